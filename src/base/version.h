@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The version of this build, the same in every library, program and device attribute.
+ */
+#ifndef BASE_VERSION_H
+#define BASE_VERSION_H
+
+#include "base/export.h"
+
+/*
+ * The version as "major.minor.patch". Static storage.
+ */
+URNIC_EXPORT const char *urnic_version(void);
+
+#endif
