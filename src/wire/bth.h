@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_BTH_H
+#define URNIC_WIRE_BTH_H
+
+/*
+ * The Base Transport Header, 12 bytes at the start of every packet (IBTA 9.2):
+ *
+ *       0        opcode
+ *       1        solicited event 1 bit, migration state 1, pad count 2, header version 4
+ *       2 ..  3  partition key
+ *       4        FECN 1 bit, BECN 1, reserved 6
+ *       5 ..  7  destination QPN
+ *       8        acknowledge request 1 bit, reserved 7
+ *       9 .. 11  PSN
+ *
+ * Reserved bits are sent as zero and ignored when received. Decoding cannot fail: whether the
+ * opcode is known and the version supported is packet_decode()'s question.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/bytes.h"
+#include "wire/psn.h"
+
+#define BTH_BYTES 12
+
+/* The only header version there is (IBTA 9.2.6). */
+#define BTH_TVER 0
+
+/* The default partition, full membership: the one key this NIC has. */
+#define BTH_PKEY_DEFAULT 0xffff
+
+struct bth {
+	uint8_t opcode; /* enum opcode when opcode_info() knows it */
+	uint8_t pad_bytes; /* 0 .. 3, after the payload */
+	uint8_t tver; /* 0 .. 15 */
+	bool is_solicited; /* raise an event at the receiver's completion channel */
+	bool is_migrated; /* path migration state; always set by who does not migrate */
+	bool ack_requested;
+	bool fecn;
+	bool becn;
+	uint16_t pkey;
+	struct qpn dest_qpn;
+	struct psn psn;
+};
+
+static inline void bth_decode(struct bth *bth, const uint8_t from[BTH_BYTES])
+{
+	bth->opcode = from[0];
+	bth->is_solicited = from[1] & 0x80;
+	bth->is_migrated = from[1] & 0x40;
+	bth->pad_bytes = from[1] >> 4 & 0x3;
+	bth->tver = from[1] & 0xf;
+	bth->pkey = get_be16(from + 2);
+	bth->fecn = from[4] & 0x80;
+	bth->becn = from[4] & 0x40;
+	bth->dest_qpn = (struct qpn){get_be24(from + 5)};
+	bth->ack_requested = from[8] & 0x80;
+	bth->psn = (struct psn){get_be24(from + 9)};
+}
+
+static inline void bth_encode(const struct bth *bth, uint8_t to[BTH_BYTES])
+{
+	to[0] = bth->opcode;
+	to[1] = (uint8_t)(bth->is_solicited << 7 | bth->is_migrated << 6 |
+		(bth->pad_bytes & 0x3) << 4 | (bth->tver & 0xf));
+	put_be16(to + 2, bth->pkey);
+	put_be32(to + 4,
+		(uint32_t)bth->fecn << 31 | (uint32_t)bth->becn << 30 |
+			(bth->dest_qpn.value & PSN_MASK));
+	put_be32(to + 8, (uint32_t)bth->ack_requested << 31 | (bth->psn.value & PSN_MASK));
+}
+
+#endif

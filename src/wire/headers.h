@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_HEADERS_H
+#define URNIC_WIRE_HEADERS_H
+
+/*
+ * The extended transport headers (IBTA 9.3), one struct and one decode/encode pair each.
+ *
+ * Decoding cannot fail: each function reads exactly <HEADER>_BYTES bytes, which the caller has
+ * checked to be there, and every bit pattern is a value. Reserved bits are sent as zero and ignored
+ * when received. Integers are in host order, immediate data too.
+ */
+
+#include <stdint.h>
+
+#include "wire/bytes.h"
+#include "wire/psn.h"
+
+#define XRCETH_BYTES       4
+#define DETH_BYTES         8
+#define FETH_BYTES         4
+#define RETH_BYTES         16
+#define ATOMICETH_BYTES    28
+#define AETH_BYTES         4
+#define ATOMICACKETH_BYTES 8
+#define IMMDT_BYTES        4
+#define IETH_BYTES         4
+
+/* XRC: which shared receive queue a request is for. */
+struct xrceth {
+	uint32_t srqn; /* < 2^24 */
+};
+
+static inline void xrceth_decode(struct xrceth *xrceth, const uint8_t from[XRCETH_BYTES])
+{
+	xrceth->srqn = get_be24(from + 1);
+}
+
+static inline void xrceth_encode(const struct xrceth *xrceth, uint8_t to[XRCETH_BYTES])
+{
+	put_be32(to, xrceth->srqn & PSN_MASK);
+}
+
+/* Datagrams: the queue key that must match the receiver's, and who sent. */
+struct deth {
+	uint32_t qkey;
+	struct qpn source_qpn;
+};
+
+static inline void deth_decode(struct deth *deth, const uint8_t from[DETH_BYTES])
+{
+	deth->qkey = get_be32(from);
+	deth->source_qpn = (struct qpn){get_be24(from + 5)};
+}
+
+static inline void deth_encode(const struct deth *deth, uint8_t to[DETH_BYTES])
+{
+	put_be32(to, deth->qkey);
+	put_be32(to + 4, deth->source_qpn.value & PSN_MASK);
+}
+
+/* FLUSH: what "placed" has to mean, and for which bytes (IBTA A19.4.1). */
+#define FETH_PLACEMENT_GLOBAL     0x1u /* visible to every observer of the memory */
+#define FETH_PLACEMENT_PERSISTENT 0x2u /* survives a power cut */
+
+enum feth_selectivity {
+	FETH_SELECT_RANGE = 0, /* the RETH's range */
+	FETH_SELECT_REGION = 1, /* the whole region of the RETH's rkey */
+};
+
+struct feth {
+	uint8_t placement; /* FETH_PLACEMENT_ bits, 4 bits on the wire */
+	uint8_t selectivity; /* enum feth_selectivity; 2 and 3 are reserved but can arrive */
+};
+
+static inline void feth_decode(struct feth *feth, const uint8_t from[FETH_BYTES])
+{
+	feth->placement = from[3] & 0xf;
+	feth->selectivity = from[3] >> 4 & 0x3;
+}
+
+static inline void feth_encode(const struct feth *feth, uint8_t to[FETH_BYTES])
+{
+	put_be32(to, (uint32_t)(feth->selectivity & 0x3) << 4 | (feth->placement & 0xf));
+}
+
+/* WRITE, READ, ATOMIC WRITE, FLUSH: the remote range. */
+struct reth {
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t dma_bytes; /* of the whole message; above 2^31 is illegal but can arrive */
+};
+
+static inline void reth_decode(struct reth *reth, const uint8_t from[RETH_BYTES])
+{
+	reth->va = get_be64(from);
+	reth->rkey = get_be32(from + 8);
+	reth->dma_bytes = get_be32(from + 12);
+}
+
+static inline void reth_encode(const struct reth *reth, uint8_t to[RETH_BYTES])
+{
+	put_be64(to, reth->va);
+	put_be32(to + 8, reth->rkey);
+	put_be32(to + 12, reth->dma_bytes);
+}
+
+/* COMPARE_SWAP and FETCH_ADD. */
+struct atomiceth {
+	uint64_t va; /* must be a multiple of 8; anything can arrive */
+	uint32_t rkey;
+	uint64_t swap_add; /* the new value, or what to add */
+	uint64_t compare; /* COMPARE_SWAP only; FETCH_ADD ignores it */
+};
+
+static inline void atomiceth_decode(
+	struct atomiceth *atomiceth, const uint8_t from[ATOMICETH_BYTES])
+{
+	atomiceth->va = get_be64(from);
+	atomiceth->rkey = get_be32(from + 8);
+	atomiceth->swap_add = get_be64(from + 12);
+	atomiceth->compare = get_be64(from + 20);
+}
+
+static inline void atomiceth_encode(const struct atomiceth *atomiceth, uint8_t to[ATOMICETH_BYTES])
+{
+	put_be64(to, atomiceth->va);
+	put_be32(to + 8, atomiceth->rkey);
+	put_be64(to + 12, atomiceth->swap_add);
+	put_be64(to + 20, atomiceth->compare);
+}
+
+/* The answer of a responder: bits 7..5 of the syndrome (IBTA 9.7.5.1.2 and table 43). */
+enum aeth_kind {
+	AETH_ACK = 0, /* `value`: end-to-end credit code, see wire/credit.h */
+	AETH_RNR_NAK = 1, /* `value`: RNR timer code, see wire/timer.h */
+	AETH_RESERVED = 2, /* any of the five reserved patterns; to be ignored */
+	AETH_NAK = 3, /* `value`: enum aeth_nak, or a reserved code */
+};
+
+enum aeth_nak {
+	AETH_NAK_PSN_SEQUENCE = 0,
+	AETH_NAK_INVALID_REQUEST = 1,
+	AETH_NAK_REMOTE_ACCESS = 2,
+	AETH_NAK_REMOTE_OPERATIONAL = 3,
+	AETH_NAK_INVALID_RD_REQUEST = 4,
+};
+
+#define AETH_VALUE_MASK 0x1f
+
+struct aeth {
+	enum aeth_kind kind;
+	uint8_t value; /* 0 .. 31, meaning by kind */
+	struct msn msn; /* messages completed by the responder */
+};
+
+static inline void aeth_decode(struct aeth *aeth, const uint8_t from[AETH_BYTES])
+{
+	uint8_t kind = from[0] >> 5;
+
+	aeth->kind = kind <= AETH_NAK ? (enum aeth_kind)kind : AETH_RESERVED;
+	aeth->value = from[0] & AETH_VALUE_MASK;
+	aeth->msn = (struct msn){get_be24(from + 1)};
+}
+
+static inline void aeth_encode(const struct aeth *aeth, uint8_t to[AETH_BYTES])
+{
+	put_be32(to,
+		(uint32_t)aeth->kind << 29 | (uint32_t)(aeth->value & AETH_VALUE_MASK) << PSN_BITS |
+			(aeth->msn.value & PSN_MASK));
+}
+
+/* The answer to an atomic: what the memory held before. */
+struct atomicacketh {
+	uint64_t original;
+};
+
+static inline void atomicacketh_decode(
+	struct atomicacketh *atomicacketh, const uint8_t from[ATOMICACKETH_BYTES])
+{
+	atomicacketh->original = get_be64(from);
+}
+
+static inline void atomicacketh_encode(
+	const struct atomicacketh *atomicacketh, uint8_t to[ATOMICACKETH_BYTES])
+{
+	put_be64(to, atomicacketh->original);
+}
+
+/* Immediate data: four bytes for the receiver's completion. */
+struct immdt {
+	uint32_t data;
+};
+
+static inline void immdt_decode(struct immdt *immdt, const uint8_t from[IMMDT_BYTES])
+{
+	immdt->data = get_be32(from);
+}
+
+static inline void immdt_encode(const struct immdt *immdt, uint8_t to[IMMDT_BYTES])
+{
+	put_be32(to, immdt->data);
+}
+
+/* SEND with invalidate: the key to invalidate at the receiver. */
+struct ieth {
+	uint32_t rkey;
+};
+
+static inline void ieth_decode(struct ieth *ieth, const uint8_t from[IETH_BYTES])
+{
+	ieth->rkey = get_be32(from);
+}
+
+static inline void ieth_encode(const struct ieth *ieth, uint8_t to[IETH_BYTES])
+{
+	put_be32(to, ieth->rkey);
+}
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/packet.h"
+
+#include <assert.h>
+
+static const struct fault_text {
+	const char *counter;
+	const char *sentence;
+} fault_texts[PACKET_FAULT_COUNT] = {
+	[PACKET_OK] = {"", ""},
+#define PACKET_FAULT(name, counter, sentence) [PACKET_FAULT_##name] = {counter, sentence},
+#include "wire/packet_fault.def"
+};
+
+const char *packet_fault_counter(enum packet_fault fault)
+{
+	assert(fault < PACKET_FAULT_COUNT);
+	return fault_texts[fault].counter;
+}
+
+const char *packet_fault_sentence(enum packet_fault fault)
+{
+	assert(fault < PACKET_FAULT_COUNT);
+	return fault_texts[fault].sentence;
+}
+
+/* The caller has checked that info->header_bytes bytes are there. */
+static void extended_decode(struct packet *packet, const uint8_t *from)
+{
+	uint32_t headers = packet->info->headers;
+
+	if (headers & HEADER_XRCETH) {
+		xrceth_decode(&packet->xrceth, from);
+		from += XRCETH_BYTES;
+	}
+	if (headers & HEADER_DETH) {
+		deth_decode(&packet->deth, from);
+		from += DETH_BYTES;
+	}
+	if (headers & HEADER_FETH) {
+		feth_decode(&packet->feth, from);
+		from += FETH_BYTES;
+	}
+	if (headers & HEADER_RETH) {
+		reth_decode(&packet->reth, from);
+		from += RETH_BYTES;
+	}
+	if (headers & HEADER_ATOMICETH) {
+		atomiceth_decode(&packet->atomiceth, from);
+		from += ATOMICETH_BYTES;
+	}
+	if (headers & HEADER_AETH) {
+		aeth_decode(&packet->aeth, from);
+		from += AETH_BYTES;
+	}
+	if (headers & HEADER_ATOMICACKETH) {
+		atomicacketh_decode(&packet->atomicacketh, from);
+		from += ATOMICACKETH_BYTES;
+	}
+	if (headers & HEADER_IMMDT) {
+		immdt_decode(&packet->immdt, from);
+		from += IMMDT_BYTES;
+	}
+	if (headers & HEADER_IETH)
+		ieth_decode(&packet->ieth, from);
+}
+
+/* Whether the payload can be legal at some path MTU. */
+static bool payload_is_possible(const struct opcode_info *info, size_t payload_bytes)
+{
+	return opcode_payload_fits(info, payload_bytes, payload_bytes);
+}
+
+enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, size_t length)
+{
+	size_t rest_bytes;
+
+	if (length < BTH_BYTES)
+		return PACKET_FAULT_TOO_SHORT;
+	bth_decode(&packet->bth, bytes);
+	if (packet->bth.tver != BTH_TVER)
+		return PACKET_FAULT_VERSION;
+	packet->info = opcode_info(packet->bth.opcode);
+	if (!packet->info)
+		return PACKET_FAULT_OPCODE;
+	if (length < packet->info->header_bytes)
+		return PACKET_FAULT_TOO_SHORT;
+	if (length % 4 != 0)
+		return PACKET_FAULT_UNALIGNED;
+
+	rest_bytes = length - packet->info->header_bytes;
+	if (packet->bth.pad_bytes > rest_bytes)
+		return PACKET_FAULT_PAD;
+	if (rest_bytes - packet->bth.pad_bytes > UINT32_MAX ||
+		!payload_is_possible(packet->info, rest_bytes - packet->bth.pad_bytes))
+		return PACKET_FAULT_PAYLOAD;
+
+	packet->payload = bytes + packet->info->header_bytes;
+	packet->payload_bytes = (uint32_t)(rest_bytes - packet->bth.pad_bytes);
+	extended_decode(packet, bytes + BTH_BYTES);
+	return PACKET_OK;
+}
+
+void packet_init(struct packet *packet, enum opcode opcode)
+{
+	packet->info = opcode_info((uint8_t)opcode);
+	assert(packet->info);
+	packet->payload = NULL;
+	packet->payload_bytes = 0;
+	packet->bth = (struct bth){
+		.opcode = (uint8_t)opcode,
+		.is_migrated = true,
+		.pkey = BTH_PKEY_DEFAULT,
+	};
+}
+
+void packet_set_payload(struct packet *packet, const uint8_t *payload, uint32_t payload_bytes)
+{
+	packet->payload = payload;
+	packet->payload_bytes = payload_bytes;
+	packet->bth.pad_bytes = (uint8_t)(-payload_bytes & 0x3);
+}
+
+/* Writes the extended headers at `to`; returns where they end. */
+static uint8_t *extended_encode(const struct packet *packet, uint8_t *to)
+{
+	uint32_t headers = packet->info->headers;
+
+	if (headers & HEADER_XRCETH) {
+		xrceth_encode(&packet->xrceth, to);
+		to += XRCETH_BYTES;
+	}
+	if (headers & HEADER_DETH) {
+		deth_encode(&packet->deth, to);
+		to += DETH_BYTES;
+	}
+	if (headers & HEADER_FETH) {
+		feth_encode(&packet->feth, to);
+		to += FETH_BYTES;
+	}
+	if (headers & HEADER_RETH) {
+		reth_encode(&packet->reth, to);
+		to += RETH_BYTES;
+	}
+	if (headers & HEADER_ATOMICETH) {
+		atomiceth_encode(&packet->atomiceth, to);
+		to += ATOMICETH_BYTES;
+	}
+	if (headers & HEADER_AETH) {
+		aeth_encode(&packet->aeth, to);
+		to += AETH_BYTES;
+	}
+	if (headers & HEADER_ATOMICACKETH) {
+		atomicacketh_encode(&packet->atomicacketh, to);
+		to += ATOMICACKETH_BYTES;
+	}
+	if (headers & HEADER_IMMDT) {
+		immdt_encode(&packet->immdt, to);
+		to += IMMDT_BYTES;
+	}
+	if (headers & HEADER_IETH) {
+		ieth_encode(&packet->ieth, to);
+		to += IETH_BYTES;
+	}
+	return to;
+}
+
+size_t packet_encode_headers(const struct packet *packet, uint8_t *to)
+{
+	uint8_t *end = to + BTH_BYTES;
+
+	assert(packet->info->opcode == packet->bth.opcode);
+	bth_encode(&packet->bth, to);
+	if (packet->info->headers)
+		end = extended_encode(packet, end);
+	assert(end == to + packet->info->header_bytes);
+	return (size_t)(end - to);
+}

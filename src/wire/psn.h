@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_PSN_H
+#define URNIC_WIRE_PSN_H
+
+/*
+ * The 24-bit numbers of the transport: packet sequence numbers, message sequence numbers and queue
+ * pair numbers.
+ *
+ * Each is a one-member struct, so that a PSN cannot be passed as a QPN and `a < b`, which is wrong
+ * for numbers that wrap, does not compile. Invariant: value < 2^24. Arithmetic here keeps it; who
+ * builds one from an integer of unknown origin uses psn_from(), msn_from() or qpn_from(), which
+ * keep the low 24 bits.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PSN_BITS 24
+#define PSN_MASK ((1u << PSN_BITS) - 1)
+
+struct psn {
+	uint32_t value;
+};
+
+struct msn {
+	uint32_t value;
+};
+
+struct qpn {
+	uint32_t value;
+};
+
+/* The two queue pairs every port has, and where multicast datagrams go. */
+#define QPN_SMI       ((struct qpn){0})
+#define QPN_GSI       ((struct qpn){1})
+#define QPN_MULTICAST ((struct qpn){0xffffff})
+
+/* Distance from `from` to `to`, the short way round: -2^23 .. 2^23 - 1. */
+static inline int32_t psn_distance24(uint32_t to, uint32_t from)
+{
+	return (int32_t)((to - from) << (32 - PSN_BITS)) >> (32 - PSN_BITS);
+}
+
+static inline struct psn psn_from(uint32_t value)
+{
+	return (struct psn){value & PSN_MASK};
+}
+
+/* `count` packets later, modulo 2^24: psn_add(p, -1u) is the PSN before p. */
+static inline struct psn psn_add(struct psn psn, uint32_t count)
+{
+	return psn_from(psn.value + count);
+}
+
+/* How many packets `a` is after `b`; negative when it is before. Half the space lies each way. */
+static inline int32_t psn_diff(struct psn a, struct psn b)
+{
+	return psn_distance24(a.value, b.value);
+}
+
+static inline bool psn_before(struct psn a, struct psn b)
+{
+	return psn_diff(a, b) < 0;
+}
+
+static inline bool psn_equal(struct psn a, struct psn b)
+{
+	return a.value == b.value;
+}
+
+static inline struct msn msn_from(uint32_t value)
+{
+	return (struct msn){value & PSN_MASK};
+}
+
+static inline struct msn msn_add(struct msn msn, uint32_t count)
+{
+	return msn_from(msn.value + count);
+}
+
+/* How many messages `a` is after `b`; negative when it is before. */
+static inline int32_t msn_diff(struct msn a, struct msn b)
+{
+	return psn_distance24(a.value, b.value);
+}
+
+static inline bool msn_equal(struct msn a, struct msn b)
+{
+	return a.value == b.value;
+}
+
+static inline struct qpn qpn_from(uint32_t value)
+{
+	return (struct qpn){value & PSN_MASK};
+}
+
+static inline bool qpn_equal(struct qpn a, struct qpn b)
+{
+	return a.value == b.value;
+}
+
+#endif
