@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The front door; Meson does the work. `make help` lists the targets.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+MESON ?= meson
+SOURCES = $(shell git ls-files '*.c' '*.h')
+
+.PHONY: all build deps demo check check-all bench install format clean help
+
+all: build
+
+build: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@scripts/install-deps --check build
+	@$(MESON) setup --prefix $(PREFIX) $(BUILD)
+
+deps:
+	@scripts/install-deps build test demo
+
+demo:
+	@scripts/install-deps build demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo $(BUILD)
+
+check:
+	@scripts/install-deps build test
+	@$(MAKE) --no-print-directory build
+	@scripts/check $(BUILD)
+
+check-all:
+	@scripts/install-deps build test lint
+	@scripts/check-all
+
+bench:
+	@scripts/install-deps build demo
+	@$(MAKE) --no-print-directory build
+	@bench/run $(BUILD)
+
+# A build directory set up earlier may have been given another prefix.
+install: build
+	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)
+	@$(MESON) install -C $(BUILD)
+
+format:
+	@clang-format -i $(SOURCES)
+
+clean:
+	rm -rf $(BUILD) build-check
+
+help:
+	@echo 'make              build into $(BUILD)/; $(BUILD)/urnic works from there'
+	@echo 'make deps         install the Debian packages that the targets below need'
+	@echo 'make demo         run the perftest programs between two hosts, beside plain TCP'
+	@echo 'make check        build and run the tests (about two minutes)'
+	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
+	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'
+	@echo 'make install      install under PREFIX ($(PREFIX)), staged in DESTDIR if set'
+	@echo 'make format       clang-format every source'
+	@echo 'make clean        remove the build directories'
