@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_BASE_GID_H
+#define URNIC_BASE_GID_H
+
+/*
+ * A global identifier: 16 bytes in network order, as in a GRH (IBTA 4.1).
+ *
+ * RoCEv2 has no identifiers of its own (IBTA annex A17): a GID is an IP address. An IPv6 address is
+ * itself, an IPv4 address a.b.c.d is ::ffff:a.b.c.d. A link-local GID says nothing about its
+ * interface: whoever keeps one keeps an interface index beside it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+struct gid {
+	uint8_t raw[16];
+};
+
+static inline bool gid_is_equal(const struct gid *a, const struct gid *b)
+{
+	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
+}
+
+static inline bool gid_is_zero(const struct gid *gid)
+{
+	static const struct gid zero;
+
+	return gid_is_equal(gid, &zero);
+}
+
+static inline bool gid_is_ipv4(const struct gid *gid)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
+}
+
+/* fe80::/10, the range whose addresses exist once per interface. */
+static inline bool gid_is_link_local(const struct gid *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+/* `address` is four bytes in network order. */
+static inline struct gid gid_from_ipv4(const uint8_t address[4])
+{
+	struct gid gid = {{[10] = 0xff, [11] = 0xff}};
+
+	memcpy(gid.raw + 12, address, 4);
+	return gid;
+}
+
+#endif

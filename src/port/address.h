@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_PORT_ADDRESS_H
+#define URNIC_PORT_ADDRESS_H
+
+/*
+ * GIDs as socket addresses and as text.
+ *
+ * Pure functions over plain values; any thread may call. IPv4 GIDs become AF_INET addresses, all
+ * others AF_INET6.
+ */
+
+#include <netinet/in.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/gid.h"
+
+/* An address of either family; `base.sa_family` says which. */
+union socket_address {
+	struct sockaddr base;
+	struct sockaddr_in ipv4;
+	struct sockaddr_in6 ipv6;
+};
+
+enum { ADDRESS_TEXT_BYTES = 64 };
+
+/*
+ * Make the socket address of (`gid`, `port`).
+ *
+ * `scope_ifindex`  The interface of a link-local GID; ignored for every other.
+ *
+ * Returns the length to pass to bind() or sendmsg().
+ */
+socklen_t socket_address_make(union socket_address *address, const struct gid *gid,
+	uint32_t scope_ifindex, uint16_t port);
+
+/* The GID of a socket address of either family. */
+struct gid socket_address_gid(const union socket_address *address);
+
+/* The port number in host order. */
+uint16_t socket_address_port(const union socket_address *address);
+
+/*
+ * Write the GID as people write addresses: 10.0.0.1, fd00::1 or fe80::1%2.
+ *
+ * Returns `text`, always terminated.
+ */
+const char *gid_to_text(
+	const struct gid *gid, uint32_t scope_ifindex, char text[ADDRESS_TEXT_BYTES]);
+
+#endif

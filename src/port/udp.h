@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_PORT_UDP_H
+#define URNIC_PORT_UDP_H
+
+/*
+ * The UDP port of one lane: RoCEv2 packets in and out of ordinary sockets.
+ *
+ * Receiving: one socket per local address, bound to (address, 4791) and handed to us by urnicd,
+ * which steers by destination QPN, so that everything meant for this lane's slot arrives here. The
+ * kernel merges packets (UDP_GRO); the port splits them again and lets through only what has a
+ * good ICRC.
+ *
+ * Sending: from other sockets, one per (local address, destination slot), because packets that the
+ * receiving kernel may merge (same addresses and ports) must be for the same slot. A path is one
+ * such socket with a remote address. Packets are written one behind the other into the staging
+ * buffer; a flush seals each with its ICRC, turns runs of equal size on one path into super-packets
+ * (UDP_SEGMENT) and hands them to the kernel. When the kernel's queue is full the rest stays
+ * staged, in order, and nothing more can be staged until a later flush has got rid of it.
+ *
+ * Nothing here blocks. The caller serializes all calls on one port (the lane's lock). Everything
+ * the data path needs is allocated by create, add_address and path_open.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+
+struct pollfd;
+struct port_udp;
+
+enum {
+	PORT_UDP_NUMBER = 4791, /* IANA's RoCEv2 port */
+	PORT_UDP_SOURCE_FIRST = 0xc000, /* ours: their entropy spreads over ECMP */
+	PORT_UDP_ADDRESSES_MAX = 8, /* local addresses of one lane */
+	PORT_UDP_PATHS_MAX = 4096, /* different paths of one lane */
+	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
+	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
+	PORT_UDP_FDS_MAX = PORT_UDP_ADDRESSES_MAX + 1,
+};
+
+struct port_udp_counters {
+#define COUNTER(name, sentence) uint64_t name;
+#include "port/udp_counters.def"
+#undef COUNTER
+};
+
+/* A received packet whose ICRC was good. Everything is borrowed for the call. */
+struct port_udp_packet {
+	const uint8_t *data; /* BTH to the end of the pad, without the ICRC */
+	uint32_t data_bytes; /* at least a BTH */
+	const struct gid *sgid; /* who sent it */
+	const struct gid *dgid; /* our address */
+	uint16_t source_port;
+	uint8_t tos; /* DSCP << 2 | ECN, as it arrived */
+	uint8_t address; /* index of our address, from port_udp_add_address() */
+};
+
+typedef void port_udp_packet_fn(void *context, const struct port_udp_packet *packet);
+
+/*
+ * Create a port without addresses or paths.
+ *
+ * `slot`      This lane's slot: the top byte of its queue pair numbers.
+ * `counters`  Where to count; caller's memory, zeroed, outliving the port. Other processes may
+ *             read it.
+ *
+ * Returns 0, or -ENOMEM.
+ */
+int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct port_udp **ret_port);
+
+/* Close every socket of the port and free it. What is still staged is lost. NULL is fine. */
+void port_udp_destroy(struct port_udp *port);
+
+/*
+ * Receive on one more local address.
+ *
+ * `scope_ifindex`  The interface of a link-local address, else ignored.
+ * `socket`         Bound to (gid, 4791), from agent_client_open(). Owned by the port from here on,
+ *                  also when the call fails.
+ *
+ * Each address costs a system call per port_udp_receive(): add those in use, not all there are.
+ * Returns the address's index (0 to PORT_UDP_ADDRESSES_MAX - 1), -ENOSPC, or the -errno of a
+ * socket option.
+ */
+int port_udp_add_address(
+	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket);
+
+/*
+ * Take in what has arrived, at most one batch of datagrams per address.
+ *
+ * `on_packet`  Called for each good packet in order of arrival. It may stage packets and open or
+ *              close paths; it must not flush or receive.
+ *
+ * Returns the number of datagrams read; 0 means that the sockets are empty. A caller about to
+ * sleep calls until it gets 0, or sleeps in a level-triggered poll of port_udp_fds().
+ */
+unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context);
+
+struct port_udp_path {
+	uint8_t address; /* index of the local address */
+	uint8_t destination_slot; /* top byte of the peer's QPN */
+	uint8_t dscp; /* 0 to 63 */
+	uint8_t hop_limit; /* 1 to 255; 0 means 64 */
+	struct gid remote; /* of the local address's family; link-local: on the same interface */
+};
+
+/*
+ * Open a path, or take another reference to an equal one that is open.
+ *
+ * Returns 0 and the path's number, -EINVAL for an address index that is not there or a remote
+ * address of another family, -ENOSPC when PORT_UDP_PATHS_MAX are open, -EADDRNOTAVAIL when the
+ * local address has gone from its interface, -EADDRINUSE when no source port is free, -EMFILE and
+ * the like from socket().
+ */
+int port_udp_path_open(
+	struct port_udp *port, const struct port_udp_path *settings, uint32_t *ret_path);
+
+/*
+ * Drop one reference. With the last one, packets of this path that a full kernel queue left staged
+ * are lost, and counted.
+ */
+void port_udp_path_close(struct port_udp *port, uint32_t path);
+
+/*
+ * Where the next packet is to be written, and how long it may be.
+ *
+ * `ret_capacity_bytes`  Room from the BTH to the end of the pad; the ICRC's room is already taken
+ *                       off. 0 while a rest waits for the kernel, or the buffer is full: flush.
+ */
+uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
+
+/*
+ * The packet just written at port_udp_buffer() is complete.
+ *
+ * `path`   From port_udp_path_open().
+ * `bytes`  From the first BTH byte to the last pad byte: a multiple of 4, at least a BTH, at most
+ *          the capacity.
+ */
+void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
+
+/*
+ * Seal what is staged and hand it to the kernel.
+ *
+ * Returns 0 when nothing is left, -EAGAIN when the kernel's queue is full: wait until the
+ * descriptor that port_udp_fds() lists with POLLOUT is ready (or a moment has passed), then flush
+ * again. A packet that the kernel refuses for good is dropped and counted, as a network would.
+ */
+int port_udp_flush(struct port_udp *port);
+
+/* Is a rest of an earlier flush waiting for the kernel? */
+bool port_udp_is_blocked(const struct port_udp *port);
+
+/*
+ * List what to wait for: POLLIN for every address, POLLOUT for the socket that blocks, if one does.
+ *
+ * `ret_fds`  Room for PORT_UDP_FDS_MAX. The descriptors stay the port's.
+ *
+ * The POLLIN part changes only in port_udp_add_address(). Returns how many.
+ */
+unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds);
+
+#endif

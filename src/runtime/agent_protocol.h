@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_AGENT_PROTOCOL_H
+#define URNIC_RUNTIME_AGENT_PROTOCOL_H
+
+/*
+ * The messages between a process and urnicd.
+ *
+ * The connection is a unix SOCK_SEQPACKET socket with an abstract name, `@urnicd-<uid>`, which the
+ * kernel keeps apart per network namespace. One connection per process; the process's death is its
+ * end of file. A message is one struct agent_message in host order, always whole, except FORWARD,
+ * which is followed by the packet. Requests are numbered by the process; an answer repeats type and
+ * sequence. Descriptors travel beside it (SCM_RIGHTS).
+ *
+ * Both ends are checked like strangers: what agent_message_receive() lets through has a legal
+ * version, type, length and count of descriptors, and zeroes where nothing is meant to be.
+ */
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/gid.h"
+
+enum {
+	AGENT_VERSION = 1,
+	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
+	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
+	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
+	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
+	AGENT_COMM_BYTES = 16, /* a process's short name, terminated */
+};
+
+enum agent_message_type {
+#define AGENT_MESSAGE(NAME, name, number, descriptors, sentence) AGENT_##NAME = (number),
+#include "runtime/agent_messages.def"
+#undef AGENT_MESSAGE
+};
+
+struct agent_counters {
+#define COUNTER(name, sentence) uint64_t name;
+#include "runtime/agent_counters.def"
+#undef COUNTER
+};
+
+/* A local address. `scope_ifindex` is 0 unless the GID is link-local. */
+struct agent_address {
+	struct gid gid;
+	uint32_t scope_ifindex;
+};
+
+/* A set of slots: bit (slot % 8) of byte (slot / 8). */
+struct agent_slots {
+	uint8_t bits[AGENT_SLOTS / 8];
+};
+
+/* A packet that reached the wrong slot, with what its new owner's port would have told about it. */
+struct agent_forward {
+	struct gid sgid;
+	struct gid dgid;
+	uint32_t
+		data_bytes; /* of the packet that follows the message, at most AGENT_PACKET_BYTES_MAX */
+	uint16_t source_port;
+	uint8_t tos;
+	uint8_t slot; /* whose packet it is */
+};
+
+struct agent_message {
+	uint32_t version;
+	uint32_t type; /* enum agent_message_type */
+	uint32_t sequence; /* set by the requester, repeated in the answer; 0 in FORWARD */
+	int32_t status; /* answers: 0, or an errno and `why`; requests: 0 */
+	union {
+		struct {
+			uint32_t pid; /* answer: urnicd's */
+			uint32_t is_system; /* answer: 1 when it serves every user */
+		} hello;
+		struct {
+			uint32_t slot; /* answer */
+		} attach;
+		struct {
+			uint32_t slot; /* request */
+		} detach;
+		struct {
+			struct agent_address address; /* request */
+			uint32_t slot; /* request */
+		} open;
+		struct {
+			struct agent_slots slots; /* request: held; answer: confirmed */
+		} resume;
+		struct agent_forward forward;
+		struct {
+			uint32_t
+				index; /* request: clients to skip; answer: the index to ask for next */
+			uint32_t pid; /* answer, as all below */
+			uint32_t uid;
+			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
+			char comm[AGENT_COMM_BYTES];
+			struct agent_slots slots;
+		} list;
+		struct agent_counters stat; /* answer */
+		char why[AGENT_WHY_BYTES]; /* failed answer: one sentence for the user */
+	};
+};
+
+/* The layout is an interface between two programs, if only of one version. */
+static_assert(sizeof(struct agent_message) == 16 + AGENT_WHY_BYTES, "no hidden padding");
+
+static inline bool agent_slots_has(const struct agent_slots *slots, uint8_t slot)
+{
+	return slots->bits[slot / 8] >> slot % 8 & 1;
+}
+
+static inline void agent_slots_add(struct agent_slots *slots, uint8_t slot)
+{
+	slots->bits[slot / 8] |= (uint8_t)(1u << slot % 8);
+}
+
+static inline void agent_slots_remove(struct agent_slots *slots, uint8_t slot)
+{
+	slots->bits[slot / 8] &= (uint8_t) ~(1u << slot % 8);
+}
+
+/* The descriptors that came with a message; the receiver owns them. */
+struct agent_descriptors {
+	int fds[AGENT_DESCRIPTORS_MAX];
+	uint32_t count;
+};
+
+/*
+ * Send one message.
+ *
+ * `packet`  What follows a FORWARD, `message->forward.data_bytes` long; NULL for every other type.
+ * `fds`     `fd_count` descriptors to go along; stay the caller's.
+ * `flags`   MSG_DONTWAIT or 0.
+ *
+ * Returns 0 or -errno: -EAGAIN when the other end does not read, -EPIPE when it is gone.
+ */
+int agent_message_send(int socket, const struct agent_message *message, const uint8_t *packet,
+	const int *fds, uint32_t fd_count, int flags);
+
+/*
+ * Receive and check one message.
+ *
+ * `is_request`       Whether we are urnicd: requests and answers may carry different descriptors.
+ * `packet`           AGENT_PACKET_BYTES_MAX bytes, for what follows a FORWARD; NULL refuses them.
+ * `ret_descriptors`  Filled and owned by the caller on success; nothing is open after a failure.
+ *
+ * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTO for a message that is not
+ * legal, or another -errno of recvmsg().
+ */
+int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
+	uint8_t *packet, struct agent_descriptors *ret_descriptors, int flags);
+
+/* Close what the receiver did not take. */
+void agent_descriptors_close(struct agent_descriptors *descriptors);
+
+/*
+ * Take the descriptor at `index` out, so that agent_descriptors_close() leaves it open.
+ *
+ * Returns it, or -1 when there is none.
+ */
+int agent_descriptors_take(struct agent_descriptors *descriptors, uint32_t index);
+
+/*
+ * The address that urnicd of user `uid` listens on.
+ *
+ * `ret_address`  sockaddr_un, as storage so that no caller needs its header.
+ */
+struct sockaddr_un;
+unsigned agent_socket_name(struct sockaddr_un *ret_address, uid_t uid);
+
+#endif

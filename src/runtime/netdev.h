@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_NETDEV_H
+#define URNIC_RUNTIME_NETDEV_H
+
+/*
+ * The network interfaces that can carry an RDMA device: up, with at least one usable address.
+ *
+ * A snapshot, taken over netlink and never refreshed. Order: the interface of the default route
+ * first, then by index, loopback last, so that a program that takes the first device is right.
+ * Any thread may take a snapshot.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+
+enum {
+	NETDEV_NAME_BYTES = 16,
+	NETDEV_GIDS_MAX = 32, /* further addresses of an interface are left out */
+	NETDEV_COUNT_MAX = 64, /* further interfaces too */
+};
+
+struct netdev {
+	char name[NETDEV_NAME_BYTES];
+	uint32_t ifindex;
+	uint32_t mtu_bytes; /* of an IP packet */
+	uint8_t mac[6]; /* zero if the link has none (loopback, tunnels) */
+	bool is_loopback;
+	bool has_carrier; /* operational: false while the cable is out */
+	bool has_default_route; /* the first one, by metric, IPv4 before IPv6 */
+	uint32_t gid_count; /* at least 1 */
+	struct gid gids
+		[NETDEV_GIDS_MAX]; /* IPv4, then global IPv6, then link-local; each in kernel order */
+};
+
+struct netdev_list {
+	uint32_t count;
+	struct netdev devices[NETDEV_COUNT_MAX];
+};
+
+/*
+ * Take a snapshot of this network namespace.
+ *
+ * Tentative and failed (duplicate) IPv6 addresses are left out: nothing can be bound to them.
+ *
+ * Returns 0 and a list to be freed with free(); or -ENOMEM or the -errno of netlink.
+ */
+int netdev_list_create(struct netdev_list **ret_list);
+
+#endif
