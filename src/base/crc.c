@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/crc.h"
+
+#include <assert.h>
+#include <isa-l/crc.h>
+
+/* P without its x^32 term, and the polynomial 1, both with x^0 in bit 31. */
+#define POLYNOMIAL 0xedb88320u
+#define ONE        0x80000000u
+
+uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length)
+{
+	return crc32_gzip_refl(crc, bytes, length);
+}
+
+static uint32_t times_x(uint32_t a)
+{
+	return a >> 1 ^ (-(a & 1) & POLYNOMIAL);
+}
+
+uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t length)
+{
+	const uint8_t *from = bytes;
+	uint32_t value = ~crc;
+
+	for (size_t i = 0; i < length; i++) {
+		value ^= from[i];
+		for (int bit = 0; bit < 8; bit++)
+			value = times_x(value);
+	}
+	return ~value;
+}
+
+uint32_t crc32_multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+
+	/* From the lowest power of a upwards, b growing by x each time. */
+	for (; a; a <<= 1) {
+		product ^= -(a >> 31) & b;
+		b = times_x(b);
+	}
+	return product;
+}
+
+uint32_t crc32_unshift(size_t count)
+{
+	/* x^(-8 * 2^i) */
+	static const uint32_t powers[] = {
+		0x6567cb95,
+		0xd7125358,
+		0x5b358fd3,
+		0x2e9bb40b,
+		0x12a59a49,
+		0x8df9403d,
+		0x5139de12,
+		0xba340226,
+		0x29c45641,
+		0x12fbc105,
+		0xecd30c55,
+		0x3755ebd8,
+		0x24ee460c,
+		0x23783fcf,
+		0x479933fc,
+		0xa39442a5,
+		0x9ea0056d,
+	};
+	uint32_t product = ONE;
+
+	assert(count <= CRC32_UNSHIFT_BYTES_MAX);
+	for (size_t i = 0; count >> i; i++) {
+		if (count >> i & 1)
+			product = crc32_multiply(product, powers[i]);
+	}
+	return product;
+}

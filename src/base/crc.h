@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_BASE_CRC_H
+#define URNIC_BASE_CRC_H
+
+/*
+ * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, and its algebra.
+ *
+ * A CRC value here is what zlib would return: start with 0, pass each result on to the next call.
+ * The fast function and the plain one agree on every input; tests hold them to it.
+ *
+ * The register of a CRC is a polynomial over GF(2) modulo P = x^32 + x^26 + ... + 1, bit 31 holding
+ * x^0. Two messages of equal length that differ by D have CRCs that differ by D * x^32 mod P, and
+ * each zero byte that follows multiplies the difference by x^8. Multiplying by x^-8 once per byte
+ * leads back from a difference of CRCs to the bytes that caused it, when those are at most four in
+ * a row whose place is known.
+ *
+ * No state: any thread.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The CRC of what `crc` stands for followed by `bytes`. `length` may be 0. */
+uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
+
+/* The same, one bit at a time, straight from the definition. */
+uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t length);
+
+/* The product of two polynomials modulo P. */
+uint32_t crc32_multiply(uint32_t a, uint32_t b);
+
+/* x^(-8 * count) modulo P: undoes `count` following bytes, 0 .. CRC32_UNSHIFT_BYTES_MAX. */
+#define CRC32_UNSHIFT_BYTES_MAX 0x1ffff
+uint32_t crc32_unshift(size_t count);
+
+#endif

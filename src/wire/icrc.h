@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_ICRC_H
+#define URNIC_WIRE_ICRC_H
+
+/*
+ * The invariant CRC at the end of every RoCEv2 packet (IBTA 7.8.1 and A17.3.3).
+ *
+ * It is a CRC-32 over eight bytes of ones, the IP and UDP headers, the packet from BTH to pad; bits
+ * that routers may change count as ones: ToS, TTL and checksum (IPv6: traffic class, flow label and
+ * hop limit), the UDP checksum, the BTH's FECN, BECN and reserved byte. So a sender must know the
+ * headers the kernel will write, and a receiver must reconstruct them.
+ *
+ * `struct icrc_flow` holds those headers, ready but for the lengths: make one per address pair and
+ * port pair and keep it. It is a value without references; computing does not change it, so threads
+ * may share one.
+ *
+ * One field a receiver on an ordinary socket cannot reconstruct: the IPv4 identification. CRCs are
+ * linear, so the difference between the ICRC received and the one computed with some id is the
+ * difference of the two ids, moved along by the bytes that follow; moving it back is one
+ * multiplication (base/crc.h). What comes out is four bytes: the id, which is free, and flags and
+ * fragment offset, which must be those of a whole datagram, DF or not. The price is that of 2^32
+ * errors about 2^17 pass, instead of one; give the id or the right hint where it is known.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/roce.h"
+
+/* The longest packet, BTH to pad, that fits a UDP datagram over IPv4 with its ICRC. */
+#define ICRC_PACKET_BYTES_MAX (0xffff - ROCE_IPV4_BYTES - ROCE_UDP_BYTES - ROCE_ICRC_BYTES)
+
+/* The bits of IPv4's flags and fragment offset that a whole datagram may carry. */
+#define ICRC_IPV4_DF 0x4000
+
+struct icrc_flow {
+	/* IP and UDP header, masked, lengths and IPv4 identification zero, DF set. */
+	uint8_t header[ROCE_IPV6_BYTES + ROCE_UDP_BYTES];
+	uint8_t header_bytes; /* 28: IPv4, 48: IPv6 */
+};
+
+/*
+ * The multiplications that move an error back to the IPv4 identification, one per recent packet
+ * length. For one thread at a time; all zero is a valid, empty start.
+ */
+#define ICRC_SHIFTS_COUNT 16
+struct icrc_shifts {
+	struct icrc_shift {
+		uint32_t length; /* of the packet, BTH to pad; 0: empty */
+		uint32_t factor;
+	} recent[ICRC_SHIFTS_COUNT];
+};
+
+/*
+ * Prepare the headers of a flow.
+ *
+ * `source`, `dest`  IPv6 addresses, or IPv4 addresses mapped into ::ffff:0:0/96; both of one kind.
+ * `source_port`, `dest_port`  In host order.
+ */
+void icrc_flow_init(struct icrc_flow *flow, const uint8_t source[16], const uint8_t dest[16],
+	uint16_t source_port, uint16_t dest_port);
+
+bool icrc_flow_is_ipv4(const struct icrc_flow *flow);
+
+/*
+ * The ICRC of one packet.
+ *
+ * `ipv4_id`     The IPv4 identification; ignored for IPv6.
+ * `ipv4_flags`  ICRC_IPV4_DF or 0; ignored for IPv6.
+ * `packet`      From the first BTH byte to the end of the pad.
+ * `length`      BTH_BYTES .. ICRC_PACKET_BYTES_MAX.
+ */
+uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length);
+
+/* Write the ICRC of a packet that is sent with DF to packet[length .. length + 3]. */
+void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
+
+/*
+ * Check the ICRC at packet[length .. length + 3] when all headers are known: captures, IPv6.
+ *
+ * `length`  Any value; the packet fails when it is out of range.
+ */
+bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length);
+
+/*
+ * Check the ICRC at packet[length .. length + 3] when the IPv4 identification is unknown. Over IPv6
+ * this is icrc_verify().
+ *
+ * `shifts`  The receiver's own cache.
+ * `hint`    The likely identification: 0, or one more than that of the packet before. A right hint
+ *           saves the multiplication, a wrong one costs nothing.
+ * `length`  Any value, as above.
+ * `ret_id`  Set on success to the identification the packet must have had; 0 over IPv6.
+ */
+bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_shifts *shifts, uint16_t hint,
+	const uint8_t *packet, size_t length, uint16_t *ret_id);
+
+#endif
