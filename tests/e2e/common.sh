@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=sh
+#
+# What the end-to-end tests share. A test is `test BUILD-DIRECTORY`; it sources this file, calls
+# network_up, and ends with 0, 1 (fail) or 77 (skip), the reason printed last.
+
+urnic=$1/urnic
+network=e2e-$$
+
+fail() {
+	echo "failed: $*"
+	exit 1
+}
+
+skip() {
+	echo "$*"
+	exit 77
+}
+
+# Run a program on host a or b of the test's own network.
+on() {
+	host=$1
+	shift
+	"$urnic" host exec -n "$network" "$host" -- "$@"
+}
+
+# network_up [MTU]: the test's own network; gone when the test ends.
+network_up() {
+	trap '"$urnic" host down -n "$network" 2>/dev/null' EXIT
+	trap 'exit 1' INT TERM
+	"$urnic" host up -n "$network" -m "${1:-9000}" ||
+		skip 'no network namespaces here: neither root nor user namespaces'
+}

@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic host: two hosts that reach each other at once, and leave nothing behind.
+. "$(dirname "$0")/common.sh"
+
+network_up 4200
+"$urnic" host list | grep -qx "$network" || fail 'the network is not listed'
+on a ip -br addr show dev veth0 | grep -q 10.99.0.1/24 || fail 'host a has no address'
+on b ip -o link show dev veth0 | grep -q 'mtu 4200' || fail 'the MTU is not the one asked for'
+
+# The very first datagram of each family arrives: no neighbour to look up, no address to wait for.
+for pair in 10.99.0.2 fd00:99::2; do
+	on b /usr/bin/python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 7)); s.settimeout(5); print("ready", flush=True)
+sys.exit(s.recv(9) != b"hello")' "$pair" >"/tmp/$network.ready" &
+	receiver=$!
+	until grep -q ready "/tmp/$network.ready"; do kill -0 $receiver || break; sleep 0.05; done
+	on a /usr/bin/python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+s.sendto(b"hello", (sys.argv[1], 7))' "$pair"
+	wait $receiver || fail "no datagram to $pair"
+	rm -f "/tmp/$network.ready"
+done
+
+on a sh -c 'exit 3'
+[ $? = 3 ] || fail 'exec does not return the exit status of the program'
+"$urnic" host up -n "$network" | grep -q already || fail 'up a second time is not fine'
+"$urnic" host down -n "$network" || fail 'down'
+! "$urnic" host down -n "$network" 2>/dev/null || fail 'down of nothing succeeds'
+! "$urnic" host list | grep -qx "$network" || fail 'the network outlives down'

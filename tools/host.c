@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urnic host: the subcommand; network.c does the work.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "network.h"
+
+#define NAME_DEFAULT "urnic"
+
+const char command_host_help[] =
+	"usage: urnic host up [-n NAME] [-m MTU]\n"
+	"       urnic host exec [-n NAME] HOST [--] PROGRAM [ARGUMENTS]\n"
+	"       urnic host list\n"
+	"       urnic host down [-n NAME]\n"
+	"\n"
+	"Makes a network of two hosts, `a` and `b`, on this machine: two network namespaces joined by\n"
+	"a veth pair. As root they are named, urnic-a and urnic-b, for `ip netns` too; as any other\n"
+	"user they live in a user namespace of that user, in which programs run as root.\n"
+	"\n"
+	"  host a    10.99.0.1/24, fd00:99::1/64 on veth0\n"
+	"  host b    10.99.0.2/24, fd00:99::2/64 on veth0\n"
+	"\n"
+	"  up      make the network; packets can flow on return. If it is up already, that is fine.\n"
+	"  exec    run PROGRAM on a host. The exit status is PROGRAM's.\n"
+	"  list    the networks that are up\n"
+	"  down    end the network\n"
+	"\n"
+	"  -n NAME    which network, where there are several (default urnic): lower-case letters,\n"
+	"             digits and hyphens\n"
+	"  -m MTU     of veth0, 1280 to 65535 bytes (default 9000)\n"
+	"\n"
+	"Example:\n"
+	"  urnic host up\n"
+	"  urnic host exec a -- urnic run ib_write_bw -F &\n"
+	"  urnic host exec b -- urnic run ib_write_bw -F 10.99.0.1\n"
+	"  urnic host down\n";
+
+struct host_options {
+	const char *name;
+	unsigned mtu;
+	int first; /* index of the first argument that is no option */
+};
+
+static int parse_mtu(const char *text, unsigned *ret_mtu)
+{
+	char *end;
+	unsigned long mtu = strtoul(text, &end, 10);
+
+	if (end == text || *end || mtu < NETWORK_MTU_MIN || mtu > NETWORK_MTU_MAX)
+		return -EINVAL;
+	*ret_mtu = (unsigned)mtu;
+	return 0;
+}
+
+static int parse_options(int argc, char **argv, const char *letters, struct host_options *ret_options)
+{
+	struct host_options options = {.name = NAME_DEFAULT, .mtu = NETWORK_MTU_DEFAULT};
+	int letter;
+
+	while ((letter = getopt(argc, argv, letters)) != -1) {
+		if (letter == '?')
+			return -EINVAL;
+		if (letter == 'n')
+			options.name = optarg;
+		if (letter == 'm' && parse_mtu(optarg, &options.mtu) < 0) {
+			complain("host: an MTU is a number from %d to %d, not '%s'", NETWORK_MTU_MIN,
+				NETWORK_MTU_MAX, optarg);
+			return -EINVAL;
+		}
+	}
+	if (!network_name_is_valid(options.name)) {
+		complain("host: a network's name is lower-case letters, digits and hyphens, not '%s'",
+			options.name);
+		return -EINVAL;
+	}
+	options.first = optind;
+	*ret_options = options;
+	return 0;
+}
+
+static int usage(void)
+{
+	fputs(command_host_help, stderr);
+	return EXIT_USAGE;
+}
+
+static int host_up(int argc, char **argv)
+{
+	struct host_options options;
+	int result;
+
+	if (parse_options(argc, argv, "+n:m:", &options) < 0)
+		return EXIT_USAGE;
+	if (options.first != argc)
+		return usage();
+	result = network_make(options.name, options.mtu);
+	if (result == -EEXIST) {
+		printf("%s is up already\n", options.name);
+		return EXIT_OK;
+	}
+	if (result < 0) {
+		complain("host: could not make the network %s: %s", options.name, strerror(-result));
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
+}
+
+static int host_down(int argc, char **argv)
+{
+	struct host_options options;
+	struct network network;
+	int result;
+
+	if (parse_options(argc, argv, "+n:", &options) < 0)
+		return EXIT_USAGE;
+	if (options.first != argc)
+		return usage();
+	result = network_open(options.name, &network);
+	if (result == 0) {
+		network_close(&network);
+		result = network_drop(options.name);
+	}
+	if (result < 0) {
+		complain("host: %s: %s", options.name,
+			result == -ENOENT ? "no such network is up" : strerror(-result));
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
+}
+
+static int host_index(const char *name)
+{
+	for (int host = 0; host < HOST_COUNT; host++) {
+		if (strcmp(hosts[host].name, name) == 0)
+			return host;
+	}
+	return -1;
+}
+
+static int host_exec(int argc, char **argv)
+{
+	struct host_options options;
+	struct network network;
+	int first, host, result;
+
+	if (parse_options(argc, argv, "+n:", &options) < 0)
+		return EXIT_USAGE;
+	first = options.first + 1;
+	if (first < argc && strcmp(argv[first], "--") == 0)
+		first++;
+	if (first >= argc)
+		return usage();
+	host = host_index(argv[options.first]);
+	if (host < 0) {
+		complain("host: the hosts are a and b, there is no '%s'", argv[options.first]);
+		return EXIT_USAGE;
+	}
+	result = network_open(options.name, &network);
+	if (result == -ENOENT) {
+		complain("host: the network %s is not up; urnic host up", options.name);
+		return EXIT_FAILED;
+	}
+	if (result == 0) {
+		result = network_enter(&network, host);
+		network_close(&network);
+	}
+	if (result < 0) {
+		complain("host: cannot enter host %s: %s", hosts[host].name, strerror(-result));
+		return EXIT_FAILED;
+	}
+	run_program(argv + first);
+}
+
+static void print_network(const char *name, void *context)
+{
+	struct network network;
+
+	(void)context;
+	if (network_open(name, &network) < 0)
+		return;
+	printf("%s\n", name);
+	for (int host = 0; host < HOST_COUNT; host++)
+		printf("  host %s  " NETWORK_INTERFACE "  %s  %s\n", hosts[host].name,
+			hosts[host].ipv4, hosts[host].ipv6);
+	if (network.holder_pid > 0)
+		printf("  held by process %d\n", network.holder_pid);
+	network_close(&network);
+}
+
+static int host_list(int argc, char **argv)
+{
+	(void)argv;
+	if (argc > 1)
+		return usage();
+	network_for_each(print_network, NULL);
+	return EXIT_OK;
+}
+
+int command_host(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		command_function *run;
+	} actions[] = {
+		{"up", host_up},
+		{"down", host_down},
+		{"exec", host_exec},
+		{"list", host_list},
+	};
+	/* ip is in /usr/sbin, which is not on everybody's path. */
+	const char *path = getenv("PATH");
+	char *longer;
+
+	if (argc < 2)
+		return usage();
+	if (asprintf(&longer, "%s:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin") < 0)
+		return EXIT_FAILED;
+	setenv("PATH", longer, 1);
+	free(longer);
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
+		if (strcmp(actions[i].name, argv[1]) == 0)
+			return actions[i].run(argc - 1, argv + 1);
+	}
+	complain("host: no action '%s'; urnic host --help", argv[1]);
+	return EXIT_USAGE;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside the two hosts of a network: interfaces, addresses, neighbours, all by way of `ip`.
+ */
+#ifndef TOOLS_NETWORK_SETUP_H
+#define TOOLS_NETWORK_SETUP_H
+
+#include <sys/types.h>
+
+#include "network.h"
+
+/*
+ * Join two fresh namespaces and configure both; returns when packets can flow. 0 or -errno.
+ */
+int network_configure(const struct network *network, unsigned mtu);
+
+/*
+ * Run `ip` with up to six arguments, NULL-terminated. 0, or -EIO after `ip` has said why.
+ */
+int network_run_ip(const char *const *arguments);
+
+/*
+ * Wait for a child: 0 if it exited with 0, otherwise -EIO.
+ */
+int network_wait_for(pid_t child);
+
+#endif
