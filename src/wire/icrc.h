@@ -18,8 +18,10 @@
  * linear, so the difference between the ICRC received and the one computed with some id is the
  * difference of the two ids, moved along by the bytes that follow; moving it back is one
  * multiplication (base/crc.h). What comes out is four bytes: the id, which is free, and flags and
- * fragment offset, which must be those of a whole datagram, DF or not. The price is that of 2^32
- * errors about 2^17 pass, instead of one; give the id or the right hint where it is known.
+ * fragment offset, which must be those of a whole datagram, DF or not. The price: of 2^32
+ * errors 2^17 pass instead of one, and among these are a few of a single bit. Senders keep their
+ * ids in order, so a receiver that remembers the last id of a flow gives the right hint, and can
+ * distrust a packet whose id is far from it.
  */
 
 #include <stdbool.h>
