@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * netpeer: what plain sockets reach, to set urnic's figures beside.
+ *
+ * A server serves one client and ends, as the perftest programs do. They meet on a TCP connection; the
+ * client says what to measure, and the TCP modes then use that connection, while the UDP modes open a
+ * socket each beside it. Every mode is a pair of functions, one per side. Errors end the process: these
+ * are measuring programs, and half a measurement is none.
+ */
+#ifndef BENCH_NETPEER_H
+#define BENCH_NETPEER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdnoreturn.h>
+
+enum mode {
+#define MODE(identifier, name, summary) MODE_##identifier,
+#include "modes.def"
+#undef MODE
+	MODE_COUNT,
+};
+
+enum {
+	MESSAGE_BYTES_MAX = 1 << 24,
+	PACKET_BYTES_MAX = 65000,
+	ROUNDS_MAX = 1 << 24,
+	DEPTH_MAX = 1024,
+	DURATION_MS_MAX = 600000,
+	REQUEST_BYTES = 16, /* a RETH's worth: where, which key, how much */
+	WARM_UP_ROUNDS = 200,
+};
+
+/* What to measure; the client sends it as it is, both ends being the same program. */
+struct job {
+	uint32_t mode;
+	uint32_t message_bytes; /* 1 to MESSAGE_BYTES_MAX */
+	uint32_t packet_bytes;	/* udp_stream: UDP payload of each packet */
+	uint32_t rounds;	/* pingpong, request */
+	uint32_t depth;		/* request: how many are under way at once */
+	uint32_t duration_ms;	/* stream */
+	uint32_t window_bytes;	/* udp_stream: sent but not yet reported as received; 0: any */
+};
+
+/* What a receiver of a stream saw. */
+struct tally {
+	uint64_t bytes;
+	uint64_t duration_ns; /* from the first arrival to the last */
+};
+
+typedef void mode_function(const struct job *job, int control_fd);
+
+#define MODE(identifier, name, summary) mode_function identifier##_serve, identifier##_run;
+#include "modes.def"
+#undef MODE
+
+/*
+ * Print what failed, with errno, and end the process.
+ */
+noreturn void give_up(const char *what);
+
+uint64_t now_ns(void);
+
+/*
+ * Send or receive exactly so many bytes, spinning on a nonblocking descriptor. A peer that hangs up early
+ * ends the process.
+ */
+void send_all(int fd, const void *bytes, size_t size);
+void receive_all(int fd, void *bytes, size_t size);
+
+/*
+ * A buffer of real memory, that is memory that has been written to. It lives as long as the process.
+ */
+void *make_buffer(size_t size);
+
+/*
+ * Print minimum, median and 99th percentile of `count` durations, each divided by `divisor`. Sorts them.
+ */
+void print_latency(uint64_t *durations_ns, size_t count, unsigned divisor);
+
+void print_bandwidth(struct tally tally);
+
+#endif
