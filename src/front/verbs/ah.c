@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Address handles: where a datagram goes. Set-up only; what sends datagrams is elsewhere.
+ */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "front/verbs/context.h"
+#include "front/verbs/object.h"
+#include "front/verbs/pd.h"
+
+/* An IPv4 packet's header takes the last 20 of the 40 bytes of a GRH (IBTA annex A17.4.5.1). */
+#define GRH_IPV4_OFFSET 20
+
+/* Hops that a reply may take, where the request does not say. */
+#define REPLY_HOP_LIMIT 0xff
+
+struct ah {
+	struct ibv_ah verbs;
+	struct object object;
+	struct object *pd;
+};
+
+/* RoCE has no local routes: every address is a global one, of a GID that is there (IBTA annex A16.4.1). */
+static bool ah_attr_is_valid(struct device *device, const struct ibv_ah_attr *attr)
+{
+	static const union ibv_gid none;
+	struct gid gid;
+
+	return attr->port_num == DEVICE_PORT && attr->is_global &&
+	       device_gid(device, attr->grh.sgid_index, &gid) &&
+	       memcmp(&attr->grh.dgid, &none, sizeof(none)) != 0;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct device *device = context_of(pd->context)->device;
+	struct object *pd_object = pd_ref(pd);
+	struct ah *ah = NULL;
+	int error = EINVAL;
+
+	if (!pd_object || !ah_attr_is_valid(device, attr))
+		goto fail;
+	error = ENOMEM;
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		goto fail;
+	error = object_add(&ah->object, OBJECT_AH, device);
+	if (error)
+		goto fail;
+	ah->pd = pd_object;
+	ah->verbs = (struct ibv_ah){
+		.context = pd->context,
+		.pd = pd,
+		.handle = ah->object.handle,
+	};
+	return &ah->verbs;
+
+fail:
+	free(ah);
+	if (pd_object)
+		object_unref(pd_object);
+	errno = error;
+	return NULL;
+}
+
+int ibv_destroy_ah(struct ibv_ah *verbs)
+{
+	struct device *device = context_of(verbs->context)->device;
+	struct object *object;
+	struct ah *ah;
+	int error = object_remove(verbs->handle, OBJECT_AH, device, &object);
+
+	if (error)
+		return error;
+	ah = container_of(object, struct ah, object);
+	object_unref(ah->pd);
+	ah->verbs.handle = 0;
+	free(ah);
+	return 0;
+}
+
+static bool gid_index_find(struct device *device, const struct gid *gid, uint8_t *ret_index)
+{
+	struct gid entry;
+
+	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
+		if (device_gid(device, i, &entry) && gid_is_equal(&entry, gid)) {
+			*ret_index = (uint8_t)i;
+			return true;
+		}
+	return false;
+}
+
+/* Source, destination and traffic class of the packet whose header is in `grh`, which is IPv6 or IPv4. */
+static void grh_read(const struct ibv_grh *grh, struct gid *source, struct gid *destination,
+	uint8_t *traffic_class)
+{
+	const uint8_t *raw = (const uint8_t *)grh;
+	const uint8_t *ipv4 = raw + GRH_IPV4_OFFSET;
+
+	if (raw[0] >> 4 != 6 && ipv4[0] >> 4 == 4) {
+		*source = gid_from_ipv4(ipv4 + 12);
+		*destination = gid_from_ipv4(ipv4 + 16);
+		*traffic_class = ipv4[1];
+		return;
+	}
+	memcpy(source->raw, grh->sgid.raw, sizeof(source->raw));
+	memcpy(destination->raw, grh->dgid.raw, sizeof(destination->raw));
+	*traffic_class = (uint8_t)(be32toh(grh->version_tclass_flow) >> 20);
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+	struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
+{
+	struct gid source;
+	struct gid destination;
+	uint8_t traffic_class;
+	uint8_t sgid_index;
+
+	/* Without a GRH there is no address: RoCE packets always have one. */
+	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH)) {
+		errno = EINVAL;
+		return -1;
+	}
+	grh_read(grh, &source, &destination, &traffic_class);
+	if (!gid_index_find(context_of(context)->device, &destination, &sgid_index)) {
+		errno = ENOENT;
+		return -1;
+	}
+	*ah_attr = (struct ibv_ah_attr){
+		.grh = {
+			.sgid_index = sgid_index,
+			.hop_limit = REPLY_HOP_LIMIT,
+			.traffic_class = traffic_class,
+		},
+		.dlid = wc->slid,
+		.sl = wc->sl,
+		.src_path_bits = wc->dlid_path_bits,
+		.is_global = 1,
+		.port_num = port_num,
+	};
+	memcpy(ah_attr->grh.dgid.raw, source.raw, sizeof(source.raw));
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+	uint8_t port_num)
+{
+	struct ibv_ah_attr attr;
+
+	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
+		return NULL;
+	return ibv_create_ah(pd, &attr);
+}

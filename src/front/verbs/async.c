@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/async.h"
+
+void async_event_init(struct async_event *async, enum ibv_event_type type, void *element)
+{
+	event_init(&async->event);
+	async->verbs.event_type = type;
+	/* Every pointer of the union has the same place. */
+	async->verbs.element.qp = element;
+}
+
+void async_event_post(struct context *context, struct async_event *async)
+{
+	event_queue_post(&context->async, &async->event);
+}
+
+void events_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+	uint32_t owed)
+{
+	pthread_mutex_lock(mutex);
+	while (*completed != owed)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+void events_ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t count)
+{
+	pthread_mutex_lock(mutex);
+	*completed += count;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+static void copy_event(struct event *event, void *argument)
+{
+	struct ibv_async_event *out = argument;
+
+	*out = container_of(event, struct async_event, event)->verbs;
+}
+
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	int error = event_queue_take(&context_of(context)->async, copy_event, event);
+
+	if (error) {
+		errno = -error;
+		return -1;
+	}
+	return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	/* Events of a port or a device belong to no object: nobody waits for their acknowledgement. */
+	if (event->event_type == IBV_EVENT_CQ_ERR) {
+		struct ibv_cq *cq = event->element.cq;
+
+		events_ack(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
+	} else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR) {
+		struct ibv_qp *qp = event->element.qp;
+
+		events_ack(&qp->mutex, &qp->cond, &qp->events_completed, 1);
+	}
+}

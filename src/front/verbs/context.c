@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opening and closing.
+ *
+ * The command descriptor that an adapter's kernel driver would listen on is an empty memory file here. It can be duplicated and
+ * handed to ibv_import_device(), which knows its context again by the file's identity.
+ *
+ * One lock (`lock`) guards the list of open contexts. Nothing is called while it is held.
+ */
+#include "front/verbs/context.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "front/verbs/ops.h"
+
+/* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
+#define COMP_VECTOR_COUNT 64
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list contexts = {&contexts, &contexts};
+
+/* `cmd_fd` becomes the context's. Returns 0 or a positive errno; on failure `cmd_fd` is still the caller's. */
+static int context_create(struct device *device, int cmd_fd, struct context **ret_context)
+{
+	struct context *context = calloc(1, sizeof(*context));
+	struct ibv_context *verbs;
+	int error;
+
+	if (!context)
+		return ENOMEM;
+	error = event_queue_init(&context->async);
+	if (error) {
+		free(context);
+		return -error;
+	}
+	context->device = device;
+	ops_fill(&context->verbs);
+	context->verbs.sz = sizeof(context->verbs);
+	verbs = &context->verbs.context;
+	verbs->device = &device->verbs;
+	verbs->cmd_fd = cmd_fd;
+	verbs->async_fd = context->async.fd;
+	verbs->num_comp_vectors = COMP_VECTOR_COUNT;
+	verbs->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	pthread_mutex_init(&verbs->mutex, NULL);
+	pthread_mutex_lock(&lock);
+	list_append(&contexts, &context->node);
+	pthread_mutex_unlock(&lock);
+	*ret_context = context;
+	return 0;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *verbs)
+{
+	struct device *device = device_lookup(verbs);
+	struct context *context;
+	int error;
+	int cmd_fd;
+
+	if (!device) {
+		errno = ENODEV;
+		return NULL;
+	}
+	cmd_fd = memfd_create("urnic-context", MFD_CLOEXEC);
+	if (cmd_fd < 0)
+		return NULL;
+	error = context_create(device, cmd_fd, &context);
+	if (error) {
+		close(cmd_fd);
+		errno = error;
+		return NULL;
+	}
+	return &context->verbs.context;
+}
+
+/* The device of the context whose command descriptor is the same file. */
+static struct device *device_of_file(const struct stat *file)
+{
+	struct device *device = NULL;
+
+	pthread_mutex_lock(&lock);
+	list_for_each(context, &contexts, struct context, node) {
+		struct stat own;
+
+		if (fstat(context->verbs.context.cmd_fd, &own) == 0 &&
+			own.st_dev == file->st_dev && own.st_ino == file->st_ino) {
+			device = context->device;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return device;
+}
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct context *context;
+	struct device *device;
+	struct stat file;
+	int error;
+
+	if (fstat(cmd_fd, &file))
+		return NULL;
+	device = device_of_file(&file);
+	error = device ? context_create(device, cmd_fd, &context) : EINVAL;
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	return &context->verbs.context;
+}
+
+int ibv_close_device(struct ibv_context *verbs)
+{
+	struct context *closing = NULL;
+
+	pthread_mutex_lock(&lock);
+	list_for_each(context, &contexts, struct context, node)
+		if (&context->verbs.context == verbs) {
+			closing = context;
+			break;
+		}
+	if (closing)
+		list_remove(&closing->node);
+	pthread_mutex_unlock(&lock);
+	if (!closing)
+		return EINVAL;
+	close(verbs->cmd_fd);
+	event_queue_done(&closing->async);
+	pthread_mutex_destroy(&verbs->mutex);
+	free(closing);
+	return 0;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One lock (`lock`) guards the table and what in a device can change. Nothing is called while it is held.
+ */
+#include "front/verbs/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "front/verbs/select.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device *table[DEVICE_COUNT_MAX];
+static uint32_t table_count;
+/* The devices of the last snapshot, in order. */
+static struct device *present[DEVICE_COUNT_MAX];
+static uint32_t present_count;
+
+/*
+ * Six bytes for an interface that has no hardware address, the same each time, and most likely of its own among hosts: FNV-1a of
+ * the host's and the interface's name, in the range of locally administered addresses.
+ */
+static void mac_invent(const char *ifname, uint8_t mac[6])
+{
+	char text[256 + NETDEV_NAME_BYTES] = "";
+	uint64_t hash = 0xcbf29ce484222325;
+	size_t bytes;
+
+	gethostname(text, 256);
+	bytes = strnlen(text, 256);
+	bytes += (size_t)snprintf(text + bytes, sizeof(text) - bytes, "%s", ifname);
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ (uint8_t)text[i]) * 0x100000001b3;
+	memcpy(mac, &hash, 6);
+	mac[0] = 0x02;
+}
+
+/* A modified EUI-64 of the hardware address, as the kernel's RDMA drivers make it (RFC 4291 appendix A). */
+static __be64 guid_from_netdev(const struct netdev *netdev)
+{
+	static const uint8_t none[6];
+	uint8_t mac[6];
+	uint8_t guid[8];
+	__be64 value;
+
+	memcpy(mac, netdev->mac, 6);
+	if (memcmp(mac, none, 6) == 0)
+		mac_invent(netdev->name, mac);
+	memcpy(guid, (const uint8_t[]){mac[0] ^ 0x02, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4],
+		       mac[5]}, 8);
+	memcpy(&value, guid, 8);
+	return value;
+}
+
+static bool is_name_taken(const char *name)
+{
+	for (uint32_t i = 0; i < table_count; i++)
+		if (strcmp(table[i]->verbs.name, name) == 0)
+			return true;
+	return false;
+}
+
+static struct device *device_find(const struct netdev *netdev)
+{
+	for (uint32_t i = 0; i < table_count; i++)
+		if (table[i]->ifindex == netdev->ifindex &&
+			strcmp(table[i]->ifname, netdev->name) == 0)
+			return table[i];
+	return NULL;
+}
+
+static struct device *device_add(const struct netdev *netdev, const char *name)
+{
+	struct device *device;
+	struct ibv_device *verbs;
+
+	if (table_count == DEVICE_COUNT_MAX)
+		return NULL;
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return NULL;
+	device->index = table_count;
+	device->guid = guid_from_netdev(netdev);
+	device->ifindex = netdev->ifindex;
+	memcpy(device->ifname, netdev->name, sizeof(device->ifname));
+	verbs = &device->verbs;
+	verbs->node_type = IBV_NODE_CA;
+	verbs->transport_type = IBV_TRANSPORT_IB;
+	if (is_name_taken(name))
+		snprintf(verbs->name, sizeof(verbs->name), "rocep%u_%s", device->index,
+			device->ifname);
+	else
+		snprintf(verbs->name, sizeof(verbs->name), "%s", name);
+	snprintf(verbs->dev_name, sizeof(verbs->dev_name), "uverbs%u", device->index);
+	snprintf(verbs->dev_path, sizeof(verbs->dev_path), "/sys/class/infiniband_verbs/%s",
+		verbs->dev_name);
+	snprintf(verbs->ibdev_path, sizeof(verbs->ibdev_path), "/sys/class/infiniband/%s",
+		verbs->name);
+	table[table_count++] = device;
+	return device;
+}
+
+/* Takes the interface into the snapshot that is being made. */
+static void device_update(const struct netdev *netdev, unsigned int *unnamed)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+	struct device *device = device_find(netdev);
+
+	select_name(getenv("URNIC_DEVICE_NAME"), netdev->name, unnamed, name, sizeof(name));
+	if (!device)
+		device = device_add(netdev, name);
+	if (!device)
+		return;
+	device->is_present = true;
+	device->has_carrier = netdev->has_carrier;
+	device->mtu_bytes = netdev->mtu_bytes;
+	gid_table_update(&device->gids, netdev->gids, netdev->gid_count);
+	present[present_count++] = device;
+}
+
+/* The wanted interfaces in the order of their devices. Returns how many they are. */
+static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NETDEV_COUNT_MAX])
+{
+	const char *patterns = getenv("URNIC_INTERFACES");
+	int places[NETDEV_COUNT_MAX];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < list->count; i++) {
+		int place = select_place(patterns, list->devices[i].name);
+		uint32_t at = count;
+
+		if (place < 0)
+			continue;
+		for (; at > 0 && places[at - 1] > place; at--) {
+			places[at] = places[at - 1];
+			order[at] = order[at - 1];
+		}
+		places[at] = place;
+		order[at] = &list->devices[i];
+		count++;
+	}
+	return count;
+}
+
+int device_refresh(void)
+{
+	struct netdev *order[NETDEV_COUNT_MAX];
+	struct netdev_list *list;
+	unsigned int unnamed = 0;
+	uint32_t count;
+	int error = netdev_list_create(&list);
+
+	if (error)
+		return error;
+	count = netdevs_order(list, order);
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < table_count; i++)
+		table[i]->is_present = false;
+	present_count = 0;
+	for (uint32_t i = 0; i < count; i++)
+		device_update(order[i], &unnamed);
+	pthread_mutex_unlock(&lock);
+	free(list);
+	return 0;
+}
+
+uint32_t device_list(struct device **devices)
+{
+	uint32_t count;
+
+	pthread_mutex_lock(&lock);
+	count = present_count;
+	memcpy(devices, present, count * sizeof(*devices));
+	pthread_mutex_unlock(&lock);
+	return count;
+}
+
+struct device *device_lookup(const struct ibv_device *verbs)
+{
+	struct device *device = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < table_count && !device; i++)
+		if (&table[i]->verbs == verbs)
+			device = table[i];
+	pthread_mutex_unlock(&lock);
+	return device;
+}
+
+struct device *device_lookup_path(const char *ibdev_path)
+{
+	struct device *device = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < table_count && !device; i++)
+		if (strcmp(table[i]->verbs.ibdev_path, ibdev_path) == 0)
+			device = table[i];
+	pthread_mutex_unlock(&lock);
+	return device;
+}
+
+struct device_port device_port(struct device *device)
+{
+	struct device_port port;
+
+	pthread_mutex_lock(&lock);
+	port.is_active = device->is_present && device->has_carrier;
+	port.mtu_bytes = device->mtu_bytes;
+	pthread_mutex_unlock(&lock);
+	return port;
+}
+
+bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid)
+{
+	const struct gid *gid;
+
+	pthread_mutex_lock(&lock);
+	gid = gid_table_at(&device->gids, index);
+	if (gid)
+		*ret_gid = *gid;
+	pthread_mutex_unlock(&lock);
+	return gid != NULL;
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct device *devices[DEVICE_COUNT_MAX];
+	struct ibv_device **list;
+	uint32_t count;
+	int error;
+
+	if (num_devices)
+		*num_devices = 0;
+	error = device_refresh();
+	if (error) {
+		errno = -error;
+		return NULL;
+	}
+	count = device_list(devices);
+	list = calloc(count + 1, sizeof(struct ibv_device *));
+	if (!list)
+		return NULL;
+	for (uint32_t i = 0; i < count; i++)
+		list[i] = &devices[i]->verbs;
+	if (num_devices)
+		*num_devices = (int)count;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *verbs)
+{
+	struct device *device = device_lookup(verbs);
+
+	return device ? device->verbs.name : NULL;
+}
+
+int ibv_get_device_index(struct ibv_device *verbs)
+{
+	struct device *device = device_lookup(verbs);
+
+	return device ? (int)device->index : -1;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *verbs)
+{
+	struct device *device = device_lookup(verbs);
+
+	return device ? device->guid : 0;
+}

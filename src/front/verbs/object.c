@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One lock (`lock`) guards the table and the fields of every object in it. Nothing is called while it is held.
+ *
+ * Freed slots are used again in the order in which they were freed, so that a generation lasts as long as possible.
+ */
+#include "front/verbs/object.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define INDEX_BITS 20
+#define SLOT_COUNT_MAX (1u << INDEX_BITS)
+#define GENERATION_MAX ((1u << (32 - INDEX_BITS)) - 1)
+#define SLOT_COUNT_FIRST 64
+
+struct slot {
+	struct object *object; /* NULL: free */
+	uint32_t generation;   /* 1 to GENERATION_MAX: no handle is 0 */
+	uint32_t next_free;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slot *slots;
+static uint32_t slot_count;
+/* The free slots, a queue; `first_free` is slot_count when there is none. */
+static uint32_t first_free;
+static uint32_t last_free;
+
+/* Doubles the table. False when it is as large as it gets, or memory is out. */
+static bool table_grow(void)
+{
+	uint32_t count = slot_count ? slot_count * 2 : SLOT_COUNT_FIRST;
+	struct slot *grown;
+
+	if (count > SLOT_COUNT_MAX)
+		return false;
+	grown = realloc(slots, count * sizeof(*slots));
+	if (!grown)
+		return false;
+	slots = grown;
+	for (uint32_t i = slot_count; i < count; i++)
+		slots[i] = (struct slot){.generation = 1, .next_free = i + 1};
+	first_free = slot_count;
+	last_free = count - 1;
+	slot_count = count;
+	return true;
+}
+
+int object_add(struct object *object, enum object_kind kind, const struct device *device)
+{
+	struct slot *slot;
+	int error = 0;
+
+	pthread_mutex_lock(&lock);
+	if (first_free == slot_count && !table_grow()) {
+		error = ENOMEM;
+	} else {
+		slot = &slots[first_free];
+		*object = (struct object){
+			.kind = kind,
+			.handle = slot->generation << INDEX_BITS | first_free,
+			.device = device,
+		};
+		slot->object = object;
+		first_free = slot->next_free;
+	}
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+/* Under the lock. */
+static struct slot *slot_lookup(uint32_t handle, enum object_kind kind, const struct device *device)
+{
+	uint32_t index = handle & (SLOT_COUNT_MAX - 1);
+	struct slot *slot;
+
+	if (index >= slot_count)
+		return NULL;
+	slot = &slots[index];
+	if (!slot->object || slot->object->handle != handle || slot->object->kind != kind ||
+		slot->object->device != device)
+		return NULL;
+	return slot;
+}
+
+struct object *object_ref(uint32_t handle, enum object_kind kind, const struct device *device)
+{
+	struct object *object = NULL;
+	struct slot *slot;
+
+	pthread_mutex_lock(&lock);
+	slot = slot_lookup(handle, kind, device);
+	if (slot) {
+		object = slot->object;
+		object->users++;
+	}
+	pthread_mutex_unlock(&lock);
+	return object;
+}
+
+void object_unref(struct object *object)
+{
+	pthread_mutex_lock(&lock);
+	assert(object->users > 0);
+	object->users--;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. */
+static void slot_free(struct slot *slot)
+{
+	uint32_t index = (uint32_t)(slot - slots);
+
+	slot->object = NULL;
+	slot->generation = slot->generation == GENERATION_MAX ? 1 : slot->generation + 1;
+	slot->next_free = slot_count;
+	if (first_free == slot_count)
+		first_free = index;
+	else
+		slots[last_free].next_free = index;
+	last_free = index;
+}
+
+int object_remove(uint32_t handle, enum object_kind kind, const struct device *device,
+	struct object **ret_object)
+{
+	struct slot *slot;
+	int error = 0;
+
+	pthread_mutex_lock(&lock);
+	slot = slot_lookup(handle, kind, device);
+	if (!slot) {
+		error = EINVAL;
+	} else if (slot->object->users) {
+		error = EBUSY;
+	} else {
+		*ret_object = slot->object;
+		slot->object->kind = OBJECT_NONE;
+		slot_free(slot);
+	}
+	pthread_mutex_unlock(&lock);
+	return error;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Objects and their handles.
+ *
+ * Each object that a program creates (protection domain, memory region, queue ...) has a handle, a number in the public structure. A
+ * control call looks the handle up and works on what the table says: an object that was destroyed, is of another kind or of
+ * another device is refused, as a kernel would refuse it, whatever the program's pointer points to. A handle is an index and
+ * a generation, so that one of a former object does not match a later one.
+ *
+ * An object that others are built on (a protection domain, a completion queue) is used by them, and cannot be removed while it is.
+ *
+ * The owner of a `struct object` is the object that embeds it. All functions take one lock of their own; any thread may call.
+ */
+#ifndef URNIC_FRONT_VERBS_OBJECT_H
+#define URNIC_FRONT_VERBS_OBJECT_H
+
+#include <stdint.h>
+
+#include "front/verbs/device.h"
+
+enum object_kind {
+	OBJECT_NONE,
+	OBJECT_PD,
+	OBJECT_MR,
+	OBJECT_CHANNEL,
+	OBJECT_CQ,
+	OBJECT_QP,
+	OBJECT_AH,
+};
+
+struct object {
+	enum object_kind kind; /* OBJECT_NONE while not in the table */
+	uint32_t handle;       /* never 0 */
+	const struct device *device;
+	uint32_t users;        /* objects built on this one, and calls that are at work with it */
+};
+
+/*
+ * Put an object into the table. Returns 0 and the handle in object->handle, or ENOMEM.
+ */
+int object_add(struct object *object, enum object_kind kind, const struct device *device);
+
+/*
+ * Find an object and become its user: it stays until object_unref().
+ *
+ * `handle`  Any value.
+ *
+ * NULL when the handle is not that of a living object of this kind on this device.
+ */
+struct object *object_ref(uint32_t handle, enum object_kind kind, const struct device *device);
+
+void object_unref(struct object *object);
+
+/*
+ * Find an object and take it out of the table; its handle is dead from then on, its memory is the caller's.
+ *
+ * Returns 0; EINVAL when the handle is not that of a living object of this kind on this device; EBUSY when it has users.
+ */
+int object_remove(uint32_t handle, enum object_kind kind, const struct device *device,
+	struct object **ret_object);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The operations that programs reach through the tables in a context, not by name.
+ *
+ * ops_fill() sets every slot: several inline functions of the public header call without looking whether there is something to
+ * call. Each operation is documented by its verb: query_port() is ibv_query_port() with the size of the caller's structure.
+ */
+#ifndef URNIC_FRONT_VERBS_OPS_H
+#define URNIC_FRONT_VERBS_OPS_H
+
+#include "front/verbs/abi.h"
+
+/* Fill both tables: with our operations, and for those that this NIC does not have with ones that refuse (EOPNOTSUPP). */
+void ops_fill(struct verbs_context *context);
+
+int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+	struct ibv_device_attr_ex *attr, size_t attr_bytes);
+int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+	size_t attr_bytes);
+
+#endif

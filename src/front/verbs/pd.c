@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/pd.h"
+
+#include <stdlib.h>
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+	int error;
+
+	if (!pd)
+		return NULL;
+	error = object_add(&pd->object, OBJECT_PD, context_of(context)->device);
+	if (error) {
+		free(pd);
+		errno = error;
+		return NULL;
+	}
+	pd->verbs = (struct ibv_pd){.context = context, .handle = pd->object.handle};
+	return &pd->verbs;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *verbs)
+{
+	struct object *object;
+	struct pd *pd;
+	int error = object_remove(verbs->handle, OBJECT_PD, context_of(verbs->context)->device,
+		&object);
+
+	if (error)
+		return error;
+	pd = container_of(object, struct pd, object);
+	pd->verbs.handle = 0;
+	free(pd);
+	return 0;
+}
+
+/* An imported domain is a second public structure with the handle of the first; the domain stays its creator's. */
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	struct object *object = object_ref(pd_handle, OBJECT_PD, context_of(context)->device);
+	struct ibv_pd *imported;
+
+	if (!object) {
+		errno = EINVAL;
+		return NULL;
+	}
+	object_unref(object);
+	imported = calloc(1, sizeof(*imported));
+	if (!imported)
+		return NULL;
+	*imported = (struct ibv_pd){.context = context, .handle = pd_handle};
+	return imported;
+}
+
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	free(pd);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains: a number that memory regions and queue pairs share. The number is the handle.
+ */
+#ifndef URNIC_FRONT_VERBS_PD_H
+#define URNIC_FRONT_VERBS_PD_H
+
+#include "front/verbs/context.h"
+#include "front/verbs/object.h"
+
+struct pd {
+	struct ibv_pd verbs;
+	struct object object;
+};
+
+/*
+ * Use the protection domain that a program named. NULL when its handle is not that of a living one on the context's device.
+ * Undo with object_unref().
+ */
+static inline struct object *pd_ref(const struct ibv_pd *pd)
+{
+	return object_ref(pd->handle, OBJECT_PD, context_of(pd->context)->device);
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a device and its port say about themselves.
+ */
+#include <endian.h>
+#include <stdio.h>
+
+#include "base/arith.h"
+#include "base/version.h"
+#include "front/verbs/context.h"
+#include "front/verbs/ops.h"
+#include "memory/mr.h"
+#include "queue/cq.h"
+#include "queue/rq.h"
+#include "queue/sq.h"
+#include "wire/bth.h"
+
+/* What of struct ibv_port_attr a program knows that was built before port_cap_flags2 was added at its end. */
+#define PORT_ATTR_BYTES_V1 offsetof(struct ibv_port_attr, port_cap_flags2)
+
+/* IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s; near to what a UDP socket carries. Nothing depends on it. */
+#define WIDTH_1X 1
+#define SPEED_EDR 32
+#define PHYS_STATE_DISABLED 3
+#define PHYS_STATE_LINK_UP 5
+
+/* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
+#define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
+
+/* The largest path MTU whose packets fit the interface. */
+static enum ibv_mtu mtu_of_interface(uint32_t mtu_bytes)
+{
+	for (int mtu = IBV_MTU_4096; mtu > IBV_MTU_256; mtu--)
+		if (mtu_bytes >= (128u << mtu) + HEADER_BYTES_MAX)
+			return (enum ibv_mtu)mtu;
+	return IBV_MTU_256;
+}
+
+static void device_attributes(const struct device *device, struct ibv_device_attr *attr)
+{
+	*attr = (struct ibv_device_attr){
+/* clang-format off */
+#define LIMIT(field, value, why) .field = value,
+#include "front/verbs/limits.def"
+#undef LIMIT
+		/* clang-format on */
+		.node_guid = device->guid,
+		.sys_image_guid = device->guid,
+	};
+	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "urnic %s", urnic_version());
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	device_attributes(context_of(context)->device, attr);
+	return 0;
+}
+
+int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+	struct ibv_device_attr_ex *attr, size_t attr_bytes)
+{
+	struct ibv_device_attr_ex full = {.phys_port_cnt_ex = DEVICE_PORT};
+
+	if (input && input->comp_mask)
+		return EINVAL;
+	if (attr_bytes < sizeof(full.orig_attr))
+		return EINVAL;
+	device_attributes(context_of(context)->device, &full.orig_attr);
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	memset(attr, 0, attr_bytes);
+	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
+	return 0;
+}
+
+int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+	size_t attr_bytes)
+{
+	struct device *device = context_of(context)->device;
+	struct device_port port;
+	struct ibv_port_attr full;
+
+	if (port_num != DEVICE_PORT)
+		return EINVAL;
+	/* A link that went down since is news; that the interfaces cannot be read now is not. */
+	device_refresh();
+	port = device_port(device);
+	full = (struct ibv_port_attr){
+		.state = port.is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = mtu_of_interface(port.mtu_bytes),
+		.gid_tbl_len = GID_TABLE_LENGTH,
+		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+		.max_msg_sz = MESSAGE_BYTES_MAX,
+		.pkey_tbl_len = 1,
+		.max_vl_num = 1,
+		.active_width = WIDTH_1X,
+		.active_speed = SPEED_EDR,
+		.phys_state = port.is_active ? PHYS_STATE_LINK_UP : PHYS_STATE_DISABLED,
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+		.flags = IBV_QPF_GRH_REQUIRED,
+	};
+	memset(attr, 0, attr_bytes);
+	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+	struct _compat_ibv_port_attr *attr)
+{
+	return query_port(context, port_num, (struct ibv_port_attr *)attr, PORT_ATTR_BYTES_V1);
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	(void)context;
+	if (port_num != DEVICE_PORT || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(BTH_PKEY_DEFAULT);
+	return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+	(void)context;
+	if (port_num != DEVICE_PORT || pkey != htobe16(BTH_PKEY_DEFAULT)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return 0;
+}

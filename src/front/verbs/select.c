@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/select.h"
+
+#include <fnmatch.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An interface's name has at most 15 bytes; a longer pattern can still be meant for one. */
+#define PATTERN_BYTES_MAX 64
+
+/* One item of a comma-separated list, not terminated. */
+struct item {
+	const char *text;
+	size_t bytes;
+};
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* Takes the next item that is not empty off the list. */
+static bool item_next(const char **list, struct item *ret_item)
+{
+	while (**list == ',' || is_blank(**list))
+		(*list)++;
+	if (**list == '\0')
+		return false;
+	ret_item->text = *list;
+	ret_item->bytes = strcspn(*list, ",");
+	*list += ret_item->bytes;
+	while (is_blank(ret_item->text[ret_item->bytes - 1]))
+		ret_item->bytes--;
+	return true;
+}
+
+static bool item_matches(const struct item *item, const char *ifname)
+{
+	char pattern[PATTERN_BYTES_MAX];
+
+	if (item->bytes >= sizeof(pattern))
+		return false;
+	memcpy(pattern, item->text, item->bytes);
+	pattern[item->bytes] = '\0';
+	return fnmatch(pattern, ifname, 0) == 0;
+}
+
+int select_place(const char *patterns, const char *ifname)
+{
+	struct item item;
+	int place = 0;
+
+	if (!patterns || *patterns == '\0')
+		return 0;
+	for (; item_next(&patterns, &item); place++)
+		if (item_matches(&item, ifname))
+			return place;
+	return -1;
+}
+
+/* The text after "ifname=", if the item begins with it. */
+static bool item_names(const struct item *item, const char *ifname, struct item *ret_name)
+{
+	size_t bytes = strlen(ifname);
+
+	if (item->bytes <= bytes + 1 || memcmp(item->text, ifname, bytes) != 0 ||
+		item->text[bytes] != '=')
+		return false;
+	*ret_name = (struct item){item->text + bytes + 1, item->bytes - bytes - 1};
+	return true;
+}
+
+static bool name_of_interface(const char *names, const char *ifname, struct item *ret_name)
+{
+	struct item item;
+
+	while (item_next(&names, &item))
+		if (item_names(&item, ifname, ret_name))
+			return true;
+	return false;
+}
+
+static bool name_by_position(const char *names, unsigned int position, struct item *ret_name)
+{
+	struct item item;
+
+	while (item_next(&names, &item))
+		if (!memchr(item.text, '=', item.bytes) && position-- == 0) {
+			*ret_name = item;
+			return true;
+		}
+	return false;
+}
+
+void select_name(const char *names, const char *ifname, unsigned int *unnamed, char *name,
+	size_t size)
+{
+	struct item item;
+
+	if (!names)
+		names = "";
+	if (name_of_interface(names, ifname, &item) || name_by_position(names, (*unnamed)++, &item))
+		snprintf(name, size, "%.*s", (int)item.bytes, item.text);
+	else
+		snprintf(name, size, "rocep_%s", ifname);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which interfaces become devices, in which order, under which names.
+ *
+ * Two environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns, URNIC_DEVICE_NAME lists names. Both are
+ * comma-separated; blanks around an item do not count. These functions are given the values and are pure.
+ */
+#ifndef URNIC_FRONT_VERBS_SELECT_H
+#define URNIC_FRONT_VERBS_SELECT_H
+
+#include <stddef.h>
+
+/*
+ * The place of an interface among the devices.
+ *
+ * `patterns`  The value of URNIC_INTERFACES: shell patterns like "eth*,lo". NULL or empty chooses every interface.
+ *
+ * Returns the number of the first pattern that matches, from 0, or -1 when the interface is not wanted. Interfaces of the same
+ * place keep the order in which they were found.
+ */
+int select_place(const char *patterns, const char *ifname);
+
+/*
+ * The name of the device on an interface.
+ *
+ * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on that interface; an item "name" names
+ *            the next device that no other item names.
+ * `unnamed`  How many devices before this one in the list had no "ifname=name" item. Counted on when this one has none either.
+ * `name`     Takes the name, cut to `size` - 1 bytes: what the items say, or "rocep_" and the interface's name.
+ */
+void select_name(const char *names, const char *ifname, unsigned int *unnamed, char *name,
+	size_t size);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * EOPNOTSUPP and not ENOSYS: test suites skip on the first and fail on the second.
+ */
+#include "front/verbs/unsupported.h"
+
+/* The parameters are named in the table for its readers; nothing looks at them. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define REFUSE_POINTER(name, type, parameters)                                                 \
+	static type refuse_##name parameters                                                   \
+	{                                                                                      \
+		errno = EOPNOTSUPP;                                                            \
+		return NULL;                                                                   \
+	}
+#define REFUSE_INT(name, parameters)                                                           \
+	static int refuse_##name parameters                                                    \
+	{                                                                                      \
+		return EOPNOTSUPP;                                                             \
+	}
+
+#define LEGACY_POINTER REFUSE_POINTER
+#define LEGACY_INT REFUSE_INT
+#define EXTENDED_POINTER REFUSE_POINTER
+#define EXTENDED_INT REFUSE_INT
+#include "front/verbs/unsupported.def"
+#undef LEGACY_POINTER
+#undef LEGACY_INT
+#undef EXTENDED_POINTER
+#undef EXTENDED_INT
+
+/* These two also say which request they refused. */
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	*bad_wr = wr;
+	return EOPNOTSUPP;
+}
+
+static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr)
+{
+	*bad_wr = wr;
+	return EOPNOTSUPP;
+}
+
+void unsupported_fill(struct verbs_context *context)
+{
+/* clang-format off */
+#define LEGACY_POINTER(name, type, parameters) context->context.ops.name = refuse_##name;
+#define LEGACY_INT(name, parameters) context->context.ops.name = refuse_##name;
+#define EXTENDED_POINTER(name, type, parameters) context->name = refuse_##name;
+#define EXTENDED_INT(name, parameters) context->name = refuse_##name;
+#include "front/verbs/unsupported.def"
+	/* clang-format on */
+	context->context.ops.post_srq_recv = post_srq_recv;
+	context->post_srq_ops = post_srq_ops;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+	int fd, int access)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What this NIC does not have (yet): the refusing operations of unsupported.def.
+ */
+#ifndef URNIC_FRONT_VERBS_UNSUPPORTED_H
+#define URNIC_FRONT_VERBS_UNSUPPORTED_H
+
+#include "front/verbs/abi.h"
+
+/* Set the slots of all operations that refuse. */
+void unsupported_fill(struct verbs_context *context);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events that a program waits for on a descriptor: completion channels, asynchronous events, connection events.
+ *
+ * Programs put the descriptor into poll, epoll or SIGIO, make it non-blocking with fcntl, and take events with a call
+ * that reads it. So it is a real descriptor, readable exactly while an event waits: one end of a socket pair that holds at most
+ * one byte, the bell. The events themselves are entries of a list, one entry per source with a count, so nothing is allocated and
+ * nothing can overflow however long the program does not look.
+ *
+ * A source (a completion queue, say) embeds its `struct event`. Owner of the event is the source; it takes itself out with
+ * event_queue_forget() before it goes.
+ *
+ * Any thread may call. Posting does not block beyond the few instructions of the queue's lock and one system call for the first
+ * event of a row.
+ */
+#ifndef URNIC_RUNTIME_EVENT_QUEUE_H
+#define URNIC_RUNTIME_EVENT_QUEUE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/export.h"
+#include "base/list.h"
+
+struct event {
+	struct list node;
+	uint32_t waiting; /* times posted and not yet taken; in the list exactly while not 0 */
+	uint32_t taken;   /* times taken, ever: what the source's destruction waits to see acknowledged */
+};
+
+struct event_queue {
+	int fd;      /* the program's end */
+	int bell_fd; /* ours */
+	pthread_mutex_t lock;
+	struct list waiting; /* of struct event, oldest first */
+	bool is_rung;        /* a byte was sent and not yet taken back */
+};
+
+/* Returns 0 or -errno. */
+int event_queue_init(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init);
+/* Closes both descriptors. No event is in the queue any more. */
+void event_queue_done(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_done);
+
+static inline void event_init(struct event *event)
+{
+	list_init(&event->node);
+	event->waiting = 0;
+	event->taken = 0;
+}
+
+/* One more time `event`. */
+void event_queue_post(struct event_queue *queue, struct event *event)
+	URNIC_EXPORT_AS(event_queue_post);
+
+/*
+ * Take the oldest event; waits for one unless the descriptor is non-blocking.
+ *
+ * `hold`  Called with the event under the queue's lock, so that its source cannot go before the caller has what it needs of it.
+ *
+ * Returns 0, or -errno: -EAGAIN on a non-blocking descriptor, -EINTR as read(2).
+ */
+int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
+	void *argument) URNIC_EXPORT_AS(event_queue_take);
+
+/*
+ * Drop what `event` has waiting. Returns how often it was taken: that many acknowledgements its source is owed.
+ */
+uint32_t event_queue_forget(struct event_queue *queue, struct event *event)
+	URNIC_EXPORT_AS(event_queue_forget);
+
+#endif
