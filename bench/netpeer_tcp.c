@@ -46,37 +46,64 @@ void tcp_pingpong_run(const struct job *job, int control_fd)
 	print_latency(durations_ns, job->rounds, 2);
 }
 
+/*
+ * Receive what is there, at most `size` bytes; 0 if nothing is.
+ */
+static size_t receive_some(int fd, void *bytes, size_t size)
+{
+	ssize_t received = recv(fd, bytes, size, 0);
+
+	if (received == 0)
+		errno = ECONNRESET;
+	if (received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR))
+		give_up("receive");
+	return received > 0 ? (size_t)received : 0;
+}
+
+/*
+ * Requests that arrived together are answered together, as a program that cares would do it.
+ */
 void tcp_request_serve(const struct job *job, int control_fd)
 {
-	char *message = make_buffer(job->message_bytes);
-	char request[REQUEST_BYTES];
+	char *answers = make_buffer((size_t)job->depth * job->message_bytes);
+	char *requests = make_buffer((size_t)job->depth * REQUEST_BYTES);
+	uint64_t received_bytes = 0;
+	uint32_t answered = 0;
 
 	set_nonblocking(control_fd);
-	for (uint32_t round = 0; round < job->rounds; round++) {
-		receive_all(control_fd, request, sizeof(request));
-		send_all(control_fd, message, job->message_bytes);
+	while (answered < job->rounds) {
+		uint32_t ready;
+
+		received_bytes += receive_some(control_fd, requests, (size_t)job->depth * REQUEST_BYTES);
+		ready = (uint32_t)(received_bytes / REQUEST_BYTES) - answered;
+		send_all(control_fd, answers, (size_t)ready * job->message_bytes);
+		answered += ready;
 	}
 }
 
 void tcp_request_run(const struct job *job, int control_fd)
 {
-	char *message = make_buffer(job->message_bytes);
+	const size_t answers_bytes = (size_t)job->depth * job->message_bytes;
+	char *answers = make_buffer(answers_bytes);
+	char *requests = make_buffer((size_t)job->depth * REQUEST_BYTES);
 	uint64_t *durations_ns = make_buffer(job->rounds * sizeof(*durations_ns));
 	uint64_t *started_ns = make_buffer(job->depth * sizeof(*started_ns));
-	const char request[REQUEST_BYTES] = {0};
-	uint64_t start_ns = now_ns();
-	uint32_t sent = 0;
+	uint64_t received_bytes = 0, first_ns = now_ns(), time_ns = first_ns;
+	uint32_t sent = 0, done = 0;
 
 	set_nonblocking(control_fd);
-	for (uint32_t round = 0; round < job->rounds; round++) {
-		for (; sent < job->rounds && sent - round < job->depth; sent++) {
-			started_ns[sent % job->depth] = now_ns();
-			send_all(control_fd, request, sizeof(request));
-		}
-		receive_all(control_fd, message, job->message_bytes);
-		durations_ns[round] = now_ns() - started_ns[round % job->depth];
+	while (done < job->rounds) {
+		uint32_t first = sent;
+
+		for (; sent < job->rounds && sent - done < job->depth; sent++)
+			started_ns[sent % job->depth] = time_ns;
+		send_all(control_fd, requests, (size_t)(sent - first) * REQUEST_BYTES);
+		received_bytes += receive_some(control_fd, answers, answers_bytes);
+		time_ns = now_ns();
+		for (; done < received_bytes / job->message_bytes; done++)
+			durations_ns[done] = time_ns - started_ns[done % job->depth];
 	}
-	print_bandwidth((struct tally){(uint64_t)job->rounds * job->message_bytes, now_ns() - start_ns});
+	print_bandwidth((struct tally){received_bytes, time_ns - first_ns});
 	print_latency(durations_ns, job->rounds, 1);
 }
 
