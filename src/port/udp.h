@@ -30,8 +30,6 @@ struct pollfd;
 struct port_udp;
 
 enum {
-	PORT_UDP_NUMBER = 4791, /* IANA's RoCEv2 port */
-	PORT_UDP_SOURCE_FIRST = 0xc000, /* ours: their entropy spreads over ECMP */
 	PORT_UDP_ADDRESSES_MAX = 8, /* local addresses of one lane */
 	PORT_UDP_PATHS_MAX = 4096, /* different paths of one lane */
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */

@@ -35,7 +35,7 @@ struct agent_client {
 	char why[AGENT_WHY_BYTES];
 };
 
-/* A packet that another process (or another lane of ours) received and that is for one of our slots. */
+/* A packet for one of our slots that reached another process, or another lane of ours. */
 struct agent_packet {
 	struct agent_forward head;
 	uint8_t data[AGENT_PACKET_BYTES_MAX];

@@ -12,14 +12,16 @@
  * sequence. Descriptors travel beside it (SCM_RIGHTS).
  *
  * Both ends are checked like strangers: what agent_message_receive() lets through has a legal
- * version, type, length and count of descriptors, and zeroes where nothing is meant to be.
+ * version, type, length and count of descriptors, slot numbers in range and terminated strings.
  */
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "base/gid.h"
 
@@ -30,6 +32,14 @@ enum {
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
 	AGENT_COMM_BYTES = 16, /* a process's short name, terminated */
+};
+
+/* What the program urnicd exits with; once it listens it goes on in the background. */
+enum agent_exit {
+	AGENT_EXIT_LISTENING = 0,
+	AGENT_EXIT_FAILED = 1,
+	AGENT_EXIT_USAGE = 2,
+	AGENT_EXIT_RUNNING = 3, /* another one listens already */
 };
 
 enum agent_message_type {
@@ -59,8 +69,7 @@ struct agent_slots {
 struct agent_forward {
 	struct gid sgid;
 	struct gid dgid;
-	uint32_t
-		data_bytes; /* of the packet that follows the message, at most AGENT_PACKET_BYTES_MAX */
+	uint32_t data_bytes; /* of the packet behind the message, up to AGENT_PACKET_BYTES_MAX */
 	uint16_t source_port;
 	uint8_t tos;
 	uint8_t slot; /* whose packet it is */
@@ -88,11 +97,12 @@ struct agent_message {
 		} open;
 		struct {
 			struct agent_slots slots; /* request: held; answer: confirmed */
+			uint32_t has_bag; /* request: 1 when the old bag comes along, first */
+			uint32_t has_memory; /* request: 1 when the memfd of NIC memory does */
 		} resume;
 		struct agent_forward forward;
 		struct {
-			uint32_t
-				index; /* request: clients to skip; answer: the index to ask for next */
+			uint32_t index; /* request: clients to skip; answer: what to ask for next */
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
 			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
@@ -163,12 +173,7 @@ void agent_descriptors_close(struct agent_descriptors *descriptors);
  */
 int agent_descriptors_take(struct agent_descriptors *descriptors, uint32_t index);
 
-/*
- * The address that urnicd of user `uid` listens on.
- *
- * `ret_address`  sockaddr_un, as storage so that no caller needs its header.
- */
-struct sockaddr_un;
-unsigned agent_socket_name(struct sockaddr_un *ret_address, uid_t uid);
+/* The address that urnicd of user `uid` listens on. Returns its length for bind() and connect(). */
+socklen_t agent_socket_name(struct sockaddr_un *ret_address, uid_t uid);
 
 #endif

@@ -30,8 +30,8 @@ struct netdev {
 	bool has_carrier; /* operational: false while the cable is out */
 	bool has_default_route; /* the first one, by metric, IPv4 before IPv6 */
 	uint32_t gid_count; /* at least 1 */
-	struct gid gids
-		[NETDEV_GIDS_MAX]; /* IPv4, then global IPv6, then link-local; each in kernel order */
+	/* IPv4, then global IPv6, then link-local; each in the kernel's order. */
+	struct gid gids[NETDEV_GIDS_MAX];
 };
 
 struct netdev_list {

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "port/udp.h"
+
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "port/udp_internal.h"
+
+static void receive_batch_init(struct port_udp *port)
+{
+	for (unsigned i = 0; i < UDP_RECEIVE_BATCH; i++) {
+		port->in_iov[i].iov_base = port->in_buffers + (size_t)i * UDP_BUFFER_BYTES_RECEIVE;
+		port->in_iov[i].iov_len = UDP_BUFFER_BYTES_RECEIVE;
+		port->in[i].msg_hdr = (struct msghdr){
+			.msg_name = &port->in_from[i],
+			.msg_namelen = sizeof(port->in_from[i]),
+			.msg_iov = &port->in_iov[i],
+			.msg_iovlen = 1,
+			.msg_control = port->in_control[i].bytes,
+			.msg_controllen = sizeof(port->in_control[i].bytes),
+		};
+	}
+}
+
+int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct port_udp **ret_port)
+{
+	struct port_udp *port = calloc(1, sizeof(*port));
+
+	if (!port)
+		return -ENOMEM;
+	port->slot = slot;
+	port->counters = counters;
+	port->in_buffers = malloc((size_t)UDP_RECEIVE_BATCH * UDP_BUFFER_BYTES_RECEIVE);
+	port->stage = malloc(PORT_UDP_STAGE_BYTES);
+	if (!port->in_buffers || !port->stage) {
+		port_udp_destroy(port);
+		return -ENOMEM;
+	}
+	receive_batch_init(port);
+	*ret_port = port;
+	return 0;
+}
+
+void port_udp_destroy(struct port_udp *port)
+{
+	if (!port)
+		return;
+	udp_paths_destroy(port);
+	for (uint32_t i = 0; i < port->receiver_count; i++)
+		close(port->receivers[i].fd);
+	free(port->in_buffers);
+	free(port->stage);
+	free(port);
+}
+
+/*
+ * What the socket is to tell about each packet. urnicd has set most of it already; a port does not
+ * depend on that.
+ */
+static int set_options(int fd, bool is_ipv4)
+{
+	const int on = 1;
+
+	if (setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) != 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)) != 0)
+		return -errno;
+	if (is_ipv4 ? setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on))
+		    : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on)))
+		return -errno;
+	return 0;
+}
+
+/* How many packets the socket had dropped before it became ours. */
+static uint32_t overflows_so_far(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS];
+	socklen_t bytes = sizeof(info);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &bytes) != 0)
+		return 0;
+	return info[SK_MEMINFO_DROPS];
+}
+
+int port_udp_add_address(
+	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket)
+{
+	uint32_t index = port->receiver_count;
+	int rc;
+
+	if (index == PORT_UDP_ADDRESSES_MAX) {
+		rc = -ENOSPC;
+		goto fail_close;
+	}
+	rc = set_options(socket, gid_is_ipv4(gid));
+	if (rc)
+		goto fail_close;
+	port->receivers[index] = (struct udp_receiver){
+		.fd = socket,
+		.gid = *gid,
+		.scope_ifindex = scope_ifindex,
+		.overflows_seen = overflows_so_far(socket),
+	};
+	port->receiver_count++;
+	return (int)index;
+fail_close:
+	close(socket);
+	return rc;
+}
+
+unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < port->receiver_count; i++)
+		ret_fds[count++] = (struct pollfd){.fd = port->receivers[i].fd, .events = POLLIN};
+	if (port->is_blocked) {
+		/* A flush stopped at the first packet that is still staged. */
+		const struct udp_path *path = port->staged[port->staged_first].path;
+
+		if (path)
+			ret_fds[count++] =
+				(struct pollfd){.fd = path->sender->fd, .events = POLLOUT};
+	}
+	return count;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_PORT_UDP_INTERNAL_H
+#define URNIC_PORT_UDP_INTERNAL_H
+
+/*
+ * What the files of the UDP port share: udp.c makes and unmakes it, udp_receive.c and udp_send.c
+ * are the data path, udp_path.c sets up paths and their sockets. Nobody else includes this.
+ */
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "port/address.h"
+#include "port/udp.h"
+#include "wire/icrc.h"
+#include "wire/roce.h"
+
+enum {
+	UDP_SLOTS = 256,
+	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* a GRO bundle is an IP packet: at most this */
+	UDP_RECEIVE_BATCH = 16,
+	UDP_SEND_BATCH = 64,
+	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later ones) */
+	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet too */
+	UDP_PACKET_BYTES_MAX = 65503, /* what fits an IPv4 datagram, without ICRC */
+	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
+	UDP_FLOWS_COUNT = 64, /* power of two */
+	UDP_ECT0 = 2, /* RFC 3168: ECN-capable transport */
+	UDP_CE = 3,
+	UDP_ECN_MASK = 3,
+	UDP_HOP_LIMIT = 64,
+};
+
+/* TOS, hop limit and UDP_SEGMENT going out; TOS, segment size and overflow count coming in. */
+struct udp_control {
+	_Alignas(struct cmsghdr) uint8_t bytes[128];
+};
+
+struct udp_receiver {
+	int fd;
+	uint32_t scope_ifindex;
+	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
+	struct gid gid;
+};
+
+/* What we know of one sender, to check its ICRCs faster. Direct-mapped: a collision replaces. */
+struct udp_flow {
+	bool is_used;
+	bool is_counting; /* numbers its packets on and on, as opposed to beginning each datagram at 0 */
+	uint8_t address;
+	uint16_t source_port;
+	uint16_t next_id;
+	struct gid sgid;
+	struct icrc_flow icrc;
+};
+
+struct udp_sender {
+	int fd;
+	uint16_t source_port;
+	uint32_t paths; /* that use it; it closes with the last */
+};
+
+struct udp_path {
+	struct port_udp_path settings;
+	uint32_t references;
+	bool can_segment; /* until the device refuses */
+	struct udp_sender *sender;
+	union socket_address remote;
+	socklen_t remote_bytes;
+	struct icrc_flow icrc;
+	struct udp_control control; /* TOS and hop limit where they are not the socket's */
+	size_t control_bytes;
+};
+
+struct udp_staged {
+	struct udp_path *path; /* NULL once it was closed */
+	uint32_t offset;
+	uint32_t bytes; /* without ICRC */
+};
+
+struct port_udp {
+	struct port_udp_counters *counters;
+	uint8_t slot;
+	bool is_blocked;
+
+	/* receiving */
+	uint32_t receiver_count;
+	struct udp_receiver receivers[PORT_UDP_ADDRESSES_MAX];
+	struct mmsghdr in[UDP_RECEIVE_BATCH];
+	struct iovec in_iov[UDP_RECEIVE_BATCH];
+	union socket_address in_from[UDP_RECEIVE_BATCH];
+	struct udp_control in_control[UDP_RECEIVE_BATCH];
+	uint8_t *in_buffers;
+	struct icrc_shifts shifts;
+	struct udp_flow flows[UDP_FLOWS_COUNT];
+
+	/* sending: staged[staged_first .. staged_end) lie one behind the other in `stage` */
+	uint32_t staged_first;
+	uint32_t staged_end;
+	uint32_t stage_used_bytes;
+	struct udp_staged staged[PORT_UDP_STAGE_PACKETS];
+	uint8_t *stage;
+	struct mmsghdr out[UDP_SEND_BATCH];
+	struct iovec out_iov[UDP_SEND_BATCH];
+	struct udp_control out_control[UDP_SEND_BATCH];
+	uint32_t out_packets[UDP_SEND_BATCH]; /* staged packets in each message */
+
+	/* paths */
+	uint32_t path_limit; /* paths[] beyond are NULL */
+	struct udp_path *paths[PORT_UDP_PATHS_MAX];
+	struct udp_sender *senders[PORT_UDP_ADDRESSES_MAX][UDP_SLOTS];
+};
+
+/* Close all paths and their sockets, whoever still refers to them. */
+void udp_paths_destroy(struct port_udp *port);
+
+/* Append one control message. Returns the bytes used so far, it included. */
+size_t udp_control_append(struct udp_control *control, size_t used_bytes, int level, int type,
+	const void *value, size_t value_bytes);
+
+#endif

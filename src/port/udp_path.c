@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/ip.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "port/udp_internal.h"
+
+enum { SOURCE_PORTS_TRIED_MAX = 1024 };
+
+size_t udp_control_append(struct udp_control *control, size_t used_bytes, int level, int type,
+	const void *value, size_t value_bytes)
+{
+	struct cmsghdr *cmsg = (struct cmsghdr *)(void *)(control->bytes + used_bytes);
+
+	cmsg->cmsg_level = level;
+	cmsg->cmsg_type = type;
+	cmsg->cmsg_len = CMSG_LEN(value_bytes);
+	memcpy(CMSG_DATA(cmsg), value, value_bytes);
+	return used_bytes + CMSG_SPACE(value_bytes);
+}
+
+/* Nobody has a reason to send to this socket, and what comes must not pile up. */
+static int refuse_input(int fd)
+{
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = {.len = 1, .filter = &drop};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ? -errno : 0;
+}
+
+/*
+ * What makes the IP header predictable (the ICRC covers it): DF, and with it id 0 or, segmented,
+ * 0, 1, 2 ...
+ */
+static int set_options(int fd, bool is_ipv4)
+{
+	const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+	const int discover = is_ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+	const int hop_limit = UDP_HOP_LIMIT;
+	const int tos = UDP_ECT0;
+	const int bytes = UDP_SOCKET_BUFFER_BYTES;
+
+	if (setsockopt(fd, level, is_ipv4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover,
+		    sizeof(discover)) ||
+		setsockopt(fd, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos)) ||
+		setsockopt(fd, level, is_ipv4 ? IP_TTL : IPV6_UNICAST_HOPS, &hop_limit,
+			sizeof(hop_limit)))
+		return -errno;
+	/* As large as we are allowed to: not an error when that is less. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	return refuse_input(fd);
+}
+
+/* Bind to a free source port, searched upwards from a random one. */
+static int bind_source(int fd, const struct udp_receiver *receiver, uint16_t *ret_port)
+{
+	const unsigned range = 0x10000 - ROCE_SOURCE_PORT_MIN;
+	uint16_t first;
+
+	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
+		return -EIO;
+	for (unsigned i = 0; i < SOURCE_PORTS_TRIED_MAX; i++) {
+		uint16_t source_port = (uint16_t)(ROCE_SOURCE_PORT_MIN + (first + i) % range);
+		union socket_address address;
+		socklen_t bytes = socket_address_make(
+			&address, &receiver->gid, receiver->scope_ifindex, source_port);
+
+		if (bind(fd, &address.base, bytes) == 0) {
+			*ret_port = source_port;
+			return 0;
+		}
+		if (errno != EADDRINUSE)
+			return -errno;
+	}
+	return -EADDRINUSE;
+}
+
+static int sender_create(struct port_udp *port, uint8_t address, uint8_t slot)
+{
+	const struct udp_receiver *receiver = &port->receivers[address];
+	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
+	struct udp_sender *sender = calloc(1, sizeof(*sender));
+	int rc;
+
+	if (!sender)
+		return -ENOMEM;
+	sender->fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+		IPPROTO_UDP);
+	if (sender->fd < 0) {
+		rc = -errno;
+		goto fail_free;
+	}
+	rc = set_options(sender->fd, is_ipv4);
+	if (rc)
+		goto fail_close;
+	rc = bind_source(sender->fd, receiver, &sender->source_port);
+	if (rc)
+		goto fail_close;
+	port->senders[address][slot] = sender;
+	return 0;
+fail_close:
+	close(sender->fd);
+fail_free:
+	free(sender);
+	return rc;
+}
+
+static void sender_unref(struct port_udp *port, uint8_t address, uint8_t slot)
+{
+	struct udp_sender *sender = port->senders[address][slot];
+
+	if (sender->paths > 0 && --sender->paths > 0)
+		return;
+	close(sender->fd);
+	free(sender);
+	port->senders[address][slot] = NULL;
+}
+
+static void path_control_init(struct udp_path *path, bool is_ipv4)
+{
+	const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
+	const int tos = path->settings.dscp << 2 | UDP_ECT0;
+	const int hop_limit = path->settings.hop_limit;
+
+	if (path->settings.dscp != 0)
+		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
+			is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos));
+	if (hop_limit != UDP_HOP_LIMIT)
+		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
+			is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
+}
+
+static int path_create(
+	struct port_udp *port, const struct port_udp_path *settings, struct udp_path **ret_path)
+{
+	const struct udp_receiver *receiver = &port->receivers[settings->address];
+	uint8_t slot = settings->destination_slot;
+	struct udp_path *path = calloc(1, sizeof(*path));
+
+	if (!path)
+		return -ENOMEM;
+	if (!port->senders[settings->address][slot]) {
+		int rc = sender_create(port, settings->address, slot);
+
+		if (rc) {
+			free(path);
+			return rc;
+		}
+	}
+	path->settings = *settings;
+	path->references = 1;
+	path->can_segment = true;
+	path->sender = port->senders[settings->address][slot];
+	path->sender->paths++;
+	path->remote_bytes = socket_address_make(
+		&path->remote, &settings->remote, receiver->scope_ifindex, ROCE_UDP_PORT);
+	path_control_init(path, gid_is_ipv4(&receiver->gid));
+	icrc_flow_init(&path->icrc, receiver->gid.raw, settings->remote.raw,
+		path->sender->source_port, ROCE_UDP_PORT);
+	*ret_path = path;
+	return 0;
+}
+
+static bool is_same_path(const struct port_udp_path *a, const struct port_udp_path *b)
+{
+	return a->address == b->address && a->destination_slot == b->destination_slot &&
+		a->dscp == b->dscp && a->hop_limit == b->hop_limit &&
+		gid_is_equal(&a->remote, &b->remote);
+}
+
+int port_udp_path_open(
+	struct port_udp *port, const struct port_udp_path *settings, uint32_t *ret_path)
+{
+	struct port_udp_path wanted = *settings;
+	uint32_t free_index = port->path_limit;
+	int rc;
+
+	if (wanted.address >= port->receiver_count || wanted.dscp > 63 ||
+		gid_is_ipv4(&wanted.remote) != gid_is_ipv4(&port->receivers[wanted.address].gid))
+		return -EINVAL;
+	if (wanted.hop_limit == 0)
+		wanted.hop_limit = UDP_HOP_LIMIT;
+	for (uint32_t i = 0; i < port->path_limit; i++) {
+		if (!port->paths[i]) {
+			free_index = min_u32(free_index, i);
+		} else if (is_same_path(&port->paths[i]->settings, &wanted)) {
+			port->paths[i]->references++;
+			*ret_path = i;
+			return 0;
+		}
+	}
+	if (free_index == PORT_UDP_PATHS_MAX)
+		return -ENOSPC;
+	rc = path_create(port, &wanted, &port->paths[free_index]);
+	if (rc)
+		return rc;
+	port->path_limit = max_u32(port->path_limit, free_index + 1);
+	*ret_path = free_index;
+	return 0;
+}
+
+static void path_destroy(struct port_udp *port, uint32_t index)
+{
+	struct udp_path *path = port->paths[index];
+
+	port->paths[index] = NULL;
+	while (port->path_limit > 0 && !port->paths[port->path_limit - 1])
+		port->path_limit--;
+	sender_unref(port, path->settings.address, path->settings.destination_slot);
+	free(path);
+}
+
+void port_udp_path_close(struct port_udp *port, uint32_t index)
+{
+	struct udp_path *path = port->paths[index];
+
+	if (--path->references > 0)
+		return;
+	port_udp_flush(port);
+	for (uint32_t i = port->staged_first; i < port->staged_end; i++) {
+		if (port->staged[i].path == path) {
+			port->staged[i].path = NULL;
+			port->counters->tx_path_closed++;
+		}
+	}
+	path_destroy(port, index);
+}
+
+void udp_paths_destroy(struct port_udp *port)
+{
+	for (uint32_t i = port->path_limit; i-- > 0;) {
+		if (port->paths[i])
+			path_destroy(port, i);
+	}
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include "port/udp_internal.h"
+#include "wire/bth.h"
+
+/* What the kernel says about one datagram beside its bytes. */
+struct datagram {
+	uint8_t address;
+	uint8_t tos;
+	uint32_t segment_bytes; /* of each packet but the last, ICRC included */
+};
+
+/* Read an integer that the kernel passes as one byte (IP_TOS) or as an int (all others). */
+static uint32_t cmsg_value(const struct cmsghdr *cmsg)
+{
+	uint32_t value;
+
+	if (cmsg->cmsg_len < CMSG_LEN(sizeof(value)))
+		return *CMSG_DATA(cmsg);
+	memcpy(&value, CMSG_DATA(cmsg), sizeof(value));
+	return value;
+}
+
+static void read_control(struct port_udp *port, struct msghdr *header, struct datagram *datagram)
+{
+	struct udp_receiver *receiver = &port->receivers[datagram->address];
+
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
+		uint32_t value = cmsg_value(cmsg);
+
+		if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS) ||
+			(cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS)) {
+			datagram->tos = (uint8_t)value;
+		} else if (cmsg->cmsg_level == SOL_UDP && cmsg->cmsg_type == UDP_GRO) {
+			datagram->segment_bytes = value;
+		} else if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SO_RXQ_OVFL) {
+			port->counters->rx_queue_overflows += value - receiver->overflows_seen;
+			receiver->overflows_seen = value;
+		}
+	}
+}
+
+static struct udp_flow *flow_of(
+	struct port_udp *port, uint8_t address, const struct gid *sgid, uint16_t source_port)
+{
+	uint32_t hash =
+		source_port * 0x9e37u ^ (uint32_t)sgid->raw[15] << 3 ^ sgid->raw[14] ^ address;
+	struct udp_flow *flow = &port->flows[(hash ^ hash >> 8) % UDP_FLOWS_COUNT];
+
+	if (flow->is_used && flow->address == address && flow->source_port == source_port &&
+		gid_is_equal(&flow->sgid, sgid))
+		return flow;
+	*flow = (struct udp_flow){
+		.is_used = true,
+		.address = address,
+		.source_port = source_port,
+		.sgid = *sgid,
+	};
+	icrc_flow_init(&flow->icrc, sgid->raw, port->receivers[address].gid.raw, source_port,
+		ROCE_UDP_PORT);
+	return flow;
+}
+
+/* Split one datagram into the packets that GRO made it of, and pass on the good ones. */
+static void split(struct port_udp *port, const struct datagram *datagram, struct udp_flow *flow,
+	const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet, void *context)
+{
+	struct port_udp_counters *counters = port->counters;
+	struct port_udp_packet packet = {
+		.sgid = &flow->sgid,
+		.dgid = &port->receivers[datagram->address].gid,
+		.source_port = flow->source_port,
+		.tos = datagram->tos,
+		.address = datagram->address,
+	};
+	uint16_t id_hint = flow->is_counting ? flow->next_id : 0;
+	bool is_first = true;
+
+	while (bytes > 0) {
+		size_t segment = bytes < datagram->segment_bytes ? bytes : datagram->segment_bytes;
+		uint16_t id;
+
+		packet.data = data;
+		data += segment;
+		bytes -= segment;
+		if (segment < BTH_BYTES + ROCE_ICRC_BYTES) {
+			counters->rx_short++;
+			continue;
+		}
+		packet.data_bytes = (uint32_t)(segment - ROCE_ICRC_BYTES);
+		if (!icrc_verify_any_id(&flow->icrc, &port->shifts, id_hint, packet.data,
+			    packet.data_bytes, &id)) {
+			counters->rx_bad_icrc++;
+			id_hint++;
+			continue;
+		}
+		if (is_first)
+			flow->is_counting = id != 0;
+		is_first = false;
+		id_hint = (uint16_t)(id + 1);
+		counters->rx_packets++;
+		counters->rx_bytes += packet.data_bytes;
+		if ((datagram->tos & UDP_ECN_MASK) == UDP_CE)
+			counters->rx_ce_marked++;
+		on_packet(context, &packet);
+	}
+	flow->next_id = id_hint;
+}
+
+static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr *message,
+	port_udp_packet_fn *on_packet, void *context)
+{
+	const union socket_address *from = message->msg_hdr.msg_name;
+	struct datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
+	sa_family_t family = gid_is_ipv4(&port->receivers[address].gid) ? AF_INET : AF_INET6;
+	struct gid sgid;
+
+	port->counters->rx_datagrams++;
+	read_control(port, &message->msg_hdr, &datagram);
+	if (message->msg_hdr.msg_flags & MSG_TRUNC) {
+		port->counters->rx_truncated++;
+		return;
+	}
+	if (message->msg_hdr.msg_namelen < sizeof(from->ipv4) || from->base.sa_family != family ||
+		datagram.segment_bytes == 0) {
+		port->counters->rx_source++;
+		return;
+	}
+	sgid = socket_address_gid(from);
+	split(port, &datagram, flow_of(port, address, &sgid, socket_address_port(from)),
+		message->msg_hdr.msg_iov->iov_base, message->msg_len, on_packet, context);
+}
+
+/* The kernel has overwritten what it was told about the room in a message. */
+static void message_rearm(struct msghdr *header)
+{
+	header->msg_namelen = sizeof(union socket_address);
+	header->msg_controllen = sizeof(struct udp_control);
+	header->msg_flags = 0;
+}
+
+unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context)
+{
+	unsigned total = 0;
+
+	for (uint8_t address = 0; address < port->receiver_count; address++) {
+		int count = recvmmsg(port->receivers[address].fd, port->in, UDP_RECEIVE_BATCH,
+			MSG_DONTWAIT, NULL);
+
+		if (count < 0) {
+			if (errno != EAGAIN && errno != EINTR)
+				port->counters->rx_errors++;
+			continue;
+		}
+		for (int i = 0; i < count; i++) {
+			take_datagram(port, address, &port->in[i], on_packet, context);
+			message_rearm(&port->in[i].msg_hdr);
+		}
+		total += (unsigned)count;
+	}
+	return total;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "port/udp_internal.h"
+#include "wire/bth.h"
+
+uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
+{
+	uint32_t left = PORT_UDP_STAGE_BYTES - port->stage_used_bytes;
+
+	if (port->is_blocked || port->staged_end == PORT_UDP_STAGE_PACKETS ||
+		left <= ROCE_ICRC_BYTES)
+		*ret_capacity_bytes = 0;
+	else
+		*ret_capacity_bytes = min_u32(left - ROCE_ICRC_BYTES, UDP_PACKET_BYTES_MAX);
+	return port->stage + port->stage_used_bytes;
+}
+
+void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
+{
+	assert(!port->is_blocked && port->staged_end < PORT_UDP_STAGE_PACKETS);
+	assert(path < port->path_limit && port->paths[path]);
+	assert(bytes >= BTH_BYTES && bytes <= UDP_PACKET_BYTES_MAX &&
+		bytes + ROCE_ICRC_BYTES <= PORT_UDP_STAGE_BYTES - port->stage_used_bytes);
+	port->staged[port->staged_end++] = (struct udp_staged){
+		.path = port->paths[path],
+		.offset = port->stage_used_bytes,
+		.bytes = bytes,
+	};
+	port->stage_used_bytes += bytes + ROCE_ICRC_BYTES;
+}
+
+/*
+ * How many staged packets from `first` on go as one super-packet: one path, equal sizes, of which
+ * the last may be shorter.
+ */
+static uint32_t run_length(const struct port_udp *port, uint32_t first)
+{
+	const struct udp_staged *head = &port->staged[first];
+	uint32_t total_bytes = head->bytes + ROCE_ICRC_BYTES;
+	uint32_t count = 1;
+
+	if (!head->path->can_segment)
+		return 1;
+	while (count < UDP_SEGMENTS_MAX && first + count < port->staged_end) {
+		const struct udp_staged *next = &port->staged[first + count];
+
+		if (next->path != head->path || next->bytes > head->bytes)
+			break;
+		total_bytes += next->bytes + ROCE_ICRC_BYTES;
+		if (total_bytes > UDP_SUPER_BYTES_MAX)
+			break;
+		count++;
+		if (next->bytes < head->bytes)
+			break;
+	}
+	return count;
+}
+
+/* Make message `index` of the batch from `count` staged packets; seal them. */
+static void message_make(struct port_udp *port, unsigned index, uint32_t first, uint32_t count)
+{
+	const struct udp_staged *head = &port->staged[first];
+	const struct udp_staged *last = &port->staged[first + count - 1];
+	struct udp_path *path = head->path;
+	struct udp_control *control = &port->out_control[index];
+	size_t control_bytes = path->control_bytes;
+
+	/* The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). */
+	for (uint32_t i = 0; i < count; i++)
+		icrc_seal(&path->icrc, (uint16_t)i, port->stage + head[i].offset, head[i].bytes);
+	port->out_iov[index] = (struct iovec){
+		.iov_base = port->stage + head->offset,
+		.iov_len = last->offset + last->bytes + ROCE_ICRC_BYTES - head->offset,
+	};
+	memcpy(control, &path->control, control_bytes);
+	if (count > 1) {
+		uint16_t segment_bytes = (uint16_t)(head->bytes + ROCE_ICRC_BYTES);
+
+		control_bytes = udp_control_append(control, control_bytes, SOL_UDP, UDP_SEGMENT,
+			&segment_bytes, sizeof(segment_bytes));
+	}
+	port->out[index].msg_hdr = (struct msghdr){
+		.msg_name = &path->remote,
+		.msg_namelen = path->remote_bytes,
+		.msg_iov = &port->out_iov[index],
+		.msg_iovlen = 1,
+		.msg_control = control_bytes > 0 ? control : NULL,
+		.msg_controllen = control_bytes,
+	};
+	port->out_packets[index] = count;
+}
+
+/* Make as many messages as go through one socket in one call. Returns how many, at least one. */
+static unsigned batch_make(struct port_udp *port)
+{
+	const struct udp_sender *sender = port->staged[port->staged_first].path->sender;
+	uint32_t next = port->staged_first;
+	unsigned count = 0;
+
+	while (count < UDP_SEND_BATCH && next < port->staged_end) {
+		const struct udp_path *path = port->staged[next].path;
+
+		if (!path || path->sender != sender)
+			break;
+		message_make(port, count, next, run_length(port, next));
+		next += port->out_packets[count++];
+	}
+	return count;
+}
+
+/* The first `count` messages of the batch are the kernel's now. */
+static void account_sent(struct port_udp *port, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t packets = port->out_packets[i];
+
+		port->counters->tx_datagrams++;
+		port->counters->tx_packets += packets;
+		port->counters->tx_bytes +=
+			port->out_iov[i].iov_len - (uint64_t)packets * ROCE_ICRC_BYTES;
+		port->staged_first += packets;
+	}
+}
+
+static uint64_t *error_counter(struct port_udp_counters *counters, int error)
+{
+	switch (error) {
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case ENETDOWN:
+	case ENODEV:
+	case EADDRNOTAVAIL:
+		return &counters->tx_unreachable;
+	case EPERM:
+	case EACCES:
+		return &counters->tx_refused;
+	case EMSGSIZE:
+		return &counters->tx_too_long;
+	default:
+		return &counters->tx_errors;
+	}
+}
+
+/* The kernel did not take the first message of the batch. Returns false when it may do so later. */
+static bool handle_refusal(struct port_udp *port, int error)
+{
+	struct udp_path *path = port->staged[port->staged_first].path;
+	uint32_t packets = port->out_packets[0];
+
+	if (error == EAGAIN || error == ENOBUFS || error == ENOMEM)
+		return false;
+	if (error == EINTR)
+		return true;
+	if (packets > 1 && (error == EIO || error == EINVAL || error == EMSGSIZE)) {
+		/* No checksum offload (EIO), or a device that knows better: try again singly. */
+		path->can_segment = false;
+		port->counters->tx_segment_refused++;
+		return true;
+	}
+	*error_counter(port->counters, error) += packets;
+	port->staged_first += packets;
+	return true;
+}
+
+int port_udp_flush(struct port_udp *port)
+{
+	while (port->staged_first < port->staged_end) {
+		const struct udp_path *path = port->staged[port->staged_first].path;
+		unsigned count;
+		int sent;
+
+		if (!path) {
+			port->staged_first++;
+			continue;
+		}
+		count = batch_make(port);
+		sent = sendmmsg(path->sender->fd, port->out, count, MSG_DONTWAIT);
+		if (sent > 0) {
+			account_sent(port, (unsigned)sent);
+		} else if (!handle_refusal(port, errno)) {
+			if (!port->is_blocked)
+				port->counters->tx_blocked++;
+			port->is_blocked = true;
+			return -EAGAIN;
+		}
+	}
+	port->is_blocked = false;
+	port->staged_first = 0;
+	port->staged_end = 0;
+	port->stage_used_bytes = 0;
+	return 0;
+}
+
+bool port_udp_is_blocked(const struct port_udp *port)
+{
+	return port->is_blocked;
+}

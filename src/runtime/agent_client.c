@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/agent_client.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/agent_start.h"
+
+enum {
+	/* urnicd answers at once, but for a second in which it waits for survivors of its predecessor. */
+	ANSWER_TIMEOUT_S = 5,
+	/* urnicd may leave, idle, between our finding and asking it; not many times running. */
+	CONNECT_ATTEMPTS_MAX = 8,
+	/* Packets that may precede an answer before we call the connection broken. */
+	ANSWER_MESSAGES_MAX = 4096,
+};
+
+static const int socket_none = -1;
+
+__attribute__((format(printf, 3, 4))) static int fail(
+	struct agent_client *client, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(client->why, sizeof(client->why), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+static void close_if_open(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = socket_none;
+}
+
+/* The end of a connection has several names. */
+static bool is_gone(int rc)
+{
+	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
+}
+
+/* Receive until the answer to the last request is there. */
+static int await_answer(struct agent_client *client, struct agent_message *message, uint32_t type,
+	struct agent_descriptors *descriptors)
+{
+	uint8_t packet[AGENT_PACKET_BYTES_MAX];
+
+	for (unsigned i = 0; i < ANSWER_MESSAGES_MAX; i++) {
+		int rc = agent_message_receive(client->fd, false, message, packet, descriptors, 0);
+
+		if (rc == -EAGAIN)
+			return fail(client, -ETIMEDOUT, "urnicd did not answer within %d seconds",
+				ANSWER_TIMEOUT_S);
+		if (is_gone(rc))
+			return fail(client, -ECONNRESET, "urnicd closed the connection");
+		if (rc)
+			return fail(
+				client, rc, "urnicd does not speak our protocol: another version?");
+		if (message->type == type && message->sequence == client->sequence)
+			return 0;
+		if (message->type == AGENT_FORWARD)
+			client->forwards_dropped++;
+		agent_descriptors_close(descriptors);
+	}
+	return fail(client, -EPROTO, "urnicd sends packets but no answer");
+}
+
+/* One request and its answer, on the connection that there is. */
+static int exchange(struct agent_client *client, struct agent_message *message, const int *fds,
+	uint32_t fd_count, struct agent_descriptors *descriptors)
+{
+	uint32_t type = message->type;
+	int rc;
+
+	message->version = AGENT_VERSION;
+	message->sequence = ++client->sequence;
+	message->status = 0;
+	rc = agent_message_send(client->fd, message, NULL, fds, fd_count, 0);
+	if (is_gone(rc))
+		return fail(client, -ECONNRESET, "urnicd closed the connection");
+	if (rc)
+		return fail(client, rc, "cannot send to urnicd: %s", strerror(-rc));
+	rc = await_answer(client, message, type, descriptors);
+	if (rc)
+		return rc;
+	if (message->status != 0) {
+		agent_descriptors_close(descriptors);
+		return fail(client, -message->status, "%s", message->why);
+	}
+	return 0;
+}
+
+/* A request that outlives one death of urnicd. */
+static int request(struct agent_client *client, struct agent_message *message, const int *fds,
+	uint32_t fd_count, struct agent_descriptors *descriptors)
+{
+	struct agent_message copy = *message;
+	int rc = client->fd < 0 ? -ECONNRESET
+				: exchange(client, message, fds, fd_count, descriptors);
+
+	if (rc != -ECONNRESET)
+		return rc;
+	rc = agent_client_resume(client);
+	if (rc)
+		return rc;
+	*message = copy;
+	return exchange(client, message, fds, fd_count, descriptors);
+}
+
+/* May we hand our sockets to whoever listens there? Only to ourselves and to root. */
+static int check_peer(struct agent_client *client, uid_t expected)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		return fail(client, -errno, "cannot tell who runs urnicd: %s", strerror(errno));
+	if (peer.uid != expected && peer.uid != 0)
+		return fail(client, -EACCES,
+			"the name @urnicd-%u is held by process %d of uid %u, which is not trusted",
+			expected, peer.pid, peer.uid);
+	return 0;
+}
+
+/* Connect to the urnicd of one user. -ECONNREFUSED: none runs. */
+static int connect_to(struct agent_client *client, uid_t uid)
+{
+	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
+	struct agent_message message = {.type = AGENT_HELLO};
+	struct agent_descriptors descriptors;
+	struct sockaddr_un address;
+	socklen_t address_bytes = agent_socket_name(&address, uid);
+	int rc;
+
+	client->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (client->fd < 0)
+		return fail(client, -errno, "cannot make a unix socket: %s", strerror(errno));
+	setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	if (connect(client->fd, (struct sockaddr *)&address, address_bytes) != 0) {
+		rc = fail(client, -errno, "cannot reach urnicd: %s", strerror(errno));
+		goto fail_close;
+	}
+	rc = check_peer(client, uid);
+	if (rc)
+		goto fail_close;
+	rc = exchange(client, &message, NULL, 0, &descriptors);
+	if (rc)
+		goto fail_close;
+	client->bag = agent_descriptors_take(&descriptors, 0);
+	agent_descriptors_close(&descriptors);
+	return 0;
+fail_close:
+	close_if_open(&client->fd);
+	return rc;
+}
+
+static int connect_running(struct agent_client *client)
+{
+	uid_t uid = geteuid();
+
+	/* The system's urnicd, if there is one and it serves us, shares port 4791 among all users. */
+	if (uid != 0 && connect_to(client, 0) == 0)
+		return 0;
+	return connect_to(client, uid);
+}
+
+static int start(struct agent_client *client)
+{
+	char path[PATH_MAX];
+	int rc = agent_find(path, sizeof(path));
+
+	if (rc)
+		return fail(client, rc,
+			"the program urnicd is not where it should be; set URNIC_URNICD to its path");
+	rc = agent_start(path);
+	if (rc == -ECANCELED)
+		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
+	if (rc)
+		return fail(client, rc, "cannot run %s: %s", path, strerror(-rc));
+	return 0;
+}
+
+static int connect_or_start(struct agent_client *client)
+{
+	int rc = -ECONNREFUSED;
+
+	for (unsigned i = 0; i < CONNECT_ATTEMPTS_MAX; i++) {
+		rc = connect_running(client);
+		if (rc == -ECONNREFUSED)
+			rc = start(client);
+		else if (rc != -ECONNRESET)
+			return rc;
+		else
+			continue;
+		if (rc)
+			return rc;
+	}
+	return fail(client, -ETIMEDOUT, "urnicd starts but leaves again before it answers");
+}
+
+static void client_init(struct agent_client *client)
+{
+	memset(client, 0, sizeof(*client));
+	client->fd = socket_none;
+	client->bag = socket_none;
+	client->memory = socket_none;
+}
+
+int agent_client_connect(struct agent_client *client)
+{
+	client_init(client);
+	return connect_or_start(client);
+}
+
+int agent_client_connect_running(struct agent_client *client)
+{
+	client_init(client);
+	return connect_running(client);
+}
+
+void agent_client_done(struct agent_client *client)
+{
+	/* A forked child may still hold the connection: end it for all. */
+	if (client->fd >= 0)
+		shutdown(client->fd, SHUT_RDWR);
+	agent_client_forget(client);
+}
+
+void agent_client_forget(struct agent_client *client)
+{
+	close_if_open(&client->fd);
+	close_if_open(&client->bag);
+	client_init(client);
+}
+
+int agent_client_fd(const struct agent_client *client)
+{
+	return client->fd;
+}
+
+int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot)
+{
+	struct agent_message message = {.type = AGENT_ATTACH};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, &memory, memory >= 0 ? 1 : 0, &descriptors);
+
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	if (memory >= 0)
+		client->memory = memory;
+	*ret_slot = (uint8_t)message.attach.slot;
+	agent_slots_add(&client->slots, *ret_slot);
+	agent_slots_remove(&client->lost, *ret_slot);
+	return 0;
+}
+
+void agent_client_detach(struct agent_client *client, uint8_t slot)
+{
+	struct agent_message message = {.type = AGENT_DETACH, .detach.slot = slot};
+	struct agent_descriptors descriptors;
+
+	if (!agent_slots_has(&client->slots, slot))
+		return;
+	agent_slots_remove(&client->slots, slot);
+	/* A dead urnicd has forgotten the slot, and what we do not claim again is free. */
+	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
+		agent_descriptors_close(&descriptors);
+}
+
+int agent_client_open(struct agent_client *client, uint8_t slot,
+	const struct agent_address *address, int *ret_socket)
+{
+	struct agent_message message = {
+		.type = AGENT_OPEN,
+		.open = {.address = *address, .slot = slot},
+	};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+	int fd;
+
+	if (rc)
+		return rc;
+	fd = agent_descriptors_take(&descriptors, 0);
+	agent_descriptors_close(&descriptors);
+	if (fd < 0)
+		return fail(client, -EMFILE,
+			"the socket from urnicd did not arrive: too many open files");
+	*ret_socket = fd;
+	return 0;
+}
+
+int agent_client_forward(
+	struct agent_client *client, const struct agent_forward *head, const uint8_t *data)
+{
+	struct agent_message message = {
+		.version = AGENT_VERSION,
+		.type = AGENT_FORWARD,
+		.forward = *head,
+	};
+
+	if (client->fd < 0)
+		return -ENOTCONN;
+	if (head->data_bytes > AGENT_PACKET_BYTES_MAX)
+		return -EMSGSIZE;
+	return agent_message_send(client->fd, &message, data, NULL, 0, MSG_DONTWAIT);
+}
+
+int agent_client_receive(struct agent_client *client, struct agent_packet *ret_packet)
+{
+	struct agent_descriptors descriptors;
+	struct agent_message message;
+	int rc;
+
+	if (client->fd < 0)
+		return -ECONNRESET;
+	for (unsigned i = 0; i < ANSWER_MESSAGES_MAX; i++) {
+		rc = agent_message_receive(
+			client->fd, false, &message, ret_packet->data, &descriptors, MSG_DONTWAIT);
+		if (rc == -EAGAIN)
+			return rc;
+		if (rc)
+			return -ECONNRESET;
+		agent_descriptors_close(&descriptors);
+		/* Anything else is the late answer to a request that gave up. */
+		if (message.type == AGENT_FORWARD) {
+			ret_packet->head = message.forward;
+			return 0;
+		}
+	}
+	return -EAGAIN;
+}
+
+/* Claim what we held before. `old_bag` is what a new urnicd needs to know the sockets of its predecessor. */
+static int claim(struct agent_client *client, int old_bag)
+{
+	struct agent_message message = {
+		.type = AGENT_RESUME,
+		.resume =
+			{
+				.slots = client->slots,
+				.has_bag = old_bag >= 0,
+				.has_memory = client->memory >= 0,
+			},
+	};
+	struct agent_descriptors descriptors;
+	int fds[AGENT_DESCRIPTORS_MAX];
+	uint32_t fd_count = 0;
+	int rc;
+
+	if (old_bag >= 0)
+		fds[fd_count++] = old_bag;
+	if (client->memory >= 0)
+		fds[fd_count++] = client->memory;
+	rc = exchange(client, &message, fds, fd_count, &descriptors);
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
+		if (agent_slots_has(&client->slots, (uint8_t)slot) &&
+			!agent_slots_has(&message.resume.slots, (uint8_t)slot)) {
+			agent_slots_remove(&client->slots, (uint8_t)slot);
+			agent_slots_add(&client->lost, (uint8_t)slot);
+		}
+	}
+	return 0;
+}
+
+int agent_client_resume(struct agent_client *client)
+{
+	int old_bag = client->bag;
+	int rc;
+
+	close_if_open(&client->fd);
+	client->bag = socket_none;
+	rc = connect_or_start(client);
+	if (rc) {
+		client->bag = old_bag;
+		return rc;
+	}
+	rc = claim(client, old_bag);
+	if (rc) {
+		/* The old bag is still the one that we depend on. */
+		close_if_open(&client->fd);
+		close_if_open(&client->bag);
+		client->bag = old_bag;
+		return rc;
+	}
+	close_if_open(&old_bag);
+	return 0;
+}
+
+int agent_client_list(
+	struct agent_client *client, uint32_t *index, struct agent_process *ret_process)
+{
+	struct agent_message message = {.type = AGENT_LIST, .list.index = *index};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc)
+		return rc;
+	*index = message.list.index;
+	*ret_process = (struct agent_process){
+		.pid = message.list.pid,
+		.uid = message.list.uid,
+		.slots = message.list.slots,
+		.memory = agent_descriptors_take(&descriptors, 0),
+	};
+	memcpy(ret_process->comm, message.list.comm, sizeof(ret_process->comm));
+	agent_descriptors_close(&descriptors);
+	return 0;
+}
+
+int agent_client_stat(struct agent_client *client, struct agent_counters *ret_counters)
+{
+	struct agent_message message = {.type = AGENT_STAT};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	*ret_counters = message.stat;
+	return 0;
+}

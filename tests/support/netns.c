@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "support/netns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		printf("cannot write %s: %s\n", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static int unshare_network(void)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	char map[64];
+
+	if (unshare(CLONE_NEWNET) == 0)
+		return 0;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+		return -1;
+	write_file("/proc/self/setgroups", "deny");
+	snprintf(map, sizeof(map), "0 %u 1", uid);
+	write_file("/proc/self/uid_map", map);
+	snprintf(map, sizeof(map), "0 %u 1", gid);
+	write_file("/proc/self/gid_map", map);
+	return 0;
+}
+
+int netns_enter_new(void)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd;
+
+	if (unshare_network() != 0) {
+		printf("skipped: no network namespace of our own: %s\n", strerror(errno));
+		return -1;
+	}
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) != 0) {
+		printf("skipped: cannot bring up loopback: %s\n", strerror(errno));
+		return -1;
+	}
+	close(fd);
+	return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+}
+
+void netns_switch(int fd)
+{
+	if (setns(fd, CLONE_NEWNET) != 0) {
+		perror("setns");
+		abort();
+	}
+}
+
+int netns_run(const char *format, ...)
+{
+	char command[512];
+	size_t used;
+	va_list arguments;
+
+	va_start(arguments, format);
+	used = (size_t)vsnprintf(command, sizeof(command), format, arguments);
+	va_end(arguments);
+	snprintf(command + used, sizeof(command) - used, " >/dev/null 2>&1");
+	return system(command);
+}
+
+int netns_join(int a, int b, unsigned mtu_bytes)
+{
+	netns_switch(a);
+	if (netns_run("ip link add va mtu %u type veth peer name vb mtu %u netns /proc/%d/fd/%d",
+		    mtu_bytes, mtu_bytes, getpid(), b) != 0 ||
+		netns_run("ip addr add 10.99.0.1/24 dev va && "
+			  "ip addr add fd00:99::1/64 dev va nodad && ip link set va up") != 0) {
+		printf("skipped: cannot make a veth pair (is iproute2 there?)\n");
+		return -1;
+	}
+	netns_switch(b);
+	if (netns_run("ip addr add 10.99.0.2/24 dev vb && "
+		      "ip addr add fd00:99::2/64 dev vb nodad && ip link set vb up") != 0) {
+		printf("skipped: cannot set up a veth pair\n");
+		return -1;
+	}
+	netns_switch(a);
+	return 0;
+}
