@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Small arithmetic that must not go wrong.
+ *
+ * Lengths and addresses from the wire are hostile: they are compared by subtraction, never by a sum
+ * that may wrap. What is here is pure, header-only and knows no protocol. /
+ */
+#ifndef URNIC_BASE_ARITH_H
+#define URNIC_BASE_ARITH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+static inline uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint32_t max_u32(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t div_ceil_u64(uint64_t value, uint64_t divisor)
+{
+	return value / divisor + (value % divisor != 0);
+}
+
+/* The smallest power of two that is at least `value`; `value` is from 1 to 2^31. */
+static inline uint32_t pow2_ceil_u32(uint32_t value)
+{
+	return value <= 1 ? 1 : 1u << (32 - __builtin_clz(value - 1));
+}
+
+/* `align` is a power of two; the caller knows that the sum does not wrap. */
+static inline uint64_t align_up_u64(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) & ~(align - 1);
+}
+
+/*
+ * Is [start, start + bytes) inside [base, base + limit_bytes)? Right for every input, also where
+ * the ends wrap.
+ */
+static inline bool range_inside(uint64_t start, uint64_t bytes, uint64_t base, uint64_t limit_bytes)
+{
+	uint64_t offset = start - base;
+
+	return start >= base && offset <= limit_bytes && bytes <= limit_bytes - offset;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Deadlines: a binary heap of intrusive entries, earliest first.
+ *
+ * Each entry belongs to one object and carries one time, so that the heap holds at most as many
+ * entries as the objects that were reserved for; setting a deadline never allocates. Setting,
+ * moving and clearing are O(log n); a look at the earliest is O(1). Times are monotonic nanoseconds
+ * that the caller brings. The caller serializes. /
+ */
+#ifndef URNIC_BASE_DEADLINE_H
+#define URNIC_BASE_DEADLINE_H
+
+#include <stdint.h>
+
+#define DEADLINE_NEVER UINT64_MAX
+
+struct deadline {
+	uint64_t at_ns;
+	uint32_t position; /* 1-based place in the heap; 0 when not set */
+};
+
+struct deadline_heap {
+	struct deadline **entries; /* 1-based */
+	uint32_t count;
+	uint32_t capacity;
+};
+
+void deadline_heap_init(struct deadline_heap *heap);
+void deadline_heap_done(struct deadline_heap *heap);
+
+/*
+ * Make room so that `count` deadlines can be set at once. Returns 0 or -ENOMEM (then nothing
+ * changed). /
+ */
+int deadline_heap_reserve(struct deadline_heap *heap, uint32_t count);
+
+/*
+ * Set or move a deadline. DEADLINE_NEVER clears it.
+ */
+void deadline_set(struct deadline_heap *heap, struct deadline *deadline, uint64_t at_ns);
+
+/*
+ * The earliest deadline, or NULL. It stays in the heap.
+ */
+struct deadline *deadline_heap_first(const struct deadline_heap *heap);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "ib/rc/rc.h"
+#include "wire/packet.h"
+
+static const char *const drop_names[DROP_COUNT] = {
+#define DROP(name, sentence) [DROP_##name] = #name,
+#include "engine/drop.def"
+#undef DROP
+};
+
+static const char *const drop_sentences[DROP_COUNT] = {
+#define DROP(name, sentence) [DROP_##name] = sentence,
+#include "engine/drop.def"
+#undef DROP
+};
+
+const char *drop_name(enum drop drop)
+{
+	return drop_names[drop];
+}
+
+const char *drop_sentence(enum drop drop)
+{
+	return drop_sentences[drop];
+}
+
+static void count_drop(struct lane *lane, enum drop drop)
+{
+	_Atomic uint64_t *value = &lane->public->drops[drop];
+
+	atomic_store_explicit(
+		value, atomic_load_explicit(value, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+/*
+ * --- lanes ---------------------------------------------------------------------------------------
+ * --------------------------
+ */
+
+int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_table *mrs,
+	uint32_t slot, uint32_t index)
+{
+	memset(lane, 0, sizeof(*lane));
+	lane->public_offset = arena_alloc(arena, sizeof(struct lane_public));
+	if (!lane->public_offset)
+		return -ENOMEM;
+	lane->qp_by_number = calloc(LANE_QP_COUNT_MAX, sizeof(struct qp *));
+	if (!lane->qp_by_number) {
+		arena_free(arena, lane->public_offset, sizeof(struct lane_public));
+		return -ENOMEM;
+	}
+	lane->arena = arena;
+	lane->mrs = mrs;
+	lane->slot = slot;
+	lane->index = index;
+	lane->public = arena_at(arena, lane->public_offset);
+	lane->public->slot = slot;
+	list_init(&lane->tx_data);
+	list_init(&lane->tx_ack);
+	deadline_heap_init(&lane->deadlines);
+	return 0;
+}
+
+void engine_lane_done(struct lane *lane)
+{
+	assert(lane->qp_count == 0);
+	deadline_heap_done(&lane->deadlines);
+	free(lane->qp_by_number);
+	arena_free(lane->arena, lane->public_offset, sizeof(struct lane_public));
+	memset(lane, 0, sizeof(*lane));
+}
+
+/*
+ * --- queue pairs ---------------------------------------------------------------------------------
+ * --------------------------
+ */
+
+static struct qp **qp_place(const struct lane *lane, uint32_t qpn)
+{
+	return &lane->qp_by_number[qpn % LANE_QP_COUNT_MAX];
+}
+
+struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn)
+{
+	struct qp *qp = *qp_place(lane, qpn);
+
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+/*
+ * Others read this list while it changes: each link is whole at any moment, and an entry is linked
+ * only when it is complete.
+ */
+static void publish(struct lane *lane, struct qp *qp)
+{
+	qp->public->next_offset = lane->public->first_qp_offset;
+	lane->public->first_qp_offset = qp->public_offset;
+	lane->public->qp_count = lane->qp_count;
+}
+
+static void unpublish(struct lane *lane, struct qp *qp)
+{
+	struct qp_public *before = NULL;
+	uint64_t offset = lane->public->first_qp_offset;
+
+	while (offset != qp->public_offset) {
+		before = arena_at(lane->arena, offset);
+		offset = before->next_offset;
+	}
+	if (before)
+		before->next_offset = qp->public->next_offset;
+	else
+		lane->public->first_qp_offset = qp->public->next_offset;
+	lane->public->qp_count = lane->qp_count;
+}
+
+int engine_qp_create(
+	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp)
+{
+	uint32_t number = (uint32_t)random % LANE_QP_COUNT_MAX;
+	int error;
+
+	if (init->type != QP_TYPE_RC)
+		return -EINVAL;
+	if (lane->qp_count == LANE_QP_COUNT_MAX)
+		return -ENOMEM;
+	error = deadline_heap_reserve(&lane->deadlines, lane->qp_count + 1);
+	if (error)
+		return error;
+	while (lane->qp_by_number[number])
+		number = (number + 1) % LANE_QP_COUNT_MAX;
+
+	struct rc_qp *rc = calloc(1, sizeof(*rc));
+	if (!rc)
+		return -ENOMEM;
+	error = qp_init(&rc->qp, lane, init, lane->slot << 16 | number, &rc_transport);
+	if (error) {
+		free(rc);
+		return error;
+	}
+	lane->qp_by_number[number] = &rc->qp;
+	lane->qp_count++;
+	publish(lane, &rc->qp);
+	*ret_qp = &rc->qp;
+	return 0;
+}
+
+void engine_qp_destroy(struct qp *qp)
+{
+	struct lane *lane = qp->lane;
+
+	*qp_place(lane, qp->qpn) = NULL;
+	lane->qp_count--;
+	unpublish(lane, qp);
+	qp_done(qp);
+	free(rc_from_qp(qp));
+}
+
+/*
+ * --- packets -------------------------------------------------------------------------------------
+ * --------------------------
+ */
+
+static bool is_from_peer(
+	const struct qp *qp, const struct gid *source, const struct gid *destination)
+{
+	return gid_is_equal(&qp->attr.path.remote, source) &&
+		gid_is_equal(&qp->attr.path.local, destination);
+}
+
+void engine_receive(struct lane *lane, const struct gid *source, const struct gid *destination,
+	const uint8_t *bytes, size_t length, uint64_t now_ns)
+{
+	struct packet packet;
+	struct qp *qp;
+
+	count_drop(lane, DROP_rcvd_packets);
+	if (packet_decode(&packet, bytes, length) != PACKET_OK) {
+		count_drop(lane, DROP_malformed);
+		return;
+	}
+	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
+	if (!qp) {
+		count_drop(lane, DROP_unknown_qp);
+		return;
+	}
+	/* The membership bit may differ: a limited and a full member may talk (IBTA 10.9.3). */
+	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
+		count_drop(lane, DROP_pkey_mismatch);
+		return;
+	}
+	if (qp->state == QP_RESET || qp->state == QP_INIT) {
+		count_drop(lane, DROP_not_ready);
+		return;
+	}
+	if (!is_from_peer(qp, source, destination)) {
+		qp_count(qp, COUNTER_bad_address_drops, 1);
+		return;
+	}
+	qp_count(qp, COUNTER_rcvd_pkts, 1);
+	qp->transport->receive(qp, &packet, now_ns);
+}
+
+/* The queue pair has nothing more to send, or had its turn. */
+static void turn_end(struct lane *lane, struct qp *qp, bool has_more)
+{
+	list_remove(&qp->tx_link);
+	if (has_more)
+		list_append(&lane->tx_data, &qp->tx_link);
+	qp->tx_list = has_more ? LANE_TX_DATA : LANE_TX_NONE;
+	lane->burst_packets = 0;
+}
+
+size_t engine_next_packet(
+	struct lane *lane, bool with_acks, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	while (engine_has_packets(lane, with_acks)) {
+		struct list *list = list_is_empty(&lane->tx_data) ? &lane->tx_ack : &lane->tx_data;
+		struct qp *qp = list_first(list, struct qp, tx_link);
+		size_t bytes = qp->transport->next_packet(qp, buffer, now_ns);
+
+		if (!bytes) {
+			turn_end(lane, qp, false);
+			continue;
+		}
+		*ret_path = qp->attr.path.id;
+		if (++lane->burst_packets >= ENGINE_BURST_PACKETS)
+			turn_end(lane, qp, true);
+		qp_count(qp, COUNTER_sent_pkts, 1);
+		count_drop(lane, DROP_sent_packets);
+		return bytes;
+	}
+	return 0;
+}
+
+/*
+ * --- time ----------------------------------------------------------------------------------------
+ * --------------------------
+ */
+
+uint64_t engine_deadline_ns(const struct lane *lane)
+{
+	const struct deadline *first = deadline_heap_first(&lane->deadlines);
+
+	return first ? first->at_ns : DEADLINE_NEVER;
+}
+
+void engine_expire(struct lane *lane, uint64_t now_ns)
+{
+	struct deadline *first = deadline_heap_first(&lane->deadlines);
+
+	while (first && first->at_ns <= now_ns) {
+		struct qp *qp = container_of(first, struct qp, deadline);
+
+		qp->transport->expire(qp, now_ns);
+		assert(!(qp->deadline.position && qp->deadline.at_ns <= now_ns));
+		first = deadline_heap_first(&lane->deadlines);
+	}
+}
+
+/*
+ * --- posting -------------------------------------------------------------------------------------
+ * --------------------------
+ */
+
+void engine_posted(struct qp *qp, uint64_t now_ns)
+{
+	if (qp->state == QP_ERR)
+		qp_flush(qp, now_ns);
+	else
+		qp->transport->posted(qp, now_ns);
+}
+
+int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
+	uint64_t now_ns)
+{
+	int error = 0;
+	uint32_t posted;
+
+	for (posted = 0; posted < count && !error; posted++)
+		error = qp_post_send(qp, &wrs[posted]);
+	*ret_posted = error ? posted - 1 : posted;
+	if (*ret_posted)
+		engine_posted(qp, now_ns);
+	return error;
+}
+
+void engine_check(const struct lane *lane)
+{
+	uint32_t qp_count = 0;
+
+	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
+		const struct qp *qp = lane->qp_by_number[number];
+
+		if (!qp)
+			continue;
+		qp_count++;
+		assert(qp->lane == lane && qp->qpn == (lane->slot << 16 | number));
+		assert(list_is_linked(&qp->tx_link) == (qp->tx_list != LANE_TX_NONE));
+		rc_check(container_of(qp, struct rc_qp, qp));
+	}
+	assert(qp_count == lane->qp_count);
+}

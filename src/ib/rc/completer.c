@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The completer: what the peer answers, and which work requests that completes (IBTA 9.7.5.1,
+ * 9.9.2). /
+ */
+#include "base/arith.h"
+#include "ib/rc/rc.h"
+#include "wire/credit.h"
+
+/*
+ * The peer has executed everything before `target`. A READ or atomic is not done by that: its data
+ * must come. Then una stops there, and false comes back: responses are missing (an implied NAK,
+ * IBTA 9.7.5.1.1). /
+ */
+static bool acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct send_queue *sq = rc->qp.sq;
+	struct psn before = requester->una;
+	bool is_complete = true;
+
+	while (sq->completed != sq->posted && psn_before(requester->una, target)) {
+		const struct send_wqe *wqe = sq_at(sq, sq->completed);
+		struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
+
+		if (!wqe->is_started)
+			break;
+		if (rc_wqe_is_read(wqe)) {
+			is_complete = false;
+			break;
+		}
+		if (psn_before(target, end)) {
+			requester->una = target;
+			break;
+		}
+		requester->una = end;
+		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
+		if (rc->qp.state == QP_ERR)
+			return false;
+	}
+	uint32_t packets = (uint32_t)psn_diff(requester->una, before);
+	if (packets)
+		rc_requester_advanced(rc, packets, now_ns);
+	if (requester->local_fault && sq->completed == requester->wqe_index) {
+		rc_requester_fail(rc, requester->local_fault, now_ns);
+		return false;
+	}
+	return is_complete;
+}
+
+static void implied_nak(struct rc_qp *rc, uint64_t now_ns)
+{
+	if (rc->qp.state == QP_ERR)
+		return;
+	if (!rc->requester.has_gone_back)
+		qp_count(&rc->qp, COUNTER_implied_nak_seq_err, 1);
+	rc_requester_lost(rc, now_ns);
+}
+
+/* Take over what an AETH says about receive requests at the peer (IBTA 9.7.7.2.2). */
+static void credit_update(struct rc_qp *rc, const struct aeth *aeth)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	if (aeth->kind != AETH_ACK)
+		return;
+	requester->is_credit_limited = aeth->value != CREDIT_CODE_UNLIMITED;
+	if (requester->is_credit_limited)
+		requester->limit_ssn = msn_add(aeth->msn, credit_count(aeth->value)).value;
+	qp_schedule(&rc->qp, LANE_TX_DATA);
+}
+
+static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
+{
+	switch ((enum aeth_nak)code) {
+	case AETH_NAK_PSN_SEQUENCE:
+		qp_count(&rc->qp, COUNTER_packet_seq_err, 1);
+		rc_requester_lost(rc, now_ns);
+		break;
+	case AETH_NAK_INVALID_REQUEST:
+		qp_count(&rc->qp, COUNTER_req_remote_invalid_request, 1);
+		rc_requester_fail(rc, FAULT_REMOTE_INVALID, now_ns);
+		break;
+	case AETH_NAK_REMOTE_ACCESS:
+		qp_count(&rc->qp, COUNTER_req_remote_access_errors, 1);
+		rc_requester_fail(rc, FAULT_REMOTE_ACCESS, now_ns);
+		break;
+	case AETH_NAK_REMOTE_OPERATIONAL:
+		qp_count(&rc->qp, COUNTER_req_remote_operation_errors, 1);
+		rc_requester_fail(rc, FAULT_REMOTE_OPERATIONAL, now_ns);
+		break;
+	case AETH_NAK_INVALID_RD_REQUEST:
+	default: /* reserved codes: ignored, the timer decides (IBTA 9.7.5.2.8) */
+		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
+	}
+}
+
+/* ACK, RNR NAK or NAK. */
+static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+{
+	const struct aeth *aeth = &packet->aeth;
+	struct psn psn = packet->bth.psn;
+	bool is_ack = aeth->kind == AETH_ACK;
+
+	if (!acknowledge(rc, is_ack ? psn_add(psn, 1) : psn, now_ns)) {
+		implied_nak(rc, now_ns);
+		return;
+	}
+	if (is_ack)
+		credit_update(rc, aeth);
+	else if (!psn_equal(rc->requester.una, psn))
+		qp_count(&rc->qp, COUNTER_stale_responses, 1);
+	else if (aeth->kind == AETH_RNR_NAK)
+		rc_requester_rnr(rc, aeth->value, now_ns);
+	else if (aeth->kind == AETH_NAK)
+		nak_receive(rc, aeth->value, now_ns);
+}
+
+/*
+ * The oldest work request, when it is a READ or atomic whose response for una may come; else NULL.
+ */
+static struct send_wqe *awaited(struct rc_qp *rc)
+{
+	struct send_queue *sq = rc->qp.sq;
+
+	if (sq->completed == sq->posted)
+		return NULL;
+	struct send_wqe *wqe = sq_at(sq, sq->completed);
+	return wqe->is_started && rc_wqe_is_read(wqe) ? wqe : NULL;
+}
+
+/* A response for una was placed: one packet of a READ, or all of an atomic. */
+static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
+
+	requester->una = psn_add(requester->una, 1);
+	if (psn_equal(requester->una, end)) {
+		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
+		if (rc->qp.state == QP_ERR)
+			return;
+	}
+	rc_requester_advanced(rc, 1, now_ns);
+	if (requester->local_fault && rc->qp.sq->completed == requester->wqe_index)
+		rc_requester_fail(rc, requester->local_fault, now_ns);
+}
+
+static void read_response(
+	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet, uint64_t now_ns)
+{
+	uint64_t offset =
+		(uint64_t)(uint32_t)psn_diff(packet->bth.psn, wqe->first_psn) * rc->qp.mtu_bytes;
+	uint64_t expected_bytes = min_u64(rc->qp.mtu_bytes, wqe->total_bytes - offset);
+	enum mr_fault fault;
+
+	if (packet->payload_bytes != expected_bytes) {
+		rc_requester_fail(rc, FAULT_RESPONSE_LENGTH, now_ns);
+		return;
+	}
+	fault = sge_scatter(rc->qp.lane->mrs, rc->qp.pd, wqe->sge, wqe->sge_count, offset,
+		packet->payload_bytes, packet->payload);
+	if (fault) {
+		rc_requester_fail(rc, rc_local_fault(fault), now_ns);
+		return;
+	}
+	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
+	response_placed(rc, wqe, now_ns);
+}
+
+static void atomic_response(
+	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet, uint64_t now_ns)
+{
+	uint64_t original = packet->atomicacketh.original;
+	enum mr_fault fault = sge_scatter(rc->qp.lane->mrs, rc->qp.pd, wqe->sge, wqe->sge_count, 0,
+		sizeof(original), (const uint8_t *)&original);
+
+	if (fault)
+		rc_requester_fail(rc, rc_local_fault(fault), now_ns);
+	else
+		response_placed(rc, wqe, now_ns);
+}
+
+/* READ response or atomic acknowledge. It also says that everything before it was executed. */
+static void response_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+{
+	bool is_read_response = packet->info->operation == OPERATION_READ_RESPONSE;
+
+	if (!acknowledge(rc, packet->bth.psn, now_ns)) {
+		implied_nak(rc, now_ns);
+		return;
+	}
+	const struct send_wqe *wqe = awaited(rc);
+	if (!wqe || !psn_equal(packet->bth.psn, rc->requester.una) ||
+		(wr_table[wqe->opcode].operation == OPERATION_READ) != is_read_response) {
+		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
+		return;
+	}
+	if (packet->info->headers & HEADER_AETH)
+		credit_update(rc, &packet->aeth);
+	if (is_read_response)
+		read_response(rc, wqe, packet, now_ns);
+	else
+		atomic_response(rc, wqe, packet, now_ns);
+}
+
+/*
+ * An unsolicited ACK repeats the newest PSN to say that there are receive requests again (IBTA
+ * 9.7.7.2.3).
+ */
+static void stale_receive(struct rc_qp *rc, const struct packet *packet)
+{
+	bool is_newest = psn_equal(psn_add(packet->bth.psn, 1), rc->requester.una);
+
+	if (is_newest && packet->info->operation == OPERATION_ACKNOWLEDGE)
+		credit_update(rc, &packet->aeth);
+	else
+		qp_count(&rc->qp, COUNTER_stale_responses, 1);
+}
+
+void rc_completer_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+{
+	struct psn psn = packet->bth.psn;
+
+	if (rc->qp.state != QP_RTS && rc->qp.state != QP_SQD) {
+		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
+		return;
+	}
+	if (psn_before(psn, rc->requester.una)) {
+		stale_receive(rc, packet);
+		return;
+	}
+	if (!psn_before(psn, rc->requester.next)) {
+		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
+		return;
+	}
+	if (packet->info->operation == OPERATION_ACKNOWLEDGE)
+		acknowledge_receive(rc, packet, now_ns);
+	else
+		response_receive(rc, packet, now_ns);
+}

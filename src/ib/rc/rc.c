@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A reliable connected queue pair: requester and responder behind struct qp_transport.
+ */
+#include "ib/rc/rc.h"
+
+#include <assert.h>
+
+/*
+ * In the error state, the only thing left to say is why. Who asks for the packet that was refused,
+ * hears it again.
+ */
+static void receive_failed(struct rc_qp *rc, const struct packet *packet)
+{
+	struct rc_responder *responder = &rc->responder;
+	bool is_request = packet->info->role == OPCODE_ROLE_REQUEST;
+
+	if (responder->is_failed && is_request &&
+		!psn_before(packet->bth.psn, responder->nak_psn)) {
+		responder->is_nak_owed = true;
+		qp_schedule(&rc->qp, LANE_TX_DATA);
+	} else {
+		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
+	}
+}
+
+static void receive(struct qp *qp, const struct packet *packet, uint64_t now_ns)
+{
+	struct rc_qp *rc = rc_from_qp(qp);
+
+	if (opcode_class(packet->info) != OPCODE_CLASS_RC) {
+		qp_count(qp, COUNTER_bad_state_drops, 1);
+		return;
+	}
+	if (qp->state == QP_ERR) {
+		receive_failed(rc, packet);
+		return;
+	}
+	if (qp->state == QP_RTR && !qp->is_comm_established) {
+		qp->is_comm_established = true;
+		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
+	}
+	if (packet->info->role == OPCODE_ROLE_REQUEST)
+		rc_responder_receive(rc, packet, now_ns);
+	else
+		rc_completer_receive(rc, packet, now_ns);
+}
+
+static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
+{
+	bool may_send = rc->qp.state == QP_RTS;
+
+	return may_send ? rc_requester_next(rc, buffer, now_ns) : 0;
+}
+
+/* Requests and responses take turns, so that a long queue of one kind does not starve the other. */
+static size_t next_packet(struct qp *qp, uint8_t *buffer, uint64_t now_ns)
+{
+	struct rc_qp *rc = rc_from_qp(qp);
+	size_t bytes;
+
+	if (rc->turn_packets < RC_TURN_PACKETS) {
+		bytes = request_next(rc, buffer, now_ns);
+		rc->turn_packets++;
+		if (bytes)
+			return bytes;
+	}
+	bytes = rc_response_next(rc, buffer, now_ns);
+	if (bytes) {
+		rc->turn_packets =
+			rc->turn_packets >= 2 * RC_TURN_PACKETS ? 0 : rc->turn_packets + 1;
+		return bytes;
+	}
+	rc->turn_packets = 0;
+	return request_next(rc, buffer, now_ns);
+}
+
+static void expire(struct qp *qp, uint64_t now_ns)
+{
+	rc_requester_expire(rc_from_qp(qp), now_ns);
+}
+
+static void posted(struct qp *qp, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (qp->state == QP_RTS)
+		qp_schedule(qp, LANE_TX_DATA);
+}
+
+static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+{
+	struct rc_qp *rc = rc_from_qp(qp);
+
+	switch (qp->state) {
+	case QP_RTR:
+		rc_responder_start(rc);
+		break;
+	case QP_RTS:
+		if (old == QP_RTR)
+			rc_requester_start(rc);
+		break;
+	case QP_ERR:
+	case QP_RESET:
+		rc_requester_stop(rc);
+		if (qp->state == QP_RESET)
+			rc_responder_start(rc);
+		if (rc->responder.has_receive && qp->state == QP_ERR) {
+			struct cqe cqe = {.opcode = WC_RECV};
+
+			rc->responder.has_receive = false;
+			qp_complete_recv(qp, rc->responder.receive.wr_id, &cqe, FAULT_FLUSHED,
+				false, now_ns);
+		}
+		rc_response_stop(rc);
+		break;
+	case QP_INIT:
+	case QP_SQD:
+	case QP_SQE:
+	case QP_STATE_COUNT:
+		break;
+	}
+}
+
+void rc_check(const struct rc_qp *rc)
+{
+	const struct rc_requester *requester = &rc->requester;
+	const struct rc_responder *responder = &rc->responder;
+	struct send_queue *sq = rc->qp.sq;
+	uint32_t owed_count = 0;
+
+	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++)
+		owed_count += responder->resource[i].is_owed;
+	assert(owed_count == responder->owed_count);
+	assert(sq->posted - sq->completed <= sq->depth);
+	if (rc->qp.state != QP_RTS)
+		return;
+	assert(!psn_before(requester->cursor, requester->una));
+	assert(!psn_before(requester->next, requester->cursor));
+	assert(requester->reads_outstanding <= RC_RD_ATOMIC_MAX);
+	assert(requester->wqe_index - sq->completed <= sq->posted - sq->completed);
+	assert(requester->window_packets >= 1 &&
+		requester->window_packets <= RC_WINDOW_PACKETS_MAX);
+	/* Whatever is outstanding, somebody wakes up for it. */
+	if (!psn_equal(requester->una, requester->next))
+		assert(rc->qp.deadline.position != 0);
+}
+
+const struct qp_transport rc_transport = {
+	.receive = receive,
+	.next_packet = next_packet,
+	.expire = expire,
+	.posted = posted,
+	.state_changed = state_changed,
+};

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reliable connection (IBTA 9.7).
+ *
+ * A queue pair has two halves that know nothing of each other. The requester cuts work requests
+ * into packets, keeps a window of unacknowledged ones and sends again what was lost; the completer
+ * is its ear: it takes acknowledgements and responses and completes work requests. The responder
+ * executes the peer's requests and owes it acknowledgements and responses.
+ *
+ *     requester.c   what to send next, when to send again, deadlines
+ *     completer.c   ACK, NAK, RNR NAK, READ responses, atomic acknowledgements
+ *     responder.c   requests: every check, then the effect
+ *     response.c    what the responder owes, in the order in which it was asked
+ *     rc.c          the queue pair: both halves behind struct qp_transport
+ *
+ * Loss is normal on the networks that this runs on. The window starts small, grows with
+ * acknowledgements and shrinks with losses, as in TCP; the go-back-N of the specification does the
+ * rest. Beside the local ACK timeout, which users set for lossless fabrics and which counts against
+ * the retry limit, there is an early probe: after a few measured round trip times without an answer
+ * the oldest packet is sent again. It does not count as a retry: the specification leaves it to the
+ * requester when to send a duplicate.
+ *
+ * All of this runs under the lane's lock. /
+ */
+#ifndef URNIC_IB_RC_RC_H
+#define URNIC_IB_RC_RC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queue/qp.h"
+#include "wire/packet.h"
+#include "wire/psn.h"
+
+enum {
+	RC_RD_ATOMIC_MAX = 16, /* READs and atomics that either half keeps books for */
+	RC_WINDOW_PACKETS_MAX = 128, /* what a receiver's socket holds beside its neighbours' */
+	RC_WINDOW_PACKETS_START = 64,
+	RC_READ_CHUNK_BYTES =
+		65536, /* a longer READ goes as several requests, so that its responses fit the window */
+	RC_READ_CHUNK_PACKETS_MAX = 32,
+	RC_ACK_INTERVAL_PACKETS = 16, /* ask for an acknowledgement at least this often */
+	RC_TURN_PACKETS =
+		16, /* requests in a row before responses get their turn, and the other way round */
+};
+
+#define RC_PROBE_NS_MIN \
+	1000000ull /* 1 ms: below that, a busy machine's scheduler looks like loss */
+#define RC_PROBE_NS_MAX      1000000000ull /* 1 s */
+#define RC_PROBE_BACKOFF_MAX 10u
+
+/* What the requester waits for before it sends the packet at the cursor. */
+enum rc_wait {
+	RC_WAIT_NOTHING, /* it can send */
+	RC_WAIT_WORK, /* the send queue has nothing unsent */
+	RC_WAIT_WINDOW, /* an acknowledgement that opens the window */
+	RC_WAIT_READ, /* a READ or atomic to end, for the rd_atomic limit */
+	RC_WAIT_FENCE, /* all earlier READs and atomics to end */
+	RC_WAIT_CREDIT, /* the peer to post a receive request */
+	RC_WAIT_RNR, /* the RNR timer */
+	RC_WAIT_FAULT, /* earlier work requests to complete, before one that failed locally */
+};
+
+struct rc_requester {
+	struct psn
+		una; /* oldest unacknowledged packet; for READs the next response that is missing */
+	struct psn cursor; /* next packet to send; una <= cursor <= next */
+	struct psn next; /* first PSN that no work request has yet */
+	uint32_t wqe_index; /* work request that the cursor is in, or stands before */
+	uint32_t read_chunk_packets;
+	uint32_t next_ssn;
+	bool is_credit_limited;
+	uint32_t
+		limit_ssn; /* last message that the peer has a receive request for, as far as known */
+	uint32_t reads_outstanding;
+	struct psn read_end
+		[RC_RD_ATOMIC_MAX]; /* first PSN after each outstanding READ chunk or atomic, oldest first, a ring */
+	uint32_t read_head;
+
+	uint32_t window_packets;
+	uint32_t slow_start_packets; /* below this the window doubles per round trip */
+	uint32_t window_credit; /* acknowledged packets towards the next window step */
+	uint32_t since_ack_request;
+	bool has_gone_back; /* for the present una: a second NAK for it says nothing new */
+	enum fault local_fault; /* the work request at wqe_index cannot be executed */
+
+	uint32_t retries_left;
+	uint32_t rnr_retries_left;
+	uint32_t probe_backoff;
+	uint64_t
+		retry_at_ns; /* DEADLINE_NEVER when nothing is outstanding, or the timeout is off */
+	uint64_t probe_at_ns;
+	uint64_t rnr_until_ns; /* DEADLINE_NEVER when not waiting */
+	bool is_timing_rtt;
+	struct psn rtt_psn;
+	uint64_t rtt_start_ns;
+	uint64_t rtt_smooth_ns; /* 0 before the first measurement */
+	uint64_t rtt_variance_ns;
+};
+
+/* A READ or atomic that the responder has accepted: kept to answer duplicates (IBTA 9.7.5.1.5). */
+struct rc_resource {
+	enum opcode_operation operation;
+	bool is_owed; /* an answer, or the rest of one, is still to be sent */
+	struct psn first; /* of the request */
+	struct psn end; /* first PSN after it */
+	struct psn
+		start; /* of the answer being sent: `first`, or later for a duplicate that asks for a part */
+	struct psn next; /* next response packet to send */
+	struct psn stop; /* first PSN after the answer being sent */
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t bytes;
+	struct msn msn;
+	uint64_t original; /* atomics */
+};
+
+enum rc_message {
+	RC_MESSAGE_NONE, /* between messages: a first or only packet comes next */
+	RC_MESSAGE_SEND, /* in a SEND: middle or last */
+	RC_MESSAGE_WRITE, /* in a WRITE: middle or last */
+};
+
+struct rc_responder {
+	struct psn expected;
+	struct msn msn; /* messages completed */
+	enum rc_message message;
+	bool has_receive; /* `receive` was taken for the message in progress */
+	struct recv_wqe receive;
+	uint64_t placed_bytes; /* of the message in progress */
+	struct reth write; /* of a WRITE in progress: va and dma_bytes move on with each packet */
+	uint32_t write_bytes; /* its whole length */
+
+	bool is_ack_owed;
+	bool is_nak_owed;
+	bool is_waiting; /* a NAK was sent for `expected`; until that packet comes the others are dropped in silence */
+	bool is_failed; /* `nak` is fatal: the queue pair is in error, and says so to whoever asks again */
+	struct aeth nak;
+	struct psn nak_psn;
+
+	struct rc_resource resource[RC_RD_ATOMIC_MAX];
+	uint32_t resource_head; /* where the next one goes */
+	uint32_t owed_count;
+};
+
+struct rc_qp {
+	struct qp qp;
+	struct rc_requester requester;
+	struct rc_responder responder;
+	uint32_t turn_packets; /* requests sent in a row */
+};
+
+extern const struct qp_transport rc_transport;
+
+static inline struct rc_qp *rc_from_qp(struct qp *qp)
+{
+	return container_of(qp, struct rc_qp, qp);
+}
+
+/* requester.c */
+
+/* Start from sq_psn. Called at the transition to RTS. */
+void rc_requester_start(struct rc_qp *rc);
+
+/* Stop: no deadline, nothing to send. */
+void rc_requester_stop(struct rc_qp *rc);
+
+/* Write the next request packet; 0 when the requester waits for something. */
+size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
+
+/* What the requester waits for now. */
+enum rc_wait rc_requester_wait(const struct rc_qp *rc);
+
+/* Deadlines: retry, probe and RNR timers. */
+void rc_requester_expire(struct rc_qp *rc, uint64_t now_ns);
+
+/* Send again from the oldest unacknowledged packet on. */
+void rc_requester_go_back(struct rc_qp *rc);
+
+/* A packet was lost in the network: go back with half the window. Once per una. */
+void rc_requester_lost(struct rc_qp *rc, uint64_t now_ns);
+
+/* The peer asked for patience (RNR timer `code`). */
+void rc_requester_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
+
+/* una has moved `packets` ahead: move what depends on it. */
+void rc_requester_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
+
+/*
+ * The work request at sq->completed has failed: complete it, and the queue pair goes to the error
+ * state.
+ */
+void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns);
+
+/* completer.c */
+void rc_completer_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
+
+/* responder.c */
+void rc_responder_start(struct rc_qp *rc);
+void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
+
+/* response.c */
+
+/* Write the next response packet; 0 when nothing is owed. */
+size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
+
+/* Owe a NAK for the expected packet. */
+void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value);
+void rc_response_owe_ack(struct rc_qp *rc);
+
+/* Owe the answer of a resource from `start` to `stop`. */
+void rc_response_owe(
+	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
+
+/* Forget what is owed, but for a fatal NAK and what has to go out before it. */
+void rc_response_stop(struct rc_qp *rc);
+
+static inline uint32_t rc_packet_count(const struct rc_qp *rc, uint32_t bytes)
+{
+	return bytes ? (uint32_t)div_ceil_u64(bytes, rc->qp.mtu_bytes) : 1;
+}
+
+static inline bool rc_wqe_is_read(const struct send_wqe *wqe)
+{
+	enum opcode_operation operation = wr_table[wqe->opcode].operation;
+
+	return operation == OPERATION_READ || operation == OPERATION_COMPARE_SWAP ||
+		operation == OPERATION_FETCH_ADD;
+}
+
+/* Start a packet of this connection. */
+static inline void rc_packet_init(
+	const struct rc_qp *rc, struct packet *packet, enum opcode opcode, struct psn psn)
+{
+	packet_init(packet, opcode);
+	packet->bth.dest_qpn = qpn_from(rc->qp.attr.dest_qpn);
+	packet->bth.psn = psn;
+}
+
+/* Check the invariants of both halves; asserts. For tests. */
+void rc_check(const struct rc_qp *rc);
+
+/* The local faults of enum mr_fault. */
+enum fault rc_local_fault(enum mr_fault fault);
+
+#endif

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The requester: what to send next, when to send again (IBTA 9.7.1 to 9.7.3, 9.7.6, 9.7.7).
+ *
+ * Timers of this file, all behind the queue pair's one deadline: retry (local ACK timeout), probe
+ * (early retransmission), RNR. /
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "ib/rc/rc.h"
+#include "wire/timer.h"
+
+enum fault rc_local_fault(enum mr_fault fault)
+{
+	switch (fault) {
+	case MR_OK:
+		return FAULT_NONE;
+	case MR_FAULT_KEY:
+		return FAULT_LOCAL_KEY;
+	case MR_FAULT_PD:
+		return FAULT_LOCAL_PD;
+	case MR_FAULT_ACCESS:
+		return FAULT_LOCAL_ACCESS;
+	case MR_FAULT_BOUNDS:
+		return FAULT_LOCAL_BOUNDS;
+	}
+	return FAULT_LOCAL_KEY;
+}
+
+void rc_requester_start(struct rc_qp *rc)
+{
+	struct rc_requester *requester = &rc->requester;
+	uint32_t chunk_packets = RC_READ_CHUNK_BYTES / rc->qp.mtu_bytes;
+
+	memset(requester, 0, sizeof(*requester));
+	requester->una = psn_from(rc->qp.attr.sq_psn);
+	requester->cursor = requester->una;
+	requester->next = requester->una;
+	requester->wqe_index = rc->qp.sq->completed;
+	requester->next_ssn = 1;
+	requester->read_chunk_packets = min_u32(chunk_packets, RC_READ_CHUNK_PACKETS_MAX);
+	requester->window_packets = RC_WINDOW_PACKETS_START;
+	requester->slow_start_packets = RC_WINDOW_PACKETS_MAX;
+	requester->retries_left = rc->qp.attr.retry_cnt;
+	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
+	rc_requester_stop(rc);
+}
+
+void rc_requester_stop(struct rc_qp *rc)
+{
+	rc->requester.retry_at_ns = DEADLINE_NEVER;
+	rc->requester.probe_at_ns = DEADLINE_NEVER;
+	rc->requester.rnr_until_ns = DEADLINE_NEVER;
+	qp_set_deadline(&rc->qp, DEADLINE_NEVER);
+}
+
+/*
+ * --- deadlines -----------------------------------------------------------------------------------
+ * -----------------
+ */
+
+static uint64_t earliest(const struct rc_requester *requester)
+{
+	return min_u64(
+		min_u64(requester->retry_at_ns, requester->probe_at_ns), requester->rnr_until_ns);
+}
+
+/*
+ * Deadlines mostly move later, with each acknowledgement. The heap is left alone then: expire()
+ * finds that nothing is due and sets the true one. /
+ */
+static void deadline_refresh(struct rc_qp *rc)
+{
+	uint64_t at_ns = earliest(&rc->requester);
+
+	if (at_ns == DEADLINE_NEVER || rc->qp.deadline.position == 0 ||
+		at_ns < rc->qp.deadline.at_ns)
+		qp_set_deadline(&rc->qp, at_ns);
+}
+
+static uint64_t ack_timeout(const struct rc_qp *rc)
+{
+	return ack_timeout_ns((uint8_t)rc->qp.attr.timeout);
+}
+
+static uint64_t probe_interval_ns(const struct rc_requester *requester)
+{
+	uint64_t interval_ns = requester->rtt_smooth_ns + 4 * requester->rtt_variance_ns;
+
+	interval_ns = max_u64(interval_ns, RC_PROBE_NS_MIN);
+	return min_u64(interval_ns << requester->probe_backoff, RC_PROBE_NS_MAX);
+}
+
+static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
+{
+	uint64_t timeout_ns = ack_timeout(rc);
+
+	rc->requester.retry_at_ns =
+		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + timeout_ns;
+}
+
+/* Something is outstanding, or nothing is: set the timers that wait for an answer. */
+static void answer_timers_set(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	if (psn_equal(requester->una, requester->next) ||
+		requester->rnr_until_ns != DEADLINE_NEVER) {
+		requester->retry_at_ns = DEADLINE_NEVER;
+		requester->probe_at_ns = DEADLINE_NEVER;
+	} else {
+		retry_arm(rc, now_ns);
+		requester->probe_at_ns = now_ns + probe_interval_ns(requester);
+	}
+	deadline_refresh(rc);
+}
+
+/*
+ * --- the window ----------------------------------------------------------------------------------
+ * -------------------
+ */
+
+static uint32_t in_flight(const struct rc_requester *requester)
+{
+	return (uint32_t)psn_diff(requester->cursor, requester->una);
+}
+
+static void window_grow(struct rc_requester *requester, uint32_t packets)
+{
+	if (requester->window_packets >= RC_WINDOW_PACKETS_MAX)
+		return;
+	if (requester->window_packets < requester->slow_start_packets) {
+		requester->window_packets =
+			min_u32(requester->window_packets + packets, RC_WINDOW_PACKETS_MAX);
+		return;
+	}
+	requester->window_credit += packets;
+	if (requester->window_credit >= requester->window_packets) {
+		requester->window_credit = 0;
+		requester->window_packets++;
+	}
+}
+
+static void window_shrink(struct rc_requester *requester, bool to_one)
+{
+	requester->slow_start_packets = max_u32(requester->window_packets / 2, 2);
+	requester->window_packets = to_one ? 1 : requester->slow_start_packets;
+	requester->window_credit = 0;
+}
+
+/*
+ * --- measuring the round trip
+ * -----------------------------------------------------------------------------------------
+ */
+
+static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new, uint64_t now_ns)
+{
+	if (requester->is_timing_rtt || !is_new)
+		return;
+	requester->is_timing_rtt = true;
+	requester->rtt_psn = psn;
+	requester->rtt_start_ns = now_ns;
+}
+
+static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
+{
+	if (!requester->is_timing_rtt || !psn_before(requester->rtt_psn, requester->una))
+		return;
+	uint64_t sample_ns = now_ns - requester->rtt_start_ns;
+	requester->is_timing_rtt = false;
+	if (!requester->rtt_smooth_ns) {
+		requester->rtt_smooth_ns = sample_ns;
+		requester->rtt_variance_ns = sample_ns / 2;
+		return;
+	}
+	uint64_t deviation_ns = sample_ns > requester->rtt_smooth_ns
+		? sample_ns - requester->rtt_smooth_ns
+		: requester->rtt_smooth_ns - sample_ns;
+	requester->rtt_variance_ns += deviation_ns / 4 - requester->rtt_variance_ns / 4;
+	requester->rtt_smooth_ns += sample_ns / 8 - requester->rtt_smooth_ns / 8;
+}
+
+/*
+ * --- going back ----------------------------------------------------------------------------------
+ * ---------------------
+ */
+
+void rc_requester_go_back(struct rc_qp *rc)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	requester->cursor = requester->una;
+	requester->wqe_index = rc->qp.sq->completed;
+	requester->reads_outstanding = 0;
+	requester->since_ack_request = 0;
+	requester->is_timing_rtt = false; /* an answer could be to either copy */
+	if (!psn_equal(requester->cursor, requester->next))
+		requester->local_fault = FAULT_NONE; /* found again when the cursor gets there */
+	qp_schedule(&rc->qp, LANE_TX_DATA);
+}
+
+void rc_requester_lost(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	if (requester->has_gone_back)
+		return;
+	requester->has_gone_back = true;
+	window_shrink(requester, false);
+	rc_requester_go_back(rc);
+	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
+	deadline_refresh(rc);
+}
+
+void rc_requester_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	qp_count(&rc->qp, COUNTER_rnr_nak_rcvd, 1);
+	if (rc->qp.attr.rnr_retry != 7) {
+		if (!requester->rnr_retries_left) {
+			qp_count(&rc->qp, COUNTER_rnr_retry_exceeded_err, 1);
+			rc_requester_fail(rc, FAULT_RNR_RETRY_EXCEEDED, now_ns);
+			return;
+		}
+		requester->rnr_retries_left--;
+	}
+	rc_requester_go_back(rc);
+	requester->rnr_until_ns = now_ns + rnr_timer_ns(code);
+	answer_timers_set(rc, now_ns);
+}
+
+void rc_requester_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	while (requester->reads_outstanding &&
+		!psn_before(requester->una, requester->read_end[requester->read_head])) {
+		requester->read_head = (requester->read_head + 1) % RC_RD_ATOMIC_MAX;
+		requester->reads_outstanding--;
+	}
+	if (psn_before(requester->cursor,
+		    requester->una)) { /* an answer to a packet that was to be sent again */
+		requester->cursor = requester->una;
+		requester->wqe_index = rc->qp.sq->completed;
+	}
+	rtt_answered(requester, now_ns);
+	window_grow(requester, packets);
+	requester->has_gone_back = false;
+	requester->retries_left = rc->qp.attr.retry_cnt;
+	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
+	requester->probe_backoff = 0;
+	requester->rnr_until_ns = DEADLINE_NEVER;
+	answer_timers_set(rc, now_ns);
+	qp_schedule(&rc->qp, LANE_TX_DATA);
+}
+
+void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
+{
+	assert(rc->qp.sq->completed != rc->qp.sq->posted);
+	qp_complete_send(&rc->qp, fault, now_ns);
+	if (rc->qp.state != QP_ERR)
+		qp_set_state(&rc->qp, QP_ERR, now_ns);
+}
+
+static void probe(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	qp_count(&rc->qp, COUNTER_early_probes, 1);
+	if (requester->probe_backoff < RC_PROBE_BACKOFF_MAX)
+		requester->probe_backoff++;
+	window_shrink(requester, true);
+	rc_requester_go_back(rc);
+	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
+}
+
+static void retry(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	qp_count(&rc->qp, COUNTER_local_ack_timeout_err, 1);
+	if (!requester->retries_left) {
+		qp_count(&rc->qp, COUNTER_retry_exceeded_err, 1);
+		rc_requester_fail(rc, FAULT_RETRY_EXCEEDED, now_ns);
+		return;
+	}
+	requester->retries_left--;
+	window_shrink(requester, true);
+	rc_requester_go_back(rc);
+	retry_arm(rc, now_ns);
+	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
+}
+
+void rc_requester_expire(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	if (requester->rnr_until_ns <= now_ns) {
+		requester->rnr_until_ns = DEADLINE_NEVER;
+		qp_schedule(&rc->qp, LANE_TX_DATA);
+		answer_timers_set(rc, now_ns);
+	} else if (requester->retry_at_ns <= now_ns) {
+		retry(rc, now_ns);
+		if (rc->qp.state == QP_ERR)
+			return;
+	} else if (requester->probe_at_ns <= now_ns) {
+		probe(rc, now_ns);
+	}
+	qp_set_deadline(&rc->qp, earliest(requester));
+}
+
+/*
+ * --- what may be sent ----------------------------------------------------------------------------
+ * ------------------------
+ */
+
+static bool is_at_start(const struct rc_requester *requester, const struct send_wqe *wqe)
+{
+	return !wqe->is_started || psn_equal(requester->cursor, wqe->first_psn);
+}
+
+/*
+ * The packets that the request at the cursor takes: a READ takes those of its responses, to the end
+ * of the chunk.
+ */
+static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe *wqe)
+{
+	const struct rc_requester *requester = &rc->requester;
+
+	if (wr_table[wqe->opcode].operation != OPERATION_READ)
+		return 1;
+	uint32_t sent = wqe->is_started ? (uint32_t)psn_diff(requester->cursor, wqe->first_psn) : 0;
+	uint32_t total =
+		wqe->is_started ? wqe->packet_count : rc_packet_count(rc, wqe->total_bytes);
+	uint32_t to_chunk_end =
+		requester->read_chunk_packets - sent % requester->read_chunk_packets;
+	return min_u32(to_chunk_end, total - sent);
+}
+
+/*
+ * The peer is known to have no receive request for this message: send only its first packet, alone,
+ * to learn whether it has one now (IBTA 9.7.7.2.5). /
+ */
+static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *wqe)
+{
+	const struct rc_requester *requester = &rc->requester;
+	uint32_t ssn = wqe->is_started ? wqe->ssn : requester->next_ssn;
+
+	if (!requester->is_credit_limited || !wr_table[wqe->opcode].takes_receive)
+		return false;
+	if (msn_diff(msn_from(ssn), msn_from(requester->limit_ssn)) <= 0)
+		return false;
+	return in_flight(requester) > 0 &&
+		(is_at_start(requester, wqe) || !psn_before(wqe->first_psn, requester->una));
+}
+
+enum rc_wait rc_requester_wait(const struct rc_qp *rc)
+{
+	const struct rc_requester *requester = &rc->requester;
+	struct send_queue *sq = rc->qp.sq;
+
+	if (requester->wqe_index == sq->posted)
+		return RC_WAIT_WORK;
+	if (requester->rnr_until_ns != DEADLINE_NEVER)
+		return RC_WAIT_RNR;
+	if (requester->local_fault)
+		return RC_WAIT_FAULT;
+
+	const struct send_wqe *wqe = sq_at(sq, requester->wqe_index);
+	uint32_t outstanding = in_flight(requester);
+	if (outstanding && outstanding + packets_at_cursor(rc, wqe) > requester->window_packets)
+		return RC_WAIT_WINDOW;
+	if (is_at_start(requester, wqe) && (wqe->flags & SEND_FENCE) &&
+		requester->reads_outstanding)
+		return RC_WAIT_FENCE;
+	if (rc_wqe_is_read(wqe) && requester->reads_outstanding &&
+		requester->reads_outstanding >= rc->qp.attr.max_rd_atomic)
+		return RC_WAIT_READ;
+	if (is_stalled_by_credit(rc, wqe))
+		return RC_WAIT_CREDIT;
+	return RC_WAIT_NOTHING;
+}
+
+/*
+ * Can this work request be executed at all? Checked before its first packet, so that a bad one
+ * sends nothing.
+ */
+static enum fault wqe_check(const struct rc_qp *rc, const struct send_wqe *wqe)
+{
+	enum opcode_operation operation = wr_table[wqe->opcode].operation;
+	bool is_atomic = operation == OPERATION_COMPARE_SWAP || operation == OPERATION_FETCH_ADD;
+
+	if (rc_wqe_is_read(wqe) && !rc->qp.attr.max_rd_atomic)
+		return FAULT_NO_RD_ATOMIC;
+	if (is_atomic && wqe->total_bytes != sizeof(uint64_t))
+		return FAULT_ATOMIC_LENGTH;
+	if (wqe->flags & SEND_INLINE)
+		return FAULT_NONE;
+	return rc_local_fault(sge_check(rc->qp.lane->mrs, rc->qp.pd,
+		rc_wqe_is_read(wqe) ? MR_LOCAL_WRITE : MR_LOCAL_READ, wqe->sge, wqe->sge_count));
+}
+
+static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
+{
+	struct rc_requester *requester = &rc->requester;
+	bool is_read = wr_table[wqe->opcode].operation == OPERATION_READ;
+	bool is_atomic = rc_wqe_is_read(wqe) && !is_read;
+
+	wqe->first_psn = requester->next;
+	wqe->packet_count = is_atomic ? 1 : rc_packet_count(rc, wqe->total_bytes);
+	requester->next_ssn += is_read
+		? (uint32_t)div_ceil_u64(wqe->packet_count, requester->read_chunk_packets)
+		: 1;
+	wqe->ssn = requester->next_ssn - 1;
+	wqe->is_started = true;
+}
+
+/*
+ * A work request that cannot be executed completes with its fault, but only after those before it
+ * (IBTA 10.8.3). Until then the requester stands still. One that has sent a part already fails in
+ * the same way. /
+ */
+static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
+{
+	if (rc->requester.wqe_index == rc->qp.sq->completed)
+		rc_requester_fail(rc, fault, now_ns);
+	else
+		rc->requester.local_fault = fault;
+}
+
+/*
+ * --- packets -------------------------------------------------------------------------------------
+ * ------------------------
+ */
+
+static enum opcode_position position_of(uint32_t index, uint32_t count)
+{
+	if (count == 1)
+		return POSITION_ONLY;
+	if (index == 0)
+		return POSITION_FIRST;
+	return index == count - 1 ? POSITION_LAST : POSITION_MIDDLE;
+}
+
+static enum opcode opcode_of(const struct send_wqe *wqe, enum opcode_position position)
+{
+	static const uint8_t send[] = {
+		[POSITION_FIRST] = OPCODE_RC_SEND_FIRST,
+		[POSITION_MIDDLE] = OPCODE_RC_SEND_MIDDLE,
+		[POSITION_LAST] = OPCODE_RC_SEND_LAST,
+		[POSITION_ONLY] = OPCODE_RC_SEND_ONLY,
+	};
+	static const uint8_t write[] = {
+		[POSITION_FIRST] = OPCODE_RC_WRITE_FIRST,
+		[POSITION_MIDDLE] = OPCODE_RC_WRITE_MIDDLE,
+		[POSITION_LAST] = OPCODE_RC_WRITE_LAST,
+		[POSITION_ONLY] = OPCODE_RC_WRITE_ONLY,
+	};
+	const struct wr_info *info = &wr_table[wqe->opcode];
+	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
+	/* Each opcode with immediate data follows the one without. */
+	uint8_t with_imm = info->has_imm && ends;
+
+	return (enum opcode)(
+		(info->operation == OPERATION_SEND ? send[position] : write[position]) + with_imm);
+}
+
+/* Will the work request after this one, or this one itself, perhaps have to wait for an answer? */
+static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
+{
+	const struct rc_requester *requester = &rc->requester;
+	uint32_t next = requester->wqe_index + 1;
+
+	if (next == rc->qp.sq->posted || rc_wqe_is_read(sq_at(rc->qp.sq, next)))
+		return true;
+	return requester->is_credit_limited &&
+		msn_diff(msn_from(wqe->ssn + 1), msn_from(requester->limit_ssn)) > 0;
+}
+
+/*
+ * Every acknowledgement costs a packet, so most packets do not ask. But whatever the requester may
+ * come to wait for must have been asked for by a packet before it. /
+ */
+static bool must_ask_for_ack(const struct rc_qp *rc, const struct send_wqe *wqe, bool ends_message)
+{
+	const struct rc_requester *requester = &rc->requester;
+	bool is_signaled = rc->qp.is_all_signaled || (wqe->flags & SEND_SIGNALED);
+
+	if (ends_message && (is_signaled || may_stall_next(rc, wqe)))
+		return true;
+	if (requester->since_ack_request + 1 >= RC_ACK_INTERVAL_PACKETS)
+		return true;
+	if (in_flight(requester) + 1 >= requester->window_packets)
+		return true;
+	return requester->is_credit_limited &&
+		msn_diff(msn_from(wqe->ssn), msn_from(requester->limit_ssn)) > 0;
+}
+
+/* One packet of a SEND or WRITE. */
+static size_t data_packet(
+	struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer, enum fault *ret_fault)
+{
+	struct rc_requester *requester = &rc->requester;
+	uint32_t mtu_bytes = rc->qp.mtu_bytes;
+	uint32_t index = (uint32_t)psn_diff(requester->cursor, wqe->first_psn);
+	enum opcode_position position = position_of(index, wqe->packet_count);
+	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
+	uint64_t offset = (uint64_t)index * mtu_bytes;
+	uint32_t bytes = (uint32_t)min_u64(mtu_bytes, wqe->total_bytes - offset);
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, opcode_of(wqe, position), requester->cursor);
+	packet_set_payload(&packet, NULL, bytes);
+	packet.bth.is_solicited = ends && (wqe->flags & SEND_SOLICITED);
+	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, ends);
+	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
+	packet.immdt.data = wqe->imm;
+	requester->since_ack_request =
+		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
+
+	uint8_t *to = buffer + packet_encode_headers(&packet, buffer);
+	if (wqe->flags & SEND_INLINE)
+		memcpy(to, wqe->inline_bytes + offset, bytes);
+	else
+		*ret_fault = rc_local_fault(sge_gather(
+			rc->qp.lane->mrs, rc->qp.pd, wqe->sge, wqe->sge_count, offset, bytes, to));
+	memset(to + bytes, 0, packet.bth.pad_bytes);
+	qp_count(&rc->qp, COUNTER_sent_bytes, bytes);
+	return packet_bytes(&packet);
+}
+
+/* The request of one READ chunk, from the cursor to the chunk's end. */
+static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer)
+{
+	const struct rc_requester *requester = &rc->requester;
+	uint64_t offset =
+		(uint64_t)(uint32_t)psn_diff(requester->cursor, wqe->first_psn) * rc->qp.mtu_bytes;
+	uint64_t chunk_bytes = (uint64_t)packets_at_cursor(rc, wqe) * rc->qp.mtu_bytes;
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, OPCODE_RC_READ_REQUEST, requester->cursor);
+	packet.reth.va = wqe->remote_address + offset;
+	packet.reth.rkey = wqe->rkey;
+	packet.reth.dma_bytes = (uint32_t)min_u64(chunk_bytes, wqe->total_bytes - offset);
+	return packet_encode_headers(&packet, buffer);
+}
+
+static size_t atomic_packet(const struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer)
+{
+	bool is_swap = wr_table[wqe->opcode].operation == OPERATION_COMPARE_SWAP;
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, is_swap ? OPCODE_RC_COMPARE_SWAP : OPCODE_RC_FETCH_ADD,
+		rc->requester.cursor);
+	packet.atomiceth.va = wqe->remote_address;
+	packet.atomiceth.rkey = wqe->rkey;
+	packet.atomiceth.swap_add = is_swap ? wqe->swap : wqe->compare_add;
+	packet.atomiceth.compare = is_swap ? wqe->compare_add : 0;
+	return packet_encode_headers(&packet, buffer);
+}
+
+/* The packet at the cursor was written: move the cursor and what follows from it. */
+static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+	bool was_idle = psn_equal(requester->una, requester->next);
+	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
+	struct psn psn = requester->cursor;
+
+	requester->cursor = psn_add(requester->cursor, packets);
+	if (rc_wqe_is_read(wqe)) {
+		uint32_t slot =
+			(requester->read_head + requester->reads_outstanding) % RC_RD_ATOMIC_MAX;
+
+		requester->read_end[slot] = requester->cursor;
+		requester->reads_outstanding++;
+	}
+	bool is_new = psn_before(requester->next, requester->cursor);
+	if (is_new)
+		requester->next = requester->cursor;
+	else
+		qp_count(&rc->qp, COUNTER_retransmitted_pkts, 1);
+	if (psn_equal(requester->cursor, end))
+		requester->wqe_index++;
+	rtt_sent(requester, psn, is_new, now_ns);
+	if (was_idle)
+		answer_timers_set(rc, now_ns);
+}
+
+size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
+{
+	enum rc_wait wait = rc_requester_wait(rc);
+	enum fault fault = FAULT_NONE;
+	uint32_t packets = 1;
+	size_t bytes;
+
+	if (wait != RC_WAIT_NOTHING) {
+		if (wait == RC_WAIT_CREDIT)
+			qp_count(&rc->qp, COUNTER_credit_stalls, 1);
+		return 0;
+	}
+	struct send_wqe *wqe = sq_at(rc->qp.sq, rc->requester.wqe_index);
+	if (is_at_start(&rc->requester, wqe))
+		fault = wqe_check(rc, wqe);
+	if (!fault && !wqe->is_started)
+		wqe_start(rc, wqe);
+	if (fault) {
+		wqe_fault(rc, fault, now_ns);
+		return 0;
+	}
+	if (!rc_wqe_is_read(wqe)) {
+		bytes = data_packet(rc, wqe, buffer, &fault);
+	} else if (wr_table[wqe->opcode].operation == OPERATION_READ) {
+		packets = packets_at_cursor(rc, wqe);
+		bytes = read_packet(rc, wqe, buffer);
+	} else {
+		bytes = atomic_packet(rc, wqe, buffer);
+	}
+	if (fault) {
+		wqe_fault(rc, fault, now_ns);
+		return 0;
+	}
+	sent(rc, wqe, packets, now_ns);
+	return bytes;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the responder owes: READ responses, atomic acknowledgements, ACKs, NAKs, in the order of the
+ * requests (IBTA 9.7.5.1).
+ *
+ * READ responses and atomic acknowledgements wait in their resources and go out oldest first. An
+ * ACK or NAK is for the newest request and waits behind them; several ACKs owed are one. /
+ */
+#include <string.h>
+
+#include "base/arith.h"
+#include "ib/rc/rc.h"
+#include "wire/credit.h"
+
+/* The credits of an ACK: the receive requests that wait (IBTA 9.7.7.2.2). */
+static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
+{
+	return (struct aeth){
+		.kind = AETH_ACK, .value = credit_code(rq_count(rc->qp.rq)), .msn = msn};
+}
+
+void rc_response_owe_ack(struct rc_qp *rc)
+{
+	rc->responder.is_ack_owed = true;
+	qp_schedule(&rc->qp, LANE_TX_ACK);
+}
+
+void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value)
+{
+	struct rc_responder *responder = &rc->responder;
+
+	responder->nak = (struct aeth){.kind = kind, .value = value, .msn = responder->msn};
+	responder->nak_psn = responder->expected;
+	responder->is_nak_owed = true;
+	responder->is_waiting = true;
+	qp_schedule(&rc->qp, LANE_TX_DATA);
+}
+
+void rc_response_owe(
+	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop)
+{
+	if (!resource->is_owed)
+		rc->responder.owed_count++;
+	resource->is_owed = true;
+	resource->start = start;
+	resource->next = start;
+	resource->stop = stop;
+	qp_schedule(&rc->qp, LANE_TX_DATA);
+}
+
+static void settle(struct rc_qp *rc, struct rc_resource *resource)
+{
+	resource->is_owed = false;
+	rc->responder.owed_count--;
+}
+
+void rc_response_stop(struct rc_qp *rc)
+{
+	struct rc_responder *responder = &rc->responder;
+
+	if (responder->is_failed)
+		return;
+	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++)
+		if (responder->resource[i].is_owed)
+			settle(rc, &responder->resource[i]);
+	responder->is_ack_owed = false;
+	responder->is_nak_owed = false;
+}
+
+/* The oldest resource that is owed. */
+static struct rc_resource *oldest_owed(struct rc_responder *responder)
+{
+	struct rc_resource *oldest = NULL;
+
+	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++) {
+		struct rc_resource *resource = &responder->resource[i];
+
+		if (resource->is_owed && (!oldest || psn_before(resource->first, oldest->first)))
+			oldest = resource;
+	}
+	return oldest;
+}
+
+static enum opcode read_opcode(const struct rc_resource *resource)
+{
+	bool is_first = psn_equal(resource->next, resource->start);
+	bool is_last = psn_equal(psn_add(resource->next, 1), resource->stop);
+
+	if (is_first)
+		return is_last ? OPCODE_RC_READ_RESPONSE_ONLY : OPCODE_RC_READ_RESPONSE_FIRST;
+	return is_last ? OPCODE_RC_READ_RESPONSE_LAST : OPCODE_RC_READ_RESPONSE_MIDDLE;
+}
+
+/* The region is gone, or no longer readable, in the middle of a READ: the rest cannot be sent. */
+static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
+{
+	settle(rc, resource);
+	qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
+	rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_REMOTE_ACCESS);
+	rc->responder.nak_psn = resource->next;
+	rc->responder.is_failed = true;
+	signal_raise(&rc->qp.lane->signals, &rc->qp.signal, SIGNAL_QP_ACCESS);
+	if (rc->qp.state != QP_ERR)
+		qp_set_state(&rc->qp, QP_ERR, now_ns);
+}
+
+static size_t read_next(
+	struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer, uint64_t now_ns)
+{
+	uint64_t offset =
+		(uint64_t)(uint32_t)psn_diff(resource->next, resource->first) * rc->qp.mtu_bytes;
+	uint32_t bytes = (uint32_t)min_u64(rc->qp.mtu_bytes, resource->bytes - offset);
+	struct packet packet;
+	uint8_t *from = NULL;
+
+	if (bytes &&
+		mr_resolve(rc->qp.lane->mrs, resource->rkey, rc->qp.pd, MR_REMOTE_READ,
+			resource->va + offset, bytes, &from)) {
+		read_abort(rc, resource, now_ns);
+		return 0;
+	}
+	rc_packet_init(rc, &packet, read_opcode(resource), resource->next);
+	packet_set_payload(&packet, NULL, bytes);
+	packet.aeth = ack_aeth(rc, resource->msn);
+	uint8_t *to = buffer + packet_encode_headers(&packet, buffer);
+	if (bytes)
+		memcpy(to, from, bytes);
+	memset(to + bytes, 0, packet.bth.pad_bytes);
+	qp_count(&rc->qp, COUNTER_sent_bytes, bytes);
+	resource->next = psn_add(resource->next, 1);
+	if (psn_equal(resource->next, resource->stop))
+		settle(rc, resource);
+	return packet_bytes(&packet);
+}
+
+static size_t atomic_next(struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer)
+{
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_ACKNOWLEDGE, resource->first);
+	packet.aeth = ack_aeth(rc, resource->msn);
+	packet.atomicacketh.original = resource->original;
+	settle(rc, resource);
+	return packet_encode_headers(&packet, buffer);
+}
+
+static size_t acknowledge_next(
+	struct rc_qp *rc, const struct aeth *aeth, struct psn psn, uint8_t *buffer)
+{
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, OPCODE_RC_ACKNOWLEDGE, psn);
+	packet.aeth = *aeth;
+	return packet_encode_headers(&packet, buffer);
+}
+
+size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
+{
+	struct rc_responder *responder = &rc->responder;
+
+	while (responder->owed_count) {
+		struct rc_resource *resource = oldest_owed(responder);
+		size_t bytes = resource->operation == OPERATION_READ
+			? read_next(rc, resource, buffer, now_ns)
+			: atomic_next(rc, resource, buffer);
+
+		if (bytes)
+			return bytes;
+	}
+	if (responder->is_nak_owed) {
+		responder->is_nak_owed = false;
+		responder->is_ack_owed = false; /* a NAK acknowledges what is before it */
+		return acknowledge_next(rc, &responder->nak, responder->nak_psn, buffer);
+	}
+	if (responder->is_ack_owed) {
+		struct aeth aeth = ack_aeth(rc, responder->msn);
+
+		responder->is_ack_owed = false;
+		qp_count(&rc->qp, COUNTER_acks_sent, 1);
+		return acknowledge_next(rc, &aeth, psn_add(responder->expected, -1u), buffer);
+	}
+	return 0;
+}

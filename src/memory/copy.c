@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/copy.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+enum { TAIL_BYTES = 8 };
+
+void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	if (bytes > TAIL_BYTES) {
+		memcpy(to, from, bytes - TAIL_BYTES);
+		to += bytes - TAIL_BYTES;
+		from += bytes - TAIL_BYTES;
+		bytes = TAIL_BYTES;
+		atomic_thread_fence(memory_order_release);
+	}
+	/* A constant size is one store instruction. */
+	switch (bytes) {
+	case 8:
+		memcpy(to, from, 8);
+		break;
+	case 4:
+		memcpy(to, from, 4);
+		break;
+	default:
+		memcpy(to, from, bytes);
+	}
+}
+
+/* A walk over the stretches of a list that hold bytes [offset, offset + bytes). */
+struct walk {
+	const struct sge *list;
+	uint32_t count;
+	uint32_t index;
+	uint64_t skip_bytes;
+	size_t left_bytes;
+};
+
+static bool walk_next(
+	struct walk *walk, uint64_t *ret_address, uint32_t *ret_lkey, size_t *ret_bytes)
+{
+	while (walk->left_bytes && walk->index < walk->count) {
+		const struct sge *sge = &walk->list[walk->index];
+
+		walk->index++;
+		if (walk->skip_bytes >= sge->bytes) {
+			walk->skip_bytes -= sge->bytes;
+			continue;
+		}
+		*ret_address = sge->address + walk->skip_bytes;
+		*ret_lkey = sge->lkey;
+		*ret_bytes = (size_t)min_u64(sge->bytes - walk->skip_bytes, walk->left_bytes);
+		walk->left_bytes -= *ret_bytes;
+		walk->skip_bytes = 0;
+		return true;
+	}
+	return false;
+}
+
+enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct sge *list,
+	uint32_t count, uint64_t offset, size_t bytes, uint8_t *to)
+{
+	struct walk walk = {list, count, 0, offset, bytes};
+	uint64_t address;
+	uint32_t lkey;
+	size_t step_bytes;
+
+	while (walk_next(&walk, &address, &lkey, &step_bytes)) {
+		uint8_t *from;
+		enum mr_fault fault =
+			mr_resolve(table, lkey, pd, MR_LOCAL_READ, address, step_bytes, &from);
+
+		if (fault)
+			return fault;
+		memcpy(to, from, step_bytes);
+		to += step_bytes;
+	}
+	return MR_OK;
+}
+
+enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struct sge *list,
+	uint32_t count, uint64_t offset, size_t bytes, const uint8_t *from)
+{
+	struct walk check = {list, count, 0, offset, bytes};
+	struct walk walk = check;
+	uint64_t address;
+	uint32_t lkey;
+	size_t step_bytes;
+	uint8_t *to = NULL;
+
+	while (walk_next(&check, &address, &lkey, &step_bytes)) {
+		enum mr_fault fault =
+			mr_resolve(table, lkey, pd, MR_LOCAL_WRITE, address, step_bytes, &to);
+
+		if (fault)
+			return fault;
+		if (step_bytes ==
+			bytes) { /* the usual case: all of it in one place, resolved once */
+			copy_place(to, from, bytes);
+			return MR_OK;
+		}
+	}
+	while (walk_next(&walk, &address, &lkey, &step_bytes)) {
+		if (mr_resolve(table, lkey, pd, MR_LOCAL_WRITE, address, step_bytes, &to))
+			return MR_FAULT_KEY; /* deregistered between check and copy: not while the lane is locked */
+		copy_place(to, from, step_bytes);
+		from += step_bytes;
+	}
+	return MR_OK;
+}
+
+enum mr_fault sge_check(const struct mr_table *table, uint32_t pd, uint32_t access,
+	const struct sge *list, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint8_t *pointer;
+		enum mr_fault fault;
+
+		if (!list[i].bytes)
+			continue;
+		fault = mr_resolve(
+			table, list[i].lkey, pd, access, list[i].address, list[i].bytes, &pointer);
+		if (fault)
+			return fault;
+	}
+	return MR_OK;
+}

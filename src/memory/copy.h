@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Moving payload between packets and the application's memory.
+ *
+ * Scatter/gather lists are resolved entry by entry, each approved by mr_resolve() for the bytes
+ * that move. Placing keeps the order that programs rely on when they poll on the last byte of a
+ * WRITE: the last bytes of a packet become visible after all others. /
+ */
+#ifndef URNIC_MEMORY_COPY_H
+#define URNIC_MEMORY_COPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/mr.h"
+
+/* One entry of a scatter/gather list; the layout of struct ibv_sge. */
+struct sge {
+	uint64_t address;
+	uint32_t bytes;
+	uint32_t lkey;
+};
+
+/*
+ * Copy into memory that others are watching: the last up to eight bytes are stored last, by one
+ * store where they are aligned. /
+ */
+void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
+
+/*
+ * Collect `bytes` bytes, starting `offset` bytes into the list, into `to`. The list holds at least
+ * offset + bytes bytes. /
+ */
+enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct sge *list,
+	uint32_t count, uint64_t offset, size_t bytes, uint8_t *to);
+
+/*
+ * The opposite: spread `bytes` bytes over the list, starting `offset` bytes into it. Nothing is
+ * written unless all of it may be. The list holds at least offset + bytes bytes. /
+ */
+enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struct sge *list,
+	uint32_t count, uint64_t offset, size_t bytes, const uint8_t *from);
+
+/*
+ * Check a whole list for `access` without moving anything.
+ */
+enum mr_fault sge_check(const struct mr_table *table, uint32_t pd, uint32_t access,
+	const struct sge *list, uint32_t count);
+
+/* The bytes that a list holds. */
+static inline uint64_t sge_total_bytes(const struct sge *list, uint32_t count)
+{
+	uint64_t total_bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		total_bytes += list[i].bytes;
+	return total_bytes;
+}
+
+#endif

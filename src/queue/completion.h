@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a completion says: statuses, opcodes, faults, and the entry that lies in a completion queue.
+ *
+ * Numeric values of statuses, opcodes and flags are those of struct ibv_wc, so that the front end
+ * copies and does not translate (tests/abi holds them against the public header). /
+ */
+#ifndef URNIC_QUEUE_COMPLETION_H
+#define URNIC_QUEUE_COMPLETION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum wc_status {
+	WC_SUCCESS,
+	WC_LOC_LEN_ERR,
+	WC_LOC_QP_OP_ERR,
+	WC_LOC_EEC_OP_ERR,
+	WC_LOC_PROT_ERR,
+	WC_WR_FLUSH_ERR,
+	WC_MW_BIND_ERR,
+	WC_BAD_RESP_ERR,
+	WC_LOC_ACCESS_ERR,
+	WC_REM_INV_REQ_ERR,
+	WC_REM_ACCESS_ERR,
+	WC_REM_OP_ERR,
+	WC_RETRY_EXC_ERR,
+	WC_RNR_RETRY_EXC_ERR,
+	WC_LOC_RDD_VIOL_ERR,
+	WC_REM_INV_RD_REQ_ERR,
+	WC_REM_ABORT_ERR,
+	WC_INV_EECN_ERR,
+	WC_INV_EEC_STATE_ERR,
+	WC_FATAL_ERR,
+	WC_RESP_TIMEOUT_ERR,
+	WC_GENERAL_ERR,
+};
+
+enum wc_opcode {
+	WC_SEND,
+	WC_RDMA_WRITE,
+	WC_RDMA_READ,
+	WC_COMP_SWAP,
+	WC_FETCH_ADD,
+	WC_RECV = 1 << 7,
+	WC_RECV_RDMA_WITH_IMM,
+};
+
+enum wc_flags {
+	WC_GRH = 1 << 0,
+	WC_WITH_IMM = 1 << 1,
+	WC_WITH_INV = 1 << 3,
+};
+
+enum fault {
+#define FAULT(name, number, status, sentence) FAULT_##name = (number),
+#include "queue/fault.def"
+#undef FAULT
+	FAULT_COUNT
+};
+
+enum wc_status fault_status(enum fault fault);
+const char *fault_name(enum fault fault);
+const char *fault_sentence(enum fault fault);
+
+/* One completion queue entry: a cache line. */
+struct cqe {
+	uint64_t wr_id;
+	uint64_t
+		queue_offset; /* the send queue whose slots polling this entry frees, in NIC memory; 0 for none */
+	uint32_t queue_index; /* the work request's index in that queue */
+	uint32_t status; /* enum wc_status */
+	uint32_t opcode; /* enum wc_opcode; not meaningful when status is not success */
+	uint32_t fault; /* enum fault */
+	uint32_t byte_count;
+	uint32_t imm; /* immediate data in host order, or the invalidated rkey; see flags */
+	uint32_t qpn;
+	uint32_t source_qpn;
+	uint32_t flags; /* enum wc_flags */
+	uint32_t reserved[3];
+};
+
+#endif

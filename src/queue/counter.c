@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "queue/counter.h"
+
+static const char *const names[COUNTER_COUNT] = {
+#define COUNTER(name, sentence) [COUNTER_##name] = #name,
+#include "queue/counter.def"
+#undef COUNTER
+};
+
+static const char *const sentences[COUNTER_COUNT] = {
+#define COUNTER(name, sentence) [COUNTER_##name] = sentence,
+#include "queue/counter.def"
+#undef COUNTER
+};
+
+const char *counter_name(enum counter counter)
+{
+	return names[counter];
+}
+
+const char *counter_sentence(enum counter counter)
+{
+	return sentences[counter];
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Named counters of a queue pair.
+ *
+ * They lie in NIC memory so that `urnic stat` can read them from another process while they count.
+ * One thread writes (whoever holds the lane's lock), anyone reads; each value is exact, the set as
+ * a whole is not a snapshot. /
+ */
+#ifndef URNIC_QUEUE_COUNTER_H
+#define URNIC_QUEUE_COUNTER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum counter {
+#define COUNTER(name, sentence) COUNTER_##name,
+#include "queue/counter.def"
+#undef COUNTER
+	COUNTER_COUNT
+};
+
+struct counters {
+	_Atomic uint64_t value[COUNTER_COUNT];
+};
+
+static inline void counter_add(struct counters *counters, enum counter counter, uint64_t amount)
+{
+	uint64_t value = atomic_load_explicit(&counters->value[counter], memory_order_relaxed);
+
+	atomic_store_explicit(&counters->value[counter], value + amount, memory_order_relaxed);
+}
+
+static inline uint64_t counter_read(const struct counters *counters, enum counter counter)
+{
+	return atomic_load_explicit(&counters->value[counter], memory_order_relaxed);
+}
+
+/* The name of a counter, and a sentence for people. */
+const char *counter_name(enum counter counter);
+const char *counter_sentence(enum counter counter);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane: the part of the NIC that one lock covers.
+ *
+ * A lane has one slot (the top byte of its queue pairs' numbers), its queue pairs, their deadlines,
+ * and the list of those that have something to send. Transports work on the lane they are called
+ * with; they never see another one. What lanes share (completion queues, shared receive queues,
+ * memory regions) has its own rules, written where it is declared.
+ *
+ * Who has something to send is on one of two lists: `tx_data`, or `tx_ack` for a queue pair that
+ * owes nothing but an acknowledgement. The runtime may leave the second for a moment (it sends the
+ * application's answer and the acknowledgement in one go), never the first. /
+ */
+#ifndef URNIC_QUEUE_LANE_H
+#define URNIC_QUEUE_LANE_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/deadline.h"
+#include "base/list.h"
+#include "memory/mr.h"
+#include "queue/signal.h"
+
+#define LANE_QP_COUNT_MAX 65536
+
+struct qp;
+struct lane_public;
+
+enum lane_tx {
+	LANE_TX_NONE,
+	LANE_TX_ACK,
+	LANE_TX_DATA,
+};
+
+struct lane {
+	struct arena *arena;
+	const struct mr_table *mrs;
+	struct deadline_heap deadlines;
+	struct list tx_data;
+	struct list tx_ack;
+	struct signal_queue signals;
+	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
+	uint32_t qp_count;
+	uint32_t burst_packets; /* that the first of the lists has sent in its turn */
+	struct lane_public *public; /* what other processes may read; see engine/engine.h */
+	uint64_t public_offset;
+	uint32_t slot; /* 1 to 255 */
+	uint32_t index; /* among the NIC's lanes */
+};
+
+#endif

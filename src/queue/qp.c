@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "queue/qp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
+	const struct qp_transport *transport)
+{
+	const struct qp_caps *caps = &init->caps;
+	struct arena *arena = lane->arena;
+
+	qp->sq_offset =
+		sq_create(arena, caps->send_depth, caps->send_sge_max, caps->inline_bytes_max);
+	if (!qp->sq_offset)
+		return -ENOMEM;
+	qp->rq_offset = rq_create(arena, caps->recv_depth, caps->recv_sge_max);
+	if (!qp->rq_offset)
+		goto fail_destroy_sq;
+	qp->public_offset = arena_alloc(arena, sizeof(struct qp_public));
+	if (!qp->public_offset)
+		goto fail_destroy_rq;
+
+	qp->lane = lane;
+	qp->transport = transport;
+	qp->type = init->type;
+	qp->qpn = qpn;
+	qp->pd = init->pd;
+	qp->send_cq = init->send_cq;
+	qp->recv_cq = init->recv_cq;
+	qp->sq = arena_at(arena, qp->sq_offset);
+	qp->rq = arena_at(arena, qp->rq_offset);
+	qp->is_all_signaled = init->is_all_signaled;
+	qp->caps = *caps;
+	qp->signal.kind = SIGNAL_KIND_QP;
+	list_init(&qp->tx_link);
+
+	qp->public = arena_at(arena, qp->public_offset);
+	qp->public->qpn = qpn;
+	qp->public->type = init->type;
+	qp->public->sq_offset = qp->sq_offset;
+	qp->public->rq_offset = qp->rq_offset;
+	qp->public->owner = init->owner;
+	return 0;
+
+fail_destroy_rq:
+	rq_destroy(arena, qp->rq_offset);
+fail_destroy_sq:
+	sq_destroy(arena, qp->sq_offset);
+	return -ENOMEM;
+}
+
+void qp_done(struct qp *qp)
+{
+	struct arena *arena = qp->lane->arena;
+
+	list_remove(&qp->tx_link);
+	qp_set_deadline(qp, DEADLINE_NEVER);
+	cq_forget_qp(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		cq_forget_qp(qp->recv_cq, qp->qpn);
+	arena_free(arena, qp->public_offset, sizeof(struct qp_public));
+	rq_destroy(arena, qp->rq_offset);
+	sq_destroy(arena, qp->sq_offset);
+}
+
+void qp_schedule(struct qp *qp, enum lane_tx list)
+{
+	if (qp->tx_list >= list)
+		return;
+	list_remove(&qp->tx_link);
+	list_append(list == LANE_TX_DATA ? &qp->lane->tx_data : &qp->lane->tx_ack, &qp->tx_link);
+	qp->tx_list = list;
+}
+
+/* The completion queue has overrun: the queue pair cannot report any more (IBTA C11-39). */
+static void push(
+	struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited, uint64_t now_ns)
+{
+	if (cq_push(cq, cqe, is_solicited, &qp->lane->signals)) {
+		qp_count(qp, COUNTER_completions, 1);
+	} else if (qp->state != QP_ERR && qp->state != QP_RESET) {
+		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
+		qp_set_state(qp, QP_ERR, now_ns);
+	}
+}
+
+void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
+{
+	struct send_queue *sq = qp->sq;
+	const struct send_wqe *wqe = sq_at(sq, sq->completed);
+	uint32_t index = sq->completed;
+
+	assert(sq->completed != sq->posted);
+	sq->completed++;
+	if (fault == FAULT_NONE && !qp->is_all_signaled && !(wqe->flags & SEND_SIGNALED))
+		return;
+
+	struct cqe cqe = {
+		.wr_id = wqe->wr_id,
+		.queue_offset = qp->sq_offset,
+		.queue_index = index,
+		.status = fault_status(fault),
+		.opcode = wr_table[wqe->opcode].wc_opcode,
+		.fault = fault,
+		.byte_count = wqe->total_bytes,
+		.qpn = qp->qpn,
+	};
+	push(qp, qp->send_cq, &cqe, false, now_ns);
+}
+
+void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
+	bool is_solicited, uint64_t now_ns)
+{
+	cqe->wr_id = wr_id;
+	cqe->status = fault_status(fault);
+	cqe->fault = fault;
+	cqe->qpn = qp->qpn;
+	push(qp, qp->recv_cq, cqe, is_solicited, now_ns);
+}
+
+void qp_flush(struct qp *qp, uint64_t now_ns)
+{
+	struct recv_wqe wqe;
+
+	while (qp->sq->completed != qp->sq->posted)
+		qp_complete_send(qp, FAULT_FLUSHED, now_ns);
+	while (rq_take(qp->rq, &wqe)) {
+		struct cqe cqe = {.opcode = WC_RECV};
+
+		qp_complete_recv(qp, wqe.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
+	}
+}
+
+void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
+{
+	enum qp_state old = qp->state;
+
+	qp->state = state;
+	atomic_store_explicit(&qp->public->state, (uint32_t)state, memory_order_relaxed);
+	qp->transport->state_changed(qp, old, now_ns);
+	if (state == QP_ERR && old != QP_ERR)
+		qp_flush(qp, now_ns);
+	if (state == QP_RESET) {
+		cq_forget_qp(qp->send_cq, qp->qpn);
+		cq_forget_qp(qp->recv_cq, qp->qpn);
+		sq_reset(qp->sq);
+		rq_reset(qp->rq);
+		qp->is_comm_established = false;
+		memset(&qp->attr, 0, sizeof(qp->attr));
+	}
+}
+
+/* The length of the list, or -EINVAL for one that is longer than any message. */
+static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
+{
+	uint64_t total_bytes = sge_total_bytes(wr->sge, wr->sge_count);
+	uint64_t limit_bytes =
+		wr->flags & SEND_INLINE ? qp->caps.inline_bytes_max : MESSAGE_BYTES_MAX;
+
+	return total_bytes > limit_bytes ? -EINVAL : (int64_t)total_bytes;
+}
+
+int qp_post_send(struct qp *qp, const struct send_wr *wr)
+{
+	int64_t total_bytes;
+	int error;
+
+	if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_SQE &&
+		qp->state != QP_ERR)
+		return -EINVAL;
+	if (wr->opcode >= WR_OPCODE_COUNT || !(wr_table[wr->opcode].type_mask & 1u << qp->type))
+		return -EINVAL;
+	if (wr->sge_count > qp->caps.send_sge_max)
+		return -EINVAL;
+	enum opcode_operation operation = wr_table[wr->opcode].operation;
+	bool is_read = operation == OPERATION_READ || operation == OPERATION_COMPARE_SWAP ||
+		operation == OPERATION_FETCH_ADD;
+	if (is_read && (wr->flags & SEND_INLINE))
+		return -EINVAL; /* the data comes in, not out */
+	total_bytes = list_bytes(qp, wr);
+	if (total_bytes < 0)
+		return -EINVAL;
+	error = sq_post(qp->sq, wr, (uint32_t)total_bytes);
+	if (error)
+		return error;
+	qp_count(qp, COUNTER_posted_sends, 1);
+	return 0;
+}
+
+int qp_post_recv(struct qp *qp, const struct recv_wr *wr)
+{
+	enum qp_state state =
+		(enum qp_state)atomic_load_explicit(&qp->public->state, memory_order_relaxed);
+
+	if (state == QP_RESET || wr->sge_count > qp->caps.recv_sge_max)
+		return -EINVAL;
+	return rq_post(qp->rq, wr);
+}

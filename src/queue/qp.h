@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: what all types have in common.
+ *
+ * struct qp holds the attributes, the queues and the place in the lane; the transport that makes
+ * packets out of it embeds it (struct rc_qp and so on) and is reached through `transport`. struct
+ * qp_public is the part that others may read from NIC memory: state, peers, counters.
+ *
+ * The lane's lock covers everything here. Only qp_set_state() assigns the state. The owner (engine)
+ * creates and destroys; transports and the front end refer to it. /
+ */
+#ifndef URNIC_QUEUE_QP_H
+#define URNIC_QUEUE_QP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+#include "queue/counter.h"
+#include "queue/cq.h"
+#include "queue/lane.h"
+#include "queue/qp_type.h"
+#include "queue/rq.h"
+#include "queue/sq.h"
+#include "wire/packet.h"
+
+/*
+ * Where packets of a queue pair go. `id` names it to the port; the rest is for checks and for
+ * people.
+ */
+struct qp_path {
+	uint32_t id;
+	struct gid local;
+	struct gid remote;
+};
+
+/* The attributes of ibv_modify_qp that RC, UC and UD have. */
+struct qp_attr {
+	enum qp_state cur_state;
+	uint32_t access; /* enum mr_access: what the peer may do to this queue pair at all */
+	uint32_t pkey_index;
+	uint32_t port; /* from 1 */
+	uint32_t qkey;
+	struct qp_path path;
+	uint32_t path_mtu; /* enum ibv_mtu: 1 (256) to 5 (4096) */
+	uint32_t dest_qpn;
+	uint32_t rq_psn;
+	uint32_t sq_psn;
+	uint32_t max_rd_atomic; /* READs and atomics outstanding as requester */
+	uint32_t max_dest_rd_atomic; /* READs and atomics accepted as responder */
+	uint32_t min_rnr_timer; /* code, 0 to 31 */
+	uint32_t timeout; /* code, 0 (never) to 31 */
+	uint32_t retry_cnt; /* 0 to 7 */
+	uint32_t rnr_retry; /* 0 to 6; 7 means for ever */
+};
+
+struct qp_caps {
+	uint32_t send_depth;
+	uint32_t recv_depth;
+	uint32_t send_sge_max;
+	uint32_t recv_sge_max;
+	uint32_t inline_bytes_max;
+};
+
+/* The public state of a queue pair, in NIC memory. */
+struct qp_public {
+	uint32_t qpn;
+	uint32_t type;
+	_Atomic uint32_t state;
+	uint32_t dest_qpn;
+	struct gid local;
+	struct gid remote;
+	uint64_t sq_offset;
+	uint64_t rq_offset;
+	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
+	uint64_t owner; /* which open device it belongs to */
+	struct counters counters;
+};
+
+struct qp_transport {
+	/* One packet for this queue pair, decoded, from the right address. */
+	void (*receive)(struct qp *qp, const struct packet *packet, uint64_t now_ns);
+	/*
+	 * Write the next packet to send, BTH to pad, into `buffer` (room for the largest). Returns
+	 * its length, or 0 when there is nothing more to send now. /
+	 */
+	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint64_t now_ns);
+	/* The queue pair's deadline has passed. */
+	void (*expire)(struct qp *qp, uint64_t now_ns);
+	/* Work requests were added to the send queue. */
+	void (*posted)(struct qp *qp, uint64_t now_ns);
+	/*
+	 * The state has changed from `old`. Called after qp->state was set, before queues are
+	 * flushed.
+	 */
+	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
+};
+
+struct qp {
+	struct lane *lane;
+	const struct qp_transport *transport;
+	struct qp_public *public;
+	uint64_t public_offset;
+	enum qp_type type;
+	enum qp_state state;
+	uint32_t qpn;
+	uint32_t pd;
+	struct cq *send_cq;
+	struct cq *recv_cq;
+	struct send_queue *sq;
+	struct recv_queue *rq;
+	uint64_t sq_offset;
+	uint64_t rq_offset;
+	bool is_all_signaled;
+	bool is_comm_established;
+	struct qp_caps caps;
+	struct qp_attr attr;
+	uint32_t mtu_bytes;
+	struct deadline deadline;
+	struct list tx_link;
+	enum lane_tx tx_list;
+	struct signal signal;
+};
+
+/* What a queue pair is created with. */
+struct qp_init {
+	enum qp_type type;
+	uint32_t pd;
+	struct cq *send_cq;
+	struct cq *recv_cq;
+	struct qp_caps caps;
+	bool is_all_signaled;
+	uint64_t owner;
+};
+
+/*
+ * Fill a zeroed queue pair: queues and public state in lane->arena, state RESET. Returns 0 or
+ * -ENOMEM (then nothing is kept). /
+ */
+int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
+	const struct qp_transport *transport);
+
+/* Take it out of the lane's lists and give back its NIC memory. */
+void qp_done(struct qp *qp);
+
+/*
+ * Change attributes, and the state if ATTR_STATE is in `mask`.
+ *
+ * `to`    The state asked for; qp->state when the mask does not have ATTR_STATE.
+ * `mask`  enum qp_attr_mask; from the user, any bits.
+ * `attr`  The values for the bits in `mask`. attr->path.id names a path that the caller has opened.
+ *
+ * Returns 0, or -EINVAL when the transition, the mask or a value is not allowed (then nothing
+ * changed). /
+ */
+int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
+	uint64_t now_ns);
+
+/* The one place where the state changes. ERR flushes both queues; RESET empties them. */
+void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
+
+/*
+ * Post one work request. Returns 0; -EINVAL for a request that this queue pair cannot execute or a
+ * state that does not take any; -ENOMEM when the queue is full. In the error state requests are
+ * accepted and flushed (IBTA 10.3.1.7). The caller calls transport->posted() after a batch. /
+ */
+int qp_post_send(struct qp *qp, const struct send_wr *wr);
+
+/*
+ * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
+ * once. /
+ */
+int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
+
+/* In the error state: complete everything that is queued, as flushed. */
+void qp_flush(struct qp *qp, uint64_t now_ns);
+
+/*
+ * Complete the oldest incomplete send request. A success that is not signaled makes no completion.
+ */
+void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
+
+/*
+ * Complete a receive request that was taken. `cqe` has byte_count, imm, flags, opcode filled in;
+ * the rest is set here.
+ */
+void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
+	bool is_solicited, uint64_t now_ns);
+
+/* The queue pair has something to send, or (ack) owes an acknowledgement. */
+void qp_schedule(struct qp *qp, enum lane_tx list);
+
+/* (Re)set the one deadline. */
+static inline void qp_set_deadline(struct qp *qp, uint64_t at_ns)
+{
+	deadline_set(&qp->lane->deadlines, &qp->deadline, at_ns);
+}
+
+static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
+{
+	counter_add(&qp->public->counters, counter, amount);
+}
+
+const char *qp_state_name(enum qp_state state);
+
+#endif

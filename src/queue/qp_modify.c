@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ibv_modify_qp: which transitions and attributes are allowed, and what they change.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "queue/qp.h"
+
+struct transition {
+	bool is_allowed;
+	uint32_t required;
+	uint32_t optional;
+};
+
+static const struct transition transitions[QP_TYPE_COUNT][QP_STATE_COUNT][QP_STATE_COUNT] = {
+#define TRANSITION(type, from, to, required, optional) \
+	[QP_TYPE_##type][QP_##from][QP_##to] = {true, required, optional},
+#include "queue/qp_state.def"
+#undef TRANSITION
+};
+
+/* The most READs and atomics in flight per direction that a queue pair keeps books for. */
+enum { RD_ATOMIC_MAX = 16, MTU_MIN = 1, MTU_MAX = 5 };
+
+static const char *const state_names[QP_STATE_COUNT] = {
+	[QP_RESET] = "RESET",
+	[QP_INIT] = "INIT",
+	[QP_RTR] = "RTR",
+	[QP_RTS] = "RTS",
+	[QP_SQD] = "SQD",
+	[QP_SQE] = "SQE",
+	[QP_ERR] = "ERR",
+};
+
+const char *qp_state_name(enum qp_state state)
+{
+	return (unsigned)state < QP_STATE_COUNT ? state_names[state] : "?";
+}
+
+static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask)
+{
+	const struct transition *transition = &transitions[qp->type][qp->state][to];
+
+	mask &= ~(uint32_t)ATTR_STATE;
+	if (to == QP_RESET || to == QP_ERR)
+		return mask == 0 || mask == ATTR_CUR_STATE;
+	if (!transition->is_allowed)
+		return false;
+	return (mask & transition->required) == transition->required &&
+		!(mask & ~(transition->required | transition->optional));
+}
+
+static bool are_values_allowed(const struct qp *qp, uint32_t mask, const struct qp_attr *attr)
+{
+	if ((mask & ATTR_CUR_STATE) && attr->cur_state != qp->state)
+		return false;
+	if ((mask & ATTR_PKEY_INDEX) && attr->pkey_index != 0)
+		return false;
+	if ((mask & ATTR_PORT) && attr->port != 1)
+		return false;
+	if ((mask & ATTR_ACCESS) &&
+		(attr->access & ~(uint32_t)(MR_REMOTE_ANY | MR_LOCAL_WRITE | MR_RELAXED_ORDERING)))
+		return false;
+	if ((mask & ATTR_PATH_MTU) && (attr->path_mtu < MTU_MIN || attr->path_mtu > MTU_MAX))
+		return false;
+	if ((mask & ATTR_DEST_QPN) && attr->dest_qpn > PSN_MASK)
+		return false;
+	if ((mask & ATTR_MAX_RD_ATOMIC) && attr->max_rd_atomic > RD_ATOMIC_MAX)
+		return false;
+	if ((mask & ATTR_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > RD_ATOMIC_MAX)
+		return false;
+	if ((mask & ATTR_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
+		return false;
+	if ((mask & ATTR_TIMEOUT) && attr->timeout > 31)
+		return false;
+	if ((mask & ATTR_RETRY_CNT) && attr->retry_cnt > 7)
+		return false;
+	return !((mask & ATTR_RNR_RETRY) && attr->rnr_retry > 7);
+}
+
+static void apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
+{
+	struct qp_attr *to = &qp->attr;
+
+	if (mask & ATTR_ACCESS)
+		to->access = from->access;
+	if (mask & ATTR_PKEY_INDEX)
+		to->pkey_index = from->pkey_index;
+	if (mask & ATTR_PORT)
+		to->port = from->port;
+	if (mask & ATTR_QKEY)
+		to->qkey = from->qkey;
+	if (mask & ATTR_AV)
+		to->path = from->path;
+	if (mask & ATTR_PATH_MTU)
+		to->path_mtu = from->path_mtu;
+	if (mask & ATTR_DEST_QPN)
+		to->dest_qpn = from->dest_qpn;
+	if (mask & ATTR_RQ_PSN)
+		to->rq_psn = from->rq_psn & PSN_MASK;
+	if (mask & ATTR_SQ_PSN)
+		to->sq_psn = from->sq_psn & PSN_MASK;
+	if (mask & ATTR_MAX_RD_ATOMIC)
+		to->max_rd_atomic = from->max_rd_atomic;
+	if (mask & ATTR_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+	if (mask & ATTR_MIN_RNR_TIMER)
+		to->min_rnr_timer = from->min_rnr_timer;
+	if (mask & ATTR_TIMEOUT)
+		to->timeout = from->timeout;
+	if (mask & ATTR_RETRY_CNT)
+		to->retry_cnt = from->retry_cnt;
+	if (mask & ATTR_RNR_RETRY)
+		to->rnr_retry = from->rnr_retry;
+}
+
+/* What other processes see of the attributes. */
+static void publish(struct qp *qp)
+{
+	qp->public->dest_qpn = qp->attr.dest_qpn;
+	qp->public->local = qp->attr.path.local;
+	qp->public->remote = qp->attr.path.remote;
+}
+
+int qp_modify(
+	struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr, uint64_t now_ns)
+{
+	if ((unsigned)to >= QP_STATE_COUNT || !is_mask_allowed(qp, to, mask) ||
+		!are_values_allowed(qp, mask, attr))
+		return -EINVAL;
+
+	apply(qp, mask, attr);
+	if (qp->attr.path_mtu)
+		qp->mtu_bytes = 128u << qp->attr.path_mtu;
+	publish(qp);
+	if (mask & ATTR_STATE)
+		qp_set_state(qp, to, now_ns);
+	return 0;
+}

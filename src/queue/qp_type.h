@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The numbers that queue pairs are described by, as verbs define them: types, states, attribute
+ * bits.
+ *
+ * Values are those of enum ibv_qp_state and enum ibv_qp_attr_mask; types are our own, dense. /
+ */
+#ifndef URNIC_QUEUE_QP_TYPE_H
+#define URNIC_QUEUE_QP_TYPE_H
+
+enum qp_type { QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD, QP_TYPE_COUNT };
+
+enum qp_state {
+	QP_RESET, /* just made, or forgotten: holds nothing */
+	QP_INIT, /* receive requests may be posted */
+	QP_RTR, /* ready to receive: the responder works */
+	QP_RTS, /* ready to send: both halves work */
+	QP_SQD, /* send queue drained */
+	QP_SQE, /* send queue in error (unreliable types) */
+	QP_ERR, /* everything is flushed */
+	QP_STATE_COUNT
+};
+
+enum qp_attr_mask {
+	ATTR_STATE = 1 << 0,
+	ATTR_CUR_STATE = 1 << 1,
+	ATTR_SQD_NOTIFY = 1 << 2,
+	ATTR_ACCESS = 1 << 3,
+	ATTR_PKEY_INDEX = 1 << 4,
+	ATTR_PORT = 1 << 5,
+	ATTR_QKEY = 1 << 6,
+	ATTR_AV = 1 << 7,
+	ATTR_PATH_MTU = 1 << 8,
+	ATTR_TIMEOUT = 1 << 9,
+	ATTR_RETRY_CNT = 1 << 10,
+	ATTR_RNR_RETRY = 1 << 11,
+	ATTR_RQ_PSN = 1 << 12,
+	ATTR_MAX_RD_ATOMIC = 1 << 13,
+	ATTR_ALT_PATH = 1 << 14,
+	ATTR_MIN_RNR_TIMER = 1 << 15,
+	ATTR_SQ_PSN = 1 << 16,
+	ATTR_MAX_DEST_RD_ATOMIC = 1 << 17,
+	ATTR_PATH_MIG = 1 << 18,
+	ATTR_CAP = 1 << 19,
+	ATTR_DEST_QPN = 1 << 20,
+	ATTR_RATE_LIMIT = 1 << 25,
+};
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receive queues.
+ *
+ * A ring of receive requests in NIC memory. The application posts at one end, responders take from
+ * the other; a spin lock in the block orders both, so that a shared receive queue is the same thing
+ * with several takers. A taken request is copied out: its slot is free at once. /
+ */
+#ifndef URNIC_QUEUE_RQ_H
+#define URNIC_QUEUE_RQ_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/spin.h"
+#include "memory/copy.h"
+
+/* The most scatter/gather entries that any queue is created for. */
+#define SGE_COUNT_MAX 32
+
+struct recv_wr {
+	uint64_t wr_id;
+	const struct sge *sge;
+	uint32_t sge_count;
+};
+
+/* A receive request that a responder has taken. */
+struct recv_wqe {
+	uint64_t wr_id;
+	uint64_t total_bytes;
+	uint32_t sge_count;
+	struct sge sge[SGE_COUNT_MAX];
+};
+
+struct recv_slot {
+	uint64_t wr_id;
+	uint32_t sge_count;
+	uint32_t reserved;
+	struct sge sge[];
+};
+
+struct recv_queue {
+	struct spin lock;
+	uint32_t capacity; /* slots: a power of two */
+	uint32_t depth; /* requests it holds: what the user asked for */
+	uint32_t stride_bytes;
+	uint32_t sge_count_max;
+	_Atomic uint32_t posted;
+	_Atomic uint32_t taken;
+	uint32_t reserved[9];
+};
+
+/* Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full. */
+uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
+void rq_destroy(struct arena *arena, uint64_t offset);
+
+/* Post one request whose sge_count was checked. Returns 0, or -ENOMEM when the queue is full. */
+int rq_post(struct recv_queue *rq, const struct recv_wr *wr);
+
+/* Take the oldest request into *wqe. False when there is none. */
+bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
+
+/* Forget all requests (reset). */
+void rq_reset(struct recv_queue *rq);
+
+/* The requests that wait. */
+static inline uint32_t rq_count(const struct recv_queue *rq)
+{
+	return atomic_load_explicit(&rq->posted, memory_order_acquire) -
+		atomic_load_explicit(&rq->taken, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "queue/sq.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "queue/completion.h"
+#include "queue/qp_type.h"
+
+static_assert(sizeof(struct send_queue) == 64, "slots start on a cache line");
+
+enum {
+	RC = 1 << QP_TYPE_RC,
+	UC = 1 << QP_TYPE_UC,
+	UD = 1 << QP_TYPE_UD,
+	IMM = 1 << 0,
+	RQ = 1 << 1,
+};
+
+const struct wr_info wr_table[WR_OPCODE_COUNT] = {
+#define WORK_REQUEST(name, number, completion, operation, types, flags)                          \
+	[WR_##name] = {#name, WC_##completion, OPERATION_##operation, types, ((flags)&IMM) != 0, \
+		((flags)&RQ) != 0},
+#include "queue/work_request.def"
+#undef WORK_REQUEST
+};
+
+static uint32_t slot_bytes(uint32_t sge_count_max, uint32_t inline_bytes_max)
+{
+	uint64_t tail_bytes = max_u64(sge_count_max * sizeof(struct sge), inline_bytes_max);
+
+	return (uint32_t)align_up_u64(offsetof(struct send_wqe, sge) + tail_bytes, 64);
+}
+
+static uint64_t queue_bytes(uint32_t capacity, uint32_t stride_bytes)
+{
+	return sizeof(struct send_queue) + (uint64_t)capacity * stride_bytes;
+}
+
+uint64_t sq_create(
+	struct arena *arena, uint32_t depth, uint32_t sge_count_max, uint32_t inline_bytes_max)
+{
+	uint32_t capacity = pow2_ceil_u32(max_u32(depth, 1));
+	uint32_t stride_bytes = slot_bytes(sge_count_max, inline_bytes_max);
+	uint64_t offset = arena_alloc(arena, queue_bytes(capacity, stride_bytes));
+
+	if (offset) {
+		struct send_queue *sq = arena_at(arena, offset);
+
+		sq->capacity = capacity;
+		sq->depth = depth;
+		sq->stride_bytes = stride_bytes;
+		sq->sge_count_max = sge_count_max;
+		sq->inline_bytes_max = inline_bytes_max;
+	}
+	return offset;
+}
+
+void sq_destroy(struct arena *arena, uint64_t offset)
+{
+	if (offset) {
+		const struct send_queue *sq = arena_at(arena, offset);
+
+		arena_free(arena, offset, queue_bytes(sq->capacity, sq->stride_bytes));
+	}
+}
+
+static void copy_inline(struct send_wqe *wqe, const struct send_wr *wr)
+{
+	uint8_t *to = wqe->inline_bytes;
+
+	for (uint32_t i = 0; i < wr->sge_count; i++) {
+		memcpy(to, (const void *)(uintptr_t)wr->sge[i].address, wr->sge[i].bytes);
+		to += wr->sge[i].bytes;
+	}
+}
+
+int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes)
+{
+	if (sq->posted - atomic_load_explicit(&sq->released, memory_order_acquire) >= sq->depth)
+		return -ENOMEM;
+
+	struct send_wqe *wqe = sq_at(sq, sq->posted);
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	wqe->flags = wr->flags;
+	wqe->imm = wr->imm;
+	wqe->rkey = wr->rkey;
+	wqe->remote_address = wr->remote_address;
+	wqe->compare_add = wr->compare_add;
+	wqe->swap = wr->swap;
+	wqe->total_bytes = total_bytes;
+	wqe->sge_count = wr->sge_count;
+	wqe->is_started = 0;
+	if (wr->flags & SEND_INLINE)
+		copy_inline(wqe, wr);
+	else if (wr->sge_count)
+		memcpy(wqe->sge, wr->sge, wr->sge_count * sizeof(struct sge));
+	sq->posted++;
+	return 0;
+}
+
+void sq_reset(struct send_queue *sq)
+{
+	sq->posted = 0;
+	sq->completed = 0;
+	atomic_store_explicit(&sq->released, 0, memory_order_release);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Send queues.
+ *
+ * A ring of work requests in NIC memory, each slot with room for the scatter/gather entries and
+ * inline bytes that the queue was created for. Four indices run through it, all counting up
+ * forever, their low bits naming the slot:
+ *
+ *     released <= completed <= ... sent ... <= posted
+ *
+ * `posted` moves when the application posts, `completed` when a request is done, `released` when
+ * its completion was polled: only then may the slot be used again, as on adapters. Requests that
+ * complete without a completion are released by the next one that has one. What lies between
+ * `completed` and `posted` is the transport's business.
+ *
+ * Threads: everything runs under the lane's lock except sq_release(), which the poller calls. /
+ */
+#ifndef URNIC_QUEUE_SQ_H
+#define URNIC_QUEUE_SQ_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "memory/copy.h"
+#include "wire/opcode.h"
+#include "wire/psn.h"
+
+enum wr_opcode {
+#define WORK_REQUEST(name, number, completion, operation, types, flags) WR_##name = (number),
+#include "queue/work_request.def"
+#undef WORK_REQUEST
+	WR_OPCODE_COUNT
+};
+
+/* The values of enum ibv_send_flags. */
+enum send_flags {
+	SEND_FENCE = 1 << 0,
+	SEND_SIGNALED = 1 << 1,
+	SEND_SOLICITED = 1 << 2,
+	SEND_INLINE = 1 << 3,
+};
+
+struct wr_info {
+	const char *name; /* NULL for a number that is no work request */
+	uint32_t wc_opcode;
+	enum opcode_operation operation;
+	uint32_t type_mask; /* 1 << enum qp_type */
+	bool has_imm;
+	bool takes_receive;
+};
+
+extern const struct wr_info wr_table[WR_OPCODE_COUNT];
+
+/* The longest message (IBTA 9.7.1.1: 2^31). */
+#define MESSAGE_BYTES_MAX (1u << 31)
+
+/* What the application asks for; the parts that its opcode does not use are ignored. */
+struct send_wr {
+	uint64_t wr_id;
+	uint32_t opcode; /* enum wr_opcode, from the user: any value */
+	uint32_t flags; /* enum send_flags */
+	uint32_t imm; /* host order */
+	uint32_t rkey;
+	uint64_t remote_address;
+	uint64_t compare_add; /* COMPARE_SWAP: compare with; FETCH_ADD: add */
+	uint64_t swap;
+	const struct sge *sge;
+	uint32_t sge_count;
+};
+
+/* A posted work request. */
+struct send_wqe {
+	uint64_t wr_id;
+	uint32_t opcode; /* enum wr_opcode */
+	uint32_t flags;
+	uint32_t imm;
+	uint32_t rkey;
+	uint64_t remote_address;
+	uint64_t compare_add;
+	uint64_t swap;
+	uint32_t total_bytes; /* 0 to 2^31 */
+	uint32_t sge_count;
+	struct psn first_psn; /* set by the transport when it starts to send it */
+	uint32_t packet_count;
+	uint32_t ssn; /* its number among the messages that the responder counts */
+	uint32_t is_started;
+	/* The list, or, with SEND_INLINE, the bytes themselves. */
+	union {
+		struct sge sge[1];
+		uint8_t inline_bytes[1];
+	};
+};
+
+struct send_queue {
+	uint32_t capacity; /* slots: a power of two */
+	uint32_t depth; /* requests that may be outstanding: what the user asked for */
+	uint32_t stride_bytes;
+	uint32_t sge_count_max;
+	uint32_t inline_bytes_max;
+	uint32_t posted;
+	uint32_t completed;
+	_Atomic uint32_t released;
+	uint64_t reserved[4];
+};
+
+/*
+ * Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full.
+ */
+uint64_t sq_create(
+	struct arena *arena, uint32_t depth, uint32_t sge_count_max, uint32_t inline_bytes_max);
+void sq_destroy(struct arena *arena, uint64_t offset);
+
+static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
+{
+	uint8_t *slots = (uint8_t *)(sq + 1);
+
+	return (struct send_wqe *)(void *)(slots +
+		(uint64_t)(index & (sq->capacity - 1)) * sq->stride_bytes);
+}
+
+/*
+ * Copy a checked work request into the next slot. Inline bytes are copied from the addresses in the
+ * list as they are: the application's own memory, no key needed. Returns 0, or -ENOMEM when `depth`
+ * requests are outstanding. /
+ */
+int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes);
+
+/*
+ * The completion of request `index` was polled: its slot, and all before it, are free. Any thread.
+ */
+static inline void sq_release(struct send_queue *sq, uint32_t index)
+{
+	atomic_store_explicit(&sq->released, index + 1, memory_order_release);
+}
+
+/* Empty the queue (reset). */
+void sq_reset(struct send_queue *sq);
+
+#endif
