@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/gid.h"
 #include "wire/bth.h"
 #include "wire/bytes.h"
 
@@ -28,11 +29,12 @@ enum {
 	IP_PROTOCOL_UDP = 17,
 };
 
-static const uint8_t v4_mapped_prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-static bool is_v4_mapped(const uint8_t address[16])
+static bool is_ipv4(const uint8_t address[16])
 {
-	return memcmp(address, v4_mapped_prefix, sizeof(v4_mapped_prefix)) == 0;
+	struct gid gid;
+
+	memcpy(gid.raw, address, sizeof(gid.raw));
+	return gid_is_ipv4(&gid);
 }
 
 static void ipv4_header_init(uint8_t *to, const uint8_t source[16], const uint8_t dest[16])
@@ -61,9 +63,9 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t source[16], const uint
 {
 	uint8_t *udp;
 
-	assert(is_v4_mapped(source) == is_v4_mapped(dest));
+	assert(is_ipv4(source) == is_ipv4(dest));
 	memset(flow, 0, sizeof(*flow));
-	if (is_v4_mapped(source)) {
+	if (is_ipv4(source)) {
 		flow->header_bytes = IPV4_HEADER_BYTES;
 		ipv4_header_init(flow->header, source, dest);
 	} else {

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/gid.h"
 #include "wire/bytes.h"
 
 enum {
@@ -82,23 +83,13 @@ bool pcap_next(struct pcap *pcap, uint8_t **ret_frame, size_t *ret_bytes)
 	return true;
 }
 
-static void addresses_read_ipv4(const uint8_t *ip, uint8_t source[16], uint8_t dest[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	memcpy(source, prefix, sizeof(prefix));
-	memcpy(source + 12, ip + 12, 4);
-	memcpy(dest, prefix, sizeof(prefix));
-	memcpy(dest + 12, ip + 16, 4);
-}
-
 /* Whether the frame is a RoCEv2 packet; fills *roce then. */
 static bool frame_is_roce(uint8_t *frame, size_t frame_bytes, struct pcap_roce *roce)
 {
 	uint8_t *ip = frame + ETHERNET_BYTES;
 	uint8_t *udp;
-	uint8_t source[16];
-	uint8_t dest[16];
+	struct gid source;
+	struct gid dest;
 	uint16_t type;
 
 	if (frame_bytes < ETHERNET_BYTES + ROCE_IPV6_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES)
@@ -109,18 +100,19 @@ static bool frame_is_roce(uint8_t *frame, size_t frame_bytes, struct pcap_roce *
 		udp = ip + ROCE_IPV4_BYTES;
 		roce->ipv4_id = get_be16(ip + 4);
 		roce->ipv4_flags = get_be16(ip + 6);
-		addresses_read_ipv4(ip, source, dest);
+		source = gid_from_ipv4(ip + 12);
+		dest = gid_from_ipv4(ip + 16);
 	} else if (type == ETHERNET_IPV6 && ip[6] == IP_PROTOCOL_UDP) {
 		udp = ip + ROCE_IPV6_BYTES;
-		memcpy(source, ip + 8, 16);
-		memcpy(dest, ip + 24, 16);
+		memcpy(source.raw, ip + 8, 16);
+		memcpy(dest.raw, ip + 24, 16);
 	} else {
 		return false;
 	}
 	if (get_be16(udp + 2) != ROCE_UDP_PORT)
 		return false;
 
-	icrc_flow_init(&roce->flow, source, dest, get_be16(udp), get_be16(udp + 2));
+	icrc_flow_init(&roce->flow, source.raw, dest.raw, get_be16(udp), get_be16(udp + 2));
 	roce->packet = udp + ROCE_UDP_BYTES;
 	roce->length = get_be16(udp + 4) - ROCE_UDP_BYTES - ROCE_ICRC_BYTES;
 	assert_true(roce->packet + roce->length + ROCE_ICRC_BYTES <= frame + frame_bytes);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_GRH_H
+#define URNIC_WIRE_GRH_H
+
+/*
+ * The Global Route Header: the 40 bytes that precede a datagram in its receive buffer (IBTA 8.3,
+ * 11.4.1.2).
+ *
+ * InfiniBand sends it. RoCEv2 does not: the receiving NIC writes there the IP header the datagram
+ * came with. An IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes,
+ * and programs tell the two apart by the version fields and the IPv4 checksum (annex A17.4.5.2), so
+ * both must be right and the first 20 bytes zero.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+
+#define GRH_BYTES 40
+
+struct grh {
+	uint8_t traffic_class; /* or ToS */
+	uint32_t flow_label; /* < 2^20; 0 for IPv4 */
+	uint16_t payload_bytes; /* behind the GRH: of RoCEv2, UDP header to ICRC */
+	uint8_t next_header;
+	uint8_t hop_limit; /* or TTL */
+	struct gid sgid;
+	struct gid dgid; /* IPv4-mapped exactly when sgid is */
+};
+
+/* What follows a GRH: InfiniBand's transport, or the UDP of RoCEv2. */
+#define GRH_NEXT_HEADER_IB  0x1b
+#define GRH_NEXT_HEADER_UDP 17
+
+/* Write the 40 bytes, as an IPv4 header when the GIDs are IPv4 addresses. */
+void grh_encode(const struct grh *grh, uint8_t to[GRH_BYTES]);
+
+/*
+ * Read the 40 bytes in either form.
+ *
+ * `grh`  Filled on success, else untouched.
+ *
+ * Returns false when the bytes are neither form: no version 6, no IPv4 header whose checksum is
+ * right.
+ */
+bool grh_decode(struct grh *grh, const uint8_t from[GRH_BYTES]);
+
+#endif
