@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/event_queue.h"
+
+static int set_up(void **state)
+{
+	static struct event_queue queue;
+
+	*state = &queue;
+	if (event_queue_init(&queue))
+		return -1;
+	return fcntl(queue.fd, F_SETFL, O_NONBLOCK);
+}
+
+static int tear_down(void **state)
+{
+	event_queue_done(*state);
+	return 0;
+}
+
+static bool is_readable(struct event_queue *queue)
+{
+	struct pollfd poll_fd = {.fd = queue->fd, .events = POLLIN};
+
+	return poll(&poll_fd, 1, 0) == 1;
+}
+
+static void keep(struct event *event, void *argument)
+{
+	struct event **kept = argument;
+
+	*kept = event;
+}
+
+static void take_is(struct event_queue *queue, struct event *expected)
+{
+	struct event *taken = NULL;
+
+	assert_int_equal(event_queue_take(queue, keep, &taken), expected ? 0 : -EAGAIN);
+	assert_ptr_equal(taken, expected);
+}
+
+static void queue_without_events_is_not_readable(void **state)
+{
+	struct event_queue *queue = *state;
+
+	assert_false(is_readable(queue));
+	take_is(queue, NULL);
+}
+
+static void events_are_taken_as_often_as_they_were_posted(void **state)
+{
+	struct event_queue *queue = *state;
+	struct event a;
+	struct event b;
+
+	event_init(&a);
+	event_init(&b);
+	event_queue_post(queue, &a);
+	event_queue_post(queue, &b);
+	event_queue_post(queue, &a);
+	assert_true(is_readable(queue));
+	take_is(queue, &a);
+	take_is(queue, &b);
+	assert_true(is_readable(queue));
+	take_is(queue, &a);
+	assert_false(is_readable(queue));
+	take_is(queue, NULL);
+	assert_int_equal(event_queue_forget(queue, &a), 2);
+	assert_int_equal(event_queue_forget(queue, &b), 1);
+}
+
+static void many_events_lose_none(void **state)
+{
+	struct event_queue *queue = *state;
+	struct event event;
+
+	event_init(&event);
+	for (int i = 0; i < 100000; i++)
+		event_queue_post(queue, &event);
+	for (int i = 0; i < 100000; i++)
+		take_is(queue, &event);
+	take_is(queue, NULL);
+	event_queue_forget(queue, &event);
+}
+
+static void forgotten_event_does_not_leave_the_descriptor_readable(void **state)
+{
+	struct event_queue *queue = *state;
+	struct event gone;
+	struct event other;
+
+	event_init(&gone);
+	event_init(&other);
+	event_queue_post(queue, &gone);
+	event_queue_post(queue, &gone);
+	assert_int_equal(event_queue_forget(queue, &gone), 0);
+	assert_false(is_readable(queue));
+	event_queue_post(queue, &gone);
+	event_queue_post(queue, &other);
+	event_queue_forget(queue, &gone);
+	assert_true(is_readable(queue));
+	take_is(queue, &other);
+	assert_false(is_readable(queue));
+}
+
+enum { POSTS = 20000 };
+
+static void *post_many(void *argument)
+{
+	struct event_queue *queue = argument;
+	static struct event events[4];
+
+	for (int i = 0; i < 4; i++)
+		event_init(&events[i]);
+	for (int i = 0; i < POSTS; i++)
+		event_queue_post(queue, &events[i % 4]);
+	return NULL;
+}
+
+static void blocking_taker_gets_every_event_of_another_thread(void **state)
+{
+	struct event_queue *queue = *state;
+	struct event *taken;
+	pthread_t thread;
+
+	fcntl(queue->fd, F_SETFL, 0);
+	assert_int_equal(pthread_create(&thread, NULL, post_many, queue), 0);
+	for (int i = 0; i < POSTS; i++)
+		assert_int_equal(event_queue_take(queue, keep, &taken), 0);
+	pthread_join(thread, NULL);
+	assert_false(is_readable(queue));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(queue_without_events_is_not_readable, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(events_are_taken_as_often_as_they_were_posted,
+			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(many_events_lose_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			forgotten_event_does_not_leave_the_descriptor_readable, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(blocking_taker_gets_every_event_of_another_thread,
+			set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

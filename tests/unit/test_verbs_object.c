@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "front/verbs/object.h"
+
+static struct device device_a;
+static struct device device_b;
+
+static void remove_is(uint32_t handle, enum object_kind kind, int expected)
+{
+	struct object *removed;
+
+	assert_int_equal(object_remove(handle, kind, &device_a, &removed), expected);
+}
+
+static void object_is_found_by_handle_kind_and_device(void **state)
+{
+	struct object object;
+
+	(void)state;
+	assert_int_equal(object_add(&object, OBJECT_PD, &device_a), 0);
+	assert_int_not_equal(object.handle, 0);
+	assert_null(object_ref(object.handle, OBJECT_CQ, &device_a));
+	assert_null(object_ref(object.handle, OBJECT_PD, &device_b));
+	assert_null(object_ref(object.handle ^ 1, OBJECT_PD, &device_a));
+	assert_null(object_ref(0, OBJECT_PD, &device_a));
+	assert_null(object_ref(UINT32_MAX, OBJECT_PD, &device_a));
+	assert_ptr_equal(object_ref(object.handle, OBJECT_PD, &device_a), &object);
+	object_unref(&object);
+	remove_is(object.handle, OBJECT_PD, 0);
+}
+
+static void object_in_use_is_not_removed(void **state)
+{
+	struct object object;
+
+	(void)state;
+	assert_int_equal(object_add(&object, OBJECT_PD, &device_a), 0);
+	object_ref(object.handle, OBJECT_PD, &device_a);
+	remove_is(object.handle, OBJECT_PD, EBUSY);
+	object_unref(&object);
+	remove_is(object.handle, OBJECT_PD, 0);
+}
+
+static void object_removed_twice_is_refused(void **state)
+{
+	struct object object;
+
+	(void)state;
+	assert_int_equal(object_add(&object, OBJECT_MR, &device_a), 0);
+	remove_is(object.handle, OBJECT_MR, 0);
+	remove_is(object.handle, OBJECT_MR, EINVAL);
+}
+
+static void handle_of_a_former_object_does_not_match_a_later_one(void **state)
+{
+	struct object first;
+	struct object second;
+	uint32_t former;
+
+	(void)state;
+	assert_int_equal(object_add(&first, OBJECT_MR, &device_a), 0);
+	former = first.handle;
+	remove_is(former, OBJECT_MR, 0);
+	/* Slots are used again last in turn: more than all of them, so that this one's turn comes. */
+	for (int i = 0; i < 10000; i++) {
+		assert_int_equal(object_add(&second, OBJECT_MR, &device_a), 0);
+		assert_int_not_equal(second.handle, former);
+		assert_null(object_ref(former, OBJECT_MR, &device_a));
+		remove_is(second.handle, OBJECT_MR, 0);
+	}
+}
+
+static void table_grows_and_keeps_every_object(void **state)
+{
+	enum { COUNT = 5000 };
+	struct object *objects = calloc(COUNT, sizeof(*objects));
+
+	(void)state;
+	assert_non_null(objects);
+	for (int i = 0; i < COUNT; i++)
+		assert_int_equal(object_add(&objects[i], OBJECT_CQ, &device_a), 0);
+	for (int i = 0; i < COUNT; i++) {
+		assert_ptr_equal(object_ref(objects[i].handle, OBJECT_CQ, &device_a), &objects[i]);
+		object_unref(&objects[i]);
+	}
+	for (int i = 0; i < COUNT; i++)
+		remove_is(objects[i].handle, OBJECT_CQ, 0);
+	free(objects);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(object_is_found_by_handle_kind_and_device),
+		cmocka_unit_test(object_in_use_is_not_removed),
+		cmocka_unit_test(object_removed_twice_is_refused),
+		cmocka_unit_test(handle_of_a_former_object_does_not_match_a_later_one),
+		cmocka_unit_test(table_grows_and_keeps_every_object),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
