@@ -25,7 +25,7 @@
 
 #define BTH_BYTES 12
 
-/* The only header version there is (IBTA 9.2.6). */
+/* The only header version there is. */
 #define BTH_TVER 0
 
 /* The default partition, full membership: the one key this NIC has. */

@@ -3,12 +3,11 @@
 #define URNIC_WIRE_GRH_H
 
 /*
- * The Global Route Header: the 40 bytes that precede a datagram in its receive buffer (IBTA 8.3,
- * 11.4.1.2).
+ * The Global Route Header: the 40 bytes that precede a datagram in its receive buffer (IBTA 8.3).
  *
  * InfiniBand sends it. RoCEv2 does not: the receiving NIC writes there the IP header the datagram
  * came with. An IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes,
- * and programs tell the two apart by the version fields and the IPv4 checksum (annex A17.4.5.2), so
+ * and programs tell the two apart by the version fields and the IPv4 checksum (annex A17), so
  * both must be right and the first 20 bytes zero.
  */
 

@@ -58,7 +58,7 @@ static inline void deth_encode(const struct deth *deth, uint8_t to[DETH_BYTES])
 	put_be32(to + 4, deth->source_qpn.value & PSN_MASK);
 }
 
-/* FLUSH: what "placed" has to mean, and for which bytes (IBTA A19.4.1). */
+/* FLUSH: what "placed" has to mean, and for which bytes (IBTA annex A19). */
 #define FETH_PLACEMENT_GLOBAL     0x1u /* visible to every observer of the memory */
 #define FETH_PLACEMENT_PERSISTENT 0x2u /* survives a power cut */
 
@@ -129,7 +129,7 @@ static inline void atomiceth_encode(const struct atomiceth *atomiceth, uint8_t t
 	put_be64(to + 20, atomiceth->compare);
 }
 
-/* The answer of a responder: bits 7..5 of the syndrome (IBTA 9.7.5.1.2 and table 43). */
+/* The answer of a responder: bits 7..5 of the syndrome (IBTA 9.3.5). */
 enum aeth_kind {
 	AETH_ACK = 0, /* `value`: end-to-end credit code, see wire/credit.h */
 	AETH_RNR_NAK = 1, /* `value`: RNR timer code, see wire/timer.h */

@@ -3,7 +3,7 @@
 #define URNIC_WIRE_ICRC_H
 
 /*
- * The invariant CRC at the end of every RoCEv2 packet (IBTA 7.8.1 and A17.3.3).
+ * The invariant CRC at the end of every RoCEv2 packet (IBTA 7.8.1 and annex A17).
  *
  * It is a CRC-32 over eight bytes of ones, the IP and UDP headers, the packet from BTH to pad; bits
  * that routers may change count as ones: ToS, TTL and checksum (IPv6: traffic class, flow label and

@@ -134,7 +134,7 @@ static inline bool opcode_ends_message(const struct opcode_info *info)
 }
 
 /*
- * Whether a payload has a length its opcode allows (IBTA 9.7.4.1.6, C9-62 .. C9-66).
+ * Whether a payload has a length its opcode allows (IBTA 9.7.4.1.6).
  *
  * `payload_bytes`  Without the pad; any value.
  * `mtu_bytes`      The path MTU of the queue pair: 256, 512, 1024, 2048 or 4096.

@@ -54,7 +54,7 @@ struct packet {
  *           *packet.
  * `length`  Anything: hostile input is expected.
  *
- * Checks what can be checked without knowing the queue pair (IBTA 9.6.1.1): lengths, version,
+ * Checks what can be checked without knowing the queue pair (IBTA 9.6.1): lengths, version,
  * opcode, pad, and payload lengths that do not depend on the path MTU. Against the MTU,
  * opcode_payload_fits() checks later.
  */

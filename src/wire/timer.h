@@ -25,7 +25,7 @@ uint8_t rnr_timer_code(uint64_t wait_ns);
 
 /*
  * The local ACK timeout of a queue pair, in nanoseconds: 4.096 us * 2^code; code 0 is
- * TIMER_INFINITE_NS (IBTA 9.7.6.1.3). A requester may wait up to four times as long.
+ * TIMER_INFINITE_NS (IBTA 9.7.6.1.3, C9-140). A requester may wait up to four times as long.
  *
  * `code`  0 .. 31.
  */

@@ -24,7 +24,7 @@ static void opcode_that_is_unknown_has_no_info(void **state)
 	assert_int_equal(known_count, ROWS);
 }
 
-/* Header lengths as they follow from IBTA figures 76 to 90, not from the table. */
+/* Header lengths added up by hand from the formats of IBTA 9.2 and 9.3, not from the table. */
 static void opcode_header_bytes_are_those_of_the_specification(void **state)
 {
 	static const struct {

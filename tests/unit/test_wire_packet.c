@@ -159,12 +159,17 @@ static void packet_that_breaks_one_rule_has_that_fault(void **state)
 	size_t length = packet_make(&packet, OPCODE_RC_SEND_ONLY, bytes);
 
 	(void)state;
-	assert_int_equal(packet_decode(&packet, bytes, length - 1), PACKET_FAULT_UNALIGNED);
+	for (size_t cut = 1; cut < 4; cut++)
+		assert_int_equal(
+			packet_decode(&packet, bytes, length - cut), PACKET_FAULT_UNALIGNED);
 	bytes[1] |= 0x1;
 	assert_int_equal(packet_decode(&packet, bytes, length), PACKET_FAULT_VERSION);
 	bytes[1] &= 0xf0;
 	assert_int_equal(packet_decode(&packet, bytes, length), PACKET_OK);
-	assert_int_equal(packet_decode(&packet, bytes, BTH_BYTES), PACKET_FAULT_PAD);
+	for (int pad = 1; pad < 4; pad++) {
+		bytes[1] = (uint8_t)(pad << 4);
+		assert_int_equal(packet_decode(&packet, bytes, BTH_BYTES), PACKET_FAULT_PAD);
+	}
 	bytes[0] = 0x1f;
 	assert_int_equal(packet_decode(&packet, bytes, length), PACKET_FAULT_OPCODE);
 
