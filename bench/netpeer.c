@@ -100,11 +100,12 @@ static int compare_durations(const void *left, const void *right)
 void print_latency(uint64_t *durations_ns, size_t count, unsigned divisor)
 {
 	double scale = 1000.0 * divisor;
+	size_t median = count / 2, percentile_99 = count * 99 / 100;
 
 	qsort(durations_ns, count, sizeof(*durations_ns), compare_durations);
 	printf("min_usec %.2f\nmedian_usec %.2f\np99_usec %.2f\n",
-		(double)durations_ns[0] / scale, (double)durations_ns[count / 2] / scale,
-		(double)durations_ns[count * 99 / 100] / scale);
+		(double)durations_ns[0] / scale, (double)durations_ns[median] / scale,
+		(double)durations_ns[percentile_99] / scale);
 }
 
 void print_bandwidth(struct tally tally)

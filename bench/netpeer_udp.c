@@ -46,7 +46,7 @@ static in_port_t get_port(const struct sockaddr_storage *address)
  */
 static int open_beside(int control_fd)
 {
-	struct sockaddr_storage local, remote;
+	struct sockaddr_storage local = {0}, remote = {0};
 	socklen_t local_bytes = sizeof(local), remote_bytes = sizeof(remote);
 	const int buffer_bytes = SOCKET_BUFFER_BYTES;
 	in_port_t port;

@@ -82,22 +82,22 @@ static int make_named(const char *name, unsigned mtu)
 
 static int open_named(const char *name, struct network *ret_network)
 {
-	ret_network->user_fd = -1;
-	ret_network->holder_pid = 0;
+	struct network network = {.user_fd = -1, .net_fd = {-1, -1}};
+
 	for (int host = 0; host < HOST_COUNT; host++) {
 		char host_name[NAME_MAX], path[PATH_MAX];
 
 		named_host(name, host, host_name, sizeof(host_name));
 		snprintf(path, sizeof(path), NAMED_DIRECTORY "/%s", host_name);
-		ret_network->net_fd[host] = open(path, O_RDONLY | O_CLOEXEC);
-		if (ret_network->net_fd[host] < 0) {
+		network.net_fd[host] = open(path, O_RDONLY | O_CLOEXEC);
+		if (network.net_fd[host] < 0) {
 			int error = errno;
 
-			if (host == 1)
-				close(ret_network->net_fd[0]);
+			network_close(&network);
 			return -error;
 		}
 	}
+	*ret_network = network;
 	return 0;
 }
 

@@ -38,7 +38,7 @@ int network_run_ip(const char *const *arguments)
 	if (child == 0) {
 		const char *argv[8] = {"ip"};
 
-		for (int i = 0; arguments[i] && i < 6; i++)
+		for (int i = 0; i < 6 && arguments[i]; i++)
 			argv[i + 1] = arguments[i];
 		run_program((char **)argv);
 	}
