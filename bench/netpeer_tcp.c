@@ -92,7 +92,7 @@ void tcp_request_run(const struct job *job, int control_fd)
 	uint64_t received_bytes = 0, first_ns = now_ns(), time_ns = first_ns;
 	uint32_t sent = 0, done = 0;
 
-	assert(job->message_bytes > 0);
+	assert(job->message_bytes > 0 && job->depth > 0);
 	set_nonblocking(control_fd);
 	while (done < job->rounds) {
 		uint32_t first = sent;

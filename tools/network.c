@@ -324,6 +324,7 @@ int network_make(const char *name, unsigned mtu)
 
 int network_open(const char *name, struct network *ret_network)
 {
+	*ret_network = (struct network){.user_fd = -1, .net_fd = {-1, -1}};
 	return may_name_networks() ? open_named(name, ret_network) : open_held(name, ret_network);
 }
 

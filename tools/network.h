@@ -58,7 +58,8 @@ bool network_name_is_valid(const char *name);
 int network_make(const char *name, unsigned mtu);
 
 /*
- * Open an existing network; network_close() when done. 0, or -ENOENT silently, or -errno.
+ * Open an existing network; network_close() when done, which is fine after a failure too. 0, or -ENOENT
+ * silently, or -errno.
  */
 int network_open(const char *name, struct network *ret_network);
 void network_close(struct network *network);
