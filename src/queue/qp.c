@@ -35,6 +35,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->rq = arena_at(arena, qp->rq_offset);
 	qp->is_all_signaled = init->is_all_signaled;
 	qp->caps = *caps;
+	qp->user = init->user;
 	qp->signal.kind = SIGNAL_KIND_QP;
 	list_init(&qp->tx_link);
 

@@ -121,6 +121,7 @@ struct qp {
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;
+	void *user; /* from struct qp_init */
 };
 
 /* What a queue pair is created with. */
@@ -131,7 +132,8 @@ struct qp_init {
 	struct cq *recv_cq;
 	struct qp_caps caps;
 	bool is_all_signaled;
-	uint64_t owner;
+	uint64_t owner; /* shown in the public state */
+	void *user;     /* the front end's object; not touched here */
 };
 
 /*

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum log_level chosen_level = LOG_ERROR;
+static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
+
+static void choose(void)
+{
+	const char *text = getenv("URNIC_LOG");
+
+	if (!text || !strcmp(text, "error"))
+		chosen_level = LOG_ERROR;
+	else if (!strcmp(text, "off"))
+		chosen_level = LOG_OFF;
+	else if (!strcmp(text, "info"))
+		chosen_level = LOG_INFO;
+	else
+		fprintf(stderr, "urnic: URNIC_LOG is '%s'; it may be off, error or info\n", text);
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+	char line[512];
+	va_list arguments;
+
+	pthread_once(&chosen_once, choose);
+	if (level > chosen_level)
+		return;
+	va_start(arguments, format);
+	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "urnic[%d]: %s\n", (int)getpid(), line);
+}

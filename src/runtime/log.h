@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_LOG_H
+#define URNIC_RUNTIME_LOG_H
+
+/*
+ * The log: one sentence per line on standard error, for the person whose program does not work.
+ *
+ * URNIC_LOG chooses how much: "off", "error" (the default: the environment lacks something, so a
+ * verb fails), "info" (also what completes with an error, and why). Read once. Any thread.
+ */
+
+#include "base/export.h"
+
+enum log_level {
+	LOG_OFF,
+	LOG_ERROR,
+	LOG_INFO,
+};
+
+/* Write a line "urnic[pid]: ..." if the level is on. */
+void log_write(enum log_level level, const char *format, ...)
+	__attribute__((format(printf, 2, 3))) URNIC_EXPORT_AS(log_write);
+
+#endif

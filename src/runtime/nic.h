@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_NIC_H
+#define URNIC_RUNTIME_NIC_H
+
+/*
+ * The NIC of this process: what the ABI front ends call.
+ *
+ * There is one, made by the first call that needs it: NIC memory (a memfd), the table of memory
+ * regions, and lanes. A lane comes with the first queue pair on it; then urnicd is asked for a
+ * slot, and the lane's thread starts. Nothing starts in a constructor.
+ *
+ * A completion queue is bound to a lane when it is made, in turn; a queue pair lives on the lane of
+ * its send queue's completion queue. So a thread that polls one completion queue drives one lane,
+ * and threads with a queue each do not meet.
+ *
+ * Set-up calls serialize on one lock and may block (urnicd is asked). Data-path calls (post, poll,
+ * arm) take the lane's lock or none. Objects are the NIC's: the caller destroys each once, queue
+ * pairs before the completion queues that they use, and makes no other call on an object that is
+ * being destroyed.
+ *
+ * After fork() the child has no NIC; its first call makes a new one. What it inherited is dead: posts
+ * and polls find nothing, destroying frees the child's copy only.
+ *
+ * Errors are -errno. One that comes from the environment (urnicd, ports, memory) is also said in
+ * a sentence in the log (runtime/log.h).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/export.h"
+#include "base/gid.h"
+#include "memory/mr.h"
+#include "queue/cq.h"
+#include "queue/qp.h"
+
+struct nic_cq;
+struct nic_qp;
+
+/* --- memory regions ----------------------------------------------------------------------- */
+
+/* mr_table_add() on the process's NIC, or -ENOMEM when there is no memory for a NIC. */
+int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
+	URNIC_EXPORT_AS(nic_mr_register);
+
+/*
+ * Deregister. When it returns, no byte of the region is read or written by the NIC any more; it
+ * waits for copies under way. Returns 0, or -EINVAL when `pd` has no region with this key.
+ */
+int nic_mr_deregister(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mr_deregister);
+
+/* --- completion queues -------------------------------------------------------------------- */
+
+/*
+ * News of a completion queue: enum signal_news bits. Called by any thread with a lane locked: it
+ * may wake, it may not call the NIC.
+ */
+typedef void nic_cq_news_fn(void *user, uint32_t news);
+
+/* Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. Returns 0 or -ENOMEM. */
+int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct nic_cq **ret_cq)
+	URNIC_EXPORT_AS(nic_cq_create);
+void nic_cq_destroy(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_destroy);
+
+/* The entries it has room for. */
+uint32_t nic_cq_capacity(const struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_capacity);
+
+/*
+ * Take up to `count` completions; when there are none, first let the NIC do what it can do now, in
+ * this thread. Returns how many were copied to `out`. Any thread.
+ */
+uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
+	URNIC_EXPORT_AS(nic_cq_poll);
+
+/* Ask for one news of SIGNAL_COMPLETION (queue/cq.h). Any thread. */
+void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
+
+/* --- queue pairs -------------------------------------------------------------------------- */
+
+/* News of a queue pair; the same rules as for nic_cq_news_fn. */
+typedef void nic_qp_news_fn(void *user, uint32_t news);
+
+struct nic_qp_init {
+	enum qp_type type;
+	uint32_t pd;
+	uint32_t ifindex; /* of the device's interface; for people who look */
+	struct nic_cq *send_cq;
+	struct nic_cq *recv_cq;
+	struct qp_caps caps; /* within the limits that the device advertises */
+	bool is_all_signaled;
+	nic_qp_news_fn *on_news;
+	void *user;
+};
+
+/* Where an address handle leads; for ATTR_AV in nic_qp_modify(). */
+struct nic_route {
+	struct gid local;
+	uint32_t ifindex; /* of the local address's interface */
+	struct gid remote;
+	uint8_t traffic_class; /* its upper six bits, the DSCP, are used */
+	uint8_t hop_limit;     /* 0 means 64 */
+};
+
+/*
+ * Create a queue pair in state RESET.
+ *
+ * Returns 0; -ENOMEM; -EINVAL for a type that there is not; or what kept us from a slot: -EAGAIN when
+ * all slots of this host are taken, -ENOENT when urnicd is not found, or another -errno.
+ */
+int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
+	URNIC_EXPORT_AS(nic_qp_create);
+void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
+
+uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
+
+/*
+ * qp_modify(): `route` is looked at when the mask has ATTR_AV, attr->path when it does not and is
+ * otherwise ignored.
+ *
+ * Returns 0; -EINVAL as qp_modify(), or for addresses of two families; -EADDRINUSE when
+ * something else has UDP port 4791 of the local address; or another -errno of opening the path.
+ */
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
+	const struct nic_route *route) URNIC_EXPORT_AS(nic_qp_modify);
+
+/* The state and attributes as they are now. */
+void nic_qp_query(struct nic_qp *qp, enum qp_state *ret_state, struct qp_attr *ret_attr,
+	struct nic_route *ret_route) URNIC_EXPORT_AS(nic_qp_query);
+
+/*
+ * Post requests in order until one is refused, and send what may be sent now. Returns 0, -EINVAL or
+ * -ENOMEM as qp_post_send(); *ret_posted is how many were taken. Any thread.
+ */
+int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t count,
+	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
+int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
+	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
+
+#endif

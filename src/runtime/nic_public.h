@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_NIC_PUBLIC_H
+#define URNIC_RUNTIME_NIC_PUBLIC_H
+
+/*
+ * The directory of a process's NIC memory: where a reader in another process starts.
+ *
+ * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader maps the memfd read-only,
+ * checks magic and version, and follows offsets: directory -> lanes -> queue pairs. The owner
+ * changes things meanwhile, so a reader checks every offset against the size of the memory and
+ * bounds every walk.
+ */
+
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "port/udp.h"
+
+#define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
+#define NIC_PUBLIC_VERSION 1u
+#define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
+
+enum { NIC_LANES_MAX = 16 };
+
+struct nic_public_lane {
+	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
+	struct port_udp_counters port;
+};
+
+struct nic_public {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t pid;
+	uint32_t mr_count;
+	uint32_t reserved;
+	struct nic_public_lane lanes[NIC_LANES_MAX];
+};
+
+#endif
