@@ -25,16 +25,18 @@
 
 struct event {
 	struct list node;
-	uint32_t waiting; /* times posted and not yet taken; in the list exactly while not 0 */
-	uint32_t taken;   /* times taken, ever: what the source's destruction waits to see acknowledged */
+	/* Times posted and not yet taken; in the list exactly while not 0. */
+	uint32_t waiting;
+	/* Times taken, ever: what the source's destruction waits to see acknowledged. */
+	uint32_t taken;
 };
 
 struct event_queue {
-	int fd;      /* the program's end */
+	int fd; /* the program's end */
 	int bell_fd; /* ours */
 	pthread_mutex_t lock;
 	struct list waiting; /* of struct event, oldest first */
-	bool is_rung;        /* a byte was sent and not yet taken back */
+	bool is_rung; /* a byte was sent and not yet taken back */
 };
 
 /* Returns 0 or -errno. */

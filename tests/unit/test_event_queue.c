@@ -144,15 +144,15 @@ static void blocking_taker_gets_every_event_of_another_thread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(queue_without_events_is_not_readable, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(events_are_taken_as_often_as_they_were_posted,
-			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			queue_without_events_is_not_readable, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			events_are_taken_as_often_as_they_were_posted, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(many_events_lose_none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			forgotten_event_does_not_leave_the_descriptor_readable, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(blocking_taker_gets_every_event_of_another_thread,
-			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			blocking_taker_gets_every_event_of_another_thread, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,8 @@
 static void strings_of_values_that_are_none_are_unknown(void **state)
 {
 	(void)state;
-	assert_string_equal(ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR),
-		"transport retry counter exceeded");
+	assert_string_equal(
+		ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR), "transport retry counter exceeded");
 	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)1000), "unknown");
 	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status) - 1), "unknown");
 	assert_string_equal(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");

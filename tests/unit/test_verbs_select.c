@@ -33,8 +33,8 @@ static void select_interface_that_no_pattern_matches_is_left_out(void **state)
 	assert_int_equal(select_place(",", "eth0"), -1);
 }
 
-static void name_is(const char *names, const char *ifname, unsigned int *unnamed,
-	const char *expected)
+static void name_is(
+	const char *names, const char *ifname, unsigned int *unnamed, const char *expected)
 {
 	char name[64];
 

@@ -20,24 +20,24 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define STUB(type, name, ...)                                                                  \
-	__attribute__((visibility("default"))) type name(void);                                \
-	type name(void)                                                                        \
-	{                                                                                      \
-		errno = EOPNOTSUPP;                                                            \
-		return __VA_ARGS__;                                                            \
+#define STUB(type, name, ...)                                   \
+	__attribute__((visibility("default"))) type name(void); \
+	type name(void)                                         \
+	{                                                       \
+		errno = EOPNOTSUPP;                             \
+		return __VA_ARGS__;                             \
 	}
 
 #define NODE(version)
-#define POINTER(name) STUB(void *, name, NULL)
-#define INT(name) STUB(int, name, EOPNOTSUPP)
+#define POINTER(name)  STUB(void *, name, NULL)
+#define INT(name)      STUB(int, name, EOPNOTSUPP)
 #define NEGATIVE(name) STUB(int, name, -EOPNOTSUPP)
-#define SSIZE(name) STUB(ssize_t, name, -1)
-#define BOOL(name) STUB(bool, name, false)
-#define VOID(name) STUB(void, name)
+#define SSIZE(name)    STUB(ssize_t, name, -1)
+#define BOOL(name)     STUB(bool, name, false)
+#define VOID(name)     STUB(void, name)
 /* A former version of a name that has a newer default. `remove` keeps old_name itself out of the symbol table. */
-#define OLD_INT(name, version)                                                                 \
-	STUB(int, old_##name, EOPNOTSUPP)                                                      \
+#define OLD_INT(name, version)            \
+	STUB(int, old_##name, EOPNOTSUPP) \
 	__asm__(".symver old_" #name ", " #name "@" #version ", remove");
 #define NODE_END(previous)
 #include STUB_TABLE

@@ -57,8 +57,8 @@ void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst, struct ibv_sa_path_
  *
  * Returns 0, or -1 with errno.
  */
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-	int *type);
+int ibv_query_gid_type(
+	struct ibv_context *context, uint8_t port_num, unsigned int index, int *type);
 
 #pragma GCC visibility pop
 

@@ -28,8 +28,8 @@ static bool ah_attr_is_valid(struct device *device, const struct ibv_ah_attr *at
 	struct gid gid;
 
 	return attr->port_num == DEVICE_PORT && attr->is_global &&
-	       device_gid(device, attr->grh.sgid_index, &gid) &&
-	       memcmp(&attr->grh.dgid, &none, sizeof(none)) != 0;
+		device_gid(device, attr->grh.sgid_index, &gid) &&
+		memcmp(&attr->grh.dgid, &none, sizeof(none)) != 0;
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -129,11 +129,9 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 		return -1;
 	}
 	*ah_attr = (struct ibv_ah_attr){
-		.grh = {
-			.sgid_index = sgid_index,
-			.hop_limit = REPLY_HOP_LIMIT,
-			.traffic_class = traffic_class,
-		},
+		.grh.sgid_index = sgid_index,
+		.grh.hop_limit = REPLY_HOP_LIMIT,
+		.grh.traffic_class = traffic_class,
 		.dlid = wc->slid,
 		.sl = wc->sl,
 		.src_path_bits = wc->dlid_path_bits,
@@ -144,8 +142,8 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	return 0;
 }
 
-struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
-	uint8_t port_num)
+struct ibv_ah *ibv_create_ah_from_wc(
+	struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
 {
 	struct ibv_ah_attr attr;
 

@@ -14,8 +14,8 @@ void async_event_post(struct context *context, struct async_event *async)
 	event_queue_post(&context->async, &async->event);
 }
 
-void events_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-	uint32_t owed)
+void events_wait(
+	pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t owed)
 {
 	pthread_mutex_lock(mutex);
 	while (*completed != owed)

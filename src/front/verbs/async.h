@@ -28,8 +28,8 @@ void async_event_post(struct context *context, struct async_event *async);
  *
  * `mutex`, `cond`, `completed` are those of the public structure.
  */
-void events_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-	uint32_t owed);
+void events_wait(
+	pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t owed);
 
 /* Count `count` acknowledgements. */
 void events_ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t count);

@@ -10,7 +10,8 @@
 #include "front/verbs/context.h"
 
 struct channel {
-	struct ibv_comp_channel verbs; /* its refcnt, the queues on the channel, under the context's mutex */
+	/* refcnt is the number of queues on the channel, under the context's mutex. */
+	struct ibv_comp_channel verbs;
 	struct event_queue queue;
 };
 

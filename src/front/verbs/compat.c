@@ -9,20 +9,20 @@
 #include <stdint.h>
 
 /* `remove` leaves nothing of the C name: only name@version goes into the symbol table. */
-#define COMPAT(type, name, version, ...)                                                       \
-	__attribute__((visibility("default"))) type compat_##name(void);                       \
-	__asm__(".symver compat_" #name ", " #name "@" #version ", remove");                   \
-	type compat_##name(void)                                                               \
-	{                                                                                      \
-		errno = EOPNOTSUPP;                                                            \
-		return __VA_ARGS__;                                                            \
+#define COMPAT(type, name, version, ...)                                     \
+	__attribute__((visibility("default"))) type compat_##name(void);     \
+	__asm__(".symver compat_" #name ", " #name "@" #version ", remove"); \
+	type compat_##name(void)                                             \
+	{                                                                    \
+		errno = EOPNOTSUPP;                                          \
+		return __VA_ARGS__;                                          \
 	}
 
 #define NODE(version)
 #define SYMBOL(name)
 #define COMPAT_POINTER(name, version) COMPAT(void *, name, version, NULL)
-#define COMPAT_INT(name, version) COMPAT(int, name, version, EOPNOTSUPP)
-#define COMPAT_GUID(name, version) COMPAT(uint64_t, name, version, 0)
-#define COMPAT_VOID(name, version) COMPAT(void, name, version)
+#define COMPAT_INT(name, version)     COMPAT(int, name, version, EOPNOTSUPP)
+#define COMPAT_GUID(name, version)    COMPAT(uint64_t, name, version, 0)
+#define COMPAT_VOID(name, version)    COMPAT(void, name, version)
 #define NODE_END(previous)
 #include "front/verbs/symbols.def"

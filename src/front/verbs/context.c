@@ -85,8 +85,8 @@ static struct device *device_of_file(const struct stat *file)
 	list_for_each(context, &contexts, struct context, node) {
 		struct stat own;
 
-		if (fstat(context->verbs.context.cmd_fd, &own) == 0 &&
-			own.st_dev == file->st_dev && own.st_ino == file->st_ino) {
+		if (fstat(context->verbs.context.cmd_fd, &own) == 0 && own.st_dev == file->st_dev &&
+			own.st_ino == file->st_ino) {
 			device = context->device;
 			break;
 		}

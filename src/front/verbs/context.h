@@ -20,8 +20,8 @@
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
-	struct event_queue async;   /* its descriptor is verbs.context.async_fd */
-	struct list node;           /* in the list of open contexts */
+	struct event_queue async; /* its descriptor is verbs.context.async_fd */
+	struct list node; /* in the list of open contexts */
 };
 
 static inline struct context *context_of(struct ibv_context *verbs)

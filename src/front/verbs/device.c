@@ -47,8 +47,11 @@ static __be64 guid_from_netdev(const struct netdev *netdev)
 	memcpy(mac, netdev->mac, 6);
 	if (memcmp(mac, none, 6) == 0)
 		mac_invent(netdev->name, mac);
-	memcpy(guid, (const uint8_t[]){mac[0] ^ 0x02, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4],
-		       mac[5]}, 8);
+	memcpy(guid, mac, 3);
+	guid[0] ^= 0x02;
+	guid[3] = 0xff;
+	guid[4] = 0xfe;
+	memcpy(guid + 5, mac + 3, 3);
 	memcpy(&value, guid, 8);
 	return value;
 }

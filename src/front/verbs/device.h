@@ -26,8 +26,8 @@
 
 struct device {
 	struct ibv_device verbs; /* what programs see; written once */
-	uint32_t index;          /* among all devices of this process */
-	__be64 guid;             /* written once */
+	uint32_t index; /* among all devices of this process */
+	__be64 guid; /* written once */
 	char ifname[NETDEV_NAME_BYTES];
 	uint32_t ifindex;
 	/* Below: under the lock of device.c. */

@@ -17,13 +17,14 @@
 static bool mac_of_group(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (gid_is_ipv4(gid) && gid->raw[12] >> 4 == 0xe) {
-		memcpy(mac, (const uint8_t[]){0x01, 0x00, 0x5e, gid->raw[13] & 0x7f, gid->raw[14],
-			       gid->raw[15]}, ETHERNET_LL_SIZE);
+		memcpy(mac, (const uint8_t[]){0x01, 0x00, 0x5e}, 3);
+		memcpy(mac + 3, gid->raw + 13, 3);
+		mac[3] &= 0x7f;
 		return true;
 	}
 	if (gid->raw[0] == 0xff) {
-		memcpy(mac, (const uint8_t[]){0x33, 0x33, gid->raw[12], gid->raw[13], gid->raw[14],
-			       gid->raw[15]}, ETHERNET_LL_SIZE);
+		memcpy(mac, (const uint8_t[]){0x33, 0x33}, 2);
+		memcpy(mac + 2, gid->raw + 12, 4);
 		return true;
 	}
 	return false;
@@ -41,8 +42,8 @@ static bool mac_of_link_local(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZ
 }
 
 /* What the kernel's neighbour table has. Returns 0 or a positive errno. */
-static int mac_of_neighbour(const struct device *device, const struct gid *gid,
-	uint8_t mac[ETHERNET_LL_SIZE])
+static int mac_of_neighbour(
+	const struct device *device, const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	struct arpreq request = {0};
 	struct sockaddr_in address = {.sin_family = AF_INET};

@@ -8,8 +8,8 @@
 /* What ibv_query_gid_type() answers: the numbers of the kernel, not those of enum ibv_gid_type. */
 #define KERNEL_GID_TYPE_ROCE_V2 1
 
-static struct ibv_gid_entry entry_make(const struct device *device, uint32_t index,
-	const struct gid *gid)
+static struct ibv_gid_entry entry_make(
+	const struct device *device, uint32_t index, const struct gid *gid)
 {
 	struct ibv_gid_entry entry = {
 		.gid_index = index,

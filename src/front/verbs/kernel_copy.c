@@ -7,12 +7,10 @@
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src)
 {
 	*dst = (struct ibv_ah_attr){
-		.grh = {
-			.flow_label = src->grh.flow_label,
-			.sgid_index = src->grh.sgid_index,
-			.hop_limit = src->grh.hop_limit,
-			.traffic_class = src->grh.traffic_class,
-		},
+		.grh.flow_label = src->grh.flow_label,
+		.grh.sgid_index = src->grh.sgid_index,
+		.grh.hop_limit = src->grh.hop_limit,
+		.grh.traffic_class = src->grh.traffic_class,
 		.dlid = src->dlid,
 		.sl = src->sl,
 		.src_path_bits = src->src_path_bits,
@@ -35,13 +33,11 @@ void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_att
 		.sq_psn = src->sq_psn,
 		.dest_qp_num = src->dest_qp_num,
 		.qp_access_flags = src->qp_access_flags,
-		.cap = {
-			.max_send_wr = src->max_send_wr,
-			.max_recv_wr = src->max_recv_wr,
-			.max_send_sge = src->max_send_sge,
-			.max_recv_sge = src->max_recv_sge,
-			.max_inline_data = src->max_inline_data,
-		},
+		.cap.max_send_wr = src->max_send_wr,
+		.cap.max_recv_wr = src->max_recv_wr,
+		.cap.max_send_sge = src->max_send_sge,
+		.cap.max_recv_sge = src->max_recv_sge,
+		.cap.max_inline_data = src->max_inline_data,
 		.pkey_index = src->pkey_index,
 		.alt_pkey_index = src->alt_pkey_index,
 		.en_sqd_async_notify = src->en_sqd_async_notify,

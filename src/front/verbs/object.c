@@ -9,14 +9,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define INDEX_BITS 20
-#define SLOT_COUNT_MAX (1u << INDEX_BITS)
-#define GENERATION_MAX ((1u << (32 - INDEX_BITS)) - 1)
+#define INDEX_BITS       20
+#define SLOT_COUNT_MAX   (1u << INDEX_BITS)
+#define GENERATION_MAX   ((1u << (32 - INDEX_BITS)) - 1)
 #define SLOT_COUNT_FIRST 64
 
 struct slot {
 	struct object *object; /* NULL: free */
-	uint32_t generation;   /* 1 to GENERATION_MAX: no handle is 0 */
+	uint32_t generation; /* 1 to GENERATION_MAX: no handle is 0 */
 	uint32_t next_free;
 };
 

@@ -30,9 +30,9 @@ enum object_kind {
 
 struct object {
 	enum object_kind kind; /* OBJECT_NONE while not in the table */
-	uint32_t handle;       /* never 0 */
+	uint32_t handle; /* never 0 */
 	const struct device *device;
-	uint32_t users;        /* objects built on this one, and calls that are at work with it */
+	uint32_t users; /* objects built on this one, and calls that are at work with it */
 };
 
 /*

@@ -24,8 +24,8 @@ int ibv_dealloc_pd(struct ibv_pd *verbs)
 {
 	struct object *object;
 	struct pd *pd;
-	int error = object_remove(verbs->handle, OBJECT_PD, context_of(verbs->context)->device,
-		&object);
+	int error = object_remove(
+		verbs->handle, OBJECT_PD, context_of(verbs->context)->device, &object);
 
 	if (error)
 		return error;

@@ -19,10 +19,10 @@
 #define PORT_ATTR_BYTES_V1 offsetof(struct ibv_port_attr, port_cap_flags2)
 
 /* IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s; near to what a UDP socket carries. Nothing depends on it. */
-#define WIDTH_1X 1
-#define SPEED_EDR 32
+#define WIDTH_1X            1
+#define SPEED_EDR           32
 #define PHYS_STATE_DISABLED 3
-#define PHYS_STATE_LINK_UP 5
+#define PHYS_STATE_LINK_UP  5
 
 /* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
 #define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
@@ -104,8 +104,8 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	return 0;
 }
 
-int ibv_query_port(struct ibv_context *context, uint8_t port_num,
-	struct _compat_ibv_port_attr *attr)
+int ibv_query_port(
+	struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *attr)
 {
 	return query_port(context, port_num, (struct ibv_port_attr *)attr, PORT_ATTR_BYTES_V1);
 }

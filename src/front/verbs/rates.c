@@ -7,7 +7,7 @@
 
 struct rate {
 	int multiple; /* of 2.5 Gbit/s; 0: none */
-	int mbps;     /* 0: the encoding is not assigned */
+	int mbps; /* 0: the encoding is not assigned */
 };
 
 /* clang-format off */

@@ -28,7 +28,7 @@ int select_place(const char *patterns, const char *ifname);
  * `unnamed`  How many devices before this one in the list had no "ifname=name" item. Counted on when this one has none either.
  * `name`     Takes the name, cut to `size` - 1 bytes: what the items say, or "rocep_" and the interface's name.
  */
-void select_name(const char *names, const char *ifname, unsigned int *unnamed, char *name,
-	size_t size);
+void select_name(
+	const char *names, const char *ifname, unsigned int *unnamed, char *name, size_t size);
 
 #endif

@@ -13,9 +13,9 @@
 #include "front/verbs/device.h"
 #include "wire/bth.h"
 
-#define GUID_FORMAT "%04x:%04x:%04x:%04x"
+#define GUID_FORMAT           "%04x:%04x:%04x:%04x"
 #define GUID_WORD(guid, word) ((unsigned int)(be64toh(guid) >> (48 - 16 * (word)) & 0xffff))
-#define GUID_ARGUMENTS(guid)                                                                   \
+#define GUID_ARGUMENTS(guid) \
 	GUID_WORD(guid, 0), GUID_WORD(guid, 1), GUID_WORD(guid, 2), GUID_WORD(guid, 3)
 
 /* The length of the value of one of our own files, or -1 when there is no such file. */

@@ -7,22 +7,22 @@
 /* The parameters are named in the table for its readers; nothing looks at them. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-#define REFUSE_POINTER(name, type, parameters)                                                 \
-	static type refuse_##name parameters                                                   \
-	{                                                                                      \
-		errno = EOPNOTSUPP;                                                            \
-		return NULL;                                                                   \
+#define REFUSE_POINTER(name, type, parameters) \
+	static type refuse_##name parameters   \
+	{                                      \
+		errno = EOPNOTSUPP;            \
+		return NULL;                   \
 	}
-#define REFUSE_INT(name, parameters)                                                           \
-	static int refuse_##name parameters                                                    \
-	{                                                                                      \
-		return EOPNOTSUPP;                                                             \
+#define REFUSE_INT(name, parameters)        \
+	static int refuse_##name parameters \
+	{                                   \
+		return EOPNOTSUPP;          \
 	}
 
-#define LEGACY_POINTER REFUSE_POINTER
-#define LEGACY_INT REFUSE_INT
+#define LEGACY_POINTER   REFUSE_POINTER
+#define LEGACY_INT       REFUSE_INT
 #define EXTENDED_POINTER REFUSE_POINTER
-#define EXTENDED_INT REFUSE_INT
+#define EXTENDED_INT     REFUSE_INT
 #include "front/verbs/unsupported.def"
 #undef LEGACY_POINTER
 #undef LEGACY_INT
@@ -86,6 +86,16 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	return EOPNOTSUPP;
 }
 
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return EOPNOTSUPP;
+}
+
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	errno = EOPNOTSUPP;
@@ -96,8 +106,8 @@ void ibv_unimport_dm(struct ibv_dm *dm)
 {
 }
 
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-	int fd, int access)
+struct ibv_mr *ibv_reg_dmabuf_mr(
+	struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
 	errno = EOPNOTSUPP;
 	return NULL;
