@@ -139,7 +139,7 @@ static void named_for_each(void (*visit)(const char *name, void *context), void 
 			continue;
 		else
 			name[strlen(name) - 2] = '\0';
-		if (open_named(name, &network) == 0) {
+		if (network_open(name, &network) == 0) {
 			network_close(&network);
 			visit(name, context);
 		}
