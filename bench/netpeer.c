@@ -23,7 +23,7 @@ static const struct {
 	mode_function *serve;
 	mode_function *run;
 } modes[MODE_COUNT] = {
-#define MODE(identifier, name, summary)                                                            \
+#define MODE(identifier, name, summary) \
 	[MODE_##identifier] = {name, summary, identifier##_serve, identifier##_run},
 #include "modes.def"
 #undef MODE
@@ -103,9 +103,8 @@ void print_latency(uint64_t *durations_ns, size_t count, unsigned divisor)
 	size_t median = count / 2, percentile_99 = count * 99 / 100;
 
 	qsort(durations_ns, count, sizeof(*durations_ns), compare_durations);
-	printf("min_usec %.2f\nmedian_usec %.2f\np99_usec %.2f\n",
-		(double)durations_ns[0] / scale, (double)durations_ns[median] / scale,
-		(double)durations_ns[percentile_99] / scale);
+	printf("min_usec %.2f\nmedian_usec %.2f\np99_usec %.2f\n", (double)durations_ns[0] / scale,
+		(double)durations_ns[median] / scale, (double)durations_ns[percentile_99] / scale);
 }
 
 void print_bandwidth(struct tally tally)
@@ -179,9 +178,9 @@ static bool job_is_valid(const struct job *job)
 {
 	return job->mode < MODE_COUNT && job->message_bytes >= 1 &&
 		job->message_bytes <= MESSAGE_BYTES_MAX && job->packet_bytes >= 16 &&
-		job->packet_bytes <= PACKET_BYTES_MAX && job->rounds >= 1 && job->rounds <= ROUNDS_MAX &&
-		job->depth >= 1 && job->depth <= DEPTH_MAX && job->duration_ms >= 1 &&
-		job->duration_ms <= DURATION_MS_MAX;
+		job->packet_bytes <= PACKET_BYTES_MAX && job->rounds >= 1 &&
+		job->rounds <= ROUNDS_MAX && job->depth >= 1 && job->depth <= DEPTH_MAX &&
+		job->duration_ms >= 1 && job->duration_ms <= DURATION_MS_MAX;
 }
 
 static void print_usage(FILE *stream)
@@ -263,6 +262,7 @@ int main(int argc, char **argv)
 	int letter;
 
 	while ((letter = getopt(argc, argv, "+hs:P:n:d:t:w:p:")) != -1) {
+		/* clang-format off */
 		switch (letter) {
 		case 's': job.message_bytes = parse_number(optarg); break;
 		case 'P': job.packet_bytes = parse_number(optarg); break;
@@ -274,6 +274,7 @@ int main(int argc, char **argv)
 		case 'h': print_usage(stdout); return 0;
 		default: print_usage(stderr); return 2;
 		}
+		/* clang-format on */
 	}
 	argc -= optind;
 	argv += optind;

@@ -35,11 +35,11 @@ enum {
 struct job {
 	uint32_t mode;
 	uint32_t message_bytes; /* 1 to MESSAGE_BYTES_MAX */
-	uint32_t packet_bytes;	/* udp_stream: UDP payload of each packet */
-	uint32_t rounds;	/* pingpong, request */
-	uint32_t depth;		/* request: how many are under way at once */
-	uint32_t duration_ms;	/* stream */
-	uint32_t window_bytes;	/* udp_stream: sent but not yet reported as received; 0: any */
+	uint32_t packet_bytes; /* udp_stream: UDP payload of each packet */
+	uint32_t rounds; /* pingpong, request */
+	uint32_t depth; /* request: how many are under way at once */
+	uint32_t duration_ms; /* stream */
+	uint32_t window_bytes; /* udp_stream: sent but not yet reported as received; 0: any */
 };
 
 /* What a receiver of a stream saw. */

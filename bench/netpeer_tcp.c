@@ -75,7 +75,8 @@ void tcp_request_serve(const struct job *job, int control_fd)
 	while (answered < job->rounds) {
 		uint32_t ready;
 
-		received_bytes += receive_some(control_fd, requests, (size_t)job->depth * REQUEST_BYTES);
+		received_bytes +=
+			receive_some(control_fd, requests, (size_t)job->depth * REQUEST_BYTES);
 		ready = (uint32_t)(received_bytes / REQUEST_BYTES) - answered;
 		send_all(control_fd, answers, (size_t)ready * job->message_bytes);
 		answered += ready;

@@ -22,7 +22,7 @@ enum {
 	RECEIVE_BATCH = 16,
 	SOCKET_BUFFER_BYTES = 4 << 20,
 	REPORT_BYTES = 128 << 10, /* how much arrives between two reports */
-	REPORT_TIMEOUT_MS = 5,	  /* then what is missing was lost */
+	REPORT_TIMEOUT_MS = 5, /* then what is missing was lost */
 	END_TIMEOUT_MS = 100,
 	SOURCE_BYTES = 1 << 20, /* sent over and over: a message of the size bench/run uses */
 };
@@ -147,7 +147,8 @@ static bool receive_batch(int fd, struct mmsghdr *batch, struct tally *tally)
  */
 static bool wait_for_datagram(int fd, int control_fd)
 {
-	struct pollfd events[] = {{.fd = fd, .events = POLLIN}, {.fd = control_fd, .events = POLLIN}};
+	struct pollfd events[] = {
+		{.fd = fd, .events = POLLIN}, {.fd = control_fd, .events = POLLIN}};
 
 	if (poll(events, 2, -1) < 0 && errno != EINTR)
 		give_up("poll");
@@ -224,7 +225,8 @@ static void send_burst(int fd, const char *burst, size_t size, uint32_t packet_b
 /*
  * Wait until less than a window is under way. What is not reported in time was lost, and given up.
  */
-static uint64_t wait_for_window(int fd, uint64_t sent_bytes, uint64_t known_bytes, uint32_t window_bytes)
+static uint64_t wait_for_window(
+	int fd, uint64_t sent_bytes, uint64_t known_bytes, uint32_t window_bytes)
 {
 	while (sent_bytes - known_bytes > window_bytes) {
 		struct pollfd event = {.fd = fd, .events = POLLIN};
@@ -256,7 +258,8 @@ void udp_stream_run(const struct job *job, int control_fd)
 	end_ns = now_ns() + job->duration_ms * 1000000ull;
 	while (now_ns() < end_ns) {
 		if (job->window_bytes > 0)
-			known_bytes = wait_for_window(fd, sent_bytes, known_bytes, job->window_bytes);
+			known_bytes =
+				wait_for_window(fd, sent_bytes, known_bytes, job->window_bytes);
 		send_burst(fd, source + next, burst_bytes, job->packet_bytes);
 		sent_bytes += burst_bytes;
 		next += burst_bytes;
@@ -267,5 +270,6 @@ void udp_stream_run(const struct job *job, int control_fd)
 	receive_all(control_fd, &tally, sizeof(tally));
 	close(fd);
 	print_bandwidth(tally);
-	printf("lost_percent %.2f\n", 100.0 * (double)(sent_bytes - tally.bytes) / (double)sent_bytes);
+	printf("lost_percent %.2f\n",
+		100.0 * (double)(sent_bytes - tally.bytes) / (double)sent_bytes);
 }

@@ -13,16 +13,16 @@
 enum exit_status {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,	       /* the arguments make no sense */
-	EXIT_NOT_RUN = 126,    /* as a shell says: found but could not be run */
+	EXIT_USAGE = 2, /* the arguments make no sense */
+	EXIT_NOT_RUN = 126, /* as a shell says: found but could not be run */
 	EXIT_NOT_FOUND = 127,
 };
 
 /* argv[0] is the subcommand's own name. */
 typedef int command_function(int argc, char **argv);
 
-#define COMMAND(name, summary)                                                                     \
-	extern const char command_##name##_help[];                                                 \
+#define COMMAND(name, summary)                     \
+	extern const char command_##name##_help[]; \
 	command_function command_##name;
 #include "commands.def"
 #undef COMMAND

@@ -58,7 +58,8 @@ static int parse_mtu(const char *text, unsigned *ret_mtu)
 	return 0;
 }
 
-static int parse_options(int argc, char **argv, const char *letters, struct host_options *ret_options)
+static int parse_options(
+	int argc, char **argv, const char *letters, struct host_options *ret_options)
 {
 	struct host_options options = {.name = NAME_DEFAULT, .mtu = NETWORK_MTU_DEFAULT};
 	int letter;
@@ -69,13 +70,14 @@ static int parse_options(int argc, char **argv, const char *letters, struct host
 		if (letter == 'n')
 			options.name = optarg;
 		if (letter == 'm' && parse_mtu(optarg, &options.mtu) < 0) {
-			complain("host: an MTU is a number from %d to %d, not '%s'", NETWORK_MTU_MIN,
-				NETWORK_MTU_MAX, optarg);
+			complain("host: an MTU is a number from %d to %d, not '%s'",
+				NETWORK_MTU_MIN, NETWORK_MTU_MAX, optarg);
 			return -EINVAL;
 		}
 	}
 	if (!network_name_is_valid(options.name)) {
-		complain("host: a network's name is lower-case letters, digits and hyphens, not '%s'",
+		complain(
+			"host: a network's name is lower-case letters, digits and hyphens, not '%s'",
 			options.name);
 		return -EINVAL;
 	}
@@ -105,7 +107,8 @@ static int host_up(int argc, char **argv)
 		return EXIT_OK;
 	}
 	if (result < 0) {
-		complain("host: could not make the network %s: %s", options.name, strerror(-result));
+		complain(
+			"host: could not make the network %s: %s", options.name, strerror(-result));
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;

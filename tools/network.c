@@ -19,7 +19,7 @@
 #include "network_state.h"
 
 #define NAMED_DIRECTORY "/run/netns"
-#define NAMED_PREFIX "urnic"
+#define NAMED_PREFIX    "urnic"
 
 /* Where the holder keeps the hosts' namespaces, as descriptors that others open through /proc. */
 enum { HOLDER_FD = 10 };
@@ -208,7 +208,8 @@ static int holder_prepare(unsigned mtu)
 
 	if (result < 0) {
 		complain("host: this system does not let ordinary users make user namespaces (%s);"
-			 " run it as root", strerror(-result));
+			 " run it as root",
+			strerror(-result));
 		return result;
 	}
 	for (int host = 0; host < HOST_COUNT && result == 0; host++)

@@ -37,9 +37,9 @@ extern const struct host_facts hosts[HOST_COUNT];
 #define NETWORK_INTERFACE "veth0"
 
 struct network {
-	int user_fd;		 /* its user namespace, or -1: ours */
-	int net_fd[HOST_COUNT];	 /* each host's network namespace */
-	int holder_pid;		 /* 0 for a network that has names */
+	int user_fd; /* its user namespace, or -1: ours */
+	int net_fd[HOST_COUNT]; /* each host's network namespace */
+	int holder_pid; /* 0 for a network that has names */
 };
 
 /*
