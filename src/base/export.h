@@ -6,8 +6,8 @@
  * (libibverbs.so.1 and librdmacm.so.1 call into liburnic.so) is declared in its header with one of the
  * macros here. The two public ABIs are cut once more, to the exact list, by their version scripts.
  */
-#ifndef BASE_EXPORT_H
-#define BASE_EXPORT_H
+#ifndef URNIC_BASE_EXPORT_H
+#define URNIC_BASE_EXPORT_H
 
 /* For a name that begins with urnic_ already. */
 #define URNIC_EXPORT __attribute__((visibility("default")))

@@ -2,8 +2,8 @@
 /*
  * The version of this build, the same in every library, program and device attribute.
  */
-#ifndef BASE_VERSION_H
-#define BASE_VERSION_H
+#ifndef URNIC_BASE_VERSION_H
+#define URNIC_BASE_VERSION_H
 
 #include "base/export.h"
 
