@@ -38,7 +38,7 @@ void cq_done(struct cq *cq, struct arena *arena)
 /* The ring is locked. Does this completion end the waiting that the queue was armed for? */
 static bool is_armed_for(const struct cq_ring *ring, const struct cqe *cqe, bool is_solicited)
 {
-	switch ((enum cq_arm)ring->arm) {
+	switch ((enum cq_arm)atomic_load_explicit(&ring->arm, memory_order_relaxed)) {
 	case CQ_ARM_NONE:
 		return false;
 	case CQ_ARM_SOLICITED:
@@ -64,7 +64,7 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool is_solicited, struct sig
 		ring->entry[head & (ring->capacity - 1)] = *cqe;
 		atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 		if (is_armed_for(ring, cqe, is_solicited)) {
-			ring->arm = CQ_ARM_NONE;
+			atomic_store_explicit(&ring->arm, CQ_ARM_NONE, memory_order_relaxed);
 			news = SIGNAL_COMPLETION;
 		}
 	} else if (!was_dead) {
@@ -105,8 +105,8 @@ uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struc
 void cq_arm(struct cq *cq, enum cq_arm arm)
 {
 	spin_lock(&cq->ring->lock);
-	if (cq->ring->arm < arm)
-		cq->ring->arm = arm;
+	if (atomic_load_explicit(&cq->ring->arm, memory_order_relaxed) < arm)
+		atomic_store_explicit(&cq->ring->arm, arm, memory_order_relaxed);
 	spin_unlock(&cq->ring->lock);
 }
 

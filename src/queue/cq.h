@@ -38,7 +38,7 @@ enum cq_arm {
 struct cq_ring {
 	struct spin lock;
 	uint32_t capacity; /* a power of two */
-	uint32_t arm; /* enum cq_arm */
+	_Atomic uint32_t arm; /* enum cq_arm */
 	uint32_t has_overrun;
 	_Atomic uint32_t head; /* entries ever pushed */
 	_Atomic uint32_t tail; /* entries ever polled */

@@ -18,7 +18,7 @@ enum log_level {
 };
 
 /* Write a line "urnic[pid]: ..." if the level is on. */
-void log_write(enum log_level level, const char *format, ...)
-	__attribute__((format(printf, 2, 3))) URNIC_EXPORT_AS(log_write);
+void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(log_write)
+	__attribute__((format(printf, 2, 3)));
 
 #endif

@@ -18,11 +18,11 @@
  * pairs before the completion queues that they use, and makes no other call on an object that is
  * being destroyed.
  *
- * After fork() the child has no NIC; its first call makes a new one. What it inherited is dead: posts
- * and polls find nothing, destroying frees the child's copy only.
+ * After fork() the child has no NIC; its first call makes a new one. What it inherited is dead:
+ * posts and polls find nothing, destroying frees the child's copy only.
  *
- * Errors are -errno. One that comes from the environment (urnicd, ports, memory) is also said in
- * a sentence in the log (runtime/log.h).
+ * Errors are -errno. One that comes from the environment (urnicd, ports, memory) is also said in a
+ * sentence in the log (runtime/log.h). /
  */
 
 #include <stdbool.h>
@@ -98,14 +98,14 @@ struct nic_route {
 	uint32_t ifindex; /* of the local address's interface */
 	struct gid remote;
 	uint8_t traffic_class; /* its upper six bits, the DSCP, are used */
-	uint8_t hop_limit;     /* 0 means 64 */
+	uint8_t hop_limit; /* 0 means 64 */
 };
 
 /*
  * Create a queue pair in state RESET.
  *
- * Returns 0; -ENOMEM; -EINVAL for a type that there is not; or what kept us from a slot: -EAGAIN when
- * all slots of this host are taken, -ENOENT when urnicd is not found, or another -errno.
+ * Returns 0; -ENOMEM; -EINVAL for a type that there is not; or what kept us from a slot: -EAGAIN
+ * when all slots of this host are taken, -ENOENT when urnicd is not found, or another -errno. /
  */
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	URNIC_EXPORT_AS(nic_qp_create);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_WORKER_H
+#define URNIC_RUNTIME_WORKER_H
+
+/*
+ * A lane at work: the engine's lane, its port, its lock, and the NIC thread behind it.
+ *
+ * Somebody must drive a lane: receive, let deadlines expire, send. An application that posts or
+ * polls does it inline, in its own thread, so the fast case has no thread switch. When nobody
+ * polls, the lane's NIC thread sleeps in epoll and serves what comes. Whoever holds the lock
+ * drives; nobody waits for the other: a poll that finds the lock taken just looks at its queue.
+ *
+ * While an application polls, the NIC thread must not be woken by every packet. It notices that the
+ * count of empty polls has grown and leaves the sockets alone for one tick (WORKER_TICK_NS) at a
+ * time, until it has not. A poll of an armed completion queue does not count: its owner is about to
+ * sleep.
+ *
+ * After a packet the NIC thread looks for the next one for a short while before it sleeps
+ * (WORKER_SPIN_NS): a remote peer's READs and atomics mostly come in rows, and waking a thread
+ * takes longer than serving one.
+ *
+ * An acknowledgement that is owed when a poll has found a completion waits for the application's
+ * next call: mostly that posts an answer, and both go to the kernel together. The next poll, or the
+ * next tick, sends it otherwise.
+ *
+ * Locks, in order: the NIC's set-up lock (nic.c), worker.lock, the lock of urnicd's connection. /
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "port/udp.h"
+#include "runtime/nic_public.h"
+
+#define WORKER_TICK_NS 1000000
+#define WORKER_SPIN_NS 30000
+
+enum { WORKER_POLLS_PER_TICK = 16 }; /* empty polls in a tick that count as polling */
+
+struct worker;
+
+/* What a worker needs of the NIC around it. */
+struct worker_hooks {
+	/* A packet for another slot arrived here. The worker is locked. */
+	void (*forward)(uint8_t slot, const struct port_udp_packet *packet);
+	/* A signal was raised. The worker is locked. */
+	void (*signal)(struct signal *signal, uint32_t news);
+	/* `urnicd`'s descriptor is readable. The worker is not locked. */
+	void (*agent_ready)(void);
+};
+
+struct worker {
+	pthread_mutex_t lock;
+	struct lane lane;
+	struct port_udp *port;
+	const struct worker_hooks *hooks;
+	pthread_t thread;
+	bool is_running;
+	bool is_stopping;
+	bool is_deep_asleep; /* the thread waits without a time limit */
+	bool are_acks_deferred;
+	uint64_t last_packet_ns;
+	_Atomic uint32_t empty_polls; /* of unarmed completion queues on this lane */
+	uint64_t now_ns; /* of the progress under way */
+	int epoll_all; /* sockets, and epoll_quiet */
+	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
+	int kick; /* eventfd */
+	uint32_t address_count;
+	struct worker_address {
+		struct gid gid;
+		uint32_t scope_ifindex;
+	} address[PORT_UDP_ADDRESSES_MAX];
+};
+
+/*
+ * Make a worker for `slot`, with its thread not yet started.
+ *
+ * Returns 0 or -errno. `public` is where its port counts.
+ */
+int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot, uint32_t index,
+	struct nic_public_lane *public, const struct worker_hooks *hooks,
+	struct worker **ret_worker);
+
+/* Start the NIC thread. Returns 0 or -errno. */
+int worker_start(struct worker *worker);
+
+/*
+ * Stop the thread, close everything. All queue pairs are gone. In a forked child, `is_child`: there
+ * is no thread.
+ */
+void worker_destroy(struct worker *worker, bool is_child);
+
+/* Index of a local address this worker receives on already, or -1. The worker is locked. */
+int worker_address_find(const struct worker *worker, const struct gid *gid, uint32_t scope_ifindex);
+
+/*
+ * Receive on one more address; takes `socket`. The worker is locked. Returns the index or -errno.
+ */
+int worker_address_add(
+	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
+
+/* Let the thread watch one more descriptor; NIC events of urnicd. */
+int worker_watch_agent(struct worker *worker, int fd);
+
+/* Take in packets, let deadlines expire, send. The worker is locked. Returns the datagrams read. */
+unsigned worker_progress(struct worker *worker);
+
+/*
+ * The same for an application that polls `cq`: when that has a completion now, acknowledgements
+ * wait for the application's next call. The worker is locked. /
+ */
+void worker_poll(struct worker *worker, const struct cq *cq);
+
+/* Send what may be sent now. The worker is locked. */
+void worker_transmit(struct worker *worker, bool with_acks);
+
+/* Hand out the signals that were raised. The worker is locked; before it is unlocked. */
+void worker_signals(struct worker *worker);
+
+/*
+ * Deadlines may have been set: if the thread sleeps without a limit, wake it. The worker is locked.
+ */
+void worker_wake(struct worker *worker);
+
+#endif
