@@ -11,12 +11,15 @@
 
 static struct device device_a;
 static struct device device_b;
+static struct context context_a = {.device = &device_a};
+static struct context context_b = {.device = &device_b};
+static struct context same_device = {.device = &device_a};
 
 static void remove_is(uint32_t handle, enum object_kind kind, int expected)
 {
 	struct object *removed;
 
-	assert_int_equal(object_remove(handle, kind, &device_a, &removed), expected);
+	assert_int_equal(object_remove(handle, kind, &context_a, &removed), expected);
 }
 
 static void object_is_found_by_handle_kind_and_device(void **state)
@@ -24,14 +27,16 @@ static void object_is_found_by_handle_kind_and_device(void **state)
 	struct object object;
 
 	(void)state;
-	assert_int_equal(object_add(&object, OBJECT_PD, &device_a), 0);
+	assert_int_equal(object_add(&object, OBJECT_PD, &context_a), 0);
 	assert_int_not_equal(object.handle, 0);
-	assert_null(object_ref(object.handle, OBJECT_CQ, &device_a));
-	assert_null(object_ref(object.handle, OBJECT_PD, &device_b));
-	assert_null(object_ref(object.handle ^ 1, OBJECT_PD, &device_a));
-	assert_null(object_ref(0, OBJECT_PD, &device_a));
-	assert_null(object_ref(UINT32_MAX, OBJECT_PD, &device_a));
-	assert_ptr_equal(object_ref(object.handle, OBJECT_PD, &device_a), &object);
+	assert_null(object_ref(object.handle, OBJECT_CQ, &context_a));
+	assert_null(object_ref(object.handle, OBJECT_PD, &context_b));
+	assert_null(object_ref(object.handle ^ 1, OBJECT_PD, &context_a));
+	assert_null(object_ref(0, OBJECT_PD, &context_a));
+	assert_null(object_ref(UINT32_MAX, OBJECT_PD, &context_a));
+	assert_ptr_equal(object_ref(object.handle, OBJECT_PD, &context_a), &object);
+	assert_ptr_equal(object_ref(object.handle, OBJECT_PD, &same_device), &object);
+	object_unref(&object);
 	object_unref(&object);
 	remove_is(object.handle, OBJECT_PD, 0);
 }
@@ -41,8 +46,8 @@ static void object_in_use_is_not_removed(void **state)
 	struct object object;
 
 	(void)state;
-	assert_int_equal(object_add(&object, OBJECT_PD, &device_a), 0);
-	object_ref(object.handle, OBJECT_PD, &device_a);
+	assert_int_equal(object_add(&object, OBJECT_PD, &context_a), 0);
+	object_ref(object.handle, OBJECT_PD, &context_a);
 	remove_is(object.handle, OBJECT_PD, EBUSY);
 	object_unref(&object);
 	remove_is(object.handle, OBJECT_PD, 0);
@@ -53,7 +58,7 @@ static void object_removed_twice_is_refused(void **state)
 	struct object object;
 
 	(void)state;
-	assert_int_equal(object_add(&object, OBJECT_MR, &device_a), 0);
+	assert_int_equal(object_add(&object, OBJECT_MR, &context_a), 0);
 	remove_is(object.handle, OBJECT_MR, 0);
 	remove_is(object.handle, OBJECT_MR, EINVAL);
 }
@@ -65,16 +70,29 @@ static void handle_of_a_former_object_does_not_match_a_later_one(void **state)
 	uint32_t former;
 
 	(void)state;
-	assert_int_equal(object_add(&first, OBJECT_MR, &device_a), 0);
+	assert_int_equal(object_add(&first, OBJECT_MR, &context_a), 0);
 	former = first.handle;
 	remove_is(former, OBJECT_MR, 0);
 	/* Slots are used again last in turn: more than all of them, so that this one's turn comes. */
 	for (int i = 0; i < 10000; i++) {
-		assert_int_equal(object_add(&second, OBJECT_MR, &device_a), 0);
+		assert_int_equal(object_add(&second, OBJECT_MR, &context_a), 0);
 		assert_int_not_equal(second.handle, former);
-		assert_null(object_ref(former, OBJECT_MR, &device_a));
+		assert_null(object_ref(former, OBJECT_MR, &context_a));
 		remove_is(second.handle, OBJECT_MR, 0);
 	}
+}
+
+static void context_is_used_while_an_object_of_it_lives(void **state)
+{
+	struct object object;
+
+	(void)state;
+	assert_false(object_context_is_used(&context_a));
+	assert_int_equal(object_add(&object, OBJECT_PD, &context_a), 0);
+	assert_true(object_context_is_used(&context_a));
+	assert_false(object_context_is_used(&same_device));
+	remove_is(object.handle, OBJECT_PD, 0);
+	assert_false(object_context_is_used(&context_a));
 }
 
 static void table_grows_and_keeps_every_object(void **state)
@@ -85,9 +103,9 @@ static void table_grows_and_keeps_every_object(void **state)
 	(void)state;
 	assert_non_null(objects);
 	for (int i = 0; i < COUNT; i++)
-		assert_int_equal(object_add(&objects[i], OBJECT_CQ, &device_a), 0);
+		assert_int_equal(object_add(&objects[i], OBJECT_CQ, &context_a), 0);
 	for (int i = 0; i < COUNT; i++) {
-		assert_ptr_equal(object_ref(objects[i].handle, OBJECT_CQ, &device_a), &objects[i]);
+		assert_ptr_equal(object_ref(objects[i].handle, OBJECT_CQ, &context_a), &objects[i]);
 		object_unref(&objects[i]);
 	}
 	for (int i = 0; i < COUNT; i++)
@@ -102,6 +120,7 @@ int main(void)
 		cmocka_unit_test(object_in_use_is_not_removed),
 		cmocka_unit_test(object_removed_twice_is_refused),
 		cmocka_unit_test(handle_of_a_former_object_does_not_match_a_later_one),
+		cmocka_unit_test(context_is_used_while_an_object_of_it_lives),
 		cmocka_unit_test(table_grows_and_keeps_every_object),
 	};
 

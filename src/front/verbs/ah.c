@@ -34,18 +34,18 @@ static bool ah_attr_is_valid(struct device *device, const struct ibv_ah_attr *at
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct device *device = context_of(pd->context)->device;
+	struct context *context = context_of(pd->context);
 	struct object *pd_object = pd_ref(pd);
 	struct ah *ah = NULL;
 	int error = EINVAL;
 
-	if (!pd_object || !ah_attr_is_valid(device, attr))
+	if (!pd_object || !ah_attr_is_valid(context->device, attr))
 		goto fail;
 	error = ENOMEM;
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		goto fail;
-	error = object_add(&ah->object, OBJECT_AH, device);
+	error = object_add(&ah->object, OBJECT_AH, context);
 	if (error)
 		goto fail;
 	ah->pd = pd_object;
@@ -66,10 +66,9 @@ fail:
 
 int ibv_destroy_ah(struct ibv_ah *verbs)
 {
-	struct device *device = context_of(verbs->context)->device;
 	struct object *object;
 	struct ah *ah;
-	int error = object_remove(verbs->handle, OBJECT_AH, device, &object);
+	int error = object_remove(verbs->handle, OBJECT_AH, context_of(verbs->context), &object);
 
 	if (error)
 		return error;

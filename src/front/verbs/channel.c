@@ -10,45 +10,32 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 	if (!channel)
 		return NULL;
-	error = event_queue_init(&channel->queue);
-	if (error) {
-		free(channel);
-		errno = -error;
-		return NULL;
-	}
+	error = -event_queue_init(&channel->queue);
+	if (error)
+		goto fail_free;
+	error = object_add(&channel->object, OBJECT_CHANNEL, context_of(context));
+	if (error)
+		goto fail_done;
 	channel->verbs = (struct ibv_comp_channel){.context = context, .fd = channel->queue.fd};
 	return &channel->verbs;
-}
 
-static void channel_count(struct channel *channel, int step)
-{
-	pthread_mutex_t *mutex = &channel->verbs.context->mutex;
-
-	pthread_mutex_lock(mutex);
-	channel->verbs.refcnt += step;
-	pthread_mutex_unlock(mutex);
-}
-
-void channel_ref(struct channel *channel)
-{
-	channel_count(channel, 1);
-}
-
-void channel_unref(struct channel *channel)
-{
-	channel_count(channel, -1);
+fail_done:
+	event_queue_done(&channel->queue);
+fail_free:
+	free(channel);
+	errno = error;
+	return NULL;
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *verbs)
 {
 	struct channel *channel = channel_of(verbs);
-	bool is_used;
+	struct object *object;
+	int error = object_remove(
+		channel->object.handle, OBJECT_CHANNEL, context_of(verbs->context), &object);
 
-	pthread_mutex_lock(&verbs->context->mutex);
-	is_used = verbs->refcnt != 0;
-	pthread_mutex_unlock(&verbs->context->mutex);
-	if (is_used)
-		return EBUSY;
+	if (error)
+		return error;
 	event_queue_done(&channel->queue);
 	free(channel);
 	return 0;

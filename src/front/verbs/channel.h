@@ -2,16 +2,17 @@
 /*
  * Completion channels: the descriptor on which a program waits for completion events of many queues.
  *
- * A completion queue on a channel embeds an event of it. The public structure has no handle, so a channel's pointer is trusted.
+ * A completion queue on a channel embeds an event of it. The public structure has no
+ * handle, so a channel's pointer is trusted; it is an object all the same, so that it is not destroyed under its queues.
  */
 #ifndef URNIC_FRONT_VERBS_CHANNEL_H
 #define URNIC_FRONT_VERBS_CHANNEL_H
 
-#include "front/verbs/context.h"
+#include "front/verbs/object.h"
 
 struct channel {
-	/* refcnt is the number of queues on the channel, under the context's mutex. */
 	struct ibv_comp_channel verbs;
+	struct object object;
 	struct event_queue queue;
 };
 
@@ -20,8 +21,10 @@ static inline struct channel *channel_of(struct ibv_comp_channel *verbs)
 	return container_of(verbs, struct channel, verbs);
 }
 
-/* One queue more on the channel, and one less. */
-void channel_ref(struct channel *channel);
-void channel_unref(struct channel *channel);
+/* One queue more on the channel. False when it is being destroyed. Undo with object_unref(). */
+static inline bool channel_ref(struct channel *channel)
+{
+	return object_ref(channel->object.handle, OBJECT_CHANNEL, channel->object.context) != NULL;
+}
 
 #endif

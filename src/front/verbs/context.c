@@ -5,7 +5,7 @@
  * The command descriptor that an adapter's kernel driver would listen on is an empty memory file here. It can be duplicated and
  * handed to ibv_import_device(), which knows its context again by the file's identity.
  *
- * One lock (`lock`) guards the list of open contexts. Nothing is called while it is held.
+ * One lock (`lock`) guards the list of open contexts. That of object.c is taken under it, no other.
  */
 #include "front/verbs/context.h"
 
@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "front/verbs/object.h"
 #include "front/verbs/ops.h"
 
 /* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
@@ -113,21 +114,27 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	return &context->verbs.context;
 }
 
+/*
+ * A kernel driver would destroy what was created through the context; here the program's structures would die with it, so a context in
+ * use stays open.
+ */
 int ibv_close_device(struct ibv_context *verbs)
 {
 	struct context *closing = NULL;
+	int error = EINVAL;
 
 	pthread_mutex_lock(&lock);
 	list_for_each(context, &contexts, struct context, node)
 		if (&context->verbs.context == verbs) {
+			error = object_context_is_used(context) ? EBUSY : 0;
 			closing = context;
 			break;
 		}
-	if (closing)
+	if (!error)
 		list_remove(&closing->node);
 	pthread_mutex_unlock(&lock);
-	if (!closing)
-		return EINVAL;
+	if (error)
+		return error;
 	close(verbs->cmd_fd);
 	event_queue_done(&closing->async);
 	pthread_mutex_destroy(&verbs->mutex);

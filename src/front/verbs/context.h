@@ -22,6 +22,7 @@ struct context {
 	struct device *device;
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
+	uint32_t object_count; /* created through it; under the lock of object.c */
 };
 
 static inline struct context *context_of(struct ibv_context *verbs)

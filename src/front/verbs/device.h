@@ -37,6 +37,9 @@ struct device {
 	struct gid_table gids;
 };
 
+/* What every device says about itself, limits.def: all but names and identifiers. */
+extern const struct ibv_device_attr device_limits;
+
 /* The state of a port at one moment. */
 struct device_port {
 	bool is_active;

@@ -47,7 +47,7 @@ static bool table_grow(void)
 	return true;
 }
 
-int object_add(struct object *object, enum object_kind kind, const struct device *device)
+int object_add(struct object *object, enum object_kind kind, struct context *context)
 {
 	struct slot *slot;
 	int error = 0;
@@ -60,9 +60,10 @@ int object_add(struct object *object, enum object_kind kind, const struct device
 		*object = (struct object){
 			.kind = kind,
 			.handle = slot->generation << INDEX_BITS | first_free,
-			.device = device,
+			.context = context,
 		};
 		slot->object = object;
+		context->object_count++;
 		first_free = slot->next_free;
 	}
 	pthread_mutex_unlock(&lock);
@@ -70,7 +71,7 @@ int object_add(struct object *object, enum object_kind kind, const struct device
 }
 
 /* Under the lock. */
-static struct slot *slot_lookup(uint32_t handle, enum object_kind kind, const struct device *device)
+static struct slot *slot_lookup(uint32_t handle, enum object_kind kind, const struct context *via)
 {
 	uint32_t index = handle & (SLOT_COUNT_MAX - 1);
 	struct slot *slot;
@@ -79,18 +80,18 @@ static struct slot *slot_lookup(uint32_t handle, enum object_kind kind, const st
 		return NULL;
 	slot = &slots[index];
 	if (!slot->object || slot->object->handle != handle || slot->object->kind != kind ||
-		slot->object->device != device)
+		slot->object->context->device != via->device)
 		return NULL;
 	return slot;
 }
 
-struct object *object_ref(uint32_t handle, enum object_kind kind, const struct device *device)
+struct object *object_ref(uint32_t handle, enum object_kind kind, const struct context *via)
 {
 	struct object *object = NULL;
 	struct slot *slot;
 
 	pthread_mutex_lock(&lock);
-	slot = slot_lookup(handle, kind, device);
+	slot = slot_lookup(handle, kind, via);
 	if (slot) {
 		object = slot->object;
 		object->users++;
@@ -122,14 +123,14 @@ static void slot_free(struct slot *slot)
 	last_free = index;
 }
 
-int object_remove(uint32_t handle, enum object_kind kind, const struct device *device,
+int object_remove(uint32_t handle, enum object_kind kind, const struct context *via,
 	struct object **ret_object)
 {
 	struct slot *slot;
 	int error = 0;
 
 	pthread_mutex_lock(&lock);
-	slot = slot_lookup(handle, kind, device);
+	slot = slot_lookup(handle, kind, via);
 	if (!slot) {
 		error = EINVAL;
 	} else if (slot->object->users) {
@@ -137,8 +138,19 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct device *d
 	} else {
 		*ret_object = slot->object;
 		slot->object->kind = OBJECT_NONE;
+		slot->object->context->object_count--;
 		slot_free(slot);
 	}
 	pthread_mutex_unlock(&lock);
 	return error;
+}
+
+bool object_context_is_used(const struct context *context)
+{
+	bool is_used;
+
+	pthread_mutex_lock(&lock);
+	is_used = context->object_count != 0;
+	pthread_mutex_unlock(&lock);
+	return is_used;
 }

@@ -8,6 +8,7 @@
  * a generation, so that one of a former object does not match a later one.
  *
  * An object that others are built on (a protection domain, a completion queue) is used by them, and cannot be removed while it is.
+ * A context counts the objects that were created through it, so that it is not closed under them.
  *
  * The owner of a `struct object` is the object that embeds it. All functions take one lock of their own; any thread may call.
  */
@@ -16,7 +17,7 @@
 
 #include <stdint.h>
 
-#include "front/verbs/device.h"
+#include "front/verbs/context.h"
 
 enum object_kind {
 	OBJECT_NONE,
@@ -31,23 +32,26 @@ enum object_kind {
 struct object {
 	enum object_kind kind; /* OBJECT_NONE while not in the table */
 	uint32_t handle; /* never 0 */
-	const struct device *device;
+	struct context *context; /* it was created through; outlives it */
 	uint32_t users; /* objects built on this one, and calls that are at work with it */
 };
 
 /*
- * Put an object into the table. Returns 0 and the handle in object->handle, or ENOMEM.
+ * Put an object into the table. `context` is the one that the program creates it through.
+ *
+ * Returns 0 and the handle in object->handle, or ENOMEM.
  */
-int object_add(struct object *object, enum object_kind kind, const struct device *device);
+int object_add(struct object *object, enum object_kind kind, struct context *context);
 
 /*
  * Find an object and become its user: it stays until object_unref().
  *
  * `handle`  Any value.
+ * `via`     The context that the program names it through: any one of the same device.
  *
  * NULL when the handle is not that of a living object of this kind on this device.
  */
-struct object *object_ref(uint32_t handle, enum object_kind kind, const struct device *device);
+struct object *object_ref(uint32_t handle, enum object_kind kind, const struct context *via);
 
 void object_unref(struct object *object);
 
@@ -56,7 +60,10 @@ void object_unref(struct object *object);
  *
  * Returns 0; EINVAL when the handle is not that of a living object of this kind on this device; EBUSY when it has users.
  */
-int object_remove(uint32_t handle, enum object_kind kind, const struct device *device,
+int object_remove(uint32_t handle, enum object_kind kind, const struct context *via,
 	struct object **ret_object);
+
+/* Are there objects that were created through this context? */
+bool object_context_is_used(const struct context *context);
 
 #endif

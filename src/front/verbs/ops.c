@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/ops.h"
 
+#include "front/verbs/cq.h"
+#include "front/verbs/qp.h"
 #include "front/verbs/unsupported.h"
 
 void ops_fill(struct verbs_context *context)
 {
+	struct ibv_context_ops *ops = &context->context.ops;
+
 	unsupported_fill(context);
+	ops->poll_cq = cq_poll_verbs;
+	ops->req_notify_cq = cq_request_notify;
+	ops->post_send = qp_post_send_verbs;
+	ops->post_recv = qp_post_recv_verbs;
 	context->query_device_ex = query_device_ex;
 	context->query_port = query_port;
 }

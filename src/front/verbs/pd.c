@@ -10,7 +10,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 	if (!pd)
 		return NULL;
-	error = object_add(&pd->object, OBJECT_PD, context_of(context)->device);
+	error = object_add(&pd->object, OBJECT_PD, context_of(context));
 	if (error) {
 		free(pd);
 		errno = error;
@@ -24,8 +24,7 @@ int ibv_dealloc_pd(struct ibv_pd *verbs)
 {
 	struct object *object;
 	struct pd *pd;
-	int error = object_remove(
-		verbs->handle, OBJECT_PD, context_of(verbs->context)->device, &object);
+	int error = object_remove(verbs->handle, OBJECT_PD, context_of(verbs->context), &object);
 
 	if (error)
 		return error;
@@ -38,7 +37,7 @@ int ibv_dealloc_pd(struct ibv_pd *verbs)
 /* An imported domain is a second public structure with the handle of the first; the domain stays its creator's. */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
-	struct object *object = object_ref(pd_handle, OBJECT_PD, context_of(context)->device);
+	struct object *object = object_ref(pd_handle, OBJECT_PD, context_of(context));
 	struct ibv_pd *imported;
 
 	if (!object) {

@@ -19,7 +19,7 @@ struct pd {
  */
 static inline struct object *pd_ref(const struct ibv_pd *pd)
 {
-	return object_ref(pd->handle, OBJECT_PD, context_of(pd->context)->device);
+	return object_ref(pd->handle, OBJECT_PD, context_of(pd->context));
 }
 
 #endif

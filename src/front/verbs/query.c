@@ -27,6 +27,14 @@
 /* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
 #define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
 
+const struct ibv_device_attr device_limits = {
+/* clang-format off */
+#define LIMIT(field, value, why) .field = value,
+#include "front/verbs/limits.def"
+#undef LIMIT
+	/* clang-format on */
+};
+
 /* The largest path MTU whose packets fit the interface. */
 static enum ibv_mtu mtu_of_interface(uint32_t mtu_bytes)
 {
@@ -38,15 +46,9 @@ static enum ibv_mtu mtu_of_interface(uint32_t mtu_bytes)
 
 static void device_attributes(const struct device *device, struct ibv_device_attr *attr)
 {
-	*attr = (struct ibv_device_attr){
-/* clang-format off */
-#define LIMIT(field, value, why) .field = value,
-#include "front/verbs/limits.def"
-#undef LIMIT
-		/* clang-format on */
-		.node_guid = device->guid,
-		.sys_image_guid = device->guid,
-	};
+	*attr = device_limits;
+	attr->node_guid = device->guid;
+	attr->sys_image_guid = device->guid;
 	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "urnic %s", urnic_version());
 }
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting: the program's list of work requests becomes an array of the NIC's, a batch at a time, so that one lock and
+ * one system call serve many requests.
+ *
+ * Pointers are trusted here, as in every libibverbs; what is in a request is checked by the queue (queue/qp.h).
+ */
+#include <endian.h>
+
+#include "front/verbs/qp.h"
+
+#define POST_BATCH 32
+
+/* A scatter/gather list has the same layout on both sides (tests/abi). */
+static const struct sge *sge_list(const struct ibv_sge *list)
+{
+	return (const struct sge *)(const void *)list;
+}
+
+static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *from)
+{
+	*to = (struct send_wr){
+		.wr_id = from->wr_id,
+		.opcode = from->opcode,
+		.flags = from->send_flags,
+		.imm = be32toh(from->imm_data),
+		.remote_address = from->wr.rdma.remote_addr,
+		.rkey = from->wr.rdma.rkey,
+		.sge = sge_list(from->sg_list),
+		.sge_count = (uint32_t)from->num_sge,
+	};
+	if (from->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		from->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		to->remote_address = from->wr.atomic.remote_addr;
+		to->rkey = from->wr.atomic.rkey;
+		to->compare_add = from->wr.atomic.compare_add;
+		to->swap = from->wr.atomic.swap;
+	}
+}
+
+int qp_post_send_verbs(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct nic_qp *qp = qp_of(verbs)->nic;
+	struct send_wr batch[POST_BATCH];
+	int error = 0;
+
+	while (wr && !error) {
+		struct ibv_send_wr *first = wr;
+		uint32_t count = 0;
+		uint32_t posted;
+
+		for (; wr && count < POST_BATCH; wr = wr->next)
+			send_wr_from_verbs(&batch[count++], wr);
+		error = nic_qp_post_send(qp, batch, count, &posted);
+		if (error) {
+			while (posted--)
+				first = first->next;
+			*bad_wr = first;
+		}
+	}
+	return -error;
+}
+
+int qp_post_recv_verbs(struct ibv_qp *verbs, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct nic_qp *qp = qp_of(verbs)->nic;
+	struct recv_wr batch[POST_BATCH];
+	int error = 0;
+
+	while (wr && !error) {
+		struct ibv_recv_wr *first = wr;
+		uint32_t count = 0;
+		uint32_t posted;
+
+		for (; wr && count < POST_BATCH; wr = wr->next)
+			batch[count++] = (struct recv_wr){
+				.wr_id = wr->wr_id,
+				.sge = sge_list(wr->sg_list),
+				.sge_count = (uint32_t)wr->num_sge,
+			};
+		error = nic_qp_post_recv(qp, batch, count, &posted);
+		if (error) {
+			while (posted--)
+				first = first->next;
+			*bad_wr = first;
+		}
+	}
+	return -error;
+}

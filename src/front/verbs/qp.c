@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/qp.h"
+
+#include <stdlib.h>
+
+#include "front/verbs/cq.h"
+#include "front/verbs/pd.h"
+
+/* The most inline data that a queue pair may be created for. No device attribute says it; programs try. */
+#define INLINE_BYTES_MAX 1024
+
+/* Public types that the NIC has; the others are refused as not supported, a number that is no type as invalid. */
+static int type_from_verbs(enum ibv_qp_type verbs, enum qp_type *ret_type)
+{
+	switch (verbs) {
+	case IBV_QPT_RC:
+		*ret_type = QP_TYPE_RC;
+		return 0;
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+	case IBV_QPT_DRIVER:
+		return EOPNOTSUPP;
+	}
+	return EINVAL;
+}
+
+static bool is_cap_allowed(const struct ibv_qp_cap *cap)
+{
+	return cap->max_send_wr <= (uint32_t)device_limits.max_qp_wr &&
+		cap->max_recv_wr <= (uint32_t)device_limits.max_qp_wr &&
+		cap->max_send_sge <= SGE_COUNT_MAX && cap->max_recv_sge <= SGE_COUNT_MAX &&
+		cap->max_inline_data <= INLINE_BYTES_MAX;
+}
+
+/* Under a lane's lock: wakes, and calls nothing of the NIC. */
+static void on_news(void *user, uint32_t news)
+{
+	static const uint32_t news_of[QP_EVENT_COUNT] = {
+#define QP_EVENT(name, news, type) [QP_EVENT_##name] = news,
+#include "front/verbs/qp_event.def"
+#undef QP_EVENT
+	};
+	struct qp_front *qp = user;
+
+	for (int i = 0; i < QP_EVENT_COUNT; i++)
+		if (news & news_of[i])
+			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
+}
+
+static void qp_prepare(struct qp_front *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+{
+	static const enum ibv_event_type type_of[QP_EVENT_COUNT] = {
+#define QP_EVENT(name, news, type) [QP_EVENT_##name] = type,
+#include "front/verbs/qp_event.def"
+#undef QP_EVENT
+	};
+
+	qp->verbs = (struct ibv_qp){
+		.context = pd->context,
+		.qp_context = init->qp_context,
+		.pd = pd,
+		.send_cq = init->send_cq,
+		.recv_cq = init->recv_cq,
+		.state = IBV_QPS_RESET,
+		.qp_type = init->qp_type,
+	};
+	pthread_mutex_init(&qp->verbs.mutex, NULL);
+	pthread_cond_init(&qp->verbs.cond, NULL);
+	qp->cap = init->cap;
+	qp->is_all_signaled = init->sq_sig_all != 0;
+	for (int i = 0; i < QP_EVENT_COUNT; i++)
+		async_event_init(&qp->events[i], type_of[i], &qp->verbs);
+}
+
+static void unref_if(struct object *object)
+{
+	if (object)
+		object_unref(object);
+}
+
+/* Also for half-made ones. */
+static void qp_free(struct qp_front *qp)
+{
+	unref_if(qp->pd);
+	unref_if(qp->send_cq);
+	unref_if(qp->recv_cq);
+	pthread_mutex_destroy(&qp->verbs.mutex);
+	pthread_cond_destroy(&qp->verbs.cond);
+	free(qp);
+}
+
+/* Becomes the user of what the queue pair is built on. 0 or a positive errno. */
+static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr *init)
+{
+	struct context *context = context_of(qp->verbs.context);
+
+	if (!init->send_cq || !init->recv_cq || init->srq)
+		return EINVAL;
+	qp->pd = pd_ref(qp->verbs.pd);
+	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
+	qp->recv_cq = object_ref(init->recv_cq->handle, OBJECT_CQ, context);
+	return qp->pd && qp->send_cq && qp->recv_cq ? 0 : EINVAL;
+}
+
+static struct nic_cq *nic_cq_of(struct object *object)
+{
+	return container_of(object, struct cq_front, object)->nic;
+}
+
+/* The NIC's part, and the handle. 0 or a positive errno. */
+static int qp_make(struct qp_front *qp, enum qp_type type)
+{
+	struct context *context = context_of(qp->verbs.context);
+	struct nic_qp_init init = {
+		.type = type,
+		.pd = qp->pd->handle,
+		.ifindex = context->device->ifindex,
+		.send_cq = nic_cq_of(qp->send_cq),
+		.recv_cq = nic_cq_of(qp->recv_cq),
+		.caps =
+			{
+				.send_depth = qp->cap.max_send_wr,
+				.recv_depth = qp->cap.max_recv_wr,
+				.send_sge_max = qp->cap.max_send_sge,
+				.recv_sge_max = qp->cap.max_recv_sge,
+				.inline_bytes_max = qp->cap.max_inline_data,
+			},
+		.is_all_signaled = qp->is_all_signaled,
+		.on_news = on_news,
+		.user = qp,
+	};
+	int error = nic_qp_create(&init, &qp->nic);
+
+	if (error)
+		return -error;
+	error = object_add(&qp->object, OBJECT_QP, context);
+	if (error) {
+		nic_qp_destroy(qp->nic);
+		return error;
+	}
+	qp->verbs.handle = qp->object.handle;
+	qp->verbs.qp_num = nic_qp_number(qp->nic);
+	return 0;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct qp_front *qp = NULL;
+	enum qp_type type;
+	int error = type_from_verbs(init->qp_type, &type);
+
+	if (!error && !is_cap_allowed(&init->cap))
+		error = EINVAL;
+	if (!error) {
+		qp = calloc(1, sizeof(*qp));
+		error = qp ? 0 : ENOMEM;
+	}
+	if (!error) {
+		qp_prepare(qp, pd, init);
+		error = qp_refer(qp, init);
+		if (!error)
+			error = qp_make(qp, type);
+		if (error)
+			qp_free(qp);
+	}
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	return &qp->verbs;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	/* None was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS. */
+	(void)qp;
+	return NULL;
+}
+
+/* The queue pair that a control call names; undo with object_unref(&qp->object). */
+static struct qp_front *qp_ref(const struct ibv_qp *verbs)
+{
+	struct object *object = object_ref(verbs->handle, OBJECT_QP, context_of(verbs->context));
+
+	return object ? container_of(object, struct qp_front, object) : NULL;
+}
+
+/* 0 or a positive errno. */
+static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs, int mask)
+{
+	struct nic_route route;
+	struct qp_attr attr;
+	enum qp_state state;
+	int error;
+
+	nic_qp_query(qp->nic, &state, &attr, &route);
+	if (mask & IBV_QP_STATE)
+		state = (enum qp_state)verbs->qp_state;
+	error = qp_attr_from_verbs(
+		context_of(qp->verbs.context)->device, verbs, mask, &attr, &route);
+	if (!error)
+		error = -nic_qp_modify(qp->nic, state, (uint32_t)mask, &attr, &route);
+	if (error)
+		return error;
+	if (mask & IBV_QP_AV)
+		qp->ah_attr = verbs->ah_attr;
+	qp->verbs.state = (enum ibv_qp_state)state;
+	return 0;
+}
+
+int ibv_modify_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct qp_front *qp = qp_ref(verbs);
+	int error;
+
+	if (!qp)
+		return EINVAL;
+	error = qp_modify_verbs(qp, attr, attr_mask);
+	object_unref(&qp->object);
+	return error;
+}
+
+int ibv_query_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int attr_mask,
+	struct ibv_qp_init_attr *init)
+{
+	struct qp_front *qp = qp_ref(verbs);
+	struct nic_route route;
+	struct qp_attr nic_attr;
+	enum qp_state state;
+
+	/* A hint of what is wanted: all of it is as cheap. */
+	(void)attr_mask;
+	if (!qp)
+		return EINVAL;
+	nic_qp_query(qp->nic, &state, &nic_attr, &route);
+	*attr = qp_attr_to_verbs(qp, state, &nic_attr);
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = qp->verbs.qp_context,
+		.send_cq = qp->verbs.send_cq,
+		.recv_cq = qp->verbs.recv_cq,
+		.srq = qp->verbs.srq,
+		.cap = qp->cap,
+		.qp_type = qp->verbs.qp_type,
+		.sq_sig_all = qp->is_all_signaled,
+	};
+	qp->verbs.state = (enum ibv_qp_state)state;
+	object_unref(&qp->object);
+	return 0;
+}
+
+/* Bytes of a packet are placed in order, but within one they are not. */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	(void)qp;
+	(void)op;
+	(void)flags;
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *verbs)
+{
+	struct object *object;
+	struct qp_front *qp;
+	uint32_t taken = 0;
+	int error = object_remove(verbs->handle, OBJECT_QP, context_of(verbs->context), &object);
+
+	if (error)
+		return error;
+	qp = container_of(object, struct qp_front, object);
+	nic_qp_destroy(qp->nic);
+	for (int i = 0; i < QP_EVENT_COUNT; i++)
+		taken += event_queue_forget(
+			&context_of(qp->verbs.context)->async, &qp->events[i].event);
+	events_wait(&qp->verbs.mutex, &qp->verbs.cond, &qp->verbs.events_completed, taken);
+	qp->verbs.handle = 0;
+	qp_free(qp);
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs, as objects of the ABI around the NIC's.
+ */
+#ifndef URNIC_FRONT_VERBS_QP_H
+#define URNIC_FRONT_VERBS_QP_H
+
+#include "front/verbs/async.h"
+#include "front/verbs/object.h"
+#include "runtime/nic.h"
+
+/* The kinds of asynchronous events that a queue pair has. */
+enum qp_event {
+#define QP_EVENT(name, news, type) QP_EVENT_##name,
+#include "front/verbs/qp_event.def"
+#undef QP_EVENT
+	QP_EVENT_COUNT
+};
+
+struct qp_front {
+	struct ibv_qp verbs;
+	struct object object;
+	struct nic_qp *nic;
+	struct object *pd;
+	struct object *send_cq;
+	struct object *recv_cq;
+	struct ibv_qp_cap cap;
+	bool is_all_signaled;
+	struct ibv_ah_attr ah_attr; /* as it was last set */
+	struct async_event events[QP_EVENT_COUNT];
+};
+
+/* For the data path, which trusts its pointers. */
+static inline struct qp_front *qp_of(struct ibv_qp *verbs)
+{
+	return container_of(verbs, struct qp_front, verbs);
+}
+
+/*
+ * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask` names; the route only with IBV_QP_AV.
+ *
+ * Returns 0, or EINVAL for an address that this device cannot have: not global, another port, an index without a GID.
+ */
+int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, int mask,
+	struct qp_attr *attr, struct nic_route *route);
+
+/* Translate back, for ibv_query_qp. */
+struct ibv_qp_attr qp_attr_to_verbs(
+	const struct qp_front *qp, enum qp_state state, const struct qp_attr *attr);
+
+/* post_send and post_recv of the table in the context. */
+int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+#endif
