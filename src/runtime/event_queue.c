@@ -82,19 +82,16 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 	return 0;
 }
 
-uint32_t event_queue_forget(struct event_queue *queue, struct event *event)
+void event_queue_forget(struct event_queue *queue, struct event *event)
 {
-	uint32_t taken;
 	char bell;
 
 	pthread_mutex_lock(&queue->lock);
 	list_remove(&event->node);
 	event->waiting = 0;
-	taken = event->taken;
 	/* Nobody may be woken for nothing. If a reader has the bell already, it comes here next and rings again for others. */
 	if (queue->is_rung && list_is_empty(&queue->waiting) &&
 		recv(queue->fd, &bell, 1, MSG_DONTWAIT) == 1)
 		queue->is_rung = false;
 	pthread_mutex_unlock(&queue->lock);
-	return taken;
 }

@@ -65,10 +65,8 @@ void event_queue_post(struct event_queue *queue, struct event *event)
 int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
 	void *argument) URNIC_EXPORT_AS(event_queue_take);
 
-/*
- * Drop what `event` has waiting. Returns how often it was taken: that many acknowledgements its source is owed.
- */
-uint32_t event_queue_forget(struct event_queue *queue, struct event *event)
+/* Drop what `event` has waiting. event->taken does not change any more: that many acknowledgements its source is owed. */
+void event_queue_forget(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_forget);
 
 #endif

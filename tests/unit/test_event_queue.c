@@ -75,8 +75,10 @@ static void events_are_taken_as_often_as_they_were_posted(void **state)
 	take_is(queue, &a);
 	assert_false(is_readable(queue));
 	take_is(queue, NULL);
-	assert_int_equal(event_queue_forget(queue, &a), 2);
-	assert_int_equal(event_queue_forget(queue, &b), 1);
+	assert_int_equal(a.taken, 2);
+	assert_int_equal(b.taken, 1);
+	event_queue_forget(queue, &a);
+	event_queue_forget(queue, &b);
 }
 
 static void many_events_lose_none(void **state)
@@ -103,7 +105,8 @@ static void forgotten_event_does_not_leave_the_descriptor_readable(void **state)
 	event_init(&other);
 	event_queue_post(queue, &gone);
 	event_queue_post(queue, &gone);
-	assert_int_equal(event_queue_forget(queue, &gone), 0);
+	event_queue_forget(queue, &gone);
+	assert_int_equal(gone.taken, 0);
 	assert_false(is_readable(queue));
 	event_queue_post(queue, &gone);
 	event_queue_post(queue, &other);

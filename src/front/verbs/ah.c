@@ -2,11 +2,11 @@
 /*
  * Address handles: where a datagram goes. Set-up only; what sends datagrams is elsewhere.
  */
+#include "front/verbs/ah.h"
+
 #include <endian.h>
 #include <stdlib.h>
 
-#include "front/verbs/context.h"
-#include "front/verbs/object.h"
 #include "front/verbs/pd.h"
 
 /* An IPv4 packet's header takes the last 20 of the 40 bytes of a GRH (IBTA annex A17.4.5.1). */
@@ -64,18 +64,23 @@ fail:
 	return NULL;
 }
 
+void ah_release(struct object *object)
+{
+	struct ah *ah = container_of(object, struct ah, object);
+
+	object_unref(ah->pd);
+	ah->verbs.handle = 0;
+}
+
 int ibv_destroy_ah(struct ibv_ah *verbs)
 {
 	struct object *object;
-	struct ah *ah;
 	int error = object_remove(verbs->handle, OBJECT_AH, context_of(verbs->context), &object);
 
 	if (error)
 		return error;
-	ah = container_of(object, struct ah, object);
-	object_unref(ah->pd);
-	ah->verbs.handle = 0;
-	free(ah);
+	ah_release(object);
+	free(container_of(object, struct ah, object));
 	return 0;
 }
 

@@ -27,6 +27,11 @@ fail_free:
 	return NULL;
 }
 
+void channel_release(struct object *object)
+{
+	event_queue_done(&container_of(object, struct channel, object)->queue);
+}
+
 int ibv_destroy_comp_channel(struct ibv_comp_channel *verbs)
 {
 	struct channel *channel = channel_of(verbs);
@@ -36,7 +41,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *verbs)
 
 	if (error)
 		return error;
-	event_queue_done(&channel->queue);
+	channel_release(object);
 	free(channel);
 	return 0;
 }

@@ -5,7 +5,7 @@
  * The command descriptor that an adapter's kernel driver would listen on is an empty memory file here. It can be duplicated and
  * handed to ibv_import_device(), which knows its context again by the file's identity.
  *
- * One lock (`lock`) guards the list of open contexts. That of object.c is taken under it, no other.
+ * One lock (`lock`) guards the list of open contexts. Nothing is called while it is held.
  */
 #include "front/verbs/context.h"
 
@@ -14,8 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "front/verbs/object.h"
+#include "front/verbs/ah.h"
+#include "front/verbs/channel.h"
+#include "front/verbs/cq.h"
+#include "front/verbs/mr.h"
 #include "front/verbs/ops.h"
+#include "front/verbs/pd.h"
+#include "front/verbs/qp.h"
 
 /* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
 #define COMP_VECTOR_COUNT 64
@@ -115,29 +120,58 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 }
 
 /*
- * A kernel driver would destroy what was created through the context; here the program's structures would die with it, so a context in
- * use stays open.
+ * Programs close devices with queues and regions still there, and a kernel driver then destroys these. So they go, users before what
+ * they use; only their structures stay, because the program has pointers to them.
  */
-int ibv_close_device(struct ibv_context *verbs)
+static void objects_release(struct context *context)
 {
-	struct context *closing = NULL;
-	int error = EINVAL;
+	static const struct {
+		enum object_kind kind;
+		void (*release)(struct object *object);
+	} steps[] = {
+		{OBJECT_QP, qp_release},
+		{OBJECT_AH, ah_release},
+		{OBJECT_CQ, cq_release},
+		{OBJECT_MR, mr_release},
+		{OBJECT_PD, pd_release},
+		{OBJECT_CHANNEL, channel_release},
+	};
+	struct object *object;
+
+	for (size_t i = 0; i < ARRAY_COUNT(steps); i++)
+		while ((object = object_remove_one(context, steps[i].kind)))
+			steps[i].release(object);
+}
+
+/* Takes the context out of the list. NULL when it is not open. */
+static struct context *context_take(const struct ibv_context *verbs)
+{
+	struct context *taken = NULL;
 
 	pthread_mutex_lock(&lock);
 	list_for_each(context, &contexts, struct context, node)
 		if (&context->verbs.context == verbs) {
-			error = object_context_is_used(context) ? EBUSY : 0;
-			closing = context;
+			list_remove(&context->node);
+			taken = context;
 			break;
 		}
-	if (!error)
-		list_remove(&closing->node);
 	pthread_mutex_unlock(&lock);
-	if (error)
-		return error;
+	return taken;
+}
+
+int ibv_close_device(struct ibv_context *verbs)
+{
+	struct context *context = context_take(verbs);
+
+	if (!context)
+		return EINVAL;
+	objects_release(context);
+	/* What an object of an importing context is built on lives on, and with it this context. */
+	if (object_context_is_used(context))
+		return 0;
 	close(verbs->cmd_fd);
-	event_queue_done(&closing->async);
+	event_queue_done(&context->async);
 	pthread_mutex_destroy(&verbs->mutex);
-	free(closing);
+	free(context);
 	return 0;
 }

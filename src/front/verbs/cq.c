@@ -86,27 +86,33 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	return EOPNOTSUPP;
 }
 
+void cq_release(struct object *object)
+{
+	struct cq_front *cq = container_of(object, struct cq_front, object);
+
+	nic_cq_destroy(cq->nic);
+	if (cq->channel) {
+		event_queue_forget(&cq->channel->queue, &cq->completion);
+		object_unref(&cq->channel->object);
+	}
+	event_queue_forget(&context_of(cq->verbs.context)->async, &cq->error.event);
+	cq->verbs.handle = 0;
+}
+
 int ibv_destroy_cq(struct ibv_cq *verbs)
 {
 	struct object *object;
 	struct cq_front *cq;
-	uint32_t completions = 0;
-	uint32_t errors;
 	int error = object_remove(verbs->handle, OBJECT_CQ, context_of(verbs->context), &object);
 
 	if (error)
 		return error;
 	cq = container_of(object, struct cq_front, object);
-	nic_cq_destroy(cq->nic);
-	if (cq->channel)
-		completions = event_queue_forget(&cq->channel->queue, &cq->completion);
-	errors = event_queue_forget(&context_of(cq->verbs.context)->async, &cq->error.event);
-	events_wait(
-		&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.comp_events_completed, completions);
-	events_wait(&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.async_events_completed, errors);
-	if (cq->channel)
-		object_unref(&cq->channel->object);
-	cq->verbs.handle = 0;
+	cq_release(object);
+	events_wait(&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.comp_events_completed,
+		cq->completion.taken);
+	events_wait(&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.async_events_completed,
+		cq->error.event.taken);
 	cq_free(cq);
 	return 0;
 }

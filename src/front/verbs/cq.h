@@ -25,6 +25,9 @@ static inline struct cq_front *cq_of(struct ibv_cq *verbs)
 	return container_of(verbs, struct cq_front, verbs);
 }
 
+/* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
+void cq_release(struct object *object);
+
 /* poll_cq and req_notify_cq of the table in the context. */
 int cq_poll_verbs(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int cq_request_notify(struct ibv_cq *cq, int solicited_only);

@@ -2,6 +2,8 @@
 /*
  * Memory regions. The NIC knows a region by its key and the number of its protection domain.
  */
+#include "front/verbs/mr.h"
+
 #include <stdlib.h>
 
 #include "front/verbs/pd.h"
@@ -118,19 +120,24 @@ int ibv_rereg_mr(
 	return IBV_REREG_MR_ERR_INPUT;
 }
 
+void mr_release(struct object *object)
+{
+	struct mr *mr = container_of(object, struct mr, object);
+
+	nic_mr_deregister(mr->verbs.lkey, mr->pd->handle);
+	object_unref(mr->pd);
+	mr->verbs.handle = 0;
+}
+
 int ibv_dereg_mr(struct ibv_mr *verbs)
 {
 	struct object *object;
-	struct mr *mr;
 	int error = object_remove(verbs->handle, OBJECT_MR, context_of(verbs->context), &object);
 
 	if (error)
 		return error;
-	mr = container_of(object, struct mr, object);
-	nic_mr_deregister(mr->verbs.lkey, mr->pd->handle);
-	object_unref(mr->pd);
-	mr->verbs.handle = 0;
-	free(mr);
+	mr_release(object);
+	free(container_of(object, struct mr, object));
 	return 0;
 }
 

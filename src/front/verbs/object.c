@@ -108,11 +108,14 @@ void object_unref(struct object *object)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock. */
-static void slot_free(struct slot *slot)
+/* Takes the object out of its slot. Under the lock. */
+static struct object *slot_free(struct slot *slot)
 {
 	uint32_t index = (uint32_t)(slot - slots);
+	struct object *object = slot->object;
 
+	object->kind = OBJECT_NONE;
+	object->context->object_count--;
 	slot->object = NULL;
 	slot->generation = slot->generation == GENERATION_MAX ? 1 : slot->generation + 1;
 	slot->next_free = slot_count;
@@ -121,6 +124,7 @@ static void slot_free(struct slot *slot)
 	else
 		slots[last_free].next_free = index;
 	last_free = index;
+	return object;
 }
 
 int object_remove(uint32_t handle, enum object_kind kind, const struct context *via,
@@ -136,13 +140,25 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	} else if (slot->object->users) {
 		error = EBUSY;
 	} else {
-		*ret_object = slot->object;
-		slot->object->kind = OBJECT_NONE;
-		slot->object->context->object_count--;
-		slot_free(slot);
+		*ret_object = slot_free(slot);
 	}
 	pthread_mutex_unlock(&lock);
 	return error;
+}
+
+struct object *object_remove_one(const struct context *context, enum object_kind kind)
+{
+	struct object *object = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < slot_count && !object; i++) {
+		const struct object *found = slots[i].object;
+
+		if (found && found->context == context && found->kind == kind && !found->users)
+			object = slot_free(&slots[i]);
+	}
+	pthread_mutex_unlock(&lock);
+	return object;
 }
 
 bool object_context_is_used(const struct context *context)

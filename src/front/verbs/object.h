@@ -8,7 +8,7 @@
  * a generation, so that one of a former object does not match a later one.
  *
  * An object that others are built on (a protection domain, a completion queue) is used by them, and cannot be removed while it is.
- * A context counts the objects that were created through it, so that it is not closed under them.
+ * A context counts the objects that were created through it, so that it does not go while they are there.
  *
  * The owner of a `struct object` is the object that embeds it. All functions take one lock of their own; any thread may call.
  */
@@ -62,6 +62,11 @@ void object_unref(struct object *object);
  */
 int object_remove(uint32_t handle, enum object_kind kind, const struct context *via,
 	struct object **ret_object);
+
+/*
+ * The same for some object of this kind that was created through `context` and has no users. NULL when there is none.
+ */
+struct object *object_remove_one(const struct context *context, enum object_kind kind);
 
 /* Are there objects that were created through this context? */
 bool object_context_is_used(const struct context *context);

@@ -20,17 +20,20 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	return &pd->verbs;
 }
 
+void pd_release(struct object *object)
+{
+	container_of(object, struct pd, object)->verbs.handle = 0;
+}
+
 int ibv_dealloc_pd(struct ibv_pd *verbs)
 {
 	struct object *object;
-	struct pd *pd;
 	int error = object_remove(verbs->handle, OBJECT_PD, context_of(verbs->context), &object);
 
 	if (error)
 		return error;
-	pd = container_of(object, struct pd, object);
-	pd->verbs.handle = 0;
-	free(pd);
+	pd_release(object);
+	free(container_of(object, struct pd, object));
 	return 0;
 }
 

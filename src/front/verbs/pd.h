@@ -22,4 +22,7 @@ static inline struct object *pd_ref(const struct ibv_pd *pd)
 	return object_ref(pd->handle, OBJECT_PD, context_of(pd->context));
 }
 
+/* Nothing of a domain is outside of its structure, of which the object was taken out of the table. */
+void pd_release(struct object *object);
+
 #endif

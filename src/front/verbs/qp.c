@@ -81,12 +81,16 @@ static void unref_if(struct object *object)
 		object_unref(object);
 }
 
-/* Also for half-made ones. */
-static void qp_free(struct qp_front *qp)
+/* Also for one that refers to a part of it only. */
+static void qp_unrefer(struct qp_front *qp)
 {
 	unref_if(qp->pd);
 	unref_if(qp->send_cq);
 	unref_if(qp->recv_cq);
+}
+
+static void qp_free(struct qp_front *qp)
+{
 	pthread_mutex_destroy(&qp->verbs.mutex);
 	pthread_cond_destroy(&qp->verbs.cond);
 	free(qp);
@@ -163,8 +167,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 		error = qp_refer(qp, init);
 		if (!error)
 			error = qp_make(qp, type);
-		if (error)
+		if (error) {
+			qp_unrefer(qp);
 			qp_free(qp);
+		}
 	}
 	if (error) {
 		errno = error;
@@ -260,6 +266,18 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 	return 0;
 }
 
+void qp_release(struct object *object)
+{
+	struct qp_front *qp = container_of(object, struct qp_front, object);
+	struct event_queue *async = &context_of(qp->verbs.context)->async;
+
+	nic_qp_destroy(qp->nic);
+	for (int i = 0; i < QP_EVENT_COUNT; i++)
+		event_queue_forget(async, &qp->events[i].event);
+	qp_unrefer(qp);
+	qp->verbs.handle = 0;
+}
+
 int ibv_destroy_qp(struct ibv_qp *verbs)
 {
 	struct object *object;
@@ -270,12 +288,10 @@ int ibv_destroy_qp(struct ibv_qp *verbs)
 	if (error)
 		return error;
 	qp = container_of(object, struct qp_front, object);
-	nic_qp_destroy(qp->nic);
+	qp_release(object);
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		taken += event_queue_forget(
-			&context_of(qp->verbs.context)->async, &qp->events[i].event);
+		taken += qp->events[i].event.taken;
 	events_wait(&qp->verbs.mutex, &qp->verbs.cond, &qp->verbs.events_completed, taken);
-	qp->verbs.handle = 0;
 	qp_free(qp);
 	return 0;
 }

@@ -48,6 +48,9 @@ int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, i
 struct ibv_qp_attr qp_attr_to_verbs(
 	const struct qp_front *qp, enum qp_state state, const struct qp_attr *attr);
 
+/* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
+void qp_release(struct object *object);
+
 /* post_send and post_recv of the table in the context. */
 int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
