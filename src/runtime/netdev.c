@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/netdev.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/if.h>
+#include <linux/if_addr.h>
+#include <linux/if_arp.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+/* What a dump fills, and the metric of the best default route seen so far. */
+struct snapshot {
+	struct netdev_list *list;
+	uint64_t best_metric;
+	struct netdev *best;
+};
+
+/* The attributes of one netlink message, by type. */
+struct attributes {
+	const struct nlattr *of_type[64];
+};
+
+static int on_attribute(const struct nlattr *attribute, void *data)
+{
+	struct attributes *attributes = data;
+	uint16_t type = mnl_attr_get_type(attribute);
+
+	if (type < ARRAY_COUNT(attributes->of_type))
+		attributes->of_type[type] = attribute;
+	return MNL_CB_OK;
+}
+
+static struct attributes attributes_parse(const struct nlmsghdr *header, unsigned int header_bytes)
+{
+	struct attributes attributes = {0};
+
+	mnl_attr_parse(header, header_bytes, on_attribute, &attributes);
+	return attributes;
+}
+
+static struct netdev *find(struct netdev_list *list, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->devices[i].ifindex == ifindex)
+			return &list->devices[i];
+	return NULL;
+}
+
+static int on_link(const struct nlmsghdr *header, void *data)
+{
+	struct netdev_list *list = ((struct snapshot *)data)->list;
+	const struct ifinfomsg *link = mnl_nlmsg_get_payload(header);
+	struct attributes attributes = attributes_parse(header, sizeof(*link));
+	const struct nlattr *name = attributes.of_type[IFLA_IFNAME];
+	const struct nlattr *mtu = attributes.of_type[IFLA_MTU];
+	const struct nlattr *mac = attributes.of_type[IFLA_ADDRESS];
+
+	if (!(link->ifi_flags & IFF_UP) || list->count == NETDEV_COUNT_MAX)
+		return MNL_CB_OK;
+	struct netdev *netdev = &list->devices[list->count++];
+	netdev->ifindex = (uint32_t)link->ifi_index;
+	netdev->is_loopback = link->ifi_flags & IFF_LOOPBACK;
+	netdev->has_carrier = link->ifi_flags & IFF_RUNNING;
+	if (name)
+		strncpy(netdev->name, mnl_attr_get_str(name), NETDEV_NAME_BYTES - 1);
+	if (mtu)
+		netdev->mtu_bytes = mnl_attr_get_u32(mtu);
+	if (mac && mnl_attr_get_payload_len(mac) == sizeof(netdev->mac))
+		memcpy(netdev->mac, mnl_attr_get_payload(mac), sizeof(netdev->mac));
+	return MNL_CB_OK;
+}
+
+/* The place of an address among those of its interface: IPv4, then global IPv6, then link-local. */
+static int gid_rank(const struct gid *gid)
+{
+	if (gid_is_ipv4(gid))
+		return 0;
+	return gid_is_link_local(gid) ? 2 : 1;
+}
+
+static void gid_insert(struct netdev *netdev, const struct gid *gid)
+{
+	uint32_t place = netdev->gid_count;
+
+	if (netdev->gid_count == NETDEV_GIDS_MAX)
+		return;
+	while (place && gid_rank(&netdev->gids[place - 1]) > gid_rank(gid)) {
+		netdev->gids[place] = netdev->gids[place - 1];
+		place--;
+	}
+	netdev->gids[place] = *gid;
+	netdev->gid_count++;
+}
+
+static int on_address(const struct nlmsghdr *header, void *data)
+{
+	const struct ifaddrmsg *address = mnl_nlmsg_get_payload(header);
+	struct netdev *netdev = find(((struct snapshot *)data)->list, address->ifa_index);
+	struct attributes attributes = attributes_parse(header, sizeof(*address));
+	const struct nlattr *wide_flags = attributes.of_type[IFA_FLAGS];
+	uint32_t flags = wide_flags ? mnl_attr_get_u32(wide_flags) : address->ifa_flags;
+	/* On a point-to-point link IFA_ADDRESS is the other end; IPv6 mostly has no IFA_LOCAL. */
+	const struct nlattr *local = attributes.of_type[IFA_LOCAL];
+	const struct nlattr *attr = local ? local : attributes.of_type[IFA_ADDRESS];
+	struct gid gid;
+
+	if (!netdev)
+		return MNL_CB_OK;
+	if (!attr || (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)))
+		return MNL_CB_OK;
+	if (address->ifa_family == AF_INET && mnl_attr_get_payload_len(attr) == 4)
+		gid = gid_from_ipv4(mnl_attr_get_payload(attr));
+	else if (address->ifa_family == AF_INET6 &&
+		mnl_attr_get_payload_len(attr) == sizeof(gid.raw))
+		memcpy(gid.raw, mnl_attr_get_payload(attr), sizeof(gid.raw));
+	else
+		return MNL_CB_OK;
+	gid_insert(netdev, &gid);
+	return MNL_CB_OK;
+}
+
+static int on_route(const struct nlmsghdr *header, void *data)
+{
+	struct snapshot *snapshot = data;
+	const struct rtmsg *route = mnl_nlmsg_get_payload(header);
+	uint64_t metric = route->rtm_family == AF_INET6 ? 1ull << 32 : 0;
+	struct attributes attributes = attributes_parse(header, sizeof(*route));
+	const struct nlattr *out = attributes.of_type[RTA_OIF];
+	const struct nlattr *priority = attributes.of_type[RTA_PRIORITY];
+	struct netdev *netdev;
+
+	if (route->rtm_dst_len || route->rtm_table != RT_TABLE_MAIN ||
+		route->rtm_type != RTN_UNICAST)
+		return MNL_CB_OK;
+	netdev = out ? find(snapshot->list, mnl_attr_get_u32(out)) : NULL;
+	if (priority)
+		metric += mnl_attr_get_u32(priority);
+	if (netdev && (!snapshot->best || metric < snapshot->best_metric)) {
+		snapshot->best = netdev;
+		snapshot->best_metric = metric;
+	}
+	return MNL_CB_OK;
+}
+
+/* Ask for all of one kind of object, and hand each to `on_object`. */
+static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes, mnl_cb_t on_object,
+	struct snapshot *snapshot)
+{
+	static __thread char
+		buffer[32768]; /* what the kernel fills at most in one message of a dump */
+	struct nlmsghdr *header = mnl_nlmsg_put_header(buffer);
+	ssize_t bytes;
+	int result;
+
+	header->nlmsg_type = type;
+	header->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	mnl_nlmsg_put_extra_header(header, payload_bytes);
+	if (mnl_socket_sendto(netlink, header, header->nlmsg_len) < 0)
+		return -errno;
+	do {
+		bytes = mnl_socket_recvfrom(netlink, buffer, sizeof(buffer));
+		if (bytes < 0)
+			return -errno;
+		result = mnl_cb_run(buffer, (size_t)bytes, 0, mnl_socket_get_portid(netlink),
+			on_object, snapshot);
+	} while (result > MNL_CB_STOP);
+	return result == MNL_CB_STOP ? 0 : -errno;
+}
+
+static int fill(struct snapshot *snapshot)
+{
+	struct mnl_socket *netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	int error;
+
+	if (!netlink)
+		return -errno;
+	error = mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ? -errno : 0;
+	if (!error)
+		error = dump(netlink, RTM_GETLINK, sizeof(struct ifinfomsg), on_link, snapshot);
+	if (!error)
+		error = dump(netlink, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, snapshot);
+	if (!error)
+		error = dump(netlink, RTM_GETROUTE, sizeof(struct rtmsg), on_route, snapshot);
+	mnl_socket_close(netlink);
+	return error;
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct netdev *a = left, *b = right;
+
+	if (a->has_default_route != b->has_default_route)
+		return a->has_default_route ? -1 : 1;
+	if (a->is_loopback != b->is_loopback)
+		return a->is_loopback ? 1 : -1;
+	return (a->ifindex > b->ifindex) - (a->ifindex < b->ifindex);
+}
+
+static void drop_without_address(struct netdev_list *list)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->devices[i].gid_count)
+			list->devices[kept++] = list->devices[i];
+	list->count = kept;
+}
+
+int netdev_list_create(struct netdev_list **ret_list)
+{
+	struct snapshot snapshot = {.list = calloc(1, sizeof(struct netdev_list))};
+	int error;
+
+	if (!snapshot.list)
+		return -ENOMEM;
+	error = fill(&snapshot);
+	if (error) {
+		free(snapshot.list);
+		return error;
+	}
+	if (snapshot.best)
+		snapshot.best->has_default_route = true;
+	drop_without_address(snapshot.list);
+	qsort(snapshot.list->devices, snapshot.list->count, sizeof(struct netdev), compare);
+	*ret_list = snapshot.list;
+	return 0;
+}
