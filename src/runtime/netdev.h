@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/export.h"
 #include "base/gid.h"
 
 enum {
@@ -46,6 +47,6 @@ struct netdev_list {
  *
  * Returns 0 and a list to be freed with free(); or -ENOMEM or the -errno of netlink.
  */
-int netdev_list_create(struct netdev_list **ret_list);
+int netdev_list_create(struct netdev_list **ret_list) URNIC_EXPORT_AS(netdev_list_create);
 
 #endif
