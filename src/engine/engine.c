@@ -296,16 +296,19 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 void engine_check(const struct lane *lane)
 {
 	uint32_t qp_count = 0;
+	uint64_t offset = lane->public->first_qp_offset;
 
-	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
-		const struct qp *qp = lane->qp_by_number[number];
+	while (offset) {
+		const struct qp_public *public = arena_at(lane->arena, offset);
+		const struct qp *qp = engine_qp_find(lane, public->qpn);
 
-		if (!qp)
-			continue;
 		qp_count++;
-		assert(qp->lane == lane && qp->qpn == (lane->slot << 16 | number));
+		assert(qp && qp->lane == lane && qp->public == public);
+		assert(qp->qpn >> 16 == lane->slot);
 		assert(list_is_linked(&qp->tx_link) == (qp->tx_list != LANE_TX_NONE));
 		rc_check(container_of(qp, struct rc_qp, qp));
+		offset = public->next_offset;
 	}
+	assert(qp_count == lane->public->qp_count);
 	assert(qp_count == lane->qp_count);
 }

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "port/sim.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "engine/engine.h"
+#include "wire/bth.h"
+#include "wire/icrc.h"
+
+enum {
+	FRAME_BYTES_MAX = ENGINE_PACKET_BYTES_MAX + ROCE_ICRC_BYTES,
+	FLIPPED_BITS_MAX = 8,
+};
+
+/* The identification that an unconnected socket with DF sends in each IPv4 datagram. */
+static const uint16_t ipv4_id = 0;
+
+struct frame {
+	uint64_t at_ns; /* of arrival */
+	uint64_t order; /* of sending: equal arrivals keep it */
+	uint32_t from;
+	uint32_t to;
+	uint32_t bytes; /* BTH to ICRC */
+	uint8_t data[];
+};
+
+struct port {
+	struct lane *lane;
+	uint32_t host;
+	uint64_t acks_at_ns; /* when held acknowledgements go out; DEADLINE_NEVER when none are held */
+};
+
+struct sim {
+	struct sim_random random;
+	uint64_t now_ns;
+	uint64_t order;
+	uint64_t hold_ns;
+	uint32_t host_count;
+	struct gid address[SIM_HOST_COUNT_MAX];
+	bool is_dead[SIM_HOST_COUNT_MAX];
+	uint32_t port_count;
+	struct port port[SIM_LANE_COUNT_MAX];
+	struct sim_link link[SIM_HOST_COUNT_MAX][SIM_HOST_COUNT_MAX];
+	uint64_t link_free_ns[SIM_HOST_COUNT_MAX][SIM_HOST_COUNT_MAX];
+	struct frame **heap; /* 1-based, earliest first */
+	uint32_t frame_count;
+	uint32_t heap_capacity;
+	uint64_t count[SIM_FATE_COUNT];
+	sim_trace *trace;
+	void *trace_context;
+};
+
+static const char *const fate_names[SIM_FATE_COUNT] = {
+	[SIM_SENT] = "sent",
+	[SIM_LOST] = "lost",
+	[SIM_PARTITIONED] = "partitioned",
+	[SIM_OVERFLOWED] = "overflowed",
+	[SIM_DUPLICATED] = "duplicated",
+	[SIM_DELIVERED] = "delivered",
+	[SIM_CORRUPTED] = "corrupted",
+};
+
+const char *sim_fate_name(enum sim_fate fate)
+{
+	return fate_names[fate];
+}
+
+struct sim *sim_create(uint64_t seed)
+{
+	struct sim *sim = calloc(1, sizeof(*sim));
+
+	if (sim) {
+		sim->random.state = seed;
+		sim->now_ns = 1000000000;
+	}
+	return sim;
+}
+
+void sim_destroy(struct sim *sim)
+{
+	if (!sim)
+		return;
+	for (uint32_t i = 1; i <= sim->frame_count; i++)
+		free(sim->heap[i]);
+	free(sim->heap);
+	free(sim);
+}
+
+void sim_watch(struct sim *sim, sim_trace *trace, void *context)
+{
+	sim->trace = trace;
+	sim->trace_context = context;
+}
+
+uint64_t sim_now_ns(const struct sim *sim)
+{
+	return sim->now_ns;
+}
+
+uint64_t sim_count(const struct sim *sim, enum sim_fate fate)
+{
+	return sim->count[fate];
+}
+
+uint32_t sim_add_host(struct sim *sim, const struct gid *address)
+{
+	assert(sim->host_count < SIM_HOST_COUNT_MAX);
+	sim->address[sim->host_count] = *address;
+	return sim->host_count++;
+}
+
+void sim_add_lane(struct sim *sim, uint32_t host, struct lane *lane)
+{
+	assert(host < sim->host_count && sim->port_count < SIM_LANE_COUNT_MAX);
+	sim->port[sim->port_count++] = (struct port){lane, host, DEADLINE_NEVER};
+}
+
+struct sim_link *sim_link(struct sim *sim, uint32_t from_host, uint32_t to_host)
+{
+	assert(from_host < SIM_HOST_COUNT_MAX && to_host < SIM_HOST_COUNT_MAX);
+	return &sim->link[from_host][to_host];
+}
+
+uint32_t sim_path(uint32_t from_host, uint32_t to_host)
+{
+	return from_host * SIM_HOST_COUNT_MAX + to_host;
+}
+
+void sim_kill_host(struct sim *sim, uint32_t host)
+{
+	sim->is_dead[host] = true;
+}
+
+void sim_hold_acks(struct sim *sim, uint64_t hold_ns)
+{
+	sim->hold_ns = hold_ns;
+}
+
+/*
+ * --- frames in flight: a heap, earliest first ---
+ */
+
+static bool is_earlier(const struct frame *a, const struct frame *b)
+{
+	return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->order < b->order);
+}
+
+static void heap_push(struct sim *sim, struct frame *frame)
+{
+	uint32_t hole = ++sim->frame_count;
+
+	if (hole >= sim->heap_capacity) {
+		sim->heap_capacity = max_u32(64, 2 * sim->heap_capacity);
+		sim->heap = realloc(sim->heap, sim->heap_capacity * sizeof(struct frame *));
+		if (!sim->heap)
+			abort();
+	}
+	for (; hole > 1 && is_earlier(frame, sim->heap[hole / 2]); hole /= 2)
+		sim->heap[hole] = sim->heap[hole / 2];
+	sim->heap[hole] = frame;
+}
+
+static struct frame *heap_pop(struct sim *sim)
+{
+	struct frame *first = sim->heap[1];
+	struct frame *last = sim->heap[sim->frame_count--];
+	uint32_t hole = 1;
+
+	for (;;) {
+		uint32_t child = 2 * hole;
+
+		if (child > sim->frame_count)
+			break;
+		if (child < sim->frame_count && is_earlier(sim->heap[child + 1], sim->heap[child]))
+			child++;
+		if (!is_earlier(sim->heap[child], last))
+			break;
+		sim->heap[hole] = sim->heap[child];
+		hole = child;
+	}
+	sim->heap[hole] = last;
+	return first;
+}
+
+/*
+ * --- links ---
+ */
+
+static void report(struct sim *sim, uint32_t from, uint32_t to, enum sim_fate fate,
+	const uint8_t *frame, size_t bytes)
+{
+	sim->count[fate]++;
+	if (sim->trace)
+		sim->trace(sim->trace_context, sim->now_ns, from, to, fate, frame, bytes);
+}
+
+/* The port that a lane pair's packets come from; any number does, as long as both ends know it. */
+static void flow_between(const struct sim *sim, uint32_t from, uint32_t to, struct icrc_flow *flow)
+{
+	icrc_flow_init(flow, sim->address[from].raw, sim->address[to].raw,
+		(uint16_t)(ROCE_SOURCE_PORT_MIN + sim_path(from, to)), ROCE_UDP_PORT);
+}
+
+static bool is_partitioned(const struct sim_link *link, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < link->partition_count; i++)
+		if (now_ns >= link->partition[i].from_ns && now_ns < link->partition[i].to_ns)
+			return true;
+	return false;
+}
+
+static void flip_bits(struct sim *sim, uint8_t *data, uint32_t bytes)
+{
+	uint64_t count = sim_random_between(&sim->random, 1, FLIPPED_BITS_MAX);
+
+	while (count--) {
+		uint64_t bit = sim_random_below(&sim->random, 8ull * bytes);
+
+		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+}
+
+/* One copy of a frame leaves at `start_ns`. */
+static void travel(struct sim *sim, uint32_t from, uint32_t to, uint64_t start_ns,
+	const uint8_t *data, uint32_t bytes)
+{
+	const struct sim_link *link = &sim->link[from][to];
+	struct frame *frame = malloc(sizeof(*frame) + bytes);
+
+	if (!frame)
+		abort();
+	frame->at_ns = start_ns + link->delay_ns;
+	if (link->jitter_ns)
+		frame->at_ns += sim_random_below(&sim->random, link->jitter_ns + 1);
+	if (sim_random_chance(&sim->random, link->reorder_ppm))
+		frame->at_ns += link->reorder_ns;
+	frame->order = sim->order++;
+	frame->from = from;
+	frame->to = to;
+	frame->bytes = bytes;
+	memcpy(frame->data, data, bytes);
+	if (sim_random_chance(&sim->random, link->corrupt_ppm))
+		flip_bits(sim, frame->data, bytes);
+	heap_push(sim, frame);
+}
+
+/* When a frame has left the sender, behind those that wait; false when too many do. */
+static bool wire_take(
+	struct sim *sim, uint32_t from, uint32_t to, uint32_t bytes, uint64_t *ret_left_ns)
+{
+	const struct sim_link *link = &sim->link[from][to];
+	uint64_t start_ns = max_u64(sim->link_free_ns[from][to], sim->now_ns);
+	uint64_t backlog_ns = start_ns - sim->now_ns;
+
+	*ret_left_ns = sim->now_ns;
+	if (!link->byte_ps)
+		return true;
+	if (link->backlog_bytes_max &&
+		backlog_ns * 1000 / link->byte_ps > link->backlog_bytes_max)
+		return false;
+	*ret_left_ns = start_ns + (uint64_t)bytes * link->byte_ps / 1000;
+	sim->link_free_ns[from][to] = *ret_left_ns;
+	return true;
+}
+
+static void send_frame(
+	struct sim *sim, uint32_t from, uint32_t to, const uint8_t *data, uint32_t bytes)
+{
+	const struct sim_link *link = &sim->link[from][to];
+	uint64_t left_ns;
+
+	if (is_partitioned(link, sim->now_ns)) {
+		report(sim, from, to, SIM_PARTITIONED, data, bytes);
+	} else if (!wire_take(sim, from, to, bytes, &left_ns)) {
+		report(sim, from, to, SIM_OVERFLOWED, data, bytes);
+	} else if (sim_random_chance(&sim->random, link->loss_ppm)) {
+		report(sim, from, to, SIM_LOST, data, bytes);
+	} else {
+		report(sim, from, to, SIM_SENT, data, bytes);
+		travel(sim, from, to, left_ns, data, bytes);
+		if (sim_random_chance(&sim->random, link->duplicate_ppm)) {
+			report(sim, from, to, SIM_DUPLICATED, data, bytes);
+			travel(sim, from, to, left_ns, data, bytes);
+		}
+	}
+}
+
+/*
+ * --- lanes ---
+ */
+
+/* Send what a lane has; its acknowledgements too, unless they are held back. */
+static void port_flush(struct sim *sim, struct port *port)
+{
+	uint8_t buffer[FRAME_BYTES_MAX];
+	struct icrc_flow flow;
+	uint32_t path;
+	size_t bytes;
+
+	if (engine_has_packets(port->lane, true) && port->acks_at_ns == DEADLINE_NEVER)
+		port->acks_at_ns = sim->now_ns +
+			(sim->hold_ns ? sim_random_below(&sim->random, sim->hold_ns + 1) : 0);
+	bool with_acks = port->acks_at_ns <= sim->now_ns;
+
+	while ((bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns)) >
+		0) {
+		uint32_t to = path % SIM_HOST_COUNT_MAX;
+
+		assert(bytes <= ENGINE_PACKET_BYTES_MAX && path / SIM_HOST_COUNT_MAX == port->host);
+		flow_between(sim, port->host, to, &flow);
+		icrc_seal(&flow, ipv4_id, buffer, bytes);
+		send_frame(sim, port->host, to, buffer, (uint32_t)bytes + ROCE_ICRC_BYTES);
+	}
+	if (!engine_has_packets(port->lane, true))
+		port->acks_at_ns = DEADLINE_NEVER;
+}
+
+void sim_flush(struct sim *sim)
+{
+	for (uint32_t i = 0; i < sim->port_count; i++)
+		if (!sim->is_dead[sim->port[i].host])
+			port_flush(sim, &sim->port[i]);
+}
+
+static struct lane *lane_of_frame(struct sim *sim, const struct frame *frame)
+{
+	struct bth bth;
+
+	bth_decode(&bth, frame->data);
+	for (uint32_t i = 0; i < sim->port_count; i++)
+		if (sim->port[i].host == frame->to &&
+			sim->port[i].lane->slot == bth.dest_qpn.value >> 16)
+			return sim->port[i].lane;
+	return NULL;
+}
+
+static void deliver(struct sim *sim, const struct frame *frame)
+{
+	size_t bytes = frame->bytes - ROCE_ICRC_BYTES;
+	struct icrc_flow flow;
+	struct lane *lane;
+
+	if (sim->is_dead[frame->to])
+		return;
+	flow_between(sim, frame->from, frame->to, &flow);
+	if (!icrc_verify(&flow, ipv4_id, ICRC_IPV4_DF, frame->data, bytes)) {
+		report(sim, frame->from, frame->to, SIM_CORRUPTED, frame->data, frame->bytes);
+		return;
+	}
+	report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
+	lane = lane_of_frame(sim, frame);
+	if (lane)
+		engine_receive(lane, &sim->address[frame->from], &sim->address[frame->to],
+			frame->data, bytes, sim->now_ns);
+}
+
+static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)
+{
+	if (sim->is_dead[port->host])
+		return DEADLINE_NEVER;
+	return min_u64(port->acks_at_ns, engine_deadline_ns(port->lane));
+}
+
+bool sim_step(struct sim *sim, uint64_t limit_ns)
+{
+	uint64_t at_ns = sim->frame_count ? sim->heap[1]->at_ns : DEADLINE_NEVER;
+	struct port *due = NULL;
+
+	for (uint32_t i = 0; i < sim->port_count; i++) {
+		uint64_t deadline_ns = port_deadline_ns(sim, &sim->port[i]);
+
+		if (deadline_ns < at_ns) {
+			at_ns = deadline_ns;
+			due = &sim->port[i];
+		}
+	}
+	if (at_ns == DEADLINE_NEVER || at_ns > limit_ns) {
+		if (limit_ns != DEADLINE_NEVER)
+			sim->now_ns = max_u64(sim->now_ns, limit_ns);
+		return false;
+	}
+	sim->now_ns = max_u64(sim->now_ns, at_ns);
+	if (due) {
+		engine_expire(due->lane, sim->now_ns);
+	} else {
+		struct frame *frame = heap_pop(sim);
+
+		deliver(sim, frame);
+		free(frame);
+	}
+	sim_flush(sim);
+	return true;
+}

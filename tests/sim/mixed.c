@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "mixed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "traffic.h"
+
+enum { CONNECTION_COUNT_MAX = 4, CQ_ENTRIES = 1024 };
+
+#define MS 1000000ull
+#define VIRTUAL_NS_MAX (60000 * MS)
+
+/* What the network does to frames. */
+enum weather {
+	WEATHER_CLEAR, /* nothing: then nothing may be sent twice */
+	WEATHER_JITTER, /* frames overtake each other, none is lost */
+	WEATHER_LOSS, /* up to 10 % lost, some corrupted and duplicated */
+	WEATHER_STORM, /* all of that, and partitions */
+	WEATHER_NARROW, /* a slow wire with a short backlog: loss by overload */
+	WEATHER_COUNT
+};
+
+struct run {
+	struct world world;
+	enum weather weather;
+	bool is_receive_late;
+	uint32_t connection_count;
+	struct connection connection[CONNECTION_COUNT_MAX];
+	struct cq cq[WORLD_HOST_COUNT][2];
+	struct shared_counter counter[WORLD_HOST_COUNT];
+	struct end end[CONNECTION_COUNT_MAX][WORLD_HOST_COUNT];
+};
+
+static uint64_t between(struct run *run, uint64_t low, uint64_t high)
+{
+	return sim_random_between(&run->world.random, low, high);
+}
+
+static void link_plan(struct run *run, struct sim_link *link)
+{
+	memset(link, 0, sizeof(*link));
+	link->delay_ns = between(run, 0, 200000);
+	if (run->weather == WEATHER_CLEAR)
+		return;
+	if (between(run, 0, 7) == 0)
+		link->delay_ns = between(run, 0, 4 * MS);
+	if (run->weather == WEATHER_NARROW) {
+		link->byte_ps = (uint32_t)between(run, 800, 16000);
+		link->backlog_bytes_max = (uint32_t)between(run, 40000, 400000);
+		return;
+	}
+	link->jitter_ns = between(run, 0, 50000);
+	link->reorder_ppm = (uint32_t)between(run, 0, 50000);
+	link->reorder_ns = between(run, 0, 500000);
+	if (run->weather == WEATHER_JITTER)
+		return;
+	link->loss_ppm = (uint32_t)between(run, 0, between(run, 0, 1) ? 100000 : 10000);
+	link->duplicate_ppm = (uint32_t)between(run, 0, 50000);
+	link->corrupt_ppm = (uint32_t)between(run, 0, 20000);
+	if (run->weather == WEATHER_STORM) {
+		uint64_t from_ns = sim_now_ns(run->world.sim) + between(run, 0, 20 * MS);
+
+		for (uint32_t i = 0; i < between(run, 1, 3); i++) {
+			uint64_t to_ns = from_ns + between(run, 0, 150 * MS);
+
+			link->partition[link->partition_count++] =
+				(struct sim_partition){from_ns, to_ns};
+			from_ns = to_ns + between(run, 400 * MS, 800 * MS);
+		}
+	}
+}
+
+static void connection_plan(struct run *run, struct connection *connection)
+{
+	*connection = (struct connection){
+		.path_mtu = (uint32_t)between(run, 1, 5),
+		/* Eight tries must outlast a partition; no timeout at all must do, too. */
+		.timeout = between(run, 0, 7) ? (uint32_t)between(run, 14, 15) : 0,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.min_rnr_timer = (uint32_t)between(run, 1, 20),
+		.rd_atomic = (uint32_t)between(run, 1, 16),
+		.access = MR_REMOTE_ANY,
+	};
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
+		connection->psn[i] = (uint32_t)(between(run, 0, 1)
+				? between(run, 0xffff00, 0xffffff)
+				: between(run, 0, 0xffffff));
+}
+
+static struct shape shape_plan(struct run *run, const struct connection *connection)
+{
+	return (struct shape){
+		.op_count = (uint32_t)between(run, 1, 40),
+		.mtu_bytes = 128u << connection->path_mtu,
+		.big_bytes_max = between(run, 0, 3) ? 20000 : 300000,
+		.send_depth = (uint32_t)between(run, 1, 32),
+		/* Where no RNR is expected, each message finds its request posted. */
+		.recv_depth = run->is_receive_late ? (uint32_t)between(run, 1, 16)
+						   : TRAFFIC_OP_COUNT_MAX,
+		.signaled_ppm = (uint32_t)between(run, 0, 1000000),
+		.is_receive_late = run->is_receive_late,
+	};
+}
+
+static void end_create(struct run *run, struct end *end, uint32_t host, const struct shape *shape)
+{
+	struct cq *cq = run->cq[host];
+	struct qp_init qp_init = {
+		.type = QP_TYPE_RC,
+		.pd = WORLD_PD,
+		.send_cq = &cq[between(run, 0, 1)],
+		.recv_cq = &cq[between(run, 0, 1)],
+		.caps = {shape->send_depth, shape->recv_depth, TRAFFIC_SGE_COUNT_MAX,
+			TRAFFIC_SGE_COUNT_MAX, TRAFFIC_INLINE_BYTES},
+	};
+	struct host *at = &run->world.host[host];
+	uint32_t lane = (uint32_t)between(run, 0, at->lane_count - 1);
+	struct end_init init = {
+		.world = &run->world,
+		.host = at,
+		.qp = world_qp_create(&run->world, at, lane, &qp_init),
+		.send_cq = qp_init.send_cq,
+		.recv_cq = qp_init.recv_cq,
+		.shape = *shape,
+	};
+
+	end_init(end, &init);
+}
+
+static void run_init(struct run *run, uint64_t seed, bool is_traced)
+{
+	memset(run, 0, sizeof(*run));
+	world_init(&run->world, seed, 1 + (uint32_t)(seed / 2 % 2), is_traced);
+	run->weather = (enum weather)(seed % WEATHER_COUNT);
+	run->is_receive_late = between(run, 0, 2) == 0;
+	sim_hold_acks(run->world.sim, between(run, 0, 1) ? between(run, 0, 20000) : 0);
+	link_plan(run, sim_link(run->world.sim, 0, 1));
+	link_plan(run, sim_link(run->world.sim, 1, 0));
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		struct host *host = &run->world.host[i];
+
+		for (uint32_t j = 0; j < 2; j++)
+			if (cq_init(&run->cq[i][j], &host->arena, CQ_ENTRIES))
+				abort();
+		run->counter[i].key = world_register(&run->world, host, WORLD_PD,
+			MR_LOCAL_WRITE | MR_REMOTE_ATOMIC, &run->counter[i].value, 8);
+	}
+	run->connection_count = (uint32_t)between(run, 1, CONNECTION_COUNT_MAX);
+	for (uint32_t i = 0; i < run->connection_count; i++) {
+		struct end *end = run->end[i];
+		struct shape shape;
+
+		connection_plan(run, &run->connection[i]);
+		for (uint32_t j = 0; j < WORLD_HOST_COUNT; j++) {
+			shape = shape_plan(run, &run->connection[i]);
+			end_create(run, &end[j], j, &shape);
+		}
+		world_connect(&run->world, end[0].qp, end[1].qp, &run->connection[i]);
+		end_plan(&end[0], &end[1], &run->counter[1]);
+		end_plan(&end[1], &end[0], &run->counter[0]);
+		end_plan_receives(&end[0]);
+		end_plan_receives(&end[1]);
+	}
+}
+
+static void run_done(struct run *run)
+{
+	for (uint32_t i = 0; i < run->connection_count; i++) {
+		for (uint32_t j = 0; j < WORLD_HOST_COUNT; j++) {
+			engine_qp_destroy(run->end[i][j].qp);
+			end_done(&run->end[i][j]);
+		}
+	}
+	world_done(&run->world);
+}
+
+static struct end *end_of_qpn(struct run *run, uint32_t host, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < run->connection_count; i++)
+		if (run->end[i][host].qp->qpn == qpn)
+			return &run->end[i][host];
+	return NULL;
+}
+
+static void poll(struct run *run)
+{
+	struct cqe cqe[8];
+	uint32_t count;
+
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		for (uint32_t j = 0; j < 2; j++) {
+			uint32_t want = (uint32_t)between(run, 1, ARRAY_COUNT(cqe));
+
+			while ((count = cq_poll(&run->cq[i][j], &run->world.host[i].arena, want,
+					cqe)) > 0) {
+				for (uint32_t k = 0; k < count; k++) {
+					struct end *end = end_of_qpn(run, i, cqe[k].qpn);
+
+					WORLD_CHECK(
+						&run->world, end, "qpn %06x", cqe[k].qpn);
+					end_complete(end, &cqe[k]);
+				}
+			}
+		}
+	}
+}
+
+static void post(struct run *run)
+{
+	for (uint32_t i = 0; i < run->connection_count; i++) {
+		for (uint32_t j = 0; j < WORLD_HOST_COUNT; j++) {
+			struct end *end = &run->end[i][j];
+
+			if (!end->shape.is_receive_late || between(run, 0, 7) == 0)
+				end_post_receives(end);
+			if (between(run, 0, 3) == 0)
+				end_post_sends(end, (uint32_t)between(run, 1, 8));
+		}
+	}
+}
+
+static bool is_finished(const struct run *run)
+{
+	for (uint32_t i = 0; i < run->connection_count; i++)
+		if (!end_is_finished(&run->end[i][0]) || !end_is_finished(&run->end[i][1]))
+			return false;
+	return true;
+}
+
+static void check_counters(struct run *run, struct mixed_result *result)
+{
+	struct sim *sim = run->world.sim;
+	uint64_t naks = 0;
+
+	result->bad_fates = sim_count(sim, SIM_LOST) + sim_count(sim, SIM_PARTITIONED) +
+		sim_count(sim, SIM_OVERFLOWED) + sim_count(sim, SIM_CORRUPTED) +
+		sim_count(sim, SIM_DUPLICATED);
+	for (uint32_t i = 0; i < run->connection_count; i++) {
+		for (uint32_t j = 0; j < WORLD_HOST_COUNT; j++) {
+			const struct qp *qp = run->end[i][j].qp;
+			uint64_t retransmitted = world_counter(qp, COUNTER_retransmitted_pkts);
+			uint64_t probes = world_counter(qp, COUNTER_early_probes);
+
+			naks += world_counter(qp, COUNTER_rnr_nak_rcvd);
+			result->packets += world_counter(qp, COUNTER_sent_pkts);
+			result->retransmitted += retransmitted;
+			WORLD_CHECK(&run->world, world_counter(qp, COUNTER_invalid_responses) == 0,
+				"qp %06x got responses to nothing", qp->qpn);
+			if (run->weather == WEATHER_CLEAR && !run->is_receive_late)
+				WORLD_CHECK(&run->world, !retransmitted && !probes,
+					"%llu retransmissions, %llu probes on a perfect network",
+					(unsigned long long)retransmitted,
+					(unsigned long long)probes);
+		}
+	}
+	if (!run->is_receive_late)
+		WORLD_CHECK(&run->world, naks == 0, "%llu RNR NAKs", (unsigned long long)naks);
+}
+
+void mixed_run(uint64_t seed, bool is_traced, struct mixed_result *ret_result)
+{
+	struct run *run = malloc(sizeof(*run));
+
+	if (!run)
+		abort();
+	run_init(run, seed, is_traced);
+	struct sim *sim = run->world.sim;
+	uint64_t start_ns = sim_now_ns(sim);
+	/* Some programs poll all the time, some only when they are done with something else. */
+	uint64_t poll_chance = between(run, 1, 4);
+
+	while (!is_finished(run)) {
+		post(run);
+		sim_flush(sim);
+		world_step(&run->world, sim_now_ns(sim) + between(run, 1, MS / 2));
+		if (between(run, 1, poll_chance) == 1)
+			poll(run);
+		WORLD_CHECK(&run->world, sim_now_ns(sim) - start_ns < VIRTUAL_NS_MAX, "stuck");
+	}
+	ret_result->virtual_ns = sim_now_ns(sim) - start_ns;
+	/* The network falls silent: nobody sends for ever. */
+	while (world_step(&run->world, UINT64_MAX))
+		WORLD_CHECK(&run->world, sim_now_ns(sim) - start_ns < 2 * VIRTUAL_NS_MAX, "chatter");
+	poll(run);
+	for (uint32_t i = 0; i < run->connection_count; i++) {
+		end_check_final(&run->end[i][0]);
+		end_check_final(&run->end[i][1]);
+	}
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
+		WORLD_CHECK(&run->world, run->counter[i].value == run->counter[i].expected,
+			"atomics on host %u were lost or executed twice", i);
+	check_counters(run, ret_result);
+	run_done(run);
+	free(run);
+}

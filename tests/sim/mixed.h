@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_TESTS_SIM_MIXED_H
+#define URNIC_TESTS_SIM_MIXED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a run did, for the summary. */
+struct mixed_result {
+	uint64_t packets;
+	uint64_t bad_fates; /* frames that did not arrive, or twice */
+	uint64_t retransmitted;
+	uint64_t virtual_ns;
+};
+
+/*
+ * Mixed operations in both directions over links that the seed makes good or bad. Ends the program
+ * at the first thing that is wrong.
+ */
+void mixed_run(uint64_t seed, bool is_traced, struct mixed_result *ret_result);
+
+#endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "traffic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+enum {
+	WINDOW_BYTES = 512 << 10,
+	WORD_BYTES = 8, /* at the window's start: the peer's own atomic word */
+	DATA_OFFSET = 64,
+	HEAP_BYTES = 8 << 20,
+	GAP_BYTES_MAX = 16,
+	GAP_FILL = 0xc5,
+};
+
+#define RECV_WR_ID_FLAG (1ull << 63)
+
+static void fill(uint8_t *to, uint64_t bytes, uint64_t seed)
+{
+	struct sim_random random = {seed};
+
+	for (uint64_t at = 0; at < bytes; at += 8) {
+		uint64_t word = sim_random_next(&random);
+
+		memcpy(to + at, &word, min_u64(8, bytes - at));
+	}
+}
+
+/*
+ * --- scatter/gather lists ---
+ */
+
+static uint8_t *heap_take(struct end *end, uint64_t bytes)
+{
+	uint8_t *memory = end->heap + end->heap_used_bytes;
+
+	end->heap_used_bytes += bytes;
+	if (end->heap_used_bytes > HEAP_BYTES)
+		abort();
+	memset(memory, GAP_FILL, bytes);
+	return memory;
+}
+
+static uint64_t random_of(struct end *end, uint64_t limit)
+{
+	return sim_random_below(&end->world->random, limit);
+}
+
+/* Memory for `bytes`, in one to `count_max` pieces with gaps before, between and after. */
+static void pieces_make(
+	struct end *end, struct piece_list *list, uint32_t bytes, uint32_t count_max)
+{
+	uint32_t left_bytes = bytes;
+
+	list->count = bytes ? 1 + (uint32_t)random_of(end, count_max) : 0;
+	heap_take(end, random_of(end, GAP_BYTES_MAX));
+	for (uint32_t i = 0; i < list->count; i++) {
+		bool is_last = i == list->count - 1;
+		uint32_t piece_bytes =
+			is_last ? left_bytes : (uint32_t)random_of(end, left_bytes + 1ull);
+		uint8_t *memory = heap_take(end, piece_bytes);
+
+		list->sge[i] = (struct sge){(uintptr_t)memory, piece_bytes, end->heap_key};
+		left_bytes -= piece_bytes;
+		heap_take(end, 1 + random_of(end, GAP_BYTES_MAX));
+	}
+}
+
+static uint8_t *piece_at(const struct sge *sge)
+{
+	return (uint8_t *)(uintptr_t)sge->address;
+}
+
+static void pieces_fill(const struct piece_list *list, const uint8_t *from)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		memcpy(piece_at(&list->sge[i]), from, list->sge[i].bytes);
+		from += list->sge[i].bytes;
+	}
+}
+
+/* Do the pieces hold these bytes, the rest of them and the gaps behind them nothing? */
+static bool pieces_hold(const struct piece_list *list, const uint8_t *expected, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		const uint8_t *piece = piece_at(&list->sge[i]);
+		uint32_t used_bytes = min_u32(bytes, list->sge[i].bytes);
+
+		if (memcmp(piece, expected, used_bytes))
+			return false;
+		for (uint32_t j = used_bytes; j <= list->sge[i].bytes; j++)
+			if (piece[j] != GAP_FILL)
+				return false;
+		expected += used_bytes;
+		bytes -= used_bytes;
+	}
+	return bytes == 0;
+}
+
+/*
+ * --- making operations ---
+ */
+
+/* Ranges of the window that READs since the last fence may still be reading. */
+struct read_ranges {
+	uint32_t count;
+	struct {
+		uint64_t from;
+		uint64_t to;
+	} range[TRAFFIC_OP_COUNT_MAX];
+};
+
+static uint32_t random_length(struct end *end)
+{
+	uint32_t mtu_bytes = end->shape.mtu_bytes;
+
+	switch (random_of(end, 16)) {
+	case 0:
+		return 0;
+	case 1: /* around whole packets, where off-by-ones live */
+	case 2:
+		return (uint32_t)(mtu_bytes * (1 + random_of(end, 4)) + random_of(end, 3) - 1);
+	case 3:
+		return (uint32_t)random_of(end, end->shape.big_bytes_max + 1ull);
+	case 4:
+	case 5:
+	case 6:
+		return (uint32_t)random_of(end, 6ull * mtu_bytes);
+	default:
+		return (uint32_t)random_of(end, 300);
+	}
+}
+
+static enum wr_opcode random_opcode(struct end *end)
+{
+	static const enum wr_opcode opcodes[] = {
+		WR_SEND,
+		WR_SEND,
+		WR_SEND_WITH_IMM,
+		WR_RDMA_WRITE,
+		WR_RDMA_WRITE,
+		WR_RDMA_WRITE_WITH_IMM,
+		WR_RDMA_READ,
+		WR_RDMA_READ,
+		WR_ATOMIC_CMP_AND_SWP,
+		WR_ATOMIC_FETCH_AND_ADD,
+	};
+
+	return opcodes[random_of(end, ARRAY_COUNT(opcodes))];
+}
+
+static void plan_data(struct end *end, struct op *op, struct read_ranges *reads)
+{
+	op->bytes = random_length(end);
+	op->seed = sim_random_next(&end->world->random);
+	bool is_inline = op->bytes <= TRAFFIC_INLINE_BYTES && random_of(end, 3) == 0;
+	pieces_make(end, &op->list, op->bytes, TRAFFIC_SGE_COUNT_MAX);
+	uint8_t *data = malloc(op->bytes + 1ull);
+	if (!data)
+		abort();
+	fill(data, op->bytes, op->seed);
+	pieces_fill(&op->list, data);
+	if (is_inline)
+		op->wr.flags |= SEND_INLINE;
+	if (wr_table[op->wr.opcode].operation == OPERATION_WRITE) {
+		uint64_t from =
+			DATA_OFFSET + random_of(end, WINDOW_BYTES - DATA_OFFSET - op->bytes + 1ull);
+
+		op->window_offset = from;
+		op->wr.remote_address = (uintptr_t)end->peer->window + from;
+		op->wr.rkey = end->peer->window_key;
+		memcpy(end->model + from, data, op->bytes);
+		for (uint32_t i = 0; i < reads->count; i++)
+			if (from < reads->range[i].to && reads->range[i].from < from + op->bytes)
+				op->wr.flags |= SEND_FENCE;
+	}
+	free(data);
+}
+
+static void plan_read(struct end *end, struct op *op, struct read_ranges *reads)
+{
+	op->bytes = random_length(end);
+	op->window_offset =
+		DATA_OFFSET + random_of(end, WINDOW_BYTES - DATA_OFFSET - op->bytes + 1ull);
+	op->wr.remote_address = (uintptr_t)end->peer->window + op->window_offset;
+	op->wr.rkey = end->peer->window_key;
+	pieces_make(end, &op->list, op->bytes, TRAFFIC_SGE_COUNT_MAX);
+	op->expected = malloc(op->bytes + 1ull);
+	if (!op->expected)
+		abort();
+	memcpy(op->expected, end->model + op->window_offset, op->bytes);
+	reads->range[reads->count].from = op->window_offset;
+	reads->range[reads->count].to = op->window_offset + op->bytes;
+	reads->count++;
+}
+
+/* On the own word the result is known; on the shared counter only the sum is. */
+static void plan_atomic(struct end *end, struct op *op, struct shared_counter *counter)
+{
+	bool is_swap = op->wr.opcode == WR_ATOMIC_CMP_AND_SWP;
+	uint64_t word;
+
+	op->bytes = WORD_BYTES;
+	pieces_make(end, &op->list, WORD_BYTES, 1);
+	op->wr.compare_add = sim_random_next(&end->world->random);
+	op->wr.swap = sim_random_next(&end->world->random);
+	if (!is_swap && random_of(end, 2)) {
+		op->wr.remote_address = (uintptr_t)&counter->value;
+		op->wr.rkey = counter->key;
+		counter->expected += op->wr.compare_add;
+		return;
+	}
+	op->wr.remote_address = (uintptr_t)end->peer->window;
+	op->wr.rkey = end->peer->window_key;
+	memcpy(&word, end->model, WORD_BYTES);
+	op->original = word;
+	op->has_original = true;
+	if (!is_swap) {
+		word += op->wr.compare_add;
+	} else if (random_of(end, 3)) {
+		op->wr.compare_add = word;
+		word = op->wr.swap;
+	}
+	memcpy(end->model, &word, WORD_BYTES);
+}
+
+void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_counter)
+{
+	struct read_ranges reads = {0};
+	uint32_t since_signaled = 0;
+
+	end->peer = peer;
+	memcpy(end->model, peer->window, WINDOW_BYTES);
+	end->op_count = end->shape.op_count;
+	for (uint32_t i = 0; i < end->op_count; i++) {
+		struct op *op = &end->op[i];
+		/* The last one tells that all are done; a queue of unsignaled ones never empties. */
+		bool must_signal =
+			i == end->op_count - 1 || since_signaled + 1 >= end->shape.send_depth;
+
+		op->wr.opcode = random_opcode(end);
+		op->wr.wr_id = i;
+		op->wr.imm = (uint32_t)sim_random_next(&end->world->random);
+		if (must_signal ||
+			sim_random_chance(&end->world->random, end->shape.signaled_ppm))
+			op->wr.flags |= SEND_SIGNALED;
+		if (random_of(end, 8) == 0)
+			op->wr.flags |= SEND_FENCE;
+		if (random_of(end, 4) == 0)
+			op->wr.flags |= SEND_SOLICITED;
+		if (op->wr.opcode == WR_RDMA_READ)
+			plan_read(end, op, &reads);
+		else if (op->wr.opcode >= WR_ATOMIC_CMP_AND_SWP)
+			plan_atomic(end, op, peer_counter);
+		else
+			plan_data(end, op, &reads);
+		if (op->wr.flags & SEND_FENCE && op->wr.opcode != WR_RDMA_READ)
+			reads.count = 0;
+		since_signaled = op->wr.flags & SEND_SIGNALED ? 0 : since_signaled + 1;
+		op->wr.sge = op->list.sge;
+		op->wr.sge_count = op->list.count;
+	}
+}
+
+void end_plan_receives(struct end *end)
+{
+	for (uint32_t i = 0; i < end->peer->op_count; i++) {
+		const struct op *op = &end->peer->op[i];
+		struct receive *receive = &end->receive[end->receive_count];
+		bool is_send = wr_table[op->wr.opcode].operation == OPERATION_SEND;
+
+		if (!wr_table[op->wr.opcode].takes_receive)
+			continue;
+		receive->op = op;
+		pieces_make(end, &receive->list,
+			(is_send ? op->bytes : 0) + (uint32_t)random_of(end, 40),
+			TRAFFIC_SGE_COUNT_MAX);
+		end->receive_count++;
+	}
+}
+
+/*
+ * --- posting ---
+ */
+
+void end_post_sends(struct end *end, uint32_t count)
+{
+	uint64_t now_ns = sim_now_ns(end->world->sim);
+
+	for (; count && end->ops_posted < end->op_count; count--) {
+		uint32_t posted;
+		int error = engine_post_send(
+			end->qp, &end->op[end->ops_posted].wr, 1, &posted, now_ns);
+
+		if (error == -ENOMEM)
+			break;
+		WORLD_CHECK(end->world, error == 0 && posted == 1, "post_send %u: %d",
+			end->ops_posted, error);
+		end->ops_posted++;
+	}
+}
+
+void end_post_receives(struct end *end)
+{
+	while (end->receives_posted < end->receive_count) {
+		const struct receive *receive = &end->receive[end->receives_posted];
+		struct recv_wr wr = {RECV_WR_ID_FLAG | end->receives_posted, receive->list.sge,
+			receive->list.count};
+		int error = qp_post_recv(end->qp, &wr);
+
+		if (error == -ENOMEM)
+			break;
+		WORLD_CHECK(end->world, error == 0, "post_recv: %d", error);
+		end->receives_posted++;
+		if (end->shape.is_receive_late)
+			break;
+	}
+}
+
+/*
+ * --- completions ---
+ */
+
+static void op_check(struct end *end, uint32_t index)
+{
+	struct op *op = &end->op[index];
+
+	if (op->wr.opcode == WR_RDMA_READ)
+		WORLD_CHECK(end->world, pieces_hold(&op->list, op->expected, op->bytes),
+			"READ %u of qp %06x returned other bytes", index, end->qp->qpn);
+	if (op->has_original)
+		WORLD_CHECK(end->world,
+			pieces_hold(&op->list, (const uint8_t *)&op->original, WORD_BYTES),
+			"atomic %u of qp %06x found another value", index, end->qp->qpn);
+}
+
+static void send_complete(struct end *end, const struct cqe *cqe)
+{
+	WORLD_CHECK(end->world, cqe->status == WC_SUCCESS, "qp %06x wr %llu: %s", cqe->qpn,
+		(unsigned long long)cqe->wr_id, fault_name((enum fault)cqe->fault));
+	WORLD_CHECK(end->world, cqe->wr_id < end->ops_posted, "wr_id %llu",
+		(unsigned long long)cqe->wr_id);
+	/* Unsignaled ones before it are done, too. */
+	while (end->ops_completed < cqe->wr_id) {
+		WORLD_CHECK(end->world, !(end->op[end->ops_completed].wr.flags & SEND_SIGNALED),
+			"no completion for %u, %llu came", end->ops_completed,
+			(unsigned long long)cqe->wr_id);
+		op_check(end, end->ops_completed++);
+	}
+	WORLD_CHECK(end->world, end->ops_completed == cqe->wr_id, "%llu again, %u expected",
+		(unsigned long long)cqe->wr_id, end->ops_completed);
+	const struct op *op = &end->op[end->ops_completed];
+	WORLD_CHECK(end->world, op->wr.flags & SEND_SIGNALED, "%u was not signaled",
+		end->ops_completed);
+	WORLD_CHECK(end->world, cqe->opcode == wr_table[op->wr.opcode].wc_opcode, "opcode %u",
+		cqe->opcode);
+	WORLD_CHECK(end->world, cqe->byte_count == op->bytes, "%u bytes", cqe->byte_count);
+	op_check(end, end->ops_completed++);
+}
+
+static void receive_complete(struct end *end, const struct cqe *cqe)
+{
+	uint32_t index = (uint32_t)(cqe->wr_id & ~RECV_WR_ID_FLAG);
+	const struct receive *receive = &end->receive[index];
+	const struct op *op = receive->op;
+	bool has_imm = wr_table[op->wr.opcode].has_imm;
+	bool is_write = wr_table[op->wr.opcode].operation == OPERATION_WRITE;
+	uint32_t placed_bytes = is_write ? 0 : op->bytes;
+
+	WORLD_CHECK(end->world, cqe->status == WC_SUCCESS, "receive %u: %s", index,
+		fault_name((enum fault)cqe->fault));
+	WORLD_CHECK(end->world, index == end->receives_completed && index < end->receives_posted,
+		"receive %u, %u expected", index, end->receives_completed);
+	WORLD_CHECK(end->world,
+		cqe->opcode == (is_write ? WC_RECV_RDMA_WITH_IMM : (uint32_t)WC_RECV), "opcode %u",
+		cqe->opcode);
+	WORLD_CHECK(
+		end->world, cqe->byte_count == op->bytes, "receive %u: %u bytes", index, op->bytes);
+	WORLD_CHECK(end->world, !!(cqe->flags & WC_WITH_IMM) == has_imm, "receive %u", index);
+	WORLD_CHECK(end->world, !has_imm || cqe->imm == op->wr.imm, "receive %u", index);
+
+	uint8_t *expected = malloc(placed_bytes + 1ull);
+	if (!expected)
+		abort();
+	fill(expected, placed_bytes, op->seed);
+	WORLD_CHECK(end->world, pieces_hold(&receive->list, expected, placed_bytes),
+		"receive %u holds other bytes", index);
+	free(expected);
+	end->receives_completed++;
+}
+
+void end_complete(struct end *end, const struct cqe *cqe)
+{
+	if (cqe->wr_id & RECV_WR_ID_FLAG)
+		receive_complete(end, cqe);
+	else
+		send_complete(end, cqe);
+}
+
+bool end_is_finished(const struct end *end)
+{
+	return end->ops_completed == end->op_count &&
+		end->receives_completed == end->receive_count;
+}
+
+void end_check_final(const struct end *end)
+{
+	WORLD_CHECK(end->world, memcmp(end->peer->window, end->model, WINDOW_BYTES) == 0,
+		"the window that qp %06x wrote differs from the model", end->qp->qpn);
+	WORLD_CHECK(end->world, end->qp->sq->completed == end->qp->sq->posted, "qp %06x",
+		end->qp->qpn);
+}
+
+/*
+ * --- ends ---
+ */
+
+void end_init(struct end *end, const struct end_init *init)
+{
+	memset(end, 0, sizeof(*end));
+	end->world = init->world;
+	end->host = init->host;
+	end->qp = init->qp;
+	end->send_cq = init->send_cq;
+	end->recv_cq = init->recv_cq;
+	end->shape = init->shape;
+	end->window = calloc(1, WINDOW_BYTES);
+	end->model = malloc(WINDOW_BYTES);
+	end->heap = calloc(1, HEAP_BYTES);
+	if (!end->window || !end->model || !end->heap)
+		abort();
+	fill(end->window, WINDOW_BYTES, sim_random_next(&init->world->random));
+	end->window_key = world_register(init->world, init->host, WORLD_PD,
+		MR_LOCAL_WRITE | MR_REMOTE_ANY, end->window, WINDOW_BYTES);
+	end->heap_key = world_register(
+		init->world, init->host, WORLD_PD, MR_LOCAL_WRITE, end->heap, HEAP_BYTES);
+}
+
+void end_done(struct end *end)
+{
+	for (uint32_t i = 0; i < end->op_count; i++)
+		free(end->op[i].expected);
+	free(end->window);
+	free(end->model);
+	free(end->heap);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random work on connected queue pairs, with a model of what it must do.
+ *
+ * Each end of a connection is given a list of operations when it is made. A model executes that
+ * list at once, on copies: what each READ must return, what each atomic must find, what the peer's
+ * memory holds at the end, what each receive request gets. Then the network executes it, and every
+ * byte and completion is compared.
+ *
+ * What an end may write at its peer is the peer's window for it: nobody else writes there, so that
+ * the order of one queue pair's operations decides its contents. A counter per host is shared by
+ * all; its sum is checked. Between the pieces of scatter/gather lists lie gaps that must not change.
+ */
+#ifndef URNIC_TESTS_SIM_TRAFFIC_H
+#define URNIC_TESTS_SIM_TRAFFIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "world.h"
+
+enum {
+	TRAFFIC_OP_COUNT_MAX = 64,
+	TRAFFIC_SGE_COUNT_MAX = 4,
+	TRAFFIC_INLINE_BYTES = 220,
+};
+
+/* A scatter/gather list over memory of its own. */
+struct piece_list {
+	uint32_t count;
+	struct sge sge[TRAFFIC_SGE_COUNT_MAX];
+};
+
+struct op {
+	struct send_wr wr;
+	struct piece_list list;
+	uint32_t bytes;
+	uint64_t seed; /* of the bytes that a SEND or WRITE carries */
+	uint64_t window_offset; /* of a WRITE or READ */
+	uint8_t *expected; /* what a READ must return */
+	uint64_t original; /* what an atomic on the own word must find */
+	bool has_original;
+};
+
+struct receive {
+	struct piece_list list;
+	const struct op *op; /* the peer's message that it is for */
+};
+
+struct shape {
+	uint32_t op_count;
+	uint32_t mtu_bytes;
+	uint32_t big_bytes_max; /* of the few long messages */
+	uint32_t send_depth;
+	uint32_t recv_depth;
+	uint32_t signaled_ppm;
+	bool is_receive_late; /* receive requests are posted now and then, not as early as possible */
+};
+
+struct end {
+	struct world *world;
+	struct host *host;
+	struct end *peer;
+	struct qp *qp;
+	struct cq *send_cq;
+	struct cq *recv_cq;
+	struct shape shape;
+
+	uint8_t *window; /* what the peer writes and reads here */
+	uint32_t window_key;
+	uint8_t *model; /* of the peer's window */
+	uint8_t *heap; /* local buffers, pieces and gaps */
+	uint64_t heap_used_bytes;
+	uint32_t heap_key;
+
+	uint32_t op_count;
+	struct op op[TRAFFIC_OP_COUNT_MAX];
+	uint32_t ops_posted;
+	uint32_t ops_completed;
+	uint32_t receive_count;
+	struct receive receive[TRAFFIC_OP_COUNT_MAX];
+	uint32_t receives_posted;
+	uint32_t receives_completed;
+};
+
+/* What an end is made of. */
+struct end_init {
+	struct world *world;
+	struct host *host;
+	struct qp *qp;
+	struct cq *send_cq;
+	struct cq *recv_cq;
+	struct shape shape;
+};
+
+/* The counter of a host, for all its ends. */
+struct shared_counter {
+	uint64_t value;
+	uint64_t expected; /* when all operations are done */
+	uint32_t key;
+};
+
+void end_init(struct end *end, const struct end_init *init);
+void end_done(struct end *end);
+
+/* Make the operations of `end` towards `peer`, which was initialised. */
+void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_counter);
+
+/* After both ends were planned: make the receive requests. */
+void end_plan_receives(struct end *end);
+
+/* Post some of what is left: up to `count` operations, and receive requests. */
+void end_post_sends(struct end *end, uint32_t count);
+void end_post_receives(struct end *end);
+
+/* A completion of this end's queue pair was polled: it must be the next one, and right. */
+void end_complete(struct end *end, const struct cqe *cqe);
+
+bool end_is_finished(const struct end *end);
+
+/* Nothing is left to do: compare what is left in memory. */
+void end_check_final(const struct end *end);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "wire/packet.h"
+
+enum { ARENA_BYTES = 8 << 20, REGION_COUNT_MAX = 64 };
+
+void world_fail(const struct world *world, const char *file, int line, const char *condition,
+	const char *format, ...)
+{
+	va_list arguments;
+
+	printf("seed %llu, %.6f ms: %s:%d: %s: ", (unsigned long long)world->seed,
+		(double)sim_now_ns(world->sim) / 1e6, file, line, condition);
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	printf("\n");
+	exit(1);
+}
+
+static void trace(void *context, uint64_t now_ns, uint32_t from, uint32_t to, enum sim_fate fate,
+	const uint8_t *frame, size_t bytes)
+{
+	struct packet packet;
+
+	(void)context;
+	printf("%12.3f us  %u -> %u  %-11s ", (double)now_ns / 1e3, from, to, sim_fate_name(fate));
+	if (packet_decode(&packet, frame, bytes - 4)) {
+		printf("malformed\n");
+		return;
+	}
+	printf("%-24s qp %06x psn %06x %s%4u bytes", packet.info->name, packet.bth.dest_qpn.value,
+		packet.bth.psn.value, packet.bth.ack_requested ? "ack " : "    ",
+		packet.payload_bytes);
+	if (packet.info->headers & HEADER_AETH)
+		printf("  aeth %u/%u msn %u", packet.aeth.kind, packet.aeth.value,
+			packet.aeth.msn.value);
+	if (packet.info->headers & HEADER_RETH)
+		printf("  reth %u bytes", packet.reth.dma_bytes);
+	printf("\n");
+}
+
+static void host_init(struct world *world, uint32_t number, uint32_t lane_count)
+{
+	struct host *host = &world->host[number];
+	uint8_t ipv4[4] = {10, 0, 0, (uint8_t)(1 + number)};
+
+	host->number = number;
+	host->address = gid_from_ipv4(ipv4);
+	if (world->seed % 2) /* IPv6 as often */
+		host->address = (struct gid){{0xfd, 0, 0, 0, 0, 0, 0, 1, [15] = (uint8_t)number}};
+	/* calloc() knows fresh pages; posix_memalign() and memset() would touch them all. */
+	host->arena_memory = calloc(1, ARENA_BYTES + 64);
+	if (!host->arena_memory)
+		abort();
+	arena_init(&host->arena,
+		(void *)(uintptr_t)align_up_u64((uintptr_t)host->arena_memory, 64), ARENA_BYTES);
+	if (mr_table_init(&host->mrs, &host->arena, REGION_COUNT_MAX,
+		    sim_random_next(&world->random), sim_random_next(&world->random)))
+		abort();
+	sim_add_host(world->sim, &host->address);
+	host->lane_count = lane_count;
+	for (uint32_t i = 0; i < lane_count; i++) {
+		uint32_t slot = 1 + 100 * i + number;
+
+		if (engine_lane_init(&host->lane[i], &host->arena, &host->mrs, slot, i))
+			abort();
+		sim_add_lane(world->sim, number, &host->lane[i]);
+	}
+}
+
+void world_init(struct world *world, uint64_t seed, uint32_t lane_count, bool is_traced)
+{
+	memset(world, 0, sizeof(*world));
+	world->seed = seed;
+	world->is_traced = is_traced;
+	world->random.state = seed * 0x100000001b3u;
+	world->sim = sim_create(sim_random_next(&world->random));
+	if (!world->sim)
+		abort();
+	if (is_traced)
+		sim_watch(world->sim, trace, NULL);
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
+		host_init(world, i, lane_count);
+}
+
+static void signals_drop(struct lane *lane)
+{
+	uint32_t news;
+
+	while (signal_take(&lane->signals, &news))
+		;
+}
+
+void world_done(struct world *world)
+{
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		struct host *host = &world->host[i];
+
+		for (uint32_t j = 0; j < host->lane_count; j++) {
+			signals_drop(&host->lane[j]);
+			engine_lane_done(&host->lane[j]);
+		}
+		mr_table_done(&host->mrs);
+		free(host->arena_memory);
+	}
+	sim_destroy(world->sim);
+}
+
+struct qp *world_qp_create(
+	struct world *world, struct host *host, uint32_t lane, const struct qp_init *init)
+{
+	struct qp *qp;
+
+	if (engine_qp_create(&host->lane[lane], init, sim_random_next(&world->random), &qp))
+		abort();
+	return qp;
+}
+
+static void connect_one(struct world *world, struct qp *qp, const struct qp *peer, uint32_t number,
+	const struct connection *connection)
+{
+	uint64_t now_ns = sim_now_ns(world->sim);
+	uint32_t other = 1 - number;
+	struct qp_attr attr = {
+		.port = 1,
+		.access = connection->access,
+		.path = {sim_path(number, other), world->host[number].address,
+			world->host[other].address},
+		.path_mtu = connection->path_mtu,
+		.dest_qpn = peer->qpn,
+		.rq_psn = connection->psn[other],
+		.sq_psn = connection->psn[number],
+		.max_rd_atomic = connection->rd_atomic,
+		.max_dest_rd_atomic = connection->rd_atomic,
+		.min_rnr_timer = connection->min_rnr_timer,
+		.timeout = connection->timeout,
+		.retry_cnt = connection->retry_cnt,
+		.rnr_retry = connection->rnr_retry,
+	};
+
+	if (qp_modify(qp, QP_INIT, ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr,
+		    now_ns) ||
+		qp_modify(qp, QP_RTR,
+			ATTR_STATE | ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
+				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
+			&attr, now_ns) ||
+		qp_modify(qp, QP_RTS,
+			ATTR_STATE | ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
+				ATTR_MAX_RD_ATOMIC,
+			&attr, now_ns))
+		abort();
+}
+
+void world_connect(
+	struct world *world, struct qp *a, struct qp *b, const struct connection *connection)
+{
+	connect_one(world, a, b, 0, connection);
+	connect_one(world, b, a, 1, connection);
+}
+
+uint32_t world_register(struct world *world, struct host *host, uint32_t pd, uint32_t access,
+	void *address, uint64_t bytes)
+{
+	struct mr_region region = {pd, access, (uint64_t)(uintptr_t)address, bytes, address};
+	uint32_t key;
+
+	if (mr_table_add(&host->mrs, &region, (uint8_t)sim_random_next(&world->random), &key))
+		abort();
+	return key;
+}
+
+bool world_step(struct world *world, uint64_t limit_ns)
+{
+	bool has_happened = sim_step(world->sim, limit_ns);
+
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		for (uint32_t j = 0; j < world->host[i].lane_count; j++) {
+			signals_drop(&world->host[i].lane[j]);
+			engine_check(&world->host[i].lane[j]);
+		}
+	}
+	return has_happened;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two hosts on a simulated fabric, and what every scenario needs of them: lanes, memory, connected
+ * queue pairs. A world is made from a seed and gone at the end of it.
+ */
+#ifndef URNIC_TESTS_SIM_WORLD_H
+#define URNIC_TESTS_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "port/sim.h"
+
+enum {
+	WORLD_HOST_COUNT = 2,
+	WORLD_LANE_COUNT_MAX = 2, /* per host */
+	WORLD_PD = 7, /* the protection domain of everything that is meant to work */
+};
+
+struct host {
+	uint32_t number;
+	struct gid address;
+	struct arena arena;
+	void *arena_memory;
+	struct mr_table mrs;
+	uint32_t lane_count;
+	struct lane lane[WORLD_LANE_COUNT_MAX];
+};
+
+struct world {
+	uint64_t seed;
+	bool is_traced;
+	struct sim *sim;
+	struct sim_random random;
+	struct host host[WORLD_HOST_COUNT];
+};
+
+/* Attributes that both ends of a connection share. */
+struct connection {
+	uint32_t path_mtu; /* enum ibv_mtu */
+	uint32_t timeout;
+	uint32_t retry_cnt;
+	uint32_t rnr_retry;
+	uint32_t min_rnr_timer;
+	uint32_t rd_atomic; /* both directions, both roles */
+	uint32_t access; /* enum mr_access */
+	uint32_t psn[WORLD_HOST_COUNT]; /* where each end starts */
+};
+
+/*
+ * What is wrong prints itself, with the seed and the virtual time, and ends the program: the seed
+ * replays it.
+ */
+#define WORLD_CHECK(world, condition, ...)                                          \
+	do {                                                                        \
+		if (!(condition))                                                   \
+			world_fail(world, __FILE__, __LINE__, #condition, __VA_ARGS__); \
+	} while (0)
+void world_fail(const struct world *world, const char *file, int line, const char *condition,
+	const char *format, ...) __attribute__((noreturn, format(printf, 5, 6)));
+
+/* Make hosts with `lane_count` lanes each. Links are perfect until they are set. */
+void world_init(struct world *world, uint64_t seed, uint32_t lane_count, bool is_traced);
+void world_done(struct world *world);
+
+struct qp *world_qp_create(
+	struct world *world, struct host *host, uint32_t lane, const struct qp_init *init);
+
+/* Take both from RESET to RTS, as each other's peer. `a` is on host 0 and `b` on host 1. */
+void world_connect(
+	struct world *world, struct qp *a, struct qp *b, const struct connection *connection);
+
+/* Register; returns the key. */
+uint32_t world_register(struct world *world, struct host *host, uint32_t pd, uint32_t access,
+	void *address, uint64_t bytes);
+
+/* Let the network do one thing, check every invariant, throw away signals. */
+bool world_step(struct world *world, uint64_t limit_ns);
+
+static inline uint64_t world_counter(const struct qp *qp, enum counter counter)
+{
+	return counter_read(&qp->public->counters, counter);
+}
+
+#endif
