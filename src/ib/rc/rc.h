@@ -103,6 +103,7 @@ struct rc_requester {
 struct rc_resource {
 	enum opcode_operation operation;
 	bool is_owed; /* an answer, or the rest of one, is still to be sent */
+	bool was_answered; /* the last packet of an answer was sent at least once */
 	struct psn first; /* of the request */
 	struct psn end; /* first PSN after it */
 	struct psn
@@ -212,6 +213,9 @@ void rc_response_owe_ack(struct rc_qp *rc);
 /* Owe the answer of a resource from `start` to `stop`. */
 void rc_response_owe(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
+
+/* Owe it no longer. */
+void rc_response_settle(struct rc_qp *rc, struct rc_resource *resource);
 
 /* Forget what is owed, but for a fatal NAK and what has to go out before it. */
 void rc_response_stop(struct rc_qp *rc);

@@ -223,8 +223,9 @@ static enum refusal write_execute(struct rc_qp *rc, const struct packet *packet,
  */
 
 /*
- * The next slot of the ring of READs and atomics, as large as max_dest_rd_atomic. It may still be
- * owed: then the peer has more outstanding than it was told it may (IBTA 9.7.4.1.4). /
+ * The next slot of the ring of READs and atomics, as large as max_dest_rd_atomic. If it was never
+ * answered, the peer has more outstanding than it was told it may (IBTA 9.7.4.1.4). An answer that
+ * is owed once more, to a duplicate, is not needed by a peer that has moved on: it is dropped.
  */
 static struct rc_resource *resource_next(struct rc_qp *rc)
 {
@@ -234,13 +235,20 @@ static struct rc_resource *resource_next(struct rc_qp *rc)
 	if (!rc->qp.attr.max_dest_rd_atomic)
 		return NULL;
 	resource = &responder->resource[responder->resource_head];
-	return resource->is_owed ? NULL : resource;
+	if (resource->is_owed && !resource->was_answered)
+		return NULL;
+	return resource;
 }
 
-static void resource_take(struct rc_qp *rc)
+/* Overwrite the slot that resource_next() found. */
+static void resource_take(
+	struct rc_qp *rc, struct rc_resource *resource, const struct rc_resource *request)
 {
 	struct rc_responder *responder = &rc->responder;
 
+	rc_response_settle(rc, resource);
+	*resource = *request;
+	rc_response_owe(rc, resource, resource->first, resource->end);
 	responder->resource_head = (responder->resource_head + 1) % rc->qp.attr.max_dest_rd_atomic;
 }
 
@@ -261,18 +269,16 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 		return REFUSED_ACCESS;
 
 	struct psn psn = packet->bth.psn;
-	struct psn end = psn_add(psn, rc_packet_count(rc, reth->dma_bytes));
-	*resource = (struct rc_resource){
+	struct rc_resource request = {
 		.operation = OPERATION_READ,
 		.first = psn,
-		.end = end,
+		.end = psn_add(psn, rc_packet_count(rc, reth->dma_bytes)),
 		.va = reth->va,
 		.rkey = reth->rkey,
 		.bytes = reth->dma_bytes,
 		.msn = msn_add(responder->msn, 1),
 	};
-	resource_take(rc);
-	rc_response_owe(rc, resource, psn, end);
+	resource_take(rc, resource, &request);
 	qp_count(&rc->qp, COUNTER_rdma_reads, 1);
 	return ACCEPTED;
 }
@@ -310,15 +316,14 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 		return REFUSED_INVALID; /* the region's first address is aligned otherwise than what the peer calls it */
 
 	struct psn psn = packet->bth.psn;
-	*resource = (struct rc_resource){
+	struct rc_resource kept = {
 		.operation = packet->info->operation,
 		.first = psn,
 		.end = psn_add(psn, 1),
 		.msn = msn_add(responder->msn, 1),
 		.original = atomic_apply(packet, target),
 	};
-	resource_take(rc);
-	rc_response_owe(rc, resource, psn, resource->end);
+	resource_take(rc, resource, &kept);
 	qp_count(&rc->qp, COUNTER_rdma_atomics, 1);
 	return ACCEPTED;
 }
@@ -423,7 +428,9 @@ static void duplicate(struct rc_qp *rc, const struct packet *packet)
 static void advance(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
-	bool is_read = packet->info->operation == OPERATION_READ;
+	enum opcode_operation operation = packet->info->operation;
+	bool is_read = operation == OPERATION_READ;
+	bool is_data = operation == OPERATION_SEND || operation == OPERATION_WRITE;
 
 	responder->expected =
 		psn_add(packet->bth.psn, is_read ? rc_packet_count(rc, packet->reth.dma_bytes) : 1);
@@ -433,7 +440,7 @@ static void advance(struct rc_qp *rc, const struct packet *packet)
 		responder->message = RC_MESSAGE_NONE;
 	}
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
-	if (packet->bth.ack_requested && responder->owed_count == 0)
+	if (packet->bth.ack_requested && is_data) /* a READ or atomic has its response */
 		rc_response_owe_ack(rc);
 }
 
@@ -456,6 +463,6 @@ void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_
 	enum refusal refusal = execute(rc, packet, &fault, now_ns);
 	if (refusal)
 		refuse(rc, refusal, fault, now_ns);
-	else
+	else if (rc->qp.state != QP_ERR) /* its completion found room */
 		advance(rc, packet);
 }

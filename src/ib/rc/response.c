@@ -48,10 +48,11 @@ void rc_response_owe(
 	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
 
-static void settle(struct rc_qp *rc, struct rc_resource *resource)
+void rc_response_settle(struct rc_qp *rc, struct rc_resource *resource)
 {
+	if (resource->is_owed)
+		rc->responder.owed_count--;
 	resource->is_owed = false;
-	rc->responder.owed_count--;
 }
 
 void rc_response_stop(struct rc_qp *rc)
@@ -61,8 +62,7 @@ void rc_response_stop(struct rc_qp *rc)
 	if (responder->is_failed)
 		return;
 	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++)
-		if (responder->resource[i].is_owed)
-			settle(rc, &responder->resource[i]);
+		rc_response_settle(rc, &responder->resource[i]);
 	responder->is_ack_owed = false;
 	responder->is_nak_owed = false;
 }
@@ -94,7 +94,7 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 /* The region is gone, or no longer readable, in the middle of a READ: the rest cannot be sent. */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {
-	settle(rc, resource);
+	rc_response_settle(rc, resource);
 	qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
 	rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_REMOTE_ACCESS);
 	rc->responder.nak_psn = resource->next;
@@ -128,8 +128,10 @@ static size_t read_next(
 	memset(to + bytes, 0, packet.bth.pad_bytes);
 	qp_count(&rc->qp, COUNTER_sent_bytes, bytes);
 	resource->next = psn_add(resource->next, 1);
-	if (psn_equal(resource->next, resource->stop))
-		settle(rc, resource);
+	if (psn_equal(resource->next, resource->stop)) {
+		resource->was_answered = true;
+		rc_response_settle(rc, resource);
+	}
 	return packet_bytes(&packet);
 }
 
@@ -140,7 +142,8 @@ static size_t atomic_next(struct rc_qp *rc, struct rc_resource *resource, uint8_
 	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_ACKNOWLEDGE, resource->first);
 	packet.aeth = ack_aeth(rc, resource->msn);
 	packet.atomicacketh.original = resource->original;
-	settle(rc, resource);
+	resource->was_answered = true;
+	rc_response_settle(rc, resource);
 	return packet_encode_headers(&packet, buffer);
 }
 
