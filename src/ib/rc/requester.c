@@ -164,12 +164,17 @@ static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new
 	requester->rtt_start_ns = now_ns;
 }
 
+/*
+ * A measurement ends the back-off of the probes, and nothing else does: an answer that came after a
+ * probe may be late rather than lost, and then the path is slower than the interval (Karn's rule).
+ */
 static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
 {
 	if (!requester->is_timing_rtt || !psn_before(requester->rtt_psn, requester->una))
 		return;
 	uint64_t sample_ns = now_ns - requester->rtt_start_ns;
 	requester->is_timing_rtt = false;
+	requester->probe_backoff = 0;
 	if (!requester->rtt_smooth_ns) {
 		requester->rtt_smooth_ns = sample_ns;
 		requester->rtt_variance_ns = sample_ns / 2;
@@ -219,6 +224,8 @@ void rc_requester_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 	struct rc_requester *requester = &rc->requester;
 
 	qp_count(&rc->qp, COUNTER_rnr_nak_rcvd, 1);
+	if (requester->rnr_until_ns != DEADLINE_NEVER)
+		return; /* a copy: the request was not sent again since */
 	if (rc->qp.attr.rnr_retry != 7) {
 		if (!requester->rnr_retries_left) {
 			qp_count(&rc->qp, COUNTER_rnr_retry_exceeded_err, 1);
@@ -251,7 +258,6 @@ void rc_requester_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	requester->has_gone_back = false;
 	requester->retries_left = rc->qp.attr.retry_cnt;
 	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
-	requester->probe_backoff = 0;
 	requester->rnr_until_ns = DEADLINE_NEVER;
 	answer_timers_set(rc, now_ns);
 	qp_schedule(&rc->qp, LANE_TX_DATA);
@@ -353,7 +359,8 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 		return false;
 	if (msn_diff(msn_from(ssn), msn_from(requester->limit_ssn)) <= 0)
 		return false;
-	return in_flight(requester) > 0 &&
+	/* Waiting makes sense only for an answer that was asked for. */
+	return in_flight(requester) > 0 && requester->since_ack_request == 0 &&
 		(is_at_start(requester, wqe) || !psn_before(wqe->first_psn, requester->una));
 }
 
@@ -577,6 +584,7 @@ static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets,
 
 		requester->read_end[slot] = requester->cursor;
 		requester->reads_outstanding++;
+		requester->since_ack_request = 0; /* its response acknowledges what is before it */
 	}
 	bool is_new = psn_before(requester->next, requester->cursor);
 	if (is_new)
