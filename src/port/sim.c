@@ -30,14 +30,16 @@ struct frame {
 struct port {
 	struct lane *lane;
 	uint32_t host;
-	uint64_t acks_at_ns; /* when held acknowledgements go out; DEADLINE_NEVER when none are held */
+	uint64_t data_at_ns; /* when held packets go out; DEADLINE_NEVER when none are held */
+	uint64_t acks_at_ns; /* the same of packets that are nothing but acknowledgements */
 };
 
 struct sim {
 	struct sim_random random;
 	uint64_t now_ns;
 	uint64_t order;
-	uint64_t hold_ns;
+	uint64_t hold_data_ns;
+	uint64_t hold_acks_ns;
 	uint32_t host_count;
 	struct gid address[SIM_HOST_COUNT_MAX];
 	bool is_dead[SIM_HOST_COUNT_MAX];
@@ -115,7 +117,7 @@ uint32_t sim_add_host(struct sim *sim, const struct gid *address)
 void sim_add_lane(struct sim *sim, uint32_t host, struct lane *lane)
 {
 	assert(host < sim->host_count && sim->port_count < SIM_LANE_COUNT_MAX);
-	sim->port[sim->port_count++] = (struct port){lane, host, DEADLINE_NEVER};
+	sim->port[sim->port_count++] = (struct port){lane, host, DEADLINE_NEVER, DEADLINE_NEVER};
 }
 
 struct sim_link *sim_link(struct sim *sim, uint32_t from_host, uint32_t to_host)
@@ -134,9 +136,10 @@ void sim_kill_host(struct sim *sim, uint32_t host)
 	sim->is_dead[host] = true;
 }
 
-void sim_hold_acks(struct sim *sim, uint64_t hold_ns)
+void sim_hold(struct sim *sim, uint64_t data_ns, uint64_t acks_ns)
 {
-	sim->hold_ns = hold_ns;
+	sim->hold_data_ns = data_ns;
+	sim->hold_acks_ns = acks_ns;
 }
 
 /*
@@ -258,8 +261,7 @@ static bool wire_take(
 	*ret_left_ns = sim->now_ns;
 	if (!link->byte_ps)
 		return true;
-	if (link->backlog_bytes_max &&
-		backlog_ns * 1000 / link->byte_ps > link->backlog_bytes_max)
+	if (link->backlog_bytes_max && backlog_ns * 1000 / link->byte_ps > link->backlog_bytes_max)
 		return false;
 	*ret_left_ns = start_ns + (uint64_t)bytes * link->byte_ps / 1000;
 	sim->link_free_ns[from][to] = *ret_left_ns;
@@ -292,19 +294,29 @@ static void send_frame(
  * --- lanes ---
  */
 
-/* Send what a lane has; its acknowledgements too, unless they are held back. */
+/* Packets are there, or not: have they been held for long enough? */
+static bool is_due(struct sim *sim, bool is_there, uint64_t hold_ns, uint64_t *at_ns)
+{
+	if (!is_there)
+		*at_ns = DEADLINE_NEVER;
+	else if (*at_ns == DEADLINE_NEVER)
+		*at_ns = sim->now_ns + (hold_ns ? sim_random_below(&sim->random, hold_ns + 1) : 0);
+	return *at_ns <= sim->now_ns;
+}
+
 static void port_flush(struct sim *sim, struct port *port)
 {
 	uint8_t buffer[FRAME_BYTES_MAX];
 	struct icrc_flow flow;
 	uint32_t path;
 	size_t bytes;
+	bool has_data = engine_has_packets(port->lane, false);
+	bool has_any = engine_has_packets(port->lane, true);
+	bool with_data = is_due(sim, has_data, sim->hold_data_ns, &port->data_at_ns);
+	bool with_acks = is_due(sim, has_any, sim->hold_acks_ns, &port->acks_at_ns);
 
-	if (engine_has_packets(port->lane, true) && port->acks_at_ns == DEADLINE_NEVER)
-		port->acks_at_ns = sim->now_ns +
-			(sim->hold_ns ? sim_random_below(&sim->random, sim->hold_ns + 1) : 0);
-	bool with_acks = port->acks_at_ns <= sim->now_ns;
-
+	if (has_data && !with_data)
+		return; /* acknowledgements go behind data */
 	while ((bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns)) >
 		0) {
 		uint32_t to = path % SIM_HOST_COUNT_MAX;
@@ -314,7 +326,8 @@ static void port_flush(struct sim *sim, struct port *port)
 		icrc_seal(&flow, ipv4_id, buffer, bytes);
 		send_frame(sim, port->host, to, buffer, (uint32_t)bytes + ROCE_ICRC_BYTES);
 	}
-	if (!engine_has_packets(port->lane, true))
+	port->data_at_ns = DEADLINE_NEVER;
+	if (with_acks)
 		port->acks_at_ns = DEADLINE_NEVER;
 }
 
@@ -361,7 +374,10 @@ static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)
 {
 	if (sim->is_dead[port->host])
 		return DEADLINE_NEVER;
-	return min_u64(port->acks_at_ns, engine_deadline_ns(port->lane));
+	uint64_t send_at_ns =
+		port->data_at_ns != DEADLINE_NEVER ? port->data_at_ns : port->acks_at_ns;
+
+	return min_u64(send_at_ns, engine_deadline_ns(port->lane));
 }
 
 bool sim_step(struct sim *sim, uint64_t limit_ns)

@@ -94,10 +94,11 @@ uint32_t sim_path(uint32_t from_host, uint32_t to_host);
 void sim_kill_host(struct sim *sim, uint32_t host);
 
 /*
- * Acknowledgements that nothing else pushes out may wait, as a real port lets them: at random, up
- * to `hold_ns` after they could first have been sent. 0 (the default) sends them at once.
+ * A busy machine: what a lane has to send goes out up to `data_ns` later than it could, at random,
+ * so that causes pile up; acknowledgements that nothing else pushes out up to `acks_ns` later, as a
+ * real port lets them wait. 0 and 0, the default, send at once.
  */
-void sim_hold_acks(struct sim *sim, uint64_t hold_ns);
+void sim_hold(struct sim *sim, uint64_t data_ns, uint64_t acks_ns);
 
 /* Send what the lanes have to send now. */
 void sim_flush(struct sim *sim);

@@ -10,7 +10,7 @@
 
 enum { CONNECTION_COUNT_MAX = 4, CQ_ENTRIES = 1024 };
 
-#define MS 1000000ull
+#define MS             1000000ull
 #define VIRTUAL_NS_MAX (60000 * MS)
 
 /* What the network does to frames. */
@@ -86,9 +86,9 @@ static void connection_plan(struct run *run, struct connection *connection)
 		.access = MR_REMOTE_ANY,
 	};
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
-		connection->psn[i] = (uint32_t)(between(run, 0, 1)
-				? between(run, 0xffff00, 0xffffff)
-				: between(run, 0, 0xffffff));
+		connection->psn[i] =
+			(uint32_t)(between(run, 0, 1) ? between(run, 0xffff00, 0xffffff)
+						      : between(run, 0, 0xffffff));
 }
 
 static struct shape shape_plan(struct run *run, const struct connection *connection)
@@ -99,8 +99,8 @@ static struct shape shape_plan(struct run *run, const struct connection *connect
 		.big_bytes_max = between(run, 0, 3) ? 20000 : 300000,
 		.send_depth = (uint32_t)between(run, 1, 32),
 		/* Where no RNR is expected, each message finds its request posted. */
-		.recv_depth = run->is_receive_late ? (uint32_t)between(run, 1, 16)
-						   : TRAFFIC_OP_COUNT_MAX,
+		.recv_depth =
+			run->is_receive_late ? (uint32_t)between(run, 1, 16) : TRAFFIC_OP_COUNT_MAX,
 		.signaled_ppm = (uint32_t)between(run, 0, 1000000),
 		.is_receive_late = run->is_receive_late,
 	};
@@ -137,7 +137,8 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 	world_init(&run->world, seed, 1 + (uint32_t)(seed / 2 % 2), is_traced);
 	run->weather = (enum weather)(seed % WEATHER_COUNT);
 	run->is_receive_late = between(run, 0, 2) == 0;
-	sim_hold_acks(run->world.sim, between(run, 0, 1) ? between(run, 0, 20000) : 0);
+	sim_hold(run->world.sim, between(run, 0, 1) ? between(run, 0, 50000) : 0,
+		between(run, 0, 1) ? between(run, 0, 20000) : 0);
 	link_plan(run, sim_link(run->world.sim, 0, 1));
 	link_plan(run, sim_link(run->world.sim, 1, 0));
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
@@ -200,8 +201,7 @@ static void poll(struct run *run)
 				for (uint32_t k = 0; k < count; k++) {
 					struct end *end = end_of_qpn(run, i, cqe[k].qpn);
 
-					WORLD_CHECK(
-						&run->world, end, "qpn %06x", cqe[k].qpn);
+					WORLD_CHECK(&run->world, end, "qpn %06x", cqe[k].qpn);
 					end_complete(end, &cqe[k]);
 				}
 			}
@@ -284,7 +284,8 @@ void mixed_run(uint64_t seed, bool is_traced, struct mixed_result *ret_result)
 	ret_result->virtual_ns = sim_now_ns(sim) - start_ns;
 	/* The network falls silent: nobody sends for ever. */
 	while (world_step(&run->world, UINT64_MAX))
-		WORLD_CHECK(&run->world, sim_now_ns(sim) - start_ns < 2 * VIRTUAL_NS_MAX, "chatter");
+		WORLD_CHECK(
+			&run->world, sim_now_ns(sim) - start_ns < 2 * VIRTUAL_NS_MAX, "chatter");
 	poll(run);
 	for (uint32_t i = 0; i < run->connection_count; i++) {
 		end_check_final(&run->end[i][0]);

@@ -244,8 +244,7 @@ void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_cou
 		op->wr.opcode = random_opcode(end);
 		op->wr.wr_id = i;
 		op->wr.imm = (uint32_t)sim_random_next(&end->world->random);
-		if (must_signal ||
-			sim_random_chance(&end->world->random, end->shape.signaled_ppm))
+		if (must_signal || sim_random_chance(&end->world->random, end->shape.signaled_ppm))
 			op->wr.flags |= SEND_SIGNALED;
 		if (random_of(end, 8) == 0)
 			op->wr.flags |= SEND_FENCE;
@@ -292,8 +291,8 @@ void end_post_sends(struct end *end, uint32_t count)
 
 	for (; count && end->ops_posted < end->op_count; count--) {
 		uint32_t posted;
-		int error = engine_post_send(
-			end->qp, &end->op[end->ops_posted].wr, 1, &posted, now_ns);
+		int error =
+			engine_post_send(end->qp, &end->op[end->ops_posted].wr, 1, &posted, now_ns);
 
 		if (error == -ENOMEM)
 			break;
@@ -402,16 +401,15 @@ void end_complete(struct end *end, const struct cqe *cqe)
 
 bool end_is_finished(const struct end *end)
 {
-	return end->ops_completed == end->op_count &&
-		end->receives_completed == end->receive_count;
+	return end->ops_completed == end->op_count && end->receives_completed == end->receive_count;
 }
 
 void end_check_final(const struct end *end)
 {
 	WORLD_CHECK(end->world, memcmp(end->peer->window, end->model, WINDOW_BYTES) == 0,
 		"the window that qp %06x wrote differs from the model", end->qp->qpn);
-	WORLD_CHECK(end->world, end->qp->sq->completed == end->qp->sq->posted, "qp %06x",
-		end->qp->qpn);
+	WORLD_CHECK(
+		end->world, end->qp->sq->completed == end->qp->sq->posted, "qp %06x", end->qp->qpn);
 }
 
 /*

@@ -60,8 +60,8 @@ static void host_init(struct world *world, uint32_t number, uint32_t lane_count)
 	host->arena_memory = calloc(1, ARENA_BYTES + 64);
 	if (!host->arena_memory)
 		abort();
-	arena_init(&host->arena,
-		(void *)(uintptr_t)align_up_u64((uintptr_t)host->arena_memory, 64), ARENA_BYTES);
+	arena_init(&host->arena, (void *)(uintptr_t)align_up_u64((uintptr_t)host->arena_memory, 64),
+		ARENA_BYTES);
 	if (mr_table_init(&host->mrs, &host->arena, REGION_COUNT_MAX,
 		    sim_random_next(&world->random), sim_random_next(&world->random)))
 		abort();

@@ -52,9 +52,9 @@ struct connection {
  * What is wrong prints itself, with the seed and the virtual time, and ends the program: the seed
  * replays it.
  */
-#define WORLD_CHECK(world, condition, ...)                                          \
-	do {                                                                        \
-		if (!(condition))                                                   \
+#define WORLD_CHECK(world, condition, ...)                                              \
+	do {                                                                            \
+		if (!(condition))                                                       \
 			world_fail(world, __FILE__, __LINE__, #condition, __VA_ARGS__); \
 	} while (0)
 void world_fail(const struct world *world, const char *file, int line, const char *condition,
