@@ -126,8 +126,8 @@ static int check_peer(struct agent_client *client, uid_t expected)
 		return fail(client, -errno, "cannot tell who runs urnicd: %s", strerror(errno));
 	if (peer.uid != expected && peer.uid != 0)
 		return fail(client, -EACCES,
-			"the name @urnicd-%u is held by process %d of uid %u, which is not trusted",
-			expected, peer.pid, peer.uid);
+			"the name @urnicd-%u is held by a process of user %u, which is not trusted",
+			expected, peer.uid);
 	return 0;
 }
 
@@ -156,6 +156,7 @@ static int connect_to(struct agent_client *client, uid_t uid)
 	rc = exchange(client, &message, NULL, 0, &descriptors);
 	if (rc)
 		goto fail_close;
+	client->agent_pid = message.hello.pid;
 	client->bag = agent_descriptors_take(&descriptors, 0);
 	agent_descriptors_close(&descriptors);
 	return 0;

@@ -28,6 +28,7 @@ struct agent_client {
 	int fd; /* the connection, or -1 */
 	int bag; /* dup of urnicd's bag, or -1; never read here */
 	int memory; /* our NIC memory's memfd (the caller's), or -1 */
+	uint32_t agent_pid; /* process number of urnicd, for messages to the user */
 	uint32_t sequence; /* of the last request */
 	struct agent_slots slots; /* that we lease */
 	struct agent_slots lost; /* that a new urnicd had given away before we could resume */

@@ -54,11 +54,13 @@ int agent_find(char *ret_path, size_t path_bytes)
 	return -ENOENT;
 }
 
+/* The calling thread's; both children run in its memory while it is suspended. */
 struct launch {
 	const char *path;
 	char **environment;
-	volatile int
-		error; /* written by the child, which shares our memory until it is another program */
+	char *stack; /* of CHILD_STACK_BYTES, for the inner child */
+	int status; /* of urnicd, from waitpid() */
+	int error; /* why it did not run, or 0 */
 };
 
 /*
@@ -85,8 +87,8 @@ static char **clean_environment(void)
 	return clean;
 }
 
-/* Runs on its own stack in our memory, while the calling thread is suspended. */
-static int launch_child(void *context)
+/* The inner child: becomes urnicd. */
+static int launch_program(void *context)
 {
 	struct launch *launch = context;
 	char *const arguments[] = {(char *)"urnicd", NULL};
@@ -99,22 +101,31 @@ static int launch_child(void *context)
 	}
 	execve(launch->path, arguments, launch->environment);
 	launch->error = errno;
-	_exit(127);
+	_exit(EXIT_FAILURE);
 }
 
-static int wait_for(pid_t pid)
+/*
+ * The outer child: starts the inner one and waits for it. A child that executes a program sends
+ * SIGCHLD when it ends, however it was made; this one does not, and so can do without.
+ */
+static int launch_and_wait(void *context)
 {
-	int status;
+	struct launch *launch = context;
+	pid_t pid = clone(launch_program, launch->stack + CHILD_STACK_BYTES,
+		CLONE_VM | CLONE_VFORK | SIGCHLD, launch);
 
-	while (waitpid(pid, &status, __WALL) < 0) {
-		if (errno == EINTR)
-			continue;
-		/* Another thread of the program waits with __WALL and was quicker: trying to connect will tell. */
-		return errno == ECHILD ? 0 : -errno;
-	}
-	if (WIFEXITED(status) &&
-		(WEXITSTATUS(status) == AGENT_EXIT_LISTENING ||
-			WEXITSTATUS(status) == AGENT_EXIT_RUNNING))
+	if (pid < 0 || waitpid(pid, &launch->status, 0) < 0)
+		launch->error = errno;
+	_exit(EXIT_SUCCESS);
+}
+
+static int launch_result(const struct launch *launch)
+{
+	if (launch->error)
+		return -launch->error;
+	if (WIFEXITED(launch->status) &&
+		(WEXITSTATUS(launch->status) == AGENT_EXIT_LISTENING ||
+			WEXITSTATUS(launch->status) == AGENT_EXIT_RUNNING))
 		return 0;
 	return -ECANCELED;
 }
@@ -129,22 +140,28 @@ int agent_start(const char *path)
 	int rc;
 
 	launch.environment = clean_environment();
-	stack = malloc(CHILD_STACK_BYTES);
+	stack = malloc((size_t)2 * CHILD_STACK_BYTES);
 	if (!launch.environment || !stack) {
 		rc = -ENOMEM;
 		goto fail_free;
 	}
+	launch.stack = stack + CHILD_STACK_BYTES;
 	/*
-	 * No exit signal: the program gets no SIGCHLD and its wait() does not see our child. Signals stay
-	 * blocked into urnicd (which unblocks them), so that no handler of the program runs in the child.
+	 * No exit signal: the program gets no SIGCHLD and its wait() does not see our child. Signals
+	 * stay blocked into urnicd (which unblocks them), so that no handler of the program runs in
+	 * the children.
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &saved);
-	pid = clone(launch_child, stack + CHILD_STACK_BYTES, CLONE_VM | CLONE_VFORK, &launch);
-	rc = pid < 0 ? -errno : wait_for(pid);
-	if (launch.error)
-		rc = -launch.error;
+	pid = clone(launch_and_wait, stack + CHILD_STACK_BYTES, CLONE_VM | CLONE_VFORK, &launch);
+	if (pid < 0) {
+		rc = -errno;
+	} else {
+		/* It has ended. Another thread may have been quicker, with __WALL: no matter. */
+		waitpid(pid, NULL, __WALL);
+		rc = launch_result(&launch);
+	}
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	pthread_setcancelstate(cancel_state, NULL);
 fail_free:

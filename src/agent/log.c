@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/log.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fd = -1;
+
+void log_open(bool is_foreground)
+{
+	const char *path = secure_getenv("URNICD_LOG");
+
+	if (path && *path)
+		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	else if (is_foreground)
+		fd = STDERR_FILENO;
+}
+
+void log_line(const char *format, ...)
+{
+	char line[512];
+	struct timespec now;
+	va_list arguments;
+	int used;
+
+	if (fd < 0)
+		return;
+	clock_gettime(CLOCK_REALTIME, &now);
+	used = snprintf(line, sizeof(line), "%lld.%03ld urnicd[%d]: ", (long long)now.tv_sec,
+		now.tv_nsec / 1000000, getpid());
+	va_start(arguments, format);
+	vsnprintf(line + used, sizeof(line) - (size_t)used - 1, format, arguments);
+	va_end(arguments);
+	/* One write per line, so that several urnicd may share a file. */
+	dprintf(fd, "%s\n", line);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urnicd: arguments, becoming a daemon, and, for a system-wide one, the keeper.
+ *
+ * A system-wide urnicd is two processes. The keeper holds the listening socket and the bag and
+ * does nothing but start the other, the server, again when it dies: clients of other users may not
+ * hold the bag.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/bag.h"
+#include "agent/log.h"
+#include "agent/server.h"
+#include "base/version.h"
+#include "runtime/agent_protocol.h"
+
+enum {
+	LISTEN_BACKLOG = 128,
+	IDLE_S_MAX = 1000000,
+	RESTART_PAUSE_US = 100000,
+};
+
+struct options {
+	bool is_foreground;
+	bool is_system;
+	uint32_t idle_s;
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+		"usage: urnicd [--foreground] [--system] [--idle SECONDS]\n"
+		"\n"
+		"The helper that urnic's programs share: it opens UDP port 4791 and hands each\n"
+		"process the sockets of its slots. Programs start it when they need it.\n"
+		"\n"
+		"  -f, --foreground    stay in the foreground and say on standard error what happens\n"
+		"  -s, --system        serve every user of this network namespace (needs root); stay\n"
+		"  -i, --idle SECONDS  leave after so long without programs; 0: stay (default %d, or\n"
+		"                      the environment's URNICD_IDLE_S)\n"
+		"  -h, --help          print this\n"
+		"  -V, --version       print the version\n"
+		"\n"
+		"URNICD_LOG=FILE in the environment makes it write what happens to FILE.\n"
+		"Exit status: 0 it listens (in the background) or has done its work, 1 it failed,\n"
+		"2 wrong usage, 3 another one listens already.\n",
+		SERVER_IDLE_S);
+}
+
+static bool parse_idle(const char *text, uint32_t *ret_idle_s)
+{
+	char *end;
+	unsigned long value;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || end == text || *end || value > IDLE_S_MAX || strchr(text, '-'))
+		return false;
+	*ret_idle_s = (uint32_t)value;
+	return true;
+}
+
+/* Returns an exit status, or -1 to go on. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+	static const struct option names[] = {
+		{"foreground", no_argument, NULL, 'f'},
+		{"system", no_argument, NULL, 's'},
+		{"idle", required_argument, NULL, 'i'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	const char *idle = getenv("URNICD_IDLE_S");
+	int option;
+
+	while ((option = getopt_long(argc, argv, "fsi:hV", names, NULL)) != -1) {
+		switch (option) {
+		case 'f':
+			options->is_foreground = true;
+			break;
+		case 's':
+			options->is_system = true;
+			break;
+		case 'i':
+			idle = optarg;
+			break;
+		case 'h':
+			usage(stdout);
+			return EXIT_SUCCESS;
+		case 'V':
+			printf("urnicd %s\n", urnic_version());
+			return EXIT_SUCCESS;
+		default:
+			usage(stderr);
+			return AGENT_EXIT_USAGE;
+		}
+	}
+	options->idle_s = options->is_system ? 0 : SERVER_IDLE_S;
+	if (optind != argc || (idle && !parse_idle(idle, &options->idle_s))) {
+		usage(stderr);
+		return AGENT_EXIT_USAGE;
+	}
+	if (options->is_system && geteuid() != 0) {
+		fprintf(stderr, "urnicd: --system needs root\n");
+		return AGENT_EXIT_USAGE;
+	}
+	return -1;
+}
+
+/* Undo what the program that started us had set for itself. */
+static void shed_inheritance(void)
+{
+	struct rlimit files;
+	sigset_t none;
+
+	for (int signal_number = 1; signal_number < NSIG; signal_number++)
+		signal(signal_number, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(077);
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+	/* Sockets are what we are made of. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+/* Returns the listening socket, whose name is the lock against a second urnicd; or -errno. */
+static int listen_on_name(void)
+{
+	struct sockaddr_un address;
+	socklen_t bytes = agent_socket_name(&address, geteuid());
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, bytes) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
+		int rc = -errno;
+
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+/* Go on in the background; whoever waits for us learns that we listen. */
+static void become_daemon(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	pid_t pid = fork();
+
+	if (pid != 0)
+		_exit(pid > 0 ? AGENT_EXIT_LISTENING : AGENT_EXIT_FAILED);
+	setsid();
+	if (chdir("/") != 0)
+		log_line("cannot leave the directory that I was started in");
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		close(null);
+	}
+}
+
+static int serve(const struct server_settings *settings)
+{
+	struct server *server;
+	int rc = server_create(settings, &server);
+
+	if (rc == 0) {
+		rc = server_run(server);
+		server_destroy(server);
+	}
+	if (rc)
+		log_line("failed: %s", strerror(-rc));
+	return rc ? AGENT_EXIT_FAILED : EXIT_SUCCESS;
+}
+
+static volatile sig_atomic_t is_ending;
+
+static void on_end(int signal_number)
+{
+	(void)signal_number;
+	is_ending = 1;
+}
+
+/* Keep a server running, whatever happens to it, until it leaves of its own accord or we are told to end. */
+static int keep(const struct server_settings *settings)
+{
+	/* Without SA_RESTART: waitpid() is to return. */
+	const struct sigaction end = {.sa_handler = on_end};
+
+	sigaction(SIGTERM, &end, NULL);
+	sigaction(SIGINT, &end, NULL);
+	while (!is_ending) {
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0) {
+			signal(SIGTERM, SIG_DFL);
+			signal(SIGINT, SIG_DFL);
+			_exit(serve(settings));
+		}
+		while (pid > 0 && waitpid(pid, &status, 0) < 0) {
+			if (is_ending)
+				kill(pid, SIGTERM);
+		}
+		if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)
+			break;
+		usleep(RESTART_PAUSE_US);
+	}
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {0};
+	struct server_settings settings;
+	int status = parse_options(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	shed_inheritance();
+	settings = (struct server_settings){
+		.listener = listen_on_name(),
+		.bag = bag_create(),
+		.is_system = options.is_system,
+		.idle_ms = options.idle_s * 1000,
+	};
+	if (settings.listener == -EADDRINUSE) {
+		fprintf(stderr, "urnicd: another one listens already\n");
+		return AGENT_EXIT_RUNNING;
+	}
+	if (settings.listener < 0 || settings.bag < 0) {
+		fprintf(stderr, "urnicd: cannot make its sockets: %s\n",
+			strerror(settings.listener < 0 ? -settings.listener : -settings.bag));
+		return AGENT_EXIT_FAILED;
+	}
+	log_open(options.is_foreground);
+	if (!options.is_foreground)
+		become_daemon();
+	return options.is_system ? keep(&settings) : serve(&settings);
+}

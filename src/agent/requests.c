@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The answer to each message. A handler gets the request and turns it into the answer; it returns
+ * 0, a negative errno with a sentence in `why`, or LATER.
+ */
+#include "agent/requests.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/adopt.h"
+#include "agent/bag.h"
+#include "agent/log.h"
+#include "agent/owner.h"
+#include "base/arith.h"
+#include "port/address.h"
+
+/* Not a result: the request can only be answered when the server has settled. */
+enum { LATER = 1 };
+
+struct request {
+	struct server *server;
+	struct client *client;
+	struct agent_message message;
+	struct agent_descriptors descriptors; /* that came; closed after the handler */
+	int answer_fd; /* to go with the answer, or -1; not closed */
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(
+	struct request *request, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(request->message.why, sizeof(request->message.why), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+/* The body of the answer, all zero. */
+static struct agent_message *answer(struct request *request)
+{
+	memset(request->message.why, 0, sizeof(request->message.why));
+	return &request->message;
+}
+
+static int handle_hello(struct request *request)
+{
+	struct server *server = request->server;
+	struct agent_message *message = answer(request);
+
+	message->hello.pid = (uint32_t)getpid();
+	message->hello.is_system = server->is_system;
+	/* Who has the bag can read everybody's packets. */
+	if (request->client->uid == geteuid())
+		request->answer_fd = server->bag;
+	request->client->is_greeted = true;
+	return 0;
+}
+
+/* Remember the memfd that came at `index`, in place of an earlier one. Returns false if it is none. */
+static bool take_memory(struct request *request, uint32_t index)
+{
+	struct client *client = request->client;
+	int fd = agent_descriptors_take(&request->descriptors, index);
+
+	if (fd < 0)
+		return true;
+	if (fcntl(fd, F_GET_SEALS) < 0) {
+		close(fd);
+		return false;
+	}
+	if (client->memory >= 0)
+		close(client->memory);
+	client->memory = fd;
+	return true;
+}
+
+/* Where users share urnicd, the next one must know whose a slot is. */
+static void note_user(struct server *server, uint8_t slot, uid_t uid)
+{
+	struct bag_label label = {
+		.version = AGENT_VERSION, .kind = BAG_USER, .first_slot = slot, .uid = uid};
+
+	if (server->is_system && bag_put(server->bag, &label, NULL) != 0)
+		log_line("the bag is full: slot %u would not stay with user %u", slot, uid);
+}
+
+static int handle_attach(struct request *request)
+{
+	struct server *server = request->server;
+	struct client *client = request->client;
+	int slot;
+
+	if (!take_memory(request, 0))
+		return refuse(request, -EINVAL, "the descriptor of NIC memory is not a memfd");
+	if (server->has_survivors && !server_is_settled(server))
+		return LATER;
+	slot = slot_take(&server->slots, (uint32_t)(client - server->clients), client->uid);
+	if (slot < 0)
+		return refuse(request, slot, "all %d slots are in use: `urnic stat` shows by whom",
+			AGENT_SLOTS - 1);
+	note_user(server, (uint8_t)slot, client->uid);
+	agent_slots_add(&client->slots, (uint8_t)slot);
+	server->counters.slots_leased++;
+	answer(request)->attach.slot = (uint32_t)slot;
+	return 0;
+}
+
+static int handle_detach(struct request *request)
+{
+	uint8_t slot = (uint8_t)request->message.detach.slot;
+
+	if (!agent_slots_has(&request->client->slots, slot))
+		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
+	agent_slots_remove(&request->client->slots, slot);
+	server_release_slot(request->server, slot);
+	answer(request);
+	return 0;
+}
+
+/* Why a group could not grow, for the user. */
+static int refuse_open(struct request *request, const struct agent_address *address, int rc)
+{
+	char text[ADDRESS_TEXT_BYTES];
+
+	gid_to_text(&address->gid, address->scope_ifindex, text);
+	switch (-rc) {
+	case EADDRINUSE:
+		if (group_has_survivors(address))
+			return refuse(request, rc,
+				"UDP port 4791 of %s belongs to an urnicd that has died, and a program "
+				"that still uses it does not answer (is it stopped?): end it",
+				text);
+		owner_describe(address, request->message.why, sizeof(request->message.why));
+		return rc;
+	case EADDRNOTAVAIL:
+		return refuse(
+			request, rc, "%s is not an address of this host, or not usable yet", text);
+	case EMFILE:
+	case ENFILE:
+		return refuse(request, rc,
+			"urnicd may not open enough sockets for %s: raise the limit on open files",
+			text);
+	case ENOSPC:
+		return refuse(request, rc, "urnicd serves as many addresses as it can");
+	default:
+		return refuse(
+			request, rc, "cannot open UDP port 4791 of %s: %s", text, strerror(-rc));
+	}
+}
+
+static int handle_open(struct request *request)
+{
+	struct server *server = request->server;
+	struct agent_address address = request->message.open.address;
+	uint8_t slot = (uint8_t)request->message.open.slot;
+	struct group *group;
+	bool is_new;
+	int rc;
+
+	if (!agent_slots_has(&request->client->slots, slot))
+		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
+	if (!gid_is_link_local(&address.gid))
+		address.scope_ifindex = 0;
+	group = server_group(server, &address);
+	if (!group)
+		return refuse_open(request, &address, -ENOSPC);
+	is_new = group->count == 0;
+	rc = group_grow(group, slot, server->bag);
+	if (is_new && group->count > 0)
+		server_watch_group(server, group);
+	/* The port may be in the hands of a survivor that is about to bring it. */
+	if (rc == -EADDRINUSE && !server_is_settled(server))
+		return LATER;
+	if (rc)
+		return refuse_open(request, &address, rc);
+	group_admit(group, slot, group_is_barred(group, slot));
+	answer(request);
+	request->answer_fd = group->sockets[slot];
+	return 0;
+}
+
+/* A survivor's slot is barred if we saw its connection end, or found it free in the bag. */
+static void readmit(struct server *server, uint8_t slot)
+{
+	for (uint32_t i = 0; i < server->group_count; i++)
+		group_admit(&server->groups[i], slot, false);
+}
+
+static int handle_resume(struct request *request)
+{
+	struct server *server = request->server;
+	struct client *client = request->client;
+	struct agent_slots wanted = request->message.resume.slots;
+	bool has_bag = request->message.resume.has_bag;
+	struct agent_message *message;
+
+	if (request->descriptors.count != has_bag + request->message.resume.has_memory ||
+		!take_memory(request, has_bag))
+		return refuse(
+			request, -EINVAL, "the descriptors are not those that were announced");
+	/* Another user could label sockets as it likes. */
+	if (has_bag && client->uid == geteuid())
+		adopt_bag(server, request->descriptors.fds[0]);
+	message = answer(request);
+	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
+		if (!agent_slots_has(&wanted, (uint8_t)slot))
+			continue;
+		if (!slot_claim(&server->slots, (uint8_t)slot, (uint32_t)(client - server->clients),
+			    client->uid)) {
+			server->counters.slots_lost++;
+			continue;
+		}
+		readmit(server, (uint8_t)slot);
+		note_user(server, (uint8_t)slot, client->uid);
+		agent_slots_add(&client->slots, (uint8_t)slot);
+		agent_slots_add(&message->resume.slots, (uint8_t)slot);
+		server->counters.slots_resumed++;
+	}
+	return 0;
+}
+
+static int handle_list(struct request *request)
+{
+	struct server *server = request->server;
+	uint32_t index = request->message.list.index;
+	const struct client *found;
+	struct agent_message *message;
+
+	while (index < SERVER_CLIENTS_MAX &&
+		(server->clients[index].fd < 0 || !server->clients[index].is_greeted))
+		index++;
+	if (index >= SERVER_CLIENTS_MAX)
+		return refuse(request, -ENOENT, "there are no more processes");
+	found = &server->clients[index];
+	message = answer(request);
+	message->list.index = index + 1;
+	message->list.pid = (uint32_t)found->pid;
+	message->list.uid = found->uid;
+	memcpy(message->list.comm, found->comm, sizeof(found->comm));
+	message->list.slots = found->slots;
+	if (found->memory >= 0 &&
+		(found->uid == request->client->uid || request->client->uid == 0)) {
+		message->list.has_memory = 1;
+		request->answer_fd = found->memory;
+	}
+	return 0;
+}
+
+static int handle_stat(struct request *request)
+{
+	answer(request)->stat = request->server->counters;
+	return 0;
+}
+
+/* Pass a packet on. Nobody waits for an answer: what cannot be delivered is lost, as on a network. */
+static void forward(struct request *request, const uint8_t *packet)
+{
+	struct server *server = request->server;
+	const struct slot_lease *lease = &server->slots.leases[request->message.forward.slot];
+
+	/* One user does not speak in another's name. */
+	if (lease->state != SLOT_LEASED || lease->uid != request->client->uid)
+		server->counters.packets_unowned++;
+	else if (agent_message_send(server->clients[lease->client].fd, &request->message, packet,
+			 NULL, 0, MSG_DONTWAIT) != 0)
+		server->counters.packets_blocked++;
+	else
+		server->counters.packets_forwarded++;
+}
+
+static int handle(struct request *request)
+{
+	switch ((enum agent_message_type)request->message.type) {
+	case AGENT_HELLO:
+		return handle_hello(request);
+	case AGENT_ATTACH:
+		return handle_attach(request);
+	case AGENT_DETACH:
+		return handle_detach(request);
+	case AGENT_OPEN:
+		return handle_open(request);
+	case AGENT_RESUME:
+		return handle_resume(request);
+	case AGENT_LIST:
+		return handle_list(request);
+	case AGENT_STAT:
+		return handle_stat(request);
+	case AGENT_FORWARD:
+		break;
+	}
+	return -EPROTO;
+}
+
+/* Returns false when the client does not take its answer. */
+static bool handle_and_answer(struct request *request)
+{
+	struct client *client = request->client;
+	struct agent_message asked = request->message;
+	int rc = handle(request);
+
+	client->is_waiting = rc == LATER;
+	if (rc == LATER) {
+		client->waiting = asked;
+		agent_descriptors_close(&request->descriptors);
+		return true;
+	}
+	agent_descriptors_close(&request->descriptors);
+	request->message.status = -rc;
+	if (rc && rc != -ENOENT)
+		log_line("process %d (%s): %s", client->pid, client->comm, request->message.why);
+	return agent_message_send(client->fd, &request->message, NULL, &request->answer_fd,
+		       request->answer_fd >= 0 ? 1 : 0, MSG_DONTWAIT) == 0;
+}
+
+bool request_receive(struct server *server, struct client *client)
+{
+	struct request request = {.server = server, .client = client, .answer_fd = -1};
+	uint8_t packet[AGENT_PACKET_BYTES_MAX];
+	bool is_fine;
+	int rc = agent_message_receive(
+		client->fd, true, &request.message, packet, &request.descriptors, MSG_DONTWAIT);
+
+	if (rc == -EAGAIN)
+		return true;
+	if (rc == -ECONNRESET)
+		return false;
+	if (rc == 0 && request.message.type == AGENT_FORWARD && client->is_greeted) {
+		forward(&request, packet);
+		return true;
+	}
+	is_fine = rc == 0 && client->is_greeted == (request.message.type != AGENT_HELLO);
+	if (is_fine)
+		is_fine = handle_and_answer(&request);
+	else if (rc == 0)
+		agent_descriptors_close(&request.descriptors);
+	if (!is_fine) {
+		server->counters.clients_faulted++;
+		log_line("process %d (%s) is cut off: not our protocol", client->pid, client->comm);
+	}
+	return is_fine;
+}
+
+bool request_retry(struct server *server, struct client *client)
+{
+	struct request request = {
+		.server = server, .client = client, .message = client->waiting, .answer_fd = -1};
+
+	return handle_and_answer(&request);
+}

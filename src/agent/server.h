@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_AGENT_SERVER_H
+#define URNIC_AGENT_SERVER_H
+
+/*
+ * urnicd's server: one thread, one epoll loop.
+ *
+ * server.c owns the loop, the connections and the clock; requests.c answers messages; adopt.c
+ * takes over what an earlier urnicd left. All of it is bounded by the tables below and allocated
+ * at start.
+ *
+ * After a start a second may have to pass before a slot can be given away: sockets of this user
+ * that are open on port 4791 show that an earlier urnicd was killed, and only a survivor that
+ * claims its slots brings the bag. Until then (`settled_at_ms`) requests that depend on it wait.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/group.h"
+#include "agent/slot.h"
+#include "runtime/agent_protocol.h"
+
+enum {
+	SERVER_CLIENTS_MAX = 512, /* twice the slots: tools that only look need none */
+	SERVER_GROUPS_MAX = 64, /* local addresses; bounded by what the bag can hold */
+	SERVER_SETTLE_MS = 1000,
+	SERVER_IDLE_S = 10,
+};
+
+struct client {
+	int fd; /* -1: unused */
+	int pidfd; /* its process; -1 if it cannot be watched */
+	int memory; /* memfd of its NIC memory, or -1 */
+	pid_t pid;
+	uid_t uid;
+	char comm[AGENT_COMM_BYTES];
+	struct agent_slots slots;
+	bool is_greeted;
+	bool is_waiting; /* `waiting` is to be answered later; until then nothing is read */
+	struct agent_message waiting;
+};
+
+struct server {
+	bool is_system;
+	uint32_t idle_ms; /* without clients; 0: for ever */
+	int epoll;
+	int listener;
+	int bag;
+	bool has_adopted; /* a bag with sockets in it */
+	bool has_survivors; /* is to be expected */
+	uint64_t settled_at_ms;
+	uint64_t idle_since_ms; /* while there are no clients */
+	uint32_t client_count;
+	uint32_t group_count;
+	struct agent_counters counters;
+	struct slot_table slots;
+	struct client clients[SERVER_CLIENTS_MAX];
+	struct group groups[SERVER_GROUPS_MAX];
+};
+
+struct server_settings {
+	int listener; /* bound and listening; the caller's */
+	int bag; /* empty, or inherited from an urnicd that died; the caller's */
+	bool is_system; /* serve every user */
+	uint32_t idle_ms; /* leave after so long without clients; 0: never */
+};
+
+/* Returns 0 or -errno. */
+int server_create(const struct server_settings *settings, struct server **ret_server);
+
+/* Serve until idle. Returns 0, or -errno when the loop broke. */
+int server_run(struct server *server);
+
+/* Close everything but the settings' descriptors. NULL is fine. */
+void server_destroy(struct server *server);
+
+/* For the other files of urnicd. */
+
+uint64_t server_now_ms(void);
+
+/* Have all survivors had time to claim what is theirs? */
+bool server_is_settled(const struct server *server);
+
+/* Find or start the group of an address. Returns NULL when there are too many. */
+struct group *server_group(struct server *server, const struct agent_address *address);
+
+/* Poll slot 0 of a group, which just got its sockets. */
+void server_watch_group(struct server *server, struct group *group);
+
+/* The slot has no owner any more: return it and bar its sockets. */
+void server_release_slot(struct server *server, uint8_t slot);
+
+#endif
