@@ -14,6 +14,6 @@ path=$(LD_LIBRARY_PATH=/before "$urnic" run -- sh -c 'echo "$LD_LIBRARY_PATH"')
 [ $? = 127 ] || fail 'a missing program is not 127'
 "$urnic" run 2>/dev/null
 [ $? = 2 ] || fail 'no program is not a usage error'
-for command in run host; do
+for command in run devices stat explain host; do
 	"$urnic" "$command" --help | grep -q '^usage: urnic' || fail "$command --help"
 done

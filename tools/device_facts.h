@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The devices that programs see, in their order, as plain facts.
+ *
+ * Asked of the library that programs are given, by its public interface: what is said here cannot
+ * differ from what they see, as long as they have the same URNIC_* variables.
+ */
+#ifndef TOOLS_DEVICE_FACTS_H
+#define TOOLS_DEVICE_FACTS_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+
+enum {
+	DEVICE_NAME_BYTES = 64,
+	DEVICE_GUID_BYTES = 20,
+	DEVICE_GIDS_MAX = 64,
+};
+
+struct device_gid {
+	uint32_t index; /* in the device's table, which may have gaps */
+	struct gid gid;
+};
+
+struct device_facts {
+	char name[DEVICE_NAME_BYTES];
+	char char_device
+		[DEVICE_NAME_BYTES]; /* below /dev/infiniband, where a kernel driver has it */
+	char guid[DEVICE_GUID_BYTES]; /* as in sysfs: 0123:4567:89ab:cdef */
+	char interface[IF_NAMESIZE];
+	uint32_t ifindex;
+	uint32_t interface_mtu_bytes; /* of an IP packet; 0 if the interface went away meanwhile */
+	uint32_t active_mtu_bytes; /* of RDMA payload */
+	bool is_active;
+	uint32_t gid_count;
+	struct device_gid gids[DEVICE_GIDS_MAX];
+};
+
+/*
+ * Look at all devices.
+ *
+ * `ret_devices`  To be freed with free(), also when there are none.
+ *
+ * Returns 0 or -errno.
+ */
+int device_facts_create(struct device_facts **ret_devices, uint32_t *ret_count);
+
+/* The device on an interface, NULL if there is none. */
+const struct device_facts *device_facts_find(
+	const struct device_facts *devices, uint32_t count, uint32_t ifindex);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stat_memory.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/arith.h"
+
+enum {
+	WALKS_MAX = 4, /* attempts at a list that changes under our feet */
+	QUEUE_DEPTH_MAX = 1 << 20, /* queue/sq.h, queue/rq.h */
+};
+
+/*
+ * Copy `bytes` at `offset`; -EPROTO when they are not all there. Offsets come from the memory.
+ */
+static int copy_at(int fd, uint64_t offset, void *out, size_t bytes)
+{
+	ssize_t copied;
+
+	if (offset % ARENA_BLOCK_BYTES_MIN != 0 || offset > INT64_MAX)
+		return -EPROTO;
+	copied = pread(fd, out, bytes, (off_t)offset);
+	if (copied < 0)
+		return errno == EINVAL ? -EPROTO : -errno;
+	return (size_t)copied == bytes ? 0 : -EPROTO;
+}
+
+static void read_send_queue(int fd, uint64_t offset, struct stat_queue *ret_queue)
+{
+	struct send_queue sq;
+
+	if (offset == 0 || copy_at(fd, offset, &sq, sizeof(sq)) < 0)
+		return;
+	ret_queue->depth = sq.depth;
+	ret_queue->waiting = sq.posted - sq.completed;
+	ret_queue->is_known = sq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= sq.depth;
+}
+
+static void read_recv_queue(int fd, uint64_t offset, struct stat_queue *ret_queue)
+{
+	struct recv_queue rq;
+
+	if (offset == 0 || copy_at(fd, offset, &rq, sizeof(rq)) < 0)
+		return;
+	ret_queue->depth = rq.depth;
+	ret_queue->waiting = rq_count(&rq);
+	ret_queue->is_known = rq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= rq.depth;
+}
+
+/*
+ * Read one queue pair of the list. -EPROTO if what is there is none of this slot: it has gone, and
+ * its block may be something else by now.
+ */
+static int read_qp(
+	int fd, uint64_t offset, uint32_t slot, struct stat_qp *ret_qp, uint64_t *ret_next)
+{
+	struct qp_public public;
+	int result = copy_at(fd, offset, &public, sizeof(public));
+
+	if (result < 0)
+		return result;
+	if (public.qpn >> 16 != slot || public.type >= QP_TYPE_COUNT ||
+		public.state >= QP_STATE_COUNT)
+		return -EPROTO;
+	*ret_qp = (struct stat_qp){
+		.qpn = public.qpn,
+		.type = (enum qp_type) public.type,
+		.state = (enum qp_state) public.state,
+		.dest_qpn = public.dest_qpn,
+		.ifindex = (uint32_t) public.owner,
+		.local = public.local,
+		.remote = public.remote,
+	};
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		ret_qp->counters[i] = counter_read(&public.counters, (enum counter)i);
+	read_send_queue(fd, public.sq_offset, &ret_qp->send_queue);
+	read_recv_queue(fd, public.rq_offset, &ret_qp->recv_queue);
+	*ret_next = public.next_offset;
+	return 0;
+}
+
+/* One more element of an array that doubles; NULL when memory runs out. */
+static struct stat_qp *append_qp(struct stat_lane *lane, uint32_t *capacity)
+{
+	if (lane->qp_count == *capacity) {
+		uint32_t longer = max_u32(16, 2 * *capacity);
+		struct stat_qp *qps = realloc(lane->qps, longer * sizeof(*qps));
+
+		if (!qps)
+			return NULL;
+		lane->qps = qps;
+		*capacity = longer;
+	}
+	return &lane->qps[lane->qp_count++];
+}
+
+static int walk_qps(int fd, uint64_t offset, struct stat_lane *lane, uint32_t *capacity)
+{
+	lane->qp_count = 0;
+	while (offset != 0) {
+		struct stat_qp *qp;
+		int result;
+
+		if (lane->qp_count == LANE_QP_COUNT_MAX)
+			return -EPROTO;
+		qp = append_qp(lane, capacity);
+		if (!qp)
+			return -ENOMEM;
+		result = read_qp(fd, offset, lane->slot, qp, &offset);
+		if (result < 0) {
+			lane->qp_count--;
+			return result;
+		}
+	}
+	lane->is_complete = true;
+	return 0;
+}
+
+/* The list has the newest first. */
+static void reverse_qps(struct stat_lane *lane)
+{
+	for (uint32_t i = 0; i < lane->qp_count / 2; i++) {
+		struct stat_qp *other = &lane->qps[lane->qp_count - 1 - i];
+		struct stat_qp kept = lane->qps[i];
+
+		lane->qps[i] = *other;
+		*other = kept;
+	}
+}
+
+static int read_lane(int fd, uint64_t offset, struct stat_lane *lane)
+{
+	uint32_t capacity = 0;
+	int result = -EPROTO;
+
+	for (int walk = 0; walk < WALKS_MAX && result == -EPROTO; walk++) {
+		struct lane_public public;
+
+		result = copy_at(fd, offset, &public, sizeof(public));
+		if (result < 0)
+			return result;
+		lane->slot = public.slot;
+		for (int i = 0; i < DROP_COUNT; i++)
+			lane->drops[i] = public.drops[i];
+		result = walk_qps(fd, public.first_qp_offset, lane, &capacity);
+	}
+	reverse_qps(lane);
+	return result == -EPROTO ? 0 : result;
+}
+
+static int read_lanes(int fd, const struct nic_public *directory, struct stat_memory *memory)
+{
+	int result = 0;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX && result == 0; i++) {
+		struct stat_lane *lane = &memory->lanes[memory->lane_count];
+
+		if (directory->lanes[i].lane_offset == 0)
+			continue;
+		memory->lane_count++;
+		lane->index = i;
+		lane->port = directory->lanes[i].port;
+		result = read_lane(fd, directory->lanes[i].lane_offset, lane);
+	}
+	return result;
+}
+
+int stat_memory_read(int fd, struct stat_memory *ret_memory)
+{
+	struct stat_memory memory = {0};
+	struct nic_public directory;
+	int result = copy_at(fd, NIC_PUBLIC_OFFSET, &directory, sizeof(directory));
+
+	if (result < 0)
+		return result;
+	if (directory.magic != NIC_PUBLIC_MAGIC || directory.version != NIC_PUBLIC_VERSION)
+		return -EPROTO;
+	memory.mr_count = directory.mr_count;
+	result = read_lanes(fd, &directory, &memory);
+	if (result < 0) {
+		stat_memory_done(&memory);
+		return result;
+	}
+	*ret_memory = memory;
+	return 0;
+}
+
+void stat_memory_done(struct stat_memory *memory)
+{
+	for (uint32_t i = 0; i < memory->lane_count; i++)
+		free(memory->lanes[i].qps);
+	memory->lane_count = 0;
+}

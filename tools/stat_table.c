@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table of urnic stat: process, then device and queue pairs, then lanes; urnicd last.
+ */
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "port/address.h"
+#include "stat.h"
+
+static void print_counter(const char *name, uint64_t value, bool is_all)
+{
+	if (value > 0 || is_all)
+		printf("      %-28s %20" PRIu64 "\n", name, value);
+}
+
+static void print_peer(const struct stat_qp *qp)
+{
+	char local[ADDRESS_TEXT_BYTES], remote[ADDRESS_TEXT_BYTES];
+
+	if (gid_is_zero(&qp->remote))
+		printf("not connected\n");
+	else
+		printf("%s -> %s QP 0x%06x\n", gid_to_text(&qp->local, qp->ifindex, local),
+			gid_to_text(&qp->remote, qp->ifindex, remote), qp->dest_qpn);
+}
+
+static void print_qp(const struct stat_qp *qp, bool is_all)
+{
+	printf("    QP 0x%06x  %s  %s  ", qp->qpn, stat_qp_type_name(qp->type),
+		qp_state_name(qp->state));
+	print_peer(qp);
+	if (qp->send_queue.is_known && qp->recv_queue.is_known)
+		printf("      waiting: %u of %u sends, %u of %u receives\n", qp->send_queue.waiting,
+			qp->send_queue.depth, qp->recv_queue.waiting, qp->recv_queue.depth);
+	for (int i = 0; i < COUNTER_COUNT; i++)
+		print_counter(counter_name((enum counter)i), qp->counters[i], is_all);
+}
+
+static void print_lane(const struct stat_lane *lane, bool is_all)
+{
+	printf("  lane %u: slot %u, %u queue pair%s%s\n", lane->index, lane->slot, lane->qp_count,
+		lane->qp_count == 1 ? "" : "s",
+		lane->is_complete ? "" : ", and others that came and went too fast");
+	for (int i = 0; i < DROP_COUNT; i++)
+		print_counter(drop_name((enum drop)i), lane->drops[i], is_all);
+#define COUNTER(name, sentence) print_counter(#name, lane->port.name, is_all);
+#include "port/udp_counters.def"
+#undef COUNTER
+}
+
+/* Was the device of this queue pair met before, on an earlier queue pair of the process? */
+static bool is_first_of_device(const struct stat_memory *memory, const struct stat_qp *qp)
+{
+	for (uint32_t i = 0; i < memory->lane_count; i++) {
+		for (uint32_t j = 0; j < memory->lanes[i].qp_count; j++) {
+			const struct stat_qp *other = &memory->lanes[i].qps[j];
+
+			if (other == qp)
+				return true;
+			if (other->ifindex == qp->ifindex)
+				return false;
+		}
+	}
+	return true;
+}
+
+static void print_device(const struct stat_report *report, const struct stat_memory *memory,
+	uint32_t ifindex, bool is_all)
+{
+	const struct device_facts *device =
+		device_facts_find(report->devices, report->device_count, ifindex);
+	char text[IF_NAMESIZE];
+
+	printf("  device %s%s%s\n", stat_device_name(report, ifindex, text),
+		device ? " on " : ", which is gone", device ? device->interface : "");
+	for (uint32_t i = 0; i < memory->lane_count; i++) {
+		for (uint32_t j = 0; j < memory->lanes[i].qp_count; j++) {
+			if (memory->lanes[i].qps[j].ifindex == ifindex)
+				print_qp(&memory->lanes[i].qps[j], is_all);
+		}
+	}
+}
+
+static void print_memory(
+	const struct stat_report *report, const struct stat_memory *memory, bool is_all)
+{
+	for (uint32_t i = 0; i < memory->lane_count; i++) {
+		for (uint32_t j = 0; j < memory->lanes[i].qp_count; j++) {
+			const struct stat_qp *qp = &memory->lanes[i].qps[j];
+
+			if (is_first_of_device(memory, qp))
+				print_device(report, memory, qp->ifindex, is_all);
+		}
+	}
+	for (uint32_t i = 0; i < memory->lane_count; i++)
+		print_lane(&memory->lanes[i], is_all);
+}
+
+static void print_process(
+	const struct stat_report *report, const struct stat_process *process, bool is_all)
+{
+	const struct passwd *user = getpwuid(process->agent.uid);
+
+	printf("%s, process %u, user ", process->agent.comm, process->agent.pid);
+	if (user)
+		printf("%s", user->pw_name);
+	else
+		printf("%u", process->agent.uid);
+	if (process->error == 0)
+		printf(", %u memory region%s\n", process->memory.mr_count,
+			process->memory.mr_count == 1 ? "" : "s");
+	else
+		printf(": %s\n", stat_error_sentence(process->error));
+	print_memory(report, &process->memory, is_all);
+	printf("\n");
+}
+
+void stat_print_table(const struct stat_report *report, bool is_all)
+{
+	for (uint32_t i = 0; i < report->process_count; i++)
+		print_process(report, &report->processes[i], is_all);
+	printf("urnicd\n");
+#define COUNTER(name, sentence) print_counter(#name, report->counters.name, is_all);
+#include "runtime/agent_counters.def"
+#undef COUNTER
+}
