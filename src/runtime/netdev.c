@@ -13,8 +13,14 @@
 
 #include "base/arith.h"
 
+enum {
+	DUMP_BUFFER_BYTES = 32768, /* what the kernel fills at most in one message of a dump */
+	DUMP_ATTEMPTS_MAX = 8, /* while somebody changes what is dumped */
+};
+
 /* What a dump fills, and the metric of the best default route seen so far. */
 struct snapshot {
+	char *buffer;
 	struct netdev_list *list;
 	uint64_t best_metric;
 	struct netdev *best;
@@ -59,13 +65,16 @@ static int on_link(const struct nlmsghdr *header, void *data)
 	const struct nlattr *name = attributes.of_type[IFLA_IFNAME];
 	const struct nlattr *mtu = attributes.of_type[IFLA_MTU];
 	const struct nlattr *mac = attributes.of_type[IFLA_ADDRESS];
+	const struct nlattr *carrier = attributes.of_type[IFLA_CARRIER];
 
 	if (!(link->ifi_flags & IFF_UP) || list->count == NETDEV_COUNT_MAX)
 		return MNL_CB_OK;
 	struct netdev *netdev = &list->devices[list->count++];
 	netdev->ifindex = (uint32_t)link->ifi_index;
 	netdev->is_loopback = link->ifi_flags & IFF_LOOPBACK;
-	netdev->has_carrier = link->ifi_flags & IFF_RUNNING;
+	/* IFF_RUNNING follows the carrier with up to a second's delay. */
+	netdev->has_carrier =
+		carrier ? mnl_attr_get_u8(carrier) != 0 : (link->ifi_flags & IFF_RUNNING) != 0;
 	if (name)
 		strncpy(netdev->name, mnl_attr_get_str(name), NETDEV_NAME_BYTES - 1);
 	if (mtu)
@@ -124,20 +133,35 @@ static int on_address(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
+/* The interface that a route leads out of; of several next hops the first. */
+static struct netdev *route_netdev(struct netdev_list *list, const struct attributes *attributes)
+{
+	const struct nlattr *out = attributes->of_type[RTA_OIF];
+	const struct nlattr *hops = attributes->of_type[RTA_MULTIPATH];
+
+	if (out)
+		return find(list, mnl_attr_get_u32(out));
+	if (hops && mnl_attr_get_payload_len(hops) >= sizeof(struct rtnexthop)) {
+		const struct rtnexthop *hop = mnl_attr_get_payload(hops);
+
+		return find(list, (uint32_t)hop->rtnh_ifindex);
+	}
+	return NULL;
+}
+
 static int on_route(const struct nlmsghdr *header, void *data)
 {
 	struct snapshot *snapshot = data;
 	const struct rtmsg *route = mnl_nlmsg_get_payload(header);
 	uint64_t metric = route->rtm_family == AF_INET6 ? 1ull << 32 : 0;
 	struct attributes attributes = attributes_parse(header, sizeof(*route));
-	const struct nlattr *out = attributes.of_type[RTA_OIF];
 	const struct nlattr *priority = attributes.of_type[RTA_PRIORITY];
 	struct netdev *netdev;
 
 	if (route->rtm_dst_len || route->rtm_table != RT_TABLE_MAIN ||
 		route->rtm_type != RTN_UNICAST)
 		return MNL_CB_OK;
-	netdev = out ? find(snapshot->list, mnl_attr_get_u32(out)) : NULL;
+	netdev = route_netdev(snapshot->list, &attributes);
 	if (priority)
 		metric += mnl_attr_get_u32(priority);
 	if (netdev && (!snapshot->best || metric < snapshot->best_metric)) {
@@ -151,9 +175,7 @@ static int on_route(const struct nlmsghdr *header, void *data)
 static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes, mnl_cb_t on_object,
 	struct snapshot *snapshot)
 {
-	static __thread char
-		buffer[32768]; /* what the kernel fills at most in one message of a dump */
-	struct nlmsghdr *header = mnl_nlmsg_put_header(buffer);
+	struct nlmsghdr *header = mnl_nlmsg_put_header(snapshot->buffer);
 	ssize_t bytes;
 	int result;
 
@@ -163,11 +185,11 @@ static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes,
 	if (mnl_socket_sendto(netlink, header, header->nlmsg_len) < 0)
 		return -errno;
 	do {
-		bytes = mnl_socket_recvfrom(netlink, buffer, sizeof(buffer));
+		bytes = mnl_socket_recvfrom(netlink, snapshot->buffer, DUMP_BUFFER_BYTES);
 		if (bytes < 0)
 			return -errno;
-		result = mnl_cb_run(buffer, (size_t)bytes, 0, mnl_socket_get_portid(netlink),
-			on_object, snapshot);
+		result = mnl_cb_run(snapshot->buffer, (size_t)bytes, 0,
+			mnl_socket_get_portid(netlink), on_object, snapshot);
 	} while (result > MNL_CB_STOP);
 	return result == MNL_CB_STOP ? 0 : -errno;
 }
@@ -211,22 +233,40 @@ static void drop_without_address(struct netdev_list *list)
 	list->count = kept;
 }
 
+/* One attempt. -EINTR: the dump was inconsistent, because something changed meanwhile. */
+static int snapshot_take(struct snapshot *snapshot)
+{
+	memset(snapshot->list, 0, sizeof(*snapshot->list));
+	snapshot->best = NULL;
+	return fill(snapshot);
+}
+
 int netdev_list_create(struct netdev_list **ret_list)
 {
-	struct snapshot snapshot = {.list = calloc(1, sizeof(struct netdev_list))};
-	int error;
+	struct snapshot snapshot = {
+		.buffer = malloc(DUMP_BUFFER_BYTES),
+		.list = malloc(sizeof(struct netdev_list)),
+	};
+	int error = -ENOMEM;
 
-	if (!snapshot.list)
-		return -ENOMEM;
-	error = fill(&snapshot);
-	if (error) {
-		free(snapshot.list);
-		return error;
+	if (!snapshot.buffer || !snapshot.list)
+		goto fail_free;
+	for (unsigned i = 0; i < DUMP_ATTEMPTS_MAX; i++) {
+		error = snapshot_take(&snapshot);
+		if (error != -EINTR)
+			break;
 	}
+	if (error)
+		goto fail_free;
 	if (snapshot.best)
 		snapshot.best->has_default_route = true;
 	drop_without_address(snapshot.list);
 	qsort(snapshot.list->devices, snapshot.list->count, sizeof(struct netdev), compare);
+	free(snapshot.buffer);
 	*ret_list = snapshot.list;
 	return 0;
+fail_free:
+	free(snapshot.buffer);
+	free(snapshot.list);
+	return error;
 }
