@@ -83,6 +83,7 @@ struct rc_requester {
 	uint32_t window_credit; /* acknowledged packets towards the next window step */
 	uint32_t since_ack_request;
 	bool has_gone_back; /* for the present una: a second NAK for it says nothing new */
+	bool was_probed; /* for the present una: it was sent again on suspicion, by either timer */
 	enum fault local_fault; /* the work request at wqe_index cannot be executed */
 
 	uint32_t retries_left;

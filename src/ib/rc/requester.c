@@ -155,9 +155,15 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
  * -----------------------------------------------------------------------------------------
  */
 
+/*
+ * A packet sent again can be timed, too, if the peer said that it was missing: an answer to the
+ * first copy is unlikely then. One that was sent again on suspicion cannot.
+ */
 static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new, uint64_t now_ns)
 {
-	if (requester->is_timing_rtt || !is_new)
+	bool was_missing = requester->has_gone_back && !requester->was_probed;
+
+	if (requester->is_timing_rtt || !(is_new || was_missing))
 		return;
 	requester->is_timing_rtt = true;
 	requester->rtt_psn = psn;
@@ -256,6 +262,7 @@ void rc_requester_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	rtt_answered(requester, now_ns);
 	window_grow(requester, packets);
 	requester->has_gone_back = false;
+	requester->was_probed = false;
 	requester->retries_left = rc->qp.attr.retry_cnt;
 	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
 	requester->rnr_until_ns = DEADLINE_NEVER;
@@ -278,6 +285,7 @@ static void probe(struct rc_qp *rc, uint64_t now_ns)
 	qp_count(&rc->qp, COUNTER_early_probes, 1);
 	if (requester->probe_backoff < RC_PROBE_BACKOFF_MAX)
 		requester->probe_backoff++;
+	requester->was_probed = true;
 	window_shrink(requester, true);
 	rc_requester_go_back(rc);
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
@@ -294,6 +302,7 @@ static void retry(struct rc_qp *rc, uint64_t now_ns)
 		return;
 	}
 	requester->retries_left--;
+	requester->was_probed = true;
 	window_shrink(requester, true);
 	rc_requester_go_back(rc);
 	retry_arm(rc, now_ns);
