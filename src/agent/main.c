@@ -192,40 +192,52 @@ static int serve(const struct server_settings *settings)
 	return rc ? AGENT_EXIT_FAILED : EXIT_SUCCESS;
 }
 
-static volatile sig_atomic_t is_ending;
-
-static void on_end(int signal_number)
+/* Start a server. Returns its process number, or -1. */
+static pid_t keep_start(const struct server_settings *settings)
 {
-	(void)signal_number;
-	is_ending = 1;
+	pid_t pid = fork();
+	sigset_t none;
+
+	if (pid != 0)
+		return pid;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	_exit(serve(settings));
 }
 
-/* Keep a server running, whatever happens to it, until it leaves of its own accord or we are told to end. */
+/*
+ * Keep a server running, whatever happens to it, until it leaves of its own accord or we are told to
+ * end.
+ */
 static int keep(const struct server_settings *settings)
 {
-	/* Without SA_RESTART: waitpid() is to return. */
-	const struct sigaction end = {.sa_handler = on_end};
+	sigset_t events;
+	pid_t server;
 
-	sigaction(SIGTERM, &end, NULL);
-	sigaction(SIGINT, &end, NULL);
-	while (!is_ending) {
-		pid_t pid = fork();
-		int status;
+	/* Taken one by one below, so that none is lost between a look and a wait. */
+	sigemptyset(&events);
+	sigaddset(&events, SIGCHLD);
+	sigaddset(&events, SIGTERM);
+	sigaddset(&events, SIGINT);
+	sigprocmask(SIG_BLOCK, &events, NULL);
+	server = keep_start(settings);
+	for (;;) {
+		int event = sigwaitinfo(&events, NULL);
+		int status = 0;
 
-		if (pid == 0) {
-			signal(SIGTERM, SIG_DFL);
-			signal(SIGINT, SIG_DFL);
-			_exit(serve(settings));
+		if (event == SIGTERM || event == SIGINT) {
+			if (server > 0)
+				kill(server, SIGKILL);
+			return EXIT_SUCCESS;
 		}
-		while (pid > 0 && waitpid(pid, &status, 0) < 0) {
-			if (is_ending)
-				kill(pid, SIGTERM);
-		}
-		if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)
-			break;
+		if (server > 0 && waitpid(server, &status, WNOHANG) != server)
+			continue;
+		if (server > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)
+			return EXIT_SUCCESS;
+		log_line("the server has died: starting another");
 		usleep(RESTART_PAUSE_US);
+		server = keep_start(settings);
 	}
-	return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)

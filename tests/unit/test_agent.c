@@ -46,14 +46,14 @@ static void sleep_ms(long ms)
 	nanosleep(&pause, NULL);
 }
 
-static bool is_running(void)
+static int is_running(void)
 {
 	struct agent_client client;
 
 	if (agent_client_connect_running(&client) != 0)
-		return false;
+		return 0;
 	agent_client_done(&client);
-	return true;
+	return 1;
 }
 
 /* urnicd has died: the client learns it from its connection. */
@@ -708,6 +708,101 @@ static void random_messages_do_not_hurt(void **state)
 	holder_close(&holder);
 }
 
+/* Run `body` as another user. Returns its exit status. */
+static int run_as(uid_t uid, int (*body)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(setresuid(uid, uid, uid) == 0 ? body() : 99);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+/* An ordinary user's program, while the system's urnicd dies and is replaced. */
+static int use_system_urnicd(void)
+{
+	struct agent_process process;
+	struct holder holder;
+	uint32_t index = 0;
+
+	holder_open(&holder, 3, &loopback);
+	assert_int_equal(holder.client.bag, -1);
+	assert_steers(&holder, &loopback);
+	while (agent_client_list(&holder.client, &index, &process) == 0)
+		assert_int_equal(process.memory, -1);
+	/* To be killed by root. */
+	if (write(STDOUT_FILENO, &holder.client.agent_pid, sizeof(uint32_t)) != sizeof(uint32_t))
+		return 1;
+	wait_for_hangup(&holder.client);
+	if (agent_client_resume(&holder.client) != 0)
+		return 2;
+	assert_steers(&holder, &loopback);
+	for (unsigned i = 0; i < holder.count; i++) {
+		if (!agent_slots_has(&holder.client.slots, holder.slots[i]))
+			return 3;
+	}
+	holder_close(&holder);
+	return 0;
+}
+
+/* Another user gets neither the first one's slots nor what is sent to them. */
+static int claim_slots_of_others(void)
+{
+	struct agent_client client;
+
+	if (agent_client_connect(&client) != 0)
+		return 1;
+	for (unsigned slot = 1; slot <= 3; slot++)
+		agent_slots_add(&client.slots, (uint8_t)slot);
+	if (agent_client_resume(&client) != 0)
+		return 2;
+	for (unsigned slot = 1; slot <= 3; slot++) {
+		if (!agent_slots_has(&client.lost, (uint8_t)slot))
+			return 3;
+	}
+	agent_client_done(&client);
+	return 0;
+}
+
+static void system_urnicd_serves_users_apart_and_outlives_its_server(void **state)
+{
+	char path[4096];
+	int channel[2];
+	uint32_t server;
+	pid_t keeper, user;
+	int status;
+
+	(void)state;
+	if (run_as(65534, is_running) == 99)
+		skip(); /* not root, or only in a user namespace of one user */
+	assert_int_equal(agent_find(path, sizeof(path)), 0);
+	keeper = fork();
+	if (keeper == 0) {
+		execl(path, path, "--system", "--foreground", (char *)NULL);
+		_exit(1);
+	}
+	for (unsigned i = 0; i < 100 && !is_running(); i++)
+		sleep_ms(20);
+	assert_int_equal(pipe(channel), 0);
+	user = fork();
+	if (user == 0) {
+		dup2(channel[1], STDOUT_FILENO);
+		_exit(run_as(65534, use_system_urnicd));
+	}
+	assert_int_equal(read(channel[0], &server, sizeof(server)), sizeof(server));
+	assert_int_equal(kill((pid_t)server, SIGKILL), 0);
+	assert_int_equal(waitpid(user, &status, 0), user);
+	assert_int_equal(status, 0);
+	assert_int_equal(run_as(65533, claim_slots_of_others), 0);
+	assert_int_equal(kill(keeper, SIGTERM), 0);
+	assert_int_equal(waitpid(keeper, &status, 0), keeper);
+	assert_int_equal(status, 0);
+	close(channel[0]);
+	close(channel[1]);
+}
+
 static void idle_urnicd_leaves_and_frees_the_port(void **state)
 {
 	struct holder holder;
@@ -750,6 +845,7 @@ int main(void)
 		TEST(missing_program_is_reported),
 		TEST(malformed_messages_cut_the_connection_and_nothing_else),
 		TEST(random_messages_do_not_hurt),
+		TEST(system_urnicd_serves_users_apart_and_outlives_its_server),
 		TEST(idle_urnicd_leaves_and_frees_the_port),
 	};
 	char path[4096];
