@@ -4,7 +4,6 @@
  *
  * Locks, in order: nic_lock (set-up), a worker's lock, agent_lock (the connection to urnicd).
  */
-#define _GNU_SOURCE
 #include "runtime/nic.h"
 
 #include <assert.h>
@@ -92,16 +91,6 @@ static void for_each_worker(void (*act)(struct worker *worker))
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		if (nic.worker[i])
 			act(nic.worker[i]);
-}
-
-static void worker_lock(struct worker *worker)
-{
-	pthread_mutex_lock(&worker->lock);
-}
-
-static void worker_unlock(struct worker *worker)
-{
-	pthread_mutex_unlock(&worker->lock);
 }
 
 /* So that the child finds nothing half done. */
@@ -257,7 +246,7 @@ static void forward(uint8_t slot, const struct port_udp_packet *packet)
 /* The slot is lost: another process has it now. What lived on it hears so. */
 static void worker_fail(struct worker *worker)
 {
-	pthread_mutex_lock(&worker->lock);
+	worker_lock(worker);
 	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
 		struct qp *qp = worker->lane.qp_by_number[number];
 
@@ -267,7 +256,7 @@ static void worker_fail(struct worker *worker)
 		}
 	}
 	worker_signals(worker);
-	pthread_mutex_unlock(&worker->lock);
+	worker_unlock(worker);
 }
 
 static struct worker *worker_of_slot(uint8_t slot)
@@ -287,13 +276,13 @@ static void forwarded_receive(const struct agent_packet *packet)
 
 	if (!worker)
 		return;
-	pthread_mutex_lock(&worker->lock);
+	worker_lock(worker);
 	worker->now_ns = clock_now_ns();
 	engine_receive(&worker->lane, &packet->head.sgid, &packet->head.dgid, packet->data,
 		packet->head.data_bytes, worker->now_ns);
-	worker_transmit(worker, true);
+	worker_send(worker, true);
 	worker_signals(worker);
-	pthread_mutex_unlock(&worker->lock);
+	worker_unlock(worker);
 }
 
 /* urnicd died. Everything goes on; a new one is told who we are. */
@@ -516,11 +505,11 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 /* Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. */
 static void drive(struct worker *worker, struct nic_cq *cq)
 {
-	if (pthread_mutex_trylock(&worker->lock))
+	if (!worker_try_lock(worker))
 		return;
 	worker_poll(worker, &cq->cq);
 	worker_signals(worker);
-	pthread_mutex_unlock(&worker->lock);
+	worker_unlock(worker);
 }
 
 static void drive_all(struct nic_cq *cq)
@@ -771,8 +760,7 @@ int nic_qp_post_send(
 	worker_lock(worker);
 	worker->now_ns = clock_now_ns();
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
-	worker_transmit(worker, true);
-	worker->are_acks_deferred = false;
+	worker_send(worker, true);
 	worker_wake(worker);
 	worker_signals(worker);
 	worker_unlock(worker);

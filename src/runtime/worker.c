@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#define _GNU_SOURCE
 #include "runtime/worker.h"
 
 #include <assert.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "base/spin.h"
 #include "runtime/clock.h"
 
 /*
@@ -20,8 +20,8 @@
  */
 enum { FLUSH_BYTES = 60000 };
 
-/* Who became readable, in epoll data. */
-enum source { SOURCE_SOCKET, SOURCE_QUIET, SOURCE_KICK, SOURCE_AGENT };
+/* Attempts before a thread that wants the lock sleeps: about as long as one batch takes. */
+enum { LOCK_TRIES = 400 };
 
 /* --- progress ------------------------------------------------------------------------------ */
 
@@ -38,7 +38,7 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 		worker->now_ns);
 }
 
-void worker_transmit(struct worker *worker, bool with_acks)
+static void transmit(struct worker *worker, bool with_acks)
 {
 	uint32_t staged_bytes = 0;
 
@@ -65,8 +65,7 @@ void worker_transmit(struct worker *worker, bool with_acks)
 	port_udp_flush(worker->port);
 }
 
-/* Receive, and let time pass. Returns the datagrams read. */
-static unsigned take_in(struct worker *worker)
+unsigned worker_take_in(struct worker *worker)
 {
 	unsigned datagrams;
 
@@ -78,23 +77,48 @@ static unsigned take_in(struct worker *worker)
 	return datagrams;
 }
 
-unsigned worker_progress(struct worker *worker)
+void worker_lock(struct worker *worker)
 {
-	unsigned datagrams = take_in(worker);
-
-	worker_transmit(worker, true);
-	worker->are_acks_deferred = false;
-	return datagrams;
+	for (int tries = 0; tries < LOCK_TRIES; tries++) {
+		if (!pthread_mutex_trylock(&worker->lock))
+			return;
+		spin_pause();
+	}
+	pthread_mutex_lock(&worker->lock);
 }
 
+bool worker_try_lock(struct worker *worker)
+{
+	return pthread_mutex_trylock(&worker->lock) == 0;
+}
+
+void worker_unlock(struct worker *worker)
+{
+	pthread_mutex_unlock(&worker->lock);
+}
+
+void worker_send(struct worker *worker, bool with_acks)
+{
+	transmit(worker, with_acks);
+	atomic_store_explicit(&worker->are_acks_deferred,
+		!with_acks && engine_has_packets(&worker->lane, true), memory_order_release);
+}
+
+/*
+ * With a completion in hand the application is likely to answer at once; without one, what completes
+ * its request may be right behind the packet that came. Either way acknowledgements can wait a
+ * little, but not for long.
+ */
 void worker_poll(struct worker *worker, const struct cq *cq)
 {
-	if (worker->are_acks_deferred) /* the application did not answer */
-		worker_transmit(worker, true);
-	take_in(worker);
-	bool with_acks = cq_is_empty(cq);
-	worker_transmit(worker, with_acks);
-	worker->are_acks_deferred = !with_acks;
+	worker_take_in(worker);
+	worker_send(worker, false);
+	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
+		worker->deferring_polls = 0;
+	} else if (cq_is_empty(cq) && ++worker->deferring_polls > WORKER_DEFERRING_POLLS) {
+		worker->deferring_polls = 0;
+		worker_send(worker, true);
+	}
 }
 
 void worker_signals(struct worker *worker)
@@ -117,110 +141,9 @@ void worker_wake(struct worker *worker)
 		assert(errno == EAGAIN); /* the counter is full: it is awake */
 }
 
-/* --- the NIC thread ------------------------------------------------------------------------- */
-
-static void kick_clear(const struct worker *worker)
-{
-	uint64_t count;
-
-	if (read(worker->kick, &count, sizeof(count)) < 0)
-		assert(errno == EAGAIN || errno == EINTR);
-}
-
-static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
-{
-	struct timespec timeout = {
-		(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
-	struct epoll_event events[PORT_UDP_FDS_MAX + 2];
-	int count = epoll_pwait2(epoll, events, ARRAY_COUNT(events),
-		timeout_ns == DEADLINE_NEVER ? NULL : &timeout, NULL);
-
-	for (int i = 0; i < count; i++) {
-		if (events[i].data.u32 == SOURCE_KICK)
-			kick_clear(worker);
-		else if (events[i].data.u32 == SOURCE_AGENT)
-			worker->hooks->agent_ready();
-		else if (events[i].data.u32 == SOURCE_QUIET)
-			wait_for(worker, worker->epoll_quiet, 0);
-	}
-}
-
-static bool is_stopping(struct worker *worker)
-{
-	return __atomic_load_n(&worker->is_stopping, __ATOMIC_ACQUIRE);
-}
-
-/* What the thread has seen of the count of empty polls, and when. */
-struct polls {
-	uint32_t count;
-	uint64_t since_ns;
-};
-
-/* Has an application polled often enough within a tick? Then it drives the lane. */
-static bool is_being_polled(struct worker *worker, struct polls *seen)
-{
-	uint32_t count = atomic_load_explicit(&worker->empty_polls, memory_order_relaxed);
-	uint64_t now_ns = clock_now_ns();
-	bool is_polled = count - seen->count >= WORKER_POLLS_PER_TICK;
-
-	if (is_polled || now_ns - seen->since_ns > WORKER_TICK_NS) {
-		seen->count = count;
-		seen->since_ns = now_ns;
-	}
-	return is_polled;
-}
-
-/*
- * Drive the lane once. Returns how long the thread may sleep: 0 when there is more to do, at most a
- * tick while something is going on, for ever when nothing is. /
- */
-static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
-{
-	uint64_t sleep_ns, deadline_ns;
-
-	pthread_mutex_lock(&worker->lock);
-	unsigned datagrams = worker_progress(worker);
-	worker_signals(worker);
-	deadline_ns = engine_deadline_ns(&worker->lane);
-	uint64_t now_ns = worker->now_ns;
-	bool is_busy = datagrams || engine_has_packets(&worker->lane, true) ||
-		port_udp_is_blocked(worker->port) || deadline_ns != DEADLINE_NEVER;
-	if (is_busy)
-		*idle_since_ns = now_ns;
-	if (datagrams || now_ns - worker->last_packet_ns < WORKER_SPIN_NS)
-		sleep_ns = 0;
-	else if (deadline_ns != DEADLINE_NEVER)
-		sleep_ns = deadline_ns > now_ns ? min_u64(deadline_ns - now_ns, WORKER_TICK_NS) : 0;
-	else if (now_ns - *idle_since_ns < 20 * WORKER_TICK_NS)
-		sleep_ns = WORKER_TICK_NS;
-	else
-		sleep_ns = DEADLINE_NEVER;
-	worker->is_deep_asleep = sleep_ns == DEADLINE_NEVER;
-	pthread_mutex_unlock(&worker->lock);
-	return sleep_ns;
-}
-
-static void *thread_main(void *argument)
-{
-	struct worker *worker = argument;
-	uint64_t idle_since_ns = clock_now_ns();
-	struct polls polls_seen = {0, 0};
-
-	while (!is_stopping(worker)) {
-		if (is_being_polled(worker, &polls_seen)) {
-			wait_for(worker, worker->epoll_quiet, WORKER_TICK_NS);
-			continue;
-		}
-		uint64_t sleep_ns = drive(worker, &idle_since_ns);
-		if (sleep_ns)
-			wait_for(worker, worker->epoll_all, sleep_ns);
-	}
-	return NULL;
-}
-
 /* --- life ------------------------------------------------------------------------------------ */
 
-static int watch(int epoll, int fd, enum source source)
+static int watch(int epoll, int fd, enum worker_source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
 
@@ -236,8 +159,8 @@ static int descriptors_open(struct worker *worker)
 	worker->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (worker->epoll_all < 0 || worker->epoll_quiet < 0 || worker->kick < 0)
 		return -errno;
-	error = watch(worker->epoll_quiet, worker->kick, SOURCE_KICK);
-	return error ? error : watch(worker->epoll_all, worker->epoll_quiet, SOURCE_QUIET);
+	error = watch(worker->epoll_quiet, worker->kick, WORKER_SOURCE_KICK);
+	return error ? error : watch(worker->epoll_all, worker->epoll_quiet, WORKER_SOURCE_QUIET);
 }
 
 static void descriptors_close(struct worker *worker)
@@ -288,7 +211,7 @@ int worker_start(struct worker *worker)
 	/* The application's signals are the application's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&worker->thread, NULL, thread_main, worker);
+	error = pthread_create(&worker->thread, NULL, worker_thread_main, worker);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (error)
 		return -error;
@@ -335,11 +258,11 @@ int worker_address_add(
 		return index;
 	assert((uint32_t)index == worker->address_count);
 	worker->address[worker->address_count++] = (struct worker_address){*gid, scope_ifindex};
-	error = watch(worker->epoll_all, socket, SOURCE_SOCKET);
+	error = watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET);
 	return error ? error : index;
 }
 
 int worker_watch_agent(struct worker *worker, int fd)
 {
-	return watch(worker->epoll_quiet, fd, SOURCE_AGENT);
+	return watch(worker->epoll_quiet, fd, WORKER_SOURCE_AGENT);
 }

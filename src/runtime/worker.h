@@ -20,8 +20,12 @@
  * takes longer than serving one.
  *
  * An acknowledgement that is owed when a poll has found a completion waits for the application's
- * next call: mostly that posts an answer, and both go to the kernel together. The next poll, or the
- * next tick, sends it otherwise.
+ * next call: mostly that posts an answer, and both go to the kernel together. Polls that find
+ * nothing send it after a few, the next tick in any case. The NIC thread waits in the same way, for WORKER_HOLD_NS, because a
+ * program may watch its memory instead of a completion queue. That matters more than it seems:
+ * with answer and acknowledgement in one batch the far end, which polls for its completion, takes in
+ * both itself; with the acknowledgement alone it would go and watch its memory, with nobody to
+ * drive its lane but the thread that it has just told to keep quiet.
  *
  * Locks, in order: the NIC's set-up lock (nic.c), worker.lock, the lock of urnicd's connection. /
  */
@@ -34,10 +38,27 @@
 #include "port/udp.h"
 #include "runtime/nic_public.h"
 
-#define WORKER_TICK_NS 1000000
+#define WORKER_TICK_NS 250000
 #define WORKER_SPIN_NS 30000
+#define WORKER_HOLD_NS 10000
+#define WORKER_IDLE_NS \
+	20000000 /* without packets or deadlines, before the thread sleeps without limit */
 
-enum { WORKER_POLLS_PER_TICK = 16 }; /* empty polls in a tick that count as polling */
+enum {
+	WORKER_POLLS_PER_TICK = 16, /* empty polls in a tick that count as polling */
+	WORKER_DEFERRING_POLLS =
+		3, /* polls without a completion that leave acknowledgements owed */
+	WORKER_HOLD_LUCK_MAX = 8, /* misses in a row before holding back stops */
+	WORKER_HOLD_LUCK_MIN = -8, /* batches until it is tried once more */
+};
+
+/* Who became readable, in epoll data. */
+enum worker_source {
+	WORKER_SOURCE_SOCKET,
+	WORKER_SOURCE_QUIET,
+	WORKER_SOURCE_KICK,
+	WORKER_SOURCE_AGENT,
+};
 
 struct worker;
 
@@ -60,8 +81,11 @@ struct worker {
 	bool is_running;
 	bool is_stopping;
 	bool is_deep_asleep; /* the thread waits without a time limit */
-	bool are_acks_deferred;
+	_Atomic bool are_acks_deferred; /* written with the lock held */
+	uint32_t deferring_polls; /* in a row */
+	int hold_luck; /* worker_thread.c */
 	uint64_t last_packet_ns;
+	uint64_t last_polled_ns; /* when the thread last saw an application poll */
 	_Atomic uint32_t empty_polls; /* of unarmed completion queues on this lane */
 	uint64_t now_ns; /* of the progress under way */
 	int epoll_all; /* sockets, and epoll_quiet */
@@ -104,17 +128,25 @@ int worker_address_add(
 /* Let the thread watch one more descriptor; NIC events of urnicd. */
 int worker_watch_agent(struct worker *worker, int fd);
 
-/* Take in packets, let deadlines expire, send. The worker is locked. Returns the datagrams read. */
-unsigned worker_progress(struct worker *worker);
+/* The lock. Spins for a moment before it sleeps: the holder is mostly about to leave. */
+void worker_lock(struct worker *worker);
+bool worker_try_lock(struct worker *worker);
+void worker_unlock(struct worker *worker);
+
+/* Take in packets and let deadlines expire. The worker is locked. Returns the datagrams read. */
+unsigned worker_take_in(struct worker *worker);
 
 /*
- * The same for an application that polls `cq`: when that has a completion now, acknowledgements
+ * Send what may be sent now. Without `with_acks`, acknowledgements that are owed stay owed until
+ * the next call with it. The worker is locked.
+ */
+void worker_send(struct worker *worker, bool with_acks);
+
+/*
+ * All of it for an application that polls `cq`: when that has a completion now, acknowledgements
  * wait for the application's next call. The worker is locked. /
  */
 void worker_poll(struct worker *worker, const struct cq *cq);
-
-/* Send what may be sent now. The worker is locked. */
-void worker_transmit(struct worker *worker, bool with_acks);
 
 /* Hand out the signals that were raised. The worker is locked; before it is unlocked. */
 void worker_signals(struct worker *worker);
@@ -123,5 +155,8 @@ void worker_signals(struct worker *worker);
  * Deadlines may have been set: if the thread sleeps without a limit, wake it. The worker is locked.
  */
 void worker_wake(struct worker *worker);
+
+/* The body of the thread; worker_start() runs it. */
+void *worker_thread_main(void *worker);
 
 #endif

@@ -67,7 +67,7 @@ static void credit_update(struct rc_qp *rc, const struct aeth *aeth)
 	requester->is_credit_limited = aeth->value != CREDIT_CODE_UNLIMITED;
 	if (requester->is_credit_limited)
 		requester->limit_ssn = msn_add(aeth->msn, credit_count(aeth->value)).value;
-	qp_schedule(&rc->qp, LANE_TX_DATA);
+	rc_requester_schedule(rc);
 }
 
 static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)

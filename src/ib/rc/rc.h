@@ -171,6 +171,12 @@ void rc_requester_stop(struct rc_qp *rc);
 /* Write the next request packet; 0 when the requester waits for something. */
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
 
+/*
+ * If the requester can send now, have it asked. Only then: a queue pair that is asked for data also sends
+ * the acknowledgement that it owes, and that may be better left waiting (runtime/worker.h).
+ */
+void rc_requester_schedule(struct rc_qp *rc);
+
 /* What the requester waits for now. */
 enum rc_wait rc_requester_wait(const struct rc_qp *rc);
 

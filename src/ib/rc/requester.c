@@ -267,7 +267,13 @@ void rc_requester_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
 	requester->rnr_until_ns = DEADLINE_NEVER;
 	answer_timers_set(rc, now_ns);
-	qp_schedule(&rc->qp, LANE_TX_DATA);
+	rc_requester_schedule(rc);
+}
+
+void rc_requester_schedule(struct rc_qp *rc)
+{
+	if (rc_requester_wait(rc) == RC_WAIT_NOTHING)
+		qp_schedule(&rc->qp, LANE_TX_DATA);
 }
 
 void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns)

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The NIC thread of a lane: serves it while no application does, and sleeps the rest of the time.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "runtime/clock.h"
+#include "runtime/worker.h"
+
+static void kick_clear(const struct worker *worker)
+{
+	uint64_t count;
+
+	if (read(worker->kick, &count, sizeof(count)) < 0)
+		assert(errno == EAGAIN || errno == EINTR);
+}
+
+static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
+{
+	struct timespec timeout = {
+		(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+	struct epoll_event events[PORT_UDP_FDS_MAX + 2];
+	int count = epoll_pwait2(epoll, events, ARRAY_COUNT(events),
+		timeout_ns == DEADLINE_NEVER ? NULL : &timeout, NULL);
+
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.u32 == WORKER_SOURCE_KICK)
+			kick_clear(worker);
+		else if (events[i].data.u32 == WORKER_SOURCE_AGENT)
+			worker->hooks->agent_ready();
+		else if (events[i].data.u32 == WORKER_SOURCE_QUIET)
+			wait_for(worker, worker->epoll_quiet, 0);
+	}
+}
+
+static bool is_stopping(struct worker *worker)
+{
+	return __atomic_load_n(&worker->is_stopping, __ATOMIC_ACQUIRE);
+}
+
+/* What the thread has seen of the count of empty polls, and when. */
+struct polls {
+	uint32_t count;
+	uint64_t since_ns;
+};
+
+/* Has an application polled often enough within a tick? Then it drives the lane. */
+static bool is_being_polled(struct worker *worker, struct polls *seen)
+{
+	uint32_t count = atomic_load_explicit(&worker->empty_polls, memory_order_relaxed);
+	uint64_t now_ns = clock_now_ns();
+	bool is_polled = count - seen->count >= WORKER_POLLS_PER_TICK;
+
+	if (is_polled)
+		worker->last_polled_ns = now_ns;
+	if (is_polled || now_ns - seen->since_ns > WORKER_TICK_NS) {
+		seen->count = count;
+		seen->since_ns = now_ns;
+	}
+	return is_polled;
+}
+
+/* Nobody here has polled for a while: this process is the target of others, or waits for events. */
+static bool is_passive(const struct worker *worker)
+{
+	return worker->now_ns - worker->last_polled_ns > WORKER_IDLE_NS;
+}
+
+static bool are_acks_deferred(struct worker *worker)
+{
+	return atomic_load_explicit(&worker->are_acks_deferred, memory_order_acquire);
+}
+
+/*
+ * Is it likely that the application, which sees what has just arrived in its memory, answers at
+ * once? Then the acknowledgement goes along (worker.h). Learnt from whether it did; after a row of
+ * misses it is tried again now and then only.
+ */
+static bool hold_is_worth_it(struct worker *worker)
+{
+	if (is_passive(worker))
+		return false;
+	if (worker->hold_luck >= 0)
+		return true;
+	worker->hold_luck++;
+	return false;
+}
+
+/*
+ * Leave the CPU for a moment to the application, so that it can post; send what is owed when it has
+ * not.
+ */
+static void hold(struct worker *worker)
+{
+	wait_for(worker, worker->epoll_quiet, WORKER_HOLD_NS);
+	if (!worker_try_lock(worker)) {
+		worker->hold_luck = WORKER_HOLD_LUCK_MAX; /* the application is at it */
+		return;
+	}
+	if (!are_acks_deferred(worker)) {
+		worker->hold_luck = WORKER_HOLD_LUCK_MAX;
+	} else {
+		if (--worker->hold_luck < 0)
+			worker->hold_luck = WORKER_HOLD_LUCK_MIN;
+		worker_send(worker, true);
+	}
+	worker_unlock(worker);
+}
+
+/*
+ * How long the thread may sleep: 0 when there is more to do, at most a tick while something is going
+ * on, for ever when nothing is. The worker is locked.
+ */
+static uint64_t sleep_choose(struct worker *worker, unsigned datagrams, uint64_t *idle_since_ns)
+{
+	uint64_t deadline_ns = engine_deadline_ns(&worker->lane);
+	uint64_t now_ns = worker->now_ns;
+	bool is_waiting = deadline_ns != DEADLINE_NEVER || port_udp_is_blocked(worker->port);
+
+	if (datagrams || is_waiting)
+		*idle_since_ns = now_ns;
+
+	if (datagrams || (is_passive(worker) && now_ns - worker->last_packet_ns < WORKER_SPIN_NS))
+		return 0;
+	if (is_waiting && deadline_ns <= now_ns)
+		return 0;
+	if (is_waiting)
+		return min_u64(deadline_ns - now_ns, WORKER_TICK_NS);
+	return now_ns - *idle_since_ns < WORKER_IDLE_NS ? WORKER_TICK_NS : DEADLINE_NEVER;
+}
+
+/*
+ * Drive the lane once, unless somebody else is at it. Returns how long the thread may sleep.
+ */
+static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
+{
+	uint64_t sleep_ns;
+
+	if (!worker_try_lock(worker))
+		return WORKER_TICK_NS / 8;
+	unsigned datagrams = worker_take_in(worker);
+	worker_send(worker, !datagrams || !hold_is_worth_it(worker));
+	worker_signals(worker);
+	sleep_ns = sleep_choose(worker, datagrams, idle_since_ns);
+	worker->is_deep_asleep = sleep_ns == DEADLINE_NEVER;
+	worker_unlock(worker);
+	if (are_acks_deferred(worker))
+		hold(worker);
+	return sleep_ns;
+}
+
+void *worker_thread_main(void *argument)
+{
+	struct worker *worker = argument;
+	uint64_t idle_since_ns = clock_now_ns();
+	struct polls polls_seen = {0, 0};
+
+	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
+
+	while (!is_stopping(worker)) {
+		if (is_being_polled(worker, &polls_seen)) {
+			wait_for(worker, worker->epoll_quiet, WORKER_TICK_NS);
+			continue;
+		}
+		uint64_t sleep_ns = drive(worker, &idle_since_ns);
+		if (sleep_ns)
+			wait_for(worker, worker->epoll_all, sleep_ns);
+	}
+	return NULL;
+}
