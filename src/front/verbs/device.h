@@ -24,6 +24,9 @@
 /* The only port of every device (IBTA numbers ports of a channel adapter from 1). */
 #define DEVICE_PORT 1
 
+/* What that port says it can do, of IBTA's PortInfo:CapabilityMask. */
+#define DEVICE_PORT_CAPABILITIES (IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS)
+
 struct device {
 	struct ibv_device verbs; /* what programs see; written once */
 	uint32_t index; /* among all devices of this process */

@@ -19,7 +19,7 @@
 	GUID_WORD(guid, 0), GUID_WORD(guid, 1), GUID_WORD(guid, 2), GUID_WORD(guid, 3)
 
 /* The length of the value of one of our own files, or -1 when there is no such file. */
-static int device_value(const struct device *device, const char *file, char *buf, size_t size)
+static int device_value(struct device *device, const char *file, char *buf, size_t size)
 {
 	int bytes = -1;
 
@@ -35,12 +35,25 @@ static int device_value(const struct device *device, const char *file, char *buf
 	return bytes;
 }
 
+/* Eight groups of four digits, nothing left out. */
+static int gid_text(const struct gid *gid, char *buf, size_t size)
+{
+	unsigned int word[8];
+
+	for (int i = 0; i < 8; i++)
+		word[i] = (unsigned int)(gid->raw[2 * i] << 8 | gid->raw[2 * i + 1]);
+	return snprintf(buf, size, "%04x:%04x:%04x:%04x:%04x:%04x:%04x:%04x", word[0], word[1],
+		word[2], word[3], word[4], word[5], word[6], word[7]);
+}
+
 /* The per-GID files: ports/1/gids/N and ports/1/gid_attrs/{types,ndevs}/N. */
 static int gid_value(struct device *device, const char *file, char *buf, size_t size)
 {
 	struct gid gid;
 	unsigned int index;
 
+	if (sscanf(file, "ports/1/gids/%u", &index) == 1 && device_gid(device, index, &gid))
+		return gid_text(&gid, buf, size);
 	if (sscanf(file, "ports/1/gid_attrs/types/%u", &index) == 1 &&
 		device_gid(device, index, &gid))
 		return snprintf(buf, size, "RoCE v2");
