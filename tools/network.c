@@ -17,6 +17,7 @@
 #include "command.h"
 #include "network_setup.h"
 #include "network_state.h"
+#include "user_namespace.h"
 
 #define NAMED_DIRECTORY "/run/netns"
 #define NAMED_PREFIX    "urnic"
@@ -149,40 +150,6 @@ static void named_for_each(void (*visit)(const char *name, void *context), void 
 
 /* Networks with a holder */
 
-static int write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int result = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		result = -errno;
-	close(fd);
-	return result;
-}
-
-/*
- * Become root of a new user namespace.
- */
-static int become_root(void)
-{
-	unsigned uid = (unsigned)geteuid(), gid = (unsigned)getegid();
-	char map[64];
-	int result;
-
-	if (unshare(CLONE_NEWUSER) < 0)
-		return -errno;
-	/* The kernel refuses a group map until setgroups is; old kernels do not have the file. */
-	(void)write_text("/proc/self/setgroups", "deny");
-	snprintf(map, sizeof(map), "0 %u 1", uid);
-	result = write_text("/proc/self/uid_map", map);
-	if (result < 0)
-		return result;
-	snprintf(map, sizeof(map), "0 %u 1", gid);
-	return write_text("/proc/self/gid_map", map);
-}
-
 /*
  * Put this process into a new network namespace and keep that open as `fd`.
  */
@@ -204,7 +171,7 @@ static int make_namespace(int fd)
 static int holder_prepare(unsigned mtu)
 {
 	struct network network = {.user_fd = -1, .net_fd = {HOLDER_FD, HOLDER_FD + 1}};
-	int result = become_root();
+	int result = user_namespace_enter(0, 0);
 
 	if (result < 0) {
 		complain("host: this system does not let ordinary users make user namespaces (%s);"

@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic run: put our libraries first on a program's library path.
+ * urnic run: put our libraries first on a program's library path, and our devices before its eyes.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "command.h"
+#include "view.h"
 
 const char command_run_help[] =
-	"usage: urnic run [--] PROGRAM [ARGUMENTS]\n"
+	"usage: urnic run [--view | --no-view] [--] PROGRAM [ARGUMENTS]\n"
 	"       urnic run --print\n"
 	"\n"
 	"Runs PROGRAM with urnic's libibverbs.so.1 in place of the system's, by putting urnic's\n"
 	"library directory first on LD_LIBRARY_PATH. PROGRAM and what it starts see one RDMA device\n"
 	"per network interface that is up and has an address. Nothing is installed or changed.\n"
 	"\n"
-	"  --print    print the library directory and run nothing\n"
+	"Some programs also look at /sys/class/infiniband or /dev/infiniband: UCX and MPIs on it,\n"
+	"ibstat, monitoring agents. Run by root they get a private view in which these are there; any\n"
+	"other user asks for it.\n"
+	"\n"
+	"  --view       give PROGRAM that view. Needs user namespaces where the user is not root; in\n"
+	"               the view, other users' files then belong to nobody and set-user-id programs\n"
+	"               run as oneself.\n"
+	"  --no-view    do not, also as root\n"
+	"  --print      print the library directory and run nothing\n"
 	"\n"
 	"The dynamic loader ignores LD_LIBRARY_PATH for programs with file capabilities or set-user-id\n"
 	"bits; such a program runs on the system's libraries.\n"
@@ -28,7 +39,8 @@ const char command_run_help[] =
 	"\n"
 	"Examples:\n"
 	"  urnic run ibv_devices\n"
-	"  urnic run -- ib_write_bw -F 192.0.2.7\n";
+	"  urnic run -- ib_write_bw -F 192.0.2.7\n"
+	"  urnic run --view -- ucx_info -d\n";
 
 /* What must be in a directory for it to be ours. */
 #define MARK "liburnic.so"
@@ -98,37 +110,90 @@ static int prepend_library_path(const char *directory)
 	return result;
 }
 
+enum view_choice { VIEW_IF_FREE, VIEW_ALWAYS, VIEW_NEVER };
+
+struct options {
+	bool is_print;
+	enum view_choice view;
+	int first; /* index of the program */
+};
+
+static int parse_options(int argc, char **argv, struct options *ret_options)
+{
+	static const struct option names[] = {
+		{"no-view", no_argument, NULL, 'n'},
+		{"print", no_argument, NULL, 'p'},
+		{"view", no_argument, NULL, 'v'},
+		{0},
+	};
+	struct options options = {0};
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "+", names, NULL)) != -1) {
+		if (letter == 'n')
+			options.view = VIEW_NEVER;
+		else if (letter == 'p')
+			options.is_print = true;
+		else if (letter == 'v')
+			options.view = VIEW_ALWAYS;
+		else
+			return -EINVAL;
+	}
+	options.first = optind;
+	*ret_options = options;
+	return 0;
+}
+
+/*
+ * The view is a help that most programs do not need: where it was not asked for and cannot be had,
+ * they run without.
+ */
+static int choose_view(enum view_choice choice)
+{
+	int result;
+
+	if (choice == VIEW_NEVER)
+		return 0;
+	result = view_enter(choice == VIEW_ALWAYS);
+	if (result == 0 || choice == VIEW_IF_FREE)
+		return 0;
+	complain("run: this system does not let us make a private view of /sys and /dev: %s",
+		strerror(-result));
+	return result;
+}
+
+static int run(const struct options *options, char **argv, const char *libraries)
+{
+	if (prepend_library_path(libraries) < 0) {
+		complain("run: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (choose_view(options->view) < 0)
+		return EXIT_FAILED;
+	run_program(argv + options->first);
+}
+
 int command_run(int argc, char **argv)
 {
-	int first = 1;
-	char *libraries = find_libraries();
+	struct options options;
+	char *libraries;
+	int status = EXIT_OK;
 
+	if (parse_options(argc, argv, &options) < 0)
+		return EXIT_USAGE;
+	if (!options.is_print && options.first >= argc) {
+		fputs(command_run_help, stderr);
+		return EXIT_USAGE;
+	}
+	libraries = find_libraries();
 	if (!libraries) {
 		complain("run: no " MARK " in lib/ beside this program, nor in ../" URNIC_LIBDIR);
 		return EXIT_FAILED;
 	}
-	if (argc > 1 && strcmp(argv[1], "--print") == 0) {
+	if (options.is_print)
 		puts(libraries);
-		free(libraries);
-		return EXIT_OK;
-	}
-	if (first < argc && strcmp(argv[first], "--") == 0)
-		first++;
-	else if (first < argc && argv[first][0] == '-') {
-		complain("run: no option %s; urnic run --help", argv[first]);
-		free(libraries);
-		return EXIT_USAGE;
-	}
-	if (first >= argc) {
-		fputs(command_run_help, stderr);
-		free(libraries);
-		return EXIT_USAGE;
-	}
-	if (prepend_library_path(libraries) < 0) {
-		complain("run: %s", strerror(errno));
-		free(libraries);
-		return EXIT_FAILED;
-	}
+	else
+		status = run(&options, argv, libraries);
 	free(libraries);
-	run_program(argv + first);
+	return status;
 }

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic run --view: what programs find in /sys and /dev, that nobody else finds it there, and that
+# everything else is as it was.
+. "$(dirname "$0")/common.sh"
+
+network_up
+reason=$(on a "$urnic" run --view true 2>&1) || skip "no private view here: $reason"
+
+# show PROGRAM...: on host a, in the view.
+show() {
+	on a "$urnic" run --view -- "$@"
+}
+
+device=/sys/class/infiniband/rocep_veth0
+port=$device/ports/1
+for pair in "$device/node_type=1: CA" "$port/state=4: ACTIVE" "$port/link_layer=Ethernet" \
+	"$port/gids/0=0000:0000:0000:0000:0000:ffff:0a63:0001" "$port/gid_attrs/types/0=RoCE v2" \
+	"$port/gid_attrs/ndevs/0=veth0" "/sys/class/infiniband_verbs/uverbs0/ibdev=rocep_veth0"; do
+	[ "$(show cat "${pair%%=*}")" = "${pair#*=}" ] || fail "${pair%%=*} is not ${pair#*=}"
+done
+[ "$(show ls $device/device/net/)" = veth0 ] || fail 'the device does not lead to its interface'
+show test -c /dev/infiniband/uverbs0 || fail 'no character device'
+show test -r /dev/infiniband/uverbs0 -a -w /dev/infiniband/uverbs0 || fail 'the device cannot be opened'
+
+# The rest of /sys and /dev, seen from inside.
+here='cd /sys/class && echo */ && readlink -f net/lo && cat /sys/class/net/lo/mtu &&
+	echo >/dev/null && head -c 1 /dev/zero | wc -c && ls /dev/fd/ | wc -l && ls /dev/pts /dev/shm'
+outside=$(on a sh -c "$here" | sed 's|infiniband\(_verbs\)*/ ||g')
+inside=$(show sh -c "$here" | sed 's|infiniband\(_verbs\)*/ ||g')
+[ "$inside" = "$outside" ] || fail "outside: $outside; inside: $inside"
+[ "$(show id -u)" = "$(on a id -u)" ] || fail 'the user is another one'
+
+# Nothing is left behind, nothing shows elsewhere.
+for path in /sys/class/infiniband /dev/infiniband /dev/.host; do
+	[ ! -e $path ] || show test -e $path || fail "$path is outside"
+done
+! on a grep -q '^urnic ' /proc/mounts || fail 'our mounts are outside'
+
+# A view in a view, the names that were asked for, and a program's exit status.
+names=$(show env URNIC_DEVICE_NAME=mlx5_0 "$urnic" run --view ls /sys/class/infiniband | tr '\n' ' ')
+[ "$names" = 'mlx5_0 rocep_lo ' ] || fail "a view in a view shows $names"
+show sh -c 'exit 5'
+[ $? = 5 ] || fail 'the exit status is not the program'\''s'
+! on a "$urnic" run --no-view test -e /sys/class/infiniband/rocep_veth0 || fail '--no-view gives a view'
+
+# Programs that look there, as far as they are installed.
+if command -v ibstat >/dev/null; then
+	show ibstat rocep_veth0 1 | grep -q 'State: Active' || fail 'ibstat does not see the port'
+fi
+if command -v ucx_info >/dev/null; then
+	show ucx_info -d 2>/dev/null | grep -q 'Device: rocep_veth0:1' || fail 'UCX ignores the device'
+fi
+
+# Sixteen at once, each with its own view.
+command -v ibv_devices >/dev/null || exit 0
+running=
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+	show sh -c 'ibv_devices | grep -q rocep_veth0 && test -d /sys/class/infiniband/rocep_veth0' &
+	running="$running $!"
+done
+for process in $running; do
+	wait "$process" || fail 'one of sixteen at once fails'
+done

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "view.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "user_namespace.h"
+
+#define CLASSES   "/sys/class"
+#define DEVICES   "/dev"
+#define HOST_NAME ".host" /* the real /dev, below ours */
+
+static int enter_namespace(bool may_change_users)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	int result;
+
+	if (unshare(CLONE_NEWNS) == 0)
+		return 0;
+	if (errno != EPERM || !may_change_users)
+		return -errno;
+	result = user_namespace_enter(uid, gid);
+	if (result < 0)
+		return result;
+	return unshare(CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+/*
+ * From here on our mounts below `path` stay ours, while new ones from outside still arrive. It is a
+ * mount of its own everywhere but in a bare chroot.
+ */
+static int cut_off(const char *path)
+{
+	if (mount(NULL, path, NULL, MS_SLAVE, NULL) == 0)
+		return 0;
+	if (errno == EINVAL && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0)
+		return 0;
+	return -errno;
+}
+
+static int mount_tmpfs(const char *path)
+{
+	return mount("urnic", path, "tmpfs", MS_NOSUID, "mode=755") < 0 ? -errno : 0;
+}
+
+static int make_directory(const char *path)
+{
+	return mkdir(path, 0755) < 0 ? -errno : 0;
+}
+
+static bool is_directory(const char *path)
+{
+	struct stat file;
+
+	return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
+}
+
+/* The real directory is below the tmpfs by the time the overlay is mounted: `fd` still leads to it. */
+static int overlay_classes(int fd)
+{
+	char options[64 + PATH_MAX];
+	int result = mount_tmpfs(CLASSES);
+
+	if (result == 0)
+		result = make_directory(VIEW_DEVICES);
+	if (result == 0)
+		result = make_directory(VIEW_CHAR_DEVICES);
+	if (result < 0)
+		return result;
+	snprintf(options, sizeof(options), "lowerdir=" CLASSES ":/proc/self/fd/%d", fd);
+	return mount("urnic", CLASSES, "overlay", MS_RDONLY, options) < 0 ? -errno : 0;
+}
+
+/* See to it that our directories can be mounted on in /sys/class, where nobody can make any. */
+static int provide_classes(void)
+{
+	int fd, result;
+
+	if (is_directory(VIEW_DEVICES) && is_directory(VIEW_CHAR_DEVICES))
+		return 0;
+	fd = open(CLASSES, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	result = overlay_classes(fd);
+	close(fd);
+	if (result < 0)
+		umount2(CLASSES, MNT_DETACH);
+	return result;
+}
+
+/* Make DEVICES/name lead to what is under that name in the real /dev. */
+static int link_to_host(int host_fd, const struct dirent *entry)
+{
+	char path[sizeof(DEVICES) + NAME_MAX + 1], target[PATH_MAX];
+	ssize_t bytes = -1;
+
+	if (entry->d_type == DT_LNK)
+		bytes = readlinkat(host_fd, entry->d_name, target, sizeof(target) - 1);
+	if (bytes >= 0)
+		target[bytes] = '\0';
+	else
+		snprintf(target, sizeof(target), HOST_NAME "/%s", entry->d_name);
+	snprintf(path, sizeof(path), DEVICES "/%s", entry->d_name);
+	return symlink(target, path) < 0 ? -errno : 0;
+}
+
+static int link_all_to_host(void)
+{
+	DIR *host = opendir(DEVICES "/" HOST_NAME);
+	struct dirent *entry;
+	int result = 0;
+
+	if (!host)
+		return -errno;
+	while (result == 0 && (entry = readdir(host))) {
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			result = link_to_host(dirfd(host), entry);
+	}
+	closedir(host);
+	return result;
+}
+
+/* `host_fd` is a copy of the real /dev and all that is mounted there. */
+static int replace_devices(int host_fd)
+{
+	int result = mount_tmpfs(DEVICES);
+
+	if (result < 0)
+		return result;
+	result = make_directory(DEVICES "/" HOST_NAME);
+	if (result == 0 &&
+		move_mount(host_fd, "", AT_FDCWD, DEVICES "/" HOST_NAME, MOVE_MOUNT_F_EMPTY_PATH) <
+			0)
+		result = -errno;
+	if (result == 0)
+		result = link_all_to_host();
+	if (result == 0)
+		result = make_directory(VIEW_NODES);
+	if (result < 0)
+		umount2(DEVICES, MNT_DETACH);
+	return result;
+}
+
+/*
+ * See to it that /dev/infiniband can be mounted on. Making it in the real /dev would be simpler,
+ * but all the system would see it.
+ */
+static int provide_nodes(void)
+{
+	int fd, result;
+
+	if (is_directory(VIEW_NODES))
+		return 0;
+	fd = open_tree(AT_FDCWD, DEVICES, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (fd < 0)
+		return -errno;
+	result = replace_devices(fd);
+	close(fd);
+	return result;
+}
+
+int view_enter(bool may_change_users)
+{
+	static const char *const directories[] = {VIEW_DEVICES, VIEW_CHAR_DEVICES, VIEW_NODES};
+	int result = enter_namespace(may_change_users);
+
+	if (result == 0)
+		result = cut_off("/sys");
+	if (result == 0)
+		result = cut_off(DEVICES);
+	if (result == 0)
+		result = provide_classes();
+	if (result == 0)
+		result = provide_nodes();
+	for (int i = 0; i < 3 && result == 0; i++)
+		result = mount_tmpfs(directories[i]);
+	return result < 0 ? result : view_write_files();
+}
