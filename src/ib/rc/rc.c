@@ -7,20 +7,22 @@
 #include <assert.h>
 
 /*
- * In the error state, the only thing left to say is why. Who asks for the packet that was refused,
- * hears it again.
+ * In the error state, the only thing left to say is why. Who asks for the packet that was refused
+ * hears it again; who asks for one before it, whose answer was lost, is still answered, or else the
+ * peer would take a request that was refused for one that nobody heard.
  */
 static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
 	bool is_request = packet->info->role == OPCODE_ROLE_REQUEST;
 
-	if (responder->is_failed && is_request &&
-		!psn_before(packet->bth.psn, responder->nak_psn)) {
+	if (!responder->is_failed || !is_request) {
+		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
+	} else if (psn_before(packet->bth.psn, responder->nak_psn)) {
+		rc_responder_duplicate(rc, packet);
+	} else {
 		responder->is_nak_owed = true;
 		qp_schedule(&rc->qp, LANE_TX_DATA);
-	} else {
-		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
 	}
 }
 

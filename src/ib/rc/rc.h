@@ -208,6 +208,9 @@ void rc_completer_receive(struct rc_qp *rc, const struct packet *packet, uint64_
 void rc_responder_start(struct rc_qp *rc);
 void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
 
+/* Answer a request that was executed before: execute nothing twice. */
+void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
+
 /* response.c */
 
 /* Write the next response packet; 0 when nothing is owed. */

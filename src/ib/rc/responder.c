@@ -405,7 +405,7 @@ static struct rc_resource *resource_find(struct rc_responder *responder, struct 
  * A request that was executed before: answer it again, execute nothing twice (IBTA 9.7.4.1.2,
  * 9.7.5.1.4).
  */
-static void duplicate(struct rc_qp *rc, const struct packet *packet)
+void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
 {
 	enum opcode_operation operation = packet->info->operation;
 	struct rc_resource *resource;
@@ -451,7 +451,7 @@ void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_
 	enum fault fault = FAULT_NONE;
 
 	if (ahead < 0) {
-		duplicate(rc, packet);
+		rc_responder_duplicate(rc, packet);
 		return;
 	}
 	if (ahead > 0) {
