@@ -2,24 +2,28 @@
 /*
  * The simulator: engines on a simulated fabric, one history per seed.
  *
- *   sim [--seeds A..B]        run the seeds (default 1..1000), stop at the first that fails
- *   sim --seed N [--trace]    replay one; --trace prints every frame
+ *   sim [SCENARIO] [--seeds A..B]        run the seeds (default 1..1000), stop at the first that fails
+ *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
+ *
+ * Scenarios: mixed, random work over links good and bad (the default); refused, bad requests.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mixed.h"
+#include "refused.h"
 
 struct options {
 	uint64_t first_seed;
 	uint64_t last_seed;
 	bool is_traced;
+	bool is_refused;
 };
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: sim [--seeds A..B | --seed N [--trace]]\n");
+	fprintf(stderr, "usage: sim [mixed | refused] [--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }
 
@@ -31,6 +35,10 @@ static bool options_parse(struct options *options, int argc, char **argv)
 
 		if (!strcmp(argv[i], "--trace")) {
 			options->is_traced = true;
+			continue;
+		}
+		if (!strcmp(argv[i], "mixed") || !strcmp(argv[i], "refused")) {
+			options->is_refused = !strcmp(argv[i], "refused");
 			continue;
 		}
 		options->first_seed = options->last_seed = strtoull(value, &end, 0);
@@ -45,18 +53,23 @@ static bool options_parse(struct options *options, int argc, char **argv)
 	return true;
 }
 
-int main(int argc, char **argv)
+static void refused_all(const struct options *options)
 {
-	struct options options = {1, 1000, false};
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		refused_run(seed, options->is_traced);
+	printf("%llu seeds over %u refusals\n",
+		(unsigned long long)(options->last_seed - options->first_seed + 1),
+		refused_case_count());
+}
+
+static void mixed_all(const struct options *options)
+{
 	struct mixed_result total = {0};
 
-	if (!options_parse(&options, argc, argv))
-		return usage();
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (uint64_t seed = options.first_seed; seed <= options.last_seed; seed++) {
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++) {
 		struct mixed_result result = {0};
 
-		mixed_run(seed, options.is_traced, &result);
+		mixed_run(seed, options->is_traced, &result);
 		total.packets += result.packets;
 		total.bad_fates += result.bad_fates;
 		total.retransmitted += result.retransmitted;
@@ -64,8 +77,21 @@ int main(int argc, char **argv)
 	}
 	printf("%llu seeds: %llu packets, %llu frames ill-treated, %llu retransmitted, %.1f s of "
 	       "virtual time\n",
-		(unsigned long long)(options.last_seed - options.first_seed + 1),
+		(unsigned long long)(options->last_seed - options->first_seed + 1),
 		(unsigned long long)total.packets, (unsigned long long)total.bad_fates,
 		(unsigned long long)total.retransmitted, (double)total.virtual_ns / 1e9);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {1, 1000, false, false};
+
+	if (!options_parse(&options, argc, argv))
+		return usage();
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (options.is_refused)
+		refused_all(&options);
+	else
+		mixed_all(&options);
 	return 0;
 }

@@ -8,7 +8,11 @@
 #include "base/arith.h"
 #include "traffic.h"
 
-enum { CONNECTION_COUNT_MAX = 4, CQ_ENTRIES = 1024 };
+enum {
+	CONNECTION_COUNT_MAX = 4,
+	CQ_ENTRIES = 1024,
+	FAR_PROBES_MAX = 12, /* doubling from 1 ms passes any distance here after seven */
+};
 
 #define MS             1000000ull
 #define VIRTUAL_NS_MAX (60000 * MS)
@@ -16,6 +20,7 @@ enum { CONNECTION_COUNT_MAX = 4, CQ_ENTRIES = 1024 };
 /* What the network does to frames. */
 enum weather {
 	WEATHER_CLEAR, /* nothing: then nothing may be sent twice */
+	WEATHER_FAR, /* nothing, over a long distance: few packets may be sent twice */
 	WEATHER_JITTER, /* frames overtake each other, none is lost */
 	WEATHER_LOSS, /* up to 10 % lost, some corrupted and duplicated */
 	WEATHER_STORM, /* all of that, and partitions */
@@ -43,7 +48,9 @@ static void link_plan(struct run *run, struct sim_link *link)
 {
 	memset(link, 0, sizeof(*link));
 	link->delay_ns = between(run, 0, 200000);
-	if (run->weather == WEATHER_CLEAR)
+	if (run->weather == WEATHER_FAR)
+		link->delay_ns = between(run, MS, 50 * MS);
+	if (run->weather == WEATHER_CLEAR || run->weather == WEATHER_FAR)
 		return;
 	if (between(run, 0, 7) == 0)
 		link->delay_ns = between(run, 0, 4 * MS);
@@ -78,7 +85,7 @@ static void connection_plan(struct run *run, struct connection *connection)
 	*connection = (struct connection){
 		.path_mtu = (uint32_t)between(run, 1, 5),
 		/* Eight tries must outlast a partition; no timeout at all must do, too. */
-		.timeout = between(run, 0, 7) ? (uint32_t)between(run, 14, 15) : 0,
+		.timeout = between(run, 0, 7) ? (uint32_t)between(run, 15, 16) : 0,
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 		.min_rnr_timer = (uint32_t)between(run, 1, 20),
@@ -254,6 +261,10 @@ static void check_counters(struct run *run, struct mixed_result *result)
 				WORLD_CHECK(&run->world, !retransmitted && !probes,
 					"%llu retransmissions, %llu probes on a perfect network",
 					(unsigned long long)retransmitted,
+					(unsigned long long)probes);
+			if (run->weather == WEATHER_FAR)
+				WORLD_CHECK(&run->world, probes <= FAR_PROBES_MAX,
+					"%llu probes on a perfect network",
 					(unsigned long long)probes);
 		}
 	}

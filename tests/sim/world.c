@@ -91,12 +91,16 @@ void world_init(struct world *world, uint64_t seed, uint32_t lane_count, bool is
 		host_init(world, i, lane_count);
 }
 
-static void signals_drop(struct lane *lane)
+static void signals_note(struct world *world, uint32_t host)
 {
-	uint32_t news;
+	for (uint32_t i = 0; i < world->host[host].lane_count; i++) {
+		const struct signal *signal;
+		uint32_t news;
 
-	while (signal_take(&lane->signals, &news))
-		;
+		while ((signal = signal_take(&world->host[host].lane[i].signals, &news)))
+			if (signal->kind == SIGNAL_KIND_QP)
+				world->news[host] |= news;
+	}
 }
 
 void world_done(struct world *world)
@@ -104,10 +108,8 @@ void world_done(struct world *world)
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
 		struct host *host = &world->host[i];
 
-		for (uint32_t j = 0; j < host->lane_count; j++) {
-			signals_drop(&host->lane[j]);
+		for (uint32_t j = 0; j < host->lane_count; j++)
 			engine_lane_done(&host->lane[j]);
-		}
 		mr_table_done(&host->mrs);
 		free(host->arena_memory);
 	}
@@ -182,10 +184,9 @@ bool world_step(struct world *world, uint64_t limit_ns)
 	bool has_happened = sim_step(world->sim, limit_ns);
 
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
-		for (uint32_t j = 0; j < world->host[i].lane_count; j++) {
-			signals_drop(&world->host[i].lane[j]);
+		signals_note(world, i);
+		for (uint32_t j = 0; j < world->host[i].lane_count; j++)
 			engine_check(&world->host[i].lane[j]);
-		}
 	}
 	return has_happened;
 }

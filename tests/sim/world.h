@@ -34,6 +34,7 @@ struct world {
 	struct sim *sim;
 	struct sim_random random;
 	struct host host[WORLD_HOST_COUNT];
+	uint32_t news[WORLD_HOST_COUNT]; /* all that queue pairs there ever signaled */
 };
 
 /* Attributes that both ends of a connection share. */
@@ -75,7 +76,7 @@ void world_connect(
 uint32_t world_register(struct world *world, struct host *host, uint32_t pd, uint32_t access,
 	void *address, uint64_t bytes);
 
-/* Let the network do one thing, check every invariant, throw away signals. */
+/* Let the network do one thing, check every invariant, note signals. */
 bool world_step(struct world *world, uint64_t limit_ns);
 
 static inline uint64_t world_counter(const struct qp *qp, enum counter counter)
