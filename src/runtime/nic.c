@@ -26,7 +26,10 @@
 /* Address space of NIC memory. Pages that are never touched cost nothing. */
 #define NIC_MEMORY_BYTES (64ull << 30)
 
-enum { NIC_LANES_DEFAULT_MAX = 4 };
+enum {
+	NIC_LANES_DEFAULT_MAX = 4,
+	NIC_POLL_TRIES = 20, /* polls that meet a locked lane before they give up the CPU */
+};
 
 struct nic_cq {
 	struct cq cq;
@@ -34,11 +37,13 @@ struct nic_cq {
 	void *user;
 	uint64_t epoch;
 	uint32_t home; /* lane of queue pairs that send into it */
+	uint32_t failed_tries; /* of polls to get the lane, in a row; a hint */
 	_Atomic uint32_t lane_mask; /* lanes that push into it: those a poll drives */
 };
 
 struct nic_qp {
 	struct qp *qp;
+	struct nic_cq *send_cq;
 	struct worker *worker;
 	nic_qp_news_fn *on_news;
 	void *user;
@@ -502,11 +507,23 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 	return cq->cq.ring->capacity;
 }
 
-/* Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. */
+/*
+ * Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. But its
+ * driver may have lost its CPU, perhaps to this very thread, which polls: after a row of attempts,
+ * give it back.
+ */
 static void drive(struct worker *worker, struct nic_cq *cq)
 {
-	if (!worker_try_lock(worker))
+	static __thread uint32_t failed_tries;
+
+	if (!worker_try_lock(worker)) {
+		if (++failed_tries >= NIC_POLL_TRIES) {
+			failed_tries = 0;
+			sched_yield();
+		}
 		return;
+	}
+	failed_tries = 0;
 	worker_poll(worker, &cq->cq);
 	worker_signals(worker);
 	worker_unlock(worker);
@@ -515,23 +532,35 @@ static void drive(struct worker *worker, struct nic_cq *cq)
 static void drive_all(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
-	bool is_armed =
-		atomic_load_explicit(&cq->cq.ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
 
-	for (; lanes; lanes &= lanes - 1) {
-		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
+	for (; lanes; lanes &= lanes - 1)
+		drive(nic.worker[__builtin_ctz(lanes)], cq);
+}
 
-		drive(worker, cq);
-		if (!is_armed && cq_is_empty(&cq->cq))
-			atomic_fetch_add_explicit(&worker->empty_polls, 1, memory_order_relaxed);
-	}
+static bool is_armed(const struct nic_cq *cq)
+{
+	return atomic_load_explicit(&cq->cq.ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
+}
+
+/* Tell the lanes' threads that somebody polls. An armed queue's owner is about to sleep. */
+static void note_poll(struct nic_cq *cq)
+{
+	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
+
+	if (is_armed(cq))
+		return;
+	for (; lanes; lanes &= lanes - 1)
+		worker_note_poll(nic.worker[__builtin_ctz(lanes)]);
 }
 
 uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
 
-	if (taken || cq->epoch != nic_epoch)
+	if (cq->epoch != nic_epoch)
+		return taken;
+	note_poll(cq);
+	if (taken)
 		return taken;
 	drive_all(cq);
 	return cq_poll(&cq->cq, &nic.arena, count, out);
@@ -565,6 +594,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 
 	if (!qp)
 		return -ENOMEM;
+	qp->send_cq = init->send_cq;
 	qp->on_news = init->on_news;
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
@@ -764,6 +794,8 @@ int nic_qp_post_send(
 	worker_wake(worker);
 	worker_signals(worker);
 	worker_unlock(worker);
+	if (!is_armed(qp->send_cq)) /* it will poll, and a post drives as well as a poll */
+		worker_note_poll(worker);
 	return error;
 }
 

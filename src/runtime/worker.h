@@ -11,7 +11,7 @@
  * drives; nobody waits for the other: a poll that finds the lock taken just looks at its queue.
  *
  * While an application polls, the NIC thread must not be woken by every packet. It notices that the
- * count of empty polls has grown and leaves the sockets alone for one tick (WORKER_TICK_NS) at a
+ * count of polls has grown and leaves the sockets alone for one tick (WORKER_TICK_NS) at a
  * time, until it has not. A poll of an armed completion queue does not count: its owner is about to
  * sleep.
  *
@@ -45,7 +45,7 @@
 	20000000 /* without packets or deadlines, before the thread sleeps without limit */
 
 enum {
-	WORKER_POLLS_PER_TICK = 16, /* empty polls in a tick that count as polling */
+	WORKER_POLLS_PER_TICK = 4, /* polls in a tick that count as polling */
 	WORKER_DEFERRING_POLLS =
 		3, /* polls without a completion that leave acknowledgements owed */
 	WORKER_HOLD_LUCK_MAX = 8, /* misses in a row before holding back stops */
@@ -86,7 +86,7 @@ struct worker {
 	int hold_luck; /* worker_thread.c */
 	uint64_t last_packet_ns;
 	uint64_t last_polled_ns; /* when the thread last saw an application poll */
-	_Atomic uint32_t empty_polls; /* of unarmed completion queues on this lane */
+	_Atomic uint32_t polls; /* of unarmed completion queues on this lane */
 	uint64_t now_ns; /* of the progress under way */
 	int epoll_all; /* sockets, and epoll_quiet */
 	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
@@ -147,6 +147,14 @@ void worker_send(struct worker *worker, bool with_acks);
  * wait for the application's next call. The worker is locked. /
  */
 void worker_poll(struct worker *worker, const struct cq *cq);
+
+/* Somebody polls. Any thread, with or without the lock; only a hint. */
+static inline void worker_note_poll(struct worker *worker)
+{
+	uint32_t polls = atomic_load_explicit(&worker->polls, memory_order_relaxed);
+
+	atomic_store_explicit(&worker->polls, polls + 1, memory_order_relaxed);
+}
 
 /* Hand out the signals that were raised. The worker is locked; before it is unlocked. */
 void worker_signals(struct worker *worker);

@@ -52,7 +52,7 @@ struct polls {
 /* Has an application polled often enough within a tick? Then it drives the lane. */
 static bool is_being_polled(struct worker *worker, struct polls *seen)
 {
-	uint32_t count = atomic_load_explicit(&worker->empty_polls, memory_order_relaxed);
+	uint32_t count = atomic_load_explicit(&worker->polls, memory_order_relaxed);
 	uint64_t now_ns = clock_now_ns();
 	bool is_polled = count - seen->count >= WORKER_POLLS_PER_TICK;
 
