@@ -99,15 +99,20 @@ static struct stat_qp *append_qp(struct stat_lane *lane, uint32_t *capacity)
 	return &lane->qps[lane->qp_count++];
 }
 
+/* One walk along the list. -EPROTO if it is broken. */
 static int walk_qps(int fd, uint64_t offset, struct stat_lane *lane, uint32_t *capacity)
 {
+	uint64_t landmark = 0; /* a list that comes back to it goes round in circles (Brent) */
+
 	lane->qp_count = 0;
 	while (offset != 0) {
 		struct stat_qp *qp;
 		int result;
 
-		if (lane->qp_count == LANE_QP_COUNT_MAX)
+		if (lane->qp_count == LANE_QP_COUNT_MAX || offset == landmark)
 			return -EPROTO;
+		if ((lane->qp_count & (lane->qp_count + 1)) == 0)
+			landmark = offset;
 		qp = append_qp(lane, capacity);
 		if (!qp)
 			return -ENOMEM;

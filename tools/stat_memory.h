@@ -41,7 +41,7 @@ struct stat_qp {
 struct stat_lane {
 	uint32_t index;
 	uint32_t slot;
-	bool is_complete; /* false if queue pairs came and went too fast to be listed all */
+	bool is_complete; /* false if the list of queue pairs was broken each time that it was read */
 	uint64_t drops[DROP_COUNT];
 	struct port_udp_counters port;
 	uint32_t qp_count;

@@ -43,7 +43,7 @@ static void print_lane(const struct stat_lane *lane, bool is_all)
 {
 	printf("  lane %u: slot %u, %u queue pair%s%s\n", lane->index, lane->slot, lane->qp_count,
 		lane->qp_count == 1 ? "" : "s",
-		lane->is_complete ? "" : ", and others that came and went too fast");
+		lane->is_complete ? "" : "; the list is not complete, it changed too fast");
 	for (int i = 0; i < DROP_COUNT; i++)
 		print_counter(drop_name((enum drop)i), lane->drops[i], is_all);
 #define COUNTER(name, sentence) print_counter(#name, lane->port.name, is_all);
