@@ -72,10 +72,10 @@ void ah_release(struct object *object)
 	ah->verbs.handle = 0;
 }
 
-int ibv_destroy_ah(struct ibv_ah *verbs)
+int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	struct object *object;
-	int error = object_remove(verbs->handle, OBJECT_AH, context_of(verbs->context), &object);
+	int error = object_remove(ah->handle, OBJECT_AH, context_of(ah->context), &object);
 
 	if (error)
 		return error;

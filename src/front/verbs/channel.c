@@ -32,16 +32,16 @@ void channel_release(struct object *object)
 	event_queue_done(&container_of(object, struct channel, object)->queue);
 }
 
-int ibv_destroy_comp_channel(struct ibv_comp_channel *verbs)
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	struct channel *channel = channel_of(verbs);
+	struct channel *front = channel_of(channel);
 	struct object *object;
 	int error = object_remove(
-		channel->object.handle, OBJECT_CHANNEL, context_of(verbs->context), &object);
+		front->object.handle, OBJECT_CHANNEL, context_of(channel->context), &object);
 
 	if (error)
 		return error;
 	channel_release(object);
-	free(channel);
+	free(front);
 	return 0;
 }

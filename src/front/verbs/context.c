@@ -28,19 +28,20 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list contexts = {&contexts, &contexts};
 
-/* `cmd_fd` becomes the context's. Returns 0 or a positive errno; on failure `cmd_fd` is still the caller's. */
-static int context_create(struct device *device, int cmd_fd, struct context **ret_context)
+/* `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's. */
+static struct context *context_create(struct device *device, int cmd_fd)
 {
 	struct context *context = calloc(1, sizeof(*context));
 	struct ibv_context *verbs;
 	int error;
 
 	if (!context)
-		return ENOMEM;
+		return NULL;
 	error = event_queue_init(&context->async);
 	if (error) {
 		free(context);
-		return -error;
+		errno = -error;
+		return NULL;
 	}
 	context->device = device;
 	ops_fill(&context->verbs);
@@ -55,26 +56,26 @@ static int context_create(struct device *device, int cmd_fd, struct context **re
 	pthread_mutex_lock(&lock);
 	list_append(&contexts, &context->node);
 	pthread_mutex_unlock(&lock);
-	*ret_context = context;
-	return 0;
+	return context;
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *verbs)
+struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	struct device *device = device_lookup(verbs);
+	struct device *front = device_lookup(device);
 	struct context *context;
-	int error;
 	int cmd_fd;
 
-	if (!device) {
+	if (!front) {
 		errno = ENODEV;
 		return NULL;
 	}
 	cmd_fd = memfd_create("urnic-context", MFD_CLOEXEC);
 	if (cmd_fd < 0)
 		return NULL;
-	error = context_create(device, cmd_fd, &context);
-	if (error) {
+	context = context_create(front, cmd_fd);
+	if (!context) {
+		int error = errno;
+
 		close(cmd_fd);
 		errno = error;
 		return NULL;
@@ -106,17 +107,16 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	struct context *context;
 	struct device *device;
 	struct stat file;
-	int error;
 
 	if (fstat(cmd_fd, &file))
 		return NULL;
 	device = device_of_file(&file);
-	error = device ? context_create(device, cmd_fd, &context) : EINVAL;
-	if (error) {
-		errno = error;
+	if (!device) {
+		errno = EINVAL;
 		return NULL;
 	}
-	return &context->verbs.context;
+	context = context_create(device, cmd_fd);
+	return context ? &context->verbs.context : NULL;
 }
 
 /*
@@ -159,19 +159,19 @@ static struct context *context_take(const struct ibv_context *verbs)
 	return taken;
 }
 
-int ibv_close_device(struct ibv_context *verbs)
+int ibv_close_device(struct ibv_context *context)
 {
-	struct context *context = context_take(verbs);
+	struct context *front = context_take(context);
 
-	if (!context)
+	if (!front)
 		return EINVAL;
-	objects_release(context);
+	objects_release(front);
 	/* What an object of an importing context is built on lives on, and with it this context. */
-	if (object_context_is_used(context))
+	if (object_context_is_used(front))
 		return 0;
-	close(verbs->cmd_fd);
-	event_queue_done(&context->async);
-	pthread_mutex_destroy(&verbs->mutex);
-	free(context);
+	close(context->cmd_fd);
+	event_queue_done(&front->async);
+	pthread_mutex_destroy(&context->mutex);
+	free(front);
 	return 0;
 }

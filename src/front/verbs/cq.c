@@ -99,21 +99,21 @@ void cq_release(struct object *object)
 	cq->verbs.handle = 0;
 }
 
-int ibv_destroy_cq(struct ibv_cq *verbs)
+int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct object *object;
-	struct cq_front *cq;
-	int error = object_remove(verbs->handle, OBJECT_CQ, context_of(verbs->context), &object);
+	struct cq_front *front;
+	int error = object_remove(cq->handle, OBJECT_CQ, context_of(cq->context), &object);
 
 	if (error)
 		return error;
-	cq = container_of(object, struct cq_front, object);
+	front = container_of(object, struct cq_front, object);
 	cq_release(object);
-	events_wait(&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.comp_events_completed,
-		cq->completion.taken);
-	events_wait(&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.async_events_completed,
-		cq->error.event.taken);
-	cq_free(cq);
+	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.comp_events_completed,
+		front->completion.taken);
+	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.async_events_completed,
+		front->error.event.taken);
+	cq_free(front);
 	return 0;
 }
 
@@ -133,15 +133,15 @@ static void wc_from_cqe(struct ibv_wc *wc, const struct cqe *cqe)
 	};
 }
 
-int cq_poll_verbs(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
+int cq_poll_verbs(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct cq_front *cq = cq_of(verbs);
+	struct nic_cq *nic = cq_of(cq)->nic;
 	struct cqe cqes[POLL_BATCH];
 	int done = 0;
 
 	while (done < count) {
 		uint32_t asked = min_u32((uint32_t)(count - done), POLL_BATCH);
-		uint32_t got = nic_cq_poll(cq->nic, asked, cqes);
+		uint32_t got = nic_cq_poll(nic, asked, cqes);
 
 		for (uint32_t i = 0; i < got; i++)
 			wc_from_cqe(&wc[done++], &cqes[i]);
@@ -151,9 +151,9 @@ int cq_poll_verbs(struct ibv_cq *verbs, int count, struct ibv_wc *wc)
 	return done;
 }
 
-int cq_request_notify(struct ibv_cq *verbs, int solicited_only)
+int cq_request_notify(struct ibv_cq *cq, int solicited_only)
 {
-	nic_cq_arm(cq_of(verbs)->nic, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_NEXT);
+	nic_cq_arm(cq_of(cq)->nic, solicited_only ? CQ_ARM_SOLICITED : CQ_ARM_NEXT);
 	return 0;
 }
 
@@ -164,18 +164,18 @@ static void copy_completion(struct event *event, void *argument)
 	*cq = container_of(event, struct cq_front, completion);
 }
 
-int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ret_cq, void **ret_context)
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
-	struct cq_front *cq;
-	int error = event_queue_take(&channel_of(channel)->queue, copy_completion, &cq);
+	struct cq_front *front;
+	int error = event_queue_take(&channel_of(channel)->queue, copy_completion, &front);
 
 	if (error) {
 		errno = -error;
 		return -1;
 	}
 	/* It stays until this event is acknowledged. */
-	*ret_cq = &cq->verbs;
-	*ret_context = cq->verbs.cq_context;
+	*cq = &front->verbs;
+	*cq_context = front->verbs.cq_context;
 	return 0;
 }
 

@@ -174,7 +174,8 @@ uint32_t device_list(struct device **devices)
 
 	pthread_mutex_lock(&lock);
 	count = present_count;
-	memcpy(devices, present, count * sizeof(*devices));
+	for (uint32_t i = 0; i < count; i++)
+		devices[i] = present[i];
 	pthread_mutex_unlock(&lock);
 	return count;
 }
@@ -256,23 +257,23 @@ void ibv_free_device_list(struct ibv_device **list)
 	free(list);
 }
 
-const char *ibv_get_device_name(struct ibv_device *verbs)
+const char *ibv_get_device_name(struct ibv_device *device)
 {
-	struct device *device = device_lookup(verbs);
+	struct device *front = device_lookup(device);
 
-	return device ? device->verbs.name : NULL;
+	return front ? front->verbs.name : NULL;
 }
 
-int ibv_get_device_index(struct ibv_device *verbs)
+int ibv_get_device_index(struct ibv_device *device)
 {
-	struct device *device = device_lookup(verbs);
+	struct device *front = device_lookup(device);
 
-	return device ? (int)device->index : -1;
+	return front ? (int)front->index : -1;
 }
 
-__be64 ibv_get_device_guid(struct ibv_device *verbs)
+__be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	struct device *device = device_lookup(verbs);
+	struct device *front = device_lookup(device);
 
-	return device ? device->guid : 0;
+	return front ? front->guid : 0;
 }

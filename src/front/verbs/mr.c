@@ -129,10 +129,10 @@ void mr_release(struct object *object)
 	mr->verbs.handle = 0;
 }
 
-int ibv_dereg_mr(struct ibv_mr *verbs)
+int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct object *object;
-	int error = object_remove(verbs->handle, OBJECT_MR, context_of(verbs->context), &object);
+	int error = object_remove(mr->handle, OBJECT_MR, context_of(mr->context), &object);
 
 	if (error)
 		return error;

@@ -25,10 +25,10 @@ void pd_release(struct object *object)
 	container_of(object, struct pd, object)->verbs.handle = 0;
 }
 
-int ibv_dealloc_pd(struct ibv_pd *verbs)
+int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	struct object *object;
-	int error = object_remove(verbs->handle, OBJECT_PD, context_of(verbs->context), &object);
+	int error = object_remove(pd->handle, OBJECT_PD, context_of(pd->context), &object);
 
 	if (error)
 		return error;

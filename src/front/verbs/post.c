@@ -5,6 +5,7 @@
  *
  * Pointers are trusted here, as in every libibverbs; what is in a request is checked by the queue (queue/qp.h).
  */
+#include <assert.h>
 #include <endian.h>
 
 #include "front/verbs/qp.h"
@@ -38,9 +39,9 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 	}
 }
 
-int qp_post_send_verbs(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	struct nic_qp *qp = qp_of(verbs)->nic;
+	struct nic_qp *nic = qp_of(qp)->nic;
 	struct send_wr batch[POST_BATCH];
 	int error = 0;
 
@@ -51,9 +52,10 @@ int qp_post_send_verbs(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_
 
 		for (; wr && count < POST_BATCH; wr = wr->next)
 			send_wr_from_verbs(&batch[count++], wr);
-		error = nic_qp_post_send(qp, batch, count, &posted);
+		error = nic_qp_post_send(nic, batch, count, &posted);
 		if (error) {
-			while (posted--)
+			assert(posted < count);
+			for (uint32_t i = 0; i < posted; i++)
 				first = first->next;
 			*bad_wr = first;
 		}
@@ -61,9 +63,9 @@ int qp_post_send_verbs(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_
 	return -error;
 }
 
-int qp_post_recv_verbs(struct ibv_qp *verbs, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct nic_qp *qp = qp_of(verbs)->nic;
+	struct nic_qp *nic = qp_of(qp)->nic;
 	struct recv_wr batch[POST_BATCH];
 	int error = 0;
 
@@ -78,9 +80,10 @@ int qp_post_recv_verbs(struct ibv_qp *verbs, struct ibv_recv_wr *wr, struct ibv_
 				.sge = sge_list(wr->sg_list),
 				.sge_count = (uint32_t)wr->num_sge,
 			};
-		error = nic_qp_post_recv(qp, batch, count, &posted);
+		error = nic_qp_post_recv(nic, batch, count, &posted);
 		if (error) {
-			while (posted--)
+			assert(posted < count);
+			for (uint32_t i = 0; i < posted; i++)
 				first = first->next;
 			*bad_wr = first;
 		}

@@ -150,21 +150,21 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 	return 0;
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
 {
 	struct qp_front *qp = NULL;
 	enum qp_type type;
-	int error = type_from_verbs(init->qp_type, &type);
+	int error = type_from_verbs(qp_init_attr->qp_type, &type);
 
-	if (!error && !is_cap_allowed(&init->cap))
+	if (!error && !is_cap_allowed(&qp_init_attr->cap))
 		error = EINVAL;
 	if (!error) {
 		qp = calloc(1, sizeof(*qp));
 		error = qp ? 0 : ENOMEM;
 	}
 	if (!error) {
-		qp_prepare(qp, pd, init);
-		error = qp_refer(qp, init);
+		qp_prepare(qp, pd, qp_init_attr);
+		error = qp_refer(qp, qp_init_attr);
 		if (!error)
 			error = qp_make(qp, type);
 		if (error) {
@@ -217,43 +217,43 @@ static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs,
 	return 0;
 }
 
-int ibv_modify_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int attr_mask)
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct qp_front *qp = qp_ref(verbs);
+	struct qp_front *front = qp_ref(qp);
 	int error;
 
-	if (!qp)
+	if (!front)
 		return EINVAL;
-	error = qp_modify_verbs(qp, attr, attr_mask);
-	object_unref(&qp->object);
+	error = qp_modify_verbs(front, attr, attr_mask);
+	object_unref(&front->object);
 	return error;
 }
 
-int ibv_query_qp(struct ibv_qp *verbs, struct ibv_qp_attr *attr, int attr_mask,
-	struct ibv_qp_init_attr *init)
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+	struct ibv_qp_init_attr *init_attr)
 {
-	struct qp_front *qp = qp_ref(verbs);
+	struct qp_front *front = qp_ref(qp);
 	struct nic_route route;
 	struct qp_attr nic_attr;
 	enum qp_state state;
 
 	/* A hint of what is wanted: all of it is as cheap. */
 	(void)attr_mask;
-	if (!qp)
+	if (!front)
 		return EINVAL;
-	nic_qp_query(qp->nic, &state, &nic_attr, &route);
-	*attr = qp_attr_to_verbs(qp, state, &nic_attr);
-	*init = (struct ibv_qp_init_attr){
-		.qp_context = qp->verbs.qp_context,
-		.send_cq = qp->verbs.send_cq,
-		.recv_cq = qp->verbs.recv_cq,
-		.srq = qp->verbs.srq,
-		.cap = qp->cap,
-		.qp_type = qp->verbs.qp_type,
-		.sq_sig_all = qp->is_all_signaled,
+	nic_qp_query(front->nic, &state, &nic_attr, &route);
+	*attr = qp_attr_to_verbs(front, state, &nic_attr);
+	*init_attr = (struct ibv_qp_init_attr){
+		.qp_context = front->verbs.qp_context,
+		.send_cq = front->verbs.send_cq,
+		.recv_cq = front->verbs.recv_cq,
+		.srq = front->verbs.srq,
+		.cap = front->cap,
+		.qp_type = front->verbs.qp_type,
+		.sq_sig_all = front->is_all_signaled,
 	};
-	qp->verbs.state = (enum ibv_qp_state)state;
-	object_unref(&qp->object);
+	front->verbs.state = (enum ibv_qp_state)state;
+	object_unref(&front->object);
 	return 0;
 }
 
@@ -278,20 +278,20 @@ void qp_release(struct object *object)
 	qp->verbs.handle = 0;
 }
 
-int ibv_destroy_qp(struct ibv_qp *verbs)
+int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct object *object;
-	struct qp_front *qp;
+	struct qp_front *front;
 	uint32_t taken = 0;
-	int error = object_remove(verbs->handle, OBJECT_QP, context_of(verbs->context), &object);
+	int error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
 
 	if (error)
 		return error;
-	qp = container_of(object, struct qp_front, object);
+	front = container_of(object, struct qp_front, object);
 	qp_release(object);
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		taken += qp->events[i].event.taken;
-	events_wait(&qp->verbs.mutex, &qp->verbs.cond, &qp->verbs.events_completed, taken);
-	qp_free(qp);
+		taken += front->events[i].event.taken;
+	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed, taken);
+	qp_free(front);
 	return 0;
 }

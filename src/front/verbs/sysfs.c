@@ -40,7 +40,7 @@ static int gid_text(const struct gid *gid, char *buf, size_t size)
 {
 	unsigned int word[8];
 
-	for (int i = 0; i < 8; i++)
+	for (size_t i = 0; i < 8; i++)
 		word[i] = (unsigned int)(gid->raw[2 * i] << 8 | gid->raw[2 * i + 1]);
 	return snprintf(buf, size, "%04x:%04x:%04x:%04x:%04x:%04x:%04x:%04x", word[0], word[1],
 		word[2], word[3], word[4], word[5], word[6], word[7]);
