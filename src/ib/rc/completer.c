@@ -212,7 +212,8 @@ static void stale_receive(struct rc_qp *rc, const struct packet *packet)
 {
 	bool is_newest = psn_equal(psn_add(packet->bth.psn, 1), rc->requester.una);
 
-	if (is_newest && packet->info->operation == OPERATION_ACKNOWLEDGE)
+	if (is_newest && packet->info->operation == OPERATION_ACKNOWLEDGE &&
+		packet->aeth.kind == AETH_ACK)
 		credit_update(rc, &packet->aeth);
 	else
 		qp_count(&rc->qp, COUNTER_stale_responses, 1);

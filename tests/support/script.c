@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "support/script.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arith.h"
+
+enum { ARENA_BYTES = 4 << 20, FILL_MODULUS = 251 };
+
+static uint32_t or_usual(uint32_t value, uint32_t usual, bool is_none)
+{
+	return is_none ? 0 : value ? value : usual;
+}
+
+static void connect(struct script *script, const struct script_options *options)
+{
+	struct qp_attr attr = {
+		.port = 1,
+		.access = or_usual(options->access, MR_REMOTE_ANY, options->has_no_access),
+		.path = {9, script->local, script->remote},
+		.path_mtu = 1,
+		.dest_qpn = 0x123456,
+		.rq_psn = SCRIPT_RQ_PSN,
+		.sq_psn = SCRIPT_SQ_PSN,
+		.max_rd_atomic = or_usual(options->max_rd_atomic, 4, options->has_no_rd_atomic),
+		.max_dest_rd_atomic =
+			or_usual(options->max_dest_rd_atomic, 4, options->has_no_rd_atomic),
+		.min_rnr_timer = 12,
+		.timeout = or_usual(options->timeout, 14, options->has_no_timeout),
+		.retry_cnt = or_usual(options->retry_cnt, 7, options->has_no_retry),
+		.rnr_retry = or_usual(options->rnr_retry, 7, options->has_no_rnr_retry),
+	};
+
+	assert_int_equal(qp_modify(script->qp, QP_INIT,
+				 ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr, 1),
+		0);
+	assert_int_equal(qp_modify(script->qp, QP_RTR,
+				 ATTR_STATE | ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN |
+					 ATTR_RQ_PSN | ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
+				 &attr, 1),
+		0);
+	assert_int_equal(qp_modify(script->qp, QP_RTS,
+				 ATTR_STATE | ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY |
+					 ATTR_SQ_PSN | ATTR_MAX_RD_ATOMIC,
+				 &attr, 1),
+		0);
+}
+
+void script_start(struct script *script, const struct script_options *options)
+{
+	static const struct script_options usual;
+	struct qp_init init = {
+		.type = QP_TYPE_RC,
+		.pd = SCRIPT_PD,
+		.send_cq = &script->cq,
+		.recv_cq = &script->cq,
+		.caps = {SCRIPT_QUEUE_DEPTH, SCRIPT_QUEUE_DEPTH, 4, 4, 64},
+	};
+
+	memset(script, 0, sizeof(*script));
+	options = options ? options : &usual;
+	script->now_ns = 1000 * SCRIPT_MS;
+	script->local = gid_from_ipv4((const uint8_t[]){10, 0, 0, 1});
+	script->remote = gid_from_ipv4((const uint8_t[]){10, 0, 0, 2});
+	script->arena_memory = calloc(1, ARENA_BYTES + 64);
+	script->memory = malloc(SCRIPT_MEMORY_BYTES);
+	assert_non_null(script->arena_memory);
+	assert_non_null(script->memory);
+	for (uint32_t i = 0; i < SCRIPT_MEMORY_BYTES; i++)
+		script->memory[i] = (uint8_t)(i % FILL_MODULUS);
+	arena_init(&script->arena,
+		(void *)(uintptr_t)align_up_u64((uintptr_t)script->arena_memory, 64), ARENA_BYTES);
+	assert_int_equal(mr_table_init(&script->mrs, &script->arena, 16, 1, 2), 0);
+	assert_int_equal(engine_lane_init(&script->lane, &script->arena, &script->mrs, 5, 0), 0);
+	assert_int_equal(
+		cq_init(&script->cq, &script->arena, or_usual(options->cq_entries, 256, false)), 0);
+	assert_int_equal(engine_qp_create(&script->lane, &init, 77, &script->qp), 0);
+	struct mr_region region = {SCRIPT_PD, MR_LOCAL_WRITE | MR_REMOTE_ANY,
+		(uintptr_t)script->memory, SCRIPT_MEMORY_BYTES, script->memory};
+	assert_int_equal(mr_table_add(&script->mrs, &region, 0, &script->key), 0);
+	connect(script, options);
+}
+
+void script_end(struct script *script)
+{
+	engine_check(&script->lane);
+	engine_qp_destroy(script->qp);
+	engine_lane_done(&script->lane);
+	mr_table_done(&script->mrs);
+	free(script->memory);
+	free(script->arena_memory);
+}
+
+/*
+ * --- the application ---
+ */
+
+void script_post(struct script *script, enum wr_opcode opcode, uint32_t bytes, uint32_t flags)
+{
+	struct sge sge = {(uintptr_t)script->memory, bytes, script->key};
+	struct send_wr wr = {
+		.wr_id = script->qp->sq->posted,
+		.opcode = opcode,
+		.flags = flags,
+		.imm = 0x11223344,
+		.rkey = 0x55667788,
+		.remote_address = 0x1000,
+		.compare_add = 5,
+		.swap = 6,
+		.sge = &sge,
+		.sge_count = 1,
+	};
+	uint32_t posted;
+
+	assert_int_equal(engine_post_send(script->qp, &wr, 1, &posted, script->now_ns), 0);
+	engine_check(&script->lane);
+}
+
+void script_post_receive(struct script *script, uint32_t bytes)
+{
+	struct sge sge = {(uintptr_t)script->memory, bytes, script->key};
+	struct recv_wr wr = {1000 + script->qp->rq->posted, &sge, 1};
+
+	assert_int_equal(qp_post_recv(script->qp, &wr), 0);
+}
+
+struct cqe script_completion(struct script *script)
+{
+	struct cqe cqe;
+
+	assert_int_equal(cq_poll(&script->cq, &script->arena, 1, &cqe), 1);
+	return cqe;
+}
+
+void script_expect_completion(struct script *script, uint64_t wr_id, enum wc_status status)
+{
+	struct cqe cqe = script_completion(script);
+
+	assert_int_equal(cqe.wr_id, wr_id);
+	assert_int_equal(cqe.status, status);
+}
+
+void script_expect_no_completion(struct script *script)
+{
+	assert_true(cq_is_empty(&script->cq));
+}
+
+uint64_t script_counter(const struct script *script, enum counter counter)
+{
+	return counter_read(&script->qp->public->counters, counter);
+}
+
+/*
+ * --- what the queue pair sends ---
+ */
+
+static bool take(struct script *script)
+{
+	uint32_t path;
+	size_t bytes = engine_next_packet(&script->lane, true, script->wire, &path, script->now_ns);
+
+	engine_check(&script->lane);
+	if (!bytes)
+		return false;
+	assert_int_equal(path, 9);
+	assert_int_equal(packet_decode(&script->packet, script->wire, bytes), PACKET_OK);
+	assert_int_equal(script->packet.bth.dest_qpn.value, 0x123456);
+	return true;
+}
+
+const struct packet *script_expect(struct script *script, enum opcode opcode, uint32_t index)
+{
+	assert_true(take(script));
+	bool is_request = script->packet.info->role == OPCODE_ROLE_REQUEST;
+	struct psn psn = is_request ? script_sent_psn(index) : script_received_psn(index);
+	assert_string_equal(script->packet.info->name, opcode_info((uint8_t)opcode)->name);
+	assert_int_equal(script->packet.bth.psn.value, psn.value);
+	return &script->packet;
+}
+
+void script_expect_silence(struct script *script)
+{
+	assert_false(take(script));
+}
+
+uint32_t script_drain(struct script *script)
+{
+	uint32_t count = 0;
+
+	while (take(script))
+		count++;
+	return count;
+}
+
+void script_expect_ack(struct script *script, uint32_t index, uint32_t msn)
+{
+	const struct packet *packet = script_expect(script, OPCODE_RC_ACKNOWLEDGE, index);
+
+	assert_int_equal(packet->aeth.kind, AETH_ACK);
+	assert_int_equal(packet->aeth.msn.value, msn);
+}
+
+void script_expect_nak(struct script *script, uint32_t index, enum aeth_nak code)
+{
+	const struct packet *packet = script_expect(script, OPCODE_RC_ACKNOWLEDGE, index);
+
+	assert_int_equal(packet->aeth.kind, AETH_NAK);
+	assert_int_equal(packet->aeth.value, code);
+}
+
+void script_expect_rnr(struct script *script, uint32_t index)
+{
+	const struct packet *packet = script_expect(script, OPCODE_RC_ACKNOWLEDGE, index);
+
+	assert_int_equal(packet->aeth.kind, AETH_RNR_NAK);
+	assert_int_equal(packet->aeth.value, 12);
+}
+
+/*
+ * --- what the peer sends ---
+ */
+
+struct packet script_packet(const struct script *script, enum opcode opcode, uint32_t index)
+{
+	struct packet packet;
+
+	memset(&packet, 0, sizeof(packet));
+	packet_init(&packet, opcode);
+	bool is_request = packet.info->role == OPCODE_ROLE_REQUEST;
+	packet.bth.dest_qpn = qpn_from(script->qp->qpn);
+	packet.bth.psn = is_request ? script_received_psn(index) : script_sent_psn(index);
+	packet.bth.ack_requested = is_request;
+	return packet;
+}
+
+/* A payload that is NULL counts up from the packet's PSN. */
+void script_send(struct script *script, const struct packet *packet)
+{
+	uint8_t bytes[ENGINE_PACKET_BYTES_MAX];
+	size_t header_bytes = packet_encode_headers(packet, bytes);
+
+	memset(bytes + header_bytes, 0, sizeof(bytes) - header_bytes);
+	for (uint32_t i = 0; i < packet->payload_bytes; i++)
+		bytes[header_bytes + i] =
+			packet->payload ? packet->payload[i] : (uint8_t)(packet->bth.psn.value + i);
+	engine_receive(&script->lane, &script->remote, &script->local, bytes, packet_bytes(packet),
+		script->now_ns);
+	engine_check(&script->lane);
+}
+
+void script_send_data(struct script *script, enum opcode opcode, uint32_t index, uint32_t bytes)
+{
+	struct packet packet = script_packet(script, opcode, index);
+
+	packet_set_payload(&packet, NULL, bytes);
+	packet.immdt.data = 0xabcdef01;
+	script_send(script, &packet);
+}
+
+void script_send_write(
+	struct script *script, enum opcode opcode, uint32_t index, uint32_t bytes, uint32_t whole)
+{
+	struct packet packet = script_packet(script, opcode, index);
+
+	packet_set_payload(&packet, NULL, bytes);
+	packet.reth = (struct reth){(uintptr_t)script->memory, script->key, whole};
+	packet.immdt.data = 0xabcdef01;
+	script_send(script, &packet);
+}
+
+void script_send_read(struct script *script, uint32_t index, uint64_t offset, uint32_t bytes)
+{
+	struct packet packet = script_packet(script, OPCODE_RC_READ_REQUEST, index);
+
+	packet.reth = (struct reth){(uintptr_t)script->memory + offset, script->key, bytes};
+	script_send(script, &packet);
+}
+
+void script_send_atomic(struct script *script, enum opcode opcode, uint32_t index, uint64_t offset,
+	uint64_t swap_add, uint64_t compare)
+{
+	struct packet packet = script_packet(script, opcode, index);
+
+	packet.atomiceth = (struct atomiceth){
+		(uintptr_t)script->memory + offset, script->key, swap_add, compare};
+	script_send(script, &packet);
+}
+
+static void send_aeth(struct script *script, uint32_t index, struct aeth aeth)
+{
+	struct packet packet = script_packet(script, OPCODE_RC_ACKNOWLEDGE, index);
+
+	packet.aeth = aeth;
+	script_send(script, &packet);
+}
+
+void script_send_ack(struct script *script, uint32_t index, uint32_t msn, uint8_t credits)
+{
+	send_aeth(script, index, (struct aeth){AETH_ACK, credits, {msn}});
+}
+
+void script_send_nak(struct script *script, uint32_t index, enum aeth_nak code)
+{
+	send_aeth(script, index, (struct aeth){AETH_NAK, (uint8_t)code, {0}});
+}
+
+void script_send_rnr(struct script *script, uint32_t index, uint8_t timer)
+{
+	send_aeth(script, index, (struct aeth){AETH_RNR_NAK, timer, {0}});
+}
+
+void script_send_response(struct script *script, enum opcode opcode, uint32_t index, uint32_t bytes)
+{
+	struct packet packet = script_packet(script, opcode, index);
+
+	packet.aeth = (struct aeth){AETH_ACK, SCRIPT_UNLIMITED, {index}};
+	packet_set_payload(&packet, NULL, bytes);
+	script_send(script, &packet);
+}
+
+void script_send_original(struct script *script, uint32_t index, uint64_t original)
+{
+	struct packet packet = script_packet(script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, index);
+
+	packet.aeth = (struct aeth){AETH_ACK, SCRIPT_UNLIMITED, {index}};
+	packet.atomicacketh.original = original;
+	script_send(script, &packet);
+}
+
+void script_pass(struct script *script, uint64_t ns)
+{
+	script->now_ns += ns;
+	engine_expire(&script->lane, script->now_ns);
+	engine_check(&script->lane);
+}

@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The requester and its completer, against a scripted peer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ib/rc/rc.h"
+#include "support/script.h"
+#include "wire/timer.h"
+
+#define TIMEOUT_NS ack_timeout_ns(14)
+
+static struct script script;
+
+static int setup(void **state)
+{
+	(void)state;
+	script_start(&script, NULL);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	script_end(&script);
+	return 0;
+}
+
+/* Start again with other attributes. */
+static void restart(const struct script_options *options)
+{
+	script_end(&script);
+	script_start(&script, options);
+}
+
+/*
+ * --- generating requests ---
+ */
+
+static void requester_message_of_one_mtu_is_an_only_packet(void **state)
+{
+	const struct packet *packet;
+
+	(void)state;
+	script_post(&script, WR_SEND, SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	packet = script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+	assert_int_equal(packet->payload_bytes, SCRIPT_MTU_BYTES);
+	assert_memory_equal(packet->payload, script.memory, SCRIPT_MTU_BYTES);
+	script_expect_silence(&script);
+}
+
+static void requester_longer_message_is_first_middle_last_across_the_psn_wrap(void **state)
+{
+	const struct packet *packet;
+
+	(void)state;
+	script_post(&script, WR_RDMA_WRITE_WITH_IMM, 3 * SCRIPT_MTU_BYTES + 1, SEND_SOLICITED);
+	packet = script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
+	assert_int_equal(packet->reth.va, 0x1000);
+	assert_int_equal(packet->reth.rkey, 0x55667788);
+	assert_int_equal(packet->reth.dma_bytes, 3 * SCRIPT_MTU_BYTES + 1);
+	assert_false(packet->bth.is_solicited);
+	script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 1);
+	packet = script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 2);
+	assert_int_equal(packet->bth.psn.value, 0);
+	packet = script_expect(&script, OPCODE_RC_WRITE_LAST_IMM, 3);
+	assert_int_equal(packet->payload_bytes, 1);
+	assert_int_equal(packet->bth.pad_bytes, 3);
+	assert_int_equal(packet->immdt.data, 0x11223344);
+	assert_true(packet->bth.is_solicited);
+	script_expect_silence(&script);
+}
+
+static void requester_empty_message_is_an_only_packet_without_payload(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND_WITH_IMM, 0, 0);
+	assert_int_equal(script_expect(&script, OPCODE_RC_SEND_ONLY_IMM, 0)->payload_bytes, 0);
+	script_post(&script, WR_RDMA_WRITE, 0, 0);
+	assert_int_equal(script_expect(&script, OPCODE_RC_WRITE_ONLY, 1)->reth.dma_bytes, 0);
+	script_post(&script, WR_RDMA_READ, 0, 0);
+	assert_int_equal(script_expect(&script, OPCODE_RC_READ_REQUEST, 2)->reth.dma_bytes, 0);
+}
+
+static void requester_read_takes_the_psns_of_its_responses(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 5 * SCRIPT_MTU_BYTES, 0);
+	script_post(&script, WR_SEND, 1, 0);
+	assert_int_equal(script_expect(&script, OPCODE_RC_READ_REQUEST, 0)->reth.dma_bytes,
+		5 * SCRIPT_MTU_BYTES);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 5);
+}
+
+static void requester_long_read_goes_as_chunks_within_the_rd_atomic_limit(void **state)
+{
+	const struct packet *packet;
+	uint32_t chunk_bytes = RC_READ_CHUNK_PACKETS_MAX * SCRIPT_MTU_BYTES;
+
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 3 * chunk_bytes + 100, SEND_SIGNALED);
+	packet = script_expect(&script, OPCODE_RC_READ_REQUEST, 0);
+	assert_int_equal(packet->reth.va, 0x1000);
+	assert_int_equal(packet->reth.dma_bytes, chunk_bytes);
+	packet = script_expect(&script, OPCODE_RC_READ_REQUEST, RC_READ_CHUNK_PACKETS_MAX);
+	assert_int_equal(packet->reth.va, 0x1000 + chunk_bytes);
+	/* The window of 64 packets is full of responses to come. */
+	script_expect_silence(&script);
+}
+
+static void requester_atomics_beyond_max_rd_atomic_wait(void **state)
+{
+	const struct packet *packet;
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++)
+		script_post(&script, WR_ATOMIC_FETCH_AND_ADD, 8, SEND_SIGNALED);
+	packet = script_expect(&script, OPCODE_RC_FETCH_ADD, 0);
+	assert_int_equal(packet->atomiceth.swap_add, 5);
+	for (uint32_t i = 1; i < 4; i++)
+		script_expect(&script, OPCODE_RC_FETCH_ADD, i);
+	script_expect_silence(&script);
+	script_send_original(&script, 0, 42);
+	script_expect(&script, OPCODE_RC_FETCH_ADD, 4);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	assert_int_equal(script.memory[0], 42);
+}
+
+static void requester_compare_swap_carries_both_operands(void **state)
+{
+	const struct packet *packet;
+
+	(void)state;
+	script_post(&script, WR_ATOMIC_CMP_AND_SWP, 8, 0);
+	packet = script_expect(&script, OPCODE_RC_COMPARE_SWAP, 0);
+	assert_int_equal(packet->atomiceth.compare, 5);
+	assert_int_equal(packet->atomiceth.swap_add, 6);
+}
+
+static void requester_fenced_request_waits_for_reads_before_it(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 10, 0);
+	script_post(&script, WR_SEND, 10, 0);
+	script_post(&script, WR_SEND, 10, SEND_FENCE);
+	script_expect(&script, OPCODE_RC_READ_REQUEST, 0);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 1);
+	script_expect_silence(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, 10);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 2);
+}
+
+static void requester_without_rd_atomic_fails_a_read(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.has_no_rd_atomic = true});
+	script_post(&script, WR_RDMA_READ, 10, SEND_SIGNALED);
+	script_expect_silence(&script);
+	script_expect_completion(&script, 0, WC_LOC_QP_OP_ERR);
+	assert_int_equal(script.qp->state, QP_ERR);
+}
+
+static void requester_asks_for_an_ack_where_it_will_wait(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 40 * SCRIPT_MTU_BYTES, 0);
+	for (uint32_t i = 0; i < 40; i++) {
+		bool asks = script_expect(&script,
+			i == 0            ? OPCODE_RC_SEND_FIRST
+				: i == 39 ? OPCODE_RC_SEND_LAST
+					  : OPCODE_RC_SEND_MIDDLE,
+			i)
+				    ->bth.ack_requested;
+
+		assert_int_equal(asks, (i + 1) % RC_ACK_INTERVAL_PACKETS == 0 || i == 39);
+	}
+}
+
+static void requester_window_bounds_what_is_unacknowledged(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_WRITE, 200 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	assert_int_equal(script_drain(&script), RC_WINDOW_PACKETS_START);
+	assert_true(script.packet.bth.ack_requested);
+	script_send_ack(&script, RC_WINDOW_PACKETS_START - 1, 0, SCRIPT_UNLIMITED);
+	assert_int_equal(script_drain(&script), RC_WINDOW_PACKETS_MAX);
+}
+
+static void requester_bad_lkey_completes_after_the_requests_before_it(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 10, SEND_SIGNALED);
+	script.key ^= 1;
+	script_post(&script, WR_SEND, 10, SEND_SIGNALED);
+	script.key ^= 1;
+	script_post(&script, WR_SEND, 10, SEND_SIGNALED);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+	script_expect_silence(&script);
+	script_expect_no_completion(&script);
+	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	script_expect_completion(&script, 1, WC_LOC_PROT_ERR);
+	script_expect_completion(&script, 2, WC_WR_FLUSH_ERR);
+	script_expect_silence(&script);
+}
+
+/*
+ * --- acknowledgements ---
+ */
+
+static void completer_one_ack_completes_all_before_it(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		script_post(&script, WR_SEND, 1, i % 2 ? SEND_SIGNALED : 0);
+	script_drain(&script);
+	script_send_ack(&script, 3, 4, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 1, WC_SUCCESS);
+	script_expect_completion(&script, 3, WC_SUCCESS);
+	script_expect_no_completion(&script);
+	script_expect_silence(&script);
+	assert_true(engine_deadline_ns(&script.lane) == DEADLINE_NEVER);
+}
+
+static void completer_ack_inside_a_message_completes_nothing(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 3 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 1, 0, SCRIPT_UNLIMITED);
+	script_expect_no_completion(&script);
+	script_send_ack(&script, 2, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+}
+
+static void completer_ghost_ack_of_an_old_packet_is_ignored(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_nak(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	script_send_rnr(&script, 0, 1);
+	script_expect_no_completion(&script);
+	assert_int_equal(script.qp->state, QP_RTS);
+	assert_int_equal(script_counter(&script, COUNTER_stale_responses), 2);
+	script_send_ack(&script, 1, 2, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 1, WC_SUCCESS);
+}
+
+static void completer_ack_of_a_packet_never_sent_is_ignored(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED); /* posted, but not sent yet */
+	script_drain(&script);
+	script_send_ack(&script, 1, 2, SCRIPT_UNLIMITED);
+	script_send_nak(&script, 7, AETH_NAK_INVALID_REQUEST);
+	script_expect_no_completion(&script);
+	assert_int_equal(script.qp->state, QP_RTS);
+	assert_int_equal(script_counter(&script, COUNTER_invalid_responses), 3);
+}
+
+static void completer_reserved_nak_code_is_ignored(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_nak(&script, 0, (enum aeth_nak)9);
+	script_expect_no_completion(&script);
+	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+}
+
+static void completer_sequence_nak_acknowledges_and_goes_back(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_nak(&script, 2, AETH_NAK_PSN_SEQUENCE);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	script_expect_completion(&script, 1, WC_SUCCESS);
+	script_expect_no_completion(&script);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 2);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 3);
+	script_expect_silence(&script);
+	assert_int_equal(script_counter(&script, COUNTER_retransmitted_pkts), 2);
+}
+
+static void completer_second_nak_for_the_same_packet_says_nothing_new(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, 0);
+	script_post(&script, WR_SEND, 1, 0);
+	script_drain(&script);
+	script_send_nak(&script, 0, AETH_NAK_PSN_SEQUENCE);
+	assert_int_equal(script_drain(&script), 2);
+	script_send_nak(&script, 0, AETH_NAK_PSN_SEQUENCE);
+	script_expect_silence(&script);
+}
+
+static void nak_is_fatal(enum aeth_nak code, enum wc_status status)
+{
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_post(&script, WR_SEND, 1, 0); /* even unsignaled, a failure is told */
+	script_post(&script, WR_SEND, 1, 0);
+	script_drain(&script);
+	script_send_nak(&script, 1, code);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	script_expect_completion(&script, 1, status);
+	script_expect_completion(&script, 2, WC_WR_FLUSH_ERR);
+	assert_int_equal(script.qp->state, QP_ERR);
+	script_expect_silence(&script);
+	assert_true(engine_deadline_ns(&script.lane) == DEADLINE_NEVER);
+}
+
+static void completer_invalid_request_nak_fails_the_request(void **state)
+{
+	(void)state;
+	nak_is_fatal(AETH_NAK_INVALID_REQUEST, WC_REM_INV_REQ_ERR);
+}
+
+static void completer_remote_access_nak_fails_the_request(void **state)
+{
+	(void)state;
+	nak_is_fatal(AETH_NAK_REMOTE_ACCESS, WC_REM_ACCESS_ERR);
+}
+
+static void completer_remote_operational_nak_fails_the_request(void **state)
+{
+	(void)state;
+	nak_is_fatal(AETH_NAK_REMOTE_OPERATIONAL, WC_REM_OP_ERR);
+}
+
+/*
+ * --- RNR ---
+ */
+
+static void completer_rnr_nak_waits_for_the_peers_timer(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_rnr(&script, 0, 14);
+	script_expect_silence(&script);
+	script_pass(&script, rnr_timer_ns(14) - 1);
+	script_expect_silence(&script);
+	script_pass(&script, 1);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+	script_expect_no_completion(&script);
+}
+
+static void completer_rnr_retries_run_out(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.rnr_retry = 2});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	for (uint32_t i = 0; i < 2; i++) {
+		script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+		script_send_rnr(&script, 0, 1);
+		script_expect_no_completion(&script);
+		script_pass(&script, rnr_timer_ns(1));
+	}
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+	script_send_rnr(&script, 0, 1);
+	script_expect_completion(&script, 0, WC_RNR_RETRY_EXC_ERR);
+	assert_int_equal(script.qp->state, QP_ERR);
+}
+
+static void completer_copied_rnr_nak_uses_up_no_retry(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.rnr_retry = 1});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_rnr(&script, 0, 1);
+	script_send_rnr(&script, 0, 1);
+	script_expect_no_completion(&script);
+	script_pass(&script, rnr_timer_ns(1));
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+}
+
+/*
+ * --- READ responses and atomics ---
+ */
+
+static void completer_read_response_places_its_bytes(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 2 * SCRIPT_MTU_BYTES + 7, SEND_SIGNALED);
+	script_drain(&script);
+	memset(script.memory, 0xee, 3 * SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, 1, SCRIPT_MTU_BYTES);
+	script_expect_no_completion(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 2, 7);
+	struct cqe cqe = script_completion(&script);
+	assert_int_equal(cqe.status, WC_SUCCESS);
+	assert_int_equal(cqe.byte_count, 2 * SCRIPT_MTU_BYTES + 7);
+	for (uint32_t i = 0; i < 2 * SCRIPT_MTU_BYTES + 7; i++)
+		assert_int_equal(script.memory[i],
+			(uint8_t)(script_sent_psn(i / SCRIPT_MTU_BYTES).value +
+				i % SCRIPT_MTU_BYTES));
+	assert_int_equal(script.memory[2 * SCRIPT_MTU_BYTES + 7], 0xee);
+}
+
+static void completer_read_response_acknowledges_what_is_before_it(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_post(&script, WR_RDMA_READ, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1, 1);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	script_expect_completion(&script, 1, WC_SUCCESS);
+}
+
+static void completer_missing_read_response_is_an_implied_nak(void **state)
+{
+	const struct packet *packet;
+
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 4 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, 2, SCRIPT_MTU_BYTES);
+	/* Only the rest is asked for again. */
+	packet = script_expect(&script, OPCODE_RC_READ_REQUEST, 1);
+	assert_int_equal(packet->reth.va, 0x1000 + SCRIPT_MTU_BYTES);
+	assert_int_equal(packet->reth.dma_bytes, 3 * SCRIPT_MTU_BYTES);
+	assert_int_equal(script_counter(&script, COUNTER_implied_nak_seq_err), 1);
+}
+
+static void completer_ack_behind_an_unanswered_read_is_an_implied_nak(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 1, SEND_SIGNALED);
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 1, 2, SCRIPT_UNLIMITED);
+	script_expect_no_completion(&script);
+	script_expect(&script, OPCODE_RC_READ_REQUEST, 0);
+}
+
+static void completer_read_response_of_wrong_length_fails_the_read(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 10, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, 11);
+	script_expect_completion(&script, 0, WC_BAD_RESP_ERR);
+	assert_int_equal(script.qp->state, QP_ERR);
+}
+
+static void completer_response_of_another_kind_is_ignored(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 8, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_original(&script, 0, 1);
+	script_expect_no_completion(&script);
+	assert_int_equal(script_counter(&script, COUNTER_invalid_responses), 1);
+}
+
+static void completer_read_into_a_region_that_went_away_fails(void **state)
+{
+	(void)state;
+	script_post(&script, WR_RDMA_READ, 8, SEND_SIGNALED);
+	script_drain(&script);
+	assert_true(mr_table_remove(&script.mrs, script.key, SCRIPT_PD));
+	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, 8);
+	script_expect_completion(&script, 0, WC_LOC_PROT_ERR);
+}
+
+/*
+ * --- timers ---
+ */
+
+static void requester_unanswered_packet_is_probed_then_retried_then_given_up(void **state)
+{
+	uint64_t start_ns = script.now_ns;
+
+	(void)state;
+	restart(&(struct script_options){.retry_cnt = 2});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+	start_ns = script.now_ns;
+	while (cq_is_empty(&script.cq)) {
+		script_pass(&script, engine_deadline_ns(&script.lane) - script.now_ns);
+		script_drain(&script);
+	}
+	script_expect_completion(&script, 0, WC_RETRY_EXC_ERR);
+	assert_int_equal(script.now_ns - start_ns, 3 * TIMEOUT_NS);
+	assert_int_equal(script_counter(&script, COUNTER_local_ack_timeout_err), 3);
+	assert_in_range(script_counter(&script, COUNTER_early_probes), 3, 30);
+}
+
+static void requester_progress_gives_the_retries_back(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.retry_cnt = 1});
+	script_post(&script, WR_SEND, 2 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_drain(&script);
+	script_pass(&script, TIMEOUT_NS);
+	script_drain(&script);
+	script_send_ack(&script, 0, 0, SCRIPT_UNLIMITED);
+	script_drain(&script);
+	script_pass(&script, TIMEOUT_NS);
+	script_expect_no_completion(&script);
+	script_drain(&script);
+	script_send_ack(&script, 1, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+}
+
+static void requester_without_retries_gives_up_at_the_first_timeout(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.has_no_retry = true});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_pass(&script, TIMEOUT_NS - 1);
+	script_expect_no_completion(&script);
+	script_pass(&script, 1);
+	script_expect_completion(&script, 0, WC_RETRY_EXC_ERR);
+}
+
+static void requester_timeout_zero_never_gives_up(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.has_no_timeout = true, .has_no_retry = true});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	for (uint32_t i = 0; i < 100; i++) {
+		script_pass(&script, 10000 * SCRIPT_MS);
+		assert_int_equal(script_drain(&script), 1); /* it still probes */
+	}
+	script_expect_no_completion(&script);
+	assert_int_equal(script.qp->state, QP_RTS);
+}
+
+static void requester_probes_adapt_to_a_long_path(void **state)
+{
+	uint64_t probes;
+
+	(void)state;
+	/* Answers take 50 ms. */
+	for (uint32_t i = 0; i < 30; i++) {
+		uint64_t answer_ns = script.now_ns + 50 * SCRIPT_MS;
+
+		if (i == 20)
+			probes = script_counter(&script, COUNTER_early_probes);
+		script_post(&script, WR_SEND, 1, 0);
+		script_drain(&script);
+		while (engine_deadline_ns(&script.lane) < answer_ns) {
+			script_pass(&script, engine_deadline_ns(&script.lane) - script.now_ns);
+			script_drain(&script);
+		}
+		script_pass(&script, answer_ns - script.now_ns);
+		script_send_ack(&script, i, i + 1, SCRIPT_UNLIMITED);
+	}
+	assert_int_equal(script_counter(&script, COUNTER_early_probes), probes);
+}
+
+/*
+ * --- credits ---
+ */
+
+static void requester_without_credit_sends_one_message_at_a_time(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 0, 1, 0);
+	script_post(&script, WR_SEND, 1, 0);
+	script_post(&script, WR_SEND, 1, 0);
+	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 1)->bth.ack_requested);
+	script_expect_silence(&script);
+	assert_int_not_equal(script_counter(&script, COUNTER_credit_stalls), 0);
+	script_send_ack(&script, 1, 2, 0);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 2);
+}
+
+static void requester_without_credit_still_writes_and_reads(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 0, 1, 0);
+	script_post(&script, WR_RDMA_WRITE, 1, 0);
+	script_post(&script, WR_RDMA_READ, 1, 0);
+	script_expect(&script, OPCODE_RC_WRITE_ONLY, 1);
+	script_expect(&script, OPCODE_RC_READ_REQUEST, 2);
+	script_post(&script, WR_RDMA_WRITE_WITH_IMM, 1, 0);
+	script_expect_silence(&script); /* this one takes a receive request */
+}
+
+static void requester_unsolicited_ack_brings_credit(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 0, 1, 0);
+	script_send_ack(&script, 0, 1, 2);
+	script_post(&script, WR_SEND, 1, 0);
+	script_post(&script, WR_SEND, 1, 0);
+	script_post(&script, WR_SEND, 1, 0);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 1);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 2);
+	script_expect_silence(&script);
+}
+
+static void requester_stalls_only_after_a_packet_that_asked(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 0, 1, 3); /* up to message 4 */
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_post(&script, WR_SEND, 1, 0);
+	script_post(&script, WR_SEND, 1, 0);
+	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 1)->bth.ack_requested);
+	assert_false(script_expect(&script, OPCODE_RC_SEND_ONLY, 2)->bth.ack_requested);
+	script_send_ack(&script, 1, 2, 0); /* the peer took back what it had promised */
+	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 3)->bth.ack_requested);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(requester_message_of_one_mtu_is_an_only_packet),
+		TEST(requester_longer_message_is_first_middle_last_across_the_psn_wrap),
+		TEST(requester_empty_message_is_an_only_packet_without_payload),
+		TEST(requester_read_takes_the_psns_of_its_responses),
+		TEST(requester_long_read_goes_as_chunks_within_the_rd_atomic_limit),
+		TEST(requester_atomics_beyond_max_rd_atomic_wait),
+		TEST(requester_compare_swap_carries_both_operands),
+		TEST(requester_fenced_request_waits_for_reads_before_it),
+		TEST(requester_without_rd_atomic_fails_a_read),
+		TEST(requester_asks_for_an_ack_where_it_will_wait),
+		TEST(requester_window_bounds_what_is_unacknowledged),
+		TEST(requester_bad_lkey_completes_after_the_requests_before_it),
+		TEST(completer_one_ack_completes_all_before_it),
+		TEST(completer_ack_inside_a_message_completes_nothing),
+		TEST(completer_ghost_ack_of_an_old_packet_is_ignored),
+		TEST(completer_ack_of_a_packet_never_sent_is_ignored),
+		TEST(completer_reserved_nak_code_is_ignored),
+		TEST(completer_sequence_nak_acknowledges_and_goes_back),
+		TEST(completer_second_nak_for_the_same_packet_says_nothing_new),
+		TEST(completer_invalid_request_nak_fails_the_request),
+		TEST(completer_remote_access_nak_fails_the_request),
+		TEST(completer_remote_operational_nak_fails_the_request),
+		TEST(completer_rnr_nak_waits_for_the_peers_timer),
+		TEST(completer_rnr_retries_run_out),
+		TEST(completer_copied_rnr_nak_uses_up_no_retry),
+		TEST(completer_read_response_places_its_bytes),
+		TEST(completer_read_response_acknowledges_what_is_before_it),
+		TEST(completer_missing_read_response_is_an_implied_nak),
+		TEST(completer_ack_behind_an_unanswered_read_is_an_implied_nak),
+		TEST(completer_read_response_of_wrong_length_fails_the_read),
+		TEST(completer_response_of_another_kind_is_ignored),
+		TEST(completer_read_into_a_region_that_went_away_fails),
+		TEST(requester_unanswered_packet_is_probed_then_retried_then_given_up),
+		TEST(requester_progress_gives_the_retries_back),
+		TEST(requester_without_retries_gives_up_at_the_first_timeout),
+		TEST(requester_timeout_zero_never_gives_up),
+		TEST(requester_probes_adapt_to_a_long_path),
+		TEST(requester_without_credit_sends_one_message_at_a_time),
+		TEST(requester_without_credit_still_writes_and_reads),
+		TEST(requester_unsolicited_ack_brings_credit),
+		TEST(requester_stalls_only_after_a_packet_that_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

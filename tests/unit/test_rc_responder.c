@@ -1,0 +1,724 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The responder and what it owes, against a scripted peer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ib/rc/rc.h"
+#include "support/script.h"
+#include "wire/credit.h"
+
+static struct script script;
+
+static int setup(void **state)
+{
+	(void)state;
+	script_start(&script, NULL);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	script_end(&script);
+	return 0;
+}
+
+static void restart(const struct script_options *options)
+{
+	script_end(&script);
+	script_start(&script, options);
+}
+
+static uint32_t news(void)
+{
+	uint32_t bits = 0;
+
+	signal_take(&script.lane.signals, &bits);
+	return bits;
+}
+
+/* The request was refused: a NAK, the error state, everything flushed. */
+static void expect_refusal(uint32_t index, enum aeth_nak code)
+{
+	script_expect_nak(&script, index, code);
+	script_expect_silence(&script);
+	assert_int_equal(script.qp->state, QP_ERR);
+}
+
+/* Did nothing reach the memory? */
+static void expect_untouched(void)
+{
+	for (uint32_t i = 0; i < SCRIPT_MEMORY_BYTES; i++)
+		assert_int_equal(script.memory[i], i % 251);
+}
+
+/*
+ * --- SEND ---
+ */
+
+static void responder_send_fills_a_receive_request(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 2 * SCRIPT_MTU_BYTES);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_expect_no_completion(&script);
+	script_send_data(&script, OPCODE_RC_SEND_LAST_IMM, 1, 5);
+	struct cqe cqe = script_completion(&script);
+	assert_int_equal(cqe.wr_id, 1000);
+	assert_int_equal(cqe.status, WC_SUCCESS);
+	assert_int_equal(cqe.opcode, WC_RECV);
+	assert_int_equal(cqe.byte_count, SCRIPT_MTU_BYTES + 5);
+	assert_int_equal(cqe.flags, WC_WITH_IMM);
+	assert_int_equal(cqe.imm, 0xabcdef01);
+	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], (uint8_t)(SCRIPT_RQ_PSN + 1));
+	assert_int_equal(script.memory[SCRIPT_MTU_BYTES + 5], (SCRIPT_MTU_BYTES + 5) % 251);
+	script_expect_ack(&script, 1, 1);
+	script_expect_silence(&script);
+}
+
+static void responder_send_that_just_fits_is_taken(void **state)
+{
+	(void)state;
+	script_post_receive(&script, SCRIPT_MTU_BYTES + 5);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_data(&script, OPCODE_RC_SEND_LAST, 1, 5);
+	script_expect_completion(&script, 1000, WC_SUCCESS);
+}
+
+static void responder_send_longer_than_its_receive_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_post_receive(&script, SCRIPT_MTU_BYTES + 4);
+	script_post_receive(&script, SCRIPT_MTU_BYTES);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_data(&script, OPCODE_RC_SEND_LAST, 1, 5);
+	script_expect_completion(&script, 1000, WC_LOC_LEN_ERR);
+	script_expect_completion(&script, 1001, WC_WR_FLUSH_ERR);
+	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], SCRIPT_MTU_BYTES % 251);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_receive_with_a_bad_key_is_an_operational_error(void **state)
+{
+	(void)state;
+	script.key ^= 1;
+	script_post_receive(&script, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_completion(&script, 1000, WC_LOC_PROT_ERR);
+	expect_refusal(0, AETH_NAK_REMOTE_OPERATIONAL);
+	expect_untouched();
+}
+
+static void responder_solicited_send_wakes_a_solicited_waiter(void **state)
+{
+	struct packet packet;
+
+	(void)state;
+	script_post_receive(&script, 100);
+	script_post_receive(&script, 100);
+	cq_arm(&script.cq, CQ_ARM_SOLICITED);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	assert_int_equal(news(), 0);
+	packet = script_packet(&script, OPCODE_RC_SEND_ONLY, 1);
+	packet.bth.is_solicited = true;
+	script_send(&script, &packet);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+}
+
+static void responder_send_with_invalidate_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY_INV, 0, 5);
+	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+}
+
+/*
+ * --- RNR ---
+ */
+
+static void responder_without_receive_sends_one_rnr_nak(void **state)
+{
+	(void)state;
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_rnr(&script, 0);
+	/* What follows is dropped in silence until the peer comes back. */
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 5);
+	script_expect_silence(&script);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_rnr(&script, 0);
+	script_post_receive(&script, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_completion(&script, 1000, WC_SUCCESS);
+	script_expect_ack(&script, 0, 1);
+	assert_int_equal(script_counter(&script, COUNTER_rnr_nak_sent), 2);
+}
+
+static void responder_write_with_imm_without_receive_writes_nothing(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY_IMM, 0, 5, 5);
+	script_expect_rnr(&script, 0);
+	expect_untouched();
+	script_post_receive(&script, 0);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY_IMM, 0, 5, 5);
+	struct cqe cqe = script_completion(&script);
+	assert_int_equal(cqe.opcode, WC_RECV_RDMA_WITH_IMM);
+	assert_int_equal(cqe.byte_count, 5);
+	assert_int_equal(cqe.imm, 0xabcdef01);
+	assert_int_equal(script.memory[0], (uint8_t)SCRIPT_RQ_PSN);
+}
+
+static void responder_rnr_at_the_last_packet_resumes_there(void **state)
+{
+	(void)state;
+	script_send_write(
+		&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES + 5);
+	script_expect_ack(&script, 0, 0);
+	script_send_data(&script, OPCODE_RC_WRITE_LAST_IMM, 1, 5);
+	script_expect_rnr(&script, 1);
+	script_post_receive(&script, 0);
+	script_send_data(&script, OPCODE_RC_WRITE_LAST_IMM, 1, 5);
+	assert_int_equal(script_completion(&script).byte_count, SCRIPT_MTU_BYTES + 5);
+	script_expect_ack(&script, 1, 1);
+}
+
+/*
+ * --- sequence ---
+ */
+
+static void responder_gap_is_one_sequence_nak(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		script_post_receive(&script, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 2, 5);
+	script_expect_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 3, 5);
+	script_expect_silence(&script);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 5);
+	script_expect_ack(&script, 1, 2);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 3, 5);
+	script_expect_nak(&script, 2, AETH_NAK_PSN_SEQUENCE);
+	assert_int_equal(script_counter(&script, COUNTER_out_of_seq_request), 3);
+	assert_int_equal(script.qp->state, QP_RTS);
+}
+
+static void responder_duplicate_send_is_acknowledged_not_executed(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 100);
+	script_post_receive(&script, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_ack(&script, 0, 1);
+	script_expect_completion(&script, 1000, WC_SUCCESS);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_ack(&script, 0, 1);
+	script_expect_no_completion(&script);
+	assert_int_equal(rq_count(script.qp->rq), 1);
+	assert_int_equal(script_counter(&script, COUNTER_duplicate_request), 1);
+}
+
+static void responder_duplicate_write_is_acknowledged_not_executed(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, 5);
+	script_expect_ack(&script, 0, 1);
+	script.memory[0] = 99;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, 5);
+	script_expect_ack(&script, 0, 1);
+	assert_int_equal(script.memory[0], 99);
+}
+
+static void responder_duplicate_gets_the_newest_ack(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, 5);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 5, 5);
+	script_drain(&script);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, 5);
+	script_expect_ack(&script, 1, 2);
+}
+
+static void opcode_is_out_of_place(enum opcode opcode)
+{
+	script_send_write(&script, opcode, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	assert_int_equal(news(), SIGNAL_QP_REQUEST);
+	restart(NULL);
+}
+
+static void responder_opcode_out_of_place_is_an_invalid_request(void **state)
+{
+	static const enum opcode in_send[] = {OPCODE_RC_SEND_FIRST, OPCODE_RC_SEND_ONLY,
+		OPCODE_RC_WRITE_MIDDLE, OPCODE_RC_WRITE_LAST, OPCODE_RC_WRITE_ONLY};
+	static const enum opcode in_write[] = {OPCODE_RC_WRITE_FIRST, OPCODE_RC_WRITE_ONLY,
+		OPCODE_RC_SEND_MIDDLE, OPCODE_RC_SEND_LAST, OPCODE_RC_SEND_ONLY};
+	static const enum opcode between[] = {OPCODE_RC_SEND_MIDDLE, OPCODE_RC_SEND_LAST,
+		OPCODE_RC_WRITE_MIDDLE, OPCODE_RC_WRITE_LAST, OPCODE_RC_WRITE_LAST_IMM};
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) {
+		script_post_receive(&script, 1000);
+		script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+		script_drain(&script);
+		opcode_is_out_of_place(in_send[i]);
+		script_send_write(
+			&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, 3 * SCRIPT_MTU_BYTES);
+		script_drain(&script);
+		opcode_is_out_of_place(in_write[i]);
+		script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
+		script_drain(&script);
+		opcode_is_out_of_place(between[i]);
+	}
+}
+
+static void responder_read_within_a_message_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_send_write(
+		&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, 3 * SCRIPT_MTU_BYTES);
+	script_drain(&script);
+	script_send_read(&script, 1, 0, 8);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_message_cut_by_an_error_fails_its_receive(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 1000);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_drain(&script);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 1);
+	script_expect_completion(&script, 1000, WC_REM_ABORT_ERR);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_first_packet_shorter_than_the_mtu_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 1000);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES - 4);
+	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_packet_longer_than_the_mtu_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 1000);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, SCRIPT_MTU_BYTES + 4);
+	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+	expect_untouched();
+}
+
+static void responder_flush_is_an_unsupported_opcode(void **state)
+{
+	(void)state;
+	script_send_data(&script, OPCODE_RC_FLUSH, 0, 0);
+	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+}
+
+/*
+ * --- WRITE ---
+ */
+
+static void responder_write_of_another_length_than_announced_is_an_invalid_request(void **state)
+{
+	static const uint32_t whole[] = {0, 4, 6, 300};
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++) {
+		script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, whole[i]);
+		expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+		expect_untouched();
+		restart(NULL);
+	}
+}
+
+static void responder_write_with_more_packets_than_announced_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_send_write(
+		&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES + 8);
+	script_drain(&script);
+	script_send_data(&script, OPCODE_RC_WRITE_MIDDLE, 1, SCRIPT_MTU_BYTES);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], SCRIPT_MTU_BYTES % 251);
+}
+
+static void responder_write_beyond_its_region_writes_nothing(void **state)
+{
+	struct packet packet = script_packet(&script, OPCODE_RC_WRITE_FIRST, 0);
+
+	(void)state;
+	/* The first packet alone would fit. */
+	packet_set_payload(&packet, NULL, SCRIPT_MTU_BYTES);
+	packet.reth = (struct reth){
+		(uintptr_t)script.memory + SCRIPT_MEMORY_BYTES - SCRIPT_MTU_BYTES, script.key, 512};
+	script_send(&script, &packet);
+	expect_refusal(0, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(news(), SIGNAL_QP_ACCESS);
+	expect_untouched();
+}
+
+static void responder_empty_write_needs_no_key(void **state)
+{
+	(void)state;
+	script.key ^= 1;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 0, 0);
+	script_expect_ack(&script, 0, 1);
+}
+
+static void responder_write_is_not_granted_by_the_queue_pair(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.access = MR_REMOTE_READ | MR_REMOTE_ATOMIC});
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, 5);
+	expect_refusal(0, AETH_NAK_REMOTE_ACCESS);
+	expect_untouched();
+}
+
+static void responder_region_that_goes_away_ends_the_write(void **state)
+{
+	(void)state;
+	script_send_write(
+		&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES + 5);
+	script_drain(&script);
+	assert_true(mr_table_remove(&script.mrs, script.key, SCRIPT_PD));
+	script_send_data(&script, OPCODE_RC_WRITE_LAST, 1, 5);
+	expect_refusal(1, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], SCRIPT_MTU_BYTES % 251);
+}
+
+/*
+ * --- READ ---
+ */
+
+static void responder_read_is_answered_in_packets_of_the_mtu(void **state)
+{
+	const struct packet *packet;
+
+	(void)state;
+	script_send_read(&script, 0, 100, 2 * SCRIPT_MTU_BYTES + 3);
+	packet = script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
+	assert_memory_equal(packet->payload, script.memory + 100, SCRIPT_MTU_BYTES);
+	assert_int_equal(packet->aeth.msn.value, 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, 1);
+	packet = script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 2);
+	assert_int_equal(packet->payload_bytes, 3);
+	assert_memory_equal(packet->payload, script.memory + 100 + 2 * SCRIPT_MTU_BYTES, 3);
+	script_expect_silence(&script);
+	/* The next request comes after the PSNs of the responses. */
+	script_send_read(&script, 3, 0, 0);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 3);
+}
+
+static void responder_duplicate_read_of_a_part_is_answered_from_there(void **state)
+{
+	const struct packet *packet;
+
+	(void)state;
+	script_send_read(&script, 0, 0, 4 * SCRIPT_MTU_BYTES);
+	script_drain(&script);
+	script_send_read(&script, 2, 2 * SCRIPT_MTU_BYTES, 2 * SCRIPT_MTU_BYTES);
+	packet = script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 2);
+	assert_memory_equal(
+		packet->payload, script.memory + 2 * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 3);
+	script_expect_silence(&script);
+}
+
+static void responder_duplicate_read_of_another_range_is_dropped(void **state)
+{
+	(void)state;
+	script_send_read(&script, 0, 0, 4 * SCRIPT_MTU_BYTES);
+	script_drain(&script);
+	script_send_read(&script, 2, 0, 2 * SCRIPT_MTU_BYTES);
+	script_send_read(&script, 0, 8, 4 * SCRIPT_MTU_BYTES);
+	script_send_read(&script, 0, 0, 5 * SCRIPT_MTU_BYTES);
+	script.key ^= 1;
+	script_send_read(&script, 0, 0, 4 * SCRIPT_MTU_BYTES);
+	script_expect_silence(&script);
+	assert_int_equal(script.qp->state, QP_RTS);
+}
+
+static void responder_more_reads_than_it_offers_is_an_invalid_request(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.max_dest_rd_atomic = 2});
+	script_send_read(&script, 0, 0, 8);
+	script_send_read(&script, 1, 0, 8);
+	script_send_read(&script, 2, 0, 8);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1);
+	expect_refusal(2, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_owed_duplicate_does_not_count_against_the_read_limit(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.max_dest_rd_atomic = 1});
+	script_send_read(&script, 0, 0, 8);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0);
+	script_send_read(&script, 0, 0, 8); /* the network's copy */
+	script_send_read(&script, 1, 0, 8);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1);
+	script_expect_silence(&script);
+}
+
+static void responder_without_rd_atomic_refuses_reads(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.has_no_rd_atomic = true});
+	script_send_read(&script, 0, 0, 8);
+	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_read_longer_than_any_message_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_send_read(&script, 0, 0, (1u << 31) + 1);
+	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_region_that_goes_away_ends_the_read(void **state)
+{
+	(void)state;
+	script_send_read(&script, 0, 0, 3 * SCRIPT_MTU_BYTES);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
+	assert_true(mr_table_remove(&script.mrs, script.key, SCRIPT_PD));
+	expect_refusal(1, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(news(), SIGNAL_QP_ACCESS);
+}
+
+/*
+ * --- atomics ---
+ */
+
+static uint64_t word_at(uint64_t offset)
+{
+	uint64_t word;
+
+	memcpy(&word, script.memory + offset, sizeof(word));
+	return word;
+}
+
+static void responder_fetch_add_returns_what_was_there(void **state)
+{
+	uint64_t before = word_at(16);
+
+	(void)state;
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 16, UINT64_MAX, 0);
+	assert_int_equal(
+		script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 0)->atomicacketh.original,
+		before);
+	assert_int_equal(word_at(16), before - 1); /* wraps */
+}
+
+static void responder_compare_swap_swaps_only_on_a_match(void **state)
+{
+	uint64_t before = word_at(8);
+
+	(void)state;
+	script_send_atomic(&script, OPCODE_RC_COMPARE_SWAP, 0, 8, 77, before + 1);
+	script_send_atomic(&script, OPCODE_RC_COMPARE_SWAP, 1, 8, 78, before);
+	script_send_atomic(&script, OPCODE_RC_COMPARE_SWAP, 2, 8, 79, before);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, i)
+					 ->atomicacketh.original,
+			i < 2 ? before : 78);
+	assert_int_equal(word_at(8), 78);
+}
+
+static void responder_duplicate_atomic_is_answered_from_memory_not_executed(void **state)
+{
+	uint64_t before = word_at(16);
+
+	(void)state;
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 16, 5, 0);
+	script_drain(&script);
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 16, 5, 0);
+	assert_int_equal(
+		script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 0)->atomicacketh.original,
+		before);
+	assert_int_equal(word_at(16), before + 5);
+}
+
+static void responder_duplicate_atomic_too_old_to_remember_is_dropped(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.max_dest_rd_atomic = 1});
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 16, 5, 0);
+	script_drain(&script);
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 1, 16, 5, 0);
+	script_drain(&script);
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 16, 5, 0);
+	script_expect_silence(&script);
+}
+
+static void responder_misaligned_atomic_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 4, 5, 0);
+	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+	expect_untouched();
+}
+
+/*
+ * --- what is owed, and in which order ---
+ */
+
+static void response_acks_are_coalesced(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++)
+		script_send_write(&script, OPCODE_RC_WRITE_ONLY, i, 1, 1);
+	script_expect_ack(&script, 4, 5);
+	script_expect_silence(&script);
+}
+
+static void response_is_not_sent_where_none_was_asked_for(void **state)
+{
+	struct packet packet = script_packet(&script, OPCODE_RC_WRITE_ONLY, 0);
+
+	(void)state;
+	packet.bth.ack_requested = false;
+	script_send(&script, &packet);
+	script_expect_silence(&script);
+}
+
+static void response_ack_waits_behind_the_read_before_it(void **state)
+{
+	(void)state;
+	script_send_read(&script, 0, 0, 2 * SCRIPT_MTU_BYTES);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 2, 1, 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 1);
+	script_expect_ack(&script, 2, 2);
+	script_expect_silence(&script);
+}
+
+static void response_nak_waits_behind_the_read_before_it(void **state)
+{
+	(void)state;
+	script_send_read(&script, 0, 0, 8);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 2, 1, 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0);
+	script_expect_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
+}
+
+static void response_ack_carries_the_receive_requests_as_credits(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 6; i++)
+		script_post_receive(&script, 10);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 1);
+	script_expect_ack(&script, 0, 1);
+	assert_int_equal(script.packet.aeth.value, credit_code(5));
+}
+
+static void response_fatal_nak_is_repeated_to_who_asks_again(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 2);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 2);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 2, 1, 1);
+	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	/* The ACK before it may have been lost with it. */
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
+	script_expect_ack(&script, 0, 1);
+}
+
+static void response_nothing_is_said_in_an_error_state_of_our_own(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_modify(script.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 1), 0);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
+	script_expect_silence(&script);
+	expect_untouched();
+	assert_int_equal(script_counter(&script, COUNTER_bad_state_drops), 1);
+}
+
+static void response_receive_that_overruns_its_queue_is_not_acknowledged(void **state)
+{
+	uint32_t bits = 0;
+
+	(void)state;
+	restart(&(struct script_options){.cq_entries = 1});
+	script_post_receive(&script, 10);
+	script_post_receive(&script, 10);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 1);
+	script_expect_ack(&script, 0, 1);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 1);
+	script_expect_silence(&script);
+	assert_int_equal(script.qp->state, QP_ERR);
+	bits |= news();
+	bits |= news();
+	assert_int_equal(bits, SIGNAL_QP_FATAL | SIGNAL_CQ_OVERRUN);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(responder_send_fills_a_receive_request),
+		TEST(responder_send_that_just_fits_is_taken),
+		TEST(responder_send_longer_than_its_receive_is_an_invalid_request),
+		TEST(responder_receive_with_a_bad_key_is_an_operational_error),
+		TEST(responder_solicited_send_wakes_a_solicited_waiter),
+		TEST(responder_send_with_invalidate_is_an_invalid_request),
+		TEST(responder_without_receive_sends_one_rnr_nak),
+		TEST(responder_write_with_imm_without_receive_writes_nothing),
+		TEST(responder_rnr_at_the_last_packet_resumes_there),
+		TEST(responder_gap_is_one_sequence_nak),
+		TEST(responder_duplicate_send_is_acknowledged_not_executed),
+		TEST(responder_duplicate_write_is_acknowledged_not_executed),
+		TEST(responder_duplicate_gets_the_newest_ack),
+		TEST(responder_opcode_out_of_place_is_an_invalid_request),
+		TEST(responder_read_within_a_message_is_an_invalid_request),
+		TEST(responder_message_cut_by_an_error_fails_its_receive),
+		TEST(responder_first_packet_shorter_than_the_mtu_is_an_invalid_request),
+		TEST(responder_packet_longer_than_the_mtu_is_an_invalid_request),
+		TEST(responder_flush_is_an_unsupported_opcode),
+		TEST(responder_write_of_another_length_than_announced_is_an_invalid_request),
+		TEST(responder_write_with_more_packets_than_announced_is_an_invalid_request),
+		TEST(responder_write_beyond_its_region_writes_nothing),
+		TEST(responder_empty_write_needs_no_key),
+		TEST(responder_write_is_not_granted_by_the_queue_pair),
+		TEST(responder_region_that_goes_away_ends_the_write),
+		TEST(responder_read_is_answered_in_packets_of_the_mtu),
+		TEST(responder_duplicate_read_of_a_part_is_answered_from_there),
+		TEST(responder_duplicate_read_of_another_range_is_dropped),
+		TEST(responder_more_reads_than_it_offers_is_an_invalid_request),
+		TEST(responder_owed_duplicate_does_not_count_against_the_read_limit),
+		TEST(responder_without_rd_atomic_refuses_reads),
+		TEST(responder_read_longer_than_any_message_is_an_invalid_request),
+		TEST(responder_region_that_goes_away_ends_the_read),
+		TEST(responder_fetch_add_returns_what_was_there),
+		TEST(responder_compare_swap_swaps_only_on_a_match),
+		TEST(responder_duplicate_atomic_is_answered_from_memory_not_executed),
+		TEST(responder_duplicate_atomic_too_old_to_remember_is_dropped),
+		TEST(responder_misaligned_atomic_is_an_invalid_request),
+		TEST(response_acks_are_coalesced),
+		TEST(response_is_not_sent_where_none_was_asked_for),
+		TEST(response_ack_waits_behind_the_read_before_it),
+		TEST(response_nak_waits_behind_the_read_before_it),
+		TEST(response_ack_carries_the_receive_requests_as_credits),
+		TEST(response_fatal_nak_is_repeated_to_who_asks_again),
+		TEST(response_nothing_is_said_in_an_error_state_of_our_own),
+		TEST(response_receive_that_overruns_its_queue_is_not_acknowledged),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
