@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -131,6 +132,27 @@ static int check_peer(struct agent_client *client, uid_t expected)
 	return 0;
 }
 
+/* Make the connection what agent_client_fd() is about. */
+static int watch(struct agent_client *client)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	if (client->watcher < 0)
+		client->watcher = epoll_create1(EPOLL_CLOEXEC);
+	if (client->watcher < 0 ||
+		epoll_ctl(client->watcher, EPOLL_CTL_ADD, client->fd, &event) != 0)
+		return fail(client, -errno, "cannot watch urnicd: %s", strerror(errno));
+	return 0;
+}
+
+/* A copy of the connection in a forked child would keep the dead one in the watcher: take it out. */
+static void disconnect(struct agent_client *client)
+{
+	if (client->fd >= 0 && client->watcher >= 0)
+		epoll_ctl(client->watcher, EPOLL_CTL_DEL, client->fd, NULL);
+	close_if_open(&client->fd);
+}
+
 /* Connect to the urnicd of one user. -ECONNREFUSED: none runs. */
 static int connect_to(struct agent_client *client, uid_t uid)
 {
@@ -156,12 +178,17 @@ static int connect_to(struct agent_client *client, uid_t uid)
 	rc = exchange(client, &message, NULL, 0, &descriptors);
 	if (rc)
 		goto fail_close;
+	rc = watch(client);
+	if (rc) {
+		agent_descriptors_close(&descriptors);
+		goto fail_close;
+	}
 	client->agent_pid = message.hello.pid;
 	client->bag = agent_descriptors_take(&descriptors, 0);
 	agent_descriptors_close(&descriptors);
 	return 0;
 fail_close:
-	close_if_open(&client->fd);
+	disconnect(client);
 	return rc;
 }
 
@@ -213,20 +240,31 @@ static void client_init(struct agent_client *client)
 {
 	memset(client, 0, sizeof(*client));
 	client->fd = socket_none;
+	client->watcher = socket_none;
 	client->bag = socket_none;
 	client->memory = socket_none;
 }
 
 int agent_client_connect(struct agent_client *client)
 {
+	int rc;
+
 	client_init(client);
-	return connect_or_start(client);
+	rc = connect_or_start(client);
+	if (rc)
+		close_if_open(&client->watcher);
+	return rc;
 }
 
 int agent_client_connect_running(struct agent_client *client)
 {
+	int rc;
+
 	client_init(client);
-	return connect_running(client);
+	rc = connect_running(client);
+	if (rc)
+		close_if_open(&client->watcher);
+	return rc;
 }
 
 void agent_client_done(struct agent_client *client)
@@ -240,13 +278,14 @@ void agent_client_done(struct agent_client *client)
 void agent_client_forget(struct agent_client *client)
 {
 	close_if_open(&client->fd);
+	close_if_open(&client->watcher);
 	close_if_open(&client->bag);
 	client_init(client);
 }
 
 int agent_client_fd(const struct agent_client *client)
 {
-	return client->fd;
+	return client->watcher;
 }
 
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot)
@@ -382,7 +421,7 @@ int agent_client_resume(struct agent_client *client)
 	int old_bag = client->bag;
 	int rc;
 
-	close_if_open(&client->fd);
+	disconnect(client);
 	client->bag = socket_none;
 	rc = connect_or_start(client);
 	if (rc) {
@@ -392,7 +431,7 @@ int agent_client_resume(struct agent_client *client)
 	rc = claim(client, old_bag);
 	if (rc) {
 		/* The old bag is still the one that we depend on. */
-		close_if_open(&client->fd);
+		disconnect(client);
 		close_if_open(&client->bag);
 		client->bag = old_bag;
 		return rc;

@@ -26,6 +26,7 @@
 
 struct agent_client {
 	int fd; /* the connection, or -1 */
+	int watcher; /* epoll of the connection, whichever it is, or -1 */
 	int bag; /* dup of urnicd's bag, or -1; never read here */
 	int memory; /* our NIC memory's memfd (the caller's), or -1 */
 	uint32_t agent_pid; /* process number of urnicd, for messages to the user */
@@ -70,7 +71,10 @@ void agent_client_done(struct agent_client *client);
 /* In a forked child: close the descriptors, leave the parent's leases alone. */
 void agent_client_forget(struct agent_client *client);
 
-/* The descriptor to poll for input and hang-up. Changes in resume. */
+/*
+ * The descriptor to poll for input: there is something to receive, or urnicd has died. The same
+ * from connect to done, over all resumptions.
+ */
 int agent_client_fd(const struct agent_client *client);
 
 /*
