@@ -85,11 +85,12 @@ static uint64_t ack_timeout(const struct rc_qp *rc)
 	return ack_timeout_ns((uint8_t)rc->qp.attr.timeout);
 }
 
+/* However steady the path, the machine at its end may be late by RC_PROBE_NS_MIN. */
 static uint64_t probe_interval_ns(const struct rc_requester *requester)
 {
-	uint64_t interval_ns = requester->rtt_smooth_ns + 4 * requester->rtt_variance_ns;
+	uint64_t interval_ns =
+		requester->rtt_smooth_ns + max_u64(4 * requester->rtt_variance_ns, RC_PROBE_NS_MIN);
 
-	interval_ns = max_u64(interval_ns, RC_PROBE_NS_MIN);
 	return min_u64(interval_ns << requester->probe_backoff, RC_PROBE_NS_MAX);
 }
 
