@@ -101,7 +101,7 @@ static int launch_program(void *context)
 	}
 	execve(launch->path, arguments, launch->environment);
 	launch->error = errno;
-	_exit(EXIT_FAILURE);
+	return EXIT_FAILURE;
 }
 
 /*
@@ -116,7 +116,7 @@ static int launch_and_wait(void *context)
 
 	if (pid < 0 || waitpid(pid, &launch->status, 0) < 0)
 		launch->error = errno;
-	_exit(EXIT_SUCCESS);
+	return EXIT_SUCCESS;
 }
 
 static int launch_result(const struct launch *launch)
