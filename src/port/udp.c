@@ -105,6 +105,7 @@ int port_udp_add_address(
 		.gid = *gid,
 		.scope_ifindex = scope_ifindex,
 		.overflows_seen = overflows_so_far(socket),
+		.batch = 1,
 	};
 	port->receiver_count++;
 	return (int)index;

@@ -8,7 +8,9 @@
  */
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "port/address.h"
 #include "port/udp.h"
@@ -40,6 +42,8 @@ struct udp_receiver {
 	int fd;
 	uint32_t scope_ifindex;
 	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
+	unsigned batch; /* datagrams to ask for next: few while few come */
+	bool was_full; /* the last call got as many as it asked for */
 	struct gid gid;
 };
 
@@ -110,6 +114,20 @@ struct port_udp {
 	struct udp_path *paths[PORT_UDP_PATHS_MAX];
 	struct udp_sender *senders[PORT_UDP_ADDRESSES_MAX][UDP_SLOTS];
 };
+
+/*
+ * The two system calls of the data path, without the C library's cancellation points: those cost a
+ * threaded program more than the rest of a call that finds nothing.
+ */
+static inline int udp_recvmmsg(int fd, struct mmsghdr *messages, unsigned count)
+{
+	return (int)syscall(SYS_recvmmsg, fd, messages, count, MSG_DONTWAIT, NULL);
+}
+
+static inline int udp_sendmmsg(int fd, struct mmsghdr *messages, unsigned count)
+{
+	return (int)syscall(SYS_sendmmsg, fd, messages, count, MSG_DONTWAIT);
+}
 
 /* Close all paths and their sockets, whoever still refers to them. */
 void udp_paths_destroy(struct port_udp *port);

@@ -4,6 +4,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "port/udp_internal.h"
 #include "wire/bth.h"
 
@@ -143,24 +144,46 @@ static void message_rearm(struct msghdr *header)
 	header->msg_flags = 0;
 }
 
+/*
+ * A call that could take more than there is looks at the empty queue once more. So the batch follows
+ * what comes: a ping-pong asks for one, a stream for all.
+ */
+static void batch_adapt(struct udp_receiver *receiver, unsigned taken)
+{
+	bool is_full = taken == receiver->batch;
+
+	if (is_full && receiver->was_full)
+		receiver->batch = min_u32(receiver->batch * 2, UDP_RECEIVE_BATCH);
+	else if (!is_full)
+		receiver->batch = max_u32(taken, 1);
+	receiver->was_full = is_full;
+}
+
+static unsigned receive_one_address(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_receiver *receiver = &port->receivers[address];
+	int count = udp_recvmmsg(receiver->fd, port->in, receiver->batch);
+
+	if (count < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			port->counters->rx_errors++;
+		receiver->was_full = false;
+		return 0;
+	}
+	for (int i = 0; i < count; i++) {
+		take_datagram(port, address, &port->in[i], on_packet, context);
+		message_rearm(&port->in[i].msg_hdr);
+	}
+	batch_adapt(receiver, (unsigned)count);
+	return (unsigned)count;
+}
+
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context)
 {
 	unsigned total = 0;
 
-	for (uint8_t address = 0; address < port->receiver_count; address++) {
-		int count = recvmmsg(port->receivers[address].fd, port->in, UDP_RECEIVE_BATCH,
-			MSG_DONTWAIT, NULL);
-
-		if (count < 0) {
-			if (errno != EAGAIN && errno != EINTR)
-				port->counters->rx_errors++;
-			continue;
-		}
-		for (int i = 0; i < count; i++) {
-			take_datagram(port, address, &port->in[i], on_packet, context);
-			message_rearm(&port->in[i].msg_hdr);
-		}
-		total += (unsigned)count;
-	}
+	for (uint8_t address = 0; address < port->receiver_count; address++)
+		total += receive_one_address(port, address, on_packet, context);
 	return total;
 }

@@ -179,7 +179,7 @@ int port_udp_flush(struct port_udp *port)
 			continue;
 		}
 		count = batch_make(port);
-		sent = sendmmsg(path->sender->fd, port->out, count, MSG_DONTWAIT);
+		sent = udp_sendmmsg(path->sender->fd, port->out, count);
 		if (sent > 0) {
 			account_sent(port, (unsigned)sent);
 		} else if (!handle_refusal(port, errno)) {

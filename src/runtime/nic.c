@@ -624,6 +624,8 @@ void nic_qp_destroy(struct nic_qp *qp)
 	pthread_mutex_lock(&nic_lock);
 	if (qp->epoch == nic_epoch) {
 		worker_lock(qp->worker);
+		/* What the program has seen complete here, an adapter has acknowledged by now. */
+		worker_send(qp->worker, true);
 		if (qp->has_path)
 			port_udp_path_close(qp->worker->port, qp->qp->attr.path.id);
 		engine_qp_destroy(qp->qp);

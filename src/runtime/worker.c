@@ -30,6 +30,10 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 	struct worker *worker = context;
 	uint8_t slot = packet->data[5]; /* the top byte of the BTH's destination QPN */
 
+	if (!worker->is_now_fresh) {
+		worker->now_ns = clock_now_ns();
+		worker->is_now_fresh = true;
+	}
 	if (slot != worker->lane.slot) {
 		worker->hooks->forward(slot, packet);
 		return;
@@ -43,6 +47,8 @@ static void transmit(struct worker *worker, bool with_acks)
 	uint32_t staged_bytes = 0;
 
 	if (port_udp_is_blocked(worker->port) && port_udp_flush(worker->port))
+		return;
+	if (!engine_has_packets(&worker->lane, with_acks))
 		return;
 	while (engine_has_packets(&worker->lane, with_acks)) {
 		uint32_t capacity_bytes, path;
@@ -70,11 +76,28 @@ unsigned worker_take_in(struct worker *worker)
 	unsigned datagrams;
 
 	worker->now_ns = clock_now_ns();
+	worker->is_now_fresh = true;
 	datagrams = port_udp_receive(worker->port, on_packet, worker);
 	if (datagrams)
 		worker->last_packet_ns = worker->now_ns;
 	engine_expire(&worker->lane, worker->now_ns);
 	return datagrams;
+}
+
+/*
+ * The same for a poll, which mostly finds nothing: the clock is read when a packet has come, and else
+ * only now and then to see whether a deadline has passed.
+ */
+static void take_in_quickly(struct worker *worker)
+{
+	worker->is_now_fresh = false;
+	if (port_udp_receive(worker->port, on_packet, worker)) {
+		worker->last_packet_ns = worker->now_ns;
+	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {
+		worker->clockless_polls = 0;
+		worker->now_ns = clock_now_ns();
+		engine_expire(&worker->lane, worker->now_ns);
+	}
 }
 
 void worker_lock(struct worker *worker)
@@ -111,7 +134,7 @@ void worker_send(struct worker *worker, bool with_acks)
  */
 void worker_poll(struct worker *worker, const struct cq *cq)
 {
-	worker_take_in(worker);
+	take_in_quickly(worker);
 	worker_send(worker, false);
 	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
 		worker->deferring_polls = 0;

@@ -46,6 +46,7 @@
 
 enum {
 	WORKER_POLLS_PER_TICK = 4, /* polls in a tick that count as polling */
+	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
 	WORKER_DEFERRING_POLLS =
 		3, /* polls without a completion that leave acknowledgements owed */
 	WORKER_HOLD_LUCK_MAX = 8, /* misses in a row before holding back stops */
@@ -88,6 +89,8 @@ struct worker {
 	uint64_t last_polled_ns; /* when the thread last saw an application poll */
 	_Atomic uint32_t polls; /* of unarmed completion queues on this lane */
 	uint64_t now_ns; /* of the progress under way */
+	bool is_now_fresh;
+	uint32_t clockless_polls; /* in a row */
 	int epoll_all; /* sockets, and epoll_quiet */
 	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
 	int kick; /* eventfd */

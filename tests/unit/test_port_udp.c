@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The UDP port over real sockets, in network namespaces of its own: loopback, and a veth pair with
- * an MTU of 1500. The kernel's refusals are played by a sendmmsg() of our own.
+ * an MTU of 1500. The kernel's refusals are played by a syscall() of our own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/ip.h>
@@ -52,16 +53,34 @@ static int refusal;
 static unsigned refusals_left;
 static bool is_only_super_refused;
 
-int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+static bool is_refused(const struct mmsghdr *messages)
 {
 	bool is_super = messages[0].msg_hdr.msg_controllen >= CMSG_SPACE(sizeof(uint16_t));
 
-	if (refusals_left > 0 && (is_super || !is_only_super_refused)) {
+	return refusals_left > 0 && (is_super || !is_only_super_refused);
+}
+
+/* In place of the C library's, with which the port makes its two system calls. */
+long syscall(long number, ...)
+{
+	static long (*real)(long number, ...);
+	unsigned count = number == SYS_sendmmsg ? 4 : 5;
+	long arguments[5] = {0};
+	va_list list;
+
+	assert_true(number == SYS_sendmmsg || number == SYS_recvmmsg);
+	if (!real)
+		real = (long (*)(long, ...))(uintptr_t)dlsym(RTLD_NEXT, "syscall");
+	va_start(list, number);
+	for (unsigned i = 0; i < count; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_sendmmsg && is_refused((const struct mmsghdr *)arguments[1])) {
 		refusals_left--;
 		errno = refusal;
 		return -1;
 	}
-	return (int)syscall(SYS_sendmmsg, fd, messages, count, flags);
+	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]);
 }
 
 static void refuse(int error, unsigned times, bool only_super)
