@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memory/copy.h"
+#include "port/sim_random.h"
+
+enum { ARENA_BYTES = 1 << 16, PD = 4, BYTES = 4096, SGE_COUNT = 5 };
+
+static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
+static uint8_t memory[BYTES];
+static struct arena arena;
+static struct mr_table table;
+static uint32_t key;
+
+static int setup(void **state)
+{
+	struct mr_region region = {PD, MR_LOCAL_WRITE, (uintptr_t)memory, BYTES, memory};
+
+	(void)state;
+	memset(arena_memory, 0, sizeof(arena_memory));
+	arena_init(&arena, arena_memory, sizeof(arena_memory));
+	assert_int_equal(mr_table_init(&table, &arena, 4, 1, 2), 0);
+	assert_int_equal(mr_table_add(&table, &region, 0, &key), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mr_table_done(&table);
+	return 0;
+}
+
+static struct sge sge_of(uint32_t offset, uint32_t bytes)
+{
+	return (struct sge){(uintptr_t)memory + offset, bytes, key};
+}
+
+static void copy_place_of_any_length_copies_exactly_that(void **state)
+{
+	uint8_t from[100];
+	uint8_t to[120];
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i + 1);
+	for (uint32_t offset = 0; offset < 9; offset++) {
+		for (uint32_t bytes = 0; bytes <= sizeof(from); bytes++) {
+			memset(to, 0, sizeof(to));
+			copy_place(to + offset, from, bytes);
+			assert_memory_equal(to + offset, from, bytes);
+			for (uint32_t i = 0; i < sizeof(to); i++)
+				if (i < offset || i >= offset + bytes)
+					assert_int_equal(to[i], 0);
+		}
+	}
+}
+
+/* The twin: byte by byte, over a list laid out flat. */
+static void sge_copies_agree_with_a_copy_byte_by_byte(void **state)
+{
+	struct sim_random random = {1};
+	uint8_t expected[BYTES];
+	uint8_t data[BYTES];
+	uint8_t got[BYTES];
+
+	(void)state;
+	for (uint32_t step = 0; step < 20000; step++) {
+		struct sge list[SGE_COUNT];
+		uint8_t *flat[SGE_COUNT * 300];
+		uint32_t count = 1 + (uint32_t)sim_random_below(&random, SGE_COUNT);
+		uint32_t total = 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			uint32_t bytes = (uint32_t)sim_random_below(&random, 300);
+			uint32_t at = i * 800 + (uint32_t)sim_random_below(&random, 400);
+
+			list[i] = sge_of(at, bytes);
+			for (uint32_t j = 0; j < bytes; j++)
+				flat[total++] = memory + at + j;
+		}
+		assert_int_equal(sge_total_bytes(list, count), total);
+		uint32_t offset = (uint32_t)sim_random_below(&random, total + 1ull);
+		uint32_t bytes = (uint32_t)sim_random_below(&random, total - offset + 1ull);
+
+		for (uint32_t i = 0; i < bytes; i++)
+			data[i] = (uint8_t)sim_random_next(&random);
+		memcpy(expected, memory, BYTES);
+		for (uint32_t i = 0; i < bytes; i++)
+			expected[flat[offset + i] - memory] = data[i];
+		assert_int_equal(sge_scatter(&table, PD, list, count, offset, bytes, data), MR_OK);
+		assert_memory_equal(memory, expected, BYTES);
+		assert_int_equal(sge_gather(&table, PD, list, count, offset, bytes, got), MR_OK);
+		assert_memory_equal(got, data, bytes);
+	}
+}
+
+static void sge_scatter_with_one_bad_entry_writes_nothing(void **state)
+{
+	struct sge list[3] = {sge_of(0, 10), sge_of(100, 10), sge_of(BYTES - 5, 10)};
+	uint8_t before[BYTES];
+	uint8_t data[30];
+
+	(void)state;
+	memset(data, 0xab, sizeof(data));
+	memset(memory, 0, sizeof(memory));
+	memcpy(before, memory, BYTES);
+	assert_int_equal(sge_scatter(&table, PD, list, 3, 0, 30, data), MR_FAULT_BOUNDS);
+	list[2] = sge_of(200, 10);
+	list[1].lkey ^= 1;
+	assert_int_equal(sge_scatter(&table, PD, list, 3, 0, 30, data), MR_FAULT_KEY);
+	list[1].lkey ^= 1;
+	assert_int_equal(sge_scatter(&table, PD + 1, list, 3, 0, 30, data), MR_FAULT_PD);
+	assert_memory_equal(memory, before, BYTES);
+	assert_int_equal(sge_scatter(&table, PD, list, 3, 0, 30, data), MR_OK);
+}
+
+static void sge_entry_that_is_not_reached_is_not_checked(void **state)
+{
+	struct sge list[2] = {sge_of(0, 10), sge_of(BYTES, 10)};
+	uint8_t data[20];
+
+	(void)state;
+	assert_int_equal(sge_gather(&table, PD, list, 2, 0, 10, data), MR_OK);
+	assert_int_equal(sge_gather(&table, PD, list, 2, 0, 11, data), MR_FAULT_BOUNDS);
+}
+
+static void sge_check_skips_empty_entries_only(void **state)
+{
+	struct sge list[2] = {sge_of(0, 10), {1, 0, 0}};
+
+	(void)state;
+	assert_int_equal(sge_check(&table, PD, MR_LOCAL_WRITE, list, 2), MR_OK);
+	list[1].bytes = 1;
+	assert_int_equal(sge_check(&table, PD, MR_LOCAL_WRITE, list, 2), MR_FAULT_KEY);
+}
+
+static void sge_total_of_huge_entries_does_not_wrap(void **state)
+{
+	struct sge list[3] = {{0, UINT32_MAX, 0}, {0, UINT32_MAX, 0}, {0, 2, 0}};
+
+	(void)state;
+	assert_int_equal(sge_total_bytes(list, 3), 2 * (uint64_t)UINT32_MAX + 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(copy_place_of_any_length_copies_exactly_that),
+		TEST(sge_copies_agree_with_a_copy_byte_by_byte),
+		TEST(sge_scatter_with_one_bad_entry_writes_nothing),
+		TEST(sge_entry_that_is_not_reached_is_not_checked),
+		TEST(sge_check_skips_empty_entries_only),
+		TEST(sge_total_of_huge_entries_does_not_wrap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "port/sim_random.h"
+#include "queue/cq.h"
+#include "queue/sq.h"
+
+enum { ARENA_BYTES = 1 << 20 };
+
+static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
+static struct arena arena;
+static struct cq cq;
+static struct signal_queue signals;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(arena_memory, 0, sizeof(arena_memory));
+	arena_init(&arena, arena_memory, sizeof(arena_memory));
+	signals.first = NULL;
+	assert_int_equal(cq_init(&cq, &arena, 5), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	cq_done(&cq, &arena);
+	assert_int_equal(arena.live_bytes, 0);
+	return 0;
+}
+
+static bool push(uint64_t wr_id, uint32_t qpn, enum wc_status status, bool is_solicited)
+{
+	struct cqe cqe = {.wr_id = wr_id, .qpn = qpn, .status = status};
+
+	return cq_push(&cq, &cqe, is_solicited, &signals);
+}
+
+static uint32_t news(void)
+{
+	uint32_t bits = 0;
+
+	signal_take(&signals, &bits);
+	return bits;
+}
+
+static void cq_entries_leave_in_the_order_they_came(void **state)
+{
+	struct sim_random random = {1};
+	uint64_t pushed = 0;
+	uint64_t polled = 0;
+	struct cqe cqe[8];
+
+	(void)state;
+	assert_int_equal(cq.ring->capacity, 8);
+	for (uint32_t step = 0; step < 10000; step++) {
+		while (pushed - polled < 8 && sim_random_below(&random, 3))
+			assert_true(push(pushed++, 1, WC_SUCCESS, false));
+		uint32_t want = (uint32_t)sim_random_below(&random, 9);
+		uint32_t count = cq_poll(&cq, &arena, want, cqe);
+		assert_int_equal(count, want < pushed - polled ? want : pushed - polled);
+		for (uint32_t i = 0; i < count; i++)
+			assert_int_equal(cqe[i].wr_id, polled++);
+		assert_int_equal(cq_is_empty(&cq), pushed == polled);
+	}
+}
+
+static void cq_when_full_is_dead_for_good(void **state)
+{
+	struct cqe cqe[16];
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++)
+		assert_true(push(i, 1, WC_SUCCESS, false));
+	assert_false(push(8, 1, WC_SUCCESS, false));
+	assert_int_equal(news(), SIGNAL_CQ_OVERRUN);
+	assert_int_equal(cq_poll(&cq, &arena, 16, cqe), 8);
+	assert_false(push(9, 1, WC_SUCCESS, false));
+	assert_int_equal(news(), 0); /* said once */
+}
+
+static void cq_armed_for_next_signals_the_next_only(void **state)
+{
+	(void)state;
+	push(0, 1, WC_SUCCESS, false);
+	cq_arm(&cq, CQ_ARM_NEXT);
+	assert_int_equal(news(), 0); /* what is there raises none */
+	push(1, 1, WC_SUCCESS, false);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+	push(2, 1, WC_SUCCESS, false);
+	assert_int_equal(news(), 0);
+}
+
+static void cq_armed_for_solicited_waits_for_solicited_or_failed(void **state)
+{
+	(void)state;
+	cq_arm(&cq, CQ_ARM_SOLICITED);
+	push(0, 1, WC_SUCCESS, false);
+	assert_int_equal(news(), 0);
+	push(1, 1, WC_SUCCESS, true);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+	cq_arm(&cq, CQ_ARM_SOLICITED);
+	push(2, 1, WC_WR_FLUSH_ERR, false);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+}
+
+static void cq_armed_twice_keeps_the_wider_request(void **state)
+{
+	(void)state;
+	cq_arm(&cq, CQ_ARM_NEXT);
+	cq_arm(&cq, CQ_ARM_SOLICITED);
+	push(0, 1, WC_SUCCESS, false);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+	cq_arm(&cq, CQ_ARM_SOLICITED);
+	cq_arm(&cq, CQ_ARM_NEXT);
+	push(1, 1, WC_SUCCESS, false);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+}
+
+static void cq_forgets_one_queue_pair_and_keeps_the_order_of_others(void **state)
+{
+	struct cqe cqe[8];
+
+	(void)state;
+	for (uint32_t i = 0; i < 6; i++) /* so that the ring wraps */
+		push(0, 1, WC_SUCCESS, false);
+	cq_poll(&cq, &arena, 8, cqe);
+	for (uint32_t i = 0; i < 8; i++)
+		push(i, i % 3, WC_SUCCESS, false);
+	cq_forget_qp(&cq, 1);
+	assert_int_equal(cq_poll(&cq, &arena, 8, cqe), 5);
+	static const uint64_t kept[] = {0, 2, 3, 5, 6};
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(cqe[i].wr_id, kept[i]);
+	assert_true(push(9, 1, WC_SUCCESS, false));
+}
+
+static void cq_poll_frees_the_slots_of_the_send_queue(void **state)
+{
+	uint64_t offset = sq_create(&arena, 4, 1, 0);
+	struct send_queue *sq = arena_at(&arena, offset);
+	struct cqe cqe = {.queue_offset = offset, .queue_index = 2};
+
+	(void)state;
+	cq_push(&cq, &cqe, false, &signals);
+	assert_int_equal(sq->released, 0);
+	cq_poll(&cq, &arena, 1, &cqe);
+	assert_int_equal(sq->released, 3);
+	sq_destroy(&arena, offset);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(cq_entries_leave_in_the_order_they_came),
+		TEST(cq_when_full_is_dead_for_good),
+		TEST(cq_armed_for_next_signals_the_next_only),
+		TEST(cq_armed_for_solicited_waits_for_solicited_or_failed),
+		TEST(cq_armed_twice_keeps_the_wider_request),
+		TEST(cq_forgets_one_queue_pair_and_keeps_the_order_of_others),
+		TEST(cq_poll_frees_the_slots_of_the_send_queue),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memory/mr.h"
+#include "port/sim_random.h"
+
+enum { ARENA_BYTES = 8 << 20, PD = 4, REGION_BYTES = 1000, ALL = MR_LOCAL_WRITE | MR_REMOTE_ANY };
+
+static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
+static uint8_t memory[REGION_BYTES];
+static struct arena arena;
+static struct mr_table table;
+
+static void start(uint32_t slot_count)
+{
+	memset(arena_memory, 0, sizeof(arena_memory));
+	arena_init(&arena, arena_memory, sizeof(arena_memory));
+	assert_int_equal(mr_table_init(&table, &arena, slot_count, 11, 22), 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	start(8);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	mr_table_done(&table);
+	return 0;
+}
+
+static uint32_t add(uint64_t iova, uint64_t bytes, uint32_t access)
+{
+	struct mr_region region = {PD, access, iova, bytes, memory};
+	uint32_t key;
+
+	assert_int_equal(mr_table_add(&table, &region, 0x5a, &key), 0);
+	return key;
+}
+
+static enum mr_fault resolve(uint32_t key, uint64_t iova, uint64_t bytes)
+{
+	uint8_t *pointer = NULL;
+	enum mr_fault fault = mr_resolve(&table, key, PD, MR_REMOTE_WRITE, iova, bytes, &pointer);
+
+	if (fault == MR_OK && bytes)
+		assert_true(pointer >= memory && pointer + bytes <= memory + REGION_BYTES);
+	return fault;
+}
+
+static void mr_range_inside_resolves_to_its_bytes(void **state)
+{
+	uint32_t key = add(0x10000, REGION_BYTES, ALL);
+	uint8_t *pointer;
+
+	(void)state;
+	assert_int_equal(mr_resolve(&table, key, PD, MR_REMOTE_READ, 0x10064, 10, &pointer), MR_OK);
+	assert_ptr_equal(pointer, memory + 100);
+	assert_int_equal(resolve(key, 0x10000, REGION_BYTES), MR_OK);
+	assert_int_equal(resolve(key, 0x10000 + REGION_BYTES - 1, 1), MR_OK);
+}
+
+static void mr_range_outside_is_refused_without_overflow(void **state)
+{
+	uint32_t key = add(0x10000, REGION_BYTES, ALL);
+
+	(void)state;
+	assert_int_equal(resolve(key, 0x10000, REGION_BYTES + 1), MR_FAULT_BOUNDS);
+	assert_int_equal(resolve(key, 0xffff, 1), MR_FAULT_BOUNDS);
+	assert_int_equal(resolve(key, 0x10000 + REGION_BYTES, 1), MR_FAULT_BOUNDS);
+	assert_int_equal(resolve(key, 0x10001, UINT64_MAX), MR_FAULT_BOUNDS);
+	assert_int_equal(resolve(key, UINT64_MAX, 0x10002), MR_FAULT_BOUNDS);
+	assert_int_equal(resolve(key, 0, UINT64_MAX), MR_FAULT_BOUNDS);
+}
+
+static void mr_region_at_the_top_of_the_address_space_is_exact(void **state)
+{
+	uint32_t key = add(UINT64_MAX - REGION_BYTES + 1, REGION_BYTES, ALL);
+
+	(void)state;
+	assert_int_equal(resolve(key, UINT64_MAX, 1), MR_OK);
+	assert_int_equal(resolve(key, UINT64_MAX, 2), MR_FAULT_BOUNDS);
+	assert_int_equal(resolve(key, 0, 1), MR_FAULT_BOUNDS);
+}
+
+static void mr_region_that_wraps_is_not_registered(void **state)
+{
+	struct mr_region region = {PD, 0, UINT64_MAX - 10, 12, memory};
+	uint32_t key;
+
+	(void)state;
+	assert_int_equal(mr_table_add(&table, &region, 0, &key), -EINVAL);
+	region = (struct mr_region){PD, 0, 0, UINT64_MAX, memory};
+	assert_int_equal(mr_table_add(&table, &region, 0, &key), -EINVAL);
+	assert_int_equal(mr_table_count(&table), 0);
+}
+
+static void mr_empty_region_grants_nothing(void **state)
+{
+	uint32_t key = add(0x10000, 0, ALL);
+
+	(void)state;
+	assert_int_equal(resolve(key, 0x10000, 0), MR_OK);
+	assert_int_equal(resolve(key, 0x10000, 1), MR_FAULT_BOUNDS);
+}
+
+static void mr_remote_write_needs_local_write(void **state)
+{
+	static const uint32_t refused[] = {
+		MR_REMOTE_WRITE, MR_REMOTE_ATOMIC, MR_REMOTE_WRITE | MR_REMOTE_READ};
+	struct mr_region region = {PD, 0, 0, 10, memory};
+	uint32_t key;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		region.access = refused[i];
+		assert_int_equal(mr_table_add(&table, &region, 0, &key), -EINVAL);
+		region.access |= MR_LOCAL_WRITE;
+		assert_int_equal(mr_table_add(&table, &region, 0, &key), 0);
+	}
+	region.access = MR_REMOTE_READ;
+	assert_int_equal(mr_table_add(&table, &region, 0, &key), 0);
+}
+
+static void mr_access_is_granted_right_by_right(void **state)
+{
+	static const uint32_t rights[] = {
+		MR_LOCAL_WRITE, MR_REMOTE_WRITE, MR_REMOTE_READ, MR_REMOTE_ATOMIC};
+	uint8_t *pointer;
+
+	(void)state;
+	for (uint32_t granted = 0; granted < 16; granted++) {
+		uint32_t access = granted;
+
+		if (access & (MR_REMOTE_WRITE | MR_REMOTE_ATOMIC))
+			access |= MR_LOCAL_WRITE;
+		uint32_t key = add(0, REGION_BYTES, access);
+		for (uint32_t i = 0; i < 4; i++)
+			assert_int_equal(mr_resolve(&table, key, PD, rights[i], 0, 1, &pointer),
+				access & rights[i] ? MR_OK : MR_FAULT_ACCESS);
+		assert_int_equal(mr_resolve(&table, key, PD, MR_LOCAL_READ, 0, 1, &pointer), MR_OK);
+		assert_true(mr_table_remove(&table, key, PD));
+	}
+}
+
+static void mr_of_another_pd_is_refused_and_not_removed(void **state)
+{
+	uint32_t key = add(0, REGION_BYTES, ALL);
+	uint8_t *pointer;
+
+	(void)state;
+	assert_int_equal(mr_resolve(&table, key, PD + 1, 0, 0, 1, &pointer), MR_FAULT_PD);
+	assert_false(mr_table_remove(&table, key, PD + 1));
+	assert_int_equal(resolve(key, 0, 1), MR_OK);
+}
+
+static void mr_removed_key_never_matches_a_later_region(void **state)
+{
+	uint32_t old[2000];
+
+	(void)state;
+	for (uint32_t i = 0; i < 2000; i++) {
+		old[i] = add(0, REGION_BYTES, ALL);
+		assert_int_equal(resolve(old[i], 0, 1), MR_OK);
+		for (uint32_t j = i > 200 ? i - 200 : 0; j < i; j++)
+			assert_int_equal(resolve(old[j], 0, 1), MR_FAULT_KEY);
+		assert_true(mr_table_remove(&table, old[i], PD));
+		assert_false(mr_table_remove(&table, old[i], PD));
+	}
+}
+
+static void mr_keys_of_others_do_not_match(void **state)
+{
+	uint32_t key = add(0, REGION_BYTES, ALL);
+	struct sim_random random = {1};
+
+	(void)state;
+	for (uint32_t bit = 0; bit < 32; bit++)
+		assert_int_equal(resolve(key ^ 1u << bit, 0, 1), MR_FAULT_KEY);
+	for (uint32_t i = 0; i < 1000000; i++) {
+		uint32_t guess = (uint32_t)sim_random_next(&random);
+
+		if (guess != key)
+			assert_int_equal(resolve(guess, 0, 1), MR_FAULT_KEY);
+	}
+}
+
+static void mr_table_when_full_refuses_and_recovers(void **state)
+{
+	struct mr_region region = {PD, ALL, 0, 10, memory};
+	uint32_t key[8];
+	uint32_t another;
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++)
+		key[i] = add(0, REGION_BYTES, ALL);
+	assert_int_equal(mr_table_add(&table, &region, 0, &another), -ENOMEM);
+	assert_int_equal(mr_table_count(&table), 8);
+	assert_true(mr_table_remove(&table, key[3], PD));
+	assert_int_equal(mr_table_add(&table, &region, 0, &another), 0);
+	assert_int_equal(resolve(key[3], 0, 1), MR_FAULT_KEY);
+	assert_int_equal(mr_table_add(&table, &region, 0, &another), -ENOMEM);
+}
+
+static void mr_keys_of_a_full_table_are_all_different(void **state)
+{
+	static uint8_t seen[1 << 24];
+
+	(void)state;
+	mr_table_done(&table);
+	start(MR_SLOT_COUNT_MAX);
+	for (uint32_t i = 0; i < MR_SLOT_COUNT_MAX; i++) {
+		uint32_t key = add(i, 1, ALL);
+
+		assert_int_equal(seen[key >> 8]++, 0);
+		assert_int_equal(resolve(key, i, 1), MR_OK);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(mr_range_inside_resolves_to_its_bytes),
+		TEST(mr_range_outside_is_refused_without_overflow),
+		TEST(mr_region_at_the_top_of_the_address_space_is_exact),
+		TEST(mr_region_that_wraps_is_not_registered),
+		TEST(mr_empty_region_grants_nothing),
+		TEST(mr_remote_write_needs_local_write),
+		TEST(mr_access_is_granted_right_by_right),
+		TEST(mr_of_another_pd_is_refused_and_not_removed),
+		TEST(mr_removed_key_never_matches_a_later_region),
+		TEST(mr_keys_of_others_do_not_match),
+		TEST(mr_table_when_full_refuses_and_recovers),
+		TEST(mr_keys_of_a_full_table_are_all_different),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "port/sim_random.h"
+#include "queue/rq.h"
+#include "queue/sq.h"
+
+enum { ARENA_BYTES = 1 << 20, SGE_MAX = 3, INLINE_MAX = 100 };
+
+static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
+static struct arena arena;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(arena_memory, 0, sizeof(arena_memory));
+	arena_init(&arena, arena_memory, sizeof(arena_memory));
+	return 0;
+}
+
+static void rq_requests_come_back_whole_and_in_order(void **state)
+{
+	uint64_t offset = rq_create(&arena, 5, SGE_MAX);
+	struct recv_queue *rq = arena_at(&arena, offset);
+	struct sim_random random = {1};
+	uint64_t posted = 0;
+	uint64_t taken = 0;
+
+	(void)state;
+	for (uint32_t step = 0; step < 20000; step++) {
+		if (sim_random_below(&random, 2)) {
+			struct sge sge[SGE_MAX] = {{posted, 7, 1}, {posted + 1, 8, 2}, {3, 9, 3}};
+			struct recv_wr wr = {posted, sge, (uint32_t)posted % (SGE_MAX + 1)};
+			int error = rq_post(rq, &wr);
+
+			assert_int_equal(error, posted - taken == 5 ? -ENOMEM : 0);
+			posted += !error;
+		} else {
+			static const uint64_t bytes[] = {0, 7, 15, 24};
+			struct recv_wqe wqe;
+
+			assert_int_equal(rq_take(rq, &wqe), posted != taken);
+			if (posted == taken)
+				continue;
+			assert_int_equal(wqe.wr_id, taken);
+			assert_int_equal(wqe.sge_count, taken % (SGE_MAX + 1));
+			assert_int_equal(wqe.total_bytes, bytes[wqe.sge_count]);
+			if (wqe.sge_count)
+				assert_int_equal(wqe.sge[0].address, taken);
+			taken++;
+		}
+		assert_int_equal(rq_count(rq), posted - taken);
+	}
+	rq_destroy(&arena, offset);
+	assert_int_equal(arena.live_bytes, 0);
+}
+
+static void rq_of_depth_zero_takes_nothing(void **state)
+{
+	struct recv_queue *rq = arena_at(&arena, rq_create(&arena, 0, 0));
+	struct recv_wr wr = {0};
+
+	(void)state;
+	assert_int_equal(rq_post(rq, &wr), -ENOMEM);
+}
+
+static void rq_after_reset_is_empty(void **state)
+{
+	struct recv_queue *rq = arena_at(&arena, rq_create(&arena, 4, 1));
+	struct recv_wr wr = {0};
+	struct recv_wqe wqe;
+
+	(void)state;
+	assert_int_equal(rq_post(rq, &wr), 0);
+	rq_reset(rq);
+	assert_false(rq_take(rq, &wqe));
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(rq_post(rq, &wr), 0);
+}
+
+static void sq_is_full_until_completions_are_polled(void **state)
+{
+	struct send_queue *sq = arena_at(&arena, sq_create(&arena, 3, SGE_MAX, 0));
+	struct send_wr wr = {.opcode = WR_SEND};
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(sq_post(sq, &wr, 0), 0);
+	assert_int_equal(sq_post(sq, &wr, 0), -ENOMEM);
+	sq->completed = 2; /* done is not enough */
+	assert_int_equal(sq_post(sq, &wr, 0), -ENOMEM);
+	sq_release(sq, 1);
+	assert_int_equal(sq_post(sq, &wr, 0), 0);
+	assert_int_equal(sq_post(sq, &wr, 0), 0);
+	assert_int_equal(sq_post(sq, &wr, 0), -ENOMEM);
+}
+
+static void sq_indices_wrap_around_32_bits(void **state)
+{
+	struct send_queue *sq = arena_at(&arena, sq_create(&arena, 4, SGE_MAX, 0));
+	struct send_wr wr = {.opcode = WR_SEND};
+
+	(void)state;
+	sq->posted = sq->completed = UINT32_MAX - 1;
+	sq_release(sq, UINT32_MAX - 2);
+	for (uint32_t i = 0; i < 20; i++) {
+		uint32_t index = sq->posted;
+
+		wr.wr_id = i;
+		assert_int_equal(sq_post(sq, &wr, 0), 0);
+		assert_int_equal(sq_at(sq, index)->wr_id, i);
+		sq_release(sq, index);
+	}
+}
+
+static void sq_slots_hold_the_longest_list_and_inline_data(void **state)
+{
+	struct send_queue *sq = arena_at(&arena, sq_create(&arena, 8, SGE_MAX, INLINE_MAX));
+	uint8_t data[INLINE_MAX];
+	struct sge list[SGE_MAX] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
+	struct sge inline_list[2] = {{(uintptr_t)data, 60, 0}, {(uintptr_t)data + 60, 40, 0}};
+	struct send_wr with_list = {.sge = list, .sge_count = SGE_MAX};
+	struct send_wr with_inline = {.flags = SEND_INLINE, .sge = inline_list, .sge_count = 2};
+
+	(void)state;
+	for (uint32_t i = 0; i < INLINE_MAX; i++)
+		data[i] = (uint8_t)i;
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(sq_post(sq, i % 2 ? &with_inline : &with_list, 100), 0);
+	memset(data, 0xff, sizeof(data)); /* the application may use it again at once */
+	for (uint32_t i = 0; i < 8; i++) {
+		if (i % 2 == 0)
+			assert_memory_equal(sq_at(sq, i)->sge, list, sizeof(list));
+		for (uint32_t j = 0; i % 2 && j < INLINE_MAX; j++)
+			assert_int_equal(sq_at(sq, i)->inline_bytes[j], j);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(rq_requests_come_back_whole_and_in_order, setup),
+		cmocka_unit_test_setup(rq_of_depth_zero_takes_nothing, setup),
+		cmocka_unit_test_setup(rq_after_reset_is_empty, setup),
+		cmocka_unit_test_setup(sq_is_full_until_completions_are_polled, setup),
+		cmocka_unit_test_setup(sq_indices_wrap_around_32_bits, setup),
+		cmocka_unit_test_setup(sq_slots_hold_the_longest_list_and_inline_data, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
