@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/bag.h"
+
+/* What a visit saw. */
+struct seen {
+	unsigned messages;
+	unsigned descriptors;
+	unsigned wrong; /* descriptors that are not the file they should be */
+};
+
+/* Each descriptor is a memfd whose size is its slot. */
+static int marked_descriptor(unsigned slot)
+{
+	int fd = memfd_create("marked", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, slot), 0);
+	return fd;
+}
+
+static void put(int bag, unsigned first_slot, unsigned count)
+{
+	const struct bag_label label = {
+		.version = AGENT_VERSION,
+		.kind = BAG_SOCKETS,
+		.first_slot = first_slot,
+		.count = count,
+	};
+	int fds[BAG_DESCRIPTORS_MAX] = {0};
+
+	for (unsigned i = 0; i < count; i++)
+		fds[i] = marked_descriptor(first_slot + i);
+	assert_int_equal(bag_put(bag, &label, fds), 0);
+	for (unsigned i = 0; i < count; i++)
+		close(fds[i]);
+}
+
+static void look(void *context, const struct bag_label *label, const int *fds)
+{
+	struct seen *seen = context;
+
+	seen->messages++;
+	for (unsigned i = 0; i < label->count; i++) {
+		struct stat status;
+
+		if (fstat(fds[i], &status) != 0 || status.st_size != label->first_slot + i)
+			seen->wrong++;
+		seen->descriptors++;
+		close(fds[i]);
+	}
+}
+
+static void assert_holds(int bag, unsigned messages, unsigned descriptors)
+{
+	struct seen seen = {0};
+
+	assert_int_equal(bag_visit(bag, look, &seen), 0);
+	assert_int_equal(seen.messages, messages);
+	assert_int_equal(seen.descriptors, descriptors);
+	assert_int_equal(seen.wrong, 0);
+}
+
+static void contents_survive_any_number_of_visits(void **state)
+{
+	int bag = bag_create();
+
+	(void)state;
+	assert_true(bag >= 0);
+	assert_holds(bag, 0, 0);
+	put(bag, 0, 32);
+	put(bag, 32, 32);
+	put(bag, 64, BAG_DESCRIPTORS_MAX);
+	for (unsigned i = 0; i < 3; i++)
+		assert_holds(bag, 3, 64 + BAG_DESCRIPTORS_MAX);
+	put(bag, 128, 1);
+	assert_holds(bag, 4, 65 + BAG_DESCRIPTORS_MAX);
+	close(bag);
+}
+
+static void contents_survive_the_process_that_filled_it(void **state)
+{
+	int bag = bag_create();
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		put(bag, 0, 32);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_holds(bag, 1, 32);
+	/* And whoever holds it can go on filling it. */
+	put(bag, 32, 32);
+	assert_holds(bag, 2, 64);
+	close(bag);
+}
+
+static void full_bag_refuses_and_keeps_what_it_has(void **state)
+{
+	const struct bag_label label = {
+		.version = AGENT_VERSION, .kind = BAG_USER, .first_slot = 1};
+	int bag = bag_create();
+	unsigned count = 0;
+	int rc;
+
+	(void)state;
+	while ((rc = bag_put(bag, &label, NULL)) == 0)
+		count++;
+	assert_int_equal(rc, -ENOSPC);
+	/* 64 addresses in steps of 32 sockets are 512 messages; unprivileged buffers hold as many. */
+	assert_true(count >= 512);
+	assert_holds(bag, count < 4096 ? count : 4096, 0);
+	close(bag);
+}
+
+static void strangers_can_put_nothing_in(void **state)
+{
+	struct sockaddr_un address;
+	socklen_t bytes = sizeof(address);
+	int bag = bag_create();
+	int stranger = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	assert_int_equal(getsockname(bag, (struct sockaddr *)&address, &bytes), 0);
+	assert_int_equal(connect(stranger, (struct sockaddr *)&address, bytes), -1);
+	assert_int_equal(sendto(stranger, "x", 1, 0, (struct sockaddr *)&address, bytes), -1);
+	assert_holds(bag, 0, 0);
+	close(stranger);
+	close(bag);
+}
+
+/* How many descriptors are open, by the number of the next. */
+static int next_descriptor(void)
+{
+	int fd = dup(STDOUT_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+static void unlabelled_messages_are_skipped_and_leak_nothing(void **state)
+{
+	const struct bag_label wrong[] = {
+		{.version = 99, .kind = BAG_SOCKETS, .count = 1},
+		{.version = AGENT_VERSION, .kind = 77, .count = 1},
+		{.version = AGENT_VERSION, .kind = BAG_USER, .count = 1},
+		{.version = AGENT_VERSION,
+			.kind = BAG_SOCKETS,
+			.first_slot = AGENT_SLOTS,
+			.count = 1},
+		{.version = AGENT_VERSION, .kind = BAG_SOCKETS, .count = 0},
+	};
+	int bag = bag_create();
+	int fd = marked_descriptor(0);
+	int before;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(bag_put(bag, &wrong[i], &fd), 0);
+	assert_int_equal(send(bag, "junk", 4, 0), 4);
+	put(bag, 0, 2);
+	before = next_descriptor();
+	assert_holds(bag, 1, 2);
+	assert_int_equal(next_descriptor(), before);
+	close(fd);
+	close(bag);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(contents_survive_any_number_of_visits),
+		cmocka_unit_test(contents_survive_the_process_that_filled_it),
+		cmocka_unit_test(full_bag_refuses_and_keeps_what_it_has),
+		cmocka_unit_test(strangers_can_put_nothing_in),
+		cmocka_unit_test(unlabelled_messages_are_skipped_and_leak_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
