@@ -125,7 +125,9 @@ static int member_open(const struct agent_address *address)
 
 bool group_has_survivors(const struct agent_address *address)
 {
-	/* Behind all others: nothing is steered to it, and when it closes the kernel moves nothing. */
+	/*
+	 * Behind all others: nothing is steered to it, and when it closes the kernel moves nothing.
+	 */
 	int fd = member_open(address);
 
 	if (fd < 0)

@@ -47,10 +47,10 @@ static void usage(FILE *to)
 		"The helper that urnic's programs share: it opens UDP port 4791 and hands each\n"
 		"process the sockets of its slots. Programs start it when they need it.\n"
 		"\n"
-		"  -f, --foreground    stay in the foreground and say on standard error what happens\n"
-		"  -s, --system        serve every user of this network namespace (needs root); stay\n"
-		"  -i, --idle SECONDS  leave after so long without programs; 0: stay (default %d, or\n"
-		"                      the environment's URNICD_IDLE_S)\n"
+		"  -f, --foreground    stay in the foreground and tell standard error what happens\n"
+		"  -s, --system        serve every user of this network namespace (root only); stay\n"
+		"  -i, --idle SECONDS  leave after so long without programs; 0: stay (default %d,\n"
+		"                      or the environment's URNICD_IDLE_S)\n"
 		"  -h, --help          print this\n"
 		"  -V, --version       print the version\n"
 		"\n"
@@ -206,8 +206,8 @@ static pid_t keep_start(const struct server_settings *settings)
 }
 
 /*
- * Keep a server running, whatever happens to it, until it leaves of its own accord or we are told to
- * end.
+ * Keep a server running, whatever happens to it, until it leaves of its own accord or we are told
+ * to end.
  */
 static int keep(const struct server_settings *settings)
 {

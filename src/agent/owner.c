@@ -194,8 +194,8 @@ void owner_describe(const struct agent_address *address, char *ret_text, size_t 
 	holder = find_holder(search.found.inode);
 	if (holder.pid && strcmp(holder.comm, "urnicd") == 0)
 		snprintf(ret_text, text_bytes,
-			"UDP port 4791 of %s is taken by urnicd (process %d) of user %u: end that user's "
-			"RDMA programs, or let root run `urnicd --system` for all users",
+			"UDP port 4791 of %s is taken by urnicd (process %d) of user %u: end that "
+			"user's RDMA programs, or let root run `urnicd --system` for all users",
 			where, holder.pid, uid);
 	else if (holder.pid)
 		snprintf(ret_text, text_bytes,
@@ -205,14 +205,14 @@ void owner_describe(const struct agent_address *address, char *ret_text, size_t 
 	else if (uid == 0)
 		/* A socket of the kernel belongs to root and to no process. */
 		snprintf(ret_text, text_bytes,
-			"UDP port 4791 of %s is taken by %s: `rdma link` lists its devices, `rdma link "
-			"delete NAME` removes one",
+			"UDP port 4791 of %s is taken by %s: `rdma link` lists its devices, `rdma "
+			"link delete NAME` removes one",
 			where,
 			geteuid() == 0 ? "the kernel, probably its rxe driver"
 				       : "root or by the kernel's rxe driver");
 	else
 		snprintf(ret_text, text_bytes,
-			"UDP port 4791 of %s is taken by user %u, perhaps by that user's urnicd: root "
-			"can run `urnicd --system` for all users",
+			"UDP port 4791 of %s is taken by user %u, perhaps by that user's urnicd: "
+			"root can run `urnicd --system` for all users",
 			where, uid);
 }

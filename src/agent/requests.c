@@ -63,7 +63,9 @@ static int handle_hello(struct request *request)
 	return 0;
 }
 
-/* Remember the memfd that came at `index`, in place of an earlier one. Returns false if it is none. */
+/*
+ * Remember the memfd that came at `index`, in place of an earlier one. Returns false if it is none.
+ */
 static bool take_memory(struct request *request, uint32_t index)
 {
 	struct client *client = request->client;
@@ -134,8 +136,8 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 	case EADDRINUSE:
 		if (group_has_survivors(address))
 			return refuse(request, rc,
-				"UDP port 4791 of %s belongs to an urnicd that has died, and a program "
-				"that still uses it does not answer (is it stopped?): end it",
+				"UDP port 4791 of %s belongs to an urnicd that has died, and a "
+				"program that still uses it does not answer (is it stopped?): end it",
 				text);
 		owner_describe(address, request->message.why, sizeof(request->message.why));
 		return rc;
@@ -259,7 +261,9 @@ static int handle_stat(struct request *request)
 	return 0;
 }
 
-/* Pass a packet on. Nobody waits for an answer: what cannot be delivered is lost, as on a network. */
+/*
+ * Pass a packet on. Nobody waits for an answer: what cannot be delivered is lost, as on a network.
+ */
 static void forward(struct request *request, const uint8_t *packet)
 {
 	struct server *server = request->server;

@@ -50,7 +50,7 @@ struct udp_receiver {
 /* What we know of one sender, to check its ICRCs faster. Direct-mapped: a collision replaces. */
 struct udp_flow {
 	bool is_used;
-	bool is_counting; /* numbers its packets on and on, as opposed to beginning each datagram at 0 */
+	bool is_counting; /* its ids go on from datagram to datagram, instead of from 0 */
 	uint8_t address;
 	uint16_t source_port;
 	uint16_t next_id;

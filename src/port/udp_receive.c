@@ -145,8 +145,8 @@ static void message_rearm(struct msghdr *header)
 }
 
 /*
- * A call that could take more than there is looks at the empty queue once more. So the batch follows
- * what comes: a ping-pong asks for one, a stream for all.
+ * A call that could take more than there is looks at the empty queue once more. So the batch
+ * follows what comes: a ping-pong asks for one, a stream for all.
  */
 static void batch_adapt(struct udp_receiver *receiver, unsigned taken)
 {

@@ -15,7 +15,10 @@
 #include "runtime/agent_start.h"
 
 enum {
-	/* urnicd answers at once, but for a second in which it waits for survivors of its predecessor. */
+	/*
+	 * urnicd answers at once, but for a second in which it waits for survivors of its
+	 * predecessor.
+	 */
 	ANSWER_TIMEOUT_S = 5,
 	/* urnicd may leave, idle, between our finding and asking it; not many times running. */
 	CONNECT_ATTEMPTS_MAX = 8,
@@ -145,7 +148,9 @@ static int watch(struct agent_client *client)
 	return 0;
 }
 
-/* A copy of the connection in a forked child would keep the dead one in the watcher: take it out. */
+/*
+ * A copy of the connection in a forked child would keep the dead one in the watcher: take it out.
+ */
 static void disconnect(struct agent_client *client)
 {
 	if (client->fd >= 0 && client->watcher >= 0)
@@ -196,7 +201,9 @@ static int connect_running(struct agent_client *client)
 {
 	uid_t uid = geteuid();
 
-	/* The system's urnicd, if there is one and it serves us, shares port 4791 among all users. */
+	/*
+	 * The system's urnicd, if there is one and it serves us, shares port 4791 among all users.
+	 */
 	if (uid != 0 && connect_to(client, 0) == 0)
 		return 0;
 	return connect_to(client, uid);
@@ -209,7 +216,7 @@ static int start(struct agent_client *client)
 
 	if (rc)
 		return fail(client, rc,
-			"the program urnicd is not where it should be; set URNIC_URNICD to its path");
+			"the program urnicd is not where it should be: set URNIC_URNICD");
 	rc = agent_start(path);
 	if (rc == -ECANCELED)
 		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
@@ -381,7 +388,10 @@ int agent_client_receive(struct agent_client *client, struct agent_packet *ret_p
 	return -EAGAIN;
 }
 
-/* Claim what we held before. `old_bag` is what a new urnicd needs to know the sockets of its predecessor. */
+/*
+ * Claim what we held before. `old_bag` is what a new urnicd needs to know the sockets of its
+ * predecessor.
+ */
 static int claim(struct agent_client *client, int old_bag)
 {
 	struct agent_message message = {

@@ -8,7 +8,9 @@
 
 #include "base/arith.h"
 
-/* How many descriptors a request of each type may carry, plus one: 0 marks a number without a type. */
+/*
+ * How many descriptors a request of each type may carry, plus one: 0 marks a number without a type.
+ */
 static const uint8_t request_descriptors[] = {
 #define AGENT_MESSAGE(NAME, name, number, descriptors, sentence) [number] = (descriptors) + 1,
 #include "runtime/agent_messages.def"

@@ -147,9 +147,9 @@ int agent_start(const char *path)
 	}
 	launch.stack = stack + CHILD_STACK_BYTES;
 	/*
-	 * No exit signal: the program gets no SIGCHLD and its wait() does not see our child. Signals
-	 * stay blocked into urnicd (which unblocks them), so that no handler of the program runs in
-	 * the children.
+	 * No exit signal: the program gets no SIGCHLD and its wait() does not see our child.
+	 * Signals stay blocked into urnicd (which unblocks them), so that no handler of the
+	 * program runs in the children.
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	sigfillset(&all);

@@ -122,7 +122,9 @@ static void full_bag_refuses_and_keeps_what_it_has(void **state)
 	while ((rc = bag_put(bag, &label, NULL)) == 0)
 		count++;
 	assert_int_equal(rc, -ENOSPC);
-	/* 64 addresses in steps of 32 sockets are 512 messages; unprivileged buffers hold as many. */
+	/*
+	 * 64 addresses in steps of 32 sockets are 512 messages; unprivileged buffers hold as many.
+	 */
 	assert_true(count >= 512);
 	assert_holds(bag, count < 4096 ? count : 4096, 0);
 	close(bag);
