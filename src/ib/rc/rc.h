@@ -81,6 +81,7 @@ struct rc_requester {
 	uint32_t window_packets;
 	uint32_t slow_start_packets; /* below this the window doubles per round trip */
 	uint32_t window_credit; /* acknowledged packets towards the next window step */
+	bool is_window_closed; /* it was full, and less than a quarter is free again */
 	uint32_t since_ack_request;
 	bool has_gone_back; /* for the present una: a second NAK for it says nothing new */
 	bool was_probed; /* for the present una: it was sent again on suspicion, by either timer */

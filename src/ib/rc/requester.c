@@ -207,6 +207,7 @@ void rc_requester_go_back(struct rc_qp *rc)
 	requester->wqe_index = rc->qp.sq->completed;
 	requester->reads_outstanding = 0;
 	requester->since_ack_request = 0;
+	requester->is_window_closed = false;
 	requester->is_timing_rtt = false; /* an answer could be to either copy */
 	if (!psn_equal(requester->cursor, requester->next))
 		requester->local_fault = FAULT_NONE; /* found again when the cursor gets there */
@@ -380,6 +381,20 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 		(is_at_start(requester, wqe) || !psn_before(wqe->first_psn, requester->una));
 }
 
+/*
+ * A window that was full opens again when a quarter of it is free. Otherwise each acknowledgement would
+ * let out as many packets as it is for, the last of which fills the window and asks for the next:
+ * bursts that were small once stay small, and a packet costs most where it travels alone.
+ */
+static bool has_window(const struct rc_requester *requester, uint32_t outstanding, uint32_t packets)
+{
+	uint32_t window = requester->window_packets;
+
+	if (requester->is_window_closed && outstanding > window - window / 4)
+		return false;
+	return outstanding + packets <= window;
+}
+
 enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 {
 	const struct rc_requester *requester = &rc->requester;
@@ -394,7 +409,7 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 
 	const struct send_wqe *wqe = sq_at(sq, requester->wqe_index);
 	uint32_t outstanding = in_flight(requester);
-	if (outstanding && outstanding + packets_at_cursor(rc, wqe) > requester->window_packets)
+	if (outstanding && !has_window(requester, outstanding, packets_at_cursor(rc, wqe)))
 		return RC_WAIT_WINDOW;
 	if (is_at_start(requester, wqe) && (wqe->flags & SEND_FENCE) &&
 		requester->reads_outstanding)
@@ -624,6 +639,7 @@ size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 	if (wait != RC_WAIT_NOTHING) {
 		if (wait == RC_WAIT_CREDIT)
 			qp_count(&rc->qp, COUNTER_credit_stalls, 1);
+		rc->requester.is_window_closed = wait == RC_WAIT_WINDOW;
 		return 0;
 	}
 	struct send_wqe *wqe = sq_at(rc->qp.sq, rc->requester.wqe_index);
@@ -647,6 +663,7 @@ size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 		wqe_fault(rc, fault, now_ns);
 		return 0;
 	}
+	rc->requester.is_window_closed = false;
 	sent(rc, wqe, packets, now_ns);
 	return bytes;
 }
