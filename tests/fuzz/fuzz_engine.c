@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A whole engine against a hostile peer.
+ *
+ * The input is a program: bytes are taken from its front and decide what happens next: the
+ * application posts or polls, time passes, the engine sends, or a packet arrives. Packets are made
+ * of headers that are right as often as not: the queue pair's own number, PSNs near those that it
+ * expects or has sent, keys and addresses of its region, lengths around the packet size. After each
+ * step the engine's invariants must hold, and no completion may come twice.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "engine/engine.h"
+#include "ib/rc/rc.h"
+#include "wire/packet.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+	ARENA_BYTES = 1 << 20,
+	REGION_BYTES = 8192,
+	PD = 3,
+	DEPTH = 8,
+	CQ_ENTRIES = 4 * DEPTH,
+	STEP_COUNT_MAX = 300,
+};
+
+/* The rest of the input. */
+struct input {
+	const uint8_t *data;
+	size_t left_bytes;
+};
+
+struct target {
+	struct arena arena;
+	struct mr_table mrs;
+	struct lane lane;
+	struct cq cq;
+	struct qp *qp;
+	struct gid local;
+	struct gid remote;
+	uint64_t now_ns;
+	uint32_t key;
+	uint64_t sends_posted;
+	uint64_t sends_completed;
+	uint64_t receives_posted;
+	uint64_t receives_completed;
+};
+
+static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
+static _Alignas(64) uint8_t region[REGION_BYTES];
+
+static uint8_t take_u8(struct input *input)
+{
+	if (!input->left_bytes)
+		return 0;
+	input->left_bytes--;
+	return *input->data++;
+}
+
+static uint32_t take_u32(struct input *input)
+{
+	uint32_t value = 0;
+
+	for (uint32_t i = 0; i < 4; i++)
+		value = value << 8 | take_u8(input);
+	return value;
+}
+
+/* Close to `base`, mostly. */
+static uint32_t take_near(struct input *input, uint32_t base)
+{
+	uint8_t choice = take_u8(input);
+
+	if (choice == 0xff)
+		return take_u32(input);
+	return base + (uint32_t)(int32_t)(int8_t)choice / 8;
+}
+
+static uint32_t take_length(struct input *input)
+{
+	static const uint32_t lengths[] = {0, 1, 3, 4, 8, 255, 256, 257, 512, 513, 1024, 4096, 8192,
+		8193, 1u << 31, UINT32_MAX};
+	uint8_t choice = take_u8(input);
+
+	return choice < 0xc0 ? lengths[choice % ARRAY_COUNT(lengths)] : take_u32(input);
+}
+
+static uint64_t take_address(struct input *input)
+{
+	uint64_t base = (uintptr_t)region;
+
+	switch (take_u8(input) % 8) {
+	case 0:
+		return base + REGION_BYTES;
+	case 1:
+		return base - 1;
+	case 2:
+		return (uint64_t)take_u32(input) << 32 | take_u32(input);
+	case 3:
+		return base + take_u32(input) % REGION_BYTES;
+	default:
+		return base + 8 * (take_u8(input) % 64);
+	}
+}
+
+static uint32_t take_key(struct input *input, const struct target *target)
+{
+	uint8_t choice = take_u8(input);
+
+	return choice < 0xe0 ? target->key : choice < 0xf0 ? target->key ^ choice : take_u32(input);
+}
+
+static void modify(struct target *target, enum qp_state to, uint32_t mask, struct qp_attr *attr)
+{
+	if (qp_modify(target->qp, to, mask | ATTR_STATE, attr, target->now_ns))
+		abort();
+}
+
+static void connect(struct target *target, struct input *input)
+{
+	uint8_t choice = take_u8(input);
+	struct qp_attr attr = {
+		.port = 1,
+		.access = choice & 1 ? MR_REMOTE_ANY : choice >> 1 & MR_REMOTE_ANY,
+		.path = {0, target->local, target->remote},
+		.path_mtu = 1,
+		.dest_qpn = 2,
+		.rq_psn = 0xfffffa,
+		.sq_psn = 0xfffff5,
+		.max_rd_atomic = 1 + choice / 8 % 4,
+		.max_dest_rd_atomic = choice / 32 % 5,
+		.timeout = 1 + choice % 8,
+		.retry_cnt = choice / 4 % 8,
+		.rnr_retry = choice / 2 % 8,
+		.min_rnr_timer = 1,
+	};
+
+	modify(target, QP_INIT, ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr);
+	modify(target, QP_RTR,
+		ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN | ATTR_MAX_DEST_RD_ATOMIC |
+			ATTR_MIN_RNR_TIMER,
+		&attr);
+	modify(target, QP_RTS,
+		ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN | ATTR_MAX_RD_ATOMIC,
+		&attr);
+}
+
+static void target_init(struct target *target, struct input *input)
+{
+	struct mr_region memory = {
+		PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, (uintptr_t)region, REGION_BYTES, region};
+	struct qp_init init = {
+		.type = QP_TYPE_RC,
+		.pd = PD,
+		.send_cq = &target->cq,
+		.recv_cq = &target->cq,
+		.caps = {DEPTH, DEPTH, 2, 2, 32},
+		.is_all_signaled = true,
+	};
+
+	memset(target, 0, sizeof(*target));
+	memset(arena_memory, 0, sizeof(arena_memory));
+	target->now_ns = 1000000000;
+	target->local.raw[15] = 1;
+	target->remote.raw[15] = 2;
+	arena_init(&target->arena, arena_memory, sizeof(arena_memory));
+	if (mr_table_init(&target->mrs, &target->arena, 4, 1, 2) ||
+		engine_lane_init(&target->lane, &target->arena, &target->mrs, 1, 0) ||
+		cq_init(&target->cq, &target->arena, CQ_ENTRIES) ||
+		engine_qp_create(&target->lane, &init, 5, &target->qp) ||
+		mr_table_add(&target->mrs, &memory, 0, &target->key))
+		abort();
+	connect(target, input);
+}
+
+static void target_done(struct target *target)
+{
+	engine_qp_destroy(target->qp);
+	engine_lane_done(&target->lane);
+	mr_table_done(&target->mrs);
+}
+
+/*
+ * --- steps ---
+ */
+
+static void post_send(struct target *target, struct input *input)
+{
+	struct sge sge[2] = {
+		{(uintptr_t)region, take_length(input) % 2048, target->key},
+		{take_address(input), take_u8(input), take_key(input, target)},
+	};
+	struct send_wr wr = {
+		.wr_id = target->sends_posted,
+		.opcode = take_u8(input) % (WR_OPCODE_COUNT + 1),
+		.flags = take_u8(input),
+		.remote_address = take_address(input),
+		.rkey = take_key(input, target),
+		.compare_add = take_u8(input),
+		.sge = sge,
+		.sge_count = take_u8(input) % 3,
+	};
+	uint32_t posted;
+
+	if (wr.flags & SEND_INLINE) /* inline addresses are the application's own word */
+		sge[1].address = (uintptr_t)region;
+	if (wr.opcode >= WR_ATOMIC_CMP_AND_SWP)
+		sge[0].bytes = 8;
+	engine_post_send(target->qp, &wr, 1, &posted, target->now_ns);
+	target->sends_posted += posted;
+}
+
+static void post_receive(struct target *target, struct input *input)
+{
+	struct sge sge[2] = {
+		{(uintptr_t)region, take_length(input) % REGION_BYTES, target->key},
+		{take_address(input), take_u8(input), take_key(input, target)},
+	};
+	struct recv_wr wr = {1ull << 32 | target->receives_posted, sge, take_u8(input) % 3};
+
+	if (qp_post_recv(target->qp, &wr) == 0) {
+		target->receives_posted++;
+		if (target->qp->state == QP_ERR)
+			qp_flush(target->qp, target->now_ns);
+	}
+}
+
+/* Each in its order, none twice, none that was not posted. */
+static void poll(struct target *target)
+{
+	struct cqe cqe;
+
+	while (cq_poll(&target->cq, &target->arena, 1, &cqe)) {
+		bool is_receive = cqe.wr_id >> 32;
+		uint64_t expected =
+			is_receive ? target->receives_completed++ : target->sends_completed++;
+
+		if ((uint32_t)cqe.wr_id != expected ||
+			expected >= (is_receive ? target->receives_posted : target->sends_posted))
+			abort();
+	}
+}
+
+static void send_some(struct target *target, uint32_t count)
+{
+	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
+	uint32_t path;
+
+	while (count--)
+		if (!engine_next_packet(&target->lane, count % 2, packet, &path, target->now_ns))
+			break;
+}
+
+static void pass_time(struct target *target, struct input *input)
+{
+	uint64_t deadline_ns = engine_deadline_ns(&target->lane);
+	uint8_t choice = take_u8(input);
+
+	if (choice % 2 && deadline_ns != DEADLINE_NEVER)
+		target->now_ns = max_u64(target->now_ns, deadline_ns);
+	else
+		target->now_ns += 1000ull << choice / 16;
+	engine_expire(&target->lane, target->now_ns);
+}
+
+/* Headers that make sense one by one; whether they do together is the engine's question. */
+static size_t make_packet(struct target *target, struct input *input, uint8_t *bytes)
+{
+	const struct rc_qp *rc = rc_from_qp(target->qp);
+	const struct opcode_info *info = opcode_info(take_u8(input) % 0x20);
+	struct packet packet;
+
+	if (!info)
+		return 0;
+	memset(&packet, 0, sizeof(packet));
+	packet_init(&packet, (enum opcode)info->opcode);
+	packet.bth.dest_qpn = qpn_from(target->qp->qpn);
+	if (info->role == OPCODE_ROLE_REQUEST)
+		packet.bth.psn = psn_from(take_near(input, rc->responder.expected.value));
+	else
+		packet.bth.psn = psn_from(take_near(input, rc->requester.una.value));
+	packet.bth.ack_requested = take_u8(input) % 2;
+	packet.reth =
+		(struct reth){take_address(input), take_key(input, target), take_length(input)};
+	packet.atomiceth = (struct atomiceth){packet.reth.va, packet.reth.rkey, take_u8(input), 0};
+	uint8_t aeth[AETH_BYTES] = {take_u8(input), 0, 0, take_u8(input)};
+	aeth_decode(&packet.aeth, aeth);
+	packet_set_payload(&packet, NULL, take_length(input) % 300);
+	if (packet.payload_bytes && packet.payload_bytes == packet.reth.dma_bytes % 300)
+		packet.reth.dma_bytes = packet.payload_bytes;
+	packet_encode_headers(&packet, bytes);
+	return packet_bytes(&packet);
+}
+
+static void receive(struct target *target, struct input *input)
+{
+	uint8_t bytes[ENGINE_PACKET_BYTES_MAX] = {0};
+	size_t length = make_packet(target, input, bytes);
+	uint8_t flips = take_u8(input);
+
+	for (; length && flips >= 0xf8; flips--) { /* now and then nothing makes sense */
+		bytes[take_u8(input) % length] = take_u8(input);
+		length -= take_u8(input) % 4 == 0;
+	}
+	/* A copy of exactly its size, so that a read too far is seen. */
+	uint8_t *exact = malloc(length + 1);
+	if (!exact)
+		abort();
+	memcpy(exact, bytes, length);
+	exact = realloc(exact, length ? length : 1);
+	engine_receive(
+		&target->lane, &target->remote, &target->local, exact, length, target->now_ns);
+	free(exact);
+}
+
+static void step(struct target *target, struct input *input)
+{
+	uint32_t news;
+
+	switch (take_u8(input) % 16) {
+	case 0:
+	case 1:
+		post_send(target, input);
+		break;
+	case 2:
+		post_receive(target, input);
+		break;
+	case 3:
+		pass_time(target, input);
+		break;
+	case 4:
+		poll(target);
+		break;
+	case 5:
+		if (take_u8(input) == 0)
+			mr_table_remove(&target->mrs, target->key, PD);
+		break;
+	case 6:
+	case 7:
+	case 8:
+		send_some(target, 1 + take_u8(input) % 8);
+		break;
+	default:
+		receive(target, input);
+	}
+	while (signal_take(&target->lane.signals, &news))
+		;
+	engine_check(&target->lane);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = {data, size};
+	struct target target;
+
+	target_init(&target, &input);
+	for (uint32_t i = 0; i < STEP_COUNT_MAX && input.left_bytes; i++)
+		step(&target, &input);
+	poll(&target);
+	/* Whatever was posted and is not done is flushed, once. */
+	qp_set_state(&target.qp[0], QP_ERR, target.now_ns);
+	poll(&target);
+	if (!target.cq.ring->has_overrun &&
+		(target.sends_completed != target.sends_posted ||
+			target.receives_completed != target.receives_posted))
+		abort();
+	target_done(&target);
+	return 0;
+}
