@@ -204,7 +204,7 @@ int group_grow(struct group *group, uint8_t slot, int bag)
 /* Is `fd` a socket as member_open() makes them, made by this user? */
 static bool is_member(int fd, const struct agent_address *address)
 {
-	union socket_address name;
+	union socket_address name = {0};
 	socklen_t bytes = sizeof(name);
 	int type, reuse;
 	socklen_t type_bytes = sizeof(type), reuse_bytes = sizeof(reuse);

@@ -61,8 +61,10 @@ void slot_return(struct slot_table *table, uint8_t slot)
 
 void slot_orphan(struct slot_table *table, uint8_t slot)
 {
-	if (slot > 0 && table->leases[slot].state == SLOT_FREE)
-		table->leases[slot].state = SLOT_ORPHAN;
+	struct slot_lease *lease = &table->leases[slot];
+
+	if (slot != 0 && lease->state == SLOT_FREE)
+		lease->state = SLOT_ORPHAN;
 }
 
 void slot_assign_user(struct slot_table *table, uint8_t slot, uid_t uid)

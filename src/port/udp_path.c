@@ -216,20 +216,20 @@ static void path_destroy(struct port_udp *port, uint32_t index)
 	free(path);
 }
 
-void port_udp_path_close(struct port_udp *port, uint32_t index)
+void port_udp_path_close(struct port_udp *port, uint32_t path)
 {
-	struct udp_path *path = port->paths[index];
+	struct udp_path *closing = port->paths[path];
 
-	if (--path->references > 0)
+	if (--closing->references > 0)
 		return;
 	port_udp_flush(port);
 	for (uint32_t i = port->staged_first; i < port->staged_end; i++) {
-		if (port->staged[i].path == path) {
+		if (port->staged[i].path == closing) {
 			port->staged[i].path = NULL;
 			port->counters->tx_path_closed++;
 		}
 	}
-	path_destroy(port, index);
+	path_destroy(port, path);
 }
 
 void udp_paths_destroy(struct port_udp *port)

@@ -183,7 +183,7 @@ unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, 
 {
 	unsigned total = 0;
 
-	for (uint8_t address = 0; address < port->receiver_count; address++)
-		total += receive_one_address(port, address, on_packet, context);
+	for (uint32_t address = 0; address < port->receiver_count; address++)
+		total += receive_one_address(port, (uint8_t)address, on_packet, context);
 	return total;
 }
