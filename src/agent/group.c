@@ -180,6 +180,13 @@ fail_close:
 	return rc;
 }
 
+uint32_t group_sockets_missing(const struct group *group, uint8_t slot)
+{
+	uint32_t end = (slot / GROUP_STEP + 1u) * GROUP_STEP;
+
+	return end > group->count ? end - group->count : 0;
+}
+
 int group_grow(struct group *group, uint8_t slot, int bag)
 {
 	int rc;

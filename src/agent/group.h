@@ -19,7 +19,7 @@
 
 #include "runtime/agent_protocol.h"
 
-enum { GROUP_STEP = 32 /* sockets opened, and put into the bag, at a time */ };
+enum { GROUP_STEP = 16 /* sockets opened, and put into the bag, at a time */ };
 
 struct group {
 	struct agent_address address;
@@ -32,6 +32,9 @@ void group_init(struct group *group, const struct agent_address *address);
 
 /* Close all sockets. */
 void group_done(struct group *group);
+
+/* How many sockets group_grow() would open. */
+uint32_t group_sockets_missing(const struct group *group, uint8_t slot);
 
 /*
  * Open sockets, barred but for slot 0, until `slot` has one.

@@ -121,6 +121,21 @@ static int parse_options(int argc, char **argv, struct options *options)
 	return -1;
 }
 
+/*
+ * How many sockets may lie in the bag. The kernel lets no program of a user pass descriptors while
+ * more of that user's are under way in messages than the program may open (root excepted, and root
+ * alone runs a system-wide urnicd). So leave room below the limit that programs usually have.
+ */
+static uint32_t sockets_max(bool is_system)
+{
+	const uint32_t all = SERVER_GROUPS_MAX * AGENT_SLOTS;
+	struct rlimit files;
+
+	if (is_system || getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / 4 >= all)
+		return all;
+	return (uint32_t)files.rlim_cur / 4 * 3;
+}
+
 /* Undo what the program that started us had set for itself. */
 static void shed_inheritance(void)
 {
@@ -245,11 +260,14 @@ int main(int argc, char **argv)
 	struct options options = {0};
 	struct server_settings settings;
 	int status = parse_options(argc, argv, &options);
+	uint32_t limit;
 
 	if (status >= 0)
 		return status;
+	limit = sockets_max(options.is_system);
 	shed_inheritance();
 	settings = (struct server_settings){
+		.sockets_max = limit,
 		.listener = listen_on_name(),
 		.bag = bag_create(),
 		.is_system = options.is_system,

@@ -137,7 +137,7 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 		if (group_has_survivors(address))
 			return refuse(request, rc,
 				"UDP port 4791 of %s belongs to an urnicd that has died, and a "
-				"program that still uses it does not answer (is it stopped?): end it",
+				"program that still uses it does not answer (stopped?): end it",
 				text);
 		owner_describe(address, request->message.why, sizeof(request->message.why));
 		return rc;
@@ -150,11 +150,22 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 			"urnicd may not open enough sockets for %s: raise the limit on open files",
 			text);
 	case ENOSPC:
-		return refuse(request, rc, "urnicd serves as many addresses as it can");
+		return refuse(request, rc,
+			"urnicd has as many sockets open as the limit on open files lets it share");
 	default:
 		return refuse(
 			request, rc, "cannot open UDP port 4791 of %s: %s", text, strerror(-rc));
 	}
+}
+
+/* Sockets in the bag count against all of a user's programs that pass descriptors. */
+static bool has_room(const struct server *server, const struct group *group, uint8_t slot)
+{
+	uint32_t sockets = group_sockets_missing(group, slot);
+
+	for (uint32_t i = 0; i < server->group_count; i++)
+		sockets += server->groups[i].count;
+	return sockets <= server->sockets_max;
 }
 
 static int handle_open(struct request *request)
@@ -171,7 +182,7 @@ static int handle_open(struct request *request)
 	if (!gid_is_link_local(&address.gid))
 		address.scope_ifindex = 0;
 	group = server_group(server, &address);
-	if (!group)
+	if (!group || !has_room(server, group, slot))
 		return refuse_open(request, &address, -ENOSPC);
 	is_new = group->count == 0;
 	rc = group_grow(group, slot, server->bag);

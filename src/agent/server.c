@@ -306,6 +306,7 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 		return -ENOMEM;
 	server->is_system = settings->is_system;
 	server->idle_ms = settings->idle_ms;
+	server->sockets_max = settings->sockets_max;
 	server->listener = settings->listener;
 	server->bag = settings->bag;
 	server->idle_since_ms = server_now_ms();

@@ -45,6 +45,7 @@ struct client {
 struct server {
 	bool is_system;
 	uint32_t idle_ms; /* without clients; 0: for ever */
+	uint32_t sockets_max; /* in all groups together */
 	int epoll;
 	int listener;
 	int bag;
@@ -65,6 +66,7 @@ struct server_settings {
 	int bag; /* empty, or inherited from an urnicd that died; the caller's */
 	bool is_system; /* serve every user */
 	uint32_t idle_ms; /* leave after so long without clients; 0: never */
+	uint32_t sockets_max; /* open no more than these */
 };
 
 /* Returns 0 or -errno. */

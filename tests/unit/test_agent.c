@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -474,6 +475,34 @@ static void absent_address_is_refused_with_a_sentence(void **state)
 	agent_client_done(&client);
 }
 
+static void sockets_stay_below_what_other_programs_may_pass(void **state)
+{
+	struct rlimit saved, files;
+	struct agent_client client;
+	struct agent_address address = loopback;
+	unsigned opened = 0;
+	uint8_t slot;
+	int fd, rc;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &saved), 0);
+	files = saved;
+	files.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_int_equal(agent_client_connect(&client), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &saved), 0);
+	assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
+	while ((rc = agent_client_open(&client, slot, &address, &fd)) == 0) {
+		close(fd);
+		address.gid.raw[15]++;
+		opened++;
+	}
+	assert_int_equal(rc, -ENOSPC);
+	assert_int_equal(opened, 3); /* of 16 sockets each, 48 being three quarters of 64 */
+	assert_non_null(strstr(client.why, "limit"));
+	agent_client_done(&client);
+}
+
 static void forwarded_packet_reaches_the_owner_of_its_slot(void **state)
 {
 	struct agent_forward head = {
@@ -838,6 +867,7 @@ int main(void)
 		TEST(survivor_that_does_not_come_back_is_named),
 		TEST(foreign_socket_on_the_port_is_named),
 		TEST(absent_address_is_refused_with_a_sentence),
+		TEST(sockets_stay_below_what_other_programs_may_pass),
 		TEST(forwarded_packet_reaches_the_owner_of_its_slot),
 		TEST(listed_process_shows_its_slots_and_its_memory),
 		TEST(racing_first_clients_share_one_urnicd),
