@@ -40,10 +40,7 @@ static void count_drop(struct lane *lane, enum drop drop)
 		value, atomic_load_explicit(value, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-/*
- * --- lanes ---------------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- lanes --- */
 
 int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_table *mrs,
 	uint32_t slot, uint32_t index)
@@ -78,10 +75,7 @@ void engine_lane_done(struct lane *lane)
 	memset(lane, 0, sizeof(*lane));
 }
 
-/*
- * --- queue pairs ---------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- queue pairs --- */
 
 static struct qp **qp_place(const struct lane *lane, uint32_t qpn)
 {
@@ -164,10 +158,7 @@ void engine_qp_destroy(struct qp *qp)
 	free(rc_from_qp(qp));
 }
 
-/*
- * --- packets -------------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- packets --- */
 
 static bool is_from_peer(
 	const struct qp *qp, const struct gid *source, const struct gid *destination)
@@ -241,10 +232,7 @@ size_t engine_next_packet(
 	return 0;
 }
 
-/*
- * --- time ----------------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- time --- */
 
 uint64_t engine_deadline_ns(const struct lane *lane)
 {
@@ -266,10 +254,7 @@ void engine_expire(struct lane *lane, uint64_t now_ns)
 	}
 }
 
-/*
- * --- posting -------------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- posting --- */
 
 void engine_posted(struct qp *qp, uint64_t now_ns)
 {

@@ -23,7 +23,7 @@ enum { FLUSH_BYTES = 60000 };
 /* Attempts before a thread that wants the lock sleeps: about as long as one batch takes. */
 enum { LOCK_TRIES = 400 };
 
-/* --- progress ------------------------------------------------------------------------------ */
+/* --- progress --- */
 
 static void on_packet(void *context, const struct port_udp_packet *packet)
 {
@@ -164,7 +164,7 @@ void worker_wake(struct worker *worker)
 		assert(errno == EAGAIN); /* the counter is full: it is awake */
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- life --- */
 
 static int watch(int epoll, int fd, enum worker_source source)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The completer: what the peer answers, and which work requests that completes (IBTA 9.7.5.1,
- * 9.9.2). /
+ * 9.9.2).
  */
 #include "base/arith.h"
 #include "ib/rc/rc.h"
@@ -10,7 +10,7 @@
 /*
  * The peer has executed everything before `target`. A READ or atomic is not done by that: its data
  * must come. Then una stops there, and false comes back: responses are missing (an implied NAK,
- * IBTA 9.7.5.1.1). /
+ * IBTA 9.7.5.1.1).
  */
 static bool acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 {

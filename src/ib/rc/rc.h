@@ -20,7 +20,7 @@
  * the oldest packet is sent again. It does not count as a retry: the specification leaves it to the
  * requester when to send a duplicate.
  *
- * All of this runs under the lane's lock. /
+ * All of this runs under the lane's lock.
  */
 #ifndef URNIC_IB_RC_RC_H
 #define URNIC_IB_RC_RC_H

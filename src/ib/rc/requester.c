@@ -3,7 +3,7 @@
  * The requester: what to send next, when to send again (IBTA 9.7.1 to 9.7.3, 9.7.6, 9.7.7).
  *
  * Timers of this file, all behind the queue pair's one deadline: retry (local ACK timeout), probe
- * (early retransmission), RNR. /
+ * (early retransmission), RNR.
  */
 #include <assert.h>
 #include <string.h>
@@ -56,10 +56,7 @@ void rc_requester_stop(struct rc_qp *rc)
 	qp_set_deadline(&rc->qp, DEADLINE_NEVER);
 }
 
-/*
- * --- deadlines -----------------------------------------------------------------------------------
- * -----------------
- */
+/* --- deadlines --- */
 
 static uint64_t earliest(const struct rc_requester *requester)
 {
@@ -69,7 +66,7 @@ static uint64_t earliest(const struct rc_requester *requester)
 
 /*
  * Deadlines mostly move later, with each acknowledgement. The heap is left alone then: expire()
- * finds that nothing is due and sets the true one. /
+ * finds that nothing is due and sets the true one.
  */
 static void deadline_refresh(struct rc_qp *rc)
 {
@@ -118,10 +115,7 @@ static void answer_timers_set(struct rc_qp *rc, uint64_t now_ns)
 	deadline_refresh(rc);
 }
 
-/*
- * --- the window ----------------------------------------------------------------------------------
- * -------------------
- */
+/* --- the window --- */
 
 static uint32_t in_flight(const struct rc_requester *requester)
 {
@@ -151,10 +145,7 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 	requester->window_credit = 0;
 }
 
-/*
- * --- measuring the round trip
- * -----------------------------------------------------------------------------------------
- */
+/* --- measuring the round trip --- */
 
 /*
  * A packet sent again can be timed, too, if the peer said that it was missing: an answer to the
@@ -194,10 +185,7 @@ static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
 	requester->rtt_smooth_ns += sample_ns / 8 - requester->rtt_smooth_ns / 8;
 }
 
-/*
- * --- going back ----------------------------------------------------------------------------------
- * ---------------------
- */
+/* --- going back --- */
 
 void rc_requester_go_back(struct rc_qp *rc)
 {
@@ -335,10 +323,7 @@ void rc_requester_expire(struct rc_qp *rc, uint64_t now_ns)
 	qp_set_deadline(&rc->qp, earliest(requester));
 }
 
-/*
- * --- what may be sent ----------------------------------------------------------------------------
- * ------------------------
- */
+/* --- what may be sent --- */
 
 static bool is_at_start(const struct rc_requester *requester, const struct send_wqe *wqe)
 {
@@ -365,7 +350,7 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 
 /*
  * The peer is known to have no receive request for this message: send only its first packet, alone,
- * to learn whether it has one now (IBTA 9.7.7.2.5). /
+ * to learn whether it has one now (IBTA 9.7.7.2.5).
  */
 static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
@@ -459,7 +444,7 @@ static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
 /*
  * A work request that cannot be executed completes with its fault, but only after those before it
  * (IBTA 10.8.3). Until then the requester stands still. One that has sent a part already fails in
- * the same way. /
+ * the same way.
  */
 static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 {
@@ -469,10 +454,7 @@ static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 		rc->requester.local_fault = fault;
 }
 
-/*
- * --- packets -------------------------------------------------------------------------------------
- * ------------------------
- */
+/* --- packets --- */
 
 static enum opcode_position position_of(uint32_t index, uint32_t count)
 {
@@ -520,7 +502,7 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 
 /*
  * Every acknowledgement costs a packet, so most packets do not ask. But whatever the requester may
- * come to wait for must have been asked for by a packet before it. /
+ * come to wait for must have been asked for by a packet before it.
  */
 static bool must_ask_for_ack(const struct rc_qp *rc, const struct send_wqe *wqe, bool ends_message)
 {

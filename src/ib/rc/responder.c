@@ -4,7 +4,7 @@
  *
  * Each request passes the checks in the specification's order: PSN, sequence of opcodes, operation
  * supported and allowed, length, receive request available, key and bounds. Only then anything
- * changes. A refused request leaves memory and queues as they were and owes a NAK. /
+ * changes. A refused request leaves memory and queues as they were and owes a NAK.
  */
 #include <string.h>
 
@@ -29,10 +29,7 @@ void rc_responder_start(struct rc_qp *rc)
 	rc->responder.expected = psn_from(rc->qp.attr.rq_psn);
 }
 
-/*
- * --- refusing ------------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- refusing --- */
 
 /*
  * A receive request that was taken for the message in progress completes with `fault`, if there is
@@ -94,10 +91,7 @@ static void refuse(struct rc_qp *rc, enum refusal refusal, enum fault local_faul
 	}
 }
 
-/*
- * --- SEND ----------------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- SEND --- */
 
 static void receive_complete(struct rc_qp *rc, const struct packet *packet, uint32_t opcode,
 	uint64_t bytes, uint64_t now_ns)
@@ -146,10 +140,7 @@ static enum refusal send_execute(
 	return ACCEPTED;
 }
 
-/*
- * --- WRITE ---------------------------------------------------------------------------------------
- * --------------------------
- */
+/* --- WRITE --- */
 
 /* The first packet names the whole range; it is checked at once, and again packet by packet. */
 static enum refusal write_begin(
@@ -217,10 +208,7 @@ static enum refusal write_execute(struct rc_qp *rc, const struct packet *packet,
 	return ACCEPTED;
 }
 
-/*
- * --- READ and atomics ----------------------------------------------------------------------------
- * ----------------------------
- */
+/* --- READ and atomics --- */
 
 /*
  * The next slot of the ring of READs and atomics, as large as max_dest_rd_atomic. If it was never
@@ -328,10 +316,7 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 	return ACCEPTED;
 }
 
-/*
- * --- sequence ------------------------------------------------------------------------------------
- * ----------------------------
- */
+/* --- sequence --- */
 
 /* Does this opcode follow the one before (IBTA 9.7.4.1.5, table 57)? */
 static bool is_in_sequence(const struct rc_responder *responder, const struct opcode_info *info)

@@ -4,7 +4,7 @@
  * requests (IBTA 9.7.5.1).
  *
  * READ responses and atomic acknowledgements wait in their resources and go out oldest first. An
- * ACK or NAK is for the newest request and waits behind them; several ACKs owed are one. /
+ * ACK or NAK is for the newest request and waits behind them; several ACKs owed are one.
  */
 #include <string.h>
 

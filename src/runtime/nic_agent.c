@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The NIC's side of urnicd: slots for its lanes, packets that went astray, a new urnicd after the
+ * death of the old one.
+ */
+#include <errno.h>
+
+#include "base/arith.h"
+#include "runtime/clock.h"
+#include "runtime/log.h"
+#include "runtime/nic_internal.h"
+
+/* A packet for another slot reached us: its owner gets it by way of urnicd. */
+static void forward(uint8_t slot, const struct port_udp_packet *packet)
+{
+	struct agent_forward head = {
+		.sgid = *packet->sgid,
+		.dgid = *packet->dgid,
+		.data_bytes = packet->data_bytes,
+		.source_port = packet->source_port,
+		.tos = packet->tos,
+		.slot = slot,
+	};
+
+	if (packet->data_bytes > AGENT_PACKET_BYTES_MAX)
+		return;
+	pthread_mutex_lock(&nic_agent_lock);
+	agent_client_forward(&nic.agent, &head, packet->data);
+	pthread_mutex_unlock(&nic_agent_lock);
+}
+
+/* The slot is lost: another process has it now. What lived on it hears so. */
+static void worker_fail(struct worker *worker)
+{
+	worker_lock(worker);
+	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
+		struct qp *qp = worker->lane.qp_by_number[number];
+
+		if (qp && qp->state != QP_ERR && qp->state != QP_RESET) {
+			signal_raise(&worker->lane.signals, &qp->signal, SIGNAL_QP_FATAL);
+			qp_set_state(qp, QP_ERR, worker->now_ns);
+		}
+	}
+	worker_signals(worker);
+	worker_unlock(worker);
+}
+
+static struct worker *worker_of_slot(uint8_t slot)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
+
+		if (worker && worker->lane.slot == slot)
+			return worker;
+	}
+	return NULL;
+}
+
+static void forwarded_receive(const struct agent_packet *packet)
+{
+	struct worker *worker = worker_of_slot(packet->head.slot);
+
+	if (!worker)
+		return;
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	engine_receive(&worker->lane, &packet->head.sgid, &packet->head.dgid, packet->data,
+		packet->head.data_bytes, worker->now_ns);
+	worker_send(worker, true);
+	worker_signals(worker);
+	worker_unlock(worker);
+}
+
+/* urnicd died. Everything goes on; a new one is told who we are. */
+static void agent_resume(void)
+{
+	struct agent_slots lost;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	int error = agent_client_resume(&nic.agent);
+	if (error)
+		log_write(LOG_ERROR, "urnicd has died and no new one could be started: %s",
+			nic.agent.why);
+	else
+		worker_watch_agent(nic.agent_watcher, agent_client_fd(&nic.agent));
+	lost = nic.agent.lost;
+	pthread_mutex_unlock(&nic_agent_lock);
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.worker[i] && agent_slots_has(&lost, (uint8_t)nic.worker[i]->lane.slot))
+			worker_fail(nic.worker[i]);
+}
+
+static void agent_ready(void)
+{
+	static __thread struct agent_packet packet;
+	int error;
+
+	for (;;) {
+		pthread_mutex_lock(&nic_agent_lock);
+		error = agent_client_receive(&nic.agent, &packet);
+		pthread_mutex_unlock(&nic_agent_lock);
+		if (error)
+			break;
+		forwarded_receive(&packet);
+	}
+	if (error == -ECONNRESET)
+		agent_resume();
+}
+
+static void signal_deliver(struct signal *signal, uint32_t news)
+{
+	switch (signal->kind) {
+	case SIGNAL_KIND_CQ: {
+		struct nic_cq *cq = container_of(signal, struct nic_cq, cq.signal);
+
+		cq->on_news(cq->user, news);
+		break;
+	}
+	case SIGNAL_KIND_QP: {
+		struct nic_qp *qp = container_of(signal, struct qp, signal)->user;
+
+		qp->on_news(qp->user, news);
+		break;
+	}
+	}
+}
+
+static const struct worker_hooks hooks = {
+	.forward = forward,
+	.signal = signal_deliver,
+	.agent_ready = agent_ready,
+};
+
+/* The NIC is locked. */
+static int agent_connect(void)
+{
+	int error;
+
+	if (nic.has_agent)
+		return 0;
+	error = agent_client_connect(&nic.agent);
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	else
+		nic.has_agent = true;
+	return error;
+}
+
+/* The NIC is locked. Makes lane `index` if there is none yet. */
+int nic_worker_get(uint32_t index, struct worker **ret_worker)
+{
+	struct worker *worker;
+	uint8_t slot;
+	int error;
+
+	if (nic.worker[index]) {
+		*ret_worker = nic.worker[index];
+		return 0;
+	}
+	error = agent_connect();
+	if (error)
+		return error;
+	pthread_mutex_lock(&nic_agent_lock);
+	error = agent_client_attach(&nic.agent, nic.memory, &slot);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error) {
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+		return error;
+	}
+	error = worker_create(
+		&nic.arena, &nic.mrs, slot, index, &nic.public->lanes[index], &hooks, &worker);
+	if (error)
+		goto fail_detach;
+	if (!nic.agent_watcher) {
+		error = worker_watch_agent(worker, agent_client_fd(&nic.agent));
+		if (error)
+			goto fail_destroy;
+		nic.agent_watcher = worker;
+	}
+	error = worker_start(worker);
+	if (error)
+		goto fail_destroy;
+	atomic_store_explicit(&nic.public->lanes[index].lane_offset, worker->lane.public_offset,
+		memory_order_release);
+	__atomic_store_n(&nic.worker[index], worker, __ATOMIC_RELEASE);
+	*ret_worker = worker;
+	return 0;
+
+fail_destroy:
+	if (nic.agent_watcher == worker)
+		nic.agent_watcher = NULL;
+	worker_destroy(worker, false);
+fail_detach:
+	pthread_mutex_lock(&nic_agent_lock);
+	agent_client_detach(&nic.agent, slot);
+	pthread_mutex_unlock(&nic_agent_lock);
+	return error;
+}

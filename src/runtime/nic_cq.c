@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues, and polling: where an application's thread becomes the NIC.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "runtime/nic_internal.h"
+
+enum { NIC_POLL_TRIES = 20 }; /* polls that meet a locked lane before they give up the CPU */
+
+int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct nic_cq **ret_cq)
+{
+	struct nic_cq *cq = calloc(1, sizeof(*cq));
+	int error;
+
+	if (!cq)
+		return -ENOMEM;
+	pthread_mutex_lock(&nic_lock);
+	error = nic_start();
+	if (!error)
+		error = cq_init(&cq->cq, &nic.arena, capacity);
+	if (!error) {
+		cq->on_news = on_news;
+		cq->user = user;
+		cq->epoch = nic_epoch;
+		cq->home = nic.next_home++ % nic.lane_count;
+	}
+	pthread_mutex_unlock(&nic_lock);
+	if (error)
+		free(cq);
+	else
+		*ret_cq = cq;
+	return error;
+}
+
+void nic_cq_destroy(struct nic_cq *cq)
+{
+	pthread_mutex_lock(&nic_lock);
+	if (cq->epoch == nic_epoch) {
+		nic_for_each_worker(nic_worker_pass); /* a signal of it may be on its way */
+		cq_done(&cq->cq, &nic.arena);
+	}
+	pthread_mutex_unlock(&nic_lock);
+	free(cq);
+}
+
+uint32_t nic_cq_capacity(const struct nic_cq *cq)
+{
+	return cq->cq.ring->capacity;
+}
+
+/*
+ * Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. But its
+ * driver may have lost its CPU, perhaps to this very thread, which polls: after a row of attempts,
+ * give it back.
+ */
+static void drive(struct worker *worker, struct nic_cq *cq)
+{
+	static __thread uint32_t failed_tries;
+
+	if (!worker_try_lock(worker)) {
+		if (++failed_tries >= NIC_POLL_TRIES) {
+			failed_tries = 0;
+			sched_yield();
+		}
+		return;
+	}
+	failed_tries = 0;
+	worker_poll(worker, &cq->cq);
+	worker_signals(worker);
+	worker_unlock(worker);
+}
+
+static void drive_all(struct nic_cq *cq)
+{
+	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
+
+	for (; lanes; lanes &= lanes - 1)
+		drive(nic.worker[__builtin_ctz(lanes)], cq);
+}
+
+bool nic_cq_is_armed(const struct nic_cq *cq)
+{
+	return atomic_load_explicit(&cq->cq.ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
+}
+
+/* Tell the lanes' threads that somebody polls. An armed queue's owner is about to sleep. */
+static void note_poll(struct nic_cq *cq)
+{
+	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
+
+	if (nic_cq_is_armed(cq))
+		return;
+	for (; lanes; lanes &= lanes - 1)
+		worker_note_poll(nic.worker[__builtin_ctz(lanes)]);
+}
+
+uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
+{
+	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
+
+	if (cq->epoch != nic_epoch)
+		return taken;
+	note_poll(cq);
+	if (taken)
+		return taken;
+	drive_all(cq);
+	return cq_poll(&cq->cq, &nic.arena, count, out);
+}
+
+void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)
+{
+	if (cq->epoch == nic_epoch)
+		cq_arm(&cq->cq, arm);
+}

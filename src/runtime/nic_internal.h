@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_NIC_INTERNAL_H
+#define URNIC_RUNTIME_NIC_INTERNAL_H
+
+/*
+ * What the files of the NIC share: nic.c is its life and its memory regions, nic_agent.c its side of
+ * urnicd and its lanes, nic_cq.c and nic_qp.c its queues. Nobody else includes this.
+ *
+ * Locks, in order: nic_lock (set-up), a worker's lock, nic_agent_lock (the connection to urnicd).
+ */
+
+#include <pthread.h>
+
+#include "runtime/agent_client.h"
+#include "runtime/nic.h"
+#include "runtime/nic_public.h"
+#include "runtime/worker.h"
+
+struct nic_cq {
+	struct cq cq;
+	nic_cq_news_fn *on_news;
+	void *user;
+	uint64_t epoch;
+	uint32_t home; /* lane of queue pairs that send into it */
+	_Atomic uint32_t lane_mask; /* lanes that push into it: those a poll drives */
+};
+
+struct nic_qp {
+	struct qp *qp;
+	struct nic_cq *send_cq;
+	struct worker *worker;
+	nic_qp_news_fn *on_news;
+	void *user;
+	uint64_t epoch;
+	struct nic_route route;
+	bool has_path;
+};
+
+struct nic {
+	bool is_up;
+	int memory; /* memfd */
+	struct arena arena;
+	struct mr_table mrs;
+	struct nic_public *public;
+	uint32_t lane_count; /* how many there may be */
+	uint32_t next_home;
+	struct worker *worker[NIC_LANES_MAX];
+	bool has_agent;
+	struct agent_client agent;
+	struct worker *agent_watcher; /* whose thread looks at urnicd's descriptor */
+};
+
+extern pthread_mutex_t nic_lock;
+extern pthread_mutex_t nic_agent_lock;
+extern struct nic nic;
+/* Which NIC of this process's history objects belong to: a fork begins a new one. */
+extern uint64_t nic_epoch;
+
+uint64_t nic_random_u64(void);
+
+/* Make the NIC if there is none. The NIC is locked. Returns 0 or -errno. */
+int nic_start(void);
+
+void nic_for_each_worker(void (*act)(struct worker *worker));
+
+/*
+ * Lock a worker and unlock it: whoever was at work in it when this was called is done when it
+ * returns.
+ */
+void nic_worker_pass(struct worker *worker);
+
+/* Lane `index`, made if there is none yet. The NIC is locked. Returns 0 or -errno. */
+int nic_worker_get(uint32_t index, struct worker **ret_worker);
+
+/* Does its owner wait for an event, or is it about to? A hint. */
+bool nic_cq_is_armed(const struct nic_cq *cq);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: set-up under the NIC's lock, posting under the lane's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/clock.h"
+#include "runtime/log.h"
+#include "runtime/nic_internal.h"
+
+int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
+{
+	struct nic_qp *qp = calloc(1, sizeof(*qp));
+	struct qp_init inner = {
+		.type = init->type,
+		.pd = init->pd,
+		.send_cq = &init->send_cq->cq,
+		.recv_cq = &init->recv_cq->cq,
+		.caps = init->caps,
+		.is_all_signaled = init->is_all_signaled,
+		.owner = init->ifindex,
+		.user = qp,
+	};
+	int error;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->send_cq = init->send_cq;
+	qp->on_news = init->on_news;
+	qp->user = init->user;
+	qp->epoch = nic_epoch;
+	pthread_mutex_lock(&nic_lock);
+	error = nic_worker_get(init->send_cq->home, &qp->worker);
+	if (!error) {
+		worker_lock(qp->worker);
+		error = engine_qp_create(&qp->worker->lane, &inner, nic_random_u64(), &qp->qp);
+		worker_unlock(qp->worker);
+	}
+	if (!error) {
+		uint32_t lane = 1u << init->send_cq->home;
+
+		atomic_fetch_or_explicit(&init->send_cq->lane_mask, lane, memory_order_release);
+		atomic_fetch_or_explicit(&init->recv_cq->lane_mask, lane, memory_order_release);
+	}
+	pthread_mutex_unlock(&nic_lock);
+	if (error)
+		free(qp);
+	else
+		*ret_qp = qp;
+	return error;
+}
+
+void nic_qp_destroy(struct nic_qp *qp)
+{
+	pthread_mutex_lock(&nic_lock);
+	if (qp->epoch == nic_epoch) {
+		worker_lock(qp->worker);
+		/* What the program has seen complete here, an adapter has acknowledged by now. */
+		worker_send(qp->worker, true);
+		if (qp->has_path)
+			port_udp_path_close(qp->worker->port, qp->qp->attr.path.id);
+		engine_qp_destroy(qp->qp);
+		worker_unlock(qp->worker);
+	}
+	pthread_mutex_unlock(&nic_lock);
+	free(qp);
+}
+
+uint32_t nic_qp_number(const struct nic_qp *qp)
+{
+	return qp->qp->qpn;
+}
+
+/*
+ * Make sure that the worker receives on the route's local address. The NIC is locked, the worker is
+ * not.
+ */
+static int address_open(struct worker *worker, const struct nic_route *route)
+{
+	struct agent_address address = {
+		.gid = route->local,
+		.scope_ifindex = gid_is_link_local(&route->local) ? route->ifindex : 0,
+	};
+	int index, socket;
+
+	worker_lock(worker);
+	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
+	worker_unlock(worker);
+	if (index >= 0)
+		return index;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	int error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, &address, &socket);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error) {
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+		return error;
+	}
+	worker_lock(worker);
+	index = worker_address_add(worker, &address.gid, address.scope_ifindex, socket);
+	worker_unlock(worker);
+	return index;
+}
+
+static int path_open(
+	struct nic_qp *qp, const struct nic_route *route, uint32_t dest_qpn, uint32_t *ret_path)
+{
+	int index = address_open(qp->worker, route);
+	int error;
+
+	if (index < 0)
+		return index;
+	struct port_udp_path settings = {
+		.address = (uint8_t)index,
+		.destination_slot = (uint8_t)(dest_qpn >> 16),
+		.dscp = route->traffic_class >> 2,
+		.hop_limit = route->hop_limit,
+		.remote = route->remote,
+	};
+	worker_lock(qp->worker);
+	error = port_udp_path_open(qp->worker->port, &settings, ret_path);
+	worker_unlock(qp->worker);
+	return error;
+}
+
+/*
+ * The worker is locked. The path that `attr` names is in use; the one that was before is not any
+ * more.
+ */
+static void path_replace(struct nic_qp *qp, const struct nic_route *route, uint32_t old_path)
+{
+	if (qp->has_path)
+		port_udp_path_close(qp->worker->port, old_path);
+	qp->has_path = true;
+	qp->route = *route;
+}
+
+static int modify_with_path(struct nic_qp *qp, enum qp_state to, uint32_t mask,
+	const struct qp_attr *asked, const struct nic_route *route)
+{
+	struct qp_attr attr = *asked;
+	uint32_t dest_qpn = mask & ATTR_DEST_QPN ? asked->dest_qpn : qp->qp->attr.dest_qpn;
+	int error = path_open(qp, route, dest_qpn, &attr.path.id);
+
+	if (error)
+		return error;
+	attr.path.local = route->local;
+	attr.path.remote = route->remote;
+	worker_lock(qp->worker);
+	uint32_t old_path = qp->qp->attr.path.id;
+	qp->worker->now_ns = clock_now_ns();
+	error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
+	if (error)
+		port_udp_path_close(qp->worker->port, attr.path.id);
+	else
+		path_replace(qp, route, old_path);
+	worker_signals(qp->worker);
+	worker_unlock(qp->worker);
+	return error;
+}
+
+static int modify_plain(
+	struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+{
+	int error;
+
+	worker_lock(qp->worker);
+	uint32_t old_path = qp->qp->attr.path.id;
+	qp->worker->now_ns = clock_now_ns();
+	error = qp_modify(qp->qp, to, mask, attr, qp->worker->now_ns);
+	if (!error && to == QP_RESET && qp->has_path) {
+		port_udp_path_close(qp->worker->port, old_path);
+		qp->has_path = false;
+	}
+	worker_signals(qp->worker);
+	worker_unlock(qp->worker);
+	return error;
+}
+
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
+	const struct nic_route *route)
+{
+	int error;
+
+	pthread_mutex_lock(&nic_lock);
+	if (qp->epoch != nic_epoch)
+		error = -EIO;
+	else if (mask & ATTR_AV)
+		error = modify_with_path(qp, to, mask, attr, route);
+	else
+		error = modify_plain(qp, to, mask, attr);
+	pthread_mutex_unlock(&nic_lock);
+	return error;
+}
+
+void nic_qp_query(struct nic_qp *qp, enum qp_state *ret_state, struct qp_attr *ret_attr,
+	struct nic_route *ret_route)
+{
+	pthread_mutex_lock(&nic_lock);
+	if (qp->epoch != nic_epoch) {
+		*ret_state = QP_ERR;
+		memset(ret_attr, 0, sizeof(*ret_attr));
+		memset(ret_route, 0, sizeof(*ret_route));
+	} else {
+		worker_lock(qp->worker);
+		*ret_state = qp->qp->state;
+		*ret_attr = qp->qp->attr;
+		*ret_route = qp->route;
+		worker_unlock(qp->worker);
+	}
+	pthread_mutex_unlock(&nic_lock);
+}
+
+int nic_qp_post_send(
+	struct nic_qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	struct worker *worker = qp->worker;
+	int error;
+
+	*ret_posted = 0;
+	if (qp->epoch != nic_epoch)
+		return -EINVAL;
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
+	worker_send(worker, true);
+	worker_wake(worker);
+	worker_signals(worker);
+	worker_unlock(worker);
+	if (!nic_cq_is_armed(qp->send_cq)) /* it will poll, and a post drives as well as a poll */
+		worker_note_poll(worker);
+	return error;
+}
+
+/*
+ * Requests that were posted while the queue pair went to the error state must be flushed like those
+ * before them.
+ */
+static void recv_flush(struct nic_qp *qp)
+{
+	worker_lock(qp->worker);
+	if (qp->qp->state == QP_ERR)
+		qp_flush(qp->qp, qp->worker->now_ns);
+	worker_signals(qp->worker);
+	worker_unlock(qp->worker);
+}
+
+int nic_qp_post_recv(
+	struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	int error = 0;
+	uint32_t posted;
+
+	*ret_posted = 0;
+	if (qp->epoch != nic_epoch)
+		return -EINVAL;
+	for (posted = 0; posted < count; posted++) {
+		error = qp_post_recv(qp->qp, &wrs[posted]);
+		if (error)
+			break;
+	}
+	*ret_posted = posted;
+	atomic_thread_fence(
+		memory_order_seq_cst); /* the posts before the state, as the flusher does it the other way round */
+	if (atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_ERR)
+		recv_flush(qp);
+	return error;
+}
