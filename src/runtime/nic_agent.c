@@ -71,23 +71,31 @@ static void forwarded_receive(const struct agent_packet *packet)
 	worker_unlock(worker);
 }
 
-/* urnicd died. Everything goes on; a new one is told who we are. */
-static void agent_resume(void)
+/*
+ * Slots that a new urnicd had given away before it heard of us are lost. Any request may find that
+ * out, when it meets a dead urnicd.
+ */
+static void lost_slots_fail(void)
 {
 	struct agent_slots lost;
 
 	pthread_mutex_lock(&nic_agent_lock);
-	int error = agent_client_resume(&nic.agent);
-	if (error)
-		log_write(LOG_ERROR, "urnicd has died and no new one could be started: %s",
-			nic.agent.why);
-	else
-		worker_watch_agent(nic.agent_watcher, agent_client_fd(&nic.agent));
 	lost = nic.agent.lost;
 	pthread_mutex_unlock(&nic_agent_lock);
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		if (nic.worker[i] && agent_slots_has(&lost, (uint8_t)nic.worker[i]->lane.slot))
 			worker_fail(nic.worker[i]);
+}
+
+/* urnicd died. Everything goes on; a new one is told who we are. */
+static void agent_resume(void)
+{
+	pthread_mutex_lock(&nic_agent_lock);
+	if (agent_client_resume(&nic.agent))
+		log_write(LOG_ERROR, "urnicd has died and no new one could be started: %s",
+			nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	lost_slots_fail();
 }
 
 static void agent_ready(void)

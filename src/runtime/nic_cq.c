@@ -8,7 +8,12 @@
 
 #include "runtime/nic_internal.h"
 
-enum { NIC_POLL_TRIES = 20 }; /* polls that meet a locked lane before they give up the CPU */
+enum {
+	POLLS_LOCKED_MAX =
+		20, /* polls in a row that meet a locked lane before they give up the CPU */
+	POLLS_IDLE_MAX = 512, /* polls in a row without a packet: a fraction of a millisecond */
+	POLLS_IDLE_STEP = 32, /* and from then on */
+};
 
 int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct nic_cq **ret_cq)
 {
@@ -52,25 +57,31 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 }
 
 /*
- * Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. But its
- * driver may have lost its CPU, perhaps to this very thread, which polls: after a row of attempts,
- * give it back.
+ * Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. But this
+ * thread polls, and whom it waits for may need the CPU: the driver of the lane, or the peer, which is
+ * perhaps a process of this machine. So after a row of polls for nothing it is offered.
  */
 static void drive(struct worker *worker, struct nic_cq *cq)
 {
-	static __thread uint32_t failed_tries;
+	static __thread uint32_t polls_locked, polls_idle;
 
 	if (!worker_try_lock(worker)) {
-		if (++failed_tries >= NIC_POLL_TRIES) {
-			failed_tries = 0;
-			sched_yield();
-		}
+		if (++polls_locked < POLLS_LOCKED_MAX)
+			return;
+		polls_locked = 0;
+		sched_yield();
 		return;
 	}
-	failed_tries = 0;
-	worker_poll(worker, &cq->cq);
+	unsigned datagrams = worker_poll(worker, &cq->cq);
 	worker_signals(worker);
 	worker_unlock(worker);
+	polls_locked = 0;
+	if (datagrams) {
+		polls_idle = 0;
+	} else if (++polls_idle >= POLLS_IDLE_MAX) {
+		polls_idle -= POLLS_IDLE_STEP;
+		sched_yield();
+	}
 }
 
 static void drive_all(struct nic_cq *cq)

@@ -88,16 +88,20 @@ unsigned worker_take_in(struct worker *worker)
  * The same for a poll, which mostly finds nothing: the clock is read when a packet has come, and else
  * only now and then to see whether a deadline has passed.
  */
-static void take_in_quickly(struct worker *worker)
+static unsigned take_in_quickly(struct worker *worker)
 {
+	unsigned datagrams;
+
 	worker->is_now_fresh = false;
-	if (port_udp_receive(worker->port, on_packet, worker)) {
+	datagrams = port_udp_receive(worker->port, on_packet, worker);
+	if (datagrams) {
 		worker->last_packet_ns = worker->now_ns;
 	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {
 		worker->clockless_polls = 0;
 		worker->now_ns = clock_now_ns();
 		engine_expire(&worker->lane, worker->now_ns);
 	}
+	return datagrams;
 }
 
 void worker_lock(struct worker *worker)
@@ -132,9 +136,10 @@ void worker_send(struct worker *worker, bool with_acks)
  * its request may be right behind the packet that came. Either way acknowledgements can wait a
  * little, but not for long.
  */
-void worker_poll(struct worker *worker, const struct cq *cq)
+unsigned worker_poll(struct worker *worker, const struct cq *cq)
 {
-	take_in_quickly(worker);
+	unsigned datagrams = take_in_quickly(worker);
+
 	worker_send(worker, false);
 	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
 		worker->deferring_polls = 0;
@@ -142,6 +147,7 @@ void worker_poll(struct worker *worker, const struct cq *cq)
 		worker->deferring_polls = 0;
 		worker_send(worker, true);
 	}
+	return datagrams;
 }
 
 void worker_signals(struct worker *worker)

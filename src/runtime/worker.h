@@ -146,10 +146,10 @@ unsigned worker_take_in(struct worker *worker);
 void worker_send(struct worker *worker, bool with_acks);
 
 /*
- * All of it for an application that polls `cq`: when that has a completion now, acknowledgements
- * wait for the application's next call. The worker is locked. /
+ * Take in and send for an application that polls `cq`. The worker is locked. Returns the datagrams
+ * read.
  */
-void worker_poll(struct worker *worker, const struct cq *cq);
+unsigned worker_poll(struct worker *worker, const struct cq *cq);
 
 /* Somebody polls. Any thread, with or without the lock; only a hint. */
 static inline void worker_note_poll(struct worker *worker)
