@@ -60,6 +60,7 @@ void qp_done(struct qp *qp)
 
 	list_remove(&qp->tx_link);
 	qp_set_deadline(qp, DEADLINE_NEVER);
+	signal_forget(&qp->lane->signals, &qp->signal);
 	cq_forget_qp(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
 		cq_forget_qp(qp->recv_cq, qp->qpn);

@@ -65,4 +65,15 @@ static inline struct signal *signal_take(struct signal_queue *queue, uint32_t *r
 	return signal;
 }
 
+/* The object is about to go: what it still had to say is taken back, if it is in this queue. */
+static inline void signal_forget(struct signal_queue *queue, struct signal *signal)
+{
+	struct signal **link = &queue->first;
+
+	while (*link && *link != signal)
+		link = &(*link)->next;
+	if (*link)
+		*link = signal->next;
+}
+
 #endif

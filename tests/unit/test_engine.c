@@ -242,6 +242,7 @@ static void engine_queue_pair_that_is_destroyed_leaves_nothing_behind(void **sta
 	uint64_t live_bytes = script.arena.live_bytes;
 	struct recv_wr wr = {0};
 	struct qp *qp;
+	uint32_t news;
 
 	(void)state;
 	assert_int_equal(engine_qp_create(&script.lane, &init, 9, &qp), 0);
@@ -249,7 +250,11 @@ static void engine_queue_pair_that_is_destroyed_leaves_nothing_behind(void **sta
 	assert_int_equal(qp_post_recv(qp, &wr), 0);
 	qp_set_state(qp, QP_ERR, script.now_ns);
 	assert_false(cq_is_empty(&script.cq));
+	signal_raise(&script.lane.signals, &qp->signal, SIGNAL_QP_ACCESS);
+	signal_raise(&script.lane.signals, &script.cq.signal, SIGNAL_COMPLETION);
 	engine_qp_destroy(qp);
+	assert_ptr_equal(signal_take(&script.lane.signals, &news), &script.cq.signal);
+	assert_null(signal_take(&script.lane.signals, &news));
 	assert_true(cq_is_empty(&script.cq));
 	assert_int_equal(script.arena.live_bytes, live_bytes);
 }
