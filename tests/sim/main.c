@@ -5,12 +5,15 @@
  *   sim [SCENARIO] [--seeds A..B]        run the seeds (default 1..1000), stop at the first that fails
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
- * Scenarios: mixed, random work over links good and bad (the default); refused, bad requests.
+ * Scenarios: mixed, random work over links good and bad (the default); refused, bad requests;
+ * killed, an end that disappears.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+#include "killed.h"
 #include "mixed.h"
 #include "refused.h"
 
@@ -18,48 +21,27 @@ struct options {
 	uint64_t first_seed;
 	uint64_t last_seed;
 	bool is_traced;
-	bool is_refused;
+	void (*run_all)(const struct options *options);
 };
 
-static int usage(void)
+static uint64_t seed_count(const struct options *options)
 {
-	fprintf(stderr, "usage: sim [mixed | refused] [--seeds A..B | --seed N [--trace]]\n");
-	return 2;
-}
-
-static bool options_parse(struct options *options, int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		const char *value = i + 1 < argc ? argv[i + 1] : "";
-		char *end;
-
-		if (!strcmp(argv[i], "--trace")) {
-			options->is_traced = true;
-			continue;
-		}
-		if (!strcmp(argv[i], "mixed") || !strcmp(argv[i], "refused")) {
-			options->is_refused = !strcmp(argv[i], "refused");
-			continue;
-		}
-		options->first_seed = options->last_seed = strtoull(value, &end, 0);
-		if (!strcmp(argv[i], "--seeds") && !strncmp(end, "..", 2))
-			options->last_seed = strtoull(end + 2, &end, 0);
-		else if (strcmp(argv[i], "--seed"))
-			return false;
-		if (end == value || *end)
-			return false;
-		i++;
-	}
-	return true;
+	return options->last_seed - options->first_seed + 1;
 }
 
 static void refused_all(const struct options *options)
 {
 	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
 		refused_run(seed, options->is_traced);
-	printf("%llu seeds over %u refusals\n",
-		(unsigned long long)(options->last_seed - options->first_seed + 1),
+	printf("%llu seeds over %u refusals\n", (unsigned long long)seed_count(options),
 		refused_case_count());
+}
+
+static void killed_all(const struct options *options)
+{
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		killed_run(seed, options->is_traced);
+	printf("%llu seeds\n", (unsigned long long)seed_count(options));
 }
 
 static void mixed_all(const struct options *options)
@@ -77,21 +59,64 @@ static void mixed_all(const struct options *options)
 	}
 	printf("%llu seeds: %llu packets, %llu frames ill-treated, %llu retransmitted, %.1f s of "
 	       "virtual time\n",
-		(unsigned long long)(options->last_seed - options->first_seed + 1),
-		(unsigned long long)total.packets, (unsigned long long)total.bad_fates,
-		(unsigned long long)total.retransmitted, (double)total.virtual_ns / 1e9);
+		(unsigned long long)seed_count(options), (unsigned long long)total.packets,
+		(unsigned long long)total.bad_fates, (unsigned long long)total.retransmitted,
+		(double)total.virtual_ns / 1e9);
+}
+
+static void (*scenario_find(const char *name))(const struct options *options)
+{
+	static const struct {
+		const char *name;
+		void (*run_all)(const struct options *options);
+	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all}};
+
+	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
+		if (!strcmp(scenarios[i].name, name))
+			return scenarios[i].run_all;
+	return NULL;
+}
+
+static int usage(void)
+{
+	fprintf(stderr,
+		"usage: sim [mixed | refused | killed] [--seeds A..B | --seed N [--trace]]\n");
+	return 2;
+}
+
+static bool options_parse(struct options *options, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : "";
+		char *end;
+
+		if (!strcmp(argv[i], "--trace")) {
+			options->is_traced = true;
+			continue;
+		}
+		if (scenario_find(argv[i])) {
+			options->run_all = scenario_find(argv[i]);
+			continue;
+		}
+		options->first_seed = options->last_seed = strtoull(value, &end, 0);
+		if (!strcmp(argv[i], "--seeds") && !strncmp(end, "..", 2))
+			options->last_seed = strtoull(end + 2, &end, 0);
+		else if (strcmp(argv[i], "--seed"))
+			return false;
+		if (end == value || *end)
+			return false;
+		i++;
+	}
+	return true;
 }
 
 int main(int argc, char **argv)
 {
-	struct options options = {1, 1000, false, false};
+	struct options options = {1, 1000, false, mixed_all};
 
 	if (!options_parse(&options, argc, argv))
 		return usage();
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (options.is_refused)
-		refused_all(&options);
-	else
-		mixed_all(&options);
+	options.run_all(&options);
 	return 0;
 }

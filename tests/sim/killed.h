@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_TESTS_SIM_KILLED_H
+#define URNIC_TESTS_SIM_KILLED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * One end disappears in the middle of a transfer: its host dies, or only its queue pair is
+ * destroyed, reset, or put into the error state. The other end must be told, once per request, in
+ * the time that its retry settings promise.
+ */
+void killed_run(uint64_t seed, bool is_traced);
+
+#endif
