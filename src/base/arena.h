@@ -12,7 +12,6 @@
  * sizes of objects, again and again.
  *
  * Threads: the caller serializes alloc and free (set-up path). arena_at() may be called by anyone.
- * /
  */
 #ifndef URNIC_BASE_ARENA_H
 #define URNIC_BASE_ARENA_H
@@ -35,13 +34,13 @@ struct arena {
 
 /*
  * Take over `bytes` of zeroed memory at `base` (aligned to 64). Borrowed until the last use of the
- * arena. /
+ * arena.
  */
 void arena_init(struct arena *arena, void *base, uint64_t bytes);
 
 /*
  * Hand out a zeroed block of at least `bytes` (1 and up), aligned to 64. Returns its offset, or 0
- * when the arena is full. /
+ * when the arena is full.
  */
 uint64_t arena_alloc(struct arena *arena, uint64_t bytes);
 

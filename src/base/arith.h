@@ -3,7 +3,7 @@
  * Small arithmetic that must not go wrong.
  *
  * Lengths and addresses from the wire are hostile: they are compared by subtraction, never by a sum
- * that may wrap. What is here is pure, header-only and knows no protocol. /
+ * that may wrap. What is here is pure, header-only and knows no protocol.
  */
 #ifndef URNIC_BASE_ARITH_H
 #define URNIC_BASE_ARITH_H

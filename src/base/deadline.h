@@ -5,7 +5,7 @@
  * Each entry belongs to one object and carries one time, so that the heap holds at most as many
  * entries as the objects that were reserved for; setting a deadline never allocates. Setting,
  * moving and clearing are O(log n); a look at the earliest is O(1). Times are monotonic nanoseconds
- * that the caller brings. The caller serializes. /
+ * that the caller brings. The caller serializes.
  */
 #ifndef URNIC_BASE_DEADLINE_H
 #define URNIC_BASE_DEADLINE_H
@@ -30,7 +30,7 @@ void deadline_heap_done(struct deadline_heap *heap);
 
 /*
  * Make room so that `count` deadlines can be set at once. Returns 0 or -ENOMEM (then nothing
- * changed). /
+ * changed).
  */
 int deadline_heap_reserve(struct deadline_heap *heap, uint32_t count);
 

@@ -3,7 +3,7 @@
  * Intrusive doubly linked list.
  *
  * A node that is in no list points to itself, so `list_remove` is always allowed and
- * `list_is_linked` tells. Nothing is owned, nothing is allocated; the caller serializes. /
+ * `list_is_linked` tells. Nothing is owned, nothing is allocated; the caller serializes.
  */
 #ifndef URNIC_BASE_LIST_H
 #define URNIC_BASE_LIST_H

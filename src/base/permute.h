@@ -5,7 +5,7 @@
  * Keys must be dense for us (they index a table) and unpredictable for a peer. A four-round Feistel
  * network under a secret maps one to the other in a few nanoseconds. It hides the order in which
  * keys were made; it is not meant to resist somebody who sees many keys and computes for long, and
- * need not: every wrong guess costs the guesser a connection. /
+ * need not: every wrong guess costs the guesser a connection.
  */
 #ifndef URNIC_BASE_PERMUTE_H
 #define URNIC_BASE_PERMUTE_H

@@ -4,7 +4,7 @@
  *
  * It lies in NIC memory as plain data: four bytes, zero when free. A holder never blocks, calls out
  * or touches pages that may be missing, so that the wait is as long as one ring operation of
- * another core, or one time slice if the holder is preempted. /
+ * another core, or one time slice if the holder is preempted.
  */
 #ifndef URNIC_BASE_SPIN_H
 #define URNIC_BASE_SPIN_H

@@ -13,7 +13,6 @@
  *
  * Threads: the caller holds the lane's lock for every function that takes a lane or one of its
  * queue pairs, except where it says otherwise. Nothing blocks; nothing is allocated after creation.
- * /
  */
 #ifndef URNIC_ENGINE_ENGINE_H
 #define URNIC_ENGINE_ENGINE_H
@@ -68,7 +67,7 @@ void engine_lane_done(struct lane *lane);
  * `random`  A random number: where the search for a free queue pair number starts.
  *
  * Returns 0, -ENOMEM, or -EINVAL for a type that this engine does not have. Also touches the arena:
- * the caller holds the lock that serializes arena_alloc() too. /
+ * the caller holds the lock that serializes arena_alloc() too.
  */
 int engine_qp_create(
 	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp);
@@ -81,7 +80,7 @@ void engine_qp_destroy(struct qp *qp);
  * `bytes`                  From the first BTH byte to the last before the ICRC, which was checked.
  *                          Borrowed for the call.
  * `length`                 Anything; hostile input is expected.
- * `now_ns`                 Monotonic time, not before that of any earlier call. /
+ * `now_ns`                 Monotonic time, not before that of any earlier call.
  */
 void engine_receive(struct lane *lane, const struct gid *source, const struct gid *destination,
 	const uint8_t *bytes, size_t length, uint64_t now_ns);
@@ -110,7 +109,7 @@ void engine_expire(struct lane *lane, uint64_t now_ns);
 
 /*
  * Post requests, in order, until one is refused. Returns 0 or the refused one's -errno
- * (queue/qp.h); *ret_posted is how many were taken. /
+ * (queue/qp.h); *ret_posted is how many were taken.
  */
 int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
 	uint64_t now_ns);

@@ -4,7 +4,7 @@
  *
  * Scatter/gather lists are resolved entry by entry, each approved by mr_resolve() for the bytes
  * that move. Placing keeps the order that programs rely on when they poll on the last byte of a
- * WRITE: the last bytes of a packet become visible after all others. /
+ * WRITE: the last bytes of a packet become visible after all others.
  */
 #ifndef URNIC_MEMORY_COPY_H
 #define URNIC_MEMORY_COPY_H
@@ -23,20 +23,20 @@ struct sge {
 
 /*
  * Copy into memory that others are watching: the last up to eight bytes are stored last, by one
- * store where they are aligned. /
+ * store where they are aligned.
  */
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
  * Collect `bytes` bytes, starting `offset` bytes into the list, into `to`. The list holds at least
- * offset + bytes bytes. /
+ * offset + bytes bytes.
  */
 enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes, uint8_t *to);
 
 /*
  * The opposite: spread `bytes` bytes over the list, starting `offset` bytes into it. Nothing is
- * written unless all of it may be. The list holds at least offset + bytes bytes. /
+ * written unless all of it may be. The list holds at least offset + bytes bytes.
  */
 enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes, const uint8_t *from);

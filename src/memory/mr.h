@@ -18,7 +18,7 @@
  * The table is plain data in NIC memory. Threads: register and deregister are serialized by the
  * caller (set-up path). A lookup runs under a lane's lock; after mr_table_remove() the caller
  * passes through every lane's lock once before it reports the deregistration as done: whoever still
- * copies holds one of them. /
+ * copies holds one of them.
  */
 #ifndef URNIC_MEMORY_MR_H
 #define URNIC_MEMORY_MR_H
@@ -90,7 +90,7 @@ struct mr_table {
 
 /*
  * Make an empty table for up to `slot_count` regions (1 to MR_SLOT_COUNT_MAX) in `arena`.
- * `secret_a/b` are random. Returns 0, or -ENOMEM. /
+ * `secret_a/b` are random. Returns 0, or -ENOMEM.
  */
 int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_count,
 	uint64_t secret_a, uint64_t secret_b);
@@ -99,14 +99,14 @@ void mr_table_done(struct mr_table *table);
 /*
  * Register a region. `variant` is a random byte. On success *ret_key is its key. Returns 0; -ENOMEM
  * when the table is full; -EINVAL when the range wraps around the address space, or when remote
- * write or atomic access is asked for without local write (IBTA 10.6.3.1, C10-87). /
+ * write or atomic access is asked for without local write (IBTA 10.6.3.1, C10-87).
  */
 int mr_table_add(
 	struct mr_table *table, const struct mr_region *region, uint8_t variant, uint32_t *ret_key);
 
 /*
  * Deregister. False when no region has the key, or it belongs to another protection domain than
- * `pd`. /
+ * `pd`.
  */
 bool mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 

@@ -3,7 +3,7 @@
  * What a completion says: statuses, opcodes, faults, and the entry that lies in a completion queue.
  *
  * Numeric values of statuses, opcodes and flags are those of struct ibv_wc, so that the front end
- * copies and does not translate (tests/abi holds them against the public header). /
+ * copies and does not translate (tests/abi holds them against the public header).
  */
 #ifndef URNIC_QUEUE_COMPLETION_H
 #define URNIC_QUEUE_COMPLETION_H

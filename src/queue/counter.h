@@ -4,7 +4,7 @@
  *
  * They lie in NIC memory so that `urnic stat` can read them from another process while they count.
  * One thread writes (whoever holds the lane's lock), anyone reads; each value is exact, the set as
- * a whole is not a snapshot. /
+ * a whole is not a snapshot.
  */
 #ifndef URNIC_QUEUE_COUNTER_H
 #define URNIC_QUEUE_COUNTER_H

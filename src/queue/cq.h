@@ -16,7 +16,7 @@
  *
  * A push to a full queue is an overrun: the entry is lost, the queue is dead (every later push
  * fails too) and the signal says so (IBTA C11-39). Whoever pushed puts its queue pair into the
- * error state. /
+ * error state.
  */
 #ifndef URNIC_QUEUE_CQ_H
 #define URNIC_QUEUE_CQ_H
@@ -59,7 +59,7 @@ struct cq {
 
 /*
  * Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. cq->ring->capacity is what
- * it got. Returns 0 or -ENOMEM. /
+ * it got. Returns 0 or -ENOMEM.
  */
 int cq_init(struct cq *cq, struct arena *arena, uint32_t capacity);
 void cq_done(struct cq *cq, struct arena *arena);
@@ -67,7 +67,7 @@ void cq_done(struct cq *cq, struct arena *arena);
 /*
  * Push one completion. `is_solicited` is true for a receive of a message with the solicited-event
  * bit; errors count as such. Raises the signal in `signals` when the queue is armed for it. False
- * when the queue has overrun. /
+ * when the queue has overrun.
  */
 bool cq_push(struct cq *cq, const struct cqe *cqe, bool is_solicited, struct signal_queue *signals);
 

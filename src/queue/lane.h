@@ -9,7 +9,7 @@
  *
  * Who has something to send is on one of two lists: `tx_data`, or `tx_ack` for a queue pair that
  * owes nothing but an acknowledgement. The runtime may leave the second for a moment (it sends the
- * application's answer and the acknowledgement in one go), never the first. /
+ * application's answer and the acknowledgement in one go), never the first.
  */
 #ifndef URNIC_QUEUE_LANE_H
 #define URNIC_QUEUE_LANE_H

@@ -7,7 +7,7 @@
  * qp_public is the part that others may read from NIC memory: state, peers, counters.
  *
  * The lane's lock covers everything here. Only qp_set_state() assigns the state. The owner (engine)
- * creates and destroys; transports and the front end refer to it. /
+ * creates and destroys; transports and the front end refer to it.
  */
 #ifndef URNIC_QUEUE_QP_H
 #define URNIC_QUEUE_QP_H
@@ -83,7 +83,7 @@ struct qp_transport {
 	void (*receive)(struct qp *qp, const struct packet *packet, uint64_t now_ns);
 	/*
 	 * Write the next packet to send, BTH to pad, into `buffer` (room for the largest). Returns
-	 * its length, or 0 when there is nothing more to send now. /
+	 * its length, or 0 when there is nothing more to send now.
 	 */
 	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint64_t now_ns);
 	/* The queue pair's deadline has passed. */
@@ -138,7 +138,7 @@ struct qp_init {
 
 /*
  * Fill a zeroed queue pair: queues and public state in lane->arena, state RESET. Returns 0 or
- * -ENOMEM (then nothing is kept). /
+ * -ENOMEM (then nothing is kept).
  */
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport);
@@ -154,7 +154,7 @@ void qp_done(struct qp *qp);
  * `attr`  The values for the bits in `mask`. attr->path.id names a path that the caller has opened.
  *
  * Returns 0, or -EINVAL when the transition, the mask or a value is not allowed (then nothing
- * changed). /
+ * changed).
  */
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
@@ -165,13 +165,13 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 /*
  * Post one work request. Returns 0; -EINVAL for a request that this queue pair cannot execute or a
  * state that does not take any; -ENOMEM when the queue is full. In the error state requests are
- * accepted and flushed (IBTA 10.3.1.7). The caller calls transport->posted() after a batch. /
+ * accepted and flushed (IBTA 10.3.1.7). The caller calls transport->posted() after a batch.
  */
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
  * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
- * once. /
+ * once.
  */
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 

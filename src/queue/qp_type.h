@@ -3,7 +3,7 @@
  * The numbers that queue pairs are described by, as verbs define them: types, states, attribute
  * bits.
  *
- * Values are those of enum ibv_qp_state and enum ibv_qp_attr_mask; types are our own, dense. /
+ * Values are those of enum ibv_qp_state and enum ibv_qp_attr_mask; types are our own, dense.
  */
 #ifndef URNIC_QUEUE_QP_TYPE_H
 #define URNIC_QUEUE_QP_TYPE_H

@@ -4,7 +4,7 @@
  *
  * A ring of receive requests in NIC memory. The application posts at one end, responders take from
  * the other; a spin lock in the block orders both, so that a shared receive queue is the same thing
- * with several takers. A taken request is copied out: its slot is free at once. /
+ * with several takers. A taken request is copied out: its slot is free at once.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H

@@ -9,7 +9,7 @@
  * nothing is said twice.
  *
  * An object that several lanes serve (a completion queue) may be raised by all at once: who turns
- * its bits from zero queues it. /
+ * its bits from zero queues it.
  */
 #ifndef URNIC_QUEUE_SIGNAL_H
 #define URNIC_QUEUE_SIGNAL_H

@@ -13,7 +13,7 @@
  * complete without a completion are released by the next one that has one. What lies between
  * `completed` and `posted` is the transport's business.
  *
- * Threads: everything runs under the lane's lock except sq_release(), which the poller calls. /
+ * Threads: everything runs under the lane's lock except sq_release(), which the poller calls.
  */
 #ifndef URNIC_QUEUE_SQ_H
 #define URNIC_QUEUE_SQ_H
@@ -123,7 +123,7 @@ static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
 /*
  * Copy a checked work request into the next slot. Inline bytes are copied from the addresses in the
  * list as they are: the application's own memory, no key needed. Returns 0, or -ENOMEM when `depth`
- * requests are outstanding. /
+ * requests are outstanding.
  */
 int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes);
 

@@ -22,7 +22,7 @@
  * posts and polls find nothing, destroying frees the child's copy only.
  *
  * Errors are -errno. One that comes from the environment (urnicd, ports, memory) is also said in a
- * sentence in the log (runtime/log.h). /
+ * sentence in the log (runtime/log.h).
  */
 
 #include <stdbool.h>
@@ -105,7 +105,7 @@ struct nic_route {
  * Create a queue pair in state RESET.
  *
  * Returns 0; -ENOMEM; -EINVAL for a type that there is not; or what kept us from a slot: -EAGAIN
- * when all slots of this host are taken, -ENOENT when urnicd is not found, or another -errno. /
+ * when all slots of this host are taken, -ENOENT when urnicd is not found, or another -errno.
  */
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	URNIC_EXPORT_AS(nic_qp_create);

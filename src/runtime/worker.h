@@ -27,7 +27,7 @@
  * both itself; with the acknowledgement alone it would go and watch its memory, with nobody to
  * drive its lane but the thread that it has just told to keep quiet.
  *
- * Locks, in order: the NIC's set-up lock (nic.c), worker.lock, the lock of urnicd's connection. /
+ * Locks, in order: the NIC's set-up lock (nic.c), worker.lock, the lock of urnicd's connection.
  */
 
 #include <pthread.h>
