@@ -24,9 +24,14 @@ on() {
 	"$urnic" host exec -n "$network" "$host" -- "$@"
 }
 
+at_exit() {
+	"$urnic" host down -n "$network" 2>/dev/null
+	[ -z "${scratch:-}" ] || rm -rf "$scratch"
+}
+
 # network_up [MTU]: the test's own network; gone when the test ends.
 network_up() {
-	trap '"$urnic" host down -n "$network" 2>/dev/null' EXIT
+	trap 'at_exit' EXIT
 	trap 'exit 1' INT TERM
 	"$urnic" host up -n "$network" -m "${1:-9000}" ||
 		skip 'no network namespaces here: neither root nor user namespaces'

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=sh
+#
+# Two processes that talk to each other; sourced after common.sh.
+#
+# pair SERVER-HOST CLIENT-HOST ADDRESS PROGRAM OPTIONS... runs one of Debian's programs, or of ours, at
+# both ends. What they print stays in $scratch/server and $scratch/client.
+
+scratch=$(mktemp -d /tmp/urnic-e2e.XXXXXX)
+programs=$1/tests/e2e
+pair_seconds=60 # a pair that takes longer hangs
+port=18515
+
+need() {
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip "$program is not installed"
+	done
+}
+
+# wait_for_port HOST PORT PROCESS: until the server listens, or has ended.
+wait_for_port() {
+	until on "$1" ss -Hltn "sport = :$2" | grep -q .; do
+		kill -0 "$3" 2>/dev/null || return 1
+		sleep 0.02
+	done
+}
+
+show_pair() {
+	for side in server client; do
+		echo "$side:"
+		grep -v '^-*$' "$scratch/$side" | tail -n 25
+	done
+}
+
+# try_pair: like pair, but returns the worse exit status instead of failing.
+try_pair() {
+	server_host=$1 client_host=$2 address=$3
+	shift 3
+	on "$server_host" timeout $pair_seconds "$urnic" run --no-view -- "$@" >"$scratch/server" 2>&1 &
+	server=$!
+	wait_for_port "$server_host" $port $server || true
+	on "$client_host" timeout $pair_seconds "$urnic" run --no-view -- "$@" "$address" \
+		>"$scratch/client" 2>&1
+	client_status=$?
+	wait $server
+	server_status=$?
+	[ $client_status -gt $server_status ] && return $client_status
+	return $server_status
+}
+
+pair() {
+	try_pair "$@" && return
+	show_pair
+	[ $client_status = 124 ] && fail "$* does not end in $pair_seconds s"
+	fail "$* ends with $server_status and $client_status"
+}
