@@ -40,7 +40,7 @@ static bool acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 	}
 	uint32_t packets = (uint32_t)psn_diff(requester->una, before);
 	if (packets)
-		rc_requester_advanced(rc, packets, now_ns);
+		rc_recovery_advanced(rc, packets, now_ns);
 	if (requester->local_fault && sq->completed == requester->wqe_index) {
 		rc_requester_fail(rc, requester->local_fault, now_ns);
 		return false;
@@ -54,7 +54,7 @@ static void implied_nak(struct rc_qp *rc, uint64_t now_ns)
 		return;
 	if (!rc->requester.has_gone_back)
 		qp_count(&rc->qp, COUNTER_implied_nak_seq_err, 1);
-	rc_requester_lost(rc, now_ns);
+	rc_recovery_lost(rc, now_ns);
 }
 
 /* Take over what an AETH says about receive requests at the peer (IBTA 9.7.7.2.2). */
@@ -75,7 +75,7 @@ static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 	switch ((enum aeth_nak)code) {
 	case AETH_NAK_PSN_SEQUENCE:
 		qp_count(&rc->qp, COUNTER_packet_seq_err, 1);
-		rc_requester_lost(rc, now_ns);
+		rc_recovery_lost(rc, now_ns);
 		break;
 	case AETH_NAK_INVALID_REQUEST:
 		qp_count(&rc->qp, COUNTER_req_remote_invalid_request, 1);
@@ -111,7 +111,7 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 	else if (!psn_equal(rc->requester.una, psn))
 		qp_count(&rc->qp, COUNTER_stale_responses, 1);
 	else if (aeth->kind == AETH_RNR_NAK)
-		rc_requester_rnr(rc, aeth->value, now_ns);
+		rc_recovery_rnr(rc, aeth->value, now_ns);
 	else if (aeth->kind == AETH_NAK)
 		nak_receive(rc, aeth->value, now_ns);
 }
@@ -141,7 +141,7 @@ static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64
 		if (rc->qp.state == QP_ERR)
 			return;
 	}
-	rc_requester_advanced(rc, 1, now_ns);
+	rc_recovery_advanced(rc, 1, now_ns);
 	if (requester->local_fault && rc->qp.sq->completed == requester->wqe_index)
 		rc_requester_fail(rc, requester->local_fault, now_ns);
 }

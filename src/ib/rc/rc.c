@@ -79,7 +79,7 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint64_t now_ns)
 
 static void expire(struct qp *qp, uint64_t now_ns)
 {
-	rc_requester_expire(rc_from_qp(qp), now_ns);
+	rc_recovery_expire(rc_from_qp(qp), now_ns);
 }
 
 static void posted(struct qp *qp, uint64_t now_ns)
@@ -103,7 +103,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		break;
 	case QP_ERR:
 	case QP_RESET:
-		rc_requester_stop(rc);
+		rc_recovery_stop(rc);
 		if (qp->state == QP_RESET)
 			rc_responder_start(rc);
 		if (rc->responder.has_receive && qp->state == QP_ERR) {

@@ -7,7 +7,8 @@
  * is its ear: it takes acknowledgements and responses and completes work requests. The responder
  * executes the peer's requests and owes it acknowledgements and responses.
  *
- *     requester.c   what to send next, when to send again, deadlines
+ *     requester.c   what to send next
+ *     recovery.c    the window, the timers, and sending again
  *     completer.c   ACK, NAK, RNR NAK, READ responses, atomic acknowledgements
  *     responder.c   requests: every check, then the effect
  *     response.c    what the responder owes, in the order in which it was asked
@@ -166,9 +167,6 @@ static inline struct rc_qp *rc_from_qp(struct qp *qp)
 /* Start from sq_psn. Called at the transition to RTS. */
 void rc_requester_start(struct rc_qp *rc);
 
-/* Stop: no deadline, nothing to send. */
-void rc_requester_stop(struct rc_qp *rc);
-
 /* Write the next request packet; 0 when the requester waits for something. */
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
 
@@ -181,26 +179,31 @@ void rc_requester_schedule(struct rc_qp *rc);
 /* What the requester waits for now. */
 enum rc_wait rc_requester_wait(const struct rc_qp *rc);
 
-/* Deadlines: retry, probe and RNR timers. */
-void rc_requester_expire(struct rc_qp *rc, uint64_t now_ns);
-
-/* Send again from the oldest unacknowledged packet on. */
-void rc_requester_go_back(struct rc_qp *rc);
-
-/* A packet was lost in the network: go back with half the window. Once per una. */
-void rc_requester_lost(struct rc_qp *rc, uint64_t now_ns);
-
-/* The peer asked for patience (RNR timer `code`). */
-void rc_requester_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
-
-/* una has moved `packets` ahead: move what depends on it. */
-void rc_requester_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
-
 /*
  * The work request at sq->completed has failed: complete it, and the queue pair goes to the error
  * state.
  */
 void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns);
+
+/* recovery.c */
+
+/* The packet at the cursor was sent: new, or again. */
+void rc_recovery_sent(struct rc_qp *rc, struct psn psn, bool is_new, uint64_t now_ns);
+
+/* Deadlines: retry, probe and RNR timers. */
+void rc_recovery_expire(struct rc_qp *rc, uint64_t now_ns);
+
+/* A packet was lost in the network: go back with half the window. Once per una. */
+void rc_recovery_lost(struct rc_qp *rc, uint64_t now_ns);
+
+/* The peer asked for patience (RNR timer `code`). */
+void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
+
+/* una has moved `packets` ahead: move what depends on it. */
+void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
+
+/* No deadline any more, nothing to send. */
+void rc_recovery_stop(struct rc_qp *rc);
 
 /* completer.c */
 void rc_completer_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
@@ -234,6 +237,12 @@ void rc_response_stop(struct rc_qp *rc);
 static inline uint32_t rc_packet_count(const struct rc_qp *rc, uint32_t bytes)
 {
 	return bytes ? (uint32_t)div_ceil_u64(bytes, rc->qp.mtu_bytes) : 1;
+}
+
+/* Packets sent and not acknowledged; those of READ responses to come count. */
+static inline uint32_t rc_in_flight(const struct rc_requester *requester)
+{
+	return (uint32_t)psn_diff(requester->cursor, requester->una);
 }
 
 static inline bool rc_wqe_is_read(const struct send_wqe *wqe)

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester: what to send next, when to send again (IBTA 9.7.1 to 9.7.3, 9.7.6, 9.7.7).
- *
- * Timers of this file, all behind the queue pair's one deadline: retry (local ACK timeout), probe
- * (early retransmission), RNR.
+ * The requester: what to send next (IBTA 9.7.1 to 9.7.3, 9.7.7).
  */
 #include <assert.h>
 #include <string.h>
 
 #include "base/arith.h"
 #include "ib/rc/rc.h"
-#include "wire/timer.h"
 
 enum fault rc_local_fault(enum mr_fault fault)
 {
@@ -45,219 +41,7 @@ void rc_requester_start(struct rc_qp *rc)
 	requester->slow_start_packets = RC_WINDOW_PACKETS_MAX;
 	requester->retries_left = rc->qp.attr.retry_cnt;
 	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
-	rc_requester_stop(rc);
-}
-
-void rc_requester_stop(struct rc_qp *rc)
-{
-	rc->requester.retry_at_ns = DEADLINE_NEVER;
-	rc->requester.probe_at_ns = DEADLINE_NEVER;
-	rc->requester.rnr_until_ns = DEADLINE_NEVER;
-	qp_set_deadline(&rc->qp, DEADLINE_NEVER);
-}
-
-/* --- deadlines --- */
-
-static uint64_t earliest(const struct rc_requester *requester)
-{
-	return min_u64(
-		min_u64(requester->retry_at_ns, requester->probe_at_ns), requester->rnr_until_ns);
-}
-
-/*
- * Deadlines mostly move later, with each acknowledgement. The heap is left alone then: expire()
- * finds that nothing is due and sets the true one.
- */
-static void deadline_refresh(struct rc_qp *rc)
-{
-	uint64_t at_ns = earliest(&rc->requester);
-
-	if (at_ns == DEADLINE_NEVER || rc->qp.deadline.position == 0 ||
-		at_ns < rc->qp.deadline.at_ns)
-		qp_set_deadline(&rc->qp, at_ns);
-}
-
-static uint64_t ack_timeout(const struct rc_qp *rc)
-{
-	return ack_timeout_ns((uint8_t)rc->qp.attr.timeout);
-}
-
-/* However steady the path, the machine at its end may be late by RC_PROBE_NS_MIN. */
-static uint64_t probe_interval_ns(const struct rc_requester *requester)
-{
-	uint64_t interval_ns =
-		requester->rtt_smooth_ns + max_u64(4 * requester->rtt_variance_ns, RC_PROBE_NS_MIN);
-
-	return min_u64(interval_ns << requester->probe_backoff, RC_PROBE_NS_MAX);
-}
-
-static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
-{
-	uint64_t timeout_ns = ack_timeout(rc);
-
-	rc->requester.retry_at_ns =
-		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + timeout_ns;
-}
-
-/* Something is outstanding, or nothing is: set the timers that wait for an answer. */
-static void answer_timers_set(struct rc_qp *rc, uint64_t now_ns)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	if (psn_equal(requester->una, requester->next) ||
-		requester->rnr_until_ns != DEADLINE_NEVER) {
-		requester->retry_at_ns = DEADLINE_NEVER;
-		requester->probe_at_ns = DEADLINE_NEVER;
-	} else {
-		retry_arm(rc, now_ns);
-		requester->probe_at_ns = now_ns + probe_interval_ns(requester);
-	}
-	deadline_refresh(rc);
-}
-
-/* --- the window --- */
-
-static uint32_t in_flight(const struct rc_requester *requester)
-{
-	return (uint32_t)psn_diff(requester->cursor, requester->una);
-}
-
-static void window_grow(struct rc_requester *requester, uint32_t packets)
-{
-	if (requester->window_packets >= RC_WINDOW_PACKETS_MAX)
-		return;
-	if (requester->window_packets < requester->slow_start_packets) {
-		requester->window_packets =
-			min_u32(requester->window_packets + packets, RC_WINDOW_PACKETS_MAX);
-		return;
-	}
-	requester->window_credit += packets;
-	if (requester->window_credit >= requester->window_packets) {
-		requester->window_credit = 0;
-		requester->window_packets++;
-	}
-}
-
-static void window_shrink(struct rc_requester *requester, bool to_one)
-{
-	requester->slow_start_packets = max_u32(requester->window_packets / 2, 2);
-	requester->window_packets = to_one ? 1 : requester->slow_start_packets;
-	requester->window_credit = 0;
-}
-
-/* --- measuring the round trip --- */
-
-/*
- * A packet sent again can be timed, too, if the peer said that it was missing: an answer to the
- * first copy is unlikely then. One that was sent again on suspicion cannot.
- */
-static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new, uint64_t now_ns)
-{
-	bool was_missing = requester->has_gone_back && !requester->was_probed;
-
-	if (requester->is_timing_rtt || !(is_new || was_missing))
-		return;
-	requester->is_timing_rtt = true;
-	requester->rtt_psn = psn;
-	requester->rtt_start_ns = now_ns;
-}
-
-/*
- * A measurement ends the back-off of the probes, and nothing else does: an answer that came after a
- * probe may be late rather than lost, and then the path is slower than the interval (Karn's rule).
- */
-static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
-{
-	if (!requester->is_timing_rtt || !psn_before(requester->rtt_psn, requester->una))
-		return;
-	uint64_t sample_ns = now_ns - requester->rtt_start_ns;
-	requester->is_timing_rtt = false;
-	requester->probe_backoff = 0;
-	if (!requester->rtt_smooth_ns) {
-		requester->rtt_smooth_ns = sample_ns;
-		requester->rtt_variance_ns = sample_ns / 2;
-		return;
-	}
-	uint64_t deviation_ns = sample_ns > requester->rtt_smooth_ns
-		? sample_ns - requester->rtt_smooth_ns
-		: requester->rtt_smooth_ns - sample_ns;
-	requester->rtt_variance_ns += deviation_ns / 4 - requester->rtt_variance_ns / 4;
-	requester->rtt_smooth_ns += sample_ns / 8 - requester->rtt_smooth_ns / 8;
-}
-
-/* --- going back --- */
-
-void rc_requester_go_back(struct rc_qp *rc)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	requester->cursor = requester->una;
-	requester->wqe_index = rc->qp.sq->completed;
-	requester->reads_outstanding = 0;
-	requester->since_ack_request = 0;
-	requester->is_window_closed = false;
-	requester->is_timing_rtt = false; /* an answer could be to either copy */
-	if (!psn_equal(requester->cursor, requester->next))
-		requester->local_fault = FAULT_NONE; /* found again when the cursor gets there */
-	qp_schedule(&rc->qp, LANE_TX_DATA);
-}
-
-void rc_requester_lost(struct rc_qp *rc, uint64_t now_ns)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	if (requester->has_gone_back)
-		return;
-	requester->has_gone_back = true;
-	window_shrink(requester, false);
-	rc_requester_go_back(rc);
-	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
-	deadline_refresh(rc);
-}
-
-void rc_requester_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	qp_count(&rc->qp, COUNTER_rnr_nak_rcvd, 1);
-	if (requester->rnr_until_ns != DEADLINE_NEVER)
-		return; /* a copy: the request was not sent again since */
-	if (rc->qp.attr.rnr_retry != 7) {
-		if (!requester->rnr_retries_left) {
-			qp_count(&rc->qp, COUNTER_rnr_retry_exceeded_err, 1);
-			rc_requester_fail(rc, FAULT_RNR_RETRY_EXCEEDED, now_ns);
-			return;
-		}
-		requester->rnr_retries_left--;
-	}
-	rc_requester_go_back(rc);
-	requester->rnr_until_ns = now_ns + rnr_timer_ns(code);
-	answer_timers_set(rc, now_ns);
-}
-
-void rc_requester_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	while (requester->reads_outstanding &&
-		!psn_before(requester->una, requester->read_end[requester->read_head])) {
-		requester->read_head = (requester->read_head + 1) % RC_RD_ATOMIC_MAX;
-		requester->reads_outstanding--;
-	}
-	if (psn_before(requester->cursor,
-		    requester->una)) { /* an answer to a packet that was to be sent again */
-		requester->cursor = requester->una;
-		requester->wqe_index = rc->qp.sq->completed;
-	}
-	rtt_answered(requester, now_ns);
-	window_grow(requester, packets);
-	requester->has_gone_back = false;
-	requester->was_probed = false;
-	requester->retries_left = rc->qp.attr.retry_cnt;
-	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
-	requester->rnr_until_ns = DEADLINE_NEVER;
-	answer_timers_set(rc, now_ns);
-	rc_requester_schedule(rc);
+	rc_recovery_stop(rc);
 }
 
 void rc_requester_schedule(struct rc_qp *rc)
@@ -272,55 +56,6 @@ void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 	qp_complete_send(&rc->qp, fault, now_ns);
 	if (rc->qp.state != QP_ERR)
 		qp_set_state(&rc->qp, QP_ERR, now_ns);
-}
-
-static void probe(struct rc_qp *rc, uint64_t now_ns)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	qp_count(&rc->qp, COUNTER_early_probes, 1);
-	if (requester->probe_backoff < RC_PROBE_BACKOFF_MAX)
-		requester->probe_backoff++;
-	requester->was_probed = true;
-	window_shrink(requester, true);
-	rc_requester_go_back(rc);
-	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
-}
-
-static void retry(struct rc_qp *rc, uint64_t now_ns)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	qp_count(&rc->qp, COUNTER_local_ack_timeout_err, 1);
-	if (!requester->retries_left) {
-		qp_count(&rc->qp, COUNTER_retry_exceeded_err, 1);
-		rc_requester_fail(rc, FAULT_RETRY_EXCEEDED, now_ns);
-		return;
-	}
-	requester->retries_left--;
-	requester->was_probed = true;
-	window_shrink(requester, true);
-	rc_requester_go_back(rc);
-	retry_arm(rc, now_ns);
-	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
-}
-
-void rc_requester_expire(struct rc_qp *rc, uint64_t now_ns)
-{
-	struct rc_requester *requester = &rc->requester;
-
-	if (requester->rnr_until_ns <= now_ns) {
-		requester->rnr_until_ns = DEADLINE_NEVER;
-		qp_schedule(&rc->qp, LANE_TX_DATA);
-		answer_timers_set(rc, now_ns);
-	} else if (requester->retry_at_ns <= now_ns) {
-		retry(rc, now_ns);
-		if (rc->qp.state == QP_ERR)
-			return;
-	} else if (requester->probe_at_ns <= now_ns) {
-		probe(rc, now_ns);
-	}
-	qp_set_deadline(&rc->qp, earliest(requester));
 }
 
 /* --- what may be sent --- */
@@ -362,7 +97,7 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 	if (msn_diff(msn_from(ssn), msn_from(requester->limit_ssn)) <= 0)
 		return false;
 	/* Waiting makes sense only for an answer that was asked for. */
-	return in_flight(requester) > 0 && requester->since_ack_request == 0 &&
+	return rc_in_flight(requester) > 0 && requester->since_ack_request == 0 &&
 		(is_at_start(requester, wqe) || !psn_before(wqe->first_psn, requester->una));
 }
 
@@ -393,7 +128,7 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 		return RC_WAIT_FAULT;
 
 	const struct send_wqe *wqe = sq_at(sq, requester->wqe_index);
-	uint32_t outstanding = in_flight(requester);
+	uint32_t outstanding = rc_in_flight(requester);
 	if (outstanding && !has_window(requester, outstanding, packets_at_cursor(rc, wqe)))
 		return RC_WAIT_WINDOW;
 	if (is_at_start(requester, wqe) && (wqe->flags & SEND_FENCE) &&
@@ -513,7 +248,7 @@ static bool must_ask_for_ack(const struct rc_qp *rc, const struct send_wqe *wqe,
 		return true;
 	if (requester->since_ack_request + 1 >= RC_ACK_INTERVAL_PACKETS)
 		return true;
-	if (in_flight(requester) + 1 >= requester->window_packets)
+	if (rc_in_flight(requester) + 1 >= requester->window_packets)
 		return true;
 	return requester->is_credit_limited &&
 		msn_diff(msn_from(wqe->ssn), msn_from(requester->limit_ssn)) > 0;
@@ -586,7 +321,6 @@ static size_t atomic_packet(const struct rc_qp *rc, const struct send_wqe *wqe, 
 static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
-	bool was_idle = psn_equal(requester->una, requester->next);
 	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
 	struct psn psn = requester->cursor;
 
@@ -606,9 +340,7 @@ static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets,
 		qp_count(&rc->qp, COUNTER_retransmitted_pkts, 1);
 	if (psn_equal(requester->cursor, end))
 		requester->wqe_index++;
-	rtt_sent(requester, psn, is_new, now_ns);
-	if (was_idle)
-		answer_timers_set(rc, now_ns);
+	rc_recovery_sent(rc, psn, is_new, now_ns);
 }
 
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
