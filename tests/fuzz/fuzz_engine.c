@@ -102,7 +102,7 @@ static uint64_t take_address(struct input *input)
 	case 3:
 		return base + take_u32(input) % REGION_BYTES;
 	default:
-		return base + 8 * (take_u8(input) % 64);
+		return base + 8ull * (take_u8(input) % 64);
 	}
 }
 
@@ -306,11 +306,10 @@ static void receive(struct target *target, struct input *input)
 		length -= take_u8(input) % 4 == 0;
 	}
 	/* A copy of exactly its size, so that a read too far is seen. */
-	uint8_t *exact = malloc(length + 1);
+	uint8_t *exact = malloc(length ? length : 1);
 	if (!exact)
 		abort();
 	memcpy(exact, bytes, length);
-	exact = realloc(exact, length ? length : 1);
 	engine_receive(
 		&target->lane, &target->remote, &target->local, exact, length, target->now_ns);
 	free(exact);

@@ -72,7 +72,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
-		if (!strcmp(scenarios[i].name, name))
+		if (strcmp(scenarios[i].name, name) == 0)
 			return scenarios[i].run_all;
 	return NULL;
 }
@@ -90,7 +90,7 @@ static bool options_parse(struct options *options, int argc, char **argv)
 		const char *value = i + 1 < argc ? argv[i + 1] : "";
 		char *end;
 
-		if (!strcmp(argv[i], "--trace")) {
+		if (strcmp(argv[i], "--trace") == 0) {
 			options->is_traced = true;
 			continue;
 		}
@@ -99,9 +99,9 @@ static bool options_parse(struct options *options, int argc, char **argv)
 			continue;
 		}
 		options->first_seed = options->last_seed = strtoull(value, &end, 0);
-		if (!strcmp(argv[i], "--seeds") && !strncmp(end, "..", 2))
+		if (strcmp(argv[i], "--seeds") == 0 && strncmp(end, "..", 2) == 0)
 			options->last_seed = strtoull(end + 2, &end, 0);
-		else if (strcmp(argv[i], "--seed"))
+		else if (strcmp(argv[i], "--seed") != 0)
 			return false;
 		if (end == value || *end)
 			return false;

@@ -220,7 +220,7 @@ static void damage_remote(struct run *run, struct send_wr *wr)
 		wr->remote_address = base - between(run, 1, run->bad_bytes);
 		break;
 	case DAMAGE_BEYOND: /* still aligned, for atomics */
-		wr->remote_address = base + REGION_BYTES - (run->bad_bytes - 1) / 8 * 8;
+		wr->remote_address = base + REGION_BYTES - (run->bad_bytes - 1ull) / 8 * 8;
 		break;
 	case DAMAGE_WRAP:
 		wr->remote_address = UINT64_MAX - between(run, 0, run->bad_bytes - 1);

@@ -89,7 +89,7 @@ static bool pieces_hold(const struct piece_list *list, const uint8_t *expected, 
 		const uint8_t *piece = piece_at(&list->sge[i]);
 		uint32_t used_bytes = min_u32(bytes, list->sge[i].bytes);
 
-		if (memcmp(piece, expected, used_bytes))
+		if (memcmp(piece, expected, used_bytes) != 0)
 			return false;
 		for (uint32_t j = used_bytes; j <= list->sge[i].bytes; j++)
 			if (piece[j] != GAP_FILL)

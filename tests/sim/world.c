@@ -40,7 +40,7 @@ static void trace(void *context, uint64_t now_ns, uint32_t from, uint32_t to, en
 		packet.bth.psn.value, packet.bth.ack_requested ? "ack " : "    ",
 		packet.payload_bytes);
 	if (packet.info->headers & HEADER_AETH)
-		printf("  aeth %u/%u msn %u", packet.aeth.kind, packet.aeth.value,
+		printf("  aeth %u/%u msn %u", (unsigned)packet.aeth.kind, packet.aeth.value,
 			packet.aeth.msn.value);
 	if (packet.info->headers & HEADER_RETH)
 		printf("  reth %u bytes", packet.reth.dma_bytes);

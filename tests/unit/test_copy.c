@@ -72,7 +72,7 @@ static void sge_copies_agree_with_a_copy_byte_by_byte(void **state)
 	(void)state;
 	for (uint32_t step = 0; step < 20000; step++) {
 		struct sge list[SGE_COUNT];
-		uint8_t *flat[SGE_COUNT * 300];
+		uint8_t *flat[SGE_COUNT * 300] = {NULL};
 		uint32_t count = 1 + (uint32_t)sim_random_below(&random, SGE_COUNT);
 		uint32_t total = 0;
 
