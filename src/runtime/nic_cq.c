@@ -11,7 +11,8 @@
 enum {
 	POLLS_LOCKED_MAX =
 		20, /* polls in a row that meet a locked lane before they give up the CPU */
-	POLLS_IDLE_MAX = 512, /* polls in a row without a packet: a fraction of a millisecond */
+	POLLS_IDLE_MAX =
+		128, /* polls in a row without a packet: some round trips of a fast network */
 	POLLS_IDLE_STEP = 32, /* and from then on */
 };
 

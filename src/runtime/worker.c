@@ -212,6 +212,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 		return -ENOMEM;
 	pthread_mutex_init(&worker->lock, NULL);
 	worker->hooks = hooks;
+	worker->is_watching_sockets = true;
 	error = descriptors_open(worker);
 	if (error)
 		goto fail_close;
@@ -287,8 +288,28 @@ int worker_address_add(
 		return index;
 	assert((uint32_t)index == worker->address_count);
 	worker->address[worker->address_count++] = (struct worker_address){*gid, scope_ifindex};
+	if (!worker->is_watching_sockets)
+		return index;
 	error = watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET);
 	return error ? error : index;
+}
+
+void worker_watch_sockets(struct worker *worker, bool shall_watch)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+	unsigned count = port_udp_fds(worker->port, fds);
+
+	if (worker->is_watching_sockets == shall_watch)
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		if (!(fds[i].events & POLLIN))
+			continue;
+		if (shall_watch)
+			watch(worker->epoll_all, fds[i].fd, WORKER_SOURCE_SOCKET);
+		else
+			epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, fds[i].fd, NULL);
+	}
+	worker->is_watching_sockets = shall_watch;
 }
 
 int worker_watch_agent(struct worker *worker, int fd)

@@ -46,6 +46,7 @@
 
 enum {
 	WORKER_POLLS_PER_TICK = 4, /* polls in a tick that count as polling */
+	WORKER_QUIET_TICKS = 4, /* of polling, before the sockets stop waking the thread */
 	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
 	WORKER_DEFERRING_POLLS =
 		3, /* polls without a completion that leave acknowledgements owed */
@@ -91,9 +92,10 @@ struct worker {
 	uint64_t now_ns; /* of the progress under way */
 	bool is_now_fresh;
 	uint32_t clockless_polls; /* in a row */
-	int epoll_all; /* sockets, and epoll_quiet */
+	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
 	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
 	int kick; /* eventfd */
+	bool is_watching_sockets;
 	uint32_t address_count;
 	struct worker_address {
 		struct gid gid;
@@ -127,6 +129,12 @@ int worker_address_find(const struct worker *worker, const struct gid *gid, uint
  */
 int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
+
+/*
+ * Have the sockets wake the thread, or not: a socket that somebody might sleep on makes every packet
+ * cost its sender more, even if nobody does. The worker is locked.
+ */
+void worker_watch_sockets(struct worker *worker, bool shall_watch);
 
 /* Let the thread watch one more descriptor; NIC events of urnicd. */
 int worker_watch_agent(struct worker *worker, int fd);

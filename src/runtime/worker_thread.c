@@ -143,6 +143,7 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 
 	if (!worker_try_lock(worker))
 		return WORKER_TICK_NS / 8;
+	worker_watch_sockets(worker, true);
 	unsigned datagrams = worker_take_in(worker);
 	worker_send(worker, !datagrams || !hold_is_worth_it(worker));
 	worker_signals(worker);
@@ -154,19 +155,32 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 	return sleep_ns;
 }
 
+/* An application polls: let it. Returns the ticks that it has done so in a row. */
+static uint32_t keep_quiet(struct worker *worker, uint32_t ticks)
+{
+	if (ticks >= WORKER_QUIET_TICKS && worker->is_watching_sockets && worker_try_lock(worker)) {
+		worker_watch_sockets(worker, false);
+		worker_unlock(worker);
+	}
+	wait_for(worker, worker->epoll_quiet, WORKER_TICK_NS);
+	return ticks + 1;
+}
+
 void *worker_thread_main(void *argument)
 {
 	struct worker *worker = argument;
 	uint64_t idle_since_ns = clock_now_ns();
 	struct polls polls_seen = {0, 0};
+	uint32_t quiet_ticks = 0;
 
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
 
 	while (!is_stopping(worker)) {
 		if (is_being_polled(worker, &polls_seen)) {
-			wait_for(worker, worker->epoll_quiet, WORKER_TICK_NS);
+			quiet_ticks = keep_quiet(worker, quiet_ticks);
 			continue;
 		}
+		quiet_ticks = 0;
 		uint64_t sleep_ns = drive(worker, &idle_since_ns);
 		if (sleep_ns)
 			wait_for(worker, worker->epoll_all, sleep_ns);
