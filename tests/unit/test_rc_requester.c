@@ -398,7 +398,7 @@ static void completer_read_response_places_its_bytes(void **state)
 	(void)state;
 	script_post(&script, WR_RDMA_READ, 2 * SCRIPT_MTU_BYTES + 7, SEND_SIGNALED);
 	script_drain(&script);
-	memset(script.memory, 0xee, 3 * SCRIPT_MTU_BYTES);
+	memset(script.memory, 0xee, 3ul * SCRIPT_MTU_BYTES);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, 1, SCRIPT_MTU_BYTES);
 	script_expect_no_completion(&script);
@@ -487,7 +487,7 @@ static void completer_read_into_a_region_that_went_away_fails(void **state)
 
 static void requester_unanswered_packet_is_probed_then_retried_then_given_up(void **state)
 {
-	uint64_t start_ns = script.now_ns;
+	uint64_t start_ns;
 
 	(void)state;
 	restart(&(struct script_options){.retry_cnt = 2});

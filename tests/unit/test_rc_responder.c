@@ -413,7 +413,7 @@ static void responder_read_is_answered_in_packets_of_the_mtu(void **state)
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, 1);
 	packet = script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 2);
 	assert_int_equal(packet->payload_bytes, 3);
-	assert_memory_equal(packet->payload, script.memory + 100 + 2 * SCRIPT_MTU_BYTES, 3);
+	assert_memory_equal(packet->payload, script.memory + 100 + 2ul * SCRIPT_MTU_BYTES, 3);
 	script_expect_silence(&script);
 	/* The next request comes after the PSNs of the responses. */
 	script_send_read(&script, 3, 0, 0);
@@ -427,10 +427,10 @@ static void responder_duplicate_read_of_a_part_is_answered_from_there(void **sta
 	(void)state;
 	script_send_read(&script, 0, 0, 4 * SCRIPT_MTU_BYTES);
 	script_drain(&script);
-	script_send_read(&script, 2, 2 * SCRIPT_MTU_BYTES, 2 * SCRIPT_MTU_BYTES);
+	script_send_read(&script, 2, 2ul * SCRIPT_MTU_BYTES, 2 * SCRIPT_MTU_BYTES);
 	packet = script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 2);
 	assert_memory_equal(
-		packet->payload, script.memory + 2 * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+		packet->payload, script.memory + 2ul * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 3);
 	script_expect_silence(&script);
 }
