@@ -41,7 +41,6 @@ static void worker_fail(struct worker *worker)
 			qp_set_state(qp, QP_ERR, worker->now_ns);
 		}
 	}
-	worker_signals(worker);
 	worker_unlock(worker);
 }
 
@@ -67,7 +66,6 @@ static void forwarded_receive(const struct agent_packet *packet)
 	engine_receive(&worker->lane, &packet->head.sgid, &packet->head.dgid, packet->data,
 		packet->head.data_bytes, worker->now_ns);
 	worker_send(worker, true);
-	worker_signals(worker);
 	worker_unlock(worker);
 }
 

@@ -74,7 +74,6 @@ static void drive(struct worker *worker, struct nic_cq *cq)
 		return;
 	}
 	unsigned datagrams = worker_poll(worker, &cq->cq);
-	worker_signals(worker);
 	worker_unlock(worker);
 	polls_locked = 0;
 	if (datagrams) {

@@ -58,6 +58,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 	if (qp->epoch == nic_epoch) {
 		worker_lock(qp->worker);
 		/* What the program has seen complete here, an adapter has acknowledged by now. */
+		qp->worker->now_ns = clock_now_ns();
 		worker_send(qp->worker, true);
 		if (qp->has_path)
 			port_udp_path_close(qp->worker->port, qp->qp->attr.path.id);
@@ -156,7 +157,6 @@ static int modify_with_path(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 		port_udp_path_close(qp->worker->port, attr.path.id);
 	else
 		path_replace(qp, route, old_path);
-	worker_signals(qp->worker);
 	worker_unlock(qp->worker);
 	return error;
 }
@@ -174,7 +174,6 @@ static int modify_plain(
 		port_udp_path_close(qp->worker->port, old_path);
 		qp->has_path = false;
 	}
-	worker_signals(qp->worker);
 	worker_unlock(qp->worker);
 	return error;
 }
@@ -226,8 +225,6 @@ int nic_qp_post_send(
 	worker->now_ns = clock_now_ns();
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
 	worker_send(worker, true);
-	worker_wake(worker);
-	worker_signals(worker);
 	worker_unlock(worker);
 	if (!nic_cq_is_armed(qp->send_cq)) /* it will poll, and a post drives as well as a poll */
 		worker_note_poll(worker);
@@ -243,7 +240,6 @@ static void recv_flush(struct nic_qp *qp)
 	worker_lock(qp->worker);
 	if (qp->qp->state == QP_ERR)
 		qp_flush(qp->qp, qp->worker->now_ns);
-	worker_signals(qp->worker);
 	worker_unlock(qp->worker);
 }
 

@@ -121,14 +121,35 @@ bool worker_try_lock(struct worker *worker)
 
 void worker_unlock(struct worker *worker)
 {
+	struct signal *signal;
+	uint32_t news;
+
+	while ((signal = signal_take(&worker->lane.signals, &news)))
+		worker->hooks->signal(signal, news);
 	pthread_mutex_unlock(&worker->lock);
+}
+
+static void kick(struct worker *worker)
+{
+	uint64_t one = 1;
+
+	if (write(worker->kick, &one, sizeof(one)) < 0)
+		assert(errno == EAGAIN); /* the counter is full: it is awake */
 }
 
 void worker_send(struct worker *worker, bool with_acks)
 {
 	transmit(worker, with_acks);
-	atomic_store_explicit(&worker->are_acks_deferred,
-		!with_acks && engine_has_packets(&worker->lane, true), memory_order_release);
+	bool has_more = engine_has_packets(&worker->lane, true);
+	atomic_store_explicit(
+		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
+	/* This thread may not come back for a long time: the other one has to. */
+	if (worker->is_deep_asleep &&
+		(has_more || engine_deadline_ns(&worker->lane) != DEADLINE_NEVER ||
+			port_udp_is_blocked(worker->port))) {
+		worker->is_deep_asleep = false;
+		kick(worker);
+	}
 }
 
 /*
@@ -148,26 +169,6 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 		worker_send(worker, true);
 	}
 	return datagrams;
-}
-
-void worker_signals(struct worker *worker)
-{
-	struct signal *signal;
-	uint32_t news;
-
-	while ((signal = signal_take(&worker->lane.signals, &news)))
-		worker->hooks->signal(signal, news);
-}
-
-void worker_wake(struct worker *worker)
-{
-	uint64_t one = 1;
-
-	if (!worker->is_deep_asleep)
-		return;
-	worker->is_deep_asleep = false;
-	if (write(worker->kick, &one, sizeof(one)) < 0)
-		assert(errno == EAGAIN); /* the counter is full: it is awake */
 }
 
 /* --- life --- */
@@ -252,12 +253,9 @@ int worker_start(struct worker *worker)
 
 void worker_destroy(struct worker *worker, bool is_child)
 {
-	uint64_t one = 1;
-
 	if (worker->is_running && !is_child) {
 		__atomic_store_n(&worker->is_stopping, true, __ATOMIC_RELEASE);
-		if (write(worker->kick, &one, sizeof(one)) < 0)
-			assert(errno == EAGAIN);
+		kick(worker);
 		pthread_join(worker->thread, NULL);
 	}
 	port_udp_destroy(worker->port);

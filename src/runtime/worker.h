@@ -139,7 +139,10 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
 /* Let the thread watch one more descriptor; NIC events of urnicd. */
 int worker_watch_agent(struct worker *worker, int fd);
 
-/* The lock. Spins for a moment before it sleeps: the holder is mostly about to leave. */
+/*
+ * The lock. Spins for a moment before it sleeps: the holder is mostly about to leave. Unlocking first
+ * hands out the signals that were raised, so none waits for the next who comes, or outlives its object.
+ */
 void worker_lock(struct worker *worker);
 bool worker_try_lock(struct worker *worker);
 void worker_unlock(struct worker *worker);
@@ -148,8 +151,9 @@ void worker_unlock(struct worker *worker);
 unsigned worker_take_in(struct worker *worker);
 
 /*
- * Send what may be sent now. Without `with_acks`, acknowledgements that are owed stay owed until
- * the next call with it. The worker is locked.
+ * Send what may be sent now, and wake the thread from a sleep without limit for what is left: packets,
+ * deadlines. Without `with_acks`, acknowledgements that are owed stay owed until the next call with
+ * it. The worker is locked.
  */
 void worker_send(struct worker *worker, bool with_acks);
 
@@ -166,14 +170,6 @@ static inline void worker_note_poll(struct worker *worker)
 
 	atomic_store_explicit(&worker->polls, polls + 1, memory_order_relaxed);
 }
-
-/* Hand out the signals that were raised. The worker is locked; before it is unlocked. */
-void worker_signals(struct worker *worker);
-
-/*
- * Deadlines may have been set: if the thread sleeps without a limit, wake it. The worker is locked.
- */
-void worker_wake(struct worker *worker);
 
 /* The body of the thread; worker_start() runs it. */
 void *worker_thread_main(void *worker);

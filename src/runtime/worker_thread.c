@@ -143,16 +143,18 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 
 	if (!worker_try_lock(worker))
 		return WORKER_TICK_NS / 8;
+	worker->is_deep_asleep = false;
 	worker_watch_sockets(worker, true);
 	unsigned datagrams = worker_take_in(worker);
 	worker_send(worker, !datagrams || !hold_is_worth_it(worker));
-	worker_signals(worker);
 	sleep_ns = sleep_choose(worker, datagrams, idle_since_ns);
 	worker->is_deep_asleep = sleep_ns == DEADLINE_NEVER;
 	worker_unlock(worker);
-	if (are_acks_deferred(worker))
-		hold(worker);
-	return sleep_ns;
+	if (!are_acks_deferred(worker))
+		return sleep_ns;
+	hold(worker);
+	/* The wait in there may have swallowed a kick. */
+	return min_u64(sleep_ns, WORKER_TICK_NS);
 }
 
 /* An application polls: let it. Returns the ticks that it has done so in a row. */

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane at work, without its thread: what whoever drives it leaves to others.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/worker.h"
+
+enum { ARENA_BYTES = 1 << 20 };
+
+static struct arena arena;
+static struct mr_table mrs;
+static struct nic_public_lane public;
+static struct worker *worker;
+static struct cq cq;
+static struct qp *qp;
+static uint32_t delivered;
+
+static void deliver(struct signal *signal, uint32_t news)
+{
+	assert_ptr_equal(signal, &cq.signal);
+	delivered |= news;
+}
+
+static int make_worker(void **state)
+{
+	static const struct worker_hooks hooks = {.signal = deliver};
+	struct qp_init init = {
+		.type = QP_TYPE_RC,
+		.send_cq = &cq,
+		.recv_cq = &cq,
+		.caps = {4, 4, 1, 1, 0},
+	};
+
+	(void)state;
+	void *memory = aligned_alloc(4096, ARENA_BYTES);
+	assert_non_null(memory);
+	memset(memory, 0, ARENA_BYTES);
+	arena_init(&arena, memory, ARENA_BYTES);
+	assert_int_equal(mr_table_init(&mrs, &arena, 4, 1, 2), 0);
+	assert_int_equal(cq_init(&cq, &arena, 8), 0);
+	assert_int_equal(worker_create(&arena, &mrs, 1, 0, &public, &hooks, &worker), 0);
+	assert_int_equal(engine_qp_create(&worker->lane, &init, 1, &qp), 0);
+	delivered = 0;
+	worker_lock(worker);
+	return 0;
+}
+
+static int unmake_worker(void **state)
+{
+	(void)state;
+	engine_qp_destroy(qp);
+	worker_unlock(worker);
+	worker_destroy(worker, false);
+	mr_table_done(&mrs);
+	free(arena.base);
+	return 0;
+}
+
+static bool is_kicked(void)
+{
+	struct pollfd kick = {.fd = worker->kick, .events = POLLIN};
+
+	return poll(&kick, 1, 0) == 1;
+}
+
+static void worker_that_is_unlocked_has_told_its_news(void **state)
+{
+	(void)state;
+	signal_raise(&worker->lane.signals, &cq.signal, SIGNAL_COMPLETION);
+	worker_unlock(worker);
+	assert_int_equal(delivered, SIGNAL_COMPLETION);
+	worker_lock(worker);
+}
+
+static void worker_thread_asleep_without_work_sleeps_on(void **state)
+{
+	(void)state;
+	worker->is_deep_asleep = true;
+	worker_send(worker, true);
+	assert_true(worker->is_deep_asleep);
+	assert_false(is_kicked());
+}
+
+static void worker_thread_asleep_is_woken_for_a_deadline(void **state)
+{
+	(void)state;
+	worker->is_deep_asleep = true;
+	qp_set_deadline(qp, 1000000);
+	worker_send(worker, true);
+	assert_false(worker->is_deep_asleep);
+	assert_true(is_kicked());
+}
+
+/* An application that polls once and then does something else for long: its peer waits for the answer. */
+static void worker_thread_asleep_is_woken_for_an_acknowledgement_owed(void **state)
+{
+	(void)state;
+	worker->is_deep_asleep = true;
+	qp_schedule(qp, LANE_TX_ACK);
+	worker_poll(worker, &cq);
+	assert_true(atomic_load(&worker->are_acks_deferred));
+	assert_false(worker->is_deep_asleep);
+	assert_true(is_kicked());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			worker_that_is_unlocked_has_told_its_news, make_worker, unmake_worker),
+		cmocka_unit_test_setup_teardown(
+			worker_thread_asleep_without_work_sleeps_on, make_worker, unmake_worker),
+		cmocka_unit_test_setup_teardown(
+			worker_thread_asleep_is_woken_for_a_deadline, make_worker, unmake_worker),
+		cmocka_unit_test_setup_teardown(
+			worker_thread_asleep_is_woken_for_an_acknowledgement_owed, make_worker,
+			unmake_worker),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
