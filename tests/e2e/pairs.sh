@@ -54,3 +54,44 @@ pair() {
 	[ $client_status = 124 ] && fail "$* does not end in $pair_seconds s"
 	fail "$* ends with $server_status and $client_status"
 }
+
+# start NAME HOST PROGRAM ARGUMENTS...: in the background; `process NAME` is its number, what it prints is
+# in $scratch/NAME.
+start() {
+	name=$1 start_host=$2
+	shift 2
+	rm -f "$scratch/$name.pid"
+	on "$start_host" timeout $pair_seconds "$urnic" run --no-view -- \
+		sh -c 'echo $$ >"$0.new" && mv "$0.new" "$0" && exec "$@"' "$scratch/$name.pid" "$@" \
+		>"$scratch/$name" 2>&1 &
+	eval "job_$name=$!"
+	until [ -e "$scratch/$name.pid" ]; do kill -0 $! 2>/dev/null || break; sleep 0.02; done
+}
+
+process() {
+	cat "$scratch/$1.pid"
+}
+
+# finish NAME: its exit status.
+finish() {
+	eval "wait \$job_$1"
+}
+
+# finish_well NAME...: all of them succeed.
+finish_well() {
+	for name in "$@"; do
+		finish "$name" || fail "$name ends with $?: $(tail -n 5 "$scratch/$name")"
+	done
+}
+
+now() {
+	date +%s.%3N
+}
+
+# within FROM TO LEAST MOST WHAT: TO is LEAST to MOST milliseconds after FROM.
+within() {
+	took=$(awk -v from="$1" -v to="$2" 'BEGIN { printf "%d", (to - from) * 1000 }')
+	if [ "$took" -lt "$3" ] || [ "$took" -gt "$4" ]; then
+		fail "$5 after $took ms, not $3 to $4"
+	fi
+}
