@@ -92,6 +92,9 @@ static unsigned take_in_quickly(struct worker *worker)
 {
 	unsigned datagrams;
 
+	atomic_store_explicit(&worker->polls_driving,
+		atomic_load_explicit(&worker->polls_driving, memory_order_relaxed) + 1,
+		memory_order_relaxed);
 	worker->is_now_fresh = false;
 	datagrams = port_udp_receive(worker->port, on_packet, worker);
 	if (datagrams) {

@@ -46,20 +46,27 @@ static bool is_stopping(struct worker *worker)
 /* What the thread has seen of the count of empty polls, and when. */
 struct polls {
 	uint32_t count;
+	uint32_t driving_count;
 	uint64_t since_ns;
 };
 
-/* Has an application polled often enough within a tick? Then it drives the lane. */
+/*
+ * Has an application polled often enough within a tick? Then it drives the lane; unless it posts only,
+ * or finds so many completions that it takes in no packets.
+ */
 static bool is_being_polled(struct worker *worker, struct polls *seen)
 {
 	uint32_t count = atomic_load_explicit(&worker->polls, memory_order_relaxed);
+	uint32_t driving_count = atomic_load_explicit(&worker->polls_driving, memory_order_relaxed);
 	uint64_t now_ns = clock_now_ns();
-	bool is_polled = count - seen->count >= WORKER_POLLS_PER_TICK;
+	bool is_polled = count - seen->count >= WORKER_POLLS_PER_TICK &&
+		driving_count != seen->driving_count;
 
 	if (is_polled)
 		worker->last_polled_ns = now_ns;
 	if (is_polled || now_ns - seen->since_ns > WORKER_TICK_NS) {
 		seen->count = count;
+		seen->driving_count = driving_count;
 		seen->since_ns = now_ns;
 	}
 	return is_polled;
@@ -172,7 +179,7 @@ void *worker_thread_main(void *argument)
 {
 	struct worker *worker = argument;
 	uint64_t idle_since_ns = clock_now_ns();
-	struct polls polls_seen = {0, 0};
+	struct polls polls_seen = {0, 0, 0};
 	uint32_t quiet_ticks = 0;
 
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
