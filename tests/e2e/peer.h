@@ -56,6 +56,7 @@ struct peer {
 	union ibv_gid gid;
 	struct ibv_pd *pd;
 	int socket;
+	uint32_t connections; /* of queue pairs, so far */
 };
 
 /* A remote buffer, as it goes over the TCP connection. */
@@ -105,6 +106,8 @@ struct ibv_qp *peer_qp_create(struct peer *peer, struct ibv_cq *cq, uint32_t dep
 	uint32_t sge_count, uint32_t inline_bytes);
 /* Bring it to RTS, connected with the queue pair for which the other makes the same call. */
 void peer_qp_connect(struct peer *peer, struct ibv_qp *qp, const struct peer_link *link);
+/* Connect two of this process's own. */
+void peer_qp_join(struct peer *peer, struct ibv_qp *one, struct ibv_qp *other);
 enum ibv_qp_state peer_qp_state(struct ibv_qp *qp);
 
 struct ibv_cq *peer_cq_create(struct peer *peer, int entries, struct ibv_comp_channel *channel);

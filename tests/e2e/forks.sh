@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# fork() under an open device, again and again; no slot stays behind.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+network_up 9000
+for device in rocep_lo rocep_veth0; do
+	for round in 1 2 3 4 5; do
+		on a timeout 60 "$urnic" run --no-view -- "$programs/forks" -d $device ||
+			fail "round $round on $device ends with $?"
+	done
+done
+sleep 0.2
+! on a "$urnic" stat | grep -q '^forks' || fail "a slot stays: $(on a "$urnic" stat)"
