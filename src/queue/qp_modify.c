@@ -44,8 +44,10 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 	const struct transition *transition = &transitions[qp->type][qp->state][to];
 
 	mask &= ~(uint32_t)ATTR_STATE;
-	if (to == QP_RESET || to == QP_ERR)
-		return mask == 0 || mask == ATTR_CUR_STATE;
+	if (to == QP_RESET)
+		return mask == 0;
+	if (to == QP_ERR) /* as in the kernel's table, a queue pair that holds nothing cannot fail */
+		return mask == 0 && qp->state != QP_RESET;
 	if (!transition->is_allowed)
 		return false;
 	return (mask & transition->required) == transition->required &&

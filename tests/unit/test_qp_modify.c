@@ -90,8 +90,10 @@ static bool is_legal(enum qp_state from, enum qp_state to, uint32_t mask)
 	int column = column_of(from, to);
 
 	mask &= ~(uint32_t)ATTR_STATE;
+	if (to == QP_ERR && from == QP_RESET)
+		return false;
 	if (to == QP_RESET || to == QP_ERR)
-		return (mask & ~(uint32_t)ATTR_CUR_STATE) == 0;
+		return mask == 0;
 	if (column < 0)
 		return false;
 	for (uint32_t i = 0; i < ARRAY_COUNT(rows); i++) {
