@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/cancel.h"
+
 int event_queue_init(struct event_queue *queue)
 {
 	int fds[2];
@@ -36,10 +38,12 @@ void event_queue_done(struct event_queue *queue)
 static void bell_ring(struct event_queue *queue)
 {
 	static const char bell;
+	int cancel = cancel_forbid();
 
 	/* There is room: the last byte was taken back, or never sent. */
 	if (!queue->is_rung && !list_is_empty(&queue->waiting))
 		queue->is_rung = send(queue->bell_fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+	cancel_allow(cancel);
 }
 
 void event_queue_post(struct event_queue *queue, struct event *event)
@@ -85,6 +89,7 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 void event_queue_forget(struct event_queue *queue, struct event *event)
 {
 	char bell;
+	int cancel = cancel_forbid();
 
 	pthread_mutex_lock(&queue->lock);
 	list_remove(&event->node);
@@ -94,4 +99,5 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 		recv(queue->fd, &bell, 1, MSG_DONTWAIT) == 1)
 		queue->is_rung = false;
 	pthread_mutex_unlock(&queue->lock);
+	cancel_allow(cancel);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "runtime/cancel.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 
@@ -20,10 +21,28 @@
 
 enum { NIC_LANES_DEFAULT_MAX = 4 };
 
-pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
+/* The set-up lock, and what its holder's cancellation state was. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int cancel_before;
 pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 struct nic nic;
 uint64_t nic_epoch = 1;
+
+void nic_enter(void)
+{
+	int before = cancel_forbid();
+
+	pthread_mutex_lock(&lock);
+	cancel_before = before;
+}
+
+void nic_leave(void)
+{
+	int before = cancel_before;
+
+	pthread_mutex_unlock(&lock);
+	cancel_allow(before);
+}
 
 uint64_t nic_random_u64(void)
 {
@@ -44,7 +63,7 @@ void nic_for_each_worker(void (*act)(struct worker *worker))
 /* So that the child finds nothing half done. */
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	nic_for_each_worker(worker_lock);
 	pthread_mutex_lock(&nic_agent_lock);
 }
@@ -53,7 +72,7 @@ static void fork_parent(void)
 {
 	pthread_mutex_unlock(&nic_agent_lock);
 	nic_for_each_worker(worker_unlock);
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 }
 
 /*
@@ -77,7 +96,7 @@ static void fork_child(void)
 	}
 	nic_epoch++;
 	pthread_mutex_unlock(&nic_agent_lock);
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 }
 
 static void fork_watch(void)
@@ -186,13 +205,13 @@ int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
 {
 	int error;
 
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	error = nic_start();
 	if (!error)
 		error = mr_table_add(&nic.mrs, region, (uint8_t)nic_random_u64(), ret_key);
 	if (!error)
 		nic.public->mr_count = mr_table_count(&nic.mrs);
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 	return error;
 }
 
@@ -200,12 +219,12 @@ int nic_mr_deregister(uint32_t key, uint32_t pd)
 {
 	bool was_there;
 
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	was_there = nic.is_up && mr_table_remove(&nic.mrs, key, pd);
 	if (was_there) {
 		nic_for_each_worker(nic_worker_pass);
 		nic.public->mr_count = mr_table_count(&nic.mrs);
 	}
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 	return was_there ? 0 : -EINVAL;
 }

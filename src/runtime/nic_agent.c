@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/arith.h"
+#include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
@@ -24,9 +25,11 @@ static void forward(uint8_t slot, const struct port_udp_packet *packet)
 
 	if (packet->data_bytes > AGENT_PACKET_BYTES_MAX)
 		return;
+	int cancel = cancel_forbid();
 	pthread_mutex_lock(&nic_agent_lock);
 	agent_client_forward(&nic.agent, &head, packet->data);
 	pthread_mutex_unlock(&nic_agent_lock);
+	cancel_allow(cancel);
 }
 
 /* The slot is lost: another process has it now. What lived on it hears so. */
@@ -80,9 +83,12 @@ static void lost_slots_fail(void)
 	pthread_mutex_lock(&nic_agent_lock);
 	lost = nic.agent.lost;
 	pthread_mutex_unlock(&nic_agent_lock);
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (nic.worker[i] && agent_slots_has(&lost, (uint8_t)nic.worker[i]->lane.slot))
-			worker_fail(nic.worker[i]);
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
+
+		if (worker && agent_slots_has(&lost, (uint8_t)worker->lane.slot))
+			worker_fail(worker);
+	}
 }
 
 /* urnicd died. Everything goes on; a new one is told who we are. */

@@ -23,7 +23,7 @@ int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct
 
 	if (!cq)
 		return -ENOMEM;
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	error = nic_start();
 	if (!error)
 		error = cq_init(&cq->cq, &nic.arena, capacity);
@@ -33,7 +33,7 @@ int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct
 		cq->epoch = nic_epoch;
 		cq->home = nic.next_home++ % nic.lane_count;
 	}
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 	if (error)
 		free(cq);
 	else
@@ -43,12 +43,12 @@ int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct
 
 void nic_cq_destroy(struct nic_cq *cq)
 {
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	if (cq->epoch == nic_epoch) {
 		nic_for_each_worker(nic_worker_pass); /* a signal of it may be on its way */
 		cq_done(&cq->cq, &nic.arena);
 	}
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 	free(cq);
 }
 

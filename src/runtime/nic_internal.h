@@ -6,7 +6,7 @@
  * What the files of the NIC share: nic.c is its life and its memory regions, nic_agent.c its side of
  * urnicd and its lanes, nic_cq.c and nic_qp.c its queues. Nobody else includes this.
  *
- * Locks, in order: nic_lock (set-up), a worker's lock, nic_agent_lock (the connection to urnicd).
+ * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd).
  */
 
 #include <pthread.h>
@@ -50,11 +50,14 @@ struct nic {
 	struct worker *agent_watcher; /* whose thread looks at urnicd's descriptor */
 };
 
-extern pthread_mutex_t nic_lock;
 extern pthread_mutex_t nic_agent_lock;
 extern struct nic nic;
 /* Which NIC of this process's history objects belong to: a fork begins a new one. */
 extern uint64_t nic_epoch;
+
+/* Lock and unlock the NIC. Its holder cannot be cancelled: set-up asks urnicd, and has much to undo. */
+void nic_enter(void);
+void nic_leave(void);
 
 uint64_t nic_random_u64(void);
 

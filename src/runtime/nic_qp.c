@@ -31,7 +31,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	qp->on_news = init->on_news;
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	error = nic_worker_get(init->send_cq->home, &qp->worker);
 	if (!error) {
 		worker_lock(qp->worker);
@@ -44,7 +44,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		atomic_fetch_or_explicit(&init->send_cq->lane_mask, lane, memory_order_release);
 		atomic_fetch_or_explicit(&init->recv_cq->lane_mask, lane, memory_order_release);
 	}
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 	if (error)
 		free(qp);
 	else
@@ -54,7 +54,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 
 void nic_qp_destroy(struct nic_qp *qp)
 {
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	if (qp->epoch == nic_epoch) {
 		worker_lock(qp->worker);
 		/* What the program has seen complete here, an adapter has acknowledged by now. */
@@ -65,7 +65,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 		engine_qp_destroy(qp->qp);
 		worker_unlock(qp->worker);
 	}
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 	free(qp);
 }
 
@@ -183,21 +183,21 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 {
 	int error;
 
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	if (qp->epoch != nic_epoch)
 		error = -EIO;
 	else if (mask & ATTR_AV)
 		error = modify_with_path(qp, to, mask, attr, route);
 	else
 		error = modify_plain(qp, to, mask, attr);
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 	return error;
 }
 
 void nic_qp_query(struct nic_qp *qp, enum qp_state *ret_state, struct qp_attr *ret_attr,
 	struct nic_route *ret_route)
 {
-	pthread_mutex_lock(&nic_lock);
+	nic_enter();
 	if (qp->epoch != nic_epoch) {
 		*ret_state = QP_ERR;
 		memset(ret_attr, 0, sizeof(*ret_attr));
@@ -209,7 +209,7 @@ void nic_qp_query(struct nic_qp *qp, enum qp_state *ret_state, struct qp_attr *r
 		*ret_route = qp->route;
 		worker_unlock(qp->worker);
 	}
-	pthread_mutex_unlock(&nic_lock);
+	nic_leave();
 }
 
 int nic_qp_post_send(

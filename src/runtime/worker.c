@@ -12,6 +12,7 @@
 
 #include "base/arith.h"
 #include "base/spin.h"
+#include "runtime/cancel.h"
 #include "runtime/clock.h"
 
 /*
@@ -135,9 +136,11 @@ void worker_unlock(struct worker *worker)
 static void kick(struct worker *worker)
 {
 	uint64_t one = 1;
+	int cancel = cancel_forbid();
 
 	if (write(worker->kick, &one, sizeof(one)) < 0)
 		assert(errno == EAGAIN); /* the counter is full: it is awake */
+	cancel_allow(cancel);
 }
 
 void worker_send(struct worker *worker, bool with_acks)
