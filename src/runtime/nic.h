@@ -104,8 +104,9 @@ struct nic_route {
 /*
  * Create a queue pair in state RESET.
  *
- * Returns 0; -ENOMEM; -EINVAL for a type that there is not; or what kept us from a slot: -EAGAIN
- * when all slots of this host are taken, -ENOENT when urnicd is not found, or another -errno.
+ * Returns 0; -ENOMEM; -EINVAL for a type that there is not, or completion queues from before a fork;
+ * or what kept us from a slot: -EAGAIN when all slots of this host are taken, -ENOENT when urnicd is
+ * not found, or another -errno.
  */
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	URNIC_EXPORT_AS(nic_qp_create);

@@ -32,7 +32,9 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
 	nic_enter();
-	error = nic_worker_get(init->send_cq->home, &qp->worker);
+	error = init->send_cq->epoch == nic_epoch && init->recv_cq->epoch == nic_epoch ? 0 : -EINVAL;
+	if (!error)
+		error = nic_worker_get(init->send_cq->home, &qp->worker);
 	if (!error) {
 		worker_lock(qp->worker);
 		error = engine_qp_create(&qp->worker->lane, &inner, nic_random_u64(), &qp->qp);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Beginnings and ends in the middle of traffic, over the loopback interface of a namespace of their own:
- * memory that is deregistered, queue pairs that are destroyed, threads that are cancelled.
+ * memory that is deregistered, queue pairs that are destroyed, threads that are cancelled, processes
+ * that fork.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,15 +11,26 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "support/netns.h"
 #include "support/verbs_pair.h"
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAS_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef HAS_THREAD_SANITIZER
+#define HAS_THREAD_SANITIZER 0
+#endif
 
 enum { TIMEOUT_33_MS = 13, BYTES = 3000, REGION_BYTES = 65536, WINDOW = 8, CHURNS = 60 };
 
@@ -244,6 +256,79 @@ static void thread_that_is_cancelled_leaves_no_lock_behind(void **state)
 	}
 }
 
+/* --- processes ------------------------------------------------------------------------------ */
+
+/* What the child inherited is dead, and what it makes is alive. */
+_Noreturn static void child_run(struct verbs_pair *inherited)
+{
+	struct verbs_pair own;
+	struct verbs_end end;
+	struct ibv_wc wc;
+
+	alarm(PAIR_PATIENCE_S);
+	MUST(ibv_poll_cq(inherited->a.cq, 1, &wc) == 0);
+	MUST(verbs_post(&inherited->a, IBV_WR_SEND, NULL, 0, 1) == EINVAL);
+	MUST(!ibv_create_qp(inherited->a.pd,
+		&(struct ibv_qp_init_attr){.send_cq = inherited->a.cq,
+			.recv_cq = inherited->a.cq,
+			.qp_type = IBV_QPT_RC}));
+	if (!HAS_THREAD_SANITIZER) { /* which has no threads in the child of a program with threads */
+		verbs_end_make(&end, context, NULL);
+		verbs_end_unmake(&end);
+		verbs_pair_make(&own, context);
+		for (uint32_t seed = 0; seed < 10; seed++)
+			exchange(&own, seed);
+		verbs_pair_unmake(&own);
+		verbs_pair_unmake(inherited);
+	}
+	_exit(0);
+}
+
+static void *regions_come_and_go(void *argument)
+{
+	static uint8_t region[1];
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+
+	(void)argument;
+	MUST(pd);
+	while (!is_over) {
+		struct ibv_mr *mr = ibv_reg_mr(pd, region, sizeof(region), 0);
+
+		MUST(mr);
+		MUST(!ibv_dereg_mr(mr));
+	}
+	MUST(!ibv_dealloc_pd(pd));
+	return NULL;
+}
+
+static void child_of_a_busy_program_has_a_nic_of_its_own(void **state)
+{
+	struct verbs_pair pair;
+	pthread_t threads[2];
+	int status;
+
+	(void)state;
+	is_over = false;
+	verbs_pair_make(&pair, context);
+	exchange(&pair, 0);
+	MUST(!pthread_create(&threads[0], NULL, exchange_until_over, NULL));
+	MUST(!pthread_create(&threads[1], NULL, regions_come_and_go, NULL));
+	for (uint32_t round = 1; round <= 10; round++) {
+		pid_t child = fork();
+
+		MUST(child >= 0);
+		if (child == 0)
+			child_run(&pair);
+		exchange(&pair, round);
+		MUST(waitpid(child, &status, 0) == child);
+		assert_int_equal(status, 0);
+	}
+	is_over = true;
+	for (int i = 0; i < 2; i++)
+		MUST(!pthread_join(threads[i], NULL));
+	verbs_pair_unmake(&pair);
+}
+
 static int open_context(void **state)
 {
 	(void)state;
@@ -263,6 +348,7 @@ int main(void)
 		cmocka_unit_test(memory_that_is_deregistered_is_not_touched_any_more),
 		cmocka_unit_test(queue_pairs_that_go_leave_no_completions),
 		cmocka_unit_test(thread_that_is_cancelled_leaves_no_lock_behind),
+		cmocka_unit_test(child_of_a_busy_program_has_a_nic_of_its_own),
 	};
 
 	if (netns_enter_new() < 0)

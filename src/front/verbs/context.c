@@ -5,7 +5,7 @@
  * The command descriptor that an adapter's kernel driver would listen on is an empty memory file here. It can be duplicated and
  * handed to ibv_import_device(), which knows its context again by the file's identity.
  *
- * One lock (`lock`) guards the list of open contexts. Nothing is called while it is held.
+ * One lock (`context_lock`) guards the list of open contexts. Nothing is called while it is held.
  */
 #include "front/verbs/context.h"
 
@@ -17,6 +17,7 @@
 #include "front/verbs/ah.h"
 #include "front/verbs/channel.h"
 #include "front/verbs/cq.h"
+#include "front/verbs/fork.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/ops.h"
 #include "front/verbs/pd.h"
@@ -25,7 +26,7 @@
 /* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
 #define COMP_VECTOR_COUNT 64
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list contexts = {&contexts, &contexts};
 
 /* `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's. */
@@ -37,6 +38,7 @@ static struct context *context_create(struct device *device, int cmd_fd)
 
 	if (!context)
 		return NULL;
+	fork_watch();
 	error = event_queue_init(&context->async);
 	if (error) {
 		free(context);
@@ -53,9 +55,9 @@ static struct context *context_create(struct device *device, int cmd_fd)
 	verbs->num_comp_vectors = COMP_VECTOR_COUNT;
 	verbs->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&verbs->mutex, NULL);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&context_lock);
 	list_append(&contexts, &context->node);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&context_lock);
 	return context;
 }
 
@@ -88,7 +90,7 @@ static struct device *device_of_file(const struct stat *file)
 {
 	struct device *device = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&context_lock);
 	list_for_each(context, &contexts, struct context, node) {
 		struct stat own;
 
@@ -98,7 +100,7 @@ static struct device *device_of_file(const struct stat *file)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&context_lock);
 	return device;
 }
 
@@ -148,14 +150,14 @@ static struct context *context_take(const struct ibv_context *verbs)
 {
 	struct context *taken = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&context_lock);
 	list_for_each(context, &contexts, struct context, node)
 		if (&context->verbs.context == verbs) {
 			list_remove(&context->node);
 			taken = context;
 			break;
 		}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&context_lock);
 	return taken;
 }
 

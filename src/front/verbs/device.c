@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`lock`) guards the table and what in a device can change. Nothing is called while it is held.
+ * One lock (`device_lock`) guards the table and what in a device can change. Nothing is called while it is held.
  */
 #include "front/verbs/device.h"
 
@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "front/verbs/fork.h"
 #include "front/verbs/select.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device *table[DEVICE_COUNT_MAX];
 static uint32_t table_count;
 /* The devices of the last snapshot, in order. */
@@ -157,13 +158,13 @@ int device_refresh(void)
 	if (error)
 		return error;
 	count = netdevs_order(list, order);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&device_lock);
 	for (uint32_t i = 0; i < table_count; i++)
 		table[i]->is_present = false;
 	present_count = 0;
 	for (uint32_t i = 0; i < count; i++)
 		device_update(order[i], &unnamed);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&device_lock);
 	free(list);
 	return 0;
 }
@@ -172,11 +173,11 @@ uint32_t device_list(struct device **devices)
 {
 	uint32_t count;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&device_lock);
 	count = present_count;
 	for (uint32_t i = 0; i < count; i++)
 		devices[i] = present[i];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&device_lock);
 	return count;
 }
 
@@ -184,11 +185,11 @@ struct device *device_lookup(const struct ibv_device *verbs)
 {
 	struct device *device = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&device_lock);
 	for (uint32_t i = 0; i < table_count && !device; i++)
 		if (&table[i]->verbs == verbs)
 			device = table[i];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&device_lock);
 	return device;
 }
 
@@ -196,11 +197,11 @@ struct device *device_lookup_path(const char *ibdev_path)
 {
 	struct device *device = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&device_lock);
 	for (uint32_t i = 0; i < table_count && !device; i++)
 		if (strcmp(table[i]->verbs.ibdev_path, ibdev_path) == 0)
 			device = table[i];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&device_lock);
 	return device;
 }
 
@@ -208,10 +209,10 @@ struct device_port device_port(struct device *device)
 {
 	struct device_port port;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&device_lock);
 	port.is_active = device->is_present && device->has_carrier;
 	port.mtu_bytes = device->mtu_bytes;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&device_lock);
 	return port;
 }
 
@@ -219,11 +220,11 @@ bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid)
 {
 	const struct gid *gid;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&device_lock);
 	gid = gid_table_at(&device->gids, index);
 	if (gid)
 		*ret_gid = *gid;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&device_lock);
 	return gid != NULL;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fork support, of which nothing is needed.
+ * Fork support: our own locks, and of what programs ask for, nothing.
  *
  * An adapter reads and writes physical pages, so a fork under a registration could part the process from its own memory. This NIC
  * uses the process's own addresses: a copy on write concerns it no more than any other code of the process.
  */
+#include "front/verbs/fork.h"
+
 #include "front/verbs/abi.h"
 
 #pragma GCC visibility push(default)
@@ -12,6 +14,32 @@
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 #pragma GCC visibility pop
+
+static void locks_take(void)
+{
+	pthread_mutex_lock(&context_lock);
+	pthread_mutex_lock(&device_lock);
+	pthread_mutex_lock(&object_lock);
+}
+
+static void locks_give(void)
+{
+	pthread_mutex_unlock(&object_lock);
+	pthread_mutex_unlock(&device_lock);
+	pthread_mutex_unlock(&context_lock);
+}
+
+static void watch(void)
+{
+	pthread_atfork(locks_take, locks_give, locks_give);
+}
+
+void fork_watch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch);
+}
 
 int ibv_fork_init(void)
 {

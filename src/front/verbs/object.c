@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`lock`) guards the table and the fields of every object in it. Nothing is called while it is held.
+ * One lock (`object_lock`) guards the table and the fields of every object in it. Nothing is called while it is held.
  *
  * Freed slots are used again in the order in which they were freed, so that a generation lasts as long as possible.
  */
@@ -8,6 +8,8 @@
 
 #include <assert.h>
 #include <stdlib.h>
+
+#include "front/verbs/fork.h"
 
 #define INDEX_BITS       20
 #define SLOT_COUNT_MAX   (1u << INDEX_BITS)
@@ -20,7 +22,7 @@ struct slot {
 	uint32_t next_free;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t object_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *slots;
 static uint32_t slot_count;
 /* The free slots, a queue; `first_free` is slot_count when there is none. */
@@ -52,7 +54,7 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 	struct slot *slot;
 	int error = 0;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&object_lock);
 	if (first_free == slot_count && !table_grow()) {
 		error = ENOMEM;
 	} else {
@@ -66,7 +68,7 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 		context->object_count++;
 		first_free = slot->next_free;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&object_lock);
 	return error;
 }
 
@@ -90,22 +92,22 @@ struct object *object_ref(uint32_t handle, enum object_kind kind, const struct c
 	struct object *object = NULL;
 	struct slot *slot;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&object_lock);
 	slot = slot_lookup(handle, kind, via);
 	if (slot) {
 		object = slot->object;
 		object->users++;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&object_lock);
 	return object;
 }
 
 void object_unref(struct object *object)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&object_lock);
 	assert(object->users > 0);
 	object->users--;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&object_lock);
 }
 
 /* Takes the object out of its slot. Under the lock. */
@@ -133,7 +135,7 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	struct slot *slot;
 	int error = 0;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&object_lock);
 	slot = slot_lookup(handle, kind, via);
 	if (!slot) {
 		error = EINVAL;
@@ -142,7 +144,7 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	} else {
 		*ret_object = slot_free(slot);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&object_lock);
 	return error;
 }
 
@@ -150,14 +152,14 @@ struct object *object_remove_one(const struct context *context, enum object_kind
 {
 	struct object *object = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&object_lock);
 	for (uint32_t i = 0; i < slot_count && !object; i++) {
 		const struct object *found = slots[i].object;
 
 		if (found && found->context == context && found->kind == kind && !found->users)
 			object = slot_free(&slots[i]);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&object_lock);
 	return object;
 }
 
@@ -165,8 +167,8 @@ bool object_context_is_used(const struct context *context)
 {
 	bool is_used;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&object_lock);
 	is_used = context->object_count != 0;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&object_lock);
 	return is_used;
 }
