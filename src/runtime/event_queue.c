@@ -24,6 +24,7 @@ int event_queue_init(struct event_queue *queue)
 	pthread_mutex_init(&queue->lock, NULL);
 	list_init(&queue->waiting);
 	queue->is_rung = false;
+	queue->owner = getpid();
 	return 0;
 }
 
@@ -95,7 +96,7 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	list_remove(&event->node);
 	event->waiting = 0;
 	/* Nobody may be woken for nothing. If a reader has the bell already, it comes here next and rings again for others. */
-	if (queue->is_rung && list_is_empty(&queue->waiting) &&
+	if (queue->is_rung && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
 		recv(queue->fd, &bell, 1, MSG_DONTWAIT) == 1)
 		queue->is_rung = false;
 	pthread_mutex_unlock(&queue->lock);

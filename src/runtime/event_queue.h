@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/export.h"
 #include "base/list.h"
@@ -37,6 +38,7 @@ struct event_queue {
 	pthread_mutex_t lock;
 	struct list waiting; /* of struct event, oldest first */
 	bool is_rung; /* a byte was sent and not yet taken back */
+	pid_t owner; /* a forked child shares the descriptors: their byte is its parent's */
 };
 
 /* Returns 0 or -errno. */

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -144,6 +146,26 @@ static void blocking_taker_gets_every_event_of_another_thread(void **state)
 	assert_false(is_readable(queue));
 }
 
+/* A child that tidies up has the same descriptors. */
+static void event_forgotten_in_a_child_still_waits_in_the_parent(void **state)
+{
+	struct event_queue *queue = *state;
+	struct event event;
+	int status;
+	pid_t child;
+
+	event_init(&event);
+	event_queue_post(queue, &event);
+	child = fork();
+	if (child == 0) {
+		event_queue_forget(queue, &event);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	take_is(queue, &event);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +178,8 @@ int main(void)
 			forgotten_event_does_not_leave_the_descriptor_readable, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			blocking_taker_gets_every_event_of_another_thread, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			event_forgotten_in_a_child_still_waits_in_the_parent, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
