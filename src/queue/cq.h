@@ -50,8 +50,6 @@ struct cq {
 	struct cq_ring *ring;
 	uint64_t ring_offset;
 	struct signal signal;
-	uint32_t
-		lane_index; /* of the queue pairs that name it as send queue; set by who creates it */
 };
 
 /* Entries a queue may be asked for. */
