@@ -173,7 +173,8 @@ static int connect_to(struct agent_client *client, uid_t uid)
 		return fail(client, -errno, "cannot make a unix socket: %s", strerror(errno));
 	setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (connect(client->fd, (struct sockaddr *)&address, address_bytes) != 0) {
+	if (TEMP_FAILURE_RETRY(
+		    connect(client->fd, (struct sockaddr *)&address, address_bytes)) != 0) {
 		rc = fail(client, -errno, "cannot reach urnicd: %s", strerror(errno));
 		goto fail_close;
 	}
