@@ -26,6 +26,16 @@
 #include "wire/packet.h"
 
 /*
+ * READs and atomics of one queue pair: that it remembers as responder, that it has outstanding as
+ * requester.
+ */
+enum {
+	QP_RD_ATOMIC_MAX = 16,
+	QP_INIT_RD_ATOMIC_MAX =
+		128, /* as many as rxe takes: programs ask for what the peer takes */
+};
+
+/*
  * Where packets of a queue pair go. `id` names it to the port; the rest is for checks and for
  * people.
  */
@@ -133,7 +143,7 @@ struct qp_init {
 	struct qp_caps caps;
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
-	void *user;     /* the front end's object; not touched here */
+	void *user; /* the front end's object; not touched here */
 };
 
 /*

@@ -21,8 +21,7 @@ static const struct transition transitions[QP_TYPE_COUNT][QP_STATE_COUNT][QP_STA
 #undef TRANSITION
 };
 
-/* The most READs and atomics in flight per direction that a queue pair keeps books for. */
-enum { RD_ATOMIC_MAX = 16, MTU_MIN = 1, MTU_MAX = 5 };
+enum { MTU_MIN = 1, MTU_MAX = 5 };
 
 static const char *const state_names[QP_STATE_COUNT] = {
 	[QP_RESET] = "RESET",
@@ -46,7 +45,8 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 	mask &= ~(uint32_t)ATTR_STATE;
 	if (to == QP_RESET)
 		return mask == 0;
-	if (to == QP_ERR) /* as in the kernel's table, a queue pair that holds nothing cannot fail */
+	/* As in the kernel's table, a queue pair that holds nothing cannot fail. */
+	if (to == QP_ERR)
 		return mask == 0 && qp->state != QP_RESET;
 	if (!transition->is_allowed)
 		return false;
@@ -69,9 +69,9 @@ static bool are_values_allowed(const struct qp *qp, uint32_t mask, const struct 
 		return false;
 	if ((mask & ATTR_DEST_QPN) && attr->dest_qpn > PSN_MASK)
 		return false;
-	if ((mask & ATTR_MAX_RD_ATOMIC) && attr->max_rd_atomic > RD_ATOMIC_MAX)
+	if ((mask & ATTR_MAX_RD_ATOMIC) && attr->max_rd_atomic > QP_INIT_RD_ATOMIC_MAX)
 		return false;
-	if ((mask & ATTR_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > RD_ATOMIC_MAX)
+	if ((mask & ATTR_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > QP_RD_ATOMIC_MAX)
 		return false;
 	if ((mask & ATTR_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
 		return false;

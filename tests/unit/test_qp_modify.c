@@ -223,8 +223,8 @@ static void modify_values_out_of_range_are_refused(void **state)
 	EXPECT_VALUE(-EINVAL, QP_RTR, QP_RTS, retry_cnt, 8);
 	EXPECT_VALUE(0, QP_RTR, QP_RTS, rnr_retry, 7);
 	EXPECT_VALUE(-EINVAL, QP_RTR, QP_RTS, rnr_retry, 8);
-	EXPECT_VALUE(0, QP_RTR, QP_RTS, max_rd_atomic, 16);
-	EXPECT_VALUE(-EINVAL, QP_RTR, QP_RTS, max_rd_atomic, 17);
+	EXPECT_VALUE(0, QP_RTR, QP_RTS, max_rd_atomic, 128);
+	EXPECT_VALUE(-EINVAL, QP_RTR, QP_RTS, max_rd_atomic, 129);
 }
 
 static void modify_with_another_current_state_is_refused(void **state)

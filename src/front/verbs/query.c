@@ -11,7 +11,7 @@
 #include "front/verbs/ops.h"
 #include "memory/mr.h"
 #include "queue/cq.h"
-#include "queue/rq.h"
+#include "queue/qp.h"
 #include "queue/sq.h"
 #include "wire/bth.h"
 

@@ -130,7 +130,7 @@ void rc_check(const struct rc_qp *rc)
 	struct send_queue *sq = rc->qp.sq;
 	uint32_t owed_count = 0;
 
-	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++)
+	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
 		owed_count += responder->resource[i].is_owed;
 	assert(owed_count == responder->owed_count);
 	assert(sq->posted - sq->completed <= sq->depth);
@@ -138,7 +138,7 @@ void rc_check(const struct rc_qp *rc)
 		return;
 	assert(!psn_before(requester->cursor, requester->una));
 	assert(!psn_before(requester->next, requester->cursor));
-	assert(requester->reads_outstanding <= RC_RD_ATOMIC_MAX);
+	assert(requester->reads_outstanding <= QP_INIT_RD_ATOMIC_MAX);
 	assert(requester->wqe_index - sq->completed <= sq->posted - sq->completed);
 	assert(requester->window_packets >= 1 &&
 		requester->window_packets <= RC_WINDOW_PACKETS_MAX);

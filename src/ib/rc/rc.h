@@ -35,7 +35,6 @@
 #include "wire/psn.h"
 
 enum {
-	RC_RD_ATOMIC_MAX = 16, /* READs and atomics that either half keeps books for */
 	RC_WINDOW_PACKETS_MAX = 128, /* what a receiver's socket holds beside its neighbours' */
 	RC_WINDOW_PACKETS_START = 64,
 	RC_READ_CHUNK_BYTES =
@@ -75,8 +74,8 @@ struct rc_requester {
 	uint32_t
 		limit_ssn; /* last message that the peer has a receive request for, as far as known */
 	uint32_t reads_outstanding;
-	struct psn read_end
-		[RC_RD_ATOMIC_MAX]; /* first PSN after each outstanding READ chunk or atomic, oldest first, a ring */
+	/* The first PSN after each outstanding READ chunk or atomic, oldest first: a ring. */
+	struct psn read_end[QP_INIT_RD_ATOMIC_MAX];
 	uint32_t read_head;
 
 	uint32_t window_packets;
@@ -143,7 +142,7 @@ struct rc_responder {
 	struct aeth nak;
 	struct psn nak_psn;
 
-	struct rc_resource resource[RC_RD_ATOMIC_MAX];
+	struct rc_resource resource[QP_RD_ATOMIC_MAX];
 	uint32_t resource_head; /* where the next one goes */
 	uint32_t owed_count;
 };

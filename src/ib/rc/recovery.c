@@ -206,7 +206,7 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 
 	while (requester->reads_outstanding &&
 		!psn_before(requester->una, requester->read_end[requester->read_head])) {
-		requester->read_head = (requester->read_head + 1) % RC_RD_ATOMIC_MAX;
+		requester->read_head = (requester->read_head + 1) % QP_INIT_RD_ATOMIC_MAX;
 		requester->reads_outstanding--;
 	}
 	if (psn_before(requester->cursor,

@@ -326,8 +326,8 @@ static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets,
 
 	requester->cursor = psn_add(requester->cursor, packets);
 	if (rc_wqe_is_read(wqe)) {
-		uint32_t slot =
-			(requester->read_head + requester->reads_outstanding) % RC_RD_ATOMIC_MAX;
+		uint32_t slot = (requester->read_head + requester->reads_outstanding) %
+			QP_INIT_RD_ATOMIC_MAX;
 
 		requester->read_end[slot] = requester->cursor;
 		requester->reads_outstanding++;

@@ -376,7 +376,7 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 
 static struct rc_resource *resource_find(struct rc_responder *responder, struct psn psn)
 {
-	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++) {
+	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++) {
 		struct rc_resource *resource = &responder->resource[i];
 		bool is_used = !psn_equal(resource->first, resource->end);
 

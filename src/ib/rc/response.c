@@ -61,7 +61,7 @@ void rc_response_stop(struct rc_qp *rc)
 
 	if (responder->is_failed)
 		return;
-	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++)
+	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
 		rc_response_settle(rc, &responder->resource[i]);
 	responder->is_ack_owed = false;
 	responder->is_nak_owed = false;
@@ -72,7 +72,7 @@ static struct rc_resource *oldest_owed(struct rc_responder *responder)
 {
 	struct rc_resource *oldest = NULL;
 
-	for (uint32_t i = 0; i < RC_RD_ATOMIC_MAX; i++) {
+	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++) {
 		struct rc_resource *resource = &responder->resource[i];
 
 		if (resource->is_owed && (!oldest || psn_before(resource->first, oldest->first)))
