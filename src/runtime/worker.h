@@ -173,6 +173,6 @@ static inline void worker_note_poll(struct worker *worker)
 }
 
 /* The body of the thread; worker_start() runs it. */
-void *worker_thread_main(void *worker);
+void *worker_thread_main(void *argument);
 
 #endif

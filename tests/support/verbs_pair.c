@@ -25,7 +25,8 @@ struct ibv_context *verbs_pair_open(void)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *context;
 
-	MUST(list && list[0]);
+	MUST(list);
+	MUST(list[0]);
 	context = ibv_open_device(list[0]);
 	MUST(context);
 	ibv_free_device_list(list);

@@ -177,7 +177,7 @@ static void packet_that_breaks_one_rule_has_that_fault(void **state)
 	assert_int_equal(packet_decode(&packet, bytes, length + 4), PACKET_FAULT_PAYLOAD);
 	length = packet_make(&packet, OPCODE_RC_ATOMIC_WRITE, bytes);
 	assert_int_equal(packet_decode(&packet, bytes, length - 4), PACKET_FAULT_PAYLOAD);
-	length = packet_make(&packet, OPCODE_RC_SEND_LAST, bytes);
+	packet_make(&packet, OPCODE_RC_SEND_LAST, bytes);
 	bytes[1] &= 0xcf;
 	assert_int_equal(packet_decode(&packet, bytes, BTH_BYTES), PACKET_FAULT_PAYLOAD);
 }
@@ -253,7 +253,7 @@ static void packet_of_another_implementation_encodes_back_to_itself(void **state
 
 static void packet_of_random_bytes_never_breaks_the_decoder(void **state)
 {
-	uint8_t bytes[LENGTH_MAX];
+	uint8_t bytes[LENGTH_MAX] = {0};
 	int decoded = 0;
 
 	(void)state;
