@@ -56,7 +56,7 @@ void verbs_ends_connect(struct verbs_end *a, struct verbs_end *b, uint8_t timeou
 void verbs_pair_make(struct verbs_pair *pair, struct ibv_context *context);
 void verbs_pair_unmake(struct verbs_pair *pair);
 
-/* Post `bytes` bytes at `offset` of the end's buffer, to the same offset of `to` if it is a WRITE or READ. */
+/* Post `bytes` bytes at `offset` of the buffer. A WRITE or READ names the same place of `to`. */
 int verbs_post(struct verbs_end *end, enum ibv_wr_opcode opcode, const struct verbs_end *to,
 	uint32_t offset, uint32_t bytes);
 /* The same without a completion. */

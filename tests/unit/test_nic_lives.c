@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Beginnings and ends in the middle of traffic, over the loopback interface of a namespace of their own:
- * memory that is deregistered, queue pairs that are destroyed, threads that are cancelled, processes
- * that fork.
+ * Beginnings and ends in the middle of traffic, over the loopback interface of a namespace of their
+ * own: memory that is deregistered, queue pairs that are destroyed, threads that are cancelled,
+ * processes that fork.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -172,7 +172,7 @@ static void *queue_pairs_come_and_go(void *argument)
 			verbs_post_recv(&b, (uint64_t)i, 0, PAIR_BYTES);
 		for (int i = 0; i < WINDOW; i++)
 			MUST(!verbs_post(&a, IBV_WR_SEND, NULL, 0, PAIR_BYTES));
-		sleep_us(round * 10);
+		sleep_us(10L * round);
 		verbs_end_unmake(round % 2 ? &a : &b);
 		verbs_end_unmake(round % 2 ? &b : &a);
 	}
@@ -272,7 +272,7 @@ _Noreturn static void child_run(struct verbs_pair *inherited)
 		&(struct ibv_qp_init_attr){.send_cq = inherited->a.cq,
 			.recv_cq = inherited->a.cq,
 			.qp_type = IBV_QPT_RC}));
-	if (!HAS_THREAD_SANITIZER) { /* which has no threads in the child of a program with threads */
+	if (!HAS_THREAD_SANITIZER) { /* no new threads in such a child */
 		verbs_end_make(&end, context, NULL);
 		verbs_end_unmake(&end);
 		verbs_pair_make(&own, context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads on one NIC of several lanes, over the loopback interface of a namespace of their own:
- * nobody's data, completion, wake-up or acknowledgement gets lost.
+ * Many threads on one NIC of several lanes, over the loopback interface of a namespace of their
+ * own: nobody's data, completion, wake-up or acknowledgement gets lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +11,12 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,7 +113,7 @@ struct sender {
 	struct verbs_end a;
 	struct verbs_end b;
 	uint32_t index;
-	uint32_t received; /* by whoever polls the shared queue; messages of one pair come in order */
+	uint32_t received; /* under shared_lock; messages of a pair come in order */
 };
 
 enum { SLOTS = PAIR_BYTES / SLOT_BYTES, MESSAGES = 1500 };
@@ -139,7 +141,7 @@ static void *send_all(void *argument)
 	return NULL;
 }
 
-/* Poll and look under one lock, so that the order of messages is the one in which they were polled. */
+/* Poll and look under one lock: messages are looked at in the order in which they were polled. */
 static void receive_one(void)
 {
 	struct ibv_wc wc;
@@ -162,7 +164,7 @@ static void receive_one(void)
 
 static void *receive_all(void *argument)
 {
-	uint64_t until_ms = now_ms() + PAIR_PATIENCE_S * 1000;
+	uint64_t until_ms = now_ms() + (uint64_t)PAIR_PATIENCE_S * 1000;
 
 	(void)argument;
 	while (received_total < THREADS * MESSAGES) {
@@ -232,6 +234,35 @@ static void threads_that_sleep_are_woken(void **state)
 	in_threads(exchange_with_pauses, arguments, THREADS);
 }
 
+/* --- signals -------------------------------------------------------------------------------- */
+
+static void ignore(int signal)
+{
+	(void)signal;
+}
+
+/* Every system call that waits is interrupted, none is restarted. */
+static void signals_of_a_timer_disturb_nobody(void **state)
+{
+	static const struct itimerval often = {{0, 200}, {0, 200}}, never;
+	static const struct job job = {9, false};
+	struct sigaction action = {.sa_handler = ignore};
+	struct verbs_pair pair;
+
+	(void)state;
+	MUST(!sigaction(SIGALRM, &action, NULL));
+	MUST(!setitimer(ITIMER_REAL, &often, NULL));
+	for (int i = 0; i < 5; i++) {
+		verbs_pair_make(&pair, context);
+		for (uint32_t round = 0; round < ROUNDS; round++)
+			exchange(&job, &pair, round);
+		verbs_pair_unmake(&pair);
+	}
+	MUST(!setitimer(ITIMER_REAL, &never, NULL));
+}
+
+/* --- programs that look away ---------------------------------------------------------------- */
+
 static _Atomic bool is_answered;
 
 /* Posts as fast as it can, mostly in vain, and never looks what has become of it. */
@@ -283,6 +314,7 @@ int main(void)
 		cmocka_unit_test(threads_with_a_pair_each_find_their_bytes),
 		cmocka_unit_test(threads_that_share_a_completion_queue_get_each_message_once),
 		cmocka_unit_test(threads_that_sleep_are_woken),
+		cmocka_unit_test(signals_of_a_timer_disturb_nobody),
 		cmocka_unit_test(message_is_acknowledged_by_a_program_that_only_posts),
 	};
 

@@ -101,7 +101,7 @@ static void worker_thread_asleep_is_woken_for_a_deadline(void **state)
 	assert_true(is_kicked());
 }
 
-/* An application that polls once and then does something else for long: its peer waits for the answer. */
+/* An application that polls once and then does something else for long: its peer waits. */
 static void worker_thread_asleep_is_woken_for_an_acknowledgement_owed(void **state)
 {
 	(void)state;
