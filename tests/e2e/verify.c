@@ -6,7 +6,7 @@
  *
  * each    one request at a time: all operations, sizes around what matters, one or several
  *         scatter/gather entries, inline; first the server acts, then the client. The bytes beside
- *         those that were meant must stay.
+ *         those that were meant must stay. COUNT is the largest size.
  * mixed   both act at once, with up to SLOTS requests under way, COUNT in total, chosen at random.
  *         SIGTERM, to both, ends it sooner. Ends with status 3 when a request fails, and says when:
  *         for tests that break things.
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 	peer_open(&peer, &options);
 	peer_meet(&peer);
 	if (!options.what || !strcmp(options.what, "each"))
-		verify_each(&peer);
+		verify_each(&peer, options.count ? options.count : UINT32_MAX);
 	if (!options.what || !strcmp(options.what, "mixed"))
 		verify_mixed(&peer, options.count ? options.count : REQUESTS);
 	peer_close(&peer);

@@ -8,7 +8,7 @@
 
 #include "peer.h"
 
-void verify_each(struct peer *peer);
+void verify_each(struct peer *peer, uint32_t largest_bytes);
 void verify_mixed(struct peer *peer, uint32_t count);
 
 static inline uint8_t *window_at(struct ibv_mr *mr, size_t offset)

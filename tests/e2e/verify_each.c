@@ -68,6 +68,7 @@ struct each {
 	struct ibv_mr *local; /* what we act from or into */
 	struct peer_buffer remote; /* the other's window */
 	uint32_t inline_bytes;
+	uint32_t largest_bytes; /* of the sizes to try */
 	uint64_t seed; /* of the case; the same on both sides */
 };
 
@@ -238,15 +239,17 @@ static bool is_legal(const struct each *each, const struct operation *operation,
 
 static void each_operation(struct each *each, const struct operation *operation, bool is_actor)
 {
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= each->largest_bytes;
+		i++)
 		for (int layout = 0; layout < LAYOUT_COUNT; layout++)
 			if (is_legal(each, operation, sizes[i], (enum layout)layout))
 				each_case(each, operation, sizes[i], (enum layout)layout, is_actor);
 }
 
-void verify_each(struct peer *peer)
+void verify_each(struct peer *peer, uint32_t largest_bytes)
 {
-	struct each each = {.peer = peer, .inline_bytes = INLINE_BYTES};
+	struct each each = {
+		.peer = peer, .inline_bytes = INLINE_BYTES, .largest_bytes = largest_bytes};
 	struct peer_buffer ours;
 
 	each.cq = peer_cq_create(peer, 2 * DEPTH, NULL);
