@@ -174,11 +174,11 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 		return error;
 	pthread_mutex_lock(&nic_agent_lock);
 	error = agent_client_attach(&nic.agent, nic.memory, &slot);
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (error) {
+	if (error)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error)
 		return error;
-	}
 	error = worker_create(
 		&nic.arena, &nic.mrs, slot, index, &nic.public->lanes[index], &hooks, &worker);
 	if (error)

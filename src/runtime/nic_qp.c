@@ -32,7 +32,8 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
 	nic_enter();
-	error = init->send_cq->epoch == nic_epoch && init->recv_cq->epoch == nic_epoch ? 0 : -EINVAL;
+	error = init->send_cq->epoch == nic_epoch && init->recv_cq->epoch == nic_epoch ? 0
+										       : -EINVAL;
 	if (!error)
 		error = nic_worker_get(init->send_cq->home, &qp->worker);
 	if (!error) {
@@ -96,11 +97,11 @@ static int address_open(struct worker *worker, const struct nic_route *route)
 
 	pthread_mutex_lock(&nic_agent_lock);
 	int error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, &address, &socket);
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (error) {
+	if (error)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error)
 		return error;
-	}
 	worker_lock(worker);
 	index = worker_address_add(worker, &address.gid, address.scope_ifindex, socket);
 	worker_unlock(worker);

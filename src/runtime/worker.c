@@ -286,16 +286,15 @@ int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket)
 {
 	int index = port_udp_add_address(worker->port, gid, scope_ifindex, socket);
-	int error;
 
 	if (index < 0)
 		return index;
 	assert((uint32_t)index == worker->address_count);
 	worker->address[worker->address_count++] = (struct worker_address){*gid, scope_ifindex};
-	if (!worker->is_watching_sockets)
-		return index;
-	error = watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET);
-	return error ? error : index;
+	/* What fails now is tried again when the thread next drives the lane. */
+	if (worker->is_watching_sockets && watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
+		worker->is_watching_sockets = false;
+	return index;
 }
 
 void worker_watch_sockets(struct worker *worker, bool shall_watch)

@@ -24,9 +24,15 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 {
 	struct timespec timeout = {
 		(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+	bool is_limited = timeout_ns != DEADLINE_NEVER;
 	struct epoll_event events[PORT_UDP_FDS_MAX + 2];
-	int count = epoll_pwait2(epoll, events, ARRAY_COUNT(events),
-		timeout_ns == DEADLINE_NEVER ? NULL : &timeout, NULL);
+	int count = epoll_pwait2(
+		epoll, events, ARRAY_COUNT(events), is_limited ? &timeout : NULL, NULL);
+
+	/* Before Linux 5.11: milliseconds have to do. */
+	if (count < 0 && errno == ENOSYS)
+		count = epoll_wait(epoll, events, ARRAY_COUNT(events),
+			is_limited ? (int)div_ceil_u64(timeout_ns, 1000000) : -1);
 
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.u32 == WORKER_SOURCE_KICK)
