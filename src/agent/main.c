@@ -56,7 +56,7 @@ static void usage(FILE *to)
 		"\n"
 		"URNICD_LOG=FILE in the environment makes it write what happens to FILE.\n"
 		"Exit status: 0 it listens (in the background) or has done its work, 1 it failed,\n"
-		"2 wrong usage, 3 another one listens already.\n",
+		"2 wrong usage, 3 another one listens already, 4 too few open files allowed.\n",
 		SERVER_IDLE_S);
 }
 
@@ -134,6 +134,14 @@ static uint32_t sockets_max(bool is_system)
 	if (is_system || getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / 4 >= all)
 		return all;
 	return (uint32_t)files.rlim_cur / 4 * 3;
+}
+
+/* A program that is about to exhaust its own limit must not leave all others an urnicd like that. */
+static bool may_open_enough(void)
+{
+	struct rlimit files;
+
+	return getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= AGENT_FILES_MIN;
 }
 
 /* Undo what the program that started us had set for itself. */
@@ -264,6 +272,11 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (!may_open_enough()) {
+		fprintf(stderr, "urnicd: needs %d open files: raise the limit (ulimit -n)\n",
+			AGENT_FILES_MIN);
+		return AGENT_EXIT_FILES;
+	}
 	limit = sockets_max(options.is_system);
 	shed_inheritance();
 	settings = (struct server_settings){

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -66,6 +67,8 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 				ANSWER_TIMEOUT_S);
 		if (is_gone(rc))
 			return fail(client, -ECONNRESET, "urnicd closed the connection");
+		if (rc == -EMFILE)
+			return fail(client, rc, "too many open files: raise the limit (ulimit -n)");
 		if (rc)
 			return fail(
 				client, rc, "urnicd does not speak our protocol: another version?");
@@ -91,6 +94,10 @@ static int exchange(struct agent_client *client, struct agent_message *message, 
 	rc = agent_message_send(client->fd, message, NULL, fds, fd_count, 0);
 	if (is_gone(rc))
 		return fail(client, -ECONNRESET, "urnicd closed the connection");
+	if (rc == -ETOOMANYREFS)
+		return fail(client, rc,
+			"this program may not pass descriptors: raise its limit on open files "
+			"(ulimit -n)");
 	if (rc)
 		return fail(client, rc, "cannot send to urnicd: %s", strerror(-rc));
 	rc = await_answer(client, message, type, descriptors);
@@ -212,13 +219,19 @@ static int connect_running(struct agent_client *client)
 
 static int start(struct agent_client *client)
 {
+	const char *given = secure_getenv("URNIC_URNICD");
 	char path[PATH_MAX];
 	int rc = agent_find(path, sizeof(path));
 
+	if (rc && given)
+		return fail(client, rc, "URNIC_URNICD is %s, which is no program", given);
 	if (rc)
 		return fail(client, rc,
 			"the program urnicd is not where it should be: set URNIC_URNICD");
 	rc = agent_start(path);
+	if (rc == -EMFILE)
+		return fail(client, rc,
+			"urnicd needs %d open files: raise the limit (ulimit -n)", AGENT_FILES_MIN);
 	if (rc == -ECANCELED)
 		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
 	if (rc)

@@ -172,6 +172,10 @@ int agent_message_receive(int socket, bool is_request, struct agent_message *ret
 		agent_descriptors_close(ret_descriptors);
 		return -ECONNRESET;
 	}
+	if (header.msg_flags & MSG_CTRUNC && ret_descriptors->count < AGENT_DESCRIPTORS_MAX) {
+		agent_descriptors_close(ret_descriptors);
+		return -EMFILE; /* there was room for a descriptor, but no number */
+	}
 	if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 		!is_legal(ret_message, is_request, (size_t)bytes, ret_descriptors->count)) {
 		agent_descriptors_close(ret_descriptors);

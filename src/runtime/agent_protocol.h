@@ -32,6 +32,7 @@ enum {
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
 	AGENT_COMM_BYTES = 16, /* a process's short name, terminated */
+	AGENT_FILES_MIN = 64, /* open files that urnicd must be allowed, to be of use to anybody */
 };
 
 /* What the program urnicd exits with; once it listens it goes on in the background. */
@@ -40,6 +41,7 @@ enum agent_exit {
 	AGENT_EXIT_FAILED = 1,
 	AGENT_EXIT_USAGE = 2,
 	AGENT_EXIT_RUNNING = 3, /* another one listens already */
+	AGENT_EXIT_FILES = 4, /* it may not open AGENT_FILES_MIN files */
 };
 
 enum agent_message_type {
@@ -158,7 +160,7 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
  * `ret_descriptors`  Filled and owned by the caller on success; nothing is open after a failure.
  *
  * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTO for a message that is not
- * legal, or another -errno of recvmsg().
+ * legal, -EMFILE when its descriptor exceeds our limit, or another -errno of recvmsg().
  */
 int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
 	uint8_t *packet, struct agent_descriptors *ret_descriptors, int flags);

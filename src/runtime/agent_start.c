@@ -133,6 +133,8 @@ static int launch_result(const struct launch *launch)
 		(WEXITSTATUS(launch->status) == AGENT_EXIT_LISTENING ||
 			WEXITSTATUS(launch->status) == AGENT_EXIT_RUNNING))
 		return 0;
+	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status) == AGENT_EXIT_FILES)
+		return -EMFILE;
 	return -ECANCELED;
 }
 

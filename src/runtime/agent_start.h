@@ -25,7 +25,8 @@ int agent_find(char *ret_path, size_t path_bytes);
  * Run the program and wait until it listens.
  *
  * Returns 0 when an urnicd listens (this one, or one that was quicker), -errno when it could not
- * be run, -ECANCELED when it ran and failed; by hand it says why.
+ * be run, -EMFILE when the limit on open files that it inherits is too low, -ECANCELED when it ran
+ * and failed; by hand it says why.
  */
 int agent_start(const char *path);
 
