@@ -180,8 +180,8 @@ static int connect_to(struct agent_client *client, uid_t uid)
 		return fail(client, -errno, "cannot make a unix socket: %s", strerror(errno));
 	setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (TEMP_FAILURE_RETRY(
-		    connect(client->fd, (struct sockaddr *)&address, address_bytes)) != 0) {
+	if (TEMP_FAILURE_RETRY(connect(client->fd, (struct sockaddr *)&address, address_bytes)) !=
+		0) {
 		rc = fail(client, -errno, "cannot reach urnicd: %s", strerror(errno));
 		goto fail_close;
 	}
@@ -230,8 +230,8 @@ static int start(struct agent_client *client)
 			"the program urnicd is not where it should be: set URNIC_URNICD");
 	rc = agent_start(path);
 	if (rc == -EMFILE)
-		return fail(client, rc,
-			"urnicd needs %d open files: raise the limit (ulimit -n)", AGENT_FILES_MIN);
+		return fail(client, rc, "urnicd needs %d open files: raise the limit (ulimit -n)",
+			AGENT_FILES_MIN);
 	if (rc == -ECANCELED)
 		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
 	if (rc)
