@@ -25,13 +25,18 @@ static void choose(void)
 		fprintf(stderr, "urnic: URNIC_LOG is '%s'; it may be off, error or info\n", text);
 }
 
+bool log_is_on(enum log_level level)
+{
+	pthread_once(&chosen_once, choose);
+	return level <= chosen_level;
+}
+
 void log_write(enum log_level level, const char *format, ...)
 {
 	char line[512];
 	va_list arguments;
 
-	pthread_once(&chosen_once, choose);
-	if (level > chosen_level)
+	if (!log_is_on(level))
 		return;
 	va_start(arguments, format);
 	vsnprintf(line, sizeof(line), format, arguments);

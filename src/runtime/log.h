@@ -9,6 +9,8 @@
  * verb fails), "info" (also what completes with an error, and why). Read once. Any thread.
  */
 
+#include <stdbool.h>
+
 #include "base/export.h"
 
 enum log_level {
@@ -16,6 +18,9 @@ enum log_level {
 	LOG_ERROR,
 	LOG_INFO,
 };
+
+/* Is it worth making the text? */
+bool log_is_on(enum log_level level) URNIC_EXPORT_AS(log_is_on);
 
 /* Write a line "urnic[pid]: ..." if the level is on. */
 void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(log_write)

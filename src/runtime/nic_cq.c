@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "runtime/log.h"
 #include "runtime/nic_internal.h"
 
 enum {
@@ -108,9 +109,30 @@ static void note_poll(struct nic_cq *cq)
 		worker_note_poll(nic.worker[__builtin_ctz(lanes)]);
 }
 
-uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
+/* For a person who asked to be told: what failed, and which check it was. */
+static void tell_failures(const struct cqe *cqes, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		enum fault fault = (enum fault)cqes[i].fault;
+
+		if (fault != FAULT_NONE && fault != FAULT_FLUSHED)
+			log_write(LOG_INFO, "queue pair 0x%06x, work request %llu: %s", cqes[i].qpn,
+				(unsigned long long)cqes[i].wr_id, fault_sentence(fault));
+	}
+}
+
+static uint32_t take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
+
+	if (taken && log_is_on(LOG_INFO))
+		tell_failures(out, taken);
+	return taken;
+}
+
+uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
+{
+	uint32_t taken = take(cq, count, out);
 
 	if (cq->epoch != nic_epoch)
 		return taken;
@@ -118,7 +140,7 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	if (taken)
 		return taken;
 	drive_all(cq);
-	return cq_poll(&cq->cq, &nic.arena, count, out);
+	return take(cq, count, out);
 }
 
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)
