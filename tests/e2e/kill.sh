@@ -43,7 +43,8 @@ for settings in '14 7 537' '16 1 537' '15 2 403'; do
 	done
 done
 
-# perftest reports it, too, and ends.
+# perftest reports it, too, and ends; and who asks the log hears why.
+export URNIC_LOG=info
 for program in ib_write_bw ib_send_bw ib_read_bw; do
 	start server a $program -F -d rocep_veth0 -D 20
 	wait_for_port a 18515 "$job_server"
@@ -53,8 +54,10 @@ for program in ib_write_bw ib_send_bw ib_read_bw; do
 	kill -9 "$(process server)"
 	finish client && fail "$program succeeds without a server"
 	within "$killed" "$(now)" 0 $((537 + MARGIN)) "$program ends"
+	grep -q 'urnic\[.*the peer did not answer' "$scratch/client" || fail "no reason: $(cat "$scratch/client")"
 	finish server
 done
+unset URNIC_LOG
 
 # Stopped for less than that: nothing happens.
 mixed
