@@ -1,0 +1,97 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Ordinary users: alone, beside root, under a system-wide urnicd, and on a network of their own.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+[ "$(id -u)" = 0 ] || skip 'this user is an ordinary one: all other tests here say it'
+need setpriv ibv_devices ibv_rc_pingpong
+USER_ID=65534
+as_user="setpriv --reuid=$USER_ID --regid=$USER_ID --clear-groups"
+port=18600
+chmod 755 "$scratch"
+
+$as_user test -r "$1/lib/liburnic.so" -a -x "$urnic" || skip "other users may not read $1"
+network_up 9000
+export URNICD_IDLE_S=1
+
+# names_on HOST: the urnicds that listen there.
+names_on() {
+	on "$1" ss -Hxl | grep -o '@urnicd-[0-9]*' | sort | tr '\n' ' '
+}
+
+wait_for_names() {
+	for attempt in $(seq 50); do
+		[ "$(names_on "$1")" != "$2" ] || return 0
+		sleep 0.1
+	done
+	fail "on host $1 listen: $(names_on "$1"), not: $2"
+}
+
+# Alone, within one host and between two; the user's own urnicd serves it.
+# shellcheck disable=SC2086
+on a $as_user "$urnic" run ibv_devices | grep -q rocep_veth0 || fail 'a user sees no device'
+pair a a 10.99.0.1 $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 500
+[ "$(names_on a)" = "@urnicd-$USER_ID " ] || fail "on host a listen: $(names_on a)"
+pair a b 10.99.0.1 $as_user "$programs/verify" -d rocep_veth0
+pair a b fd00:99::1 $as_user "$programs/verify" -d rocep_veth0 -x 1 -w mixed -n 500
+port=18515
+pair a a 127.0.0.1 $as_user ibv_rc_pingpong -d rocep_lo -g 0 -n 200
+port=18600
+
+# Beside another user's urnicd on the same address: a sentence. Root has its own, too.
+# shellcheck disable=SC2086
+start server a $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
+# shellcheck disable=SC2086
+start client b $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 10.99.0.1
+sleep 0.5
+said=$(on a timeout 20 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1) &&
+	fail 'two urnicds share an address'
+echo "$said" | grep -q "taken by urnicd (process [0-9]*) of user $USER_ID: .*urnicd --system" ||
+	fail "root is told: $said"
+kill "$(process server)" "$(process client)"
+finish_well server client
+wait_for_names a ''
+wait_for_names b ''
+
+# A system-wide urnicd serves both, at once.
+for side in a b; do
+	on $side "${urnic}d" --system || fail 'no system-wide urnicd'
+done
+for user in root user; do
+	[ $user = root ] && as='' || as=$as_user
+	# shellcheck disable=SC2086
+	start "server_$user" a $as "$programs/verify" -d rocep_veth0 -p "186${#as}" -w mixed -n 3000
+	# shellcheck disable=SC2086
+	start "client_$user" b $as "$programs/verify" -d rocep_veth0 -p "186${#as}" -w mixed -n 3000 10.99.0.1
+done
+finish_well server_root server_user client_root client_user
+for side in a b; do
+	[ "$(names_on $side)" = '@urnicd-0 ' ] || fail "on host $side listen: $(names_on $side)"
+	for process in $(on $side ss -Hxlp | sed -n 's/.*@urnicd-0.*users:(\(.*\)).*/\1/p' |
+		grep -o 'pid=[0-9]*' | cut -d= -f2 | sort -n); do
+		kill "$process" # the keeper is the elder, and takes its server with it
+		break
+	done
+done
+wait_for_names a ''
+wait_for_names b ''
+
+# A network of the user's own, in a user namespace, where nobody is root.
+mkdir "$scratch/home"
+chown $USER_ID "$scratch/home"
+rootless() {
+	# shellcheck disable=SC2086
+	env HOME="$scratch/home" XDG_RUNTIME_DIR="$scratch/home" $as_user "$urnic" host "$@"
+}
+rootless up -n "user-$$" >"$scratch/up" 2>&1 || skip "the rest needs user namespaces: $(cat "$scratch/up")"
+rootless exec -n "user-$$" a -- timeout 60 "$urnic" run --no-view -- "$programs/verify" -d rocep_veth0 \
+	>"$scratch/server" 2>&1 &
+rootless exec -n "user-$$" b -- timeout 60 "$urnic" run --no-view -- "$programs/verify" -d rocep_veth0 \
+	10.99.0.1 >"$scratch/client" 2>&1
+client_status=$?
+wait $!
+server_status=$?
+rootless down -n "user-$$"
+[ $client_status = 0 ] && [ $server_status = 0 ] || { show_pair; fail 'no transfer on a network of its own'; }
