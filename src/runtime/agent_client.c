@@ -18,9 +18,9 @@
 enum {
 	/*
 	 * urnicd answers at once, but for a second in which it waits for survivors of its
-	 * predecessor.
+	 * predecessor. The rest is for machines that are busy, or were suspended.
 	 */
-	ANSWER_TIMEOUT_S = 5,
+	ANSWER_TIMEOUT_S = 20,
 	/* urnicd may leave, idle, between our finding and asking it; not many times running. */
 	CONNECT_ATTEMPTS_MAX = 8,
 	/* Packets that may precede an answer before we call the connection broken. */

@@ -12,7 +12,7 @@
  * needs to carry on (the bag) and claims our slots again. A request that meets a dead urnicd does
  * the same by itself, once.
  *
- * The caller serializes all calls on one client. They block for at most a few seconds, except
+ * The caller serializes all calls on one client. They block for a second at most while urnicd is well, except
  * receive and forward, which never do. After fork() the child calls agent_client_forget() and may
  * then connect anew: the connection is its parent's.
  *
