@@ -5,7 +5,7 @@
 /*
  * The directory of a process's NIC memory: where a reader in another process starts.
  *
- * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader maps the memfd read-only,
+ * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies what it needs with pread(),
  * checks magic and version, and follows offsets: directory -> lanes -> queue pairs. The owner
  * changes things meanwhile, so a reader checks every offset against the size of the memory and
  * bounds every walk.
