@@ -95,12 +95,13 @@ static void side_connect(struct side *side, const struct side *peer)
 /* Everything that one side has to send, to the other. */
 static void carry(struct side *from, struct side *to)
 {
+	struct packet_origin origin = {.source = &from->gid, .destination = &to->gid};
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
 	uint32_t path;
 	size_t bytes;
 
 	while ((bytes = engine_next_packet(&from->lane, true, buffer, &path, now_ns)))
-		engine_receive(&to->lane, &from->gid, &to->gid, buffer, bytes, now_ns);
+		engine_receive(&to->lane, &origin, buffer, bytes, now_ns);
 }
 
 static void one_round(struct side *from, struct side *to)

@@ -66,6 +66,9 @@ const char *stat_qp_type_name(enum qp_type type)
 		[QP_TYPE_RC] = "RC",
 		[QP_TYPE_UC] = "UC",
 		[QP_TYPE_UD] = "UD",
+		[QP_TYPE_XRC_SEND] = "XRC_SEND",
+		[QP_TYPE_XRC_RECV] = "XRC_RECV",
+		[QP_TYPE_RAW_PACKET] = "RAW_PACKET",
 	};
 
 	return names[type];

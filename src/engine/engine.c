@@ -10,6 +10,11 @@
 #include "ib/rc/rc.h"
 #include "wire/packet.h"
 
+/* The types of queue pairs that there are. */
+static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
+	[QP_TYPE_RC] = &rc_transport,
+};
+
 static const char *const drop_names[DROP_COUNT] = {
 #define DROP(name, sentence) [DROP_##name] = #name,
 #include "engine/drop.def"
@@ -116,14 +121,21 @@ static void unpublish(struct lane *lane, struct qp *qp)
 	lane->public->qp_count = lane->qp_count;
 }
 
+bool engine_has_type(enum qp_type type)
+{
+	return (unsigned)type < QP_TYPE_COUNT && transports[type];
+}
+
 int engine_qp_create(
 	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp)
 {
 	uint32_t number = (uint32_t)random % LANE_QP_COUNT_MAX;
+	const struct qp_transport *transport;
 	int error;
 
-	if (init->type != QP_TYPE_RC)
-		return -EINVAL;
+	if (!engine_has_type(init->type))
+		return -EOPNOTSUPP;
+	transport = transports[init->type];
 	if (lane->qp_count == LANE_QP_COUNT_MAX)
 		return -ENOMEM;
 	error = deadline_heap_reserve(&lane->deadlines, lane->qp_count + 1);
@@ -132,18 +144,18 @@ int engine_qp_create(
 	while (lane->qp_by_number[number])
 		number = (number + 1) % LANE_QP_COUNT_MAX;
 
-	struct rc_qp *rc = calloc(1, sizeof(*rc));
-	if (!rc)
+	struct qp *qp = calloc(1, transport->object_bytes);
+	if (!qp)
 		return -ENOMEM;
-	error = qp_init(&rc->qp, lane, init, lane->slot << 16 | number, &rc_transport);
+	error = qp_init(qp, lane, init, lane->slot << 16 | number, transport);
 	if (error) {
-		free(rc);
+		free(qp);
 		return error;
 	}
-	lane->qp_by_number[number] = &rc->qp;
+	lane->qp_by_number[number] = qp;
 	lane->qp_count++;
-	publish(lane, &rc->qp);
-	*ret_qp = &rc->qp;
+	publish(lane, qp);
+	*ret_qp = qp;
 	return 0;
 }
 
@@ -155,20 +167,13 @@ void engine_qp_destroy(struct qp *qp)
 	lane->qp_count--;
 	unpublish(lane, qp);
 	qp_done(qp);
-	free(rc_from_qp(qp));
+	free(qp);
 }
 
 /* --- packets --- */
 
-static bool is_from_peer(
-	const struct qp *qp, const struct gid *source, const struct gid *destination)
-{
-	return gid_is_equal(&qp->attr.path.remote, source) &&
-		gid_is_equal(&qp->attr.path.local, destination);
-}
-
-void engine_receive(struct lane *lane, const struct gid *source, const struct gid *destination,
-	const uint8_t *bytes, size_t length, uint64_t now_ns)
+void engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
+	size_t length, uint64_t now_ns)
 {
 	struct packet packet;
 	struct qp *qp;
@@ -192,12 +197,7 @@ void engine_receive(struct lane *lane, const struct gid *source, const struct gi
 		count_drop(lane, DROP_not_ready);
 		return;
 	}
-	if (!is_from_peer(qp, source, destination)) {
-		qp_count(qp, COUNTER_bad_address_drops, 1);
-		return;
-	}
-	qp_count(qp, COUNTER_rcvd_pkts, 1);
-	qp->transport->receive(qp, &packet, now_ns);
+	qp->transport->receive(qp, &packet, origin, now_ns);
 }
 
 /* The queue pair has nothing more to send, or had its turn. */
@@ -216,13 +216,12 @@ size_t engine_next_packet(
 	while (engine_has_packets(lane, with_acks)) {
 		struct list *list = list_is_empty(&lane->tx_data) ? &lane->tx_ack : &lane->tx_data;
 		struct qp *qp = list_first(list, struct qp, tx_link);
-		size_t bytes = qp->transport->next_packet(qp, buffer, now_ns);
+		size_t bytes = qp->transport->next_packet(qp, buffer, ret_path, now_ns);
 
 		if (!bytes) {
 			turn_end(lane, qp, false);
 			continue;
 		}
-		*ret_path = qp->attr.path.id;
 		if (++lane->burst_packets >= ENGINE_BURST_PACKETS)
 			turn_end(lane, qp, true);
 		qp_count(qp, COUNTER_sent_pkts, 1);
@@ -291,7 +290,7 @@ void engine_check(const struct lane *lane)
 		assert(qp && qp->lane == lane && qp->public == public);
 		assert(qp->qpn >> 16 == lane->slot);
 		assert(list_is_linked(&qp->tx_link) == (qp->tx_list != LANE_TX_NONE));
-		rc_check(container_of(qp, struct rc_qp, qp));
+		qp->transport->check(qp);
 		offset = public->next_offset;
 	}
 	assert(qp_count == lane->public->qp_count);

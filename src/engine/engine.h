@@ -66,24 +66,27 @@ void engine_lane_done(struct lane *lane);
  *
  * `random`  A random number: where the search for a free queue pair number starts.
  *
- * Returns 0, -ENOMEM, or -EINVAL for a type that this engine does not have. Also touches the arena:
- * the caller holds the lock that serializes arena_alloc() too.
+ * Returns 0, -ENOMEM, or -EOPNOTSUPP for a type that this engine does not have. Also touches the
+ * arena: the caller holds the lock that serializes arena_alloc() too.
  */
 int engine_qp_create(
 	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp);
 void engine_qp_destroy(struct qp *qp);
 
+/* Does the engine have queue pairs of this type? Any thread. */
+bool engine_has_type(enum qp_type type);
+
 /*
  * Take in one packet.
  *
- * `source`, `destination`  The IP addresses it travelled between.
- * `bytes`                  From the first BTH byte to the last before the ICRC, which was checked.
- *                          Borrowed for the call.
- * `length`                 Anything; hostile input is expected.
- * `now_ns`                 Monotonic time, not before that of any earlier call.
+ * `origin`  The IP addresses it travelled between, and what else the IP header said.
+ * `bytes`   From the first BTH byte to the last before the ICRC, which was checked. Borrowed for the
+ *           call.
+ * `length`  Anything; hostile input is expected.
+ * `now_ns`  Monotonic time, not before that of any earlier call.
  */
-void engine_receive(struct lane *lane, const struct gid *source, const struct gid *destination,
-	const uint8_t *bytes, size_t length, uint64_t now_ns);
+void engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
+	size_t length, uint64_t now_ns);
 
 /*
  * Write the next packet to send.

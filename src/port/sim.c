@@ -353,6 +353,10 @@ static struct lane *lane_of_frame(struct sim *sim, const struct frame *frame)
 static void deliver(struct sim *sim, const struct frame *frame)
 {
 	size_t bytes = frame->bytes - ROCE_ICRC_BYTES;
+	struct packet_origin origin = {
+		.source = &sim->address[frame->from],
+		.destination = &sim->address[frame->to],
+	};
 	struct icrc_flow flow;
 	struct lane *lane;
 
@@ -366,8 +370,7 @@ static void deliver(struct sim *sim, const struct frame *frame)
 	report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
 	lane = lane_of_frame(sim, frame);
 	if (lane)
-		engine_receive(lane, &sim->address[frame->from], &sim->address[frame->to],
-			frame->data, bytes, sim->now_ns);
+		engine_receive(lane, &origin, frame->data, bytes, sim->now_ns);
 }
 
 static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)

@@ -88,14 +88,32 @@ struct qp_public {
 	struct counters counters;
 };
 
+/*
+ * How a received packet came here: what a connection compares with its peer, and a datagram tells
+ * its receiver. Borrowed for the call, GIDs too.
+ */
+struct packet_origin {
+	const struct gid *source;
+	const struct gid *destination;
+	uint8_t traffic_class;
+	uint8_t hop_limit; /* that was left on arrival; 0 when nobody knows */
+};
+
+/* What a type of queue pair does. One constant object per type; the engine has the table. */
 struct qp_transport {
-	/* One packet for this queue pair, decoded, from the right address. */
-	void (*receive)(struct qp *qp, const struct packet *packet, uint64_t now_ns);
+	size_t object_bytes; /* of the object that struct qp is the first member of */
+	/*
+	 * One packet for this queue pair, decoded, from anybody. A connected transport begins with
+	 * qp_is_from_peer().
+	 */
+	void (*receive)(struct qp *qp, const struct packet *packet,
+		const struct packet_origin *origin, uint64_t now_ns);
 	/*
 	 * Write the next packet to send, BTH to pad, into `buffer` (room for the largest). Returns
-	 * its length, or 0 when there is nothing more to send now.
+	 * its length, and in *ret_path the id of the path that it takes; or 0 when there is nothing
+	 * more to send now.
 	 */
-	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint64_t now_ns);
+	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 	/* The queue pair's deadline has passed. */
 	void (*expire)(struct qp *qp, uint64_t now_ns);
 	/* Work requests were added to the send queue. */
@@ -105,6 +123,8 @@ struct qp_transport {
 	 * flushed.
 	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
+	/* Check the invariants; asserts. For tests. */
+	void (*check)(const struct qp *qp);
 };
 
 struct qp {
@@ -212,6 +232,16 @@ static inline void qp_set_deadline(struct qp *qp, uint64_t at_ns)
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
 {
 	counter_add(&qp->public->counters, counter, amount);
+}
+
+/* Did the packet travel from the peer's address to ours? Counts it, as received or as refused. */
+static inline bool qp_is_from_peer(struct qp *qp, const struct packet_origin *origin)
+{
+	bool is_from_peer = gid_is_equal(&qp->attr.path.remote, origin->source) &&
+		gid_is_equal(&qp->attr.path.local, origin->destination);
+
+	qp_count(qp, is_from_peer ? COUNTER_rcvd_pkts : COUNTER_bad_address_drops, 1);
+	return is_from_peer;
 }
 
 const char *qp_state_name(enum qp_state state);

@@ -8,7 +8,15 @@
 #ifndef URNIC_QUEUE_QP_TYPE_H
 #define URNIC_QUEUE_QP_TYPE_H
 
-enum qp_type { QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD, QP_TYPE_COUNT };
+enum qp_type {
+	QP_TYPE_RC, /* reliable connection */
+	QP_TYPE_UC, /* unreliable connection */
+	QP_TYPE_UD, /* unreliable datagram */
+	QP_TYPE_XRC_SEND, /* extended reliable connection: the initiator */
+	QP_TYPE_XRC_RECV, /* and its target */
+	QP_TYPE_RAW_PACKET, /* whole Ethernet frames */
+	QP_TYPE_COUNT
+};
 
 enum qp_state {
 	QP_RESET, /* just made, or forgotten: holds nothing */

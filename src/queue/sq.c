@@ -10,6 +10,7 @@
 #include "queue/qp_type.h"
 
 static_assert(sizeof(struct send_queue) == 64, "slots start on a cache line");
+static_assert(sizeof(struct datagram_target) <= 2 * sizeof(uint64_t), "shares room with atomics");
 
 enum {
 	RC = 1 << QP_TYPE_RC,
@@ -89,7 +90,7 @@ int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_byte
 	wqe->imm = wr->imm;
 	wqe->rkey = wr->rkey;
 	wqe->remote_address = wr->remote_address;
-	wqe->compare_add = wr->compare_add;
+	wqe->compare_add = wr->compare_add; /* these two are also the datagram's target */
 	wqe->swap = wr->swap;
 	wqe->total_bytes = total_bytes;
 	wqe->sge_count = wr->sge_count;

@@ -56,6 +56,13 @@ extern const struct wr_info wr_table[WR_OPCODE_COUNT];
 /* The longest message (IBTA 9.7.1.1: 2^31). */
 #define MESSAGE_BYTES_MAX (1u << 31)
 
+/* Where one datagram goes. */
+struct datagram_target {
+	uint32_t path; /* its id (struct qp_path) */
+	uint32_t qpn;
+	uint32_t qkey; /* with its top bit set, that of the sending queue pair goes instead */
+};
+
 /* What the application asks for; the parts that its opcode does not use are ignored. */
 struct send_wr {
 	uint64_t wr_id;
@@ -64,8 +71,13 @@ struct send_wr {
 	uint32_t imm; /* host order */
 	uint32_t rkey;
 	uint64_t remote_address;
-	uint64_t compare_add; /* COMPARE_SWAP: compare with; FETCH_ADD: add */
-	uint64_t swap;
+	union {
+		struct {
+			uint64_t compare_add; /* COMPARE_SWAP: compare with; FETCH_ADD: add */
+			uint64_t swap;
+		};
+		struct datagram_target datagram; /* on UD queue pairs */
+	};
 	const struct sge *sge;
 	uint32_t sge_count;
 };
@@ -78,8 +90,13 @@ struct send_wqe {
 	uint32_t imm;
 	uint32_t rkey;
 	uint64_t remote_address;
-	uint64_t compare_add;
-	uint64_t swap;
+	union {
+		struct {
+			uint64_t compare_add;
+			uint64_t swap;
+		};
+		struct datagram_target datagram;
+	};
 	uint32_t total_bytes; /* 0 to 2^31 */
 	uint32_t sge_count;
 	struct psn first_psn; /* set by the transport when it starts to send it */

@@ -101,11 +101,14 @@ struct nic_route {
 	uint8_t hop_limit; /* 0 means 64 */
 };
 
+/* Does the NIC have queue pairs of this type? Any thread. */
+bool nic_has_qp_type(enum qp_type type) URNIC_EXPORT_AS(nic_has_qp_type);
+
 /*
  * Create a queue pair in state RESET.
  *
- * Returns 0; -ENOMEM; -EINVAL for a type that there is not, or completion queues from before a fork;
- * or what kept us from a slot: -EAGAIN when all slots of this host are taken, -ENOENT when urnicd is
+ * Returns 0; -ENOMEM; -EOPNOTSUPP for a type that there is not; -EINVAL for completion queues from
+ * before a fork; or what kept us from a slot: -EAGAIN when all slots of this host are taken, -ENOENT when urnicd is
  * not found, or another -errno.
  */
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)

@@ -61,13 +61,18 @@ static struct worker *worker_of_slot(uint8_t slot)
 static void forwarded_receive(const struct agent_packet *packet)
 {
 	struct worker *worker = worker_of_slot(packet->head.slot);
+	struct packet_origin origin = {
+		.source = &packet->head.sgid,
+		.destination = &packet->head.dgid,
+		.traffic_class = packet->head.tos,
+	};
 
 	if (!worker)
 		return;
 	worker_lock(worker);
 	worker->now_ns = clock_now_ns();
-	engine_receive(&worker->lane, &packet->head.sgid, &packet->head.dgid, packet->data,
-		packet->head.data_bytes, worker->now_ns);
+	engine_receive(
+		&worker->lane, &origin, packet->data, packet->head.data_bytes, worker->now_ns);
 	worker_send(worker, true);
 	worker_unlock(worker);
 }

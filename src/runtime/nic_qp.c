@@ -10,6 +10,11 @@
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 
+bool nic_has_qp_type(enum qp_type type)
+{
+	return engine_has_type(type);
+}
+
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 {
 	struct nic_qp *qp = calloc(1, sizeof(*qp));

@@ -39,8 +39,12 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 		worker->hooks->forward(slot, packet);
 		return;
 	}
-	engine_receive(&worker->lane, packet->sgid, packet->dgid, packet->data, packet->data_bytes,
-		worker->now_ns);
+	struct packet_origin origin = {
+		.source = packet->sgid,
+		.destination = packet->dgid,
+		.traffic_class = packet->tos,
+	};
+	engine_receive(&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
 }
 
 static void transmit(struct worker *worker, bool with_acks)

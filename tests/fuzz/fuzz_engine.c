@@ -310,8 +310,8 @@ static void receive(struct target *target, struct input *input)
 	if (!exact)
 		abort();
 	memcpy(exact, bytes, length);
-	engine_receive(
-		&target->lane, &target->remote, &target->local, exact, length, target->now_ns);
+	struct packet_origin origin = {.source = &target->remote, .destination = &target->local};
+	engine_receive(&target->lane, &origin, exact, length, target->now_ns);
 	free(exact);
 }
 

@@ -248,8 +248,8 @@ void script_send(struct script *script, const struct packet *packet)
 	for (uint32_t i = 0; i < packet->payload_bytes; i++)
 		bytes[header_bytes + i] =
 			packet->payload ? packet->payload[i] : (uint8_t)(packet->bth.psn.value + i);
-	engine_receive(&script->lane, &script->remote, &script->local, bytes, packet_bytes(packet),
-		script->now_ns);
+	struct packet_origin origin = {.source = &script->remote, .destination = &script->local};
+	engine_receive(&script->lane, &origin, bytes, packet_bytes(packet), script->now_ns);
 	engine_check(&script->lane);
 }
 

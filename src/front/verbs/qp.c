@@ -9,21 +9,27 @@
 /* The most inline data that a queue pair may be created for. No device attribute says it; programs try. */
 #define INLINE_BYTES_MAX 1024
 
-/* Public types that the NIC has; the others are refused as not supported, a number that is no type as invalid. */
+/* A type that the NIC does not have is refused as not supported, a number that is no type as invalid. */
 static int type_from_verbs(enum ibv_qp_type verbs, enum qp_type *ret_type)
 {
-	switch (verbs) {
-	case IBV_QPT_RC:
-		*ret_type = QP_TYPE_RC;
-		return 0;
-	case IBV_QPT_UC:
-	case IBV_QPT_UD:
-	case IBV_QPT_RAW_PACKET:
-	case IBV_QPT_XRC_SEND:
-	case IBV_QPT_XRC_RECV:
-	case IBV_QPT_DRIVER:
-		return EOPNOTSUPP;
-	}
+	static const struct {
+		enum ibv_qp_type verbs;
+		enum qp_type type;
+	} types[] = {
+		{IBV_QPT_RC, QP_TYPE_RC},
+		{IBV_QPT_UC, QP_TYPE_UC},
+		{IBV_QPT_UD, QP_TYPE_UD},
+		{IBV_QPT_RAW_PACKET, QP_TYPE_RAW_PACKET},
+		{IBV_QPT_XRC_SEND, QP_TYPE_XRC_SEND},
+		{IBV_QPT_XRC_RECV, QP_TYPE_XRC_RECV},
+		{IBV_QPT_DRIVER, QP_TYPE_COUNT},
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(types); i++)
+		if (types[i].verbs == verbs) {
+			*ret_type = types[i].type;
+			return nic_has_qp_type(types[i].type) ? 0 : EOPNOTSUPP;
+		}
 	return EINVAL;
 }
 

@@ -26,10 +26,13 @@ static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 	}
 }
 
-static void receive(struct qp *qp, const struct packet *packet, uint64_t now_ns)
+static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
+	uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 
+	if (!qp_is_from_peer(qp, origin))
+		return;
 	if (opcode_class(packet->info) != OPCODE_CLASS_RC) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
 		return;
@@ -56,11 +59,12 @@ static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 }
 
 /* Requests and responses take turns, so that a long queue of one kind does not starve the other. */
-static size_t next_packet(struct qp *qp, uint8_t *buffer, uint64_t now_ns)
+static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 	size_t bytes;
 
+	*ret_path = qp->attr.path.id;
 	if (rc->turn_packets < RC_TURN_PACKETS) {
 		bytes = request_next(rc, buffer, now_ns);
 		rc->turn_packets++;
@@ -123,8 +127,10 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-void rc_check(const struct rc_qp *rc)
+/* The invariants of both halves. */
+static void check(const struct qp *qp)
 {
+	const struct rc_qp *rc = container_of(qp, struct rc_qp, qp);
 	const struct rc_requester *requester = &rc->requester;
 	const struct rc_responder *responder = &rc->responder;
 	struct send_queue *sq = rc->qp.sq;
@@ -147,10 +153,14 @@ void rc_check(const struct rc_qp *rc)
 		assert(rc->qp.deadline.position != 0);
 }
 
+static_assert(offsetof(struct rc_qp, qp) == 0, "the engine frees it by its queue pair");
+
 const struct qp_transport rc_transport = {
+	.object_bytes = sizeof(struct rc_qp),
 	.receive = receive,
 	.next_packet = next_packet,
 	.expire = expire,
 	.posted = posted,
 	.state_changed = state_changed,
+	.check = check,
 };

@@ -261,9 +261,6 @@ static inline void rc_packet_init(
 	packet->bth.psn = psn;
 }
 
-/* Check the invariants of both halves; asserts. For tests. */
-void rc_check(const struct rc_qp *rc);
-
 /* The local faults of enum mr_fault. */
 enum fault rc_local_fault(enum mr_fault fault);
 
