@@ -443,6 +443,45 @@ static void queue_pair_of_a_type_that_is_not_there_is_not_supported(void **state
 	assert_int_equal(errno, EINVAL);
 }
 
+static struct ibv_qp_init_attr_ex extended_attr(uint32_t comp_mask)
+{
+	return (struct ibv_qp_init_attr_ex){
+		.qp_type = IBV_QPT_RC,
+		.send_cq = a.cq,
+		.recv_cq = a.cq,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.comp_mask = comp_mask,
+		.pd = a.pd,
+	};
+}
+
+static void create_ex_fails(struct ibv_qp_init_attr_ex attr, int expected)
+{
+	errno = 0;
+	assert_null(ibv_create_qp_ex(context, &attr));
+	assert_int_equal(errno, expected);
+}
+
+static void queue_pair_with_extensions_that_are_not_there_is_refused(void **state)
+{
+	struct ibv_qp_init_attr_ex attr =
+		extended_attr(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS);
+	struct ibv_qp *qp;
+
+	(void)state;
+	qp = ibv_create_qp_ex(context, &attr);
+	assert_non_null(qp);
+	assert_ptr_equal(qp->pd, a.pd);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+
+	create_ex_fails(extended_attr(IBV_QP_INIT_ATTR_CREATE_FLAGS), EINVAL);
+	create_ex_fails(extended_attr(IBV_QP_INIT_ATTR_PD | 1u << 20), EINVAL);
+	create_ex_fails(
+		extended_attr(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_MAX_TSO_HEADER), EOPNOTSUPP);
+	attr.create_flags = IBV_QP_CREATE_SOURCE_QPN;
+	create_ex_fails(attr, EOPNOTSUPP);
+}
+
 static void queue_in_use_is_not_destroyed(void **state)
 {
 	(void)state;
@@ -865,6 +904,7 @@ int main(void)
 		UNCONNECTED(handle_that_is_none_is_refused),
 		UNCONNECTED(queue_of_absurd_size_is_refused),
 		UNCONNECTED(queue_pair_of_a_type_that_is_not_there_is_not_supported),
+		UNCONNECTED(queue_pair_with_extensions_that_are_not_there_is_refused),
 		UNCONNECTED(queue_in_use_is_not_destroyed),
 		UNCONNECTED(modify_out_of_turn_is_refused),
 		UNCONNECTED(modify_to_an_address_that_is_none_is_refused),

@@ -14,6 +14,7 @@ void ops_fill(struct verbs_context *context)
 	ops->req_notify_cq = cq_request_notify;
 	ops->post_send = qp_post_send_verbs;
 	ops->post_recv = qp_post_recv_verbs;
+	context->create_qp_ex = qp_create_ex;
 	context->query_device_ex = query_device_ex;
 	context->query_port = query_port;
 }

@@ -9,6 +9,14 @@
 /* The most inline data that a queue pair may be created for. No device attribute says it; programs try. */
 #define INLINE_BYTES_MAX 1024
 
+enum {
+	COMP_MASK_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
+		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	COMP_MASK_SUPPORTED = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+};
+
 /* A type that the NIC does not have is refused as not supported, a number that is no type as invalid. */
 static int type_from_verbs(enum ibv_qp_type verbs, enum qp_type *ret_type)
 {
@@ -56,7 +64,8 @@ static void on_news(void *user, uint32_t news)
 			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
 }
 
-static void qp_prepare(struct qp_front *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+static void qp_prepare(
+	struct qp_front *qp, struct ibv_context *context, const struct ibv_qp_init_attr_ex *init)
 {
 	static const enum ibv_event_type type_of[QP_EVENT_COUNT] = {
 #define QP_EVENT(name, news, type) [QP_EVENT_##name] = type,
@@ -65,9 +74,9 @@ static void qp_prepare(struct qp_front *qp, struct ibv_pd *pd, const struct ibv_
 	};
 
 	qp->verbs = (struct ibv_qp){
-		.context = pd->context,
+		.context = context,
 		.qp_context = init->qp_context,
-		.pd = pd,
+		.pd = init->pd,
 		.send_cq = init->send_cq,
 		.recv_cq = init->recv_cq,
 		.state = IBV_QPS_RESET,
@@ -103,7 +112,7 @@ static void qp_free(struct qp_front *qp)
 }
 
 /* Becomes the user of what the queue pair is built on. 0 or a positive errno. */
-static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr *init)
+static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 {
 	struct context *context = context_of(qp->verbs.context);
 
@@ -156,21 +165,37 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 	return 0;
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
+/* Which of the fields that came with ibv_create_qp_ex() are there, and may they be? 0 or a positive errno. */
+static int check_extension(const struct ibv_qp_init_attr_ex *init)
+{
+	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
+		return EINVAL;
+	if (init->comp_mask & ~(uint32_t)COMP_MASK_SUPPORTED)
+		return EOPNOTSUPP;
+	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd)
+		return EINVAL;
+	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags)
+		return EOPNOTSUPP;
+	return 0;
+}
+
+struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
 {
 	struct qp_front *qp = NULL;
 	enum qp_type type;
-	int error = type_from_verbs(qp_init_attr->qp_type, &type);
+	int error = check_extension(init);
 
-	if (!error && !is_cap_allowed(&qp_init_attr->cap))
+	if (!error)
+		error = type_from_verbs(init->qp_type, &type);
+	if (!error && !is_cap_allowed(&init->cap))
 		error = EINVAL;
 	if (!error) {
 		qp = calloc(1, sizeof(*qp));
 		error = qp ? 0 : ENOMEM;
 	}
 	if (!error) {
-		qp_prepare(qp, pd, qp_init_attr);
-		error = qp_refer(qp, qp_init_attr);
+		qp_prepare(qp, context, init);
+		error = qp_refer(qp, init);
 		if (!error)
 			error = qp_make(qp, type);
 		if (error) {
@@ -183,6 +208,23 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init
 		return NULL;
 	}
 	return &qp->verbs;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex extended = {
+		.qp_context = init->qp_context,
+		.send_cq = init->send_cq,
+		.recv_cq = init->recv_cq,
+		.srq = init->srq,
+		.cap = init->cap,
+		.qp_type = init->qp_type,
+		.sq_sig_all = init->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+
+	return qp_create_ex(pd->context, &extended);
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)

@@ -36,6 +36,9 @@ static inline struct qp_front *qp_of(struct ibv_qp *verbs)
 	return container_of(verbs, struct qp_front, verbs);
 }
 
+/* create_qp_ex of the table in the context. */
+struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
+
 /*
  * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask` names; the route only with IBV_QP_AV.
  *
