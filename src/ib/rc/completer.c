@@ -161,7 +161,7 @@ static void read_response(
 	fault = sge_scatter(rc->qp.lane->mrs, rc->qp.pd, wqe->sge, wqe->sge_count, offset,
 		packet->payload_bytes, packet->payload);
 	if (fault) {
-		rc_requester_fail(rc, rc_local_fault(fault), now_ns);
+		rc_requester_fail(rc, message_local_fault(fault), now_ns);
 		return;
 	}
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
@@ -176,7 +176,7 @@ static void atomic_response(
 		sizeof(original), (const uint8_t *)&original);
 
 	if (fault)
-		rc_requester_fail(rc, rc_local_fault(fault), now_ns);
+		rc_requester_fail(rc, message_local_fault(fault), now_ns);
 	else
 		response_placed(rc, wqe, now_ns);
 }

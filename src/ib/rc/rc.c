@@ -110,13 +110,8 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		rc_recovery_stop(rc);
 		if (qp->state == QP_RESET)
 			rc_responder_start(rc);
-		if (rc->responder.has_receive && qp->state == QP_ERR) {
-			struct cqe cqe = {.opcode = WC_RECV};
-
-			rc->responder.has_receive = false;
-			qp_complete_recv(qp, rc->responder.receive.wr_id, &cqe, FAULT_FLUSHED,
-				false, now_ns);
-		}
+		if (qp->state == QP_ERR)
+			message_abandon(&rc->responder.message, qp, FAULT_FLUSHED, now_ns);
 		rc_response_stop(rc);
 		break;
 	case QP_INIT:

@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ib/message.h"
 #include "queue/qp.h"
 #include "wire/packet.h"
 #include "wire/psn.h"
@@ -119,21 +120,10 @@ struct rc_resource {
 	uint64_t original; /* atomics */
 };
 
-enum rc_message {
-	RC_MESSAGE_NONE, /* between messages: a first or only packet comes next */
-	RC_MESSAGE_SEND, /* in a SEND: middle or last */
-	RC_MESSAGE_WRITE, /* in a WRITE: middle or last */
-};
-
 struct rc_responder {
 	struct psn expected;
 	struct msn msn; /* messages completed */
-	enum rc_message message;
-	bool has_receive; /* `receive` was taken for the message in progress */
-	struct recv_wqe receive;
-	uint64_t placed_bytes; /* of the message in progress */
-	struct reth write; /* of a WRITE in progress: va and dma_bytes move on with each packet */
-	uint32_t write_bytes; /* its whole length */
+	struct message message; /* in progress */
 
 	bool is_ack_owed;
 	bool is_nak_owed;
@@ -233,11 +223,6 @@ void rc_response_settle(struct rc_qp *rc, struct rc_resource *resource);
 /* Forget what is owed, but for a fatal NAK and what has to go out before it. */
 void rc_response_stop(struct rc_qp *rc);
 
-static inline uint32_t rc_packet_count(const struct rc_qp *rc, uint32_t bytes)
-{
-	return bytes ? (uint32_t)div_ceil_u64(bytes, rc->qp.mtu_bytes) : 1;
-}
-
 /* Packets sent and not acknowledged; those of READ responses to come count. */
 static inline uint32_t rc_in_flight(const struct rc_requester *requester)
 {
@@ -260,8 +245,5 @@ static inline void rc_packet_init(
 	packet->bth.dest_qpn = qpn_from(rc->qp.attr.dest_qpn);
 	packet->bth.psn = psn;
 }
-
-/* The local faults of enum mr_fault. */
-enum fault rc_local_fault(enum mr_fault fault);
 
 #endif

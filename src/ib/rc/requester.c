@@ -8,23 +8,6 @@
 #include "base/arith.h"
 #include "ib/rc/rc.h"
 
-enum fault rc_local_fault(enum mr_fault fault)
-{
-	switch (fault) {
-	case MR_OK:
-		return FAULT_NONE;
-	case MR_FAULT_KEY:
-		return FAULT_LOCAL_KEY;
-	case MR_FAULT_PD:
-		return FAULT_LOCAL_PD;
-	case MR_FAULT_ACCESS:
-		return FAULT_LOCAL_ACCESS;
-	case MR_FAULT_BOUNDS:
-		return FAULT_LOCAL_BOUNDS;
-	}
-	return FAULT_LOCAL_KEY;
-}
-
 void rc_requester_start(struct rc_qp *rc)
 {
 	struct rc_requester *requester = &rc->requester;
@@ -76,8 +59,8 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 	if (wr_table[wqe->opcode].operation != OPERATION_READ)
 		return 1;
 	uint32_t sent = wqe->is_started ? (uint32_t)psn_diff(requester->cursor, wqe->first_psn) : 0;
-	uint32_t total =
-		wqe->is_started ? wqe->packet_count : rc_packet_count(rc, wqe->total_bytes);
+	uint32_t total = wqe->is_started ? wqe->packet_count
+					 : message_packet_count(&rc->qp, wqe->total_bytes);
 	uint32_t to_chunk_end =
 		requester->read_chunk_packets - sent % requester->read_chunk_packets;
 	return min_u32(to_chunk_end, total - sent);
@@ -155,10 +138,10 @@ static enum fault wqe_check(const struct rc_qp *rc, const struct send_wqe *wqe)
 		return FAULT_NO_RD_ATOMIC;
 	if (is_atomic && wqe->total_bytes != sizeof(uint64_t))
 		return FAULT_ATOMIC_LENGTH;
-	if (wqe->flags & SEND_INLINE)
-		return FAULT_NONE;
-	return rc_local_fault(sge_check(rc->qp.lane->mrs, rc->qp.pd,
-		rc_wqe_is_read(wqe) ? MR_LOCAL_WRITE : MR_LOCAL_READ, wqe->sge, wqe->sge_count));
+	if (!rc_wqe_is_read(wqe))
+		return message_check(&rc->qp, wqe);
+	return message_local_fault(
+		sge_check(rc->qp.lane->mrs, rc->qp.pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count));
 }
 
 static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
@@ -168,7 +151,7 @@ static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
 	bool is_atomic = rc_wqe_is_read(wqe) && !is_read;
 
 	wqe->first_psn = requester->next;
-	wqe->packet_count = is_atomic ? 1 : rc_packet_count(rc, wqe->total_bytes);
+	wqe->packet_count = is_atomic ? 1 : message_packet_count(&rc->qp, wqe->total_bytes);
 	requester->next_ssn += is_read
 		? (uint32_t)div_ceil_u64(wqe->packet_count, requester->read_chunk_packets)
 		: 1;
@@ -190,38 +173,6 @@ static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 }
 
 /* --- packets --- */
-
-static enum opcode_position position_of(uint32_t index, uint32_t count)
-{
-	if (count == 1)
-		return POSITION_ONLY;
-	if (index == 0)
-		return POSITION_FIRST;
-	return index == count - 1 ? POSITION_LAST : POSITION_MIDDLE;
-}
-
-static enum opcode opcode_of(const struct send_wqe *wqe, enum opcode_position position)
-{
-	static const uint8_t send[] = {
-		[POSITION_FIRST] = OPCODE_RC_SEND_FIRST,
-		[POSITION_MIDDLE] = OPCODE_RC_SEND_MIDDLE,
-		[POSITION_LAST] = OPCODE_RC_SEND_LAST,
-		[POSITION_ONLY] = OPCODE_RC_SEND_ONLY,
-	};
-	static const uint8_t write[] = {
-		[POSITION_FIRST] = OPCODE_RC_WRITE_FIRST,
-		[POSITION_MIDDLE] = OPCODE_RC_WRITE_MIDDLE,
-		[POSITION_LAST] = OPCODE_RC_WRITE_LAST,
-		[POSITION_ONLY] = OPCODE_RC_WRITE_ONLY,
-	};
-	const struct wr_info *info = &wr_table[wqe->opcode];
-	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
-	/* Each opcode with immediate data follows the one without. */
-	uint8_t with_imm = info->has_imm && ends;
-
-	return (enum opcode)(
-		(info->operation == OPERATION_SEND ? send[position] : write[position]) + with_imm);
-}
 
 /* Will the work request after this one, or this one itself, perhaps have to wait for an answer? */
 static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
@@ -259,32 +210,15 @@ static size_t data_packet(
 	struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer, enum fault *ret_fault)
 {
 	struct rc_requester *requester = &rc->requester;
-	uint32_t mtu_bytes = rc->qp.mtu_bytes;
 	uint32_t index = (uint32_t)psn_diff(requester->cursor, wqe->first_psn);
-	enum opcode_position position = position_of(index, wqe->packet_count);
-	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
-	uint64_t offset = (uint64_t)index * mtu_bytes;
-	uint32_t bytes = (uint32_t)min_u64(mtu_bytes, wqe->total_bytes - offset);
 	struct packet packet;
 
-	rc_packet_init(rc, &packet, opcode_of(wqe, position), requester->cursor);
-	packet_set_payload(&packet, NULL, bytes);
-	packet.bth.is_solicited = ends && (wqe->flags & SEND_SOLICITED);
-	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, ends);
-	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
-	packet.immdt.data = wqe->imm;
+	message_packet_init(&packet, &rc->qp, OPCODE_CLASS_RC, wqe, index);
+	packet.bth.psn = requester->cursor;
+	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, opcode_ends_message(packet.info));
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
-
-	uint8_t *to = buffer + packet_encode_headers(&packet, buffer);
-	if (wqe->flags & SEND_INLINE)
-		memcpy(to, wqe->inline_bytes + offset, bytes);
-	else
-		*ret_fault = rc_local_fault(sge_gather(
-			rc->qp.lane->mrs, rc->qp.pd, wqe->sge, wqe->sge_count, offset, bytes, to));
-	memset(to + bytes, 0, packet.bth.pad_bytes);
-	qp_count(&rc->qp, COUNTER_sent_bytes, bytes);
-	return packet_bytes(&packet);
+	return message_packet_write(&rc->qp, &packet, wqe, index, buffer, ret_fault);
 }
 
 /* The request of one READ chunk, from the cursor to the chunk's end. */

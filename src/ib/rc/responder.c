@@ -10,19 +10,6 @@
 
 #include "ib/rc/rc.h"
 
-/*
- * What is wrong with a request; each row of the switch in refuse() says what the peer and the user
- * hear.
- */
-enum refusal {
-	ACCEPTED,
-	REFUSED_INVALID, /* malformed, out of place, unsupported */
-	REFUSED_TOO_LONG, /* longer than the receive request */
-	REFUSED_ACCESS, /* remote key, bounds or right */
-	REFUSED_OPERATIONAL, /* the receive request itself is bad */
-	REFUSED_NOT_READY, /* no receive request */
-};
-
 void rc_responder_start(struct rc_qp *rc)
 {
 	memset(&rc->responder, 0, sizeof(rc->responder));
@@ -30,22 +17,6 @@ void rc_responder_start(struct rc_qp *rc)
 }
 
 /* --- refusing --- */
-
-/*
- * A receive request that was taken for the message in progress completes with `fault`, if there is
- * one.
- */
-static void abandon_receive(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
-{
-	struct rc_responder *responder = &rc->responder;
-
-	if (responder->has_receive) {
-		struct cqe cqe = {.opcode = WC_RECV};
-
-		responder->has_receive = false;
-		qp_complete_recv(&rc->qp, responder->receive.wr_id, &cqe, fault, false, now_ns);
-	}
-}
 
 /*
  * A fatal NAK: the peer hears `code`, this queue pair goes to the error state (IBTA 9.9.3,
@@ -56,7 +27,7 @@ static void fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault,
 {
 	rc_response_owe_nak(rc, AETH_NAK, (uint8_t)code);
 	rc->responder.is_failed = true;
-	abandon_receive(rc, receive_fault, now_ns);
+	message_abandon(&rc->responder.message, &rc->qp, receive_fault, now_ns);
 	if (news)
 		signal_raise(&rc->qp.lane->signals, &rc->qp.signal, news);
 	if (rc->qp.state != QP_ERR)
@@ -89,123 +60,6 @@ static void refuse(struct rc_qp *rc, enum refusal refusal, enum fault local_faul
 		rc_response_owe_nak(rc, AETH_RNR_NAK, (uint8_t)rc->qp.attr.min_rnr_timer);
 		break;
 	}
-}
-
-/* --- SEND --- */
-
-static void receive_complete(struct rc_qp *rc, const struct packet *packet, uint32_t opcode,
-	uint64_t bytes, uint64_t now_ns)
-{
-	struct rc_responder *responder = &rc->responder;
-	struct cqe cqe = {.opcode = opcode, .byte_count = (uint32_t)bytes};
-
-	if (opcode_has_immediate(packet->info)) {
-		cqe.flags |= WC_WITH_IMM;
-		cqe.imm = packet->immdt.data;
-	}
-	responder->has_receive = false;
-	qp_complete_recv(&rc->qp, responder->receive.wr_id, &cqe, FAULT_NONE,
-		packet->bth.is_solicited, now_ns);
-}
-
-static enum refusal send_execute(
-	struct rc_qp *rc, const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
-{
-	struct rc_responder *responder = &rc->responder;
-	struct recv_wqe *receive = &responder->receive;
-	enum mr_fault fault;
-
-	if (opcode_has_invalidate(packet->info))
-		return REFUSED_INVALID; /* remote invalidation belongs to memory windows */
-	if (!responder->has_receive) {
-		if (!rq_take(rc->qp.rq, receive))
-			return REFUSED_NOT_READY;
-		responder->has_receive = true;
-		responder->placed_bytes = 0;
-	}
-	if (packet->payload_bytes > receive->total_bytes - responder->placed_bytes)
-		return REFUSED_TOO_LONG;
-	fault = sge_scatter(rc->qp.lane->mrs, rc->qp.pd, receive->sge, receive->sge_count,
-		responder->placed_bytes, packet->payload_bytes, packet->payload);
-	if (fault) {
-		*ret_fault = rc_local_fault(fault);
-		return REFUSED_OPERATIONAL;
-	}
-	responder->placed_bytes += packet->payload_bytes;
-	responder->message = RC_MESSAGE_SEND;
-	if (opcode_ends_message(packet->info)) {
-		receive_complete(rc, packet, WC_RECV, responder->placed_bytes, now_ns);
-		qp_count(&rc->qp, COUNTER_rdma_sends, 1);
-	}
-	return ACCEPTED;
-}
-
-/* --- WRITE --- */
-
-/* The first packet names the whole range; it is checked at once, and again packet by packet. */
-static enum refusal write_begin(
-	struct rc_qp *rc, const struct packet *packet, struct reth *ret_write)
-{
-	const struct reth *reth = &packet->reth;
-	uint8_t *pointer;
-
-	if (!(rc->qp.attr.access & MR_REMOTE_WRITE))
-		return REFUSED_ACCESS;
-	if (reth->dma_bytes > MESSAGE_BYTES_MAX)
-		return REFUSED_INVALID;
-	if (reth->dma_bytes &&
-		mr_resolve(rc->qp.lane->mrs, reth->rkey, rc->qp.pd, MR_REMOTE_WRITE, reth->va,
-			reth->dma_bytes, &pointer))
-		return REFUSED_ACCESS;
-	*ret_write = *reth;
-	return ACCEPTED;
-}
-
-/* Do the bytes of this packet fit what is left of the message (IBTA C9-67 to C9-69)? */
-static bool write_length_fits(const struct packet *packet, uint32_t left_bytes)
-{
-	if (opcode_ends_message(packet->info))
-		return packet->payload_bytes == left_bytes;
-	return packet->payload_bytes < left_bytes;
-}
-
-static enum refusal write_execute(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
-{
-	struct rc_responder *responder = &rc->responder;
-	struct reth write = responder->write;
-	bool takes_receive = opcode_has_immediate(packet->info);
-	uint8_t *to = NULL;
-
-	if (opcode_begins_message(packet->info)) {
-		enum refusal refusal = write_begin(rc, packet, &write);
-
-		if (refusal)
-			return refusal;
-	}
-	if (!write_length_fits(packet, write.dma_bytes))
-		return REFUSED_INVALID;
-	if (takes_receive && !rq_count(rc->qp.rq))
-		return REFUSED_NOT_READY;
-	if (packet->payload_bytes &&
-		mr_resolve(rc->qp.lane->mrs, write.rkey, rc->qp.pd, MR_REMOTE_WRITE, write.va,
-			packet->payload_bytes, &to))
-		return REFUSED_ACCESS;
-	if (takes_receive && !rq_take(rc->qp.rq, &responder->receive))
-		return REFUSED_NOT_READY;
-
-	if (packet->payload_bytes)
-		copy_place(to, packet->payload, packet->payload_bytes);
-	if (opcode_begins_message(packet->info))
-		responder->write_bytes = write.dma_bytes;
-	write.va += packet->payload_bytes;
-	write.dma_bytes -= packet->payload_bytes;
-	responder->write = write;
-	responder->message = RC_MESSAGE_WRITE;
-	if (takes_receive)
-		receive_complete(rc, packet, WC_RECV_RDMA_WITH_IMM, responder->write_bytes, now_ns);
-	if (opcode_ends_message(packet->info))
-		qp_count(&rc->qp, COUNTER_rdma_writes, 1);
-	return ACCEPTED;
 }
 
 /* --- READ and atomics --- */
@@ -260,7 +114,7 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 	struct rc_resource request = {
 		.operation = OPERATION_READ,
 		.first = psn,
-		.end = psn_add(psn, rc_packet_count(rc, reth->dma_bytes)),
+		.end = psn_add(psn, message_packet_count(&rc->qp, reth->dma_bytes)),
 		.va = reth->va,
 		.rkey = reth->rkey,
 		.bytes = reth->dma_bytes,
@@ -318,34 +172,19 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 
 /* --- sequence --- */
 
-/* Does this opcode follow the one before (IBTA 9.7.4.1.5, table 57)? */
-static bool is_in_sequence(const struct rc_responder *responder, const struct opcode_info *info)
-{
-	switch (responder->message) {
-	case RC_MESSAGE_NONE:
-		return opcode_begins_message(info);
-	case RC_MESSAGE_SEND:
-		return info->operation == OPERATION_SEND && !opcode_begins_message(info);
-	case RC_MESSAGE_WRITE:
-		return info->operation == OPERATION_WRITE && !opcode_begins_message(info);
-	}
-	return false;
-}
-
 /* Execute a request that has the expected PSN. */
 static enum refusal execute(
 	struct rc_qp *rc, const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
 {
-	const struct opcode_info *info = packet->info;
+	struct message *message = &rc->responder.message;
 
-	if (!is_in_sequence(&rc->responder, info) ||
-		!opcode_payload_fits(info, packet->payload_bytes, rc->qp.mtu_bytes))
+	if (!message_is_in_sequence(message, &rc->qp, packet))
 		return REFUSED_INVALID;
-	switch ((int)info->operation) {
+	switch ((int)packet->info->operation) {
 	case OPERATION_SEND:
-		return send_execute(rc, packet, ret_fault, now_ns);
+		return message_send_execute(message, &rc->qp, packet, ret_fault, now_ns);
 	case OPERATION_WRITE:
-		return write_execute(rc, packet, now_ns);
+		return message_write_execute(message, &rc->qp, packet, now_ns);
 	case OPERATION_READ:
 		return read_execute(rc, packet);
 	case OPERATION_COMPARE_SWAP:
@@ -364,7 +203,8 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 {
 	uint32_t skipped = (uint32_t)psn_diff(packet->bth.psn, resource->first);
 	uint64_t skipped_bytes = (uint64_t)skipped * rc->qp.mtu_bytes;
-	struct psn stop = psn_add(packet->bth.psn, rc_packet_count(rc, packet->reth.dma_bytes));
+	struct psn stop =
+		psn_add(packet->bth.psn, message_packet_count(&rc->qp, packet->reth.dma_bytes));
 	bool is_inside = packet->reth.va == resource->va + skipped_bytes &&
 		packet->reth.rkey == resource->rkey && skipped_bytes <= resource->bytes &&
 		packet->reth.dma_bytes <= resource->bytes - skipped_bytes;
@@ -417,13 +257,11 @@ static void advance(struct rc_qp *rc, const struct packet *packet)
 	bool is_read = operation == OPERATION_READ;
 	bool is_data = operation == OPERATION_SEND || operation == OPERATION_WRITE;
 
-	responder->expected =
-		psn_add(packet->bth.psn, is_read ? rc_packet_count(rc, packet->reth.dma_bytes) : 1);
+	responder->expected = psn_add(packet->bth.psn,
+		is_read ? message_packet_count(&rc->qp, packet->reth.dma_bytes) : 1);
 	responder->is_waiting = false;
-	if (opcode_ends_message(packet->info)) {
+	if (opcode_ends_message(packet->info))
 		responder->msn = msn_add(responder->msn, 1);
-		responder->message = RC_MESSAGE_NONE;
-	}
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
 	if (packet->bth.ack_requested && is_data) /* a READ or atomic has its response */
 		rc_response_owe_ack(rc);

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ib/message.h"
+
+#include <string.h>
+
+/* --- sending --- */
+
+enum fault message_local_fault(enum mr_fault fault)
+{
+	switch (fault) {
+	case MR_OK:
+		return FAULT_NONE;
+	case MR_FAULT_KEY:
+		return FAULT_LOCAL_KEY;
+	case MR_FAULT_PD:
+		return FAULT_LOCAL_PD;
+	case MR_FAULT_ACCESS:
+		return FAULT_LOCAL_ACCESS;
+	case MR_FAULT_BOUNDS:
+		return FAULT_LOCAL_BOUNDS;
+	}
+	return FAULT_LOCAL_KEY;
+}
+
+enum fault message_check(const struct qp *qp, const struct send_wqe *wqe)
+{
+	if (wqe->flags & SEND_INLINE)
+		return FAULT_NONE;
+	return message_local_fault(
+		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_READ, wqe->sge, wqe->sge_count));
+}
+
+static enum opcode_position position_of(uint32_t index, uint32_t count)
+{
+	if (count == 1)
+		return POSITION_ONLY;
+	if (index == 0)
+		return POSITION_FIRST;
+	return index == count - 1 ? POSITION_LAST : POSITION_MIDDLE;
+}
+
+static enum opcode opcode_of(
+	enum opcode_class class, const struct send_wqe *wqe, enum opcode_position position)
+{
+	static const uint8_t send[] = {
+		[POSITION_FIRST] = OPCODE_RC_SEND_FIRST,
+		[POSITION_MIDDLE] = OPCODE_RC_SEND_MIDDLE,
+		[POSITION_LAST] = OPCODE_RC_SEND_LAST,
+		[POSITION_ONLY] = OPCODE_RC_SEND_ONLY,
+	};
+	static const uint8_t write[] = {
+		[POSITION_FIRST] = OPCODE_RC_WRITE_FIRST,
+		[POSITION_MIDDLE] = OPCODE_RC_WRITE_MIDDLE,
+		[POSITION_LAST] = OPCODE_RC_WRITE_LAST,
+		[POSITION_ONLY] = OPCODE_RC_WRITE_ONLY,
+	};
+	const struct wr_info *info = &wr_table[wqe->opcode];
+	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
+	/* Each opcode with immediate data follows the one without. */
+	uint8_t with_imm = info->has_imm && ends;
+	uint8_t operation = info->operation == OPERATION_SEND ? send[position] : write[position];
+
+	return (enum opcode)(class | (operation + with_imm));
+}
+
+void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
+	const struct send_wqe *wqe, uint32_t index)
+{
+	enum opcode_position position = position_of(index, wqe->packet_count);
+	uint64_t offset = (uint64_t)index * qp->mtu_bytes;
+
+	packet_init(packet, opcode_of(class, wqe, position));
+	packet->bth.dest_qpn = qpn_from(qp->attr.dest_qpn);
+	packet->bth.is_solicited =
+		opcode_ends_message(packet->info) && (wqe->flags & SEND_SOLICITED);
+	packet_set_payload(
+		packet, NULL, (uint32_t)min_u64(qp->mtu_bytes, wqe->total_bytes - offset));
+	packet->reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
+	packet->immdt.data = wqe->imm;
+}
+
+size_t message_packet_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
+	uint32_t index, uint8_t *buffer, enum fault *ret_fault)
+{
+	uint64_t offset = (uint64_t)index * qp->mtu_bytes;
+	uint8_t *to = buffer + packet_encode_headers(packet, buffer);
+
+	if (wqe->flags & SEND_INLINE)
+		memcpy(to, wqe->inline_bytes + offset, packet->payload_bytes);
+	else
+		*ret_fault = message_local_fault(sge_gather(qp->lane->mrs, qp->pd, wqe->sge,
+			wqe->sge_count, offset, packet->payload_bytes, to));
+	memset(to + packet->payload_bytes, 0, packet->bth.pad_bytes);
+	qp_count(qp, COUNTER_sent_bytes, packet->payload_bytes);
+	return packet_bytes(packet);
+}
+
+/* --- receiving --- */
+
+static bool follows(const struct message *message, const struct opcode_info *info)
+{
+	switch (message->kind) {
+	case MESSAGE_NONE:
+		return opcode_begins_message(info);
+	case MESSAGE_SEND:
+		return info->operation == OPERATION_SEND && !opcode_begins_message(info);
+	case MESSAGE_WRITE:
+		return info->operation == OPERATION_WRITE && !opcode_begins_message(info);
+	}
+	return false;
+}
+
+bool message_is_in_sequence(
+	const struct message *message, const struct qp *qp, const struct packet *packet)
+{
+	return follows(message, packet->info) &&
+		opcode_payload_fits(packet->info, packet->payload_bytes, qp->mtu_bytes);
+}
+
+void message_abandon(struct message *message, struct qp *qp, enum fault fault, uint64_t now_ns)
+{
+	struct cqe cqe = {.opcode = WC_RECV};
+
+	if (!message->has_receive)
+		return;
+	message->has_receive = false;
+	qp_complete_recv(qp, message->receive.wr_id, &cqe, fault, false, now_ns);
+}
+
+static bool receive_take(struct message *message, struct qp *qp)
+{
+	if (!message->has_receive)
+		message->has_receive = rq_take(qp->rq, &message->receive);
+	return message->has_receive;
+}
+
+static void receive_complete(struct message *message, struct qp *qp, const struct packet *packet,
+	uint32_t opcode, uint64_t bytes, uint64_t now_ns)
+{
+	struct cqe cqe = {.opcode = opcode, .byte_count = (uint32_t)bytes};
+
+	if (opcode_has_immediate(packet->info)) {
+		cqe.flags |= WC_WITH_IMM;
+		cqe.imm = packet->immdt.data;
+	}
+	message->has_receive = false;
+	qp_complete_recv(
+		qp, message->receive.wr_id, &cqe, FAULT_NONE, packet->bth.is_solicited, now_ns);
+}
+
+enum refusal message_send_execute(struct message *message, struct qp *qp,
+	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
+{
+	struct recv_wqe *receive = &message->receive;
+	enum mr_fault fault;
+
+	if (opcode_has_invalidate(packet->info))
+		return REFUSED_INVALID; /* remote invalidation belongs to memory windows */
+	if (opcode_begins_message(packet->info)) {
+		if (!receive_take(message, qp))
+			return REFUSED_NOT_READY;
+		message->placed_bytes = 0;
+	}
+	if (packet->payload_bytes > receive->total_bytes - message->placed_bytes)
+		return REFUSED_TOO_LONG;
+	fault = sge_scatter(qp->lane->mrs, qp->pd, receive->sge, receive->sge_count,
+		message->placed_bytes, packet->payload_bytes, packet->payload);
+	if (fault) {
+		*ret_fault = message_local_fault(fault);
+		return REFUSED_OPERATIONAL;
+	}
+	message->placed_bytes += packet->payload_bytes;
+	message->kind = MESSAGE_SEND;
+	if (opcode_ends_message(packet->info)) {
+		message->kind = MESSAGE_NONE;
+		receive_complete(message, qp, packet, WC_RECV, message->placed_bytes, now_ns);
+		qp_count(qp, COUNTER_rdma_sends, 1);
+	}
+	return ACCEPTED;
+}
+
+/* The first packet names the whole range; it is checked at once, and again packet by packet. */
+static enum refusal write_begin(
+	const struct qp *qp, const struct packet *packet, struct reth *ret_write)
+{
+	const struct reth *reth = &packet->reth;
+	uint8_t *pointer;
+
+	if (!(qp->attr.access & MR_REMOTE_WRITE))
+		return REFUSED_ACCESS;
+	if (reth->dma_bytes > MESSAGE_BYTES_MAX)
+		return REFUSED_INVALID;
+	if (reth->dma_bytes &&
+		mr_resolve(qp->lane->mrs, reth->rkey, qp->pd, MR_REMOTE_WRITE, reth->va,
+			reth->dma_bytes, &pointer))
+		return REFUSED_ACCESS;
+	*ret_write = *reth;
+	return ACCEPTED;
+}
+
+/* Do the bytes of this packet fit what is left of the message (IBTA C9-67 to C9-69)? */
+static bool write_length_fits(const struct packet *packet, uint32_t left_bytes)
+{
+	if (opcode_ends_message(packet->info))
+		return packet->payload_bytes == left_bytes;
+	return packet->payload_bytes < left_bytes;
+}
+
+enum refusal message_write_execute(
+	struct message *message, struct qp *qp, const struct packet *packet, uint64_t now_ns)
+{
+	struct reth write = message->write;
+	bool takes_receive = opcode_has_immediate(packet->info);
+	uint8_t *to = NULL;
+
+	if (opcode_begins_message(packet->info)) {
+		enum refusal refusal = write_begin(qp, packet, &write);
+
+		if (refusal)
+			return refusal;
+	}
+	if (!write_length_fits(packet, write.dma_bytes))
+		return REFUSED_INVALID;
+	if (takes_receive && !message->has_receive && !rq_count(qp->rq))
+		return REFUSED_NOT_READY;
+	if (packet->payload_bytes &&
+		mr_resolve(qp->lane->mrs, write.rkey, qp->pd, MR_REMOTE_WRITE, write.va,
+			packet->payload_bytes, &to))
+		return REFUSED_ACCESS;
+	if (takes_receive && !receive_take(message, qp))
+		return REFUSED_NOT_READY;
+
+	if (packet->payload_bytes)
+		copy_place(to, packet->payload, packet->payload_bytes);
+	if (opcode_begins_message(packet->info))
+		message->write_bytes = write.dma_bytes;
+	write.va += packet->payload_bytes;
+	write.dma_bytes -= packet->payload_bytes;
+	message->write = write;
+	message->kind = opcode_ends_message(packet->info) ? MESSAGE_NONE : MESSAGE_WRITE;
+	if (takes_receive)
+		receive_complete(
+			message, qp, packet, WC_RECV_RDMA_WITH_IMM, message->write_bytes, now_ns);
+	if (opcode_ends_message(packet->info))
+		qp_count(qp, COUNTER_rdma_writes, 1);
+	return ACCEPTED;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages: what the connected transports have in common.
+ *
+ * A SEND or WRITE is cut into packets of the path MTU in the same way by all of them, and its
+ * packets are taken in with the same checks in the same order. What differs stays with the
+ * transport: who may send when, which packet is the expected one, and what follows from a refusal
+ * (a NAK that ends a reliable connection, silence on an unreliable one).
+ *
+ * All of this runs under the lane's lock.
+ */
+#ifndef URNIC_IB_MESSAGE_H
+#define URNIC_IB_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arith.h"
+#include "queue/qp.h"
+#include "wire/packet.h"
+
+/* --- sending --- */
+
+/* The packets that a message of `bytes` takes: at least one. */
+static inline uint32_t message_packet_count(const struct qp *qp, uint64_t bytes)
+{
+	return bytes ? (uint32_t)div_ceil_u64(bytes, qp->mtu_bytes) : 1;
+}
+
+/* What a work request fails with when its own memory is refused. */
+enum fault message_local_fault(enum mr_fault fault);
+
+/* May the NIC read all that this SEND or WRITE names? Inline data needs nobody's leave. */
+enum fault message_check(const struct qp *qp, const struct send_wqe *wqe);
+
+/*
+ * Start packet `index` (0 to wqe->packet_count - 1) of a SEND or WRITE: opcode, destination, lengths,
+ * headers. Its PSN, and whether it asks for an acknowledgement, are the caller's to add.
+ */
+void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
+	const struct send_wqe *wqe, uint32_t index);
+
+/*
+ * Write that packet, BTH to pad, gathering its payload.
+ *
+ * Returns its length. When memory refuses, *ret_fault says why and what was written is worthless.
+ */
+size_t message_packet_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
+	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
+
+/* --- receiving --- */
+
+/* What is wrong with a request. */
+enum refusal {
+	ACCEPTED,
+	REFUSED_INVALID, /* malformed, out of place, unsupported */
+	REFUSED_TOO_LONG, /* longer than the receive request */
+	REFUSED_ACCESS, /* remote key, bounds or right */
+	REFUSED_OPERATIONAL, /* the receive request itself is bad */
+	REFUSED_NOT_READY, /* no receive request */
+};
+
+enum message_kind {
+	MESSAGE_NONE, /* between messages: a first or only packet comes next */
+	MESSAGE_SEND, /* in a SEND: middle or last */
+	MESSAGE_WRITE, /* in a WRITE: middle or last */
+};
+
+/* The message that is being received. Zeroed, it is none. */
+struct message {
+	enum message_kind kind;
+	bool has_receive; /* `receive` was taken, and is to be completed or used again */
+	struct recv_wqe receive;
+	uint64_t placed_bytes; /* of a SEND */
+	struct reth write; /* of a WRITE: va and dma_bytes move on with each packet */
+	uint32_t write_bytes; /* its whole length */
+};
+
+/*
+ * Does the packet follow the one before (IBTA 9.7.4.1.5, table 57), with a payload that its opcode
+ * allows at the path MTU?
+ */
+bool message_is_in_sequence(
+	const struct message *message, const struct qp *qp, const struct packet *packet);
+
+/*
+ * Execute one packet of a SEND or WRITE that is in sequence: check everything, then place it, and
+ * complete the receive request that the message ends with. A refused packet has changed nothing, but
+ * that a receive request may have been taken. `ret_fault` says what REFUSED_OPERATIONAL means for
+ * the receive request.
+ */
+enum refusal message_send_execute(struct message *message, struct qp *qp,
+	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns);
+enum refusal message_write_execute(
+	struct message *message, struct qp *qp, const struct packet *packet, uint64_t now_ns);
+
+/* The message will not be finished: a receive request that was taken completes with `fault`. */
+void message_abandon(struct message *message, struct qp *qp, enum fault fault, uint64_t now_ns);
+
+#endif
