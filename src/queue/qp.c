@@ -137,11 +137,19 @@ void qp_flush(struct qp *qp, uint64_t now_ns)
 	}
 }
 
+void qp_sq_drained(struct qp *qp)
+{
+	if (qp->is_sq_draining && qp->attr.is_drain_told)
+		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_DRAINED);
+	qp->is_sq_draining = false;
+}
+
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 {
 	enum qp_state old = qp->state;
 
 	qp->state = state;
+	qp->is_sq_draining = state == QP_SQD && (old != QP_SQD || qp->is_sq_draining);
 	atomic_store_explicit(&qp->public->state, (uint32_t)state, memory_order_relaxed);
 	qp->transport->state_changed(qp, old, now_ns);
 	if (state == QP_ERR && old != QP_ERR)

@@ -48,6 +48,7 @@ struct qp_path {
 /* The attributes of ibv_modify_qp that RC, UC and UD have. */
 struct qp_attr {
 	enum qp_state cur_state;
+	bool is_drain_told; /* raise SIGNAL_QP_DRAINED when SQD has been reached */
 	uint32_t access; /* enum mr_access: what the peer may do to this queue pair at all */
 	uint32_t pkey_index;
 	uint32_t port; /* from 1 */
@@ -144,6 +145,7 @@ struct qp {
 	uint64_t rq_offset;
 	bool is_all_signaled;
 	bool is_comm_established;
+	bool is_sq_draining; /* in SQD, and a request that was started before is not complete */
 	struct qp_caps caps;
 	struct qp_attr attr;
 	uint32_t mtu_bytes;
@@ -183,8 +185,8 @@ void qp_done(struct qp *qp);
  * `mask`  enum qp_attr_mask; from the user, any bits.
  * `attr`  The values for the bits in `mask`. attr->path.id names a path that the caller has opened.
  *
- * Returns 0, or -EINVAL when the transition, the mask or a value is not allowed (then nothing
- * changed).
+ * Returns 0, or -EINVAL when the transition, the mask or a value is not allowed, or the send queue
+ * still drains (then nothing changed).
  */
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
@@ -219,6 +221,12 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
  */
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
+
+/*
+ * In SQD a transport starts no work request (IBTA 10.3.1.5). It calls this when those that it had
+ * started are complete; again does no harm.
+ */
+void qp_sq_drained(struct qp *qp);
 
 /* The queue pair has something to send, or (ack) owes an acknowledgement. */
 void qp_schedule(struct qp *qp, enum lane_tx list);

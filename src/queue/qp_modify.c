@@ -48,7 +48,7 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 	/* As in the kernel's table, a queue pair that holds nothing cannot fail. */
 	if (to == QP_ERR)
 		return mask == 0 && qp->state != QP_RESET;
-	if (!transition->is_allowed)
+	if (!transition->is_allowed || qp->is_sq_draining)
 		return false;
 	return (mask & transition->required) == transition->required &&
 		!(mask & ~(transition->required | transition->optional));
@@ -86,6 +86,9 @@ static void apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
 {
 	struct qp_attr *to = &qp->attr;
 
+	/* It holds for one drain only: who does not ask again is not told again. */
+	if (mask & ATTR_STATE)
+		to->is_drain_told = (mask & ATTR_SQD_NOTIFY) && from->is_drain_told;
 	if (mask & ATTR_ACCESS)
 		to->access = from->access;
 	if (mask & ATTR_PKEY_INDEX)

@@ -33,6 +33,7 @@ enum signal_news {
 	SIGNAL_QP_ACCESS = 1 << 4, /* QP: access violation by the peer */
 	SIGNAL_QP_ESTABLISHED =
 		1 << 5, /* QP: first packet arrived in RTR (communication established) */
+	SIGNAL_QP_DRAINED = 1 << 8, /* QP: in SQD, no request of its send queue is under way */
 };
 
 struct signal {

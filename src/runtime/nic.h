@@ -127,9 +127,14 @@ uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	const struct nic_route *route) URNIC_EXPORT_AS(nic_qp_modify);
 
-/* The state and attributes as they are now. */
-void nic_qp_query(struct nic_qp *qp, enum qp_state *ret_state, struct qp_attr *ret_attr,
-	struct nic_route *ret_route) URNIC_EXPORT_AS(nic_qp_query);
+/* A queue pair as it is now. */
+struct nic_qp_state {
+	enum qp_state state;
+	bool is_sq_draining; /* in SQD, and not drained yet */
+	struct qp_attr attr;
+};
+
+struct nic_qp_state nic_qp_query(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_query);
 
 /*
  * Post requests in order until one is refused, and send what may be sent now. Returns 0, -EINVAL or

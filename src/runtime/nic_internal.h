@@ -32,7 +32,6 @@ struct nic_qp {
 	nic_qp_news_fn *on_news;
 	void *user;
 	uint64_t epoch;
-	struct nic_route route;
 	bool has_path;
 };
 

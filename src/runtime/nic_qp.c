@@ -138,12 +138,11 @@ static int path_open(
  * The worker is locked. The path that `attr` names is in use; the one that was before is not any
  * more.
  */
-static void path_replace(struct nic_qp *qp, const struct nic_route *route, uint32_t old_path)
+static void path_replace(struct nic_qp *qp, uint32_t old_path)
 {
 	if (qp->has_path)
 		port_udp_path_close(qp->worker->port, old_path);
 	qp->has_path = true;
-	qp->route = *route;
 }
 
 static int modify_with_path(struct nic_qp *qp, enum qp_state to, uint32_t mask,
@@ -164,7 +163,7 @@ static int modify_with_path(struct nic_qp *qp, enum qp_state to, uint32_t mask,
 	if (error)
 		port_udp_path_close(qp->worker->port, attr.path.id);
 	else
-		path_replace(qp, route, old_path);
+		path_replace(qp, old_path);
 	worker_unlock(qp->worker);
 	return error;
 }
@@ -202,22 +201,20 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	return error;
 }
 
-void nic_qp_query(struct nic_qp *qp, enum qp_state *ret_state, struct qp_attr *ret_attr,
-	struct nic_route *ret_route)
+struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 {
+	struct nic_qp_state state = {.state = QP_ERR};
+
 	nic_enter();
-	if (qp->epoch != nic_epoch) {
-		*ret_state = QP_ERR;
-		memset(ret_attr, 0, sizeof(*ret_attr));
-		memset(ret_route, 0, sizeof(*ret_route));
-	} else {
+	if (qp->epoch == nic_epoch) {
 		worker_lock(qp->worker);
-		*ret_state = qp->qp->state;
-		*ret_attr = qp->qp->attr;
-		*ret_route = qp->route;
+		state.state = qp->qp->state;
+		state.is_sq_draining = qp->qp->is_sq_draining;
+		state.attr = qp->qp->attr;
 		worker_unlock(qp->worker);
 	}
 	nic_leave();
+	return state;
 }
 
 int nic_qp_post_send(

@@ -47,37 +47,42 @@ static const struct qp_attr legal = {
 /* What an attribute means to a transition. */
 enum need { NEVER, MAY, MUST };
 
-/* One row per attribute: RESET to INIT, INIT to INIT, INIT to RTR, RTR to RTS, RTS to RTS. */
-enum { COLUMN_COUNT = 5 };
+/*
+ * One row per attribute: RESET to INIT, INIT to INIT, INIT to RTR, RTR to RTS, RTS to RTS, RTS to SQD, SQD to SQD,
+ * SQD to RTS.
+ */
+enum { COLUMN_COUNT = 8 };
 static const struct {
 	uint32_t bit;
 	enum need need[COLUMN_COUNT];
 } rows[] = {
 	/* clang-format off */
-	{ATTR_PKEY_INDEX,         {MUST,  MAY,   MAY,   NEVER, NEVER}},
-	{ATTR_PORT,               {MUST,  MAY,   NEVER, NEVER, NEVER}},
-	{ATTR_ACCESS,             {MUST,  MAY,   MAY,   MAY,   MAY}},
-	{ATTR_AV,                 {NEVER, NEVER, MUST,  NEVER, NEVER}},
-	{ATTR_PATH_MTU,           {NEVER, NEVER, MUST,  NEVER, NEVER}},
-	{ATTR_DEST_QPN,           {NEVER, NEVER, MUST,  NEVER, NEVER}},
-	{ATTR_RQ_PSN,             {NEVER, NEVER, MUST,  NEVER, NEVER}},
-	{ATTR_MAX_DEST_RD_ATOMIC, {NEVER, NEVER, MUST,  NEVER, NEVER}},
-	{ATTR_MIN_RNR_TIMER,      {NEVER, NEVER, MUST,  MAY,   MAY}},
-	{ATTR_ALT_PATH,           {NEVER, NEVER, MAY,   MAY,   MAY}},
-	{ATTR_TIMEOUT,            {NEVER, NEVER, NEVER, MUST,  NEVER}},
-	{ATTR_RETRY_CNT,          {NEVER, NEVER, NEVER, MUST,  NEVER}},
-	{ATTR_RNR_RETRY,          {NEVER, NEVER, NEVER, MUST,  NEVER}},
-	{ATTR_SQ_PSN,             {NEVER, NEVER, NEVER, MUST,  NEVER}},
-	{ATTR_MAX_RD_ATOMIC,      {NEVER, NEVER, NEVER, MUST,  NEVER}},
-	{ATTR_CUR_STATE,          {NEVER, NEVER, NEVER, MAY,   MAY}},
-	{ATTR_PATH_MIG,           {NEVER, NEVER, NEVER, MAY,   MAY}},
+	{ATTR_PKEY_INDEX,         {MUST,  MAY,   MAY,   NEVER, NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_PORT,               {MUST,  MAY,   NEVER, NEVER, NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_ACCESS,             {MUST,  MAY,   MAY,   MAY,   MAY,   NEVER, MAY,   MAY}},
+	{ATTR_AV,                 {NEVER, NEVER, MUST,  NEVER, NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_PATH_MTU,           {NEVER, NEVER, MUST,  NEVER, NEVER, NEVER, NEVER, NEVER}},
+	{ATTR_DEST_QPN,           {NEVER, NEVER, MUST,  NEVER, NEVER, NEVER, NEVER, NEVER}},
+	{ATTR_RQ_PSN,             {NEVER, NEVER, MUST,  NEVER, NEVER, NEVER, NEVER, NEVER}},
+	{ATTR_MAX_DEST_RD_ATOMIC, {NEVER, NEVER, MUST,  NEVER, NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_MIN_RNR_TIMER,      {NEVER, NEVER, MUST,  MAY,   MAY,   NEVER, MAY,   MAY}},
+	{ATTR_ALT_PATH,           {NEVER, NEVER, MAY,   MAY,   MAY,   NEVER, MAY,   MAY}},
+	{ATTR_TIMEOUT,            {NEVER, NEVER, NEVER, MUST,  NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_RETRY_CNT,          {NEVER, NEVER, NEVER, MUST,  NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_RNR_RETRY,          {NEVER, NEVER, NEVER, MUST,  NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_SQ_PSN,             {NEVER, NEVER, NEVER, MUST,  NEVER, NEVER, NEVER, NEVER}},
+	{ATTR_MAX_RD_ATOMIC,      {NEVER, NEVER, NEVER, MUST,  NEVER, NEVER, MAY,   NEVER}},
+	{ATTR_CUR_STATE,          {NEVER, NEVER, NEVER, MAY,   MAY,   NEVER, NEVER, MAY}},
+	{ATTR_SQD_NOTIFY,         {NEVER, NEVER, NEVER, NEVER, NEVER, MAY,   NEVER, NEVER}},
+	{ATTR_PATH_MIG,           {NEVER, NEVER, NEVER, MAY,   MAY,   NEVER, MAY,   MAY}},
 	/* clang-format on */
 };
 
 static int column_of(enum qp_state from, enum qp_state to)
 {
 	static const enum qp_state pairs[COLUMN_COUNT][2] = {{QP_RESET, QP_INIT},
-		{QP_INIT, QP_INIT}, {QP_INIT, QP_RTR}, {QP_RTR, QP_RTS}, {QP_RTS, QP_RTS}};
+		{QP_INIT, QP_INIT}, {QP_INIT, QP_RTR}, {QP_RTR, QP_RTS}, {QP_RTS, QP_RTS},
+		{QP_RTS, QP_SQD}, {QP_SQD, QP_SQD}, {QP_SQD, QP_RTS}};
 
 	for (int i = 0; i < COLUMN_COUNT; i++)
 		if (pairs[i][0] == from && pairs[i][1] == to)

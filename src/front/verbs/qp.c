@@ -245,14 +245,12 @@ static struct qp_front *qp_ref(const struct ibv_qp *verbs)
 /* 0 or a positive errno. */
 static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs, int mask)
 {
+	enum qp_state state =
+		mask & IBV_QP_STATE ? (enum qp_state)verbs->qp_state : nic_qp_query(qp->nic).state;
 	struct nic_route route;
 	struct qp_attr attr;
-	enum qp_state state;
 	int error;
 
-	nic_qp_query(qp->nic, &state, &attr, &route);
-	if (mask & IBV_QP_STATE)
-		state = (enum qp_state)verbs->qp_state;
 	error = qp_attr_from_verbs(
 		context_of(qp->verbs.context)->device, verbs, mask, &attr, &route);
 	if (!error)
@@ -281,16 +279,14 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct ibv_qp_init_attr *init_attr)
 {
 	struct qp_front *front = qp_ref(qp);
-	struct nic_route route;
-	struct qp_attr nic_attr;
-	enum qp_state state;
+	struct nic_qp_state state;
 
 	/* A hint of what is wanted: all of it is as cheap. */
 	(void)attr_mask;
 	if (!front)
 		return EINVAL;
-	nic_qp_query(front->nic, &state, &nic_attr, &route);
-	*attr = qp_attr_to_verbs(front, state, &nic_attr);
+	state = nic_qp_query(front->nic);
+	*attr = qp_attr_to_verbs(front, &state);
 	*init_attr = (struct ibv_qp_init_attr){
 		.qp_context = front->verbs.qp_context,
 		.send_cq = front->verbs.send_cq,
@@ -300,7 +296,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		.qp_type = front->verbs.qp_type,
 		.sq_sig_all = front->is_all_signaled,
 	};
-	front->verbs.state = (enum ibv_qp_state)state;
+	front->verbs.state = (enum ibv_qp_state)state.state;
 	object_unref(&front->object);
 	return 0;
 }

@@ -48,8 +48,7 @@ int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, i
 	struct qp_attr *attr, struct nic_route *route);
 
 /* Translate back, for ibv_query_qp. */
-struct ibv_qp_attr qp_attr_to_verbs(
-	const struct qp_front *qp, enum qp_state state, const struct qp_attr *attr);
+struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);
 
 /* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
 void qp_release(struct object *object);

@@ -27,6 +27,7 @@ int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, i
 {
 	*attr = (struct qp_attr){
 		.cur_state = (enum qp_state)verbs->cur_qp_state,
+		.is_drain_told = verbs->en_sqd_async_notify != 0,
 		.access = verbs->qp_access_flags,
 		.pkey_index = verbs->pkey_index,
 		.port = verbs->port_num,
@@ -46,12 +47,13 @@ int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, i
 	return mask & IBV_QP_AV ? route_from_ah(device, &verbs->ah_attr, route) : 0;
 }
 
-struct ibv_qp_attr qp_attr_to_verbs(
-	const struct qp_front *qp, enum qp_state state, const struct qp_attr *attr)
+struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic)
 {
+	const struct qp_attr *attr = &nic->attr;
+
 	return (struct ibv_qp_attr){
-		.qp_state = (enum ibv_qp_state)state,
-		.cur_qp_state = (enum ibv_qp_state)state,
+		.qp_state = (enum ibv_qp_state)nic->state,
+		.cur_qp_state = (enum ibv_qp_state)nic->state,
 		.path_mtu = (enum ibv_mtu)attr->path_mtu,
 		.path_mig_state = IBV_MIG_MIGRATED,
 		.qkey = attr->qkey,
@@ -62,6 +64,8 @@ struct ibv_qp_attr qp_attr_to_verbs(
 		.cap = qp->cap,
 		.ah_attr = qp->ah_attr,
 		.pkey_index = (uint16_t)attr->pkey_index,
+		.en_sqd_async_notify = attr->is_drain_told,
+		.sq_draining = nic->is_sq_draining,
 		.max_rd_atomic = (uint8_t)attr->max_rd_atomic,
 		.max_dest_rd_atomic = (uint8_t)attr->max_dest_rd_atomic,
 		.min_rnr_timer = (uint8_t)attr->min_rnr_timer,

@@ -53,7 +53,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 
 static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 {
-	bool may_send = rc->qp.state == QP_RTS;
+	bool may_send = rc->qp.state == QP_RTS || rc->qp.state == QP_SQD;
 
 	return may_send ? rc_requester_next(rc, buffer, now_ns) : 0;
 }
@@ -104,6 +104,11 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	case QP_RTS:
 		if (old == QP_RTR)
 			rc_requester_start(rc);
+		else if (old == QP_SQD)
+			rc_requester_resume(rc);
+		break;
+	case QP_SQD:
+		rc_requester_drain(rc);
 		break;
 	case QP_ERR:
 	case QP_RESET:
@@ -115,7 +120,6 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		rc_response_stop(rc);
 		break;
 	case QP_INIT:
-	case QP_SQD:
 	case QP_SQE:
 	case QP_STATE_COUNT:
 		break;
@@ -135,7 +139,7 @@ static void check(const struct qp *qp)
 		owed_count += responder->resource[i].is_owed;
 	assert(owed_count == responder->owed_count);
 	assert(sq->posted - sq->completed <= sq->depth);
-	if (rc->qp.state != QP_RTS)
+	if (rc->qp.state != QP_RTS && rc->qp.state != QP_SQD)
 		return;
 	assert(!psn_before(requester->cursor, requester->una));
 	assert(!psn_before(requester->next, requester->cursor));

@@ -60,6 +60,7 @@ enum rc_wait {
 	RC_WAIT_FENCE, /* all earlier READs and atomics to end */
 	RC_WAIT_CREDIT, /* the peer to post a receive request */
 	RC_WAIT_RNR, /* the RNR timer */
+	RC_WAIT_RESUME, /* to leave SQD: a new work request is not started there */
 	RC_WAIT_FAULT, /* earlier work requests to complete, before one that failed locally */
 };
 
@@ -156,6 +157,18 @@ static inline struct rc_qp *rc_from_qp(struct qp *qp)
 /* Start from sq_psn. Called at the transition to RTS. */
 void rc_requester_start(struct rc_qp *rc);
 
+/*
+ * In SQD: say so when no started work request is incomplete any more. Called when SQD is entered, and
+ * whenever work requests have completed there.
+ */
+void rc_requester_drain(struct rc_qp *rc);
+
+/*
+ * Go on from SQD to RTS. Attributes, the path among them, may have changed: what was learnt of it is
+ * forgotten.
+ */
+void rc_requester_resume(struct rc_qp *rc);
+
 /* Write the next request packet; 0 when the requester waits for something. */
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
 
@@ -175,6 +188,9 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc);
 void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns);
 
 /* recovery.c */
+
+/* A path of which nothing is known: the window and the round trip time start anew, and all retries are left. */
+void rc_recovery_begin(struct rc_qp *rc);
 
 /* The packet at the cursor was sent: new, or again. */
 void rc_recovery_sent(struct rc_qp *rc, struct psn psn, bool is_new, uint64_t now_ns);

@@ -95,6 +95,21 @@ static void window_grow(struct rc_requester *requester, uint32_t packets)
 	}
 }
 
+void rc_recovery_begin(struct rc_qp *rc)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	requester->window_packets = RC_WINDOW_PACKETS_START;
+	requester->slow_start_packets = RC_WINDOW_PACKETS_MAX;
+	requester->window_credit = 0;
+	requester->probe_backoff = 0;
+	requester->is_timing_rtt = false;
+	requester->rtt_smooth_ns = 0;
+	requester->rtt_variance_ns = 0;
+	requester->retries_left = rc->qp.attr.retry_cnt;
+	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
+}
+
 static void window_shrink(struct rc_requester *requester, bool to_one)
 {
 	requester->slow_start_packets = max_u32(requester->window_packets / 2, 2);
@@ -222,6 +237,8 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
 	requester->rnr_until_ns = DEADLINE_NEVER;
 	answer_timers_set(rc, now_ns);
+	if (rc->qp.state == QP_SQD)
+		rc_requester_drain(rc);
 	rc_requester_schedule(rc);
 }
 

@@ -20,11 +20,28 @@ void rc_requester_start(struct rc_qp *rc)
 	requester->wqe_index = rc->qp.sq->completed;
 	requester->next_ssn = 1;
 	requester->read_chunk_packets = min_u32(chunk_packets, RC_READ_CHUNK_PACKETS_MAX);
-	requester->window_packets = RC_WINDOW_PACKETS_START;
-	requester->slow_start_packets = RC_WINDOW_PACKETS_MAX;
-	requester->retries_left = rc->qp.attr.retry_cnt;
-	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
+	rc_recovery_begin(rc);
 	rc_recovery_stop(rc);
+}
+
+/* Has it sent, or begun to send, what is not complete? */
+static bool has_started(const struct rc_qp *rc)
+{
+	struct send_queue *sq = rc->qp.sq;
+
+	return sq->completed != sq->posted && sq_at(sq, sq->completed)->is_started;
+}
+
+void rc_requester_drain(struct rc_qp *rc)
+{
+	if (!has_started(rc))
+		qp_sq_drained(&rc->qp);
+}
+
+void rc_requester_resume(struct rc_qp *rc)
+{
+	rc_recovery_begin(rc);
+	rc_requester_schedule(rc);
 }
 
 void rc_requester_schedule(struct rc_qp *rc)
@@ -111,6 +128,8 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 		return RC_WAIT_FAULT;
 
 	const struct send_wqe *wqe = sq_at(sq, requester->wqe_index);
+	if (!wqe->is_started && rc->qp.state == QP_SQD)
+		return RC_WAIT_RESUME;
 	uint32_t outstanding = rc_in_flight(requester);
 	if (outstanding && !has_window(requester, outstanding, packets_at_cursor(rc, wqe)))
 		return RC_WAIT_WINDOW;
@@ -180,7 +199,8 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 	const struct rc_requester *requester = &rc->requester;
 	uint32_t next = requester->wqe_index + 1;
 
-	if (next == rc->qp.sq->posted || rc_wqe_is_read(sq_at(rc->qp.sq, next)))
+	if (next == rc->qp.sq->posted || rc_wqe_is_read(sq_at(rc->qp.sq, next)) ||
+		rc->qp.state == QP_SQD)
 		return true;
 	return requester->is_credit_limited &&
 		msn_diff(msn_from(wqe->ssn + 1), msn_from(requester->limit_ssn)) > 0;
