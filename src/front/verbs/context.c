@@ -17,6 +17,7 @@
 #include "front/verbs/ah.h"
 #include "front/verbs/channel.h"
 #include "front/verbs/cq.h"
+#include "front/verbs/domain.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/ops.h"
@@ -135,6 +136,8 @@ static void objects_release(struct context *context)
 		{OBJECT_AH, ah_release},
 		{OBJECT_CQ, cq_release},
 		{OBJECT_MR, mr_release},
+		{OBJECT_PARENT_DOMAIN, parent_domain_release},
+		{OBJECT_TD, td_release},
 		{OBJECT_PD, pd_release},
 		{OBJECT_CHANNEL, channel_release},
 	};

@@ -27,6 +27,8 @@ enum object_kind {
 	OBJECT_CQ,
 	OBJECT_QP,
 	OBJECT_AH,
+	OBJECT_TD,
+	OBJECT_PARENT_DOMAIN,
 };
 
 struct object {

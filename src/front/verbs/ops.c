@@ -2,6 +2,7 @@
 #include "front/verbs/ops.h"
 
 #include "front/verbs/cq.h"
+#include "front/verbs/domain.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/unsupported.h"
 
@@ -14,6 +15,9 @@ void ops_fill(struct verbs_context *context)
 	ops->req_notify_cq = cq_request_notify;
 	ops->post_send = qp_post_send_verbs;
 	ops->post_recv = qp_post_recv_verbs;
+	context->alloc_parent_domain = parent_domain_alloc;
+	context->alloc_td = td_alloc;
+	context->dealloc_td = td_dealloc;
 	context->create_qp_ex = qp_create_ex;
 	context->query_device_ex = query_device_ex;
 	context->query_port = query_port;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "front/verbs/domain.h"
+
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct pd *pd = calloc(1, sizeof(*pd));
@@ -25,11 +27,31 @@ void pd_release(struct object *object)
 	container_of(object, struct pd, object)->verbs.handle = 0;
 }
 
+struct object *pd_ref(const struct ibv_pd *pd)
+{
+	const struct context *context = context_of(pd->context);
+	struct object *object = object_ref(pd->handle, OBJECT_PD, context);
+	struct object *parent;
+
+	if (object)
+		return object;
+	parent = object_ref(pd->handle, OBJECT_PARENT_DOMAIN, context);
+	if (!parent)
+		return NULL;
+	/* Alive as long as its parent domain is. */
+	object = container_of(parent, struct parent_domain, object)->pd;
+	object = object_ref(object->handle, OBJECT_PD, context);
+	object_unref(parent);
+	return object;
+}
+
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	struct object *object;
 	int error = object_remove(pd->handle, OBJECT_PD, context_of(pd->context), &object);
 
+	if (error == EINVAL)
+		return parent_domain_dealloc(pd);
 	if (error)
 		return error;
 	pd_release(object);
@@ -40,7 +62,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 /* An imported domain is a second public structure with the handle of the first; the domain stays its creator's. */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
-	struct object *object = object_ref(pd_handle, OBJECT_PD, context_of(context));
+	struct ibv_pd named = {.context = context, .handle = pd_handle};
+	struct object *object = pd_ref(&named);
 	struct ibv_pd *imported;
 
 	if (!object) {
@@ -51,7 +74,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	imported = calloc(1, sizeof(*imported));
 	if (!imported)
 		return NULL;
-	*imported = (struct ibv_pd){.context = context, .handle = pd_handle};
+	*imported = named;
 	return imported;
 }
 

@@ -14,13 +14,10 @@ struct pd {
 };
 
 /*
- * Use the protection domain that a program named. NULL when its handle is not that of a living one on the context's device.
- * Undo with object_unref().
+ * Use the protection domain that a program named, or the one behind the parent domain that it named. NULL when the handle is not
+ * that of a living one on the context's device. Undo with object_unref().
  */
-static inline struct object *pd_ref(const struct ibv_pd *pd)
-{
-	return object_ref(pd->handle, OBJECT_PD, context_of(pd->context));
-}
+struct object *pd_ref(const struct ibv_pd *pd);
 
 /* Nothing of a domain is outside of its structure, of which the object was taken out of the table. */
 void pd_release(struct object *object);

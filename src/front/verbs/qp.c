@@ -102,13 +102,14 @@ static void qp_unrefer(struct qp_front *qp)
 	unref_if(qp->pd);
 	unref_if(qp->send_cq);
 	unref_if(qp->recv_cq);
+	domain_leave(&qp->domain);
 }
 
 static void qp_free(struct qp_front *qp)
 {
 	pthread_mutex_destroy(&qp->verbs.mutex);
 	pthread_cond_destroy(&qp->verbs.cond);
-	free(qp);
+	domain_free(&qp->domain, DOMAIN_QP, qp);
 }
 
 /* Becomes the user of what the queue pair is built on. 0 or a positive errno. */
@@ -182,6 +183,7 @@ static int check_extension(const struct ibv_qp_init_attr_ex *init)
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
 {
 	struct qp_front *qp = NULL;
+	struct domain domain;
 	enum qp_type type;
 	int error = check_extension(init);
 
@@ -190,10 +192,11 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	if (!error && !is_cap_allowed(&init->cap))
 		error = EINVAL;
 	if (!error) {
-		qp = calloc(1, sizeof(*qp));
+		qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &domain);
 		error = qp ? 0 : ENOMEM;
 	}
 	if (!error) {
+		qp->domain = domain;
 		qp_prepare(qp, context, init);
 		error = qp_refer(qp, init);
 		if (!error)

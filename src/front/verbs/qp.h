@@ -6,6 +6,7 @@
 #define URNIC_FRONT_VERBS_QP_H
 
 #include "front/verbs/async.h"
+#include "front/verbs/domain.h"
 #include "front/verbs/object.h"
 #include "runtime/nic.h"
 
@@ -20,6 +21,7 @@ enum qp_event {
 struct qp_front {
 	struct ibv_qp verbs;
 	struct object object;
+	struct domain domain;
 	struct nic_qp *nic;
 	struct object *pd;
 	struct object *send_cq;
