@@ -303,6 +303,35 @@ static void context_closed_with_objects_takes_them_along(void **state)
 	free(end.pd);
 }
 
+static void object_of_another_opening_is_refused(void **state)
+{
+	struct ibv_context *second = ibv_open_device(context->device);
+	struct ibv_qp_init_attr init = {
+		.send_cq = a.cq,
+		.recv_cq = a.cq,
+		.cap = {1, 1, 1, 1, 0},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_pd *pd;
+	struct ibv_pd foreign;
+
+	(void)state;
+	assert_non_null(second);
+	pd = ibv_alloc_pd(second);
+	assert_non_null(pd);
+	assert_null(ibv_create_qp(pd, &init));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_import_pd(second, a.pd->handle));
+	assert_int_equal(errno, EINVAL);
+	foreign = *a.pd;
+	foreign.context = second;
+	assert_null(ibv_reg_mr(&foreign, a.buffer, 10, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_dealloc_pd(&foreign), EINVAL);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(second), 0);
+}
+
 static void imported_context_knows_the_domains_of_the_first(void **state)
 {
 	struct ibv_context *imported = ibv_import_device(dup(context->cmd_fd));
@@ -897,6 +926,7 @@ int main(void)
 		cmocka_unit_test(device_that_is_none_is_not_opened),
 		cmocka_unit_test(queries_of_other_ports_and_indices_are_refused),
 		cmocka_unit_test(context_closed_with_objects_takes_them_along),
+		UNCONNECTED(object_of_another_opening_is_refused),
 		UNCONNECTED(imported_context_knows_the_domains_of_the_first),
 		UNCONNECTED(region_of_memory_that_is_not_there_is_refused),
 		UNCONNECTED(region_with_rights_that_contradict_is_refused),

@@ -11,9 +11,10 @@
 
 static struct device device_a;
 static struct device device_b;
-static struct context context_a = {.device = &device_a};
-static struct context context_b = {.device = &device_b};
-static struct context same_device = {.device = &device_a};
+static struct context context_a = {.device = &device_a, .opening = 1};
+static struct context imported = {.device = &device_a, .opening = 1};
+static struct context same_device = {.device = &device_a, .opening = 2};
+static struct context other_device = {.device = &device_b, .opening = 3};
 
 static void remove_is(uint32_t handle, enum object_kind kind, int expected)
 {
@@ -22,7 +23,7 @@ static void remove_is(uint32_t handle, enum object_kind kind, int expected)
 	assert_int_equal(object_remove(handle, kind, &context_a, &removed), expected);
 }
 
-static void object_is_found_by_handle_kind_and_device(void **state)
+static void object_is_found_by_handle_kind_and_opening(void **state)
 {
 	struct object object;
 
@@ -30,12 +31,13 @@ static void object_is_found_by_handle_kind_and_device(void **state)
 	assert_int_equal(object_add(&object, OBJECT_PD, &context_a), 0);
 	assert_int_not_equal(object.handle, 0);
 	assert_null(object_ref(object.handle, OBJECT_CQ, &context_a));
-	assert_null(object_ref(object.handle, OBJECT_PD, &context_b));
+	assert_null(object_ref(object.handle, OBJECT_PD, &same_device));
+	assert_null(object_ref(object.handle, OBJECT_PD, &other_device));
 	assert_null(object_ref(object.handle ^ 1, OBJECT_PD, &context_a));
 	assert_null(object_ref(0, OBJECT_PD, &context_a));
 	assert_null(object_ref(UINT32_MAX, OBJECT_PD, &context_a));
 	assert_ptr_equal(object_ref(object.handle, OBJECT_PD, &context_a), &object);
-	assert_ptr_equal(object_ref(object.handle, OBJECT_PD, &same_device), &object);
+	assert_ptr_equal(object_ref(object.handle, OBJECT_PD, &imported), &object);
 	object_unref(&object);
 	object_unref(&object);
 	remove_is(object.handle, OBJECT_PD, 0);
@@ -116,7 +118,7 @@ static void table_grows_and_keeps_every_object(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(object_is_found_by_handle_kind_and_device),
+		cmocka_unit_test(object_is_found_by_handle_kind_and_opening),
 		cmocka_unit_test(object_in_use_is_not_removed),
 		cmocka_unit_test(object_removed_twice_is_refused),
 		cmocka_unit_test(handle_of_a_former_object_does_not_match_a_later_one),

@@ -31,7 +31,7 @@ pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list contexts = {&contexts, &contexts};
 
 /* `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's. */
-static struct context *context_create(struct device *device, int cmd_fd)
+static struct context *context_create(struct device *device, uint64_t opening, int cmd_fd)
 {
 	struct context *context = calloc(1, sizeof(*context));
 	struct ibv_context *verbs;
@@ -47,6 +47,7 @@ static struct context *context_create(struct device *device, int cmd_fd)
 		return NULL;
 	}
 	context->device = device;
+	context->opening = opening;
 	ops_fill(&context->verbs);
 	context->verbs.sz = sizeof(context->verbs);
 	verbs = &context->verbs.context;
@@ -64,6 +65,7 @@ static struct context *context_create(struct device *device, int cmd_fd)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+	static _Atomic uint64_t opening_count;
 	struct device *front = device_lookup(device);
 	struct context *context;
 	int cmd_fd;
@@ -75,7 +77,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	cmd_fd = memfd_create("urnic-context", MFD_CLOEXEC);
 	if (cmd_fd < 0)
 		return NULL;
-	context = context_create(front, cmd_fd);
+	context = context_create(front, ++opening_count, cmd_fd);
 	if (!context) {
 		int error = errno;
 
@@ -86,10 +88,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &context->verbs.context;
 }
 
-/* The device of the context whose command descriptor is the same file. */
-static struct device *device_of_file(const struct stat *file)
+/* Finds the context whose command descriptor is the same file. */
+static bool file_lookup(const struct stat *file, struct device **ret_device, uint64_t *ret_opening)
 {
-	struct device *device = NULL;
+	bool is_found = false;
 
 	pthread_mutex_lock(&context_lock);
 	list_for_each(context, &contexts, struct context, node) {
@@ -97,28 +99,30 @@ static struct device *device_of_file(const struct stat *file)
 
 		if (fstat(context->verbs.context.cmd_fd, &own) == 0 && own.st_dev == file->st_dev &&
 			own.st_ino == file->st_ino) {
-			device = context->device;
+			*ret_device = context->device;
+			*ret_opening = context->opening;
+			is_found = true;
 			break;
 		}
 	}
 	pthread_mutex_unlock(&context_lock);
-	return device;
+	return is_found;
 }
 
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct context *context;
 	struct device *device;
+	uint64_t opening;
 	struct stat file;
 
 	if (fstat(cmd_fd, &file))
 		return NULL;
-	device = device_of_file(&file);
-	if (!device) {
+	if (!file_lookup(&file, &device, &opening)) {
 		errno = EINVAL;
 		return NULL;
 	}
-	context = context_create(device, cmd_fd);
+	context = context_create(device, opening, cmd_fd);
 	return context ? &context->verbs.context : NULL;
 }
 

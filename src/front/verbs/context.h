@@ -2,8 +2,8 @@
 /*
  * An open device.
  *
- * A program may open a device several times. Each context has descriptors of its own, but all contexts of a process share the one
- * NIC, so an object made through one context can be named, by its handle, through another of the same device.
+ * A program may open a device several times. All contexts of a process share the one NIC, but each has descriptors and objects of its
+ * own: a handle means something only to the context that it was made through, and to those that were imported from that one.
  *
  * The structure that programs see lies inside of ours; context_of() goes from one to the other. A context has no handle to be
  * checked by: except for closing, its pointer is trusted, as in every libibverbs.
@@ -20,6 +20,7 @@
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
+	uint64_t opening; /* a number for each ibv_open_device(); imported contexts have that of the first */
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
 	uint32_t object_count; /* created through it; under the lock of object.c */

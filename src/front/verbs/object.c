@@ -82,7 +82,7 @@ static struct slot *slot_lookup(uint32_t handle, enum object_kind kind, const st
 		return NULL;
 	slot = &slots[index];
 	if (!slot->object || slot->object->handle != handle || slot->object->kind != kind ||
-		slot->object->context->device != via->device)
+		slot->object->context->opening != via->opening)
 		return NULL;
 	return slot;
 }

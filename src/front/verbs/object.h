@@ -4,8 +4,8 @@
  *
  * Each object that a program creates (protection domain, memory region, queue ...) has a handle, a number in the public structure. A
  * control call looks the handle up and works on what the table says: an object that was destroyed, is of another kind or of
- * another device is refused, as a kernel would refuse it, whatever the program's pointer points to. A handle is an index and
- * a generation, so that one of a former object does not match a later one.
+ * another opening of a device is refused, as a kernel would refuse it, whatever the program's pointer points to. A handle is an
+ * index and a generation, so that one of a former object does not match a later one.
  *
  * An object that others are built on (a protection domain, a completion queue) is used by them, and cannot be removed while it is.
  * A context counts the objects that were created through it, so that it does not go while they are there.
@@ -49,9 +49,9 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
  * Find an object and become its user: it stays until object_unref().
  *
  * `handle`  Any value.
- * `via`     The context that the program names it through: any one of the same device.
+ * `via`     The context that the program names it through: the one that it was created through, or one that shares its opening.
  *
- * NULL when the handle is not that of a living object of this kind on this device.
+ * NULL when the handle is not that of a living object of this kind of this opening.
  */
 struct object *object_ref(uint32_t handle, enum object_kind kind, const struct context *via);
 
@@ -60,7 +60,7 @@ void object_unref(struct object *object);
 /*
  * Find an object and take it out of the table; its handle is dead from then on, its memory is the caller's.
  *
- * Returns 0; EINVAL when the handle is not that of a living object of this kind on this device; EBUSY when it has users.
+ * Returns 0; EINVAL when the handle is not that of a living object of this kind of this opening; EBUSY when it has users.
  */
 int object_remove(uint32_t handle, enum object_kind kind, const struct context *via,
 	struct object **ret_object);
