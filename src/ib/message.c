@@ -18,6 +18,8 @@ enum fault message_local_fault(enum mr_fault fault)
 		return FAULT_LOCAL_ACCESS;
 	case MR_FAULT_BOUNDS:
 		return FAULT_LOCAL_BOUNDS;
+	case MR_FAULT_STATE: /* of a bind only */
+		break;
 	}
 	return FAULT_LOCAL_KEY;
 }
@@ -191,7 +193,7 @@ static enum refusal write_begin(
 	if (reth->dma_bytes > MESSAGE_BYTES_MAX)
 		return REFUSED_INVALID;
 	if (reth->dma_bytes &&
-		mr_resolve(qp->lane->mrs, reth->rkey, qp->pd, MR_REMOTE_WRITE, reth->va,
+		mr_resolve_for(qp->lane->mrs, reth->rkey, qp_mr_user(qp), MR_REMOTE_WRITE, reth->va,
 			reth->dma_bytes, &pointer))
 		return REFUSED_ACCESS;
 	*ret_write = *reth;
@@ -224,7 +226,7 @@ enum refusal message_write_execute(
 	if (takes_receive && !message->has_receive && !rq_count(qp->rq))
 		return REFUSED_NOT_READY;
 	if (packet->payload_bytes &&
-		mr_resolve(qp->lane->mrs, write.rkey, qp->pd, MR_REMOTE_WRITE, write.va,
+		mr_resolve_for(qp->lane->mrs, write.rkey, qp_mr_user(qp), MR_REMOTE_WRITE, write.va,
 			packet->payload_bytes, &to))
 		return REFUSED_ACCESS;
 	if (takes_receive && !receive_take(message, qp))

@@ -7,52 +7,37 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "memory/mr_internal.h"
 
 static_assert(sizeof(struct mr_slot) == 64, "a slot is a cache line");
 
-enum { KEY_VARIANT_BITS = 8, KEY_SLOT_BITS = 16 };
-
-static const uint64_t key_is_live = 1ull << 32;
-
-static uint32_t key_make(
-	const struct mr_table *table, uint32_t index, uint8_t generation, uint8_t variant)
+uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, uint8_t variant)
 {
-	uint32_t plain = index | (uint32_t)generation << KEY_SLOT_BITS;
+	uint32_t plain =
+		(uint32_t)(slot - table->slots) | (uint32_t)slot->generation << MR_KEY_SLOT_BITS;
 
-	return permute_forward(&table->permutation, plain) << KEY_VARIANT_BITS | variant;
-}
-
-/*
- * The slot a key names, or NULL. A key that was made up names some slot, whose key_word then does
- * not match.
- */
-static struct mr_slot *slot_find(const struct mr_table *table, uint32_t key)
-{
-	uint32_t plain = permute_back(&table->permutation, key >> KEY_VARIANT_BITS);
-	uint32_t index = plain & (MR_SLOT_COUNT_MAX - 1);
-
-	if (index >= table->slot_count)
-		return NULL;
-	struct mr_slot *slot = &table->slots[index];
-	if (atomic_load_explicit(&slot->key_word, memory_order_acquire) != (key_is_live | key))
-		return NULL;
-	return slot;
+	return permute_forward(&table->permutation, plain) << MR_KEY_VARIANT_BITS | variant;
 }
 
 int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_count,
 	uint64_t secret_a, uint64_t secret_b)
 {
+	uint64_t slots_offset, null_offset;
+
 	assert(slot_count > 0 && slot_count <= MR_SLOT_COUNT_MAX);
 	memset(table, 0, sizeof(*table));
-	uint64_t offset = arena_alloc(arena, slot_count * sizeof(struct mr_slot));
-	if (!offset)
-		return -ENOMEM;
+	slots_offset = arena_alloc(arena, slot_count * sizeof(struct mr_slot));
+	null_offset = arena_alloc(arena, 2 * MR_NULL_BYTES);
 	table->free_ring = calloc(slot_count, sizeof(uint32_t));
-	if (!table->free_ring) {
-		arena_free(arena, offset, slot_count * sizeof(struct mr_slot));
+	if (!slots_offset || !null_offset || !table->free_ring) {
+		arena_free(arena, slots_offset, slot_count * sizeof(struct mr_slot));
+		arena_free(arena, null_offset, 2 * MR_NULL_BYTES);
+		free(table->free_ring);
 		return -ENOMEM;
 	}
-	table->slots = arena_at(arena, offset);
+	table->slots = arena_at(arena, slots_offset);
+	table->null_zeros = arena_at(arena, null_offset);
+	table->null_sink = table->null_zeros + MR_NULL_BYTES;
 	table->slot_count = slot_count;
 	permutation_init(&table->permutation, secret_a, secret_b);
 	return 0;
@@ -65,80 +50,210 @@ void mr_table_done(struct mr_table *table)
 }
 
 /* Never-used slots first, then the one that has been free longest. */
-static bool slot_take(struct mr_table *table, uint32_t *ret_index)
+static struct mr_slot *slot_next(struct mr_table *table)
 {
-	if (table->fresh_count < table->slot_count) {
-		*ret_index = table->fresh_count++;
-		return true;
-	}
+	uint32_t index;
+
+	if (table->fresh_count < table->slot_count)
+		return &table->slots[table->fresh_count++];
 	if (!table->free_count)
-		return false;
-	*ret_index = table->free_ring[table->free_head];
+		return NULL;
+	index = table->free_ring[table->free_head];
 	table->free_head = (table->free_head + 1) % table->slot_count;
 	table->free_count--;
-	return true;
+	return &table->slots[index];
+}
+
+struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind kind)
+{
+	bool is_window = mr_kind_is_window(kind);
+	uint32_t *count = is_window ? &table->window_count : &table->region_count;
+	uint32_t count_max = is_window ? MR_WINDOW_COUNT_MAX : MR_REGION_COUNT_MAX;
+	struct mr_slot *slot = *count < count_max ? slot_next(table) : NULL;
+
+	if (!slot)
+		return NULL;
+	(*count)++;
+	slot->pd = pd;
+	atomic_store_explicit(&slot->kind, (uint8_t)kind, memory_order_release);
+	return slot;
+}
+
+void mr_slot_free(struct mr_table *table, struct mr_slot *slot)
+{
+	uint32_t place = (table->free_head + table->free_count) % table->slot_count;
+
+	if (mr_kind_is_window(mr_slot_kind(slot)))
+		table->window_count--;
+	else
+		table->region_count--;
+	atomic_store_explicit(&slot->key_word, 0, memory_order_release);
+	atomic_store_explicit(&slot->kind, MR_KIND_FREE, memory_order_relaxed);
+	slot->generation++;
+	table->free_ring[place] = (uint32_t)(slot - table->slots);
+	table->free_count++;
+}
+
+static bool region_is_legal(const struct mr_region *region)
+{
+	uint64_t address = (uint64_t)(uintptr_t)region->address;
+	uint32_t needs_local_write = MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
+
+	if (region->bytes &&
+		(region->iova + (region->bytes - 1) < region->iova ||
+			address + (region->bytes - 1) < address))
+		return false;
+	return !(region->access & needs_local_write) || (region->access & MR_LOCAL_WRITE);
+}
+
+static void region_write(struct mr_slot *slot, const struct mr_region *region)
+{
+	slot->pd = region->pd;
+	mr_slot_set(slot, region->access | MR_LOCAL_READ, region->iova, region->bytes,
+		(uint64_t)(uintptr_t)region->address);
 }
 
 int mr_table_add(
 	struct mr_table *table, const struct mr_region *region, uint8_t variant, uint32_t *ret_key)
 {
-	uint64_t address = (uint64_t)(uintptr_t)region->address;
-	uint32_t needs_local_write = MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
-	uint32_t index;
+	struct mr_slot *slot;
 
-	if (region->bytes &&
-		(region->iova + (region->bytes - 1) < region->iova ||
-			address + (region->bytes - 1) < address))
+	if (!region_is_legal(region))
 		return -EINVAL;
-	if ((region->access & needs_local_write) && !(region->access & MR_LOCAL_WRITE))
-		return -EINVAL;
-	if (!slot_take(table, &index))
+	slot = mr_slot_take(table, region->pd, MR_KIND_REGION);
+	if (!slot)
 		return -ENOMEM;
-
-	struct mr_slot *slot = &table->slots[index];
-	uint32_t key = key_make(table, index, slot->generation, variant);
-	slot->pd = region->pd;
-	slot->access = region->access;
-	slot->iova = region->iova;
-	slot->bytes = region->bytes;
-	slot->address = address;
-	atomic_store_explicit(&slot->key_word, key_is_live | key, memory_order_release);
-	*ret_key = key;
+	region_write(slot, region);
+	*ret_key = mr_slot_key(table, slot, variant);
+	mr_slot_publish(slot, *ret_key);
 	return 0;
 }
 
-bool mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
+int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint32_t *ret_key)
 {
-	struct mr_slot *slot = slot_find(table, key);
+	struct mr_slot *slot = mr_slot_take(table, pd, MR_KIND_NULL);
 
-	if (!slot || slot->pd != pd)
-		return false;
-	atomic_store_explicit(&slot->key_word, 0, memory_order_release);
-	slot->generation++;
-	table->free_ring[(table->free_head + table->free_count) % table->slot_count] =
-		(uint32_t)(slot - table->slots);
-	table->free_count++;
-	return true;
+	if (!slot)
+		return -ENOMEM;
+	mr_slot_set(slot, MR_LOCAL_READ | MR_LOCAL_WRITE, 0, UINT64_MAX, 0);
+	*ret_key = mr_slot_key(table, slot, variant);
+	mr_slot_publish(slot, *ret_key);
+	return 0;
 }
 
-enum mr_fault mr_resolve(const struct mr_table *table, uint32_t key, uint32_t pd, uint32_t access,
-	uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
+/* The region or null region that `pd` has under this key, when nothing is bound to it. 0 or -errno. */
+static int region_find(
+	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_slot **ret_slot)
 {
-	const struct mr_slot *slot = slot_find(table, key);
+	struct mr_slot *slot = mr_slot_find(table, key);
+
+	if (!slot || slot->pd != pd || mr_kind_is_window(mr_slot_kind(slot)))
+		return -EINVAL;
+	if (atomic_load_explicit(&slot->window_count, memory_order_relaxed))
+		return -EBUSY;
+	*ret_slot = slot;
+	return 0;
+}
+
+int mr_table_change(
+	struct mr_table *table, uint32_t key, uint32_t pd, const struct mr_region *region)
+{
+	struct mr_slot *slot;
+	int error = region_find(table, key, pd, &slot);
+
+	if (!error && (mr_slot_kind(slot) != MR_KIND_REGION || !region_is_legal(region)))
+		error = -EINVAL;
+	if (!error)
+		region_write(slot, region);
+	return error;
+}
+
+int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
+{
+	struct mr_slot *slot;
+	int error = region_find(table, key, pd, &slot);
+
+	if (!error)
+		mr_slot_free(table, slot);
+	return error;
+}
+
+/*
+ * A window may be bound again while it is looked at: what was read is good if its key still is. The
+ * queue pair decides over type 2, and had the window's protection domain when it bound it.
+ */
+static enum mr_fault window_resolve(const struct mr_slot *slot, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
+{
+	uint32_t granted = atomic_load_explicit(&slot->access, memory_order_relaxed);
+	uint32_t qpn = atomic_load_explicit(&slot->qpn, memory_order_relaxed);
+	uint64_t start = mr_slot_get(&slot->iova);
+	uint64_t limit_bytes = mr_slot_get(&slot->bytes);
+	uint64_t address = mr_slot_get(&slot->address);
+	bool is_mine =
+		mr_slot_kind(slot) == MR_KIND_WINDOW_2 ? qpn == user.qpn : slot->pd == user.pd;
+
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&slot->key_word, memory_order_relaxed) != (MR_KEY_IS_LIVE | key))
+		return MR_FAULT_KEY;
+	if (!is_mine)
+		return MR_FAULT_PD;
+	if ((granted & access) != access)
+		return MR_FAULT_ACCESS;
+	if (!range_inside(iova, bytes, start, limit_bytes))
+		return MR_FAULT_BOUNDS;
+	*ret_pointer = (uint8_t *)(uintptr_t)(address + (iova - start));
+	return MR_OK;
+}
+
+static enum mr_fault null_resolve(const struct mr_table *table, const struct mr_slot *slot,
+	uint32_t pd, uint32_t access, uint8_t **ret_pointer)
+{
+	if (slot->pd != pd)
+		return MR_FAULT_PD;
+	if (access & ~(uint32_t)(MR_LOCAL_READ | MR_LOCAL_WRITE))
+		return MR_FAULT_ACCESS;
+	*ret_pointer = access & MR_LOCAL_WRITE ? table->null_sink : table->null_zeros;
+	return MR_OK;
+}
+
+enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
+{
+	const struct mr_slot *slot = mr_slot_find(table, key);
+	enum mr_kind kind;
 
 	if (!slot)
 		return MR_FAULT_KEY;
-	if (slot->pd != pd)
+	kind = mr_slot_kind(slot);
+	if (kind == MR_KIND_NULL)
+		return null_resolve(table, slot, user.pd, access, ret_pointer);
+	if (kind != MR_KIND_REGION)
+		return window_resolve(slot, key, user, access, iova, bytes, ret_pointer);
+	if (slot->pd != user.pd)
 		return MR_FAULT_PD;
-	if ((slot->access & access) != access)
+	if ((atomic_load_explicit(&slot->access, memory_order_relaxed) & access) != access)
 		return MR_FAULT_ACCESS;
-	if (!range_inside(iova, bytes, slot->iova, slot->bytes))
+	uint64_t start = mr_slot_get(&slot->iova);
+	if (!range_inside(iova, bytes, start, mr_slot_get(&slot->bytes)))
 		return MR_FAULT_BOUNDS;
-	*ret_pointer = (uint8_t *)(uintptr_t)(slot->address + (iova - slot->iova));
+	*ret_pointer = (uint8_t *)(uintptr_t)(mr_slot_get(&slot->address) + (iova - start));
 	return MR_OK;
+}
+
+enum mr_fault mr_resolve_whole(
+	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access)
+{
+	const struct mr_slot *slot = mr_slot_find(table, key);
+	uint8_t *pointer;
+
+	if (!slot)
+		return MR_FAULT_KEY;
+	return mr_resolve_for(table, key, user, access, mr_slot_get(&slot->iova),
+		mr_slot_get(&slot->bytes), &pointer);
 }
 
 uint32_t mr_table_count(const struct mr_table *table)
 {
-	return table->fresh_count - table->free_count;
+	return table->region_count + table->window_count;
 }

@@ -15,10 +15,15 @@
  * Memory is not pinned: a registration costs no memlock limit, pages may be swapped or moved, a NIC
  * made of software uses the process's own page tables. Registering does not touch the pages.
  *
- * The table is plain data in NIC memory. Threads: register and deregister are serialized by the
- * caller (set-up path). A lookup runs under a lane's lock; after mr_table_remove() the caller
- * passes through every lane's lock once before it reports the deregistration as done: whoever still
- * copies holds one of them.
+ * A null region discards what is written to it and gives zeros: scatter/gather entries may name any
+ * address of it.
+ *
+ * Memory windows have slots of the same table (memory/mw.h), so that a peer's key is looked up once
+ * whatever it names.
+ *
+ * The table is plain data in NIC memory. Threads: adding, changing and removing are serialized by the
+ * caller (set-up path), and what changes or removes also needs every lane's lock: whoever still copies
+ * holds one of them. A lookup runs under one lane's lock.
  */
 #ifndef URNIC_MEMORY_MR_H
 #define URNIC_MEMORY_MR_H
@@ -29,39 +34,66 @@
 
 #include "base/arena.h"
 #include "base/permute.h"
+#include "base/spin.h"
 
 /* Rights of a region and needs of an operation; the values of enum ibv_access_flags. */
 enum mr_access {
-	MR_LOCAL_READ = 0, /* always granted */
 	MR_LOCAL_WRITE = 1 << 0,
 	MR_REMOTE_WRITE = 1 << 1,
 	MR_REMOTE_READ = 1 << 2,
 	MR_REMOTE_ATOMIC = 1 << 3,
+	MR_WINDOW_BIND = 1 << 4, /* windows may be bound to the region */
+	MR_ZERO_BASED = 1 << 5, /* of a window: peers count from its first byte */
+	MR_FLUSH_GLOBAL = 1 << 8,
 	MR_RELAXED_ORDERING = 1 << 20,
+	MR_LOCAL_READ = 1 << 30, /* not a flag of verbs: every region grants it, no window does */
 
 	MR_REMOTE_ANY = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC,
 };
 
-/* Why an access was refused. */
+/* Why an access, a bind or an invalidation was refused. */
 enum mr_fault {
 	MR_OK,
-	MR_FAULT_KEY, /* no region has this key (never had, or no longer) */
-	MR_FAULT_PD, /* the region belongs to another protection domain */
-	MR_FAULT_ACCESS, /* the region does not grant what the operation needs */
-	MR_FAULT_BOUNDS, /* the range is not inside the region */
+	MR_FAULT_KEY, /* no region or window has this key (never had, or no longer) */
+	MR_FAULT_PD, /* it belongs to another protection domain, or, a type 2 window, to another queue pair */
+	MR_FAULT_ACCESS, /* it does not grant what the operation needs */
+	MR_FAULT_BOUNDS, /* the range is not inside of it */
+	MR_FAULT_STATE, /* a type 2 window is bound already */
 };
 
-/* One slot of the table; a cache line. Written only while `key_word` is 0. */
+enum mr_kind {
+	MR_KIND_FREE,
+	MR_KIND_REGION,
+	MR_KIND_NULL,
+	MR_KIND_WINDOW_1,
+	MR_KIND_WINDOW_2,
+};
+
+/*
+ * One slot of the table; a cache line. Of a region, everything is written under all lanes' locks or
+ * while `key_word` is 0; of a window, under `lock`, and read with a second look at `key_word`.
+ */
 struct mr_slot {
 	_Atomic uint64_t
-		key_word; /* 1 << 32 | key while the region lives, else 0: every key is a legal one */
+		key_word; /* 1 << 32 | key while it can be accessed, else 0: every key is a legal one */
 	uint32_t pd;
-	uint32_t access;
-	uint64_t iova; /* what peers and work requests name as its first address */
-	uint64_t bytes;
-	uint64_t address; /* where it lies in the owner's address space */
+	_Atomic uint32_t access;
+	_Atomic uint64_t iova; /* what peers and work requests name as its first address */
+	_Atomic uint64_t bytes;
+	_Atomic uint64_t address; /* where it lies in the owner's address space */
+	_Atomic uint32_t qpn; /* of a bound type 2 window: whose it is */
+	_Atomic uint32_t window_count; /* of a region: windows bound to it */
+	uint32_t region_index; /* of a bound window: the slot of its region */
+	struct spin lock;
+	_Atomic uint8_t kind; /* enum mr_kind */
 	uint8_t generation;
-	uint8_t reserved[23];
+	uint8_t reserved[6];
+};
+
+/* Who asks: a queue pair and its protection domain. No queue pair has number 0. */
+struct mr_user {
+	uint32_t pd;
+	uint32_t qpn;
 };
 
 /* What registering needs to know. */
@@ -75,21 +107,29 @@ struct mr_region {
 
 enum {
 	MR_SLOT_COUNT_MAX = 1 << 16, /* slot and generation share the 24 key bits: 16 + 8 */
+	MR_REGION_COUNT_MAX = 3 << 14, /* of these slots, so many are for regions */
+	MR_WINDOW_COUNT_MAX = 1 << 14, /* and so many for windows */
+	MR_NULL_BYTES = 1 << 16, /* the longest single copy to or from a null region */
 };
 
 struct mr_table {
 	struct mr_slot *slots;
 	uint32_t slot_count;
 	struct permutation permutation;
+	uint8_t *
+		null_zeros; /* what a null region gives, and where it discards: MR_NULL_BYTES each */
+	uint8_t *null_sink;
 	uint32_t
 		*free_ring; /* slots in the order in which they became free; private to the owner */
 	uint32_t free_head;
 	uint32_t free_count;
 	uint32_t fresh_count; /* slots from here on were never used */
+	uint32_t region_count;
+	uint32_t window_count; /* bound or not */
 };
 
 /*
- * Make an empty table for up to `slot_count` regions (1 to MR_SLOT_COUNT_MAX) in `arena`.
+ * Make an empty table for up to `slot_count` regions and windows (1 to MR_SLOT_COUNT_MAX) in `arena`.
  * `secret_a/b` are random. Returns 0, or -ENOMEM.
  */
 int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_count,
@@ -104,23 +144,47 @@ void mr_table_done(struct mr_table *table);
 int mr_table_add(
 	struct mr_table *table, const struct mr_region *region, uint8_t variant, uint32_t *ret_key);
 
-/*
- * Deregister. False when no region has the key, or it belongs to another protection domain than
- * `pd`.
- */
-bool mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
+/* Make a null region. Returns 0 or -ENOMEM. */
+int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint32_t *ret_key);
 
 /*
- * Turn (key, address, length) into a pointer, if `pd` may do `access` there.
+ * Give a region other memory, rights, protection domain, all at once; its key stays. Every lane is
+ * locked. Returns 0; -EINVAL as mr_table_add(), or when `pd` has no region with this key; -EBUSY
+ * when windows are bound to it. On failure nothing has changed.
+ */
+int mr_table_change(
+	struct mr_table *table, uint32_t key, uint32_t pd, const struct mr_region *region);
+
+/*
+ * Deregister a region. Every lane is locked. Returns 0; -EINVAL when no region of `pd` has the key;
+ * -EBUSY when windows are bound to it (IBTA 10.6.7.2).
+ */
+int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
+
+/*
+ * Turn (key, address, length) into a pointer, if `user`, or its peer, may do `access` there.
  *
- * `access`       The rights needed; MR_LOCAL_READ needs none.
+ * `access`       The rights needed: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones.
  * `iova, bytes`  The range, from anybody: any values are legal input.
- * `ret_pointer`  Set on success; for bytes == 0 it may point anywhere and must not be followed.
+ * `ret_pointer`  Set on success; for bytes == 0 it may point anywhere and must not be followed. For a
+ *                null region it is good for MR_NULL_BYTES.
  */
-enum mr_fault mr_resolve(const struct mr_table *table, uint32_t key, uint32_t pd, uint32_t access,
-	uint64_t iova, uint64_t bytes, uint8_t **ret_pointer);
+enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer);
 
-/* The regions that live now. */
+/* The same for scatter/gather lists: the queue pair does not matter to regions. */
+static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t key, uint32_t pd,
+	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
+{
+	return mr_resolve_for(
+		table, key, (struct mr_user){pd, 0}, access, iova, bytes, ret_pointer);
+}
+
+/* The same for all of a region or window, wherever it starts and ends. */
+enum mr_fault mr_resolve_whole(
+	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
+
+/* The regions and windows that live now. */
 uint32_t mr_table_count(const struct mr_table *table);
 
 #endif

@@ -237,6 +237,12 @@ static inline void qp_set_deadline(struct qp *qp, uint64_t at_ns)
 	deadline_set(&qp->lane->deadlines, &qp->deadline, at_ns);
 }
 
+/* Whom the memory table sees in this queue pair. */
+static inline struct mr_user qp_mr_user(const struct qp *qp)
+{
+	return (struct mr_user){qp->pd, qp->qpn};
+}
+
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
 {
 	counter_add(&qp->public->counters, counter, amount);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of the process's NIC: memory, fork, the end; and its memory regions.
+ * The life of the process's NIC: memory, fork, the end.
  */
 #include <assert.h>
 #include <errno.h>
@@ -199,32 +199,4 @@ int nic_start(void)
 	nic.lane_count = lane_count_choose();
 	nic.is_up = true;
 	return 0;
-}
-
-int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
-{
-	int error;
-
-	nic_enter();
-	error = nic_start();
-	if (!error)
-		error = mr_table_add(&nic.mrs, region, (uint8_t)nic_random_u64(), ret_key);
-	if (!error)
-		nic.public->mr_count = mr_table_count(&nic.mrs);
-	nic_leave();
-	return error;
-}
-
-int nic_mr_deregister(uint32_t key, uint32_t pd)
-{
-	bool was_there;
-
-	nic_enter();
-	was_there = nic.is_up && mr_table_remove(&nic.mrs, key, pd);
-	if (was_there) {
-		nic_for_each_worker(nic_worker_pass);
-		nic.public->mr_count = mr_table_count(&nic.mrs);
-	}
-	nic_leave();
-	return was_there ? 0 : -EINVAL;
 }

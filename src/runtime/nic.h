@@ -37,17 +37,33 @@
 struct nic_cq;
 struct nic_qp;
 
-/* --- memory regions ----------------------------------------------------------------------- */
+/* --- memory regions and windows ----------------------------------------------------------- */
 
 /* mr_table_add() on the process's NIC, or -ENOMEM when there is no memory for a NIC. */
 int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
 	URNIC_EXPORT_AS(nic_mr_register);
 
+/* mr_table_add_null(), the same way. */
+int nic_mr_register_null(uint32_t pd, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mr_register_null);
+
+/*
+ * mr_table_change(): the region with this key becomes `region`, between two packets. When it returns,
+ * nothing that it was before is read or written by the NIC any more.
+ */
+int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
+	URNIC_EXPORT_AS(nic_mr_change);
+
 /*
  * Deregister. When it returns, no byte of the region is read or written by the NIC any more; it
- * waits for copies under way. Returns 0, or -EINVAL when `pd` has no region with this key.
+ * waits for copies under way. Returns 0; -EINVAL when `pd` has no region with this key; -EBUSY when
+ * windows are bound to it.
  */
 int nic_mr_deregister(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mr_deregister);
+
+/* mw_add() and mw_remove(): a memory window that is not bound, and its end, bound or not. */
+int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key)
+	URNIC_EXPORT_AS(nic_mw_create);
+int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 
 /* --- completion queues -------------------------------------------------------------------- */
 

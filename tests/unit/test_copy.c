@@ -9,7 +9,7 @@
 #include "memory/copy.h"
 #include "port/sim_random.h"
 
-enum { ARENA_BYTES = 1 << 16, PD = 4, BYTES = 4096, SGE_COUNT = 5 };
+enum { ARENA_BYTES = 1 << 19, PD = 4, BYTES = 4096, SGE_COUNT = 5 };
 
 static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
 static uint8_t memory[BYTES];

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "memory/mr.h"
+#include "memory/mw.h"
 #include "port/sim_random.h"
 
 enum { ARENA_BYTES = 8 << 20, PD = 4, REGION_BYTES = 1000, ALL = MR_LOCAL_WRITE | MR_REMOTE_ANY };
@@ -149,7 +149,7 @@ static void mr_access_is_granted_right_by_right(void **state)
 			assert_int_equal(mr_resolve(&table, key, PD, rights[i], 0, 1, &pointer),
 				access & rights[i] ? MR_OK : MR_FAULT_ACCESS);
 		assert_int_equal(mr_resolve(&table, key, PD, MR_LOCAL_READ, 0, 1, &pointer), MR_OK);
-		assert_true(mr_table_remove(&table, key, PD));
+		assert_int_equal(mr_table_remove(&table, key, PD), 0);
 	}
 }
 
@@ -160,7 +160,7 @@ static void mr_of_another_pd_is_refused_and_not_removed(void **state)
 
 	(void)state;
 	assert_int_equal(mr_resolve(&table, key, PD + 1, 0, 0, 1, &pointer), MR_FAULT_PD);
-	assert_false(mr_table_remove(&table, key, PD + 1));
+	assert_int_equal(mr_table_remove(&table, key, PD + 1), -EINVAL);
 	assert_int_equal(resolve(key, 0, 1), MR_OK);
 }
 
@@ -174,8 +174,8 @@ static void mr_removed_key_never_matches_a_later_region(void **state)
 		assert_int_equal(resolve(old[i], 0, 1), MR_OK);
 		for (uint32_t j = i > 200 ? i - 200 : 0; j < i; j++)
 			assert_int_equal(resolve(old[j], 0, 1), MR_FAULT_KEY);
-		assert_true(mr_table_remove(&table, old[i], PD));
-		assert_false(mr_table_remove(&table, old[i], PD));
+		assert_int_equal(mr_table_remove(&table, old[i], PD), 0);
+		assert_int_equal(mr_table_remove(&table, old[i], PD), -EINVAL);
 	}
 }
 
@@ -206,25 +206,97 @@ static void mr_table_when_full_refuses_and_recovers(void **state)
 		key[i] = add(0, REGION_BYTES, ALL);
 	assert_int_equal(mr_table_add(&table, &region, 0, &another), -ENOMEM);
 	assert_int_equal(mr_table_count(&table), 8);
-	assert_true(mr_table_remove(&table, key[3], PD));
+	assert_int_equal(mr_table_remove(&table, key[3], PD), 0);
 	assert_int_equal(mr_table_add(&table, &region, 0, &another), 0);
 	assert_int_equal(resolve(key[3], 0, 1), MR_FAULT_KEY);
 	assert_int_equal(mr_table_add(&table, &region, 0, &another), -ENOMEM);
 }
 
-static void mr_keys_of_a_full_table_are_all_different(void **state)
+static void mr_table_is_full_of_so_many_regions_and_windows_all_with_keys_of_their_own(void **state)
 {
 	static uint8_t seen[1 << 24];
+	struct mr_region region = {PD, ALL, 0, 10, memory};
+	uint32_t key;
 
 	(void)state;
 	mr_table_done(&table);
 	start(MR_SLOT_COUNT_MAX);
-	for (uint32_t i = 0; i < MR_SLOT_COUNT_MAX; i++) {
-		uint32_t key = add(i, 1, ALL);
-
+	for (uint32_t i = 0; i < MR_REGION_COUNT_MAX; i++) {
+		key = add(i, 1, ALL);
 		assert_int_equal(seen[key >> 8]++, 0);
 		assert_int_equal(resolve(key, i, 1), MR_OK);
 	}
+	assert_int_equal(mr_table_add(&table, &region, 0, &key), -ENOMEM);
+	assert_int_equal(mr_table_add_null(&table, PD, 0, &key), -ENOMEM);
+	for (uint32_t i = 0; i < MR_WINDOW_COUNT_MAX; i++) {
+		assert_int_equal(mw_add(&table, PD, MR_KIND_WINDOW_2, 0, &key), 0);
+		assert_int_equal(seen[key >> 8]++, 0);
+	}
+	assert_int_equal(mw_add(&table, PD, MR_KIND_WINDOW_2, 0, &key), -ENOMEM);
+}
+
+static void mr_changed_region_has_its_key_and_nothing_else(void **state)
+{
+	struct mr_region region = {PD + 1, MR_REMOTE_READ, 0x500, 10, memory + 20};
+	uint32_t key = add(0x10000, REGION_BYTES, ALL);
+	uint8_t *pointer;
+
+	(void)state;
+	assert_int_equal(mr_table_change(&table, key, PD, &region), 0);
+	assert_int_equal(
+		mr_resolve(&table, key, PD, MR_REMOTE_READ, 0x10000, 1, &pointer), MR_FAULT_PD);
+	assert_int_equal(mr_resolve(&table, key, PD + 1, MR_REMOTE_READ, 0x10000, 1, &pointer),
+		MR_FAULT_BOUNDS);
+	assert_int_equal(mr_resolve(&table, key, PD + 1, MR_REMOTE_WRITE, 0x500, 1, &pointer),
+		MR_FAULT_ACCESS);
+	assert_int_equal(mr_resolve(&table, key, PD + 1, MR_LOCAL_READ, 0x503, 7, &pointer), MR_OK);
+	assert_ptr_equal(pointer, memory + 23);
+}
+
+static void mr_change_that_is_refused_changes_nothing(void **state)
+{
+	struct mr_region region = {PD, MR_REMOTE_WRITE, 0, 10, memory};
+	uint32_t key = add(0x10000, REGION_BYTES, ALL);
+	uint32_t null_key;
+
+	(void)state;
+	assert_int_equal(mr_table_change(&table, key, PD, &region), -EINVAL);
+	region.access = ALL;
+	assert_int_equal(mr_table_change(&table, key, PD + 1, &region), -EINVAL);
+	assert_int_equal(mr_table_change(&table, key ^ 1, PD, &region), -EINVAL);
+	assert_int_equal(mr_table_add_null(&table, PD, 0, &null_key), 0);
+	assert_int_equal(mr_table_change(&table, null_key, PD, &region), -EINVAL);
+	assert_int_equal(resolve(key, 0x10000, REGION_BYTES), MR_OK);
+}
+
+static void mr_null_region_gives_zeros_and_swallows(void **state)
+{
+	uint8_t *from, *to;
+	uint32_t key;
+
+	(void)state;
+	assert_int_equal(mr_table_add_null(&table, PD, 0x11, &key), 0);
+	assert_int_equal(mr_resolve(&table, key, PD, MR_LOCAL_WRITE, 0, MR_NULL_BYTES, &to), MR_OK);
+	memset(to, 0xff, MR_NULL_BYTES);
+	assert_int_equal(
+		mr_resolve(&table, key, PD, MR_LOCAL_READ, UINT64_MAX - 5, 3, &from), MR_OK);
+	for (uint32_t i = 0; i < MR_NULL_BYTES; i++)
+		assert_int_equal(from[i], 0);
+	assert_int_equal(mr_resolve(&table, key, PD + 1, MR_LOCAL_READ, 0, 1, &from), MR_FAULT_PD);
+	assert_int_equal(mr_resolve(&table, key, PD, MR_REMOTE_READ, 0, 1, &from), MR_FAULT_ACCESS);
+	assert_int_equal(mr_table_remove(&table, key, PD), 0);
+	assert_int_equal(mr_resolve(&table, key, PD, MR_LOCAL_READ, 0, 1, &from), MR_FAULT_KEY);
+}
+
+static void mr_whole_region_is_resolved_wherever_it_is(void **state)
+{
+	struct mr_user user = {PD, 9};
+	uint32_t key = add(0x10000, REGION_BYTES, MR_LOCAL_WRITE | MR_REMOTE_READ);
+
+	(void)state;
+	assert_int_equal(mr_resolve_whole(&table, key, user, MR_REMOTE_READ), MR_OK);
+	assert_int_equal(mr_resolve_whole(&table, key, user, MR_REMOTE_WRITE), MR_FAULT_ACCESS);
+	assert_int_equal(mr_resolve_whole(&table, key ^ 1, user, MR_REMOTE_READ), MR_FAULT_KEY);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -243,7 +315,11 @@ int main(void)
 		TEST(mr_removed_key_never_matches_a_later_region),
 		TEST(mr_keys_of_others_do_not_match),
 		TEST(mr_table_when_full_refuses_and_recovers),
-		TEST(mr_keys_of_a_full_table_are_all_different),
+		TEST(mr_table_is_full_of_so_many_regions_and_windows_all_with_keys_of_their_own),
+		TEST(mr_changed_region_has_its_key_and_nothing_else),
+		TEST(mr_change_that_is_refused_changes_nothing),
+		TEST(mr_null_region_gives_zeros_and_swallows),
+		TEST(mr_whole_region_is_resolved_wherever_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

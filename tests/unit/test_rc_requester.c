@@ -476,7 +476,7 @@ static void completer_read_into_a_region_that_went_away_fails(void **state)
 	(void)state;
 	script_post(&script, WR_RDMA_READ, 8, SEND_SIGNALED);
 	script_drain(&script);
-	assert_true(mr_table_remove(&script.mrs, script.key, SCRIPT_PD));
+	assert_int_equal(mr_table_remove(&script.mrs, script.key, SCRIPT_PD), 0);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, 8);
 	script_expect_completion(&script, 0, WC_LOC_PROT_ERR);
 }

@@ -391,7 +391,7 @@ static void responder_region_that_goes_away_ends_the_write(void **state)
 	script_send_write(
 		&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES + 5);
 	script_drain(&script);
-	assert_true(mr_table_remove(&script.mrs, script.key, SCRIPT_PD));
+	assert_int_equal(mr_table_remove(&script.mrs, script.key, SCRIPT_PD), 0);
 	script_send_data(&script, OPCODE_RC_WRITE_LAST, 1, 5);
 	expect_refusal(1, AETH_NAK_REMOTE_ACCESS);
 	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], SCRIPT_MTU_BYTES % 251);
@@ -493,7 +493,7 @@ static void responder_region_that_goes_away_ends_the_read(void **state)
 	(void)state;
 	script_send_read(&script, 0, 0, 3 * SCRIPT_MTU_BYTES);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
-	assert_true(mr_table_remove(&script.mrs, script.key, SCRIPT_PD));
+	assert_int_equal(mr_table_remove(&script.mrs, script.key, SCRIPT_PD), 0);
 	expect_refusal(1, AETH_NAK_REMOTE_ACCESS);
 	assert_int_equal(news(), SIGNAL_QP_ACCESS);
 }

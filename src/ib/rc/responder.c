@@ -106,8 +106,8 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 	if (!(rc->qp.attr.access & MR_REMOTE_READ))
 		return REFUSED_ACCESS;
 	if (reth->dma_bytes &&
-		mr_resolve(rc->qp.lane->mrs, reth->rkey, rc->qp.pd, MR_REMOTE_READ, reth->va,
-			reth->dma_bytes, &from))
+		mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp), MR_REMOTE_READ,
+			reth->va, reth->dma_bytes, &from))
 		return REFUSED_ACCESS;
 
 	struct psn psn = packet->bth.psn;
@@ -151,8 +151,8 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_ATOMIC))
 		return REFUSED_ACCESS;
-	if (mr_resolve(rc->qp.lane->mrs, request->rkey, rc->qp.pd, MR_REMOTE_ATOMIC, request->va,
-		    sizeof(uint64_t), &target))
+	if (mr_resolve_for(rc->qp.lane->mrs, request->rkey, qp_mr_user(&rc->qp), MR_REMOTE_ATOMIC,
+		    request->va, sizeof(uint64_t), &target))
 		return REFUSED_ACCESS;
 	if ((uintptr_t)target % sizeof(uint64_t))
 		return REFUSED_INVALID; /* the region's first address is aligned otherwise than what the peer calls it */

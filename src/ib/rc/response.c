@@ -114,8 +114,8 @@ static size_t read_next(
 	uint8_t *from = NULL;
 
 	if (bytes &&
-		mr_resolve(rc->qp.lane->mrs, resource->rkey, rc->qp.pd, MR_REMOTE_READ,
-			resource->va + offset, bytes, &from)) {
+		mr_resolve_for(rc->qp.lane->mrs, resource->rkey, qp_mr_user(&rc->qp),
+			MR_REMOTE_READ, resource->va + offset, bytes, &from)) {
 		read_abort(rc, resource, now_ns);
 		return 0;
 	}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What regions and windows share: the slots of the table. Included by mr.c and mw.c.
+ */
+#ifndef URNIC_MEMORY_MR_INTERNAL_H
+#define URNIC_MEMORY_MR_INTERNAL_H
+
+#include "memory/mr.h"
+
+enum { MR_KEY_VARIANT_BITS = 8, MR_KEY_SLOT_BITS = 16 };
+
+#define MR_KEY_IS_LIVE (1ull << 32)
+
+/* Take a slot that is free, as `kind`, without a key that works. NULL when there is none. */
+struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind kind);
+
+/* Give it back: no key that it had matches again. */
+void mr_slot_free(struct mr_table *table, struct mr_slot *slot);
+
+/* The key of a slot for one of its 256 variants. */
+uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, uint8_t variant);
+
+/* From now on the slot is found under `key`. */
+static inline void mr_slot_publish(struct mr_slot *slot, uint32_t key)
+{
+	atomic_store_explicit(&slot->key_word, MR_KEY_IS_LIVE | key, memory_order_release);
+}
+
+/* The slot that is found under `key`, or NULL. A key that was made up names some slot, but not its key. */
+static inline struct mr_slot *mr_slot_find(const struct mr_table *table, uint32_t key)
+{
+	uint32_t plain = permute_back(&table->permutation, key >> MR_KEY_VARIANT_BITS);
+	uint32_t index = plain & (MR_SLOT_COUNT_MAX - 1);
+
+	if (index >= table->slot_count)
+		return NULL;
+	struct mr_slot *slot = &table->slots[index];
+	if (atomic_load_explicit(&slot->key_word, memory_order_acquire) != (MR_KEY_IS_LIVE | key))
+		return NULL;
+	return slot;
+}
+
+static inline enum mr_kind mr_slot_kind(const struct mr_slot *slot)
+{
+	return (enum mr_kind)atomic_load_explicit(&slot->kind, memory_order_acquire);
+}
+
+static inline bool mr_kind_is_window(enum mr_kind kind)
+{
+	return kind == MR_KIND_WINDOW_1 || kind == MR_KIND_WINDOW_2;
+}
+
+/* Its fields, which somebody may be changing if it is a window. */
+static inline uint64_t mr_slot_get(const _Atomic uint64_t *field)
+{
+	return atomic_load_explicit(field, memory_order_relaxed);
+}
+
+static inline void mr_slot_set(
+	struct mr_slot *slot, uint32_t access, uint64_t iova, uint64_t bytes, uint64_t address)
+{
+	atomic_store_explicit(&slot->access, access, memory_order_relaxed);
+	atomic_store_explicit(&slot->iova, iova, memory_order_relaxed);
+	atomic_store_explicit(&slot->bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&slot->address, address, memory_order_relaxed);
+}
+
+#endif
