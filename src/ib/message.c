@@ -132,7 +132,7 @@ void message_abandon(struct message *message, struct qp *qp, enum fault fault, u
 static bool receive_take(struct message *message, struct qp *qp)
 {
 	if (!message->has_receive)
-		message->has_receive = rq_take(qp->rq, &message->receive);
+		message->has_receive = qp_take_recv(qp, &message->receive);
 	return message->has_receive;
 }
 
@@ -165,7 +165,7 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 	}
 	if (packet->payload_bytes > receive->total_bytes - message->placed_bytes)
 		return REFUSED_TOO_LONG;
-	fault = sge_scatter(qp->lane->mrs, qp->pd, receive->sge, receive->sge_count,
+	fault = sge_scatter(qp->lane->mrs, qp->recv_pd, receive->sge, receive->sge_count,
 		message->placed_bytes, packet->payload_bytes, packet->payload);
 	if (fault) {
 		*ret_fault = message_local_fault(fault);

@@ -17,9 +17,11 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 		sq_create(arena, caps->send_depth, caps->send_sge_max, caps->inline_bytes_max);
 	if (!qp->sq_offset)
 		return -ENOMEM;
-	qp->rq_offset = rq_create(arena, caps->recv_depth, caps->recv_sge_max);
-	if (!qp->rq_offset)
-		goto fail_destroy_sq;
+	if (!init->srq) {
+		qp->rq_offset = rq_create(arena, caps->recv_depth, caps->recv_sge_max);
+		if (!qp->rq_offset)
+			goto fail_destroy_sq;
+	}
 	qp->public_offset = arena_alloc(arena, sizeof(struct qp_public));
 	if (!qp->public_offset)
 		goto fail_destroy_rq;
@@ -29,10 +31,12 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->type = init->type;
 	qp->qpn = qpn;
 	qp->pd = init->pd;
+	qp->recv_pd = init->srq ? init->srq->pd : init->pd;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->sq = arena_at(arena, qp->sq_offset);
-	qp->rq = arena_at(arena, qp->rq_offset);
+	qp->srq = init->srq;
+	qp->rq = init->srq ? init->srq->rq : arena_at(arena, qp->rq_offset);
 	qp->is_all_signaled = init->is_all_signaled;
 	qp->caps = *caps;
 	qp->user = init->user;
@@ -43,7 +47,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->public->qpn = qpn;
 	qp->public->type = init->type;
 	qp->public->sq_offset = qp->sq_offset;
-	qp->public->rq_offset = qp->rq_offset;
+	qp->public->rq_offset = arena_offset(arena, qp->rq);
 	qp->public->owner = init->owner;
 	return 0;
 
@@ -130,7 +134,7 @@ void qp_flush(struct qp *qp, uint64_t now_ns)
 
 	while (qp->sq->completed != qp->sq->posted)
 		qp_complete_send(qp, FAULT_FLUSHED, now_ns);
-	while (rq_take(qp->rq, &wqe)) {
+	while (!qp->srq && rq_take(qp->rq, &wqe)) {
 		struct cqe cqe = {.opcode = WC_RECV};
 
 		qp_complete_recv(qp, wqe.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
@@ -152,13 +156,17 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 	qp->is_sq_draining = state == QP_SQD && (old != QP_SQD || qp->is_sq_draining);
 	atomic_store_explicit(&qp->public->state, (uint32_t)state, memory_order_relaxed);
 	qp->transport->state_changed(qp, old, now_ns);
-	if (state == QP_ERR && old != QP_ERR)
+	if (state == QP_ERR && old != QP_ERR) {
 		qp_flush(qp, now_ns);
+		if (qp->srq)
+			signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_LAST_WQE);
+	}
 	if (state == QP_RESET) {
 		cq_forget_qp(qp->send_cq, qp->qpn);
 		cq_forget_qp(qp->recv_cq, qp->qpn);
 		sq_reset(qp->sq);
-		rq_reset(qp->rq);
+		if (!qp->srq)
+			rq_reset(qp->rq);
 		qp->is_comm_established = false;
 		memset(&qp->attr, 0, sizeof(qp->attr));
 	}
@@ -206,7 +214,7 @@ int qp_post_recv(struct qp *qp, const struct recv_wr *wr)
 	enum qp_state state =
 		(enum qp_state)atomic_load_explicit(&qp->public->state, memory_order_relaxed);
 
-	if (state == QP_RESET || wr->sge_count > qp->caps.recv_sge_max)
+	if (qp->srq || state == QP_RESET || wr->sge_count > qp->caps.recv_sge_max)
 		return -EINVAL;
 	return rq_post(qp->rq, wr);
 }

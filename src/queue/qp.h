@@ -23,6 +23,7 @@
 #include "queue/qp_type.h"
 #include "queue/rq.h"
 #include "queue/sq.h"
+#include "queue/srq.h"
 #include "wire/packet.h"
 
 /*
@@ -83,7 +84,7 @@ struct qp_public {
 	struct gid local;
 	struct gid remote;
 	uint64_t sq_offset;
-	uint64_t rq_offset;
+	uint64_t rq_offset; /* of the shared receive queue, if it has one */
 	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
 	uint64_t owner; /* which open device it belongs to */
 	struct counters counters;
@@ -137,12 +138,14 @@ struct qp {
 	enum qp_state state;
 	uint32_t qpn;
 	uint32_t pd;
+	uint32_t recv_pd; /* of receive requests: the shared receive queue may have another one */
 	struct cq *send_cq;
 	struct cq *recv_cq;
 	struct send_queue *sq;
-	struct recv_queue *rq;
+	struct srq *srq; /* NULL: it has a receive queue of its own */
+	struct recv_queue *rq; /* its own or the shared one */
 	uint64_t sq_offset;
-	uint64_t rq_offset;
+	uint64_t rq_offset; /* 0 when it has none of its own */
 	bool is_all_signaled;
 	bool is_comm_established;
 	bool is_sq_draining; /* in SQD, and a request that was started before is not complete */
@@ -162,7 +165,8 @@ struct qp_init {
 	uint32_t pd;
 	struct cq *send_cq;
 	struct cq *recv_cq;
-	struct qp_caps caps;
+	struct srq *srq; /* NULL for a receive queue of its own; outlives the queue pair */
+	struct qp_caps caps; /* those of the receive queue do not matter with an srq */
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
 	void *user; /* the front end's object; not touched here */
@@ -191,7 +195,11 @@ void qp_done(struct qp *qp);
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
 
-/* The one place where the state changes. ERR flushes both queues; RESET empties them. */
+/*
+ * The one place where the state changes. ERR flushes both queues; RESET empties them. A shared receive
+ * queue is left alone, but in ERR the queue pair says that it takes nothing from it any more (IBTA
+ * 11.6.3.1).
+ */
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
 /*
@@ -203,9 +211,16 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
  * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
- * once.
+ * once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a receive queue
+ * of its own; -ENOMEM when the queue is full.
  */
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
+
+/* Take the oldest receive request, from the queue pair's own queue or the shared one. False: none. */
+static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
+{
+	return qp->srq ? srq_take(qp->srq, wqe, &qp->lane->signals) : rq_take(qp->rq, wqe);
+}
 
 /* In the error state: complete everything that is queued, as flushed. */
 void qp_flush(struct qp *qp, uint64_t now_ns);

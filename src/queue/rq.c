@@ -9,17 +9,32 @@
 
 static_assert(sizeof(struct recv_queue) == 64, "slots start on a cache line");
 
-static uint64_t queue_bytes(uint32_t capacity, uint32_t stride_bytes)
+static uint64_t slots_bytes(uint32_t capacity, uint32_t stride_bytes)
 {
-	return sizeof(struct recv_queue) + (uint64_t)capacity * stride_bytes;
+	return (uint64_t)capacity * stride_bytes;
 }
 
-static struct recv_slot *slot_at(struct recv_queue *rq, uint32_t index)
+static uint8_t *slots_of(const struct recv_queue *rq)
 {
-	uint8_t *slots = (uint8_t *)(rq + 1);
+	return (uint8_t *)((uintptr_t)rq + rq->slots_distance);
+}
 
+/* `slots` and `capacity` are those of the queue, or those that it is about to get. */
+static struct recv_slot *slot_in(
+	const struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t index)
+{
 	return (struct recv_slot *)(void *)(slots +
-		(uint64_t)(index & (rq->capacity - 1)) * rq->stride_bytes);
+		(uint64_t)(index & (capacity - 1)) * rq->stride_bytes);
+}
+
+static struct recv_slot *slot_at(const struct recv_queue *rq, uint32_t index)
+{
+	return slot_in(rq, slots_of(rq), rq->capacity, index);
+}
+
+static uint64_t slots_offset(const struct arena *arena, const struct recv_queue *rq)
+{
+	return arena_offset(arena, rq) + rq->slots_distance;
 }
 
 uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
@@ -27,18 +42,23 @@ uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 	uint32_t capacity = pow2_ceil_u32(max_u32(depth, 1));
 	uint32_t stride_bytes =
 		(uint32_t)(sizeof(struct recv_slot) + sge_count_max * sizeof(struct sge));
-	uint64_t offset;
+	uint64_t offset, slots;
 
 	assert(sge_count_max <= SGE_COUNT_MAX);
-	offset = arena_alloc(arena, queue_bytes(capacity, stride_bytes));
-	if (offset) {
-		struct recv_queue *rq = arena_at(arena, offset);
-
-		rq->capacity = capacity;
-		rq->depth = depth;
-		rq->stride_bytes = stride_bytes;
-		rq->sge_count_max = sge_count_max;
+	offset = arena_alloc(arena, sizeof(struct recv_queue));
+	if (!offset)
+		return 0;
+	slots = arena_alloc(arena, slots_bytes(capacity, stride_bytes));
+	if (!slots) {
+		arena_free(arena, offset, sizeof(struct recv_queue));
+		return 0;
 	}
+	struct recv_queue *rq = arena_at(arena, offset);
+	rq->capacity = capacity;
+	rq->depth = depth;
+	rq->stride_bytes = stride_bytes;
+	rq->sge_count_max = sge_count_max;
+	rq->slots_distance = slots - offset;
 	return offset;
 }
 
@@ -47,7 +67,9 @@ void rq_destroy(struct arena *arena, uint64_t offset)
 	if (offset) {
 		const struct recv_queue *rq = arena_at(arena, offset);
 
-		arena_free(arena, offset, queue_bytes(rq->capacity, rq->stride_bytes));
+		arena_free(arena, slots_offset(arena, rq),
+			slots_bytes(rq->capacity, rq->stride_bytes));
+		arena_free(arena, offset, sizeof(struct recv_queue));
 	}
 }
 
@@ -72,24 +94,112 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 	return error;
 }
 
+/* The queue is locked. */
+static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
+{
+	if (!rq_count(rq))
+		return false;
+	uint32_t taken = atomic_load_explicit(&rq->taken, memory_order_relaxed);
+	const struct recv_slot *slot = slot_at(rq, taken);
+
+	wqe->wr_id = slot->wr_id;
+	wqe->sge_count = slot->sge_count;
+	memcpy(wqe->sge, slot->sge, slot->sge_count * sizeof(struct sge));
+	wqe->total_bytes = sge_total_bytes(wqe->sge, wqe->sge_count);
+	atomic_store_explicit(&rq->taken, taken + 1, memory_order_release);
+	return true;
+}
+
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
 	bool has_one;
 
 	spin_lock(&rq->lock);
-	has_one = rq_count(rq) > 0;
-	if (has_one) {
-		uint32_t taken = atomic_load_explicit(&rq->taken, memory_order_relaxed);
-		const struct recv_slot *slot = slot_at(rq, taken);
-
-		wqe->wr_id = slot->wr_id;
-		wqe->sge_count = slot->sge_count;
-		memcpy(wqe->sge, slot->sge, slot->sge_count * sizeof(struct sge));
-		wqe->total_bytes = sge_total_bytes(wqe->sge, wqe->sge_count);
-		atomic_store_explicit(&rq->taken, taken + 1, memory_order_release);
-	}
+	has_one = take(rq, wqe);
 	spin_unlock(&rq->lock);
 	return has_one;
+}
+
+/* The queue is locked. Turns the limit off when the queue is below it. */
+static bool is_below(struct recv_queue *rq)
+{
+	if (rq_count(rq) >= rq->limit)
+		return false;
+	rq->limit = 0;
+	return true;
+}
+
+bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below)
+{
+	bool has_one;
+
+	spin_lock(&rq->lock);
+	has_one = take(rq, wqe);
+	*ret_is_below = has_one && is_below(rq);
+	spin_unlock(&rq->lock);
+	return has_one;
+}
+
+bool rq_set_limit(struct recv_queue *rq, uint32_t limit)
+{
+	bool is_below_now;
+
+	spin_lock(&rq->lock);
+	rq->limit = limit;
+	is_below_now = is_below(rq);
+	spin_unlock(&rq->lock);
+	return is_below_now;
+}
+
+uint32_t rq_limit(struct recv_queue *rq)
+{
+	uint32_t limit;
+
+	spin_lock(&rq->lock);
+	limit = rq->limit;
+	spin_unlock(&rq->lock);
+	return limit;
+}
+
+/* The queue is locked. Moves the requests that wait to other slots. */
+static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity)
+{
+	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+
+	for (uint32_t i = atomic_load_explicit(&rq->taken, memory_order_relaxed); i != posted; i++)
+		memcpy(slot_in(rq, slots, capacity, i), slot_at(rq, i), rq->stride_bytes);
+	rq->slots_distance = (uintptr_t)slots - (uintptr_t)rq;
+	rq->capacity = capacity;
+}
+
+int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
+{
+	uint32_t old_capacity = rq->capacity;
+	uint32_t capacity = pow2_ceil_u32(depth);
+	uint64_t old_slots = slots_offset(arena, rq);
+	uint64_t slots = old_slots;
+	int error = 0;
+
+	if (capacity != old_capacity) {
+		slots = arena_alloc(arena, slots_bytes(capacity, rq->stride_bytes));
+		if (!slots)
+			return -ENOMEM;
+		/* Fresh pages come now, not to somebody who holds the lock. */
+		memset(arena_at(arena, slots), 0, slots_bytes(capacity, rq->stride_bytes));
+	}
+	spin_lock(&rq->lock);
+	if (rq_count(rq) > depth) {
+		error = -EINVAL;
+	} else {
+		if (slots != old_slots)
+			slots_move(rq, arena_at(arena, slots), capacity);
+		rq->depth = depth;
+	}
+	spin_unlock(&rq->lock);
+	if (slots != old_slots)
+		arena_free(arena, error ? slots : old_slots,
+			slots_bytes(error ? capacity : old_capacity, rq->stride_bytes));
+	return error;
 }
 
 void rq_reset(struct recv_queue *rq)

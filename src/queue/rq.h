@@ -3,8 +3,11 @@
  * Receive queues.
  *
  * A ring of receive requests in NIC memory. The application posts at one end, responders take from
- * the other; a spin lock in the block orders both, so that a shared receive queue is the same thing
- * with several takers. A taken request is copied out: its slot is free at once.
+ * the other; a spin lock in the block orders both, so that a shared receive queue (queue/srq.h) is
+ * the same thing with several takers. A taken request is copied out: its slot is free at once.
+ *
+ * Header and slots are two blocks, so that a queue that is resized keeps its place. The header says
+ * how far away the slots are; whoever maps NIC memory, wherever, can follow.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H
@@ -49,7 +52,9 @@ struct recv_queue {
 	uint32_t sge_count_max;
 	_Atomic uint32_t posted;
 	_Atomic uint32_t taken;
-	uint32_t reserved[9];
+	uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
+	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
+	uint32_t reserved[6];
 };
 
 /* Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full. */
@@ -61,6 +66,27 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr);
 
 /* Take the oldest request into *wqe. False when there is none. */
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
+
+/*
+ * The same for a queue that has a limit. *ret_is_below becomes true when this take has left fewer
+ * requests than the limit: it is off then (IBTA 10.2.9).
+ */
+bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below);
+
+/*
+ * Set the limit, 0 to depth, or 0 to turn it off. True when fewer requests wait even now: the limit is
+ * off again.
+ */
+bool rq_set_limit(struct recv_queue *rq, uint32_t limit);
+
+/* The limit; 0 when it is off. */
+uint32_t rq_limit(struct recv_queue *rq);
+
+/*
+ * Make room for `depth` requests, 1 to 2^20; those that wait stay, in their order. Any thread may post
+ * and take meanwhile. Returns 0; -EINVAL when more than `depth` wait; -ENOMEM.
+ */
+int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
 /* Forget all requests (reset). */
 void rq_reset(struct recv_queue *rq);

@@ -8,7 +8,7 @@
  * descriptor. Each object has one signal with a bit per kind of news, so nothing is allocated and
  * nothing is said twice.
  *
- * An object that several lanes serve (a completion queue) may be raised by all at once: who turns
+ * An object that several lanes serve (a completion queue, a shared receive queue) may be raised by all at once: who turns
  * its bits from zero queues it.
  */
 #ifndef URNIC_QUEUE_SIGNAL_H
@@ -21,6 +21,7 @@
 enum signal_kind {
 	SIGNAL_KIND_CQ,
 	SIGNAL_KIND_QP,
+	SIGNAL_KIND_SRQ,
 };
 
 /* News, as bits. */
@@ -33,6 +34,9 @@ enum signal_news {
 	SIGNAL_QP_ACCESS = 1 << 4, /* QP: access violation by the peer */
 	SIGNAL_QP_ESTABLISHED =
 		1 << 5, /* QP: first packet arrived in RTR (communication established) */
+	SIGNAL_QP_LAST_WQE =
+		1 << 6, /* QP: in error, it takes no more requests from its shared receive queue */
+	SIGNAL_SRQ_LIMIT = 1 << 7, /* SRQ: fewer requests are left than the limit */
 	SIGNAL_QP_DRAINED = 1 << 8, /* QP: in SQD, no request of its send queue is under way */
 };
 

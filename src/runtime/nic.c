@@ -87,6 +87,7 @@ static void fork_child(void)
 				worker_destroy(nic.worker[i], true);
 		if (nic.has_agent)
 			agent_client_forget(&nic.agent);
+		free(nic.srqs);
 		close(nic.memory);
 		void *zeros = mmap(nic.arena.base, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

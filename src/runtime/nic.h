@@ -36,6 +36,7 @@
 
 struct nic_cq;
 struct nic_qp;
+struct nic_srq;
 
 /* --- memory regions and windows ----------------------------------------------------------- */
 
@@ -91,6 +92,54 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 /* Ask for one news of SIGNAL_COMPLETION (queue/cq.h). Any thread. */
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 
+/* --- shared receive queues ---------------------------------------------------------------- */
+
+/* The most of them in a process. */
+#define NIC_SRQ_COUNT_MAX 16384
+
+/* News of a shared receive queue, SIGNAL_SRQ_LIMIT; the same rules as for nic_cq_news_fn. */
+typedef void nic_srq_news_fn(void *user, uint32_t news);
+
+struct nic_srq_init {
+	uint32_t pd; /* of the memory that its requests name */
+	uint32_t ifindex;
+	uint32_t depth; /* 1 to 2^20 */
+	uint32_t sge_count_max; /* up to SGE_COUNT_MAX */
+	nic_srq_news_fn *on_news;
+	void *user;
+};
+
+/* Returns 0 or -ENOMEM. It is destroyed after the queue pairs that take from it. */
+int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
+	URNIC_EXPORT_AS(nic_srq_create);
+void nic_srq_destroy(struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_destroy);
+
+/* Its number: one of its own among those of this process, below 2^24. */
+uint32_t nic_srq_number(const struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_number);
+
+/*
+ * Change the depth (NULL: leave it), then the limit (NULL: leave it; 0: off). A limit that is not reached
+ * when it is set is news at once.
+ *
+ * Returns 0; -EINVAL for a depth below the requests that wait, or a limit above the depth; -ENOMEM. Then
+ * nothing has changed.
+ */
+int nic_srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
+	URNIC_EXPORT_AS(nic_srq_modify);
+
+struct nic_srq_attr {
+	uint32_t depth;
+	uint32_t sge_count_max;
+	uint32_t limit; /* 0: off */
+};
+
+void nic_srq_query(struct nic_srq *srq, struct nic_srq_attr *ret_attr)
+	URNIC_EXPORT_AS(nic_srq_query);
+
+/* As nic_qp_post_recv(). Any thread. */
+int nic_srq_post(struct nic_srq *srq, const struct recv_wr *wrs, uint32_t count,
+	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_srq_post);
+
 /* --- queue pairs -------------------------------------------------------------------------- */
 
 /* News of a queue pair; the same rules as for nic_cq_news_fn. */
@@ -102,6 +151,7 @@ struct nic_qp_init {
 	uint32_t ifindex; /* of the device's interface; for people who look */
 	struct nic_cq *send_cq;
 	struct nic_cq *recv_cq;
+	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct qp_caps caps; /* within the limits that the device advertises */
 	bool is_all_signaled;
 	nic_qp_news_fn *on_news;
@@ -123,8 +173,8 @@ bool nic_has_qp_type(enum qp_type type) URNIC_EXPORT_AS(nic_has_qp_type);
 /*
  * Create a queue pair in state RESET.
  *
- * Returns 0; -ENOMEM; -EOPNOTSUPP for a type that there is not; -EINVAL for completion queues from
- * before a fork; or what kept us from a slot: -EAGAIN when all slots of this host are taken, -ENOENT when urnicd is
+ * Returns 0; -ENOMEM; -EOPNOTSUPP for a type that there is not; -EINVAL for queues from before a
+ * fork; or what kept us from a slot: -EAGAIN when all slots of this host are taken, -ENOENT when urnicd is
  * not found, or another -errno.
  */
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)

@@ -139,6 +139,12 @@ static void signal_deliver(struct signal *signal, uint32_t news)
 		qp->on_news(qp->user, news);
 		break;
 	}
+	case SIGNAL_KIND_SRQ: {
+		struct nic_srq *srq = container_of(signal, struct nic_srq, srq.signal);
+
+		srq->on_news(srq->user, news);
+		break;
+	}
 	}
 }
 

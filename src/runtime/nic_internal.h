@@ -4,7 +4,7 @@
 
 /*
  * What the files of the NIC share: nic.c is its life and its memory regions, nic_agent.c its side of
- * urnicd and its lanes, nic_cq.c and nic_qp.c its queues. Nobody else includes this.
+ * urnicd and its lanes, nic_cq.c, nic_qp.c and nic_srq.c its queues. Nobody else includes this.
  *
  * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd).
  */
@@ -35,6 +35,13 @@ struct nic_qp {
 	bool has_path;
 };
 
+struct nic_srq {
+	struct srq srq;
+	nic_srq_news_fn *on_news;
+	void *user;
+	uint64_t epoch;
+};
+
 struct nic {
 	bool is_up;
 	int memory; /* memfd */
@@ -43,6 +50,7 @@ struct nic {
 	struct nic_public *public;
 	uint32_t lane_count; /* how many there may be */
 	uint32_t next_home;
+	struct srq_table *srqs; /* NULL before the first is made */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;

@@ -6,7 +6,8 @@
  * The directory of a process's NIC memory: where a reader in another process starts.
  *
  * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies what it needs with pread(),
- * checks magic and version, and follows offsets: directory -> lanes -> queue pairs. The owner
+ * checks magic and version, and follows offsets: directory -> lanes -> queue pairs, and
+ * directory -> shared receive queues. The owner
  * changes things meanwhile, so a reader checks every offset against the size of the memory and
  * bounds every walk.
  */
@@ -17,7 +18,7 @@
 #include "port/udp.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 1u
+#define NIC_PUBLIC_VERSION 2u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 enum { NIC_LANES_MAX = 16 };
@@ -32,7 +33,8 @@ struct nic_public {
 	uint32_t version;
 	uint32_t pid;
 	uint32_t mr_count;
-	uint32_t reserved;
+	uint32_t srq_count;
+	_Atomic uint64_t first_srq_offset; /* struct srq_public, linked by next_offset */
 	struct nic_public_lane lanes[NIC_LANES_MAX];
 };
 

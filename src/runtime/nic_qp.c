@@ -15,6 +15,13 @@ bool nic_has_qp_type(enum qp_type type)
 	return engine_has_type(type);
 }
 
+/* Not from before a fork? */
+static bool are_of_this_nic(const struct nic_qp_init *init)
+{
+	return init->send_cq->epoch == nic_epoch && init->recv_cq->epoch == nic_epoch &&
+		(!init->srq || init->srq->epoch == nic_epoch);
+}
+
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 {
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
@@ -23,6 +30,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		.pd = init->pd,
 		.send_cq = &init->send_cq->cq,
 		.recv_cq = &init->recv_cq->cq,
+		.srq = init->srq ? &init->srq->srq : NULL,
 		.caps = init->caps,
 		.is_all_signaled = init->is_all_signaled,
 		.owner = init->ifindex,
@@ -37,8 +45,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
 	nic_enter();
-	error = init->send_cq->epoch == nic_epoch && init->recv_cq->epoch == nic_epoch ? 0
-										       : -EINVAL;
+	error = are_of_this_nic(init) ? 0 : -EINVAL;
 	if (!error)
 		error = nic_worker_get(init->send_cq->home, &qp->worker);
 	if (!error) {

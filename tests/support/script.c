@@ -79,6 +79,13 @@ void script_start(struct script *script, const struct script_options *options)
 	assert_int_equal(engine_lane_init(&script->lane, &script->arena, &script->mrs, 5, 0), 0);
 	assert_int_equal(
 		cq_init(&script->cq, &script->arena, or_usual(options->cq_entries, 256, false)), 0);
+	if (options->srq_pd) {
+		struct srq_init shared = {
+			.pd = options->srq_pd, .depth = SCRIPT_QUEUE_DEPTH, .sge_count_max = 4};
+
+		assert_int_equal(srq_init(&script->srq, &script->arena, &shared), 0);
+		init.srq = &script->srq;
+	}
 	assert_int_equal(engine_qp_create(&script->lane, &init, 77, &script->qp), 0);
 	struct mr_region region = {SCRIPT_PD, MR_LOCAL_WRITE | MR_REMOTE_ANY,
 		(uintptr_t)script->memory, SCRIPT_MEMORY_BYTES, script->memory};
@@ -126,7 +133,8 @@ void script_post_receive(struct script *script, uint32_t bytes)
 	struct sge sge = {(uintptr_t)script->memory, bytes, script->key};
 	struct recv_wr wr = {1000 + script->qp->rq->posted, &sge, 1};
 
-	assert_int_equal(qp_post_recv(script->qp, &wr), 0);
+	assert_int_equal(
+		script->qp->srq ? srq_post(&script->srq, &wr) : qp_post_recv(script->qp, &wr), 0);
 }
 
 struct cqe script_completion(struct script *script)

@@ -33,6 +33,7 @@ struct script {
 	struct mr_table mrs;
 	struct lane lane;
 	struct cq cq;
+	struct srq srq; /* with script_options.srq_pd */
 	struct qp *qp;
 	struct gid local;
 	struct gid remote;
@@ -52,6 +53,7 @@ struct script_options {
 	uint32_t max_dest_rd_atomic; /* 4 */
 	uint32_t access; /* all */
 	uint32_t cq_entries; /* 256 */
+	uint32_t srq_pd; /* it takes from a shared receive queue of this domain; none as usual */
 	bool has_no_timeout;
 	bool has_no_retry;
 	bool has_no_rnr_retry;
@@ -75,6 +77,7 @@ static inline struct psn script_received_psn(uint32_t index)
 
 /* Post one request over the first `bytes` of the memory; `remote` is what the peer is asked for. */
 void script_post(struct script *script, enum wr_opcode opcode, uint32_t bytes, uint32_t flags);
+/* To the shared receive queue, if there is one. Its wr_id counts up from 1000. */
 void script_post_receive(struct script *script, uint32_t bytes);
 
 /*

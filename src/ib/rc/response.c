@@ -12,11 +12,15 @@
 #include "ib/rc/rc.h"
 #include "wire/credit.h"
 
-/* The credits of an ACK: the receive requests that wait (IBTA 9.7.7.2.2). */
+/*
+ * The credits of an ACK: the receive requests that wait (IBTA 9.7.7.2.2). Those of a shared queue may be
+ * somebody else's by the time the peer counts on them: no number is given.
+ */
 static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
 {
-	return (struct aeth){
-		.kind = AETH_ACK, .value = credit_code(rq_count(rc->qp.rq)), .msn = msn};
+	uint8_t credits = rc->qp.srq ? CREDIT_CODE_UNLIMITED : credit_code(rq_count(rc->qp.rq));
+
+	return (struct aeth){.kind = AETH_ACK, .value = credits, .msn = msn};
 }
 
 void rc_response_owe_ack(struct rc_qp *rc)

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues (IBTA 10.2.9).
+ *
+ * A receive queue that belongs to no queue pair: any number of them take from it, in the order in
+ * which their messages come. Its requests are scattered within its own protection domain. It has
+ * no state: a queue pair that fails leaves the requests to the others.
+ *
+ * The program may ask to be told when fewer than a limit are left: one signal, and the limit is off.
+ *
+ * Queue pairs of all lanes take from it at once; the lock of the ring (queue/rq.h) orders them. The
+ * owner (runtime) destroys it after the queue pairs. struct srq_public and the ring lie in NIC memory.
+ */
+#ifndef URNIC_QUEUE_SRQ_H
+#define URNIC_QUEUE_SRQ_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "queue/rq.h"
+#include "queue/signal.h"
+
+struct srq_public {
+	uint32_t number;
+	uint32_t reserved;
+	uint64_t rq_offset; /* struct recv_queue */
+	uint64_t next_offset; /* of the next one in the NIC's list */
+	uint64_t owner; /* which open device it belongs to */
+};
+
+struct srq {
+	uint32_t number;
+	uint32_t pd;
+	struct recv_queue *rq;
+	uint64_t rq_offset;
+	struct srq_public *public;
+	uint64_t public_offset;
+	struct signal signal;
+};
+
+struct srq_init {
+	uint32_t number; /* below 2^24 */
+	uint32_t pd;
+	uint32_t depth; /* 1 to 2^20 */
+	uint32_t sge_count_max;
+	uint64_t owner;
+};
+
+/*
+ * The shared receive queues of a process by the low 16 bits of their numbers. The owner changes it, and
+ * sees to it that no lane uses a queue that it took out.
+ */
+#define SRQ_TABLE_SIZE 65536
+
+struct srq_table {
+	uint32_t count;
+	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
+};
+
+/*
+ * A number that is free, its top byte `slot`. `random`: where the search starts. The table is not full.
+ */
+uint32_t srq_table_number(const struct srq_table *table, uint8_t slot, uint64_t random);
+
+void srq_table_add(struct srq_table *table, struct srq *srq);
+void srq_table_remove(struct srq_table *table, const struct srq *srq);
+
+/* The queue with this number, any value, or NULL. Any thread. */
+struct srq *srq_table_find(const struct srq_table *table, uint32_t number);
+
+/* Fill *srq. Returns 0 or -ENOMEM. */
+int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);
+
+/* No queue pair takes from it any more, and its signal is in no lane's queue. */
+void srq_done(struct srq *srq, struct arena *arena);
+
+/* Post one request. Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when it is full. */
+int srq_post(struct srq *srq, const struct recv_wr *wr);
+
+/*
+ * Take the oldest request into *wqe, for a queue pair of the lane whose signals are `signals`. False
+ * when there is none.
+ */
+bool srq_take(struct srq *srq, struct recv_wqe *wqe, struct signal_queue *signals);
+
+#endif

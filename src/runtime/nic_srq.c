@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues: they belong to the process, not to a lane. Posting takes no lane's lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "runtime/nic_internal.h"
+
+/* Others read this list while it changes, as that of queue pairs (engine/engine.c). */
+static void publish(struct srq *srq)
+{
+	srq->public->next_offset = nic.public->first_srq_offset;
+	nic.public->first_srq_offset = srq->public_offset;
+	nic.public->srq_count = nic.srqs->count;
+}
+
+static void unpublish(const struct srq *srq)
+{
+	struct srq_public *before = NULL;
+	uint64_t offset = nic.public->first_srq_offset;
+
+	while (offset != srq->public_offset) {
+		before = arena_at(&nic.arena, offset);
+		offset = before->next_offset;
+	}
+	if (before)
+		before->next_offset = srq->public->next_offset;
+	else
+		nic.public->first_srq_offset = srq->public->next_offset;
+	nic.public->srq_count = nic.srqs->count;
+}
+
+/* The NIC is locked and up. */
+static int add(struct nic_srq *srq, const struct nic_srq_init *init)
+{
+	struct srq_init inner = {
+		.pd = init->pd,
+		.depth = init->depth,
+		.sge_count_max = init->sge_count_max,
+		.owner = init->ifindex,
+	};
+	int error;
+
+	if (!nic.srqs)
+		nic.srqs = calloc(1, sizeof(*nic.srqs));
+	if (!nic.srqs || nic.srqs->count == NIC_SRQ_COUNT_MAX)
+		return -ENOMEM;
+	inner.number = srq_table_number(nic.srqs, 0, nic_random_u64());
+	error = srq_init(&srq->srq, &nic.arena, &inner);
+	if (error)
+		return error;
+	srq_table_add(nic.srqs, &srq->srq);
+	publish(&srq->srq);
+	return 0;
+}
+
+int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
+{
+	struct nic_srq *srq = calloc(1, sizeof(*srq));
+	int error;
+
+	if (!srq)
+		return -ENOMEM;
+	srq->on_news = init->on_news;
+	srq->user = init->user;
+	nic_enter();
+	error = nic_start();
+	if (!error)
+		error = add(srq, init);
+	srq->epoch = nic_epoch;
+	nic_leave();
+	if (error)
+		free(srq);
+	else
+		*ret_srq = srq;
+	return error;
+}
+
+void nic_srq_destroy(struct nic_srq *srq)
+{
+	nic_enter();
+	if (srq->epoch == nic_epoch) {
+		srq_table_remove(nic.srqs, &srq->srq);
+		nic_for_each_worker(nic_worker_pass); /* a signal of it may be on its way */
+		unpublish(&srq->srq);
+		srq_done(&srq->srq, &nic.arena);
+	}
+	nic_leave();
+	free(srq);
+}
+
+uint32_t nic_srq_number(const struct nic_srq *srq)
+{
+	return srq->srq.number;
+}
+
+/* The NIC is locked: nobody else changes the depth. */
+static int modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
+{
+	struct recv_queue *rq = srq->srq.rq;
+	int error = 0;
+
+	if (limit && *limit > (depth ? *depth : rq->depth))
+		return -EINVAL;
+	if (depth)
+		error = rq_resize(&nic.arena, rq, *depth);
+	if (!error && limit && rq_set_limit(rq, *limit))
+		srq->on_news(srq->user, SIGNAL_SRQ_LIMIT);
+	return error;
+}
+
+int nic_srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
+{
+	int error;
+
+	nic_enter();
+	error = srq->epoch == nic_epoch ? modify(srq, depth, limit) : -EIO;
+	nic_leave();
+	return error;
+}
+
+void nic_srq_query(struct nic_srq *srq, struct nic_srq_attr *ret_attr)
+{
+	nic_enter();
+	*ret_attr = (struct nic_srq_attr){
+		.depth = srq->srq.rq->depth,
+		.sge_count_max = srq->srq.rq->sge_count_max,
+		.limit = rq_limit(srq->srq.rq),
+	};
+	nic_leave();
+}
+
+int nic_srq_post(
+	struct nic_srq *srq, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	uint32_t posted = 0;
+	int error = 0;
+
+	*ret_posted = 0;
+	if (srq->epoch != nic_epoch)
+		return -EINVAL;
+	while (posted < count && !error) {
+		error = srq_post(&srq->srq, &wrs[posted]);
+		if (!error)
+			posted++;
+	}
+	*ret_posted = posted;
+	return error;
+}
