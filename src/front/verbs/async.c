@@ -56,7 +56,12 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 		struct ibv_cq *cq = event->element.cq;
 
 		events_ack(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
-	} else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR) {
+	} else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED) {
+		struct ibv_srq *srq = event->element.srq;
+
+		events_ack(&srq->mutex, &srq->cond, &srq->events_completed, 1);
+	} else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
+		event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
 		struct ibv_qp *qp = event->element.qp;
 
 		events_ack(&qp->mutex, &qp->cond, &qp->events_completed, 1);

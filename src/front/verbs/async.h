@@ -16,7 +16,7 @@ struct async_event {
 };
 
 /*
- * `element`  The public structure that the event is about, a queue pair or a completion queue.
+ * `element`  The public structure that the event is about, a queue pair, a completion queue or a shared receive queue.
  */
 void async_event_init(struct async_event *async, enum ibv_event_type type, void *element);
 

@@ -23,6 +23,7 @@
 #include "front/verbs/ops.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/srq.h"
 
 /* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
 #define COMP_VECTOR_COUNT 64
@@ -137,6 +138,7 @@ static void objects_release(struct context *context)
 		void (*release)(struct object *object);
 	} steps[] = {
 		{OBJECT_QP, qp_release},
+		{OBJECT_SRQ, srq_release},
 		{OBJECT_AH, ah_release},
 		{OBJECT_CQ, cq_release},
 		{OBJECT_MR, mr_release},

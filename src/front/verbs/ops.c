@@ -4,6 +4,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/srq.h"
 #include "front/verbs/unsupported.h"
 
 void ops_fill(struct verbs_context *context)
@@ -18,6 +19,9 @@ void ops_fill(struct verbs_context *context)
 	context->alloc_parent_domain = parent_domain_alloc;
 	context->alloc_td = td_alloc;
 	context->dealloc_td = td_dealloc;
+	ops->post_srq_recv = srq_post_recv_verbs;
+	context->create_srq_ex = srq_create_ex;
+	context->get_srq_num = srq_get_number;
 	context->create_qp_ex = qp_create_ex;
 	context->query_device_ex = query_device_ex;
 	context->query_port = query_port;

@@ -9,6 +9,7 @@
 #include <endian.h>
 
 #include "front/verbs/qp.h"
+#include "front/verbs/srq.h"
 
 #define POST_BATCH 32
 
@@ -63,9 +64,13 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	return -error;
 }
 
-int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+/* One of the NIC's functions that post receive requests to `queue`. */
+typedef int post_recv_fn(
+	void *queue, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted);
+
+static int post_recv_list(
+	post_recv_fn *post, void *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct nic_qp *nic = qp_of(qp)->nic;
 	struct recv_wr batch[POST_BATCH];
 	int error = 0;
 
@@ -80,7 +85,7 @@ int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 				.sge = sge_list(wr->sg_list),
 				.sge_count = (uint32_t)wr->num_sge,
 			};
-		error = nic_qp_post_recv(nic, batch, count, &posted);
+		error = post(queue, batch, count, &posted);
 		if (error) {
 			assert(posted < count);
 			for (uint32_t i = 0; i < posted; i++)
@@ -89,4 +94,24 @@ int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 		}
 	}
 	return -error;
+}
+
+static int post_to_qp(void *qp, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	return nic_qp_post_recv(qp, wrs, count, ret_posted);
+}
+
+int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	return post_recv_list(post_to_qp, qp_of(qp)->nic, wr, bad_wr);
+}
+
+static int post_to_srq(void *srq, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	return nic_srq_post(srq, wrs, count, ret_posted);
+}
+
+int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	return post_recv_list(post_to_srq, srq_of(srq)->nic, wr, bad_wr);
 }

@@ -5,6 +5,7 @@
 
 #include "front/verbs/cq.h"
 #include "front/verbs/pd.h"
+#include "front/verbs/srq.h"
 
 /* The most inline data that a queue pair may be created for. No device attribute says it; programs try. */
 #define INLINE_BYTES_MAX 1024
@@ -41,8 +42,23 @@ static int type_from_verbs(enum ibv_qp_type verbs, enum qp_type *ret_type)
 	return EINVAL;
 }
 
-static bool is_cap_allowed(const struct ibv_qp_cap *cap)
+/* What the queue pair has of what it was asked for: no receive queue if it shares one. */
+static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
+	struct ibv_qp_cap cap = init->cap;
+
+	if (init->srq) {
+		cap.max_recv_wr = 0;
+		cap.max_recv_sge = 0;
+	}
+	return cap;
+}
+
+static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
+{
+	struct ibv_qp_cap asked = cap_of(init);
+	const struct ibv_qp_cap *cap = &asked;
+
 	return cap->max_send_wr <= (uint32_t)device_limits.max_qp_wr &&
 		cap->max_recv_wr <= (uint32_t)device_limits.max_qp_wr &&
 		cap->max_send_sge <= SGE_COUNT_MAX && cap->max_recv_sge <= SGE_COUNT_MAX &&
@@ -79,12 +95,13 @@ static void qp_prepare(
 		.pd = init->pd,
 		.send_cq = init->send_cq,
 		.recv_cq = init->recv_cq,
+		.srq = init->srq,
 		.state = IBV_QPS_RESET,
 		.qp_type = init->qp_type,
 	};
 	pthread_mutex_init(&qp->verbs.mutex, NULL);
 	pthread_cond_init(&qp->verbs.cond, NULL);
-	qp->cap = init->cap;
+	qp->cap = cap_of(init);
 	qp->is_all_signaled = init->sq_sig_all != 0;
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		async_event_init(&qp->events[i], type_of[i], &qp->verbs);
@@ -103,6 +120,7 @@ static void qp_unrefer(struct qp_front *qp)
 	unref_if(qp->send_cq);
 	unref_if(qp->recv_cq);
 	domain_leave(&qp->domain);
+	unref_if(qp->srq);
 }
 
 static void qp_free(struct qp_front *qp)
@@ -117,12 +135,13 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 {
 	struct context *context = context_of(qp->verbs.context);
 
-	if (!init->send_cq || !init->recv_cq || init->srq)
+	if (!init->send_cq || !init->recv_cq)
 		return EINVAL;
 	qp->pd = pd_ref(qp->verbs.pd);
 	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
 	qp->recv_cq = object_ref(init->recv_cq->handle, OBJECT_CQ, context);
-	return qp->pd && qp->send_cq && qp->recv_cq ? 0 : EINVAL;
+	qp->srq = init->srq ? srq_ref(init->srq) : NULL;
+	return qp->pd && qp->send_cq && qp->recv_cq && !init->srq == !qp->srq ? 0 : EINVAL;
 }
 
 static struct nic_cq *nic_cq_of(struct object *object)
@@ -140,6 +159,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 		.ifindex = context->device->ifindex,
 		.send_cq = nic_cq_of(qp->send_cq),
 		.recv_cq = nic_cq_of(qp->recv_cq),
+		.srq = qp->srq ? nic_srq_of(qp->srq) : NULL,
 		.caps =
 			{
 				.send_depth = qp->cap.max_send_wr,
@@ -189,7 +209,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 
 	if (!error)
 		error = type_from_verbs(init->qp_type, &type);
-	if (!error && !is_cap_allowed(&init->cap))
+	if (!error && !is_cap_allowed(init))
 		error = EINVAL;
 	if (!error) {
 		qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &domain);

@@ -26,6 +26,7 @@ struct qp_front {
 	struct object *pd;
 	struct object *send_cq;
 	struct object *recv_cq;
+	struct object *srq; /* NULL: a receive queue of its own */
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
 	struct ibv_ah_attr ah_attr; /* as it was last set */

@@ -13,6 +13,7 @@
 #include "queue/cq.h"
 #include "queue/qp.h"
 #include "queue/sq.h"
+#include "runtime/nic.h"
 #include "wire/bth.h"
 
 /* What of struct ibv_port_attr a program knows that was built before port_cap_flags2 was added at its end. */

@@ -29,13 +29,7 @@
 #undef EXTENDED_POINTER
 #undef EXTENDED_INT
 
-/* These two also say which request they refused. */
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
-{
-	*bad_wr = wr;
-	return EOPNOTSUPP;
-}
-
+/* Also says which request it refused. */
 static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr)
 {
 	*bad_wr = wr;
@@ -51,29 +45,7 @@ void unsupported_fill(struct verbs_context *context)
 #define EXTENDED_INT(name, parameters) context->name = refuse_##name;
 #include "front/verbs/unsupported.def"
 	/* clang-format on */
-	context->context.ops.post_srq_recv = post_srq_recv;
 	context->post_srq_ops = post_srq_ops;
-}
-
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_destroy_srq(struct ibv_srq *srq)
-{
-	return EOPNOTSUPP;
 }
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/srq.h"
+
+#include "front/verbs/device.h"
+
+enum {
+	COMP_MASK_KNOWN = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+		IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+	ATTR_MASK_KNOWN = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT,
+};
+
+/* Under a lane's lock, or the NIC's: wakes, and calls nothing of the NIC. */
+static void on_news(void *user, uint32_t news)
+{
+	struct srq_front *srq = user;
+
+	if (news & SIGNAL_SRQ_LIMIT)
+		async_event_post(context_of(srq->verbs.context), &srq->limit);
+}
+
+static bool is_depth_allowed(uint32_t depth)
+{
+	return depth >= 1 && depth <= (uint32_t)device_limits.max_srq_wr;
+}
+
+/* Is there such a type, and what it needs? 0 or a positive errno. */
+static int check(const struct ibv_srq_init_attr_ex *init)
+{
+	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
+		return EINVAL;
+	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && init->srq_type != IBV_SRQT_BASIC)
+		return init->srq_type <= IBV_SRQT_TM ? EOPNOTSUPP : EINVAL;
+	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
+		return EINVAL;
+	if (!is_depth_allowed(init->attr.max_wr) ||
+		init->attr.max_sge > (uint32_t)device_limits.max_srq_sge)
+		return EINVAL;
+	return 0;
+}
+
+static void srq_prepare(
+	struct srq_front *srq, struct ibv_context *context, const struct ibv_srq_init_attr_ex *init)
+{
+	srq->verbs = (struct ibv_srq){
+		.context = context,
+		.srq_context = init->srq_context,
+		.pd = init->pd,
+	};
+	pthread_mutex_init(&srq->verbs.mutex, NULL);
+	pthread_cond_init(&srq->verbs.cond, NULL);
+	async_event_init(&srq->limit, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->verbs);
+}
+
+static void srq_free(struct srq_front *srq)
+{
+	pthread_mutex_destroy(&srq->verbs.mutex);
+	pthread_cond_destroy(&srq->verbs.cond);
+	domain_free(&srq->domain, DOMAIN_SRQ, srq);
+}
+
+/* The NIC's part, and the handle. 0 or a positive errno. */
+static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *init)
+{
+	struct context *context = context_of(srq->verbs.context);
+	struct nic_srq_init nic_init = {
+		.pd = srq->pd->handle,
+		.ifindex = context->device->ifindex,
+		.depth = init->attr.max_wr,
+		.sge_count_max = init->attr.max_sge,
+		.on_news = on_news,
+		.user = srq,
+	};
+	int error = nic_srq_create(&nic_init, &srq->nic);
+
+	if (error)
+		return -error;
+	error = object_add(&srq->object, OBJECT_SRQ, context);
+	if (error) {
+		nic_srq_destroy(srq->nic);
+		return error;
+	}
+	srq->verbs.handle = srq->object.handle;
+	return 0;
+}
+
+struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
+{
+	struct srq_front *srq;
+	struct domain domain;
+	int error = check(init);
+
+	if (error)
+		goto fail;
+	error = ENOMEM;
+	srq = domain_alloc(init->pd, DOMAIN_SRQ, sizeof(*srq), &domain);
+	if (!srq)
+		goto fail;
+	srq->domain = domain;
+	srq_prepare(srq, context, init);
+	error = EINVAL;
+	srq->pd = pd_ref(init->pd);
+	if (!srq->pd)
+		goto fail_free;
+	error = srq_make(srq, init);
+	if (error)
+		goto fail_unref;
+	return &srq->verbs;
+
+fail_unref:
+	object_unref(srq->pd);
+fail_free:
+	domain_leave(&srq->domain);
+	srq_free(srq);
+fail:
+	errno = error;
+	return NULL;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	struct ibv_srq_init_attr_ex extended = {
+		.srq_context = init->srq_context,
+		.attr = init->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD,
+		.pd = pd,
+	};
+
+	return srq_create_ex(pd->context, &extended);
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct object *object;
+	int error;
+
+	if (attr_mask & ~ATTR_MASK_KNOWN ||
+		((attr_mask & IBV_SRQ_MAX_WR) && !is_depth_allowed(attr->max_wr)))
+		return EINVAL;
+	object = srq_ref(srq);
+	if (!object)
+		return EINVAL;
+	error = -nic_srq_modify(nic_srq_of(object),
+		attr_mask & IBV_SRQ_MAX_WR ? &attr->max_wr : NULL,
+		attr_mask & IBV_SRQ_LIMIT ? &attr->srq_limit : NULL);
+	object_unref(object);
+	return error;
+}
+
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	struct object *object = srq_ref(srq);
+	struct nic_srq_attr nic_attr;
+
+	if (!object)
+		return EINVAL;
+	nic_srq_query(nic_srq_of(object), &nic_attr);
+	*attr = (struct ibv_srq_attr){
+		.max_wr = nic_attr.depth,
+		.max_sge = nic_attr.sge_count_max,
+		.srq_limit = nic_attr.limit,
+	};
+	object_unref(object);
+	return 0;
+}
+
+int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num)
+{
+	struct object *object = srq_ref(srq);
+
+	if (!object)
+		return EINVAL;
+	*srq_num = nic_srq_number(nic_srq_of(object));
+	object_unref(object);
+	return 0;
+}
+
+void srq_release(struct object *object)
+{
+	struct srq_front *srq = container_of(object, struct srq_front, object);
+
+	nic_srq_destroy(srq->nic);
+	event_queue_forget(&context_of(srq->verbs.context)->async, &srq->limit.event);
+	object_unref(srq->pd);
+	domain_leave(&srq->domain);
+	srq->verbs.handle = 0;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	struct object *object;
+	struct srq_front *front;
+	int error = object_remove(srq->handle, OBJECT_SRQ, context_of(srq->context), &object);
+
+	if (error)
+		return error;
+	front = container_of(object, struct srq_front, object);
+	srq_release(object);
+	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
+		front->limit.event.taken);
+	srq_free(front);
+	return 0;
+}

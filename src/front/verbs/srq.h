@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues, as objects of the ABI around the NIC's.
+ */
+#ifndef URNIC_FRONT_VERBS_SRQ_H
+#define URNIC_FRONT_VERBS_SRQ_H
+
+#include "front/verbs/async.h"
+#include "front/verbs/domain.h"
+#include "front/verbs/object.h"
+#include "runtime/nic.h"
+
+struct srq_front {
+	struct ibv_srq verbs;
+	struct object object;
+	struct nic_srq *nic;
+	struct object *pd;
+	struct domain domain;
+	struct async_event limit;
+};
+
+/* For the data path, which trusts its pointers. */
+static inline struct srq_front *srq_of(struct ibv_srq *verbs)
+{
+	return container_of(verbs, struct srq_front, verbs);
+}
+
+/*
+ * Use the queue that a program named. NULL when its handle is not that of a living one on the context's device. Undo with
+ * object_unref().
+ */
+static inline struct object *srq_ref(const struct ibv_srq *srq)
+{
+	return object_ref(srq->handle, OBJECT_SRQ, context_of(srq->context));
+}
+
+static inline struct nic_srq *nic_srq_of(struct object *object)
+{
+	return container_of(object, struct srq_front, object)->nic;
+}
+
+/* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
+void srq_release(struct object *object);
+
+/* create_srq_ex, get_srq_num and post_srq_recv of the tables in the context. */
+struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init);
+int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num);
+int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+#endif
