@@ -43,6 +43,12 @@ static inline bool gid_is_link_local(const struct gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
+/* An IP multicast address, of either family. */
+static inline bool gid_is_multicast(const struct gid *gid)
+{
+	return gid_is_ipv4(gid) ? (gid->raw[12] & 0xf0) == 0xe0 : gid->raw[0] == 0xff;
+}
+
 /* `address` is four bytes in network order. */
 static inline struct gid gid_from_ipv4(const uint8_t address[4])
 {

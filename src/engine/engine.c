@@ -8,11 +8,13 @@
 
 #include "base/arith.h"
 #include "ib/rc/rc.h"
+#include "ib/uc/uc.h"
 #include "wire/packet.h"
 
 /* The types of queue pairs that there are. */
 static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_RC] = &rc_transport,
+	[QP_TYPE_UC] = &uc_transport,
 };
 
 static const char *const drop_names[DROP_COUNT] = {
@@ -257,7 +259,7 @@ void engine_expire(struct lane *lane, uint64_t now_ns)
 
 void engine_posted(struct qp *qp, uint64_t now_ns)
 {
-	if (qp->state == QP_ERR)
+	if (qp->state == QP_ERR || qp->state == QP_SQE)
 		qp_flush(qp, now_ns);
 	else
 		qp->transport->posted(qp, now_ns);

@@ -123,6 +123,7 @@ void message_abandon(struct message *message, struct qp *qp, enum fault fault, u
 {
 	struct cqe cqe = {.opcode = WC_RECV};
 
+	message->kind = MESSAGE_NONE;
 	if (!message->has_receive)
 		return;
 	message->has_receive = false;

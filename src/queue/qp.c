@@ -32,6 +32,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->qpn = qpn;
 	qp->pd = init->pd;
 	qp->recv_pd = init->srq ? init->srq->pd : init->pd;
+	qp->mtu_bytes = init->mtu_bytes;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->sq = arena_at(arena, qp->sq_offset);
@@ -118,6 +119,13 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 	push(qp, qp->send_cq, &cqe, false, now_ns);
 }
 
+void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns)
+{
+	qp_complete_send(qp, fault, now_ns);
+	if (qp->state != QP_ERR)
+		qp_set_state(qp, QP_SQE, now_ns);
+}
+
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns)
 {
@@ -134,7 +142,7 @@ void qp_flush(struct qp *qp, uint64_t now_ns)
 
 	while (qp->sq->completed != qp->sq->posted)
 		qp_complete_send(qp, FAULT_FLUSHED, now_ns);
-	while (!qp->srq && rq_take(qp->rq, &wqe)) {
+	while (!qp->srq && qp->state == QP_ERR && rq_take(qp->rq, &wqe)) {
 		struct cqe cqe = {.opcode = WC_RECV};
 
 		qp_complete_recv(qp, wqe.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
@@ -156,6 +164,8 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 	qp->is_sq_draining = state == QP_SQD && (old != QP_SQD || qp->is_sq_draining);
 	atomic_store_explicit(&qp->public->state, (uint32_t)state, memory_order_relaxed);
 	qp->transport->state_changed(qp, old, now_ns);
+	if (state == QP_SQE && old != QP_SQE)
+		qp_flush(qp, now_ns);
 	if (state == QP_ERR && old != QP_ERR) {
 		qp_flush(qp, now_ns);
 		if (qp->srq)

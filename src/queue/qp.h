@@ -116,7 +116,7 @@ struct qp_transport {
 	 * more to send now.
 	 */
 	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
-	/* The queue pair's deadline has passed. */
+	/* The queue pair's deadline has passed. NULL for a transport that never sets one. */
 	void (*expire)(struct qp *qp, uint64_t now_ns);
 	/* Work requests were added to the send queue. */
 	void (*posted)(struct qp *qp, uint64_t now_ns);
@@ -151,7 +151,7 @@ struct qp {
 	bool is_sq_draining; /* in SQD, and a request that was started before is not complete */
 	struct qp_caps caps;
 	struct qp_attr attr;
-	uint32_t mtu_bytes;
+	uint32_t mtu_bytes; /* of the path, or, for datagrams, of the port */
 	struct deadline deadline;
 	struct list tx_link;
 	enum lane_tx tx_list;
@@ -167,6 +167,7 @@ struct qp_init {
 	struct cq *recv_cq;
 	struct srq *srq; /* NULL for a receive queue of its own; outlives the queue pair */
 	struct qp_caps caps; /* those of the receive queue do not matter with an srq */
+	uint32_t mtu_bytes; /* of the port; a connection's path has its own */
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
 	void *user; /* the front end's object; not touched here */
@@ -196,16 +197,16 @@ int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_at
 	uint64_t now_ns);
 
 /*
- * The one place where the state changes. ERR flushes both queues; RESET empties them. A shared receive
- * queue is left alone, but in ERR the queue pair says that it takes nothing from it any more (IBTA
- * 11.6.3.1).
+ * The one place where the state changes. ERR flushes both queues, SQE that of the sends; RESET
+ * empties them. A shared receive queue is left alone, but in ERR the queue pair says that it takes
+ * nothing from it any more (IBTA 11.6.3.1).
  */
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
 /*
  * Post one work request. Returns 0; -EINVAL for a request that this queue pair cannot execute or a
- * state that does not take any; -ENOMEM when the queue is full. In the error state requests are
- * accepted and flushed (IBTA 10.3.1.7). The caller calls transport->posted() after a batch.
+ * state that does not take any; -ENOMEM when the queue is full. In the error states requests are
+ * accepted and flushed (IBTA 10.3.1.6, 10.3.1.7). The caller calls transport->posted() after a batch.
  */
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
@@ -222,13 +223,19 @@ static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 	return qp->srq ? srq_take(qp->srq, wqe, &qp->lane->signals) : rq_take(qp->rq, wqe);
 }
 
-/* In the error state: complete everything that is queued, as flushed. */
+/* In the error states: complete what is queued, as flushed. In SQE those are the sends only. */
 void qp_flush(struct qp *qp, uint64_t now_ns);
 
 /*
  * Complete the oldest incomplete send request. A success that is not signaled makes no completion.
  */
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
+
+/*
+ * The oldest send request of an unreliable queue pair cannot be executed: it completes with `fault`,
+ * and sending stops until the program says otherwise (SQE, IBTA 10.3.1.6). Receiving goes on.
+ */
+void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
 /*
  * Complete a receive request that was taken. `cqe` has byte_count, imm, flags, opcode filled in;

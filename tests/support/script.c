@@ -22,9 +22,10 @@ static void connect(struct script *script, const struct script_options *options)
 	struct qp_attr attr = {
 		.port = 1,
 		.access = or_usual(options->access, MR_REMOTE_ANY, options->has_no_access),
-		.path = {9, script->local, script->remote},
+		.qkey = SCRIPT_QKEY,
+		.path = {SCRIPT_PATH, script->local, script->remote},
 		.path_mtu = 1,
-		.dest_qpn = 0x123456,
+		.dest_qpn = SCRIPT_PEER_QPN,
 		.rq_psn = SCRIPT_RQ_PSN,
 		.sq_psn = SCRIPT_SQ_PSN,
 		.max_rd_atomic = or_usual(options->max_rd_atomic, 4, options->has_no_rd_atomic),
@@ -36,26 +37,31 @@ static void connect(struct script *script, const struct script_options *options)
 		.rnr_retry = or_usual(options->rnr_retry, 7, options->has_no_rnr_retry),
 	};
 
+	static const uint32_t masks[][3] = {
+		[QP_TYPE_RC] = {ATTR_ACCESS,
+			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
+				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
+			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
+				ATTR_MAX_RD_ATOMIC},
+		[QP_TYPE_UC] = {ATTR_ACCESS, ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
+			ATTR_SQ_PSN},
+		[QP_TYPE_UD] = {ATTR_QKEY, 0, ATTR_SQ_PSN},
+	};
+	const uint32_t *mask = masks[options->type];
+
 	assert_int_equal(qp_modify(script->qp, QP_INIT,
-				 ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr, 1),
+				 ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | mask[0], &attr, 1),
 		0);
-	assert_int_equal(qp_modify(script->qp, QP_RTR,
-				 ATTR_STATE | ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN |
-					 ATTR_RQ_PSN | ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
-				 &attr, 1),
-		0);
-	assert_int_equal(qp_modify(script->qp, QP_RTS,
-				 ATTR_STATE | ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY |
-					 ATTR_SQ_PSN | ATTR_MAX_RD_ATOMIC,
-				 &attr, 1),
-		0);
+	assert_int_equal(qp_modify(script->qp, QP_RTR, ATTR_STATE | mask[1], &attr, 1), 0);
+	assert_int_equal(qp_modify(script->qp, QP_RTS, ATTR_STATE | mask[2], &attr, 1), 0);
 }
 
 void script_start(struct script *script, const struct script_options *options)
 {
 	static const struct script_options usual;
 	struct qp_init init = {
-		.type = QP_TYPE_RC,
+		.type = options ? options->type : QP_TYPE_RC,
+		.mtu_bytes = SCRIPT_MTU_BYTES,
 		.pd = SCRIPT_PD,
 		.send_cq = &script->cq,
 		.recv_cq = &script->cq,
@@ -124,6 +130,8 @@ void script_post(struct script *script, enum wr_opcode opcode, uint32_t bytes, u
 	};
 	uint32_t posted;
 
+	if (script->qp->type == QP_TYPE_UD)
+		wr.datagram = (struct datagram_target){SCRIPT_PATH, SCRIPT_PEER_QPN, 0x22222222};
 	assert_int_equal(engine_post_send(script->qp, &wr, 1, &posted, script->now_ns), 0);
 	engine_check(&script->lane);
 }
@@ -175,9 +183,9 @@ static bool take(struct script *script)
 	engine_check(&script->lane);
 	if (!bytes)
 		return false;
-	assert_int_equal(path, 9);
+	assert_int_equal(path, SCRIPT_PATH);
 	assert_int_equal(packet_decode(&script->packet, script->wire, bytes), PACKET_OK);
-	assert_int_equal(script->packet.bth.dest_qpn.value, 0x123456);
+	assert_int_equal(script->packet.bth.dest_qpn.value, SCRIPT_PEER_QPN);
 	return true;
 }
 
@@ -243,6 +251,7 @@ struct packet script_packet(const struct script *script, enum opcode opcode, uin
 	packet.bth.dest_qpn = qpn_from(script->qp->qpn);
 	packet.bth.psn = is_request ? script_received_psn(index) : script_sent_psn(index);
 	packet.bth.ack_requested = is_request;
+	packet.deth = (struct deth){SCRIPT_QKEY, {0xabcdef}};
 	return packet;
 }
 

@@ -23,6 +23,9 @@ enum {
 	SCRIPT_PD = 3,
 	SCRIPT_QUEUE_DEPTH = 64,
 	SCRIPT_UNLIMITED = 31, /* credits */
+	SCRIPT_PATH = 9, /* of all that is sent */
+	SCRIPT_PEER_QPN = 0x123456,
+	SCRIPT_QKEY = 0x11111111,
 };
 
 #define SCRIPT_MS 1000000ull
@@ -46,6 +49,7 @@ struct script {
 
 /* What differs from the usual: zero means "as usual". */
 struct script_options {
+	enum qp_type type; /* RC; also UC, UD */
 	uint32_t timeout; /* code; 14 as usual, which is 67 ms */
 	uint32_t retry_cnt; /* 7 */
 	uint32_t rnr_retry; /* 7: for ever */

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ib/uc/uc.h"
+
+#include <assert.h>
+
+static struct uc_qp *uc_from_qp(struct qp *qp)
+{
+	return container_of(qp, struct uc_qp, qp);
+}
+
+/* --- requester --- */
+
+static enum fault wqe_start(struct uc_qp *uc, struct send_wqe *wqe)
+{
+	enum fault fault = message_check(&uc->qp, wqe);
+
+	if (!fault) {
+		wqe->packet_count = message_packet_count(&uc->qp, wqe->total_bytes);
+		wqe->is_started = true;
+		uc->sent_packets = 0;
+	}
+	return fault;
+}
+
+/* The work request to send from now; NULL when there is none. In SQD only one that was started is. */
+static struct send_wqe *wqe_in_turn(const struct qp *qp)
+{
+	struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
+
+	if (qp->sq->completed == qp->sq->posted)
+		return NULL;
+	return qp->state == QP_RTS || (qp->state == QP_SQD && wqe->is_started) ? wqe : NULL;
+}
+
+static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	struct uc_qp *uc = uc_from_qp(qp);
+	enum fault fault = FAULT_NONE;
+	struct send_wqe *wqe = wqe_in_turn(qp);
+	struct packet packet;
+	size_t bytes = 0;
+
+	if (!wqe)
+		return 0;
+	if (!wqe->is_started)
+		fault = wqe_start(uc, wqe);
+	if (!fault) {
+		message_packet_init(&packet, qp, OPCODE_CLASS_UC, wqe, uc->sent_packets);
+		packet.bth.psn = uc->next;
+		bytes = message_packet_write(qp, &packet, wqe, uc->sent_packets, buffer, &fault);
+	}
+	if (fault) {
+		qp_fail_send(qp, fault, now_ns);
+		return 0;
+	}
+	*ret_path = qp->attr.path.id;
+	uc->next = psn_add(uc->next, 1);
+	if (++uc->sent_packets == wqe->packet_count) {
+		qp_complete_send(qp, FAULT_NONE, now_ns);
+		if (qp->state == QP_SQD)
+			qp_sq_drained(qp);
+	}
+	return bytes;
+}
+
+static void posted(struct qp *qp, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (qp->state == QP_RTS)
+		qp_schedule(qp, LANE_TX_DATA);
+}
+
+/* --- responder --- */
+
+/* The rest of the message in progress will not come, or will not be taken. */
+static void message_drop(struct uc_qp *uc)
+{
+	if (uc->message.kind != MESSAGE_NONE)
+		qp_count(&uc->qp, COUNTER_dropped_messages, 1);
+	uc->message.kind = MESSAGE_NONE;
+}
+
+static void refuse(struct uc_qp *uc, enum refusal refusal, enum fault fault, uint64_t now_ns)
+{
+	struct qp *qp = &uc->qp;
+
+	/* What was refused at its first packet is a dropped message, too. */
+	if (uc->message.kind == MESSAGE_NONE)
+		qp_count(qp, COUNTER_dropped_messages, 1);
+	message_drop(uc);
+	switch (refusal) {
+	case ACCEPTED:
+		break;
+	case REFUSED_INVALID:
+		qp_count(qp, COUNTER_resp_invalid_request, 1);
+		break;
+	case REFUSED_TOO_LONG:
+		qp_count(qp, COUNTER_resp_local_length_error, 1);
+		break;
+	case REFUSED_ACCESS:
+		qp_count(qp, COUNTER_resp_remote_access_errors, 1);
+		break;
+	case REFUSED_OPERATIONAL: /* our own fault, and the only refusal that is (IBTA 9.9.3) */
+		qp_count(qp, COUNTER_resp_operation_errors, 1);
+		message_abandon(&uc->message, qp, fault, now_ns);
+		if (qp->state != QP_ERR)
+			qp_set_state(qp, QP_ERR, now_ns);
+		break;
+	case REFUSED_NOT_READY:
+		qp_count(qp, COUNTER_no_receive_drops, 1);
+		break;
+	}
+}
+
+static void execute(struct uc_qp *uc, const struct packet *packet, uint64_t now_ns)
+{
+	struct message *message = &uc->message;
+	enum refusal refusal = REFUSED_INVALID;
+	enum fault fault = FAULT_NONE;
+
+	if (!message_is_in_sequence(message, &uc->qp, packet))
+		refusal = REFUSED_INVALID;
+	else if (packet->info->operation == OPERATION_SEND)
+		refusal = message_send_execute(message, &uc->qp, packet, &fault, now_ns);
+	else
+		refusal = message_write_execute(message, &uc->qp, packet, now_ns);
+	if (refusal)
+		refuse(uc, refusal, fault, now_ns);
+	else
+		qp_count(&uc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
+}
+
+/* Is the packet one that comes late, or for the second time? */
+static bool is_late(const struct uc_qp *uc, int32_t ahead)
+{
+	return uc->is_synchronized && ahead < 0 && ahead >= -UC_LATE_PACKETS;
+}
+
+static void respond(struct uc_qp *uc, const struct packet *packet, uint64_t now_ns)
+{
+	int32_t ahead = psn_diff(packet->bth.psn, uc->expected);
+
+	if (is_late(uc, ahead)) {
+		qp_count(&uc->qp, COUNTER_duplicate_request, 1);
+		return;
+	}
+	if (ahead != 0) {
+		qp_count(&uc->qp, COUNTER_out_of_seq_request, 1);
+		message_drop(uc);
+	}
+	if (opcode_begins_message(packet->info))
+		message_drop(uc); /* the peer has given up the one before */
+	else if (uc->message.kind == MESSAGE_NONE && ahead != 0)
+		return; /* `expected` stays: what comes before this packet may still arrive */
+	uc->is_synchronized = true;
+	uc->expected = psn_add(packet->bth.psn, 1);
+	if (opcode_begins_message(packet->info) || uc->message.kind != MESSAGE_NONE)
+		execute(uc, packet, now_ns);
+}
+
+static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
+	uint64_t now_ns)
+{
+	if (!qp_is_from_peer(qp, origin))
+		return;
+	if (opcode_class(packet->info) != OPCODE_CLASS_UC || qp->state == QP_ERR) {
+		qp_count(qp, COUNTER_bad_state_drops, 1);
+		return;
+	}
+	if (qp->state == QP_RTR && !qp->is_comm_established) {
+		qp->is_comm_established = true;
+		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
+	}
+	respond(uc_from_qp(qp), packet, now_ns);
+}
+
+/* --- life --- */
+
+static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+{
+	struct uc_qp *uc = uc_from_qp(qp);
+
+	switch (qp->state) {
+	case QP_RTR:
+		uc->expected = psn_from(qp->attr.rq_psn);
+		uc->is_synchronized = false;
+		break;
+	case QP_RTS:
+		if (old == QP_RTR)
+			uc->next = psn_from(qp->attr.sq_psn);
+		posted(qp, now_ns); /* what was posted in SQD */
+		break;
+	case QP_SQD:
+		if (!wqe_in_turn(qp))
+			qp_sq_drained(qp);
+		break;
+	case QP_ERR:
+		message_abandon(&uc->message, qp, FAULT_FLUSHED, now_ns);
+		break;
+	case QP_RESET:
+		uc->message = (struct message){.kind = MESSAGE_NONE};
+		break;
+	case QP_INIT:
+	case QP_SQE:
+	case QP_STATE_COUNT:
+		break;
+	}
+}
+
+static void check(const struct qp *qp)
+{
+	const struct uc_qp *uc = container_of(qp, struct uc_qp, qp);
+
+	assert(qp->sq->posted - qp->sq->completed <= qp->sq->depth);
+	assert(uc->message.kind != MESSAGE_SEND || uc->message.has_receive);
+	assert(qp->state == QP_RTS || qp->state == QP_SQD || qp->sq->completed == qp->sq->posted);
+	assert(qp->deadline.position == 0);
+}
+
+static_assert(offsetof(struct uc_qp, qp) == 0, "the engine frees it by its queue pair");
+
+const struct qp_transport uc_transport = {
+	.object_bytes = sizeof(struct uc_qp),
+	.receive = receive,
+	.next_packet = next_packet,
+	.posted = posted,
+	.state_changed = state_changed,
+	.check = check,
+};

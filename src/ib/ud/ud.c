@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ib/ud/ud.h"
+
+#include <assert.h>
+
+#include "ib/message.h"
+#include "wire/grh.h"
+#include "wire/roce.h"
+
+enum { PAYLOAD_BYTES_MAX = 4096 };
+
+static struct ud_qp *ud_from_qp(struct qp *qp)
+{
+	return container_of(qp, struct ud_qp, qp);
+}
+
+/* --- sending --- */
+
+static void packet_start(struct ud_qp *ud, const struct send_wqe *wqe, struct packet *packet)
+{
+	const struct datagram_target *target = &wqe->datagram;
+	bool has_imm = wr_table[wqe->opcode].has_imm;
+
+	packet_init(packet, has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY);
+	packet->bth.dest_qpn = qpn_from(target->qpn);
+	packet->bth.psn = ud->next;
+	packet->bth.is_solicited = (wqe->flags & SEND_SOLICITED) != 0;
+	packet->deth.qkey = target->qkey & UD_QKEY_OWN ? ud->qp.attr.qkey : target->qkey;
+	packet->deth.source_qpn = qpn_from(ud->qp.qpn);
+	packet->immdt.data = wqe->imm;
+	packet_set_payload(packet, NULL, wqe->total_bytes);
+}
+
+static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	struct ud_qp *ud = ud_from_qp(qp);
+	enum fault fault;
+	struct packet packet;
+	size_t bytes = 0;
+
+	if (qp->state != QP_RTS || qp->sq->completed == qp->sq->posted)
+		return 0;
+	const struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
+	fault = wqe->total_bytes > qp->mtu_bytes ? FAULT_DATAGRAM_LENGTH : message_check(qp, wqe);
+	if (!fault) {
+		packet_start(ud, wqe, &packet);
+		bytes = message_packet_write(qp, &packet, wqe, 0, buffer, &fault);
+	}
+	if (fault) {
+		qp_fail_send(qp, fault, now_ns);
+		return 0;
+	}
+	*ret_path = wqe->datagram.path;
+	ud->next = psn_add(ud->next, 1);
+	qp_complete_send(qp, FAULT_NONE, now_ns);
+	return bytes;
+}
+
+static void posted(struct qp *qp, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (qp->state == QP_RTS)
+		qp_schedule(qp, LANE_TX_DATA);
+}
+
+/* --- receiving --- */
+
+/* What to count a datagram as that is not for this queue pair; COUNTER_COUNT when it is. */
+static enum counter reason_to_drop(
+	struct ud_qp *ud, const struct packet *packet, const struct packet_origin *origin)
+{
+	const struct qp *qp = &ud->qp;
+	bool is_multicast = qpn_equal(packet->bth.dest_qpn, QPN_MULTICAST);
+
+	if (opcode_class(packet->info) != OPCODE_CLASS_UD || qp->state == QP_ERR)
+		return COUNTER_bad_state_drops;
+	/* A multicast address goes with the multicast number, and only with it (IBTA 10.5.2). */
+	if (is_multicast != gid_is_multicast(origin->destination))
+		return COUNTER_bad_address_drops;
+	if (packet->deth.qkey != qp->attr.qkey)
+		return COUNTER_qkey_violations;
+	if (packet->payload_bytes > PAYLOAD_BYTES_MAX)
+		return COUNTER_resp_local_length_error;
+	if (!ud->has_receive)
+		ud->has_receive = qp_take_recv(&ud->qp, &ud->receive);
+	if (!ud->has_receive)
+		return COUNTER_no_receive_drops;
+	if (GRH_BYTES + packet->payload_bytes > ud->receive.total_bytes)
+		return COUNTER_resp_local_length_error;
+	return COUNTER_COUNT;
+}
+
+static void grh_make(
+	const struct packet *packet, const struct packet_origin *origin, uint8_t to[GRH_BYTES])
+{
+	struct grh grh = {
+		.traffic_class = origin->traffic_class,
+		.payload_bytes =
+			(uint16_t)(ROCE_UDP_BYTES + packet_bytes(packet) + ROCE_ICRC_BYTES),
+		.next_header = GRH_NEXT_HEADER_UDP,
+		.hop_limit = origin->hop_limit ? origin->hop_limit : UD_HOP_LIMIT_ASSUMED,
+		.sgid = *origin->source,
+		.dgid = *origin->destination,
+	};
+
+	grh_encode(&grh, to);
+}
+
+static enum mr_fault place(
+	const struct ud_qp *ud, const struct packet *packet, const struct packet_origin *origin)
+{
+	const struct mr_table *mrs = ud->qp.lane->mrs;
+	const struct recv_wqe *receive = &ud->receive;
+	uint8_t grh[GRH_BYTES];
+	enum mr_fault fault = sge_scatter(mrs, ud->qp.recv_pd, receive->sge, receive->sge_count,
+		GRH_BYTES, packet->payload_bytes, packet->payload);
+
+	if (fault)
+		return fault;
+	grh_make(packet, origin, grh);
+	return sge_scatter(
+		mrs, ud->qp.recv_pd, receive->sge, receive->sge_count, 0, GRH_BYTES, grh);
+}
+
+static void receive_complete(
+	struct ud_qp *ud, const struct packet *packet, enum fault fault, uint64_t now_ns)
+{
+	struct cqe cqe = {
+		.opcode = WC_RECV,
+		.byte_count = GRH_BYTES + packet->payload_bytes,
+		.source_qpn = packet->deth.source_qpn.value,
+		.flags = WC_GRH,
+	};
+
+	if (opcode_has_immediate(packet->info)) {
+		cqe.flags |= WC_WITH_IMM;
+		cqe.imm = packet->immdt.data;
+	}
+	ud->has_receive = false;
+	qp_complete_recv(&ud->qp, ud->receive.wr_id, &cqe, fault, packet->bth.is_solicited, now_ns);
+}
+
+static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
+	uint64_t now_ns)
+{
+	struct ud_qp *ud = ud_from_qp(qp);
+	enum counter reason = reason_to_drop(ud, packet, origin);
+
+	if (reason != COUNTER_COUNT) {
+		qp_count(qp, reason, 1);
+		return;
+	}
+	qp_count(qp, COUNTER_rcvd_pkts, 1);
+	enum fault fault = message_local_fault(place(ud, packet, origin));
+	receive_complete(ud, packet, fault, now_ns);
+	if (fault) { /* our own receive request is bad (IBTA 9.9.3) */
+		qp_count(qp, COUNTER_resp_operation_errors, 1);
+		if (qp->state != QP_ERR)
+			qp_set_state(qp, QP_ERR, now_ns);
+		return;
+	}
+	qp_count(qp, COUNTER_rdma_sends, 1);
+	qp_count(qp, COUNTER_rcvd_bytes, packet->payload_bytes);
+}
+
+/* --- life --- */
+
+static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+{
+	struct ud_qp *ud = ud_from_qp(qp);
+	struct cqe cqe = {.opcode = WC_RECV};
+
+	if (qp->state == QP_RTS && old == QP_RTR)
+		ud->next = psn_from(qp->attr.sq_psn);
+	else if (qp->state == QP_RTS)
+		posted(qp, now_ns); /* what was posted in SQD */
+	if (qp->state == QP_SQD)
+		qp_sq_drained(qp); /* a datagram is sent or not, never half */
+	if (qp->state == QP_RESET)
+		ud->has_receive = false;
+	if (qp->state == QP_ERR && ud->has_receive) {
+		ud->has_receive = false;
+		qp_complete_recv(qp, ud->receive.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
+	}
+}
+
+static void check(const struct qp *qp)
+{
+	assert(qp->sq->posted - qp->sq->completed <= qp->sq->depth);
+	assert(qp->state == QP_RTS || qp->state == QP_SQD || qp->sq->completed == qp->sq->posted);
+	assert(qp->deadline.position == 0);
+}
+
+static_assert(offsetof(struct ud_qp, qp) == 0, "the engine frees it by its queue pair");
+
+const struct qp_transport ud_transport = {
+	.object_bytes = sizeof(struct ud_qp),
+	.receive = receive,
+	.next_packet = next_packet,
+	.posted = posted,
+	.state_changed = state_changed,
+	.check = check,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Unreliable datagram (IBTA 9.8.3): one packet, to anybody, from anybody who knows the Q_Key.
+ *
+ * Each work request names its own destination: a path, a queue pair, a Q_Key. A datagram that
+ * arrives fills a receive request: 40 bytes of GRH, then the payload. One that nobody can take (no
+ * receive request, too long for it, wrong Q_Key) is dropped and counted, and nothing is heard of it.
+ *
+ * A message longer than the MTU of the port completes with a local length error, as on adapters; the
+ * letter of the specification (IBTA C10-93.1.1) would have it vanish as if it had been sent.
+ *
+ * All of this runs under the lane's lock.
+ */
+#ifndef URNIC_IB_UD_UD_H
+#define URNIC_IB_UD_UD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "queue/qp.h"
+#include "wire/psn.h"
+
+/* A Q_Key with this bit in a work request stands for that of the queue pair (IBTA 10.2.5). */
+#define UD_QKEY_OWN 0x80000000u
+
+/* What a GRH says where the IP header's hop limit is not known: what IP stacks send by default. */
+#define UD_HOP_LIMIT_ASSUMED 64
+
+struct ud_qp {
+	struct qp qp;
+	struct psn next; /* to send; nobody looks at it */
+	bool has_receive; /* `receive` was taken and not used: it is the next one */
+	struct recv_wqe receive;
+};
+
+extern const struct qp_transport ud_transport;
+
+#endif
