@@ -67,10 +67,13 @@ static int on_link(const struct nlmsghdr *header, void *data)
 	const struct nlattr *mac = attributes.of_type[IFLA_ADDRESS];
 	const struct nlattr *carrier = attributes.of_type[IFLA_CARRIER];
 
-	if (!(link->ifi_flags & IFF_UP) || list->count == NETDEV_COUNT_MAX)
+	if (list->count == NETDEV_COUNT_MAX) {
+		list->is_complete = false;
 		return MNL_CB_OK;
+	}
 	struct netdev *netdev = &list->devices[list->count++];
 	netdev->ifindex = (uint32_t)link->ifi_index;
+	netdev->is_up = link->ifi_flags & IFF_UP;
 	netdev->is_loopback = link->ifi_flags & IFF_LOOPBACK;
 	/* IFF_RUNNING follows the carrier with up to a second's delay. */
 	netdev->has_carrier =
@@ -194,6 +197,16 @@ static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes,
 	return result == MNL_CB_STOP ? 0 : -errno;
 }
 
+static uint64_t netns_cookie_of(const struct mnl_socket *netlink)
+{
+	uint64_t cookie = 0;
+	socklen_t bytes = sizeof(cookie);
+
+	if (getsockopt(mnl_socket_get_fd(netlink), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes))
+		return 0;
+	return cookie;
+}
+
 static int fill(struct snapshot *snapshot)
 {
 	struct mnl_socket *netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -201,6 +214,7 @@ static int fill(struct snapshot *snapshot)
 
 	if (!netlink)
 		return -errno;
+	snapshot->list->netns_cookie = netns_cookie_of(netlink);
 	error = mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ? -errno : 0;
 	if (!error)
 		error = dump(netlink, RTM_GETLINK, sizeof(struct ifinfomsg), on_link, snapshot);
@@ -223,20 +237,11 @@ static int compare(const void *left, const void *right)
 	return (a->ifindex > b->ifindex) - (a->ifindex < b->ifindex);
 }
 
-static void drop_without_address(struct netdev_list *list)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < list->count; i++)
-		if (list->devices[i].gid_count)
-			list->devices[kept++] = list->devices[i];
-	list->count = kept;
-}
-
 /* One attempt. -EINTR: the dump was inconsistent, because something changed meanwhile. */
 static int snapshot_take(struct snapshot *snapshot)
 {
 	memset(snapshot->list, 0, sizeof(*snapshot->list));
+	snapshot->list->is_complete = true;
 	snapshot->best = NULL;
 	return fill(snapshot);
 }
@@ -260,7 +265,6 @@ int netdev_list_create(struct netdev_list **ret_list)
 		goto fail_free;
 	if (snapshot.best)
 		snapshot.best->has_default_route = true;
-	drop_without_address(snapshot.list);
 	qsort(snapshot.list->devices, snapshot.list->count, sizeof(struct netdev), compare);
 	free(snapshot.buffer);
 	*ret_list = snapshot.list;

@@ -3,10 +3,10 @@
 #define URNIC_RUNTIME_NETDEV_H
 
 /*
- * The network interfaces that can carry an RDMA device: up, with at least one usable address.
+ * The network interfaces of this network namespace.
  *
  * A snapshot, taken over netlink and never refreshed. Order: the interface of the default route
- * first, then by index, loopback last, so that a program that takes the first device is right.
+ * first, then by index, loopback last, so that a program that takes the first usable one is right.
  * Any thread may take a snapshot.
  */
 
@@ -19,7 +19,7 @@
 enum {
 	NETDEV_NAME_BYTES = 16,
 	NETDEV_GIDS_MAX = 32, /* further addresses of an interface are left out */
-	NETDEV_COUNT_MAX = 64, /* further interfaces too */
+	NETDEV_COUNT_MAX = 256, /* further interfaces too */
 };
 
 struct netdev {
@@ -27,15 +27,24 @@ struct netdev {
 	uint32_t ifindex;
 	uint32_t mtu_bytes; /* of an IP packet */
 	uint8_t mac[6]; /* zero if the link has none (loopback, tunnels) */
+	bool is_up;
 	bool is_loopback;
 	bool has_carrier; /* operational: false while the cable is out */
 	bool has_default_route; /* the first one, by metric, IPv4 before IPv6 */
-	uint32_t gid_count; /* at least 1 */
+	uint32_t gid_count;
 	/* IPv4, then global IPv6, then link-local; each in the kernel's order. */
 	struct gid gids[NETDEV_GIDS_MAX];
 };
 
+/* Can it carry an RDMA device now? */
+static inline bool netdev_is_usable(const struct netdev *netdev)
+{
+	return netdev->is_up && netdev->gid_count > 0;
+}
+
 struct netdev_list {
+	uint64_t netns_cookie; /* which network namespace this is; 0 before Linux 5.14 */
+	bool is_complete; /* false: there are more interfaces than fit */
 	uint32_t count;
 	struct netdev devices[NETDEV_COUNT_MAX];
 };

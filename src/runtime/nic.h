@@ -203,6 +203,12 @@ struct nic_qp_state {
 struct nic_qp_state nic_qp_query(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_query);
 
 /*
+ * The interface of a device was removed: every queue pair made for it (nic_qp_init.ifindex) goes to the error state,
+ * those in RESET excepted, which hold nothing.
+ */
+void nic_interface_removed(uint32_t ifindex) URNIC_EXPORT_AS(nic_interface_removed);
+
+/*
  * Post requests in order until one is refused, and send what may be sent now. Returns 0, -EINVAL or
  * -ENOMEM as qp_post_send(); *ret_posted is how many were taken. Any thread.
  */

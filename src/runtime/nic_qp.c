@@ -224,6 +224,29 @@ struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 	return state;
 }
 
+static void worker_fail_interface(struct worker *worker, uint32_t ifindex)
+{
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
+		struct qp *qp = worker->lane.qp_by_number[number];
+
+		if (qp && qp->public->owner == ifindex && qp->state != QP_RESET &&
+			qp->state != QP_ERR)
+			qp_set_state(qp, QP_ERR, worker->now_ns);
+	}
+	worker_unlock(worker);
+}
+
+void nic_interface_removed(uint32_t ifindex)
+{
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.worker[i])
+			worker_fail_interface(nic.worker[i], ifindex);
+	nic_leave();
+}
+
 int nic_qp_post_send(
 	struct nic_qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted)
 {

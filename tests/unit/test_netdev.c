@@ -123,7 +123,7 @@ static void interface_of_the_best_default_route_comes_first(void **state)
 	free(list);
 }
 
-static void interface_that_is_down_is_left_out_and_its_peer_has_no_carrier(void **state)
+static void interface_that_is_down_says_so_and_its_peer_has_no_carrier(void **state)
 {
 	struct netdev_list *list;
 
@@ -131,8 +131,12 @@ static void interface_that_is_down_is_left_out_and_its_peer_has_no_carrier(void 
 	netns_switch(away);
 	assert_int_equal(netns_run("ip link set vb down"), 0);
 	list = list_create();
-	assert_int_equal(list->count, 1);
-	assert_true(list->devices[0].is_loopback);
+	assert_int_equal(list->count, 2);
+	assert_string_equal(list->devices[0].name, "vb");
+	assert_false(list->devices[0].is_up);
+	assert_false(netdev_is_usable(&list->devices[0]));
+	assert_gid(&list->devices[0].gids[0], "10.99.0.2");
+	assert_true(netdev_is_usable(&list->devices[1]));
 	free(list);
 	netns_switch(home);
 	list = list_create();
@@ -150,7 +154,7 @@ int main(void)
 		cmocka_unit_test(addresses_are_ordered_by_kind),
 		cmocka_unit_test(tentative_address_is_left_out),
 		cmocka_unit_test(interface_of_the_best_default_route_comes_first),
-		cmocka_unit_test(interface_that_is_down_is_left_out_and_its_peer_has_no_carrier),
+		cmocka_unit_test(interface_that_is_down_says_so_and_its_peer_has_no_carrier),
 	};
 
 	home = netns_enter_new();

@@ -35,7 +35,7 @@ static void table_first_filled_keeps_the_order(void **state)
 	assert_null(gid_table_at(&table, 3));
 }
 
-static void table_keeps_indices_when_addresses_come_and_go(void **state)
+static void table_has_no_empty_entries_when_addresses_come_and_go(void **state)
 {
 	struct gid before[] = {gid_number(1), gid_number(2), gid_number(3)};
 	struct gid between[] = {gid_number(3), gid_number(1)};
@@ -43,16 +43,21 @@ static void table_keeps_indices_when_addresses_come_and_go(void **state)
 	struct gid_table table = {0};
 
 	(void)state;
-	gid_table_update(&table, before, 3);
-	gid_table_update(&table, between, 2);
+	assert_true(gid_table_update(&table, before, 3));
+	assert_false(gid_table_update(&table, before, 3));
+	assert_true(gid_table_update(&table, between, 2));
+	assert_int_equal(table.count, 2);
 	entry_is(&table, 0, 1);
-	assert_null(gid_table_at(&table, 1));
-	entry_is(&table, 2, 3);
-	gid_table_update(&table, after, 4);
+	entry_is(&table, 1, 3);
+	assert_null(gid_table_at(&table, 2));
+	assert_true(gid_table_update(&table, after, 4));
+	assert_int_equal(table.count, 4);
 	entry_is(&table, 0, 1);
-	entry_is(&table, 1, 4);
-	entry_is(&table, 2, 3);
+	entry_is(&table, 1, 3);
+	entry_is(&table, 2, 4);
 	entry_is(&table, 3, 5);
+	assert_true(gid_table_update(&table, NULL, 0));
+	assert_int_equal(table.count, 0);
 }
 
 static void table_that_is_full_leaves_the_rest_out(void **state)
@@ -63,7 +68,8 @@ static void table_that_is_full_leaves_the_rest_out(void **state)
 	(void)state;
 	for (uint8_t i = 0; i <= GID_TABLE_LENGTH; i++)
 		gids[i] = gid_number(i);
-	gid_table_update(&table, gids, GID_TABLE_LENGTH + 1);
+	assert_true(gid_table_update(&table, gids, GID_TABLE_LENGTH + 1));
+	assert_false(gid_table_update(&table, gids, GID_TABLE_LENGTH + 1));
 	entry_is(&table, GID_TABLE_LENGTH - 1, GID_TABLE_LENGTH - 1);
 	assert_null(gid_table_at(&table, GID_TABLE_LENGTH));
 	assert_null(gid_table_at(&table, UINT32_MAX));
@@ -73,7 +79,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table_first_filled_keeps_the_order),
-		cmocka_unit_test(table_keeps_indices_when_addresses_come_and_go),
+		cmocka_unit_test(table_has_no_empty_entries_when_addresses_come_and_go),
 		cmocka_unit_test(table_that_is_full_leaves_the_rest_out),
 	};
 

@@ -2,23 +2,21 @@
 /*
  * Asynchronous events of objects, and the acknowledgements that their destruction waits for.
  *
- * An object embeds one `struct async_event` per kind of event it can have. They wait in the queue of the context that the object was
- * created through.
+ * An object embeds one `struct async_event` (context.h) per kind of event it can have. They wait in the queue of the context that the
+ * object was created through.
  */
 #ifndef URNIC_FRONT_VERBS_ASYNC_H
 #define URNIC_FRONT_VERBS_ASYNC_H
 
 #include "front/verbs/context.h"
 
-struct async_event {
-	struct event event;
-	struct ibv_async_event verbs; /* what a program gets */
-};
-
 /*
  * `element`  The public structure that the event is about, a queue pair, a completion queue or a shared receive queue.
  */
 void async_event_init(struct async_event *async, enum ibv_event_type type, void *element);
+
+/* The same for an event of a port, or of the device itself with `port` 0. */
+void async_event_init_port(struct async_event *async, enum ibv_event_type type, int port);
 
 /* Tell the program. Any thread. */
 void async_event_post(struct context *context, struct async_event *async);

@@ -5,7 +5,7 @@
  * The command descriptor that an adapter's kernel driver would listen on is an empty memory file here. It can be duplicated and
  * handed to ibv_import_device(), which knows its context again by the file's identity.
  *
- * One lock (`context_lock`) guards the list of open contexts. Nothing is called while it is held.
+ * One lock (`context_lock`) guards the list of open contexts. Only events are posted while it is held.
  */
 #include "front/verbs/context.h"
 
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "front/verbs/ah.h"
+#include "front/verbs/async.h"
 #include "front/verbs/channel.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/domain.h"
@@ -24,12 +25,46 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
+#include "runtime/netdev_watch.h"
 
 /* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
 #define COMP_VECTOR_COUNT 64
 
 pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list contexts = {&contexts, &contexts};
+
+void contexts_tell(const struct device *device, uint32_t news)
+{
+	pthread_mutex_lock(&context_lock);
+	list_for_each(context, &contexts, struct context, node) {
+		if (context->device != device)
+			continue;
+		for (int i = 0; i < CONTEXT_EVENT_COUNT; i++)
+			if (news & 1u << i)
+				async_event_post(context, &context->events[i]);
+	}
+	pthread_mutex_unlock(&context_lock);
+}
+
+static void interfaces_changed(void)
+{
+	device_refresh();
+}
+
+static void events_prepare(struct context *context)
+{
+	static const struct {
+		enum ibv_event_type type;
+		int port;
+	} of[CONTEXT_EVENT_COUNT] = {
+#define CONTEXT_EVENT(name, type, port) [CONTEXT_EVENT_##name] = {type, port},
+#include "front/verbs/context_event.def"
+#undef CONTEXT_EVENT
+	};
+
+	for (int i = 0; i < CONTEXT_EVENT_COUNT; i++)
+		async_event_init_port(&context->events[i], of[i].type, of[i].port);
+}
 
 /* `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's. */
 static struct context *context_create(struct device *device, uint64_t opening, int cmd_fd)
@@ -49,6 +84,8 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	}
 	context->device = device;
 	context->opening = opening;
+	events_prepare(context);
+	context->watch = netdev_watch_start(interfaces_changed);
 	ops_fill(&context->verbs);
 	context->verbs.sz = sizeof(context->verbs);
 	verbs = &context->verbs.context;
@@ -71,7 +108,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct context *context;
 	int cmd_fd;
 
-	if (!front) {
+	if (!front || device_is_gone(front)) {
 		errno = ENODEV;
 		return NULL;
 	}
@@ -176,6 +213,7 @@ int ibv_close_device(struct ibv_context *context)
 
 	if (!front)
 		return EINVAL;
+	netdev_watch_stop(front->watch);
 	objects_release(front);
 	/* What an object of an importing context is built on lives on, and with it this context. */
 	if (object_context_is_used(front))

@@ -17,12 +17,34 @@
 #include "front/verbs/device.h"
 #include "runtime/event_queue.h"
 
+enum context_event {
+#define CONTEXT_EVENT(name, type, port) CONTEXT_EVENT_##name,
+#include "front/verbs/context_event.def"
+#undef CONTEXT_EVENT
+	CONTEXT_EVENT_COUNT
+};
+
+/* The same as bits: news of a device. */
+enum context_news {
+#define CONTEXT_EVENT(name, type, port) CONTEXT_##name = 1 << CONTEXT_EVENT_##name,
+#include "front/verbs/context_event.def"
+#undef CONTEXT_EVENT
+};
+
+/* An asynchronous event that waits, or may come to wait, in a context's queue; async.h. */
+struct async_event {
+	struct event event;
+	struct ibv_async_event verbs; /* what a program gets */
+};
+
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
 	uint64_t opening; /* a number for each ibv_open_device(); imported contexts have that of the first */
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
+	struct async_event events[CONTEXT_EVENT_COUNT];
+	uint32_t watch; /* from netdev_watch_start() */
 	uint32_t object_count; /* created through it; under the lock of object.c */
 };
 
@@ -30,5 +52,8 @@ static inline struct context *context_of(struct ibv_context *verbs)
 {
 	return container_of(verbs, struct context, verbs.context);
 }
+
+/* Tell the contexts of a device the news, enum context_news. Any thread. */
+void contexts_tell(const struct device *device, uint32_t news);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`device_lock`) guards the table and what in a device can change. Nothing is called while it is held.
+ * One lock (`device_lock`) guards the table and what in a device can change. Nothing is called while it is held. Another one
+ * (`refresh_lock`) is held from before a snapshot is taken until it has been applied and told, so that an older snapshot never
+ * follows a newer one. Order: refresh_lock, then device_lock or context_lock.
  */
 #include "front/verbs/device.h"
 
@@ -8,9 +10,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "front/verbs/context.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/select.h"
+#include "runtime/nic.h"
 
+pthread_mutex_t refresh_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device *table[DEVICE_COUNT_MAX];
 static uint32_t table_count;
@@ -60,21 +65,23 @@ static __be64 guid_from_netdev(const struct netdev *netdev)
 static bool is_name_taken(const char *name)
 {
 	for (uint32_t i = 0; i < table_count; i++)
-		if (strcmp(table[i]->verbs.name, name) == 0)
+		if (!table[i]->is_gone && strcmp(table[i]->verbs.name, name) == 0)
 			return true;
 	return false;
 }
 
-static struct device *device_find(const struct netdev *netdev)
+static struct device *device_find(const struct netdev *netdev, uint64_t netns_cookie)
 {
 	for (uint32_t i = 0; i < table_count; i++)
-		if (table[i]->ifindex == netdev->ifindex &&
+		if (!table[i]->is_gone && table[i]->netns_cookie == netns_cookie &&
+			table[i]->ifindex == netdev->ifindex &&
 			strcmp(table[i]->ifname, netdev->name) == 0)
 			return table[i];
 	return NULL;
 }
 
-static struct device *device_add(const struct netdev *netdev, const char *name)
+static struct device *device_add(
+	const struct netdev *netdev, uint64_t netns_cookie, const char *name)
 {
 	struct device *device;
 	struct ibv_device *verbs;
@@ -87,6 +94,7 @@ static struct device *device_add(const struct netdev *netdev, const char *name)
 	device->index = table_count;
 	device->guid = guid_from_netdev(netdev);
 	device->ifindex = netdev->ifindex;
+	device->netns_cookie = netns_cookie;
 	memcpy(device->ifname, netdev->name, sizeof(device->ifname));
 	verbs = &device->verbs;
 	verbs->node_type = IBV_NODE_CA;
@@ -105,22 +113,37 @@ static struct device *device_add(const struct netdev *netdev, const char *name)
 	return device;
 }
 
-/* Takes the interface into the snapshot that is being made. */
-static void device_update(const struct netdev *netdev, unsigned int *unnamed)
+/* Takes over what is true of the interface now. Returns the news, enum context_news. */
+static uint32_t device_update(struct device *device, const struct netdev *netdev)
 {
-	char name[IBV_SYSFS_NAME_MAX];
-	struct device *device = device_find(netdev);
+	bool is_active = netdev->is_up && netdev->has_carrier;
+	uint32_t news = 0;
 
-	select_name(getenv("URNIC_DEVICE_NAME"), netdev->name, unnamed, name, sizeof(name));
-	if (!device)
-		device = device_add(netdev, name);
-	if (!device)
-		return;
-	device->is_present = true;
-	device->has_carrier = netdev->has_carrier;
+	if (is_active != device->is_active)
+		news |= is_active ? CONTEXT_PORT_ACTIVE : CONTEXT_PORT_ERR;
+	if (gid_table_update(&device->gids, netdev->gids, netdev->gid_count))
+		news |= CONTEXT_GID_CHANGE;
+	device->is_active = is_active;
 	device->mtu_bytes = netdev->mtu_bytes;
-	gid_table_update(&device->gids, netdev->gids, netdev->gid_count);
-	present[present_count++] = device;
+	return news;
+}
+
+static void device_remove(struct device *device)
+{
+	device->is_gone = true;
+	device->is_active = false;
+	gid_table_update(&device->gids, NULL, 0);
+}
+
+/* Is the interface still there, perhaps under another name? */
+static bool is_listed(const struct netdev_list *list, const struct device *device)
+{
+	if (!list->is_complete || list->netns_cookie != device->netns_cookie)
+		return true;
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->devices[i].ifindex == device->ifindex)
+			return true;
+	return false;
 }
 
 /* The wanted interfaces in the order of their devices. Returns how many they are. */
@@ -147,26 +170,66 @@ static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NET
 	return count;
 }
 
+/*
+ * Brings the table in line with a snapshot. `news` has room for DEVICE_COUNT_MAX, by the devices' index. Under device_lock.
+ */
+static void table_update(
+	const struct netdev_list *list, struct netdev *const *order, uint32_t count, uint32_t *news)
+{
+	unsigned int unnamed = 0;
+
+	present_count = 0;
+	for (uint32_t i = 0; i < table_count; i++) {
+		table[i]->is_present = false;
+		if (!table[i]->is_gone && !is_listed(list, table[i])) {
+			device_remove(table[i]);
+			news[i] |= CONTEXT_FATAL;
+		}
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct device *device = device_find(order[i], list->netns_cookie);
+		char name[IBV_SYSFS_NAME_MAX];
+
+		if (netdev_is_usable(order[i])) {
+			select_name(getenv("URNIC_DEVICE_NAME"), order[i]->name, &unnamed, name,
+				sizeof(name));
+			if (!device)
+				device = device_add(order[i], list->netns_cookie, name);
+			if (!device)
+				continue;
+			device->is_present = true;
+			present[present_count++] = device;
+		}
+		if (device)
+			news[device->index] |= device_update(device, order[i]);
+	}
+}
+
 int device_refresh(void)
 {
 	struct netdev *order[NETDEV_COUNT_MAX];
+	uint32_t news[DEVICE_COUNT_MAX] = {0};
 	struct netdev_list *list;
-	unsigned int unnamed = 0;
 	uint32_t count;
-	int error = netdev_list_create(&list);
 
-	if (error)
-		return error;
-	count = netdevs_order(list, order);
-	pthread_mutex_lock(&device_lock);
-	for (uint32_t i = 0; i < table_count; i++)
-		table[i]->is_present = false;
-	present_count = 0;
-	for (uint32_t i = 0; i < count; i++)
-		device_update(order[i], &unnamed);
-	pthread_mutex_unlock(&device_lock);
-	free(list);
-	return 0;
+	pthread_mutex_lock(&refresh_lock);
+	int error = netdev_list_create(&list);
+	if (!error) {
+		count = netdevs_order(list, order);
+		pthread_mutex_lock(&device_lock);
+		table_update(list, order, count, news);
+		count = table_count;
+		pthread_mutex_unlock(&device_lock);
+		for (uint32_t i = 0; i < count; i++)
+			if (news[i])
+				contexts_tell(table[i], news[i]);
+		free(list);
+	}
+	pthread_mutex_unlock(&refresh_lock);
+	for (uint32_t i = 0; !error && i < count; i++)
+		if (news[i] & CONTEXT_FATAL)
+			nic_interface_removed(table[i]->ifindex);
+	return error;
 }
 
 uint32_t device_list(struct device **devices)
@@ -199,10 +262,20 @@ struct device *device_lookup_path(const char *ibdev_path)
 
 	pthread_mutex_lock(&device_lock);
 	for (uint32_t i = 0; i < table_count && !device; i++)
-		if (strcmp(table[i]->verbs.ibdev_path, ibdev_path) == 0)
+		if (!table[i]->is_gone && strcmp(table[i]->verbs.ibdev_path, ibdev_path) == 0)
 			device = table[i];
 	pthread_mutex_unlock(&device_lock);
 	return device;
+}
+
+bool device_is_gone(struct device *device)
+{
+	bool is_gone;
+
+	pthread_mutex_lock(&device_lock);
+	is_gone = device->is_gone;
+	pthread_mutex_unlock(&device_lock);
+	return is_gone;
 }
 
 struct device_port device_port(struct device *device)
@@ -210,7 +283,8 @@ struct device_port device_port(struct device *device)
 	struct device_port port;
 
 	pthread_mutex_lock(&device_lock);
-	port.is_active = device->is_present && device->has_carrier;
+	port.is_active = device->is_active;
+	port.gid_count = device->gids.count;
 	port.mtu_bytes = device->mtu_bytes;
 	pthread_mutex_unlock(&device_lock);
 	return port;

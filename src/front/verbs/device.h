@@ -4,9 +4,12 @@
  *
  * A device is made when its interface is first seen and stays for the life of the process, at one address, under one name: programs
  * compare device pointers, and may hold one whose interface has gone. What can change (addresses, MTU, link) is read anew by
- * device_refresh(); between two refreshes all answers are of one snapshot.
+ * device_refresh(); between two refreshes all answers are of one snapshot. While a device is open, the interfaces are watched, and
+ * each change of them is such a refresh, which also tells the device's contexts.
  *
- * Every function here takes the one lock of this file for itself; any thread may call.
+ * A device whose interface was removed is gone for good; an interface that comes back is another device, which may have its name.
+ *
+ * Every function here takes the locks of this file for itself; any thread may call.
  */
 #ifndef URNIC_FRONT_VERBS_DEVICE_H
 #define URNIC_FRONT_VERBS_DEVICE_H
@@ -33,9 +36,11 @@ struct device {
 	__be64 guid; /* written once */
 	char ifname[NETDEV_NAME_BYTES];
 	uint32_t ifindex;
+	uint64_t netns_cookie; /* where that index is its interface */
 	/* Below: under the lock of device.c. */
 	bool is_present; /* in the last snapshot: up, with an address, wanted */
-	bool has_carrier;
+	bool is_active; /* up, and something is plugged in */
+	bool is_gone; /* the interface was removed */
 	uint32_t mtu_bytes;
 	struct gid_table gids;
 };
@@ -46,11 +51,13 @@ extern const struct ibv_device_attr device_limits;
 /* The state of a port at one moment. */
 struct device_port {
 	bool is_active;
+	uint32_t gid_count;
 	uint32_t mtu_bytes; /* of an IP packet on the interface */
 };
 
 /*
- * Read the interfaces again, and bring all devices in line with them. Returns 0 or -errno; on failure nothing has changed.
+ * Read the interfaces again, bring all devices in line with them, and tell open contexts what has changed. Returns 0 or -errno; on
+ * failure nothing has changed.
  */
 int device_refresh(void);
 
@@ -70,6 +77,9 @@ struct device *device_lookup(const struct ibv_device *verbs);
 
 /* The device with this sysfs path, NULL when there is none. */
 struct device *device_lookup_path(const char *ibdev_path);
+
+/* Was its interface removed? */
+bool device_is_gone(struct device *device);
 
 /* The state of the port as of the last refresh. */
 struct device_port device_port(struct device *device);

@@ -17,6 +17,7 @@ int ibv_dofork_range(void *base, size_t size);
 
 static void locks_take(void)
 {
+	pthread_mutex_lock(&refresh_lock);
 	pthread_mutex_lock(&context_lock);
 	pthread_mutex_lock(&device_lock);
 	pthread_mutex_lock(&object_lock);
@@ -27,6 +28,7 @@ static void locks_give(void)
 	pthread_mutex_unlock(&object_lock);
 	pthread_mutex_unlock(&device_lock);
 	pthread_mutex_unlock(&context_lock);
+	pthread_mutex_unlock(&refresh_lock);
 }
 
 static void watch(void)

@@ -8,7 +8,8 @@
 
 #include <pthread.h>
 
-/* Each is its file's; nothing is called while it is held. */
+/* In the order in which they are taken. Each is its file's; nothing outside of this room is called while it is held. */
+extern pthread_mutex_t refresh_lock;
 extern pthread_mutex_t context_lock;
 extern pthread_mutex_t device_lock;
 extern pthread_mutex_t object_lock;

@@ -11,34 +11,25 @@ static bool is_among(const struct gid *gid, const struct gid *gids, size_t count
 	return false;
 }
 
-static bool table_holds(const struct gid_table *table, const struct gid *gid)
+bool gid_table_update(struct gid_table *table, const struct gid *gids, size_t count)
 {
-	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
-		if (table->is_used[i] && gid_is_equal(&table->gid[i], gid))
-			return true;
-	return false;
-}
+	uint32_t kept = 0;
+	bool has_changed;
 
-static void table_add(struct gid_table *table, const struct gid *gid)
-{
-	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
-		if (!table->is_used[i]) {
-			table->gid[i] = *gid;
-			table->is_used[i] = true;
-			return;
+	for (uint32_t i = 0; i < table->count; i++)
+		if (is_among(&table->gid[i], gids, count))
+			table->gid[kept++] = table->gid[i];
+	has_changed = kept != table->count;
+	table->count = kept;
+	for (size_t i = 0; i < count && table->count < GID_TABLE_LENGTH; i++)
+		if (!is_among(&gids[i], table->gid, table->count)) {
+			table->gid[table->count++] = gids[i];
+			has_changed = true;
 		}
-}
-
-void gid_table_update(struct gid_table *table, const struct gid *gids, size_t count)
-{
-	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
-		table->is_used[i] = table->is_used[i] && is_among(&table->gid[i], gids, count);
-	for (size_t i = 0; i < count; i++)
-		if (!table_holds(table, &gids[i]))
-			table_add(table, &gids[i]);
+	return has_changed;
 }
 
 const struct gid *gid_table_at(const struct gid_table *table, uint32_t index)
 {
-	return index < GID_TABLE_LENGTH && table->is_used[index] ? &table->gid[index] : NULL;
+	return index < table->count ? &table->gid[index] : NULL;
 }

@@ -2,8 +2,11 @@
 /*
  * The GID table of a port.
  *
- * Programs hold indices into it for as long as they run, so an entry keeps its index while its address exists: an address that
- * goes leaves an empty entry, a new one takes the first empty entry. The first filling keeps the order it is given.
+ * It has no empty entries: programs take the first one, or all of them up to the length that the port states. So the
+ * entries behind an address that goes move up, and a new address comes last; the others keep their order, and those before
+ * keep their index. Programs hear of each change (IBV_EVENT_GID_CHANGE). What was made of an entry holds the address and not
+ * the index: a queue pair or an address handle goes on as before. The first filling keeps the order it is given.
+ *
  * Plain data; the caller serializes.
  */
 #ifndef URNIC_FRONT_VERBS_GID_TABLE_H
@@ -20,12 +23,12 @@
 
 /* Zeroed, it is an empty table. */
 struct gid_table {
+	uint32_t count;
 	struct gid gid[GID_TABLE_LENGTH];
-	bool is_used[GID_TABLE_LENGTH];
 };
 
-/* Bring the table in line with the addresses that exist now. */
-void gid_table_update(struct gid_table *table, const struct gid *gids, size_t count);
+/* Bring the table in line with the addresses that exist now. Returns whether it changed. */
+bool gid_table_update(struct gid_table *table, const struct gid *gids, size_t count);
 
 /* The entry at `index`, any number; NULL when there is none. */
 const struct gid *gid_table_at(const struct gid_table *table, uint32_t index);

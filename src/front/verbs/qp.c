@@ -172,7 +172,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 		.on_news = on_news,
 		.user = qp,
 	};
-	int error = nic_qp_create(&init, &qp->nic);
+	int error = device_is_gone(context->device) ? -EIO : nic_qp_create(&init, &qp->nic);
 
 	if (error)
 		return -error;
@@ -270,12 +270,14 @@ static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs,
 {
 	enum qp_state state =
 		mask & IBV_QP_STATE ? (enum qp_state)verbs->qp_state : nic_qp_query(qp->nic).state;
+	struct device *device = context_of(qp->verbs.context)->device;
 	struct nic_route route;
 	struct qp_attr attr;
 	int error;
 
-	error = qp_attr_from_verbs(
-		context_of(qp->verbs.context)->device, verbs, mask, &attr, &route);
+	if (device_is_gone(device) && state != QP_ERR && state != QP_RESET)
+		return EIO;
+	error = qp_attr_from_verbs(device, verbs, mask, &attr, &route);
 	if (!error)
 		error = -nic_qp_modify(qp->nic, state, (uint32_t)mask, &attr, &route);
 	if (error)

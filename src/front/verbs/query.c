@@ -91,7 +91,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 		.state = port.is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = mtu_of_interface(port.mtu_bytes),
-		.gid_tbl_len = GID_TABLE_LENGTH,
+		.gid_tbl_len = (int)port.gid_count,
 		.port_cap_flags = DEVICE_PORT_CAPABILITIES,
 		.max_msg_sz = MESSAGE_BYTES_MAX,
 		.pkey_tbl_len = 1,

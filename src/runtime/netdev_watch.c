@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lock: `lock`, for everything here. It is taken by nobody who holds another one, and the thread does not take it, so that
+ * who stops the watch can wait for the thread.
+ */
+#include "runtime/netdev_watch.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/rtnetlink.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/cancel.h"
+#include "runtime/log.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t users;
+static uint32_t epoch =
+	1; /* a forked child has one of its own: watches of its parent are not its */
+static bool is_running;
+static pthread_t thread;
+static struct mnl_socket *netlink;
+static int stop_fd = -1;
+static void (*changed)(void);
+
+/* Takes all messages off the socket unread: what is true now is read anew. One that was lost is news, too. */
+static void messages_discard(int fd)
+{
+	char byte;
+
+	while (recv(fd, &byte, 1, MSG_DONTWAIT | MSG_TRUNC) >= 0 || errno == ENOBUFS ||
+		errno == EINTR)
+		;
+}
+
+static void *watch(void *argument)
+{
+	struct pollfd fds[] = {
+		{.fd = stop_fd, .events = POLLIN},
+		{.fd = mnl_socket_get_fd(netlink), .events = POLLIN},
+	};
+
+	(void)argument;
+	for (;;) {
+		poll(fds, 2, -1);
+		if (fds[0].revents)
+			return NULL;
+		if (!fds[1].revents)
+			continue;
+		messages_discard(fds[1].fd);
+		changed();
+		if (poll(fds, 1, WATCH_PAUSE_MS) == 1)
+			return NULL;
+	}
+}
+
+static int netlink_open(void)
+{
+	int groups[] = {RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR};
+
+	netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	if (!netlink)
+		return -errno;
+	if (mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID))
+		return -errno;
+	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++)
+		if (mnl_socket_setsockopt(
+			    netlink, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof(groups[i])))
+			return -errno;
+	return 0;
+}
+
+static void descriptors_close(void)
+{
+	struct mnl_socket *closing = netlink;
+	int fd = stop_fd;
+
+	netlink = NULL;
+	stop_fd = -1;
+	if (closing)
+		mnl_socket_close(closing);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int thread_start(void)
+{
+	sigset_t all, before;
+	int error;
+
+	/* The application's signals are the application's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, NULL, watch, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error)
+		pthread_setname_np(thread, "urnic-netdev");
+	return -error;
+}
+
+static int start(void)
+{
+	int error;
+
+	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = stop_fd < 0 ? -errno : netlink_open();
+	if (!error)
+		error = thread_start();
+	if (error)
+		descriptors_close();
+	return error;
+}
+
+static void stop(void)
+{
+	eventfd_write(stop_fd, 1);
+	pthread_join(thread, NULL);
+	descriptors_close();
+}
+
+/*
+ * Forking does not wait for the lock: who holds it may wait for the thread, and the thread for a lock that is taken while forking. So
+ * the child begins anew, whatever another thread of its parent was at.
+ */
+static void fork_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	descriptors_close();
+	is_running = false;
+	users = 0;
+	epoch++;
+}
+
+static void fork_watch(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+uint32_t netdev_watch_start(void (*on_change)(void))
+{
+	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+	int cancel = cancel_forbid();
+	uint32_t watch_epoch;
+
+	pthread_once(&fork_once, fork_watch);
+	pthread_mutex_lock(&lock);
+	watch_epoch = epoch;
+	if (users++ == 0) {
+		changed = on_change;
+		int error = start();
+		is_running = !error;
+		if (error)
+			log_write(LOG_ERROR,
+				"changes of links and addresses will not be noticed: %s",
+				strerror(-error));
+	}
+	pthread_mutex_unlock(&lock);
+	cancel_allow(cancel);
+	return watch_epoch;
+}
+
+void netdev_watch_stop(uint32_t watch_epoch)
+{
+	int cancel = cancel_forbid();
+
+	pthread_mutex_lock(&lock);
+	if (watch_epoch == epoch && --users == 0 && is_running) {
+		stop();
+		is_running = false;
+	}
+	pthread_mutex_unlock(&lock);
+	cancel_allow(cancel);
+}

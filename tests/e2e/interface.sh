@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Debian's ibv_asyncwatch sees the interface's link and addresses change, and its end; ibv_devinfo shows them.
+. "$(dirname "$0")/common.sh"
+
+command -v ibv_asyncwatch >/dev/null || skip 'ibv_asyncwatch is missing (package ibverbs-utils)'
+network_up 4200
+scratch=$(mktemp -d)
+
+on a timeout 50 "$urnic" run -- stdbuf -oL ibv_asyncwatch -d rocep_veth0 >"$scratch/said" 2>&1 &
+watcher=$!
+
+# seen COUNT TEXT: ibv_asyncwatch has said TEXT that often, soon.
+seen() {
+	for _ in $(seq 50); do
+		[ "$(grep -c "$2" "$scratch/said")" -ge "$1" ] && return
+		sleep 0.1
+	done
+	fail "not seen: $1 x $2; but: $(cat "$scratch/said")"
+}
+gids() {
+	on a "$urnic" run -- ibv_devinfo -v -d rocep_veth0 | grep -c 'GID\['
+}
+
+seen 1 'async event FD'
+before=$(gids)
+on a ip addr add 10.77.0.1/24 dev veth0
+seen 1 GID_CHANGE
+[ "$(gids)" = $((before + 1)) ] || fail "ibv_devinfo lists $(gids) GIDs"
+on a ip addr del 10.77.0.1/24 dev veth0
+seen 2 GID_CHANGE
+[ "$(gids)" = "$before" ] || fail "ibv_devinfo lists $(gids) GIDs"
+on a ip link set veth0 down
+seen 1 PORT_ERR
+on a ip link set veth0 up
+seen 1 PORT_ACTIVE
+on a ip link del veth0
+seen 1 DEVICE_FATAL
+kill $watcher
