@@ -77,7 +77,8 @@ struct cqe {
 	uint32_t qpn;
 	uint32_t source_qpn;
 	uint32_t flags; /* enum wc_flags */
-	uint32_t reserved[3];
+	uint32_t reserved;
+	uint64_t made_ns; /* when the NIC made it: the now_ns of the work that it is of */
 };
 
 #endif

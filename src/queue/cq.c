@@ -8,11 +8,18 @@
 #include "base/arith.h"
 #include "queue/sq.h"
 
-static_assert(sizeof(struct cq_ring) == 64, "entries start on a cache line");
+static_assert(sizeof(struct cq_ring) == 64, "a cache line of its own");
+static_assert(sizeof(struct cqe) == 64, "a cache line each");
 
-static uint64_t ring_bytes(uint32_t capacity)
+static uint64_t entries_bytes(uint32_t capacity)
 {
-	return sizeof(struct cq_ring) + (uint64_t)capacity * sizeof(struct cqe);
+	return (uint64_t)capacity * sizeof(struct cqe);
+}
+
+/* The ring is locked. */
+static struct cqe *entry_at(const struct cq *cq, uint32_t index)
+{
+	return &cq->entries[index & (cq->ring->capacity - 1)];
 }
 
 int cq_init(struct cq *cq, struct arena *arena, uint32_t capacity)
@@ -20,19 +27,75 @@ int cq_init(struct cq *cq, struct arena *arena, uint32_t capacity)
 	assert(capacity > 0 && capacity <= CQ_CAPACITY_MAX);
 	memset(cq, 0, sizeof(*cq));
 	capacity = pow2_ceil_u32(capacity);
-	cq->ring_offset = arena_alloc(arena, ring_bytes(capacity));
+	cq->ring_offset = arena_alloc(arena, sizeof(struct cq_ring));
 	if (!cq->ring_offset)
 		return -ENOMEM;
 	cq->ring = arena_at(arena, cq->ring_offset);
+	cq->ring->entries_offset = arena_alloc(arena, entries_bytes(capacity));
+	if (!cq->ring->entries_offset) {
+		arena_free(arena, cq->ring_offset, sizeof(struct cq_ring));
+		return -ENOMEM;
+	}
 	cq->ring->capacity = capacity;
+	cq->entries = arena_at(arena, cq->ring->entries_offset);
 	cq->signal.kind = SIGNAL_KIND_CQ;
 	return 0;
 }
 
 void cq_done(struct cq *cq, struct arena *arena)
 {
-	arena_free(arena, cq->ring_offset, ring_bytes(cq->ring->capacity));
+	arena_free(arena, cq->ring->entries_offset, entries_bytes(cq->ring->capacity));
+	arena_free(arena, cq->ring_offset, sizeof(struct cq_ring));
 	memset(cq, 0, sizeof(*cq));
+}
+
+void cq_ignore_overrun(struct cq *cq)
+{
+	cq->ring->ignores_overrun = 1;
+}
+
+/* Move what waits to the entries at `offset`, of which there are `capacity`. The ring is locked. */
+static void move_entries(
+	struct cq *cq, const struct arena *arena, uint64_t offset, uint32_t capacity)
+{
+	struct cq_ring *ring = cq->ring;
+	struct cqe *entries = arena_at(arena, offset);
+	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+	for (uint32_t index = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+		index != head; index++)
+		entries[index & (capacity - 1)] = *entry_at(cq, index);
+	ring->entries_offset = offset;
+	ring->capacity = capacity;
+	cq->entries = entries;
+}
+
+int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity)
+{
+	struct cq_ring *ring = cq->ring;
+	uint32_t new_capacity = pow2_ceil_u32(capacity);
+	uint64_t new_offset = arena_alloc(arena, entries_bytes(new_capacity));
+	uint64_t old_offset;
+	uint32_t old_capacity, waiting;
+
+	assert(capacity > 0 && capacity <= CQ_CAPACITY_MAX);
+	if (!new_offset)
+		return -ENOMEM;
+	spin_lock(&ring->lock);
+	waiting = atomic_load_explicit(&ring->head, memory_order_relaxed) -
+		atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	old_offset = ring->entries_offset;
+	old_capacity = ring->capacity;
+	if (waiting <= capacity)
+		move_entries(cq, arena, new_offset, new_capacity);
+	spin_unlock(&ring->lock);
+
+	if (waiting > capacity) {
+		arena_free(arena, new_offset, entries_bytes(new_capacity));
+		return -EINVAL;
+	}
+	arena_free(arena, old_offset, entries_bytes(old_capacity));
+	return 0;
 }
 
 /* The ring is locked. Does this completion end the waiting that the queue was armed for? */
@@ -49,7 +112,42 @@ static bool is_armed_for(const struct cq_ring *ring, const struct cqe *cqe, bool
 	return false;
 }
 
-bool cq_push(struct cq *cq, const struct cqe *cqe, bool is_solicited, struct signal_queue *signals)
+/* What comes with an entry's leaving, by whatever way: the send queue's slots are free. */
+static void release_slots(const struct arena *arena, const struct cqe *cqe)
+{
+	if (cqe->queue_offset)
+		sq_release(arena_at(arena, cqe->queue_offset), cqe->queue_index);
+}
+
+/* Lose the oldest entry. The ring is locked, and full. */
+static void drop_oldest(const struct cq *cq, const struct arena *arena)
+{
+	uint32_t tail = atomic_load_explicit(&cq->ring->tail, memory_order_relaxed);
+
+	release_slots(arena, entry_at(cq, tail));
+	atomic_store_explicit(&cq->ring->tail, tail + 1, memory_order_release);
+}
+
+/*
+ * An armed queue has got a completion that it was armed for: the news, now or later. The ring is
+ * locked.
+ */
+static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
+{
+	if (ring->moderation_count > 1 && ring->moderation_ns &&
+		++ring->held_count < ring->moderation_count) {
+		if (ring->held_count > 1)
+			return 0;
+		ring->held_until_ns = now_ns + ring->moderation_ns;
+		return SIGNAL_CQ_HELD;
+	}
+	ring->held_count = 0;
+	atomic_store_explicit(&ring->arm, CQ_ARM_NONE, memory_order_relaxed);
+	return SIGNAL_COMPLETION;
+}
+
+bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bool is_solicited,
+	struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;
 	uint32_t news = 0;
@@ -58,15 +156,16 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool is_solicited, struct sig
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	bool was_dead = ring->has_overrun;
-	bool has_room = !was_dead && head - tail < ring->capacity;
+	bool is_full = head - tail == ring->capacity;
+	bool has_room = !was_dead && (!is_full || ring->ignores_overrun);
 
 	if (has_room) {
-		ring->entry[head & (ring->capacity - 1)] = *cqe;
+		if (is_full)
+			drop_oldest(cq, arena);
+		*entry_at(cq, head) = *cqe;
 		atomic_store_explicit(&ring->head, head + 1, memory_order_release);
-		if (is_armed_for(ring, cqe, is_solicited)) {
-			atomic_store_explicit(&ring->arm, CQ_ARM_NONE, memory_order_relaxed);
-			news = SIGNAL_COMPLETION;
-		}
+		if (is_armed_for(ring, cqe, is_solicited))
+			news = tell_or_hold(ring, cqe->made_ns);
 	} else if (!was_dead) {
 		ring->has_overrun = 1;
 		news = SIGNAL_CQ_OVERRUN;
@@ -91,11 +190,10 @@ uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struc
 
 	count = min_u32(count, waiting);
 	for (; taken < count; taken++) {
-		const struct cqe *cqe = &ring->entry[(tail + taken) & (ring->capacity - 1)];
+		const struct cqe *cqe = entry_at(cq, tail + taken);
 
 		out[taken] = *cqe;
-		if (cqe->queue_offset)
-			sq_release(arena_at(arena, cqe->queue_offset), cqe->queue_index);
+		release_slots(arena, cqe);
 	}
 	atomic_store_explicit(&ring->tail, tail + taken, memory_order_release);
 	spin_unlock(&ring->lock);
@@ -110,6 +208,30 @@ void cq_arm(struct cq *cq, enum cq_arm arm)
 	spin_unlock(&cq->ring->lock);
 }
 
+void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns)
+{
+	spin_lock(&cq->ring->lock);
+	cq->ring->moderation_count = count;
+	cq->ring->moderation_ns = period_ns;
+	spin_unlock(&cq->ring->lock);
+}
+
+void cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals)
+{
+	struct cq_ring *ring = cq->ring;
+	bool is_due;
+
+	spin_lock(&ring->lock);
+	is_due = ring->held_count && ring->held_until_ns <= now_ns;
+	if (is_due) {
+		ring->held_count = 0;
+		atomic_store_explicit(&ring->arm, CQ_ARM_NONE, memory_order_relaxed);
+	}
+	spin_unlock(&ring->lock);
+	if (is_due)
+		signal_raise(signals, &cq->signal, SIGNAL_COMPLETION);
+}
+
 void cq_forget_qp(struct cq *cq, uint32_t qpn)
 {
 	struct cq_ring *ring = cq->ring;
@@ -120,10 +242,10 @@ void cq_forget_qp(struct cq *cq, uint32_t qpn)
 	uint32_t kept = tail;
 
 	for (uint32_t index = tail; index != head; index++) {
-		const struct cqe *cqe = &ring->entry[index & (ring->capacity - 1)];
+		const struct cqe *cqe = entry_at(cq, index);
 
 		if (cqe->qpn != qpn)
-			ring->entry[kept++ & (ring->capacity - 1)] = *cqe;
+			*entry_at(cq, kept++) = *cqe;
 	}
 	atomic_store_explicit(&ring->head, kept, memory_order_release);
 	spin_unlock(&ring->lock);

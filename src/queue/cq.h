@@ -2,9 +2,10 @@
 /*
  * Completion queues.
  *
- * The ring and its indices are one block of plain data in NIC memory (struct cq_ring); struct cq is
- * the owner's handle on it. Lanes push, the application polls; a spin lock in the block orders
- * them. Entries leave in the order in which they came.
+ * A queue is two blocks of plain data in NIC memory: its indices (struct cq_ring), which stay where
+ * they are, and its entries, which move when it is resized; struct cq is the owner's handle on
+ * both. Lanes push, the application polls; a spin lock in the first block orders them. Entries
+ * leave in the order in which they came.
  *
  * Polling a completion of a send queue frees that work request's slot and those before it, as on
  * adapters: an application that does not poll meets "queue full" at the send queue, not an overrun
@@ -14,9 +15,13 @@
  * A completion that is already in the queue raises none (IBTA 11.4.2.2): arm first, then poll once
  * more, and no wake-up is lost.
  *
+ * A queue that is moderated holds the signal back until a number of such completions have come, or
+ * time has passed since the first of them. The engine has no clock: SIGNAL_CQ_HELD asks the outside
+ * to call cq_release_held() when that time has passed.
+ *
  * A push to a full queue is an overrun: the entry is lost, the queue is dead (every later push
  * fails too) and the signal says so (IBTA C11-39). Whoever pushed puts its queue pair into the
- * error state.
+ * error state. A queue that ignores overruns loses its oldest entry instead, and nothing is said.
  */
 #ifndef URNIC_QUEUE_CQ_H
 #define URNIC_QUEUE_CQ_H
@@ -37,17 +42,23 @@ enum cq_arm {
 
 struct cq_ring {
 	struct spin lock;
-	uint32_t capacity; /* a power of two */
+	uint32_t capacity; /* entries: a power of two; under the lock, as entries_offset */
 	_Atomic uint32_t arm; /* enum cq_arm */
 	uint32_t has_overrun;
 	_Atomic uint32_t head; /* entries ever pushed */
 	_Atomic uint32_t tail; /* entries ever polled */
-	uint64_t reserved[5];
-	struct cqe entry[];
+	uint64_t entries_offset;
+	uint32_t ignores_overrun;
+	uint32_t moderation_count; /* 0: no moderation */
+	uint64_t moderation_ns;
+	uint64_t held_until_ns;
+	uint32_t held_count; /* completions that it was armed for and has not signaled yet */
+	uint32_t reserved;
 };
 
 struct cq {
 	struct cq_ring *ring;
+	struct cqe *entries; /* under the ring's lock */
 	uint64_t ring_offset;
 	struct signal signal;
 };
@@ -63,11 +74,22 @@ int cq_init(struct cq *cq, struct arena *arena, uint32_t capacity);
 void cq_done(struct cq *cq, struct arena *arena);
 
 /*
+ * Make room for at least `capacity` entries, 1 to CQ_CAPACITY_MAX, or give some of it back; what is
+ * in the queue stays in it. Any thread may push and poll meanwhile. Returns 0; -EINVAL when more than
+ * `capacity` entries wait; -ENOMEM (then nothing has changed).
+ */
+int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity);
+
+/* From now on the queue loses its oldest entry when it is full. Before its first use. */
+void cq_ignore_overrun(struct cq *cq);
+
+/*
  * Push one completion. `is_solicited` is true for a receive of a message with the solicited-event
  * bit; errors count as such. Raises the signal in `signals` when the queue is armed for it. False
  * when the queue has overrun.
  */
-bool cq_push(struct cq *cq, const struct cqe *cqe, bool is_solicited, struct signal_queue *signals);
+bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bool is_solicited,
+	struct signal_queue *signals);
 
 /*
  * Take up to `count` completions. Returns how many were copied to `out`.
@@ -79,6 +101,15 @@ uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struc
  * 11.4.2.2).
  */
 void cq_arm(struct cq *cq, enum cq_arm arm);
+
+/*
+ * From now on hold signals back for up to `count` completions and up to `period_ns`. A count of 0 or 1
+ * and a period of 0 hold nothing back.
+ */
+void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns);
+
+/* Raise the signal that is held back, if there is one and its time has come. */
+void cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals);
 
 /* Drop the completions of a queue pair that is being destroyed. */
 void cq_forget_qp(struct cq *cq, uint32_t qpn);

@@ -87,7 +87,7 @@ void qp_schedule(struct qp *qp, enum lane_tx list)
 static void push(
 	struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited, uint64_t now_ns)
 {
-	if (cq_push(cq, cqe, is_solicited, &qp->lane->signals)) {
+	if (cq_push(cq, qp->lane->arena, cqe, is_solicited, &qp->lane->signals)) {
 		qp_count(qp, COUNTER_completions, 1);
 	} else if (qp->state != QP_ERR && qp->state != QP_RESET) {
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
@@ -115,6 +115,7 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		.fault = fault,
 		.byte_count = wqe->total_bytes,
 		.qpn = qp->qpn,
+		.made_ns = now_ns,
 	};
 	push(qp, qp->send_cq, &cqe, false, now_ns);
 }
@@ -133,6 +134,7 @@ void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault
 	cqe->status = fault_status(fault);
 	cqe->fault = fault;
 	cqe->qpn = qp->qpn;
+	cqe->made_ns = now_ns;
 	push(qp, qp->recv_cq, cqe, is_solicited, now_ns);
 }
 

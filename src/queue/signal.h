@@ -38,6 +38,7 @@ enum signal_news {
 		1 << 6, /* QP: in error, it takes no more requests from its shared receive queue */
 	SIGNAL_SRQ_LIMIT = 1 << 7, /* SRQ: fewer requests are left than the limit */
 	SIGNAL_QP_DRAINED = 1 << 8, /* QP: in SQD, no request of its send queue is under way */
+	SIGNAL_CQ_HELD = 1 << 9, /* CQ: a completion's signal is held back: see queue/cq.h */
 };
 
 struct signal {

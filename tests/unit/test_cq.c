@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ static bool push(uint64_t wr_id, uint32_t qpn, enum wc_status status, bool is_so
 {
 	struct cqe cqe = {.wr_id = wr_id, .qpn = qpn, .status = status};
 
-	return cq_push(&cq, &cqe, is_solicited, &signals);
+	return cq_push(&cq, &arena, &cqe, is_solicited, &signals);
 }
 
 static uint32_t news(void)
@@ -148,11 +149,109 @@ static void cq_poll_frees_the_slots_of_the_send_queue(void **state)
 	struct cqe cqe = {.queue_offset = offset, .queue_index = 2};
 
 	(void)state;
-	cq_push(&cq, &cqe, false, &signals);
+	cq_push(&cq, &arena, &cqe, false, &signals);
 	assert_int_equal(sq->released, 0);
 	cq_poll(&cq, &arena, 1, &cqe);
 	assert_int_equal(sq->released, 3);
 	sq_destroy(&arena, offset);
+}
+
+static void cq_that_ignores_overruns_loses_the_oldest(void **state)
+{
+	uint64_t offset = sq_create(&arena, 4, 1, 0);
+	struct send_queue *sq = arena_at(&arena, offset);
+	struct cqe first = {.wr_id = 0, .queue_offset = offset, .queue_index = 0};
+	struct cqe cqe[16];
+
+	(void)state;
+	cq_ignore_overrun(&cq);
+	assert_true(cq_push(&cq, &arena, &first, false, &signals));
+	for (uint32_t i = 1; i < 11; i++)
+		assert_true(push(i, 1, WC_SUCCESS, false));
+	assert_int_equal(news(), 0);
+	assert_int_equal(sq->released, 1); /* its slots are not lost with it */
+	assert_int_equal(cq_poll(&cq, &arena, 16, cqe), 8);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(cqe[i].wr_id, i + 3);
+	sq_destroy(&arena, offset);
+}
+
+static void cq_resized_keeps_what_is_in_it(void **state)
+{
+	static const uint32_t sizes[] = {6, 7, 100, 9, 32, 5};
+	uint64_t pushed = 0;
+	uint64_t polled = 0;
+	struct cqe cqe[8];
+
+	(void)state;
+	for (uint32_t round = 0; round < 600; round++) {
+		uint32_t size = sizes[round % 6];
+
+		while (pushed - polled < 5)
+			assert_true(push(pushed++, 1, WC_SUCCESS, false));
+		assert_int_equal(cq_resize(&cq, &arena, size), 0);
+		assert_true(cq.ring->capacity >= size && cq.ring->capacity < 2 * size);
+		uint32_t count = cq_poll(&cq, &arena, 1 + round % 5, cqe);
+		for (uint32_t i = 0; i < count; i++)
+			assert_int_equal(cqe[i].wr_id, polled++);
+	}
+}
+
+static void cq_is_not_resized_below_what_is_in_it(void **state)
+{
+	struct cqe cqe[8];
+
+	(void)state;
+	for (uint32_t i = 0; i < 7; i++)
+		assert_true(push(i, 1, WC_SUCCESS, false));
+	assert_int_equal(cq_resize(&cq, &arena, 6), -EINVAL);
+	assert_int_equal(cq_resize(&cq, &arena, CQ_CAPACITY_MAX), -ENOMEM);
+	assert_int_equal(cq.ring->capacity, 8);
+	assert_int_equal(cq_resize(&cq, &arena, 7), 0);
+	assert_int_equal(cq_poll(&cq, &arena, 8, cqe), 7);
+	assert_int_equal(cq_resize(&cq, &arena, 1), 0);
+	assert_int_equal(cq.ring->capacity, 1);
+}
+
+static bool push_at(uint64_t now_ns)
+{
+	struct cqe cqe = {.qpn = 1, .made_ns = now_ns};
+
+	return cq_push(&cq, &arena, &cqe, false, &signals);
+}
+
+static void cq_moderated_signals_after_the_count_or_the_time(void **state)
+{
+	(void)state;
+	cq_moderate(&cq, 3, 1000);
+	cq_arm(&cq, CQ_ARM_NEXT);
+	push_at(50);
+	assert_int_equal(news(), SIGNAL_CQ_HELD);
+	push_at(60);
+	assert_int_equal(news(), 0);
+	push_at(70);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+	push_at(80);
+	assert_int_equal(news(), 0); /* not armed */
+
+	cq_arm(&cq, CQ_ARM_NEXT);
+	push_at(5000);
+	assert_int_equal(news(), SIGNAL_CQ_HELD);
+	cq_release_held(&cq, 5999, &signals);
+	assert_int_equal(news(), 0);
+	cq_release_held(&cq, 6000, &signals);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+	cq_release_held(&cq, 7000, &signals);
+	assert_int_equal(news(), 0);
+
+	cq_moderate(&cq, 1, 1000);
+	cq_arm(&cq, CQ_ARM_NEXT);
+	push_at(8000);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+	cq_moderate(&cq, 2, 0);
+	cq_arm(&cq, CQ_ARM_NEXT);
+	push_at(9000);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -166,6 +265,10 @@ int main(void)
 		TEST(cq_armed_for_solicited_waits_for_solicited_or_failed),
 		TEST(cq_armed_twice_keeps_the_wider_request),
 		TEST(cq_forgets_one_queue_pair_and_keeps_the_order_of_others),
+		TEST(cq_that_ignores_overruns_loses_the_oldest),
+		TEST(cq_resized_keeps_what_is_in_it),
+		TEST(cq_is_not_resized_below_what_is_in_it),
+		TEST(cq_moderated_signals_after_the_count_or_the_time),
 		TEST(cq_poll_frees_the_slots_of_the_send_queue),
 	};
 
