@@ -13,6 +13,7 @@
 
 #include "base/arith.h"
 #include "runtime/cancel.h"
+#include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 
@@ -51,6 +52,11 @@ uint64_t nic_random_u64(void)
 	while (getrandom(&value, sizeof(value), 0) != sizeof(value))
 		assert(errno == EINTR);
 	return value;
+}
+
+uint64_t nic_now_ns(void)
+{
+	return clock_now_ns();
 }
 
 void nic_for_each_worker(void (*act)(struct worker *worker))

@@ -66,6 +66,11 @@ int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key)
 	URNIC_EXPORT_AS(nic_mw_create);
 int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 
+/* --- time --------------------------------------------------------------------------------- */
+
+/* The clock that completions are stamped with (struct cqe, made_ns): monotonic nanoseconds. */
+uint64_t nic_now_ns(void) URNIC_EXPORT_AS(nic_now_ns);
+
 /* --- completion queues -------------------------------------------------------------------- */
 
 /*
@@ -88,6 +93,15 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_capacit
  */
 uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	URNIC_EXPORT_AS(nic_cq_poll);
+
+/* Take the next completion, if one is there: only a look into memory. Any thread. */
+bool nic_cq_next(struct nic_cq *cq, struct cqe *out) URNIC_EXPORT_AS(nic_cq_next);
+
+/* cq_resize(), and -EIO for a queue from before a fork. */
+int nic_cq_resize(struct nic_cq *cq, uint32_t capacity) URNIC_EXPORT_AS(nic_cq_resize);
+
+/* cq_ignore_overrun(). Before the first queue pair uses the queue. */
+void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_overrun);
 
 /* Ask for one news of SIGNAL_COMPLETION (queue/cq.h). Any thread. */
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);

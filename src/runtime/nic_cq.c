@@ -143,6 +143,27 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	return take(cq, count, out);
 }
 
+bool nic_cq_next(struct nic_cq *cq, struct cqe *out)
+{
+	return take(cq, 1, out) == 1;
+}
+
+int nic_cq_resize(struct nic_cq *cq, uint32_t capacity)
+{
+	int error = -EIO;
+
+	nic_enter();
+	if (cq->epoch == nic_epoch)
+		error = cq_resize(&cq->cq, &nic.arena, capacity);
+	nic_leave();
+	return error;
+}
+
+void nic_cq_ignore_overrun(struct nic_cq *cq)
+{
+	cq_ignore_overrun(&cq->cq);
+}
+
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)
 {
 	if (cq->epoch == nic_epoch)

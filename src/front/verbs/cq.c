@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/cq.h"
 
-#include <endian.h>
-#include <stdlib.h>
-
 /* Completions that cross from the NIC at a time. */
 #define POLL_BATCH 16
 
@@ -18,17 +15,18 @@ static void on_news(void *user, uint32_t news)
 		async_event_post(context_of(cq->verbs.context), &cq->error);
 }
 
-static void cq_prepare(struct cq_front *cq, struct ibv_context *context, void *cq_context,
-	struct ibv_comp_channel *channel)
+static void cq_prepare(
+	struct cq_front *cq, struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
 {
 	cq->verbs = (struct ibv_cq){
 		.context = context,
-		.channel = channel,
-		.cq_context = cq_context,
+		.channel = init->channel,
+		.cq_context = init->cq_context,
 	};
 	pthread_mutex_init(&cq->verbs.mutex, NULL);
 	pthread_cond_init(&cq->verbs.cond, NULL);
-	cq->channel = channel ? channel_of(channel) : NULL;
+	pthread_mutex_init(&cq->cursor.lock, NULL);
+	cq->channel = init->channel ? channel_of(init->channel) : NULL;
 	event_init(&cq->completion);
 	async_event_init(&cq->error, IBV_EVENT_CQ_ERR, &cq->verbs);
 }
@@ -37,53 +35,101 @@ static void cq_free(struct cq_front *cq)
 {
 	pthread_mutex_destroy(&cq->verbs.mutex);
 	pthread_cond_destroy(&cq->verbs.cond);
-	free(cq);
+	pthread_mutex_destroy(&cq->cursor.lock);
+	domain_free(&cq->domain, DOMAIN_CQ, cq);
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
-	struct ibv_comp_channel *channel, int comp_vector)
+/* The NIC's part, and the handle. 0 or a positive errno. */
+static int cq_make(struct cq_front *cq, uint32_t capacity)
 {
+	int error = nic_cq_create(capacity, on_news, cq, &cq->nic);
+
+	if (error)
+		return -error;
+	error = object_add(&cq->object, OBJECT_CQ, context_of(cq->verbs.context));
+	if (error) {
+		nic_cq_destroy(cq->nic);
+		return error;
+	}
+	cq->verbs.handle = cq->object.handle;
+	cq->verbs.cqe = (int)nic_cq_capacity(cq->nic);
+	return 0;
+}
+
+struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
+{
+	const struct ibv_pd *parent =
+		init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? init->parent_domain : NULL;
+	struct domain domain;
 	struct cq_front *cq;
 	int error = EINVAL;
 
-	if (cqe < 1 || (uint32_t)cqe > CQ_CAPACITY_MAX || comp_vector < 0 ||
-		comp_vector >= context->num_comp_vectors)
+	if (init->cqe < 1 || init->cqe > CQ_CAPACITY_MAX ||
+		init->comp_vector >= (uint32_t)context->num_comp_vectors)
 		goto fail;
 	error = ENOMEM;
-	cq = calloc(1, sizeof(*cq));
+	cq = domain_alloc(parent, DOMAIN_CQ, sizeof(*cq), &domain);
 	if (!cq)
 		goto fail;
-	cq_prepare(cq, context, cq_context, channel);
+	cq->domain = domain;
+	cq_prepare(cq, context, init);
 	error = EINVAL;
+	if (parent && !domain.parent)
+		goto fail_free;
 	if (cq->channel && !channel_ref(cq->channel))
 		goto fail_free;
-	error = -nic_cq_create((uint32_t)cqe, on_news, cq, &cq->nic);
+	error = cq_make(cq, init->cqe);
 	if (error)
 		goto fail_unref_channel;
-	error = object_add(&cq->object, OBJECT_CQ, context_of(context));
-	if (error)
-		goto fail_destroy;
-	cq->verbs.handle = cq->object.handle;
-	cq->verbs.cqe = (int)nic_cq_capacity(cq->nic);
-	return &cq->verbs;
+	return cq;
 
-fail_destroy:
-	nic_cq_destroy(cq->nic);
 fail_unref_channel:
 	if (cq->channel)
 		object_unref(&cq->channel->object);
 fail_free:
+	domain_leave(&cq->domain);
 	cq_free(cq);
 fail:
 	errno = error;
 	return NULL;
 }
 
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+	struct ibv_comp_channel *channel, int comp_vector)
+{
+	/* Numbers below 0 become too large ones. */
+	struct ibv_cq_init_attr_ex init = {
+		.cqe = (uint32_t)cqe,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = (uint32_t)comp_vector,
+	};
+	struct cq_front *cq = cq_create(context, &init);
+
+	return cq ? &cq->verbs : NULL;
+}
+
+/* The queue that a control call names; undo with object_unref(&cq->object). */
+static struct cq_front *cq_ref(const struct ibv_cq *verbs)
+{
+	struct object *object = object_ref(verbs->handle, OBJECT_CQ, context_of(verbs->context));
+
+	return object ? container_of(object, struct cq_front, object) : NULL;
+}
+
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	(void)cq;
-	(void)cqe;
-	return EOPNOTSUPP;
+	struct cq_front *front = cq_ref(cq);
+	int error = EINVAL;
+
+	if (!front)
+		return EINVAL;
+	if (cqe >= 1 && (uint32_t)cqe <= CQ_CAPACITY_MAX)
+		error = -nic_cq_resize(front->nic, (uint32_t)cqe);
+	if (!error)
+		front->verbs.cqe = (int)nic_cq_capacity(front->nic);
+	object_unref(&front->object);
+	return error;
 }
 
 void cq_release(struct object *object)
@@ -96,6 +142,7 @@ void cq_release(struct object *object)
 		object_unref(&cq->channel->object);
 	}
 	event_queue_forget(&context_of(cq->verbs.context)->async, &cq->error.event);
+	domain_leave(&cq->domain);
 	cq->verbs.handle = 0;
 }
 
@@ -125,8 +172,7 @@ static void wc_from_cqe(struct ibv_wc *wc, const struct cqe *cqe)
 		.opcode = (enum ibv_wc_opcode)cqe->opcode,
 		.vendor_err = cqe->fault,
 		.byte_len = cqe->byte_count,
-		/* Immediate data travels in network order, a key to invalidate is a number. */
-		.imm_data = cqe->flags & WC_WITH_IMM ? htobe32(cqe->imm) : cqe->imm,
+		.imm_data = cqe_imm_data(cqe),
 		.qp_num = cqe->qpn,
 		.src_qp = cqe->source_qpn,
 		.wc_flags = cqe->flags,

@@ -22,6 +22,8 @@ void ops_fill(struct verbs_context *context)
 	ops->post_srq_recv = srq_post_recv_verbs;
 	context->create_srq_ex = srq_create_ex;
 	context->get_srq_num = srq_get_number;
+	context->create_cq_ex = cq_create_ex;
+	context->query_rt_values = query_rt_values;
 	context->create_qp_ex = qp_create_ex;
 	context->query_device_ex = query_device_ex;
 	context->query_port = query_port;

@@ -15,6 +15,7 @@ void ops_fill(struct verbs_context *context);
 
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr, size_t attr_bytes);
+int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 	size_t attr_bytes);
 

@@ -25,6 +25,9 @@
 #define PHYS_STATE_DISABLED 3
 #define PHYS_STATE_LINK_UP  5
 
+/* Completions are stamped in nanoseconds. */
+#define TIMESTAMP_KHZ 1000000
+
 /* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
 #define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
 
@@ -69,6 +72,8 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	if (attr_bytes < sizeof(full.orig_attr))
 		return EINVAL;
 	device_attributes(context_of(context)->device, &full.orig_attr);
+	full.completion_timestamp_mask = UINT64_MAX;
+	full.hca_core_clock = TIMESTAMP_KHZ;
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
