@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/cm.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "wire/bytes.h"
+
+/* An integer of up to 64 bits at any bit offset. */
+static uint64_t bits_get(const uint8_t *from, unsigned byte, unsigned bit, unsigned bits)
+{
+	uint64_t value = 0;
+
+	for (unsigned i = byte * 8 + bit; i < byte * 8 + bit + bits;) {
+		unsigned left_in_byte = 8 - i % 8;
+		unsigned wanted = byte * 8 + bit + bits - i;
+		unsigned take = wanted < left_in_byte ? wanted : left_in_byte;
+		uint8_t chunk = (uint8_t)(from[i / 8] >> (left_in_byte - take));
+
+		value = value << take | (chunk & ((1u << take) - 1));
+		i += take;
+	}
+	return value;
+}
+
+/* Into zeroed bytes. */
+static void bits_put(uint8_t *to, unsigned byte, unsigned bit, unsigned bits, uint64_t value)
+{
+	unsigned end = byte * 8 + bit + bits;
+
+	for (unsigned i = end; i > byte * 8 + bit;) {
+		unsigned used_in_byte = i % 8 ? i % 8 : 8;
+		unsigned wanted = i - (byte * 8 + bit);
+		unsigned take = wanted < used_in_byte ? wanted : used_in_byte;
+
+		to[(i - 1) / 8] |= (uint8_t)((value & ((1u << take) - 1)) << (8 - used_in_byte));
+		value >>= take;
+		i -= take;
+	}
+}
+
+/* One row of the table. */
+struct field {
+	enum cm_attribute attribute;
+	uint16_t offset; /* of the member in struct cm_message */
+	uint8_t size; /* of the member; bytes */
+	uint8_t byte;
+	uint8_t bit;
+	uint8_t bits; /* 0: an array of `size` bytes */
+};
+
+#define ATTRIBUTE_OF(name) attribute_##name
+enum {
+#define CM_MESSAGE(NAME, name, attribute) ATTRIBUTE_OF(name) = (attribute),
+#include "wire/cm_message.def"
+};
+
+static const struct field fields[] = {
+#define CM_INT(name, type, field, byte, bit, bits)                                       \
+	{(enum cm_attribute)ATTRIBUTE_OF(name), offsetof(struct cm_message, name.field), \
+		sizeof(type), byte, bit, bits},
+#define CM_BYTES(name, field, byte, bytes)                                                      \
+	{(enum cm_attribute)ATTRIBUTE_OF(name), offsetof(struct cm_message, name.field), bytes, \
+		byte, 0, 0},
+#include "wire/cm_message.def"
+};
+
+/* Every field lies inside the MAD and fits its member. */
+#define CM_INT(name, type, field, byte, bit, bits)                                        \
+	static_assert((byte)*8 + (bit) + (bits) <= MAD_DATA_BYTES * 8, #name "." #field); \
+	static_assert((bits) <= sizeof(type) * 8, #name "." #field);
+#define CM_BYTES(name, field, byte, bytes) \
+	static_assert((byte) + (bytes) <= MAD_DATA_BYTES, #name "." #field);
+#include "wire/cm_message.def"
+
+static void member_set(void *member, uint8_t size, uint64_t value)
+{
+	switch (size) {
+	case 1:
+		*(uint8_t *)member = (uint8_t)value;
+		break;
+	case 2:
+		*(uint16_t *)member = (uint16_t)value;
+		break;
+	case 4:
+		*(uint32_t *)member = (uint32_t)value;
+		break;
+	default:
+		*(uint64_t *)member = value;
+		break;
+	}
+}
+
+static uint64_t member_get(const void *member, uint8_t size)
+{
+	switch (size) {
+	case 1:
+		return *(const uint8_t *)member;
+	case 2:
+		return *(const uint16_t *)member;
+	case 4:
+		return *(const uint32_t *)member;
+	default:
+		return *(const uint64_t *)member;
+	}
+}
+
+static bool is_known(uint16_t attribute)
+{
+	switch (attribute) {
+#define CM_MESSAGE(NAME, name, attribute) case attribute:
+#include "wire/cm_message.def"
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool cm_message_decode(struct cm_message *message, const uint8_t mad[MAD_BYTES])
+{
+	const uint8_t *data = mad + MAD_HEADER_BYTES;
+	struct mad_header header;
+
+	mad_header_decode(&header, mad);
+	if (header.base_version != MAD_BASE_VERSION || header.management_class != MAD_CLASS_CM ||
+		header.class_version != CM_CLASS_VERSION || header.method != MAD_METHOD_SEND ||
+		!is_known(header.attribute_id))
+		return false;
+	memset(message, 0, sizeof(*message));
+	message->attribute = (enum cm_attribute)header.attribute_id;
+	message->transaction_id = header.transaction_id;
+	for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
+		const struct field *field = &fields[i];
+		void *member = (uint8_t *)message + field->offset;
+
+		if (field->attribute != message->attribute)
+			continue;
+		if (field->bits == 0)
+			memcpy(member, data + field->byte, field->size);
+		else
+			member_set(member, field->size,
+				bits_get(data, field->byte, field->bit, field->bits));
+	}
+	return true;
+}
+
+void cm_message_encode(const struct cm_message *message, uint8_t mad[MAD_BYTES])
+{
+	const struct mad_header header = {
+		.base_version = MAD_BASE_VERSION,
+		.management_class = MAD_CLASS_CM,
+		.class_version = CM_CLASS_VERSION,
+		.method = MAD_METHOD_SEND,
+		.transaction_id = message->transaction_id,
+		.attribute_id = (uint16_t)message->attribute,
+	};
+	uint8_t *data = mad + MAD_HEADER_BYTES;
+
+	memset(mad, 0, MAD_BYTES);
+	mad_header_encode(&header, mad);
+	for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
+		const struct field *field = &fields[i];
+		const void *member = (const uint8_t *)message + field->offset;
+
+		if (field->attribute != message->attribute)
+			continue;
+		if (field->bits == 0)
+			memcpy(data + field->byte, member, field->size);
+		else
+			bits_put(data, field->byte, field->bit, field->bits,
+				member_get(member, field->size));
+	}
+}
+
+const char *cm_attribute_name(enum cm_attribute attribute)
+{
+	switch (attribute) {
+#define CM_MESSAGE(NAME, name, attribute) \
+	case CM_##NAME:                   \
+		return #NAME;
+#include "wire/cm_message.def"
+	}
+	return "?";
+}
+
+const char *cm_reject_sentence(uint16_t reason)
+{
+	switch (reason) {
+#define CM_REJECT(NAME, code, sentence) \
+	case CM_REJECT_##NAME:          \
+		return sentence;
+#include "wire/cm_reject.def"
+#undef CM_REJECT
+	default:
+		return "the peer refused for a reason that has no name";
+	}
+}
+
+/* --- RDMA IP CM service --- */
+
+enum {
+	IP_CM_MAJOR_VERSION =
+		0, /* upper four bits of the first byte; the minor version is ignored */
+	IP_VERSION_4 = 4,
+	IP_VERSION_6 = 6,
+	IPV4_BYTES = 4,
+};
+
+static void address_decode(struct gid *gid, bool is_ipv4, const uint8_t from[16])
+{
+	if (is_ipv4)
+		*gid = gid_from_ipv4(from + 16 - IPV4_BYTES);
+	else
+		memcpy(gid->raw, from, 16);
+}
+
+/* Into zeroed bytes. */
+static void address_encode(const struct gid *gid, bool is_ipv4, uint8_t to[16])
+{
+	if (is_ipv4)
+		memcpy(to + 16 - IPV4_BYTES, gid->raw + 16 - IPV4_BYTES, IPV4_BYTES);
+	else
+		memcpy(to, gid->raw, 16);
+}
+
+bool ip_cm_header_decode(struct ip_cm_header *header, const uint8_t from[IP_CM_HEADER_BYTES])
+{
+	unsigned ip_version = from[1] >> 4;
+
+	if (from[0] >> 4 != IP_CM_MAJOR_VERSION ||
+		(ip_version != IP_VERSION_4 && ip_version != IP_VERSION_6))
+		return false;
+	header->source_port = get_be16(from + 2);
+	address_decode(&header->source, ip_version == IP_VERSION_4, from + 4);
+	address_decode(&header->destination, ip_version == IP_VERSION_4, from + 20);
+	return true;
+}
+
+void ip_cm_header_encode(const struct ip_cm_header *header, uint8_t to[IP_CM_HEADER_BYTES])
+{
+	bool is_ipv4 = gid_is_ipv4(&header->destination);
+
+	memset(to, 0, IP_CM_HEADER_BYTES);
+	to[0] = IP_CM_MAJOR_VERSION << 4;
+	to[1] = (uint8_t)((is_ipv4 ? IP_VERSION_4 : IP_VERSION_6) << 4);
+	put_be16(to + 2, header->source_port);
+	address_encode(&header->source, is_ipv4, to + 4);
+	address_encode(&header->destination, is_ipv4, to + 20);
+}

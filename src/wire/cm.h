@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_CM_H
+#define URNIC_WIRE_CM_H
+
+/*
+ * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and what the RDMA IP CM service
+ * puts into them (annex A11).
+ *
+ * wire/cm_message.def is the specification: the structs below have exactly its fields, in host order, and both directions are
+ * expanded from its rows. A message is a value; it refers to nothing.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+#include "wire/mad.h"
+
+#define CM_CLASS_VERSION 2
+
+enum cm_attribute {
+#define CM_MESSAGE(NAME, name, attribute) CM_##NAME = (attribute),
+#include "wire/cm_message.def"
+};
+
+#define CM_MESSAGE(NAME, name, attribute)          struct cm_##name {
+#define CM_INT(name, type, field, byte, bit, bits) type field;
+#define CM_BYTES(name, field, byte, bytes)         uint8_t field[bytes];
+#define CM_END(name) \
+	}            \
+	;
+#include "wire/cm_message.def"
+
+/* What a MRA or REJ answers. */
+enum cm_answered {
+	CM_ANSWERED_REQ = 0,
+	CM_ANSWERED_REP = 1,
+	CM_ANSWERED_OTHER = 2, /* MRA: a LAP; REJ: no message */
+};
+
+/* struct cm_rej, `reason`. */
+enum cm_reject {
+#define CM_REJECT(NAME, code, sentence) CM_REJECT_##NAME = (code),
+#include "wire/cm_reject.def"
+#undef CM_REJECT
+};
+
+/* A sentence for people. Never NULL: a code without a row has one too. */
+const char *cm_reject_sentence(uint16_t reason);
+
+/* struct cm_req, `transport_service`. */
+enum cm_transport_service {
+	CM_SERVICE_RC = 0,
+	CM_SERVICE_UC = 1,
+	CM_SERVICE_RD = 2,
+	CM_SERVICE_EXTENDED = 3, /* `extended_transport` 1 is XRC */
+};
+
+#define CM_EXTENDED_XRC 1
+
+/* struct cm_sidr_rep, `status` (IBTA 12.11.2). */
+enum cm_sidr_status {
+	CM_SIDR_SUCCESS = 0,
+	CM_SIDR_UNSUPPORTED = 1,
+	CM_SIDR_REJECTED = 2,
+	CM_SIDR_NO_QP = 3,
+	CM_SIDR_REDIRECT = 4,
+	CM_SIDR_UNSUPPORTED_VERSION = 5,
+};
+
+/* struct cm_apr, `status` (IBTA 12.8.2). */
+enum cm_apr_status {
+	CM_APR_LOADED = 0,
+	CM_APR_INVALID_COMM_ID = 1,
+	CM_APR_UNSUPPORTED = 2,
+	CM_APR_REJECTED = 3,
+};
+
+struct cm_message {
+	enum cm_attribute attribute;
+	uint64_t transaction_id;
+	union {
+#define CM_MESSAGE(NAME, name, attribute) struct cm_##name name;
+#include "wire/cm_message.def"
+	};
+};
+
+/*
+ * Decode one message.
+ *
+ * `message`  Filled on success, else undefined.
+ *
+ * Returns false unless the MAD is a known message of the connection manager in the versions that there are (IBTA 12.6.1).
+ */
+bool cm_message_decode(struct cm_message *message, const uint8_t mad[MAD_BYTES]);
+
+/* Write all 256 bytes. Fields wider than their row are cut to it. */
+void cm_message_encode(const struct cm_message *message, uint8_t mad[MAD_BYTES]);
+
+/* The name of a message, "REQ". */
+const char *cm_attribute_name(enum cm_attribute attribute);
+
+/* --- RDMA IP CM service (annex A11) ------------------------------------------------------- */
+
+/* Service IDs of IP ports are the port space's number above the port number. */
+#define IP_CM_SERVICE_PREFIX_MASK 0xffffffffff000000u
+
+enum {
+	IP_CM_HEADER_BYTES =
+		36, /* in front of the program's own private data in a REQ or SIDR_REQ */
+	IP_CM_REQ_DATA_BYTES = 92 - IP_CM_HEADER_BYTES, /* what is left for the program in a REQ */
+	IP_CM_SIDR_DATA_BYTES = 216 - IP_CM_HEADER_BYTES,
+};
+
+/* `port` in host order. */
+static inline uint64_t ip_cm_service_id(uint16_t port_space, uint16_t port)
+{
+	return (uint64_t)port_space << 16 | port;
+}
+
+static inline uint16_t ip_cm_service_port(uint64_t service_id)
+{
+	return (uint16_t)service_id;
+}
+
+static inline uint16_t ip_cm_service_space(uint64_t service_id)
+{
+	return (uint16_t)(service_id >> 16);
+}
+
+struct ip_cm_header {
+	uint16_t source_port;
+	struct gid source; /* both of one family: IPv4 addresses are mapped */
+	struct gid destination;
+};
+
+/* Returns false for another version of the header, or an IP version that there is not. */
+bool ip_cm_header_decode(struct ip_cm_header *header, const uint8_t from[IP_CM_HEADER_BYTES]);
+void ip_cm_header_encode(const struct ip_cm_header *header, uint8_t to[IP_CM_HEADER_BYTES]);
+
+#endif
