@@ -9,12 +9,14 @@
 #include "base/arith.h"
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
+#include "ib/ud/ud.h"
 #include "wire/packet.h"
 
 /* The types of queue pairs that there are. */
 static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_RC] = &rc_transport,
 	[QP_TYPE_UC] = &uc_transport,
+	[QP_TYPE_UD] = &ud_transport,
 };
 
 static const char *const drop_names[DROP_COUNT] = {

@@ -30,8 +30,8 @@ struct pollfd;
 struct port_udp;
 
 enum {
-	PORT_UDP_ADDRESSES_MAX = 8, /* local addresses of one lane */
-	PORT_UDP_PATHS_MAX = 4096, /* different paths of one lane */
+	PORT_UDP_ADDRESSES_MAX = 48, /* local addresses of one lane */
+	PORT_UDP_PATHS_MAX = 8192, /* different paths of one lane; a power of two */
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
 	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
 	PORT_UDP_FDS_MAX = PORT_UDP_ADDRESSES_MAX + 1,
@@ -98,15 +98,18 @@ unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, 
 struct port_udp_path {
 	uint8_t address; /* index of the local address */
 	uint8_t destination_slot; /* top byte of the peer's QPN */
+	bool is_shared; /* by peers of different slots: datagrams. destination_slot is then 0 */
 	uint8_t dscp; /* 0 to 63 */
 	uint8_t hop_limit; /* 1 to 255; 0 means 64 */
+	uint32_t ifindex; /* of the local address; matters to multicast only */
 	struct gid remote; /* of the local address's family; link-local: on the same interface */
 };
 
 /*
  * Open a path, or take another reference to an equal one that is open.
  *
- * Returns 0 and the path's number, -EINVAL for an address index that is not there or a remote
+ * Returns 0 and the path's number, which no other path has for a long time after this one was
+ * closed; -EINVAL for an address index that is not there or a remote
  * address of another family, -ENOSPC when PORT_UDP_PATHS_MAX are open, -EADDRNOTAVAIL when the
  * local address has gone from its interface, -EADDRINUSE when no source port is free, -EMFILE and
  * the like from socket().
@@ -131,7 +134,7 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 /*
  * The packet just written at port_udp_buffer() is complete.
  *
- * `path`   From port_udp_path_open().
+ * `path`   From port_udp_path_open(). Packets for one that was closed are dropped, and counted.
  * `bytes`  From the first BTH byte to the last pad byte: a multiple of 4, at least a BTH, at most
  *          the capacity.
  */

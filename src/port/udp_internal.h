@@ -19,6 +19,7 @@
 
 enum {
 	UDP_SLOTS = 256,
+	UDP_SLOT_OFFSET = 5, /* in a packet: the top byte of the destination QPN */
 	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* a GRO bundle is an IP packet: at most this */
 	UDP_RECEIVE_BATCH = 16,
 	UDP_SEND_BATCH = 64,
@@ -65,6 +66,7 @@ struct udp_sender {
 };
 
 struct udp_path {
+	uint32_t id; /* its index, and a generation above */
 	struct port_udp_path settings;
 	uint32_t references;
 	bool can_segment; /* until the device refuses */
@@ -111,6 +113,7 @@ struct port_udp {
 
 	/* paths */
 	uint32_t path_limit; /* paths[] beyond are NULL */
+	uint32_t path_generation; /* of the next one */
 	struct udp_path *paths[PORT_UDP_PATHS_MAX];
 	struct udp_sender *senders[PORT_UDP_ADDRESSES_MAX][UDP_SLOTS];
 };
@@ -127,6 +130,14 @@ static inline int udp_recvmmsg(int fd, struct mmsghdr *messages, unsigned count)
 static inline int udp_sendmmsg(int fd, struct mmsghdr *messages, unsigned count)
 {
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, MSG_DONTWAIT);
+}
+
+/* The path with this number; NULL when it was closed. */
+static inline struct udp_path *udp_path_find(const struct port_udp *port, uint32_t id)
+{
+	struct udp_path *path = port->paths[id % PORT_UDP_PATHS_MAX];
+
+	return path && path->id == id ? path : NULL;
 }
 
 /* Close all paths and their sockets, whoever still refers to them. */

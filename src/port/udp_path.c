@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/ip.h>
@@ -122,6 +123,22 @@ static void sender_unref(struct port_udp *port, uint8_t address, uint8_t slot)
 	port->senders[address][slot] = NULL;
 }
 
+/*
+ * The interface of multicast packets is the socket's: that of the local address, like all that this
+ * socket sends.
+ */
+static int multicast_through(
+	const struct udp_sender *sender, const struct udp_receiver *receiver, uint32_t ifindex)
+{
+	const struct ip_mreqn ipv4 = {.imr_ifindex = (int)ifindex};
+	const int ipv6 = (int)ifindex;
+	int rc = gid_is_ipv4(&receiver->gid)
+		? setsockopt(sender->fd, IPPROTO_IP, IP_MULTICAST_IF, &ipv4, sizeof(ipv4))
+		: setsockopt(sender->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &ipv6, sizeof(ipv6));
+
+	return rc ? -errno : 0;
+}
+
 static void path_control_init(struct udp_path *path, bool is_ipv4)
 {
 	const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
@@ -131,7 +148,8 @@ static void path_control_init(struct udp_path *path, bool is_ipv4)
 	if (path->settings.dscp != 0)
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos));
-	if (hop_limit != UDP_HOP_LIMIT)
+	/* A socket has another limit for multicast, which is 1 unless somebody says otherwise. */
+	if (hop_limit != UDP_HOP_LIMIT || gid_is_multicast(&path->settings.remote))
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
 }
@@ -158,6 +176,15 @@ static int path_create(
 	path->can_segment = true;
 	path->sender = port->senders[settings->address][slot];
 	path->sender->paths++;
+	if (gid_is_multicast(&settings->remote)) {
+		int rc = multicast_through(path->sender, receiver, settings->ifindex);
+
+		if (rc) {
+			sender_unref(port, settings->address, slot);
+			free(path);
+			return rc;
+		}
+	}
 	path->remote_bytes = socket_address_make(
 		&path->remote, &settings->remote, receiver->scope_ifindex, ROCE_UDP_PORT);
 	path_control_init(path, gid_is_ipv4(&receiver->gid));
@@ -170,8 +197,8 @@ static int path_create(
 static bool is_same_path(const struct port_udp_path *a, const struct port_udp_path *b)
 {
 	return a->address == b->address && a->destination_slot == b->destination_slot &&
-		a->dscp == b->dscp && a->hop_limit == b->hop_limit &&
-		gid_is_equal(&a->remote, &b->remote);
+		a->is_shared == b->is_shared && a->dscp == b->dscp &&
+		a->hop_limit == b->hop_limit && gid_is_equal(&a->remote, &b->remote);
 }
 
 int port_udp_path_open(
@@ -191,7 +218,7 @@ int port_udp_path_open(
 			free_index = min_u32(free_index, i);
 		} else if (is_same_path(&port->paths[i]->settings, &wanted)) {
 			port->paths[i]->references++;
-			*ret_path = i;
+			*ret_path = port->paths[i]->id;
 			return 0;
 		}
 	}
@@ -201,13 +228,14 @@ int port_udp_path_open(
 	if (rc)
 		return rc;
 	port->path_limit = max_u32(port->path_limit, free_index + 1);
-	*ret_path = free_index;
+	*ret_path = port->path_generation++ * PORT_UDP_PATHS_MAX + free_index;
+	port->paths[free_index]->id = *ret_path;
 	return 0;
 }
 
-static void path_destroy(struct port_udp *port, uint32_t index)
+static void path_destroy(struct port_udp *port, struct udp_path *path)
 {
-	struct udp_path *path = port->paths[index];
+	uint32_t index = path->id % PORT_UDP_PATHS_MAX;
 
 	port->paths[index] = NULL;
 	while (port->path_limit > 0 && !port->paths[port->path_limit - 1])
@@ -218,8 +246,9 @@ static void path_destroy(struct port_udp *port, uint32_t index)
 
 void port_udp_path_close(struct port_udp *port, uint32_t path)
 {
-	struct udp_path *closing = port->paths[path];
+	struct udp_path *closing = udp_path_find(port, path);
 
+	assert(closing);
 	if (--closing->references > 0)
 		return;
 	port_udp_flush(port);
@@ -229,13 +258,13 @@ void port_udp_path_close(struct port_udp *port, uint32_t path)
 			port->counters->tx_path_closed++;
 		}
 	}
-	path_destroy(port, path);
+	path_destroy(port, closing);
 }
 
 void udp_paths_destroy(struct port_udp *port)
 {
 	for (uint32_t i = port->path_limit; i-- > 0;) {
 		if (port->paths[i])
-			path_destroy(port, i);
+			path_destroy(port, port->paths[i]);
 	}
 }

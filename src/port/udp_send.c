@@ -23,15 +23,31 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 {
 	assert(!port->is_blocked && port->staged_end < PORT_UDP_STAGE_PACKETS);
-	assert(path < port->path_limit && port->paths[path]);
 	assert(bytes >= BTH_BYTES && bytes <= UDP_PACKET_BYTES_MAX &&
 		bytes + ROCE_ICRC_BYTES <= PORT_UDP_STAGE_BYTES - port->stage_used_bytes);
+	struct udp_path *to = udp_path_find(port, path);
+	if (!to) {
+		port->counters->tx_path_closed++;
+		return;
+	}
 	port->staged[port->staged_end++] = (struct udp_staged){
-		.path = port->paths[path],
+		.path = to,
 		.offset = port->stage_used_bytes,
 		.bytes = bytes,
 	};
 	port->stage_used_bytes += bytes + ROCE_ICRC_BYTES;
+}
+
+/*
+ * A super-packet may reach its receiver in one piece, which goes to the slot of its first packet: so
+ * all of it is for one slot.
+ */
+static bool is_for_same_slot(
+	const struct port_udp *port, const struct udp_staged *a, const struct udp_staged *b)
+{
+	return !a->path->settings.is_shared ||
+		port->stage[a->offset + UDP_SLOT_OFFSET] ==
+		port->stage[b->offset + UDP_SLOT_OFFSET];
 }
 
 /*
@@ -49,7 +65,8 @@ static uint32_t run_length(const struct port_udp *port, uint32_t first)
 	while (count < UDP_SEGMENTS_MAX && first + count < port->staged_end) {
 		const struct udp_staged *next = &port->staged[first + count];
 
-		if (next->path != head->path || next->bytes > head->bytes)
+		if (next->path != head->path || next->bytes > head->bytes ||
+			!is_for_same_slot(port, head, next))
 			break;
 		total_bytes += next->bytes + ROCE_ICRC_BYTES;
 		if (total_bytes > UDP_SUPER_BYTES_MAX)

@@ -199,6 +199,7 @@ int nic_start(void)
 		close(nic.memory);
 		return error;
 	}
+	list_init(&nic.ahs);
 	nic.public = arena_at(&nic.arena, offset);
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;

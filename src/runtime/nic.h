@@ -34,6 +34,7 @@
 #include "queue/cq.h"
 #include "queue/qp.h"
 
+struct nic_ah;
 struct nic_cq;
 struct nic_qp;
 struct nic_srq;
@@ -62,8 +63,7 @@ int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 int nic_mr_deregister(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mr_deregister);
 
 /* mw_add() and mw_remove(): a memory window that is not bound, and its end, bound or not. */
-int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key)
-	URNIC_EXPORT_AS(nic_mw_create);
+int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mw_create);
 int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 
 /* --- time --------------------------------------------------------------------------------- */
@@ -167,12 +167,16 @@ struct nic_qp_init {
 	struct nic_cq *recv_cq;
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct qp_caps caps; /* within the limits that the device advertises */
+	uint32_t mtu_bytes; /* of the port: the longest datagram */
+	const struct gid
+		*locals; /* the device's addresses, which datagrams may come to; of the caller */
+	uint32_t local_count;
 	bool is_all_signaled;
 	nic_qp_news_fn *on_news;
 	void *user;
 };
 
-/* Where an address handle leads; for ATTR_AV in nic_qp_modify(). */
+/* Where an address handle leads, or ATTR_AV in nic_qp_modify(). */
 struct nic_route {
 	struct gid local;
 	uint32_t ifindex; /* of the local address's interface */
@@ -186,6 +190,8 @@ bool nic_has_qp_type(enum qp_type type) URNIC_EXPORT_AS(nic_has_qp_type);
 
 /*
  * Create a queue pair in state RESET.
+ *
+ * One for datagrams receives on all of `locals` from now on.
  *
  * Returns 0; -ENOMEM; -EOPNOTSUPP for a type that there is not; -EINVAL for queues from before a
  * fork; or what kept us from a slot: -EAGAIN when all slots of this host are taken, -ENOENT when urnicd is
@@ -230,5 +236,27 @@ int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t coun
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
 int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
+
+/* --- address handles ---------------------------------------------------------------------- */
+
+/* The most of them in a process. */
+#define NIC_AH_COUNT_MAX 4096
+
+/*
+ * Open the way to an address for datagrams from every lane that has queue pairs for them, now and
+ * later, so that a post need not. Multicast addresses are as good as others; `::ffff:a.b.c.d` and
+ * `ff0e::ffff:a.b.c.d` are the same one.
+ *
+ * Returns 0; -EINVAL for addresses of two families; -ENOMEM; -EADDRINUSE when something else has UDP
+ * port 4791 of the local address; or another -errno of opening the path.
+ */
+int nic_ah_create(const struct nic_route *route, struct nic_ah **ret_ah)
+	URNIC_EXPORT_AS(nic_ah_create);
+
+/* Datagrams that are posted and not sent yet are lost. */
+void nic_ah_destroy(struct nic_ah *ah) URNIC_EXPORT_AS(nic_ah_destroy);
+
+/* The path that datagrams of this queue pair take, for struct datagram_target. Any thread. */
+uint32_t nic_ah_path(const struct nic_ah *ah, const struct nic_qp *qp) URNIC_EXPORT_AS(nic_ah_path);
 
 #endif

@@ -42,6 +42,17 @@ struct nic_srq {
 	uint64_t epoch;
 };
 
+struct nic_ah {
+	struct list link; /* in nic.ahs */
+	struct nic_route route;
+	uint64_t epoch;
+	bool has_path[NIC_LANES_MAX];
+	uint32_t path[NIC_LANES_MAX]; /* NIC_PATH_NONE on lanes where it could not be opened */
+};
+
+/* What no path is called: datagrams for it are dropped, and counted. */
+#define NIC_PATH_NONE UINT32_MAX
+
 struct nic {
 	bool is_up;
 	int memory; /* memfd */
@@ -51,6 +62,9 @@ struct nic {
 	uint32_t lane_count; /* how many there may be */
 	uint32_t next_home;
 	struct srq_table *srqs; /* NULL before the first is made */
+	struct list ahs;
+	uint32_t ah_count;
+	bool has_datagrams[NIC_LANES_MAX]; /* lanes that every address handle is opened on */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
@@ -81,6 +95,18 @@ void nic_worker_pass(struct worker *worker);
 
 /* Lane `index`, made if there is none yet. The NIC is locked. Returns 0 or -errno. */
 int nic_worker_get(uint32_t index, struct worker **ret_worker);
+
+/*
+ * Make sure that the worker receives on a local address. The NIC is locked, the worker is not.
+ * Returns its index there, or -errno.
+ */
+int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex);
+
+/*
+ * Open every address handle on this lane too, if that was not done before. The NIC is locked, the
+ * worker is not.
+ */
+void nic_datagrams_start(struct worker *worker);
 
 /* Does its owner wait for an event, or is it about to? A hint. */
 bool nic_cq_is_armed(const struct nic_cq *cq);

@@ -22,6 +22,54 @@ static bool are_of_this_nic(const struct nic_qp_init *init)
 		(!init->srq || init->srq->epoch == nic_epoch);
 }
 
+int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
+{
+	struct agent_address address = {
+		.gid = *local,
+		.scope_ifindex = gid_is_link_local(local) ? ifindex : 0,
+	};
+	int index, socket;
+
+	worker_lock(worker);
+	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
+	worker_unlock(worker);
+	if (index >= 0)
+		return index;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	int error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, &address, &socket);
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error)
+		return error;
+	worker_lock(worker);
+	index = worker_address_add(worker, &address.gid, address.scope_ifindex, socket);
+	worker_unlock(worker);
+	return index;
+}
+
+/*
+ * Datagrams may come to any address of the device, and go to any address handle. An address that
+ * cannot be opened now (an IPv6 address that is still tentative, say) is no reason to have none.
+ */
+static int datagrams_prepare(struct worker *worker, const struct nic_qp_init *init)
+{
+	int error = -EADDRNOTAVAIL;
+
+	for (uint32_t i = 0; i < init->local_count; i++) {
+		int index = nic_address_open(worker, &init->locals[i], init->ifindex);
+
+		if (index >= 0)
+			error = 0;
+		else if (error)
+			error = index;
+	}
+	if (!error)
+		nic_datagrams_start(worker);
+	return error;
+}
+
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 {
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
@@ -32,6 +80,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		.recv_cq = &init->recv_cq->cq,
 		.srq = init->srq ? &init->srq->srq : NULL,
 		.caps = init->caps,
+		.mtu_bytes = init->mtu_bytes,
 		.is_all_signaled = init->is_all_signaled,
 		.owner = init->ifindex,
 		.user = qp,
@@ -48,6 +97,8 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	error = are_of_this_nic(init) ? 0 : -EINVAL;
 	if (!error)
 		error = nic_worker_get(init->send_cq->home, &qp->worker);
+	if (!error && init->type == QP_TYPE_UD)
+		error = datagrams_prepare(qp->worker, init);
 	if (!error) {
 		worker_lock(qp->worker);
 		error = engine_qp_create(&qp->worker->lane, &inner, nic_random_u64(), &qp->qp);
@@ -89,41 +140,10 @@ uint32_t nic_qp_number(const struct nic_qp *qp)
 	return qp->qp->qpn;
 }
 
-/*
- * Make sure that the worker receives on the route's local address. The NIC is locked, the worker is
- * not.
- */
-static int address_open(struct worker *worker, const struct nic_route *route)
-{
-	struct agent_address address = {
-		.gid = route->local,
-		.scope_ifindex = gid_is_link_local(&route->local) ? route->ifindex : 0,
-	};
-	int index, socket;
-
-	worker_lock(worker);
-	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
-	worker_unlock(worker);
-	if (index >= 0)
-		return index;
-
-	pthread_mutex_lock(&nic_agent_lock);
-	int error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, &address, &socket);
-	if (error)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (error)
-		return error;
-	worker_lock(worker);
-	index = worker_address_add(worker, &address.gid, address.scope_ifindex, socket);
-	worker_unlock(worker);
-	return index;
-}
-
 static int path_open(
 	struct nic_qp *qp, const struct nic_route *route, uint32_t dest_qpn, uint32_t *ret_path)
 {
-	int index = address_open(qp->worker, route);
+	int index = nic_address_open(qp->worker, &route->local, route->ifindex);
 	int error;
 
 	if (index < 0)

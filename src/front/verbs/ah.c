@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address handles: where a datagram goes. Set-up only; what sends datagrams is elsewhere.
+ * Address handles: where a datagram goes.
  */
 #include "front/verbs/ah.h"
 
@@ -15,21 +15,22 @@
 /* Hops that a reply may take, where the request does not say. */
 #define REPLY_HOP_LIMIT 0xff
 
-struct ah {
-	struct ibv_ah verbs;
-	struct object object;
-	struct object *pd;
-};
-
-/* RoCE has no local routes: every address is a global one, of a GID that is there (IBTA annex A16.4.1). */
-static bool ah_attr_is_valid(struct device *device, const struct ibv_ah_attr *attr)
+/* 0 or a positive errno. */
+static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, struct context *context)
 {
-	static const union ibv_gid none;
-	struct gid gid;
+	struct nic_route route;
+	int error = route_from_verbs(context->device, attr, &route);
 
-	return attr->port_num == DEVICE_PORT && attr->is_global &&
-		device_gid(device, attr->grh.sgid_index, &gid) &&
-		memcmp(&attr->grh.dgid, &none, sizeof(none)) != 0;
+	if (!error && gid_is_zero(&route.remote))
+		error = EINVAL;
+	if (!error)
+		error = -nic_ah_create(&route, &ah->nic);
+	if (error)
+		return error;
+	error = object_add(&ah->object, OBJECT_AH, context);
+	if (error)
+		nic_ah_destroy(ah->nic);
+	return error;
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -39,13 +40,13 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct ah *ah = NULL;
 	int error = EINVAL;
 
-	if (!pd_object || !ah_attr_is_valid(context->device, attr))
+	if (!pd_object)
 		goto fail;
 	error = ENOMEM;
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		goto fail;
-	error = object_add(&ah->object, OBJECT_AH, context);
+	error = ah_make(ah, attr, context);
 	if (error)
 		goto fail;
 	ah->pd = pd_object;
@@ -68,6 +69,7 @@ void ah_release(struct object *object)
 {
 	struct ah *ah = container_of(object, struct ah, object);
 
+	nic_ah_destroy(ah->nic);
 	object_unref(ah->pd);
 	ah->verbs.handle = 0;
 }

@@ -6,6 +6,23 @@
 #define URNIC_FRONT_VERBS_AH_H
 
 #include "front/verbs/object.h"
+#include "front/verbs/qp.h"
+
+struct ah {
+	struct ibv_ah verbs;
+	struct object object;
+	struct object *pd;
+	struct nic_ah *nic;
+};
+
+/* For the data path, which trusts its pointers: where a datagram of `qp` goes. */
+static inline struct datagram_target ah_target(
+	struct ibv_ah *verbs, const struct qp_front *qp, uint32_t qpn, uint32_t qkey)
+{
+	const struct ah *ah = container_of(verbs, struct ah, verbs);
+
+	return (struct datagram_target){nic_ah_path(ah->nic, qp->nic), qpn, qkey};
+}
 
 /* Give back all but the structure, of which the object was taken out of the table. */
 void ah_release(struct object *object);

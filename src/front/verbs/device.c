@@ -15,6 +15,9 @@
 #include "front/verbs/select.h"
 #include "runtime/nic.h"
 
+/* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
+#define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
+
 pthread_mutex_t refresh_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device *table[DEVICE_COUNT_MAX];
@@ -288,6 +291,14 @@ struct device_port device_port(struct device *device)
 	port.mtu_bytes = device->mtu_bytes;
 	pthread_mutex_unlock(&device_lock);
 	return port;
+}
+
+enum ibv_mtu device_mtu(const struct device_port *port)
+{
+	for (int mtu = IBV_MTU_4096; mtu > IBV_MTU_256; mtu--)
+		if (port->mtu_bytes >= (128u << mtu) + HEADER_BYTES_MAX)
+			return (enum ibv_mtu)mtu;
+	return IBV_MTU_256;
 }
 
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid)

@@ -84,6 +84,9 @@ bool device_is_gone(struct device *device);
 /* The state of the port as of the last refresh. */
 struct device_port device_port(struct device *device);
 
+/* The largest path MTU whose packets fit the interface: the active MTU of the port. */
+enum ibv_mtu device_mtu(const struct device_port *port);
+
 /* The GID at `index`, any number, as of the last refresh. False when there is none. */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <endian.h>
 
+#include "front/verbs/ah.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
 
@@ -51,8 +52,12 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 		uint32_t count = 0;
 		uint32_t posted;
 
-		for (; wr && count < POST_BATCH; wr = wr->next)
-			send_wr_from_verbs(&batch[count++], wr);
+		for (; wr && count < POST_BATCH; wr = wr->next, count++) {
+			send_wr_from_verbs(&batch[count], wr);
+			if (qp->qp_type == IBV_QPT_UD)
+				batch[count].datagram = ah_target(wr->wr.ud.ah, qp_of(qp),
+					wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+		}
 		error = nic_qp_post_send(nic, batch, count, &posted);
 		if (error) {
 			assert(posted < count);

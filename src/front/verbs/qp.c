@@ -149,10 +149,22 @@ static struct nic_cq *nic_cq_of(struct object *object)
 	return container_of(object, struct cq_front, object)->nic;
 }
 
+/* The addresses of a device now. Returns how many. */
+static uint32_t locals_list(struct device *device, struct gid locals[GID_TABLE_LENGTH])
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
+		count += device_gid(device, i, &locals[count]);
+	return count;
+}
+
 /* The NIC's part, and the handle. 0 or a positive errno. */
 static int qp_make(struct qp_front *qp, enum qp_type type)
 {
 	struct context *context = context_of(qp->verbs.context);
+	struct device_port port = device_port(context->device);
+	struct gid locals[GID_TABLE_LENGTH];
 	struct nic_qp_init init = {
 		.type = type,
 		.pd = qp->pd->handle,
@@ -168,6 +180,9 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 				.recv_sge_max = qp->cap.max_recv_sge,
 				.inline_bytes_max = qp->cap.max_inline_data,
 			},
+		.mtu_bytes = 128u << device_mtu(&port),
+		.locals = locals,
+		.local_count = locals_list(context->device, locals),
 		.is_all_signaled = qp->is_all_signaled,
 		.on_news = on_news,
 		.user = qp,

@@ -50,6 +50,10 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, int mask,
 	struct qp_attr *attr, struct nic_route *route);
 
+/* Translate an address. Returns 0, or EINVAL as above. */
+int route_from_verbs(
+	struct device *device, const struct ibv_ah_attr *ah, struct nic_route *ret_route);
+
 /* Translate back, for ibv_query_qp. */
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);
 

@@ -4,7 +4,7 @@
  */
 #include "front/verbs/qp.h"
 
-static int route_from_ah(
+int route_from_verbs(
 	struct device *device, const struct ibv_ah_attr *ah, struct nic_route *ret_route)
 {
 	struct nic_route route = {
@@ -44,7 +44,7 @@ int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, i
 		.rnr_retry = verbs->rnr_retry,
 	};
 	*route = (struct nic_route){0};
-	return mask & IBV_QP_AV ? route_from_ah(device, &verbs->ah_attr, route) : 0;
+	return mask & IBV_QP_AV ? route_from_verbs(device, &verbs->ah_attr, route) : 0;
 }
 
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic)

@@ -28,9 +28,6 @@
 /* Completions are stamped in nanoseconds. */
 #define TIMESTAMP_KHZ 1000000
 
-/* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
-#define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
-
 const struct ibv_device_attr device_limits = {
 /* clang-format off */
 #define LIMIT(field, value, why) .field = value,
@@ -38,15 +35,6 @@ const struct ibv_device_attr device_limits = {
 #undef LIMIT
 	/* clang-format on */
 };
-
-/* The largest path MTU whose packets fit the interface. */
-static enum ibv_mtu mtu_of_interface(uint32_t mtu_bytes)
-{
-	for (int mtu = IBV_MTU_4096; mtu > IBV_MTU_256; mtu--)
-		if (mtu_bytes >= (128u << mtu) + HEADER_BYTES_MAX)
-			return (enum ibv_mtu)mtu;
-	return IBV_MTU_256;
-}
 
 static void device_attributes(const struct device *device, struct ibv_device_attr *attr)
 {
@@ -95,7 +83,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	full = (struct ibv_port_attr){
 		.state = port.is_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
 		.max_mtu = IBV_MTU_4096,
-		.active_mtu = mtu_of_interface(port.mtu_bytes),
+		.active_mtu = device_mtu(&port),
 		.gid_tbl_len = (int)port.gid_count,
 		.port_cap_flags = DEVICE_PORT_CAPABILITIES,
 		.max_msg_sz = MESSAGE_BYTES_MAX,

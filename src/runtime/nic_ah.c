@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Address handles: paths of datagrams, opened when the handle is made and not when it is used.
+ *
+ * Any queue pair of the process may use one, on whichever lane it lives, so a handle has a path on
+ * each lane that has queue pairs for datagrams.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "runtime/log.h"
+#include "runtime/nic_internal.h"
+
+/* The NIC is locked, the worker is not. Returns 0 or -errno. */
+static int ah_open(struct nic_ah *ah, struct worker *worker)
+{
+	int index = nic_address_open(worker, &ah->route.local, ah->route.ifindex);
+	uint32_t lane = worker->lane.index;
+	int error;
+
+	if (index < 0)
+		return index;
+	struct port_udp_path settings = {
+		.address = (uint8_t)index,
+		.is_shared = true,
+		.dscp = ah->route.traffic_class >> 2,
+		.hop_limit = ah->route.hop_limit,
+		.ifindex = ah->route.ifindex,
+		.remote = ah->route.remote,
+	};
+	worker_lock(worker);
+	error = port_udp_path_open(worker->port, &settings, &ah->path[lane]);
+	worker_unlock(worker);
+	ah->has_path[lane] = !error;
+	return error;
+}
+
+static void ah_close(struct nic_ah *ah)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		if (!ah->has_path[i])
+			continue;
+		worker_lock(nic.worker[i]);
+		port_udp_path_close(nic.worker[i]->port, ah->path[i]);
+		worker_unlock(nic.worker[i]);
+	}
+}
+
+/* On every lane that needs it. */
+static int ah_open_all(struct nic_ah *ah)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX && !error; i++)
+		if (nic.has_datagrams[i])
+			error = ah_open(ah, nic.worker[i]);
+	if (error)
+		ah_close(ah);
+	return error;
+}
+
+void nic_datagrams_start(struct worker *worker)
+{
+	uint32_t lane = worker->lane.index;
+
+	if (nic.has_datagrams[lane])
+		return;
+	nic.has_datagrams[lane] = true;
+	list_for_each(ah, &nic.ahs, struct nic_ah, link)
+		if (ah_open(ah, worker))
+			ah->path[lane] = NIC_PATH_NONE;
+}
+
+/* The way in which a multicast address of IPv4 was written as a GID before RoCE v2 does not matter. */
+static struct gid address_of(const struct gid *gid)
+{
+	static const uint8_t prefix[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0 ? gid_from_ipv4(gid->raw + 12) : *gid;
+}
+
+int nic_ah_create(const struct nic_route *route, struct nic_ah **ret_ah)
+{
+	struct nic_ah *ah = calloc(1, sizeof(*ah));
+	int error;
+
+	if (!ah)
+		return -ENOMEM;
+	ah->route = *route;
+	ah->route.remote = address_of(&route->remote);
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		ah->path[i] = NIC_PATH_NONE;
+	nic_enter();
+	ah->epoch = nic_epoch;
+	if (gid_is_ipv4(&ah->route.local) != gid_is_ipv4(&ah->route.remote))
+		error = -EINVAL;
+	else
+		error = nic_start();
+	if (!error && nic.ah_count == NIC_AH_COUNT_MAX)
+		error = -ENOMEM;
+	if (!error)
+		error = ah_open_all(ah);
+	if (!error) {
+		list_append(&nic.ahs, &ah->link);
+		nic.ah_count++;
+	}
+	nic_leave();
+	if (error)
+		free(ah);
+	else
+		*ret_ah = ah;
+	return error;
+}
+
+void nic_ah_destroy(struct nic_ah *ah)
+{
+	nic_enter();
+	if (ah->epoch == nic_epoch) {
+		ah_close(ah);
+		list_remove(&ah->link);
+		nic.ah_count--;
+	}
+	nic_leave();
+	free(ah);
+}
+
+uint32_t nic_ah_path(const struct nic_ah *ah, const struct nic_qp *qp)
+{
+	return ah->epoch == nic_epoch ? ah->path[qp->worker->lane.index] : NIC_PATH_NONE;
+}
