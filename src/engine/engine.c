@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "ether/raw.h"
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
 #include "ib/ud/ud.h"
@@ -17,6 +18,7 @@ static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_RC] = &rc_transport,
 	[QP_TYPE_UC] = &uc_transport,
 	[QP_TYPE_UD] = &ud_transport,
+	[QP_TYPE_RAW_PACKET] = &raw_transport,
 };
 
 static const char *const drop_names[DROP_COUNT] = {
@@ -71,6 +73,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 	lane->public->slot = slot;
 	list_init(&lane->tx_data);
 	list_init(&lane->tx_ack);
+	list_init(&lane->tx_frames);
 	deadline_heap_init(&lane->deadlines);
 	return 0;
 }

@@ -16,6 +16,7 @@ enum {
 	RC = 1 << QP_TYPE_RC,
 	UC = 1 << QP_TYPE_UC,
 	UD = 1 << QP_TYPE_UD,
+	RAW = 1 << QP_TYPE_RAW_PACKET,
 	IMM = 1 << 0,
 	RQ = 1 << 1,
 };

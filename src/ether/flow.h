@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_ETHER_FLOW_H
+#define URNIC_ETHER_FLOW_H
+
+/*
+ * Flow steering: which raw packet queue pairs get a frame.
+ *
+ * A rule is a masked key, a rank and the queue pair it steers to. A frame goes to the owners of all
+ * matching rules of the best (lowest) rank that has one; a rule that does not trap takes its copy
+ * and lets the search go on. Sniffers come first and never trap, the default rules last.
+ *
+ * To add a rule the owner makes a longer table and puts it in the old one's place; removing one is
+ * done in place. Both while nobody reads.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/frame.h"
+
+struct qp;
+
+enum flow_kind {
+	FLOW_SNIFFER, /* every frame of the port, also what other queue pairs and the host send */
+	FLOW_NORMAL,
+	FLOW_MULTICAST_DEFAULT, /* multicast frames that no normal rule traps */
+	FLOW_ALL_DEFAULT, /* whatever nothing else traps */
+};
+
+/* What a rule has counted; shared with those who read. */
+struct flow_counters {
+	_Atomic uint64_t packets;
+	_Atomic uint64_t bytes;
+};
+
+struct flow_rule {
+	enum flow_kind kind;
+	uint16_t priority; /* among normal rules; 0 is the best */
+	bool does_trap; /* normal rules only: a matching frame is not offered to worse ranks */
+	uint32_t ifindex; /* frames of this interface only */
+	uint32_t tag; /* shown in completions */
+	struct frame_key value; /* 0 where the mask is 0 */
+	struct frame_key mask;
+	const struct qp *owner; /* identity only */
+	struct flow_counters *counters; /* NULL: none */
+};
+
+struct flow_table {
+	uint32_t count;
+	const struct flow_rule *rules[]; /* best rank first */
+};
+
+/*
+ * A copy of `old` (NULL: an empty one) with `rule` added behind its equals. The rule is borrowed
+ * for the life of the table. NULL when memory is out.
+ */
+struct flow_table *flow_table_with(const struct flow_table *old, const struct flow_rule *rule);
+
+/* Take a rule out. */
+void flow_table_remove(struct flow_table *table, const struct flow_rule *rule);
+
+struct flow_frame {
+	struct frame_key key;
+	uint32_t ifindex;
+	uint32_t bytes;
+	bool is_departing; /* sent by this host to somebody else: for sniffers only */
+};
+
+/*
+ * Is this frame steered to `owner`? Returns the rule that does it, or NULL. `table` may be NULL.
+ */
+const struct flow_rule *flow_table_find(
+	const struct flow_table *table, const struct flow_frame *frame, const struct qp *owner);
+
+/* A rule has delivered a frame. Any thread. */
+static inline void flow_rule_count(const struct flow_rule *rule, uint32_t bytes)
+{
+	if (rule->counters) {
+		atomic_fetch_add_explicit(&rule->counters->packets, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&rule->counters->bytes, bytes, memory_order_relaxed);
+	}
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ether/raw.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "ib/message.h"
+#include "memory/copy.h"
+
+void raw_attach(struct raw_qp *raw, uint32_t ifindex, uint32_t frame_bytes_max)
+{
+	raw->ifindex = ifindex;
+	raw->frame_bytes_max = frame_bytes_max;
+}
+
+/* --- sending --- */
+
+static bool has_frames(const struct qp *qp)
+{
+	return qp->state == QP_RTS && qp->sq->completed != qp->sq->posted;
+}
+
+static void schedule(struct qp *qp)
+{
+	if (!has_frames(qp) || qp->tx_list != LANE_TX_NONE || qp->deadline.position)
+		return;
+	list_append(&qp->lane->tx_frames, &qp->tx_link);
+	qp->tx_list = LANE_TX_FRAMES;
+}
+
+static void unschedule(struct qp *qp)
+{
+	list_remove(&qp->tx_link);
+	qp->tx_list = LANE_TX_NONE;
+}
+
+static enum fault gather(const struct raw_qp *raw, const struct send_wqe *wqe, uint8_t *buffer)
+{
+	const struct qp *qp = &raw->qp;
+
+	if (wqe->total_bytes < FRAME_ETHERNET_BYTES || wqe->total_bytes > raw->frame_bytes_max)
+		return FAULT_FRAME_LENGTH;
+	if (wqe->flags & SEND_INLINE) {
+		memcpy(buffer, wqe->inline_bytes, wqe->total_bytes);
+		return FAULT_NONE;
+	}
+	return message_local_fault(sge_gather(
+		qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, wqe->total_bytes, buffer));
+}
+
+uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns)
+{
+	struct qp *qp = &raw->qp;
+	uint32_t index = qp->sq->completed + raw->taken;
+	enum fault fault;
+
+	if (qp->state != QP_RTS || index == qp->sq->posted) {
+		if (!raw->taken)
+			unschedule(qp);
+		return 0;
+	}
+	fault = gather(raw, sq_at(qp->sq, index), buffer);
+	if (fault == FAULT_NONE) {
+		raw->taken++;
+		return sq_at(qp->sq, index)->total_bytes;
+	}
+	/* Those before it come first. */
+	if (!raw->taken) {
+		qp_complete_send(qp, fault, now_ns);
+		qp_set_state(qp, QP_ERR, now_ns);
+	}
+	return 0;
+}
+
+void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns)
+{
+	struct qp *qp = &raw->qp;
+
+	assert(count <= raw->taken);
+	raw->taken = 0;
+	for (; count; count--) {
+		qp_count(qp, COUNTER_sent_pkts, 1);
+		qp_count(qp, COUNTER_sent_bytes, sq_at(qp->sq, qp->sq->completed)->total_bytes);
+		qp_complete_send(qp, FAULT_NONE, now_ns);
+	}
+}
+
+void raw_frames_blocked(struct raw_qp *raw, uint64_t now_ns)
+{
+	unschedule(&raw->qp);
+	qp_set_deadline(&raw->qp, now_ns + RAW_BLOCKED_NS);
+}
+
+void raw_frame_dropped(struct raw_qp *raw, uint64_t now_ns)
+{
+	qp_count(&raw->qp, COUNTER_tx_refused_frames, 1);
+	qp_complete_send(&raw->qp, FAULT_NONE, now_ns);
+}
+
+static void expire(struct qp *qp, uint64_t now_ns)
+{
+	(void)now_ns;
+	qp_set_deadline(qp, DEADLINE_NEVER);
+	schedule(qp);
+}
+
+static void posted(struct qp *qp, uint64_t now_ns)
+{
+	(void)now_ns;
+	schedule(qp);
+}
+
+/* --- receiving --- */
+
+/* Where a frame is to go. */
+struct target {
+	struct wq *wq; /* NULL: the queue pair's own queue, or the shared one that it takes from */
+	uint32_t pd;
+};
+
+static bool choose(struct raw_qp *raw, const struct frame_key *key, struct target *target)
+{
+	const struct raw_spread *spread = &raw->spread;
+
+	if (!spread->count) {
+		*target = (struct target){NULL, raw->qp.recv_pd};
+		return true;
+	}
+	uint32_t hash = rss_hash(spread->key, spread->fields, key);
+	struct wq *wq = spread->table[hash & (spread->count - 1)];
+
+	*target = (struct target){wq, wq->pd};
+	return atomic_load_explicit(&wq->state, memory_order_relaxed) == WQ_READY;
+}
+
+static bool take(struct qp *qp, const struct target *target, struct recv_wqe *wqe)
+{
+	return target->wq ? rq_take(target->wq->rq, wqe) : qp_take_recv(qp, wqe);
+}
+
+static void complete(struct raw_qp *raw, const struct target *target, uint64_t wr_id,
+	struct cqe *cqe, enum fault fault, uint64_t now_ns)
+{
+	struct lane *lane = raw->qp.lane;
+
+	if (!target->wq) {
+		qp_complete_recv(&raw->qp, wr_id, cqe, fault, false, now_ns);
+		return;
+	}
+	cqe->wr_id = wr_id;
+	cqe->status = fault_status(fault);
+	cqe->fault = fault;
+	cqe->qpn = target->wq->number;
+	cqe->made_ns = now_ns;
+	if (cq_push(target->wq->cq, lane->arena, cqe, false, &lane->signals))
+		qp_count(&raw->qp, COUNTER_completions, 1);
+	else
+		atomic_store_explicit(&target->wq->state, WQ_ERROR, memory_order_relaxed);
+}
+
+/* A receive request whose memory is not what it should be: nothing more can be trusted to it. */
+static void fail(struct raw_qp *raw, const struct target *target, uint64_t now_ns)
+{
+	if (target->wq) {
+		atomic_store_explicit(&target->wq->state, WQ_ERROR, memory_order_relaxed);
+		wq_flush(target->wq, raw->qp.lane, now_ns);
+	} else if (raw->qp.state != QP_ERR) {
+		qp_set_state(&raw->qp, QP_ERR, now_ns);
+	}
+}
+
+static void deliver(struct raw_qp *raw, const struct flow_rule *rule,
+	const struct flow_frame *frame, const uint8_t *bytes, uint64_t now_ns)
+{
+	struct qp *qp = &raw->qp;
+	struct cqe cqe = {.opcode = WC_RECV, .byte_count = frame->bytes};
+	enum fault fault = FAULT_NONE;
+	struct target target;
+	struct recv_wqe wqe;
+
+	if (!choose(raw, &frame->key, &target)) {
+		qp_count(qp, COUNTER_bad_state_drops, 1);
+		return;
+	}
+	if (!take(qp, &target, &wqe)) {
+		qp_count(qp, COUNTER_no_receive_drops, 1);
+		return;
+	}
+	if (wqe.total_bytes < frame->bytes) {
+		qp_count(qp, COUNTER_resp_local_length_error, 1);
+		complete(raw, &target, wqe.wr_id, &cqe, FAULT_FRAME_TOO_LONG, now_ns);
+		return;
+	}
+	fault = message_local_fault(sge_scatter(
+		qp->lane->mrs, target.pd, wqe.sge, wqe.sge_count, 0, frame->bytes, bytes));
+	if (fault == FAULT_NONE) {
+		flow_rule_count(rule, frame->bytes);
+		qp_count(qp, COUNTER_rcvd_bytes, frame->bytes);
+	}
+	complete(raw, &target, wqe.wr_id, &cqe, fault, now_ns);
+	if (fault != FAULT_NONE)
+		fail(raw, &target, now_ns);
+}
+
+void raw_receive(struct raw_qp *raw, const struct flow_table *table, const uint8_t *bytes,
+	uint32_t count, bool is_departing, uint64_t now_ns)
+{
+	struct flow_frame frame = {
+		.ifindex = raw->ifindex,
+		.bytes = count,
+		.is_departing = is_departing,
+	};
+	const struct flow_rule *rule;
+	struct qp *qp = &raw->qp;
+
+	if (count < FRAME_ETHERNET_BYTES)
+		return;
+	if (qp->state != QP_RTR && qp->state != QP_RTS && qp->state != QP_SQD)
+		return;
+	frame_key_read(&frame.key, bytes, count);
+	rule = flow_table_find(table, &frame, qp);
+	if (!rule)
+		return;
+	qp_count(qp, COUNTER_rcvd_pkts, 1);
+	deliver(raw, rule, &frame, bytes, now_ns);
+}
+
+/* --- the transport --- */
+
+/* A RoCE packet for this number: whoever sends one errs. */
+static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
+	uint64_t now_ns)
+{
+	(void)packet;
+	(void)origin;
+	(void)now_ns;
+	qp_count(qp, COUNTER_bad_state_drops, 1);
+}
+
+/* Frames do not go with the lane's packets. */
+static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	(void)qp;
+	(void)buffer;
+	(void)ret_path;
+	(void)now_ns;
+	return 0;
+}
+
+static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+{
+	struct raw_qp *raw = raw_from_qp(qp);
+
+	(void)old;
+	(void)now_ns;
+	if (qp->state == QP_RTS) {
+		schedule(qp);
+		return;
+	}
+	raw->taken = 0;
+	qp_set_deadline(qp, DEADLINE_NEVER);
+	unschedule(qp);
+	if (qp->state == QP_SQD)
+		qp_sq_drained(qp);
+}
+
+static void check(const struct qp *qp)
+{
+	const struct raw_qp *raw = container_of(qp, struct raw_qp, qp);
+	bool is_listed = qp->tx_list == LANE_TX_FRAMES;
+	bool is_blocked = qp->deadline.position != 0;
+
+	assert(raw->taken == 0);
+	assert(is_listed || is_blocked || !has_frames(qp));
+	assert(!(is_listed && is_blocked));
+	assert(raw->spread.count <= RAW_TABLE_MAX);
+}
+
+static_assert(offsetof(struct raw_qp, qp) == 0, "the engine frees it by its queue pair");
+
+const struct qp_transport raw_transport = {
+	.object_bytes = sizeof(struct raw_qp),
+	.receive = receive,
+	.next_packet = next_packet,
+	.expire = expire,
+	.posted = posted,
+	.state_changed = state_changed,
+	.check = check,
+};

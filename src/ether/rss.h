@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_ETHER_RSS_H
+#define URNIC_ETHER_RSS_H
+
+/*
+ * Receive-side scaling: which work queue of an indirection table takes a frame.
+ *
+ * The Toeplitz hash over the chosen fields, in the order source address, destination address,
+ * source port, destination port, picks the entry by its low bits. A frame that lacks the layer of a
+ * chosen field is hashed without it; without any of them it goes to the first entry.
+ */
+
+#include <stdint.h>
+
+#include "wire/frame.h"
+
+enum {
+	RSS_KEY_BYTES = 40,
+	RSS_INPUT_BYTES_MAX = 36, /* two IPv6 addresses, two ports: what 40 bytes of key reach */
+};
+
+/* The values of enum ibv_rx_hash_fields. */
+enum rss_field {
+	RSS_SRC_IPV4 = 1 << 0,
+	RSS_DST_IPV4 = 1 << 1,
+	RSS_SRC_IPV6 = 1 << 2,
+	RSS_DST_IPV6 = 1 << 3,
+	RSS_SRC_PORT_TCP = 1 << 4,
+	RSS_DST_PORT_TCP = 1 << 5,
+	RSS_SRC_PORT_UDP = 1 << 6,
+	RSS_DST_PORT_UDP = 1 << 7,
+	RSS_FIELDS_ALL = 0xff,
+};
+
+/* The Toeplitz hash of `count` bytes, at most RSS_INPUT_BYTES_MAX. */
+uint32_t rss_toeplitz(const uint8_t key[RSS_KEY_BYTES], const uint8_t *input, uint32_t count);
+
+/* The hash of a frame over `fields`, any of enum rss_field. */
+uint32_t rss_hash(const uint8_t key[RSS_KEY_BYTES], uint32_t fields, const struct frame_key *frame);
+
+#endif

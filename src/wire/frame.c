@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/frame.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "wire/bytes.h"
+
+static_assert(sizeof(struct frame_key) == 64, "a key is compared as eight words");
+
+enum {
+	ETHER_TYPE_IPV4 = 0x0800,
+	ETHER_TYPE_VLAN = 0x8100, /* IEEE 802.1Q */
+	ETHER_TYPE_SERVICE_VLAN = 0x88a8, /* IEEE 802.1ad */
+	ETHER_TYPE_IPV6 = 0x86dd,
+	VLAN_TAGS_MAX = 2,
+	IPV4_BYTES = 20,
+	IPV4_FRAGMENT_OFFSET = 0x1fff,
+	IPV6_BYTES = 40,
+	PROTOCOL_TCP = 6,
+	PROTOCOL_UDP = 17,
+	TCP_BYTES = 20,
+	UDP_BYTES = 8,
+};
+
+/* What is left of the frame. */
+struct cursor {
+	const uint8_t *at;
+	size_t left;
+};
+
+static void skip(struct cursor *cursor, size_t bytes)
+{
+	cursor->at += bytes;
+	cursor->left -= bytes;
+}
+
+static void read_ports(struct frame_key *key, const struct cursor *cursor)
+{
+	size_t needed = key->ip_protocol == PROTOCOL_TCP ? TCP_BYTES : UDP_BYTES;
+
+	if (key->ip_protocol != PROTOCOL_TCP && key->ip_protocol != PROTOCOL_UDP)
+		return;
+	if (cursor->left < needed)
+		return;
+	key->layers |= key->ip_protocol == PROTOCOL_TCP ? FRAME_LAYER_TCP : FRAME_LAYER_UDP;
+	memcpy(&key->src_port, cursor->at, 2);
+	memcpy(&key->dst_port, cursor->at + 2, 2);
+}
+
+static void read_ipv4(struct frame_key *key, struct cursor *cursor)
+{
+	const uint8_t *ip = cursor->at;
+	size_t header_bytes;
+
+	if (cursor->left < IPV4_BYTES || ip[0] >> 4 != 4)
+		return;
+	header_bytes = (size_t)(ip[0] & 0xf) * 4;
+	if (header_bytes < IPV4_BYTES || header_bytes > cursor->left)
+		return;
+	key->layers |= FRAME_LAYER_IPV4;
+	key->traffic_class = ip[1];
+	key->hop_limit = ip[8];
+	key->ip_protocol = ip[9];
+	memcpy(key->src_ip, ip + 12, 4);
+	memcpy(key->dst_ip, ip + 16, 4);
+	skip(cursor, header_bytes);
+	if (!(get_be16(ip + 6) & IPV4_FRAGMENT_OFFSET))
+		read_ports(key, cursor);
+}
+
+static void read_ipv6(struct frame_key *key, struct cursor *cursor)
+{
+	const uint8_t *ip = cursor->at;
+	uint32_t first_word;
+
+	if (cursor->left < IPV6_BYTES || ip[0] >> 4 != 6)
+		return;
+	first_word = get_be32(ip);
+	key->layers |= FRAME_LAYER_IPV6;
+	key->traffic_class = (uint8_t)(first_word >> 20);
+	key->flow_label = htobe32(first_word & 0xfffff);
+	key->ip_protocol = ip[6];
+	key->hop_limit = ip[7];
+	memcpy(key->src_ip, ip + 8, 16);
+	memcpy(key->dst_ip, ip + 24, 16);
+	skip(cursor, IPV6_BYTES);
+	read_ports(key, cursor);
+}
+
+/* Leaves the cursor behind the type that follows the last tag. */
+static void read_ethernet(struct frame_key *key, struct cursor *cursor)
+{
+	memcpy(key->dst_mac, cursor->at, FRAME_MAC_BYTES);
+	memcpy(key->src_mac, cursor->at + FRAME_MAC_BYTES, FRAME_MAC_BYTES);
+	memcpy(&key->ether_type, cursor->at + 2 * FRAME_MAC_BYTES, 2);
+	skip(cursor, FRAME_ETHERNET_BYTES);
+	for (int tags = 0; tags < VLAN_TAGS_MAX; tags++) {
+		uint16_t type = be16toh(key->ether_type);
+
+		if ((type != ETHER_TYPE_VLAN && type != ETHER_TYPE_SERVICE_VLAN) ||
+			cursor->left < FRAME_VLAN_BYTES)
+			return;
+		if (!tags)
+			memcpy(&key->vlan_tag, cursor->at, 2);
+		key->layers |= FRAME_LAYER_VLAN;
+		memcpy(&key->ether_type, cursor->at + 2, 2);
+		skip(cursor, FRAME_VLAN_BYTES);
+	}
+}
+
+void frame_key_read(struct frame_key *key, const uint8_t *bytes, size_t count)
+{
+	struct cursor cursor = {bytes, count};
+
+	memset(key, 0, sizeof(*key));
+	if (count < FRAME_ETHERNET_BYTES)
+		return;
+	read_ethernet(key, &cursor);
+	if (be16toh(key->ether_type) == ETHER_TYPE_IPV4)
+		read_ipv4(key, &cursor);
+	else if (be16toh(key->ether_type) == ETHER_TYPE_IPV6)
+		read_ipv6(key, &cursor);
+}
