@@ -91,6 +91,7 @@ static void fork_child(void)
 		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 			if (nic.worker[i])
 				worker_destroy(nic.worker[i], true);
+		nic_flows_forget();
 		if (nic.has_agent)
 			agent_client_forget(&nic.agent);
 		free(nic.srqs);

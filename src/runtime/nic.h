@@ -30,12 +30,14 @@
 
 #include "base/export.h"
 #include "base/gid.h"
+#include "ether/flow.h"
 #include "memory/mr.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
 
 struct nic_ah;
 struct nic_cq;
+struct nic_flow;
 struct nic_qp;
 struct nic_srq;
 
@@ -194,8 +196,8 @@ bool nic_has_qp_type(enum qp_type type) URNIC_EXPORT_AS(nic_has_qp_type);
  * One for datagrams receives on all of `locals` from now on.
  *
  * Returns 0; -ENOMEM; -EOPNOTSUPP for a type that there is not; -EINVAL for queues from before a
- * fork; or what kept us from a slot: -EAGAIN when all slots of this host are taken, -ENOENT when urnicd is
- * not found, or another -errno.
+ * fork; -EPERM for raw packets without CAP_NET_RAW; or what kept us from a slot: -EAGAIN when all
+ * slots of this host are taken, -ENOENT when urnicd is not found, or another -errno.
  */
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	URNIC_EXPORT_AS(nic_qp_create);
@@ -258,5 +260,21 @@ void nic_ah_destroy(struct nic_ah *ah) URNIC_EXPORT_AS(nic_ah_destroy);
 
 /* The path that datagrams of this queue pair take, for struct datagram_target. Any thread. */
 uint32_t nic_ah_path(const struct nic_ah *ah, const struct nic_qp *qp) URNIC_EXPORT_AS(nic_ah_path);
+
+/* --- raw packets -------------------------------------------------------------------------- */
+
+/*
+ * Steer frames to a raw packet queue pair.
+ *
+ * `rule`  Its kind, priority, tag, value, mask and counters; the rest is set here. The counters
+ *         outlive the flow.
+ *
+ * Returns 0; -EINVAL for a queue pair of another type; -ENOMEM; or another -errno of the socket.
+ */
+int nic_flow_create(struct nic_qp *qp, const struct flow_rule *rule, struct nic_flow **ret_flow)
+	URNIC_EXPORT_AS(nic_flow_create);
+
+/* Before the queue pair is destroyed. */
+void nic_flow_destroy(struct nic_flow *flow) URNIC_EXPORT_AS(nic_flow_destroy);
 
 #endif

@@ -4,7 +4,7 @@
 
 /*
  * What the files of the NIC share: nic.c is its life and its memory regions, nic_agent.c its side of
- * urnicd and its lanes, nic_cq.c, nic_qp.c and nic_srq.c its queues. Nobody else includes this.
+ * urnicd and its lanes, nic_cq.c, nic_qp.c and nic_srq.c its queues, nic_raw.c raw packets. Nobody else includes this.
  *
  * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd).
  */
@@ -15,6 +15,7 @@
 #include "runtime/nic.h"
 #include "runtime/nic_public.h"
 #include "runtime/worker.h"
+#include "runtime/worker_frames.h"
 
 struct nic_cq {
 	struct cq cq;
@@ -27,6 +28,7 @@ struct nic_cq {
 
 struct nic_qp {
 	struct qp *qp;
+	struct worker_frames *frames; /* of a raw packet queue pair, else NULL */
 	struct nic_cq *send_cq;
 	struct worker *worker;
 	nic_qp_news_fn *on_news;
@@ -110,5 +112,18 @@ void nic_datagrams_start(struct worker *worker);
 
 /* Does its owner wait for an event, or is it about to? A hint. */
 bool nic_cq_is_armed(const struct nic_cq *cq);
+
+/*
+ * The Ethernet port of a raw packet queue pair, in three steps: opened before there is a queue
+ * pair, looked after once there is one (the worker is locked), closed. The NIC is locked. 0 or
+ * -errno.
+ */
+int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
+void nic_frames_begin(struct nic_qp *qp, uint32_t ifindex);
+void nic_frames_end(struct nic_qp *qp);
+void nic_frames_close(struct nic_qp *qp);
+
+/* The child of a fork has no flows. */
+void nic_flows_forget(void);
 
 #endif

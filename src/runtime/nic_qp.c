@@ -99,9 +99,13 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		error = nic_worker_get(init->send_cq->home, &qp->worker);
 	if (!error && init->type == QP_TYPE_UD)
 		error = datagrams_prepare(qp->worker, init);
+	if (!error && init->type == QP_TYPE_RAW_PACKET)
+		error = nic_frames_open(qp, init->ifindex);
 	if (!error) {
 		worker_lock(qp->worker);
 		error = engine_qp_create(&qp->worker->lane, &inner, nic_random_u64(), &qp->qp);
+		if (!error && qp->frames)
+			nic_frames_begin(qp, init->ifindex);
 		worker_unlock(qp->worker);
 	}
 	if (!error) {
@@ -110,6 +114,8 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		atomic_fetch_or_explicit(&init->send_cq->lane_mask, lane, memory_order_release);
 		atomic_fetch_or_explicit(&init->recv_cq->lane_mask, lane, memory_order_release);
 	}
+	if (error)
+		nic_frames_close(qp);
 	nic_leave();
 	if (error)
 		free(qp);
@@ -128,9 +134,11 @@ void nic_qp_destroy(struct nic_qp *qp)
 		worker_send(qp->worker, true);
 		if (qp->has_path)
 			port_udp_path_close(qp->worker->port, qp->qp->attr.path.id);
+		nic_frames_end(qp);
 		engine_qp_destroy(qp->qp);
 		worker_unlock(qp->worker);
 	}
+	nic_frames_close(qp);
 	nic_leave();
 	free(qp);
 }

@@ -14,6 +14,7 @@
 #include "base/spin.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
+#include "runtime/worker_frames.h"
 
 /*
  * Staged bytes after which packets are handed to the kernel: one super-packet, so that the receiver
@@ -83,6 +84,8 @@ unsigned worker_take_in(struct worker *worker)
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
 	datagrams = port_udp_receive(worker->port, on_packet, worker);
+	if (!list_is_empty(&worker->frames))
+		datagrams += worker_frames_receive(worker);
 	if (datagrams)
 		worker->last_packet_ns = worker->now_ns;
 	engine_expire(&worker->lane, worker->now_ns);
@@ -102,6 +105,8 @@ static unsigned take_in_quickly(struct worker *worker)
 		memory_order_relaxed);
 	worker->is_now_fresh = false;
 	datagrams = port_udp_receive(worker->port, on_packet, worker);
+	if (!list_is_empty(&worker->frames))
+		datagrams += worker_frames_receive(worker);
 	if (datagrams) {
 		worker->last_packet_ns = worker->now_ns;
 	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {
@@ -150,6 +155,8 @@ static void kick(struct worker *worker)
 void worker_send(struct worker *worker, bool with_acks)
 {
 	transmit(worker, with_acks);
+	if (!list_is_empty(&worker->lane.tx_frames))
+		worker_frames_send(worker);
 	bool has_more = engine_has_packets(&worker->lane, true);
 	atomic_store_explicit(
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
@@ -222,6 +229,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	if (!worker)
 		return -ENOMEM;
 	pthread_mutex_init(&worker->lock, NULL);
+	list_init(&worker->frames);
 	worker->hooks = hooks;
 	worker->is_watching_sockets = true;
 	error = descriptors_open(worker);
@@ -269,6 +277,7 @@ void worker_destroy(struct worker *worker, bool is_child)
 		pthread_join(worker->thread, NULL);
 	}
 	port_udp_destroy(worker->port);
+	worker_frames_forget(worker);
 	descriptors_close(worker);
 	if (!is_child)
 		engine_lane_done(&worker->lane);
@@ -316,6 +325,7 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 		else
 			epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, fds[i].fd, NULL);
 	}
+	worker_frames_watch(worker, shall_watch);
 	worker->is_watching_sockets = shall_watch;
 }
 

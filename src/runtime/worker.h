@@ -78,6 +78,7 @@ struct worker {
 	pthread_mutex_t lock;
 	struct lane lane;
 	struct port_udp *port;
+	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
 	const struct worker_hooks *hooks;
 	pthread_t thread;
 	bool is_running;

@@ -19,6 +19,7 @@
 #include "front/verbs/channel.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/domain.h"
+#include "front/verbs/flow.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/ops.h"
@@ -174,6 +175,7 @@ static void objects_release(struct context *context)
 		enum object_kind kind;
 		void (*release)(struct object *object);
 	} steps[] = {
+		{OBJECT_FLOW, flow_release},
 		{OBJECT_QP, qp_release},
 		{OBJECT_SRQ, srq_release},
 		{OBJECT_AH, ah_release},

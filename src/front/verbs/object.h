@@ -30,6 +30,7 @@ enum object_kind {
 	OBJECT_AH,
 	OBJECT_TD,
 	OBJECT_PARENT_DOMAIN,
+	OBJECT_FLOW,
 };
 
 struct object {

@@ -3,6 +3,7 @@
 
 #include "front/verbs/cq.h"
 #include "front/verbs/domain.h"
+#include "front/verbs/flow.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/unsupported.h"
@@ -25,6 +26,8 @@ void ops_fill(struct verbs_context *context)
 	context->create_cq_ex = cq_create_ex;
 	context->query_rt_values = query_rt_values;
 	context->create_qp_ex = qp_create_ex;
+	context->ibv_create_flow = flow_create;
+	context->ibv_destroy_flow = flow_destroy;
 	context->query_device_ex = query_device_ex;
 	context->query_port = query_port;
 }

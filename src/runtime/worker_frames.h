@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_WORKER_FRAMES_H
+#define URNIC_RUNTIME_WORKER_FRAMES_H
+
+/*
+ * The raw packet queue pairs of a lane at work: each has an Ethernet port of its own, which whoever
+ * drives the lane looks after along with the lane's UDP port.
+ *
+ * The flow table is the process's: read under any lane's lock, changed with all of them held.
+ */
+
+#include "base/list.h"
+#include "ether/raw.h"
+#include "port/packet.h"
+#include "runtime/worker.h"
+
+struct worker_frames {
+	struct list link; /* in worker->frames */
+	struct port_packet *port;
+	struct raw_qp *raw;
+	uint32_t flow_count;
+};
+
+extern struct flow_table *worker_flows;
+
+/* Begin and stop to look after a queue pair. The worker is locked. */
+void worker_frames_add(struct worker *worker, struct worker_frames *frames);
+void worker_frames_remove(struct worker *worker, struct worker_frames *frames);
+
+/* Close the ports of all: the process has forked, and this is the child. */
+void worker_frames_forget(struct worker *worker);
+
+/* Have arriving frames wake the worker's thread, or not. The worker is locked. */
+void worker_frames_watch(struct worker *worker, bool shall_watch);
+
+/* Take in frames. The worker is locked. Returns how many were there. */
+unsigned worker_frames_receive(struct worker *worker);
+
+/* Send the frames that queue pairs have. The worker is locked. */
+void worker_frames_send(struct worker *worker);
+
+#endif
