@@ -310,7 +310,9 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (!front)
 		return EINVAL;
+	pthread_mutex_lock(&front->verbs.mutex);
 	error = qp_modify_verbs(front, attr, attr_mask);
+	pthread_mutex_unlock(&front->verbs.mutex);
 	object_unref(&front->object);
 	return error;
 }
@@ -325,6 +327,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	(void)attr_mask;
 	if (!front)
 		return EINVAL;
+	pthread_mutex_lock(&front->verbs.mutex);
 	state = nic_qp_query(front->nic);
 	*attr = qp_attr_to_verbs(front, &state);
 	*init_attr = (struct ibv_qp_init_attr){
@@ -337,6 +340,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		.sq_sig_all = front->is_all_signaled,
 	};
 	front->verbs.state = (enum ibv_qp_state)state.state;
+	pthread_mutex_unlock(&front->verbs.mutex);
 	object_unref(&front->object);
 	return 0;
 }
