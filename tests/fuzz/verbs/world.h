@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_TESTS_FUZZ_VERBS_WORLD_H
+#define URNIC_TESTS_FUZZ_VERBS_WORLD_H
+
+/*
+ * A random program: one thread's objects, and a model of who is built on whom.
+ *
+ * Each thread has a world of its own: openings of the devices, and objects made through them. Nobody else touches them, so the model
+ * knows what each call must answer: an object that others are built on refuses destruction with EBUSY, any other can be destroyed,
+ * and a call whose arguments are right succeeds. What threads do to each other is in commons.h.
+ *
+ * A call that does not answer as the model says ends the program with the seed, the thread and the number of the call.
+ */
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/arith.h"
+#include "port/sim_random.h"
+
+enum {
+	OPENINGS = 3, /* two of the first device, one of the second */
+	ITEMS_MAX = 192,
+	PARENTS_MAX = 6,
+	CORPSES = 32,
+	CORPSE_AGE_MAX =
+		1000, /* creations of the process; a handle comes back after some thousands */
+	BUFFER_BYTES = 1 << 16,
+	QUEUE_DEPTH_MAX = 32,
+};
+
+/* KIND(name, public structure, its handle) */
+#define KINDS_WITH_HANDLE(KIND)  \
+	KIND(PD, ibv_pd, handle) \
+	KIND(MR, ibv_mr, handle) \
+	KIND(CQ, ibv_cq, handle) \
+	KIND(QP, ibv_qp, handle) \
+	KIND(AH, ibv_ah, handle)
+
+enum kind {
+#define KIND(name, type, handle) KIND_##name,
+	KINDS_WITH_HANDLE(KIND)
+#undef KIND
+		KIND_WITH_HANDLE_COUNT,
+	KIND_CHANNEL = KIND_WITH_HANDLE_COUNT,
+	KIND_TD,
+	KIND_COUNT,
+};
+
+struct opening {
+	struct ibv_context *context;
+	union ibv_gid gid; /* of index 0 */
+};
+
+struct item {
+	enum kind kind;
+	void *verbs; /* the public structure; NULL: this item is free */
+	unsigned opening;
+	unsigned users; /* items built on this one */
+	struct item *parents[PARENTS_MAX]; /* what this one is built on */
+	struct item *base; /* of a parent domain */
+	uint32_t length; /* of a region */
+	struct {
+		enum ibv_qp_type type;
+		uint32_t qpn;
+		uint32_t id; /* of this one and no other of the world; 31 bits */
+		uint32_t send_sequence; /* of the next request */
+		uint32_t recv_sequence;
+		uint32_t sends_done; /* the sequence after the last one that was completed */
+		uint32_t recvs_done;
+		uint32_t send_sges;
+		uint32_t recv_sges;
+	} qp;
+};
+
+/* A copy of a public structure whose object is gone. */
+struct corpse {
+	enum kind kind;
+	uint64_t created; /* creation_count when it went; 0: none */
+	union {
+#define KIND(name, type, handle) struct type name;
+		KINDS_WITH_HANDLE(KIND)
+#undef KIND
+	} verbs;
+};
+
+struct world {
+	struct sim_random random;
+	uint64_t seed;
+	unsigned thread;
+	struct opening openings[OPENINGS];
+	struct item items[ITEMS_MAX];
+	struct corpse corpses[CORPSES];
+	unsigned corpse_next;
+	uint8_t *buffer; /* BUFFER_BYTES, of this thread only */
+	uint64_t call_count;
+	_Atomic(const char *) call; /* that is at work */
+	_Atomic uint64_t beats; /* for the watchdog */
+};
+
+/* Objects made by all threads; the age of a corpse is counted in them. */
+extern _Atomic uint64_t creation_count;
+
+/* The numbers of queue pairs of all threads, alive or not: somebody to talk to. */
+enum { QPNS = 64 };
+extern _Atomic uint32_t known_qpns[QPNS];
+
+_Noreturn __attribute__((format(printf, 4, 5))) void world_fail(
+	const struct world *world, const char *file, int line, const char *format, ...);
+
+/* `condition` or the end, with the rest of the arguments in the message. */
+#define CHECK(world, condition, ...)                                                        \
+	do {                                                                                \
+		if (!(condition))                                                           \
+			world_fail(world, __FILE__, __LINE__, #condition ": " __VA_ARGS__); \
+	} while (0)
+
+static inline uint32_t below(struct world *world, uint32_t limit)
+{
+	return (uint32_t)sim_random_below(&world->random, limit);
+}
+
+static inline bool percent(struct world *world, uint32_t percents)
+{
+	return below(world, 100) < percents;
+}
+
+/* Some living item of this kind (of this opening); NULL when there is none. */
+struct item *item_pick(struct world *world, enum kind kind);
+struct item *item_pick_of(struct world *world, enum kind kind, unsigned opening);
+
+/* Is there room for another one? Makes that likely to be so. */
+bool world_has_room(const struct world *world);
+
+/* An object that was made. `parents` ends with NULL. */
+struct item *item_add(struct world *world, enum kind kind, void *verbs, unsigned opening,
+	struct item *const parents[]);
+
+/* An object is about to be destroyed (successfully): its parents have a user less, its structure becomes a corpse. */
+void item_drop(struct world *world, struct item *item);
+
+/* Somebody who is not alive; NULL when there is none. */
+struct corpse *corpse_pick(struct world *world);
+
+/* The handle in a public structure of this kind. */
+uint32_t *handle_of(enum kind kind, void *verbs);
+size_t kind_bytes(enum kind kind);
+
+/* What an address handle or queue pair of this opening calls itself. */
+struct ibv_ah_attr world_address(const struct world *world, unsigned opening);
+
+/* A scatter/gather entry; mostly one that a queue pair of this domain may use. */
+struct ibv_sge world_sge(struct world *world, unsigned opening);
+
+/* One random call. */
+void world_step(struct world *world);
+
+/* Destroy everything in some order that the model allows; close_device takes the rest. */
+void world_end(struct world *world);
+
+/* Whole calls, by what they are about (calls_*.c). */
+struct call {
+	const char *name;
+	unsigned weight;
+	void (*run)(struct world *world);
+};
+extern const struct call calls_objects[];
+extern const struct call calls_data[];
+extern const struct call calls_wrong[];
+
+/* Destroy an item: 0 or EBUSY as the model says. */
+void item_destroy(struct world *world, struct item *item);
+
+#endif
