@@ -73,6 +73,7 @@ void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode
 
 	packet_init(packet, opcode_of(class, wqe, position));
 	packet->bth.dest_qpn = qpn_from(qp->attr.dest_qpn);
+	packet->bth.is_migrated = qp->attr.migration == QP_MIGRATED;
 	packet->bth.is_solicited =
 		opcode_ends_message(packet->info) && (wqe->flags & SEND_SOLICITED);
 	packet_set_payload(

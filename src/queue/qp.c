@@ -180,6 +180,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		if (!qp->srq)
 			rq_reset(qp->rq);
 		qp->is_comm_established = false;
+		qp->has_alt_path = false;
 		memset(&qp->attr, 0, sizeof(qp->attr));
 	}
 }

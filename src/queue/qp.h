@@ -37,13 +37,19 @@ enum {
 };
 
 /*
- * Where packets of a queue pair go. `id` names it to the port; the rest is for checks and for
- * people.
+ * Where packets of a queue pair go. `id` names it to the port; of the rest the addresses are compared
+ * with those of received packets, and all of it is for who opens paths and for people who ask.
  */
 struct qp_path {
 	uint32_t id;
+	uint32_t ifindex; /* the interface of the local address */
 	struct gid local;
 	struct gid remote;
+	uint32_t flow_label; /* 20 bits */
+	uint8_t traffic_class; /* its upper six bits, the DSCP, are used */
+	uint8_t hop_limit; /* 0 means 64 */
+	uint8_t service_level; /* 0 to 15; nothing depends on it */
+	uint8_t static_rate; /* code (IBTA 9.11); 0: as fast as possible */
 };
 
 /* The attributes of ibv_modify_qp that RC, UC and UD have. */
@@ -65,6 +71,11 @@ struct qp_attr {
 	uint32_t timeout; /* code, 0 (never) to 31 */
 	uint32_t retry_cnt; /* 0 to 7 */
 	uint32_t rnr_retry; /* 0 to 6; 7 means for ever */
+	struct qp_path alt_path; /* when it has one */
+	uint32_t alt_pkey_index;
+	uint32_t alt_port;
+	uint32_t alt_timeout; /* code */
+	enum qp_migration migration;
 };
 
 struct qp_caps {
@@ -125,6 +136,8 @@ struct qp_transport {
 	 * flushed.
 	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
+	/* The primary path is another one now. May be NULL. */
+	void (*migrated)(struct qp *qp);
 	/* Check the invariants; asserts. For tests. */
 	void (*check)(const struct qp *qp);
 };
@@ -148,6 +161,8 @@ struct qp {
 	uint64_t rq_offset; /* 0 when it has none of its own */
 	bool is_all_signaled;
 	bool is_comm_established;
+	bool has_alt_path; /* attr.alt_path was set */
+	bool is_migration_refused; /* the peer was refused since this end was armed */
 	bool is_sq_draining; /* in SQD, and a request that was started before is not complete */
 	struct qp_caps caps;
 	struct qp_attr attr;
@@ -188,7 +203,8 @@ void qp_done(struct qp *qp);
  *
  * `to`    The state asked for; qp->state when the mask does not have ATTR_STATE.
  * `mask`  enum qp_attr_mask; from the user, any bits.
- * `attr`  The values for the bits in `mask`. attr->path.id names a path that the caller has opened.
+ * `attr`  The values for the bits in `mask`. attr->path.id and attr->alt_path.id name paths that the caller
+ *         has opened.
  *
  * Returns 0, or -EINVAL when the transition, the mask or a value is not allowed, or the send queue
  * still drains (then nothing changed).
@@ -270,12 +286,38 @@ static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount
 	counter_add(&qp->public->counters, counter, amount);
 }
 
-/* Did the packet travel from the peer's address to ours? Counts it, as received or as refused. */
-static inline bool qp_is_from_peer(struct qp *qp, const struct packet_origin *origin)
+/*
+ * --- paths (qp_path.c) ---
+ */
+
+/* Opens the queue pair's addresses to people: after the paths have changed. */
+void qp_path_publish(struct qp *qp);
+
+/*
+ * Use the alternate path from now on; the primary one is the alternate then. The queue pair is armed,
+ * or is told to.
+ */
+void qp_migrate(struct qp *qp);
+
+/*
+ * The slow half of qp_is_from_peer(): the packet is not from the primary path, or path migration is
+ * under way, which it may advance. `is_primary` says which.
+ */
+bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
+	bool is_primary);
+
+/*
+ * Did the packet travel from the peer's address to ours, on either path? Counts it, as received or as
+ * refused. One from the alternate path that says so migrates the queue pair (IBTA 17.2.8.1.4).
+ */
+static inline bool qp_is_from_peer(
+	struct qp *qp, const struct packet *packet, const struct packet_origin *origin)
 {
 	bool is_from_peer = gid_is_equal(&qp->attr.path.remote, origin->source) &&
 		gid_is_equal(&qp->attr.path.local, origin->destination);
 
+	if (!is_from_peer || qp->attr.migration != QP_MIGRATED)
+		is_from_peer = qp_path_accept(qp, packet, origin, is_from_peer);
 	qp_count(qp, is_from_peer ? COUNTER_rcvd_pkts : COUNTER_bad_address_drops, 1);
 	return is_from_peer;
 }

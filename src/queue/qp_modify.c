@@ -54,6 +54,23 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 		!(mask & ~(transition->required | transition->optional));
 }
 
+/*
+ * What may be asked for: to rearm, with an alternate path; to migrate, or to give it up. To be armed
+ * takes the peer (IBTA 17.2.8.1).
+ */
+static bool is_migration_allowed(const struct qp *qp, uint32_t mask, enum qp_migration to)
+{
+	switch (to) {
+	case QP_MIGRATED:
+		return true;
+	case QP_REARM:
+		return qp->has_alt_path || (mask & ATTR_ALT_PATH);
+	case QP_ARMED:
+		return qp->attr.migration == QP_ARMED;
+	}
+	return false;
+}
+
 static bool are_values_allowed(const struct qp *qp, uint32_t mask, const struct qp_attr *attr)
 {
 	if ((mask & ATTR_CUR_STATE) && attr->cur_state != qp->state)
@@ -79,7 +96,12 @@ static bool are_values_allowed(const struct qp *qp, uint32_t mask, const struct 
 		return false;
 	if ((mask & ATTR_RETRY_CNT) && attr->retry_cnt > 7)
 		return false;
-	return !((mask & ATTR_RNR_RETRY) && attr->rnr_retry > 7);
+	if ((mask & ATTR_RNR_RETRY) && attr->rnr_retry > 7)
+		return false;
+	if ((mask & ATTR_ALT_PATH) &&
+		(attr->alt_port != 1 || attr->alt_pkey_index != 0 || attr->alt_timeout > 31))
+		return false;
+	return !(mask & ATTR_PATH_MIG) || is_migration_allowed(qp, mask, attr->migration);
 }
 
 static void apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
@@ -121,12 +143,28 @@ static void apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
 		to->rnr_retry = from->rnr_retry;
 }
 
+static void alternate_apply(struct qp *qp, const struct qp_attr *from)
+{
+	qp->has_alt_path = true;
+	qp->attr.alt_path = from->alt_path;
+	qp->attr.alt_pkey_index = from->alt_pkey_index;
+	qp->attr.alt_port = from->alt_port;
+	qp->attr.alt_timeout = from->alt_timeout;
+}
+
+static void migration_apply(struct qp *qp, enum qp_migration to)
+{
+	if (to == QP_MIGRATED && qp->attr.migration == QP_ARMED)
+		qp_migrate(qp);
+	qp->attr.migration = to;
+	qp->is_migration_refused = false;
+}
+
 /* What other processes see of the attributes. */
 static void publish(struct qp *qp)
 {
 	qp->public->dest_qpn = qp->attr.dest_qpn;
-	qp->public->local = qp->attr.path.local;
-	qp->public->remote = qp->attr.path.remote;
+	qp_path_publish(qp);
 }
 
 int qp_modify(
@@ -137,6 +175,10 @@ int qp_modify(
 		return -EINVAL;
 
 	apply(qp, mask, attr);
+	if (mask & ATTR_ALT_PATH)
+		alternate_apply(qp, attr);
+	if (mask & ATTR_PATH_MIG)
+		migration_apply(qp, attr->migration);
 	if (qp->attr.path_mtu)
 		qp->mtu_bytes = 128u << qp->attr.path_mtu;
 	publish(qp);

@@ -29,6 +29,15 @@ enum qp_state {
 	QP_STATE_COUNT
 };
 
+/*
+ * Path migration (IBTA 17.2.8). The values of enum ibv_mig_state.
+ */
+enum qp_migration {
+	QP_MIGRATED, /* the primary path is all there is to know */
+	QP_REARM, /* it could migrate, and waits to hear that the peer could, too */
+	QP_ARMED, /* either end may migrate at any time */
+};
+
 enum qp_attr_mask {
 	ATTR_STATE = 1 << 0,
 	ATTR_CUR_STATE = 1 << 1,

@@ -39,6 +39,9 @@ enum signal_news {
 	SIGNAL_SRQ_LIMIT = 1 << 7, /* SRQ: fewer requests are left than the limit */
 	SIGNAL_QP_DRAINED = 1 << 8, /* QP: in SQD, no request of its send queue is under way */
 	SIGNAL_CQ_HELD = 1 << 9, /* CQ: a completion's signal is held back: see queue/cq.h */
+	SIGNAL_QP_MIGRATED = 1 << 10, /* QP: it uses its alternate path now */
+	SIGNAL_QP_NOT_MIGRATED = 1
+		<< 11, /* QP: the peer migrated to a path that is not the alternate */
 };
 
 struct signal {

@@ -178,15 +178,6 @@ struct nic_qp_init {
 	void *user;
 };
 
-/* Where an address handle leads, or ATTR_AV in nic_qp_modify(). */
-struct nic_route {
-	struct gid local;
-	uint32_t ifindex; /* of the local address's interface */
-	struct gid remote;
-	uint8_t traffic_class; /* its upper six bits, the DSCP, are used */
-	uint8_t hop_limit; /* 0 means 64 */
-};
-
 /* Does the NIC have queue pairs of this type? Any thread. */
 bool nic_has_qp_type(enum qp_type type) URNIC_EXPORT_AS(nic_has_qp_type);
 
@@ -206,19 +197,21 @@ void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 
 /*
- * qp_modify(): `route` is looked at when the mask has ATTR_AV, attr->path when it does not and is
- * otherwise ignored.
+ * qp_modify(). Opens and closes the paths: attr->path with ATTR_AV, attr->alt_path with ATTR_ALT_PATH, but for their `id`, say
+ * where to.
  *
  * Returns 0; -EINVAL as qp_modify(), or for addresses of two families; -EADDRINUSE when
  * something else has UDP port 4791 of the local address; or another -errno of opening the path.
  */
-int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
-	const struct nic_route *route) URNIC_EXPORT_AS(nic_qp_modify);
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+	URNIC_EXPORT_AS(nic_qp_modify);
 
 /* A queue pair as it is now. */
 struct nic_qp_state {
 	enum qp_state state;
 	bool is_sq_draining; /* in SQD, and not drained yet */
+	bool has_path; /* attr.path was set */
+	bool has_alt_path;
 	struct qp_attr attr;
 };
 
@@ -245,14 +238,14 @@ int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t coun
 #define NIC_AH_COUNT_MAX 4096
 
 /*
- * Open the way to an address for datagrams from every lane that has queue pairs for them, now and
+ * Open the way to an address (`route`, its id apart) for datagrams from every lane that has queue pairs for them, now and
  * later, so that a post need not. Multicast addresses are as good as others; `::ffff:a.b.c.d` and
  * `ff0e::ffff:a.b.c.d` are the same one.
  *
  * Returns 0; -EINVAL for addresses of two families; -ENOMEM; -EADDRINUSE when something else has UDP
  * port 4791 of the local address; or another -errno of opening the path.
  */
-int nic_ah_create(const struct nic_route *route, struct nic_ah **ret_ah)
+int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 	URNIC_EXPORT_AS(nic_ah_create);
 
 /* Datagrams that are posted and not sent yet are lost. */

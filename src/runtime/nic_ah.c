@@ -79,7 +79,7 @@ static struct gid address_of(const struct gid *gid)
 	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0 ? gid_from_ipv4(gid->raw + 12) : *gid;
 }
 
-int nic_ah_create(const struct nic_route *route, struct nic_ah **ret_ah)
+int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 {
 	struct nic_ah *ah = calloc(1, sizeof(*ah));
 	int error;

@@ -34,7 +34,7 @@ struct nic_qp {
 	nic_qp_news_fn *on_news;
 	void *user;
 	uint64_t epoch;
-	bool has_path;
+	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
 };
 
 struct nic_srq {
@@ -46,7 +46,7 @@ struct nic_srq {
 
 struct nic_ah {
 	struct list link; /* in nic.ahs */
-	struct nic_route route;
+	struct qp_path route;
 	uint64_t epoch;
 	bool has_path[NIC_LANES_MAX];
 	uint32_t path[NIC_LANES_MAX]; /* NIC_PATH_NONE on lanes where it could not be opened */

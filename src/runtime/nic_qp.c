@@ -124,6 +124,15 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	return error;
 }
 
+/* Close those of the two paths in `attr` that `which` has, ATTR_AV and ATTR_ALT_PATH. The worker is locked. */
+static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
+{
+	if (which & ATTR_AV)
+		port_udp_path_close(qp->worker->port, attr->path.id);
+	if (which & ATTR_ALT_PATH)
+		port_udp_path_close(qp->worker->port, attr->alt_path.id);
+}
+
 void nic_qp_destroy(struct nic_qp *qp)
 {
 	nic_enter();
@@ -132,8 +141,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 		/* What the program has seen complete here, an adapter has acknowledged by now. */
 		qp->worker->now_ns = clock_now_ns();
 		worker_send(qp->worker, true);
-		if (qp->has_path)
-			port_udp_path_close(qp->worker->port, qp->qp->attr.path.id);
+		paths_close(qp, &qp->qp->attr, qp->open_paths);
 		nic_frames_end(qp);
 		engine_qp_destroy(qp->qp);
 		worker_unlock(qp->worker);
@@ -148,10 +156,10 @@ uint32_t nic_qp_number(const struct nic_qp *qp)
 	return qp->qp->qpn;
 }
 
-static int path_open(
-	struct nic_qp *qp, const struct nic_route *route, uint32_t dest_qpn, uint32_t *ret_path)
+/* Opens `path` to a queue pair of the peer, and sets its id. Returns 0 or -errno. */
+static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_qpn)
 {
-	int index = nic_address_open(qp->worker, &route->local, route->ifindex);
+	int index = nic_address_open(worker, &path->local, path->ifindex);
 	int error;
 
 	if (index < 0)
@@ -159,79 +167,59 @@ static int path_open(
 	struct port_udp_path settings = {
 		.address = (uint8_t)index,
 		.destination_slot = (uint8_t)(dest_qpn >> 16),
-		.dscp = route->traffic_class >> 2,
-		.hop_limit = route->hop_limit,
-		.remote = route->remote,
+		.dscp = path->traffic_class >> 2,
+		.hop_limit = path->hop_limit,
+		.remote = path->remote,
 	};
-	worker_lock(qp->worker);
-	error = port_udp_path_open(qp->worker->port, &settings, ret_path);
-	worker_unlock(qp->worker);
+	worker_lock(worker);
+	error = port_udp_path_open(worker->port, &settings, &path->id);
+	worker_unlock(worker);
 	return error;
 }
 
-/*
- * The worker is locked. The path that `attr` names is in use; the one that was before is not any
- * more.
- */
-static void path_replace(struct nic_qp *qp, uint32_t old_path)
+/* Opens those of the two paths in `attr` that `mask` has. Returns 0, or -errno and none is open. */
+static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 {
-	if (qp->has_path)
-		port_udp_path_close(qp->worker->port, old_path);
-	qp->has_path = true;
+	uint32_t dest_qpn = mask & ATTR_DEST_QPN ? attr->dest_qpn : qp->qp->attr.dest_qpn;
+	int error = 0;
+
+	if (mask & ATTR_AV)
+		error = path_open(qp->worker, &attr->path, dest_qpn);
+	if (error || !(mask & ATTR_ALT_PATH))
+		return error;
+	error = path_open(qp->worker, &attr->alt_path, dest_qpn);
+	if (error && (mask & ATTR_AV)) {
+		worker_lock(qp->worker);
+		paths_close(qp, attr, ATTR_AV);
+		worker_unlock(qp->worker);
+	}
+	return error;
 }
 
-static int modify_with_path(struct nic_qp *qp, enum qp_state to, uint32_t mask,
-	const struct qp_attr *asked, const struct nic_route *route)
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
 {
 	struct qp_attr attr = *asked;
-	uint32_t dest_qpn = mask & ATTR_DEST_QPN ? asked->dest_qpn : qp->qp->attr.dest_qpn;
-	int error = path_open(qp, route, dest_qpn, &attr.path.id);
-
-	if (error)
-		return error;
-	attr.path.local = route->local;
-	attr.path.remote = route->remote;
-	worker_lock(qp->worker);
-	uint32_t old_path = qp->qp->attr.path.id;
-	qp->worker->now_ns = clock_now_ns();
-	error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
-	if (error)
-		port_udp_path_close(qp->worker->port, attr.path.id);
-	else
-		path_replace(qp, old_path);
-	worker_unlock(qp->worker);
-	return error;
-}
-
-static int modify_plain(
-	struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
-{
-	int error;
-
-	worker_lock(qp->worker);
-	uint32_t old_path = qp->qp->attr.path.id;
-	qp->worker->now_ns = clock_now_ns();
-	error = qp_modify(qp->qp, to, mask, attr, qp->worker->now_ns);
-	if (!error && to == QP_RESET && qp->has_path) {
-		port_udp_path_close(qp->worker->port, old_path);
-		qp->has_path = false;
-	}
-	worker_unlock(qp->worker);
-	return error;
-}
-
-int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
-	const struct nic_route *route)
-{
+	uint32_t paths = mask & (ATTR_AV | ATTR_ALT_PATH);
 	int error;
 
 	nic_enter();
-	if (qp->epoch != nic_epoch)
-		error = -EIO;
-	else if (mask & ATTR_AV)
-		error = modify_with_path(qp, to, mask, attr, route);
-	else
-		error = modify_plain(qp, to, mask, attr);
+	error = qp->epoch == nic_epoch ? paths_open(qp, &attr, mask) : -EIO;
+	if (!error) {
+		worker_lock(qp->worker);
+		struct qp_attr before = qp->qp->attr;
+		qp->worker->now_ns = clock_now_ns();
+		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
+		if (error) {
+			paths_close(qp, &attr, paths);
+		} else if (to == QP_RESET) {
+			paths_close(qp, &before, qp->open_paths);
+			qp->open_paths = 0;
+		} else {
+			paths_close(qp, &before, qp->open_paths & paths);
+			qp->open_paths |= paths;
+		}
+		worker_unlock(qp->worker);
+	}
 	nic_leave();
 	return error;
 }
@@ -245,6 +233,8 @@ struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 		worker_lock(qp->worker);
 		state.state = qp->qp->state;
 		state.is_sq_draining = qp->qp->is_sq_draining;
+		state.has_path = qp->open_paths & ATTR_AV;
+		state.has_alt_path = qp->open_paths & ATTR_ALT_PATH;
 		state.attr = qp->qp->attr;
 		worker_unlock(qp->worker);
 	}

@@ -125,7 +125,7 @@ static void connect(struct target *target, struct input *input)
 	struct qp_attr attr = {
 		.port = 1,
 		.access = choice & 1 ? MR_REMOTE_ANY : choice >> 1 & MR_REMOTE_ANY,
-		.path = {0, target->local, target->remote},
+		.path = {.local = target->local, .remote = target->remote},
 		.path_mtu = 1,
 		.dest_qpn = 2,
 		.rq_psn = 0xfffffa,

@@ -134,8 +134,9 @@ static void connect_one(struct world *world, struct qp *qp, const struct qp *pee
 	struct qp_attr attr = {
 		.port = 1,
 		.access = connection->access,
-		.path = {sim_path(number, other), world->host[number].address,
-			world->host[other].address},
+		.path = {.id = sim_path(number, other),
+			.local = world->host[number].address,
+			.remote = world->host[other].address},
 		.path_mtu = connection->path_mtu,
 		.dest_qpn = peer->qpn,
 		.rq_psn = connection->psn[other],

@@ -23,7 +23,7 @@ static void connect(struct script *script, const struct script_options *options)
 		.port = 1,
 		.access = or_usual(options->access, MR_REMOTE_ANY, options->has_no_access),
 		.qkey = SCRIPT_QKEY,
-		.path = {SCRIPT_PATH, script->local, script->remote},
+		.path = {.id = SCRIPT_PATH, .local = script->local, .remote = script->remote},
 		.path_mtu = 1,
 		.dest_qpn = SCRIPT_PEER_QPN,
 		.rq_psn = SCRIPT_RQ_PSN,
@@ -71,6 +71,7 @@ void script_start(struct script *script, const struct script_options *options)
 	memset(script, 0, sizeof(*script));
 	options = options ? options : &usual;
 	script->now_ns = 1000 * SCRIPT_MS;
+	script->path = SCRIPT_PATH;
 	script->local = gid_from_ipv4((const uint8_t[]){10, 0, 0, 1});
 	script->remote = gid_from_ipv4((const uint8_t[]){10, 0, 0, 2});
 	script->arena_memory = calloc(1, ARENA_BYTES + 64);
@@ -183,7 +184,7 @@ static bool take(struct script *script)
 	engine_check(&script->lane);
 	if (!bytes)
 		return false;
-	assert_int_equal(path, SCRIPT_PATH);
+	assert_int_equal(path, script->path);
 	assert_int_equal(packet_decode(&script->packet, script->wire, bytes), PACKET_OK);
 	assert_int_equal(script->packet.bth.dest_qpn.value, SCRIPT_PEER_QPN);
 	return true;

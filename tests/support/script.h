@@ -23,7 +23,7 @@ enum {
 	SCRIPT_PD = 3,
 	SCRIPT_QUEUE_DEPTH = 64,
 	SCRIPT_UNLIMITED = 31, /* credits */
-	SCRIPT_PATH = 9, /* of all that is sent */
+	SCRIPT_PATH = 9, /* of all that is sent, unless script->path says another */
 	SCRIPT_PEER_QPN = 0x123456,
 	SCRIPT_QKEY = 0x11111111,
 };
@@ -38,7 +38,8 @@ struct script {
 	struct cq cq;
 	struct srq srq; /* with script_options.srq_pd */
 	struct qp *qp;
-	struct gid local;
+	uint32_t path; /* that packets are sent on */
+	struct gid local; /* where those that come travelled between */
 	struct gid remote;
 	uint64_t now_ns;
 	uint8_t *memory; /* registered with every right; bytes count up from 0, modulo 251 */

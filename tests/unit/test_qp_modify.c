@@ -42,6 +42,7 @@ static const struct qp_attr legal = {
 	.timeout = 1,
 	.retry_cnt = 1,
 	.rnr_retry = 1,
+	.alt_port = 1,
 };
 
 /* What an attribute means to a transition. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the states of a reliable connection beyond sending and receiving do: SQD.
+ * What the states of a reliable connection beyond sending and receiving do: SQD, and path migration.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -191,6 +191,208 @@ static void sqd_attributes_hold_from_the_next_request_on(void **state)
 	assert_in_range(script.now_ns / SCRIPT_MS - 1000, 536, 545);
 }
 
+/*
+ * --- path migration ---
+ */
+
+enum { ALTERNATE = 10 };
+
+static struct gid other_local(void)
+{
+	return gid_from_ipv4((const uint8_t[]){10, 1, 0, 1});
+}
+
+static struct gid other_remote(void)
+{
+	return gid_from_ipv4((const uint8_t[]){10, 1, 0, 2});
+}
+
+/* The peer's packets come on the alternate path from now on. */
+static void peer_moves(void)
+{
+	script.local = other_local();
+	script.remote = other_remote();
+}
+
+static void rearm(void)
+{
+	struct qp_attr attr = {
+		.alt_path = {.id = ALTERNATE, .local = other_local(), .remote = other_remote()},
+		.alt_port = 1,
+		.alt_timeout = 15,
+		.migration = QP_REARM,
+	};
+
+	assert_int_equal(modify(QP_RTS, ATTR_ALT_PATH | ATTR_PATH_MIG, &attr), 0);
+}
+
+static int migrate(enum qp_migration to)
+{
+	return modify(QP_RTS, ATTR_PATH_MIG, &(struct qp_attr){.migration = to});
+}
+
+/* One byte from the peer, who is armed, or has migrated. */
+static void receive_one(uint32_t index, bool is_migrated)
+{
+	struct packet packet = script_packet(&script, OPCODE_RC_WRITE_ONLY, index);
+
+	packet.bth.is_migrated = is_migrated;
+	packet.reth = (struct reth){(uintptr_t)script.memory, script.key, 1};
+	packet_set_payload(&packet, NULL, 1);
+	script_send(&script, &packet);
+}
+
+static void arm(void)
+{
+	rearm();
+	receive_one(0, false);
+	assert_false(script_expect(&script, OPCODE_RC_ACKNOWLEDGE, 0)->bth.is_migrated);
+	assert_int_equal(script.qp->attr.migration, QP_ARMED);
+}
+
+static void migration_state_is_said_in_every_packet(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, 0);
+	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 0)->bth.is_migrated);
+	rearm();
+	script_post(&script, WR_RDMA_READ, 1, 0);
+	assert_false(script_expect(&script, OPCODE_RC_READ_REQUEST, 1)->bth.is_migrated);
+}
+
+static void migration_is_armed_when_the_peer_is_too(void **state)
+{
+	(void)state;
+	rearm();
+	receive_one(0, true);
+	assert_int_equal(script.qp->attr.migration, QP_REARM);
+	receive_one(1, false);
+	assert_int_equal(script.qp->attr.migration, QP_ARMED);
+	assert_int_equal(news(), 0);
+}
+
+static void migration_needs_an_alternate_path(void **state)
+{
+	struct qp_attr attr = {.alt_port = 1, .alt_timeout = 32};
+
+	(void)state;
+	assert_int_equal(migrate(QP_REARM), -EINVAL);
+	assert_int_equal(migrate(QP_ARMED), -EINVAL);
+	assert_int_equal(migrate((enum qp_migration)3), -EINVAL);
+	assert_int_equal(migrate(QP_MIGRATED), 0);
+	assert_int_equal(modify(QP_RTS, ATTR_ALT_PATH, &attr), -EINVAL);
+	attr = (struct qp_attr){.alt_port = 2};
+	assert_int_equal(modify(QP_RTS, ATTR_ALT_PATH, &attr), -EINVAL);
+	attr = (struct qp_attr){.alt_port = 1, .alt_pkey_index = 1};
+	assert_int_equal(modify(QP_RTS, ATTR_ALT_PATH, &attr), -EINVAL);
+	assert_false(script.qp->has_alt_path);
+}
+
+static void migration_on_request_changes_the_path_and_says_so(void **state)
+{
+	(void)state;
+	arm();
+	assert_int_equal(migrate(QP_MIGRATED), 0);
+	assert_int_equal(news(), SIGNAL_QP_MIGRATED);
+	assert_int_equal(script.qp->attr.timeout, 15);
+	assert_int_equal(script.qp->attr.alt_timeout, 14);
+	script.path = ALTERNATE;
+	script_post(&script, WR_SEND, 1, 0);
+	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 0)->bth.is_migrated);
+	/* What was on its way on the old path still counts. */
+	receive_one(1, false);
+	script_expect_ack(&script, 1, 2);
+	peer_moves();
+	receive_one(2, true);
+	script_expect_ack(&script, 2, 3);
+}
+
+static void migration_follows_the_peer(void **state)
+{
+	(void)state;
+	arm();
+	receive_one(1, true); /* sent before it was armed, and late */
+	assert_int_equal(script.qp->attr.migration, QP_ARMED);
+	script_expect_ack(&script, 1, 2);
+	peer_moves();
+	receive_one(2, true);
+	assert_int_equal(news(), SIGNAL_QP_MIGRATED);
+	script.path = ALTERNATE;
+	script_expect_ack(&script, 2, 3);
+	receive_one(3, true);
+	assert_int_equal(news(), 0);
+}
+
+static void migration_comes_before_the_error_of_exhausted_retries(void **state)
+{
+	(void)state;
+	arm();
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	while (!(news() & SIGNAL_QP_MIGRATED)) {
+		script_drain(&script);
+		script_pass(&script, SCRIPT_MS);
+	}
+	/* Eight times 67 ms. */
+	assert_in_range(script.now_ns / SCRIPT_MS - 1000, 536, 550);
+	script.path = ALTERNATE;
+	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 0)->bth.is_migrated);
+	assert_int_equal(script.qp->state, QP_RTS);
+	peer_moves();
+	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+}
+
+static void migration_is_not_repeated_when_the_alternate_fails_too(void **state)
+{
+	(void)state;
+	arm();
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	while (script.qp->state == QP_RTS) {
+		script.path = script.qp->attr.path.id;
+		script_drain(&script);
+		script_pass(&script, SCRIPT_MS);
+	}
+	assert_int_equal(script.path, ALTERNATE);
+	script_expect_completion(&script, 0, WC_RETRY_EXC_ERR);
+}
+
+static void migration_to_another_path_is_refused_and_told_once(void **state)
+{
+	(void)state;
+	arm();
+	peer_moves();
+	script.remote.raw[15] = 99;
+	receive_one(1, true);
+	assert_int_equal(news(), SIGNAL_QP_NOT_MIGRATED);
+	receive_one(1, true);
+	assert_int_equal(news(), 0);
+	script_expect_silence(&script);
+	assert_int_equal(script.qp->attr.migration, QP_ARMED);
+	assert_int_equal(script_counter(&script, COUNTER_bad_address_drops), 2);
+}
+
+static void packets_on_the_alternate_path_are_the_peers(void **state)
+{
+	(void)state;
+	peer_moves();
+	receive_one(0, true);
+	assert_int_equal(script_counter(&script, COUNTER_bad_address_drops), 1);
+	rearm();
+	assert_int_equal(migrate(QP_MIGRATED), 0);
+	receive_one(0, true);
+	script_expect_ack(&script, 0, 1);
+	assert_int_equal(news(), 0);
+}
+
+static void reset_forgets_the_alternate_path(void **state)
+{
+	(void)state;
+	arm();
+	qp_set_state(script.qp, QP_RESET, script.now_ns);
+	assert_false(script.qp->has_alt_path);
+	assert_int_equal(script.qp->attr.migration, QP_MIGRATED);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -205,6 +407,16 @@ int main(void)
 		TEST(sqd_still_answers_the_peer),
 		TEST(sqd_that_drains_allows_only_reset_and_error),
 		TEST(sqd_attributes_hold_from_the_next_request_on),
+		TEST(migration_state_is_said_in_every_packet),
+		TEST(migration_is_armed_when_the_peer_is_too),
+		TEST(migration_needs_an_alternate_path),
+		TEST(migration_on_request_changes_the_path_and_says_so),
+		TEST(migration_follows_the_peer),
+		TEST(migration_comes_before_the_error_of_exhausted_retries),
+		TEST(migration_is_not_repeated_when_the_alternate_fails_too),
+		TEST(migration_to_another_path_is_refused_and_told_once),
+		TEST(packets_on_the_alternate_path_are_the_peers),
+		TEST(reset_forgets_the_alternate_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

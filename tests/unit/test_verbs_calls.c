@@ -572,6 +572,60 @@ static void query_tells_what_modify_set(void **state)
 	assert_int_equal(init.qp_type, IBV_QPT_RC);
 }
 
+/* What was set is what is answered, address by address. */
+static void query_answers_the_paths(void **state)
+{
+	struct ibv_qp_attr attr = rtr_attr(0xabcdef);
+	struct ibv_ah_attr ah = attr.ah_attr;
+	struct ibv_qp_init_attr init;
+
+	(void)state;
+	ah.grh.flow_label = 0x12345;
+	ah.grh.traffic_class = 0x68;
+	ah.grh.hop_limit = 7;
+	ah.sl = 3;
+	ah.static_rate = IBV_RATE_10_GBPS;
+	attr.ah_attr = ah;
+	attr.alt_ah_attr = ah;
+	attr.alt_ah_attr.grh.traffic_class = 0;
+	attr.alt_ah_attr.sl = 5;
+	attr.alt_port_num = 1;
+	attr.alt_timeout = 9;
+	assert_int_equal(to_init(a.qp), 0);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_AV, &init), 0);
+	assert_int_equal(attr.ah_attr.port_num, 0);
+
+	attr = rtr_attr(0xabcdef);
+	attr.ah_attr = ah;
+	attr.alt_ah_attr = ah;
+	attr.alt_ah_attr.grh.traffic_class = 0;
+	attr.alt_port_num = 1;
+	attr.alt_timeout = 9;
+	assert_int_equal(ibv_modify_qp(a.qp, &attr, rtr_mask | IBV_QP_ALT_PATH), 0);
+	assert_int_equal(to_rts(a.qp), 0);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_AV | IBV_QP_ALT_PATH, &init), 0);
+	assert_memory_equal(&attr.ah_attr, &ah, sizeof(ah));
+	ah.grh.traffic_class = 0;
+	assert_memory_equal(&attr.alt_ah_attr, &ah, sizeof(ah));
+	assert_int_equal(attr.alt_port_num, 1);
+	assert_int_equal(attr.alt_timeout, 9);
+	assert_int_equal(attr.path_mig_state, IBV_MIG_MIGRATED);
+	attr.path_mig_state = IBV_MIG_REARM;
+	assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_PATH_MIG_STATE), 0);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_PATH_MIG_STATE, &init), 0);
+	assert_int_equal(attr.path_mig_state, IBV_MIG_REARM);
+	attr.qp_state = IBV_QPS_SQD;
+	attr.en_sqd_async_notify = 1;
+	assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	struct ibv_async_event event = async_take();
+	assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
+	assert_ptr_equal(event.element.qp, a.qp);
+	ibv_ack_async_event(&event);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_SQD);
+	assert_int_equal(attr.sq_draining, 0);
+}
+
 /* --- posting ------------------------------------------------------------------------------ */
 
 static void post_in_a_state_that_takes_none_is_refused(void **state)
@@ -939,6 +993,7 @@ int main(void)
 		UNCONNECTED(modify_out_of_turn_is_refused),
 		UNCONNECTED(modify_to_an_address_that_is_none_is_refused),
 		CONNECTED(query_tells_what_modify_set),
+		UNCONNECTED(query_answers_the_paths),
 		UNCONNECTED(post_in_a_state_that_takes_none_is_refused),
 		CONNECTED(post_names_the_first_request_that_is_refused),
 		CONNECTED(post_to_a_full_queue_is_refused),

@@ -271,6 +271,75 @@ static void every_context_hears_it(void **state)
 	expect_event(IBV_EVENT_PORT_ACTIVE);
 }
 
+static struct ibv_qp_attr qp_query(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr;
+}
+
+static void rearm(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.alt_ah_attr = {.is_global = 1, .port_num = 1, .grh.sgid_index = 1},
+		.alt_port_num = 1,
+		.alt_timeout = 14,
+		.path_mig_state = IBV_MIG_REARM,
+	};
+
+	assert_int_equal(ibv_query_gid(context, 1, 1, &attr.alt_ah_attr.grh.dgid), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+}
+
+static void exchange(struct verbs_pair *pair)
+{
+	verbs_post_recv(&pair->a, 1, 0, 10);
+	verbs_post_recv(&pair->b, 1, 0, 10);
+	MUST(!verbs_post(&pair->a, IBV_WR_SEND, NULL, 0, 10));
+	MUST(!verbs_post(&pair->b, IBV_WR_SEND, NULL, 0, 10));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(verbs_poll_one(pair->a.cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(verbs_poll_one(pair->b.cq).status, IBV_WC_SUCCESS);
+	}
+}
+
+/* The address of the primary path goes; after (7 + 1) times 67 ms the other one takes its place, at both ends. */
+static void queue_pairs_migrate_when_their_address_goes(void **state)
+{
+	struct ibv_async_event event;
+	struct verbs_pair pair;
+	int migrated = 0;
+
+	(void)state;
+	assert_int_equal(netns_run("ip addr add 10.98.0.1/24 dev va"), 0);
+	expect_event(IBV_EVENT_GID_CHANGE);
+	verbs_end_make(&pair.a, context, NULL);
+	verbs_end_make(&pair.b, context, NULL);
+	verbs_ends_connect(&pair.a, &pair.b, 14);
+	rearm(pair.a.qp);
+	rearm(pair.b.qp);
+	exchange(&pair);
+	assert_int_equal(qp_query(pair.a.qp).path_mig_state, IBV_MIG_ARMED);
+	assert_int_equal(qp_query(pair.b.qp).path_mig_state, IBV_MIG_ARMED);
+	assert_int_equal(netns_run("ip addr del 10.99.0.1/24 dev va"), 0);
+	exchange(&pair);
+	for (bool has_gid_change = false; migrated < 2 || !has_gid_change;) {
+		assert_true(has_event(PATIENCE_MS));
+		assert_int_equal(ibv_get_async_event(context, &event), 0);
+		migrated += event.event_type == IBV_EVENT_PATH_MIG;
+		has_gid_change |= event.event_type == IBV_EVENT_GID_CHANGE;
+		ibv_ack_async_event(&event);
+	}
+	assert_int_equal(qp_query(pair.a.qp).path_mig_state, IBV_MIG_MIGRATED);
+	assert_int_equal(qp_query(pair.a.qp).ah_attr.grh.sgid_index, 0);
+	assert_int_equal(qp_query(pair.a.qp).ah_attr.grh.dgid.raw[13], 98);
+	assert_int_equal(qp_query(pair.a.qp).alt_ah_attr.grh.sgid_index, 0xff);
+	exchange(&pair);
+	verbs_pair_unmake(&pair);
+}
+
 /* A child that closes what it inherited, and opens anew. */
 static void forked_child_watches_for_itself(void **state)
 {
@@ -323,6 +392,7 @@ int main(void)
 		TEST(queue_pair_keeps_its_address_when_the_table_moves),
 		TEST(interface_that_is_removed_is_fatal),
 		TEST(every_context_hears_it),
+		TEST(queue_pairs_migrate_when_their_address_goes),
 		TEST(forked_child_watches_for_itself),
 		TEST(watch_starts_and_ends_with_the_contexts),
 	};

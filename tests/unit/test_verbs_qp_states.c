@@ -403,7 +403,7 @@ static int setup(void **state)
 	MUST(cq = ibv_create_cq(context, 16, NULL, NULL, 0));
 	legal = (struct ibv_qp_attr){
 		.path_mtu = IBV_MTU_1024,
-		.path_mig_state = IBV_MIG_REARM,
+		.path_mig_state = IBV_MIG_MIGRATED, /* REARM needs an alternate path */
 		.qkey = 0x11111111,
 		.rq_psn = 0xfffff0,
 		.sq_psn = 0xfffff0,

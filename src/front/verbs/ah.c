@@ -18,8 +18,8 @@
 /* 0 or a positive errno. */
 static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, struct context *context)
 {
-	struct nic_route route;
-	int error = route_from_verbs(context->device, attr, &route);
+	struct qp_path route;
+	int error = path_from_verbs(context->device, attr, attr->port_num, &route);
 
 	if (!error && gid_is_zero(&route.remote))
 		error = EINVAL;

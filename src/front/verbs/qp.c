@@ -286,19 +286,16 @@ static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs,
 	enum qp_state state =
 		mask & IBV_QP_STATE ? (enum qp_state)verbs->qp_state : nic_qp_query(qp->nic).state;
 	struct device *device = context_of(qp->verbs.context)->device;
-	struct nic_route route;
 	struct qp_attr attr;
 	int error;
 
 	if (device_is_gone(device) && state != QP_ERR && state != QP_RESET)
 		return EIO;
-	error = qp_attr_from_verbs(device, verbs, mask, &attr, &route);
+	error = qp_attr_from_verbs(device, verbs, mask, &attr);
 	if (!error)
-		error = -nic_qp_modify(qp->nic, state, (uint32_t)mask, &attr, &route);
+		error = -nic_qp_modify(qp->nic, state, (uint32_t)mask, &attr);
 	if (error)
 		return error;
-	if (mask & IBV_QP_AV)
-		qp->ah_attr = verbs->ah_attr;
 	qp->verbs.state = (enum ibv_qp_state)state;
 	return 0;
 }

@@ -29,7 +29,6 @@ struct qp_front {
 	struct object *srq; /* NULL: a receive queue of its own */
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
-	struct ibv_ah_attr ah_attr; /* as it was last set */
 	struct async_event events[QP_EVENT_COUNT];
 };
 
@@ -43,16 +42,16 @@ static inline struct qp_front *qp_of(struct ibv_qp *verbs)
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
 
 /*
- * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask` names; the route only with IBV_QP_AV.
+ * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask` names; the paths only if it does.
  *
  * Returns 0, or EINVAL for an address that this device cannot have: not global, another port, an index without a GID.
  */
-int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, int mask,
-	struct qp_attr *attr, struct nic_route *route);
+int qp_attr_from_verbs(
+	struct device *device, const struct ibv_qp_attr *verbs, int mask, struct qp_attr *attr);
 
-/* Translate an address. Returns 0, or EINVAL as above. */
-int route_from_verbs(
-	struct device *device, const struct ibv_ah_attr *ah, struct nic_route *ret_route);
+/* Translate an address; all but the path's id. Returns 0, or EINVAL as above. */
+int path_from_verbs(struct device *device, const struct ibv_ah_attr *ah, uint8_t port,
+	struct qp_path *ret_path);
 
 /* Translate back, for ibv_query_qp. */
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);

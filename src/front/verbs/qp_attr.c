@@ -4,27 +4,65 @@
  */
 #include "front/verbs/qp.h"
 
-int route_from_verbs(
-	struct device *device, const struct ibv_ah_attr *ah, struct nic_route *ret_route)
+/* The index that ibv_query_qp() answers when the address has gone from the table. */
+#define SGID_INDEX_NONE 0xff
+
+int path_from_verbs(
+	struct device *device, const struct ibv_ah_attr *ah, uint8_t port, struct qp_path *ret_path)
 {
-	struct nic_route route = {
+	struct qp_path path = {
 		.ifindex = device->ifindex,
+		.flow_label = ah->grh.flow_label,
 		.traffic_class = ah->grh.traffic_class,
 		.hop_limit = ah->grh.hop_limit,
+		.service_level = ah->sl,
+		.static_rate = ah->static_rate,
 	};
 
 	/* RoCE has no local routes: every address is a global one (IBTA annex A16.4.1). */
-	if (!ah->is_global || ah->port_num != DEVICE_PORT ||
-		!device_gid(device, ah->grh.sgid_index, &route.local))
+	if (!ah->is_global || port != DEVICE_PORT ||
+		!device_gid(device, ah->grh.sgid_index, &path.local))
 		return EINVAL;
-	memcpy(route.remote.raw, ah->grh.dgid.raw, sizeof(route.remote.raw));
-	*ret_route = route;
+	memcpy(path.remote.raw, ah->grh.dgid.raw, sizeof(path.remote.raw));
+	*ret_path = path;
 	return 0;
 }
 
-int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, int mask,
-	struct qp_attr *attr, struct nic_route *route)
+static uint8_t sgid_index_find(struct device *device, const struct gid *local)
 {
+	struct gid gid;
+
+	for (uint8_t i = 0; device_gid(device, i, &gid); i++)
+		if (gid_is_equal(&gid, local))
+			return i;
+	return SGID_INDEX_NONE;
+}
+
+static struct ibv_ah_attr ah_from_path(struct device *device, const struct qp_path *path)
+{
+	struct ibv_ah_attr ah = {
+		.grh =
+			{
+				.flow_label = path->flow_label,
+				.sgid_index = sgid_index_find(device, &path->local),
+				.hop_limit = path->hop_limit,
+				.traffic_class = path->traffic_class,
+			},
+		.sl = path->service_level,
+		.static_rate = path->static_rate,
+		.is_global = 1,
+		.port_num = DEVICE_PORT,
+	};
+
+	memcpy(ah.grh.dgid.raw, path->remote.raw, sizeof(path->remote.raw));
+	return ah;
+}
+
+int qp_attr_from_verbs(
+	struct device *device, const struct ibv_qp_attr *verbs, int mask, struct qp_attr *attr)
+{
+	int error = 0;
+
 	*attr = (struct qp_attr){
 		.cur_state = (enum qp_state)verbs->cur_qp_state,
 		.is_drain_told = verbs->en_sqd_async_notify != 0,
@@ -42,27 +80,35 @@ int qp_attr_from_verbs(struct device *device, const struct ibv_qp_attr *verbs, i
 		.timeout = verbs->timeout,
 		.retry_cnt = verbs->retry_cnt,
 		.rnr_retry = verbs->rnr_retry,
+		.alt_pkey_index = verbs->alt_pkey_index,
+		.alt_port = verbs->alt_port_num,
+		.alt_timeout = verbs->alt_timeout,
+		.migration = (enum qp_migration)verbs->path_mig_state,
 	};
-	*route = (struct nic_route){0};
-	return mask & IBV_QP_AV ? route_from_verbs(device, &verbs->ah_attr, route) : 0;
+	if (mask & IBV_QP_AV)
+		error = path_from_verbs(
+			device, &verbs->ah_attr, verbs->ah_attr.port_num, &attr->path);
+	if (!error && (mask & IBV_QP_ALT_PATH))
+		error = path_from_verbs(
+			device, &verbs->alt_ah_attr, verbs->alt_port_num, &attr->alt_path);
+	return error;
 }
 
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic)
 {
+	struct device *device = context_of(qp->verbs.context)->device;
 	const struct qp_attr *attr = &nic->attr;
-
-	return (struct ibv_qp_attr){
+	struct ibv_qp_attr verbs = {
 		.qp_state = (enum ibv_qp_state)nic->state,
 		.cur_qp_state = (enum ibv_qp_state)nic->state,
 		.path_mtu = (enum ibv_mtu)attr->path_mtu,
-		.path_mig_state = IBV_MIG_MIGRATED,
+		.path_mig_state = (enum ibv_mig_state)attr->migration,
 		.qkey = attr->qkey,
 		.rq_psn = attr->rq_psn,
 		.sq_psn = attr->sq_psn,
 		.dest_qp_num = attr->dest_qpn,
 		.qp_access_flags = attr->access,
 		.cap = qp->cap,
-		.ah_attr = qp->ah_attr,
 		.pkey_index = (uint16_t)attr->pkey_index,
 		.en_sqd_async_notify = attr->is_drain_told,
 		.sq_draining = nic->is_sq_draining,
@@ -73,5 +119,14 @@ struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_
 		.timeout = (uint8_t)attr->timeout,
 		.retry_cnt = (uint8_t)attr->retry_cnt,
 		.rnr_retry = (uint8_t)attr->rnr_retry,
+		.alt_pkey_index = (uint16_t)attr->alt_pkey_index,
+		.alt_port_num = (uint8_t)attr->alt_port,
+		.alt_timeout = (uint8_t)attr->alt_timeout,
 	};
+
+	if (nic->has_path)
+		verbs.ah_attr = ah_from_path(device, &attr->path);
+	if (nic->has_alt_path)
+		verbs.alt_ah_attr = ah_from_path(device, &attr->alt_path);
+	return verbs;
 }

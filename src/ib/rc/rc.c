@@ -31,7 +31,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 
-	if (!qp_is_from_peer(qp, origin))
+	if (!qp_is_from_peer(qp, packet, origin))
 		return;
 	if (opcode_class(packet->info) != OPCODE_CLASS_RC) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
@@ -91,6 +91,11 @@ static void posted(struct qp *qp, uint64_t now_ns)
 	(void)now_ns;
 	if (qp->state == QP_RTS)
 		qp_schedule(qp, LANE_TX_DATA);
+}
+
+static void migrated(struct qp *qp)
+{
+	rc_recovery_begin(rc_from_qp(qp));
 }
 
 static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
@@ -161,5 +166,6 @@ const struct qp_transport rc_transport = {
 	.expire = expire,
 	.posted = posted,
 	.state_changed = state_changed,
+	.migrated = migrated,
 	.check = check,
 };

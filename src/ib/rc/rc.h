@@ -259,6 +259,7 @@ static inline void rc_packet_init(
 {
 	packet_init(packet, opcode);
 	packet->bth.dest_qpn = qpn_from(rc->qp.attr.dest_qpn);
+	packet->bth.is_migrated = rc->qp.attr.migration == QP_MIGRATED;
 	packet->bth.psn = psn;
 }
 

@@ -260,12 +260,15 @@ static void retry(struct rc_qp *rc, uint64_t now_ns)
 	struct rc_requester *requester = &rc->requester;
 
 	qp_count(&rc->qp, COUNTER_local_ack_timeout_err, 1);
-	if (!requester->retries_left) {
+	if (requester->retries_left) {
+		requester->retries_left--;
+	} else if (rc->qp.attr.migration == QP_ARMED) {
+		qp_migrate(&rc->qp); /* with all retries (IBTA 17.2.8.1.2) */
+	} else {
 		qp_count(&rc->qp, COUNTER_retry_exceeded_err, 1);
 		rc_requester_fail(rc, FAULT_RETRY_EXCEEDED, now_ns);
 		return;
 	}
-	requester->retries_left--;
 	requester->was_probed = true;
 	window_shrink(requester, true);
 	go_back(rc);

@@ -161,7 +161,7 @@ static void respond(struct uc_qp *uc, const struct packet *packet, uint64_t now_
 static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
 	uint64_t now_ns)
 {
-	if (!qp_is_from_peer(qp, origin))
+	if (!qp_is_from_peer(qp, packet, origin))
 		return;
 	if (opcode_class(packet->info) != OPCODE_CLASS_UC || qp->state == QP_ERR) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);

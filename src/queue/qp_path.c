@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Automatic path migration (IBTA 17.2.8): a second path that both ends know, and how either end moves to it.
+ *
+ * Packets say whether their sender has migrated (BTH, MigReq). Who is told to rearm stops saying so, and is armed when it
+ * hears that the peer has stopped, too. An armed end that cannot get through, or is told to, moves to the alternate path
+ * and says so again; the peer that receives such a packet on the alternate path follows.
+ *
+ * The two paths change places, so that what is still on its way on the old one is the peer's, and an end that is given
+ * no other alternate can be armed to go back.
+ */
+#include "queue/qp.h"
+
+static bool is_alternate(const struct qp *qp, const struct packet_origin *origin)
+{
+	return qp->has_alt_path && gid_is_equal(&qp->attr.alt_path.remote, origin->source) &&
+		gid_is_equal(&qp->attr.alt_path.local, origin->destination);
+}
+
+void qp_path_publish(struct qp *qp)
+{
+	qp->public->local = qp->attr.path.local;
+	qp->public->remote = qp->attr.path.remote;
+}
+
+void qp_migrate(struct qp *qp)
+{
+	struct qp_attr *attr = &qp->attr;
+	struct qp_path path = attr->path;
+	uint32_t timeout = attr->timeout;
+
+	attr->path = attr->alt_path;
+	attr->alt_path = path;
+	attr->timeout = attr->alt_timeout;
+	attr->alt_timeout = timeout;
+	attr->migration = QP_MIGRATED;
+	qp_path_publish(qp);
+	if (qp->transport->migrated)
+		qp->transport->migrated(qp);
+	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_MIGRATED);
+}
+
+/* The peer has moved to where we do not follow. The program hears it once: anybody can send such a packet. */
+static void migration_refuse(struct qp *qp)
+{
+	if (qp->attr.migration != QP_ARMED || qp->is_migration_refused)
+		return;
+	qp->is_migration_refused = true;
+	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_NOT_MIGRATED);
+}
+
+bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
+	bool is_primary)
+{
+	bool is_from_alternate = is_alternate(qp, origin);
+	bool has_migrated = packet->bth.is_migrated;
+
+	/* Paths of equal addresses: only who was armed before takes it for news. */
+	if (has_migrated && is_from_alternate &&
+		(qp->attr.migration == QP_ARMED || (qp->attr.migration == QP_REARM && !is_primary)))
+		qp_migrate(qp);
+	else if (is_primary && !has_migrated && qp->attr.migration == QP_REARM)
+		qp->attr.migration = QP_ARMED;
+	else if (has_migrated && !is_primary && !is_from_alternate)
+		migration_refuse(qp);
+	return is_primary || is_from_alternate;
+}
