@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "memory/mw.h"
+
 /* --- sending --- */
 
 enum fault message_local_fault(enum mr_fault fault)
@@ -56,12 +58,20 @@ static enum opcode opcode_of(
 		[POSITION_LAST] = OPCODE_RC_WRITE_LAST,
 		[POSITION_ONLY] = OPCODE_RC_WRITE_ONLY,
 	};
+	static const uint8_t send_invalidate[] = {
+		[POSITION_FIRST] = OPCODE_RC_SEND_FIRST,
+		[POSITION_MIDDLE] = OPCODE_RC_SEND_MIDDLE,
+		[POSITION_LAST] = OPCODE_RC_SEND_LAST_INV,
+		[POSITION_ONLY] = OPCODE_RC_SEND_ONLY_INV,
+	};
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
 	/* Each opcode with immediate data follows the one without. */
 	uint8_t with_imm = info->has_imm && ends;
 	uint8_t operation = info->operation == OPERATION_SEND ? send[position] : write[position];
 
+	if (info->has_invalidate)
+		operation = send_invalidate[position];
 	return (enum opcode)(class | (operation + with_imm));
 }
 
@@ -80,6 +90,7 @@ void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode
 		packet, NULL, (uint32_t)min_u64(qp->mtu_bytes, wqe->total_bytes - offset));
 	packet->reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
 	packet->immdt.data = wqe->imm;
+	packet->ieth.rkey = wqe->imm;
 }
 
 size_t message_packet_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
@@ -146,6 +157,9 @@ static void receive_complete(struct message *message, struct qp *qp, const struc
 	if (opcode_has_immediate(packet->info)) {
 		cqe.flags |= WC_WITH_IMM;
 		cqe.imm = packet->immdt.data;
+	} else if (opcode_has_invalidate(packet->info)) {
+		cqe.flags |= WC_WITH_INV;
+		cqe.imm = packet->ieth.rkey;
 	}
 	message->has_receive = false;
 	qp_complete_recv(
@@ -158,8 +172,6 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 	struct recv_wqe *receive = &message->receive;
 	enum mr_fault fault;
 
-	if (opcode_has_invalidate(packet->info))
-		return REFUSED_INVALID; /* remote invalidation belongs to memory windows */
 	if (opcode_begins_message(packet->info)) {
 		if (!receive_take(message, qp))
 			return REFUSED_NOT_READY;
@@ -167,12 +179,17 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 	}
 	if (packet->payload_bytes > receive->total_bytes - message->placed_bytes)
 		return REFUSED_TOO_LONG;
+	if (opcode_has_invalidate(packet->info) &&
+		mw_check(qp->lane->mrs, packet->ieth.rkey, qp_mr_user(qp)))
+		return REFUSED_INVALIDATE;
 	fault = sge_scatter(qp->lane->mrs, qp->recv_pd, receive->sge, receive->sge_count,
 		message->placed_bytes, packet->payload_bytes, packet->payload);
 	if (fault) {
 		*ret_fault = message_local_fault(fault);
 		return REFUSED_OPERATIONAL;
 	}
+	if (opcode_has_invalidate(packet->info))
+		mw_invalidate(qp->lane->mrs, packet->ieth.rkey, qp_mr_user(qp));
 	message->placed_bytes += packet->payload_bytes;
 	message->kind = MESSAGE_SEND;
 	if (opcode_ends_message(packet->info)) {

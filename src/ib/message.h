@@ -57,6 +57,7 @@ enum refusal {
 	REFUSED_INVALID, /* malformed, out of place, unsupported */
 	REFUSED_TOO_LONG, /* longer than the receive request */
 	REFUSED_ACCESS, /* remote key, bounds or right */
+	REFUSED_INVALIDATE, /* the key to invalidate */
 	REFUSED_OPERATIONAL, /* the receive request itself is bad */
 	REFUSED_NOT_READY, /* no receive request */
 };

@@ -48,6 +48,7 @@ enum mr_access {
 	MR_RELAXED_ORDERING = 1 << 20,
 	MR_LOCAL_READ = 1 << 30, /* not a flag of verbs: every region grants it, no window does */
 
+	MR_ACCESS_DEFINED = 0x3ff003ff, /* all that verbs define, or may in the optional range */
 	MR_REMOTE_ANY = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC,
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "memory/mw.h"
 
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport)
@@ -59,6 +60,14 @@ fail_destroy_sq:
 	return -ENOMEM;
 }
 
+/* Windows are for the connection that they were bound on. */
+static void windows_release(struct qp *qp)
+{
+	if (qp->has_bound_windows)
+		mw_release(qp->lane->mrs, qp->qpn);
+	qp->has_bound_windows = false;
+}
+
 void qp_done(struct qp *qp)
 {
 	struct arena *arena = qp->lane->arena;
@@ -69,6 +78,7 @@ void qp_done(struct qp *qp)
 	cq_forget_qp(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
 		cq_forget_qp(qp->recv_cq, qp->qpn);
+	windows_release(qp);
 	arena_free(arena, qp->public_offset, sizeof(struct qp_public));
 	rq_destroy(arena, qp->rq_offset);
 	sq_destroy(arena, qp->sq_offset);
@@ -179,6 +189,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		sq_reset(qp->sq);
 		if (!qp->srq)
 			rq_reset(qp->rq);
+		windows_release(qp);
 		qp->is_comm_established = false;
 		qp->has_alt_path = false;
 		memset(&qp->attr, 0, sizeof(qp->attr));
@@ -195,6 +206,20 @@ static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 	return total_bytes > limit_bytes ? -EINVAL : (int64_t)total_bytes;
 }
 
+/* A request without a scatter/gather list, whatever the program has left there. */
+static int post_bare(struct qp *qp, const struct send_wr *wr)
+{
+	struct send_wr bare = *wr;
+	int error;
+
+	bare.sge_count = 0;
+	bare.flags &= ~(uint32_t)SEND_INLINE;
+	error = sq_post(qp->sq, &bare, 0);
+	if (!error)
+		qp_count(qp, COUNTER_posted_sends, 1);
+	return error;
+}
+
 int qp_post_send(struct qp *qp, const struct send_wr *wr)
 {
 	int64_t total_bytes;
@@ -205,12 +230,12 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr)
 		return -EINVAL;
 	if (wr->opcode >= WR_OPCODE_COUNT || !(wr_table[wr->opcode].type_mask & 1u << qp->type))
 		return -EINVAL;
+	const struct wr_info *info = &wr_table[wr->opcode];
+	if (!info->has_list)
+		return post_bare(qp, wr);
 	if (wr->sge_count > qp->caps.send_sge_max)
 		return -EINVAL;
-	enum opcode_operation operation = wr_table[wr->opcode].operation;
-	bool is_read = operation == OPERATION_READ || operation == OPERATION_COMPARE_SWAP ||
-		operation == OPERATION_FETCH_ADD;
-	if (is_read && (wr->flags & SEND_INLINE))
+	if (info->fills_list && (wr->flags & SEND_INLINE))
 		return -EINVAL; /* the data comes in, not out */
 	total_bytes = list_bytes(qp, wr);
 	if (total_bytes < 0)

@@ -163,6 +163,7 @@ struct qp {
 	bool is_comm_established;
 	bool has_alt_path; /* attr.alt_path was set */
 	bool is_migration_refused; /* the peer was refused since this end was armed */
+	bool has_bound_windows; /* of type 2, since it was made or reset */
 	bool is_sq_draining; /* in SQD, and a request that was started before is not complete */
 	struct qp_caps caps;
 	struct qp_attr attr;

@@ -79,8 +79,8 @@ static bool are_values_allowed(const struct qp *qp, uint32_t mask, const struct 
 		return false;
 	if ((mask & ATTR_PORT) && attr->port != 1)
 		return false;
-	if ((mask & ATTR_ACCESS) &&
-		(attr->access & ~(uint32_t)(MR_REMOTE_ANY | MR_LOCAL_WRITE | MR_RELAXED_ORDERING)))
+	/* What else regions may be registered with means nothing here, but programs pass on what they have. */
+	if ((mask & ATTR_ACCESS) && (attr->access & ~(uint32_t)MR_ACCESS_DEFINED))
 		return false;
 	if ((mask & ATTR_PATH_MTU) && (attr->path_mtu < MTU_MIN || attr->path_mtu > MTU_MAX))
 		return false;

@@ -11,6 +11,7 @@
 
 static_assert(sizeof(struct send_queue) == 64, "slots start on a cache line");
 static_assert(sizeof(struct datagram_target) <= 2 * sizeof(uint64_t), "shares room with atomics");
+static_assert(sizeof(struct wr_bind) <= 2 * sizeof(uint64_t), "shares room with atomics");
 
 enum {
 	RC = 1 << QP_TYPE_RC,
@@ -19,12 +20,28 @@ enum {
 	RAW = 1 << QP_TYPE_RAW_PACKET,
 	IMM = 1 << 0,
 	RQ = 1 << 1,
+	INV = 1 << 2,
+	ANSWER = 1 << 3,
+	FILLS = 1 << 4,
+	NO_LIST = 1 << 5,
+	LOCAL = 1 << 6,
 };
 
 const struct wr_info wr_table[WR_OPCODE_COUNT] = {
-#define WORK_REQUEST(name, number, completion, operation, types, flags)                          \
-	[WR_##name] = {#name, WC_##completion, OPERATION_##operation, types, ((flags)&IMM) != 0, \
-		((flags)&RQ) != 0},
+#define WORK_REQUEST(name_, number, completion, operation_, types, flags) \
+	[WR_##name_] = {                                                  \
+		.name = #name_,                                           \
+		.wc_opcode = WC_##completion,                             \
+		.operation = OPERATION_##operation_,                      \
+		.type_mask = (types),                                     \
+		.has_imm = ((flags)&IMM) != 0,                            \
+		.has_invalidate = ((flags)&INV) != 0,                     \
+		.takes_receive = ((flags)&RQ) != 0,                       \
+		.has_answer = ((flags)&ANSWER) != 0,                      \
+		.fills_list = ((flags)&FILLS) != 0,                       \
+		.has_list = !((flags)&NO_LIST),                           \
+		.is_local = ((flags)&LOCAL) != 0,                         \
+	},
 #include "queue/work_request.def"
 #undef WORK_REQUEST
 };
@@ -91,7 +108,7 @@ int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_byte
 	wqe->imm = wr->imm;
 	wqe->rkey = wr->rkey;
 	wqe->remote_address = wr->remote_address;
-	wqe->compare_add = wr->compare_add; /* these two are also the datagram's target */
+	wqe->compare_add = wr->compare_add; /* these two are also what shares their room */
 	wqe->swap = wr->swap;
 	wqe->total_bytes = total_bytes;
 	wqe->sge_count = wr->sge_count;

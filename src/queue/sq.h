@@ -48,7 +48,12 @@ struct wr_info {
 	enum opcode_operation operation;
 	uint32_t type_mask; /* 1 << enum qp_type */
 	bool has_imm;
+	bool has_invalidate;
 	bool takes_receive;
+	bool has_answer; /* complete only when its own answer has come */
+	bool fills_list; /* data comes into its scatter/gather list */
+	bool has_list;
+	bool is_local; /* sends nothing */
 };
 
 extern const struct wr_info wr_table[WR_OPCODE_COUNT];
@@ -63,12 +68,26 @@ struct datagram_target {
 	uint32_t qkey; /* with its top bit set, that of the sending queue pair goes instead */
 };
 
+/* BIND_MW: `rkey` is the key that the window shall have, `remote_address` its first byte. */
+struct wr_bind {
+	uint64_t bytes;
+	uint32_t region_key;
+	uint32_t access; /* enum mr_access */
+};
+
+/* FLUSH: of the range at `remote_address` in `rkey`. */
+struct wr_flush {
+	uint32_t bytes;
+	uint8_t placement; /* FETH_PLACEMENT_ bits */
+	uint8_t selectivity; /* enum feth_selectivity */
+};
+
 /* What the application asks for; the parts that its opcode does not use are ignored. */
 struct send_wr {
 	uint64_t wr_id;
 	uint32_t opcode; /* enum wr_opcode, from the user: any value */
 	uint32_t flags; /* enum send_flags */
-	uint32_t imm; /* host order */
+	uint32_t imm; /* immediate data in host order, or the key to invalidate */
 	uint32_t rkey;
 	uint64_t remote_address;
 	union {
@@ -77,6 +96,8 @@ struct send_wr {
 			uint64_t swap;
 		};
 		struct datagram_target datagram; /* on UD queue pairs */
+		struct wr_bind bind;
+		struct wr_flush flush;
 	};
 	const struct sge *sge;
 	uint32_t sge_count;
@@ -96,6 +117,8 @@ struct send_wqe {
 			uint64_t swap;
 		};
 		struct datagram_target datagram;
+		struct wr_bind bind;
+		struct wr_flush flush;
 	};
 	uint32_t total_bytes; /* 0 to 2^31 */
 	uint32_t sge_count;

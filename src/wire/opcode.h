@@ -53,6 +53,7 @@ enum __attribute__((packed)) opcode_operation {
 	OPERATION_ATOMIC_WRITE,
 	OPERATION_FLUSH,
 	OPERATION_CNP,
+	OPERATION_NONE, /* of no opcode: of work requests that send no packet */
 };
 
 /* Where in its message a packet stands. */

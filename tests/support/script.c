@@ -21,7 +21,8 @@ static void connect(struct script *script, const struct script_options *options)
 {
 	struct qp_attr attr = {
 		.port = 1,
-		.access = or_usual(options->access, MR_REMOTE_ANY, options->has_no_access),
+		.access = or_usual(
+			options->access, MR_REMOTE_ANY | MR_FLUSH_GLOBAL, options->has_no_access),
 		.qkey = SCRIPT_QKEY,
 		.path = {.id = SCRIPT_PATH, .local = script->local, .remote = script->remote},
 		.path_mtu = 1,
@@ -94,7 +95,8 @@ void script_start(struct script *script, const struct script_options *options)
 		init.srq = &script->srq;
 	}
 	assert_int_equal(engine_qp_create(&script->lane, &init, 77, &script->qp), 0);
-	struct mr_region region = {SCRIPT_PD, MR_LOCAL_WRITE | MR_REMOTE_ANY,
+	struct mr_region region = {SCRIPT_PD,
+		MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL,
 		(uintptr_t)script->memory, SCRIPT_MEMORY_BYTES, script->memory};
 	assert_int_equal(mr_table_add(&script->mrs, &region, 0, &script->key), 0);
 	connect(script, options);

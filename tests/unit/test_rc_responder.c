@@ -131,14 +131,6 @@ static void responder_solicited_send_wakes_a_solicited_waiter(void **state)
 	assert_int_equal(news(), SIGNAL_COMPLETION);
 }
 
-static void responder_send_with_invalidate_is_an_invalid_request(void **state)
-{
-	(void)state;
-	script_post_receive(&script, 100);
-	script_send_data(&script, OPCODE_RC_SEND_ONLY_INV, 0, 5);
-	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
-}
-
 /*
  * --- RNR ---
  */
@@ -316,13 +308,6 @@ static void responder_packet_longer_than_the_mtu_is_an_invalid_request(void **st
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, SCRIPT_MTU_BYTES + 4);
 	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
 	expect_untouched();
-}
-
-static void responder_flush_is_an_unsupported_opcode(void **state)
-{
-	(void)state;
-	script_send_data(&script, OPCODE_RC_FLUSH, 0, 0);
-	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
 }
 
 /*
@@ -677,7 +662,6 @@ int main(void)
 		TEST(responder_send_longer_than_its_receive_is_an_invalid_request),
 		TEST(responder_receive_with_a_bad_key_is_an_operational_error),
 		TEST(responder_solicited_send_wakes_a_solicited_waiter),
-		TEST(responder_send_with_invalidate_is_an_invalid_request),
 		TEST(responder_without_receive_sends_one_rnr_nak),
 		TEST(responder_write_with_imm_without_receive_writes_nothing),
 		TEST(responder_rnr_at_the_last_packet_resumes_there),
@@ -690,7 +674,6 @@ int main(void)
 		TEST(responder_message_cut_by_an_error_fails_its_receive),
 		TEST(responder_first_packet_shorter_than_the_mtu_is_an_invalid_request),
 		TEST(responder_packet_longer_than_the_mtu_is_an_invalid_request),
-		TEST(responder_flush_is_an_unsupported_opcode),
 		TEST(responder_write_of_another_length_than_announced_is_an_invalid_request),
 		TEST(responder_write_with_more_packets_than_announced_is_an_invalid_request),
 		TEST(responder_write_beyond_its_region_writes_nothing),

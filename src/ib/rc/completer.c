@@ -25,7 +25,7 @@ static bool acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 
 		if (!wqe->is_started)
 			break;
-		if (rc_wqe_is_read(wqe)) {
+		if (rc_wqe_has_answer(wqe)) {
 			is_complete = false;
 			break;
 		}
@@ -35,6 +35,7 @@ static bool acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 		}
 		requester->una = end;
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
+		rc_requester_settle(rc, now_ns);
 		if (rc->qp.state == QP_ERR)
 			return false;
 	}
@@ -126,7 +127,7 @@ static struct send_wqe *awaited(struct rc_qp *rc)
 	if (sq->completed == sq->posted)
 		return NULL;
 	struct send_wqe *wqe = sq_at(sq, sq->completed);
-	return wqe->is_started && rc_wqe_is_read(wqe) ? wqe : NULL;
+	return wqe->is_started && rc_wqe_has_answer(wqe) ? wqe : NULL;
 }
 
 /* A response for una was placed: one packet of a READ, or all of an atomic. */
@@ -138,6 +139,7 @@ static void response_placed(struct rc_qp *rc, const struct send_wqe *wqe, uint64
 	requester->una = psn_add(requester->una, 1);
 	if (psn_equal(requester->una, end)) {
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
+		rc_requester_settle(rc, now_ns);
 		if (rc->qp.state == QP_ERR)
 			return;
 	}
@@ -181,10 +183,38 @@ static void atomic_response(
 		response_placed(rc, wqe, now_ns);
 }
 
+/* ATOMIC WRITE and FLUSH are answered by a READ response without data (IBTA annex A19). */
+static void empty_response(
+	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet, uint64_t now_ns)
+{
+	if (packet->payload_bytes)
+		rc_requester_fail(rc, FAULT_RESPONSE_LENGTH, now_ns);
+	else
+		response_placed(rc, wqe, now_ns);
+}
+
+static void response_take(
+	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet, uint64_t now_ns)
+{
+	if (packet->info->operation == OPERATION_ATOMIC_ACK)
+		atomic_response(rc, wqe, packet, now_ns);
+	else if (wr_table[wqe->opcode].operation == OPERATION_READ)
+		read_response(rc, wqe, packet, now_ns);
+	else
+		empty_response(rc, wqe, packet, now_ns);
+}
+
+static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
+{
+	enum opcode_operation operation = wr_table[wqe->opcode].operation;
+
+	return operation == OPERATION_COMPARE_SWAP || operation == OPERATION_FETCH_ADD;
+}
+
 /* READ response or atomic acknowledge. It also says that everything before it was executed. */
 static void response_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
-	bool is_read_response = packet->info->operation == OPERATION_READ_RESPONSE;
+	bool is_atomic_ack = packet->info->operation == OPERATION_ATOMIC_ACK;
 
 	if (!acknowledge(rc, packet->bth.psn, now_ns)) {
 		implied_nak(rc, now_ns);
@@ -192,16 +222,13 @@ static void response_receive(struct rc_qp *rc, const struct packet *packet, uint
 	}
 	const struct send_wqe *wqe = awaited(rc);
 	if (!wqe || !psn_equal(packet->bth.psn, rc->requester.una) ||
-		(wr_table[wqe->opcode].operation == OPERATION_READ) != is_read_response) {
+		is_answered_by_atomic_ack(wqe) != is_atomic_ack) {
 		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
 		return;
 	}
 	if (packet->info->headers & HEADER_AETH)
 		credit_update(rc, &packet->aeth);
-	if (is_read_response)
-		read_response(rc, wqe, packet, now_ns);
-	else
-		atomic_response(rc, wqe, packet, now_ns);
+	response_take(rc, wqe, packet, now_ns);
 }
 
 /*

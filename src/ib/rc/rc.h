@@ -118,7 +118,7 @@ struct rc_resource {
 	uint32_t rkey;
 	uint32_t bytes;
 	struct msn msn;
-	uint64_t original; /* atomics */
+	uint64_t original; /* atomics: what the memory held before */
 };
 
 struct rc_responder {
@@ -177,6 +177,12 @@ size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
  * the acknowledgement that it owes, and that may be better left waiting (runtime/worker.h).
  */
 void rc_requester_schedule(struct rc_qp *rc);
+
+/*
+ * Complete the executed local work requests that have become the oldest ones. Whoever completes a
+ * request calls this next.
+ */
+void rc_requester_settle(struct rc_qp *rc, uint64_t now_ns);
 
 /* What the requester waits for now. */
 enum rc_wait rc_requester_wait(const struct rc_qp *rc);
@@ -245,12 +251,15 @@ static inline uint32_t rc_in_flight(const struct rc_requester *requester)
 	return (uint32_t)psn_diff(requester->cursor, requester->una);
 }
 
-static inline bool rc_wqe_is_read(const struct send_wqe *wqe)
+/* READs, atomics, ATOMIC WRITEs, FLUSHes: what counts as a READ in the comments here. */
+static inline bool rc_wqe_has_answer(const struct send_wqe *wqe)
 {
-	enum opcode_operation operation = wr_table[wqe->opcode].operation;
+	return wr_table[wqe->opcode].has_answer;
+}
 
-	return operation == OPERATION_READ || operation == OPERATION_COMPARE_SWAP ||
-		operation == OPERATION_FETCH_ADD;
+static inline bool rc_wqe_is_local(const struct send_wqe *wqe)
+{
+	return wr_table[wqe->opcode].is_local;
 }
 
 /* Start a packet of this connection. */

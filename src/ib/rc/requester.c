@@ -7,6 +7,7 @@
 
 #include "base/arith.h"
 #include "ib/rc/rc.h"
+#include "ib/window.h"
 
 void rc_requester_start(struct rc_qp *rc)
 {
@@ -115,6 +116,14 @@ static bool has_window(const struct rc_requester *requester, uint32_t outstandin
 	return outstanding + packets <= window;
 }
 
+/* A local request waits for nobody, but a fence; and once executed for nothing any more. */
+static enum rc_wait local_wait(const struct rc_requester *requester, const struct send_wqe *wqe)
+{
+	bool is_fenced = !wqe->is_started && (wqe->flags & SEND_FENCE);
+
+	return is_fenced && requester->reads_outstanding ? RC_WAIT_FENCE : RC_WAIT_NOTHING;
+}
+
 enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 {
 	const struct rc_requester *requester = &rc->requester;
@@ -130,13 +139,15 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 	const struct send_wqe *wqe = sq_at(sq, requester->wqe_index);
 	if (!wqe->is_started && rc->qp.state == QP_SQD)
 		return RC_WAIT_RESUME;
+	if (rc_wqe_is_local(wqe))
+		return local_wait(requester, wqe);
 	uint32_t outstanding = rc_in_flight(requester);
 	if (outstanding && !has_window(requester, outstanding, packets_at_cursor(rc, wqe)))
 		return RC_WAIT_WINDOW;
 	if (is_at_start(requester, wqe) && (wqe->flags & SEND_FENCE) &&
 		requester->reads_outstanding)
 		return RC_WAIT_FENCE;
-	if (rc_wqe_is_read(wqe) && requester->reads_outstanding &&
+	if (rc_wqe_has_answer(wqe) && requester->reads_outstanding &&
 		requester->reads_outstanding >= rc->qp.attr.max_rd_atomic)
 		return RC_WAIT_READ;
 	if (is_stalled_by_credit(rc, wqe))
@@ -150,14 +161,14 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
  */
 static enum fault wqe_check(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
-	enum opcode_operation operation = wr_table[wqe->opcode].operation;
-	bool is_atomic = operation == OPERATION_COMPARE_SWAP || operation == OPERATION_FETCH_ADD;
+	const struct wr_info *info = &wr_table[wqe->opcode];
+	bool is_word = info->has_answer && info->has_list && info->operation != OPERATION_READ;
 
-	if (rc_wqe_is_read(wqe) && !rc->qp.attr.max_rd_atomic)
+	if (info->has_answer && !rc->qp.attr.max_rd_atomic)
 		return FAULT_NO_RD_ATOMIC;
-	if (is_atomic && wqe->total_bytes != sizeof(uint64_t))
+	if (is_word && wqe->total_bytes != sizeof(uint64_t))
 		return FAULT_ATOMIC_LENGTH;
-	if (!rc_wqe_is_read(wqe))
+	if (!info->fills_list)
 		return message_check(&rc->qp, wqe);
 	return message_local_fault(
 		sge_check(rc->qp.lane->mrs, rc->qp.pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count));
@@ -167,10 +178,10 @@ static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
 {
 	struct rc_requester *requester = &rc->requester;
 	bool is_read = wr_table[wqe->opcode].operation == OPERATION_READ;
-	bool is_atomic = rc_wqe_is_read(wqe) && !is_read;
+	bool is_single = rc_wqe_has_answer(wqe) && !is_read;
 
 	wqe->first_psn = requester->next;
-	wqe->packet_count = is_atomic ? 1 : message_packet_count(&rc->qp, wqe->total_bytes);
+	wqe->packet_count = is_single ? 1 : message_packet_count(&rc->qp, wqe->total_bytes);
 	requester->next_ssn += is_read
 		? (uint32_t)div_ceil_u64(wqe->packet_count, requester->read_chunk_packets)
 		: 1;
@@ -191,6 +202,50 @@ static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 		rc->requester.local_fault = fault;
 }
 
+/* --- local requests --- */
+
+void rc_requester_settle(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+	struct send_queue *sq = rc->qp.sq;
+
+	while (rc->qp.state != QP_ERR && sq->completed != sq->posted) {
+		const struct send_wqe *wqe = sq_at(sq, sq->completed);
+
+		if (!rc_wqe_is_local(wqe) || !wqe->is_started)
+			return;
+		/* It has no packet that going back could come to. */
+		if (requester->wqe_index == sq->completed)
+			requester->wqe_index++;
+		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
+	}
+}
+
+/*
+ * Pass over the local request at the cursor, and execute it if that was not done yet: it is passed
+ * again after going back. False when it cannot be executed.
+ */
+static bool local_pass(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	if (!wqe->is_started) {
+		enum fault fault = window_execute(&rc->qp, wqe);
+
+		if (fault) {
+			wqe_fault(rc, fault, now_ns);
+			return false;
+		}
+		wqe->first_psn = requester->next;
+		wqe->packet_count = 0;
+		wqe->ssn = requester->next_ssn - 1;
+		wqe->is_started = true;
+	}
+	requester->wqe_index++;
+	rc_requester_settle(rc, now_ns);
+	return rc->qp.state != QP_ERR;
+}
+
 /* --- packets --- */
 
 /* Will the work request after this one, or this one itself, perhaps have to wait for an answer? */
@@ -199,8 +254,10 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 	const struct rc_requester *requester = &rc->requester;
 	uint32_t next = requester->wqe_index + 1;
 
-	if (next == rc->qp.sq->posted || rc_wqe_is_read(sq_at(rc->qp.sq, next)) ||
-		rc->qp.state == QP_SQD)
+	if (next == rc->qp.sq->posted || rc->qp.state == QP_SQD)
+		return true;
+	/* A local request is complete when those before it are. */
+	if (rc_wqe_has_answer(sq_at(rc->qp.sq, next)) || rc_wqe_is_local(sq_at(rc->qp.sq, next)))
 		return true;
 	return requester->is_credit_limited &&
 		msn_diff(msn_from(wqe->ssn + 1), msn_from(requester->limit_ssn)) > 0;
@@ -271,6 +328,27 @@ static size_t atomic_packet(const struct rc_qp *rc, const struct send_wqe *wqe, 
 	return packet_encode_headers(&packet, buffer);
 }
 
+static size_t atomic_write_packet(
+	struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer, enum fault *ret_fault)
+{
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_WRITE, rc->requester.cursor);
+	packet_set_payload(&packet, NULL, wqe->total_bytes);
+	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
+	return message_packet_write(&rc->qp, &packet, wqe, 0, buffer, ret_fault);
+}
+
+static size_t flush_packet(const struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer)
+{
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, OPCODE_RC_FLUSH, rc->requester.cursor);
+	packet.feth = (struct feth){wqe->flush.placement, wqe->flush.selectivity};
+	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->flush.bytes};
+	return packet_encode_headers(&packet, buffer);
+}
+
 /* The packet at the cursor was written: move the cursor and what follows from it. */
 static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
 {
@@ -279,7 +357,7 @@ static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets,
 	struct psn psn = requester->cursor;
 
 	requester->cursor = psn_add(requester->cursor, packets);
-	if (rc_wqe_is_read(wqe)) {
+	if (rc_wqe_has_answer(wqe)) {
 		uint32_t slot = (requester->read_head + requester->reads_outstanding) %
 			QP_INIT_RD_ATOMIC_MAX;
 
@@ -297,35 +375,62 @@ static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets,
 	rc_recovery_sent(rc, psn, is_new, now_ns);
 }
 
+/* Write the packet at the cursor; *ret_packets is how many PSNs it takes. */
+static size_t packet_next(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer,
+	uint32_t *ret_packets, enum fault *ret_fault)
+{
+	*ret_packets = 1;
+	switch ((int)wr_table[wqe->opcode].operation) {
+	case OPERATION_READ:
+		*ret_packets = packets_at_cursor(rc, wqe);
+		return read_packet(rc, wqe, buffer);
+	case OPERATION_COMPARE_SWAP:
+	case OPERATION_FETCH_ADD:
+		return atomic_packet(rc, wqe, buffer);
+	case OPERATION_ATOMIC_WRITE:
+		return atomic_write_packet(rc, wqe, buffer, ret_fault);
+	case OPERATION_FLUSH:
+		return flush_packet(rc, wqe, buffer);
+	default:
+		return data_packet(rc, wqe, buffer, ret_fault);
+	}
+}
+
+/* The work request that has a packet to send now, or NULL. Executes the local ones before it. */
+static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct send_queue *sq = rc->qp.sq;
+	enum rc_wait wait;
+
+	while ((wait = rc_requester_wait(rc)) == RC_WAIT_NOTHING) {
+		struct send_wqe *wqe = sq_at(sq, rc->requester.wqe_index);
+
+		if (!rc_wqe_is_local(wqe))
+			return wqe;
+		if (!local_pass(rc, wqe, now_ns))
+			return NULL;
+	}
+	if (wait == RC_WAIT_CREDIT)
+		qp_count(&rc->qp, COUNTER_credit_stalls, 1);
+	rc->requester.is_window_closed = wait == RC_WAIT_WINDOW;
+	return NULL;
+}
+
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 {
-	enum rc_wait wait = rc_requester_wait(rc);
+	struct send_wqe *wqe = wqe_next(rc, now_ns);
 	enum fault fault = FAULT_NONE;
-	uint32_t packets = 1;
-	size_t bytes;
+	uint32_t packets;
+	size_t bytes = 0;
 
-	if (wait != RC_WAIT_NOTHING) {
-		if (wait == RC_WAIT_CREDIT)
-			qp_count(&rc->qp, COUNTER_credit_stalls, 1);
-		rc->requester.is_window_closed = wait == RC_WAIT_WINDOW;
+	if (!wqe)
 		return 0;
-	}
-	struct send_wqe *wqe = sq_at(rc->qp.sq, rc->requester.wqe_index);
 	if (is_at_start(&rc->requester, wqe))
 		fault = wqe_check(rc, wqe);
-	if (!fault && !wqe->is_started)
-		wqe_start(rc, wqe);
-	if (fault) {
-		wqe_fault(rc, fault, now_ns);
-		return 0;
-	}
-	if (!rc_wqe_is_read(wqe)) {
-		bytes = data_packet(rc, wqe, buffer, &fault);
-	} else if (wr_table[wqe->opcode].operation == OPERATION_READ) {
-		packets = packets_at_cursor(rc, wqe);
-		bytes = read_packet(rc, wqe, buffer);
-	} else {
-		bytes = atomic_packet(rc, wqe, buffer);
+	if (!fault) {
+		if (!wqe->is_started)
+			wqe_start(rc, wqe);
+		bytes = packet_next(rc, wqe, buffer, &packets, &fault);
 	}
 	if (fault) {
 		wqe_fault(rc, fault, now_ns);

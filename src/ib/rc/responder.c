@@ -51,6 +51,10 @@ static void refuse(struct rc_qp *rc, enum refusal refusal, enum fault local_faul
 		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
 		fail(rc, AETH_NAK_REMOTE_ACCESS, FAULT_PEER_PROTOCOL, SIGNAL_QP_ACCESS, now_ns);
 		break;
+	case REFUSED_INVALIDATE:
+		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
+		fail(rc, AETH_NAK_REMOTE_ACCESS, FAULT_REMOTE_INVALIDATE, SIGNAL_QP_ACCESS, now_ns);
+		break;
 	case REFUSED_OPERATIONAL:
 		qp_count(&rc->qp, COUNTER_resp_operation_errors, 1);
 		fail(rc, AETH_NAK_REMOTE_OPERATIONAL, local_fault, 0, now_ns);
@@ -170,6 +174,79 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 	return ACCEPTED;
 }
 
+/* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
+
+/* Owe the answer, a READ response without data. */
+static void answer_owe(struct rc_qp *rc, struct rc_resource *resource, const struct packet *packet)
+{
+	struct rc_resource kept = {
+		.operation = packet->info->operation,
+		.first = packet->bth.psn,
+		.end = psn_add(packet->bth.psn, 1),
+		.msn = msn_add(rc->responder.msn, 1),
+	};
+
+	resource_take(rc, resource, &kept);
+}
+
+/* Eight bytes as they lie in memory, written by one store. */
+static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *packet)
+{
+	const struct reth *reth = &packet->reth;
+	struct rc_resource *resource = resource_next(rc);
+	uint64_t value;
+	uint8_t *target;
+
+	if (!resource || reth->va % sizeof(value) || reth->dma_bytes != sizeof(value))
+		return REFUSED_INVALID;
+	if (!(rc->qp.attr.access & MR_REMOTE_WRITE))
+		return REFUSED_ACCESS;
+	if (mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp), MR_REMOTE_WRITE,
+		    reth->va, sizeof(value), &target))
+		return REFUSED_ACCESS;
+	if ((uintptr_t)target % sizeof(value))
+		return REFUSED_INVALID;
+
+	memcpy(&value, packet->payload, sizeof(value));
+	atomic_store((_Atomic uint64_t *)(void *)target, value);
+	answer_owe(rc, resource, packet);
+	qp_count(&rc->qp, COUNTER_rdma_atomic_writes, 1);
+	return ACCEPTED;
+}
+
+/*
+ * Requests are executed in their order, by CPUs whose caches are coherent: what was written before is
+ * visible to everybody once it is written. Persistence cannot be promised by this NIC, which knows
+ * nothing of the memory below: no region grants it.
+ */
+static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
+{
+	const struct reth *reth = &packet->reth;
+	const struct feth *feth = &packet->feth;
+	struct mr_user user = qp_mr_user(&rc->qp);
+	struct rc_resource *resource = resource_next(rc);
+	enum mr_fault fault;
+	uint8_t *pointer;
+
+	if (!resource || !feth->placement || feth->selectivity > FETH_SELECT_REGION ||
+		reth->dma_bytes > MESSAGE_BYTES_MAX)
+		return REFUSED_INVALID;
+	if (feth->placement != FETH_PLACEMENT_GLOBAL || !(rc->qp.attr.access & MR_FLUSH_GLOBAL))
+		return REFUSED_ACCESS;
+	if (feth->selectivity == FETH_SELECT_REGION)
+		fault = mr_resolve_whole(rc->qp.lane->mrs, reth->rkey, user, MR_FLUSH_GLOBAL);
+	else
+		fault = mr_resolve_for(rc->qp.lane->mrs, reth->rkey, user, MR_FLUSH_GLOBAL,
+			reth->va, reth->dma_bytes, &pointer);
+	if (fault)
+		return REFUSED_ACCESS;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	answer_owe(rc, resource, packet);
+	qp_count(&rc->qp, COUNTER_rdma_flushes, 1);
+	return ACCEPTED;
+}
+
 /* --- sequence --- */
 
 /* Execute a request that has the expected PSN. */
@@ -190,7 +267,11 @@ static enum refusal execute(
 	case OPERATION_COMPARE_SWAP:
 	case OPERATION_FETCH_ADD:
 		return atomic_execute(rc, packet);
-	default: /* FLUSH, ATOMIC WRITE: not offered by this device */
+	case OPERATION_ATOMIC_WRITE:
+		return atomic_write_execute(rc, packet);
+	case OPERATION_FLUSH:
+		return flush_execute(rc, packet);
+	default:
 		return REFUSED_INVALID;
 	}
 }

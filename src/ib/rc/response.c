@@ -151,6 +151,32 @@ static size_t atomic_next(struct rc_qp *rc, struct rc_resource *resource, uint8_
 	return packet_encode_headers(&packet, buffer);
 }
 
+/* ATOMIC WRITE and FLUSH: done, and nothing to say about it. */
+static size_t empty_next(struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer)
+{
+	struct packet packet;
+
+	rc_packet_init(rc, &packet, OPCODE_RC_READ_RESPONSE_ONLY, resource->first);
+	packet.aeth = ack_aeth(rc, resource->msn);
+	resource->was_answered = true;
+	rc_response_settle(rc, resource);
+	return packet_encode_headers(&packet, buffer);
+}
+
+static size_t answer_next(
+	struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer, uint64_t now_ns)
+{
+	switch ((int)resource->operation) {
+	case OPERATION_READ:
+		return read_next(rc, resource, buffer, now_ns);
+	case OPERATION_COMPARE_SWAP:
+	case OPERATION_FETCH_ADD:
+		return atomic_next(rc, resource, buffer);
+	default:
+		return empty_next(rc, resource, buffer);
+	}
+}
+
 static size_t acknowledge_next(
 	struct rc_qp *rc, const struct aeth *aeth, struct psn psn, uint8_t *buffer)
 {
@@ -167,9 +193,7 @@ size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 
 	while (responder->owed_count) {
 		struct rc_resource *resource = oldest_owed(responder);
-		size_t bytes = resource->operation == OPERATION_READ
-			? read_next(rc, resource, buffer, now_ns)
-			: atomic_next(rc, resource, buffer);
+		size_t bytes = answer_next(rc, resource, buffer, now_ns);
 
 		if (bytes)
 			return bytes;

@@ -98,6 +98,7 @@ static void refuse(struct uc_qp *uc, enum refusal refusal, enum fault fault, uin
 		qp_count(qp, COUNTER_resp_local_length_error, 1);
 		break;
 	case REFUSED_ACCESS:
+	case REFUSED_INVALIDATE: /* no opcode of this transport carries a key to invalidate */
 		qp_count(qp, COUNTER_resp_remote_access_errors, 1);
 		break;
 	case REFUSED_OPERATIONAL: /* our own fault, and the only refusal that is (IBTA 9.9.3) */
