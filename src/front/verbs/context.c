@@ -22,6 +22,7 @@
 #include "front/verbs/flow.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/mr.h"
+#include "front/verbs/mw.h"
 #include "front/verbs/ops.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
@@ -180,6 +181,7 @@ static void objects_release(struct context *context)
 		{OBJECT_SRQ, srq_release},
 		{OBJECT_AH, ah_release},
 		{OBJECT_CQ, cq_release},
+		{OBJECT_MW, mw_release_front},
 		{OBJECT_MR, mr_release},
 		{OBJECT_PARENT_DOMAIN, parent_domain_release},
 		{OBJECT_TD, td_release},

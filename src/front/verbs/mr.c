@@ -13,9 +13,9 @@
 /* Flags that a registration may have. The optional range may be ignored by definition; what of it the NIC knows is passed on. */
 #define ACCESS_NIC                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING)
-#define ACCESS_ACCEPTED \
-	(ACCESS_NIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | MR_FLUSH_GLOBAL |    \
+		IBV_ACCESS_RELAXED_ORDERING)
+#define ACCESS_ACCEPTED (ACCESS_NIC | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
 
 struct mr {
 	struct ibv_mr verbs;

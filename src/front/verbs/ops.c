@@ -4,6 +4,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/flow.h"
+#include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/unsupported.h"
@@ -17,6 +18,9 @@ void ops_fill(struct verbs_context *context)
 	ops->req_notify_cq = cq_request_notify;
 	ops->post_send = qp_post_send_verbs;
 	ops->post_recv = qp_post_recv_verbs;
+	ops->alloc_mw = mw_alloc;
+	ops->bind_mw = mw_bind_verbs;
+	ops->dealloc_mw = mw_dealloc;
 	context->alloc_parent_domain = parent_domain_alloc;
 	context->alloc_td = td_alloc;
 	context->dealloc_td = td_dealloc;

@@ -9,6 +9,7 @@
 #include <endian.h>
 
 #include "front/verbs/ah.h"
+#include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
 
@@ -20,6 +21,7 @@ static const struct sge *sge_list(const struct ibv_sge *list)
 	return (const struct sge *)(const void *)list;
 }
 
+/* What cannot be right gets an opcode that is none, for the queue to refuse in its turn. */
 static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *from)
 {
 	*to = (struct send_wr){
@@ -32,12 +34,27 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 		.sge = sge_list(from->sg_list),
 		.sge_count = (uint32_t)from->num_sge,
 	};
-	if (from->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-		from->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	switch ((int)from->opcode) {
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		to->remote_address = from->wr.atomic.remote_addr;
 		to->rkey = from->wr.atomic.rkey;
 		to->compare_add = from->wr.atomic.compare_add;
 		to->swap = from->wr.atomic.swap;
+		break;
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_LOCAL_INV:
+		to->imm = from->invalidate_rkey;
+		break;
+	case IBV_WR_BIND_MW:
+		if (from->bind_mw.mw->type != IBV_MW_TYPE_2 ||
+			!mw_bind_from_verbs(
+				to, from->bind_mw.mw, from->bind_mw.rkey, &from->bind_mw.bind_info))
+			to->opcode = WR_OPCODE_COUNT;
+		break;
+	case WR_FLUSH: /* struct ibv_send_wr has no room for it */
+		to->opcode = WR_OPCODE_COUNT;
+		break;
 	}
 }
 

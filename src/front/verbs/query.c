@@ -28,6 +28,10 @@
 /* Completions are stamped in nanoseconds. */
 #define TIMESTAMP_KHZ 1000000
 
+/* Of the kernel's device_cap_flags_ex, later than the public headers that this is built with. */
+#define DEVICE_FLUSH_GLOBAL (1ull << 38)
+#define DEVICE_ATOMIC_WRITE (1ull << 40)
+
 const struct ibv_device_attr device_limits = {
 /* clang-format off */
 #define LIMIT(field, value, why) .field = value,
@@ -62,7 +66,8 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	device_attributes(context_of(context)->device, &full.orig_attr);
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = TIMESTAMP_KHZ;
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.device_cap_flags_ex =
+		full.orig_attr.device_cap_flags | DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE;
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
 	return 0;

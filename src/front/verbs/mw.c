@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/mw.h"
+
+#include <stdlib.h>
+
+#include "base/arith.h"
+#include "front/verbs/pd.h"
+#include "front/verbs/qp.h"
+
+/* Local write is a right of the region; programs name it all the same, and adapters let them. */
+#define ACCESS_WINDOW                                                                \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | MR_FLUSH_GLOBAL)
+#define KEY_OWN_BITS 8 /* of a key, that its binder chooses */
+
+struct mw {
+	struct ibv_mw verbs;
+	struct object object;
+	struct object *pd;
+};
+
+bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
+	const struct ibv_mw_bind_info *info)
+{
+	if ((rkey ^ mw->rkey) >> KEY_OWN_BITS ||
+		info->mw_access_flags & ~(unsigned int)ACCESS_WINDOW || (info->length && !info->mr))
+		return false;
+	wr->rkey = rkey;
+	wr->remote_address = info->addr;
+	wr->bind = (struct wr_bind){
+		.bytes = info->length,
+		.region_key = info->mr ? info->mr->lkey : 0,
+		.access = info->mw_access_flags,
+	};
+	return true;
+}
+
+/* 0 or a positive errno. */
+static int mw_make(struct mw *mw, enum ibv_mw_type type, struct context *context)
+{
+	enum mr_kind kind = type == IBV_MW_TYPE_1 ? MR_KIND_WINDOW_1 : MR_KIND_WINDOW_2;
+	int error = -nic_mw_create(mw->pd->handle, kind, &mw->verbs.rkey);
+
+	if (error)
+		return error;
+	error = object_add(&mw->object, OBJECT_MW, context);
+	if (error)
+		nic_mw_destroy(mw->verbs.rkey, mw->pd->handle);
+	mw->verbs.handle = mw->object.handle;
+	return error;
+}
+
+struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct mw *mw = NULL;
+	struct object *pd_object;
+	int error = EINVAL;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		goto fail;
+	pd_object = pd_ref(pd);
+	if (!pd_object)
+		goto fail;
+	error = ENOMEM;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		goto fail_unref_pd;
+	mw->pd = pd_object;
+	mw->verbs = (struct ibv_mw){.context = pd->context, .pd = pd, .type = type};
+	error = mw_make(mw, type, context_of(pd->context));
+	if (!error)
+		return &mw->verbs;
+	free(mw);
+
+fail_unref_pd:
+	object_unref(pd_object);
+fail:
+	errno = error;
+	return NULL;
+}
+
+void mw_release_front(struct object *object)
+{
+	struct mw *mw = container_of(object, struct mw, object);
+
+	nic_mw_destroy(mw->verbs.rkey, mw->pd->handle);
+	object_unref(mw->pd);
+	mw->verbs.handle = 0;
+}
+
+int mw_dealloc(struct ibv_mw *mw)
+{
+	struct object *object;
+	int error = object_remove(mw->handle, OBJECT_MW, context_of(mw->context), &object);
+
+	if (error)
+		return error;
+	mw_release_front(object);
+	free(container_of(object, struct mw, object));
+	return 0;
+}
+
+/* For type 1: the verb posts the bind, and chooses the key. */
+int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = WR_BIND_MW,
+		.flags = bind->send_flags,
+	};
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	uint32_t posted;
+	int error;
+
+	if (!mw_bind_from_verbs(&wr, mw, rkey, &bind->bind_info))
+		return EINVAL;
+	error = -nic_qp_post_send(qp_of(qp)->nic, &wr, 1, &posted);
+	if (!error)
+		mw->rkey = rkey;
+	return error;
+}

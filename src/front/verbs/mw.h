@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory windows, as objects of the ABI around the NIC's.
+ */
+#ifndef URNIC_FRONT_VERBS_MW_H
+#define URNIC_FRONT_VERBS_MW_H
+
+#include <stdbool.h>
+
+#include "front/verbs/object.h"
+#include "queue/sq.h"
+
+/*
+ * The parts of a bind request that say what is bound: rkey, remote_address, bind. For every way to post one.
+ *
+ * `rkey`  The key that the window shall have. Its upper 24 bits are those of the window's own.
+ *
+ * False when the request cannot be right: another window's key, or access flags that a window does not have.
+ */
+bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
+	const struct ibv_mw_bind_info *info);
+
+/* Give back all but the structure, of which the object was taken out of the table. */
+void mw_release_front(struct object *object);
+
+/* The operations that programs reach through the tables in a context. */
+struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type);
+int mw_dealloc(struct ibv_mw *mw);
+int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
+#endif
