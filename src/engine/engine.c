@@ -284,6 +284,15 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 	return error;
 }
 
+int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns)
+{
+	int error = qp_post_batch(qp, batch);
+
+	if (!error)
+		engine_posted(qp, now_ns);
+	return error;
+}
+
 void engine_check(const struct lane *lane)
 {
 	uint32_t qp_count = 0;

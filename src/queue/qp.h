@@ -228,6 +228,13 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
+ * Post the requests of a batch, which was begun with this queue pair's send queue and whose requests
+ * were checked when they were built. Returns 0; -EINVAL for a state that does not take any, or when
+ * the queue was emptied since. The caller calls transport->posted().
+ */
+int qp_post_batch(struct qp *qp, const struct sq_batch *batch);
+
+/*
  * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
  * once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a receive queue
  * of its own; -ENOMEM when the queue is full.

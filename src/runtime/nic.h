@@ -229,6 +229,19 @@ void nic_interface_removed(uint32_t ifindex) URNIC_EXPORT_AS(nic_interface_remov
  */
 int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
+
+/*
+ * The same with requests that are built in place (queue/sq.h). Between the two calls nobody else posts
+ * to the send queue. nic_qp_batch_begin() returns an empty batch, of a queue without slots after a
+ * fork; nic_qp_post_batch() returns 0 or -EINVAL, and then has posted none.
+ */
+struct sq_batch nic_qp_batch_begin(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_batch_begin);
+int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
+	URNIC_EXPORT_AS(nic_qp_post_batch);
+
+/* Can requests with this opcode, any number, be posted to queue pairs of this type? */
+bool nic_can_send(enum qp_type type, uint32_t opcode) URNIC_EXPORT_AS(nic_can_send);
+
 int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
 

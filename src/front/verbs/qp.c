@@ -15,7 +15,8 @@ enum {
 		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
 		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-	COMP_MASK_SUPPORTED = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+	COMP_MASK_SUPPORTED = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 };
 
 /* A type that the NIC does not have is refused as not supported, a number that is no type as invalid. */
@@ -101,6 +102,8 @@ static void qp_prepare(
 	};
 	pthread_mutex_init(&qp->verbs.mutex, NULL);
 	pthread_cond_init(&qp->verbs.cond, NULL);
+	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		wr_builder_init(qp, init->send_ops_flags);
 	qp->cap = cap_of(init);
 	qp->is_all_signaled = init->sq_sig_all != 0;
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
@@ -127,6 +130,7 @@ static void qp_free(struct qp_front *qp)
 {
 	pthread_mutex_destroy(&qp->verbs.mutex);
 	pthread_cond_destroy(&qp->verbs.cond);
+	wr_builder_done(&qp->builder);
 	domain_free(&qp->domain, DOMAIN_QP, qp);
 }
 
@@ -226,6 +230,9 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		error = type_from_verbs(init->qp_type, &type);
 	if (!error && !is_cap_allowed(init))
 		error = EINVAL;
+	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+		!wr_are_supported(type, init->send_ops_flags))
+		error = EOPNOTSUPP;
 	if (!error) {
 		qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &domain);
 		error = qp ? 0 : ENOMEM;
@@ -267,9 +274,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	/* None was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS. */
-	(void)qp;
-	return NULL;
+	struct qp_front *front = qp_of(qp);
+
+	return front->builder.is_there ? &front->extended : NULL;
 }
 
 /* The queue pair that a control call names; undo with object_unref(&qp->object). */
