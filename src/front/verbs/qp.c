@@ -62,7 +62,8 @@ static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
 
 	return cap->max_send_wr <= (uint32_t)device_limits.max_qp_wr &&
 		cap->max_recv_wr <= (uint32_t)device_limits.max_qp_wr &&
-		cap->max_send_sge <= SGE_COUNT_MAX && cap->max_recv_sge <= SGE_COUNT_MAX &&
+		cap->max_send_sge <= (uint32_t)device_limits.max_sge &&
+		cap->max_recv_sge <= (uint32_t)device_limits.max_sge &&
 		cap->max_inline_data <= INLINE_BYTES_MAX;
 }
 
