@@ -110,6 +110,7 @@ struct packet_origin {
 	const struct gid *destination;
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* that was left on arrival; 0 when nobody knows */
+	uint32_t ifindex; /* of the interface that a multicast packet came through */
 };
 
 /* What a type of queue pair does. One constant object per type; the engine has the table. */
@@ -292,6 +293,12 @@ static inline struct mr_user qp_mr_user(const struct qp *qp)
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
 {
 	counter_add(&qp->public->counters, counter, amount);
+}
+
+/* Is it in a state in which packets reach the transport? */
+static inline bool qp_is_receiving(const struct qp *qp)
+{
+	return qp->state != QP_RESET && qp->state != QP_INIT;
 }
 
 /*

@@ -201,6 +201,7 @@ int nic_start(void)
 		return error;
 	}
 	list_init(&nic.ahs);
+	list_init(&nic.memberships);
 	nic.public = arena_at(&nic.arena, offset);
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;

@@ -245,6 +245,33 @@ bool nic_can_send(enum qp_type type, uint32_t opcode) URNIC_EXPORT_AS(nic_can_se
 int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
 
+/* --- multicast groups --------------------------------------------------------------------- */
+
+enum {
+	NIC_GROUP_COUNT_MAX =
+		32, /* groups in a process; the same address on two interfaces is two */
+	NIC_GROUP_QP_COUNT_MAX = 64, /* queue pairs in one group */
+};
+
+/*
+ * Receive what is sent to a group.
+ *
+ * `mgid`     An IP multicast address, or `ff0e::ffff:a.b.c.d` for one of IPv4.
+ * `ifindex`  The interface that it is joined on.
+ *
+ * Returns 0, also when the queue pair is in the group already; -EINVAL for another type of queue pair
+ * or an address that is not multicast; -ENOMEM beyond the limits above; or the -errno of joining.
+ */
+int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+	URNIC_EXPORT_AS(nic_multicast_attach);
+
+/* Returns 0, or -EINVAL when it is not in the group. */
+int nic_multicast_detach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+	URNIC_EXPORT_AS(nic_multicast_detach);
+
+/* Is the queue pair in any group? Destroying it leaves them. */
+bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_multicast_is_attached);
+
 /* --- address handles ---------------------------------------------------------------------- */
 
 /* The most of them in a process. */

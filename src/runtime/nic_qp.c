@@ -137,6 +137,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 {
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
+		nic_multicast_forget(qp);
 		worker_lock(qp->worker);
 		/* What the program has seen complete here, an adapter has acknowledged by now. */
 		qp->worker->now_ns = clock_now_ns();

@@ -371,12 +371,28 @@ void qp_release(struct object *object)
 	qp->verbs.handle = 0;
 }
 
+/* EBUSY for a queue pair that is in a multicast group still, EINVAL for one that is not there. */
+static int qp_is_attached(const struct ibv_qp *verbs)
+{
+	struct qp_front *qp = qp_ref(verbs);
+	bool is_attached;
+
+	if (!qp)
+		return EINVAL;
+	is_attached = nic_multicast_is_attached(qp->nic);
+	object_unref(&qp->object);
+	return is_attached ? EBUSY : 0;
+}
+
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct object *object;
 	struct qp_front *front;
 	uint32_t taken = 0;
-	int error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
+	int error = qp_is_attached(qp);
+
+	if (!error)
+		error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
 
 	if (error)
 		return error;
