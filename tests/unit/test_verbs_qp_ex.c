@@ -25,7 +25,9 @@ enum {
 	INLINE_BYTES = 64,
 	OPS = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
 		IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-		IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+		IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+		IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV |
+		IBV_QP_EX_WITH_ATOMIC_WRITE,
 };
 
 static struct ibv_context *context;
@@ -176,6 +178,101 @@ static void atomics_change_what_they_should(void **state)
 	assert_int_equal(near[0], 40);
 	assert_int_equal(near[1], 42);
 	assert_int_equal(*remote, 99);
+}
+
+static void windows_are_bound_and_invalidated(void **state)
+{
+	struct ibv_mr *region = ibv_reg_mr(a.pd, a.buffer, PAIR_BYTES,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(a.pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind_info info = {region, (uintptr_t)a.buffer, 100, IBV_ACCESS_REMOTE_WRITE};
+	uint32_t key;
+
+	(void)state;
+	assert_non_null(region);
+	assert_non_null(mw);
+	key = ibv_inc_rkey(mw->rkey);
+	ibv_wr_start(qp);
+	ibv_wr_bind_mw(qp, mw, key, &info);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
+	/* The peer writes through it. */
+	b.buffer[0] = 77;
+	struct ibv_sge sge = {(uintptr_t)b.buffer, 1, b.mr->lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {(uintptr_t)a.buffer, key},
+	};
+	struct ibv_send_wr *bad;
+	assert_int_equal(ibv_post_send(b.qp, &wr, &bad), 0);
+	assert_int_equal(verbs_poll_one(b.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(a.buffer[0], 77);
+
+	ibv_wr_start(qp);
+	ibv_wr_local_inv(qp, key);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_post_send(b.qp, &wr, &bad), 0);
+	assert_int_equal(verbs_poll_one(b.cq).status, IBV_WC_REM_ACCESS_ERR);
+	/* A key that is another window's cannot be right. */
+	ibv_wr_start(qp);
+	ibv_wr_bind_mw(qp, mw, key ^ 0x100, &info);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(region), 0);
+}
+
+static void send_invalidates_the_window_of_the_peer(void **state)
+{
+	struct ibv_mr *region =
+		ibv_reg_mr(b.pd, b.buffer, PAIR_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(b.pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr bind = {
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = {mw, ibv_inc_rkey(mw->rkey),
+			{region, (uintptr_t)b.buffer, 8, IBV_ACCESS_REMOTE_READ}},
+	};
+	struct ibv_send_wr *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(ibv_post_send(b.qp, &bind, &bad), 0);
+	assert_int_equal(verbs_poll_one(b.cq).status, IBV_WC_SUCCESS);
+	verbs_post_recv(&b, 2, 0, 8);
+	ibv_wr_start(qp);
+	ibv_wr_send_inv(qp, bind.bind_mw.rkey);
+	set_near(0, 8);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc = verbs_poll_one(b.cq);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wc_flags, IBV_WC_WITH_INV);
+	assert_int_equal(wc.invalidated_rkey, bind.bind_mw.rkey);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(region), 0);
+}
+
+static void atomic_write_takes_its_operand_along(void **state)
+{
+	uint64_t operand = 0x1122334455667788;
+
+	(void)state;
+	memset(b.buffer, 0, 24);
+	ibv_wr_start(qp);
+	ibv_wr_atomic_write(qp, b.mr->rkey, far(8), &operand);
+	operand = 0;
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(void *)(b.buffer + 8), 0x1122334455667788);
+	assert_int_equal(*(uint64_t *)(void *)(b.buffer + 16), 0);
+	/* It takes no other data. */
+	ibv_wr_start(qp);
+	ibv_wr_atomic_write(qp, b.mr->rkey, far(8), &operand);
+	set_near(0, 8);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
 }
 
 static void flags_are_those_at_the_time_of_the_call(void **state)
@@ -496,6 +593,9 @@ int main(void)
 		PAIR(writes_and_reads_move_what_they_should),
 		PAIR(sends_arrive_with_what_was_inline),
 		PAIR(atomics_change_what_they_should),
+		PAIR(windows_are_bound_and_invalidated),
+		PAIR(send_invalidates_the_window_of_the_peer),
+		PAIR(atomic_write_takes_its_operand_along),
 		PAIR(flags_are_those_at_the_time_of_the_call),
 		PAIR(datagram_goes_where_it_was_told_or_not_at_all),
 		PAIR(nothing_happens_before_the_region_is_complete),

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/wr.h"
 
+#include <assert.h>
 #include <endian.h>
 
 #include "front/verbs/ah.h"
+#include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
 
 /* The flags that a program may set; that data is inline is said by how it is given. */
 #define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
+
+/* The operand of an atomic write, which every slot has room for, whatever its queue was created for. */
+#define ATOMIC_BYTES 8
+static_assert(offsetof(struct send_wqe, sge) % 64 <= 64 - ATOMIC_BYTES, "slots end at cache lines");
 
 static struct qp_front *front_of(struct ibv_qp_ex *ex)
 {
@@ -105,6 +111,31 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 	build(ex, WR_SEND_WITH_IMM)->imm = be32toh(imm_data);
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	build(ex, WR_SEND_WITH_INV)->imm = invalidate_rkey;
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	build(ex, WR_LOCAL_INV)->imm = invalidate_rkey;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+	const struct ibv_mw_bind_info *bind_info)
+{
+	struct send_wqe *wqe = build(ex, WR_BIND_MW);
+	struct send_wr wr;
+
+	if (mw->type != IBV_MW_TYPE_2 || !mw_bind_from_verbs(&wr, mw, rkey, bind_info)) {
+		fail(&front_of(ex)->builder, EINVAL);
+		return;
+	}
+	wqe->rkey = wr.rkey;
+	wqe->remote_address = wr.remote_address;
+	wqe->bind = wr.bind;
+}
+
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
 {
 	build_remote(ex, WR_RDMA_WRITE, rkey, remote_addr);
@@ -136,6 +167,16 @@ static void wr_atomic_fetch_add(
 	build_remote(ex, WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr)->compare_add = add;
 }
 
+static void wr_atomic_write(
+	struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, const void *atomic_wr)
+{
+	struct send_wqe *wqe = build_remote(ex, WR_ATOMIC_WRITE, rkey, remote_addr);
+
+	memcpy(wqe->inline_bytes, atomic_wr, ATOMIC_BYTES);
+	wqe->flags |= SEND_INLINE;
+	wqe->total_bytes = ATOMIC_BYTES;
+}
+
 /* --- what belongs to them --- */
 
 /* The request that a setter is about; NULL when there is none, or something has gone wrong. */
@@ -143,6 +184,19 @@ static struct send_wqe *current(struct wr_builder *builder)
 {
 	if (builder->wqe != &builder->scratch)
 		return builder->wqe;
+	fail(builder, EINVAL);
+	return NULL;
+}
+
+/* The same for data, which some requests do not take. */
+static struct send_wqe *current_with_data(struct wr_builder *builder)
+{
+	struct send_wqe *wqe = current(builder);
+
+	if (!wqe ||
+		(wqe->opcode != WR_LOCAL_INV && wqe->opcode != WR_BIND_MW &&
+			wqe->opcode != WR_ATOMIC_WRITE))
+		return wqe;
 	fail(builder, EINVAL);
 	return NULL;
 }
@@ -162,7 +216,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 {
 	struct qp_front *qp = front_of(ex);
 	struct wr_builder *builder = &qp->builder;
-	struct send_wqe *wqe = current(builder);
+	struct send_wqe *wqe = current_with_data(builder);
 	uint64_t total_bytes = 0;
 
 	if (!wqe)
@@ -203,7 +257,7 @@ static void wr_set_inline_data_list(
 {
 	struct qp_front *qp = front_of(ex);
 	struct wr_builder *builder = &qp->builder;
-	struct send_wqe *wqe = current(builder);
+	struct send_wqe *wqe = current_with_data(builder);
 	size_t total_bytes = 0;
 
 	if (!wqe)
@@ -248,6 +302,10 @@ static const struct send_op send_ops[] = {
 	{IBV_QP_EX_WITH_RDMA_READ, WR_RDMA_READ},
 	{IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, WR_ATOMIC_CMP_AND_SWP},
 	{IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WR_ATOMIC_FETCH_AND_ADD},
+	{IBV_QP_EX_WITH_LOCAL_INV, WR_LOCAL_INV},
+	{IBV_QP_EX_WITH_BIND_MW, WR_BIND_MW},
+	{IBV_QP_EX_WITH_SEND_WITH_INV, WR_SEND_WITH_INV},
+	{IBV_QP_EX_WITH_ATOMIC_WRITE, WR_ATOMIC_WRITE},
 };
 
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags)
@@ -274,6 +332,14 @@ static void set_requests(struct ibv_qp_ex *ex, uint64_t ops)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	if (ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	if (ops & IBV_QP_EX_WITH_LOCAL_INV)
+		ex->wr_local_inv = wr_local_inv;
+	if (ops & IBV_QP_EX_WITH_BIND_MW)
+		ex->wr_bind_mw = wr_bind_mw;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
+		ex->wr_send_inv = wr_send_inv;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
 }
 
 void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
