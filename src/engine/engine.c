@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "engine/multicast.h"
 #include "ether/raw.h"
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
@@ -17,6 +16,8 @@
 /* The types of queue pairs that there are. */
 static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_RC] = &rc_transport,
+	[QP_TYPE_XRC_SEND] = &rc_transport,
+	[QP_TYPE_XRC_RECV] = &rc_transport,
 	[QP_TYPE_UC] = &uc_transport,
 	[QP_TYPE_UD] = &ud_transport,
 	[QP_TYPE_RAW_PACKET] = &raw_transport,
@@ -83,7 +84,6 @@ void engine_lane_done(struct lane *lane)
 {
 	assert(lane->qp_count == 0);
 	deadline_heap_done(&lane->deadlines);
-	free(lane->members);
 	free(lane->qp_by_number);
 	arena_free(lane->arena, lane->public_offset, sizeof(struct lane_public));
 	memset(lane, 0, sizeof(*lane));
@@ -145,13 +145,12 @@ int engine_qp_create(
 	if (!engine_has_type(init->type))
 		return -EOPNOTSUPP;
 	transport = transports[init->type];
-	if (lane->qp_count >= LANE_QP_COUNT_MAX - 1)
+	if (lane->qp_count == LANE_QP_COUNT_MAX)
 		return -ENOMEM;
 	error = deadline_heap_reserve(&lane->deadlines, lane->qp_count + 1);
 	if (error)
 		return error;
-	/* One number is everybody's. */
-	while (lane->qp_by_number[number] || (lane->slot << 16 | number) == QPN_MULTICAST.value)
+	while (lane->qp_by_number[number])
 		number = (number + 1) % LANE_QP_COUNT_MAX;
 
 	struct qp *qp = calloc(1, transport->object_bytes);
@@ -173,12 +172,25 @@ void engine_qp_destroy(struct qp *qp)
 {
 	struct lane *lane = qp->lane;
 
-	multicast_forget(qp);
 	*qp_place(lane, qp->qpn) = NULL;
 	lane->qp_count--;
 	unpublish(lane, qp);
 	qp_done(qp);
 	free(qp);
+}
+
+void engine_srq_forget(struct lane *lane, const struct srq *srq)
+{
+	uint64_t offset = lane->public->first_qp_offset;
+
+	while (offset) {
+		const struct qp_public *public = arena_at(lane->arena, offset);
+		struct qp *qp = engine_qp_find(lane, public->qpn);
+
+		if (qp->type == QP_TYPE_XRC_RECV)
+			rc_xrc_forget(rc_from_qp(qp), srq);
+		offset = public->next_offset;
+	}
 }
 
 /* --- packets --- */
@@ -194,20 +206,17 @@ void engine_receive(struct lane *lane, const struct packet_origin *origin, const
 		count_drop(lane, DROP_malformed);
 		return;
 	}
+	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
+	if (!qp) {
+		count_drop(lane, DROP_unknown_qp);
+		return;
+	}
 	/* The membership bit may differ: a limited and a full member may talk (IBTA 10.9.3). */
 	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
 		count_drop(lane, DROP_pkey_mismatch);
 		return;
 	}
-	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
-	if (!qp) {
-		bool is_multicast = qpn_equal(packet.bth.dest_qpn, QPN_MULTICAST);
-
-		if (!is_multicast || !multicast_receive(lane, &packet, origin, now_ns))
-			count_drop(lane, DROP_unknown_qp);
-		return;
-	}
-	if (!qp_is_receiving(qp)) {
+	if (qp->state == QP_RESET || qp->state == QP_INIT) {
 		count_drop(lane, DROP_not_ready);
 		return;
 	}
@@ -287,15 +296,6 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 		error = qp_post_send(qp, &wrs[posted]);
 	*ret_posted = error ? posted - 1 : posted;
 	if (*ret_posted)
-		engine_posted(qp, now_ns);
-	return error;
-}
-
-int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns)
-{
-	int error = qp_post_batch(qp, batch);
-
-	if (!error)
 		engine_posted(qp, now_ns);
 	return error;
 }

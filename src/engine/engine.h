@@ -73,6 +73,12 @@ int engine_qp_create(
 	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp);
 void engine_qp_destroy(struct qp *qp);
 
+/*
+ * An XRC shared receive queue is being destroyed, and is no longer in lane->srqs: no queue pair of the lane
+ * knows it any more when this returns.
+ */
+void engine_srq_forget(struct lane *lane, const struct srq *srq);
+
 /* Does the engine have queue pairs of this type? Any thread. */
 bool engine_has_type(enum qp_type type);
 
@@ -116,9 +122,6 @@ void engine_expire(struct lane *lane, uint64_t now_ns);
  */
 int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
 	uint64_t now_ns);
-
-/* Post a batch of requests that were built in place: all of them, or none. Returns qp_post_batch(). */
-int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns);
 
 /* The same work request by work request: after the last one call engine_posted(). */
 void engine_posted(struct qp *qp, uint64_t now_ns);

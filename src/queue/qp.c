@@ -8,6 +8,11 @@
 #include "base/arith.h"
 #include "memory/mw.h"
 
+static bool has_own_rq(const struct qp_init *init)
+{
+	return !init->srq && init->type != QP_TYPE_XRC_SEND && init->type != QP_TYPE_XRC_RECV;
+}
+
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport)
 {
@@ -18,7 +23,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 		sq_create(arena, caps->send_depth, caps->send_sge_max, caps->inline_bytes_max);
 	if (!qp->sq_offset)
 		return -ENOMEM;
-	if (!init->srq) {
+	if (has_own_rq(init)) {
 		qp->rq_offset = rq_create(arena, caps->recv_depth, caps->recv_sge_max);
 		if (!qp->rq_offset)
 			goto fail_destroy_sq;
@@ -38,7 +43,11 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->recv_cq = init->recv_cq;
 	qp->sq = arena_at(arena, qp->sq_offset);
 	qp->srq = init->srq;
-	qp->rq = init->srq ? init->srq->rq : arena_at(arena, qp->rq_offset);
+	if (init->srq)
+		qp->rq = init->srq->rq;
+	else if (qp->rq_offset)
+		qp->rq = arena_at(arena, qp->rq_offset);
+	qp->xrcd = init->xrcd;
 	qp->is_all_signaled = init->is_all_signaled;
 	qp->caps = *caps;
 	qp->user = init->user;
@@ -49,7 +58,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->public->qpn = qpn;
 	qp->public->type = init->type;
 	qp->public->sq_offset = qp->sq_offset;
-	qp->public->rq_offset = arena_offset(arena, qp->rq);
+	qp->public->rq_offset = qp->rq ? arena_offset(arena, qp->rq) : 0;
 	qp->public->owner = init->owner;
 	return 0;
 
@@ -68,6 +77,19 @@ static void windows_release(struct qp *qp)
 	qp->has_bound_windows = false;
 }
 
+/*
+ * Completions that the queue pair has pushed are no longer of interest. Those that an XRC_RECV queue pair
+ * pushed belong to the shared receive queues.
+ */
+static void completions_forget(struct qp *qp)
+{
+	if (qp->type == QP_TYPE_XRC_RECV)
+		return;
+	cq_forget_qp(qp->send_cq, qp->qpn);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		cq_forget_qp(qp->recv_cq, qp->qpn);
+}
+
 void qp_done(struct qp *qp)
 {
 	struct arena *arena = qp->lane->arena;
@@ -75,9 +97,7 @@ void qp_done(struct qp *qp)
 	list_remove(&qp->tx_link);
 	qp_set_deadline(qp, DEADLINE_NEVER);
 	signal_forget(&qp->lane->signals, &qp->signal);
-	cq_forget_qp(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
-		cq_forget_qp(qp->recv_cq, qp->qpn);
+	completions_forget(qp);
 	windows_release(qp);
 	arena_free(arena, qp->public_offset, sizeof(struct qp_public));
 	rq_destroy(arena, qp->rq_offset);
@@ -154,7 +174,7 @@ void qp_flush(struct qp *qp, uint64_t now_ns)
 
 	while (qp->sq->completed != qp->sq->posted)
 		qp_complete_send(qp, FAULT_FLUSHED, now_ns);
-	while (!qp->srq && qp->state == QP_ERR && rq_take(qp->rq, &wqe)) {
+	while (qp->rq_offset && qp->state == QP_ERR && rq_take(qp->rq, &wqe)) {
 		struct cqe cqe = {.opcode = WC_RECV};
 
 		qp_complete_recv(qp, wqe.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
@@ -180,14 +200,13 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		qp_flush(qp, now_ns);
 	if (state == QP_ERR && old != QP_ERR) {
 		qp_flush(qp, now_ns);
-		if (qp->srq)
+		if (qp->srq && qp->type != QP_TYPE_XRC_RECV)
 			signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_LAST_WQE);
 	}
 	if (state == QP_RESET) {
-		cq_forget_qp(qp->send_cq, qp->qpn);
-		cq_forget_qp(qp->recv_cq, qp->qpn);
+		completions_forget(qp);
 		sq_reset(qp->sq);
-		if (!qp->srq)
+		if (qp->rq_offset)
 			rq_reset(qp->rq);
 		windows_release(qp);
 		qp->is_comm_established = false;
@@ -220,27 +239,13 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 	return error;
 }
 
-static bool takes_sends(const struct qp *qp)
-{
-	return qp->state == QP_RTS || qp->state == QP_SQD || qp->state == QP_SQE ||
-		qp->state == QP_ERR;
-}
-
-int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
-{
-	if (!takes_sends(qp) || batch->first != qp->sq->posted)
-		return -EINVAL;
-	qp->sq->posted += batch->count;
-	qp_count(qp, COUNTER_posted_sends, batch->count);
-	return 0;
-}
-
 int qp_post_send(struct qp *qp, const struct send_wr *wr)
 {
 	int64_t total_bytes;
 	int error;
 
-	if (!takes_sends(qp))
+	if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_SQE &&
+		qp->state != QP_ERR)
 		return -EINVAL;
 	if (wr->opcode >= WR_OPCODE_COUNT || !(wr_table[wr->opcode].type_mask & 1u << qp->type))
 		return -EINVAL;
@@ -266,7 +271,7 @@ int qp_post_recv(struct qp *qp, const struct recv_wr *wr)
 	enum qp_state state =
 		(enum qp_state)atomic_load_explicit(&qp->public->state, memory_order_relaxed);
 
-	if (qp->srq || state == QP_RESET || wr->sge_count > qp->caps.recv_sge_max)
+	if (!qp->rq_offset || state == QP_RESET || wr->sge_count > qp->caps.recv_sge_max)
 		return -EINVAL;
 	return rq_post(qp->rq, wr);
 }

@@ -110,7 +110,6 @@ struct packet_origin {
 	const struct gid *destination;
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* that was left on arrival; 0 when nobody knows */
-	uint32_t ifindex; /* of the interface that a multicast packet came through */
 };
 
 /* What a type of queue pair does. One constant object per type; the engine has the table. */
@@ -153,11 +152,16 @@ struct qp {
 	uint32_t qpn;
 	uint32_t pd;
 	uint32_t recv_pd; /* of receive requests: the shared receive queue may have another one */
+	uint32_t xrcd; /* the XRC domain of an XRC_RECV queue pair */
 	struct cq *send_cq;
 	struct cq *recv_cq;
 	struct send_queue *sq;
-	struct srq *srq; /* NULL: it has a receive queue of its own */
-	struct recv_queue *rq; /* its own or the shared one */
+	/*
+	 * NULL: it has a receive queue of its own, or none at all. An XRC_RECV queue pair takes on the queue
+	 * that each request names, and with it `rq`, `recv_cq` and both domains.
+	 */
+	struct srq *srq;
+	struct recv_queue *rq; /* its own or the shared one; NULL when there is none */
 	uint64_t sq_offset;
 	uint64_t rq_offset; /* 0 when it has none of its own */
 	bool is_all_signaled;
@@ -179,9 +183,10 @@ struct qp {
 /* What a queue pair is created with. */
 struct qp_init {
 	enum qp_type type;
-	uint32_t pd;
-	struct cq *send_cq;
-	struct cq *recv_cq;
+	uint32_t pd; /* not of XRC_RECV */
+	uint32_t xrcd; /* of XRC_RECV only */
+	struct cq *send_cq; /* NULL for XRC_RECV */
+	struct cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV, which have no receive queue */
 	struct srq *srq; /* NULL for a receive queue of its own; outlives the queue pair */
 	struct qp_caps caps; /* those of the receive queue do not matter with an srq */
 	uint32_t mtu_bytes; /* of the port; a connection's path has its own */
@@ -227,13 +232,6 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
  * accepted and flushed (IBTA 10.3.1.6, 10.3.1.7). The caller calls transport->posted() after a batch.
  */
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
-
-/*
- * Post the requests of a batch, which was begun with this queue pair's send queue and whose requests
- * were checked when they were built. Returns 0; -EINVAL for a state that does not take any, or when
- * the queue was emptied since. The caller calls transport->posted().
- */
-int qp_post_batch(struct qp *qp, const struct sq_batch *batch);
 
 /*
  * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
@@ -293,12 +291,6 @@ static inline struct mr_user qp_mr_user(const struct qp *qp)
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
 {
 	counter_add(&qp->public->counters, counter, amount);
-}
-
-/* Is it in a state in which packets reach the transport? */
-static inline bool qp_is_receiving(const struct qp *qp)
-{
-	return qp->state != QP_RESET && qp->state != QP_INIT;
 }
 
 /*

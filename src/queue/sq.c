@@ -18,6 +18,7 @@ enum {
 	UC = 1 << QP_TYPE_UC,
 	UD = 1 << QP_TYPE_UD,
 	RAW = 1 << QP_TYPE_RAW_PACKET,
+	XRC = 1 << QP_TYPE_XRC_SEND,
 	IMM = 1 << 0,
 	RQ = 1 << 1,
 	INV = 1 << 2,
@@ -98,15 +99,16 @@ static void copy_inline(struct send_wqe *wqe, const struct send_wr *wr)
 
 int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes)
 {
-	struct send_wqe *wqe = sq_slot(sq, sq->posted);
-
-	if (!wqe)
+	if (sq->posted - atomic_load_explicit(&sq->released, memory_order_acquire) >= sq->depth)
 		return -ENOMEM;
+
+	struct send_wqe *wqe = sq_at(sq, sq->posted);
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
 	wqe->flags = wr->flags;
 	wqe->imm = wr->imm;
 	wqe->rkey = wr->rkey;
+	wqe->srqn = wr->srqn;
 	wqe->remote_address = wr->remote_address;
 	wqe->compare_add = wr->compare_add; /* these two are also what shares their room */
 	wqe->swap = wr->swap;

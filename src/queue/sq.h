@@ -89,6 +89,7 @@ struct send_wr {
 	uint32_t flags; /* enum send_flags */
 	uint32_t imm; /* immediate data in host order, or the key to invalidate */
 	uint32_t rkey;
+	uint32_t srqn; /* on XRC queue pairs: the peer's shared receive queue */
 	uint64_t remote_address;
 	union {
 		struct {
@@ -126,6 +127,7 @@ struct send_wqe {
 	uint32_t packet_count;
 	uint32_t ssn; /* its number among the messages that the responder counts */
 	uint32_t is_started;
+	uint32_t srqn;
 	/* The list, or, with SEND_INLINE, the bytes themselves. */
 	union {
 		struct sge sge[1];
@@ -158,36 +160,6 @@ static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
 
 	return (struct send_wqe *)(void *)(slots +
 		(uint64_t)(index & (sq->capacity - 1)) * sq->stride_bytes);
-}
-
-/* Slot `index`, which is not before `posted`, to be written; NULL when `depth` requests are outstanding. */
-static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
-{
-	uint32_t released = atomic_load_explicit(&sq->released, memory_order_acquire);
-
-	return index - released < sq->depth ? sq_at(sq, index) : NULL;
-}
-
-/*
- * Requests that are being built in the slots behind `posted`, where nobody looks, and are posted all
- * at once (qp_post_batch). The poster keeps others from posting meanwhile; the lane's lock is not needed.
- */
-struct sq_batch {
-	struct send_queue *sq;
-	uint32_t first; /* sq->posted when it was begun */
-	uint32_t count;
-};
-
-/*
- * One more request, not yet filled in. NULL when the queue is full.
- */
-static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
-{
-	struct send_wqe *wqe = sq_slot(batch->sq, batch->first + batch->count);
-
-	if (wqe)
-		batch->count++;
-	return wqe;
 }
 
 /*

@@ -50,6 +50,8 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 	}
 	srq->number = init->number;
 	srq->pd = init->pd;
+	srq->xrcd = init->xrcd;
+	srq->cq = init->cq;
 	srq->rq = arena_at(arena, srq->rq_offset);
 	srq->signal.kind = SIGNAL_KIND_SRQ;
 	srq->public = arena_at(arena, srq->public_offset);

@@ -6,6 +6,9 @@
  * which their messages come. Its requests are scattered within its own protection domain. It has
  * no state: a queue pair that fails leaves the requests to the others.
  *
+ * An XRC queue (IBTA annex A14) is one that the requests of extended reliable connections name. It has a
+ * completion queue, and belongs to an XRC domain.
+ *
  * The program may ask to be told when fewer than a limit are left: one signal, and the limit is off.
  *
  * Queue pairs of all lanes take from it at once; the lock of the ring (queue/rq.h) orders them. The
@@ -19,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "queue/cq.h"
 #include "queue/rq.h"
 #include "queue/signal.h"
 
@@ -33,6 +37,8 @@ struct srq_public {
 struct srq {
 	uint32_t number;
 	uint32_t pd;
+	uint32_t xrcd; /* the XRC domain; 0 when it is not an XRC queue */
+	struct cq *cq; /* of an XRC queue: where its requests complete */
 	struct recv_queue *rq;
 	uint64_t rq_offset;
 	struct srq_public *public;
@@ -43,6 +49,8 @@ struct srq {
 struct srq_init {
 	uint32_t number; /* below 2^24 */
 	uint32_t pd;
+	uint32_t xrcd; /* 0: not an XRC queue */
+	struct cq *cq; /* of an XRC queue, which it outlives */
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;

@@ -200,8 +200,14 @@ int nic_start(void)
 		close(nic.memory);
 		return error;
 	}
+	nic.srqs = calloc(1, sizeof(*nic.srqs));
+	if (!nic.srqs) {
+		mr_table_done(&nic.mrs);
+		munmap(nic.arena.base, NIC_MEMORY_BYTES);
+		close(nic.memory);
+		return -ENOMEM;
+	}
 	list_init(&nic.ahs);
-	list_init(&nic.memberships);
 	nic.public = arena_at(&nic.arena, offset);
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;

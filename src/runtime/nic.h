@@ -10,7 +10,7 @@
  * slot, and the lane's thread starts. Nothing starts in a constructor.
  *
  * A completion queue is bound to a lane when it is made, in turn; a queue pair lives on the lane of
- * its send queue's completion queue. So a thread that polls one completion queue drives one lane,
+ * its send queue's completion queue, or, without one, on that of a completion queue of its XRC domain. So a thread that polls one completion queue drives one lane,
  * and threads with a queue each do not meet.
  *
  * Set-up calls serialize on one lock and may block (urnicd is asked). Data-path calls (post, poll,
@@ -40,6 +40,7 @@ struct nic_cq;
 struct nic_flow;
 struct nic_qp;
 struct nic_srq;
+struct nic_xrcd;
 
 /* --- memory regions and windows ----------------------------------------------------------- */
 
@@ -108,6 +109,15 @@ void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_over
 /* Ask for one news of SIGNAL_COMPLETION (queue/cq.h). Any thread. */
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 
+/* --- XRC domains (IBTA annex A14) ---------------------------------------------------------- */
+
+/*
+ * Make a domain: what XRC shared receive queues and XRC_RECV queue pairs have in common. Returns 0 or
+ * -ENOMEM. It is destroyed after both.
+ */
+int nic_xrcd_create(struct nic_xrcd **ret_xrcd) URNIC_EXPORT_AS(nic_xrcd_create);
+void nic_xrcd_destroy(struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_destroy);
+
 /* --- shared receive queues ---------------------------------------------------------------- */
 
 /* The most of them in a process. */
@@ -118,6 +128,8 @@ typedef void nic_srq_news_fn(void *user, uint32_t news);
 
 struct nic_srq_init {
 	uint32_t pd; /* of the memory that its requests name */
+	struct nic_xrcd *xrcd; /* NULL: not an XRC queue */
+	struct nic_cq *cq; /* of an XRC queue only: where its requests complete */
 	uint32_t ifindex;
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max; /* up to SGE_COUNT_MAX */
@@ -125,12 +137,19 @@ struct nic_srq_init {
 	void *user;
 };
 
-/* Returns 0 or -ENOMEM. It is destroyed after the queue pairs that take from it. */
+/*
+ * Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from before a fork; for an XRC queue also
+ * what kept us from a slot, as nic_qp_create(). It is destroyed after the queue pairs that take from it; an
+ * XRC queue at any time, but before its completion queue.
+ */
 int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 	URNIC_EXPORT_AS(nic_srq_create);
 void nic_srq_destroy(struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_destroy);
 
-/* Its number: one of its own among those of this process, below 2^24. */
+/*
+ * Its number, below 2^24: one of its own among those of this process; that of an XRC queue, which the peer
+ * needs, among those of the host.
+ */
 uint32_t nic_srq_number(const struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_number);
 
 /*
@@ -163,10 +182,11 @@ typedef void nic_qp_news_fn(void *user, uint32_t news);
 
 struct nic_qp_init {
 	enum qp_type type;
-	uint32_t pd;
+	uint32_t pd; /* not of XRC_RECV */
 	uint32_t ifindex; /* of the device's interface; for people who look */
-	struct nic_cq *send_cq;
-	struct nic_cq *recv_cq;
+	struct nic_cq *send_cq; /* NULL for XRC_RECV */
+	struct nic_cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV */
+	struct nic_xrcd *xrcd; /* of XRC_RECV */
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct qp_caps caps; /* within the limits that the device advertises */
 	uint32_t mtu_bytes; /* of the port: the longest datagram */
@@ -229,48 +249,8 @@ void nic_interface_removed(uint32_t ifindex) URNIC_EXPORT_AS(nic_interface_remov
  */
 int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
-
-/*
- * The same with requests that are built in place (queue/sq.h). Between the two calls nobody else posts
- * to the send queue. nic_qp_batch_begin() returns an empty batch, of a queue without slots after a
- * fork; nic_qp_post_batch() returns 0 or -EINVAL, and then has posted none.
- */
-struct sq_batch nic_qp_batch_begin(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_batch_begin);
-int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
-	URNIC_EXPORT_AS(nic_qp_post_batch);
-
-/* Can requests with this opcode, any number, be posted to queue pairs of this type? */
-bool nic_can_send(enum qp_type type, uint32_t opcode) URNIC_EXPORT_AS(nic_can_send);
-
 int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
-
-/* --- multicast groups --------------------------------------------------------------------- */
-
-enum {
-	NIC_GROUP_COUNT_MAX =
-		32, /* groups in a process; the same address on two interfaces is two */
-	NIC_GROUP_QP_COUNT_MAX = 64, /* queue pairs in one group */
-};
-
-/*
- * Receive what is sent to a group.
- *
- * `mgid`     An IP multicast address, or `ff0e::ffff:a.b.c.d` for one of IPv4.
- * `ifindex`  The interface that it is joined on.
- *
- * Returns 0, also when the queue pair is in the group already; -EINVAL for another type of queue pair
- * or an address that is not multicast; -ENOMEM beyond the limits above; or the -errno of joining.
- */
-int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
-	URNIC_EXPORT_AS(nic_multicast_attach);
-
-/* Returns 0, or -EINVAL when it is not in the group. */
-int nic_multicast_detach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
-	URNIC_EXPORT_AS(nic_multicast_detach);
-
-/* Is the queue pair in any group? Destroying it leaves them. */
-bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_multicast_is_attached);
 
 /* --- address handles ---------------------------------------------------------------------- */
 

@@ -194,6 +194,7 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 		&nic.arena, &nic.mrs, slot, index, &nic.public->lanes[index], &hooks, &worker);
 	if (error)
 		goto fail_detach;
+	worker->lane.srqs = nic.srqs;
 	if (!nic.agent_watcher) {
 		error = worker_watch_agent(worker, agent_client_fd(&nic.agent));
 		if (error)

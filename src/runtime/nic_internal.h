@@ -4,7 +4,8 @@
 
 /*
  * What the files of the NIC share: nic.c is its life and its memory regions, nic_agent.c its side of
- * urnicd and its lanes, nic_cq.c, nic_qp.c and nic_srq.c its queues, nic_raw.c raw packets. Nobody else includes this.
+ * urnicd and its lanes, nic_cq.c, nic_qp.c, nic_srq.c and nic_xrcd.c its queues, nic_raw.c raw packets. Nobody else
+ * includes this.
  *
  * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd).
  */
@@ -37,6 +38,13 @@ struct nic_qp {
 	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
 };
 
+struct nic_xrcd {
+	uint32_t id; /* not 0 */
+	uint32_t home; /* the lane of a completion queue that is polled for it */
+	uint32_t lane_mask; /* lanes of its queue pairs */
+	uint64_t epoch;
+};
+
 struct nic_srq {
 	struct srq srq;
 	nic_srq_news_fn *on_news;
@@ -63,11 +71,13 @@ struct nic {
 	struct nic_public *public;
 	uint32_t lane_count; /* how many there may be */
 	uint32_t next_home;
-	struct srq_table *srqs; /* NULL before the first is made */
-	struct list memberships; /* of queue pairs in multicast groups */
+	struct srq_table *srqs;
 	struct list ahs;
 	uint32_t ah_count;
 	bool has_datagrams[NIC_LANES_MAX]; /* lanes that every address handle is opened on */
+	uint32_t last_xrcd; /* the number of the domain that was made last */
+	struct worker
+		*last_xrc_send; /* lane of the XRC_SEND queue pair that was made last, or NULL */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
@@ -111,8 +121,14 @@ int nic_address_open(struct worker *worker, const struct gid *local, uint32_t if
  */
 void nic_datagrams_start(struct worker *worker);
 
-/* Take a queue pair out of all multicast groups. The NIC is locked, its worker is not. */
-void nic_multicast_forget(struct nic_qp *qp);
+/* The lanes in this mask push into the queue: a poll drives them. The NIC is locked. */
+static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
+{
+	atomic_fetch_or_explicit(&cq->lane_mask, lane_mask, memory_order_release);
+}
+
+/* A queue pair of the domain lives on this lane now: whoever polls for the domain drives it. The NIC is locked. */
+void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
 
 /* Does its owner wait for an event, or is it about to? A hint. */
 bool nic_cq_is_armed(const struct nic_cq *cq);

@@ -18,8 +18,36 @@ bool nic_has_qp_type(enum qp_type type)
 /* Not from before a fork? */
 static bool are_of_this_nic(const struct nic_qp_init *init)
 {
-	return init->send_cq->epoch == nic_epoch && init->recv_cq->epoch == nic_epoch &&
-		(!init->srq || init->srq->epoch == nic_epoch);
+	return (!init->send_cq || init->send_cq->epoch == nic_epoch) &&
+		(!init->recv_cq || init->recv_cq->epoch == nic_epoch) &&
+		(!init->srq || init->srq->epoch == nic_epoch) &&
+		(!init->xrcd || init->xrcd->epoch == nic_epoch);
+}
+
+/*
+ * The lane that it will live on. Whoever receives over XRC mostly also sends: then one lane has both halves
+ * of the conversation.
+ */
+static uint32_t home_of(const struct nic_qp_init *init)
+{
+	if (init->type != QP_TYPE_XRC_RECV)
+		return init->send_cq->home;
+	return nic.last_xrc_send ? nic.last_xrc_send->lane.index : init->xrcd->home;
+}
+
+/* It lives on this lane now: polls of its completion queues drive it. */
+static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
+{
+	uint32_t lane = worker->lane.index;
+
+	if (init->send_cq)
+		nic_cq_add_lanes(init->send_cq, 1u << lane);
+	if (init->recv_cq)
+		nic_cq_add_lanes(init->recv_cq, 1u << lane);
+	if (init->xrcd)
+		nic_xrcd_add_lane(init->xrcd, lane);
+	if (init->type == QP_TYPE_XRC_SEND)
+		nic.last_xrc_send = worker;
 }
 
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
@@ -76,8 +104,9 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	struct qp_init inner = {
 		.type = init->type,
 		.pd = init->pd,
-		.send_cq = &init->send_cq->cq,
-		.recv_cq = &init->recv_cq->cq,
+		.send_cq = init->send_cq ? &init->send_cq->cq : NULL,
+		.recv_cq = init->recv_cq ? &init->recv_cq->cq : NULL,
+		.xrcd = init->xrcd ? init->xrcd->id : 0,
 		.srq = init->srq ? &init->srq->srq : NULL,
 		.caps = init->caps,
 		.mtu_bytes = init->mtu_bytes,
@@ -96,7 +125,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	nic_enter();
 	error = are_of_this_nic(init) ? 0 : -EINVAL;
 	if (!error)
-		error = nic_worker_get(init->send_cq->home, &qp->worker);
+		error = nic_worker_get(home_of(init), &qp->worker);
 	if (!error && init->type == QP_TYPE_UD)
 		error = datagrams_prepare(qp->worker, init);
 	if (!error && init->type == QP_TYPE_RAW_PACKET)
@@ -108,12 +137,8 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 			nic_frames_begin(qp, init->ifindex);
 		worker_unlock(qp->worker);
 	}
-	if (!error) {
-		uint32_t lane = 1u << init->send_cq->home;
-
-		atomic_fetch_or_explicit(&init->send_cq->lane_mask, lane, memory_order_release);
-		atomic_fetch_or_explicit(&init->recv_cq->lane_mask, lane, memory_order_release);
-	}
+	if (!error)
+		lane_announce(init, qp->worker);
 	if (error)
 		nic_frames_close(qp);
 	nic_leave();
@@ -137,7 +162,6 @@ void nic_qp_destroy(struct nic_qp *qp)
 {
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
-		nic_multicast_forget(qp);
 		worker_lock(qp->worker);
 		/* What the program has seen complete here, an adapter has acknowledged by now. */
 		qp->worker->now_ns = clock_now_ns();
@@ -266,17 +290,6 @@ void nic_interface_removed(uint32_t ifindex)
 	nic_leave();
 }
 
-/* What every posting ends with. The worker is locked, and is not any more. */
-static void posted(struct nic_qp *qp)
-{
-	struct worker *worker = qp->worker;
-
-	worker_send(worker, true);
-	worker_unlock(worker);
-	if (!nic_cq_is_armed(qp->send_cq)) /* it will poll, and a post drives as well as a poll */
-		worker_note_poll(worker);
-}
-
 int nic_qp_post_send(
 	struct nic_qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted)
 {
@@ -289,34 +302,13 @@ int nic_qp_post_send(
 	worker_lock(worker);
 	worker->now_ns = clock_now_ns();
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
-	posted(qp);
+	worker_send(worker, true);
+	worker_unlock(worker);
+	if (*ret_posted &&
+		!nic_cq_is_armed(
+			qp->send_cq)) /* it will poll, and a post drives as well as a poll */
+		worker_note_poll(worker);
 	return error;
-}
-
-struct sq_batch nic_qp_batch_begin(struct nic_qp *qp)
-{
-	struct send_queue *sq = qp->qp->sq;
-
-	return (struct sq_batch){.sq = sq, .first = sq->posted};
-}
-
-int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
-{
-	struct worker *worker = qp->worker;
-	int error;
-
-	if (qp->epoch != nic_epoch)
-		return -EINVAL;
-	worker_lock(worker);
-	worker->now_ns = clock_now_ns();
-	error = engine_post_batch(qp->qp, batch, worker->now_ns);
-	posted(qp);
-	return error;
-}
-
-bool nic_can_send(enum qp_type type, uint32_t opcode)
-{
-	return opcode < WR_OPCODE_COUNT && (wr_table[opcode].type_mask & 1u << type);
 }
 
 /*

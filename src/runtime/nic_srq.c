@@ -40,18 +40,32 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 		.sge_count_max = init->sge_count_max,
 		.owner = init->ifindex,
 	};
+	struct worker *worker = NULL;
 	int error;
 
-	if (!nic.srqs)
-		nic.srqs = calloc(1, sizeof(*nic.srqs));
-	if (!nic.srqs || nic.srqs->count == NIC_SRQ_COUNT_MAX)
+	if (nic.srqs->count == NIC_SRQ_COUNT_MAX)
 		return -ENOMEM;
-	inner.number = srq_table_number(nic.srqs, 0, nic_random_u64());
+	if (init->xrcd) {
+		if (init->xrcd->epoch != nic_epoch || init->cq->epoch != nic_epoch)
+			return -EINVAL;
+		error = nic_worker_get(init->cq->home, &worker);
+		if (error)
+			return error;
+		inner.xrcd = init->xrcd->id;
+		inner.cq = &init->cq->cq;
+	}
+	/* The slot is nobody else's, so nobody on this host has the same number. */
+	inner.number = srq_table_number(
+		nic.srqs, worker ? (uint8_t)worker->lane.slot : 0, nic_random_u64());
 	error = srq_init(&srq->srq, &nic.arena, &inner);
 	if (error)
 		return error;
 	srq_table_add(nic.srqs, &srq->srq);
 	publish(&srq->srq);
+	if (init->xrcd) {
+		init->xrcd->home = init->cq->home;
+		nic_cq_add_lanes(init->cq, init->xrcd->lane_mask);
+	}
 	return 0;
 }
 
@@ -77,12 +91,29 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 	return error;
 }
 
+/*
+ * Whoever was at work with it is done when this returns, a signal of it is delivered, and no queue pair of
+ * its domain knows it.
+ */
+static void lanes_forget(const struct srq *srq)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = nic.worker[i];
+
+		if (!worker)
+			continue;
+		worker_lock(worker);
+		engine_srq_forget(&worker->lane, srq);
+		worker_unlock(worker);
+	}
+}
+
 void nic_srq_destroy(struct nic_srq *srq)
 {
 	nic_enter();
 	if (srq->epoch == nic_epoch) {
 		srq_table_remove(nic.srqs, &srq->srq);
-		nic_for_each_worker(nic_worker_pass); /* a signal of it may be on its way */
+		lanes_forget(&srq->srq);
 		unpublish(&srq->srq);
 		srq_done(&srq->srq, &nic.arena);
 	}

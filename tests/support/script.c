@@ -47,6 +47,14 @@ static void connect(struct script *script, const struct script_options *options)
 		[QP_TYPE_UC] = {ATTR_ACCESS, ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
 			ATTR_SQ_PSN},
 		[QP_TYPE_UD] = {ATTR_QKEY, 0, ATTR_SQ_PSN},
+		[QP_TYPE_XRC_SEND] = {ATTR_ACCESS,
+			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
+			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
+				ATTR_MAX_RD_ATOMIC},
+		[QP_TYPE_XRC_RECV] = {ATTR_ACCESS,
+			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
+				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
+			ATTR_TIMEOUT | ATTR_SQ_PSN},
 	};
 	const uint32_t *mask = masks[options->type];
 
@@ -55,6 +63,37 @@ static void connect(struct script *script, const struct script_options *options)
 		0);
 	assert_int_equal(qp_modify(script->qp, QP_RTR, ATTR_STATE | mask[1], &attr, 1), 0);
 	assert_int_equal(qp_modify(script->qp, QP_RTS, ATTR_STATE | mask[2], &attr, 1), 0);
+}
+
+static bool is_xrc(enum qp_type type)
+{
+	return type == QP_TYPE_XRC_SEND || type == QP_TYPE_XRC_RECV;
+}
+
+static void xrc_start(struct script *script, struct qp_init *init)
+{
+	struct srq_init shared = {
+		.number = SCRIPT_SRQN,
+		.pd = SCRIPT_PD,
+		.xrcd = SCRIPT_XRCD,
+		.cq = &script->cq,
+		.depth = SCRIPT_QUEUE_DEPTH,
+		.sge_count_max = 4,
+	};
+
+	assert_int_equal(srq_init(&script->srq, &script->arena, &shared), 0);
+	script->srqs = calloc(1, sizeof(*script->srqs));
+	assert_non_null(script->srqs);
+	srq_table_add(script->srqs, &script->srq);
+	script->lane.srqs = script->srqs;
+	script->srqn = SCRIPT_SRQN;
+	init->recv_cq = NULL;
+	if (init->type == QP_TYPE_XRC_RECV) {
+		init->send_cq = NULL;
+		init->pd = 0;
+		init->caps = (struct qp_caps){0};
+		init->xrcd = SCRIPT_XRCD;
+	}
 }
 
 void script_start(struct script *script, const struct script_options *options)
@@ -94,6 +133,8 @@ void script_start(struct script *script, const struct script_options *options)
 		assert_int_equal(srq_init(&script->srq, &script->arena, &shared), 0);
 		init.srq = &script->srq;
 	}
+	if (is_xrc(init.type))
+		xrc_start(script, &init);
 	assert_int_equal(engine_qp_create(&script->lane, &init, 77, &script->qp), 0);
 	struct mr_region region = {SCRIPT_PD,
 		MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL,
@@ -108,6 +149,7 @@ void script_end(struct script *script)
 	engine_qp_destroy(script->qp);
 	engine_lane_done(&script->lane);
 	mr_table_done(&script->mrs);
+	free(script->srqs);
 	free(script->memory);
 	free(script->arena_memory);
 }
@@ -125,6 +167,7 @@ void script_post(struct script *script, enum wr_opcode opcode, uint32_t bytes, u
 		.flags = flags,
 		.imm = 0x11223344,
 		.rkey = 0x55667788,
+		.srqn = script->srqn,
 		.remote_address = 0x1000,
 		.compare_add = 5,
 		.swap = 6,
@@ -142,10 +185,12 @@ void script_post(struct script *script, enum wr_opcode opcode, uint32_t bytes, u
 void script_post_receive(struct script *script, uint32_t bytes)
 {
 	struct sge sge = {(uintptr_t)script->memory, bytes, script->key};
-	struct recv_wr wr = {1000 + script->qp->rq->posted, &sge, 1};
+	bool has_own_queue = script->qp->rq_offset != 0;
+	struct recv_queue *rq = has_own_queue ? script->qp->rq : script->srq.rq;
+	struct recv_wr wr = {1000 + rq->posted, &sge, 1};
 
 	assert_int_equal(
-		script->qp->srq ? srq_post(&script->srq, &wr) : qp_post_recv(script->qp, &wr), 0);
+		has_own_queue ? qp_post_recv(script->qp, &wr) : srq_post(&script->srq, &wr), 0);
 }
 
 struct cqe script_completion(struct script *script)
@@ -192,11 +237,18 @@ static bool take(struct script *script)
 	return true;
 }
 
+/* RC opcodes mean those of XRC on an XRC queue pair. */
+static enum opcode opcode_for(const struct script *script, enum opcode opcode)
+{
+	return is_xrc(script->qp->type) ? (enum opcode)(OPCODE_CLASS_XRC | opcode) : opcode;
+}
+
 const struct packet *script_expect(struct script *script, enum opcode opcode, uint32_t index)
 {
 	assert_true(take(script));
 	bool is_request = script->packet.info->role == OPCODE_ROLE_REQUEST;
 	struct psn psn = is_request ? script_sent_psn(index) : script_received_psn(index);
+	opcode = opcode_for(script, opcode);
 	assert_string_equal(script->packet.info->name, opcode_info((uint8_t)opcode)->name);
 	assert_int_equal(script->packet.bth.psn.value, psn.value);
 	return &script->packet;
@@ -249,12 +301,13 @@ struct packet script_packet(const struct script *script, enum opcode opcode, uin
 	struct packet packet;
 
 	memset(&packet, 0, sizeof(packet));
-	packet_init(&packet, opcode);
+	packet_init(&packet, opcode_for(script, opcode));
 	bool is_request = packet.info->role == OPCODE_ROLE_REQUEST;
 	packet.bth.dest_qpn = qpn_from(script->qp->qpn);
 	packet.bth.psn = is_request ? script_received_psn(index) : script_sent_psn(index);
 	packet.bth.ack_requested = is_request;
 	packet.deth = (struct deth){SCRIPT_QKEY, {0xabcdef}};
+	packet.xrceth.srqn = script->srqn;
 	return packet;
 }
 

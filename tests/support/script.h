@@ -22,6 +22,8 @@ enum {
 	SCRIPT_MEMORY_BYTES = 256 << 10,
 	SCRIPT_PD = 3,
 	SCRIPT_QUEUE_DEPTH = 64,
+	SCRIPT_XRCD = 6,
+	SCRIPT_SRQN = 0x05abcd,
 	SCRIPT_UNLIMITED = 31, /* credits */
 	SCRIPT_PATH = 9, /* of all that is sent, unless script->path says another */
 	SCRIPT_PEER_QPN = 0x123456,
@@ -37,6 +39,8 @@ struct script {
 	struct lane lane;
 	struct cq cq;
 	struct srq srq; /* with script_options.srq_pd */
+	struct srq_table *srqs; /* XRC: with `srq` in it, of the domain SCRIPT_XRCD */
+	uint32_t srqn; /* XRC: that requests name, ours and the peer's */
 	struct qp *qp;
 	uint32_t path; /* that packets are sent on */
 	struct gid local; /* where those that come travelled between */
@@ -50,7 +54,7 @@ struct script {
 
 /* What differs from the usual: zero means "as usual". */
 struct script_options {
-	enum qp_type type; /* RC; also UC, UD */
+	enum qp_type type; /* RC; also UC, UD, XRC_SEND, XRC_RECV */
 	uint32_t timeout; /* code; 14 as usual, which is 67 ms */
 	uint32_t retry_cnt; /* 7 */
 	uint32_t rnr_retry; /* 7: for ever */
@@ -102,7 +106,7 @@ void script_expect_rnr(struct script *script, uint32_t index);
 
 /*
  * The peer sends a packet. script_packet() prepares one; PSNs of requests count from SCRIPT_RQ_PSN,
- * of responses from SCRIPT_SQ_PSN.
+ * of responses from SCRIPT_SQ_PSN. On an XRC queue pair RC opcodes mean those of XRC here and in script_expect().
  */
 struct packet script_packet(const struct script *script, enum opcode opcode, uint32_t index);
 void script_send(struct script *script, const struct packet *packet);

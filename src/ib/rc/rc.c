@@ -26,6 +26,12 @@ static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 	}
 }
 
+/* Requests are for a responder, responses for a requester. */
+static bool has_half_for(const struct qp *qp, enum opcode_role role)
+{
+	return qp->type != (role == OPCODE_ROLE_REQUEST ? QP_TYPE_XRC_SEND : QP_TYPE_XRC_RECV);
+}
+
 static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
 	uint64_t now_ns)
 {
@@ -33,7 +39,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 
 	if (!qp_is_from_peer(qp, packet, origin))
 		return;
-	if (opcode_class(packet->info) != OPCODE_CLASS_RC) {
+	if (opcode_class(packet->info) != rc_class(rc) || !has_half_for(qp, packet->info->role)) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
 		return;
 	}

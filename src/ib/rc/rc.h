@@ -12,6 +12,7 @@
  *     completer.c   ACK, NAK, RNR NAK, READ responses, atomic acknowledgements
  *     responder.c   requests: every check, then the effect
  *     response.c    what the responder owes, in the order in which it was asked
+ *     xrc.c         which shared receive queue a request of an extended connection is for
  *     rc.c          the queue pair: both halves behind struct qp_transport
  *
  * Loss is normal on the networks that this runs on. The window starts small, grows with
@@ -20,6 +21,11 @@
  * the retry limit, there is an early probe: after a few measured round trip times without an answer
  * the oldest packet is sent again. It does not count as a retry: the specification leaves it to the
  * requester when to send a duplicate.
+ *
+ * An extended reliable connection (IBTA annex A14) is one whose halves are queue pairs of their own: an
+ * XRC_SEND queue pair at one end has the requester, an XRC_RECV queue pair at the other the responder. Its
+ * opcodes are of another class, and its requests carry the number of a shared receive queue; everything
+ * else is the same and the same code.
  *
  * All of this runs under the lane's lock.
  */
@@ -116,6 +122,7 @@ struct rc_resource {
 	struct psn stop; /* first PSN after the answer being sent */
 	uint64_t va;
 	uint32_t rkey;
+	uint32_t pd;
 	uint32_t bytes;
 	struct msn msn;
 	uint64_t original; /* atomics: what the memory held before */
@@ -145,7 +152,7 @@ struct rc_qp {
 	uint32_t turn_packets; /* requests sent in a row */
 };
 
-extern const struct qp_transport rc_transport;
+extern const struct qp_transport rc_transport; /* of RC, XRC_SEND and XRC_RECV */
 
 static inline struct rc_qp *rc_from_qp(struct qp *qp)
 {
@@ -226,6 +233,17 @@ void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_
 /* Answer a request that was executed before: execute nothing twice. */
 void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
 
+/* xrc.c */
+
+/*
+ * The queue pair takes on the shared receive queue that the request names (IBTA A14.5). Refused when there
+ * is none of this number in its domain, or a message for another one is not complete.
+ */
+enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet);
+
+/* This queue is being destroyed: a message that was being received into it has no request any more. */
+void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);
+
 /* response.c */
 
 /* Write the next response packet; 0 when nothing is owed. */
@@ -262,11 +280,16 @@ static inline bool rc_wqe_is_local(const struct send_wqe *wqe)
 	return wr_table[wqe->opcode].is_local;
 }
 
-/* Start a packet of this connection. */
+static inline enum opcode_class rc_class(const struct rc_qp *rc)
+{
+	return rc->qp.type == QP_TYPE_RC ? OPCODE_CLASS_RC : OPCODE_CLASS_XRC;
+}
+
+/* Start a packet of this connection; `opcode` is the one of class RC. */
 static inline void rc_packet_init(
 	const struct rc_qp *rc, struct packet *packet, enum opcode opcode, struct psn psn)
 {
-	packet_init(packet, opcode);
+	packet_init(packet, (enum opcode)(rc_class(rc) | opcode));
 	packet->bth.dest_qpn = qpn_from(rc->qp.attr.dest_qpn);
 	packet->bth.is_migrated = rc->qp.attr.migration == QP_MIGRATED;
 	packet->bth.psn = psn;

@@ -290,7 +290,8 @@ static size_t data_packet(
 	uint32_t index = (uint32_t)psn_diff(requester->cursor, wqe->first_psn);
 	struct packet packet;
 
-	message_packet_init(&packet, &rc->qp, OPCODE_CLASS_RC, wqe, index);
+	message_packet_init(&packet, &rc->qp, rc_class(rc), wqe, index);
+	packet.xrceth.srqn = wqe->srqn;
 	packet.bth.psn = requester->cursor;
 	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, opcode_ends_message(packet.info));
 	requester->since_ack_request =
@@ -308,6 +309,7 @@ static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_READ_REQUEST, requester->cursor);
+	packet.xrceth.srqn = wqe->srqn;
 	packet.reth.va = wqe->remote_address + offset;
 	packet.reth.rkey = wqe->rkey;
 	packet.reth.dma_bytes = (uint32_t)min_u64(chunk_bytes, wqe->total_bytes - offset);
@@ -321,6 +323,7 @@ static size_t atomic_packet(const struct rc_qp *rc, const struct send_wqe *wqe, 
 
 	rc_packet_init(rc, &packet, is_swap ? OPCODE_RC_COMPARE_SWAP : OPCODE_RC_FETCH_ADD,
 		rc->requester.cursor);
+	packet.xrceth.srqn = wqe->srqn;
 	packet.atomiceth.va = wqe->remote_address;
 	packet.atomiceth.rkey = wqe->rkey;
 	packet.atomiceth.swap_add = is_swap ? wqe->swap : wqe->compare_add;
@@ -335,6 +338,7 @@ static size_t atomic_write_packet(
 
 	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_WRITE, rc->requester.cursor);
 	packet_set_payload(&packet, NULL, wqe->total_bytes);
+	packet.xrceth.srqn = wqe->srqn;
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
 	return message_packet_write(&rc->qp, &packet, wqe, 0, buffer, ret_fault);
 }
@@ -344,6 +348,7 @@ static size_t flush_packet(const struct rc_qp *rc, const struct send_wqe *wqe, u
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_FLUSH, rc->requester.cursor);
+	packet.xrceth.srqn = wqe->srqn;
 	packet.feth = (struct feth){wqe->flush.placement, wqe->flush.selectivity};
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->flush.bytes};
 	return packet_encode_headers(&packet, buffer);

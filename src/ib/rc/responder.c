@@ -121,6 +121,7 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 		.end = psn_add(psn, message_packet_count(&rc->qp, reth->dma_bytes)),
 		.va = reth->va,
 		.rkey = reth->rkey,
+		.pd = rc->qp.pd,
 		.bytes = reth->dma_bytes,
 		.msn = msn_add(responder->msn, 1),
 	};
@@ -254,7 +255,12 @@ static enum refusal execute(
 	struct rc_qp *rc, const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
 {
 	struct message *message = &rc->responder.message;
+	enum refusal refusal = ACCEPTED;
 
+	if (rc->qp.type == QP_TYPE_XRC_RECV)
+		refusal = rc_xrc_select(rc, packet);
+	if (refusal)
+		return refusal;
 	if (!message_is_in_sequence(message, &rc->qp, packet))
 		return REFUSED_INVALID;
 	switch ((int)packet->info->operation) {

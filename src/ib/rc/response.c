@@ -18,9 +18,11 @@
  */
 static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
 {
-	uint8_t credits = rc->qp.srq ? CREDIT_CODE_UNLIMITED : credit_code(rq_count(rc->qp.rq));
+	struct aeth aeth = {.kind = AETH_ACK, .value = CREDIT_CODE_UNLIMITED, .msn = msn};
 
-	return (struct aeth){.kind = AETH_ACK, .value = credits, .msn = msn};
+	if (rc->qp.rq_offset)
+		aeth.value = credit_code(rq_count(rc->qp.rq));
+	return aeth;
 }
 
 void rc_response_owe_ack(struct rc_qp *rc)
@@ -118,8 +120,9 @@ static size_t read_next(
 	uint8_t *from = NULL;
 
 	if (bytes &&
-		mr_resolve_for(rc->qp.lane->mrs, resource->rkey, qp_mr_user(&rc->qp),
-			MR_REMOTE_READ, resource->va + offset, bytes, &from)) {
+		mr_resolve_for(rc->qp.lane->mrs, resource->rkey,
+			(struct mr_user){resource->pd, rc->qp.qpn}, MR_REMOTE_READ,
+			resource->va + offset, bytes, &from)) {
 		read_abort(rc, resource, now_ns);
 		return 0;
 	}
