@@ -27,6 +27,7 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/xrcd.h"
 #include "runtime/netdev_watch.h"
 
 /* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
@@ -179,6 +180,7 @@ static void objects_release(struct context *context)
 		{OBJECT_FLOW, flow_release},
 		{OBJECT_QP, qp_release},
 		{OBJECT_SRQ, srq_release},
+		{OBJECT_XRCD, xrcd_release},
 		{OBJECT_AH, ah_release},
 		{OBJECT_CQ, cq_release},
 		{OBJECT_MW, mw_release_front},

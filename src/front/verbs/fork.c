@@ -20,12 +20,14 @@ static void locks_take(void)
 	pthread_mutex_lock(&refresh_lock);
 	pthread_mutex_lock(&context_lock);
 	pthread_mutex_lock(&device_lock);
+	pthread_mutex_lock(&xrcd_lock);
 	pthread_mutex_lock(&object_lock);
 }
 
 static void locks_give(void)
 {
 	pthread_mutex_unlock(&object_lock);
+	pthread_mutex_unlock(&xrcd_lock);
 	pthread_mutex_unlock(&device_lock);
 	pthread_mutex_unlock(&context_lock);
 	pthread_mutex_unlock(&refresh_lock);

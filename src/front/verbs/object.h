@@ -27,12 +27,12 @@ enum object_kind {
 	OBJECT_CHANNEL,
 	OBJECT_CQ,
 	OBJECT_SRQ,
+	OBJECT_XRCD,
 	OBJECT_QP,
 	OBJECT_AH,
 	OBJECT_TD,
 	OBJECT_PARENT_DOMAIN,
 	OBJECT_FLOW,
-	OBJECT_KIND_COUNT
 };
 
 struct object {
@@ -45,7 +45,7 @@ struct object {
 /*
  * Put an object into the table. `context` is the one that the program creates it through.
  *
- * Returns 0 and the handle in object->handle; or ENOMEM, also when the device has as many objects of this kind as it says it may.
+ * Returns 0 and the handle in object->handle, or ENOMEM.
  */
 int object_add(struct object *object, enum object_kind kind, struct context *context);
 

@@ -8,6 +8,7 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/unsupported.h"
+#include "front/verbs/xrcd.h"
 
 void ops_fill(struct verbs_context *context)
 {
@@ -29,6 +30,9 @@ void ops_fill(struct verbs_context *context)
 	context->get_srq_num = srq_get_number;
 	context->create_cq_ex = cq_create_ex;
 	context->query_rt_values = query_rt_values;
+	context->open_xrcd = xrcd_open;
+	context->close_xrcd = xrcd_close;
+	context->open_qp = qp_open;
 	context->create_qp_ex = qp_create_ex;
 	context->ibv_create_flow = flow_create;
 	context->ibv_destroy_flow = flow_destroy;

@@ -6,6 +6,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/xrcd.h"
 
 /* The most inline data that a queue pair may be created for. No device attribute says it; programs try. */
 #define INLINE_BYTES_MAX 1024
@@ -15,8 +16,10 @@ enum {
 		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
 		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-	COMP_MASK_SUPPORTED = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	COMP_MASK_SUPPORTED =
+		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+	OPEN_MASK_REQUIRED = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+	OPEN_MASK_KNOWN = OPEN_MASK_REQUIRED | IBV_QP_OPEN_ATTR_CONTEXT,
 };
 
 /* A type that the NIC does not have is refused as not supported, a number that is no type as invalid. */
@@ -43,12 +46,19 @@ static int type_from_verbs(enum ibv_qp_type verbs, enum qp_type *ret_type)
 	return EINVAL;
 }
 
-/* What the queue pair has of what it was asked for: no receive queue if it shares one. */
+static bool is_xrc(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+/* What the queue pair has of what it was asked for: no receive queue if it shares one, no queues for the halves of XRC. */
 static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
 	struct ibv_qp_cap cap = init->cap;
 
-	if (init->srq) {
+	if (init->qp_type == IBV_QPT_XRC_RECV)
+		return (struct ibv_qp_cap){0};
+	if (init->srq || is_xrc(init->qp_type)) {
 		cap.max_recv_wr = 0;
 		cap.max_recv_sge = 0;
 	}
@@ -62,24 +72,26 @@ static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
 
 	return cap->max_send_wr <= (uint32_t)device_limits.max_qp_wr &&
 		cap->max_recv_wr <= (uint32_t)device_limits.max_qp_wr &&
-		cap->max_send_sge <= (uint32_t)device_limits.max_sge &&
-		cap->max_recv_sge <= (uint32_t)device_limits.max_sge &&
+		cap->max_send_sge <= SGE_COUNT_MAX && cap->max_recv_sge <= SGE_COUNT_MAX &&
 		cap->max_inline_data <= INLINE_BYTES_MAX;
 }
 
-/* Under a lane's lock: wakes, and calls nothing of the NIC. */
-static void on_news(void *user, uint32_t news)
+void qp_tell(struct qp_front *qp, uint32_t news)
 {
 	static const uint32_t news_of[QP_EVENT_COUNT] = {
 #define QP_EVENT(name, news, type) [QP_EVENT_##name] = news,
 #include "front/verbs/qp_event.def"
 #undef QP_EVENT
 	};
-	struct qp_front *qp = user;
-
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		if (news & news_of[i])
 			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
+}
+
+/* Under a lane's lock: wakes, and calls nothing of the NIC. */
+static void on_news(void *user, uint32_t news)
+{
+	qp_tell(user, news);
 }
 
 static void qp_prepare(
@@ -103,9 +115,8 @@ static void qp_prepare(
 	};
 	pthread_mutex_init(&qp->verbs.mutex, NULL);
 	pthread_cond_init(&qp->verbs.cond, NULL);
-	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		wr_builder_init(qp, init->send_ops_flags);
 	qp->cap = cap_of(init);
+	list_init(&qp->target_node);
 	qp->is_all_signaled = init->sq_sig_all != 0;
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		async_event_init(&qp->events[i], type_of[i], &qp->verbs);
@@ -125,13 +136,13 @@ static void qp_unrefer(struct qp_front *qp)
 	unref_if(qp->recv_cq);
 	domain_leave(&qp->domain);
 	unref_if(qp->srq);
+	unref_if(qp->xrcd);
 }
 
 static void qp_free(struct qp_front *qp)
 {
 	pthread_mutex_destroy(&qp->verbs.mutex);
 	pthread_cond_destroy(&qp->verbs.cond);
-	wr_builder_done(&qp->builder);
 	domain_free(&qp->domain, DOMAIN_QP, qp);
 }
 
@@ -140,10 +151,16 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 {
 	struct context *context = context_of(qp->verbs.context);
 
-	if (!init->send_cq || !init->recv_cq)
+	if (init->qp_type == IBV_QPT_XRC_RECV) {
+		qp->xrcd = xrcd_ref(init->xrcd, context);
+		return qp->xrcd ? 0 : EINVAL;
+	}
+	if (!init->send_cq || (!init->recv_cq && !is_xrc(init->qp_type)))
 		return EINVAL;
 	qp->pd = pd_ref(qp->verbs.pd);
 	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
+	if (is_xrc(init->qp_type)) /* a receive queue's is ignored, as the kernel does */
+		return qp->pd && qp->send_cq ? 0 : EINVAL;
 	qp->recv_cq = object_ref(init->recv_cq->handle, OBJECT_CQ, context);
 	qp->srq = init->srq ? srq_ref(init->srq) : NULL;
 	return qp->pd && qp->send_cq && qp->recv_cq && !init->srq == !qp->srq ? 0 : EINVAL;
@@ -151,7 +168,37 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 
 static struct nic_cq *nic_cq_of(struct object *object)
 {
-	return container_of(object, struct cq_front, object)->nic;
+	return object ? container_of(object, struct cq_front, object)->nic : NULL;
+}
+
+static void nic_part_destroy(struct qp_front *qp)
+{
+	if (qp->target)
+		xrc_target_close(qp);
+	else
+		nic_qp_destroy(qp->nic);
+}
+
+/* 0 or a positive errno. */
+static int nic_part_create(struct qp_front *qp, struct nic_qp_init *init)
+{
+	if (init->type == QP_TYPE_XRC_RECV)
+		return xrc_target_create(qp, init);
+	return -nic_qp_create(init, &qp->nic);
+}
+
+/* It has its NIC's part: give it a handle. 0 or a positive errno. */
+static int qp_add(struct qp_front *qp)
+{
+	int error = object_add(&qp->object, OBJECT_QP, context_of(qp->verbs.context));
+
+	if (error) {
+		nic_part_destroy(qp);
+		return error;
+	}
+	qp->verbs.handle = qp->object.handle;
+	qp->verbs.qp_num = nic_qp_number(qp->nic);
+	return 0;
 }
 
 /* The addresses of a device now. Returns how many. */
@@ -172,7 +219,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 	struct gid locals[GID_TABLE_LENGTH];
 	struct nic_qp_init init = {
 		.type = type,
-		.pd = qp->pd->handle,
+		.pd = qp->pd ? qp->pd->handle : 0,
 		.ifindex = context->device->ifindex,
 		.send_cq = nic_cq_of(qp->send_cq),
 		.recv_cq = nic_cq_of(qp->recv_cq),
@@ -192,18 +239,9 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 		.on_news = on_news,
 		.user = qp,
 	};
-	int error = device_is_gone(context->device) ? -EIO : nic_qp_create(&init, &qp->nic);
+	int error = device_is_gone(context->device) ? EIO : nic_part_create(qp, &init);
 
-	if (error)
-		return -error;
-	error = object_add(&qp->object, OBJECT_QP, context);
-	if (error) {
-		nic_qp_destroy(qp->nic);
-		return error;
-	}
-	qp->verbs.handle = qp->object.handle;
-	qp->verbs.qp_num = nic_qp_number(qp->nic);
-	return 0;
+	return error ? error : qp_add(qp);
 }
 
 /* Which of the fields that came with ibv_create_qp_ex() are there, and may they be? 0 or a positive errno. */
@@ -213,6 +251,8 @@ static int check_extension(const struct ibv_qp_init_attr_ex *init)
 		return EINVAL;
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_SUPPORTED)
 		return EOPNOTSUPP;
+	if (init->qp_type == IBV_QPT_XRC_RECV)
+		return init->comp_mask & IBV_QP_INIT_ATTR_XRCD ? 0 : EINVAL;
 	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || !init->pd)
 		return EINVAL;
 	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags)
@@ -231,9 +271,6 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		error = type_from_verbs(init->qp_type, &type);
 	if (!error && !is_cap_allowed(init))
 		error = EINVAL;
-	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
-		!wr_are_supported(type, init->send_ops_flags))
-		error = EOPNOTSUPP;
 	if (!error) {
 		qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &domain);
 		error = qp ? 0 : ENOMEM;
@@ -273,11 +310,48 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	return qp_create_ex(pd->context, &extended);
 }
 
+struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
+		.qp_type = IBV_QPT_XRC_RECV,
+		.xrcd = attr->xrcd,
+	};
+	struct domain domain;
+	struct qp_front *qp;
+	int error;
+
+	if ((attr->comp_mask & OPEN_MASK_REQUIRED) != OPEN_MASK_REQUIRED ||
+		attr->comp_mask & ~(uint32_t)OPEN_MASK_KNOWN || attr->qp_type != IBV_QPT_XRC_RECV) {
+		errno = EINVAL;
+		return NULL;
+	}
+	qp = domain_alloc(NULL, DOMAIN_QP, sizeof(*qp), &domain);
+	if (!qp) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	qp->domain = domain;
+	qp_prepare(qp, context, &init);
+	error = qp_refer(qp, &init);
+	if (!error)
+		error = xrc_target_open(qp, attr->qp_num);
+	if (!error)
+		error = qp_add(qp);
+	if (error) {
+		qp_unrefer(qp);
+		qp_free(qp);
+		errno = error;
+		return NULL;
+	}
+	return &qp->verbs;
+}
+
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	struct qp_front *front = qp_of(qp);
-
-	return front->builder.is_there ? &front->extended : NULL;
+	/* None was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS. */
+	(void)qp;
+	return NULL;
 }
 
 /* The queue pair that a control call names; undo with object_unref(&qp->object). */
@@ -286,6 +360,22 @@ static struct qp_front *qp_ref(const struct ibv_qp *verbs)
 	struct object *object = object_ref(verbs->handle, OBJECT_QP, context_of(verbs->context));
 
 	return object ? container_of(object, struct qp_front, object) : NULL;
+}
+
+/*
+ * Programs set both halves of an extended reliable connection alike; the kernel overlooks what the other half has, and perftest counts
+ * on it.
+ */
+static int known_mask(const struct qp_front *qp, int mask)
+{
+	switch ((int)qp->verbs.qp_type) {
+	case IBV_QPT_XRC_SEND:
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return mask;
+	}
 }
 
 /* 0 or a positive errno. */
@@ -316,7 +406,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	if (!front)
 		return EINVAL;
 	pthread_mutex_lock(&front->verbs.mutex);
-	error = qp_modify_verbs(front, attr, attr_mask);
+	error = qp_modify_verbs(front, attr, known_mask(front, attr_mask));
 	pthread_mutex_unlock(&front->verbs.mutex);
 	object_unref(&front->object);
 	return error;
@@ -364,24 +454,11 @@ void qp_release(struct object *object)
 	struct qp_front *qp = container_of(object, struct qp_front, object);
 	struct event_queue *async = &context_of(qp->verbs.context)->async;
 
-	nic_qp_destroy(qp->nic);
+	nic_part_destroy(qp);
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		event_queue_forget(async, &qp->events[i].event);
 	qp_unrefer(qp);
 	qp->verbs.handle = 0;
-}
-
-/* EBUSY for a queue pair that is in a multicast group still, EINVAL for one that is not there. */
-static int qp_is_attached(const struct ibv_qp *verbs)
-{
-	struct qp_front *qp = qp_ref(verbs);
-	bool is_attached;
-
-	if (!qp)
-		return EINVAL;
-	is_attached = nic_multicast_is_attached(qp->nic);
-	object_unref(&qp->object);
-	return is_attached ? EBUSY : 0;
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)
@@ -389,10 +466,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	struct object *object;
 	struct qp_front *front;
 	uint32_t taken = 0;
-	int error = qp_is_attached(qp);
-
-	if (!error)
-		error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
+	int error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
 
 	if (error)
 		return error;

@@ -8,7 +8,6 @@
 #include "front/verbs/async.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
-#include "front/verbs/wr.h"
 #include "runtime/nic.h"
 
 /* The kinds of asynchronous events that a queue pair has. */
@@ -20,20 +19,20 @@ enum qp_event {
 };
 
 struct qp_front {
-	union {
-		struct ibv_qp verbs;
-		struct ibv_qp_ex extended; /* begins with the other */
-	};
+	struct ibv_qp verbs;
 	struct object object;
 	struct domain domain;
 	struct nic_qp *nic;
-	struct object *pd;
-	struct object *send_cq;
-	struct object *recv_cq;
-	struct object *srq; /* NULL: a receive queue of its own */
+	struct object *pd; /* NULL for XRC_RECV */
+	struct object *send_cq; /* NULL for XRC_RECV */
+	struct object *recv_cq; /* NULL for XRC */
+	struct object *srq; /* NULL: a receive queue of its own, or none */
+	struct object *xrcd; /* of XRC_RECV, else NULL */
+	struct xrc_target
+		*target; /* of XRC_RECV: what it shares with others in front of the same; xrcd.c */
+	struct list target_node;
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
-	struct wr_builder builder;
 	struct async_event events[QP_EVENT_COUNT];
 };
 
@@ -43,8 +42,12 @@ static inline struct qp_front *qp_of(struct ibv_qp *verbs)
 	return container_of(verbs, struct qp_front, verbs);
 }
 
-/* create_qp_ex of the table in the context. */
+/* create_qp_ex and open_qp of the table in the context. */
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
+struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+
+/* Post the events for this news, enum signal_news. */
+void qp_tell(struct qp_front *qp, uint32_t news);
 
 /*
  * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask` names; the paths only if it does.

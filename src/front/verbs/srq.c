@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/srq.h"
 
+#include "base/arith.h"
+#include "front/verbs/cq.h"
 #include "front/verbs/device.h"
+#include "front/verbs/xrcd.h"
 
 enum {
 	COMP_MASK_KNOWN = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
 		IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+	XRC_MASK = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 	ATTR_MASK_KNOWN = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT,
 };
 
@@ -23,14 +27,21 @@ static bool is_depth_allowed(uint32_t depth)
 	return depth >= 1 && depth <= (uint32_t)device_limits.max_srq_wr;
 }
 
+static enum ibv_srq_type type_of(const struct ibv_srq_init_attr_ex *init)
+{
+	return init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? init->srq_type : IBV_SRQT_BASIC;
+}
+
 /* Is there such a type, and what it needs? 0 or a positive errno. */
 static int check(const struct ibv_srq_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
 		return EINVAL;
-	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && init->srq_type != IBV_SRQT_BASIC)
-		return init->srq_type <= IBV_SRQT_TM ? EOPNOTSUPP : EINVAL;
+	if (type_of(init) > IBV_SRQT_XRC)
+		return type_of(init) == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL;
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
+		return EINVAL;
+	if (type_of(init) == IBV_SRQT_XRC && (init->comp_mask & XRC_MASK) != XRC_MASK)
 		return EINVAL;
 	if (!is_depth_allowed(init->attr.max_wr) ||
 		init->attr.max_sge > (uint32_t)device_limits.max_srq_sge)
@@ -49,6 +60,30 @@ static void srq_prepare(
 	pthread_mutex_init(&srq->verbs.mutex, NULL);
 	pthread_cond_init(&srq->verbs.cond, NULL);
 	async_event_init(&srq->limit, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->verbs);
+}
+
+/* Becomes the user of what the queue is built on. 0 or a positive errno. */
+static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *init)
+{
+	struct context *context = context_of(srq->verbs.context);
+
+	srq->pd = pd_ref(init->pd);
+	if (type_of(init) != IBV_SRQT_XRC)
+		return srq->pd ? 0 : EINVAL;
+	srq->xrcd = xrcd_ref(init->xrcd, context);
+	srq->cq = init->cq ? object_ref(init->cq->handle, OBJECT_CQ, context) : NULL;
+	return srq->pd && srq->xrcd && srq->cq ? 0 : EINVAL;
+}
+
+/* Also for one that refers to a part of it only. */
+static void srq_unrefer(struct srq_front *srq)
+{
+	struct object *objects[] = {srq->pd, srq->xrcd, srq->cq};
+
+	for (size_t i = 0; i < ARRAY_COUNT(objects); i++)
+		if (objects[i])
+			object_unref(objects[i]);
+	domain_leave(&srq->domain);
 }
 
 static void srq_free(struct srq_front *srq)
@@ -70,7 +105,13 @@ static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *in
 		.on_news = on_news,
 		.user = srq,
 	};
-	int error = nic_srq_create(&nic_init, &srq->nic);
+	int error;
+
+	if (srq->xrcd) {
+		nic_init.xrcd = nic_xrcd_of(srq->xrcd);
+		nic_init.cq = container_of(srq->cq, struct cq_front, object)->nic;
+	}
+	error = nic_srq_create(&nic_init, &srq->nic);
 
 	if (error)
 		return -error;
@@ -97,19 +138,12 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 		goto fail;
 	srq->domain = domain;
 	srq_prepare(srq, context, init);
-	error = EINVAL;
-	srq->pd = pd_ref(init->pd);
-	if (!srq->pd)
-		goto fail_free;
-	error = srq_make(srq, init);
-	if (error)
-		goto fail_unref;
-	return &srq->verbs;
-
-fail_unref:
-	object_unref(srq->pd);
-fail_free:
-	domain_leave(&srq->domain);
+	error = srq_refer(srq, init);
+	if (!error)
+		error = srq_make(srq, init);
+	if (!error)
+		return &srq->verbs;
+	srq_unrefer(srq);
 	srq_free(srq);
 fail:
 	errno = error;
@@ -180,8 +214,7 @@ void srq_release(struct object *object)
 
 	nic_srq_destroy(srq->nic);
 	event_queue_forget(&context_of(srq->verbs.context)->async, &srq->limit.event);
-	object_unref(srq->pd);
-	domain_leave(&srq->domain);
+	srq_unrefer(srq);
 	srq->verbs.handle = 0;
 }
 

@@ -15,6 +15,8 @@ struct srq_front {
 	struct object object;
 	struct nic_srq *nic;
 	struct object *pd;
+	struct object *xrcd; /* NULL: not an XRC queue */
+	struct object *cq; /* of an XRC queue, else NULL */
 	struct domain domain;
 	struct async_event limit;
 };

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One lock (`xrcd_lock`) guards the lists here. Under it only the object table and event queues are called.
+ */
+#include "front/verbs/xrcd.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "front/verbs/fork.h"
+
+enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
+
+/* A domain, and its openings. */
+struct xrc_domain {
+	struct list node; /* among the shared ones; not linked for one that has no file */
+	const struct device *device;
+	dev_t file_device;
+	ino_t file_inode;
+	uint32_t openings;
+	struct nic_xrcd *nic;
+	struct list targets; /* of struct xrc_target */
+};
+
+struct xrcd_front {
+	struct ibv_xrcd verbs;
+	struct object object;
+	struct list node; /* among all that are open */
+	struct xrc_domain *domain;
+};
+
+/* A receiving queue pair, and the public ones in front of it. */
+struct xrc_target {
+	struct list node; /* in the domain */
+	struct list
+		fronts; /* of struct qp_front, by target_node; never empty while it is in the domain */
+	struct nic_qp *nic;
+};
+
+pthread_mutex_t xrcd_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list domains = {&domains, &domains};
+static struct list openings = {&openings, &openings};
+
+static struct xrcd_front *front_of(struct object *object)
+{
+	return container_of(object, struct xrcd_front, object);
+}
+
+struct nic_xrcd *nic_xrcd_of(struct object *object)
+{
+	return front_of(object)->domain->nic;
+}
+
+/* --- domains ------------------------------------------------------------------------------ */
+
+/* The domain that has this file, or NULL. Locked. */
+static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
+{
+	list_for_each(domain, &domains, struct xrc_domain, node)
+		if (domain->device == device && domain->file_device == file->st_dev &&
+			domain->file_inode == file->st_ino)
+			return domain;
+	return NULL;
+}
+
+/* `file` is NULL for a domain that nobody else opens. */
+static struct xrc_domain *domain_create(const struct device *device, const struct stat *file)
+{
+	struct xrc_domain *domain = calloc(1, sizeof(*domain));
+
+	if (!domain)
+		return NULL;
+	if (nic_xrcd_create(&domain->nic)) {
+		free(domain);
+		return NULL;
+	}
+	list_init(&domain->node);
+	list_init(&domain->targets);
+	domain->device = device;
+	if (file) {
+		domain->file_device = file->st_dev;
+		domain->file_inode = file->st_ino;
+	}
+	return domain;
+}
+
+/* Nobody has it open. */
+static void domain_destroy(struct xrc_domain *domain)
+{
+	nic_xrcd_destroy(domain->nic);
+	free(domain);
+}
+
+/* One opening less. */
+static void domain_unref(struct xrc_domain *domain)
+{
+	bool is_last;
+
+	pthread_mutex_lock(&xrcd_lock);
+	is_last = --domain->openings == 0;
+	if (is_last)
+		list_remove(&domain->node);
+	pthread_mutex_unlock(&xrcd_lock);
+	if (is_last)
+		domain_destroy(domain);
+}
+
+/*
+ * The domain of a file, with one more opening: the one that is there, or, with O_CREAT, `fresh`. 0 or a positive errno, as the
+ * kernel's.
+ */
+static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
+	struct xrc_domain **ret_domain)
+{
+	struct xrc_domain *domain;
+	int error = 0;
+
+	pthread_mutex_lock(&xrcd_lock);
+	domain = file ? domain_find(fresh->device, file) : NULL;
+	if (domain && (oflags & O_EXCL)) {
+		error = EINVAL;
+	} else if (file && !domain && !(oflags & O_CREAT)) {
+		error = EAGAIN;
+	} else {
+		if (!domain) {
+			domain = fresh;
+			if (file)
+				list_append(&domains, &domain->node);
+		}
+		domain->openings++;
+		*ret_domain = domain;
+	}
+	pthread_mutex_unlock(&xrcd_lock);
+	return error;
+}
+
+/* --- openings ----------------------------------------------------------------------------- */
+
+/* Find or make the domain. 0 or a positive errno. */
+static int domain_get(struct ibv_context *context, const struct ibv_xrcd_init_attr *init,
+	struct xrc_domain **ret_domain)
+{
+	const struct stat *key = NULL;
+	struct xrc_domain *fresh;
+	struct stat file;
+	int error;
+
+	if (init->fd != -1) {
+		if (fstat(init->fd, &file))
+			return EBADF;
+		key = &file;
+	}
+	fresh = domain_create(context_of(context)->device, key);
+	if (!fresh)
+		return ENOMEM;
+	error = domain_ref(key, init->oflags, fresh, ret_domain);
+	if (error || *ret_domain != fresh)
+		domain_destroy(fresh);
+	return error;
+}
+
+struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_attr *init)
+{
+	struct xrcd_front *xrcd = NULL;
+	int error;
+
+	if (init->comp_mask & ~(uint32_t)COMP_MASK_REQUIRED) {
+		error = EOPNOTSUPP;
+		goto fail;
+	}
+	if (init->comp_mask != COMP_MASK_REQUIRED) {
+		error = EINVAL;
+		goto fail;
+	}
+	xrcd = calloc(1, sizeof(*xrcd));
+	error = xrcd ? domain_get(context, init, &xrcd->domain) : ENOMEM;
+	if (error)
+		goto fail;
+	xrcd->verbs.context = context;
+	error = object_add(&xrcd->object, OBJECT_XRCD, context_of(context));
+	if (error)
+		goto fail_unref;
+	pthread_mutex_lock(&xrcd_lock);
+	list_append(&openings, &xrcd->node);
+	pthread_mutex_unlock(&xrcd_lock);
+	return &xrcd->verbs;
+
+fail_unref:
+	domain_unref(xrcd->domain);
+fail:
+	free(xrcd);
+	errno = error;
+	return NULL;
+}
+
+/* The handle of an opening that a program names, any pointer; 0 when it is none. */
+static uint32_t handle_of(const struct ibv_xrcd *verbs)
+{
+	uint32_t handle = 0;
+
+	pthread_mutex_lock(&xrcd_lock);
+	list_for_each(xrcd, &openings, struct xrcd_front, node)
+		if (&xrcd->verbs == verbs)
+			handle = xrcd->object.handle;
+	pthread_mutex_unlock(&xrcd_lock);
+	return handle;
+}
+
+struct object *xrcd_ref(const struct ibv_xrcd *xrcd, const struct context *context)
+{
+	return object_ref(handle_of(xrcd), OBJECT_XRCD, context);
+}
+
+void xrcd_release(struct object *object)
+{
+	struct xrcd_front *xrcd = front_of(object);
+
+	pthread_mutex_lock(&xrcd_lock);
+	list_remove(&xrcd->node);
+	pthread_mutex_unlock(&xrcd_lock);
+	domain_unref(xrcd->domain);
+}
+
+int xrcd_close(struct ibv_xrcd *xrcd)
+{
+	uint32_t handle = handle_of(xrcd);
+	struct object *object;
+	int error;
+
+	if (!handle)
+		return EINVAL;
+	error = object_remove(handle, OBJECT_XRCD, context_of(xrcd->context), &object);
+	if (error)
+		return error;
+	xrcd_release(object);
+	free(front_of(object));
+	return 0;
+}
+
+/* --- receiving queue pairs ---------------------------------------------------------------- */
+
+/* Under a lane's lock. */
+static void on_news(void *user, uint32_t news)
+{
+	struct xrc_target *target = user;
+
+	pthread_mutex_lock(&xrcd_lock);
+	list_for_each(qp, &target->fronts, struct qp_front, target_node)
+		qp_tell(qp, news);
+	pthread_mutex_unlock(&xrcd_lock);
+}
+
+/* Locked. */
+static void target_join(struct xrc_target *target, struct qp_front *qp)
+{
+	list_append(&target->fronts, &qp->target_node);
+	qp->target = target;
+	qp->nic = target->nic;
+}
+
+int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
+{
+	struct xrc_domain *domain = front_of(qp->xrcd)->domain;
+	struct xrc_target *target = calloc(1, sizeof(*target));
+	int error;
+
+	if (!target)
+		return ENOMEM;
+	list_init(&target->fronts);
+	init->xrcd = domain->nic;
+	init->on_news = on_news;
+	init->user = target;
+	error = -nic_qp_create(init, &target->nic);
+	if (error) {
+		free(target);
+		return error;
+	}
+	pthread_mutex_lock(&xrcd_lock);
+	list_append(&domain->targets, &target->node);
+	target_join(target, qp);
+	pthread_mutex_unlock(&xrcd_lock);
+	return 0;
+}
+
+int xrc_target_open(struct qp_front *qp, uint32_t number)
+{
+	struct xrc_domain *domain = front_of(qp->xrcd)->domain;
+	int error = EINVAL;
+
+	pthread_mutex_lock(&xrcd_lock);
+	list_for_each(target, &domain->targets, struct xrc_target, node) {
+		if (nic_qp_number(target->nic) == number) {
+			target_join(target, qp);
+			error = 0;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&xrcd_lock);
+	return error;
+}
+
+void xrc_target_close(struct qp_front *qp)
+{
+	struct xrc_target *target = qp->target;
+	bool is_last;
+
+	pthread_mutex_lock(&xrcd_lock);
+	list_remove(&qp->target_node);
+	is_last = list_is_empty(&target->fronts);
+	if (is_last)
+		list_remove(&target->node);
+	pthread_mutex_unlock(&xrcd_lock);
+	if (is_last) {
+		nic_qp_destroy(target->nic);
+		free(target);
+	}
+}
