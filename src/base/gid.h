@@ -49,6 +49,20 @@ static inline bool gid_is_multicast(const struct gid *gid)
 	return gid_is_ipv4(gid) ? (gid->raw[12] & 0xf0) == 0xe0 : gid->raw[0] == 0xff;
 }
 
+/*
+ * The IP address of a GID. They differ only where a multicast address of IPv4 is written as the
+ * multicast GID ff0e::ffff:a.b.c.d, as programs do that know RoCE of old.
+ */
+static inline struct gid gid_ip_address(const struct gid *gid)
+{
+	static const uint8_t prefix[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
+	struct gid address = *gid;
+
+	if (memcmp(gid->raw, prefix, sizeof(prefix)) == 0)
+		address.raw[0] = address.raw[1] = 0;
+	return address;
+}
+
 /* `address` is four bytes in network order. */
 static inline struct gid gid_from_ipv4(const uint8_t address[4])
 {

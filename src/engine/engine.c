@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "engine/multicast.h"
 #include "ether/raw.h"
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
@@ -84,6 +85,7 @@ void engine_lane_done(struct lane *lane)
 {
 	assert(lane->qp_count == 0);
 	deadline_heap_done(&lane->deadlines);
+	free(lane->members);
 	free(lane->qp_by_number);
 	arena_free(lane->arena, lane->public_offset, sizeof(struct lane_public));
 	memset(lane, 0, sizeof(*lane));
@@ -145,12 +147,13 @@ int engine_qp_create(
 	if (!engine_has_type(init->type))
 		return -EOPNOTSUPP;
 	transport = transports[init->type];
-	if (lane->qp_count == LANE_QP_COUNT_MAX)
+	if (lane->qp_count >= LANE_QP_COUNT_MAX - 1)
 		return -ENOMEM;
 	error = deadline_heap_reserve(&lane->deadlines, lane->qp_count + 1);
 	if (error)
 		return error;
-	while (lane->qp_by_number[number])
+	/* One number is everybody's. */
+	while (lane->qp_by_number[number] || (lane->slot << 16 | number) == QPN_MULTICAST.value)
 		number = (number + 1) % LANE_QP_COUNT_MAX;
 
 	struct qp *qp = calloc(1, transport->object_bytes);
@@ -172,6 +175,7 @@ void engine_qp_destroy(struct qp *qp)
 {
 	struct lane *lane = qp->lane;
 
+	multicast_forget(qp);
 	*qp_place(lane, qp->qpn) = NULL;
 	lane->qp_count--;
 	unpublish(lane, qp);
@@ -206,17 +210,20 @@ void engine_receive(struct lane *lane, const struct packet_origin *origin, const
 		count_drop(lane, DROP_malformed);
 		return;
 	}
-	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
-	if (!qp) {
-		count_drop(lane, DROP_unknown_qp);
-		return;
-	}
 	/* The membership bit may differ: a limited and a full member may talk (IBTA 10.9.3). */
 	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
 		count_drop(lane, DROP_pkey_mismatch);
 		return;
 	}
-	if (qp->state == QP_RESET || qp->state == QP_INIT) {
+	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
+	if (!qp) {
+		bool is_multicast = qpn_equal(packet.bth.dest_qpn, QPN_MULTICAST);
+
+		if (!is_multicast || !multicast_receive(lane, &packet, origin, now_ns))
+			count_drop(lane, DROP_unknown_qp);
+		return;
+	}
+	if (!qp_is_receiving(qp)) {
 		count_drop(lane, DROP_not_ready);
 		return;
 	}
@@ -296,6 +303,15 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 		error = qp_post_send(qp, &wrs[posted]);
 	*ret_posted = error ? posted - 1 : posted;
 	if (*ret_posted)
+		engine_posted(qp, now_ns);
+	return error;
+}
+
+int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns)
+{
+	int error = qp_post_batch(qp, batch);
+
+	if (!error)
 		engine_posted(qp, now_ns);
 	return error;
 }

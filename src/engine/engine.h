@@ -123,6 +123,9 @@ void engine_expire(struct lane *lane, uint64_t now_ns);
 int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
 	uint64_t now_ns);
 
+/* Post a batch of requests that were built in place: all of them, or none. Returns qp_post_batch(). */
+int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns);
+
 /* The same work request by work request: after the last one call engine_posted(). */
 void engine_posted(struct qp *qp, uint64_t now_ns);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "port/udp_internal.h"
 
 static void receive_batch_init(struct port_udp *port)
@@ -52,7 +53,8 @@ void port_udp_destroy(struct port_udp *port)
 		return;
 	udp_paths_destroy(port);
 	for (uint32_t i = 0; i < port->receiver_count; i++)
-		close(port->receivers[i].fd);
+		if (port->receivers[i].fd >= 0)
+			close(port->receivers[i].fd);
 	free(port->in_buffers);
 	free(port->stage);
 	free(port);
@@ -90,9 +92,11 @@ static uint32_t overflows_so_far(int fd)
 int port_udp_add_address(
 	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket)
 {
-	uint32_t index = port->receiver_count;
+	uint32_t index = 0;
 	int rc;
 
+	while (index < port->receiver_count && port->receivers[index].fd >= 0)
+		index++;
 	if (index == PORT_UDP_ADDRESSES_MAX) {
 		rc = -ENOSPC;
 		goto fail_close;
@@ -107,11 +111,20 @@ int port_udp_add_address(
 		.overflows_seen = overflows_so_far(socket),
 		.batch = 1,
 	};
-	port->receiver_count++;
+	port->receiver_count = max_u32(port->receiver_count, index + 1);
 	return (int)index;
 fail_close:
 	close(socket);
 	return rc;
+}
+
+void port_udp_remove_address(struct port_udp *port, uint32_t index)
+{
+	close(port->receivers[index].fd);
+	port->receivers[index].fd = -1;
+	for (uint32_t i = 0; i < UDP_FLOWS_COUNT; i++)
+		if (port->flows[i].address == index)
+			port->flows[i].is_used = false;
 }
 
 unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
@@ -119,7 +132,9 @@ unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < port->receiver_count; i++)
-		ret_fds[count++] = (struct pollfd){.fd = port->receivers[i].fd, .events = POLLIN};
+		if (port->receivers[i].fd >= 0)
+			ret_fds[count++] =
+				(struct pollfd){.fd = port->receivers[i].fd, .events = POLLIN};
 	if (port->is_blocked) {
 		/* A flush stopped at the first packet that is still staged. */
 		const struct udp_path *path = port->staged[port->staged_first].path;

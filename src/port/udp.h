@@ -48,7 +48,8 @@ struct port_udp_packet {
 	const uint8_t *data; /* BTH to the end of the pad, without the ICRC */
 	uint32_t data_bytes; /* at least a BTH */
 	const struct gid *sgid; /* who sent it */
-	const struct gid *dgid; /* our address */
+	const struct gid *dgid; /* our address, or that of a multicast group */
+	uint32_t scope_ifindex; /* as given to port_udp_add_address() */
 	uint16_t source_port;
 	uint8_t tos; /* DSCP << 2 | ECN, as it arrived */
 	uint8_t address; /* index of our address, from port_udp_add_address() */
@@ -71,9 +72,9 @@ int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct por
 void port_udp_destroy(struct port_udp *port);
 
 /*
- * Receive on one more local address.
+ * Receive on one more local address, or from a multicast group.
  *
- * `scope_ifindex`  The interface of a link-local address, else ignored.
+ * `scope_ifindex`  The interface of a link-local address or a group, else ignored.
  * `socket`         Bound to (gid, 4791), from agent_client_open(). Owned by the port from here on,
  *                  also when the call fails.
  *
@@ -83,6 +84,9 @@ void port_udp_destroy(struct port_udp *port);
  */
 int port_udp_add_address(
 	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket);
+
+/* Receive there no longer. No path goes out from it: a multicast group. */
+void port_udp_remove_address(struct port_udp *port, uint32_t index);
 
 /*
  * Take in what has arrived, at most one batch of datagrams per address.
@@ -157,7 +161,7 @@ bool port_udp_is_blocked(const struct port_udp *port);
  *
  * `ret_fds`  Room for PORT_UDP_FDS_MAX. The descriptors stay the port's.
  *
- * The POLLIN part changes only in port_udp_add_address(). Returns how many.
+ * The POLLIN part changes only in port_udp_add_address() and port_udp_remove_address(). Returns how many.
  */
 unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds);
 

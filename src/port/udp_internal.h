@@ -40,7 +40,7 @@ struct udp_control {
 };
 
 struct udp_receiver {
-	int fd;
+	int fd; /* -1: none any more */
 	uint32_t scope_ifindex;
 	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
 	unsigned batch; /* datagrams to ask for next: few while few come */

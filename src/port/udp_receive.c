@@ -74,6 +74,7 @@ static void split(struct port_udp *port, const struct datagram *datagram, struct
 	struct port_udp_packet packet = {
 		.sgid = &flow->sgid,
 		.dgid = &port->receivers[datagram->address].gid,
+		.scope_ifindex = port->receivers[datagram->address].scope_ifindex,
 		.source_port = flow->source_port,
 		.tos = datagram->tos,
 		.address = datagram->address,
@@ -184,6 +185,7 @@ unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, 
 	unsigned total = 0;
 
 	for (uint32_t address = 0; address < port->receiver_count; address++)
-		total += receive_one_address(port, (uint8_t)address, on_packet, context);
+		if (port->receivers[address].fd >= 0)
+			total += receive_one_address(port, (uint8_t)address, on_packet, context);
 	return total;
 }

@@ -19,6 +19,7 @@
 
 #include "base/arena.h"
 #include "base/deadline.h"
+#include "base/gid.h"
 #include "base/list.h"
 #include "memory/mr.h"
 #include "queue/signal.h"
@@ -36,6 +37,13 @@ enum lane_tx {
 	LANE_TX_FRAMES,
 };
 
+/* A queue pair in a multicast group. */
+struct lane_member {
+	struct qp *qp;
+	struct gid group;
+	uint32_t ifindex; /* the interface that the group is on */
+};
+
 struct lane {
 	struct arena *arena;
 	const struct mr_table *mrs;
@@ -47,6 +55,8 @@ struct lane {
 	struct signal_queue signals;
 	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
 	uint32_t qp_count;
+	struct lane_member *members; /* allocated when they are attached */
+	uint32_t member_count;
 	uint32_t burst_packets; /* that the first of the lists has sent in its turn */
 	struct lane_public *public; /* what other processes may read; see engine/engine.h */
 	uint64_t public_offset;

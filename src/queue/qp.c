@@ -239,13 +239,27 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 	return error;
 }
 
+static bool takes_sends(const struct qp *qp)
+{
+	return qp->state == QP_RTS || qp->state == QP_SQD || qp->state == QP_SQE ||
+		qp->state == QP_ERR;
+}
+
+int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
+{
+	if (!takes_sends(qp) || batch->first != qp->sq->posted)
+		return -EINVAL;
+	qp->sq->posted += batch->count;
+	qp_count(qp, COUNTER_posted_sends, batch->count);
+	return 0;
+}
+
 int qp_post_send(struct qp *qp, const struct send_wr *wr)
 {
 	int64_t total_bytes;
 	int error;
 
-	if (qp->state != QP_RTS && qp->state != QP_SQD && qp->state != QP_SQE &&
-		qp->state != QP_ERR)
+	if (!takes_sends(qp))
 		return -EINVAL;
 	if (wr->opcode >= WR_OPCODE_COUNT || !(wr_table[wr->opcode].type_mask & 1u << qp->type))
 		return -EINVAL;

@@ -110,6 +110,7 @@ struct packet_origin {
 	const struct gid *destination;
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* that was left on arrival; 0 when nobody knows */
+	uint32_t ifindex; /* of the interface that a multicast packet came through */
 };
 
 /* What a type of queue pair does. One constant object per type; the engine has the table. */
@@ -234,6 +235,13 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
+ * Post the requests of a batch, which was begun with this queue pair's send queue and whose requests
+ * were checked when they were built. Returns 0; -EINVAL for a state that does not take any, or when
+ * the queue was emptied since. The caller calls transport->posted().
+ */
+int qp_post_batch(struct qp *qp, const struct sq_batch *batch);
+
+/*
  * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
  * once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a receive queue
  * of its own; -ENOMEM when the queue is full.
@@ -291,6 +299,12 @@ static inline struct mr_user qp_mr_user(const struct qp *qp)
 static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
 {
 	counter_add(&qp->public->counters, counter, amount);
+}
+
+/* Is it in a state in which packets reach the transport? */
+static inline bool qp_is_receiving(const struct qp *qp)
+{
+	return qp->state != QP_RESET && qp->state != QP_INIT;
 }
 
 /*

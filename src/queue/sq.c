@@ -99,10 +99,10 @@ static void copy_inline(struct send_wqe *wqe, const struct send_wr *wr)
 
 int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes)
 {
-	if (sq->posted - atomic_load_explicit(&sq->released, memory_order_acquire) >= sq->depth)
-		return -ENOMEM;
+	struct send_wqe *wqe = sq_slot(sq, sq->posted);
 
-	struct send_wqe *wqe = sq_at(sq, sq->posted);
+	if (!wqe)
+		return -ENOMEM;
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
 	wqe->flags = wr->flags;

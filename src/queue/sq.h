@@ -162,6 +162,36 @@ static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
 		(uint64_t)(index & (sq->capacity - 1)) * sq->stride_bytes);
 }
 
+/* Slot `index`, which is not before `posted`, to be written; NULL when `depth` requests are outstanding. */
+static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
+{
+	uint32_t released = atomic_load_explicit(&sq->released, memory_order_acquire);
+
+	return index - released < sq->depth ? sq_at(sq, index) : NULL;
+}
+
+/*
+ * Requests that are being built in the slots behind `posted`, where nobody looks, and are posted all
+ * at once (qp_post_batch). The poster keeps others from posting meanwhile; the lane's lock is not needed.
+ */
+struct sq_batch {
+	struct send_queue *sq;
+	uint32_t first; /* sq->posted when it was begun */
+	uint32_t count;
+};
+
+/*
+ * One more request, not yet filled in. NULL when the queue is full.
+ */
+static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
+{
+	struct send_wqe *wqe = sq_slot(batch->sq, batch->first + batch->count);
+
+	if (wqe)
+		batch->count++;
+	return wqe;
+}
+
 /*
  * Copy a checked work request into the next slot. Inline bytes are copied from the addresses in the
  * list as they are: the application's own memory, no key needed. Returns 0, or -ENOMEM when `depth`

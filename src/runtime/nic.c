@@ -208,6 +208,7 @@ int nic_start(void)
 		return -ENOMEM;
 	}
 	list_init(&nic.ahs);
+	list_init(&nic.memberships);
 	nic.public = arena_at(&nic.arena, offset);
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;

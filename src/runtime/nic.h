@@ -249,8 +249,48 @@ void nic_interface_removed(uint32_t ifindex) URNIC_EXPORT_AS(nic_interface_remov
  */
 int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
+
+/*
+ * The same with requests that are built in place (queue/sq.h). Between the two calls nobody else posts
+ * to the send queue. nic_qp_batch_begin() returns an empty batch, of a queue without slots after a
+ * fork; nic_qp_post_batch() returns 0 or -EINVAL, and then has posted none.
+ */
+struct sq_batch nic_qp_batch_begin(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_batch_begin);
+int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
+	URNIC_EXPORT_AS(nic_qp_post_batch);
+
+/* Can requests with this opcode, any number, be posted to queue pairs of this type? */
+bool nic_can_send(enum qp_type type, uint32_t opcode) URNIC_EXPORT_AS(nic_can_send);
+
 int nic_qp_post_recv(struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_recv);
+
+/* --- multicast groups --------------------------------------------------------------------- */
+
+enum {
+	NIC_GROUP_COUNT_MAX =
+		32, /* groups in a process; the same address on two interfaces is two */
+	NIC_GROUP_QP_COUNT_MAX = 64, /* queue pairs in one group */
+};
+
+/*
+ * Receive what is sent to a group.
+ *
+ * `mgid`     An IP multicast address, or `ff0e::ffff:a.b.c.d` for one of IPv4.
+ * `ifindex`  The interface that it is joined on.
+ *
+ * Returns 0, also when the queue pair is in the group already; -EINVAL for another type of queue pair
+ * or an address that is not multicast; -ENOMEM beyond the limits above; or the -errno of joining.
+ */
+int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+	URNIC_EXPORT_AS(nic_multicast_attach);
+
+/* Returns 0, or -EINVAL when it is not in the group. */
+int nic_multicast_detach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
+	URNIC_EXPORT_AS(nic_multicast_detach);
+
+/* Is the queue pair in any group? Destroying it leaves them. */
+bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_multicast_is_attached);
 
 /* --- address handles ---------------------------------------------------------------------- */
 

@@ -71,14 +71,6 @@ void nic_datagrams_start(struct worker *worker)
 			ah->path[lane] = NIC_PATH_NONE;
 }
 
-/* The way in which a multicast address of IPv4 was written as a GID before RoCE v2 does not matter. */
-static struct gid address_of(const struct gid *gid)
-{
-	static const uint8_t prefix[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
-
-	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0 ? gid_from_ipv4(gid->raw + 12) : *gid;
-}
-
 int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 {
 	struct nic_ah *ah = calloc(1, sizeof(*ah));
@@ -87,7 +79,7 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 	if (!ah)
 		return -ENOMEM;
 	ah->route = *route;
-	ah->route.remote = address_of(&route->remote);
+	ah->route.remote = gid_ip_address(&route->remote);
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		ah->path[i] = NIC_PATH_NONE;
 	nic_enter();

@@ -72,6 +72,7 @@ struct nic {
 	uint32_t lane_count; /* how many there may be */
 	uint32_t next_home;
 	struct srq_table *srqs;
+	struct list memberships; /* of queue pairs in multicast groups */
 	struct list ahs;
 	uint32_t ah_count;
 	bool has_datagrams[NIC_LANES_MAX]; /* lanes that every address handle is opened on */
@@ -120,6 +121,9 @@ int nic_address_open(struct worker *worker, const struct gid *local, uint32_t if
  * worker is not.
  */
 void nic_datagrams_start(struct worker *worker);
+
+/* Take a queue pair out of all multicast groups. The NIC is locked, its worker is not. */
+void nic_multicast_forget(struct nic_qp *qp);
 
 /* The lanes in this mask push into the queue: a poll drives them. The NIC is locked. */
 static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)

@@ -162,6 +162,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 {
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
+		nic_multicast_forget(qp);
 		worker_lock(qp->worker);
 		/* What the program has seen complete here, an adapter has acknowledged by now. */
 		qp->worker->now_ns = clock_now_ns();
@@ -290,6 +291,17 @@ void nic_interface_removed(uint32_t ifindex)
 	nic_leave();
 }
 
+/* What every posting ends with. The worker is locked, and is not any more. */
+static void posted(struct nic_qp *qp)
+{
+	struct worker *worker = qp->worker;
+
+	worker_send(worker, true);
+	worker_unlock(worker);
+	if (qp->send_cq && !nic_cq_is_armed(qp->send_cq)) /* it will poll, and a post drives as well as a poll */
+		worker_note_poll(worker);
+}
+
 int nic_qp_post_send(
 	struct nic_qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted)
 {
@@ -302,13 +314,34 @@ int nic_qp_post_send(
 	worker_lock(worker);
 	worker->now_ns = clock_now_ns();
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
-	worker_send(worker, true);
-	worker_unlock(worker);
-	if (*ret_posted &&
-		!nic_cq_is_armed(
-			qp->send_cq)) /* it will poll, and a post drives as well as a poll */
-		worker_note_poll(worker);
+	posted(qp);
 	return error;
+}
+
+struct sq_batch nic_qp_batch_begin(struct nic_qp *qp)
+{
+	struct send_queue *sq = qp->qp->sq;
+
+	return (struct sq_batch){.sq = sq, .first = sq->posted};
+}
+
+int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
+{
+	struct worker *worker = qp->worker;
+	int error;
+
+	if (qp->epoch != nic_epoch)
+		return -EINVAL;
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	error = engine_post_batch(qp->qp, batch, worker->now_ns);
+	posted(qp);
+	return error;
+}
+
+bool nic_can_send(enum qp_type type, uint32_t opcode)
+{
+	return opcode < WR_OPCODE_COUNT && (wr_table[opcode].type_mask & 1u << type);
 }
 
 /*

@@ -36,7 +36,7 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 		worker->now_ns = clock_now_ns();
 		worker->is_now_fresh = true;
 	}
-	if (slot != worker->lane.slot) {
+	if (slot != worker->lane.slot && !gid_is_multicast(packet->dgid)) {
 		worker->hooks->forward(slot, packet);
 		return;
 	}
@@ -44,6 +44,7 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 		.source = packet->sgid,
 		.destination = packet->dgid,
 		.traffic_class = packet->tos,
+		.ifindex = packet->scope_ifindex,
 	};
 	engine_receive(&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
 }
@@ -302,12 +303,18 @@ int worker_address_add(
 
 	if (index < 0)
 		return index;
-	assert((uint32_t)index == worker->address_count);
-	worker->address[worker->address_count++] = (struct worker_address){*gid, scope_ifindex};
+	worker->address[index] = (struct worker_address){*gid, scope_ifindex};
+	worker->address_count = max_u32(worker->address_count, (uint32_t)index + 1);
 	/* What fails now is tried again when the thread next drives the lane. */
 	if (worker->is_watching_sockets && watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
 		worker->is_watching_sockets = false;
 	return index;
+}
+
+void worker_address_remove(struct worker *worker, uint32_t index)
+{
+	port_udp_remove_address(worker->port, index);
+	worker->address[index] = (struct worker_address){.scope_ifindex = 0};
 }
 
 void worker_watch_sockets(struct worker *worker, bool shall_watch)

@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
+#include "engine/multicast.h"
 #include "port/udp.h"
 #include "runtime/nic_public.h"
 
@@ -100,7 +101,7 @@ struct worker {
 	bool is_watching_sockets;
 	uint32_t address_count;
 	struct worker_address {
-		struct gid gid;
+		struct gid gid; /* zero for one that was removed */
 		uint32_t scope_ifindex;
 	} address[PORT_UDP_ADDRESSES_MAX];
 };
@@ -123,7 +124,7 @@ int worker_start(struct worker *worker);
  */
 void worker_destroy(struct worker *worker, bool is_child);
 
-/* Index of a local address this worker receives on already, or -1. The worker is locked. */
+/* Index of a local address or multicast group that this worker receives on already, or -1. The worker is locked. */
 int worker_address_find(const struct worker *worker, const struct gid *gid, uint32_t scope_ifindex);
 
 /*
@@ -131,6 +132,9 @@ int worker_address_find(const struct worker *worker, const struct gid *gid, uint
  */
 int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
+
+/* Receive on it no longer: a multicast group. The worker is locked. */
+void worker_address_remove(struct worker *worker, uint32_t index);
 
 /*
  * Have the sockets wake the thread, or not: a socket that somebody might sleep on makes every packet

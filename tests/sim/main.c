@@ -6,13 +6,14 @@
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
  * Scenarios: mixed, random work over links good and bad (the default); refused, bad requests;
- * killed, an end that disappears.
+ * killed, an end that disappears; cm, connections made and ended by the connection manager.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
+#include "cm_history.h"
 #include "killed.h"
 #include "mixed.h"
 #include "refused.h"
@@ -44,6 +45,16 @@ static void killed_all(const struct options *options)
 	printf("%llu seeds\n", (unsigned long long)seed_count(options));
 }
 
+static void cm_all(const struct options *options)
+{
+	uint64_t sent = 0;
+
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		sent += cm_history_run(seed, options->is_traced);
+	printf("%llu seeds: %llu messages\n", (unsigned long long)seed_count(options),
+		(unsigned long long)sent);
+}
+
 static void mixed_all(const struct options *options)
 {
 	struct mixed_result total = {0};
@@ -69,7 +80,8 @@ static void (*scenario_find(const char *name))(const struct options *options)
 	static const struct {
 		const char *name;
 		void (*run_all)(const struct options *options);
-	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all}};
+	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
+		{"cm", cm_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
 		if (strcmp(scenarios[i].name, name) == 0)
@@ -80,7 +92,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | refused | killed] [--seeds A..B | --seed N [--trace]]\n");
+		"usage: sim [mixed | refused | killed | cm] [--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }
 

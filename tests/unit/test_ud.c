@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "engine/multicast.h"
 #include "ib/ud/ud.h"
 #include "support/script.h"
 #include "wire/grh.h"
@@ -280,6 +281,75 @@ static void ud_datagram_to_a_multicast_address_needs_the_multicast_number(void *
 	expect_dropped(COUNTER_bad_address_drops);
 }
 
+/*
+ * --- multicast ---
+ */
+
+static void send_multicast(uint8_t last)
+{
+	struct packet packet = script_packet(&script, OPCODE_UD_SEND_ONLY, 0);
+
+	script.local = gid_from_ipv4((const uint8_t[]){224, 1, 2, last});
+	packet.bth.dest_qpn = QPN_MULTICAST;
+	script_send(&script, &packet);
+}
+
+static void ud_multicast_reaches_who_is_attached(void **state)
+{
+	struct gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
+
+	(void)state;
+	script_post_receive(&script, GRH_BYTES);
+	script_post_receive(&script, GRH_BYTES);
+	send_multicast(3);
+	script_expect_no_completion(&script);
+	assert_int_equal(multicast_attach(script.qp, &group, 0), 0);
+	send_multicast(3);
+	script_expect_completion(&script, 1000, WC_SUCCESS);
+	send_multicast(4);
+	script_expect_no_completion(&script);
+	multicast_detach(script.qp, &group, 0);
+	send_multicast(3);
+	script_expect_no_completion(&script);
+	assert_int_equal(script.lane.public->drops[DROP_unknown_qp], 3);
+}
+
+static void ud_multicast_of_another_interface_is_another_group(void **state)
+{
+	struct gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
+
+	(void)state;
+	script_post_receive(&script, GRH_BYTES);
+	assert_int_equal(multicast_attach(script.qp, &group, 7), 0);
+	send_multicast(3);
+	script_expect_no_completion(&script);
+}
+
+static void ud_multicast_reaches_nobody_who_is_not_ready(void **state)
+{
+	struct gid group = gid_from_ipv4((const uint8_t[]){224, 1, 2, 3});
+
+	(void)state;
+	assert_int_equal(multicast_attach(script.qp, &group, 0), 0);
+	qp_set_state(script.qp, QP_RESET, script.now_ns);
+	qp_set_state(script.qp, QP_INIT, script.now_ns);
+	script_post_receive(&script, GRH_BYTES);
+	send_multicast(3);
+	script_expect_no_completion(&script);
+}
+
+static void ud_multicast_number_at_a_unicast_address_is_nobodys(void **state)
+{
+	struct packet packet = script_packet(&script, OPCODE_UD_SEND_ONLY, 0);
+
+	(void)state;
+	script_post_receive(&script, GRH_BYTES);
+	packet.bth.dest_qpn = QPN_MULTICAST;
+	script_send(&script, &packet);
+	script_expect_no_completion(&script);
+	assert_int_equal(script.lane.public->drops[DROP_unknown_qp], 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -302,6 +372,10 @@ int main(void)
 		TEST(ud_receive_that_was_too_short_is_flushed_once),
 		TEST(ud_packet_of_another_transport_is_dropped),
 		TEST(ud_datagram_to_a_multicast_address_needs_the_multicast_number),
+		TEST(ud_multicast_reaches_who_is_attached),
+		TEST(ud_multicast_of_another_interface_is_another_group),
+		TEST(ud_multicast_reaches_nobody_who_is_not_ready),
+		TEST(ud_multicast_number_at_a_unicast_address_is_nobodys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init
 	struct cq_front *cq;
 	int error = EINVAL;
 
-	if (init->cqe < 1 || init->cqe > CQ_CAPACITY_MAX ||
+	if (init->cqe < 1 || init->cqe > (uint32_t)device_limits.max_cqe ||
 		init->comp_vector >= (uint32_t)context->num_comp_vectors)
 		goto fail;
 	error = ENOMEM;
@@ -124,7 +124,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
 	if (!front)
 		return EINVAL;
-	if (cqe >= 1 && (uint32_t)cqe <= CQ_CAPACITY_MAX)
+	if (cqe >= 1 && cqe <= device_limits.max_cqe)
 		error = -nic_cq_resize(front->nic, (uint32_t)cqe);
 	if (!error)
 		front->verbs.cqe = (int)nic_cq_capacity(front->nic);

@@ -215,6 +215,7 @@ int device_refresh(void)
 	struct netdev_list *list;
 	uint32_t count;
 
+	limits_configure();
 	pthread_mutex_lock(&refresh_lock);
 	int error = netdev_list_create(&list);
 	if (!error) {

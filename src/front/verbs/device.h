@@ -19,6 +19,7 @@
 
 #include "front/verbs/abi.h"
 #include "front/verbs/gid_table.h"
+#include "front/verbs/limits.h"
 #include "runtime/netdev.h"
 
 /* Interfaces that come and go under new names each take one for ever; those beyond are not offered. */
@@ -44,9 +45,6 @@ struct device {
 	uint32_t mtu_bytes;
 	struct gid_table gids;
 };
-
-/* What every device says about itself, limits.def: all but names and identifiers. */
-extern const struct ibv_device_attr device_limits;
 
 /* The state of a port at one moment. */
 struct device_port {

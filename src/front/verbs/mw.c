@@ -103,6 +103,7 @@ int mw_dealloc(struct ibv_mw *mw)
 /* For type 1: the verb posts the bind, and chooses the key. */
 int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
+	struct qp_front *front = qp_of(qp);
 	struct send_wr wr = {
 		.wr_id = bind->wr_id,
 		.opcode = WR_BIND_MW,
@@ -114,7 +115,9 @@ int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 
 	if (!mw_bind_from_verbs(&wr, mw, rkey, &bind->bind_info))
 		return EINVAL;
-	error = -nic_qp_post_send(qp_of(qp)->nic, &wr, 1, &posted);
+	wr_builder_lock(&front->builder);
+	error = -nic_qp_post_send(front->nic, &wr, 1, &posted);
+	wr_builder_unlock(&front->builder);
 	if (!error)
 		mw->rkey = rkey;
 	return error;

@@ -29,6 +29,33 @@ static uint32_t slot_count;
 static uint32_t first_free;
 static uint32_t last_free;
 
+/* How many of each kind the devices have, by their index. */
+static uint32_t counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
+
+/* How many they may have; NULL: any number. */
+static const int *const limit_of[OBJECT_KIND_COUNT] = {
+	[OBJECT_PD] = &device_limits.max_pd,
+	[OBJECT_MR] = &device_limits.max_mr,
+	[OBJECT_MW] = &device_limits.max_mw,
+	[OBJECT_CQ] = &device_limits.max_cq,
+	[OBJECT_SRQ] = &device_limits.max_srq,
+	[OBJECT_QP] = &device_limits.max_qp,
+	[OBJECT_AH] = &device_limits.max_ah,
+};
+
+/* Under the lock. */
+static uint32_t *count_of(const struct context *context, enum object_kind kind)
+{
+	return &counts[context->device->index][kind];
+}
+
+static bool is_at_limit(const struct context *context, enum object_kind kind)
+{
+	const int *limit = limit_of[kind];
+
+	return limit && *count_of(context, kind) >= (uint32_t)*limit;
+}
+
 /* Doubles the table. False when it is as large as it gets, or memory is out. */
 static bool table_grow(void)
 {
@@ -55,7 +82,7 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 	int error = 0;
 
 	pthread_mutex_lock(&object_lock);
-	if (first_free == slot_count && !table_grow()) {
+	if (is_at_limit(context, kind) || (first_free == slot_count && !table_grow())) {
 		error = ENOMEM;
 	} else {
 		slot = &slots[first_free];
@@ -66,6 +93,7 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 		};
 		slot->object = object;
 		context->object_count++;
+		++*count_of(context, kind);
 		first_free = slot->next_free;
 	}
 	pthread_mutex_unlock(&object_lock);
@@ -116,6 +144,7 @@ static struct object *slot_free(struct slot *slot)
 	uint32_t index = (uint32_t)(slot - slots);
 	struct object *object = slot->object;
 
+	--*count_of(object->context, object->kind);
 	object->kind = OBJECT_NONE;
 	object->context->object_count--;
 	slot->object = NULL;

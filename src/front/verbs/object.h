@@ -33,6 +33,7 @@ enum object_kind {
 	OBJECT_TD,
 	OBJECT_PARENT_DOMAIN,
 	OBJECT_FLOW,
+	OBJECT_KIND_COUNT
 };
 
 struct object {
@@ -45,7 +46,7 @@ struct object {
 /*
  * Put an object into the table. `context` is the one that the program creates it through.
  *
- * Returns 0 and the handle in object->handle, or ENOMEM.
+ * Returns 0 and the handle in object->handle; or ENOMEM, also when the device has as many objects of this kind as it says it may.
  */
 int object_add(struct object *object, enum object_kind kind, struct context *context);
 

@@ -58,9 +58,8 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 	}
 }
 
-int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+static int post_send_list(struct qp_front *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	struct nic_qp *nic = qp_of(qp)->nic;
 	struct send_wr batch[POST_BATCH];
 	int error = 0;
 
@@ -71,13 +70,13 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 
 		for (; wr && count < POST_BATCH; wr = wr->next, count++) {
 			send_wr_from_verbs(&batch[count], wr);
-			if (qp->qp_type == IBV_QPT_XRC_SEND)
+			if (qp->verbs.qp_type == IBV_QPT_XRC_SEND)
 				batch[count].srqn = wr->qp_type.xrc.remote_srqn;
-			if (qp->qp_type == IBV_QPT_UD)
-				batch[count].datagram = ah_target(wr->wr.ud.ah, qp_of(qp),
+			if (qp->verbs.qp_type == IBV_QPT_UD)
+				batch[count].datagram = ah_target(wr->wr.ud.ah, qp,
 					wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 		}
-		error = nic_qp_post_send(nic, batch, count, &posted);
+		error = nic_qp_post_send(qp->nic, batch, count, &posted);
 		if (error) {
 			assert(posted < count);
 			for (uint32_t i = 0; i < posted; i++)
@@ -86,6 +85,19 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 		}
 	}
 	return -error;
+}
+
+int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct qp_front *front = qp_of(qp);
+	int error;
+
+	if (!front->builder.is_there)
+		return post_send_list(front, wr, bad_wr);
+	wr_builder_lock(&front->builder);
+	error = post_send_list(front, wr, bad_wr);
+	wr_builder_unlock(&front->builder);
+	return error;
 }
 
 /* One of the NIC's functions that post receive requests to `queue`. */

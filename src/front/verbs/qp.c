@@ -16,8 +16,8 @@ enum {
 		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
 		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-	COMP_MASK_SUPPORTED =
-		IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+	COMP_MASK_SUPPORTED = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 	OPEN_MASK_REQUIRED = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
 	OPEN_MASK_KNOWN = OPEN_MASK_REQUIRED | IBV_QP_OPEN_ATTR_CONTEXT,
 };
@@ -72,7 +72,8 @@ static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
 
 	return cap->max_send_wr <= (uint32_t)device_limits.max_qp_wr &&
 		cap->max_recv_wr <= (uint32_t)device_limits.max_qp_wr &&
-		cap->max_send_sge <= SGE_COUNT_MAX && cap->max_recv_sge <= SGE_COUNT_MAX &&
+		cap->max_send_sge <= (uint32_t)device_limits.max_sge &&
+		cap->max_recv_sge <= (uint32_t)device_limits.max_sge &&
 		cap->max_inline_data <= INLINE_BYTES_MAX;
 }
 
@@ -115,6 +116,8 @@ static void qp_prepare(
 	};
 	pthread_mutex_init(&qp->verbs.mutex, NULL);
 	pthread_cond_init(&qp->verbs.cond, NULL);
+	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		wr_builder_init(qp, init->send_ops_flags);
 	qp->cap = cap_of(init);
 	list_init(&qp->target_node);
 	qp->is_all_signaled = init->sq_sig_all != 0;
@@ -143,6 +146,7 @@ static void qp_free(struct qp_front *qp)
 {
 	pthread_mutex_destroy(&qp->verbs.mutex);
 	pthread_cond_destroy(&qp->verbs.cond);
+	wr_builder_done(&qp->builder);
 	domain_free(&qp->domain, DOMAIN_QP, qp);
 }
 
@@ -271,6 +275,9 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		error = type_from_verbs(init->qp_type, &type);
 	if (!error && !is_cap_allowed(init))
 		error = EINVAL;
+	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+		!wr_are_supported(type, init->send_ops_flags))
+		error = EOPNOTSUPP;
 	if (!error) {
 		qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &domain);
 		error = qp ? 0 : ENOMEM;
@@ -349,9 +356,9 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	/* None was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS. */
-	(void)qp;
-	return NULL;
+	struct qp_front *front = qp_of(qp);
+
+	return front->builder.is_there ? &front->extended : NULL;
 }
 
 /* The queue pair that a control call names; undo with object_unref(&qp->object). */
@@ -461,12 +468,28 @@ void qp_release(struct object *object)
 	qp->verbs.handle = 0;
 }
 
+/* EBUSY for a queue pair that is in a multicast group still, EINVAL for one that is not there. */
+static int qp_is_attached(const struct ibv_qp *verbs)
+{
+	struct qp_front *qp = qp_ref(verbs);
+	bool is_attached;
+
+	if (!qp)
+		return EINVAL;
+	is_attached = nic_multicast_is_attached(qp->nic);
+	object_unref(&qp->object);
+	return is_attached ? EBUSY : 0;
+}
+
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct object *object;
 	struct qp_front *front;
 	uint32_t taken = 0;
-	int error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
+	int error = qp_is_attached(qp);
+
+	if (!error)
+		error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
 
 	if (error)
 		return error;

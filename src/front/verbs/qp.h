@@ -8,6 +8,7 @@
 #include "front/verbs/async.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
+#include "front/verbs/wr.h"
 #include "runtime/nic.h"
 
 /* The kinds of asynchronous events that a queue pair has. */
@@ -19,7 +20,10 @@ enum qp_event {
 };
 
 struct qp_front {
-	struct ibv_qp verbs;
+	union {
+		struct ibv_qp verbs;
+		struct ibv_qp_ex extended; /* begins with the other */
+	};
 	struct object object;
 	struct domain domain;
 	struct nic_qp *nic;
@@ -33,6 +37,7 @@ struct qp_front {
 	struct list target_node;
 	struct ibv_qp_cap cap;
 	bool is_all_signaled;
+	struct wr_builder builder;
 	struct async_event events[QP_EVENT_COUNT];
 };
 

@@ -32,14 +32,6 @@
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 
-const struct ibv_device_attr device_limits = {
-/* clang-format off */
-#define LIMIT(field, value, why) .field = value,
-#include "front/verbs/limits.def"
-#undef LIMIT
-	/* clang-format on */
-};
-
 static void device_attributes(const struct device *device, struct ibv_device_attr *attr)
 {
 	*attr = device_limits;

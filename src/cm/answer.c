@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages without a connection: whose they are, and what to answer when they are nobody's.
+ */
+#include <string.h>
+
+#include "cm/cm.h"
+
+static struct cm_message answer_begin(const struct cm_message *message, enum cm_attribute attribute)
+{
+	return (struct cm_message){
+		.attribute = attribute, .transaction_id = message->transaction_id};
+}
+
+static struct cm_message reject(const struct cm_message *message, uint32_t local_comm_id,
+	uint32_t remote_comm_id, enum cm_answered answered, enum cm_reject reason)
+{
+	struct cm_message rej = answer_begin(message, CM_REJ);
+
+	rej.rej.local_comm_id = local_comm_id;
+	rej.rej.remote_comm_id = remote_comm_id;
+	rej.rej.message = answered;
+	rej.rej.reason = reason;
+	return rej;
+}
+
+bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_answer)
+{
+	switch (message->attribute) {
+	case CM_REQ:
+		*ret_answer = reject(message, 0, message->req.local_comm_id, CM_ANSWERED_REQ,
+			CM_REJECT_INVALID_SERVICE_ID);
+		return true;
+	case CM_REP:
+		*ret_answer = reject(message, message->rep.remote_comm_id,
+			message->rep.local_comm_id, CM_ANSWERED_REP, CM_REJECT_INVALID_COMM_ID);
+		return true;
+	case CM_RTU:
+		/* The specification asks for nothing; but a peer that thinks it is connected had better hear that it is not. */
+		*ret_answer = reject(message, message->rtu.remote_comm_id,
+			message->rtu.local_comm_id, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
+		return true;
+	case CM_DREQ:
+		*ret_answer = answer_begin(message, CM_DREP);
+		ret_answer->drep.local_comm_id = message->dreq.remote_comm_id;
+		ret_answer->drep.remote_comm_id = message->dreq.local_comm_id;
+		return true;
+	case CM_SIDR_REQ:
+		*ret_answer = answer_begin(message, CM_SIDR_REP);
+		ret_answer->sidr_rep.request_id = message->sidr_req.request_id;
+		ret_answer->sidr_rep.status = CM_SIDR_UNSUPPORTED;
+		ret_answer->sidr_rep.service_id = message->sidr_req.service_id;
+		return true;
+	case CM_LAP:
+		*ret_answer = answer_begin(message, CM_APR);
+		ret_answer->apr.local_comm_id = message->lap.remote_comm_id;
+		ret_answer->apr.remote_comm_id = message->lap.local_comm_id;
+		ret_answer->apr.status = CM_APR_INVALID_COMM_ID;
+		return true;
+	case CM_MRA:
+	case CM_REJ:
+	case CM_DREP:
+	case CM_SIDR_REP:
+	case CM_APR:
+		break;
+	}
+	return false;
+}
+
+enum cm_route cm_route(
+	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id)
+{
+	switch (message->attribute) {
+	case CM_REQ:
+		*ret_service_id = message->req.service_id;
+		return CM_ROUTE_SERVICE;
+	case CM_SIDR_REQ:
+		*ret_service_id = message->sidr_req.service_id;
+		return CM_ROUTE_SERVICE;
+	case CM_MRA:
+		*ret_comm_id = message->mra.remote_comm_id;
+		return CM_ROUTE_COMM_ID;
+	case CM_REJ:
+		*ret_comm_id = message->rej.remote_comm_id;
+		/* From somebody who gave up before it heard of us: anybody may be meant. */
+		return *ret_comm_id == 0 ? CM_ROUTE_ALL : CM_ROUTE_COMM_ID;
+	case CM_REP:
+		*ret_comm_id = message->rep.remote_comm_id;
+		return CM_ROUTE_COMM_ID;
+	case CM_RTU:
+		*ret_comm_id = message->rtu.remote_comm_id;
+		return CM_ROUTE_COMM_ID;
+	case CM_DREQ:
+		*ret_comm_id = message->dreq.remote_comm_id;
+		return CM_ROUTE_COMM_ID;
+	case CM_DREP:
+		*ret_comm_id = message->drep.remote_comm_id;
+		return CM_ROUTE_COMM_ID;
+	case CM_SIDR_REP:
+		*ret_comm_id = message->sidr_rep.request_id;
+		return CM_ROUTE_COMM_ID;
+	case CM_LAP:
+		*ret_comm_id = message->lap.remote_comm_id;
+		return CM_ROUTE_COMM_ID;
+	case CM_APR:
+		*ret_comm_id = message->apr.remote_comm_id;
+		return CM_ROUTE_COMM_ID;
+	}
+	return CM_ROUTE_ALL;
+}
+
+bool cm_address_is_any(const struct gid *gid)
+{
+	static const struct gid any_ipv4 = {{[10] = 0xff, [11] = 0xff}};
+
+	return gid_is_zero(gid) || gid_is_equal(gid, &any_ipv4);
+}
+
+bool cm_address_matches(const struct gid *listening, uint32_t listening_ifindex, bool is_ipv6_only,
+	const struct gid *address, uint32_t ifindex)
+{
+	bool is_ipv4 = gid_is_ipv4(address);
+
+	if (gid_is_zero(listening))
+		return !is_ipv4 || !is_ipv6_only;
+	if (cm_address_is_any(listening))
+		return is_ipv4;
+	return gid_is_equal(listening, address) &&
+		(listening_ifindex == 0 || ifindex == 0 || listening_ifindex == ifindex);
+}

@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The manager's life and tables, its timers, and what the program wants of a connection.
+ */
+#include "cm/cm.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "cm/internal.h"
+#include "wire/bytes.h"
+
+enum {
+	COMM_ID_NUMBER_MASK = 0xffffff, /* the top byte is the slot */
+};
+
+/* --- tables --- */
+
+static struct list *bucket(struct list *buckets, uint32_t key)
+{
+	key *= 0x9e3779b1u;
+	return &buckets[key >> 16 & (CM_BUCKETS - 1)];
+}
+
+struct cm_conn *cm_find_local(struct cm *cm, uint32_t comm_id)
+{
+	list_for_each(conn, bucket(cm->by_local, comm_id), struct cm_conn, by_local)
+		if (conn->local_comm_id == comm_id)
+			return conn;
+	return NULL;
+}
+
+static bool is_sidr(const struct cm_conn *conn)
+{
+	return conn->state == CM_STATE_SIDR_REQ_SENT || conn->state == CM_STATE_SIDR_REQ_RCVD;
+}
+
+struct cm_conn *cm_find_remote(
+	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr)
+{
+	list_for_each(conn, bucket(cm->by_remote, comm_id), struct cm_conn, by_remote)
+		if (conn->remote_comm_id == comm_id && is_sidr(conn) == wants_sidr &&
+			gid_is_equal(&conn->path.remote, remote))
+			return conn;
+	return NULL;
+}
+
+struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, const struct gid *remote)
+{
+	list_for_each(conn, bucket(cm->by_qpn, qpn), struct cm_conn, by_qpn)
+		if (conn->remote_qpn == qpn && gid_is_equal(&conn->path.remote, remote))
+			return conn;
+	return NULL;
+}
+
+void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, uint32_t qpn)
+{
+	conn->remote_comm_id = comm_id;
+	conn->remote_qpn = qpn;
+	list_append(bucket(cm->by_remote, comm_id), &conn->by_remote);
+	if (qpn != 0)
+		list_append(bucket(cm->by_qpn, qpn), &conn->by_qpn);
+}
+
+void cm_set_state(struct cm_conn *conn, enum cm_state state)
+{
+	conn->state = state;
+}
+
+/* --- what it caused --- */
+
+void cm_emit(struct cm *cm, const struct cm_path *path, const struct cm_message *message)
+{
+	struct cm_outgoing *outgoing;
+
+	if (cm->outbox_count == CM_OUTBOX) {
+		cm->counters.outbox_overflown++;
+		return;
+	}
+	outgoing = &cm->outbox[(cm->outbox_first + cm->outbox_count++) % CM_OUTBOX];
+	outgoing->path = *path;
+	cm_message_encode(message, outgoing->mad);
+}
+
+bool cm_next_packet(struct cm *cm, struct cm_path *ret_path, uint8_t ret_packet[GSI_PACKET_BYTES])
+{
+	const struct cm_outgoing *outgoing = &cm->outbox[cm->outbox_first];
+
+	if (cm->outbox_count == 0)
+		return false;
+	*ret_path = outgoing->path;
+	gsi_packet_encode(cm->next_psn++, ret_packet);
+	memcpy(ret_packet + GSI_PACKET_BYTES - MAD_BYTES, outgoing->mad, MAD_BYTES);
+	cm->outbox_first = (cm->outbox_first + 1) % CM_OUTBOX;
+	cm->outbox_count--;
+	cm->counters.messages_sent++;
+	return true;
+}
+
+static struct cm_event *event_add(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind)
+{
+	struct cm_event *event;
+
+	assert(cm->event_count < CM_EVENTS);
+	event = &cm->events[(cm->event_first + cm->event_count++) % CM_EVENTS];
+	memset(event, 0, sizeof(*event));
+	event->kind = kind;
+	event->conn = conn;
+	return event;
+}
+
+void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
+	const struct cm_message *message)
+{
+	struct cm_event *event;
+
+	if (conn->is_released)
+		return;
+	event = event_add(cm, conn, kind);
+	if (message)
+		event->message = *message;
+}
+
+bool cm_next_event(struct cm *cm, struct cm_event *ret_event)
+{
+	if (cm->event_count == 0)
+		return false;
+	*ret_event = cm->events[cm->event_first];
+	cm->event_first = (cm->event_first + 1) % CM_EVENTS;
+	cm->event_count--;
+	return true;
+}
+
+/* --- timers --- */
+
+void cm_stop_sending(struct cm *cm, struct cm_conn *conn)
+{
+	deadline_set(&cm->deadlines, &conn->deadline, DEADLINE_NEVER);
+}
+
+void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries, uint64_t now_ns)
+{
+	uint64_t timeout_ns = cm_timeout_ns(conn->response_timeout);
+
+	conn->retry_ns = min_u64(CM_FIRST_RETRY_NS, timeout_ns);
+	conn->give_up_ns = now_ns + (retries + 1u) * timeout_ns;
+	cm_emit(cm, &conn->path, &conn->sent);
+	deadline_set(&cm->deadlines, &conn->deadline, now_ns + conn->retry_ns);
+}
+
+void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	list_remove(&conn->by_qpn);
+	cm_set_state(conn, CM_STATE_TIMEWAIT);
+	deadline_set(&cm->deadlines, &conn->deadline, now_ns + cm_timeout_ns(CM_LIFETIME_CODE));
+}
+
+/* Nothing refers to it any more. */
+static void forget(struct cm *cm, struct cm_conn *conn)
+{
+	list_remove(&conn->by_local);
+	cm->conn_count--;
+	event_add(cm, conn, CM_EVENT_RELEASED);
+}
+
+void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
+{
+	cm_stop_sending(cm, conn);
+	list_remove(&conn->by_remote);
+	list_remove(&conn->by_qpn);
+	cm_set_state(conn, CM_STATE_IDLE);
+	if (conn->is_released)
+		forget(cm, conn);
+}
+
+static void give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	cm->counters.timeouts++;
+	switch (conn->state) {
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+		cm_send_reject(cm, conn, CM_ANSWERED_OTHER, CM_REJECT_TIMEOUT);
+		cm_tell(cm, conn, CM_EVENT_REQ_TIMEOUT, NULL);
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+		cm_send_reject(cm, conn, CM_ANSWERED_OTHER, CM_REJECT_TIMEOUT);
+		cm_tell(cm, conn, CM_EVENT_REP_TIMEOUT, NULL);
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_DREQ_SENT:
+		cm_tell(cm, conn, CM_EVENT_DREQ_TIMEOUT, NULL);
+		cm_enter_timewait(cm, conn, now_ns);
+		break;
+	case CM_STATE_SIDR_REQ_SENT:
+		cm_tell(cm, conn, CM_EVENT_REQ_TIMEOUT, NULL);
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_IDLE:
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+	case CM_STATE_ESTABLISHED:
+	case CM_STATE_DREQ_RCVD:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_SIDR_REQ_RCVD:
+	case CM_STATE_COUNT:
+		assert(!"a state that waits for no answer");
+	}
+}
+
+static void repeat(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	cm->counters.messages_repeated++;
+	cm_emit(cm, &conn->path, &conn->sent);
+	conn->retry_ns = min_u64(conn->retry_ns * 2, cm_timeout_ns(conn->response_timeout));
+	deadline_set(&cm->deadlines, &conn->deadline,
+		min_u64(now_ns + conn->retry_ns, max_u64(conn->give_up_ns, now_ns + 1)));
+}
+
+uint64_t cm_deadline_ns(const struct cm *cm)
+{
+	const struct deadline *first = deadline_heap_first(&cm->deadlines);
+
+	return first ? first->at_ns : DEADLINE_NEVER;
+}
+
+bool cm_expire(struct cm *cm, uint64_t now_ns)
+{
+	struct deadline *first = deadline_heap_first(&cm->deadlines);
+	struct cm_conn *conn;
+
+	if (!first || first->at_ns > now_ns)
+		return false;
+	conn = container_of(first, struct cm_conn, deadline);
+	cm_stop_sending(cm, conn);
+	if (conn->state == CM_STATE_TIMEWAIT) {
+		cm_tell(cm, conn, CM_EVENT_TIMEWAIT_EXIT, NULL);
+		cm_enter_idle(cm, conn);
+	} else if (now_ns >= conn->give_up_ns) {
+		give_up(cm, conn, now_ns);
+	} else {
+		repeat(cm, conn, now_ns);
+	}
+	return true;
+}
+
+/* --- life --- */
+
+void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, uint64_t secret_a, uint64_t secret_b)
+{
+	memset(cm, 0, sizeof(*cm));
+	cm->slot = slot;
+	cm->guid = guid;
+	cm->next_id = (uint32_t)(secret_a >> 7) & COMM_ID_NUMBER_MASK;
+	cm->next_psn = (uint32_t)(secret_b >> 7);
+	permutation_init(&cm->permutation, secret_a, secret_b);
+	deadline_heap_init(&cm->deadlines);
+	list_init(&cm->listeners);
+	for (uint32_t i = 0; i < CM_BUCKETS; i++) {
+		list_init(&cm->by_local[i]);
+		list_init(&cm->by_remote[i]);
+		list_init(&cm->by_qpn[i]);
+	}
+}
+
+void cm_done(struct cm *cm)
+{
+	assert(cm->conn_count == 0 && list_is_empty(&cm->listeners));
+	deadline_heap_done(&cm->deadlines);
+}
+
+/* One that no connection has: of 2^24, the number last used comes back last. */
+static uint32_t comm_id_next(struct cm *cm)
+{
+	uint32_t comm_id;
+
+	do {
+		uint32_t number =
+			permute_forward(&cm->permutation, cm->next_id++ & COMM_ID_NUMBER_MASK);
+
+		comm_id = (uint32_t)cm->slot << 24 | number;
+	} while (comm_id == 0 || cm_find_local(cm, comm_id));
+	return comm_id;
+}
+
+int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user)
+{
+	if (deadline_heap_reserve(&cm->deadlines, cm->conn_count + 1))
+		return -ENOMEM;
+	cm->conn_count++;
+	memset(conn, 0, sizeof(*conn));
+	conn->user = user;
+	conn->response_timeout = CM_RESPONSE_TIMEOUT;
+	list_init(&conn->by_local);
+	list_init(&conn->by_remote);
+	list_init(&conn->by_qpn);
+	conn->local_comm_id = comm_id_next(cm);
+	list_append(bucket(cm->by_local, conn->local_comm_id), &conn->by_local);
+	return 0;
+}
+
+void cm_listen(struct cm *cm, struct cm_listener *listener)
+{
+	list_init(&listener->spares);
+	list_init(&listener->node);
+	list_append(&cm->listeners, &listener->node);
+}
+
+void cm_listener_add(struct cm_listener *listener, struct cm_conn *conn)
+{
+	assert(conn->state == CM_STATE_IDLE);
+	list_remove(&conn->by_local);
+	list_append(&listener->spares, &conn->by_local);
+}
+
+struct cm_conn *cm_listener_take(struct cm_listener *listener)
+{
+	struct cm_conn *conn;
+
+	if (list_is_empty(&listener->spares))
+		return NULL;
+	conn = list_first(&listener->spares, struct cm_conn, by_local);
+	list_remove(&conn->by_local);
+	return conn;
+}
+
+void cm_conn_publish(struct cm *cm, struct cm_conn *conn)
+{
+	list_remove(&conn->by_local);
+	list_append(bucket(cm->by_local, conn->local_comm_id), &conn->by_local);
+}
+
+void cm_unlisten(struct cm_listener *listener)
+{
+	assert(list_is_empty(&listener->spares));
+	list_remove(&listener->node);
+}
+
+/* --- what the program wants --- */
+
+void cm_send_reject(struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason)
+{
+	struct cm_message rej = {
+		.attribute = CM_REJ,
+		.transaction_id = conn->transaction_id,
+		.rej =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+				.message = answered,
+				.reason = reason,
+			},
+	};
+
+	/* Who gives up may not know the peer's ID, and then names itself (IBTA 12.6.7.2). */
+	if (reason == CM_REJECT_TIMEOUT) {
+		rej.rej.info_bytes = sizeof(cm->guid);
+		put_be64(rej.rej.info, cm->guid);
+	}
+	cm_emit(cm, &conn->path, &rej);
+}
+
+static uint64_t transaction_id_next(struct cm *cm, const struct cm_conn *conn)
+{
+	return (uint64_t)++cm->next_psn << 32 | conn->local_comm_id;
+}
+
+int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
+	const struct cm_req *req, uint64_t now_ns)
+{
+	struct cm_req *sent = &conn->sent.req;
+
+	if (conn->state != CM_STATE_IDLE || conn->is_released)
+		return -EINVAL;
+	conn->path = *path;
+	conn->is_active = true;
+	conn->local_qpn = req->local_qpn;
+	conn->transaction_id = transaction_id_next(cm, conn);
+	conn->sent = (struct cm_message){
+		.attribute = CM_REQ, .transaction_id = conn->transaction_id, .req = *req};
+	sent->local_comm_id = conn->local_comm_id;
+	sent->local_ca_guid = cm->guid;
+	sent->remote_response_timeout = CM_RESPONSE_TIMEOUT;
+	sent->local_response_timeout = CM_RESPONSE_TIMEOUT;
+	sent->max_cm_retries = CM_RETRIES_MAX;
+	memcpy(sent->primary_local_gid, path->local.raw, sizeof(path->local.raw));
+	memcpy(sent->primary_remote_gid, path->remote.raw, sizeof(path->remote.raw));
+	/* RoCE has no LIDs; these are the permissive ones, as other implementations send them. */
+	sent->primary_local_lid = 0xffff;
+	sent->primary_remote_lid = 0xffff;
+	conn->response_timeout = CM_RESPONSE_TIMEOUT;
+	conn->retries = CM_RETRIES_MAX;
+	cm_set_state(conn, CM_STATE_REQ_SENT);
+	cm_send_until_answered(cm, conn, conn->retries, now_ns);
+	return 0;
+}
+
+int cm_accept(struct cm *cm, struct cm_conn *conn, const struct cm_rep *rep, uint64_t now_ns)
+{
+	if (conn->state != CM_STATE_REQ_RCVD && conn->state != CM_STATE_MRA_REQ_SENT)
+		return -EINVAL;
+	conn->local_qpn = rep->local_qpn;
+	conn->sent = (struct cm_message){
+		.attribute = CM_REP, .transaction_id = conn->transaction_id, .rep = *rep};
+	conn->sent.rep.local_comm_id = conn->local_comm_id;
+	conn->sent.rep.remote_comm_id = conn->remote_comm_id;
+	conn->sent.rep.local_ca_guid = cm->guid;
+	cm_set_state(conn, CM_STATE_REP_SENT);
+	cm_send_until_answered(cm, conn, conn->retries, now_ns);
+	return 0;
+}
+
+/* What a REJ in this state answers; -1 where none may be sent. */
+static int rejectable(enum cm_state state)
+{
+	switch (state) {
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+		return CM_ANSWERED_REQ;
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+		return CM_ANSWERED_REP;
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+		return CM_ANSWERED_OTHER;
+	case CM_STATE_IDLE:
+	case CM_STATE_ESTABLISHED:
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_DREQ_RCVD:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_SIDR_REQ_SENT:
+	case CM_STATE_SIDR_REQ_RCVD:
+	case CM_STATE_COUNT:
+		break;
+	}
+	return -1;
+}
+
+int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uint64_t now_ns)
+{
+	struct cm_message message = {
+		.attribute = CM_REJ, .transaction_id = conn->transaction_id, .rej = *rej};
+	int answered = rejectable(conn->state);
+
+	(void)now_ns;
+	if (answered < 0)
+		return -EINVAL;
+	message.rej.local_comm_id = conn->local_comm_id;
+	message.rej.remote_comm_id = conn->remote_comm_id;
+	message.rej.message = (uint8_t)answered;
+	cm_emit(cm, &conn->path, &message);
+	cm_enter_idle(cm, conn);
+	return 0;
+}
+
+int cm_ready(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (conn->state != CM_STATE_REP_RCVD && conn->state != CM_STATE_MRA_REP_SENT)
+		return -EINVAL;
+	conn->sent = (struct cm_message){
+		.attribute = CM_RTU,
+		.transaction_id = conn->transaction_id,
+		.rtu =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+			},
+	};
+	cm_emit(cm, &conn->path, &conn->sent);
+	cm_set_state(conn, CM_STATE_ESTABLISHED);
+	return 0;
+}
+
+int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (conn->state != CM_STATE_REP_SENT && conn->state != CM_STATE_MRA_REP_RCVD)
+		return -EINVAL;
+	cm_stop_sending(cm, conn);
+	cm_set_state(conn, CM_STATE_ESTABLISHED);
+	cm_tell(cm, conn, CM_EVENT_ESTABLISHED, NULL);
+	return 0;
+}
+
+static void send_dreq(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	conn->transaction_id = transaction_id_next(cm, conn);
+	conn->sent = (struct cm_message){
+		.attribute = CM_DREQ,
+		.transaction_id = conn->transaction_id,
+		.dreq =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+				.remote_qpn = conn->remote_qpn,
+			},
+	};
+	cm_set_state(conn, CM_STATE_DREQ_SENT);
+	cm_send_until_answered(cm, conn, CM_DREQ_RETRIES, now_ns);
+}
+
+static void send_drep(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	conn->sent = (struct cm_message){
+		.attribute = CM_DREP,
+		.transaction_id = conn->transaction_id,
+		.drep =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+			},
+	};
+	cm_emit(cm, &conn->path, &conn->sent);
+	cm_enter_timewait(cm, conn, now_ns);
+}
+
+int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	switch (conn->state) {
+	case CM_STATE_ESTABLISHED:
+		send_dreq(cm, conn, now_ns);
+		return 0;
+	case CM_STATE_DREQ_RCVD:
+		send_drep(cm, conn, now_ns);
+		return 0;
+	case CM_STATE_IDLE:
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_SIDR_REQ_SENT:
+	case CM_STATE_SIDR_REQ_RCVD:
+	case CM_STATE_COUNT:
+		break;
+	}
+	return -EINVAL;
+}
+
+int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
+	const struct cm_sidr_req *request, uint64_t now_ns)
+{
+	if (conn->state != CM_STATE_IDLE || conn->is_released)
+		return -EINVAL;
+	conn->path = *path;
+	conn->is_active = true;
+	conn->transaction_id = transaction_id_next(cm, conn);
+	conn->sent = (struct cm_message){.attribute = CM_SIDR_REQ,
+		.transaction_id = conn->transaction_id,
+		.sidr_req = *request};
+	conn->sent.sidr_req.request_id = conn->local_comm_id;
+	conn->response_timeout = CM_RESPONSE_TIMEOUT;
+	cm_set_state(conn, CM_STATE_SIDR_REQ_SENT);
+	cm_send_until_answered(cm, conn, CM_RETRIES_MAX, now_ns);
+	return 0;
+}
+
+int cm_sidr_answer(
+	struct cm *cm, struct cm_conn *conn, const struct cm_sidr_rep *answer, uint64_t now_ns)
+{
+	struct cm_message message = {.attribute = CM_SIDR_REP,
+		.transaction_id = conn->transaction_id,
+		.sidr_rep = *answer};
+
+	(void)now_ns;
+	if (conn->state != CM_STATE_SIDR_REQ_RCVD)
+		return -EINVAL;
+	message.sidr_rep.request_id = conn->remote_comm_id;
+	cm_emit(cm, &conn->path, &message);
+	cm_enter_idle(cm, conn);
+	return 0;
+}
+
+void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	const struct cm_sidr_rep refusal = {.status = CM_SIDR_REJECTED};
+
+	assert(!conn->is_released);
+	conn->is_released = true;
+	switch (conn->state) {
+	case CM_STATE_IDLE:
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+		cm_send_reject(cm, conn, CM_ANSWERED_OTHER, CM_REJECT_TIMEOUT);
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+		cm_send_reject(
+			cm, conn, (enum cm_answered)rejectable(conn->state), CM_REJECT_CONSUMER);
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_ESTABLISHED:
+	case CM_STATE_DREQ_RCVD:
+		cm_disconnect(cm, conn, now_ns);
+		break;
+	case CM_STATE_SIDR_REQ_RCVD:
+		cm_sidr_answer(cm, conn, &refusal, now_ns);
+		break;
+	case CM_STATE_SIDR_REQ_SENT:
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_COUNT:
+		break;
+	}
+}
+
+const char *cm_state_name(enum cm_state state)
+{
+	static const char *const names[CM_STATE_COUNT] = {
+#define CM_STATE(NAME, sentence) [CM_STATE_##NAME] = #NAME,
+#include "cm/cm_state.def"
+#undef CM_STATE
+	};
+
+	return names[state];
+}
+
+static void check_conn(const struct cm_conn *conn)
+{
+	bool is_timed = conn->state == CM_STATE_REQ_SENT || conn->state == CM_STATE_MRA_REQ_RCVD ||
+		conn->state == CM_STATE_REP_SENT || conn->state == CM_STATE_MRA_REP_RCVD ||
+		conn->state == CM_STATE_DREQ_SENT || conn->state == CM_STATE_TIMEWAIT ||
+		conn->state == CM_STATE_SIDR_REQ_SENT;
+
+	assert((conn->deadline.position != 0) == is_timed);
+	assert(!list_is_linked(&conn->by_remote) || conn->remote_comm_id != 0);
+	assert(!list_is_linked(&conn->by_qpn) || conn->remote_qpn != 0);
+	assert(conn->state != CM_STATE_IDLE || !list_is_linked(&conn->by_remote));
+}
+
+void cm_check(const struct cm *cm)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < CM_BUCKETS; i++) {
+		list_for_each(conn, &cm->by_local[i], struct cm_conn, by_local) {
+			check_conn(conn);
+			assert(!conn->is_released || conn->state != CM_STATE_IDLE);
+			count++;
+		}
+	}
+	list_for_each(listener, &cm->listeners, struct cm_listener, node) {
+		list_for_each(conn, &listener->spares, struct cm_conn, by_local) {
+			check_conn(conn);
+			assert(conn->state == CM_STATE_IDLE);
+			count++;
+		}
+	}
+	assert(count == cm->conn_count);
+}

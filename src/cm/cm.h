@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_CM_CM_H
+#define URNIC_CM_CM_H
+
+/*
+ * The connection manager of one process: the protocol of IBTA volume 1, chapter 12, as a value that is told what happened and
+ * asked what to do.
+ *
+ * A `struct cm_conn` is one connection, or one enquiry after a service's queue pair (SIDR), from the first message to the end of its
+ * time wait. Its memory is the caller's: made for an active side by whoever connects, for a passive side given to a listener beforehand,
+ * as many as its backlog, because no peer makes us allocate. cm_release() says that the program has no use for it any more; the
+ * manager may still have to finish the protocol, and says CM_EVENT_RELEASED when the memory is the caller's again.
+ *
+ * Calls: cm_receive() and cm_expire() tell what happened, the others what the program wants. After each call the caller takes what it
+ * caused: cm_next_event() until there is none, cm_next_packet() until there is none. cm_deadline_ns() says when to return.
+ *
+ * Lost messages are sent again, first after CM_FIRST_RETRY_NS, then after twice as long and so on up to the peer's response
+ * timeout. That is sooner than chapter 12 asks for, and does not count: what is given up is given up after (retries + 1)
+ * response timeouts.
+ *
+ * The peer is hostile: a message for a connection must come from its peer's address and name both communication IDs; which message is
+ * allowed in which state is the table cm_verdict.def. The caller serializes. Times are monotonic nanoseconds.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/deadline.h"
+#include "base/gid.h"
+#include "base/list.h"
+#include "base/permute.h"
+#include "wire/cm.h"
+
+#define CM_FIRST_RETRY_NS 250000000u
+
+enum {
+	CM_BUCKETS = 1024, /* power of two */
+	CM_OUTBOX = 64, /* messages that one call may cause */
+	CM_EVENTS = 4, /* events that one call may cause */
+	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s, as the kernel's rdma_cm */
+	CM_RETRIES_MAX = 15,
+	CM_DREQ_RETRIES =
+		2, /* the connection is over anyway; three response timeouts are enough to say so */
+	CM_SERVICE_TIMEOUT = 24, /* 69 s: what we ask for in a MRA, and the most that we grant */
+	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait, twice the life of a packet */
+};
+
+enum cm_state {
+#define CM_STATE(NAME, sentence) CM_STATE_##NAME,
+#include "cm/cm_state.def"
+#undef CM_STATE
+	CM_STATE_COUNT
+};
+
+enum cm_event_kind {
+	CM_EVENT_REQ, /* passive: a request; `listener` says whose, event->message.req */
+	CM_EVENT_REP, /* active: accepted; event->message.rep. cm_ready() or cm_reject() answers */
+	CM_EVENT_ESTABLISHED, /* passive: the RTU has come */
+	CM_EVENT_REJ, /* event->message.rej */
+	CM_EVENT_DREQ, /* the peer disconnects; cm_disconnect() answers */
+	CM_EVENT_DREP, /* the peer has answered our DREQ */
+	CM_EVENT_TIMEWAIT_EXIT,
+	CM_EVENT_SIDR_REQ, /* event->message.sidr_req; cm_sidr_answer() answers */
+	CM_EVENT_SIDR_REP, /* event->message.sidr_rep */
+	CM_EVENT_REQ_TIMEOUT, /* no answer to our REQ or SIDR_REQ */
+	CM_EVENT_REP_TIMEOUT, /* no answer to our REP */
+	CM_EVENT_DREQ_TIMEOUT, /* no answer to our DREQ; the connection is over all the same */
+	CM_EVENT_RELEASED, /* after cm_release(): the memory is the caller's */
+};
+
+/* From where to where. */
+struct cm_path {
+	struct gid local;
+	struct gid remote;
+	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
+	uint8_t traffic_class; /* for the messages; of what the connection sends, the queue pair decides */
+};
+
+struct cm_listener {
+	struct list node; /* in cm.listeners */
+	struct list spares; /* of struct cm_conn, for requests to come */
+	uint64_t service_id;
+	struct gid address; /* zero: any; the zero IPv4 address: any of IPv4 */
+	uint32_t ifindex; /* of a link-local address, else 0 */
+	bool is_ipv6_only; /* with any: no IPv4 */
+	void *user;
+};
+
+struct cm_conn {
+	enum cm_state state;
+	bool is_released;
+	bool is_active; /* we sent the REQ */
+	uint32_t local_comm_id;
+	uint32_t remote_comm_id; /* 0 until known */
+	uint32_t local_qpn;
+	uint32_t remote_qpn;
+	uint64_t transaction_id;
+	struct cm_path path;
+	struct cm_message
+		sent; /* what a duplicate is answered with, or what is sent until an answer comes */
+	struct deadline deadline;
+	uint64_t give_up_ns; /* while a message is unanswered */
+	uint64_t retry_ns; /* the wait until the next repetition */
+	uint64_t retry_max_ns;
+	uint8_t response_timeout; /* code; the peer's time to answer */
+	uint8_t retries; /* of response timeouts */
+	struct list by_local; /* in cm.by_local; a listener's spare, in its list of them */
+	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
+	struct list by_qpn; /* in cm.by_qpn, while live and the peer's queue pair is known */
+	void *user;
+};
+
+struct cm_event {
+	enum cm_event_kind kind;
+	struct cm_conn *conn;
+	struct cm_listener *listener; /* with CM_EVENT_REQ and CM_EVENT_SIDR_REQ */
+	struct cm_message message; /* what has come, if anything */
+};
+
+struct cm_counters {
+#define COUNTER(name, sentence) uint64_t name;
+#include "cm/cm_counter.def"
+#undef COUNTER
+};
+
+struct cm {
+	uint8_t slot; /* the top byte of our communication IDs */
+	uint64_t guid; /* of the channel adapter, as messages name it */
+	uint32_t next_id;
+	uint32_t next_psn;
+	struct permutation permutation;
+	struct deadline_heap deadlines;
+	uint32_t conn_count; /* that deadlines are reserved for */
+	struct list listeners;
+	struct list by_local[CM_BUCKETS];
+	struct list by_remote[CM_BUCKETS];
+	struct list by_qpn[CM_BUCKETS];
+	uint32_t outbox_first, outbox_count;
+	struct cm_outgoing {
+		struct cm_path path;
+		uint8_t mad[MAD_BYTES];
+	} outbox[CM_OUTBOX];
+	uint32_t event_first, event_count;
+	struct cm_event events[CM_EVENTS];
+	struct cm_counters counters;
+};
+
+/*
+ * `slot`      The process's: messages come back by way of it.
+ * `secret_*`  Random: communication IDs cannot be predicted.
+ */
+void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, uint64_t secret_a, uint64_t secret_b);
+
+/* All connections are released and gone, no listener is left. */
+void cm_done(struct cm *cm);
+
+/* --- what happened ------------------------------------------------------------------------ */
+
+/*
+ * A MAD came for QP1.
+ *
+ * `path`  From us to its sender: `remote` is where it came from, `local` where it came to.
+ */
+void cm_receive(
+	struct cm *cm, const struct cm_path *path, const uint8_t mad[MAD_BYTES], uint64_t now_ns);
+
+/* When cm_expire() is due, or DEADLINE_NEVER. */
+uint64_t cm_deadline_ns(const struct cm *cm);
+
+/* Let one deadline expire. Returns whether there was one; call until there is none. */
+bool cm_expire(struct cm *cm, uint64_t now_ns);
+
+/* --- what it caused ----------------------------------------------------------------------- */
+
+/* Take the oldest event. Returns false when there is none. */
+bool cm_next_event(struct cm *cm, struct cm_event *ret_event);
+
+/* Take the next packet, BTH to pad, to be sent along the path. Returns false when there is none. */
+bool cm_next_packet(struct cm *cm, struct cm_path *ret_path, uint8_t ret_packet[GSI_PACKET_BYTES]);
+
+/* --- what the program wants --------------------------------------------------------------- */
+
+/*
+ * Make a connection known, in state IDLE. `conn` is zeroed memory of the caller's.
+ *
+ * Returns 0 or -ENOMEM.
+ */
+int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user);
+
+/* The program has no use for it any more: whatever the protocol still asks for is done, then comes CM_EVENT_RELEASED. */
+void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
+
+/* Requests for listener->service_id come to it from now on. All fields but the lists are the caller's to set. */
+void cm_listen(struct cm *cm, struct cm_listener *listener);
+
+/* Give a listener one more connection to use for a request; it is in state IDLE. */
+void cm_listener_add(struct cm_listener *listener, struct cm_conn *conn);
+
+/* Take one back, NULL when there is none. */
+struct cm_conn *cm_listener_take(struct cm_listener *listener);
+
+/* No more requests. The spare connections have been taken back. */
+void cm_unlisten(struct cm_listener *listener);
+
+/*
+ * Ask for a connection: IDLE -> REQ_SENT.
+ *
+ * `req`  What the program says about its side; communication ID, GIDs, timeouts and retries of the manager are filled in here.
+ *
+ * Like all below: returns 0, or -EINVAL in a state that does not allow it.
+ */
+int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
+	const struct cm_req *req, uint64_t now_ns);
+
+/* Answer a REQ: REQ_RCVD -> REP_SENT. `rep` has all but the communication IDs. */
+int cm_accept(struct cm *cm, struct cm_conn *conn, const struct cm_rep *rep, uint64_t now_ns);
+
+/* Answer a REQ or a REP, or give up waiting for a RTU. `rej` has reason, info and private data. */
+int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uint64_t now_ns);
+
+/* Answer a REP: REP_RCVD -> ESTABLISHED. */
+int cm_ready(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
+
+/* The queue pair has received something, so the RTU is as good as here: REP_SENT -> ESTABLISHED (IBTA 12.9.7.2). */
+int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
+
+/* Ask to disconnect, or answer the peer that did. */
+int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
+
+/* Ask for the queue pair of a service: IDLE -> SIDR_REQ_SENT. `request` has service ID, P_Key and private data. */
+int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
+	const struct cm_sidr_req *request, uint64_t now_ns);
+
+/* Answer: SIDR_REQ_RCVD -> IDLE. `answer` has all but the request ID. */
+int cm_sidr_answer(
+	struct cm *cm, struct cm_conn *conn, const struct cm_sidr_rep *answer, uint64_t now_ns);
+
+/* The name of a state, "REQ_SENT". */
+const char *cm_state_name(enum cm_state state);
+
+/* Every invariant of the manager and of its connections. For tests. */
+void cm_check(const struct cm *cm);
+
+/* --- without a connection ----------------------------------------------------------------- */
+
+/*
+ * The answer to a message that nobody here can take: a REJ for a REQ (or another message that waits for an answer), a SIDR_REP for
+ * a SIDR_REQ, a DREP for a DREQ (IBTA 12.9.8.1, 12.11.2, 12.9.9).
+ *
+ * Returns false when none is due.
+ */
+bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_answer);
+
+/* To whom a message belongs. */
+enum cm_route {
+	CM_ROUTE_SERVICE, /* who listens on this service ID */
+	CM_ROUTE_COMM_ID, /* who has this communication ID */
+	CM_ROUTE_ALL, /* it does not say */
+};
+
+/* Sets the ID that it is about, and not the other one. */
+enum cm_route cm_route(
+	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
+
+/* The zero address of IPv6 (which stands for both families) or of IPv4. */
+bool cm_address_is_any(const struct gid *gid);
+
+/* Does an address that somebody listens on include this one? `ifindex` is that of `address`. */
+bool cm_address_matches(const struct gid *listening, uint32_t listening_ifindex, bool is_ipv6_only,
+	const struct gid *address, uint32_t ifindex);
+
+/* The slot in a communication ID. */
+static inline uint8_t cm_comm_id_slot(uint32_t comm_id)
+{
+	return (uint8_t)(comm_id >> 24);
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Multicast groups. The LID is InfiniBand's; on RoCE the group is an IP address (IBTA annex A17.9).
+ */
+#include "front/verbs/qp.h"
+
+typedef int change_fn(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex);
+
+/* 0 or a positive errno. */
+static int change(struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_fn *change_nic)
+{
+	struct context *context = context_of(verbs->context);
+	struct object *object = object_ref(verbs->handle, OBJECT_QP, context);
+	struct gid mgid;
+	int error;
+
+	if (!object)
+		return EINVAL;
+	memcpy(mgid.raw, verbs_gid->raw, sizeof(mgid.raw));
+	error = -change_nic(container_of(object, struct qp_front, object)->nic, &mgid,
+		context->device->ifindex);
+	object_unref(object);
+	return error;
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	return change(qp, gid, nic_multicast_attach);
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	return change(qp, gid, nic_multicast_detach);
+}

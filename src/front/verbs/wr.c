@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/wr.h"
+
+#include <assert.h>
+#include <endian.h>
+
+#include "front/verbs/ah.h"
+#include "front/verbs/mw.h"
+#include "front/verbs/qp.h"
+
+/* The flags that a program may set; that data is inline is said by how it is given. */
+#define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
+
+/* The operand of an atomic write, which every slot has room for, whatever its queue was created for. */
+#define ATOMIC_BYTES 8
+static_assert(offsetof(struct send_wqe, sge) % 64 <= 64 - ATOMIC_BYTES, "slots end at cache lines");
+
+static struct qp_front *front_of(struct ibv_qp_ex *ex)
+{
+	return container_of(ex, struct qp_front, extended);
+}
+
+static void fail(struct wr_builder *builder, int error)
+{
+	if (!builder->error)
+		builder->error = error;
+	builder->wqe = &builder->scratch;
+}
+
+/* --- the region --- */
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct qp_front *qp = front_of(ex);
+	struct wr_builder *builder = &qp->builder;
+
+	wr_builder_lock(builder);
+	builder->batch = nic_qp_batch_begin(qp->nic);
+	builder->wqe = &builder->scratch;
+	builder->awaits_target = false;
+	builder->error = 0;
+}
+
+/* The last request is as it is going to be: has it all that it needs? */
+static void finish_last(struct wr_builder *builder)
+{
+	if (builder->awaits_target)
+		fail(builder, EINVAL);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct qp_front *qp = front_of(ex);
+	struct wr_builder *builder = &qp->builder;
+	int error;
+
+	finish_last(builder);
+	error = builder->error;
+	if (!error && builder->batch.count)
+		error = -nic_qp_post_batch(qp->nic, &builder->batch);
+	wr_builder_unlock(builder);
+	return error;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	wr_builder_unlock(&front_of(ex)->builder);
+}
+
+/* --- requests --- */
+
+/* Begin a request, so far without data. */
+static struct send_wqe *build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
+{
+	struct wr_builder *builder = &front_of(ex)->builder;
+
+	finish_last(builder);
+	if (!builder->error) {
+		builder->wqe = sq_batch_add(&builder->batch);
+		if (!builder->wqe)
+			fail(builder, ENOMEM);
+	}
+	struct send_wqe *wqe = builder->wqe;
+	wqe->wr_id = ex->wr_id;
+	wqe->opcode = opcode;
+	wqe->flags = ex->wr_flags & FLAGS_KNOWN;
+	wqe->total_bytes = 0;
+	wqe->sge_count = 0;
+	wqe->is_started = 0;
+	builder->awaits_target = ex->qp_base.qp_type == IBV_QPT_UD;
+	return wqe;
+}
+
+static struct send_wqe *build_remote(
+	struct ibv_qp_ex *ex, enum wr_opcode opcode, uint32_t rkey, uint64_t remote_addr)
+{
+	struct send_wqe *wqe = build(ex, opcode);
+
+	wqe->rkey = rkey;
+	wqe->remote_address = remote_addr;
+	return wqe;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	build(ex, WR_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	build(ex, WR_SEND_WITH_IMM)->imm = be32toh(imm_data);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	build(ex, WR_SEND_WITH_INV)->imm = invalidate_rkey;
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	build(ex, WR_LOCAL_INV)->imm = invalidate_rkey;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+	const struct ibv_mw_bind_info *bind_info)
+{
+	struct send_wqe *wqe = build(ex, WR_BIND_MW);
+	struct send_wr wr;
+
+	if (mw->type != IBV_MW_TYPE_2 || !mw_bind_from_verbs(&wr, mw, rkey, bind_info)) {
+		fail(&front_of(ex)->builder, EINVAL);
+		return;
+	}
+	wqe->rkey = wr.rkey;
+	wqe->remote_address = wr.remote_address;
+	wqe->bind = wr.bind;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	build_remote(ex, WR_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(
+	struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
+{
+	build_remote(ex, WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr)->imm = be32toh(imm_data);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	build_remote(ex, WR_RDMA_READ, rkey, remote_addr);
+}
+
+static void wr_atomic_cmp_swp(
+	struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, uint64_t compare, uint64_t swap)
+{
+	struct send_wqe *wqe = build_remote(ex, WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr);
+
+	wqe->compare_add = compare;
+	wqe->swap = swap;
+}
+
+static void wr_atomic_fetch_add(
+	struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, uint64_t add)
+{
+	build_remote(ex, WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr)->compare_add = add;
+}
+
+static void wr_atomic_write(
+	struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, const void *atomic_wr)
+{
+	struct send_wqe *wqe = build_remote(ex, WR_ATOMIC_WRITE, rkey, remote_addr);
+
+	memcpy(wqe->inline_bytes, atomic_wr, ATOMIC_BYTES);
+	wqe->flags |= SEND_INLINE;
+	wqe->total_bytes = ATOMIC_BYTES;
+}
+
+/* --- what belongs to them --- */
+
+/* The request that a setter is about; NULL when there is none, or something has gone wrong. */
+static struct send_wqe *current(struct wr_builder *builder)
+{
+	if (builder->wqe != &builder->scratch)
+		return builder->wqe;
+	fail(builder, EINVAL);
+	return NULL;
+}
+
+/* The same for data, which some requests do not take. */
+static struct send_wqe *current_with_data(struct wr_builder *builder)
+{
+	struct send_wqe *wqe = current(builder);
+
+	if (!wqe ||
+		(wqe->opcode != WR_LOCAL_INV && wqe->opcode != WR_BIND_MW &&
+			wqe->opcode != WR_ATOMIC_WRITE))
+		return wqe;
+	fail(builder, EINVAL);
+	return NULL;
+}
+
+static void wr_set_ud_addr(
+	struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+{
+	struct qp_front *qp = front_of(ex);
+	struct send_wqe *wqe = current(&qp->builder);
+
+	if (wqe)
+		wqe->datagram = ah_target(ah, qp, remote_qpn, remote_qkey);
+	qp->builder.awaits_target = false;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *list)
+{
+	struct qp_front *qp = front_of(ex);
+	struct wr_builder *builder = &qp->builder;
+	struct send_wqe *wqe = current_with_data(builder);
+	uint64_t total_bytes = 0;
+
+	if (!wqe)
+		return;
+	if (num_sge > qp->cap.max_send_sge) {
+		fail(builder, EINVAL);
+		return;
+	}
+	for (size_t i = 0; i < num_sge; i++) {
+		wqe->sge[i] = (struct sge){list[i].addr, list[i].length, list[i].lkey};
+		total_bytes += list[i].length;
+	}
+	if (total_bytes > MESSAGE_BYTES_MAX) {
+		fail(builder, EINVAL);
+		return;
+	}
+	wqe->flags &= ~(uint32_t)SEND_INLINE;
+	wqe->sge_count = (uint32_t)num_sge;
+	wqe->total_bytes = (uint32_t)total_bytes;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = {addr, length, lkey};
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+/* Does data come into the request's buffers, so that none can be inline? */
+static bool is_filled(const struct send_wqe *wqe)
+{
+	return wqe->opcode == WR_RDMA_READ || wqe->opcode == WR_ATOMIC_CMP_AND_SWP ||
+		wqe->opcode == WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static void wr_set_inline_data_list(
+	struct ibv_qp_ex *ex, size_t num_buf, const struct ibv_data_buf *list)
+{
+	struct qp_front *qp = front_of(ex);
+	struct wr_builder *builder = &qp->builder;
+	struct send_wqe *wqe = current_with_data(builder);
+	size_t total_bytes = 0;
+
+	if (!wqe)
+		return;
+	if (is_filled(wqe)) {
+		fail(builder, EINVAL);
+		return;
+	}
+	for (size_t i = 0; i < num_buf; i++) {
+		if (list[i].length > qp->cap.max_inline_data - total_bytes) {
+			fail(builder, EINVAL);
+			return;
+		}
+		memcpy(wqe->inline_bytes + total_bytes, list[i].addr, list[i].length);
+		total_bytes += list[i].length;
+	}
+	wqe->flags |= SEND_INLINE;
+	wqe->sge_count = 0;
+	wqe->total_bytes = (uint32_t)total_bytes;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buffer = {addr, length};
+
+	wr_set_inline_data_list(ex, 1, &buffer);
+}
+
+/* --- making it --- */
+
+/* An operation: what a program asks for it by, and the request. */
+struct send_op {
+	uint64_t flag;
+	enum wr_opcode opcode;
+};
+
+static const struct send_op send_ops[] = {
+	{IBV_QP_EX_WITH_RDMA_WRITE, WR_RDMA_WRITE},
+	{IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, WR_RDMA_WRITE_WITH_IMM},
+	{IBV_QP_EX_WITH_SEND, WR_SEND},
+	{IBV_QP_EX_WITH_SEND_WITH_IMM, WR_SEND_WITH_IMM},
+	{IBV_QP_EX_WITH_RDMA_READ, WR_RDMA_READ},
+	{IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, WR_ATOMIC_CMP_AND_SWP},
+	{IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WR_ATOMIC_FETCH_AND_ADD},
+	{IBV_QP_EX_WITH_LOCAL_INV, WR_LOCAL_INV},
+	{IBV_QP_EX_WITH_BIND_MW, WR_BIND_MW},
+	{IBV_QP_EX_WITH_SEND_WITH_INV, WR_SEND_WITH_INV},
+	{IBV_QP_EX_WITH_ATOMIC_WRITE, WR_ATOMIC_WRITE},
+};
+
+bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(send_ops); i++)
+		if (nic_can_send(type, send_ops[i].opcode))
+			send_ops_flags &= ~send_ops[i].flag;
+	return !send_ops_flags;
+}
+
+static void set_requests(struct ibv_qp_ex *ex, uint64_t ops)
+{
+	if (ops & IBV_QP_EX_WITH_RDMA_WRITE)
+		ex->wr_rdma_write = wr_rdma_write;
+	if (ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+		ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	if (ops & IBV_QP_EX_WITH_SEND)
+		ex->wr_send = wr_send;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
+		ex->wr_send_imm = wr_send_imm;
+	if (ops & IBV_QP_EX_WITH_RDMA_READ)
+		ex->wr_rdma_read = wr_rdma_read;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
+		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	if (ops & IBV_QP_EX_WITH_LOCAL_INV)
+		ex->wr_local_inv = wr_local_inv;
+	if (ops & IBV_QP_EX_WITH_BIND_MW)
+		ex->wr_bind_mw = wr_bind_mw;
+	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
+		ex->wr_send_inv = wr_send_inv;
+	if (ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
+}
+
+void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
+{
+	struct wr_builder *builder = &qp->builder;
+	struct ibv_qp_ex *ex = &qp->extended;
+
+	builder->is_there = true;
+	builder->is_locking = !qp->domain.is_single_threaded;
+	pthread_mutex_init(&builder->lock, NULL);
+	set_requests(ex, send_ops_flags);
+	if (qp->verbs.qp_type == IBV_QPT_UD)
+		ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+}
+
+void wr_builder_done(struct wr_builder *builder)
+{
+	if (builder->is_there)
+		pthread_mutex_destroy(&builder->lock);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting call by call: the functions of struct ibv_qp_ex.
+ *
+ * wr_start opens a region that is closed by wr_complete or wr_abort. What is built in it is written straight into the slots of the
+ * send queue behind the last posted one, where the NIC does not look; wr_complete posts all of it at once, wr_abort forgets it. The first
+ * call that goes wrong decides: wr_complete returns its error, and nothing is posted.
+ *
+ * One thread at a time is in the region of a queue pair, and meanwhile ibv_post_send() on it waits; unless a thread domain says that only
+ * one thread posts. The NIC is not held up.
+ */
+#ifndef URNIC_FRONT_VERBS_WR_H
+#define URNIC_FRONT_VERBS_WR_H
+
+#include <stdbool.h>
+
+#include "front/verbs/abi.h"
+#include "queue/qp_type.h"
+#include "queue/sq.h"
+
+struct qp_front;
+
+struct wr_builder {
+	bool is_there; /* the queue pair was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
+	bool is_locking;
+	pthread_mutex_t lock;
+	struct sq_batch batch;
+	struct send_wqe
+		*wqe; /* the request being built; `scratch` when there is none, or after an error */
+	int error; /* the first, a positive errno; 0 while there is none */
+	bool awaits_target; /* a datagram without an address so far */
+	struct send_wqe scratch;
+};
+
+/* Has a queue pair of this type all of these operations, enum ibv_qp_create_send_ops_flags or any other bits? */
+bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
+
+/* Set the functions of the public structure. Undo with wr_builder_done(), which may also be called without. */
+void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags);
+void wr_builder_done(struct wr_builder *builder);
+
+static inline void wr_builder_lock(struct wr_builder *builder)
+{
+	if (builder->is_locking)
+		pthread_mutex_lock(&builder->lock);
+}
+
+static inline void wr_builder_unlock(struct wr_builder *builder)
+{
+	if (builder->is_locking)
+		pthread_mutex_unlock(&builder->lock);
+}
+
+#endif
