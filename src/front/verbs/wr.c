@@ -87,7 +87,8 @@ static struct send_wqe *build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
 	wqe->total_bytes = 0;
 	wqe->sge_count = 0;
 	wqe->is_started = 0;
-	builder->awaits_target = ex->qp_base.qp_type == IBV_QPT_UD;
+	builder->awaits_target =
+		ex->qp_base.qp_type == IBV_QPT_UD || ex->qp_base.qp_type == IBV_QPT_XRC_SEND;
 	return wqe;
 }
 
@@ -210,6 +211,16 @@ static void wr_set_ud_addr(
 	if (wqe)
 		wqe->datagram = ah_target(ah, qp, remote_qpn, remote_qkey);
 	qp->builder.awaits_target = false;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct wr_builder *builder = &front_of(ex)->builder;
+	struct send_wqe *wqe = current(builder);
+
+	if (wqe)
+		wqe->srqn = remote_srqn;
+	builder->awaits_target = false;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *list)
@@ -353,6 +364,8 @@ void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
 	set_requests(ex, send_ops_flags);
 	if (qp->verbs.qp_type == IBV_QPT_UD)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
+	if (qp->verbs.qp_type == IBV_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	ex->wr_set_sge = wr_set_sge;
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;

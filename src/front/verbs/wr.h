@@ -28,7 +28,7 @@ struct wr_builder {
 	struct send_wqe
 		*wqe; /* the request being built; `scratch` when there is none, or after an error */
 	int error; /* the first, a positive errno; 0 while there is none */
-	bool awaits_target; /* a datagram without an address so far */
+	bool awaits_target; /* a datagram without an address, or an XRC request without a queue, so far */
 	struct send_wqe scratch;
 };
 
