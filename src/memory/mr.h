@@ -44,6 +44,7 @@ enum mr_access {
 	MR_REMOTE_ATOMIC = 1 << 3,
 	MR_WINDOW_BIND = 1 << 4, /* windows may be bound to the region */
 	MR_ZERO_BASED = 1 << 5, /* of a window: peers count from its first byte */
+	MR_ON_DEMAND = 1 << 6, /* the program knows that pages may be missing: it may advise */
 	MR_FLUSH_GLOBAL = 1 << 8,
 	MR_RELAXED_ORDERING = 1 << 20,
 	MR_LOCAL_READ = 1 << 30, /* not a flag of verbs: every region grants it, no window does */

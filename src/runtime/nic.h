@@ -65,6 +65,33 @@ int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
  */
 int nic_mr_deregister(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mr_deregister);
 
+/*
+ * Where does [iova, iova + bytes) lie of a region of `pd` that grants `access` (enum mr_access)? Returns 0;
+ * -ENOENT for a key that there is not, -EPERM for another protection domain or too few rights, -EFAULT for a
+ * range outside of the region.
+ */
+int nic_mr_find(uint32_t key, uint32_t pd, uint32_t access, uint64_t iova, uint64_t bytes,
+	void **ret_address) URNIC_EXPORT_AS(nic_mr_find);
+
+/* Memory of the NIC itself, zeroed, for programs that want some near to it. */
+struct nic_dm {
+	uint8_t *memory;
+	uint64_t bytes;
+	/* Private: */
+	uint64_t offset;
+	uint64_t block_bytes;
+	uint64_t epoch;
+};
+
+/*
+ * Allocate `bytes` (1 to 2^32) at an address that is a multiple of 2^log_align (0 to 31). Returns 0 or -ENOMEM.
+ */
+int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
+	URNIC_EXPORT_AS(nic_dm_create);
+
+/* Give it back. No region lies in it any more. */
+void nic_dm_destroy(struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_destroy);
+
 /* mw_add() and mw_remove(): a memory window that is not bound, and its end, bound or not. */
 int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mw_create);
 int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);

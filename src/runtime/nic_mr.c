@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions and windows.
+ * Memory regions, memory windows, and the NIC's own memory that programs may have.
  *
  * What changes or takes away a key does so with every lane locked: nobody is in the middle of a copy then, and nobody meets a
  * region that is half changed.
  */
 #include <errno.h>
 
+#include "base/arith.h"
 #include "memory/mw.h"
 #include "runtime/nic_internal.h"
 
@@ -97,4 +98,71 @@ int nic_mw_destroy(uint32_t key, uint32_t pd)
 	error = nic.is_up ? mw_remove(&nic.mrs, key, pd) : -EINVAL;
 	lanes_unlock();
 	return error;
+}
+
+static int find_errno(enum mr_fault fault)
+{
+	switch (fault) {
+	case MR_OK:
+		return 0;
+	case MR_FAULT_KEY:
+	case MR_FAULT_STATE:
+		return -ENOENT;
+	case MR_FAULT_PD:
+	case MR_FAULT_ACCESS:
+		return -EPERM;
+	case MR_FAULT_BOUNDS:
+		return -EFAULT;
+	}
+	return -ENOENT;
+}
+
+int nic_mr_find(uint32_t key, uint32_t pd, uint32_t access, uint64_t iova, uint64_t bytes,
+	void **ret_address)
+{
+	enum mr_fault fault = MR_FAULT_KEY;
+	uint8_t *pointer = NULL;
+
+	nic_enter();
+	if (nic.is_up)
+		fault = mr_resolve(&nic.mrs, key, pd, access, iova, bytes, &pointer);
+	nic_leave();
+	*ret_address = pointer;
+	return find_errno(fault);
+}
+
+int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
+{
+	uint64_t align = 1ull << log_align;
+	uint64_t block_bytes = bytes + (align > ARENA_BLOCK_BYTES_MIN ? align : 0);
+	uint64_t offset = 0;
+	int error;
+
+	nic_enter();
+	error = nic_start();
+	if (!error)
+		offset = arena_alloc(&nic.arena, block_bytes);
+	if (!error && !offset)
+		error = -ENOMEM;
+	if (!error) {
+		uintptr_t start = (uintptr_t)arena_at(&nic.arena, offset);
+
+		*ret_dm = (struct nic_dm){
+			.memory = (uint8_t *)align_up_u64(start, align),
+			.bytes = bytes,
+			.offset = offset,
+			.block_bytes = block_bytes,
+			.epoch = nic_epoch,
+		};
+	}
+	nic_leave();
+	return error;
+}
+
+void nic_dm_destroy(struct nic_dm *dm)
+{
+	nic_enter();
+	if (dm->epoch == nic_epoch)
+		arena_free(&nic.arena, dm->offset, dm->block_bytes);
+	nic_leave();
 }

@@ -226,6 +226,20 @@ static void atomic_write_that_is_misaligned_or_of_another_length_is_invalid(void
 	expect_refusal(AETH_NAK_INVALID_REQUEST);
 }
 
+/* The peer's address decides, not where the region happens to lie. */
+static void atomic_write_is_aligned_as_the_peer_counts(void **state)
+{
+	struct mr_region odd = {SCRIPT_PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, 3, 100, script.memory};
+	struct packet packet = script_packet(&script, OPCODE_RC_ATOMIC_WRITE, 0);
+
+	(void)state;
+	packet_set_payload(&packet, NULL, 8);
+	packet.reth = (struct reth){3, 0, 8};
+	assert_int_equal(mr_table_add(&script.mrs, &odd, 0, &packet.reth.rkey), 0);
+	script_send(&script, &packet);
+	expect_refusal(AETH_NAK_INVALID_REQUEST);
+}
+
 static void atomic_write_needs_key_range_and_right(void **state)
 {
 	(void)state;
@@ -330,6 +344,7 @@ int main(void)
 		TEST(atomic_write_is_placed_as_it_came_and_answered),
 		TEST(atomic_write_again_is_answered_not_executed),
 		TEST(atomic_write_that_is_misaligned_or_of_another_length_is_invalid),
+		TEST(atomic_write_is_aligned_as_the_peer_counts),
 		TEST(atomic_write_needs_key_range_and_right),
 		TEST(annex_requests_need_a_place_to_be_remembered),
 		TEST(flush_of_a_range_or_region_is_answered_after_what_is_before_it),

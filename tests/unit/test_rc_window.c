@@ -180,9 +180,9 @@ static void window_request_is_executed_once_though_packets_go_again(void **state
 	script_send_nak(&script, 0, AETH_NAK_PSN_SEQUENCE);
 	/* A second bind of it would fail. */
 	script_expect(&script, OPCODE_RC_SEND_ONLY, 0);
+	script_expect(&script, OPCODE_RC_SEND_ONLY, 1);
 	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED);
 	script_expect_completion(&script, 1, WC_SUCCESS);
-	script_expect(&script, OPCODE_RC_SEND_ONLY, 1);
 	script_send_ack(&script, 1, 2, SCRIPT_UNLIMITED);
 	script_expect_completion(&script, 2, WC_SUCCESS);
 	assert_int_equal(script.qp->state, QP_RTS);

@@ -18,6 +18,7 @@
 #include "front/verbs/async.h"
 #include "front/verbs/channel.h"
 #include "front/verbs/cq.h"
+#include "front/verbs/dm.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/flow.h"
 #include "front/verbs/fork.h"
@@ -185,6 +186,7 @@ static void objects_release(struct context *context)
 		{OBJECT_CQ, cq_release},
 		{OBJECT_MW, mw_release_front},
 		{OBJECT_MR, mr_release},
+		{OBJECT_DM, dm_release},
 		{OBJECT_PARENT_DOMAIN, parent_domain_release},
 		{OBJECT_TD, td_release},
 		{OBJECT_PD, pd_release},

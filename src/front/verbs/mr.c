@@ -1,99 +1,142 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory regions. The NIC knows a region by its key and the number of its protection domain.
+ *
+ * On-demand paging is how this NIC works anyway. What a program asks for by IBV_ACCESS_ON_DEMAND is that nobody looks whether the
+ * memory is there when it is registered.
  */
 #include "front/verbs/mr.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
+#include "front/verbs/dmabuf.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/probe.h"
 #include "runtime/nic.h"
 
-/* Flags that a registration may have. The optional range may be ignored by definition; what of it the NIC knows is passed on. */
+/* Flags that the NIC looks at. */
 #define ACCESS_NIC                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | MR_FLUSH_GLOBAL |    \
-		IBV_ACCESS_RELAXED_ORDERING)
-#define ACCESS_ACCEPTED (ACCESS_NIC | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+		IBV_ACCESS_ON_DEMAND | IBV_ACCESS_RELAXED_ORDERING)
+/* Flags that a registration may have. Those of the optional range may be ignored by definition. */
+#define ACCESS_ACCEPTED \
+	(ACCESS_NIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
+/* FLUSH to persistence, of later kernels: known, and not offered. */
+#define ACCESS_FLUSH_PERSISTENT (1u << 9)
 
-struct mr {
-	struct ibv_mr verbs;
-	struct object object;
-	struct object *pd;
-};
+#define REREG_SUPPORTED (unsigned int)IBV_REREG_MR_FLAGS_SUPPORTED
 
-/* Flags that mean something which is not there. 0 or a positive errno. */
+/* 0 or a positive errno. */
 static int access_check(unsigned int access)
 {
-	if (access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED))
+	if (access & ACCESS_FLUSH_PERSISTENT)
 		return EOPNOTSUPP;
 	return access & ~(unsigned int)ACCESS_ACCEPTED ? EINVAL : 0;
 }
 
-/* Registers with the NIC. 0 or a positive errno. */
-static int mr_register(struct mr *mr, uint64_t iova, unsigned int access)
+/* All of the address space, whatever is in it at any time. */
+static bool is_implicit(const void *addr, size_t length, unsigned int access)
 {
-	struct mr_region region = {
+	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
+}
+
+/* Is the program's memory there, as far as it has to be? 0 or a positive errno. */
+static int memory_check(void *addr, size_t length, unsigned int access)
+{
+	bool is_written = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
+
+	return access & IBV_ACCESS_ON_DEMAND ? 0 : memory_probe(addr, length, is_written);
+}
+
+static struct mr_region region_of(const struct mr *mr)
+{
+	return (struct mr_region){
 		.pd = mr->pd->handle,
-		.access = access & ACCESS_NIC,
-		.iova = iova,
+		.access = mr->access & ACCESS_NIC,
+		.iova = mr->iova,
 		.bytes = mr->verbs.length,
 		.address = mr->verbs.addr,
 	};
-	uint32_t key;
-	int error = access_check(access);
+}
 
-	if (!error)
-		error = memory_probe(
-			mr->verbs.addr, mr->verbs.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+/* Becomes an object. 0 or a positive errno. */
+static int mr_publish(struct mr *mr, uint32_t key)
+{
+	int error = object_add(&mr->object, OBJECT_MR, context_of(mr->verbs.context));
+
+	if (error) {
+		nic_mr_deregister(key, mr->pd->handle);
+		return error;
+	}
+	mr->verbs.handle = mr->object.handle;
+	mr->verbs.lkey = key;
+	mr->verbs.rkey = key;
+	return 0;
+}
+
+/* `mr` as made, and its protection domain a used one; both are the caller's on failure. NULL with errno. */
+static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
+{
+	struct object *pd_object = pd_ref(pd);
+	struct mr *mr;
+
+	if (!pd_object) {
+		errno = EINVAL;
+		return NULL;
+	}
+	mr = malloc(sizeof(*mr));
+	if (!mr) {
+		object_unref(pd_object);
+		return NULL;
+	}
+	*mr = *made;
+	mr->pd = pd_object;
+	mr->verbs.context = pd->context;
+	mr->verbs.pd = pd;
+	return mr;
+}
+
+static void mr_free(struct mr *mr)
+{
+	object_unref(mr->pd);
+	free(mr);
+}
+
+struct ibv_mr *mr_make(
+	struct ibv_pd *pd, const struct mr *made, uint64_t iova, unsigned int access, bool is_own)
+{
+	struct mr *mr = mr_new(pd, made);
+	uint32_t key;
+	int error;
+
+	if (!mr)
+		return NULL;
+	mr->access = access;
+	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+	mr->is_fixed = !is_own || is_implicit(mr->verbs.addr, mr->verbs.length, access);
+	struct mr_region region = region_of(mr);
+	error = access_check(access);
+	if (!error && is_own)
+		error = memory_check(mr->verbs.addr, mr->verbs.length, access);
 	if (!error)
 		error = -nic_mr_register(&region, &key);
-	if (!error) {
-		mr->verbs.lkey = key;
-		mr->verbs.rkey = key;
-	}
-	return error;
+	if (!error)
+		error = mr_publish(mr, key);
+	if (!error)
+		return &mr->verbs;
+	mr_free(mr);
+	errno = error;
+	return NULL;
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(
 	struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
 {
-	struct object *pd_object = pd_ref(pd);
-	struct mr *mr = NULL;
-	int error = EINVAL;
+	struct mr made = {.verbs = {.addr = addr, .length = length}};
 
-	if (!pd_object)
-		goto fail;
-	error = ENOMEM;
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		goto fail_unref_pd;
-	mr->pd = pd_object;
-	mr->verbs = (struct ibv_mr){
-		.context = pd->context,
-		.pd = pd,
-		.addr = addr,
-		.length = length,
-	};
-	error = mr_register(mr, iova, access);
-	if (error)
-		goto fail_free;
-	error = object_add(&mr->object, OBJECT_MR, context_of(pd->context));
-	if (error)
-		goto fail_deregister;
-	mr->verbs.handle = mr->object.handle;
-	return &mr->verbs;
-
-fail_deregister:
-	nic_mr_deregister(mr->verbs.lkey, pd_object->handle);
-fail_free:
-	free(mr);
-fail_unref_pd:
-	object_unref(pd_object);
-fail:
-	errno = error;
-	return NULL;
+	return mr_make(pd, &made, iova, access, true);
 }
 
 struct ibv_mr *ibv_reg_mr_iova(
@@ -107,39 +150,157 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
+struct ibv_mr *mr_alloc_null(struct ibv_pd *pd)
+{
+	struct mr made = {.verbs = {.length = SIZE_MAX}, .is_fixed = true};
+	struct mr *mr = mr_new(pd, &made);
+	uint32_t key;
+	int error;
+
+	if (!mr)
+		return NULL;
+	error = -nic_mr_register_null(mr->pd->handle, &key);
+	if (!error)
+		error = mr_publish(mr, key);
+	if (!error)
+		return &mr->verbs;
+	mr_free(mr);
+	errno = error;
+	return NULL;
+}
+
+/* --- registering again -------------------------------------------------------------------- */
+
+/* What the man page calls an input error. 0 or a positive errno. */
+static int rereg_check(
+	int flags, const struct ibv_pd *pd, const void *addr, size_t length, int access)
+{
+	if (!flags || flags & ~(int)REREG_SUPPORTED)
+		return EINVAL;
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
+		return EINVAL;
+	if ((flags & IBV_REREG_MR_CHANGE_PD) && !pd)
+		return EINVAL;
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return access ? EINVAL : 0;
+	return access_check((unsigned int)access);
+}
+
+/* `changed` is the region as it shall be, its protection domain used. 0 or a positive errno; then nothing has changed. */
+static int rereg(struct mr *mr, const struct mr *changed)
+{
+	struct mr_region region = region_of(changed);
+	int error = memory_check(changed->verbs.addr, changed->verbs.length, changed->access);
+
+	if (!error)
+		error = -nic_mr_change(mr->verbs.lkey, mr->pd->handle, &region);
+	if (error)
+		return error;
+	if (mr->pd != changed->pd)
+		object_unref(mr->pd);
+	mr->verbs = changed->verbs;
+	mr->pd = changed->pd;
+	mr->iova = changed->iova;
+	mr->access = changed->access;
+	return 0;
+}
+
+/* The part of ibv_rereg_mr() with a region that was found. 0 or a positive errno. */
+static int rereg_found(
+	struct mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct mr changed = *mr;
+	int error;
+
+	if (mr->is_fixed)
+		return EOPNOTSUPP;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		changed.access = (unsigned int)access;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		changed.verbs.addr = addr;
+		changed.verbs.length = length;
+		changed.iova = changed.access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		changed.pd = pd_ref(pd);
+		changed.verbs.pd = pd;
+		if (!changed.pd)
+			return EINVAL;
+	}
+	error = rereg(mr, &changed);
+	if (error && (flags & IBV_REREG_MR_CHANGE_PD))
+		object_unref(changed.pd);
+	return error;
+}
+
 int ibv_rereg_mr(
 	struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	(void)mr;
-	(void)flags;
-	(void)pd;
-	(void)addr;
-	(void)length;
-	(void)access;
-	errno = EOPNOTSUPP;
-	return IBV_REREG_MR_ERR_INPUT;
+	int error = rereg_check(flags, pd, addr, length, access);
+	struct object *object;
+
+	if (error) {
+		errno = error;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	object = object_ref(mr->handle, OBJECT_MR, context_of(mr->context));
+	if (!object) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	error = rereg_found(
+		container_of(object, struct mr, object), flags, pd, addr, length, access);
+	object_unref(object);
+	if (!error)
+		return 0;
+	errno = error;
+	return error == EOPNOTSUPP ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
 }
+
+/* --- the end ------------------------------------------------------------------------------ */
 
 void mr_release(struct object *object)
 {
 	struct mr *mr = container_of(object, struct mr, object);
 
 	nic_mr_deregister(mr->verbs.lkey, mr->pd->handle);
+	if (mr->mapping.address)
+		dmabuf_unmap(mr->mapping.address, mr->mapping.bytes, mr->mapping.fd);
+	if (mr->dm)
+		object_unref(mr->dm);
 	object_unref(mr->pd);
 	mr->verbs.handle = 0;
+}
+
+/* Nobody uses its key from here on, unless windows are bound to it. 0 or a positive errno. */
+static int mr_retire(const struct ibv_mr *verbs)
+{
+	struct object *object = object_ref(verbs->handle, OBJECT_MR, context_of(verbs->context));
+	int error;
+
+	if (!object)
+		return EINVAL;
+	error = -nic_mr_deregister(
+		verbs->lkey, container_of(object, struct mr, object)->pd->handle);
+	object_unref(object);
+	return error == EBUSY ? EBUSY : 0;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct object *object;
-	int error = object_remove(mr->handle, OBJECT_MR, context_of(mr->context), &object);
+	int error = mr_retire(mr);
 
+	if (!error)
+		error = object_remove(mr->handle, OBJECT_MR, context_of(mr->context), &object);
 	if (error)
 		return error;
 	mr_release(object);
 	free(container_of(object, struct mr, object));
 	return 0;
 }
+
+/* --- import ------------------------------------------------------------------------------- */
 
 /* A second public structure for a region that stays its creator's. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
@@ -164,4 +325,43 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 void ibv_unimport_mr(struct ibv_mr *mr)
 {
 	free(mr);
+}
+
+/* --- advice ------------------------------------------------------------------------------- */
+
+/* 0 or a positive errno. */
+static int advise_range(
+	uint32_t pd, enum ibv_advise_mr_advice advice, bool is_awaited, const struct ibv_sge *sge)
+{
+	bool is_written = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	uint32_t access = MR_LOCAL_READ | MR_ON_DEMAND | (is_written ? MR_LOCAL_WRITE : 0);
+	void *address;
+	int error = -nic_mr_find(sge->lkey, pd, access, sge->addr, sge->length, &address);
+
+	if (error || !sge->length)
+		return error;
+	/* Pages that the process has, the NIC has. */
+	if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return 0;
+	return memory_prefetch(address, sge->length, is_written, is_awaited);
+}
+
+int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	struct ibv_sge *sg_list, uint32_t num_sge)
+{
+	struct object *object;
+	int error = 0;
+
+	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return EOPNOTSUPP;
+	if (flags & ~(uint32_t)IB_UVERBS_ADVISE_MR_FLAG_FLUSH || !num_sge)
+		return EINVAL;
+	object = pd_ref(pd);
+	if (!object)
+		return EINVAL;
+	for (uint32_t i = 0; i < num_sge && !error; i++)
+		error = advise_range(object->handle, advice, flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH,
+			&sg_list[i]);
+	object_unref(object);
+	return error;
 }

@@ -22,6 +22,7 @@
 enum object_kind {
 	OBJECT_NONE,
 	OBJECT_PD,
+	OBJECT_DM,
 	OBJECT_MR,
 	OBJECT_MW,
 	OBJECT_CHANNEL,

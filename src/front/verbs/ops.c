@@ -2,8 +2,10 @@
 #include "front/verbs/ops.h"
 
 #include "front/verbs/cq.h"
+#include "front/verbs/dm.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/flow.h"
+#include "front/verbs/mr.h"
 #include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
@@ -19,6 +21,11 @@ void ops_fill(struct verbs_context *context)
 	ops->req_notify_cq = cq_request_notify;
 	ops->post_send = qp_post_send_verbs;
 	ops->post_recv = qp_post_recv_verbs;
+	context->alloc_null_mr = mr_alloc_null;
+	context->advise_mr = mr_advise;
+	context->alloc_dm = dm_alloc;
+	context->free_dm = dm_free;
+	context->reg_dm_mr = dm_register;
 	ops->alloc_mw = mw_alloc;
 	ops->bind_mw = mw_bind_verbs;
 	ops->dealloc_mw = mw_dealloc;

@@ -2,58 +2,155 @@
 #include "front/verbs/probe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 
-/* Pages asked about in one call: the answer is a byte each. */
-#define PAGES_PER_CALL 4096
+/* A mapping of this process: [start, end), and what it allows. */
+struct mapping {
+	uint64_t start;
+	uint64_t end;
+	bool is_readable;
+	bool is_writable;
+};
 
-static bool is_mapped(uintptr_t first, uintptr_t last, size_t page_bytes)
+/*
+ * PROCMAP_QUERY of linux/fs.h since 6.11, which is later than the headers that this is built with: the mapping that covers an address,
+ * or the next one.
+ */
+struct procmap_query {
+	uint64_t size;
+	uint64_t query_flags;
+	uint64_t query_addr;
+	uint64_t vma_start;
+	uint64_t vma_end;
+	uint64_t vma_flags;
+	uint64_t vma_page_size;
+	uint64_t vma_offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t vma_name_size;
+	uint32_t build_id_size;
+	uint64_t vma_name_addr;
+	uint64_t build_id_addr;
+};
+
+#define PROCMAP_QUERY_IOCTL      _IOWR('f', 17, struct procmap_query)
+#define PROCMAP_VMA_READABLE     0x01
+#define PROCMAP_VMA_WRITABLE     0x02
+#define PROCMAP_COVERING_OR_NEXT 0x10
+
+/* Walks over the mappings from some address on, by whichever way the kernel has. */
+struct walk {
+	int fd;
+	FILE *text; /* of /proc/self/maps, where there is no better way */
+	uint64_t next;
+};
+
+static bool walk_begin(struct walk *walk, uint64_t address)
 {
-	unsigned char residency[PAGES_PER_CALL];
-	size_t pages = (last - first) / page_bytes + 1;
-
-	while (pages > 0) {
-		size_t count = min_u64(pages, PAGES_PER_CALL);
-
-		/* Which pages are in memory does not matter, only that the kernel knows them all. */
-		if (mincore((void *)first, count * page_bytes, residency) && errno == ENOMEM)
-			return false;
-		first += count * page_bytes;
-		pages -= count;
-	}
-	return true;
+	*walk = (struct walk){.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), .next = address};
+	return walk->fd >= 0;
 }
 
-/* Makes the page present and writable as a write would. EINVAL is also what kernels before 5.14 say, to any page. */
-static bool is_writable(uintptr_t page, size_t page_bytes)
+static void walk_end(struct walk *walk)
 {
-	char known[1];
-	uintptr_t known_page = (uintptr_t)known & ~(page_bytes - 1);
+	if (walk->text)
+		fclose(walk->text);
+	else
+		close(walk->fd);
+}
 
-	if (madvise((void *)page, page_bytes, MADV_POPULATE_WRITE) == 0)
+static bool text_next(struct walk *walk, struct mapping *mapping)
+{
+	char line[8192];
+	unsigned long long start, end;
+	char rights[8];
+
+	while (fgets(line, sizeof(line), walk->text)) {
+		if (sscanf(line, "%llx-%llx %7s", &start, &end, rights) != 3 || end <= walk->next)
+			continue;
+		*mapping = (struct mapping){start, end, rights[0] == 'r', rights[1] == 'w'};
+		walk->next = end;
 		return true;
-	return errno == EINVAL && madvise((void *)known_page, page_bytes, MADV_POPULATE_WRITE) != 0;
+	}
+	return false;
 }
 
-int memory_probe(void *address, size_t bytes, bool is_written)
+/* The mapping that covers the walk's address, or the first one behind it. False at the end. */
+static bool walk_next(struct walk *walk, struct mapping *mapping)
 {
-	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	uintptr_t start = (uintptr_t)address;
-	uintptr_t first = start & ~(page_bytes - 1);
-	uintptr_t last;
+	struct procmap_query query = {
+		.size = sizeof(query),
+		.query_flags = PROCMAP_COVERING_OR_NEXT,
+		.query_addr = walk->next,
+	};
+
+	if (!walk->text && ioctl(walk->fd, PROCMAP_QUERY_IOCTL, &query) == 0) {
+		*mapping = (struct mapping){query.vma_start, query.vma_end,
+			(query.vma_flags & PROCMAP_VMA_READABLE) != 0,
+			(query.vma_flags & PROCMAP_VMA_WRITABLE) != 0};
+		walk->next = query.vma_end;
+		return true;
+	}
+	if (!walk->text && errno == ENOTTY)
+		walk->text = fdopen(walk->fd, "r");
+	return walk->text && text_next(walk, mapping);
+}
+
+/* `last` is the last byte. */
+static bool is_accessible(struct walk *walk, uint64_t first, uint64_t last, bool is_written)
+{
+	struct mapping mapping;
+
+	while (walk_next(walk, &mapping)) {
+		if (mapping.start > first || !mapping.is_readable ||
+			(is_written && !mapping.is_writable))
+			return false;
+		if (mapping.end > last)
+			return true;
+		first = mapping.end;
+	}
+	return false;
+}
+
+int memory_probe(const void *address, size_t bytes, bool is_written)
+{
+	uint64_t first = (uintptr_t)address;
+	struct walk walk;
+	bool is_good;
 
 	if (bytes == 0)
 		return 0;
-	if (bytes - 1 > UINTPTR_MAX - start)
+	if (bytes - 1 > UINT64_MAX - first)
 		return EFAULT;
-	last = (start + bytes - 1) & ~(page_bytes - 1);
-	if (!is_mapped(first, last, page_bytes))
+	if (!walk_begin(&walk, first))
+		return 0;
+	is_good = is_accessible(&walk, first, first + bytes - 1, is_written);
+	walk_end(&walk);
+	return is_good ? 0 : EFAULT;
+}
+
+int memory_prefetch(void *address, size_t bytes, bool is_written, bool is_awaited)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)address & ~(page_bytes - 1);
+	size_t span_bytes = (uintptr_t)address - first + bytes;
+	int advice = is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+
+	if (memory_probe(address, bytes, is_written))
 		return EFAULT;
-	if (is_written && (!is_writable(first, page_bytes) || !is_writable(last, page_bytes)))
-		return EFAULT;
-	return 0;
+	if (madvise((void *)first, span_bytes, is_awaited ? advice : MADV_WILLNEED) == 0)
+		return 0;
+	/* EINVAL is what kernels before 5.14 say; to WILLNEED, that this memory is not of that kind. */
+	if (errno == EINVAL || errno == EBADF || !is_awaited)
+		return 0;
+	return errno == ENOMEM ? ENOMEM : EFAULT;
 }

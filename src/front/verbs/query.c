@@ -8,6 +8,7 @@
 #include "base/arith.h"
 #include "base/version.h"
 #include "front/verbs/context.h"
+#include "front/verbs/dm.h"
 #include "front/verbs/ops.h"
 #include "memory/mr.h"
 #include "queue/cq.h"
@@ -46,10 +47,26 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	return 0;
 }
 
+/* Nothing is pinned: whatever a transport does with memory it does on demand. */
+static const struct ibv_odp_caps odp_caps = {
+	.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+	.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+		IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+		IBV_ODP_SUPPORT_SRQ_RECV,
+	.per_transport_caps.uc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+		IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV,
+	.per_transport_caps.ud_odp_caps =
+		IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV,
+};
+
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr, size_t attr_bytes)
 {
-	struct ibv_device_attr_ex full = {.phys_port_cnt_ex = DEVICE_PORT};
+	struct ibv_device_attr_ex full = {
+		.phys_port_cnt_ex = DEVICE_PORT,
+		.max_dm_size = DM_BYTES_MAX,
+		.odp_caps = odp_caps,
+	};
 
 	if (input && input->comp_mask)
 		return EINVAL;

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/dmabuf.h"
+
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "front/verbs/mr.h"
+
+/* Flags that a region of a DMA-buf may have, beside the optional range. */
+#define ACCESS_ACCEPTED                                                              \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE)
+
+/* Tell the driver. Returns 0 or -1 with errno, ENOTTY for a descriptor that is no DMA-buf's. */
+static int sync_cpu(int fd, uint64_t edge)
+{
+	struct dma_buf_sync sync = {.flags = edge | DMA_BUF_SYNC_RW};
+
+	return ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync);
+}
+
+void dmabuf_unmap(void *address, size_t bytes, int fd)
+{
+	munmap(address, bytes);
+	sync_cpu(fd, DMA_BUF_SYNC_END);
+	close(fd);
+}
+
+/* Map whole pages around [offset, offset + length) of the DMA-buf into made->mapping. 0 or a positive errno. */
+static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, bool is_written)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	size_t skip_bytes = offset % page_bytes;
+	int protection = PROT_READ | (is_written ? PROT_WRITE : 0);
+	void *address;
+	int own_fd;
+
+	if (length == 0 || length > SIZE_MAX - skip_bytes || offset > INT64_MAX)
+		return EINVAL;
+	own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own_fd < 0)
+		return errno;
+	if (sync_cpu(own_fd, DMA_BUF_SYNC_START)) {
+		int error = errno == ENOTTY ? EINVAL : errno;
+
+		close(own_fd);
+		return error;
+	}
+	address = mmap(NULL, skip_bytes + length, protection, MAP_SHARED, own_fd,
+		(off_t)(offset - skip_bytes));
+	if (address == MAP_FAILED) {
+		int error = errno;
+
+		sync_cpu(own_fd, DMA_BUF_SYNC_END);
+		close(own_fd);
+		return error;
+	}
+	made->mapping.address = address;
+	made->mapping.bytes = skip_bytes + length;
+	made->mapping.fd = own_fd;
+	made->verbs.addr = (uint8_t *)address + skip_bytes;
+	made->verbs.length = length;
+	return 0;
+}
+
+/* Does the buffer reach so far? What lies behind its end can be mapped, but not touched. */
+static bool has_bytes(int fd, uint64_t offset, size_t length)
+{
+	off_t bytes = lseek(fd, 0, SEEK_END);
+
+	return bytes >= 0 && range_inside(offset, length, 0, (uint64_t)bytes);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(
+	struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+{
+	uint64_t page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+	struct mr made = {0};
+	struct ibv_mr *mr;
+	int error = EINVAL;
+
+	if (!(access & ~(int)ACCESS_ACCEPTED) && (offset & page_mask) == (iova & page_mask) &&
+		has_bytes(fd, offset, length))
+		error = dmabuf_map(
+			&made, offset, length, fd, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	mr = mr_make(pd, &made, iova, (unsigned int)access, false);
+	if (!mr) {
+		error = errno;
+		dmabuf_unmap(made.mapping.address, made.mapping.bytes, made.mapping.fd);
+		errno = error;
+	}
+	return mr;
+}
