@@ -155,18 +155,16 @@ static void complete(struct raw_qp *raw, const struct target *target, uint64_t w
 	if (cq_push(target->wq->cq, lane->arena, cqe, false, &lane->signals))
 		qp_count(&raw->qp, COUNTER_completions, 1);
 	else
-		atomic_store_explicit(&target->wq->state, WQ_ERROR, memory_order_relaxed);
+		wq_fail(target->wq, lane, now_ns);
 }
 
 /* A receive request whose memory is not what it should be: nothing more can be trusted to it. */
 static void fail(struct raw_qp *raw, const struct target *target, uint64_t now_ns)
 {
-	if (target->wq) {
-		atomic_store_explicit(&target->wq->state, WQ_ERROR, memory_order_relaxed);
-		wq_flush(target->wq, raw->qp.lane, now_ns);
-	} else if (raw->qp.state != QP_ERR) {
+	if (target->wq)
+		wq_fail(target->wq, raw->qp.lane, now_ns);
+	else if (raw->qp.state != QP_ERR)
 		qp_set_state(&raw->qp, QP_ERR, now_ns);
-	}
 }
 
 static void deliver(struct raw_qp *raw, const struct flow_rule *rule,

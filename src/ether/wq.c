@@ -14,6 +14,7 @@ int wq_init(struct wq *wq, struct arena *arena, struct cq *cq, uint32_t depth, u
 	wq->sge_max = sge_max;
 	wq->cq = cq;
 	wq->state = WQ_RESET;
+	wq->signal.kind = SIGNAL_KIND_WQ;
 	return 0;
 }
 
@@ -29,6 +30,22 @@ int wq_post_recv(struct wq *wq, const struct recv_wr *wr)
 		wr->sge_count > wq->sge_max)
 		return -EINVAL;
 	return rq_post(wq->rq, wr);
+}
+
+void wq_reset(struct wq *wq)
+{
+	cq_forget_qp(wq->cq, wq->number);
+	rq_reset(wq->rq);
+}
+
+void wq_fail(struct wq *wq, struct lane *lane, uint64_t now_ns)
+{
+	uint32_t ready = WQ_READY;
+
+	if (!atomic_compare_exchange_strong(&wq->state, &ready, WQ_ERROR))
+		return;
+	signal_raise(&lane->signals, &wq->signal, SIGNAL_WQ_FATAL);
+	wq_flush(wq, lane, now_ns);
 }
 
 void wq_flush(struct wq *wq, struct lane *lane, uint64_t now_ns)

@@ -33,6 +33,7 @@ struct wq {
 	struct recv_queue *rq;
 	uint64_t rq_offset;
 	struct cq *cq;
+	struct signal signal;
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -44,6 +45,12 @@ void wq_done(struct wq *wq, struct arena *arena);
  * -ENOMEM when the queue is full. In state ERROR the caller flushes afterwards.
  */
 int wq_post_recv(struct wq *wq, const struct recv_wr *wr);
+
+/* The queue has failed: its completion queue, or the memory of a request. */
+void wq_fail(struct wq *wq, struct lane *lane, uint64_t now_ns);
+
+/* Forget requests and completions. */
+void wq_reset(struct wq *wq);
 
 /* Complete what is queued as flushed. `lane` is any one that the caller has locked. */
 void wq_flush(struct wq *wq, struct lane *lane, uint64_t now_ns);

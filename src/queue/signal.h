@@ -22,6 +22,7 @@ enum signal_kind {
 	SIGNAL_KIND_CQ,
 	SIGNAL_KIND_QP,
 	SIGNAL_KIND_SRQ,
+	SIGNAL_KIND_WQ,
 };
 
 /* News, as bits. */
@@ -38,6 +39,7 @@ enum signal_news {
 		1 << 6, /* QP: in error, it takes no more requests from its shared receive queue */
 	SIGNAL_SRQ_LIMIT = 1 << 7, /* SRQ: fewer requests are left than the limit */
 	SIGNAL_QP_DRAINED = 1 << 8, /* QP: in SQD, no request of its send queue is under way */
+	SIGNAL_WQ_FATAL = 1 << 10, /* WQ: a request or the completion queue has failed */
 	SIGNAL_CQ_HELD = 1 << 9, /* CQ: a completion's signal is held back: see queue/cq.h */
 	SIGNAL_QP_MIGRATED = 1 << 10, /* QP: it uses its alternate path now */
 	SIGNAL_QP_NOT_MIGRATED = 1

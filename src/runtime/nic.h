@@ -31,6 +31,7 @@
 #include "base/export.h"
 #include "base/gid.h"
 #include "ether/flow.h"
+#include "ether/raw.h"
 #include "memory/mr.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
@@ -40,6 +41,7 @@ struct nic_cq;
 struct nic_flow;
 struct nic_qp;
 struct nic_srq;
+struct nic_wq;
 struct nic_xrcd;
 
 /* --- memory regions and windows ----------------------------------------------------------- */
@@ -207,6 +209,14 @@ int nic_srq_post(struct nic_srq *srq, const struct recv_wr *wrs, uint32_t count,
 /* News of a queue pair; the same rules as for nic_cq_news_fn. */
 typedef void nic_qp_news_fn(void *user, uint32_t news);
 
+/* What a raw packet queue pair delivers into instead of a receive queue (ether/rss.h). */
+struct nic_spread {
+	uint32_t count; /* a power of two, 1 to RAW_TABLE_MAX */
+	struct nic_wq *const *wqs;
+	uint32_t fields; /* enum rss_field */
+	uint8_t key[RSS_KEY_BYTES];
+};
+
 struct nic_qp_init {
 	enum qp_type type;
 	uint32_t pd; /* not of XRC_RECV */
@@ -220,6 +230,7 @@ struct nic_qp_init {
 	const struct gid
 		*locals; /* the device's addresses, which datagrams may come to; of the caller */
 	uint32_t local_count;
+	const struct nic_spread *spread; /* NULL: none */
 	bool is_all_signaled;
 	nic_qp_news_fn *on_news;
 	void *user;
@@ -342,6 +353,44 @@ void nic_ah_destroy(struct nic_ah *ah) URNIC_EXPORT_AS(nic_ah_destroy);
 uint32_t nic_ah_path(const struct nic_ah *ah, const struct nic_qp *qp) URNIC_EXPORT_AS(nic_ah_path);
 
 /* --- raw packets -------------------------------------------------------------------------- */
+
+/* The most work queues of a process. */
+#define NIC_WQ_COUNT_MAX 16384
+
+/* News of a work queue; the same rules as for nic_cq_news_fn. */
+typedef void nic_wq_news_fn(void *user, uint32_t news);
+
+struct nic_wq_init {
+	uint32_t pd;
+	struct nic_cq *cq;
+	uint32_t depth; /* 1 to 2^20 */
+	uint32_t sge_count_max; /* up to SGE_COUNT_MAX */
+	nic_wq_news_fn *on_news;
+	void *user;
+};
+
+/*
+ * Create a receive work queue in state RESET. Returns 0; -ENOMEM; -EINVAL for a completion queue
+ * from before a fork; or what kept us from a slot, as nic_qp_create().
+ */
+int nic_wq_create(const struct nic_wq_init *init, struct nic_wq **ret_wq)
+	URNIC_EXPORT_AS(nic_wq_create);
+
+/* After the queue pairs that deliver into it. */
+void nic_wq_destroy(struct nic_wq *wq) URNIC_EXPORT_AS(nic_wq_destroy);
+
+uint32_t nic_wq_number(const struct nic_wq *wq) URNIC_EXPORT_AS(nic_wq_number);
+enum wq_state nic_wq_state(const struct nic_wq *wq) URNIC_EXPORT_AS(nic_wq_state);
+
+/*
+ * To RESET from anywhere, from there to READY, from there to ERROR. Returns 0; -EINVAL for another
+ * way; -EIO for a queue from before a fork.
+ */
+int nic_wq_modify(struct nic_wq *wq, enum wq_state to) URNIC_EXPORT_AS(nic_wq_modify);
+
+/* As nic_qp_post_recv(). */
+int nic_wq_post_recv(struct nic_wq *wq, const struct recv_wr *wrs, uint32_t count,
+	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_wq_post_recv);
 
 /*
  * Steer frames to a raw packet queue pair.

@@ -145,6 +145,12 @@ static void signal_deliver(struct signal *signal, uint32_t news)
 		srq->on_news(srq->user, news);
 		break;
 	}
+	case SIGNAL_KIND_WQ: {
+		struct nic_wq *wq = container_of(signal, struct nic_wq, wq.signal);
+
+		wq->on_news(wq->user, news);
+		break;
+	}
 	}
 }
 

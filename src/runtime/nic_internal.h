@@ -52,6 +52,15 @@ struct nic_srq {
 	uint64_t epoch;
 };
 
+struct nic_wq {
+	struct wq wq;
+	struct nic_cq *cq;
+	struct worker *worker; /* whose lock its flushes take */
+	nic_wq_news_fn *on_news;
+	void *user;
+	uint64_t epoch;
+};
+
 struct nic_ah {
 	struct list link; /* in nic.ahs */
 	struct qp_path route;
@@ -63,6 +72,9 @@ struct nic_ah {
 /* What no path is called: datagrams for it are dropped, and counted. */
 #define NIC_PATH_NONE UINT32_MAX
 
+/* Numbers of work queues: 16 bits, so that no queue pair has the same one. */
+#define NIC_WQ_NUMBERS 65536
+
 struct nic {
 	bool is_up;
 	int memory; /* memfd */
@@ -73,6 +85,9 @@ struct nic {
 	uint32_t next_home;
 	struct srq_table *srqs;
 	struct list memberships; /* of queue pairs in multicast groups */
+	uint32_t wq_count;
+	uint32_t last_wq_number;
+	bool wq_by_number[NIC_WQ_NUMBERS];
 	struct list ahs;
 	uint32_t ah_count;
 	bool has_datagrams[NIC_LANES_MAX]; /* lanes that every address handle is opened on */
@@ -143,7 +158,7 @@ bool nic_cq_is_armed(const struct nic_cq *cq);
  * -errno.
  */
 int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
-void nic_frames_begin(struct nic_qp *qp, uint32_t ifindex);
+void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
 void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
 

@@ -40,10 +40,26 @@ int nic_frames_open(struct nic_qp *qp, uint32_t ifindex)
 	return 0;
 }
 
-void nic_frames_begin(struct nic_qp *qp, uint32_t ifindex)
+static void spread_begin(struct nic_qp *qp, const struct nic_spread *from)
+{
+	struct raw_spread *to = &qp->frames->raw->spread;
+
+	to->count = from->count;
+	to->fields = from->fields;
+	memcpy(to->key, from->key, sizeof(to->key));
+	for (uint32_t i = 0; i < from->count; i++) {
+		to->table[i] = &from->wqs[i]->wq;
+		atomic_fetch_or_explicit(&from->wqs[i]->cq->lane_mask,
+			1u << qp->worker->lane.index, memory_order_release);
+	}
+}
+
+void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init)
 {
 	qp->frames->raw = raw_from_qp(qp->qp);
-	raw_attach(qp->frames->raw, ifindex, port_packet_frame_bytes_max(qp->frames->port));
+	raw_attach(qp->frames->raw, init->ifindex, port_packet_frame_bytes_max(qp->frames->port));
+	if (init->spread)
+		spread_begin(qp, init->spread);
 	worker_frames_add(qp->worker, qp->frames);
 }
 

@@ -67,6 +67,10 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 		struct ibv_srq *srq = event->element.srq;
 
 		events_ack(&srq->mutex, &srq->cond, &srq->events_completed, 1);
+	} else if (event->event_type == IBV_EVENT_WQ_FATAL) {
+		struct ibv_wq *wq = event->element.wq;
+
+		events_ack(&wq->mutex, &wq->cond, &wq->events_completed, 1);
 	} else if (event->event_type <= IBV_EVENT_PATH_MIG_ERR ||
 		event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
 		struct ibv_qp *qp = event->element.qp;

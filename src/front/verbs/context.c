@@ -28,6 +28,7 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 #include "runtime/netdev_watch.h"
 
@@ -180,6 +181,8 @@ static void objects_release(struct context *context)
 	} steps[] = {
 		{OBJECT_FLOW, flow_release},
 		{OBJECT_QP, qp_release},
+		{OBJECT_WQ_TABLE, wq_table_release},
+		{OBJECT_WQ, wq_release},
 		{OBJECT_SRQ, srq_release},
 		{OBJECT_XRCD, xrcd_release},
 		{OBJECT_AH, ah_release},

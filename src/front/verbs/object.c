@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "front/verbs/fork.h"
+#include "front/verbs/wq.h"
 
 #define INDEX_BITS       20
 #define SLOT_COUNT_MAX   (1u << INDEX_BITS)
@@ -32,6 +33,9 @@ static uint32_t last_free;
 /* How many of each kind the devices have, by their index. */
 static uint32_t counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
 
+/* Limits that struct ibv_device_attr has no field for. */
+static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_COUNT_MAX;
+
 /* How many they may have; NULL: any number. */
 static const int *const limit_of[OBJECT_KIND_COUNT] = {
 	[OBJECT_PD] = &device_limits.max_pd,
@@ -41,6 +45,8 @@ static const int *const limit_of[OBJECT_KIND_COUNT] = {
 	[OBJECT_SRQ] = &device_limits.max_srq,
 	[OBJECT_QP] = &device_limits.max_qp,
 	[OBJECT_AH] = &device_limits.max_ah,
+	[OBJECT_WQ] = &wq_count_max,
+	[OBJECT_WQ_TABLE] = &wq_table_count_max,
 };
 
 /* Under the lock. */

@@ -10,6 +10,7 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/unsupported.h"
+#include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
 void ops_fill(struct verbs_context *context)
@@ -41,6 +42,11 @@ void ops_fill(struct verbs_context *context)
 	context->close_xrcd = xrcd_close;
 	context->open_qp = qp_open;
 	context->create_qp_ex = qp_create_ex;
+	context->create_wq = wq_create;
+	context->modify_wq = wq_modify;
+	context->destroy_wq = wq_destroy;
+	context->create_rwq_ind_table = wq_table_create;
+	context->destroy_rwq_ind_table = wq_table_destroy;
 	context->ibv_create_flow = flow_create;
 	context->ibv_destroy_flow = flow_destroy;
 	context->query_device_ex = query_device_ex;

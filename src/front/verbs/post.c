@@ -12,6 +12,7 @@
 #include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/wq.h"
 
 #define POST_BATCH 32
 
@@ -150,4 +151,15 @@ static int post_to_srq(void *srq, const struct recv_wr *wrs, uint32_t count, uin
 int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	return post_recv_list(post_to_srq, srq_of(srq)->nic, wr, bad_wr);
+}
+
+static int post_to_wq(void *wq, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	return nic_wq_post_recv(wq, wrs, count, ret_posted);
+}
+
+int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	return post_recv_list(
+		post_to_wq, container_of(wq, struct wq_front, verbs)->nic, wr, bad_wr);
 }

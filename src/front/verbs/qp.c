@@ -6,6 +6,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
 /* The most inline data that a queue pair may be created for. No device attribute says it; programs try. */
@@ -16,8 +17,9 @@ enum {
 		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
 		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	COMP_MASK_SPREAD = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 	COMP_MASK_SUPPORTED = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | COMP_MASK_SPREAD,
 	OPEN_MASK_REQUIRED = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
 	OPEN_MASK_KNOWN = OPEN_MASK_REQUIRED | IBV_QP_OPEN_ATTR_CONTEXT,
 };
@@ -56,7 +58,7 @@ static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
 	struct ibv_qp_cap cap = init->cap;
 
-	if (init->qp_type == IBV_QPT_XRC_RECV)
+	if (init->qp_type == IBV_QPT_XRC_RECV || (init->comp_mask & COMP_MASK_SPREAD))
 		return (struct ibv_qp_cap){0};
 	if (init->srq || is_xrc(init->qp_type)) {
 		cap.max_recv_wr = 0;
@@ -139,6 +141,7 @@ static void qp_unrefer(struct qp_front *qp)
 	unref_if(qp->recv_cq);
 	domain_leave(&qp->domain);
 	unref_if(qp->srq);
+	unref_if(qp->table);
 	unref_if(qp->xrcd);
 }
 
@@ -159,9 +162,13 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 		qp->xrcd = xrcd_ref(init->xrcd, context);
 		return qp->xrcd ? 0 : EINVAL;
 	}
+	qp->pd = pd_ref(qp->verbs.pd);
+	if (init->comp_mask & COMP_MASK_SPREAD) {
+		qp->table = wq_table_ref(init->rwq_ind_tbl, context);
+		return qp->pd && qp->table ? 0 : EINVAL;
+	}
 	if (!init->send_cq || (!init->recv_cq && !is_xrc(init->qp_type)))
 		return EINVAL;
-	qp->pd = pd_ref(qp->verbs.pd);
 	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
 	if (is_xrc(init->qp_type)) /* a receive queue's is ignored, as the kernel does */
 		return qp->pd && qp->send_cq ? 0 : EINVAL;
@@ -205,6 +212,17 @@ static int qp_add(struct qp_front *qp)
 	return 0;
 }
 
+/* How a queue pair without queues of its own delivers; it is driven with the first of its completion queues. */
+static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
+	struct nic_spread *spread, struct nic_qp_init *init)
+{
+	init->send_cq = wq_table_fill(qp->table, spread);
+	init->recv_cq = init->send_cq;
+	init->spread = spread;
+	spread->fields = (uint32_t)hash->rx_hash_fields_mask;
+	memcpy(spread->key, hash->rx_hash_key, sizeof(spread->key));
+}
+
 /* The addresses of a device now. Returns how many. */
 static uint32_t locals_list(struct device *device, struct gid locals[GID_TABLE_LENGTH])
 {
@@ -216,7 +234,8 @@ static uint32_t locals_list(struct device *device, struct gid locals[GID_TABLE_L
 }
 
 /* The NIC's part, and the handle. 0 or a positive errno. */
-static int qp_make(struct qp_front *qp, enum qp_type type)
+static int qp_make(
+	struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
 {
 	struct context *context = context_of(qp->verbs.context);
 	struct device_port port = device_port(context->device);
@@ -243,9 +262,32 @@ static int qp_make(struct qp_front *qp, enum qp_type type)
 		.on_news = on_news,
 		.user = qp,
 	};
+	struct nic_spread spread;
+
+	if (qp->table)
+		spread_from_verbs(qp, hash, &spread, &init);
 	int error = device_is_gone(context->device) ? EIO : nic_part_create(qp, &init);
 
 	return error ? error : qp_add(qp);
+}
+
+/* An indirection table and a hash go together, and with raw packets only. 0 or a positive errno. */
+static int check_spread(const struct ibv_qp_init_attr_ex *init)
+{
+	const struct ibv_rx_hash_conf *hash = &init->rx_hash_conf;
+
+	if (!(init->comp_mask & COMP_MASK_SPREAD))
+		return 0;
+	if ((init->comp_mask & COMP_MASK_SPREAD) != COMP_MASK_SPREAD || init->srq ||
+		!init->rwq_ind_tbl || !hash->rx_hash_key)
+		return EINVAL;
+	if (init->qp_type != IBV_QPT_RAW_PACKET ||
+		(hash->rx_hash_fields_mask & ~(uint64_t)RSS_FIELDS_ALL))
+		return EOPNOTSUPP;
+	return hash->rx_hash_function == IBV_RX_HASH_FUNC_TOEPLITZ &&
+			hash->rx_hash_key_len == RSS_KEY_BYTES
+		? 0
+		: EINVAL;
 }
 
 /* Which of the fields that came with ibv_create_qp_ex() are there, and may they be? 0 or a positive errno. */
@@ -261,7 +303,7 @@ static int check_extension(const struct ibv_qp_init_attr_ex *init)
 		return EINVAL;
 	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags)
 		return EOPNOTSUPP;
-	return 0;
+	return check_spread(init);
 }
 
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
@@ -287,7 +329,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		qp_prepare(qp, context, init);
 		error = qp_refer(qp, init);
 		if (!error)
-			error = qp_make(qp, type);
+			error = qp_make(qp, type, &init->rx_hash_conf);
 		if (error) {
 			qp_unrefer(qp);
 			qp_free(qp);

@@ -10,6 +10,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/dm.h"
 #include "front/verbs/ops.h"
+#include "front/verbs/wq.h"
 #include "memory/mr.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
@@ -77,6 +78,14 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	full.hca_core_clock = TIMESTAMP_KHZ;
 	full.device_cap_flags_ex =
 		full.orig_attr.device_cap_flags | DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE;
+	full.rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+		.max_rwq_indirection_tables = WQ_TABLE_COUNT_MAX,
+		.max_rwq_indirection_table_size = WQ_TABLE_ENTRIES_MAX,
+		.rx_hash_fields_mask = RSS_FIELDS_ALL,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	full.max_wq_type_rq = NIC_WQ_COUNT_MAX;
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
 	return 0;

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/wq.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "front/verbs/cq.h"
+#include "front/verbs/pd.h"
+
+struct table_front {
+	struct ibv_rwq_ind_table verbs;
+	struct object object;
+	uint32_t count;
+	struct object *queues[WQ_TABLE_ENTRIES_MAX];
+	struct nic_wq *nic[WQ_TABLE_ENTRIES_MAX];
+};
+
+static_assert(IBV_WQS_RESET == (int)WQ_RESET && IBV_WQS_RDY == (int)WQ_READY &&
+		IBV_WQS_ERR == (int)WQ_ERROR,
+	"states are passed on");
+
+/* --- work queues --- */
+
+/* Under a lane's lock: wakes, and calls nothing of the NIC. */
+static void on_news(void *user, uint32_t news)
+{
+	struct wq_front *wq = user;
+
+	if (news & SIGNAL_WQ_FATAL)
+		async_event_post(context_of(wq->verbs.context), &wq->fatal);
+}
+
+/* 0 or a positive errno. */
+static int check(const struct ibv_wq_init_attr *init)
+{
+	if (init->wq_type != IBV_WQT_RQ || !init->pd || !init->cq ||
+		(init->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS))
+		return EINVAL;
+	if ((init->comp_mask & IBV_WQ_INIT_ATTR_FLAGS) && init->create_flags)
+		return EOPNOTSUPP;
+	if (init->max_wr < 1 || init->max_wr > (uint32_t)device_limits.max_qp_wr ||
+		init->max_sge > SGE_COUNT_MAX)
+		return EINVAL;
+	return 0;
+}
+
+/* Becomes the user of what the queue is built on, and makes the NIC's part. 0 or a positive errno. */
+static int make(struct wq_front *wq, struct context *context, const struct ibv_wq_init_attr *init)
+{
+	struct nic_wq_init nic_init = {
+		.depth = init->max_wr,
+		.sge_count_max = init->max_sge,
+		.on_news = on_news,
+		.user = wq,
+	};
+	int error;
+
+	wq->pd = pd_ref(init->pd);
+	wq->cq = object_ref(init->cq->handle, OBJECT_CQ, context);
+	if (!wq->pd || !wq->cq)
+		return EINVAL;
+	nic_init.pd = wq->pd->handle;
+	nic_init.cq = container_of(wq->cq, struct cq_front, object)->nic;
+	error = -nic_wq_create(&nic_init, &wq->nic);
+	if (error)
+		return error;
+	error = object_add(&wq->object, OBJECT_WQ, context);
+	if (error)
+		nic_wq_destroy(wq->nic);
+	return error;
+}
+
+static void unrefer(struct wq_front *wq)
+{
+	if (wq->pd)
+		object_unref(wq->pd);
+	if (wq->cq)
+		object_unref(wq->cq);
+}
+
+struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *init)
+{
+	struct wq_front *wq = NULL;
+	int error = check(init);
+
+	if (!error) {
+		wq = calloc(1, sizeof(*wq));
+		error = wq ? 0 : ENOMEM;
+	}
+	if (!error) {
+		wq->verbs.context = context;
+		async_event_init(&wq->fatal, IBV_EVENT_WQ_FATAL, &wq->verbs);
+		error = make(wq, context_of(context), init);
+		if (error) {
+			unrefer(wq);
+			free(wq);
+		}
+	}
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	wq->verbs.pd = init->pd;
+	wq->verbs.cq = init->cq;
+	wq->verbs.wq_num = nic_wq_number(wq->nic);
+	wq->verbs.handle = wq->object.handle;
+	wq->verbs.state = IBV_WQS_RESET;
+	wq->verbs.wq_type = init->wq_type;
+	wq->verbs.post_recv = wq_post_recv_verbs;
+	return &wq->verbs;
+}
+
+static int modify(struct wq_front *wq, const struct ibv_wq_attr *attr)
+{
+	int error = 0;
+
+	if (attr->attr_mask &
+		~(uint32_t)(IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS))
+		return EINVAL;
+	if ((attr->attr_mask & IBV_WQ_ATTR_FLAGS) && attr->flags_mask)
+		return EOPNOTSUPP;
+	if ((attr->attr_mask & IBV_WQ_ATTR_CURR_STATE) &&
+		attr->curr_wq_state != (enum ibv_wq_state)nic_wq_state(wq->nic))
+		return EINVAL;
+	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
+		error = -nic_wq_modify(wq->nic, (enum wq_state)attr->wq_state);
+	wq->verbs.state = (enum ibv_wq_state)nic_wq_state(wq->nic);
+	return error;
+}
+
+int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr)
+{
+	struct object *object = object_ref(wq->handle, OBJECT_WQ, context_of(wq->context));
+	int error;
+
+	if (!object)
+		return EINVAL;
+	error = modify(container_of(object, struct wq_front, object), attr);
+	object_unref(object);
+	return error;
+}
+
+void wq_release(struct object *object)
+{
+	struct wq_front *wq = container_of(object, struct wq_front, object);
+
+	nic_wq_destroy(wq->nic);
+	event_queue_forget(&context_of(wq->verbs.context)->async, &wq->fatal.event);
+	unrefer(wq);
+	wq->verbs.handle = 0;
+}
+
+int wq_destroy(struct ibv_wq *wq)
+{
+	struct object *object;
+	struct wq_front *front;
+	int error = object_remove(wq->handle, OBJECT_WQ, context_of(wq->context), &object);
+
+	if (error)
+		return error;
+	front = container_of(object, struct wq_front, object);
+	wq_release(object);
+	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
+		front->fatal.event.taken);
+	free(front);
+	return 0;
+}
+
+/* --- indirection tables --- */
+
+static void table_unrefer(struct table_front *table)
+{
+	while (table->count)
+		object_unref(table->queues[--table->count]);
+}
+
+/* 0 or a positive errno. */
+static int table_refer(struct table_front *table, const struct context *context,
+	const struct ibv_rwq_ind_table_init_attr *init)
+{
+	uint32_t count = 1u << init->log_ind_tbl_size;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct object *object = object_ref(init->ind_tbl[i]->handle, OBJECT_WQ, context);
+
+		if (!object)
+			return EINVAL;
+		table->queues[i] = object;
+		table->nic[i] = container_of(object, struct wq_front, object)->nic;
+		table->count++;
+	}
+	return 0;
+}
+
+struct ibv_rwq_ind_table *wq_table_create(
+	struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init)
+{
+	struct table_front *table = NULL;
+	int error = ENOMEM;
+
+	if (init->comp_mask || init->log_ind_tbl_size >= 32 ||
+		1u << init->log_ind_tbl_size > WQ_TABLE_ENTRIES_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	table = calloc(1, sizeof(*table));
+	if (!table)
+		goto fail;
+	error = table_refer(table, context_of(context), init);
+	if (!error)
+		error = object_add(&table->object, OBJECT_WQ_TABLE, context_of(context));
+	if (error)
+		goto fail_unrefer;
+	table->verbs.context = context;
+	table->verbs.ind_tbl_handle = (int)table->object.handle;
+	table->verbs.ind_tbl_num = (int)table->object.handle;
+	return &table->verbs;
+
+fail_unrefer:
+	table_unrefer(table);
+	free(table);
+fail:
+	errno = error;
+	return NULL;
+}
+
+struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct context *via)
+{
+	return object_ref((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE, via);
+}
+
+struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spread)
+{
+	const struct table_front *table =
+		container_of((struct object *)(uintptr_t)object, struct table_front, object);
+	const struct wq_front *first = container_of(table->queues[0], struct wq_front, object);
+
+	spread->count = table->count;
+	spread->wqs = table->nic;
+	return container_of(first->cq, struct cq_front, object)->nic;
+}
+
+void wq_table_release(struct object *object)
+{
+	struct table_front *table = container_of(object, struct table_front, object);
+
+	table_unrefer(table);
+	table->verbs.ind_tbl_handle = 0;
+}
+
+int wq_table_destroy(struct ibv_rwq_ind_table *table)
+{
+	struct object *object;
+	int error = object_remove((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE,
+		context_of(table->context), &object);
+
+	if (error)
+		return error;
+	wq_table_release(object);
+	free(container_of(object, struct table_front, object));
+	return 0;
+}
