@@ -216,13 +216,18 @@ void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns)
 	spin_unlock(&cq->ring->lock);
 }
 
-void cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals)
+uint64_t cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;
-	bool is_due;
+	uint64_t at_ns = UINT64_MAX;
+	bool is_due = false;
 
 	spin_lock(&ring->lock);
-	is_due = ring->held_count && ring->held_until_ns <= now_ns;
+	if (ring->held_count) {
+		is_due = ring->held_until_ns <= now_ns;
+		if (!is_due)
+			at_ns = ring->held_until_ns;
+	}
 	if (is_due) {
 		ring->held_count = 0;
 		atomic_store_explicit(&ring->arm, CQ_ARM_NONE, memory_order_relaxed);
@@ -230,6 +235,7 @@ void cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signal
 	spin_unlock(&ring->lock);
 	if (is_due)
 		signal_raise(signals, &cq->signal, SIGNAL_COMPLETION);
+	return at_ns;
 }
 
 void cq_forget_qp(struct cq *cq, uint32_t qpn)

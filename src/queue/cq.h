@@ -108,8 +108,11 @@ void cq_arm(struct cq *cq, enum cq_arm arm);
  */
 void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns);
 
-/* Raise the signal that is held back, if there is one and its time has come. */
-void cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals);
+/*
+ * Raise the signal that is held back, if there is one and its time has come. Returns when to call
+ * again; UINT64_MAX when nothing is held back.
+ */
+uint64_t cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals);
 
 /* Drop the completions of a queue pair that is being destroyed. */
 void cq_forget_qp(struct cq *cq, uint32_t qpn);

@@ -132,6 +132,12 @@ bool nic_cq_next(struct nic_cq *cq, struct cqe *out) URNIC_EXPORT_AS(nic_cq_next
 /* cq_resize(), and -EIO for a queue from before a fork. */
 int nic_cq_resize(struct nic_cq *cq, uint32_t capacity) URNIC_EXPORT_AS(nic_cq_resize);
 
+/*
+ * cq_moderate(), in microseconds. Returns 0; -ENOMEM; -EIO for a queue from before a fork.
+ */
+int nic_cq_moderate(struct nic_cq *cq, uint32_t count, uint32_t period_us)
+	URNIC_EXPORT_AS(nic_cq_moderate);
+
 /* cq_ignore_overrun(). Before the first queue pair uses the queue. */
 void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_overrun);
 

@@ -124,13 +124,16 @@ static void agent_ready(void)
 		agent_resume();
 }
 
-static void signal_deliver(struct signal *signal, uint32_t news)
+static void signal_deliver(struct worker *worker, struct signal *signal, uint32_t news)
 {
 	switch (signal->kind) {
 	case SIGNAL_KIND_CQ: {
 		struct nic_cq *cq = container_of(signal, struct nic_cq, cq.signal);
 
-		cq->on_news(cq->user, news);
+		if (news & SIGNAL_CQ_HELD)
+			nic_cq_hold(cq, worker);
+		if (news & ~(uint32_t)SIGNAL_CQ_HELD)
+			cq->on_news(cq->user, news & ~(uint32_t)SIGNAL_CQ_HELD);
 		break;
 	}
 	case SIGNAL_KIND_QP: {
@@ -157,6 +160,7 @@ static void signal_deliver(struct signal *signal, uint32_t news)
 static const struct worker_hooks hooks = {
 	.forward = forward,
 	.signal = signal_deliver,
+	.alarm = nic_cq_alarm,
 	.agent_ready = agent_ready,
 };
 
@@ -201,6 +205,9 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 	if (error)
 		goto fail_detach;
 	worker->lane.srqs = nic.srqs;
+	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
+	if (error)
+		goto fail_destroy;
 	if (!nic.agent_watcher) {
 		error = worker_watch_agent(worker, agent_client_fd(&nic.agent));
 		if (error)

@@ -42,14 +42,98 @@ int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct
 	return error;
 }
 
+/* --- moderation --- */
+
+static struct deadline *alarm_of(struct nic_cq *cq, const struct worker *worker)
+{
+	return &cq->holds[worker->lane.index].alarm;
+}
+
+void nic_cq_hold(struct nic_cq *cq, struct worker *worker)
+{
+	uint64_t at_ns = cq_release_held(&cq->cq, worker->now_ns, &worker->lane.signals);
+
+	worker_set_alarm(worker, alarm_of(cq, worker), at_ns);
+}
+
+void nic_cq_alarm(struct worker *worker, struct deadline *alarm)
+{
+	nic_cq_hold(container_of(alarm, struct nic_cq_hold, alarm)->cq, worker);
+}
+
+/* Room for one more alarm on every lane that there is. The NIC is locked. Returns 0 or -ENOMEM. */
+static int reserve_alarms(void)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX && !error; i++)
+		if (nic.worker[i]) {
+			worker_lock(nic.worker[i]);
+			error = deadline_heap_reserve(
+				&nic.worker[i]->alarms, nic.moderated_count + 1);
+			worker_unlock(nic.worker[i]);
+		}
+	return error;
+}
+
+/* The NIC is locked. Returns 0 or -ENOMEM. */
+static int holds_make(struct nic_cq *cq)
+{
+	struct nic_cq_hold *holds;
+
+	if (cq->holds)
+		return 0;
+	if (reserve_alarms())
+		return -ENOMEM;
+	holds = calloc(NIC_LANES_MAX, sizeof(*holds));
+	if (!holds)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		holds[i].cq = cq;
+	cq->holds = holds;
+	nic.moderated_count++;
+	return 0;
+}
+
+/* The NIC is locked. No lane pushes into the queue any more. */
+static void holds_unmake(struct nic_cq *cq)
+{
+	if (!cq->holds)
+		return;
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.worker[i]) {
+			worker_lock(nic.worker[i]);
+			worker_set_alarm(nic.worker[i], &cq->holds[i].alarm, DEADLINE_NEVER);
+			worker_unlock(nic.worker[i]);
+		}
+	nic.moderated_count--;
+}
+
+int nic_cq_moderate(struct nic_cq *cq, uint32_t count, uint32_t period_us)
+{
+	int error = -EIO;
+
+	nic_enter();
+	if (cq->epoch == nic_epoch)
+		error = holds_make(cq);
+	if (!error)
+		cq_moderate(&cq->cq, count, (uint64_t)period_us * 1000);
+	nic_leave();
+	return error;
+}
+
+/* --- life --- */
+
 void nic_cq_destroy(struct nic_cq *cq)
 {
 	nic_enter();
 	if (cq->epoch == nic_epoch) {
 		nic_for_each_worker(nic_worker_pass); /* a signal of it may be on its way */
+		holds_unmake(cq);
 		cq_done(&cq->cq, &nic.arena);
 	}
 	nic_leave();
+	free(cq->holds);
 	free(cq);
 }
 

@@ -18,6 +18,12 @@
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
 
+/* When a signal that is held back is due: an alarm on each lane that a moderated queue may be served by. */
+struct nic_cq_hold {
+	struct deadline alarm;
+	struct nic_cq *cq;
+};
+
 struct nic_cq {
 	struct cq cq;
 	nic_cq_news_fn *on_news;
@@ -25,6 +31,7 @@ struct nic_cq {
 	uint64_t epoch;
 	uint32_t home; /* lane of queue pairs that send into it */
 	_Atomic uint32_t lane_mask; /* lanes that push into it: those a poll drives */
+	struct nic_cq_hold *holds; /* NIC_LANES_MAX, once it was moderated; else NULL */
 };
 
 struct nic_qp {
@@ -83,6 +90,7 @@ struct nic {
 	struct nic_public *public;
 	uint32_t lane_count; /* how many there may be */
 	uint32_t next_home;
+	uint32_t moderated_count; /* queues with alarms: each lane has room for so many */
 	struct srq_table *srqs;
 	struct list memberships; /* of queue pairs in multicast groups */
 	uint32_t wq_count;
@@ -148,6 +156,11 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 
 /* A queue pair of the domain lives on this lane now: whoever polls for the domain drives it. The NIC is locked. */
 void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
+
+/* SIGNAL_CQ_HELD: come back when the signal is due. The worker is locked. */
+void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
+/* The worker's hook. */
+void nic_cq_alarm(struct worker *worker, struct deadline *alarm);
 
 /* Does its owner wait for an event, or is it about to? A hint. */
 bool nic_cq_is_armed(const struct nic_cq *cq);

@@ -78,6 +78,25 @@ static void transmit(struct worker *worker, bool with_acks)
 	port_udp_flush(worker->port);
 }
 
+static void expire(struct worker *worker)
+{
+	struct deadline *alarm;
+
+	engine_expire(&worker->lane, worker->now_ns);
+	while ((alarm = deadline_heap_first(&worker->alarms)) && alarm->at_ns <= worker->now_ns) {
+		deadline_set(&worker->alarms, alarm, DEADLINE_NEVER);
+		worker->hooks->alarm(worker, alarm);
+	}
+}
+
+uint64_t worker_deadline_ns(const struct worker *worker)
+{
+	const struct deadline *alarm = deadline_heap_first(&worker->alarms);
+	uint64_t deadline_ns = engine_deadline_ns(&worker->lane);
+
+	return alarm ? min_u64(alarm->at_ns, deadline_ns) : deadline_ns;
+}
+
 unsigned worker_take_in(struct worker *worker)
 {
 	unsigned datagrams;
@@ -89,7 +108,7 @@ unsigned worker_take_in(struct worker *worker)
 		datagrams += worker_frames_receive(worker);
 	if (datagrams)
 		worker->last_packet_ns = worker->now_ns;
-	engine_expire(&worker->lane, worker->now_ns);
+	expire(worker);
 	return datagrams;
 }
 
@@ -113,7 +132,7 @@ static unsigned take_in_quickly(struct worker *worker)
 	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {
 		worker->clockless_polls = 0;
 		worker->now_ns = clock_now_ns();
-		engine_expire(&worker->lane, worker->now_ns);
+		expire(worker);
 	}
 	return datagrams;
 }
@@ -133,13 +152,18 @@ bool worker_try_lock(struct worker *worker)
 	return pthread_mutex_trylock(&worker->lock) == 0;
 }
 
-void worker_unlock(struct worker *worker)
+void worker_tell(struct worker *worker)
 {
 	struct signal *signal;
 	uint32_t news;
 
 	while ((signal = signal_take(&worker->lane.signals, &news)))
-		worker->hooks->signal(signal, news);
+		worker->hooks->signal(worker, signal, news);
+}
+
+void worker_unlock(struct worker *worker)
+{
+	worker_tell(worker);
 	pthread_mutex_unlock(&worker->lock);
 }
 
@@ -153,6 +177,16 @@ static void kick(struct worker *worker)
 	cancel_allow(cancel);
 }
 
+/* The thread may sleep past that time, and nobody else may be there by then. */
+void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns)
+{
+	deadline_set(&worker->alarms, alarm, at_ns);
+	if (at_ns != DEADLINE_NEVER && !pthread_equal(pthread_self(), worker->thread)) {
+		worker->is_deep_asleep = false;
+		kick(worker);
+	}
+}
+
 void worker_send(struct worker *worker, bool with_acks)
 {
 	transmit(worker, with_acks);
@@ -163,7 +197,7 @@ void worker_send(struct worker *worker, bool with_acks)
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
 	/* This thread may not come back for a long time: the other one has to. */
 	if (worker->is_deep_asleep &&
-		(has_more || engine_deadline_ns(&worker->lane) != DEADLINE_NEVER ||
+		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
 			port_udp_is_blocked(worker->port))) {
 		worker->is_deep_asleep = false;
 		kick(worker);
@@ -236,6 +270,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	error = descriptors_open(worker);
 	if (error)
 		goto fail_close;
+	deadline_heap_init(&worker->alarms);
 	error = engine_lane_init(&worker->lane, arena, mrs, slot, index);
 	if (error)
 		goto fail_close;
@@ -280,6 +315,7 @@ void worker_destroy(struct worker *worker, bool is_child)
 	port_udp_destroy(worker->port);
 	worker_frames_forget(worker);
 	descriptors_close(worker);
+	deadline_heap_done(&worker->alarms);
 	if (!is_child)
 		engine_lane_done(&worker->lane);
 	free(worker);

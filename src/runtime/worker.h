@@ -70,7 +70,9 @@ struct worker_hooks {
 	/* A packet for another slot arrived here. The worker is locked. */
 	void (*forward)(uint8_t slot, const struct port_udp_packet *packet);
 	/* A signal was raised. The worker is locked. */
-	void (*signal)(struct signal *signal, uint32_t news);
+	void (*signal)(struct worker *worker, struct signal *signal, uint32_t news);
+	/* A time set by worker_set_alarm() has come. The worker is locked. */
+	void (*alarm)(struct worker *worker, struct deadline *alarm);
 	/* `urnicd`'s descriptor is readable. The worker is not locked. */
 	void (*agent_ready)(void);
 };
@@ -78,6 +80,7 @@ struct worker_hooks {
 struct worker {
 	pthread_mutex_t lock;
 	struct lane lane;
+	struct deadline_heap alarms; /* the NIC's own, beside the lane's deadlines */
 	struct port_udp *port;
 	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
 	const struct worker_hooks *hooks;
@@ -152,6 +155,18 @@ int worker_watch_agent(struct worker *worker, int fd);
 void worker_lock(struct worker *worker);
 bool worker_try_lock(struct worker *worker);
 void worker_unlock(struct worker *worker);
+
+/*
+ * Have hooks->alarm called at `at_ns`, or not any more: DEADLINE_NEVER. Room for `alarm` is reserved in
+ * worker->alarms. The worker is locked.
+ */
+void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns);
+
+/* When time matters next, to the lane or the NIC. The worker is locked. */
+uint64_t worker_deadline_ns(const struct worker *worker);
+
+/* Hand out the signals that wait. The worker is locked. */
+void worker_tell(struct worker *worker);
 
 /* Take in packets and let deadlines expire. The worker is locked. Returns the datagrams read. */
 unsigned worker_take_in(struct worker *worker);

@@ -131,7 +131,7 @@ static void hold(struct worker *worker)
  */
 static uint64_t sleep_choose(struct worker *worker, unsigned datagrams, uint64_t *idle_since_ns)
 {
-	uint64_t deadline_ns = engine_deadline_ns(&worker->lane);
+	uint64_t deadline_ns = worker_deadline_ns(worker);
 	uint64_t now_ns = worker->now_ns;
 	bool is_waiting = deadline_ns != DEADLINE_NEVER || port_udp_is_blocked(worker->port);
 
@@ -160,6 +160,7 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 	worker_watch_sockets(worker, true);
 	unsigned datagrams = worker_take_in(worker);
 	worker_send(worker, !datagrams || !hold_is_worth_it(worker));
+	worker_tell(worker); /* which may set alarms */
 	sleep_ns = sleep_choose(worker, datagrams, idle_since_ns);
 	worker->is_deep_asleep = sleep_ns == DEADLINE_NEVER;
 	worker_unlock(worker);

@@ -4,6 +4,7 @@
  * timestamps, who waits for whom, sizes that change.
  */
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -334,6 +335,100 @@ static void queue_that_ignores_overruns_goes_on(void **state)
 	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
 }
 
+/* --- moderation --------------------------------------------------------------------------- */
+
+static struct ibv_modify_cq_attr moderation(uint16_t count, uint16_t period_us)
+{
+	return (struct ibv_modify_cq_attr){
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = {count, period_us},
+	};
+}
+
+/* Sleep on the channel for an event; how long it took, in ms. */
+static uint64_t event_take(struct verbs_end *end)
+{
+	struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
+	uint64_t before_ns = raw_clock_ns();
+	struct ibv_cq *told;
+	void *cq_context;
+
+	assert_int_equal(poll(&readable, 1, PAIR_PATIENCE_S * 1000), 1);
+	assert_int_equal(ibv_get_cq_event(end->channel, &told, &cq_context), 0);
+	assert_ptr_equal(told, end->cq);
+	ibv_ack_cq_events(told, 1);
+	return (raw_clock_ns() - before_ns) / 1000000;
+}
+
+static bool has_event(struct verbs_end *end, int timeout_ms)
+{
+	struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
+
+	return poll(&readable, 1, timeout_ms) == 1;
+}
+
+/* The peer has `count` receives completed by SENDs, and sleeps meanwhile. */
+static void let_receive(struct verbs_pair *pair, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		verbs_post_recv(&pair->b, i, 0, 8);
+		MUST(!verbs_post_unsignaled(&pair->a, IBV_WR_SEND, NULL, 0, 8));
+	}
+}
+
+static void moderated_queue_tells_after_the_count_or_the_time(void **state)
+{
+	enum { COUNT = 4, PERIOD_US = 60000 };
+	struct ibv_modify_cq_attr on = moderation(COUNT, PERIOD_US);
+	struct ibv_modify_cq_attr off = moderation(0, 0);
+	struct ibv_device_attr_ex attr;
+	struct verbs_pair pair;
+
+	(void)state;
+	assert_int_equal(ibv_query_device_ex(context, NULL, &attr), 0);
+	assert_int_equal(attr.cq_mod_caps.max_cq_count, UINT16_MAX);
+	assert_int_equal(attr.cq_mod_caps.max_cq_period, UINT16_MAX);
+	verbs_pair_make(&pair, context);
+	assert_int_equal(ibv_modify_cq(pair.b.cq, &on), 0);
+
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
+	let_receive(&pair, COUNT - 1);
+	assert_false(has_event(&pair.b, PERIOD_US / 2000));
+	assert_in_range(event_take(&pair.b), 0, PERIOD_US / 1000 + 200);
+
+	/* The count makes the event come long before a longer period is over. */
+	on = moderation(COUNT, UINT16_MAX);
+	assert_int_equal(ibv_modify_cq(pair.b.cq, &on), 0);
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
+	let_receive(&pair, COUNT);
+	assert_in_range(event_take(&pair.b), 0, UINT16_MAX / 2000);
+
+	assert_int_equal(ibv_modify_cq(pair.b.cq, &off), 0);
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
+	let_receive(&pair, 1);
+	assert_in_range(event_take(&pair.b), 0, UINT16_MAX / 2000);
+	for (uint32_t i = 0; i < 2 * COUNT; i++)
+		verbs_poll_one(pair.b.cq);
+	verbs_pair_unmake(&pair);
+}
+
+static void moderated_queue_goes_while_a_signal_is_held_back(void **state)
+{
+	struct ibv_modify_cq_attr on = moderation(100, 20000);
+	struct verbs_pair pair;
+
+	(void)state;
+	verbs_pair_make(&pair, context);
+	assert_int_equal(ibv_modify_cq(pair.b.cq, &on), 0);
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
+	let_receive(&pair, 2);
+	usleep(5000);
+	verbs_pair_unmake(&pair);
+	usleep(30000);
+	on.attr_mask = IBV_CQ_ATTR_RESERVED;
+	assert_int_equal(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &on), EINVAL);
+}
+
 #define PAIR(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -348,6 +443,8 @@ int main(void)
 		PAIR(single_threaded_queue_does_not_lock),
 		PAIR(resize_keeps_completions_and_tells_the_size),
 		PAIR(resize_below_what_waits_is_refused),
+		PAIR(moderated_queue_tells_after_the_count_or_the_time),
+		PAIR(moderated_queue_goes_while_a_signal_is_held_back),
 		cmocka_unit_test_setup_teardown(
 			queue_that_ignores_overruns_goes_on, setup_ignoring_overruns, teardown),
 	};

@@ -25,8 +25,9 @@ static struct cq cq;
 static struct qp *qp;
 static uint32_t delivered;
 
-static void deliver(struct signal *signal, uint32_t news)
+static void deliver(struct worker *of, struct signal *signal, uint32_t news)
 {
+	assert_ptr_equal(of, worker);
 	assert_ptr_equal(signal, &cq.signal);
 	delivered |= news;
 }

@@ -132,6 +132,23 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	return error;
 }
 
+int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	struct cq_front *front;
+	int error;
+
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return EINVAL;
+	front = cq_ref(cq);
+	if (!front)
+		return EINVAL;
+	error = attr->attr_mask
+		? -nic_cq_moderate(front->nic, attr->moderate.cq_count, attr->moderate.cq_period)
+		: 0;
+	object_unref(&front->object);
+	return error;
+}
+
 void cq_release(struct object *object)
 {
 	struct cq_front *cq = container_of(object, struct cq_front, object);

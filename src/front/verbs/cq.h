@@ -48,7 +48,8 @@ static inline struct cq_front *cq_of(struct ibv_cq *verbs)
  */
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init);
 
-/* create_cq_ex of the table in the context. */
+/* create_cq_ex and modify_cq of the table in the context. */
+int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *init);
 
 /* Immediate data travels in network order, a key to invalidate is a number. */

@@ -37,6 +37,7 @@ void ops_fill(struct verbs_context *context)
 	context->create_srq_ex = srq_create_ex;
 	context->get_srq_num = srq_get_number;
 	context->create_cq_ex = cq_create_ex;
+	context->modify_cq = cq_modify;
 	context->query_rt_values = query_rt_values;
 	context->open_xrcd = xrcd_open;
 	context->close_xrcd = xrcd_close;

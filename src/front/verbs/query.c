@@ -76,6 +76,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	device_attributes(context_of(context)->device, &full.orig_attr);
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = TIMESTAMP_KHZ;
+	full.cq_mod_caps = (struct ibv_cq_moderation_caps){UINT16_MAX, UINT16_MAX};
 	full.device_cap_flags_ex =
 		full.orig_attr.device_cap_flags | DEVICE_FLUSH_GLOBAL | DEVICE_ATOMIC_WRITE;
 	full.rss_caps = (struct ibv_rss_caps){
