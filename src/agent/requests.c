@@ -28,7 +28,8 @@ struct request {
 	struct client *client;
 	struct agent_message message;
 	struct agent_descriptors descriptors; /* that came; closed after the handler */
-	int answer_fd; /* to go with the answer, or -1; not closed */
+	int answer_fd; /* to go with the answer, or -1 */
+	bool is_answer_fd_ours; /* and to be closed then */
 };
 
 __attribute__((format(printf, 3, 4))) static int refuse(
@@ -273,6 +274,92 @@ static int handle_stat(struct request *request)
 }
 
 /*
+ * The client's end of a new socket pair goes with the answer; ours is where packets for QP1 go. One that the client had before is
+ * closed.
+ */
+static int handle_gsi_open(struct request *request)
+{
+	struct client *client = request->client;
+	uint8_t slot = (uint8_t)request->message.gsi_open.slot;
+	int fds[2];
+
+	if (!agent_slots_has(&client->slots, slot))
+		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+		return refuse(request, -errno, "cannot make a socket pair: %s", strerror(errno));
+	if (client->gsi >= 0)
+		close(client->gsi);
+	client->gsi = fds[0];
+	answer(request);
+	request->answer_fd = fds[1];
+	request->is_answer_fd_ours = true;
+	return 0;
+}
+
+static int handle_gsi_address(struct request *request)
+{
+	struct server *server = request->server;
+	struct agent_address address = request->message.gsi_address.address;
+	struct group *group;
+	bool is_new;
+	int rc;
+
+	if (!gid_is_link_local(&address.gid))
+		address.scope_ifindex = 0;
+	group = server_group(server, &address);
+	if (!group || !has_room(server, group, 0))
+		return refuse_open(request, &address, -ENOSPC);
+	is_new = group->count == 0;
+	rc = group_grow(group, 0, server->bag);
+	if (is_new && group->count > 0)
+		server_watch_group(server, group);
+	if (rc == -EADDRINUSE && !server_is_settled(server))
+		return LATER;
+	if (rc)
+		return refuse_open(request, &address, rc);
+	answer(request);
+	return 0;
+}
+
+static int handle_claim(struct request *request)
+{
+	struct server *server = request->server;
+	const struct claim wanted = {
+		.client = (uint32_t)(request->client - server->clients),
+		.id = request->message.claim.id,
+		.service_id = request->message.claim.service_id,
+		.address = request->message.claim.address,
+		.flags = request->message.claim.flags,
+	};
+	uint64_t service_id;
+	int rc;
+
+	if (server->has_survivors && !server_is_settled(server))
+		return LATER;
+	rc = claim_table_put(&server->claims, &wanted, &service_id);
+	if (rc) {
+		server->counters.claims_refused++;
+		return refuse(request, rc,
+			rc == -ENOSPC ? "all ports are in use"
+				      : "another program has port %u already",
+			(unsigned)(uint16_t)wanted.service_id);
+	}
+	server->counters.claims_made++;
+	answer(request)->claim.service_id = service_id;
+	return 0;
+}
+
+static int handle_unclaim(struct request *request)
+{
+	struct server *server = request->server;
+
+	claim_table_drop(&server->claims, (uint32_t)(request->client - server->clients),
+		request->message.unclaim.id);
+	answer(request);
+	return 0;
+}
+
+/*
  * Pass a packet on. Nobody waits for an answer: what cannot be delivered is lost, as on a network.
  */
 static void forward(struct request *request, const uint8_t *packet)
@@ -307,6 +394,14 @@ static int handle(struct request *request)
 		return handle_list(request);
 	case AGENT_STAT:
 		return handle_stat(request);
+	case AGENT_GSI_OPEN:
+		return handle_gsi_open(request);
+	case AGENT_GSI_ADDRESS:
+		return handle_gsi_address(request);
+	case AGENT_CLAIM:
+		return handle_claim(request);
+	case AGENT_UNCLAIM:
+		return handle_unclaim(request);
 	case AGENT_FORWARD:
 		break;
 	}
@@ -330,8 +425,11 @@ static bool handle_and_answer(struct request *request)
 	request->message.status = -rc;
 	if (rc && rc != -ENOENT)
 		log_line("process %d (%s): %s", client->pid, client->comm, request->message.why);
-	return agent_message_send(client->fd, &request->message, NULL, &request->answer_fd,
-		       request->answer_fd >= 0 ? 1 : 0, MSG_DONTWAIT) == 0;
+	rc = agent_message_send(client->fd, &request->message, NULL, &request->answer_fd,
+		request->answer_fd >= 0 ? 1 : 0, MSG_DONTWAIT);
+	if (request->is_answer_fd_ours)
+		close(request->answer_fd);
+	return rc == 0;
 }
 
 bool request_receive(struct server *server, struct client *client)

@@ -22,7 +22,6 @@
 
 enum {
 	EVENTS_PER_TURN = 64,
-	SLOT0_DATAGRAMS_PER_TURN = 64,
 };
 
 /* What an epoll event is about: the kind in the upper half of its data, an index in the lower. */
@@ -73,8 +72,12 @@ struct group *server_group(struct server *server, const struct agent_address *ad
 
 void server_watch_group(struct server *server, struct group *group)
 {
-	watch(server, EPOLL_CTL_ADD, group->sockets[0], EPOLLIN, WATCH_GROUP,
-		(uint64_t)(group - server->groups));
+	uint32_t index = (uint32_t)(group - server->groups);
+	int rc = gsi_port_open(&server->gsi_ports[index], server, group);
+
+	if (rc)
+		log_line("cannot listen to QP1 of an address: %s", strerror(-rc));
+	watch(server, EPOLL_CTL_ADD, group->sockets[0], EPOLLIN, WATCH_GROUP, index);
 }
 
 void server_release_slot(struct server *server, uint8_t slot)
@@ -96,6 +99,9 @@ static void client_drop(struct server *server, struct client *client)
 		close(client->pidfd);
 	if (client->memory >= 0)
 		close(client->memory);
+	if (client->gsi >= 0)
+		close(client->gsi);
+	claim_table_drop_client(&server->claims, (uint32_t)(client - server->clients));
 	client->fd = -1;
 	if (--server->client_count == 0)
 		server->idle_since_ms = server_now_ms();
@@ -153,7 +159,8 @@ static bool client_accept(struct server *server)
 		close(fd);
 		return true;
 	}
-	*client = (struct client){.fd = fd, .memory = -1, .pid = peer.pid, .uid = peer.uid};
+	*client = (struct client){
+		.fd = fd, .memory = -1, .gsi = -1, .pid = peer.pid, .uid = peer.uid};
 	if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, WATCH_CLIENT,
 		    (uint64_t)(client - server->clients)) != 0) {
 		close(fd);
@@ -196,18 +203,6 @@ static void process_event(struct server *server, struct client *client)
 		client_drop(server, client);
 }
 
-/* Nothing here speaks QP0 or QP1 yet, and a packet for a slot without a socket is lost. */
-static void slot0_event(struct server *server, const struct group *group)
-{
-	uint8_t byte;
-
-	for (unsigned i = 0; i < SLOT0_DATAGRAMS_PER_TURN; i++) {
-		if (recv(group->sockets[0], &byte, sizeof(byte), MSG_DONTWAIT) < 0)
-			return;
-		server->counters.datagrams_slot0++;
-	}
-}
-
 static void dispatch(struct server *server, const struct epoll_event *event)
 {
 	uint32_t index = (uint32_t)event->data.u64;
@@ -223,7 +218,7 @@ static void dispatch(struct server *server, const struct epoll_event *event)
 		process_event(server, &server->clients[index]);
 		break;
 	case WATCH_GROUP:
-		slot0_event(server, &server->groups[index]);
+		gsi_port_receive(&server->gsi_ports[index]);
 		break;
 	}
 }
@@ -320,9 +315,11 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 	rc = watch(server, EPOLL_CTL_ADD, server->listener, EPOLLIN, WATCH_LISTENER, 0);
 	if (rc)
 		goto fail_destroy;
+	server->started_at_ms = server_now_ms();
 	adopt_bag(server, server->bag);
 	server->has_survivors = !server->has_adopted && owner_has_survivors();
 	server->settled_at_ms = server_now_ms() + SERVER_SETTLE_MS;
+	server->is_successor = server->has_adopted || server->has_survivors;
 	if (server->has_survivors)
 		log_line("an earlier urnicd has left survivors: waiting for them");
 	*ret_server = server;
@@ -340,8 +337,10 @@ void server_destroy(struct server *server)
 		if (server->clients[i].fd >= 0)
 			client_drop(server, &server->clients[i]);
 	}
-	for (uint32_t i = 0; i < server->group_count; i++)
+	for (uint32_t i = 0; i < server->group_count; i++) {
+		gsi_port_close(&server->gsi_ports[i]);
 		group_done(&server->groups[i]);
+	}
 	if (server->epoll >= 0)
 		close(server->epoll);
 	free(server);

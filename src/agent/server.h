@@ -18,7 +18,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/claim.h"
 #include "agent/group.h"
+#include "agent/gsi.h"
 #include "agent/slot.h"
 #include "runtime/agent_protocol.h"
 
@@ -33,6 +35,7 @@ struct client {
 	int fd; /* -1: unused */
 	int pidfd; /* its process; -1 if it cannot be watched */
 	int memory; /* memfd of its NIC memory, or -1 */
+	int gsi; /* where packets for QP1 go to it, or -1 */
 	pid_t pid;
 	uid_t uid;
 	char comm[AGENT_COMM_BYTES];
@@ -59,6 +62,10 @@ struct server {
 	struct slot_table slots;
 	struct client clients[SERVER_CLIENTS_MAX];
 	struct group groups[SERVER_GROUPS_MAX];
+	struct gsi_port gsi_ports[SERVER_GROUPS_MAX]; /* slot 0 of each group */
+	struct claim_table claims;
+	bool is_successor; /* of an urnicd that died: others may still have to claim what is theirs */
+	uint64_t started_at_ms;
 };
 
 struct server_settings {

@@ -264,6 +264,7 @@ static void client_init(struct agent_client *client)
 	client->watcher = socket_none;
 	client->bag = socket_none;
 	client->memory = socket_none;
+	list_init(&client->claims);
 }
 
 int agent_client_connect(struct agent_client *client)
@@ -440,6 +441,39 @@ static int claim(struct agent_client *client, int old_bag)
 	return 0;
 }
 
+static void claim_message(const struct agent_claim *claim, struct agent_message *ret_message)
+{
+	*ret_message = (struct agent_message){
+		.type = AGENT_CLAIM,
+		.claim =
+			{
+				.service_id = claim->service_id,
+				.address = claim->address,
+				.id = claim->id,
+				.flags = claim->flags,
+			},
+	};
+}
+
+/* A new urnicd does not know what we had claimed. Whoever comes first has the port. */
+static int claims_repeat(struct agent_client *client)
+{
+	list_for_each(claim, &client->claims, struct agent_claim, node) {
+		struct agent_descriptors descriptors;
+		struct agent_message message;
+		int rc;
+
+		claim_message(claim, &message);
+		rc = exchange(client, &message, NULL, 0, &descriptors);
+		if (rc == -ECONNRESET || rc == -ETIMEDOUT)
+			return rc;
+		claim->is_lost = rc != 0;
+		if (rc == 0)
+			agent_descriptors_close(&descriptors);
+	}
+	return 0;
+}
+
 int agent_client_resume(struct agent_client *client)
 {
 	int old_bag = client->bag;
@@ -453,6 +487,8 @@ int agent_client_resume(struct agent_client *client)
 		return rc;
 	}
 	rc = claim(client, old_bag);
+	if (rc == 0)
+		rc = claims_repeat(client);
 	if (rc) {
 		/* The old bag is still the one that we depend on. */
 		disconnect(client);
@@ -496,4 +532,72 @@ int agent_client_stat(struct agent_client *client, struct agent_counters *ret_co
 	agent_descriptors_close(&descriptors);
 	*ret_counters = message.stat;
 	return 0;
+}
+
+int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket)
+{
+	struct agent_message message = {.type = AGENT_GSI_OPEN, .gsi_open.slot = slot};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+	int fd;
+
+	if (rc)
+		return rc;
+	fd = agent_descriptors_take(&descriptors, 0);
+	agent_descriptors_close(&descriptors);
+	if (fd < 0)
+		return fail(client, -EMFILE,
+			"the socket from urnicd did not arrive: too many open files");
+	*ret_socket = fd;
+	return 0;
+}
+
+int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address)
+{
+	struct agent_message message = {.type = AGENT_GSI_ADDRESS, .gsi_address.address = *address};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc == 0)
+		agent_descriptors_close(&descriptors);
+	return rc;
+}
+
+int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
+{
+	struct agent_descriptors descriptors;
+	struct agent_message message;
+	bool is_new = claim->id == 0;
+	int rc;
+
+	if (is_new) {
+		claim->id = ++client->claims_made;
+		list_init(&claim->node);
+	}
+	claim_message(claim, &message);
+	rc = request(client, &message, NULL, 0, &descriptors);
+	if (rc) {
+		if (is_new)
+			claim->id = 0;
+		return rc;
+	}
+	agent_descriptors_close(&descriptors);
+	claim->service_id = message.claim.service_id;
+	if (is_new)
+		list_append(&client->claims, &claim->node);
+	return 0;
+}
+
+void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim)
+{
+	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = claim->id};
+	struct agent_descriptors descriptors;
+
+	if (claim->id == 0)
+		return;
+	list_remove(&claim->node);
+	claim->id = 0;
+	/* A dead urnicd has forgotten it. */
+	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
+		agent_descriptors_close(&descriptors);
 }

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "runtime/agent_protocol.h"
 
 struct agent_client {
@@ -33,8 +34,23 @@ struct agent_client {
 	uint32_t sequence; /* of the last request */
 	struct agent_slots slots; /* that we lease */
 	struct agent_slots lost; /* that a new urnicd had given away before we could resume */
+	struct list claims; /* of struct agent_claim: made again when urnicd is */
+	uint32_t claims_made; /* ever: names the next one */
 	uint64_t forwards_dropped; /* packets that arrived while we waited for an answer */
 	char why[AGENT_WHY_BYTES];
+};
+
+/*
+ * A service ID, claimed from urnicd against all processes. The caller's memory, from agent_client_claim() to
+ * agent_client_unclaim().
+ */
+struct agent_claim {
+	struct list node;
+	uint64_t service_id;
+	struct agent_address address;
+	uint32_t flags; /* enum agent_claim_flags */
+	uint32_t id;
+	bool is_lost; /* after the death of urnicd, another process was faster */
 };
 
 /* A packet for one of our slots that reached another process, or another lane of ours. */
@@ -141,6 +157,32 @@ int agent_client_resume(struct agent_client *client);
  */
 int agent_client_list(
 	struct agent_client *client, uint32_t *index, struct agent_process *ret_process);
+
+/*
+ * Get the socket on which packets for QP1 come that are for this process: messages AGENT_FORWARD, for
+ * agent_message_receive(). At its end urnicd has died: ask again.
+ *
+ * `slot`  One that we lease; our communication IDs have it as their top byte.
+ *
+ * Returns 0 and a socket that the caller owns, or -errno.
+ */
+int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket);
+
+/* Have urnicd take in what comes for QP1 at a local address. Returns 0, or -errno as agent_client_open(). */
+int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address);
+
+/*
+ * Claim a service ID, or change the address or flags of a claim that is in the list.
+ *
+ * `claim`  Zeroed before its first use, but for service_id, address, flags. With port 0 a free one is chosen. Unchanged on failure.
+ *
+ * Returns 0; -EADDRINUSE when another claim has the same port of the same address, or -EADDRNOTAVAIL of any address (the two that
+ * rdma_bind_addr(3) tells apart); -ENOSPC; or another -errno.
+ */
+int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
+
+/* Give a claim back. One that was never made is fine. */
+void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim);
 
 /* Read urnicd's own counters. Returns 0 or -errno. */
 int agent_client_stat(struct agent_client *client, struct agent_counters *ret_counters);

@@ -91,11 +91,17 @@ static bool is_request_legal(const struct agent_message *message)
 	case AGENT_RESUME:
 		return message->resume.has_bag <= 1 && message->resume.has_memory <= 1 &&
 			!agent_slots_has(&message->resume.slots, 0);
+	case AGENT_GSI_OPEN:
+		return is_slot(message->gsi_open.slot);
+	case AGENT_CLAIM:
+		return (message->claim.flags & ~(uint32_t)AGENT_CLAIM_FLAGS) == 0;
 	case AGENT_HELLO:
 	case AGENT_ATTACH:
 	case AGENT_FORWARD:
 	case AGENT_LIST:
 	case AGENT_STAT:
+	case AGENT_GSI_ADDRESS:
+	case AGENT_UNCLAIM:
 		return true;
 	}
 	return false;
@@ -117,6 +123,10 @@ static bool is_answer_legal(const struct agent_message *message)
 	case AGENT_RESUME:
 	case AGENT_FORWARD:
 	case AGENT_STAT:
+	case AGENT_GSI_OPEN:
+	case AGENT_GSI_ADDRESS:
+	case AGENT_CLAIM:
+	case AGENT_UNCLAIM:
 		return true;
 	}
 	return false;

@@ -26,12 +26,13 @@
 #include "base/gid.h"
 
 enum {
-	AGENT_VERSION = 1,
+	AGENT_VERSION = 2,
 	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
 	AGENT_COMM_BYTES = 16, /* a process's short name, terminated */
+	AGENT_CLAIMS_MAX = 8192, /* service IDs claimed by all processes together */
 	AGENT_FILES_MIN = 64, /* open files that urnicd must be allowed, to be of use to anybody */
 };
 
@@ -65,6 +66,14 @@ struct agent_address {
 /* A set of slots: bit (slot % 8) of byte (slot / 8). */
 struct agent_slots {
 	uint8_t bits[AGENT_SLOTS / 8];
+};
+
+/* struct agent_message, claim.flags. */
+enum agent_claim_flags {
+	AGENT_CLAIM_LISTENS = 1 << 0, /* requests for it are to come to this process */
+	AGENT_CLAIM_SHARES = 1 << 1, /* others may claim it too, as long as at most one listens */
+	AGENT_CLAIM_IPV6_ONLY = 1 << 2, /* the zero address does not mean IPv4 */
+	AGENT_CLAIM_FLAGS = 7,
 };
 
 /* A packet that reached the wrong slot, with what its new owner's port would have told about it. */
@@ -112,6 +121,22 @@ struct agent_message {
 			struct agent_slots slots;
 		} list;
 		struct agent_counters stat; /* answer */
+		struct {
+			uint32_t slot; /* request: in the communication IDs of this process */
+		} gsi_open;
+		struct {
+			struct agent_address address; /* request */
+		} gsi_address;
+		struct {
+			uint64_t
+				service_id; /* request; with port 0: any free one. Answer: the one claimed */
+			struct agent_address address; /* request: a local one, or zero for any */
+			uint32_t id; /* request: the process's name for it; one it has is changed */
+			uint32_t flags; /* request: enum agent_claim_flags */
+		} claim;
+		struct {
+			uint32_t id; /* request */
+		} unclaim;
 		char why[AGENT_WHY_BYTES]; /* failed answer: one sentence for the user */
 	};
 };

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/claim.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "cm/cm.h"
+
+enum {
+	EPHEMERAL_FIRST = 32768,
+	EPHEMERAL_COUNT = 28232, /* to 60999, the kernel's default range */
+};
+
+static bool is_ipv6_only(const struct claim *claim)
+{
+	return claim->flags & AGENT_CLAIM_IPV6_ONLY;
+}
+
+static bool includes(const struct claim *claim, const struct agent_address *address)
+{
+	return cm_address_matches(&claim->address.gid, claim->address.scope_ifindex,
+		is_ipv6_only(claim), &address->gid, address->scope_ifindex);
+}
+
+/* Both of one family and of it alone? */
+static bool is_ipv4_only(const struct claim *claim)
+{
+	return gid_is_ipv4(&claim->address.gid);
+}
+
+/* 0, or why the two cannot both be. */
+static int conflict(const struct claim *a, const struct claim *b)
+{
+	bool is_any = cm_address_is_any(&a->address.gid) || cm_address_is_any(&b->address.gid);
+
+	if (a->service_id != b->service_id)
+		return 0;
+	if (a->flags & b->flags & AGENT_CLAIM_SHARES &&
+		!(a->flags & b->flags & AGENT_CLAIM_LISTENS))
+		return 0;
+	if (!is_any)
+		return includes(a, &b->address) ? -EADDRINUSE : 0;
+	/* Families that never meet. */
+	if ((is_ipv4_only(a) && is_ipv6_only(b)) || (is_ipv6_only(a) && is_ipv4_only(b)))
+		return 0;
+	if (is_ipv4_only(a) != is_ipv4_only(b) && !gid_is_zero(&a->address.gid) &&
+		!gid_is_zero(&b->address.gid))
+		return 0;
+	return -EADDRNOTAVAIL;
+}
+
+static struct claim *find(struct claim_table *table, uint32_t client, uint32_t id)
+{
+	for (uint32_t i = 0; i < table->count; i++)
+		if (table->claims[i].client == client && table->claims[i].id == id)
+			return &table->claims[i];
+	return NULL;
+}
+
+/* May `wanted` be, beside all others? */
+static int check(const struct claim_table *table, const struct claim *wanted)
+{
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct claim *other = &table->claims[i];
+		int rc;
+
+		if (other->client == wanted->client && other->id == wanted->id)
+			continue;
+		rc = conflict(other, wanted);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Ports are handed out in turn, so that one that was given back rests for a while. */
+static int choose_port(struct claim_table *table, struct claim *wanted)
+{
+	uint64_t space = wanted->service_id & ~(uint64_t)0xffff;
+
+	for (uint32_t i = 1; i <= EPHEMERAL_COUNT; i++) {
+		uint32_t port = (table->last_port + i) % EPHEMERAL_COUNT;
+
+		wanted->service_id = space | (EPHEMERAL_FIRST + port);
+		if (check(table, wanted) == 0) {
+			table->last_port = port;
+			return 0;
+		}
+	}
+	return -ENOSPC;
+}
+
+int claim_table_put(struct claim_table *table, const struct claim *wanted, uint64_t *ret_service_id)
+{
+	struct claim claim = *wanted;
+	struct claim *old = find(table, wanted->client, wanted->id);
+	int rc;
+
+	if (!old && table->count == AGENT_CLAIMS_MAX)
+		return -ENOSPC;
+	rc = ip_cm_service_port(claim.service_id) == 0 ? choose_port(table, &claim)
+						       : check(table, &claim);
+	if (rc)
+		return rc;
+	if (!old)
+		old = &table->claims[table->count++];
+	*old = claim;
+	*ret_service_id = claim.service_id;
+	return 0;
+}
+
+void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id)
+{
+	struct claim *claim = find(table, client, id);
+
+	if (claim)
+		*claim = table->claims[--table->count];
+}
+
+void claim_table_drop_client(struct claim_table *table, uint32_t client)
+{
+	for (uint32_t i = 0; i < table->count;) {
+		if (table->claims[i].client == client)
+			table->claims[i] = table->claims[--table->count];
+		else
+			i++;
+	}
+}
+
+const struct claim *claim_table_listener(
+	const struct claim_table *table, uint64_t service_id, const struct agent_address *address)
+{
+	const struct claim *best = NULL;
+
+	for (uint32_t i = 0; i < table->count; i++) {
+		const struct claim *claim = &table->claims[i];
+
+		if (claim->service_id != service_id || !(claim->flags & AGENT_CLAIM_LISTENS) ||
+			!includes(claim, address))
+			continue;
+		if (!best || gid_is_equal(&claim->address.gid, &address->gid))
+			best = claim;
+	}
+	return best;
+}

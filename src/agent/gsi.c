@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/gsi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/server.h"
+#include "cm/cm.h"
+
+enum { TURNS_MAX = 16 /* batches, before others have their turn */ };
+
+int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct group *group)
+{
+	int fd, rc;
+
+	gsi->server = server;
+	gsi->group = group;
+	rc = port_udp_create(0, &gsi->counters, &gsi->port);
+	if (rc)
+		return rc;
+	fd = fcntl(group->sockets[0], F_DUPFD_CLOEXEC, 0);
+	rc = fd < 0 ? -errno
+		    : port_udp_add_address(
+			      gsi->port, &group->address.gid, group->address.scope_ifindex, fd);
+	if (rc < 0) {
+		gsi_port_close(gsi);
+		return rc;
+	}
+	return 0;
+}
+
+void gsi_port_close(struct gsi_port *gsi)
+{
+	port_udp_destroy(gsi->port);
+	gsi->port = NULL;
+}
+
+/* After the death of an urnicd, those who outlived it need a moment to say what is theirs. */
+static bool may_answer(const struct server *server)
+{
+	return !server->is_successor || server_now_ms() >= server->started_at_ms + SERVER_SETTLE_MS;
+}
+
+static void answer(struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
+{
+	const struct port_udp_path settings = {.remote = *to};
+	struct cm_message reply;
+	uint32_t path, capacity;
+	uint8_t *packet;
+
+	if (!may_answer(gsi->server) || !cm_answer_unknown(message, &reply) ||
+		port_udp_path_open(gsi->port, &settings, &path) != 0) {
+		gsi->server->counters.gsi_unanswered++;
+		return;
+	}
+	packet = port_udp_buffer(gsi->port, &capacity);
+	if (capacity >= GSI_PACKET_BYTES) {
+		gsi_packet_encode(gsi->psn++, packet);
+		cm_message_encode(&reply, packet + GSI_PACKET_BYTES - MAD_BYTES);
+		port_udp_stage(gsi->port, path, GSI_PACKET_BYTES);
+		gsi->server->counters.gsi_answered++;
+	}
+	/* Sends what is staged. */
+	port_udp_path_close(gsi->port, path);
+}
+
+/* Returns false when this client has no ear for it. */
+static bool pass_on(
+	struct server *server, const struct client *client, const struct port_udp_packet *packet)
+{
+	const struct agent_message message = {
+		.version = AGENT_VERSION,
+		.type = AGENT_FORWARD,
+		.forward =
+			{
+				.sgid = *packet->sgid,
+				.dgid = *packet->dgid,
+				.data_bytes = packet->data_bytes,
+				.source_port = packet->source_port,
+				.tos = packet->tos,
+			},
+	};
+
+	if (client->fd < 0 || client->gsi < 0)
+		return false;
+	if (agent_message_send(client->gsi, &message, packet->data, NULL, 0, MSG_DONTWAIT) == 0)
+		server->counters.gsi_routed++;
+	else
+		server->counters.gsi_blocked++;
+	return true;
+}
+
+static const struct client *client_of_slot(const struct server *server, uint8_t slot)
+{
+	const struct slot_lease *lease = &server->slots.leases[slot];
+
+	return lease->state == SLOT_LEASED ? &server->clients[lease->client] : NULL;
+}
+
+/* Returns false when nobody takes it. */
+static bool route(struct gsi_port *gsi, const struct cm_message *message,
+	const struct port_udp_packet *packet)
+{
+	struct server *server = gsi->server;
+	const struct client *client = NULL;
+	const struct claim *claim;
+	uint64_t service_id = 0;
+	uint32_t comm_id = 0;
+	bool is_taken = false;
+
+	switch (cm_route(message, &service_id, &comm_id)) {
+	case CM_ROUTE_SERVICE:
+		claim = claim_table_listener(&server->claims, service_id, &gsi->group->address);
+		client = claim ? &server->clients[claim->client] : NULL;
+		break;
+	case CM_ROUTE_COMM_ID:
+		client = client_of_slot(server, cm_comm_id_slot(comm_id));
+		break;
+	case CM_ROUTE_ALL:
+		for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
+			is_taken |= pass_on(server, &server->clients[i], packet);
+		return is_taken;
+	}
+	return client && pass_on(server, client, packet);
+}
+
+static void on_packet(void *context, const struct port_udp_packet *packet)
+{
+	struct gsi_port *gsi = context;
+	const uint8_t *mad = gsi_packet_mad(packet->data, packet->data_bytes);
+	struct cm_message message;
+
+	if (!mad || !cm_message_decode(&message, mad)) {
+		gsi->server->counters.gsi_malformed++;
+		return;
+	}
+	if (!route(gsi, &message, packet))
+		answer(gsi, packet->sgid, &message);
+}
+
+void gsi_port_receive(struct gsi_port *gsi)
+{
+	if (!gsi->port)
+		return;
+	for (unsigned i = 0; i < TURNS_MAX; i++) {
+		unsigned datagrams = port_udp_receive(gsi->port, on_packet, gsi);
+
+		gsi->server->counters.datagrams_slot0 += datagrams;
+		if (datagrams == 0)
+			break;
+	}
+	port_udp_flush(gsi->port);
+}
