@@ -23,6 +23,7 @@ struct frame {
 	uint64_t order; /* of sending: equal arrivals keep it */
 	uint32_t from;
 	uint32_t to;
+	const struct gid *destination; /* the host's, or a group's */
 	uint32_t bytes; /* BTH to ICRC */
 	uint8_t data[];
 };
@@ -43,6 +44,8 @@ struct sim {
 	uint32_t host_count;
 	struct gid address[SIM_HOST_COUNT_MAX];
 	bool is_dead[SIM_HOST_COUNT_MAX];
+	uint32_t group_count;
+	struct gid group[SIM_GROUP_COUNT_MAX];
 	uint32_t port_count;
 	struct port port[SIM_LANE_COUNT_MAX];
 	struct sim_link link[SIM_HOST_COUNT_MAX][SIM_HOST_COUNT_MAX];
@@ -131,6 +134,20 @@ uint32_t sim_path(uint32_t from_host, uint32_t to_host)
 	return from_host * SIM_HOST_COUNT_MAX + to_host;
 }
 
+enum { GROUP_PATHS = SIM_HOST_COUNT_MAX * SIM_HOST_COUNT_MAX }; /* the first of them */
+
+uint32_t sim_add_group(struct sim *sim, const struct gid *address)
+{
+	assert(sim->group_count < SIM_GROUP_COUNT_MAX && gid_is_multicast(address));
+	sim->group[sim->group_count] = *address;
+	return sim->group_count++;
+}
+
+uint32_t sim_group_path(uint32_t from_host, uint32_t group)
+{
+	return GROUP_PATHS + from_host * SIM_GROUP_COUNT_MAX + group;
+}
+
 void sim_kill_host(struct sim *sim, uint32_t host)
 {
 	sim->is_dead[host] = true;
@@ -200,11 +217,12 @@ static void report(struct sim *sim, uint32_t from, uint32_t to, enum sim_fate fa
 		sim->trace(sim->trace_context, sim->now_ns, from, to, fate, frame, bytes);
 }
 
-/* The port that a lane pair's packets come from; any number does, as long as both ends know it. */
-static void flow_between(const struct sim *sim, uint32_t from, uint32_t to, struct icrc_flow *flow)
+/* The port that a host's packets come from; any number does, as long as both ends know it. */
+static void flow_between(
+	const struct sim *sim, uint32_t from, const struct gid *destination, struct icrc_flow *flow)
 {
-	icrc_flow_init(flow, sim->address[from].raw, sim->address[to].raw,
-		(uint16_t)(ROCE_SOURCE_PORT_MIN + sim_path(from, to)), ROCE_UDP_PORT);
+	icrc_flow_init(flow, sim->address[from].raw, destination->raw,
+		(uint16_t)(ROCE_SOURCE_PORT_MIN + from), ROCE_UDP_PORT);
 }
 
 static bool is_partitioned(const struct sim_link *link, uint64_t now_ns)
@@ -227,8 +245,8 @@ static void flip_bits(struct sim *sim, uint8_t *data, uint32_t bytes)
 }
 
 /* One copy of a frame leaves at `start_ns`. */
-static void travel(struct sim *sim, uint32_t from, uint32_t to, uint64_t start_ns,
-	const uint8_t *data, uint32_t bytes)
+static void travel(struct sim *sim, uint32_t from, uint32_t to, const struct gid *destination,
+	uint64_t start_ns, const uint8_t *data, uint32_t bytes)
 {
 	const struct sim_link *link = &sim->link[from][to];
 	struct frame *frame = malloc(sizeof(*frame) + bytes);
@@ -243,6 +261,7 @@ static void travel(struct sim *sim, uint32_t from, uint32_t to, uint64_t start_n
 	frame->order = sim->order++;
 	frame->from = from;
 	frame->to = to;
+	frame->destination = destination;
 	frame->bytes = bytes;
 	memcpy(frame->data, data, bytes);
 	if (sim_random_chance(&sim->random, link->corrupt_ppm))
@@ -268,8 +287,8 @@ static bool wire_take(
 	return true;
 }
 
-static void send_frame(
-	struct sim *sim, uint32_t from, uint32_t to, const uint8_t *data, uint32_t bytes)
+static void send_frame(struct sim *sim, uint32_t from, uint32_t to, const struct gid *destination,
+	const uint8_t *data, uint32_t bytes)
 {
 	const struct sim_link *link = &sim->link[from][to];
 	uint64_t left_ns;
@@ -282,10 +301,10 @@ static void send_frame(
 		report(sim, from, to, SIM_LOST, data, bytes);
 	} else {
 		report(sim, from, to, SIM_SENT, data, bytes);
-		travel(sim, from, to, left_ns, data, bytes);
+		travel(sim, from, to, destination, left_ns, data, bytes);
 		if (sim_random_chance(&sim->random, link->duplicate_ppm)) {
 			report(sim, from, to, SIM_DUPLICATED, data, bytes);
-			travel(sim, from, to, left_ns, data, bytes);
+			travel(sim, from, to, destination, left_ns, data, bytes);
 		}
 	}
 }
@@ -304,10 +323,29 @@ static bool is_due(struct sim *sim, bool is_there, uint64_t hold_ns, uint64_t *a
 	return *at_ns <= sim->now_ns;
 }
 
+/* `data` has room for the ICRC. */
+static void send_packet(
+	struct sim *sim, uint32_t from, uint32_t path, uint8_t *data, uint32_t bytes)
+{
+	bool is_group = path >= GROUP_PATHS;
+	uint32_t to = is_group ? 0 : path % SIM_HOST_COUNT_MAX;
+	uint32_t end = is_group ? sim->host_count : to + 1;
+	const struct gid *destination =
+		is_group ? &sim->group[path % SIM_GROUP_COUNT_MAX] : &sim->address[to];
+	struct icrc_flow flow;
+
+	assert(from ==
+		(is_group ? (path - GROUP_PATHS) / SIM_GROUP_COUNT_MAX
+			  : path / SIM_HOST_COUNT_MAX));
+	flow_between(sim, from, destination, &flow);
+	icrc_seal(&flow, ipv4_id, data, bytes);
+	for (; to < end; to++)
+		send_frame(sim, from, to, destination, data, bytes + ROCE_ICRC_BYTES);
+}
+
 static void port_flush(struct sim *sim, struct port *port)
 {
 	uint8_t buffer[FRAME_BYTES_MAX];
-	struct icrc_flow flow;
 	uint32_t path;
 	size_t bytes;
 	bool has_data = engine_has_packets(port->lane, false);
@@ -319,12 +357,8 @@ static void port_flush(struct sim *sim, struct port *port)
 		return; /* acknowledgements go behind data */
 	while ((bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns)) >
 		0) {
-		uint32_t to = path % SIM_HOST_COUNT_MAX;
-
-		assert(bytes <= ENGINE_PACKET_BYTES_MAX && path / SIM_HOST_COUNT_MAX == port->host);
-		flow_between(sim, port->host, to, &flow);
-		icrc_seal(&flow, ipv4_id, buffer, bytes);
-		send_frame(sim, port->host, to, buffer, (uint32_t)bytes + ROCE_ICRC_BYTES);
+		assert(bytes <= ENGINE_PACKET_BYTES_MAX);
+		send_packet(sim, port->host, path, buffer, (uint32_t)bytes);
 	}
 	port->data_at_ns = DEADLINE_NEVER;
 	if (with_acks)
@@ -338,16 +372,15 @@ void sim_flush(struct sim *sim)
 			port_flush(sim, &sim->port[i]);
 }
 
-static struct lane *lane_of_frame(struct sim *sim, const struct frame *frame)
+/* A multicast frame reaches all lanes of its host, any other the one whose slot its number names. */
+static bool is_for_port(const struct frame *frame, const struct port *port)
 {
 	struct bth bth;
 
 	bth_decode(&bth, frame->data);
-	for (uint32_t i = 0; i < sim->port_count; i++)
-		if (sim->port[i].host == frame->to &&
-			sim->port[i].lane->slot == bth.dest_qpn.value >> 16)
-			return sim->port[i].lane;
-	return NULL;
+	return port->host == frame->to &&
+		(gid_is_multicast(frame->destination) ||
+			port->lane->slot == bth.dest_qpn.value >> 16);
 }
 
 static void deliver(struct sim *sim, const struct frame *frame)
@@ -355,22 +388,21 @@ static void deliver(struct sim *sim, const struct frame *frame)
 	size_t bytes = frame->bytes - ROCE_ICRC_BYTES;
 	struct packet_origin origin = {
 		.source = &sim->address[frame->from],
-		.destination = &sim->address[frame->to],
+		.destination = frame->destination,
 	};
 	struct icrc_flow flow;
-	struct lane *lane;
 
 	if (sim->is_dead[frame->to])
 		return;
-	flow_between(sim, frame->from, frame->to, &flow);
+	flow_between(sim, frame->from, frame->destination, &flow);
 	if (!icrc_verify(&flow, ipv4_id, ICRC_IPV4_DF, frame->data, bytes)) {
 		report(sim, frame->from, frame->to, SIM_CORRUPTED, frame->data, frame->bytes);
 		return;
 	}
 	report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
-	lane = lane_of_frame(sim, frame);
-	if (lane)
-		engine_receive(lane, &origin, frame->data, bytes, sim->now_ns);
+	for (uint32_t i = 0; i < sim->port_count; i++)
+		if (is_for_port(frame, &sim->port[i]))
+			engine_receive(sim->port[i].lane, &origin, frame->data, bytes, sim->now_ns);
 }
 
 static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)

@@ -32,6 +32,7 @@ enum {
 	SIM_HOST_COUNT_MAX = 4,
 	SIM_LANE_COUNT_MAX = 8,
 	SIM_PARTITION_COUNT_MAX = 4,
+	SIM_GROUP_COUNT_MAX = 4,
 };
 
 /* One direction between two hosts. All zero: a perfect link without delay. */
@@ -89,6 +90,12 @@ struct sim_link *sim_link(struct sim *sim, uint32_t from_host, uint32_t to_host)
 
 /* What struct qp_path wants as `id` for packets from a host to another. */
 uint32_t sim_path(uint32_t from_host, uint32_t to_host);
+
+/* Add a multicast group, of which every host is a member. Returns its number, counted from 0. */
+uint32_t sim_add_group(struct sim *sim, const struct gid *address);
+
+/* The same for packets from a host to a group: each host gets a copy over its own link. */
+uint32_t sim_group_path(uint32_t from_host, uint32_t group);
 
 /* A host answers no more, from now on: frames to it vanish and its lanes are left alone. */
 void sim_kill_host(struct sim *sim, uint32_t host);

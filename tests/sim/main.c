@@ -6,7 +6,8 @@
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
  * Scenarios: mixed, random work over links good and bad (the default); refused, bad requests;
- * killed, an end that disappears; cm, connections made and ended by the connection manager.
+ * killed, an end that disappears; cm, connections made and ended by the connection manager; uc and ud,
+ * unreliable connections and datagrams.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "killed.h"
 #include "mixed.h"
 #include "refused.h"
+#include "unreliable.h"
 
 struct options {
 	uint64_t first_seed;
@@ -55,6 +57,27 @@ static void cm_all(const struct options *options)
 		(unsigned long long)sent);
 }
 
+static void unreliable_all(const struct options *options, enum qp_type type)
+{
+	struct unreliable_result total = {0};
+
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		unreliable_run(seed, type, options->is_traced, &total);
+	printf("%llu seeds: %llu messages sent, %llu received, %llu frames ill-treated\n",
+		(unsigned long long)seed_count(options), (unsigned long long)total.sent,
+		(unsigned long long)total.received, (unsigned long long)total.bad_fates);
+}
+
+static void uc_all(const struct options *options)
+{
+	unreliable_all(options, QP_TYPE_UC);
+}
+
+static void ud_all(const struct options *options)
+{
+	unreliable_all(options, QP_TYPE_UD);
+}
+
 static void mixed_all(const struct options *options)
 {
 	struct mixed_result total = {0};
@@ -81,7 +104,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 		const char *name;
 		void (*run_all)(const struct options *options);
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
-		{"cm", cm_all}};
+		{"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
 		if (strcmp(scenarios[i].name, name) == 0)
@@ -92,7 +115,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | refused | killed | cm] [--seeds A..B | --seed N [--trace]]\n");
+		"usage: sim [mixed | refused | killed | cm | uc | ud] [--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }
 
