@@ -78,6 +78,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 	list_init(&lane->tx_ack);
 	list_init(&lane->tx_frames);
 	deadline_heap_init(&lane->deadlines);
+	deadline_heap_init(&lane->pacing);
 	return 0;
 }
 
@@ -86,6 +87,7 @@ void engine_lane_done(struct lane *lane)
 	assert(lane->qp_count == 0);
 	deadline_heap_done(&lane->deadlines);
 	free(lane->members);
+	deadline_heap_done(&lane->pacing);
 	free(lane->qp_by_number);
 	arena_free(lane->arena, lane->public_offset, sizeof(struct lane_public));
 	memset(lane, 0, sizeof(*lane));
@@ -266,14 +268,17 @@ size_t engine_next_packet(
 uint64_t engine_deadline_ns(const struct lane *lane)
 {
 	const struct deadline *first = deadline_heap_first(&lane->deadlines);
+	const struct deadline *paced = deadline_heap_first(&lane->pacing);
 
-	return first ? first->at_ns : DEADLINE_NEVER;
+	return min_u64(
+		first ? first->at_ns : DEADLINE_NEVER, paced ? paced->at_ns : DEADLINE_NEVER);
 }
 
 void engine_expire(struct lane *lane, uint64_t now_ns)
 {
 	struct deadline *first = deadline_heap_first(&lane->deadlines);
 
+	pace_expire(lane, now_ns);
 	while (first && first->at_ns <= now_ns) {
 		struct qp *qp = container_of(first, struct qp, deadline);
 

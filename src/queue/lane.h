@@ -49,6 +49,7 @@ struct lane {
 	const struct mr_table *mrs;
 	const struct srq_table *srqs; /* those that XRC requests may name; set by the owner */
 	struct deadline_heap deadlines;
+	struct deadline_heap pacing; /* of queue pairs that wait for their rate (pace.h) */
 	struct list tx_data;
 	struct list tx_ack;
 	struct list tx_frames;

@@ -96,6 +96,7 @@ void qp_done(struct qp *qp)
 
 	list_remove(&qp->tx_link);
 	qp_set_deadline(qp, DEADLINE_NEVER);
+	pace_done(qp);
 	signal_forget(&qp->lane->signals, &qp->signal);
 	completions_forget(qp);
 	windows_release(qp);
@@ -212,6 +213,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 		qp->is_comm_established = false;
 		qp->has_alt_path = false;
 		memset(&qp->attr, 0, sizeof(qp->attr));
+		pace_update(qp);
 	}
 }
 

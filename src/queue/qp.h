@@ -20,6 +20,7 @@
 #include "queue/counter.h"
 #include "queue/cq.h"
 #include "queue/lane.h"
+#include "queue/pace.h"
 #include "queue/qp_type.h"
 #include "queue/rq.h"
 #include "queue/sq.h"
@@ -49,7 +50,8 @@ struct qp_path {
 	uint8_t traffic_class; /* its upper six bits, the DSCP, are used */
 	uint8_t hop_limit; /* 0 means 64 */
 	uint8_t service_level; /* 0 to 15; nothing depends on it */
-	uint8_t static_rate; /* code (IBTA 9.11); 0: as fast as possible */
+	uint8_t static_rate; /* code (IBTA 9.11) */
+	uint32_t rate_kbps; /* what that means on this port; 0: as fast as possible */
 };
 
 /* The attributes of ibv_modify_qp that RC, UC and UD have. */
@@ -76,6 +78,8 @@ struct qp_attr {
 	uint32_t alt_port;
 	uint32_t alt_timeout; /* code */
 	enum qp_migration migration;
+	uint32_t rate_limit_kbps; /* of the send queue, at most PACE_RATE_KBPS_MAX; 0: none */
+	uint32_t burst_bytes; /* that may go at once in spite of it; 0: as pace.h says */
 };
 
 struct qp_caps {
@@ -128,6 +132,11 @@ struct qp_transport {
 	 * more to send now.
 	 */
 	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
+	/*
+	 * The same while the queue pair is not to send yet because of its rate: acknowledgements. NULL when
+	 * there are none.
+	 */
+	size_t (*next_unpaced)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 	/* The queue pair's deadline has passed. NULL for a transport that never sets one. */
 	void (*expire)(struct qp *qp, uint64_t now_ns);
 	/* Work requests were added to the send queue. */
@@ -175,6 +184,7 @@ struct qp {
 	struct qp_attr attr;
 	uint32_t mtu_bytes; /* of the path, or, for datagrams, of the port */
 	struct deadline deadline;
+	struct pace *pace; /* NULL: it was never paced */
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;
@@ -214,11 +224,17 @@ void qp_done(struct qp *qp);
  * `attr`  The values for the bits in `mask`. attr->path.id and attr->alt_path.id name paths that the caller
  *         has opened.
  *
- * Returns 0, or -EINVAL when the transition, the mask or a value is not allowed, or the send queue
- * still drains (then nothing changed).
+ * Returns 0; -EINVAL when the transition, the mask or a value is not allowed, or the send queue
+ * still drains; or -ENOMEM for a rate (then nothing changed).
  */
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
+
+/*
+ * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 for none; `burst_bytes` 0 for the
+ * usual. Returns 0, -EINVAL or -ENOMEM.
+ */
+int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
 
 /*
  * The one place where the state changes. ERR flushes both queues, SQE that of the sends; RESET

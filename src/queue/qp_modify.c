@@ -98,6 +98,8 @@ static bool are_values_allowed(const struct qp *qp, uint32_t mask, const struct 
 		return false;
 	if ((mask & ATTR_RNR_RETRY) && attr->rnr_retry > 7)
 		return false;
+	if ((mask & ATTR_RATE_LIMIT) && attr->rate_limit_kbps > PACE_RATE_KBPS_MAX)
+		return false;
 	if ((mask & ATTR_ALT_PATH) &&
 		(attr->alt_port != 1 || attr->alt_pkey_index != 0 || attr->alt_timeout > 31))
 		return false;
@@ -141,6 +143,10 @@ static void apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
 		to->retry_cnt = from->retry_cnt;
 	if (mask & ATTR_RNR_RETRY)
 		to->rnr_retry = from->rnr_retry;
+	if (mask & ATTR_RATE_LIMIT) {
+		to->rate_limit_kbps = from->rate_limit_kbps;
+		to->burst_bytes = from->burst_bytes;
+	}
 }
 
 static void alternate_apply(struct qp *qp, const struct qp_attr *from)
@@ -160,6 +166,13 @@ static void migration_apply(struct qp *qp, enum qp_migration to)
 	qp->is_migration_refused = false;
 }
 
+static bool is_rate_set(uint32_t mask, const struct qp_attr *attr)
+{
+	return ((mask & ATTR_RATE_LIMIT) && attr->rate_limit_kbps) ||
+		((mask & ATTR_AV) && attr->path.rate_kbps) ||
+		((mask & ATTR_ALT_PATH) && attr->alt_path.rate_kbps);
+}
+
 /* What other processes see of the attributes. */
 static void publish(struct qp *qp)
 {
@@ -174,6 +187,8 @@ int qp_modify(
 		!are_values_allowed(qp, mask, attr))
 		return -EINVAL;
 
+	if (is_rate_set(mask, attr) && pace_prepare(qp))
+		return -ENOMEM;
 	apply(qp, mask, attr);
 	if (mask & ATTR_ALT_PATH)
 		alternate_apply(qp, attr);
@@ -182,7 +197,16 @@ int qp_modify(
 	if (qp->attr.path_mtu)
 		qp->mtu_bytes = 128u << qp->attr.path_mtu;
 	publish(qp);
+	if (mask & (ATTR_RATE_LIMIT | ATTR_AV))
+		pace_update(qp);
 	if (mask & ATTR_STATE)
 		qp_set_state(qp, to, now_ns);
 	return 0;
+}
+
+int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes)
+{
+	struct qp_attr attr = {.rate_limit_kbps = rate_kbps, .burst_bytes = burst_bytes};
+
+	return qp->state == QP_RTS ? qp_modify(qp, QP_RTS, ATTR_RATE_LIMIT, &attr, 0) : -EINVAL;
 }

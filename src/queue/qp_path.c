@@ -35,6 +35,7 @@ void qp_migrate(struct qp *qp)
 	attr->alt_timeout = timeout;
 	attr->migration = QP_MIGRATED;
 	qp_path_publish(qp);
+	pace_update(qp);
 	if (qp->transport->migrated)
 		qp->transport->migrated(qp);
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_MIGRATED);

@@ -270,6 +270,10 @@ uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
 	URNIC_EXPORT_AS(nic_qp_modify);
 
+/* qp_set_rate(): the rate limit of the send queue, in RTS. Returns 0, -EINVAL, -ENOMEM, or -EIO after a fork. */
+int nic_qp_set_rate(struct nic_qp *qp, uint32_t rate_kbps, uint32_t burst_bytes)
+	URNIC_EXPORT_AS(nic_qp_set_rate);
+
 /* A queue pair as it is now. */
 struct nic_qp_state {
 	enum qp_state state;

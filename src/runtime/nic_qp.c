@@ -250,6 +250,21 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	return error;
 }
 
+int nic_qp_set_rate(struct nic_qp *qp, uint32_t rate_kbps, uint32_t burst_bytes)
+{
+	int error = -EIO;
+
+	nic_enter();
+	if (qp->epoch == nic_epoch) {
+		worker_lock(qp->worker);
+		error = qp_set_rate(qp->qp, rate_kbps, burst_bytes);
+		worker_send(qp->worker, true);
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+	return error;
+}
+
 struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 {
 	struct nic_qp_state state = {.state = QP_ERR};

@@ -74,6 +74,7 @@ static const struct {
 	{ATTR_SQ_PSN,             {NEVER, NEVER, NEVER, MUST,  NEVER, NEVER, NEVER, NEVER}},
 	{ATTR_MAX_RD_ATOMIC,      {NEVER, NEVER, NEVER, MUST,  NEVER, NEVER, MAY,   NEVER}},
 	{ATTR_CUR_STATE,          {NEVER, NEVER, NEVER, MAY,   MAY,   NEVER, NEVER, MAY}},
+	{ATTR_RATE_LIMIT,         {NEVER, NEVER, NEVER, MAY,   MAY,   NEVER, NEVER, MAY}},
 	{ATTR_SQD_NOTIFY,         {NEVER, NEVER, NEVER, NEVER, NEVER, MAY,   NEVER, NEVER}},
 	{ATTR_PATH_MIG,           {NEVER, NEVER, NEVER, MAY,   MAY,   NEVER, MAY,   MAY}},
 	/* clang-format on */
@@ -131,6 +132,10 @@ static void try_mask(enum qp_state from, enum qp_state to, uint32_t mask)
 	attr.cur_state = from;
 	memset(&script.qp->attr, 0x11, sizeof(before));
 	script.qp->attr.path_mtu = 4;
+	/* A rate that was set has made its queue pair ready for it. */
+	script.qp->attr.rate_limit_kbps = 0;
+	script.qp->attr.path.rate_kbps = 0;
+	script.qp->attr.alt_path.rate_kbps = 0;
 	before = script.qp->attr;
 	int error = qp_modify(script.qp, to, mask, &attr, 1);
 	assert_int_equal(error, is_legal(from, to, mask) ? 0 : -EINVAL);

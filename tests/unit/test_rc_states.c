@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the states of a reliable connection beyond sending and receiving do: SQD, and path migration.
+ * What the states of a reliable connection beyond sending and receiving do: SQD, path migration,
+ * and a rate.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -393,6 +394,130 @@ static void reset_forgets_the_alternate_path(void **state)
 	assert_int_equal(script.qp->attr.migration, QP_MIGRATED);
 }
 
+/*
+ * --- rates ---
+ */
+
+/* A packet of 256 bytes over IPv4 is 318 on the Ethernet: RETH and BTH, UDP, IP, ICRC, frame. */
+enum { WRITE_BYTES = 256 + 12 + 16 + 4 + 8 + 20 + 18 };
+
+static uint32_t sent_within(uint64_t ns)
+{
+	uint64_t end_ns = script.now_ns + ns;
+	uint32_t count = 0;
+
+	while (script.now_ns < end_ns) {
+		count += script_drain(&script);
+		script_pass(&script, 1000);
+	}
+	return count;
+}
+
+static void post_writes(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		script_post(&script, WR_RDMA_WRITE, SCRIPT_MTU_BYTES, 0);
+}
+
+static void rate_limit_spaces_packets(void **state)
+{
+	(void)state;
+	/* 8 Mbit/s: a byte per microsecond; bursts of one packet. */
+	assert_int_equal(qp_set_rate(script.qp, 8000, 1), 0);
+	post_writes(4);
+	script_expect(&script, OPCODE_RC_WRITE_ONLY, 0);
+	script_expect_silence(&script);
+	assert_int_equal(engine_deadline_ns(&script.lane), script.now_ns + WRITE_BYTES * 1000);
+	script_pass(&script, WRITE_BYTES * 1000 - 1);
+	script_expect_silence(&script);
+	script_pass(&script, 1);
+	script_expect(&script, OPCODE_RC_WRITE_ONLY, 1);
+	script_expect_silence(&script);
+	/* Late once is not made good for later: the burst is one packet. */
+	script_pass(&script, 10 * WRITE_BYTES * 1000);
+	assert_true(script_drain(&script) <= 2);
+}
+
+static void rate_limit_holds_over_time_with_bursts(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_set_rate(script.qp, 80000, 10 * WRITE_BYTES), 0);
+	post_writes(60);
+	/* Ten at once, and then one in 33 microseconds. */
+	assert_int_equal(script_drain(&script), 10);
+	assert_in_range(sent_within(20 * WRITE_BYTES * 100), 19, 21);
+}
+
+static void rate_limit_that_ends_lets_go_at_once(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_set_rate(script.qp, 8, 1), 0);
+	post_writes(20);
+	script_drain(&script);
+	assert_int_equal(qp_set_rate(script.qp, 0, 0), 0);
+	assert_int_equal(script_drain(&script), 19);
+	assert_null(deadline_heap_first(&script.lane.pacing));
+}
+
+static void rate_limit_delays_no_acknowledgement(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_set_rate(script.qp, 8, 1), 0);
+	post_writes(2);
+	script_expect(&script, OPCODE_RC_WRITE_ONLY, 0);
+	script_expect_silence(&script);
+	receive_one(0, true);
+	script_expect_ack(&script, 0, 1);
+	script_expect_silence(&script);
+	/* But a READ response waits, and what is behind it. */
+	script_send_read(&script, 1, 0, 10);
+	script_expect_silence(&script);
+	script_pass(&script, 10000 * SCRIPT_MS);
+	script_drain(&script);
+	assert_int_equal(script.qp->state, QP_RTS);
+}
+
+static void rate_is_the_slower_of_limit_and_path(void **state)
+{
+	struct qp_attr attr = script.qp->attr;
+
+	(void)state;
+	drain();
+	attr.path.rate_kbps = 8000;
+	assert_int_equal(modify(QP_SQD, ATTR_AV, &attr), 0);
+	resume();
+	assert_int_equal(qp_set_rate(script.qp, 80000, 1), 0);
+	post_writes(2);
+	script_expect(&script, OPCODE_RC_WRITE_ONLY, 0);
+	script_expect_silence(&script);
+	assert_int_equal(engine_deadline_ns(&script.lane), script.now_ns + WRITE_BYTES * 1000);
+	assert_int_equal(qp_set_rate(script.qp, 800, 1), 0);
+	script_expect(&script, OPCODE_RC_WRITE_ONLY, 1);
+	script_expect_silence(&script);
+}
+
+static void rate_limit_out_of_range_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_set_rate(script.qp, PACE_RATE_KBPS_MAX + 1, 0), -EINVAL);
+	assert_int_equal(qp_set_rate(script.qp, PACE_RATE_KBPS_MAX, 0), 0);
+	assert_int_equal(qp_set_rate(script.qp, PACE_RATE_KBPS_MIN, UINT32_MAX), 0);
+	drain();
+	assert_int_equal(qp_set_rate(script.qp, 1000, 0), -EINVAL);
+}
+
+static void reset_ends_the_rate(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_set_rate(script.qp, 8, 1), 0);
+	post_writes(2);
+	script_drain(&script);
+	qp_set_state(script.qp, QP_RESET, script.now_ns);
+	script_expect_silence(&script);
+	assert_true(engine_deadline_ns(&script.lane) == DEADLINE_NEVER);
+	assert_int_equal(script.qp->attr.rate_limit_kbps, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -417,6 +542,13 @@ int main(void)
 		TEST(migration_to_another_path_is_refused_and_told_once),
 		TEST(packets_on_the_alternate_path_are_the_peers),
 		TEST(reset_forgets_the_alternate_path),
+		TEST(rate_limit_spaces_packets),
+		TEST(rate_limit_holds_over_time_with_bursts),
+		TEST(rate_limit_that_ends_lets_go_at_once),
+		TEST(rate_limit_delays_no_acknowledgement),
+		TEST(rate_is_the_slower_of_limit_and_path),
+		TEST(rate_limit_out_of_range_is_refused),
+		TEST(reset_ends_the_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

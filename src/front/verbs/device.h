@@ -28,6 +28,9 @@
 /* The only port of every device (IBTA numbers ports of a channel adapter from 1). */
 #define DEVICE_PORT 1
 
+/* The rate that it states: one lane of EDR, near to what a UDP socket carries. A static rate from this on limits nothing. */
+#define DEVICE_PORT_RATE_MBPS 25781
+
 /* What that port says it can do, of IBTA's PortInfo:CapabilityMask. */
 #define DEVICE_PORT_CAPABILITIES (IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS)
 

@@ -50,6 +50,7 @@ void ops_fill(struct verbs_context *context)
 	context->destroy_rwq_ind_table = wq_table_destroy;
 	context->ibv_create_flow = flow_create;
 	context->ibv_destroy_flow = flow_destroy;
+	context->modify_qp_rate_limit = qp_modify_rate_limit;
 	context->query_device_ex = query_device_ex;
 	context->query_port = query_port;
 }

@@ -461,6 +461,24 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	return error;
 }
 
+/*
+ * The typical packet size is a hint to hardware that cannot count what it sends; here every packet counts for what it is.
+ */
+int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	struct qp_front *front;
+	int error;
+
+	if (attr->comp_mask || (!attr->rate_limit && (attr->max_burst_sz || attr->typical_pkt_sz)))
+		return EINVAL;
+	front = qp_ref(qp);
+	if (!front)
+		return EINVAL;
+	error = -nic_qp_set_rate(front->nic, attr->rate_limit, attr->max_burst_sz);
+	object_unref(&front->object);
+	return error;
+}
+
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct ibv_qp_init_attr *init_attr)
 {

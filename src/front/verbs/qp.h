@@ -73,6 +73,9 @@ struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_
 /* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
 void qp_release(struct object *object);
 
+/* modify_qp_rate_limit of the table in the context. */
+int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
+
 /* post_send and post_recv of the table in the context. */
 int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);

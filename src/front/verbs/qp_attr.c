@@ -19,6 +19,14 @@ int path_from_verbs(
 		.static_rate = ah->static_rate,
 	};
 
+	int rate_mbps = ah->static_rate == IBV_RATE_MAX
+		? 0
+		: ibv_rate_to_mbps((enum ibv_rate)ah->static_rate);
+
+	if (rate_mbps < 0)
+		return EINVAL;
+	if (rate_mbps < DEVICE_PORT_RATE_MBPS)
+		path.rate_kbps = (uint32_t)rate_mbps * 1000;
 	/* RoCE has no local routes: every address is a global one (IBTA annex A16.4.1). */
 	if (!ah->is_global || port != DEVICE_PORT ||
 		!device_gid(device, ah->grh.sgid_index, &path.local))
@@ -84,6 +92,7 @@ int qp_attr_from_verbs(
 		.alt_port = verbs->alt_port_num,
 		.alt_timeout = verbs->alt_timeout,
 		.migration = (enum qp_migration)verbs->path_mig_state,
+		.rate_limit_kbps = mask & IBV_QP_RATE_LIMIT ? verbs->rate_limit : 0,
 	};
 	if (mask & IBV_QP_AV)
 		error = path_from_verbs(
@@ -122,6 +131,7 @@ struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_
 		.alt_pkey_index = (uint16_t)attr->alt_pkey_index,
 		.alt_port_num = (uint8_t)attr->alt_port,
 		.alt_timeout = (uint8_t)attr->alt_timeout,
+		.rate_limit = attr->rate_limit_kbps,
 	};
 
 	if (nic->has_path)

@@ -87,6 +87,12 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
 	full.max_wq_type_rq = NIC_WQ_COUNT_MAX;
+	full.packet_pacing_caps = (struct ibv_packet_pacing_caps){
+		.qp_rate_limit_min = PACE_RATE_KBPS_MIN,
+		.qp_rate_limit_max = PACE_RATE_KBPS_MAX,
+		.supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD |
+			1u << IBV_QPT_XRC_SEND,
+	};
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
 	return 0;

@@ -87,6 +87,15 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	return request_next(rc, buffer, now_ns);
 }
 
+/* An acknowledgement does not overtake READ responses, which are paced. */
+static size_t next_unpaced(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	struct rc_qp *rc = rc_from_qp(qp);
+
+	*ret_path = qp->attr.path.id;
+	return rc->responder.owed_count ? 0 : rc_response_next(rc, buffer, now_ns);
+}
+
 static void expire(struct qp *qp, uint64_t now_ns)
 {
 	rc_recovery_expire(rc_from_qp(qp), now_ns);
@@ -169,6 +178,7 @@ const struct qp_transport rc_transport = {
 	.object_bytes = sizeof(struct rc_qp),
 	.receive = receive,
 	.next_packet = next_packet,
+	.next_unpaced = next_unpaced,
 	.expire = expire,
 	.posted = posted,
 	.state_changed = state_changed,

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "queue/pace.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/arith.h"
+#include "queue/qp.h"
+#include "wire/grh.h"
+#include "wire/roce.h"
+
+/* What an Ethernet frame has around an IP packet, and a packet around BTH to pad. */
+enum { ETHERNET_BYTES = 18, UDP_BYTES = 8, IPV4_BYTES = 20, IPV6_BYTES = 40 };
+
+#define NS_PER_MS 1000000u
+
+struct pace {
+	struct qp *qp;
+	const struct qp_transport *plain; /* of the queue pair's type */
+	struct qp_transport paced; /* what the queue pair has while there is a rate */
+	struct deadline deadline;
+	uint32_t rate_kbps;
+	uint32_t overhead_bytes; /* of each packet */
+	uint64_t burst_ns; /* packets may be so early */
+	uint64_t due_ns; /* when the next packet is due */
+};
+
+/* Kilobits per second are bits per millisecond. */
+static uint64_t duration_ns(const struct pace *pace, uint64_t bytes)
+{
+	return bytes * 8 * NS_PER_MS / pace->rate_kbps;
+}
+
+static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	struct pace *pace = qp->pace;
+	bool is_early = pace->due_ns > now_ns + pace->burst_ns;
+	size_t bytes = 0;
+
+	if (!is_early)
+		bytes = pace->plain->next_packet(qp, buffer, ret_path, now_ns);
+	else if (pace->plain->next_unpaced)
+		bytes = pace->plain->next_unpaced(qp, buffer, ret_path, now_ns);
+	if (bytes)
+		pace->due_ns = max_u64(pace->due_ns, now_ns) +
+			duration_ns(pace, bytes + pace->overhead_bytes);
+	else if (is_early)
+		deadline_set(&qp->lane->pacing, &pace->deadline, pace->due_ns - pace->burst_ns);
+	return bytes;
+}
+
+int pace_prepare(struct qp *qp)
+{
+	struct pace *pace;
+
+	if (qp->pace)
+		return 0;
+	if (deadline_heap_reserve(&qp->lane->pacing, qp->lane->qp_count))
+		return -ENOMEM;
+	pace = calloc(1, sizeof(*pace));
+	if (!pace)
+		return -ENOMEM;
+	pace->qp = qp;
+	pace->plain = qp->transport;
+	pace->paced = *qp->transport;
+	pace->paced.next_packet = next_packet;
+	qp->pace = pace;
+	return 0;
+}
+
+static uint32_t rate_of(const struct qp_attr *attr)
+{
+	if (!attr->rate_limit_kbps || !attr->path.rate_kbps)
+		return attr->rate_limit_kbps | attr->path.rate_kbps;
+	return min_u32(attr->rate_limit_kbps, attr->path.rate_kbps);
+}
+
+/* An unset burst is what the rate makes in PACE_BURST_NS; each burst holds one packet. */
+static uint64_t burst_of(const struct pace *pace)
+{
+	uint32_t asked_bytes = pace->qp->attr.burst_bytes;
+	uint64_t burst_ns = asked_bytes ? duration_ns(pace, asked_bytes) : PACE_BURST_NS;
+	uint64_t packet_ns = duration_ns(pace, pace->qp->mtu_bytes + pace->overhead_bytes);
+
+	/* The first packet of a burst is not early. */
+	return burst_ns > packet_ns ? burst_ns - packet_ns : 0;
+}
+
+void pace_update(struct qp *qp)
+{
+	uint32_t rate_kbps = rate_of(&qp->attr);
+	struct pace *pace = qp->pace;
+	bool was_waiting;
+
+	assert(pace || !rate_kbps);
+	if (!pace)
+		return;
+	was_waiting = pace->deadline.position != 0;
+	deadline_set(&qp->lane->pacing, &pace->deadline, DEADLINE_NEVER);
+	qp->transport = rate_kbps ? &pace->paced : pace->plain;
+	pace->rate_kbps = rate_kbps;
+	pace->due_ns = 0;
+	if (rate_kbps) {
+		pace->overhead_bytes = ROCE_ICRC_BYTES + UDP_BYTES + ETHERNET_BYTES +
+			(gid_is_ipv4(&qp->attr.path.local) ? IPV4_BYTES : IPV6_BYTES);
+		pace->burst_ns = burst_of(pace);
+	}
+	if (was_waiting)
+		qp_schedule(qp, LANE_TX_DATA);
+}
+
+void pace_done(struct qp *qp)
+{
+	if (!qp->pace)
+		return;
+	deadline_set(&qp->lane->pacing, &qp->pace->deadline, DEADLINE_NEVER);
+	free(qp->pace);
+	qp->pace = NULL;
+}
+
+void pace_expire(struct lane *lane, uint64_t now_ns)
+{
+	struct deadline *first;
+
+	while ((first = deadline_heap_first(&lane->pacing)) && first->at_ns <= now_ns) {
+		deadline_set(&lane->pacing, first, DEADLINE_NEVER);
+		qp_schedule(container_of(first, struct pace, deadline)->qp, LANE_TX_DATA);
+	}
+}
