@@ -90,7 +90,7 @@ static void connection_plan(struct run *run, struct connection *connection)
 		.rnr_retry = 7,
 		.min_rnr_timer = (uint32_t)between(run, 1, 20),
 		.rd_atomic = (uint32_t)between(run, 1, 16),
-		.access = MR_REMOTE_ANY,
+		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
 	};
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
 		connection->psn[i] =

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "memory/mw.h"
 
 enum {
 	WINDOW_BYTES = 512 << 10,
@@ -137,19 +138,33 @@ static uint32_t random_length(struct end *end)
 static enum wr_opcode random_opcode(struct end *end)
 {
 	static const enum wr_opcode opcodes[] = {
-		WR_SEND,
-		WR_SEND,
-		WR_SEND_WITH_IMM,
-		WR_RDMA_WRITE,
-		WR_RDMA_WRITE,
-		WR_RDMA_WRITE_WITH_IMM,
-		WR_RDMA_READ,
-		WR_RDMA_READ,
-		WR_ATOMIC_CMP_AND_SWP,
-		WR_ATOMIC_FETCH_AND_ADD,
+		WR_SEND, WR_SEND, WR_SEND_WITH_IMM, WR_RDMA_WRITE, WR_RDMA_WRITE,
+		WR_RDMA_WRITE_WITH_IMM, WR_RDMA_READ, WR_RDMA_READ, WR_ATOMIC_CMP_AND_SWP,
+		WR_ATOMIC_FETCH_AND_ADD, WR_ATOMIC_WRITE, WR_FLUSH, WR_SEND_WITH_INV,
+		WR_BIND_MW, /* or LOCAL_INV, by turns */
 	};
 
 	return opcodes[random_of(end, ARRAY_COUNT(opcodes))];
+}
+
+/* The key for an operation on the peer's window: of its region, or of a grant that still holds. */
+static uint32_t random_key(struct end *end, bool is_read)
+{
+	struct grant *grant = &end->peer->grant[random_of(end, TRAFFIC_GRANT_COUNT)];
+
+	if (grant->is_revoked || random_of(end, 2))
+		return end->peer->window_key;
+	grant->is_read |= is_read;
+	return grant->key;
+}
+
+/* Reading of [from, to) may still be under way: writing there waits for it. */
+static void fence_if_read(
+	struct op *op, const struct read_ranges *reads, uint64_t from, uint64_t to)
+{
+	for (uint32_t i = 0; i < reads->count; i++)
+		if (from < reads->range[i].to && reads->range[i].from < to)
+			op->wr.flags |= SEND_FENCE;
 }
 
 static void plan_data(struct end *end, struct op *op, struct read_ranges *reads)
@@ -171,11 +186,9 @@ static void plan_data(struct end *end, struct op *op, struct read_ranges *reads)
 
 		op->window_offset = from;
 		op->wr.remote_address = (uintptr_t)end->peer->window + from;
-		op->wr.rkey = end->peer->window_key;
+		op->wr.rkey = random_key(end, false);
 		memcpy(end->model + from, data, op->bytes);
-		for (uint32_t i = 0; i < reads->count; i++)
-			if (from < reads->range[i].to && reads->range[i].from < from + op->bytes)
-				op->wr.flags |= SEND_FENCE;
+		fence_if_read(op, reads, from, from + op->bytes);
 	}
 	free(data);
 }
@@ -186,7 +199,7 @@ static void plan_read(struct end *end, struct op *op, struct read_ranges *reads)
 	op->window_offset =
 		DATA_OFFSET + random_of(end, WINDOW_BYTES - DATA_OFFSET - op->bytes + 1ull);
 	op->wr.remote_address = (uintptr_t)end->peer->window + op->window_offset;
-	op->wr.rkey = end->peer->window_key;
+	op->wr.rkey = random_key(end, true);
 	pieces_make(end, &op->list, op->bytes, TRAFFIC_SGE_COUNT_MAX);
 	op->expected = malloc(op->bytes + 1ull);
 	if (!op->expected)
@@ -214,7 +227,7 @@ static void plan_atomic(struct end *end, struct op *op, struct shared_counter *c
 		return;
 	}
 	op->wr.remote_address = (uintptr_t)end->peer->window;
-	op->wr.rkey = end->peer->window_key;
+	op->wr.rkey = random_key(end, false);
 	memcpy(&word, end->model, WORD_BYTES);
 	op->original = word;
 	op->has_original = true;
@@ -225,6 +238,111 @@ static void plan_atomic(struct end *end, struct op *op, struct shared_counter *c
 		word = op->wr.swap;
 	}
 	memcpy(end->model, &word, WORD_BYTES);
+}
+
+/* Eight bytes at an aligned place of the data. */
+static void plan_atomic_write(struct end *end, struct op *op, const struct read_ranges *reads)
+{
+	uint64_t from = DATA_OFFSET +
+		random_of(end, (WINDOW_BYTES - DATA_OFFSET) / WORD_BYTES) * WORD_BYTES;
+	uint8_t data[WORD_BYTES];
+
+	op->bytes = WORD_BYTES;
+	op->seed = sim_random_next(&end->world->random);
+	fill(data, WORD_BYTES, op->seed);
+	pieces_make(end, &op->list, WORD_BYTES, TRAFFIC_SGE_COUNT_MAX);
+	pieces_fill(&op->list, data);
+	if (random_of(end, 3) == 0)
+		op->wr.flags |= SEND_INLINE;
+	op->wr.remote_address = (uintptr_t)end->peer->window + from;
+	op->wr.rkey = random_key(end, false);
+	memcpy(end->model + from, data, WORD_BYTES);
+	fence_if_read(op, reads, from, from + WORD_BYTES);
+}
+
+static void plan_flush(struct end *end, struct op *op)
+{
+	uint64_t from = random_of(end, WINDOW_BYTES);
+
+	op->wr.remote_address = (uintptr_t)end->peer->window + from;
+	op->wr.rkey = random_key(end, false);
+	op->wr.flush = (struct wr_flush){
+		.bytes = (uint32_t)random_of(end, WINDOW_BYTES - from + 1),
+		.placement = FETH_PLACEMENT_GLOBAL,
+		.selectivity =
+			(uint8_t)(random_of(end, 2) ? FETH_SELECT_RANGE : FETH_SELECT_REGION),
+	};
+}
+
+/* The own memory window: bound when it is not, invalidated when it is. */
+static void plan_own(struct end *end, struct op *op)
+{
+	if (end->is_own_bound) {
+		op->wr.opcode = WR_LOCAL_INV;
+		op->wr.imm = end->own_key;
+	} else {
+		end->own_key ^= 1 + (uint32_t)random_of(end, 255);
+		op->wr.rkey = end->own_key;
+		op->wr.remote_address = (uintptr_t)end->window + random_of(end, 1000);
+		op->wr.bind =
+			(struct wr_bind){1 + random_of(end, 1000), end->window_key, MR_REMOTE_READ};
+	}
+	end->is_own_bound = !end->is_own_bound;
+}
+
+/* A SEND that takes a grant back, unless all were taken back. */
+static void plan_revoke(struct end *end, struct op *op)
+{
+	for (uint32_t i = 0; i < TRAFFIC_GRANT_COUNT; i++) {
+		struct grant *grant = &end->peer->grant[i];
+
+		if (grant->is_revoked)
+			continue;
+		/* The answers to a READ are made one by one, each with a look at the key. */
+		if (grant->is_read)
+			op->wr.flags |= SEND_FENCE;
+		grant->is_revoked = true;
+		op->wr.imm = grant->key;
+		return;
+	}
+	op->wr.opcode = WR_SEND;
+}
+
+static void plan_op(struct end *end, struct op *op, struct read_ranges *reads,
+	struct shared_counter *peer_counter)
+{
+	switch ((int)op->wr.opcode) {
+	case WR_RDMA_READ:
+		plan_read(end, op, reads);
+		break;
+	case WR_ATOMIC_CMP_AND_SWP:
+	case WR_ATOMIC_FETCH_AND_ADD:
+		plan_atomic(end, op, peer_counter);
+		break;
+	case WR_ATOMIC_WRITE:
+		plan_atomic_write(end, op, reads);
+		break;
+	case WR_FLUSH:
+		plan_flush(end, op);
+		break;
+	case WR_BIND_MW:
+		plan_own(end, op);
+		break;
+	case WR_SEND_WITH_INV:
+		plan_revoke(end, op);
+		plan_data(end, op, reads);
+		break;
+	default:
+		plan_data(end, op, reads);
+	}
+}
+
+/* Nothing before the fence is under way any more. */
+static void plan_fenced(struct end *end, struct read_ranges *reads)
+{
+	reads->count = 0;
+	for (uint32_t i = 0; i < TRAFFIC_GRANT_COUNT; i++)
+		end->peer->grant[i].is_read = false;
 }
 
 void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_counter)
@@ -250,14 +368,9 @@ void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_cou
 			op->wr.flags |= SEND_FENCE;
 		if (random_of(end, 4) == 0)
 			op->wr.flags |= SEND_SOLICITED;
-		if (op->wr.opcode == WR_RDMA_READ)
-			plan_read(end, op, &reads);
-		else if (op->wr.opcode >= WR_ATOMIC_CMP_AND_SWP)
-			plan_atomic(end, op, peer_counter);
-		else
-			plan_data(end, op, &reads);
+		plan_op(end, op, &reads, peer_counter);
 		if (op->wr.flags & SEND_FENCE && op->wr.opcode != WR_RDMA_READ)
-			reads.count = 0;
+			plan_fenced(end, &reads);
 		since_signaled = op->wr.flags & SEND_SIGNALED ? 0 : since_signaled + 1;
 		op->wr.sge = op->list.sge;
 		op->wr.sge_count = op->list.count;
@@ -379,7 +492,11 @@ static void receive_complete(struct end *end, const struct cqe *cqe)
 	WORLD_CHECK(
 		end->world, cqe->byte_count == op->bytes, "receive %u: %u bytes", index, op->bytes);
 	WORLD_CHECK(end->world, !!(cqe->flags & WC_WITH_IMM) == has_imm, "receive %u", index);
-	WORLD_CHECK(end->world, !has_imm || cqe->imm == op->wr.imm, "receive %u", index);
+	bool has_invalidate = wr_table[op->wr.opcode].has_invalidate;
+	WORLD_CHECK(
+		end->world, !!(cqe->flags & WC_WITH_INV) == has_invalidate, "receive %u", index);
+	WORLD_CHECK(end->world, !(has_imm || has_invalidate) || cqe->imm == op->wr.imm,
+		"receive %u", index);
 
 	uint8_t *expected = malloc(placed_bytes + 1ull);
 	if (!expected)
@@ -404,8 +521,19 @@ bool end_is_finished(const struct end *end)
 	return end->ops_completed == end->op_count && end->receives_completed == end->receive_count;
 }
 
+static void window_check(const struct end *end, uint32_t key, bool is_bound, const char *which)
+{
+	enum mr_fault fault = mw_check(&end->host->mrs, key, qp_mr_user(end->qp));
+
+	WORLD_CHECK(end->world, fault == (is_bound ? MR_OK : MR_FAULT_KEY), "qp %06x: %s",
+		end->qp->qpn, which);
+}
+
 void end_check_final(const struct end *end)
 {
+	window_check(end, end->own_key, end->is_own_bound, "the own memory window");
+	for (uint32_t i = 0; i < TRAFFIC_GRANT_COUNT; i++)
+		window_check(end, end->grant[i].key, !end->grant[i].is_revoked, "a grant");
 	WORLD_CHECK(end->world, memcmp(end->peer->window, end->model, WINDOW_BYTES) == 0,
 		"the window that qp %06x wrote differs from the model", end->qp->qpn);
 	WORLD_CHECK(
@@ -415,6 +543,36 @@ void end_check_final(const struct end *end)
 /*
  * --- ends ---
  */
+
+static uint32_t window_make(struct end *end)
+{
+	uint32_t key;
+
+	if (mw_add(&end->host->mrs, WORLD_PD, MR_KIND_WINDOW_2,
+		    (uint8_t)sim_random_next(&end->world->random), &key))
+		abort();
+	return key;
+}
+
+static void grants_make(struct end *end)
+{
+	for (uint32_t i = 0; i < TRAFFIC_GRANT_COUNT; i++) {
+		struct mw_bind bind = {
+			.key = window_make(end),
+			.region_key = end->window_key,
+			.user = qp_mr_user(end->qp),
+			.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
+			.iova = (uintptr_t)end->window,
+			.bytes = WINDOW_BYTES,
+		};
+
+		if (mw_bind(&end->host->mrs, &bind))
+			abort();
+		end->grant[i].key = bind.key;
+	}
+	end->qp->has_bound_windows = true;
+	end->own_key = window_make(end);
+}
 
 void end_init(struct end *end, const struct end_init *init)
 {
@@ -432,7 +590,9 @@ void end_init(struct end *end, const struct end_init *init)
 		abort();
 	fill(end->window, WINDOW_BYTES, sim_random_next(&init->world->random));
 	end->window_key = world_register(init->world, init->host, WORLD_PD,
-		MR_LOCAL_WRITE | MR_REMOTE_ANY, end->window, WINDOW_BYTES);
+		MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL, end->window,
+		WINDOW_BYTES);
+	grants_make(end);
 	end->heap_key = world_register(
 		init->world, init->host, WORLD_PD, MR_LOCAL_WRITE, end->heap, HEAP_BYTES);
 }

@@ -9,7 +9,13 @@
  *
  * What an end may write at its peer is the peer's window for it: nobody else writes there, so that
  * the order of one queue pair's operations decides its contents. A counter per host is shared by
- * all; its sum is checked. Between the pieces of scatter/gather lists lie gaps that must not change.
+ * all; its sum is checked.
+ *
+ * The peer names the window by the key of its region, or by that of one of a few memory windows of type 2
+ * that were bound to it before, its grants. A SEND with invalidate takes one back, in its place among
+ * the operations. One more memory window, that no peer knows of, an end binds and invalidates itself.
+ *
+ * Between the pieces of scatter/gather lists lie gaps that must not change.
  */
 #ifndef URNIC_TESTS_SIM_TRAFFIC_H
 #define URNIC_TESTS_SIM_TRAFFIC_H
@@ -23,6 +29,7 @@ enum {
 	TRAFFIC_OP_COUNT_MAX = 64,
 	TRAFFIC_SGE_COUNT_MAX = 4,
 	TRAFFIC_INLINE_BYTES = 220,
+	TRAFFIC_GRANT_COUNT = 3,
 };
 
 /* A scatter/gather list over memory of its own. */
@@ -40,6 +47,13 @@ struct op {
 	uint8_t *expected; /* what a READ must return */
 	uint64_t original; /* what an atomic on the own word must find */
 	bool has_original;
+};
+
+/* A key that an end has given its peer. */
+struct grant {
+	uint32_t key;
+	bool is_revoked; /* in the plan */
+	bool is_read; /* a READ through it may still be under way, in the plan */
 };
 
 struct receive {
@@ -68,6 +82,9 @@ struct end {
 
 	uint8_t *window; /* what the peer writes and reads here */
 	uint32_t window_key;
+	struct grant grant[TRAFFIC_GRANT_COUNT];
+	uint32_t own_key; /* of the memory window that this end binds itself */
+	bool is_own_bound; /* in the plan */
 	uint8_t *model; /* of the peer's window */
 	uint8_t *heap; /* local buffers, pieces and gaps */
 	uint64_t heap_used_bytes;

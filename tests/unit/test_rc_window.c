@@ -331,6 +331,26 @@ static void send_with_invalidate_again_is_a_duplicate(void **state)
 	assert_int_equal(script.qp->state, QP_RTS);
 }
 
+static void read_asked_for_again_after_its_window_was_revoked_is_dropped(void **state)
+{
+	struct packet read = script_packet(&script, OPCODE_RC_READ_REQUEST, 0);
+
+	(void)state;
+	post_bind(window, 0);
+	script_expect_silence(&script);
+	script_post_receive(&script, 100);
+	read.reth = (struct reth){window_address(), window, 8};
+	script_send(&script, &read);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0);
+	/* A copy, and behind it what the answer made possible. */
+	script_send(&script, &read);
+	peer_sends_invalidate(1, window);
+	script_expect_ack(&script, 1, 2);
+	script_send(&script, &read);
+	script_expect_silence(&script);
+	assert_int_equal(script.qp->state, QP_RTS);
+}
+
 static void send_with_invalidate_waits_for_a_receive_request(void **state)
 {
 	(void)state;
@@ -388,6 +408,7 @@ int main(void)
 		TEST(send_with_invalidate_carries_the_key_in_its_last_packet),
 		TEST(send_with_invalidate_fills_a_receive_and_revokes_the_window),
 		TEST(send_with_invalidate_again_is_a_duplicate),
+		TEST(read_asked_for_again_after_its_window_was_revoked_is_dropped),
 		TEST(send_with_invalidate_waits_for_a_receive_request),
 		TEST(send_with_invalidate_of_what_it_may_not_is_refused),
 	};

@@ -97,10 +97,16 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 	return is_last ? OPCODE_RC_READ_RESPONSE_LAST : OPCODE_RC_READ_RESPONSE_MIDDLE;
 }
 
-/* The region is gone, or no longer readable, in the middle of a READ: the rest cannot be sent. */
+/*
+ * The region is gone, or no longer readable, in the middle of a READ: the rest cannot be sent. Who has
+ * had the whole answer and asks again may be a copy of a request from the time before the peer itself
+ * revoked the window: that is no reason to end a connection.
+ */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {
 	rc_response_settle(rc, resource);
+	if (resource->was_answered)
+		return;
 	qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
 	rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_REMOTE_ACCESS);
 	rc->responder.nak_psn = resource->next;
