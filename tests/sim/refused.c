@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "memory/mw.h"
 #include "wire/timer.h"
 #include "world.h"
 
@@ -17,6 +18,7 @@ enum {
 	OTHER_PD = WORLD_PD + 1,
 	CQ_ENTRIES = 64,
 	CANARY = 0x5a,
+	REGION_ACCESS = MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL,
 };
 
 /* What is wrong with the bad work request, or with what it meets. */
@@ -39,6 +41,10 @@ enum damage {
 	DAMAGE_RECEIVE_KEY,
 	DAMAGE_NO_RECEIVE,
 	DAMAGE_PEER_GONE,
+	DAMAGE_OLD_WINDOW, /* a memory window had the key, and was invalidated */
+	DAMAGE_OTHER_WINDOW, /* a memory window of another queue pair has it */
+	DAMAGE_REGION, /* a region has it, which cannot be invalidated */
+	DAMAGE_PLACEMENT, /* FLUSH to persistence */
 };
 
 static const struct refused_case {
@@ -92,6 +98,16 @@ static bool is_atomic(enum wr_opcode opcode)
 	return opcode == WR_ATOMIC_CMP_AND_SWP || opcode == WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/* What a region must grant for this operation. */
+static uint32_t right_of(enum wr_opcode opcode)
+{
+	if (opcode == WR_FLUSH)
+		return MR_FLUSH_GLOBAL;
+	if (is_atomic(opcode))
+		return MR_REMOTE_ATOMIC;
+	return opcode == WR_RDMA_READ ? MR_REMOTE_READ : MR_REMOTE_WRITE;
+}
+
 static void link_plan(struct run *run, struct sim_link *link)
 {
 	link->delay_ns = between(run, 0, 100000);
@@ -105,6 +121,26 @@ static void link_plan(struct run *run, struct sim_link *link)
 	link->reorder_ns = between(run, 0, 500000);
 }
 
+/* A memory window in front of the bad region. Its key takes the place of the region's. */
+static void bad_window(struct run *run, struct host *host)
+{
+	bool is_other = run->row->damage == DAMAGE_OTHER_WINDOW;
+	struct mw_bind bind = {
+		.region_key = run->bad_key,
+		.user = {WORLD_PD, run->qp[1]->qpn + is_other},
+		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
+		.iova = (uintptr_t)run->bad_memory,
+		.bytes = REGION_BYTES,
+	};
+
+	if (mw_add(&host->mrs, WORLD_PD, MR_KIND_WINDOW_2, 1, &bind.key) ||
+		mw_bind(&host->mrs, &bind))
+		abort();
+	if (!is_other && mw_invalidate(&host->mrs, bind.key, bind.user))
+		abort();
+	run->bad_key = bind.key;
+}
+
 /* Memory at the end that the row's damage concerns; what it holds must not change. */
 static void bad_region(struct run *run)
 {
@@ -112,12 +148,10 @@ static void bad_region(struct run *run)
 		run->row->damage == DAMAGE_LOCAL_BOUNDS || run->row->damage == DAMAGE_LOCAL_PD;
 	bool is_other_pd = run->row->damage == DAMAGE_PD || run->row->damage == DAMAGE_LOCAL_PD;
 	struct host *host = &run->world.host[is_local ? 0 : 1];
-	uint32_t access = MR_LOCAL_WRITE | MR_REMOTE_ANY;
+	uint32_t access = REGION_ACCESS;
 
 	if (run->row->damage == DAMAGE_REGION_ACCESS)
-		access &= run->row->opcode == WR_RDMA_READ ? ~(uint32_t)MR_REMOTE_READ
-			: is_atomic(run->row->opcode)      ? ~(uint32_t)MR_REMOTE_ATOMIC
-							   : ~(uint32_t)MR_REMOTE_WRITE;
+		access &= ~right_of(run->row->opcode);
 	if (run->row->damage == DAMAGE_LOCAL_ACCESS)
 		access = 0;
 	run->bad_memory = malloc(REGION_BYTES);
@@ -128,6 +162,8 @@ static void bad_region(struct run *run)
 		run->bad_memory, REGION_BYTES);
 	if (run->row->damage == DAMAGE_OLD_KEY)
 		mr_table_remove(&host->mrs, run->bad_key, WORLD_PD);
+	if (run->row->damage == DAMAGE_OLD_WINDOW || run->row->damage == DAMAGE_OTHER_WINDOW)
+		bad_window(run, host);
 }
 
 static void end_make(struct run *run, uint32_t number)
@@ -146,8 +182,8 @@ static void end_make(struct run *run, uint32_t number)
 	run->memory[number] = calloc(1, REGION_BYTES);
 	if (!run->memory[number])
 		abort();
-	run->key[number] = world_register(&run->world, host, WORLD_PD,
-		MR_LOCAL_WRITE | MR_REMOTE_ANY, run->memory[number], REGION_BYTES);
+	run->key[number] = world_register(
+		&run->world, host, WORLD_PD, REGION_ACCESS, run->memory[number], REGION_BYTES);
 	run->qp[number] = world_qp_create(&run->world, host, 0, &init);
 }
 
@@ -167,7 +203,7 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 		.rnr_retry = (uint32_t)between(run, 0, 6),
 		.min_rnr_timer = (uint32_t)between(run, 1, 14),
 		.rd_atomic = (uint32_t)between(run, 1, 16),
-		.access = MR_REMOTE_ANY,
+		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
 		.psn = {(uint32_t)between(run, 0xfffff0, 0xffffff), 7},
 	};
 	if (run->row->damage == DAMAGE_PEER_GONE) {
@@ -178,7 +214,8 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 		link_plan(run, sim_link(run->world.sim, 1, 0));
 	}
 	run->receive_count = run->good_opcode == WR_SEND ? run->good_count : 0;
-	run->bad_bytes = is_atomic(run->row->opcode) ? 8 : (uint32_t)between(run, 1, BYTES_MAX);
+	bool is_word = is_atomic(run->row->opcode) || run->row->opcode == WR_ATOMIC_WRITE;
+	run->bad_bytes = is_word ? 8 : (uint32_t)between(run, 1, BYTES_MAX);
 	end_make(run, 0);
 	end_make(run, 1);
 	bad_region(run);
@@ -209,12 +246,22 @@ static void damage_remote(struct run *run, struct send_wr *wr)
 	switch ((int)run->row->damage) {
 	case DAMAGE_KEY:
 		wr->rkey ^= 1 + (uint32_t)between(run, 0, UINT32_MAX - 1);
+		wr->imm = wr->rkey;
 		break;
 	case DAMAGE_OLD_KEY:
 	case DAMAGE_PD:
 	case DAMAGE_REGION_ACCESS:
+	case DAMAGE_OLD_WINDOW:
+	case DAMAGE_OTHER_WINDOW:
 		wr->rkey = run->bad_key;
+		wr->imm = run->bad_key;
 		wr->remote_address = (uintptr_t)run->bad_memory;
+		break;
+	case DAMAGE_REGION:
+		wr->imm = wr->rkey;
+		break;
+	case DAMAGE_PLACEMENT:
+		wr->flush.placement = FETH_PLACEMENT_PERSISTENT;
 		break;
 	case DAMAGE_BEFORE:
 		wr->remote_address = base - between(run, 1, run->bad_bytes);
@@ -269,6 +316,11 @@ static void post_one(struct run *run, uint32_t index)
 	};
 	uint32_t posted;
 
+	if (is_bad && run->row->opcode == WR_FLUSH)
+		wr.flush =
+			(struct wr_flush){run->bad_bytes, FETH_PLACEMENT_GLOBAL, FETH_SELECT_RANGE};
+	if (is_bad && run->row->opcode == WR_BIND_MW)
+		wr.bind = (struct wr_bind){run->bad_bytes, run->key[0], MR_REMOTE_READ};
 	if (is_bad) {
 		damage_remote(run, &wr);
 		damage_local(run, &sge);
