@@ -171,7 +171,7 @@ static void deliver(struct raw_qp *raw, const struct flow_rule *rule,
 	const struct flow_frame *frame, const uint8_t *bytes, uint64_t now_ns)
 {
 	struct qp *qp = &raw->qp;
-	struct cqe cqe = {.opcode = WC_RECV, .byte_count = frame->bytes};
+	struct cqe cqe = {.opcode = WC_RECV, .byte_count = frame->bytes, .flow_tag = rule->tag};
 	enum fault fault = FAULT_NONE;
 	struct target target;
 	struct recv_wqe wqe;

@@ -81,7 +81,7 @@ struct cqe {
 	uint32_t qpn;
 	uint32_t source_qpn;
 	uint32_t flags; /* enum wc_flags */
-	uint32_t reserved;
+	uint32_t flow_tag; /* of the rule that steered a raw packet here */
 	uint64_t made_ns; /* when the NIC made it: the now_ns of the work that it is of */
 };
 

@@ -525,6 +525,21 @@ static void queue_in_use_is_not_destroyed(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(a.channel), EBUSY);
 }
 
+static void options_of_other_vendors_are_not_accepted(void **state)
+{
+	struct ibv_ece ece = {.vendor_id = 0x15b3, .options = 7};
+
+	(void)state;
+	assert_int_equal(ibv_set_ece(a.qp, &ece), 0);
+	assert_int_equal(ece.vendor_id, 0);
+	assert_int_equal(ece.options, 0);
+	ece.vendor_id = 1;
+	assert_int_equal(ibv_query_ece(a.qp, &ece), 0);
+	assert_int_equal(ece.vendor_id, 0);
+	ece.comp_mask = 1;
+	assert_int_equal(ibv_set_ece(a.qp, &ece), EINVAL);
+}
+
 static void modify_out_of_turn_is_refused(void **state)
 {
 	struct ibv_qp_attr attr = rtr_attr(b.qp->qp_num);
@@ -997,6 +1012,7 @@ int main(void)
 		UNCONNECTED(queue_pair_of_a_type_that_is_not_there_is_not_supported),
 		UNCONNECTED(queue_pair_with_extensions_that_are_not_there_is_refused),
 		UNCONNECTED(queue_in_use_is_not_destroyed),
+		UNCONNECTED(options_of_other_vendors_are_not_accepted),
 		UNCONNECTED(modify_out_of_turn_is_refused),
 		UNCONNECTED(modify_to_an_address_that_is_none_is_refused),
 		CONNECTED(query_tells_what_modify_set),

@@ -409,6 +409,103 @@ static void raw_work_queue_with_bad_memory_fails_with_an_event(void **state)
 	assert_int_equal(ibv_destroy_wq(wq), 0);
 }
 
+/* A rule that tags what it steers, and counts it. */
+struct counting_rule {
+	struct udp_rule match;
+	struct ibv_flow_spec_action_tag tag;
+	struct ibv_flow_spec_counter_action count;
+};
+
+static struct counting_rule counting_rule(struct ibv_counters *counters)
+{
+	struct counting_rule rule = {
+		.match = udp_rule(),
+		.tag = {.type = IBV_FLOW_SPEC_ACTION_TAG, .size = sizeof(rule.tag), .tag_id = 4711},
+		.count = {.type = IBV_FLOW_SPEC_ACTION_COUNT,
+			.size = sizeof(rule.count),
+			.counters = counters},
+	};
+
+	rule.match.attr.size = sizeof(rule);
+	rule.match.attr.num_of_specs = 5;
+	return rule;
+}
+
+static struct ibv_counters *counters_make(void)
+{
+	struct ibv_counters_init_attr init = {.comp_mask = 0};
+	struct ibv_counters *counters = ibv_create_counters(context, &init);
+
+	assert_non_null(counters);
+	return counters;
+}
+
+static int attach(struct ibv_counters *counters, int what, uint32_t index)
+{
+	struct ibv_counter_attach_attr attr = {
+		.counter_desc = (enum ibv_counter_description)what,
+		.index = index,
+	};
+
+	return ibv_attach_counters_point_flow(counters, &attr, NULL);
+}
+
+static void raw_flow_counts_and_tags_what_it_steers(void **state)
+{
+	struct ibv_cq_init_attr_ex cq_init = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG};
+	struct ibv_cq_ex *tagged = ibv_create_cq_ex(context, &cq_init);
+	struct ibv_poll_cq_attr poll_attr = {.comp_mask = 0};
+	struct ibv_qp_init_attr qp_init = {
+		.send_cq = cq,
+		.recv_cq = ibv_cq_ex_to_cq(tagged),
+		.cap = {DEPTH, DEPTH, 2, 2, 64},
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.sq_sig_all = 1,
+	};
+	struct ibv_counters *counters = counters_make();
+	struct counting_rule rule = counting_rule(counters);
+	struct frame frame = udp_frame();
+	uint64_t values[4] = {9, 9, 9, 9};
+	struct ibv_flow *flow;
+	struct ibv_qp *qp;
+
+	(void)state;
+	assert_non_null(tagged);
+	assert_non_null(qp = ibv_create_qp(pd, &qp_init));
+	to_rts(qp);
+	assert_int_equal(attach(counters, IBV_COUNTER_PACKETS, 0), 0);
+	assert_int_equal(attach(counters, IBV_COUNTER_BYTES, 2), 0);
+	assert_int_equal(attach(counters, IBV_COUNTER_PACKETS, 2), 0);
+	assert_int_equal(attach(counters, 7, 0), EOPNOTSUPP);
+	assert_non_null(flow = ibv_create_flow(qp, &rule.match.attr));
+	assert_int_equal(attach(counters, IBV_COUNTER_PACKETS, 1), EBUSY);
+	assert_int_equal(ibv_destroy_counters(counters), EBUSY);
+	for (uint32_t i = 0; i < 3; i++) {
+		int64_t until_ms = now_ms() + PATIENCE_MS;
+
+		post_receive(qp, i);
+		send_frame(qp, &frame);
+		expect(1);
+		while (ibv_start_poll(tagged, &poll_attr))
+			assert_true(now_ms() < until_ms);
+		assert_int_equal(tagged->wr_id, i);
+		assert_int_equal(ibv_wc_read_flow_tag(tagged), 4711);
+		ibv_end_poll(tagged);
+	}
+	assert_int_equal(ibv_read_counters(counters, values, 3, 0), 0);
+	assert_int_equal(values[0], 3);
+	assert_int_equal(values[1], 0);
+	assert_int_equal(values[2], 3 * frame.count + 3);
+	assert_int_equal(values[3], 9);
+	assert_int_equal(ibv_read_counters(counters, values, 3, 8), EINVAL);
+
+	assert_int_equal(ibv_destroy_flow(flow), 0);
+	assert_int_equal(attach(counters, IBV_COUNTER_PACKETS, 1), 0);
+	assert_int_equal(ibv_destroy_counters(counters), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(tagged)), 0);
+}
+
 static void raw_capabilities_are_told(void **state)
 {
 	struct ibv_device_attr_ex attr;
@@ -429,6 +526,7 @@ int main(void)
 		cmocka_unit_test(raw_work_queue_goes_through_its_states),
 		cmocka_unit_test(raw_table_spreads_frames_over_its_queues),
 		cmocka_unit_test(raw_work_queue_with_bad_memory_fails_with_an_event),
+		cmocka_unit_test(raw_flow_counts_and_tags_what_it_steers),
 		cmocka_unit_test(raw_capabilities_are_told),
 	};
 	int netns = netns_enter_new();

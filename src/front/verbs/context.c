@@ -17,6 +17,7 @@
 #include "front/verbs/ah.h"
 #include "front/verbs/async.h"
 #include "front/verbs/channel.h"
+#include "front/verbs/counters.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/dm.h"
 #include "front/verbs/domain.h"
@@ -180,6 +181,7 @@ static void objects_release(struct context *context)
 		void (*release)(struct object *object);
 	} steps[] = {
 		{OBJECT_FLOW, flow_release},
+		{OBJECT_COUNTERS, counters_release},
 		{OBJECT_QP, qp_release},
 		{OBJECT_WQ_TABLE, wq_table_release},
 		{OBJECT_WQ, wq_release},

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "front/verbs/counters.h"
 #include "front/verbs/qp.h"
 
 struct flow_front {
@@ -11,19 +12,23 @@ struct flow_front {
 	struct object object;
 	struct nic_flow *nic;
 	struct object *qp;
+	struct flow_counters *counters; /* NULL: none */
 };
 
-/* Which headers a rule has named: none may be named twice. */
+/* Which headers and actions a rule has named: none may be named twice. */
 enum named {
 	NAMED_ETHERNET = 1 << 0,
 	NAMED_IP = 1 << 1,
 	NAMED_PORTS = 1 << 2,
+	NAMED_TAG = 1 << 3,
+	NAMED_COUNTERS = 1 << 4,
 };
 
 /* A rule in the making. */
 struct making {
 	struct flow_rule rule;
 	uint32_t named; /* enum named */
+	struct ibv_counters *counters;
 };
 
 /* A filter's field into value and mask. */
@@ -39,11 +44,11 @@ static void require_layer(struct making *making, enum frame_layer layer)
 	making->rule.mask.layers |= (uint8_t)layer;
 }
 
-static int name(struct making *making, enum named header)
+static int name(struct making *making, enum named part)
 {
-	if (making->named & header)
+	if (making->named & part)
 		return EINVAL;
-	making->named |= header;
+	making->named |= part;
 	return 0;
 }
 
@@ -99,6 +104,18 @@ static int add_ports(struct making *making, const struct ibv_flow_spec_tcp_udp *
 	return name(making, NAMED_PORTS);
 }
 
+static int add_tag(struct making *making, const struct ibv_flow_spec_action_tag *spec)
+{
+	making->rule.tag = spec->tag_id;
+	return name(making, NAMED_TAG);
+}
+
+static int add_counters(struct making *making, const struct ibv_flow_spec_counter_action *spec)
+{
+	making->counters = spec->counters;
+	return spec->counters ? name(making, NAMED_COUNTERS) : EINVAL;
+}
+
 /* 0; EINVAL for one of the wrong size or out of place; EOPNOTSUPP for what cannot be matched here. */
 static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 {
@@ -120,6 +137,13 @@ static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 	case IBV_FLOW_SPEC_UDP:
 		return spec->hdr.size == sizeof(spec->tcp_udp) ? add_ports(making, &spec->tcp_udp)
 							       : EINVAL;
+	case IBV_FLOW_SPEC_ACTION_TAG:
+		return spec->hdr.size == sizeof(spec->flow_tag) ? add_tag(making, &spec->flow_tag)
+								: EINVAL;
+	case IBV_FLOW_SPEC_ACTION_COUNT:
+		return spec->hdr.size == sizeof(spec->flow_count)
+			? add_counters(making, &spec->flow_count)
+			: EINVAL;
 	}
 	return EOPNOTSUPP;
 }
@@ -189,6 +213,13 @@ static int rule_from_verbs(const struct ibv_flow_attr *attr, struct making *maki
 	return error;
 }
 
+static void flow_unrefer(struct flow_front *flow)
+{
+	if (flow->counters)
+		counters_unbind(flow->counters);
+	object_unref(flow->qp);
+}
+
 /* 0 or a positive errno. */
 static int flow_make(
 	struct flow_front *flow, struct context *context, const struct ibv_flow_attr *attr)
@@ -196,6 +227,11 @@ static int flow_make(
 	struct making making = {.named = 0};
 	int error = rule_from_verbs(attr, &making);
 
+	if (!error && making.counters) {
+		flow->counters = counters_bind(making.counters, context);
+		making.rule.counters = flow->counters;
+		error = flow->counters ? 0 : EINVAL;
+	}
 	if (!error)
 		error = -nic_flow_create(container_of(flow->qp, struct qp_front, object)->nic,
 			&making.rule, &flow->nic);
@@ -219,7 +255,7 @@ struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 	if (flow->qp) {
 		error = flow_make(flow, context, attr);
 		if (error)
-			object_unref(flow->qp);
+			flow_unrefer(flow);
 	}
 	if (error) {
 		free(flow);
@@ -235,7 +271,7 @@ void flow_release(struct object *object)
 	struct flow_front *flow = container_of(object, struct flow_front, object);
 
 	nic_flow_destroy(flow->nic);
-	object_unref(flow->qp);
+	flow_unrefer(flow);
 	flow->verbs.handle = 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/ops.h"
 
+#include "front/verbs/counters.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/dm.h"
 #include "front/verbs/domain.h"
@@ -48,6 +49,10 @@ void ops_fill(struct verbs_context *context)
 	context->destroy_wq = wq_destroy;
 	context->create_rwq_ind_table = wq_table_create;
 	context->destroy_rwq_ind_table = wq_table_destroy;
+	context->create_counters = counters_create;
+	context->destroy_counters = counters_destroy;
+	context->attach_counters_point_flow = counters_attach;
+	context->read_counters = counters_read;
 	context->ibv_create_flow = flow_create;
 	context->ibv_destroy_flow = flow_destroy;
 	context->modify_qp_rate_limit = qp_modify_rate_limit;

@@ -47,13 +47,3 @@ void unsupported_fill(struct verbs_context *context)
 	/* clang-format on */
 	context->post_srq_ops = post_srq_ops;
 }
-
-int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return EOPNOTSUPP;
-}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/verbs/counters.h"
+
+#include <stdlib.h>
+
+#include "base/arith.h"
+
+/* Points of one object; there are two things to count. */
+enum { POINT_COUNT_MAX = 16 };
+
+struct counters {
+	struct ibv_counters verbs;
+	struct object object;
+	struct flow_counters values;
+	pthread_mutex_t lock; /* for the points and flow_count */
+	uint32_t flow_count; /* made with it */
+	uint32_t point_count;
+	struct {
+		enum ibv_counter_description what;
+		uint32_t index;
+	} point[POINT_COUNT_MAX];
+};
+
+static struct counters *counters_of(struct ibv_counters *verbs)
+{
+	return container_of(verbs, struct counters, verbs);
+}
+
+struct ibv_counters *counters_create(
+	struct ibv_context *context, struct ibv_counters_init_attr *attr)
+{
+	struct counters *counters;
+	int error;
+
+	if (attr->comp_mask) {
+		errno = EINVAL;
+		return NULL;
+	}
+	counters = calloc(1, sizeof(*counters));
+	if (!counters)
+		return NULL;
+	error = object_add(&counters->object, OBJECT_COUNTERS, context_of(context));
+	if (error) {
+		free(counters);
+		errno = error;
+		return NULL;
+	}
+	pthread_mutex_init(&counters->lock, NULL);
+	counters->verbs.context = context;
+	return &counters->verbs;
+}
+
+void counters_release(struct object *object)
+{
+	pthread_mutex_destroy(&container_of(object, struct counters, object)->lock);
+}
+
+int counters_destroy(struct ibv_counters *verbs)
+{
+	struct counters *counters = counters_of(verbs);
+	struct object *object;
+	int error = object_remove(
+		counters->object.handle, OBJECT_COUNTERS, context_of(verbs->context), &object);
+
+	if (error)
+		return error;
+	counters_release(object);
+	free(counters);
+	return 0;
+}
+
+int counters_attach(
+	struct ibv_counters *verbs, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
+{
+	struct counters *counters = counters_of(verbs);
+	int error = 0;
+
+	/* A flow that is there already would have to be stopped meanwhile. */
+	if (flow)
+		return EOPNOTSUPP;
+	if (attr->comp_mask)
+		return EINVAL;
+	if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES)
+		return EOPNOTSUPP;
+	pthread_mutex_lock(&counters->lock);
+	if (counters->flow_count) {
+		error = EBUSY;
+	} else if (counters->point_count == POINT_COUNT_MAX) {
+		error = ENOMEM;
+	} else {
+		uint32_t point = counters->point_count++;
+
+		counters->point[point].what = attr->counter_desc;
+		counters->point[point].index = attr->index;
+	}
+	pthread_mutex_unlock(&counters->lock);
+	return error;
+}
+
+static uint64_t value_of(const struct counters *counters, enum ibv_counter_description what)
+{
+	const _Atomic uint64_t *value =
+		what == IBV_COUNTER_BYTES ? &counters->values.bytes : &counters->values.packets;
+
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+int counters_read(struct ibv_counters *verbs, uint64_t *values, uint32_t count, uint32_t flags)
+{
+	struct counters *counters = counters_of(verbs);
+
+	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED)
+		return EINVAL;
+	memset(values, 0, count * sizeof(*values));
+	pthread_mutex_lock(&counters->lock);
+	for (uint32_t i = 0; i < counters->point_count; i++)
+		if (counters->point[i].index < count)
+			values[counters->point[i].index] +=
+				value_of(counters, counters->point[i].what);
+	pthread_mutex_unlock(&counters->lock);
+	return 0;
+}
+
+struct flow_counters *counters_bind(struct ibv_counters *verbs, const struct context *context)
+{
+	struct counters *counters = counters_of(verbs);
+
+	if (!object_ref(counters->object.handle, OBJECT_COUNTERS, context))
+		return NULL;
+	pthread_mutex_lock(&counters->lock);
+	counters->flow_count++;
+	pthread_mutex_unlock(&counters->lock);
+	return &counters->values;
+}
+
+void counters_unbind(struct flow_counters *bound)
+{
+	struct counters *counters = container_of(bound, struct counters, values);
+
+	pthread_mutex_lock(&counters->lock);
+	counters->flow_count--;
+	pthread_mutex_unlock(&counters->lock);
+	object_unref(&counters->object);
+}

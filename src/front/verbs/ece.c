@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Enhanced connection establishment: options of their own that adapters of one vendor agree on when they connect.
+ *
+ * This NIC has none. It says so (vendor and options 0), takes part in the exchange, and accepts of a peer's options what it
+ * has: nothing.
+ */
+#include "front/verbs/qp.h"
+
+static bool is_queue_pair(const struct ibv_qp *qp)
+{
+	struct object *object = object_ref(qp->handle, OBJECT_QP, context_of(qp->context));
+
+	if (object)
+		object_unref(object);
+	return object != NULL;
+}
+
+static int answer(const struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (!is_queue_pair(qp))
+		return EINVAL;
+	*ece = (struct ibv_ece){.vendor_id = 0};
+	return 0;
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return ece->comp_mask ? EINVAL : answer(qp, ece);
+}
+
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return answer(qp, ece);
+}
