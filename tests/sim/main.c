@@ -5,9 +5,10 @@
  *   sim [SCENARIO] [--seeds A..B]        run the seeds (default 1..1000), stop at the first that fails
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
- * Scenarios: mixed, random work over links good and bad (the default); refused, bad requests;
- * killed, an end that disappears; cm, connections made and ended by the connection manager; uc and ud,
- * unreliable connections and datagrams.
+ * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared receive
+ * queues; xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
+ * cm, connections made and ended by the connection manager; uc and ud, unreliable connections and
+ * datagrams.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,14 +79,14 @@ static void ud_all(const struct options *options)
 	unreliable_all(options, QP_TYPE_UD);
 }
 
-static void mixed_all(const struct options *options)
+static void mixed_kind_all(enum mixed_kind kind, const struct options *options)
 {
 	struct mixed_result total = {0};
 
 	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++) {
 		struct mixed_result result = {0};
 
-		mixed_run(seed, options->is_traced, &result);
+		mixed_run(kind, seed, options->is_traced, &result);
 		total.packets += result.packets;
 		total.bad_fates += result.bad_fates;
 		total.retransmitted += result.retransmitted;
@@ -98,13 +99,28 @@ static void mixed_all(const struct options *options)
 		(double)total.virtual_ns / 1e9);
 }
 
+static void mixed_all(const struct options *options)
+{
+	mixed_kind_all(MIXED_RC, options);
+}
+
+static void srq_all(const struct options *options)
+{
+	mixed_kind_all(MIXED_SRQ, options);
+}
+
+static void xrc_all(const struct options *options)
+{
+	mixed_kind_all(MIXED_XRC, options);
+}
+
 static void (*scenario_find(const char *name))(const struct options *options)
 {
 	static const struct {
 		const char *name;
 		void (*run_all)(const struct options *options);
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
-		{"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all}};
+		{"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all}, {"srq", srq_all}, {"xrc", xrc_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
 		if (strcmp(scenarios[i].name, name) == 0)
@@ -115,7 +131,8 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | refused | killed | cm | uc | ud] [--seeds A..B | --seed N [--trace]]\n");
+		"usage: sim [mixed | srq | xrc | refused | killed | cm | uc | ud] [--seeds A..B | "
+		"--seed N [--trace]]\n");
 	return 2;
 }
 

@@ -11,6 +11,8 @@
 enum {
 	CONNECTION_COUNT_MAX = 4,
 	CQ_ENTRIES = 1024,
+	POOL_COUNT = 2, /* per host */
+	XRCD = 5,
 	FAR_PROBES_MAX = 12, /* doubling from 1 ms passes any distance here after seven */
 };
 
@@ -30,12 +32,14 @@ enum weather {
 
 struct run {
 	struct world world;
+	enum mixed_kind kind;
 	enum weather weather;
 	bool is_receive_late;
 	uint32_t connection_count;
 	struct connection connection[CONNECTION_COUNT_MAX];
 	struct cq cq[WORLD_HOST_COUNT][2];
 	struct shared_counter counter[WORLD_HOST_COUNT];
+	struct pool pool[WORLD_HOST_COUNT][POOL_COUNT];
 	struct end end[CONNECTION_COUNT_MAX][WORLD_HOST_COUNT];
 };
 
@@ -116,31 +120,84 @@ static struct shape shape_plan(struct run *run, const struct connection *connect
 static void end_create(struct run *run, struct end *end, uint32_t host, const struct shape *shape)
 {
 	struct cq *cq = run->cq[host];
+	struct pool *pools = run->pool[host];
 	struct qp_init qp_init = {
-		.type = QP_TYPE_RC,
+		.type = run->kind == MIXED_XRC ? QP_TYPE_XRC_SEND : QP_TYPE_RC,
 		.pd = WORLD_PD,
 		.send_cq = &cq[between(run, 0, 1)],
 		.recv_cq = &cq[between(run, 0, 1)],
-		.caps = {shape->send_depth, shape->recv_depth, TRAFFIC_SGE_COUNT_MAX,
-			TRAFFIC_SGE_COUNT_MAX, TRAFFIC_INLINE_BYTES},
+		.caps = {shape->send_depth, shape->recv_depth, PIECE_COUNT_MAX, PIECE_COUNT_MAX,
+			TRAFFIC_INLINE_BYTES},
 	};
 	struct host *at = &run->world.host[host];
 	uint32_t lane = (uint32_t)between(run, 0, at->lane_count - 1);
 	struct end_init init = {
 		.world = &run->world,
 		.host = at,
-		.qp = world_qp_create(&run->world, at, lane, &qp_init),
-		.send_cq = qp_init.send_cq,
-		.recv_cq = qp_init.recv_cq,
 		.shape = *shape,
 	};
 
+	if (run->kind == MIXED_SRQ) {
+		init.pools = &pools[between(run, 0, POOL_COUNT - 1)];
+		init.pool_count = 1;
+		qp_init.srq = &init.pools->srq;
+	}
+	init.qp = world_qp_create(&run->world, at, lane, &qp_init);
+	init.recv_qp = init.qp;
+	if (run->kind == MIXED_XRC) {
+		struct qp_init receiving = {.type = QP_TYPE_XRC_RECV, .xrcd = XRCD};
+
+		init.pools = pools;
+		init.pool_count = POOL_COUNT;
+		lane = (uint32_t)between(run, 0, at->lane_count - 1);
+		init.recv_qp = world_qp_create(&run->world, at, lane, &receiving);
+	}
 	end_init(end, &init);
 }
 
-static void run_init(struct run *run, uint64_t seed, bool is_traced)
+static void pools_create(struct run *run, uint32_t host)
+{
+	for (uint32_t i = 0; i < POOL_COUNT; i++) {
+		struct srq_init init = {
+			.pd = WORLD_PD,
+			.xrcd = run->kind == MIXED_XRC ? XRCD : 0,
+			.cq = &run->cq[host][i],
+			.depth = (uint32_t)between(run, 1, POOL_BUFFER_COUNT_MAX),
+		};
+
+		pool_init(&run->pool[host][i], &run->world, &run->world.host[host], init,
+			RECV_WR_ID_FLAG | i << 16);
+	}
+}
+
+/* Buffers for the longest message that comes to this host. */
+static void pools_plan(struct run *run, uint32_t host)
+{
+	uint32_t bytes = 0;
+
+	for (uint32_t i = 0; i < run->connection_count; i++) {
+		const struct end *peer = &run->end[i][1 - host];
+
+		for (uint32_t j = 0; j < peer->op_count; j++)
+			if (wr_table[peer->op[j].wr.opcode].operation == OPERATION_SEND)
+				bytes = max_u32(bytes, peer->op[j].bytes);
+	}
+	for (uint32_t i = 0; i < POOL_COUNT; i++)
+		pool_plan(&run->pool[host][i], (uint32_t)between(run, 1, POOL_BUFFER_COUNT_MAX),
+			bytes);
+}
+
+static void ends_connect(struct run *run, struct end *end, const struct connection *connection)
+{
+	world_connect(&run->world, end[0].qp, end[1].recv_qp, connection);
+	if (run->kind == MIXED_XRC)
+		world_connect(&run->world, end[0].recv_qp, end[1].qp, connection);
+}
+
+static void run_init(struct run *run, enum mixed_kind kind, uint64_t seed, bool is_traced)
 {
 	memset(run, 0, sizeof(*run));
+	run->kind = kind;
 	world_init(&run->world, seed, 1 + (uint32_t)(seed / 2 % 2), is_traced);
 	run->weather = (enum weather)(seed % WEATHER_COUNT);
 	run->is_receive_late = between(run, 0, 2) == 0;
@@ -157,6 +214,8 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 		run->counter[i].key = world_register(&run->world, host, WORLD_PD,
 			MR_LOCAL_WRITE | MR_REMOTE_ATOMIC, &run->counter[i].value, 8);
 	}
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && kind != MIXED_RC; i++)
+		pools_create(run, i);
 	run->connection_count = (uint32_t)between(run, 1, CONNECTION_COUNT_MAX);
 	for (uint32_t i = 0; i < run->connection_count; i++) {
 		struct end *end = run->end[i];
@@ -167,29 +226,36 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 			shape = shape_plan(run, &run->connection[i]);
 			end_create(run, &end[j], j, &shape);
 		}
-		world_connect(&run->world, end[0].qp, end[1].qp, &run->connection[i]);
+		ends_connect(run, end, &run->connection[i]);
 		end_plan(&end[0], &end[1], &run->counter[1]);
 		end_plan(&end[1], &end[0], &run->counter[0]);
 		end_plan_receives(&end[0]);
 		end_plan_receives(&end[1]);
 	}
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && kind != MIXED_RC; i++)
+		pools_plan(run, i);
 }
 
 static void run_done(struct run *run)
 {
 	for (uint32_t i = 0; i < run->connection_count; i++) {
 		for (uint32_t j = 0; j < WORLD_HOST_COUNT; j++) {
+			if (run->end[i][j].recv_qp != run->end[i][j].qp)
+				engine_qp_destroy(run->end[i][j].recv_qp);
 			engine_qp_destroy(run->end[i][j].qp);
 			end_done(&run->end[i][j]);
 		}
 	}
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && run->kind != MIXED_RC; i++)
+		for (uint32_t j = 0; j < POOL_COUNT; j++)
+			pool_done(&run->pool[i][j]);
 	world_done(&run->world);
 }
 
 static struct end *end_of_qpn(struct run *run, uint32_t host, uint32_t qpn)
 {
 	for (uint32_t i = 0; i < run->connection_count; i++)
-		if (run->end[i][host].qp->qpn == qpn)
+		if (run->end[i][host].qp->qpn == qpn || run->end[i][host].recv_qp->qpn == qpn)
 			return &run->end[i][host];
 	return NULL;
 }
@@ -230,12 +296,45 @@ static void post(struct run *run)
 	}
 }
 
+static void pools_post(struct run *run)
+{
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		for (uint32_t j = 0; j < POOL_COUNT; j++) {
+			struct pool *pool = &run->pool[i][j];
+
+			if (!run->is_receive_late)
+				pool_post(pool, POOL_BUFFER_COUNT_MAX);
+			else if (between(run, 0, 7) == 0)
+				pool_post(pool, (uint32_t)between(run, 1, 4));
+			if (between(run, 0, 15) == 0)
+				pool_change(pool);
+		}
+	}
+}
+
+/* Let the network do one thing. */
+static bool step(struct run *run, uint64_t limit_ns)
+{
+	bool has_happened = world_step(&run->world, limit_ns);
+
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && run->kind != MIXED_RC; i++)
+		for (uint32_t j = 0; j < POOL_COUNT; j++)
+			pool_check(&run->pool[i][j]);
+	return has_happened;
+}
+
 static bool is_finished(const struct run *run)
 {
 	for (uint32_t i = 0; i < run->connection_count; i++)
 		if (!end_is_finished(&run->end[i][0]) || !end_is_finished(&run->end[i][1]))
 			return false;
 	return true;
+}
+
+/* Does each message find a receive request? Shared ones may be taken by others. */
+static bool is_always_ready(const struct run *run)
+{
+	return run->kind == MIXED_RC && !run->is_receive_late;
 }
 
 static void check_counters(struct run *run, struct mixed_result *result)
@@ -257,28 +356,28 @@ static void check_counters(struct run *run, struct mixed_result *result)
 			result->retransmitted += retransmitted;
 			WORLD_CHECK(&run->world, world_counter(qp, COUNTER_invalid_responses) == 0,
 				"qp %06x got responses to nothing", qp->qpn);
-			if (run->weather == WEATHER_CLEAR && !run->is_receive_late)
+			if (run->weather == WEATHER_CLEAR && is_always_ready(run))
 				WORLD_CHECK(&run->world, !retransmitted && !probes,
 					"%llu retransmissions, %llu probes on a perfect network",
 					(unsigned long long)retransmitted,
 					(unsigned long long)probes);
-			if (run->weather == WEATHER_FAR && !run->is_receive_late)
+			if (run->weather == WEATHER_FAR && is_always_ready(run))
 				WORLD_CHECK(&run->world, probes <= FAR_PROBES_MAX,
 					"%llu probes on a perfect network",
 					(unsigned long long)probes);
 		}
 	}
-	if (!run->is_receive_late)
+	if (is_always_ready(run))
 		WORLD_CHECK(&run->world, naks == 0, "%llu RNR NAKs", (unsigned long long)naks);
 }
 
-void mixed_run(uint64_t seed, bool is_traced, struct mixed_result *ret_result)
+void mixed_run(enum mixed_kind kind, uint64_t seed, bool is_traced, struct mixed_result *ret_result)
 {
 	struct run *run = malloc(sizeof(*run));
 
 	if (!run)
 		abort();
-	run_init(run, seed, is_traced);
+	run_init(run, kind, seed, is_traced);
 	struct sim *sim = run->world.sim;
 	uint64_t start_ns = sim_now_ns(sim);
 	/* Some programs poll all the time, some only when they are done with something else. */
@@ -286,15 +385,17 @@ void mixed_run(uint64_t seed, bool is_traced, struct mixed_result *ret_result)
 
 	while (!is_finished(run)) {
 		post(run);
+		if (kind != MIXED_RC)
+			pools_post(run);
 		sim_flush(sim);
-		world_step(&run->world, sim_now_ns(sim) + between(run, 1, MS / 2));
+		step(run, sim_now_ns(sim) + between(run, 1, MS / 2));
 		if (between(run, 1, poll_chance) == 1)
 			poll(run);
 		WORLD_CHECK(&run->world, sim_now_ns(sim) - start_ns < VIRTUAL_NS_MAX, "stuck");
 	}
 	ret_result->virtual_ns = sim_now_ns(sim) - start_ns;
 	/* The network falls silent: nobody sends for ever. */
-	while (world_step(&run->world, UINT64_MAX))
+	while (step(run, UINT64_MAX))
 		WORLD_CHECK(
 			&run->world, sim_now_ns(sim) - start_ns < 2 * VIRTUAL_NS_MAX, "chatter");
 	poll(run);

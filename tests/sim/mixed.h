@@ -13,10 +13,18 @@ struct mixed_result {
 	uint64_t virtual_ns;
 };
 
+/* What the connections are. */
+enum mixed_kind {
+	MIXED_RC, /* reliable connections with receive queues of their own */
+	MIXED_SRQ, /* with shared ones, which are resized and have limits */
+	MIXED_XRC, /* extended reliable connections, each message to one of two shared queues */
+};
+
 /*
  * Mixed operations in both directions over links that the seed makes good or bad. Ends the program
  * at the first thing that is wrong.
  */
-void mixed_run(uint64_t seed, bool is_traced, struct mixed_result *ret_result);
+void mixed_run(
+	enum mixed_kind kind, uint64_t seed, bool is_traced, struct mixed_result *ret_result);
 
 #endif

@@ -13,11 +13,7 @@ enum {
 	WORD_BYTES = 8, /* at the window's start: the peer's own atomic word */
 	DATA_OFFSET = 64,
 	HEAP_BYTES = 8 << 20,
-	GAP_BYTES_MAX = 16,
-	GAP_FILL = 0xc5,
 };
-
-#define RECV_WR_ID_FLAG (1ull << 63)
 
 static void fill(uint8_t *to, uint64_t bytes, uint64_t seed)
 {
@@ -30,75 +26,9 @@ static void fill(uint8_t *to, uint64_t bytes, uint64_t seed)
 	}
 }
 
-/*
- * --- scatter/gather lists ---
- */
-
-static uint8_t *heap_take(struct end *end, uint64_t bytes)
-{
-	uint8_t *memory = end->heap + end->heap_used_bytes;
-
-	end->heap_used_bytes += bytes;
-	if (end->heap_used_bytes > HEAP_BYTES)
-		abort();
-	memset(memory, GAP_FILL, bytes);
-	return memory;
-}
-
 static uint64_t random_of(struct end *end, uint64_t limit)
 {
 	return sim_random_below(&end->world->random, limit);
-}
-
-/* Memory for `bytes`, in one to `count_max` pieces with gaps before, between and after. */
-static void pieces_make(
-	struct end *end, struct piece_list *list, uint32_t bytes, uint32_t count_max)
-{
-	uint32_t left_bytes = bytes;
-
-	list->count = bytes ? 1 + (uint32_t)random_of(end, count_max) : 0;
-	heap_take(end, random_of(end, GAP_BYTES_MAX));
-	for (uint32_t i = 0; i < list->count; i++) {
-		bool is_last = i == list->count - 1;
-		uint32_t piece_bytes =
-			is_last ? left_bytes : (uint32_t)random_of(end, left_bytes + 1ull);
-		uint8_t *memory = heap_take(end, piece_bytes);
-
-		list->sge[i] = (struct sge){(uintptr_t)memory, piece_bytes, end->heap_key};
-		left_bytes -= piece_bytes;
-		heap_take(end, 1 + random_of(end, GAP_BYTES_MAX));
-	}
-}
-
-static uint8_t *piece_at(const struct sge *sge)
-{
-	return (uint8_t *)(uintptr_t)sge->address;
-}
-
-static void pieces_fill(const struct piece_list *list, const uint8_t *from)
-{
-	for (uint32_t i = 0; i < list->count; i++) {
-		memcpy(piece_at(&list->sge[i]), from, list->sge[i].bytes);
-		from += list->sge[i].bytes;
-	}
-}
-
-/* Do the pieces hold these bytes, the rest of them and the gaps behind them nothing? */
-static bool pieces_hold(const struct piece_list *list, const uint8_t *expected, uint32_t bytes)
-{
-	for (uint32_t i = 0; i < list->count; i++) {
-		const uint8_t *piece = piece_at(&list->sge[i]);
-		uint32_t used_bytes = min_u32(bytes, list->sge[i].bytes);
-
-		if (memcmp(piece, expected, used_bytes) != 0)
-			return false;
-		for (uint32_t j = used_bytes; j <= list->sge[i].bytes; j++)
-			if (piece[j] != GAP_FILL)
-				return false;
-		expected += used_bytes;
-		bytes -= used_bytes;
-	}
-	return bytes == 0;
 }
 
 /*
@@ -172,7 +102,7 @@ static void plan_data(struct end *end, struct op *op, struct read_ranges *reads)
 	op->bytes = random_length(end);
 	op->seed = sim_random_next(&end->world->random);
 	bool is_inline = op->bytes <= TRAFFIC_INLINE_BYTES && random_of(end, 3) == 0;
-	pieces_make(end, &op->list, op->bytes, TRAFFIC_SGE_COUNT_MAX);
+	heap_take_pieces(&end->heap, &op->list, op->bytes, PIECE_COUNT_MAX);
 	uint8_t *data = malloc(op->bytes + 1ull);
 	if (!data)
 		abort();
@@ -200,7 +130,7 @@ static void plan_read(struct end *end, struct op *op, struct read_ranges *reads)
 		DATA_OFFSET + random_of(end, WINDOW_BYTES - DATA_OFFSET - op->bytes + 1ull);
 	op->wr.remote_address = (uintptr_t)end->peer->window + op->window_offset;
 	op->wr.rkey = random_key(end, true);
-	pieces_make(end, &op->list, op->bytes, TRAFFIC_SGE_COUNT_MAX);
+	heap_take_pieces(&end->heap, &op->list, op->bytes, PIECE_COUNT_MAX);
 	op->expected = malloc(op->bytes + 1ull);
 	if (!op->expected)
 		abort();
@@ -217,7 +147,7 @@ static void plan_atomic(struct end *end, struct op *op, struct shared_counter *c
 	uint64_t word;
 
 	op->bytes = WORD_BYTES;
-	pieces_make(end, &op->list, WORD_BYTES, 1);
+	heap_take_pieces(&end->heap, &op->list, WORD_BYTES, 1);
 	op->wr.compare_add = sim_random_next(&end->world->random);
 	op->wr.swap = sim_random_next(&end->world->random);
 	if (!is_swap && random_of(end, 2)) {
@@ -250,7 +180,7 @@ static void plan_atomic_write(struct end *end, struct op *op, const struct read_
 	op->bytes = WORD_BYTES;
 	op->seed = sim_random_next(&end->world->random);
 	fill(data, WORD_BYTES, op->seed);
-	pieces_make(end, &op->list, WORD_BYTES, TRAFFIC_SGE_COUNT_MAX);
+	heap_take_pieces(&end->heap, &op->list, WORD_BYTES, PIECE_COUNT_MAX);
 	pieces_fill(&op->list, data);
 	if (random_of(end, 3) == 0)
 		op->wr.flags |= SEND_INLINE;
@@ -360,6 +290,8 @@ void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_cou
 			i == end->op_count - 1 || since_signaled + 1 >= end->shape.send_depth;
 
 		op->wr.opcode = random_opcode(end);
+		if (!(wr_table[op->wr.opcode].type_mask & 1u << end->qp->type))
+			op->wr.opcode = WR_SEND; /* windows over XRC */
 		op->wr.wr_id = i;
 		op->wr.imm = (uint32_t)sim_random_next(&end->world->random);
 		if (must_signal || sim_random_chance(&end->world->random, end->shape.signaled_ppm))
@@ -368,6 +300,10 @@ void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_cou
 			op->wr.flags |= SEND_FENCE;
 		if (random_of(end, 4) == 0)
 			op->wr.flags |= SEND_SOLICITED;
+		if (peer->pools)
+			op->pool = &peer->pools[random_of(end, peer->pool_count)];
+		if (op->pool)
+			op->wr.srqn = op->pool->srq.number;
 		plan_op(end, op, &reads, peer_counter);
 		if (op->wr.flags & SEND_FENCE && op->wr.opcode != WR_RDMA_READ)
 			plan_fenced(end, &reads);
@@ -387,10 +323,11 @@ void end_plan_receives(struct end *end)
 		if (!wr_table[op->wr.opcode].takes_receive)
 			continue;
 		receive->op = op;
-		pieces_make(end, &receive->list,
-			(is_send ? op->bytes : 0) + (uint32_t)random_of(end, 40),
-			TRAFFIC_SGE_COUNT_MAX);
 		end->receive_count++;
+		if (op->pool)
+			continue;
+		heap_take_pieces(&end->heap, &receive->list,
+			(is_send ? op->bytes : 0) + (uint32_t)random_of(end, 40), PIECE_COUNT_MAX);
 	}
 }
 
@@ -417,7 +354,7 @@ void end_post_sends(struct end *end, uint32_t count)
 
 void end_post_receives(struct end *end)
 {
-	while (end->receives_posted < end->receive_count) {
+	while (!end->pools && end->receives_posted < end->receive_count) {
 		const struct receive *receive = &end->receive[end->receives_posted];
 		struct recv_wr wr = {RECV_WR_ID_FLAG | end->receives_posted, receive->list.sge,
 			receive->list.count};
@@ -473,44 +410,71 @@ static void send_complete(struct end *end, const struct cqe *cqe)
 	op_check(end, end->ops_completed++);
 }
 
-static void receive_complete(struct end *end, const struct cqe *cqe)
+/* Is this what `op` must have brought, in these pieces? */
+static void receive_check(
+	struct end *end, const struct piece_list *list, const struct op *op, const struct cqe *cqe)
 {
-	uint32_t index = (uint32_t)(cqe->wr_id & ~RECV_WR_ID_FLAG);
-	const struct receive *receive = &end->receive[index];
-	const struct op *op = receive->op;
+	unsigned long long wr_id = cqe->wr_id & ~RECV_WR_ID_FLAG;
 	bool has_imm = wr_table[op->wr.opcode].has_imm;
 	bool is_write = wr_table[op->wr.opcode].operation == OPERATION_WRITE;
 	uint32_t placed_bytes = is_write ? 0 : op->bytes;
 
-	WORLD_CHECK(end->world, cqe->status == WC_SUCCESS, "receive %u: %s", index,
+	WORLD_CHECK(end->world, cqe->status == WC_SUCCESS, "receive %llx: %s", wr_id,
 		fault_name((enum fault)cqe->fault));
-	WORLD_CHECK(end->world, index == end->receives_completed && index < end->receives_posted,
-		"receive %u, %u expected", index, end->receives_completed);
 	WORLD_CHECK(end->world,
 		cqe->opcode == (is_write ? WC_RECV_RDMA_WITH_IMM : (uint32_t)WC_RECV), "opcode %u",
 		cqe->opcode);
-	WORLD_CHECK(
-		end->world, cqe->byte_count == op->bytes, "receive %u: %u bytes", index, op->bytes);
-	WORLD_CHECK(end->world, !!(cqe->flags & WC_WITH_IMM) == has_imm, "receive %u", index);
+	WORLD_CHECK(end->world, cqe->byte_count == op->bytes, "receive %llx: %u bytes", wr_id,
+		op->bytes);
+	WORLD_CHECK(end->world, !!(cqe->flags & WC_WITH_IMM) == has_imm, "receive %llx", wr_id);
 	bool has_invalidate = wr_table[op->wr.opcode].has_invalidate;
 	WORLD_CHECK(
-		end->world, !!(cqe->flags & WC_WITH_INV) == has_invalidate, "receive %u", index);
+		end->world, !!(cqe->flags & WC_WITH_INV) == has_invalidate, "receive %llx", wr_id);
 	WORLD_CHECK(end->world, !(has_imm || has_invalidate) || cqe->imm == op->wr.imm,
-		"receive %u", index);
+		"receive %llx", wr_id);
 
 	uint8_t *expected = malloc(placed_bytes + 1ull);
 	if (!expected)
 		abort();
 	fill(expected, placed_bytes, op->seed);
-	WORLD_CHECK(end->world, pieces_hold(&receive->list, expected, placed_bytes),
-		"receive %u holds other bytes", index);
+	WORLD_CHECK(end->world, pieces_hold(list, expected, placed_bytes),
+		"receive %llx holds other bytes", wr_id);
 	free(expected);
 	end->receives_completed++;
 }
 
+static void receive_complete(struct end *end, const struct cqe *cqe)
+{
+	uint32_t index = (uint32_t)(cqe->wr_id & ~RECV_WR_ID_FLAG);
+
+	WORLD_CHECK(end->world, index == end->receives_completed && index < end->receives_posted,
+		"receive %u, %u expected", index, end->receives_completed);
+	receive_check(end, &end->receive[index].list, end->receive[index].op, cqe);
+}
+
+/* Messages to one pool come out of it in their order; those to two may be polled in any. */
+static void pool_complete(struct end *end, const struct cqe *cqe)
+{
+	struct pool *pool = pool_of(end->pools, end->pool_count, cqe->wr_id);
+	uint32_t buffer = (uint32_t)(cqe->wr_id & UINT16_MAX);
+	struct receive *receive = end->receive;
+
+	WORLD_CHECK(end->world, pool, "wr_id %llx", (unsigned long long)cqe->wr_id);
+	while (receive < end->receive + end->receive_count &&
+		(receive->is_complete || receive->op->pool != pool))
+		receive++;
+	WORLD_CHECK(end->world, receive < end->receive + end->receive_count,
+		"more receives than messages");
+	receive->is_complete = true;
+	receive_check(end, &pool->buffer[buffer], receive->op, cqe);
+	pool_release(pool, buffer);
+}
+
 void end_complete(struct end *end, const struct cqe *cqe)
 {
-	if (cqe->wr_id & RECV_WR_ID_FLAG)
+	if ((cqe->wr_id & RECV_WR_ID_FLAG) && end->pools)
+		pool_complete(end, cqe);
+	else if (cqe->wr_id & RECV_WR_ID_FLAG)
 		receive_complete(end, cqe);
 	else
 		send_complete(end, cqe);
@@ -523,7 +487,8 @@ bool end_is_finished(const struct end *end)
 
 static void window_check(const struct end *end, uint32_t key, bool is_bound, const char *which)
 {
-	enum mr_fault fault = mw_check(&end->host->mrs, key, qp_mr_user(end->qp));
+	enum mr_fault fault =
+		mw_check(&end->host->mrs, key, (struct mr_user){WORLD_PD, end->recv_qp->qpn});
 
 	WORLD_CHECK(end->world, fault == (is_bound ? MR_OK : MR_FAULT_KEY), "qp %06x: %s",
 		end->qp->qpn, which);
@@ -560,7 +525,7 @@ static void grants_make(struct end *end)
 		struct mw_bind bind = {
 			.key = window_make(end),
 			.region_key = end->window_key,
-			.user = qp_mr_user(end->qp),
+			.user = {WORLD_PD, end->recv_qp->qpn},
 			.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
 			.iova = (uintptr_t)end->window,
 			.bytes = WINDOW_BYTES,
@@ -570,7 +535,7 @@ static void grants_make(struct end *end)
 			abort();
 		end->grant[i].key = bind.key;
 	}
-	end->qp->has_bound_windows = true;
+	end->recv_qp->has_bound_windows = true;
 	end->own_key = window_make(end);
 }
 
@@ -580,21 +545,20 @@ void end_init(struct end *end, const struct end_init *init)
 	end->world = init->world;
 	end->host = init->host;
 	end->qp = init->qp;
-	end->send_cq = init->send_cq;
-	end->recv_cq = init->recv_cq;
+	end->recv_qp = init->recv_qp;
+	end->pools = init->pools;
+	end->pool_count = init->pool_count;
 	end->shape = init->shape;
 	end->window = calloc(1, WINDOW_BYTES);
 	end->model = malloc(WINDOW_BYTES);
-	end->heap = calloc(1, HEAP_BYTES);
-	if (!end->window || !end->model || !end->heap)
+	if (!end->window || !end->model)
 		abort();
 	fill(end->window, WINDOW_BYTES, sim_random_next(&init->world->random));
 	end->window_key = world_register(init->world, init->host, WORLD_PD,
 		MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL, end->window,
 		WINDOW_BYTES);
 	grants_make(end);
-	end->heap_key = world_register(
-		init->world, init->host, WORLD_PD, MR_LOCAL_WRITE, end->heap, HEAP_BYTES);
+	heap_init(&end->heap, init->world, init->host, HEAP_BYTES);
 }
 
 void end_done(struct end *end)
@@ -603,5 +567,5 @@ void end_done(struct end *end)
 		free(end->op[i].expected);
 	free(end->window);
 	free(end->model);
-	free(end->heap);
+	heap_done(&end->heap);
 }

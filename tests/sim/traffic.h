@@ -9,7 +9,8 @@
  *
  * What an end may write at its peer is the peer's window for it: nobody else writes there, so that
  * the order of one queue pair's operations decides its contents. A counter per host is shared by
- * all; its sum is checked.
+ * all; its sum is checked. With shared receive queues (pool.h) the model does not know which request a
+ * message gets, but in which order those of one connection come out of one queue.
  *
  * The peer names the window by the key of its region, or by that of one of a few memory windows of type 2
  * that were bound to it before, its grants. A SEND with invalidate takes one back, in its place among
@@ -23,20 +24,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "heap.h"
+#include "pool.h"
 #include "world.h"
 
 enum {
 	TRAFFIC_OP_COUNT_MAX = 64,
-	TRAFFIC_SGE_COUNT_MAX = 4,
 	TRAFFIC_INLINE_BYTES = 220,
 	TRAFFIC_GRANT_COUNT = 3,
 };
 
-/* A scatter/gather list over memory of its own. */
-struct piece_list {
-	uint32_t count;
-	struct sge sge[TRAFFIC_SGE_COUNT_MAX];
-};
+/* In the wr_id of receive requests. */
+#define RECV_WR_ID_FLAG (1ull << 63)
 
 struct op {
 	struct send_wr wr;
@@ -47,6 +46,7 @@ struct op {
 	uint8_t *expected; /* what a READ must return */
 	uint64_t original; /* what an atomic on the own word must find */
 	bool has_original;
+	const struct pool *pool; /* that the peer receives it with; NULL: its own receive queue */
 };
 
 /* A key that an end has given its peer. */
@@ -56,9 +56,11 @@ struct grant {
 	bool is_read; /* a READ through it may still be under way, in the plan */
 };
 
+/* `list` is empty for a message that a pool receives. */
 struct receive {
 	struct piece_list list;
 	const struct op *op; /* the peer's message that it is for */
+	bool is_complete;
 };
 
 struct shape {
@@ -76,8 +78,9 @@ struct end {
 	struct host *host;
 	struct end *peer;
 	struct qp *qp;
-	struct cq *send_cq;
-	struct cq *recv_cq;
+	struct qp *recv_qp; /* the same, or the receiving half of XRC */
+	struct pool *pools; /* NULL: it has a receive queue of its own */
+	uint32_t pool_count;
 	struct shape shape;
 
 	uint8_t *window; /* what the peer writes and reads here */
@@ -86,9 +89,7 @@ struct end {
 	uint32_t own_key; /* of the memory window that this end binds itself */
 	bool is_own_bound; /* in the plan */
 	uint8_t *model; /* of the peer's window */
-	uint8_t *heap; /* local buffers, pieces and gaps */
-	uint64_t heap_used_bytes;
-	uint32_t heap_key;
+	struct heap heap; /* local buffers */
 
 	uint32_t op_count;
 	struct op op[TRAFFIC_OP_COUNT_MAX];
@@ -105,8 +106,9 @@ struct end_init {
 	struct world *world;
 	struct host *host;
 	struct qp *qp;
-	struct cq *send_cq;
-	struct cq *recv_cq;
+	struct qp *recv_qp;
+	struct pool *pools; /* among which each message to it chooses; NULL: none */
+	uint32_t pool_count;
 	struct shape shape;
 };
 

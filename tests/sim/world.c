@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "pool.h"
 #include "wire/packet.h"
 
 enum { ARENA_BYTES = 8 << 20, REGION_COUNT_MAX = 64 };
@@ -66,12 +67,16 @@ static void host_init(struct world *world, uint32_t number, uint32_t lane_count)
 		    sim_random_next(&world->random), sim_random_next(&world->random)))
 		abort();
 	sim_add_host(world->sim, &host->address);
+	host->srqs = calloc(1, sizeof(*host->srqs));
+	if (!host->srqs)
+		abort();
 	host->lane_count = lane_count;
 	for (uint32_t i = 0; i < lane_count; i++) {
 		uint32_t slot = 1 + 100 * i + number;
 
 		if (engine_lane_init(&host->lane[i], &host->arena, &host->mrs, slot, i))
 			abort();
+		host->lane[i].srqs = host->srqs;
 		sim_add_lane(world->sim, number, &host->lane[i]);
 	}
 }
@@ -94,12 +99,14 @@ void world_init(struct world *world, uint64_t seed, uint32_t lane_count, bool is
 static void signals_note(struct world *world, uint32_t host)
 {
 	for (uint32_t i = 0; i < world->host[host].lane_count; i++) {
-		const struct signal *signal;
+		struct signal *signal;
 		uint32_t news;
 
 		while ((signal = signal_take(&world->host[host].lane[i].signals, &news)))
 			if (signal->kind == SIGNAL_KIND_QP)
 				world->news[host] |= news;
+			else if (signal->kind == SIGNAL_KIND_SRQ)
+				container_of(signal, struct pool, srq.signal)->told_count++;
 	}
 }
 
@@ -111,6 +118,7 @@ void world_done(struct world *world)
 		for (uint32_t j = 0; j < host->lane_count; j++)
 			engine_lane_done(&host->lane[j]);
 		mr_table_done(&host->mrs);
+		free(host->srqs);
 		free(host->arena_memory);
 	}
 	sim_destroy(world->sim);
@@ -124,6 +132,23 @@ struct qp *world_qp_create(
 	if (engine_qp_create(&host->lane[lane], init, sim_random_next(&world->random), &qp))
 		abort();
 	return qp;
+}
+
+static uint32_t rtr_mask(enum qp_type type)
+{
+	uint32_t mask = ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN;
+
+	return type == QP_TYPE_XRC_SEND ? mask
+					: mask | ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER;
+}
+
+static uint32_t rts_mask(enum qp_type type)
+{
+	uint32_t mask = ATTR_TIMEOUT | ATTR_SQ_PSN;
+
+	return type == QP_TYPE_XRC_RECV
+		? mask
+		: mask | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_MAX_RD_ATOMIC;
 }
 
 static void connect_one(struct world *world, struct qp *qp, const struct qp *peer, uint32_t number,
@@ -151,14 +176,8 @@ static void connect_one(struct world *world, struct qp *qp, const struct qp *pee
 
 	if (qp_modify(qp, QP_INIT, ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr,
 		    now_ns) ||
-		qp_modify(qp, QP_RTR,
-			ATTR_STATE | ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
-				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
-			&attr, now_ns) ||
-		qp_modify(qp, QP_RTS,
-			ATTR_STATE | ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
-				ATTR_MAX_RD_ATOMIC,
-			&attr, now_ns))
+		qp_modify(qp, QP_RTR, ATTR_STATE | rtr_mask(qp->type), &attr, now_ns) ||
+		qp_modify(qp, QP_RTS, ATTR_STATE | rts_mask(qp->type), &attr, now_ns))
 		abort();
 }
 

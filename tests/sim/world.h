@@ -24,6 +24,7 @@ struct host {
 	struct arena arena;
 	void *arena_memory;
 	struct mr_table mrs;
+	struct srq_table *srqs;
 	uint32_t lane_count;
 	struct lane lane[WORLD_LANE_COUNT_MAX];
 };
@@ -68,7 +69,7 @@ void world_done(struct world *world);
 struct qp *world_qp_create(
 	struct world *world, struct host *host, uint32_t lane, const struct qp_init *init);
 
-/* Take both from RESET to RTS, as each other's peer. `a` is on host 0 and `b` on host 1. */
+/* Take both from RESET to RTS, as each other's peer: RC, or a sending and a receiving half of XRC. `a` is on host 0 and `b` on host 1. */
 void world_connect(
 	struct world *world, struct qp *a, struct qp *b, const struct connection *connection);
 
