@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A whole engine against a hostile peer.
+ * A whole engine against a hostile peer: a reliable or unreliable connection, or datagrams.
  *
  * The input is a program: bytes are taken from its front and decide what happens next: the
  * application posts or polls, time passes, the engine sends, or a packet arrives. Packets are made
@@ -13,7 +13,9 @@
 
 #include "base/arith.h"
 #include "engine/engine.h"
+#include "engine/multicast.h"
 #include "ib/rc/rc.h"
+#include "ib/uc/uc.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,6 +27,7 @@ enum {
 	DEPTH = 8,
 	CQ_ENTRIES = 4 * DEPTH,
 	STEP_COUNT_MAX = 300,
+	QKEY = 0x111,
 };
 
 /* The rest of the input. */
@@ -41,6 +44,7 @@ struct target {
 	struct qp *qp;
 	struct gid local;
 	struct gid remote;
+	struct gid group;
 	uint64_t now_ns;
 	uint32_t key;
 	uint64_t sends_posted;
@@ -121,9 +125,21 @@ static void modify(struct target *target, enum qp_state to, uint32_t mask, struc
 
 static void connect(struct target *target, struct input *input)
 {
+	static const uint32_t masks[][3] = {
+		[QP_TYPE_RC] = {ATTR_ACCESS,
+			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
+				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
+			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
+				ATTR_MAX_RD_ATOMIC},
+		[QP_TYPE_UC] = {ATTR_ACCESS, ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
+			ATTR_SQ_PSN},
+		[QP_TYPE_UD] = {ATTR_QKEY, 0, ATTR_SQ_PSN},
+	};
+	const uint32_t *mask = masks[target->qp->type];
 	uint8_t choice = take_u8(input);
 	struct qp_attr attr = {
 		.port = 1,
+		.qkey = QKEY,
 		.access = choice & 1 ? MR_REMOTE_ANY : choice >> 1 & MR_REMOTE_ANY,
 		.path = {.local = target->local, .remote = target->remote},
 		.path_mtu = 1,
@@ -138,22 +154,19 @@ static void connect(struct target *target, struct input *input)
 		.min_rnr_timer = 1,
 	};
 
-	modify(target, QP_INIT, ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr);
-	modify(target, QP_RTR,
-		ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN | ATTR_MAX_DEST_RD_ATOMIC |
-			ATTR_MIN_RNR_TIMER,
-		&attr);
-	modify(target, QP_RTS,
-		ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN | ATTR_MAX_RD_ATOMIC,
-		&attr);
+	modify(target, QP_INIT, ATTR_PKEY_INDEX | ATTR_PORT | mask[0], &attr);
+	modify(target, QP_RTR, mask[1], &attr);
+	modify(target, QP_RTS, mask[2], &attr);
 }
 
 static void target_init(struct target *target, struct input *input)
 {
 	struct mr_region memory = {
 		PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, (uintptr_t)region, REGION_BYTES, region};
+	static const enum qp_type types[] = {QP_TYPE_RC, QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD};
 	struct qp_init init = {
-		.type = QP_TYPE_RC,
+		.type = types[take_u8(input) % ARRAY_COUNT(types)],
+		.mtu_bytes = 256,
 		.pd = PD,
 		.send_cq = &target->cq,
 		.recv_cq = &target->cq,
@@ -166,12 +179,15 @@ static void target_init(struct target *target, struct input *input)
 	target->now_ns = 1000000000;
 	target->local.raw[15] = 1;
 	target->remote.raw[15] = 2;
+	target->group.raw[0] = 0xff;
 	arena_init(&target->arena, arena_memory, sizeof(arena_memory));
 	if (mr_table_init(&target->mrs, &target->arena, 4, 1, 2) ||
 		engine_lane_init(&target->lane, &target->arena, &target->mrs, 1, 0) ||
 		cq_init(&target->cq, &target->arena, CQ_ENTRIES) ||
 		engine_qp_create(&target->lane, &init, 5, &target->qp) ||
 		mr_table_add(&target->mrs, &memory, 0, &target->key))
+		abort();
+	if (init.type == QP_TYPE_UD && multicast_attach(target->qp, &target->group, 0))
 		abort();
 	connect(target, input);
 }
@@ -207,6 +223,8 @@ static void post_send(struct target *target, struct input *input)
 
 	if (wr.flags & SEND_INLINE) /* inline addresses are the application's own word */
 		sge[1].address = (uintptr_t)region;
+	if (target->qp->type == QP_TYPE_UD)
+		wr.datagram.qkey = take_u32(input);
 	if (wr.opcode >= WR_ATOMIC_CMP_AND_SWP)
 		sge[0].bytes = 8;
 	engine_post_send(target->qp, &wr, 1, &posted, target->now_ns);
@@ -266,11 +284,38 @@ static void pass_time(struct target *target, struct input *input)
 	engine_expire(&target->lane, target->now_ns);
 }
 
+/* The opcodes of the queue pair's type have their class in the top bits. */
+static uint8_t take_opcode(struct target *target, struct input *input)
+{
+	uint8_t choice = take_u8(input);
+
+	switch ((int)target->qp->type) {
+	case QP_TYPE_UC:
+		return OPCODE_CLASS_UC | choice % 0x0c;
+	case QP_TYPE_UD:
+		return OPCODE_CLASS_UD | (4 + choice % 2);
+	default:
+		return choice % 0x20;
+	}
+}
+
+/* What a request should have as PSN: the next one. */
+static uint32_t expected_psn(struct target *target)
+{
+	switch ((int)target->qp->type) {
+	case QP_TYPE_RC:
+		return rc_from_qp(target->qp)->responder.expected.value;
+	case QP_TYPE_UC:
+		return container_of(target->qp, struct uc_qp, qp)->expected.value;
+	default:
+		return 0;
+	}
+}
+
 /* Headers that make sense one by one; whether they do together is the engine's question. */
 static size_t make_packet(struct target *target, struct input *input, uint8_t *bytes)
 {
-	const struct rc_qp *rc = rc_from_qp(target->qp);
-	const struct opcode_info *info = opcode_info(take_u8(input) % 0x20);
+	const struct opcode_info *info = opcode_info(take_opcode(target, input));
 	struct packet packet;
 
 	if (!info)
@@ -279,9 +324,13 @@ static size_t make_packet(struct target *target, struct input *input, uint8_t *b
 	packet_init(&packet, (enum opcode)info->opcode);
 	packet.bth.dest_qpn = qpn_from(target->qp->qpn);
 	if (info->role == OPCODE_ROLE_REQUEST)
-		packet.bth.psn = psn_from(take_near(input, rc->responder.expected.value));
+		packet.bth.psn = psn_from(take_near(input, expected_psn(target)));
 	else
-		packet.bth.psn = psn_from(take_near(input, rc->requester.una.value));
+		packet.bth.psn =
+			psn_from(take_near(input, rc_from_qp(target->qp)->requester.una.value));
+	packet.deth = (struct deth){take_near(input, QKEY), {7}};
+	if (target->qp->type == QP_TYPE_UD && take_u8(input) % 4 == 0)
+		packet.bth.dest_qpn = QPN_MULTICAST;
 	packet.bth.ack_requested = take_u8(input) % 2;
 	packet.reth =
 		(struct reth){take_address(input), take_key(input, target), take_length(input)};
@@ -310,7 +359,11 @@ static void receive(struct target *target, struct input *input)
 	if (!exact)
 		abort();
 	memcpy(exact, bytes, length);
-	struct packet_origin origin = {.source = &target->remote, .destination = &target->local};
+	bool is_multicast = take_u8(input) % 4 == 0;
+	struct packet_origin origin = {
+		.source = &target->remote,
+		.destination = is_multicast ? &target->group : &target->local,
+	};
 	engine_receive(&target->lane, &origin, exact, length, target->now_ns);
 	free(exact);
 }
@@ -334,6 +387,8 @@ static void step(struct target *target, struct input *input)
 		poll(target);
 		break;
 	case 5:
+		if (target->qp->state == QP_SQE)
+			qp_set_state(target->qp, QP_RTS, target->now_ns);
 		if (take_u8(input) == 0)
 			mr_table_remove(&target->mrs, target->key, PD);
 		break;

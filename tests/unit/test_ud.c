@@ -281,6 +281,16 @@ static void ud_datagram_to_a_multicast_address_needs_the_multicast_number(void *
 	expect_dropped(COUNTER_bad_address_drops);
 }
 
+/* No IP packet is, but who passes packets on from process to process may say so. */
+static void ud_datagram_between_two_families_is_dropped(void **state)
+{
+	(void)state;
+	script_post_receive(&script, GRH_BYTES + 4);
+	script.local = (struct gid){{0xfd, [15] = 1}};
+	script_send_data(&script, OPCODE_UD_SEND_ONLY, 0, 4);
+	expect_dropped(COUNTER_bad_address_drops);
+}
+
 /*
  * --- multicast ---
  */
@@ -372,6 +382,7 @@ int main(void)
 		TEST(ud_receive_that_was_too_short_is_flushed_once),
 		TEST(ud_packet_of_another_transport_is_dropped),
 		TEST(ud_datagram_to_a_multicast_address_needs_the_multicast_number),
+		TEST(ud_datagram_between_two_families_is_dropped),
 		TEST(ud_multicast_reaches_who_is_attached),
 		TEST(ud_multicast_of_another_interface_is_another_group),
 		TEST(ud_multicast_reaches_nobody_who_is_not_ready),

@@ -75,7 +75,8 @@ static enum counter reason_to_drop(
 	if (opcode_class(packet->info) != OPCODE_CLASS_UD || qp->state == QP_ERR)
 		return COUNTER_bad_state_drops;
 	/* A multicast address goes with the multicast number, and only with it (IBTA 10.5.2). */
-	if (is_multicast != gid_is_multicast(origin->destination))
+	if (is_multicast != gid_is_multicast(origin->destination) ||
+		gid_is_ipv4(origin->source) != gid_is_ipv4(origin->destination))
 		return COUNTER_bad_address_drops;
 	if (packet->deth.qkey != qp->attr.qkey)
 		return COUNTER_qkey_violations;
