@@ -20,6 +20,8 @@ enum fault message_local_fault(enum mr_fault fault)
 		return FAULT_LOCAL_ACCESS;
 	case MR_FAULT_BOUNDS:
 		return FAULT_LOCAL_BOUNDS;
+	case MR_FAULT_PAGE:
+		return FAULT_LOCAL_PAGE;
 	case MR_FAULT_STATE: /* of a bind only */
 		break;
 	}
@@ -245,8 +247,8 @@ enum refusal message_write_execute(
 	if (takes_receive && !message->has_receive && !rq_count(qp->rq))
 		return REFUSED_NOT_READY;
 	if (packet->payload_bytes &&
-		mr_resolve_for(qp->lane->mrs, write.rkey, qp_mr_user(qp), MR_REMOTE_WRITE, write.va,
-			packet->payload_bytes, &to))
+		mr_resolve_for(qp->lane->mrs, write.rkey, qp_mr_user(qp),
+			MR_REMOTE_WRITE | MR_TOUCH, write.va, packet->payload_bytes, &to))
 		return REFUSED_ACCESS;
 	if (takes_receive && !receive_take(message, qp))
 		return REFUSED_NOT_READY;

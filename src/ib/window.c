@@ -16,6 +16,8 @@ static enum fault bind_fault(enum mr_fault fault)
 		return FAULT_BIND_ACCESS;
 	case MR_FAULT_BOUNDS:
 		return FAULT_BIND_BOUNDS;
+	case MR_FAULT_PAGE: /* of an access only */
+		break;
 	case MR_FAULT_STATE:
 		return FAULT_BIND_STATE;
 	}

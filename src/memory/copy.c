@@ -70,8 +70,8 @@ enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct
 
 	while (walk_next(&walk, &address, &lkey, &step_bytes)) {
 		uint8_t *from;
-		enum mr_fault fault =
-			mr_resolve(table, lkey, pd, MR_LOCAL_READ, address, step_bytes, &from);
+		enum mr_fault fault = mr_resolve(
+			table, lkey, pd, MR_LOCAL_READ | MR_TOUCH, address, step_bytes, &from);
 
 		if (fault)
 			return fault;
@@ -92,8 +92,8 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 	uint8_t *to = NULL;
 
 	while (walk_next(&check, &address, &lkey, &step_bytes)) {
-		enum mr_fault fault =
-			mr_resolve(table, lkey, pd, MR_LOCAL_WRITE, address, step_bytes, &to);
+		enum mr_fault fault = mr_resolve(
+			table, lkey, pd, MR_LOCAL_WRITE | MR_TOUCH, address, step_bytes, &to);
 
 		if (fault)
 			return fault;

@@ -108,8 +108,10 @@ static bool region_is_legal(const struct mr_region *region)
 
 static void region_write(struct mr_slot *slot, const struct mr_region *region)
 {
+	uint32_t granted = MR_LOCAL_READ | (region->access & MR_ON_DEMAND ? 0 : MR_TOUCH);
+
 	slot->pd = region->pd;
-	mr_slot_set(slot, region->access | MR_LOCAL_READ, region->iova, region->bytes,
+	mr_slot_set(slot, region->access | granted, region->iova, region->bytes,
 		(uint64_t)(uintptr_t)region->address);
 }
 
@@ -178,12 +180,27 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 	return error;
 }
 
+static const uint32_t writes = MR_LOCAL_WRITE | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
+
+/* A right is missing. If that is the one to touch on-demand memory unseen, have it looked for. */
+static enum mr_fault demand(const struct mr_table *table, uint32_t granted, uint32_t access,
+	uint64_t address, uint64_t bytes)
+{
+	if ((granted & (access & ~(uint32_t)MR_TOUCH)) != (access & ~(uint32_t)MR_TOUCH))
+		return MR_FAULT_ACCESS;
+	if (!bytes || !table->touch ||
+		table->touch((void *)(uintptr_t)address, bytes, (access & writes) != 0))
+		return MR_OK;
+	return MR_FAULT_PAGE;
+}
+
 /*
  * A window may be bound again while it is looked at: what was read is good if its key still is. The
  * queue pair decides over type 2, and had the window's protection domain when it bound it.
  */
-static enum mr_fault window_resolve(const struct mr_slot *slot, uint32_t key, struct mr_user user,
-	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
+static enum mr_fault window_resolve(const struct mr_table *table, const struct mr_slot *slot,
+	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
+	uint8_t **ret_pointer)
 {
 	uint32_t granted = atomic_load_explicit(&slot->access, memory_order_relaxed);
 	uint32_t qpn = atomic_load_explicit(&slot->qpn, memory_order_relaxed);
@@ -198,12 +215,12 @@ static enum mr_fault window_resolve(const struct mr_slot *slot, uint32_t key, st
 		return MR_FAULT_KEY;
 	if (!is_mine)
 		return MR_FAULT_PD;
-	if ((granted & access) != access)
-		return MR_FAULT_ACCESS;
 	if (!range_inside(iova, bytes, start, limit_bytes))
 		return MR_FAULT_BOUNDS;
-	*ret_pointer = (uint8_t *)(uintptr_t)(address + (iova - start));
-	return MR_OK;
+	address += iova - start;
+	*ret_pointer = (uint8_t *)(uintptr_t)address;
+	return (granted & access) == access ? MR_OK
+					    : demand(table, granted, access, address, bytes);
 }
 
 static enum mr_fault null_resolve(const struct mr_table *table, const struct mr_slot *slot,
@@ -211,7 +228,7 @@ static enum mr_fault null_resolve(const struct mr_table *table, const struct mr_
 {
 	if (slot->pd != pd)
 		return MR_FAULT_PD;
-	if (access & ~(uint32_t)(MR_LOCAL_READ | MR_LOCAL_WRITE))
+	if (access & ~(uint32_t)(MR_LOCAL_READ | MR_LOCAL_WRITE | MR_TOUCH))
 		return MR_FAULT_ACCESS;
 	*ret_pointer = access & MR_LOCAL_WRITE ? table->null_sink : table->null_zeros;
 	return MR_OK;
@@ -229,16 +246,17 @@ enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct 
 	if (kind == MR_KIND_NULL)
 		return null_resolve(table, slot, user.pd, access, ret_pointer);
 	if (kind != MR_KIND_REGION)
-		return window_resolve(slot, key, user, access, iova, bytes, ret_pointer);
+		return window_resolve(table, slot, key, user, access, iova, bytes, ret_pointer);
 	if (slot->pd != user.pd)
 		return MR_FAULT_PD;
-	if ((atomic_load_explicit(&slot->access, memory_order_relaxed) & access) != access)
-		return MR_FAULT_ACCESS;
 	uint64_t start = mr_slot_get(&slot->iova);
 	if (!range_inside(iova, bytes, start, mr_slot_get(&slot->bytes)))
 		return MR_FAULT_BOUNDS;
-	*ret_pointer = (uint8_t *)(uintptr_t)(mr_slot_get(&slot->address) + (iova - start));
-	return MR_OK;
+	uint64_t address = mr_slot_get(&slot->address) + (iova - start);
+	*ret_pointer = (uint8_t *)(uintptr_t)address;
+	uint32_t granted = atomic_load_explicit(&slot->access, memory_order_relaxed);
+	return (granted & access) == access ? MR_OK
+					    : demand(table, granted, access, address, bytes);
 }
 
 enum mr_fault mr_resolve_whole(

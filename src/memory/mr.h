@@ -13,7 +13,9 @@
  * what remote peers may do is decided by the access flags.
  *
  * Memory is not pinned: a registration costs no memlock limit, pages may be swapped or moved, a NIC
- * made of software uses the process's own page tables. Registering does not touch the pages.
+ * made of software uses the process's own page tables. Registering does not touch the pages. What a
+ * program registers is there when it does, and has to stay; only of an on-demand region (MR_ON_DEMAND)
+ * it may be missing, so each access there asks first (mr_touch_fn), which others do not pay for.
  *
  * A null region discards what is written to it and gives zeros: scatter/gather entries may name any
  * address of it.
@@ -44,10 +46,12 @@ enum mr_access {
 	MR_REMOTE_ATOMIC = 1 << 3,
 	MR_WINDOW_BIND = 1 << 4, /* windows may be bound to the region */
 	MR_ZERO_BASED = 1 << 5, /* of a window: peers count from its first byte */
-	MR_ON_DEMAND = 1 << 6, /* the program knows that pages may be missing: it may advise */
+	MR_ON_DEMAND = 1 << 6, /* pages may be missing: they are looked for before each access */
 	MR_FLUSH_GLOBAL = 1 << 8,
 	MR_RELAXED_ORDERING = 1 << 20,
-	MR_LOCAL_READ = 1 << 30, /* not a flag of verbs: every region grants it, no window does */
+	/* Not flags of verbs: */
+	MR_LOCAL_READ = 1 << 16, /* every region grants it, no window does */
+	MR_TOUCH = 1 << 17, /* the bytes are read or written next; see mr_touch_fn */
 
 	MR_ACCESS_DEFINED = 0x3ff003ff, /* all that verbs define, or may in the optional range */
 	MR_REMOTE_ANY = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC,
@@ -60,6 +64,7 @@ enum mr_fault {
 	MR_FAULT_PD, /* it belongs to another protection domain, or, a type 2 window, to another queue pair */
 	MR_FAULT_ACCESS, /* it does not grant what the operation needs */
 	MR_FAULT_BOUNDS, /* the range is not inside of it */
+	MR_FAULT_PAGE, /* the memory of an on-demand region is not there */
 	MR_FAULT_STATE, /* a type 2 window is bound already */
 };
 
@@ -114,6 +119,12 @@ enum {
 	MR_NULL_BYTES = 1 << 16, /* the longest single copy to or from a null region */
 };
 
+/*
+ * Bring the pages of [address, address + bytes) in, for reading or for writing. False when they cannot be
+ * accessed like that. It may block, as any page fault.
+ */
+typedef bool mr_touch_fn(void *address, uint64_t bytes, bool is_written);
+
 struct mr_table {
 	struct mr_slot *slots;
 	uint32_t slot_count;
@@ -128,6 +139,7 @@ struct mr_table {
 	uint32_t fresh_count; /* slots from here on were never used */
 	uint32_t region_count;
 	uint32_t window_count; /* bound or not */
+	mr_touch_fn *touch; /* set by the owner; NULL: what is on demand is there */
 };
 
 /*
@@ -166,7 +178,8 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 /*
  * Turn (key, address, length) into a pointer, if `user`, or its peer, may do `access` there.
  *
- * `access`       The rights needed: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones.
+ * `access`       The rights needed: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones; with MR_TOUCH when the
+ *                bytes are accessed next, and not just checked.
  * `iova, bytes`  The range, from anybody: any values are legal input.
  * `ret_pointer`  Set on success; for bytes == 0 it may point anywhere and must not be followed. For a
  *                null region it is good for MR_NULL_BYTES.

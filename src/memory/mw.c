@@ -90,7 +90,9 @@ static void bind_execute(const struct mr_table *table, struct mr_slot *slot, str
 	uint64_t iova = bind->access & MR_ZERO_BASED ? 0 : bind->iova;
 	uint32_t qpn = mr_slot_kind(slot) == MR_KIND_WINDOW_2 ? bind->user.qpn : 0;
 
-	mr_slot_set(slot, bind->access & GRANTED, iova, bind->bytes,
+	uint32_t touch = atomic_load_explicit(&region->access, memory_order_relaxed) & MR_TOUCH;
+
+	mr_slot_set(slot, (bind->access & GRANTED) | touch, iova, bind->bytes,
 		mr_slot_get(&region->address) + offset);
 	atomic_store_explicit(&slot->qpn, qpn, memory_order_relaxed);
 	slot->region_index = (uint32_t)(region - table->slots);

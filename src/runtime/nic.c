@@ -209,6 +209,7 @@ int nic_start(void)
 	}
 	list_init(&nic.ahs);
 	list_init(&nic.memberships);
+	nic.mrs.touch = nic_memory_touch;
 	nic.public = arena_at(&nic.arena, offset);
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;

@@ -130,6 +130,9 @@ void nic_for_each_worker(void (*act)(struct worker *worker));
  */
 void nic_worker_pass(struct worker *worker);
 
+/* For on-demand regions; memory/mr.h. */
+bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
+
 /* Lane `index`, made if there is none yet. The NIC is locked. Returns 0 or -errno. */
 int nic_worker_get(uint32_t index, struct worker **ret_worker);
 

@@ -6,6 +6,9 @@
  * region that is half changed.
  */
 #include <errno.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/arith.h"
 #include "memory/mw.h"
@@ -100,6 +103,34 @@ int nic_mw_destroy(uint32_t key, uint32_t pd)
 	return error;
 }
 
+/* The first byte of the page. */
+static uintptr_t page_of(const void *address)
+{
+	return (uintptr_t)address & ~((uintptr_t)getpagesize() - 1);
+}
+
+/* Kernels before 5.14 cannot populate, and say EINVAL to any page, even to one that is known to be there. */
+static bool can_populate(void)
+{
+	static _Atomic int answer; /* 0: not asked yet */
+	char known[1] = {0};
+
+	if (!answer)
+		answer = madvise((void *)page_of(known), 1, MADV_POPULATE_WRITE) ? -1 : 1;
+	return answer > 0;
+}
+
+bool nic_memory_touch(void *address, uint64_t bytes, bool is_written)
+{
+	uintptr_t start = (uintptr_t)address;
+	uintptr_t first = page_of(address);
+
+	if (madvise((void *)first, start - first + bytes,
+		    is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+		return true;
+	return errno == EINVAL && !can_populate();
+}
+
 static int find_errno(enum mr_fault fault)
 {
 	switch (fault) {
@@ -112,6 +143,7 @@ static int find_errno(enum mr_fault fault)
 	case MR_FAULT_ACCESS:
 		return -EPERM;
 	case MR_FAULT_BOUNDS:
+	case MR_FAULT_PAGE:
 		return -EFAULT;
 	}
 	return -ENOENT;

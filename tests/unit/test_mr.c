@@ -269,6 +269,54 @@ static void mr_change_that_is_refused_changes_nothing(void **state)
 	assert_int_equal(resolve(key, 0x10000, REGION_BYTES), MR_OK);
 }
 
+static uint32_t touched;
+static bool is_there;
+
+static bool touch(void *address, uint64_t bytes, bool is_written)
+{
+	assert_ptr_equal(address, memory + 10);
+	assert_int_equal(bytes, 5);
+	touched += is_written ? 100 : 1;
+	return is_there;
+}
+
+static void mr_on_demand_asks_for_its_pages_before_each_access(void **state)
+{
+	uint32_t plain = add(0, REGION_BYTES, ALL);
+	uint32_t key = add(0, REGION_BYTES, ALL | MR_ON_DEMAND);
+	uint8_t *pointer;
+
+	(void)state;
+	table.touch = touch;
+	for (uint32_t i = 0; i < 2; i++) {
+		enum mr_fault expected = i ? MR_OK : MR_FAULT_PAGE;
+
+		touched = 0;
+		is_there = i;
+		assert_int_equal(
+			mr_resolve(&table, key, PD, MR_LOCAL_READ, 10, 5, &pointer), MR_OK);
+		assert_int_equal(
+			mr_resolve(&table, plain, PD, MR_LOCAL_WRITE | MR_TOUCH, 10, 5, &pointer),
+			MR_OK);
+		assert_int_equal(touched, 0);
+		assert_int_equal(
+			mr_resolve(&table, key, PD, MR_LOCAL_READ | MR_TOUCH, 10, 5, &pointer),
+			expected);
+		assert_int_equal(touched, 1);
+		assert_int_equal(
+			mr_resolve(&table, key, PD, MR_REMOTE_WRITE | MR_TOUCH, 10, 5, &pointer),
+			expected);
+		assert_int_equal(touched, 101);
+	}
+	/* What is refused anyway is not asked for. */
+	assert_int_equal(mr_resolve(&table, key, PD, MR_FLUSH_GLOBAL | MR_TOUCH, 10, 5, &pointer),
+		MR_FAULT_ACCESS);
+	assert_int_equal(
+		mr_resolve(&table, key, PD, MR_LOCAL_READ | MR_TOUCH, 10, REGION_BYTES, &pointer),
+		MR_FAULT_BOUNDS);
+	assert_int_equal(touched, 101);
+}
+
 static void mr_null_region_gives_zeros_and_swallows(void **state)
 {
 	uint8_t *from, *to;
@@ -318,6 +366,7 @@ int main(void)
 		TEST(mr_table_is_full_of_so_many_regions_and_windows_all_with_keys_of_their_own),
 		TEST(mr_changed_region_has_its_key_and_nothing_else),
 		TEST(mr_change_that_is_refused_changes_nothing),
+		TEST(mr_on_demand_asks_for_its_pages_before_each_access),
 		TEST(mr_null_region_gives_zeros_and_swallows),
 		TEST(mr_whole_region_is_resolved_wherever_it_is),
 	};

@@ -337,6 +337,27 @@ static void mw_counts_of_bound_windows_are_right(void **state)
 	}
 }
 
+static bool nothing_is_there(void *address, uint64_t bytes, bool is_written)
+{
+	(void)address;
+	(void)bytes;
+	(void)is_written;
+	return false;
+}
+
+static void mw_of_an_on_demand_region_is_on_demand(void **state)
+{
+	struct mw_bind bind = usual_bind(window_add(MR_KIND_WINDOW_2));
+
+	(void)state;
+	table.touch = nothing_is_there;
+	bind.region_key = region_add(PD, ALL | MR_ON_DEMAND);
+	assert_int_equal(mw_bind(&table, &bind), MR_OK);
+	assert_int_equal(resolve_as(user, bind.key, MR_REMOTE_WRITE, IOVA + 50, 8), MR_OK);
+	assert_int_equal(resolve_as(user, bind.key, MR_REMOTE_WRITE | MR_TOUCH, IOVA + 50, 8),
+		MR_FAULT_PAGE);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -354,6 +375,7 @@ int main(void)
 		TEST(mw_keeps_its_region_from_going),
 		TEST(mw_goes_with_its_queue_pair),
 		TEST(mw_key_of_a_window_that_is_gone_names_no_later_one),
+		TEST(mw_of_an_on_demand_region_is_on_demand),
 		TEST(mw_counts_of_bound_windows_are_right),
 	};
 

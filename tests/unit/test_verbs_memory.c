@@ -126,6 +126,55 @@ static void region_of_everything_needs_nothing_to_be_there(void **state)
 	assert_null(ibv_reg_mr(b.pd, NULL, SIZE_MAX, ALL));
 }
 
+static void region_on_demand_that_is_not_there_is_an_error_and_not_a_crash(void **state)
+{
+	uint8_t *hole = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *readable = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *fresh =
+		mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static const int kinds[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+	struct ibv_sge sge;
+
+	/* The peer's. */
+	for (int i = 0; i < 3; i++) {
+		struct ibv_mr *all = ibv_reg_mr(b.pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
+		uint64_t address = (uintptr_t)(i < 2 ? hole : readable) + 4000;
+
+		assert_int_equal(write_to((uintptr_t)fresh, all->rkey), IBV_WC_SUCCESS);
+		assert_int_equal(
+			rdma(IBV_WR_RDMA_READ, (uintptr_t)readable, all->rkey), IBV_WC_SUCCESS);
+		assert_int_equal(rdma((enum ibv_wr_opcode)kinds[i % 2], address, all->rkey),
+			IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(ibv_dereg_mr(all), 0);
+		pair_teardown(state);
+		pair_setup(state);
+	}
+	/* One's own. */
+	for (int i = 0; i < 2; i++) {
+		struct ibv_mr *mr = ibv_reg_mr(a.pd, i ? hole : readable, PAGE_BYTES,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+		struct ibv_send_wr *bad,
+			wr = {
+				.opcode = i ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+				.send_flags = IBV_SEND_SIGNALED,
+				.sg_list = &sge,
+				.num_sge = 1,
+				.wr.rdma = {(uintptr_t)b.buffer, b.mr->rkey},
+			};
+
+		assert_non_null(mr);
+		sge = (struct ibv_sge){(uintptr_t)mr->addr, 64, mr->lkey};
+		assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+		assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		pair_teardown(state);
+		pair_setup(state);
+	}
+	munmap(hole, PAGE_BYTES);
+	munmap(readable, PAGE_BYTES);
+	munmap(fresh, PAGE_BYTES);
+}
+
 static void region_of_nothing_swallows_and_gives_zeros(void **state)
 {
 	struct ibv_mr *null = ibv_alloc_null_mr(a.pd);
@@ -492,6 +541,7 @@ int main(void)
 		TEST(region_of_zero_base_counts_from_its_first_byte),
 		TEST(region_with_an_address_of_its_own_counts_from_there),
 		TEST(region_of_everything_needs_nothing_to_be_there),
+		TEST(region_on_demand_that_is_not_there_is_an_error_and_not_a_crash),
 		TEST(region_of_nothing_swallows_and_gives_zeros),
 		TEST(region_with_flags_of_no_meaning),
 		TEST(region_registered_again_is_what_was_asked_for),

@@ -156,8 +156,8 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_ATOMIC))
 		return REFUSED_ACCESS;
-	if (mr_resolve_for(rc->qp.lane->mrs, request->rkey, qp_mr_user(&rc->qp), MR_REMOTE_ATOMIC,
-		    request->va, sizeof(uint64_t), &target))
+	if (mr_resolve_for(rc->qp.lane->mrs, request->rkey, qp_mr_user(&rc->qp),
+		    MR_REMOTE_ATOMIC | MR_TOUCH, request->va, sizeof(uint64_t), &target))
 		return REFUSED_ACCESS;
 	if ((uintptr_t)target % sizeof(uint64_t))
 		return REFUSED_INVALID; /* the region's first address is aligned otherwise than what the peer calls it */
@@ -202,8 +202,8 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_WRITE))
 		return REFUSED_ACCESS;
-	if (mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp), MR_REMOTE_WRITE,
-		    reth->va, sizeof(value), &target))
+	if (mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp),
+		    MR_REMOTE_WRITE | MR_TOUCH, reth->va, sizeof(value), &target))
 		return REFUSED_ACCESS;
 	if ((uintptr_t)target % sizeof(value))
 		return REFUSED_INVALID;

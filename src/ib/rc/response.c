@@ -127,7 +127,7 @@ static size_t read_next(
 
 	if (bytes &&
 		mr_resolve_for(rc->qp.lane->mrs, resource->rkey,
-			(struct mr_user){resource->pd, rc->qp.qpn}, MR_REMOTE_READ,
+			(struct mr_user){resource->pd, rc->qp.qpn}, MR_REMOTE_READ | MR_TOUCH,
 			resource->va + offset, bytes, &from)) {
 		read_abort(rc, resource, now_ns);
 		return 0;
