@@ -200,6 +200,15 @@ static void deliver(struct raw_qp *raw, const struct flow_rule *rule,
 		fail(raw, &target, now_ns);
 }
 
+/* The work queues behind a table have states of their own; as on adapters, the queue pair needs none then. */
+static bool is_receiving(const struct raw_qp *raw)
+{
+	enum qp_state state = raw->qp.state;
+
+	return state == QP_RTR || state == QP_RTS || state == QP_SQD ||
+		(raw->spread.count && state != QP_ERR);
+}
+
 void raw_receive(struct raw_qp *raw, const struct flow_table *table, const uint8_t *bytes,
 	uint32_t count, bool is_departing, uint64_t now_ns)
 {
@@ -211,9 +220,7 @@ void raw_receive(struct raw_qp *raw, const struct flow_table *table, const uint8
 	const struct flow_rule *rule;
 	struct qp *qp = &raw->qp;
 
-	if (count < FRAME_ETHERNET_BYTES)
-		return;
-	if (qp->state != QP_RTR && qp->state != QP_RTS && qp->state != QP_SQD)
+	if (count < FRAME_ETHERNET_BYTES || !is_receiving(raw))
 		return;
 	frame_key_read(&frame.key, bytes, count);
 	rule = flow_table_find(table, &frame, qp);
