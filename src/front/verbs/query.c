@@ -67,6 +67,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		.phys_port_cnt_ex = DEVICE_PORT,
 		.max_dm_size = DM_BYTES_MAX,
 		.odp_caps = odp_caps,
+		.xrc_odp_caps = odp_caps.per_transport_caps.rc_odp_caps,
 	};
 
 	if (input && input->comp_mask)
