@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A whole engine against a hostile peer: a reliable or unreliable connection, or datagrams.
+ * A whole engine against a hostile peer: a reliable, extended reliable or unreliable connection, or
+ * datagrams, with a receive queue of its own or a shared one.
  *
  * The input is a program: bytes are taken from its front and decide what happens next: the
  * application posts or polls, time passes, the engine sends, or a packet arrives. Packets are made
@@ -28,6 +29,8 @@ enum {
 	CQ_ENTRIES = 4 * DEPTH,
 	STEP_COUNT_MAX = 300,
 	QKEY = 0x111,
+	XRCD = 9,
+	SRQ_COUNT = 3, /* two of the XRC domain and one that is of none */
 };
 
 /* The rest of the input. */
@@ -49,10 +52,13 @@ struct target {
 	uint32_t key;
 	uint64_t sends_posted;
 	uint64_t sends_completed;
-	uint64_t receives_posted;
-	uint64_t receives_completed;
+	bool is_shared; /* it takes from srq[0], or XRC from those that requests name */
+	struct srq srq[SRQ_COUNT];
+	uint64_t receives_posted[SRQ_COUNT]; /* to each; the first also stands for its own queue */
+	uint64_t receives_completed[SRQ_COUNT];
 };
 
+static struct srq_table srqs;
 static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
 static _Alignas(64) uint8_t region[REGION_BYTES];
 
@@ -134,6 +140,14 @@ static void connect(struct target *target, struct input *input)
 		[QP_TYPE_UC] = {ATTR_ACCESS, ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
 			ATTR_SQ_PSN},
 		[QP_TYPE_UD] = {ATTR_QKEY, 0, ATTR_SQ_PSN},
+		[QP_TYPE_XRC_SEND] = {ATTR_ACCESS,
+			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
+			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
+				ATTR_MAX_RD_ATOMIC},
+		[QP_TYPE_XRC_RECV] = {ATTR_ACCESS,
+			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
+				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
+			ATTR_TIMEOUT | ATTR_SQ_PSN},
 	};
 	const uint32_t *mask = masks[target->qp->type];
 	uint8_t choice = take_u8(input);
@@ -159,13 +173,58 @@ static void connect(struct target *target, struct input *input)
 	modify(target, QP_RTS, mask[2], &attr);
 }
 
+static void srq_create(struct target *target, uint32_t index)
+{
+	struct srq_init init = {
+		.number = 0x010100 + index,
+		.pd = PD,
+		.xrcd = index == 2 ? 0 : XRCD,
+		.cq = &target->cq,
+		.depth = DEPTH,
+		.sge_count_max = 2,
+	};
+
+	if (srq_init(&target->srq[index], &target->arena, &init))
+		abort();
+	srq_table_add(&srqs, &target->srq[index]);
+	target->receives_posted[index] = 0;
+	target->receives_completed[index] = 0;
+}
+
+static void srq_destroy(struct target *target, uint32_t index)
+{
+	srq_table_remove(&srqs, &target->srq[index]);
+	engine_srq_forget(&target->lane, &target->srq[index]);
+	srq_done(&target->srq[index], &target->arena);
+}
+
+static void srqs_create(struct target *target, struct qp_init *init, bool is_shared)
+{
+	bool is_xrc = init->type == QP_TYPE_XRC_SEND || init->type == QP_TYPE_XRC_RECV;
+
+	for (uint32_t i = 0; i < SRQ_COUNT; i++)
+		srq_create(target, i);
+	target->lane.srqs = &srqs;
+	target->is_shared = is_xrc || is_shared;
+	if (is_xrc)
+		init->recv_cq = NULL;
+	else if (is_shared)
+		init->srq = &target->srq[0];
+	if (init->type == QP_TYPE_XRC_RECV) {
+		init->send_cq = NULL;
+		init->xrcd = XRCD;
+	}
+}
+
 static void target_init(struct target *target, struct input *input)
 {
 	struct mr_region memory = {
 		PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, (uintptr_t)region, REGION_BYTES, region};
-	static const enum qp_type types[] = {QP_TYPE_RC, QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD};
+	static const enum qp_type types[] = {QP_TYPE_RC, QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD,
+		QP_TYPE_XRC_SEND, QP_TYPE_XRC_RECV, QP_TYPE_XRC_RECV};
+	uint8_t choice = take_u8(input);
 	struct qp_init init = {
-		.type = types[take_u8(input) % ARRAY_COUNT(types)],
+		.type = types[choice % ARRAY_COUNT(types)],
 		.mtu_bytes = 256,
 		.pd = PD,
 		.send_cq = &target->cq,
@@ -183,8 +242,10 @@ static void target_init(struct target *target, struct input *input)
 	arena_init(&target->arena, arena_memory, sizeof(arena_memory));
 	if (mr_table_init(&target->mrs, &target->arena, 4, 1, 2) ||
 		engine_lane_init(&target->lane, &target->arena, &target->mrs, 1, 0) ||
-		cq_init(&target->cq, &target->arena, CQ_ENTRIES) ||
-		engine_qp_create(&target->lane, &init, 5, &target->qp) ||
+		cq_init(&target->cq, &target->arena, CQ_ENTRIES))
+		abort();
+	srqs_create(target, &init, choice >= 0x80);
+	if (engine_qp_create(&target->lane, &init, 5, &target->qp) ||
 		mr_table_add(&target->mrs, &memory, 0, &target->key))
 		abort();
 	if (init.type == QP_TYPE_UD && multicast_attach(target->qp, &target->group, 0))
@@ -194,6 +255,8 @@ static void target_init(struct target *target, struct input *input)
 
 static void target_done(struct target *target)
 {
+	for (uint32_t i = 0; i < SRQ_COUNT; i++)
+		srq_destroy(target, i);
 	engine_qp_destroy(target->qp);
 	engine_lane_done(&target->lane);
 	mr_table_done(&target->mrs);
@@ -215,6 +278,7 @@ static void post_send(struct target *target, struct input *input)
 		.flags = take_u8(input),
 		.remote_address = take_address(input),
 		.rkey = take_key(input, target),
+		.srqn = 0x010100,
 		.compare_add = take_u8(input),
 		.sge = sge,
 		.sge_count = take_u8(input) % 3,
@@ -237,29 +301,66 @@ static void post_receive(struct target *target, struct input *input)
 		{(uintptr_t)region, take_length(input) % REGION_BYTES, target->key},
 		{take_address(input), take_u8(input), take_key(input, target)},
 	};
-	struct recv_wr wr = {1ull << 32 | target->receives_posted, sge, take_u8(input) % 3};
+	uint32_t queue = target->is_shared ? take_u8(input) % SRQ_COUNT : 0;
+	struct recv_wr wr = {
+		(queue + 1ull) << 32 | target->receives_posted[queue], sge, take_u8(input) % 3};
+	int error = target->is_shared ? srq_post(&target->srq[queue], &wr)
+				      : qp_post_recv(target->qp, &wr);
 
-	if (qp_post_recv(target->qp, &wr) == 0) {
-		target->receives_posted++;
+	if (error == 0) {
+		target->receives_posted[queue]++;
 		if (target->qp->state == QP_ERR)
 			qp_flush(target->qp, target->now_ns);
 	}
 }
 
-/* Each in its order, none twice, none that was not posted. */
+/* Each queue in its order, none twice, none that was not posted. */
 static void poll(struct target *target)
 {
 	struct cqe cqe;
 
 	while (cq_poll(&target->cq, &target->arena, 1, &cqe)) {
-		bool is_receive = cqe.wr_id >> 32;
-		uint64_t expected =
-			is_receive ? target->receives_completed++ : target->sends_completed++;
+		uint32_t queue = (uint32_t)(cqe.wr_id >> 32);
+		uint64_t expected, posted;
 
-		if ((uint32_t)cqe.wr_id != expected ||
-			expected >= (is_receive ? target->receives_posted : target->sends_posted))
+		if (queue) {
+			expected = target->receives_completed[queue - 1]++;
+			posted = target->receives_posted[queue - 1];
+		} else {
+			expected = target->sends_completed++;
+			posted = target->sends_posted;
+		}
+		if ((uint32_t)cqe.wr_id != expected || expected >= posted)
 			abort();
 	}
+}
+
+/* A shared receive queue is resized, watched, or destroyed and made again. */
+static void change_srq(struct target *target, struct input *input)
+{
+	uint32_t queue = take_u8(input) % SRQ_COUNT;
+	struct srq *srq = &target->srq[queue];
+	bool is_replaceable = target->qp->type == QP_TYPE_XRC_RECV;
+
+	rq_resize(&target->arena, srq->rq, 1 + take_u8(input) % (2 * DEPTH));
+	rq_set_limit(srq->rq, take_u8(input) % DEPTH);
+	if (is_replaceable && take_u8(input) % 4 == 0) {
+		poll(target);
+		srq_destroy(target, queue);
+		srq_create(target, queue);
+	}
+}
+
+/* What was posted to a queue, and is not completed, waits in it; or went with the queue before. */
+static bool are_receives_accounted(const struct target *target)
+{
+	for (uint32_t i = 0; i < SRQ_COUNT; i++) {
+		uint64_t waiting = target->is_shared ? rq_count(target->srq[i].rq) : 0;
+
+		if (target->receives_completed[i] + waiting != target->receives_posted[i])
+			return false;
+	}
+	return true;
 }
 
 static void send_some(struct target *target, uint32_t count)
@@ -294,6 +395,9 @@ static uint8_t take_opcode(struct target *target, struct input *input)
 		return OPCODE_CLASS_UC | choice % 0x0c;
 	case QP_TYPE_UD:
 		return OPCODE_CLASS_UD | (4 + choice % 2);
+	case QP_TYPE_XRC_SEND:
+	case QP_TYPE_XRC_RECV:
+		return OPCODE_CLASS_XRC | choice % 0x20;
 	default:
 		return choice % 0x20;
 	}
@@ -304,6 +408,8 @@ static uint32_t expected_psn(struct target *target)
 {
 	switch ((int)target->qp->type) {
 	case QP_TYPE_RC:
+	case QP_TYPE_XRC_SEND:
+	case QP_TYPE_XRC_RECV:
 		return rc_from_qp(target->qp)->responder.expected.value;
 	case QP_TYPE_UC:
 		return container_of(target->qp, struct uc_qp, qp)->expected.value;
@@ -328,6 +434,7 @@ static size_t make_packet(struct target *target, struct input *input, uint8_t *b
 	else
 		packet.bth.psn =
 			psn_from(take_near(input, rc_from_qp(target->qp)->requester.una.value));
+	packet.xrceth.srqn = 0x010100 + take_u8(input) % (SRQ_COUNT + 1);
 	packet.deth = (struct deth){take_near(input, QKEY), {7}};
 	if (target->qp->type == QP_TYPE_UD && take_u8(input) % 4 == 0)
 		packet.bth.dest_qpn = QPN_MULTICAST;
@@ -389,6 +496,7 @@ static void step(struct target *target, struct input *input)
 	case 5:
 		if (target->qp->state == QP_SQE)
 			qp_set_state(target->qp, QP_RTS, target->now_ns);
+		change_srq(target, input);
 		if (take_u8(input) == 0)
 			mr_table_remove(&target->mrs, target->key, PD);
 		break;
@@ -418,8 +526,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	qp_set_state(&target.qp[0], QP_ERR, target.now_ns);
 	poll(&target);
 	if (!target.cq.ring->has_overrun &&
-		(target.sends_completed != target.sends_posted ||
-			target.receives_completed != target.receives_posted))
+		(target.sends_completed != target.sends_posted || !are_receives_accounted(&target)))
 		abort();
 	target_done(&target);
 	return 0;
