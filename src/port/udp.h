@@ -106,6 +106,7 @@ struct port_udp_path {
 	uint8_t dscp; /* 0 to 63 */
 	uint8_t hop_limit; /* 1 to 255; 0 means 64 */
 	uint32_t ifindex; /* of the local address; matters to multicast only */
+	uint32_t flow_label; /* IPv6: 20 bits; ignored for IPv4 */
 	struct gid remote; /* of the local address's family; link-local: on the same interface */
 };
 

@@ -32,6 +32,7 @@ enum {
 	UDP_CE = 3,
 	UDP_ECN_MASK = 3,
 	UDP_HOP_LIMIT = 64,
+	UDP_FLOW_LABEL_MASK = 0xfffff,
 };
 
 /* TOS, hop limit and UDP_SEGMENT going out; TOS, segment size and overflow count coming in. */

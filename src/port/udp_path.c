@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -12,6 +13,9 @@
 #include "port/udp_internal.h"
 
 enum { SOURCE_PORTS_TRIED_MAX = 1024 };
+
+/* Of linux/in6.h, which does not go together with the C library's headers. */
+#define LINUX_IPV6_FLOWINFO_SEND 33
 
 size_t udp_control_append(struct udp_control *control, size_t used_bytes, int level, int type,
 	const void *value, size_t value_bytes)
@@ -34,6 +38,15 @@ static int refuse_input(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ? -errno : 0;
 }
 
+/* The flow label is what the path says, and not what the kernel makes of the addresses. */
+static int flow_labels_set(int fd)
+{
+	const int off = 0, on = 1;
+
+	return setsockopt(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, &off, sizeof(off)) ||
+		setsockopt(fd, IPPROTO_IPV6, LINUX_IPV6_FLOWINFO_SEND, &on, sizeof(on));
+}
+
 /*
  * What makes the IP header predictable (the ICRC covers it): DF, and with it id 0 or, segmented,
  * 0, 1, 2 ...
@@ -51,6 +64,8 @@ static int set_options(int fd, bool is_ipv4)
 		setsockopt(fd, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos)) ||
 		setsockopt(fd, level, is_ipv4 ? IP_TTL : IPV6_UNICAST_HOPS, &hop_limit,
 			sizeof(hop_limit)))
+		return -errno;
+	if (!is_ipv4 && flow_labels_set(fd))
 		return -errno;
 	/* As large as we are allowed to: not an error when that is less. */
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
@@ -187,6 +202,8 @@ static int path_create(
 	}
 	path->remote_bytes = socket_address_make(
 		&path->remote, &settings->remote, receiver->scope_ifindex, ROCE_UDP_PORT);
+	if (settings->flow_label)
+		path->remote.ipv6.sin6_flowinfo = htonl(settings->flow_label);
 	path_control_init(path, gid_is_ipv4(&receiver->gid));
 	icrc_flow_init(&path->icrc, receiver->gid.raw, settings->remote.raw,
 		path->sender->source_port, ROCE_UDP_PORT);
@@ -198,7 +215,8 @@ static bool is_same_path(const struct port_udp_path *a, const struct port_udp_pa
 {
 	return a->address == b->address && a->destination_slot == b->destination_slot &&
 		a->is_shared == b->is_shared && a->dscp == b->dscp &&
-		a->hop_limit == b->hop_limit && gid_is_equal(&a->remote, &b->remote);
+		a->hop_limit == b->hop_limit && a->flow_label == b->flow_label &&
+		gid_is_equal(&a->remote, &b->remote);
 }
 
 int port_udp_path_open(
@@ -213,6 +231,8 @@ int port_udp_path_open(
 		return -EINVAL;
 	if (wanted.hop_limit == 0)
 		wanted.hop_limit = UDP_HOP_LIMIT;
+	wanted.flow_label =
+		gid_is_ipv4(&wanted.remote) ? 0 : wanted.flow_label & UDP_FLOW_LABEL_MASK;
 	for (uint32_t i = 0; i < port->path_limit; i++) {
 		if (!port->paths[i]) {
 			free_index = min_u32(free_index, i);

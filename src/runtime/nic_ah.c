@@ -25,6 +25,7 @@ static int ah_open(struct nic_ah *ah, struct worker *worker)
 		.is_shared = true,
 		.dscp = ah->route.traffic_class >> 2,
 		.hop_limit = ah->route.hop_limit,
+		.flow_label = ah->route.flow_label,
 		.ifindex = ah->route.ifindex,
 		.remote = ah->route.remote,
 	};

@@ -195,6 +195,7 @@ static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_
 		.destination_slot = (uint8_t)(dest_qpn >> 16),
 		.dscp = path->traffic_class >> 2,
 		.hop_limit = path->hop_limit,
+		.flow_label = path->flow_label,
 		.remote = path->remote,
 	};
 	worker_lock(worker);

@@ -101,6 +101,9 @@ static struct gid gid_of(const char *text)
 	return gid;
 }
 
+/* IPV6_FLOWINFO of linux/in6.h, which does not go together with the C library's headers. */
+#define LINUX_IPV6_FLOWINFO 11
+
 static int bound_socket(const struct gid *gid, uint16_t port)
 {
 	union socket_address address;
@@ -285,6 +288,54 @@ static void dscp_and_hop_limit_of_a_path_arrive(void **state)
 	assert_int_equal(port_udp_flush(a.port), 0);
 	receive(3);
 	assert_int_equal(received_tos, 46 << 2 | 2);
+}
+
+/* Of the packet that waits at `b`; the port does not look at it. */
+static uint32_t arrived_flow_label(void)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+	uint8_t control[256], data[256];
+	struct iovec iov = {data, sizeof(data)};
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	uint32_t flow_info = 0;
+
+	assert_int_equal(port_udp_fds(b.port, fds), 1);
+	assert_int_equal(poll(fds, 1, 1000), 1);
+	assert_true(recvmsg(fds[0].fd, &message, 0) > 0);
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message); cmsg;
+		cmsg = CMSG_NXTHDR(&message, cmsg))
+		if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == LINUX_IPV6_FLOWINFO)
+			memcpy(&flow_info, CMSG_DATA(cmsg), sizeof(flow_info));
+	return ntohl(flow_info) & 0xfffff;
+}
+
+static void flow_label_of_a_path_arrives(void **state)
+{
+	struct port_udp_path settings = {.destination_slot = 1};
+	static const uint32_t labels[] = {0x12345, 0, 0xfffff};
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+	const int on = 1;
+	uint32_t path;
+
+	(void)state;
+	netns_run("ip addr add fd00::1/128 dev lo nodad");
+	ends_open("::1", home, "fd00::1", home);
+	settings.remote = b.gid;
+	assert_int_equal(port_udp_fds(b.port, fds), 1);
+	assert_int_equal(
+		setsockopt(fds[0].fd, IPPROTO_IPV6, LINUX_IPV6_FLOWINFO, &on, sizeof(on)), 0);
+	for (uint32_t i = 0; i < ARRAY_COUNT(labels); i++) {
+		settings.flow_label = labels[i];
+		assert_int_equal(port_udp_path_open(a.port, &settings, &path), 0);
+		stage(&a, path, 64, i);
+		assert_int_equal(port_udp_flush(a.port), 0);
+		assert_int_equal(arrived_flow_label(), labels[i]);
+	}
 }
 
 static void paths_interleaved_keep_their_order(void **state)
@@ -568,6 +619,7 @@ int main(void)
 		TEST(ipv4_veth_delivers_singles_and_bundles),
 		TEST(ipv6_veth_delivers_singles_and_bundles),
 		TEST(dscp_and_hop_limit_of_a_path_arrive),
+		TEST(flow_label_of_a_path_arrives),
 		TEST(paths_interleaved_keep_their_order),
 		TEST(packet_longer_than_the_mtu_is_dropped_and_counted),
 		TEST(refused_segmentation_falls_back_to_singles),
