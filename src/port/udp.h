@@ -94,8 +94,9 @@ void port_udp_remove_address(struct port_udp *port, uint32_t index);
  * `on_packet`  Called for each good packet in order of arrival. It may stage packets and open or
  *              close paths; it must not flush or receive.
  *
- * Returns the number of datagrams read; 0 means that the sockets are empty. A caller about to
- * sleep calls until it gets 0, or sleeps in a level-triggered poll of port_udp_fds().
+ * Returns the number of datagrams read. 0 means that the sockets are empty; but one of several where
+ * nothing has come for a while is looked at in each 16th call only. So a caller about to sleep
+ * sleeps in a level-triggered poll of port_udp_fds().
  */
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context);
 

@@ -22,6 +22,8 @@ enum {
 	UDP_SLOT_OFFSET = 5, /* in a packet: the top byte of the destination QPN */
 	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* a GRO bundle is an IP packet: at most this */
 	UDP_RECEIVE_BATCH = 16,
+	UDP_EMPTY_LOOKS = 64, /* in a row, before a receiver counts as quiet */
+	UDP_QUIET_STEP = 16, /* calls per look at a quiet receiver */
 	UDP_SEND_BATCH = 64,
 	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later ones) */
 	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet too */
@@ -44,6 +46,7 @@ struct udp_receiver {
 	int fd; /* -1: none any more */
 	uint32_t scope_ifindex;
 	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
+	uint32_t empty_looks; /* in a row */
 	unsigned batch; /* datagrams to ask for next: few while few come */
 	bool was_full; /* the last call got as many as it asked for */
 	struct gid gid;
@@ -92,6 +95,8 @@ struct port_udp {
 
 	/* receiving */
 	uint32_t receiver_count;
+	uint32_t receive_calls;
+	uint32_t busiest; /* the receiver that had a packet last */
 	struct udp_receiver receivers[PORT_UDP_ADDRESSES_MAX];
 	struct mmsghdr in[UDP_RECEIVE_BATCH];
 	struct iovec in_iov[UDP_RECEIVE_BATCH];

@@ -170,8 +170,11 @@ static unsigned receive_one_address(
 		if (errno != EAGAIN && errno != EINTR)
 			port->counters->rx_errors++;
 		receiver->was_full = false;
+		receiver->empty_looks++;
 		return 0;
 	}
+	receiver->empty_looks = 0;
+	port->busiest = address;
 	for (int i = 0; i < count; i++) {
 		take_datagram(port, address, &port->in[i], on_packet, context);
 		message_rearm(&port->in[i].msg_hdr);
@@ -180,12 +183,26 @@ static unsigned receive_one_address(
 	return (unsigned)count;
 }
 
+/*
+ * A look costs a system call. Where nothing has come for a row of looks, only each so-manieth call
+ * looks; but always where something has come last.
+ */
+static bool is_worth_a_look(const struct port_udp *port, uint32_t address)
+{
+	const struct udp_receiver *receiver = &port->receivers[address];
+
+	return receiver->fd >= 0 &&
+		(receiver->empty_looks < UDP_EMPTY_LOOKS || address == port->busiest ||
+			port->receive_calls % UDP_QUIET_STEP == 0);
+}
+
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context)
 {
 	unsigned total = 0;
 
+	port->receive_calls++;
 	for (uint32_t address = 0; address < port->receiver_count; address++)
-		if (port->receivers[address].fd >= 0)
+		if (is_worth_a_look(port, address))
 			total += receive_one_address(port, (uint8_t)address, on_packet, context);
 	return total;
 }

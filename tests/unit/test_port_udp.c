@@ -417,6 +417,85 @@ static void full_queue_keeps_the_rest_until_a_later_flush(void **state)
 	assert_in_order(10);
 }
 
+static void path_that_was_closed_takes_nothing_nor_does_its_number(void **state)
+{
+	uint32_t gone, next;
+
+	(void)state;
+	ends_open("127.0.0.1", home, "127.0.0.2", home);
+	gone = path_to(&a, &b, 0, 0);
+	port_udp_path_close(a.port, gone);
+	next = path_to(&a, &b, 1, 0);
+	assert_int_not_equal(next, gone);
+	stage(&a, gone, 64, 0);
+	assert_int_equal(a.counters.tx_path_closed, 1);
+	stage(&a, next, 64, 0);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	receive(1);
+}
+
+/* The top byte of the destination number is 31 times the tag, plus 35. */
+static void shared_path_makes_super_packets_for_one_slot_only(void **state)
+{
+	static const uint32_t tags[] = {0, 0, 0, 1, 1, 0};
+	struct port_udp_path settings = {.is_shared = true};
+	uint32_t path;
+
+	(void)state;
+	ends_open("127.0.0.1", home, "127.0.0.2", home);
+	settings.remote = b.gid;
+	assert_int_equal(port_udp_path_open(a.port, &settings, &path), 0);
+	for (uint32_t i = 0; i < ARRAY_COUNT(tags); i++)
+		stage(&a, path, 1040, tags[i]);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	receive(ARRAY_COUNT(tags));
+	assert_int_equal(a.counters.tx_datagrams, 3);
+}
+
+static void quiet_address_is_still_served(void **state)
+{
+	struct gid other = gid_of("127.0.0.3");
+	uint32_t path;
+
+	(void)state;
+	ends_open("127.0.0.1", home, "127.0.0.2", home);
+	assert_int_equal(
+		port_udp_add_address(b.port, &other, 0, bound_socket(&other, ROCE_UDP_PORT)), 1);
+	for (uint32_t i = 0; i < 1000; i++)
+		assert_int_equal(port_udp_receive(b.port, on_packet, NULL), 0);
+	b.gid = other;
+	path = path_to(&a, &b, 0, 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		stage(&a, path, 64, i);
+		assert_int_equal(port_udp_flush(a.port), 0);
+		receive(i + 1);
+	}
+}
+
+static void address_that_was_removed_makes_room(void **state)
+{
+	struct gid other = gid_of("127.0.0.3"), third = gid_of("127.0.0.4");
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+	uint32_t path;
+
+	(void)state;
+	ends_open("127.0.0.1", home, "127.0.0.2", home);
+	port_udp_add_address(b.port, &other, 0, bound_socket(&other, ROCE_UDP_PORT));
+	b.gid = other;
+	stage(&a, path_to(&a, &b, 0, 0), 64, 0);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	receive(1);
+	port_udp_remove_address(b.port, 1);
+	assert_int_equal(port_udp_fds(b.port, fds), 1);
+	assert_int_equal(
+		port_udp_add_address(b.port, &third, 0, bound_socket(&third, ROCE_UDP_PORT)), 1);
+	b.gid = third;
+	path = path_to(&a, &b, 0, 0);
+	stage(&a, path, 64, 1);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	receive(2);
+}
+
 static void path_closed_while_blocked_loses_its_packets(void **state)
 {
 	uint32_t stays, goes;
@@ -624,6 +703,10 @@ int main(void)
 		TEST(packet_longer_than_the_mtu_is_dropped_and_counted),
 		TEST(refused_segmentation_falls_back_to_singles),
 		TEST(full_queue_keeps_the_rest_until_a_later_flush),
+		TEST(path_that_was_closed_takes_nothing_nor_does_its_number),
+		TEST(shared_path_makes_super_packets_for_one_slot_only),
+		TEST(quiet_address_is_still_served),
+		TEST(address_that_was_removed_makes_room),
 		TEST(path_closed_while_blocked_loses_its_packets),
 		TEST(unreachable_peer_is_counted_and_does_not_stop_others),
 		TEST(equal_paths_are_shared_and_wrong_ones_refused),

@@ -356,11 +356,12 @@ static void closing_a_device_leaves_its_groups(void **state)
 	struct ibv_context *second = verbs_pair_open();
 	struct ibv_context *first = context;
 	struct ibv_pd *first_pd = pd;
-	struct end end;
+	static struct ibv_pd *second_pd; /* structures stay: somebody may have pointers to them */
+	static struct end end;
 
 	(void)state;
 	context = second;
-	MUST(pd = ibv_alloc_pd(context));
+	MUST(pd = second_pd = ibv_alloc_pd(context));
 	end_make(&end, IBV_QPT_UD);
 	MUST(!ibv_attach_mcast(end.qp, &group, 0));
 	MUST(!ibv_close_device(second));
