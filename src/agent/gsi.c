@@ -68,8 +68,8 @@ static void answer(struct gsi_port *gsi, const struct gid *to, const struct cm_m
 }
 
 /* Returns false when this client has no ear for it. */
-static bool pass_on(
-	struct server *server, const struct client *client, const struct port_udp_packet *packet)
+static bool pass_on(struct server *server, const struct client *client, uint32_t ifindex,
+	const struct port_udp_packet *packet)
 {
 	const struct agent_message message = {
 		.version = AGENT_VERSION,
@@ -81,6 +81,7 @@ static bool pass_on(
 				.data_bytes = packet->data_bytes,
 				.source_port = packet->source_port,
 				.tos = packet->tos,
+				.ifindex = ifindex,
 			},
 	};
 
@@ -109,6 +110,7 @@ static bool route(struct gsi_port *gsi, const struct cm_message *message,
 	const struct claim *claim;
 	uint64_t service_id = 0;
 	uint32_t comm_id = 0;
+	uint32_t ifindex = gsi->group->address.scope_ifindex;
 	bool is_taken = false;
 
 	switch (cm_route(message, &service_id, &comm_id)) {
@@ -121,10 +123,10 @@ static bool route(struct gsi_port *gsi, const struct cm_message *message,
 		break;
 	case CM_ROUTE_ALL:
 		for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
-			is_taken |= pass_on(server, &server->clients[i], packet);
+			is_taken |= pass_on(server, &server->clients[i], ifindex, packet);
 		return is_taken;
 	}
-	return client && pass_on(server, client, packet);
+	return client && pass_on(server, client, ifindex, packet);
 }
 
 static void on_packet(void *context, const struct port_udp_packet *packet)

@@ -267,7 +267,7 @@ bool cm_address_is_any(const struct gid *gid);
 
 /* Does an address that somebody listens on include this one? `ifindex` is that of `address`. */
 bool cm_address_matches(const struct gid *listening, uint32_t listening_ifindex, bool is_ipv6_only,
-	const struct gid *address, uint32_t ifindex);
+	const struct gid *address, uint32_t ifindex) URNIC_EXPORT_AS(cm_address_matches);
 
 /* The slot in a communication ID. */
 static inline uint8_t cm_comm_id_slot(uint32_t comm_id)

@@ -70,6 +70,7 @@ void nic_for_each_worker(void (*act)(struct worker *worker))
 static void fork_prepare(void)
 {
 	nic_enter();
+	nic_cm_fork_prepare();
 	nic_for_each_worker(worker_lock);
 	pthread_mutex_lock(&nic_agent_lock);
 }
@@ -78,6 +79,7 @@ static void fork_parent(void)
 {
 	pthread_mutex_unlock(&nic_agent_lock);
 	nic_for_each_worker(worker_unlock);
+	nic_cm_fork_parent();
 	nic_leave();
 }
 
@@ -102,6 +104,7 @@ static void fork_child(void)
 			abort(); /* going on would corrupt the parent */
 		memset(&nic, 0, sizeof(nic));
 	}
+	nic_cm_fork_child();
 	nic_epoch++;
 	pthread_mutex_unlock(&nic_agent_lock);
 	nic_leave();

@@ -165,6 +165,11 @@ void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
 /* The worker's hook. */
 void nic_cq_alarm(struct worker *worker, struct deadline *alarm);
 
+/* nic_cm.c: the manager's part in a fork. The NIC is locked; nic_agent_lock is not. */
+void nic_cm_fork_prepare(void);
+void nic_cm_fork_parent(void);
+void nic_cm_fork_child(void);
+
 /* Does its owner wait for an event, or is it about to? A hint. */
 bool nic_cq_is_armed(const struct nic_cq *cq);
 

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/export.h"
 #include "base/gid.h"
 #include "wire/mad.h"
 
@@ -135,7 +136,9 @@ struct ip_cm_header {
 };
 
 /* Returns false for another version of the header, or an IP version that there is not. */
-bool ip_cm_header_decode(struct ip_cm_header *header, const uint8_t from[IP_CM_HEADER_BYTES]);
-void ip_cm_header_encode(const struct ip_cm_header *header, uint8_t to[IP_CM_HEADER_BYTES]);
+bool ip_cm_header_decode(struct ip_cm_header *header, const uint8_t from[IP_CM_HEADER_BYTES])
+	URNIC_EXPORT_AS(ip_cm_header_decode);
+void ip_cm_header_encode(const struct ip_cm_header *header, uint8_t to[IP_CM_HEADER_BYTES])
+	URNIC_EXPORT_AS(ip_cm_header_encode);
 
 #endif

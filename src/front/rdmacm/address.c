@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/rdmacm/address.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ANY_PORT = 9 /* where nothing is sent: connect() wants one */ };
+
+static const struct sockaddr_in *ipv4(const struct sockaddr *address)
+{
+	return (const struct sockaddr_in *)(const void *)address;
+}
+
+static const struct sockaddr_in6 *ipv6(const struct sockaddr *address)
+{
+	return (const struct sockaddr_in6 *)(const void *)address;
+}
+
+socklen_t address_bytes(const struct sockaddr *address)
+{
+	switch (address->sa_family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
+struct gid address_gid(const struct sockaddr *address)
+{
+	struct gid gid;
+	uint8_t bytes[4];
+
+	if (address->sa_family == AF_INET) {
+		memcpy(bytes, &ipv4(address)->sin_addr, sizeof(bytes));
+		return gid_from_ipv4(bytes);
+	}
+	memcpy(gid.raw, &ipv6(address)->sin6_addr, sizeof(gid.raw));
+	return gid;
+}
+
+uint16_t address_port(const struct sockaddr *address)
+{
+	return ntohs(
+		address->sa_family == AF_INET ? ipv4(address)->sin_port : ipv6(address)->sin6_port);
+}
+
+void address_set_port(struct sockaddr *address, uint16_t port)
+{
+	if (address->sa_family == AF_INET)
+		((struct sockaddr_in *)(void *)address)->sin_port = htons(port);
+	else
+		((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
+}
+
+bool address_is_any(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		return ipv4(address)->sin_addr.s_addr == htonl(INADDR_ANY);
+	return IN6_IS_ADDR_UNSPECIFIED(&ipv6(address)->sin6_addr);
+}
+
+uint32_t address_ifindex(const struct sockaddr *address)
+{
+	struct gid gid = address_gid(address);
+
+	return address->sa_family == AF_INET6 && gid_is_link_local(&gid)
+		? ipv6(address)->sin6_scope_id
+		: 0;
+}
+
+void address_make(
+	struct sockaddr_storage *address, const struct gid *gid, uint16_t port, uint32_t ifindex)
+{
+	memset(address, 0, sizeof(*address));
+	if (gid_is_ipv4(gid)) {
+		struct sockaddr_in *to = (struct sockaddr_in *)(void *)address;
+
+		to->sin_family = AF_INET;
+		memcpy(&to->sin_addr, gid->raw + 12, sizeof(to->sin_addr));
+		to->sin_port = htons(port);
+	} else {
+		struct sockaddr_in6 *to = (struct sockaddr_in6 *)(void *)address;
+
+		to->sin6_family = AF_INET6;
+		memcpy(&to->sin6_addr, gid->raw, sizeof(to->sin6_addr));
+		to->sin6_port = htons(port);
+		to->sin6_scope_id = gid_is_link_local(gid) ? ifindex : 0;
+	}
+}
+
+static int ask_kernel(
+	int fd, const struct sockaddr *remote, uint8_t tos, struct sockaddr_storage *local)
+{
+	const int value = tos;
+	struct sockaddr_storage from = *local, to = {0};
+	socklen_t bytes = sizeof(*local);
+
+	memcpy(&to, remote, address_bytes(remote));
+	address_set_port((struct sockaddr *)&from, 0);
+	address_set_port((struct sockaddr *)&to, ANY_PORT);
+	if (tos != 0)
+		setsockopt(fd, remote->sa_family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6,
+			remote->sa_family == AF_INET ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
+	if (!address_is_any((struct sockaddr *)&from) &&
+		bind(fd, (struct sockaddr *)&from, address_bytes((struct sockaddr *)&from)) != 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&to, address_bytes(remote)) != 0 ||
+		getsockname(fd, (struct sockaddr *)local, &bytes) != 0)
+		return -errno;
+	return 0;
+}
+
+int address_source(const struct sockaddr *remote, uint8_t tos, struct sockaddr_storage *local)
+{
+	int fd = socket(remote->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = ask_kernel(fd, remote, tos, local);
+	close(fd);
+	return rc;
+}

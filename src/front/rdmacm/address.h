@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Socket addresses as programs pass them, as GIDs and back. Pure, but for address_source().
+ */
+#ifndef URNIC_FRONT_RDMACM_ADDRESS_H
+#define URNIC_FRONT_RDMACM_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/gid.h"
+
+/* 0 for a family that is neither AF_INET nor AF_INET6. */
+socklen_t address_bytes(const struct sockaddr *address);
+
+struct gid address_gid(const struct sockaddr *address);
+uint16_t address_port(const struct sockaddr *address);
+void address_set_port(struct sockaddr *address, uint16_t port);
+
+/* The zero address of its family? */
+bool address_is_any(const struct sockaddr *address);
+
+/* The interface that a link-local IPv6 address names, else 0. */
+uint32_t address_ifindex(const struct sockaddr *address);
+
+/* AF_INET for mapped GIDs, else AF_INET6. `ifindex` becomes the scope of a link-local one. */
+void address_make(
+	struct sockaddr_storage *address, const struct gid *gid, uint16_t port, uint32_t ifindex);
+
+/*
+ * The local address from which the system would send to `remote`: its routing decides.
+ *
+ * `tos`    May matter to it.
+ * `local`  In: where to send from, or any address of the family of `remote`. Out: where from.
+ *
+ * Returns 0, or -errno: -ENETUNREACH and the like.
+ */
+int address_source(const struct sockaddr *remote, uint8_t tos, struct sockaddr_storage *local);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_getaddrinfo(3): names and services by the C library's resolver, the local address by the system's routing.
+ */
+#include <netdb.h>
+#include <stdlib.h>
+
+#include "front/rdmacm/address.h"
+#include "front/rdmacm/device.h"
+#include "front/rdmacm/id.h"
+
+static struct sockaddr *copy_address(const struct sockaddr *address, socklen_t bytes)
+{
+	struct sockaddr *copy = malloc(bytes);
+
+	if (copy)
+		memcpy(copy, address, bytes);
+	return copy;
+}
+
+void rdma_freeaddrinfo(struct rdma_addrinfo *res)
+{
+	while (res) {
+		struct rdma_addrinfo *next = res->ai_next;
+
+		free(res->ai_src_addr);
+		free(res->ai_dst_addr);
+		free(res->ai_src_canonname);
+		free(res->ai_dst_canonname);
+		free(res->ai_route);
+		free(res->ai_connect);
+		free(res);
+		res = next;
+	}
+}
+
+static struct addrinfo resolver_hints(const struct rdma_addrinfo *hints)
+{
+	struct addrinfo to = {.ai_socktype = SOCK_STREAM};
+
+	if (!hints)
+		return to;
+	if (hints->ai_flags & RAI_PASSIVE)
+		to.ai_flags |= AI_PASSIVE;
+	if (hints->ai_flags & RAI_NUMERICHOST)
+		to.ai_flags |= AI_NUMERICHOST;
+	if (hints->ai_flags & RAI_FAMILY)
+		to.ai_family = hints->ai_family;
+	if (hints->ai_port_space == RDMA_PS_UDP || hints->ai_qp_type == IBV_QPT_UD)
+		to.ai_socktype = SOCK_DGRAM;
+	return to;
+}
+
+static void set_kind(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
+{
+	res->ai_flags = hints ? hints->ai_flags : 0;
+	res->ai_port_space = hints ? hints->ai_port_space : 0;
+	res->ai_qp_type = hints ? hints->ai_qp_type : 0;
+	if (res->ai_port_space == 0)
+		res->ai_port_space = res->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
+	if (res->ai_qp_type == 0)
+		res->ai_qp_type =
+			res->ai_port_space == RDMA_PS_UDP || res->ai_port_space == RDMA_PS_IPOIB
+			? IBV_QPT_UD
+			: IBV_QPT_RC;
+}
+
+/* Where we would send from. A route that is not there yet is not an error here: rdma_resolve_addr() says so. */
+static int set_source(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
+{
+	struct sockaddr_storage local = {.ss_family = res->ai_dst_addr->sa_family};
+
+	if (hints && hints->ai_src_addr && hints->ai_src_len > 0) {
+		res->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
+		res->ai_src_len = hints->ai_src_len;
+		return res->ai_src_addr ? 0 : EAI_MEMORY;
+	}
+	if ((hints && hints->ai_flags & RAI_NOROUTE) ||
+		address_source(res->ai_dst_addr, 0, &local) != 0)
+		return 0;
+	address_set_port((struct sockaddr *)&local, 0);
+	res->ai_src_len = address_bytes((struct sockaddr *)&local);
+	res->ai_src_addr = copy_address((struct sockaddr *)&local, res->ai_src_len);
+	return res->ai_src_addr ? 0 : EAI_MEMORY;
+}
+
+static int fill(
+	struct rdma_addrinfo *res, const struct addrinfo *found, const struct rdma_addrinfo *hints)
+{
+	struct sockaddr *address = copy_address(found->ai_addr, found->ai_addrlen);
+	char *name = found->ai_canonname ? strdup(found->ai_canonname) : NULL;
+
+	if (!address)
+		return EAI_MEMORY;
+	set_kind(res, hints);
+	res->ai_family = found->ai_family;
+	if (res->ai_flags & RAI_PASSIVE) {
+		res->ai_src_addr = address;
+		res->ai_src_len = found->ai_addrlen;
+		res->ai_src_canonname = name;
+		return 0;
+	}
+	res->ai_dst_addr = address;
+	res->ai_dst_len = found->ai_addrlen;
+	res->ai_dst_canonname = name;
+	return set_source(res, hints);
+}
+
+/* The addresses of the hints themselves, when there is no name to resolve. */
+static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
+{
+	struct addrinfo found = {0};
+	bool is_passive = hints->ai_flags & RAI_PASSIVE;
+
+	found.ai_addr = is_passive ? hints->ai_src_addr : hints->ai_dst_addr;
+	found.ai_addrlen = is_passive ? hints->ai_src_len : hints->ai_dst_len;
+	if (!found.ai_addr || found.ai_addrlen < sizeof(sa_family_t) ||
+		address_bytes(found.ai_addr) == 0 ||
+		found.ai_addrlen < address_bytes(found.ai_addr))
+		return EAI_NONAME;
+	found.ai_family = found.ai_addr->sa_family;
+	return fill(res, &found, hints);
+}
+
+int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+	struct rdma_addrinfo **ret_res)
+{
+	struct addrinfo to = resolver_hints(hints), *found = NULL;
+	struct rdma_addrinfo *res;
+	int rc;
+
+	if (!ret_res || (!node && !service && !hints))
+		return fail(EINVAL);
+	if (device_refresh() <= 0)
+		return fail(ENODEV);
+	res = calloc(1, sizeof(*res));
+	if (!res)
+		return EAI_MEMORY;
+	if (node || service) {
+		rc = getaddrinfo(node, service, &to, &found);
+		if (rc == 0)
+			rc = fill(res, found, hints);
+		if (found)
+			freeaddrinfo(found);
+	} else {
+		rc = from_hints(res, hints);
+	}
+	if (rc) {
+		rdma_freeaddrinfo(res);
+		return rc;
+	}
+	*ret_res = res;
+	return 0;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event channels, and what an event does when the program takes it: the queue pair of an accepted connection comes up then, in the
+ * program's thread.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "front/rdmacm/device.h"
+#include "front/rdmacm/id.h"
+
+/* An event that the program holds. */
+struct held {
+	struct rdma_cm_event public; /* first */
+	struct id *owner; /* whose destruction waits for it to be acknowledged */
+	uint8_t private_data[256];
+	struct group *group; /* with MULTICAST events */
+};
+
+static struct channel *channel_of(struct rdma_event_channel *public)
+{
+	return container_of(public, struct channel, public);
+}
+
+struct channel *channel_create(void)
+{
+	struct channel *channel = calloc(1, sizeof(*channel));
+	int rc;
+
+	if (!channel)
+		return NULL;
+	rc = event_queue_init(&channel->queue);
+	if (rc) {
+		free(channel);
+		errno = -rc;
+		return NULL;
+	}
+	channel->public.fd = channel->queue.fd;
+	return channel;
+}
+
+void channel_destroy(struct channel *channel)
+{
+	if (!channel)
+		return;
+	/*
+	 * Programs (rping) destroy a channel while a thread waits in it and expect that thread to go on waiting, until the
+	 * process ends. It does, as long as the other end of its descriptor stays open.
+	 */
+	if (atomic_load(&channel->readers) > 0) {
+		close(channel->queue.fd);
+		return;
+	}
+	event_queue_done(&channel->queue);
+	free(channel);
+}
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct channel *channel;
+	int count = device_refresh();
+
+	if (count <= 0) {
+		errno = count < 0 ? -count : ENODEV;
+		return NULL;
+	}
+	channel = channel_create();
+	return channel ? &channel->public : NULL;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *public)
+{
+	if (public)
+		channel_destroy(channel_of(public));
+}
+
+/* --- what an event tells --- */
+
+static void held_set_data(struct held *held, const void **ret_data, uint8_t *ret_bytes,
+	const uint8_t *data, size_t bytes)
+{
+	memcpy(held->private_data, data, bytes);
+	*ret_data = held->private_data;
+	*ret_bytes = (uint8_t)bytes;
+}
+
+static void tell_req(struct held *held, const struct cm_req *req, struct id *id)
+{
+	struct rdma_conn_param *conn = &held->public.param.conn;
+
+	held_set_data(held, &conn->private_data, &conn->private_data_len,
+		req->private_data + IP_CM_HEADER_BYTES, IP_CM_REQ_DATA_BYTES);
+	conn->responder_resources = req->initiator_depth;
+	conn->initiator_depth = req->responder_resources;
+	conn->flow_control = req->has_flow_control;
+	conn->retry_count = req->retry_count;
+	conn->rnr_retry_count = req->rnr_retry_count;
+	conn->srq = req->has_srq;
+	conn->qp_num = req->local_qpn;
+	(void)id;
+}
+
+static void tell_sidr_req(struct held *held, const struct cm_sidr_req *req)
+{
+	struct rdma_ud_param *ud = &held->public.param.ud;
+
+	held_set_data(held, &ud->private_data, &ud->private_data_len,
+		req->private_data + IP_CM_HEADER_BYTES, IP_CM_SIDR_DATA_BYTES);
+}
+
+static void tell_rep(struct held *held, const struct cm_rep *rep)
+{
+	struct rdma_conn_param *conn = &held->public.param.conn;
+
+	held_set_data(held, &conn->private_data, &conn->private_data_len, rep->private_data,
+		sizeof(rep->private_data));
+	conn->responder_resources = rep->initiator_depth;
+	conn->initiator_depth = rep->responder_resources;
+	conn->flow_control = rep->has_flow_control;
+	conn->rnr_retry_count = rep->rnr_retry_count;
+	conn->srq = rep->has_srq;
+	conn->qp_num = rep->local_qpn;
+}
+
+static void tell_sidr_rep(struct held *held, const struct cm_sidr_rep *rep, const struct id *id)
+{
+	struct rdma_ud_param *ud = &held->public.param.ud;
+
+	held_set_data(held, &ud->private_data, &ud->private_data_len, rep->private_data,
+		sizeof(rep->private_data));
+	ud->qp_num = rep->qpn;
+	ud->qkey = rep->qkey;
+	ud->ah_attr.is_global = 1;
+	memcpy(ud->ah_attr.grh.dgid.raw, id->path.remote.raw, sizeof(id->path.remote.raw));
+	ud->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
+	ud->ah_attr.grh.hop_limit = ID_HOP_LIMIT;
+	ud->ah_attr.grh.traffic_class = id->tos;
+	ud->ah_attr.port_num = DEVICE_PORT;
+}
+
+static void tell_response(struct held *held, struct id *id)
+{
+	switch (id->response.attribute) {
+	case CM_REP:
+		tell_rep(held, &id->response.rep);
+		break;
+	case CM_SIDR_REP:
+		tell_sidr_rep(held, &id->response.sidr_rep, id);
+		break;
+	case CM_REJ:
+		held_set_data(held, &held->public.param.conn.private_data,
+			&held->public.param.conn.private_data_len, id->response.rej.private_data,
+			sizeof(id->response.rej.private_data));
+		break;
+	case CM_REQ:
+	case CM_MRA:
+	case CM_RTU:
+	case CM_DREQ:
+	case CM_DREP:
+	case CM_SIDR_REQ:
+	case CM_LAP:
+	case CM_APR:
+		break;
+	}
+}
+
+/* --- what an event does --- */
+
+/* A request: the program gets a new identifier. Returns false when there can be none; then nobody hears of the request. */
+static bool take_request(struct held *held, struct id *id)
+{
+	struct id *listen = id->listen;
+
+	if (id_open_request(id)) {
+		rdma_destroy_id(&id->id);
+		return false;
+	}
+	while (listen->spares_owed > 0 && id_add_spare(listen) == 0)
+		listen->spares_owed--;
+	held->owner = listen;
+	held->public.listen_id = &listen->id;
+	held->public.id = &id->id;
+	if (id->request.attribute == CM_REQ)
+		tell_req(held, &id->request.req, id);
+	else
+		tell_sidr_req(held, &id->request.sidr_req);
+	if (listen->is_sync && rdma_migrate_id(&id->id, NULL)) {
+		rdma_destroy_id(&id->id);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * The peer accepted. With a queue pair of ours, it is brought up and the peer is told; else that is the program's to do
+ * (rdma_establish).
+ */
+static void take_response(struct held *held, struct id *id)
+{
+	const struct cm_rej rej = {.reason = CM_REJECT_CONSUMER};
+	int error;
+
+	tell_response(held, id);
+	if (!id->id.qp) {
+		id->state = ID_RESPONDED;
+		return;
+	}
+	error = id_qp_connect(id);
+	if (error == 0)
+		error = -nic_cm_ready(&id->conn);
+	if (error) {
+		nic_cm_reject(&id->conn, &rej);
+		id_qp_fail(id);
+		id->state = ID_OVER;
+		held->public.event = RDMA_CM_EVENT_CONNECT_ERROR;
+		held->public.status = -error;
+		return;
+	}
+	id->state = ID_CONNECTED;
+	held->public.event = RDMA_CM_EVENT_ESTABLISHED;
+}
+
+/* Returns false when the event is not one for the program. */
+static bool take(struct held *held, struct id *id)
+{
+	switch (held->public.event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return take_request(held, id);
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		take_response(held, id);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		id->state = ID_CONNECTED;
+		tell_response(held, id);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		tell_response(held, id);
+		id->state = ID_OVER;
+		id_qp_fail(id);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		id->state = ID_OVER;
+		id_qp_fail(id);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		id->state = ID_OVER;
+		break;
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	}
+	return true;
+}
+
+static void count_taken(struct id *owner)
+{
+	pthread_mutex_lock(&owner->mutex);
+	owner->events_taken++;
+	pthread_mutex_unlock(&owner->mutex);
+}
+
+/* What is needed of the event while it cannot go. */
+static void hold(struct event *event, void *argument)
+{
+	const struct id_event *source = container_of(event, struct id_event, event);
+	struct held *held = argument;
+
+	held->public.event = source->type;
+	held->public.status = source->status;
+	held->owner = source->id;
+	count_taken(
+		source->type == RDMA_CM_EVENT_CONNECT_REQUEST ? source->id->listen : source->id);
+}
+
+static int take_event(struct channel *channel, struct held *held)
+{
+	int rc;
+
+	atomic_fetch_add(&channel->readers, 1);
+	rc = event_queue_take(&channel->queue, hold, held);
+	atomic_fetch_sub(&channel->readers, 1);
+	return rc;
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **event)
+{
+	struct held *held;
+
+	if (!public || !event)
+		return fail(EINVAL);
+	held = calloc(1, sizeof(*held));
+	if (!held)
+		return fail(ENOMEM);
+	for (;;) {
+		struct id *id, *listen;
+		int rc = take_event(channel_of(public), held);
+
+		if (rc) {
+			free(held);
+			return fail(-rc);
+		}
+		id = held->owner;
+		listen = id->listen;
+		held->public.id = &id->id;
+		if (take(held, id))
+			break;
+		pthread_mutex_lock(&listen->mutex);
+		listen->events_taken--;
+		pthread_mutex_unlock(&listen->mutex);
+	}
+	*event = &held->public;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct held *held;
+	struct id *owner;
+
+	if (!event)
+		return fail(EINVAL);
+	held = container_of(event, struct held, public);
+	owner = held->owner;
+	pthread_mutex_lock(&owner->mutex);
+	owner->events_acked++;
+	pthread_cond_broadcast(&owner->cond);
+	pthread_mutex_unlock(&owner->mutex);
+	free(held);
+	return 0;
+}
+
+const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+	static const char *const names[ID_EVENT_COUNT] = {
+#define EVENT(name) [name] = #name
+		EVENT(RDMA_CM_EVENT_ADDR_RESOLVED),
+		EVENT(RDMA_CM_EVENT_ADDR_ERROR),
+		EVENT(RDMA_CM_EVENT_ROUTE_RESOLVED),
+		EVENT(RDMA_CM_EVENT_ROUTE_ERROR),
+		EVENT(RDMA_CM_EVENT_CONNECT_REQUEST),
+		EVENT(RDMA_CM_EVENT_CONNECT_RESPONSE),
+		EVENT(RDMA_CM_EVENT_CONNECT_ERROR),
+		EVENT(RDMA_CM_EVENT_UNREACHABLE),
+		EVENT(RDMA_CM_EVENT_REJECTED),
+		EVENT(RDMA_CM_EVENT_ESTABLISHED),
+		EVENT(RDMA_CM_EVENT_DISCONNECTED),
+		EVENT(RDMA_CM_EVENT_DEVICE_REMOVAL),
+		EVENT(RDMA_CM_EVENT_MULTICAST_JOIN),
+		EVENT(RDMA_CM_EVENT_MULTICAST_ERROR),
+		EVENT(RDMA_CM_EVENT_ADDR_CHANGE),
+		EVENT(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+#undef EVENT
+	};
+
+	if ((unsigned)event >= ID_EVENT_COUNT)
+		return "UNKNOWN EVENT";
+	return names[event];
+}

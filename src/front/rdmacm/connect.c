@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connecting, accepting, refusing, disconnecting.
+ */
+#include <stdlib.h>
+
+#include "base/arith.h"
+#include "front/rdmacm/address.h"
+#include "front/rdmacm/device.h"
+#include "front/rdmacm/id.h"
+
+/* What the program gives, or what stands in for it: as much as the device can. */
+static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)
+{
+	if (param)
+		return *param;
+	return (struct rdma_conn_param){
+		.responder_resources = RDMA_MAX_RESP_RES,
+		.initiator_depth = RDMA_MAX_INIT_DEPTH,
+		.retry_count = ID_RETRY_COUNT_MAX,
+		.rnr_retry_count = ID_RETRY_COUNT_MAX,
+	};
+}
+
+/* Private data: the program's, behind what its address information brought along. Returns its length or -EINVAL. */
+static int private_data(
+	const struct id *id, const struct rdma_conn_param *param, uint8_t *to, size_t room)
+{
+	size_t bytes = param->private_data ? param->private_data_len : 0;
+
+	if (id->connect_bytes > room || bytes > room - id->connect_bytes)
+		return -EINVAL;
+	if (id->connect_bytes > 0)
+		memcpy(to, id->connect_data, id->connect_bytes);
+	if (bytes > 0)
+		memcpy(to + id->connect_bytes, param->private_data, bytes);
+	return (int)(id->connect_bytes + bytes);
+}
+
+static void put_ip_header(const struct id *id, uint8_t *to)
+{
+	const struct ip_cm_header header = {
+		.source_port = address_port(&id->id.route.addr.src_addr),
+		.source = id->path.local,
+		.destination = id->path.remote,
+	};
+
+	ip_cm_header_encode(&header, to);
+}
+
+static uint64_t remote_service(const struct id *id)
+{
+	return ip_cm_service_id((uint16_t)id->id.ps, address_port(&id->id.route.addr.dst_addr));
+}
+
+static uint8_t transport_of(enum ibv_qp_type qp_type)
+{
+	if (qp_type == IBV_QPT_UC)
+		return CM_SERVICE_UC;
+	return qp_type == IBV_QPT_XRC_SEND ? CM_SERVICE_EXTENDED : CM_SERVICE_RC;
+}
+
+static int connect_stream(struct id *id, const struct rdma_conn_param *param)
+{
+	struct id_agreement *agreement = &id->agreement;
+	struct cm_req req = {
+		.service_id = remote_service(id),
+		.local_qpn = id->id.qp ? id->id.qp->qp_num : param->qp_num,
+		.responder_resources = (uint8_t)min_u32(
+			param->responder_resources, id->device->responder_resources_max),
+		.initiator_depth =
+			(uint8_t)min_u32(param->initiator_depth, id->device->initiator_depth_max),
+		.transport_service = transport_of(id->id.qp_type),
+		.extended_transport = id->id.qp_type == IBV_QPT_XRC_SEND ? CM_EXTENDED_XRC : 0,
+		.has_flow_control = param->flow_control != 0,
+		.starting_psn = nic_cm_random_psn(),
+		.retry_count = (uint8_t)min_u32(param->retry_count, ID_RETRY_COUNT_MAX),
+		.rnr_retry_count = (uint8_t)min_u32(param->rnr_retry_count, ID_RETRY_COUNT_MAX),
+		.pkey = 0xffff,
+		.path_mtu = agreement->path_mtu,
+		.has_srq = id->id.qp ? id->id.qp->srq != NULL : param->srq,
+		.primary_traffic_class = id->tos,
+		.primary_hop_limit = ID_HOP_LIMIT,
+		.primary_sl = id->tos >> 5,
+		.is_primary_subnet_local = 0,
+		.primary_ack_timeout = id->ack_timeout,
+	};
+	int rc = private_data(
+		id, param, req.private_data + IP_CM_HEADER_BYTES, IP_CM_REQ_DATA_BYTES);
+
+	if (rc < 0)
+		return rc;
+	put_ip_header(id, req.private_data);
+	agreement->local_psn = req.starting_psn;
+	agreement->responder_resources = req.responder_resources;
+	agreement->initiator_depth = req.initiator_depth;
+	agreement->retry_count = req.retry_count;
+	agreement->rnr_retry_count = req.rnr_retry_count;
+	agreement->ack_timeout = id->ack_timeout;
+	id->state = ID_CONNECTING;
+	return nic_cm_connect(&id->conn, &id->path, &req);
+}
+
+static int connect_datagram(struct id *id, const struct rdma_conn_param *param)
+{
+	struct cm_sidr_req request = {.service_id = remote_service(id), .pkey = 0xffff};
+	int rc = private_data(
+		id, param, request.private_data + IP_CM_HEADER_BYTES, IP_CM_SIDR_DATA_BYTES);
+
+	if (rc < 0)
+		return rc;
+	put_ip_header(id, request.private_data);
+	id->state = ID_CONNECTING;
+	return nic_cm_sidr_request(&id->conn, &id->path, &request);
+}
+
+static int use_local_address(const struct id *id)
+{
+	const struct agent_address address = {
+		.gid = id->path.local,
+		.scope_ifindex = gid_is_link_local(&id->path.local) ? id->path.ifindex : 0,
+	};
+
+	return nic_cm_use_address(&address);
+}
+
+int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *given)
+{
+	struct rdma_conn_param param = param_or_default(given);
+	struct id *id = id_of(public);
+	int rc;
+
+	if (id->state != ID_ROUTE_RESOLVED)
+		return fail(EINVAL);
+	rc = use_local_address(id);
+	if (rc == 0)
+		rc = id_is_datagram(id) ? connect_datagram(id, &param) : connect_stream(id, &param);
+	if (rc) {
+		id->state = ID_ROUTE_RESOLVED;
+		return fail(-rc);
+	}
+	return id_complete(id);
+}
+
+/* --- the passive side --- */
+
+static int accept_stream(struct id *id, const struct rdma_conn_param *param)
+{
+	struct id_agreement *agreement = &id->agreement;
+	struct cm_rep rep = {0};
+	int rc;
+
+	/* "The maximum" means what the peer asked for, as far as the device can. */
+	if (param->responder_resources != RDMA_MAX_RESP_RES)
+		agreement->responder_resources = param->responder_resources;
+	if (param->initiator_depth != RDMA_MAX_INIT_DEPTH)
+		agreement->initiator_depth = param->initiator_depth;
+	agreement->responder_resources = (uint8_t)min_u32(
+		agreement->responder_resources, id->device->responder_resources_max);
+	agreement->initiator_depth =
+		(uint8_t)min_u32(agreement->initiator_depth, id->device->initiator_depth_max);
+	rc = private_data(id, param, rep.private_data, sizeof(rep.private_data));
+	if (rc < 0)
+		return rc;
+	rc = id->id.qp ? -id_qp_connect(id) : 0;
+	if (rc)
+		return rc;
+	rep.local_qpn = id->id.qp ? id->id.qp->qp_num : param->qp_num;
+	rep.starting_psn = agreement->local_psn;
+	rep.responder_resources = agreement->responder_resources;
+	rep.initiator_depth = agreement->initiator_depth;
+	rep.has_flow_control = param->flow_control != 0;
+	rep.rnr_retry_count = (uint8_t)min_u32(param->rnr_retry_count, ID_RETRY_COUNT_MAX);
+	rep.has_srq = id->id.qp ? id->id.qp->srq != NULL : param->srq;
+	id->state = ID_ACCEPTED;
+	return nic_cm_accept(&id->conn, &rep);
+}
+
+static int accept_datagram(struct id *id, const struct rdma_conn_param *param)
+{
+	struct cm_sidr_rep answer = {
+		.status = CM_SIDR_SUCCESS,
+		.qpn = id->id.qp ? id->id.qp->qp_num : param->qp_num,
+		.qkey = RDMA_UDP_QKEY,
+		.service_id = id->request.sidr_req.service_id,
+	};
+	int rc = private_data(id, param, answer.private_data, sizeof(answer.private_data));
+
+	if (rc < 0)
+		return rc;
+	id->state = ID_CONNECTED;
+	return nic_cm_sidr_answer(&id->conn, &answer);
+}
+
+int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
+{
+	struct rdma_conn_param param = param_or_default(given);
+	struct id *id = id_of(public);
+	int rc;
+
+	if (id->state != ID_REQUESTED)
+		return fail(EINVAL);
+	rc = id_is_datagram(id) ? accept_datagram(id, &param) : accept_stream(id, &param);
+	if (rc) {
+		id->state = ID_REQUESTED;
+		id_qp_fail(id);
+		return fail(-rc);
+	}
+	return id_is_datagram(id) ? 0 : id_complete(id);
+}
+
+static int reject(struct id *id, uint16_t reason, const void *data, uint8_t bytes)
+{
+	struct cm_sidr_rep refusal = {.status = CM_SIDR_REJECTED};
+	struct cm_rej rej = {.reason = reason};
+
+	if (id->state != ID_REQUESTED && id->state != ID_RESPONDED)
+		return -EINVAL;
+	if (bytes > (id_is_datagram(id) ? sizeof(refusal.private_data) : sizeof(rej.private_data)))
+		return -EINVAL;
+	id->state = ID_OVER;
+	if (id_is_datagram(id)) {
+		refusal.service_id = id->request.sidr_req.service_id;
+		if (bytes > 0)
+			memcpy(refusal.private_data, data, bytes);
+		return nic_cm_sidr_answer(&id->conn, &refusal);
+	}
+	if (bytes > 0)
+		memcpy(rej.private_data, data, bytes);
+	return nic_cm_reject(&id->conn, &rej);
+}
+
+int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
+{
+	int rc = reject(id_of(public), CM_REJECT_CONSUMER, data, data ? bytes : 0);
+
+	return rc ? fail(-rc) : 0;
+}
+
+/* --- both sides --- */
+
+int rdma_establish(struct rdma_cm_id *public)
+{
+	struct id *id = id_of(public);
+	int rc;
+
+	if (id->id.qp || id->state != ID_RESPONDED)
+		return fail(EINVAL);
+	rc = nic_cm_ready(&id->conn);
+	if (rc)
+		return fail(-rc);
+	id->state = ID_CONNECTED;
+	return 0;
+}
+
+int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
+{
+	struct id *id = id_of(public);
+
+	if (event != IBV_EVENT_COMM_EST)
+		return fail(EINVAL);
+	/* The RTU may have come meanwhile: nothing is left to do then. */
+	nic_cm_establish(&id->conn);
+	return 0;
+}
+
+int rdma_disconnect(struct rdma_cm_id *public)
+{
+	struct id *id = id_of(public);
+
+	if (id_is_datagram(id) ||
+		(id->state != ID_CONNECTED && id->state != ID_ACCEPTED && id->state != ID_OVER))
+		return fail(EINVAL);
+	id_qp_fail(id);
+	/* One that the peer has ended, and that was answered, needs nothing more. */
+	nic_cm_disconnect(&id->conn);
+	return id_complete(id);
+}
+
+/* --- attributes of the queue pair --- */
+
+static void attr_init(const struct id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	attr->pkey_index = 0;
+	attr->port_num = DEVICE_PORT;
+	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	if (id_is_datagram(id)) {
+		attr->qkey = RDMA_UDP_QKEY;
+		*mask |= IBV_QP_QKEY;
+		return;
+	}
+	/* The program has to allow what it wants the peer to do by registering memory for it. */
+	attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	if (id->id.qp_type != IBV_QPT_UC)
+		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	*mask |= IBV_QP_ACCESS_FLAGS;
+}
+
+enum { MIN_RNR_TIMER = 12 /* 0.64 ms */ };
+
+static bool has_responder(enum ibv_qp_type qp_type)
+{
+	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_XRC_RECV;
+}
+
+static bool has_requester(enum ibv_qp_type qp_type)
+{
+	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_XRC_SEND;
+}
+
+static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	*mask = IBV_QP_STATE;
+	if (id_is_datagram(id))
+		return;
+	attr->ah_attr.is_global = 1;
+	memcpy(attr->ah_attr.grh.dgid.raw, id->path.remote.raw, sizeof(id->path.remote.raw));
+	attr->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
+	attr->ah_attr.grh.hop_limit = ID_HOP_LIMIT;
+	attr->ah_attr.grh.traffic_class = id->tos;
+	attr->ah_attr.sl = id->tos >> 5;
+	attr->ah_attr.port_num = DEVICE_PORT;
+	attr->path_mtu = (enum ibv_mtu)id->agreement.path_mtu;
+	attr->dest_qp_num = id->agreement.remote_qpn;
+	attr->rq_psn = id->agreement.remote_psn;
+	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (!has_responder(id->id.qp_type))
+		return;
+	attr->max_dest_rd_atomic = id->agreement.responder_resources;
+	attr->min_rnr_timer = MIN_RNR_TIMER;
+	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+}
+
+static void attr_rts(const struct id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	attr->sq_psn = id->agreement.local_psn;
+	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	if (id_is_datagram(id) || id->id.qp_type == IBV_QPT_UC)
+		return;
+	attr->timeout = id->agreement.ack_timeout;
+	*mask |= IBV_QP_TIMEOUT;
+	if (!has_requester(id->id.qp_type))
+		return;
+	attr->retry_cnt = id->agreement.retry_count;
+	attr->rnr_retry = id->agreement.rnr_retry_count;
+	attr->max_rd_atomic = id->agreement.initiator_depth;
+	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+}
+
+/* Returns 0 or an errno. */
+static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	bool is_known = id_is_datagram(id) || id->agreement.remote_qpn != 0;
+
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		attr_init(id, attr, mask);
+		return 0;
+	case IBV_QPS_RTR:
+		if (!is_known)
+			return EINVAL;
+		attr_rtr(id, attr, mask);
+		return 0;
+	case IBV_QPS_RTS:
+		if (!is_known)
+			return EINVAL;
+		attr_rts(id, attr, mask);
+		return 0;
+	case IBV_QPS_RESET:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+	case IBV_QPS_ERR:
+	case IBV_QPS_UNKNOWN:
+		break;
+	}
+	return EINVAL;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *mask)
+{
+	int error;
+
+	if (!public || !attr || !mask || !public->verbs)
+		return fail(EINVAL);
+	error = attr_for(id_of(public), attr, mask);
+	return error ? fail(error) : 0;
+}
+
+static int qp_move(struct id *id, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+	int mask, error;
+
+	error = attr_for(id, &attr, &mask);
+	return error ? error : ibv_modify_qp(id->id.qp, &attr, mask);
+}
+
+int id_qp_connect(struct id *id)
+{
+	int error;
+
+	error = qp_move(id, IBV_QPS_RTR);
+	if (!error)
+		error = qp_move(id, IBV_QPS_RTS);
+	return error;
+}
+
+int id_qp_fail(struct id *id)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (!id->id.qp || id_is_datagram(id))
+		return 0;
+	return ibv_modify_qp(id->id.qp, &attr, IBV_QP_STATE);
+}
+
+/* --- enhanced connection establishment: no vendor's options here (IBTA annex A19 leaves them to vendors) --- */
+
+int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
+{
+	if (!public || !ece)
+		return fail(EINVAL);
+	return ece->vendor_id == 0 && ece->options == 0 ? 0 : fail(EOPNOTSUPP);
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
+{
+	if (!public || !ece)
+		return fail(EINVAL);
+	memset(ece, 0, sizeof(*ece));
+	return 0;
+}
+
+int rdma_reject_ece(struct rdma_cm_id *public, const void *data, uint8_t bytes)
+{
+	int rc = reject(id_of(public), CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
+
+	return rc ? fail(-rc) : 0;
+}

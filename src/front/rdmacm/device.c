@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/rdmacm/device.h"
+
+#include <stdlib.h>
+
+#include "base/arith.h"
+
+enum { GIDS_MAX = 64 /* of one device */ };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct device devices[DEVICE_COUNT_MAX];
+static uint32_t device_count;
+
+static bool is_known(const struct ibv_device *verbs)
+{
+	for (uint32_t i = 0; i < device_count; i++)
+		if (devices[i].verbs == verbs)
+			return true;
+	return false;
+}
+
+/* A device that cannot be opened is left out. */
+static void add(struct ibv_device *verbs)
+{
+	struct device *device = &devices[device_count];
+	struct ibv_device_attr attr;
+
+	if (is_known(verbs) || device_count == DEVICE_COUNT_MAX)
+		return;
+	device->verbs = verbs;
+	device->context = ibv_open_device(verbs);
+	if (!device->context)
+		return;
+	device->pd = ibv_alloc_pd(device->context);
+	if (!device->pd || ibv_query_device(device->context, &attr)) {
+		if (device->pd)
+			ibv_dealloc_pd(device->pd);
+		ibv_close_device(device->context);
+		return;
+	}
+	device->responder_resources_max =
+		(uint8_t)min_u32((uint32_t)attr.max_qp_rd_atom, UINT8_MAX);
+	device->initiator_depth_max =
+		(uint8_t)min_u32((uint32_t)attr.max_qp_init_rd_atom, UINT8_MAX);
+	device_count++;
+}
+
+int device_refresh(void)
+{
+	struct ibv_device **list;
+	int count, rc;
+
+	pthread_mutex_lock(&lock);
+	list = ibv_get_device_list(&count);
+	for (int i = 0; list && i < count; i++)
+		add(list[i]);
+	rc = list ? (int)device_count : -errno;
+	if (list)
+		ibv_free_device_list(list);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+struct device *device_at(uint32_t index)
+{
+	return &devices[index];
+}
+
+struct device *device_find(
+	const struct gid *gid, uint32_t ifindex, uint32_t *ret_gid_index, uint32_t *ret_ifindex)
+{
+	int count = device_refresh();
+
+	for (int i = 0; i < count; i++) {
+		struct ibv_gid_entry entries[GIDS_MAX];
+		ssize_t gids = ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0);
+
+		for (ssize_t j = 0; j < gids; j++) {
+			if (memcmp(entries[j].gid.raw, gid->raw, sizeof(gid->raw)) != 0 ||
+				(ifindex != 0 && ifindex != entries[j].ndev_ifindex))
+				continue;
+			*ret_gid_index = entries[j].gid_index;
+			*ret_ifindex = entries[j].ndev_ifindex;
+			return &devices[i];
+		}
+	}
+	return NULL;
+}
+
+void device_for_each_gid(
+	void (*visit)(const struct gid *gid, uint32_t ifindex, void *argument), void *argument)
+{
+	int count = device_refresh();
+
+	for (int i = 0; i < count; i++) {
+		struct ibv_gid_entry entries[GIDS_MAX];
+		ssize_t gids = ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0);
+
+		for (ssize_t j = 0; j < gids; j++) {
+			struct gid gid;
+
+			memcpy(gid.raw, entries[j].gid.raw, sizeof(gid.raw));
+			visit(&gid, entries[j].ndev_ifindex, argument);
+		}
+	}
+}
+
+/* --- the public part --- */
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	int count = device_refresh();
+	struct ibv_context **list = count < 0 ? NULL : calloc((size_t)count + 1, sizeof(*list));
+
+	for (int i = 0; list && i < count; i++)
+		list[i] = devices[i].context;
+	if (num_devices)
+		*num_devices = list ? count : 0;
+	return list;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

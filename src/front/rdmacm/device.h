@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Devices as this library opens them: each once, for all identifiers, with one protection domain that stands in where a program names
+ * none. They stay open to the end of the process. Any thread may call.
+ */
+#ifndef URNIC_FRONT_RDMACM_DEVICE_H
+#define URNIC_FRONT_RDMACM_DEVICE_H
+
+#include "base/gid.h"
+#include "front/rdmacm/abi.h"
+
+enum { DEVICE_PORT = 1, DEVICE_COUNT_MAX = 128 };
+
+struct device {
+	struct ibv_device *verbs;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	uint8_t responder_resources_max;
+	uint8_t initiator_depth_max;
+};
+
+/* Open what there is now. Returns how many devices, or -errno. */
+int device_refresh(void);
+
+/* The device at `index` of what device_refresh() counted. */
+struct device *device_at(uint32_t index);
+
+/*
+ * The device that has a local address.
+ *
+ * `ifindex`  Of a link-local address; 0: any interface.
+ *
+ * Returns NULL when none has it.
+ */
+struct device *device_find(
+	const struct gid *gid, uint32_t ifindex, uint32_t *ret_gid_index, uint32_t *ret_ifindex);
+
+/* Call with each local address of each device. */
+void device_for_each_gid(
+	void (*visit)(const struct gid *gid, uint32_t ifindex, void *argument), void *argument);
+
+#endif

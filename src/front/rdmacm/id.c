@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of identifiers: creation, binding, listening, events, the end.
+ */
+#include "front/rdmacm/id.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "front/rdmacm/address.h"
+#include "front/rdmacm/device.h"
+
+pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int id_start(void)
+{
+	int count = device_refresh();
+
+	if (count < 0)
+		return count;
+	if (count == 0)
+		return -ENODEV;
+	return nic_cm_start(be64toh(ibv_get_device_guid(device_at(0)->verbs)), id_on_event);
+}
+
+/* Did it come into this process by fork()? Then its connection is the parent's. */
+static bool is_inherited(const struct id *id)
+{
+	return id->epoch != nic_cm_epoch();
+}
+
+static void id_free(struct id *id)
+{
+	pthread_mutex_destroy(&id->mutex);
+	pthread_cond_destroy(&id->cond);
+	free(id->id.route.path_rec);
+	free(id->connect_data);
+	free(id->qp_init);
+	free(id);
+}
+
+void id_unref(struct id *id)
+{
+	bool is_last;
+
+	pthread_mutex_lock(&id_lock);
+	is_last = --id->references == 0;
+	pthread_mutex_unlock(&id_lock);
+	if (is_last)
+		id_free(id);
+}
+
+static struct id *id_alloc(
+	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context)
+{
+	struct id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->id.channel = channel ? &channel->public : NULL;
+	id->id.ps = ps;
+	id->id.qp_type = qp_type;
+	id->id.context = context;
+	id->references = 1;
+	id->epoch = nic_cm_epoch();
+	id->ack_timeout = ID_ACK_TIMEOUT;
+	pthread_mutex_init(&id->mutex, NULL);
+	pthread_cond_init(&id->cond, NULL);
+	list_init(&id->requests);
+	list_init(&id->in_requests);
+	list_init(&id->groups);
+	list_init(&id->listener.node);
+	for (unsigned i = 0; i < ID_EVENT_COUNT; i++) {
+		event_init(&id->events[i].event);
+		id->events[i].id = id;
+		id->events[i].type = (enum rdma_cm_event_type)i;
+	}
+	return id;
+}
+
+struct id *id_create(
+	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context)
+{
+	struct id *id;
+	int rc = id_start();
+
+	if (rc) {
+		errno = -rc;
+		return NULL;
+	}
+	id = id_alloc(channel, ps, qp_type, context);
+	if (!id)
+		return NULL;
+	rc = nic_cm_conn_create(&id->conn, id);
+	if (rc) {
+		id_free(id);
+		errno = -rc;
+		return NULL;
+	}
+	id->has_conn = true;
+	id->references = 2; /* the program's and the manager's */
+	return id;
+}
+
+static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
+{
+	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
+}
+
+int rdma_create_id(struct rdma_event_channel *public, struct rdma_cm_id **ret_id, void *context,
+	enum rdma_port_space ps)
+{
+	struct channel *channel =
+		public ? container_of(public, struct channel, public) : channel_create();
+	struct id *id;
+
+	if (!channel)
+		return -1;
+	id = id_create(channel, ps, qp_type_of(ps), context);
+	if (!id) {
+		if (!public)
+			channel_destroy(channel);
+		return -1;
+	}
+	id->is_sync = !public;
+	*ret_id = &id->id;
+	return 0;
+}
+
+/* --- events --- */
+
+static struct channel *channel_of(const struct id *id)
+{
+	return container_of(id->id.channel, struct channel, public);
+}
+
+/* The request's events go to its listener's channel until the program has taken it. */
+void id_post(struct id *id, enum rdma_cm_event_type type, int status)
+{
+	struct id_event *event = &id->events[type];
+
+	pthread_mutex_lock(&id_lock);
+	event->status = status;
+	if (id->id.channel)
+		event_queue_post(&channel_of(id)->queue, &event->event);
+	pthread_mutex_unlock(&id_lock);
+}
+
+static void on_request(const struct cm_event *event)
+{
+	struct id *id = event->conn->user;
+	struct id *listen = event->listener->user;
+
+	id->request = event->message;
+	id->path = event->conn->path;
+	id->listen = listen;
+	id->state = ID_REQUESTED;
+	pthread_mutex_lock(&id_lock);
+	listen->spares_owed++;
+	id->id.channel = listen->id.channel;
+	list_append(&listen->requests, &id->in_requests);
+	pthread_mutex_unlock(&id_lock);
+	id_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+}
+
+/* The peer accepted: what was agreed. Nobody gets more than both offered. */
+static void agree(struct id *id, const struct cm_rep *rep)
+{
+	struct id_agreement *agreement = &id->agreement;
+
+	agreement->remote_qpn = rep->local_qpn;
+	agreement->remote_psn = rep->starting_psn;
+	agreement->responder_resources =
+		(uint8_t)min_u32(agreement->responder_resources, rep->initiator_depth);
+	agreement->initiator_depth =
+		(uint8_t)min_u32(agreement->initiator_depth, rep->responder_resources);
+	agreement->rnr_retry_count = rep->rnr_retry_count;
+}
+
+static void on_sidr_answer(struct id *id, const struct cm_sidr_rep *rep)
+{
+	if (rep->status == CM_SIDR_SUCCESS) {
+		id->agreement.remote_qpn = rep->qpn;
+		id->agreement.remote_qkey = rep->qkey;
+		id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	} else {
+		id_post(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
+	}
+}
+
+void id_on_event(const struct cm_event *event)
+{
+	struct id *id = event->conn->user;
+
+	switch (event->kind) {
+	case CM_EVENT_REQ:
+	case CM_EVENT_SIDR_REQ:
+		on_request(event);
+		break;
+	case CM_EVENT_REP:
+		id->response = event->message;
+		agree(id, &event->message.rep);
+		id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+		break;
+	case CM_EVENT_ESTABLISHED:
+		id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		break;
+	case CM_EVENT_REJ:
+		id->response = event->message;
+		/* A connection that was there, and is unknown to the other side now. */
+		if (event->conn->state == CM_STATE_TIMEWAIT &&
+			event->message.rej.reason != CM_REJECT_STALE_CONNECTION)
+			id_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		else
+			id_post(id, RDMA_CM_EVENT_REJECTED, event->message.rej.reason);
+		break;
+	case CM_EVENT_DREQ:
+	case CM_EVENT_DREP:
+		id_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		break;
+	case CM_EVENT_DREQ_TIMEOUT:
+		id_post(id, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+		break;
+	case CM_EVENT_TIMEWAIT_EXIT:
+		id_post(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		break;
+	case CM_EVENT_SIDR_REP:
+		id->response = event->message;
+		on_sidr_answer(id, &event->message.sidr_rep);
+		break;
+	case CM_EVENT_REQ_TIMEOUT:
+	case CM_EVENT_REP_TIMEOUT:
+		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		break;
+	case CM_EVENT_RELEASED:
+		id_unref(id);
+		break;
+	}
+}
+
+int id_complete(struct id *id)
+{
+	int status;
+
+	if (!id->is_sync)
+		return 0;
+	if (id->id.event) {
+		rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	if (rdma_get_cm_event(id->id.channel, &id->id.event))
+		return -1;
+	status = id->id.event->status;
+	if (status == 0)
+		return 0;
+	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
+		return fail(ECONNREFUSED);
+	return fail(status < 0 ? -status : EIO);
+}
+
+/* --- binding --- */
+
+static uint64_t service_id_of(const struct id *id, const struct sockaddr *address)
+{
+	return ip_cm_service_id((uint16_t)id->id.ps, address_port(address));
+}
+
+static uint32_t claim_flags(const struct id *id, sa_family_t family)
+{
+	uint32_t flags = id->is_reusable ? AGENT_CLAIM_SHARES : 0;
+
+	if (family == AF_INET6 && id->is_family_only)
+		flags |= AGENT_CLAIM_IPV6_ONLY;
+	return flags;
+}
+
+/* A local address that no device has: is it one of this host at all? */
+static int explain_no_device(const struct sockaddr *address)
+{
+	struct sockaddr_storage local = {0};
+	int rc;
+
+	memcpy(&local, address, address_bytes(address));
+	rc = address_source(address, 0, &local);
+	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
+}
+
+static void use_device(struct id *id, struct device *device, uint32_t gid_index)
+{
+	id->device = device;
+	id->gid_index = gid_index;
+	id->id.verbs = device->context;
+	id->id.port_num = DEVICE_PORT;
+	if (!id->id.pd)
+		id->id.pd = device->pd;
+}
+
+static int take_local(struct id *id, const struct gid *gid, uint32_t ifindex)
+{
+	uint32_t gid_index, found_ifindex;
+	struct device *device = device_find(gid, ifindex, &gid_index, &found_ifindex);
+
+	if (!device)
+		return -ENODEV;
+	use_device(id, device, gid_index);
+	id->path.local = *gid;
+	id->path.ifindex = found_ifindex;
+	return 0;
+}
+
+int id_bind(struct id *id, const struct sockaddr *address)
+{
+	struct gid gid;
+	int rc;
+
+	if (id->state != ID_IDLE)
+		return -EINVAL;
+	if (address_bytes(address) == 0)
+		return -EAFNOSUPPORT;
+	gid = address_gid(address);
+	if (!address_is_any(address)) {
+		rc = take_local(id, &gid, address_ifindex(address));
+		if (rc)
+			return explain_no_device(address);
+	}
+	id->claim = (struct agent_claim){
+		.service_id = service_id_of(id, address),
+		.address = {.gid = gid, .scope_ifindex = address_ifindex(address)},
+		.flags = claim_flags(id, address->sa_family),
+	};
+	rc = nic_cm_claim(&id->claim);
+	if (rc) {
+		id->claim.id = 0;
+		return rc;
+	}
+	memcpy(&id->id.route.addr.src_storage, address, address_bytes(address));
+	address_set_port(&id->id.route.addr.src_addr, ip_cm_service_port(id->claim.service_id));
+	id->state = ID_BOUND;
+	return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *address)
+{
+	int rc;
+
+	if (!public || !address)
+		return fail(EINVAL);
+	rc = id_bind(id_of(public), address);
+	return rc ? fail(-rc) : 0;
+}
+
+__be16 rdma_get_src_port(struct rdma_cm_id *public)
+{
+	const struct sockaddr *address = &public->route.addr.src_addr;
+
+	return address_bytes(address) ? htons(address_port(address)) : 0;
+}
+
+__be16 rdma_get_dst_port(struct rdma_cm_id *public)
+{
+	const struct sockaddr *address = &public->route.addr.dst_addr;
+
+	return address_bytes(address) ? htons(address_port(address)) : 0;
+}
+
+/* --- listening --- */
+
+int id_add_spare(struct id *listen)
+{
+	struct id *spare = id_alloc(NULL, listen->id.ps, listen->id.qp_type, listen->id.context);
+	int rc;
+
+	if (!spare)
+		return -ENOMEM;
+	rc = nic_cm_conn_create(&spare->conn, spare);
+	if (rc) {
+		id_free(spare);
+		return rc;
+	}
+	/* The program's reference comes with the request. */
+	spare->has_conn = true;
+	nic_cm_listener_add(&listen->listener, &spare->conn);
+	return 0;
+}
+
+struct listening {
+	const struct id *id;
+	uint32_t opened;
+	int error;
+};
+
+/* With any address, one that cannot be had does not keep the others from being served. */
+static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
+{
+	struct listening *listening = argument;
+	const struct cm_listener *listener = &listening->id->listener;
+	const struct agent_address address = {
+		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+	int rc;
+
+	if (!cm_address_matches(
+		    &listener->address, listener->ifindex, listener->is_ipv6_only, gid, ifindex))
+		return;
+	rc = nic_cm_hear_address(&address);
+	if (rc)
+		listening->error = rc;
+	else
+		listening->opened++;
+}
+
+/* Requests come to whoever listens first, and only then to the program's identifiers in reserve. */
+static int listen_begin(struct id *id, uint32_t backlog)
+{
+	struct listening listening = {.id = id, .error = -EADDRNOTAVAIL};
+	int rc;
+
+	id->listener = (struct cm_listener){
+		.service_id = id->claim.service_id,
+		.address = id->claim.address.gid,
+		.ifindex = id->claim.address.scope_ifindex,
+		.is_ipv6_only = id->claim.flags & AGENT_CLAIM_IPV6_ONLY,
+		.user = id,
+	};
+	nic_cm_listen(&id->listener);
+	for (uint32_t i = 0; i < backlog; i++) {
+		rc = id_add_spare(id);
+		if (rc)
+			return rc;
+	}
+	device_for_each_gid(listen_at, &listening);
+	if (listening.opened == 0)
+		return listening.error;
+	id->claim.flags |= AGENT_CLAIM_LISTENS;
+	rc = nic_cm_claim(&id->claim);
+	if (rc)
+		id->claim.flags &= ~(uint32_t)AGENT_CLAIM_LISTENS;
+	return rc;
+}
+
+int rdma_listen(struct rdma_cm_id *public, int backlog)
+{
+	const struct sockaddr_in any = {.sin_family = AF_INET};
+	struct id *id = id_of(public);
+	uint32_t count =
+		backlog > 0 ? min_u32((uint32_t)backlog, ID_BACKLOG_MAX) : ID_BACKLOG_DEFAULT;
+	int rc;
+
+	if (id->state == ID_IDLE) {
+		rc = id_bind(id, (const struct sockaddr *)&any);
+		if (rc)
+			return fail(-rc);
+	}
+	if (id->state != ID_BOUND)
+		return fail(EINVAL);
+	rc = listen_begin(id, count);
+	if (rc) {
+		nic_cm_unlisten(&id->listener);
+		return fail(-rc);
+	}
+	id->state = ID_LISTENING;
+	return 0;
+}
+
+/* --- the end --- */
+
+/* Requests that the program has not heard of. */
+static void drop_requests(struct id *listen)
+{
+	for (;;) {
+		struct id *request = NULL;
+
+		pthread_mutex_lock(&id_lock);
+		if (!list_is_empty(&listen->requests)) {
+			request = list_first(&listen->requests, struct id, in_requests);
+			list_remove(&request->in_requests);
+		}
+		pthread_mutex_unlock(&id_lock);
+		if (!request)
+			return;
+		event_queue_forget(&channel_of(listen)->queue,
+			&request->events[RDMA_CM_EVENT_CONNECT_REQUEST].event);
+		for (unsigned i = 0; i < ID_EVENT_COUNT; i++)
+			event_queue_forget(&channel_of(listen)->queue, &request->events[i].event);
+		pthread_mutex_lock(&id_lock);
+		request->id.channel = NULL;
+		pthread_mutex_unlock(&id_lock);
+		nic_cm_release(&request->conn);
+	}
+}
+
+static void forget_events(struct id *id)
+{
+	struct rdma_event_channel *channel;
+
+	pthread_mutex_lock(&id_lock);
+	channel = id->id.channel;
+	for (unsigned i = 0; channel && i < ID_EVENT_COUNT; i++)
+		event_queue_forget(&channel_of(id)->queue, &id->events[i].event);
+	id->id.channel = NULL;
+	pthread_mutex_unlock(&id_lock);
+	if (id->is_sync && channel)
+		channel_destroy(container_of(channel, struct channel, public));
+}
+
+static void wait_for_acks(struct id *id)
+{
+	pthread_mutex_lock(&id->mutex);
+	while (id->events_acked != id->events_taken)
+		pthread_cond_wait(&id->cond, &id->mutex);
+	pthread_mutex_unlock(&id->mutex);
+}
+
+int rdma_destroy_id(struct rdma_cm_id *public)
+{
+	struct id *id;
+
+	if (!public)
+		return fail(EINVAL);
+	id = id_of(public);
+	if (is_inherited(id)) {
+		forget_events(id);
+		id_free(id);
+		return 0;
+	}
+	if (id->state == ID_LISTENING) {
+		nic_cm_unlisten(&id->listener);
+		drop_requests(id);
+	}
+	nic_cm_unclaim(&id->claim);
+	if (id->id.event) {
+		rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	if (id->has_conn)
+		nic_cm_release(&id->conn);
+	forget_events(id);
+	wait_for_acks(id);
+	id_unref(id);
+	return 0;
+}
+
+/* --- options --- */
+
+static int option_int(const void *value, size_t bytes, int *ret_value)
+{
+	if (bytes != sizeof(*ret_value))
+		return EINVAL;
+	memcpy(ret_value, value, sizeof(*ret_value));
+	return 0;
+}
+
+static int set_id_option(struct id *id, int name, const void *value, size_t bytes)
+{
+	int number = 0, error;
+
+	switch (name) {
+	case RDMA_OPTION_ID_TOS:
+		if (bytes != 1)
+			return EINVAL;
+		id->tos = *(const uint8_t *)value;
+		return 0;
+	case RDMA_OPTION_ID_REUSEADDR:
+		error = option_int(value, bytes, &number);
+		if (!error)
+			id->is_reusable = number;
+		return error;
+	case RDMA_OPTION_ID_AFONLY:
+		error = option_int(value, bytes, &number);
+		if (!error && id->state != ID_IDLE)
+			error = EINVAL;
+		if (!error)
+			id->is_family_only = number;
+		return error;
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		if (bytes != 1 || *(const uint8_t *)value > 31)
+			return EINVAL;
+		id->ack_timeout = *(const uint8_t *)value;
+		return 0;
+	default:
+		return ENOSYS;
+	}
+}
+
+int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value, size_t bytes)
+{
+	int error;
+
+	if (!public || !value)
+		return fail(EINVAL);
+	if (level == RDMA_OPTION_IB)
+		return fail(
+			EOPNOTSUPP); /* path records of a subnet manager: there is none on Ethernet */
+	if (level != RDMA_OPTION_ID)
+		return fail(ENOSYS);
+	error = set_id_option(id_of(public), name, value, bytes);
+	return error ? fail(error) : 0;
+}
+
+int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
+{
+	struct id *id = id_of(public);
+	struct channel *channel = to ? container_of(to, struct channel, public) : channel_create();
+	struct rdma_event_channel *before;
+
+	if (!channel)
+		return -1;
+	if (id->id.event) {
+		rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	pthread_mutex_lock(&id_lock);
+	before = id->id.channel;
+	for (unsigned i = 0; i < ID_EVENT_COUNT; i++) {
+		struct event *event = &id->events[i].event;
+
+		if (event->waiting == 0)
+			continue;
+		event_queue_forget(&channel_of(id)->queue, event);
+		event_queue_post(&channel->queue, event);
+	}
+	id->id.channel = &channel->public;
+	pthread_mutex_unlock(&id_lock);
+	if (id->is_sync && before)
+		channel_destroy(container_of(before, struct channel, public));
+	id->is_sync = !to;
+	wait_for_acks(id);
+	return 0;
+}
+
+/* --- requests --- */
+
+static void addresses_of_request(struct id *id, const struct ip_cm_header *header, uint16_t port)
+{
+	struct rdma_addr *addr = &id->id.route.addr;
+
+	address_make(&addr->src_storage, &id->path.local, port, id->path.ifindex);
+	address_make(&addr->dst_storage, &id->path.remote, header->source_port, id->path.ifindex);
+}
+
+static void agree_request(struct id *id, const struct cm_req *req)
+{
+	id->agreement = (struct id_agreement){
+		.remote_qpn = req->local_qpn,
+		.remote_psn = req->starting_psn,
+		.local_psn = nic_cm_random_psn(),
+		.responder_resources = req->initiator_depth,
+		.initiator_depth = req->responder_resources,
+		.retry_count = req->retry_count,
+		.rnr_retry_count = req->rnr_retry_count,
+		.ack_timeout = req->primary_ack_timeout,
+		.path_mtu = req->path_mtu,
+		.has_srq = req->has_srq,
+	};
+	if (req->transport_service == CM_SERVICE_EXTENDED)
+		id->id.qp_type = IBV_QPT_XRC_RECV;
+	id->tos = req->primary_traffic_class;
+}
+
+int id_open_request(struct id *id)
+{
+	bool is_sidr = id->request.attribute == CM_SIDR_REQ;
+	const uint8_t *data =
+		is_sidr ? id->request.sidr_req.private_data : id->request.req.private_data;
+	uint64_t service_id =
+		is_sidr ? id->request.sidr_req.service_id : id->request.req.service_id;
+	struct ip_cm_header header;
+	struct gid local = id->path.local;
+	int rc;
+
+	/* From here on it is the program's: destroying it is what a failure leads to. */
+	pthread_mutex_lock(&id_lock);
+	list_remove(&id->in_requests);
+	id->references++;
+	pthread_mutex_unlock(&id_lock);
+	if (!ip_cm_header_decode(&header, data))
+		return -EPROTO;
+	rc = take_local(id, &local, id->path.ifindex);
+	if (rc)
+		return rc;
+	addresses_of_request(id, &header, ip_cm_service_port(service_id));
+	if (is_sidr)
+		id->agreement.local_psn = nic_cm_random_psn();
+	else
+		agree_request(id, &id->request.req);
+	return id_fill_path(id);
+}

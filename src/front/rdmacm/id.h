@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection identifier as the library sees it: the public structure, the manager's connection, and the events that it can have.
+ *
+ * Events come from calls of the program (an address was resolved) and from the manager (the peer did something). An identifier has one
+ * entry per type of event in its channel's queue, so posting needs no memory. What an event tells beside its type is kept in the
+ * identifier until the program takes it.
+ *
+ * A listener has as many identifiers in reserve as its backlog. A request takes one, the program's rdma_get_cm_event() puts another in
+ * its place.
+ *
+ * Life: the program holds one reference, until rdma_destroy_id(); the manager another, until the connection's protocol has ended.
+ *
+ * Locks, in order: the manager's (runtime/nic_cm.h), id_lock, the queue's. id_lock guards id->id.channel against events that are being
+ * posted, the lists of requests, and reference counts.
+ */
+#ifndef URNIC_FRONT_RDMACM_ID_H
+#define URNIC_FRONT_RDMACM_ID_H
+
+#include "base/list.h"
+#include "front/rdmacm/abi.h"
+#include "runtime/event_queue.h"
+#include "runtime/nic_cm.h"
+
+enum {
+	ID_EVENT_COUNT = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
+	ID_BACKLOG_DEFAULT = 128,
+	ID_BACKLOG_MAX = 1024,
+	ID_ACK_TIMEOUT = 17, /* 0.54 s: what the kernel's rdma_cm uses on Ethernet */
+	ID_HOP_LIMIT = 64,
+	ID_RETRY_COUNT_MAX = 7,
+};
+
+struct device;
+
+struct channel {
+	struct rdma_event_channel public; /* first: programs hold this */
+	struct event_queue queue;
+	_Atomic uint32_t readers; /* threads in rdma_get_cm_event() */
+};
+
+/* What an identifier is good for next. */
+enum id_state {
+	ID_IDLE,
+	ID_BOUND,
+	ID_ADDRESS_RESOLVED,
+	ID_ROUTE_RESOLVED,
+	ID_LISTENING,
+	ID_CONNECTING, /* active: asked, no answer yet */
+	ID_RESPONDED, /* active: accepted, and the program has no queue pair here: rdma_establish() */
+	ID_REQUESTED, /* passive: to be accepted or refused */
+	ID_ACCEPTED, /* passive: waiting for the other side to be ready */
+	ID_CONNECTED,
+	ID_OVER, /* refused, disconnected, failed */
+};
+
+struct id_event {
+	struct event event;
+	struct id *id;
+	enum rdma_cm_event_type type;
+	int status; /* 0, -errno, or the reason of a REJ */
+};
+
+/* What a connection was agreed to have; host order. */
+struct id_agreement {
+	uint32_t local_psn;
+	uint32_t remote_psn;
+	uint32_t remote_qpn;
+	uint32_t remote_qkey; /* datagrams */
+	uint8_t responder_resources; /* READs and atomics that we serve at once */
+	uint8_t initiator_depth; /* that we have under way */
+	uint8_t retry_count;
+	uint8_t rnr_retry_count;
+	uint8_t ack_timeout;
+	uint8_t path_mtu; /* enum ibv_mtu */
+	bool has_srq;
+};
+
+struct id {
+	struct rdma_cm_id id; /* first: programs hold this */
+	enum id_state state;
+	uint64_t epoch; /* of the process, across forks */
+	uint32_t references; /* under id_lock */
+	bool is_sync; /* the channel is its own, and calls wait for their event */
+	bool has_conn;
+	struct cm_conn conn;
+	struct agent_claim claim;
+	struct device *device;
+	uint32_t gid_index; /* of the local address */
+	struct cm_path path;
+	struct id_agreement agreement;
+
+	/* Options */
+	uint8_t tos;
+	uint8_t ack_timeout;
+	bool is_reusable;
+	bool is_family_only;
+	bool has_family_only;
+
+	/* Listening */
+	struct cm_listener listener;
+	struct list
+		requests; /* of id.in_requests: told, not yet taken by the program; under id_lock */
+	struct list in_requests;
+	struct id *listen; /* of a request: whose */
+	uint32_t spares_owed; /* that could not be replaced for want of memory */
+
+	/* Events */
+	struct id_event events[ID_EVENT_COUNT];
+	struct cm_message request; /* REQ or SIDR_REQ of a passive side */
+	struct cm_message response; /* REP, REJ or SIDR_REP */
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	uint32_t events_taken; /* under `mutex` */
+	uint32_t events_acked;
+
+	/* Endpoints */
+	struct ibv_qp_init_attr *qp_init; /* passive endpoint: for each request */
+	uint8_t *connect_data; /* of rdma_getaddrinfo(): private data of the connection */
+	size_t connect_bytes;
+	struct list groups; /* multicast groups that it has joined */
+};
+
+extern pthread_mutex_t id_lock;
+
+static inline struct id *id_of(struct rdma_cm_id *public)
+{
+	return container_of(public, struct id, id);
+}
+
+static inline bool id_is_datagram(const struct id *id)
+{
+	return id->id.qp_type == IBV_QPT_UD;
+}
+
+/* -1 and errno, as this ABI reports. `error` is positive. */
+static inline int fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* An identifier with a connection of the manager's. NULL and errno. */
+struct id *id_create(
+	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
+
+/* Give back the last of it. */
+void id_unref(struct id *id);
+
+/* Tell the program. */
+void id_post(struct id *id, enum rdma_cm_event_type type, int status);
+
+/* What the manager has to tell: nic_cm_event_fn. */
+void id_on_event(const struct cm_event *event);
+
+/* Wait for the event of the call just made, if the identifier is one whose calls wait. Returns 0 or -1 and errno. */
+int id_complete(struct id *id);
+
+/* Start what every identifier needs. Returns 0 or -errno. */
+int id_start(void);
+
+/* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
+int id_add_spare(struct id *listen);
+
+/* A request comes to the program's knowledge: device, addresses, what the peer asks for. Returns 0 or -errno. */
+int id_open_request(struct id *id);
+
+/* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
+int id_bind(struct id *id, const struct sockaddr *address);
+
+/* Choose local address and device for a remote one. Returns 0 or -errno. */
+int id_route(struct id *id, const struct sockaddr *remote);
+
+/* The route as the public structure shows it. Returns 0 or -errno. */
+int id_fill_path(struct id *id);
+
+/* Bring the queue pair of an agreed connection up; or into the error state. Return 0 or an errno. */
+int id_qp_connect(struct id *id);
+int id_qp_fail(struct id *id);
+
+/* A private channel for calls that wait. NULL and errno. */
+struct channel *channel_create(void);
+void channel_destroy(struct channel *channel);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Addresses and routes. The kernel's routing decides; on Ethernet there is no more to a route than the two addresses.
+ */
+#include <stdlib.h>
+
+#include "base/arith.h"
+#include "front/rdmacm/address.h"
+#include "front/rdmacm/device.h"
+#include "front/rdmacm/id.h"
+
+/* Which device sends there, from which address. */
+static int choose_device(
+	struct id *id, const struct sockaddr *remote, struct sockaddr_storage *local)
+{
+	uint32_t gid_index, ifindex;
+	struct device *device;
+	struct gid gid;
+	int rc = address_source(remote, id->tos, local);
+
+	if (rc)
+		return rc;
+	gid = address_gid((struct sockaddr *)local);
+	device = device_find(&gid, address_ifindex((struct sockaddr *)local), &gid_index, &ifindex);
+	if (!device)
+		return -ENODEV;
+	id->device = device;
+	id->gid_index = gid_index;
+	id->id.verbs = device->context;
+	id->id.port_num = DEVICE_PORT;
+	if (!id->id.pd)
+		id->id.pd = device->pd;
+	id->path.local = gid;
+	id->path.ifindex = ifindex;
+	return 0;
+}
+
+int id_route(struct id *id, const struct sockaddr *remote)
+{
+	struct rdma_addr *addr = &id->id.route.addr;
+	struct sockaddr_storage local = addr->src_storage;
+	uint16_t port = address_port(&addr->src_addr);
+	int rc;
+
+	if (address_bytes(remote) == 0 || remote->sa_family != addr->src_addr.sa_family)
+		return -EINVAL;
+	rc = choose_device(id, remote, &local);
+	if (rc)
+		return rc;
+	addr->src_storage = local;
+	address_set_port(&addr->src_addr, port);
+	memset(&addr->dst_storage, 0, sizeof(addr->dst_storage));
+	memcpy(&addr->dst_storage, remote, address_bytes(remote));
+	id->path.remote = address_gid(remote);
+	id->path.traffic_class = id->tos;
+	return 0;
+}
+
+/* `source` NULL or without a family: any address of the family of `remote`. */
+static int bind_source(struct id *id, const struct sockaddr *source, const struct sockaddr *remote)
+{
+	struct sockaddr_storage any = {.ss_family = remote->sa_family};
+
+	if (id->state == ID_BOUND)
+		return 0;
+	if (source && address_bytes(source) != 0)
+		return id_bind(id, source);
+	return id_bind(id, (struct sockaddr *)&any);
+}
+
+int rdma_resolve_addr(
+	struct rdma_cm_id *public, struct sockaddr *source, struct sockaddr *remote, int timeout_ms)
+{
+	struct id *id = id_of(public);
+	int rc;
+
+	(void)timeout_ms; /* the answer is known at once */
+	if (!remote || (id->state != ID_IDLE && id->state != ID_BOUND))
+		return fail(EINVAL);
+	rc = bind_source(id, source, remote);
+	if (rc == 0)
+		rc = id_route(id, remote);
+	if (rc)
+		return fail(-rc);
+	id->state = ID_ADDRESS_RESOLVED;
+	id_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	return id_complete(id);
+}
+
+/* The path MTU that the local interface allows; the peer may ask for less. */
+static enum ibv_mtu mtu_of(const struct id *id)
+{
+	struct ibv_port_attr port;
+
+	if (ibv_query_port(id->id.verbs, DEVICE_PORT, &port))
+		return IBV_MTU_1024;
+	return port.active_mtu;
+}
+
+int id_fill_path(struct id *id)
+{
+	struct rdma_route *route = &id->id.route;
+	struct rdma_ib_addr *ib = &route->addr.addr.ibaddr;
+	struct ibv_sa_path_rec *path = route->path_rec ? route->path_rec : calloc(1, sizeof(*path));
+
+	if (!path)
+		return -ENOMEM;
+	memcpy(ib->sgid.raw, id->path.local.raw, sizeof(ib->sgid.raw));
+	memcpy(ib->dgid.raw, id->path.remote.raw, sizeof(ib->dgid.raw));
+	ib->pkey = htobe16(0xffff);
+	*path = (struct ibv_sa_path_rec){
+		.sgid = ib->sgid,
+		.dgid = ib->dgid,
+		.hop_limit = ID_HOP_LIMIT,
+		.traffic_class = id->tos,
+		.reversible = 1,
+		.numb_path = 1,
+		.pkey = ib->pkey,
+		.sl = id->tos >> 5,
+		.mtu_selector = 2, /* exactly */
+		.mtu = (uint8_t)mtu_of(id),
+		.rate_selector = 2,
+		.rate = IBV_RATE_10_GBPS,
+		.packet_life_time_selector = 2,
+		.packet_life_time = (uint8_t)(id->ack_timeout > 0 ? id->ack_timeout - 1 : 0),
+	};
+	route->path_rec = path;
+	route->num_paths = 1;
+	if (id->agreement.path_mtu == 0 || id->agreement.path_mtu > path->mtu)
+		id->agreement.path_mtu = path->mtu;
+	return 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
+{
+	struct id *id = id_of(public);
+	int rc;
+
+	(void)timeout_ms;
+	if (id->state != ID_ADDRESS_RESOLVED)
+		return fail(EINVAL);
+	rc = id_fill_path(id);
+	if (rc)
+		return fail(-rc);
+	id->state = ID_ROUTE_RESOLVED;
+	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return id_complete(id);
+}

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Locks, in order: the NIC's (nic_enter), the manager's (`lock`), nic_agent_lock. urnicd is never asked with the manager locked, so that
+ * connections of other threads go on meanwhile.
+ *
+ * Thread: one. It sleeps until a message comes, a deadline is due, or a kick says that an earlier deadline was set.
+ */
+#include "runtime/nic_cm.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "port/udp.h"
+#include "runtime/cancel.h"
+#include "runtime/clock.h"
+#include "runtime/log.h"
+#include "runtime/nic_internal.h"
+
+enum {
+	SENDERS_MAX = 64, /* local addresses */
+	MESSAGES_PER_TURN = 64,
+	REOPEN_PAUSE_MS = 100, /* between attempts to reach a new urnicd */
+};
+
+/* A local address that messages are sent from. */
+struct sender {
+	struct agent_address address;
+	struct port_udp *port;
+	struct port_udp_counters counters;
+	struct port_udp_path settings; /* of the path in use */
+	uint32_t path;
+	bool has_path;
+};
+
+struct manager {
+	bool is_running;
+	struct cm cm;
+	uint8_t slot;
+	nic_cm_event_fn *on_event;
+	int gsi; /* from urnicd; the thread's */
+	int kick; /* eventfd */
+	uint64_t sleeps_until_ns; /* the thread */
+	uint32_t sender_count;
+	struct sender *senders[SENDERS_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct manager manager;
+
+/* --- sending --- */
+
+static bool is_same_address(const struct agent_address *a, const struct agent_address *b)
+{
+	return gid_is_equal(&a->gid, &b->gid) && a->scope_ifindex == b->scope_ifindex;
+}
+
+static struct agent_address address_of(const struct gid *gid, uint32_t ifindex)
+{
+	return (struct agent_address){
+		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+}
+
+static struct sender *sender_find(const struct agent_address *address)
+{
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		if (is_same_address(&manager.senders[i]->address, address))
+			return manager.senders[i];
+	return NULL;
+}
+
+/* The path stays open for the next message: mostly that goes the same way. */
+static int sender_aim(struct sender *sender, const struct cm_path *path)
+{
+	const struct port_udp_path wanted = {
+		.dscp = path->traffic_class >> 2,
+		.remote = path->remote,
+	};
+	uint32_t opened;
+	int rc;
+
+	if (sender->has_path && sender->settings.dscp == wanted.dscp &&
+		gid_is_equal(&sender->settings.remote, &wanted.remote))
+		return 0;
+	rc = port_udp_path_open(sender->port, &wanted, &opened);
+	if (rc)
+		return rc;
+	if (sender->has_path)
+		port_udp_path_close(sender->port, sender->path);
+	sender->has_path = true;
+	sender->settings = wanted;
+	sender->path = opened;
+	return 0;
+}
+
+/* What cannot be sent is lost, as on a network; it is repeated. */
+static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
+{
+	struct agent_address address = address_of(&path->local, path->ifindex);
+	struct sender *sender = sender_find(&address);
+	uint32_t capacity;
+	uint8_t *buffer;
+
+	if (!sender || sender_aim(sender, path) != 0)
+		return;
+	if (port_udp_is_blocked(sender->port))
+		port_udp_flush(sender->port);
+	buffer = port_udp_buffer(sender->port, &capacity);
+	if (capacity < GSI_PACKET_BYTES)
+		return;
+	memcpy(buffer, packet, GSI_PACKET_BYTES);
+	port_udp_stage(sender->port, sender->path, GSI_PACKET_BYTES);
+	port_udp_flush(sender->port);
+}
+
+/* Do what a call to the manager has caused. It is locked. */
+static void pump(void)
+{
+	uint8_t packet[GSI_PACKET_BYTES];
+	struct cm_event event;
+	struct cm_path path;
+
+	while (cm_next_event(&manager.cm, &event))
+		manager.on_event(&event);
+	while (cm_next_packet(&manager.cm, &path, packet))
+		send_one(&path, packet);
+	if (cm_deadline_ns(&manager.cm) < manager.sleeps_until_ns) {
+		const uint64_t one = 1;
+
+		manager.sleeps_until_ns = 0;
+		if (write(manager.kick, &one, sizeof(one)) < 0)
+			assert(errno == EAGAIN || errno == EINTR);
+	}
+}
+
+static int manager_enter(void)
+{
+	int cancel = cancel_forbid();
+
+	pthread_mutex_lock(&lock);
+	return cancel;
+}
+
+static void manager_leave(int cancel)
+{
+	if (manager.is_running)
+		pump();
+	pthread_mutex_unlock(&lock);
+	cancel_allow(cancel);
+}
+
+/* --- the thread --- */
+
+static void receive_one(const struct agent_message *message, const uint8_t *packet)
+{
+	const struct agent_forward *head = &message->forward;
+	const uint8_t *mad = gsi_packet_mad(packet, head->data_bytes);
+	struct cm_path path = {
+		.local = head->dgid,
+		.remote = head->sgid,
+		.traffic_class = head->tos,
+	};
+	struct agent_address address;
+	int cancel;
+
+	if (!mad)
+		return;
+	address = address_of(&path.local, message->forward.ifindex);
+	path.ifindex = message->forward.ifindex;
+	nic_cm_use_address(&address);
+	cancel = manager_enter();
+	cm_receive(&manager.cm, &path, mad, clock_now_ns());
+	manager_leave(cancel);
+}
+
+/* Returns false when urnicd has gone. */
+static bool receive_all(void)
+{
+	static uint8_t packet[AGENT_PACKET_BYTES_MAX];
+	struct agent_descriptors descriptors;
+	struct agent_message message;
+
+	for (unsigned i = 0; i < MESSAGES_PER_TURN; i++) {
+		int rc = agent_message_receive(
+			manager.gsi, false, &message, packet, &descriptors, MSG_DONTWAIT);
+
+		if (rc == -EAGAIN)
+			return true;
+		if (rc)
+			return false;
+		agent_descriptors_close(&descriptors);
+		if (message.type == AGENT_FORWARD)
+			receive_one(&message, packet);
+	}
+	return true;
+}
+
+/* urnicd has died: its successor is asked for another socket. */
+static void gsi_reopen(void)
+{
+	int fd, rc;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	rc = agent_client_gsi_open(&nic.agent, manager.slot, &fd);
+	if (rc)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (rc) {
+		poll(NULL, 0, REOPEN_PAUSE_MS);
+		return;
+	}
+	close(manager.gsi);
+	manager.gsi = fd;
+}
+
+/* How long to sleep, for poll(): rounded up. The manager is locked. */
+static int sleep_choose(void)
+{
+	uint64_t deadline_ns = cm_deadline_ns(&manager.cm);
+	uint64_t now_ns = clock_now_ns();
+
+	manager.sleeps_until_ns = deadline_ns;
+	if (deadline_ns == DEADLINE_NEVER)
+		return -1;
+	if (deadline_ns <= now_ns)
+		return 0;
+	return (int)min_u64(div_ceil_u64(deadline_ns - now_ns, 1000000), INT32_MAX);
+}
+
+static void *thread_main(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		struct pollfd fds[2] = {
+			{.fd = manager.gsi, .events = POLLIN},
+			{.fd = manager.kick, .events = POLLIN},
+		};
+		uint64_t kicks;
+		int timeout_ms;
+
+		pthread_mutex_lock(&lock);
+		timeout_ms = sleep_choose();
+		pthread_mutex_unlock(&lock);
+		poll(fds, ARRAY_COUNT(fds), timeout_ms);
+		if (fds[1].revents && read(manager.kick, &kicks, sizeof(kicks)) < 0)
+			assert(errno == EAGAIN || errno == EINTR);
+		if (fds[0].revents && !receive_all())
+			gsi_reopen();
+		pthread_mutex_lock(&lock);
+		while (cm_expire(&manager.cm, clock_now_ns()))
+			pump();
+		pthread_mutex_unlock(&lock);
+	}
+	return NULL;
+}
+
+static int thread_start(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int error;
+
+	/* The application's signals are the application's. */
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, &attributes, thread_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (!error)
+		pthread_setname_np(thread, "urnic-cm");
+	return -error;
+}
+
+/* --- life --- */
+
+/* The NIC is locked. */
+static int manager_start(uint64_t guid, nic_cm_event_fn *on_event)
+{
+	struct worker *worker;
+	int error;
+
+	error = nic_start();
+	if (!error)
+		error = nic_worker_get(0, &worker);
+	if (error)
+		return error;
+	manager.slot = (uint8_t)worker->lane.slot;
+	pthread_mutex_lock(&nic_agent_lock);
+	error = agent_client_gsi_open(&nic.agent, manager.slot, &manager.gsi);
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error)
+		return error;
+	manager.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (manager.kick < 0) {
+		error = -errno;
+		goto fail_close;
+	}
+	manager.on_event = on_event;
+	manager.sleeps_until_ns = 0;
+	cm_init(&manager.cm, manager.slot, guid, nic_random_u64(), nic_random_u64());
+	error = thread_start();
+	if (error)
+		goto fail_close_kick;
+	manager.is_running = true;
+	return 0;
+
+fail_close_kick:
+	close(manager.kick);
+fail_close:
+	close(manager.gsi);
+	return error;
+}
+
+int nic_cm_start(uint64_t guid, nic_cm_event_fn *on_event)
+{
+	int error = 0;
+
+	nic_enter();
+	if (!manager.is_running)
+		error = manager_start(guid, on_event);
+	nic_leave();
+	return error;
+}
+
+void nic_cm_fork_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void nic_cm_fork_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void nic_cm_fork_child(void)
+{
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		port_udp_destroy(manager.senders[i]->port);
+	if (manager.is_running) {
+		close(manager.gsi);
+		close(manager.kick);
+	}
+	memset(&manager, 0, sizeof(manager));
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t nic_cm_epoch(void)
+{
+	return nic_epoch;
+}
+
+uint32_t nic_cm_random_psn(void)
+{
+	return (uint32_t)nic_random_u64() & 0xffffff;
+}
+
+/* --- addresses and ports --- */
+
+static int sender_create(const struct agent_address *address, struct sender **ret_sender)
+{
+	struct sender *sender = calloc(1, sizeof(*sender));
+	int fd, rc;
+
+	if (!sender)
+		return -ENOMEM;
+	sender->address = *address;
+	pthread_mutex_lock(&nic_agent_lock);
+	rc = agent_client_open(&nic.agent, manager.slot, address, &fd);
+	if (rc)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (rc)
+		goto fail_free;
+	rc = port_udp_create(manager.slot, &sender->counters, &sender->port);
+	if (rc) {
+		close(fd);
+		goto fail_free;
+	}
+	rc = port_udp_add_address(sender->port, &address->gid, address->scope_ifindex, fd);
+	if (rc < 0)
+		goto fail_destroy;
+	*ret_sender = sender;
+	return 0;
+fail_destroy:
+	port_udp_destroy(sender->port);
+fail_free:
+	free(sender);
+	return rc;
+}
+
+int nic_cm_use_address(const struct agent_address *address)
+{
+	struct sender *sender;
+	int cancel = manager_enter();
+	bool is_known = sender_find(address) != NULL;
+	int rc = 0;
+
+	pthread_mutex_unlock(&lock);
+	if (!is_known) {
+		rc = sender_create(address, &sender);
+		pthread_mutex_lock(&lock);
+		if (rc == 0 && !sender_find(address) && manager.sender_count < SENDERS_MAX) {
+			manager.senders[manager.sender_count++] = sender;
+		} else if (rc == 0) {
+			rc = sender_find(address) ? 0 : -ENOSPC;
+			port_udp_destroy(sender->port);
+			free(sender);
+		}
+		pthread_mutex_unlock(&lock);
+	}
+	cancel_allow(cancel);
+	return rc;
+}
+
+int nic_cm_hear_address(const struct agent_address *address)
+{
+	int cancel = cancel_forbid();
+	int rc;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	rc = agent_client_gsi_address(&nic.agent, address);
+	if (rc)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	cancel_allow(cancel);
+	return rc;
+}
+
+int nic_cm_claim(struct agent_claim *claim)
+{
+	int cancel = cancel_forbid();
+	int rc;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	rc = agent_client_claim(&nic.agent, claim);
+	pthread_mutex_unlock(&nic_agent_lock);
+	cancel_allow(cancel);
+	return rc;
+}
+
+void nic_cm_unclaim(struct agent_claim *claim)
+{
+	int cancel = cancel_forbid();
+
+	pthread_mutex_lock(&nic_agent_lock);
+	agent_client_unclaim(&nic.agent, claim);
+	pthread_mutex_unlock(&nic_agent_lock);
+	cancel_allow(cancel);
+}
+
+/* --- the manager's calls --- */
+
+int nic_cm_conn_create(struct cm_conn *conn, void *user)
+{
+	int cancel = manager_enter();
+	int rc = cm_conn_create(&manager.cm, conn, user);
+
+	manager_leave(cancel);
+	return rc;
+}
+
+void nic_cm_release(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+
+	cm_release(&manager.cm, conn, clock_now_ns());
+	manager_leave(cancel);
+}
+
+void nic_cm_listen(struct cm_listener *listener)
+{
+	int cancel = manager_enter();
+
+	cm_listen(&manager.cm, listener);
+	manager_leave(cancel);
+}
+
+void nic_cm_listener_add(struct cm_listener *listener, struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+
+	cm_listener_add(listener, conn);
+	manager_leave(cancel);
+}
+
+void nic_cm_unlisten(struct cm_listener *listener)
+{
+	int cancel = manager_enter();
+	struct cm_conn *spare;
+
+	while ((spare = cm_listener_take(listener))) {
+		cm_release(&manager.cm, spare, clock_now_ns());
+		pump();
+	}
+	cm_unlisten(listener);
+	manager_leave(cancel);
+}
+
+int nic_cm_connect(struct cm_conn *conn, const struct cm_path *path, const struct cm_req *req)
+{
+	int cancel = manager_enter();
+	int rc = cm_connect(&manager.cm, conn, path, req, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_accept(struct cm_conn *conn, const struct cm_rep *rep)
+{
+	int cancel = manager_enter();
+	int rc = cm_accept(&manager.cm, conn, rep, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_reject(struct cm_conn *conn, const struct cm_rej *rej)
+{
+	int cancel = manager_enter();
+	int rc = cm_reject(&manager.cm, conn, rej, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_ready(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+	int rc = cm_ready(&manager.cm, conn, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_establish(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+	int rc = cm_establish(&manager.cm, conn, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_disconnect(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+	int rc = cm_disconnect(&manager.cm, conn, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_sidr_request(
+	struct cm_conn *conn, const struct cm_path *path, const struct cm_sidr_req *request)
+{
+	int cancel = manager_enter();
+	int rc = cm_sidr_request(&manager.cm, conn, path, request, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_sidr_answer(struct cm_conn *conn, const struct cm_sidr_rep *answer)
+{
+	int cancel = manager_enter();
+	int rc = cm_sidr_answer(&manager.cm, conn, answer, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
