@@ -489,7 +489,10 @@ static void region_in_a_state_that_takes_none_is_refused(void **state)
 	ibv_wr_rdma_write(qp, b.mr->rkey, far(0));
 	set_near(0, 8);
 	assert_int_equal(ibv_modify_qp(a.qp, &reset, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_modify_qp(b.qp, &reset, IBV_QP_STATE), 0);
+	verbs_ends_connect(&a, &b, TIMEOUT_HALF_A_SECOND);
 	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	assert_int_equal(ibv_modify_qp(a.qp, &reset, IBV_QP_STATE), 0);
 	ibv_wr_start(qp);
 	ibv_wr_send(qp);
 	assert_int_equal(ibv_wr_complete(qp), EINVAL);
