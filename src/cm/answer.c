@@ -19,8 +19,8 @@ static struct cm_message reject(const struct cm_message *message, uint32_t local
 
 	rej.rej.local_comm_id = local_comm_id;
 	rej.rej.remote_comm_id = remote_comm_id;
-	rej.rej.message = answered;
-	rej.rej.reason = reason;
+	rej.rej.message = (uint8_t)answered;
+	rej.rej.reason = (uint16_t)reason;
 	return rej;
 }
 

@@ -209,7 +209,7 @@ static void give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	case CM_STATE_TIMEWAIT:
 	case CM_STATE_SIDR_REQ_RCVD:
 	case CM_STATE_COUNT:
-		assert(!"a state that waits for no answer");
+		assert(false && "a state that waits for no answer");
 	}
 }
 
@@ -352,7 +352,7 @@ void cm_send_reject(struct cm *cm, struct cm_conn *conn, enum cm_answered answer
 			{
 				.local_comm_id = conn->local_comm_id,
 				.remote_comm_id = conn->remote_comm_id,
-				.message = answered,
+				.message = (uint8_t)answered,
 				.reason = reason,
 			},
 	};

@@ -39,7 +39,7 @@ static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered messa
 			{
 				.local_comm_id = conn->local_comm_id,
 				.remote_comm_id = conn->remote_comm_id,
-				.message = message,
+				.message = (uint8_t)message,
 				.service_timeout = CM_SERVICE_TIMEOUT,
 			},
 	};
@@ -188,7 +188,7 @@ static void receive_new_req(struct cm *cm, const struct cm_path *path,
 	if (fault != 0) {
 		if (stale)
 			end_stale(cm, stale, now_ns);
-		refuse(cm, path, message, fault);
+		refuse(cm, path, message, (uint16_t)fault);
 		return;
 	}
 	conn = conn_begin(cm, listener, path, message);
@@ -359,7 +359,7 @@ static void take(
 	case CM_SIDR_REQ:
 	case CM_LAP:
 	case CM_APR:
-		assert(!"the table has no such row");
+		assert(false && "the table has no such row");
 	}
 }
 

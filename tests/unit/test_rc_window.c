@@ -366,10 +366,10 @@ static void send_with_invalidate_of_what_it_may_not_is_refused(void **state)
 	uint32_t type_1;
 
 	for (uint32_t i = 0; i < 4; i++) {
-		struct mw_bind bind = {0, 0, {SCRIPT_PD, 0}, MR_REMOTE_READ, window_address(), 8};
-
 		teardown(state);
 		assert_int_equal(setup(state), 0);
+		struct mw_bind bind = {0, 0, {SCRIPT_PD, 0}, MR_REMOTE_READ, window_address(), 8};
+
 		assert_int_equal(mw_add(&script.mrs, SCRIPT_PD, MR_KIND_WINDOW_1, 0, &type_1), 0);
 		bind.key = i == 3 ? window : type_1;
 		bind.region_key = script.key;

@@ -160,7 +160,7 @@ static void datagram_arrives_and_its_sender_can_be_answered(void **state)
 	assert_int_equal(wc.wc_flags, IBV_WC_GRH);
 	assert_true(verbs_pattern_is(ends[1].buffer + GRH, 100, 1));
 
-	back = ibv_create_ah_from_wc(pd, &wc, (struct ibv_grh *)ends[1].buffer, 1);
+	back = ibv_create_ah_from_wc(pd, &wc, (struct ibv_grh *)(void *)ends[1].buffer, 1);
 	assert_non_null(back);
 	send_to(&ends[1], back, wc.src_qp, 7);
 	assert_int_equal(verbs_poll_one(ends[1].cq).status, IBV_WC_SUCCESS);

@@ -135,8 +135,9 @@ static void domain_stands_for_its_protection_domain(void **state)
 	assert_int_equal(ibv_dealloc_pd(domain), EBUSY);
 	assert_int_equal(ibv_dealloc_pd(a.pd), EBUSY);
 	assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	struct ibv_pd copy = *domain;
 	assert_int_equal(ibv_dealloc_pd(domain), 0);
-	assert_int_equal(ibv_dealloc_pd(domain), EINVAL);
+	assert_int_equal(ibv_dealloc_pd(&copy), EINVAL);
 	assert_non_null(a.qp = qp_make(a.pd, a.cq));
 	verbs_end_unmake(&a);
 	verbs_end_unmake(&b);
@@ -229,7 +230,8 @@ static void context_closed_takes_its_domains_along(void **state)
 		.td = ibv_alloc_td(other, &td_attr),
 	};
 	struct ibv_pd *domain = ibv_alloc_parent_domain(other, &attr);
-	struct ibv_qp *qp;
+	/* Static: what a closed device leaves behind is the program's, and no leak of ours. */
+	static struct ibv_qp *qp;
 
 	(void)state;
 	assert_non_null(domain);

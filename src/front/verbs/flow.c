@@ -154,10 +154,15 @@ static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
 	int error = 0;
 
 	for (uint32_t i = 0; i < attr->num_of_specs && !error; i++) {
-		const struct ibv_flow_spec *spec = (const struct ibv_flow_spec *)(const void *)next;
+		struct ibv_flow_spec spec = {0};
 
-		error = add_spec(making, spec);
-		next += spec->hdr.size;
+		/* They lie one behind the other, aligned to nothing. */
+		memcpy(&spec.hdr, next, sizeof(spec.hdr));
+		if (spec.hdr.size < sizeof(spec.hdr) || spec.hdr.size > sizeof(spec))
+			return EINVAL;
+		memcpy(&spec, next, spec.hdr.size);
+		error = add_spec(making, &spec);
+		next += spec.hdr.size;
 	}
 	return error;
 }

@@ -282,7 +282,8 @@ static void wr_set_inline_data_list(
 			fail(builder, EINVAL);
 			return;
 		}
-		memcpy(wqe->inline_bytes + total_bytes, list[i].addr, list[i].length);
+		if (list[i].length)
+			memcpy(wqe->inline_bytes + total_bytes, list[i].addr, list[i].length);
 		total_bytes += list[i].length;
 	}
 	wqe->flags |= SEND_INLINE;

@@ -289,7 +289,7 @@ static inline enum opcode_class rc_class(const struct rc_qp *rc)
 static inline void rc_packet_init(
 	const struct rc_qp *rc, struct packet *packet, enum opcode opcode, struct psn psn)
 {
-	packet_init(packet, (enum opcode)(rc_class(rc) | opcode));
+	packet_init(packet, (enum opcode)((uint32_t)rc_class(rc) | (uint32_t)opcode));
 	packet->bth.dest_qpn = qpn_from(rc->qp.attr.dest_qpn);
 	packet->bth.is_migrated = rc->qp.attr.migration == QP_MIGRATED;
 	packet->bth.psn = psn;
