@@ -64,7 +64,8 @@ static int set_options(int fd, bool is_ipv4)
 		return rc;
 	if (is_ipv4)
 		rc = set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
-	else if (!(rc = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)))
+	else if (!(rc = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) &&
+		!(rc = set_option(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1)))
 		rc = set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	/* As large as we are allowed to: not an error when that is less. */
 	if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))

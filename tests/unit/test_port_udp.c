@@ -452,6 +452,29 @@ static void shared_path_makes_super_packets_for_one_slot_only(void **state)
 	assert_int_equal(a.counters.tx_datagrams, 3);
 }
 
+static void ipv6_packet_without_a_udp_checksum_is_taken(void **state)
+{
+	const int on = 1;
+	uint8_t data[64 + ROCE_ICRC_BYTES];
+	union socket_address to;
+	struct icrc_flow flow;
+	socklen_t to_bytes;
+	int fd;
+
+	(void)state;
+	veth_open("fd00:99::1", "fd00:99::2");
+	netns_switch(a.netns);
+	fd = bound_socket(&a.gid, 0xc123);
+	assert_int_equal(setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_TX, &on, sizeof(on)), 0);
+	fill(data, 64, 0);
+	icrc_flow_init(&flow, a.gid.raw, b.gid.raw, 0xc123, ROCE_UDP_PORT);
+	icrc_seal(&flow, 0, data, 64);
+	to_bytes = socket_address_make(&to, &b.gid, 0, ROCE_UDP_PORT);
+	assert_int_equal(sendto(fd, data, sizeof(data), 0, &to.base, to_bytes), sizeof(data));
+	receive(1);
+	close(fd);
+}
+
 static void quiet_address_is_still_served(void **state)
 {
 	struct gid other = gid_of("127.0.0.3");
@@ -705,6 +728,7 @@ int main(void)
 		TEST(full_queue_keeps_the_rest_until_a_later_flush),
 		TEST(path_that_was_closed_takes_nothing_nor_does_its_number),
 		TEST(shared_path_makes_super_packets_for_one_slot_only),
+		TEST(ipv6_packet_without_a_udp_checksum_is_taken),
 		TEST(quiet_address_is_still_served),
 		TEST(address_that_was_removed_makes_room),
 		TEST(path_closed_while_blocked_loses_its_packets),
