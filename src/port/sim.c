@@ -43,6 +43,7 @@ struct sim {
 	uint64_t hold_acks_ns;
 	uint32_t host_count;
 	struct gid address[SIM_HOST_COUNT_MAX];
+	uint32_t owner[SIM_HOST_COUNT_MAX]; /* the host whose address this is: mostly itself */
 	bool is_dead[SIM_HOST_COUNT_MAX];
 	uint32_t group_count;
 	struct gid group[SIM_GROUP_COUNT_MAX];
@@ -114,7 +115,16 @@ uint32_t sim_add_host(struct sim *sim, const struct gid *address)
 {
 	assert(sim->host_count < SIM_HOST_COUNT_MAX);
 	sim->address[sim->host_count] = *address;
+	sim->owner[sim->host_count] = sim->host_count;
 	return sim->host_count++;
+}
+
+uint32_t sim_add_address(struct sim *sim, uint32_t host, const struct gid *address)
+{
+	uint32_t number = sim_add_host(sim, address);
+
+	sim->owner[number] = host;
+	return number;
 }
 
 void sim_add_lane(struct sim *sim, uint32_t host, struct lane *lane)
@@ -325,22 +335,23 @@ static bool is_due(struct sim *sim, bool is_there, uint64_t hold_ns, uint64_t *a
 
 /* `data` has room for the ICRC. */
 static void send_packet(
-	struct sim *sim, uint32_t from, uint32_t path, uint8_t *data, uint32_t bytes)
+	struct sim *sim, uint32_t host, uint32_t path, uint8_t *data, uint32_t bytes)
 {
 	bool is_group = path >= GROUP_PATHS;
+	uint32_t from;
 	uint32_t to = is_group ? 0 : path % SIM_HOST_COUNT_MAX;
 	uint32_t end = is_group ? sim->host_count : to + 1;
 	const struct gid *destination =
 		is_group ? &sim->group[path % SIM_GROUP_COUNT_MAX] : &sim->address[to];
 	struct icrc_flow flow;
 
-	assert(from ==
-		(is_group ? (path - GROUP_PATHS) / SIM_GROUP_COUNT_MAX
-			  : path / SIM_HOST_COUNT_MAX));
+	from = is_group ? (path - GROUP_PATHS) / SIM_GROUP_COUNT_MAX : path / SIM_HOST_COUNT_MAX;
+	assert(sim->owner[from] == host);
 	flow_between(sim, from, destination, &flow);
 	icrc_seal(&flow, ipv4_id, data, bytes);
 	for (; to < end; to++)
-		send_frame(sim, from, to, destination, data, bytes + ROCE_ICRC_BYTES);
+		if (!is_group || sim->owner[to] == to)
+			send_frame(sim, from, to, destination, data, bytes + ROCE_ICRC_BYTES);
 }
 
 static void port_flush(struct sim *sim, struct port *port)
@@ -373,12 +384,12 @@ void sim_flush(struct sim *sim)
 }
 
 /* A multicast frame reaches all lanes of its host, any other the one whose slot its number names. */
-static bool is_for_port(const struct frame *frame, const struct port *port)
+static bool is_for_port(const struct sim *sim, const struct frame *frame, const struct port *port)
 {
 	struct bth bth;
 
 	bth_decode(&bth, frame->data);
-	return port->host == frame->to &&
+	return port->host == sim->owner[frame->to] &&
 		(gid_is_multicast(frame->destination) ||
 			port->lane->slot == bth.dest_qpn.value >> 16);
 }
@@ -392,7 +403,7 @@ static void deliver(struct sim *sim, const struct frame *frame)
 	};
 	struct icrc_flow flow;
 
-	if (sim->is_dead[frame->to])
+	if (sim->is_dead[sim->owner[frame->to]])
 		return;
 	flow_between(sim, frame->from, frame->destination, &flow);
 	if (!icrc_verify(&flow, ipv4_id, ICRC_IPV4_DF, frame->data, bytes)) {
@@ -401,7 +412,7 @@ static void deliver(struct sim *sim, const struct frame *frame)
 	}
 	report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
 	for (uint32_t i = 0; i < sim->port_count; i++)
-		if (is_for_port(frame, &sim->port[i]))
+		if (is_for_port(sim, frame, &sim->port[i]))
 			engine_receive(sim->port[i].lane, &origin, frame->data, bytes, sim->now_ns);
 }
 

@@ -82,6 +82,12 @@ uint64_t sim_now_ns(const struct sim *sim);
 /* Add a host. Returns its number, counted from 0; at most SIM_HOST_COUNT_MAX. */
 uint32_t sim_add_host(struct sim *sim, const struct gid *address);
 
+/*
+ * Give a host another address. What comes back is a number of its own for links and paths, as that of a
+ * further host, but the lanes are those of `host`; groups do not know it.
+ */
+uint32_t sim_add_address(struct sim *sim, uint32_t host, const struct gid *address);
+
 /* Put a lane behind a host. Its slot differs from those of the host's other lanes. */
 void sim_add_lane(struct sim *sim, uint32_t host, struct lane *lane);
 

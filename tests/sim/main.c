@@ -6,7 +6,7 @@
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
  * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared receive
- * queues; xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
+ * queues; states, the same as the first with drained send queues, path migration and rates; xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
  * cm, connections made and ended by the connection manager; uc and ud, unreliable connections and
  * datagrams.
  */
@@ -109,6 +109,11 @@ static void srq_all(const struct options *options)
 	mixed_kind_all(MIXED_SRQ, options);
 }
 
+static void states_all(const struct options *options)
+{
+	mixed_kind_all(MIXED_STATES, options);
+}
+
 static void xrc_all(const struct options *options)
 {
 	mixed_kind_all(MIXED_XRC, options);
@@ -120,7 +125,8 @@ static void (*scenario_find(const char *name))(const struct options *options)
 		const char *name;
 		void (*run_all)(const struct options *options);
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
-		{"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all}, {"srq", srq_all}, {"xrc", xrc_all}};
+		{"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all}, {"srq", srq_all},
+		{"states", states_all}, {"xrc", xrc_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
 		if (strcmp(scenarios[i].name, name) == 0)
@@ -131,7 +137,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | srq | xrc | refused | killed | cm | uc | ud] [--seeds A..B | "
+		"usage: sim [mixed | srq | states | xrc | refused | killed | cm | uc | ud] [--seeds A..B | "
 		"--seed N [--trace]]\n");
 	return 2;
 }

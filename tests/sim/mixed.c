@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "states.h"
 #include "traffic.h"
 
 enum {
@@ -41,7 +42,13 @@ struct run {
 	struct shared_counter counter[WORLD_HOST_COUNT];
 	struct pool pool[WORLD_HOST_COUNT][POOL_COUNT];
 	struct end end[CONNECTION_COUNT_MAX][WORLD_HOST_COUNT];
+	struct states states;
 };
+
+static bool has_pools(const struct run *run)
+{
+	return run->kind == MIXED_SRQ || run->kind == MIXED_XRC;
+}
 
 static uint64_t between(struct run *run, uint64_t low, uint64_t high)
 {
@@ -88,8 +95,10 @@ static void connection_plan(struct run *run, struct connection *connection)
 {
 	*connection = (struct connection){
 		.path_mtu = (uint32_t)between(run, 1, 5),
-		/* Eight tries must outlast a partition; no timeout at all must do, too. */
-		.timeout = between(run, 0, 7) ? (uint32_t)between(run, 15, 16) : 0,
+		/* Eight tries must outlast a partition; no timeout at all must do, too, but nobody migrates then. */
+		.timeout = between(run, 0, 7) || run->kind == MIXED_STATES
+			? (uint32_t)between(run, 15, 16)
+			: 0,
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 		.min_rnr_timer = (uint32_t)between(run, 1, 20),
@@ -194,6 +203,19 @@ static void ends_connect(struct run *run, struct end *end, const struct connecti
 		world_connect(&run->world, end[0].recv_qp, end[1].qp, connection);
 }
 
+/* The second path has the same weather, but is never interrupted. */
+static void alternates_plan(struct run *run)
+{
+	states_init(&run->states, &run->world);
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		const uint32_t *number = run->states.other;
+		struct sim_link *link = sim_link(run->world.sim, number[i], number[1 - i]);
+
+		link_plan(run, link);
+		link->partition_count = 0;
+	}
+}
+
 static void run_init(struct run *run, enum mixed_kind kind, uint64_t seed, bool is_traced)
 {
 	memset(run, 0, sizeof(*run));
@@ -205,6 +227,8 @@ static void run_init(struct run *run, enum mixed_kind kind, uint64_t seed, bool 
 		between(run, 0, 1) ? between(run, 0, 20000) : 0);
 	link_plan(run, sim_link(run->world.sim, 0, 1));
 	link_plan(run, sim_link(run->world.sim, 1, 0));
+	if (kind == MIXED_STATES)
+		alternates_plan(run);
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
 		struct host *host = &run->world.host[i];
 
@@ -214,7 +238,7 @@ static void run_init(struct run *run, enum mixed_kind kind, uint64_t seed, bool 
 		run->counter[i].key = world_register(&run->world, host, WORLD_PD,
 			MR_LOCAL_WRITE | MR_REMOTE_ATOMIC, &run->counter[i].value, 8);
 	}
-	for (uint32_t i = 0; i < WORLD_HOST_COUNT && kind != MIXED_RC; i++)
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && has_pools(run); i++)
 		pools_create(run, i);
 	run->connection_count = (uint32_t)between(run, 1, CONNECTION_COUNT_MAX);
 	for (uint32_t i = 0; i < run->connection_count; i++) {
@@ -227,12 +251,14 @@ static void run_init(struct run *run, enum mixed_kind kind, uint64_t seed, bool 
 			end_create(run, &end[j], j, &shape);
 		}
 		ends_connect(run, end, &run->connection[i]);
+		if (kind == MIXED_STATES)
+			states_add(&run->states, end[0].qp, end[1].qp);
 		end_plan(&end[0], &end[1], &run->counter[1]);
 		end_plan(&end[1], &end[0], &run->counter[0]);
 		end_plan_receives(&end[0]);
 		end_plan_receives(&end[1]);
 	}
-	for (uint32_t i = 0; i < WORLD_HOST_COUNT && kind != MIXED_RC; i++)
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && has_pools(run); i++)
 		pools_plan(run, i);
 }
 
@@ -246,7 +272,7 @@ static void run_done(struct run *run)
 			end_done(&run->end[i][j]);
 		}
 	}
-	for (uint32_t i = 0; i < WORLD_HOST_COUNT && run->kind != MIXED_RC; i++)
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && has_pools(run); i++)
 		for (uint32_t j = 0; j < POOL_COUNT; j++)
 			pool_done(&run->pool[i][j]);
 	world_done(&run->world);
@@ -317,7 +343,7 @@ static bool step(struct run *run, uint64_t limit_ns)
 {
 	bool has_happened = world_step(&run->world, limit_ns);
 
-	for (uint32_t i = 0; i < WORLD_HOST_COUNT && run->kind != MIXED_RC; i++)
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT && has_pools(run); i++)
 		for (uint32_t j = 0; j < POOL_COUNT; j++)
 			pool_check(&run->pool[i][j]);
 	return has_happened;
@@ -385,8 +411,10 @@ void mixed_run(enum mixed_kind kind, uint64_t seed, bool is_traced, struct mixed
 
 	while (!is_finished(run)) {
 		post(run);
-		if (kind != MIXED_RC)
+		if (has_pools(run))
 			pools_post(run);
+		if (kind == MIXED_STATES)
+			states_act(&run->states);
 		sim_flush(sim);
 		step(run, sim_now_ns(sim) + between(run, 1, MS / 2));
 		if (between(run, 1, poll_chance) == 1)
@@ -406,6 +434,8 @@ void mixed_run(enum mixed_kind kind, uint64_t seed, bool is_traced, struct mixed
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
 		WORLD_CHECK(&run->world, run->counter[i].value == run->counter[i].expected,
 			"atomics on host %u were lost or executed twice", i);
+	if (kind == MIXED_STATES)
+		states_check_final(&run->states);
 	check_counters(run, ret_result);
 	run_done(run);
 	free(run);

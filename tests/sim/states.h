@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What happens to connections beside their work: send queues that are drained and go on with other
+ * attributes, rates that change, migration to a second path and back, and a first path that is cut for good
+ * once everybody is armed. The work must not notice.
+ */
+#ifndef URNIC_TESTS_SIM_STATES_H
+#define URNIC_TESTS_SIM_STATES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "world.h"
+
+enum { STATES_CONNECTION_COUNT_MAX = 4 };
+
+struct states {
+	struct world *world;
+	uint32_t other[WORLD_HOST_COUNT]; /* the number of each host's second address */
+	struct gid address[WORLD_HOST_COUNT];
+	bool may_cut;
+	bool is_cut;
+	bool was_drained; /* somebody asked to be told */
+	uint32_t connection_count;
+	struct qp *qp[STATES_CONNECTION_COUNT_MAX][WORLD_HOST_COUNT];
+	uint64_t actions[4]; /* drains, rates, rearms, migrations that were asked for */
+};
+
+/* Give each host of the world a second address. Its links are those between states->other. */
+void states_init(struct states *states, struct world *world);
+
+/* One more connection, in RTS. */
+void states_add(struct states *states, struct qp *a, struct qp *b);
+
+/* Perhaps do something to somebody. */
+void states_act(struct states *states);
+
+/* The work is done. */
+void states_check_final(const struct states *states);
+
+#endif
