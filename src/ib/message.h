@@ -76,6 +76,8 @@ struct message {
 	uint64_t placed_bytes; /* of a SEND */
 	struct reth write; /* of a WRITE: va and dma_bytes move on with each packet */
 	uint32_t write_bytes; /* its whole length */
+	uint32_t tag_opcode; /* of a SEND to a tag-matching queue: enum wc_opcode of its completion */
+	bool is_matched; /* and whether its tag was found */
 };
 
 /*

@@ -34,6 +34,8 @@ enum wc_status {
 	WC_FATAL_ERR,
 	WC_RESP_TIMEOUT_ERR,
 	WC_GENERAL_ERR,
+	WC_TM_ERR,
+	WC_TM_RNDV_INCOMPLETE,
 };
 
 enum wc_opcode {
@@ -48,12 +50,20 @@ enum wc_opcode {
 	WC_ATOMIC_WRITE,
 	WC_RECV = 1 << 7,
 	WC_RECV_RDMA_WITH_IMM,
+	WC_TM_ADD, /* operations on a matching list (queue/tags.h) */
+	WC_TM_DEL,
+	WC_TM_SYNC,
+	WC_TM_RECV, /* a message with a tag; see the flags */
+	WC_TM_NO_TAG, /* a message without one */
 };
 
 enum wc_flags {
 	WC_GRH = 1 << 0,
 	WC_WITH_IMM = 1 << 1,
 	WC_WITH_INV = 1 << 3,
+	WC_TM_SYNC_REQ = 1 << 4, /* the program has not handled all unexpected messages */
+	WC_TM_MATCH = 1 << 5, /* a buffer was found; the completion shows tag and context */
+	WC_TM_DATA_VALID = 1 << 6, /* and the data is in it */
 };
 
 enum fault {
@@ -72,17 +82,39 @@ struct cqe {
 	uint64_t wr_id;
 	uint64_t
 		queue_offset; /* the send queue whose slots polling this entry frees, in NIC memory; 0 for none */
-	uint32_t queue_index; /* the work request's index in that queue */
+	union {
+		uint32_t queue_index; /* the work request's index in that queue */
+		uint32_t tag_context; /* with WC_TM_MATCH */
+	};
 	uint32_t status; /* enum wc_status */
 	uint32_t opcode; /* enum wc_opcode; not meaningful when status is not success */
 	uint32_t fault; /* enum fault */
 	uint32_t byte_count;
 	uint32_t imm; /* immediate data in host order, or the invalidated rkey; see flags */
 	uint32_t qpn;
-	uint32_t source_qpn;
+	union {
+		uint32_t source_qpn;
+		uint32_t tag_high; /* with WC_TM_MATCH */
+	};
 	uint32_t flags; /* enum wc_flags */
-	uint32_t flow_tag; /* of the rule that steered a raw packet here */
+	union {
+		uint32_t flow_tag; /* of the rule that steered a raw packet here */
+		uint32_t tag_low; /* with WC_TM_MATCH */
+	};
 	uint64_t made_ns; /* when the NIC made it: the now_ns of the work that it is of */
 };
+
+/* The tag of a matched message, and what its sender said beside. */
+static inline void cqe_set_tag(struct cqe *cqe, uint64_t tag, uint32_t context)
+{
+	cqe->tag_high = (uint32_t)(tag >> 32);
+	cqe->tag_low = (uint32_t)tag;
+	cqe->tag_context = context;
+}
+
+static inline uint64_t cqe_tag(const struct cqe *cqe)
+{
+	return (uint64_t)cqe->tag_high << 32 | cqe->tag_low;
+}
 
 #endif

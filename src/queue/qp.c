@@ -7,6 +7,7 @@
 
 #include "base/arith.h"
 #include "memory/mw.h"
+#include "queue/tags.h"
 
 static bool has_own_rq(const struct qp_init *init)
 {
@@ -16,7 +17,11 @@ static bool has_own_rq(const struct qp_init *init)
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport)
 {
-	const struct qp_caps *caps = &init->caps;
+	static const struct qp_caps tags_caps = {.send_depth = TAGS_SEND_DEPTH,
+		.send_sge_max = SGE_COUNT_MAX,
+		.inline_bytes_max = TAGS_INLINE_BYTES};
+	bool has_tags = init->srq && init->srq->tags;
+	const struct qp_caps *caps = has_tags ? &tags_caps : &init->caps;
 	struct arena *arena = lane->arena;
 
 	qp->sq_offset =
@@ -42,6 +47,8 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->sq = arena_at(arena, qp->sq_offset);
+	if (has_tags)
+		qp->sq->depth = 0; /* not the program's */
 	qp->srq = init->srq;
 	if (init->srq)
 		qp->rq = init->srq->rq;
@@ -49,7 +56,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 		qp->rq = arena_at(arena, qp->rq_offset);
 	qp->xrcd = init->xrcd;
 	qp->is_all_signaled = init->is_all_signaled;
-	qp->caps = *caps;
+	qp->caps = init->caps;
 	qp->user = init->user;
 	qp->signal.kind = SIGNAL_KIND_QP;
 	list_init(&qp->tx_link);
@@ -126,6 +133,21 @@ static void push(
 	}
 }
 
+/* A request of the NIC's own, for a rendezvous (ib/tagged.h): only the data's arrival is told. */
+static void complete_rendezvous(
+	struct qp *qp, const struct send_wqe *wqe, enum fault fault, uint64_t now_ns)
+{
+	struct cqe cqe = {
+		.opcode = WC_TM_RECV,
+		.flags = WC_TM_DATA_VALID,
+		.byte_count = wqe->total_bytes,
+	};
+
+	sq_release(qp->sq, qp->sq->completed - 1);
+	if (wqe->opcode == WR_RDMA_READ)
+		qp_complete_recv(qp, wqe->wr_id, &cqe, fault, false, now_ns);
+}
+
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 {
 	struct send_queue *sq = qp->sq;
@@ -134,6 +156,10 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 
 	assert(sq->completed != sq->posted);
 	sq->completed++;
+	if (qp_has_tags(qp)) {
+		complete_rendezvous(qp, wqe, fault, now_ns);
+		return;
+	}
 	if (fault == FAULT_NONE && !qp->is_all_signaled && !(wqe->flags & SEND_SIGNALED))
 		return;
 

@@ -265,6 +265,11 @@ int qp_post_batch(struct qp *qp, const struct sq_batch *batch);
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 
 /* Take the oldest receive request, from the queue pair's own queue or the shared one. False: none. */
+static inline bool qp_has_tags(const struct qp *qp)
+{
+	return qp->srq && qp->srq->tags;
+}
+
 static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 {
 	return qp->srq ? srq_take(qp->srq, wqe, &qp->lane->signals) : rq_take(qp->rq, wqe);

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "queue/tags.h"
+
 uint32_t srq_table_number(const struct srq_table *table, uint8_t slot, uint64_t random)
 {
 	uint32_t index = (uint32_t)random % SRQ_TABLE_SIZE;
@@ -48,6 +50,13 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 		arena_free(arena, srq->public_offset, sizeof(struct srq_public));
 		return -ENOMEM;
 	}
+	if (init->tag_count) {
+		srq->tags = tags_create(init->tag_count);
+		if (!srq->tags) {
+			srq_done(srq, arena);
+			return -ENOMEM;
+		}
+	}
 	srq->number = init->number;
 	srq->pd = init->pd;
 	srq->xrcd = init->xrcd;
@@ -63,6 +72,7 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 
 void srq_done(struct srq *srq, struct arena *arena)
 {
+	tags_destroy(srq->tags);
 	rq_destroy(arena, srq->rq_offset);
 	arena_free(arena, srq->public_offset, sizeof(struct srq_public));
 }

@@ -38,7 +38,8 @@ struct srq {
 	uint32_t number;
 	uint32_t pd;
 	uint32_t xrcd; /* the XRC domain; 0 when it is not an XRC queue */
-	struct cq *cq; /* of an XRC queue: where its requests complete */
+	struct cq *cq; /* of an XRC or tag-matching queue: where its requests complete */
+	struct tags *tags; /* of a tag-matching queue, else NULL */
 	struct recv_queue *rq;
 	uint64_t rq_offset;
 	struct srq_public *public;
@@ -50,7 +51,8 @@ struct srq_init {
 	uint32_t number; /* below 2^24 */
 	uint32_t pd;
 	uint32_t xrcd; /* 0: not an XRC queue */
-	struct cq *cq; /* of an XRC queue, which it outlives */
+	struct cq *cq; /* of an XRC or tag-matching queue, which it outlives */
+	uint32_t tag_count; /* buffers of a tag-matching queue, else 0 */
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;

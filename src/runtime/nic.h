@@ -35,6 +35,7 @@
 #include "memory/mr.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
+#include "queue/tags.h"
 
 struct nic_ah;
 struct nic_cq;
@@ -164,7 +165,8 @@ typedef void nic_srq_news_fn(void *user, uint32_t news);
 struct nic_srq_init {
 	uint32_t pd; /* of the memory that its requests name */
 	struct nic_xrcd *xrcd; /* NULL: not an XRC queue */
-	struct nic_cq *cq; /* of an XRC queue only: where its requests complete */
+	struct nic_cq *cq; /* of an XRC or tag-matching queue only: where its requests complete */
+	uint32_t tag_count; /* buffers on the matching list of a tag-matching queue, else 0 */
 	uint32_t ifindex;
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max; /* up to SGE_COUNT_MAX */
@@ -173,8 +175,8 @@ struct nic_srq_init {
 };
 
 /*
- * Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from before a fork; for an XRC queue also
- * what kept us from a slot, as nic_qp_create(). It is destroyed after the queue pairs that take from it; an
+ * Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from before a fork; for an XRC or
+ * tag-matching queue also what kept us from a slot, as nic_qp_create(). It is destroyed after the queue pairs that take from it; an
  * XRC queue at any time, but before its completion queue.
  */
 int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
@@ -209,6 +211,12 @@ void nic_srq_query(struct nic_srq *srq, struct nic_srq_attr *ret_attr)
 /* As nic_qp_post_recv(). Any thread. */
 int nic_srq_post(struct nic_srq *srq, const struct recv_wr *wrs, uint32_t count,
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_srq_post);
+
+/*
+ * Execute one operation on the matching list of a tag-matching queue; it is done when this returns.
+ * Returns 0, -EINVAL or -ENOMEM as tags_execute(); -EINVAL also for another queue. Any thread.
+ */
+int nic_srq_post_tag(struct nic_srq *srq, struct tag_wr *wr) URNIC_EXPORT_AS(nic_srq_post_tag);
 
 /* --- queue pairs -------------------------------------------------------------------------- */
 

@@ -54,6 +54,8 @@ struct nic_xrcd {
 
 struct nic_srq {
 	struct srq srq;
+	struct nic_cq *cq; /* of a tag-matching queue, else NULL */
+	struct worker *worker; /* likewise: whose lock operations on its list take */
 	nic_srq_news_fn *on_news;
 	void *user;
 	uint64_t epoch;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "runtime/clock.h"
 #include "runtime/nic_internal.h"
 
 /* Others read this list while it changes, as that of queue pairs (engine/engine.c). */
@@ -53,6 +54,16 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 			return error;
 		inner.xrcd = init->xrcd->id;
 		inner.cq = &init->cq->cq;
+	}
+	if (init->tag_count) {
+		if (init->cq->epoch != nic_epoch)
+			return -EINVAL;
+		error = nic_worker_get(init->cq->home, &srq->worker);
+		if (error)
+			return error;
+		srq->cq = init->cq;
+		inner.cq = &init->cq->cq;
+		inner.tag_count = init->tag_count;
 	}
 	/* The slot is nobody else's, so nobody on this host has the same number. */
 	inner.number = srq_table_number(
@@ -177,5 +188,32 @@ int nic_srq_post(
 			posted++;
 	}
 	*ret_posted = posted;
+	return error;
+}
+
+/* The worker is locked. */
+static int tag_execute(struct nic_srq *srq, struct tag_wr *wr)
+{
+	struct lane *lane = &srq->worker->lane;
+	struct cqe cqe;
+	int error = tags_execute(srq->srq.tags, wr, &cqe);
+
+	if (error)
+		return error;
+	cqe.made_ns = clock_now_ns();
+	if (wr->is_signaled || cqe.fault != FAULT_NONE)
+		cq_push(srq->srq.cq, lane->arena, &cqe, false, &lane->signals);
+	return 0;
+}
+
+int nic_srq_post_tag(struct nic_srq *srq, struct tag_wr *wr)
+{
+	int error;
+
+	if (srq->epoch != nic_epoch || !srq->srq.tags)
+		return -EINVAL;
+	worker_lock(srq->worker);
+	error = tag_execute(srq, wr);
+	worker_unlock(srq->worker);
 	return error;
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/arith.h"
+#include "queue/tags.h"
 
 enum { ARENA_BYTES = 4 << 20, FILL_MODULUS = 251 };
 
@@ -128,7 +129,10 @@ void script_start(struct script *script, const struct script_options *options)
 		cq_init(&script->cq, &script->arena, or_usual(options->cq_entries, 256, false)), 0);
 	if (options->srq_pd) {
 		struct srq_init shared = {
-			.pd = options->srq_pd, .depth = SCRIPT_QUEUE_DEPTH, .sge_count_max = 4};
+			.pd = options->srq_pd,
+			.tag_count = options->tag_count,
+			.depth = SCRIPT_QUEUE_DEPTH,
+			.sge_count_max = 4};
 
 		assert_int_equal(srq_init(&script->srq, &script->arena, &shared), 0);
 		init.srq = &script->srq;
@@ -149,6 +153,7 @@ void script_end(struct script *script)
 	engine_qp_destroy(script->qp);
 	engine_lane_done(&script->lane);
 	mr_table_done(&script->mrs);
+	tags_destroy(script->srq.tags);
 	free(script->srqs);
 	free(script->memory);
 	free(script->arena_memory);

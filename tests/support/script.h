@@ -63,6 +63,7 @@ struct script_options {
 	uint32_t access; /* all */
 	uint32_t cq_entries; /* 256 */
 	uint32_t srq_pd; /* it takes from a shared receive queue of this domain; none as usual */
+	uint32_t tag_count; /* with srq_pd: buffers of its matching list, else 0 */
 	bool has_no_timeout;
 	bool has_no_retry;
 	bool has_no_rnr_retry;

@@ -138,6 +138,17 @@ static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
 	return current(cq)->flow_tag;
 }
 
+static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
+{
+	const struct cqe *cqe = current(cq);
+
+	*info = (struct ibv_wc_tm_info){0};
+	if (cqe->flags & WC_TM_MATCH) {
+		info->tag = cqe_tag(cqe);
+		info->priv = cqe->tag_context;
+	}
+}
+
 static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 {
 	return current(cq)->made_ns;
@@ -152,7 +163,8 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 
 enum {
 	WC_FLAGS_SUPPORTED = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_FLOW_TAG,
+		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_FLOW_TAG |
+		IBV_WC_EX_WITH_TM_INFO,
 	COMP_MASK_KNOWN = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 	CREATE_FLAGS_SUPPORTED =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
@@ -175,6 +187,7 @@ static void functions_set(struct ibv_cq_ex *cq)
 	cq->read_sl = read_sl;
 	cq->read_dlid_path_bits = read_dlid_path_bits;
 	cq->read_flow_tag = read_flow_tag;
+	cq->read_tm_info = read_tm_info;
 	cq->read_completion_ts = read_completion_ts;
 	cq->read_completion_wallclock_ns = read_completion_wallclock_ns;
 }

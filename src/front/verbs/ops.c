@@ -36,6 +36,7 @@ void ops_fill(struct verbs_context *context)
 	context->dealloc_td = td_dealloc;
 	ops->post_srq_recv = srq_post_recv_verbs;
 	context->create_srq_ex = srq_create_ex;
+	context->post_srq_ops = srq_post_ops_verbs;
 	context->get_srq_num = srq_get_number;
 	context->create_cq_ex = cq_create_ex;
 	context->modify_cq = cq_modify;

@@ -212,6 +212,27 @@ static int qp_add(struct qp_front *qp)
 	return 0;
 }
 
+/*
+ * A tag-matching queue has the queue pair's send queue for itself, moves data between memory of one domain, and completes in its own
+ * completion queue.
+ */
+static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
+{
+	const struct srq_front *srq;
+
+	if (!qp->srq)
+		return 0;
+	srq = container_of(qp->srq, struct srq_front, object);
+	if (!srq->has_tags)
+		return 0;
+	if (init->type != QP_TYPE_RC)
+		return EOPNOTSUPP;
+	if (qp->cap.max_send_wr || qp->pd->handle != srq->pd->handle)
+		return EINVAL;
+	init->recv_cq = nic_cq_of(srq->cq);
+	return 0;
+}
+
 /* How a queue pair without queues of its own delivers; it is driven with the first of its completion queues. */
 static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
 	struct nic_spread *spread, struct nic_qp_init *init)
@@ -266,7 +287,10 @@ static int qp_make(
 
 	if (qp->table)
 		spread_from_verbs(qp, hash, &spread, &init);
-	int error = device_is_gone(context->device) ? EIO : nic_part_create(qp, &init);
+	int error = tags_refer(qp, &init);
+
+	if (!error)
+		error = device_is_gone(context->device) ? EIO : nic_part_create(qp, &init);
 
 	return error ? error : qp_add(qp);
 }

@@ -10,6 +10,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/dm.h"
 #include "front/verbs/ops.h"
+#include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "memory/mr.h"
 #include "queue/cq.h"
@@ -86,6 +87,13 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		.max_rwq_indirection_table_size = WQ_TABLE_ENTRIES_MAX,
 		.rx_hash_fields_mask = RSS_FIELDS_ALL,
 		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	full.tm_caps = (struct ibv_tm_caps){
+		.max_rndv_hdr_size = TAGS_RENDEZVOUS_BYTES_MAX,
+		.max_num_tags = TAGS_COUNT_MAX,
+		.flags = IBV_TM_CAP_RC,
+		.max_ops = SRQ_TAG_OPS_MAX,
+		.max_sge = SGE_COUNT_MAX,
 	};
 	full.max_wq_type_rq = NIC_WQ_COUNT_MAX;
 	full.packet_pacing_caps = (struct ibv_packet_pacing_caps){

@@ -10,6 +10,7 @@ enum {
 	COMP_MASK_KNOWN = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
 		IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
 	XRC_MASK = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	TM_MASK = IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ,
 	ATTR_MASK_KNOWN = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT,
 };
 
@@ -32,16 +33,26 @@ static enum ibv_srq_type type_of(const struct ibv_srq_init_attr_ex *init)
 	return init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? init->srq_type : IBV_SRQT_BASIC;
 }
 
+static bool are_tags_allowed(const struct ibv_srq_init_attr_ex *init)
+{
+	const struct ibv_tm_cap *cap = &init->tm_cap;
+
+	return (init->comp_mask & TM_MASK) == TM_MASK && cap->max_num_tags >= 1 &&
+		cap->max_num_tags <= TAGS_COUNT_MAX && cap->max_ops <= SRQ_TAG_OPS_MAX;
+}
+
 /* Is there such a type, and what it needs? 0 or a positive errno. */
 static int check(const struct ibv_srq_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
 		return EINVAL;
-	if (type_of(init) > IBV_SRQT_XRC)
-		return type_of(init) == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL;
+	if (type_of(init) > IBV_SRQT_TM)
+		return EINVAL;
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
 		return EINVAL;
 	if (type_of(init) == IBV_SRQT_XRC && (init->comp_mask & XRC_MASK) != XRC_MASK)
+		return EINVAL;
+	if (type_of(init) == IBV_SRQT_TM && !are_tags_allowed(init))
 		return EINVAL;
 	if (!is_depth_allowed(init->attr.max_wr) ||
 		init->attr.max_sge > (uint32_t)device_limits.max_srq_sge)
@@ -68,11 +79,12 @@ static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *i
 	struct context *context = context_of(srq->verbs.context);
 
 	srq->pd = pd_ref(init->pd);
-	if (type_of(init) != IBV_SRQT_XRC)
+	if (type_of(init) == IBV_SRQT_BASIC)
 		return srq->pd ? 0 : EINVAL;
-	srq->xrcd = xrcd_ref(init->xrcd, context);
+	if (type_of(init) == IBV_SRQT_XRC)
+		srq->xrcd = xrcd_ref(init->xrcd, context);
 	srq->cq = init->cq ? object_ref(init->cq->handle, OBJECT_CQ, context) : NULL;
-	return srq->pd && srq->xrcd && srq->cq ? 0 : EINVAL;
+	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM) ? 0 : EINVAL;
 }
 
 /* Also for one that refers to a part of it only. */
@@ -107,12 +119,15 @@ static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *in
 	};
 	int error;
 
-	if (srq->xrcd) {
+	if (srq->xrcd)
 		nic_init.xrcd = nic_xrcd_of(srq->xrcd);
+	if (srq->cq)
 		nic_init.cq = container_of(srq->cq, struct cq_front, object)->nic;
+	if (type_of(init) == IBV_SRQT_TM) {
+		nic_init.tag_count = init->tm_cap.max_num_tags;
+		srq->has_tags = true;
 	}
 	error = nic_srq_create(&nic_init, &srq->nic);
-
 	if (error)
 		return -error;
 	error = object_add(&srq->object, OBJECT_SRQ, context);
@@ -231,5 +246,42 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
 		front->limit.event.taken);
 	srq_free(front);
+	return 0;
+}
+
+/* --- tag matching --- */
+
+static struct tag_wr tag_wr_from_verbs(const struct ibv_ops_wr *wr)
+{
+	return (struct tag_wr){
+		.wr_id = wr->wr_id,
+		.operation = wr->opcode,
+		.is_signaled = (wr->flags & IBV_OPS_SIGNALED) != 0,
+		.has_count = (wr->flags & IBV_OPS_TM_SYNC) != 0,
+		.unexpected_count = wr->tm.unexpected_cnt,
+		.handle = wr->tm.handle,
+		.recv_wr_id = wr->tm.add.recv_wr_id,
+		.tag = wr->tm.add.tag,
+		.mask = wr->tm.add.mask,
+		/* The same layout on both sides (tests/abi). */
+		.sge = (const struct sge *)(const void *)wr->tm.add.sg_list,
+		.sge_count = (uint32_t)wr->tm.add.num_sge,
+	};
+}
+
+int srq_post_ops_verbs(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr)
+{
+	for (; wr; wr = wr->next) {
+		struct tag_wr tag_wr = tag_wr_from_verbs(wr);
+		int error = srq_of(srq)->has_tags ? -nic_srq_post_tag(srq_of(srq)->nic, &tag_wr)
+						  : EINVAL;
+
+		if (error) {
+			*bad_wr = wr;
+			return error;
+		}
+		if (wr->opcode == IBV_WR_TAG_ADD)
+			wr->tm.handle = tag_wr.handle;
+	}
 	return 0;
 }

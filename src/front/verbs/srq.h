@@ -10,13 +10,17 @@
 #include "front/verbs/object.h"
 #include "runtime/nic.h"
 
+/* Outstanding operations on a matching list: they are done when they are posted, so any number would do. */
+#define SRQ_TAG_OPS_MAX 4096
+
 struct srq_front {
 	struct ibv_srq verbs;
 	struct object object;
 	struct nic_srq *nic;
 	struct object *pd;
 	struct object *xrcd; /* NULL: not an XRC queue */
-	struct object *cq; /* of an XRC queue, else NULL */
+	struct object *cq; /* of an XRC or tag-matching queue, else NULL */
+	bool has_tags; /* a tag-matching queue */
 	struct domain domain;
 	struct async_event limit;
 };
@@ -48,5 +52,8 @@ void srq_release(struct object *object);
 struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init);
 int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num);
 int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/* post_srq_ops of the table in the context. */
+int srq_post_ops_verbs(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr);
 
 #endif

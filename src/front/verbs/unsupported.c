@@ -29,13 +29,6 @@
 #undef EXTENDED_POINTER
 #undef EXTENDED_INT
 
-/* Also says which request it refused. */
-static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr)
-{
-	*bad_wr = wr;
-	return EOPNOTSUPP;
-}
-
 void unsupported_fill(struct verbs_context *context)
 {
 /* clang-format off */
@@ -45,5 +38,4 @@ void unsupported_fill(struct verbs_context *context)
 #define EXTENDED_INT(name, parameters) context->name = refuse_##name;
 #include "front/verbs/unsupported.def"
 	/* clang-format on */
-	context->post_srq_ops = post_srq_ops;
 }

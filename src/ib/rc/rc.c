@@ -158,7 +158,7 @@ static void check(const struct qp *qp)
 	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
 		owed_count += responder->resource[i].is_owed;
 	assert(owed_count == responder->owed_count);
-	assert(sq->posted - sq->completed <= sq->depth);
+	assert(sq->posted - sq->completed <= (qp_has_tags(qp) ? sq->capacity : sq->depth));
 	if (rc->qp.state != QP_RTS && rc->qp.state != QP_SQD)
 		return;
 	assert(!psn_before(requester->cursor, requester->una));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ib/rc/rc.h"
+#include "ib/tagged.h"
 
 void rc_responder_start(struct rc_qp *rc)
 {
@@ -265,6 +266,8 @@ static enum refusal execute(
 		return REFUSED_INVALID;
 	switch ((int)packet->info->operation) {
 	case OPERATION_SEND:
+		if (qp_has_tags(&rc->qp))
+			return tagged_send_execute(message, &rc->qp, packet, ret_fault, now_ns);
 		return message_send_execute(message, &rc->qp, packet, ret_fault, now_ns);
 	case OPERATION_WRITE:
 		return message_write_execute(message, &rc->qp, packet, now_ns);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_TAG_HEADER_H
+#define URNIC_WIRE_TAG_HEADER_H
+
+/*
+ * The headers of tag matching: a layer of its own at the beginning of a SEND's payload, as
+ * <infiniband/tm_types.h> defines it. A rendezvous request and its completion carry both headers.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/bytes.h"
+
+enum {
+	TMH_BYTES = 16,
+	RVH_BYTES = 16,
+};
+
+enum tmh_opcode {
+	TMH_NO_TAG, /* for the receiver's software as it is */
+	TMH_RENDEZVOUS, /* the payload is to be read from the sender */
+	TMH_FINISHED, /* it was read */
+	TMH_EAGER, /* the payload follows */
+};
+
+struct tmh {
+	uint8_t opcode; /* enum tmh_opcode, or anything */
+	uint32_t context; /* the sender's, opaque */
+	uint64_t tag;
+};
+
+/* Where the payload of a rendezvous lies. */
+struct rvh {
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t bytes;
+};
+
+/* `from` has TMH_BYTES. The three reserved bytes are ignored. */
+static inline struct tmh tmh_decode(const uint8_t *from)
+{
+	return (struct tmh){from[0], get_be32(from + 4), get_be64(from + 8)};
+}
+
+/* `from` has RVH_BYTES. */
+static inline struct rvh rvh_decode(const uint8_t *from)
+{
+	return (struct rvh){get_be64(from), get_be32(from + 8), get_be32(from + 12)};
+}
+
+#endif
