@@ -70,6 +70,11 @@ perftest ib_read_bw --report_gbits -n 200
 says 'BW average\[Gb/sec\]'
 perftest ib_send_bw -D 1
 
+# Memory on demand.
+for program in ib_write_bw ib_read_lat ib_send_bw; do # perftest has no atomics there
+	perftest $program --odp -n 200
+done
+
 # Within one host: the loopback interface, and the address of another.
 for program in ib_read_bw ib_send_bw ib_write_lat; do
 	pair a a 127.0.0.1 $program -F -d rocep_lo -n 200

@@ -103,6 +103,7 @@ static void atomic_write_carries_eight_bytes_and_awaits_its_answer(void **state)
 	assert_int_equal(packet->reth.dma_bytes, 8);
 	assert_int_equal(packet->reth.va, 0x1000);
 	assert_int_equal(packet->reth.rkey, 0x55667788);
+	assert_true(packet->bth.ack_requested);
 	assert_memory_equal(packet->payload, script.memory, 8);
 	script_expect_silence(&script);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, 0);

@@ -337,6 +337,7 @@ static size_t atomic_write_packet(
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_WRITE, rc->requester.cursor);
+	packet.bth.ack_requested = true; /* as rxe sends it, though the answer comes anyway */
 	packet_set_payload(&packet, NULL, wqe->total_bytes);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
@@ -348,6 +349,7 @@ static size_t flush_packet(const struct rc_qp *rc, const struct send_wqe *wqe, u
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_FLUSH, rc->requester.cursor);
+	packet.bth.ack_requested = true;
 	packet.xrceth.srqn = wqe->srqn;
 	packet.feth = (struct feth){wqe->flush.placement, wqe->flush.selectivity};
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->flush.bytes};
