@@ -154,6 +154,9 @@ void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 int nic_xrcd_create(struct nic_xrcd **ret_xrcd) URNIC_EXPORT_AS(nic_xrcd_create);
 void nic_xrcd_destroy(struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_destroy);
 
+/* Is it of this process's NIC, and not one that was inherited through a fork? */
+bool nic_xrcd_is_alive(const struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_is_alive);
+
 /* --- shared receive queues ---------------------------------------------------------------- */
 
 /* The most of them in a process. */

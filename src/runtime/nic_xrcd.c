@@ -35,6 +35,11 @@ void nic_xrcd_destroy(struct nic_xrcd *xrcd)
 	free(xrcd);
 }
 
+bool nic_xrcd_is_alive(const struct nic_xrcd *xrcd)
+{
+	return xrcd->epoch == nic_epoch;
+}
+
 void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane)
 {
 	if (xrcd->lane_mask & 1u << lane)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -35,6 +36,8 @@ static struct ibv_xrcd *xrcd;
 static struct ibv_srq *srq;
 static struct ibv_qp *initiator;
 static struct ibv_qp *target;
+
+static void messages_arrive_in_the_shared_queue(void **state);
 
 static struct ibv_xrcd *xrcd_open(int fd, int oflags)
 {
@@ -227,6 +230,42 @@ static void domain_is_shared_by_its_file(void **state)
 	assert_null(xrcd_open(fd, 0));
 	close(fd);
 	close(same);
+}
+
+/* A child that makes everything anew does not meet its parent's domain. */
+static int in_child(int fd)
+{
+	struct ibv_srq_init_attr_ex init;
+
+	if (xrcd_open(fd, 0) || errno != EAGAIN)
+		return 1;
+	xrcd = xrcd_open(fd, O_CREAT | O_EXCL);
+	pd = ibv_alloc_pd(context);
+	recv_cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	if (!xrcd || !pd || !recv_cq)
+		return 2;
+	init = srq_init();
+	srq = ibv_create_srq_ex(context, &init);
+	return srq && target_make(xrcd) ? 0 : 3;
+}
+
+static void domain_is_not_inherited_by_a_child(void **state)
+{
+	int fd = memfd_create("domain", 0);
+	struct ibv_xrcd *domain = xrcd_open(fd, O_CREAT);
+	int status = -1;
+	pid_t child;
+
+	(void)state;
+	assert_non_null(domain);
+	child = fork();
+	if (child == 0)
+		_exit(in_child(fd));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	messages_arrive_in_the_shared_queue(state);
+	assert_int_equal(ibv_close_xrcd(domain), 0);
+	close(fd);
 }
 
 static void domain_with_wrong_arguments_is_refused(void **state)
@@ -442,6 +481,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(domain_is_shared_by_its_file),
+		TEST(domain_is_not_inherited_by_a_child),
 		TEST(domain_with_wrong_arguments_is_refused),
 		TEST(domain_in_use_is_not_closed),
 		TEST(shared_queue_without_its_parts_is_refused),

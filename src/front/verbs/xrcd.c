@@ -54,12 +54,12 @@ struct nic_xrcd *nic_xrcd_of(struct object *object)
 
 /* --- domains ------------------------------------------------------------------------------ */
 
-/* The domain that has this file, or NULL. Locked. */
+/* The domain that has this file, or NULL: those of the process that forked this one are not its own. Locked. */
 static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
 {
 	list_for_each(domain, &domains, struct xrc_domain, node)
 		if (domain->device == device && domain->file_device == file->st_dev &&
-			domain->file_inode == file->st_ino)
+			domain->file_inode == file->st_ino && nic_xrcd_is_alive(domain->nic))
 			return domain;
 	return NULL;
 }
