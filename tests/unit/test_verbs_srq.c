@@ -303,6 +303,73 @@ static void shared_queue_is_resized_while_it_is_used(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* Pairs with a completion queue each, so they are on different lanes; the receiving ends share the queue. */
+enum { THREAD_COUNT = 4, MESSAGE_COUNT = 500 };
+
+struct conversation {
+	pthread_t thread;
+	struct verbs_end from;
+	struct verbs_end to;
+	uint32_t number;
+};
+
+static uint8_t times_completed[THREAD_COUNT * MESSAGE_COUNT];
+
+static void conversation_make(struct conversation *conversation)
+{
+	struct verbs_end *to = &conversation->to;
+	struct ibv_qp_init_attr init = {.cap = {4, 0, 1, 0, 0}, .qp_type = IBV_QPT_RC, .srq = srq};
+
+	verbs_end_make(&conversation->from, context, NULL);
+	verbs_end_make(to, context, NULL);
+	MUST(!ibv_destroy_qp(to->qp));
+	init.send_cq = to->cq;
+	init.recv_cq = to->cq;
+	MUST(to->qp = ibv_create_qp(to->pd, &init));
+	verbs_ends_connect(&conversation->from, to, TIMEOUT);
+}
+
+/* Each message brings a request along, which may serve another one. */
+static void *converse(void *argument)
+{
+	struct conversation *conversation = argument;
+
+	for (uint32_t i = 0; i < MESSAGE_COUNT; i++) {
+		struct ibv_wc wc;
+
+		MUST(!post(conversation->number * MESSAGE_COUNT + i, 8, 1));
+		MUST(!verbs_post(&conversation->from, IBV_WR_SEND, NULL, 0, 8));
+		wc = verbs_poll_one(conversation->to.cq);
+		MUST(wc.status == IBV_WC_SUCCESS && wc.qp_num == conversation->to.qp->qp_num);
+		__atomic_add_fetch(&times_completed[wc.wr_id], 1, __ATOMIC_RELAXED);
+		MUST(verbs_poll_one(conversation->from.cq).status == IBV_WC_SUCCESS);
+	}
+	return NULL;
+}
+
+static void shared_queue_serves_queue_pairs_of_several_lanes(void **state)
+{
+	static struct conversation conversations[THREAD_COUNT];
+
+	(void)state;
+	for (uint32_t i = 0; i < THREAD_COUNT; i++) {
+		conversations[i].number = i;
+		conversation_make(&conversations[i]);
+	}
+	for (uint32_t i = 0; i < THREAD_COUNT; i++)
+		assert_int_equal(
+			pthread_create(&conversations[i].thread, NULL, converse, &conversations[i]),
+			0);
+	for (uint32_t i = 0; i < THREAD_COUNT; i++)
+		assert_int_equal(pthread_join(conversations[i].thread, NULL), 0);
+	for (uint32_t i = 0; i < THREAD_COUNT * MESSAGE_COUNT; i++)
+		assert_int_equal(times_completed[i], 1);
+	for (uint32_t i = 0; i < THREAD_COUNT; i++) {
+		verbs_end_unmake(&conversations[i].from);
+		verbs_end_unmake(&conversations[i].to);
+	}
+}
+
 static void queue_pair_in_error_says_that_it_takes_no_more(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -345,11 +412,13 @@ int main(void)
 		TEST(shared_queue_tells_when_its_limit_is_reached),
 		TEST(shared_queue_is_resized),
 		TEST(shared_queue_is_resized_while_it_is_used),
+		TEST(shared_queue_serves_queue_pairs_of_several_lanes),
 		TEST(queue_pair_in_error_says_that_it_takes_no_more),
 	};
 
 	if (netns_enter_new() < 0)
 		return 77;
+	setenv("URNIC_LANES", "4", 1);
 	unsetenv("URNIC_DEVICE_NAME");
 	unsetenv("URNIC_INTERFACES");
 	return cmocka_run_group_tests(tests, open_context, close_context);
