@@ -15,16 +15,16 @@
 /* create_counters, destroy_counters, attach_counters_point_flow and read_counters of the table in the context. */
 struct ibv_counters *counters_create(
 	struct ibv_context *context, struct ibv_counters_init_attr *attr);
-int counters_destroy(struct ibv_counters *counters);
+int counters_destroy(struct ibv_counters *verbs);
 int counters_attach(
-	struct ibv_counters *counters, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
-int counters_read(struct ibv_counters *counters, uint64_t *values, uint32_t count, uint32_t flags);
+	struct ibv_counters *verbs, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
+int counters_read(struct ibv_counters *verbs, uint64_t *values, uint32_t count, uint32_t flags);
 
 /*
  * A flow is made with this object. Returns what it shall count in, or NULL when the object is of another device or gone. Undo with
  * counters_unbind().
  */
-struct flow_counters *counters_bind(struct ibv_counters *counters, const struct context *context);
+struct flow_counters *counters_bind(struct ibv_counters *verbs, const struct context *context);
 void counters_unbind(struct flow_counters *bound);
 
 /* Give back all but the structure, of which the object was taken out of the table. */

@@ -68,7 +68,7 @@ void domain_free(const struct domain *domain, enum domain_resource resource, voi
 struct ibv_pd *parent_domain_alloc(
 	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);
-int td_dealloc(struct ibv_td *td);
+int td_dealloc(struct ibv_td *verbs);
 
 /* The part of ibv_dealloc_pd() for a handle that is not a protection domain's. 0 or a positive errno. */
 int parent_domain_dealloc(struct ibv_pd *pd);
