@@ -81,6 +81,24 @@ static int set_options(int fd, bool is_ipv4)
 	return 0;
 }
 
+/* Not an error where it fails: the hop limit is not known then. */
+static void report_hops(const struct udp_receiver *receiver)
+{
+	const int on = 1;
+	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
+
+	setsockopt(receiver->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
+}
+
+void port_udp_report_hops(struct port_udp *port)
+{
+	port->reports_hops = true;
+	for (uint32_t i = 0; i < port->receiver_count; i++)
+		if (port->receivers[i].fd >= 0)
+			report_hops(&port->receivers[i]);
+}
+
 /* How many packets the socket had dropped before it became ours. */
 static uint32_t overflows_so_far(int fd)
 {
@@ -114,6 +132,8 @@ int port_udp_add_address(
 		.overflows_seen = overflows_so_far(socket),
 		.batch = 1,
 	};
+	if (port->reports_hops)
+		report_hops(&port->receivers[index]);
 	port->receiver_count = max_u32(port->receiver_count, index + 1);
 	return (int)index;
 fail_close:

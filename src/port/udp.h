@@ -52,6 +52,7 @@ struct port_udp_packet {
 	uint32_t scope_ifindex; /* as given to port_udp_add_address() */
 	uint16_t source_port;
 	uint8_t tos; /* DSCP << 2 | ECN, as it arrived */
+	uint8_t hop_limit; /* that was left; 0 without port_udp_report_hops() */
 	uint8_t address; /* index of our address, from port_udp_add_address() */
 };
 
@@ -84,6 +85,9 @@ void port_udp_destroy(struct port_udp *port);
  */
 int port_udp_add_address(
 	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket);
+
+/* Let packets say how many hops they had left: for who hands on their headers. */
+void port_udp_report_hops(struct port_udp *port);
 
 /* Receive there no longer. No path goes out from it: a multicast group. */
 void port_udp_remove_address(struct port_udp *port, uint32_t index);

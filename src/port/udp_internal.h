@@ -94,6 +94,7 @@ struct port_udp {
 	bool is_blocked;
 
 	/* receiving */
+	bool reports_hops;
 	uint32_t receiver_count;
 	uint32_t receive_calls;
 	uint32_t busiest; /* the receiver that had a packet last */

@@ -12,6 +12,7 @@
 struct datagram {
 	uint8_t address;
 	uint8_t tos;
+	uint8_t hop_limit;
 	uint32_t segment_bytes; /* of each packet but the last, ICRC included */
 };
 
@@ -36,6 +37,9 @@ static void read_control(struct port_udp *port, struct msghdr *header, struct da
 		if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS) ||
 			(cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS)) {
 			datagram->tos = (uint8_t)value;
+		} else if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TTL) ||
+			(cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_HOPLIMIT)) {
+			datagram->hop_limit = (uint8_t)value;
 		} else if (cmsg->cmsg_level == SOL_UDP && cmsg->cmsg_type == UDP_GRO) {
 			datagram->segment_bytes = value;
 		} else if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SO_RXQ_OVFL) {
@@ -77,6 +81,7 @@ static void split(struct port_udp *port, const struct datagram *datagram, struct
 		.scope_ifindex = port->receivers[datagram->address].scope_ifindex,
 		.source_port = flow->source_port,
 		.tos = datagram->tos,
+		.hop_limit = datagram->hop_limit,
 		.address = datagram->address,
 	};
 	uint16_t id_hint = flow->is_counting ? flow->next_id : 0;

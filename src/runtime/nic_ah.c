@@ -67,6 +67,9 @@ void nic_datagrams_start(struct worker *worker)
 	if (nic.has_datagrams[lane])
 		return;
 	nic.has_datagrams[lane] = true;
+	worker_lock(worker);
+	port_udp_report_hops(worker->port);
+	worker_unlock(worker);
 	list_for_each(ah, &nic.ahs, struct nic_ah, link)
 		if (ah_open(ah, worker))
 			ah->path[lane] = NIC_PATH_NONE;

@@ -44,6 +44,7 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 		.source = packet->sgid,
 		.destination = packet->dgid,
 		.traffic_class = packet->tos,
+		.hop_limit = packet->hop_limit,
 		.ifindex = packet->scope_ifindex,
 	};
 	engine_receive(&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);

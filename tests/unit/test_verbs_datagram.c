@@ -16,7 +16,7 @@
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
-enum { ENDS = 3, GRH = 40, QKEY = 0x11111111, DEPTH = 16, BYTES = 8192 };
+enum { ENDS = 3, GRH = 40, HOPS = 9, QKEY = 0x11111111, DEPTH = 16, BYTES = 8192 };
 
 /* Each end completes to a queue of its own, and so lives on a lane of its own, as far as there are. */
 struct end {
@@ -82,7 +82,7 @@ static int teardown(void **state)
 static struct ibv_ah_attr attr_to(const union ibv_gid *gid, uint8_t gid_index)
 {
 	return (struct ibv_ah_attr){
-		.grh = {.dgid = *gid, .sgid_index = gid_index},
+		.grh = {.dgid = *gid, .sgid_index = gid_index, .hop_limit = HOPS},
 		.is_global = 1,
 		.port_num = 1,
 	};
@@ -159,6 +159,9 @@ static void datagram_arrives_and_its_sender_can_be_answered(void **state)
 	assert_int_equal(wc.src_qp, ends[0].qp->qp_num);
 	assert_int_equal(wc.wc_flags, IBV_WC_GRH);
 	assert_true(verbs_pattern_is(ends[1].buffer + GRH, 100, 1));
+	/* The IPv4 header in the last 20 bytes. */
+	assert_int_equal(ends[1].buffer[20], 0x45);
+	assert_int_equal(ends[1].buffer[20 + 8], HOPS);
 
 	back = ibv_create_ah_from_wc(pd, &wc, (struct ibv_grh *)(void *)ends[1].buffer, 1);
 	assert_non_null(back);
@@ -170,6 +173,28 @@ static void datagram_arrives_and_its_sender_can_be_answered(void **state)
 	MUST(!ibv_destroy_ah(ah));
 	MUST(!ibv_destroy_ah(back));
 	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+}
+
+static void datagram_over_ipv6_brings_its_ip_header(void **state)
+{
+	struct ibv_ah_attr attr;
+	union ibv_gid gid;
+	struct ibv_ah *ah;
+
+	(void)state;
+	MUST(!ibv_query_gid(context, 1, 1, &gid)); /* ::1 */
+	attr = attr_to(&gid, 1);
+	attr.grh.traffic_class = 0x28;
+	MUST(ah = ibv_create_ah(pd, &attr));
+	post_receive(&ends[1]);
+	send_to(&ends[0], ah, ends[1].qp->qp_num, 10);
+	assert_int_equal(verbs_poll_one(ends[1].cq).byte_len, GRH + 10);
+	assert_int_equal(ends[1].buffer[0], 0x62); /* version 6, and the upper half of 0x28 */
+	assert_int_equal(ends[1].buffer[1] & 0xc0, 0x80); /* its lower half; the rest is ECN's */
+	assert_int_equal(ends[1].buffer[7], HOPS);
+	assert_memory_equal(ends[1].buffer + 8, gid.raw, 16);
+	assert_memory_equal(ends[1].buffer + 24, gid.raw, 16);
+	MUST(!ibv_destroy_ah(ah));
 }
 
 static void datagram_longer_than_the_mtu_is_a_local_length_error(void **state)
@@ -376,6 +401,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(datagram_arrives_and_its_sender_can_be_answered),
+		TEST(datagram_over_ipv6_brings_its_ip_header),
 		TEST(datagram_longer_than_the_mtu_is_a_local_length_error),
 		TEST(ah_made_before_the_queue_pair_leads_out_of_its_lane_too),
 		TEST(ah_that_cannot_lead_anywhere_is_refused),
