@@ -368,11 +368,12 @@ static void send_with_invalidate_of_what_it_may_not_is_refused(void **state)
 	for (uint32_t i = 0; i < 4; i++) {
 		teardown(state);
 		assert_int_equal(setup(state), 0);
-		struct mw_bind bind = {0, 0, {SCRIPT_PD, 0}, MR_REMOTE_READ, window_address(), 8};
+		struct mw_bind bind = {0, 0, {SCRIPT_PD, 0}, MR_REMOTE_READ, 0, 8};
 
 		assert_int_equal(mw_add(&script.mrs, SCRIPT_PD, MR_KIND_WINDOW_1, 0, &type_1), 0);
 		bind.key = i == 3 ? window : type_1;
 		bind.region_key = script.key;
+		bind.iova = window_address();
 		bind.user.qpn = script.qp->qpn + 1;
 		assert_int_equal(mw_bind(&script.mrs, &bind), MR_OK);
 		script_post_receive(&script, 100);
