@@ -17,6 +17,7 @@
 #include "engine/multicast.h"
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
+#include "memory/mw.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -50,6 +51,7 @@ struct target {
 	struct gid group;
 	uint64_t now_ns;
 	uint32_t key;
+	uint32_t window; /* the key of a memory window, bound or not */
 	uint64_t sends_posted;
 	uint64_t sends_completed;
 	bool is_shared; /* it takes from srq[0], or XRC from those that requests name */
@@ -120,7 +122,11 @@ static uint32_t take_key(struct input *input, const struct target *target)
 {
 	uint8_t choice = take_u8(input);
 
-	return choice < 0xe0 ? target->key : choice < 0xf0 ? target->key ^ choice : take_u32(input);
+	if (choice < 0xa0)
+		return target->key;
+	if (choice < 0xe0)
+		return target->window;
+	return choice < 0xf0 ? target->key ^ choice : take_u32(input);
 }
 
 static void modify(struct target *target, enum qp_state to, uint32_t mask, struct qp_attr *attr)
@@ -154,7 +160,8 @@ static void connect(struct target *target, struct input *input)
 	struct qp_attr attr = {
 		.port = 1,
 		.qkey = QKEY,
-		.access = choice & 1 ? MR_REMOTE_ANY : choice >> 1 & MR_REMOTE_ANY,
+		.access = MR_FLUSH_GLOBAL |
+			(choice & 1 ? MR_REMOTE_ANY : choice >> 1 & MR_REMOTE_ANY),
 		.path = {.local = target->local, .remote = target->remote},
 		.path_mtu = 1,
 		.dest_qpn = 2,
@@ -218,8 +225,9 @@ static void srqs_create(struct target *target, struct qp_init *init, bool is_sha
 
 static void target_init(struct target *target, struct input *input)
 {
-	struct mr_region memory = {
-		PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, (uintptr_t)region, REGION_BYTES, region};
+	struct mr_region memory = {PD,
+		MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL,
+		(uintptr_t)region, REGION_BYTES, region};
 	static const enum qp_type types[] = {QP_TYPE_RC, QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD,
 		QP_TYPE_XRC_SEND, QP_TYPE_XRC_RECV, QP_TYPE_XRC_RECV};
 	uint8_t choice = take_u8(input);
@@ -240,13 +248,14 @@ static void target_init(struct target *target, struct input *input)
 	target->remote.raw[15] = 2;
 	target->group.raw[0] = 0xff;
 	arena_init(&target->arena, arena_memory, sizeof(arena_memory));
-	if (mr_table_init(&target->mrs, &target->arena, 4, 1, 2) ||
+	if (mr_table_init(&target->mrs, &target->arena, 8, 1, 2) ||
 		engine_lane_init(&target->lane, &target->arena, &target->mrs, 1, 0) ||
 		cq_init(&target->cq, &target->arena, CQ_ENTRIES))
 		abort();
 	srqs_create(target, &init, choice >= 0x80);
 	if (engine_qp_create(&target->lane, &init, 5, &target->qp) ||
-		mr_table_add(&target->mrs, &memory, 0, &target->key))
+		mr_table_add(&target->mrs, &memory, 0, &target->key) ||
+		mw_add(&target->mrs, PD, MR_KIND_WINDOW_2, 0, &target->window))
 		abort();
 	if (init.type == QP_TYPE_UD && multicast_attach(target->qp, &target->group, 0))
 		abort();
@@ -291,6 +300,13 @@ static void post_send(struct target *target, struct input *input)
 		wr.datagram.qkey = take_u32(input);
 	if (wr.opcode >= WR_ATOMIC_CMP_AND_SWP)
 		sge[0].bytes = 8;
+	if (wr.opcode == WR_BIND_MW) {
+		wr.rkey = target->window;
+		wr.remote_address = (uintptr_t)region + take_u8(input);
+		wr.bind = (struct wr_bind){take_length(input), target->key, take_u8(input)};
+	}
+	if (wr.opcode == WR_LOCAL_INV || wr.opcode == WR_SEND_WITH_INV)
+		wr.imm = take_key(input, target);
 	engine_post_send(target->qp, &wr, 1, &posted, target->now_ns);
 	target->sends_posted += posted;
 }
@@ -441,6 +457,8 @@ static size_t make_packet(struct target *target, struct input *input, uint8_t *b
 	packet.bth.ack_requested = take_u8(input) % 2;
 	packet.reth =
 		(struct reth){take_address(input), take_key(input, target), take_length(input)};
+	packet.ieth.rkey = take_key(input, target);
+	packet.feth = (struct feth){take_u8(input) % 4, take_u8(input) % 4};
 	packet.atomiceth = (struct atomiceth){packet.reth.va, packet.reth.rkey, take_u8(input), 0};
 	uint8_t aeth[AETH_BYTES] = {take_u8(input), 0, 0, take_u8(input)};
 	aeth_decode(&packet.aeth, aeth);
