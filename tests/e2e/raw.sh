@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Debian's raw Ethernet programs between two hosts and within one; and who may not.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+need raw_ethernet_lat raw_ethernet_bw raw_ethernet_fs_rate setpriv
+network_up 1500
+pair_seconds=20
+MAC_A=02:00:0a:63:00:01
+MAC_B=02:00:0a:63:00:02
+
+# Until a port on host a listens to all protocols: a flow leads to it.
+wait_for_server() {
+	for attempt in $(seq 200); do
+		! on a awk '$4 == "0003" { found = 1 } END { exit !found }' /proc/net/packet || return 0
+		sleep 0.05
+	done
+	fail "no server: $(tail -n 5 "$scratch/server")"
+}
+
+# raw PROGRAM OPTIONS...: from host b to host a. Frames can be lost as on any network; these are few, or timed.
+raw() {
+	program=$1
+	shift
+	start server a "$program" --server -d rocep_veth0 -B $MAC_A -E $MAC_B "$@"
+	wait_for_server
+	start client b "$program" --client -d rocep_veth0 -B $MAC_B -E $MAC_A "$@"
+	finish_well client server
+	for side in server client; do
+		awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { rows++ } END { exit !rows }' "$scratch/$side" ||
+			{ show_pair; fail "$program $*: the $side prints no figures"; }
+	done
+}
+
+# What a rule can say: addresses only, IP, UDP, TCP, IPv6, a VLAN. The IP addresses are nobody's: to those of
+# the hosts their kernels would answer as well.
+ip='-J 198.51.100.1 -j 198.51.100.2'
+ports='-K 5000 -k 5001'
+raw raw_ethernet_lat -s 64 -n 300
+# shellcheck disable=SC2086
+for options in "$ip" "$ip $ports" "$ip $ports --tcp" '--vlan_en' \
+	"--raw_ipv6 -J 2001:db8::1 -j 2001:db8::2 $ports"; do
+	raw raw_ethernet_lat -s 128 -n 200 $options
+done
+raw raw_ethernet_lat -s 1500 -n 200
+raw raw_ethernet_bw -s 1024 -D 1
+
+# Setting rules up and taking them down.
+# shellcheck disable=SC2086
+on a timeout 20 "$urnic" run -- raw_ethernet_fs_rate --server -d rocep_veth0 -s 64 -B $MAC_A -E $MAC_B $ip $ports \
+	>"$scratch/rate" 2>&1 || fail "raw_ethernet_fs_rate: $(tail -n 3 "$scratch/rate")"
+
+# Within one host, by way of its own address.
+# shellcheck disable=SC2086
+start server a raw_ethernet_lat --server -d rocep_veth0 -B $MAC_A -E $MAC_A -s 64 -n 200 --tcp $ip -K 7 -k 8
+wait_for_server
+# shellcheck disable=SC2086
+start client a raw_ethernet_lat --client -d rocep_veth0 -B $MAC_A -E $MAC_A -s 64 -n 200 --tcp $ip -K 7 -k 8
+finish_well client server
+
+# Without the right to: a plain error, and a sentence that says which right.
+said=$(on a setpriv --bounding-set=-net_raw --inh-caps=-net_raw --reuid=65534 --regid=65534 --clear-groups \
+	"$urnic" run --no-view -- raw_ethernet_lat --server -d rocep_veth0 -B $MAC_A -E $MAC_B 2>&1) &&
+	fail 'anybody may send raw frames'
+echo "$said" | grep -q 'no raw packet queue pair: that takes CAP_NET_RAW' || fail "is told: $said"
