@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "ib/uc/uc.h"
+#include "memory/mw.h"
 #include "support/script.h"
 
 enum { MTU = SCRIPT_MTU_BYTES };
@@ -101,6 +102,43 @@ static void uc_has_no_reads_and_atomics(void **state)
 }
 
 /* A request that cannot be sent stops sending, not receiving; the program may begin again. */
+static void uc_binds_and_invalidates_windows_in_their_turn(void **state)
+{
+	struct packet write = script_packet(&script, OPCODE_UC_WRITE_ONLY, 0);
+	struct send_wr wr = {
+		.wr_id = 5,
+		.opcode = WR_BIND_MW,
+		.flags = SEND_SIGNALED,
+		.remote_address = (uintptr_t)script.memory + 512,
+		.bind = {64, script.key, MR_REMOTE_WRITE},
+	};
+	uint32_t posted;
+
+	(void)state;
+	assert_int_equal(mw_add(&script.mrs, SCRIPT_PD, MR_KIND_WINDOW_2, 0, &wr.rkey), 0);
+	assert_int_equal(engine_post_send(script.qp, &wr, 1, &posted, script.now_ns), 0);
+	script_post(&script, WR_SEND, 8, 0);
+	script_expect(&script, OPCODE_UC_SEND_ONLY, 0);
+	script_expect_completion(&script, 5, WC_SUCCESS);
+	packet_set_payload(&write, NULL, 8);
+	write.reth = (struct reth){wr.remote_address, wr.rkey, 8};
+	memset(script.memory + 512, 0xee, 8);
+	script_send(&script, &write);
+	assert_int_not_equal(script.memory[519], 0xee);
+
+	wr.opcode = WR_LOCAL_INV;
+	wr.imm = wr.rkey;
+	assert_int_equal(engine_post_send(script.qp, &wr, 1, &posted, script.now_ns), 0);
+	script_expect_silence(&script);
+	script_expect_completion(&script, 5, WC_SUCCESS);
+	assert_int_equal(mw_check(&script.mrs, wr.rkey, qp_mr_user(script.qp)), MR_FAULT_KEY);
+	/* A second time it is an error of the send queue. */
+	assert_int_equal(engine_post_send(script.qp, &wr, 1, &posted, script.now_ns), 0);
+	script_expect_silence(&script);
+	script_expect_completion(&script, 5, WC_MW_BIND_ERR);
+	assert_int_equal(script.qp->state, QP_SQE);
+}
+
 static void uc_bad_lkey_stops_the_send_queue_until_it_is_restarted(void **state)
 {
 	struct qp_attr attr = {.cur_state = QP_SQE};
@@ -365,6 +403,7 @@ int main(void)
 		TEST(uc_message_completes_when_its_last_packet_is_sent),
 		TEST(uc_write_names_its_range_in_the_first_packet),
 		TEST(uc_has_no_reads_and_atomics),
+		TEST(uc_binds_and_invalidates_windows_in_their_turn),
 		TEST(uc_bad_lkey_stops_the_send_queue_until_it_is_restarted),
 		TEST(uc_region_that_goes_away_stops_the_message_in_its_middle),
 		TEST(uc_message_in_order_fills_a_receive_request_without_an_answer),

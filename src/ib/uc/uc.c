@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "ib/window.h"
+
 static struct uc_qp *uc_from_qp(struct qp *qp)
 {
 	return container_of(qp, struct uc_qp, qp);
@@ -22,8 +24,8 @@ static enum fault wqe_start(struct uc_qp *uc, struct send_wqe *wqe)
 	return fault;
 }
 
-/* The work request to send from now; NULL when there is none. In SQD only one that was started is. */
-static struct send_wqe *wqe_in_turn(const struct qp *qp)
+/* The oldest work request; NULL when there is none for now. In SQD only one that was started is. */
+static struct send_wqe *wqe_oldest(const struct qp *qp)
 {
 	struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
 
@@ -32,11 +34,28 @@ static struct send_wqe *wqe_in_turn(const struct qp *qp)
 	return qp->state == QP_RTS || (qp->state == QP_SQD && wqe->is_started) ? wqe : NULL;
 }
 
+/* The work request to send from now, or NULL. Executes the local ones before it. */
+static struct send_wqe *wqe_in_turn(struct qp *qp, uint64_t now_ns)
+{
+	struct send_wqe *wqe = wqe_oldest(qp);
+
+	while (wqe && wr_table[wqe->opcode].is_local) {
+		enum fault fault = window_execute(qp, wqe);
+
+		if (fault)
+			qp_fail_send(qp, fault, now_ns);
+		else
+			qp_complete_send(qp, FAULT_NONE, now_ns);
+		wqe = wqe_oldest(qp);
+	}
+	return wqe;
+}
+
 static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct uc_qp *uc = uc_from_qp(qp);
 	enum fault fault = FAULT_NONE;
-	struct send_wqe *wqe = wqe_in_turn(qp);
+	struct send_wqe *wqe = wqe_in_turn(qp, now_ns);
 	struct packet packet;
 	size_t bytes = 0;
 
@@ -192,7 +211,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		posted(qp, now_ns); /* what was posted in SQD */
 		break;
 	case QP_SQD:
-		if (!wqe_in_turn(qp))
+		if (!wqe_oldest(qp))
 			qp_sq_drained(qp);
 		break;
 	case QP_ERR:
