@@ -76,9 +76,10 @@ void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns)
 {
 	struct qp *qp = &raw->qp;
 
-	assert(count <= raw->taken);
+	assert(count <= raw->taken || qp->state == QP_ERR);
 	raw->taken = 0;
-	for (; count; count--) {
+	/* A completion queue that overruns on the way ends it all: the rest was flushed. */
+	for (; count && qp->state != QP_ERR; count--) {
 		qp_count(qp, COUNTER_sent_pkts, 1);
 		qp_count(qp, COUNTER_sent_bytes, sq_at(qp->sq, qp->sq->completed)->total_bytes);
 		qp_complete_send(qp, FAULT_NONE, now_ns);
@@ -94,7 +95,8 @@ void raw_frames_blocked(struct raw_qp *raw, uint64_t now_ns)
 void raw_frame_dropped(struct raw_qp *raw, uint64_t now_ns)
 {
 	qp_count(&raw->qp, COUNTER_tx_refused_frames, 1);
-	qp_complete_send(&raw->qp, FAULT_NONE, now_ns);
+	if (raw->qp.state != QP_ERR)
+		qp_complete_send(&raw->qp, FAULT_NONE, now_ns);
 }
 
 static void expire(struct qp *qp, uint64_t now_ns)

@@ -189,6 +189,22 @@ static void raw_blocked_comes_back_after_a_moment(void **state)
 	assert_ptr_equal(raw_first(&lane), raw);
 }
 
+static void raw_overrun_ends_sending(void **state)
+{
+	enum { ROOM = 4, FRAMES = 7 };
+
+	(void)state;
+	assert_int_equal(cq_resize(&cq, &arena, ROOM), 0);
+	for (uint64_t id = 0; id < FRAMES; id++)
+		post_send(id, 0, 60, 0);
+	for (int i = 0; i < FRAMES; i++)
+		assert_int_equal(raw_next_frame(raw, wire, now_ns), 60);
+	raw_frames_sent(raw, FRAMES, now_ns);
+	assert_int_equal(qp->state, QP_ERR);
+	engine_check(&lane);
+	assert_int_equal(raw_next_frame(raw, wire, now_ns), 0);
+}
+
 static void raw_frame_of_a_wrong_length_fails_after_those_before_it(void **state)
 {
 	static const uint32_t wrong[] = {0, 13, FRAME_MAX + 1};
@@ -386,6 +402,7 @@ int main(void)
 		TEST(raw_sends_whole_frames_in_order),
 		TEST(raw_gives_out_again_what_was_not_sent),
 		TEST(raw_blocked_comes_back_after_a_moment),
+		TEST(raw_overrun_ends_sending),
 		TEST(raw_frame_of_a_wrong_length_fails_after_those_before_it),
 		TEST(raw_send_from_unregistered_memory_fails),
 		TEST(raw_takes_sends_only),
