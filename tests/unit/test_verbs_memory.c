@@ -239,6 +239,8 @@ static void region_registered_again_is_what_was_asked_for(void **state)
 	assert_int_equal(write_to(address, mr->rkey), IBV_WC_SUCCESS);
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
 	assert_ptr_equal(mr->pd, other);
+	/* To the same one is a change, too. */
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
 	assert_int_equal(ibv_dealloc_pd(other), EBUSY);
 	assert_int_equal(write_to(address, mr->rkey), IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_dereg_mr(mr), 0);

@@ -92,6 +92,7 @@ static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 		return NULL;
 	}
 	*mr = *made;
+	pthread_mutex_init(&mr->lock, NULL);
 	mr->pd = pd_object;
 	mr->verbs.context = pd->context;
 	mr->verbs.pd = pd;
@@ -101,6 +102,7 @@ static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 static void mr_free(struct mr *mr)
 {
 	object_unref(mr->pd);
+	pthread_mutex_destroy(&mr->lock);
 	free(mr);
 }
 
@@ -196,8 +198,6 @@ static int rereg(struct mr *mr, const struct mr *changed)
 		error = -nic_mr_change(mr->verbs.lkey, mr->pd->handle, &region);
 	if (error)
 		return error;
-	if (mr->pd != changed->pd)
-		object_unref(mr->pd);
 	mr->verbs = changed->verbs;
 	mr->pd = changed->pd;
 	mr->iova = changed->iova;
@@ -210,6 +210,7 @@ static int rereg_found(
 	struct mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct mr changed = *mr;
+	struct object *before;
 	int error;
 
 	if (mr->is_fixed)
@@ -227,9 +228,10 @@ static int rereg_found(
 		if (!changed.pd)
 			return EINVAL;
 	}
+	before = mr->pd;
 	error = rereg(mr, &changed);
-	if (error && (flags & IBV_REREG_MR_CHANGE_PD))
-		object_unref(changed.pd);
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		object_unref(error ? changed.pd : before);
 	return error;
 }
 
@@ -238,6 +240,7 @@ int ibv_rereg_mr(
 {
 	int error = rereg_check(flags, pd, addr, length, access);
 	struct object *object;
+	struct mr *front;
 
 	if (error) {
 		errno = error;
@@ -248,8 +251,10 @@ int ibv_rereg_mr(
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	error = rereg_found(
-		container_of(object, struct mr, object), flags, pd, addr, length, access);
+	front = container_of(object, struct mr, object);
+	pthread_mutex_lock(&front->lock);
+	error = rereg_found(front, flags, pd, addr, length, access);
+	pthread_mutex_unlock(&front->lock);
 	object_unref(object);
 	if (!error)
 		return 0;
@@ -276,12 +281,15 @@ void mr_release(struct object *object)
 static int mr_retire(const struct ibv_mr *verbs)
 {
 	struct object *object = object_ref(verbs->handle, OBJECT_MR, context_of(verbs->context));
+	struct mr *mr;
 	int error;
 
 	if (!object)
 		return EINVAL;
-	error = -nic_mr_deregister(
-		verbs->lkey, container_of(object, struct mr, object)->pd->handle);
+	mr = container_of(object, struct mr, object);
+	pthread_mutex_lock(&mr->lock);
+	error = -nic_mr_deregister(mr->verbs.lkey, mr->pd->handle);
+	pthread_mutex_unlock(&mr->lock);
 	object_unref(object);
 	return error == EBUSY ? EBUSY : 0;
 }
@@ -289,6 +297,7 @@ static int mr_retire(const struct ibv_mr *verbs)
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	struct object *object;
+	struct mr *front;
 	int error = mr_retire(mr);
 
 	if (!error)
@@ -296,7 +305,9 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	if (error)
 		return error;
 	mr_release(object);
-	free(container_of(object, struct mr, object));
+	front = container_of(object, struct mr, object);
+	pthread_mutex_destroy(&front->lock);
+	free(front);
 	return 0;
 }
 
@@ -314,7 +325,11 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 	}
 	imported = calloc(1, sizeof(*imported));
 	if (imported) {
-		*imported = container_of(object, struct mr, object)->verbs;
+		struct mr *mr = container_of(object, struct mr, object);
+
+		pthread_mutex_lock(&mr->lock);
+		*imported = mr->verbs;
+		pthread_mutex_unlock(&mr->lock);
 		imported->context = pd->context;
 		imported->pd = pd;
 	}

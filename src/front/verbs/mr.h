@@ -10,6 +10,7 @@
 struct mr {
 	struct ibv_mr verbs;
 	struct object object;
+	pthread_mutex_t lock; /* for what ibv_rereg_mr() changes */
 	struct object *pd;
 	struct object *dm; /* the device memory that it is a part of, or NULL */
 	struct {
