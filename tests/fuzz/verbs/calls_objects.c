@@ -83,34 +83,6 @@ static void alloc_parent_domain(struct world *world)
 	item_add(world, KIND_PD, pd, base->opening, (struct item *[]){base, td, NULL})->base = base;
 }
 
-static void reg_mr(struct world *world)
-{
-	static const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	struct item *pd = item_pick(world, KIND_PD);
-	int access = (int)below(world, 16) & known;
-	uint32_t offset = below(world, BUFFER_BYTES);
-	uint32_t length = 1 + below(world, BUFFER_BYTES - offset);
-	uint64_t iova = percent(world, 80) ? (uintptr_t)world->buffer + offset
-					   : sim_random_next(&world->random) >> 1;
-	struct ibv_mr *mr;
-
-	if (!pd || !world_has_room(world))
-		return;
-	if (percent(world, 70))
-		access = known;
-	mr = ibv_reg_mr_iova2(pd->verbs, world->buffer + offset, length, iova, (unsigned)access);
-	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
-		!(access & IBV_ACCESS_LOCAL_WRITE)) {
-		CHECK(world, !mr && errno == EINVAL, "access 0x%x", access);
-		return;
-	}
-	MADE(world, mr);
-	/* A region is built on the domain behind a parent domain. */
-	item_add(world, KIND_MR, mr, pd->opening, (struct item *[]){pd->base ? pd->base : pd, NULL})
-		->length = length;
-}
-
 static void create_ah(struct world *world)
 {
 	struct item *pd = item_pick(world, KIND_PD);
@@ -139,53 +111,76 @@ static void create_channel(struct world *world)
 	item_add(world, KIND_CHANNEL, channel, opening, NULL);
 }
 
+static struct ibv_cq *make_cq_ex(
+	struct world *world, struct item *channel, struct item *pd, unsigned opening, uint32_t cqe)
+{
+	struct ibv_cq_init_attr_ex init = {
+		.cqe = cqe,
+		.channel = channel ? channel->verbs : NULL,
+		.wc_flags = IBV_WC_STANDARD_FLAGS,
+	};
+
+	if (percent(world, 50))
+		init.wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	if (percent(world, 50)) {
+		init.comp_mask |= IBV_CQ_INIT_ATTR_MASK_FLAGS;
+		init.flags = below(world, 4);
+	}
+	if (pd) {
+		init.comp_mask |= IBV_CQ_INIT_ATTR_MASK_PD;
+		init.parent_domain = pd->verbs;
+	}
+	return ibv_cq_ex_to_cq(ibv_create_cq_ex(world->openings[opening].context, &init));
+}
+
 static void create_cq(struct world *world)
 {
 	unsigned opening = some_opening(world);
 	struct ibv_context *context = world->openings[opening].context;
 	struct item *channel = item_pick_of(world, KIND_CHANNEL, opening);
-	int cqe = 1 + (int)below(world, 2 * QUEUE_DEPTH_MAX);
+	struct item *pd = item_pick_of(world, KIND_PD, opening);
+	uint32_t cqe = 1 + below(world, 2 * QUEUE_DEPTH_MAX);
+	bool is_extended = percent(world, 50);
 	struct ibv_cq *cq;
 
 	if (!world_has_room(world))
 		return;
 	if (percent(world, 50))
 		channel = NULL;
-	cq = ibv_create_cq(context, cqe, NULL, channel ? channel->verbs : NULL,
-		(int)below(world, (uint32_t)context->num_comp_vectors));
+	/* Only a parent domain has allocators for it. */
+	if (!is_extended || (pd && !pd->base))
+		pd = NULL;
+	if (is_extended)
+		cq = make_cq_ex(world, channel, pd, opening, cqe);
+	else
+		cq = ibv_create_cq(context, (int)cqe, NULL, channel ? channel->verbs : NULL,
+			(int)below(world, (uint32_t)context->num_comp_vectors));
 	MADE(world, cq);
-	CHECK(world, cq->cqe >= cqe, "%d of %d", cq->cqe, cqe);
-	item_add(world, KIND_CQ, cq, opening, (struct item *[]){channel, NULL});
+	CHECK(world, cq->cqe >= (int)cqe, "%d of %u", cq->cqe, cqe);
+	item_add(world, KIND_CQ, cq, opening,
+		(struct item *[]){channel ? channel : pd, channel ? pd : NULL, NULL})
+		->is_extended = is_extended;
 }
 
-static void create_qp(struct world *world)
+static void change_cq(struct world *world)
 {
-	struct item *pd = item_pick(world, KIND_PD);
-	struct item *send_cq = pd ? item_pick_of(world, KIND_CQ, pd->opening) : NULL;
-	struct item *recv_cq = pd ? item_pick_of(world, KIND_CQ, pd->opening) : NULL;
-	struct ibv_qp_init_attr init = {
-		.cap = {below(world, QUEUE_DEPTH_MAX), below(world, QUEUE_DEPTH_MAX),
-			below(world, 4), below(world, 4), below(world, 256)},
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = percent(world, 30),
+	struct item *cq = item_pick(world, KIND_CQ);
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = {(uint16_t)below(world, 10), (uint16_t)below(world, 1000)},
 	};
-	struct ibv_qp *qp;
-	struct item *item;
+	int error;
 
-	if (!send_cq || !world_has_room(world))
+	if (!cq)
 		return;
-	init.send_cq = send_cq->verbs;
-	init.recv_cq = recv_cq->verbs;
-	qp = ibv_create_qp(pd->verbs, &init);
-	MADE(world, qp);
-	item = item_add(world, KIND_QP, qp, pd->opening,
-		(struct item *[]){pd, pd->base ? pd->base : send_cq, send_cq, recv_cq, NULL});
-	item->qp.type = init.qp_type;
-	item->qp.qpn = qp->qp_num;
-	item->qp.id = (uint32_t)world->call_count;
-	item->qp.send_sges = init.cap.max_send_sge;
-	item->qp.recv_sges = init.cap.max_recv_sge;
-	known_qpns[below(world, QPNS)] = qp->qp_num;
+	if (percent(world, 50)) {
+		error = ibv_modify_cq(cq->verbs, &attr);
+		CHECK(world, !error, "moderation: %d", error);
+		return;
+	}
+	error = ibv_resize_cq(cq->verbs, 1 + (int)below(world, 2 * QUEUE_DEPTH_MAX));
+	CHECK(world, !error || error == EINVAL, "resize: %d", error);
 }
 
 static int destroy(struct item *item)
@@ -193,18 +188,34 @@ static int destroy(struct item *item)
 	switch (item->kind) {
 	case KIND_PD:
 		return ibv_dealloc_pd(item->verbs);
+	case KIND_DM:
+		return ibv_free_dm(item->verbs);
 	case KIND_MR:
 		return ibv_dereg_mr(item->verbs);
+	case KIND_MW:
+		return ibv_dealloc_mw(item->verbs);
 	case KIND_CQ:
 		return ibv_destroy_cq(item->verbs);
+	case KIND_SRQ:
+		return ibv_destroy_srq(item->verbs);
+	case KIND_WQ:
+		return ibv_destroy_wq(item->verbs);
+	case KIND_WQ_TABLE:
+		return ibv_destroy_rwq_ind_table(item->verbs);
 	case KIND_QP:
 		return ibv_destroy_qp(item->verbs);
+	case KIND_FLOW:
+		return ibv_destroy_flow(item->verbs);
 	case KIND_AH:
 		return ibv_destroy_ah(item->verbs);
 	case KIND_CHANNEL:
 		return ibv_destroy_comp_channel(item->verbs);
 	case KIND_TD:
 		return ibv_dealloc_td(item->verbs);
+	case KIND_XRCD:
+		return ibv_close_xrcd(item->verbs);
+	case KIND_COUNTERS:
+		return ibv_destroy_counters(item->verbs);
 	case KIND_COUNT:
 		break;
 	}
@@ -213,15 +224,17 @@ static int destroy(struct item *item)
 
 void item_destroy(struct world *world, struct item *item)
 {
-	struct item was = *item;
-	int error;
+	struct corpse corpse = corpse_of(item);
+	bool is_used = item->users != 0;
+	int error = destroy(item);
 
-	/* While it can still be read. */
-	if (!was.users)
-		item_drop(world, item);
-	error = destroy(&was);
-	CHECK(world, error == (was.users ? EBUSY : 0), "kind %d with %u users: %d", was.kind,
-		was.users, error);
+	/* Whether a bind was executed, and the window not been invalidated since, the model does not know. */
+	if (error == EBUSY && item->kind == KIND_MR && item->mr.may_be_bound)
+		return;
+	CHECK(world, error == (is_used ? EBUSY : 0), "kind %d with %u users: %d", item->kind,
+		item->users, error);
+	if (!error)
+		item_drop(world, item, &corpse);
 }
 
 static void destroy_some(struct world *world)
@@ -235,7 +248,8 @@ static void destroy_some(struct world *world)
 /* Some one of a kind that others are built on, so that EBUSY is tried too. */
 static void destroy_base(struct world *world)
 {
-	static const enum kind kinds[] = {KIND_PD, KIND_CQ, KIND_CHANNEL, KIND_TD};
+	static const enum kind kinds[] = {KIND_PD, KIND_CQ, KIND_CHANNEL, KIND_TD, KIND_DM,
+		KIND_SRQ, KIND_WQ, KIND_WQ_TABLE, KIND_QP, KIND_XRCD, KIND_COUNTERS};
 	struct item *item = item_pick(world, kinds[below(world, ARRAY_COUNT(kinds))]);
 
 	if (item && item->users)
@@ -311,11 +325,10 @@ const struct call calls_objects[] = {
 	{"alloc_pd", 6, alloc_pd},
 	{"alloc_td", 2, alloc_td},
 	{"alloc_parent_domain", 4, alloc_parent_domain},
-	{"reg_mr", 20, reg_mr},
 	{"create_ah", 10, create_ah},
 	{"create_channel", 3, create_channel},
 	{"create_cq", 10, create_cq},
-	{"create_qp", 20, create_qp},
+	{"change_cq", 5, change_cq},
 	{"destroy", 80, destroy_some},
 	{"destroy_base", 10, destroy_base},
 	{"query_device", 3, query_device},

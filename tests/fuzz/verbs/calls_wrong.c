@@ -20,11 +20,16 @@ static int wrong_pd(struct world *world, struct ibv_pd *pd)
 {
 	struct ibv_ah_attr address = world_address(world, 0);
 	struct ibv_parent_domain_init_attr parent = {.pd = pd};
+	struct ibv_srq_init_attr srq = {.attr = {1, 1, 0}};
 
 	errno = 0;
-	switch (below(world, 4)) {
+	switch (below(world, 6)) {
 	case 0:
 		return ibv_dealloc_pd(pd);
+	case 4:
+		return ibv_alloc_mw(pd, IBV_MW_TYPE_1) ? 0 : errno;
+	case 5:
+		return ibv_create_srq(pd, &srq) ? 0 : errno;
 	case 1:
 		return ibv_reg_mr_iova2(pd, world->buffer, 8, 0, 0) ? 0 : errno;
 	case 2:
@@ -36,12 +41,44 @@ static int wrong_pd(struct world *world, struct ibv_pd *pd)
 
 static int wrong_mr(struct world *world, struct ibv_mr *mr)
 {
+	struct item *pd = pd_of(world, mr->context);
+
+	errno = 0;
+	switch (below(world, 3)) {
+	case 0:
+		return ibv_dereg_mr(mr);
+	case 1:
+		return ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) ? errno : 0;
+	default:
+		return pd && ibv_import_mr(pd->verbs, mr->handle) ? 0 : EINVAL;
+	}
+}
+
+static int wrong_mw(struct world *world, struct ibv_mw *mw)
+{
 	(void)world;
-	return ibv_dereg_mr(mr);
+	return ibv_dealloc_mw(mw);
+}
+
+static int wrong_dm(struct world *world, struct ibv_dm *dm)
+{
+	struct item *pd = pd_of(world, dm->context);
+
+	errno = 0;
+	switch (below(world, 3)) {
+	case 0:
+		return ibv_free_dm(dm);
+	case 1:
+		return ibv_memcpy_from_dm(world->buffer, dm, 0, 16);
+	default:
+		return pd && ibv_reg_dm_mr(pd->verbs, dm, 0, 16, IBV_ACCESS_ZERO_BASED) ? 0
+											: EINVAL;
+	}
 }
 
 static int wrong_cq(struct world *world, struct ibv_cq *cq)
 {
+	struct ibv_modify_cq_attr moderation = {.attr_mask = IBV_CQ_ATTR_MODERATE};
 	struct ibv_qp_init_attr init = {
 		.send_cq = cq,
 		.recv_cq = cq,
@@ -50,22 +87,70 @@ static int wrong_cq(struct world *world, struct ibv_cq *cq)
 	};
 	struct item *pd = pd_of(world, cq->context);
 
-	if (!pd || percent(world, 50))
-		return ibv_destroy_cq(cq);
 	errno = 0;
-	return ibv_create_qp(pd->verbs, &init) ? 0 : errno;
+	switch (below(world, 4)) {
+	case 0:
+		return ibv_destroy_cq(cq);
+	case 1:
+		return ibv_resize_cq(cq, 5);
+	case 2:
+		return ibv_modify_cq(cq, &moderation);
+	default:
+		return pd && ibv_create_qp(pd->verbs, &init) ? 0 : EINVAL;
+	}
+}
+
+static int wrong_srq(struct world *world, struct ibv_srq *srq)
+{
+	struct ibv_srq_attr attr = {.max_wr = 1};
+	uint32_t number;
+
+	switch (below(world, 4)) {
+	case 0:
+		return ibv_destroy_srq(srq);
+	case 1:
+		return ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT);
+	case 2:
+		return ibv_get_srq_num(srq, &number);
+	default:
+		return ibv_query_srq(srq, &attr);
+	}
+}
+
+static int wrong_wq(struct world *world, struct ibv_wq *wq)
+{
+	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RESET};
+	struct ibv_rwq_ind_table_init_attr table = {.ind_tbl = &wq};
+
+	errno = 0;
+	switch (below(world, 3)) {
+	case 0:
+		return ibv_destroy_wq(wq);
+	case 1:
+		return ibv_modify_wq(wq, &attr);
+	default:
+		return ibv_create_rwq_ind_table(wq->context, &table) ? 0 : errno;
+	}
 }
 
 static int wrong_qp(struct world *world, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 	struct ibv_qp_init_attr init;
+	struct ibv_flow_attr flow = {
+		.type = IBV_FLOW_ATTR_ALL_DEFAULT, .size = sizeof(flow), .port = 1};
+	union ibv_gid gid = {.raw = {0xff, 0x0e, [15] = 1}};
 
-	switch (below(world, 3)) {
+	errno = 0;
+	switch (below(world, 5)) {
 	case 0:
 		return ibv_destroy_qp(qp);
 	case 1:
 		return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	case 2:
+		return ibv_attach_mcast(qp, &gid, 0);
+	case 3:
+		return ibv_create_flow(qp, &flow) ? 0 : errno;
 	default:
 		return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init);
 	}
@@ -84,8 +169,20 @@ static int wrong_call(struct world *world, enum kind kind, void *verbs)
 		return wrong_pd(world, verbs);
 	case KIND_MR:
 		return wrong_mr(world, verbs);
+	case KIND_DM:
+		return wrong_dm(world, verbs);
+	case KIND_MW:
+		return wrong_mw(world, verbs);
 	case KIND_CQ:
 		return wrong_cq(world, verbs);
+	case KIND_SRQ:
+		return wrong_srq(world, verbs);
+	case KIND_WQ:
+		return wrong_wq(world, verbs);
+	case KIND_WQ_TABLE:
+		return ibv_destroy_rwq_ind_table(verbs);
+	case KIND_FLOW:
+		return ibv_destroy_flow(verbs);
 	case KIND_QP:
 		return wrong_qp(world, verbs);
 	case KIND_AH:

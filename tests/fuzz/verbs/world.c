@@ -5,6 +5,7 @@
 
 _Atomic uint64_t creation_count = 1;
 _Atomic uint32_t known_qpns[QPNS];
+_Atomic uint32_t known_srqns[QPNS];
 
 void world_fail(const struct world *world, const char *file, int line, const char *format, ...)
 {
@@ -68,7 +69,10 @@ struct item *item_add(struct world *world, enum kind kind, void *verbs, unsigned
 	struct item *item = item_free(world);
 
 	CHECK(world, item, "no room");
-	*item = (struct item){.kind = kind, .verbs = verbs, .opening = opening};
+	*item = (struct item){.kind = kind,
+		.verbs = verbs,
+		.opening = opening,
+		.id = (uint32_t)world->call_count};
 	for (unsigned i = 0; parents && parents[i]; i++) {
 		CHECK(world, i < PARENTS_MAX, "many parents");
 		item->parents[i] = parents[i];
@@ -78,15 +82,18 @@ struct item *item_add(struct world *world, enum kind kind, void *verbs, unsigned
 	return item;
 }
 
-void item_drop(struct world *world, struct item *item)
+struct corpse corpse_of(const struct item *item)
 {
-	if (item->kind < KIND_WITH_HANDLE_COUNT) {
-		struct corpse *corpse = &world->corpses[world->corpse_next++ % CORPSES];
+	struct corpse corpse = {.kind = item->kind, .created = creation_count};
 
-		corpse->kind = item->kind;
-		corpse->created = creation_count;
-		memcpy(&corpse->verbs, item->verbs, kind_bytes(item->kind));
-	}
+	memcpy(&corpse.verbs, item->verbs, kind_bytes(item->kind));
+	return corpse;
+}
+
+void item_drop(struct world *world, struct item *item, const struct corpse *corpse)
+{
+	if (item->kind < KIND_WITH_HANDLE_COUNT)
+		world->corpses[world->corpse_next++ % CORPSES] = *corpse;
 	for (unsigned i = 0; i < PARENTS_MAX; i++)
 		if (item->parents[i])
 			item->parents[i]->users--;
@@ -107,7 +114,7 @@ uint32_t *handle_of(enum kind kind, void *verbs)
 	switch ((int)kind) {
 #define KIND(name, type, handle) \
 	case KIND_##name:        \
-		return &((struct type *)verbs)->handle;
+		return (uint32_t *)&((struct type *)verbs)->handle;
 		KINDS_WITH_HANDLE(KIND)
 #undef KIND
 	}
@@ -148,11 +155,12 @@ struct ibv_sge world_sge(struct world *world, unsigned opening)
 		const struct ibv_mr *region = mr->verbs;
 
 		sge.lkey = region->lkey;
-		sge.addr = (uintptr_t)region->addr + below(world, mr->length);
-		sge.length = below(world, mr->length);
+		sge.addr = (uintptr_t)region->addr + below(world, mr->mr.length);
+		sge.length = below(world, mr->mr.length);
 		/* Half of them fit. */
 		if (percent(world, 50))
-			sge.length %= (uint32_t)((uintptr_t)region->addr + mr->length - sge.addr);
+			sge.length %=
+				(uint32_t)((uintptr_t)region->addr + mr->mr.length - sge.addr);
 	}
 	if (percent(world, 1))
 		sge.addr = sim_random_next(&world->random);
@@ -163,7 +171,8 @@ struct ibv_sge world_sge(struct world *world, unsigned opening)
 
 static const struct call *call_pick(struct world *world)
 {
-	static const struct call *const tables[] = {calls_objects, calls_data, calls_wrong};
+	static const struct call *const tables[] = {
+		calls_objects, calls_memory, calls_queues, calls_data, calls_wrong};
 	unsigned sum = 0;
 	unsigned drawn;
 
@@ -194,6 +203,7 @@ void world_step(struct world *world)
 
 void world_end(struct world *world)
 {
+	unsigned rounds = 0;
 	bool is_left = true;
 
 	world->call = "end";
@@ -207,8 +217,12 @@ void world_end(struct world *world)
 			if (!item->verbs)
 				continue;
 			is_left = true;
+			/* A queue pair leaves its groups first. */
+			if (item->groups)
+				leave_groups(world, item);
 			item_destroy(world, item);
 			world->beats++;
 		}
+		CHECK(world, rounds++ < 100, "something cannot be destroyed");
 	}
 }

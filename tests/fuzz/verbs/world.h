@@ -27,7 +27,7 @@
 
 enum {
 	OPENINGS = 3, /* two of the first device, one of the second */
-	ITEMS_MAX = 192,
+	ITEMS_MAX = 256,
 	PARENTS_MAX = 6,
 	CORPSES = 32,
 	CORPSE_AGE_MAX =
@@ -36,12 +36,18 @@ enum {
 	QUEUE_DEPTH_MAX = 32,
 };
 
-/* KIND(name, public structure, its handle) */
-#define KINDS_WITH_HANDLE(KIND)  \
-	KIND(PD, ibv_pd, handle) \
-	KIND(MR, ibv_mr, handle) \
-	KIND(CQ, ibv_cq, handle) \
-	KIND(QP, ibv_qp, handle) \
+/* KIND(name, public structure, its handle): an object comes after those that it may be built on. */
+#define KINDS_WITH_HANDLE(KIND)                           \
+	KIND(PD, ibv_pd, handle)                          \
+	KIND(DM, ibv_dm, handle)                          \
+	KIND(MR, ibv_mr, handle)                          \
+	KIND(MW, ibv_mw, handle)                          \
+	KIND(CQ, ibv_cq, handle)                          \
+	KIND(SRQ, ibv_srq, handle)                        \
+	KIND(WQ, ibv_wq, handle)                          \
+	KIND(WQ_TABLE, ibv_rwq_ind_table, ind_tbl_handle) \
+	KIND(QP, ibv_qp, handle)                          \
+	KIND(FLOW, ibv_flow, handle)                      \
 	KIND(AH, ibv_ah, handle)
 
 enum kind {
@@ -51,6 +57,8 @@ enum kind {
 		KIND_WITH_HANDLE_COUNT,
 	KIND_CHANNEL = KIND_WITH_HANDLE_COUNT,
 	KIND_TD,
+	KIND_XRCD,
+	KIND_COUNTERS,
 	KIND_COUNT,
 };
 
@@ -63,21 +71,26 @@ struct item {
 	enum kind kind;
 	void *verbs; /* the public structure; NULL: this item is free */
 	unsigned opening;
-	unsigned users; /* items built on this one */
+	unsigned users; /* items built on this one, and multicast groups */
 	struct item *parents[PARENTS_MAX]; /* what this one is built on */
 	struct item *base; /* of a parent domain */
-	uint32_t length; /* of a region */
+	uint32_t id; /* of this one and no other of the world; 31 bits */
+	uint32_t groups; /* of a queue pair: multicast groups, a bit each */
+	bool is_xrc; /* of a shared receive queue */
+	bool is_extended; /* of a completion queue or a queue pair */
 	struct {
-		enum ibv_qp_type type;
-		uint32_t qpn;
-		uint32_t id; /* of this one and no other of the world; 31 bits */
-		uint32_t send_sequence; /* of the next request */
-		uint32_t recv_sequence;
-		uint32_t sends_done; /* the sequence after the last one that was completed */
-		uint32_t recvs_done;
-		uint32_t send_sges;
-		uint32_t recv_sges;
-	} qp;
+		uint32_t length;
+		bool is_of_dm;
+		bool may_be_bound; /* a window was asked for */
+	} mr;
+	enum ibv_qp_type type;
+	uint32_t number; /* of a queue pair or a shared receive queue */
+	struct {
+		uint32_t sges;
+		uint32_t posted; /* requests */
+		uint32_t
+			done; /* the request after the last one that was completed; shared queues: how many */
+	} send, recv; /* of a queue pair or a receive queue */
 };
 
 /* A copy of a public structure whose object is gone. */
@@ -111,6 +124,7 @@ extern _Atomic uint64_t creation_count;
 /* The numbers of queue pairs of all threads, alive or not: somebody to talk to. */
 enum { QPNS = 64 };
 extern _Atomic uint32_t known_qpns[QPNS];
+extern _Atomic uint32_t known_srqns[QPNS];
 
 _Noreturn __attribute__((format(printf, 4, 5))) void world_fail(
 	const struct world *world, const char *file, int line, const char *format, ...);
@@ -143,8 +157,9 @@ bool world_has_room(const struct world *world);
 struct item *item_add(struct world *world, enum kind kind, void *verbs, unsigned opening,
 	struct item *const parents[]);
 
-/* An object is about to be destroyed (successfully): its parents have a user less, its structure becomes a corpse. */
-void item_drop(struct world *world, struct item *item);
+/* An object was destroyed: its parents have a user less, and what was its structure is a corpse. */
+void item_drop(struct world *world, struct item *item, const struct corpse *corpse);
+struct corpse corpse_of(const struct item *item);
 
 /* Somebody who is not alive; NULL when there is none. */
 struct corpse *corpse_pick(struct world *world);
@@ -172,8 +187,19 @@ struct call {
 	void (*run)(struct world *world);
 };
 extern const struct call calls_objects[];
+extern const struct call calls_memory[];
+extern const struct call calls_queues[];
 extern const struct call calls_data[];
 extern const struct call calls_wrong[];
+
+/* What objects are built on: the domain, or the one behind it. */
+static inline struct item *base_of(struct item *pd)
+{
+	return pd->base ? pd->base : pd;
+}
+
+/* Detach a queue pair from all multicast groups. */
+void leave_groups(struct world *world, struct item *qp);
 
 /* Destroy an item: 0 or EBUSY as the model says. */
 void item_destroy(struct world *world, struct item *item);
