@@ -302,6 +302,10 @@ struct nic_qp_state nic_qp_query(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_query
  */
 void nic_interface_removed(uint32_t ifindex) URNIC_EXPORT_AS(nic_interface_removed);
 
+/* The addresses of a device's interface have changed: datagrams for its queue pairs may come to these now. */
+void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t local_count)
+	URNIC_EXPORT_AS(nic_addresses_changed);
+
 /*
  * Post requests in order until one is refused, and send what may be sent now. Returns 0, -EINVAL or
  * -ENOMEM as qp_post_send(); *ret_posted is how many were taken. Any thread.

@@ -60,12 +60,57 @@ static int ah_open_all(struct nic_ah *ah)
 	return error;
 }
 
-void nic_datagrams_start(struct worker *worker)
+/*
+ * Datagrams may come to any address of the device. An address that cannot be opened now (an IPv6
+ * address that is still tentative, say) is no reason to have none. Returns 0 if there is one.
+ */
+static int addresses_open(
+	struct worker *worker, uint32_t ifindex, const struct gid *locals, uint32_t count)
+{
+	int error = -EADDRNOTAVAIL;
+
+	for (uint32_t i = 0; i < count; i++) {
+		int index = nic_address_open(worker, &locals[i], ifindex);
+
+		if (index >= 0)
+			error = 0;
+		else if (error)
+			error = index;
+	}
+	return error;
+}
+
+/* Does a queue pair for datagrams of this interface live there? */
+static bool has_datagrams(struct worker *worker, uint32_t ifindex)
+{
+	bool is_found = false;
+
+	worker_lock(worker);
+	for (uint32_t i = 0; i < LANE_QP_COUNT_MAX && !is_found; i++) {
+		const struct qp *qp = worker->lane.qp_by_number[i];
+
+		is_found = qp && qp->type == QP_TYPE_UD && qp->public->owner == ifindex;
+	}
+	worker_unlock(worker);
+	return is_found;
+}
+
+void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t local_count)
+{
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.has_datagrams[i] && has_datagrams(nic.worker[i], ifindex))
+			addresses_open(nic.worker[i], ifindex, locals, local_count);
+	nic_leave();
+}
+
+int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init)
 {
 	uint32_t lane = worker->lane.index;
+	int error = addresses_open(worker, init->ifindex, init->locals, init->local_count);
 
-	if (nic.has_datagrams[lane])
-		return;
+	if (error || nic.has_datagrams[lane])
+		return error;
 	nic.has_datagrams[lane] = true;
 	worker_lock(worker);
 	port_udp_report_hops(worker->port);
@@ -73,6 +118,7 @@ void nic_datagrams_start(struct worker *worker)
 	list_for_each(ah, &nic.ahs, struct nic_ah, link)
 		if (ah_open(ah, worker))
 			ah->path[lane] = NIC_PATH_NONE;
+	return 0;
 }
 
 int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)

@@ -145,10 +145,11 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker);
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex);
 
 /*
- * Open every address handle on this lane too, if that was not done before. The NIC is locked, the
- * worker is not.
+ * A queue pair for datagrams is to live on this lane: receive on all of init->locals, and open every
+ * address handle on this lane too, if that was not done before. The NIC is locked, the worker is not.
+ * Returns 0, or -errno when none of the addresses can be opened.
  */
-void nic_datagrams_start(struct worker *worker);
+int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init);
 
 /* Take a queue pair out of all multicast groups. The NIC is locked, its worker is not. */
 void nic_multicast_forget(struct nic_qp *qp);

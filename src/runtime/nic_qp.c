@@ -77,27 +77,6 @@ int nic_address_open(struct worker *worker, const struct gid *local, uint32_t if
 	return index;
 }
 
-/*
- * Datagrams may come to any address of the device, and go to any address handle. An address that
- * cannot be opened now (an IPv6 address that is still tentative, say) is no reason to have none.
- */
-static int datagrams_prepare(struct worker *worker, const struct nic_qp_init *init)
-{
-	int error = -EADDRNOTAVAIL;
-
-	for (uint32_t i = 0; i < init->local_count; i++) {
-		int index = nic_address_open(worker, &init->locals[i], init->ifindex);
-
-		if (index >= 0)
-			error = 0;
-		else if (error)
-			error = index;
-	}
-	if (!error)
-		nic_datagrams_start(worker);
-	return error;
-}
-
 int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 {
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
@@ -127,7 +106,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	if (!error)
 		error = nic_worker_get(home_of(init), &qp->worker);
 	if (!error && init->type == QP_TYPE_UD)
-		error = datagrams_prepare(qp->worker, init);
+		error = nic_datagrams_start(qp->worker, init);
 	if (!error && init->type == QP_TYPE_RAW_PACKET)
 		error = nic_frames_open(qp, init->ifindex);
 	if (!error) {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <infiniband/verbs.h>
@@ -194,6 +195,32 @@ static void datagram_over_ipv6_brings_its_ip_header(void **state)
 	assert_int_equal(ends[1].buffer[7], HOPS);
 	assert_memory_equal(ends[1].buffer + 8, gid.raw, 16);
 	assert_memory_equal(ends[1].buffer + 24, gid.raw, 16);
+	MUST(!ibv_destroy_ah(ah));
+}
+
+/* It did not exist when the queue pair was made. */
+static void datagram_comes_to_a_new_address_of_the_device(void **state)
+{
+	static const uint8_t ipv4[4] = {127, 9, 9, 9};
+	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+	int count = 0;
+
+	(void)state;
+	memcpy(gid.raw + 12, ipv4, sizeof(ipv4));
+	MUST(netns_run("ip addr add 127.9.9.9/8 dev lo") == 0);
+	MUST(ah = ah_to(&gid));
+	post_receive(&ends[1]);
+	for (int tries = 0; tries < 200 && !count; tries++) {
+		send_to(&ends[0], ah, ends[1].qp->qp_num, 10);
+		assert_int_equal(verbs_poll_one(ends[0].cq).status, IBV_WC_SUCCESS);
+		usleep(10000);
+		count = ibv_poll_cq(ends[1].cq, 1, &wc);
+	}
+	assert_int_equal(count, 1);
+	assert_int_equal(wc.byte_len, GRH + 10);
+	MUST(netns_run("ip addr del 127.9.9.9/8 dev lo") == 0);
 	MUST(!ibv_destroy_ah(ah));
 }
 
@@ -402,6 +429,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(datagram_arrives_and_its_sender_can_be_answered),
 		TEST(datagram_over_ipv6_brings_its_ip_header),
+		TEST(datagram_comes_to_a_new_address_of_the_device),
 		TEST(datagram_longer_than_the_mtu_is_a_local_length_error),
 		TEST(ah_made_before_the_queue_pair_leads_out_of_its_lane_too),
 		TEST(ah_that_cannot_lead_anywhere_is_refused),

@@ -208,6 +208,20 @@ static void table_update(
 	}
 }
 
+/* What the NIC has to know of the news. */
+static void nic_tell(struct device *device, uint32_t news)
+{
+	struct gid gids[GID_TABLE_LENGTH];
+	uint32_t count;
+
+	if (news & CONTEXT_FATAL)
+		nic_interface_removed(device->ifindex);
+	if (news & CONTEXT_GID_CHANGE) {
+		count = device_gids(device, gids);
+		nic_addresses_changed(device->ifindex, gids, count);
+	}
+}
+
 int device_refresh(void)
 {
 	struct netdev *order[NETDEV_COUNT_MAX];
@@ -231,8 +245,7 @@ int device_refresh(void)
 	}
 	pthread_mutex_unlock(&refresh_lock);
 	for (uint32_t i = 0; !error && i < count; i++)
-		if (news[i] & CONTEXT_FATAL)
-			nic_interface_removed(table[i]->ifindex);
+		nic_tell(table[i], news[i]);
 	return error;
 }
 
@@ -300,6 +313,15 @@ enum ibv_mtu device_mtu(const struct device_port *port)
 		if (port->mtu_bytes >= (128u << mtu) + HEADER_BYTES_MAX)
 			return (enum ibv_mtu)mtu;
 	return IBV_MTU_256;
+}
+
+uint32_t device_gids(struct device *device, struct gid gids[GID_TABLE_LENGTH])
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
+		count += device_gid(device, i, &gids[count]);
+	return count;
 }
 
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid)

@@ -91,4 +91,7 @@ enum ibv_mtu device_mtu(const struct device_port *port);
 /* The GID at `index`, any number, as of the last refresh. False when there is none. */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 
+/* All of them. Returns how many were written. */
+uint32_t device_gids(struct device *device, struct gid gids[GID_TABLE_LENGTH]);
+
 #endif

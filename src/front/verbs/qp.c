@@ -244,19 +244,8 @@ static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_has
 	memcpy(spread->key, hash->rx_hash_key, sizeof(spread->key));
 }
 
-/* The addresses of a device now. Returns how many. */
-static uint32_t locals_list(struct device *device, struct gid locals[GID_TABLE_LENGTH])
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
-		count += device_gid(device, i, &locals[count]);
-	return count;
-}
-
 /* The NIC's part, and the handle. 0 or a positive errno. */
-static int qp_make(
-	struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
+static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
 {
 	struct context *context = context_of(qp->verbs.context);
 	struct device_port port = device_port(context->device);
@@ -278,7 +267,7 @@ static int qp_make(
 			},
 		.mtu_bytes = 128u << device_mtu(&port),
 		.locals = locals,
-		.local_count = locals_list(context->device, locals),
+		.local_count = device_gids(context->device, locals),
 		.is_all_signaled = qp->is_all_signaled,
 		.on_news = on_news,
 		.user = qp,
