@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rsockets on the wire: what two ends of a stream say to each other, as rdma-core's librdmacm says
+ * it (its docs/rsocket), version 1.
+ *
+ * Everything is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's receive
+ * buffer, whose free halves the peer names by writing entries into our `target` table; messages
+ * without bytes are WRITEs of length 0. The immediate data says which:
+ *
+ *     31..29  operation    28..0  its operand
+ *     DATA    bytes that were written
+ *     SGL     an entry of the target table may be new; the sequence number (16 bits) up to which
+ *             DATA messages may now be sent
+ *     IOMAP   an entry of the iomap table is new: its index
+ *     CTRL    enum rs_ctrl
+ *
+ * DATA and IOMAP messages are numbered; each needs a receive request at the peer, and that is what
+ * the sequence number in SGL grants. SGL and CTRL messages are not: few are under way at a time, and
+ * the queue pair's RNR retries cover them.
+ */
+#ifndef URNIC_FRONT_RSOCKET_PROTOCOL_H
+#define URNIC_FRONT_RSOCKET_PROTOCOL_H
+
+#include <endian.h>
+#include <stdint.h>
+
+#define RS_PROTOCOL_VERSION 1
+
+enum rs_op {
+	RS_OP_DATA = 0,
+	RS_OP_SGL = 4,
+	RS_OP_IOMAP = 6,
+	RS_OP_CTRL = 7,
+};
+
+enum rs_ctrl {
+	RS_CTRL_DISCONNECT, /* nothing more is sent or received */
+	RS_CTRL_KEEPALIVE,
+	RS_CTRL_SHUTDOWN, /* nothing more is sent */
+};
+
+#define RS_OPERAND_BITS 29
+#define RS_OPERAND_MASK ((1u << RS_OPERAND_BITS) - 1)
+
+static inline uint32_t rs_message(enum rs_op op, uint32_t operand)
+{
+	return (uint32_t)op << RS_OPERAND_BITS | (operand & RS_OPERAND_MASK);
+}
+
+static inline enum rs_op rs_message_op(uint32_t message)
+{
+	return (enum rs_op)(message >> RS_OPERAND_BITS);
+}
+
+static inline uint32_t rs_message_operand(uint32_t message)
+{
+	return message & RS_OPERAND_MASK;
+}
+
+/* A piece of memory that the peer may write: an entry of the target table. */
+struct rs_sge {
+	uint64_t address;
+	uint32_t key;
+	uint32_t bytes;
+};
+
+/* An entry of the iomap table: what the application mapped at `offset`. */
+struct rs_iomap {
+	uint64_t offset;
+	struct rs_sge sge;
+};
+
+/* Flags of the private data. */
+enum {
+	RS_CONN_BIG_ENDIAN = 1 << 0, /* table entries of this end are in big-endian order */
+	RS_CONN_IOMAP = 1 << 1, /* iomap_size is there */
+};
+
+/* Private data of REQ and REP, big-endian. */
+struct rs_conn_data {
+	uint8_t version;
+	uint8_t flags;
+	uint16_t credits; /* DATA messages that may be sent at first */
+	uint8_t reserved[3];
+	uint8_t iomap_size; /* entries of the iomap table behind the target table, scaled */
+	struct rs_sge target_sgl; /* the sender's target table; `bytes` counts its entries */
+	struct rs_sge data_buffer; /* the first free piece of its receive buffer */
+};
+
+_Static_assert(sizeof(struct rs_conn_data) == 40, "the wire's layout");
+
+/* Sizes up to 128 are themselves, larger ones multiples of 256 (an 8-bit floating point number). */
+static inline uint8_t rs_scale(uint32_t value)
+{
+	return (uint8_t)(value <= 128 ? value : 128 | value >> 8);
+}
+
+static inline uint32_t rs_unscale(uint8_t scaled)
+{
+	return scaled <= 128 ? scaled : (uint32_t)(scaled & 127) << 8;
+}
+
+#endif

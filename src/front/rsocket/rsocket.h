@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rsockets: the sockets API over RDMA (rsocket(7)), for librdmacm.so.1.
+ *
+ * Written on the public verbs and rdma_cm alone: what is under them, an adapter or urnic, does not
+ * matter here.
+ *
+ *     table.c     descriptors to sockets
+ *     stream.c    life of a stream: socket, bind, listen, accept, connect, shutdown, close
+ *     endpoint.c  its queue pair, buffers and tables; messages in and out
+ *     wait.c      waiting for a stream, rpoll(), rselect()
+ *     transfer.c  rsend(), rrecv() and their kin
+ *     iomap.c     riomap(), riounmap(), riowrite()
+ *     option.c    options, flags, names
+ *
+ * A stream's descriptor is that of its rdma_cm event channel. It is made non-blocking, whatever the
+ * application asks for: a blocking call waits in poll(), for the event channel and the completion
+ * channel at once, so that the end of a connection is seen while data is waited for.
+ *
+ * Threads: each stream has one lock, which covers all of it; only the wait is outside. One thread at
+ * a time waits for the descriptors, the others wait for it.
+ */
+#ifndef URNIC_FRONT_RSOCKET_RSOCKET_H
+#define URNIC_FRONT_RSOCKET_RSOCKET_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What is declared in them is exported; all else is hidden. */
+#pragma GCC visibility push(default)
+#include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
+#pragma GCC visibility pop
+
+#include "front/rsocket/protocol.h"
+
+enum {
+	RS_TARGET_COUNT = 2, /* entries of the target table: halves of the receive buffer */
+	RS_CTRL_COUNT = 4, /* SGL and CTRL messages under way */
+	RS_SEND_BYTES_MIN = 2048, /* free room below which the send buffer counts as full */
+	RS_TRANSFER_BYTES_START = 2048, /* the first piece of a long send, the next is twice that */
+	RS_TRANSFER_BYTES_MAX = 65536,
+	RS_QUEUE_SIZE_MIN = 16,
+	RS_QUEUE_SIZE_MAX = 0xfffe, /* sequence numbers have 16 bits */
+	RS_QUEUE_SIZE_DEFAULT = 384,
+	RS_INLINE_BYTES_DEFAULT = 64,
+	RS_BUFFER_BYTES_DEFAULT = 1 << 17,
+	RS_IOMAP_COUNT_MAX = 127 << 8,
+	RS_RESOLVE_TIMEOUT_MS = 2000,
+};
+
+enum rs_state {
+	RS_INIT, /* made */
+	RS_BOUND, /* has a local address */
+	RS_LISTENING, /* takes connections */
+	RS_RESOLVING_ADDRESS,
+	RS_RESOLVING_ROUTE,
+	RS_CONNECTING, /* REQ sent */
+	RS_ACCEPTING, /* REP sent */
+	RS_CONNECTED,
+	RS_DISCONNECTED, /* was connected; what arrived may still be read */
+	RS_FAILED, /* `error` says why */
+};
+
+struct rs_message_in {
+	uint32_t bytes;
+};
+
+/* A mapping that the application made with riomap(). */
+struct rs_mapping {
+	struct rs_mapping *next;
+	struct ibv_mr *mr;
+	uint64_t offset;
+	int index; /* in the peer's iomap table; -1 for local use only */
+	bool is_announced; /* the peer was told */
+};
+
+struct rs_options {
+	uint32_t send_buffer_bytes;
+	uint32_t receive_buffer_bytes;
+	uint32_t send_queue_size;
+	uint32_t receive_queue_size;
+	uint32_t inline_bytes;
+	uint32_t iomap_count; /* mappings that the peer may announce to us */
+	bool is_address_reused;
+	bool is_v6_only;
+	/* Kept and given back; they change nothing. */
+	int keepalive;
+	int oob_inline;
+	int no_delay;
+	int keepalive_idle_s;
+	int keepalive_interval_s;
+	int keepalive_count;
+	struct linger linger;
+};
+
+struct rs {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool is_waited_for; /* a thread waits for the descriptors */
+	uint32_t users; /* calls at work on it; freed when closed and 0 */
+	bool is_closed;
+
+	int fd;
+	int family;
+	bool is_nonblocking;
+	enum rs_state state;
+	bool can_read; /* neither end has ended that direction */
+	bool can_write;
+	int error; /* errno of RS_FAILED, until SO_ERROR takes it */
+	struct rs_options options;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id;
+
+	struct ibv_comp_channel *completions;
+	struct ibv_cq *cq;
+	uint32_t unacknowledged_events;
+	uint32_t send_slots; /* free for DATA and IOMAP messages */
+	uint32_t ctrl_slots; /* free for SGL and CTRL messages */
+
+	/* sending */
+	uint8_t *send_buffer;
+	struct ibv_mr *send_mr;
+	uint32_t send_offset; /* where the next byte goes */
+	uint32_t send_free_bytes;
+	uint16_t send_sequence; /* of the next numbered message */
+	uint16_t send_limit; /* the first that may not be sent */
+	struct rs_sge *target; /* the peer writes here; see protocol.h */
+	struct ibv_mr *target_mr;
+	uint32_t target_index; /* the entry in use */
+	struct rs_iomap *target_iomap; /* behind the target table */
+
+	/* receiving */
+	uint8_t *receive_buffer;
+	struct ibv_mr *receive_mr;
+	struct rs_message_in *messages; /* DATA messages not read yet: a ring */
+	uint32_t message_count;
+	uint32_t message_head;
+	uint32_t read_offset; /* of the next byte to read */
+	uint32_t free_bytes; /* read, and not yet given to the peer again */
+	uint32_t free_offset; /* where they begin */
+	uint16_t receive_sequence; /* DATA messages read */
+	uint16_t grant_at; /* when it is reached, the peer gets more */
+	struct rs_sge peer_target; /* the peer's target table; `bytes` counts its entries */
+	uint32_t peer_target_index; /* the entry to write next */
+	struct rs_sge peer_iomap;
+	bool is_peer_swapped; /* its tables are in the other byte order */
+
+	struct rs_mapping *mappings;
+};
+
+/* --- table.c --- */
+
+/* Take a new stream into the table, under rs->fd. 0 or a positive errno. */
+int rs_table_add(struct rs *rs);
+/* Its descriptor no longer names it. */
+void rs_table_remove(struct rs *rs);
+/* The stream of a descriptor, with a user more, or NULL with errno EBADF. Undo with rs_put(). */
+struct rs *rs_get(int fd);
+/* NULL for a descriptor that is no rsocket; errno stays. */
+struct rs *rs_find(int fd);
+/* The last user of a closed stream frees it. */
+void rs_put(struct rs *rs);
+
+/* --- stream.c --- */
+
+/* Take in events of the connection. The stream is locked. */
+void rs_connection_advance(struct rs *rs);
+/* The connection has failed. */
+void rs_fail(struct rs *rs, int error);
+void rs_free(struct rs *rs);
+
+/* --- endpoint.c --- */
+
+/* Make queue pair, buffers and tables on rs->id, and post the receive requests. 0 or an errno. */
+int rs_endpoint_create(struct rs *rs);
+void rs_endpoint_destroy(struct rs *rs);
+/* What the peer is to know of this end, and the opposite. The latter fails with EPROTO. */
+void rs_conn_data_make(const struct rs *rs, struct rs_conn_data *to);
+int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes);
+
+/* Take in completions: what arrived, what was sent. */
+void rs_completions_take(struct rs *rs);
+/* Ask for an event at the next completion; then look once more. */
+void rs_completions_arm(struct rs *rs);
+
+/* Write `bytes` bytes, which are at send_offset of the send buffer, into the peer's memory. */
+int rs_data_send(struct rs *rs, uint32_t bytes, struct rs_sge *to, bool is_silent);
+/* The same for one entry of the peer's iomap table. */
+int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index);
+int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl);
+/* Give the peer what was read, if that is enough to be worth a message. */
+void rs_grant(struct rs *rs);
+
+/* Room for a numbered message, and for bytes in the peer's receive buffer. */
+bool rs_can_number(const struct rs *rs);
+bool rs_can_send(const struct rs *rs);
+bool rs_is_sent(const struct rs *rs);
+
+/* --- wait.c --- */
+
+typedef bool rs_condition_fn(const struct rs *rs);
+
+/* Everything that can be done without waiting. */
+void rs_advance(struct rs *rs);
+
+/*
+ * Wait until the condition holds. The stream is locked, and unlocked meanwhile. Returns 0; EAGAIN when
+ * it does not hold and the caller does not wait; EINTR.
+ */
+int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
+
+/* errno = error, and -1; or 0. */
+int rs_result(int error);
+
+#endif

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of a stream.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "front/rsocket/rsocket.h"
+
+static const struct rs_options options_default = {
+	.send_buffer_bytes = RS_BUFFER_BYTES_DEFAULT,
+	.receive_buffer_bytes = RS_BUFFER_BYTES_DEFAULT,
+	.send_queue_size = RS_QUEUE_SIZE_DEFAULT,
+	.receive_queue_size = RS_QUEUE_SIZE_DEFAULT,
+	.inline_bytes = RS_INLINE_BYTES_DEFAULT,
+};
+
+/* --- made and freed --- */
+
+/* A stream with an event channel, not yet in the table. NULL with errno. */
+static struct rs *rs_alloc(int family, const struct rs_options *options)
+{
+	struct rs *rs = calloc(1, sizeof(*rs));
+
+	if (!rs)
+		return NULL;
+	rs->events = rdma_create_event_channel();
+	if (!rs->events || fcntl(rs->events->fd, F_SETFL, O_NONBLOCK)) {
+		int error = errno;
+
+		if (rs->events)
+			rdma_destroy_event_channel(rs->events);
+		free(rs);
+		errno = error;
+		return NULL;
+	}
+	pthread_mutex_init(&rs->lock, NULL);
+	pthread_cond_init(&rs->changed, NULL);
+	rs->fd = rs->events->fd;
+	rs->family = family;
+	rs->options = *options;
+	rs->can_read = true;
+	rs->can_write = true;
+	rs->users = 1;
+	return rs;
+}
+
+void rs_free(struct rs *rs)
+{
+	rs_endpoint_destroy(rs);
+	if (rs->id)
+		rdma_destroy_id(rs->id);
+	rdma_destroy_event_channel(rs->events);
+	pthread_mutex_destroy(&rs->lock);
+	pthread_cond_destroy(&rs->changed);
+	free(rs);
+}
+
+int rsocket(int domain, int type, int protocol)
+{
+	struct rs *rs;
+
+	if (domain != PF_INET && domain != PF_INET6)
+		return rs_result(EAFNOSUPPORT);
+	if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM)
+		return rs_result(EPROTONOSUPPORT);
+	if (protocol && protocol != IPPROTO_TCP)
+		return rs_result(EPROTONOSUPPORT);
+	rs = rs_alloc(domain, &options_default);
+	if (!rs)
+		return -1;
+	rs->is_nonblocking = (type & SOCK_NONBLOCK) != 0;
+	if (rdma_create_id(rs->events, &rs->id, rs, RDMA_PS_TCP) || rs_table_add(rs)) {
+		int error = errno;
+
+		rs_free(rs);
+		return rs_result(error);
+	}
+	return rs->fd;
+}
+
+void rs_fail(struct rs *rs, int error)
+{
+	if (rs->state == RS_FAILED)
+		return;
+	rs->state = RS_FAILED;
+	rs->error = error;
+	rs->can_read = false;
+	rs->can_write = false;
+}
+
+/* --- the connection's events --- */
+
+static int connect_now(struct rs *rs)
+{
+	struct rs_conn_data data;
+	struct rdma_conn_param param = {
+		.private_data = &data,
+		.private_data_len = sizeof(data),
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+	int error = rs_endpoint_create(rs);
+
+	if (error)
+		return error;
+	rs_conn_data_make(rs, &data);
+	return rdma_connect(rs->id, &param) ? errno : 0;
+}
+
+static int error_of_event(const struct rdma_cm_event *event)
+{
+	switch ((int)event->event) {
+	case RDMA_CM_EVENT_REJECTED:
+		return ECONNREFUSED;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return event->status == -ETIMEDOUT ? ETIMEDOUT : ENETUNREACH;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		return event->status == -ETIMEDOUT ? EHOSTUNREACH : ENETUNREACH;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return ENODEV;
+	default:
+		return event->status < 0 ? -event->status : ECONNABORTED;
+	}
+}
+
+static void established(struct rs *rs, const struct rdma_cm_event *event)
+{
+	int error = 0;
+
+	if (rs->state == RS_CONNECTING)
+		error = rs_conn_data_take(
+			rs, event->param.conn.private_data, event->param.conn.private_data_len);
+	if (error)
+		rs_fail(rs, error);
+	else
+		rs->state = RS_CONNECTED;
+}
+
+static void disconnected(struct rs *rs)
+{
+	if (rs->cq)
+		rs_completions_take(rs); /* what arrived before the end */
+	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
+		rs->state = RS_DISCONNECTED;
+	rs->can_read = false;
+	rs->can_write = false;
+}
+
+static void event_take(struct rs *rs, const struct rdma_cm_event *event)
+{
+	int error = 0;
+
+	switch ((int)event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		rs->state = RS_RESOLVING_ROUTE;
+		if (rdma_resolve_route(rs->id, RS_RESOLVE_TIMEOUT_MS))
+			error = errno;
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		rs->state = RS_CONNECTING;
+		error = connect_now(rs);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		established(rs, event);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		disconnected(rs);
+		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	default:
+		error = error_of_event(event);
+	}
+	if (error)
+		rs_fail(rs, error);
+}
+
+void rs_connection_advance(struct rs *rs)
+{
+	struct rdma_cm_event *event;
+
+	if (rs->state == RS_LISTENING)
+		return;
+	while (rdma_get_cm_event(rs->events, &event) == 0) {
+		event_take(rs, event);
+		rdma_ack_cm_event(event);
+	}
+}
+
+/* --- passive --- */
+
+int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct rs *rs = rs_get(socket);
+	int error = 0;
+
+	(void)addrlen;
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	if (rs->state != RS_INIT)
+		error = EINVAL;
+	else if (rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr))
+		error = errno;
+	else
+		rs->state = RS_BOUND;
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs);
+	return rs_result(error);
+}
+
+int rlisten(int socket, int backlog)
+{
+	struct rs *rs = rs_get(socket);
+	int error = 0;
+
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	if (rs->state != RS_BOUND && rs->state != RS_LISTENING)
+		error = rs->state == RS_INIT ? EDESTADDRREQ : EINVAL;
+	else if (rs->state == RS_BOUND && rdma_listen(rs->id, backlog))
+		error = errno;
+	else
+		rs->state = RS_LISTENING;
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs);
+	return rs_result(error);
+}
+
+static bool has_connection_event(const struct rs *rs)
+{
+	struct pollfd fd = {.fd = rs->events->fd, .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* Answer a request with a stream of its own. NULL with errno; then the request was refused. */
+static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *event)
+{
+	struct rs_conn_data data;
+	struct rdma_conn_param param = {
+		.private_data = &data,
+		.private_data_len = sizeof(data),
+		.flow_control = 1,
+		.rnr_retry_count = 7,
+	};
+	struct rdma_cm_id *id = event->id;
+	struct rs *rs = rs_alloc(listener->family, &listener->options);
+	int error = rs ? 0 : errno;
+
+	if (rs) {
+		rs->id = id;
+		id->context = rs;
+		error = rs_endpoint_create(rs);
+	}
+	if (!error)
+		error = rs_conn_data_take(
+			rs, event->param.conn.private_data, event->param.conn.private_data_len);
+	rdma_ack_cm_event(event); /* before the id may move */
+	if (!error && rdma_migrate_id(id, rs->events))
+		error = errno;
+	if (!error) {
+		rs_conn_data_make(rs, &data);
+		rs->state = RS_ACCEPTING;
+		error = rdma_accept(id, &param) ? errno : rs_table_add(rs);
+	}
+	if (!error)
+		return rs;
+	rdma_reject(id, NULL, 0);
+	if (rs)
+		rs_free(rs);
+	else
+		rdma_destroy_id(id);
+	errno = error;
+	return NULL;
+}
+
+/* The next connection request; other events of a listener are of no use. NULL: none. */
+static struct rdma_cm_event *request_take(struct rs *rs)
+{
+	struct rdma_cm_event *event;
+
+	while (rdma_get_cm_event(rs->events, &event) == 0) {
+		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			return event;
+		rdma_ack_cm_event(event);
+	}
+	return NULL;
+}
+
+int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct rs *rs = rs_get(socket);
+	struct rdma_cm_event *event = NULL;
+	struct rs *accepted = NULL;
+	int error = 0;
+
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	if (rs->state != RS_LISTENING)
+		error = EINVAL;
+	while (!error && !accepted) {
+		error = rs_wait(rs, has_connection_event, rs->is_nonblocking);
+		event = error ? NULL : request_take(rs);
+		if (event)
+			accepted = accept_request(rs, event);
+		/* One that failed is the peer's trouble, unless it is ours. */
+		if (event && !accepted && errno != EPROTO)
+			error = errno;
+	}
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs);
+	if (error)
+		return rs_result(error);
+	if (addr && addrlen)
+		rgetpeername(accepted->fd, addr, addrlen);
+	return accepted->fd;
+}
+
+/* --- active --- */
+
+static bool is_connection_decided(const struct rs *rs)
+{
+	return rs->state == RS_CONNECTED || rs->state == RS_DISCONNECTED || rs->state == RS_FAILED;
+}
+
+static int connect_start(struct rs *rs, const struct sockaddr *addr)
+{
+	switch (rs->state) {
+	case RS_INIT:
+	case RS_BOUND:
+		break;
+	case RS_RESOLVING_ADDRESS:
+	case RS_RESOLVING_ROUTE:
+	case RS_CONNECTING:
+		return EALREADY;
+	case RS_CONNECTED:
+	case RS_ACCEPTING:
+		return EISCONN;
+	case RS_FAILED:
+		return 0; /* what the attempt under way came to */
+	case RS_LISTENING:
+	case RS_DISCONNECTED:
+		return EINVAL;
+	}
+	if (rdma_resolve_addr(
+		    rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RS_RESOLVE_TIMEOUT_MS))
+		return errno;
+	rs->state = RS_RESOLVING_ADDRESS;
+	return 0;
+}
+
+int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct rs *rs = rs_get(socket);
+	int error;
+
+	(void)addrlen;
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	rs_connection_advance(rs);
+	error = connect_start(rs, addr);
+	if (!error)
+		error = rs_wait(rs, is_connection_decided, rs->is_nonblocking);
+	if (error == EAGAIN)
+		error = EINPROGRESS;
+	if (!error && rs->state == RS_FAILED)
+		error = rs->error;
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs);
+	return rs_result(error);
+}
+
+/* --- the end --- */
+
+static bool has_ctrl_slot(const struct rs *rs)
+{
+	return rs->ctrl_slots > 0 || rs->state != RS_CONNECTED;
+}
+
+int rshutdown(int socket, int how)
+{
+	struct rs *rs = rs_get(socket);
+	int error = 0;
+
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	rs_advance(rs);
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		error = EINVAL;
+	else if (rs->state != RS_CONNECTED)
+		error = rs->state == RS_DISCONNECTED ? 0 : ENOTCONN;
+	else if (how == SHUT_RD)
+		rs->can_read = false;
+	else if (rs->can_write || how == SHUT_RDWR) {
+		bool is_end = how == SHUT_RDWR || !rs->can_read;
+
+		rs->can_write = false;
+		if (is_end)
+			rs->can_read = false;
+		error = rs_wait(rs, has_ctrl_slot, false);
+		if (!error && rs->state == RS_CONNECTED)
+			rs_ctrl_send(rs, is_end ? RS_CTRL_DISCONNECT : RS_CTRL_SHUTDOWN);
+		if (!error && is_end) {
+			error = rs_wait(rs, rs_is_sent, false);
+			if (rs->state == RS_CONNECTED)
+				rs->state = RS_DISCONNECTED;
+		}
+	}
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs);
+	return rs_result(error);
+}
+
+int rclose(int socket)
+{
+	struct rs *rs = rs_get(socket);
+
+	if (!rs)
+		return -1;
+	rs_table_remove(rs);
+	pthread_mutex_lock(&rs->lock);
+	rs_advance(rs);
+	if (rs->state == RS_CONNECTED) {
+		rs->can_read = false;
+		rs->can_write = false;
+		rs_wait(rs, has_ctrl_slot, false);
+		if (rs->state == RS_CONNECTED)
+			rs_ctrl_send(rs, RS_CTRL_DISCONNECT);
+		rs_wait(rs, rs_is_sent, false);
+	}
+	if (rs->id->qp)
+		rdma_disconnect(rs->id);
+	rs->is_closed = true;
+	pthread_cond_broadcast(&rs->changed);
+	pthread_mutex_unlock(&rs->lock);
+	rs_put(rs); /* this call's */
+	rs_put(rs); /* the table's */
+	return 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Descriptors to sockets: an array as large as the descriptors are.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/rsocket/rsocket.h"
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rs **table;
+static int table_size;
+
+static int table_grow(int fd)
+{
+	int size = fd < 64 ? 128 : fd * 2;
+	struct rs **larger = realloc(table, (size_t)size * sizeof(*table));
+
+	if (!larger)
+		return ENOMEM;
+	memset(larger + table_size, 0, (size_t)(size - table_size) * sizeof(*table));
+	table = larger;
+	table_size = size;
+	return 0;
+}
+
+int rs_table_add(struct rs *rs)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&table_lock);
+	if (rs->fd >= table_size)
+		error = table_grow(rs->fd);
+	if (!error)
+		table[rs->fd] = rs;
+	pthread_mutex_unlock(&table_lock);
+	return error;
+}
+
+void rs_table_remove(struct rs *rs)
+{
+	pthread_mutex_lock(&table_lock);
+	if (rs->fd >= 0 && rs->fd < table_size && table[rs->fd] == rs)
+		table[rs->fd] = NULL;
+	pthread_mutex_unlock(&table_lock);
+}
+
+struct rs *rs_find(int fd)
+{
+	struct rs *rs = NULL;
+
+	pthread_mutex_lock(&table_lock);
+	if (fd >= 0 && fd < table_size)
+		rs = table[fd];
+	if (rs)
+		__atomic_add_fetch(&rs->users, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&table_lock);
+	return rs;
+}
+
+struct rs *rs_get(int fd)
+{
+	struct rs *rs = rs_find(fd);
+
+	if (!rs)
+		errno = EBADF;
+	return rs;
+}
+
+void rs_put(struct rs *rs)
+{
+	if (__atomic_sub_fetch(&rs->users, 1, __ATOMIC_ACQ_REL) == 0)
+		rs_free(rs);
+}

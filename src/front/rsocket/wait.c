@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Waiting: for one stream in a blocking call, for many descriptors in rpoll() and rselect().
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "front/rsocket/rsocket.h"
+
+/*
+ * rpoll() looks again at least this often: another thread may have taken in, and told nobody, what it
+ * sleeps for.
+ */
+enum { SLICE_MS = 50, FDS_ON_STACK = 32 };
+
+/* Before it sleeps a call looks for completions this long: waking up takes longer. */
+#define SPIN_NS 10000
+
+int rs_result(int error)
+{
+	if (!error)
+		return 0;
+	errno = error;
+	return -1;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void rs_advance(struct rs *rs)
+{
+	rs_connection_advance(rs);
+	if (rs->cq) {
+		rs_completions_take(rs);
+		rs_grant(rs);
+	}
+}
+
+/* The descriptors that have news of a stream. */
+static nfds_t watch(const struct rs *rs, struct pollfd fds[2])
+{
+	nfds_t count = 0;
+
+	fds[count++] = (struct pollfd){.fd = rs->events->fd, .events = POLLIN};
+	if (rs->completions)
+		fds[count++] = (struct pollfd){.fd = rs->completions->fd, .events = POLLIN};
+	return count;
+}
+
+static void spin(struct rs *rs, rs_condition_fn *condition)
+{
+	uint64_t end_ns = now_ns() + SPIN_NS;
+
+	while (rs->cq && !condition(rs) && now_ns() < end_ns) {
+		rs_completions_take(rs);
+		rs_grant(rs);
+	}
+}
+
+/* Sleep until a descriptor has news. The stream is locked before and after. */
+static int sleep_for_news(struct rs *rs)
+{
+	struct pollfd fds[2];
+	nfds_t count = watch(rs, fds);
+	int error = 0;
+
+	rs->is_waited_for = true;
+	pthread_mutex_unlock(&rs->lock);
+	if (poll(fds, count, -1) < 0)
+		error = errno;
+	pthread_mutex_lock(&rs->lock);
+	rs->is_waited_for = false;
+	return error;
+}
+
+int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking)
+{
+	int error = 0;
+
+	rs_advance(rs);
+	if (condition(rs))
+		return 0;
+	if (is_nonblocking)
+		return EAGAIN;
+	spin(rs, condition);
+	while (!error && !condition(rs)) {
+		if (rs->is_waited_for) {
+			pthread_cond_wait(&rs->changed, &rs->lock);
+			continue;
+		}
+		if (rs->cq)
+			rs_completions_arm(rs);
+		rs_advance(rs);
+		if (condition(rs))
+			break;
+		error = sleep_for_news(rs);
+		rs_advance(rs);
+		pthread_cond_broadcast(&rs->changed);
+	}
+	pthread_cond_broadcast(&rs->changed);
+	return error;
+}
+
+/* --- rpoll --- */
+
+static short readiness(const struct rs *rs)
+{
+	short events = 0;
+
+	switch (rs->state) {
+	case RS_INIT:
+	case RS_BOUND:
+		return POLLOUT | POLLHUP;
+	case RS_LISTENING: {
+		struct pollfd fd = {.fd = rs->events->fd, .events = POLLIN};
+
+		return poll(&fd, 1, 0) == 1 ? POLLIN : 0;
+	}
+	case RS_RESOLVING_ADDRESS:
+	case RS_RESOLVING_ROUTE:
+	case RS_CONNECTING:
+	case RS_ACCEPTING:
+		return 0;
+	case RS_CONNECTED:
+		if (rs->message_count || !rs->can_read)
+			events |= POLLIN;
+		if (rs_can_send(rs) || !rs->can_write)
+			events |= POLLOUT;
+		return events;
+	case RS_DISCONNECTED: /* first what arrived, then the end */
+		return rs->message_count ? POLLIN : POLLIN | POLLOUT | POLLHUP;
+	case RS_FAILED:
+		return POLLIN | POLLOUT | POLLHUP | POLLERR;
+	}
+	return 0;
+}
+
+/* What of the asked-for events is there; and, `shall_arm`, have the next one wake a sleeper. */
+static short look(struct rs *rs, short wanted, bool shall_arm)
+{
+	short ready;
+
+	pthread_mutex_lock(&rs->lock);
+	rs_advance(rs);
+	ready = readiness(rs);
+	if (!(ready & (wanted | POLLHUP | POLLERR)) && shall_arm && rs->cq) {
+		rs_completions_arm(rs);
+		rs_advance(rs);
+		ready = readiness(rs);
+	}
+	pthread_mutex_unlock(&rs->lock);
+	return ready & (wanted | POLLHUP | POLLERR);
+}
+
+/* One look at all of them. Returns how many are ready; `ret_under` is what to sleep on. */
+static int look_at_all(
+	struct pollfd *fds, nfds_t count, bool shall_arm, struct pollfd *under, nfds_t *ret_under)
+{
+	nfds_t under_count = 0;
+	int ready = 0;
+
+	for (nfds_t i = 0; i < count; i++) {
+		struct rs *rs = fds[i].fd < 0 ? NULL : rs_find(fds[i].fd);
+
+		fds[i].revents = 0;
+		if (rs) {
+			fds[i].revents = look(rs, fds[i].events, shall_arm);
+			under_count += watch(rs, under + under_count);
+			rs_put(rs);
+		} else {
+			struct pollfd one = fds[i];
+
+			if (poll(&one, 1, 0) == 1)
+				fds[i].revents = one.revents;
+			under[under_count++] = fds[i];
+		}
+		ready += fds[i].revents != 0;
+	}
+	*ret_under = under_count;
+	return ready;
+}
+
+static int slice_ms(uint64_t start_ns, int timeout_ms)
+{
+	int64_t left_ms = timeout_ms - (int64_t)((now_ns() - start_ns) / 1000000u);
+
+	if (timeout_ms < 0 || left_ms > SLICE_MS)
+		return SLICE_MS;
+	return left_ms > 0 ? (int)left_ms : 0;
+}
+
+static int poll_with(struct pollfd *fds, nfds_t count, int timeout_ms, struct pollfd *under)
+{
+	uint64_t start_ns = now_ns();
+	nfds_t under_count;
+	int ready;
+
+	do {
+		ready = look_at_all(fds, count, false, under, &under_count);
+	} while (!ready && timeout_ms && now_ns() - start_ns < SPIN_NS);
+	while (!ready && timeout_ms) {
+		int sleep_ms;
+
+		ready = look_at_all(fds, count, true, under, &under_count);
+		sleep_ms = slice_ms(start_ns, timeout_ms);
+		if (ready || !sleep_ms)
+			break;
+		if (poll(under, under_count, sleep_ms) < 0)
+			return -1;
+	}
+	return ready;
+}
+
+int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	struct pollfd on_stack[2 * FDS_ON_STACK];
+	struct pollfd *under = on_stack;
+	int ready;
+
+	if (nfds > FDS_ON_STACK)
+		under = calloc(nfds, 2 * sizeof(*under));
+	if (!under)
+		return rs_result(ENOMEM);
+	ready = poll_with(fds, nfds, timeout, under);
+	if (under != on_stack)
+		free(under);
+	return ready;
+}
+
+/* --- rselect --- */
+
+static short select_events(
+	int fd, const fd_set *readfds, const fd_set *writefds, const fd_set *exceptfds)
+{
+	short events = 0;
+
+	if (readfds && FD_ISSET(fd, readfds))
+		events |= POLLIN;
+	if (writefds && FD_ISSET(fd, writefds))
+		events |= POLLOUT;
+	if (exceptfds && FD_ISSET(fd, exceptfds))
+		events |= POLLPRI;
+	return events;
+}
+
+static int keep_if(fd_set *set, int fd, bool is_ready)
+{
+	if (!set || !FD_ISSET(fd, set))
+		return 0;
+	if (!is_ready)
+		FD_CLR(fd, set);
+	return is_ready;
+}
+
+int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout)
+{
+	int64_t timeout_ms = -1;
+	struct pollfd *fds;
+	nfds_t count = 0;
+	int ready = 0;
+
+	if (nfds < 0 || nfds > FD_SETSIZE)
+		return rs_result(EINVAL);
+	if (timeout)
+		timeout_ms = timeout->tv_sec * (int64_t)1000 + (timeout->tv_usec + 999) / 1000;
+	fds = calloc((size_t)nfds + 1, sizeof(*fds));
+	if (!fds)
+		return rs_result(ENOMEM);
+	for (int fd = 0; fd < nfds; fd++) {
+		short events = select_events(fd, readfds, writefds, exceptfds);
+
+		if (events)
+			fds[count++] = (struct pollfd){.fd = fd, .events = events};
+	}
+	if (rpoll(fds, count, timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms) < 0) {
+		free(fds);
+		return -1;
+	}
+	for (nfds_t i = 0; i < count; i++) {
+		short got = fds[i].revents;
+
+		ready += keep_if(readfds, fds[i].fd, got & (POLLIN | POLLHUP | POLLERR));
+		ready += keep_if(writefds, fds[i].fd, got & (POLLOUT | POLLERR));
+		ready += keep_if(exceptfds, fds[i].fd, got & POLLPRI);
+	}
+	free(fds);
+	return ready;
+}

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Sockets over RDMA: Debian's rstream, riostream and rcopy, and a program that knows plain sockets
+# only, through our preload library and through Debian's.
+. "$(dirname "$0")/common.sh"
+build=$1
+
+command -v rstream >/dev/null || skip 'rstream is missing (package rdmacm-utils)'
+command -v iperf3 >/dev/null || skip 'iperf3 is missing (package iperf3)'
+network_up
+scratch=$(mktemp -d)
+
+# both NAME SERVER -- CLIENT...: run the server on host a, then the client on host b.
+both() {
+	name=$1 server=$2
+	shift 3
+	# shellcheck disable=SC2086
+	on a timeout 60 "$urnic" run -- $server >"$scratch/server" 2>&1 &
+	sleep 1
+	on b timeout 60 "$urnic" run -- "$@" >"$scratch/client" 2>&1 ||
+		fail "$name: client: $(tail -n 2 "$scratch/client")"
+	[ "$name" != rcopy ] || kill $! 2>/dev/null
+	wait $! || [ "$name" = rcopy ] || fail "$name: server: $(tail -n 2 "$scratch/server")"
+	grep -Eq "${wanted:-.}" "$scratch/client" || fail "$name: $(cat "$scratch/client")"
+	echo "$name: $(tail -n 1 "$scratch/client")"
+}
+
+# A custom transfer prints one line: its name, bytes, how often.
+options='-S 5000 -I 50 -C 5'
+for mode in n b f; do
+	wanted='^custom +4\.8k +5 +50 ' both "rstream -T $mode" "rstream -T $mode $options" -- \
+		rstream -s 10.99.0.1 -T "$mode" -S 5000 -I 50 -C 5
+done
+wanted='^custom +1m +2 +4 ' both 'rstream, long messages' 'rstream -S 1048576 -I 4 -C 2' -- \
+	rstream -s 10.99.0.1 -S 1048576 -I 4 -C 2
+wanted='^custom +4\.8k +5 +50 ' both riostream "riostream $options" -- \
+	riostream -s 10.99.0.1 -S 5000 -I 50 -C 5
+
+head -c 3000001 /dev/urandom >"$scratch/from"
+wanted='^3000001 bytes' both rcopy rcopy -- rcopy "$scratch/from" "10.99.0.1:$scratch/to"
+cmp "$scratch/from" "$scratch/to" || fail 'rcopy: the copy differs'
+
+tcp_opens() {
+	on b awk '/^Tcp: [0-9]/ { print $6 }' /proc/net/snmp
+}
+
+before=$(tcp_opens)
+# iperf3 counts at both ends; with --bytes it ends when all have arrived.
+debian=/usr/lib/$(gcc -dumpmachine)/rsocket/librspreload.so
+for preload in "$build/lib/librspreload.so" "$debian"; do
+	wanted='iperf Done' both "iperf3, $preload" "env LD_PRELOAD=$preload iperf3 -s -1" -- \
+		env LD_PRELOAD="$preload" iperf3 -c 10.99.0.1 -n 20M
+	grep -q '20.0 MBytes' "$scratch/client" || fail "iperf3: $(cat "$scratch/client")"
+done
+[ "$(tcp_opens)" = "$before" ] || fail 'the preload library let TCP connections be opened'
