@@ -36,6 +36,7 @@ static void forward(uint8_t slot, const struct port_udp_packet *packet)
 static void worker_fail(struct worker *worker)
 {
 	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
 	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
 		struct qp *qp = worker->lane.qp_by_number[number];
 

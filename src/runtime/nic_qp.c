@@ -346,6 +346,7 @@ bool nic_can_send(enum qp_type type, uint32_t opcode)
 static void recv_flush(struct nic_qp *qp)
 {
 	worker_lock(qp->worker);
+	qp->worker->now_ns = clock_now_ns();
 	if (qp->qp->state == QP_ERR)
 		qp_flush(qp->qp, qp->worker->now_ns);
 	worker_unlock(qp->worker);

@@ -201,6 +201,21 @@ static void timestamps_are_those_of_the_clock(void **state)
 	assert_true(attr.completion_timestamp_mask == UINT64_MAX);
 }
 
+static void timestamp_of_a_flushed_request_is_not_older_than_it(void **state)
+{
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	uint64_t before_ns;
+
+	(void)state;
+	assert_int_equal(ibv_modify_qp(b.qp, &error, IBV_QP_STATE), 0);
+	before_ns = raw_clock_ns();
+	verbs_post_recv(&b, 1, 0, 8);
+	poll_start();
+	assert_int_equal(cq->status, IBV_WC_WR_FLUSH_ERR);
+	assert_in_range(ibv_wc_read_completion_ts(cq), before_ns, raw_clock_ns());
+	ibv_end_poll(cq);
+}
+
 static void clock_answers_what_it_is_asked(void **state)
 {
 	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RESERVED};
@@ -437,6 +452,7 @@ int main(void)
 		PAIR(completion_has_all_its_fields),
 		PAIR(batch_ends_with_the_last_completion),
 		PAIR(timestamps_are_those_of_the_clock),
+		PAIR(timestamp_of_a_flushed_request_is_not_older_than_it),
 		PAIR(clock_answers_what_it_is_asked),
 		PAIR(queue_with_fields_that_are_not_there_is_refused),
 		PAIR(second_poller_waits_for_the_first),
