@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
@@ -159,13 +160,26 @@ uint32_t port_packet_frame_bytes_max(const struct port_packet *port)
 	return port->frame_bytes_max;
 }
 
+/* A socket that was bound once cannot be unbound: a filter takes everything away from it. */
+static int shut(const struct port_packet *port, bool is_shut)
+{
+	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = {1, &nothing};
+	int result = setsockopt(port->fd, SOL_SOCKET, is_shut ? SO_ATTACH_FILTER : SO_DETACH_FILTER,
+		&program, sizeof(program));
+
+	return result && (is_shut || errno != ENOENT) ? -errno : 0;
+}
+
 int port_packet_listen(struct port_packet *port, bool shall_listen)
 {
 	int error;
 
 	if (shall_listen == port->is_listening)
 		return 0;
-	error = bind_to(port, shall_listen ? ETH_P_ALL : 0);
+	error = shut(port, !shall_listen);
+	if (!error && shall_listen)
+		error = bind_to(port, ETH_P_ALL);
 	if (!error)
 		port->is_listening = shall_listen;
 	return error;
