@@ -21,16 +21,8 @@
 #include <unistd.h>
 
 #include "support/netns.h"
+#include "support/sanitizer.h"
 #include "support/verbs_pair.h"
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAS_THREAD_SANITIZER 1
-#endif
-#endif
-#ifndef HAS_THREAD_SANITIZER
-#define HAS_THREAD_SANITIZER 0
-#endif
 
 enum { TIMEOUT_33_MS = 13, BYTES = 3000, REGION_BYTES = 65536, WINDOW = 8, CHURNS = 60 };
 
