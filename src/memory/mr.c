@@ -273,5 +273,5 @@ enum mr_fault mr_resolve_whole(
 
 uint32_t mr_table_count(const struct mr_table *table)
 {
-	return table->region_count + table->window_count;
+	return table->region_count;
 }

@@ -199,7 +199,7 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
 enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
 
-/* The regions and windows that live now. */
+/* The regions that live now, null regions among them. */
 uint32_t mr_table_count(const struct mr_table *table);
 
 #endif

@@ -7,7 +7,8 @@
  * urnicd and its lanes, nic_cq.c, nic_qp.c, nic_srq.c and nic_xrcd.c its queues, nic_raw.c raw packets. Nobody else
  * includes this.
  *
- * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd).
+ * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd). Several workers'
+ * locks are held only by who holds the NIC's.
  */
 
 #include <pthread.h>
