@@ -289,7 +289,7 @@ static void ah_beyond_the_limit_is_refused(void **state)
 	(void)state;
 	MUST(!ibv_query_device(context, &limits));
 	MUST(!ibv_query_gid(context, 1, 0, &gid));
-	MUST(ahs = calloc((size_t)limits.max_ah, sizeof(*ahs)));
+	MUST(ahs = calloc((size_t)limits.max_ah, sizeof(struct ibv_ah *)));
 	for (int i = 0; i < limits.max_ah; i++) {
 		gid.raw[14] = (uint8_t)(i >> 8);
 		gid.raw[15] = (uint8_t)i;
