@@ -106,20 +106,27 @@ static int fill(
 	return set_source(res, hints);
 }
 
+static bool is_address(const struct sockaddr *address, socklen_t bytes)
+{
+	return address && bytes >= sizeof(address->sa_family) && address_bytes(address) != 0 &&
+		bytes >= address_bytes(address);
+}
+
 /* The addresses of the hints themselves, when there is no name to resolve. */
 static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
-	struct addrinfo found = {0};
-	bool is_passive = hints->ai_flags & RAI_PASSIVE;
-
-	found.ai_addr = is_passive ? hints->ai_src_addr : hints->ai_dst_addr;
-	found.ai_addrlen = is_passive ? hints->ai_src_len : hints->ai_dst_len;
-	if (!found.ai_addr || found.ai_addrlen < sizeof(sa_family_t) ||
-		address_bytes(found.ai_addr) == 0 ||
-		found.ai_addrlen < address_bytes(found.ai_addr))
-		return EAI_NONAME;
-	found.ai_family = found.ai_addr->sa_family;
-	return fill(res, &found, hints);
+	set_kind(res, hints);
+	if (is_address(hints->ai_src_addr, hints->ai_src_len)) {
+		res->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
+		res->ai_src_len = hints->ai_src_len;
+		res->ai_family = hints->ai_src_addr->sa_family;
+	}
+	if (is_address(hints->ai_dst_addr, hints->ai_dst_len)) {
+		res->ai_dst_addr = copy_address(hints->ai_dst_addr, hints->ai_dst_len);
+		res->ai_dst_len = hints->ai_dst_len;
+		res->ai_family = hints->ai_dst_addr->sa_family;
+	}
+	return res->ai_src_addr || res->ai_dst_addr ? 0 : EAI_NONAME;
 }
 
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,

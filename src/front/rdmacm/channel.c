@@ -9,14 +9,14 @@
 
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/multicast.h"
 
 /* An event that the program holds. */
 struct held {
 	struct rdma_cm_event public; /* first */
 	struct id *owner; /* whose destruction waits for it to be acknowledged */
 	uint8_t private_data[256];
-	struct group *group; /* with MULTICAST events */
+	struct group *group; /* of a multicast event, until it is taken */
 };
 
 static struct channel *channel_of(struct rdma_event_channel *public)
@@ -86,7 +86,7 @@ static void held_set_data(struct held *held, const void **ret_data, uint8_t *ret
 	*ret_bytes = (uint8_t)bytes;
 }
 
-static void tell_req(struct held *held, const struct cm_req *req, struct id *id)
+static void tell_req(struct held *held, const struct cm_req *req)
 {
 	struct rdma_conn_param *conn = &held->public.param.conn;
 
@@ -99,7 +99,6 @@ static void tell_req(struct held *held, const struct cm_req *req, struct id *id)
 	conn->rnr_retry_count = req->rnr_retry_count;
 	conn->srq = req->has_srq;
 	conn->qp_num = req->local_qpn;
-	(void)id;
 }
 
 static void tell_sidr_req(struct held *held, const struct cm_sidr_req *req)
@@ -183,7 +182,7 @@ static bool take_request(struct held *held, struct id *id)
 	held->public.listen_id = &listen->id;
 	held->public.id = &id->id;
 	if (id->request.attribute == CM_REQ)
-		tell_req(held, &id->request.req, id);
+		tell_req(held, &id->request.req);
 	else
 		tell_sidr_req(held, &id->request.sidr_req);
 	if (listen->is_sync && rdma_migrate_id(&id->id, NULL)) {
@@ -225,6 +224,8 @@ static void take_response(struct held *held, struct id *id)
 /* Returns false when the event is not one for the program. */
 static bool take(struct held *held, struct id *id)
 {
+	int error;
+
 	switch (held->public.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return take_request(held, id);
@@ -248,12 +249,18 @@ static bool take(struct held *held, struct id *id)
 	case RDMA_CM_EVENT_DISCONNECTED:
 		id->state = ID_OVER;
 		break;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		error = group_taken(held->group, &held->public);
+		if (error) {
+			held->public.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+			held->public.status = -error;
+		}
+		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
@@ -278,6 +285,7 @@ static void hold(struct event *event, void *argument)
 	held->public.event = source->type;
 	held->public.status = source->status;
 	held->owner = source->id;
+	held->group = source->group;
 	count_taken(
 		source->type == RDMA_CM_EVENT_CONNECT_REQUEST ? source->id->listen : source->id);
 }

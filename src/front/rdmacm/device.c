@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/rdmacm/device.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "base/arith.h"
@@ -59,6 +60,21 @@ int device_refresh(void)
 		ibv_free_device_list(list);
 	pthread_mutex_unlock(&lock);
 	return rc;
+}
+
+struct ibv_xrcd *device_xrcd(struct device *device)
+{
+	struct ibv_xrcd_init_attr init = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+
+	pthread_mutex_lock(&lock);
+	if (!device->xrcd)
+		device->xrcd = ibv_open_xrcd(device->context, &init);
+	pthread_mutex_unlock(&lock);
+	return device->xrcd;
 }
 
 struct device *device_at(uint32_t index)

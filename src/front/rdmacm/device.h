@@ -15,6 +15,7 @@ struct device {
 	struct ibv_device *verbs;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd; /* NULL until device_xrcd() */
 	uint8_t responder_resources_max;
 	uint8_t initiator_depth_max;
 };
@@ -34,6 +35,9 @@ struct device *device_at(uint32_t index);
  */
 struct device *device_find(
 	const struct gid *gid, uint32_t ifindex, uint32_t *ret_gid_index, uint32_t *ret_ifindex);
+
+/* The XRC domain that stands in where a program names none. NULL and errno. */
+struct ibv_xrcd *device_xrcd(struct device *device);
 
 /* Call with each local address of each device. */
 void device_for_each_gid(

@@ -10,6 +10,7 @@
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/multicast.h"
 
 pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -136,14 +137,25 @@ static struct channel *channel_of(const struct id *id)
 }
 
 /* The request's events go to its listener's channel until the program has taken it. */
-void id_post(struct id *id, enum rdma_cm_event_type type, int status)
+void id_post_event(struct id *id, struct id_event *event, int status)
 {
-	struct id_event *event = &id->events[type];
-
 	pthread_mutex_lock(&id_lock);
 	event->status = status;
 	if (id->id.channel)
 		event_queue_post(&channel_of(id)->queue, &event->event);
+	pthread_mutex_unlock(&id_lock);
+}
+
+void id_post(struct id *id, enum rdma_cm_event_type type, int status)
+{
+	id_post_event(id, &id->events[type], status);
+}
+
+void id_forget_event(struct id *id, struct id_event *event)
+{
+	pthread_mutex_lock(&id_lock);
+	if (id->id.channel)
+		event_queue_forget(&channel_of(id)->queue, &event->event);
 	pthread_mutex_unlock(&id_lock);
 }
 
@@ -534,6 +546,8 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	}
 	if (id->has_conn)
 		nic_cm_release(&id->conn);
+	while (!list_is_empty(&id->groups))
+		group_leave(list_first(&id->groups, struct group, node));
 	forget_events(id);
 	wait_for_acks(id);
 	id_unref(id);
@@ -618,6 +632,12 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 			continue;
 		event_queue_forget(&channel_of(id)->queue, event);
 		event_queue_post(&channel->queue, event);
+	}
+	list_for_each(group, &id->groups, struct group, node) {
+		if (group->event.event.waiting == 0)
+			continue;
+		event_queue_forget(&channel_of(id)->queue, &group->event.event);
+		event_queue_post(&channel->queue, &group->event.event);
 	}
 	id->id.channel = &channel->public;
 	pthread_mutex_unlock(&id_lock);

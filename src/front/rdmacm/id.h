@@ -32,6 +32,7 @@ enum {
 };
 
 struct device;
+struct group;
 
 struct channel {
 	struct rdma_event_channel public; /* first: programs hold this */
@@ -59,6 +60,7 @@ struct id_event {
 	struct id *id;
 	enum rdma_cm_event_type type;
 	int status; /* 0, -errno, or the reason of a REJ */
+	struct group *group; /* of a multicast event, else NULL */
 };
 
 /* What a connection was agreed to have; host order. */
@@ -118,7 +120,7 @@ struct id {
 	struct ibv_qp_init_attr *qp_init; /* passive endpoint: for each request */
 	uint8_t *connect_data; /* of rdma_getaddrinfo(): private data of the connection */
 	size_t connect_bytes;
-	struct list groups; /* multicast groups that it has joined */
+	struct list groups; /* of struct group: multicast */
 };
 
 extern pthread_mutex_t id_lock;
@@ -149,6 +151,10 @@ void id_unref(struct id *id);
 
 /* Tell the program. */
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
+
+/* The same for an event that is not one of id->events; and the end of one, taken or not. */
+void id_post_event(struct id *id, struct id_event *event, int status);
+void id_forget_event(struct id *id, struct id_event *event);
 
 /* What the manager has to tell: nic_cm_event_fn. */
 void id_on_event(const struct cm_event *event);

@@ -1,27 +1,120 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups.
+ * Multicast groups. On RoCE a group is an IP multicast address (IBTA annex A17.9), so there is nobody to ask: joining is attaching the
+ * queue pair when the program takes the event.
  */
-#include "front/rdmacm/id.h"
+#include "front/rdmacm/multicast.h"
 
-int rdma_join_multicast_ex(
-	struct rdma_cm_id *public, struct rdma_cm_join_mc_attr_ex *attr, void *context)
+#include <stdlib.h>
+
+#include "front/rdmacm/address.h"
+#include "front/rdmacm/device.h"
+
+enum { MULTICAST_QPN = 0xffffff };
+
+static struct group *find(struct id *id, const struct gid *gid)
 {
-	(void)public;
-	(void)attr;
-	(void)context;
-	return fail(EOPNOTSUPP);
+	list_for_each(group, &id->groups, struct group, node)
+		if (gid_is_equal(&group->gid, gid))
+			return group;
+	return NULL;
+}
+
+static int join(struct id *id, const struct sockaddr *address, bool is_send_only, void *context)
+{
+	struct group *group;
+	struct gid gid;
+
+	if (!id->device || !id_is_datagram(id))
+		return EINVAL;
+	if (address_bytes(address) == 0)
+		return EAFNOSUPPORT;
+	gid = address_gid(address);
+	if (!gid_is_multicast(&gid))
+		return EINVAL;
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return ENOMEM;
+	group->gid = gid;
+	group->context = context;
+	group->is_send_only = is_send_only;
+	group->event.id = id;
+	group->event.group = group;
+	group->event.type = RDMA_CM_EVENT_MULTICAST_JOIN;
+	event_init(&group->event.event);
+	list_append(&id->groups, &group->node);
+	id_post_event(id, &group->event, 0);
+	return 0;
 }
 
 int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *address, void *context)
 {
-	(void)address;
-	return rdma_join_multicast_ex(public, NULL, context);
+	int error = public && address ? join(id_of(public), address, false, context) : EINVAL;
+
+	return error ? fail(error) : id_complete(id_of(public));
+}
+
+int rdma_join_multicast_ex(
+	struct rdma_cm_id *public, struct rdma_cm_join_mc_attr_ex *attr, void *context)
+{
+	const uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	int error;
+
+	if (!public || !attr || attr->comp_mask != all || !attr->addr ||
+		attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return fail(EINVAL);
+	error = join(id_of(public), attr->addr,
+		attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
+	return error ? fail(error) : id_complete(id_of(public));
+}
+
+int group_taken(struct group *group, struct rdma_cm_event *event)
+{
+	struct rdma_ud_param *ud = &event->param.ud;
+	struct id *id = group->event.id;
+	union ibv_gid gid;
+	int error = 0;
+
+	memcpy(gid.raw, group->gid.raw, sizeof(gid.raw));
+	ud->private_data = group->context;
+	ud->qp_num = MULTICAST_QPN;
+	ud->qkey = RDMA_UDP_QKEY;
+	ud->ah_attr.is_global = 1;
+	ud->ah_attr.port_num = DEVICE_PORT;
+	ud->ah_attr.grh.dgid = gid;
+	ud->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
+	ud->ah_attr.grh.hop_limit = 1; /* a group of this link */
+	ud->ah_attr.grh.traffic_class = id->tos;
+	if (!group->is_send_only && id->id.qp)
+		error = ibv_attach_mcast(id->id.qp, &gid, 0);
+	group->is_attached = !group->is_send_only && id->id.qp && !error;
+	return error;
+}
+
+void group_leave(struct group *group)
+{
+	struct id *id = group->event.id;
+	union ibv_gid gid;
+
+	memcpy(gid.raw, group->gid.raw, sizeof(gid.raw));
+	if (group->is_attached && id->id.qp)
+		ibv_detach_mcast(id->id.qp, &gid, 0);
+	id_forget_event(id, &group->event);
+	list_remove(&group->node);
+	free(group);
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *address)
 {
-	(void)public;
-	(void)address;
-	return fail(EOPNOTSUPP);
+	struct group *group;
+	struct gid gid;
+
+	if (!public || !address || address_bytes(address) == 0)
+		return fail(EINVAL);
+	gid = address_gid(address);
+	group = find(id_of(public), &gid);
+	if (!group)
+		return fail(EADDRNOTAVAIL);
+	group_leave(group);
+	return 0;
 }

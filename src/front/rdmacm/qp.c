@@ -6,6 +6,8 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
 
+enum { INLINE_BYTES_MIN = 64 };
+
 static void cq_destroy(struct ibv_cq **cq, struct ibv_comp_channel **channel)
 {
 	if (*cq)
@@ -54,6 +56,16 @@ static int cqs_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
 	return error;
 }
 
+/* The receiving end of XRC has no queues, only a domain. */
+static int xrcd_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
+{
+	if (init->comp_mask & IBV_QP_INIT_ATTR_XRCD)
+		return 0;
+	init->xrcd = device_xrcd(id_of(id)->device);
+	init->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	return init->xrcd ? 0 : errno;
+}
+
 static int qp_initialize(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
@@ -93,7 +105,10 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	}
 	if (!init->srq && public->srq)
 		init->srq = public->srq;
-	error = cqs_complete(public, init);
+	/* Adapters round up, and programs (rdma_xclient) send inline without having asked for room. */
+	init->cap.max_inline_data = max_u32(init->cap.max_inline_data, INLINE_BYTES_MIN);
+	error = init->qp_type == IBV_QPT_XRC_RECV ? xrcd_complete(public, init)
+						  : cqs_complete(public, init);
 	if (error)
 		goto fail_cqs;
 	qp = ibv_create_qp_ex(public->verbs, init);
@@ -141,6 +156,7 @@ void rdma_destroy_qp(struct rdma_cm_id *public)
 
 int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *init)
 {
+	bool is_xrc = (init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && init->srq_type == IBV_SRQT_XRC;
 	struct ibv_srq *srq;
 	int error = 0;
 
@@ -150,8 +166,12 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 		init->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 		init->pd = public->pd;
 	}
-	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && init->srq_type == IBV_SRQT_XRC &&
-		!(init->comp_mask & IBV_SRQ_INIT_ATTR_CQ)) {
+	if (is_xrc && !(init->comp_mask & IBV_SRQ_INIT_ATTR_XRCD)) {
+		init->xrcd = device_xrcd(id_of(public)->device);
+		init->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD;
+		error = init->xrcd ? 0 : errno;
+	}
+	if (!error && is_xrc && !(init->comp_mask & IBV_SRQ_INIT_ATTR_CQ)) {
 		error = cq_create(
 			public, init->attr.max_wr, &public->recv_cq, &public->recv_cq_channel);
 		init->cq = public->recv_cq;
@@ -174,7 +194,7 @@ int rdma_create_srq(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_srq
 		.srq_context = init->srq_context,
 		.attr = init->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = IBV_SRQT_BASIC,
+		.srq_type = public->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
 		.pd = pd ? pd : public->pd,
 	};
 	int rc = rdma_create_srq_ex(public, &extended);

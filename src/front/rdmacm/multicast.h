@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_FRONT_RDMACM_MULTICAST_H
+#define URNIC_FRONT_RDMACM_MULTICAST_H
+
+#include "front/rdmacm/id.h"
+
+/* A multicast group that an identifier has joined. */
+struct group {
+	struct list node; /* in id->groups */
+	struct gid gid;
+	void *context; /* the program's */
+	bool is_send_only;
+	bool is_attached;
+	struct id_event event;
+};
+
+/* The program takes the event of joining: fill it in and attach the queue pair. Returns 0 or an errno. */
+int group_taken(struct group *group, struct rdma_cm_event *event);
+
+/* The program has no use for the group any more, whether or not it took the event. */
+void group_leave(struct group *group);
+
+#endif
