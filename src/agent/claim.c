@@ -104,17 +104,35 @@ int claim_table_put(struct claim_table *table, const struct claim *wanted, uint6
 		return rc;
 	if (!old)
 		old = &table->claims[table->count++];
+	else
+		claim.made_ms = old->made_ms;
 	*old = claim;
 	*ret_service_id = claim.service_id;
 	return 0;
 }
 
-void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id)
+void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, uint64_t now_ms)
 {
 	struct claim *claim = find(table, client, id);
 
-	if (claim)
-		*claim = table->claims[--table->count];
+	if (!claim)
+		return;
+	if (claim->flags & AGENT_CLAIM_LISTENS)
+		table->recent[table->recent_next++ % CLAIM_RECENT_COUNT] = (struct claim_recent){
+			.service_id = claim->service_id, .until_ms = now_ms + CLAIM_RECENT_MS};
+	*claim = table->claims[--table->count];
+}
+
+bool claim_table_expects(const struct claim_table *table, uint64_t service_id, uint64_t now_ms)
+{
+	for (uint32_t i = 0; i < CLAIM_RECENT_COUNT; i++)
+		if (table->recent[i].service_id == service_id && now_ms < table->recent[i].until_ms)
+			return true;
+	for (uint32_t i = 0; i < table->count; i++)
+		if (table->claims[i].service_id == service_id &&
+			now_ms - table->claims[i].made_ms < CLAIM_RECENT_MS)
+			return true;
+	return false;
 }
 
 void claim_table_drop_client(struct claim_table *table, uint32_t client)

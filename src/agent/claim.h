@@ -10,6 +10,7 @@
  * then one of them may listen. A plain array, bounded; pure.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/agent_protocol.h"
@@ -20,10 +21,21 @@ struct claim {
 	uint64_t service_id;
 	struct agent_address address; /* zero, or the zero address of IPv4: any */
 	uint32_t flags; /* enum agent_claim_flags */
+	uint64_t made_ms; /* when */
+};
+
+enum {
+	CLAIM_RECENT_COUNT = 64,
+	CLAIM_RECENT_MS = 1000,
 };
 
 struct claim_table {
 	uint32_t count;
+	uint32_t recent_next;
+	struct claim_recent {
+		uint64_t service_id;
+		uint64_t until_ms;
+	} recent[CLAIM_RECENT_COUNT]; /* listeners that were given up just now */
 	uint32_t last_port; /* ephemeral, handed out */
 	struct claim claims[AGENT_CLAIMS_MAX];
 };
@@ -36,12 +48,19 @@ struct claim_table {
 int claim_table_put(
 	struct claim_table *table, const struct claim *wanted, uint64_t *ret_service_id);
 
-/* Nothing happens if there is none. */
-void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id);
+/* Nothing happens if there is none. `now_ms`: of any clock, the same in all calls. */
+void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, uint64_t now_ms);
 void claim_table_drop_client(struct claim_table *table, uint32_t client);
 
 /* Who listens at (service ID, address): one address before any. NULL: nobody. */
 const struct claim *claim_table_listener(
 	const struct claim_table *table, uint64_t service_id, const struct agent_address *address);
+
+/*
+ * Nobody listens there: is somebody likely to, in a moment? A port that was claimed, or whose listener ended, less than CLAIM_RECENT_MS
+ * ago. Programs tell their port and only then listen (qperf), or accept one connection, close the listener and listen anew for the next
+ * (ib_send_lat -R), while the other end is connecting already: whoever asks in between is better left to ask once more than refused.
+ */
+bool claim_table_expects(const struct claim_table *table, uint64_t service_id, uint64_t now_ms);
 
 #endif

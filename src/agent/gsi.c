@@ -117,6 +117,10 @@ static bool route(struct gsi_port *gsi, const struct cm_message *message,
 	case CM_ROUTE_SERVICE:
 		claim = claim_table_listener(&server->claims, service_id, &gsi->group->address);
 		client = claim ? &server->clients[claim->client] : NULL;
+		if (!claim && claim_table_expects(&server->claims, service_id, server_now_ms())) {
+			server->counters.gsi_unanswered++;
+			return true;
+		}
 		break;
 	case CM_ROUTE_COMM_ID:
 		client = client_of_slot(server, cm_comm_id_slot(comm_id));

@@ -330,6 +330,7 @@ static int handle_claim(struct request *request)
 		.service_id = request->message.claim.service_id,
 		.address = request->message.claim.address,
 		.flags = request->message.claim.flags,
+		.made_ms = server_now_ms(),
 	};
 	uint64_t service_id;
 	int rc;
@@ -354,7 +355,7 @@ static int handle_unclaim(struct request *request)
 	struct server *server = request->server;
 
 	claim_table_drop(&server->claims, (uint32_t)(request->client - server->clients),
-		request->message.unclaim.id);
+		request->message.unclaim.id, server_now_ms());
 	answer(request);
 	return 0;
 }

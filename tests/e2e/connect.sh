@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Debian's programs that connect by address and port (librdmacm), between two hosts and within one.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
+
+need rping ucmatose udaddy mckey cmtime rdma_server rdma_xserver ib_write_bw ib_send_lat ib_read_bw qperf
+pair_seconds=40
+network_up 9000
+
+# Either family, any address, within a host, the longest message, a port of one's own.
+meet 'rping -s -a 10.99.0.1 -C 100' b 'rping -c -a 10.99.0.1 -V -C 100'
+meet 'rping -s -a fd00:99::1 -C 10' b 'rping -c -a fd00:99::1 -V -C 10'
+meet 'rping -s -C 10 -p 7200' b 'rping -c -a 10.99.0.1 -V -C 10 -p 7200'
+meet 'rping -s -C 10' a 'rping -c -a 10.99.0.1 -V -C 10'
+meet 'rping -s -C 10' a 'rping -c -a 127.0.0.1 -V -C 10'
+meet 'rping -s -a 10.99.0.1 -C 10 -S 65535' b 'rping -c -a 10.99.0.1 -V -C 10 -S 65535'
+
+# A server that stays, and clients one after the other.
+listen server a rping -s -P -a 10.99.0.1
+for client in 1 2 3 4 5; do
+	start client$client b rping -c -a 10.99.0.1 -V -C 20
+	finish_well client$client
+done
+kill "$(process server)"
+
+meet ucmatose b 'ucmatose -s 10.99.0.1'
+meet 'ucmatose -c 20 -C 10' b 'ucmatose -s 10.99.0.1 -c 20 -C 10'
+meet udaddy b 'udaddy -s 10.99.0.1'
+# A hundred at once; its server does not end.
+listen server a cmtime
+start client b cmtime -s 10.99.0.1 -c 100
+finish_well client
+kill "$(process server)"
+
+meet rdma_server b 'rdma_client -s 10.99.0.1'
+meet 'rdma_xserver -c r' b 'rdma_xclient -s 10.99.0.1 -c r'
+meet 'rdma_xserver -c x' b 'rdma_xclient -s 10.99.0.1 -c x'
+for program in ib_write_bw ib_send_lat ib_read_bw; do
+	meet "$program -R -F -n 200" b "$program -R -F -n 200 10.99.0.1"
+done
+
+start server a mckey -m 239.1.2.3 -b 10.99.0.1 -c 2
+sleep 1
+start client b mckey -s -m 239.1.2.3 -b 10.99.0.2 -c 2
+finish_well client server
+
+start server a qperf -lp 19766
+wait_for_port a 19766 "$(process server)" || fail 'qperf does not listen'
+start client b qperf -lp 19766 -cm1 -t 1 10.99.0.1 rc_bw rc_rdma_write_lat
+finish_well client
+kill "$(process server)"
+
+# Nobody listens: on a port of a host that has programs with urnic, and on one that has none.
+listen server a rping -s -P -a 10.99.0.1 -p 7300
+start client b rping -c -a 10.99.0.1 -C 1 -p 7301
+finish client && fail 'a connection without a listener'
+grep -q 'RDMA_CM_EVENT_REJECTED, error 8' "$scratch/client" || fail "refused with: $(cat "$scratch/client")"
+
+# A port is one program's: the second one hears so.
+start second a rping -s -a 10.99.0.1 -p 7300
+finish second && fail 'two listeners on one port'
+grep -q 'Address already in use' "$scratch/second" || fail "second listener: $(cat "$scratch/second")"
+kill "$(process server)"
+
+# Nothing is left: ports are free again.
+meet 'rping -s -a 10.99.0.1 -C 1 -p 7300' b 'rping -c -a 10.99.0.1 -V -C 1 -p 7300'
+exit 0
