@@ -9,8 +9,12 @@
 
 #include "agent/server.h"
 #include "cm/cm.h"
+#include "runtime/nic_public.h"
 
-enum { TURNS_MAX = 16 /* batches, before others have their turn */ };
+enum {
+	TURNS_MAX = 16, /* batches, before others have their turn */
+	TESTAMENTS_PER_READ = 64,
+};
 
 int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct group *group)
 {
@@ -44,27 +48,84 @@ static bool may_answer(const struct server *server)
 	return !server->is_successor || server_now_ms() >= server->started_at_ms + SERVER_SETTLE_MS;
 }
 
-static void answer(struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
+/* Returns false when it cannot be sent: lost, as on a network. */
+static bool send_message(
+	struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
 {
 	const struct port_udp_path settings = {.remote = *to};
-	struct cm_message reply;
 	uint32_t path, capacity;
 	uint8_t *packet;
+	bool has_room;
 
-	if (!may_answer(gsi->server) || !cm_answer_unknown(message, &reply) ||
-		port_udp_path_open(gsi->port, &settings, &path) != 0) {
-		gsi->server->counters.gsi_unanswered++;
-		return;
-	}
+	if (port_udp_path_open(gsi->port, &settings, &path) != 0)
+		return false;
 	packet = port_udp_buffer(gsi->port, &capacity);
-	if (capacity >= GSI_PACKET_BYTES) {
+	has_room = capacity >= GSI_PACKET_BYTES;
+	if (has_room) {
 		gsi_packet_encode(gsi->psn++, packet);
-		cm_message_encode(&reply, packet + GSI_PACKET_BYTES - MAD_BYTES);
+		cm_message_encode(message, packet + GSI_PACKET_BYTES - MAD_BYTES);
 		port_udp_stage(gsi->port, path, GSI_PACKET_BYTES);
-		gsi->server->counters.gsi_answered++;
 	}
 	/* Sends what is staged. */
 	port_udp_path_close(gsi->port, path);
+	return has_room;
+}
+
+static void answer(struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
+{
+	struct cm_message reply;
+
+	if (may_answer(gsi->server) && cm_answer_unknown(message, &reply) &&
+		send_message(gsi, to, &reply))
+		gsi->server->counters.gsi_answered++;
+	else
+		gsi->server->counters.gsi_unanswered++;
+}
+
+static struct gsi_port *port_of_address(
+	struct server *server, const struct gid *gid, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < server->group_count; i++) {
+		const struct agent_address *address = &server->groups[i].address;
+
+		if (server->gsi_ports[i].port && gid_is_equal(&address->gid, gid) &&
+			(address->scope_ifindex == 0 || address->scope_ifindex == ifindex))
+			return &server->gsi_ports[i];
+	}
+	return NULL;
+}
+
+static void execute(struct server *server, const struct cm_testament *testament)
+{
+	struct gsi_port *gsi = port_of_address(server, &testament->local, testament->ifindex);
+	struct cm_message message;
+
+	if (gsi && cm_testament_message(testament, &message) &&
+		send_message(gsi, &testament->remote, &message))
+		server->counters.gsi_testaments++;
+}
+
+void gsi_execute_testaments(struct server *server, int memory, const struct agent_slots *slots)
+{
+	struct cm_testament testaments[TESTAMENTS_PER_READ];
+	struct nic_public directory;
+	uint64_t offset;
+
+	if (pread(memory, &directory, sizeof(directory), NIC_PUBLIC_OFFSET) != sizeof(directory) ||
+		directory.magic != NIC_PUBLIC_MAGIC || directory.version != NIC_PUBLIC_VERSION)
+		return;
+	offset = directory.testaments_offset;
+	if (offset == 0 || offset > INT64_MAX - CM_TESTAMENTS_MAX * sizeof(testaments[0]))
+		return;
+	for (uint32_t i = 0; i < CM_TESTAMENTS_MAX; i += TESTAMENTS_PER_READ) {
+		uint64_t at = offset + i * sizeof(testaments[0]);
+
+		if (pread(memory, testaments, sizeof(testaments), (off_t)at) != sizeof(testaments))
+			return;
+		for (uint32_t j = 0; j < TESTAMENTS_PER_READ; j++)
+			if (agent_slots_has(slots, cm_comm_id_slot(testaments[j].local_comm_id)))
+				execute(server, &testaments[j]);
+	}
 }
 
 /* Returns false when this client has no ear for it. */

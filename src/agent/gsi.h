@@ -11,6 +11,7 @@
  */
 
 #include "port/udp.h"
+#include "runtime/agent_protocol.h"
 
 struct group;
 struct server;
@@ -26,6 +27,15 @@ struct gsi_port {
 /* Begin to listen at a group that has its slot 0. Returns 0 or -errno. */
 int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct group *group);
 void gsi_port_close(struct gsi_port *gsi);
+
+/*
+ * A process has ended: say to the peers of its connections what it left to be said, as a kernel would (IBTA 12.9.7.1: destroying ends a
+ * connection).
+ *
+ * `memory`  Its NIC memory; any bytes.
+ * `slots`   That it had, and that its communication IDs begin with.
+ */
+void gsi_execute_testaments(struct server *server, int memory, const struct agent_slots *slots);
 
 /* Take in what has come. */
 void gsi_port_receive(struct gsi_port *gsi);

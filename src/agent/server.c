@@ -90,6 +90,8 @@ void server_release_slot(struct server *server, uint8_t slot)
 static void client_drop(struct server *server, struct client *client)
 {
 	log_line("process %d (%s) has left", client->pid, client->comm);
+	if (client->memory >= 0)
+		gsi_execute_testaments(server, client->memory, &client->slots);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (agent_slots_has(&client->slots, (uint8_t)slot))
 			server_release_slot(server, (uint8_t)slot);

@@ -67,6 +67,36 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 	return false;
 }
 
+bool cm_testament_message(const struct cm_testament *testament, struct cm_message *ret_message)
+{
+	struct cm_message message = {.transaction_id = testament->local_comm_id};
+
+	switch (testament->attribute) {
+	case CM_REJ:
+		message.attribute = CM_REJ;
+		message.rej.local_comm_id = testament->local_comm_id;
+		message.rej.remote_comm_id = testament->remote_comm_id;
+		message.rej.message = (uint8_t)testament->answered;
+		message.rej.reason = CM_REJECT_CONSUMER;
+		break;
+	case CM_DREQ:
+		message.attribute = CM_DREQ;
+		message.dreq.local_comm_id = testament->local_comm_id;
+		message.dreq.remote_comm_id = testament->remote_comm_id;
+		message.dreq.remote_qpn = testament->remote_qpn;
+		break;
+	case CM_DREP:
+		message.attribute = CM_DREP;
+		message.drep.local_comm_id = testament->local_comm_id;
+		message.drep.remote_comm_id = testament->remote_comm_id;
+		break;
+	default:
+		return false;
+	}
+	*ret_message = message;
+	return true;
+}
+
 enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id)
 {

@@ -16,6 +16,34 @@ enum {
 	COMM_ID_NUMBER_MASK = 0xffffff, /* the top byte is the slot */
 };
 
+/* What a REJ in this state answers; -1 where none may be sent. */
+static int rejectable(enum cm_state state)
+{
+	switch (state) {
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+		return CM_ANSWERED_REQ;
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+		return CM_ANSWERED_REP;
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+		return CM_ANSWERED_OTHER;
+	case CM_STATE_IDLE:
+	case CM_STATE_ESTABLISHED:
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_DREQ_RCVD:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_SIDR_REQ_SENT:
+	case CM_STATE_SIDR_REQ_RCVD:
+	case CM_STATE_COUNT:
+		break;
+	}
+	return -1;
+}
+
 /* --- tables --- */
 
 static struct list *bucket(struct list *buckets, uint32_t key)
@@ -55,6 +83,62 @@ struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, const struct gid *remot
 	return NULL;
 }
 
+/* What the peer is to hear if we die in this state. */
+static void testament_write(struct cm_conn *conn)
+{
+	struct cm_testament *testament = conn->testament;
+	int answered = rejectable(conn->state);
+
+	if (!testament)
+		return;
+	testament->local_comm_id = conn->local_comm_id;
+	testament->remote_comm_id = conn->remote_comm_id;
+	testament->remote_qpn = conn->remote_qpn;
+	testament->answered = answered < 0 ? 0 : (uint32_t)answered;
+	testament->ifindex = conn->path.ifindex;
+	testament->local = conn->path.local;
+	testament->remote = conn->path.remote;
+	if (answered >= 0)
+		testament->attribute = CM_REJ;
+	else if (conn->state == CM_STATE_ESTABLISHED || conn->state == CM_STATE_DREQ_SENT)
+		testament->attribute = CM_DREQ;
+	else if (conn->state == CM_STATE_DREQ_RCVD)
+		testament->attribute = CM_DREP;
+	else
+		testament->attribute = 0;
+}
+
+static void testament_take(struct cm *cm, struct cm_conn *conn)
+{
+	for (uint32_t i = 0; i < cm->testament_count && !conn->testament; i++) {
+		struct cm_testament *testament =
+			&cm->testaments[cm->testament_next++ % cm->testament_count];
+
+		if (testament->local_comm_id == 0)
+			conn->testament = testament;
+	}
+	testament_write(conn);
+}
+
+static void testament_give_back(struct cm_conn *conn)
+{
+	if (conn->testament)
+		memset(conn->testament, 0, sizeof(*conn->testament));
+	conn->testament = NULL;
+}
+
+void cm_keep_testaments(struct cm *cm, struct cm_testament *testaments, uint32_t count)
+{
+	cm->testaments = testaments;
+	cm->testament_count = count;
+}
+
+void cm_set_state(struct cm_conn *conn, enum cm_state state)
+{
+	conn->state = state;
+	testament_write(conn);
+}
+
 void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, uint32_t qpn)
 {
 	conn->remote_comm_id = comm_id;
@@ -62,11 +146,8 @@ void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, u
 	list_append(bucket(cm->by_remote, comm_id), &conn->by_remote);
 	if (qpn != 0)
 		list_append(bucket(cm->by_qpn, qpn), &conn->by_qpn);
-}
-
-void cm_set_state(struct cm_conn *conn, enum cm_state state)
-{
-	conn->state = state;
+	if (!conn->testament && !is_sidr(conn))
+		testament_take(cm, conn);
 }
 
 /* --- what it caused --- */
@@ -153,6 +234,7 @@ void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries
 void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	list_remove(&conn->by_qpn);
+	testament_give_back(conn);
 	cm_set_state(conn, CM_STATE_TIMEWAIT);
 	deadline_set(&cm->deadlines, &conn->deadline, now_ns + cm_timeout_ns(CM_LIFETIME_CODE));
 }
@@ -170,6 +252,7 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 	cm_stop_sending(cm, conn);
 	list_remove(&conn->by_remote);
 	list_remove(&conn->by_qpn);
+	testament_give_back(conn);
 	cm_set_state(conn, CM_STATE_IDLE);
 	if (conn->is_released)
 		forget(cm, conn);
@@ -413,34 +496,6 @@ int cm_accept(struct cm *cm, struct cm_conn *conn, const struct cm_rep *rep, uin
 	cm_set_state(conn, CM_STATE_REP_SENT);
 	cm_send_until_answered(cm, conn, conn->retries, now_ns);
 	return 0;
-}
-
-/* What a REJ in this state answers; -1 where none may be sent. */
-static int rejectable(enum cm_state state)
-{
-	switch (state) {
-	case CM_STATE_REQ_RCVD:
-	case CM_STATE_MRA_REQ_SENT:
-		return CM_ANSWERED_REQ;
-	case CM_STATE_REP_RCVD:
-	case CM_STATE_MRA_REP_SENT:
-		return CM_ANSWERED_REP;
-	case CM_STATE_REQ_SENT:
-	case CM_STATE_MRA_REQ_RCVD:
-	case CM_STATE_REP_SENT:
-	case CM_STATE_MRA_REP_RCVD:
-		return CM_ANSWERED_OTHER;
-	case CM_STATE_IDLE:
-	case CM_STATE_ESTABLISHED:
-	case CM_STATE_DREQ_SENT:
-	case CM_STATE_DREQ_RCVD:
-	case CM_STATE_TIMEWAIT:
-	case CM_STATE_SIDR_REQ_SENT:
-	case CM_STATE_SIDR_REQ_RCVD:
-	case CM_STATE_COUNT:
-		break;
-	}
-	return -1;
 }
 
 int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uint64_t now_ns)

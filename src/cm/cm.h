@@ -107,6 +107,7 @@ struct cm_conn {
 	struct list by_local; /* in cm.by_local; a listener's spare, in its list of them */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
 	struct list by_qpn; /* in cm.by_qpn, while live and the peer's queue pair is known */
+	struct cm_testament *testament; /* NULL: none */
 	void *user;
 };
 
@@ -116,6 +117,22 @@ struct cm_event {
 	struct cm_listener *listener; /* with CM_EVENT_REQ and CM_EVENT_SIDR_REQ */
 	struct cm_message message; /* what has come, if anything */
 };
+
+/*
+ * What is to be said to a connection's peer should its process die: plain data in memory that another process can read. All zero: nothing.
+ */
+struct cm_testament {
+	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
+	uint32_t local_comm_id;
+	uint32_t remote_comm_id;
+	uint32_t remote_qpn;
+	uint32_t answered; /* of a REJ: enum cm_answered */
+	uint32_t ifindex; /* of a link-local address */
+	struct gid local;
+	struct gid remote;
+};
+
+enum { CM_TESTAMENTS_MAX = 4096 /* of a process; further connections leave none */ };
 
 struct cm_counters {
 #define COUNTER(name, sentence) uint64_t name;
@@ -142,6 +159,10 @@ struct cm {
 	} outbox[CM_OUTBOX];
 	uint32_t event_first, event_count;
 	struct cm_event events[CM_EVENTS];
+	struct cm_testament
+		*testaments; /* `testament_count` of them, the caller's; NULL: none are left */
+	uint32_t testament_count;
+	uint32_t testament_next; /* where to look for an unused one */
 	struct cm_counters counters;
 };
 
@@ -150,6 +171,13 @@ struct cm {
  * `secret_*`  Random: communication IDs cannot be predicted.
  */
 void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, uint64_t secret_a, uint64_t secret_b);
+
+/*
+ * Keep testaments from now on.
+ *
+ * `testaments`  Zeroed, the caller's, for the life of the manager; no connection is known yet.
+ */
+void cm_keep_testaments(struct cm *cm, struct cm_testament *testaments, uint32_t count);
 
 /* All connections are released and gone, no listener is left. */
 void cm_done(struct cm *cm);
@@ -250,6 +278,13 @@ void cm_check(const struct cm *cm);
  * Returns false when none is due.
  */
 bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_answer);
+
+/*
+ * The message of a testament: any bytes.
+ *
+ * Returns false when there is none.
+ */
+bool cm_testament_message(const struct cm_testament *testament, struct cm_message *ret_message);
 
 /* To whom a message belongs. */
 enum cm_route {

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -282,6 +283,17 @@ static int thread_start(void)
 
 /* --- life --- */
 
+/* Connections go without if there is no memory for it. */
+static void testaments_keep(void)
+{
+	uint64_t offset = arena_alloc(&nic.arena, CM_TESTAMENTS_MAX * sizeof(struct cm_testament));
+
+	if (!offset)
+		return;
+	cm_keep_testaments(&manager.cm, arena_at(&nic.arena, offset), CM_TESTAMENTS_MAX);
+	atomic_store_explicit(&nic.public->testaments_offset, offset, memory_order_release);
+}
+
 /* The NIC is locked. */
 static int manager_start(uint64_t guid, nic_cm_event_fn *on_event)
 {
@@ -309,6 +321,7 @@ static int manager_start(uint64_t guid, nic_cm_event_fn *on_event)
 	manager.on_event = on_event;
 	manager.sleeps_until_ns = 0;
 	cm_init(&manager.cm, manager.slot, guid, nic_random_u64(), nic_random_u64());
+	testaments_keep();
 	error = thread_start();
 	if (error)
 		goto fail_close_kick;

@@ -7,18 +7,19 @@
  *
  * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies what it needs with pread(),
  * checks magic and version, and follows offsets: directory -> lanes -> queue pairs, and
- * directory -> shared receive queues. The owner
+ * directory -> shared receive queues, directory -> last words of connections. The owner
  * changes things meanwhile, so a reader checks every offset against the size of the memory and
  * bounds every walk.
  */
 
 #include <stdint.h>
 
+#include "cm/cm.h"
 #include "engine/engine.h"
 #include "port/udp.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 2u
+#define NIC_PUBLIC_VERSION 3u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 enum { NIC_LANES_MAX = 16 };
@@ -36,6 +37,8 @@ struct nic_public {
 	uint32_t srq_count;
 	_Atomic uint64_t first_srq_offset; /* struct srq_public, linked by next_offset */
 	struct nic_public_lane lanes[NIC_LANES_MAX];
+	_Atomic uint64_t
+		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
 };
 
 #endif
