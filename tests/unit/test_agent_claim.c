@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which claims of a port exclude each other, and who gets a request.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "agent/claim.h"
+
+enum { SERVICE = 0x01061c06 };
+
+static struct claim_table table;
+
+static const struct agent_address any = {{{0}}, 0};
+static const struct agent_address any_ipv4 = {{{[10] = 0xff, [11] = 0xff}}, 0};
+static const struct agent_address one = {{{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1}}, 0};
+static const struct agent_address two = {{{[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 2}}, 0};
+static const struct agent_address six = {{{0xfd, [15] = 1}}, 0};
+
+static int begin(void **state)
+{
+	(void)state;
+	table = (struct claim_table){.count = 0};
+	return 0;
+}
+
+static int put(uint32_t client, const struct agent_address *address, uint32_t flags)
+{
+	const struct claim claim = {.client = client,
+		.id = 1,
+		.service_id = SERVICE,
+		.address = *address,
+		.flags = flags};
+	uint64_t service_id;
+
+	return claim_table_put(&table, &claim, &service_id);
+}
+
+static void port_of_one_address_is_claimed_once(void **state)
+{
+	(void)state;
+	assert_int_equal(put(1, &one, 0), 0);
+	assert_int_equal(put(2, &one, 0), -EADDRINUSE);
+	assert_int_equal(put(2, &two, 0), 0);
+	claim_table_drop_client(&table, 1);
+	assert_int_equal(put(3, &one, 0), 0);
+}
+
+static void any_address_excludes_all_others(void **state)
+{
+	(void)state;
+	assert_int_equal(put(1, &any, 0), 0);
+	assert_int_equal(put(2, &one, 0), -EADDRNOTAVAIL);
+	assert_int_equal(put(2, &six, 0), -EADDRNOTAVAIL);
+	assert_int_equal(put(2, &any_ipv4, 0), -EADDRNOTAVAIL);
+}
+
+static void families_that_do_not_meet_do_not_exclude_each_other(void **state)
+{
+	(void)state;
+	assert_int_equal(put(1, &any, AGENT_CLAIM_IPV6_ONLY), 0);
+	assert_int_equal(put(2, &any_ipv4, 0), 0);
+	assert_int_equal(put(3, &six, 0), -EADDRNOTAVAIL);
+	assert_int_equal(put(3, &one, 0), -EADDRNOTAVAIL);
+}
+
+static void shared_port_has_one_listener(void **state)
+{
+	(void)state;
+	assert_int_equal(put(1, &one, AGENT_CLAIM_SHARES), 0);
+	assert_int_equal(put(2, &one, AGENT_CLAIM_SHARES), 0);
+	assert_int_equal(put(3, &one, 0), -EADDRINUSE);
+	assert_int_equal(put(1, &one, AGENT_CLAIM_SHARES | AGENT_CLAIM_LISTENS), 0);
+	assert_int_equal(put(2, &one, AGENT_CLAIM_SHARES | AGENT_CLAIM_LISTENS), -EADDRINUSE);
+}
+
+static void port_0_gets_a_free_one_each_time(void **state)
+{
+	struct claim claim = {.service_id = SERVICE & ~0xffffull, .address = one};
+	uint64_t first, second;
+
+	(void)state;
+	claim.id = 1;
+	assert_int_equal(claim_table_put(&table, &claim, &first), 0);
+	claim.id = 2;
+	assert_int_equal(claim_table_put(&table, &claim, &second), 0);
+	assert_int_not_equal(first, second);
+	assert_true((uint16_t)first >= 32768);
+	assert_int_equal(first >> 16, SERVICE >> 16);
+}
+
+static void request_goes_to_who_listens_at_that_address(void **state)
+{
+	(void)state;
+	assert_int_equal(put(1, &one, AGENT_CLAIM_LISTENS), 0);
+	assert_int_equal(put(2, &two, 0), 0);
+	assert_int_equal(claim_table_listener(&table, SERVICE, &one)->client, 1);
+	assert_null(claim_table_listener(&table, SERVICE, &two));
+	assert_null(claim_table_listener(&table, SERVICE + 1, &one));
+}
+
+static void listener_is_expected_back_for_a_moment(void **state)
+{
+	(void)state;
+	assert_int_equal(put(1, &one, AGENT_CLAIM_LISTENS), 0);
+	claim_table_drop(&table, 1, 1, 5000);
+	assert_true(claim_table_expects(&table, SERVICE, 5000 + CLAIM_RECENT_MS - 1));
+	assert_false(claim_table_expects(&table, SERVICE, 5000 + CLAIM_RECENT_MS));
+	assert_false(claim_table_expects(&table, SERVICE + 1, 5000));
+}
+
+static void table_is_bounded(void **state)
+{
+	struct claim claim = {.address = one};
+	uint64_t service_id;
+
+	(void)state;
+	for (uint32_t i = 0; i < AGENT_CLAIMS_MAX; i++) {
+		claim.id = i + 1;
+		claim.service_id = 0x01060000 + 1 + i;
+		assert_int_equal(claim_table_put(&table, &claim, &service_id), 0);
+	}
+	claim.id++;
+	claim.service_id++;
+	assert_int_equal(claim_table_put(&table, &claim, &service_id), -ENOSPC);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, begin)
+	const struct CMUnitTest tests[] = {
+		TEST(port_of_one_address_is_claimed_once),
+		TEST(any_address_excludes_all_others),
+		TEST(families_that_do_not_meet_do_not_exclude_each_other),
+		TEST(shared_port_has_one_listener),
+		TEST(port_0_gets_a_free_one_each_time),
+		TEST(request_goes_to_who_listens_at_that_address),
+		TEST(listener_is_expected_back_for_a_moment),
+		TEST(table_is_bounded),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
