@@ -65,6 +65,7 @@ enum cm_event_kind {
 	CM_EVENT_REQ_TIMEOUT, /* no answer to our REQ or SIDR_REQ */
 	CM_EVENT_REP_TIMEOUT, /* no answer to our REP */
 	CM_EVENT_DREQ_TIMEOUT, /* no answer to our DREQ; the connection is over all the same */
+	CM_EVENT_UNREACHABLE, /* the network says that nobody gets our REQ or SIDR_REQ */
 	CM_EVENT_RELEASED, /* after cm_release(): the memory is the caller's */
 };
 
@@ -191,6 +192,19 @@ void cm_done(struct cm *cm);
  */
 void cm_receive(
 	struct cm *cm, const struct cm_path *path, const uint8_t mad[MAD_BYTES], uint64_t now_ns);
+
+/*
+ * A message of ours did not arrive, says the network.
+ *
+ * `path`           It was to go along.
+ * `is_port_closed` The host is there, but nobody on it who could answer: as good as a REJ with reason "invalid service ID". Otherwise the
+ *                  host, or the way to it, is not.
+ * `mad`            The message, which proves that whoever says so has seen it.
+ *
+ * Only a first message, a REQ or SIDR_REQ, is taken to be undeliverable; with a connection once there, silence decides.
+ */
+void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_closed,
+	const uint8_t mad[MAD_BYTES]);
 
 /* When cm_expire() is due, or DEADLINE_NEVER. */
 uint64_t cm_deadline_ns(const struct cm *cm);

@@ -472,3 +472,30 @@ void cm_receive(
 	if (cm_answer_unknown(&message, &answer))
 		cm_emit(cm, path, &answer);
 }
+
+/* --- messages that do not arrive --- */
+
+void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_closed,
+	const uint8_t mad[MAD_BYTES])
+{
+	struct cm_message rej = {.attribute = CM_REJ,
+		.rej = {.message = CM_ANSWERED_REQ, .reason = CM_REJECT_INVALID_SERVICE_ID}};
+	struct cm_message message;
+	struct cm_conn *conn;
+
+	if (!cm_message_decode(&message, mad) ||
+		(message.attribute != CM_REQ && message.attribute != CM_SIDR_REQ))
+		return;
+	conn = cm_find_local(cm,
+		message.attribute == CM_REQ ? message.req.local_comm_id
+					    : message.sidr_req.request_id);
+	if (!conn || message.transaction_id != conn->transaction_id ||
+		!gid_is_equal(&conn->path.remote, &path->remote) ||
+		(conn->state != CM_STATE_REQ_SENT && conn->state != CM_STATE_SIDR_REQ_SENT))
+		return;
+	if (is_port_closed && conn->state == CM_STATE_REQ_SENT)
+		cm_tell(cm, conn, CM_EVENT_REJ, &rej);
+	else
+		cm_tell(cm, conn, CM_EVENT_UNREACHABLE, NULL);
+	cm_enter_idle(cm, conn);
+}

@@ -18,26 +18,17 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "port/udp.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
+#include "runtime/gsi_socket.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 
 enum {
 	SENDERS_MAX = 64, /* local addresses */
+	FDS_MAX = SENDERS_MAX + 2,
 	MESSAGES_PER_TURN = 64,
 	REOPEN_PAUSE_MS = 100, /* between attempts to reach a new urnicd */
-};
-
-/* A local address that messages are sent from. */
-struct sender {
-	struct agent_address address;
-	struct port_udp *port;
-	struct port_udp_counters counters;
-	struct port_udp_path settings; /* of the path in use */
-	uint32_t path;
-	bool has_path;
 };
 
 struct manager {
@@ -49,7 +40,7 @@ struct manager {
 	int kick; /* eventfd */
 	uint64_t sleeps_until_ns; /* the thread */
 	uint32_t sender_count;
-	struct sender *senders[SENDERS_MAX];
+	struct gsi_socket senders[SENDERS_MAX]; /* one per local address */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,56 +59,30 @@ static struct agent_address address_of(const struct gid *gid, uint32_t ifindex)
 		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
 }
 
-static struct sender *sender_find(const struct agent_address *address)
+static struct gsi_socket *sender_find(const struct agent_address *address)
 {
 	for (uint32_t i = 0; i < manager.sender_count; i++)
-		if (is_same_address(&manager.senders[i]->address, address))
-			return manager.senders[i];
+		if (is_same_address(&manager.senders[i].address, address))
+			return &manager.senders[i];
 	return NULL;
-}
-
-/* The path stays open for the next message: mostly that goes the same way. */
-static int sender_aim(struct sender *sender, const struct cm_path *path)
-{
-	const struct port_udp_path wanted = {
-		.dscp = path->traffic_class >> 2,
-		.remote = path->remote,
-	};
-	uint32_t opened;
-	int rc;
-
-	if (sender->has_path && sender->settings.dscp == wanted.dscp &&
-		gid_is_equal(&sender->settings.remote, &wanted.remote))
-		return 0;
-	rc = port_udp_path_open(sender->port, &wanted, &opened);
-	if (rc)
-		return rc;
-	if (sender->has_path)
-		port_udp_path_close(sender->port, sender->path);
-	sender->has_path = true;
-	sender->settings = wanted;
-	sender->path = opened;
-	return 0;
 }
 
 /* What cannot be sent is lost, as on a network; it is repeated. */
 static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
 {
 	struct agent_address address = address_of(&path->local, path->ifindex);
-	struct sender *sender = sender_find(&address);
-	uint32_t capacity;
-	uint8_t *buffer;
+	struct gsi_socket *sender = sender_find(&address);
 
-	if (!sender || sender_aim(sender, path) != 0)
-		return;
-	if (port_udp_is_blocked(sender->port))
-		port_udp_flush(sender->port);
-	buffer = port_udp_buffer(sender->port, &capacity);
-	if (capacity < GSI_PACKET_BYTES)
-		return;
-	memcpy(buffer, packet, GSI_PACKET_BYTES);
-	port_udp_stage(sender->port, sender->path, GSI_PACKET_BYTES);
-	port_udp_flush(sender->port);
+	if (sender)
+		gsi_socket_send(sender, &path->remote, path->traffic_class, packet);
+}
+
+static void kick(void)
+{
+	const uint64_t one = 1;
+
+	if (write(manager.kick, &one, sizeof(one)) < 0)
+		assert(errno == EAGAIN || errno == EINTR);
 }
 
 /* Do what a call to the manager has caused. It is locked. */
@@ -132,11 +97,8 @@ static void pump(void)
 	while (cm_next_packet(&manager.cm, &path, packet))
 		send_one(&path, packet);
 	if (cm_deadline_ns(&manager.cm) < manager.sleeps_until_ns) {
-		const uint64_t one = 1;
-
 		manager.sleeps_until_ns = 0;
-		if (write(manager.kick, &one, sizeof(one)) < 0)
-			assert(errno == EAGAIN || errno == EINTR);
+		kick();
 	}
 }
 
@@ -234,29 +196,65 @@ static int sleep_choose(void)
 	return (int)min_u64(div_ceil_u64(deadline_ns - now_ns, 1000000), INT32_MAX);
 }
 
+/* What the network says of messages that did not arrive. The manager is locked. */
+static void reports_take(struct gsi_socket *sender)
+{
+	uint8_t packet[GSI_PACKET_BYTES];
+	struct cm_path path = {.local = sender->address.gid};
+	int error;
+
+	while ((error = gsi_socket_report(sender, &path.remote, packet)) >= 0) {
+		const uint8_t *mad = gsi_packet_mad(packet, sizeof(packet));
+
+		if (error == 0 || !mad)
+			continue;
+		cm_undeliverable(&manager.cm, &path, error == ECONNREFUSED, mad);
+		pump();
+	}
+}
+
+/* What the thread sleeps on: urnicd, kicks, and errors of the senders. The manager is locked. Returns how many. */
+static unsigned list_fds(struct pollfd fds[FDS_MAX])
+{
+	unsigned count = 0;
+
+	fds[count++] = (struct pollfd){.fd = manager.gsi, .events = POLLIN};
+	fds[count++] = (struct pollfd){.fd = manager.kick, .events = POLLIN};
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		fds[count++] = (struct pollfd){.fd = manager.senders[i].fd};
+	return count;
+}
+
+/* Deadlines and reports. */
+static void serve(void)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		reports_take(&manager.senders[i]);
+	while (cm_expire(&manager.cm, clock_now_ns()))
+		pump();
+	pthread_mutex_unlock(&lock);
+}
+
 static void *thread_main(void *unused)
 {
 	(void)unused;
 	for (;;) {
-		struct pollfd fds[2] = {
-			{.fd = manager.gsi, .events = POLLIN},
-			{.fd = manager.kick, .events = POLLIN},
-		};
+		struct pollfd fds[FDS_MAX];
+		unsigned count;
 		uint64_t kicks;
 		int timeout_ms;
 
 		pthread_mutex_lock(&lock);
 		timeout_ms = sleep_choose();
+		count = list_fds(fds);
 		pthread_mutex_unlock(&lock);
-		poll(fds, ARRAY_COUNT(fds), timeout_ms);
+		poll(fds, count, timeout_ms);
 		if (fds[1].revents && read(manager.kick, &kicks, sizeof(kicks)) < 0)
 			assert(errno == EAGAIN || errno == EINTR);
 		if (fds[0].revents && !receive_all())
 			gsi_reopen();
-		pthread_mutex_lock(&lock);
-		while (cm_expire(&manager.cm, clock_now_ns()))
-			pump();
-		pthread_mutex_unlock(&lock);
+		serve();
 	}
 	return NULL;
 }
@@ -359,7 +357,7 @@ void nic_cm_fork_parent(void)
 void nic_cm_fork_child(void)
 {
 	for (uint32_t i = 0; i < manager.sender_count; i++)
-		port_udp_destroy(manager.senders[i]->port);
+		gsi_socket_close(&manager.senders[i]);
 	if (manager.is_running) {
 		close(manager.gsi);
 		close(manager.kick);
@@ -380,58 +378,28 @@ uint32_t nic_cm_random_psn(void)
 
 /* --- addresses and ports --- */
 
-static int sender_create(const struct agent_address *address, struct sender **ret_sender)
-{
-	struct sender *sender = calloc(1, sizeof(*sender));
-	int fd, rc;
-
-	if (!sender)
-		return -ENOMEM;
-	sender->address = *address;
-	pthread_mutex_lock(&nic_agent_lock);
-	rc = agent_client_open(&nic.agent, manager.slot, address, &fd);
-	if (rc)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (rc)
-		goto fail_free;
-	rc = port_udp_create(manager.slot, &sender->counters, &sender->port);
-	if (rc) {
-		close(fd);
-		goto fail_free;
-	}
-	rc = port_udp_add_address(sender->port, &address->gid, address->scope_ifindex, fd);
-	if (rc < 0)
-		goto fail_destroy;
-	*ret_sender = sender;
-	return 0;
-fail_destroy:
-	port_udp_destroy(sender->port);
-fail_free:
-	free(sender);
-	return rc;
-}
-
 int nic_cm_use_address(const struct agent_address *address)
 {
-	struct sender *sender;
-	int cancel = manager_enter();
-	bool is_known = sender_find(address) != NULL;
+	int cancel = cancel_forbid();
+	bool is_known;
 	int rc = 0;
 
+	pthread_mutex_lock(&lock);
+	is_known = sender_find(address) != NULL;
 	pthread_mutex_unlock(&lock);
-	if (!is_known) {
-		rc = sender_create(address, &sender);
-		pthread_mutex_lock(&lock);
-		if (rc == 0 && !sender_find(address) && manager.sender_count < SENDERS_MAX) {
-			manager.senders[manager.sender_count++] = sender;
-		} else if (rc == 0) {
-			rc = sender_find(address) ? 0 : -ENOSPC;
-			port_udp_destroy(sender->port);
-			free(sender);
+	if (!is_known)
+		rc = nic_cm_hear_address(address);
+	pthread_mutex_lock(&lock);
+	if (rc == 0 && !sender_find(address)) {
+		rc = manager.sender_count == SENDERS_MAX
+			? -ENOSPC
+			: gsi_socket_open(&manager.senders[manager.sender_count], address);
+		if (rc == 0) {
+			manager.sender_count++;
+			kick(); /* the thread listens to it, too */
 		}
-		pthread_mutex_unlock(&lock);
 	}
+	pthread_mutex_unlock(&lock);
 	cancel_allow(cancel);
 	return rc;
 }

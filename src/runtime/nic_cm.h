@@ -32,7 +32,7 @@ int nic_cm_start(uint64_t guid, nic_cm_event_fn *on_event) URNIC_EXPORT_AS(nic_c
 /*
  * Have what comes for QP1 at a local address, and be able to send from it. Any number of times.
  *
- * Returns 0 or the -errno of agent_client_open().
+ * Returns 0 or the -errno of agent_client_gsi_address(), or of making a socket.
  */
 int nic_cm_use_address(const struct agent_address *address) URNIC_EXPORT_AS(nic_cm_use_address);
 

@@ -232,6 +232,7 @@ static void on_event(struct world *world, const struct cm_event *event)
 		break;
 	case CM_EVENT_SIDR_REQ:
 	case CM_EVENT_SIDR_REP:
+	case CM_EVENT_UNREACHABLE:
 		fail(world, "an event that nobody asked for");
 	}
 }

@@ -279,6 +279,53 @@ static void reject_is_told_with_its_reason(void **state)
 	assert_int_equal(conn.state, CM_STATE_IDLE);
 }
 
+static void request_to_a_host_without_anybody_is_refused(void **state)
+{
+	struct cm_path path = path_to_peer();
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	go_req_sent();
+	cm_message_encode(&conn.sent, mad);
+	path.remote.raw[15]++;
+	cm_undeliverable(&cm, &path, true, mad);
+	told_nothing();
+	path.remote.raw[15]--;
+	cm_undeliverable(&cm, &path, true, mad);
+	assert_int_equal(told(CM_EVENT_REJ).message.rej.reason, CM_REJECT_INVALID_SERVICE_ID);
+	assert_int_equal(conn.state, CM_STATE_IDLE);
+}
+
+static void request_to_a_host_that_is_not_there_is_unreachable(void **state)
+{
+	const struct cm_path path = path_to_peer();
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	go_req_sent();
+	cm_message_encode(&conn.sent, mad);
+	cm_undeliverable(&cm, &path, false, mad);
+	told(CM_EVENT_UNREACHABLE);
+	cm_undeliverable(&cm, &path, false, mad);
+	told_nothing();
+}
+
+static void connection_does_not_end_by_word_of_the_network(void **state)
+{
+	const struct cm_path path = path_to_peer();
+	struct cm_message rep = peer_message(CM_REP, &conn);
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	go_req_sent();
+	cm_message_encode(&conn.sent, mad);
+	hear(&rep);
+	told(CM_EVENT_REP);
+	cm_undeliverable(&cm, &path, true, mad);
+	assert_int_equal(conn.state, CM_STATE_REP_RCVD);
+	told_nothing();
+}
+
 static void duplicate_rep_repeats_the_rtu(void **state)
 {
 	struct cm_message rep = peer_message(CM_REP, &conn);
@@ -660,6 +707,9 @@ int main(void)
 		TEST(mra_makes_the_active_side_wait_and_then_ask_again),
 		TEST(mra_about_another_message_is_dropped),
 		TEST(reject_is_told_with_its_reason),
+		TEST(request_to_a_host_without_anybody_is_refused),
+		TEST(request_to_a_host_that_is_not_there_is_unreachable),
+		TEST(connection_does_not_end_by_word_of_the_network),
 		TEST(duplicate_rep_repeats_the_rtu),
 		TEST(duplicate_rep_before_the_program_is_ready_asks_for_time),
 		TEST(passive_side_accepts_and_is_told_of_the_rtu),

@@ -241,6 +241,9 @@ void id_on_event(const struct cm_event *event)
 		id->response = event->message;
 		on_sidr_answer(id, &event->message.sidr_rep);
 		break;
+	case CM_EVENT_UNREACHABLE:
+		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH);
+		break;
 	case CM_EVENT_REQ_TIMEOUT:
 	case CM_EVENT_REP_TIMEOUT:
 		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
