@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 
-enum { PLACES = 24, DEPTH = 16 };
+enum { PLACES_PER_KIND = 4, PLACES = PLACES_PER_KIND * KIND_WITH_HANDLE_COUNT, DEPTH = 16 };
 
 /* Where a copy of a public structure lies; of an object that is or was. */
 struct place {
@@ -33,8 +33,7 @@ static enum kind kind_of_place(unsigned index)
 /* Some object of this kind; false when the place drawn is empty. */
 static bool copy_some(struct world *world, enum kind kind, struct corpse *ret_copy)
 {
-	unsigned index =
-		below(world, PLACES / KIND_WITH_HANDLE_COUNT) * KIND_WITH_HANDLE_COUNT + kind;
+	unsigned index = below(world, PLACES_PER_KIND) * KIND_WITH_HANDLE_COUNT + kind;
 	struct place *place = &places[index];
 	bool is_filled;
 
@@ -50,12 +49,24 @@ static int destroy_copy(struct corpse *copy)
 	switch ((int)copy->kind) {
 	case KIND_PD:
 		return ibv_dealloc_pd(&copy->verbs.PD);
+	case KIND_DM:
+		return ibv_free_dm(&copy->verbs.DM);
 	case KIND_MR:
 		return ibv_dereg_mr(&copy->verbs.MR);
+	case KIND_MW:
+		return ibv_dealloc_mw(&copy->verbs.MW);
 	case KIND_CQ:
 		return ibv_destroy_cq(&copy->verbs.CQ);
+	case KIND_SRQ:
+		return ibv_destroy_srq(&copy->verbs.SRQ);
+	case KIND_WQ:
+		return ibv_destroy_wq(&copy->verbs.WQ);
+	case KIND_WQ_TABLE:
+		return ibv_destroy_rwq_ind_table(&copy->verbs.WQ_TABLE);
 	case KIND_QP:
 		return ibv_destroy_qp(&copy->verbs.QP);
+	case KIND_FLOW:
+		return ibv_destroy_flow(&copy->verbs.FLOW);
 	case KIND_AH:
 		return ibv_destroy_ah(&copy->verbs.AH);
 	}
@@ -64,14 +75,14 @@ static int destroy_copy(struct corpse *copy)
 
 static void check_race(struct world *world, enum kind kind, int error)
 {
-	CHECK(world, !error || error == EINVAL || error == EBUSY, "kind %d: %d", kind, error);
+	CHECK(world, !error || error == EINVAL || error == EBUSY || error == ENOMEM, "kind %d: %d",
+		kind, error);
 }
 
 /* Put a new object where the others find it, unless there is one that is in use. */
 static void publish(struct world *world, enum kind kind, void *verbs)
 {
-	unsigned index =
-		below(world, PLACES / KIND_WITH_HANDLE_COUNT) * KIND_WITH_HANDLE_COUNT + kind;
+	unsigned index = below(world, PLACES_PER_KIND) * KIND_WITH_HANDLE_COUNT + kind;
 	struct place *place = &places[index];
 	struct corpse made = {.kind = kind};
 	int error = 0;
@@ -91,47 +102,83 @@ static void publish(struct world *world, enum kind kind, void *verbs)
 		CHECK(world, !destroy_copy(&made), "one that nobody knows");
 }
 
-/* 0 or errno; the object is somebody else's to destroy once it is published. */
-static void make(struct world *world, enum kind kind)
+static void *make_qp(
+	struct world *world, struct ibv_pd *of, struct ibv_cq *queue, struct ibv_srq *srq)
 {
-	struct corpse parent = {0};
-	struct corpse queue = {0};
-	void *verbs = NULL;
+	static const enum ibv_qp_type types[] = {
+		IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET};
+	struct ibv_qp_init_attr init = {
+		.send_cq = queue,
+		.recv_cq = queue,
+		.cap = {DEPTH, DEPTH, 1, 1, 0},
+		.qp_type = types[below(world, ARRAY_COUNT(types))],
+	};
 
-	if (kind != KIND_CQ && kind != KIND_PD && !copy_some(world, KIND_PD, &parent))
-		return;
-	if (kind == KIND_QP && !copy_some(world, KIND_CQ, &queue))
-		return;
-	errno = 0;
+	if (init.qp_type != IBV_QPT_RAW_PACKET && percent(world, 50))
+		init.srq = srq;
+	return ibv_create_qp(of, &init);
+}
+
+/* Make one out of copies of what it is built on, which may not be alive any more. NULL with errno. */
+static void *make_of(struct world *world, enum kind kind, struct corpse of[KIND_WITH_HANDLE_COUNT])
+{
+	struct ibv_srq_init_attr srq = {.attr = {DEPTH, 1, 0}};
+	struct ibv_alloc_dm_attr dm = {.length = 64};
+	struct ibv_wq_init_attr wq = {.wq_type = IBV_WQT_RQ,
+		.max_wr = DEPTH,
+		.max_sge = 1,
+		.pd = &of[KIND_PD].verbs.PD,
+		.cq = &of[KIND_CQ].verbs.CQ};
+	struct ibv_wq *queues[] = {&of[KIND_WQ].verbs.WQ};
+	struct ibv_rwq_ind_table_init_attr table = {.ind_tbl = queues};
+	struct ibv_flow_attr flow = {
+		.type = IBV_FLOW_ATTR_ALL_DEFAULT, .size = sizeof(flow), .port = 1};
+
 	switch ((int)kind) {
 	case KIND_PD:
-		verbs = ibv_alloc_pd(context);
-		break;
+		return ibv_alloc_pd(context);
+	case KIND_DM:
+		return ibv_alloc_dm(context, &dm);
 	case KIND_MR:
-		verbs = ibv_reg_mr(
-			&parent.verbs.PD, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
-		break;
+		if (percent(world, 30))
+			return ibv_reg_dm_mr(&of[KIND_PD].verbs.PD, &of[KIND_DM].verbs.DM, 0, 64,
+				IBV_ACCESS_ZERO_BASED);
+		return ibv_reg_mr(
+			&of[KIND_PD].verbs.PD, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
+	case KIND_MW:
+		return ibv_alloc_mw(&of[KIND_PD].verbs.PD, IBV_MW_TYPE_2);
 	case KIND_CQ:
-		verbs = ibv_create_cq(context, DEPTH, NULL, percent(world, 50) ? channel : NULL, 0);
-		break;
+		return ibv_create_cq(context, DEPTH, NULL, percent(world, 50) ? channel : NULL, 0);
+	case KIND_SRQ:
+		return ibv_create_srq(&of[KIND_PD].verbs.PD, &srq);
+	case KIND_WQ:
+		return ibv_create_wq(context, &wq);
+	case KIND_WQ_TABLE:
+		return ibv_create_rwq_ind_table(context, &table);
+	case KIND_QP:
+		return make_qp(world, &of[KIND_PD].verbs.PD, &of[KIND_CQ].verbs.CQ,
+			&of[KIND_SRQ].verbs.SRQ);
+	case KIND_FLOW:
+		return ibv_create_flow(&of[KIND_QP].verbs.QP, &flow);
 	case KIND_AH:
-		verbs = ibv_create_ah(&parent.verbs.PD, &address);
-		break;
-	case KIND_QP: {
-		struct ibv_qp_init_attr init = {
-			.send_cq = &queue.verbs.CQ,
-			.recv_cq = &queue.verbs.CQ,
-			.cap = {DEPTH, DEPTH, 1, 1, 0},
-			.qp_type = IBV_QPT_RC,
-		};
+		return ibv_create_ah(&of[KIND_PD].verbs.PD, &address);
+	}
+	abort();
+}
 
-		verbs = ibv_create_qp(&parent.verbs.PD, &init);
-		break;
-	}
-	}
+static void make(struct world *world, enum kind kind)
+{
+	struct corpse of[KIND_WITH_HANDLE_COUNT];
+	void *verbs;
+
+	/* A place that is empty still names the context, and no object. */
+	for (int i = 0; i < KIND_WITH_HANDLE_COUNT; i++)
+		copy_some(world, (enum kind)i, &of[i]);
+	errno = 0;
+	verbs = make_of(world, kind, of);
 	if (verbs)
 		publish(world, kind, verbs);
-	else
+	else if (errno != EOPNOTSUPP) /* a flow of what is no raw packet queue pair */
 		check_race(world, kind, errno);
 }
 
@@ -307,6 +354,19 @@ void commons_step(struct world *world)
 	world->beats++;
 }
 
+/* A structure that names the context, and no object. */
+static void name_context(struct corpse *copy)
+{
+	switch ((int)copy->kind) {
+#define KIND(name, type, handle)                    \
+	case KIND_##name:                           \
+		copy->verbs.name.context = context; \
+		break;
+		KINDS_WITH_HANDLE(KIND)
+#undef KIND
+	}
+}
+
 static void need(bool condition, const char *what)
 {
 	if (condition)
@@ -327,6 +387,8 @@ void commons_begin(struct ibv_device *device)
 		places[i].copy.kind = kind_of_place(i);
 	}
 	need((context = ibv_open_device(device)) != NULL, "open_device");
+	for (unsigned i = 0; i < PLACES; i++)
+		name_context(&places[i].copy);
 	fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
 	address = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
 	need(!ibv_query_gid(context, 1, 0, &address.grh.dgid), "query_gid");
@@ -344,6 +406,14 @@ void commons_begin(struct ibv_device *device)
 		need((qps[i] = ibv_create_qp(pd, &init)) != NULL, "create_qp");
 }
 
+static void leave_group(struct corpse *copy)
+{
+	union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 230, [15] = 9}};
+
+	if (copy->kind == KIND_QP)
+		ibv_detach_mcast(&copy->verbs.QP, &gid, 0);
+}
+
 void commons_end(void)
 {
 	for (int i = 0; i < 2; i++)
@@ -351,10 +421,12 @@ void commons_end(void)
 	need(!ibv_dereg_mr(mr), "dereg_mr");
 	need(!ibv_destroy_cq(cq), "destroy_cq");
 	need(!ibv_dealloc_pd(pd), "dealloc_pd");
-	for (int round = 0; round < 2; round++)
+	for (int round = 0; round < KIND_WITH_HANDLE_COUNT; round++)
 		for (enum kind kind = KIND_WITH_HANDLE_COUNT; kind-- > 0;)
 			for (unsigned i = kind; i < PLACES; i += KIND_WITH_HANDLE_COUNT)
-				if (places[i].is_filled)
+				if (places[i].is_filled) {
+					leave_group(&places[i].copy);
 					destroy_copy(&places[i].copy);
+				}
 	need(!ibv_close_device(context), "close_device");
 }
