@@ -291,6 +291,8 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr)
 		return -EINVAL;
 	if (wr->opcode >= WR_OPCODE_COUNT || !(wr_table[wr->opcode].type_mask & 1u << qp->type))
 		return -EINVAL;
+	if ((wr->flags & SEND_IP_CSUM) && qp->type == QP_TYPE_RAW_PACKET)
+		return -EINVAL;
 	const struct wr_info *info = &wr_table[wr->opcode];
 	if (!info->has_list)
 		return post_bare(qp, wr);

@@ -248,6 +248,14 @@ static void raw_takes_sends_only(void **state)
 	assert_int_equal(engine_post_send(qp, &wr, 1, &posted, now_ns), -EINVAL);
 }
 
+/* No capability says that it would compute checksums: a frame without them must not go out. */
+static void raw_send_that_asks_for_checksums_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(post_send(1, 0, 60, SEND_IP_CSUM), -EINVAL);
+	assert_null(raw_first(&lane));
+}
+
 static void raw_in_sqd_sends_nothing(void **state)
 {
 	(void)state;
@@ -406,6 +414,7 @@ int main(void)
 		TEST(raw_frame_of_a_wrong_length_fails_after_those_before_it),
 		TEST(raw_send_from_unregistered_memory_fails),
 		TEST(raw_takes_sends_only),
+		TEST(raw_send_that_asks_for_checksums_is_refused),
 		TEST(raw_in_sqd_sends_nothing),
 		TEST(raw_receives_what_is_steered_to_it),
 		TEST(raw_without_a_receive_request_drops_and_counts),
