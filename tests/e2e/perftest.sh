@@ -61,8 +61,12 @@ done
 perftest ib_send_bw -a -n 5
 [ "$(grep -c '^ [0-9]' "$scratch/client")" = 23 ] || fail '-a is not all sizes'
 
-# Inline data (perftest knows it of certain adapters only), events, units, time.
+# Inline data, both ways of posting, events, units, time.
 perftest ib_write_lat -I 64 -s 64 -n 200
+says 'Max inline data *: 64\[B\]'
+says 'ibv_wr\* API *: ON'
+perftest ib_write_lat --use_old_post_send -n 200
+says 'ibv_wr\* API *: OFF'
 for program in ib_send_bw ib_send_lat ib_read_bw ib_read_lat ib_atomic_bw; do
 	perftest $program -e -n 200
 done
