@@ -485,10 +485,10 @@ bool end_is_finished(const struct end *end)
 	return end->ops_completed == end->op_count && end->receives_completed == end->receive_count;
 }
 
-static void window_check(const struct end *end, uint32_t key, bool is_bound, const char *which)
+static void window_check(
+	const struct end *end, uint32_t key, const struct qp *qp, bool is_bound, const char *which)
 {
-	enum mr_fault fault =
-		mw_check(&end->host->mrs, key, (struct mr_user){WORLD_PD, end->recv_qp->qpn});
+	enum mr_fault fault = mw_check(&end->host->mrs, key, (struct mr_user){WORLD_PD, qp->qpn});
 
 	WORLD_CHECK(end->world, fault == (is_bound ? MR_OK : MR_FAULT_KEY), "qp %06x: %s",
 		end->qp->qpn, which);
@@ -496,9 +496,10 @@ static void window_check(const struct end *end, uint32_t key, bool is_bound, con
 
 void end_check_final(const struct end *end)
 {
-	window_check(end, end->own_key, end->is_own_bound, "the own memory window");
+	window_check(end, end->own_key, end->qp, end->is_own_bound, "the own memory window");
 	for (uint32_t i = 0; i < TRAFFIC_GRANT_COUNT; i++)
-		window_check(end, end->grant[i].key, !end->grant[i].is_revoked, "a grant");
+		window_check(
+			end, end->grant[i].key, end->recv_qp, !end->grant[i].is_revoked, "a grant");
 	WORLD_CHECK(end->world, memcmp(end->peer->window, end->model, WINDOW_BYTES) == 0,
 		"the window that qp %06x wrote differs from the model", end->qp->qpn);
 	WORLD_CHECK(
