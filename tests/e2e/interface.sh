@@ -3,21 +3,20 @@
 #
 # Debian's ibv_asyncwatch sees the interface's link and addresses change, and its end; ibv_devinfo shows them.
 . "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
 
-command -v ibv_asyncwatch >/dev/null || skip 'ibv_asyncwatch is missing (package ibverbs-utils)'
+need ibv_asyncwatch ibv_devinfo
 network_up 4200
-scratch=$(mktemp -d)
-
-on a timeout 50 "$urnic" run -- stdbuf -oL ibv_asyncwatch -d rocep_veth0 >"$scratch/said" 2>&1 &
-watcher=$!
+start watch a stdbuf -oL ibv_asyncwatch -d rocep_veth0
 
 # seen COUNT TEXT: ibv_asyncwatch has said TEXT that often, soon.
 seen() {
 	for _ in $(seq 50); do
-		[ "$(grep -c "$2" "$scratch/said")" -ge "$1" ] && return
+		[ "$(grep -c "$2" "$scratch/watch")" -ge "$1" ] && return
 		sleep 0.1
 	done
-	fail "not seen: $1 x $2; but: $(cat "$scratch/said")"
+	kill "$(process watch)"
+	fail "not seen: $1 x $2; but: $(cat "$scratch/watch")"
 }
 gids() {
 	on a "$urnic" run -- ibv_devinfo -v -d rocep_veth0 | grep -c 'GID\['
@@ -37,4 +36,4 @@ on a ip link set veth0 up
 seen 1 PORT_ACTIVE
 on a ip link del veth0
 seen 1 DEVICE_FATAL
-kill $watcher
+kill "$(process watch)"
