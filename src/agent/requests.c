@@ -23,6 +23,8 @@
 /* Not a result: the request can only be answered when the server has settled. */
 enum { LATER = 1 };
 
+enum { GSI_BUFFER_BYTES = 4 << 20 /* of packets for QP1 that a process has not read yet */ };
+
 struct request {
 	struct server *server;
 	struct client *client;
@@ -279,6 +281,7 @@ static int handle_stat(struct request *request)
  */
 static int handle_gsi_open(struct request *request)
 {
+	const int bytes = GSI_BUFFER_BYTES;
 	struct client *client = request->client;
 	uint8_t slot = (uint8_t)request->message.gsi_open.slot;
 	int fds[2];
@@ -287,6 +290,9 @@ static int handle_gsi_open(struct request *request)
 		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
 		return refuse(request, -errno, "cannot make a socket pair: %s", strerror(errno));
+	/* As large as we are allowed to: a thousand connections may be made at once. */
+	if (setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
+		setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	if (client->gsi >= 0)
 		close(client->gsi);
 	client->gsi = fds[0];

@@ -47,7 +47,7 @@ enum cm_reject {
 };
 
 /* A sentence for people. Never NULL: a code without a row has one too. */
-const char *cm_reject_sentence(uint16_t reason);
+const char *cm_reject_sentence(uint16_t reason) URNIC_EXPORT_AS(cm_reject_sentence);
 
 /* struct cm_req, `transport_service`. */
 enum cm_transport_service {

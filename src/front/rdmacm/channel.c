@@ -167,6 +167,31 @@ static void tell_response(struct held *held, struct id *id)
 
 /* --- what an event does --- */
 
+static bool take_debt(struct id *listen)
+{
+	bool is_owed;
+
+	pthread_mutex_lock(&id_lock);
+	is_owed = listen->spares_owed > 0;
+	if (is_owed)
+		listen->spares_owed--;
+	pthread_mutex_unlock(&id_lock);
+	return is_owed;
+}
+
+/* What requests have taken out of the reserve. What there is no memory for stays owed. */
+static void replace_spares(struct id *listen)
+{
+	while (take_debt(listen)) {
+		if (id_add_spare(listen) == 0)
+			continue;
+		pthread_mutex_lock(&id_lock);
+		listen->spares_owed++;
+		pthread_mutex_unlock(&id_lock);
+		return;
+	}
+}
+
 /* A request: the program gets a new identifier. Returns false when there can be none; then nobody hears of the request. */
 static bool take_request(struct held *held, struct id *id)
 {
@@ -176,8 +201,7 @@ static bool take_request(struct held *held, struct id *id)
 		rdma_destroy_id(&id->id);
 		return false;
 	}
-	while (listen->spares_owed > 0 && id_add_spare(listen) == 0)
-		listen->spares_owed--;
+	replace_spares(listen);
 	held->owner = listen;
 	held->public.listen_id = &listen->id;
 	held->public.id = &id->id;

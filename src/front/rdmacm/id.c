@@ -4,6 +4,7 @@
  */
 #include "front/rdmacm/id.h"
 
+#include <netdb.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/multicast.h"
+#include "runtime/log.h"
 
 pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -201,6 +203,18 @@ static void on_sidr_answer(struct id *id, const struct cm_sidr_rep *rep)
 	}
 }
 
+/* One sentence for whom it concerns: an active side that is not connected after all. */
+static void log_failure(const struct id *id, const char *why)
+{
+	char text[INET6_ADDRSTRLEN] = "?";
+	const struct sockaddr *to = &id->id.route.addr.dst_addr;
+
+	if (!id->conn.is_active || !log_is_on(LOG_INFO))
+		return;
+	getnameinfo(to, address_bytes(to), text, sizeof(text), NULL, 0, NI_NUMERICHOST);
+	log_write(LOG_INFO, "no connection to %s port %u: %s", text, address_port(to), why);
+}
+
 void id_on_event(const struct cm_event *event)
 {
 	struct id *id = event->conn->user;
@@ -220,6 +234,7 @@ void id_on_event(const struct cm_event *event)
 		break;
 	case CM_EVENT_REJ:
 		id->response = event->message;
+		log_failure(id, cm_reject_sentence(event->message.rej.reason));
 		/* A connection that was there, and is unknown to the other side now. */
 		if (event->conn->state == CM_STATE_TIMEWAIT &&
 			event->message.rej.reason != CM_REJECT_STALE_CONNECTION)
@@ -242,10 +257,12 @@ void id_on_event(const struct cm_event *event)
 		on_sidr_answer(id, &event->message.sidr_rep);
 		break;
 	case CM_EVENT_UNREACHABLE:
+		log_failure(id, "there is no such host, or no way to it");
 		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -EHOSTUNREACH);
 		break;
 	case CM_EVENT_REQ_TIMEOUT:
 	case CM_EVENT_REP_TIMEOUT:
+		log_failure(id, "no answer");
 		id_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 		break;
 	case CM_EVENT_RELEASED:

@@ -105,7 +105,7 @@ struct id {
 		requests; /* of id.in_requests: told, not yet taken by the program; under id_lock */
 	struct list in_requests;
 	struct id *listen; /* of a request: whose */
-	uint32_t spares_owed; /* that could not be replaced for want of memory */
+	uint32_t spares_owed; /* taken by requests, not yet replaced; under id_lock */
 
 	/* Events */
 	struct id_event events[ID_EVENT_COUNT];
