@@ -290,8 +290,6 @@ void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_cou
 			i == end->op_count - 1 || since_signaled + 1 >= end->shape.send_depth;
 
 		op->wr.opcode = random_opcode(end);
-		if (!(wr_table[op->wr.opcode].type_mask & 1u << end->qp->type))
-			op->wr.opcode = WR_SEND; /* windows over XRC */
 		op->wr.wr_id = i;
 		op->wr.imm = (uint32_t)sim_random_next(&end->world->random);
 		if (must_signal || sim_random_chance(&end->world->random, end->shape.signaled_ppm))
