@@ -253,6 +253,8 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 	list_remove(&conn->by_remote);
 	list_remove(&conn->by_qpn);
 	testament_give_back(conn);
+	conn->remote_comm_id = 0;
+	conn->remote_qpn = 0;
 	cm_set_state(conn, CM_STATE_IDLE);
 	if (conn->is_released)
 		forget(cm, conn);

@@ -279,6 +279,24 @@ static void reject_is_told_with_its_reason(void **state)
 	assert_int_equal(conn.state, CM_STATE_IDLE);
 }
 
+static void refused_request_may_be_made_again(void **state)
+{
+	struct cm_message mra = {.attribute = CM_MRA, .mra = {.local_comm_id = 99}};
+	struct cm_message rej = {.attribute = CM_REJ, .rej = {.local_comm_id = 99}};
+	struct cm_message rep = peer_message(CM_REP, &conn);
+
+	(void)state;
+	go_req_sent();
+	mra.mra.remote_comm_id = conn.local_comm_id;
+	hear(&mra);
+	rej.rej.remote_comm_id = conn.local_comm_id;
+	hear(&rej);
+	told(CM_EVENT_REJ);
+	go_req_sent();
+	hear(&rep);
+	told(CM_EVENT_REP);
+}
+
 static void request_to_a_host_without_anybody_is_refused(void **state)
 {
 	struct cm_path path = path_to_peer();
@@ -707,6 +725,7 @@ int main(void)
 		TEST(mra_makes_the_active_side_wait_and_then_ask_again),
 		TEST(mra_about_another_message_is_dropped),
 		TEST(reject_is_told_with_its_reason),
+		TEST(refused_request_may_be_made_again),
 		TEST(request_to_a_host_without_anybody_is_refused),
 		TEST(request_to_a_host_that_is_not_there_is_unreachable),
 		TEST(connection_does_not_end_by_word_of_the_network),
