@@ -42,7 +42,8 @@ static void create_srq(struct world *world)
 		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
 		.srq_type = IBV_SRQT_BASIC,
 	};
-	bool is_xrc = xrcd && cq && percent(world, 50);
+	bool is_xrc = xrcd && cq && percent(world, 40);
+	bool is_matching = !is_xrc && cq && percent(world, 30);
 	struct item *item;
 	struct ibv_srq *srq;
 
@@ -55,11 +56,23 @@ static void create_srq(struct world *world)
 		init.xrcd = xrcd->verbs;
 		init.cq = cq->verbs;
 	}
+	if (is_matching) {
+		init.srq_type = IBV_SRQT_TM;
+		init.comp_mask |= IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ;
+		init.cq = cq->verbs;
+		init.tm_cap.max_num_tags = 1 + below(world, QUEUE_DEPTH_MAX);
+		init.tm_cap.max_ops = 1 + below(world, 8);
+	}
 	srq = ibv_create_srq_ex(world->openings[pd->opening].context, &init);
 	MADE(world, srq);
 	item = item_add(world, KIND_SRQ, srq, pd->opening,
-		(struct item *[]){pd, base_of(pd), is_xrc ? xrcd : NULL, cq, NULL});
+		(struct item *[]){pd, base_of(pd),
+			is_xrc                ? xrcd
+				: is_matching ? cq
+					      : NULL,
+			cq, NULL});
 	item->is_xrc = is_xrc;
+	item->is_matching = is_matching;
 	item->recv.sges = init.attr.max_sge;
 	if (is_xrc) {
 		MADE(world, !ibv_get_srq_num(srq, &item->number));
@@ -80,6 +93,35 @@ static void change_srq(struct world *world)
 	CHECK(world, !error || error == EINVAL || error == ENOMEM, "modify_srq: %d", error);
 	error = ibv_query_srq(srq->verbs, &attr);
 	CHECK(world, !error && attr.max_sge == srq->recv.sges, "query_srq: %d", error);
+}
+
+/* Add and remove tags of a list; what they complete with belongs to nobody (wr_id 0). */
+static void match_tags(struct world *world)
+{
+	struct item *srq = item_pick(world, KIND_SRQ);
+	struct ibv_sge sge;
+	struct ibv_ops_wr wr = {
+		.opcode = (enum ibv_ops_wr_opcode)below(world, 3),
+		.flags = (int)below(world, 4),
+	};
+	struct ibv_ops_wr *bad = NULL;
+	int error;
+
+	if (!srq)
+		return;
+	sge = world_sge(world, srq->opening);
+	wr.tm.unexpected_cnt = below(world, 3);
+	if (wr.opcode == IBV_WR_TAG_DEL) {
+		wr.tm.handle = below(world, QUEUE_DEPTH_MAX);
+	} else {
+		wr.tm.add.sg_list = &sge;
+		wr.tm.add.num_sge = 1;
+		wr.tm.add.tag = below(world, 4);
+		wr.tm.add.mask = 3;
+	}
+	error = ibv_post_srq_ops(srq->verbs, &wr, &bad);
+	CHECK(world, srq->is_matching || error, "no list of tags");
+	CHECK(world, !error || bad == &wr, "bad_wr");
 }
 
 /* --- work queues --- */
@@ -290,6 +332,12 @@ static void create_qp(struct world *world)
 	if (init.qp_type == IBV_QPT_XRC_SEND)
 		recv_cq = send_cq;
 	srq = some_srq(world, &init, pd->opening);
+	/* Tags are for RC, in one domain, and the list has the send queue for itself. */
+	if (srq && srq->is_matching &&
+		(init.qp_type != IBV_QPT_RC || srq->parents[1] != base_of(pd)))
+		srq = NULL;
+	if (srq && srq->is_matching)
+		init.cap.max_send_wr = 0;
 	init.pd = pd->verbs;
 	init.send_cq = send_cq->verbs;
 	init.recv_cq = init.qp_type == IBV_QPT_XRC_SEND ? NULL : recv_cq->verbs;
@@ -430,6 +478,7 @@ const struct call calls_queues[] = {
 	{"open_xrcd", 3, open_xrcd},
 	{"create_srq", 8, create_srq},
 	{"change_srq", 5, change_srq},
+	{"match_tags", 10, match_tags},
 	{"create_wq", 6, create_wq},
 	{"modify_wq", 6, modify_wq},
 	{"create_wq_table", 3, create_wq_table},

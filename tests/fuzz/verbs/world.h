@@ -77,6 +77,7 @@ struct item {
 	uint32_t id; /* of this one and no other of the world; 31 bits */
 	uint32_t groups; /* of a queue pair: multicast groups, a bit each */
 	bool is_xrc; /* of a shared receive queue */
+	bool is_matching; /* likewise: one with tags */
 	bool is_extended; /* of a completion queue or a queue pair */
 	struct {
 		uint32_t length;
