@@ -26,7 +26,7 @@ struct claim {
 
 enum {
 	CLAIM_RECENT_COUNT = 64,
-	CLAIM_RECENT_MS = 1000,
+	CLAIM_RECENT_MS = 3000, /* a busy machine may take its time */
 };
 
 struct claim_table {
