@@ -179,8 +179,8 @@ static void work_queues_and_tables_are_as_many_as_stated(void **state)
 	(void)state;
 	MUST(pd && cq);
 	MUST(!ibv_query_device_ex(context, NULL, &extended));
-	queues = calloc(extended.max_wq_type_rq + 1, sizeof(struct ibv_wq *));
-	tables = calloc(extended.rss_caps.max_rwq_indirection_tables + 1, sizeof(*tables));
+	queues = calloc(extended.max_wq_type_rq + 1, sizeof(void *));
+	tables = calloc(extended.rss_caps.max_rwq_indirection_tables + 1, sizeof(void *));
 	MUST(queues && tables);
 	while (count <= extended.max_wq_type_rq && (queues[count] = ibv_create_wq(context, &init)))
 		count++;

@@ -10,15 +10,15 @@ _Atomic uint32_t known_srqns[QPNS];
 void world_fail(const struct world *world, const char *file, int line, const char *format, ...)
 {
 	int error = errno;
+	char what[256];
 	va_list arguments;
 
-	fprintf(stderr, "%s:%d: seed %llu, thread %u, call %llu, %s: ", file, line,
-		(unsigned long long)world->seed, world->thread,
-		(unsigned long long)world->call_count, world->call);
 	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
+	vsnprintf(what, sizeof(what), format, arguments);
 	va_end(arguments);
-	fprintf(stderr, " (errno %d)\n", error);
+	fprintf(stderr, "%s:%d: seed %llu, thread %u, call %llu, %s: %s (errno %d)\n", file, line,
+		(unsigned long long)world->seed, world->thread,
+		(unsigned long long)world->call_count, world->call, what, error);
 	abort();
 }
 

@@ -127,7 +127,7 @@ enum { QPNS = 64 };
 extern _Atomic uint32_t known_qpns[QPNS];
 extern _Atomic uint32_t known_srqns[QPNS];
 
-_Noreturn __attribute__((format(printf, 4, 5))) void world_fail(
+__attribute__((noreturn, format(printf, 4, 5))) void world_fail(
 	const struct world *world, const char *file, int line, const char *format, ...);
 
 /* `condition` or the end, with the rest of the arguments in the message. */
