@@ -44,6 +44,13 @@ static int begin(void **state)
 	return 0;
 }
 
+static int end(void **state)
+{
+	(void)state;
+	deadline_heap_done(&cm.deadlines); /* all that is not static; in whatever state the rest is */
+	return 0;
+}
+
 /* --- what the peer says, and what comes out --- */
 
 static void hear_from(const struct cm_path *path, const struct cm_message *message)
@@ -717,7 +724,7 @@ static void listener_of_one_address_comes_before_one_of_any(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup(name, begin)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(active_side_connects_and_disconnects),
 		TEST(request_names_both_ends_and_the_slot),
