@@ -41,7 +41,7 @@ void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, u
 
 struct cm_conn *cm_find_local(struct cm *cm, uint32_t comm_id);
 struct cm_conn *cm_find_remote(
-	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool is_sidr);
+	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr);
 struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, const struct gid *remote);
 
 /* 4.096 us * 2^code (IBTA 12.6.5). `code` is below 32. */

@@ -16,7 +16,7 @@ struct flow_table *flow_table_with(const struct flow_table *old, const struct fl
 {
 	uint32_t old_count = old ? old->count : 0;
 	struct flow_table *table =
-		calloc(1, sizeof(*table) + (old_count + 1) * sizeof(table->rules[0]));
+		calloc(1, sizeof(*table) + (old_count + 1) * sizeof(struct flow_rule *));
 	uint32_t place = 0;
 
 	if (!table)

@@ -125,6 +125,7 @@ int port_packet_open(uint32_t ifindex, struct port_packet **ret_port)
 	if (error)
 		goto fail_close;
 	error = -ENOMEM;
+	assert(port->frame_bytes_max > 0);
 	port->buffers = malloc((size_t)PORT_PACKET_BATCH * port->frame_bytes_max);
 	if (!port->buffers)
 		goto fail_close;

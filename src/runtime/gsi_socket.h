@@ -21,11 +21,11 @@ struct gsi_socket {
 };
 
 /* Returns 0 or -errno. */
-int gsi_socket_open(struct gsi_socket *socket, const struct agent_address *address);
-void gsi_socket_close(struct gsi_socket *socket);
+int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address);
+void gsi_socket_close(struct gsi_socket *gsi);
 
 /* Send one packet, BTH to pad. Returns 0 or -errno: it is lost, as on a network. */
-int gsi_socket_send(struct gsi_socket *socket, const struct gid *to, uint8_t traffic_class,
+int gsi_socket_send(struct gsi_socket *gsi, const struct gid *to, uint8_t traffic_class,
 	const uint8_t packet[GSI_PACKET_BYTES]);
 
 /*
@@ -38,6 +38,6 @@ int gsi_socket_send(struct gsi_socket *socket, const struct gid *to, uint8_t tra
  * use; -EAGAIN when there is none.
  */
 int gsi_socket_report(
-	struct gsi_socket *socket, struct gid *ret_to, uint8_t ret_packet[GSI_PACKET_BYTES]);
+	struct gsi_socket *gsi, struct gid *ret_to, uint8_t ret_packet[GSI_PACKET_BYTES]);
 
 #endif

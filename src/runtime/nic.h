@@ -272,13 +272,13 @@ void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 
 /*
- * qp_modify(). Opens and closes the paths: attr->path with ATTR_AV, attr->alt_path with ATTR_ALT_PATH, but for their `id`, say
+ * qp_modify(). Opens and closes the paths: asked->path with ATTR_AV, asked->alt_path with ATTR_ALT_PATH, but for their `id`, say
  * where to.
  *
  * Returns 0; -EINVAL as qp_modify(), or for addresses of two families; -EADDRINUSE when
  * something else has UDP port 4791 of the local address; or another -errno of opening the path.
  */
-int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
 	URNIC_EXPORT_AS(nic_qp_modify);
 
 /* qp_set_rate(): the rate limit of the send queue, in RTS. Returns 0, -EINVAL, -ENOMEM, or -EIO after a fork. */

@@ -2,6 +2,7 @@
 /*
  * Queue pairs: set-up under the NIC's lock, posting under the lane's.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static bool are_of_this_nic(const struct nic_qp_init *init)
  */
 static uint32_t home_of(const struct nic_qp_init *init)
 {
+	assert(init->type == QP_TYPE_XRC_RECV ? init->xrcd != NULL : init->send_cq != NULL);
 	if (init->type != QP_TYPE_XRC_RECV)
 		return init->send_cq->home;
 	return nic.last_xrc_send ? nic.last_xrc_send->lane.index : init->xrcd->home;

@@ -223,7 +223,7 @@ static void request_names_both_ends_and_the_slot(void **state)
 static void request_without_an_answer_is_repeated_and_given_up_after_all_timeouts(void **state)
 {
 	uint64_t start_ns = now_ns;
-	struct cm_message message;
+	struct cm_message message = {0};
 	unsigned repetitions = 0;
 
 	(void)state;

@@ -232,7 +232,7 @@ static void shared_requests_are_taken_by_whose_message_comes(void **state)
 static void shared_requests_are_scattered_in_the_domain_of_their_queue(void **state)
 {
 	static const struct script_options options = {.srq_pd = OTHER_PD};
-	uint32_t key = script.key;
+	uint32_t key;
 
 	(void)state;
 	script_end(&script);

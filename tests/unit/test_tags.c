@@ -159,7 +159,7 @@ static void tags_full_list_takes_no_more(void **state)
 static void tags_handle_of_a_buffer_that_is_gone_is_an_error_in_the_completion(void **state)
 {
 	struct recv_wqe wqe;
-	uint32_t handle;
+	uint32_t handle = 0;
 	struct cqe cqe;
 
 	(void)state;

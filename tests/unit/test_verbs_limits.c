@@ -147,7 +147,7 @@ static void device_has_as_many_objects_as_it_states(void **state)
 	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
 		const struct kind *kind = &kinds[i];
 		uint32_t limit = stated(kind) - kind->there;
-		void *objects[OBJECTS_MAX];
+		void *objects[OBJECTS_MAX] = {0};
 
 		print_message("%s: %u\n", kind->name, limit);
 		assert_in_range(limit, 1, OBJECTS_MAX);

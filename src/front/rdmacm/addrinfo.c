@@ -90,8 +90,10 @@ static int fill(
 	struct sockaddr *address = copy_address(found->ai_addr, found->ai_addrlen);
 	char *name = found->ai_canonname ? strdup(found->ai_canonname) : NULL;
 
-	if (!address)
+	if (!address) {
+		free(name);
 		return EAI_MEMORY;
+	}
 	set_kind(res, hints);
 	res->ai_family = found->ai_family;
 	if (res->ai_flags & RAI_PASSIVE) {

@@ -126,7 +126,8 @@ void device_for_each_gid(
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
 	int count = device_refresh();
-	struct ibv_context **list = count < 0 ? NULL : calloc((size_t)count + 1, sizeof(*list));
+	struct ibv_context **list =
+		count < 0 ? NULL : calloc((size_t)count + 1, sizeof(struct ibv_context *));
 
 	for (int i = 0; list && i < count; i++)
 		list[i] = devices[i].context;

@@ -72,21 +72,19 @@ int group_taken(struct group *group, struct rdma_cm_event *event)
 {
 	struct rdma_ud_param *ud = &event->param.ud;
 	struct id *id = group->event.id;
-	union ibv_gid gid;
 	int error = 0;
 
-	memcpy(gid.raw, group->gid.raw, sizeof(gid.raw));
 	ud->private_data = group->context;
 	ud->qp_num = MULTICAST_QPN;
 	ud->qkey = RDMA_UDP_QKEY;
 	ud->ah_attr.is_global = 1;
 	ud->ah_attr.port_num = DEVICE_PORT;
-	ud->ah_attr.grh.dgid = gid;
+	memcpy(ud->ah_attr.grh.dgid.raw, group->gid.raw, sizeof(group->gid.raw));
 	ud->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
 	ud->ah_attr.grh.hop_limit = 1; /* a group of this link */
 	ud->ah_attr.grh.traffic_class = id->tos;
 	if (!group->is_send_only && id->id.qp)
-		error = ibv_attach_mcast(id->id.qp, &gid, 0);
+		error = ibv_attach_mcast(id->id.qp, &ud->ah_attr.grh.dgid, 0);
 	group->is_attached = !group->is_send_only && id->id.qp && !error;
 	return error;
 }

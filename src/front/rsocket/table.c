@@ -15,11 +15,11 @@ static int table_size;
 static int table_grow(int fd)
 {
 	int size = fd < 64 ? 128 : fd * 2;
-	struct rs **larger = realloc(table, (size_t)size * sizeof(*table));
+	struct rs **larger = realloc(table, (size_t)size * sizeof(struct rs *));
 
 	if (!larger)
 		return ENOMEM;
-	memset(larger + table_size, 0, (size_t)(size - table_size) * sizeof(*table));
+	memset(larger + table_size, 0, (size_t)(size - table_size) * sizeof(struct rs *));
 	table = larger;
 	table_size = size;
 	return 0;

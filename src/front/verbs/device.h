@@ -32,7 +32,7 @@
 #define DEVICE_PORT_RATE_MBPS 25781
 
 /* What that port says it can do, of IBTA's PortInfo:CapabilityMask. */
-#define DEVICE_PORT_CAPABILITIES IBV_PORT_IP_BASED_GIDS
+#define DEVICE_PORT_CAPABILITIES (IBV_PORT_IP_BASED_GIDS | IBV_PORT_CM_SUP)
 
 struct device {
 	struct ibv_device verbs; /* what programs see; written once */

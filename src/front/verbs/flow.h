@@ -9,7 +9,7 @@
 
 /* ibv_create_flow and ibv_destroy_flow of the table in the context. */
 struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr);
-int flow_destroy(struct ibv_flow *flow);
+int flow_destroy(struct ibv_flow *verbs);
 
 /* Give back all but the structure, of which the object was taken out of the table. */
 void flow_release(struct object *object);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/qp.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "front/verbs/cq.h"
@@ -237,6 +238,7 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
 	struct nic_spread *spread, struct nic_qp_init *init)
 {
+	assert(hash->rx_hash_key); /* check_spread() */
 	init->send_cq = wq_table_fill(qp->table, spread);
 	init->recv_cq = init->send_cq;
 	init->spread = spread;
@@ -322,8 +324,8 @@ static int check_extension(const struct ibv_qp_init_attr_ex *init)
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
 {
 	struct qp_front *qp = NULL;
-	struct domain domain;
-	enum qp_type type;
+	struct domain domain = {0};
+	enum qp_type type = QP_TYPE_RC;
 	int error = check_extension(init);
 
 	if (!error)

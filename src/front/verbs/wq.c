@@ -91,12 +91,11 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 		wq->verbs.context = context;
 		async_event_init(&wq->fatal, IBV_EVENT_WQ_FATAL, &wq->verbs);
 		error = make(wq, context_of(context), init);
-		if (error) {
-			unrefer(wq);
-			free(wq);
-		}
 	}
 	if (error) {
+		if (wq)
+			unrefer(wq);
+		free(wq);
 		errno = error;
 		return NULL;
 	}

@@ -42,7 +42,7 @@ struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct 
  * The NIC's side of a table: the queues and how many; the other fields are left alone. The first of
  * the completion queues is returned.
  */
-struct nic_cq *wq_table_fill(const struct object *table, struct nic_spread *spread);
+struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spread);
 
 /* post_recv of a work queue. */
 int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
