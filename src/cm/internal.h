@@ -3,8 +3,8 @@
 #define URNIC_CM_INTERNAL_H
 
 /*
- * What the files of the manager share: cm.c is its life, its tables and what the program wants; receive.c what the peer says;
- * answer.c is about messages without a connection. Nobody else includes this.
+ * What the files of the manager share: cm.c is its life, its tables and its timers; program.c what the program wants;
+ * receive.c what the peer says; answer.c is about messages without a connection. Nobody else includes this.
  */
 
 #include "cm/cm.h"
@@ -25,6 +25,9 @@ void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
 /* Send a REJ on a connection whose peer's communication ID may be unknown (0). */
 void cm_send_reject(
 	struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason);
+
+/* What a REJ in this state answers (enum cm_answered); -1 where none may be sent. */
+int cm_rejectable(enum cm_state state);
 
 /* The connection is over: packets may still be under way. */
 void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);

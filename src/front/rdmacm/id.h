@@ -174,6 +174,9 @@ int id_open_request(struct id *id);
 /* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
 int id_bind(struct id *id, const struct sockaddr *address);
 
+/* Take the device that has this address. -ENODEV: none has. */
+int id_take_local(struct id *id, const struct gid *gid, uint32_t ifindex);
+
 /* Choose local address and device for a remote one. Returns 0 or -errno. */
 int id_route(struct id *id, const struct sockaddr *remote);
 

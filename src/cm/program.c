@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the program wants of a connection.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "cm/internal.h"
+#include "wire/bytes.h"
+
+int cm_rejectable(enum cm_state state)
+{
+	switch (state) {
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+		return CM_ANSWERED_REQ;
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+		return CM_ANSWERED_REP;
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+		return CM_ANSWERED_OTHER;
+	case CM_STATE_IDLE:
+	case CM_STATE_ESTABLISHED:
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_DREQ_RCVD:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_SIDR_REQ_SENT:
+	case CM_STATE_SIDR_REQ_RCVD:
+	case CM_STATE_COUNT:
+		break;
+	}
+	return -1;
+}
+
+void cm_send_reject(struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason)
+{
+	struct cm_message rej = {
+		.attribute = CM_REJ,
+		.transaction_id = conn->transaction_id,
+		.rej =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+				.message = (uint8_t)answered,
+				.reason = reason,
+			},
+	};
+
+	/* Who gives up may not know the peer's ID, and then names itself (IBTA 12.6.7.2). */
+	if (reason == CM_REJECT_TIMEOUT) {
+		rej.rej.info_bytes = sizeof(cm->guid);
+		put_be64(rej.rej.info, cm->guid);
+	}
+	cm_emit(cm, &conn->path, &rej);
+}
+
+static uint64_t transaction_id_next(struct cm *cm, const struct cm_conn *conn)
+{
+	return (uint64_t)++cm->next_psn << 32 | conn->local_comm_id;
+}
+
+int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
+	const struct cm_req *req, uint64_t now_ns)
+{
+	struct cm_req *sent = &conn->sent.req;
+
+	if (conn->state != CM_STATE_IDLE || conn->is_released)
+		return -EINVAL;
+	conn->path = *path;
+	conn->is_active = true;
+	conn->local_qpn = req->local_qpn;
+	conn->transaction_id = transaction_id_next(cm, conn);
+	conn->sent = (struct cm_message){
+		.attribute = CM_REQ, .transaction_id = conn->transaction_id, .req = *req};
+	sent->local_comm_id = conn->local_comm_id;
+	sent->local_ca_guid = cm->guid;
+	sent->remote_response_timeout = CM_RESPONSE_TIMEOUT;
+	sent->local_response_timeout = CM_RESPONSE_TIMEOUT;
+	sent->max_cm_retries = CM_RETRIES_MAX;
+	memcpy(sent->primary_local_gid, path->local.raw, sizeof(path->local.raw));
+	memcpy(sent->primary_remote_gid, path->remote.raw, sizeof(path->remote.raw));
+	/* RoCE has no LIDs; these are the permissive ones, as other implementations send them. */
+	sent->primary_local_lid = 0xffff;
+	sent->primary_remote_lid = 0xffff;
+	conn->response_timeout = CM_RESPONSE_TIMEOUT;
+	conn->retries = CM_RETRIES_MAX;
+	cm_set_state(conn, CM_STATE_REQ_SENT);
+	cm_send_until_answered(cm, conn, conn->retries, now_ns);
+	return 0;
+}
+
+int cm_accept(struct cm *cm, struct cm_conn *conn, const struct cm_rep *rep, uint64_t now_ns)
+{
+	if (conn->state != CM_STATE_REQ_RCVD && conn->state != CM_STATE_MRA_REQ_SENT)
+		return -EINVAL;
+	conn->local_qpn = rep->local_qpn;
+	conn->sent = (struct cm_message){
+		.attribute = CM_REP, .transaction_id = conn->transaction_id, .rep = *rep};
+	conn->sent.rep.local_comm_id = conn->local_comm_id;
+	conn->sent.rep.remote_comm_id = conn->remote_comm_id;
+	conn->sent.rep.local_ca_guid = cm->guid;
+	cm_set_state(conn, CM_STATE_REP_SENT);
+	cm_send_until_answered(cm, conn, conn->retries, now_ns);
+	return 0;
+}
+
+int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uint64_t now_ns)
+{
+	struct cm_message message = {
+		.attribute = CM_REJ, .transaction_id = conn->transaction_id, .rej = *rej};
+	int answered = cm_rejectable(conn->state);
+
+	(void)now_ns;
+	if (answered < 0)
+		return -EINVAL;
+	message.rej.local_comm_id = conn->local_comm_id;
+	message.rej.remote_comm_id = conn->remote_comm_id;
+	message.rej.message = (uint8_t)answered;
+	cm_emit(cm, &conn->path, &message);
+	cm_enter_idle(cm, conn);
+	return 0;
+}
+
+int cm_ready(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (conn->state != CM_STATE_REP_RCVD && conn->state != CM_STATE_MRA_REP_SENT)
+		return -EINVAL;
+	conn->sent = (struct cm_message){
+		.attribute = CM_RTU,
+		.transaction_id = conn->transaction_id,
+		.rtu =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+			},
+	};
+	cm_emit(cm, &conn->path, &conn->sent);
+	cm_set_state(conn, CM_STATE_ESTABLISHED);
+	return 0;
+}
+
+int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (conn->state != CM_STATE_REP_SENT && conn->state != CM_STATE_MRA_REP_RCVD)
+		return -EINVAL;
+	cm_stop_sending(cm, conn);
+	cm_set_state(conn, CM_STATE_ESTABLISHED);
+	cm_tell(cm, conn, CM_EVENT_ESTABLISHED, NULL);
+	return 0;
+}
+
+static void send_dreq(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	conn->transaction_id = transaction_id_next(cm, conn);
+	conn->sent = (struct cm_message){
+		.attribute = CM_DREQ,
+		.transaction_id = conn->transaction_id,
+		.dreq =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+				.remote_qpn = conn->remote_qpn,
+			},
+	};
+	cm_set_state(conn, CM_STATE_DREQ_SENT);
+	cm_send_until_answered(cm, conn, CM_DREQ_RETRIES, now_ns);
+}
+
+static void send_drep(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	conn->sent = (struct cm_message){
+		.attribute = CM_DREP,
+		.transaction_id = conn->transaction_id,
+		.drep =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+			},
+	};
+	cm_emit(cm, &conn->path, &conn->sent);
+	cm_enter_timewait(cm, conn, now_ns);
+}
+
+int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	switch (conn->state) {
+	case CM_STATE_ESTABLISHED:
+		send_dreq(cm, conn, now_ns);
+		return 0;
+	case CM_STATE_DREQ_RCVD:
+		send_drep(cm, conn, now_ns);
+		return 0;
+	case CM_STATE_IDLE:
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_SIDR_REQ_SENT:
+	case CM_STATE_SIDR_REQ_RCVD:
+	case CM_STATE_COUNT:
+		break;
+	}
+	return -EINVAL;
+}
+
+int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
+	const struct cm_sidr_req *request, uint64_t now_ns)
+{
+	if (conn->state != CM_STATE_IDLE || conn->is_released)
+		return -EINVAL;
+	conn->path = *path;
+	conn->is_active = true;
+	conn->transaction_id = transaction_id_next(cm, conn);
+	conn->sent = (struct cm_message){.attribute = CM_SIDR_REQ,
+		.transaction_id = conn->transaction_id,
+		.sidr_req = *request};
+	conn->sent.sidr_req.request_id = conn->local_comm_id;
+	conn->response_timeout = CM_RESPONSE_TIMEOUT;
+	cm_set_state(conn, CM_STATE_SIDR_REQ_SENT);
+	cm_send_until_answered(cm, conn, CM_RETRIES_MAX, now_ns);
+	return 0;
+}
+
+int cm_sidr_answer(
+	struct cm *cm, struct cm_conn *conn, const struct cm_sidr_rep *answer, uint64_t now_ns)
+{
+	struct cm_message message = {.attribute = CM_SIDR_REP,
+		.transaction_id = conn->transaction_id,
+		.sidr_rep = *answer};
+
+	(void)now_ns;
+	if (conn->state != CM_STATE_SIDR_REQ_RCVD)
+		return -EINVAL;
+	message.sidr_rep.request_id = conn->remote_comm_id;
+	cm_emit(cm, &conn->path, &message);
+	cm_enter_idle(cm, conn);
+	return 0;
+}
+
+void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	const struct cm_sidr_rep refusal = {.status = CM_SIDR_REJECTED};
+
+	assert(!conn->is_released);
+	conn->is_released = true;
+	switch (conn->state) {
+	case CM_STATE_IDLE:
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_REQ_SENT:
+	case CM_STATE_MRA_REQ_RCVD:
+		cm_send_reject(cm, conn, CM_ANSWERED_OTHER, CM_REJECT_TIMEOUT);
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_REQ_RCVD:
+	case CM_STATE_MRA_REQ_SENT:
+	case CM_STATE_REP_SENT:
+	case CM_STATE_MRA_REP_RCVD:
+	case CM_STATE_REP_RCVD:
+	case CM_STATE_MRA_REP_SENT:
+		cm_send_reject(
+			cm, conn, (enum cm_answered)cm_rejectable(conn->state), CM_REJECT_CONSUMER);
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_ESTABLISHED:
+	case CM_STATE_DREQ_RCVD:
+		cm_disconnect(cm, conn, now_ns);
+		break;
+	case CM_STATE_SIDR_REQ_RCVD:
+		cm_sidr_answer(cm, conn, &refusal, now_ns);
+		break;
+	case CM_STATE_SIDR_REQ_SENT:
+		cm_enter_idle(cm, conn);
+		break;
+	case CM_STATE_DREQ_SENT:
+	case CM_STATE_TIMEWAIT:
+	case CM_STATE_COUNT:
+		break;
+	}
+}

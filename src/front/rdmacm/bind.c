@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Local addresses and ports: binding to them, listening at them.
+ */
+
+#include "base/arith.h"
+#include "front/rdmacm/address.h"
+#include "front/rdmacm/device.h"
+#include "front/rdmacm/id.h"
+#include "runtime/log.h"
+
+/* --- binding --- */
+
+static uint64_t service_id_of(const struct id *id, const struct sockaddr *address)
+{
+	return ip_cm_service_id((uint16_t)id->id.ps, address_port(address));
+}
+
+static uint32_t claim_flags(const struct id *id, sa_family_t family)
+{
+	uint32_t flags = id->is_reusable ? AGENT_CLAIM_SHARES : 0;
+
+	if (family == AF_INET6 && id->is_family_only)
+		flags |= AGENT_CLAIM_IPV6_ONLY;
+	return flags;
+}
+
+/* A local address that no device has: is it one of this host at all? */
+static int explain_no_device(const struct sockaddr *address)
+{
+	struct sockaddr_storage local = {0};
+	int rc;
+
+	memcpy(&local, address, address_bytes(address));
+	rc = address_source(address, 0, &local);
+	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
+}
+
+static void use_device(struct id *id, struct device *device, uint32_t gid_index)
+{
+	id->device = device;
+	id->gid_index = gid_index;
+	id->id.verbs = device->context;
+	id->id.port_num = DEVICE_PORT;
+	if (!id->id.pd)
+		id->id.pd = device->pd;
+}
+
+int id_take_local(struct id *id, const struct gid *gid, uint32_t ifindex)
+{
+	uint32_t gid_index, found_ifindex;
+	struct device *device = device_find(gid, ifindex, &gid_index, &found_ifindex);
+
+	if (!device)
+		return -ENODEV;
+	use_device(id, device, gid_index);
+	id->path.local = *gid;
+	id->path.ifindex = found_ifindex;
+	return 0;
+}
+
+int id_bind(struct id *id, const struct sockaddr *address)
+{
+	struct gid gid;
+	int rc;
+
+	if (id->state != ID_IDLE)
+		return -EINVAL;
+	if (address_bytes(address) == 0)
+		return -EAFNOSUPPORT;
+	gid = address_gid(address);
+	if (!address_is_any(address)) {
+		rc = id_take_local(id, &gid, address_ifindex(address));
+		if (rc)
+			return explain_no_device(address);
+	}
+	id->claim = (struct agent_claim){
+		.service_id = service_id_of(id, address),
+		.address = {.gid = gid, .scope_ifindex = address_ifindex(address)},
+		.flags = claim_flags(id, address->sa_family),
+	};
+	rc = nic_cm_claim(&id->claim);
+	if (rc) {
+		id->claim.id = 0;
+		return rc;
+	}
+	memcpy(&id->id.route.addr.src_storage, address, address_bytes(address));
+	address_set_port(&id->id.route.addr.src_addr, ip_cm_service_port(id->claim.service_id));
+	id->state = ID_BOUND;
+	return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *address)
+{
+	int rc;
+
+	if (!public || !address)
+		return fail(EINVAL);
+	rc = id_bind(id_of(public), address);
+	return rc ? fail(-rc) : 0;
+}
+
+__be16 rdma_get_src_port(struct rdma_cm_id *public)
+{
+	const struct sockaddr *address = &public->route.addr.src_addr;
+
+	return address_bytes(address) ? htons(address_port(address)) : 0;
+}
+
+__be16 rdma_get_dst_port(struct rdma_cm_id *public)
+{
+	const struct sockaddr *address = &public->route.addr.dst_addr;
+
+	return address_bytes(address) ? htons(address_port(address)) : 0;
+}
+
+/* --- listening --- */
+
+struct listening {
+	const struct id *id;
+	uint32_t opened;
+	int error;
+};
+
+/* With any address, one that cannot be had does not keep the others from being served. */
+static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
+{
+	struct listening *listening = argument;
+	const struct cm_listener *listener = &listening->id->listener;
+	const struct agent_address address = {
+		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+	int rc;
+
+	if (!cm_address_matches(
+		    &listener->address, listener->ifindex, listener->is_ipv6_only, gid, ifindex))
+		return;
+	rc = nic_cm_hear_address(&address);
+	if (rc)
+		listening->error = rc;
+	else
+		listening->opened++;
+}
+
+/* Requests come to whoever listens first, and only then to the program's identifiers in reserve. */
+static int listen_begin(struct id *id, uint32_t backlog)
+{
+	struct listening listening = {.id = id, .error = -EADDRNOTAVAIL};
+	int rc;
+
+	id->listener = (struct cm_listener){
+		.service_id = id->claim.service_id,
+		.address = id->claim.address.gid,
+		.ifindex = id->claim.address.scope_ifindex,
+		.is_ipv6_only = id->claim.flags & AGENT_CLAIM_IPV6_ONLY,
+		.user = id,
+	};
+	nic_cm_listen(&id->listener);
+	for (uint32_t i = 0; i < backlog; i++) {
+		rc = id_add_spare(id);
+		if (rc)
+			return rc;
+	}
+	device_for_each_gid(listen_at, &listening);
+	if (listening.opened == 0)
+		return listening.error;
+	id->claim.flags |= AGENT_CLAIM_LISTENS;
+	rc = nic_cm_claim(&id->claim);
+	if (rc)
+		id->claim.flags &= ~(uint32_t)AGENT_CLAIM_LISTENS;
+	return rc;
+}
+
+int rdma_listen(struct rdma_cm_id *public, int backlog)
+{
+	const struct sockaddr_in any = {.sin_family = AF_INET};
+	struct id *id = id_of(public);
+	uint32_t count =
+		backlog > 0 ? min_u32((uint32_t)backlog, ID_BACKLOG_MAX) : ID_BACKLOG_DEFAULT;
+	int rc;
+
+	if (id->state == ID_IDLE) {
+		rc = id_bind(id, (const struct sockaddr *)&any);
+		if (rc)
+			return fail(-rc);
+	}
+	if (id->state != ID_BOUND)
+		return fail(EINVAL);
+	rc = listen_begin(id, count);
+	if (rc) {
+		nic_cm_unlisten(&id->listener);
+		return fail(-rc);
+	}
+	id->state = ID_LISTENING;
+	return 0;
+}
