@@ -15,13 +15,20 @@ struct ah {
 	struct nic_ah *nic;
 };
 
-/* For the data path, which trusts its pointers: where a datagram of `qp` goes. */
-static inline struct datagram_target ah_target(
-	struct ibv_ah *verbs, const struct qp_front *qp, uint32_t qpn, uint32_t qkey)
+/*
+ * For the data path, which trusts its pointers: where a datagram of `qp` goes.
+ *
+ * False without an address handle, or with one of another protection domain (IBTA 10.2.2).
+ */
+static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verbs,
+	const struct qp_front *qp, uint32_t qpn, uint32_t qkey)
 {
 	const struct ah *ah = container_of(verbs, struct ah, verbs);
 
-	return (struct datagram_target){nic_ah_path(ah->nic, qp->nic), qpn, qkey};
+	if (!verbs || ah->pd != qp->pd)
+		return false;
+	*target = (struct datagram_target){nic_ah_path(ah->nic, qp->nic), qpn, qkey};
+	return true;
 }
 
 /* Give back all but the structure, of which the object was taken out of the table. */

@@ -58,8 +58,7 @@ static int cq_make(struct cq_front *cq, uint32_t capacity)
 
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
 {
-	const struct ibv_pd *parent =
-		init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? init->parent_domain : NULL;
+	bool has_parent = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
 	struct domain domain;
 	struct cq_front *cq;
 	int error = EINVAL;
@@ -68,13 +67,13 @@ struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init
 		init->comp_vector >= (uint32_t)context->num_comp_vectors)
 		goto fail;
 	error = ENOMEM;
-	cq = domain_alloc(parent, DOMAIN_CQ, sizeof(*cq), &domain);
+	cq = domain_alloc(has_parent ? init->parent_domain : NULL, DOMAIN_CQ, sizeof(*cq), &domain);
 	if (!cq)
 		goto fail;
 	cq->domain = domain;
 	cq_prepare(cq, context, init);
 	error = EINVAL;
-	if (parent && !domain.parent)
+	if (has_parent && !domain.parent)
 		goto fail_free;
 	if (cq->channel && !channel_ref(cq->channel))
 		goto fail_free;

@@ -369,7 +369,7 @@ int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 
 	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return EOPNOTSUPP;
-	if (flags & ~(uint32_t)IB_UVERBS_ADVISE_MR_FLAG_FLUSH || !num_sge)
+	if (flags & ~(uint32_t)IB_UVERBS_ADVISE_MR_FLAG_FLUSH || !num_sge || !sg_list)
 		return EINVAL;
 	object = pd_ref(pd);
 	if (!object)

@@ -35,6 +35,12 @@ bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rk
 	return true;
 }
 
+bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
+	const struct ibv_mw_bind_info *info)
+{
+	return mw && info && mw->type == IBV_MW_TYPE_2 && mw_bind_from_verbs(wr, mw, rkey, info);
+}
+
 /* 0 or a positive errno. */
 static int mw_make(struct mw *mw, enum ibv_mw_type type, struct context *context)
 {

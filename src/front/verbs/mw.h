@@ -20,6 +20,10 @@
 bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);
 
+/* The same for windows of type 2 only. Either pointer may be NULL, which cannot be right. */
+bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
+	const struct ibv_mw_bind_info *info);
+
 /* Give back all but the structure, of which the object was taken out of the table. */
 void mw_release_front(struct object *object);
 

@@ -3,7 +3,8 @@
  * Posting: the program's list of work requests becomes an array of the NIC's, a batch at a time, so that one lock and
  * one system call serve many requests.
  *
- * Pointers are trusted here, as in every libibverbs; what is in a request is checked by the queue (queue/qp.h).
+ * Pointers are trusted here, as in every libibverbs, as far as they are there; what is in a request is checked by the queue
+ * (queue/qp.h).
  */
 #include <assert.h>
 #include <endian.h>
@@ -11,16 +12,11 @@
 #include "front/verbs/ah.h"
 #include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/sge.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 
 #define POST_BATCH 32
-
-/* A scatter/gather list has the same layout on both sides (tests/abi). */
-static const struct sge *sge_list(const struct ibv_sge *list)
-{
-	return (const struct sge *)(const void *)list;
-}
 
 /* What cannot be right gets an opcode that is none, for the queue to refuse in its turn. */
 static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *from)
@@ -33,7 +29,7 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 		.remote_address = from->wr.rdma.remote_addr,
 		.rkey = from->wr.rdma.rkey,
 		.sge = sge_list(from->sg_list),
-		.sge_count = (uint32_t)from->num_sge,
+		.sge_count = sge_count(from->sg_list, from->num_sge),
 	};
 	switch ((int)from->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -48,9 +44,8 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 		to->imm = from->invalidate_rkey;
 		break;
 	case IBV_WR_BIND_MW:
-		if (from->bind_mw.mw->type != IBV_MW_TYPE_2 ||
-			!mw_bind_from_verbs(
-				to, from->bind_mw.mw, from->bind_mw.rkey, &from->bind_mw.bind_info))
+		if (!mw_bind_2_from_verbs(
+			    to, from->bind_mw.mw, from->bind_mw.rkey, &from->bind_mw.bind_info))
 			to->opcode = WR_OPCODE_COUNT;
 		break;
 	case WR_FLUSH: /* struct ibv_send_wr has no room for it */
@@ -73,9 +68,10 @@ static int post_send_list(struct qp_front *qp, struct ibv_send_wr *wr, struct ib
 			send_wr_from_verbs(&batch[count], wr);
 			if (qp->verbs.qp_type == IBV_QPT_XRC_SEND)
 				batch[count].srqn = wr->qp_type.xrc.remote_srqn;
-			if (qp->verbs.qp_type == IBV_QPT_UD)
-				batch[count].datagram = ah_target(wr->wr.ud.ah, qp,
-					wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
+			if (qp->verbs.qp_type == IBV_QPT_UD &&
+				!ah_target(&batch[count].datagram, wr->wr.ud.ah, qp,
+					wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey))
+				batch[count].opcode = WR_OPCODE_COUNT;
 		}
 		error = nic_qp_post_send(qp->nic, batch, count, &posted);
 		if (error) {
@@ -120,7 +116,7 @@ static int post_recv_list(
 			batch[count++] = (struct recv_wr){
 				.wr_id = wr->wr_id,
 				.sge = sge_list(wr->sg_list),
-				.sge_count = (uint32_t)wr->num_sge,
+				.sge_count = sge_count(wr->sg_list, wr->num_sge),
 			};
 		error = post(queue, batch, count, &posted);
 		if (error) {

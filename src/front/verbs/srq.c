@@ -4,6 +4,7 @@
 #include "base/arith.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/device.h"
+#include "front/verbs/sge.h"
 #include "front/verbs/xrcd.h"
 
 enum {
@@ -263,9 +264,8 @@ static struct tag_wr tag_wr_from_verbs(const struct ibv_ops_wr *wr)
 		.recv_wr_id = wr->tm.add.recv_wr_id,
 		.tag = wr->tm.add.tag,
 		.mask = wr->tm.add.mask,
-		/* The same layout on both sides (tests/abi). */
-		.sge = (const struct sge *)(const void *)wr->tm.add.sg_list,
-		.sge_count = (uint32_t)wr->tm.add.num_sge,
+		.sge = sge_list(wr->tm.add.sg_list),
+		.sge_count = sge_count(wr->tm.add.sg_list, wr->tm.add.num_sge),
 	};
 }
 

@@ -180,7 +180,8 @@ static int table_refer(struct table_front *table, const struct context *context,
 	uint32_t count = 1u << init->log_ind_tbl_size;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct object *object = object_ref(init->ind_tbl[i]->handle, OBJECT_WQ, context);
+		const struct ibv_wq *wq = init->ind_tbl[i];
+		struct object *object = wq ? object_ref(wq->handle, OBJECT_WQ, context) : NULL;
 
 		if (!object)
 			return EINVAL;
@@ -197,7 +198,7 @@ struct ibv_rwq_ind_table *wq_table_create(
 	struct table_front *table = NULL;
 	int error = ENOMEM;
 
-	if (init->comp_mask || init->log_ind_tbl_size >= 32 ||
+	if (init->comp_mask || !init->ind_tbl || init->log_ind_tbl_size >= 32 ||
 		1u << init->log_ind_tbl_size > WQ_TABLE_ENTRIES_MAX) {
 		errno = EINVAL;
 		return NULL;

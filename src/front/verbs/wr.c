@@ -128,7 +128,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	struct send_wqe *wqe = build(ex, WR_BIND_MW);
 	struct send_wr wr;
 
-	if (mw->type != IBV_MW_TYPE_2 || !mw_bind_from_verbs(&wr, mw, rkey, bind_info)) {
+	if (!mw_bind_2_from_verbs(&wr, mw, rkey, bind_info)) {
 		fail(&front_of(ex)->builder, EINVAL);
 		return;
 	}
@@ -208,8 +208,8 @@ static void wr_set_ud_addr(
 	struct qp_front *qp = front_of(ex);
 	struct send_wqe *wqe = current(&qp->builder);
 
-	if (wqe)
-		wqe->datagram = ah_target(ah, qp, remote_qpn, remote_qkey);
+	if (wqe && !ah_target(&wqe->datagram, ah, qp, remote_qpn, remote_qkey))
+		fail(&qp->builder, EINVAL);
 	qp->builder.awaits_target = false;
 }
 
@@ -232,7 +232,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 
 	if (!wqe)
 		return;
-	if (num_sge > qp->cap.max_send_sge) {
+	if (num_sge > qp->cap.max_send_sge || (num_sge && !list)) {
 		fail(builder, EINVAL);
 		return;
 	}
@@ -273,7 +273,7 @@ static void wr_set_inline_data_list(
 
 	if (!wqe)
 		return;
-	if (is_filled(wqe)) {
+	if (is_filled(wqe) || (num_buf && !list)) {
 		fail(builder, EINVAL);
 		return;
 	}
