@@ -53,6 +53,8 @@ static void program_free(struct ibv_pd *domain, void *pd_context, void *ptr, uin
 {
 	MUST(pd_context == &program && domain == program.pd);
 	MUST(ptr == program.memory && resource_type == program.resource_type);
+	/* It is there as long as its allocator is at work. */
+	MUST(ibv_dealloc_pd(domain) == EBUSY);
 	program.frees++;
 	free(ptr);
 }
@@ -182,6 +184,37 @@ static void queue_pair_lies_where_the_allocator_put_it(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+static void completion_queue_lies_where_the_allocator_put_it(void **state)
+{
+	struct ibv_cq_init_attr_ex init = {
+		.cqe = 4,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+		.parent_domain = domain_make(with_allocator(GIVE)),
+	};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &init);
+
+	(void)state;
+	assert_non_null(cq);
+	assert_int_equal(program.allocs, 1);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_int_equal(program.frees, 1);
+	assert_int_equal(ibv_dealloc_pd(init.parent_domain), 0);
+}
+
+static void shared_queue_lies_where_the_allocator_put_it(void **state)
+{
+	struct ibv_pd *domain = domain_make(with_allocator(GIVE));
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(domain, &init);
+
+	(void)state;
+	assert_non_null(srq);
+	assert_int_equal(program.allocs, 1);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(program.frees, 1);
+	assert_int_equal(ibv_dealloc_pd(domain), 0);
+}
+
 static void allocator_may_leave_it_to_us_or_refuse(void **state)
 {
 	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
@@ -248,6 +281,8 @@ int main(void)
 		cmocka_unit_test(domain_stands_for_its_protection_domain),
 		cmocka_unit_test(domain_with_wrong_attributes_is_refused),
 		cmocka_unit_test(queue_pair_lies_where_the_allocator_put_it),
+		cmocka_unit_test(completion_queue_lies_where_the_allocator_put_it),
+		cmocka_unit_test(shared_queue_lies_where_the_allocator_put_it),
 		cmocka_unit_test(allocator_may_leave_it_to_us_or_refuse),
 		cmocka_unit_test(thread_domain_stays_while_it_is_used),
 		cmocka_unit_test(context_closed_takes_its_domains_along),

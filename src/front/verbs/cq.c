@@ -86,7 +86,6 @@ fail_unref_channel:
 	if (cq->channel)
 		object_unref(&cq->channel->object);
 fail_free:
-	domain_leave(&cq->domain);
 	cq_free(cq);
 fail:
 	errno = error;
@@ -148,18 +147,23 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return error;
 }
 
-void cq_release(struct object *object)
+static void cq_end(struct cq_front *cq)
 {
-	struct cq_front *cq = container_of(object, struct cq_front, object);
-
 	nic_cq_destroy(cq->nic);
 	if (cq->channel) {
 		event_queue_forget(&cq->channel->queue, &cq->completion);
 		object_unref(&cq->channel->object);
 	}
 	event_queue_forget(&context_of(cq->verbs.context)->async, &cq->error.event);
-	domain_leave(&cq->domain);
 	cq->verbs.handle = 0;
+}
+
+void cq_release(struct object *object)
+{
+	struct cq_front *cq = container_of(object, struct cq_front, object);
+
+	cq_end(cq);
+	domain_leave(&cq->domain);
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
@@ -171,7 +175,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	if (error)
 		return error;
 	front = container_of(object, struct cq_front, object);
-	cq_release(object);
+	cq_end(front);
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.comp_events_completed,
 		front->completion.taken);
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.async_events_completed,

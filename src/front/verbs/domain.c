@@ -194,8 +194,11 @@ void domain_leave(struct domain *domain)
 
 void domain_free(const struct domain *domain, enum domain_resource resource, void *memory)
 {
-	if (domain->free)
-		domain->free(domain->pd, domain->pd_context, memory, resource);
+	struct domain left = *domain;
+
+	if (left.free)
+		left.free(left.pd, left.pd_context, memory, resource);
 	else
 		free(memory);
+	domain_leave(&left);
 }

@@ -51,17 +51,17 @@ struct domain {
  *
  * `pd`          As the program named it; NULL for none.
  * `bytes`       Of the object. The allocator is asked for it at an alignment of 64.
- * `ret_domain`  For domain_leave() and domain_free().
+ * `ret_domain`  For domain_leave() or domain_free(), one of the two.
  *
  * NULL when there is no memory.
  */
 void *domain_alloc(const struct ibv_pd *pd, enum domain_resource resource, size_t bytes,
 	struct domain *ret_domain);
 
-/* The object is being destroyed: its parent domain may go. */
+/* The object is no more, but its memory stays: its parent domain may go. */
 void domain_leave(struct domain *domain);
 
-/* Give back the memory of an object that has left its domain; `domain` may lie in it. */
+/* Give back the memory of an object, in which `domain` may lie. Only then its parent domain may go. */
 void domain_free(const struct domain *domain, enum domain_resource resource, void *memory);
 
 /* alloc_parent_domain, alloc_td and dealloc_td of the table in the context. */

@@ -140,7 +140,6 @@ static void qp_unrefer(struct qp_front *qp)
 	unref_if(qp->pd);
 	unref_if(qp->send_cq);
 	unref_if(qp->recv_cq);
-	domain_leave(&qp->domain);
 	unref_if(qp->srq);
 	unref_if(qp->table);
 	unref_if(qp->xrcd);
@@ -531,9 +530,8 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 	return 0;
 }
 
-void qp_release(struct object *object)
+static void qp_end(struct qp_front *qp)
 {
-	struct qp_front *qp = container_of(object, struct qp_front, object);
 	struct event_queue *async = &context_of(qp->verbs.context)->async;
 
 	nic_part_destroy(qp);
@@ -541,6 +539,14 @@ void qp_release(struct object *object)
 		event_queue_forget(async, &qp->events[i].event);
 	qp_unrefer(qp);
 	qp->verbs.handle = 0;
+}
+
+void qp_release(struct object *object)
+{
+	struct qp_front *qp = container_of(object, struct qp_front, object);
+
+	qp_end(qp);
+	domain_leave(&qp->domain);
 }
 
 /* EBUSY for a queue pair that is in a multicast group still, EINVAL for one that is not there. */
@@ -569,7 +575,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	if (error)
 		return error;
 	front = container_of(object, struct qp_front, object);
-	qp_release(object);
+	qp_end(front);
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		taken += front->events[i].event.taken;
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed, taken);

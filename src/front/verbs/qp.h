@@ -31,7 +31,8 @@ struct qp_front {
 	struct object *send_cq; /* NULL for XRC_RECV */
 	struct object *recv_cq; /* NULL for XRC */
 	struct object *srq; /* NULL: a receive queue of its own, or none */
-	struct object *table; /* of work queues that it delivers into, and then it has no queues; else NULL */
+	struct object *
+		table; /* of work queues that it delivers into, and then it has no queues; else NULL */
 	struct object *xrcd; /* of XRC_RECV, else NULL */
 	struct xrc_target
 		*target; /* of XRC_RECV: what it shares with others in front of the same; xrcd.c */

@@ -96,7 +96,6 @@ static void srq_unrefer(struct srq_front *srq)
 	for (size_t i = 0; i < ARRAY_COUNT(objects); i++)
 		if (objects[i])
 			object_unref(objects[i]);
-	domain_leave(&srq->domain);
 }
 
 static void srq_free(struct srq_front *srq)
@@ -224,14 +223,20 @@ int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num)
 	return 0;
 }
 
-void srq_release(struct object *object)
+static void srq_end(struct srq_front *srq)
 {
-	struct srq_front *srq = container_of(object, struct srq_front, object);
-
 	nic_srq_destroy(srq->nic);
 	event_queue_forget(&context_of(srq->verbs.context)->async, &srq->limit.event);
 	srq_unrefer(srq);
 	srq->verbs.handle = 0;
+}
+
+void srq_release(struct object *object)
+{
+	struct srq_front *srq = container_of(object, struct srq_front, object);
+
+	srq_end(srq);
+	domain_leave(&srq->domain);
 }
 
 int ibv_destroy_srq(struct ibv_srq *srq)
@@ -243,7 +248,7 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 	if (error)
 		return error;
 	front = container_of(object, struct srq_front, object);
-	srq_release(object);
+	srq_end(front);
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
 		front->limit.event.taken);
 	srq_free(front);
