@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,14 @@ static int region_find(
 	return 0;
 }
 
+/* From now on the key is not found, and nobody uses what it named. */
+static void key_withdraw(const struct mr_table *table, struct mr_slot *slot, uint32_t key)
+{
+	atomic_store_explicit(&slot->key_word, 0, memory_order_seq_cst);
+	if (table->quiesce)
+		table->quiesce(key);
+}
+
 int mr_table_change(
 	struct mr_table *table, uint32_t key, uint32_t pd, const struct mr_region *region)
 {
@@ -165,8 +174,11 @@ int mr_table_change(
 
 	if (!error && (mr_slot_kind(slot) != MR_KIND_REGION || !region_is_legal(region)))
 		error = -EINVAL;
-	if (!error)
+	if (!error) {
+		key_withdraw(table, slot, key);
 		region_write(slot, region);
+		mr_slot_publish(slot, key);
+	}
 	return error;
 }
 
@@ -175,8 +187,10 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 	struct mr_slot *slot;
 	int error = region_find(table, key, pd, &slot);
 
-	if (!error)
+	if (!error) {
+		key_withdraw(table, slot, key);
 		mr_slot_free(table, slot);
+	}
 	return error;
 }
 
@@ -269,6 +283,63 @@ enum mr_fault mr_resolve_whole(
 		return MR_FAULT_KEY;
 	return mr_resolve_for(table, key, user, access, mr_slot_get(&slot->iova),
 		mr_slot_get(&slot->bytes), &pointer);
+}
+
+const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key)
+{
+	const struct mr_slot *slot = mr_slot_find(table, key);
+	uint32_t index;
+
+	if (!slot || !mr_kind_is_window(mr_slot_kind(slot)))
+		return slot;
+	index = slot->region_index;
+	return index < table->slot_count ? &table->slots[index] : NULL;
+}
+
+/* Keys of one slot differ in their generation and variant; whoever uses a window uses some region. */
+bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key)
+{
+	const struct mr_slot *slot = mr_slot_find(table, used);
+
+	return used == key || !slot || mr_kind_is_window(mr_slot_kind(slot));
+}
+
+/* --- seen from another process --- */
+
+void mr_table_publish(
+	const struct mr_table *table, const struct arena *arena, struct mr_public *ret_public)
+{
+	*ret_public = (struct mr_public){
+		.slots_offset = arena_offset(arena, table->slots),
+		.permutation = table->permutation,
+		.slot_count = table->slot_count,
+	};
+}
+
+static bool never_there(void *address, uint64_t bytes, bool is_written)
+{
+	(void)address;
+	(void)bytes;
+	(void)is_written;
+	return false;
+}
+
+int mr_table_view(
+	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public)
+{
+	uint64_t table_bytes = (uint64_t) public->slot_count * sizeof(struct mr_slot);
+
+	if (public->slot_count == 0 || public->slot_count > MR_SLOT_COUNT_MAX ||
+		public->slots_offset % alignof(struct mr_slot) ||
+		!range_inside(public->slots_offset, table_bytes, 0, bytes))
+		return -EINVAL;
+	*view = (struct mr_table){
+		.slots = (struct mr_slot *)(void *)(base + public->slots_offset),
+		.slot_count = public->slot_count,
+		.permutation = public->permutation,
+		.touch = never_there,
+	};
+	return 0;
 }
 
 uint32_t mr_table_count(const struct mr_table *table)

@@ -125,6 +125,20 @@ enum {
  */
 typedef bool mr_touch_fn(void *address, uint64_t bytes, bool is_written);
 
+/*
+ * A key has ceased to be found; before what it named changes or goes, nobody in another process may use
+ * it any more. Returns when that is so. It may block.
+ */
+typedef void mr_quiesce_fn(uint32_t key);
+
+/* Where another process that maps NIC memory finds the table. */
+struct mr_public {
+	uint64_t slots_offset;
+	struct permutation permutation;
+	uint32_t slot_count;
+	uint32_t reserved;
+};
+
 struct mr_table {
 	struct mr_slot *slots;
 	uint32_t slot_count;
@@ -140,6 +154,7 @@ struct mr_table {
 	uint32_t region_count;
 	uint32_t window_count; /* bound or not */
 	mr_touch_fn *touch; /* set by the owner; NULL: what is on demand is there */
+	mr_quiesce_fn *quiesce; /* set by the owner; NULL: nobody else maps the table */
 };
 
 /*
@@ -198,6 +213,27 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
 /* The same for all of a region or window, wherever it starts and ends. */
 enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
+
+/*
+ * The region that `key` names, or that the window lies in which it names; NULL when that is not known now.
+ */
+const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key);
+
+/* May somebody who uses `used` use memory of the region or window `key`, which is found no longer? */
+bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key);
+
+/* Say where the table is. */
+void mr_table_publish(
+	const struct mr_table *table, const struct arena *arena, struct mr_public *ret_public);
+
+/*
+ * See another process's table, of which `public` says where it lies in the `bytes` at `base`. For
+ * lookups only: they turn keys into addresses of that process; NULL is a null region, whose bytes are
+ * nowhere. What is on demand there is refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when the table
+ * is not inside of that memory.
+ */
+int mr_table_view(
+	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
 
 /* The regions that live now, null regions among them. */
 uint32_t mr_table_count(const struct mr_table *table);

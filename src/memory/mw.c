@@ -61,6 +61,9 @@ int mw_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 		return -EINVAL;
 	if (is_bound(slot))
 		unbind(table, slot);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (table->quiesce)
+		table->quiesce(key);
 	mr_slot_free(table, slot);
 	return 0;
 }

@@ -347,6 +347,106 @@ static void mr_whole_region_is_resolved_wherever_it_is(void **state)
 	assert_int_equal(mr_resolve_whole(&table, key ^ 1, user, MR_REMOTE_READ), MR_FAULT_KEY);
 }
 
+/* --- seen from another process --- */
+
+static struct mr_table view;
+static uint32_t withdrawn;
+
+/* The key is not found any more, and the region is still what it was. */
+static void on_quiesce(uint32_t key)
+{
+	struct mr_public public;
+	uint8_t *pointer;
+
+	mr_table_publish(&table, &arena, &public);
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &public), 0);
+	assert_int_equal(mr_resolve(&view, key, PD, MR_REMOTE_WRITE, 0, 1, &pointer), MR_FAULT_KEY);
+	withdrawn = key;
+}
+
+static void table_seen_from_outside_gives_the_same_answers(void **state)
+{
+	uint32_t key = add(5000, REGION_BYTES, ALL);
+	uint32_t on_demand = add(5000, REGION_BYTES, ALL | MR_ON_DEMAND);
+	struct mr_public public;
+	uint32_t null_key;
+	uint8_t *pointer = NULL;
+
+	(void)state;
+	assert_int_equal(mr_table_add_null(&table, PD, 1, &null_key), 0);
+	mr_table_publish(&table, &arena, &public);
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &public), 0);
+	assert_int_equal(mr_resolve(&view, key, PD, MR_REMOTE_READ, 5010, 5, &pointer), MR_OK);
+	assert_ptr_equal(pointer, memory + 10);
+	assert_int_equal(
+		mr_resolve(&view, key, PD + 1, MR_REMOTE_READ, 5010, 5, &pointer), MR_FAULT_PD);
+	assert_int_equal(mr_resolve(&view, key, PD, MR_REMOTE_READ, 5010, REGION_BYTES, &pointer),
+		MR_FAULT_BOUNDS);
+	assert_int_equal(
+		mr_resolve(&view, on_demand, PD, MR_REMOTE_READ | MR_TOUCH, 5010, 5, &pointer),
+		MR_FAULT_PAGE);
+	assert_int_equal(
+		mr_resolve(&view, null_key, PD, MR_LOCAL_WRITE | MR_TOUCH, 7, 5, &pointer), MR_OK);
+	assert_null(pointer);
+}
+
+static void table_that_is_not_inside_of_the_memory_is_not_seen(void **state)
+{
+	struct mr_public public, bad;
+
+	(void)state;
+	mr_table_publish(&table, &arena, &public);
+	bad = public;
+	bad.slots_offset = ARENA_BYTES - 64;
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &bad), -EINVAL);
+	bad = public;
+	bad.slots_offset = UINT64_MAX - 63;
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &bad), -EINVAL);
+	bad = public;
+	bad.slot_count = MR_SLOT_COUNT_MAX + 1;
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &bad), -EINVAL);
+}
+
+static void key_is_withdrawn_before_its_region_changes_or_goes(void **state)
+{
+	uint32_t key = add(0, REGION_BYTES, ALL);
+	struct mr_region other = {PD, ALL, 100, REGION_BYTES, memory};
+	uint32_t window;
+
+	(void)state;
+	table.quiesce = on_quiesce;
+	assert_int_equal(mr_table_change(&table, key, PD, &other), 0);
+	assert_int_equal(withdrawn, key);
+	assert_int_equal(resolve(key, 100, 1), MR_OK);
+	withdrawn = 0;
+	assert_int_equal(mr_table_remove(&table, key, PD), 0);
+	assert_int_equal(withdrawn, key);
+	assert_int_equal(mw_add(&table, PD, MR_KIND_WINDOW_1, 3, &window), 0);
+	assert_int_equal(mw_remove(&table, window, PD), 0);
+	assert_int_equal(withdrawn, window);
+}
+
+static void keys_meet_when_they_are_equal_or_one_is_of_a_window(void **state)
+{
+	uint32_t key = add(0, REGION_BYTES, ALL | MR_WINDOW_BIND);
+	uint32_t other = add(0, REGION_BYTES, ALL);
+	uint32_t window;
+
+	(void)state;
+	assert_int_equal(mw_add(&table, PD, MR_KIND_WINDOW_1, 3, &window), 0);
+	struct mw_bind bind = {.key = window,
+		.region_key = key,
+		.user = {PD, 7},
+		.access = MR_REMOTE_WRITE,
+		.bytes = 10};
+	assert_int_equal(mw_bind(&table, &bind), MR_OK);
+	assert_true(mr_keys_may_meet(&table, key, key));
+	assert_false(mr_keys_may_meet(&table, other, key));
+	assert_true(mr_keys_may_meet(&table, window, key));
+	assert_true(mr_keys_may_meet(&table, ~key, key));
+	assert_ptr_equal(mr_region_of(&table, window), mr_region_of(&table, key));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -369,6 +469,10 @@ int main(void)
 		TEST(mr_on_demand_asks_for_its_pages_before_each_access),
 		TEST(mr_null_region_gives_zeros_and_swallows),
 		TEST(mr_whole_region_is_resolved_wherever_it_is),
+		TEST(table_seen_from_outside_gives_the_same_answers),
+		TEST(table_that_is_not_inside_of_the_memory_is_not_seen),
+		TEST(key_is_withdrawn_before_its_region_changes_or_goes),
+		TEST(keys_meet_when_they_are_equal_or_one_is_of_a_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

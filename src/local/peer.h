@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer on this host: its NIC memory, mapped here, and the memory of its process.
+ *
+ * Two kinds of memory, reached in two ways. NIC memory (queues, tables, inboxes) is one stretch that
+ * is always mapped: offsets lead from its directory to everything. The program's memory is what
+ * its regions name, at addresses of the other process. A lookup (peer_find) turns a key into a
+ * place there, with the checks that the peer's own responder makes, on the peer's own table. Bytes move
+ * to and from a place by peer_put() and peer_get(): with plain stores and loads where the place is
+ * mapped here too (peer_ops.map), else by whoever can reach the other process (peer_ops.write and
+ * .read: one system call).
+ *
+ * The peer changes its tables while they are used. Who uses a place says so in the peer's inbox
+ * (local/inbox.h) before the lookup and until the bytes have moved; a region that is deregistered
+ * waits for that.
+ *
+ * There is no system call in this room: the functions that need one come from outside. Threads: a peer
+ * is read by all lanes; what is behind peer_ops has its own rules.
+ */
+#ifndef URNIC_LOCAL_PEER_H
+#define URNIC_LOCAL_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/copy.h"
+#include "memory/mr.h"
+
+struct peer;
+
+/* Set by the owner of a peer (the runtime, tests). All addresses are of the peer's process. */
+struct peer_ops {
+	/*
+	 * Copy to or from the peer's memory. False when some of it is not there, or the peer is not: then
+	 * any part may have been copied. Of what is written, the last bytes become visible last
+	 * (memory/copy.h).
+	 */
+	bool (*write)(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes);
+	bool (*read)(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes);
+	/*
+	 * Where [address, address + bytes) of this region lies here, or NULL when it is not mapped. NULL
+	 * instead of the function: nothing is.
+	 */
+	uint8_t *(*map)(
+		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t bytes);
+	/* Wake the peer's lane: there is something for it, and nobody polls. */
+	void (*kick)(struct peer *peer, uint32_t lane);
+};
+
+struct peer {
+	uint8_t *base; /* its NIC memory, mapped here */
+	uint64_t bytes;
+	struct mr_table mrs; /* a view of its table (mr_table_view) */
+	const struct peer_ops *ops;
+};
+
+/* Where bytes of a region lie. Good as long as the inbox says that its key is in use. */
+struct peer_place {
+	uint8_t *here; /* NULL: not mapped */
+	uint64_t there; /* address in the peer's process; 0 with `here` NULL is a null region */
+};
+
+/* mr_resolve_for() on the peer's table. */
+enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
+	uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
+
+/* Move bytes. False as peer_ops.write and .read. */
+bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset,
+	const uint8_t *from, size_t bytes);
+bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset, uint8_t *to,
+	size_t bytes);
+
+/*
+ * The object of `bytes` bytes at an offset of NIC memory, or NULL when that is not one: offsets are
+ * the peer's to write. Objects are aligned to cache lines.
+ */
+static inline void *peer_at(const struct peer *peer, uint64_t offset, uint64_t bytes)
+{
+	bool is_inside = offset != 0 && offset % ARENA_BLOCK_BYTES_MIN == 0 &&
+		offset < peer->bytes && bytes <= peer->bytes - offset;
+
+	return is_inside ? peer->base + offset : NULL;
+}
+
+#endif
