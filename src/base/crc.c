@@ -36,6 +36,17 @@ static uint32_t times_x(uint32_t a)
 	return a >> 1 ^ (-(a & 1) & POLYNOMIAL);
 }
 
+uint32_t crc32c(const void *bytes, size_t length)
+{
+	uint32_t crc;
+
+	assert(length <= INT32_MAX);
+	/* Its argument could be const. */
+	crc = ~crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)length, UINT32_MAX);
+	vectors_clean();
+	return crc;
+}
+
 uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t length)
 {
 	const uint8_t *from = bytes;

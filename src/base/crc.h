@@ -3,7 +3,7 @@
 #define URNIC_BASE_CRC_H
 
 /*
- * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, and its algebra.
+ * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, and its algebra; and CRC-32C, which iSCSI and MPA use.
  *
  * A CRC value here is what zlib would return: start with 0, pass each result on to the next call.
  * The fast function and the plain one agree on every input; tests hold them to it.
@@ -25,6 +25,9 @@ uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
 
 /* The same, one bit at a time, straight from the definition. */
 uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t length);
+
+/* CRC-32C (RFC 3720 appendix B.4), of all bytes at once. */
+uint32_t crc32c(const void *bytes, size_t length);
 
 /* The product of two polynomials modulo P. */
 uint32_t crc32_multiply(uint32_t a, uint32_t b);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/mpa.h"
+
+#include <string.h>
+
+#include "base/crc.h"
+#include "wire/bytes.h"
+
+enum {
+	KEY_BYTES = 16,
+	AT_FLAGS = 16,
+	AT_REVISION = 17,
+	AT_PRIVATE_BYTES = 18,
+
+	FLAG_MARKERS = 0x80,
+	FLAG_CRC = 0x40,
+	FLAG_REJECTED = 0x20,
+	FLAG_ENHANCED = 0x10,
+
+	/* Of the two enhanced words. */
+	IRD_PEER_TO_PEER = 0x8000,
+	IRD_READY_SEND = 0x4000,
+	ORD_READY_WRITE = 0x8000,
+	ORD_READY_READ = 0x4000,
+};
+
+static const uint8_t *key_of(bool is_reply)
+{
+	return (const uint8_t *)(is_reply ? "MPA ID Rep Frame" : "MPA ID Req Frame");
+}
+
+int mpa_frame_follow_bytes(const uint8_t *bytes, bool is_reply)
+{
+	uint8_t revision = bytes[AT_REVISION];
+	uint16_t follow_bytes = get_be16(bytes + AT_PRIVATE_BYTES);
+
+	if (memcmp(bytes, key_of(is_reply), KEY_BYTES) != 0)
+		return -1;
+	if (revision < 1 || revision > 2 || follow_bytes > MPA_PRIVATE_BYTES_MAX)
+		return -1;
+	return follow_bytes;
+}
+
+static void enhanced_decode(struct mpa_frame *frame, const uint8_t *bytes)
+{
+	uint16_t ird = get_be16(bytes), ord = get_be16(bytes + 2);
+
+	frame->is_peer_to_peer = (ird & IRD_PEER_TO_PEER) != 0;
+	frame->ready = (ird & IRD_READY_SEND ? MPA_READY_SEND : 0u) |
+		(ord & ORD_READY_WRITE ? MPA_READY_WRITE : 0u) |
+		(ord & ORD_READY_READ ? MPA_READY_READ : 0u);
+	frame->ird = ird & MPA_READS_MAX;
+	frame->ord = ord & MPA_READS_MAX;
+}
+
+static void enhanced_encode(const struct mpa_frame *frame, uint8_t *to)
+{
+	uint32_t ird = (frame->is_peer_to_peer ? IRD_PEER_TO_PEER : 0) |
+		(frame->ready & MPA_READY_SEND ? IRD_READY_SEND : 0) | frame->ird;
+	uint32_t ord = (frame->ready & MPA_READY_WRITE ? ORD_READY_WRITE : 0) |
+		(frame->ready & MPA_READY_READ ? ORD_READY_READ : 0) | frame->ord;
+
+	put_be16(to, (uint16_t)ird);
+	put_be16(to + 2, (uint16_t)ord);
+}
+
+bool mpa_frame_decode(struct mpa_frame *frame, const uint8_t *bytes)
+{
+	uint8_t flags = bytes[AT_FLAGS];
+	uint16_t follow_bytes = get_be16(bytes + AT_PRIVATE_BYTES);
+
+	memset(frame, 0, sizeof(*frame));
+	frame->is_reply = memcmp(bytes, key_of(true), KEY_BYTES) == 0;
+	frame->revision = bytes[AT_REVISION];
+	frame->wants_markers = (flags & FLAG_MARKERS) != 0;
+	frame->wants_crc = (flags & FLAG_CRC) != 0;
+	frame->is_rejected = frame->is_reply && (flags & FLAG_REJECTED) != 0;
+	frame->is_enhanced = frame->revision == 2 && (flags & FLAG_ENHANCED) != 0;
+	bytes += MPA_FRAME_BYTES;
+	if (frame->is_enhanced) {
+		if (follow_bytes < MPA_ENHANCED_BYTES)
+			return false;
+		enhanced_decode(frame, bytes);
+		bytes += MPA_ENHANCED_BYTES;
+		follow_bytes = (uint16_t)(follow_bytes - MPA_ENHANCED_BYTES);
+	}
+	frame->private_bytes = follow_bytes;
+	memcpy(frame->private_data, bytes, follow_bytes);
+	return true;
+}
+
+size_t mpa_frame_encode(const struct mpa_frame *frame, uint8_t *to)
+{
+	size_t head_bytes = MPA_FRAME_BYTES + (frame->is_enhanced ? MPA_ENHANCED_BYTES : 0);
+	size_t bytes = head_bytes + frame->private_bytes;
+
+	memcpy(to, key_of(frame->is_reply), KEY_BYTES);
+	to[AT_FLAGS] = (uint8_t)((frame->wants_markers ? FLAG_MARKERS : 0) |
+		(frame->wants_crc ? FLAG_CRC : 0) | (frame->is_rejected ? FLAG_REJECTED : 0) |
+		(frame->is_enhanced ? FLAG_ENHANCED : 0));
+	to[AT_REVISION] = frame->revision;
+	put_be16(to + AT_PRIVATE_BYTES, (uint16_t)(bytes - MPA_FRAME_BYTES));
+	if (frame->is_enhanced)
+		enhanced_encode(frame, to + MPA_FRAME_BYTES);
+	memcpy(to + head_bytes, frame->private_data, frame->private_bytes);
+	return bytes;
+}
+
+/* --- FPDUs --- */
+
+uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
+{
+	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);
+	uint32_t pad_at = FPDU_LENGTH_BYTES + ulpdu_bytes;
+
+	put_be16(fpdu, (uint16_t)ulpdu_bytes);
+	memset(fpdu + pad_at, 0, covered_bytes - pad_at);
+	put_le32(fpdu + covered_bytes, has_crc ? crc32c(fpdu, covered_bytes) : 0);
+	return covered_bytes + FPDU_CRC_BYTES;
+}
+
+uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu)
+{
+	return get_be16(fpdu);
+}
+
+bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t ulpdu_bytes)
+{
+	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);
+
+	return get_le32(fpdu + covered_bytes) == crc32c(fpdu, covered_bytes);
+}

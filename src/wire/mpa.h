@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_MPA_H
+#define URNIC_WIRE_MPA_H
+
+/*
+ * MPA, the layer between TCP and DDP (RFC 5044): the two frames that open a connection, and the frames that carry data (FPDUs).
+ *
+ * A request or reply is 20 bytes and then private data. With revision 2 it may be enhanced (RFC 6581): the private data begins with
+ * four bytes that say how many READs each side serves and has under way, and how a peer-to-peer connection gets ready.
+ *
+ * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and a CRC32C of all that, in
+ * little-endian order. Without CRCs its field is there all the same, and not looked at.
+ *
+ * No state: any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* --- opening a connection --- */
+
+enum {
+	MPA_FRAME_BYTES = 20, /* before the private data */
+	MPA_PRIVATE_BYTES_MAX = 512, /* the four enhanced ones among them */
+	MPA_ENHANCED_BYTES = 4,
+	MPA_READS_MAX = 0x3fff, /* of a field of 14 bits: "as many as you like" */
+};
+
+/* How the initiator of a peer-to-peer connection says that it is ready: by an empty message. */
+enum mpa_ready {
+	MPA_READY_SEND = 1 << 0,
+	MPA_READY_WRITE = 1 << 1,
+	MPA_READY_READ = 1 << 2,
+};
+
+struct mpa_frame {
+	bool is_reply;
+	uint8_t revision; /* 1 or 2 */
+	bool wants_markers; /* in what it receives */
+	bool wants_crc; /* in both directions, even if only one side wants it */
+	bool is_rejected; /* a reply: no */
+	bool is_enhanced; /* revision 2: the fields below are there */
+	bool is_peer_to_peer; /* the responder may send first, once the initiator is ready */
+	uint32_t ready; /* enum mpa_ready: that are offered, or the one that is chosen */
+	uint16_t ird; /* READs that the sender of the frame serves at once */
+	uint16_t ord; /* READs that it wants to have under way */
+	uint16_t private_bytes; /* the program's */
+	uint8_t private_data[MPA_PRIVATE_BYTES_MAX];
+};
+
+/*
+ * Look at the first MPA_FRAME_BYTES of what should be a request, or a reply.
+ *
+ * Returns how many bytes follow them, 0 to MPA_PRIVATE_BYTES_MAX; or -1 when it is no such frame, of a revision that there is not, or
+ * announces too many (RFC 5044 section 7.1.1).
+ */
+int mpa_frame_follow_bytes(const uint8_t *bytes, bool is_reply);
+
+/*
+ * Decode a whole frame for which mpa_frame_follow_bytes() has returned what there is behind its header. Returns false for an
+ * enhanced one that is too short to be one.
+ */
+bool mpa_frame_decode(struct mpa_frame *frame, const uint8_t *bytes);
+
+/* Private data that a frame has room for. */
+static inline size_t mpa_private_room(bool is_enhanced)
+{
+	return is_enhanced ? MPA_PRIVATE_BYTES_MAX - MPA_ENHANCED_BYTES : MPA_PRIVATE_BYTES_MAX;
+}
+
+/*
+ * Encode a frame; private_bytes is at most mpa_private_room(). `to` has room for MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX. Returns its
+ * length.
+ */
+size_t mpa_frame_encode(const struct mpa_frame *frame, uint8_t *to);
+
+/* --- carrying data --- */
+
+enum {
+	FPDU_LENGTH_BYTES = 2,
+	FPDU_CRC_BYTES = 4,
+	FPDU_ULPDU_BYTES_MAX = 0xffff,
+	FPDU_BYTES_MAX = 0x10004 + FPDU_CRC_BYTES, /* of the longest ULPDU: 2 + 65535 + 3 + 4 */
+};
+
+/* Length, ULPDU and pad: what the CRC covers. */
+static inline uint32_t fpdu_covered_bytes(uint32_t ulpdu_bytes)
+{
+	return (FPDU_LENGTH_BYTES + ulpdu_bytes + 3) & ~3u;
+}
+
+/* All of a FPDU. */
+static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
+{
+	return fpdu_covered_bytes(ulpdu_bytes) + FPDU_CRC_BYTES;
+}
+
+/*
+ * Make a FPDU of the ULPDU that lies behind the room for its length: length, pad and CRC, or a CRC field of zeros.
+ *
+ * `fpdu`  Room for fpdu_bytes(ulpdu_bytes).
+ *
+ * Returns its length.
+ */
+uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
+
+/* The ULPDU bytes that a FPDU announces; its first two bytes are there. */
+uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu);
+
+/* Is the CRC of a whole FPDU right? */
+bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t ulpdu_bytes);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/rdmap.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "wire/bytes.h"
+
+enum {
+	TAGGED = 1,
+	UNTAGGED = 0,
+
+	/* The two control bytes that every segment begins with. */
+	DDP_TAGGED = 0x80,
+	DDP_LAST = 0x40,
+	DDP_VERSION_MASK = 0x03,
+	DDP_VERSION = 0x01,
+	RDMAP_VERSION_SHIFT = 6,
+	RDMAP_VERSION = 1,
+	RDMAP_OPCODE_MASK = 0x0f,
+};
+
+static const struct info {
+	const char *name;
+	bool is_tagged;
+	uint8_t queue;
+	uint32_t least_bytes, most_bytes;
+} table[RDMAP_OPCODE_COUNT] = {
+#define RDMAP(name, opcode, model, queue, least, most) \
+	[opcode] = {#name, model, queue, least, most},
+#include "wire/rdmap_opcode.def"
+#undef RDMAP
+};
+
+static const struct error_info {
+	const char *name;
+	const char *sentence;
+	uint8_t layer, type, code;
+} errors[RDMAP_ERROR_COUNT] = {
+	[RDMAP_OK] = {.name = "OK", .sentence = "nothing"},
+#define RDMAP_ERROR(name, layer, type, code, sentence) \
+	[RDMAP_ERROR_##name] = {#name, sentence, layer, type, code},
+#include "wire/rdmap_error.def"
+#undef RDMAP_ERROR
+};
+
+bool rdmap_is_tagged(enum rdmap_opcode opcode)
+{
+	return table[opcode].is_tagged;
+}
+
+bool rdmap_is_solicited(enum rdmap_opcode opcode)
+{
+	return opcode == RDMAP_SEND_SOLICITED || opcode == RDMAP_SEND_SOLICITED_INVALIDATE ||
+		opcode == RDMAP_IMMEDIATE_SOLICITED;
+}
+
+bool rdmap_has_invalidate(enum rdmap_opcode opcode)
+{
+	return opcode == RDMAP_SEND_INVALIDATE || opcode == RDMAP_SEND_SOLICITED_INVALIDATE;
+}
+
+const char *rdmap_name(enum rdmap_opcode opcode)
+{
+	return table[opcode].name;
+}
+
+/* --- segments --- */
+
+uint32_t ddp_header_bytes_of(const uint8_t *bytes)
+{
+	return ddp_header_bytes((bytes[0] & DDP_TAGGED) != 0);
+}
+
+static void tagged_decode(struct ddp_segment *segment, const uint8_t *from)
+{
+	segment->tagged.stag = get_be32(from + 2);
+	segment->tagged.offset = get_be64(from + 6);
+}
+
+static void untagged_decode(struct ddp_segment *segment, const uint8_t *from)
+{
+	segment->untagged.invalidate_stag = get_be32(from + 2);
+	segment->untagged.queue = get_be32(from + 6);
+	segment->untagged.msn = get_be32(from + 10);
+	segment->untagged.offset = get_be32(from + 14);
+}
+
+/*
+ * What is too short for its header, or its message, has no error code of its own; for the peer it is a message that does not exist.
+ */
+enum rdmap_error ddp_decode(struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
+{
+	bool is_tagged;
+	uint8_t opcode;
+
+	if (ulpdu_bytes < DDP_TAGGED_BYTES || ulpdu_bytes < ddp_header_bytes_of(ulpdu))
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	is_tagged = (ulpdu[0] & DDP_TAGGED) != 0;
+	if ((ulpdu[0] & DDP_VERSION_MASK) != DDP_VERSION)
+		return is_tagged ? RDMAP_ERROR_TAGGED_VERSION : RDMAP_ERROR_UNTAGGED_VERSION;
+	if (ulpdu[1] >> RDMAP_VERSION_SHIFT != RDMAP_VERSION)
+		return RDMAP_ERROR_RDMAP_VERSION;
+	opcode = ulpdu[1] & RDMAP_OPCODE_MASK;
+	if (opcode >= RDMAP_OPCODE_COUNT || table[opcode].is_tagged != is_tagged)
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	segment->opcode = (enum rdmap_opcode)opcode;
+	segment->is_last = (ulpdu[0] & DDP_LAST) != 0;
+	segment->payload = ulpdu + ddp_header_bytes(is_tagged);
+	segment->payload_bytes = ulpdu_bytes - ddp_header_bytes(is_tagged);
+	if (is_tagged) {
+		tagged_decode(segment, ulpdu);
+		return RDMAP_OK;
+	}
+	untagged_decode(segment, ulpdu);
+	if (segment->untagged.queue >= DDP_QUEUE_COUNT)
+		return RDMAP_ERROR_UNTAGGED_QUEUE;
+	if (segment->untagged.queue != table[opcode].queue ||
+		segment->payload_bytes < table[opcode].least_bytes)
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	return segment->payload_bytes > table[opcode].most_bytes ? RDMAP_ERROR_UNTAGGED_TOO_LONG
+								 : RDMAP_OK;
+}
+
+uint32_t ddp_encode(const struct ddp_segment *segment, uint8_t *to)
+{
+	bool is_tagged = table[segment->opcode].is_tagged;
+
+	to[0] = (uint8_t)((is_tagged ? DDP_TAGGED : 0) | (segment->is_last ? DDP_LAST : 0) |
+		DDP_VERSION);
+	to[1] = (uint8_t)(RDMAP_VERSION << RDMAP_VERSION_SHIFT | segment->opcode);
+	if (is_tagged) {
+		put_be32(to + 2, segment->tagged.stag);
+		put_be64(to + 6, segment->tagged.offset);
+		return DDP_TAGGED_BYTES;
+	}
+	put_be32(to + 2, segment->untagged.invalidate_stag);
+	put_be32(to + 6, segment->untagged.queue);
+	put_be32(to + 10, segment->untagged.msn);
+	put_be32(to + 14, segment->untagged.offset);
+	return DDP_UNTAGGED_BYTES;
+}
+
+/* --- payloads --- */
+
+void rdmap_read_request_decode(struct rdmap_read_request *request, const uint8_t *from)
+{
+	*request = (struct rdmap_read_request){
+		.sink_stag = get_be32(from),
+		.sink_offset = get_be64(from + 4),
+		.bytes = get_be32(from + 12),
+		.source_stag = get_be32(from + 16),
+		.source_offset = get_be64(from + 20),
+	};
+}
+
+void rdmap_read_request_encode(const struct rdmap_read_request *request, uint8_t *to)
+{
+	put_be32(to, request->sink_stag);
+	put_be64(to + 4, request->sink_offset);
+	put_be32(to + 12, request->bytes);
+	put_be32(to + 16, request->source_stag);
+	put_be64(to + 20, request->source_offset);
+}
+
+void rdmap_atomic_request_decode(struct rdmap_atomic_request *request, const uint8_t *from)
+{
+	*request = (struct rdmap_atomic_request){
+		.operation = get_be32(from) & 0xf,
+		.id = get_be32(from + 4),
+		.stag = get_be32(from + 8),
+		.offset = get_be64(from + 12),
+		.operand = get_be64(from + 20),
+		.operand_mask = get_be64(from + 28),
+		.compare = get_be64(from + 36),
+		.compare_mask = get_be64(from + 44),
+	};
+}
+
+void rdmap_atomic_request_encode(const struct rdmap_atomic_request *request, uint8_t *to)
+{
+	put_be32(to, request->operation);
+	put_be32(to + 4, request->id);
+	put_be32(to + 8, request->stag);
+	put_be64(to + 12, request->offset);
+	put_be64(to + 20, request->operand);
+	put_be64(to + 28, request->operand_mask);
+	put_be64(to + 36, request->compare);
+	put_be64(to + 44, request->compare_mask);
+}
+
+void rdmap_atomic_response_decode(struct rdmap_atomic_response *response, const uint8_t *from)
+{
+	*response = (struct rdmap_atomic_response){get_be32(from), get_be64(from + 4)};
+}
+
+void rdmap_atomic_response_encode(const struct rdmap_atomic_response *response, uint8_t *to)
+{
+	put_be32(to, response->id);
+	put_be64(to + 4, response->original);
+}
+
+/* --- Terminate --- */
+
+enum {
+	HAS_LENGTH = 0x80, /* the bits of HdrCt, in the third byte */
+	HAS_DDP = 0x40,
+	HAS_RDMAP = 0x20,
+	SIW_HAS_ANY = 0x07,
+	TERMINATE_HEAD_BYTES = 4,
+};
+
+const char *rdmap_error_name(enum rdmap_error error)
+{
+	return errors[error].name;
+}
+
+const char *rdmap_error_sentence(enum rdmap_error error)
+{
+	return errors[error].sentence;
+}
+
+uint32_t rdmap_terminate_encode(
+	enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes, uint8_t *to)
+{
+	const struct error_info *info = &errors[error];
+	uint32_t header_bytes, bytes = TERMINATE_HEAD_BYTES;
+
+	assert(error != RDMAP_OK);
+	put_be32(to,
+		(uint32_t)info->layer << 28 | (uint32_t)info->type << 24 |
+			(uint32_t)info->code << 16);
+	if (!ulpdu || ulpdu_bytes < DDP_TAGGED_BYTES || ulpdu_bytes < ddp_header_bytes_of(ulpdu))
+		return bytes;
+	header_bytes = ddp_header_bytes_of(ulpdu);
+	to[2] = HAS_LENGTH | HAS_DDP;
+	put_be16(to + bytes, (uint16_t)ulpdu_bytes);
+	bytes += 2;
+	memcpy(to + bytes, ulpdu, header_bytes);
+	bytes += header_bytes;
+	if ((ulpdu[1] & RDMAP_OPCODE_MASK) == RDMAP_READ_REQUEST &&
+		header_bytes == DDP_UNTAGGED_BYTES &&
+		ulpdu_bytes >= header_bytes + RDMAP_READ_REQUEST_BYTES) {
+		to[2] |= HAS_RDMAP;
+		memcpy(to + bytes, ulpdu + header_bytes, RDMAP_READ_REQUEST_BYTES);
+		bytes += RDMAP_READ_REQUEST_BYTES;
+	}
+	return bytes;
+}
+
+static enum rdmap_error error_find(uint8_t layer, uint8_t type, uint8_t code)
+{
+	for (uint32_t i = RDMAP_OK + 1; i < RDMAP_ERROR_COUNT; i++)
+		if (errors[i].layer == layer && errors[i].type == type && errors[i].code == code)
+			return (enum rdmap_error)i;
+	return RDMAP_OK;
+}
+
+void rdmap_terminate_decode(
+	struct rdmap_terminate *terminate, const uint8_t *payload, uint32_t bytes)
+{
+	uint8_t layer = payload[0] >> 4, type = payload[0] & 0xf;
+	bool is_siw = (payload[2] & SIW_HAS_ANY) && !(payload[2] & ~SIW_HAS_ANY);
+	const uint8_t *ulpdu = payload + TERMINATE_HEAD_BYTES + 2;
+	uint8_t opcode;
+
+	*terminate = (struct rdmap_terminate){
+		.error = error_find(is_siw ? type : layer, is_siw ? layer : type, payload[1])};
+	if (!(payload[2] & (is_siw ? 2 : HAS_DDP)) ||
+		bytes < TERMINATE_HEAD_BYTES + 2 + DDP_TAGGED_BYTES)
+		return;
+	opcode = ulpdu[1] & RDMAP_OPCODE_MASK;
+	terminate->is_about_read = opcode == RDMAP_READ_REQUEST || opcode == RDMAP_ATOMIC_REQUEST;
+}

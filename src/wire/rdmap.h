@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_RDMAP_H
+#define URNIC_WIRE_RDMAP_H
+
+/*
+ * DDP segments (RFC 5041) with the RDMAP messages in them (RFC 5040, RFC 7306).
+ *
+ * A ULPDU is one segment of one message: a header, tagged (a key, STag, and an offset, for memory that was advertised) or untagged (a
+ * queue, a message number, an offset into that message), and payload. rdmap_opcode.def has the messages, rdmap_error.def what may be
+ * wrong with one, in the words of the Terminate message that says so.
+ *
+ * No state: any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum rdmap_opcode {
+#define RDMAP(name, opcode, model, queue, least, most) RDMAP_##name = (opcode),
+#include "wire/rdmap_opcode.def"
+#undef RDMAP
+	RDMAP_OPCODE_COUNT
+};
+
+enum rdmap_error {
+	RDMAP_OK,
+#define RDMAP_ERROR(name, layer, type, code, sentence) RDMAP_ERROR_##name,
+#include "wire/rdmap_error.def"
+#undef RDMAP_ERROR
+	RDMAP_ERROR_COUNT
+};
+
+/* The queues of untagged messages. */
+enum ddp_queue {
+	DDP_QUEUE_SEND,
+	DDP_QUEUE_READ_REQUEST, /* and atomics */
+	DDP_QUEUE_TERMINATE,
+	DDP_QUEUE_ATOMIC_RESPONSE,
+	DDP_QUEUE_COUNT
+};
+
+enum {
+	DDP_TAGGED_BYTES = 14, /* headers */
+	DDP_UNTAGGED_BYTES = 18,
+	RDMAP_READ_REQUEST_BYTES = 28, /* payloads */
+	RDMAP_ATOMIC_REQUEST_BYTES = 52,
+	RDMAP_ATOMIC_RESPONSE_BYTES = 12,
+	RDMAP_IMMEDIATE_BYTES = 8,
+	RDMAP_TERMINATE_BYTES_MAX = 4 + 2 + DDP_UNTAGGED_BYTES + RDMAP_READ_REQUEST_BYTES,
+};
+
+struct ddp_segment {
+	enum rdmap_opcode opcode;
+	bool is_last; /* of its message */
+	union {
+		struct { /* tagged */
+			uint32_t stag;
+			uint64_t offset; /* TO */
+		} tagged;
+		struct {
+			uint32_t invalidate_stag; /* of the SENDs with invalidate, else 0 */
+			uint32_t queue; /* QN */
+			uint32_t msn; /* from 1 */
+			uint32_t offset; /* MO */
+		} untagged;
+	};
+	const uint8_t *payload; /* borrowed */
+	uint32_t payload_bytes;
+};
+
+bool rdmap_is_tagged(enum rdmap_opcode opcode);
+bool rdmap_is_solicited(enum rdmap_opcode opcode);
+bool rdmap_has_invalidate(enum rdmap_opcode opcode);
+const char *rdmap_name(enum rdmap_opcode opcode);
+
+/* The length of its header. */
+static inline uint32_t ddp_header_bytes(bool is_tagged)
+{
+	return is_tagged ? DDP_TAGGED_BYTES : DDP_UNTAGGED_BYTES;
+}
+
+/*
+ * How long is the header of the segment that begins like this? `bytes` has at least one. For a receiver that wants to see no more.
+ */
+uint32_t ddp_header_bytes_of(const uint8_t *bytes);
+
+/*
+ * Decode the header of a segment of `ulpdu_bytes` bytes, of which the header is there, if there are as many as it needs; the payload
+ * may not be there yet.
+ *
+ * Returns RDMAP_OK, or what is wrong with it: version, opcode, model, queue, length.
+ */
+enum rdmap_error ddp_decode(
+	struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
+
+/* Encode a header. Returns its length; the payload follows it. */
+uint32_t ddp_encode(const struct ddp_segment *segment, uint8_t *to);
+
+/* --- payloads of messages --- */
+
+struct rdmap_read_request {
+	uint32_t sink_stag; /* where the response goes */
+	uint64_t sink_offset;
+	uint32_t bytes;
+	uint32_t source_stag;
+	uint64_t source_offset;
+};
+
+void rdmap_read_request_decode(struct rdmap_read_request *request, const uint8_t *from);
+void rdmap_read_request_encode(const struct rdmap_read_request *request, uint8_t *to);
+
+enum rdmap_atomic {
+	RDMAP_FETCH_ADD,
+	RDMAP_SWAP,
+	RDMAP_COMPARE_SWAP,
+};
+
+struct rdmap_atomic_request {
+	uint32_t operation; /* enum rdmap_atomic; any value of four bits when decoded */
+	uint32_t id; /* comes back with the response */
+	uint32_t stag;
+	uint64_t offset;
+	uint64_t operand; /* to add, or to swap in */
+	uint64_t operand_mask; /* adding: one bits end a field; swapping: bits that change */
+	uint64_t compare;
+	uint64_t compare_mask; /* bits that are compared */
+};
+
+void rdmap_atomic_request_decode(struct rdmap_atomic_request *request, const uint8_t *from);
+void rdmap_atomic_request_encode(const struct rdmap_atomic_request *request, uint8_t *to);
+
+struct rdmap_atomic_response {
+	uint32_t id;
+	uint64_t original;
+};
+
+void rdmap_atomic_response_decode(struct rdmap_atomic_response *response, const uint8_t *from);
+void rdmap_atomic_response_encode(const struct rdmap_atomic_response *response, uint8_t *to);
+
+/* --- Terminate --- */
+
+const char *rdmap_error_name(enum rdmap_error error);
+const char *rdmap_error_sentence(enum rdmap_error error);
+
+/*
+ * Write the payload of a Terminate message.
+ *
+ * `ulpdu`  The segment that was refused, or NULL for none: its header is quoted, and of a READ request all of it.
+ *
+ * Returns its length.
+ */
+uint32_t rdmap_terminate_encode(
+	enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes, uint8_t *to);
+
+/* What a Terminate message said. */
+struct rdmap_terminate {
+	enum rdmap_error error; /* RDMAP_OK for a code that there is not */
+	bool is_about_read; /* a READ or atomic request of ours is what was refused */
+};
+
+/* `bytes` is at least 4. Linux's siw has the parts of a byte the other way round; that is understood, too. */
+void rdmap_terminate_decode(
+	struct rdmap_terminate *terminate, const uint8_t *payload, uint32_t bytes);
+
+#endif
