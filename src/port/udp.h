@@ -31,7 +31,8 @@ struct port_udp;
 
 enum {
 	PORT_UDP_ADDRESSES_MAX = 48, /* local addresses of one lane */
-	PORT_UDP_PATHS_MAX = 8192, /* different paths of one lane; a power of two */
+	/* Different paths of one lane, a power of two: two for each queue pair, and all address handles besides. */
+	PORT_UDP_PATHS_MAX = 1 << 18,
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
 	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
 	PORT_UDP_FDS_MAX = PORT_UDP_ADDRESSES_MAX + 1,

@@ -357,7 +357,7 @@ bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_mult
 
 /* --- address handles ---------------------------------------------------------------------- */
 
-/* The most of them in a process. */
+/* The most of them on one device: each lane has paths for all of 32 devices. */
 #define NIC_AH_COUNT_MAX 4096
 
 /*

@@ -5,11 +5,15 @@
  * Any queue pair of the process may use one, on whichever lane it lives, so a handle has a path on
  * each lane that has queue pairs for datagrams.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
+
+static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 32 * NIC_AH_COUNT_MAX,
+	"a lane's paths do not run out before its queue pairs and the address handles do");
 
 /* The NIC is locked, the worker is not. Returns 0 or -errno. */
 static int ah_open(struct nic_ah *ah, struct worker *worker)
@@ -138,14 +142,10 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 		error = -EINVAL;
 	else
 		error = nic_start();
-	if (!error && nic.ah_count == NIC_AH_COUNT_MAX)
-		error = -ENOMEM;
 	if (!error)
 		error = ah_open_all(ah);
-	if (!error) {
+	if (!error)
 		list_append(&nic.ahs, &ah->link);
-		nic.ah_count++;
-	}
 	nic_leave();
 	if (error)
 		free(ah);
@@ -160,7 +160,6 @@ void nic_ah_destroy(struct nic_ah *ah)
 	if (ah->epoch == nic_epoch) {
 		ah_close(ah);
 		list_remove(&ah->link);
-		nic.ah_count--;
 	}
 	nic_leave();
 	free(ah);

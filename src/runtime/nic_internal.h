@@ -100,7 +100,6 @@ struct nic {
 	uint32_t last_wq_number;
 	bool wq_by_number[NIC_WQ_NUMBERS];
 	struct list ahs;
-	uint32_t ah_count;
 	bool has_datagrams[NIC_LANES_MAX]; /* lanes that every address handle is opened on */
 	uint32_t last_xrcd; /* the number of the domain that was made last */
 	struct worker

@@ -574,6 +574,31 @@ static void equal_paths_are_shared_and_wrong_ones_refused(void **state)
 	assert_int_equal(port_udp_path_open(a.port, &settings, &path), -EINVAL);
 }
 
+/* As many as the address handles of three devices, to peers of their own each. */
+static void paths_to_many_peers_are_all_there(void **state)
+{
+	enum { COUNT = 3 * 4096 };
+	static uint32_t paths[COUNT];
+
+	(void)state;
+	ends_open("127.0.0.1", home, "127.0.0.2", home);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		struct port_udp_path settings = {.is_shared = true};
+		uint8_t ipv4[4] = {127, 1, (uint8_t)(i >> 8), (uint8_t)i};
+
+		settings.remote = gid_from_ipv4(ipv4);
+		assert_int_equal(port_udp_path_open(a.port, &settings, &paths[i]), 0);
+	}
+	for (uint32_t i = 0; i < COUNT; i++)
+		port_udp_path_close(a.port, paths[i]);
+	/* The number of one that is gone is nobody's. */
+	stage(&a, path_to(&a, &b, 0, 0), 64, 1);
+	stage(&a, paths[COUNT - 1], 64, 2);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	receive(1);
+	assert_int_equal(a.counters.tx_path_closed, 1);
+}
+
 static void full_stage_offers_no_room(void **state)
 {
 	uint32_t capacity = 1;
@@ -734,6 +759,7 @@ int main(void)
 		TEST(path_closed_while_blocked_loses_its_packets),
 		TEST(unreachable_peer_is_counted_and_does_not_stop_others),
 		TEST(equal_paths_are_shared_and_wrong_ones_refused),
+		TEST(paths_to_many_peers_are_all_there),
 		TEST(full_stage_offers_no_room),
 		TEST(bad_packets_are_dropped_and_counted),
 		TEST(ipv4_ids_of_any_sender_verify),

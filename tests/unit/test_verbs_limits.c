@@ -195,6 +195,33 @@ static void another_device_has_as_many_again(void **state)
 	assert_int_equal(ibv_close_device(contexts[0]), 0);
 }
 
+/* Regions, windows and shared receive queues lie in tables that all devices of a process share. */
+static void devices_share_what_is_in_one_table(void **state)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *contexts[2] = {ibv_open_device(list[0]), ibv_open_device(list[1])};
+	struct ibv_pd *pds[2] = {ibv_alloc_pd(contexts[0]), ibv_alloc_pd(contexts[1])};
+	struct ibv_mr *mrs[4];
+
+	(void)state;
+	ibv_free_device_list(list);
+	for (int i = 0; i < 4; i++)
+		assert_non_null(mrs[i] = ibv_reg_mr(pds[i % 2], memory, sizeof(memory), 0));
+	for (int i = 0; i < 2; i++) {
+		errno = 0;
+		assert_null(ibv_reg_mr(pds[i], memory, sizeof(memory), 0));
+		assert_int_equal(errno, ENOMEM);
+	}
+	assert_int_equal(ibv_dereg_mr(mrs[0]), 0);
+	assert_non_null(mrs[0] = ibv_reg_mr(pds[1], memory, sizeof(memory), 0));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_dealloc_pd(pds[i]), 0);
+		assert_int_equal(ibv_close_device(contexts[i]), 0);
+	}
+}
+
 /* --- sizes -------------------------------------------------------------------------------- */
 
 static int qp_sizes(uint32_t send_wr, uint32_t recv_wr, uint32_t send_sge, uint32_t recv_sge)
@@ -301,6 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(device_has_as_many_objects_as_it_states),
 		cmocka_unit_test(another_device_has_as_many_again),
+		cmocka_unit_test(devices_share_what_is_in_one_table),
 		cmocka_unit_test(sizes_go_as_far_as_stated),
 		cmocka_unit_test(wrong_items_have_no_effect),
 	};

@@ -30,36 +30,39 @@ static uint32_t slot_count;
 static uint32_t first_free;
 static uint32_t last_free;
 
-/* How many of each kind the devices have, by their index. */
+/* How many of each kind the devices have, by their index; what they share is the first one's. */
 static uint32_t counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
 
 /* Limits that struct ibv_device_attr has no field for. */
 static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_COUNT_MAX;
 
-/* How many they may have; NULL: any number. */
-static const int *const limit_of[OBJECT_KIND_COUNT] = {
-	[OBJECT_PD] = &device_limits.max_pd,
-	[OBJECT_MR] = &device_limits.max_mr,
-	[OBJECT_MW] = &device_limits.max_mw,
-	[OBJECT_CQ] = &device_limits.max_cq,
-	[OBJECT_SRQ] = &device_limits.max_srq,
-	[OBJECT_QP] = &device_limits.max_qp,
-	[OBJECT_AH] = &device_limits.max_ah,
-	[OBJECT_WQ] = &wq_count_max,
-	[OBJECT_WQ_TABLE] = &wq_table_count_max,
+/* How many there may be. */
+static const struct limit {
+	const int *max; /* NULL: any number */
+	bool is_shared; /* by all devices; otherwise each may have so many */
+} limits[OBJECT_KIND_COUNT] = {
+	[OBJECT_PD] = {&device_limits.max_pd, false},
+	[OBJECT_MR] = {&device_limits.max_mr, true},
+	[OBJECT_MW] = {&device_limits.max_mw, true},
+	[OBJECT_CQ] = {&device_limits.max_cq, false},
+	[OBJECT_SRQ] = {&device_limits.max_srq, true},
+	[OBJECT_QP] = {&device_limits.max_qp, false},
+	[OBJECT_AH] = {&device_limits.max_ah, false},
+	[OBJECT_WQ] = {&wq_count_max, true},
+	[OBJECT_WQ_TABLE] = {&wq_table_count_max, false},
 };
 
 /* Under the lock. */
 static uint32_t *count_of(const struct context *context, enum object_kind kind)
 {
-	return &counts[context->device->index][kind];
+	return &counts[limits[kind].is_shared ? 0 : context->device->index][kind];
 }
 
 static bool is_at_limit(const struct context *context, enum object_kind kind)
 {
-	const int *limit = limit_of[kind];
+	const int *max = limits[kind].max;
 
-	return limit && *count_of(context, kind) >= (uint32_t)*limit;
+	return max && *count_of(context, kind) >= (uint32_t)*max;
 }
 
 /* Doubles the table. False when it is as large as it gets, or memory is out. */
