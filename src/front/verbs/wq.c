@@ -78,6 +78,13 @@ static void unrefer(struct wq_front *wq)
 		object_unref(wq->cq);
 }
 
+static void wq_free(struct wq_front *wq)
+{
+	pthread_mutex_destroy(&wq->verbs.mutex);
+	pthread_cond_destroy(&wq->verbs.cond);
+	free(wq);
+}
+
 struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *init)
 {
 	struct wq_front *wq = NULL;
@@ -89,13 +96,16 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 	}
 	if (!error) {
 		wq->verbs.context = context;
+		pthread_mutex_init(&wq->verbs.mutex, NULL);
+		pthread_cond_init(&wq->verbs.cond, NULL);
 		async_event_init(&wq->fatal, IBV_EVENT_WQ_FATAL, &wq->verbs);
 		error = make(wq, context_of(context), init);
 	}
 	if (error) {
-		if (wq)
+		if (wq) {
 			unrefer(wq);
-		free(wq);
+			wq_free(wq);
+		}
 		errno = error;
 		return NULL;
 	}
@@ -109,6 +119,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 	return &wq->verbs;
 }
 
+/* Its public structure is locked. 0 or a positive errno. */
 static int modify(struct wq_front *wq, const struct ibv_wq_attr *attr)
 {
 	int error = 0;
@@ -130,11 +141,15 @@ static int modify(struct wq_front *wq, const struct ibv_wq_attr *attr)
 int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 {
 	struct object *object = object_ref(wq->handle, OBJECT_WQ, context_of(wq->context));
+	struct wq_front *front;
 	int error;
 
 	if (!object)
 		return EINVAL;
-	error = modify(container_of(object, struct wq_front, object), attr);
+	front = container_of(object, struct wq_front, object);
+	pthread_mutex_lock(&front->verbs.mutex);
+	error = modify(front, attr);
+	pthread_mutex_unlock(&front->verbs.mutex);
 	object_unref(object);
 	return error;
 }
@@ -161,7 +176,7 @@ int wq_destroy(struct ibv_wq *wq)
 	wq_release(object);
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
 		front->fatal.event.taken);
-	free(front);
+	wq_free(front);
 	return 0;
 }
 
