@@ -10,7 +10,6 @@
 #include <linux/rtnetlink.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +18,7 @@
 
 #include "runtime/cancel.h"
 #include "runtime/log.h"
+#include "runtime/own_thread.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t users;
@@ -40,6 +40,16 @@ static void messages_discard(int fd)
 		;
 }
 
+/* Waits for news on the first `count` descriptors; the first one is the word to stop. */
+static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	fds[0].revents = 0;
+	own_thread_sleep();
+	poll(fds, count, timeout_ms);
+	own_thread_wake();
+	return fds[0].revents != 0;
+}
+
 static void *watch(void *argument)
 {
 	struct pollfd fds[] = {
@@ -48,17 +58,17 @@ static void *watch(void *argument)
 	};
 
 	(void)argument;
-	for (;;) {
-		poll(fds, 2, -1);
-		if (fds[0].revents)
-			return NULL;
+	own_thread_wake();
+	while (!is_told_to_stop(fds, 2, -1)) {
 		if (!fds[1].revents)
 			continue;
 		messages_discard(fds[1].fd);
 		changed();
-		if (poll(fds, 1, WATCH_PAUSE_MS) == 1)
-			return NULL;
+		if (is_told_to_stop(fds, 1, WATCH_PAUSE_MS))
+			break;
 	}
+	own_thread_end();
+	return NULL;
 }
 
 static int netlink_open(void)
@@ -90,21 +100,6 @@ static void descriptors_close(void)
 		close(fd);
 }
 
-static int thread_start(void)
-{
-	sigset_t all, before;
-	int error;
-
-	/* The application's signals are the application's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, NULL, watch, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!error)
-		pthread_setname_np(thread, "urnic-netdev");
-	return -error;
-}
-
 static int start(void)
 {
 	int error;
@@ -112,7 +107,7 @@ static int start(void)
 	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = stop_fd < 0 ? -errno : netlink_open();
 	if (!error)
-		error = thread_start();
+		error = own_thread_start(&thread, "urnic-netdev", watch, NULL);
 	if (error)
 		descriptors_close();
 	return error;

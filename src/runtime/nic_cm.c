@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "runtime/gsi_socket.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
+#include "runtime/own_thread.h"
 
 enum {
 	SENDERS_MAX = 64, /* local addresses */
@@ -175,7 +175,9 @@ static void gsi_reopen(void)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
 	pthread_mutex_unlock(&nic_agent_lock);
 	if (rc) {
+		own_thread_sleep();
 		poll(NULL, 0, REOPEN_PAUSE_MS);
+		own_thread_wake();
 		return;
 	}
 	close(manager.gsi);
@@ -239,6 +241,7 @@ static void serve(void)
 static void *thread_main(void *unused)
 {
 	(void)unused;
+	own_thread_wake();
 	for (;;) {
 		struct pollfd fds[FDS_MAX];
 		unsigned count;
@@ -249,7 +252,9 @@ static void *thread_main(void *unused)
 		timeout_ms = sleep_choose();
 		count = list_fds(fds);
 		pthread_mutex_unlock(&lock);
+		own_thread_sleep();
 		poll(fds, count, timeout_ms);
+		own_thread_wake();
 		if (fds[1].revents && read(manager.kick, &kicks, sizeof(kicks)) < 0)
 			assert(errno == EAGAIN || errno == EINTR);
 		if (fds[0].revents && !receive_all())
@@ -257,26 +262,6 @@ static void *thread_main(void *unused)
 		serve();
 	}
 	return NULL;
-}
-
-static int thread_start(void)
-{
-	sigset_t all, before;
-	pthread_attr_t attributes;
-	pthread_t thread;
-	int error;
-
-	/* The application's signals are the application's. */
-	sigfillset(&all);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &attributes, thread_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	if (!error)
-		pthread_setname_np(thread, "urnic-cm");
-	return -error;
 }
 
 /* --- life --- */
@@ -320,7 +305,7 @@ static int manager_start(uint64_t guid, nic_cm_event_fn *on_event)
 	manager.sleeps_until_ns = 0;
 	cm_init(&manager.cm, manager.slot, guid, nic_random_u64(), nic_random_u64());
 	testaments_keep();
-	error = thread_start();
+	error = own_thread_start(NULL, "urnic-cm", thread_main, NULL);
 	if (error)
 		goto fail_close_kick;
 	manager.is_running = true;

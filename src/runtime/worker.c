@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,7 @@
 #include "base/spin.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
+#include "runtime/own_thread.h"
 #include "runtime/worker_frames.h"
 
 /*
@@ -291,19 +291,10 @@ fail_close:
 
 int worker_start(struct worker *worker)
 {
-	sigset_t all, before;
-	int error;
+	int error = own_thread_start(&worker->thread, "urnic", worker_thread_main, worker);
 
-	/* The application's signals are the application's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&worker->thread, NULL, worker_thread_main, worker);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error)
-		return -error;
-	pthread_setname_np(worker->thread, "urnic");
-	worker->is_running = true;
-	return 0;
+	worker->is_running = !error;
+	return error;
 }
 
 void worker_destroy(struct worker *worker, bool is_child)

@@ -10,6 +10,7 @@
 
 #include "base/arith.h"
 #include "runtime/clock.h"
+#include "runtime/own_thread.h"
 #include "runtime/worker.h"
 
 static void kick_clear(const struct worker *worker)
@@ -26,13 +27,17 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 		(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
 	bool is_limited = timeout_ns != DEADLINE_NEVER;
 	struct epoll_event events[PORT_UDP_FDS_MAX + 2];
-	int count = epoll_pwait2(
+	int count;
+
+	own_thread_sleep();
+	count = epoll_pwait2(
 		epoll, events, ARRAY_COUNT(events), is_limited ? &timeout : NULL, NULL);
 
 	/* Before Linux 5.11: milliseconds have to do. */
 	if (count < 0 && errno == ENOSYS)
 		count = epoll_wait(epoll, events, ARRAY_COUNT(events),
 			is_limited ? (int)div_ceil_u64(timeout_ns, 1000000) : -1);
+	own_thread_wake();
 
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.u32 == WORKER_SOURCE_KICK)
@@ -189,6 +194,7 @@ void *worker_thread_main(void *argument)
 	struct polls polls_seen = {0, 0, 0};
 	uint32_t quiet_ticks = 0;
 
+	own_thread_wake();
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
 
 	while (!is_stopping(worker)) {
@@ -200,6 +206,9 @@ void *worker_thread_main(void *argument)
 		uint64_t sleep_ns = drive(worker, &idle_since_ns);
 		if (sleep_ns)
 			wait_for(worker, worker->epoll_all, sleep_ns);
+		else
+			own_thread_yield();
 	}
+	own_thread_end();
 	return NULL;
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lock: `awake`, held for reading by each thread that is awake, for writing while they are parked. Nobody takes it with another lock
+ * held but who parks the threads, and then they are the only ones that could hold one.
+ */
+#include "runtime/own_thread.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+/* Who parks comes before those who wake. */
+static pthread_rwlock_t awake = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static _Atomic bool is_parking;
+/* Never more than there are: raised after a thread has begun, lowered before it ends. */
+static _Atomic int thread_count;
+
+/* None of them is in the child of a fork. */
+static void fork_child(void)
+{
+	pthread_rwlock_t fresh = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+	awake = fresh;
+	atomic_store(&is_parking, false);
+	atomic_store(&thread_count, 0);
+}
+
+static void fork_watch(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+int own_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *argument)
+{
+	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+	sigset_t all, before;
+	pthread_t thread;
+	int error;
+
+	pthread_once(&fork_once, fork_watch);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, NULL, run, argument);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		return -error;
+	atomic_fetch_add(&thread_count, 1);
+	pthread_setname_np(thread, name);
+	if (ret_thread)
+		*ret_thread = thread;
+	else
+		pthread_detach(thread);
+	return 0;
+}
+
+void own_thread_end(void)
+{
+	atomic_fetch_sub(&thread_count, 1);
+	own_thread_sleep();
+}
+
+void own_thread_sleep(void)
+{
+	pthread_rwlock_unlock(&awake);
+}
+
+void own_thread_wake(void)
+{
+	pthread_rwlock_rdlock(&awake);
+}
+
+void own_thread_yield(void)
+{
+	if (!atomic_load_explicit(&is_parking, memory_order_relaxed))
+		return;
+	own_thread_sleep();
+	own_thread_wake();
+}
+
+/* The kernel counts the threads of a process in the links of its task directory, beside "." and "..". */
+static bool is_alone(void)
+{
+	struct stat task;
+
+	if (stat("/proc/self/task", &task))
+		return false;
+	return (long)task.st_nlink - 2 == (long)atomic_load(&thread_count) + 1;
+}
+
+bool own_threads_park(void)
+{
+	bool is_parked;
+
+	if (!is_alone())
+		return false;
+	atomic_store(&is_parking, true);
+	pthread_rwlock_wrlock(&awake);
+	is_parked = is_alone();
+	if (!is_parked)
+		own_threads_unpark();
+	return is_parked;
+}
+
+void own_threads_unpark(void)
+{
+	atomic_store(&is_parking, false);
+	pthread_rwlock_unlock(&awake);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_OWN_THREAD_H
+#define URNIC_RUNTIME_OWN_THREAD_H
+
+/*
+ * The threads that the library has in a program: of the lanes, of the connection manager, and the one that watches interfaces.
+ *
+ * They are counted, so that a caller can know whether it is the program's only thread. And they can be parked: each of them says when it is
+ * awake, and while they are parked none is, so that nothing of the process is written by them but their own stacks. A thread is asleep
+ * while it waits in a system call that writes no memory but its stack; it holds no lock then.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/*
+ * Start one, with all signals blocked: the program's are the program's. `run` begins with own_thread_wake() and ends with
+ * own_thread_end(). `ret_thread` NULL: nobody will join it. Returns 0 or -errno.
+ */
+int own_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *argument);
+void own_thread_end(void);
+
+/* Around each wait of such a thread: own_thread_sleep(), wait, own_thread_wake(). Waking waits while threads are parked. */
+void own_thread_sleep(void);
+void own_thread_wake(void);
+
+/* For one that does not wait for long: lets itself be parked. */
+void own_thread_yield(void);
+
+/*
+ * If the caller is the only thread of the process but for ours: park ours. Until own_threads_unpark() nothing runs in this process but the
+ * caller (and its signal handlers, which it may want to block). False: there are others, or who knows; nothing is parked then.
+ *
+ * The caller holds no lock that one of our threads may wait for.
+ */
+bool own_threads_park(void);
+void own_threads_unpark(void);
+
+#endif
