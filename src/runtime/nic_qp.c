@@ -139,15 +139,20 @@ static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t 
 		port_udp_path_close(qp->worker->port, attr->alt_path.id);
 }
 
+/* What the program has seen complete here, an adapter has acknowledged by now. The worker is locked. */
+static void acknowledge(struct nic_qp *qp)
+{
+	qp->worker->now_ns = clock_now_ns();
+	worker_send(qp->worker, true);
+}
+
 void nic_qp_destroy(struct nic_qp *qp)
 {
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
 		nic_multicast_forget(qp);
 		worker_lock(qp->worker);
-		/* What the program has seen complete here, an adapter has acknowledged by now. */
-		qp->worker->now_ns = clock_now_ns();
-		worker_send(qp->worker, true);
+		acknowledge(qp);
 		paths_close(qp, &qp->qp->attr, qp->open_paths);
 		nic_frames_end(qp);
 		engine_qp_destroy(qp->qp);
@@ -215,6 +220,8 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	if (!error) {
 		worker_lock(qp->worker);
 		struct qp_attr before = qp->qp->attr;
+		if (to == QP_RESET || to == QP_ERR)
+			acknowledge(qp);
 		qp->worker->now_ns = clock_now_ns();
 		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
 		if (error) {
@@ -295,7 +302,9 @@ static void posted(struct nic_qp *qp)
 
 	worker_send(worker, true);
 	worker_unlock(worker);
-	if (qp->send_cq && !nic_cq_is_armed(qp->send_cq)) /* it will poll, and a post drives as well as a poll */
+	if (qp->send_cq &&
+		!nic_cq_is_armed(
+			qp->send_cq)) /* it will poll, and a post drives as well as a poll */
 		worker_note_poll(worker);
 }
 

@@ -260,7 +260,10 @@ void rc_response_owe(
 /* Owe it no longer. */
 void rc_response_settle(struct rc_qp *rc, struct rc_resource *resource);
 
-/* Forget what is owed, but for a fatal NAK and what has to go out before it. */
+/*
+ * Forget what is owed, but for a fatal NAK and what has to go out before it, and an acknowledgement: that has been waiting for company,
+ * and the program may have seen the message complete. An adapter would have sent it at once.
+ */
 void rc_response_stop(struct rc_qp *rc);
 
 /* Packets sent and not acknowledged; those of READ responses to come count. */

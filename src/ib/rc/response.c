@@ -67,9 +67,11 @@ void rc_response_stop(struct rc_qp *rc)
 
 	if (responder->is_failed)
 		return;
+	if (responder->owed_count)
+		responder->is_ack_owed =
+			false; /* it would overtake what is not answered any more */
 	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
 		rc_response_settle(rc, &responder->resource[i]);
-	responder->is_ack_owed = false;
 	responder->is_nak_owed = false;
 }
 
