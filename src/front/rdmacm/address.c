@@ -63,6 +63,13 @@ bool address_is_any(const struct sockaddr *address)
 	return IN6_IS_ADDR_UNSPECIFIED(&ipv6(address)->sin6_addr);
 }
 
+bool address_is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		return ntohl(ipv4(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&ipv6(address)->sin6_addr);
+}
+
 uint32_t address_ifindex(const struct sockaddr *address)
 {
 	struct gid gid = address_gid(address);

@@ -22,6 +22,9 @@ void address_set_port(struct sockaddr *address, uint16_t port);
 /* The zero address of its family? */
 bool address_is_any(const struct sockaddr *address);
 
+/* 127.0.0.0/8 or ::1? */
+bool address_is_loopback(const struct sockaddr *address);
+
 /* The interface that a link-local IPv6 address names, else 0. */
 uint32_t address_ifindex(const struct sockaddr *address);
 

@@ -59,6 +59,10 @@ int id_take_local(struct id *id, const struct gid *gid, uint32_t ifindex)
 	return 0;
 }
 
+/*
+ * The kernel's rdma_cm takes no device for a loopback address, as for any address, and programs know it: libfabric binds to one to hear
+ * whether connections work at all, and would from then on see the device of that address only.
+ */
 int id_bind(struct id *id, const struct sockaddr *address)
 {
 	struct gid gid;
@@ -69,7 +73,7 @@ int id_bind(struct id *id, const struct sockaddr *address)
 	if (address_bytes(address) == 0)
 		return -EAFNOSUPPORT;
 	gid = address_gid(address);
-	if (!address_is_any(address)) {
+	if (!address_is_any(address) && !address_is_loopback(address)) {
 		rc = id_take_local(id, &gid, address_ifindex(address));
 		if (rc)
 			return explain_no_device(address);
