@@ -66,6 +66,15 @@ enum wc_flags {
 	WC_TM_DATA_VALID = 1 << 6, /* and the data is in it */
 };
 
+/*
+ * What a datagram came in (IBTA annex A17.4.5.1 asks for it). Ethernet has no service levels, and mlx5 answers in the place of one: bit 3
+ * for UDP, the others for the network header. UCX looks there for where in the first 40 bytes the address is.
+ */
+enum wc_service_level {
+	WC_SERVICE_LEVEL_UDP_IPV6 = 0x9,
+	WC_SERVICE_LEVEL_UDP_IPV4 = 0xa,
+};
+
 enum fault {
 #define FAULT(name, number, status, sentence) FAULT_##name = (number),
 #include "queue/fault.def"
@@ -99,6 +108,7 @@ struct cqe {
 	uint32_t flags; /* enum wc_flags */
 	union {
 		uint32_t flow_tag; /* of the rule that steered a raw packet here */
+		uint32_t service_level; /* with WC_GRH: enum wc_service_level */
 		uint32_t tag_low; /* with WC_TM_MATCH */
 	};
 	uint64_t made_ns; /* when the NIC made it: the now_ns of the work that it is of */

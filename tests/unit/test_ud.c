@@ -162,6 +162,7 @@ static void ud_datagram_is_placed_behind_its_header(void **state)
 	assert_int_equal(cqe.flags, WC_GRH | WC_WITH_IMM);
 	assert_int_equal(cqe.imm, 0xabcdef01);
 	assert_int_equal(cqe.source_qpn, 0xabcdef);
+	assert_int_equal(cqe.service_level, WC_SERVICE_LEVEL_UDP_IPV4);
 	assert_int_equal(script.memory[GRH_BYTES], (uint8_t)SCRIPT_RQ_PSN);
 	assert_int_equal(script.memory[GRH_BYTES + 6], GRH_BYTES + 6);
 	assert_true(grh_decode(&grh, script.memory));
@@ -179,7 +180,7 @@ static void ud_header_of_an_ipv6_datagram_is_its_ip_header(void **state)
 	script.remote = (struct gid){{0xfd, [15] = 2}};
 	script_post_receive(&script, GRH_BYTES + 8);
 	script_send_data(&script, OPCODE_UD_SEND_ONLY, 0, 8);
-	script_expect_completion(&script, 1000, WC_SUCCESS);
+	assert_int_equal(script_completion(&script).service_level, WC_SERVICE_LEVEL_UDP_IPV6);
 	assert_int_equal(script.memory[0] >> 4, 6);
 	assert_true(grh_decode(&grh, script.memory));
 	assert_true(gid_is_equal(&grh.sgid, &script.remote));

@@ -159,6 +159,7 @@ static void datagram_arrives_and_its_sender_can_be_answered(void **state)
 	assert_int_equal(wc.byte_len, GRH + 100);
 	assert_int_equal(wc.src_qp, ends[0].qp->qp_num);
 	assert_int_equal(wc.wc_flags, IBV_WC_GRH);
+	assert_int_equal(wc.sl, 0xa); /* UDP over IPv4, as mlx5 says it */
 	assert_true(verbs_pattern_is(ends[1].buffer + GRH, 100, 1));
 	/* The IPv4 header in the last 20 bytes. */
 	assert_int_equal(ends[1].buffer[20], 0x45);

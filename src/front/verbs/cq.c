@@ -196,6 +196,7 @@ static void wc_from_cqe(struct ibv_wc *wc, const struct cqe *cqe)
 		.qp_num = cqe->qpn,
 		.src_qp = cqe->source_qpn,
 		.wc_flags = cqe->flags,
+		.sl = cqe_service_level(cqe),
 	};
 }
 

@@ -58,6 +58,12 @@ static inline uint32_t cqe_imm_data(const struct cqe *cqe)
 	return cqe->flags & WC_WITH_IMM ? htobe32(cqe->imm) : cqe->imm;
 }
 
+/* Only a datagram's says something: enum wc_service_level. */
+static inline uint8_t cqe_service_level(const struct cqe *cqe)
+{
+	return cqe->flags & WC_GRH ? (uint8_t)cqe->service_level : 0;
+}
+
 /* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
 void cq_release(struct object *object);
 

@@ -114,7 +114,7 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
 	return current(cq)->flags;
 }
 
-/* RoCE has no LIDs and no service level of its own. */
+/* RoCE has no LIDs. */
 static uint32_t read_slid(struct ibv_cq_ex *cq)
 {
 	(void)cq;
@@ -123,8 +123,7 @@ static uint32_t read_slid(struct ibv_cq_ex *cq)
 
 static uint8_t read_sl(struct ibv_cq_ex *cq)
 {
-	(void)cq;
-	return 0;
+	return cqe_service_level(current(cq));
 }
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
@@ -135,7 +134,7 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 
 static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
 {
-	return current(cq)->flow_tag;
+	return current(cq)->flags & WC_GRH ? 0 : current(cq)->flow_tag;
 }
 
 static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)

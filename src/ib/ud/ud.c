@@ -123,14 +123,16 @@ static enum mr_fault place(
 		mrs, ud->qp.recv_pd, receive->sge, receive->sge_count, 0, GRH_BYTES, grh);
 }
 
-static void receive_complete(
-	struct ud_qp *ud, const struct packet *packet, enum fault fault, uint64_t now_ns)
+static void receive_complete(struct ud_qp *ud, const struct packet *packet,
+	const struct packet_origin *origin, enum fault fault, uint64_t now_ns)
 {
 	struct cqe cqe = {
 		.opcode = WC_RECV,
 		.byte_count = GRH_BYTES + packet->payload_bytes,
 		.source_qpn = packet->deth.source_qpn.value,
 		.flags = WC_GRH,
+		.service_level = gid_is_ipv4(origin->destination) ? WC_SERVICE_LEVEL_UDP_IPV4
+								  : WC_SERVICE_LEVEL_UDP_IPV6,
 	};
 
 	if (opcode_has_immediate(packet->info)) {
@@ -153,7 +155,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 	}
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
 	enum fault fault = message_local_fault(place(ud, packet, origin));
-	receive_complete(ud, packet, fault, now_ns);
+	receive_complete(ud, packet, origin, fault, now_ns);
 	if (fault) { /* our own receive request is bad (IBTA 9.9.3) */
 		qp_count(qp, COUNTER_resp_operation_errors, 1);
 		if (qp->state != QP_ERR)
