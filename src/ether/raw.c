@@ -59,9 +59,15 @@ uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns)
 			unschedule(qp);
 		return 0;
 	}
+	if (pace_holds(qp, now_ns)) {
+		if (!raw->taken)
+			unschedule(qp);
+		return 0;
+	}
 	fault = gather(raw, sq_at(qp->sq, index), buffer);
 	if (fault == FAULT_NONE) {
 		raw->taken++;
+		pace_count(qp, sq_at(qp->sq, index)->total_bytes, now_ns);
 		return sq_at(qp->sq, index)->total_bytes;
 	}
 	/* Those before it come first. */
@@ -77,6 +83,8 @@ void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns)
 	struct qp *qp = &raw->qp;
 
 	assert(count <= raw->taken || qp->state == QP_ERR);
+	for (uint32_t i = count; i < raw->taken; i++)
+		pace_take_back(qp, sq_at(qp->sq, qp->sq->completed + i)->total_bytes);
 	raw->taken = 0;
 	/* A completion queue that overruns on the way ends it all: the rest was flushed. */
 	for (; count && qp->state != QP_ERR; count--) {
@@ -278,7 +286,7 @@ static void check(const struct qp *qp)
 	bool is_blocked = qp->deadline.position != 0;
 
 	assert(raw->taken == 0);
-	assert(is_listed || is_blocked || !has_frames(qp));
+	assert(is_listed || is_blocked || pace_is_waiting(qp) || !has_frames(qp));
 	assert(!(is_listed && is_blocked));
 	assert(raw->spread.count <= RAW_TABLE_MAX);
 }
@@ -289,6 +297,7 @@ const struct qp_transport raw_transport = {
 	.object_bytes = sizeof(struct raw_qp),
 	.receive = receive,
 	.next_packet = next_packet,
+	.resume = schedule,
 	.expire = expire,
 	.posted = posted,
 	.state_changed = state_changed,

@@ -11,7 +11,13 @@
 #include "wire/roce.h"
 
 /* What an Ethernet frame has around an IP packet, and a packet around BTH to pad. */
-enum { ETHERNET_BYTES = 18, UDP_BYTES = 8, IPV4_BYTES = 20, IPV6_BYTES = 40 };
+enum {
+	FCS_BYTES = 4,
+	ETHERNET_BYTES = 14 + FCS_BYTES,
+	UDP_BYTES = 8,
+	IPV4_BYTES = 20,
+	IPV6_BYTES = 40
+};
 
 #define NS_PER_MS 1000000u
 
@@ -27,9 +33,43 @@ struct pace {
 };
 
 /* Kilobits per second are bits per millisecond. */
+static uint64_t bytes_ns(uint32_t rate_kbps, uint64_t bytes)
+{
+	return bytes * 8 * NS_PER_MS / rate_kbps;
+}
+
 static uint64_t duration_ns(const struct pace *pace, uint64_t bytes)
 {
-	return bytes * 8 * NS_PER_MS / pace->rate_kbps;
+	return bytes_ns(pace->rate_kbps, bytes);
+}
+
+static uint32_t packet_overhead_bytes(bool is_ipv4)
+{
+	return ROCE_ICRC_BYTES + UDP_BYTES + ETHERNET_BYTES + (is_ipv4 ? IPV4_BYTES : IPV6_BYTES);
+}
+
+uint64_t pace_datagram_ns(uint32_t rate_kbps, size_t bytes)
+{
+	return bytes_ns(rate_kbps, bytes + packet_overhead_bytes(false));
+}
+
+static void count(struct pace *pace, uint64_t bytes, uint64_t now_ns)
+{
+	pace->due_ns =
+		max_u64(pace->due_ns, now_ns) + duration_ns(pace, bytes + pace->overhead_bytes);
+}
+
+static void wait(struct pace *pace)
+{
+	deadline_set(&pace->qp->lane->pacing, &pace->deadline, pace->due_ns - pace->burst_ns);
+}
+
+static void resume(struct qp *qp)
+{
+	if (qp->transport->resume)
+		qp->transport->resume(qp);
+	else
+		qp_schedule(qp, LANE_TX_DATA);
 }
 
 static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
@@ -43,11 +83,41 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	else if (pace->plain->next_unpaced)
 		bytes = pace->plain->next_unpaced(qp, buffer, ret_path, now_ns);
 	if (bytes)
-		pace->due_ns = max_u64(pace->due_ns, now_ns) +
-			duration_ns(pace, bytes + pace->overhead_bytes);
+		count(pace, bytes, now_ns);
 	else if (is_early)
-		deadline_set(&qp->lane->pacing, &pace->deadline, pace->due_ns - pace->burst_ns);
+		wait(pace);
 	return bytes;
+}
+
+static bool has_rate(const struct qp *qp)
+{
+	return qp->pace && qp->pace->rate_kbps;
+}
+
+bool pace_holds(struct qp *qp, uint64_t now_ns)
+{
+	bool is_early = has_rate(qp) && qp->pace->due_ns > now_ns + qp->pace->burst_ns;
+
+	if (is_early)
+		wait(qp->pace);
+	return is_early;
+}
+
+void pace_count(struct qp *qp, uint64_t frame_bytes, uint64_t now_ns)
+{
+	if (has_rate(qp))
+		count(qp->pace, frame_bytes, now_ns);
+}
+
+void pace_take_back(struct qp *qp, uint64_t frame_bytes)
+{
+	if (has_rate(qp))
+		qp->pace->due_ns -= duration_ns(qp->pace, frame_bytes + qp->pace->overhead_bytes);
+}
+
+bool pace_is_waiting(const struct qp *qp)
+{
+	return qp->pace && qp->pace->deadline.position != 0;
 }
 
 int pace_prepare(struct qp *qp)
@@ -91,23 +161,23 @@ void pace_update(struct qp *qp)
 {
 	uint32_t rate_kbps = rate_of(&qp->attr);
 	struct pace *pace = qp->pace;
-	bool was_waiting;
+	bool was_waiting = pace_is_waiting(qp);
 
 	assert(pace || !rate_kbps);
 	if (!pace)
 		return;
-	was_waiting = pace->deadline.position != 0;
 	deadline_set(&qp->lane->pacing, &pace->deadline, DEADLINE_NEVER);
 	qp->transport = rate_kbps ? &pace->paced : pace->plain;
 	pace->rate_kbps = rate_kbps;
 	pace->due_ns = 0;
 	if (rate_kbps) {
-		pace->overhead_bytes = ROCE_ICRC_BYTES + UDP_BYTES + ETHERNET_BYTES +
-			(gid_is_ipv4(&qp->attr.path.local) ? IPV4_BYTES : IPV6_BYTES);
+		pace->overhead_bytes = qp->type == QP_TYPE_RAW_PACKET
+			? FCS_BYTES
+			: packet_overhead_bytes(gid_is_ipv4(&qp->attr.path.local));
 		pace->burst_ns = burst_of(pace);
 	}
 	if (was_waiting)
-		qp_schedule(qp, LANE_TX_DATA);
+		resume(qp);
 }
 
 void pace_done(struct qp *qp)
@@ -125,6 +195,6 @@ void pace_expire(struct lane *lane, uint64_t now_ns)
 
 	while ((first = deadline_heap_first(&lane->pacing)) && first->at_ns <= now_ns) {
 		deadline_set(&lane->pacing, first, DEADLINE_NEVER);
-		qp_schedule(container_of(first, struct pace, deadline)->qp, LANE_TX_DATA);
+		resume(container_of(first, struct pace, deadline)->qp);
 	}
 }

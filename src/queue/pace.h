@@ -11,11 +11,17 @@
  *
  * What the transport calls unpaced (acknowledgements) does not wait, but counts.
  *
+ * Two transports send in other ways. Raw packets are frames and not packets: ether/raw.c asks by itself.
+ * Each datagram has its own address, whose static rate says how long after it the next one goes:
+ * ib/ud/ud.c, besides the limit of the queue pair.
+ *
  * All of this runs under the lane's lock.
  */
 #ifndef URNIC_QUEUE_PACE_H
 #define URNIC_QUEUE_PACE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct lane;
@@ -42,6 +48,22 @@ int pace_prepare(struct qp *qp);
  * pace_prepare() unless there is no rate at all.
  */
 void pace_update(struct qp *qp);
+
+/*
+ * For a transport that does not send packets: may the queue pair send nothing yet? Then its transport's
+ * resume() is called when it may.
+ */
+bool pace_holds(struct qp *qp, uint64_t now_ns);
+
+/* A frame of so many bytes, without FCS, is sent; or was not, after all. */
+void pace_count(struct qp *qp, uint64_t frame_bytes, uint64_t now_ns);
+void pace_take_back(struct qp *qp, uint64_t frame_bytes);
+
+/* Does it wait for its rate? */
+bool pace_is_waiting(const struct qp *qp);
+
+/* What a datagram, BTH to pad, takes at a rate that is not 0. Over IPv4 it is 20 bytes less. */
+uint64_t pace_datagram_ns(uint32_t rate_kbps, size_t bytes);
 
 /* The queue pair goes. */
 void pace_done(struct qp *qp);

@@ -137,6 +137,8 @@ struct qp_transport {
 	 * there are none.
 	 */
 	size_t (*next_unpaced)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
+	/* The queue pair has waited for its rate and may send again. NULL: it has its turn on lane->tx_data. */
+	void (*resume)(struct qp *qp);
 	/* The queue pair's deadline has passed. NULL for a transport that never sets one. */
 	void (*expire)(struct qp *qp, uint64_t now_ns);
 	/* Work requests were added to the send queue. */

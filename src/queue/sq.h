@@ -67,6 +67,7 @@ struct datagram_target {
 	uint32_t path; /* its id (struct qp_path) */
 	uint32_t qpn;
 	uint32_t qkey; /* with its top bit set, that of the sending queue pair goes instead */
+	uint32_t rate_kbps; /* the static rate of the path; 0: that of the port */
 };
 
 /* BIND_MW: `rkey` is the key that the window shall have, `remote_address` its first byte. */

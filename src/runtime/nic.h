@@ -374,8 +374,12 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 /* Datagrams that are posted and not sent yet are lost. */
 void nic_ah_destroy(struct nic_ah *ah) URNIC_EXPORT_AS(nic_ah_destroy);
 
-/* The path that datagrams of this queue pair take, for struct datagram_target. Any thread. */
-uint32_t nic_ah_path(const struct nic_ah *ah, const struct nic_qp *qp) URNIC_EXPORT_AS(nic_ah_path);
+/*
+ * Where datagrams of this queue pair go: the path and its rate; the queue pair there and its key are left alone. Any
+ * thread.
+ */
+void nic_ah_target(const struct nic_ah *ah, const struct nic_qp *qp, struct datagram_target *target)
+	URNIC_EXPORT_AS(nic_ah_target);
 
 /* --- raw packets -------------------------------------------------------------------------- */
 

@@ -165,7 +165,10 @@ void nic_ah_destroy(struct nic_ah *ah)
 	free(ah);
 }
 
-uint32_t nic_ah_path(const struct nic_ah *ah, const struct nic_qp *qp)
+void nic_ah_target(const struct nic_ah *ah, const struct nic_qp *qp, struct datagram_target *target)
 {
-	return ah->epoch == nic_epoch ? ah->path[qp->worker->lane.index] : NIC_PATH_NONE;
+	bool is_alive = ah->epoch == nic_epoch;
+
+	target->path = is_alive ? ah->path[qp->worker->lane.index] : NIC_PATH_NONE;
+	target->rate_kbps = ah->route.rate_kbps;
 }

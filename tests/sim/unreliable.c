@@ -311,9 +311,9 @@ static struct datagram_target target_of(
 
 	if (message->group != GROUP_NONE)
 		return (struct datagram_target){
-			sim_group_path(host, message->group), QPN_MULTICAST.value, qkey};
+			sim_group_path(host, message->group), QPN_MULTICAST.value, qkey, 0};
 	const struct end *to = &run->end[message->to];
-	return (struct datagram_target){sim_path(host, to->host->number), to->qp->qpn, qkey};
+	return (struct datagram_target){sim_path(host, to->host->number), to->qp->qpn, qkey, 0};
 }
 
 /* Post the next message, if its end has room. A queue pair that met a broken one is restarted. */

@@ -128,8 +128,7 @@ void script_start(struct script *script, const struct script_options *options)
 	assert_int_equal(
 		cq_init(&script->cq, &script->arena, or_usual(options->cq_entries, 256, false)), 0);
 	if (options->srq_pd) {
-		struct srq_init shared = {
-			.pd = options->srq_pd,
+		struct srq_init shared = {.pd = options->srq_pd,
 			.tag_count = options->tag_count,
 			.depth = SCRIPT_QUEUE_DEPTH,
 			.sge_count_max = 4};
@@ -182,7 +181,7 @@ void script_post(struct script *script, enum wr_opcode opcode, uint32_t bytes, u
 	uint32_t posted;
 
 	if (script->qp->type == QP_TYPE_UD)
-		wr.datagram = (struct datagram_target){SCRIPT_PATH, SCRIPT_PEER_QPN, 0x22222222};
+		wr.datagram = (struct datagram_target){SCRIPT_PATH, SCRIPT_PEER_QPN, 0x22222222, 0};
 	assert_int_equal(engine_post_send(script->qp, &wr, 1, &posted, script->now_ns), 0);
 	engine_check(&script->lane);
 }

@@ -256,6 +256,75 @@ static void raw_send_that_asks_for_checksums_is_refused(void **state)
 	assert_null(raw_first(&lane));
 }
 
+/* 8 Mbit/s: a byte per microsecond. A frame of 96 bytes is 100 on the wire. */
+enum { RATE_KBPS = 8000, PACED_BYTES = 96, PACED_NS = 100 * 1000 };
+
+/* Takes what may go now. */
+static uint32_t send_all(void)
+{
+	uint32_t sent = 0;
+
+	while (raw_first(&lane)) {
+		uint32_t count = 0;
+
+		while (count < 3 && raw_next_frame(raw, wire, now_ns))
+			count++;
+		if (count)
+			raw_frames_sent(raw, count, now_ns);
+		sent += count;
+		engine_check(&lane);
+	}
+	return sent;
+}
+
+static void pass(uint64_t ns)
+{
+	now_ns += ns;
+	engine_expire(&lane, now_ns);
+	engine_check(&lane);
+}
+
+static void raw_frames_keep_to_the_rate(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_set_rate(qp, RATE_KBPS, 1), 0);
+	for (uint64_t i = 0; i < 8; i++)
+		post_send(i, 0, PACED_BYTES, 0);
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(engine_deadline_ns(&lane), now_ns + PACED_NS);
+	pass(PACED_NS - 1);
+	assert_int_equal(send_all(), 0);
+	pass(1);
+	assert_int_equal(send_all(), 1);
+	/* A burst of four. */
+	assert_int_equal(qp_set_rate(qp, RATE_KBPS, qp->mtu_bytes + 4 + 300), 0);
+	assert_int_equal(send_all(), 4);
+	pass(PACED_NS);
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(qp_set_rate(qp, 0, 0), 0);
+	assert_int_equal(send_all(), 1);
+	assert_true(engine_deadline_ns(&lane) == DEADLINE_NEVER);
+}
+
+static void raw_frame_that_was_not_sent_costs_no_time(void **state)
+{
+	(void)state;
+	assert_int_equal(qp_set_rate(qp, RATE_KBPS, 1), 0);
+	post_send(1, 0, PACED_BYTES, 0);
+	post_send(2, 0, PACED_BYTES, 0);
+	assert_int_equal(raw_next_frame(raw, wire, now_ns), PACED_BYTES);
+	raw_frames_sent(raw, 0, now_ns);
+	raw_frames_blocked(raw, now_ns);
+	engine_check(&lane);
+	pass(RAW_BLOCKED_NS);
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(engine_deadline_ns(&lane), now_ns + PACED_NS);
+	/* Who waits for its rate and is reset is on no list. */
+	modify(QP_RESET, 0);
+	assert_true(engine_deadline_ns(&lane) == DEADLINE_NEVER);
+	engine_check(&lane);
+}
+
 static void raw_in_sqd_sends_nothing(void **state)
 {
 	(void)state;
@@ -415,6 +484,8 @@ int main(void)
 		TEST(raw_send_from_unregistered_memory_fails),
 		TEST(raw_takes_sends_only),
 		TEST(raw_send_that_asks_for_checksums_is_refused),
+		TEST(raw_frames_keep_to_the_rate),
+		TEST(raw_frame_that_was_not_sent_costs_no_time),
 		TEST(raw_in_sqd_sends_nothing),
 		TEST(raw_receives_what_is_steered_to_it),
 		TEST(raw_without_a_receive_request_drops_and_counts),

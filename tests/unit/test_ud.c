@@ -80,7 +80,7 @@ static void ud_key_with_the_top_bit_stands_for_the_own(void **state)
 	const struct packet *packet;
 
 	(void)state;
-	post(4, &(struct datagram_target){SCRIPT_PATH, SCRIPT_PEER_QPN, 0x80000000});
+	post(4, &(struct datagram_target){SCRIPT_PATH, SCRIPT_PEER_QPN, 0x80000000, 0});
 	packet = script_expect(&script, OPCODE_UD_SEND_ONLY, 0);
 	assert_int_equal(packet->deth.qkey, SCRIPT_QKEY);
 }
@@ -91,11 +91,79 @@ static void ud_each_request_names_its_destination(void **state)
 	uint32_t path;
 
 	(void)state;
-	post(4, &(struct datagram_target){77, 0x654321, 1});
+	post(4, &(struct datagram_target){77, 0x654321, 1, 0});
 	size_t bytes = engine_next_packet(&script.lane, true, script.wire, &path, script.now_ns);
 	assert_int_equal(packet_decode(&packet, script.wire, bytes), PACKET_OK);
 	assert_int_equal(path, 77);
 	assert_int_equal(packet.bth.dest_qpn.value, 0x654321);
+}
+
+/* A packet of 100 bytes: BTH and DETH, UDP, IPv6, ICRC, frame. */
+enum { DATAGRAM_BYTES = 100 + 12 + 8 + 8 + 40 + 4 + 18 };
+
+static void ud_static_rate_of_an_address_spaces_what_follows(void **state)
+{
+	/* A byte per microsecond. */
+	struct datagram_target slow = {SCRIPT_PATH, SCRIPT_PEER_QPN, 1, 8000};
+	struct datagram_target fast = {SCRIPT_PATH, SCRIPT_PEER_QPN, 1, 0};
+	uint64_t start_ns = script.now_ns;
+	uint32_t early = PACE_BURST_NS / 1000 / DATAGRAM_BYTES + 1;
+
+	(void)state;
+	for (uint32_t i = 0; i < early; i++)
+		post(100, &slow);
+	post(100, &fast);
+	post(100, &fast);
+	for (uint32_t i = 0; i < early; i++)
+		script_expect(&script, OPCODE_UD_SEND_ONLY, i);
+	/* Whoever comes next waits for the slow ones, and not for the fast one. */
+	script_expect_silence(&script);
+	engine_check(&script.lane);
+	assert_int_equal(engine_deadline_ns(&script.lane),
+		start_ns + early * DATAGRAM_BYTES * 1000ull - PACE_BURST_NS);
+	script_pass(&script, early * DATAGRAM_BYTES * 1000ull - PACE_BURST_NS - 1);
+	script_expect_silence(&script);
+	script_pass(&script, 1);
+	script_expect(&script, OPCODE_UD_SEND_ONLY, early);
+	script_expect(&script, OPCODE_UD_SEND_ONLY, early + 1);
+	script_expect_silence(&script);
+}
+
+static void ud_static_rate_is_kept_beside_the_limit(void **state)
+{
+	struct datagram_target slow = {SCRIPT_PATH, SCRIPT_PEER_QPN, 1, 8000};
+
+	(void)state;
+	assert_int_equal(qp_set_rate(script.qp, 80000, 1), 0);
+	for (int i = 0; i < 10; i++)
+		post(100, &slow);
+	script_expect(&script, OPCODE_UD_SEND_ONLY, 0);
+	script_expect_silence(&script);
+	script_pass(&script, DATAGRAM_BYTES * 100);
+	script_expect(&script, OPCODE_UD_SEND_ONLY, 1);
+	script_expect_silence(&script);
+	/* The limit alone would let all of them go in this time. */
+	for (int i = 0; i < 100; i++) {
+		script_pass(&script, DATAGRAM_BYTES * 20);
+		script_drain(&script);
+	}
+	assert_in_range(script.qp->sq->completed, 7, 9);
+}
+
+static void ud_reset_forgets_the_static_rate(void **state)
+{
+	struct datagram_target slow = {SCRIPT_PATH, SCRIPT_PEER_QPN, 1, 8};
+
+	(void)state;
+	post(100, &slow);
+	post(100, &slow);
+	script_expect(&script, OPCODE_UD_SEND_ONLY, 0);
+	script_expect_silence(&script);
+	assert_true(engine_deadline_ns(&script.lane) != DEADLINE_NEVER);
+	qp_set_state(script.qp, QP_RESET, script.now_ns);
+	engine_check(&script.lane);
+	assert_true(engine_deadline_ns(&script.lane) == DEADLINE_NEVER);
+	assert_int_equal(container_of(script.qp, struct ud_qp, qp)->due_ns, 0);
 }
 
 static void ud_has_sends_only(void **state)
@@ -369,6 +437,9 @@ int main(void)
 		TEST(ud_datagram_says_who_sends_and_which_key),
 		TEST(ud_key_with_the_top_bit_stands_for_the_own),
 		TEST(ud_each_request_names_its_destination),
+		TEST(ud_static_rate_of_an_address_spaces_what_follows),
+		TEST(ud_static_rate_is_kept_beside_the_limit),
+		TEST(ud_reset_forgets_the_static_rate),
 		TEST(ud_has_sends_only),
 		TEST(ud_datagram_of_the_mtu_is_sent_a_longer_one_stops_the_send_queue),
 		TEST(ud_bad_lkey_stops_sending_not_receiving),

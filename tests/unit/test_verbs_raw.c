@@ -506,6 +506,34 @@ static void raw_flow_counts_and_tags_what_it_steers(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(tagged)), 0);
 }
 
+/* 100 frames of 1,000 bytes and FCS at 16 Mbit/s take 50 ms, less what may go at once. */
+static void raw_queue_pair_keeps_to_its_rate(void **state)
+{
+	enum { FRAMES = 100, FRAME_BYTES = 1000 };
+	struct ibv_qp_rate_limit_attr limit = {.rate_limit = 16000};
+	struct ibv_qp *qp = make();
+	struct frame frame = udp_frame();
+	int64_t start_ms;
+	struct ibv_wc wc;
+
+	(void)state;
+	memcpy(memory, frame.bytes, frame.count);
+	assert_int_equal(ibv_modify_qp_rate_limit(qp, &limit), 0);
+	start_ms = now_ms();
+	for (int i = 0; i < FRAMES; i++) {
+		struct ibv_sge sge = {(uintptr_t)memory, FRAME_BYTES, mr->lkey};
+		struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
+				   *bad;
+
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+		assert_true(poll_one(cq, &wc, PATIENCE_MS));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	print_message("%d frames: %d ms\n", FRAMES, (int)(now_ms() - start_ms));
+	assert_in_range(now_ms() - start_ms, 48, PATIENCE_MS);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void raw_capabilities_are_told(void **state)
 {
 	struct ibv_device_attr_ex attr;
@@ -516,6 +544,7 @@ static void raw_capabilities_are_told(void **state)
 	assert_int_equal(attr.rss_caps.supported_qpts, 1 << IBV_QPT_RAW_PACKET);
 	assert_int_equal(attr.rss_caps.max_rwq_indirection_table_size, 128);
 	assert_true(attr.max_wq_type_rq > 0);
+	assert_true(attr.packet_pacing_caps.supported_qpts & 1u << IBV_QPT_RAW_PACKET);
 }
 
 int main(void)
@@ -527,6 +556,7 @@ int main(void)
 		cmocka_unit_test(raw_table_spreads_frames_over_its_queues),
 		cmocka_unit_test(raw_work_queue_with_bad_memory_fails_with_an_event),
 		cmocka_unit_test(raw_flow_counts_and_tags_what_it_steers),
+		cmocka_unit_test(raw_queue_pair_keeps_to_its_rate),
 		cmocka_unit_test(raw_capabilities_are_told),
 	};
 	int netns = netns_enter_new();

@@ -27,7 +27,9 @@ static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verb
 
 	if (!verbs || ah->pd != qp->pd)
 		return false;
-	*target = (struct datagram_target){nic_ah_path(ah->nic, qp->nic), qpn, qkey};
+	nic_ah_target(ah->nic, qp->nic, target);
+	target->qpn = qpn;
+	target->qkey = qkey;
 	return true;
 }
 

@@ -100,7 +100,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		.qp_rate_limit_min = PACE_RATE_KBPS_MIN,
 		.qp_rate_limit_max = PACE_RATE_KBPS_MAX,
 		.supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD |
-			1u << IBV_QPT_XRC_SEND,
+			1u << IBV_QPT_XRC_SEND | 1u << IBV_QPT_RAW_PACKET,
 	};
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));

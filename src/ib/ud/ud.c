@@ -31,6 +31,14 @@ static void packet_start(struct ud_qp *ud, const struct send_wqe *wqe, struct pa
 	packet_set_payload(packet, NULL, wqe->total_bytes);
 }
 
+static bool is_early(struct ud_qp *ud, uint64_t now_ns)
+{
+	if (ud->due_ns <= now_ns + PACE_BURST_NS)
+		return false;
+	qp_set_deadline(&ud->qp, ud->due_ns - PACE_BURST_NS);
+	return true;
+}
+
 static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
@@ -38,7 +46,7 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	struct packet packet;
 	size_t bytes = 0;
 
-	if (qp->state != QP_RTS || qp->sq->completed == qp->sq->posted)
+	if (qp->state != QP_RTS || qp->sq->completed == qp->sq->posted || is_early(ud, now_ns))
 		return 0;
 	const struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
 	fault = wqe->total_bytes > qp->mtu_bytes ? FAULT_DATAGRAM_LENGTH : message_check(qp, wqe);
@@ -51,6 +59,9 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 		return 0;
 	}
 	*ret_path = wqe->datagram.path;
+	if (wqe->datagram.rate_kbps)
+		ud->due_ns = max_u64(ud->due_ns, now_ns) +
+			pace_datagram_ns(wqe->datagram.rate_kbps, bytes);
 	ud->next = psn_add(ud->next, 1);
 	qp_complete_send(qp, FAULT_NONE, now_ns);
 	return bytes;
@@ -61,6 +72,12 @@ static void posted(struct qp *qp, uint64_t now_ns)
 	(void)now_ns;
 	if (qp->state == QP_RTS)
 		qp_schedule(qp, LANE_TX_DATA);
+}
+
+static void expire(struct qp *qp, uint64_t now_ns)
+{
+	qp_set_deadline(qp, DEADLINE_NEVER);
+	posted(qp, now_ns);
 }
 
 /* --- receiving --- */
@@ -173,14 +190,17 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	struct ud_qp *ud = ud_from_qp(qp);
 	struct cqe cqe = {.opcode = WC_RECV};
 
+	qp_set_deadline(qp, DEADLINE_NEVER);
 	if (qp->state == QP_RTS && old == QP_RTR)
 		ud->next = psn_from(qp->attr.sq_psn);
 	else if (qp->state == QP_RTS)
 		posted(qp, now_ns); /* what was posted in SQD */
 	if (qp->state == QP_SQD)
 		qp_sq_drained(qp); /* a datagram is sent or not, never half */
-	if (qp->state == QP_RESET)
+	if (qp->state == QP_RESET) {
 		ud->has_receive = false;
+		ud->due_ns = 0;
+	}
 	if (qp->state == QP_ERR && ud->has_receive) {
 		ud->has_receive = false;
 		qp_complete_recv(qp, ud->receive.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
@@ -191,7 +211,7 @@ static void check(const struct qp *qp)
 {
 	assert(qp->sq->posted - qp->sq->completed <= qp->sq->depth);
 	assert(qp->state == QP_RTS || qp->state == QP_SQD || qp->sq->completed == qp->sq->posted);
-	assert(qp->deadline.position == 0);
+	assert(qp->deadline.position == 0 || qp->state == QP_RTS);
 }
 
 static_assert(offsetof(struct ud_qp, qp) == 0, "the engine frees it by its queue pair");
@@ -200,6 +220,7 @@ const struct qp_transport ud_transport = {
 	.object_bytes = sizeof(struct ud_qp),
 	.receive = receive,
 	.next_packet = next_packet,
+	.expire = expire,
 	.posted = posted,
 	.state_changed = state_changed,
 	.check = check,

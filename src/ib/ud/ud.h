@@ -9,6 +9,9 @@
  * A message longer than the MTU of the port completes with a local length error, as on adapters; the
  * letter of the specification (IBTA C10-93.1.1) would have it vanish as if it had been sent.
  *
+ * After a datagram to an address with a static rate the queue pair waits for as long as that one takes
+ * at this rate (IBTA 9.11), whomever the next one is for; datagrams may be early by PACE_BURST_NS.
+ *
  * All of this runs under the lane's lock.
  */
 #ifndef URNIC_IB_UD_UD_H
@@ -29,6 +32,7 @@
 struct ud_qp {
 	struct qp qp;
 	struct psn next; /* to send; nobody looks at it */
+	uint64_t due_ns; /* when the next one is due, after those to addresses with a static rate */
 	bool has_receive; /* `receive` was taken and not used: it is the next one */
 	struct recv_wqe receive;
 };
