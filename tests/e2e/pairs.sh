@@ -10,6 +10,7 @@ scratch=$(mktemp -d /tmp/urnic-e2e.XXXXXX)
 programs=$1/tests/e2e
 pair_seconds=60 # a pair that takes longer hangs
 port=18515
+view=--no-view # programs that look into /sys need --view, which takes longer
 
 need() {
 	for program in "$@"; do
@@ -36,10 +37,10 @@ show_pair() {
 try_pair() {
 	server_host=$1 client_host=$2 address=$3
 	shift 3
-	on "$server_host" timeout $pair_seconds "$urnic" run --no-view -- "$@" >"$scratch/server" 2>&1 &
+	on "$server_host" timeout $pair_seconds "$urnic" run $view -- "$@" >"$scratch/server" 2>&1 &
 	server=$!
 	wait_for_port "$server_host" $port $server || true
-	on "$client_host" timeout $pair_seconds "$urnic" run --no-view -- "$@" "$address" \
+	on "$client_host" timeout $pair_seconds "$urnic" run $view -- "$@" "$address" \
 		>"$scratch/client" 2>&1
 	client_status=$?
 	wait $server
@@ -61,7 +62,7 @@ start() {
 	name=$1 start_host=$2
 	shift 2
 	rm -f "$scratch/$name.pid"
-	on "$start_host" timeout $pair_seconds "$urnic" run --no-view -- \
+	on "$start_host" timeout $pair_seconds "$urnic" run $view -- \
 		sh -c 'echo $$ >"$0.new" && mv "$0.new" "$0" && exec "$@"' "$scratch/$name.pid" "$@" \
 		>"$scratch/$name" 2>&1 &
 	eval "job_$name=$!"
