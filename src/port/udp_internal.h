@@ -22,6 +22,7 @@ enum {
 	UDP_SLOT_OFFSET = 5, /* in a packet: the top byte of the destination QPN */
 	UDP_BUFFER_BYTES_RECEIVE = 1 << 16, /* a GRO bundle is an IP packet: at most this */
 	UDP_RECEIVE_BATCH = 16,
+	UDP_RECEIVE_BYTES = 1 << 17, /* of a batch, about: two full bundles */
 	UDP_EMPTY_LOOKS = 64, /* in a row, before a receiver counts as quiet */
 	UDP_QUIET_STEP = 16, /* calls per look at a quiet receiver */
 	UDP_SEND_BATCH = 64,

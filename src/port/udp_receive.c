@@ -152,13 +152,16 @@ static void message_rearm(struct msghdr *header)
 
 /*
  * A call that could take more than there is looks at the empty queue once more. So the batch
- * follows what comes: a ping-pong asks for one, a stream for all.
+ * follows what comes: a ping-pong asks for one, a stream for all; but not for more bytes than the caches
+ * hold, nor for so many that the sender waits for an acknowledgement meanwhile.
  */
-static void batch_adapt(struct udp_receiver *receiver, unsigned taken)
+static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t bytes)
 {
 	bool is_full = taken == receiver->batch;
 
-	if (is_full && receiver->was_full)
+	if (bytes > UDP_RECEIVE_BYTES)
+		receiver->batch = max_u32(receiver->batch / 2, 1);
+	else if (is_full && receiver->was_full && bytes <= UDP_RECEIVE_BYTES / 2)
 		receiver->batch = min_u32(receiver->batch * 2, UDP_RECEIVE_BATCH);
 	else if (!is_full)
 		receiver->batch = max_u32(taken, 1);
@@ -170,6 +173,7 @@ static unsigned receive_one_address(
 {
 	struct udp_receiver *receiver = &port->receivers[address];
 	int count = udp_recvmmsg(receiver->fd, port->in, receiver->batch);
+	uint32_t bytes = 0;
 
 	if (count < 0) {
 		if (errno != EAGAIN && errno != EINTR)
@@ -181,10 +185,11 @@ static unsigned receive_one_address(
 	receiver->empty_looks = 0;
 	port->busiest = address;
 	for (int i = 0; i < count; i++) {
+		bytes += port->in[i].msg_len;
 		take_datagram(port, address, &port->in[i], on_packet, context);
 		message_rearm(&port->in[i].msg_hdr);
 	}
-	batch_adapt(receiver, (unsigned)count);
+	batch_adapt(receiver, (unsigned)count, bytes);
 	return (unsigned)count;
 }
 

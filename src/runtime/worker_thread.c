@@ -159,8 +159,11 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 {
 	uint64_t sleep_ns;
 
-	if (!worker_try_lock(worker))
-		return WORKER_TICK_NS / 8;
+	if (!worker_try_lock(worker)) {
+		/* Whoever has it drives. Packets, which are there for that one, must not wake us meanwhile. */
+		wait_for(worker, worker->epoll_quiet, WORKER_TICK_NS / 8);
+		return 0;
+	}
 	worker->is_deep_asleep = false;
 	worker_watch_sockets(worker, true);
 	unsigned datagrams = worker_take_in(worker);
