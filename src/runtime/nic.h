@@ -92,6 +92,9 @@ struct nic_dm {
 int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
 	URNIC_EXPORT_AS(nic_dm_create);
 
+/* False in the child of a fork, whose NIC it is not. */
+bool nic_dm_is_alive(const struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_is_alive);
+
 /* Give it back. No region lies in it any more. */
 void nic_dm_destroy(struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_destroy);
 

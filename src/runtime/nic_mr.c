@@ -191,6 +191,11 @@ int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
 	return error;
 }
 
+bool nic_dm_is_alive(const struct nic_dm *dm)
+{
+	return dm->epoch == nic_epoch;
+}
+
 void nic_dm_destroy(struct nic_dm *dm)
 {
 	nic_enter();

@@ -3,12 +3,14 @@
  * Opening and closing.
  *
  * The command descriptor that an adapter's kernel driver would listen on is an empty memory file here. It can be duplicated and
- * handed to ibv_import_device(), which knows its context again by the file's identity.
+ * handed to ibv_import_device(), which knows its context again by the file's identity. Another process has an adapter of its own,
+ * which knows nothing of this one's objects; it is told so.
  *
  * One lock (`context_lock`) guards the list of open contexts. Only events are posted while it is held.
  */
 #include "front/verbs/context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,7 +33,11 @@
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
+#include "runtime/log.h"
 #include "runtime/netdev_watch.h"
+
+/* What the files behind command descriptors are called. */
+#define COMMAND_FILE "urnic-context"
 
 /* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
 #define COMP_VECTOR_COUNT 64
@@ -118,7 +124,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		errno = ENODEV;
 		return NULL;
 	}
-	cmd_fd = memfd_create("urnic-context", MFD_CLOEXEC);
+	cmd_fd = memfd_create(COMMAND_FILE, MFD_CLOEXEC);
 	if (cmd_fd < 0)
 		return NULL;
 	context = context_create(front, ++opening_count, cmd_fd);
@@ -153,6 +159,17 @@ static bool file_lookup(const struct stat *file, struct device **ret_device, uin
 	return is_found;
 }
 
+/* Is this a context's command descriptor, of whatever process? */
+static bool is_command_file(int fd)
+{
+	static const char expected[] = "/memfd:" COMMAND_FILE " ";
+	char path[32], target[sizeof(expected)];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return readlink(path, target, sizeof(target)) >= (ssize_t)sizeof(expected) - 1 &&
+		!memcmp(target, expected, sizeof(expected) - 1);
+}
+
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct context *context;
@@ -164,6 +181,12 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 		return NULL;
 	if (!file_lookup(&file, &device, &opening)) {
 		errno = EINVAL;
+		if (is_command_file(cmd_fd)) {
+			log_write(LOG_ERROR,
+				"a device that another process has opened cannot be imported: "
+				"each process is an adapter of its own");
+			errno = EOPNOTSUPP;
+		}
 		return NULL;
 	}
 	context = context_create(device, opening, cmd_fd);

@@ -42,9 +42,19 @@ static void bytes_give(const struct device *device, uint64_t bytes)
 	atomic_fetch_sub(&allocated_bytes[device->index], bytes);
 }
 
-static struct object *dm_ref(const struct ibv_dm *dm)
+/* The memory that a call names; undo with object_unref(). EINVAL for none, EIO in the child of a fork for the parent's. */
+static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **ret_object)
 {
-	return object_ref(dm->handle, OBJECT_DM, context_of(dm->context));
+	struct object *object = object_ref(handle, OBJECT_DM, context_of(context));
+
+	if (!object)
+		return EINVAL;
+	if (!nic_dm_is_alive(&container_of(object, struct dm, object)->nic)) {
+		object_unref(object);
+		return EIO;
+	}
+	*ret_object = object;
+	return 0;
 }
 
 /* Where a copy goes: a range in words, inside. NULL when it is not. */
@@ -60,11 +70,12 @@ static uint8_t *place_of(struct object *object, uint64_t offset, uint64_t bytes)
 
 static int dm_write(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr, size_t length)
 {
-	struct object *object = dm_ref(dm);
+	struct object *object;
 	uint8_t *place;
+	int error = dm_ref(dm->handle, dm->context, &object);
 
-	if (!object)
-		return EINVAL;
+	if (error)
+		return error;
 	place = place_of(object, dm_offset, length);
 	if (place)
 		memcpy(place, host_addr, length);
@@ -74,11 +85,12 @@ static int dm_write(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr
 
 static int dm_read(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset, size_t length)
 {
-	struct object *object = dm_ref(dm);
+	struct object *object;
 	const uint8_t *place;
+	int error = dm_ref(dm->handle, dm->context, &object);
 
-	if (!object)
-		return EINVAL;
+	if (error)
+		return error;
 	place = place_of(object, dm_offset, length);
 	if (place)
 		memcpy(host_addr, place, length);
@@ -155,12 +167,15 @@ int dm_free(struct ibv_dm *dm)
 struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,
 	unsigned int access)
 {
-	struct object *object = dm_ref(dm);
+	struct object *object;
 	struct ibv_mr *mr = NULL;
+	int error = dm_ref(dm->handle, dm->context, &object);
 
-	errno = EINVAL;
-	if (!object)
+	if (error) {
+		errno = error;
 		return NULL;
+	}
+	errno = EINVAL;
 	const struct nic_dm *nic = &container_of(object, struct dm, object)->nic;
 	if ((access & IBV_ACCESS_ZERO_BASED) && !(access & ~(unsigned int)ACCESS_ACCEPTED) &&
 		range_inside(dm_offset, length, 0, nic->bytes)) {
@@ -179,11 +194,12 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 /* A second public structure; the memory stays its creator's. */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
-	struct object *object = object_ref(dm_handle, OBJECT_DM, context_of(context));
+	struct object *object;
 	struct ibv_dm *imported;
+	int error = dm_ref(dm_handle, context, &object);
 
-	if (!object) {
-		errno = EINVAL;
+	if (error) {
+		errno = error;
 		return NULL;
 	}
 	object_unref(object);

@@ -313,28 +313,43 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 
 /* --- import ------------------------------------------------------------------------------- */
 
+/* The region as its public structure says, if the NIC has it: not in the child of a fork. 0 or a positive errno. */
+static int mr_copy(struct mr *mr, struct ibv_mr *copy)
+{
+	void *address;
+	int error;
+
+	pthread_mutex_lock(&mr->lock);
+	error = nic_mr_find(mr->verbs.lkey, mr->pd->handle, MR_LOCAL_READ, mr->iova, 0, &address);
+	*copy = mr->verbs;
+	pthread_mutex_unlock(&mr->lock);
+	return error ? EIO : 0;
+}
+
 /* A second public structure for a region that stays its creator's. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
 	struct object *object = object_ref(mr_handle, OBJECT_MR, context_of(pd->context));
-	struct ibv_mr *imported;
+	struct ibv_mr *imported = NULL;
+	int error = EINVAL;
 
-	if (!object) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (!object)
+		goto fail;
+	error = ENOMEM;
 	imported = calloc(1, sizeof(*imported));
-	if (imported) {
-		struct mr *mr = container_of(object, struct mr, object);
-
-		pthread_mutex_lock(&mr->lock);
-		*imported = mr->verbs;
-		pthread_mutex_unlock(&mr->lock);
-		imported->context = pd->context;
-		imported->pd = pd;
-	}
+	if (imported)
+		error = mr_copy(container_of(object, struct mr, object), imported);
 	object_unref(object);
+	if (error)
+		goto fail;
+	imported->context = pd->context;
+	imported->pd = pd;
 	return imported;
+
+fail:
+	free(imported);
+	errno = error;
+	return NULL;
 }
 
 void ibv_unimport_mr(struct ibv_mr *mr)
