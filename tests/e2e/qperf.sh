@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# qperf's verbs tests. It knows no GIDs, so on RoCE, with any adapter, it needs the connection manager (-cm1), which it
-# has for RC only: its UC and UD tests are refused by the first address that has none, and the server lives on.
+# qperf's verbs tests. It knows no GIDs: the addresses that it makes (ib_prep() in its rdma.c) have a LID and is_global 0. On
+# RoCE the kernel refuses these with EINVAL, whatever the adapter (rdma_check_ah_attr()). With the connection manager (-cm1)
+# it makes none, but rd_params() turns that off for all but RC. So its UC and UD tests are refused here, too, and the
+# server lives on.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
