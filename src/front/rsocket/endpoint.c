@@ -237,18 +237,18 @@ int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes)
 
 /* --- messages out --- */
 
-/* A message, after the WRITE of what `list` names. */
-static int message_post(struct rs *rs, uint32_t message, struct ibv_sge *list, int count,
-	uint64_t remote_address, uint32_t rkey, unsigned flags)
+/* A WRITE of what `list` names, then the message, unless the WRITE is silent. */
+static int write_post(struct rs *rs, uint32_t message, struct ibv_sge *list, int count,
+	const struct rs_sge *to, unsigned flags, bool is_silent)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = message,
 		.sg_list = list,
 		.num_sge = count,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.opcode = is_silent ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
 		.send_flags = flags,
 		.imm_data = htonl(message),
-		.wr.rdma = {.remote_addr = remote_address, .rkey = rkey},
+		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
 	};
 	struct ibv_send_wr *bad;
 	int error = ibv_post_send(rs->id->qp, &wr, &bad);
@@ -256,6 +256,12 @@ static int message_post(struct rs *rs, uint32_t message, struct ibv_sge *list, i
 	if (error)
 		rs_fail(rs, error);
 	return error;
+}
+
+/* A message alone. */
+static int message_post(struct rs *rs, uint32_t message)
+{
+	return write_post(rs, message, NULL, 0, &(struct rs_sge){0, 0, 0}, 0, false);
 }
 
 bool rs_can_number(const struct rs *rs)
@@ -277,8 +283,8 @@ bool rs_is_sent(const struct rs *rs)
 			rs->ctrl_slots == RS_CTRL_COUNT);
 }
 
-/* Up to two pieces: the send buffer is a ring. */
-static int send_pieces(struct rs *rs, uint32_t bytes, struct ibv_sge list[2])
+/* What is at send_offset, in one or two elements: the send buffer is a ring. */
+static int send_list(struct rs *rs, uint32_t bytes, struct ibv_sge list[2])
 {
 	uint32_t size = rs->options.send_buffer_bytes;
 	uint32_t first_bytes = size - rs->send_offset < bytes ? size - rs->send_offset : bytes;
@@ -291,37 +297,29 @@ static int send_pieces(struct rs *rs, uint32_t bytes, struct ibv_sge list[2])
 	return bytes > first_bytes ? 2 : 1;
 }
 
-int rs_data_send(struct rs *rs, uint32_t bytes, struct rs_sge *to, bool is_silent)
+int rs_data_send(
+	struct rs *rs, struct pieces *from, uint32_t bytes, const struct rs_sge *to, bool is_silent)
 {
-	uint32_t message = rs_message(RS_OP_DATA, bytes);
 	struct ibv_sge list[2];
-	int count = send_pieces(rs, bytes, list);
+	int count;
+
+	pieces_copy_ring(from, rs->send_buffer, rs->options.send_buffer_bytes, rs->send_offset,
+		bytes, PIECES_OUT);
+	count = send_list(rs, bytes, list);
 
 	rs->send_slots--;
 	rs->send_free_bytes -= bytes;
-	if (!is_silent) {
-		rs->send_sequence++;
-		return message_post(rs, message, list, count, to->address, to->key, 0);
-	}
-	struct ibv_send_wr wr = {
-		.wr_id = message,
-		.sg_list = list,
-		.num_sge = count,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
-	};
-	struct ibv_send_wr *bad;
-	int error = ibv_post_send(rs->id->qp, &wr, &bad);
-
-	if (error)
-		rs_fail(rs, error);
-	return error;
+	rs->send_sequence += !is_silent;
+	return write_post(rs, rs_message(RS_OP_DATA, bytes), list, count, to, 0, is_silent);
 }
 
 int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index)
 {
 	struct rs_iomap out = *entry;
 	struct ibv_sge list = {(uintptr_t)&out, sizeof(out), 0};
+	struct rs_sge to = rs->peer_iomap;
+
+	to.address += index * sizeof(out);
 
 	if (rs->is_peer_swapped) {
 		out.offset = __builtin_bswap64(out.offset);
@@ -331,14 +329,14 @@ int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index)
 	}
 	rs->send_slots--;
 	rs->send_sequence++;
-	return message_post(rs, rs_message(RS_OP_IOMAP, index), &list, 1,
-		rs->peer_iomap.address + index * sizeof(out), rs->peer_iomap.key, IBV_SEND_INLINE);
+	return write_post(
+		rs, rs_message(RS_OP_IOMAP, index), &list, 1, &to, IBV_SEND_INLINE, false);
 }
 
 int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl)
 {
 	rs->ctrl_slots--;
-	return message_post(rs, rs_message(RS_OP_CTRL, ctrl), NULL, 0, 0, 0, 0);
+	return message_post(rs, rs_message(RS_OP_CTRL, ctrl));
 }
 
 /* The half of the receive buffer that is free, as the peer is told. */
@@ -348,8 +346,9 @@ static int half_send(struct rs *rs, uint32_t message)
 	struct rs_sge half = {
 		(uintptr_t)rs->receive_buffer + rs->free_offset, rs->receive_mr->rkey, half_bytes};
 	struct ibv_sge list = {(uintptr_t)&half, sizeof(half), 0};
-	uint64_t address = rs->peer_target.address + rs->peer_target_index * sizeof(half);
+	struct rs_sge to = rs->peer_target;
 
+	to.address += rs->peer_target_index * sizeof(half);
 	if (rs->is_peer_swapped) {
 		half.address = __builtin_bswap64(half.address);
 		half.key = __builtin_bswap32(half.key);
@@ -358,7 +357,7 @@ static int half_send(struct rs *rs, uint32_t message)
 	rs->free_bytes -= half_bytes;
 	rs->free_offset = (rs->free_offset + half_bytes) % rs->options.receive_buffer_bytes;
 	rs->peer_target_index = (rs->peer_target_index + 1) % rs->peer_target.bytes;
-	return message_post(rs, message, &list, 1, address, rs->peer_target.key, IBV_SEND_INLINE);
+	return write_post(rs, message, &list, 1, &to, IBV_SEND_INLINE, false);
 }
 
 void rs_grant(struct rs *rs)
@@ -375,7 +374,7 @@ void rs_grant(struct rs *rs)
 	if (has_half)
 		half_send(rs, message);
 	else
-		message_post(rs, message, NULL, 0, 0, 0, 0);
+		message_post(rs, message);
 }
 
 /* --- messages in --- */
@@ -396,7 +395,7 @@ static void data_arrived(struct rs *rs, uint32_t bytes)
 		rs_fail(rs, EPROTO);
 		return;
 	}
-	rs->messages[(rs->message_head + rs->message_count++) % size].bytes = bytes;
+	rs->messages[(rs->message_head + rs->message_count++) % size] = bytes;
 }
 
 static void message_arrived(struct rs *rs, uint32_t message)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/arith.h"
 #include "front/rsocket/rsocket.h"
 
 static bool is_decided(const struct rs *rs)
@@ -162,12 +163,10 @@ static const struct rs_iomap *iomap_find(const struct rs *rs, uint64_t offset)
 
 /* One piece, as long as the mapping, the send buffer and a transfer allow. */
 static int iowrite_piece(
-	struct rs *rs, const uint8_t *from, size_t count, uint64_t offset, uint32_t *ret_bytes)
+	struct rs *rs, struct pieces *from, size_t count, uint64_t offset, uint32_t *ret_bytes)
 {
 	const struct rs_iomap *entry = iomap_find(rs, offset);
-	uint32_t size = rs->options.send_buffer_bytes;
-	uint32_t bytes = RS_TRANSFER_BYTES_MAX;
-	uint32_t first_bytes;
+	uint32_t bytes;
 	struct rs_sge to;
 
 	if (!entry)
@@ -175,22 +174,18 @@ static int iowrite_piece(
 	to = entry->sge;
 	to.address += offset - entry->offset;
 	to.bytes -= (uint32_t)(offset - entry->offset);
-	bytes = bytes < to.bytes ? bytes : to.bytes;
-	bytes = bytes < rs->send_free_bytes ? bytes : rs->send_free_bytes;
-	bytes = count < bytes ? (uint32_t)count : bytes;
-	first_bytes = size - rs->send_offset < bytes ? size - rs->send_offset : bytes;
-	memcpy(rs->send_buffer + rs->send_offset, from, first_bytes);
-	memcpy(rs->send_buffer, from + first_bytes, bytes - first_bytes);
-	*ret_bytes = bytes;
-	return rs_data_send(rs, bytes, &to, true);
+	bytes = min_u32(min_u32(RS_TRANSFER_BYTES_MAX, to.bytes), rs->send_free_bytes);
+	*ret_bytes = (uint32_t)min_u64(bytes, count);
+	return rs_data_send(rs, from, *ret_bytes, &to, true);
 }
 
-static int iowrite(struct rs *rs, const uint8_t *from, size_t count, uint64_t offset,
-	bool is_nonblocking, size_t *ret_written)
+static int iowrite(struct rs *rs, const struct iovec *piece, uint64_t offset, bool is_nonblocking,
+	size_t *ret_written)
 {
+	struct pieces from = pieces_begin(piece, 1);
 	int error = 0;
 
-	while (*ret_written < count && !error) {
+	while (*ret_written < piece->iov_len && !error) {
 		uint32_t bytes = 0;
 
 		error = rs_wait(rs, has_room_or_ended, is_nonblocking);
@@ -199,7 +194,7 @@ static int iowrite(struct rs *rs, const uint8_t *from, size_t count, uint64_t of
 		if (!error && !rs->can_write)
 			error = EPIPE;
 		if (!error)
-			error = iowrite_piece(rs, from + *ret_written, count - *ret_written,
+			error = iowrite_piece(rs, &from, piece->iov_len - *ret_written,
 				offset + *ret_written, &bytes);
 		*ret_written += bytes;
 	}
@@ -208,6 +203,7 @@ static int iowrite(struct rs *rs, const uint8_t *from, size_t count, uint64_t of
 
 size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 {
+	const struct iovec piece = {(void *)(uintptr_t)buf, count};
 	struct rs *rs = rs_get(socket);
 	size_t written = 0;
 	int error;
@@ -216,8 +212,8 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 		return (size_t)-1;
 	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
-	error = iowrite(rs, buf, count, (uint64_t)offset,
-		rs->is_nonblocking || (flags & MSG_DONTWAIT), &written);
+	error = iowrite(rs, &piece, (uint64_t)offset, rs->is_nonblocking || (flags & MSG_DONTWAIT),
+		&written);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	if (error && !written)

@@ -24,6 +24,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "front/rsocket/fd_sets.h"
+
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
 /* The C library's function of this name, with the type of ours. */
@@ -332,59 +334,22 @@ PRELOAD_EXPORT int poll(struct pollfd *fds, nfds_t nfds, int timeout)
 	return ready;
 }
 
-static short wanted_of(
-	int fd, const fd_set *readfds, const fd_set *writefds, const fd_set *exceptfds)
-{
-	short events = 0;
-
-	if (readfds && FD_ISSET(fd, readfds))
-		events |= POLLIN;
-	if (writefds && FD_ISSET(fd, writefds))
-		events |= POLLOUT;
-	if (exceptfds && FD_ISSET(fd, exceptfds))
-		events |= POLLPRI;
-	return events;
-}
-
-static int keep_if(fd_set *set_of_fds, int fd, bool is_ready)
-{
-	if (!set_of_fds || !FD_ISSET(fd, set_of_fds))
-		return 0;
-	if (!is_ready)
-		FD_CLR(fd, set_of_fds);
-	return is_ready;
-}
-
 PRELOAD_EXPORT int select(int nfds, fd_set *restrict readfds, fd_set *restrict writefds,
 	fd_set *restrict exceptfds, struct timeval *restrict timeout)
 {
+	const struct fd_sets sets = {readfds, writefds, exceptfds};
 	struct pollfd fds[FD_SETSIZE];
+	nfds_t count = fd_sets_to_poll(&sets, nfds < FD_SETSIZE ? nfds : FD_SETSIZE, fds);
 	bool has_rsocket = false;
-	nfds_t count = 0;
-	int ready = 0, timeout_ms = -1;
 
 	REAL(select);
-	for (int fd = 0; fd < nfds && fd < FD_SETSIZE; fd++) {
-		short events = wanted_of(fd, readfds, writefds, exceptfds);
-
-		has_rsocket |= events && lookup(fd) >= 0;
-		if (events)
-			fds[count++] = (struct pollfd){.fd = fd, .events = events};
-	}
+	for (nfds_t i = 0; i < count; i++)
+		has_rsocket |= lookup(fds[i].fd) >= 0;
 	if (!has_rsocket)
 		return real_select(nfds, readfds, writefds, exceptfds, timeout);
-	if (timeout)
-		timeout_ms = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
-	if (poll(fds, count, timeout_ms) < 0)
+	if (poll(fds, count, fd_sets_timeout_ms(timeout)) < 0)
 		return -1;
-	for (nfds_t i = 0; i < count; i++) {
-		short got = fds[i].revents;
-
-		ready += keep_if(readfds, fds[i].fd, got & (POLLIN | POLLHUP | POLLERR));
-		ready += keep_if(writefds, fds[i].fd, got & (POLLOUT | POLLERR));
-		ready += keep_if(exceptfds, fds[i].fd, got & POLLPRI);
-	}
-	return ready;
+	return fd_sets_from_poll(&sets, fds, count);
 }
 
 /* --- options and names --- */

@@ -33,6 +33,7 @@
 #include <rdma/rsocket.h>
 #pragma GCC visibility pop
 
+#include "front/rsocket/pieces.h"
 #include "front/rsocket/protocol.h"
 
 enum {
@@ -63,17 +64,12 @@ enum rs_state {
 	RS_FAILED, /* `error` says why */
 };
 
-struct rs_message_in {
-	uint32_t bytes;
-};
-
 /* A mapping that the application made with riomap(). */
 struct rs_mapping {
 	struct rs_mapping *next;
 	struct ibv_mr *mr;
 	uint64_t offset;
 	int index; /* in the peer's iomap table; -1 for local use only */
-	bool is_announced; /* the peer was told */
 };
 
 struct rs_options {
@@ -100,7 +96,6 @@ struct rs {
 	pthread_cond_t changed;
 	bool is_waited_for; /* a thread waits for the descriptors */
 	uint32_t users; /* calls at work on it; freed when closed and 0 */
-	bool is_closed;
 
 	int fd;
 	int family;
@@ -134,7 +129,7 @@ struct rs {
 	/* receiving */
 	uint8_t *receive_buffer;
 	struct ibv_mr *receive_mr;
-	struct rs_message_in *messages; /* DATA messages not read yet: a ring */
+	uint32_t *messages; /* bytes of each DATA message not read yet: a ring */
 	uint32_t message_count;
 	uint32_t message_head;
 	uint32_t read_offset; /* of the next byte to read */
@@ -185,8 +180,12 @@ void rs_completions_take(struct rs *rs);
 /* Ask for an event at the next completion; then look once more. */
 void rs_completions_arm(struct rs *rs);
 
-/* Write `bytes` bytes, which are at send_offset of the send buffer, into the peer's memory. */
-int rs_data_send(struct rs *rs, uint32_t bytes, struct rs_sge *to, bool is_silent);
+/*
+ * Write the next `bytes` bytes of the application's into the peer's memory, by way of the send buffer, which has room for them. `is_silent`:
+ * the peer is not told.
+ */
+int rs_data_send(struct rs *rs, struct pieces *from, uint32_t bytes, const struct rs_sge *to,
+	bool is_silent);
 /* The same for one entry of the peer's iomap table. */
 int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index);
 int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl);

@@ -441,7 +441,6 @@ int rclose(int socket)
 	}
 	if (rs->id->qp)
 		rdma_disconnect(rs->id);
-	rs->is_closed = true;
 	pthread_cond_broadcast(&rs->changed);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs); /* this call's */

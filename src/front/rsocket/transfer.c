@@ -6,60 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "front/rsocket/rsocket.h"
-
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
-/* A place in a list of pieces. */
-struct cursor {
-	const struct iovec *piece;
-	int count;
-	size_t offset; /* into the first piece */
-};
-
-static size_t total_bytes(const struct iovec *pieces, int count)
-{
-	size_t bytes = 0;
-
-	for (int i = 0; i < count; i++)
-		bytes += pieces[i].iov_len;
-	return bytes;
-}
-
-/* Move `bytes` bytes, which the list has, between its place and `memory`. */
-static void cursor_copy(struct cursor *cursor, uint8_t *memory, size_t bytes, bool is_out)
-{
-	while (bytes) {
-		size_t left = cursor->piece->iov_len - cursor->offset;
-		size_t part = bytes < left ? bytes : left;
-		uint8_t *mine = (uint8_t *)cursor->piece->iov_base + cursor->offset;
-
-		if (is_out)
-			memcpy(memory, mine, part);
-		else
-			memcpy(mine, memory, part);
-		memory += part;
-		bytes -= part;
-		cursor->offset += part;
-		if (cursor->offset == cursor->piece->iov_len && --cursor->count > 0) {
-			cursor->piece++;
-			cursor->offset = 0;
-		}
-	}
-}
-
-/* The same with a ring of `size` bytes, from `offset` on. */
-static void cursor_copy_ring(struct cursor *cursor, uint8_t *ring, uint32_t size, uint32_t offset,
-	uint32_t bytes, bool is_out)
-{
-	uint32_t first_bytes = min_u32(size - offset, bytes);
-
-	cursor_copy(cursor, ring + offset, first_bytes, is_out);
-	cursor_copy(cursor, ring, bytes - first_bytes, is_out);
-}
 
 /* --- out --- */
 
@@ -82,15 +30,12 @@ static int send_error(const struct rs *rs)
 	return rs->state == RS_CONNECTED ? 0 : ENOTCONN;
 }
 
-static int send_piece(struct rs *rs, struct cursor *cursor, uint32_t bytes)
+static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 {
 	struct rs_sge *target = &rs->target[rs->target_index];
 	struct rs_sge to = *target;
-	int error;
+	int error = rs_data_send(rs, from, bytes, &to, false);
 
-	cursor_copy_ring(cursor, rs->send_buffer, rs->options.send_buffer_bytes, rs->send_offset,
-		bytes, true);
-	error = rs_data_send(rs, bytes, &to, false);
 	target->address += bytes;
 	target->bytes -= bytes;
 	if (!target->bytes)
@@ -102,18 +47,14 @@ static int send_piece(struct rs *rs, struct cursor *cursor, uint32_t bytes)
  * Short pieces first, so that the wire is busy while later ones are copied. Returns what was sent
  * before an error; the error only when nothing was.
  */
-static ssize_t send_all(struct rs *rs, const struct iovec *pieces, int count, bool is_nonblocking)
+static ssize_t send_all(struct rs *rs, const struct iovec *list, int count, bool is_nonblocking)
 {
-	struct cursor cursor = {pieces, count, 0};
-	size_t left = total_bytes(pieces, count);
+	struct pieces from = pieces_begin(list, count);
+	size_t left = pieces_bytes(list, count);
 	size_t sent = 0;
 	uint32_t piece_bytes = RS_TRANSFER_BYTES_START;
 	int error = 0;
 
-	while (cursor.count > 1 && cursor.piece->iov_len == 0) {
-		cursor.piece++;
-		cursor.count--;
-	}
 	while (left && !error) {
 		uint32_t bytes;
 
@@ -126,7 +67,7 @@ static ssize_t send_all(struct rs *rs, const struct iovec *pieces, int count, bo
 		bytes = min_u32(piece_bytes, rs->target[rs->target_index].bytes);
 		bytes = min_u32(bytes, rs->send_free_bytes);
 		bytes = left < bytes ? (uint32_t)left : bytes;
-		error = send_piece(rs, &cursor, bytes);
+		error = send_piece(rs, &from, bytes);
 		sent += bytes;
 		left -= bytes;
 		piece_bytes = min_u32(piece_bytes * 2, RS_TRANSFER_BYTES_MAX);
@@ -136,7 +77,7 @@ static ssize_t send_all(struct rs *rs, const struct iovec *pieces, int count, bo
 	return rs_result(error);
 }
 
-static ssize_t send_pieces_of(int socket, const struct iovec *pieces, int count, int flags)
+static ssize_t send_pieces_of(int socket, const struct iovec *list, int count, int flags)
 {
 	struct rs *rs = rs_get(socket);
 	ssize_t sent;
@@ -145,7 +86,7 @@ static ssize_t send_pieces_of(int socket, const struct iovec *pieces, int count,
 		return -1;
 	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
-	sent = send_all(rs, pieces, count, rs->is_nonblocking || (flags & MSG_DONTWAIT));
+	sent = send_all(rs, list, count, rs->is_nonblocking || (flags & MSG_DONTWAIT));
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return sent;
@@ -193,7 +134,7 @@ static bool can_receive_or_ended(const struct rs *rs)
 }
 
 /* What is there, up to `bytes`. Peeking leaves it there. */
-static size_t receive_there(struct rs *rs, struct cursor *cursor, size_t bytes, bool is_peek)
+static size_t receive_there(struct rs *rs, struct pieces *to, size_t bytes, bool is_peek)
 {
 	uint32_t size = rs->options.receive_buffer_bytes;
 	uint32_t queue_size = rs->options.receive_queue_size;
@@ -201,20 +142,19 @@ static size_t receive_there(struct rs *rs, struct cursor *cursor, size_t bytes, 
 	size_t received = 0;
 
 	for (uint32_t i = 0; i < rs->message_count && received < bytes; i++) {
-		struct rs_message_in *message = &rs->messages[(rs->message_head + i) % queue_size];
-		size_t left = bytes - received;
-		uint32_t part = left < message->bytes ? (uint32_t)left : message->bytes;
+		uint32_t *message_bytes = &rs->messages[(rs->message_head + i) % queue_size];
+		uint32_t part = (uint32_t)min_u64(bytes - received, *message_bytes);
 
-		cursor_copy_ring(cursor, rs->receive_buffer, size, offset, part, false);
+		pieces_copy_ring(to, rs->receive_buffer, size, offset, part, PIECES_IN);
 		offset = (offset + part) % size;
 		received += part;
 		if (is_peek)
 			continue;
-		message->bytes -= part;
+		*message_bytes -= part;
 		rs->read_offset = offset;
 		rs->free_bytes += part;
 	}
-	while (!is_peek && rs->message_count && !rs->messages[rs->message_head].bytes) {
+	while (!is_peek && rs->message_count && !rs->messages[rs->message_head]) {
 		rs->message_head = (rs->message_head + 1) % queue_size;
 		rs->message_count--;
 		rs->receive_sequence++;
@@ -222,19 +162,15 @@ static size_t receive_there(struct rs *rs, struct cursor *cursor, size_t bytes, 
 	return received;
 }
 
-static ssize_t receive_all(struct rs *rs, const struct iovec *pieces, int count, int flags)
+static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, int flags)
 {
-	struct cursor cursor = {pieces, count, 0};
+	struct pieces to = pieces_begin(list, count);
 	bool is_nonblocking = rs->is_nonblocking || (flags & MSG_DONTWAIT);
 	bool is_peek = flags & MSG_PEEK;
-	size_t left = total_bytes(pieces, count);
+	size_t left = pieces_bytes(list, count);
 	size_t received = 0;
 	int error = 0;
 
-	while (cursor.count > 1 && cursor.piece->iov_len == 0) {
-		cursor.piece++;
-		cursor.count--;
-	}
 	while (left && !error) {
 		size_t part;
 
@@ -242,7 +178,7 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *pieces, int count,
 			error = rs_wait(rs, can_receive_or_ended, is_nonblocking);
 		if (error)
 			break;
-		part = receive_there(rs, &cursor, left, is_peek);
+		part = receive_there(rs, &to, left, is_peek);
 		if (!is_peek)
 			rs_grant(rs);
 		received += part;
@@ -259,7 +195,7 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *pieces, int count,
 	return error ? rs_result(error) : 0;
 }
 
-static ssize_t receive_pieces_of(int socket, const struct iovec *pieces, int count, int flags)
+static ssize_t receive_pieces_of(int socket, const struct iovec *list, int count, int flags)
 {
 	struct rs *rs = rs_get(socket);
 	ssize_t received;
@@ -268,7 +204,7 @@ static ssize_t receive_pieces_of(int socket, const struct iovec *pieces, int cou
 		return -1;
 	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
-	received = receive_all(rs, pieces, count, flags);
+	received = receive_all(rs, list, count, flags);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return received;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "front/rsocket/fd_sets.h"
 #include "front/rsocket/rsocket.h"
 
 /*
@@ -237,60 +238,22 @@ int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 
 /* --- rselect --- */
 
-static short select_events(
-	int fd, const fd_set *readfds, const fd_set *writefds, const fd_set *exceptfds)
-{
-	short events = 0;
-
-	if (readfds && FD_ISSET(fd, readfds))
-		events |= POLLIN;
-	if (writefds && FD_ISSET(fd, writefds))
-		events |= POLLOUT;
-	if (exceptfds && FD_ISSET(fd, exceptfds))
-		events |= POLLPRI;
-	return events;
-}
-
-static int keep_if(fd_set *set, int fd, bool is_ready)
-{
-	if (!set || !FD_ISSET(fd, set))
-		return 0;
-	if (!is_ready)
-		FD_CLR(fd, set);
-	return is_ready;
-}
-
 int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout)
 {
-	int64_t timeout_ms = -1;
+	const struct fd_sets sets = {readfds, writefds, exceptfds};
 	struct pollfd *fds;
-	nfds_t count = 0;
-	int ready = 0;
+	nfds_t count;
+	int ready;
 
 	if (nfds < 0 || nfds > FD_SETSIZE)
 		return rs_result(EINVAL);
-	if (timeout)
-		timeout_ms = timeout->tv_sec * (int64_t)1000 + (timeout->tv_usec + 999) / 1000;
 	fds = calloc((size_t)nfds + 1, sizeof(*fds));
 	if (!fds)
 		return rs_result(ENOMEM);
-	for (int fd = 0; fd < nfds; fd++) {
-		short events = select_events(fd, readfds, writefds, exceptfds);
-
-		if (events)
-			fds[count++] = (struct pollfd){.fd = fd, .events = events};
-	}
-	if (rpoll(fds, count, timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms) < 0) {
-		free(fds);
-		return -1;
-	}
-	for (nfds_t i = 0; i < count; i++) {
-		short got = fds[i].revents;
-
-		ready += keep_if(readfds, fds[i].fd, got & (POLLIN | POLLHUP | POLLERR));
-		ready += keep_if(writefds, fds[i].fd, got & (POLLOUT | POLLERR));
-		ready += keep_if(exceptfds, fds[i].fd, got & POLLPRI);
-	}
+	count = fd_sets_to_poll(&sets, nfds, fds);
+	ready = rpoll(fds, count, fd_sets_timeout_ms(timeout));
+	if (ready >= 0)
+		ready = fd_sets_from_poll(&sets, fds, count);
 	free(fds);
 	return ready;
 }

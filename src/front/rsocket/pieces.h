@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The application's memory as a list of pieces, and a place in it that moves on as bytes are copied.
+ */
+#ifndef URNIC_FRONT_RSOCKET_PIECES_H
+#define URNIC_FRONT_RSOCKET_PIECES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct pieces {
+	const struct iovec *first; /* what is left of the list */
+	int count;
+	size_t offset; /* into the first */
+};
+
+enum pieces_direction { PIECES_OUT, PIECES_IN };
+
+/* From the beginning of a list, which is borrowed. */
+struct pieces pieces_begin(const struct iovec *list, int count);
+
+size_t pieces_bytes(const struct iovec *list, int count);
+
+/* Copy `bytes` bytes, which the list still has: out of the list into `memory`, or the other way. */
+void pieces_copy(
+	struct pieces *pieces, void *memory, size_t bytes, enum pieces_direction direction);
+
+/* The same with a ring of `size` bytes in place of memory, from `offset` on. */
+void pieces_copy_ring(struct pieces *pieces, uint8_t *ring, uint32_t size, uint32_t offset,
+	uint32_t bytes, enum pieces_direction direction);
+
+#endif
