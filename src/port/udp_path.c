@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "port/socket.h"
 #include "port/udp_internal.h"
 
 enum { SOURCE_PORTS_TRIED_MAX = 1024 };
@@ -106,7 +107,7 @@ static int sender_create(struct port_udp *port, uint8_t address, uint8_t slot)
 
 	if (!sender)
 		return -ENOMEM;
-	sender->fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+	sender->fd = socket_open(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
 		IPPROTO_UDP);
 	if (sender->fd < 0) {
 		rc = -errno;

@@ -15,6 +15,7 @@
 #include <linux/filter.h>
 
 #include "port/address.h"
+#include "port/socket.h"
 #include "wire/icrc.h"
 
 enum {
@@ -81,7 +82,7 @@ int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address)
 	int rc;
 
 	gsi->address = *address;
-	gsi->fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+	gsi->fd = socket_open(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
 		IPPROTO_UDP);
 	if (gsi->fd < 0)
 		return -errno;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "port/address.h"
+#include "port/socket.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 #include "wire/roce.h"
@@ -75,7 +76,7 @@ static int bind_group(int fd, const struct gid *group, uint32_t ifindex)
 static int group_open(const struct gid *group, uint32_t ifindex)
 {
 	bool is_ipv4 = gid_is_ipv4(group);
-	int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+	int fd = socket_open(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
 		IPPROTO_UDP);
 	int error;
 

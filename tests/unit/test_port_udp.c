@@ -60,15 +60,22 @@ static bool is_refused(const struct mmsghdr *messages)
 	return refusals_left > 0 && (is_super || !is_only_super_refused);
 }
 
-/* In place of the C library's, with which the port makes its two system calls. */
+static unsigned argument_count(long number)
+{
+	assert_true(number == SYS_sendmmsg || number == SYS_recvmmsg || number == SYS_socket);
+	if (number == SYS_socket)
+		return 3;
+	return number == SYS_sendmmsg ? 4 : 5;
+}
+
+/* In place of the C library's, with which the port makes its system calls. */
 long syscall(long number, ...)
 {
 	static long (*real)(long number, ...);
-	unsigned count = number == SYS_sendmmsg ? 4 : 5;
+	unsigned count = argument_count(number);
 	long arguments[5] = {0};
 	va_list list;
 
-	assert_true(number == SYS_sendmmsg || number == SYS_recvmmsg);
 	if (!real)
 		real = (long (*)(long, ...))(uintptr_t)dlsym(RTLD_NEXT, "syscall");
 	va_start(list, number);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "port/socket.h"
+
 enum { ANY_PORT = 9 /* where nothing is sent: connect() wants one */ };
 
 static const struct sockaddr_in *ipv4(const struct sockaddr *address)
@@ -123,7 +125,7 @@ static int ask_kernel(
 
 int address_source(const struct sockaddr *remote, uint8_t tos, struct sockaddr_storage *local)
 {
-	int fd = socket(remote->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket_open(remote->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int rc;
 
 	if (fd < 0)

@@ -123,6 +123,13 @@ static int set_number(struct rs *rs, int level, int name, int value)
 	}
 }
 
+/* A datagram socket's options are those of its UDP socket, but for ours. */
+static bool is_kernels(const struct rs *rs, int level, int name)
+{
+	return rs->datagram && level != SOL_RDMA &&
+		(level != SOL_SOCKET || (name != SO_SNDBUF && name != SO_RCVBUF));
+}
+
 int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
 {
 	struct rs *rs = rs_get(socket);
@@ -131,7 +138,9 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	if (level == SOL_SOCKET && optname == SO_LINGER && optlen >= sizeof(struct linger)) {
+	if (is_kernels(rs, level, optname)) {
+		error = setsockopt(rs->fd, level, optname, optval, optlen) ? errno : 0;
+	} else if (level == SOL_SOCKET && optname == SO_LINGER && optlen >= sizeof(struct linger)) {
 		memcpy(&rs->options.linger, optval, sizeof(struct linger));
 		error = 0;
 	} else if (optlen < sizeof(value)) {
@@ -265,6 +274,10 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
+	if (is_kernels(rs, level, optname)) {
+		error = getsockopt(rs->fd, level, optname, optval, optlen) ? errno : 0;
+		goto out;
+	}
 	rs_advance(rs);
 	if (level == SOL_SOCKET && optname == SO_LINGER && *optlen >= sizeof(struct linger)) {
 		memcpy(optval, &rs->options.linger, sizeof(struct linger));
@@ -279,6 +292,7 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
 			*optlen = sizeof(value);
 		}
 	}
+out:
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return rs_result(error);
@@ -336,7 +350,9 @@ int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	if (rs->state < RS_ACCEPTING)
+	if (rs->datagram)
+		result = getpeername(rs->fd, addr, addrlen);
+	else if (rs->state < RS_ACCEPTING)
 		result = rs_result(ENOTCONN);
 	else
 		result = name_copy(rdma_get_peer_addr(rs->id), addr, addrlen);
@@ -353,7 +369,10 @@ int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	result = name_copy(rdma_get_local_addr(rs->id), addr, addrlen);
+	if (rs->datagram)
+		result = getsockname(rs->fd, addr, addrlen);
+	else
+		result = name_copy(rdma_get_local_addr(rs->id), addr, addrlen);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return result;

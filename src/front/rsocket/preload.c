@@ -2,7 +2,7 @@
 /*
  * librspreload.so: a plain sockets program over RDMA (rsocket(7)).
  *
- * Loaded before the C library, it takes socket() of TCP and every call on such a descriptor, and
+ * Loaded before the C library, it takes socket() of TCP and UDP and every call on such a descriptor, and
  * makes rsockets calls of them. The program holds a descriptor of its own, a placeholder, which
  * stays the same when a connection cannot be made over RDMA: then an ordinary socket takes its
  * place. Everything else goes to the C library.
@@ -93,13 +93,14 @@ static int placeholder_make(int rsocket)
 
 PRELOAD_EXPORT int socket(int domain, int type, int protocol)
 {
-	bool is_tcp = (domain == AF_INET || domain == AF_INET6) &&
-		(type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM &&
-		(protocol == 0 || protocol == IPPROTO_TCP);
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+	bool is_ours = (domain == AF_INET || domain == AF_INET6) &&
+		((kind == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP)) ||
+			(kind == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP)));
 	int rs, fd;
 
 	REAL(socket);
-	if (depth || !is_tcp)
+	if (depth || !is_ours)
 		return real_socket(domain, type, protocol);
 	rs = INSIDE(rsocket(domain, type, protocol));
 	if (rs < 0)
@@ -159,12 +160,14 @@ PRELOAD_EXPORT int close(int fd)
 static int make_ordinary(int fd, int rs, int family)
 {
 	int flags = INSIDE(rfcntl(rs, F_GETFL));
-	int ordinary;
+	int ordinary, type = SOCK_STREAM;
+	socklen_t bytes = sizeof(type);
 
 	REAL(socket);
 	REAL(dup2);
 	REAL(close);
-	ordinary = real_socket(family, SOCK_STREAM, 0);
+	INSIDE(rgetsockopt(rs, SOL_SOCKET, SO_TYPE, &type, &bytes));
+	ordinary = real_socket(family, type, 0);
 	if (ordinary < 0)
 		return -1;
 	fcntl(ordinary, F_SETFL, flags & O_NONBLOCK);

@@ -8,6 +8,7 @@
  *     table.c     descriptors to sockets
  *     stream.c    life of a stream: socket, bind, listen, accept, connect, shutdown, close
  *     endpoint.c  its queue pair, buffers and tables; messages in and out
+ *     datagram.c  datagram sockets; datagram_endpoint.c their queue pairs
  *     wait.c      waiting for a stream, rpoll(), rselect()
  *     transfer.c  rsend(), rrecv() and their kin
  *     iomap.c     riomap(), riounmap(), riowrite()
@@ -49,6 +50,8 @@ enum {
 	RS_BUFFER_BYTES_DEFAULT = 1 << 17,
 	RS_IOMAP_COUNT_MAX = 127 << 8,
 	RS_RESOLVE_TIMEOUT_MS = 2000,
+	RS_DATAGRAM_BYTES_MAX = 2020, /* what any receiver has room for, with the longest header */
+	RS_DATAGRAM_PIECES_MAX = 16,
 };
 
 enum rs_state {
@@ -91,6 +94,8 @@ struct rs_options {
 	struct linger linger;
 };
 
+struct datagram; /* datagram.h */
+
 struct rs {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -105,6 +110,7 @@ struct rs {
 	bool can_write;
 	int error; /* errno of RS_FAILED, until SO_ERROR takes it */
 	struct rs_options options;
+	struct datagram *datagram; /* NULL: a stream; else nothing below is used */
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 
@@ -147,15 +153,15 @@ struct rs {
 
 /* --- table.c --- */
 
-/* Take a new stream into the table, under rs->fd. 0 or a positive errno. */
+/* Take a new socket into the table, under rs->fd. 0 or a positive errno. */
 int rs_table_add(struct rs *rs);
 /* Its descriptor no longer names it. */
 void rs_table_remove(struct rs *rs);
-/* The stream of a descriptor, with a user more, or NULL with errno EBADF. Undo with rs_put(). */
+/* The socket of a descriptor, with a user more, or NULL with errno EBADF. Undo with rs_put(). */
 struct rs *rs_get(int fd);
 /* NULL for a descriptor that is no rsocket; errno stays. */
 struct rs *rs_find(int fd);
-/* The last user of a closed stream frees it. */
+/* The last user of a closed socket frees it. */
 void rs_put(struct rs *rs);
 
 /* --- stream.c --- */
@@ -196,6 +202,27 @@ void rs_grant(struct rs *rs);
 bool rs_can_number(const struct rs *rs);
 bool rs_can_send(const struct rs *rs);
 bool rs_is_sent(const struct rs *rs);
+
+/* --- datagram.c --- */
+
+/* Open the UDP socket of a datagram socket: rs->fd. 0 or an errno; close in either case. */
+int rs_datagram_open(struct rs *rs, int protocol);
+void rs_datagram_close(struct rs *rs);
+/* Wait until what was sent has left. */
+void rs_datagram_finish(struct rs *rs);
+/* 0 or an errno, as connect(). */
+int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t bytes);
+
+/* One datagram, to message->msg_name or to whom the socket is connected. 0 or an errno. */
+int rs_datagram_send(struct rs *rs, const struct msghdr *message, int flags);
+int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t *ret_bytes);
+
+/* As the functions of streams below; one descriptor has all news. */
+void rs_datagram_advance(struct rs *rs);
+void rs_datagram_arm(struct rs *rs);
+int rs_datagram_watched(const struct rs *rs);
+bool rs_datagram_can_receive(const struct rs *rs);
+bool rs_datagram_can_send(const struct rs *rs);
 
 /* --- wait.c --- */
 

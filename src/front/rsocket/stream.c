@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a stream.
+ * The life of a socket, and a stream's connection.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,26 +20,16 @@ static const struct rs_options options_default = {
 
 /* --- made and freed --- */
 
-/* A stream with an event channel, not yet in the table. NULL with errno. */
+/* A socket without a descriptor. NULL with errno. */
 static struct rs *rs_alloc(int family, const struct rs_options *options)
 {
 	struct rs *rs = calloc(1, sizeof(*rs));
 
 	if (!rs)
 		return NULL;
-	rs->events = rdma_create_event_channel();
-	if (!rs->events || fcntl(rs->events->fd, F_SETFL, O_NONBLOCK)) {
-		int error = errno;
-
-		if (rs->events)
-			rdma_destroy_event_channel(rs->events);
-		free(rs);
-		errno = error;
-		return NULL;
-	}
 	pthread_mutex_init(&rs->lock, NULL);
 	pthread_cond_init(&rs->changed, NULL);
-	rs->fd = rs->events->fd;
+	rs->fd = -1;
 	rs->family = family;
 	rs->options = *options;
 	rs->can_read = true;
@@ -48,8 +38,20 @@ static struct rs *rs_alloc(int family, const struct rs_options *options)
 	return rs;
 }
 
+/* A stream's descriptor is that of its event channel. 0 or an errno. */
+static int stream_open(struct rs *rs)
+{
+	rs->events = rdma_create_event_channel();
+	if (!rs->events || fcntl(rs->events->fd, F_SETFL, O_NONBLOCK))
+		return errno;
+	rs->fd = rs->events->fd;
+	return 0;
+}
+
 void rs_free(struct rs *rs)
 {
+	if (rs->datagram)
+		rs_datagram_close(rs);
 	rs_endpoint_destroy(rs);
 	if (rs->id)
 		rdma_destroy_id(rs->id);
@@ -59,23 +61,33 @@ void rs_free(struct rs *rs)
 	free(rs);
 }
 
+static int socket_open(struct rs *rs, bool is_datagram, int protocol)
+{
+	int error = is_datagram ? rs_datagram_open(rs, protocol) : stream_open(rs);
+
+	if (!error && !is_datagram && rdma_create_id(rs->events, &rs->id, rs, RDMA_PS_TCP))
+		error = errno;
+	return error ? error : rs_table_add(rs);
+}
+
 int rsocket(int domain, int type, int protocol)
 {
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct rs *rs;
+	int error;
 
 	if (domain != PF_INET && domain != PF_INET6)
 		return rs_result(EAFNOSUPPORT);
-	if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) != SOCK_STREAM)
+	if (kind != SOCK_STREAM && kind != SOCK_DGRAM)
 		return rs_result(EPROTONOSUPPORT);
-	if (protocol && protocol != IPPROTO_TCP)
+	if (protocol && protocol != (kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP))
 		return rs_result(EPROTONOSUPPORT);
 	rs = rs_alloc(domain, &options_default);
 	if (!rs)
 		return -1;
 	rs->is_nonblocking = (type & SOCK_NONBLOCK) != 0;
-	if (rdma_create_id(rs->events, &rs->id, rs, RDMA_PS_TCP) || rs_table_add(rs)) {
-		int error = errno;
-
+	error = socket_open(rs, kind == SOCK_DGRAM, protocol);
+	if (error) {
 		rs_free(rs);
 		return rs_result(error);
 	}
@@ -200,11 +212,12 @@ int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 	struct rs *rs = rs_get(socket);
 	int error = 0;
 
-	(void)addrlen;
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	if (rs->state != RS_INIT)
+	if (rs->datagram)
+		error = bind(rs->fd, addr, addrlen) ? errno : 0;
+	else if (rs->state != RS_INIT)
 		error = EINVAL;
 	else if (rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr))
 		error = errno;
@@ -223,7 +236,9 @@ int rlisten(int socket, int backlog)
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	if (rs->state != RS_BOUND && rs->state != RS_LISTENING)
+	if (rs->datagram)
+		error = EOPNOTSUPP;
+	else if (rs->state != RS_BOUND && rs->state != RS_LISTENING)
 		error = rs->state == RS_INIT ? EDESTADDRREQ : EINVAL;
 	else if (rs->state == RS_BOUND && rdma_listen(rs->id, backlog))
 		error = errno;
@@ -253,13 +268,14 @@ static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *even
 	};
 	struct rdma_cm_id *id = event->id;
 	struct rs *rs = rs_alloc(listener->family, &listener->options);
-	int error = rs ? 0 : errno;
+	int error = rs ? stream_open(rs) : errno;
 
 	if (rs) {
 		rs->id = id;
 		id->context = rs;
-		error = rs_endpoint_create(rs);
 	}
+	if (!error)
+		error = rs_endpoint_create(rs);
 	if (!error)
 		error = rs_conn_data_take(
 			rs, event->param.conn.private_data, event->param.conn.private_data_len);
@@ -306,7 +322,7 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
 	if (rs->state != RS_LISTENING)
-		error = EINVAL;
+		error = rs->datagram ? EOPNOTSUPP : EINVAL;
 	while (!error && !accepted) {
 		error = rs_wait(rs, has_connection_event, rs->is_nonblocking);
 		event = error ? NULL : request_take(rs);
@@ -358,15 +374,10 @@ static int connect_start(struct rs *rs, const struct sockaddr *addr)
 	return 0;
 }
 
-int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+static int stream_connect(struct rs *rs, const struct sockaddr *addr)
 {
-	struct rs *rs = rs_get(socket);
 	int error;
 
-	(void)addrlen;
-	if (!rs)
-		return -1;
-	pthread_mutex_lock(&rs->lock);
 	rs_connection_advance(rs);
 	error = connect_start(rs, addr);
 	if (!error)
@@ -375,6 +386,18 @@ int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 		error = EINPROGRESS;
 	if (!error && rs->state == RS_FAILED)
 		error = rs->error;
+	return error;
+}
+
+int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct rs *rs = rs_get(socket);
+	int error;
+
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	error = rs->datagram ? rs_datagram_connect(rs, addr, addrlen) : stream_connect(rs, addr);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return rs_result(error);
@@ -387,49 +410,53 @@ static bool has_ctrl_slot(const struct rs *rs)
 	return rs->ctrl_slots > 0 || rs->state != RS_CONNECTED;
 }
 
+static int stream_shutdown(struct rs *rs, int how)
+{
+	bool is_end = how == SHUT_RDWR || !rs->can_read;
+	int error;
+
+	rs_advance(rs);
+	if (rs->state != RS_CONNECTED)
+		return rs->state == RS_DISCONNECTED ? 0 : ENOTCONN;
+	if (how == SHUT_RD)
+		rs->can_read = false;
+	if (how == SHUT_RD || (!rs->can_write && how == SHUT_WR))
+		return 0;
+	rs->can_write = false;
+	if (is_end)
+		rs->can_read = false;
+	error = rs_wait(rs, has_ctrl_slot, false);
+	if (!error && rs->state == RS_CONNECTED)
+		rs_ctrl_send(rs, is_end ? RS_CTRL_DISCONNECT : RS_CTRL_SHUTDOWN);
+	if (!error && is_end) {
+		error = rs_wait(rs, rs_is_sent, false);
+		if (rs->state == RS_CONNECTED)
+			rs->state = RS_DISCONNECTED;
+	}
+	return error;
+}
+
 int rshutdown(int socket, int how)
 {
 	struct rs *rs = rs_get(socket);
-	int error = 0;
+	int error;
 
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	rs_advance(rs);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		error = EINVAL;
-	else if (rs->state != RS_CONNECTED)
-		error = rs->state == RS_DISCONNECTED ? 0 : ENOTCONN;
-	else if (how == SHUT_RD)
-		rs->can_read = false;
-	else if (rs->can_write || how == SHUT_RDWR) {
-		bool is_end = how == SHUT_RDWR || !rs->can_read;
-
-		rs->can_write = false;
-		if (is_end)
-			rs->can_read = false;
-		error = rs_wait(rs, has_ctrl_slot, false);
-		if (!error && rs->state == RS_CONNECTED)
-			rs_ctrl_send(rs, is_end ? RS_CTRL_DISCONNECT : RS_CTRL_SHUTDOWN);
-		if (!error && is_end) {
-			error = rs_wait(rs, rs_is_sent, false);
-			if (rs->state == RS_CONNECTED)
-				rs->state = RS_DISCONNECTED;
-		}
-	}
+	else if (rs->datagram)
+		error = shutdown(rs->fd, how) ? errno : 0;
+	else
+		error = stream_shutdown(rs, how);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return rs_result(error);
 }
 
-int rclose(int socket)
+static void stream_close(struct rs *rs)
 {
-	struct rs *rs = rs_get(socket);
-
-	if (!rs)
-		return -1;
-	rs_table_remove(rs);
-	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
 	if (rs->state == RS_CONNECTED) {
 		rs->can_read = false;
@@ -441,6 +468,20 @@ int rclose(int socket)
 	}
 	if (rs->id->qp)
 		rdma_disconnect(rs->id);
+}
+
+int rclose(int socket)
+{
+	struct rs *rs = rs_get(socket);
+
+	if (!rs)
+		return -1;
+	rs_table_remove(rs);
+	pthread_mutex_lock(&rs->lock);
+	if (rs->datagram)
+		rs_datagram_finish(rs);
+	else
+		stream_close(rs);
 	pthread_cond_broadcast(&rs->changed);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs); /* this call's */

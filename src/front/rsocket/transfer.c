@@ -77,7 +77,7 @@ static ssize_t send_all(struct rs *rs, const struct iovec *list, int count, bool
 	return rs_result(error);
 }
 
-static ssize_t send_pieces_of(int socket, const struct iovec *list, int count, int flags)
+static ssize_t message_send(int socket, const struct msghdr *message, int flags)
 {
 	struct rs *rs = rs_get(socket);
 	ssize_t sent;
@@ -85,33 +85,46 @@ static ssize_t send_pieces_of(int socket, const struct iovec *list, int count, i
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	rs_advance(rs);
-	sent = send_all(rs, list, count, rs->is_nonblocking || (flags & MSG_DONTWAIT));
+	if (rs->datagram) {
+		sent = rs_result(rs_datagram_send(rs, message, flags));
+		if (sent == 0)
+			sent = (ssize_t)pieces_bytes(message->msg_iov, (int)message->msg_iovlen);
+	} else if (message->msg_name) {
+		sent = rs_result(EISCONN);
+	} else {
+		rs_advance(rs);
+		sent = send_all(rs, message->msg_iov, (int)message->msg_iovlen,
+			rs->is_nonblocking || (flags & MSG_DONTWAIT));
+	}
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return sent;
 }
 
-ssize_t rsend(int socket, const void *buf, size_t len, int flags)
-{
-	struct iovec piece = {(void *)(uintptr_t)buf, len};
-
-	return send_pieces_of(socket, &piece, 1, flags);
-}
-
 ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 	const struct sockaddr *dest_addr, socklen_t addrlen)
 {
-	if (dest_addr || addrlen)
-		return rs_result(EISCONN);
-	return rsend(socket, buf, len, flags);
+	struct iovec piece = {(void *)(uintptr_t)buf, len};
+	const struct msghdr message = {
+		.msg_name = addrlen ? (void *)(uintptr_t)dest_addr : NULL,
+		.msg_namelen = addrlen,
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+	};
+
+	return message_send(socket, &message, flags);
+}
+
+ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+{
+	return rsendto(socket, buf, len, flags, NULL, 0);
 }
 
 ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
 	if (msg->msg_control && msg->msg_controllen)
 		return rs_result(ENOTSUP);
-	return send_pieces_of(socket, msg->msg_iov, (int)msg->msg_iovlen, flags);
+	return message_send(socket, msg, flags);
 }
 
 ssize_t rwrite(int socket, const void *buf, size_t count)
@@ -121,7 +134,10 @@ ssize_t rwrite(int socket, const void *buf, size_t count)
 
 ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
-	return send_pieces_of(socket, iov, iovcnt, 0);
+	const struct msghdr message = {
+		.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)iovcnt};
+
+	return message_send(socket, &message, 0);
 }
 
 /* --- in --- */
@@ -195,43 +211,58 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, i
 	return error ? rs_result(error) : 0;
 }
 
-static ssize_t receive_pieces_of(int socket, const struct iovec *list, int count, int flags)
+static ssize_t message_receive(int socket, struct msghdr *message, int flags)
 {
 	struct rs *rs = rs_get(socket);
+	size_t bytes = 0;
 	ssize_t received;
 
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	rs_advance(rs);
-	received = receive_all(rs, list, count, flags);
+	if (rs->datagram) {
+		received = rs_result(rs_datagram_receive(rs, message, flags, &bytes));
+		if (received == 0)
+			received = (ssize_t)bytes;
+	} else {
+		rs_advance(rs);
+		received = receive_all(rs, message->msg_iov, (int)message->msg_iovlen, flags);
+	}
 	pthread_mutex_unlock(&rs->lock);
+	/* Streams have a name, too. */
+	if (!rs->datagram && received > 0 && message->msg_name)
+		rgetpeername(socket, message->msg_name, &message->msg_namelen);
 	rs_put(rs);
 	return received;
-}
-
-ssize_t rrecv(int socket, void *buf, size_t len, int flags)
-{
-	struct iovec piece = {buf, len};
-
-	return receive_pieces_of(socket, &piece, 1, flags);
 }
 
 ssize_t rrecvfrom(
 	int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr, socklen_t *addrlen)
 {
-	ssize_t received = rrecv(socket, buf, len, flags);
+	struct iovec piece = {buf, len};
+	struct msghdr message = {
+		.msg_name = addrlen ? src_addr : NULL,
+		.msg_namelen = addrlen ? *addrlen : 0,
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+	};
+	ssize_t received = message_receive(socket, &message, flags);
 
-	if (received > 0 && src_addr && addrlen)
-		rgetpeername(socket, src_addr, addrlen);
+	if (received >= 0 && message.msg_name)
+		*addrlen = message.msg_namelen;
 	return received;
+}
+
+ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+{
+	return rrecvfrom(socket, buf, len, flags, NULL, NULL);
 }
 
 ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 {
 	if (msg->msg_control && msg->msg_controllen)
 		return rs_result(ENOTSUP);
-	return receive_pieces_of(socket, msg->msg_iov, (int)msg->msg_iovlen, flags);
+	return message_receive(socket, msg, flags);
 }
 
 ssize_t rread(int socket, void *buf, size_t count)
@@ -241,5 +272,8 @@ ssize_t rread(int socket, void *buf, size_t count)
 
 ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
-	return receive_pieces_of(socket, iov, iovcnt, 0);
+	struct msghdr message = {
+		.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)iovcnt};
+
+	return message_receive(socket, &message, 0);
 }

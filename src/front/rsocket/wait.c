@@ -38,6 +38,10 @@ static uint64_t now_ns(void)
 
 void rs_advance(struct rs *rs)
 {
+	if (rs->datagram) {
+		rs_datagram_advance(rs);
+		return;
+	}
 	rs_connection_advance(rs);
 	if (rs->cq) {
 		rs_completions_take(rs);
@@ -45,11 +49,24 @@ void rs_advance(struct rs *rs)
 	}
 }
 
-/* The descriptors that have news of a stream. */
+/* Ask for a wake-up; then look once more. */
+static void arm(struct rs *rs)
+{
+	if (rs->datagram)
+		rs_datagram_arm(rs);
+	else if (rs->cq)
+		rs_completions_arm(rs);
+}
+
+/* The descriptors that have news of a socket. */
 static nfds_t watch(const struct rs *rs, struct pollfd fds[2])
 {
 	nfds_t count = 0;
 
+	if (rs->datagram) {
+		fds[count++] = (struct pollfd){.fd = rs_datagram_watched(rs), .events = POLLIN};
+		return count;
+	}
 	fds[count++] = (struct pollfd){.fd = rs->events->fd, .events = POLLIN};
 	if (rs->completions)
 		fds[count++] = (struct pollfd){.fd = rs->completions->fd, .events = POLLIN};
@@ -60,7 +77,11 @@ static void spin(struct rs *rs, rs_condition_fn *condition)
 {
 	uint64_t end_ns = now_ns() + SPIN_NS;
 
-	while (rs->cq && !condition(rs) && now_ns() < end_ns) {
+	while ((rs->cq || rs->datagram) && !condition(rs) && now_ns() < end_ns) {
+		if (rs->datagram) {
+			rs_datagram_advance(rs);
+			continue;
+		}
 		rs_completions_take(rs);
 		rs_grant(rs);
 	}
@@ -97,8 +118,7 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking)
 			pthread_cond_wait(&rs->changed, &rs->lock);
 			continue;
 		}
-		if (rs->cq)
-			rs_completions_arm(rs);
+		arm(rs);
 		rs_advance(rs);
 		if (condition(rs))
 			break;
@@ -116,6 +136,9 @@ static short readiness(const struct rs *rs)
 {
 	short events = 0;
 
+	if (rs->datagram)
+		return (short)((rs_datagram_can_receive(rs) ? POLLIN : 0) |
+			(rs_datagram_can_send(rs) ? POLLOUT : 0));
 	switch (rs->state) {
 	case RS_INIT:
 	case RS_BOUND:
@@ -152,8 +175,8 @@ static short look(struct rs *rs, short wanted, bool shall_arm)
 	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
 	ready = readiness(rs);
-	if (!(ready & (wanted | POLLHUP | POLLERR)) && shall_arm && rs->cq) {
-		rs_completions_arm(rs);
+	if (!(ready & (wanted | POLLHUP | POLLERR)) && shall_arm) {
+		arm(rs);
 		rs_advance(rs);
 		ready = readiness(rs);
 	}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "front/verbs/context.h"
+#include "port/socket.h"
 
 /* What the call writes for "no VLAN". */
 #define VLAN_NONE 0xffff
@@ -55,7 +56,7 @@ static int mac_of_neighbour(
 	memcpy(&address.sin_addr, gid->raw + 12, 4);
 	memcpy(&request.arp_pa, &address, sizeof(address));
 	memcpy(request.arp_dev, device->ifname, sizeof(request.arp_dev));
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = socket_open(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
 	if (ioctl(fd, SIOCGARP, &request))

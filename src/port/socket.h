@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_PORT_SOCKET_H
+#define URNIC_PORT_SOCKET_H
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * socket(2) itself. A program may run with a library that takes the calls of sockets programs and makes rsockets of them (librspreload):
+ * the sockets below those must be real ones, whichever thread opens them.
+ */
+static inline int socket_open(int family, int type, int protocol)
+{
+	return (int)syscall(SYS_socket, family, type, protocol);
+}
+
+#endif
