@@ -18,6 +18,7 @@
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
 #include "memory/mw.h"
+#include "support/qp_masks.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -137,25 +138,7 @@ static void modify(struct target *target, enum qp_state to, uint32_t mask, struc
 
 static void connect(struct target *target, struct input *input)
 {
-	static const uint32_t masks[][3] = {
-		[QP_TYPE_RC] = {ATTR_ACCESS,
-			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
-				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
-			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
-				ATTR_MAX_RD_ATOMIC},
-		[QP_TYPE_UC] = {ATTR_ACCESS, ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
-			ATTR_SQ_PSN},
-		[QP_TYPE_UD] = {ATTR_QKEY, 0, ATTR_SQ_PSN},
-		[QP_TYPE_XRC_SEND] = {ATTR_ACCESS,
-			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
-			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
-				ATTR_MAX_RD_ATOMIC},
-		[QP_TYPE_XRC_RECV] = {ATTR_ACCESS,
-			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
-				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
-			ATTR_TIMEOUT | ATTR_SQ_PSN},
-	};
-	const uint32_t *mask = masks[target->qp->type];
+	const uint32_t *mask = qp_masks[target->qp->type];
 	uint8_t choice = take_u8(input);
 	struct qp_attr attr = {
 		.port = 1,
@@ -175,7 +158,7 @@ static void connect(struct target *target, struct input *input)
 		.min_rnr_timer = 1,
 	};
 
-	modify(target, QP_INIT, ATTR_PKEY_INDEX | ATTR_PORT | mask[0], &attr);
+	modify(target, QP_INIT, mask[0], &attr);
 	modify(target, QP_RTR, mask[1], &attr);
 	modify(target, QP_RTS, mask[2], &attr);
 }

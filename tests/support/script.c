@@ -10,6 +10,7 @@
 
 #include "base/arith.h"
 #include "queue/tags.h"
+#include "support/qp_masks.h"
 
 enum { ARENA_BYTES = 4 << 20, FILL_MODULUS = 251 };
 
@@ -39,29 +40,9 @@ static void connect(struct script *script, const struct script_options *options)
 		.rnr_retry = or_usual(options->rnr_retry, 7, options->has_no_rnr_retry),
 	};
 
-	static const uint32_t masks[][3] = {
-		[QP_TYPE_RC] = {ATTR_ACCESS,
-			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
-				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
-			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
-				ATTR_MAX_RD_ATOMIC},
-		[QP_TYPE_UC] = {ATTR_ACCESS, ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
-			ATTR_SQ_PSN},
-		[QP_TYPE_UD] = {ATTR_QKEY, 0, ATTR_SQ_PSN},
-		[QP_TYPE_XRC_SEND] = {ATTR_ACCESS,
-			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,
-			ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN |
-				ATTR_MAX_RD_ATOMIC},
-		[QP_TYPE_XRC_RECV] = {ATTR_ACCESS,
-			ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
-				ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
-			ATTR_TIMEOUT | ATTR_SQ_PSN},
-	};
-	const uint32_t *mask = masks[options->type];
+	const uint32_t *mask = qp_masks[options->type];
 
-	assert_int_equal(qp_modify(script->qp, QP_INIT,
-				 ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | mask[0], &attr, 1),
-		0);
+	assert_int_equal(qp_modify(script->qp, QP_INIT, ATTR_STATE | mask[0], &attr, 1), 0);
 	assert_int_equal(qp_modify(script->qp, QP_RTR, ATTR_STATE | mask[1], &attr, 1), 0);
 	assert_int_equal(qp_modify(script->qp, QP_RTS, ATTR_STATE | mask[2], &attr, 1), 0);
 }
