@@ -226,25 +226,45 @@ static uint32_t random_rkey(struct world *world, unsigned opening, uint64_t *ret
 	return ((struct ibv_mr *)mr->verbs)->rkey;
 }
 
+/* Are both of one protection domain? */
+static bool can_reach(const struct item *qp, const struct item *ah)
+{
+	for (int i = 0; i < PARENTS_MAX; i++)
+		if (qp->parents[i] == ah->parents[0])
+			return true;
+	return false;
+}
+
+/* An address handle, mostly one that the queue pair may use. NULL now and then, and when there is none. */
+static struct ibv_ah *random_ah(struct world *world, const struct item *qp)
+{
+	struct item *ah = NULL;
+
+	if (percent(world, 3))
+		return NULL;
+	for (int i = 0; i < 10 && (!ah || !can_reach(qp, ah)); i++)
+		ah = item_pick_of(world, KIND_AH, qp->opening);
+	return ah ? ah->verbs : NULL;
+}
+
 static void random_send(struct world *world, struct item *qp, struct ibv_send_wr *wr)
 {
-	struct item *ah = item_pick_of(world, KIND_AH, qp->opening);
 	struct item *mw = item_pick_of(world, KIND_MW, qp->opening);
 	uint64_t address;
 	uint32_t rkey = random_rkey(world, qp->opening, &address);
 
 	wr->opcode = below(world, percent(world, 80) ? IBV_WR_ATOMIC_FETCH_AND_ADD + 1 : 20);
 	wr->send_flags = below(world, 32);
-	/* Pointers are trusted: windows and address handles are living ones. */
-	if (wr->opcode == IBV_WR_BIND_MW && (!mw || qp->type == IBV_QPT_UD))
+	/* Pointers are trusted: windows and address handles are living ones, or missing. */
+	if (wr->opcode == IBV_WR_BIND_MW && qp->type == IBV_QPT_UD)
 		wr->opcode = IBV_WR_SEND;
 	if (qp->type == IBV_QPT_UD) {
-		wr->wr.ud.ah = ah->verbs;
+		wr->wr.ud.ah = random_ah(world, qp);
 		wr->wr.ud.remote_qpn = known_qpns[below(world, QPNS)];
 		wr->wr.ud.remote_qkey = QKEY;
 		return;
 	}
-	if (wr->opcode == IBV_WR_BIND_MW) {
+	if (wr->opcode == IBV_WR_BIND_MW && mw) {
 		wr->bind_mw.mw = mw->verbs;
 		wr->bind_mw.rkey = ibv_inc_rkey(((struct ibv_mw *)mw->verbs)->rkey);
 		wr->bind_mw.bind_info = random_bind(world, qp->opening);
@@ -272,11 +292,6 @@ static void make_readable(struct world *world, struct ibv_sge *list, int count)
 	}
 }
 
-static bool can_send(struct world *world, const struct item *qp)
-{
-	return qp && (qp->type != IBV_QPT_UD || item_pick_of(world, KIND_AH, qp->opening));
-}
-
 static void post_send(struct world *world)
 {
 	struct item *qp = item_pick(world, KIND_QP);
@@ -286,7 +301,7 @@ static void post_send(struct world *world)
 	uint32_t count = 1 + below(world, LIST_MAX);
 	int error;
 
-	if (!can_send(world, qp))
+	if (!qp)
 		return;
 	for (uint32_t i = 0; i < count; i++) {
 		random_send(world, qp, &list[i]);
@@ -295,6 +310,8 @@ static void post_send(struct world *world)
 		list[i].num_sge = random_sges(world, qp->opening, qp->send.sges, sges[i]);
 		if (list[i].send_flags & IBV_SEND_INLINE)
 			make_readable(world, sges[i], list[i].num_sge);
+		if (percent(world, 2))
+			list[i].sg_list = NULL;
 		list[i].next = i + 1 < count ? &list[i + 1] : NULL;
 	}
 	error = ibv_post_send(qp->verbs, list, &bad);
@@ -342,9 +359,9 @@ static void wr_begin(struct world *world, struct item *qp, struct ibv_qp_ex *ex)
 		break;
 	case 6:
 		bind = random_bind(world, qp->opening);
-		if (ex->wr_bind_mw && mw)
-			ibv_wr_bind_mw(ex, mw->verbs,
-				ibv_inc_rkey(((struct ibv_mw *)mw->verbs)->rkey), &bind);
+		if (ex->wr_bind_mw)
+			ibv_wr_bind_mw(ex, mw ? mw->verbs : NULL,
+				mw ? ibv_inc_rkey(((struct ibv_mw *)mw->verbs)->rkey) : 0, &bind);
 		break;
 	case 7:
 		if (ex->wr_send_inv)
@@ -370,12 +387,10 @@ static void post_call_by_call(struct world *world)
 	uint32_t count = 1 + below(world, LIST_MAX);
 	struct ibv_sge list[SGES_MAX];
 	struct ibv_qp_ex *ex;
-	struct item *ah;
 	int error;
 
-	if (!can_send(world, qp) || !qp->is_extended)
+	if (!qp || !qp->is_extended)
 		return;
-	ah = item_pick_of(world, KIND_AH, qp->opening);
 	ex = ibv_qp_to_qp_ex(qp->verbs);
 	ibv_wr_start(ex);
 	for (uint32_t i = 0; i < count; i++) {
@@ -383,7 +398,8 @@ static void post_call_by_call(struct world *world)
 		ex->wr_flags = below(world, 16) & ~(unsigned)IBV_SEND_INLINE;
 		wr_begin(world, qp, ex);
 		if (qp->type == IBV_QPT_UD)
-			ibv_wr_set_ud_addr(ex, ah->verbs, known_qpns[below(world, QPNS)], QKEY);
+			ibv_wr_set_ud_addr(
+				ex, random_ah(world, qp), known_qpns[below(world, QPNS)], QKEY);
 		if (qp->type == IBV_QPT_XRC_SEND)
 			ibv_wr_set_xrc_srqn(ex, known_srqns[below(world, QPNS)]);
 		if (percent(world, 20))

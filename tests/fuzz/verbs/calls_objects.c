@@ -92,7 +92,13 @@ static void create_ah(struct world *world)
 	if (!pd || !world_has_room(world))
 		return;
 	attr = world_address(world, pd->opening);
+	if (percent(world, 20))
+		attr.static_rate = (uint8_t)below(world, 12);
 	ah = ibv_create_ah(pd->verbs, &attr);
+	if (!ah && attr.static_rate) {
+		CHECK(world, errno == EINVAL, "%d", errno); /* a code that is none */
+		return;
+	}
 	MADE(world, ah);
 	item_add(
 		world, KIND_AH, ah, pd->opening, (struct item *[]){pd->base ? pd->base : pd, NULL});
