@@ -76,14 +76,8 @@ void ah_release(struct object *object)
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	struct object *object;
-	int error = object_remove(ah->handle, OBJECT_AH, context_of(ah->context), &object);
-
-	if (error)
-		return error;
-	ah_release(object);
-	free(container_of(object, struct ah, object));
-	return 0;
+	return object_destroy(ah->handle, OBJECT_AH, context_of(ah->context), ah_release,
+		offsetof(struct ah, object));
 }
 
 static bool gid_index_find(struct device *device, const struct gid *gid, uint8_t *ret_index)

@@ -34,14 +34,6 @@ void channel_release(struct object *object)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	struct channel *front = channel_of(channel);
-	struct object *object;
-	int error = object_remove(
-		front->object.handle, OBJECT_CHANNEL, context_of(channel->context), &object);
-
-	if (error)
-		return error;
-	channel_release(object);
-	free(front);
-	return 0;
+	return object_destroy(channel_of(channel)->object.handle, OBJECT_CHANNEL,
+		context_of(channel->context), channel_release, offsetof(struct channel, object));
 }

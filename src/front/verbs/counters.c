@@ -57,16 +57,8 @@ void counters_release(struct object *object)
 
 int counters_destroy(struct ibv_counters *verbs)
 {
-	struct counters *counters = counters_of(verbs);
-	struct object *object;
-	int error = object_remove(
-		counters->object.handle, OBJECT_COUNTERS, context_of(verbs->context), &object);
-
-	if (error)
-		return error;
-	counters_release(object);
-	free(counters);
-	return 0;
+	return object_destroy(counters_of(verbs)->object.handle, OBJECT_COUNTERS,
+		context_of(verbs->context), counters_release, offsetof(struct counters, object));
 }
 
 int counters_attach(

@@ -154,14 +154,8 @@ void dm_release(struct object *object)
 
 int dm_free(struct ibv_dm *dm)
 {
-	struct object *object;
-	int error = object_remove(dm->handle, OBJECT_DM, context_of(dm->context), &object);
-
-	if (error)
-		return error;
-	dm_release(object);
-	free(container_of(object, struct dm, object));
-	return 0;
+	return object_destroy(dm->handle, OBJECT_DM, context_of(dm->context), dm_release,
+		offsetof(struct dm, object));
 }
 
 struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,

@@ -40,16 +40,10 @@ void td_release(struct object *object)
 
 int td_dealloc(struct ibv_td *verbs)
 {
-	struct td *td = container_of(verbs, struct td, verbs);
-	struct object *object;
-	int error =
-		object_remove(td->object.handle, OBJECT_TD, context_of(verbs->context), &object);
+	const struct td *td = container_of(verbs, struct td, verbs);
 
-	if (error)
-		return error;
-	td_release(object);
-	free(td);
-	return 0;
+	return object_destroy(td->object.handle, OBJECT_TD, context_of(verbs->context), td_release,
+		offsetof(struct td, object));
 }
 
 /* --- parent domains --- */
@@ -128,15 +122,8 @@ void parent_domain_release(struct object *object)
 
 int parent_domain_dealloc(struct ibv_pd *pd)
 {
-	struct object *object;
-	int error =
-		object_remove(pd->handle, OBJECT_PARENT_DOMAIN, context_of(pd->context), &object);
-
-	if (error)
-		return error;
-	parent_domain_release(object);
-	free(container_of(object, struct parent_domain, object));
-	return 0;
+	return object_destroy(pd->handle, OBJECT_PARENT_DOMAIN, context_of(pd->context),
+		parent_domain_release, offsetof(struct parent_domain, object));
 }
 
 /* --- what is made through them --- */

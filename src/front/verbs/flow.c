@@ -282,12 +282,6 @@ void flow_release(struct object *object)
 
 int flow_destroy(struct ibv_flow *verbs)
 {
-	struct object *object;
-	int error = object_remove(verbs->handle, OBJECT_FLOW, context_of(verbs->context), &object);
-
-	if (error)
-		return error;
-	flow_release(object);
-	free(container_of(object, struct flow_front, object));
-	return 0;
+	return object_destroy(verbs->handle, OBJECT_FLOW, context_of(verbs->context), flow_release,
+		offsetof(struct flow_front, object));
 }

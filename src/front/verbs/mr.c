@@ -106,11 +106,23 @@ static void mr_free(struct mr *mr)
 	free(mr);
 }
 
+/* The region was registered under `key`, or not: what the program gets. */
+static struct ibv_mr *mr_finish(struct mr *mr, int error, uint32_t key)
+{
+	if (!error)
+		error = mr_publish(mr, key);
+	if (!error)
+		return &mr->verbs;
+	mr_free(mr);
+	errno = error;
+	return NULL;
+}
+
 struct ibv_mr *mr_make(
 	struct ibv_pd *pd, const struct mr *made, uint64_t iova, unsigned int access, bool is_own)
 {
 	struct mr *mr = mr_new(pd, made);
-	uint32_t key;
+	uint32_t key = 0;
 	int error;
 
 	if (!mr)
@@ -124,13 +136,7 @@ struct ibv_mr *mr_make(
 		error = memory_check(mr->verbs.addr, mr->verbs.length, access);
 	if (!error)
 		error = -nic_mr_register(&region, &key);
-	if (!error)
-		error = mr_publish(mr, key);
-	if (!error)
-		return &mr->verbs;
-	mr_free(mr);
-	errno = error;
-	return NULL;
+	return mr_finish(mr, error, key);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(
@@ -156,19 +162,13 @@ struct ibv_mr *mr_alloc_null(struct ibv_pd *pd)
 {
 	struct mr made = {.verbs = {.length = SIZE_MAX}, .is_fixed = true};
 	struct mr *mr = mr_new(pd, &made);
-	uint32_t key;
+	uint32_t key = 0;
 	int error;
 
 	if (!mr)
 		return NULL;
 	error = -nic_mr_register_null(mr->pd->handle, &key);
-	if (!error)
-		error = mr_publish(mr, key);
-	if (!error)
-		return &mr->verbs;
-	mr_free(mr);
-	errno = error;
-	return NULL;
+	return mr_finish(mr, error, key);
 }
 
 /* --- registering again -------------------------------------------------------------------- */

@@ -96,14 +96,8 @@ void mw_release_front(struct object *object)
 
 int mw_dealloc(struct ibv_mw *mw)
 {
-	struct object *object;
-	int error = object_remove(mw->handle, OBJECT_MW, context_of(mw->context), &object);
-
-	if (error)
-		return error;
-	mw_release_front(object);
-	free(container_of(object, struct mw, object));
-	return 0;
+	return object_destroy(mw->handle, OBJECT_MW, context_of(mw->context), mw_release_front,
+		offsetof(struct mw, object));
 }
 
 /* For type 1: the verb posts the bind, and chooses the key. */

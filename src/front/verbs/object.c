@@ -186,6 +186,19 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	return error;
 }
 
+int object_destroy(uint32_t handle, enum object_kind kind, const struct context *via,
+	void (*release)(struct object *object), size_t offset)
+{
+	struct object *object;
+	int error = object_remove(handle, kind, via, &object);
+
+	if (error)
+		return error;
+	release(object);
+	free((uint8_t *)object - offset);
+	return 0;
+}
+
 struct object *object_remove_one(const struct context *context, enum object_kind kind)
 {
 	struct object *object = NULL;

@@ -75,7 +75,14 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	struct object **ret_object);
 
 /*
- * The same for some object of this kind that was created through `context` and has no users. NULL when there is none.
+ * Remove an object, have `release` give back what it has, and free the structure that it is embedded in at `offset`. For
+ * those that nobody waits for. As object_remove().
+ */
+int object_destroy(uint32_t handle, enum object_kind kind, const struct context *via,
+	void (*release)(struct object *object), size_t offset);
+
+/*
+ * The same as object_remove() for some object of this kind that was created through `context` and has no users. NULL when there is none.
  */
 struct object *object_remove_one(const struct context *context, enum object_kind kind);
 

@@ -47,16 +47,10 @@ struct object *pd_ref(const struct ibv_pd *pd)
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-	struct object *object;
-	int error = object_remove(pd->handle, OBJECT_PD, context_of(pd->context), &object);
+	int error = object_destroy(pd->handle, OBJECT_PD, context_of(pd->context), pd_release,
+		offsetof(struct pd, object));
 
-	if (error == EINVAL)
-		return parent_domain_dealloc(pd);
-	if (error)
-		return error;
-	pd_release(object);
-	free(container_of(object, struct pd, object));
-	return 0;
+	return error == EINVAL ? parent_domain_dealloc(pd) : error;
 }
 
 /* An imported domain is a second public structure with the handle of the first; the domain stays its creator's. */

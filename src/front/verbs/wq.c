@@ -265,13 +265,6 @@ void wq_table_release(struct object *object)
 
 int wq_table_destroy(struct ibv_rwq_ind_table *table)
 {
-	struct object *object;
-	int error = object_remove((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE,
-		context_of(table->context), &object);
-
-	if (error)
-		return error;
-	wq_table_release(object);
-	free(container_of(object, struct table_front, object));
-	return 0;
+	return object_destroy((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE,
+		context_of(table->context), wq_table_release, offsetof(struct table_front, object));
 }

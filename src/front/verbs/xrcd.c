@@ -225,17 +225,11 @@ void xrcd_release(struct object *object)
 int xrcd_close(struct ibv_xrcd *xrcd)
 {
 	uint32_t handle = handle_of(xrcd);
-	struct object *object;
-	int error;
 
 	if (!handle)
 		return EINVAL;
-	error = object_remove(handle, OBJECT_XRCD, context_of(xrcd->context), &object);
-	if (error)
-		return error;
-	xrcd_release(object);
-	free(front_of(object));
-	return 0;
+	return object_destroy(handle, OBJECT_XRCD, context_of(xrcd->context), xrcd_release,
+		offsetof(struct xrcd_front, object));
 }
 
 /* --- receiving queue pairs ---------------------------------------------------------------- */
