@@ -69,6 +69,7 @@ const char *stat_qp_type_name(enum qp_type type)
 		[QP_TYPE_XRC_SEND] = "XRC_SEND",
 		[QP_TYPE_XRC_RECV] = "XRC_RECV",
 		[QP_TYPE_RAW_PACKET] = "RAW_PACKET",
+		[QP_TYPE_IWARP] = "IWARP",
 	};
 
 	return names[type];

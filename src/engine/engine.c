@@ -12,6 +12,7 @@
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
 #include "ib/ud/ud.h"
+#include "iwarp/iwarp.h"
 #include "wire/packet.h"
 
 /* The types of queue pairs that there are. */
@@ -22,6 +23,7 @@ static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_UC] = &uc_transport,
 	[QP_TYPE_UD] = &ud_transport,
 	[QP_TYPE_RAW_PACKET] = &raw_transport,
+	[QP_TYPE_IWARP] = &iwarp_transport,
 };
 
 static const char *const drop_names[DROP_COUNT] = {
@@ -77,6 +79,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 	list_init(&lane->tx_data);
 	list_init(&lane->tx_ack);
 	list_init(&lane->tx_frames);
+	list_init(&lane->tx_streams);
 	deadline_heap_init(&lane->deadlines);
 	deadline_heap_init(&lane->pacing);
 	return 0;

@@ -10,7 +10,8 @@
  * Who has something to send is on one of two lists: `tx_data`, or `tx_ack` for a queue pair that
  * owes nothing but an acknowledgement. The runtime may leave the second for a moment (it sends the
  * application's answer and the acknowledgement in one go), never the first. Raw packet queue pairs
- * send no packets but frames: those with some are on `tx_frames` (ether/raw.h).
+ * send no packets but frames: those with some are on `tx_frames` (ether/raw.h). Streams with bytes to
+ * send are on `tx_streams` (iwarp/iwarp.h).
  */
 #ifndef URNIC_QUEUE_LANE_H
 #define URNIC_QUEUE_LANE_H
@@ -35,6 +36,7 @@ enum lane_tx {
 	LANE_TX_ACK,
 	LANE_TX_DATA,
 	LANE_TX_FRAMES,
+	LANE_TX_STREAMS,
 };
 
 /* A queue pair in a multicast group. */
@@ -53,6 +55,7 @@ struct lane {
 	struct list tx_data;
 	struct list tx_ack;
 	struct list tx_frames;
+	struct list tx_streams;
 	struct signal_queue signals;
 	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
 	uint32_t qp_count;

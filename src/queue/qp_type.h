@@ -15,6 +15,7 @@ enum qp_type {
 	QP_TYPE_XRC_SEND, /* extended reliable connection: the initiator */
 	QP_TYPE_XRC_RECV, /* and its target */
 	QP_TYPE_RAW_PACKET, /* whole Ethernet frames */
+	QP_TYPE_IWARP, /* a reliable connection over a byte stream */
 	QP_TYPE_COUNT
 };
 

@@ -44,6 +44,7 @@ enum signal_news {
 	SIGNAL_QP_MIGRATED = 1 << 10, /* QP: it uses its alternate path now */
 	SIGNAL_QP_NOT_MIGRATED = 1
 		<< 11, /* QP: the peer migrated to a path that is not the alternate */
+	SIGNAL_QP_DISCONNECTED = 1 << 12, /* QP: its stream is over */
 };
 
 struct signal {

@@ -18,6 +18,7 @@ enum {
 	UC = 1 << QP_TYPE_UC,
 	UD = 1 << QP_TYPE_UD,
 	RAW = 1 << QP_TYPE_RAW_PACKET,
+	IWARP = 1 << QP_TYPE_IWARP,
 	XRC = 1 << QP_TYPE_XRC_SEND,
 	IMM = 1 << 0,
 	RQ = 1 << 1,

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_IWARP_IWARP_H
+#define URNIC_IWARP_IWARP_H
+
+/*
+ * Reliable connections over a byte stream: RDMAP over DDP over MPA (RFC 5040, 5041, 5044, 7306).
+ *
+ * A queue pair of type QP_TYPE_IWARP has a stream, which the runtime carries over TCP and the simulator over a model of it. The
+ * connection manager opens it (MPA's request and reply are behind us then); from then on, whoever drives the lane moves bytes:
+ *
+ *     iwarp_offer()     where shall what comes next go?       iwarp_received()  so much has come
+ *     iwarp_output()    what is to be sent?                   iwarp_sent()      so much has been taken
+ *     iwarp_ended()     nothing more will come                iwarp_wish()      what shall become of the stream?
+ *
+ * Sending. Requests and READ responses become FPDUs in a buffer of the queue pair, whole messages in turn. A request that needs no
+ * answer is complete when its last byte was taken. Bytes are copied out of the program's memory once, so that the CRC is that of what
+ * is sent even if the program changes what a peer reads.
+ *
+ * Receiving. With CRCs a FPDU is collected, checked, and then placed. Without, the payload of a long segment goes straight to where it
+ * belongs once its header was checked, its last bytes excepted: those are placed last, for programs that watch them.
+ *
+ * The end. The queue pair goes to the error state because the program wants it, or the peer has ended, or somebody broke a rule. What
+ * was staged goes out, and behind it, if a rule was broken, a Terminate message; then the stream is closed. SIGNAL_QP_DISCONNECTED says that it
+ * is over.
+ *
+ * All of this runs under the lane's lock. A peer can make none of it allocate.
+ */
+
+#include <stdbool.h>
+
+#include "queue/qp.h"
+#include "wire/mpa.h"
+#include "wire/rdmap.h"
+
+enum {
+	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that we send */
+	IWARP_TX_BATCH_BYTES = 65536, /* staged bytes after which no more are, until they went */
+	IWARP_TX_BYTES = IWARP_TX_BATCH_BYTES + IWARP_PAYLOAD_BYTES_MAX + 256,
+	IWARP_RX_BYTES = 2 * 65536,
+	IWARP_SPANS_MAX = 2,
+	IWARP_DIRECT_BYTES_MIN = 4096, /* payload that is worth a place of its own */
+	IWARP_TAIL_BYTES = 64, /* of a payload, that are placed last */
+};
+
+/* How long a peer may take to end its half of the stream. */
+#define IWARP_CLOSE_NS 2000000000ull
+
+enum iwarp_stream {
+	IWARP_STREAM_NONE, /* never opened, or forgotten by a reset */
+	IWARP_STREAM_OPEN,
+	IWARP_STREAM_ENDING, /* what is staged goes out; what comes in is thrown away */
+	IWARP_STREAM_ENDED, /* all has gone out: our half is closed, the peer's is waited for */
+	IWARP_STREAM_OVER,
+};
+
+/* What the queue pair wants to become of its stream. */
+enum iwarp_wish {
+	IWARP_KEEP,
+	IWARP_END, /* close our half, behind what was sent; go on receiving */
+	IWARP_CLOSE, /* close it all */
+};
+
+/* What MPA's request and reply agreed. */
+struct iwarp_settings {
+	bool has_crc;
+	bool is_initiator;
+	uint32_t ready; /* enum mpa_ready: what the initiator sends first; 0: nothing */
+	uint32_t ird; /* READs and atomics that we serve at once; 0 to QP_RD_ATOMIC_MAX */
+	uint32_t ord; /* that we have under way */
+};
+
+/* A place for received bytes. */
+struct iwarp_span {
+	uint8_t *at;
+	uint32_t bytes;
+};
+
+/* A READ or atomic request of the peer's that is not answered yet. */
+struct iwarp_owed {
+	enum rdmap_opcode opcode;
+	struct rdmap_read_request read;
+	struct rdmap_atomic_response atomic; /* executed already */
+};
+
+/* What a send request has come to; in its is_started. */
+enum iwarp_progress {
+	IWARP_WAITING,
+	IWARP_STARTED, /* some of it is staged */
+	IWARP_STAGED, /* all of it; `ssn` and `packet_count` are the stream position behind it */
+	IWARP_ANSWERED, /* a READ or atomic: the answer has come */
+};
+
+struct iwarp_transmit {
+	uint32_t head, tail; /* staged bytes[head .. tail) */
+	uint64_t position; /* in the stream, of bytes[tail) */
+	uint32_t index; /* the send request to be staged next, or in the middle of it */
+	uint32_t offset; /* bytes of it that are staged */
+	bool is_in_message; /* of the send queue: nothing may come between its segments */
+	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
+	bool is_held; /* the responder waits until the initiator is ready */
+	bool is_ready_owed; /* the initiator has to say so, before all else */
+	bool is_turn_of_answers;
+	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message */
+	uint32_t answers_out; /* READs and atomics without an answer */
+	enum fault fault; /* what the request at `index` fails with when its turn comes */
+	struct iwarp_owed owed[QP_RD_ATOMIC_MAX]; /* a ring */
+	uint32_t owed_first, owed_count;
+	uint32_t owed_offset; /* bytes of the first one's response that are staged */
+	uint8_t bytes[IWARP_TX_BYTES];
+};
+
+struct iwarp_receive {
+	uint32_t start, end; /* bytes[start .. end) wait */
+	uint32_t direct_bytes; /* of the last offer, that were not bytes[] */
+	bool has_segment; /* its header was checked, and has been taken out of bytes[] */
+	struct ddp_segment segment;
+	uint32_t placed_bytes; /* of its payload */
+	uint32_t trailer_bytes; /* pad and CRC behind it */
+	bool is_ready_awaited; /* the next FPDU says that the initiator is ready */
+	bool is_ready_answer_awaited; /* an empty READ response answers an initiator that was ready with a READ */
+	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the one under way */
+	bool has_receive; /* `receive` was taken */
+	struct recv_wqe receive;
+	enum fault receive_fault; /* that it completes with if its message does not */
+	enum rdmap_opcode send_opcode; /* of the message that `receive` is for */
+	uint32_t send_bytes; /* of it, so far */
+	uint32_t write_bytes; /* WRITE segments since the last message with immediate data */
+	uint32_t answer_index; /* the oldest READ or atomic without an answer, if there is one */
+	uint32_t answer_bytes; /* of a READ's response, so far */
+	uint8_t bytes[IWARP_RX_BYTES];
+};
+
+struct iwarp_qp {
+	struct qp qp;
+	enum iwarp_stream stream;
+	struct iwarp_settings settings;
+	bool is_peer_ended;
+	struct iwarp_transmit tx;
+	struct iwarp_receive rx;
+};
+
+extern const struct qp_transport iwarp_transport;
+
+static inline struct iwarp_qp *iwarp_from_qp(struct qp *qp)
+{
+	return container_of(qp, struct iwarp_qp, qp);
+}
+
+/*
+ * Give a queue pair in INIT its stream: it goes to RTS.
+ *
+ * Returns 0, or -EINVAL in another state, or when it had a stream since its last reset.
+ */
+int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, uint64_t now_ns);
+
+/*
+ * Where shall received bytes go?
+ *
+ * `spans`  Room for IWARP_SPANS_MAX; to be filled in order, at once: memory of the program among them is approved until the lane is
+ *          unlocked.
+ *
+ * Returns how many spans there are; 0 when no more bytes are wanted.
+ */
+unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS_MAX]);
+
+/* The first `bytes` bytes of what was offered last are there now. At least 1. */
+void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
+
+/*
+ * Nothing more will come. `is_lost`: nor can anything be sent any more.
+ */
+void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
+
+/*
+ * The bytes to be sent next; more may come after them. Returns how many; 0 for none now.
+ */
+uint32_t iwarp_output(struct iwarp_qp *iwarp, const uint8_t **ret_bytes, uint64_t now_ns);
+
+/* The first `bytes` of them were taken. */
+void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
+
+/* What shall become of the stream? Asked after each of the calls above; IWARP_END is said once, iwarp_half_closed() follows. */
+enum iwarp_wish iwarp_wish(const struct iwarp_qp *iwarp);
+void iwarp_half_closed(struct iwarp_qp *iwarp, uint64_t now_ns);
+
+/* The queue pair of this lane whose turn it is to send, or NULL; it leaves the list when iwarp_output() has nothing, or here. */
+static inline struct iwarp_qp *iwarp_first(struct lane *lane)
+{
+	return list_is_empty(&lane->tx_streams)
+		? NULL
+		: list_first(&lane->tx_streams, struct iwarp_qp, qp.tx_link);
+}
+void iwarp_unschedule(struct iwarp_qp *iwarp);
+
+/* The same, to have it in the list again: its stream takes bytes again. */
+void iwarp_schedule(struct iwarp_qp *iwarp);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The receiving half: FPDUs out of a stream that comes in any pieces (RFC 5044 section 5).
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "iwarp/internal.h"
+
+/* Behind a payload that was received in place: its tail, its trailer, the head of the next segment. */
+enum { AFTER_DIRECT_BYTES = IWARP_TAIL_BYTES + 64 };
+
+static bool is_receiving(const struct iwarp_qp *iwarp)
+{
+	return iwarp->stream == IWARP_STREAM_OPEN;
+}
+
+static uint32_t waiting_bytes(const struct iwarp_receive *rx)
+{
+	return rx->end - rx->start;
+}
+
+/* --- offering --- */
+
+static void compact(struct iwarp_receive *rx)
+{
+	if (rx->start == 0 ||
+		(rx->start != rx->end && IWARP_RX_BYTES - rx->start >= FPDU_BYTES_MAX))
+		return;
+	memmove(rx->bytes, rx->bytes + rx->start, waiting_bytes(rx));
+	rx->end -= rx->start;
+	rx->start = 0;
+}
+
+/* The rest of a long payload, except its tail, if it can be received where it belongs. */
+static struct iwarp_span direct_span(struct iwarp_qp *iwarp)
+{
+	const struct iwarp_receive *rx = &iwarp->rx;
+	struct iwarp_span span = {NULL, 0};
+	uint32_t left_bytes = rx->segment.payload_bytes - rx->placed_bytes;
+
+	if (!rx->has_segment || waiting_bytes(rx) ||
+		left_bytes < IWARP_DIRECT_BYTES_MIN + IWARP_TAIL_BYTES)
+		return span;
+	span.at = iwarp_segment_target(
+		iwarp, &rx->segment, rx->placed_bytes, left_bytes - IWARP_TAIL_BYTES);
+	span.bytes = span.at ? left_bytes - IWARP_TAIL_BYTES : 0;
+	return span;
+}
+
+unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS_MAX])
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	unsigned count = 0;
+
+	rx->direct_bytes = 0;
+	if (iwarp->is_peer_ended || iwarp->stream == IWARP_STREAM_NONE ||
+		iwarp->stream == IWARP_STREAM_OVER)
+		return 0;
+	compact(rx);
+	if (is_receiving(iwarp)) {
+		spans[0] = direct_span(iwarp);
+		rx->direct_bytes = spans[0].bytes;
+		count = spans[0].bytes ? 1 : 0;
+	}
+	spans[count].at = rx->bytes + rx->end;
+	spans[count].bytes = count ? AFTER_DIRECT_BYTES : IWARP_RX_BYTES - rx->end;
+	return count + 1;
+}
+
+/* --- taking in --- */
+
+/* May its payload be placed before all of it is there? Only without a CRC, and only if it is worth it. */
+static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	return !iwarp->settings.has_crc && iwarp_segment_is_data(segment) &&
+		segment->payload_bytes >= IWARP_DIRECT_BYTES_MIN + IWARP_TAIL_BYTES;
+}
+
+/*
+ * A FPDU begins. Checks it, and takes its header out of the buffer; returns false when more of it has to come first, or it was refused.
+ */
+static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	const uint8_t *fpdu = rx->bytes + rx->start;
+	const uint8_t *ulpdu = fpdu + FPDU_LENGTH_BYTES;
+	uint32_t there_bytes = waiting_bytes(rx), ulpdu_bytes, header_bytes;
+	enum rdmap_error error;
+	bool is_whole;
+
+	if (there_bytes < FPDU_LENGTH_BYTES)
+		return false;
+	ulpdu_bytes = fpdu_ulpdu_bytes(fpdu);
+	is_whole = there_bytes >= fpdu_bytes(ulpdu_bytes);
+	if (!is_whole &&
+		(iwarp->settings.has_crc || there_bytes < FPDU_LENGTH_BYTES + DDP_UNTAGGED_BYTES ||
+			ulpdu_bytes < DDP_UNTAGGED_BYTES))
+		return false;
+	if (iwarp->settings.has_crc && !fpdu_crc_is_good(fpdu, ulpdu_bytes)) {
+		iwarp_refuse(iwarp, RDMAP_ERROR_MPA_CRC, NULL, 0, now_ns);
+		return false;
+	}
+	error = ddp_decode(&rx->segment, ulpdu, ulpdu_bytes);
+	if (error) {
+		iwarp_refuse(iwarp, error, is_whole ? ulpdu : NULL, ulpdu_bytes, now_ns);
+		return false;
+	}
+	if (!is_whole && !may_begin_early(iwarp, &rx->segment))
+		return false;
+	error = iwarp_segment_check(iwarp, &rx->segment);
+	if (error) {
+		iwarp_refuse(iwarp, error, ulpdu, ulpdu_bytes, now_ns);
+		return false;
+	}
+	header_bytes = ulpdu_bytes - rx->segment.payload_bytes;
+	rx->trailer_bytes = fpdu_bytes(ulpdu_bytes) - FPDU_LENGTH_BYTES - ulpdu_bytes;
+	rx->start += FPDU_LENGTH_BYTES + header_bytes;
+	rx->placed_bytes = 0;
+	rx->has_segment = true;
+	return true;
+}
+
+/* Places the next bytes of the payload. */
+static bool payload_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	enum rdmap_error error = iwarp_segment_place(
+		iwarp, &rx->segment, rx->placed_bytes, rx->bytes + rx->start, bytes);
+
+	if (error) {
+		iwarp_refuse(iwarp, error, NULL, 0, now_ns);
+		return false;
+	}
+	rx->placed_bytes += bytes;
+	rx->start += bytes;
+	return true;
+}
+
+/* All of the segment's FPDU is there. */
+static void segment_end(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	struct ddp_segment segment = rx->segment;
+	const uint8_t *ulpdu;
+	enum rdmap_error error;
+
+	if (iwarp_segment_is_data(&segment)) {
+		if (!payload_take(iwarp, segment.payload_bytes - rx->placed_bytes, now_ns))
+			return;
+	} else {
+		segment.payload = rx->bytes + rx->start;
+		rx->start += segment.payload_bytes;
+	}
+	rx->start += rx->trailer_bytes;
+	rx->has_segment = false;
+	qp_count(&iwarp->qp, COUNTER_rcvd_pkts, 1);
+	qp_count(&iwarp->qp, COUNTER_rcvd_bytes, segment.payload_bytes);
+	error = iwarp_segment_finish(iwarp, &segment, now_ns);
+	if (error) {
+		ulpdu = segment.payload - ddp_header_bytes(rdmap_is_tagged(segment.opcode));
+		iwarp_refuse(iwarp, error, ulpdu,
+			(uint32_t)(segment.payload - ulpdu) + segment.payload_bytes, now_ns);
+		return;
+	}
+	if (rx->is_ready_awaited) {
+		rx->is_ready_awaited = false;
+		iwarp->tx.is_held = false;
+		iwarp_schedule(iwarp);
+	}
+}
+
+/* One step. Returns false when there is none without more bytes. */
+static bool take(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	uint32_t left_bytes, there_bytes;
+
+	if (!rx->has_segment)
+		return segment_begin(iwarp, now_ns);
+	left_bytes = rx->segment.payload_bytes - rx->placed_bytes;
+	there_bytes = waiting_bytes(rx);
+	if (there_bytes >= left_bytes + rx->trailer_bytes) {
+		segment_end(iwarp, now_ns);
+		return true;
+	}
+	if (there_bytes && left_bytes > IWARP_TAIL_BYTES)
+		return payload_take(
+			iwarp, min_u32(there_bytes, left_bytes - IWARP_TAIL_BYTES), now_ns);
+	return false;
+}
+
+void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	uint32_t direct_bytes = min_u32(bytes, rx->direct_bytes);
+
+	if (!is_receiving(iwarp))
+		return; /* what comes now is thrown away */
+	rx->placed_bytes += direct_bytes;
+	rx->end += bytes - direct_bytes;
+	assert(rx->end <= IWARP_RX_BYTES);
+	while (is_receiving(iwarp) && take(iwarp, now_ns))
+		;
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What received segments are checked for, where their payload goes, and what follows from them (RFC 5041 section 5, RFC 5040 section 5).
+ *
+ * Untagged messages come in the order of their numbers, and the segments of each in the order of their offsets: TCP keeps the order, so
+ * anything else is an error. A READ response is taken for the oldest READ only, and goes to the scatter list of that request; what
+ * key it names is compared with what was asked for, and never looked up.
+ */
+#include <stdatomic.h>
+
+#include "ib/message.h"
+#include "iwarp/internal.h"
+#include "memory/mw.h"
+#include "wire/bytes.h"
+
+bool iwarp_segment_is_data(const struct ddp_segment *segment)
+{
+	switch (segment->opcode) {
+	case RDMAP_WRITE:
+	case RDMAP_READ_RESPONSE:
+	case RDMAP_SEND:
+	case RDMAP_SEND_INVALIDATE:
+	case RDMAP_SEND_SOLICITED:
+	case RDMAP_SEND_SOLICITED_INVALIDATE:
+		return true;
+	case RDMAP_READ_REQUEST:
+	case RDMAP_TERMINATE:
+	case RDMAP_IMMEDIATE:
+	case RDMAP_IMMEDIATE_SOLICITED:
+	case RDMAP_ATOMIC_REQUEST:
+	case RDMAP_ATOMIC_RESPONSE:
+	case RDMAP_OPCODE_COUNT:
+		break;
+	}
+	return false;
+}
+
+/* --- checks --- */
+
+/* What a Terminate message calls it, of data for memory and of memory to be read. */
+static enum rdmap_error tagged_error(enum mr_fault fault)
+{
+	switch (fault) {
+	case MR_OK:
+		return RDMAP_OK;
+	case MR_FAULT_PD:
+		return RDMAP_ERROR_TAGGED_STREAM;
+	case MR_FAULT_BOUNDS:
+	case MR_FAULT_PAGE:
+		return RDMAP_ERROR_TAGGED_BOUNDS;
+	case MR_FAULT_ACCESS:
+		return RDMAP_ERROR_READ_ACCESS;
+	case MR_FAULT_KEY:
+	case MR_FAULT_STATE:
+		break;
+	}
+	return RDMAP_ERROR_TAGGED_STAG;
+}
+
+static enum rdmap_error read_error(enum mr_fault fault)
+{
+	switch (fault) {
+	case MR_OK:
+		return RDMAP_OK;
+	case MR_FAULT_PD:
+		return RDMAP_ERROR_READ_STREAM;
+	case MR_FAULT_BOUNDS:
+	case MR_FAULT_PAGE:
+		return RDMAP_ERROR_READ_BOUNDS;
+	case MR_FAULT_ACCESS:
+		return RDMAP_ERROR_READ_ACCESS;
+	case MR_FAULT_KEY:
+	case MR_FAULT_STATE:
+		break;
+	}
+	return RDMAP_ERROR_READ_STAG;
+}
+
+static bool wraps(uint64_t offset, uint32_t bytes)
+{
+	return bytes && offset > UINT64_MAX - (bytes - 1);
+}
+
+/* An empty one names no memory (RFC 5040 section 5.3). */
+static enum rdmap_error write_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	uint8_t *pointer;
+
+	if (!segment->payload_bytes)
+		return RDMAP_OK;
+	if (wraps(segment->tagged.offset, segment->payload_bytes))
+		return RDMAP_ERROR_TAGGED_WRAP;
+	if (!(iwarp->qp.attr.access & MR_REMOTE_WRITE))
+		return RDMAP_ERROR_READ_ACCESS;
+	return tagged_error(
+		mr_resolve_for(iwarp->qp.lane->mrs, segment->tagged.stag, qp_mr_user(&iwarp->qp),
+			MR_REMOTE_WRITE, segment->tagged.offset, segment->payload_bytes, &pointer));
+}
+
+static struct send_wqe *awaited(struct iwarp_qp *iwarp)
+{
+	return iwarp->tx.answers_out ? sq_at(iwarp->qp.sq, iwarp->rx.answer_index) : NULL;
+}
+
+static enum rdmap_error read_response_check(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	const struct iwarp_receive *rx = &iwarp->rx;
+	const struct send_wqe *wqe = awaited(iwarp);
+
+	if (rx->is_ready_answer_awaited)
+		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_TAGGED_BOUNDS
+								   : RDMAP_OK;
+	if (!wqe || wqe->opcode != WR_RDMA_READ)
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	if (segment->tagged.stag != rx->answer_index && wqe->total_bytes)
+		return RDMAP_ERROR_TAGGED_STAG;
+	if (wqe->total_bytes && segment->tagged.offset != rx->answer_bytes)
+		return RDMAP_ERROR_TAGGED_BOUNDS;
+	if (segment->payload_bytes > wqe->total_bytes - rx->answer_bytes ||
+		segment->is_last != (segment->payload_bytes == wqe->total_bytes - rx->answer_bytes))
+		return RDMAP_ERROR_TAGGED_BOUNDS;
+	return RDMAP_OK;
+}
+
+/* Take the receive request that a new message is for. */
+static enum rdmap_error receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+
+	rx->has_receive = qp_take_recv(&iwarp->qp, &rx->receive);
+	rx->send_opcode = opcode;
+	rx->send_bytes = 0;
+	rx->receive_fault = FAULT_FLUSHED;
+	return rx->has_receive ? RDMAP_OK : RDMAP_ERROR_UNTAGGED_NO_BUFFER;
+}
+
+static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	enum rdmap_error error = RDMAP_OK;
+
+	if (segment->untagged.offset != (rx->has_receive ? rx->send_bytes : 0))
+		return RDMAP_ERROR_UNTAGGED_OFFSET;
+	if (rx->has_receive && segment->opcode != rx->send_opcode)
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	/* The empty one that says that the initiator is ready is for nobody. */
+	if (rx->is_ready_awaited && (iwarp->settings.ready & MPA_READY_SEND))
+		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_UNTAGGED_TOO_LONG
+								   : RDMAP_OK;
+	if (!rx->has_receive)
+		error = receive_begin(iwarp, segment->opcode);
+	if (!error && segment->payload_bytes > rx->receive.total_bytes - rx->send_bytes) {
+		rx->receive_fault = FAULT_RECEIVE_TOO_SHORT;
+		error = RDMAP_ERROR_UNTAGGED_TOO_LONG;
+	}
+	if (!error && segment->is_last && rdmap_has_invalidate(segment->opcode) &&
+		mw_check(iwarp->qp.lane->mrs, segment->untagged.invalidate_stag,
+			qp_mr_user(&iwarp->qp))) {
+		rx->receive_fault = FAULT_REMOTE_INVALIDATE;
+		error = RDMAP_ERROR_INVALIDATE;
+	}
+	return error;
+}
+
+/* A message of one segment. */
+static enum rdmap_error whole_check(const struct ddp_segment *segment)
+{
+	if (segment->untagged.offset)
+		return RDMAP_ERROR_UNTAGGED_OFFSET;
+	return segment->is_last ? RDMAP_OK : RDMAP_ERROR_UNTAGGED_TOO_LONG;
+}
+
+static enum rdmap_error untagged_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+
+	if (segment->untagged.msn != rx->msn[segment->untagged.queue])
+		return RDMAP_ERROR_UNTAGGED_MSN;
+	if (iwarp_segment_is_data(segment))
+		return send_check(iwarp, segment);
+	if (segment->untagged.queue == DDP_QUEUE_SEND && rx->has_receive)
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	return whole_check(segment);
+}
+
+enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	if (segment->opcode == RDMAP_WRITE)
+		return write_check(iwarp, segment);
+	if (segment->opcode == RDMAP_READ_RESPONSE)
+		return read_response_check(iwarp, segment);
+	return untagged_check(iwarp, segment);
+}
+
+/* --- placing --- */
+
+enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
+	uint32_t offset, const uint8_t *from, uint32_t bytes)
+{
+	const struct qp *qp = &iwarp->qp;
+	struct iwarp_receive *rx = &iwarp->rx;
+	const struct send_wqe *wqe;
+	enum mr_fault fault;
+	uint8_t *to;
+
+	if (!bytes)
+		return RDMAP_OK;
+	if (segment->opcode == RDMAP_WRITE) {
+		fault = mr_resolve_for(qp->lane->mrs, segment->tagged.stag, qp_mr_user(qp),
+			MR_REMOTE_WRITE | MR_TOUCH, segment->tagged.offset + offset, bytes, &to);
+		if (!fault)
+			copy_place(to, from, bytes);
+		return tagged_error(fault);
+	}
+	if (segment->opcode == RDMAP_READ_RESPONSE) {
+		wqe = awaited(iwarp);
+		fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count,
+			rx->answer_bytes + offset, bytes, from);
+	} else {
+		fault = sge_scatter(qp->lane->mrs, qp->recv_pd, rx->receive.sge,
+			rx->receive.sge_count, rx->send_bytes + offset, bytes, from);
+		if (fault)
+			rx->receive_fault = message_local_fault(fault);
+	}
+	return fault ? RDMAP_ERROR_STREAM_CATASTROPHIC : RDMAP_OK;
+}
+
+static uint8_t *list_target(const struct iwarp_qp *iwarp, uint32_t pd, const struct sge *list,
+	uint32_t count, uint64_t offset, uint32_t bytes)
+{
+	uint8_t *to;
+
+	for (; count; list++, count--) {
+		if (offset >= list->bytes) {
+			offset -= list->bytes;
+			continue;
+		}
+		if (bytes > list->bytes - offset ||
+			mr_resolve(iwarp->qp.lane->mrs, list->lkey, pd, MR_LOCAL_WRITE | MR_TOUCH,
+				list->address + offset, bytes, &to))
+			return NULL;
+		return to;
+	}
+	return NULL;
+}
+
+uint8_t *iwarp_segment_target(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t offset, uint32_t bytes)
+{
+	const struct qp *qp = &iwarp->qp;
+	const struct iwarp_receive *rx = &iwarp->rx;
+	const struct send_wqe *wqe;
+	uint8_t *to;
+
+	if (segment->opcode == RDMAP_WRITE)
+		return mr_resolve_for(qp->lane->mrs, segment->tagged.stag, qp_mr_user(qp),
+			       MR_REMOTE_WRITE | MR_TOUCH, segment->tagged.offset + offset, bytes,
+			       &to)
+			? NULL
+			: to;
+	if (segment->opcode == RDMAP_READ_RESPONSE) {
+		wqe = awaited(iwarp);
+		return list_target(
+			iwarp, qp->pd, wqe->sge, wqe->sge_count, rx->answer_bytes + offset, bytes);
+	}
+	return list_target(iwarp, qp->recv_pd, rx->receive.sge, rx->receive.sge_count,
+		rx->send_bytes + offset, bytes);
+}
+
+/* --- what follows --- */
+
+static void receive_complete(
+	struct iwarp_qp *iwarp, struct cqe *cqe, const struct ddp_segment *segment, uint64_t now_ns)
+{
+	iwarp->rx.has_receive = false;
+	qp_complete_recv(&iwarp->qp, iwarp->rx.receive.wr_id, cqe, FAULT_NONE,
+		rdmap_is_solicited(segment->opcode), now_ns);
+}
+
+static void send_finish(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	struct cqe cqe = {.opcode = WC_RECV};
+
+	if (rx->has_receive)
+		rx->send_bytes += segment->payload_bytes;
+	if (!segment->is_last)
+		return;
+	rx->msn[DDP_QUEUE_SEND]++;
+	if (!rx->has_receive)
+		return;
+	cqe.byte_count = rx->send_bytes;
+	if (rdmap_has_invalidate(segment->opcode)) {
+		cqe.flags = WC_WITH_INV;
+		cqe.imm = segment->untagged.invalidate_stag;
+		mw_invalidate(iwarp->qp.lane->mrs, cqe.imm, qp_mr_user(&iwarp->qp));
+	}
+	qp_count(&iwarp->qp, COUNTER_rdma_sends, 1);
+	receive_complete(iwarp, &cqe, segment, now_ns);
+}
+
+/* It belongs to the WRITE before it; what that was long is all that the receiver can know of it. */
+static enum rdmap_error immediate_finish(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
+{
+	struct cqe cqe = {
+		.opcode = WC_RECV_RDMA_WITH_IMM,
+		.flags = WC_WITH_IMM,
+		.imm = get_be32(segment->payload),
+		.byte_count = iwarp->rx.write_bytes,
+	};
+	enum rdmap_error error = receive_begin(iwarp, segment->opcode);
+
+	if (error)
+		return error;
+	iwarp->rx.msn[DDP_QUEUE_SEND]++;
+	iwarp->rx.write_bytes = 0;
+	receive_complete(iwarp, &cqe, segment, now_ns);
+	return RDMAP_OK;
+}
+
+static enum rdmap_error read_request_finish(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	const struct qp *qp = &iwarp->qp;
+	struct iwarp_owed owed = {.opcode = RDMAP_READ_REQUEST};
+	enum mr_fault fault = MR_OK;
+	uint8_t *pointer;
+
+	rdmap_read_request_decode(&owed.read, segment->payload);
+	if (wraps(owed.read.source_offset, owed.read.bytes))
+		return RDMAP_ERROR_READ_WRAP;
+	if (owed.read.bytes && !(qp->attr.access & MR_REMOTE_READ))
+		return RDMAP_ERROR_READ_ACCESS;
+	if (owed.read.bytes)
+		fault = mr_resolve_for(qp->lane->mrs, owed.read.source_stag, qp_mr_user(qp),
+			MR_REMOTE_READ, owed.read.source_offset, owed.read.bytes, &pointer);
+	if (fault)
+		return read_error(fault);
+	if (!iwarp_owe(iwarp, &owed))
+		return RDMAP_ERROR_UNTAGGED_NO_BUFFER;
+	iwarp->rx.msn[DDP_QUEUE_READ_REQUEST]++;
+	qp_count(&iwarp->qp, COUNTER_rdma_reads, 1);
+	return RDMAP_OK;
+}
+
+/* Fields end where the mask has ones: no carry crosses them. */
+static uint64_t fields_add(uint64_t a, uint64_t b, uint64_t ends)
+{
+	return ((a & ~ends) + (b & ~ends)) ^ ((a ^ b) & ends);
+}
+
+/* Returns false when nothing changes. */
+static bool atomic_result(
+	const struct rdmap_atomic_request *request, uint64_t original, uint64_t *ret_value)
+{
+	if (request->operation == RDMAP_FETCH_ADD) {
+		*ret_value = fields_add(original, request->operand, request->operand_mask);
+		return true;
+	}
+	*ret_value =
+		(original & ~request->operand_mask) | (request->operand & request->operand_mask);
+	return request->operation == RDMAP_SWAP ||
+		((original ^ request->compare) & request->compare_mask) == 0;
+}
+
+/* Atomic also against this machine's CPUs. */
+static uint64_t atomic_apply(const struct rdmap_atomic_request *request, void *target)
+{
+	_Atomic uint64_t *value = target;
+	uint64_t original = atomic_load(value), changed;
+
+	while (atomic_result(request, original, &changed) &&
+		!atomic_compare_exchange_weak(value, &original, changed))
+		;
+	return original;
+}
+
+static enum rdmap_error atomic_request_finish(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment)
+{
+	struct qp *qp = &iwarp->qp;
+	struct iwarp_owed owed = {.opcode = RDMAP_ATOMIC_REQUEST};
+	struct rdmap_atomic_request request;
+	enum mr_fault fault;
+	uint8_t *target;
+
+	rdmap_atomic_request_decode(&request, segment->payload);
+	if (request.operation > RDMAP_COMPARE_SWAP)
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	if (!(qp->attr.access & MR_REMOTE_ATOMIC))
+		return RDMAP_ERROR_READ_ACCESS;
+	fault = mr_resolve_for(qp->lane->mrs, request.stag, qp_mr_user(qp),
+		MR_REMOTE_ATOMIC | MR_TOUCH, request.offset, sizeof(uint64_t), &target);
+	if (fault)
+		return read_error(fault);
+	if ((uintptr_t)target % sizeof(uint64_t))
+		return RDMAP_ERROR_REMOTE_OPERATION;
+	if (iwarp->tx.owed_count >= iwarp->settings.ird)
+		return RDMAP_ERROR_UNTAGGED_NO_BUFFER;
+	owed.atomic.id = request.id;
+	owed.atomic.original = atomic_apply(&request, target);
+	iwarp_owe(iwarp, &owed);
+	iwarp->rx.msn[DDP_QUEUE_READ_REQUEST]++;
+	qp_count(qp, COUNTER_rdma_atomics, 1);
+	return RDMAP_OK;
+}
+
+/* The oldest READ or atomic has its answer; which one is the oldest now? */
+static void answered(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+
+	sq_at(iwarp->qp.sq, rx->answer_index)->is_started = IWARP_ANSWERED;
+	rx->answer_bytes = 0;
+	iwarp->tx.answers_out--;
+	while (iwarp->tx.answers_out &&
+		(!iwarp_has_answer(sq_at(iwarp->qp.sq, rx->answer_index)) ||
+			sq_at(iwarp->qp.sq, rx->answer_index)->is_started == IWARP_ANSWERED))
+		rx->answer_index++;
+	iwarp_schedule(iwarp);
+	iwarp_complete(iwarp, now_ns);
+}
+
+static void read_response_finish(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+
+	if (rx->is_ready_answer_awaited) {
+		rx->is_ready_answer_awaited = false;
+		return;
+	}
+	rx->answer_bytes += segment->payload_bytes;
+	if (segment->is_last)
+		answered(iwarp, now_ns);
+}
+
+static enum rdmap_error atomic_response_finish(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
+{
+	const struct qp *qp = &iwarp->qp;
+	const struct send_wqe *wqe = awaited(iwarp);
+	struct rdmap_atomic_response response;
+	uint8_t bytes[sizeof(response.original)];
+
+	rdmap_atomic_response_decode(&response, segment->payload);
+	if (!wqe || wqe->opcode == WR_RDMA_READ || response.id != iwarp->rx.answer_index)
+		return RDMAP_ERROR_UNEXPECTED_OPCODE;
+	memcpy(bytes, &response.original, sizeof(bytes));
+	if (sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(bytes), bytes))
+		return RDMAP_ERROR_STREAM_CATASTROPHIC;
+	iwarp->rx.msn[DDP_QUEUE_ATOMIC_RESPONSE]++;
+	answered(iwarp, now_ns);
+	return RDMAP_OK;
+}
+
+static enum fault terminate_fault(enum rdmap_error error)
+{
+	switch ((int)error) {
+	case RDMAP_ERROR_READ_STAG:
+	case RDMAP_ERROR_READ_BOUNDS:
+	case RDMAP_ERROR_READ_ACCESS:
+	case RDMAP_ERROR_READ_STREAM:
+	case RDMAP_ERROR_READ_WRAP:
+	case RDMAP_ERROR_REMOTE_PROTECTION:
+	case RDMAP_ERROR_TAGGED_STAG:
+	case RDMAP_ERROR_TAGGED_BOUNDS:
+	case RDMAP_ERROR_TAGGED_STREAM:
+	case RDMAP_ERROR_TAGGED_WRAP:
+		return FAULT_REMOTE_ACCESS;
+	case RDMAP_ERROR_INVALIDATE:
+	case RDMAP_ERROR_UNTAGGED_TOO_LONG:
+		return FAULT_REMOTE_INVALID;
+	default:
+		return FAULT_REMOTE_OPERATIONAL;
+	}
+}
+
+/*
+ * The peer gives up. Requests that need no answer are complete already, so the oldest that is not is mostly a READ; that is the one to
+ * be blamed if the peer quotes a READ.
+ */
+static void terminate_finish(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
+{
+	struct qp *qp = &iwarp->qp;
+	struct rdmap_terminate terminate;
+
+	rdmap_terminate_decode(&terminate, segment->payload, segment->payload_bytes);
+	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
+	qp_count(qp, COUNTER_terminates_rcvd, 1);
+	if (terminate.is_about_read && awaited(iwarp) &&
+		qp->sq->completed == iwarp->rx.answer_index)
+		qp_complete_send(qp, terminate_fault(terminate.error), now_ns);
+	iwarp_ended(iwarp, false, now_ns);
+}
+
+enum rdmap_error iwarp_segment_finish(
+	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
+{
+	switch (segment->opcode) {
+	case RDMAP_WRITE:
+		iwarp->rx.write_bytes += segment->payload_bytes;
+		if (segment->is_last)
+			qp_count(&iwarp->qp, COUNTER_rdma_writes, 1);
+		break;
+	case RDMAP_READ_RESPONSE:
+		read_response_finish(iwarp, segment, now_ns);
+		break;
+	case RDMAP_SEND:
+	case RDMAP_SEND_INVALIDATE:
+	case RDMAP_SEND_SOLICITED:
+	case RDMAP_SEND_SOLICITED_INVALIDATE:
+		send_finish(iwarp, segment, now_ns);
+		break;
+	case RDMAP_READ_REQUEST:
+		return read_request_finish(iwarp, segment);
+	case RDMAP_TERMINATE:
+		terminate_finish(iwarp, segment, now_ns);
+		break;
+	case RDMAP_IMMEDIATE:
+	case RDMAP_IMMEDIATE_SOLICITED:
+		return immediate_finish(iwarp, segment, now_ns);
+	case RDMAP_ATOMIC_REQUEST:
+		return atomic_request_finish(iwarp, segment);
+	case RDMAP_ATOMIC_RESPONSE:
+		return atomic_response_finish(iwarp, segment, now_ns);
+	case RDMAP_OPCODE_COUNT:
+		break;
+	}
+	return RDMAP_OK;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of a stream, and the transport that the engine sees.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "iwarp/internal.h"
+
+/* --- the list of those that have something to send --- */
+
+void iwarp_schedule(struct iwarp_qp *iwarp)
+{
+	struct qp *qp = &iwarp->qp;
+
+	if (qp->tx_list != LANE_TX_NONE || iwarp->stream == IWARP_STREAM_NONE ||
+		iwarp->stream == IWARP_STREAM_OVER)
+		return;
+	list_append(&qp->lane->tx_streams, &qp->tx_link);
+	qp->tx_list = LANE_TX_STREAMS;
+}
+
+void iwarp_unschedule(struct iwarp_qp *iwarp)
+{
+	list_remove(&iwarp->qp.tx_link);
+	iwarp->qp.tx_list = LANE_TX_NONE;
+}
+
+/* --- opening --- */
+
+int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, uint64_t now_ns)
+{
+	struct qp *qp = &iwarp->qp;
+
+	if (qp->state != QP_INIT || iwarp->stream != IWARP_STREAM_NONE)
+		return -EINVAL;
+	assert(settings->ird <= QP_RD_ATOMIC_MAX);
+	iwarp->settings = *settings;
+	iwarp->stream = IWARP_STREAM_OPEN;
+	iwarp->tx.is_ready_owed = settings->is_initiator && settings->ready;
+	iwarp->tx.is_held = !settings->is_initiator && settings->ready;
+	iwarp->rx.is_ready_awaited = iwarp->tx.is_held;
+	for (unsigned i = 0; i < DDP_QUEUE_COUNT; i++) {
+		iwarp->tx.msn[i] = 1;
+		iwarp->rx.msn[i] = 1;
+	}
+	qp->attr.max_dest_rd_atomic = settings->ird;
+	qp->attr.max_rd_atomic = settings->ord;
+	qp_set_state(qp, QP_RTS, now_ns);
+	return 0;
+}
+
+/* --- ending --- */
+
+static void over(struct iwarp_qp *iwarp)
+{
+	iwarp->stream = IWARP_STREAM_OVER;
+	qp_set_deadline(&iwarp->qp, DEADLINE_NEVER);
+	iwarp_unschedule(iwarp);
+	signal_raise(&iwarp->qp.lane->signals, &iwarp->qp.signal, SIGNAL_QP_DISCONNECTED);
+}
+
+/* The queue pair is in error: what is staged goes out, and that is the end of it. */
+static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	iwarp->stream = IWARP_STREAM_ENDING;
+	iwarp->rx.start = 0;
+	iwarp->rx.end = 0;
+	iwarp->rx.has_segment = false;
+	iwarp->tx.owed_count = 0;
+	qp_set_deadline(&iwarp->qp, now_ns + IWARP_CLOSE_NS);
+	iwarp_schedule(iwarp);
+}
+
+enum iwarp_wish iwarp_wish(const struct iwarp_qp *iwarp)
+{
+	switch (iwarp->stream) {
+	case IWARP_STREAM_NONE:
+	case IWARP_STREAM_OPEN:
+	case IWARP_STREAM_ENDED:
+		return IWARP_KEEP;
+	case IWARP_STREAM_ENDING:
+		return iwarp->tx.head == iwarp->tx.tail ? IWARP_END : IWARP_KEEP;
+	case IWARP_STREAM_OVER:
+		break;
+	}
+	return IWARP_CLOSE;
+}
+
+void iwarp_half_closed(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	assert(iwarp->stream == IWARP_STREAM_ENDING);
+	iwarp->stream = IWARP_STREAM_ENDED;
+	qp_set_deadline(&iwarp->qp, now_ns + IWARP_CLOSE_NS);
+	iwarp_unschedule(iwarp);
+	if (iwarp->is_peer_ended)
+		over(iwarp);
+}
+
+void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns)
+{
+	if (iwarp->stream == IWARP_STREAM_NONE || iwarp->stream == IWARP_STREAM_OVER)
+		return;
+	iwarp->is_peer_ended = true;
+	if (iwarp->qp.state != QP_ERR)
+		qp_set_state(&iwarp->qp, QP_ERR, now_ns);
+	if (is_lost || iwarp->stream == IWARP_STREAM_ENDED)
+		over(iwarp);
+}
+
+static bool is_access_error(enum rdmap_error error)
+{
+	return error == RDMAP_ERROR_READ_STAG || error == RDMAP_ERROR_READ_BOUNDS ||
+		error == RDMAP_ERROR_READ_ACCESS || error == RDMAP_ERROR_READ_STREAM ||
+		error == RDMAP_ERROR_READ_WRAP || error == RDMAP_ERROR_TAGGED_STAG ||
+		error == RDMAP_ERROR_TAGGED_BOUNDS || error == RDMAP_ERROR_TAGGED_STREAM ||
+		error == RDMAP_ERROR_TAGGED_WRAP || error == RDMAP_ERROR_INVALIDATE;
+}
+
+void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
+	uint32_t ulpdu_bytes, uint64_t now_ns)
+{
+	struct qp *qp = &iwarp->qp;
+	bool is_access = is_access_error(error);
+
+	if (iwarp->stream != IWARP_STREAM_OPEN)
+		return;
+	qp_count(qp, is_access ? COUNTER_resp_remote_access_errors : COUNTER_resp_invalid_request,
+		1);
+	signal_raise(
+		&qp->lane->signals, &qp->signal, is_access ? SIGNAL_QP_ACCESS : SIGNAL_QP_REQUEST);
+	iwarp_stage_terminate(iwarp, error, ulpdu, ulpdu_bytes);
+	qp_set_state(qp, QP_ERR, now_ns);
+}
+
+/* --- the transport --- */
+
+/* A RoCE packet for this number: whoever sends one errs. */
+static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
+	uint64_t now_ns)
+{
+	(void)packet;
+	(void)origin;
+	(void)now_ns;
+	qp_count(qp, COUNTER_bad_state_drops, 1);
+}
+
+/* Streams do not go with the lane's packets. */
+static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	(void)qp;
+	(void)buffer;
+	(void)ret_path;
+	(void)now_ns;
+	return 0;
+}
+
+/* The peer does not take what is left for it, or does not end its half. */
+static void expire(struct qp *qp, uint64_t now_ns)
+{
+	(void)now_ns;
+	over(iwarp_from_qp(qp));
+}
+
+static void posted(struct qp *qp, uint64_t now_ns)
+{
+	(void)now_ns;
+	iwarp_schedule(iwarp_from_qp(qp));
+}
+
+/* A receive request that a message of the peer had begun to fill. */
+static void receive_abandon(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct cqe cqe = {.opcode = WC_RECV};
+
+	if (!iwarp->rx.has_receive)
+		return;
+	iwarp->rx.has_receive = false;
+	qp_complete_recv(
+		&iwarp->qp, iwarp->rx.receive.wr_id, &cqe, iwarp->rx.receive_fault, false, now_ns);
+}
+
+static void forget(struct iwarp_qp *iwarp)
+{
+	if (iwarp->stream != IWARP_STREAM_NONE && iwarp->stream != IWARP_STREAM_OVER)
+		over(iwarp);
+	iwarp->stream = IWARP_STREAM_NONE;
+	iwarp->is_peer_ended = false;
+	memset(&iwarp->tx, 0, offsetof(struct iwarp_transmit, bytes));
+	memset(&iwarp->rx, 0, offsetof(struct iwarp_receive, bytes));
+}
+
+static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+{
+	struct iwarp_qp *iwarp = iwarp_from_qp(qp);
+
+	if (qp->state == QP_RESET) {
+		forget(iwarp);
+	} else if (qp->state == QP_ERR && old != QP_ERR) {
+		receive_abandon(iwarp, now_ns);
+		if (iwarp->stream == IWARP_STREAM_OPEN)
+			end_begin(iwarp, now_ns);
+	} else if (qp->state == QP_RTS) {
+		iwarp_schedule(iwarp);
+	} else if (qp->state == QP_SQD) {
+		iwarp_complete(iwarp, now_ns);
+	}
+}
+
+static void check(const struct qp *qp)
+{
+	const struct iwarp_qp *iwarp = container_of(qp, struct iwarp_qp, qp);
+	const struct iwarp_transmit *tx = &iwarp->tx;
+	const struct iwarp_receive *rx = &iwarp->rx;
+
+	assert(tx->head <= tx->tail && tx->tail <= IWARP_TX_BYTES);
+	assert(rx->start <= rx->end && rx->end <= IWARP_RX_BYTES);
+	assert(tx->owed_count <= iwarp->settings.ird);
+	assert(!rx->has_segment || rx->placed_bytes <= rx->segment.payload_bytes);
+	assert(qp->tx_list == LANE_TX_NONE || qp->tx_list == LANE_TX_STREAMS);
+	if (iwarp->stream == IWARP_STREAM_OPEN) {
+		assert(qp->state != QP_ERR && qp->state != QP_RESET);
+		assert(tx->index - qp->sq->completed <= qp->sq->posted - qp->sq->completed);
+		assert(tx->answers_out <= iwarp->settings.ord);
+	}
+}
+
+static_assert(offsetof(struct iwarp_qp, qp) == 0, "the engine frees it by its queue pair");
+static_assert((int)IWARP_RX_BYTES >= (int)FPDU_BYTES_MAX, "a FPDU with a CRC is collected");
+
+const struct qp_transport iwarp_transport = {
+	.object_bytes = sizeof(struct iwarp_qp),
+	.receive = receive,
+	.next_packet = next_packet,
+	.expire = expire,
+	.posted = posted,
+	.state_changed = state_changed,
+	.check = check,
+};

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sending half: requests of the send queue and answers to the peer's become FPDUs.
+ *
+ * Messages do not interleave. Between two messages, answers and requests take turns.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "ib/message.h"
+#include "ib/window.h"
+#include "iwarp/internal.h"
+#include "wire/bytes.h"
+
+static uint32_t staged_bytes(const struct iwarp_transmit *tx)
+{
+	return tx->tail - tx->head;
+}
+
+static bool has_room(const struct iwarp_transmit *tx)
+{
+	return staged_bytes(tx) < IWARP_TX_BATCH_BYTES &&
+		tx->tail + fpdu_bytes(DDP_UNTAGGED_BYTES + IWARP_PAYLOAD_BYTES_MAX) <=
+		IWARP_TX_BYTES - fpdu_bytes(DDP_UNTAGGED_BYTES + RDMAP_TERMINATE_BYTES_MAX);
+}
+
+/* Where the payload of the next FPDU goes; its header is written before it. */
+static uint8_t *segment_begin(struct iwarp_transmit *tx, const struct ddp_segment *segment)
+{
+	uint8_t *ulpdu = tx->bytes + tx->tail + FPDU_LENGTH_BYTES;
+
+	return ulpdu + ddp_encode(segment, ulpdu);
+}
+
+static void segment_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	uint32_t ulpdu_bytes = ddp_header_bytes(rdmap_is_tagged(segment->opcode)) + bytes;
+	uint32_t sealed_bytes =
+		fpdu_seal(tx->bytes + tx->tail, ulpdu_bytes, iwarp->settings.has_crc);
+
+	tx->tail += sealed_bytes;
+	tx->position += sealed_bytes;
+	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);
+	qp_count(&iwarp->qp, COUNTER_sent_bytes, bytes);
+}
+
+/* The next message of a queue; all of it, or its segment at `offset`. */
+static struct ddp_segment untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
+	enum ddp_queue queue, uint32_t offset)
+{
+	return (struct ddp_segment){
+		.opcode = opcode,
+		.is_last = true,
+		.untagged = {.queue = queue, .msn = tx->msn[queue], .offset = offset},
+	};
+}
+
+void iwarp_stage_terminate(
+	struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
+{
+	struct ddp_segment segment = untagged(&iwarp->tx, RDMAP_TERMINATE, DDP_QUEUE_TERMINATE, 0);
+	uint8_t *payload = segment_begin(&iwarp->tx, &segment);
+
+	segment_end(iwarp, &segment, rdmap_terminate_encode(error, ulpdu, ulpdu_bytes, payload));
+}
+
+/* --- getting ready (RFC 6581 section 6) --- */
+
+static void stage_ready(struct iwarp_qp *iwarp)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	struct ddp_segment segment = {.opcode = RDMAP_WRITE, .is_last = true};
+	const struct rdmap_read_request nothing = {0};
+	uint32_t bytes = 0;
+
+	if (iwarp->settings.ready & MPA_READY_SEND)
+		segment = untagged(tx, RDMAP_SEND, DDP_QUEUE_SEND, 0);
+	else if (iwarp->settings.ready & MPA_READY_READ)
+		segment = untagged(tx, RDMAP_READ_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
+	uint8_t *payload = segment_begin(tx, &segment);
+	if (segment.opcode == RDMAP_READ_REQUEST) {
+		rdmap_read_request_encode(&nothing, payload);
+		bytes = RDMAP_READ_REQUEST_BYTES;
+		iwarp->rx.is_ready_answer_awaited = true;
+	}
+	if (segment.opcode != RDMAP_WRITE)
+		tx->msn[segment.untagged.queue]++;
+	segment_end(iwarp, &segment, bytes);
+	tx->is_ready_owed = false;
+}
+
+/* --- answers --- */
+
+bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	if (tx->owed_count >= iwarp->settings.ird)
+		return false;
+	tx->owed[(tx->owed_first + tx->owed_count) % QP_RD_ATOMIC_MAX] = *owed;
+	tx->owed_count++;
+	iwarp_schedule(iwarp);
+	return true;
+}
+
+static void owed_next(struct iwarp_transmit *tx)
+{
+	tx->owed_first = (tx->owed_first + 1) % QP_RD_ATOMIC_MAX;
+	tx->owed_count--;
+	tx->owed_offset = 0;
+	tx->is_turn_of_answers = false;
+}
+
+static void stage_atomic_response(
+	struct iwarp_qp *iwarp, const struct rdmap_atomic_response *response)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	struct ddp_segment segment =
+		untagged(tx, RDMAP_ATOMIC_RESPONSE, DDP_QUEUE_ATOMIC_RESPONSE, 0);
+
+	rdmap_atomic_response_encode(response, segment_begin(tx, &segment));
+	tx->msn[DDP_QUEUE_ATOMIC_RESPONSE]++;
+	segment_end(iwarp, &segment, RDMAP_ATOMIC_RESPONSE_BYTES);
+	owed_next(tx);
+}
+
+/* The region was there when the request came; it may be gone by now. */
+static void stage_read_response(
+	struct iwarp_qp *iwarp, const struct rdmap_read_request *read, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	uint32_t bytes = min_u32(read->bytes - tx->owed_offset, IWARP_PAYLOAD_BYTES_MAX);
+	struct ddp_segment segment = {
+		.opcode = RDMAP_READ_RESPONSE,
+		.is_last = tx->owed_offset + bytes == read->bytes,
+		.tagged = {.stag = read->sink_stag, .offset = read->sink_offset + tx->owed_offset},
+	};
+	uint8_t *from = NULL;
+
+	if (bytes &&
+		mr_resolve_for(iwarp->qp.lane->mrs, read->source_stag, qp_mr_user(&iwarp->qp),
+			MR_REMOTE_READ | MR_TOUCH, read->source_offset + tx->owed_offset, bytes,
+			&from)) {
+		iwarp_refuse(iwarp, RDMAP_ERROR_READ_STAG, NULL, 0, now_ns);
+		return;
+	}
+	uint8_t *payload = segment_begin(tx, &segment);
+	if (bytes)
+		memcpy(payload, from, bytes);
+	segment_end(iwarp, &segment, bytes);
+	tx->owed_offset += bytes;
+	if (segment.is_last)
+		owed_next(tx);
+}
+
+static void stage_answer(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	const struct iwarp_owed *owed = &iwarp->tx.owed[iwarp->tx.owed_first];
+
+	if (owed->opcode == RDMAP_READ_REQUEST)
+		stage_read_response(iwarp, &owed->read, now_ns);
+	else
+		stage_atomic_response(iwarp, &owed->atomic);
+}
+
+/* --- requests --- */
+
+static uint64_t sent_position(const struct iwarp_transmit *tx)
+{
+	return tx->position - staged_bytes(tx);
+}
+
+/* The stream position that a request is done at. */
+static void wqe_set_end(struct send_wqe *wqe, uint64_t position)
+{
+	wqe->ssn = (uint32_t)(position >> 32);
+	wqe->packet_count = (uint32_t)position;
+}
+
+static uint64_t wqe_end(const struct send_wqe *wqe)
+{
+	return (uint64_t)wqe->ssn << 32 | wqe->packet_count;
+}
+
+/* All of the request is staged. */
+static void request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	wqe->is_started = IWARP_STAGED;
+	wqe_set_end(wqe, tx->position);
+	tx->index++;
+	tx->offset = 0;
+	tx->is_in_message = false;
+	tx->is_turn_of_answers = true;
+}
+
+/* Copies out the next stretch of a SEND or WRITE. Returns false when its memory is refused. */
+static bool gather(struct iwarp_qp *iwarp, const struct send_wqe *wqe, uint32_t bytes, uint8_t *to)
+{
+	struct qp *qp = &iwarp->qp;
+
+	if (wqe->flags & SEND_INLINE)
+		memcpy(to, wqe->inline_bytes + iwarp->tx.offset, bytes);
+	else
+		iwarp->tx.fault = message_local_fault(sge_gather(qp->lane->mrs, qp->pd, wqe->sge,
+			wqe->sge_count, iwarp->tx.offset, bytes, to));
+	return iwarp->tx.fault == FAULT_NONE;
+}
+
+static enum rdmap_opcode send_opcode(const struct send_wqe *wqe)
+{
+	bool is_solicited = wqe->flags & SEND_SOLICITED;
+
+	if (wr_table[wqe->opcode].has_invalidate)
+		return is_solicited ? RDMAP_SEND_SOLICITED_INVALIDATE : RDMAP_SEND_INVALIDATE;
+	return is_solicited ? RDMAP_SEND_SOLICITED : RDMAP_SEND;
+}
+
+static void stage_send(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	uint32_t bytes = min_u32(wqe->total_bytes - tx->offset, IWARP_PAYLOAD_BYTES_MAX);
+	struct ddp_segment segment = untagged(tx, send_opcode(wqe), DDP_QUEUE_SEND, tx->offset);
+
+	segment.is_last = tx->offset + bytes == wqe->total_bytes;
+	segment.untagged.invalidate_stag = rdmap_has_invalidate(segment.opcode) ? wqe->imm : 0;
+	if (!gather(iwarp, wqe, bytes, segment_begin(tx, &segment)))
+		return;
+	segment_end(iwarp, &segment, bytes);
+	tx->offset += bytes;
+	tx->is_in_message = true;
+	if (segment.is_last) {
+		tx->msn[DDP_QUEUE_SEND]++;
+		request_staged(iwarp, wqe);
+	}
+}
+
+/* Immediate data is a message of its own, behind the WRITE that it belongs to (RFC 7306 section 5). */
+static void stage_immediate(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	struct ddp_segment segment = untagged(tx,
+		wqe->flags & SEND_SOLICITED ? RDMAP_IMMEDIATE_SOLICITED : RDMAP_IMMEDIATE,
+		DDP_QUEUE_SEND, 0);
+	uint8_t *payload = segment_begin(tx, &segment);
+
+	put_be32(payload, wqe->imm);
+	put_be32(payload + 4, 0);
+	tx->msn[DDP_QUEUE_SEND]++;
+	segment_end(iwarp, &segment, RDMAP_IMMEDIATE_BYTES);
+	tx->is_imm_due = false;
+	request_staged(iwarp, wqe);
+}
+
+static void stage_write(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	uint32_t bytes = min_u32(wqe->total_bytes - tx->offset, IWARP_PAYLOAD_BYTES_MAX);
+	struct ddp_segment segment = {
+		.opcode = RDMAP_WRITE,
+		.is_last = tx->offset + bytes == wqe->total_bytes,
+		.tagged = {.stag = wqe->rkey, .offset = wqe->remote_address + tx->offset},
+	};
+
+	if (tx->is_imm_due) {
+		stage_immediate(iwarp, wqe);
+		return;
+	}
+	if (!gather(iwarp, wqe, bytes, segment_begin(tx, &segment)))
+		return;
+	segment_end(iwarp, &segment, bytes);
+	tx->offset += bytes;
+	tx->is_in_message = true;
+	if (segment.is_last && wr_table[wqe->opcode].has_imm)
+		tx->is_imm_due = true;
+	else if (segment.is_last)
+		request_staged(iwarp, wqe);
+}
+
+static void answer_awaited(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	tx->msn[DDP_QUEUE_READ_REQUEST]++;
+	if (tx->answers_out++ == 0)
+		iwarp->rx.answer_index = tx->index;
+	request_staged(iwarp, wqe);
+}
+
+static void stage_read_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	struct ddp_segment segment = untagged(tx, RDMAP_READ_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
+	const struct rdmap_read_request request = {
+		.sink_stag = tx->index,
+		.bytes = wqe->total_bytes,
+		.source_stag = wqe->rkey,
+		.source_offset = wqe->remote_address,
+	};
+
+	rdmap_read_request_encode(&request, segment_begin(tx, &segment));
+	segment_end(iwarp, &segment, RDMAP_READ_REQUEST_BYTES);
+	answer_awaited(iwarp, wqe);
+}
+
+static void stage_atomic_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	struct ddp_segment segment = untagged(tx, RDMAP_ATOMIC_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
+	bool is_add = wqe->opcode == WR_ATOMIC_FETCH_AND_ADD;
+	const struct rdmap_atomic_request request = {
+		.operation = is_add ? RDMAP_FETCH_ADD : RDMAP_COMPARE_SWAP,
+		.id = tx->index,
+		.stag = wqe->rkey,
+		.offset = wqe->remote_address,
+		.operand = is_add ? wqe->compare_add : wqe->swap,
+		.operand_mask = is_add ? 0 : UINT64_MAX,
+		.compare = is_add ? 0 : wqe->compare_add,
+		.compare_mask = is_add ? 0 : UINT64_MAX,
+	};
+
+	rdmap_atomic_request_encode(&request, segment_begin(tx, &segment));
+	segment_end(iwarp, &segment, RDMAP_ATOMIC_REQUEST_BYTES);
+	answer_awaited(iwarp, wqe);
+}
+
+/* The check of a request when its turn comes, of all its own memory at once. */
+static enum fault request_check(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
+{
+	const struct qp *qp = &iwarp->qp;
+
+	if (wr_table[wqe->opcode].is_local)
+		return FAULT_NONE;
+	if (!iwarp_has_answer(wqe))
+		return message_check(qp, wqe);
+	if (!iwarp->settings.ord)
+		return FAULT_NO_RD_ATOMIC;
+	if (wqe->opcode != WR_RDMA_READ && wqe->total_bytes != sizeof(uint64_t))
+		return FAULT_ATOMIC_LENGTH;
+	return message_local_fault(
+		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count));
+}
+
+/* May the request at tx->index be staged now, or the next segment of it? */
+static bool request_is_ready(const struct iwarp_qp *iwarp)
+{
+	const struct iwarp_transmit *tx = &iwarp->tx;
+	const struct qp *qp = &iwarp->qp;
+	const struct send_wqe *wqe;
+
+	if (tx->fault)
+		return false;
+	if (tx->is_in_message)
+		return true;
+	if (qp->state != QP_RTS || tx->index == qp->sq->posted)
+		return false;
+	wqe = sq_at(qp->sq, tx->index);
+	if ((wqe->flags & SEND_FENCE) && tx->answers_out)
+		return false;
+	if (wr_table[wqe->opcode].is_local)
+		return tx->index == qp->sq->completed;
+	return !iwarp_has_answer(wqe) || !iwarp->settings.ord ||
+		tx->answers_out < iwarp->settings.ord;
+}
+
+/* A BIND_MW or LOCAL_INV, which sends nothing. */
+static void execute_local(struct iwarp_qp *iwarp, struct send_wqe *wqe, uint64_t now_ns)
+{
+	iwarp->tx.fault = window_execute(&iwarp->qp, wqe);
+	if (iwarp->tx.fault)
+		return;
+	request_staged(iwarp, wqe);
+	wqe_set_end(wqe, sent_position(&iwarp->tx));
+	iwarp_complete(iwarp, now_ns);
+}
+
+static void stage_request(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	struct send_wqe *wqe = sq_at(iwarp->qp.sq, tx->index);
+
+	if (!tx->is_in_message) {
+		tx->fault = request_check(iwarp, wqe);
+		if (tx->fault)
+			return;
+	}
+	if (wr_table[wqe->opcode].is_local)
+		execute_local(iwarp, wqe, now_ns);
+	else if (wqe->opcode == WR_RDMA_READ)
+		stage_read_request(iwarp, wqe);
+	else if (iwarp_has_answer(wqe))
+		stage_atomic_request(iwarp, wqe);
+	else if (wr_table[wqe->opcode].operation == OPERATION_SEND)
+		stage_send(iwarp, wqe);
+	else
+		stage_write(iwarp, wqe);
+}
+
+/* --- completing --- */
+
+static bool is_done(const struct iwarp_transmit *tx, const struct send_wqe *wqe)
+{
+	if (iwarp_has_answer(wqe))
+		return wqe->is_started == IWARP_ANSWERED;
+	return wqe->is_started == IWARP_STAGED && sent_position(tx) >= wqe_end(wqe);
+}
+
+/* A request of our own that cannot be executed ends the stream, when those before it are done. */
+static void fail(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	enum fault fault = iwarp->tx.fault;
+
+	iwarp->tx.fault = FAULT_NONE;
+	iwarp->tx.is_in_message = false;
+	iwarp_stage_terminate(iwarp, RDMAP_ERROR_STREAM_CATASTROPHIC, NULL, 0);
+	qp_complete_send(&iwarp->qp, fault, now_ns);
+	if (iwarp->qp.state != QP_ERR)
+		qp_set_state(&iwarp->qp, QP_ERR, now_ns);
+}
+
+void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct qp *qp = &iwarp->qp;
+
+	while (iwarp->stream == IWARP_STREAM_OPEN && qp->sq->completed != iwarp->tx.index &&
+		is_done(&iwarp->tx, sq_at(qp->sq, qp->sq->completed)))
+		qp_complete_send(qp, FAULT_NONE, now_ns);
+	if (iwarp->stream != IWARP_STREAM_OPEN)
+		return;
+	if (iwarp->tx.fault && qp->sq->completed == iwarp->tx.index)
+		fail(iwarp, now_ns);
+	else if (qp->state == QP_SQD && qp->sq->completed == iwarp->tx.index &&
+		!iwarp->tx.is_in_message)
+		qp_sq_drained(qp);
+}
+
+/* --- output --- */
+
+/* Stage one more FPDU. Returns false when there is none now. */
+static bool stage_next(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	bool is_ready;
+
+	if (iwarp->stream != IWARP_STREAM_OPEN || !has_room(tx) || tx->is_held)
+		return false;
+	if (tx->is_ready_owed) {
+		stage_ready(iwarp);
+		return true;
+	}
+	is_ready = request_is_ready(iwarp);
+	if (tx->owed_count && !tx->is_in_message &&
+		(tx->owed_offset || tx->is_turn_of_answers || !is_ready))
+		stage_answer(iwarp, now_ns);
+	else if (is_ready)
+		stage_request(iwarp, now_ns);
+	else
+		return false;
+	if (tx->fault)
+		iwarp_complete(iwarp, now_ns);
+	return true;
+}
+
+uint32_t iwarp_output(struct iwarp_qp *iwarp, const uint8_t **ret_bytes, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	while (stage_next(iwarp, now_ns))
+		;
+	*ret_bytes = tx->bytes + tx->head;
+	return staged_bytes(tx);
+}
+
+void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	assert(bytes <= staged_bytes(tx));
+	tx->head += bytes;
+	if (tx->head == tx->tail) {
+		tx->head = 0;
+		tx->tail = 0;
+	}
+	iwarp_complete(iwarp, now_ns);
+}

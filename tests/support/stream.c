@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "support/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "queue/tags.h"
+
+enum { ARENA_BYTES = 4 << 20, FILL_MODULUS = 251, SLOT = 7 };
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+struct iwarp_settings stream_settings(bool is_initiator)
+{
+	return (struct iwarp_settings){
+		.is_initiator = is_initiator,
+		.ird = QP_RD_ATOMIC_MAX,
+		.ord = QP_RD_ATOMIC_MAX,
+	};
+}
+
+static void memory_start(struct stream_end *end)
+{
+	struct mr_region region = {
+		.pd = STREAM_PD,
+		.access = MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND,
+		.bytes = STREAM_MEMORY_BYTES,
+	};
+
+	end->memory = aligned_alloc(4096, STREAM_MEMORY_BYTES);
+	REQUIRE(end->memory);
+	for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
+		end->memory[i] = (uint8_t)(i % FILL_MODULUS);
+	region.address = end->memory;
+	region.iova = (uintptr_t)end->memory;
+	REQUIRE(!mr_table_add(&end->mrs, &region, 0x5a, &end->key));
+}
+
+static void after(struct stream_end *end)
+{
+	struct signal *signal;
+	uint32_t news;
+
+	engine_check(&end->lane);
+	while ((signal = signal_take(&end->lane.signals, &news)))
+		if (signal->kind == SIGNAL_KIND_QP)
+			end->news |= news;
+	if (iwarp_wish(end->iwarp) == IWARP_END) {
+		REQUIRE(!end->has_said_end);
+		end->has_said_end = true;
+		iwarp_half_closed(end->iwarp, end->now_ns);
+		after(end);
+	}
+	if (iwarp_wish(end->iwarp) == IWARP_CLOSE)
+		end->is_closed = true;
+}
+
+void stream_start(struct stream_end *end, const struct stream_options *options)
+{
+	struct qp_attr attr = {.access = options->access ? options->access : MR_REMOTE_ANY};
+	struct qp_init init = {
+		.type = QP_TYPE_IWARP,
+		.pd = STREAM_PD,
+		.send_cq = &end->cq,
+		.recv_cq = &end->cq,
+		.caps =
+			{
+				.send_depth = STREAM_DEPTH,
+				.recv_depth = STREAM_DEPTH,
+				.send_sge_max = 4,
+				.recv_sge_max = 4,
+				.inline_bytes_max = 256,
+			},
+		.is_all_signaled = true,
+	};
+
+	memset(end, 0, sizeof(*end));
+	end->arena_memory = aligned_alloc(4096, ARENA_BYTES);
+	REQUIRE(end->arena_memory);
+	memset(end->arena_memory, 0, ARENA_BYTES);
+	arena_init(&end->arena, end->arena_memory, ARENA_BYTES);
+	REQUIRE(!mr_table_init(&end->mrs, &end->arena, 64, 1, 2));
+	memory_start(end);
+	REQUIRE(!engine_lane_init(&end->lane, &end->arena, &end->mrs, SLOT, 0));
+	REQUIRE(!cq_init(&end->cq, &end->arena, options->cq_entries ? options->cq_entries : 512));
+	REQUIRE(!engine_qp_create(&end->lane, &init, 1, &end->qp));
+	end->iwarp = iwarp_from_qp(end->qp);
+	REQUIRE(!qp_modify(end->qp, QP_INIT, ATTR_STATE | ATTR_ACCESS, &attr, 0));
+	if (!options->is_not_open)
+		REQUIRE(!iwarp_open(end->iwarp, &options->settings, 0));
+	after(end);
+}
+
+void stream_stop(struct stream_end *end)
+{
+	engine_qp_destroy(end->qp);
+	cq_done(&end->cq, &end->arena);
+	engine_lane_done(&end->lane);
+	mr_table_done(&end->mrs);
+	free(end->memory);
+	free(end->arena_memory);
+}
+
+struct send_wr stream_wr(const struct stream_end *end, const struct stream_end *peer,
+	enum wr_opcode opcode, struct sge *sge, uint64_t offset, uint32_t bytes,
+	uint64_t remote_offset)
+{
+	*sge = (struct sge){(uintptr_t)end->memory + offset, bytes, end->key};
+	return (struct send_wr){
+		.opcode = opcode,
+		.rkey = peer ? peer->key : 0,
+		.remote_address = peer ? (uintptr_t)peer->memory + remote_offset : 0,
+		.sge = sge,
+		.sge_count = 1,
+	};
+}
+
+int stream_post(struct stream_end *end, const struct send_wr *wr)
+{
+	uint32_t posted;
+	int error = engine_post_send(end->qp, wr, 1, &posted, end->now_ns);
+
+	after(end);
+	return error;
+}
+
+int stream_post_receive(struct stream_end *end, uint64_t wr_id, uint64_t offset, uint32_t bytes)
+{
+	struct sge sge = {(uintptr_t)end->memory + offset, bytes, end->key};
+	struct recv_wr wr = {.wr_id = wr_id, .sge = &sge, .sge_count = 1};
+
+	return qp_post_recv(end->qp, &wr);
+}
+
+size_t stream_take(struct stream_end *end, uint8_t *to, size_t room)
+{
+	const uint8_t *bytes;
+	uint32_t count;
+
+	if (end->is_closed || end->has_said_end)
+		return 0;
+	count = min_u32(iwarp_output(end->iwarp, &bytes, end->now_ns), (uint32_t)room);
+	memcpy(to, bytes, count);
+	if (count)
+		iwarp_sent(end->iwarp, count, end->now_ns);
+	after(end);
+	return count;
+}
+
+size_t stream_give(struct stream_end *end, const uint8_t *from, size_t bytes)
+{
+	struct iwarp_span spans[IWARP_SPANS_MAX];
+	size_t given = 0;
+
+	while (given < bytes && !end->is_closed) {
+		unsigned count = iwarp_offer(end->iwarp, spans);
+		uint32_t step = 0;
+
+		for (unsigned i = 0; i < count && given + step < bytes; i++) {
+			uint32_t piece = (uint32_t)min_u64(spans[i].bytes, bytes - given - step);
+
+			memcpy(spans[i].at, from + given + step, piece);
+			step += piece;
+		}
+		if (!step)
+			break;
+		given += step;
+		iwarp_received(end->iwarp, step, end->now_ns);
+		after(end);
+	}
+	return given;
+}
+
+void stream_give_end(struct stream_end *end, bool is_lost)
+{
+	if (end->is_closed)
+		return;
+	iwarp_ended(end->iwarp, is_lost, end->now_ns);
+	after(end);
+}
+
+void stream_pass(struct stream_end *end, uint64_t ns)
+{
+	end->now_ns += ns;
+	engine_expire(&end->lane, end->now_ns);
+	after(end);
+}
+
+bool stream_poll(struct stream_end *end, struct cqe *ret_cqe)
+{
+	return cq_poll(&end->cq, &end->arena, 1, ret_cqe) == 1;
+}
+
+static size_t move(struct stream_end *from, struct stream_end *to)
+{
+	static uint8_t bytes[1 << 20];
+	bool had_ended = from->has_said_end;
+	size_t count = stream_take(from, bytes, sizeof(bytes));
+
+	stream_give(to, bytes, count);
+	if (from->has_said_end && !to->iwarp->is_peer_ended)
+		stream_give_end(to, false);
+	return count + (from->has_said_end != had_ended);
+}
+
+void stream_run(struct stream_end *a, struct stream_end *b)
+{
+	while (move(a, b) + move(b, a))
+		;
+}
