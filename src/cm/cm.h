@@ -312,7 +312,7 @@ enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
 
 /* The zero address of IPv6 (which stands for both families) or of IPv4. */
-bool cm_address_is_any(const struct gid *gid);
+bool cm_address_is_any(const struct gid *gid) URNIC_EXPORT_AS(cm_address_is_any);
 
 /* Does an address that somebody listens on include this one? `ifindex` is that of `address`. */
 bool cm_address_matches(const struct gid *listening, uint32_t listening_ifindex, bool is_ipv6_only,

@@ -5,11 +5,13 @@
  */
 #include "runtime/netdev_watch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -20,6 +22,8 @@
 #include "runtime/log.h"
 #include "runtime/own_thread.h"
 
+enum { WATCHERS_MAX = 2 /* verbs and rdma_cm */ };
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t users;
 static uint32_t epoch =
@@ -28,7 +32,7 @@ static bool is_running;
 static pthread_t thread;
 static struct mnl_socket *netlink;
 static int stop_fd = -1;
-static void (*changed)(void);
+static void (*_Atomic watchers[WATCHERS_MAX])(void); /* whom the thread calls */
 
 /* Takes all messages off the socket unread: what is true now is read anew. One that was lost is news, too. */
 static void messages_discard(int fd)
@@ -50,6 +54,32 @@ static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
 	return fds[0].revents != 0;
 }
 
+static void tell_watchers(void)
+{
+	for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+		void (*on_change)(void) = atomic_load(&watchers[i]);
+
+		if (on_change)
+			on_change();
+	}
+}
+
+static void watchers_add(void (*on_change)(void))
+{
+	unsigned i = 0;
+
+	while (atomic_load(&watchers[i]) && atomic_load(&watchers[i]) != on_change)
+		i++;
+	assert(i < WATCHERS_MAX);
+	atomic_store(&watchers[i], on_change);
+}
+
+static void watchers_forget(void)
+{
+	for (unsigned i = 0; i < WATCHERS_MAX; i++)
+		atomic_store(&watchers[i], NULL);
+}
+
 static void *watch(void *argument)
 {
 	struct pollfd fds[] = {
@@ -63,7 +93,7 @@ static void *watch(void *argument)
 		if (!fds[1].revents)
 			continue;
 		messages_discard(fds[1].fd);
-		changed();
+		tell_watchers();
 		if (is_told_to_stop(fds, 1, WATCH_PAUSE_MS))
 			break;
 	}
@@ -128,6 +158,7 @@ static void fork_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	descriptors_close();
+	watchers_forget();
 	is_running = false;
 	users = 0;
 	epoch++;
@@ -147,8 +178,8 @@ uint32_t netdev_watch_start(void (*on_change)(void))
 	pthread_once(&fork_once, fork_watch);
 	pthread_mutex_lock(&lock);
 	watch_epoch = epoch;
+	watchers_add(on_change);
 	if (users++ == 0) {
-		changed = on_change;
 		int error = start();
 		is_running = !error;
 		if (error)
@@ -166,9 +197,11 @@ void netdev_watch_stop(uint32_t watch_epoch)
 	int cancel = cancel_forbid();
 
 	pthread_mutex_lock(&lock);
-	if (watch_epoch == epoch && --users == 0 && is_running) {
-		stop();
+	if (watch_epoch == epoch && --users == 0) {
+		if (is_running)
+			stop();
 		is_running = false;
+		watchers_forget();
 	}
 	pthread_mutex_unlock(&lock);
 	cancel_allow(cancel);

@@ -126,7 +126,7 @@ struct listening {
 	int error;
 };
 
-/* With any address, one that cannot be had does not keep the others from being served. */
+/* With any address, one that cannot be had does not keep the others from being served; more may come (watch.c). */
 static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 {
 	struct listening *listening = argument;
@@ -148,7 +148,7 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 /* Requests come to whoever listens first, and only then to the program's identifiers in reserve. */
 static int listen_begin(struct id *id, uint32_t backlog)
 {
-	struct listening listening = {.id = id, .error = -EADDRNOTAVAIL};
+	struct listening listening = {.id = id};
 	int rc;
 
 	id->listener = (struct cm_listener){
@@ -165,7 +165,7 @@ static int listen_begin(struct id *id, uint32_t backlog)
 			return rc;
 	}
 	device_for_each_gid(listen_at, &listening);
-	if (listening.opened == 0)
+	if (listening.opened == 0 && listening.error)
 		return listening.error;
 	id->claim.flags |= AGENT_CLAIM_LISTENS;
 	rc = nic_cm_claim(&id->claim);

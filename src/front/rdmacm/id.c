@@ -12,19 +12,23 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/multicast.h"
+#include "front/rdmacm/watch.h"
 #include "runtime/log.h"
 
 pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int id_start(void)
 {
-	int count = device_refresh();
+	int count = device_refresh(), rc;
 
 	if (count < 0)
 		return count;
 	if (count == 0)
 		return -ENODEV;
-	return nic_cm_start(be64toh(ibv_get_device_guid(device_at(0)->verbs)), id_on_event);
+	rc = nic_cm_start(be64toh(ibv_get_device_guid(device_at(0)->verbs)), id_on_event);
+	if (rc == 0)
+		watch_start();
+	return rc;
 }
 
 /* Did it come into this process by fork()? Then its connection is the parent's. */
@@ -72,6 +76,7 @@ static struct id *id_alloc(
 	pthread_cond_init(&id->cond, NULL);
 	list_init(&id->requests);
 	list_init(&id->in_requests);
+	list_init(&id->in_ids);
 	list_init(&id->groups);
 	list_init(&id->listener.node);
 	for (unsigned i = 0; i < ID_EVENT_COUNT; i++) {
@@ -127,6 +132,7 @@ int rdma_create_id(struct rdma_event_channel *public, struct rdma_cm_id **ret_id
 		return -1;
 	}
 	id->is_sync = !public;
+	watch_add(id);
 	*ret_id = &id->id;
 	return 0;
 }
@@ -139,12 +145,17 @@ static struct channel *channel_of(const struct id *id)
 }
 
 /* The request's events go to its listener's channel until the program has taken it. */
-void id_post_event(struct id *id, struct id_event *event, int status)
+void id_post_locked(struct id *id, struct id_event *event, int status)
 {
-	pthread_mutex_lock(&id_lock);
 	event->status = status;
 	if (id->id.channel)
 		event_queue_post(&channel_of(id)->queue, &event->event);
+}
+
+void id_post_event(struct id *id, struct id_event *event, int status)
+{
+	pthread_mutex_lock(&id_lock);
+	id_post_locked(id, event, status);
 	pthread_mutex_unlock(&id_lock);
 }
 
@@ -367,6 +378,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	if (!public)
 		return fail(EINVAL);
 	id = id_of(public);
+	watch_remove(id);
 	if (is_inherited(id)) {
 		forget_events(id);
 		id_free(id);
@@ -433,6 +445,37 @@ static int set_id_option(struct id *id, int name, const void *value, size_t byte
 	}
 }
 
+/*
+ * A path record in place of rdma_resolve_route(), as the kernel takes it on Ethernet too. The addresses decide where packets go, so of the
+ * record only the MTU counts.
+ */
+static int set_ib_path(struct id *id, const void *value, size_t bytes)
+{
+	const uint32_t wanted =
+		IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
+	struct ibv_path_data data;
+	size_t at = 0;
+	int rc;
+
+	do {
+		if (bytes - at < sizeof(data))
+			return EINVAL;
+		memcpy(&data, (const uint8_t *)value + at, sizeof(data));
+		at += sizeof(data);
+	} while (data.flags != wanted);
+	if (id->state != ID_ADDRESS_RESOLVED)
+		return EINVAL;
+	rc = id_fill_path(id);
+	if (rc)
+		return -rc;
+	id->agreement.path_mtu =
+		(uint8_t)min_u32(id->agreement.path_mtu, max_u32(data.path.mtu & 63, IBV_MTU_256));
+	id->id.route.path_rec->mtu = id->agreement.path_mtu;
+	id->state = ID_ROUTE_RESOLVED;
+	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}
+
 int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value, size_t bytes)
 {
 	int error;
@@ -440,11 +483,12 @@ int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value,
 	if (!public || !value)
 		return fail(EINVAL);
 	if (level == RDMA_OPTION_IB)
-		return fail(
-			EOPNOTSUPP); /* path records of a subnet manager: there is none on Ethernet */
-	if (level != RDMA_OPTION_ID)
-		return fail(ENOSYS);
-	error = set_id_option(id_of(public), name, value, bytes);
+		error = name == RDMA_OPTION_IB_PATH ? set_ib_path(id_of(public), value, bytes)
+						    : ENOSYS;
+	else if (level == RDMA_OPTION_ID)
+		error = set_id_option(id_of(public), name, value, bytes);
+	else
+		error = ENOSYS;
 	return error ? fail(error) : 0;
 }
 
@@ -530,6 +574,7 @@ int id_open_request(struct id *id)
 	list_remove(&id->in_requests);
 	id->references++;
 	pthread_mutex_unlock(&id_lock);
+	watch_add(id);
 	if (!ip_cm_header_decode(&header, data))
 		return -EPROTO;
 	rc = id_take_local(id, &local, id->path.ifindex);

@@ -81,6 +81,7 @@ struct id_agreement {
 struct id {
 	struct rdma_cm_id id; /* first: programs hold this */
 	enum id_state state;
+	struct list in_ids; /* of watch.c */
 	uint64_t epoch; /* of the process, across forks */
 	uint32_t references; /* under id_lock */
 	bool is_sync; /* the channel is its own, and calls wait for their event */
@@ -152,8 +153,9 @@ void id_unref(struct id *id);
 /* Tell the program. */
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
-/* The same for an event that is not one of id->events; and the end of one, taken or not. */
+/* The same for an event that is not one of id->events; with id_lock held; and the end of one, taken or not. */
 void id_post_event(struct id *id, struct id_event *event, int status);
+void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
 
 /* What the manager has to tell: nic_cm_event_fn. */

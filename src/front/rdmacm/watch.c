@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lock: `lock`, for the two snapshots; id_lock, for the list of identifiers. They are not held together. Thread: that of
+ * runtime/netdev_watch.h.
+ */
+#include "front/rdmacm/watch.h"
+
+#include <stdlib.h>
+
+#include "front/rdmacm/device.h"
+#include "runtime/netdev.h"
+#include "runtime/netdev_watch.h"
+
+static struct list ids = {&ids, &ids}; /* under id_lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct netdev_list *
+	before; /* under `lock`: what was there when it was last looked at; NULL: nobody has looked */
+static uint64_t epoch; /* under `lock`: of the process that is watched in; 0: none */
+
+void watch_add(struct id *id)
+{
+	pthread_mutex_lock(&id_lock);
+	list_append(&ids, &id->in_ids);
+	pthread_mutex_unlock(&id_lock);
+}
+
+void watch_remove(struct id *id)
+{
+	pthread_mutex_lock(&id_lock);
+	list_remove(&id->in_ids);
+	pthread_mutex_unlock(&id_lock);
+}
+
+/* --- addresses that come later --- */
+
+/* Which addresses somebody listens at who listens at any. */
+struct wanted {
+	bool ipv4;
+	bool ipv6;
+};
+
+static struct wanted wanted_find(void)
+{
+	struct wanted wanted = {false, false};
+
+	pthread_mutex_lock(&id_lock);
+	list_for_each(id, &ids, struct id, in_ids) {
+		const struct cm_listener *listener = &id->listener;
+		bool is_dual = gid_is_zero(&listener->address);
+
+		if (id->epoch != nic_cm_epoch() || id->state != ID_LISTENING ||
+			!cm_address_is_any(&listener->address))
+			continue;
+		wanted.ipv6 |= is_dual;
+		wanted.ipv4 |= !is_dual || !listener->is_ipv6_only;
+	}
+	pthread_mutex_unlock(&id_lock);
+	return wanted;
+}
+
+static void hear(const struct gid *gid, uint32_t ifindex, void *argument)
+{
+	const struct wanted *wanted = argument;
+	const struct agent_address address = {
+		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+
+	if (gid_is_ipv4(gid) ? wanted->ipv4 : wanted->ipv6)
+		nic_cm_hear_address(&address);
+}
+
+static void addresses_hear(void)
+{
+	struct wanted wanted = wanted_find();
+
+	if (wanted.ipv4 || wanted.ipv6)
+		device_for_each_gid(hear, &wanted);
+}
+
+/* --- interfaces that change or go --- */
+
+static const struct netdev *netdev_find(const struct netdev_list *list, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (list->devices[i].ifindex == ifindex)
+			return &list->devices[i];
+	return NULL;
+}
+
+static void tell(uint32_t ifindex, enum rdma_cm_event_type type)
+{
+	pthread_mutex_lock(&id_lock);
+	list_for_each(id, &ids, struct id, in_ids)
+		if (id->epoch == nic_cm_epoch() && id->device && id->path.ifindex == ifindex)
+			id_post_locked(id, &id->events[type], 0);
+	pthread_mutex_unlock(&id_lock);
+}
+
+static void compare(const struct netdev_list *old, const struct netdev_list *new)
+{
+	for (uint32_t i = 0; i < old->count; i++) {
+		const struct netdev *was = &old->devices[i], *is = netdev_find(new, was->ifindex);
+
+		if (!is && new->is_complete)
+			tell(was->ifindex, RDMA_CM_EVENT_DEVICE_REMOVAL);
+		if (is && memcmp(is->mac, was->mac, sizeof(is->mac)) != 0)
+			tell(was->ifindex, RDMA_CM_EVENT_ADDR_CHANGE);
+	}
+}
+
+static void interfaces_changed(void)
+{
+	struct netdev_list *now;
+
+	addresses_hear();
+	if (netdev_list_create(&now))
+		return;
+	pthread_mutex_lock(&lock);
+	if (before)
+		compare(before, now);
+	free(before);
+	before = now;
+	pthread_mutex_unlock(&lock);
+}
+
+/* A forked child is watched anew: the locks may have been held by a thread that it does not have. */
+static void fork_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&id_lock, NULL);
+	before = NULL;
+	epoch = 0;
+}
+
+static void fork_watch(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+void watch_start(void)
+{
+	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+	bool is_first;
+
+	pthread_once(&fork_once, fork_watch);
+	pthread_mutex_lock(&lock);
+	is_first = epoch != nic_cm_epoch();
+	epoch = nic_cm_epoch();
+	if (is_first && netdev_list_create(&before))
+		before = NULL;
+	pthread_mutex_unlock(&lock);
+	if (is_first)
+		netdev_watch_start(interfaces_changed);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What becomes of interfaces while identifiers depend on them: listeners at any address hear addresses that come later, and identifiers
+ * hear that their device is gone (RDMA_CM_EVENT_DEVICE_REMOVAL) or has another hardware address (RDMA_CM_EVENT_ADDR_CHANGE).
+ */
+#ifndef URNIC_FRONT_RDMACM_WATCH_H
+#define URNIC_FRONT_RDMACM_WATCH_H
+
+#include "front/rdmacm/id.h"
+
+/* Watch, for the life of this process. Any number of times. */
+void watch_start(void);
+
+/* An identifier of the program's, from now until watch_remove(). */
+void watch_add(struct id *id);
+void watch_remove(struct id *id);
+
+#endif

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Interfaces and addresses that come, change and go under rdma_cm: who listens at any address, who is connected.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
+
+need rping
+pair_seconds=40
+network_up 9000
+
+# wait_for FILE TEXT: up to five seconds.
+wait_for() {
+	for _ in $(seq 100); do
+		grep -q "$2" "$scratch/$1" && return
+		sleep 0.05
+	done
+	fail "$1 does not print '$2': $(tail -n 5 "$scratch/$1")"
+}
+
+# reach ADDRESS: a client gets through, soon.
+reach() {
+	for _ in 1 2 3 4 5; do
+		start client b rping -c -a "$1" -V -C 5
+		finish client && return
+		sleep 0.2
+	done
+	fail "no connection to $1: $(cat "$scratch/client")"
+}
+
+# Any address means those that come after rdma_listen(), too: of an interface that is there, and of a new one.
+listen server a rping -s -P
+reach 10.99.0.1
+on a ip addr add 10.98.0.1/24 dev veth0
+on b ip addr add 10.98.0.2/24 dev veth0
+reach 10.98.0.1
+on a ip link add link veth0 name later type macvlan mode bridge
+on a ip addr add 10.97.0.1/24 dev later
+on a ip link set later up
+on b ip addr add 10.97.0.2/24 dev veth0
+reach 10.97.0.1
+kill "$(process server)"
+finish server
+
+# The interface gets another hardware address, then it goes: both as the kernel says it.
+listen server a stdbuf -oL -eL rping -s -a 10.97.0.1 -C 100000000
+start client b stdbuf -oL -eL rping -c -d -a 10.97.0.1 -C 100000000
+wait_for client ESTABLISHED
+on a ip link set later down
+on a ip link set later address 02:00:00:00:00:77
+on a ip link set later up
+wait_for server 'RDMA_CM_EVENT_ADDR_CHANGE'
+on a ip link del later
+wait_for server 'device removal'
+kill -9 "$(process client)" "$(process server)" 2>/dev/null
+finish client
+finish server
+exit 0
