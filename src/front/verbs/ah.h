@@ -23,9 +23,9 @@ struct ah {
 static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verbs,
 	const struct qp_front *qp, uint32_t qpn, uint32_t qkey)
 {
-	const struct ah *ah = container_of(verbs, struct ah, verbs);
+	const struct ah *ah = verbs ? container_of(verbs, struct ah, verbs) : NULL;
 
-	if (!verbs || ah->pd != qp->pd)
+	if (!ah || ah->pd != qp->pd)
 		return false;
 	nic_ah_target(ah->nic, qp->nic, target);
 	target->qpn = qpn;
