@@ -45,6 +45,9 @@ enum fault window_execute(struct qp *qp, const struct send_wqe *wqe)
 {
 	if (wqe->opcode == WR_BIND_MW)
 		return bind(qp, wqe);
-	return mw_invalidate(qp->lane->mrs, wqe->imm, qp_mr_user(qp)) ? FAULT_INVALIDATE_KEY
-								      : FAULT_NONE;
+	if (mw_invalidate(qp->lane->mrs, wqe->imm, qp_mr_user(qp)))
+		return FAULT_INVALIDATE_KEY;
+	if (qp->local)
+		qp->local->ops->quiesce(qp, wqe->imm);
+	return FAULT_NONE;
 }

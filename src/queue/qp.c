@@ -223,6 +223,8 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 	qp->is_sq_draining = state == QP_SQD && (old != QP_SQD || qp->is_sq_draining);
 	atomic_store_explicit(&qp->public->state, (uint32_t)state, memory_order_relaxed);
 	qp->transport->state_changed(qp, old, now_ns);
+	if (qp->local)
+		qp->local->ops->state_changed(qp, old, now_ns);
 	if (state == QP_SQE && old != QP_SQE)
 		qp_flush(qp, now_ns);
 	if (state == QP_ERR && old != QP_ERR) {

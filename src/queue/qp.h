@@ -154,6 +154,44 @@ struct qp_transport {
 	void (*check)(const struct qp *qp);
 };
 
+/* What became of a request that was to be executed without packets. */
+enum shortcut {
+	SHORTCUT_DONE,
+	SHORTCUT_FAILED, /* with a fault of this side, after it was executed */
+	SHORTCUT_LATER, /* not yet: the peer is not ready */
+	SHORTCUT_PACKETS, /* not this way: packets say what is wrong with it, or can do it */
+};
+
+/*
+ * The same-host transport's part of a queue pair (src/local): it executes requests with the initiator's
+ * own CPU, if the peer is on this host. The transport asks it before it cuts a request into packets.
+ */
+struct qp_local_ops {
+	/* Can requests like this one be executed now? A hint: execute may still say no. */
+	bool (*can_execute)(struct qp *qp, const struct send_wqe *wqe);
+	/*
+	 * Execute a request whose own memory was checked, while nothing before it is incomplete. LATER sets
+	 * *ret_at_ns to when to ask again, FAILED sets *ret_fault.
+	 */
+	enum shortcut (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+		uint64_t *ret_at_ns, enum fault *ret_fault);
+	/*
+	 * A packet of the peer's is about to be executed: what it has done without comes first. The queue
+	 * pair may go to the error state by that.
+	 */
+	void (*collect)(struct qp *qp, uint64_t now_ns);
+	/* The state has changed from `old`: after the transport heard of it, before queues are flushed. */
+	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
+	/* Attributes have changed, before the state does. */
+	void (*modified)(struct qp *qp);
+	/* A window's key was invalidated: return when the peer does not use it any more. */
+	void (*quiesce)(struct qp *qp, uint32_t key);
+};
+
+struct qp_local {
+	const struct qp_local_ops *ops;
+};
+
 struct qp {
 	struct lane *lane;
 	const struct qp_transport *transport;
@@ -187,6 +225,7 @@ struct qp {
 	uint32_t mtu_bytes; /* of the path, or, for datagrams, of the port */
 	struct deadline deadline;
 	struct pace *pace; /* NULL: it was never paced */
+	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;

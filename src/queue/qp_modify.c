@@ -199,6 +199,8 @@ int qp_modify(
 	publish(qp);
 	if (mask & (ATTR_RATE_LIMIT | ATTR_AV))
 		pace_update(qp);
+	if (qp->local)
+		qp->local->ops->modified(qp);
 	if (mask & ATTR_STATE)
 		qp_set_state(qp, to, now_ns);
 	return 0;

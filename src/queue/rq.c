@@ -110,6 +110,24 @@ static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
 	return true;
 }
 
+bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
+{
+	uint32_t taken = atomic_load_explicit(&rq->taken, memory_order_relaxed);
+	const struct recv_slot *slot = slot_at(rq, taken);
+	uint64_t start = (uint64_t)((const uint8_t *)slot - base);
+
+	if (atomic_load_explicit(&rq->posted, memory_order_acquire) == taken)
+		return false;
+	if (!range_inside(start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes) ||
+		slot->sge_count > SGE_COUNT_MAX)
+		return false;
+	wqe->wr_id = slot->wr_id;
+	wqe->sge_count = slot->sge_count;
+	memcpy(wqe->sge, slot->sge, wqe->sge_count * sizeof(struct sge));
+	wqe->total_bytes = sge_total_bytes(wqe->sge, wqe->sge_count);
+	return true;
+}
+
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
 	bool has_one;

@@ -88,6 +88,25 @@ uint32_t rq_limit(struct recv_queue *rq);
  */
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
+/*
+ * For a taker in another process, when it is the only one (local/inbox.h): copy the oldest request, which
+ * is not taken by that. The queue lies in the `bytes` at `base`, but what it says of itself may be
+ * anything. False when there is none.
+ */
+bool rq_peek(
+	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
+
+/* How many were ever taken; and to say that this one was, which nobody else has taken. */
+static inline uint32_t rq_taken(const struct recv_queue *rq)
+{
+	return atomic_load_explicit(&rq->taken, memory_order_relaxed);
+}
+
+static inline void rq_count_taken(struct recv_queue *rq, uint32_t taken)
+{
+	atomic_compare_exchange_strong(&rq->taken, &taken, taken + 1);
+}
+
 /* Forget all requests (reset). */
 void rq_reset(struct recv_queue *rq);
 

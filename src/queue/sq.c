@@ -116,6 +116,7 @@ int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_byte
 	wqe->total_bytes = total_bytes;
 	wqe->sge_count = wr->sge_count;
 	wqe->is_started = 0;
+	wqe->goes_by_packets = 0;
 	if (wr->flags & SEND_INLINE)
 		copy_inline(wqe, wr);
 	else if (wr->sge_count)

@@ -128,7 +128,8 @@ struct send_wqe {
 	struct psn first_psn; /* set by the transport when it starts to send it */
 	uint32_t packet_count;
 	uint32_t ssn; /* its number among the messages that the responder counts */
-	uint32_t is_started;
+	uint16_t is_started;
+	uint16_t goes_by_packets; /* it cannot be executed without (qp.h, struct qp_local_ops) */
 	uint32_t srqn;
 	/* The list, or, with SEND_INLINE, the bytes themselves. */
 	union {

@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,10 @@ static void fork_child(void)
 			if (nic.worker[i])
 				worker_destroy(nic.worker[i], true);
 		nic_flows_forget();
+		nic_peers_forget();
+		close(nic.life[0]);
+		close(nic.life[1]);
+		free(nic.free_inboxes);
 		if (nic.has_agent)
 			agent_client_forget(&nic.agent);
 		free(nic.srqs);
@@ -161,10 +166,12 @@ static int memory_open(void)
 {
 	void *base;
 
-	nic.memory = memfd_create("urnic", MFD_CLOEXEC);
+	nic.memory = memfd_create("urnic", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (nic.memory < 0)
 		return -errno;
-	if (ftruncate(nic.memory, (off_t)NIC_MEMORY_BYTES))
+	/* Who maps it relies on its pages. */
+	if (ftruncate(nic.memory, (off_t)NIC_MEMORY_BYTES) ||
+		fcntl(nic.memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		goto fail_close;
 	base = mmap(NULL, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 		nic.memory, 0);
@@ -196,28 +203,34 @@ int nic_start(void)
 		return error;
 	offset = arena_alloc(&nic.arena, sizeof(struct nic_public));
 	assert(offset == NIC_PUBLIC_OFFSET);
+	nic.public = arena_at(&nic.arena, offset);
 	error = mr_table_init(
 		&nic.mrs, &nic.arena, MR_SLOT_COUNT_MAX, nic_random_u64(), nic_random_u64());
-	if (error) {
-		munmap(nic.arena.base, NIC_MEMORY_BYTES);
-		close(nic.memory);
-		return error;
-	}
+	if (error)
+		goto fail_close_memory;
+	error = -ENOMEM;
 	nic.srqs = calloc(1, sizeof(*nic.srqs));
-	if (!nic.srqs) {
-		mr_table_done(&nic.mrs);
-		munmap(nic.arena.base, NIC_MEMORY_BYTES);
-		close(nic.memory);
-		return -ENOMEM;
-	}
+	if (!nic.srqs)
+		goto fail_mrs_done;
+	error = nic_local_start();
+	if (error)
+		goto fail_free_srqs;
 	list_init(&nic.ahs);
 	list_init(&nic.memberships);
 	nic.mrs.touch = nic_memory_touch;
-	nic.public = arena_at(&nic.arena, offset);
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;
 	nic.public->pid = (uint32_t)getpid();
 	nic.lane_count = lane_count_choose();
 	nic.is_up = true;
 	return 0;
+
+fail_free_srqs:
+	free(nic.srqs);
+fail_mrs_done:
+	mr_table_done(&nic.mrs);
+fail_close_memory:
+	munmap(nic.arena.base, NIC_MEMORY_BYTES);
+	close(nic.memory);
+	return error;
 }

@@ -163,6 +163,7 @@ static const struct worker_hooks hooks = {
 	.signal = signal_deliver,
 	.alarm = nic_cq_alarm,
 	.agent_ready = agent_ready,
+	.peer_ended = nic_local_check_peers,
 };
 
 /* The NIC is locked. */
@@ -207,6 +208,8 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 		goto fail_detach;
 	worker->lane.srqs = nic.srqs;
 	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
+	if (!error)
+		error = nic_local_lane_start(worker, &nic.public->lanes[index]);
 	if (error)
 		goto fail_destroy;
 	if (!nic.agent_watcher) {

@@ -15,6 +15,7 @@
 
 #include "runtime/agent_client.h"
 #include "runtime/nic.h"
+#include "runtime/nic_peer.h"
 #include "runtime/nic_public.h"
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
@@ -35,6 +36,13 @@ struct nic_cq {
 	struct nic_cq_hold *holds; /* NIC_LANES_MAX, once it was moderated; else NULL */
 };
 
+/* A queue pair's connection within this host. */
+struct nic_local {
+	struct local_qp local;
+	struct list link; /* in nic.locals */
+	struct nic_peer *peer;
+};
+
 struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* of a raw packet queue pair, else NULL */
@@ -44,6 +52,7 @@ struct nic_qp {
 	void *user;
 	uint64_t epoch;
 	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
+	struct nic_local *local; /* NULL: not within this host */
 };
 
 struct nic_xrcd {
@@ -104,6 +113,14 @@ struct nic {
 	uint32_t last_xrcd; /* the number of the domain that was made last */
 	struct worker
 		*last_xrc_send; /* lane of the XRC_SEND queue pair that was made last, or NULL */
+	bool is_local_on;
+	struct local_owner owner;
+	int life[2]; /* a pipe: peers hold copies of its reading end; ours alone is the other */
+	struct list peers; /* struct nic_peer */
+	struct list locals; /* struct nic_local */
+	uint64_t *free_inboxes; /* offsets; room for all that there are */
+	uint32_t free_inbox_count;
+	uint32_t inbox_count; /* ever made */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
@@ -167,6 +184,23 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
 /* The worker's hook. */
 void nic_cq_alarm(struct worker *worker, struct deadline *alarm);
+
+/* --- nic_local.c; the NIC is locked, workers are not --- */
+
+/* The NIC is being made. Returns 0 or -errno. */
+int nic_local_start(void);
+
+/* A lane is being made. Returns 0 or -ENOMEM. */
+int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public);
+
+/* The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. */
+void nic_local_connect(struct nic_qp *qp);
+
+/* Some peer may have ended: its queue pairs send packets from now on. The NIC is not locked. */
+void nic_local_check_peers(void);
+
+/* No longer; nothing when it was not. */
+void nic_local_disconnect(struct nic_qp *qp);
 
 /* nic_cm.c: the manager's part in a fork. The NIC is locked; nic_agent_lock is not. */
 void nic_cm_fork_prepare(void);

@@ -19,13 +19,16 @@
 #include "port/udp.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 3u
+#define NIC_PUBLIC_VERSION 4u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 enum { NIC_LANES_MAX = 16 };
 
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
+	_Atomic uint64_t inboxes_offset; /* struct inbox_table; 0: none */
+	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
+	uint32_t reserved;
 	struct port_udp_counters port;
 };
 
@@ -37,6 +40,11 @@ struct nic_public {
 	uint32_t srq_count;
 	_Atomic uint64_t first_srq_offset; /* struct srq_public, linked by next_offset */
 	struct nic_public_lane lanes[NIC_LANES_MAX];
+	struct mr_public mrs;
+	int32_t life; /* descriptor of the process: a pipe that breaks when the NIC ends */
+	uint32_t reserved;
+	uint64_t base; /* where NIC memory lies in its owner's address space */
+	uint64_t identity; /* random: no other NIC's */
 	_Atomic uint64_t
 		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
 };

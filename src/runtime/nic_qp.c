@@ -151,6 +151,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
 		nic_multicast_forget(qp);
+		nic_local_disconnect(qp);
 		worker_lock(qp->worker);
 		acknowledge(qp);
 		paths_close(qp, &qp->qp->attr, qp->open_paths);
@@ -209,6 +210,15 @@ static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 	return error;
 }
 
+/* What a change of the queue pair means for its connection within this host. The NIC is locked. */
+static void local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
+{
+	if ((mask & ATTR_STATE) && to == QP_RTR)
+		nic_local_connect(qp);
+	else if ((mask & ATTR_STATE) && to == QP_RESET)
+		nic_local_disconnect(qp);
+}
+
 int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
 {
 	struct qp_attr attr = *asked;
@@ -235,6 +245,8 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		}
 		worker_unlock(qp->worker);
 	}
+	if (!error)
+		local_follow(qp, to, mask);
 	nic_leave();
 	return error;
 }

@@ -98,19 +98,48 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 	return alarm ? min_u64(alarm->at_ns, deadline_ns) : deadline_ns;
 }
 
+/* The worker's clock was read. */
+static unsigned collect(struct worker *worker)
+{
+	return worker->bell && local_has_news(worker->bell)
+		? local_collect(&worker->lane, worker->bell, worker->now_ns)
+		: 0;
+}
+
 unsigned worker_take_in(struct worker *worker)
 {
 	unsigned datagrams;
 
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
-	datagrams = port_udp_receive(worker->port, on_packet, worker);
+	datagrams = collect(worker);
+	datagrams += port_udp_receive(worker->port, on_packet, worker);
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
 	if (datagrams)
 		worker->last_packet_ns = worker->now_ns;
 	expire(worker);
 	return datagrams;
+}
+
+static unsigned collect_quickly(struct worker *worker)
+{
+	if (!worker->bell || !local_has_news(worker->bell))
+		return 0;
+	worker->now_ns = clock_now_ns();
+	worker->is_now_fresh = true;
+	worker->is_within_host = true;
+	worker->sockets_skipped = 0;
+	return collect(worker);
+}
+
+/* What came last did not come through a socket: most polls save themselves the look. */
+static bool is_skipping_sockets(struct worker *worker)
+{
+	if (!worker->is_within_host)
+		return false;
+	worker->sockets_skipped = (worker->sockets_skipped + 1) % WORKER_SOCKETS_SKIP;
+	return worker->sockets_skipped != 0;
 }
 
 /*
@@ -125,7 +154,11 @@ static unsigned take_in_quickly(struct worker *worker)
 		atomic_load_explicit(&worker->polls_driving, memory_order_relaxed) + 1,
 		memory_order_relaxed);
 	worker->is_now_fresh = false;
-	datagrams = port_udp_receive(worker->port, on_packet, worker);
+	datagrams = collect_quickly(worker);
+	if (!datagrams && !is_skipping_sockets(worker)) {
+		datagrams = port_udp_receive(worker->port, on_packet, worker);
+		worker->is_within_host = worker->is_within_host && !datagrams;
+	}
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
 	if (datagrams) {
@@ -362,6 +395,13 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 	}
 	worker_frames_watch(worker, shall_watch);
 	worker->is_watching_sockets = shall_watch;
+}
+
+int worker_watch_peer(struct worker *worker, int fd)
+{
+	struct epoll_event event = {.events = EPOLLONESHOT, .data.u32 = WORKER_SOURCE_PEER};
+
+	return epoll_ctl(worker->epoll_quiet, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 int worker_watch_agent(struct worker *worker, int fd)

@@ -36,6 +36,7 @@
 
 #include "engine/engine.h"
 #include "engine/multicast.h"
+#include "local/local.h"
 #include "port/udp.h"
 #include "runtime/nic_public.h"
 
@@ -49,6 +50,7 @@ enum {
 	WORKER_POLLS_PER_TICK = 4, /* polls in a tick that count as polling */
 	WORKER_QUIET_TICKS = 4, /* of polling, before the sockets stop waking the thread */
 	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
+	WORKER_SOCKETS_SKIP = 16, /* polls for one look at the sockets, while is_within_host */
 	WORKER_DEFERRING_POLLS =
 		3, /* polls without a completion that leave acknowledgements owed */
 	WORKER_HOLD_LUCK_MAX = 8, /* misses in a row before holding back stops */
@@ -61,6 +63,7 @@ enum worker_source {
 	WORKER_SOURCE_QUIET,
 	WORKER_SOURCE_KICK,
 	WORKER_SOURCE_AGENT,
+	WORKER_SOURCE_PEER,
 };
 
 struct worker;
@@ -75,11 +78,15 @@ struct worker_hooks {
 	void (*alarm)(struct worker *worker, struct deadline *alarm);
 	/* `urnicd`'s descriptor is readable. The worker is not locked. */
 	void (*agent_ready)(void);
+	/* The pipe of a peer's life broke. The worker is not locked. */
+	void (*peer_ended)(void);
 };
 
 struct worker {
 	pthread_mutex_t lock;
 	struct lane lane;
+	struct inbox_bell *bell; /* rung for inboxes of the lane; NULL: nobody meets on this host */
+	struct inbox_table *inboxes; /* with it */
 	struct deadline_heap alarms; /* the NIC's own, beside the lane's deadlines */
 	struct port_udp *port;
 	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
@@ -98,6 +105,8 @@ struct worker {
 	uint64_t now_ns; /* of the progress under way */
 	bool is_now_fresh;
 	uint32_t clockless_polls; /* in a row */
+	bool is_within_host; /* what came last came from a peer on this host */
+	uint32_t sockets_skipped; /* polls in a row that looked for those only */
 	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
 	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
 	int kick; /* eventfd */
@@ -148,6 +157,9 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
 /* Let the thread watch one more descriptor; NIC events of urnicd. */
 int worker_watch_agent(struct worker *worker, int fd);
 
+/* One that breaks, once: the life of a peer on this host. Returns 0 or -errno. */
+int worker_watch_peer(struct worker *worker, int fd);
+
 /*
  * The lock. Spins for a moment before it sleeps: the holder is mostly about to leave. Unlocking first
  * hands out the signals that were raised, so none waits for the next who comes, or outlives its object.
@@ -168,7 +180,10 @@ uint64_t worker_deadline_ns(const struct worker *worker);
 /* Hand out the signals that wait. The worker is locked. */
 void worker_tell(struct worker *worker);
 
-/* Take in packets and let deadlines expire. The worker is locked. Returns the datagrams read. */
+/*
+ * Take in packets, and what peers on this host have left, and let deadlines expire. The worker is
+ * locked. Returns how many there were.
+ */
 unsigned worker_take_in(struct worker *worker);
 
 /*

@@ -44,6 +44,8 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 			kick_clear(worker);
 		else if (events[i].data.u32 == WORKER_SOURCE_AGENT)
 			worker->hooks->agent_ready();
+		else if (events[i].data.u32 == WORKER_SOURCE_PEER)
+			worker->hooks->peer_ended();
 		else if (events[i].data.u32 == WORKER_SOURCE_QUIET)
 			wait_for(worker, worker->epoll_quiet, 0);
 	}

@@ -95,7 +95,7 @@ static void run_done(struct run *run)
 {
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
 		if (run->qp[i])
-			engine_qp_destroy(run->qp[i]);
+			world_qp_destroy(&run->world, run->qp[i]);
 		free(run->memory[i]);
 	}
 	world_done(&run->world);
@@ -166,9 +166,10 @@ static void die(struct run *run)
 	switch (run->death) {
 	case DEATH_HOST:
 		sim_kill_host(run->world.sim, 1);
+		world_forget_peer(&run->world, 0);
 		break;
 	case DEATH_DESTROYED:
-		engine_qp_destroy(run->qp[1]);
+		world_qp_destroy(&run->world, run->qp[1]);
 		run->qp[1] = NULL;
 		break;
 	case DEATH_RESET:

@@ -5,6 +5,8 @@
  *   sim [SCENARIO] [--seeds A..B]        run the seeds (default 1..1000), stop at the first that fails
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
+ * With --local both ends are processes of one host, and meet there when they can (within.h).
+ *
  * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared receive
  * queues; states, the same as the first with drained send queues, path migration and rates; xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
  * cm, connections made and ended by the connection manager; uc and ud, unreliable connections and
@@ -20,6 +22,7 @@
 #include "mixed.h"
 #include "refused.h"
 #include "unreliable.h"
+#include "world.h"
 
 struct options {
 	uint64_t first_seed;
@@ -137,8 +140,8 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | srq | states | xrc | refused | killed | cm | uc | ud] [--seeds A..B | "
-		"--seed N [--trace]]\n");
+		"usage: sim [mixed | srq | states | xrc | refused | killed | cm | uc | ud] [--local] "
+		"[--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }
 
@@ -148,6 +151,10 @@ static bool options_parse(struct options *options, int argc, char **argv)
 		const char *value = i + 1 < argc ? argv[i + 1] : "";
 		char *end;
 
+		if (strcmp(argv[i], "--local") == 0) {
+			world_set_local(true);
+			continue;
+		}
 		if (strcmp(argv[i], "--trace") == 0) {
 			options->is_traced = true;
 			continue;

@@ -267,8 +267,8 @@ static void run_done(struct run *run)
 	for (uint32_t i = 0; i < run->connection_count; i++) {
 		for (uint32_t j = 0; j < WORLD_HOST_COUNT; j++) {
 			if (run->end[i][j].recv_qp != run->end[i][j].qp)
-				engine_qp_destroy(run->end[i][j].recv_qp);
-			engine_qp_destroy(run->end[i][j].qp);
+				world_qp_destroy(&run->world, run->end[i][j].recv_qp);
+			world_qp_destroy(&run->world, run->end[i][j].qp);
 			end_done(&run->end[i][j]);
 		}
 	}

@@ -231,7 +231,7 @@ static void run_init(struct run *run, uint64_t seed, bool is_traced)
 static void run_done(struct run *run)
 {
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
-		engine_qp_destroy(run->qp[i]);
+		world_qp_destroy(&run->world, run->qp[i]);
 		free(run->memory[i]);
 	}
 	free(run->bad_memory);
@@ -444,6 +444,7 @@ void refused_run(uint64_t seed, bool is_traced)
 			check_receives(run);
 		check_sends(run);
 		sim_kill_host(sim, 1);
+		world_forget_peer(&run->world, 0);
 		run->gone_ns = sim_now_ns(sim);
 	}
 	for (uint32_t i = run->good_count; i < total; i++)

@@ -9,8 +9,16 @@
 #include "base/arith.h"
 #include "pool.h"
 #include "wire/packet.h"
+#include "within.h"
 
 enum { ARENA_BYTES = 8 << 20, REGION_COUNT_MAX = 64 };
+
+static bool is_local;
+
+void world_set_local(bool is_now_local)
+{
+	is_local = is_now_local;
+}
 
 void world_fail(const struct world *world, const char *file, int line, const char *condition,
 	const char *format, ...)
@@ -94,6 +102,9 @@ void world_init(struct world *world, uint64_t seed, uint32_t lane_count, bool is
 		sim_watch(world->sim, trace, NULL);
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
 		host_init(world, i, lane_count);
+	world->local_random.state = seed;
+	if (is_local)
+		within_init(world);
 }
 
 static void signals_note(struct world *world, uint32_t host)
@@ -118,6 +129,7 @@ void world_done(struct world *world)
 		for (uint32_t j = 0; j < host->lane_count; j++)
 			engine_lane_done(&host->lane[j]);
 		mr_table_done(&host->mrs);
+		within_done(host->within);
 		free(host->srqs);
 		free(host->arena_memory);
 	}
@@ -132,6 +144,12 @@ struct qp *world_qp_create(
 	if (engine_qp_create(&host->lane[lane], init, sim_random_next(&world->random), &qp))
 		abort();
 	return qp;
+}
+
+void world_qp_destroy(struct world *world, struct qp *qp)
+{
+	within_disconnect(world, qp);
+	engine_qp_destroy(qp);
 }
 
 static uint32_t rtr_mask(enum qp_type type)
@@ -176,8 +194,10 @@ static void connect_one(struct world *world, struct qp *qp, const struct qp *pee
 
 	if (qp_modify(qp, QP_INIT, ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr,
 		    now_ns) ||
-		qp_modify(qp, QP_RTR, ATTR_STATE | rtr_mask(qp->type), &attr, now_ns) ||
-		qp_modify(qp, QP_RTS, ATTR_STATE | rts_mask(qp->type), &attr, now_ns))
+		qp_modify(qp, QP_RTR, ATTR_STATE | rtr_mask(qp->type), &attr, now_ns))
+		abort();
+	within_connect(world, qp, number);
+	if (qp_modify(qp, QP_RTS, ATTR_STATE | rts_mask(qp->type), &attr, now_ns))
 		abort();
 }
 
@@ -186,6 +206,11 @@ void world_connect(
 {
 	connect_one(world, a, b, 0, connection);
 	connect_one(world, b, a, 1, connection);
+}
+
+void world_forget_peer(struct world *world, uint32_t number)
+{
+	within_forget_peer(world, number);
 }
 
 uint32_t world_register(struct world *world, struct host *host, uint32_t pd, uint32_t access,
@@ -204,6 +229,7 @@ bool world_step(struct world *world, uint64_t limit_ns)
 	bool has_happened = sim_step(world->sim, limit_ns);
 
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		has_happened |= within_collect(world, i);
 		signals_note(world, i);
 		for (uint32_t j = 0; j < world->host[i].lane_count; j++)
 			engine_check(&world->host[i].lane[j]);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
+#include "local/local.h"
 #include "port/sim.h"
 
 enum {
@@ -27,6 +28,7 @@ struct host {
 	struct srq_table *srqs;
 	uint32_t lane_count;
 	struct lane lane[WORLD_LANE_COUNT_MAX];
+	struct within *within; /* NULL: the hosts are two machines */
 };
 
 struct world {
@@ -36,6 +38,8 @@ struct world {
 	struct sim_random random;
 	struct host host[WORLD_HOST_COUNT];
 	uint32_t news[WORLD_HOST_COUNT]; /* all that queue pairs there ever signaled */
+	struct sim_random
+		local_random; /* of its own, so that histories are those of two machines */
 };
 
 /* Attributes that both ends of a connection share. */
@@ -68,10 +72,17 @@ void world_done(struct world *world);
 
 struct qp *world_qp_create(
 	struct world *world, struct host *host, uint32_t lane, const struct qp_init *init);
+void world_qp_destroy(struct world *world, struct qp *qp);
 
 /* Take both from RESET to RTS, as each other's peer: RC, or a sending and a receiving half of XRC. `a` is on host 0 and `b` on host 1. */
 void world_connect(
 	struct world *world, struct qp *a, struct qp *b, const struct connection *connection);
+
+/* Worlds that are made from now on are two processes of one host (within.h). */
+void world_set_local(bool is_local);
+
+/* What host `number` knows of the process at the other end is that it is gone. */
+void world_forget_peer(struct world *world, uint32_t number);
 
 /* Register; returns the key. */
 uint32_t world_register(struct world *world, struct host *host, uint32_t pd, uint32_t access,

@@ -87,6 +87,7 @@ static struct send_wqe *build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
 	wqe->total_bytes = 0;
 	wqe->sge_count = 0;
 	wqe->is_started = 0;
+	wqe->goes_by_packets = 0;
 	builder->awaits_target =
 		ex->qp_base.qp_type == IBV_QPT_UD || ex->qp_base.qp_type == IBV_QPT_XRC_SEND;
 	return wqe;

@@ -39,6 +39,8 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 
 	if (!qp_is_from_peer(qp, packet, origin))
 		return;
+	if (qp->local)
+		qp->local->ops->collect(qp, now_ns);
 	if (opcode_class(packet->info) != rc_class(rc) || !has_half_for(qp, packet->info->role)) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
 		return;
@@ -103,8 +105,9 @@ static void expire(struct qp *qp, uint64_t now_ns)
 
 static void posted(struct qp *qp, uint64_t now_ns)
 {
-	(void)now_ns;
-	if (qp->state == QP_RTS)
+	if (qp->state != QP_RTS)
+		return;
+	if (!qp->local || !rc_requester_shortcut(rc_from_qp(qp), now_ns))
 		qp_schedule(qp, LANE_TX_DATA);
 }
 

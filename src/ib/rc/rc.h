@@ -65,7 +65,7 @@ enum rc_wait {
 	RC_WAIT_READ, /* a READ or atomic to end, for the rd_atomic limit */
 	RC_WAIT_FENCE, /* all earlier READs and atomics to end */
 	RC_WAIT_CREDIT, /* the peer to post a receive request */
-	RC_WAIT_RNR, /* the RNR timer */
+	RC_WAIT_RNR, /* the RNR timer, or the end of a pause */
 	RC_WAIT_RESUME, /* to leave SQD: a new work request is not started there */
 	RC_WAIT_FAULT, /* earlier work requests to complete, before one that failed locally */
 };
@@ -176,6 +176,12 @@ void rc_requester_drain(struct rc_qp *rc);
  */
 void rc_requester_resume(struct rc_qp *rc);
 
+/*
+ * The peer is on this host: execute what can be without packets. False when there is a packet to send
+ * next.
+ */
+bool rc_requester_shortcut(struct rc_qp *rc, uint64_t now_ns);
+
 /* Write the next request packet; 0 when the requester waits for something. */
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
 
@@ -216,6 +222,9 @@ void rc_recovery_lost(struct rc_qp *rc, uint64_t now_ns);
 
 /* The peer asked for patience (RNR timer `code`). */
 void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
+
+/* Nothing is outstanding: send nothing until `until_ns`. It does not count as a retry. */
+void rc_recovery_pause(struct rc_qp *rc, uint64_t until_ns, uint64_t now_ns);
 
 /* una has moved `packets` ahead: move what depends on it. */
 void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);

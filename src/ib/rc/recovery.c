@@ -215,6 +215,12 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 	answer_timers_set(rc, now_ns);
 }
 
+void rc_recovery_pause(struct rc_qp *rc, uint64_t until_ns, uint64_t now_ns)
+{
+	rc->requester.rnr_until_ns = until_ns;
+	answer_timers_set(rc, now_ns);
+}
+
 void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;

@@ -254,7 +254,7 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 	const struct rc_requester *requester = &rc->requester;
 	uint32_t next = requester->wqe_index + 1;
 
-	if (next == rc->qp.sq->posted || rc->qp.state == QP_SQD)
+	if (next == rc->qp.sq->posted || rc->qp.state == QP_SQD || rc->qp.local)
 		return true;
 	/* A local request is complete when those before it are. */
 	if (rc_wqe_has_answer(sq_at(rc->qp.sq, next)) || rc_wqe_is_local(sq_at(rc->qp.sq, next)))
@@ -403,7 +403,55 @@ static size_t packet_next(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 	}
 }
 
-/* The work request that has a packet to send now, or NULL. Executes the local ones before it. */
+/* --- the same host --- */
+
+static enum shortcut shortcut_execute(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
+{
+	enum fault fault = wqe_check(rc, wqe);
+	uint64_t at_ns = DEADLINE_NEVER;
+	enum shortcut shortcut;
+
+	if (fault) {
+		wqe_fault(rc, fault, now_ns);
+		return SHORTCUT_FAILED;
+	}
+	shortcut = rc->qp.local->ops->execute(&rc->qp, wqe, now_ns, &at_ns, &fault);
+	switch (shortcut) {
+	case SHORTCUT_DONE:
+		rc->requester.wqe_index++;
+		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
+		rc_requester_settle(rc, now_ns);
+		break;
+	case SHORTCUT_FAILED:
+		rc_requester_fail(rc, fault, now_ns);
+		break;
+	case SHORTCUT_LATER:
+		rc_recovery_pause(rc, at_ns, now_ns);
+		break;
+	case SHORTCUT_PACKETS:
+		wqe->goes_by_packets = true;
+		break;
+	}
+	return shortcut;
+}
+
+/*
+ * Execute the request at the cursor without packets, if its peer is on this host. What was sent before
+ * comes first: it waits for the acknowledgements.
+ */
+static enum shortcut shortcut(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
+{
+	const struct rc_requester *requester = &rc->requester;
+
+	if (!rc->qp.local || wqe->is_started || wqe->goes_by_packets ||
+		!rc->qp.local->ops->can_execute(&rc->qp, wqe))
+		return SHORTCUT_PACKETS;
+	if (!psn_equal(requester->una, requester->next))
+		return SHORTCUT_LATER;
+	return shortcut_execute(rc, wqe, now_ns);
+}
+
+/* The work request that has a packet to send now, or NULL. Executes what needs none before it. */
 static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct send_queue *sq = rc->qp.sq;
@@ -411,16 +459,28 @@ static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 
 	while ((wait = rc_requester_wait(rc)) == RC_WAIT_NOTHING) {
 		struct send_wqe *wqe = sq_at(sq, rc->requester.wqe_index);
+		enum shortcut way;
 
-		if (!rc_wqe_is_local(wqe))
+		if (rc_wqe_is_local(wqe)) {
+			if (!local_pass(rc, wqe, now_ns))
+				return NULL;
+			continue;
+		}
+		way = shortcut(rc, wqe, now_ns);
+		if (way == SHORTCUT_PACKETS)
 			return wqe;
-		if (!local_pass(rc, wqe, now_ns))
+		if (way != SHORTCUT_DONE || rc->qp.state == QP_ERR)
 			return NULL;
 	}
 	if (wait == RC_WAIT_CREDIT)
 		qp_count(&rc->qp, COUNTER_credit_stalls, 1);
 	rc->requester.is_window_closed = wait == RC_WAIT_WINDOW;
 	return NULL;
+}
+
+bool rc_requester_shortcut(struct rc_qp *rc, uint64_t now_ns)
+{
+	return wqe_next(rc, now_ns) == NULL;
 }
 
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)

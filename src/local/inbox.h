@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inboxes: where a connected peer on the same host leaves what its requests have done here.
+ *
+ * An inbox lies in the NIC memory of the queue pair's owner, its target; the other end, the initiator,
+ * has it mapped. There is no lock that the two share: a process may be stopped or killed between any
+ * two instructions, and the other one goes on. Instead each word has one writer, or changes by one
+ * compare-and-swap:
+ *
+ *   `published`  the generation (odd while the inbox is open) and the count of records. The initiator
+ *                publishes a record by counting it, the owner closes by taking the generation on: one of the two is first.
+ *   `in_use`     the initiator's mark: which key it is using, or that it is publishing. The owner
+ *                waits for it before memory or an inbox changes hands.
+ *   `is_rung`    the inbox is, or is about to be, on its lane's list of those that have news.
+ *
+ * A record says that a receive request was taken, and what its completion is. The owner collects
+ * records into the completion queue; nobody else pushes there, so overruns, events and moderation
+ * are the owner's as ever. A request counts as taken when its record is published, so an
+ * initiator that dies takes none with it.
+ *
+ * Inboxes are never given back to NIC memory: an initiator that was stopped may hold a pointer to one
+ * for as long as it likes. They are used again for other queue pairs, with another generation.
+ *
+ * Threads: the initiator holds its lane's lock, the owner its own. Both run at the same time.
+ */
+#ifndef URNIC_LOCAL_INBOX_H
+#define URNIC_LOCAL_INBOX_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/gid.h"
+
+enum {
+	INBOX_RECORD_COUNT = 128, /* a power of two: what an initiator may be ahead of the owner */
+	INBOX_TABLE_COUNT = 1 << 16, /* queue pairs of a lane, by the low bits of their numbers */
+};
+
+/* The marks of inbox.in_use that are no keys (those are below 2^32, with INBOX_USES_KEY). */
+#define INBOX_IS_FREE   0ull
+#define INBOX_USES_KEY  (1ull << 32)
+#define INBOX_PUBLISHES (2ull << 32)
+
+/* A receive request that was taken, and how it completes: successfully. */
+struct inbox_record {
+	uint64_t wr_id;
+	uint32_t opcode; /* enum wc_opcode */
+	uint32_t flags; /* enum wc_flags */
+	uint32_t byte_count;
+	uint32_t imm;
+	uint32_t taken; /* of the receive queue, before this one (rq_taken) */
+	uint32_t is_solicited;
+	uint64_t reserved[4];
+};
+
+struct inbox {
+	/* The owner writes these while the inbox is closed. */
+	uint32_t qpn;
+	uint32_t dest_qpn;
+	uint32_t rq_psn; /* that the connection began with: whose it is */
+	uint32_t pd;
+	uint32_t recv_pd;
+	uint32_t lane; /* its index, for peer_ops.kick */
+	struct gid local;
+	struct gid remote;
+	uint64_t rq_offset; /* 0: receive requests are not for initiators */
+	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
+	uint64_t bell_offset; /* struct inbox_bell */
+	/* And these at any time. */
+	_Atomic uint32_t access; /* enum mr_access */
+	_Atomic uint32_t wants_first; /* it is to hear of the next request, whatever it is */
+	alignas(64) _Atomic uint32_t collected; /* records that the owner has seen */
+
+	alignas(64) _Atomic uint64_t published;
+	_Atomic uint64_t in_use;
+	_Atomic uint32_t is_rung;
+	_Atomic uint32_t initiator; /* who it is: see local/local.h */
+	uint64_t next_offset; /* on the bell's list */
+	uint64_t writes; /* requests executed, counted by the initiator */
+	uint64_t reads;
+	uint64_t atomics;
+	uint64_t bytes;
+
+	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
+};
+
+/* The inboxes of a lane that have news: a list that anybody adds to, and the owner takes at once. */
+struct inbox_bell {
+	_Atomic uint64_t first_offset;
+	uint64_t reserved[7];
+};
+
+/* The inboxes of a lane, by number; 0: none. */
+struct inbox_table {
+	_Atomic uint64_t offset[INBOX_TABLE_COUNT];
+};
+
+static inline uint32_t inbox_generation(uint64_t published)
+{
+	return (uint32_t)(published >> 32);
+}
+
+static inline bool inbox_generation_is_open(uint32_t generation)
+{
+	return generation & 1;
+}
+
+/* --- the owner --- */
+
+/* Let initiators in; what the owner says of itself is filled in. The inbox is closed, and nobody is in it. */
+void inbox_open(struct inbox *inbox);
+
+/*
+ * Let nobody in any more: what is published now is all there will be. Whoever is in it may still move
+ * bytes, until inbox_is_in_use() says no. Closed already is fine.
+ */
+void inbox_close(struct inbox *inbox);
+
+/* The next record, or NULL. The caller counts it with inbox_collected() when it has what it needs. */
+const struct inbox_record *inbox_next(const struct inbox *inbox);
+void inbox_collected(struct inbox *inbox);
+
+/* --- the initiator --- */
+
+/* Begin to use: true when the inbox is open in `generation`, and `mark` is set. */
+bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark);
+void inbox_leave(struct inbox *inbox);
+
+/* Room for one more record. */
+static inline bool inbox_has_room(const struct inbox *inbox)
+{
+	uint32_t count = (uint32_t)atomic_load_explicit(&inbox->published, memory_order_relaxed);
+
+	return count - atomic_load_explicit(&inbox->collected, memory_order_acquire) <
+		INBOX_RECORD_COUNT;
+}
+
+/* Publish a record. There is room. False when the inbox was closed. */
+bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_record *record);
+
+/* Put the inbox on its lane's list. `bell` and `offset` are those that it names, and is at. */
+void inbox_ring(struct inbox *inbox, struct inbox_bell *bell, uint64_t offset);
+
+#endif

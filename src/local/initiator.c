@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Executing work requests at their target. The checks are those of the responder (ib/rc/responder.c,
+ * ib/message.c), on the target's tables; whatever they find, the answer is to send packets.
+ */
+#include <string.h>
+
+#include "local/local.h"
+#include "memory/copy.h"
+
+/*
+ * Bytes moved under one mark: a region that is deregistered waits for no more than that. And how long a
+ * message waits for a receive request here, before packets hear the peer say that there is none.
+ */
+#define STEP_BYTES      (1u << 20)
+#define PATIENCE_NS     4000000u
+#define PATIENCE_NS_MIN 2000u
+#define PATIENCE_NS_MAX 100000u
+
+/* --- attaching --- */
+
+static bool is_for(const struct inbox *inbox, const struct qp *qp)
+{
+	return inbox->qpn == qp->attr.dest_qpn && inbox->dest_qpn == qp->qpn &&
+		inbox->rq_psn == qp->attr.sq_psn &&
+		gid_is_equal(&inbox->local, &qp->attr.path.remote) &&
+		gid_is_equal(&inbox->remote, &qp->attr.path.local);
+}
+
+bool local_attach(struct local_qp *local)
+{
+	const struct qp *qp = local->qp;
+	struct peer *peer = local->peer;
+	struct inbox *inbox;
+	uint64_t offset;
+	uint32_t generation;
+
+	if (!local->table)
+		return false;
+	offset = atomic_load_explicit(
+		&local->table->offset[qp->attr.dest_qpn % INBOX_TABLE_COUNT], memory_order_acquire);
+	inbox = peer_at(peer, offset, sizeof(*inbox));
+	if (!inbox)
+		return false;
+	generation = inbox_generation(atomic_load(&inbox->published));
+	if (!inbox_generation_is_open(generation) ||
+		!inbox_enter(inbox, generation, INBOX_PUBLISHES))
+		return false;
+	/* It does not change while we are in it. */
+	bool is_ours = is_for(inbox, qp);
+	local->target_cq = peer_at(peer, inbox->cq_offset, sizeof(struct cq_ring));
+	local->target_bell = peer_at(peer, inbox->bell_offset, sizeof(struct inbox_bell));
+	local->target_rq = peer_at(peer, inbox->rq_offset, sizeof(struct recv_queue));
+	is_ours = is_ours && local->target_cq && local->target_bell;
+	if (is_ours) {
+		atomic_store(&inbox->initiator, local->owner->who);
+		local->generation = generation;
+		local->target_offset = offset;
+		local->target = inbox;
+	}
+	inbox_leave(inbox);
+	return is_ours;
+}
+
+static bool is_attached(struct local_qp *local)
+{
+	const struct inbox *target = local->target;
+
+	if (target &&
+		inbox_generation(atomic_load_explicit(&target->published, memory_order_relaxed)) ==
+			local->generation)
+		return true;
+	local->target = NULL;
+	return local_attach(local);
+}
+
+bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct local_qp *local = local_from_qp(qp);
+
+	/* A rate is kept, and a path migrated, by packets. */
+	if (qp->pace || qp->has_alt_path || !is_attached(local))
+		return false;
+	switch ((int)wqe->opcode) {
+	case WR_RDMA_WRITE:
+	case WR_RDMA_READ:
+		return true;
+	case WR_SEND:
+	case WR_SEND_WITH_IMM:
+	case WR_RDMA_WRITE_WITH_IMM:
+		return local->target_rq != NULL;
+	case WR_ATOMIC_CMP_AND_SWP:
+	case WR_ATOMIC_FETCH_AND_ADD:
+		return !local->has_far_atomics || local->far_key != wqe->rkey;
+	default:
+		return false;
+	}
+}
+
+/* --- moving bytes --- */
+
+/* The target's end of a move: a list like that of a request, and who may do what there. */
+struct theirs {
+	const struct sge *list;
+	uint32_t count;
+	struct mr_user user;
+	uint32_t access;
+};
+
+static bool key_enter(const struct local_qp *local, uint32_t key)
+{
+	return inbox_enter(local->target, local->generation, INBOX_USES_KEY | key);
+}
+
+/* May all of it be accessed, now? */
+static bool theirs_check(const struct local_qp *local, const struct theirs *theirs, uint64_t bytes)
+{
+	struct peer_place place;
+
+	for (uint32_t i = 0; i < theirs->count && bytes; i++) {
+		const struct sge *sge = &theirs->list[i];
+		uint64_t part_bytes = min_u64(sge->bytes, bytes);
+
+		if (part_bytes &&
+			mr_resolve_for(&local->peer->mrs, sge->lkey, theirs->user, theirs->access,
+				sge->address, part_bytes, &place.here))
+			return false;
+		bytes -= part_bytes;
+	}
+	return bytes == 0;
+}
+
+/* Move bytes between `own`, which was approved, and one entry of theirs. */
+static bool step(const struct local_qp *local, uint8_t *own, const struct theirs *theirs,
+	const struct sge *at, bool is_written)
+{
+	struct peer_place place;
+	bool is_done;
+
+	if (!key_enter(local, at->lkey))
+		return false;
+	is_done = !peer_find(local->peer, at->lkey, theirs->user, theirs->access, at->address,
+		at->bytes, &place);
+	if (is_done && is_written)
+		is_done = peer_put(local->peer, &place, 0, own, at->bytes);
+	else if (is_done)
+		is_done = peer_get(local->peer, &place, 0, own, at->bytes);
+	inbox_leave(local->target);
+	return is_done;
+}
+
+/* A walk over a list, some bytes at a time. */
+struct cursor {
+	const struct sge *sge;
+	uint64_t skip_bytes;
+};
+
+/* The bytes left in the entry at the cursor, which is moved past those that are used up. */
+static uint64_t cursor_left(struct cursor *cursor)
+{
+	while (cursor->skip_bytes == cursor->sge->bytes) {
+		cursor->sge++;
+		cursor->skip_bytes = 0;
+	}
+	return cursor->sge->bytes - cursor->skip_bytes;
+}
+
+static bool is_null_region(const struct mr_table *mrs, const uint8_t *pointer)
+{
+	return pointer == mrs->null_zeros || pointer == mrs->null_sink;
+}
+
+/*
+ * Move `bytes` bytes, which both lists hold, between a request's own memory and theirs, in both lists'
+ * order. False when some of it may not be accessed, or is not there: some may have been moved then.
+ */
+static bool move(const struct local_qp *local, const struct send_wqe *wqe,
+	const struct theirs *theirs, uint64_t bytes, bool is_written)
+{
+	const struct qp *qp = local->qp;
+	struct sge inlined = {(uint64_t)(uintptr_t)wqe->inline_bytes, wqe->total_bytes, 0};
+	bool is_inline = wqe->flags & SEND_INLINE;
+	struct cursor own = {is_inline ? &inlined : wqe->sge, 0};
+	struct cursor their = {theirs->list, 0};
+	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
+
+	while (bytes) {
+		uint64_t own_left = cursor_left(&own), their_left = cursor_left(&their);
+		uint32_t step_bytes = (uint32_t)min_u64(
+			min_u64(own_left, their_left), min_u64(bytes, STEP_BYTES));
+		uint64_t address = own.sge->address + own.skip_bytes;
+		struct sge at = {
+			their.sge->address + their.skip_bytes, step_bytes, their.sge->lkey};
+		uint8_t *pointer = (uint8_t *)(uintptr_t)address;
+
+		if (!is_inline &&
+			mr_resolve(qp->lane->mrs, own.sge->lkey, qp->pd, own_access | MR_TOUCH,
+				address, step_bytes, &pointer))
+			return false;
+		if (is_null_region(qp->lane->mrs, pointer))
+			at.bytes = step_bytes = min_u32(step_bytes, MR_NULL_BYTES);
+		if (!step(local, pointer, theirs, &at, is_written))
+			return false;
+		own.skip_bytes += step_bytes;
+		their.skip_bytes += step_bytes;
+		bytes -= step_bytes;
+	}
+	return true;
+}
+
+static struct mr_user target_user(const struct local_qp *local)
+{
+	return (struct mr_user){local->target->pd, local->target->qpn};
+}
+
+/* One range that a remote key names. */
+static bool move_remote(
+	const struct local_qp *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
+{
+	struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
+	struct theirs theirs = {&range, 1, target_user(local), access};
+	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+
+	return (granted & access) && theirs_check(local, &theirs, wqe->total_bytes) &&
+		move(local, wqe, &theirs, wqe->total_bytes, is_written);
+}
+
+/* --- telling --- */
+
+/* The owner sleeps, and wants to be woken for this. */
+static void tell(const struct local_qp *local, bool is_rung)
+{
+	const struct inbox *target = local->target;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
+		(is_rung &&
+			atomic_load_explicit(&local->target_cq->arm, memory_order_relaxed) !=
+				CQ_ARM_NONE))
+		local->peer->ops->kick(local->peer, target->lane);
+}
+
+/* A request that takes no receive request was executed. */
+static void executed(const struct local_qp *local, uint64_t *count, uint32_t bytes)
+{
+	struct inbox *target = local->target;
+
+	*count += 1;
+	target->bytes += bytes;
+	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) &&
+		inbox_enter(target, local->generation, INBOX_PUBLISHES)) {
+		inbox_ring(target, local->target_bell, local->target_offset);
+		inbox_leave(target);
+		tell(local, false);
+	}
+}
+
+/* --- messages --- */
+
+/* A message is ready, and there is nobody to take it: wait a while, then let packets ask. */
+static enum shortcut not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	uint64_t waited_ns;
+
+	if (!local->waiting_since_ns) {
+		local->waiting_since_ns = now_ns;
+		if (!inbox_has_room(local->target)) /* nobody polls */
+			local->peer->ops->kick(local->peer, local->target->lane);
+	}
+	waited_ns = now_ns - local->waiting_since_ns;
+	if (waited_ns >= PATIENCE_NS) {
+		local->waiting_since_ns = 0;
+		return SHORTCUT_PACKETS;
+	}
+	*ret_at_ns = now_ns + min_u64(max_u64(waited_ns / 2, PATIENCE_NS_MIN), PATIENCE_NS_MAX);
+	return SHORTCUT_LATER;
+}
+
+/* The receive request was filled: it is taken, and complete. False when the inbox was closed. */
+static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
+	const struct recv_wqe *receive)
+{
+	struct inbox *target = local->target;
+	bool has_imm = wr_table[wqe->opcode].has_imm;
+	struct inbox_record record = {
+		.wr_id = receive->wr_id,
+		.opcode = opcode,
+		.flags = has_imm ? WC_WITH_IMM : 0,
+		.byte_count = wqe->total_bytes,
+		.imm = has_imm ? wqe->imm : 0,
+		.taken = rq_taken(local->target_rq),
+		.is_solicited = (wqe->flags & SEND_SOLICITED) != 0,
+	};
+	bool is_published;
+
+	if (!inbox_enter(target, local->generation, INBOX_PUBLISHES))
+		return false;
+	is_published = inbox_publish(target, local->generation, &record);
+	if (is_published) {
+		rq_count_taken(local->target_rq, record.taken);
+		inbox_ring(target, local->target_bell, local->target_offset);
+	}
+	inbox_leave(target);
+	if (is_published)
+		tell(local, true);
+	return is_published;
+}
+
+/* The receive request that the next message takes, which nobody else does meanwhile. */
+static bool peek(const struct local_qp *local, struct recv_wqe *receive)
+{
+	return inbox_has_room(local->target) &&
+		rq_peek(local->target_rq, local->peer->base, local->peer->bytes, receive);
+}
+
+static enum shortcut send_execute(
+	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	struct recv_wqe receive;
+
+	if (!peek(local, &receive))
+		return not_ready(local, now_ns, ret_at_ns);
+	local->waiting_since_ns = 0;
+
+	struct theirs theirs = {
+		receive.sge,
+		receive.sge_count,
+		{local->target->recv_pd, 0},
+		MR_LOCAL_WRITE,
+	};
+	bool is_done = wqe->total_bytes <= receive.total_bytes &&
+		theirs_check(local, &theirs, wqe->total_bytes) &&
+		move(local, wqe, &theirs, wqe->total_bytes, true) &&
+		deliver(local, wqe, WC_RECV, &receive);
+
+	return is_done ? SHORTCUT_DONE : SHORTCUT_PACKETS;
+}
+
+static enum shortcut write_execute(
+	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	bool has_imm = wr_table[wqe->opcode].has_imm;
+	struct recv_wqe receive;
+
+	if (has_imm && !peek(local, &receive))
+		return not_ready(local, now_ns, ret_at_ns);
+	local->waiting_since_ns = 0;
+	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))
+		return SHORTCUT_PACKETS;
+	if (has_imm && !deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
+		return SHORTCUT_PACKETS;
+	executed(local, &local->target->writes, wqe->total_bytes);
+	return SHORTCUT_DONE;
+}
+
+static enum shortcut read_execute(struct local_qp *local, const struct send_wqe *wqe)
+{
+	if (!move_remote(local, wqe, MR_REMOTE_READ, false))
+		return SHORTCUT_PACKETS;
+	executed(local, &local->target->reads, wqe->total_bytes);
+	return SHORTCUT_DONE;
+}
+
+/* --- atomics --- */
+
+static uint64_t atomic_apply(const struct send_wqe *wqe, void *target)
+{
+	_Atomic uint64_t *value = target;
+	uint64_t expected = wqe->compare_add;
+
+	if (wqe->opcode == WR_ATOMIC_FETCH_AND_ADD)
+		return atomic_fetch_add(value, wqe->compare_add);
+	atomic_compare_exchange_strong(value, &expected, wqe->swap);
+	return expected;
+}
+
+/* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
+static bool word_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_word)
+{
+	struct peer_place place = {NULL, 0};
+	enum mr_fault fault = peer_find(local->peer, wqe->rkey, target_user(local),
+		MR_REMOTE_ATOMIC, wqe->remote_address, sizeof(uint64_t), &place);
+
+	if (!fault && !place.here) {
+		local->has_far_atomics = true;
+		local->far_key = wqe->rkey;
+	}
+	*ret_word = place.here;
+	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
+}
+
+static enum shortcut atomic_execute(
+	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault)
+{
+	const struct qp *qp = local->qp;
+	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	enum mr_fault fault = MR_OK;
+	uint64_t original = 0;
+	uint8_t *word;
+	bool is_done;
+
+	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
+		!key_enter(local, wqe->rkey))
+		return SHORTCUT_PACKETS;
+	is_done = word_find(local, wqe, &word);
+	if (is_done)
+		original = atomic_apply(wqe, word);
+	inbox_leave(local->target);
+	if (!is_done)
+		return SHORTCUT_PACKETS;
+	executed(local, &local->target->atomics, sizeof(uint64_t));
+	fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(original),
+		(const uint8_t *)&original);
+	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
+	return fault ? SHORTCUT_FAILED : SHORTCUT_DONE;
+}
+
+enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+	uint64_t *ret_at_ns, enum fault *ret_fault)
+{
+	struct local_qp *local = local_from_qp(qp);
+	enum shortcut shortcut;
+
+	switch ((int)wr_table[wqe->opcode].operation) {
+	case OPERATION_SEND:
+		shortcut = send_execute(local, wqe, now_ns, ret_at_ns);
+		break;
+	case OPERATION_WRITE:
+		shortcut = write_execute(local, wqe, now_ns, ret_at_ns);
+		break;
+	case OPERATION_READ:
+		shortcut = read_execute(local, wqe);
+		break;
+	default:
+		shortcut = atomic_execute(local, wqe, ret_fault);
+		break;
+	}
+	if (shortcut == SHORTCUT_DONE)
+		qp_count(qp, COUNTER_local_requests, 1);
+	else if (shortcut == SHORTCUT_PACKETS)
+		qp_count(qp, COUNTER_local_declined, 1);
+	return shortcut;
+}

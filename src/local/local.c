@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/local.h"
+
+#include <assert.h>
+
+/* --- the target --- */
+
+static void established(struct local_qp *local)
+{
+	struct qp *qp = local->qp;
+
+	atomic_store_explicit(&local->inbox->wants_first, 0, memory_order_relaxed);
+	if (qp->state != QP_RTR || qp->is_comm_established)
+		return;
+	qp->is_comm_established = true;
+	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
+}
+
+static void collect_one(struct local_qp *local, uint64_t now_ns)
+{
+	const struct inbox_record *record = inbox_next(local->inbox);
+	struct qp *qp = local->qp;
+	struct cqe cqe = {
+		.opcode = record->opcode,
+		.flags = record->flags,
+		.byte_count = record->byte_count,
+		.imm = record->imm,
+	};
+	uint64_t wr_id = record->wr_id;
+	bool is_solicited = record->is_solicited;
+
+	if (record->opcode == WC_RECV)
+		qp_count(qp, COUNTER_rdma_sends, 1);
+	inbox_collected(local->inbox);
+	qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
+}
+
+static uint32_t collect(struct local_qp *local, uint64_t now_ns)
+{
+	uint32_t count = 0;
+
+	while (inbox_next(local->inbox)) {
+		collect_one(local, now_ns);
+		count++;
+	}
+	return count;
+}
+
+static void qp_collect(struct qp *qp, uint64_t now_ns)
+{
+	collect(local_from_qp(qp), now_ns);
+}
+
+/* The queue pair whose inbox this is; NULL when it has none any more. */
+static struct local_qp *owner_of(const struct lane *lane, const struct inbox *inbox)
+{
+	struct qp *qp = lane->qp_by_number[inbox->qpn % LANE_QP_COUNT_MAX];
+
+	return qp && qp->local && local_from_qp(qp)->inbox == inbox ? local_from_qp(qp) : NULL;
+}
+
+uint32_t local_collect(struct lane *lane, struct inbox_bell *bell, uint64_t now_ns)
+{
+	uint64_t offset = atomic_exchange(&bell->first_offset, 0);
+	uint32_t count = 0;
+
+	while (offset) {
+		struct inbox *inbox = arena_at(lane->arena, offset);
+		struct local_qp *local = owner_of(lane, inbox);
+
+		offset = inbox->next_offset;
+		/* From here on it may be rung again: look at it after that. */
+		atomic_exchange(&inbox->is_rung, 0);
+		if (!local)
+			continue;
+		if (atomic_load_explicit(&inbox->wants_first, memory_order_relaxed))
+			established(local);
+		count += collect(local, now_ns);
+	}
+	return count;
+}
+
+static bool is_in_use(const struct inbox *inbox)
+{
+	return atomic_load(&inbox->in_use) != INBOX_IS_FREE;
+}
+
+enum { CLOSE_ROUNDS_MAX = 2000 }; /* of local_owner.wait, for one that stands still */
+
+/* Let nobody in, and wait until nobody is. False when somebody stands still in there. */
+static bool close_and_wait(struct local_qp *local)
+{
+	inbox_close(local->inbox);
+	for (uint32_t round = 0; is_in_use(local->inbox); round++) {
+		if (!local->owner->wait(local->inbox, round)) {
+			atomic_store(&local->inbox->in_use, INBOX_IS_FREE); /* nobody's any more */
+			return true;
+		}
+		if (round == CLOSE_ROUNDS_MAX)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * What was published is complete, and the receive requests that it took are: an initiator that died in
+ * between has not said so.
+ */
+static void settle(struct local_qp *local, uint64_t now_ns)
+{
+	uint32_t count = (uint32_t)atomic_load(&local->inbox->published);
+
+	if (local->inbox->rq_offset && count)
+		rq_count_taken(local->qp->rq,
+			local->inbox->record[(count - 1) % INBOX_RECORD_COUNT].taken);
+	collect(local, now_ns);
+}
+
+static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+{
+	struct local_qp *local = local_from_qp(qp);
+
+	(void)old;
+	switch (qp->state) {
+	case QP_ERR:
+	case QP_RESET:
+	case QP_INIT:
+		close_and_wait(local);
+		settle(local, now_ns);
+		local_forget_peer(local);
+		break;
+	case QP_RTS:
+		atomic_store_explicit(&local->inbox->wants_first, 0, memory_order_relaxed);
+		break;
+	case QP_RTR:
+	case QP_SQD:
+	case QP_SQE:
+	case QP_STATE_COUNT:
+		break;
+	}
+}
+
+void local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key)
+{
+	struct inbox *inbox = local->inbox;
+	uint64_t mark;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	for (uint32_t round = 0;; round++) {
+		mark = atomic_load(&inbox->in_use);
+		if (!(mark & INBOX_USES_KEY) || !mr_keys_may_meet(mrs, (uint32_t)mark, key))
+			return;
+		if (!local->owner->wait(inbox, round))
+			return;
+	}
+}
+
+static void quiesce(struct qp *qp, uint32_t key)
+{
+	local_quiesce(local_from_qp(qp), qp->lane->mrs, key);
+}
+
+static void modified(struct qp *qp)
+{
+	atomic_store_explicit(
+		&local_from_qp(qp)->inbox->access, qp->attr.access, memory_order_relaxed);
+}
+
+static const struct qp_local_ops ops = {
+	.can_execute = local_can_execute,
+	.execute = local_execute,
+	.collect = qp_collect,
+	.state_changed = state_changed,
+	.modified = modified,
+	.quiesce = quiesce,
+};
+
+void local_connect(struct local_qp *local, struct qp *qp, const struct local_inbox *place,
+	struct peer *peer, const struct inbox_table *table, const struct local_owner *owner)
+{
+	struct inbox *inbox = place->inbox;
+	const struct arena *arena = qp->lane->arena;
+
+	local->base.ops = &ops;
+	local->qp = qp;
+	local->owner = owner;
+	local->inbox = inbox;
+	local->inbox_offset = place->offset;
+	local->peer = peer;
+	local->table = table;
+	inbox->qpn = qp->qpn;
+	inbox->dest_qpn = qp->attr.dest_qpn;
+	inbox->rq_psn = qp->attr.rq_psn;
+	inbox->pd = qp->pd;
+	inbox->recv_pd = qp->recv_pd;
+	inbox->lane = qp->lane->index;
+	inbox->local = qp->attr.path.local;
+	inbox->remote = qp->attr.path.remote;
+	inbox->rq_offset = qp->srq ? 0 : qp->rq_offset;
+	inbox->cq_offset = arena_offset(arena, qp->recv_cq->ring);
+	inbox->bell_offset = place->bell_offset;
+	inbox->writes = 0;
+	inbox->reads = 0;
+	inbox->atomics = 0;
+	inbox->bytes = 0;
+	atomic_store_explicit(&inbox->wants_first, qp->state == QP_RTR, memory_order_relaxed);
+	qp->local = &local->base;
+	modified(qp);
+	inbox_open(inbox);
+}
+
+void local_forget_peer(struct local_qp *local)
+{
+	local->peer = NULL;
+	local->table = NULL;
+	local->target = NULL;
+}
+
+bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t now_ns)
+{
+	bool is_free = close_and_wait(local);
+
+	settle(local, now_ns);
+	local_collect(local->qp->lane, bell, now_ns);
+	if (is_free)
+		atomic_store(&local->inbox->is_rung, 0); /* by one that died before it could */
+	local->qp->local = NULL;
+	return is_free;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The same-host transport: the initiator's CPU is the adapter (RC).
+ *
+ * A queue pair whose peer is on this host has two things here. Its inbox, in our NIC memory, through
+ * which the peer executes its requests on us; and, once the peer has opened one for us, a look at
+ * the peer's, through which we execute ours on the peer. Each direction is by itself: a requester that
+ * has no way in sends packets, and so it does with every single request that it cannot
+ * execute here: one that the peer will refuse, one for memory that cannot be reached, one for which no receive
+ * request comes in time, one that nobody has written a short way for. All that can go wrong with a request
+ * is then said by the peer's own responder, with its own NAK, state and events. What is here
+ * only ever succeeds.
+ *
+ *     inbox.h     what an initiator leaves at its target
+ *     peer.h      the target's memory
+ *     initiator.c executes work requests
+ *     local.c     opening, closing, collecting
+ *
+ * Order: a request is executed here when everything before it is complete, so packets and short ways
+ * of one queue pair never overtake each other.
+ *
+ * Death and standstill: a peer that ends leaves its inbox open, with nobody behind it. What needs the peer's
+ * process then fails, the request goes by packets, nobody answers, and the retries run out as for
+ * any dead peer. A peer that stands still holds nothing that we need but its mark in our inbox, which
+ * only who takes memory away waits for.
+ *
+ * Threads: everything here runs under the lane's lock. What needs a system call comes from outside
+ * (struct peer_ops, struct local_owner).
+ */
+#ifndef URNIC_LOCAL_LOCAL_H
+#define URNIC_LOCAL_LOCAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arith.h"
+#include "local/inbox.h"
+#include "local/peer.h"
+#include "queue/qp.h"
+
+/* What a target needs of its surroundings. */
+struct local_owner {
+	/*
+	 * Somebody uses the inbox, and has for `round` calls: let some time pass. False when nobody does in
+	 * truth, because the initiator is dead.
+	 */
+	bool (*wait)(const struct inbox *inbox, uint32_t round);
+	uint32_t who; /* of this process, told to targets (inbox.initiator) */
+};
+
+/* A queue pair's part in this. The runtime allocates it with the connection. */
+struct local_qp {
+	struct qp_local base; /* qp->local */
+	struct qp *qp;
+	const struct local_owner *owner;
+	/* As target. */
+	struct inbox *inbox;
+	uint64_t inbox_offset;
+	/* As initiator. */
+	struct peer *peer; /* NULL: not known (any more) */
+	const struct inbox_table *table; /* the peer's, of the lane of its queue pair */
+	struct inbox *target; /* the peer's inbox; NULL until it has opened it for us */
+	struct recv_queue *target_rq; /* NULL: not for initiators */
+	struct cq_ring *target_cq;
+	struct inbox_bell *target_bell;
+	uint64_t target_offset;
+	uint32_t generation; /* of the target */
+	uint64_t waiting_since_ns; /* for a receive request; 0: not waiting */
+	bool has_far_atomics; /* the last atomic was for memory that is not mapped here */
+	uint32_t far_key; /* and this was its key */
+};
+
+static inline struct local_qp *local_from_qp(const struct qp *qp)
+{
+	return container_of(qp->local, struct local_qp, base);
+}
+
+/* What an inbox is made of that is not the queue pair's own. */
+struct local_inbox {
+	struct inbox *inbox; /* closed */
+	uint64_t offset;
+	uint64_t bell_offset;
+};
+
+/*
+ * The queue pair is in RTR: its peer is on this host. Opens our inbox to it. `local` is zeroed and belongs to the
+ * queue pair until local_disconnect(). `peer` and `table` may be NULL: then requests go by packets.
+ */
+void local_connect(struct local_qp *local, struct qp *qp, const struct local_inbox *inbox,
+	struct peer *peer, const struct inbox_table *table, const struct local_owner *owner);
+
+/*
+ * End it. False when somebody stands still in the inbox: then it must never be used again. Else it is
+ * closed, collected and in no bell's list.
+ */
+bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t now_ns);
+
+/* The peer's process is going away: requests go by packets from now on. */
+void local_forget_peer(struct local_qp *local);
+
+/*
+ * Wait until nobody uses memory of this key, which is found no longer. The lane need not be locked, but
+ * nobody may disconnect the queue pair meanwhile.
+ */
+void local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key);
+
+/* Has an inbox of this lane news? A hint. */
+static inline bool local_has_news(const struct inbox_bell *bell)
+{
+	return atomic_load_explicit(&bell->first_offset, memory_order_relaxed) != 0;
+}
+
+/* Collect what initiators have left in the inboxes of a lane. Returns how many records it was. */
+uint32_t local_collect(struct lane *lane, struct inbox_bell *bell, uint64_t now_ns);
+
+/* initiator.c: see struct qp_local_ops. */
+bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
+enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+	uint64_t *ret_at_ns, enum fault *ret_fault);
+
+/* Has the peer opened its inbox for us? If so it is ours from here on. */
+bool local_attach(struct local_qp *local);
+
+#endif

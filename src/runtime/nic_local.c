@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections within this host: whom queue pairs meet by src/local.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/spin.h"
+#include "port/address.h"
+#include "runtime/clock.h"
+#include "runtime/log.h"
+#include "runtime/nic_internal.h"
+
+enum { WAIT_SPINS = 200, WAIT_YIELDS = 1000, WAIT_SLEEP_NS = 50000 };
+
+static bool is_on(void)
+{
+	const char *text = getenv("URNIC_LOCAL");
+
+	if (!text || strcmp(text, "off") == 0)
+		return false;
+	if (strcmp(text, "on") == 0)
+		return true;
+	log_write(LOG_ERROR, "URNIC_LOCAL is '%s'; it may be on or off; using off", text);
+	return false;
+}
+
+/* struct local_owner.wait */
+static bool inbox_wait(const struct inbox *inbox, uint32_t round)
+{
+	struct timespec sleep = {.tv_nsec = WAIT_SLEEP_NS};
+
+	if (round < WAIT_SPINS) {
+		spin_pause();
+	} else if (round < WAIT_YIELDS) {
+		sched_yield();
+	} else {
+		if (!nic_peer_is_alive(atomic_load(&inbox->initiator)))
+			return false;
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
+	}
+	return true;
+}
+
+/* mr_quiesce_fn; the NIC is locked. */
+static void key_quiesce(uint32_t key)
+{
+	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next)
+		local_quiesce(&container_of(link, struct nic_local, link)->local, &nic.mrs, key);
+}
+
+int nic_local_start(void)
+{
+	if (pipe2(nic.life, O_CLOEXEC))
+		return -errno;
+	list_init(&nic.peers);
+	list_init(&nic.locals);
+	nic.is_local_on = is_on();
+	nic.owner.wait = inbox_wait;
+	while (!nic.owner.who)
+		nic.owner.who = (uint32_t)nic_random_u64();
+	nic.mrs.quiesce = key_quiesce;
+	mr_table_publish(&nic.mrs, &nic.arena, &nic.public->mrs);
+	nic.public->base = (uint64_t)(uintptr_t)nic.arena.base;
+	nic.public->identity = nic_random_u64();
+	nic.public->life = nic.life[0];
+	return 0;
+}
+
+int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
+{
+	uint64_t bell, inboxes;
+
+	if (!nic.is_local_on)
+		return 0;
+	bell = arena_alloc(&nic.arena, sizeof(struct inbox_bell));
+	inboxes = arena_alloc(&nic.arena, sizeof(struct inbox_table));
+	if (!bell || !inboxes)
+		return -ENOMEM;
+	worker->bell = arena_at(&nic.arena, bell);
+	worker->inboxes = arena_at(&nic.arena, inboxes);
+	public->kick = worker->kick;
+	atomic_store(&public->inboxes_offset, inboxes);
+	return 0;
+}
+
+/* Is this an address of this network namespace? Then a socket can be bound to it. */
+static bool is_here(const struct gid *gid, uint32_t ifindex)
+{
+	union socket_address address;
+	socklen_t bytes = socket_address_make(&address, gid, ifindex, 0);
+	int fd = socket(address.base.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is_bound;
+
+	if (fd < 0)
+		return false;
+	is_bound = bind(fd, &address.base, bytes) == 0;
+	close(fd);
+	return is_bound;
+}
+
+/* An inbox that is nobody's, used or new. Returns 0 or -ENOMEM. */
+static int inbox_take(struct local_inbox *place)
+{
+	if (nic.free_inbox_count) {
+		place->offset = nic.free_inboxes[--nic.free_inbox_count];
+	} else {
+		uint64_t *grown = realloc(
+			nic.free_inboxes, (nic.inbox_count + 1) * sizeof(*nic.free_inboxes));
+
+		if (!grown)
+			return -ENOMEM;
+		nic.free_inboxes = grown;
+		place->offset = arena_alloc(&nic.arena, sizeof(struct inbox));
+		if (!place->offset)
+			return -ENOMEM;
+		nic.inbox_count++;
+	}
+	place->inbox = arena_at(&nic.arena, place->offset);
+	return 0;
+}
+
+static void inbox_give_back(uint64_t offset)
+{
+	nic.free_inboxes[nic.free_inbox_count++] = offset;
+}
+
+static _Atomic uint64_t *inbox_entry(const struct nic_qp *qp)
+{
+	return &qp->worker->inboxes->offset[qp->qp->qpn % INBOX_TABLE_COUNT];
+}
+
+static bool can_be_local(const struct nic_qp *qp)
+{
+	return nic.is_local_on && qp->qp->type == QP_TYPE_RC && qp->worker->bell;
+}
+
+void nic_local_connect(struct nic_qp *qp)
+{
+	const struct qp_attr *attr = &qp->qp->attr;
+	uint8_t slot = (uint8_t)(attr->dest_qpn >> 16);
+	struct local_inbox place;
+	struct nic_local *local;
+
+	if (!can_be_local(qp) || qp->local || !is_here(&attr->path.remote, attr->path.ifindex))
+		return;
+	local = calloc(1, sizeof(*local));
+	if (!local)
+		return;
+	if (inbox_take(&place)) {
+		free(local);
+		return;
+	}
+	if (nic_peer_get(slot, &local->peer)) {
+		inbox_give_back(place.offset);
+		free(local);
+		return;
+	}
+	place.bell_offset = arena_offset(&nic.arena, qp->worker->bell);
+	qp->local = local;
+	list_append(&nic.locals, &local->link);
+	worker_lock(qp->worker);
+	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
+		nic_peer_inboxes(local->peer, slot), &nic.owner);
+	worker_unlock(qp->worker);
+	atomic_store(inbox_entry(qp), place.offset);
+}
+
+static void peer_forget(struct nic_peer *peer)
+{
+	peer->is_dead = true;
+	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next) {
+		struct nic_local *local = container_of(link, struct nic_local, link);
+		struct worker *worker;
+
+		if (local->peer != peer)
+			continue;
+		worker = container_of(local->local.qp->lane, struct worker, lane);
+		worker_lock(worker);
+		local_forget_peer(&local->local);
+		worker_unlock(worker);
+	}
+}
+
+void nic_local_check_peers(void)
+{
+	nic_enter();
+	for (struct list *link = nic.peers.next; link != &nic.peers; link = link->next) {
+		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+
+		if (!peer->is_dead && nic_peer_has_ended(peer))
+			peer_forget(peer);
+	}
+	nic_leave();
+}
+
+void nic_local_disconnect(struct nic_qp *qp)
+{
+	struct nic_local *local = qp->local;
+	bool is_free;
+
+	if (!local)
+		return;
+	atomic_store(inbox_entry(qp), 0);
+	worker_lock(qp->worker);
+	is_free = local_disconnect(&local->local, qp->worker->bell, clock_now_ns());
+	worker_unlock(qp->worker);
+	if (is_free)
+		inbox_give_back(local->local.inbox_offset);
+	list_remove(&local->link);
+	nic_peer_put(local->peer);
+	qp->local = NULL;
+	free(local);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/nic_peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "runtime/cancel.h"
+#include "runtime/log.h"
+#include "runtime/nic_internal.h"
+
+/* Where the bytes lie that processes lock in others' NIC memory, by who they are. */
+#define LOCKS_OFFSET (1ull << 40)
+
+enum { PIECES_MAX = 2 };
+
+/* --- other processes' memory --- */
+
+static struct nic_peer *nic_peer_of(struct peer *peer)
+{
+	return container_of(peer, struct nic_peer, peer);
+}
+
+/* The last bytes are a piece of their own: the kernel copies one piece after the other. */
+static unsigned pieces_of(uint8_t *start, size_t bytes, struct iovec pieces[PIECES_MAX])
+{
+	size_t tail_bytes = bytes > sizeof(uint64_t) ? sizeof(uint64_t) : 0;
+
+	pieces[0] = (struct iovec){start, bytes - tail_bytes};
+	pieces[1] = (struct iovec){start + bytes - tail_bytes, tail_bytes};
+	return tail_bytes ? 2 : 1;
+}
+
+static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
+{
+	struct iovec local = {(void *)(uintptr_t)from, bytes};
+	struct iovec remote[PIECES_MAX];
+	unsigned count = pieces_of((uint8_t *)(uintptr_t)to, bytes, remote);
+
+	return process_vm_writev((pid_t)nic_peer_of(peer)->pid, &local, 1, remote, count, 0) ==
+		(ssize_t)bytes;
+}
+
+static bool far_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
+{
+	struct iovec local = {to, bytes};
+	struct iovec remote = {(void *)(uintptr_t)from, bytes};
+
+	return process_vm_readv((pid_t)nic_peer_of(peer)->pid, &local, 1, &remote, 1, 0) ==
+		(ssize_t)bytes;
+}
+
+static void kick(struct peer *peer, uint32_t lane)
+{
+	struct nic_peer *nic_peer = nic_peer_of(peer);
+	uint64_t one = 1;
+	int before = cancel_forbid();
+
+	if (lane < NIC_LANES_MAX && nic_peer->kick[lane] >= 0 &&
+		write(nic_peer->kick[lane], &one, sizeof(one)) < 0 && errno != EAGAIN)
+		log_write(
+			LOG_INFO, "process %u cannot be woken: %s", nic_peer->pid, strerror(errno));
+	cancel_allow(before);
+}
+
+static const struct peer_ops far_ops = {
+	.write = far_write,
+	.read = far_read,
+	.kick = kick,
+};
+
+/* --- ourselves --- */
+
+static uint8_t *self_map(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t bytes)
+{
+	(void)peer;
+	(void)region;
+	(void)bytes;
+	return (uint8_t *)(uintptr_t)address;
+}
+
+static const struct peer_ops self_ops = {
+	.map = self_map,
+	.kick = kick,
+};
+
+/* --- getting one --- */
+
+static bool is_of_slot(
+	const struct nic_public *public, uint64_t bytes, uint8_t slot, uint32_t *ret_lane)
+{
+	const uint8_t *base = (const uint8_t *)public - NIC_PUBLIC_OFFSET;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		uint64_t offset = atomic_load(&public->lanes[i].lane_offset);
+		const struct lane_public *lane;
+
+		if (!offset || offset % ARENA_BLOCK_BYTES_MIN || offset > bytes - sizeof(*lane))
+			continue;
+		lane = (const struct lane_public *)(const void *)(base + offset);
+		if (lane->slot == slot) {
+			*ret_lane = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool nic_peer_has_ended(const struct nic_peer *peer)
+{
+	struct pollfd pollfd = {.fd = peer->life};
+
+	return peer->is_dead || (!peer->is_self && poll(&pollfd, 1, 0) != 0);
+}
+
+static struct nic_peer *find(uint8_t slot)
+{
+	struct list *link;
+	uint32_t lane;
+
+	for (link = nic.peers.next; link != &nic.peers; link = link->next) {
+		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+
+		if (is_of_slot(peer->public, peer->peer.bytes, slot, &lane) &&
+			!nic_peer_has_ended(peer))
+			return peer;
+	}
+	return NULL;
+}
+
+/* Who has the slot, and its NIC memory. Returns 0 or -errno. */
+static int process_find(uint8_t slot, struct agent_process *ret_process)
+{
+	uint32_t index = 0;
+	int error;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	while ((error = agent_client_list(&nic.agent, &index, ret_process)) == 0) {
+		if (agent_slots_has(&ret_process->slots, slot))
+			break;
+		if (ret_process->memory >= 0)
+			close(ret_process->memory);
+	}
+	pthread_mutex_unlock(&nic_agent_lock);
+	return error;
+}
+
+/* A memfd that was opened by its owner, opened anew: locks are of who has opened it. */
+static int memory_open_anew(int memory)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Map it, if it is NIC memory that cannot shrink under us. Returns 0 or -errno. */
+static int memory_map(struct nic_peer *peer)
+{
+	struct stat stat;
+	struct flock lock = {.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)(LOCKS_OFFSET + nic.owner.who),
+		.l_len = 1};
+	void *base;
+
+	if (fstat(peer->memory, &stat))
+		return -errno;
+	if (!(fcntl(peer->memory, F_GET_SEALS) & F_SEAL_SHRINK) ||
+		stat.st_size < (off_t)(NIC_PUBLIC_OFFSET + sizeof(struct nic_public)))
+		return -EPROTO;
+	if (fcntl(peer->memory, F_OFD_SETLK, &lock))
+		return -errno;
+	base = mmap(NULL, (size_t)stat.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		peer->memory, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	madvise(base, (size_t)stat.st_size, MADV_DONTFORK);
+	peer->peer.base = base;
+	peer->peer.bytes = (uint64_t)stat.st_size;
+	peer->public =
+		(const struct nic_public *)(const void *)(peer->peer.base + NIC_PUBLIC_OFFSET);
+	if (peer->public->magic != NIC_PUBLIC_MAGIC || peer->public->version != NIC_PUBLIC_VERSION)
+		return -EPROTO;
+	peer->identity = peer->public->identity;
+	return mr_table_view(
+		&peer->peer.mrs, peer->peer.base, peer->peer.bytes, &peer->public->mrs);
+}
+
+/* Is the process the one whose NIC memory this is, and may we look into it? Returns 0 or -errno. */
+static int process_open(struct nic_peer *peer)
+{
+	uint64_t identity = 0;
+	uint64_t at =
+		peer->public->base + NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity);
+
+	peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
+	if (peer->pidfd < 0)
+		return -errno;
+	if (!far_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity)))
+		return -errno;
+	if (identity != peer->identity)
+		return -ESRCH;
+	peer->life = (int)syscall(SYS_pidfd_getfd, peer->pidfd, peer->public->life, 0);
+	if (peer->life < 0)
+		return -errno;
+	return nic_peer_has_ended(peer) ? -ESRCH : worker_watch_peer(nic.agent_watcher, peer->life);
+}
+
+static void destroy(struct nic_peer *peer)
+{
+	if (!peer->is_self) {
+		if (peer->peer.base)
+			munmap(peer->peer.base, peer->peer.bytes);
+		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+			if (peer->kick[i] >= 0)
+				close(peer->kick[i]);
+		if (peer->life >= 0)
+			close(peer->life); /* which takes it out of the worker's epoll set */
+		if (peer->pidfd >= 0)
+			close(peer->pidfd);
+		if (peer->memory >= 0)
+			close(peer->memory);
+	}
+	free(peer);
+}
+
+static int self_open(struct nic_peer *peer)
+{
+	int error;
+
+	peer->is_self = true;
+	peer->peer.base = nic.arena.base;
+	peer->peer.bytes = nic.arena.bytes;
+	peer->peer.ops = &self_ops;
+	peer->public = nic.public;
+	peer->identity = nic.public->identity;
+	error = mr_table_view(&peer->peer.mrs, nic.arena.base, nic.arena.bytes, &nic.public->mrs);
+	peer->peer.mrs.touch = nic_memory_touch;
+	return error;
+}
+
+static int other_open(struct nic_peer *peer, const struct agent_process *process)
+{
+	int error;
+
+	if (process->memory < 0)
+		return -EPERM;
+	peer->peer.ops = &far_ops;
+	peer->memory = memory_open_anew(process->memory);
+	if (peer->memory < 0)
+		return peer->memory;
+	error = memory_map(peer);
+	return error ? error : process_open(peer);
+}
+
+static int create(const struct agent_process *process, struct nic_peer **ret_peer)
+{
+	struct nic_peer *peer = calloc(1, sizeof(*peer));
+	int error;
+
+	if (!peer)
+		return -ENOMEM;
+	peer->pid = process->pid;
+	peer->memory = -1;
+	peer->pidfd = -1;
+	peer->life = -1;
+	memset(peer->kick, -1, sizeof(peer->kick));
+	error = process->pid == (uint32_t)getpid() ? self_open(peer) : other_open(peer, process);
+	if (error) {
+		destroy(peer);
+		return error;
+	}
+	list_append(&nic.peers, &peer->link);
+	*ret_peer = peer;
+	return 0;
+}
+
+int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
+{
+	struct nic_peer *peer = find(slot);
+	struct agent_process process;
+	int error = 0;
+
+	if (!peer) {
+		error = process_find(slot, &process);
+		if (!error) {
+			error = create(&process, &peer);
+			if (error)
+				log_write(LOG_INFO,
+					"process %u is on this host, but goes by packets: %s",
+					process.pid, strerror(-error));
+			if (process.memory >= 0)
+				close(process.memory);
+		}
+	}
+	if (error)
+		return error;
+	peer->users++;
+	*ret_peer = peer;
+	return 0;
+}
+
+void nic_peer_put(struct nic_peer *peer)
+{
+	if (!peer || --peer->users)
+		return;
+	list_remove(&peer->link);
+	destroy(peer);
+}
+
+const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot)
+{
+	uint32_t lane;
+	int fd;
+
+	if (!is_of_slot(peer->public, peer->peer.bytes, slot, &lane))
+		return NULL;
+	fd = peer->public->lanes[lane].kick;
+	if (peer->is_self)
+		peer->kick[lane] = fd;
+	else if (peer->kick[lane] < 0)
+		peer->kick[lane] = (int)syscall(SYS_pidfd_getfd, peer->pidfd, fd, 0);
+	if (peer->kick[lane] < 0)
+		return NULL;
+	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[lane].inboxes_offset),
+		sizeof(struct inbox_table));
+}
+
+bool nic_peer_is_alive(uint32_t who)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)(LOCKS_OFFSET + who),
+		.l_len = 1};
+
+	if (who == nic.owner.who)
+		return true;
+	return fcntl(nic.memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+void nic_peers_forget(void)
+{
+	while (!list_is_empty(&nic.peers)) {
+		struct nic_peer *peer = list_first(&nic.peers, struct nic_peer, link);
+
+		list_remove(&peer->link);
+		peer->peer.base = NULL; /* it was not inherited */
+		destroy(peer);
+	}
+}

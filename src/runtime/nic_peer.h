@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_NIC_PEER_H
+#define URNIC_RUNTIME_NIC_PEER_H
+
+/*
+ * Other processes on this host, whose NIC memory is mapped here.
+ *
+ * Who a queue pair's peer is follows from its address, which must be one of this network namespace, and
+ * its slot: urnicd knows the process, and hands out its NIC memory to the same user. Its other memory is
+ * reached as a debugger would reach it (process_vm_readv(2) and _writev), if the kernel lets us; reading
+ * its directory that way, and comparing it with the one in NIC memory, shows that both are of one process.
+ *
+ * Life: each NIC has a pipe of which it alone has the writing end; its peers have copies of the other and
+ * hear it break, when the process dies or executes another program. The other way round, NIC memory has a
+ * lock of ours on it, on a byte beyond its end, as long as we have it mapped; the kernel takes it back when
+ * we die, however that was, and its owner can look (nic_peer_is_alive).
+ *
+ * The NIC is locked for all calls but nic_peer_is_alive.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "local/local.h"
+#include "runtime/nic_public.h"
+
+struct nic_peer {
+	struct peer peer;
+	struct list link; /* in nic.peers */
+	uint32_t users; /* connections */
+	uint64_t identity; /* of its NIC (struct nic_public) */
+	uint32_t pid;
+	bool is_self;
+	int memory; /* its memfd, opened anew; -1 for ourselves */
+	int pidfd; /* -1 for ourselves */
+	int life; /* a pipe that breaks when its NIC ends; -1 for ourselves */
+	bool is_dead; /* seen to have ended */
+	int kick[NIC_LANES_MAX]; /* of its lanes: eventfds, or -1 */
+	const struct nic_public *public;
+};
+
+/*
+ * The process that has slot `slot` of this network namespace, one more time in use. Returns 0; -ENOENT when there is none;
+ * -EPERM when it is not ours to look into; or another -errno.
+ */
+int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
+
+/* Has it ended, by now? */
+bool nic_peer_has_ended(const struct nic_peer *peer);
+
+/* Used one time less; unmapped after the last. NULL is fine. */
+void nic_peer_put(struct nic_peer *peer);
+
+/* The inboxes of the lane that has this slot, or NULL. Its peer can be kicked from here on. */
+const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot);
+
+/* Does the process live that calls itself `who` (local_owner.who) in one of our inboxes? Any thread. */
+bool nic_peer_is_alive(uint32_t who);
+
+/* In the child of a fork: close what it has inherited. */
+void nic_peers_forget(void);
+
+#endif

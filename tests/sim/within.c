@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "within.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONNECTION_COUNT_MAX = 64 };
+
+struct within {
+	struct world *world;
+	struct peer peer; /* how this host sees the other */
+	struct mr_public mrs; /* of this host */
+	struct local_owner owner;
+	uint64_t bell_offset[WORLD_LANE_COUNT_MAX];
+	uint64_t table_offset[WORLD_LANE_COUNT_MAX];
+	bool is_lazy; /* collects late */
+	uint32_t unreachable_in; /* one copy in so many fails; 0: none */
+	struct local_qp *local[CONNECTION_COUNT_MAX];
+	uint32_t local_count;
+};
+
+static struct within *within_of(struct peer *peer)
+{
+	return container_of(peer, struct within, peer);
+}
+
+static bool is_reached(struct within *within)
+{
+	return !within->unreachable_in ||
+		sim_random_next(&within->world->local_random) % within->unreachable_in != 0;
+}
+
+static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
+{
+	if (!is_reached(within_of(peer)))
+		return false;
+	copy_place((uint8_t *)(uintptr_t)to, from, bytes);
+	return true;
+}
+
+static bool far_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
+{
+	if (!is_reached(within_of(peer)))
+		return false;
+	memcpy(to, (const uint8_t *)(uintptr_t)from, bytes);
+	return true;
+}
+
+static uint8_t *map(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t bytes)
+{
+	(void)region;
+	(void)bytes;
+	return is_reached(within_of(peer)) ? (uint8_t *)(uintptr_t)address : NULL;
+}
+
+static void kick(struct peer *peer, uint32_t lane)
+{
+	(void)peer;
+	(void)lane;
+}
+
+static const struct peer_ops mapped_ops = {far_write, far_read, map, kick};
+static const struct peer_ops far_ops = {far_write, far_read, NULL, kick};
+
+/* One thread runs all: nobody can be in an inbox while its owner waits. */
+static bool wait(const struct inbox *inbox, uint32_t round)
+{
+	(void)inbox;
+	(void)round;
+	abort();
+}
+
+static void host_init(struct world *world, uint32_t number)
+{
+	struct host *host = &world->host[number];
+	uint64_t random = sim_random_next(&world->local_random);
+	struct within *within = calloc(1, sizeof(*within));
+
+	if (!within)
+		abort();
+	host->within = within;
+	within->world = world;
+	within->owner = (struct local_owner){wait, 1 + number};
+	within->peer.ops = random % 2 ? &mapped_ops : &far_ops;
+	within->is_lazy = random / 2 % 2;
+	within->unreachable_in = random / 4 % 2 ? 2 + (uint32_t)(random / 8 % 20) : 0;
+	mr_table_publish(&host->mrs, &host->arena, &within->mrs);
+	for (uint32_t i = 0; i < host->lane_count; i++) {
+		within->bell_offset[i] = arena_alloc(&host->arena, sizeof(struct inbox_bell));
+		within->table_offset[i] = arena_alloc(&host->arena, sizeof(struct inbox_table));
+		if (!within->bell_offset[i] || !within->table_offset[i])
+			abort();
+	}
+}
+
+void within_init(struct world *world)
+{
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
+		host_init(world, i);
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		struct peer *peer = &world->host[i].within->peer;
+		const struct host *other = &world->host[1 - i];
+
+		peer->base = other->arena.base;
+		peer->bytes = other->arena.bytes;
+		if (mr_table_view(&peer->mrs, peer->base, peer->bytes, &other->within->mrs))
+			abort();
+	}
+}
+
+void within_done(struct within *within)
+{
+	free(within);
+}
+
+static struct inbox_table *table_of(const struct host *host, uint32_t lane)
+{
+	return arena_at(&host->arena, host->within->table_offset[lane]);
+}
+
+static const struct inbox_table *table_of_slot(const struct host *host, uint32_t slot)
+{
+	for (uint32_t i = 0; i < host->lane_count; i++)
+		if (host->lane[i].slot == slot)
+			return table_of(host, i);
+	abort();
+}
+
+void within_connect(struct world *world, struct qp *qp, uint32_t number)
+{
+	struct host *host = &world->host[number];
+	struct within *within = host->within;
+	struct local_inbox place;
+	struct local_qp *local;
+	bool has_way;
+
+	if (!within || qp->type != QP_TYPE_RC)
+		return;
+	local = calloc(1, sizeof(*local));
+	if (!local || within->local_count == CONNECTION_COUNT_MAX)
+		abort();
+	has_way = sim_random_next(&world->local_random) % 8 != 0;
+	place.offset = arena_alloc(&host->arena, sizeof(struct inbox));
+	if (!place.offset)
+		abort();
+	place.inbox = arena_at(&host->arena, place.offset);
+	place.bell_offset = within->bell_offset[qp->lane->index];
+	within->local[within->local_count++] = local;
+	local_connect(local, qp, &place, has_way ? &within->peer : NULL,
+		has_way ? table_of_slot(&world->host[1 - number], qp->attr.dest_qpn >> 16) : NULL,
+		&within->owner);
+	table_of(host, qp->lane->index)->offset[qp->qpn % INBOX_TABLE_COUNT] = place.offset;
+}
+
+static struct inbox_bell *bell_of(const struct host *host, uint32_t lane)
+{
+	return arena_at(&host->arena, host->within->bell_offset[lane]);
+}
+
+void within_disconnect(struct world *world, struct qp *qp)
+{
+	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
+		struct host *host = &world->host[i];
+		struct within *within = host->within;
+
+		for (uint32_t j = 0; within && j < within->local_count; j++) {
+			struct local_qp *local = within->local[j];
+
+			if (local->qp != qp)
+				continue;
+			table_of(host, qp->lane->index)->offset[qp->qpn % INBOX_TABLE_COUNT] = 0;
+			if (!local_disconnect(
+				    local, bell_of(host, qp->lane->index), sim_now_ns(world->sim)))
+				abort();
+			free(local);
+			within->local[j] = within->local[--within->local_count];
+			return;
+		}
+	}
+}
+
+bool within_collect(struct world *world, uint32_t number)
+{
+	struct host *host = &world->host[number];
+	bool has_collected = false;
+
+	for (uint32_t i = 0; host->within && i < host->lane_count; i++) {
+		struct inbox_bell *bell = bell_of(host, i);
+
+		if (!local_has_news(bell))
+			continue;
+		has_collected = true;
+		if (!host->within->is_lazy || sim_random_next(&world->local_random) % 4 == 0)
+			local_collect(&host->lane[i], bell, sim_now_ns(world->sim));
+	}
+	return has_collected;
+}
+
+void within_forget_peer(struct world *world, uint32_t number)
+{
+	struct within *within = world->host[number].within;
+
+	for (uint32_t i = 0; within && i < within->local_count; i++)
+		local_forget_peer(within->local[i]);
+}
