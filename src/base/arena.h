@@ -16,6 +16,7 @@
 #ifndef URNIC_BASE_ARENA_H
 #define URNIC_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,12 @@ void arena_free(struct arena *arena, uint64_t offset, uint64_t bytes);
 static inline void *arena_at(const struct arena *arena, uint64_t offset)
 {
 	return arena->base + offset;
+}
+
+/* Does a byte at this address lie in the arena's memory? Before arena_init(), none does. */
+static inline bool arena_contains(const struct arena *arena, const void *pointer)
+{
+	return (uint64_t)((uintptr_t)pointer - (uintptr_t)arena->base) < arena->bytes;
 }
 
 static inline uint64_t arena_offset(const struct arena *arena, const void *pointer)

@@ -23,20 +23,23 @@ uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, u
 int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_count,
 	uint64_t secret_a, uint64_t secret_b)
 {
-	uint64_t slots_offset, null_offset;
+	uint64_t slots_offset, places_offset, null_offset;
 
 	assert(slot_count > 0 && slot_count <= MR_SLOT_COUNT_MAX);
 	memset(table, 0, sizeof(*table));
 	slots_offset = arena_alloc(arena, slot_count * sizeof(struct mr_slot));
+	places_offset = arena_alloc(arena, slot_count * sizeof(struct mr_place));
 	null_offset = arena_alloc(arena, 2 * MR_NULL_BYTES);
 	table->free_ring = calloc(slot_count, sizeof(uint32_t));
-	if (!slots_offset || !null_offset || !table->free_ring) {
+	if (!slots_offset || !places_offset || !null_offset || !table->free_ring) {
 		arena_free(arena, slots_offset, slot_count * sizeof(struct mr_slot));
+		arena_free(arena, places_offset, slot_count * sizeof(struct mr_place));
 		arena_free(arena, null_offset, 2 * MR_NULL_BYTES);
 		free(table->free_ring);
 		return -ENOMEM;
 	}
 	table->slots = arena_at(arena, slots_offset);
+	table->places = arena_at(arena, places_offset);
 	table->null_zeros = arena_at(arena, null_offset);
 	table->null_sink = table->null_zeros + MR_NULL_BYTES;
 	table->slot_count = slot_count;
@@ -80,6 +83,18 @@ struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind k
 	return slot;
 }
 
+static const struct mr_extent nowhere = {0, 0, 0};
+
+static void place_write(
+	const struct mr_table *table, const struct mr_slot *slot, const struct mr_extent *extent)
+{
+	struct mr_place *place = &table->places[slot - table->slots];
+
+	atomic_store_explicit(&place->start, extent->start, memory_order_relaxed);
+	atomic_store_explicit(&place->end, extent->end, memory_order_relaxed);
+	atomic_store_explicit(&place->segment, extent->segment, memory_order_relaxed);
+}
+
 void mr_slot_free(struct mr_table *table, struct mr_slot *slot)
 {
 	uint32_t place = (table->free_head + table->free_count) % table->slot_count;
@@ -90,6 +105,7 @@ void mr_slot_free(struct mr_table *table, struct mr_slot *slot)
 		table->region_count--;
 	atomic_store_explicit(&slot->key_word, 0, memory_order_release);
 	atomic_store_explicit(&slot->kind, MR_KIND_FREE, memory_order_relaxed);
+	place_write(table, slot, &nowhere);
 	slot->generation++;
 	table->free_ring[place] = (uint32_t)(slot - table->slots);
 	table->free_count++;
@@ -107,11 +123,13 @@ static bool region_is_legal(const struct mr_region *region)
 	return !(region->access & needs_local_write) || (region->access & MR_LOCAL_WRITE);
 }
 
-static void region_write(struct mr_slot *slot, const struct mr_region *region)
+static void region_write(
+	const struct mr_table *table, struct mr_slot *slot, const struct mr_region *region)
 {
 	uint32_t granted = MR_LOCAL_READ | (region->access & MR_ON_DEMAND ? 0 : MR_TOUCH);
 
 	slot->pd = region->pd;
+	place_write(table, slot, &nowhere);
 	mr_slot_set(slot, region->access | granted, region->iova, region->bytes,
 		(uint64_t)(uintptr_t)region->address);
 }
@@ -126,7 +144,7 @@ int mr_table_add(
 	slot = mr_slot_take(table, region->pd, MR_KIND_REGION);
 	if (!slot)
 		return -ENOMEM;
-	region_write(slot, region);
+	region_write(table, slot, region);
 	*ret_key = mr_slot_key(table, slot, variant);
 	mr_slot_publish(slot, *ret_key);
 	return 0;
@@ -176,7 +194,7 @@ int mr_table_change(
 		error = -EINVAL;
 	if (!error) {
 		key_withdraw(table, slot, key);
-		region_write(slot, region);
+		region_write(table, slot, region);
 		mr_slot_publish(slot, key);
 	}
 	return error;
@@ -340,6 +358,76 @@ int mr_table_view(
 		.touch = never_there,
 	};
 	return 0;
+}
+
+void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_extent *extent)
+{
+	const struct mr_slot *slot = mr_slot_find(table, key);
+
+	assert(slot && mr_slot_kind(slot) == MR_KIND_REGION);
+	place_write(table, slot, extent);
+}
+
+bool mr_table_extent(const struct mr_table *table, uint32_t key, struct mr_extent *ret_extent)
+{
+	const struct mr_slot *slot = mr_slot_find(table, key);
+	const struct mr_place *place;
+	uint32_t index;
+
+	if (!slot)
+		return false;
+	index = mr_kind_is_window(mr_slot_kind(slot)) ? slot->region_index
+						      : (uint32_t)(slot - table->slots);
+	if (index >= table->slot_count)
+		return false;
+	place = &table->places[index];
+	*ret_extent = (struct mr_extent){
+		atomic_load_explicit(&place->start, memory_order_relaxed),
+		atomic_load_explicit(&place->end, memory_order_relaxed),
+		atomic_load_explicit(&place->segment, memory_order_relaxed),
+	};
+	atomic_thread_fence(memory_order_acquire);
+	return ret_extent->start < ret_extent->end && mr_slot_find(table, key) == slot;
+}
+
+void mr_table_unmap(const struct mr_table *table, uint32_t segment)
+{
+	for (uint32_t i = 0; i < table->fresh_count; i++)
+		if (atomic_load_explicit(&table->places[i].segment, memory_order_relaxed) ==
+			segment)
+			place_write(table, &table->slots[i], &nowhere);
+}
+
+bool mr_table_find(
+	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_region *ret_region)
+{
+	const struct mr_slot *slot = mr_slot_find(table, key);
+
+	if (!slot || slot->pd != pd || mr_slot_kind(slot) != MR_KIND_REGION)
+		return false;
+	*ret_region = (struct mr_region){
+		.pd = pd,
+		.access = atomic_load_explicit(&slot->access, memory_order_relaxed),
+		.iova = mr_slot_get(&slot->iova),
+		.bytes = mr_slot_get(&slot->bytes),
+		.address = (void *)(uintptr_t)mr_slot_get(&slot->address),
+	};
+	return true;
+}
+
+bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < table->fresh_count; i++) {
+		const struct mr_slot *slot = &table->slots[i];
+		uint64_t slot_bytes = mr_slot_get(&slot->bytes);
+		uint64_t slot_address = mr_slot_get(&slot->address);
+
+		if (mr_slot_kind(slot) != MR_KIND_REGION || !slot_bytes || !bytes)
+			continue;
+		if (slot_address - address < bytes || address - slot_address < slot_bytes)
+			return true;
+	}
+	return false;
 }
 
 uint32_t mr_table_count(const struct mr_table *table)

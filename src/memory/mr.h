@@ -23,6 +23,9 @@
  * Memory windows have slots of the same table (memory/mw.h), so that a peer's key is looked up once
  * whatever it names.
  *
+ * Beside each region the table says which of its bytes another process can map (struct mr_extent): a peer
+ * on the same host copies to and from those directly.
+ *
  * The table is plain data in NIC memory. Threads: adding, changing and removing are serialized by the
  * caller (set-up path), and what changes or removes also needs every lane's lock: whoever still copies
  * holds one of them. A lookup runs under one lane's lock.
@@ -103,6 +106,24 @@ struct mr_user {
 	uint32_t qpn;
 };
 
+/*
+ * Bytes that lie in memory which other processes can map: [start, end) in the owner's address space are in the
+ * segment of this index (runtime/segment.h). None: start equals end.
+ */
+struct mr_extent {
+	uint64_t start;
+	uint64_t end;
+	uint32_t segment;
+};
+
+/* The same beside a slot; written like the slot. */
+struct mr_place {
+	_Atomic uint64_t start;
+	_Atomic uint64_t end;
+	_Atomic uint32_t segment;
+	uint32_t reserved;
+};
+
 /* What registering needs to know. */
 struct mr_region {
 	uint32_t pd;
@@ -141,6 +162,7 @@ struct mr_public {
 
 struct mr_table {
 	struct mr_slot *slots;
+	struct mr_place *places; /* of each slot that is a region */
 	uint32_t slot_count;
 	struct permutation permutation;
 	uint8_t *
@@ -234,6 +256,27 @@ void mr_table_publish(
  */
 int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
+
+/*
+ * Say which bytes of a region can be mapped; none of a new or changed one can. `key` is a region's, which nobody takes away meanwhile.
+ */
+void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_extent *extent);
+
+/*
+ * Which bytes of the region that `key` names, or of the region that a window of this key is bound to, can be mapped? False: none, or there
+ * is no such key. It is true as long as the key is good and mr_table_unmap() was not called.
+ */
+bool mr_table_extent(const struct mr_table *table, uint32_t key, struct mr_extent *ret_extent);
+
+/* From now on no region can be mapped by this segment. Every lane is locked. */
+void mr_table_unmap(const struct mr_table *table, uint32_t segment);
+
+/* The region, on demand or not, that `pd` has under this key. False: none. */
+bool mr_table_find(
+	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_region *ret_region);
+
+/* Does any region, null regions apart, have bytes in [address, address + bytes)? Looks at the whole table. */
+bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes);
 
 /* The regions that live now, null regions among them. */
 uint32_t mr_table_count(const struct mr_table *table);

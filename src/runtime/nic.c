@@ -17,6 +17,8 @@
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
+#include "runtime/own_thread.h"
+#include "runtime/segment.h"
 
 /* Address space of NIC memory. Pages that are never touched cost nothing. */
 #define NIC_MEMORY_BYTES (64ull << 30)
@@ -67,12 +69,32 @@ void nic_for_each_worker(void (*act)(struct worker *worker))
 			act(nic.worker[i]);
 }
 
-/* So that the child finds nothing half done. */
+/* Lock the NIC; if memory of the program's was moved (runtime/segment.h), alone if possible. Returns whether the caller is. */
+static bool fork_enter(void)
+{
+	bool is_moved, is_alone;
+
+	nic_enter();
+	is_moved = nic.is_up && segments_count();
+	nic_leave();
+	is_alone = is_moved && own_threads_park();
+	nic_enter();
+	return is_alone;
+}
+
+/* So that the child finds nothing half done, and shares no memory with its parent. */
 static void fork_prepare(void)
 {
-	nic_enter();
+	bool is_alone = fork_enter();
+
 	nic_cm_fork_prepare();
 	nic_for_each_worker(worker_lock);
+	if (nic.is_up && segments_count()) {
+		segments_unmap(&nic.mrs);
+		segments_move_out(is_alone);
+	}
+	if (is_alone)
+		own_threads_unpark();
 	pthread_mutex_lock(&nic_agent_lock);
 }
 
@@ -102,6 +124,7 @@ static void fork_child(void)
 		if (nic.has_agent)
 			agent_client_forget(&nic.agent);
 		free(nic.srqs);
+		segments_forget();
 		close(nic.memory);
 		void *zeros = mmap(nic.arena.base, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -221,6 +244,7 @@ int nic_start(void)
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;
 	nic.public->pid = (uint32_t)getpid();
+	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
 	nic.is_up = true;
 	return 0;

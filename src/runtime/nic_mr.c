@@ -13,10 +13,20 @@
 #include "base/arith.h"
 #include "memory/mw.h"
 #include "runtime/nic_internal.h"
+#include "runtime/own_thread.h"
+#include "runtime/segment.h"
 
 static uint8_t random_variant(void)
 {
 	return (uint8_t)nic_random_u64();
+}
+
+/* The NIC is locked. */
+static void lanes_leave(void)
+{
+	nic_for_each_worker(worker_unlock);
+	if (nic.is_up)
+		nic.public->mr_count = mr_table_count(&nic.mrs);
 }
 
 static void lanes_lock(void)
@@ -27,23 +37,107 @@ static void lanes_lock(void)
 
 static void lanes_unlock(void)
 {
-	nic_for_each_worker(worker_unlock);
-	if (nic.is_up)
-		nic.public->mr_count = mr_table_count(&nic.mrs);
+	lanes_leave();
 	nic_leave();
 }
 
-int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
+/* --- memory that peers can map ------------------------------------------------------------ */
+
+/* Is it memory of the program's, which is there as long as the region is? */
+static bool is_program_memory(const struct mr_region *region)
 {
-	int error;
+	return !(region->access & MR_ON_DEMAND) && !arena_contains(&nic.arena, region->address);
+}
+
+/* Lock the NIC, with everything else in the process at rest if that `is_wanted` and possible. Returns whether it is. */
+static bool enter_alone(bool is_wanted)
+{
+	bool is_alone = is_wanted && own_threads_park();
 
 	nic_enter();
-	error = nic_start();
-	if (!error)
-		error = mr_table_add(&nic.mrs, region, random_variant(), ret_key);
-	if (!error)
-		nic.public->mr_count = mr_table_count(&nic.mrs);
+	return is_alone;
+}
+
+static void leave_alone(bool is_alone)
+{
 	nic_leave();
+	if (is_alone)
+		own_threads_unpark();
+}
+
+/* Where can it be mapped? The NIC is locked. */
+static struct mr_extent extent_hold(const struct mr_region *region)
+{
+	struct mr_extent extent = {0, 0, 0};
+	uint64_t start = (uintptr_t)region->address;
+
+	if (is_program_memory(region))
+		return segment_hold(region->address, region->bytes);
+	if (arena_contains(&nic.arena, region->address))
+		extent = (struct mr_extent){start, start + region->bytes, SEGMENT_NIC_MEMORY};
+	return extent;
+}
+
+static void extent_let_go(const struct mr_region *region, bool is_alone)
+{
+	if (is_program_memory(region))
+		segment_let_go(region->address, region->bytes, is_alone);
+}
+
+/* Is there something to do that is better done alone? */
+static bool is_cover_wanted(const struct mr_region *region)
+{
+	bool is_wanted;
+
+	nic_enter();
+	is_wanted = !nic_start() && is_program_memory(region) &&
+		segment_is_wanted(region->address, region->bytes);
+	nic_leave();
+	return is_wanted;
+}
+
+static bool is_moved(uint32_t key, uint32_t pd)
+{
+	struct mr_region region;
+	bool is;
+
+	nic_enter();
+	is = nic.is_up && mr_table_find(&nic.mrs, key, pd, &region) && is_program_memory(&region) &&
+		segments_are_moved(region.address, region.bytes);
+	nic_leave();
+	return is;
+}
+
+/* The NIC is locked. 0 or -errno. */
+static int region_add(const struct mr_region *region, bool is_alone, uint32_t *ret_key)
+{
+	struct mr_extent extent = extent_hold(region);
+	int error = mr_table_add(&nic.mrs, region, random_variant(), ret_key);
+
+	if (error)
+		extent_let_go(region, is_alone);
+	else
+		mr_table_place(&nic.mrs, *ret_key, &extent);
+	nic.public->mr_count = mr_table_count(&nic.mrs);
+	return error;
+}
+
+/* --- regions ------------------------------------------------------------------------------ */
+
+int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
+{
+	bool is_wanted = is_cover_wanted(region);
+	bool is_alone = enter_alone(is_wanted);
+	int error = nic_start();
+
+	if (!error) {
+		if (is_wanted)
+			segment_cover(region->address, region->bytes, is_alone,
+				mr_table_overlaps(
+					&nic.mrs, (uintptr_t)region->address, region->bytes));
+		error = region_add(region, is_alone, ret_key);
+	}
+	leave_alone(is_alone);
 	return error;
 }
 
@@ -63,21 +157,40 @@ int nic_mr_register_null(uint32_t pd, uint32_t *ret_key)
 
 int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 {
-	int error;
+	bool is_alone = enter_alone(is_moved(key, pd));
+	struct mr_region before;
+	bool is_held = false;
+	int error = -EINVAL;
 
-	lanes_lock();
-	error = nic.is_up ? mr_table_change(&nic.mrs, key, pd, region) : -EINVAL;
-	lanes_unlock();
+	nic_for_each_worker(worker_lock);
+	if (nic.is_up && mr_table_find(&nic.mrs, key, pd, &before)) {
+		struct mr_extent extent = extent_hold(region);
+
+		error = mr_table_change(&nic.mrs, key, pd, region);
+		if (!error)
+			mr_table_place(&nic.mrs, key, &extent);
+		is_held = true;
+	}
+	lanes_leave();
+	if (is_held)
+		extent_let_go(error ? region : &before, is_alone);
+	leave_alone(is_alone);
 	return error;
 }
 
 int nic_mr_deregister(uint32_t key, uint32_t pd)
 {
+	bool is_alone = enter_alone(is_moved(key, pd));
+	struct mr_region region;
+	bool is_region = nic.is_up && mr_table_find(&nic.mrs, key, pd, &region);
 	int error;
 
-	lanes_lock();
+	nic_for_each_worker(worker_lock);
 	error = nic.is_up ? mr_table_remove(&nic.mrs, key, pd) : -EINVAL;
-	lanes_unlock();
+	lanes_leave();
+	if (is_region && !error)
+		extent_let_go(&region, is_alone);
+	leave_alone(is_alone);
 	return error;
 }
 

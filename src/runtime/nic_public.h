@@ -39,6 +39,7 @@ struct nic_public {
 	uint32_t mr_count;
 	uint32_t srq_count;
 	_Atomic uint64_t first_srq_offset; /* struct srq_public, linked by next_offset */
+	uint64_t segments_offset; /* struct segment_public[SEGMENT_COUNT_MAX]; 0: there are none */
 	struct nic_public_lane lanes[NIC_LANES_MAX];
 	struct mr_public mrs;
 	int32_t life; /* descriptor of the process: a pipe that breaks when the NIC ends */

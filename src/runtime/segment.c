@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "runtime/log.h"
+#include "runtime/segment_move.h"
+#include "runtime/segment_shared.h"
+
+/*
+ * The memfd: address space, of which each segment gets a window, once. A window is several times as long as its segment, so that a
+ * mapping which the program extends finds a hole there, and not the next segment.
+ */
+#define FILE_BYTES       (1ull << 62)
+#define WINDOW_BYTES_MIN (1ull << 32)
+#define MOVED_BYTES_MAX  (1ull << 40)
+
+/* Huge pages of the file lie on huge pages of the address space. */
+#define HUGE_PAGE_BYTES (1ull << 21)
+
+struct segment {
+	uint64_t start;
+	uint64_t bytes;
+	uint64_t offset;
+	uint64_t window_bytes; /* of moved memory: from offset to where another's window begins */
+	int file; /* of shared memory: ours to close; -1: the memfd */
+	uint32_t holds; /* regions with bytes in it */
+};
+
+static struct {
+	struct segment_public *list; /* SEGMENT_COUNT_MAX, in NIC memory */
+	struct segment of[SEGMENT_COUNT_MAX]; /* bytes == 0: none */
+	uint32_t used; /* no segment from here on */
+	uint32_t count;
+	uint64_t last_serial;
+	int file; /* the memfd; 0: not made yet, -1: there will be none */
+	uint64_t next_offset;
+} segments;
+
+/* --- what is wanted ----------------------------------------------------------------------- */
+
+static bool is_asked_for(void)
+{
+	const char *text = getenv("URNIC_MR");
+
+	if (text && strcmp(text, "auto") && strcmp(text, "copy") && strcmp(text, "map"))
+		log_write(LOG_ERROR, "URNIC_MR is '%s'; it may be auto, map or copy", text);
+	return text && !strcmp(text, "map");
+}
+
+/* Where memory is promised strictly, or files are limited, moved memory might be refused later on. */
+static bool is_possible(void)
+{
+	FILE *file = fopen("/proc/sys/vm/overcommit_memory", "re");
+	struct rlimit limit;
+	int mode = 0;
+
+	if (file) {
+		if (fscanf(file, "%d", &mode) != 1)
+			mode = 0;
+		fclose(file);
+	}
+	return mode != 2 && !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur == RLIM_INFINITY;
+}
+
+static int file_make(void)
+{
+	int file = memfd_create("urnic-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (file < 0)
+		return -1;
+	if (ftruncate(file, (off_t)FILE_BYTES) ||
+		fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		close(file);
+		return -1;
+	}
+	return file;
+}
+
+uint64_t segments_init(struct arena *arena)
+{
+	uint64_t offset = arena_alloc(arena, SEGMENT_COUNT_MAX * sizeof(struct segment_public));
+
+	if (offset)
+		segments.list = arena_at(arena, offset);
+	segments.file = -1;
+	if (segments.list && is_asked_for() && is_possible())
+		segments.file = file_make();
+	return offset;
+}
+
+void segments_forget(void)
+{
+	for (uint32_t i = 0; i < segments.used; i++)
+		if (segments.of[i].bytes && segments.of[i].file >= 0)
+			close(segments.of[i].file);
+	if (segments.file > 0)
+		close(segments.file);
+	memset(&segments, 0, sizeof(segments));
+}
+
+uint32_t segments_count(void)
+{
+	return segments.count;
+}
+
+/* --- the list ----------------------------------------------------------------------------- */
+
+struct range {
+	uint64_t start;
+	uint64_t bytes;
+};
+
+static struct range whole_pages(const void *address, uint64_t bytes)
+{
+	uint64_t page_bytes = (uint64_t)getpagesize();
+	uint64_t first = (uintptr_t)address;
+	uint64_t start = align_up_u64(first, page_bytes);
+	uint64_t end = (first + bytes) & ~(page_bytes - 1);
+
+	return (struct range){start, end > start ? end - start : 0};
+}
+
+/* Bytes of both; 0: none. */
+static struct range common(const struct segment *segment, uint64_t address, uint64_t bytes)
+{
+	uint64_t start = max_u64(segment->start, address);
+	uint64_t end = min_u64(segment->start + segment->bytes, address + bytes);
+
+	return (struct range){start, end > start ? end - start : 0};
+}
+
+static struct segment *overlapping(uint64_t address, uint64_t bytes, uint32_t from)
+{
+	for (uint32_t i = from; i < segments.used; i++)
+		if (segments.of[i].bytes && common(&segments.of[i], address, bytes).bytes)
+			return &segments.of[i];
+	return NULL;
+}
+
+#define FOR_EACH_OVERLAPPING(segment, address, bytes)                               \
+	for (struct segment *segment = overlapping((address), (bytes), 0); segment; \
+		segment = overlapping((address), (bytes), (uint32_t)(segment - segments.of) + 1))
+
+static struct segment *slot_find(void)
+{
+	for (uint32_t i = 0; i < segments.used; i++)
+		if (!segments.of[i].bytes)
+			return &segments.of[i];
+	return segments.used < SEGMENT_COUNT_MAX ? &segments.of[segments.used] : NULL;
+}
+
+static int file_of(const struct segment *segment)
+{
+	return segment->file >= 0 ? segment->file : segments.file;
+}
+
+static void publish(struct segment *slot, const struct segment *segment)
+{
+	uint32_t index = (uint32_t)(slot - segments.of);
+	struct segment_public *public = &segments.list[index];
+	struct stat status = {.st_ino = 0};
+
+	*slot = *segment;
+	segments.used = max_u32(segments.used, index + 1);
+	segments.count++;
+	fstat(file_of(slot), &status);
+	public->start = slot->start;
+	public->bytes = slot->bytes;
+	public->offset = slot->offset;
+	public->dev = status.st_dev;
+	public->ino = status.st_ino;
+	public->fd = file_of(slot);
+	atomic_store_explicit(&public->serial, ++segments.last_serial, memory_order_release);
+}
+
+static void withdraw(struct segment *slot)
+{
+	atomic_store_explicit(&segments.list[slot - segments.of].serial, 0, memory_order_release);
+	slot->bytes = 0;
+	segments.count--;
+}
+
+/* --- making them -------------------------------------------------------------------------- */
+
+bool segment_is_wanted(const void *address, uint64_t bytes)
+{
+	struct range pages = whole_pages(address, bytes);
+
+	return segments.file > 0 && pages.bytes && pages.bytes <= MOVED_BYTES_MAX &&
+		!overlapping(pages.start, pages.bytes, 0);
+}
+
+static void cover_shared(struct segment *slot, struct range pages)
+{
+	struct shared_memory memory;
+	struct segment segment;
+
+	if (!shared_memory_find(pages.start, pages.bytes, &memory))
+		return;
+	segment = (struct segment){
+		.start = memory.start,
+		.bytes = memory.bytes,
+		.offset = memory.offset,
+		.file = memory.file,
+	};
+	publish(slot, &segment);
+}
+
+static void cover_private(struct segment *slot, struct range pages)
+{
+	uint64_t window_bytes = align_up_u64(4 * pages.bytes, WINDOW_BYTES_MIN);
+	uint64_t skip_bytes = pages.start % HUGE_PAGE_BYTES;
+	struct segment segment = {
+		.start = pages.start,
+		.bytes = pages.bytes,
+		.offset = segments.next_offset + skip_bytes,
+		.window_bytes = window_bytes - skip_bytes,
+		.file = -1,
+	};
+	sigset_t all, before;
+	int error;
+
+	if (FILE_BYTES - segments.next_offset < window_bytes ||
+		!segment_may_move(pages.start, pages.bytes))
+		return;
+	segments.next_offset += window_bytes;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = segment_move_in(segments.file, segment.offset, segment.start, segment.bytes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error)
+		publish(slot, &segment);
+}
+
+void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_neighbours)
+{
+	struct range pages = whole_pages(address, bytes);
+	struct segment *slot;
+
+	if (has_neighbours || !segment_is_wanted(address, bytes))
+		return;
+	slot = slot_find();
+	if (!slot)
+		return;
+	cover_shared(slot, pages);
+	if (!slot->bytes && is_alone)
+		cover_private(slot, pages);
+}
+
+/* --- keeping and ending them -------------------------------------------------------------- */
+
+struct mr_extent segment_hold(const void *address, uint64_t bytes)
+{
+	uint64_t start = (uintptr_t)address;
+	struct mr_extent extent = {0, 0, 0};
+
+	FOR_EACH_OVERLAPPING(segment, start, bytes)
+	{
+		struct range both = common(segment, start, bytes);
+
+		segment->holds++;
+		if (both.bytes > extent.end - extent.start)
+			extent = (struct mr_extent){both.start, both.start + both.bytes,
+				(uint32_t)(segment - segments.of)};
+	}
+	return extent;
+}
+
+/* Moved memory becomes private again; where that fails it is told, and tried again when the process forks. */
+static void end(struct segment *segment, bool is_alone)
+{
+	sigset_t all, before;
+	int error;
+
+	if (segment->file >= 0) {
+		close(segment->file);
+		withdraw(segment);
+		return;
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = segment_move_out(segments.file, segment->offset, segment->window_bytes, is_alone);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		log_write(LOG_ERROR, "registered memory at %p stays shared memory: %s",
+			(void *)(uintptr_t)segment->start, strerror(-error));
+	else
+		withdraw(segment);
+}
+
+void segment_let_go(const void *address, uint64_t bytes, bool is_alone)
+{
+	FOR_EACH_OVERLAPPING(segment, (uintptr_t)address, bytes)
+	{
+		if (--segment->holds == 0)
+			end(segment, is_alone);
+	}
+}
+
+static bool is_moved(const struct segment *segment)
+{
+	return segment->bytes && segment->file < 0;
+}
+
+void segments_unmap(const struct mr_table *table)
+{
+	for (uint32_t i = 0; i < segments.used; i++)
+		if (is_moved(&segments.of[i]))
+			mr_table_unmap(table, i);
+}
+
+void segments_move_out(bool is_alone)
+{
+	for (uint32_t i = 0; i < segments.used; i++)
+		if (is_moved(&segments.of[i]))
+			end(&segments.of[i], is_alone);
+}
+
+bool segments_are_moved(const void *address, uint64_t bytes)
+{
+	FOR_EACH_OVERLAPPING(segment, (uintptr_t)address, bytes)
+	{
+		if (is_moved(segment))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/segment_move.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "runtime/log.h"
+#include "runtime/vma.h"
+
+static void *at(uint64_t address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+/* --- may it be moved? --------------------------------------------------------------------- */
+
+/*
+ * Descriptors and mappings of those who write to a process's memory, or hold its pages, without one of its threads: rings of
+ * asynchronous I/O, devices, handlers of page faults.
+ */
+static const char *const strangers[] = {
+	"[aio]",
+	"[io_uring]",
+	"[userfaultfd]",
+	"[vfio-device]",
+	"/dev/dri/",
+	"/dev/kfd",
+	"/dev/kvm",
+	"/dev/nvidia",
+	"/dev/vfio/",
+};
+
+static bool is_stranger(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(strangers); i++)
+		if (strstr(name, strangers[i]))
+			return true;
+	return false;
+}
+
+static bool has_stranger_open(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	bool is_found = !directory;
+
+	while (!is_found && (entry = readdir(directory))) {
+		char name[256];
+		ssize_t bytes = readlinkat(dirfd(directory), entry->d_name, name, sizeof(name) - 1);
+
+		if (bytes > 0) {
+			name[bytes] = '\0';
+			is_found = is_stranger(name);
+		}
+	}
+	if (directory)
+		closedir(directory);
+	return is_found;
+}
+
+struct survey {
+	uint64_t next; /* up to here it is ordinary private memory */
+	uint64_t end;
+	bool has_stranger;
+};
+
+static bool is_ordinary(const struct vma *vma)
+{
+	return !vma->is_shared && vma->prot == (PROT_READ | PROT_WRITE) && !vma->ino &&
+		(!*vma->name || !strcmp(vma->name, "[heap]") || !strncmp(vma->name, "[anon:", 6));
+}
+
+static bool survey_see(void *user, const struct vma *vma)
+{
+	struct survey *survey = user;
+
+	if (vma->start <= survey->next && survey->next < vma->end && survey->next < survey->end &&
+		is_ordinary(vma))
+		survey->next = vma->end;
+	survey->has_stranger = is_stranger(vma->name);
+	return !survey->has_stranger;
+}
+
+/* Does the process keep memory locked? Which, is not said where it is cheap to ask. */
+static bool has_locked_memory(void)
+{
+	FILE *status = fopen("/proc/self/status", "re");
+	unsigned long kib = 1;
+	char line[256];
+
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "VmLck: %lu", &kib) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return kib != 0;
+}
+
+static bool has_policy(uint64_t start)
+{
+	int mode = MPOL_DEFAULT;
+
+	/* Where nobody may ask, nobody may set one. */
+	if (syscall(SYS_get_mempolicy, &mode, NULL, 0, start, MPOL_F_ADDR))
+		return false;
+	return mode != MPOL_DEFAULT;
+}
+
+bool segment_may_move(uint64_t start, uint64_t bytes)
+{
+	struct survey survey = {.next = start, .end = start + bytes};
+
+	return !vmas_read(survey_see, &survey) && !survey.has_stranger &&
+		survey.next >= survey.end && !has_policy(start) && !has_locked_memory() &&
+		!has_stranger_open();
+}
+
+/* --- in ----------------------------------------------------------------------------------- */
+
+/* All bytes, in however many steps. 0 or -errno. */
+static int write_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
+{
+	while (bytes) {
+		ssize_t written = pwrite(file, at(start), bytes, (off_t)offset);
+
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return written ? -errno : -EIO;
+		start += (uint64_t)written;
+		offset += (uint64_t)written;
+		bytes -= (uint64_t)written;
+	}
+	return 0;
+}
+
+static int read_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
+{
+	while (bytes) {
+		ssize_t count = pread(file, at(start), bytes, (off_t)offset);
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count <= 0)
+			return count ? -errno : -EIO;
+		start += (uint64_t)count;
+		offset += (uint64_t)count;
+		bytes -= (uint64_t)count;
+	}
+	return 0;
+}
+
+#define PAGE_PRESENT (1ull << 63)
+#define PAGE_SWAPPED (1ull << 62)
+
+/* Which of the next pages there are: one word each. Where the kernel does not say, all are. */
+static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t count)
+{
+	size_t bytes = count * sizeof(*words);
+
+	if (pread(pagemap, words, bytes, (off_t)(first_page * sizeof(*words))) == (ssize_t)bytes)
+		return;
+	for (size_t i = 0; i < count; i++)
+		words[i] = PAGE_PRESENT;
+}
+
+/* Copy the pages that were ever touched; the others stay holes. 0 or -errno. */
+static int pages_copy(
+	int file, uint64_t offset, uint64_t start, uint64_t bytes, uint64_t page_bytes)
+{
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t words[512];
+	int error = 0;
+
+	for (uint64_t done = 0; done < bytes && !error;) {
+		size_t count = (size_t)min_u64(ARRAY_COUNT(words), (bytes - done) / page_bytes);
+		size_t first = 0;
+
+		pages_look(pagemap, (start + done) / page_bytes, words, count);
+		while (first < count && !error) {
+			size_t last = first;
+
+			while (last < count && words[last] & (PAGE_PRESENT | PAGE_SWAPPED))
+				last++;
+			error = write_all(file, offset + done + first * page_bytes,
+				start + done + first * page_bytes, (last - first) * page_bytes);
+			first = max_u64(last, first + 1);
+		}
+		done += count * page_bytes;
+	}
+	if (pagemap >= 0)
+		close(pagemap);
+	return error;
+}
+
+static int hole_punch(int file, uint64_t offset, uint64_t bytes)
+{
+	return fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+		       (off_t)bytes)
+		? -errno
+		: 0;
+}
+
+int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes)
+{
+	int error = pages_copy(file, offset, start, bytes, (uint64_t)getpagesize());
+
+	if (!error &&
+		mmap(at(start), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+			(off_t)offset) == MAP_FAILED)
+		error = -errno;
+	if (error) {
+		hole_punch(file, offset, bytes);
+		return error;
+	}
+	/* Who forks without our handlers (a bare system call) shall not share it with the child. */
+	madvise(at(start), bytes, MADV_DONTFORK);
+	return 0;
+}
+
+/* --- out ---------------------------------------------------------------------------------- */
+
+/* A mapping of a part of a segment. */
+struct piece {
+	uint64_t start;
+	uint64_t bytes;
+	uint64_t offset;
+	int prot;
+};
+
+struct pieces {
+	dev_t dev;
+	ino_t ino;
+	uint64_t offset;
+	uint64_t bytes;
+	struct piece list[64];
+	uint32_t count;
+};
+
+static bool pieces_see(void *user, const struct vma *vma)
+{
+	struct pieces *pieces = user;
+	uint64_t vma_bytes = vma->end - vma->start;
+
+	if (!vma->is_shared || vma->dev != pieces->dev || vma->ino != pieces->ino ||
+		vma->offset < pieces->offset || vma->offset - pieces->offset >= pieces->bytes)
+		return true;
+	pieces->list[pieces->count++] =
+		(struct piece){vma->start, vma_bytes, vma->offset, vma->prot};
+	return pieces->count < ARRAY_COUNT(pieces->list);
+}
+
+static bool map_over(const struct piece *piece, int prot, int flags, int file)
+{
+	return mmap(at(piece->start), piece->bytes, prot, flags | MAP_FIXED, file,
+		       file < 0 ? 0 : (off_t)piece->offset) != MAP_FAILED;
+}
+
+/* Fresh memory over it, and the data copied back. 0 or -errno. */
+static int piece_copy_back(const struct piece *piece, int file)
+{
+	uint64_t end = piece->offset + piece->bytes;
+	off_t data = (off_t)piece->offset;
+	int error = 0;
+
+	if (!map_over(piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1))
+		return -errno;
+	while (!error && (data = lseek(file, data, SEEK_DATA)) >= 0 && (uint64_t)data < end) {
+		off_t hole = lseek(file, data, SEEK_HOLE);
+		uint64_t stop = hole < 0 ? end : min_u64((uint64_t)hole, end);
+
+		error = read_all(file, (uint64_t)data,
+			piece->start + ((uint64_t)data - piece->offset), stop - (uint64_t)data);
+		data = (off_t)stop;
+	}
+	if (error && !map_over(piece, piece->prot, MAP_SHARED, file))
+		abort(); /* the program's memory would be another */
+	if (!error && piece->prot != (PROT_READ | PROT_WRITE))
+		mprotect(at(piece->start), piece->bytes, piece->prot);
+	return error;
+}
+
+/* Have a copy of each page made: as if each were written, without changing what others write. */
+static void pages_own(uint64_t start, uint64_t bytes)
+{
+	uint64_t page_bytes = (uint64_t)getpagesize();
+
+	if (madvise(at(start), bytes, MADV_POPULATE_WRITE) == 0)
+		return;
+	for (uint64_t done = 0; done < bytes; done += page_bytes)
+		__atomic_fetch_or((volatile uint8_t *)at(start + done), 0, __ATOMIC_RELAXED);
+}
+
+/* A private mapping over it, and each page copied by the kernel as if it were written. 0 or -errno. */
+static int piece_make_private(const struct piece *piece, int file)
+{
+	if (!map_over(piece, PROT_READ | PROT_WRITE, MAP_PRIVATE, file))
+		return -errno;
+	pages_own(piece->start, piece->bytes);
+	if (piece->prot != (PROT_READ | PROT_WRITE))
+		mprotect(at(piece->start), piece->bytes, piece->prot);
+	return 0;
+}
+
+/* Those that are found at once. Returns how many, or -errno. */
+static int pieces_move_out(struct pieces *pieces, int file, bool is_alone)
+{
+	int error;
+
+	pieces->count = 0;
+	error = vmas_read(pieces_see, pieces);
+	for (uint32_t i = 0; i < pieces->count && !error; i++)
+		error = is_alone ? piece_copy_back(&pieces->list[i], file)
+				 : piece_make_private(&pieces->list[i], file);
+	return error ? error : (int)pieces->count;
+}
+
+int segment_move_out(int file, uint64_t offset, uint64_t bytes, bool is_alone)
+{
+	struct pieces pieces = {.offset = offset, .bytes = bytes};
+	struct stat status;
+	int found;
+
+	if (fstat(file, &status))
+		return -errno;
+	pieces.dev = status.st_dev;
+	pieces.ino = status.st_ino;
+	/* Others may map and unmap while the list of mappings is read. */
+	do
+		found = pieces_move_out(&pieces, file, is_alone);
+	while (found == ARRAY_COUNT(pieces.list) || (found > 0 && !is_alone));
+	if (found > 0)
+		found = 0;
+	return found ? found : hole_punch(file, offset, bytes);
+}

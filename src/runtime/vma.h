@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_VMA_H
+#define URNIC_RUNTIME_VMA_H
+
+/*
+ * The mappings of this process, as /proc/self/maps has them.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct vma {
+	uint64_t start;
+	uint64_t end;
+	int prot; /* PROT_READ and so on */
+	bool is_shared;
+	uint64_t offset; /* in the file */
+	dev_t dev;
+	uint64_t ino; /* 0: no file */
+	const char *name; /* "" when it has none; until the next mapping is read */
+};
+
+/* One mapping after the other, in the order of their addresses, until `see` says that it has seen enough. */
+typedef bool vma_see_fn(void *user, const struct vma *vma);
+
+/* Returns 0; -errno when they cannot be read. */
+int vmas_read(vma_see_fn *see, void *user);
+
+#endif
