@@ -178,8 +178,7 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 {
 	const struct sockaddr_in any = {.sin_family = AF_INET};
 	struct id *id = id_of(public);
-	uint32_t count =
-		backlog > 0 ? min_u32((uint32_t)backlog, ID_BACKLOG_MAX) : ID_BACKLOG_DEFAULT;
+	uint32_t count = backlog > 0 ? min_u32((uint32_t)backlog, ID_BACKLOG_MAX) : ID_BACKLOG_MAX;
 	int rc;
 
 	if (id->state == ID_IDLE) {

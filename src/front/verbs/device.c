@@ -13,6 +13,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/select.h"
+#include "runtime/netdev_news.h"
 #include "runtime/nic.h"
 
 /* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
@@ -222,30 +223,44 @@ static void nic_tell(struct device *device, uint32_t news)
 	}
 }
 
-int device_refresh(void)
+/* Take a snapshot and apply it. Returns 0 or -errno. Under refresh_lock. */
+static int snapshot_apply(uint32_t news[DEVICE_COUNT_MAX])
 {
 	struct netdev *order[NETDEV_COUNT_MAX];
-	uint32_t news[DEVICE_COUNT_MAX] = {0};
 	struct netdev_list *list;
 	uint32_t count;
+	int error = netdev_list_create(&list);
+
+	if (error)
+		return error;
+	count = netdevs_order(list, order);
+	pthread_mutex_lock(&device_lock);
+	table_update(list, order, count, news);
+	count = table_count;
+	pthread_mutex_unlock(&device_lock);
+	for (uint32_t i = 0; i < count; i++)
+		if (news[i])
+			contexts_tell(table[i], news[i]);
+	free(list);
+	return 0;
+}
+
+int device_refresh(void)
+{
+	static bool is_stale = true; /* news of which no snapshot could be taken */
+	uint32_t news[DEVICE_COUNT_MAX] = {0};
+	int error = 0;
 
 	limits_configure();
 	pthread_mutex_lock(&refresh_lock);
-	int error = netdev_list_create(&list);
-	if (!error) {
-		count = netdevs_order(list, order);
-		pthread_mutex_lock(&device_lock);
-		table_update(list, order, count, news);
-		count = table_count;
-		pthread_mutex_unlock(&device_lock);
-		for (uint32_t i = 0; i < count; i++)
-			if (news[i])
-				contexts_tell(table[i], news[i]);
-		free(list);
+	if (netdev_has_news() || is_stale) {
+		error = snapshot_apply(news);
+		is_stale = error != 0;
 	}
 	pthread_mutex_unlock(&refresh_lock);
-	for (uint32_t i = 0; !error && i < count; i++)
-		nic_tell(table[i], news[i]);
+	for (uint32_t i = 0; i < DEVICE_COUNT_MAX; i++)
+		if (news[i])
+			nic_tell(table[i], news[i]);
 	return error;
 }
 
