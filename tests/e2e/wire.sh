@@ -8,9 +8,10 @@
 # themselves and not bundles of them.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
 
 port=18600
-need tshark dumpcap ethtool
+need tshark dumpcap ethtool rping
 network_up 9000
 for side in a b; do
 	on $side ethtool -K veth0 tx-udp-segmentation off gso off gro off >/dev/null 2>&1 ||
@@ -29,6 +30,7 @@ pair a b 10.99.0.1 "$programs/verify" -d rocep_veth0 -m 1024 -w each -n 4097
 pair a b fd00:99::1 "$programs/verify" -d rocep_veth0 -x 1 -m 256 -w each -n 1025
 pair a b 10.99.0.1 "$programs/verify" -d rocep_veth0 -m 4096 -w mixed -n 50
 pair a b 10.99.0.1 "$programs/badinput" -d rocep_veth0
+meet 'rping -s -a 10.99.0.1 -C 5' b 'rping -c -a 10.99.0.1 -V -C 5'
 sleep 0.5
 kill $capture
 wait $capture

@@ -24,8 +24,9 @@ BTH_BYTES = 12
 ICRC_BYTES = 4
 SCAPY_PACKETS_MAX = 400  # it is slow
 
-# RC opcodes, with the bytes of the headers behind the BTH: IBTA table 38.
-RETH, ATOMIC, AETH, ATOMIC_ACK, IMM = 16, 28, 4, 8, 4
+UD_SEND_ONLY = 0x64
+# Opcodes, with the bytes of the headers behind the BTH: IBTA table 38.
+RETH, ATOMIC, AETH, ATOMIC_ACK, IMM, DETH = 16, 28, 4, 8, 4, 8
 OPCODES = {
     0x00: ("SEND first", 0), 0x01: ("SEND middle", 0), 0x02: ("SEND last", 0),
     0x03: ("SEND last with immediate", IMM), 0x04: ("SEND only", 0),
@@ -35,11 +36,17 @@ OPCODES = {
     0x0d: ("READ response first", AETH), 0x0e: ("READ response middle", 0),
     0x0f: ("READ response last", AETH), 0x10: ("READ response only", AETH),
     0x11: ("acknowledge", AETH), 0x12: ("atomic acknowledge", AETH + ATOMIC_ACK),
-    0x13: ("compare and swap", ATOMIC), 0x14: ("fetch and add", ATOMIC),
+    0x13: ("compare and swap", ATOMIC), 0x14: ("fetch and add", ATOMIC), UD_SEND_ONLY: ("UD SEND only", DETH),
 }
 WITHOUT_PAYLOAD = {0x0c, 0x11, 0x12, 0x13, 0x14}
 FULL = {0x00, 0x01, 0x06, 0x07, 0x0d, 0x0e}  # first and middle packets are as long as the path MTU
 AETH_KINDS = {0: "ACK", 1: "RNR NAK", 3: "NAK"}
+REQUESTS = set(range(0x0d)) | {0x13, 0x14}
+# Connection management: where, from the MAD's end of the common header, a message has its sender's QPN and the PSN
+# with which packets to that QPN begin: IBTA 12.6.5 and 12.6.8.
+MAD_BYTES = 24
+CM_CLASS = 7
+CM_STARTS = {0x10: (32, 44), 0x13: (12, 20)}
 
 
 def packets(path):
@@ -86,7 +93,7 @@ def split(frame):
     source, destination, length = struct.unpack_from("!HHH", udp)
     if destination != ROCE_PORT:
         return None
-    if tos & 3 != 2:
+    if tos & 3 != 2 and ip[ip_bytes + 8] != UD_SEND_ONLY:
         problems.append(f"ECN field {tos & 3}, not ECT(0)")
     if source < 0xc000:
         problems.append(f"source port {source}")
@@ -140,7 +147,33 @@ def check_bth(payload):
     return problems, name
 
 
+class Starts:
+    """With which PSN the packets of each connection begin."""
+
+    def __init__(self):
+        self.announced = {}
+        self.checked = 0
+
+    def check(self, masked, payload):
+        opcode = payload[0]
+        source, destination = (masked[12:16], masked[16:20]) if len(masked) == 28 else (masked[8:24], masked[24:40])
+        qpn, psn = (value & 0xffffff for value in struct.unpack_from("!II", payload, 4))
+        if opcode == UD_SEND_ONLY and qpn == 1:
+            mad = payload[BTH_BYTES + DETH:]
+            attribute = struct.unpack_from("!H", mad, 16)[0]
+            if mad[1] == CM_CLASS and attribute in CM_STARTS:
+                sender, start = (int.from_bytes(mad[MAD_BYTES + at:MAD_BYTES + at + 3], "big")
+                                 for at in CM_STARTS[attribute])
+                self.announced[source, sender] = start
+        elif opcode in REQUESTS and (destination, qpn) in self.announced:
+            self.checked += 1
+            if psn != self.announced.pop((destination, qpn)):
+                return ["the first PSN is not the one that the CM message said"]
+        return []
+
+
 def main(paths):
+    starts = Starts()
     kinds = collections.Counter()
     faults = collections.Counter()
     scapy_count = 0
@@ -155,6 +188,7 @@ def main(paths):
                 continue
             more, name = check_bth(payload)
             kinds[name] += 1
+            more += starts.check(masked, payload)
             if icrc(masked, payload[:-ICRC_BYTES]) != payload[-ICRC_BYTES:]:
                 more.append("wrong ICRC")
             # A sample of each kind.
@@ -167,6 +201,9 @@ def main(paths):
     for name, count in sorted(kinds.items()):
         print(f"{count:8} {name}")
     print(f"{scapy_count:8} of them looked at by scapy")
+    print(f"{starts.checked:8} begin a connection that was made by CM messages")
+    if starts.checked < 2:
+        faults["no such connection"] += 1
     expected = {name for name, _ in OPCODES.values()} - {"acknowledge"} | set(AETH_KINDS.values())
     for name in sorted(expected - set(kinds)):
         faults[f"no {name} at all"] += 1

@@ -91,7 +91,7 @@ static int connect_stream(struct id *id, const struct rdma_conn_param *param)
 	if (rc < 0)
 		return rc;
 	put_ip_header(id, req.private_data);
-	agreement->local_psn = req.starting_psn;
+	agreement->rq_psn = req.starting_psn;
 	agreement->responder_resources = req.responder_resources;
 	agreement->initiator_depth = req.initiator_depth;
 	agreement->retry_count = req.retry_count;
@@ -166,7 +166,7 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *param)
 	if (rc)
 		return rc;
 	rep.local_qpn = id->id.qp ? id->id.qp->qp_num : param->qp_num;
-	rep.starting_psn = agreement->local_psn;
+	rep.starting_psn = agreement->rq_psn;
 	rep.responder_resources = agreement->responder_resources;
 	rep.initiator_depth = agreement->initiator_depth;
 	rep.has_flow_control = param->flow_control != 0;
@@ -322,7 +322,7 @@ static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->ah_attr.port_num = DEVICE_PORT;
 	attr->path_mtu = (enum ibv_mtu)id->agreement.path_mtu;
 	attr->dest_qp_num = id->agreement.remote_qpn;
-	attr->rq_psn = id->agreement.remote_psn;
+	attr->rq_psn = id->agreement.rq_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (!has_responder(id->id.qp_type))
 		return;
@@ -333,7 +333,7 @@ static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 
 static void attr_rts(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	attr->sq_psn = id->agreement.local_psn;
+	attr->sq_psn = id->agreement.sq_psn;
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (id_is_datagram(id) || id->id.qp_type == IBV_QPT_UC)
 		return;

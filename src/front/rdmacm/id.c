@@ -195,7 +195,7 @@ static void agree(struct id *id, const struct cm_rep *rep)
 	struct id_agreement *agreement = &id->agreement;
 
 	agreement->remote_qpn = rep->local_qpn;
-	agreement->remote_psn = rep->starting_psn;
+	agreement->sq_psn = rep->starting_psn;
 	agreement->responder_resources =
 		(uint8_t)min_u32(agreement->responder_resources, rep->initiator_depth);
 	agreement->initiator_depth =
@@ -543,8 +543,8 @@ static void agree_request(struct id *id, const struct cm_req *req)
 {
 	id->agreement = (struct id_agreement){
 		.remote_qpn = req->local_qpn,
-		.remote_psn = req->starting_psn,
-		.local_psn = nic_cm_random_psn(),
+		.sq_psn = req->starting_psn,
+		.rq_psn = nic_cm_random_psn(),
 		.responder_resources = req->initiator_depth,
 		.initiator_depth = req->responder_resources,
 		.retry_count = req->retry_count,
@@ -582,7 +582,7 @@ int id_open_request(struct id *id)
 		return rc;
 	addresses_of_request(id, &header, ip_cm_service_port(service_id));
 	if (is_sidr)
-		id->agreement.local_psn = nic_cm_random_psn();
+		id->agreement.sq_psn = nic_cm_random_psn();
 	else
 		agree_request(id, &id->request.req);
 	return id_fill_path(id);

@@ -65,8 +65,9 @@ struct id_event {
 
 /* What a connection was agreed to have; host order. */
 struct id_agreement {
-	uint32_t local_psn;
-	uint32_t remote_psn;
+	/* Each side says with which PSN the other begins (IBTA 12.7). */
+	uint32_t rq_psn; /* what we said */
+	uint32_t sq_psn; /* what we were told */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey; /* datagrams */
 	uint8_t responder_resources; /* READs and atomics that we serve at once */
