@@ -377,7 +377,7 @@ static uint64_t atomic_apply(const struct send_wqe *wqe, void *target)
 /* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
 static bool word_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_word)
 {
-	struct peer_place place = {NULL, 0};
+	struct peer_place place = {.here = NULL};
 	enum mr_fault fault = peer_find(local->peer, wqe->rkey, target_user(local),
 		MR_REMOTE_ATOMIC, wqe->remote_address, sizeof(uint64_t), &place);
 

@@ -3,24 +3,71 @@
 
 #include <string.h>
 
+/* Where the bytes at `offset` are mapped, or NULL; *bytes of them, which is made smaller. */
+static uint8_t *piece_map(
+	struct peer *peer, const struct peer_place *place, uint64_t offset, uint64_t *bytes)
+{
+	return peer->ops->map ? peer->ops->map(peer, place->region, place->there + offset, bytes)
+			      : NULL;
+}
+
 enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
 	uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
 {
 	uint8_t *pointer = NULL;
 	enum mr_fault fault =
 		mr_resolve_for(&peer->mrs, key, user, access | MR_TOUCH, iova, bytes, &pointer);
-	const struct mr_slot *region;
+	uint64_t piece_bytes = bytes;
 
 	if (fault)
 		return fault;
-	ret_place->there = (uint64_t)(uintptr_t)pointer;
-	ret_place->here = NULL;
-	if (peer->ops->map && bytes && pointer) {
-		region = mr_region_of(&peer->mrs, key);
-		if (region)
-			ret_place->here = peer->ops->map(peer, region, ret_place->there, bytes);
-	}
+	*ret_place = (struct peer_place){NULL, (uint64_t)(uintptr_t)pointer, NULL};
+	if (!bytes || !pointer)
+		return MR_OK;
+	ret_place->region = mr_region_of(&peer->mrs, key);
+	if (!ret_place->region)
+		return MR_FAULT_KEY; /* it went away just now */
+	ret_place->here = piece_map(peer, ret_place, 0, &piece_bytes);
+	if (piece_bytes < bytes)
+		ret_place->here = NULL;
 	return MR_OK;
+}
+
+/* Some of it may be mapped, and some not. */
+static bool put_pieces(struct peer *peer, const struct peer_place *place, uint64_t offset,
+	const uint8_t *from, size_t bytes)
+{
+	while (bytes) {
+		uint64_t piece_bytes = bytes;
+		uint8_t *to = piece_map(peer, place, offset, &piece_bytes);
+
+		if (to)
+			copy_place(to, from, piece_bytes);
+		else if (!peer->ops->write(peer, place->there + offset, from, piece_bytes))
+			return false;
+		offset += piece_bytes;
+		from += piece_bytes;
+		bytes -= piece_bytes;
+	}
+	return true;
+}
+
+static bool get_pieces(struct peer *peer, const struct peer_place *place, uint64_t offset,
+	uint8_t *to, size_t bytes)
+{
+	while (bytes) {
+		uint64_t piece_bytes = bytes;
+		const uint8_t *from = piece_map(peer, place, offset, &piece_bytes);
+
+		if (from)
+			copy_place(to, from, piece_bytes);
+		else if (!peer->ops->read(peer, to, place->there + offset, piece_bytes))
+			return false;
+		offset += piece_bytes;
+		to += piece_bytes;
+		bytes -= piece_bytes;
+	}
+	return true;
 }
 
 bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset,
@@ -28,8 +75,8 @@ bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset
 {
 	if (place->here)
 		copy_place(place->here + offset, from, bytes);
-	else if (place->there && bytes)
-		return peer->ops->write(peer, place->there + offset, from, bytes);
+	else if (place->there)
+		return put_pieces(peer, place, offset, from, bytes);
 	return true;
 }
 
@@ -38,8 +85,8 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
 {
 	if (place->here)
 		copy_place(to, place->here + offset, bytes);
-	else if (place->there && bytes)
-		return peer->ops->read(peer, to, place->there + offset, bytes);
+	else if (place->there)
+		return get_pieces(peer, place, offset, to, bytes);
 	else
 		memset(to, 0, bytes);
 	return true;

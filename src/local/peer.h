@@ -39,11 +39,11 @@ struct peer_ops {
 	bool (*write)(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes);
 	bool (*read)(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes);
 	/*
-	 * Where [address, address + bytes) of this region lies here, or NULL when it is not mapped. NULL
-	 * instead of the function: nothing is.
+	 * Where bytes of this region lie here that begin at `address`, or NULL when they are not mapped; *bytes, 1 and up, is made
+	 * smaller when the answer does not hold for all of them. NULL instead of the function: nothing is.
 	 */
 	uint8_t *(*map)(
-		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t bytes);
+		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes);
 	/* Wake the peer's lane: there is something for it, and nobody polls. */
 	void (*kick)(struct peer *peer, uint32_t lane);
 };
@@ -57,8 +57,9 @@ struct peer {
 
 /* Where bytes of a region lie. Good as long as the inbox says that its key is in use. */
 struct peer_place {
-	uint8_t *here; /* NULL: not mapped */
+	uint8_t *here; /* NULL: not mapped, or not all of it */
 	uint64_t there; /* address in the peer's process; 0 with `here` NULL is a null region */
+	const struct mr_slot *region;
 };
 
 /* mr_resolve_for() on the peer's table. */

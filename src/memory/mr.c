@@ -90,9 +90,10 @@ static void place_write(
 {
 	struct mr_place *place = &table->places[slot - table->slots];
 
-	atomic_store_explicit(&place->start, extent->start, memory_order_relaxed);
-	atomic_store_explicit(&place->end, extent->end, memory_order_relaxed);
 	atomic_store_explicit(&place->segment, extent->segment, memory_order_relaxed);
+	atomic_store_explicit(&place->start, extent->start, memory_order_relaxed);
+	/* A peer that sees the end sees the rest; there is none as long as it is 0. */
+	atomic_store_explicit(&place->end, extent->end, memory_order_release);
 }
 
 void mr_slot_free(struct mr_table *table, struct mr_slot *slot)
@@ -329,6 +330,7 @@ void mr_table_publish(
 {
 	*ret_public = (struct mr_public){
 		.slots_offset = arena_offset(arena, table->slots),
+		.places_offset = arena_offset(arena, table->places),
 		.permutation = table->permutation,
 		.slot_count = table->slot_count,
 	};
@@ -346,13 +348,17 @@ int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public)
 {
 	uint64_t table_bytes = (uint64_t) public->slot_count * sizeof(struct mr_slot);
+	uint64_t places_bytes = (uint64_t) public->slot_count * sizeof(struct mr_place);
 
 	if (public->slot_count == 0 || public->slot_count > MR_SLOT_COUNT_MAX ||
 		public->slots_offset % alignof(struct mr_slot) ||
-		!range_inside(public->slots_offset, table_bytes, 0, bytes))
+		!range_inside(public->slots_offset, table_bytes, 0, bytes) ||
+		public->places_offset % alignof(struct mr_place) ||
+		!range_inside(public->places_offset, places_bytes, 0, bytes))
 		return -EINVAL;
 	*view = (struct mr_table){
 		.slots = (struct mr_slot *)(void *)(base + public->slots_offset),
+		.places = (struct mr_place *)(void *)(base + public->places_offset),
 		.slot_count = public->slot_count,
 		.permutation = public->permutation,
 		.touch = never_there,
@@ -368,26 +374,15 @@ void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_
 	place_write(table, slot, extent);
 }
 
-bool mr_table_extent(const struct mr_table *table, uint32_t key, struct mr_extent *ret_extent)
+bool mr_region_extent(
+	const struct mr_table *table, const struct mr_slot *region, struct mr_extent *ret_extent)
 {
-	const struct mr_slot *slot = mr_slot_find(table, key);
-	const struct mr_place *place;
-	uint32_t index;
+	const struct mr_place *place = &table->places[region - table->slots];
 
-	if (!slot)
-		return false;
-	index = mr_kind_is_window(mr_slot_kind(slot)) ? slot->region_index
-						      : (uint32_t)(slot - table->slots);
-	if (index >= table->slot_count)
-		return false;
-	place = &table->places[index];
-	*ret_extent = (struct mr_extent){
-		atomic_load_explicit(&place->start, memory_order_relaxed),
-		atomic_load_explicit(&place->end, memory_order_relaxed),
-		atomic_load_explicit(&place->segment, memory_order_relaxed),
-	};
-	atomic_thread_fence(memory_order_acquire);
-	return ret_extent->start < ret_extent->end && mr_slot_find(table, key) == slot;
+	ret_extent->end = atomic_load_explicit(&place->end, memory_order_acquire);
+	ret_extent->start = atomic_load_explicit(&place->start, memory_order_relaxed);
+	ret_extent->segment = atomic_load_explicit(&place->segment, memory_order_relaxed);
+	return ret_extent->start < ret_extent->end;
 }
 
 void mr_table_unmap(const struct mr_table *table, uint32_t segment)
@@ -396,6 +391,21 @@ void mr_table_unmap(const struct mr_table *table, uint32_t segment)
 		if (atomic_load_explicit(&table->places[i].segment, memory_order_relaxed) ==
 			segment)
 			place_write(table, &table->slots[i], &nowhere);
+}
+
+void mr_table_suspend(const struct mr_table *table)
+{
+	for (uint32_t i = 0; i < table->fresh_count; i++)
+		if (atomic_load_explicit(&table->slots[i].key_word, memory_order_relaxed))
+			atomic_fetch_or(&table->slots[i].key_word, MR_KEY_IS_SUSPENDED);
+	if (table->quiesce)
+		table->quiesce(0); /* any key: as none is found, each that is in use may be it */
+}
+
+void mr_table_resume(const struct mr_table *table)
+{
+	for (uint32_t i = 0; i < table->fresh_count; i++)
+		atomic_fetch_and(&table->slots[i].key_word, ~MR_KEY_IS_SUSPENDED);
 }
 
 bool mr_table_find(

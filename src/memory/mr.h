@@ -155,6 +155,7 @@ typedef void mr_quiesce_fn(uint32_t key);
 /* Where another process that maps NIC memory finds the table. */
 struct mr_public {
 	uint64_t slots_offset;
+	uint64_t places_offset;
 	struct permutation permutation;
 	uint32_t slot_count;
 	uint32_t reserved;
@@ -263,12 +264,18 @@ int mr_table_view(
 void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_extent *extent);
 
 /*
- * Which bytes of the region that `key` names, or of the region that a window of this key is bound to, can be mapped? False: none, or there
- * is no such key. It is true as long as the key is good and mr_table_unmap() was not called.
+ * Which bytes of a region can be mapped? False: none. True for whoever uses its key (mr_quiesce_fn) as long as he does.
  */
-bool mr_table_extent(const struct mr_table *table, uint32_t key, struct mr_extent *ret_extent);
+bool mr_region_extent(
+	const struct mr_table *table, const struct mr_slot *region, struct mr_extent *ret_extent);
 
-/* From now on no region can be mapped by this segment. Every lane is locked. */
+/*
+ * No key is found until mr_table_resume(), and nobody else uses what keys name when this returns. Every lane is locked.
+ */
+void mr_table_suspend(const struct mr_table *table);
+void mr_table_resume(const struct mr_table *table);
+
+/* From now on no region can be mapped by this segment. The table is suspended. */
 void mr_table_unmap(const struct mr_table *table, uint32_t segment);
 
 /* The region, on demand or not, that `pd` has under this key. False: none. */

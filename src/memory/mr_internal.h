@@ -9,7 +9,8 @@
 
 enum { MR_KEY_VARIANT_BITS = 8, MR_KEY_SLOT_BITS = 16 };
 
-#define MR_KEY_IS_LIVE (1ull << 32)
+#define MR_KEY_IS_LIVE      (1ull << 32)
+#define MR_KEY_IS_SUSPENDED (1ull << 33)
 
 /* Take a slot that is free, as `kind`, without a key that works. NULL when there is none. */
 struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind kind);

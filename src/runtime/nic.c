@@ -90,8 +90,10 @@ static void fork_prepare(void)
 	nic_cm_fork_prepare();
 	nic_for_each_worker(worker_lock);
 	if (nic.is_up && segments_count()) {
+		mr_table_suspend(&nic.mrs);
 		segments_unmap(&nic.mrs);
 		segments_move_out(is_alone);
+		mr_table_resume(&nic.mrs);
 	}
 	if (is_alone)
 		own_threads_unpark();
@@ -244,7 +246,7 @@ int nic_start(void)
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;
 	nic.public->pid = (uint32_t)getpid();
-	nic.public->segments_offset = segments_init(&nic.arena);
+	nic.public->segments_offset = segments_init(&nic.arena, nic.is_local_on);
 	nic.lane_count = lane_count_choose();
 	nic.is_up = true;
 	return 0;

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "runtime/cancel.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
@@ -71,16 +72,38 @@ static void kick(struct peer *peer, uint32_t lane)
 	cancel_allow(before);
 }
 
+/* peer_ops.map: by what the region says of itself. */
+static uint8_t *far_map(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	struct nic_peer *nic_peer = nic_peer_of(peer);
+	struct mr_extent extent;
+
+	if (!mr_region_extent(&peer->mrs, region, &extent) || address >= extent.end)
+		return NULL;
+	if (address < extent.start) {
+		*bytes = min_u64(*bytes, extent.start - address);
+		return NULL;
+	}
+	*bytes = min_u64(*bytes, extent.end - address);
+	if (extent.segment != SEGMENT_NIC_MEMORY)
+		return peer_segments_at(&nic_peer->segments, extent.segment, address, *bytes);
+	if (!range_inside(address, *bytes, nic_peer->public->base, peer->bytes))
+		return NULL;
+	return peer->base + (address - nic_peer->public->base);
+}
+
 static const struct peer_ops far_ops = {
 	.write = far_write,
 	.read = far_read,
+	.map = far_map,
 	.kick = kick,
 };
 
 /* --- ourselves --- */
 
 static uint8_t *self_map(
-	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t bytes)
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
 	(void)peer;
 	(void)region;
@@ -221,6 +244,7 @@ static int process_open(struct nic_peer *peer)
 static void destroy(struct nic_peer *peer)
 {
 	if (!peer->is_self) {
+		peer_segments_done(&peer->segments, !peer->peer.base);
 		if (peer->peer.base)
 			munmap(peer->peer.base, peer->peer.bytes);
 		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
@@ -251,6 +275,14 @@ static int self_open(struct nic_peer *peer)
 	return error;
 }
 
+static int segments_open(struct nic_peer *peer)
+{
+	const struct segment_public *list = peer_at(&peer->peer, peer->public->segments_offset,
+		SEGMENT_COUNT_MAX * sizeof(struct segment_public));
+
+	return peer_segments_init(&peer->segments, list, peer->pidfd);
+}
+
 static int other_open(struct nic_peer *peer, const struct agent_process *process)
 {
 	int error;
@@ -262,7 +294,9 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 	if (peer->memory < 0)
 		return peer->memory;
 	error = memory_map(peer);
-	return error ? error : process_open(peer);
+	if (!error)
+		error = process_open(peer);
+	return error ? error : segments_open(peer);
 }
 
 static int create(const struct agent_process *process, struct nic_peer **ret_peer)

@@ -24,6 +24,7 @@
 #include "base/list.h"
 #include "local/local.h"
 #include "runtime/nic_public.h"
+#include "runtime/peer_segments.h"
 
 struct nic_peer {
 	struct peer peer;
@@ -38,6 +39,7 @@ struct nic_peer {
 	bool is_dead; /* seen to have ended */
 	int kick[NIC_LANES_MAX]; /* of its lanes: eventfds, or -1 */
 	const struct nic_public *public;
+	struct peer_segments segments; /* of its process's memory */
 };
 
 /*

@@ -50,13 +50,13 @@ static struct {
 
 /* --- what is wanted ----------------------------------------------------------------------- */
 
-static bool is_asked_for(void)
+static bool is_asked_for(bool are_useful)
 {
 	const char *text = getenv("URNIC_MR");
 
 	if (text && strcmp(text, "auto") && strcmp(text, "copy") && strcmp(text, "map"))
 		log_write(LOG_ERROR, "URNIC_MR is '%s'; it may be auto, map or copy", text);
-	return text && !strcmp(text, "map");
+	return text && strcmp(text, "auto") ? !strcmp(text, "map") : are_useful;
 }
 
 /* Where memory is promised strictly, or files are limited, moved memory might be refused later on. */
@@ -88,14 +88,14 @@ static int file_make(void)
 	return file;
 }
 
-uint64_t segments_init(struct arena *arena)
+uint64_t segments_init(struct arena *arena, bool are_useful)
 {
 	uint64_t offset = arena_alloc(arena, SEGMENT_COUNT_MAX * sizeof(struct segment_public));
 
 	if (offset)
 		segments.list = arena_at(arena, offset);
 	segments.file = -1;
-	if (segments.list && is_asked_for() && is_possible())
+	if (segments.list && is_asked_for(are_useful) && is_possible())
 		segments.file = file_make();
 	return offset;
 }

@@ -13,7 +13,8 @@
  * A range of the memfd is used once in the life of the process, and then is a hole: a peer that is late finds zeros, and nobody else's
  * memory. The list of segments lies in NIC memory, for peers; each has a serial number that no other ever has.
  *
- * URNIC_MR chooses: "copy", no segments, so that peers use process_vm_readv() and _writev(); "map", wherever that is sound; "auto", the default.
+ * URNIC_MR chooses: "copy", no segments, so that peers use process_vm_readv() and _writev(); "map", wherever that is sound; "auto", the default,
+ * as "map" where that is of any use.
  *
  * Threads: the NIC is locked. What takes `is_alone` is told whether own_threads_park() said so.
  */
@@ -41,8 +42,10 @@ struct segment_public {
 	uint32_t reserved[3];
 };
 
-/* Make room for the list. Returns its offset in the arena, or 0 when there is none. */
-uint64_t segments_init(struct arena *arena);
+/*
+ * Make room for the list. Returns its offset in the arena, or 0 when there is none. `are_useful`: a peer may come that maps them.
+ */
+uint64_t segments_init(struct arena *arena, bool are_useful);
 
 /* The child of a fork: nothing of its parent's. */
 void segments_forget(void);
@@ -66,8 +69,8 @@ void segment_let_go(const void *address, uint64_t bytes, bool is_alone);
 bool segments_are_moved(const void *address, uint64_t bytes);
 
 /*
- * All that was moved becomes private again, whoever holds it, in two steps: no region of the table can be mapped there any more (every
- * lane is locked); then, when no peer is at it, the pages.
+ * All that was moved becomes private again, whoever holds it, in two steps: no region of the table can be mapped there any more, then the
+ * pages. The table is suspended.
  */
 void segments_unmap(const struct mr_table *table);
 void segments_move_out(bool is_alone);

@@ -426,6 +426,74 @@ static void key_is_withdrawn_before_its_region_changes_or_goes(void **state)
 	assert_int_equal(withdrawn, window);
 }
 
+static bool extent_is(const struct mr_table *of, uint32_t key, uint64_t start, uint64_t end)
+{
+	struct mr_extent extent;
+	const struct mr_slot *region = mr_region_of(of, key);
+
+	assert_non_null(region);
+	return mr_region_extent(of, region, &extent) && extent.start == start &&
+		extent.end == end && extent.segment == 7;
+}
+
+static void extent_is_seen_from_outside_until_the_region_changes_or_goes(void **state)
+{
+	struct mr_extent extent = {100, 200, 7}, seen;
+	struct mr_region region = {PD, ALL, 100, REGION_BYTES, memory};
+	uint32_t key = add(0, REGION_BYTES, ALL), other = add(0, REGION_BYTES, ALL);
+	struct mr_public public;
+
+	(void)state;
+	mr_table_publish(&table, &arena, &public);
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &public), 0);
+	assert_false(mr_region_extent(&view, mr_region_of(&view, key), &seen));
+	mr_table_place(&table, key, &extent);
+	assert_true(extent_is(&view, key, 100, 200));
+	assert_false(mr_region_extent(&view, mr_region_of(&view, other), &seen));
+	assert_int_equal(mr_table_change(&table, key, PD, &region), 0);
+	assert_false(mr_region_extent(&view, mr_region_of(&view, key), &seen));
+	mr_table_place(&table, key, &extent);
+	mr_table_unmap(&table, 6);
+	assert_true(extent_is(&view, key, 100, 200));
+	mr_table_unmap(&table, 7);
+	assert_false(mr_region_extent(&view, mr_region_of(&view, key), &seen));
+	mr_table_place(&table, key, &extent);
+	const struct mr_slot *slot = mr_region_of(&view, key);
+	assert_int_equal(mr_table_remove(&table, key, PD), 0);
+	assert_false(mr_region_extent(&view, slot, &seen));
+}
+
+static void suspended_keys_are_not_found_until_they_are_resumed(void **state)
+{
+	uint32_t key = add(0, REGION_BYTES, ALL);
+
+	(void)state;
+	mr_table_suspend(&table);
+	assert_int_equal(resolve(key, 0, 1), MR_FAULT_KEY);
+	mr_table_resume(&table);
+	assert_int_equal(resolve(key, 0, 1), MR_OK);
+	assert_int_equal(mr_table_remove(&table, key, PD), 0);
+	mr_table_suspend(&table);
+	mr_table_resume(&table);
+	assert_int_equal(resolve(key, 0, 1), MR_FAULT_KEY);
+}
+
+static void overlap_is_of_bytes_not_of_neighbours(void **state)
+{
+	uint64_t start = (uintptr_t)memory;
+	uint32_t key = add(0, REGION_BYTES, ALL);
+
+	(void)state;
+	assert_true(mr_table_overlaps(&table, start, 1));
+	assert_true(mr_table_overlaps(&table, start - 1, 2));
+	assert_true(mr_table_overlaps(&table, start + REGION_BYTES - 1, 1));
+	assert_true(mr_table_overlaps(&table, 0, UINT64_MAX));
+	assert_false(mr_table_overlaps(&table, start - 1, 1));
+	assert_false(mr_table_overlaps(&table, start + REGION_BYTES, 1));
+	assert_int_equal(mr_table_remove(&table, key, PD), 0);
+	assert_false(mr_table_overlaps(&table, start, 1));
+}
+
 static void keys_meet_when_they_are_equal_or_one_is_of_a_window(void **state)
 {
 	uint32_t key = add(0, REGION_BYTES, ALL | MR_WINDOW_BIND);
@@ -472,6 +540,9 @@ int main(void)
 		TEST(table_seen_from_outside_gives_the_same_answers),
 		TEST(table_that_is_not_inside_of_the_memory_is_not_seen),
 		TEST(key_is_withdrawn_before_its_region_changes_or_goes),
+		TEST(extent_is_seen_from_outside_until_the_region_changes_or_goes),
+		TEST(suspended_keys_are_not_found_until_they_are_resumed),
+		TEST(overlap_is_of_bytes_not_of_neighbours),
 		TEST(keys_meet_when_they_are_equal_or_one_is_of_a_window),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/segment.h"
+#include "runtime/peer_segments.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -60,7 +61,7 @@ static int setup(void **state)
 
 	setenv("URNIC_MR", "map", 1);
 	arena_init(&fixture->arena, private_memory(ARENA_BYTES), ARENA_BYTES);
-	fixture->list = arena_at(&fixture->arena, segments_init(&fixture->arena));
+	fixture->list = arena_at(&fixture->arena, segments_init(&fixture->arena, false));
 	fixture->memory = private_memory(BYTES);
 	fill(fixture->memory, BYTES);
 	*state = fixture;
@@ -301,13 +302,56 @@ static void shared_memory_is_used_as_it_is_if_it_cannot_shrink(void **state)
 	close(file);
 }
 
+/* The process is its own peer. */
+static void a_peer_maps_a_segment_once_and_its_successor_anew(void **state)
+{
+	struct fixture *fixture = *state;
+	struct peer_segments peer;
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	struct mr_extent extent = cover_and_hold(fixture->memory, BYTES);
+	uint64_t start = extent.start;
+	uint8_t *mapped;
+
+	assert_int_equal(peer_segments_init(&peer, fixture->list, pidfd), 0);
+	mapped = peer_segments_at(&peer, extent.segment, start + 5, 100);
+	assert_non_null(mapped);
+	assert_ptr_not_equal(mapped, fixture->memory + 5);
+	assert_memory_equal(mapped, fixture->memory + 5, 100);
+	mapped[0] = 0xaa;
+	assert_int_equal(fixture->memory[5], 0xaa);
+	assert_ptr_equal(peer_segments_at(&peer, extent.segment, start, 1), mapped - 5);
+	assert_ptr_equal(peer_segments_at(&peer, extent.segment, start + BYTES - 1, 1),
+		mapped - 5 + BYTES - 1);
+	/* Nothing beyond it, nothing of segments that there are not. */
+	assert_null(peer_segments_at(&peer, extent.segment, start + BYTES - 1, 2));
+	assert_null(peer_segments_at(&peer, extent.segment, start - 1, 1));
+	assert_null(peer_segments_at(&peer, extent.segment, start + 1, UINT64_MAX));
+	assert_null(peer_segments_at(&peer, extent.segment + 1, start, 1));
+	assert_null(peer_segments_at(&peer, SEGMENT_COUNT_MAX, start, 1));
+
+	segment_let_go(fixture->memory, BYTES, true);
+	assert_null(peer_segments_at(&peer, extent.segment, start, 1));
+	extent = cover_and_hold(fixture->memory + PAGE, PAGE);
+	assert_null(peer_segments_at(&peer, extent.segment, start, 1));
+	mapped = peer_segments_at(&peer, extent.segment, start + PAGE, PAGE);
+	assert_non_null(mapped);
+	assert_memory_equal(mapped, fixture->memory + PAGE, PAGE);
+	/* Another file under the descriptor's number is not taken for it. */
+	fixture->list[extent.segment].serial++;
+	fixture->list[extent.segment].ino++;
+	assert_null(peer_segments_at(&peer, extent.segment, start + PAGE, PAGE));
+	peer_segments_done(&peer, false);
+	segment_let_go(fixture->memory + PAGE, PAGE, true);
+	close(pidfd);
+}
+
 static void nothing_is_mapped_unless_asked_for(void **state)
 {
 	struct fixture *fixture = *state;
 
 	segments_forget();
 	setenv("URNIC_MR", "copy", 1);
-	segments_init(&fixture->arena);
+	segments_init(&fixture->arena, false);
 	assert_false(segment_is_wanted(fixture->memory, BYTES));
 	segment_cover(fixture->memory, BYTES, true, false);
 	assert_int_equal(segments_count(), 0);
@@ -326,6 +370,7 @@ int main(void)
 		TEST(moving_out_under_a_thread_loses_no_write),
 		TEST(a_fork_finds_private_memory),
 		TEST(shared_memory_is_used_as_it_is_if_it_cannot_shrink),
+		TEST(a_peer_maps_a_segment_once_and_its_successor_anew),
 		TEST(nothing_is_mapped_unless_asked_for),
 	};
 

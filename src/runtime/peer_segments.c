@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/peer_segments.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+
+/* For mapping and unmapping, of any peer. It is taken by nobody who holds another one but a lane's, and held by no one who waits. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+int peer_segments_init(struct peer_segments *segments, const struct segment_public *list, int pidfd)
+{
+	*segments = (struct peer_segments){.list = list, .pidfd = pidfd};
+	if (list)
+		segments->of = calloc(SEGMENT_COUNT_MAX, sizeof(*segments->of));
+	return list && !segments->of ? -ENOMEM : 0;
+}
+
+static void unmap(struct peer_segment *segment)
+{
+	if (segment->base)
+		munmap(segment->base, segment->bytes);
+	segment->base = NULL;
+	atomic_store_explicit(&segment->serial, 0, memory_order_relaxed);
+}
+
+void peer_segments_done(struct peer_segments *segments, bool is_child)
+{
+	for (uint32_t i = 0; segments->of && !is_child && i < SEGMENT_COUNT_MAX; i++)
+		unmap(&segments->of[i]);
+	free(segments->of);
+	segments->of = NULL;
+	segments->list = NULL;
+}
+
+/* The peer's file, if the descriptor is still of the one that it says. -1: no. */
+static int file_get(const struct peer_segments *segments, const struct segment_public *public)
+{
+	int file = (int)syscall(SYS_pidfd_getfd, segments->pidfd, public->fd, 0);
+	struct stat status;
+
+	if (file < 0)
+		return -1;
+	if (!fstat(file, &status) && status.st_dev == public->dev && status.st_ino == public->ino)
+		return file;
+	close(file);
+	return -1;
+}
+
+static uint8_t *map(const struct peer_segments *segments, const struct segment_public *public)
+{
+	int file = file_get(segments, public);
+	void *base;
+
+	if (file < 0)
+		return NULL;
+	base = mmap(NULL, public->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+		(off_t) public->offset);
+	close(file);
+	if (base == MAP_FAILED)
+		return NULL;
+	madvise(base, public->bytes, MADV_DONTFORK);
+	return base;
+}
+
+/* Those whose place has become another's, or nobody's: nobody uses them any more. */
+static void sweep(struct peer_segments *segments)
+{
+	for (uint32_t i = 0; i < SEGMENT_COUNT_MAX; i++) {
+		struct peer_segment *segment = &segments->of[i];
+		uint64_t serial = atomic_load_explicit(&segment->serial, memory_order_relaxed);
+
+		if (serial != 0 && atomic_load(&segments->list[i].serial) != serial)
+			unmap(segment);
+	}
+}
+
+/* What cannot be mapped is kept as that: it will not become better. */
+static void renew(struct peer_segments *segments, uint32_t index, uint64_t serial)
+{
+	struct segment_public public = segments->list[index];
+	struct peer_segment *segment = &segments->of[index];
+
+	pthread_mutex_lock(&lock);
+	if (atomic_load_explicit(&segment->serial, memory_order_relaxed) != serial) {
+		sweep(segments);
+		segment->start = public.start;
+		segment->bytes = public.bytes;
+		segment->base = map(segments, &public);
+		atomic_store_explicit(&segment->serial, serial, memory_order_release);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+uint8_t *peer_segments_at(
+	struct peer_segments *segments, uint32_t index, uint64_t address, uint64_t bytes)
+{
+	const struct peer_segment *segment;
+	uint64_t serial;
+
+	if (!segments->list || index >= SEGMENT_COUNT_MAX)
+		return NULL;
+	serial = atomic_load_explicit(&segments->list[index].serial, memory_order_acquire);
+	segment = &segments->of[index];
+	if (serial == 0)
+		return NULL;
+	if (atomic_load_explicit(&segment->serial, memory_order_acquire) != serial)
+		renew(segments, index, serial);
+	if (!segment->base || !range_inside(address, bytes, segment->start, segment->bytes))
+		return NULL;
+	return segment->base + (address - segment->start);
+}
