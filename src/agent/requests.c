@@ -271,7 +271,10 @@ static int handle_list(struct request *request)
 
 static int handle_stat(struct request *request)
 {
-	answer(request)->stat = request->server->counters;
+	struct server *server = request->server;
+
+	server->counters.claims_held = server->claims.count;
+	answer(request)->stat = server->counters;
 	return 0;
 }
 

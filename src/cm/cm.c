@@ -81,9 +81,8 @@ static void testament_write(struct cm_conn *conn)
 
 static void testament_take(struct cm *cm, struct cm_conn *conn)
 {
-	for (uint32_t i = 0; i < cm->testament_count && !conn->testament; i++) {
-		struct cm_testament *testament =
-			&cm->testaments[cm->testament_next++ % cm->testament_count];
+	while (cm->testament_next < cm->testament_count && !conn->testament) {
+		struct cm_testament *testament = &cm->testaments[cm->testament_next++];
 
 		if (testament->local_comm_id == 0)
 			conn->testament = testament;
@@ -91,10 +90,14 @@ static void testament_take(struct cm *cm, struct cm_conn *conn)
 	testament_write(conn);
 }
 
-static void testament_give_back(struct cm_conn *conn)
+/* The lowest free one is taken next: memory that was never used stays so. */
+static void testament_give_back(struct cm *cm, struct cm_conn *conn)
 {
-	if (conn->testament)
-		memset(conn->testament, 0, sizeof(*conn->testament));
+	if (!conn->testament)
+		return;
+	memset(conn->testament, 0, sizeof(*conn->testament));
+	cm->testament_next =
+		min_u32(cm->testament_next, (uint32_t)(conn->testament - cm->testaments));
 	conn->testament = NULL;
 }
 
@@ -205,7 +208,7 @@ void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries
 void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	list_remove(&conn->by_qpn);
-	testament_give_back(conn);
+	testament_give_back(cm, conn);
 	cm_set_state(conn, CM_STATE_TIMEWAIT);
 	deadline_set(&cm->deadlines, &conn->deadline, now_ns + cm_timeout_ns(CM_LIFETIME_CODE));
 }
@@ -223,7 +226,7 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 	cm_stop_sending(cm, conn);
 	list_remove(&conn->by_remote);
 	list_remove(&conn->by_qpn);
-	testament_give_back(conn);
+	testament_give_back(cm, conn);
 	conn->remote_comm_id = 0;
 	conn->remote_qpn = 0;
 	cm_set_state(conn, CM_STATE_IDLE);

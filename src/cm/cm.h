@@ -163,7 +163,7 @@ struct cm {
 	struct cm_testament
 		*testaments; /* `testament_count` of them, the caller's; NULL: none are left */
 	uint32_t testament_count;
-	uint32_t testament_next; /* where to look for an unused one */
+	uint32_t testament_next; /* all before it are used */
 	struct cm_counters counters;
 };
 

@@ -26,7 +26,7 @@
 #include "base/gid.h"
 
 enum {
-	AGENT_VERSION = 2,
+	AGENT_VERSION = 3,
 	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
