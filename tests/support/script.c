@@ -277,6 +277,27 @@ void script_expect_rnr(struct script *script, uint32_t index)
 	assert_int_equal(packet->aeth.value, 12);
 }
 
+void script_expect_refusal(struct script *script, uint32_t index, enum aeth_nak code)
+{
+	script_expect_nak(script, index, code);
+	script_expect_silence(script);
+	assert_int_equal(script->qp->state, QP_ERR);
+}
+
+void script_expect_untouched(const struct script *script)
+{
+	for (uint32_t i = 0; i < SCRIPT_MEMORY_BYTES; i++)
+		assert_int_equal(script->memory[i], i % FILL_MODULUS);
+}
+
+uint32_t script_news(struct script *script)
+{
+	uint32_t bits = 0;
+
+	signal_take(&script->lane.signals, &bits);
+	return bits;
+}
+
 /*
  * --- what the peer sends ---
  */

@@ -105,6 +105,15 @@ void script_expect_ack(struct script *script, uint32_t index, uint32_t msn);
 void script_expect_nak(struct script *script, uint32_t index, enum aeth_nak code);
 void script_expect_rnr(struct script *script, uint32_t index);
 
+/* The request was refused: a NAK, nothing else, and the error state. */
+void script_expect_refusal(struct script *script, uint32_t index, enum aeth_nak code);
+
+/* Nothing has reached the memory. */
+void script_expect_untouched(const struct script *script);
+
+/* The news of one signal, enum signal_news; 0 when there is none. */
+uint32_t script_news(struct script *script);
+
 /*
  * The peer sends a packet. script_packet() prepares one; PSNs of requests count from SCRIPT_RQ_PSN,
  * of responses from SCRIPT_SQ_PSN. On an XRC queue pair RC opcodes mean those of XRC here and in script_expect().

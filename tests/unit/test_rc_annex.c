@@ -2,37 +2,10 @@
 /*
  * ATOMIC WRITE and FLUSH (IBTA annex A19), as requester and as responder.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "support/script.h"
-
-static struct script script;
-
-static int setup(void **state)
-{
-	(void)state;
-	script_start(&script, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	script_end(&script);
-	return 0;
-}
-
-static void restart(const struct script_options *options)
-{
-	script_end(&script);
-	script_start(&script, options);
-}
+#include "support/rc_script.h"
 
 static void post_flush(uint32_t flags)
 {
@@ -328,8 +301,6 @@ static void flush_to_persistence_is_not_promised(void **state)
 		expect_refusal(AETH_NAK_REMOTE_ACCESS);
 	}
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

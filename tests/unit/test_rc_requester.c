@@ -2,41 +2,13 @@
 /*
  * The requester and its completer, against a scripted peer.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ib/rc/rc.h"
-#include "support/script.h"
+#include "support/rc_script.h"
 #include "wire/timer.h"
 
 #define TIMEOUT_NS ack_timeout_ns(14)
-
-static struct script script;
-
-static int setup(void **state)
-{
-	(void)state;
-	script_start(&script, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	script_end(&script);
-	return 0;
-}
-
-/* Start again with other attributes. */
-static void restart(const struct script_options *options)
-{
-	script_end(&script);
-	script_start(&script, options);
-}
 
 /*
  * --- generating requests ---
@@ -632,8 +604,6 @@ static void requester_stalls_only_after_a_packet_that_asked(void **state)
 	script_send_ack(&script, 1, 2, 0); /* the peer took back what it had promised */
 	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 3)->bth.ack_requested);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

@@ -2,60 +2,10 @@
 /*
  * The responder against a scripted peer. What it owes then is in test_rc_response.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ib/rc/rc.h"
-#include "support/script.h"
-
-static struct script script;
-
-static int setup(void **state)
-{
-	(void)state;
-	script_start(&script, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	script_end(&script);
-	return 0;
-}
-
-static void restart(const struct script_options *options)
-{
-	script_end(&script);
-	script_start(&script, options);
-}
-
-static uint32_t news(void)
-{
-	uint32_t bits = 0;
-
-	signal_take(&script.lane.signals, &bits);
-	return bits;
-}
-
-/* The request was refused: a NAK, the error state, everything flushed. */
-static void expect_refusal(uint32_t index, enum aeth_nak code)
-{
-	script_expect_nak(&script, index, code);
-	script_expect_silence(&script);
-	assert_int_equal(script.qp->state, QP_ERR);
-}
-
-/* Did nothing reach the memory? */
-static void expect_untouched(void)
-{
-	for (uint32_t i = 0; i < SCRIPT_MEMORY_BYTES; i++)
-		assert_int_equal(script.memory[i], i % 251);
-}
+#include "support/rc_script.h"
 
 /*
  * --- SEND ---
@@ -100,7 +50,7 @@ static void responder_send_longer_than_its_receive_is_an_invalid_request(void **
 	script_expect_completion(&script, 1000, WC_LOC_LEN_ERR);
 	script_expect_completion(&script, 1001, WC_WR_FLUSH_ERR);
 	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], SCRIPT_MTU_BYTES % 251);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
 }
 
 static void responder_receive_with_a_bad_key_is_an_operational_error(void **state)
@@ -110,8 +60,8 @@ static void responder_receive_with_a_bad_key_is_an_operational_error(void **stat
 	script_post_receive(&script, 100);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
 	script_expect_completion(&script, 1000, WC_LOC_PROT_ERR);
-	expect_refusal(0, AETH_NAK_REMOTE_OPERATIONAL);
-	expect_untouched();
+	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_OPERATIONAL);
+	script_expect_untouched(&script);
 }
 
 static void responder_solicited_send_wakes_a_solicited_waiter(void **state)
@@ -123,11 +73,11 @@ static void responder_solicited_send_wakes_a_solicited_waiter(void **state)
 	script_post_receive(&script, 100);
 	cq_arm(&script.cq, CQ_ARM_SOLICITED);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
-	assert_int_equal(news(), 0);
+	assert_int_equal(script_news(&script), 0);
 	packet = script_packet(&script, OPCODE_RC_SEND_ONLY, 1);
 	packet.bth.is_solicited = true;
 	script_send(&script, &packet);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(script_news(&script), SIGNAL_COMPLETION);
 }
 
 /*
@@ -156,7 +106,7 @@ static void responder_write_with_imm_without_receive_writes_nothing(void **state
 	(void)state;
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY_IMM, 0, 5, 5);
 	script_expect_rnr(&script, 0);
-	expect_untouched();
+	script_expect_untouched(&script);
 	script_post_receive(&script, 0);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY_IMM, 0, 5, 5);
 	struct cqe cqe = script_completion(&script);
@@ -241,8 +191,8 @@ static void responder_duplicate_gets_the_newest_ack(void **state)
 static void opcode_is_out_of_place(enum opcode opcode)
 {
 	script_send_write(&script, opcode, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
-	assert_int_equal(news(), SIGNAL_QP_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
+	assert_int_equal(script_news(&script), SIGNAL_QP_REQUEST);
 	restart(NULL);
 }
 
@@ -278,7 +228,7 @@ static void responder_read_within_a_message_is_an_invalid_request(void **state)
 		&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, 3 * SCRIPT_MTU_BYTES);
 	script_drain(&script);
 	script_send_read(&script, 1, 0, 8);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
 }
 
 static void responder_message_cut_by_an_error_fails_its_receive(void **state)
@@ -289,7 +239,7 @@ static void responder_message_cut_by_an_error_fails_its_receive(void **state)
 	script_drain(&script);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 1);
 	script_expect_completion(&script, 1000, WC_REM_ABORT_ERR);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
 }
 
 static void responder_first_packet_shorter_than_the_mtu_is_an_invalid_request(void **state)
@@ -297,7 +247,7 @@ static void responder_first_packet_shorter_than_the_mtu_is_an_invalid_request(vo
 	(void)state;
 	script_post_receive(&script, 1000);
 	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES - 4);
-	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
 }
 
 static void responder_packet_longer_than_the_mtu_is_an_invalid_request(void **state)
@@ -305,8 +255,8 @@ static void responder_packet_longer_than_the_mtu_is_an_invalid_request(void **st
 	(void)state;
 	script_post_receive(&script, 1000);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, SCRIPT_MTU_BYTES + 4);
-	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
-	expect_untouched();
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+	script_expect_untouched(&script);
 }
 
 /*
@@ -320,8 +270,8 @@ static void responder_write_of_another_length_than_announced_is_an_invalid_reque
 	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, whole[i]);
-		expect_refusal(0, AETH_NAK_INVALID_REQUEST);
-		expect_untouched();
+		script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+		script_expect_untouched(&script);
 		restart(NULL);
 	}
 }
@@ -333,7 +283,7 @@ static void responder_write_with_more_packets_than_announced_is_an_invalid_reque
 		&script, OPCODE_RC_WRITE_FIRST, 0, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES + 8);
 	script_drain(&script);
 	script_send_data(&script, OPCODE_RC_WRITE_MIDDLE, 1, SCRIPT_MTU_BYTES);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
 	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], SCRIPT_MTU_BYTES % 251);
 }
 
@@ -347,9 +297,9 @@ static void responder_write_beyond_its_region_writes_nothing(void **state)
 	packet.reth = (struct reth){
 		(uintptr_t)script.memory + SCRIPT_MEMORY_BYTES - SCRIPT_MTU_BYTES, script.key, 512};
 	script_send(&script, &packet);
-	expect_refusal(0, AETH_NAK_REMOTE_ACCESS);
-	assert_int_equal(news(), SIGNAL_QP_ACCESS);
-	expect_untouched();
+	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(script_news(&script), SIGNAL_QP_ACCESS);
+	script_expect_untouched(&script);
 }
 
 static void responder_empty_write_needs_no_key(void **state)
@@ -365,8 +315,8 @@ static void responder_write_is_not_granted_by_the_queue_pair(void **state)
 	(void)state;
 	restart(&(struct script_options){.access = MR_REMOTE_READ | MR_REMOTE_ATOMIC});
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, 5);
-	expect_refusal(0, AETH_NAK_REMOTE_ACCESS);
-	expect_untouched();
+	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	script_expect_untouched(&script);
 }
 
 static void responder_region_that_goes_away_ends_the_write(void **state)
@@ -377,7 +327,7 @@ static void responder_region_that_goes_away_ends_the_write(void **state)
 	script_drain(&script);
 	assert_int_equal(mr_table_remove(&script.mrs, script.key, SCRIPT_PD), 0);
 	script_send_data(&script, OPCODE_RC_WRITE_LAST, 1, 5);
-	expect_refusal(1, AETH_NAK_REMOTE_ACCESS);
+	script_expect_refusal(&script, 1, AETH_NAK_REMOTE_ACCESS);
 	assert_int_equal(script.memory[SCRIPT_MTU_BYTES], SCRIPT_MTU_BYTES % 251);
 }
 
@@ -442,7 +392,7 @@ static void responder_more_reads_than_it_offers_is_an_invalid_request(void **sta
 	script_send_read(&script, 2, 0, 8);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1);
-	expect_refusal(2, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 2, AETH_NAK_INVALID_REQUEST);
 }
 
 static void responder_owed_duplicate_does_not_count_against_the_read_limit(void **state)
@@ -462,14 +412,14 @@ static void responder_without_rd_atomic_refuses_reads(void **state)
 	(void)state;
 	restart(&(struct script_options){.has_no_rd_atomic = true});
 	script_send_read(&script, 0, 0, 8);
-	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
 }
 
 static void responder_read_longer_than_any_message_is_an_invalid_request(void **state)
 {
 	(void)state;
 	script_send_read(&script, 0, 0, (1u << 31) + 1);
-	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
 }
 
 static void responder_region_that_goes_away_ends_the_read(void **state)
@@ -478,8 +428,8 @@ static void responder_region_that_goes_away_ends_the_read(void **state)
 	script_send_read(&script, 0, 0, 3 * SCRIPT_MTU_BYTES);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
 	assert_int_equal(mr_table_remove(&script.mrs, script.key, SCRIPT_PD), 0);
-	expect_refusal(1, AETH_NAK_REMOTE_ACCESS);
-	assert_int_equal(news(), SIGNAL_QP_ACCESS);
+	script_expect_refusal(&script, 1, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(script_news(&script), SIGNAL_QP_ACCESS);
 }
 
 /*
@@ -551,11 +501,9 @@ static void responder_misaligned_atomic_is_an_invalid_request(void **state)
 {
 	(void)state;
 	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 4, 5, 0);
-	expect_refusal(0, AETH_NAK_INVALID_REQUEST);
-	expect_untouched();
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+	script_expect_untouched(&script);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

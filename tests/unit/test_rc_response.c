@@ -2,61 +2,11 @@
 /*
  * What the responder owes, and in which order it says so, against a scripted peer.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ib/rc/rc.h"
-#include "support/script.h"
+#include "support/rc_script.h"
 #include "wire/credit.h"
-
-static struct script script;
-
-static int setup(void **state)
-{
-	(void)state;
-	script_start(&script, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	script_end(&script);
-	return 0;
-}
-
-static void restart(const struct script_options *options)
-{
-	script_end(&script);
-	script_start(&script, options);
-}
-
-static uint32_t news(void)
-{
-	uint32_t bits = 0;
-
-	signal_take(&script.lane.signals, &bits);
-	return bits;
-}
-
-/* The request was refused: a NAK, the error state, everything flushed. */
-static void expect_refusal(uint32_t index, enum aeth_nak code)
-{
-	script_expect_nak(&script, index, code);
-	script_expect_silence(&script);
-	assert_int_equal(script.qp->state, QP_ERR);
-}
-
-/* Did nothing reach the memory? */
-static void expect_untouched(void)
-{
-	for (uint32_t i = 0; i < SCRIPT_MEMORY_BYTES; i++)
-		assert_int_equal(script.memory[i], i % 251);
-}
 
 static void response_acks_are_coalesced(void **state)
 {
@@ -112,11 +62,11 @@ static void response_fatal_nak_is_repeated_to_who_asks_again(void **state)
 	(void)state;
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 2);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 1, 2);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 2, 1, 1);
-	expect_refusal(1, AETH_NAK_INVALID_REQUEST);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
 	/* The ACK before it may have been lost with it. */
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
 	script_expect_ack(&script, 0, 1);
@@ -146,7 +96,7 @@ static void response_nothing_is_said_in_an_error_state_of_our_own(void **state)
 	assert_int_equal(qp_modify(script.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 1), 0);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
 	script_expect_silence(&script);
-	expect_untouched();
+	script_expect_untouched(&script);
 	assert_int_equal(script_counter(&script, COUNTER_bad_state_drops), 1);
 }
 
@@ -163,12 +113,10 @@ static void response_receive_that_overruns_its_queue_is_not_acknowledged(void **
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 1);
 	script_expect_silence(&script);
 	assert_int_equal(script.qp->state, QP_ERR);
-	bits |= news();
-	bits |= news();
+	bits |= script_news(&script);
+	bits |= script_news(&script);
 	assert_int_equal(bits, SIGNAL_QP_FATAL | SIGNAL_CQ_OVERRUN);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
