@@ -252,9 +252,10 @@ bool group_is_barred(const struct group *group, uint8_t slot)
 {
 	socklen_t instructions = 0;
 
+	/* The owner's own filter (port/udp_link.c) is longer. */
 	return getsockopt(group->sockets[slot], SOL_SOCKET, SO_GET_FILTER, NULL, &instructions) ==
 		0 &&
-		instructions > 0;
+		instructions == 1;
 }
 
 void group_bar(struct group *group, uint8_t slot)
@@ -273,5 +274,7 @@ void group_admit(struct group *group, uint8_t slot, bool is_new_owner)
 	/* While the filter is still on, so that this ends. */
 	while (is_new_owner && recv(group->sockets[slot], &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
 		;
-	setsockopt(group->sockets[slot], SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused));
+	if (group_is_barred(group, slot))
+		setsockopt(group->sockets[slot], SOL_SOCKET, SO_DETACH_FILTER, &unused,
+			sizeof(unused));
 }

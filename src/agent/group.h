@@ -61,7 +61,7 @@ bool group_adopt(struct group *group, uint32_t first_slot, const int *fds, uint3
  */
 bool group_has_survivors(const struct agent_address *address);
 
-/* Is the socket barred? */
+/* Is the socket barred? A filter of its owner's, which is longer than the bar's one instruction, is none. */
 bool group_is_barred(const struct group *group, uint8_t slot);
 
 /* Let nothing into a socket any more. Nothing happens if there is none. */

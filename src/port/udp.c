@@ -52,9 +52,11 @@ void port_udp_destroy(struct port_udp *port)
 	if (!port)
 		return;
 	udp_paths_destroy(port);
-	for (uint32_t i = 0; i < port->receiver_count; i++)
+	for (uint32_t i = 0; i < port->receiver_count; i++) {
+		udp_link_close(port->receivers[i].link);
 		if (port->receivers[i].fd >= 0)
 			close(port->receivers[i].fd);
+	}
 	free(port->in_buffers);
 	free(port->stage);
 	free(port);
@@ -68,6 +70,8 @@ static int set_options(int fd, bool is_ipv4)
 {
 	const int on = 1;
 
+	/* A former owner's link may have left its filter (udp_link.c). */
+	setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &on, sizeof(on));
 	if (setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) != 0)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)) != 0)
@@ -143,6 +147,8 @@ fail_close:
 
 void port_udp_remove_address(struct port_udp *port, uint32_t index)
 {
+	udp_link_close(port->receivers[index].link);
+	port->receivers[index].link = NULL;
 	close(port->receivers[index].fd);
 	port->receivers[index].fd = -1;
 	for (uint32_t i = 0; i < UDP_FLOWS_COUNT; i++)
@@ -154,10 +160,15 @@ unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
 {
 	unsigned count = 0;
 
-	for (uint32_t i = 0; i < port->receiver_count; i++)
-		if (port->receivers[i].fd >= 0)
-			ret_fds[count++] =
-				(struct pollfd){.fd = port->receivers[i].fd, .events = POLLIN};
+	for (uint32_t i = 0; i < port->receiver_count; i++) {
+		const struct udp_receiver *receiver = &port->receivers[i];
+
+		if (receiver->fd >= 0)
+			ret_fds[count++] = (struct pollfd){.fd = receiver->fd, .events = POLLIN};
+		if (receiver->link)
+			ret_fds[count++] = (struct pollfd){
+				.fd = udp_link_fd(receiver->link), .events = POLLIN};
+	}
 	if (port->is_blocked) {
 		/* A flush stopped at the first packet that is still staged. */
 		const struct udp_path *path = port->staged[port->staged_first].path;

@@ -17,6 +17,8 @@
  * (UDP_SEGMENT) and hands them to the kernel. When the kernel's queue is full the rest stays
  * staged, in order, and nothing more can be staged until a later flush has got rid of it.
  *
+ * Where it may, the port goes around the kernel's UDP in both directions: port_udp_use_link().
+ *
  * Nothing here blocks. The caller serializes all calls on one port (the lane's lock). Everything
  * the data path needs is allocated by create, add_address and path_open.
  */
@@ -35,7 +37,7 @@ enum {
 	PORT_UDP_PATHS_MAX = 1 << 18,
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
 	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
-	PORT_UDP_FDS_MAX = PORT_UDP_ADDRESSES_MAX + 1,
+	PORT_UDP_FDS_MAX = 2 * PORT_UDP_ADDRESSES_MAX + 1,
 };
 
 struct port_udp_counters {
@@ -87,6 +89,19 @@ void port_udp_destroy(struct port_udp *port);
 int port_udp_add_address(
 	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket);
 
+/*
+ * Exchange packets with the interface itself where that is possible, and not only through sockets: short
+ * packets then cost about half. What comes in and goes out is the same, and whoever is at the other end
+ * does not notice; but firewall rules of this host do not see it.
+ *
+ * `address`  From port_udp_add_address(), of `ifindex`'s interface; not a group.
+ *
+ * Returns 0; -EPERM without CAP_NET_RAW; -EOPNOTSUPP for an interface that is not plain Ethernet, or a kernel
+ * before 6.2; -EUSERS when there are so many who do the same there that they would slow each other
+ * down; -ENOMEM; or another -errno. After any of these the address works as before.
+ */
+int port_udp_use_link(struct port_udp *port, uint32_t address, uint32_t ifindex);
+
 /* Let packets say how many hops they had left: for who hands on their headers. */
 void port_udp_report_hops(struct port_udp *port);
 
@@ -99,11 +114,15 @@ void port_udp_remove_address(struct port_udp *port, uint32_t index);
  * `on_packet`  Called for each good packet in order of arrival. It may stage packets and open or
  *              close paths; it must not flush or receive.
  *
- * Returns the number of datagrams read. 0 means that the sockets are empty; but one of several where
- * nothing has come for a while is looked at in each 16th call only. So a caller about to sleep
+ * Returns the number of datagrams read. 0 means that the sockets are empty; but a datagram may be on its
+ * way from one to the other (port_udp_use_link()), and one where nothing has come for a while
+ * is looked at in each 16th call only. So a caller about to sleep
  * sleeps in a level-triggered poll of port_udp_fds().
  */
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context);
+
+/* The system calls that the last port_udp_receive() made. */
+unsigned port_udp_looks(const struct port_udp *port);
 
 struct port_udp_path {
 	uint8_t address; /* index of the local address */
@@ -164,7 +183,7 @@ int port_udp_flush(struct port_udp *port);
 bool port_udp_is_blocked(const struct port_udp *port);
 
 /*
- * List what to wait for: POLLIN for every address, POLLOUT for the socket that blocks, if one does.
+ * List what to wait for: POLLIN for every address and link, POLLOUT for the socket that blocks, if one does.
  *
  * `ret_fds`  Room for PORT_UDP_FDS_MAX. The descriptors stay the port's.
  *

@@ -4,7 +4,8 @@
 
 /*
  * What the files of the UDP port share: udp.c makes and unmakes it, udp_receive.c and udp_send.c
- * are the data path, udp_path.c sets up paths and their sockets. Nobody else includes this.
+ * are the data path, udp_path.c sets up paths and their sockets, udp_link.c goes around all of them.
+ * Nobody else includes this.
  */
 
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include "port/udp.h"
 #include "wire/icrc.h"
 #include "wire/roce.h"
+#include "wire/roce_frame.h"
 
 enum {
 	UDP_SLOTS = 256,
@@ -31,6 +33,8 @@ enum {
 	UDP_PACKET_BYTES_MAX = 65503, /* what fits an IPv4 datagram, without ICRC */
 	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
 	UDP_FLOWS_COUNT = 64, /* power of two */
+	UDP_NEIGHBOURS_COUNT = 256, /* power of two */
+	UDP_VNET_BYTES = 10, /* struct virtio_net_hdr */
 	UDP_ECT0 = 2, /* RFC 3168: ECN-capable transport */
 	UDP_CE = 3,
 	UDP_ECN_MASK = 3,
@@ -43,8 +47,23 @@ struct udp_control {
 	_Alignas(struct cmsghdr) uint8_t bytes[128];
 };
 
+/*
+ * A neighbour on the link: whoever some path leads to, and the Ethernet addresses that frames to it need,
+ * once it was heard. Direct-mapped: a path that finds another in its place goes without.
+ */
+struct udp_neighbour {
+	uint32_t paths; /* that lead to it; 0: free */
+	uint8_t address; /* our own */
+	struct gid gid;
+	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it */
+	uint64_t heard_ms; /* when its last frame came; 0: never, or its link refused one of ours */
+};
+
+struct udp_link; /* udp_link.c */
+
 struct udp_receiver {
 	int fd; /* -1: none any more */
+	struct udp_link *link; /* NULL: the socket is all there is */
 	uint32_t scope_ifindex;
 	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
 	uint32_t empty_looks; /* in a row */
@@ -81,6 +100,8 @@ struct udp_path {
 	struct icrc_flow icrc;
 	struct udp_control control; /* TOS and hop limit where they are not the socket's */
 	size_t control_bytes;
+	struct udp_neighbour *neighbour; /* NULL: none */
+	struct roce_frame_headers headers;
 };
 
 struct udp_staged {
@@ -107,6 +128,8 @@ struct port_udp {
 	uint8_t *in_buffers;
 	struct icrc_shifts shifts;
 	struct udp_flow flows[UDP_FLOWS_COUNT];
+	struct udp_neighbour neighbours[UDP_NEIGHBOURS_COUNT];
+	uint32_t looks; /* system calls of the last port_udp_receive() */
 
 	/* sending: staged[staged_first .. staged_end) lie one behind the other in `stage` */
 	uint32_t staged_first;
@@ -115,8 +138,11 @@ struct port_udp {
 	struct udp_staged staged[PORT_UDP_STAGE_PACKETS];
 	uint8_t *stage;
 	struct mmsghdr out[UDP_SEND_BATCH];
-	struct iovec out_iov[UDP_SEND_BATCH];
-	struct udp_control out_control[UDP_SEND_BATCH];
+	struct udp_message {
+		struct iovec iov[2]; /* headers, where they are ours to write; data */
+		struct udp_control control;
+		uint8_t headers[UDP_VNET_BYTES + ROCE_FRAME_HEADER_BYTES_MAX];
+	} out_message[UDP_SEND_BATCH];
 	uint32_t out_packets[UDP_SEND_BATCH]; /* staged packets in each message */
 
 	/* paths */
@@ -147,6 +173,59 @@ static inline struct udp_path *udp_path_find(const struct port_udp *port, uint32
 
 	return path && path->id == id ? path : NULL;
 }
+
+/* What the kernel says about one datagram beside its bytes, or we read in a frame's headers. */
+struct udp_datagram {
+	uint8_t address;
+	uint8_t tos;
+	uint8_t hop_limit;
+	uint32_t segment_bytes; /* of each packet but the last, ICRC included */
+};
+
+/*
+ * Split a datagram into its packets and pass on the good ones. Returns whether there was one.
+ */
+bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
+	const struct gid *sgid, uint16_t source_port, const uint8_t *data, size_t bytes,
+	port_udp_packet_fn *on_packet, void *context);
+
+/* Read at most `count_max` datagrams from the socket of an address. Returns how many it were. */
+unsigned udp_socket_receive(struct port_udp *port, uint8_t address, unsigned count_max,
+	port_udp_packet_fn *on_packet, void *context);
+
+/* --- the link (udp_link.c) --- */
+
+/* Take in what has come over the link of an address. Returns the number of datagrams. */
+unsigned udp_link_receive(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
+
+/*
+ * A datagram was read from the socket: deliver what came over the link before it, and cross out its mark. Nothing
+ * happens when it has none.
+ */
+void udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
+	port_udp_packet_fn *on_packet, void *context);
+
+void udp_link_close(struct udp_link *link);
+int udp_link_fd(const struct udp_link *link);
+
+/* The link that packets of a path leave by now; NULL: its socket. `now_ms` of udp_now_ms(). */
+struct udp_link *udp_link_of(
+	const struct port_udp *port, const struct udp_path *path, uint64_t now_ms);
+
+/* Time to a few milliseconds, for next to nothing. */
+uint64_t udp_now_ms(void);
+
+/*
+ * Make the headers of a message for the link, of `data_bytes`, cut into packets of `segment_bytes` (0: one).
+ * Returns their length.
+ */
+uint32_t udp_link_headers_make(
+	const struct udp_path *path, uint32_t data_bytes, uint32_t segment_bytes, uint8_t *to);
+
+/* The neighbour at the end of a new path, and of one no longer. */
+void udp_neighbour_ref(struct port_udp *port, struct udp_path *path);
+void udp_neighbour_unref(struct udp_path *path);
 
 /* Close all paths and their sockets, whoever still refers to them. */
 void udp_paths_destroy(struct port_udp *port);

@@ -107,8 +107,8 @@ static int sender_create(struct port_udp *port, uint8_t address, uint8_t slot)
 
 	if (!sender)
 		return -ENOMEM;
-	sender->fd = socket_open(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-		IPPROTO_UDP);
+	sender->fd = socket_open(is_ipv4 ? AF_INET : AF_INET6,
+		SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
 	if (sender->fd < 0) {
 		rc = -errno;
 		goto fail_free;
@@ -208,6 +208,10 @@ static int path_create(
 	path_control_init(path, gid_is_ipv4(&receiver->gid));
 	icrc_flow_init(&path->icrc, receiver->gid.raw, settings->remote.raw,
 		path->sender->source_port, ROCE_UDP_PORT);
+	roce_frame_headers_init(&path->headers, &receiver->gid, &settings->remote,
+		path->sender->source_port, (uint8_t)(settings->dscp << 2 | UDP_ECT0),
+		settings->hop_limit, settings->flow_label);
+	udp_neighbour_ref(port, path);
 	*ret_path = path;
 	return 0;
 }
@@ -261,6 +265,7 @@ static void path_destroy(struct port_udp *port, struct udp_path *path)
 	port->paths[index] = NULL;
 	while (port->path_limit > 0 && !port->paths[port->path_limit - 1])
 		port->path_limit--;
+	udp_neighbour_unref(path);
 	sender_unref(port, path->settings.address, path->settings.destination_slot);
 	free(path);
 }

@@ -8,14 +8,6 @@
 #include "port/udp_internal.h"
 #include "wire/bth.h"
 
-/* What the kernel says about one datagram beside its bytes. */
-struct datagram {
-	uint8_t address;
-	uint8_t tos;
-	uint8_t hop_limit;
-	uint32_t segment_bytes; /* of each packet but the last, ICRC included */
-};
-
 /* Read an integer that the kernel passes as one byte (IP_TOS) or as an int (all others). */
 static uint32_t cmsg_value(const struct cmsghdr *cmsg)
 {
@@ -27,7 +19,8 @@ static uint32_t cmsg_value(const struct cmsghdr *cmsg)
 	return value;
 }
 
-static void read_control(struct port_udp *port, struct msghdr *header, struct datagram *datagram)
+static void read_control(
+	struct port_udp *port, struct msghdr *header, struct udp_datagram *datagram)
 {
 	struct udp_receiver *receiver = &port->receivers[datagram->address];
 
@@ -70,10 +63,11 @@ static struct udp_flow *flow_of(
 	return flow;
 }
 
-/* Split one datagram into the packets that GRO made it of, and pass on the good ones. */
-static void split(struct port_udp *port, const struct datagram *datagram, struct udp_flow *flow,
-	const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet, void *context)
+bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
+	const struct gid *sgid, uint16_t source_port, const uint8_t *data, size_t bytes,
+	port_udp_packet_fn *on_packet, void *context)
 {
+	struct udp_flow *flow = flow_of(port, datagram->address, sgid, source_port);
 	struct port_udp_counters *counters = port->counters;
 	struct port_udp_packet packet = {
 		.sgid = &flow->sgid,
@@ -116,13 +110,14 @@ static void split(struct port_udp *port, const struct datagram *datagram, struct
 		on_packet(context, &packet);
 	}
 	flow->next_id = id_hint;
+	return !is_first;
 }
 
 static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr *message,
 	port_udp_packet_fn *on_packet, void *context)
 {
 	const union socket_address *from = message->msg_hdr.msg_name;
-	struct datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
+	struct udp_datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
 	sa_family_t family = gid_is_ipv4(&port->receivers[address].gid) ? AF_INET : AF_INET6;
 	struct gid sgid;
 
@@ -138,7 +133,7 @@ static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr
 		return;
 	}
 	sgid = socket_address_gid(from);
-	split(port, &datagram, flow_of(port, address, &sgid, socket_address_port(from)),
+	udp_datagram_split(port, &datagram, &sgid, socket_address_port(from),
 		message->msg_hdr.msg_iov->iov_base, message->msg_len, on_packet, context);
 }
 
@@ -168,24 +163,25 @@ static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t 
 	receiver->was_full = is_full;
 }
 
-static unsigned receive_one_address(
-	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+unsigned udp_socket_receive(struct port_udp *port, uint8_t address, unsigned count_max,
+	port_udp_packet_fn *on_packet, void *context)
 {
 	struct udp_receiver *receiver = &port->receivers[address];
-	int count = udp_recvmmsg(receiver->fd, port->in, receiver->batch);
+	int count = udp_recvmmsg(receiver->fd, port->in, min_u32(receiver->batch, count_max));
 	uint32_t bytes = 0;
 
+	port->looks++;
 	if (count < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			port->counters->rx_errors++;
 		receiver->was_full = false;
-		receiver->empty_looks++;
 		return 0;
 	}
-	receiver->empty_looks = 0;
-	port->busiest = address;
 	for (int i = 0; i < count; i++) {
 		bytes += port->in[i].msg_len;
+		if (receiver->link)
+			udp_link_catch_up(port, address, port->in_iov[i].iov_base,
+				port->in[i].msg_len, on_packet, context);
 		take_datagram(port, address, &port->in[i], on_packet, context);
 		message_rearm(&port->in[i].msg_hdr);
 	}
@@ -195,15 +191,39 @@ static unsigned receive_one_address(
 
 /*
  * A look costs a system call. Where nothing has come for a row of looks, only each so-manieth call
- * looks; but always where something has come last.
+ * looks; but always where something has come last, unless it came over the link.
  */
-static bool is_worth_a_look(const struct port_udp *port, uint32_t address)
+static bool is_worth_a_look(const struct port_udp *port, uint32_t address, bool has_come)
 {
 	const struct udp_receiver *receiver = &port->receivers[address];
 
-	return receiver->fd >= 0 &&
-		(receiver->empty_looks < UDP_EMPTY_LOOKS || address == port->busiest ||
-			port->receive_calls % UDP_QUIET_STEP == 0);
+	if (port->receive_calls % UDP_QUIET_STEP == 0)
+		return true;
+	return !has_come &&
+		(receiver->empty_looks < UDP_EMPTY_LOOKS ||
+			(address == port->busiest && !receiver->link));
+}
+
+static unsigned receive_one_address(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_receiver *receiver = &port->receivers[address];
+	unsigned total = 0;
+
+	if (receiver->fd < 0)
+		return 0;
+	if (receiver->link)
+		total = udp_link_receive(port, address, on_packet, context);
+	if (is_worth_a_look(port, address, total > 0)) {
+		unsigned count =
+			udp_socket_receive(port, address, UDP_RECEIVE_BATCH, on_packet, context);
+
+		receiver->empty_looks = count ? 0 : receiver->empty_looks + 1;
+		total += count;
+	}
+	if (total)
+		port->busiest = address;
+	return total;
 }
 
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context)
@@ -211,8 +231,13 @@ unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, 
 	unsigned total = 0;
 
 	port->receive_calls++;
+	port->looks = 0;
 	for (uint32_t address = 0; address < port->receiver_count; address++)
-		if (is_worth_a_look(port, address))
-			total += receive_one_address(port, (uint8_t)address, on_packet, context);
+		total += receive_one_address(port, (uint8_t)address, on_packet, context);
 	return total;
+}
+
+unsigned port_udp_looks(const struct port_udp *port)
+{
+	return port->looks;
 }

@@ -78,42 +78,70 @@ static uint32_t run_length(const struct port_udp *port, uint32_t first)
 	return count;
 }
 
+/* Fill in how the socket is to send the message: to whom, and cut into what. */
+static void address_to_peer(struct udp_message *message, struct udp_path *path,
+	uint32_t segment_bytes, struct msghdr *header)
+{
+	size_t control_bytes = path->control_bytes;
+
+	memcpy(&message->control, &path->control, control_bytes);
+	if (segment_bytes) {
+		uint16_t segment = (uint16_t)segment_bytes;
+
+		control_bytes = udp_control_append(&message->control, control_bytes, SOL_UDP,
+			UDP_SEGMENT, &segment, sizeof(segment));
+	}
+	*header = (struct msghdr){
+		.msg_name = &path->remote,
+		.msg_namelen = path->remote_bytes,
+		.msg_iov = &message->iov[1],
+		.msg_iovlen = 1,
+		.msg_control = control_bytes > 0 ? &message->control : NULL,
+		.msg_controllen = control_bytes,
+	};
+}
+
+static void frame_for_peer(struct udp_message *message, const struct udp_path *path,
+	uint32_t segment_bytes, struct msghdr *header)
+{
+	uint32_t data_bytes = (uint32_t)message->iov[1].iov_len;
+
+	message->iov[0] = (struct iovec){
+		.iov_base = message->headers,
+		.iov_len = udp_link_headers_make(path, data_bytes, segment_bytes, message->headers),
+	};
+	*header = (struct msghdr){.msg_iov = message->iov, .msg_iovlen = 2};
+}
+
 /* Make message `index` of the batch from `count` staged packets; seal them. */
-static void message_make(struct port_udp *port, unsigned index, uint32_t first, uint32_t count)
+static void message_make(
+	struct port_udp *port, unsigned index, uint32_t first, uint32_t count, bool is_frame)
 {
 	const struct udp_staged *head = &port->staged[first];
 	const struct udp_staged *last = &port->staged[first + count - 1];
-	struct udp_path *path = head->path;
-	struct udp_control *control = &port->out_control[index];
-	size_t control_bytes = path->control_bytes;
+	struct udp_message *message = &port->out_message[index];
+	uint32_t segment_bytes = count > 1 ? head->bytes + ROCE_ICRC_BYTES : 0;
 
 	/* The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). */
 	for (uint32_t i = 0; i < count; i++)
-		icrc_seal(&path->icrc, (uint16_t)i, port->stage + head[i].offset, head[i].bytes);
-	port->out_iov[index] = (struct iovec){
+		icrc_seal(&head->path->icrc, (uint16_t)i, port->stage + head[i].offset,
+			head[i].bytes);
+	message->iov[1] = (struct iovec){
 		.iov_base = port->stage + head->offset,
 		.iov_len = last->offset + last->bytes + ROCE_ICRC_BYTES - head->offset,
 	};
-	memcpy(control, &path->control, control_bytes);
-	if (count > 1) {
-		uint16_t segment_bytes = (uint16_t)(head->bytes + ROCE_ICRC_BYTES);
-
-		control_bytes = udp_control_append(control, control_bytes, SOL_UDP, UDP_SEGMENT,
-			&segment_bytes, sizeof(segment_bytes));
-	}
-	port->out[index].msg_hdr = (struct msghdr){
-		.msg_name = &path->remote,
-		.msg_namelen = path->remote_bytes,
-		.msg_iov = &port->out_iov[index],
-		.msg_iovlen = 1,
-		.msg_control = control_bytes > 0 ? control : NULL,
-		.msg_controllen = control_bytes,
-	};
+	if (is_frame)
+		frame_for_peer(message, head->path, segment_bytes, &port->out[index].msg_hdr);
+	else
+		address_to_peer(message, head->path, segment_bytes, &port->out[index].msg_hdr);
 	port->out_packets[index] = count;
 }
 
-/* Make as many messages as go through one socket in one call. Returns how many, at least one. */
-static unsigned batch_make(struct port_udp *port)
+/*
+ * Make as many messages as go through one socket in one call: a link's, or the path's sender. Returns how
+ * many, at least one.
+ */
+static unsigned batch_make(struct port_udp *port, const struct udp_link *link, uint64_t now_ms)
 {
 	const struct udp_sender *sender = port->staged[port->staged_first].path->sender;
 	uint32_t next = port->staged_first;
@@ -122,9 +150,10 @@ static unsigned batch_make(struct port_udp *port)
 	while (count < UDP_SEND_BATCH && next < port->staged_end) {
 		const struct udp_path *path = port->staged[next].path;
 
-		if (!path || path->sender != sender)
+		if (!path || udp_link_of(port, path, now_ms) != link ||
+			(!link && path->sender != sender))
 			break;
-		message_make(port, count, next, run_length(port, next));
+		message_make(port, count, next, run_length(port, next), link != NULL);
 		next += port->out_packets[count++];
 	}
 	return count;
@@ -139,7 +168,7 @@ static void account_sent(struct port_udp *port, unsigned count)
 		port->counters->tx_datagrams++;
 		port->counters->tx_packets += packets;
 		port->counters->tx_bytes +=
-			port->out_iov[i].iov_len - (uint64_t)packets * ROCE_ICRC_BYTES;
+			port->out_message[i].iov[1].iov_len - (uint64_t)packets * ROCE_ICRC_BYTES;
 		port->staged_first += packets;
 	}
 }
@@ -160,6 +189,24 @@ static uint64_t *error_counter(struct port_udp_counters *counters, int error)
 		return &counters->tx_too_long;
 	default:
 		return &counters->tx_errors;
+	}
+}
+
+/*
+ * The link did not take the first message of the batch, for whatever reason: the path's socket will, or
+ * knows better what to do about it.
+ */
+static void handle_link_refusal(struct port_udp *port, int error)
+{
+	struct udp_path *path = port->staged[port->staged_first].path;
+
+	if (error == EINTR)
+		return;
+	port->counters->tx_link_refused++;
+	path->neighbour->heard_ms = 0;
+	if (error == EINVAL || error == EMSGSIZE) {
+		udp_neighbour_unref(path);
+		path->neighbour = NULL;
 	}
 }
 
@@ -184,22 +231,37 @@ static bool handle_refusal(struct port_udp *port, int error)
 	return true;
 }
 
+/* Send one batch. Returns false when the rest has to wait. */
+static bool send_batch(struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
+{
+	struct udp_link *link = udp_link_of(port, path, now_ms);
+	unsigned count = batch_make(port, link, now_ms);
+	int sent = udp_sendmmsg(link ? udp_link_fd(link) : path->sender->fd, port->out, count);
+
+	if (sent > 0) {
+		account_sent(port, (unsigned)sent);
+		port->counters->tx_frames += link ? (unsigned)sent : 0;
+		return true;
+	}
+	if (link) {
+		handle_link_refusal(port, errno);
+		return true;
+	}
+	return handle_refusal(port, errno);
+}
+
 int port_udp_flush(struct port_udp *port)
 {
+	uint64_t now_ms = port->staged_first < port->staged_end ? udp_now_ms() : 0;
+
 	while (port->staged_first < port->staged_end) {
 		const struct udp_path *path = port->staged[port->staged_first].path;
-		unsigned count;
-		int sent;
 
 		if (!path) {
 			port->staged_first++;
 			continue;
 		}
-		count = batch_make(port);
-		sent = udp_sendmmsg(path->sender->fd, port->out, count);
-		if (sent > 0) {
-			account_sent(port, (unsigned)sent);
-		} else if (!handle_refusal(port, errno)) {
+		if (!send_batch(port, path, now_ms)) {
 			if (!port->is_blocked)
 				port->counters->tx_blocked++;
 			port->is_blocked = true;

@@ -12,9 +12,9 @@
 enum {
 	POLLS_LOCKED_MAX =
 		20, /* polls in a row that meet a locked lane before they give up the CPU */
-	POLLS_IDLE_MAX =
-		128, /* polls in a row without a packet: some round trips of a fast network */
-	POLLS_IDLE_STEP = 32, /* and from then on */
+	/* Weight of polls in a row without a packet: some round trips of a fast network; and from then on. */
+	POLLS_IDLE_MAX = 128 * WORKER_LOOK_WEIGHT,
+	POLLS_IDLE_STEP = 32 * WORKER_LOOK_WEIGHT,
 };
 
 int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct nic_cq **ret_cq)
@@ -159,11 +159,11 @@ static void drive(struct worker *worker, struct nic_cq *cq)
 		return;
 	}
 	unsigned datagrams = worker_poll(worker, &cq->cq);
+	uint32_t weight = worker->poll_weight;
 	worker_unlock(worker);
 	polls_locked = 0;
-	if (datagrams) {
-		polls_idle = 0;
-	} else if (++polls_idle >= POLLS_IDLE_MAX) {
+	polls_idle = datagrams ? 0 : polls_idle + weight;
+	if (polls_idle >= POLLS_IDLE_MAX) {
 		polls_idle -= POLLS_IDLE_STEP;
 		sched_yield();
 	}

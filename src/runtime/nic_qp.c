@@ -52,6 +52,22 @@ static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 		nic.last_xrc_send = worker;
 }
 
+/*
+ * Past the kernel's UDP where that is possible, unless the user wants it otherwise. The worker is locked.
+ */
+static void link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
+{
+	const char *text = getenv("URNIC_LINK");
+	int error;
+
+	if (text && strcmp(text, "off") == 0)
+		return;
+	error = worker_use_link(worker, index, ifindex);
+	if (error && text && strcmp(text, "on") == 0)
+		log_write(LOG_ERROR, "URNIC_LINK is on, but interface %u cannot be used so: %s",
+			ifindex, strerror(-error));
+}
+
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
 {
 	struct agent_address address = {
@@ -75,6 +91,8 @@ int nic_address_open(struct worker *worker, const struct gid *local, uint32_t if
 		return error;
 	worker_lock(worker);
 	index = worker_address_add(worker, &address.gid, address.scope_ifindex, socket);
+	if (index >= 0)
+		link_use(worker, (uint32_t)index, ifindex);
 	worker_unlock(worker);
 	return index;
 }

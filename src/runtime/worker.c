@@ -154,9 +154,12 @@ static unsigned take_in_quickly(struct worker *worker)
 		atomic_load_explicit(&worker->polls_driving, memory_order_relaxed) + 1,
 		memory_order_relaxed);
 	worker->is_now_fresh = false;
+	worker->poll_weight = 1;
 	datagrams = collect_quickly(worker);
 	if (!datagrams && !is_skipping_sockets(worker)) {
 		datagrams = port_udp_receive(worker->port, on_packet, worker);
+		if (port_udp_looks(worker->port))
+			worker->poll_weight = WORKER_LOOK_WEIGHT;
 		worker->is_within_host = worker->is_within_host && !datagrams;
 	}
 	if (!list_is_empty(&worker->frames))
@@ -249,10 +252,13 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 
 	worker_send(worker, false);
 	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
-		worker->deferring_polls = 0;
-	} else if (cq_is_empty(cq) && ++worker->deferring_polls > WORKER_DEFERRING_POLLS) {
-		worker->deferring_polls = 0;
-		worker_send(worker, true);
+		worker->deferring_weight = 0;
+	} else if (cq_is_empty(cq)) {
+		worker->deferring_weight += worker->poll_weight;
+		if (worker->deferring_weight > WORKER_DEFERRING_WEIGHT) {
+			worker->deferring_weight = 0;
+			worker_send(worker, true);
+		}
 	}
 	return datagrams;
 }
@@ -370,6 +376,16 @@ int worker_address_add(
 	if (worker->is_watching_sockets && watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
 		worker->is_watching_sockets = false;
 	return index;
+}
+
+int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex)
+{
+	bool was_watching = worker->is_watching_sockets;
+	int error = port_udp_use_link(worker->port, index, ifindex);
+
+	worker_watch_sockets(worker, false);
+	worker_watch_sockets(worker, was_watching);
+	return error;
 }
 
 void worker_address_remove(struct worker *worker, uint32_t index)

@@ -51,8 +51,10 @@ enum {
 	WORKER_QUIET_TICKS = 4, /* of polling, before the sockets stop waking the thread */
 	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
 	WORKER_SOCKETS_SKIP = 16, /* polls for one look at the sockets, while is_within_host */
-	WORKER_DEFERRING_POLLS =
-		3, /* polls without a completion that leave acknowledgements owed */
+	WORKER_LOOK_WEIGHT =
+		4, /* of a poll that made a system call, where one that did not has 1 */
+	/* Of polls without a completion that leave acknowledgements owed. */
+	WORKER_DEFERRING_WEIGHT = 3 * WORKER_LOOK_WEIGHT,
 	WORKER_HOLD_LUCK_MAX = 8, /* misses in a row before holding back stops */
 	WORKER_HOLD_LUCK_MIN = -8, /* batches until it is tried once more */
 };
@@ -96,7 +98,8 @@ struct worker {
 	bool is_stopping;
 	bool is_deep_asleep; /* the thread waits without a time limit */
 	_Atomic bool are_acks_deferred; /* written with the lock held */
-	uint32_t deferring_polls; /* in a row */
+	uint32_t poll_weight; /* of the last: how long it took, roughly */
+	uint32_t deferring_weight; /* of polls in a row */
 	int hold_luck; /* worker_thread.c */
 	uint64_t last_packet_ns;
 	uint64_t last_polled_ns; /* when the thread last saw an application poll */
@@ -144,6 +147,12 @@ int worker_address_find(const struct worker *worker, const struct gid *gid, uint
  */
 int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
+
+/*
+ * Have packets of an address go around the kernel's UDP (port_udp_use_link()). The worker is locked. Returns 0
+ * or the -errno that says why not.
+ */
+int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex);
 
 /* Receive on it no longer: a multicast group. The worker is locked. */
 void worker_address_remove(struct worker *worker, uint32_t index);

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Past IP and UDP: an AF_PACKET socket on the interface of a local address.
+ *
+ * The kernel shows each packet to such sockets before its network stack has seen it, and writes it
+ * into a ring that we read without a system call; and it takes whole frames from them, which pass
+ * no routing and no socket on their way out. That halves what a short packet costs.
+ *
+ * Receiving. Short datagrams come in the ring only: a filter keeps them from the UDP socket. Of long
+ * ones, which the ring would copy a second time on the sender's CPU, the ring has the first bytes as a
+ * mark of its place in the order of arrival; the datagram itself is then read from the socket. A
+ * mark comes first and its datagram a moment later. Either may be lost alone, when ring or socket are
+ * full: the first bytes tell which belong together, a datagram without a mark is delivered when the
+ * socket is looked at, and a mark without a datagram is given up after a while, or when the next one's is there.
+ *
+ * Packets that come by another interface (those of this host come by loopback) are the socket's.
+ *
+ * Sending. Frames need the neighbour's Ethernet address. It is that of the last good packet that came from
+ * there, and is good for UDP_HEARD_MS: whoever has been silent for longer is talked to through the UDP
+ * socket, which finds the way by itself. So nothing here resolves addresses or follows routes,
+ * and a neighbour that has moved is lost for a moment only.
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <linux/virtio_net.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/arith.h"
+#include "port/udp_internal.h"
+#include "wire/bth.h"
+#include "wire/bytes.h"
+#include "wire/frame.h"
+
+enum {
+	LINK_SLOT_BYTES = 2048,
+	LINK_SLOTS_COUNT = 1024,
+	LINK_BLOCK_BYTES = 1 << 16,
+	LINK_BATCH = 32, /* frames per call */
+	LINK_SHORT_BYTES = 1500, /* longer ones are marks; with Ethernet header */
+	LINK_MARKS_SEARCHED = 64, /* for that of a datagram */
+	LINK_STALLED_LOOKS_MAX = 256, /* for the datagram of a mark */
+	LINK_SOCKETS_MAX = 8, /* on one interface: each one looks at every packet there */
+	UDP_HEARD_MS = 50,
+	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
+};
+
+struct udp_link {
+	int fd;
+	uint8_t *ring;
+	uint32_t next_slot;
+	uint32_t stalled_looks;
+};
+
+/* --- set-up --- */
+
+/* A classic BPF program under construction: conditions, which all have to hold. */
+struct program {
+	struct sock_filter code[32];
+	uint8_t count;
+};
+
+/* Load from the packet, `size` BPF_B, BPF_H or BPF_W; go on if `test` of it and `value` holds. */
+static void want(
+	struct program *program, uint16_t size, uint32_t offset, uint16_t test, uint32_t value)
+{
+	struct sock_filter load = BPF_STMT(BPF_LD | BPF_ABS, offset);
+	struct sock_filter jump = BPF_JUMP(BPF_JMP | BPF_K, value, 0, 0);
+
+	load.code |= size;
+	jump.code |= test;
+	program->code[program->count++] = load;
+	program->code[program->count++] = jump;
+}
+
+static void give(struct program *program, uint32_t verdict)
+{
+	program->code[program->count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
+}
+
+/* Let every condition that does not hold lead to the instruction that comes next. */
+static void otherwise(struct program *program)
+{
+	for (uint8_t i = 0; i < program->count; i++) {
+		struct sock_filter *jump = &program->code[i];
+		bool is_jump = BPF_CLASS(jump->code) == BPF_JMP;
+
+		if (is_jump && BPF_OP(jump->code) == BPF_JSET)
+			jump->jt = (uint8_t)(program->count - i - 1);
+		else if (is_jump && jump->jf == 0 && jump->jt == 0)
+			jump->jf = (uint8_t)(program->count - i - 1);
+	}
+}
+
+static int attach(int fd, struct program *program)
+{
+	struct sock_fprog filter = {.len = program->count, .filter = program->code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) ? -errno : 0;
+}
+
+/* Which packets have the plain headers that the ring is for. `ip`: where the IP header begins. */
+static void want_plain_headers(struct program *program, bool is_ipv4, uint32_t ip)
+{
+	if (is_ipv4) {
+		want(program, BPF_B, ip, BPF_JEQ, 0x45);
+		want(program, BPF_H, ip + 6, BPF_JSET, 0x3fff); /* a fragment */
+		want(program, BPF_B, ip + 9, BPF_JEQ, IPPROTO_UDP);
+	} else {
+		want(program, BPF_B, ip + 6, BPF_JEQ, IPPROTO_UDP);
+	}
+}
+
+static uint32_t ip_bytes(bool is_ipv4)
+{
+	return is_ipv4 ? ROCE_IPV4_BYTES : ROCE_IPV6_BYTES;
+}
+
+/* What the ring takes: packets for our address, port and slot; of long ones the headers. */
+static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
+{
+	bool is_ipv4 = gid_is_ipv4(gid);
+	const uint32_t ip = ROCE_ETHERNET_BYTES, udp = ip + ip_bytes(is_ipv4);
+	struct program program = {.count = 0};
+
+	want_plain_headers(&program, is_ipv4, ip);
+	for (uint32_t i = is_ipv4 ? 12 : 0; i < 16; i += 4)
+		want(&program, BPF_W, is_ipv4 ? ip + 4 + i : ip + 24 + i, BPF_JEQ,
+			get_be32(gid->raw + i));
+	want(&program, BPF_H, udp + 2, BPF_JEQ, ROCE_UDP_PORT);
+	want(&program, BPF_B, udp + ROCE_UDP_BYTES + UDP_SLOT_OFFSET, BPF_JEQ, slot);
+	want(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), BPF_JEQ, PACKET_HOST);
+	program.code[program.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0);
+	program.code[program.count++] =
+		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, LINK_SHORT_BYTES, 0, 1);
+	give(&program, udp + ROCE_UDP_BYTES + BTH_BYTES);
+	give(&program, UINT32_MAX);
+	otherwise(&program);
+	give(&program, 0);
+	return attach(fd, &program);
+}
+
+/* What the socket does not take: what the ring takes whole. */
+static int filter_socket(int fd, const struct gid *gid, uint32_t ifindex)
+{
+	bool is_ipv4 = gid_is_ipv4(gid);
+	struct program program = {.count = 0};
+
+	want_plain_headers(&program, is_ipv4, (uint32_t)SKF_NET_OFF);
+	want(&program, BPF_W, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX), BPF_JEQ, ifindex);
+	program.code[program.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0);
+	program.code[program.count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K,
+		LINK_SHORT_BYTES - ROCE_ETHERNET_BYTES - ip_bytes(is_ipv4), 1, 0);
+	give(&program, 0);
+	otherwise(&program);
+	give(&program, UINT32_MAX);
+	return attach(fd, &program);
+}
+
+/* Before Linux 6.2, a ring that wants to know how super-packets are cut does not get them. */
+static bool kernel_knows_super_packets(void)
+{
+	struct utsname name;
+	unsigned major, minor;
+
+	return uname(&name) == 0 && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+		(major > 6 || (major == 6 && minor >= 2));
+}
+
+/*
+ * Ethernet, and no port of something else: there (VRF) the network stack takes packets to have come by
+ * that.
+ */
+static int check_interface(int fd, uint32_t ifindex)
+{
+	struct ifreq request = {.ifr_ifindex = (int)ifindex};
+	char path[64];
+
+	if (ioctl(fd, SIOCGIFNAME, &request))
+		return -errno;
+	snprintf(path, sizeof(path), "/sys/class/net/%.*s/master", IFNAMSIZ, request.ifr_name);
+	if (ioctl(fd, SIOCGIFHWADDR, &request))
+		return -errno;
+	return request.ifr_hwaddr.sa_family != ARPHRD_ETHER || access(path, F_OK) == 0 ? -EOPNOTSUPP
+										       : 0;
+}
+
+/* How many packet sockets look at what comes in there, as far as one can see. */
+static unsigned sockets_on(uint32_t ifindex)
+{
+	FILE *file = fopen("/proc/thread-self/net/packet", "re");
+	char line[128];
+	unsigned count = 0, bound;
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "%*s %*s %*s %*s %u", &bound) == 1 && bound == ifindex)
+			count++;
+	fclose(file);
+	return count;
+}
+
+static int ring_map(struct udp_link *link)
+{
+	const int version = TPACKET_V2, on = 1;
+	const struct tpacket_req request = {
+		.tp_frame_size = LINK_SLOT_BYTES,
+		.tp_frame_nr = LINK_SLOTS_COUNT,
+		.tp_block_size = LINK_BLOCK_BYTES,
+		.tp_block_nr = LINK_SLOTS_COUNT / (LINK_BLOCK_BYTES / LINK_SLOT_BYTES),
+	};
+	void *ring;
+
+	if (setsockopt(link->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) ||
+		setsockopt(link->fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)) ||
+		setsockopt(link->fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof(request)))
+		return -errno;
+	ring = mmap(NULL, (size_t)LINK_SLOT_BYTES * LINK_SLOTS_COUNT, PROT_READ | PROT_WRITE,
+		MAP_SHARED, link->fd, 0);
+	if (ring == MAP_FAILED)
+		return -errno;
+	link->ring = ring;
+	return 0;
+}
+
+static int link_bind(const struct udp_link *link, const struct gid *gid, uint32_t ifindex)
+{
+	const struct sockaddr_ll address = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(gid_is_ipv4(gid) ? ETH_P_IP : ETH_P_IPV6),
+		.sll_ifindex = (int)ifindex,
+	};
+
+	return bind(link->fd, (const struct sockaddr *)&address, sizeof(address)) ? -errno : 0;
+}
+
+static int link_open(struct udp_link *link, const struct gid *gid, uint8_t slot, uint32_t ifindex)
+{
+	const int send_bytes = UDP_SOCKET_BUFFER_BYTES;
+	int error;
+
+	link->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (link->fd < 0)
+		return -errno;
+	error = check_interface(link->fd, ifindex);
+	if (!error)
+		error = filter_ring(link->fd, gid, slot);
+	if (!error)
+		error = ring_map(link);
+	if (!error)
+		error = link_bind(link, gid, ifindex);
+	/* More than a program without privileges may have, and no harm where it is refused. */
+	setsockopt(link->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_bytes, sizeof(send_bytes));
+	return error;
+}
+
+int port_udp_use_link(struct port_udp *port, uint32_t address, uint32_t ifindex)
+{
+	struct udp_receiver *receiver = &port->receivers[address];
+	struct udp_link *link;
+	int error;
+
+	if (!kernel_knows_super_packets())
+		return -EOPNOTSUPP;
+	if (sockets_on(ifindex) >= LINK_SOCKETS_MAX)
+		return -EUSERS;
+	link = calloc(1, sizeof(*link));
+	if (!link)
+		return -ENOMEM;
+	error = link_open(link, &receiver->gid, port->slot, ifindex);
+	if (!error)
+		error = filter_socket(receiver->fd, &receiver->gid, ifindex);
+	if (error)
+		udp_link_close(link);
+	else
+		receiver->link = link;
+	return error;
+}
+
+void udp_link_close(struct udp_link *link)
+{
+	if (!link)
+		return;
+	if (link->ring)
+		munmap(link->ring, (size_t)LINK_SLOT_BYTES * LINK_SLOTS_COUNT);
+	if (link->fd >= 0)
+		close(link->fd);
+	free(link);
+}
+
+int udp_link_fd(const struct udp_link *link)
+{
+	return link->fd;
+}
+
+/* --- neighbours --- */
+
+uint64_t udp_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static struct udp_neighbour *neighbour_at(
+	struct port_udp *port, uint8_t address, const struct gid *gid)
+{
+	uint32_t hash = get_be32(gid->raw + 12) * 0x9e3779b1u ^ (uint32_t)address << 24;
+
+	return &port->neighbours[(hash >> 24) % UDP_NEIGHBOURS_COUNT];
+}
+
+static bool neighbour_is(
+	const struct udp_neighbour *neighbour, uint8_t address, const struct gid *gid)
+{
+	return neighbour->paths > 0 && neighbour->address == address &&
+		gid_is_equal(&neighbour->gid, gid);
+}
+
+void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
+{
+	uint8_t address = path->settings.address;
+	struct udp_neighbour *neighbour = neighbour_at(port, address, &path->settings.remote);
+
+	if (neighbour->paths == 0)
+		*neighbour = (struct udp_neighbour){
+			.address = address,
+			.gid = path->settings.remote,
+		};
+	else if (!neighbour_is(neighbour, address, &path->settings.remote))
+		return;
+	neighbour->paths++;
+	path->neighbour = neighbour;
+}
+
+void udp_neighbour_unref(struct udp_path *path)
+{
+	if (path->neighbour)
+		path->neighbour->paths--;
+}
+
+/* A good packet came from there, in a frame that begins with `macs`: an answer has them the other way round. */
+static void neighbour_heard(
+	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs)
+{
+	struct udp_neighbour *neighbour = neighbour_at(port, address, gid);
+
+	if (!neighbour_is(neighbour, address, gid))
+		return;
+	memcpy(neighbour->macs, macs + FRAME_MAC_BYTES, FRAME_MAC_BYTES);
+	memcpy(neighbour->macs + FRAME_MAC_BYTES, macs, FRAME_MAC_BYTES);
+	neighbour->heard_ms = udp_now_ms();
+}
+
+/* --- receiving --- */
+
+static struct tpacket2_hdr *slot_at(const struct udp_link *link, uint32_t index)
+{
+	return (struct tpacket2_hdr *)(void *)(link->ring +
+		(size_t)(index % LINK_SLOTS_COUNT) * LINK_SLOT_BYTES);
+}
+
+/* The slot `ahead` of the next one, if there is something in it. */
+static struct tpacket2_hdr *slot_filled(const struct udp_link *link, uint32_t ahead)
+{
+	struct tpacket2_hdr *slot = slot_at(link, link->next_slot + ahead);
+
+	return __atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER ? slot : NULL;
+}
+
+static void slot_release(struct udp_link *link, struct tpacket2_hdr *slot)
+{
+	__atomic_store_n(&slot->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+	link->next_slot = (link->next_slot + 1) % LINK_SLOTS_COUNT;
+	link->stalled_looks = 0;
+}
+
+static bool is_mark(const struct tpacket2_hdr *slot)
+{
+	return slot->tp_snaplen < slot->tp_len;
+}
+
+static void count_losses(struct port_udp *port, const struct udp_link *link)
+{
+	struct tpacket_stats statistics;
+	socklen_t bytes = sizeof(statistics);
+
+	if (!getsockopt(link->fd, SOL_PACKET, PACKET_STATISTICS, &statistics, &bytes))
+		port->counters->rx_queue_overflows += statistics.tp_drops;
+}
+
+static void take_frame(struct port_udp *port, uint8_t address, const struct tpacket2_hdr *slot,
+	port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
+	const uint8_t *bytes = (const uint8_t *)slot + slot->tp_mac;
+	struct virtio_net_hdr vnet;
+	struct roce_frame frame;
+
+	port->counters->rx_datagrams++;
+	port->counters->rx_frames++;
+	if (!roce_frame_decode(&frame, bytes, slot->tp_snaplen)) {
+		port->counters->rx_short++;
+		return;
+	}
+	memcpy(&vnet, bytes - UDP_VNET_BYTES, UDP_VNET_BYTES);
+	if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size)
+		datagram.segment_bytes = vnet.gso_size;
+	datagram.tos = frame.tos;
+	datagram.hop_limit = port->reports_hops ? frame.hop_limit : 0;
+	if (udp_datagram_split(port, &datagram, &frame.sgid, frame.source_port, frame.data,
+		    frame.data_bytes, on_packet, context))
+		neighbour_heard(port, address, &frame.sgid, bytes);
+}
+
+/* How many marks come next, in a row. */
+static unsigned marks_count(const struct udp_link *link, unsigned count_max)
+{
+	const struct tpacket2_hdr *slot;
+	unsigned count = 0;
+
+	while (count < count_max && (slot = slot_filled(link, count)) && is_mark(slot))
+		count++;
+	return count;
+}
+
+static bool is_mark_of(const struct tpacket2_hdr *slot, const uint8_t *data)
+{
+	const uint8_t *end = (const uint8_t *)slot + slot->tp_mac + slot->tp_snaplen;
+
+	return is_mark(slot) && slot->tp_snaplen >= BTH_BYTES &&
+		memcmp(end - BTH_BYTES, data, BTH_BYTES) == 0;
+}
+
+/* How far ahead the mark of a datagram is; -1: there is none. */
+static int mark_find(const struct udp_link *link, const uint8_t *data)
+{
+	const struct tpacket2_hdr *slot;
+
+	for (unsigned ahead = 0; ahead < LINK_MARKS_SEARCHED && (slot = slot_filled(link, ahead));
+		ahead++)
+		if (is_mark_of(slot, data))
+			return (int)ahead;
+	return -1;
+}
+
+void udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
+	port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_link *link = port->receivers[address].link;
+	int ahead = bytes < BTH_BYTES ? -1 : mark_find(link, data);
+
+	for (; ahead >= 0; ahead--) {
+		struct tpacket2_hdr *slot = slot_at(link, link->next_slot);
+
+		if (!is_mark(slot))
+			take_frame(port, address, slot, on_packet, context);
+		else if (ahead > 0)
+			port->counters->rx_marks_lost++;
+		slot_release(link, slot);
+	}
+}
+
+/* Read what the next marks stand for. Returns the number of datagrams; 0: they are still on their way. */
+static unsigned take_marked(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_link *link = port->receivers[address].link;
+	unsigned count = udp_socket_receive(
+		port, address, marks_count(link, UDP_RECEIVE_BATCH), on_packet, context);
+
+	if (count == 0 && ++link->stalled_looks > LINK_STALLED_LOOKS_MAX) {
+		port->counters->rx_marks_lost++;
+		slot_release(link, slot_at(link, link->next_slot));
+	}
+	return count;
+}
+
+unsigned udp_link_receive(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_link *link = port->receivers[address].link;
+	struct tpacket2_hdr *slot;
+	unsigned total = 0;
+
+	while (total < LINK_BATCH && (slot = slot_filled(link, 0))) {
+		if (is_mark(slot))
+			return total + take_marked(port, address, on_packet, context);
+		if (slot->tp_status & TP_STATUS_LOSING)
+			count_losses(port, link);
+		take_frame(port, address, slot, on_packet, context);
+		slot_release(link, slot);
+		total++;
+	}
+	return total;
+}
+
+/* --- sending --- */
+
+struct udp_link *udp_link_of(
+	const struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
+{
+	const struct udp_neighbour *neighbour = path->neighbour;
+
+	if (!neighbour || now_ms - neighbour->heard_ms > UDP_HEARD_MS)
+		return NULL;
+	return port->receivers[neighbour->address].link;
+}
+
+uint32_t udp_link_headers_make(
+	const struct udp_path *path, uint32_t data_bytes, uint32_t segment_bytes, uint8_t *to)
+{
+	const struct roce_frame_headers *headers = &path->headers;
+	const struct virtio_net_hdr vnet = {
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+		.gso_type = segment_bytes ? GSO_UDP_L4 : VIRTIO_NET_HDR_GSO_NONE,
+		.hdr_len = headers->count,
+		.gso_size = (uint16_t)segment_bytes,
+		.csum_start = (uint16_t)(headers->count - ROCE_UDP_BYTES),
+		.csum_offset = ROCE_FRAME_UDP_CHECKSUM,
+	};
+
+	static_assert(sizeof(vnet) == UDP_VNET_BYTES, "what the kernel reads in front of a frame");
+	memcpy(to, &vnet, sizeof(vnet));
+	roce_frame_headers_write(headers, path->neighbour->macs, data_bytes, to + sizeof(vnet));
+	return (uint32_t)sizeof(vnet) + headers->count;
+}

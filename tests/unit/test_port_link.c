@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The UDP port past the kernel's UDP: two ends on a veth pair between namespaces of their own, with and without
+ * a link each.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "port/address.h"
+#include "port/udp.h"
+#include "support/netns.h"
+#include "wire/roce.h"
+
+enum {
+	SLOT = 1,
+	SLOT_OFFSET = 5,
+	TAG_OFFSET = 8,
+	SHORT = 64,
+	LONG = 4096 + 16,
+	MTU = 9000,
+	WAIT_MS = 2000,
+	PATIENCE_MS = 40, /* of the port with a neighbour that it has heard, and somewhat less */
+	SILENCE_US = 80000, /* after which a neighbour's address is no longer trusted */
+};
+
+static struct end {
+	int netns;
+	struct port_udp *port;
+	struct port_udp_counters counters;
+	struct gid gid;
+	const char *interface;
+	uint32_t path; /* to the other */
+	uint32_t received;
+	uint8_t tos;
+	uint8_t hop_limit;
+	bool is_wrong;
+} a = {.netns = -1, .interface = "va"}, b = {.netns = -1, .interface = "vb"};
+
+static int home;
+static bool a_has_link;
+
+static struct gid gid_of(const char *text)
+{
+	struct gid gid = {{0}};
+	uint8_t ipv4[4];
+
+	if (inet_pton(AF_INET, text, ipv4) == 1)
+		return gid_from_ipv4(ipv4);
+	assert_int_equal(inet_pton(AF_INET6, text, gid.raw), 1);
+	return gid;
+}
+
+static int receiving_socket(const struct gid *gid)
+{
+	union socket_address address;
+	socklen_t bytes = socket_address_make(&address, gid, 0, ROCE_UDP_PORT);
+	int fd = socket(address.base.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, &address.base, bytes), 0);
+	return fd;
+}
+
+static void end_open(struct end *end, const char *address, bool has_link)
+{
+	netns_switch(end->netns);
+	memset(&end->counters, 0, sizeof(end->counters));
+	end->received = 0;
+	end->is_wrong = false;
+	end->gid = gid_of(address);
+	assert_int_equal(port_udp_create(SLOT, &end->counters, &end->port), 0);
+	assert_int_equal(
+		port_udp_add_address(end->port, &end->gid, 0, receiving_socket(&end->gid)), 0);
+	if (has_link)
+		assert_int_equal(
+			port_udp_use_link(end->port, 0, if_nametoindex(end->interface)), 0);
+}
+
+static uint32_t path_to(struct end *from, const struct end *to, uint8_t dscp, uint8_t hop_limit)
+{
+	const struct port_udp_path settings = {
+		.destination_slot = SLOT,
+		.dscp = dscp,
+		.hop_limit = hop_limit,
+		.flow_label = 0x12345,
+		.remote = to->gid,
+	};
+	uint32_t path;
+
+	netns_switch(from->netns);
+	assert_int_equal(port_udp_path_open(from->port, &settings, &path), 0);
+	return path;
+}
+
+static void ends_open(bool is_ipv4, bool has_a_link, bool has_b_link)
+{
+	a_has_link = has_a_link;
+	end_open(&a, is_ipv4 ? "10.99.0.1" : "fd00:99::1", has_a_link);
+	end_open(&b, is_ipv4 ? "10.99.0.2" : "fd00:99::2", has_b_link);
+	a.path = path_to(&a, &b, 0, 0);
+	b.path = path_to(&b, &a, 0, 0);
+}
+
+static int ends_close(void **state)
+{
+	(void)state;
+	port_udp_destroy(a.port);
+	port_udp_destroy(b.port);
+	a.port = NULL;
+	b.port = NULL;
+	netns_switch(home);
+	return 0;
+}
+
+static void fill(uint8_t *data, uint32_t bytes, uint32_t tag)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		data[i] = (uint8_t)(tag * 31 + i * 7 + (i >> 8));
+	data[SLOT_OFFSET] = SLOT;
+	memcpy(data + TAG_OFFSET, &tag, sizeof(tag));
+}
+
+static void stage(struct end *end, uint32_t path, uint32_t bytes, uint32_t tag)
+{
+	uint32_t capacity;
+	uint8_t *buffer = port_udp_buffer(end->port, &capacity);
+
+	assert_true(capacity >= bytes);
+	fill(buffer, bytes, tag);
+	port_udp_stage(end->port, path, bytes);
+}
+
+static void on_packet(void *context, const struct port_udp_packet *packet)
+{
+	static uint8_t expected[1 << 16];
+	struct end *end = context;
+
+	fill(expected, packet->data_bytes, end->received);
+	if (memcmp(expected, packet->data, packet->data_bytes) != 0 ||
+		!gid_is_equal(packet->dgid, &end->gid))
+		end->is_wrong = true;
+	end->tos = packet->tos;
+	end->hop_limit = packet->hop_limit;
+	end->received++;
+}
+
+/* Until `count` packets with the tags 0, 1, 2 ... are there. */
+static void receive(struct end *end, uint32_t count)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+
+	while (end->received < count) {
+		if (poll(fds, port_udp_fds(end->port, fds), WAIT_MS) <= 0)
+			break;
+		port_udp_receive(end->port, on_packet, end);
+	}
+	assert_int_equal(end->received, count);
+	assert_false(end->is_wrong);
+}
+
+static void send_one(struct end *from, uint32_t bytes, uint32_t tag)
+{
+	stage(from, from->path, bytes, tag);
+	assert_int_equal(port_udp_flush(from->port), 0);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t spoke_ms;
+
+/* For a moment `a` knows where `b` is, if it has a link. */
+static void b_speaks(void)
+{
+	spoke_ms = now_ms();
+	send_one(&b, SHORT, a.received);
+	receive(&a, a.received + 1);
+}
+
+/* Unless this machine has let the moment pass. */
+static void assert_sent_frames(uint64_t count)
+{
+	if (now_ms() - spoke_ms < PATIENCE_MS)
+		assert_int_equal(a.counters.tx_frames, count);
+}
+
+static uint32_t bytes_of(uint32_t tag)
+{
+	return tag % 7 == 3 ? LONG : tag % 5 == 4 ? 24 : SHORT;
+}
+
+/* Short ones, long ones, and super-packets of both. */
+static void exchange(uint32_t count)
+{
+	b_speaks();
+	for (uint32_t i = 0; i < count; i++) {
+		stage(&a, a.path, bytes_of(i / 4), i);
+		if (i % 16 == 15 || i + 1 == count)
+			assert_int_equal(port_udp_flush(a.port), 0);
+	}
+	assert_sent_frames(a_has_link ? a.counters.tx_datagrams : 0);
+	receive(&b, count);
+	assert_int_equal(a.counters.tx_packets, count);
+	assert_int_equal(b.counters.rx_packets, count);
+	assert_int_equal(b.counters.rx_bytes, a.counters.tx_bytes);
+	assert_int_equal(b.counters.rx_bad_icrc, 0);
+	assert_int_equal(b.counters.rx_marks_lost, 0);
+	assert_int_equal(a.counters.tx_link_refused, 0);
+}
+
+static void ipv4_links_deliver_all_in_order(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	exchange(200);
+	assert_true(b.counters.rx_frames > 0);
+	assert_true(b.counters.rx_frames < b.counters.rx_datagrams);
+}
+
+static void ipv6_links_deliver_all_in_order(void **state)
+{
+	(void)state;
+	ends_open(false, true, true);
+	exchange(200);
+	assert_true(b.counters.rx_frames > 0);
+}
+
+static void link_understands_a_plain_sender(void **state)
+{
+	(void)state;
+	ends_open(true, false, true);
+	exchange(200);
+	assert_true(b.counters.rx_frames > 0);
+}
+
+static void plain_receiver_understands_a_link(void **state)
+{
+	(void)state;
+	ends_open(true, true, false);
+	exchange(200);
+	assert_int_equal(b.counters.rx_frames, 0);
+}
+
+static void plain_ipv6_receiver_understands_a_link(void **state)
+{
+	(void)state;
+	ends_open(false, true, false);
+	exchange(200);
+}
+
+static void dscp_and_hop_limit_of_a_path_arrive_in_frames(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	port_udp_report_hops(b.port);
+	b_speaks();
+	a.path = path_to(&a, &b, 46, 9);
+	send_one(&a, SHORT, 0);
+	assert_sent_frames(1);
+	receive(&b, 1);
+	assert_int_equal(b.tos, 46 << 2 | 2);
+	assert_int_equal(b.hop_limit, 9);
+}
+
+static void neighbour_that_is_silent_is_sent_datagrams(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	send_one(&a, SHORT, 0);
+	assert_int_equal(a.counters.tx_frames, 0);
+	b_speaks();
+	send_one(&a, SHORT, 1);
+	assert_sent_frames(1);
+	uint64_t frames = a.counters.tx_frames;
+	usleep(SILENCE_US);
+	send_one(&a, SHORT, 2);
+	assert_int_equal(a.counters.tx_frames, frames);
+	receive(&b, 3);
+}
+
+static void neighbour_with_a_new_address_is_found_again(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	b_speaks();
+	netns_switch(b.netns);
+	assert_int_equal(netns_run("ip link set vb address 02:00:00:00:00:99"), 0);
+	usleep(SILENCE_US);
+	assert_int_equal(netns_run("ip neigh flush all"), 0);
+	netns_switch(a.netns);
+	assert_int_equal(netns_run("ip neigh flush all"), 0);
+	send_one(&a, SHORT, 0);
+	receive(&b, 1);
+	b_speaks();
+	send_one(&a, SHORT, 1);
+	assert_sent_frames(1);
+	receive(&b, 2);
+}
+
+static void message_that_the_link_refuses_goes_through_the_socket(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	netns_switch(a.netns);
+	assert_int_equal(netns_run("ip link set va mtu 2000"), 0);
+	b_speaks();
+	send_one(&a, LONG, 9); /* which has no way to send it either */
+	send_one(&a, SHORT, 0);
+	assert_sent_frames(0);
+	if (now_ms() - spoke_ms < PATIENCE_MS)
+		assert_int_equal(a.counters.tx_link_refused, 1);
+	assert_int_equal(netns_run("ip link set va mtu %d", MTU), 0);
+	receive(&b, 1);
+	assert_int_equal(a.counters.tx_too_long, 1);
+}
+
+/* What comes by another interface is not on the link. */
+static void packet_of_this_host_comes_by_the_socket(void **state)
+{
+	struct end peer = {.netns = b.netns};
+
+	(void)state;
+	ends_open(true, true, true);
+	netns_switch(b.netns);
+	netns_run("ip addr add 10.99.0.3/32 dev lo");
+	end_open(&peer, "10.99.0.3", false);
+	peer.path = path_to(&peer, &b, 0, 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		send_one(&peer, i % 3 ? SHORT : LONG, i);
+		receive(&b, i + 1);
+	}
+	port_udp_destroy(peer.port);
+	assert_int_equal(b.counters.rx_frames, 0);
+	assert_int_equal(b.counters.rx_marks_lost, 0);
+}
+
+static int socket_of(struct end *end)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+
+	assert_int_equal(port_udp_fds(end->port, fds), 2);
+	return fds[0].fd;
+}
+
+static void mark_without_its_datagram_is_given_up(void **state)
+{
+	const struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = {1, (struct sock_filter *)(uintptr_t)&nothing};
+	struct sock_filter before[64];
+	socklen_t count = ARRAY_COUNT(before);
+	int fd;
+
+	(void)state;
+	ends_open(true, true, true);
+	fd = socket_of(&b);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, before, &count), 0);
+	assert_int_equal(
+		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), 0);
+	send_one(&a, LONG, 9);
+	program = (struct sock_fprog){(unsigned short)count, before};
+	assert_int_equal(
+		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		send_one(&a, i == 1 ? LONG : SHORT, i);
+	receive(&b, 3);
+	assert_int_equal(b.counters.rx_marks_lost, 1);
+}
+
+/* More than the ring has room for: short ones are lost, and long ones without their marks come all the same. */
+static void ring_that_overflows_loses_short_packets_only(void **state)
+{
+	uint32_t arrived;
+
+	(void)state;
+	ends_open(true, false, true);
+	for (uint32_t i = 0; i < 1100; i++)
+		send_one(&a, SHORT, i);
+	for (uint32_t i = 0; i < 4; i++)
+		send_one(&a, LONG, 5000);
+	for (uint32_t i = 0; i < 2000; i++)
+		port_udp_receive(b.port, on_packet, &b);
+	arrived = b.received;
+	assert_true(b.counters.rx_queue_overflows >= 1100 + 4 - 1024);
+	assert_int_equal(arrived, 1024 + 4);
+	b.is_wrong = false;
+	send_one(&a, SHORT, arrived);
+	receive(&b, arrived + 1);
+}
+
+static void filter_of_a_former_owner_is_taken_off(void **state)
+{
+	int fd;
+
+	(void)state;
+	ends_open(true, false, true);
+	fd = dup(socket_of(&b));
+	port_udp_destroy(b.port);
+	assert_int_equal(port_udp_create(SLOT, &b.counters, &b.port), 0);
+	assert_int_equal(port_udp_add_address(b.port, &b.gid, 0, fd), 0);
+	send_one(&a, SHORT, 0);
+	receive(&b, 1);
+	assert_int_equal(b.counters.rx_frames, 0);
+}
+
+static void interface_without_ethernet_has_no_link(void **state)
+{
+	(void)state;
+	ends_open(true, true, false);
+	netns_switch(b.netns);
+	assert_int_equal(port_udp_use_link(b.port, 0, if_nametoindex("lo")), -EOPNOTSUPP);
+	assert_int_equal(port_udp_use_link(b.port, 0, 12345), -ENODEV);
+	exchange(20);
+}
+
+static void links_on_one_interface_are_few(void **state)
+{
+	struct port_udp_counters counters = {0};
+	struct port_udp *ports[16];
+	unsigned count = 0;
+	int error = 0;
+
+	(void)state;
+	ends_open(true, true, false);
+	netns_switch(b.netns);
+	for (; count < ARRAY_COUNT(ports) && !error; count++) {
+		const struct gid other =
+			gid_from_ipv4((uint8_t[]){127, 0, 0, (uint8_t)(count + 1)});
+
+		assert_int_equal(port_udp_create(SLOT, &counters, &ports[count]), 0);
+		assert_int_equal(
+			port_udp_add_address(ports[count], &other, 0, receiving_socket(&other)), 0);
+		error = port_udp_use_link(ports[count], 0, if_nametoindex("vb"));
+	}
+	assert_int_equal(error, -EUSERS);
+	while (count > 0)
+		port_udp_destroy(ports[--count]);
+}
+
+/* Is this a kernel and a user that can do it? */
+static bool can_link(void)
+{
+	int error;
+
+	netns_switch(a.netns);
+	end_open(&a, "10.99.0.1", false);
+	error = port_udp_use_link(a.port, 0, if_nametoindex("va"));
+	ends_close(NULL);
+	if (error)
+		printf("skipped: no link to an interface: %s\n", strerror(-error));
+	return !error;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, ends_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ipv4_links_deliver_all_in_order),
+		TEST(ipv6_links_deliver_all_in_order),
+		TEST(link_understands_a_plain_sender),
+		TEST(plain_receiver_understands_a_link),
+		TEST(plain_ipv6_receiver_understands_a_link),
+		TEST(dscp_and_hop_limit_of_a_path_arrive_in_frames),
+		TEST(neighbour_that_is_silent_is_sent_datagrams),
+		TEST(neighbour_with_a_new_address_is_found_again),
+		TEST(message_that_the_link_refuses_goes_through_the_socket),
+		TEST(packet_of_this_host_comes_by_the_socket),
+		TEST(mark_without_its_datagram_is_given_up),
+		TEST(ring_that_overflows_loses_short_packets_only),
+		TEST(filter_of_a_former_owner_is_taken_off),
+		TEST(interface_without_ethernet_has_no_link),
+		TEST(links_on_one_interface_are_few),
+	};
+
+	home = netns_enter_new();
+	a.netns = netns_enter_new();
+	b.netns = netns_enter_new();
+	if (home < 0 || a.netns < 0 || b.netns < 0 || netns_join(a.netns, b.netns, MTU) ||
+		!can_link())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
