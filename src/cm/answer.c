@@ -4,7 +4,8 @@
  */
 #include <string.h>
 
-#include "cm/cm.h"
+#include "cm/internal.h"
+#include "wire/bytes.h"
 
 static struct cm_message answer_begin(const struct cm_message *message, enum cm_attribute attribute)
 {
@@ -67,6 +68,12 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 	return false;
 }
 
+void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid)
+{
+	rej->info_bytes = sizeof(guid);
+	put_be64(rej->info, guid);
+}
+
 bool cm_testament_message(const struct cm_testament *testament, struct cm_message *ret_message)
 {
 	struct cm_message message = {.transaction_id = testament->local_comm_id};
@@ -78,6 +85,10 @@ bool cm_testament_message(const struct cm_testament *testament, struct cm_messag
 		message.rej.remote_comm_id = testament->remote_comm_id;
 		message.rej.message = (uint8_t)testament->answered;
 		message.rej.reason = CM_REJECT_CONSUMER;
+		if (testament->remote_comm_id == 0) {
+			message.rej.reason = CM_REJECT_TIMEOUT;
+			cm_rej_name_itself(&message.rej, testament->ca_guid);
+		}
 		break;
 	case CM_DREQ:
 		message.attribute = CM_DREQ;

@@ -79,13 +79,15 @@ static void testament_write(struct cm_conn *conn)
 		testament->attribute = 0;
 }
 
-static void testament_take(struct cm *cm, struct cm_conn *conn)
+void cm_leave_testament(struct cm *cm, struct cm_conn *conn)
 {
 	while (cm->testament_next < cm->testament_count && !conn->testament) {
 		struct cm_testament *testament = &cm->testaments[cm->testament_next++];
 
-		if (testament->local_comm_id == 0)
-			conn->testament = testament;
+		if (testament->local_comm_id != 0)
+			continue;
+		testament->ca_guid = cm->guid;
+		conn->testament = testament;
 	}
 	testament_write(conn);
 }
@@ -121,7 +123,7 @@ void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, u
 	if (qpn != 0)
 		list_append(bucket(cm->by_qpn, qpn), &conn->by_qpn);
 	if (!conn->testament && !is_sidr(conn))
-		testament_take(cm, conn);
+		cm_leave_testament(cm, conn);
 }
 
 /* --- what it caused --- */

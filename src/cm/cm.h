@@ -125,10 +125,11 @@ struct cm_event {
 struct cm_testament {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
 	uint32_t local_comm_id;
-	uint32_t remote_comm_id;
+	uint32_t remote_comm_id; /* 0: not known yet; a REJ then says that time has run out */
 	uint32_t remote_qpn;
 	uint32_t answered; /* of a REJ: enum cm_answered */
 	uint32_t ifindex; /* of a link-local address */
+	uint64_t ca_guid; /* struct cm's */
 	struct gid local;
 	struct gid remote;
 };

@@ -26,6 +26,9 @@ void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
 void cm_send_reject(
 	struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason);
 
+/* Who gives up may not know the peer's ID, and then names itself (IBTA 12.6.7.2). */
+void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid);
+
 /* What a REJ in this state answers (enum cm_answered); -1 where none may be sent. */
 int cm_rejectable(enum cm_state state);
 
@@ -39,6 +42,9 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn);
 void cm_conn_publish(struct cm *cm, struct cm_conn *conn);
 
 void cm_set_state(struct cm_conn *conn, enum cm_state state);
+
+/* Have urnicd tell the peer, should the process die; from now on, as the state asks for. */
+void cm_leave_testament(struct cm *cm, struct cm_conn *conn);
 
 void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, uint32_t qpn);
 

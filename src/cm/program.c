@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "cm/internal.h"
-#include "wire/bytes.h"
 
 int cm_rejectable(enum cm_state state)
 {
@@ -50,11 +49,8 @@ void cm_send_reject(struct cm *cm, struct cm_conn *conn, enum cm_answered answer
 			},
 	};
 
-	/* Who gives up may not know the peer's ID, and then names itself (IBTA 12.6.7.2). */
-	if (reason == CM_REJECT_TIMEOUT) {
-		rej.rej.info_bytes = sizeof(cm->guid);
-		put_be64(rej.rej.info, cm->guid);
-	}
+	if (reason == CM_REJECT_TIMEOUT)
+		cm_rej_name_itself(&rej.rej, cm->guid);
 	cm_emit(cm, &conn->path, &rej);
 }
 
@@ -89,6 +85,7 @@ int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	conn->response_timeout = CM_RESPONSE_TIMEOUT;
 	conn->retries = CM_RETRIES_MAX;
 	cm_set_state(conn, CM_STATE_REQ_SENT);
+	cm_leave_testament(cm, conn);
 	cm_send_until_answered(cm, conn, conn->retries, now_ns);
 	return 0;
 }

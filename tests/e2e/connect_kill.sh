@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Programs that are killed while they are connected or about to be, and urnicd itself: the other side hears of it, soon.
+# Programs that are killed in each state of a connection, and urnicd itself: the other side hears of it at once, and connections outlive
+# an urnicd in any state.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
-. "$(dirname "$0")/listen.sh"
 
 need rping
 pair_seconds=60
 network_up 9000
 
-# wait_for FILE TEXT: up to five seconds.
+# wait_for FILE TEXT: up to ten seconds.
 wait_for() {
-	for _ in $(seq 100); do
+	for _ in $(seq 200); do
 		grep -q "$2" "$scratch/$1" && return
 		sleep 0.05
 	done
@@ -23,40 +23,86 @@ urnicd_of() {
 	on "$1" ss -Hxlp | sed -n 's/.*@urnicd-.*"urnicd",pid=\([0-9]*\).*/\1/p' | head -n 1
 }
 
-# connect: a server on host a and a client on host b that go on for ever.
-connect() {
-	listen server a stdbuf -oL -eL rping -s -a 10.99.0.1 -C 100000000
-	start client b stdbuf -oL -eL rping -c -d -a 10.99.0.1 -C 100000000
-	wait_for client ESTABLISHED
+# meet STATE: a server and a client that stay there.
+meet() {
+	rm -f "$scratch/go"
+	start server a "$programs/connect_states" server 10.99.0.1 "$1" "$scratch/go"
+	wait_for server listens
+	start client b "$programs/connect_states" client 10.99.0.1 "$1" "$scratch/go"
+	wait_for client "stays in $1"
+	wait_for server "stays in $1"
 }
 
-end() {
-	for name in "$@"; do
-		kill -9 "$(process "$name")" 2>/dev/null
-		finish "$name" || true
+# The state, who is killed in it, and what the other one hears.
+while read -r state victim event; do
+	[ -n "$state" ] || continue
+	survivor=client
+	[ $victim = server ] || survivor=server
+	meet "$state"
+	died=$(now)
+	kill -9 "$(process $victim)"
+	[ "$state" != route ] || touch "$scratch/go"
+	wait_for $survivor "^$event\$"
+	within "$died" "$(now)" 0 5000 "$state, $victim killed: $event"
+	echo "$state, $victim killed: the other one hears $event after $took ms"
+	touch "$scratch/go"
+	finish_well $survivor
+	finish $victim
+done <<-END
+	route        server  REJECTED 8
+	req          server  REJECTED 28
+	req          client  REJECTED 4
+	rep          server  REJECTED 28
+	rep          client  REJECTED 28
+	established  server  DISCONNECTED 0
+	established  client  DISCONNECTED 0
+	dreq         server  DISCONNECTED 0
+END
+
+# urnicd dies, on either host, and the connection goes its way.
+for state in route req rep established dreq; do
+	for host in a b; do
+		meet $state
+		killed=$(urnicd_of $host)
+		[ -n "$killed" ] || fail "no urnicd on host $host"
+		died=$(now)
+		kill -9 "$killed"
+		touch "$scratch/go"
+		finish_well client server
+		within "$died" "$(now)" 0 15000 "$state, urnicd of $host killed: the end"
+		grep -q '^DISCONNECTED 0' "$scratch/client" ||
+			fail "$state, urnicd of $host killed: $(cat "$scratch/client")"
+		echo "$state, urnicd of $host killed: connected and ended after $took ms"
 	done
-}
+done
 
-connect
-kill -9 "$(process client)"
-wait_for server 'DISCONNECT EVENT'
-end server client
+# A program and its urnicd die: nobody is left who could say so. Asking again finds the port closed; the end is told after three
+# response timeouts.
+meet req
+kill -9 "$(urnicd_of a)" "$(process server)"
+wait_for client '^REJECTED 8$'
+finish_well client
+meet established
+kill -9 "$(urnicd_of a)" "$(process server)"
+died=$(now)
+touch "$scratch/go"
+finish_well client
+grep -q '^DISCONNECTED -110' "$scratch/client" || fail "everything killed: $(cat "$scratch/client")"
+within "$died" "$(now)" 10000 20000 'DISCONNECTED of a dead peer'
 
-connect
-kill -9 "$(process server)"
-wait_for client 'DISCONNECT'
-end client server
-
-# urnicd dies: connections go on, are ended in good order, and new ones are made, at the port that was claimed before.
-listen server a stdbuf -oL -eL rping -s -P -a 10.99.0.1
-start client b stdbuf -oL -eL rping -c -d -a 10.99.0.1 -C 100000000
+# With data: a server that serves many, a client that is killed.
+start server a stdbuf -oL -eL rping -s -P -a 10.99.0.1
+for _ in $(seq 50); do
+	start client b stdbuf -oL -eL rping -c -d -a 10.99.0.1 -C 100000000
+	sleep 0.5
+	grep -q ESTABLISHED "$scratch/client" && break
+done
 wait_for client ESTABLISHED
-killed=$(urnicd_of a)
-[ -n "$killed" ] || fail 'no urnicd on host a'
-kill -9 "$killed"
+kill -9 "$(urnicd_of a)"
 start second b rping -c -a 10.99.0.1 -V -C 10
 finish_well second
 kill -9 "$(process client)"
 wait_for server 'DISCONNECT EVENT'
-end server client
+kill -9 "$(process server)"
+finish server
 exit 0
