@@ -12,7 +12,7 @@
  * Bytes moved under one mark: a region that is deregistered waits for no more than that. And how long a
  * message waits for a receive request here, before packets hear the peer say that there is none.
  */
-#define STEP_BYTES      (1u << 20)
+#define STEP_BYTES      (4u << 20)
 #define PATIENCE_NS     4000000u
 #define PATIENCE_NS_MIN 2000u
 #define PATIENCE_NS_MAX 100000u

@@ -42,7 +42,7 @@ static bool put_pieces(struct peer *peer, const struct peer_place *place, uint64
 		uint8_t *to = piece_map(peer, place, offset, &piece_bytes);
 
 		if (to)
-			copy_place(to, from, piece_bytes);
+			copy_place_long(to, from, piece_bytes);
 		else if (!peer->ops->write(peer, place->there + offset, from, piece_bytes))
 			return false;
 		offset += piece_bytes;
@@ -60,7 +60,7 @@ static bool get_pieces(struct peer *peer, const struct peer_place *place, uint64
 		const uint8_t *from = piece_map(peer, place, offset, &piece_bytes);
 
 		if (from)
-			copy_place(to, from, piece_bytes);
+			copy_place_long(to, from, piece_bytes);
 		else if (!peer->ops->read(peer, to, place->there + offset, piece_bytes))
 			return false;
 		offset += piece_bytes;
@@ -74,7 +74,7 @@ bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset
 	const uint8_t *from, size_t bytes)
 {
 	if (place->here)
-		copy_place(place->here + offset, from, bytes);
+		copy_place_long(place->here + offset, from, bytes);
 	else if (place->there)
 		return put_pieces(peer, place, offset, from, bytes);
 	return true;
@@ -84,7 +84,7 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
 	size_t bytes)
 {
 	if (place->here)
-		copy_place(to, place->here + offset, bytes);
+		copy_place_long(to, place->here + offset, bytes);
 	else if (place->there)
 		return get_pieces(peer, place, offset, to, bytes);
 	else

@@ -28,6 +28,13 @@ struct sge {
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
+ * The same, for what may be long: from COPY_STREAM_BYTES on around the caches, which it would only sweep. bench/copy measures from where on
+ * that is faster.
+ */
+#define COPY_STREAM_BYTES ((size_t)2 << 20)
+void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes);
+
+/*
  * Collect `bytes` bytes, starting `offset` bytes into the list, into `to`. The list holds at least
  * offset + bytes bytes.
  */

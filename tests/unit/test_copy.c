@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -59,6 +60,33 @@ static void copy_place_of_any_length_copies_exactly_that(void **state)
 					assert_int_equal(to[i], 0);
 		}
 	}
+}
+
+/* At the limit and around it, wherever the lines of memory begin. */
+static void copy_of_long_memory_copies_exactly_that(void **state)
+{
+	static const size_t sizes[] = {1, 100, COPY_STREAM_BYTES - 1, COPY_STREAM_BYTES,
+		COPY_STREAM_BYTES + 1, COPY_STREAM_BYTES + 63, COPY_STREAM_BYTES + 200};
+	size_t room_bytes = COPY_STREAM_BYTES + 512;
+	uint8_t *from = malloc(room_bytes), *to = malloc(room_bytes);
+
+	(void)state;
+	for (size_t i = 0; i < room_bytes; i++)
+		from[i] = (uint8_t)(i * 31 + i / 256 + 1);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		for (size_t offset = 0; offset < 130; offset += 13) {
+			memset(to, 0, room_bytes);
+			copy_place_long(to + offset, from + 3, sizes[i]);
+			assert_memory_equal(to + offset, from + 3, sizes[i]);
+			for (size_t k = 0; k < offset; k++)
+				assert_int_equal(to[k], 0);
+			for (size_t k = offset + sizes[i];
+				k < room_bytes && k < offset + sizes[i] + 100; k++)
+				assert_int_equal(to[k], 0);
+		}
+	}
+	free(from);
+	free(to);
 }
 
 /* The twin: byte by byte, over a list laid out flat. */
@@ -154,6 +182,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(copy_place_of_any_length_copies_exactly_that),
+		TEST(copy_of_long_memory_copies_exactly_that),
 		TEST(sge_copies_agree_with_a_copy_byte_by_byte),
 		TEST(sge_scatter_with_one_bad_entry_writes_nothing),
 		TEST(sge_entry_that_is_not_reached_is_not_checked),
