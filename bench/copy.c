@@ -3,10 +3,10 @@
  * What copies fastest here: GiB/s by way and size, from memory of this process to memory that another process has mapped, or, for
  * process_vm_writev, to that process's own.
  *
- *     copy [ROUNDS]
+ *     copy [ROUNDS [BYTES]]
  *
  * Two tables: one destination again and again (it stays in the caches as far as it fits), and destinations all over 512 MiB. Medians of
- * ROUNDS (default 7) in which every way takes its turn.
+ * ROUNDS (default 7) in which every way takes its turn. With BYTES: the first table, for that size only.
  */
 #include <errno.h>
 #include <immintrin.h>
@@ -23,7 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POOL_BYTES ((size_t)512 << 20)
+#define POOL_BYTES     ((size_t)512 << 20)
+#define SIZE_BYTES_MAX ((size_t)64 << 20)
 #define TURN_BYTES \
 	((size_t)128 << 20) /* copied per way, size and round; small sizes: COUNT_MAX copies */
 enum { COUNT_MAX = 200000, ROUNDS_MAX = 99 };
@@ -159,28 +160,31 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void line(const uint8_t *from, int rounds, size_t bytes, bool is_spread)
+{
+	double figures[WAY_COUNT][ROUNDS_MAX];
+
+	for (int round = 0; round < rounds; round++)
+		for (int w = 0; w < WAY_COUNT; w++)
+			figures[w][round] =
+				ways[w].is_there ? turn(&ways[w], from, bytes, is_spread) : 0;
+	printf("%10zu", bytes);
+	for (int w = 0; w < WAY_COUNT; w++) {
+		qsort(figures[w], (size_t)rounds, sizeof(double), by_size);
+		printf(" %12.2f", figures[w][rounds / 2]);
+	}
+	printf("\n");
+	fflush(stdout);
+}
+
 static void table(const uint8_t *from, int rounds, bool is_spread)
 {
 	printf("\n%s\n%10s", is_spread ? "all over 512 MiB" : "the same place", "bytes");
 	for (int w = 0; w < WAY_COUNT; w++)
 		printf(" %12s", ways[w].is_there ? ways[w].name : "");
 	printf("\n");
-	for (size_t bytes = 8; bytes <= (size_t)64 << 20; bytes *= bytes < 1 << 18 ? 8 : 2) {
-		double figures[WAY_COUNT][ROUNDS_MAX];
-
-		for (int round = 0; round < rounds; round++)
-			for (int w = 0; w < WAY_COUNT; w++)
-				figures[w][round] = ways[w].is_there
-					? turn(&ways[w], from, bytes, is_spread)
-					: 0;
-		printf("%10zu", bytes);
-		for (int w = 0; w < WAY_COUNT; w++) {
-			qsort(figures[w], (size_t)rounds, sizeof(double), by_size);
-			printf(" %12.2f", figures[w][rounds / 2]);
-		}
-		printf("\n");
-		fflush(stdout);
-	}
+	for (size_t bytes = 8; bytes <= SIZE_BYTES_MAX; bytes *= bytes < 1 << 18 ? 8 : 2)
+		line(from, rounds, bytes, is_spread);
 }
 
 static void *memory(size_t bytes, int flags)
@@ -197,10 +201,12 @@ static void *memory(size_t bytes, int flags)
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 7;
-	uint8_t *from = memory((size_t)64 << 20, MAP_PRIVATE);
+	size_t only = argc > 2 ? strtoul(argv[2], NULL, 0) : 0;
+	uint8_t *from = memory(SIZE_BYTES_MAX, MAP_PRIVATE);
 
-	if (rounds < 1 || rounds > ROUNDS_MAX) {
-		fprintf(stderr, "copy: rounds are 1 to %d\n", ROUNDS_MAX);
+	if (rounds < 1 || rounds > ROUNDS_MAX || only > SIZE_BYTES_MAX) {
+		fprintf(stderr, "copy: rounds are 1 to %d, bytes up to %zu\n", ROUNDS_MAX,
+			SIZE_BYTES_MAX);
 		return 2;
 	}
 	ways[3].is_there = __builtin_cpu_supports("avx2");
@@ -217,10 +223,14 @@ int main(int argc, char **argv)
 	}
 	waitpid(other, NULL, WUNTRACED);
 	memset(pool, 2, POOL_BYTES);
-	memset(from, 3, (size_t)64 << 20);
+	memset(from, 3, SIZE_BYTES_MAX);
 	printf("GiB/s, medians of %d rounds\n", rounds);
-	table(from, rounds, false);
-	table(from, rounds, true);
+	if (only) {
+		line(from, rounds, only, false);
+	} else {
+		table(from, rounds, false);
+		table(from, rounds, true);
+	}
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
 	return 0;

@@ -66,6 +66,15 @@ class Network:
         finally:
             end(server_process)
 
+    def alone(self, argv, timeout_s=60):
+        """What one program prints on host a, or why it did not."""
+        try:
+            done = subprocess.run(self.on("a", argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=timeout_s, check=False)
+        except subprocess.TimeoutExpired:
+            return f"not done after {timeout_s} s"
+        return done.stdout
+
     def perftest(self, program, arguments, timeout_s=30):
         """A perftest pair over urnic: usec for *_lat, MiB/s for *_bw."""
         command = [self.urnic, "run", "--", program, "-F", "-x", "0"] + arguments
