@@ -29,10 +29,10 @@ demo:
 check:
 	@scripts/install-deps build test
 	@$(MAKE) --no-print-directory build
-	@scripts/check $(BUILD)
+	@scripts/check $(BUILD) --no-suite programs
 
 check-all:
-	@scripts/install-deps build test lint
+	@scripts/install-deps build test programs lint
 	@scripts/check-all
 
 bench:
