@@ -47,6 +47,11 @@ done
 raw raw_ethernet_lat -s 1500 -n 200
 raw raw_ethernet_bw -s 1024 -D 1
 
+# Paced by the NIC: at most so many MiB/s; a busy machine may be late.
+raw raw_ethernet_bw -s 1024 -D 1 --rate_limit_type PP --rate_units M --rate_limit 20
+awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { if ($4 <= 20) kept++ } END { exit !kept }' "$scratch/client" ||
+	{ show_pair; fail 'a rate limit is not kept'; }
+
 # Setting rules up and taking them down.
 # shellcheck disable=SC2086
 on a timeout 20 "$urnic" run -- raw_ethernet_fs_rate --server -d rocep_veth0 -s 64 -B $MAC_A -E $MAC_B $ip $ports \
