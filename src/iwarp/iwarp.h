@@ -42,6 +42,14 @@ enum {
 	IWARP_TAIL_BYTES = 64, /* of a payload, that are placed last */
 };
 
+/*
+ * How long a message waits for a receive request, with all that is behind it, before the stream is ended for it; and how often to look.
+ * RFC 5041 has only the end; but a receiver may be as slow as it likes in taking bytes from TCP, and programs that were written for
+ * InfiniBand post a little late at times.
+ */
+#define IWARP_STALL_NS      1000000000ull
+#define IWARP_STALL_LOOK_NS 100000ull
+
 /* How long a peer may take to end its half of the stream. */
 #define IWARP_CLOSE_NS 2000000000ull
 
@@ -116,6 +124,8 @@ struct iwarp_receive {
 	struct ddp_segment segment;
 	uint32_t placed_bytes; /* of its payload */
 	uint32_t trailer_bytes; /* pad and CRC behind it */
+	uint64_t
+		stall_end_ns; /* the next message waits for a receive request until then; 0: it does not */
 	bool is_ready_awaited; /* the next FPDU says that the initiator is ready */
 	bool is_ready_answer_awaited; /* an empty READ response answers an initiator that was ready with a READ */
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the one under way */
@@ -135,6 +145,7 @@ struct iwarp_qp {
 	enum iwarp_stream stream;
 	struct iwarp_settings settings;
 	bool is_peer_ended;
+	void *carrier; /* of the bytes: the runtime's */
 	struct iwarp_transmit tx;
 	struct iwarp_receive rx;
 };
@@ -165,6 +176,13 @@ unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS
 
 /* The first `bytes` bytes of what was offered last are there now. At least 1. */
 void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
+
+/* Does a message wait for a receive request? Nothing is offered then; ask again with iwarp_resume(). */
+static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
+{
+	return iwarp->rx.stall_end_ns != 0;
+}
+void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /*
  * Nothing more will come. `is_lost`: nor can anything be sent any more.

@@ -56,7 +56,7 @@ unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS
 
 	rx->direct_bytes = 0;
 	if (iwarp->is_peer_ended || iwarp->stream == IWARP_STREAM_NONE ||
-		iwarp->stream == IWARP_STREAM_OVER)
+		iwarp->stream == IWARP_STREAM_OVER || iwarp_is_stalled(iwarp))
 		return 0;
 	compact(rx);
 	if (is_receiving(iwarp)) {
@@ -76,6 +76,29 @@ static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segme
 {
 	return !iwarp->settings.has_crc && iwarp_segment_is_data(segment) &&
 		segment->payload_bytes >= IWARP_DIRECT_BYTES_MIN + IWARP_TAIL_BYTES;
+}
+
+/* No receive request. Returns whether the message may wait for one, or go on waiting. */
+static bool stall(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+
+	if (rx->stall_end_ns && now_ns >= rx->stall_end_ns)
+		return false;
+	if (!rx->stall_end_ns) {
+		rx->stall_end_ns = now_ns + IWARP_STALL_NS;
+		qp_count(&iwarp->qp, COUNTER_receive_stalls, 1);
+	}
+	qp_set_deadline(&iwarp->qp, now_ns + IWARP_STALL_LOOK_NS);
+	return true;
+}
+
+static void stall_over(struct iwarp_qp *iwarp)
+{
+	if (!iwarp->rx.stall_end_ns)
+		return;
+	iwarp->rx.stall_end_ns = 0;
+	qp_set_deadline(&iwarp->qp, DEADLINE_NEVER);
 }
 
 /*
@@ -110,6 +133,9 @@ static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 	if (!is_whole && !may_begin_early(iwarp, &rx->segment))
 		return false;
 	error = iwarp_segment_check(iwarp, &rx->segment);
+	if (error == RDMAP_ERROR_UNTAGGED_NO_BUFFER && stall(iwarp, now_ns))
+		return false;
+	stall_over(iwarp);
 	if (error) {
 		iwarp_refuse(iwarp, error, ulpdu, ulpdu_bytes, now_ns);
 		return false;
@@ -201,6 +227,11 @@ void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 	rx->placed_bytes += direct_bytes;
 	rx->end += bytes - direct_bytes;
 	assert(rx->end <= IWARP_RX_BYTES);
+	iwarp_resume(iwarp, now_ns);
+}
+
+void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
 	while (is_receiving(iwarp) && take(iwarp, now_ns))
 		;
 }

@@ -174,6 +174,7 @@ static enum rdmap_error whole_check(const struct ddp_segment *segment)
 static enum rdmap_error untagged_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
+	enum rdmap_error error;
 
 	if (segment->untagged.msn != rx->msn[segment->untagged.queue])
 		return RDMAP_ERROR_UNTAGGED_MSN;
@@ -181,7 +182,10 @@ static enum rdmap_error untagged_check(struct iwarp_qp *iwarp, const struct ddp_
 		return send_check(iwarp, segment);
 	if (segment->untagged.queue == DDP_QUEUE_SEND && rx->has_receive)
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
-	return whole_check(segment);
+	error = whole_check(segment);
+	if (!error && segment->untagged.queue == DDP_QUEUE_SEND)
+		error = receive_begin(iwarp, segment->opcode);
+	return error;
 }
 
 enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
@@ -301,7 +305,7 @@ static void send_finish(struct iwarp_qp *iwarp, const struct ddp_segment *segmen
 }
 
 /* It belongs to the WRITE before it; what that was long is all that the receiver can know of it. */
-static enum rdmap_error immediate_finish(
+static void immediate_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
 {
 	struct cqe cqe = {
@@ -310,14 +314,10 @@ static enum rdmap_error immediate_finish(
 		.imm = get_be32(segment->payload),
 		.byte_count = iwarp->rx.write_bytes,
 	};
-	enum rdmap_error error = receive_begin(iwarp, segment->opcode);
 
-	if (error)
-		return error;
 	iwarp->rx.msn[DDP_QUEUE_SEND]++;
 	iwarp->rx.write_bytes = 0;
 	receive_complete(iwarp, &cqe, segment, now_ns);
-	return RDMAP_OK;
 }
 
 static enum rdmap_error read_request_finish(
@@ -522,7 +522,8 @@ enum rdmap_error iwarp_segment_finish(
 		break;
 	case RDMAP_IMMEDIATE:
 	case RDMAP_IMMEDIATE_SOLICITED:
-		return immediate_finish(iwarp, segment, now_ns);
+		immediate_finish(iwarp, segment, now_ns);
+		break;
 	case RDMAP_ATOMIC_REQUEST:
 		return atomic_request_finish(iwarp, segment);
 	case RDMAP_ATOMIC_RESPONSE:

@@ -68,6 +68,7 @@ static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 	iwarp->rx.start = 0;
 	iwarp->rx.end = 0;
 	iwarp->rx.has_segment = false;
+	iwarp->rx.stall_end_ns = 0;
 	iwarp->tx.owed_count = 0;
 	qp_set_deadline(&iwarp->qp, now_ns + IWARP_CLOSE_NS);
 	iwarp_schedule(iwarp);
@@ -156,11 +157,15 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	return 0;
 }
 
-/* The peer does not take what is left for it, or does not end its half. */
+/* A message waits for a receive request; or the peer does not take what is left for it, or does not end its half. */
 static void expire(struct qp *qp, uint64_t now_ns)
 {
-	(void)now_ns;
-	over(iwarp_from_qp(qp));
+	struct iwarp_qp *iwarp = iwarp_from_qp(qp);
+
+	if (iwarp->stream == IWARP_STREAM_OPEN)
+		iwarp_resume(iwarp, now_ns);
+	else
+		over(iwarp);
 }
 
 static void posted(struct qp *qp, uint64_t now_ns)
@@ -223,6 +228,7 @@ static void check(const struct qp *qp)
 		assert(qp->state != QP_ERR && qp->state != QP_RESET);
 		assert(tx->index - qp->sq->completed <= qp->sq->posted - qp->sq->completed);
 		assert(tx->answers_out <= iwarp->settings.ord);
+		assert(!rx->stall_end_ns == !qp->deadline.position);
 	}
 }
 

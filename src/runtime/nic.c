@@ -88,6 +88,7 @@ static void fork_prepare(void)
 	bool is_alone = fork_enter();
 
 	nic_cm_fork_prepare();
+	nic_iwcm_fork_prepare();
 	nic_for_each_worker(worker_lock);
 	if (nic.is_up && segments_count()) {
 		mr_table_suspend(&nic.mrs);
@@ -104,6 +105,7 @@ static void fork_parent(void)
 {
 	pthread_mutex_unlock(&nic_agent_lock);
 	nic_for_each_worker(worker_unlock);
+	nic_iwcm_fork_parent();
 	nic_cm_fork_parent();
 	nic_leave();
 }
@@ -134,6 +136,7 @@ static void fork_child(void)
 			abort(); /* going on would corrupt the parent */
 		memset(&nic, 0, sizeof(nic));
 	}
+	nic_iwcm_fork_child();
 	nic_cm_fork_child();
 	nic_epoch++;
 	pthread_mutex_unlock(&nic_agent_lock);

@@ -140,7 +140,10 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 	case SIGNAL_KIND_QP: {
 		struct nic_qp *qp = container_of(signal, struct qp, signal)->user;
 
-		qp->on_news(qp->user, news);
+		if (news & SIGNAL_QP_DISCONNECTED)
+			nic_stream_over(qp);
+		if (news & ~(uint32_t)SIGNAL_QP_DISCONNECTED)
+			qp->on_news(qp->user, news & ~(uint32_t)SIGNAL_QP_DISCONNECTED);
 		break;
 	}
 	case SIGNAL_KIND_SRQ: {

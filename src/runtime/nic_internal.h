@@ -19,6 +19,7 @@
 #include "runtime/nic_public.h"
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
+#include "runtime/worker_streams.h"
 
 /* When a signal that is held back is due: an alarm on each lane that a moderated queue may be served by. */
 struct nic_cq_hold {
@@ -46,6 +47,8 @@ struct nic_local {
 struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* of a raw packet queue pair, else NULL */
+	struct worker_stream stream; /* of an iWARP queue pair that has one; else its fd is -1 */
+	struct nic_iw_conn *iw_conn; /* whose connection that is; under the NIC's and the worker's lock */
 	struct nic_cq *send_cq;
 	struct worker *worker;
 	nic_qp_news_fn *on_news;
@@ -219,6 +222,27 @@ int nic_frames_open(struct nic_qp *qp, uint32_t ifindex);
 void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
 void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
+
+/*
+ * nic_stream.c. Give an iWARP queue pair, by its number, the TCP connection `fd`, with MPA behind it; it is the NIC's then. Returns 0;
+ * -EINVAL when there is no such queue pair, or not in a state for it; or -errno; then `fd` is the caller's.
+ */
+int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
+	const struct qp_path *path, struct nic_iw_conn *conn);
+
+/* The connection's queue pair goes to the error state; with `is_abandoned`, `conn` hears no more of it. */
+void nic_stream_end(struct nic_iw_conn *conn, bool is_abandoned);
+
+/* SIGNAL_QP_DISCONNECTED. The worker is locked. */
+void nic_stream_over(struct nic_qp *qp);
+
+/* The queue pair is about to go. The NIC and the worker are locked. */
+void nic_stream_forget(struct nic_qp *qp);
+
+/* nic_iwcm.c: the same in a fork as nic_cm.c, after it. */
+void nic_iwcm_fork_prepare(void);
+void nic_iwcm_fork_parent(void);
+void nic_iwcm_fork_child(void);
 
 /* The child of a fork has no flows. */
 void nic_flows_forget(void);

@@ -121,6 +121,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	qp->on_news = init->on_news;
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
+	qp->stream.fd = -1;
 	nic_enter();
 	error = are_of_this_nic(init) ? 0 : -EINVAL;
 	if (!error)
@@ -174,6 +175,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 		acknowledge(qp);
 		paths_close(qp, &qp->qp->attr, qp->open_paths);
 		nic_frames_end(qp);
+		nic_stream_forget(qp);
 		engine_qp_destroy(qp->qp);
 		worker_unlock(qp->worker);
 	}

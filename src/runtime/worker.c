@@ -15,6 +15,7 @@
 #include "runtime/clock.h"
 #include "runtime/own_thread.h"
 #include "runtime/worker_frames.h"
+#include "runtime/worker_streams.h"
 
 /*
  * Staged bytes after which packets are handed to the kernel: one super-packet, so that the receiver
@@ -116,6 +117,8 @@ unsigned worker_take_in(struct worker *worker)
 	datagrams += port_udp_receive(worker->port, on_packet, worker);
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
+	if (worker->stream_count)
+		datagrams += worker_streams_receive(worker);
 	if (datagrams)
 		worker->last_packet_ns = worker->now_ns;
 	expire(worker);
@@ -164,6 +167,8 @@ static unsigned take_in_quickly(struct worker *worker)
 	}
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
+	if (worker->stream_count)
+		datagrams += worker_streams_receive(worker);
 	if (datagrams) {
 		worker->last_packet_ns = worker->now_ns;
 	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {
@@ -229,12 +234,15 @@ void worker_send(struct worker *worker, bool with_acks)
 	transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
 		worker_frames_send(worker);
+	if (!list_is_empty(&worker->lane.tx_streams))
+		worker_streams_send(worker);
 	bool has_more = engine_has_packets(&worker->lane, true);
 	atomic_store_explicit(
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
 	/* This thread may not come back for a long time: the other one has to. */
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
+			!list_is_empty(&worker->lane.tx_streams) ||
 			port_udp_is_blocked(worker->port))) {
 		worker->is_deep_asleep = false;
 		kick(worker);
@@ -279,15 +287,19 @@ static int descriptors_open(struct worker *worker)
 	worker->epoll_all = epoll_create1(EPOLL_CLOEXEC);
 	worker->epoll_quiet = epoll_create1(EPOLL_CLOEXEC);
 	worker->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (worker->epoll_all < 0 || worker->epoll_quiet < 0 || worker->kick < 0)
+	worker->epoll_streams = epoll_create1(EPOLL_CLOEXEC);
+	if (worker->epoll_all < 0 || worker->epoll_quiet < 0 || worker->kick < 0 ||
+		worker->epoll_streams < 0)
 		return -errno;
 	error = watch(worker->epoll_quiet, worker->kick, WORKER_SOURCE_KICK);
+	if (!error)
+		error = watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
 	return error ? error : watch(worker->epoll_all, worker->epoll_quiet, WORKER_SOURCE_QUIET);
 }
 
 static void descriptors_close(struct worker *worker)
 {
-	int fds[] = {worker->epoll_all, worker->epoll_quiet, worker->kick};
+	int fds[] = {worker->epoll_all, worker->epoll_quiet, worker->kick, worker->epoll_streams};
 
 	for (size_t i = 0; i < ARRAY_COUNT(fds); i++)
 		if (fds[i] >= 0)
@@ -305,6 +317,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 		return -ENOMEM;
 	pthread_mutex_init(&worker->lock, NULL);
 	list_init(&worker->frames);
+	list_init(&worker->streams);
 	worker->hooks = hooks;
 	worker->is_watching_sockets = true;
 	error = descriptors_open(worker);
@@ -345,6 +358,7 @@ void worker_destroy(struct worker *worker, bool is_child)
 	}
 	port_udp_destroy(worker->port);
 	worker_frames_forget(worker);
+	worker_streams_forget(worker);
 	descriptors_close(worker);
 	deadline_heap_done(&worker->alarms);
 	if (!is_child)
@@ -410,6 +424,10 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 			epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, fds[i].fd, NULL);
 	}
 	worker_frames_watch(worker, shall_watch);
+	if (shall_watch)
+		watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
+	else
+		epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, worker->epoll_streams, NULL);
 	worker->is_watching_sockets = shall_watch;
 }
 

@@ -92,6 +92,10 @@ struct worker {
 	struct deadline_heap alarms; /* the NIC's own, beside the lane's deadlines */
 	struct port_udp *port;
 	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
+	struct list streams; /* struct worker_stream: iWARP queue pairs (worker_streams.h) */
+	uint32_t stream_count;
+	uint32_t stalled_count; /* of them: a message waits for a receive request */
+	int epoll_streams; /* all of them; in epoll_all */
 	const struct worker_hooks *hooks;
 	pthread_t thread;
 	bool is_running;

@@ -145,7 +145,8 @@ static uint64_t sleep_choose(struct worker *worker, unsigned datagrams, uint64_t
 	if (datagrams || is_waiting)
 		*idle_since_ns = now_ns;
 
-	if (datagrams || (is_passive(worker) && now_ns - worker->last_packet_ns < WORKER_SPIN_NS))
+	if (datagrams || !list_is_empty(&worker->lane.tx_streams) ||
+		(is_passive(worker) && now_ns - worker->last_packet_ns < WORKER_SPIN_NS))
 		return 0;
 	if (is_waiting && deadline_ns <= now_ns)
 		return 0;

@@ -90,6 +90,29 @@ static void send_arrives_in_the_receive_request(void **state)
 	}
 }
 
+static void send_waits_for_a_receive_request(void **state)
+{
+	(void)state;
+	start(false, 0);
+	post(WR_SEND, 100, 0, 0);
+	post(WR_RDMA_WRITE_WITH_IMM, 100, 0, 7);
+	stream_run(&a, &b);
+	assert_true(iwarp_is_stalled(b.iwarp));
+	expect_none(&b);
+	stream_pass(&b, IWARP_STALL_NS / 2);
+	stream_post_receive(&b, 1, FAR + 1000, 100);
+	stream_pass(&b, IWARP_STALL_LOOK_NS);
+	assert_int_equal(expect(&b, WC_RECV, WC_SUCCESS).wr_id, 1);
+	assert_memory_equal(b.memory + FAR + 1000, a.memory + AT, 100);
+	stream_pass(&b, IWARP_STALL_NS - 1); /* each message has its own time */
+	assert_int_equal(b.qp->state, QP_RTS);
+	stream_post_receive(&b, 2, FAR, 100);
+	iwarp_resume(b.iwarp, b.now_ns);
+	assert_int_equal(expect(&b, WC_RECV_RDMA_WITH_IMM, WC_SUCCESS).wr_id, 2);
+	assert_false(iwarp_is_stalled(b.iwarp));
+	stop();
+}
+
 static void write_arrives_and_says_nothing(void **state)
 {
 	(void)state;
@@ -467,6 +490,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send_arrives_in_the_receive_request),
+		cmocka_unit_test(send_waits_for_a_receive_request),
 		cmocka_unit_test(write_arrives_and_says_nothing),
 		cmocka_unit_test(write_with_immediate_takes_a_receive_request),
 		cmocka_unit_test(read_fills_the_list),

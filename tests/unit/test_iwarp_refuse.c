@@ -230,10 +230,14 @@ static void send_without_a_receive_request_is_refused(void **state)
 	(void)state;
 	start();
 	give(&segment, NULL, 10);
+	stream_pass(&end, IWARP_STALL_NS - 1);
+	assert_int_equal(end.qp->state, QP_RTS);
+	stream_pass(&end, 1 + IWARP_STALL_LOOK_NS);
 	expect(RDMAP_ERROR_UNTAGGED_NO_BUFFER);
 	start();
 	segment = untagged(RDMAP_IMMEDIATE, DDP_QUEUE_SEND, 1);
 	give(&segment, NULL, 8);
+	stream_pass(&end, IWARP_STALL_NS);
 	expect(RDMAP_ERROR_UNTAGGED_NO_BUFFER);
 }
 

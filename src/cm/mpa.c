@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/mpa.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+enum { READY_ALL = MPA_READY_SEND | MPA_READY_WRITE | MPA_READY_READ };
+
+static void put(struct mpa_conn *mpa, struct mpa_frame *frame, const void *data, size_t bytes)
+{
+	assert(bytes <= mpa_private_room(frame->is_enhanced));
+	frame->private_bytes = (uint16_t)bytes;
+	if (bytes)
+		memcpy(frame->private_data, data, bytes);
+	mpa->out_first = 0;
+	mpa->out_end = (uint32_t)mpa_frame_encode(frame, mpa->out);
+}
+
+void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
+	const struct mpa_reads *reads, const void *data, size_t bytes)
+{
+	struct mpa_frame request = {
+		.revision = policy->revision,
+		.wants_crc = policy->wants_crc,
+		.is_enhanced = policy->revision == 2,
+		.is_peer_to_peer = policy->is_peer_to_peer,
+		.ready = policy->is_peer_to_peer ? READY_ALL : 0,
+		.ird = (uint16_t)reads->ird,
+		.ord = (uint16_t)reads->ord,
+	};
+
+	memset(mpa, 0, sizeof(*mpa));
+	mpa->is_active = true;
+	mpa->policy = *policy;
+	mpa->reads = *reads;
+	put(mpa, &request, data, bytes);
+}
+
+void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy)
+{
+	memset(mpa, 0, sizeof(*mpa));
+	mpa->policy = *policy;
+}
+
+/* --- the responder's answer --- */
+
+/* One of what the initiator offers to say that it is ready: best by an empty WRITE, which nobody has to take notice of. */
+static uint32_t ready_choose(uint32_t offered)
+{
+	if (offered & MPA_READY_WRITE)
+		return MPA_READY_WRITE;
+	return offered & MPA_READY_READ ? MPA_READY_READ : offered & MPA_READY_SEND;
+}
+
+struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)
+{
+	if (!mpa->peer.is_enhanced)
+		return (struct mpa_reads){QP_RD_ATOMIC_MAX, QP_RD_ATOMIC_MAX};
+	return (struct mpa_reads){.ird = mpa->peer.ord, .ord = mpa->peer.ird};
+}
+
+void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void *data, size_t bytes)
+{
+	const struct mpa_frame *request = &mpa->peer;
+	struct mpa_reads limit = mpa_requested_reads(mpa);
+	struct mpa_frame reply = {
+		.is_reply = true,
+		.revision = request->revision,
+		.wants_crc = request->wants_crc || mpa->policy.wants_crc,
+		.is_enhanced = request->is_enhanced,
+		.is_peer_to_peer = request->is_peer_to_peer,
+		.ready = request->is_peer_to_peer ? ready_choose(request->ready) : 0,
+		.ird = (uint16_t)reads->ird,
+		.ord = (uint16_t)min_u32(reads->ord, limit.ord),
+	};
+
+	mpa->settings = (struct iwarp_settings){
+		.has_crc = reply.wants_crc,
+		.ready = reply.ready,
+		.ird = min_u32(reads->ird, QP_RD_ATOMIC_MAX),
+		.ord = reply.ord,
+	};
+	put(mpa, &reply, data, bytes);
+}
+
+void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes)
+{
+	struct mpa_frame reply = {
+		.is_reply = true,
+		.revision = mpa->peer.revision,
+		.wants_crc = mpa->peer.wants_crc,
+		.is_rejected = true,
+		.is_enhanced = mpa->peer.is_enhanced,
+	};
+
+	put(mpa, &reply, data, bytes);
+}
+
+/* --- bytes --- */
+
+/* How many the awaited frame has, as far as is known. */
+static uint32_t in_whole_bytes(const struct mpa_conn *mpa)
+{
+	int follow_bytes = mpa->in_bytes < MPA_FRAME_BYTES
+		? 0
+		: mpa_frame_follow_bytes(mpa->in, mpa->is_active);
+
+	return MPA_FRAME_BYTES + (uint32_t)(follow_bytes < 0 ? 0 : follow_bytes);
+}
+
+uint8_t *mpa_offer(struct mpa_conn *mpa, uint32_t *ret_bytes)
+{
+	*ret_bytes = in_whole_bytes(mpa) - mpa->in_bytes;
+	return mpa->in + mpa->in_bytes;
+}
+
+static enum mpa_event invalid(struct mpa_conn *mpa, enum rdmap_error error)
+{
+	mpa->error = error;
+	return MPA_INVALID;
+}
+
+/* We insert no markers: a peer that insists on them is refused (RFC 5044 section 7.1.1 lets each side say what it needs). */
+static enum mpa_event request_check(struct mpa_conn *mpa)
+{
+	if (mpa->peer.wants_markers)
+		return invalid(mpa, RDMAP_ERROR_MPA_MARKER);
+	if (mpa->peer.is_peer_to_peer && !mpa->peer.ready)
+		return invalid(mpa, RDMAP_ERROR_MPA_READY);
+	return MPA_REQUESTED;
+}
+
+static enum mpa_event reply_check(struct mpa_conn *mpa)
+{
+	const struct mpa_frame *reply = &mpa->peer;
+	uint32_t ready = reply->is_enhanced && mpa->policy.is_peer_to_peer ? reply->ready : 0;
+
+	if (reply->is_rejected)
+		return MPA_REJECTED;
+	if (reply->revision > mpa->policy.revision)
+		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
+	if (reply->wants_markers)
+		return invalid(mpa, RDMAP_ERROR_MPA_MARKER);
+	if (ready & (ready - 1))
+		return invalid(mpa, RDMAP_ERROR_MPA_READY);
+	if (reply->is_enhanced && reply->ord > QP_RD_ATOMIC_MAX)
+		return invalid(mpa, RDMAP_ERROR_MPA_READS);
+	mpa->settings = (struct iwarp_settings){
+		.has_crc = reply->wants_crc || mpa->policy.wants_crc,
+		.is_initiator = true,
+		.ready = ready,
+		.ird = reply->is_enhanced ? max_u32(mpa->reads.ird, reply->ord) : mpa->reads.ird,
+		.ord = reply->is_enhanced ? min_u32(mpa->reads.ord, reply->ird) : mpa->reads.ord,
+	};
+	return MPA_ACCEPTED;
+}
+
+enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes)
+{
+	mpa->in_bytes += bytes;
+	assert(mpa->in_bytes <= sizeof(mpa->in));
+	if (mpa->in_bytes < MPA_FRAME_BYTES)
+		return MPA_NOTHING;
+	if (mpa_frame_follow_bytes(mpa->in, mpa->is_active) < 0)
+		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
+	if (mpa->in_bytes < in_whole_bytes(mpa))
+		return MPA_NOTHING;
+	if (!mpa_frame_decode(&mpa->peer, mpa->in))
+		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
+	return mpa->is_active ? reply_check(mpa) : request_check(mpa);
+}
+
+const uint8_t *mpa_output(const struct mpa_conn *mpa, uint32_t *ret_bytes)
+{
+	*ret_bytes = mpa->out_end - mpa->out_first;
+	return mpa->out + mpa->out_first;
+}
+
+void mpa_sent(struct mpa_conn *mpa, uint32_t bytes)
+{
+	assert(bytes <= mpa->out_end - mpa->out_first);
+	mpa->out_first += bytes;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_CM_MPA_H
+#define URNIC_CM_MPA_H
+
+/*
+ * MPA's connection set-up (RFC 5044 section 7.1, RFC 6581): a request, a reply, and what both agree on. As a value: it is asked for
+ * bytes and given bytes, never more of them than its frame has, so that what follows is left for whoever comes next.
+ *
+ * The initiator:  mpa_connect(), then bytes both ways until MPA_ACCEPTED or MPA_REJECTED.
+ * The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or mpa_reject(), and bytes to be sent.
+ *
+ * The peer is hostile: a frame that is not valid is MPA_INVALID, and that is the end of it. The caller serializes.
+ */
+
+#include "base/export.h"
+#include "iwarp/iwarp.h"
+#include "wire/mpa.h"
+
+enum mpa_event {
+	MPA_NOTHING, /* more bytes, please */
+	MPA_REQUESTED,
+	MPA_ACCEPTED,
+	MPA_REJECTED,
+	MPA_INVALID, /* not MPA, or what cannot be agreed on; mpa_conn.error */
+};
+
+/* What this host wants of MPA. */
+struct mpa_policy {
+	uint8_t revision; /* 1 or 2, of requests; a reply has that of its request */
+	bool wants_crc;
+	bool is_peer_to_peer; /* ask for it */
+};
+
+/* READs and atomics that a side serves at once, and has under way. */
+struct mpa_reads {
+	uint32_t ird;
+	uint32_t ord;
+};
+
+struct mpa_conn {
+	bool is_active;
+	struct mpa_policy policy;
+	struct mpa_reads
+		reads; /* that the program wants; the responder's count from mpa_accept() on */
+	enum rdmap_error error; /* with MPA_INVALID */
+	struct mpa_frame peer; /* request or reply, once it is there */
+	struct iwarp_settings
+		settings; /* what was agreed: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept() */
+	uint32_t in_bytes;
+	uint32_t out_first, out_end;
+	uint8_t in[MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX];
+	uint8_t out[MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX];
+};
+
+/* The private data that a program may send. */
+static inline size_t mpa_data_room(const struct mpa_conn *mpa)
+{
+	return mpa_private_room(mpa->is_active ? mpa->policy.revision == 2 : mpa->peer.is_enhanced);
+}
+
+/*
+ * Ask for a connection.
+ *
+ * `data`  `bytes` of them, at most as mpa_private_room() of the policy's revision says.
+ */
+void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
+	const struct mpa_reads *reads, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_connect);
+
+/* Wait for a request. */
+void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy);
+
+/* Answer a request that has come; `bytes` is at most mpa_data_room(). What is said about READs is what both can. */
+void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void *data, size_t bytes)
+	URNIC_EXPORT_AS(mpa_accept);
+void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_reject);
+
+/* The READs that a request which has come allows us, and wants of us. */
+struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)
+	URNIC_EXPORT_AS(mpa_requested_reads);
+
+/* Where the next received bytes go, and how many at most: at least one while a frame is awaited. */
+uint8_t *mpa_offer(struct mpa_conn *mpa, uint32_t *ret_bytes);
+enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes);
+
+/* What is to be sent, and that so much was. */
+const uint8_t *mpa_output(const struct mpa_conn *mpa, uint32_t *ret_bytes);
+void mpa_sent(struct mpa_conn *mpa, uint32_t bytes);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls of the data path go around the C library's: those are cancellation points, and locks are held.
+ */
+#include "port/tcp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "port/address.h"
+
+enum {
+	/* A peer that is silent this long is asked whether it is there; so often, and then given up. */
+	KEEPALIVE_IDLE_S = 10,
+	KEEPALIVE_INTERVAL_S = 5,
+	KEEPALIVE_PROBES = 6,
+};
+
+static socklen_t make(union socket_address *to, const struct port_tcp_address *from)
+{
+	return socket_address_make(to, &from->gid, from->ifindex, from->port);
+}
+
+static void set(int fd, int level, int name, int value)
+{
+	setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/* What cannot be set is not worth failing for. */
+static void options_set(int fd)
+{
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+}
+
+static int fail(int fd)
+{
+	int error = -errno;
+
+	close(fd);
+	return error;
+}
+
+static int open_socket(sa_family_t family)
+{
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int port_tcp_listen(const struct port_tcp_address *local, bool is_ipv6_only, int backlog)
+{
+	union socket_address address;
+	socklen_t bytes = make(&address, local);
+	int fd = open_socket(address.base.sa_family);
+
+	if (fd < 0)
+		return fd;
+	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (address.base.sa_family == AF_INET6)
+		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_ipv6_only);
+	if (bind(fd, &address.base, bytes) || listen(fd, backlog))
+		return fail(fd);
+	return fd;
+}
+
+int port_tcp_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0)
+		return -errno;
+	options_set(fd);
+	return fd;
+}
+
+int port_tcp_connect(
+	const struct port_tcp_address *local, const struct port_tcp_address *remote, uint8_t tos)
+{
+	union socket_address from, to;
+	socklen_t from_bytes = make(&from, local), to_bytes = make(&to, remote);
+	int fd = open_socket(to.base.sa_family);
+
+	if (fd < 0)
+		return fd;
+	options_set(fd);
+	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (to.base.sa_family == AF_INET6)
+		set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+	else
+		set(fd, IPPROTO_IP, IP_TOS, tos);
+	if (bind(fd, &from.base, from_bytes))
+		return fail(fd);
+	if (connect(fd, &to.base, to_bytes) && errno != EINPROGRESS)
+		return fail(fd);
+	return fd;
+}
+
+int port_tcp_connected(int fd)
+{
+	int error = 0;
+	socklen_t bytes = sizeof(error);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes))
+		return -errno;
+	return -error;
+}
+
+int port_tcp_addresses(
+	int fd, struct port_tcp_address *ret_local, struct port_tcp_address *ret_remote)
+{
+	union socket_address local, remote;
+	socklen_t local_bytes = sizeof(local), remote_bytes = sizeof(remote);
+
+	if (getsockname(fd, &local.base, &local_bytes) ||
+		getpeername(fd, &remote.base, &remote_bytes))
+		return -errno;
+	*ret_local = (struct port_tcp_address){
+		.gid = socket_address_gid(&local), .port = socket_address_port(&local)};
+	*ret_remote = (struct port_tcp_address){
+		.gid = socket_address_gid(&remote), .port = socket_address_port(&remote)};
+	if (local.base.sa_family == AF_INET6)
+		ret_local->ifindex = local.ipv6.sin6_scope_id;
+	ret_remote->ifindex = ret_local->ifindex;
+	return 0;
+}
+
+int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count)
+{
+	int64_t bytes = syscall(SYS_readv, fd, pieces, count);
+
+	return bytes < 0 ? (errno == EINTR ? -EAGAIN : -errno) : bytes;
+}
+
+int64_t port_tcp_send(int fd, const void *bytes, uint32_t count)
+{
+	int64_t taken =
+		syscall(SYS_sendto, fd, bytes, (size_t)count, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+
+	return taken < 0 ? (errno == EINTR ? -EAGAIN : -errno) : taken;
+}
+
+void port_tcp_end(int fd)
+{
+	shutdown(fd, SHUT_WR);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_PORT_TCP_H
+#define URNIC_PORT_TCP_H
+
+/*
+ * TCP sockets for iWARP: made, and bytes moved. Nothing blocks; the caller serializes the calls on one socket. Descriptors are the
+ * caller's to close.
+ *
+ * Small messages are not held back (TCP_NODELAY), and a peer that is gone is noticed after a while even if nothing is sent (keepalive).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/gid.h"
+
+/* Where a socket is, or shall be. */
+struct port_tcp_address {
+	struct gid gid; /* the zero address of its family: any */
+	uint32_t ifindex; /* the scope of a link-local address */
+	uint16_t port; /* 0: any */
+};
+
+/*
+ * Listen. `is_ipv6_only`: with any address of IPv6, leave IPv4 to others. `is_shared`: SO_REUSEADDR.
+ *
+ * Returns a descriptor, or -errno.
+ */
+int port_tcp_listen(const struct port_tcp_address *local, bool is_ipv6_only, int backlog);
+
+/* Take a connection. Returns its descriptor, or -EAGAIN when there is none, or another -errno. */
+int port_tcp_accept(int listener);
+
+/*
+ * Begin to connect. `local` may have no port. `tos`: of its packets.
+ *
+ * Returns a descriptor, which becomes writable when it is known whether there is a connection; or -errno.
+ */
+int port_tcp_connect(
+	const struct port_tcp_address *local, const struct port_tcp_address *remote, uint8_t tos);
+
+/* Has it come about? Returns 0, or -errno of why not. */
+int port_tcp_connected(int fd);
+
+/* Both ends of a connection. Returns 0 or -errno. */
+int port_tcp_addresses(
+	int fd, struct port_tcp_address *ret_local, struct port_tcp_address *ret_remote);
+
+/*
+ * Receive into the pieces in order. Returns how many bytes, at least 1; 0 when the peer has ended its half; -EAGAIN for none now; another
+ * -errno when the connection is lost.
+ */
+int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
+
+/* Send. Returns how many bytes were taken, -EAGAIN for none now, another -errno when the connection is lost. */
+int64_t port_tcp_send(int fd, const void *bytes, uint32_t count);
+
+/* End our half. */
+void port_tcp_end(int fd);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The TCP connections of iWARP queue pairs: given to them by the connection manager, and taken away when they are over.
+ *
+ * qp->iw_conn and conn->qp name each other. Both change with the NIC and the worker locked; either lock is enough to read.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "runtime/clock.h"
+#include "runtime/nic_internal.h"
+#include "runtime/nic_iwcm.h"
+
+/* The NIC is locked. */
+static struct nic_qp *qp_find(uint32_t qpn)
+{
+	struct nic_qp *found = NULL;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX && !found; i++) {
+		struct worker *worker = nic.worker[i];
+		struct qp *qp;
+
+		if (!worker || worker->lane.slot != qpn >> 16)
+			continue;
+		worker_lock(worker);
+		qp = engine_qp_find(&worker->lane, qpn);
+		found = qp && qp->type == QP_TYPE_IWARP ? qp->user : NULL;
+		worker_unlock(worker);
+	}
+	return found;
+}
+
+/* The worker is locked. */
+static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *settings,
+	const struct qp_path *path)
+{
+	struct iwarp_qp *iwarp = iwarp_from_qp(qp->qp);
+	int error;
+
+	if (qp->stream.fd >= 0)
+		return -EINVAL;
+	qp->stream = (struct worker_stream){.fd = fd, .iwarp = iwarp};
+	error = worker_stream_add(qp->worker, &qp->stream);
+	if (!error) {
+		error = iwarp_open(iwarp, settings, qp->worker->now_ns);
+		if (error)
+			worker_stream_remove(qp->worker, &qp->stream);
+	}
+	if (error) {
+		qp->stream.fd = -1;
+		return error;
+	}
+	qp->qp->attr.path = *path;
+	qp_path_publish(qp->qp);
+	return 0;
+}
+
+int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
+	const struct qp_path *path, struct nic_iw_conn *conn)
+{
+	struct nic_qp *qp;
+	int error = -EINVAL;
+
+	nic_enter();
+	qp = nic.is_up ? qp_find(qpn) : NULL;
+	if (qp) {
+		worker_lock(qp->worker);
+		qp->worker->now_ns = clock_now_ns();
+		error = open_locked(qp, fd, settings, path);
+		if (!error) {
+			qp->iw_conn = conn;
+			conn->qp = qp;
+			worker_send(qp->worker, true);
+		}
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+	return error;
+}
+
+void nic_stream_end(struct nic_iw_conn *conn, bool is_abandoned)
+{
+	struct nic_qp *qp;
+
+	nic_enter();
+	qp = conn->qp;
+	if (qp) {
+		worker_lock(qp->worker);
+		qp->worker->now_ns = clock_now_ns();
+		if (is_abandoned) {
+			qp->iw_conn = NULL;
+			conn->qp = NULL;
+		}
+		if (qp->qp->state != QP_ERR && qp->qp->state != QP_RESET)
+			qp_set_state(qp->qp, QP_ERR, qp->worker->now_ns);
+		worker_send(qp->worker, true);
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+}
+
+void nic_stream_over(struct nic_qp *qp)
+{
+	worker_stream_close(qp->worker, &qp->stream);
+	if (qp->iw_conn)
+		nic_iwcm_stream_over(qp->iw_conn);
+}
+
+void nic_stream_forget(struct nic_qp *qp)
+{
+	struct nic_iw_conn *conn = qp->iw_conn;
+
+	worker_stream_close(qp->worker, &qp->stream);
+	if (!conn)
+		return;
+	qp->iw_conn = NULL;
+	conn->qp = NULL;
+	nic_iwcm_stream_over(conn);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/worker_streams.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "port/tcp.h"
+#include "runtime/clock.h"
+
+enum {
+	FEW_STREAMS = 2, /* that are read from without asking */
+	READY_MAX = 64, /* streams that one question finds */
+	READS_PER_TURN = 8, /* of one stream */
+	WRITES_PER_TURN = 8,
+	TURNS_PER_CALL = 32, /* of streams that send */
+};
+
+/* Tells the set what to look for. */
+static int watch(const struct worker *worker, struct worker_stream *stream, int operation)
+{
+	struct epoll_event event = {
+		.events = (stream->is_deaf || stream->is_stalled ? 0u : EPOLLIN) |
+			(stream->is_blocked ? EPOLLOUT : 0u),
+		.data.ptr = stream,
+	};
+
+	return epoll_ctl(worker->epoll_streams, operation, stream->fd, &event) ? -errno : 0;
+}
+
+int worker_stream_add(struct worker *worker, struct worker_stream *stream)
+{
+	int error = watch(worker, stream, EPOLL_CTL_ADD);
+
+	if (error)
+		return error;
+	list_append(&worker->streams, &stream->link);
+	worker->stream_count++;
+	stream->iwarp->carrier = stream;
+	return 0;
+}
+
+void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
+{
+	epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
+	list_remove(&stream->link);
+	worker->stream_count--;
+	worker->stalled_count -= stream->is_stalled;
+	stream->is_stalled = false;
+	stream->iwarp->carrier = NULL;
+}
+
+void worker_stream_close(struct worker *worker, struct worker_stream *stream)
+{
+	if (stream->fd < 0)
+		return;
+	worker_stream_remove(worker, stream);
+	close(stream->fd);
+	stream->fd = -1;
+}
+
+void worker_streams_forget(struct worker *worker)
+{
+	list_for_each(stream, &worker->streams, struct worker_stream, link) {
+		close(stream->fd);
+		stream->fd = -1;
+	}
+}
+
+/* Does what the queue pair wants of its stream. Closing is done when its signal is delivered. */
+static void settle(struct worker *worker, struct worker_stream *stream)
+{
+	if (iwarp_wish(stream->iwarp) != IWARP_END)
+		return;
+	port_tcp_end(stream->fd);
+	iwarp_half_closed(stream->iwarp, worker->now_ns);
+}
+
+static void set_blocked(struct worker *worker, struct worker_stream *stream, bool is_blocked)
+{
+	if (stream->is_blocked == is_blocked)
+		return;
+	stream->is_blocked = is_blocked;
+	watch(worker, stream, EPOLL_CTL_MOD);
+}
+
+/* --- receiving --- */
+
+static void note_time(struct worker *worker)
+{
+	if (worker->is_now_fresh)
+		return;
+	worker->now_ns = clock_now_ns();
+	worker->is_now_fresh = true;
+}
+
+/* Nothing more comes: the set would say so for ever. */
+static void ended(struct worker *worker, struct worker_stream *stream, bool is_lost)
+{
+	stream->is_deaf = true;
+	watch(worker, stream, EPOLL_CTL_MOD);
+	iwarp_ended(stream->iwarp, is_lost, worker->now_ns);
+}
+
+/* One read. Returns whether there may be more at once. */
+static bool read_once(struct worker *worker, struct worker_stream *stream, unsigned *reads)
+{
+	struct iwarp_span spans[IWARP_SPANS_MAX];
+	struct iovec pieces[IWARP_SPANS_MAX];
+	unsigned count = iwarp_offer(stream->iwarp, spans);
+	uint64_t room_bytes = 0;
+	int64_t bytes;
+
+	if (!count)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		pieces[i] = (struct iovec){spans[i].at, spans[i].bytes};
+		room_bytes += spans[i].bytes;
+	}
+	bytes = port_tcp_receive(stream->fd, pieces, count);
+	if (bytes == -EAGAIN)
+		return false;
+	note_time(worker);
+	++*reads;
+	if (bytes <= 0)
+		ended(worker, stream, bytes < 0);
+	else
+		iwarp_received(stream->iwarp, (uint32_t)bytes, worker->now_ns);
+	return bytes > 0 && (uint64_t)bytes == room_bytes;
+}
+
+static void note_stall(struct worker *worker, struct worker_stream *stream)
+{
+	bool is_stalled = iwarp_is_stalled(stream->iwarp);
+
+	if (stream->is_stalled == is_stalled)
+		return;
+	stream->is_stalled = is_stalled;
+	worker->stalled_count += is_stalled ? 1 : -1u;
+	watch(worker, stream, EPOLL_CTL_MOD);
+}
+
+static unsigned receive(struct worker *worker, struct worker_stream *stream)
+{
+	unsigned reads = 0;
+
+	if (iwarp_is_stalled(stream->iwarp)) {
+		note_time(worker);
+		iwarp_resume(stream->iwarp, worker->now_ns);
+	}
+	for (unsigned i = 0; i < READS_PER_TURN && !stream->is_deaf; i++)
+		if (!read_once(worker, stream, &reads))
+			break;
+	note_stall(worker, stream);
+	settle(worker, stream);
+	return reads;
+}
+
+/* Those that the set says nothing of. */
+static unsigned receive_from_stalled(struct worker *worker)
+{
+	unsigned reads = 0;
+
+	list_for_each(stream, &worker->streams, struct worker_stream, link)
+		if (stream->is_stalled)
+			reads += receive(worker, stream);
+	return reads;
+}
+
+static unsigned receive_from_ready(struct worker *worker)
+{
+	struct epoll_event events[READY_MAX];
+	unsigned reads = 0;
+	int count =
+		(int)syscall(SYS_epoll_pwait, worker->epoll_streams, events, READY_MAX, 0, NULL, 0);
+
+	for (int i = 0; i < count; i++) {
+		struct worker_stream *stream = events[i].data.ptr;
+
+		if (stream->is_blocked && (events[i].events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
+			iwarp_schedule(stream->iwarp);
+		if (events[i].events & ~(uint32_t)EPOLLOUT)
+			reads += receive(worker, stream);
+	}
+	return reads;
+}
+
+unsigned worker_streams_receive(struct worker *worker)
+{
+	unsigned reads = 0;
+
+	if (worker->stream_count > FEW_STREAMS) {
+		if (worker->stalled_count)
+			reads += receive_from_stalled(worker);
+		return reads + receive_from_ready(worker);
+	}
+	list_for_each(stream, &worker->streams, struct worker_stream, link) {
+		if (stream->is_blocked)
+			iwarp_schedule(stream->iwarp);
+		reads += receive(worker, stream);
+	}
+	return reads;
+}
+
+/* --- sending --- */
+
+/* Returns whether it may send more at once. */
+static bool write_once(struct worker *worker, struct worker_stream *stream)
+{
+	const uint8_t *bytes;
+	uint32_t count = iwarp_output(stream->iwarp, &bytes, worker->now_ns);
+	int64_t taken;
+
+	if (!count)
+		return false;
+	taken = port_tcp_send(stream->fd, bytes, count);
+	if (taken < 0 && taken != -EAGAIN) {
+		ended(worker, stream, true);
+		return false;
+	}
+	set_blocked(worker, stream, taken < (int64_t)count);
+	if (taken > 0)
+		iwarp_sent(stream->iwarp, (uint32_t)taken, worker->now_ns);
+	return !stream->is_blocked;
+}
+
+static void send_turn(struct worker *worker, struct worker_stream *stream)
+{
+	unsigned writes = 0;
+
+	while (writes < WRITES_PER_TURN && write_once(worker, stream))
+		writes++;
+	iwarp_unschedule(stream->iwarp);
+	if (writes == WRITES_PER_TURN)
+		iwarp_schedule(stream->iwarp);
+	settle(worker, stream);
+}
+
+void worker_streams_send(struct worker *worker)
+{
+	for (unsigned turns = 0; turns < TURNS_PER_CALL; turns++) {
+		struct iwarp_qp *iwarp = iwarp_first(&worker->lane);
+
+		if (!iwarp)
+			return;
+		if (iwarp->carrier)
+			send_turn(worker, iwarp->carrier);
+		else
+			iwarp_unschedule(iwarp);
+	}
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_WORKER_STREAMS_H
+#define URNIC_RUNTIME_WORKER_STREAMS_H
+
+/*
+ * The streams of a lane's iWARP queue pairs, each a TCP connection, which whoever drives the lane looks after along with the lane's UDP
+ * port.
+ *
+ * All sockets are in an epoll set of the lane's own. Who polls a lane with a few streams reads from them right away, which costs one
+ * system call where asking the set first would cost two; with many, the set says which have something.
+ */
+
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "iwarp/iwarp.h"
+#include "runtime/worker.h"
+
+struct worker_stream {
+	struct list link; /* in worker->streams */
+	int fd; /* -1: closed */
+	struct iwarp_qp *iwarp; /* its `carrier` is this */
+	bool is_blocked; /* the kernel takes no more bytes now */
+	bool is_deaf; /* nothing more is to be received: the set does not say so again */
+	bool is_stalled; /* a message waits for a receive request: likewise, for now */
+};
+
+/* Begin to look after a stream, whose queue pair was opened. Takes `fd`. The worker is locked. Returns 0 or -errno. */
+int worker_stream_add(struct worker *worker, struct worker_stream *stream);
+
+/* Look after it no longer; `fd` is the caller's again. The worker is locked. */
+void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
+
+/* Close it and look after it no longer; again does no harm. The worker is locked. */
+void worker_stream_close(struct worker *worker, struct worker_stream *stream);
+
+/* Close the sockets of all: the process has forked, and this is the child. */
+void worker_streams_forget(struct worker *worker);
+
+/* Take in what has come. The worker is locked. Returns how many reads found something. */
+unsigned worker_streams_receive(struct worker *worker);
+
+/* Send what there is to send. The worker is locked. */
+void worker_streams_send(struct worker *worker);
+
+#endif
