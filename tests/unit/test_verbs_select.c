@@ -38,7 +38,7 @@ static void name_is(
 {
 	char name[64];
 
-	select_name(names, ifname, unnamed, name, sizeof(name));
+	select_name(names, "rocep", ifname, unnamed, name, sizeof(name));
 	assert_string_equal(name, expected);
 }
 
@@ -79,7 +79,7 @@ static void name_that_is_too_long_is_cut(void **state)
 	char name[8];
 
 	(void)state;
-	select_name("0123456789", "eth0", &unnamed, name, sizeof(name));
+	select_name("0123456789", "rocep", "eth0", &unnamed, name, sizeof(name));
 	assert_string_equal(name, "0123456");
 }
 

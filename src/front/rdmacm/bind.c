@@ -7,6 +7,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
+#include "front/rdmacm/iwarp.h"
 #include "runtime/log.h"
 
 /* --- binding --- */
@@ -39,6 +40,7 @@ static int explain_no_device(const struct sockaddr *address)
 static void use_device(struct id *id, struct device *device, uint32_t gid_index)
 {
 	id->device = device;
+	id->is_iwarp = device->kind == DEVICE_KIND_IWARP;
 	id->gid_index = gid_index;
 	id->id.verbs = device->context;
 	id->id.port_num = DEVICE_PORT;
@@ -46,10 +48,15 @@ static void use_device(struct id *id, struct device *device, uint32_t gid_index)
 		id->id.pd = device->pd;
 }
 
-int id_take_local(struct id *id, const struct gid *gid, uint32_t ifindex)
+uint32_t id_device_kinds(const struct id *id)
+{
+	return id->id.qp_type == IBV_QPT_RC ? DEVICE_KIND_ANY : DEVICE_KIND_ROCE;
+}
+
+int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex)
 {
 	uint32_t gid_index, found_ifindex;
-	struct device *device = device_find(gid, ifindex, &gid_index, &found_ifindex);
+	struct device *device = device_find(kinds, gid, ifindex, &gid_index, &found_ifindex);
 
 	if (!device)
 		return -ENODEV;
@@ -74,7 +81,7 @@ int id_bind(struct id *id, const struct sockaddr *address)
 		return -EAFNOSUPPORT;
 	gid = address_gid(address);
 	if (!address_is_any(address) && !address_is_loopback(address)) {
-		rc = id_take_local(id, &gid, address_ifindex(address));
+		rc = id_take_local(id, id_device_kinds(id), &gid, address_ifindex(address));
 		if (rc)
 			return explain_no_device(address);
 	}
@@ -145,8 +152,8 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 		listening->opened++;
 }
 
-/* Requests come to whoever listens first, and only then to the program's identifiers in reserve. */
-static int listen_begin(struct id *id, uint32_t backlog)
+/* Requests come to whoever listens first, and only then to the program's identifiers in reserve. Returns 0 or -errno. */
+static int roce_listen(struct id *id, uint32_t backlog)
 {
 	struct listening listening = {.id = id};
 	int rc;
@@ -164,9 +171,33 @@ static int listen_begin(struct id *id, uint32_t backlog)
 		if (rc)
 			return rc;
 	}
-	device_for_each_gid(listen_at, &listening);
-	if (listening.opened == 0 && listening.error)
-		return listening.error;
+	device_for_each_gid(DEVICE_KIND_ROCE, listen_at, &listening);
+	return listening.opened == 0 ? listening.error : 0;
+}
+
+/* At an address of a device, for its transport; at any address, for those of all devices. */
+static uint32_t kinds_to_listen_for(const struct id *id)
+{
+	uint32_t kinds = id_device_kinds(id);
+
+	if (id->device)
+		return kinds & id->device->kind;
+	if (!device_exists(DEVICE_KIND_IWARP))
+		return kinds & DEVICE_KIND_ROCE;
+	return device_exists(DEVICE_KIND_ROCE) ? kinds : kinds & DEVICE_KIND_IWARP;
+}
+
+static int listen_begin(struct id *id, uint32_t backlog)
+{
+	uint32_t kinds = kinds_to_listen_for(id);
+	int rc = 0;
+
+	if (kinds & DEVICE_KIND_ROCE)
+		rc = roce_listen(id, backlog);
+	if (rc == 0 && (kinds & DEVICE_KIND_IWARP))
+		rc = iwarp_listen(id, backlog);
+	if (rc)
+		return rc;
 	id->claim.flags |= AGENT_CLAIM_LISTENS;
 	rc = nic_cm_claim(&id->claim);
 	if (rc)
@@ -190,7 +221,10 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 		return fail(EINVAL);
 	rc = listen_begin(id, count);
 	if (rc) {
-		nic_cm_unlisten(&id->listener);
+		if (id->listener.user)
+			nic_cm_unlisten(&id->listener);
+		id->listener.user = NULL;
+		iwarp_unlisten(id);
 		return fail(-rc);
 	}
 	id->state = ID_LISTENING;

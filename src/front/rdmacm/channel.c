@@ -9,6 +9,7 @@
 
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/iwarp.h"
 #include "front/rdmacm/multicast.h"
 
 /* An event that the program holds. */
@@ -141,6 +142,11 @@ static void tell_sidr_rep(struct held *held, const struct cm_sidr_rep *rep, cons
 
 static void tell_response(struct held *held, struct id *id)
 {
+	if (id->is_iwarp) {
+		if (id->iw.mpa.is_active)
+			iwarp_tell(id, &held->public.param.conn, held->private_data);
+		return;
+	}
 	switch (id->response.attribute) {
 	case CM_REP:
 		tell_rep(held, &id->response.rep);
@@ -197,15 +203,18 @@ static bool take_request(struct held *held, struct id *id)
 {
 	struct id *listen = id->listen;
 
-	if (id_open_request(id)) {
+	if (id->is_iwarp ? iwarp_open_request(id) : id_open_request(id)) {
 		rdma_destroy_id(&id->id);
 		return false;
 	}
 	replace_spares(listen);
+	iwarp_replace_spares(listen);
 	held->owner = listen;
 	held->public.listen_id = &listen->id;
 	held->public.id = &id->id;
-	if (id->request.attribute == CM_REQ)
+	if (id->is_iwarp)
+		iwarp_tell(id, &held->public.param.conn, held->private_data);
+	else if (id->request.attribute == CM_REQ)
 		tell_req(held, &id->request.req);
 	else
 		tell_sidr_req(held, &id->request.sidr_req);
@@ -214,6 +223,21 @@ static bool take_request(struct held *held, struct id *id)
 		return false;
 	}
 	return true;
+}
+
+/* The same over iWARP, where nobody waits for more. */
+static void take_reply(struct held *held, struct id *id)
+{
+	int rc = iwarp_establish(id);
+
+	if (rc) {
+		id->state = ID_OVER;
+		held->public.event = RDMA_CM_EVENT_CONNECT_ERROR;
+		held->public.status = rc;
+		return;
+	}
+	id->state = ID_CONNECTED;
+	held->public.event = RDMA_CM_EVENT_ESTABLISHED;
 }
 
 /*
@@ -226,6 +250,10 @@ static void take_response(struct held *held, struct id *id)
 	int error;
 
 	tell_response(held, id);
+	if (id->is_iwarp) {
+		take_reply(held, id);
+		return;
+	}
 	if (!id->id.qp) {
 		id->state = ID_RESPONDED;
 		return;

@@ -8,6 +8,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
+#include "front/rdmacm/iwarp.h"
 
 /* What the program gives, or what stands in for it: as much as the device can. */
 static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)
@@ -114,6 +115,14 @@ static int connect_datagram(struct id *id, const struct rdma_conn_param *param)
 	return nic_cm_sidr_request(&id->conn, &id->path, &request);
 }
 
+static int connect_iwarp(struct id *id, const struct rdma_conn_param *param)
+{
+	uint8_t data[MPA_PRIVATE_BYTES_MAX];
+	int bytes = private_data(id, param, data, mpa_private_room(true));
+
+	return bytes < 0 ? bytes : iwarp_connect(id, param, data, (size_t)bytes);
+}
+
 static int use_local_address(const struct id *id)
 {
 	const struct agent_address address = {
@@ -132,8 +141,8 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *given)
 
 	if (id->state != ID_ROUTE_RESOLVED)
 		return fail(EINVAL);
-	rc = use_local_address(id);
-	if (rc == 0)
+	rc = id->is_iwarp ? connect_iwarp(id, &param) : use_local_address(id);
+	if (rc == 0 && !id->is_iwarp)
 		rc = id_is_datagram(id) ? connect_datagram(id, &param) : connect_stream(id, &param);
 	if (rc) {
 		id->state = ID_ROUTE_RESOLVED;
@@ -192,6 +201,14 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *param)
 	return nic_cm_sidr_answer(&id->conn, &answer);
 }
 
+static int accept_iwarp(struct id *id, const struct rdma_conn_param *param)
+{
+	uint8_t data[MPA_PRIVATE_BYTES_MAX];
+	int bytes = private_data(id, param, data, mpa_data_room(&id->iw.mpa));
+
+	return bytes < 0 ? bytes : iwarp_accept(id, param, data, (size_t)bytes);
+}
+
 int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 {
 	struct rdma_conn_param param = param_or_default(given);
@@ -200,7 +217,10 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 
 	if (id->state != ID_REQUESTED)
 		return fail(EINVAL);
-	rc = id_is_datagram(id) ? accept_datagram(id, &param) : accept_stream(id, &param);
+	if (id->is_iwarp)
+		rc = accept_iwarp(id, &param);
+	else
+		rc = id_is_datagram(id) ? accept_datagram(id, &param) : accept_stream(id, &param);
 	if (rc) {
 		id->state = ID_REQUESTED;
 		id_qp_fail(id);
@@ -219,6 +239,8 @@ static int reject(struct id *id, uint16_t reason, const void *data, uint8_t byte
 	if (bytes > (id_is_datagram(id) ? sizeof(refusal.private_data) : sizeof(rej.private_data)))
 		return -EINVAL;
 	id->state = ID_OVER;
+	if (id->is_iwarp)
+		return iwarp_reject(id, data, bytes);
 	if (id_is_datagram(id)) {
 		refusal.service_id = id->request.sidr_req.service_id;
 		if (bytes > 0)
@@ -272,6 +294,10 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		(id->state != ID_CONNECTED && id->state != ID_ACCEPTED && id->state != ID_OVER))
 		return fail(EINVAL);
 	id_qp_fail(id);
+	if (id->is_iwarp) {
+		nic_iwcm_disconnect(&id->iw);
+		return id->state == ID_OVER ? 0 : id_complete(id);
+	}
 	/* One that the peer has ended, and that was answered, needs nothing more. */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);
@@ -352,6 +378,11 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	bool is_known = id_is_datagram(id) || id->agreement.remote_qpn != 0;
 
+	/* Beyond INIT it is the connection that moves an iWARP queue pair: nothing is left to the program. */
+	if (id->is_iwarp && (attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS)) {
+		*mask = 0;
+		return 0;
+	}
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
 		attr_init(id, attr, mask);

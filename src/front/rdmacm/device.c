@@ -29,6 +29,8 @@ static void add(struct ibv_device *verbs)
 	if (is_known(verbs) || device_count == DEVICE_COUNT_MAX)
 		return;
 	device->verbs = verbs;
+	device->kind = verbs->transport_type == IBV_TRANSPORT_IWARP ? DEVICE_KIND_IWARP
+								    : DEVICE_KIND_ROCE;
 	device->context = ibv_open_device(verbs);
 	if (!device->context)
 		return;
@@ -82,14 +84,26 @@ struct device *device_at(uint32_t index)
 	return &devices[index];
 }
 
-struct device *device_find(
-	const struct gid *gid, uint32_t ifindex, uint32_t *ret_gid_index, uint32_t *ret_ifindex)
+bool device_exists(enum device_kind kind)
+{
+	int count = device_refresh();
+
+	for (int i = 0; i < count; i++)
+		if (devices[i].kind == kind)
+			return true;
+	return false;
+}
+
+struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifindex,
+	uint32_t *ret_gid_index, uint32_t *ret_ifindex)
 {
 	int count = device_refresh();
 
 	for (int i = 0; i < count; i++) {
 		struct ibv_gid_entry entries[GIDS_MAX];
-		ssize_t gids = ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0);
+		ssize_t gids = devices[i].kind & kinds
+			? ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0)
+			: 0;
 
 		for (ssize_t j = 0; j < gids; j++) {
 			if (memcmp(entries[j].gid.raw, gid->raw, sizeof(gid->raw)) != 0 ||
@@ -103,14 +117,16 @@ struct device *device_find(
 	return NULL;
 }
 
-void device_for_each_gid(
+void device_for_each_gid(uint32_t kinds,
 	void (*visit)(const struct gid *gid, uint32_t ifindex, void *argument), void *argument)
 {
 	int count = device_refresh();
 
 	for (int i = 0; i < count; i++) {
 		struct ibv_gid_entry entries[GIDS_MAX];
-		ssize_t gids = ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0);
+		ssize_t gids = devices[i].kind & kinds
+			? ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0)
+			: 0;
 
 		for (ssize_t j = 0; j < gids; j++) {
 			struct gid gid;

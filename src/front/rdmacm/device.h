@@ -11,8 +11,16 @@
 
 enum { DEVICE_PORT = 1, DEVICE_COUNT_MAX = 128 };
 
+/* Kinds of devices, as a mask. */
+enum device_kind {
+	DEVICE_KIND_ROCE = 1 << 0,
+	DEVICE_KIND_IWARP = 1 << 1,
+	DEVICE_KIND_ANY = DEVICE_KIND_ROCE | DEVICE_KIND_IWARP,
+};
+
 struct device {
 	struct ibv_device *verbs;
+	enum device_kind kind;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd; /* NULL until device_xrcd() */
@@ -27,20 +35,24 @@ int device_refresh(void);
 struct device *device_at(uint32_t index);
 
 /*
- * The device that has a local address.
+ * The first device of these kinds that has a local address.
  *
+ * `kinds`    enum device_kind, or'ed.
  * `ifindex`  Of a link-local address; 0: any interface.
  *
  * Returns NULL when none has it.
  */
-struct device *device_find(
-	const struct gid *gid, uint32_t ifindex, uint32_t *ret_gid_index, uint32_t *ret_ifindex);
+struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifindex,
+	uint32_t *ret_gid_index, uint32_t *ret_ifindex);
+
+/* Is there a device of this kind? */
+bool device_exists(enum device_kind kind);
 
 /* The XRC domain that stands in where a program names none. NULL and errno. */
 struct ibv_xrcd *device_xrcd(struct device *device);
 
-/* Call with each local address of each device. */
-void device_for_each_gid(
+/* Call with each local address of each device of these kinds. */
+void device_for_each_gid(uint32_t kinds,
 	void (*visit)(const struct gid *gid, uint32_t ifindex, void *argument), void *argument);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/arith.h"
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
+#include "front/rdmacm/iwarp.h"
 #include "front/rdmacm/multicast.h"
 #include "front/rdmacm/watch.h"
 #include "runtime/log.h"
@@ -58,7 +59,7 @@ void id_unref(struct id *id)
 		id_free(id);
 }
 
-static struct id *id_alloc(
+struct id *id_alloc(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context)
 {
 	struct id *id = calloc(1, sizeof(*id));
@@ -79,6 +80,9 @@ static struct id *id_alloc(
 	list_init(&id->in_ids);
 	list_init(&id->groups);
 	list_init(&id->listener.node);
+	list_init(&id->iw_spares);
+	list_init(&id->iw.node);
+	list_init(&id->iw_listener.node);
 	for (unsigned i = 0; i < ID_EVENT_COUNT; i++) {
 		event_init(&id->events[i].event);
 		id->events[i].id = id;
@@ -345,7 +349,11 @@ static void drop_requests(struct id *listen)
 		pthread_mutex_lock(&id_lock);
 		request->id.channel = NULL;
 		pthread_mutex_unlock(&id_lock);
-		nic_cm_release(&request->conn);
+		nic_iwcm_close(&request->iw);
+		if (request->has_conn)
+			nic_cm_release(&request->conn);
+		else
+			id_unref(request);
 	}
 }
 
@@ -385,9 +393,12 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 		return 0;
 	}
 	if (id->state == ID_LISTENING) {
-		nic_cm_unlisten(&id->listener);
+		if (id->listener.user)
+			nic_cm_unlisten(&id->listener);
+		iwarp_unlisten(id);
 		drop_requests(id);
 	}
+	nic_iwcm_close(&id->iw);
 	nic_cm_unclaim(&id->claim);
 	if (id->id.event) {
 		rdma_ack_cm_event(id->id.event);
@@ -577,7 +588,7 @@ int id_open_request(struct id *id)
 	watch_add(id);
 	if (!ip_cm_header_decode(&header, data))
 		return -EPROTO;
-	rc = id_take_local(id, &local, id->path.ifindex);
+	rc = id_take_local(id, DEVICE_KIND_ROCE, &local, id->path.ifindex);
 	if (rc)
 		return rc;
 	addresses_of_request(id, &header, ip_cm_service_port(service_id));

@@ -21,6 +21,7 @@
 #include "front/rdmacm/abi.h"
 #include "runtime/event_queue.h"
 #include "runtime/nic_cm.h"
+#include "runtime/nic_iwcm.h"
 
 enum {
 	ID_EVENT_COUNT = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
@@ -87,12 +88,15 @@ struct id {
 	uint32_t references; /* under id_lock */
 	bool is_sync; /* the channel is its own, and calls wait for their event */
 	bool has_conn;
+	bool is_iwarp; /* its device is one, and `iw` its connection */
 	struct cm_conn conn;
 	struct agent_claim claim;
 	struct device *device;
 	uint32_t gid_index; /* of the local address */
 	struct cm_path path;
 	struct id_agreement agreement;
+	struct nic_iw_conn iw; /* iWARP: what `conn` is otherwise */
+	uint32_t iw_qpn; /* of the queue pair that a connection is asked for */
 
 	/* Options */
 	uint8_t tos;
@@ -108,6 +112,9 @@ struct id {
 	struct list in_requests;
 	struct id *listen; /* of a request: whose */
 	uint32_t spares_owed; /* taken by requests, not yet replaced; under id_lock */
+	struct nic_iw_listener iw_listener;
+	uint32_t iw_spares_owed; /* likewise */
+	struct list iw_spares; /* the reserve for its requests, of in_requests; under id_lock */
 
 	/* Events */
 	struct id_event events[ID_EVENT_COUNT];
@@ -177,8 +184,15 @@ int id_open_request(struct id *id);
 /* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
 int id_bind(struct id *id, const struct sockaddr *address);
 
-/* Take the device that has this address. -ENODEV: none has. */
-int id_take_local(struct id *id, const struct gid *gid, uint32_t ifindex);
+/* Take the first device of these kinds (enum device_kind) that has this address. -ENODEV: none has. */
+int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex);
+
+/* The kinds of devices that can do what the identifier is for: iWARP is for reliable connections. */
+uint32_t id_device_kinds(const struct id *id);
+
+/* A new identifier that nobody knows. NULL when there is no memory. */
+struct id *id_alloc(
+	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
 
 /* Choose local address and device for a remote one. Returns 0 or -errno. */
 int id_route(struct id *id, const struct sockaddr *remote);

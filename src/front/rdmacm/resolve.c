@@ -21,10 +21,12 @@ static int choose_device(
 	if (rc)
 		return rc;
 	gid = address_gid((struct sockaddr *)local);
-	device = device_find(&gid, address_ifindex((struct sockaddr *)local), &gid_index, &ifindex);
+	device = device_find(id_device_kinds(id), &gid, address_ifindex((struct sockaddr *)local),
+		&gid_index, &ifindex);
 	if (!device)
 		return -ENODEV;
 	id->device = device;
+	id->is_iwarp = device->kind == DEVICE_KIND_IWARP;
 	id->gid_index = gid_index;
 	id->id.verbs = device->context;
 	id->id.port_num = DEVICE_PORT;

@@ -73,7 +73,7 @@ static void addresses_hear(void)
 	struct wanted wanted = wanted_find();
 
 	if (wanted.ipv4 || wanted.ipv6)
-		device_for_each_gid(hear, &wanted);
+		device_for_each_gid(DEVICE_KIND_ROCE, hear, &wanted);
 }
 
 /* --- interfaces that change or go --- */

@@ -21,6 +21,8 @@ static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, struct context
 	struct qp_path route;
 	int error = path_from_verbs(context->device, attr, attr->port_num, &route);
 
+	if (device_is_iwarp(context->device))
+		return EOPNOTSUPP;
 	if (!error && gid_is_zero(&route.remote))
 		error = EINVAL;
 	if (!error)

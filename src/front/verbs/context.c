@@ -98,7 +98,7 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	context->opening = opening;
 	events_prepare(context);
 	context->watch = netdev_watch_start(interfaces_changed);
-	ops_fill(&context->verbs);
+	ops_fill(&context->verbs, device_is_iwarp(device));
 	context->verbs.sz = sizeof(context->verbs);
 	verbs = &context->verbs.context;
 	verbs->device = &device->verbs;

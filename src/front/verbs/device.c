@@ -46,8 +46,21 @@ static void mac_invent(const char *ifname, uint8_t mac[6])
 	mac[0] = 0x02;
 }
 
-/* A modified EUI-64 of the hardware address, as the kernel's RDMA drivers make it (RFC 4291 appendix A). */
-static __be64 guid_from_netdev(const struct netdev *netdev)
+static const struct {
+	const char *name; /* in URNIC_TRANSPORTS */
+	const char *prefix; /* of device names */
+	enum ibv_node_type node_type;
+	enum ibv_transport_type verbs;
+} transports[DEVICE_TRANSPORT_COUNT] = {
+	[DEVICE_ROCE] = {"roce", "rocep", IBV_NODE_CA, IBV_TRANSPORT_IB},
+	[DEVICE_IWARP] = {"iwarp", "iwp", IBV_NODE_RNIC, IBV_TRANSPORT_IWARP},
+};
+
+/*
+ * A modified EUI-64 of the hardware address, as the kernel's RDMA drivers make it (RFC 4291 appendix A); of the second device of an
+ * interface, one that differs.
+ */
+static __be64 guid_from_netdev(const struct netdev *netdev, enum device_transport transport)
 {
 	static const uint8_t none[6];
 	uint8_t mac[6];
@@ -60,7 +73,7 @@ static __be64 guid_from_netdev(const struct netdev *netdev)
 	memcpy(guid, mac, 3);
 	guid[0] ^= 0x02;
 	guid[3] = 0xff;
-	guid[4] = 0xfe;
+	guid[4] = (uint8_t)(0xfe - transport);
 	memcpy(guid + 5, mac + 3, 3);
 	memcpy(&value, guid, 8);
 	return value;
@@ -74,18 +87,20 @@ static bool is_name_taken(const char *name)
 	return false;
 }
 
-static struct device *device_find(const struct netdev *netdev, uint64_t netns_cookie)
+static struct device *device_find(
+	const struct netdev *netdev, uint64_t netns_cookie, enum device_transport transport)
 {
 	for (uint32_t i = 0; i < table_count; i++)
 		if (!table[i]->is_gone && table[i]->netns_cookie == netns_cookie &&
+			table[i]->transport == transport &&
 			table[i]->ifindex == netdev->ifindex &&
 			strcmp(table[i]->ifname, netdev->name) == 0)
 			return table[i];
 	return NULL;
 }
 
-static struct device *device_add(
-	const struct netdev *netdev, uint64_t netns_cookie, const char *name)
+static struct device *device_add(const struct netdev *netdev, uint64_t netns_cookie,
+	enum device_transport transport, const char *name)
 {
 	struct device *device;
 	struct ibv_device *verbs;
@@ -96,16 +111,17 @@ static struct device *device_add(
 	if (!device)
 		return NULL;
 	device->index = table_count;
-	device->guid = guid_from_netdev(netdev);
+	device->transport = transport;
+	device->guid = guid_from_netdev(netdev, transport);
 	device->ifindex = netdev->ifindex;
 	device->netns_cookie = netns_cookie;
 	memcpy(device->ifname, netdev->name, sizeof(device->ifname));
 	verbs = &device->verbs;
-	verbs->node_type = IBV_NODE_CA;
-	verbs->transport_type = IBV_TRANSPORT_IB;
+	verbs->node_type = transports[transport].node_type;
+	verbs->transport_type = transports[transport].verbs;
 	if (is_name_taken(name))
-		snprintf(verbs->name, sizeof(verbs->name), "rocep%u_%s", device->index,
-			device->ifname);
+		snprintf(verbs->name, sizeof(verbs->name), "%s%u_%s", transports[transport].prefix,
+			device->index, device->ifname);
 	else
 		snprintf(verbs->name, sizeof(verbs->name), "%s", name);
 	snprintf(verbs->dev_name, sizeof(verbs->dev_name), "uverbs%u", device->index);
@@ -174,13 +190,40 @@ static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NET
 	return count;
 }
 
+/* The wanted interfaces become, or stay, devices of this transport. Under device_lock. */
+static void transport_update(const struct netdev_list *list, struct netdev *const *order,
+	uint32_t count, enum device_transport transport, const char *names, uint32_t *news)
+{
+	unsigned int unnamed = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct device *device = device_find(order[i], list->netns_cookie, transport);
+		char name[IBV_SYSFS_NAME_MAX];
+
+		if (netdev_is_usable(order[i])) {
+			select_name(names, transports[transport].prefix, order[i]->name, &unnamed,
+				name, sizeof(name));
+			if (!device)
+				device = device_add(order[i], list->netns_cookie, transport, name);
+			if (!device || present_count == DEVICE_COUNT_MAX)
+				continue;
+			device->is_present = true;
+			present[present_count++] = device;
+		}
+		if (device)
+			news[device->index] |= device_update(device, order[i]);
+	}
+}
+
 /*
- * Brings the table in line with a snapshot. `news` has room for DEVICE_COUNT_MAX, by the devices' index. Under device_lock.
+ * Brings the table in line with a snapshot. `news` has room for DEVICE_COUNT_MAX, by the devices' index. The names that the environment
+ * gives are for the first transport. Under device_lock.
  */
 static void table_update(
 	const struct netdev_list *list, struct netdev *const *order, uint32_t count, uint32_t *news)
 {
-	unsigned int unnamed = 0;
+	const char *wanted = getenv("URNIC_TRANSPORTS");
+	const char *names = getenv("URNIC_DEVICE_NAME");
 
 	present_count = 0;
 	for (uint32_t i = 0; i < table_count; i++) {
@@ -190,23 +233,11 @@ static void table_update(
 			news[i] |= CONTEXT_FATAL;
 		}
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		struct device *device = device_find(order[i], list->netns_cookie);
-		char name[IBV_SYSFS_NAME_MAX];
-
-		if (netdev_is_usable(order[i])) {
-			select_name(getenv("URNIC_DEVICE_NAME"), order[i]->name, &unnamed, name,
-				sizeof(name));
-			if (!device)
-				device = device_add(order[i], list->netns_cookie, name);
-			if (!device)
-				continue;
-			device->is_present = true;
-			present[present_count++] = device;
-		}
-		if (device)
-			news[device->index] |= device_update(device, order[i]);
-	}
+	for (int place = 0; place < DEVICE_TRANSPORT_COUNT; place++)
+		for (int i = 0; i < DEVICE_TRANSPORT_COUNT; i++)
+			if (select_transport_place(wanted, transports[i].name) == place)
+				transport_update(list, order, count, (enum device_transport)i,
+					place == 0 ? names : NULL, news);
 }
 
 /* What the NIC has to know of the news. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices: one per network interface that is up, has an address and is wanted.
+ * Devices: one per network interface that is up, has an address and is wanted, and transport that is wanted.
  *
  * A device is made when its interface is first seen and stays for the life of the process, at one address, under one name: programs
  * compare device pointers, and may hold one whose interface has gone. What can change (addresses, MTU, link) is read anew by
@@ -34,8 +34,16 @@
 /* What that port says it can do, of IBTA's PortInfo:CapabilityMask. */
 #define DEVICE_PORT_CAPABILITIES (IBV_PORT_IP_BASED_GIDS | IBV_PORT_CM_SUP)
 
+/* What queue pairs of a device speak. */
+enum device_transport {
+	DEVICE_ROCE,
+	DEVICE_IWARP,
+	DEVICE_TRANSPORT_COUNT
+};
+
 struct device {
 	struct ibv_device verbs; /* what programs see; written once */
+	enum device_transport transport; /* written once */
 	uint32_t index; /* among all devices of this process */
 	__be64 guid; /* written once */
 	char ifname[NETDEV_NAME_BYTES];
@@ -78,6 +86,11 @@ struct device *device_lookup(const struct ibv_device *verbs);
 
 /* The device with this sysfs path, NULL when there is none. */
 struct device *device_lookup_path(const char *ibdev_path);
+
+static inline bool device_is_iwarp(const struct device *device)
+{
+	return device->transport == DEVICE_IWARP;
+}
 
 /* Was its interface removed? */
 bool device_is_gone(struct device *device);

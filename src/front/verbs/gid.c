@@ -6,6 +6,7 @@
 #include "front/verbs/context.h"
 
 /* What ibv_query_gid_type() answers: the numbers of the kernel, not those of enum ibv_gid_type. */
+#define KERNEL_GID_TYPE_IB      0
 #define KERNEL_GID_TYPE_ROCE_V2 1
 
 static struct ibv_gid_entry entry_make(
@@ -14,7 +15,7 @@ static struct ibv_gid_entry entry_make(
 	struct ibv_gid_entry entry = {
 		.gid_index = index,
 		.port_num = DEVICE_PORT,
-		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.gid_type = device_is_iwarp(device) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = device->ifindex,
 	};
 
@@ -38,12 +39,12 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)
 {
-	(void)context;
 	if (port_num != DEVICE_PORT || index >= GID_TABLE_LENGTH) {
 		errno = EINVAL;
 		return -1;
 	}
-	*type = KERNEL_GID_TYPE_ROCE_V2;
+	*type = device_is_iwarp(context_of(context)->device) ? KERNEL_GID_TYPE_IB
+							     : KERNEL_GID_TYPE_ROCE_V2;
 	return 0;
 }
 

@@ -8,10 +8,15 @@
 #ifndef URNIC_FRONT_VERBS_OPS_H
 #define URNIC_FRONT_VERBS_OPS_H
 
+#include <stdbool.h>
+
 #include "front/verbs/abi.h"
 
-/* Fill both tables: with our operations, and for those that this NIC does not have with ones that refuse (EOPNOTSUPP). */
-void ops_fill(struct verbs_context *context);
+/*
+ * Fill both tables: with our operations, and for those that this NIC, or an iWARP device, does not have with ones that refuse
+ * (EOPNOTSUPP).
+ */
+void ops_fill(struct verbs_context *context, bool is_iwarp);
 
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr, size_t attr_bytes);

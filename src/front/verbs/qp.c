@@ -25,8 +25,12 @@ enum {
 	OPEN_MASK_KNOWN = OPEN_MASK_REQUIRED | IBV_QP_OPEN_ATTR_CONTEXT,
 };
 
-/* A type that the NIC does not have is refused as not supported, a number that is no type as invalid. */
-static int type_from_verbs(enum ibv_qp_type verbs, enum qp_type *ret_type)
+/*
+ * A type that the NIC does not have is refused as not supported, a number that is no type as invalid. iWARP devices have one, which is
+ * reliably connected.
+ */
+static int type_from_verbs(
+	const struct device *device, enum ibv_qp_type verbs, enum qp_type *ret_type)
 {
 	static const struct {
 		enum ibv_qp_type verbs;
@@ -43,7 +47,9 @@ static int type_from_verbs(enum ibv_qp_type verbs, enum qp_type *ret_type)
 
 	for (size_t i = 0; i < ARRAY_COUNT(types); i++)
 		if (types[i].verbs == verbs) {
-			*ret_type = types[i].type;
+			*ret_type = device_is_iwarp(device) ? QP_TYPE_IWARP : types[i].type;
+			if (device_is_iwarp(device) && verbs != IBV_QPT_RC)
+				return EOPNOTSUPP;
 			return nic_has_qp_type(types[i].type) ? 0 : EOPNOTSUPP;
 		}
 	return EINVAL;
@@ -328,7 +334,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	int error = check_extension(init);
 
 	if (!error)
-		error = type_from_verbs(init->qp_type, &type);
+		error = type_from_verbs(context_of(context)->device, init->qp_type, &type);
 	if (!error && !is_cap_allowed(init))
 		error = EINVAL;
 	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&

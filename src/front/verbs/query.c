@@ -35,9 +35,23 @@
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 
+/* What iWARP has not: other kinds of queue pairs, address handles, multicast, RNR NAKs, path migration. */
+static void iwarp_attributes(struct ibv_device_attr *attr)
+{
+	attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC |
+		IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_MANAGED_FLOW_STEERING);
+	attr->max_ah = 0;
+	attr->max_mcast_grp = 0;
+	attr->max_mcast_qp_attach = 0;
+	attr->max_total_mcast_qp_attach = 0;
+	attr->local_ca_ack_delay = 0;
+}
+
 static void device_attributes(const struct device *device, struct ibv_device_attr *attr)
 {
 	*attr = device_limits;
+	if (device_is_iwarp(device))
+		iwarp_attributes(attr);
 	attr->node_guid = device->guid;
 	attr->sys_image_guid = device->guid;
 	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "urnic %s", urnic_version());
@@ -60,6 +74,18 @@ static const struct ibv_odp_caps odp_caps = {
 	.per_transport_caps.ud_odp_caps =
 		IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV,
 };
+
+static void iwarp_attributes_ex(struct ibv_device_attr_ex *attr)
+{
+	attr->odp_caps.per_transport_caps.uc_odp_caps = 0;
+	attr->odp_caps.per_transport_caps.ud_odp_caps = 0;
+	attr->xrc_odp_caps = 0;
+	attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
+	attr->rss_caps = (struct ibv_rss_caps){0};
+	attr->tm_caps = (struct ibv_tm_caps){0};
+	attr->max_wq_type_rq = 0;
+	attr->packet_pacing_caps = (struct ibv_packet_pacing_caps){0};
+}
 
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 	struct ibv_device_attr_ex *attr, size_t attr_bytes)
@@ -102,6 +128,8 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		.supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD |
 			1u << IBV_QPT_XRC_SEND | 1u << IBV_QPT_RAW_PACKET,
 	};
+	if (device_is_iwarp(context_of(context)->device))
+		iwarp_attributes_ex(&full);
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));
 	return 0;
@@ -132,7 +160,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 		.active_speed = SPEED_EDR,
 		.phys_state = port.is_active ? PHYS_STATE_LINK_UP : PHYS_STATE_DISABLED,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
-		.flags = IBV_QPF_GRH_REQUIRED,
+		.flags = device_is_iwarp(device) ? 0 : IBV_QPF_GRH_REQUIRED,
 	};
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, min_u64(attr_bytes, sizeof(full)));

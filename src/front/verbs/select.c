@@ -94,7 +94,7 @@ static bool name_by_position(const char *names, unsigned int position, struct it
 }
 
 void select_name(
-	const char *names, const char *ifname, unsigned int *unnamed, char *name, size_t size)
+	const char *names, const char *prefix, const char *ifname, unsigned int *unnamed, char *name, size_t size)
 {
 	struct item item;
 
@@ -103,5 +103,19 @@ void select_name(
 	if (name_of_interface(names, ifname, &item) || name_by_position(names, (*unnamed)++, &item))
 		snprintf(name, size, "%.*s", (int)item.bytes, item.text);
 	else
-		snprintf(name, size, "rocep_%s", ifname);
+		snprintf(name, size, "%s_%s", prefix, ifname);
+}
+
+int select_transport_place(const char *list, const char *transport)
+{
+	struct item item;
+	int place = 0;
+
+	if (!list || *list == '\0')
+		list = "roce";
+	for (; item_next(&list, &item); place++)
+		if (item.bytes == strlen(transport) &&
+			memcmp(item.text, transport, item.bytes) == 0)
+			return place;
+	return -1;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which interfaces become devices, in which order, under which names.
+ * Which interfaces become devices, for which transports, in which order, under which names.
  *
- * Two environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns, URNIC_DEVICE_NAME lists names. Both are
- * comma-separated; blanks around an item do not count. These functions are given the values and are pure.
+ * Three environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns, URNIC_TRANSPORTS transports,
+ * URNIC_DEVICE_NAME names. All are comma-separated; blanks around an item do not count. These functions are given the values and are pure.
  */
 #ifndef URNIC_FRONT_VERBS_SELECT_H
 #define URNIC_FRONT_VERBS_SELECT_H
@@ -26,9 +26,16 @@ int select_place(const char *patterns, const char *ifname);
  * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on that interface; an item "name" names
  *            the next device that no other item names.
  * `unnamed`  How many devices before this one in the list had no "ifname=name" item. Counted on when this one has none either.
- * `name`     Takes the name, cut to `size` - 1 bytes: what the items say, or "rocep_" and the interface's name.
+ * `name`     Takes the name, cut to `size` - 1 bytes: what the items say, or `prefix`, "_" and the interface's name.
  */
-void select_name(
-	const char *names, const char *ifname, unsigned int *unnamed, char *name, size_t size);
+void select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
+	char *name, size_t size);
+
+/*
+ * The place of a transport in a list of those that are wanted, URNIC_TRANSPORTS: -1 when it is not among them.
+ *
+ * `list`  NULL or empty: "roce".
+ */
+int select_transport_place(const char *list, const char *transport);
 
 #endif

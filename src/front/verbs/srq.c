@@ -145,6 +145,8 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 	struct domain domain;
 	int error = check(init);
 
+	if (!error && device_is_iwarp(context_of(context)->device) && type_of(init) != IBV_SRQT_BASIC)
+		error = EOPNOTSUPP;
 	if (error)
 		goto fail;
 	error = ENOMEM;

@@ -56,7 +56,8 @@ static int gid_value(struct device *device, const char *file, char *buf, size_t 
 		return gid_text(&gid, buf, size);
 	if (sscanf(file, "ports/1/gid_attrs/types/%u", &index) == 1 &&
 		device_gid(device, index, &gid))
-		return snprintf(buf, size, "RoCE v2");
+		return snprintf(
+			buf, size, "%s", device_is_iwarp(device) ? "IB/RoCE v1" : "RoCE v2");
 	if (sscanf(file, "ports/1/gid_attrs/ndevs/%u", &index) == 1 &&
 		device_gid(device, index, &gid))
 		return snprintf(buf, size, "%s", device->ifname);

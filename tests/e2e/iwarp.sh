@@ -1,0 +1,101 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# iWARP devices: Debian's programs that connect by address and port, between two hosts and within one, and what tshark says of the stream.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
+
+need rping ucmatose cmtime rdma_server rstream ib_write_bw ib_send_bw ib_read_bw ib_send_lat qperf tshark
+pair_seconds=40
+export URNIC_TRANSPORTS=iwarp
+network_up 9000
+
+on a "$urnic" run -- ibv_devinfo -d iwp_veth0 | grep -q 'transport:.*iWARP' || fail 'no iWARP device'
+
+# Either family, any address, within a host, the longest message.
+meet 'rping -s -a 10.99.0.1 -C 100' b 'rping -c -a 10.99.0.1 -V -C 100'
+meet 'rping -s -a fd00:99::1 -C 10' b 'rping -c -a fd00:99::1 -V -C 10'
+meet 'rping -s -C 10 -p 7200' b 'rping -c -a 10.99.0.1 -V -C 10 -p 7200'
+meet 'rping -s -C 10' a 'rping -c -a 10.99.0.1 -V -C 10'
+meet 'rping -s -C 10' a 'rping -c -a 127.0.0.1 -V -C 10'
+meet 'rping -s -a 10.99.0.1 -C 10 -S 65535' b 'rping -c -a 10.99.0.1 -V -C 10 -S 65535'
+
+# A server that stays, and clients one after the other.
+listen server a rping -s -P -a 10.99.0.1
+for client in 1 2 3 4 5; do
+	start client$client b rping -c -a 10.99.0.1 -V -C 20
+	finish_well client$client
+done
+kill "$(process server)"
+
+meet 'ucmatose -c 20 -C 10' b 'ucmatose -s 10.99.0.1 -c 20 -C 10'
+listen server a cmtime
+start client b cmtime -s 10.99.0.1 -c 100
+finish_well client
+kill "$(process server)"
+meet rdma_server b 'rdma_client -s 10.99.0.1'
+meet 'rstream -S 65536 -I 10 -C 10' b 'rstream -s 10.99.0.1 -S 65536 -I 10 -C 10'
+for program in ib_write_bw ib_send_bw ib_read_bw ib_send_lat ib_read_lat ib_atomic_lat; do
+	meet "$program -R -F -n 200" b "$program -R -F -n 200 10.99.0.1"
+done
+meet 'ib_send_bw -R -F -b -q 4 -n 200' b 'ib_send_bw -R -F -b -q 4 -n 200 10.99.0.1'
+
+start server a qperf -lp 19766
+wait_for_port a 19766 "$(process server)" || fail 'qperf does not listen'
+start client b qperf -lp 19766 -cm1 -t 1 10.99.0.1 rc_bw rc_rdma_write_lat rc_rdma_read_bw
+finish_well client
+kill "$(process server)"
+
+# Nobody listens; nobody is there.
+listen server a rping -s -P -a 10.99.0.1
+start client b rping -c -a 10.99.0.1 -C 1 -p 7999
+finish client && fail 'a connection to a port that nobody has'
+grep -q 'RDMA_CM_EVENT_REJECTED' "$scratch/client" || fail "no listener: $(cat "$scratch/client")"
+start client b rping -c -a 10.99.0.77 -C 1
+finish client && fail 'a connection to nobody'
+grep -q 'RDMA_CM_EVENT_UNREACHABLE' "$scratch/client" || fail "no host: $(cat "$scratch/client")"
+# One that says nothing, or nonsense, does not keep others out.
+on b sh -c 'sleep 5 | timeout 5 python3 -c "
+import socket, time
+silent = socket.create_connection((\"10.99.0.1\", 7174))
+rude = socket.create_connection((\"10.99.0.1\", 7174))
+rude.send(b\"GET / HTTP/1.0\\r\\n\\r\\n\" * 30)
+time.sleep(2)"' &
+sleep 0.5
+start client b rping -c -a 10.99.0.1 -V -C 20
+finish_well client
+kill "$(process server)"
+wait $!
+
+# Every way to open a connection, and all that is on the wire well-formed, with good CRCs.
+for options in '' crc=off revision=1 peer-to-peer=off revision=1,crc=off; do
+	export URNIC_MPA=$options
+	rm -f "$scratch/wire.pcap"
+	on a tshark -q -i veth0 -w "$scratch/wire.pcap" -f 'tcp port 7174' 2>"$scratch/tshark" &
+	tshark=$!
+	until [ -s "$scratch/wire.pcap" ]; do kill -0 $tshark || fail "$(cat "$scratch/tshark")"; sleep 0.1; done
+	meet 'rping -s -a 10.99.0.1 -C 10 -S 5000' b 'rping -c -a 10.99.0.1 -V -C 10 -S 5000'
+	sleep 0.5
+	kill $tshark
+	wait $tshark 2>/dev/null || true
+	tshark -r "$scratch/wire.pcap" -V -Y iwarp_mpa >"$scratch/wire" 2>/dev/null
+	grep -q 'Request frame header' "$scratch/wire" || fail "$options: no MPA request"
+	[ "$(grep -c 'OpCode: Terminate' "$scratch/wire")" = 0 ] || fail "$options: a Terminate message"
+	for opcode in Write 'Read Request' 'Read Response' Send; do
+		grep -q "OpCode: $opcode" "$scratch/wire" || fail "$options: tshark finds no $opcode"
+	done
+	if grep -Eqi 'malformed|bad crc|crc.*bad|incorrect' "$scratch/wire"; then
+		fail "$options: $(grep -Ei -m 3 'malformed|bad|incorrect' "$scratch/wire")"
+	fi
+done
+unset URNIC_MPA
+
+# Both kinds of devices: the first that has the address is taken, and a listener at any address hears both.
+export URNIC_TRANSPORTS=roce,iwarp
+listen server a rping -s -P
+for transports in roce iwarp iwarp,roce; do
+	URNIC_TRANSPORTS=$transports start client b rping -c -a 10.99.0.1 -V -C 10
+	finish_well client
+done
+kill "$(process server)"
