@@ -78,8 +78,11 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 {
 	struct local_qp *local = local_from_qp(qp);
 
-	/* A rate is kept, and a path migrated, by packets. */
-	if (qp->pace || qp->has_alt_path || !is_attached(local))
+	/*
+	 * A rate is kept, and a path migrated, by packets. So is the order of a rendezvous: the data of a
+	 * message has come before the message is acknowledged.
+	 */
+	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !is_attached(local))
 		return false;
 	switch ((int)wqe->opcode) {
 	case WR_RDMA_WRITE:

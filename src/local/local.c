@@ -29,6 +29,8 @@ static void collect_one(struct local_qp *local, uint64_t now_ns)
 	uint64_t wr_id = record->wr_id;
 	bool is_solicited = record->is_solicited;
 
+	/* The initiator says so itself, next, unless it was killed; the program may not notice either. */
+	rq_count_taken(qp->rq, record->taken);
 	if (record->opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
 	inbox_collected(local->inbox);
@@ -102,20 +104,6 @@ static bool close_and_wait(struct local_qp *local)
 	return true;
 }
 
-/*
- * What was published is complete, and the receive requests that it took are: an initiator that died in
- * between has not said so.
- */
-static void settle(struct local_qp *local, uint64_t now_ns)
-{
-	uint32_t count = (uint32_t)atomic_load(&local->inbox->published);
-
-	if (local->inbox->rq_offset && count)
-		rq_count_taken(local->qp->rq,
-			local->inbox->record[(count - 1) % INBOX_RECORD_COUNT].taken);
-	collect(local, now_ns);
-}
-
 static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
 	struct local_qp *local = local_from_qp(qp);
@@ -126,7 +114,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	case QP_RESET:
 	case QP_INIT:
 		close_and_wait(local);
-		settle(local, now_ns);
+		collect(local, now_ns);
 		local_forget_peer(local);
 		break;
 	case QP_RTS:
@@ -220,7 +208,7 @@ bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t 
 {
 	bool is_free = close_and_wait(local);
 
-	settle(local, now_ns);
+	collect(local, now_ns);
 	local_collect(local->qp->lane, bell, now_ns);
 	if (is_free)
 		atomic_store(&local->inbox->is_rung, 0); /* by one that died before it could */

@@ -17,9 +17,10 @@ skip() {
 	exit 77
 }
 
-# Run a program on host a or b of the test's own network.
+# Run a program on host a or b of the test's own network. With E2E_ONE_HOST set, b's programs run on a, beside a's.
 on() {
-	host=$1
+	host=${E2E_ONE_HOST:+a}
+	host=${host:-$1}
 	shift
 	"$urnic" host exec -n "$network" "$host" -- "$@"
 }
