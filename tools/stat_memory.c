@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/arith.h"
+#include "local/inbox.h"
 
 enum {
 	WALKS_MAX = 4, /* attempts at a list that changes under our feet */
@@ -52,6 +53,19 @@ static void read_recv_queue(int fd, uint64_t offset, struct stat_queue *ret_queu
 	ret_queue->is_known = rq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= rq.depth;
 }
 
+/* What a peer on this host has executed here, it has counted there. */
+static void read_inbox(int fd, uint64_t offset, uint64_t counters[COUNTER_COUNT])
+{
+	struct inbox inbox;
+
+	if (offset == 0 || copy_at(fd, offset, &inbox, offsetof(struct inbox, record)) < 0)
+		return;
+	counters[COUNTER_rdma_writes] += inbox.writes;
+	counters[COUNTER_rdma_reads] += inbox.reads;
+	counters[COUNTER_rdma_atomics] += inbox.atomics;
+	counters[COUNTER_rcvd_bytes] += inbox.bytes;
+}
+
 /*
  * Read one queue pair of the list. -EPROTO if what is there is none of this slot: it has gone, and
  * its block may be something else by now.
@@ -78,6 +92,7 @@ static int read_qp(
 	};
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		ret_qp->counters[i] = counter_read(&public.counters, (enum counter)i);
+	read_inbox(fd, public.inbox_offset, ret_qp->counters);
 	read_send_queue(fd, public.sq_offset, &ret_qp->send_queue);
 	read_recv_queue(fd, public.rq_offset, &ret_qp->recv_queue);
 	*ret_next = public.next_offset;

@@ -79,10 +79,11 @@ struct inbox {
 	_Atomic uint32_t is_rung;
 	_Atomic uint32_t initiator; /* who it is: see local/local.h */
 	uint64_t next_offset; /* on the bell's list */
-	uint64_t writes; /* requests executed, counted by the initiator */
-	uint64_t reads;
-	uint64_t atomics;
-	uint64_t bytes;
+	/* What the initiator has executed; for counters of the owner's (queue/counter.def). */
+	_Atomic uint64_t writes;
+	_Atomic uint64_t reads;
+	_Atomic uint64_t atomics;
+	_Atomic uint64_t bytes;
 
 	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
 };

@@ -243,13 +243,21 @@ static void tell(const struct local_qp *local, bool is_rung)
 		local->peer->ops->kick(local->peer, target->lane);
 }
 
+/* Only this initiator counts there. */
+static void count_add(_Atomic uint64_t *count, uint64_t amount)
+{
+	uint64_t value = atomic_load_explicit(count, memory_order_relaxed);
+
+	atomic_store_explicit(count, value + amount, memory_order_relaxed);
+}
+
 /* A request that takes no receive request was executed. */
-static void executed(const struct local_qp *local, uint64_t *count, uint32_t bytes)
+static void executed(const struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
 {
 	struct inbox *target = local->target;
 
-	*count += 1;
-	target->bytes += bytes;
+	count_add(count, 1);
+	count_add(&target->bytes, bytes);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) &&
 		inbox_enter(target, local->generation, INBOX_PUBLISHES)) {
 		inbox_ring(target, local->target_bell, local->target_offset);
@@ -300,6 +308,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 		return false;
 	is_published = inbox_publish(target, local->generation, &record);
 	if (is_published) {
+		count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 		rq_count_taken(local->target_rq, record.taken);
 		inbox_ring(target, local->target_bell, local->target_offset);
 	}

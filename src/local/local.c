@@ -187,13 +187,14 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	inbox->rq_offset = qp->srq ? 0 : qp->rq_offset;
 	inbox->cq_offset = arena_offset(arena, qp->recv_cq->ring);
 	inbox->bell_offset = place->bell_offset;
-	inbox->writes = 0;
-	inbox->reads = 0;
-	inbox->atomics = 0;
-	inbox->bytes = 0;
+	atomic_store(&inbox->writes, 0);
+	atomic_store(&inbox->reads, 0);
+	atomic_store(&inbox->atomics, 0);
+	atomic_store(&inbox->bytes, 0);
 	atomic_store_explicit(&inbox->wants_first, qp->state == QP_RTR, memory_order_relaxed);
 	qp->local = &local->base;
 	modified(qp);
+	atomic_store(&qp->public->inbox_offset, place->offset);
 	inbox_open(inbox);
 }
 
@@ -204,6 +205,15 @@ void local_forget_peer(struct local_qp *local)
 	local->target = NULL;
 }
 
+/* The inbox goes; what was counted there stays. */
+static void counters_take_over(struct qp *qp, const struct inbox *inbox)
+{
+	qp_count(qp, COUNTER_rdma_writes, atomic_load(&inbox->writes));
+	qp_count(qp, COUNTER_rdma_reads, atomic_load(&inbox->reads));
+	qp_count(qp, COUNTER_rdma_atomics, atomic_load(&inbox->atomics));
+	qp_count(qp, COUNTER_rcvd_bytes, atomic_load(&inbox->bytes));
+}
+
 bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t now_ns)
 {
 	bool is_free = close_and_wait(local);
@@ -212,6 +222,8 @@ bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t 
 	local_collect(local->qp->lane, bell, now_ns);
 	if (is_free)
 		atomic_store(&local->inbox->is_rung, 0); /* by one that died before it could */
+	atomic_store(&local->qp->public->inbox_offset, 0);
+	counters_take_over(local->qp, local->inbox);
 	local->qp->local = NULL;
 	return is_free;
 }

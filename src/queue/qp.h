@@ -102,6 +102,7 @@ struct qp_public {
 	uint64_t rq_offset; /* of the shared receive queue, if it has one */
 	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
 	uint64_t owner; /* which open device it belongs to */
+	_Atomic uint64_t inbox_offset; /* struct inbox (local/inbox.h), which counts, too; 0: none */
 	struct counters counters;
 };
 

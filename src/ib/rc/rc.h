@@ -48,6 +48,8 @@ enum {
 		65536, /* a longer READ goes as several requests, so that its responses fit the window */
 	RC_READ_CHUNK_PACKETS_MAX = 32,
 	RC_ACK_INTERVAL_PACKETS = 16, /* ask for an acknowledgement at least this often */
+	RC_DETOURS_MAX =
+		16, /* of a stream that could go without packets; then it waits until none is under way */
 	RC_TURN_PACKETS =
 		16, /* requests in a row before responses get their turn, and the other way round */
 };
@@ -102,6 +104,8 @@ struct rc_requester {
 		retry_at_ns; /* DEADLINE_NEVER when nothing is outstanding, or the timeout is off */
 	uint64_t probe_at_ns;
 	uint64_t rnr_until_ns; /* DEADLINE_NEVER when not waiting */
+	uint32_t
+		detours; /* requests in a row that went by packets only because packets were under way */
 	bool is_timing_rtt;
 	struct psn rtt_psn;
 	uint64_t rtt_start_ns;

@@ -437,18 +437,28 @@ static enum shortcut shortcut_execute(struct rc_qp *rc, struct send_wqe *wqe, ui
 
 /*
  * Execute the request at the cursor without packets, if its peer is on this host. What was sent before
- * comes first: it waits for the acknowledgements.
+ * comes first. An acknowledgement may be long in coming, so a request follows it by packets, too; but
+ * a whole stream of them waits for once.
  */
 static enum shortcut shortcut(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 {
-	const struct rc_requester *requester = &rc->requester;
+	struct rc_requester *requester = &rc->requester;
 
-	if (!rc->qp.local || wqe->is_started || wqe->goes_by_packets ||
-		!rc->qp.local->ops->can_execute(&rc->qp, wqe))
+	if (!rc->qp.local || wqe->is_started || wqe->goes_by_packets)
 		return SHORTCUT_PACKETS;
-	if (!psn_equal(requester->una, requester->next))
+	if (!rc->qp.local->ops->can_execute(&rc->qp, wqe)) {
+		requester->detours = 0;
+		return SHORTCUT_PACKETS;
+	}
+	if (psn_equal(requester->una, requester->next)) {
+		requester->detours = 0;
+		return shortcut_execute(rc, wqe, now_ns);
+	}
+	if (requester->detours == RC_DETOURS_MAX)
 		return SHORTCUT_LATER;
-	return shortcut_execute(rc, wqe, now_ns);
+	requester->detours++;
+	wqe->goes_by_packets = true;
+	return SHORTCUT_PACKETS;
 }
 
 /* The work request that has a packet to send now, or NULL. Executes what needs none before it. */
