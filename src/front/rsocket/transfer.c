@@ -34,13 +34,13 @@ static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 {
 	struct rs_sge *target = &rs->target[rs->target_index];
 	struct rs_sge to = *target;
-	int error = rs_data_send(rs, from, bytes, &to, false);
 
+	/* Before it is sent: the peer may have read it, and written the entry anew, when that returns. */
 	target->address += bytes;
 	target->bytes -= bytes;
 	if (!target->bytes)
 		rs->target_index = (rs->target_index + 1) % RS_TARGET_COUNT;
-	return error;
+	return rs_data_send(rs, from, bytes, &to, false);
 }
 
 /*
