@@ -248,8 +248,30 @@ void nic_cq_ignore_overrun(struct nic_cq *cq)
 	cq_ignore_overrun(&cq->cq);
 }
 
+/*
+ * Initiators on this host that came before the queue was armed have woken nobody: what they have left is
+ * taken in now. Those that come later see that it is armed.
+ */
+static void collect(struct nic_cq *cq)
+{
+	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
+
+	atomic_thread_fence(memory_order_seq_cst);
+	for (; lanes; lanes &= lanes - 1) {
+		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
+
+		if (!worker->bell || !local_has_news(worker->bell))
+			continue;
+		worker_lock(worker);
+		worker_collect(worker);
+		worker_unlock(worker);
+	}
+}
+
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)
 {
-	if (cq->epoch == nic_epoch)
-		cq_arm(&cq->cq, arm);
+	if (cq->epoch != nic_epoch)
+		return;
+	cq_arm(&cq->cq, arm);
+	collect(cq);
 }

@@ -107,6 +107,12 @@ static unsigned collect(struct worker *worker)
 		: 0;
 }
 
+void worker_collect(struct worker *worker)
+{
+	worker->now_ns = clock_now_ns();
+	collect(worker);
+}
+
 unsigned worker_take_in(struct worker *worker)
 {
 	unsigned datagrams;

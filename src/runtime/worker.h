@@ -199,6 +199,9 @@ void worker_tell(struct worker *worker);
  */
 unsigned worker_take_in(struct worker *worker);
 
+/* Take in what peers on this host have left, and nothing else. The worker is locked. */
+void worker_collect(struct worker *worker);
+
 /*
  * Send what may be sent now, and wake the thread from a sleep without limit for what is left: packets,
  * deadlines. Without `with_acks`, acknowledgements that are owed stay owed until the next call with
