@@ -76,7 +76,7 @@ static bool is_possible(void)
 
 static int file_make(void)
 {
-	int file = memfd_create("urnic-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int file = memfd_create(SEGMENT_FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (file < 0)
 		return -1;
@@ -230,15 +230,17 @@ static void cover_private(struct segment *slot, struct range pages)
 		.file = -1,
 	};
 	sigset_t all, before;
+	bool is_anonymous;
 	int error;
 
 	if (FILE_BYTES - segments.next_offset < window_bytes ||
-		!segment_may_move(pages.start, pages.bytes))
+		!segment_may_move(pages.start, pages.bytes, &is_anonymous))
 		return;
 	segments.next_offset += window_bytes;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = segment_move_in(segments.file, segment.offset, segment.start, segment.bytes);
+	error = segment_move_in(
+		segments.file, segment.offset, segment.start, segment.bytes, is_anonymous);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!error)
 		publish(slot, &segment);

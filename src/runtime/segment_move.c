@@ -72,12 +72,25 @@ struct survey {
 	uint64_t next; /* up to here it is ordinary private memory */
 	uint64_t end;
 	bool has_stranger;
+	bool is_anonymous; /* all of it */
 };
+
+static bool is_anonymous(const struct vma *vma)
+{
+	return !vma->ino &&
+		(!*vma->name || !strcmp(vma->name, "[heap]") || !strncmp(vma->name, "[anon:", 6));
+}
+
+/* Memory that was moved before, and moved out beside threads; by this process or the one that it was forked from. */
+static bool was_moved(const struct vma *vma)
+{
+	return strstr(vma->name, "memfd:" SEGMENT_FILE_NAME " ") != NULL;
+}
 
 static bool is_ordinary(const struct vma *vma)
 {
-	return !vma->is_shared && vma->prot == (PROT_READ | PROT_WRITE) && !vma->ino &&
-		(!*vma->name || !strcmp(vma->name, "[heap]") || !strncmp(vma->name, "[anon:", 6));
+	return !vma->is_shared && vma->prot == (PROT_READ | PROT_WRITE) &&
+		(is_anonymous(vma) || was_moved(vma));
 }
 
 static bool survey_see(void *user, const struct vma *vma)
@@ -85,8 +98,10 @@ static bool survey_see(void *user, const struct vma *vma)
 	struct survey *survey = user;
 
 	if (vma->start <= survey->next && survey->next < vma->end && survey->next < survey->end &&
-		is_ordinary(vma))
+		is_ordinary(vma)) {
 		survey->next = vma->end;
+		survey->is_anonymous = survey->is_anonymous && is_anonymous(vma);
+	}
 	survey->has_stranger = is_stranger(vma->name);
 	return !survey->has_stranger;
 }
@@ -116,13 +131,15 @@ static bool has_policy(uint64_t start)
 	return mode != MPOL_DEFAULT;
 }
 
-bool segment_may_move(uint64_t start, uint64_t bytes)
+bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous)
 {
-	struct survey survey = {.next = start, .end = start + bytes};
-
-	return !vmas_read(survey_see, &survey) && !survey.has_stranger &&
+	struct survey survey = {.next = start, .end = start + bytes, .is_anonymous = true};
+	bool may = !vmas_read(survey_see, &survey) && !survey.has_stranger &&
 		survey.next >= survey.end && !has_policy(start) && !has_locked_memory() &&
 		!has_stranger_open();
+
+	*ret_is_anonymous = survey.is_anonymous;
+	return may;
 }
 
 /* --- in ----------------------------------------------------------------------------------- */
@@ -163,7 +180,7 @@ static int read_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 #define PAGE_PRESENT (1ull << 63)
 #define PAGE_SWAPPED (1ull << 62)
 
-/* Which of the next pages there are: one word each. Where the kernel does not say, all are. */
+/* Which of the next pages there are: one word each. Where the kernel does not say (pagemap -1, too), all are. */
 static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t count)
 {
 	size_t bytes = count * sizeof(*words);
@@ -174,11 +191,11 @@ static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t
 		words[i] = PAGE_PRESENT;
 }
 
-/* Copy the pages that were ever touched; the others stay holes. 0 or -errno. */
-static int pages_copy(
-	int file, uint64_t offset, uint64_t start, uint64_t bytes, uint64_t page_bytes)
+/* Copy the pages; of anonymous memory those that were ever touched, the others stay holes. 0 or -errno. */
+static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous)
 {
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t page_bytes = (uint64_t)getpagesize();
+	int pagemap = is_anonymous ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
 	uint64_t words[512];
 	int error = 0;
 
@@ -211,9 +228,9 @@ static int hole_punch(int file, uint64_t offset, uint64_t bytes)
 		: 0;
 }
 
-int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes)
+int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous)
 {
-	int error = pages_copy(file, offset, start, bytes, (uint64_t)getpagesize());
+	int error = pages_copy(file, offset, start, bytes, is_anonymous);
 
 	if (!error &&
 		mmap(at(start), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,

@@ -14,17 +14,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What the file is called in /proc/self/maps, behind "memfd:". */
+#define SEGMENT_FILE_NAME "urnic-memory"
+
 /*
  * May the pages of [start, start + bytes) be moved in? Those may that are ordinary private memory, readable and writable, in a process where
- * nothing but its threads writes to its memory: no ring of asynchronous I/O, no device that holds pages. The caller is alone.
+ * nothing but its threads writes to its memory: no ring of asynchronous I/O, no device that holds pages. The caller is alone. *ret_is_anonymous:
+ * all of it is anonymous; else some was moved before.
  */
-bool segment_may_move(uint64_t start, uint64_t bytes);
+bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous);
 
 /*
  * Move them to `offset` of `file`, where it has a hole. All are multiples of the page size. A forked child will not have them. The caller
  * is alone, and its signals are blocked. Returns 0, or -errno; then nothing has changed.
  */
-int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes);
+int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous);
 
 /*
  * Wherever pages of [offset, offset + bytes) of `file` are mapped now, if anywhere: make them private memory again, with the same bytes
