@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Registered memory under threads, allocators and forks: whatever URNIC_MR says, nobody can tell it from other memory.
-# REGIONS_SECONDS: how long each part runs, instead of 3.
+# REGIONS_SECONDS: how long each part runs, instead of 2.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
-seconds=${REGIONS_SECONDS:-3}
+seconds=${REGIONS_SECONDS:-2}
 network_up 9000
 
 # regions POLICY [VARIABLE=VALUE...]: prints how often memory was moved.
@@ -34,6 +34,15 @@ output=$(regions copy) || fail "copy: $output"
 case $output in *' 0 times moved'*) ;; *) fail "copy: memory was moved: $output" ;; esac
 on a timeout 60 env URNIC_MR=map "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 >/dev/null ||
 	fail "forks over moved memory end with $?"
+port=18600
+for mode in 'on auto' 'on copy' 'off map'; do
+	export URNIC_LOCAL="${mode% *}" URNIC_MR="${mode#* }"
+	pair a a 10.99.0.1 "$programs/regions_peer" -d rocep_veth0 -n $((seconds * 10))
+	[ "$URNIC_MR" = copy ] || ! grep -q ' 0 times moved' "$scratch/server" ||
+		fail "peer, $mode: no memory was moved"
+	echo "peer, $mode: $(cat "$scratch/server")"
+done
+unset URNIC_LOCAL URNIC_MR
 jemalloc=$(library libjemalloc.so.2)
 tcmalloc=$(library libtcmalloc_minimal.so.4)
 [ -n "$jemalloc" ] && [ -n "$tcmalloc" ] || skip 'no jemalloc or tcmalloc here'

@@ -131,10 +131,10 @@ static bool serve_round(uint32_t round)
 	peer_tell(&peer, &buffer, sizeof(buffer));
 	while (!peer_has_told(&peer)) {
 		count(MAIN, &random_state);
-		if (peer_random(&random_state) % 2000 == 0)
+		if (peer_random(&random_state) % 100 == 0)
 			part_register();
 		/* The client meets the region as it was moved in some rounds, and as it was forked in others. */
-		if (round % 3 && peer_random(&random_state) % 20000 == 0)
+		if (round % 3 && peer_random(&random_state) % 300 == 0)
 			fork_once();
 	}
 	is_stopping = false;
@@ -218,8 +218,11 @@ static void operate(struct client *client)
 	expect(client, written[WRITE][line], line, "READ of");
 	*word_of(client) = ++written[WRITE][line];
 	execute(client, IBV_WR_RDMA_WRITE, line, WRITE);
-	execute(client, IBV_WR_ATOMIC_FETCH_AND_ADD, line, ATOMIC);
-	expect(client, written[ATOMIC][line]++, line, "atomic on");
+	/* Memory that is not mapped has its atomics by packets, which wait for their turn. */
+	if (line % 16 == 0) {
+		execute(client, IBV_WR_ATOMIC_FETCH_AND_ADD, line, ATOMIC);
+		expect(client, written[ATOMIC][line]++, line, "atomic on");
+	}
 }
 
 static void work(struct client *client, uint32_t rounds)
