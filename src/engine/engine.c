@@ -251,7 +251,10 @@ size_t engine_next_packet(
 	while (engine_has_packets(lane, with_acks)) {
 		struct list *list = list_is_empty(&lane->tx_data) ? &lane->tx_ack : &lane->tx_data;
 		struct qp *qp = list_first(list, struct qp, tx_link);
-		size_t bytes = qp->transport->next_packet(qp, buffer, ret_path, now_ns);
+		size_t bytes;
+
+		lane->lent = NULL;
+		bytes = qp->transport->next_packet(qp, buffer, ret_path, now_ns);
 
 		if (!bytes) {
 			turn_end(lane, qp, false);

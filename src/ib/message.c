@@ -111,6 +111,25 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 	return packet_bytes(packet);
 }
 
+size_t message_packet_lend(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
+	uint32_t index, uint8_t *buffer, enum fault *ret_fault)
+{
+	struct lane *lane = qp->lane;
+	const uint8_t *piece = NULL;
+
+	if (lane->lend_bytes_min && packet->payload_bytes >= lane->lend_bytes_min &&
+		!packet->bth.pad_bytes && !(wqe->flags & SEND_INLINE))
+		piece = sge_piece(lane->mrs, qp->pd, wqe->sge, wqe->sge_count,
+			(uint64_t)index * qp->mtu_bytes, packet->payload_bytes);
+	if (!piece)
+		return message_packet_write(qp, packet, wqe, index, buffer, ret_fault);
+	packet_encode_headers(packet, buffer);
+	lane->lent = piece;
+	lane->lent_bytes = packet->payload_bytes;
+	qp_count(qp, COUNTER_sent_bytes, packet->payload_bytes);
+	return packet_bytes(packet);
+}
+
 /* --- receiving --- */
 
 static bool follows(const struct message *message, const struct opcode_info *info)

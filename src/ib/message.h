@@ -49,6 +49,14 @@ void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode
 size_t message_packet_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
 	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
 
+/*
+ * The same, but the payload may be lent (lane.lend_bytes_min) instead of gathered. Then it is read twice, first for its
+ * ICRC. A program that changes it in between, which it may not, loses the packet. So this is for packets that
+ * are sent again when they are lost, and only for the first time.
+ */
+size_t message_packet_lend(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
+	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
+
 /* --- receiving --- */
 
 /* What is wrong with a request. */
@@ -76,7 +84,8 @@ struct message {
 	uint64_t placed_bytes; /* of a SEND */
 	struct reth write; /* of a WRITE: va and dma_bytes move on with each packet */
 	uint32_t write_bytes; /* its whole length */
-	uint32_t tag_opcode; /* of a SEND to a tag-matching queue: enum wc_opcode of its completion */
+	uint32_t
+		tag_opcode; /* of a SEND to a tag-matching queue: enum wc_opcode of its completion */
 	bool is_matched; /* and whether its tag was found */
 };
 

@@ -123,6 +123,21 @@ enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct
 	return MR_OK;
 }
 
+const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct sge *list,
+	uint32_t count, uint64_t offset, size_t bytes)
+{
+	struct walk walk = {list, count, 0, offset, bytes};
+	uint64_t address;
+	uint32_t lkey;
+	size_t step_bytes;
+	uint8_t *piece;
+
+	if (!walk_next(&walk, &address, &lkey, &step_bytes) || step_bytes != bytes ||
+		mr_resolve(table, lkey, pd, MR_LOCAL_READ | MR_TOUCH, address, bytes, &piece))
+		return NULL;
+	return piece;
+}
+
 enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes, const uint8_t *from)
 {

@@ -42,6 +42,13 @@ enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct
 	uint32_t count, uint64_t offset, size_t bytes, uint8_t *to);
 
 /*
+ * Where these bytes lie, if it is in one piece that may be read; NULL: gather them. The pointer is good as long as no
+ * region can go away.
+ */
+const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct sge *list,
+	uint32_t count, uint64_t offset, size_t bytes);
+
+/*
  * The opposite: spread `bytes` bytes over the list, starting `offset` bytes into it. Nothing is
  * written unless all of it may be. The list holds at least offset + bytes bytes.
  */

@@ -13,6 +13,7 @@
 enum {
 	FRAME_BYTES_MAX = ENGINE_PACKET_BYTES_MAX + ROCE_ICRC_BYTES,
 	FLIPPED_BITS_MAX = 8,
+	SIM_LEND_BYTES_MIN = 300, /* so that some packets' payload is lent and some's is not */
 };
 
 /* The identification that an unconnected socket with DF sends in each IPv4 datagram. */
@@ -130,6 +131,7 @@ uint32_t sim_add_address(struct sim *sim, uint32_t host, const struct gid *addre
 void sim_add_lane(struct sim *sim, uint32_t host, struct lane *lane)
 {
 	assert(host < sim->host_count && sim->port_count < SIM_LANE_COUNT_MAX);
+	lane->lend_bytes_min = SIM_LEND_BYTES_MIN;
 	sim->port[sim->port_count++] = (struct port){lane, host, DEADLINE_NEVER, DEADLINE_NEVER};
 }
 
@@ -369,6 +371,9 @@ static void port_flush(struct sim *sim, struct port *port)
 	while ((bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns)) >
 		0) {
 		assert(bytes <= ENGINE_PACKET_BYTES_MAX);
+		if (port->lane->lent)
+			memcpy(buffer + bytes - port->lane->lent_bytes, port->lane->lent,
+				port->lane->lent_bytes);
 		send_packet(sim, port->host, path, buffer, (uint32_t)bytes);
 	}
 	port->data_at_ns = DEADLINE_NEVER;

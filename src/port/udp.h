@@ -171,6 +171,14 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 
 /*
+ * The same, where the last `lent_bytes` of the packet, at most all behind its BTH, are not in the buffer but at
+ * `lent`. Borrowed until the next port_udp_flush() returns. If they change meanwhile, the packet arrives with a
+ * wrong ICRC. NULL and 0: the packet is all there.
+ */
+void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, const uint8_t *lent,
+	uint32_t lent_bytes);
+
+/*
  * Seal what is staged and hand it to the kernel.
  *
  * Returns 0 when nothing is left, -EAGAIN when the kernel's queue is full: wait until the

@@ -28,6 +28,8 @@ enum {
 	UDP_EMPTY_LOOKS = 64, /* in a row, before a receiver counts as quiet */
 	UDP_QUIET_STEP = 16, /* calls per look at a quiet receiver */
 	UDP_SEND_BATCH = 64,
+	UDP_SEND_PIECES =
+		1024, /* of a batch: of one message at most 2 for each packet and 2 more */
 	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later ones) */
 	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet too */
 	UDP_PACKET_BYTES_MAX = 65503, /* what fits an IPv4 datagram, without ICRC */
@@ -108,6 +110,8 @@ struct udp_staged {
 	struct udp_path *path; /* NULL once it was closed */
 	uint32_t offset;
 	uint32_t bytes; /* without ICRC */
+	const uint8_t *lent; /* the last lent_bytes of them lie there; NULL: in the buffer */
+	uint32_t lent_bytes;
 };
 
 struct port_udp {
@@ -139,10 +143,12 @@ struct port_udp {
 	uint8_t *stage;
 	struct mmsghdr out[UDP_SEND_BATCH];
 	struct udp_message {
-		struct iovec iov[2]; /* headers, where they are ours to write; data */
+		uint32_t bytes; /* of data */
 		struct udp_control control;
 		uint8_t headers[UDP_VNET_BYTES + ROCE_FRAME_HEADER_BYTES_MAX];
 	} out_message[UDP_SEND_BATCH];
+	struct iovec out_iov[UDP_SEND_PIECES]; /* of all messages */
+	uint32_t out_piece_count;
 	uint32_t out_packets[UDP_SEND_BATCH]; /* staged packets in each message */
 
 	/* paths */

@@ -22,9 +22,16 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
 
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 {
+	port_udp_stage_lent(port, path, bytes, NULL, 0);
+}
+
+void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, const uint8_t *lent,
+	uint32_t lent_bytes)
+{
 	assert(!port->is_blocked && port->staged_end < PORT_UDP_STAGE_PACKETS);
 	assert(bytes >= BTH_BYTES && bytes <= UDP_PACKET_BYTES_MAX &&
 		bytes + ROCE_ICRC_BYTES <= PORT_UDP_STAGE_BYTES - port->stage_used_bytes);
+	assert(bytes >= BTH_BYTES + lent_bytes);
 	struct udp_path *to = udp_path_find(port, path);
 	if (!to) {
 		port->counters->tx_path_closed++;
@@ -34,6 +41,8 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 		.path = to,
 		.offset = port->stage_used_bytes,
 		.bytes = bytes,
+		.lent = lent,
+		.lent_bytes = lent_bytes,
 	};
 	port->stage_used_bytes += bytes + ROCE_ICRC_BYTES;
 }
@@ -78,6 +87,33 @@ static uint32_t run_length(const struct port_udp *port, uint32_t first)
 	return count;
 }
 
+static void piece_add(struct port_udp *port, const void *bytes, size_t count)
+{
+	port->out_iov[port->out_piece_count++] =
+		(struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
+}
+
+/*
+ * The pieces of a message: all of it as it lies in the stage, but for payloads that were lent. Behind each of those its
+ * ICRC and the next packet's headers are one piece.
+ */
+static void pieces_make(struct port_udp *port, const struct udp_staged *head, uint32_t count)
+{
+	const struct udp_staged *last = &head[count - 1];
+	uint32_t from = head->offset;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t end = head[i].offset + head[i].bytes;
+
+		if (!head[i].lent)
+			continue;
+		piece_add(port, port->stage + from, end - head[i].lent_bytes - from);
+		piece_add(port, head[i].lent, head[i].lent_bytes);
+		from = end;
+	}
+	piece_add(port, port->stage + from, last->offset + last->bytes + ROCE_ICRC_BYTES - from);
+}
+
 /* Fill in how the socket is to send the message: to whom, and cut into what. */
 static void address_to_peer(struct udp_message *message, struct udp_path *path,
 	uint32_t segment_bytes, struct msghdr *header)
@@ -91,26 +127,20 @@ static void address_to_peer(struct udp_message *message, struct udp_path *path,
 		control_bytes = udp_control_append(&message->control, control_bytes, SOL_UDP,
 			UDP_SEGMENT, &segment, sizeof(segment));
 	}
-	*header = (struct msghdr){
-		.msg_name = &path->remote,
-		.msg_namelen = path->remote_bytes,
-		.msg_iov = &message->iov[1],
-		.msg_iovlen = 1,
-		.msg_control = control_bytes > 0 ? &message->control : NULL,
-		.msg_controllen = control_bytes,
-	};
+	header->msg_name = &path->remote;
+	header->msg_namelen = path->remote_bytes;
+	header->msg_control = control_bytes > 0 ? &message->control : NULL;
+	header->msg_controllen = control_bytes;
 }
 
-static void frame_for_peer(struct udp_message *message, const struct udp_path *path,
-	uint32_t segment_bytes, struct msghdr *header)
+/* The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). */
+static void seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
-	uint32_t data_bytes = (uint32_t)message->iov[1].iov_len;
+	const struct icrc_flow *flow = &head->path->icrc;
 
-	message->iov[0] = (struct iovec){
-		.iov_base = message->headers,
-		.iov_len = udp_link_headers_make(path, data_bytes, segment_bytes, message->headers),
-	};
-	*header = (struct msghdr){.msg_iov = message->iov, .msg_iovlen = 2};
+	for (uint32_t i = 0; i < count; i++)
+		icrc_seal_lent(flow, (uint16_t)i, port->stage + head[i].offset, head[i].bytes,
+			head[i].lent, head[i].lent_bytes);
 }
 
 /* Make message `index` of the batch from `count` staged packets; seal them. */
@@ -120,20 +150,20 @@ static void message_make(
 	const struct udp_staged *head = &port->staged[first];
 	const struct udp_staged *last = &port->staged[first + count - 1];
 	struct udp_message *message = &port->out_message[index];
+	struct msghdr *header = &port->out[index].msg_hdr;
 	uint32_t segment_bytes = count > 1 ? head->bytes + ROCE_ICRC_BYTES : 0;
 
-	/* The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). */
-	for (uint32_t i = 0; i < count; i++)
-		icrc_seal(&head->path->icrc, (uint16_t)i, port->stage + head[i].offset,
-			head[i].bytes);
-	message->iov[1] = (struct iovec){
-		.iov_base = port->stage + head->offset,
-		.iov_len = last->offset + last->bytes + ROCE_ICRC_BYTES - head->offset,
-	};
+	message->bytes = last->offset + last->bytes + ROCE_ICRC_BYTES - head->offset;
+	*header = (struct msghdr){.msg_iov = &port->out_iov[port->out_piece_count]};
+	seal(port, head, count);
 	if (is_frame)
-		frame_for_peer(message, head->path, segment_bytes, &port->out[index].msg_hdr);
+		piece_add(port, message->headers,
+			udp_link_headers_make(
+				head->path, message->bytes, segment_bytes, message->headers));
 	else
-		address_to_peer(message, head->path, segment_bytes, &port->out[index].msg_hdr);
+		address_to_peer(message, head->path, segment_bytes, header);
+	pieces_make(port, head, count);
+	header->msg_iovlen = (size_t)(&port->out_iov[port->out_piece_count] - header->msg_iov);
 	port->out_packets[index] = count;
 }
 
@@ -147,7 +177,9 @@ static unsigned batch_make(struct port_udp *port, const struct udp_link *link, u
 	uint32_t next = port->staged_first;
 	unsigned count = 0;
 
-	while (count < UDP_SEND_BATCH && next < port->staged_end) {
+	port->out_piece_count = 0;
+	while (count < UDP_SEND_BATCH && next < port->staged_end &&
+		port->out_piece_count <= UDP_SEND_PIECES - 2 * (UDP_SEGMENTS_MAX + 1)) {
 		const struct udp_path *path = port->staged[next].path;
 
 		if (!path || udp_link_of(port, path, now_ms) != link ||
@@ -168,7 +200,7 @@ static void account_sent(struct port_udp *port, unsigned count)
 		port->counters->tx_datagrams++;
 		port->counters->tx_packets += packets;
 		port->counters->tx_bytes +=
-			port->out_message[i].iov[1].iov_len - (uint64_t)packets * ROCE_ICRC_BYTES;
+			port->out_message[i].bytes - (uint64_t)packets * ROCE_ICRC_BYTES;
 		port->staged_first += packets;
 	}
 }
@@ -250,6 +282,20 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 	return handle_refusal(port, errno);
 }
 
+/* What has to wait is not lent any longer. */
+static void give_back(struct port_udp *port)
+{
+	for (uint32_t i = port->staged_first; i < port->staged_end; i++) {
+		struct udp_staged *staged = &port->staged[i];
+
+		if (staged->lent)
+			memcpy(port->stage + staged->offset + staged->bytes - staged->lent_bytes,
+				staged->lent, staged->lent_bytes);
+		staged->lent = NULL;
+		staged->lent_bytes = 0;
+	}
+}
+
 int port_udp_flush(struct port_udp *port)
 {
 	uint64_t now_ms = port->staged_first < port->staged_end ? udp_now_ms() : 0;
@@ -265,6 +311,7 @@ int port_udp_flush(struct port_udp *port)
 			if (!port->is_blocked)
 				port->counters->tx_blocked++;
 			port->is_blocked = true;
+			give_back(port);
 			return -EAGAIN;
 		}
 	}

@@ -62,6 +62,11 @@ struct lane {
 	struct lane_member *members; /* allocated when they are attached */
 	uint32_t member_count;
 	uint32_t burst_packets; /* that the first of the lists has sent in its turn */
+	uint32_t
+		lend_bytes_min; /* of payloads that may be sent from where they lie; 0: none; set by the owner */
+	const uint8_t
+		*lent; /* where the payload of the packet just made lies; NULL: in the buffer */
+	uint32_t lent_bytes;
 	struct lane_public *public; /* what other processes may read; see engine/engine.h */
 	uint64_t public_offset;
 	uint32_t slot; /* 1 to 255 */

@@ -23,6 +23,9 @@
  */
 enum { FLUSH_BYTES = 60000 };
 
+/* Less is copied more quickly than the kernel takes it in pieces. */
+enum { LEND_BYTES_MIN = 2048 };
+
 /* Attempts before a thread that wants the lock sleeps: about as long as one batch takes. */
 enum { LOCK_TRIES = 400 };
 
@@ -68,7 +71,8 @@ static void transmit(struct worker *worker, bool with_acks)
 			bytes = engine_next_packet(
 				&worker->lane, with_acks, buffer, &path, worker->now_ns);
 		if (bytes) {
-			port_udp_stage(worker->port, path, (uint32_t)bytes);
+			port_udp_stage_lent(worker->port, path, (uint32_t)bytes, worker->lane.lent,
+				worker->lane.lent ? worker->lane.lent_bytes : 0);
 			staged_bytes += (uint32_t)bytes;
 		}
 		if (!bytes || staged_bytes >= FLUSH_BYTES) {
@@ -333,6 +337,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	error = engine_lane_init(&worker->lane, arena, mrs, slot, index);
 	if (error)
 		goto fail_close;
+	worker->lane.lend_bytes_min = LEND_BYTES_MIN;
 	error = port_udp_create(slot, &public->port, &worker->port);
 	if (error)
 		goto fail_lane_done;

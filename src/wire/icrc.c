@@ -99,11 +99,13 @@ static void headers_finish(const struct icrc_flow *flow, uint16_t ipv4_id, uint1
 	put_be16(headers + flow->header_bytes - ROCE_UDP_BYTES + UDP_LENGTH, udp_bytes);
 }
 
-uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
-	const uint8_t *packet, size_t length)
+/* Of a packet whose last `lent_bytes` lie at `lent`, if that is not NULL. */
+static uint32_t compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes)
 {
 	uint8_t head[IPV6_HEADER_BYTES + SHORT_PACKET_BYTES];
-	size_t copied_bytes = length <= SHORT_PACKET_BYTES ? length : BTH_BYTES;
+	size_t here_bytes = length - lent_bytes;
+	size_t copied_bytes = here_bytes <= SHORT_PACKET_BYTES ? here_bytes : BTH_BYTES;
 	uint32_t crc;
 
 	assert(length >= BTH_BYTES && length <= ICRC_PACKET_BYTES_MAX);
@@ -113,14 +115,27 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 	head[flow->header_bytes + BTH_RESV8A] = 0xff;
 
 	crc = crc32_update(CRC_OF_ONES, head, flow->header_bytes + copied_bytes);
-	if (copied_bytes < length)
-		crc = crc32_update(crc, packet + copied_bytes, length - copied_bytes);
-	return crc;
+	if (copied_bytes < here_bytes)
+		crc = crc32_update(crc, packet + copied_bytes, here_bytes - copied_bytes);
+	return lent ? crc32_update(crc, lent, lent_bytes) : crc;
+}
+
+uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length)
+{
+	return compute(flow, ipv4_id, ipv4_flags, packet, length, NULL, 0);
 }
 
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length)
 {
-	put_le32(packet + length, icrc_compute(flow, ipv4_id, ICRC_IPV4_DF, packet, length));
+	icrc_seal_lent(flow, ipv4_id, packet, length, NULL, 0);
+}
+
+void icrc_seal_lent(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length,
+	const uint8_t *lent, size_t lent_bytes)
+{
+	put_le32(packet + length,
+		compute(flow, ipv4_id, ICRC_IPV4_DF, packet, length, lent, lent_bytes));
 }
 
 static bool length_is_possible(size_t length)

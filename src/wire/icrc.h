@@ -79,6 +79,10 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 /* Write the ICRC of a packet that is sent with DF to packet[length .. length + 3]. */
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 
+/* The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`. */
+void icrc_seal_lent(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length,
+	const uint8_t *lent, size_t lent_bytes);
+
 /*
  * Check the ICRC at packet[length .. length + 3] when all headers are known: captures, IPv6.
  *

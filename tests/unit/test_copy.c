@@ -125,6 +125,12 @@ static void sge_copies_agree_with_a_copy_byte_by_byte(void **state)
 		assert_memory_equal(memory, expected, BYTES);
 		assert_int_equal(sge_gather(&table, PD, list, count, offset, bytes, got), MR_OK);
 		assert_memory_equal(got, data, bytes);
+		const uint8_t *piece = sge_piece(&table, PD, list, count, offset, bytes);
+		bool is_one = bytes > 0 && flat[offset + bytes - 1] == flat[offset] + bytes - 1;
+		if (piece)
+			assert_ptr_equal(piece, flat[offset]);
+		if (bytes > 0 && count == 1)
+			assert_true(is_one && piece);
 	}
 }
 
@@ -158,6 +164,17 @@ static void sge_entry_that_is_not_reached_is_not_checked(void **state)
 	assert_int_equal(sge_gather(&table, PD, list, 2, 0, 11, data), MR_FAULT_BOUNDS);
 }
 
+static void sge_piece_that_may_not_be_read_is_none(void **state)
+{
+	struct sge list[2] = {sge_of(0, 10), sge_of(BYTES, 10)};
+
+	(void)state;
+	assert_ptr_equal(sge_piece(&table, PD, list, 2, 3, 7), memory + 3);
+	assert_null(sge_piece(&table, PD, list, 2, 3, 8)); /* two pieces */
+	assert_null(sge_piece(&table, PD, list, 2, 10, 10)); /* out of bounds */
+	assert_null(sge_piece(&table, PD + 1, list, 2, 0, 10));
+}
+
 static void sge_check_skips_empty_entries_only(void **state)
 {
 	struct sge list[2] = {sge_of(0, 10), {1, 0, 0}};
@@ -186,6 +203,7 @@ int main(void)
 		TEST(sge_copies_agree_with_a_copy_byte_by_byte),
 		TEST(sge_scatter_with_one_bad_entry_writes_nothing),
 		TEST(sge_entry_that_is_not_reached_is_not_checked),
+		TEST(sge_piece_that_may_not_be_read_is_none),
 		TEST(sge_check_skips_empty_entries_only),
 		TEST(sge_total_of_huge_entries_does_not_wrap),
 	};

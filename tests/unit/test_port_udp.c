@@ -424,6 +424,59 @@ static void full_queue_keeps_the_rest_until_a_later_flush(void **state)
 	assert_in_order(10);
 }
 
+static uint8_t lent[40][4096];
+
+/* A packet whose bytes from `from` on are not in the port's buffer. */
+static void stage_lent(struct end *end, uint32_t path, uint32_t bytes, uint32_t from, uint32_t tag)
+{
+	uint32_t capacity;
+	uint8_t packet[4096], *buffer = port_udp_buffer(end->port, &capacity);
+
+	assert_true(capacity >= bytes);
+	fill(packet, bytes, tag);
+	memcpy(buffer, packet, from);
+	memset(buffer + from, 0xee, bytes - from);
+	memcpy(lent[tag], packet + from, bytes - from);
+	port_udp_stage_lent(end->port, path, bytes, lent[tag], bytes - from);
+}
+
+static void payloads_that_were_lent_arrive(void **state)
+{
+	static const uint32_t headers[] = {28, 12, 120};
+	uint32_t path;
+
+	(void)state;
+	ends_open("127.0.0.1", home, "127.0.0.2", home);
+	path = path_to(&a, &b, 0, 0);
+	for (uint32_t i = 0; i < 40; i++)
+		if (i % 5 == 1)
+			stage(&a, path, 2000, i);
+		else
+			stage_lent(&a, path, i % 7 ? 2000 : 300, headers[i % 3], i);
+	assert_int_equal(port_udp_flush(a.port), 0);
+	memset(lent, 0, sizeof(lent));
+	receive(40);
+	assert_in_order(40);
+	assert_int_equal(b.counters.rx_bad_icrc, 0);
+}
+
+static void payload_that_has_to_wait_is_lent_no_longer(void **state)
+{
+	uint32_t path;
+
+	(void)state;
+	ends_open("127.0.0.1", home, "127.0.0.2", home);
+	path = path_to(&a, &b, 0, 0);
+	refuse(EAGAIN, 1, false);
+	for (uint32_t i = 0; i < 10; i++)
+		stage_lent(&a, path, 1040, 16, i);
+	assert_int_equal(port_udp_flush(a.port), -EAGAIN);
+	memset(lent, 0, sizeof(lent));
+	assert_int_equal(port_udp_flush(a.port), 0);
+	receive(10);
+	assert_in_order(10);
+}
+
 static void path_that_was_closed_takes_nothing_nor_does_its_number(void **state)
 {
 	uint32_t gone, next;
@@ -758,6 +811,8 @@ int main(void)
 		TEST(packet_longer_than_the_mtu_is_dropped_and_counted),
 		TEST(refused_segmentation_falls_back_to_singles),
 		TEST(full_queue_keeps_the_rest_until_a_later_flush),
+		TEST(payloads_that_were_lent_arrive),
+		TEST(payload_that_has_to_wait_is_lent_no_longer),
 		TEST(path_that_was_closed_takes_nothing_nor_does_its_number),
 		TEST(shared_path_makes_super_packets_for_one_slot_only),
 		TEST(ipv6_packet_without_a_udp_checksum_is_taken),

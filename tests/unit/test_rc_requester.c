@@ -153,6 +153,27 @@ static void requester_asks_for_an_ack_where_it_will_wait(void **state)
 	}
 }
 
+static void requester_lends_a_payload_for_the_first_time_only(void **state)
+{
+	const uint8_t *second;
+
+	(void)state;
+	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES;
+	second = script.memory + SCRIPT_MTU_BYTES;
+	script_post(&script, WR_RDMA_WRITE, 2 * SCRIPT_MTU_BYTES + 12, SEND_SIGNALED);
+	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
+	assert_ptr_equal(script.lane.lent, script.memory);
+	assert_int_equal(script.lane.lent_bytes, SCRIPT_MTU_BYTES);
+	script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 1);
+	assert_ptr_equal(script.lane.lent, second);
+	script_expect(&script, OPCODE_RC_WRITE_LAST, 2);
+	assert_null(script.lane.lent);
+	script_send_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
+	script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 1);
+	assert_null(script.lane.lent);
+	assert_memory_equal(script.packet.payload, second, SCRIPT_MTU_BYTES);
+}
+
 static void requester_window_bounds_what_is_unacknowledged(void **state)
 {
 	(void)state;
@@ -618,6 +639,7 @@ int main(void)
 		TEST(requester_fenced_request_waits_for_reads_before_it),
 		TEST(requester_without_rd_atomic_fails_a_read),
 		TEST(requester_asks_for_an_ack_where_it_will_wait),
+		TEST(requester_lends_a_payload_for_the_first_time_only),
 		TEST(requester_window_bounds_what_is_unacknowledged),
 		TEST(requester_bad_lkey_completes_after_the_requests_before_it),
 		TEST(completer_one_ack_completes_all_before_it),

@@ -296,6 +296,8 @@ static size_t data_packet(
 	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, opcode_ends_message(packet.info));
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
+	if (psn_equal(requester->cursor, requester->next)) /* sent for the first time */
+		return message_packet_lend(&rc->qp, &packet, wqe, index, buffer, ret_fault);
 	return message_packet_write(&rc->qp, &packet, wqe, index, buffer, ret_fault);
 }
 
