@@ -140,7 +140,7 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 
 	if (!ret_res || (!node && !service && !hints))
 		return fail(EINVAL);
-	if (device_refresh() <= 0)
+	if (devices_refresh() <= 0)
 		return fail(ENODEV);
 	res = calloc(1, sizeof(*res));
 	if (!res)

@@ -78,7 +78,7 @@ int id_bind(struct id *id, const struct sockaddr *address)
 	if (id->state != ID_IDLE)
 		return -EINVAL;
 	if (address_bytes(address) == 0)
-		return -EAFNOSUPPORT;
+		return -EINVAL;
 	gid = address_gid(address);
 	if (!address_is_any(address) && !address_is_loopback(address)) {
 		rc = id_take_local(id, id_device_kinds(id), &gid, address_ifindex(address));
@@ -158,6 +158,8 @@ static int roce_listen(struct id *id, uint32_t backlog)
 	struct listening listening = {.id = id};
 	int rc;
 
+	/* Options may have come after binding. */
+	id->claim.flags = claim_flags(id, id->id.route.addr.src_addr.sa_family);
 	id->listener = (struct cm_listener){
 		.service_id = id->claim.service_id,
 		.address = id->claim.address.gid,

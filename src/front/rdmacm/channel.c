@@ -61,7 +61,7 @@ void channel_destroy(struct channel *channel)
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	struct channel *channel;
-	int count = device_refresh();
+	int count = devices_refresh();
 
 	if (count <= 0) {
 		errno = count < 0 ? -count : ENODEV;

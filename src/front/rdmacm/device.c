@@ -48,7 +48,7 @@ static void add(struct ibv_device *verbs)
 	device_count++;
 }
 
-int device_refresh(void)
+int devices_refresh(void)
 {
 	struct ibv_device **list;
 	int count, rc;
@@ -86,7 +86,7 @@ struct device *device_at(uint32_t index)
 
 bool device_exists(enum device_kind kind)
 {
-	int count = device_refresh();
+	int count = devices_refresh();
 
 	for (int i = 0; i < count; i++)
 		if (devices[i].kind == kind)
@@ -97,7 +97,7 @@ bool device_exists(enum device_kind kind)
 struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifindex,
 	uint32_t *ret_gid_index, uint32_t *ret_ifindex)
 {
-	int count = device_refresh();
+	int count = devices_refresh();
 
 	for (int i = 0; i < count; i++) {
 		struct ibv_gid_entry entries[GIDS_MAX];
@@ -120,7 +120,7 @@ struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifind
 void device_for_each_gid(uint32_t kinds,
 	void (*visit)(const struct gid *gid, uint32_t ifindex, void *argument), void *argument)
 {
-	int count = device_refresh();
+	int count = devices_refresh();
 
 	for (int i = 0; i < count; i++) {
 		struct ibv_gid_entry entries[GIDS_MAX];
@@ -141,7 +141,7 @@ void device_for_each_gid(uint32_t kinds,
 
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
-	int count = device_refresh();
+	int count = devices_refresh();
 	struct ibv_context **list =
 		count < 0 ? NULL : calloc((size_t)count + 1, sizeof(struct ibv_context *));
 

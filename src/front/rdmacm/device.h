@@ -29,9 +29,9 @@ struct device {
 };
 
 /* Open what there is now. Returns how many devices, or -errno. */
-int device_refresh(void);
+int devices_refresh(void);
 
-/* The device at `index` of what device_refresh() counted. */
+/* The device at `index` of what devices_refresh() counted. */
 struct device *device_at(uint32_t index);
 
 /*

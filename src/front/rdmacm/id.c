@@ -20,7 +20,7 @@ pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int id_start(void)
 {
-	int count = device_refresh(), rc;
+	int count = devices_refresh(), rc;
 
 	if (count < 0)
 		return count;
@@ -436,18 +436,20 @@ static int set_id_option(struct id *id, int name, const void *value, size_t byte
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
 		error = option_int(value, bytes, &number);
+		if (!error && (number ? id->state == ID_LISTENING : id->state != ID_IDLE))
+			error = EINVAL;
 		if (!error)
 			id->is_reusable = number;
 		return error;
 	case RDMA_OPTION_ID_AFONLY:
 		error = option_int(value, bytes, &number);
-		if (!error && id->state != ID_IDLE)
+		if (!error && id->state != ID_IDLE && id->state != ID_BOUND)
 			error = EINVAL;
 		if (!error)
 			id->is_family_only = number;
 		return error;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		if (bytes != 1 || *(const uint8_t *)value > 31)
+		if (bytes != 1 || *(const uint8_t *)value > 31 || id_is_datagram(id))
 			return EINVAL;
 		id->ack_timeout = *(const uint8_t *)value;
 		return 0;

@@ -103,7 +103,6 @@ struct id {
 	uint8_t ack_timeout;
 	bool is_reusable;
 	bool is_family_only;
-	bool has_family_only;
 
 	/* Listening */
 	struct cm_listener listener;

@@ -28,7 +28,7 @@ static int join(struct id *id, const struct sockaddr *address, bool is_send_only
 	if (!id->device || !id_is_datagram(id))
 		return EINVAL;
 	if (address_bytes(address) == 0)
-		return EAFNOSUPPORT;
+		return EINVAL;
 	gid = address_gid(address);
 	if (!gid_is_multicast(&gid))
 		return EINVAL;

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * librdmacm as a program calls it: each public call with wrong arguments and in the wrong state, each kind of event raised, calls that
+ * wait. Both sides are in this process, in a network namespace of their own. Errors are those of rdma-core's librdmacm on the kernel's
+ * rdma_cm. The protocol below is tested in test_cm.c, programs that nobody here wrote in tests/e2e/connect.sh.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <rdma/rdma_cma.h>
+
+#include "base/arith.h"
+#include "support/netns.h"
+
+enum { PORT = 7471, PATIENCE_MS = 20000, GROUPS_MAX = 256 };
+
+#define SECOND_ADDRESS "10.99.0.1"
+
+static struct rdma_event_channel *channel;
+
+#define assert_fails(call, error)                 \
+	do {                                      \
+		errno = 0;                        \
+		assert_int_equal((call), -1);     \
+		assert_int_equal(errno, (error)); \
+	} while (0)
+
+static struct sockaddr_in address_of(const char *text, uint16_t port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+	assert_int_equal(inet_pton(AF_INET, text, &address.sin_addr), 1);
+	return address;
+}
+
+static struct sockaddr *loopback(void)
+{
+	static struct sockaddr_in address;
+
+	address = address_of("127.0.0.1", PORT);
+	return (struct sockaddr *)&address;
+}
+
+/* --- events --- */
+
+/* The next event; its time waits are over at any time, and asked for where they matter. */
+static struct rdma_cm_event *next(bool with_timewait)
+{
+	struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
+	struct rdma_cm_event *event;
+
+	for (;;) {
+		assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
+		assert_int_equal(rdma_get_cm_event(channel, &event), 0);
+		if (event->event != RDMA_CM_EVENT_TIMEWAIT_EXIT || with_timewait)
+			return event;
+		rdma_ack_cm_event(event);
+	}
+}
+
+/* It is of this kind. Returns its identifier. */
+static struct rdma_cm_id *expect(enum rdma_cm_event_type type, int status)
+{
+	struct rdma_cm_event *event = next(type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	struct rdma_cm_id *id = event->id;
+
+	assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
+	assert_int_equal(event->status, status);
+	rdma_ack_cm_event(event);
+	return id;
+}
+
+static void expect_nothing(void)
+{
+	struct pollfd fd = {.fd = channel->fd, .events = POLLIN};
+
+	assert_int_equal(poll(&fd, 1, 0), 0);
+}
+
+/* --- identifiers in this state or that --- */
+
+static struct rdma_cm_id *id_make(enum rdma_port_space ps)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(channel, &id, NULL, ps), 0);
+	return id;
+}
+
+static struct rdma_cm_id *id_listening(enum rdma_port_space ps, struct sockaddr *address)
+{
+	struct rdma_cm_id *id = id_make(ps);
+
+	assert_int_equal(rdma_bind_addr(id, address), 0);
+	assert_int_equal(rdma_listen(id, 4), 0);
+	return id;
+}
+
+static struct rdma_cm_id *id_resolved(enum rdma_port_space ps, struct sockaddr *address)
+{
+	struct rdma_cm_id *id = id_make(ps);
+
+	assert_int_equal(rdma_resolve_addr(id, NULL, address, 1000), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(rdma_resolve_route(id, 1000), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return id;
+}
+
+static void qp_make(struct rdma_cm_id *id, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = type,
+	};
+
+	assert_int_equal(rdma_create_qp(id, NULL, &init), 0);
+}
+
+static struct rdma_conn_param param_for(const struct rdma_cm_id *id)
+{
+	return (struct rdma_conn_param){
+		.qp_num = id->qp ? id->qp->qp_num : 1, .retry_count = 7, .rnr_retry_count = 7};
+}
+
+static void ask(struct rdma_cm_id *id)
+{
+	struct rdma_conn_param param = param_for(id);
+
+	assert_int_equal(rdma_connect(id, &param), 0);
+}
+
+static int accept_it(struct rdma_cm_id *id)
+{
+	struct rdma_conn_param param = param_for(id);
+
+	return rdma_accept(id, &param);
+}
+
+/* --- wrong arguments, wrong state --- */
+
+static void arguments_that_cannot_be_are_refused(void **state)
+{
+	struct sockaddr strange = {.sa_family = AF_UNIX};
+	struct rdma_cm_id *id = id_make(RDMA_PS_TCP);
+	struct rdma_cm_join_mc_attr_ex attr = {0};
+	struct ibv_qp_attr qp_attr = {.qp_state = IBV_QPS_INIT};
+	struct rdma_addrinfo *res;
+	struct rdma_cm_event *event;
+	struct ibv_ece ece = {.vendor_id = 1};
+	int number = 1, mask;
+
+	(void)state;
+	assert_fails(rdma_bind_addr(NULL, loopback()), EINVAL);
+	assert_fails(rdma_bind_addr(id, &strange), EINVAL);
+	assert_fails(rdma_resolve_addr(id, NULL, NULL, 1), EINVAL);
+	assert_fails(rdma_resolve_addr(id, NULL, &strange, 1), EINVAL);
+	assert_fails(rdma_get_cm_event(NULL, &event), EINVAL);
+	assert_fails(rdma_get_cm_event(channel, NULL), EINVAL);
+	assert_fails(rdma_ack_cm_event(NULL), EINVAL);
+	assert_fails(rdma_destroy_id(NULL), EINVAL);
+	assert_fails(rdma_init_qp_attr(id, &qp_attr, &mask), EINVAL);
+	assert_fails(rdma_join_multicast(id, NULL, NULL), EINVAL);
+	assert_fails(rdma_join_multicast_ex(id, NULL, NULL), EINVAL);
+	assert_fails(rdma_join_multicast_ex(id, &attr, NULL), EINVAL);
+	assert_fails(rdma_leave_multicast(id, &strange), EINVAL);
+	assert_fails(rdma_leave_multicast(id, loopback()), EADDRNOTAVAIL);
+	assert_fails(rdma_getaddrinfo(NULL, NULL, NULL, &res), EINVAL);
+	assert_fails(rdma_getaddrinfo("127.0.0.1", NULL, NULL, NULL), EINVAL);
+	assert_fails(rdma_create_ep(NULL, NULL, NULL, NULL), EINVAL);
+	assert_fails(rdma_notify(id, IBV_EVENT_QP_FATAL), EINVAL);
+	assert_fails(rdma_set_option(id, 77, 0, &number, sizeof(number)), ENOSYS);
+	assert_fails(rdma_set_option(id, RDMA_OPTION_ID, 77, &number, sizeof(number)), ENOSYS);
+	assert_fails(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &number, 4), EINVAL);
+	assert_fails(
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &number, 1), EINVAL);
+	assert_fails(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1), EINVAL);
+	assert_fails(rdma_set_local_ece(id, NULL), EINVAL);
+	assert_fails(rdma_set_local_ece(id, &ece), EOPNOTSUPP);
+	assert_fails(rdma_get_remote_ece(id, NULL), EINVAL);
+	assert_string_equal(rdma_event_str((enum rdma_cm_event_type)99), "UNKNOWN EVENT");
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void calls_on_an_idle_identifier_are_refused(void **state)
+{
+	struct rdma_cm_id *id = id_make(RDMA_PS_TCP), *request;
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC};
+
+	(void)state;
+	assert_fails(rdma_resolve_route(id, 1), EINVAL);
+	assert_fails(rdma_connect(id, NULL), EINVAL);
+	assert_fails(rdma_accept(id, NULL), EINVAL);
+	assert_fails(rdma_reject(id, NULL, 0), EINVAL);
+	assert_fails(rdma_reject_ece(id, NULL, 0), EINVAL);
+	assert_fails(rdma_establish(id), EINVAL);
+	assert_fails(rdma_disconnect(id), EINVAL);
+	assert_fails(rdma_get_request(id, &request), EINVAL);
+	assert_fails(rdma_create_qp(id, NULL, &init), EINVAL);
+	assert_int_equal(rdma_get_src_port(id), 0);
+	assert_int_equal(rdma_get_dst_port(id), 0);
+	expect_nothing();
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void calls_on_a_listener_are_refused(void **state)
+{
+	struct rdma_cm_id *id = id_listening(RDMA_PS_TCP, loopback()), *second;
+	int on = 1, off = 0;
+
+	(void)state;
+	assert_fails(rdma_bind_addr(id, loopback()), EINVAL);
+	assert_fails(rdma_listen(id, 1), EINVAL);
+	assert_fails(rdma_resolve_addr(id, NULL, loopback(), 1), EINVAL);
+	assert_fails(rdma_connect(id, NULL), EINVAL);
+	assert_fails(rdma_accept(id, NULL), EINVAL);
+	assert_fails(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)),
+		EINVAL);
+	assert_fails(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)),
+		EINVAL);
+	assert_fails(
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &off, sizeof(off)),
+		EINVAL);
+	assert_int_equal(rdma_get_src_port(id), htons(PORT));
+	/* The port is taken; not in another port space. */
+	second = id_make(RDMA_PS_TCP);
+	assert_fails(rdma_bind_addr(second, loopback()), EADDRINUSE);
+	assert_int_equal(rdma_destroy_id(second), 0);
+	second = id_make(RDMA_PS_UDP);
+	assert_int_equal(rdma_bind_addr(second, loopback()), 0);
+	assert_fails(rdma_set_option(second, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &on, 1),
+		EINVAL);
+	assert_int_equal(rdma_destroy_id(second), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void addresses_without_a_way_or_a_device_are_told_apart(void **state)
+{
+	struct sockaddr_in nowhere = address_of("192.0.2.1", PORT);
+	struct sockaddr_in not_ours = address_of("10.99.0.9", 0);
+	struct rdma_cm_id *id = id_make(RDMA_PS_TCP);
+
+	(void)state;
+	assert_fails(rdma_resolve_addr(id, NULL, (struct sockaddr *)&nowhere, 1), ENETUNREACH);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	id = id_make(RDMA_PS_TCP);
+	assert_fails(rdma_bind_addr(id, (struct sockaddr *)&not_ours), EADDRNOTAVAIL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* --- each kind of event --- */
+
+static void connection_raises_its_events_in_turn(void **state)
+{
+	struct rdma_cm_id *listener = id_listening(RDMA_PS_TCP, loopback());
+	struct rdma_cm_id *active = id_resolved(RDMA_PS_TCP, loopback()), *passive;
+
+	(void)state;
+	qp_make(active, IBV_QPT_RC);
+	ask(active);
+	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_fails(rdma_connect(active, NULL), EINVAL);
+	assert_fails(rdma_connect(passive, NULL), EINVAL);
+	qp_make(passive, IBV_QPT_RC);
+	assert_int_equal(accept_it(passive), 0);
+	assert_fails(accept_it(passive), EINVAL);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ESTABLISHED, 0), active);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ESTABLISHED, 0), passive);
+	assert_fails(rdma_reject(passive, NULL, 0), EINVAL);
+	assert_fails(rdma_establish(active), EINVAL);
+	assert_int_equal(rdma_get_dst_port(active), htons(PORT));
+	assert_int_equal(rdma_disconnect(active), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), passive);
+	assert_int_equal(rdma_disconnect(passive), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), active);
+	expect(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	expect(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	rdma_destroy_ep(active);
+	rdma_destroy_ep(passive);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
+static void program_with_its_own_queue_pair_hears_of_the_response(void **state)
+{
+	struct rdma_cm_id *listener = id_listening(RDMA_PS_TCP, loopback());
+	struct rdma_cm_id *active = id_resolved(RDMA_PS_TCP, loopback()), *passive;
+
+	(void)state;
+	ask(active);
+	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(accept_it(passive), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_CONNECT_RESPONSE, 0), active);
+	assert_int_equal(rdma_establish(active), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ESTABLISHED, 0), passive);
+	/* Letting go of a connection ends it. */
+	assert_int_equal(rdma_destroy_id(active), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), passive);
+	assert_int_equal(rdma_destroy_id(passive), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
+static void refusal_brings_its_reason_and_data(void **state)
+{
+	static const char why[] = "not today";
+	struct rdma_cm_id *listener = id_listening(RDMA_PS_TCP, loopback());
+	struct rdma_cm_id *active = id_resolved(RDMA_PS_TCP, loopback()), *passive;
+	struct rdma_cm_event *event;
+	uint8_t too_long[255] = {0};
+
+	(void)state;
+	ask(active);
+	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_fails(rdma_reject(passive, too_long, sizeof(too_long)), EINVAL);
+	assert_int_equal(rdma_reject(passive, why, sizeof(why)), 0);
+	event = next(false);
+	assert_int_equal(event->event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event->status, 28);
+	assert_memory_equal(event->param.conn.private_data, why, sizeof(why));
+	rdma_ack_cm_event(event);
+	assert_int_equal(rdma_destroy_id(active), 0);
+	assert_int_equal(rdma_destroy_id(passive), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	/* Nobody listens any more; urnicd waits a moment for who may come back. */
+	active = id_resolved(RDMA_PS_TCP, loopback());
+	ask(active);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 8), active);
+	assert_int_equal(rdma_destroy_id(active), 0);
+}
+
+static void queue_pair_that_does_not_come_up_is_an_error_of_the_connection(void **state)
+{
+	struct rdma_cm_id *listener = id_listening(RDMA_PS_TCP, loopback());
+	struct rdma_cm_id *active = id_resolved(RDMA_PS_TCP, loopback()), *passive;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	qp_make(active, IBV_QPT_RC);
+	assert_int_equal(ibv_modify_qp(active->qp, &attr, IBV_QP_STATE), 0);
+	ask(active);
+	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(accept_it(passive), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL), active);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 28), passive);
+	rdma_destroy_ep(active);
+	assert_int_equal(rdma_destroy_id(passive), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
+static void datagram_service_is_found_or_not(void **state)
+{
+	struct rdma_cm_id *listener = id_listening(RDMA_PS_UDP, loopback());
+	struct rdma_cm_id *active = id_resolved(RDMA_PS_UDP, loopback()), *passive;
+
+	(void)state;
+	ask(active);
+	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	qp_make(passive, IBV_QPT_UD);
+	assert_int_equal(accept_it(passive), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ESTABLISHED, 0), active);
+	assert_fails(rdma_disconnect(active), EINVAL);
+	rdma_destroy_ep(passive);
+	assert_int_equal(rdma_destroy_id(active), 0);
+	active = id_resolved(RDMA_PS_UDP, loopback());
+	ask(active);
+	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	assert_int_equal(rdma_reject(passive, NULL, 0), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_UNREACHABLE, 2), active);
+	assert_int_equal(rdma_destroy_id(active), 0);
+	assert_int_equal(rdma_destroy_id(passive), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
+/* One more group than a queue pair can be in. */
+static void group_that_cannot_be_joined_is_an_error(void **state)
+{
+	struct sockaddr_in group = address_of("239.1.0.1", 0);
+	struct sockaddr_in local = address_of(SECOND_ADDRESS, 0);
+	struct rdma_cm_id *id = id_make(RDMA_PS_UDP);
+	enum rdma_cm_event_type got = RDMA_CM_EVENT_MULTICAST_JOIN;
+	unsigned count = 0;
+
+	(void)state;
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&local), 0);
+	assert_fails(rdma_join_multicast(id, (struct sockaddr *)&local, NULL), EINVAL);
+	qp_make(id, IBV_QPT_UD);
+	while (got == RDMA_CM_EVENT_MULTICAST_JOIN && count++ < GROUPS_MAX) {
+		struct rdma_cm_event *event;
+
+		group.sin_addr.s_addr = htonl(ntohl(group.sin_addr.s_addr) + 1);
+		assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&group, NULL), 0);
+		event = next(false);
+		got = event->event;
+		assert_int_equal(event->status != 0, got == RDMA_CM_EVENT_MULTICAST_ERROR);
+		rdma_ack_cm_event(event);
+	}
+	assert_int_equal(got, RDMA_CM_EVENT_MULTICAST_ERROR);
+	assert_true(count > 1);
+	rdma_destroy_ep(id);
+}
+
+static void path_record_stands_for_a_route(void **state)
+{
+	struct ibv_path_data data = {
+		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+		.path = {.mtu = IBV_MTU_512},
+	};
+	struct rdma_cm_id *id = id_make(RDMA_PS_TCP);
+
+	(void)state;
+	assert_fails(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof(data)),
+		EINVAL);
+	assert_int_equal(rdma_resolve_addr(id, NULL, loopback(), 1), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_fails(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, 8), EINVAL);
+	assert_int_equal(
+		rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof(data)), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(id->route.num_paths, 1);
+	assert_int_equal(id->route.path_rec->mtu, IBV_MTU_512);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void interface_that_changes_and_goes_is_told(void **state)
+{
+	struct sockaddr_in local = address_of(SECOND_ADDRESS, 0);
+	struct rdma_cm_id *bound = id_make(RDMA_PS_TCP), *elsewhere = id_make(RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(rdma_bind_addr(bound, (struct sockaddr *)&local), 0);
+	assert_int_equal(rdma_bind_addr(elsewhere, loopback()), 0);
+	assert_int_equal(netns_run("ip link set va address 02:00:00:00:00:77"), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_CHANGE, 0), bound);
+	assert_int_equal(netns_run("ip link del va"), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DEVICE_REMOVAL, 0), bound);
+	expect_nothing();
+	assert_int_equal(rdma_destroy_id(bound), 0);
+	assert_int_equal(rdma_destroy_id(elsewhere), 0);
+}
+
+/* --- calls that wait --- */
+
+static void calls_without_a_channel_wait_for_their_event(void **state)
+{
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, loopback(), 1000), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(id, 1000), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_fails(rdma_connect(id, &(struct rdma_conn_param){.qp_num = 1}), ECONNREFUSED);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* It waits no longer once it has a channel. */
+static void identifier_moves_from_channel_to_channel(void **state)
+{
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, loopback(), 1000), 0);
+	assert_int_equal(rdma_migrate_id(id, channel), 0);
+	assert_ptr_equal(id->channel, channel);
+	assert_int_equal(rdma_resolve_route(id, 1000), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ROUTE_RESOLVED, 0), id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void channel_that_does_not_block_says_so(void **state)
+{
+	struct rdma_cm_event *event;
+
+	(void)state;
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_fails(rdma_get_cm_event(channel, &event), EAGAIN);
+	assert_int_equal(fcntl(channel->fd, F_SETFL, 0), 0);
+}
+
+static int open_channel(void **state)
+{
+	(void)state;
+	channel = rdma_create_event_channel();
+	return channel ? 0 : -1;
+}
+
+static int close_channel(void **state)
+{
+	(void)state;
+	rdma_destroy_event_channel(channel);
+	return 0;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_channel, close_channel)
+	const struct CMUnitTest tests[] = {
+		TEST(arguments_that_cannot_be_are_refused),
+		TEST(calls_on_an_idle_identifier_are_refused),
+		TEST(calls_on_a_listener_are_refused),
+		TEST(addresses_without_a_way_or_a_device_are_told_apart),
+		TEST(connection_raises_its_events_in_turn),
+		TEST(program_with_its_own_queue_pair_hears_of_the_response),
+		TEST(refusal_brings_its_reason_and_data),
+		TEST(queue_pair_that_does_not_come_up_is_an_error_of_the_connection),
+		TEST(datagram_service_is_found_or_not),
+		TEST(group_that_cannot_be_joined_is_an_error),
+		TEST(path_record_stands_for_a_route),
+		TEST(calls_without_a_channel_wait_for_their_event),
+		TEST(identifier_moves_from_channel_to_channel),
+		TEST(channel_that_does_not_block_says_so),
+		TEST(interface_that_changes_and_goes_is_told),
+	};
+	int home = netns_enter_new(), away = home < 0 ? -1 : netns_enter_new();
+
+	if (away < 0 || netns_join(home, away, 1500))
+		return 77;
+	unsetenv("URNIC_DEVICE_NAME");
+	unsetenv("URNIC_INTERFACES");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
