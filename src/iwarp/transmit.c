@@ -363,7 +363,7 @@ static bool request_is_ready(const struct iwarp_qp *iwarp)
 	if (wr_table[wqe->opcode].is_local)
 		return tx->index == qp->sq->completed;
 	return !iwarp_has_answer(wqe) || !iwarp->settings.ord ||
-		tx->answers_out < iwarp->settings.ord;
+		tx->answers_out + iwarp->rx.is_ready_answer_awaited < iwarp->settings.ord;
 }
 
 /* A BIND_MW or LOCAL_INV, which sends nothing. */

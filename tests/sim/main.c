@@ -10,7 +10,7 @@
  * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared receive
  * queues; states, the same as the first with drained send queues, path migration and rates; xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
  * cm, connections made and ended by the connection manager; uc and ud, unreliable connections and
- * datagrams.
+ * datagrams; streams, iWARP over a byte stream in pieces.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@
 #include "killed.h"
 #include "mixed.h"
 #include "refused.h"
+#include "streams.h"
 #include "unreliable.h"
 #include "world.h"
 
@@ -70,6 +71,17 @@ static void unreliable_all(const struct options *options, enum qp_type type)
 	printf("%llu seeds: %llu messages sent, %llu received, %llu frames ill-treated\n",
 		(unsigned long long)seed_count(options), (unsigned long long)total.sent,
 		(unsigned long long)total.received, (unsigned long long)total.bad_fates);
+}
+
+static void streams_all(const struct options *options)
+{
+	struct streams_result total = {0};
+
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		streams_run(seed, options->is_traced, &total);
+	printf("%llu seeds: %llu requests, %llu pieces, %llu connections cut or closed\n",
+		(unsigned long long)seed_count(options), (unsigned long long)total.requests,
+		(unsigned long long)total.pieces, (unsigned long long)total.breaks);
 }
 
 static void uc_all(const struct options *options)
@@ -129,7 +141,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 		void (*run_all)(const struct options *options);
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
 		{"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all}, {"srq", srq_all},
-		{"states", states_all}, {"xrc", xrc_all}};
+		{"states", states_all}, {"xrc", xrc_all}, {"streams", streams_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
 		if (strcmp(scenarios[i].name, name) == 0)
@@ -140,7 +152,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | srq | states | xrc | refused | killed | cm | uc | ud] [--local] "
+		"usage: sim [mixed | srq | states | xrc | refused | killed | cm | uc | ud | streams] [--local] "
 		"[--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }
