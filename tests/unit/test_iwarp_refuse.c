@@ -324,6 +324,32 @@ static void read_of_what_was_not_granted_is_refused(void **state)
 	expect(RDMAP_ERROR_READ_ACCESS);
 }
 
+static void read_of_a_region_of_another_domain_is_refused(void **state)
+{
+	struct mr_region region;
+	uint32_t key;
+
+	(void)state;
+	start();
+	region = (struct mr_region){STREAM_PD + 1, MR_REMOTE_READ, 0, 4096, end.memory};
+	assert_int_equal(mr_table_add(&end.mrs, &region, 1, &key), 0);
+	give_read(1, key, 0, 10);
+	expect(RDMAP_ERROR_READ_STREAM);
+}
+
+static void failure_of_our_own_is_told(void **state)
+{
+	struct send_wr wr;
+	struct sge sge;
+
+	(void)state;
+	start();
+	wr = stream_wr(&end, &end, WR_RDMA_WRITE, &sge, AT, 100, 0);
+	sge.lkey ^= 1;
+	assert_int_equal(stream_post(&end, &wr), 0);
+	expect(RDMAP_ERROR_STREAM_CATASTROPHIC);
+}
+
 static void more_reads_than_agreed_are_refused(void **state)
 {
 	struct stream_options options = {.settings = stream_settings(false)};
@@ -432,6 +458,8 @@ int main(void)
 		cmocka_unit_test(send_that_invalidates_what_it_may_not_is_refused),
 		cmocka_unit_test(message_that_goes_on_otherwise_is_refused),
 		cmocka_unit_test(read_of_what_was_not_granted_is_refused),
+		cmocka_unit_test(read_of_a_region_of_another_domain_is_refused),
+		cmocka_unit_test(failure_of_our_own_is_told),
 		cmocka_unit_test(more_reads_than_agreed_are_refused),
 		cmocka_unit_test(response_to_nothing_is_refused),
 		cmocka_unit_test(response_that_does_not_fit_its_read_is_refused),
