@@ -17,13 +17,13 @@ client='fio --name=sender --ioengine=rdma --port=4500 --hostname=10.99.0.1 --rw=
 for host in b a; do
 	meet "$server" $host "$client --verb=write"
 	meet "$server" $host "$client --verb=read"
-	meet "$server --verify=crc32c" $host "$client --verb=send --verify=crc32c --do_verify=0"
+	meet "$server --verify=crc32c --verify_state_save=0" $host "$client --verb=send --verify=crc32c --do_verify=0 --verify_state_save=0"
 	grep -Eq 'read: .*\(16\.0MiB' "$scratch/server" || fail "the server saw: $(cat "$scratch/server")"
 done
 
 # That it would have noticed: blocks without a checksum. Its client never ends after an error.
 # shellcheck disable=SC2086
-listen server a $server --verify=crc32c
+listen server a $server --verify=crc32c --verify_state_save=0
 # shellcheck disable=SC2086
 start client b $client --verb=send --thread
 finish server && fail 'fio took blocks without a checksum for good ones'
