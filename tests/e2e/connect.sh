@@ -24,7 +24,7 @@ for client in 1 2 3 4 5; do
 	start client$client b rping -c -a 10.99.0.1 -V -C 20
 	finish_well client$client
 done
-kill "$(process server)"
+stop server
 
 meet ucmatose b 'ucmatose -s 10.99.0.1'
 meet 'ucmatose -c 20 -C 10' b 'ucmatose -s 10.99.0.1 -c 20 -C 10'
@@ -33,14 +33,15 @@ meet udaddy b 'udaddy -s 10.99.0.1'
 listen server a cmtime
 start client b cmtime -s 10.99.0.1 -c 100
 finish_well client
-kill "$(process server)"
+stop server
 
 meet rdma_server b 'rdma_client -s 10.99.0.1'
 meet 'rdma_xserver -c r' b 'rdma_xclient -s 10.99.0.1 -c r'
 meet 'rdma_xserver -c x' b 'rdma_xclient -s 10.99.0.1 -c x'
-for program in ib_write_bw ib_send_lat ib_read_bw; do
+for program in ib_write_bw ib_write_lat ib_read_bw ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat; do
 	meet "$program -R -F -n 200" b "$program -R -F -n 200 10.99.0.1"
 done
+meet 'ib_send_bw -c UD -R -F -n 200' b 'ib_send_bw -c UD -R -F -n 200 10.99.0.1'
 
 start server a mckey -m 239.1.2.3 -b 10.99.0.1 -c 2
 sleep 1
@@ -51,7 +52,7 @@ start server a qperf -lp 19766
 wait_for_port a 19766 "$(process server)" || fail 'qperf does not listen'
 start client b qperf -lp 19766 -cm1 -t 1 10.99.0.1 rc_bw rc_rdma_write_lat
 finish_well client
-kill "$(process server)"
+stop server
 
 # A host that has nobody on urnic, and no host at all.
 listen server a rping -s -P -a 10.99.0.1 -p 7400
@@ -61,7 +62,7 @@ grep -q 'RDMA_CM_EVENT_UNREACHABLE, error -113' "$scratch/client" || fail "no ho
 start client a rping -c -a 10.99.0.2 -C 1
 finish client && fail 'a connection to a host without urnic'
 grep -q 'RDMA_CM_EVENT_REJECTED, error 8' "$scratch/client" || fail "refused with: $(cat "$scratch/client")"
-kill "$(process server)"
+stop server
 
 # Nobody listens: on a port of a host that has programs with urnic, and on one that has none.
 listen server a rping -s -P -a 10.99.0.1 -p 7300
@@ -73,7 +74,7 @@ grep -q 'RDMA_CM_EVENT_REJECTED, error 8' "$scratch/client" || fail "refused wit
 start second a rping -s -a 10.99.0.1 -p 7300
 finish second && fail 'two listeners on one port'
 grep -q 'Address already in use' "$scratch/second" || fail "second listener: $(cat "$scratch/second")"
-kill "$(process server)"
+stop server
 
 # Nothing is left: ports are free again.
 meet 'rping -s -a 10.99.0.1 -C 1 -p 7300' b 'rping -c -a 10.99.0.1 -V -C 1 -p 7300'

@@ -85,6 +85,12 @@ finish_well() {
 	done
 }
 
+# stop NAME: end a program that does not end by itself, and wait until it is gone.
+stop() {
+	kill "$(process "$1")"
+	finish "$1" || true
+}
+
 now() {
 	date +%s.%3N
 }

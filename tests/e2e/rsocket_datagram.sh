@@ -33,7 +33,7 @@ for mode in n a b; do
 	done
 	on a "$urnic" stat | awk '$1 == "sent_pkts" { sent += $2 } END { exit sent < 150 }' ||
 		fail "udpong -T $mode: its echoes did not go over RDMA"
-	kill "$(process server)"
+	stop server
 	finish server
 done
 # Within a host, too.
@@ -41,13 +41,13 @@ serve 7174 udpong -b 127.0.0.1
 start client a udpong -s 127.0.0.1 -S 1000 -C 100 -T e
 finish_well client
 grep -q '^custom ' "$scratch/client" || fail "udpong: $(cat "$scratch/client")"
-kill "$(process server)"
+stop server
 
 serve 7999 udpong -b fd00:99::1 -p 7999 -B 100000
 start client b udpong -s fd00:99::1 -p 7999 -B 100000 -S 2000 -C 200 -T e
 finish_well client
 grep -q '^custom ' "$scratch/client" || fail "udpong: $(cat "$scratch/client")"
-kill "$(process server)"
+stop server
 
 # A server that begins anew, with another queue pair, is found again; the longest datagram, and one that is longer.
 cat >"$scratch/datagrams.py" <<'END'

@@ -49,5 +49,5 @@ for host in b a; do
 	start client $host io_demo -q -d 1024:262144 -i 300 -o read,write 10.99.0.1
 	finish_well client
 	grep -q "exit with status 'OK'" "$scratch/client" || fail "io_demo: $(tail -n 5 "$scratch/client")"
-	kill "$(process server)"
+	stop server
 done
