@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 struct flow_table *worker_flows;
 
@@ -53,6 +54,15 @@ static void on_frame(void *context, const uint8_t *bytes, uint32_t count, bool i
 
 	raw_receive(reception->raw, worker_flows, bytes, count, is_departing,
 		reception->worker->now_ns);
+}
+
+void worker_frames_clear_errors(struct worker *worker)
+{
+	socklen_t bytes = sizeof(int);
+	int error;
+
+	list_for_each(frames, &worker->frames, struct worker_frames, link)
+		getsockopt(port_packet_fd(frames->port), SOL_SOCKET, SO_ERROR, &error, &bytes);
 }
 
 unsigned worker_frames_receive(struct worker *worker)

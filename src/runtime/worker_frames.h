@@ -33,6 +33,9 @@ void worker_frames_forget(struct worker *worker);
 /* Have arriving frames wake the worker's thread, or not. The worker is locked. */
 void worker_frames_watch(struct worker *worker, bool shall_watch);
 
+/* Read the errors of all sockets, so that they wake nobody any more. The worker is locked. */
+void worker_frames_clear_errors(struct worker *worker);
+
 /* Take in frames. The worker is locked. Returns how many were there. */
 unsigned worker_frames_receive(struct worker *worker);
 

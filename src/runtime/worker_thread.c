@@ -4,14 +4,17 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "runtime/clock.h"
 #include "runtime/own_thread.h"
 #include "runtime/worker.h"
+#include "runtime/worker_frames.h"
 
 static void kick_clear(const struct worker *worker)
 {
@@ -48,6 +51,8 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 			worker->hooks->peer_ended();
 		else if (events[i].data.u32 == WORKER_SOURCE_QUIET)
 			wait_for(worker, worker->epoll_quiet, 0);
+		else if (events[i].events & EPOLLERR)
+			worker->has_socket_error = true;
 	}
 }
 
@@ -156,6 +161,23 @@ static uint64_t sleep_choose(struct worker *worker, unsigned datagrams, uint64_t
 }
 
 /*
+ * An interface that goes away leaves its packet sockets an error, which wakes whoever waits for them until it is
+ * read. There is nothing else to do about it.
+ */
+static void socket_errors_clear(struct worker *worker)
+{
+	struct pollfd fds[PORT_UDP_FDS_MAX];
+	unsigned count = port_udp_fds(worker->port, fds);
+	socklen_t bytes = sizeof(int);
+	int error;
+
+	for (unsigned i = 0; i < count; i++)
+		getsockopt(fds[i].fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+	worker_frames_clear_errors(worker);
+	worker->has_socket_error = false;
+}
+
+/*
  * Drive the lane once, unless somebody else is at it. Returns how long the thread may sleep.
  */
 static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
@@ -169,6 +191,8 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 	}
 	worker->is_deep_asleep = false;
 	worker_watch_sockets(worker, true);
+	if (worker->has_socket_error)
+		socket_errors_clear(worker);
 	unsigned datagrams = worker_take_in(worker);
 	worker_send(worker, !datagrams || !hold_is_worth_it(worker));
 	worker_tell(worker); /* which may set alarms */
