@@ -39,6 +39,7 @@ enum topic_kind {
 	TOPIC_QP_COUNTER,
 	TOPIC_LANE_COUNTER,
 	TOPIC_PORT_COUNTER,
+	TOPIC_CM_COUNTER,
 	TOPIC_URNICD_COUNTER,
 	TOPIC_STATUS,
 	TOPIC_FAULT,
@@ -63,6 +64,9 @@ static const struct topic topics[] = {
 #undef DROP
 #define COUNTER(counter, text) {.kind = TOPIC_PORT_COUNTER, .name = #counter, .sentence = text},
 #include "port/udp_counters.def"
+#undef COUNTER
+#define COUNTER(counter, text) {.kind = TOPIC_CM_COUNTER, .name = #counter, .sentence = text},
+#include "cm/cm_counter.def"
 #undef COUNTER
 #define COUNTER(counter, text) {.kind = TOPIC_URNICD_COUNTER, .name = #counter, .sentence = text},
 #include "runtime/agent_counters.def"
@@ -106,6 +110,9 @@ static void print_heading(const struct topic *topic)
 		break;
 	case TOPIC_PORT_COUNTER:
 		printf("%s (counter of a lane's UDP port)\n", topic->name);
+		break;
+	case TOPIC_CM_COUNTER:
+		printf("%s (counter of a connection manager)\n", topic->name);
 		break;
 	case TOPIC_URNICD_COUNTER:
 		printf("%s (counter of urnicd)\n", topic->name);

@@ -83,6 +83,28 @@ static void add_slots(cJSON *process, const struct agent_slots *slots)
 	}
 }
 
+static void add_srqs(cJSON *process, const struct stat_memory *memory)
+{
+	cJSON *list = cJSON_AddArrayToObject(process, "shared_receive_queues");
+
+	for (uint32_t i = 0; i < memory->srq_count; i++) {
+		cJSON *object = json_append_object(list);
+
+		json_add_count(object, "number", memory->srqs[i].number);
+		add_queue(object, "receive_queue", &memory->srqs[i].recv_queue);
+	}
+}
+
+static void add_cm(cJSON *process, const struct cm_counters *cm)
+{
+	cJSON *object = cJSON_AddObjectToObject(process, "connection_manager");
+	cJSON *counters = cJSON_AddObjectToObject(object, "counters");
+
+#define COUNTER(name, sentence) json_add_count(counters, #name, cm->name);
+#include "cm/cm_counter.def"
+#undef COUNTER
+}
+
 static void add_process(
 	cJSON *list, const struct stat_report *report, const struct stat_process *process)
 {
@@ -106,6 +128,8 @@ static void add_process(
 		for (uint32_t j = 0; j < memory->lanes[i].qp_count; j++)
 			add_qp(qps, report, &memory->lanes[i], &memory->lanes[i].qps[j]);
 	}
+	add_srqs(object, memory);
+	add_cm(object, &memory->cm);
 }
 
 static void add_urnicd(cJSON *root, const struct stat_report *report)

@@ -190,6 +190,31 @@ static int read_lanes(int fd, const struct nic_public *directory, struct stat_me
 	return result;
 }
 
+/* As many as can be read: the list may change under our feet. */
+static int read_srqs(int fd, const struct nic_public *directory, struct stat_memory *memory)
+{
+	uint32_t count_max = min_u32(directory->srq_count, SRQ_TABLE_SIZE);
+	uint64_t offset = directory->first_srq_offset;
+
+	if (count_max == 0)
+		return 0;
+	memory->srqs = calloc(count_max, sizeof(*memory->srqs));
+	if (!memory->srqs)
+		return -ENOMEM;
+	while (offset != 0 && memory->srq_count < count_max) {
+		struct stat_srq *srq = &memory->srqs[memory->srq_count];
+		struct srq_public public;
+
+		if (copy_at(fd, offset, &public, sizeof(public)) < 0)
+			break;
+		memory->srq_count++;
+		srq->number = public.number;
+		read_recv_queue(fd, public.rq_offset, &srq->recv_queue);
+		offset = public.next_offset;
+	}
+	return 0;
+}
+
 int stat_memory_read(int fd, struct stat_memory *ret_memory)
 {
 	struct stat_memory memory = {0};
@@ -201,7 +226,10 @@ int stat_memory_read(int fd, struct stat_memory *ret_memory)
 	if (directory.magic != NIC_PUBLIC_MAGIC || directory.version != NIC_PUBLIC_VERSION)
 		return -EPROTO;
 	memory.mr_count = directory.mr_count;
+	memory.cm = directory.cm;
 	result = read_lanes(fd, &directory, &memory);
+	if (result == 0)
+		result = read_srqs(fd, &directory, &memory);
 	if (result < 0) {
 		stat_memory_done(&memory);
 		return result;
@@ -214,5 +242,8 @@ void stat_memory_done(struct stat_memory *memory)
 {
 	for (uint32_t i = 0; i < memory->lane_count; i++)
 		free(memory->lanes[i].qps);
+	free(memory->srqs);
+	memory->srqs = NULL;
+	memory->srq_count = 0;
 	memory->lane_count = 0;
 }

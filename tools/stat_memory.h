@@ -48,8 +48,16 @@ struct stat_lane {
 	struct stat_qp *qps; /* oldest first */
 };
 
+struct stat_srq {
+	uint32_t number;
+	struct stat_queue recv_queue;
+};
+
 struct stat_memory {
 	uint32_t mr_count;
+	uint32_t srq_count;
+	struct stat_srq *srqs; /* newest first */
+	struct cm_counters cm;
 	uint32_t lane_count;
 	struct stat_lane lanes[NIC_LANES_MAX];
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of urnic stat: process, then device and queue pairs, then lanes; urnicd last.
+ * The table of urnic stat: process, then device and queue pairs, then lanes, shared receive
+ * queues, the connection manager; urnicd last.
  */
 #include <inttypes.h>
 #include <pwd.h>
@@ -51,6 +52,25 @@ static void print_lane(const struct stat_lane *lane, bool is_all)
 #undef COUNTER
 }
 
+static void print_srq(const struct stat_srq *srq)
+{
+	printf("  SRQ 0x%06x", srq->number);
+	if (srq->recv_queue.is_known)
+		printf("  waiting: %u of %u receives", srq->recv_queue.waiting,
+			srq->recv_queue.depth);
+	printf("\n");
+}
+
+static void print_cm(const struct cm_counters *cm, bool is_all)
+{
+	if (cm->messages_received == 0 && cm->messages_sent == 0 && !is_all)
+		return;
+	printf("  connection manager\n");
+#define COUNTER(name, sentence) print_counter(#name, cm->name, is_all);
+#include "cm/cm_counter.def"
+#undef COUNTER
+}
+
 /* Was the device of this queue pair met before, on an earlier queue pair of the process? */
 static bool is_first_of_device(const struct stat_memory *memory, const struct stat_qp *qp)
 {
@@ -97,6 +117,9 @@ static void print_memory(
 	}
 	for (uint32_t i = 0; i < memory->lane_count; i++)
 		print_lane(&memory->lanes[i], is_all);
+	for (uint32_t i = 0; i < memory->srq_count; i++)
+		print_srq(&memory->srqs[i]);
+	print_cm(&memory->cm, is_all);
 }
 
 static void print_process(

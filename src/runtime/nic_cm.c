@@ -96,6 +96,7 @@ static void pump(void)
 		manager.on_event(&event);
 	while (cm_next_packet(&manager.cm, &path, packet))
 		send_one(&path, packet);
+	nic.public->cm = manager.cm.counters;
 	if (cm_deadline_ns(&manager.cm) < manager.sleeps_until_ns) {
 		manager.sleeps_until_ns = 0;
 		kick();

@@ -19,7 +19,7 @@
 #include "port/udp.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 5u
+#define NIC_PUBLIC_VERSION 6u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 enum { NIC_LANES_MAX = 16 };
@@ -48,6 +48,7 @@ struct nic_public {
 	uint64_t identity; /* random: no other NIC's */
 	_Atomic uint64_t
 		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
+	struct cm_counters cm; /* of the connection manager; zero while there is none */
 };
 
 #endif

@@ -13,16 +13,19 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/export.h"
+
 /*
  * Start one, with all signals blocked: the program's are the program's. `run` begins with own_thread_wake() and ends with
  * own_thread_end(). `ret_thread` NULL: nobody will join it. Returns 0 or -errno.
  */
-int own_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *argument);
-void own_thread_end(void);
+int own_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *argument)
+	URNIC_EXPORT_AS(own_thread_start);
+void own_thread_end(void) URNIC_EXPORT_AS(own_thread_end);
 
 /* Around each wait of such a thread: own_thread_sleep(), wait, own_thread_wake(). Waking waits while threads are parked. */
-void own_thread_sleep(void);
-void own_thread_wake(void);
+void own_thread_sleep(void) URNIC_EXPORT_AS(own_thread_sleep);
+void own_thread_wake(void) URNIC_EXPORT_AS(own_thread_wake);
 
 /* For one that does not wait for long: lets itself be parked. */
 void own_thread_yield(void);

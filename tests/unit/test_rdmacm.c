@@ -257,6 +257,24 @@ static void addresses_without_a_way_or_a_device_are_told_apart(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* A host of this network that does not answer, as an adapter's driver finds it; then one that does. */
+static void host_that_is_dead_is_an_error_of_the_address(void **state)
+{
+	struct sockaddr_in dead = address_of("10.99.0.9", PORT);
+	struct sockaddr_in alive = address_of("10.99.0.2", PORT);
+	struct rdma_cm_id *id = id_make(RDMA_PS_TCP), *given_up = id_make(RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(rdma_resolve_addr(given_up, NULL, (struct sockaddr *)&dead, 60000), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dead, 200), 0);
+	assert_fails(rdma_resolve_route(id, 1), EINVAL);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT), id);
+	assert_int_equal(rdma_destroy_id(given_up), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&alive, 5000), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0), id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 /* --- each kind of event --- */
 
 static void connection_raises_its_events_in_turn(void **state)
@@ -510,6 +528,7 @@ int main(void)
 		TEST(calls_on_an_idle_identifier_are_refused),
 		TEST(calls_on_a_listener_are_refused),
 		TEST(addresses_without_a_way_or_a_device_are_told_apart),
+		TEST(host_that_is_dead_is_an_error_of_the_address),
 		TEST(connection_raises_its_events_in_turn),
 		TEST(program_with_its_own_queue_pair_hears_of_the_response),
 		TEST(refusal_brings_its_reason_and_data),

@@ -29,8 +29,8 @@ static void add(struct ibv_device *verbs)
 	if (is_known(verbs) || device_count == DEVICE_COUNT_MAX)
 		return;
 	device->verbs = verbs;
-	device->kind = verbs->transport_type == IBV_TRANSPORT_IWARP ? DEVICE_KIND_IWARP
-								    : DEVICE_KIND_ROCE;
+	device->kind =
+		verbs->transport_type == IBV_TRANSPORT_IWARP ? DEVICE_KIND_IWARP : DEVICE_KIND_ROCE;
 	device->context = ibv_open_device(verbs);
 	if (!device->context)
 		return;

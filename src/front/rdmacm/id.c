@@ -13,6 +13,7 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/iwarp.h"
 #include "front/rdmacm/multicast.h"
+#include "front/rdmacm/resolver.h"
 #include "front/rdmacm/watch.h"
 #include "runtime/log.h"
 
@@ -78,6 +79,7 @@ struct id *id_alloc(
 	list_init(&id->requests);
 	list_init(&id->in_requests);
 	list_init(&id->in_ids);
+	list_init(&id->in_resolving);
 	list_init(&id->groups);
 	list_init(&id->listener.node);
 	list_init(&id->iw_spares);
@@ -218,16 +220,22 @@ static void on_sidr_answer(struct id *id, const struct cm_sidr_rep *rep)
 	}
 }
 
-/* One sentence for whom it concerns: an active side that is not connected after all. */
-static void log_failure(const struct id *id, const char *why)
+void id_log(const struct id *id, const char *why)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 	const struct sockaddr *to = &id->id.route.addr.dst_addr;
 
-	if (!id->conn.is_active || !log_is_on(LOG_INFO))
+	if (!log_is_on(LOG_INFO))
 		return;
 	getnameinfo(to, address_bytes(to), text, sizeof(text), NULL, 0, NI_NUMERICHOST);
 	log_write(LOG_INFO, "no connection to %s port %u: %s", text, address_port(to), why);
+}
+
+/* Of an active side that is not connected after all. */
+static void log_failure(const struct id *id, const char *why)
+{
+	if (id->conn.is_active)
+		id_log(id, why);
 }
 
 void id_on_event(const struct cm_event *event)
@@ -387,6 +395,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 		return fail(EINVAL);
 	id = id_of(public);
 	watch_remove(id);
+	resolver_forget(id);
 	if (is_inherited(id)) {
 		forget_events(id);
 		id_free(id);

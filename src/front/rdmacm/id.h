@@ -45,6 +45,7 @@ struct channel {
 enum id_state {
 	ID_IDLE,
 	ID_BOUND,
+	ID_RESOLVING, /* whether the next hop is there */
 	ID_ADDRESS_RESOLVED,
 	ID_ROUTE_RESOLVED,
 	ID_LISTENING,
@@ -84,6 +85,8 @@ struct id {
 	struct rdma_cm_id id; /* first: programs hold this */
 	enum id_state state;
 	struct list in_ids; /* of watch.c */
+	struct list in_resolving; /* of resolver.c, with when it gives up */
+	uint64_t resolve_until_ns;
 	uint64_t epoch; /* of the process, across forks */
 	uint32_t references; /* under id_lock */
 	bool is_sync; /* the channel is its own, and calls wait for their event */
@@ -156,6 +159,9 @@ struct id *id_create(
 
 /* Give back the last of it. */
 void id_unref(struct id *id);
+
+/* One sentence for whom it concerns: why there is no connection to the remote address. */
+void id_log(const struct id *id, const char *why);
 
 /* Tell the program. */
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);

@@ -8,6 +8,8 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
+#include "front/rdmacm/resolver.h"
+#include "runtime/neighbour.h"
 
 /* Which device sends there, from which address. */
 static int choose_device(
@@ -46,13 +48,13 @@ int id_route(struct id *id, const struct sockaddr *remote)
 
 	if (address_bytes(remote) == 0 || remote->sa_family != addr->src_addr.sa_family)
 		return -EINVAL;
+	memset(&addr->dst_storage, 0, sizeof(addr->dst_storage));
+	memcpy(&addr->dst_storage, remote, address_bytes(remote));
 	rc = choose_device(id, remote, &local);
 	if (rc)
 		return rc;
 	addr->src_storage = local;
 	address_set_port(&addr->src_addr, port);
-	memset(&addr->dst_storage, 0, sizeof(addr->dst_storage));
-	memcpy(&addr->dst_storage, remote, address_bytes(remote));
 	id->path.remote = address_gid(remote);
 	id->path.traffic_class = id->tos;
 	return 0;
@@ -70,22 +72,50 @@ static int bind_source(struct id *id, const struct sockaddr *source, const struc
 	return id_bind(id, (struct sockaddr *)&any);
 }
 
+/* Mostly the next hop is known, and the answer with it. */
+static int reach(struct id *id, int timeout_ms)
+{
+	int rc;
+
+	if (gid_is_equal(&id->path.local, &id->path.remote) ||
+		neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
+			NEIGHBOUR_KNOWN) {
+		id->state = ID_ADDRESS_RESOLVED;
+		id_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		return 0;
+	}
+	id->state = ID_RESOLVING;
+	rc = resolver_wait(id, timeout_ms);
+	if (rc)
+		id->state = ID_BOUND;
+	return rc;
+}
+
+static void explain(const struct id *id, int rc)
+{
+	if (rc == -ENETUNREACH || rc == -EHOSTUNREACH)
+		id_log(id, "there is no route");
+	else if (rc == -ENODEV)
+		id_log(id, "the way there leads out of an interface that has no device");
+}
+
 int rdma_resolve_addr(
 	struct rdma_cm_id *public, struct sockaddr *source, struct sockaddr *remote, int timeout_ms)
 {
 	struct id *id = id_of(public);
 	int rc;
 
-	(void)timeout_ms; /* the answer is known at once */
 	if (!remote || (id->state != ID_IDLE && id->state != ID_BOUND))
 		return fail(EINVAL);
 	rc = bind_source(id, source, remote);
 	if (rc == 0)
 		rc = id_route(id, remote);
-	if (rc)
+	if (rc == 0)
+		rc = reach(id, timeout_ms);
+	if (rc) {
+		explain(id, rc);
 		return fail(-rc);
-	id->state = ID_ADDRESS_RESOLVED;
-	id_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	}
 	return id_complete(id);
 }
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lock: `lock`, for the list and the states of what is in it; id_lock and that of the event queue are taken under it.
+ */
+#include "front/rdmacm/resolver.h"
+
+#include <time.h>
+
+#include "base/arith.h"
+#include "runtime/clock.h"
+#include "runtime/neighbour.h"
+#include "runtime/own_thread.h"
+
+enum { LOOK_NS = 2000000 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list waiting = {&waiting, &waiting}; /* of id.in_resolving */
+static uint32_t count;
+static bool is_running; /* the thread */
+
+/* Returns false while it is not decided. */
+static bool decide(struct id *id, uint64_t now_ns)
+{
+	if (neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
+		NEIGHBOUR_KNOWN) {
+		id->state = ID_ADDRESS_RESOLVED;
+		id_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		return true;
+	}
+	if (now_ns < id->resolve_until_ns)
+		return false;
+	id->state = ID_BOUND;
+	id_log(id, "nobody answers at the next hop");
+	id_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	return true;
+}
+
+/* Look at each once. Returns false when none is left; then the thread has ended. */
+static bool look_at_all(void)
+{
+	uint64_t now_ns = clock_now_ns();
+	bool has_more;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t turns = count; turns > 0; turns--) {
+		struct id *id = list_first(&waiting, struct id, in_resolving);
+
+		list_remove(&id->in_resolving);
+		if (decide(id, now_ns))
+			count--;
+		else
+			list_append(&waiting, &id->in_resolving);
+	}
+	has_more = count > 0;
+	is_running = has_more;
+	pthread_mutex_unlock(&lock);
+	return has_more;
+}
+
+static void *thread_main(void *unused)
+{
+	const struct timespec pause = {0, LOOK_NS};
+
+	(void)unused;
+	own_thread_wake();
+	do {
+		own_thread_sleep();
+		nanosleep(&pause, NULL);
+		own_thread_wake();
+	} while (look_at_all());
+	own_thread_end();
+	return NULL;
+}
+
+/* What the parent resolves is none of the child's. */
+static void fork_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list_init(&waiting);
+	count = 0;
+	is_running = false;
+}
+
+static void fork_watch(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+int resolver_wait(struct id *id, int timeout_ms)
+{
+	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+	int rc = 0;
+
+	pthread_once(&fork_once, fork_watch);
+	pthread_mutex_lock(&lock);
+	if (!is_running)
+		rc = own_thread_start(NULL, "urnic-resolver", thread_main, NULL);
+	if (rc == 0) {
+		is_running = true;
+		id->resolve_until_ns =
+			clock_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000u;
+		list_append(&waiting, &id->in_resolving);
+		count++;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void resolver_forget(struct id *id)
+{
+	pthread_mutex_lock(&lock);
+	if (list_is_linked(&id->in_resolving)) {
+		list_remove(&id->in_resolving);
+		count--;
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/neighbour.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "port/address.h"
+#include "port/socket.h"
+#include "runtime/cancel.h"
+
+enum {
+	MESSAGE_BYTES = 1024,
+	DISCARD_PORT = 9, /* what makes the kernel ask goes there, should there be somebody */
+	/* linux/neighbour.h: reachable, or as good as. */
+	VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY,
+};
+
+/* An IP address as netlink has it. */
+struct ip {
+	int family;
+	size_t bytes;
+	const uint8_t *at;
+};
+
+static struct ip ip_of(const struct gid *gid)
+{
+	if (gid_is_ipv4(gid))
+		return (struct ip){AF_INET, 4, gid->raw + 12};
+	return (struct ip){AF_INET6, 16, gid->raw};
+}
+
+/* What is to be known of an answer. */
+struct answer {
+	bool is_local; /* of a route: it ends here */
+	bool has_gateway;
+	uint8_t gateway[16];
+	uint16_t state; /* of a neighbour */
+};
+
+static int on_route_attribute(const struct nlattr *attribute, void *data)
+{
+	struct answer *answer = data;
+	uint16_t bytes = mnl_attr_get_payload_len(attribute);
+
+	if (mnl_attr_get_type(attribute) == RTA_GATEWAY && bytes <= sizeof(answer->gateway)) {
+		answer->has_gateway = true;
+		memcpy(answer->gateway, mnl_attr_get_payload(attribute), bytes);
+	}
+	return MNL_CB_OK;
+}
+
+static int on_answer(const struct nlmsghdr *header, void *data)
+{
+	struct answer *answer = data;
+
+	if (header->nlmsg_type == RTM_NEWROUTE) {
+		const struct rtmsg *route = mnl_nlmsg_get_payload(header);
+
+		answer->is_local = route->rtm_type != RTN_UNICAST;
+		mnl_attr_parse(header, sizeof(*route), on_route_attribute, answer);
+	} else if (header->nlmsg_type == RTM_NEWNEIGH) {
+		answer->state = ((const struct ndmsg *)mnl_nlmsg_get_payload(header))->ndm_state;
+	}
+	return MNL_CB_OK;
+}
+
+/* Returns 0 or -errno: -ENOENT when there is no such thing. */
+static int ask(struct mnl_socket *netlink, struct nlmsghdr *request, struct answer *ret_answer)
+{
+	char buffer[MESSAGE_BYTES];
+	ssize_t bytes;
+
+	request->nlmsg_flags = NLM_F_REQUEST;
+	request->nlmsg_seq = 1;
+	if (mnl_socket_sendto(netlink, request, request->nlmsg_len) < 0)
+		return -errno;
+	bytes = mnl_socket_recvfrom(netlink, buffer, sizeof(buffer));
+	if (bytes < 0)
+		return -errno;
+	return mnl_cb_run(buffer, (size_t)bytes, 1, mnl_socket_get_portid(netlink), on_answer,
+		       ret_answer) < 0
+		? -errno
+		: 0;
+}
+
+static int ask_route(struct mnl_socket *netlink, const struct gid *local, const struct gid *remote,
+	uint32_t ifindex, struct answer *ret_answer)
+{
+	char buffer[MESSAGE_BYTES];
+	struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+	struct ip to = ip_of(remote), from = ip_of(local);
+	struct rtmsg *route;
+
+	request->nlmsg_type = RTM_GETROUTE;
+	route = mnl_nlmsg_put_extra_header(request, sizeof(*route));
+	route->rtm_family = (uint8_t)to.family;
+	route->rtm_dst_len = (uint8_t)(to.bytes * 8);
+	route->rtm_src_len = (uint8_t)(from.bytes * 8);
+	mnl_attr_put(request, RTA_DST, to.bytes, to.at);
+	mnl_attr_put(request, RTA_SRC, from.bytes, from.at);
+	if (gid_is_link_local(remote))
+		mnl_attr_put_u32(request, RTA_OIF, ifindex);
+	return ask(netlink, request, ret_answer);
+}
+
+static int ask_neighbour(struct mnl_socket *netlink, const struct ip *hop, uint32_t ifindex,
+	struct answer *ret_answer)
+{
+	char buffer[MESSAGE_BYTES];
+	struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
+	struct ndmsg *neighbour;
+
+	request->nlmsg_type = RTM_GETNEIGH;
+	neighbour = mnl_nlmsg_put_extra_header(request, sizeof(*neighbour));
+	neighbour->ndm_family = (uint8_t)hop->family;
+	neighbour->ndm_ifindex = (int)ifindex;
+	mnl_attr_put(request, NDA_DST, hop->bytes, hop->at);
+	return ask(netlink, request, ret_answer);
+}
+
+/* An empty datagram makes the kernel ask; it waits in its queue meanwhile. */
+static void make_kernel_ask(const struct gid *remote, uint32_t ifindex)
+{
+	union socket_address name;
+	socklen_t bytes = socket_address_make(&name, remote, ifindex, DISCARD_PORT);
+	int fd = socket_open(name.base.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	/* What waits for the answer sees whether there is one. */
+	(void)!sendto(fd, "", 0, MSG_DONTWAIT, &name.base, bytes);
+	close(fd);
+}
+
+static enum neighbour look(struct mnl_socket *netlink, const struct gid *local,
+	const struct gid *remote, uint32_t ifindex)
+{
+	struct ip hop = ip_of(remote);
+	struct answer answer = {0};
+	int rc;
+
+	if (mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ||
+		ask_route(netlink, local, remote, ifindex, &answer) || answer.is_local)
+		return NEIGHBOUR_KNOWN;
+	if (answer.has_gateway)
+		hop.at = answer.gateway;
+	rc = ask_neighbour(netlink, &hop, ifindex, &answer);
+	if ((rc == 0 && (answer.state & VALID)) || (rc && rc != -ENOENT))
+		return NEIGHBOUR_KNOWN;
+	if (rc == -ENOENT || !(answer.state & NUD_INCOMPLETE))
+		make_kernel_ask(remote, ifindex);
+	return NEIGHBOUR_ASKED;
+}
+
+enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
+{
+	int cancel = cancel_forbid();
+	struct mnl_socket *netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	enum neighbour neighbour = NEIGHBOUR_KNOWN;
+
+	if (netlink) {
+		neighbour = look(netlink, local, remote, ifindex);
+		mnl_socket_close(netlink);
+	}
+	cancel_allow(cancel);
+	return neighbour;
+}

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Forged messages of the connection manager by the thousand: real connections get through meanwhile, what is dropped is counted, and nothing
+# is left of it.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
+
+pair_seconds=80
+network_up 9000
+listen server a "$programs/connections" server 10.99.0.1
+
+# connect COUNT: that many connections, one after the other; then what the server has, in KiB.
+connect() {
+	start client b "$programs/connections" client 10.99.0.1 1 "$1" 0
+	finish_well client
+	resident=$(awk '/^server:/ { print $4 }' "$scratch/client")
+	nic=$(awk '/^server:/ { print $7 }' "$scratch/client")
+}
+connect 20
+before=$resident nic_before=$nic
+
+on b timeout 60 "$programs/flood" 10.99.0.2 10.99.0.1 4000 6 &
+flood=$!
+sleep 0.5
+connect 10
+echo "ten connections during the flood: $(head -n 1 "$scratch/client")"
+wait $flood || fail 'the flood ends early'
+connect 20
+[ "$resident" -le $((before + 4096)) ] || fail "the server has $resident KiB, and had $before"
+[ "$nic" -le $((nic_before + 64)) ] || fail "its NIC has $nic KiB, and had $nic_before"
+counters=$(on a "$urnic" stat --all)
+for counter in gsi_malformed gsi_answered messages_received; do
+	echo "$counters" | awk -v name=$counter '$1 == name { sum += $2 } END { exit sum < 1000 }' ||
+		fail "$counter does not count: $counters"
+done
+exit 0
