@@ -54,9 +54,14 @@ static bool is_asked_for(bool are_useful)
 {
 	const char *text = getenv("URNIC_MR");
 
-	if (text && strcmp(text, "auto") && strcmp(text, "copy") && strcmp(text, "map"))
-		log_write(LOG_ERROR, "URNIC_MR is '%s'; it may be auto, map or copy", text);
-	return text && strcmp(text, "auto") ? !strcmp(text, "map") : are_useful;
+	if (!text || strcmp(text, "auto") == 0)
+		return are_useful;
+	if (strcmp(text, "map") == 0)
+		return true;
+	if (strcmp(text, "copy") != 0)
+		log_write(LOG_ERROR, "URNIC_MR is '%s'; it may be auto, map or copy; using copy",
+			text);
+	return false;
 }
 
 /* Where memory is promised strictly, or files are limited, moved memory might be refused later on. */

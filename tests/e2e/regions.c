@@ -256,6 +256,7 @@ static void block_disturb(struct block *block)
 	struct piece *piece = &block->piece;
 	uint8_t *half = piece->bytes + align_down(piece->count / 2);
 
+	CHECK(piece->bytes, "no block");
 	switch (now_random(4)) {
 	case 0:
 		mprotect(half, 4096, PROT_READ);
@@ -311,6 +312,7 @@ static void blocks_step(void)
 /* --- forks -------------------------------------------------------------------------------- */
 
 static uint64_t snapshot[LINES * LINE_BYTES / sizeof(uint64_t)];
+static uint64_t again[LINES * LINE_BYTES / sizeof(uint64_t)];
 
 static void blocks_check(void)
 {
@@ -325,7 +327,8 @@ __attribute__((noreturn)) static void child(void)
 	memcpy(snapshot, board, sizeof(snapshot));
 	for (int i = 0; i < 20; i++) {
 		usleep(100);
-		if (memcmp(snapshot, board, sizeof(snapshot)))
+		memcpy(again, board, sizeof(again));
+		if (memcmp(snapshot, again, sizeof(snapshot)) != 0)
 			_exit(2); /* somebody else writes */
 	}
 	blocks_check();

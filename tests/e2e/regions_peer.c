@@ -72,7 +72,7 @@ static void *count_on(void *argument)
 
 static void fork_once(void)
 {
-	static uint64_t snapshot[BOARD_WORDS];
+	static uint64_t snapshot[BOARD_WORDS], again[BOARD_WORDS];
 	int status;
 	pid_t pid = fork();
 
@@ -81,7 +81,8 @@ static void fork_once(void)
 		memcpy(snapshot, board, sizeof(snapshot));
 		for (int i = 0; i < 10; i++) {
 			usleep(100);
-			if (memcmp(snapshot, board, sizeof(snapshot)))
+			memcpy(again, board, sizeof(again));
+			if (memcmp(snapshot, again, sizeof(snapshot)) != 0)
 				_exit(2); /* somebody else writes */
 		}
 		memset(board, 0xee, sizeof(snapshot));
