@@ -30,6 +30,7 @@ struct plan {
 	uint64_t start_ns;
 	uint64_t think_ns[ENDS]; /* before a program answers */
 	uint64_t talk_ns; /* connected */
+	bool is_enquiry; /* after a service's queue pair (SIDR), not a connection */
 	bool is_refused; /* by the passive side */
 	bool is_refused_late; /* by the active side, after the REP */
 	bool disconnects[ENDS]; /* at least one does */
@@ -47,6 +48,7 @@ struct side {
 	bool is_gone; /* CM_EVENT_RELEASED has come */
 	bool has_rep, is_established, is_disconnected, has_timewait_exit;
 	bool is_timed_out;
+	bool is_dreq_unanswered; /* all of our DREQs, or of their answers, were lost */
 	uint16_t reject_reason; /* 0: none */
 	uint64_t act_ns; /* when the program does what it does next; DEADLINE_NEVER: nothing */
 	enum act { ACT_CONNECT, ACT_ANSWER, ACT_HANG_UP, ACT_ANSWER_DREQ, ACT_RELEASE } act;
@@ -156,12 +158,14 @@ static struct side *spare_create(struct world *world)
 /* The private data says which plan a request belongs to. */
 static void on_request(struct side *side, const struct cm_event *event)
 {
+	bool is_enquiry = event->kind == CM_EVENT_SIDR_REQ;
 	struct world *world = side->world;
 
 	DEMAND(world, event->listener == &world->listener && !side->is_used);
 	side->is_used = true;
-	side->plan = event->message.req.private_data[0];
-	DEMAND(world, side->plan < CONNS);
+	side->plan = is_enquiry ? event->message.sidr_req.private_data[0]
+				: event->message.req.private_data[0];
+	DEMAND(world, side->plan < CONNS && world->plans[side->plan].is_enquiry == is_enquiry);
 	spare_create(world);
 	side_plan(side, ACT_ANSWER, world->plans[side->plan].think_ns[PASSIVE]);
 }
@@ -194,7 +198,14 @@ static void on_event(struct world *world, const struct cm_event *event)
 	DEMAND(world, !side->is_released || event->kind == CM_EVENT_RELEASED);
 	switch (event->kind) {
 	case CM_EVENT_REQ:
+	case CM_EVENT_SIDR_REQ:
 		on_request(side, event);
+		break;
+	case CM_EVENT_SIDR_REP:
+		DEMAND(world, !side->has_rep && plan->is_enquiry);
+		DEMAND(world,
+			(event->message.sidr_rep.status == CM_SIDR_REJECTED) == plan->is_refused);
+		side->has_rep = true;
 		break;
 	case CM_EVENT_REP:
 		DEMAND(world, !side->has_rep);
@@ -215,6 +226,7 @@ static void on_event(struct world *world, const struct cm_event *event)
 		break;
 	case CM_EVENT_DREP:
 	case CM_EVENT_DREQ_TIMEOUT:
+		side->is_dreq_unanswered = event->kind == CM_EVENT_DREQ_TIMEOUT;
 		on_over(side);
 		break;
 	case CM_EVENT_TIMEWAIT_EXIT:
@@ -230,11 +242,30 @@ static void on_event(struct world *world, const struct cm_event *event)
 		DEMAND(world, side->is_released);
 		side->is_gone = true;
 		break;
-	case CM_EVENT_SIDR_REQ:
-	case CM_EVENT_SIDR_REP:
 	case CM_EVENT_UNREACHABLE:
 		fail(world, "an event that nobody asked for");
 	}
+}
+
+static bool is_visited[CM_STATE_COUNT];
+
+void cm_history_check_states(void)
+{
+	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
+		if (is_visited[state])
+			continue;
+		fprintf(stderr, "cm: no connection was ever in %s\n",
+			cm_state_name((enum cm_state)state));
+		abort();
+	}
+}
+
+static void states_note(const struct world *world)
+{
+	for (unsigned i = 0; i < CONNS; i++)
+		is_visited[world->active[i].conn.state] = true;
+	for (uint32_t i = 0; i < world->passive_count; i++)
+		is_visited[world->passive[i].conn.state] = true;
 }
 
 static void settle(struct world *world, unsigned end)
@@ -259,6 +290,7 @@ static void settle(struct world *world, unsigned end)
 	}
 	while (cm_next_event(cm, &event))
 		on_event(world, &event);
+	states_note(world);
 	cm_check(cm);
 }
 
@@ -271,10 +303,14 @@ static void act_answer(struct side *side)
 	struct cm *cm = &world->cm[side->end];
 	const struct cm_rej rej = {.reason = CM_REJECT_CONSUMER};
 	const struct cm_rep rep = {.local_qpn = 0x200 + side->plan};
+	const struct cm_sidr_rep found = {
+		.status = plan->is_refused ? CM_SIDR_REJECTED : CM_SIDR_SUCCESS};
 	bool is_refused = side->end == PASSIVE ? plan->is_refused : plan->is_refused_late;
 	int rc;
 
-	if (is_refused)
+	if (plan->is_enquiry)
+		rc = cm_sidr_answer(cm, &side->conn, &found, world->now_ns);
+	else if (is_refused)
 		rc = cm_reject(cm, &side->conn, &rej, world->now_ns);
 	else if (side->end == PASSIVE)
 		rc = cm_accept(cm, &side->conn, &rep, world->now_ns);
@@ -301,11 +337,17 @@ static void side_act(struct side *side)
 	struct cm_req req = {.service_id = service_id,
 		.local_qpn = 0x100 + side->plan,
 		.private_data = {(uint8_t)side->plan}};
+	struct cm_sidr_req enquiry = {
+		.service_id = service_id, .private_data = {(uint8_t)side->plan}};
+	int rc;
 
 	side->act_ns = DEADLINE_NEVER;
 	switch (side->act) {
 	case ACT_CONNECT:
-		DEMAND(world, cm_connect(cm, &side->conn, &path, &req, world->now_ns) == 0);
+		rc = world->plans[side->plan].is_enquiry
+			? cm_sidr_request(cm, &side->conn, &path, &enquiry, world->now_ns)
+			: cm_connect(cm, &side->conn, &path, &req, world->now_ns);
+		DEMAND(world, rc == 0);
 		break;
 	case ACT_ANSWER:
 		act_answer(side);
@@ -362,6 +404,7 @@ static void world_begin(struct world *world, uint64_t seed)
 		plan->talk_ns = sim_random_below(random, 3ull * SECOND_NS);
 		plan->is_refused = sim_random_chance(random, 200000);
 		plan->is_refused_late = sim_random_chance(random, 100000);
+		plan->is_enquiry = sim_random_chance(random, 150000);
 		side->world = world;
 		side->end = ACTIVE;
 		side->plan = i;
@@ -449,6 +492,11 @@ static struct side *passive_of(struct world *world, unsigned plan)
 	return NULL;
 }
 
+static bool has_ended(const struct side *side)
+{
+	return side->is_released || (side->is_disconnected && side->has_timewait_exit);
+}
+
 /* Both alive: what was planned has happened. */
 static void check_outcome(struct world *world, unsigned index)
 {
@@ -456,6 +504,10 @@ static void check_outcome(struct world *world, unsigned index)
 	const struct side *active = &world->active[index];
 	const struct side *passive = passive_of(world, index);
 
+	if (plan->is_enquiry) {
+		DEMAND(world, active->has_rep || (active->is_timed_out && world->loss_ppm > 0));
+		return;
+	}
 	if (plan->is_refused) {
 		/* Each REJ that is lost costs one more REQ, and a program that takes its time. */
 		DEMAND(world,
@@ -473,19 +525,21 @@ static void check_outcome(struct world *world, unsigned index)
 	}
 	DEMAND(world, active->is_established && active->reject_reason == 0);
 	DEMAND(world, passive->is_established || passive->is_disconnected);
-	DEMAND(world,
-		active->is_released || (active->is_disconnected && active->has_timewait_exit));
-	DEMAND(world,
-		passive->is_released || (passive->is_disconnected && passive->has_timewait_exit));
+	DEMAND(world, has_ended(active) || (passive->is_dreq_unanswered && world->loss_ppm > 0));
+	DEMAND(world, has_ended(passive) || (active->is_dreq_unanswered && world->loss_ppm > 0));
 }
 
 /* The other end has died: each program that lives has heard how each of its connections ended. */
 static void check_survivor(struct world *world, const struct side *side)
 {
-	bool has_ended = side->is_released || side->is_timed_out || side->reject_reason != 0 ||
+	bool has_heard = side->is_released || side->is_timed_out || side->reject_reason != 0 ||
 		side->is_disconnected;
 	const struct plan *plan = &world->plans[side->plan];
 
+	if (plan->is_enquiry) {
+		DEMAND(world, side->end == PASSIVE || side->has_rep || side->is_timed_out);
+		return;
+	}
 	/* A connection that says nothing and is told nothing stays as it is; its queue pair notices, if anything. */
 	if (side->is_established && !plan->disconnects[side->end] && !plan->lets_go[side->end])
 		return;
@@ -493,7 +547,7 @@ static void check_survivor(struct world *world, const struct side *side)
 		return;
 	if (side->end == ACTIVE && plan->is_refused_late && side->has_rep)
 		return;
-	DEMAND(world, has_ended);
+	DEMAND(world, has_heard);
 }
 
 static void clean_up(struct world *world)

@@ -14,4 +14,7 @@
 /* Run one history; aborts with the seed if it goes wrong. Returns the messages sent. */
 uint64_t cm_history_run(uint64_t seed, bool is_traced);
 
+/* After many of them: every state of a connection was met. */
+void cm_history_check_states(void);
+
 #endif

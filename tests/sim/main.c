@@ -25,6 +25,8 @@
 #include "unreliable.h"
 #include "world.h"
 
+enum { SEEDS_FOR_EVERY_STATE = 1000 };
+
 struct options {
 	uint64_t first_seed;
 	uint64_t last_seed;
@@ -58,6 +60,8 @@ static void cm_all(const struct options *options)
 
 	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
 		sent += cm_history_run(seed, options->is_traced);
+	if (seed_count(options) >= SEEDS_FOR_EVERY_STATE)
+		cm_history_check_states();
 	printf("%llu seeds: %llu messages\n", (unsigned long long)seed_count(options),
 		(unsigned long long)sent);
 }
