@@ -139,6 +139,16 @@ static inline bool inbox_has_room(const struct inbox *inbox)
 		INBOX_RECORD_COUNT;
 }
 
+/* Is it open in this generation still, with records that the owner has not seen? */
+static inline bool inbox_has_news(const struct inbox *inbox, uint32_t generation)
+{
+	uint64_t published = atomic_load_explicit(&inbox->published, memory_order_relaxed);
+
+	return inbox_generation(published) == generation &&
+		(uint32_t)published !=
+		atomic_load_explicit(&inbox->collected, memory_order_acquire);
+}
+
 /* Publish a record. There is room. False when the inbox was closed. */
 bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_record *record);
 

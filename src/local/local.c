@@ -104,6 +104,27 @@ static bool close_and_wait(struct local_qp *local)
 	return true;
 }
 
+enum { FAREWELL_ROUNDS_MAX = 1400 }; /* of local_owner.pause */
+
+/*
+ * What this end has sent last is with the target's completion queue before anybody can hear, by other ways,
+ * that the connection is over: programs that hear so look there no more. An acknowledgement says that of
+ * packets. A target that does not come for it is not waited for long.
+ */
+static void farewell(const struct local_qp *local)
+{
+	const struct inbox *target = local->target;
+
+	if (!target || !inbox_has_news(target, local->generation))
+		return;
+	local->peer->ops->kick(local->peer, target->lane);
+	for (uint32_t round = 0; round < FAREWELL_ROUNDS_MAX; round++) {
+		if (!inbox_has_news(target, local->generation))
+			return;
+		local->owner->pause(round);
+	}
+}
+
 static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
 	struct local_qp *local = local_from_qp(qp);
@@ -113,6 +134,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	case QP_ERR:
 	case QP_RESET:
 	case QP_INIT:
+		farewell(local);
 		close_and_wait(local);
 		collect(local, now_ns);
 		local_forget_peer(local);
@@ -216,8 +238,10 @@ static void counters_take_over(struct qp *qp, const struct inbox *inbox)
 
 bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t now_ns)
 {
-	bool is_free = close_and_wait(local);
+	bool is_free;
 
+	farewell(local);
+	is_free = close_and_wait(local);
 	collect(local, now_ns);
 	local_collect(local->qp->lane, bell, now_ns);
 	if (is_free)

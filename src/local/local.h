@@ -45,6 +45,7 @@ struct local_owner {
 	 * truth, because the initiator is dead.
 	 */
 	bool (*wait)(const struct inbox *inbox, uint32_t round);
+	void (*pause)(uint32_t round); /* just let some time pass */
 	uint32_t who; /* of this process, told to targets (inbox.initiator) */
 };
 

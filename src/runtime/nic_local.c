@@ -31,20 +31,25 @@ static bool is_on(void)
 	return false;
 }
 
-/* struct local_owner.wait */
-static bool inbox_wait(const struct inbox *inbox, uint32_t round)
+/* struct local_owner.pause */
+static void wait_pause(uint32_t round)
 {
 	struct timespec sleep = {.tv_nsec = WAIT_SLEEP_NS};
 
-	if (round < WAIT_SPINS) {
+	if (round < WAIT_SPINS)
 		spin_pause();
-	} else if (round < WAIT_YIELDS) {
+	else if (round < WAIT_YIELDS)
 		sched_yield();
-	} else {
-		if (!nic_peer_is_alive(atomic_load(&inbox->initiator)))
-			return false;
+	else
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
-	}
+}
+
+/* struct local_owner.wait */
+static bool inbox_wait(const struct inbox *inbox, uint32_t round)
+{
+	if (round >= WAIT_YIELDS && !nic_peer_is_alive(atomic_load(&inbox->initiator)))
+		return false;
+	wait_pause(round);
 	return true;
 }
 
@@ -63,6 +68,7 @@ int nic_local_start(void)
 	list_init(&nic.locals);
 	nic.is_local_on = is_on();
 	nic.owner.wait = inbox_wait;
+	nic.owner.pause = wait_pause;
 	while (!nic.owner.who)
 		nic.owner.who = (uint32_t)nic_random_u64();
 	nic.mrs.quiesce = key_quiesce;

@@ -57,6 +57,14 @@ static bool wait(const struct inbox *inbox, uint32_t round)
 	return leaves_in != 0;
 }
 
+static uint32_t collects_in; /* rounds until the target collects; 0: never */
+
+static void pause(uint32_t round)
+{
+	if (collects_in && round + 1 == collects_in)
+		local_collect(&ends[1].lane, arena_at(&ends[1].arena, ends[1].bell_offset), NOW_NS);
+}
+
 static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	(void)peer;
@@ -111,7 +119,7 @@ static void end_init(struct end *end, uint32_t number)
 	end->bell_offset = arena_alloc(&end->arena, sizeof(struct inbox_bell));
 	end->table_offset = arena_alloc(&end->arena, sizeof(struct inbox_table));
 	end->inbox_offset = arena_alloc(&end->arena, sizeof(struct inbox));
-	end->owner = (struct local_owner){wait, 1 + number};
+	end->owner = (struct local_owner){wait, pause, 1 + number};
 	mr_table_publish(&end->mrs, &end->arena, &end->mrs_public);
 }
 
@@ -181,6 +189,7 @@ static int setup(void **state)
 	kicks = 0;
 	wait_rounds = 0;
 	leaves_in = 1;
+	collects_in = 0;
 	end_init(&ends[0], 0);
 	end_init(&ends[1], 1);
 	meet(0);
@@ -516,6 +525,18 @@ static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void *
 	assert_int_equal(wait_rounds, 3);
 }
 
+static void last_message_is_collected_before_the_connection_ends(void **state)
+{
+	(void)state;
+	post_receive(1);
+	post(WR_SEND, 1);
+	collects_in = 3;
+	kicks = 0;
+	qp_set_state(ends[0].qp, QP_ERR, NOW_NS);
+	assert_int_equal(kicks, 1);
+	assert_int_equal(poll_received().wr_id, 1);
+}
+
 static void peer_that_is_gone_is_not_touched(void **state)
 {
 	(void)state;
@@ -549,6 +570,7 @@ int main(void)
 		TEST(inbox_in_which_somebody_stands_still_is_not_used_again),
 		TEST(request_that_was_published_is_taken_though_the_initiator_died),
 		TEST(deregistration_waits_for_who_uses_the_key_and_for_nobody_else),
+		TEST(last_message_is_collected_before_the_connection_ends),
 		TEST(peer_that_is_gone_is_not_touched),
 	};
 
