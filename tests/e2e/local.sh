@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Two processes of one host that meet without packets: Debian's programs and every byte of every operation, what the counters say of
+# it, and that the target of one-sided operations needs no CPU.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+need ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat \
+	ibv_rc_pingpong ibv_srq_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_xsrq_pingpong
+export URNIC_LOCAL=on
+network_up 9000
+
+for program in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat; do
+	pair a a 10.99.0.1 $program -F -d rocep_veth0 -n 200
+done
+for program in ib_write_bw ib_send_bw; do
+	pair a a 10.99.0.1 $program -F -d rocep_veth0 -q 4 -b -n 200
+	pair a a 10.99.0.1 $program -F -d rocep_veth0 -l 16 -n 320
+done
+pair a a 10.99.0.1 ib_send_lat -F -d rocep_veth0 -e -n 200
+for program in ibv_rc_pingpong ibv_srq_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_xsrq_pingpong; do
+	pair a a 10.99.0.1 $program -d rocep_veth0 -g 0
+done
+
+# The same bytes and completions on both ways: the program checks all of them.
+port=18600
+for way in on off; do
+	URNIC_LOCAL=$way pair a a 10.99.0.1 "$programs/verify" -d rocep_veth0
+	URNIC_LOCAL=$way pair a a 10.99.0.1 "$programs/verify" -d rocep_veth0 -w mixed -n 6000
+done
+
+# ticks PROCESS: the CPU time that it has used, in clock ticks.
+ticks() {
+	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
+}
+
+# counter PROCESS NAME: of its queue pairs together.
+counter() {
+	on a "$urnic" stat --all --pid "$1" | awk -v name="$2" '$1 == name { sum += $2 } END { print sum + 0 }'
+}
+
+port=18515
+for program in ib_write_bw ib_read_bw; do
+	start server a $program -F -d rocep_veth0 -D 3
+	wait_for_port a $port "$job_server"
+	start client a $program -F -d rocep_veth0 -D 3 10.99.0.1
+	sleep 1.5
+	before=$(ticks "$(process server)")
+	sleep 1
+	used=$(($(ticks "$(process server)") - before))
+	sent=$(counter "$(process client)" sent_pkts)
+	executed=$(counter "$(process client)" local_requests)
+	finish_well server client
+	[ "$used" -le 1 ] || fail "the target of $program used $used ticks of CPU in a second"
+	[ "$executed" -gt 1000 ] || fail "$program: $executed requests went without packets"
+	[ "$sent" -le 64 ] || fail "$program: $sent packets were sent"
+done
