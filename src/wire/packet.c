@@ -65,10 +65,14 @@ static void extended_decode(struct packet *packet, const uint8_t *from)
 		ieth_decode(&packet->ieth, from);
 }
 
-/* Whether the payload can be legal at some path MTU. */
+/*
+ * Whether the payload can be legal at some path MTU. A request that is not is the responder's to refuse, with a NAK
+ * (IBTA 9.7.4.1.6).
+ */
 static bool payload_is_possible(const struct opcode_info *info, size_t payload_bytes)
 {
-	return opcode_payload_fits(info, payload_bytes, payload_bytes);
+	return info->role == OPCODE_ROLE_REQUEST ||
+		opcode_payload_fits(info, payload_bytes, payload_bytes);
 }
 
 enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, size_t length)

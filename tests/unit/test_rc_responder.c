@@ -250,6 +250,22 @@ static void responder_first_packet_shorter_than_the_mtu_is_an_invalid_request(vo
 	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
 }
 
+static void responder_last_packet_without_payload_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_post_receive(&script, 4 * SCRIPT_MTU_BYTES);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_data(&script, OPCODE_RC_SEND_LAST, 1, 0);
+	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
+}
+
+static void responder_read_request_with_a_payload_is_an_invalid_request(void **state)
+{
+	(void)state;
+	script_send_data(&script, OPCODE_RC_READ_REQUEST, 0, 8);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+}
+
 static void responder_packet_longer_than_the_mtu_is_an_invalid_request(void **state)
 {
 	(void)state;
@@ -524,6 +540,8 @@ int main(void)
 		TEST(responder_read_within_a_message_is_an_invalid_request),
 		TEST(responder_message_cut_by_an_error_fails_its_receive),
 		TEST(responder_first_packet_shorter_than_the_mtu_is_an_invalid_request),
+		TEST(responder_last_packet_without_payload_is_an_invalid_request),
+		TEST(responder_read_request_with_a_payload_is_an_invalid_request),
 		TEST(responder_packet_longer_than_the_mtu_is_an_invalid_request),
 		TEST(responder_write_of_another_length_than_announced_is_an_invalid_request),
 		TEST(responder_write_with_more_packets_than_announced_is_an_invalid_request),

@@ -175,11 +175,13 @@ static void packet_that_breaks_one_rule_has_that_fault(void **state)
 
 	length = packet_make(&packet, OPCODE_RC_ACKNOWLEDGE, bytes);
 	assert_int_equal(packet_decode(&packet, bytes, length + 4), PACKET_FAULT_PAYLOAD);
-	length = packet_make(&packet, OPCODE_RC_ATOMIC_WRITE, bytes);
-	assert_int_equal(packet_decode(&packet, bytes, length - 4), PACKET_FAULT_PAYLOAD);
-	packet_make(&packet, OPCODE_RC_SEND_LAST, bytes);
+	packet_make(&packet, OPCODE_RC_READ_RESPONSE_LAST, bytes);
 	bytes[1] &= 0xcf;
-	assert_int_equal(packet_decode(&packet, bytes, BTH_BYTES), PACKET_FAULT_PAYLOAD);
+	assert_int_equal(
+		packet_decode(&packet, bytes, BTH_BYTES + AETH_BYTES), PACKET_FAULT_PAYLOAD);
+	/* A request is refused by the responder, which answers. */
+	length = packet_make(&packet, OPCODE_RC_ATOMIC_WRITE, bytes);
+	assert_int_equal(packet_decode(&packet, bytes, length - 4), PACKET_OK);
 }
 
 static void packet_with_reserved_bits_set_decodes_as_without(void **state)
