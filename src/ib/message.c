@@ -228,9 +228,7 @@ static enum refusal write_begin(
 	const struct reth *reth = &packet->reth;
 	uint8_t *pointer;
 
-	if (!(qp->attr.access & MR_REMOTE_WRITE))
-		return REFUSED_ACCESS;
-	if (reth->dma_bytes > MESSAGE_BYTES_MAX)
+	if (!(qp->attr.access & MR_REMOTE_WRITE) || reth->dma_bytes > MESSAGE_BYTES_MAX)
 		return REFUSED_INVALID;
 	if (reth->dma_bytes &&
 		mr_resolve_for(qp->lane->mrs, reth->rkey, qp_mr_user(qp), MR_REMOTE_WRITE, reth->va,

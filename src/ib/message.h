@@ -62,9 +62,9 @@ size_t message_packet_lend(struct qp *qp, const struct packet *packet, const str
 /* What is wrong with a request. */
 enum refusal {
 	ACCEPTED,
-	REFUSED_INVALID, /* malformed, out of place, unsupported */
+	REFUSED_INVALID, /* malformed, out of place, not for this queue pair (IBTA table of 9.9.3) */
 	REFUSED_TOO_LONG, /* longer than the receive request */
-	REFUSED_ACCESS, /* remote key, bounds or right */
+	REFUSED_ACCESS, /* remote key, bounds or right of the region */
 	REFUSED_INVALIDATE, /* the key to invalidate */
 	REFUSED_OPERATIONAL, /* the receive request itself is bad */
 	REFUSED_NOT_READY, /* no receive request */

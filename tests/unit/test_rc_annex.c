@@ -224,7 +224,7 @@ static void atomic_write_needs_key_range_and_right(void **state)
 	expect_refusal(AETH_NAK_REMOTE_ACCESS);
 	restart(&(struct script_options){.access = MR_REMOTE_ATOMIC | MR_REMOTE_READ});
 	peer_writes_word(0, 64, script.key, 8);
-	expect_refusal(AETH_NAK_REMOTE_ACCESS);
+	expect_refusal(AETH_NAK_INVALID_REQUEST);
 }
 
 static void annex_requests_need_a_place_to_be_remembered(void **state)
@@ -287,7 +287,7 @@ static void flush_needs_key_range_and_right(void **state)
 	expect_refusal(AETH_NAK_REMOTE_ACCESS);
 	restart(&(struct script_options){.access = MR_REMOTE_ANY});
 	peer_flushes(0, global_range, reth_of(0, 5));
-	expect_refusal(AETH_NAK_REMOTE_ACCESS);
+	expect_refusal(AETH_NAK_INVALID_REQUEST);
 }
 
 static void flush_to_persistence_is_not_promised(void **state)

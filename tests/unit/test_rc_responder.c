@@ -331,7 +331,7 @@ static void responder_write_is_not_granted_by_the_queue_pair(void **state)
 	(void)state;
 	restart(&(struct script_options){.access = MR_REMOTE_READ | MR_REMOTE_ATOMIC});
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 5, 5);
-	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
 	script_expect_untouched(&script);
 }
 

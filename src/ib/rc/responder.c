@@ -109,7 +109,7 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 	if (!resource || reth->dma_bytes > MESSAGE_BYTES_MAX)
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_READ))
-		return REFUSED_ACCESS;
+		return REFUSED_INVALID;
 	if (reth->dma_bytes &&
 		mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp), MR_REMOTE_READ,
 			reth->va, reth->dma_bytes, &from))
@@ -156,7 +156,7 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 	if (!resource || request->va % sizeof(uint64_t))
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_ATOMIC))
-		return REFUSED_ACCESS;
+		return REFUSED_INVALID;
 	if (mr_resolve_for(rc->qp.lane->mrs, request->rkey, qp_mr_user(&rc->qp),
 		    MR_REMOTE_ATOMIC | MR_TOUCH, request->va, sizeof(uint64_t), &target))
 		return REFUSED_ACCESS;
@@ -202,7 +202,7 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 	if (!resource || reth->va % sizeof(value) || reth->dma_bytes != sizeof(value))
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_WRITE))
-		return REFUSED_ACCESS;
+		return REFUSED_INVALID;
 	if (mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp),
 		    MR_REMOTE_WRITE | MR_TOUCH, reth->va, sizeof(value), &target))
 		return REFUSED_ACCESS;
@@ -233,7 +233,9 @@ static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 	if (!resource || !feth->placement || feth->selectivity > FETH_SELECT_REGION ||
 		reth->dma_bytes > MESSAGE_BYTES_MAX)
 		return REFUSED_INVALID;
-	if (feth->placement != FETH_PLACEMENT_GLOBAL || !(rc->qp.attr.access & MR_FLUSH_GLOBAL))
+	if (!(rc->qp.attr.access & MR_FLUSH_GLOBAL))
+		return REFUSED_INVALID;
+	if (feth->placement != FETH_PLACEMENT_GLOBAL)
 		return REFUSED_ACCESS;
 	if (feth->selectivity == FETH_SELECT_REGION)
 		fault = mr_resolve_whole(rc->qp.lane->mrs, reth->rkey, user, MR_FLUSH_GLOBAL);
