@@ -152,6 +152,30 @@ static void responder_gap_is_one_sequence_nak(void **state)
 	assert_int_equal(script.qp->state, QP_RTS);
 }
 
+static void responder_gap_that_closes_before_its_nak_is_sent_is_acknowledged(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		script_post_receive(&script, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 5);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 5);
+	script_expect_ack(&script, 1, 2);
+	script_expect_silence(&script);
+}
+
+static void responder_nak_that_waits_names_what_is_missing_when_it_is_sent(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		script_post_receive(&script, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 2, 5);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
+	script_expect_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 2, 5);
+	script_expect_silence(&script);
+}
+
 static void responder_duplicate_send_is_acknowledged_not_executed(void **state)
 {
 	(void)state;
@@ -533,6 +557,8 @@ int main(void)
 		TEST(responder_write_with_imm_without_receive_writes_nothing),
 		TEST(responder_rnr_at_the_last_packet_resumes_there),
 		TEST(responder_gap_is_one_sequence_nak),
+		TEST(responder_gap_that_closes_before_its_nak_is_sent_is_acknowledged),
+		TEST(responder_nak_that_waits_names_what_is_missing_when_it_is_sent),
 		TEST(responder_duplicate_send_is_acknowledged_not_executed),
 		TEST(responder_duplicate_write_is_acknowledged_not_executed),
 		TEST(responder_duplicate_gets_the_newest_ack),

@@ -143,6 +143,7 @@ struct rc_responder {
 	bool is_failed; /* `nak` is fatal: the queue pair is in error, and says so to whoever asks again */
 	struct aeth nak;
 	struct psn nak_psn;
+	struct psn nak_cause; /* of the packet that was dropped, and is missing */
 
 	struct rc_resource resource[QP_RD_ATOMIC_MAX];
 	uint32_t resource_head; /* where the next one goes */
@@ -264,6 +265,11 @@ size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
 
 /* Owe a NAK for the expected packet. */
 void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value);
+/*
+ * The packet that the NAK asks for has come before the NAK was sent. It names what is missing now, or is not owed any
+ * more.
+ */
+void rc_response_revise_nak(struct rc_qp *rc);
 void rc_response_owe_ack(struct rc_qp *rc);
 
 /* Owe the answer of a resource from `start` to `stop`. */

@@ -354,6 +354,8 @@ static void advance(struct rc_qp *rc, const struct packet *packet)
 	responder->is_waiting = false;
 	if (opcode_ends_message(packet->info))
 		responder->msn = msn_add(responder->msn, 1);
+	if (responder->is_nak_owed)
+		rc_response_revise_nak(rc);
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
 	if (packet->bth.ack_requested && is_data) /* a READ or atomic has its response */
 		rc_response_owe_ack(rc);
@@ -371,8 +373,10 @@ void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_
 	}
 	if (ahead > 0) {
 		qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
-		if (!responder->is_waiting)
+		if (!responder->is_waiting) {
 			rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_PSN_SEQUENCE);
+			responder->nak_cause = packet->bth.psn;
+		}
 		return;
 	}
 	enum refusal refusal = execute(rc, packet, &fault, now_ns);

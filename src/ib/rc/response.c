@@ -37,9 +37,20 @@ void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value)
 
 	responder->nak = (struct aeth){.kind = kind, .value = value, .msn = responder->msn};
 	responder->nak_psn = responder->expected;
+	responder->nak_cause = responder->expected;
 	responder->is_nak_owed = true;
 	responder->is_waiting = true;
 	qp_schedule(&rc->qp, LANE_TX_DATA);
+}
+
+void rc_response_revise_nak(struct rc_qp *rc)
+{
+	struct rc_responder *responder = &rc->responder;
+
+	responder->is_nak_owed = !psn_before(responder->nak_cause, responder->expected);
+	responder->is_waiting = responder->is_nak_owed;
+	responder->nak_psn = responder->expected;
+	responder->nak.msn = responder->msn;
 }
 
 void rc_response_owe(
