@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 MESON ?= meson
 SOURCES = $(shell git ls-files '*.c' '*.h')
 
-.PHONY: all build deps demo check check-all bench install format clean help
+.PHONY: all build deps demo check check-all check-interop bench install format clean help
 
 all: build
 
@@ -35,6 +35,12 @@ check-all:
 	@scripts/install-deps build test programs lint
 	@scripts/check-all
 
+# As root.
+check-interop:
+	@scripts/install-deps build test interop
+	@$(MAKE) --no-print-directory build
+	@scripts/check-interop $(BUILD)
+
 bench:
 	@scripts/install-deps build demo
 	@$(MAKE) --no-print-directory build
@@ -57,6 +63,7 @@ help:
 	@echo 'make demo         run the perftest programs between two hosts, beside plain TCP'
 	@echo 'make check        build and run the tests (about two minutes)'
 	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
+	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
 	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'
 	@echo 'make install      install under PREFIX ($(PREFIX)), staged in DESTDIR if set'
 	@echo 'make format       clang-format every source'

@@ -5,6 +5,8 @@
  * The client asks, the server is asked. Behind each bad request waits a good one. What is refused
  * changes nothing at the server; afterwards both bring their queue pairs back and the same good
  * request succeeds.
+ *
+ * With -w report nothing is judged: each side prints what it saw, to compare implementations.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,6 +18,7 @@ enum {
 	BYTES = 8192, /* of the server's region; of several packets */
 	MESSAGE_BYTES = 4104,
 	EVENT_MS = 5000,
+	REPORT_MS = 300,
 	WR_BAD = 1,
 	WR_BEHIND,
 	WR_AFTER,
@@ -270,6 +273,59 @@ static void client_ask(struct meeting *meeting)
 	peer_no_completion(meeting->cq, 0);
 }
 
+/* --- report: what another implementation makes of it ------------------------------------------ */
+
+/* The status of the next completion, or that there is none in `ms` milliseconds. */
+static const char *status_within(struct meeting *meeting, unsigned ms)
+{
+	struct ibv_wc wc;
+
+	return peer_completion_within(meeting->cq, ms, &wc) ? ibv_wc_status_str(wc.status) : "none";
+}
+
+static const char *state_name(const struct meeting *meeting)
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	return names[peer_qp_state(meeting->qp)];
+}
+
+static void client_report(struct meeting *meeting)
+{
+	struct ibv_sge sge, sge_behind;
+	struct ibv_send_wr wr = request(meeting, meeting->bad->opcode, WR_BAD, &sge), *refused;
+	struct ibv_send_wr behind = request(meeting, IBV_WR_RDMA_READ, WR_BEHIND, &sge_behind);
+	int error;
+
+	meeting->special = ibv_reg_mr(meeting->peer->pd, meeting->memory->addr, BYTES, 0);
+	CHECK(meeting->special, "no memory region: %s", strerror(errno));
+	spoil(meeting, &wr);
+	wr.next = &behind;
+	error = ibv_post_send(meeting->qp, &wr, &refused);
+	if (error) {
+		printf("%s\trefused when posted: %s\n", meeting->bad->name, strerror(error));
+		return;
+	}
+	const char *status = status_within(meeting, EVENT_MS);
+	printf("%s\t%s; behind it %s; %s\n", meeting->bad->name, status,
+		status_within(meeting, REPORT_MS), state_name(meeting));
+}
+
+static void server_report(struct meeting *meeting)
+{
+	struct pollfd fd = {.fd = meeting->peer->context->async_fd, .events = POLLIN};
+	const char *status = status_within(meeting, REPORT_MS);
+	struct ibv_async_event event;
+	const char *event_name = "no event";
+
+	if (poll(&fd, 1, 0) == 1 && !ibv_get_async_event(meeting->peer->context, &event)) {
+		event_name = ibv_event_type_str(event.event_type);
+		ibv_ack_async_event(&event);
+	}
+	printf("%s\treceive %s; %s; %s\n", meeting->bad->name, status, state_name(meeting),
+		event_name);
+}
+
 /* --- both ------------------------------------------------------------------------------------ */
 
 static void recover(struct meeting *meeting)
@@ -295,6 +351,7 @@ static void run(struct peer *peer, const struct bad *bad)
 	struct peer_link link = peer_link_full;
 	struct peer_buffer ours = {0};
 	bool is_server = peer_is_server(peer);
+	bool is_report = peer->options.what && !strcmp(peer->options.what, "report");
 
 	if (bad->flaw == QP_ACCESS)
 		link.access = IBV_ACCESS_LOCAL_WRITE;
@@ -311,11 +368,12 @@ static void run(struct peer *peer, const struct bad *bad)
 		server_post(&meeting);
 	peer_barrier(peer);
 	if (!is_server)
-		client_ask(&meeting);
+		is_report ? client_report(&meeting) : client_ask(&meeting);
 	peer_barrier(peer);
 	if (is_server)
-		server_look(&meeting);
-	recover(&meeting);
+		is_report ? server_report(&meeting) : server_look(&meeting);
+	if (!is_report)
+		recover(&meeting);
 
 	CHECK(!ibv_destroy_qp(meeting.qp) && !ibv_destroy_cq(meeting.cq), "objects stay");
 	CHECK(!meeting.special || !ibv_dereg_mr(meeting.special), "the region stays");

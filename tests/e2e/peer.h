@@ -124,6 +124,8 @@ void peer_post_recv(
 	struct ibv_qp *qp, uint64_t wr_id, struct ibv_mr *mr, size_t offset, size_t bytes);
 struct ibv_sge peer_sge(const struct ibv_mr *mr, size_t offset, size_t bytes);
 
+/* Poll for the next completion; false when there is none in `ms` milliseconds. */
+bool peer_completion_within(struct ibv_cq *cq, unsigned ms, struct ibv_wc *ret_wc);
 /* Poll for the next completion. */
 struct ibv_wc peer_completion(struct ibv_cq *cq);
 /* The same, and it must be a success. */

@@ -228,15 +228,24 @@ void peer_post_recv(
 	CHECK(!error, "a receive request is refused: %s", strerror(error));
 }
 
-struct ibv_wc peer_completion(struct ibv_cq *cq)
+bool peer_completion_within(struct ibv_cq *cq, unsigned ms, struct ibv_wc *ret_wc)
 {
-	uint64_t until_ms = peer_now_ms() + (uint64_t)PEER_PATIENCE_S * 1000;
-	struct ibv_wc wc;
+	uint64_t until_ms = peer_now_ms() + ms;
 	int count;
 
-	while (!(count = ibv_poll_cq(cq, 1, &wc)))
-		CHECK(peer_now_ms() < until_ms, "no completion in %d s", PEER_PATIENCE_S);
+	while (!(count = ibv_poll_cq(cq, 1, ret_wc)))
+		if (peer_now_ms() >= until_ms)
+			return false;
 	CHECK(count == 1, "polling fails: %d", count);
+	return true;
+}
+
+struct ibv_wc peer_completion(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	CHECK(peer_completion_within(cq, PEER_PATIENCE_S * 1000, &wc), "no completion in %d s",
+		PEER_PATIENCE_S);
 	return wc;
 }
 

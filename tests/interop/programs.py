@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The programs that urnic and rxe run with each other: Debian's own, and `verify` of tests/e2e.
+
+In a command line {d} is the device, {g} the index of the GID, {m} the path MTU; {me} and {peer} are addresses of the
+family that is tested, {oob} is the other's IPv4 address, for what the program itself says over TCP; {tests} is where our
+own programs are.
+"""
+import re
+from typing import Callable, NamedTuple
+
+# A guest that is emulated on a busy machine may say nothing for half a second, and then a timeout of 67 ms with 7 retries is
+# not enough: 268 ms where the program can be told (4.096 us * 2^16).
+TIMEOUT = 16
+MTUS = (256, 512, 1024, 2048, 4096)
+TCP_PINGPONG, TCP_VERIFY = 18515, 18600
+BOTH = ("IPv4", "IPv6")
+
+
+def both_end_well(server, client):
+    return server.status == 0 and client.status == 0
+
+
+def has_figures(server, client):
+    """perftest's last rows, and none of the figures 0."""
+    rows = re.findall(r"^ *\d+ +\d+ +([\d.]+) +([\d.]+)", client.output, re.M)
+    return both_end_well(server, client) and bool(rows) and all(float(x) > 0 for row in rows for x in row)
+
+
+class Program(NamedTuple):
+    name: str
+    listens: object  # a TCP port, or "cm"
+    server: str
+    client: str
+    mtus: tuple = (1024,)
+    families: tuple = BOTH
+    is_good: Callable = both_end_well
+    has_bytes_checked: bool = False  # the program looks at every byte that arrives
+    is_reliable: bool = True
+    is_quick: bool = False  # of the subset that is run often
+    kernels: tuple = ("6.1", "6.12")
+
+
+def pingpong(program, options="-s 10001 -n 100", mtus=(1024,), **fields):
+    command = f"{program} -d {{d}} -g {{g}} {options} -c"
+    if mtus != (None,):
+        command += " -m {m}"
+    else:
+        mtus = (1024,)
+    return Program(f"{program} {options}", TCP_PINGPONG, command, command + " {oob}", mtus, has_bytes_checked=True,
+                   is_reliable=program not in ("ibv_uc_pingpong", "ibv_ud_pingpong"), **fields)
+
+
+def perftest(program, options, mtus=(1024,), **fields):
+    timeout = "" if "-c UD" in options else f"-u {TIMEOUT} "
+    command = f"{program} -F -d {{d}} -x {{g}} -m {{m}} {timeout}{options}"
+    return Program(f"{program} {options}", TCP_PINGPONG, command, command + " {oob}", mtus, is_good=has_figures,
+                   is_reliable="-c U" not in options, **fields)
+
+
+def perftest_cm(program, options="-n 100", **fields):
+    """perftest 4.5 resolves IPv4 addresses only with -R."""
+    command = f"{program} -F -R {options}"
+    return Program(f"{program} -R {options}", "cm", command, command + " {peer}", families=("IPv4",),
+                   is_good=has_figures, is_reliable="-c U" not in options, **fields)
+
+
+def cm(name, server, client, **fields):
+    return Program(name, "cm", server, client, **fields)
+
+
+def stream(options, **fields):
+    return cm(f"rstream {options}", f"rstream -b {{me}} -T v {options}", f"rstream -s {{peer}} -T v {options}",
+              has_bytes_checked=True, **fields)
+
+
+def verify(what, count, **fields):
+    command = f"{{tests}}/e2e/verify -d {{d}} -x {{g}} -m {{m}} -t {TIMEOUT} -w {what} -n {count}"
+    return Program(f"verify {what}", TCP_VERIFY, command, command + " {oob}", MTUS, has_bytes_checked=True, **fields)
+
+
+PROGRAMS = [
+    pingpong("ibv_rc_pingpong", mtus=MTUS, is_quick=True),
+    pingpong("ibv_rc_pingpong", "-n 100 -e"),
+    pingpong("ibv_uc_pingpong", mtus=MTUS, is_quick=True),
+    pingpong("ibv_srq_pingpong", "-s 4096 -n 100", mtus=MTUS, is_quick=True),
+    pingpong("ibv_ud_pingpong", "-s 1000 -n 100", mtus=(None,), is_quick=True),
+    verify("each", 4097, is_quick=True),
+    verify("mixed", 200),
+
+    perftest("ib_write_bw", "-n 200 -s 10001", MTUS, is_quick=True),
+    perftest("ib_read_bw", "-n 200 -s 10001", MTUS, is_quick=True),
+    perftest("ib_send_bw", "-n 200 -s 10001", MTUS, is_quick=True),
+    perftest("ib_atomic_bw", "-n 200", is_quick=True),
+    perftest("ib_atomic_bw", "-n 200 -A CMP_AND_SWAP"),
+    *(perftest(f"ib_{what}_lat", "-n 200", is_quick=True) for what in ("write", "read", "send", "atomic")),
+    *(perftest(f"ib_{what}_bw", options) for what in ("write", "read", "send", "atomic")
+      for options in ("-n 100 -q 4", "-n 100 -b", "-n 160 -l 8")),
+    *(perftest(f"ib_{what}_bw", "-n 100 -e") for what in ("read", "send", "atomic")),
+    *(perftest(f"ib_{what}_bw", "-n 5 -a") for what in ("write", "read", "send")),
+    perftest("ib_send_bw", "-n 100 --use-srq -q 4"),
+    perftest("ib_read_bw", "-n 100 -s 65536 -o 1"),
+    perftest("ib_read_bw", "-n 100 -s 65536 -o 16"),
+    *(perftest(f"ib_{what}_bw", "-n 100 -c UC -s 10001") for what in ("write", "send")),
+    *(perftest(f"ib_{what}_lat", "-n 100 -c UC") for what in ("write", "send")),
+    perftest("ib_send_bw", "-n 100 -c UD -s 1000"),
+    perftest("ib_send_bw", "-n 100 -c UD -s 64 -q 4"),
+    perftest("ib_send_lat", "-n 100 -c UD -s 1000"),
+    perftest("ib_send_lat", "-n 100 -e"),
+    *(perftest_cm(f"ib_{what}_{figure}", is_quick=what == "write") for what in ("write", "read", "send", "atomic")
+      for figure in ("bw", "lat")),
+    perftest_cm("ib_send_bw", "-n 100 -c UD -s 1000"),
+
+    cm("rping", "rping -s -a {me} -C 100", "rping -c -a {peer} -V -C 100", has_bytes_checked=True, is_quick=True),
+    cm("rping -S 65535", "rping -s -a {me} -C 10 -S 65535", "rping -c -a {peer} -V -C 10 -S 65535",
+       has_bytes_checked=True),
+    cm("rping -q", "rping -s -q -a {me} -C 10", "rping -c -q -a {peer} -V -C 10", has_bytes_checked=True),
+    cm("ucmatose", "ucmatose -b {me} -C 10 -S 3000", "ucmatose -s {peer} -C 10 -S 3000", is_quick=True),
+    cm("ucmatose -c 10", "ucmatose -b {me} -c 10 -C 5", "ucmatose -s {peer} -c 10 -C 5"),
+    cm("udaddy", "udaddy -b {me} -C 10 -S 500", "udaddy -s {peer} -C 10 -S 500", is_reliable=False, is_quick=True),
+    cm("rdma_server, rdma_client", "rdma_server -s {me}", "rdma_client -s {peer}"),
+    cm("rdma_xserver, rdma_xclient -c r", "rdma_xserver -c r", "rdma_xclient -s {peer} -c r"),
+    stream("-S 5000 -I 50 -C 5", is_quick=True),
+    stream("-T b -S 5000 -I 50 -C 5"),
+    stream("-T n -S 5000 -I 50 -C 5"),
+    stream("-T a -S 5000 -I 50 -C 5"),
+    stream("-S 1048576 -I 4 -C 2"),
+    cm("riostream", "riostream -b {me} -S 5000 -I 50 -C 5", "riostream -s {peer} -S 5000 -I 50 -C 5"),
+    cm("mckey, both receive and one sends", "mckey -m {group} -b {me} -C 10 -c 1",
+       "mckey -s -m {group} -b {me} -C 10 -c 1", is_reliable=False, is_quick=True),
+]
