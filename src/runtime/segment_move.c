@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,10 +35,14 @@ static const char *const strangers[] = {
 	"[userfaultfd]",
 	"[vfio-device]",
 	"/dev/dri/",
+	"/dev/hfi1",
+	"/dev/infiniband/",
 	"/dev/kfd",
 	"/dev/kvm",
 	"/dev/nvidia",
+	"/dev/udmabuf",
 	"/dev/vfio/",
+	"/dev/xpmem",
 };
 
 static bool is_stranger(const char *name)
@@ -46,6 +51,15 @@ static bool is_stranger(const char *name)
 		if (strstr(name, strangers[i]))
 			return true;
 	return false;
+}
+
+/* The kernel puts packets into memory that such a socket was given. */
+static bool is_xdp_socket(int fd)
+{
+	int domain;
+	socklen_t bytes = sizeof(domain);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) && domain == AF_XDP;
 }
 
 static bool has_stranger_open(void)
@@ -60,7 +74,7 @@ static bool has_stranger_open(void)
 
 		if (bytes > 0) {
 			name[bytes] = '\0';
-			is_found = is_stranger(name);
+			is_found = is_stranger(name) || is_xdp_socket(atoi(entry->d_name));
 		}
 	}
 	if (directory)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -198,6 +199,22 @@ static void memory_of_other_kinds_is_not_moved(void **state)
 	assert_int_equal(segments_count(), 0);
 }
 
+static void memory_is_not_moved_where_the_kernel_may_write_to_it(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		skip(); /* no such sockets, or not for us */
+	segment_cover(fixture->memory, BYTES, true, false);
+	assert_int_equal(segments_count(), 0);
+	close(fd);
+	segment_cover(fixture->memory, BYTES, true, false);
+	assert_int_equal(segments_count(), 1);
+	segment_hold(fixture->memory, BYTES);
+	segment_let_go(fixture->memory, BYTES, true);
+}
+
 static void untouched_pages_are_zeros_before_and_after(void **state)
 {
 	uint8_t *memory = private_memory(1024 * PAGE);
@@ -367,6 +384,7 @@ int main(void)
 		TEST(memory_in_two_regions_stays_until_both_are_gone),
 		TEST(memory_is_not_moved_beside_threads_or_regions),
 		TEST(memory_of_other_kinds_is_not_moved),
+		TEST(memory_is_not_moved_where_the_kernel_may_write_to_it),
 		TEST(untouched_pages_are_zeros_before_and_after),
 		TEST(moving_out_under_a_thread_loses_no_write),
 		TEST(a_fork_finds_private_memory),
