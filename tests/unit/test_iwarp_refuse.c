@@ -406,6 +406,7 @@ static void response_that_does_not_fit_its_read_is_refused(void **state)
 	response_refused(1, 0, 100, true, RDMAP_ERROR_TAGGED_STAG);
 	response_refused(0, 1, 99, true, RDMAP_ERROR_TAGGED_BOUNDS);
 	response_refused(0, 0, 101, true, RDMAP_ERROR_TAGGED_BOUNDS);
+	response_refused(0, 0, 101, false, RDMAP_ERROR_TAGGED_BOUNDS);
 	response_refused(0, 0, 99, true, RDMAP_ERROR_TAGGED_BOUNDS);
 	response_refused(0, 0, 100, false, RDMAP_ERROR_TAGGED_BOUNDS);
 }
