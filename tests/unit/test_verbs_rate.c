@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <math.h>
 #include <time.h>
 
 #include "support/netns.h"
@@ -22,6 +23,7 @@ enum {
 	/* Ethernet, IP, UDP, BTH and ICRC; the RETH of the first packets is left out. */
 	OVERHEAD_BYTES = 18 + 20 + 8 + 12 + 4,
 	RATE_KBPS = 80000,
+	TRIES_MAX = 20,
 };
 
 static struct ibv_context *context;
@@ -92,19 +94,24 @@ static uint32_t rate_of(struct ibv_qp *qp)
 static void rate_limit_is_kept(void **state)
 {
 	double unlimited_ms = transfer_ms();
-	double limited_ms;
+	double least_ms = INFINITY;
 
 	(void)state;
 	assert_int_equal(set_rate(RATE_KBPS, 0, 0), 0);
 	assert_int_equal(rate_of(pair.a.qp), RATE_KBPS);
-	limited_ms = transfer_ms();
+	/* A busy machine takes longer at times: one of several transfers is to be as quick as it may. */
+	for (int i = 0; i < TRIES_MAX && least_ms > 1.5 * expected_ms(RATE_KBPS); i++) {
+		double limited_ms = transfer_ms();
+
+		assert_true(limited_ms > 0.98 * expected_ms(RATE_KBPS));
+		if (limited_ms < least_ms)
+			least_ms = limited_ms;
+	}
 	assert_int_equal(set_rate(0, 0, 0), 0);
 	assert_int_equal(rate_of(pair.a.qp), 0);
 	print_message("1 MiB: %.1f ms; at %u kbit/s %.1f ms, expected %.1f ms; then %.1f ms\n",
-		unlimited_ms, RATE_KBPS, limited_ms, expected_ms(RATE_KBPS), transfer_ms());
-	assert_true(limited_ms > 0.98 * expected_ms(RATE_KBPS));
-	/* A busy machine may take longer. */
-	assert_true(limited_ms < 2 * expected_ms(RATE_KBPS) + unlimited_ms);
+		unlimited_ms, RATE_KBPS, least_ms, expected_ms(RATE_KBPS), transfer_ms());
+	assert_true(least_ms <= 1.5 * expected_ms(RATE_KBPS));
 }
 
 static void rate_limit_with_bursts_is_kept(void **state)
