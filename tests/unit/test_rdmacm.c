@@ -154,6 +154,7 @@ static void arguments_that_cannot_be_are_refused(void **state)
 	struct rdma_cm_id *id = id_make(RDMA_PS_TCP);
 	struct rdma_cm_join_mc_attr_ex attr = {0};
 	struct ibv_qp_attr qp_attr = {.qp_state = IBV_QPS_INIT};
+	const struct rdma_addrinfo hints = {0};
 	struct rdma_addrinfo *res;
 	struct rdma_cm_event *event;
 	struct ibv_ece ece = {.vendor_id = 1};
@@ -175,6 +176,9 @@ static void arguments_that_cannot_be_are_refused(void **state)
 	assert_fails(rdma_leave_multicast(id, &strange), EINVAL);
 	assert_fails(rdma_leave_multicast(id, loopback()), EADDRNOTAVAIL);
 	assert_fails(rdma_getaddrinfo(NULL, NULL, NULL, &res), EINVAL);
+	assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &res), 0);
+	assert_true(!res->ai_src_addr && !res->ai_dst_addr);
+	rdma_freeaddrinfo(res);
 	assert_fails(rdma_getaddrinfo("127.0.0.1", NULL, NULL, NULL), EINVAL);
 	assert_fails(rdma_create_ep(NULL, NULL, NULL, NULL), EINVAL);
 	assert_fails(rdma_notify(id, IBV_EVENT_QP_FATAL), EINVAL);

@@ -114,21 +114,25 @@ static bool is_address(const struct sockaddr *address, socklen_t bytes)
 		bytes >= address_bytes(address);
 }
 
-/* The addresses of the hints themselves, when there is no name to resolve. */
+/* The addresses of the hints themselves, if they have any, when there is no name to resolve. */
 static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
 	set_kind(res, hints);
 	if (is_address(hints->ai_src_addr, hints->ai_src_len)) {
 		res->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
+		if (!res->ai_src_addr)
+			return EAI_MEMORY;
 		res->ai_src_len = hints->ai_src_len;
 		res->ai_family = hints->ai_src_addr->sa_family;
 	}
 	if (is_address(hints->ai_dst_addr, hints->ai_dst_len)) {
 		res->ai_dst_addr = copy_address(hints->ai_dst_addr, hints->ai_dst_len);
+		if (!res->ai_dst_addr)
+			return EAI_MEMORY;
 		res->ai_dst_len = hints->ai_dst_len;
 		res->ai_family = hints->ai_dst_addr->sa_family;
 	}
-	return res->ai_src_addr || res->ai_dst_addr ? 0 : EAI_NONAME;
+	return 0;
 }
 
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
