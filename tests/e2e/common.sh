@@ -26,7 +26,16 @@ on() {
 	"$urnic" host exec -n "$network" "$host" -- "$@"
 }
 
+# What pairs.sh has started and still runs, on hosts of the test's own.
+end_programs() {
+	for file in "$scratch"/*.pid; do
+		pid=$(cat "$file") && [ "$(readlink "/proc/$pid/ns/net")" != "$(readlink /proc/self/ns/net)" ] &&
+			kill -KILL "$pid"
+	done 2>/dev/null
+}
+
 at_exit() {
+	[ -z "${scratch:-}" ] || end_programs
 	"$urnic" host down -n "$network" 2>/dev/null
 	[ -z "${scratch:-}" ] || rm -rf "$scratch"
 }
