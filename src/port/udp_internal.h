@@ -59,6 +59,7 @@ struct udp_neighbour {
 	struct gid gid;
 	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it */
 	uint64_t heard_ms; /* when its last frame came; 0: never, or its link refused one of ours */
+	uint64_t routed_ms; /* when the kernel last found a way to it */
 };
 
 struct udp_link; /* udp_link.c */

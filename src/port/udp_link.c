@@ -17,8 +17,8 @@
  *
  * Sending. Frames need the neighbour's Ethernet address. It is that of the last good packet that came from
  * there, and is good for UDP_HEARD_MS: whoever has been silent for longer is talked to through the UDP
- * socket, which finds the way by itself. So nothing here resolves addresses or follows routes,
- * and a neighbour that has moved is lost for a moment only.
+ * socket, which finds the way by itself, and so is everybody once in UDP_ROUTED_MS. So nothing here resolves
+ * addresses or follows routes, and a neighbour that has moved, or a route that has gone, is noticed in a moment.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -53,6 +53,7 @@ enum {
 	LINK_STALLED_LOOKS_MAX = 256, /* for the datagram of a mark */
 	LINK_SOCKETS_MAX = 8, /* on one interface: each one looks at every packet there */
 	UDP_HEARD_MS = 50,
+	UDP_ROUTED_MS = 100,
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };
 
@@ -339,6 +340,7 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 		*neighbour = (struct udp_neighbour){
 			.address = address,
 			.gid = path->settings.remote,
+			.routed_ms = udp_now_ms(),
 		};
 	else if (!neighbour_is(neighbour, address, &path->settings.remote))
 		return;
@@ -515,7 +517,8 @@ struct udp_link *udp_link_of(
 {
 	const struct udp_neighbour *neighbour = path->neighbour;
 
-	if (!neighbour || now_ms - neighbour->heard_ms > UDP_HEARD_MS)
+	if (!neighbour || now_ms - neighbour->heard_ms > UDP_HEARD_MS ||
+		now_ms - neighbour->routed_ms > UDP_ROUTED_MS)
 		return NULL;
 	return port->receivers[neighbour->address].link;
 }

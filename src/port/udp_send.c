@@ -272,7 +272,10 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 
 	if (sent > 0) {
 		account_sent(port, (unsigned)sent);
-		port->counters->tx_frames += link ? (unsigned)sent : 0;
+		if (link)
+			port->counters->tx_frames += (unsigned)sent;
+		else if (path->neighbour)
+			path->neighbour->routed_ms = now_ms;
 		return true;
 	}
 	if (link) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "peer.h"
 
@@ -13,6 +14,7 @@ enum {
 	MESSAGE_BYTES = 4096,
 	DEPTH = 16,
 	ROUNDS = 50,
+	ROUTE_NOTICED_US = 150000, /* a way that has just been used is trusted for a moment */
 	WR_SEND = 1 << 20,
 	ALTERNATE_GID_INDEX = 0,
 };
@@ -135,6 +137,7 @@ static void ipv6_cut(struct migrate *migrate, const char *what)
 	snprintf(command, sizeof(command), "ip -6 route %s blackhole fd00:99::%d/128", what,
 		peer_is_server(migrate->peer) ? 2 : 1);
 	CHECK(system(command) == 0, "%s fails", command);
+	usleep(ROUTE_NOTICED_US);
 	peer_barrier(migrate->peer);
 }
 

@@ -299,6 +299,26 @@ static void neighbour_that_is_silent_is_sent_datagrams(void **state)
 	receive(&b, 3);
 }
 
+static void route_that_has_gone_is_noticed_while_packets_flow(void **state)
+{
+	uint64_t start_ms;
+
+	(void)state;
+	ends_open(true, true, true);
+	b_speaks();
+	send_one(&a, SHORT, 0);
+	assert_sent_frames(1);
+	netns_switch(a.netns);
+	assert_int_equal(netns_run("ip route add unreachable 10.99.0.2"), 0);
+	start_ms = now_ms();
+	while (a.counters.tx_unreachable == 0 && now_ms() - start_ms < 2000) {
+		b_speaks();
+		send_one(&a, SHORT, 0);
+	}
+	assert_true(a.counters.tx_unreachable > 0);
+	assert_int_equal(netns_run("ip route del unreachable 10.99.0.2"), 0);
+}
+
 static void neighbour_with_a_new_address_is_found_again(void **state)
 {
 	(void)state;
@@ -483,6 +503,7 @@ int main(void)
 		TEST(plain_ipv6_receiver_understands_a_link),
 		TEST(dscp_and_hop_limit_of_a_path_arrive_in_frames),
 		TEST(neighbour_that_is_silent_is_sent_datagrams),
+		TEST(route_that_has_gone_is_noticed_while_packets_flow),
 		TEST(neighbour_with_a_new_address_is_found_again),
 		TEST(message_that_the_link_refuses_goes_through_the_socket),
 		TEST(packet_of_this_host_comes_by_the_socket),
