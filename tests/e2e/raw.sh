@@ -66,7 +66,7 @@ start client a raw_ethernet_lat --client -d rocep_veth0 -B $MAC_A -E $MAC_A -s 6
 finish_well client server
 
 # Without the right to: a plain error, and a sentence that says which right.
-said=$(on a setpriv --bounding-set=-net_raw --inh-caps=-net_raw --reuid=65534 --regid=65534 --clear-groups \
+said=$(on a setpriv --bounding-set=-net_raw --inh-caps=-net_raw \
 	"$urnic" run --no-view -- raw_ethernet_lat --server -d rocep_veth0 -B $MAC_A -E $MAC_B 2>&1) &&
 	fail 'anybody may send raw frames'
 echo "$said" | grep -q 'no raw packet queue pair: that takes CAP_NET_RAW' || fail "is told: $said"
