@@ -79,16 +79,24 @@ static void testament_write(struct cm_conn *conn)
 		testament->attribute = 0;
 }
 
-void cm_leave_testament(struct cm *cm, struct cm_conn *conn)
+/* NULL when all are taken. */
+static struct cm_testament *testament_take(struct cm *cm)
 {
-	while (cm->testament_next < cm->testament_count && !conn->testament) {
+	while (cm->testament_next < cm->testament_count) {
 		struct cm_testament *testament = &cm->testaments[cm->testament_next++];
 
-		if (testament->local_comm_id != 0)
-			continue;
-		testament->ca_guid = cm->guid;
-		conn->testament = testament;
+		if (testament->local_comm_id == 0) {
+			testament->ca_guid = cm->guid;
+			return testament;
+		}
 	}
+	return NULL;
+}
+
+void cm_leave_testament(struct cm *cm, struct cm_conn *conn)
+{
+	if (!conn->testament)
+		conn->testament = testament_take(cm);
 	testament_write(conn);
 }
 
