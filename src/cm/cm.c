@@ -211,6 +211,7 @@ void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries
 
 	conn->retry_ns = min_u64(CM_FIRST_RETRY_NS, timeout_ns);
 	conn->give_up_ns = now_ns + (retries + 1u) * timeout_ns;
+	conn->is_repeated = false;
 	cm_emit(cm, &conn->path, &conn->sent);
 	deadline_set(&cm->deadlines, &conn->deadline, now_ns + conn->retry_ns);
 }
@@ -285,6 +286,7 @@ static void give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 static void repeat(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	cm->counters.messages_repeated++;
+	conn->is_repeated = true;
 	cm_emit(cm, &conn->path, &conn->sent);
 	conn->retry_ns = min_u64(conn->retry_ns * 2, cm_timeout_ns(conn->response_timeout));
 	deadline_set(&cm->deadlines, &conn->deadline,

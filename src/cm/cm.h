@@ -102,6 +102,7 @@ struct cm_conn {
 	struct deadline deadline;
 	uint64_t give_up_ns; /* while a message is unanswered */
 	uint64_t retry_ns; /* the wait until the next repetition */
+	bool is_repeated; /* `sent` was sent more than once */
 	uint64_t retry_max_ns;
 	uint8_t response_timeout; /* code; the peer's time to answer */
 	uint8_t retries; /* of response timeouts */
@@ -202,7 +203,8 @@ void cm_receive(
  *                  host, or the way to it, is not.
  * `mad`            The message, which proves that whoever says so has seen it.
  *
- * Only a first message, a REQ or SIDR_REQ, is taken to be undeliverable; with a connection once there, silence decides.
+ * Only a first message, a REQ or SIDR_REQ, is taken to be undeliverable; with a connection once there, silence decides. A closed
+ * port is believed when it is met a second time: some programs (qperf) tell their port before they listen.
  */
 void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_closed,
 	const uint8_t mad[MAD_BYTES]);

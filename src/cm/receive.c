@@ -493,6 +493,8 @@ void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_cl
 		!gid_is_equal(&conn->path.remote, &path->remote) ||
 		(conn->state != CM_STATE_REQ_SENT && conn->state != CM_STATE_SIDR_REQ_SENT))
 		return;
+	if (is_port_closed && !conn->is_repeated)
+		return;
 	if (is_port_closed && conn->state == CM_STATE_REQ_SENT)
 		cm_tell(cm, conn, CM_EVENT_REJ, &rej);
 	else

@@ -139,6 +139,11 @@ static void request_to_a_host_without_anybody_is_refused(void **state)
 	told_nothing();
 	path.remote.raw[15]--;
 	cm_undeliverable(&cm, &path, true, mad);
+	told_nothing();
+	assert_int_equal(conn.state, CM_STATE_REQ_SENT);
+	wait_until_due();
+	assert_int_equal(said().attribute, CM_REQ);
+	cm_undeliverable(&cm, &path, true, mad);
 	assert_int_equal(told(CM_EVENT_REJ).message.rej.reason, CM_REJECT_INVALID_SERVICE_ID);
 	assert_int_equal(conn.state, CM_STATE_IDLE);
 }
