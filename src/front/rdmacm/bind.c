@@ -37,7 +37,7 @@ static int explain_no_device(const struct sockaddr *address)
 	return rc == -EADDRNOTAVAIL ? rc : -ENODEV;
 }
 
-static void use_device(struct id *id, struct device *device, uint32_t gid_index)
+void id_use_device(struct id *id, struct device *device, uint32_t gid_index)
 {
 	id->device = device;
 	id->is_iwarp = device->kind == DEVICE_KIND_IWARP;
@@ -60,7 +60,7 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 
 	if (!device)
 		return -ENODEV;
-	use_device(id, device, gid_index);
+	id_use_device(id, device, gid_index);
 	id->path.local = *gid;
 	id->path.ifindex = found_ifindex;
 	return 0;

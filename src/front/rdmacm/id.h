@@ -189,6 +189,9 @@ int id_open_request(struct id *id);
 /* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
 int id_bind(struct id *id, const struct sockaddr *address);
 
+/* The identifier is of this device from now on, and has its protection domain unless it has one. */
+void id_use_device(struct id *id, struct device *device, uint32_t gid_index);
+
 /* Take the first device of these kinds (enum device_kind) that has this address. -ENODEV: none has. */
 int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex);
 

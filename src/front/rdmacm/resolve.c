@@ -27,13 +27,7 @@ static int choose_device(
 		&gid_index, &ifindex);
 	if (!device)
 		return -ENODEV;
-	id->device = device;
-	id->is_iwarp = device->kind == DEVICE_KIND_IWARP;
-	id->gid_index = gid_index;
-	id->id.verbs = device->context;
-	id->id.port_num = DEVICE_PORT;
-	if (!id->id.pd)
-		id->id.pd = device->pd;
+	id_use_device(id, device, gid_index);
 	id->path.local = gid;
 	id->path.ifindex = ifindex;
 	return 0;
