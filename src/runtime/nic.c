@@ -168,6 +168,21 @@ __attribute__((destructor)) static void nic_say_goodbye(void)
 	nic_for_each_worker(worker_say_goodbye);
 }
 
+static enum nic_link link_choose(void)
+{
+	const char *text = getenv("URNIC_LINK");
+
+	if (!text)
+		return NIC_LINK_IF_POSSIBLE;
+	if (strcmp(text, "off") == 0)
+		return NIC_LINK_OFF;
+	if (strcmp(text, "on") == 0)
+		return NIC_LINK_ON;
+	log_write(LOG_ERROR, "URNIC_LINK is '%s'; it may be on or off; using it where possible",
+		text);
+	return NIC_LINK_IF_POSSIBLE;
+}
+
 static uint32_t lane_count_choose(void)
 {
 	const char *text = getenv("URNIC_LANES");
@@ -251,6 +266,9 @@ int nic_start(void)
 	nic.public->pid = (uint32_t)getpid();
 	nic.public->segments_offset = segments_init(&nic.arena, nic.is_local_on);
 	nic.lane_count = lane_count_choose();
+	nic.link = link_choose();
+	log_is_on(
+		LOG_ERROR); /* tells what is wrong with URNIC_LOG before there is anything to log */
 	nic.is_up = true;
 	return 0;
 

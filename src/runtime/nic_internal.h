@@ -97,8 +97,16 @@ struct nic_ah {
 /* Numbers of work queues: 16 bits, so that no queue pair has the same one. */
 #define NIC_WQ_NUMBERS 65536
 
+/* URNIC_LINK: whether packets may go past the kernel's UDP. */
+enum nic_link {
+	NIC_LINK_OFF,
+	NIC_LINK_IF_POSSIBLE,
+	NIC_LINK_ON, /* likewise, and it is said where it is not possible */
+};
+
 struct nic {
 	bool is_up;
+	enum nic_link link;
 	int memory; /* memfd */
 	struct arena arena;
 	struct mr_table mrs;

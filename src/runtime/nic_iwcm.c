@@ -60,27 +60,38 @@ static void manager_leave(int cancel)
 
 /* --- policy --- */
 
-static bool has_word(const char *list, const char *word)
+/* Is the word of so many bytes, which may have blanks around it, this one? */
+static bool is_word(const char *text, size_t bytes, const char *word)
 {
-	size_t bytes = strlen(word);
-
-	for (; list && *list; list += strcspn(list, ",")) {
-		list += strspn(list, ", ");
-		if (strncmp(list, word, bytes) == 0 && strchr(", ", list[bytes]))
-			return true;
+	while (bytes && *text == ' ') {
+		text++;
+		bytes--;
 	}
-	return false;
+	while (bytes && text[bytes - 1] == ' ')
+		bytes--;
+	return bytes == strlen(word) && memcmp(text, word, bytes) == 0;
 }
 
 struct mpa_policy nic_iwcm_policy(void)
 {
+	static atomic_bool is_told;
+	struct mpa_policy policy = {.revision = 2, .wants_crc = true, .is_peer_to_peer = true};
 	const char *words = getenv("URNIC_MPA");
 
-	return (struct mpa_policy){
-		.revision = has_word(words, "revision=1") ? 1 : 2,
-		.wants_crc = !has_word(words, "crc=off"),
-		.is_peer_to_peer = !has_word(words, "peer-to-peer=off"),
-	};
+	for (size_t bytes; words && *words; words += bytes + (words[bytes] == ',')) {
+		bytes = strcspn(words, ",");
+		if (is_word(words, bytes, "revision=1"))
+			policy.revision = 1;
+		else if (is_word(words, bytes, "crc=off"))
+			policy.wants_crc = false;
+		else if (is_word(words, bytes, "peer-to-peer=off"))
+			policy.is_peer_to_peer = false;
+		else if (!atomic_exchange(&is_told, true))
+			log_write(LOG_ERROR,
+				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off and peer-to-peer=off, with commas between them",
+				(int)bytes, words);
+	}
+	return policy;
 }
 
 /* --- sockets --- */

@@ -57,13 +57,12 @@ static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
  */
 static void link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
-	const char *text = getenv("URNIC_LINK");
 	int error;
 
-	if (text && strcmp(text, "off") == 0)
+	if (nic.link == NIC_LINK_OFF)
 		return;
 	error = worker_use_link(worker, index, ifindex);
-	if (error && text && strcmp(text, "on") == 0)
+	if (error && nic.link == NIC_LINK_ON)
 		log_write(LOG_ERROR, "URNIC_LINK is on, but interface %u cannot be used so: %s",
 			ifindex, strerror(-error));
 }

@@ -29,3 +29,12 @@ echo "$said" | grep -q 'URNIC_INTERFACES=no-such' || fail "does not say why ther
 URNIC_INTERFACES=no-such "$urnic" devices --json 2>/dev/null | grep -q '"devices"' || fail 'no JSON of nothing'
 "$urnic" devices --bogus 2>/dev/null
 [ $? = 2 ] || fail 'a bad option is not a usage error'
+
+# A variable that is set to nonsense is named in a sentence, and the default is used.
+for variable in URNIC_TRANSPORTS URNIC_LINK URNIC_LOCAL URNIC_MR URNIC_LANES URNIC_LIMITS URNIC_LOG; do
+	said=$(on a "$urnic" run --no-view -- env $variable=nonsense ibv_rc_pingpong -d rocep_veth0 -g 0 127.0.0.1 2>&1)
+	echo "$said" | grep -q "$variable .*nonsense" || fail "$variable=nonsense: $said"
+	echo "$said" | grep -q "Couldn't connect to 127.0.0.1" || fail "$variable=nonsense ends it: $said"
+done
+said=$(on a "$urnic" run --no-view -- env URNIC_TRANSPORTS=iwarp URNIC_MPA=crc=off,nonsense rping -c -a 10.99.0.1 -C 1 2>&1)
+echo "$said" | grep -q "URNIC_MPA has 'nonsense'" || fail "URNIC_MPA=nonsense: $said"

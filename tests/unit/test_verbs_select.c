@@ -83,9 +83,17 @@ static void name_that_is_too_long_is_cut(void **state)
 	assert_string_equal(name, "0123456");
 }
 
+static void items_of_a_list_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(select_count("roce"), 1);
+	assert_int_equal(select_count("iwarp,roce,what"), 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(items_of_a_list_are_counted),
 		cmocka_unit_test(select_without_patterns_takes_every_interface),
 		cmocka_unit_test(select_place_is_that_of_the_first_match),
 		cmocka_unit_test(select_interface_that_no_pattern_matches_is_left_out),

@@ -13,6 +13,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/select.h"
+#include "runtime/log.h"
 #include "runtime/netdev_news.h"
 #include "runtime/nic.h"
 
@@ -92,8 +93,7 @@ static struct device *device_find(
 {
 	for (uint32_t i = 0; i < table_count; i++)
 		if (!table[i]->is_gone && table[i]->netns_cookie == netns_cookie &&
-			table[i]->transport == transport &&
-			table[i]->ifindex == netdev->ifindex &&
+			table[i]->transport == transport && table[i]->ifindex == netdev->ifindex &&
 			strcmp(table[i]->ifname, netdev->name) == 0)
 			return table[i];
 	return NULL;
@@ -215,6 +215,25 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 	}
 }
 
+/* URNIC_TRANSPORTS, if it means something; NULL for the default. What is wrong with it is said once. Under device_lock. */
+static const char *transports_wanted(void)
+{
+	static bool is_told;
+	const char *list = getenv("URNIC_TRANSPORTS");
+	int known = 0;
+
+	for (int i = 0; list && i < DEVICE_TRANSPORT_COUNT; i++)
+		known += select_transport_place(list, transports[i].name) >= 0;
+	if (!list || *list == '\0' || select_count(list) == known)
+		return list;
+	if (!is_told)
+		log_write(LOG_ERROR,
+			"URNIC_TRANSPORTS is '%s'; it may be roce, iwarp, or both with a comma between them; using roce",
+			list);
+	is_told = true;
+	return NULL;
+}
+
 /*
  * Brings the table in line with a snapshot. `news` has room for DEVICE_COUNT_MAX, by the devices' index. The names that the environment
  * gives are for the first transport. Under device_lock.
@@ -222,7 +241,7 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 static void table_update(
 	const struct netdev_list *list, struct netdev *const *order, uint32_t count, uint32_t *news)
 {
-	const char *wanted = getenv("URNIC_TRANSPORTS");
+	const char *wanted = transports_wanted();
 	const char *names = getenv("URNIC_DEVICE_NAME");
 
 	present_count = 0;

@@ -119,3 +119,13 @@ int select_transport_place(const char *list, const char *transport)
 			return place;
 	return -1;
 }
+
+int select_count(const char *list)
+{
+	struct item item;
+	int count = 0;
+
+	while (item_next(&list, &item))
+		count++;
+	return count;
+}

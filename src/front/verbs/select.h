@@ -38,4 +38,7 @@ void select_name(const char *names, const char *prefix, const char *ifname, unsi
  */
 int select_transport_place(const char *list, const char *transport);
 
+/* How many items a list has. */
+int select_count(const char *list);
+
 #endif
