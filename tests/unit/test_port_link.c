@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <net/if.h>
@@ -25,6 +24,7 @@
 #include "port/address.h"
 #include "port/udp.h"
 #include "support/netns.h"
+#include "support/udp_ends.h"
 #include "wire/roce.h"
 
 enum {
@@ -55,38 +55,17 @@ static struct end {
 static int home;
 static bool a_has_link;
 
-static struct gid gid_of(const char *text)
-{
-	struct gid gid = {{0}};
-	uint8_t ipv4[4];
-
-	if (inet_pton(AF_INET, text, ipv4) == 1)
-		return gid_from_ipv4(ipv4);
-	assert_int_equal(inet_pton(AF_INET6, text, gid.raw), 1);
-	return gid;
-}
-
-static int receiving_socket(const struct gid *gid)
-{
-	union socket_address address;
-	socklen_t bytes = socket_address_make(&address, gid, 0, ROCE_UDP_PORT);
-	int fd = socket(address.base.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, &address.base, bytes), 0);
-	return fd;
-}
-
 static void end_open(struct end *end, const char *address, bool has_link)
 {
 	netns_switch(end->netns);
 	memset(&end->counters, 0, sizeof(end->counters));
 	end->received = 0;
 	end->is_wrong = false;
-	end->gid = gid_of(address);
+	end->gid = udp_gid(address);
 	assert_int_equal(port_udp_create(SLOT, &end->counters, &end->port), 0);
-	assert_int_equal(
-		port_udp_add_address(end->port, &end->gid, 0, receiving_socket(&end->gid)), 0);
+	assert_int_equal(port_udp_add_address(end->port, &end->gid, 0,
+				 udp_bound_socket(&end->gid, ROCE_UDP_PORT)),
+		0);
 	if (has_link)
 		assert_int_equal(
 			port_udp_use_link(end->port, 0, if_nametoindex(end->interface)), 0);
@@ -468,8 +447,9 @@ static void links_on_one_interface_are_few(void **state)
 			gid_from_ipv4((uint8_t[]){127, 0, 0, (uint8_t)(count + 1)});
 
 		assert_int_equal(port_udp_create(SLOT, &counters, &ports[count]), 0);
-		assert_int_equal(
-			port_udp_add_address(ports[count], &other, 0, receiving_socket(&other)), 0);
+		assert_int_equal(port_udp_add_address(ports[count], &other, 0,
+					 udp_bound_socket(&other, ROCE_UDP_PORT)),
+			0);
 		error = port_udp_use_link(ports[count], 0, if_nametoindex("vb"));
 	}
 	assert_int_equal(error, -EUSERS);
