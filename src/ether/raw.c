@@ -242,26 +242,6 @@ void raw_receive(struct raw_qp *raw, const struct flow_table *table, const uint8
 
 /* --- the transport --- */
 
-/* A RoCE packet for this number: whoever sends one errs. */
-static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
-	uint64_t now_ns)
-{
-	(void)packet;
-	(void)origin;
-	(void)now_ns;
-	qp_count(qp, COUNTER_bad_state_drops, 1);
-}
-
-/* Frames do not go with the lane's packets. */
-static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
-{
-	(void)qp;
-	(void)buffer;
-	(void)ret_path;
-	(void)now_ns;
-	return 0;
-}
-
 static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
 	struct raw_qp *raw = raw_from_qp(qp);
@@ -295,8 +275,8 @@ static_assert(offsetof(struct raw_qp, qp) == 0, "the engine frees it by its queu
 
 const struct qp_transport raw_transport = {
 	.object_bytes = sizeof(struct raw_qp),
-	.receive = receive,
-	.next_packet = next_packet,
+	.receive = qp_refuse_packet,
+	.next_packet = qp_has_no_packets,
 	.resume = schedule,
 	.expire = expire,
 	.posted = posted,

@@ -137,26 +137,6 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 
 /* --- the transport --- */
 
-/* A RoCE packet for this number: whoever sends one errs. */
-static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
-	uint64_t now_ns)
-{
-	(void)packet;
-	(void)origin;
-	(void)now_ns;
-	qp_count(qp, COUNTER_bad_state_drops, 1);
-}
-
-/* Streams do not go with the lane's packets. */
-static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
-{
-	(void)qp;
-	(void)buffer;
-	(void)ret_path;
-	(void)now_ns;
-	return 0;
-}
-
 /* A message waits for a receive request; or the peer does not take what is left for it, or does not end its half. */
 static void expire(struct qp *qp, uint64_t now_ns)
 {
@@ -237,8 +217,8 @@ static_assert((int)IWARP_RX_BYTES >= (int)FPDU_BYTES_MAX, "a FPDU with a CRC is 
 
 const struct qp_transport iwarp_transport = {
 	.object_bytes = sizeof(struct iwarp_qp),
-	.receive = receive,
-	.next_packet = next_packet,
+	.receive = qp_refuse_packet,
+	.next_packet = qp_has_no_packets,
 	.expire = expire,
 	.posted = posted,
 	.state_changed = state_changed,

@@ -245,6 +245,24 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 	}
 }
 
+void qp_refuse_packet(struct qp *qp, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
+{
+	(void)packet;
+	(void)origin;
+	(void)now_ns;
+	qp_count(qp, COUNTER_bad_state_drops, 1);
+}
+
+size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+{
+	(void)qp;
+	(void)buffer;
+	(void)ret_path;
+	(void)now_ns;
+	return 0;
+}
+
 /* The length of the list, or -EINVAL for one that is longer than any message. */
 static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 {

@@ -285,6 +285,11 @@ int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
  */
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
+/* `receive` and `next_packet` of a transport that has no RoCE packets: whoever sends it one errs. */
+void qp_refuse_packet(struct qp *qp, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns);
+size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
+
 /*
  * Post one work request. Returns 0; -EINVAL for a request that this queue pair cannot execute or a
  * state that does not take any; -ENOMEM when the queue is full. In the error states requests are
