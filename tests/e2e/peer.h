@@ -106,6 +106,10 @@ struct ibv_qp *peer_qp_create(struct peer *peer, struct ibv_cq *cq, uint32_t dep
 	uint32_t sge_count, uint32_t inline_bytes);
 /* Bring it to RTS, connected with the queue pair for which the other makes the same call. */
 void peer_qp_connect(struct peer *peer, struct ibv_qp *qp, const struct peer_link *link);
+/* The same in two parts: to RTR, which returns the PSN for the second, and on to RTS. */
+uint32_t peer_qp_to_rtr(struct peer *peer, struct ibv_qp *qp, const struct peer_link *link);
+void peer_qp_to_rts(
+	struct peer *peer, struct ibv_qp *qp, uint32_t psn, const struct peer_link *link);
 /* Connect two of this process's own. */
 void peer_qp_join(struct peer *peer, struct ibv_qp *one, struct ibv_qp *other);
 enum ibv_qp_state peer_qp_state(struct ibv_qp *qp);

@@ -158,6 +158,22 @@ void peer_qp_join(struct peer *peer, struct ibv_qp *one, struct ibv_qp *other)
 	to_ready(peer, other, &address_other, &address_one, &peer_link_full);
 }
 
+uint32_t peer_qp_to_rtr(struct peer *peer, struct ibv_qp *qp, const struct peer_link *link)
+{
+	struct address theirs, ours = address_of(peer, qp);
+
+	peer_exchange(peer, &ours, &theirs, sizeof(ours));
+	to_init(qp, link->access);
+	to_rtr(peer, qp, &ours, &theirs, link->dest_rd_atomic);
+	return ours.psn;
+}
+
+void peer_qp_to_rts(
+	struct peer *peer, struct ibv_qp *qp, uint32_t psn, const struct peer_link *link)
+{
+	to_rts(peer, qp, psn, link->rd_atomic);
+}
+
 enum ibv_qp_state peer_qp_state(struct ibv_qp *qp)
 {
 	struct ibv_qp_init_attr init;

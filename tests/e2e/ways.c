@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Runs random programs (ways.h) and prints what they show: COUNT of them, from the seed that -w names on. Whatever way the
+ * bytes go, what is printed is the same.
+ */
+#include "ways.h"
+
+int main(int argc, char **argv)
+{
+	struct peer_options options;
+	struct peer peer;
+	struct ways *ways;
+	struct ways_program program;
+	uint64_t seed;
+
+	peer_parse(&options, argc, argv);
+	seed = options.what ? strtoull(options.what, NULL, 0) : 1;
+	peer_open(&peer, &options);
+	peer_meet(&peer);
+	ways = ways_open(&peer);
+	for (uint32_t i = 0; i < (options.count ? options.count : 20); i++) {
+		ways_draw(&program, seed + i);
+		ways_run(ways, &program, seed + i);
+	}
+	ways_close(ways);
+	peer_close(&peer);
+	return EXIT_SUCCESS;
+}

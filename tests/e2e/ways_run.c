@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ways.h"
+
+enum {
+	STRIDE = WAYS_REQUEST_BYTES + 64, /* a little room between pieces, which stays as it is */
+	GAP_BYTES = 16,
+	AREA_BYTES = WAYS_REQUESTS_MAX * STRIDE,
+	QUEUE_DEPTH = 32,
+	EVENTS_MAX = 16,
+};
+
+/* The keys that the other end uses. */
+struct keys {
+	uint64_t address;
+	uint32_t key[KEY_NONE + 1];
+	uint32_t stale_window;
+};
+
+struct ways {
+	struct peer *peer;
+	unsigned end;
+	struct ibv_comp_channel *channel;
+	struct ibv_pd *other_pd;
+	uint8_t *target, *local, *received; /* AREA_BYTES each */
+	struct ibv_mr *target_mr, *read_only, *write_only, *foreign, *local_mr, *local_read_only,
+		*received_mr;
+	/* Of the program that runs: */
+	struct ibv_cq *send_cq, *receive_cq;
+	struct ibv_qp *qp;
+	struct ibv_mw *window, *stale;
+	bool is_window_bound;
+	struct keys theirs;
+	uint64_t seed;
+	uint32_t number; /* of the step */
+};
+
+static unsigned other(const struct ways *ways)
+{
+	return 1 - ways->end;
+}
+
+/* --- what is printed --- */
+
+static void show(const struct ways *ways, const char *what, const struct ibv_wc *wc)
+{
+	printf("%" PRIu64 ".%u %s %" PRIu64 " %s", ways->seed, ways->number, what, wc->wr_id,
+		ibv_wc_status_str(wc->status));
+	if (wc->status == IBV_WC_SUCCESS) {
+		printf(" opcode %d bytes %u flags %u", wc->opcode, wc->byte_len, wc->wc_flags);
+		if (wc->wc_flags & IBV_WC_WITH_IMM)
+			printf(" imm %08x", wc->imm_data);
+		if (wc->wc_flags & IBV_WC_WITH_INV)
+			printf(" %s invalidated",
+				wc->invalidated_rkey == ways->window->rkey ? "window" : "what");
+	}
+	printf("\n");
+}
+
+static uint64_t sum_of(const uint8_t *bytes, size_t count)
+{
+	uint64_t sum = 0, word;
+
+	for (size_t i = 0; i < count; i += sizeof(word)) {
+		memcpy(&word, bytes + i, sizeof(word));
+		sum = (sum ^ word) * 0x9e3779b97f4a7c15ull;
+		sum ^= sum >> 29;
+	}
+	return sum;
+}
+
+static void show_events(const struct ways *ways)
+{
+	struct ibv_async_event event;
+
+	while (!ibv_get_async_event(ways->peer->context, &event)) {
+		printf("%" PRIu64 ".%u event %s\n", ways->seed, ways->number,
+			ibv_event_type_str(event.event_type));
+		ibv_ack_async_event(&event);
+	}
+	CHECK(errno == EAGAIN, "no events: %s", strerror(errno));
+}
+
+static void show_wakes(const struct ways *ways)
+{
+	struct pollfd pollfd = {.fd = ways->channel->fd, .events = POLLIN};
+	struct ibv_cq *cq;
+	void *context;
+	unsigned count = 0;
+
+	while (poll(&pollfd, 1, 0) == 1) {
+		CHECK(!ibv_get_cq_event(ways->channel, &cq, &context), "no event to get");
+		ibv_ack_cq_events(cq, 1);
+		count++;
+	}
+	printf("%" PRIu64 ".%u woken %u\n", ways->seed, ways->number, count);
+}
+
+/* Who asks for the state meets everything that was told before. */
+static enum ibv_qp_state show_rest(const struct ways *ways)
+{
+	enum ibv_qp_state state = peer_qp_state(ways->qp);
+
+	printf("%" PRIu64 ".%u state %d\n", ways->seed, ways->number, state);
+	printf("%" PRIu64 ".%u memory %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", ways->seed,
+		ways->number, sum_of(ways->target, AREA_BYTES), sum_of(ways->local, AREA_BYTES),
+		sum_of(ways->received, AREA_BYTES));
+	show_events(ways);
+	show_wakes(ways);
+	return state;
+}
+
+/* --- receive requests --- */
+
+static void receive_post(struct ways *ways, uint32_t index, const struct ways_request *request)
+{
+	struct ibv_sge list[WAYS_PIECES_MAX];
+	struct ibv_recv_wr *bad, wr = {.wr_id = index, .sg_list = list};
+	size_t offset = (size_t)index * STRIDE;
+	uint32_t pieces = request->receive_pieces;
+
+	for (uint32_t i = 0; i < pieces; i++) {
+		list[i] = peer_sge(ways->received_mr, offset, request->receive_piece[i]);
+		if (request->wrong == WRONG_RECEIVE_KEY)
+			list[i].lkey ^= 0x100;
+		offset += request->receive_piece[i] + GAP_BYTES;
+	}
+	if (request->wrong == WRONG_SHORT_RECEIVE) {
+		pieces = 1;
+		list[0].length = request->bytes / 2;
+	}
+	wr.num_sge = (int)pieces;
+	CHECK(!ibv_post_recv(ways->qp, &wr, &bad), "a receive request is refused");
+}
+
+/* Those for the other end's requests of a step; returns how many. */
+static uint32_t receives_post(struct ways *ways, const struct ways_step *step)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < step->of[other(ways)].count; i++) {
+		const struct ways_request *request = &step->of[other(ways)].request[i];
+
+		if (request->wrong == WRONG_NO_RECEIVE)
+			break;
+		if (request->takes_receive) {
+			receive_post(ways, i, request);
+			count++;
+		}
+	}
+	return count;
+}
+
+static uint32_t receives_before_wrong(const struct ways *ways, const struct ways_step *step)
+{
+	uint32_t wrong = ways_wrong_index(step, other(ways)), count = 0;
+
+	for (uint32_t i = 0; i < wrong; i++)
+		count += step->of[other(ways)].request[i].takes_receive;
+	return count;
+}
+
+/* --- requests --- */
+
+static void send_post(struct ways *ways, uint32_t index, const struct ways_request *request)
+{
+	const struct ibv_mr *mr =
+		request->wrong == WRONG_LOCAL_RIGHTS ? ways->local_read_only : ways->local_mr;
+	struct ibv_sge list[WAYS_PIECES_MAX];
+	struct ibv_send_wr wr = {
+		.wr_id = index,
+		.sg_list = list,
+		.num_sge = (int)request->pieces,
+		.opcode = request->opcode,
+		.send_flags = request->flags,
+		.imm_data = request->imm,
+	};
+	uint64_t remote = ways->theirs.address + request->remote_offset;
+	uint32_t rkey = request->wrong == WRONG_WINDOW ? ways->theirs.stale_window
+						       : ways->theirs.key[request->key];
+	size_t offset = (size_t)index * STRIDE;
+
+	for (uint32_t i = 0; i < request->pieces; i++) {
+		list[i] = peer_sge(mr, offset, request->piece[i]);
+		if (request->wrong == WRONG_LOCAL_KEY)
+			list[i].lkey ^= 0x100;
+		offset += request->piece[i] + GAP_BYTES;
+	}
+	if (request->wrong == WRONG_BOUNDS)
+		remote = ways->theirs.address + AREA_BYTES - request->bytes + 1;
+	switch ((int)request->opcode) {
+	case IBV_WR_SEND_WITH_INV:
+		wr.invalidate_rkey = rkey;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		wr.wr.atomic.remote_addr = remote;
+		wr.wr.atomic.rkey = rkey;
+		wr.wr.atomic.compare_add = request->compare_add;
+		wr.wr.atomic.swap = request->swap;
+		break;
+	default:
+		wr.wr.rdma.remote_addr = remote;
+		wr.wr.rdma.rkey = rkey;
+	}
+	peer_post_send(ways->qp, &wr);
+}
+
+static void send_wait(struct ways *ways, uint32_t last)
+{
+	struct ibv_wc wc;
+
+	do {
+		wc = peer_completion(ways->send_cq);
+		show(ways, "send", &wc);
+	} while (wc.wr_id != last);
+}
+
+static void requests_execute(struct ways *ways, const struct ways_step *step)
+{
+	uint32_t count = step->of[ways->end].count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		send_post(ways, i, &step->of[ways->end].request[i]);
+		if (step->of[ways->end].is_one_by_one)
+			send_wait(ways, i);
+	}
+}
+
+/* --- windows --- */
+
+static void window_execute(struct ways *ways, struct ibv_send_wr *wr)
+{
+	wr->send_flags = IBV_SEND_SIGNALED;
+	wr->wr_id = UINT64_MAX;
+	peer_post_send(ways->qp, wr);
+	peer_success(ways->send_cq);
+}
+
+static void window_invalidate(struct ways *ways, struct ibv_mw *window)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = window->rkey};
+
+	window_execute(ways, &wr);
+}
+
+static void window_bind(struct ways *ways, struct ibv_mw *window)
+{
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_BIND_MW,
+		.bind_mw.mw = window,
+		.bind_mw.rkey = ibv_inc_rkey(window->rkey),
+		.bind_mw.bind_info =
+			{
+				.mr = ways->target_mr,
+				.addr = (uintptr_t)ways->target + WAYS_WINDOW_OFFSET,
+				.length = WAYS_WINDOW_BYTES,
+				.mw_access_flags = IBV_ACCESS_REMOTE_WRITE |
+					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+			},
+	};
+
+	window_execute(ways, &wr);
+	window->rkey = wr.bind_mw.rkey;
+}
+
+static void keys_exchange(struct ways *ways, const struct ways_step *step)
+{
+	struct keys ours = {
+		.address = (uintptr_t)ways->target,
+		.key = {[KEY_REGION] = ways->target_mr->rkey,
+			[KEY_READ_ONLY] = ways->read_only->rkey,
+			[KEY_WRITE_ONLY] = ways->write_only->rkey,
+			[KEY_FOREIGN] = ways->foreign->rkey,
+			[KEY_NONE] = ways->target_mr->rkey ^ 0x100},
+	};
+
+	if (step->of[other(ways)].has_window) {
+		if (ways->is_window_bound)
+			window_invalidate(ways, ways->window);
+		window_bind(ways, ways->window);
+		ways->is_window_bound = true;
+	}
+	if (ways_wrong_index(step, other(ways)) < step->of[other(ways)].count) {
+		window_bind(ways, ways->stale);
+		window_invalidate(ways, ways->stale);
+	}
+	ours.key[KEY_WINDOW] = ways->window->rkey;
+	ours.stale_window = ways->stale->rkey;
+	peer_exchange(ways->peer, &ours, &ways->theirs, sizeof(ours));
+}
+
+/* --- a step --- */
+
+static bool has_wrong(const struct ways_step *step, unsigned end)
+{
+	return ways_wrong_index(step, end) < step->of[end].count;
+}
+
+static void prepare(struct ways *ways, const struct ways_step *step)
+{
+	uint32_t wrong = ways_wrong_index(step, other(ways));
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
+
+	keys_exchange(ways, step);
+	peer_pattern_fill(ways->local, AREA_BYTES, ways->seed * 16 + ways->number);
+	if (has_wrong(step, other(ways)) &&
+		step->of[other(ways)].request[wrong].wrong == WRONG_QP_RIGHTS)
+		CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_ACCESS_FLAGS), "rights stay");
+	if (step->arm[ways->end] != ARM_NOT)
+		CHECK(!ibv_req_notify_cq(ways->receive_cq, step->arm[ways->end] == ARM_SOLICITED),
+			"not armed");
+}
+
+static void receives_wait(struct ways *ways, uint32_t count)
+{
+	for (; count; count--) {
+		struct ibv_wc wc = peer_completion(ways->receive_cq);
+
+		if (wc.wc_flags & IBV_WC_WITH_INV)
+			ways->is_window_bound = false;
+		show(ways, "receive", &wc);
+	}
+}
+
+/* Returns whether the connection is over. */
+static bool step_run(struct ways *ways, const struct ways_step *step)
+{
+	bool is_late = step->receive_late_ms && step->of[other(ways)].count;
+	bool is_active = step->of[ways->end].count != 0;
+	bool is_spoilt = has_wrong(step, 0) || has_wrong(step, 1);
+	uint32_t posted = 0, done = receives_before_wrong(ways, step);
+
+	prepare(ways, step);
+	if (!is_late)
+		posted = receives_post(ways, step);
+	peer_barrier(ways->peer);
+	if (is_late && step->of[ways->end].is_one_by_one) {
+		peer_sleep_ms(step->receive_late_ms);
+		posted = receives_post(ways, step);
+		is_late = false;
+	}
+	if (is_active)
+		requests_execute(ways, step);
+	if (is_late) {
+		peer_sleep_ms(step->receive_late_ms);
+		posted = receives_post(ways, step);
+	}
+	if (is_active && !step->of[ways->end].is_one_by_one)
+		send_wait(ways, step->of[ways->end].count - 1);
+	receives_wait(ways, done);
+	peer_barrier(ways->peer);
+	if (is_spoilt && peer_qp_state(ways->qp) == IBV_QPS_ERR)
+		receives_wait(ways, posted - done);
+	show_rest(ways);
+	return is_spoilt;
+}
+
+/* --- a program --- */
+
+static void connection_begin(struct ways *ways, const struct ways_program *program)
+{
+	const struct peer_link link = {
+		peer_link_full.access, program->rd_atomic, program->rd_atomic};
+
+	ways->peer->options.rnr_retry = program->rnr_retry;
+	ways->peer->options.mtu_bytes = program->mtu_bytes;
+	peer_qp_connect(ways->peer, ways->qp, &link);
+}
+
+static void connection_end(struct ways *ways)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	peer_barrier(ways->peer);
+	CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE), "no reset");
+	ways->is_window_bound = false;
+}
+
+/* A message comes before the queue pair is ready to send: it says so. */
+static void rtr_begin(struct ways *ways, const struct ways_program *program)
+{
+	const struct peer_link link = {
+		peer_link_full.access, program->rd_atomic, program->rd_atomic};
+	const struct ways_request request = {
+		.opcode = IBV_WR_SEND,
+		.flags = IBV_SEND_SIGNALED,
+		.bytes = 8,
+		.piece = {8},
+		.pieces = 1,
+		.receive_piece = {8},
+		.receive_pieces = 1,
+	};
+	uint32_t psn;
+
+	ways->peer->options.rnr_retry = program->rnr_retry;
+	ways->peer->options.mtu_bytes = program->mtu_bytes;
+	psn = peer_qp_to_rtr(ways->peer, ways->qp, &link);
+	if (ways->end == 0) {
+		peer_qp_to_rts(ways->peer, ways->qp, psn, &link);
+		peer_barrier(ways->peer);
+		send_post(ways, 0, &request);
+		send_wait(ways, 0);
+	} else {
+		receive_post(ways, 0, &request);
+		peer_barrier(ways->peer);
+		receives_wait(ways, 1);
+		show_rest(ways);
+		peer_qp_to_rts(ways->peer, ways->qp, psn, &link);
+	}
+	peer_barrier(ways->peer);
+}
+
+static void program_begin(struct ways *ways, const struct ways_program *program, uint64_t seed)
+{
+	struct peer *peer = ways->peer;
+	struct ibv_qp_init_attr init = {
+		.cap = {QUEUE_DEPTH, QUEUE_DEPTH, WAYS_PIECES_MAX, WAYS_PIECES_MAX,
+			WAYS_INLINE_BYTES},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = program->is_all_signaled,
+	};
+
+	ways->seed = seed;
+	ways->number = 0;
+	ways->is_window_bound = false;
+	ways->send_cq = peer_cq_create(peer, 2 * QUEUE_DEPTH, NULL);
+	ways->receive_cq = peer_cq_create(peer, 2 * QUEUE_DEPTH, ways->channel);
+	init.send_cq = ways->send_cq;
+	init.recv_cq = ways->receive_cq;
+	CHECK(ways->qp = ibv_create_qp(peer->pd, &init), "no queue pair");
+	CHECK(ways->window = ibv_alloc_mw(peer->pd, IBV_MW_TYPE_2), "no window");
+	CHECK(ways->stale = ibv_alloc_mw(peer->pd, IBV_MW_TYPE_2), "no window");
+	memset(ways->target, 0, AREA_BYTES);
+	memset(ways->received, 0, AREA_BYTES);
+	if (program->begins_in_rtr)
+		rtr_begin(ways, program);
+	else
+		connection_begin(ways, program);
+}
+
+static void program_end(struct ways *ways)
+{
+	struct ibv_wc wc;
+
+	CHECK(!ibv_poll_cq(ways->send_cq, 1, &wc) && !ibv_poll_cq(ways->receive_cq, 1, &wc),
+		"one completion more: request %" PRIu64 ", status %d", wc.wr_id, wc.status);
+	peer_barrier(ways->peer);
+	CHECK(!ibv_destroy_qp(ways->qp) && !ibv_destroy_cq(ways->send_cq) &&
+			!ibv_destroy_cq(ways->receive_cq),
+		"objects stay");
+	CHECK(!ibv_dealloc_mw(ways->window) && !ibv_dealloc_mw(ways->stale), "windows stay");
+}
+
+void ways_run(struct ways *ways, const struct ways_program *program, uint64_t seed)
+{
+	alarm(6 * PEER_PATIENCE_S);
+	program_begin(ways, program, seed);
+	for (uint32_t i = 0; i < program->steps; i++) {
+		ways->number = i + 1;
+		if (!step_run(ways, &program->step[i]))
+			continue;
+		connection_end(ways);
+		connection_begin(ways, program);
+	}
+	program_end(ways);
+}
+
+/* --- what programs share --- */
+
+static uint8_t *area(void)
+{
+	uint8_t *area = aligned_alloc(4096, (AREA_BYTES + 4095) / 4096 * 4096);
+
+	CHECK(area, "no memory");
+	return memset(area, 0, AREA_BYTES);
+}
+
+static struct ibv_mr *region(struct ibv_pd *pd, uint8_t *memory, int access)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, AREA_BYTES, access);
+
+	CHECK(mr, "no memory region: %s", strerror(errno));
+	return mr;
+}
+
+struct ways *ways_open(struct peer *peer)
+{
+	const int full = peer_link_full.access | IBV_ACCESS_MW_BIND;
+	struct ways *ways = calloc(1, sizeof(*ways));
+	int fd = peer->context->async_fd;
+
+	CHECK(ways, "no memory");
+	CHECK(!fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), "events block");
+	ways->peer = peer;
+	ways->end = !peer_is_server(peer);
+	CHECK(ways->channel = ibv_create_comp_channel(peer->context), "no channel");
+	CHECK(ways->other_pd = ibv_alloc_pd(peer->context), "no other domain");
+	ways->target = area();
+	ways->local = area();
+	ways->received = area();
+	ways->target_mr = region(peer->pd, ways->target, full);
+	ways->read_only = region(peer->pd, ways->target, IBV_ACCESS_REMOTE_READ);
+	ways->write_only =
+		region(peer->pd, ways->target, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	ways->foreign = region(ways->other_pd, ways->target, full);
+	ways->local_mr = region(peer->pd, ways->local, IBV_ACCESS_LOCAL_WRITE);
+	ways->local_read_only = region(peer->pd, ways->local, 0);
+	ways->received_mr = region(peer->pd, ways->received, IBV_ACCESS_LOCAL_WRITE);
+	return ways;
+}
+
+void ways_close(struct ways *ways)
+{
+	struct ibv_mr *const mrs[] = {ways->target_mr, ways->read_only, ways->write_only,
+		ways->foreign, ways->local_mr, ways->local_read_only, ways->received_mr};
+
+	for (size_t i = 0; i < sizeof(mrs) / sizeof(*mrs); i++)
+		CHECK(!ibv_dereg_mr(mrs[i]), "memory regions stay");
+	CHECK(!ibv_dealloc_pd(ways->other_pd) && !ibv_destroy_comp_channel(ways->channel),
+		"objects stay");
+	free(ways->target);
+	free(ways->local);
+	free(ways->received);
+	free(ways);
+}
