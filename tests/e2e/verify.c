@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 	if (!options.what || !strcmp(options.what, "each"))
 		verify_each(&peer, options.count ? options.count : UINT32_MAX);
 	if (!options.what || !strcmp(options.what, "mixed"))
-		verify_mixed(&peer, options.count ? options.count : REQUESTS);
+		verify_mixed(&peer, options.count ? options.count : REQUESTS, -1);
 	peer_close(&peer);
 	return 0;
 }

@@ -9,7 +9,8 @@
 #include "peer.h"
 
 void verify_each(struct peer *peer, uint32_t largest_bytes);
-void verify_mixed(struct peer *peer, uint32_t count);
+/* `ready`: a descriptor that gets a byte when the queue pairs are at work, or -1. */
+void verify_mixed(struct peer *peer, uint32_t count, int ready);
 
 static inline uint8_t *window_at(struct ibv_mr *mr, size_t offset)
 {

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "verify.h"
 
@@ -267,13 +268,15 @@ static void tell_to_end(int signal_number)
 	is_told_to_end = 1;
 }
 
-void verify_mixed(struct peer *peer, uint32_t count)
+void verify_mixed(struct peer *peer, uint32_t count, int ready)
 {
 	uint64_t until_ms = peer_now_ms() + (uint64_t)PEER_PATIENCE_S * 1000;
 	uint32_t started = 0, finished = 0;
 	struct mixed mixed;
 
 	mixed_open(&mixed, peer);
+	if (ready >= 0)
+		CHECK(write(ready, "", 1) == 1, "nobody waits");
 	signal(SIGTERM, tell_to_end);
 	while (finished < count) {
 		if (is_told_to_end)
