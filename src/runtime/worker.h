@@ -13,7 +13,8 @@
  * While an application polls, the NIC thread must not be woken by every packet. It notices that the
  * count of polls has grown and leaves the sockets alone for one tick (WORKER_TICK_NS) at a
  * time, until it has not. A poll of an armed completion queue does not count: its owner is about to
- * sleep.
+ * sleep. Ticks get longer while nothing changes, up to WORKER_TICK_NS << WORKER_TRUST_MAX: a thread that wakes up often
+ * has Linux starve other programs (docs/architecture.md).
  *
  * After a packet the NIC thread looks for the next one for a short while before it sleeps
  * (WORKER_SPIN_NS): a remote peer's READs and atomics mostly come in rows, and waking a thread
@@ -47,8 +48,9 @@
 	20000000 /* without packets or deadlines, before the thread sleeps without limit */
 
 enum {
-	WORKER_POLLS_PER_TICK = 4, /* polls in a tick that count as polling */
+	WORKER_POLLS_PER_TICK = 4, /* polls in WORKER_TICK_NS that count as polling */
 	WORKER_QUIET_TICKS = 4, /* of polling, before the sockets stop waking the thread */
+	WORKER_TRUST_MAX = 4, /* ticks of 4 ms */
 	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
 	WORKER_SOCKETS_SKIP = 16, /* polls for one look at the sockets, while is_within_host */
 	WORKER_LOOK_WEIGHT =

@@ -69,15 +69,15 @@ struct polls {
 };
 
 /*
- * Has an application polled often enough within a tick? Then it drives the lane; unless it posts only,
- * or finds so many completions that it takes in no packets.
+ * Has an application polled often enough within the last tick, of WORKER_TICK_NS << trust? Then it drives
+ * the lane; unless it posts only, or finds so many completions that it takes in no packets.
  */
-static bool is_being_polled(struct worker *worker, struct polls *seen)
+static bool is_being_polled(struct worker *worker, struct polls *seen, uint32_t trust)
 {
 	uint32_t count = atomic_load_explicit(&worker->polls, memory_order_relaxed);
 	uint32_t driving_count = atomic_load_explicit(&worker->polls_driving, memory_order_relaxed);
 	uint64_t now_ns = clock_now_ns();
-	bool is_polled = count - seen->count >= WORKER_POLLS_PER_TICK &&
+	bool is_polled = count - seen->count >= (uint32_t)WORKER_POLLS_PER_TICK << trust &&
 		driving_count != seen->driving_count;
 
 	if (is_polled)
@@ -138,6 +138,17 @@ static void hold(struct worker *worker)
 }
 
 /*
+ * The longest sleep that only packets interrupt: longer, the longer none have come. The thread is to find what the
+ * application's has left behind: new deadlines, acknowledgements.
+ */
+static uint64_t tick_choose(const struct worker *worker)
+{
+	uint64_t silence_ns = worker->now_ns - worker->last_packet_ns;
+
+	return min_u64(max_u64(silence_ns / 4, WORKER_TICK_NS), WORKER_TICK_NS << WORKER_TRUST_MAX);
+}
+
+/*
  * How long the thread may sleep: 0 when there is more to do, at most a tick while something is going
  * on, for ever when nothing is. The worker is locked.
  */
@@ -156,8 +167,8 @@ static uint64_t sleep_choose(struct worker *worker, unsigned datagrams, uint64_t
 	if (is_waiting && deadline_ns <= now_ns)
 		return 0;
 	if (is_waiting)
-		return min_u64(deadline_ns - now_ns, WORKER_TICK_NS);
-	return now_ns - *idle_since_ns < WORKER_IDLE_NS ? WORKER_TICK_NS : DEADLINE_NEVER;
+		return min_u64(deadline_ns - now_ns, tick_choose(worker));
+	return now_ns - *idle_since_ns < WORKER_IDLE_NS ? tick_choose(worker) : DEADLINE_NEVER;
 }
 
 /*
@@ -206,15 +217,14 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 	return min_u64(sleep_ns, WORKER_TICK_NS);
 }
 
-/* An application polls: let it. Returns the ticks that it has done so in a row. */
-static uint32_t keep_quiet(struct worker *worker, uint32_t ticks)
+/* An application polls, and has done so for `ticks` in a row: let it, for one of WORKER_TICK_NS << trust. */
+static void keep_quiet(struct worker *worker, uint32_t ticks, uint32_t trust)
 {
 	if (ticks >= WORKER_QUIET_TICKS && worker->is_watching_sockets && worker_try_lock(worker)) {
 		worker_watch_sockets(worker, false);
 		worker_unlock(worker);
 	}
-	wait_for(worker, worker->epoll_quiet, WORKER_TICK_NS);
-	return ticks + 1;
+	wait_for(worker, worker->epoll_quiet, (uint64_t)WORKER_TICK_NS << trust);
 }
 
 void *worker_thread_main(void *argument)
@@ -222,17 +232,19 @@ void *worker_thread_main(void *argument)
 	struct worker *worker = argument;
 	uint64_t idle_since_ns = clock_now_ns();
 	struct polls polls_seen = {0, 0, 0};
-	uint32_t quiet_ticks = 0;
+	uint32_t quiet_ticks = 0, trust = 0;
 
 	own_thread_wake();
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
 
 	while (!is_stopping(worker)) {
-		if (is_being_polled(worker, &polls_seen)) {
-			quiet_ticks = keep_quiet(worker, quiet_ticks);
+		if (is_being_polled(worker, &polls_seen, trust)) {
+			trust = min_u32(quiet_ticks / WORKER_QUIET_TICKS, WORKER_TRUST_MAX);
+			keep_quiet(worker, quiet_ticks++, trust);
 			continue;
 		}
 		quiet_ticks = 0;
+		trust = 0;
 		uint64_t sleep_ns = drive(worker, &idle_since_ns);
 		if (sleep_ns)
 			wait_for(worker, worker->epoll_all, sleep_ns);
