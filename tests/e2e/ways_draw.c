@@ -208,6 +208,32 @@ uint32_t ways_wrong_index(const struct ways_step *step, unsigned end)
 	return index;
 }
 
+static bool reads(const struct ways_request *request)
+{
+	return request->opcode == IBV_WR_RDMA_READ;
+}
+
+static bool changes(const struct ways_request *request)
+{
+	return !reads(request) && !is_send(request->opcode);
+}
+
+static bool overlap(const struct ways_request *one, const struct ways_request *other)
+{
+	return one->remote_offset < other->remote_offset + other->bytes &&
+		other->remote_offset < one->remote_offset + one->bytes;
+}
+
+/* A READ may give what is written after it, unless that is fenced (IBTA 10.8.3.3). */
+static void fence(struct ways_request *request, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (reads(&request[j]) && changes(&request[i]) &&
+				overlap(&request[j], &request[i]))
+				request[i].flags |= IBV_SEND_FENCE;
+}
+
 static void draw_end(
 	uint64_t *random, const struct ways_program *program, struct ways_step *step, unsigned end)
 {
@@ -223,6 +249,7 @@ static void draw_end(
 		for (uint32_t i = 0; i < count; i++)
 			step->of[end].request[i].flags |= IBV_SEND_SIGNALED;
 	step->of[end].request[count - 1].flags |= IBV_SEND_SIGNALED;
+	fence(step->of[end].request, count);
 	/* The window may go with the last message. */
 	struct ways_request *last = &step->of[end].request[count - 1];
 	if (step->of[end].has_window && last->opcode == IBV_WR_SEND)
