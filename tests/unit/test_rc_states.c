@@ -518,6 +518,19 @@ static void reset_ends_the_rate(void **state)
 	assert_int_equal(script.qp->attr.rate_limit_kbps, 0);
 }
 
+static void only_a_request_establishes_communication(void **state)
+{
+	(void)state;
+	qp_set_state(script.qp, QP_RTR, script.now_ns);
+	news();
+	script_send_ack(&script, 0, 0, SCRIPT_UNLIMITED); /* of an earlier connection */
+	assert_int_equal(news(), 0);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 8, 8);
+	assert_int_equal(news(), SIGNAL_QP_ESTABLISHED);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 8, 8);
+	assert_int_equal(news(), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -549,6 +562,7 @@ int main(void)
 		TEST(rate_is_the_slower_of_limit_and_path),
 		TEST(rate_limit_out_of_range_is_refused),
 		TEST(reset_ends_the_rate),
+		TEST(only_a_request_establishes_communication),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,9 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 		receive_failed(rc, packet);
 		return;
 	}
-	if (qp->state == QP_RTR && !qp->is_comm_established) {
+	/* A response cannot be of this connection: nothing was asked in RTR. */
+	if (qp->state == QP_RTR && !qp->is_comm_established &&
+		packet->info->role == OPCODE_ROLE_REQUEST) {
 		qp->is_comm_established = true;
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 	}
