@@ -117,7 +117,7 @@ int port_tcp_connected(int fd)
 int port_tcp_addresses(
 	int fd, struct port_tcp_address *ret_local, struct port_tcp_address *ret_remote)
 {
-	union socket_address local, remote;
+	union socket_address local = {0}, remote = {0};
 	socklen_t local_bytes = sizeof(local), remote_bytes = sizeof(remote);
 
 	if (getsockname(fd, &local.base, &local_bytes) ||

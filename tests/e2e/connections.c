@@ -374,6 +374,8 @@ static void run_client(
 		if (round == 0)
 			memcpy(first, last, sizeof(first));
 	}
+	rdma_destroy_event_channel(channel);
+	free(connections);
 	CHECK(!has_grown(&first[0], &last[0]), "something is left over at the client");
 	CHECK(!has_grown(&first[1], &last[1]), "something is left over at the server");
 }

@@ -13,17 +13,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void frame_try(const uint8_t *data, size_t size, bool is_reply)
 {
 	uint8_t bytes[MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX] = {0};
-	uint8_t again[MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX];
-	struct mpa_frame frame, decoded;
+	uint8_t again[sizeof(bytes)], third[sizeof(bytes)];
+	struct mpa_frame frame;
+	size_t length;
 
 	memcpy(bytes, data, size < sizeof(bytes) ? size : sizeof(bytes));
 	if (bytes[0] & 1)
 		memcpy(bytes, is_reply ? "MPA ID Rep Frame" : "MPA ID Req Frame", 16);
 	if (mpa_frame_follow_bytes(bytes, is_reply) < 0 || !mpa_frame_decode(&frame, bytes))
 		return;
-	mpa_frame_encode(&frame, again);
-	if (mpa_frame_follow_bytes(again, is_reply) < 0 || !mpa_frame_decode(&decoded, again) ||
-		memcmp(&frame, &decoded, sizeof(frame)) != 0)
+	length = mpa_frame_encode(&frame, again);
+	if (mpa_frame_follow_bytes(again, is_reply) < 0 || !mpa_frame_decode(&frame, again) ||
+		mpa_frame_encode(&frame, third) != length || memcmp(again, third, length) != 0)
 		abort();
 }
 

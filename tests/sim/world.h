@@ -79,7 +79,7 @@ void world_connect(
 	struct world *world, struct qp *a, struct qp *b, const struct connection *connection);
 
 /* Worlds that are made from now on are two processes of one host (within.h). */
-void world_set_local(bool is_local);
+void world_set_local(bool is_now_local);
 
 /* What host `number` knows of the process at the other end is that it is gone. */
 void world_forget_peer(struct world *world, uint32_t number);

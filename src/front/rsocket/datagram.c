@@ -103,17 +103,16 @@ int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t
 
 static unsigned hash(const union datagram_name *name)
 {
-	const uint8_t *byte = (const uint8_t *)name;
 	uint32_t sum = 0;
 
-	for (size_t i = 0; i < sizeof(*name); i++)
-		sum = (sum ^ byte[i]) * 0x01000193u;
+	for (size_t i = 0; i < sizeof(name->bytes); i++)
+		sum = (sum ^ name->bytes[i]) * 0x01000193u;
 	return (sum >> 16 ^ sum) % DATAGRAM_PEERS;
 }
 
 static bool is_same(const union datagram_name *a, const union datagram_name *b)
 {
-	return memcmp(a, b, sizeof(*a)) == 0;
+	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
 /* The peer of this name, if something was sent to it. */

@@ -39,6 +39,7 @@ union datagram_name {
 	struct sockaddr base;
 	struct sockaddr_in ipv4;
 	struct sockaddr_in6 ipv6;
+	uint8_t bytes[sizeof(struct sockaddr_in6)]; /* all of it: equal names are equal in each */
 };
 
 static inline socklen_t datagram_name_bytes(const union datagram_name *name)

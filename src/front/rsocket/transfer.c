@@ -248,7 +248,7 @@ ssize_t rrecvfrom(
 	};
 	ssize_t received = message_receive(socket, &message, flags);
 
-	if (received >= 0 && message.msg_name)
+	if (received >= 0 && src_addr && addrlen)
 		*addrlen = message.msg_namelen;
 	return received;
 }
