@@ -109,7 +109,7 @@ struct worker {
 	int hold_luck; /* worker_thread.c */
 	bool has_socket_error; /* worker_thread.c */
 	uint64_t last_packet_ns;
-	uint64_t last_polled_ns; /* when the thread last saw an application poll */
+	uint64_t last_polled_ns; /* when the thread last saw that one had polled or posted */
 	_Atomic uint32_t polls; /* of unarmed completion queues on this lane, and posts */
 	_Atomic uint32_t polls_driving; /* those that looked for packets; with the lock held */
 	uint64_t now_ns; /* of the progress under way */

@@ -80,7 +80,7 @@ static bool is_being_polled(struct worker *worker, struct polls *seen, uint32_t 
 	bool is_polled = count - seen->count >= (uint32_t)WORKER_POLLS_PER_TICK << trust &&
 		driving_count != seen->driving_count;
 
-	if (is_polled)
+	if (count != seen->count)
 		worker->last_polled_ns = now_ns;
 	if (is_polled || now_ns - seen->since_ns > WORKER_TICK_NS) {
 		seen->count = count;
@@ -90,7 +90,10 @@ static bool is_being_polled(struct worker *worker, struct polls *seen, uint32_t 
 	return is_polled;
 }
 
-/* Nobody here has polled for a while: this process is the target of others, or waits for events. */
+/*
+ * Nobody here has polled or posted for a while: this process is the target of others, or waits for events. A program that
+ * posts and watches its memory is at work; it needs the processor more than this thread.
+ */
 static bool is_passive(const struct worker *worker)
 {
 	return worker->now_ns - worker->last_polled_ns > WORKER_IDLE_NS;
@@ -139,12 +142,14 @@ static void hold(struct worker *worker)
 
 /*
  * The longest sleep that only packets interrupt: longer, the longer none have come. The thread is to find what the
- * application's has left behind: new deadlines, acknowledgements.
+ * application's has left behind: new deadlines, acknowledgements, receive requests for messages that wait for one.
  */
 static uint64_t tick_choose(const struct worker *worker)
 {
 	uint64_t silence_ns = worker->now_ns - worker->last_packet_ns;
 
+	if (worker->stalled_count)
+		return WORKER_TICK_NS;
 	return min_u64(max_u64(silence_ns / 4, WORKER_TICK_NS), WORKER_TICK_NS << WORKER_TRUST_MAX);
 }
 
