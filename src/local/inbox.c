@@ -6,33 +6,62 @@
 static_assert(sizeof(struct inbox_record) == 64, "a cache line each");
 static_assert(sizeof(struct inbox_bell) == 64, "a cache line of its own");
 
+/* The sequence of a record that nobody will publish. No generation that is open has it. */
+#define CLOSED inbox_sequence(0, 0)
+
+static struct inbox_record *record_at(struct inbox *inbox, uint32_t number)
+{
+	return &inbox->record[number % INBOX_RECORD_COUNT];
+}
+
 void inbox_open(struct inbox *inbox)
 {
-	uint64_t published = atomic_load_explicit(&inbox->published, memory_order_relaxed);
-	uint32_t generation = inbox_generation(published);
+	uint32_t generation = inbox_generation(inbox) + 1;
 
-	assert(!inbox_generation_is_open(generation));
+	assert(inbox_generation_is_open(generation));
 	atomic_store_explicit(&inbox->collected, 0, memory_order_relaxed);
-	atomic_store_explicit(
-		&inbox->published, (uint64_t)(generation + 1) << 32, memory_order_release);
+	atomic_store_explicit(&inbox->count, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < INBOX_RECORD_COUNT; i++)
+		atomic_store_explicit(&inbox->record[i].sequence,
+			inbox_sequence(generation, i - INBOX_RECORD_COUNT), memory_order_relaxed);
+	atomic_store_explicit(&inbox->generation, generation, memory_order_release);
+}
+
+/* The first record that was not published yet never will be, nor those behind it. */
+static void records_close(struct inbox *inbox, uint32_t generation)
+{
+	uint32_t first = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+
+	for (uint32_t number = first; number - first < INBOX_RECORD_COUNT; number++) {
+		uint64_t empty = inbox_sequence(generation, number - INBOX_RECORD_COUNT);
+
+		if (atomic_compare_exchange_strong(
+			    &record_at(inbox, number)->sequence, &empty, CLOSED))
+			return;
+	}
 }
 
 void inbox_close(struct inbox *inbox)
 {
-	uint64_t published = atomic_load_explicit(&inbox->published, memory_order_relaxed);
+	uint32_t generation = inbox_generation(inbox);
 
-	while (inbox_generation_is_open(inbox_generation(published)))
-		if (atomic_compare_exchange_weak(
-			    &inbox->published, &published, published + (1ull << 32)))
-			break;
+	if (!inbox_generation_is_open(generation))
+		return;
+	atomic_store(&inbox->generation, generation + 1);
+	records_close(inbox, generation);
 }
 
 const struct inbox_record *inbox_next(const struct inbox *inbox)
 {
-	uint32_t count = (uint32_t)atomic_load_explicit(&inbox->published, memory_order_acquire);
-	uint32_t collected = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+	uint32_t generation = inbox_generation(inbox);
+	uint32_t number = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+	const struct inbox_record *record = &inbox->record[number % INBOX_RECORD_COUNT];
 
-	return count == collected ? NULL : &inbox->record[collected % INBOX_RECORD_COUNT];
+	generation -= !inbox_generation_is_open(generation);
+	return atomic_load_explicit(&record->sequence, memory_order_acquire) ==
+			inbox_sequence(generation, number)
+		? record
+		: NULL;
 }
 
 void inbox_collected(struct inbox *inbox)
@@ -42,34 +71,47 @@ void inbox_collected(struct inbox *inbox)
 	atomic_store_explicit(&inbox->collected, collected + 1, memory_order_release);
 }
 
-bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark)
+static bool is_open_in(struct inbox *inbox, uint32_t generation)
 {
-	uint64_t expected = INBOX_IS_FREE;
-
-	/* Sequentially consistent: the mark is seen, or what it is to be seen before has happened. */
-	if (!atomic_compare_exchange_strong(&inbox->in_use, &expected, mark))
-		return false;
-	if (inbox_generation(atomic_load(&inbox->published)) == generation)
+	if (atomic_load(&inbox->generation) == generation)
 		return true;
 	inbox_leave(inbox);
 	return false;
 }
 
-void inbox_leave(struct inbox *inbox)
+/* Sequentially consistent: the mark is seen, or what it is to be seen before has happened. */
+bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark)
 {
-	atomic_store_explicit(&inbox->in_use, INBOX_IS_FREE, memory_order_release);
+	uint64_t expected = INBOX_IS_FREE;
+
+	return atomic_compare_exchange_strong(&inbox->in_use, &expected, mark) &&
+		is_open_in(inbox, generation);
+}
+
+bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark)
+{
+	atomic_store(&inbox->in_use, mark);
+	return is_open_in(inbox, generation);
 }
 
 bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_record *record)
 {
-	uint64_t published = atomic_load_explicit(&inbox->published, memory_order_relaxed);
+	uint32_t number = inbox_count(inbox);
+	struct inbox_record *place = record_at(inbox, number);
+	uint64_t empty = inbox_sequence(generation, number - INBOX_RECORD_COUNT);
 
-	if (inbox_generation(published) != generation)
+	place->wr_id = record->wr_id;
+	place->opcode = record->opcode;
+	place->flags = record->flags;
+	place->byte_count = record->byte_count;
+	place->imm = record->imm;
+	place->taken = record->taken;
+	place->is_solicited = record->is_solicited;
+	if (!atomic_compare_exchange_strong(
+		    &place->sequence, &empty, inbox_sequence(generation, number)))
 		return false;
-	inbox->record[(uint32_t)published % INBOX_RECORD_COUNT] = *record;
-	/* The count is the low half: it must not carry into the generation. */
-	return atomic_compare_exchange_strong(&inbox->published, &published,
-		(published & ~(uint64_t)UINT32_MAX) | (uint32_t)(published + 1));
+	atomic_store_explicit(&inbox->count, number + 1, memory_order_relaxed);
+	return true;
 }
 
 void inbox_ring(struct inbox *inbox, struct inbox_bell *bell, uint64_t offset)

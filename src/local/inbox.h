@@ -7,16 +7,20 @@
  * two instructions, and the other one goes on. Instead each word has one writer, or changes by one
  * compare-and-swap:
  *
- *   `published`  the generation (odd while the inbox is open) and the count of records. The initiator
- *                publishes a record by counting it, the owner closes by taking the generation on: one of the two is first.
- *   `in_use`     the initiator's mark: which key it is using, or that it is publishing. The owner
- *                waits for it before memory or an inbox changes hands.
- *   `is_rung`    the inbox is, or is about to be, on its lane's list of those that have news.
+ *   `generation`       odd while the inbox is open.
+ *   `record.sequence`  which record is there. The initiator publishes the next one by a compare-and-swap of its word,
+ *                      the owner closes the inbox by another one of the same word: one of the two is first.
+ *   `in_use`           the initiator's mark: which key it is using, or that it is publishing. The owner
+ *                      waits for it before memory or an inbox changes hands.
+ *   `is_rung`          the inbox is, or is about to be, on its lane's list of those that have news.
  *
  * A record says that a receive request was taken, and what its completion is. The owner collects
  * records into the completion queue; nobody else pushes there, so overruns, events and moderation
  * are the owner's as ever. A request counts as taken when its record is published, so an
  * initiator that dies takes none with it.
+ *
+ * A record is one cache line, and all that has to travel for it: the owner of a busy inbox watches the next record
+ * itself (is_watched), and nobody rings.
  *
  * Inboxes are never given back to NIC memory: an initiator that was stopped may hold a pointer to one
  * for as long as it likes. They are used again for other queue pairs, with another generation.
@@ -46,6 +50,7 @@ enum {
 
 /* A receive request that was taken, and how it completes: successfully. */
 struct inbox_record {
+	_Atomic uint64_t sequence; /* inbox_sequence(): written last */
 	uint64_t wr_id;
 	uint32_t opcode; /* enum wc_opcode */
 	uint32_t flags; /* enum wc_flags */
@@ -53,7 +58,7 @@ struct inbox_record {
 	uint32_t imm;
 	uint32_t taken; /* of the receive queue, before this one (rq_taken) */
 	uint32_t is_solicited;
-	uint64_t reserved[4];
+	uint64_t reserved[3];
 };
 
 struct inbox {
@@ -69,21 +74,26 @@ struct inbox {
 	uint64_t rq_offset; /* 0: receive requests are not for initiators */
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
 	uint64_t bell_offset; /* struct inbox_bell */
-	/* And these at any time. */
+	/* And these at any time, but seldom. */
+	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access */
 	_Atomic uint32_t wants_first; /* it is to hear of the next request, whatever it is */
+	_Atomic uint32_t is_watched; /* the owner looks at the next record by itself */
 	alignas(64) _Atomic uint32_t collected; /* records that the owner has seen */
 
-	alignas(64) _Atomic uint64_t published;
-	_Atomic uint64_t in_use;
-	_Atomic uint32_t is_rung;
+	/* The initiator writes these. */
+	alignas(64) _Atomic uint64_t in_use;
+	_Atomic uint32_t count; /* of records in this generation */
 	_Atomic uint32_t initiator; /* who it is: see local/local.h */
-	uint64_t next_offset; /* on the bell's list */
-	/* What the initiator has executed; for counters of the owner's (queue/counter.def). */
+	/* What it has executed; for counters of the owner's (queue/counter.def). */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
 	_Atomic uint64_t atomics;
 	_Atomic uint64_t bytes;
+
+	/* Both do. */
+	alignas(64) _Atomic uint32_t is_rung;
+	uint64_t next_offset; /* on the bell's list */
 
 	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
 };
@@ -99,14 +109,20 @@ struct inbox_table {
 	_Atomic uint64_t offset[INBOX_TABLE_COUNT];
 };
 
-static inline uint32_t inbox_generation(uint64_t published)
-{
-	return (uint32_t)(published >> 32);
-}
-
 static inline bool inbox_generation_is_open(uint32_t generation)
 {
 	return generation & 1;
+}
+
+static inline uint32_t inbox_generation(const struct inbox *inbox)
+{
+	return atomic_load_explicit(&inbox->generation, memory_order_acquire);
+}
+
+/* What the sequence of a record is when it is number `number` of a generation: they count from 0. */
+static inline uint64_t inbox_sequence(uint32_t generation, uint32_t number)
+{
+	return (uint64_t)generation << 32 | number;
 }
 
 /* --- the owner --- */
@@ -115,12 +131,15 @@ static inline bool inbox_generation_is_open(uint32_t generation)
 void inbox_open(struct inbox *inbox);
 
 /*
- * Let nobody in any more: what is published now is all there will be. Whoever is in it may still move
- * bytes, until inbox_is_in_use() says no. Closed already is fine.
+ * Let nobody in any more: what is published now is all there will be, and inbox_next() finds it still. Whoever is in it
+ * may still move bytes, until `in_use` says no. Closed already is fine.
  */
 void inbox_close(struct inbox *inbox);
 
-/* The next record, or NULL. The caller counts it with inbox_collected() when it has what it needs. */
+/*
+ * The next record of the generation that the inbox is open in, or was last; or NULL. The caller counts it with
+ * inbox_collected() when it has what it needs.
+ */
 const struct inbox_record *inbox_next(const struct inbox *inbox);
 void inbox_collected(struct inbox *inbox);
 
@@ -128,28 +147,40 @@ void inbox_collected(struct inbox *inbox);
 
 /* Begin to use: true when the inbox is open in `generation`, and `mark` is set. */
 bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark);
-void inbox_leave(struct inbox *inbox);
 
-/* Room for one more record. */
-static inline bool inbox_has_room(const struct inbox *inbox)
+/* The same for who is in it, under another mark. Out of it when it says false. */
+bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark);
+
+static inline void inbox_leave(struct inbox *inbox)
 {
-	uint32_t count = (uint32_t)atomic_load_explicit(&inbox->published, memory_order_relaxed);
+	atomic_store_explicit(&inbox->in_use, INBOX_IS_FREE, memory_order_release);
+}
 
-	return count - atomic_load_explicit(&inbox->collected, memory_order_acquire) <
-		INBOX_RECORD_COUNT;
+/* Records that the initiator has published. */
+static inline uint32_t inbox_count(const struct inbox *inbox)
+{
+	return atomic_load_explicit(&inbox->count, memory_order_relaxed);
+}
+
+/* Room for one more record. `*collected_seen` is the initiator's, any earlier value of `collected`. */
+static inline bool inbox_has_room(const struct inbox *inbox, uint32_t *collected_seen)
+{
+	if (inbox_count(inbox) - *collected_seen >= INBOX_RECORD_COUNT)
+		*collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
+	return inbox_count(inbox) - *collected_seen < INBOX_RECORD_COUNT;
 }
 
 /* Is it open in this generation still, with records that the owner has not seen? */
 static inline bool inbox_has_news(const struct inbox *inbox, uint32_t generation)
 {
-	uint64_t published = atomic_load_explicit(&inbox->published, memory_order_relaxed);
-
-	return inbox_generation(published) == generation &&
-		(uint32_t)published !=
-		atomic_load_explicit(&inbox->collected, memory_order_acquire);
+	return inbox_generation(inbox) == generation &&
+		inbox_count(inbox) != atomic_load_explicit(&inbox->collected, memory_order_acquire);
 }
 
-/* Publish a record. There is room. False when the inbox was closed. */
+/*
+ * Publish a record; its sequence does not matter. The initiator is in the inbox, and there is room. False when the inbox was
+ * closed. What is read after it was published is as it was then or later (sequentially consistent).
+ */
 bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_record *record);
 
 /* Put the inbox on its lane's list. `bell` and `offset` are those that it names, and is at. */

@@ -27,6 +27,16 @@ static bool is_for(const struct inbox *inbox, const struct qp *qp)
 		gid_is_equal(&inbox->remote, &qp->attr.path.local);
 }
 
+/* What was kept is of another inbox. */
+static void begin_anew(struct local_qp *local, struct inbox *inbox)
+{
+	local->is_inside = false;
+	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
+	local->posted_seen = local->target_rq ? rq_taken(local->target_rq) : 0;
+	local->remote = (struct mr_cached){.key_word = NULL};
+	local->receive = (struct mr_cached){.key_word = NULL};
+}
+
 bool local_attach(struct local_qp *local)
 {
 	const struct qp *qp = local->qp;
@@ -42,7 +52,7 @@ bool local_attach(struct local_qp *local)
 	inbox = peer_at(peer, offset, sizeof(*inbox));
 	if (!inbox)
 		return false;
-	generation = inbox_generation(atomic_load(&inbox->published));
+	generation = inbox_generation(inbox);
 	if (!inbox_generation_is_open(generation) ||
 		!inbox_enter(inbox, generation, INBOX_PUBLISHES))
 		return false;
@@ -57,6 +67,7 @@ bool local_attach(struct local_qp *local)
 		local->generation = generation;
 		local->target_offset = offset;
 		local->target = inbox;
+		begin_anew(local, inbox);
 	}
 	inbox_leave(inbox);
 	return is_ours;
@@ -66,9 +77,7 @@ static bool is_attached(struct local_qp *local)
 {
 	const struct inbox *target = local->target;
 
-	if (target &&
-		inbox_generation(atomic_load_explicit(&target->published, memory_order_relaxed)) ==
-			local->generation)
+	if (target && inbox_generation(target) == local->generation)
 		return true;
 	local->target = NULL;
 	return local_attach(local);
@@ -100,6 +109,23 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	}
 }
 
+/* --- being inside --- */
+
+/* In the target's inbox, under this mark from here on. False: it was closed. */
+static bool begin(struct local_qp *local, uint64_t mark)
+{
+	local->is_inside = local->is_inside ? inbox_remark(local->target, local->generation, mark)
+					    : inbox_enter(local->target, local->generation, mark);
+	return local->is_inside;
+}
+
+static void end(struct local_qp *local)
+{
+	if (local->is_inside)
+		inbox_leave(local->target);
+	local->is_inside = false;
+}
+
 /* --- moving bytes --- */
 
 /* The target's end of a move: a list like that of a request, and who may do what there. */
@@ -108,12 +134,8 @@ struct theirs {
 	uint32_t count;
 	struct mr_user user;
 	uint32_t access;
+	struct mr_cached *cached; /* of this user */
 };
-
-static bool key_enter(const struct local_qp *local, uint32_t key)
-{
-	return inbox_enter(local->target, local->generation, INBOX_USES_KEY | key);
-}
 
 /* May all of it be accessed, now? */
 static bool theirs_check(const struct local_qp *local, const struct theirs *theirs, uint64_t bytes)
@@ -133,23 +155,32 @@ static bool theirs_check(const struct local_qp *local, const struct theirs *thei
 	return bytes == 0;
 }
 
-/* Move bytes between `own`, which was approved, and one entry of theirs. */
-static bool step(const struct local_qp *local, uint8_t *own, const struct theirs *theirs,
+/* Where the bytes at `at` lie. We are inside, under their key. */
+static bool theirs_find(const struct local_qp *local, const struct theirs *theirs,
+	const struct sge *at, struct peer_place *ret_place)
+{
+	ret_place->here = mr_cached_find(
+		theirs->cached, at->lkey, theirs->access | MR_TOUCH, at->address, at->bytes);
+	if (ret_place->here)
+		return true;
+	if (peer_find(local->peer, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
+		    ret_place))
+		return false;
+	if (ret_place->here)
+		peer_cache(local->peer, at->lkey, theirs->cached);
+	return true;
+}
+
+/* Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well. */
+static bool step(struct local_qp *local, uint8_t *own, const struct theirs *theirs,
 	const struct sge *at, bool is_written)
 {
 	struct peer_place place;
-	bool is_done;
 
-	if (!key_enter(local, at->lkey))
+	if (!begin(local, INBOX_USES_KEY | at->lkey) || !theirs_find(local, theirs, at, &place))
 		return false;
-	is_done = !peer_find(local->peer, at->lkey, theirs->user, theirs->access, at->address,
-		at->bytes, &place);
-	if (is_done && is_written)
-		is_done = peer_put(local->peer, &place, 0, own, at->bytes);
-	else if (is_done)
-		is_done = peer_get(local->peer, &place, 0, own, at->bytes);
-	inbox_leave(local->target);
-	return is_done;
+	return is_written ? peer_put(local->peer, &place, 0, own, at->bytes)
+			  : peer_get(local->peer, &place, 0, own, at->bytes);
 }
 
 /* A walk over a list, some bytes at a time. */
@@ -173,14 +204,28 @@ static bool is_null_region(const struct mr_table *mrs, const uint8_t *pointer)
 	return pointer == mrs->null_zeros || pointer == mrs->null_sink;
 }
 
+/* Where bytes of this side lie. */
+static bool own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
+	uint64_t bytes, uint8_t **ret_pointer)
+{
+	const struct qp *qp = local->qp;
+
+	*ret_pointer = mr_cached_find(&local->own, key, access | MR_TOUCH, address, bytes);
+	if (*ret_pointer)
+		return true;
+	if (mr_resolve(qp->lane->mrs, key, qp->pd, access | MR_TOUCH, address, bytes, ret_pointer))
+		return false;
+	mr_cache(qp->lane->mrs, key, &local->own);
+	return true;
+}
+
 /*
  * Move `bytes` bytes, which both lists hold, between a request's own memory and theirs, in both lists'
  * order. False when some of it may not be accessed, or is not there: some may have been moved then.
  */
-static bool move(const struct local_qp *local, const struct send_wqe *wqe,
+static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	const struct theirs *theirs, uint64_t bytes, bool is_written)
 {
-	const struct qp *qp = local->qp;
 	struct sge inlined = {(uint64_t)(uintptr_t)wqe->inline_bytes, wqe->total_bytes, 0};
 	bool is_inline = wqe->flags & SEND_INLINE;
 	struct cursor own = {is_inline ? &inlined : wqe->sge, 0};
@@ -197,10 +242,9 @@ static bool move(const struct local_qp *local, const struct send_wqe *wqe,
 		uint8_t *pointer = (uint8_t *)(uintptr_t)address;
 
 		if (!is_inline &&
-			mr_resolve(qp->lane->mrs, own.sge->lkey, qp->pd, own_access | MR_TOUCH,
-				address, step_bytes, &pointer))
+			!own_find(local, own.sge->lkey, own_access, address, step_bytes, &pointer))
 			return false;
-		if (is_null_region(qp->lane->mrs, pointer))
+		if (is_null_region(local->qp->lane->mrs, pointer))
 			at.bytes = step_bytes = min_u32(step_bytes, MR_NULL_BYTES);
 		if (!step(local, pointer, theirs, &at, is_written))
 			return false;
@@ -211,37 +255,38 @@ static bool move(const struct local_qp *local, const struct send_wqe *wqe,
 	return true;
 }
 
-static struct mr_user target_user(const struct local_qp *local)
+/* The same, after a look at all of it where it takes more than one step, so that what is refused has moved nothing. */
+static bool move(struct local_qp *local, const struct send_wqe *wqe, const struct theirs *theirs,
+	bool is_written)
 {
-	return (struct mr_user){local->target->pd, local->target->qpn};
+	const struct qp *qp = local->qp;
+	uint32_t bytes = wqe->total_bytes;
+	bool is_inline = wqe->flags & SEND_INLINE;
+	bool is_one_step = bytes <= MR_NULL_BYTES && (is_inline || wqe->sge_count == 1) &&
+		theirs->count >= 1 && theirs->list[0].bytes >= bytes;
+	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
+
+	if (!is_one_step &&
+		((!is_inline &&
+			 sge_check(qp->lane->mrs, qp->pd, own_access, wqe->sge, wqe->sge_count)) ||
+			!theirs_check(local, theirs, bytes)))
+		return false;
+	return move_steps(local, wqe, theirs, bytes, is_written);
 }
 
 /* One range that a remote key names. */
 static bool move_remote(
-	const struct local_qp *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
+	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
 {
+	const struct inbox *target = local->target;
 	struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
-	struct theirs theirs = {&range, 1, target_user(local), access};
-	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	struct theirs theirs = {&range, 1, {target->pd, target->qpn}, access, &local->remote};
+	uint32_t granted = atomic_load_explicit(&target->access, memory_order_relaxed);
 
-	return (granted & access) && theirs_check(local, &theirs, wqe->total_bytes) &&
-		move(local, wqe, &theirs, wqe->total_bytes, is_written);
+	return (granted & access) && move(local, wqe, &theirs, is_written);
 }
 
 /* --- telling --- */
-
-/* The owner sleeps, and wants to be woken for this. */
-static void tell(const struct local_qp *local, bool is_rung)
-{
-	const struct inbox *target = local->target;
-
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
-		(is_rung &&
-			atomic_load_explicit(&local->target_cq->arm, memory_order_relaxed) !=
-				CQ_ARM_NONE))
-		local->peer->ops->kick(local->peer, target->lane);
-}
 
 /* Only this initiator counts there. */
 static void count_add(_Atomic uint64_t *count, uint64_t amount)
@@ -251,19 +296,41 @@ static void count_add(_Atomic uint64_t *count, uint64_t amount)
 	atomic_store_explicit(count, value + amount, memory_order_relaxed);
 }
 
+/* The first request, and one that takes no receive request: the owner hears of it all the same. */
+static void tell_first(struct local_qp *local)
+{
+	struct inbox *target = local->target;
+
+	if (!begin(local, INBOX_PUBLISHES))
+		return;
+	inbox_ring(target, local->target_bell, local->target_offset);
+	end(local);
+	local->peer->ops->kick(local->peer, target->lane);
+}
+
 /* A request that takes no receive request was executed. */
-static void executed(const struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
+static void executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
 {
 	struct inbox *target = local->target;
 
 	count_add(count, 1);
 	count_add(&target->bytes, bytes);
-	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) &&
-		inbox_enter(target, local->generation, INBOX_PUBLISHES)) {
-		inbox_ring(target, local->target_bell, local->target_offset);
-		inbox_leave(target);
-		tell(local, false);
+	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed))
+		tell_first(local);
+}
+
+/* Does the owner sleep, and want to be woken for this? It was published before. */
+static bool is_awaited(const struct local_qp *local, bool is_solicited)
+{
+	switch ((enum cq_arm)atomic_load(&local->target_cq->arm)) {
+	case CQ_ARM_NONE:
+		return false;
+	case CQ_ARM_SOLICITED:
+		return is_solicited;
+	case CQ_ARM_NEXT:
+		return true;
 	}
+	return false;
 }
 
 /* --- messages --- */
@@ -273,18 +340,36 @@ static enum shortcut not_ready(struct local_qp *local, uint64_t now_ns, uint64_t
 {
 	uint64_t waited_ns;
 
-	if (!local->waiting_since_ns) {
-		local->waiting_since_ns = now_ns;
-		if (!inbox_has_room(local->target)) /* nobody polls */
-			local->peer->ops->kick(local->peer, local->target->lane);
-	}
-	waited_ns = now_ns - local->waiting_since_ns;
-	if (waited_ns >= PATIENCE_NS) {
+	/* Who posts knows the time roughly only; who comes back because of a deadline has looked. */
+	if (!local->is_waiting) {
+		local->is_waiting = true;
 		local->waiting_since_ns = 0;
+		if (!inbox_has_room(local->target, &local->collected_seen)) /* nobody polls */
+			local->peer->ops->kick(local->peer, local->target->lane);
+	} else if (!local->waiting_since_ns) {
+		local->waiting_since_ns = now_ns;
+	}
+	waited_ns = local->waiting_since_ns ? now_ns - local->waiting_since_ns : 0;
+	if (waited_ns >= PATIENCE_NS) {
+		local->is_waiting = false;
 		return SHORTCUT_PACKETS;
 	}
 	*ret_at_ns = now_ns + min_u64(max_u64(waited_ns / 2, PATIENCE_NS_MIN), PATIENCE_NS_MAX);
 	return SHORTCUT_LATER;
+}
+
+/* Publish while inside. */
+static bool publish(struct local_qp *local, const struct inbox_record *record)
+{
+	struct inbox *target = local->target;
+
+	if (!inbox_publish(target, local->generation, record))
+		return false;
+	rq_count_taken(local->target_rq, record->taken);
+	if (!atomic_load(&target->is_watched) ||
+		atomic_load_explicit(&target->wants_first, memory_order_relaxed))
+		inbox_ring(target, local->target_bell, local->target_offset);
+	return true;
 }
 
 /* The receive request was filled: it is taken, and complete. False when the inbox was closed. */
@@ -293,6 +378,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 {
 	struct inbox *target = local->target;
 	bool has_imm = wr_table[wqe->opcode].has_imm;
+	bool is_solicited = (wqe->flags & SEND_SOLICITED) != 0;
 	struct inbox_record record = {
 		.wr_id = receive->wr_id,
 		.opcode = opcode,
@@ -300,29 +386,26 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 		.byte_count = wqe->total_bytes,
 		.imm = has_imm ? wqe->imm : 0,
 		.taken = rq_taken(local->target_rq),
-		.is_solicited = (wqe->flags & SEND_SOLICITED) != 0,
+		.is_solicited = is_solicited,
 	};
-	bool is_published;
 
-	if (!inbox_enter(target, local->generation, INBOX_PUBLISHES))
+	/* With bytes to move, we are inside. */
+	if ((!local->is_inside && !begin(local, INBOX_PUBLISHES)) || !publish(local, &record))
 		return false;
-	is_published = inbox_publish(target, local->generation, &record);
-	if (is_published) {
-		count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
-		rq_count_taken(local->target_rq, record.taken);
-		inbox_ring(target, local->target_bell, local->target_offset);
-	}
-	inbox_leave(target);
-	if (is_published)
-		tell(local, true);
-	return is_published;
+	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
+	end(local);
+	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
+		is_awaited(local, is_solicited))
+		local->peer->ops->kick(local->peer, target->lane);
+	return true;
 }
 
 /* The receive request that the next message takes, which nobody else does meanwhile. */
-static bool peek(const struct local_qp *local, struct recv_wqe *receive)
+static bool peek(struct local_qp *local, struct recv_wqe *receive)
 {
-	return inbox_has_room(local->target) &&
-		rq_peek(local->target_rq, local->peer->base, local->peer->bytes, receive);
+	return inbox_has_room(local->target, &local->collected_seen) &&
+		rq_peek(local->target_rq, local->peer->base, local->peer->bytes,
+			&local->posted_seen, receive);
 }
 
 static enum shortcut send_execute(
@@ -332,17 +415,16 @@ static enum shortcut send_execute(
 
 	if (!peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
-	local->waiting_since_ns = 0;
+	local->is_waiting = false;
 
 	struct theirs theirs = {
 		receive.sge,
 		receive.sge_count,
 		{local->target->recv_pd, 0},
 		MR_LOCAL_WRITE,
+		&local->receive,
 	};
-	bool is_done = wqe->total_bytes <= receive.total_bytes &&
-		theirs_check(local, &theirs, wqe->total_bytes) &&
-		move(local, wqe, &theirs, wqe->total_bytes, true) &&
+	bool is_done = wqe->total_bytes <= receive.total_bytes && move(local, wqe, &theirs, true) &&
 		deliver(local, wqe, WC_RECV, &receive);
 
 	return is_done ? SHORTCUT_DONE : SHORTCUT_PACKETS;
@@ -356,7 +438,7 @@ static enum shortcut write_execute(
 
 	if (has_imm && !peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
-	local->waiting_since_ns = 0;
+	local->is_waiting = false;
 	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))
 		return SHORTCUT_PACKETS;
 	if (has_imm && !deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
@@ -389,9 +471,10 @@ static uint64_t atomic_apply(const struct send_wqe *wqe, void *target)
 /* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
 static bool word_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_word)
 {
+	struct mr_user user = {local->target->pd, local->target->qpn};
 	struct peer_place place = {.here = NULL};
-	enum mr_fault fault = peer_find(local->peer, wqe->rkey, target_user(local),
-		MR_REMOTE_ATOMIC, wqe->remote_address, sizeof(uint64_t), &place);
+	enum mr_fault fault = peer_find(local->peer, wqe->rkey, user, MR_REMOTE_ATOMIC,
+		wqe->remote_address, sizeof(uint64_t), &place);
 
 	if (!fault && !place.here) {
 		local->has_far_atomics = true;
@@ -412,12 +495,14 @@ static enum shortcut atomic_execute(
 	bool is_done;
 
 	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
-		!key_enter(local, wqe->rkey))
+		wqe->total_bytes != sizeof(uint64_t) ||
+		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count) ||
+		!begin(local, INBOX_USES_KEY | wqe->rkey))
 		return SHORTCUT_PACKETS;
 	is_done = word_find(local, wqe, &word);
 	if (is_done)
 		original = atomic_apply(wqe, word);
-	inbox_leave(local->target);
+	end(local);
 	if (!is_done)
 		return SHORTCUT_PACKETS;
 	executed(local, &local->target->atomics, sizeof(uint64_t));
@@ -433,6 +518,8 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 	struct local_qp *local = local_from_qp(qp);
 	enum shortcut shortcut;
 
+	if (wr_table[wqe->opcode].has_answer && !qp->attr.max_rd_atomic)
+		return SHORTCUT_PACKETS;
 	switch ((int)wr_table[wqe->opcode].operation) {
 	case OPERATION_SEND:
 		shortcut = send_execute(local, wqe, now_ns, ret_at_ns);
@@ -447,6 +534,7 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 		shortcut = atomic_execute(local, wqe, ret_fault);
 		break;
 	}
+	end(local);
 	if (shortcut == SHORTCUT_DONE)
 		qp_count(qp, COUNTER_local_requests, 1);
 	else if (shortcut == SHORTCUT_PACKETS)

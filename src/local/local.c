@@ -16,9 +16,8 @@ static void established(struct local_qp *local)
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 }
 
-static void collect_one(struct local_qp *local, uint64_t now_ns)
+static void collect_one(struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
 {
-	const struct inbox_record *record = inbox_next(local->inbox);
 	struct qp *qp = local->qp;
 	struct cqe cqe = {
 		.opcode = record->opcode,
@@ -29,28 +28,125 @@ static void collect_one(struct local_qp *local, uint64_t now_ns)
 	uint64_t wr_id = record->wr_id;
 	bool is_solicited = record->is_solicited;
 
-	/* The initiator says so itself, next, unless it was killed; the program may not notice either. */
-	rq_count_taken(qp->rq, record->taken);
+	local->last_taken = record->taken;
+	local->has_taken = true;
+	rq_know_taken(qp->rq, record->taken);
 	if (record->opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
 	inbox_collected(local->inbox);
 	qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
 }
 
+/* Say where the next record will be. */
+static void watch_next(struct local_qp *local)
+{
+	const struct inbox *inbox = local->inbox;
+	uint32_t number = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+
+	atomic_store_explicit(&local->watch->sequence,
+		&inbox->record[number % INBOX_RECORD_COUNT].sequence, memory_order_relaxed);
+	atomic_store_explicit(&local->watch->published,
+		inbox_sequence(inbox_generation(inbox), number), memory_order_relaxed);
+}
+
 static uint32_t collect(struct local_qp *local, uint64_t now_ns)
 {
+	const struct inbox_record *record;
 	uint32_t count = 0;
 
-	while (inbox_next(local->inbox)) {
-		collect_one(local, now_ns);
+	while ((record = inbox_next(local->inbox))) {
+		collect_one(local, record, now_ns);
 		count++;
+	}
+	if (count && local->watch) {
+		local->watch->is_busy = true;
+		watch_next(local);
 	}
 	return count;
 }
 
+/*
+ * Collect, and see to it that the receive requests count as taken. The initiator says so itself right after it has
+ * published a record, unless it was killed.
+ */
+static void collect_all(struct local_qp *local, uint64_t now_ns)
+{
+	collect(local, now_ns);
+	if (local->has_taken)
+		rq_count_taken(local->qp->rq, local->last_taken);
+	local->has_taken = false;
+}
+
 static void qp_collect(struct qp *qp, uint64_t now_ns)
 {
-	collect(local_from_qp(qp), now_ns);
+	collect_all(local_from_qp(qp), now_ns);
+}
+
+/* --- watching --- */
+
+/* Nobody rings for it any more. */
+static void watch_begin(struct local_qp *local, struct local_watch *watch)
+{
+	watch->local = local;
+	watch->is_busy = true;
+	local->watch = watch;
+	watch_next(local);
+	atomic_store_explicit(&local->inbox->is_watched, 1, memory_order_relaxed);
+}
+
+/* Who publishes from here on rings; what was published before is found by the caller's next look. */
+static void watch_leave(struct local_qp *local)
+{
+	atomic_store(&local->inbox->is_watched, 0);
+	atomic_thread_fence(memory_order_seq_cst);
+	local->watch = NULL;
+}
+
+static void watch_end(struct local_qp *local)
+{
+	struct local_lane *lane = local->lane;
+	uint32_t last = atomic_load_explicit(&lane->watch_count, memory_order_relaxed) - 1;
+	struct local_watch *watch = local->watch;
+
+	if (!watch)
+		return;
+	watch_leave(local);
+	if (watch != &lane->watch[last]) {
+		watch->local = lane->watch[last].local;
+		watch->is_busy = lane->watch[last].is_busy;
+		watch->local->watch = watch;
+		watch_next(watch->local);
+	}
+	atomic_store_explicit(&lane->watch_count, last, memory_order_relaxed);
+}
+
+/* The place of one that was silent since it was last asked for. NULL: there is none. */
+static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
+{
+	struct local_watch *watch = &lane->watch[lane->next_watch++ % LOCAL_WATCHED_MAX];
+	struct local_qp *silent = watch->local;
+
+	if (watch->is_busy) {
+		watch->is_busy = false;
+		return NULL;
+	}
+	watch_leave(silent);
+	collect(silent, now_ns);
+	return watch;
+}
+
+static void watch(struct local_qp *local, uint64_t now_ns)
+{
+	struct local_lane *lane = local->lane;
+	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
+	struct local_watch *place =
+		count < LOCAL_WATCHED_MAX ? &lane->watch[count] : watch_take_over(lane, now_ns);
+
+	if (!place)
+		return;
+	watch_begin(local, place);
+	if (count < LOCAL_WATCHED_MAX)
+		atomic_store_explicit(&lane->watch_count, count + 1, memory_order_release);
 }
 
 /* The queue pair whose inbox this is; NULL when it has none any more. */
@@ -61,11 +157,24 @@ static struct local_qp *owner_of(const struct lane *lane, const struct inbox *in
 	return qp && qp->local && local_from_qp(qp)->inbox == inbox ? local_from_qp(qp) : NULL;
 }
 
-uint32_t local_collect(struct lane *lane, struct inbox_bell *bell, uint64_t now_ns)
+static uint32_t collect_watched(struct local_lane *lane, uint64_t now_ns)
 {
-	uint64_t offset = atomic_exchange(&bell->first_offset, 0);
 	uint32_t count = 0;
 
+	/* A queue pair that fails by what it collects leaves the list: another one takes its place. */
+	for (uint32_t i = 0; i < atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
+		i++)
+		count += collect(lane->watch[i].local, now_ns);
+	return count;
+}
+
+uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
+{
+	uint32_t count = collect_watched(local_lane, now_ns);
+	uint64_t offset = 0;
+
+	if (atomic_load_explicit(&local_lane->bell->first_offset, memory_order_relaxed))
+		offset = atomic_exchange(&local_lane->bell->first_offset, 0);
 	while (offset) {
 		struct inbox *inbox = arena_at(lane->arena, offset);
 		struct local_qp *local = owner_of(lane, inbox);
@@ -78,6 +187,8 @@ uint32_t local_collect(struct lane *lane, struct inbox_bell *bell, uint64_t now_
 		if (atomic_load_explicit(&inbox->wants_first, memory_order_relaxed))
 			established(local);
 		count += collect(local, now_ns);
+		if (!local->watch && inbox_generation_is_open(inbox_generation(inbox)))
+			watch(local, now_ns);
 	}
 	return count;
 }
@@ -136,7 +247,8 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	case QP_INIT:
 		farewell(local);
 		close_and_wait(local);
-		collect(local, now_ns);
+		collect_all(local, now_ns);
+		watch_end(local);
 		local_forget_peer(local);
 		break;
 	case QP_RTS:
@@ -196,6 +308,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	local->owner = owner;
 	local->inbox = inbox;
 	local->inbox_offset = place->offset;
+	local->lane = place->lane;
 	local->peer = peer;
 	local->table = table;
 	inbox->qpn = qp->qpn;
@@ -208,12 +321,13 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	inbox->remote = qp->attr.path.remote;
 	inbox->rq_offset = qp->srq ? 0 : qp->rq_offset;
 	inbox->cq_offset = arena_offset(arena, qp->recv_cq->ring);
-	inbox->bell_offset = place->bell_offset;
+	inbox->bell_offset = arena_offset(arena, place->lane->bell);
 	atomic_store(&inbox->writes, 0);
 	atomic_store(&inbox->reads, 0);
 	atomic_store(&inbox->atomics, 0);
 	atomic_store(&inbox->bytes, 0);
 	atomic_store_explicit(&inbox->wants_first, qp->state == QP_RTR, memory_order_relaxed);
+	atomic_store_explicit(&inbox->is_watched, 0, memory_order_relaxed);
 	qp->local = &local->base;
 	modified(qp);
 	atomic_store(&qp->public->inbox_offset, place->offset);
@@ -236,14 +350,15 @@ static void counters_take_over(struct qp *qp, const struct inbox *inbox)
 	qp_count(qp, COUNTER_rcvd_bytes, atomic_load(&inbox->bytes));
 }
 
-bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t now_ns)
+bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 {
 	bool is_free;
 
 	farewell(local);
 	is_free = close_and_wait(local);
-	collect(local, now_ns);
-	local_collect(local->qp->lane, bell, now_ns);
+	collect_all(local, now_ns);
+	watch_end(local);
+	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
 		atomic_store(&local->inbox->is_rung, 0); /* by one that died before it could */
 	atomic_store(&local->qp->public->inbox_offset, 0);

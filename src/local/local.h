@@ -49,6 +49,26 @@ struct local_owner {
 	uint32_t who; /* of this process, told to targets (inbox.initiator) */
 };
 
+enum { LOCAL_WATCHED_MAX = 8 };
+
+/*
+ * An inbox that its lane watches. Written under the lane's lock; read by anybody, for a hint: inboxes never go away.
+ */
+struct local_watch {
+	const _Atomic uint64_t *_Atomic sequence; /* of the record that comes next */
+	_Atomic uint64_t published; /* what it will be */
+	struct local_qp *local;
+	bool is_busy; /* there was something since its place was last wanted for another one */
+};
+
+/* A lane's part: its bell, and those of its inboxes that have most to say. */
+struct local_lane {
+	struct inbox_bell *bell; /* NULL: nobody meets on this host */
+	struct local_watch watch[LOCAL_WATCHED_MAX];
+	_Atomic uint32_t watch_count;
+	uint32_t next_watch; /* whose place the next one may take */
+};
+
 /* A queue pair's part in this. The runtime allocates it with the connection. */
 struct local_qp {
 	struct qp_local base; /* qp->local */
@@ -57,6 +77,10 @@ struct local_qp {
 	/* As target. */
 	struct inbox *inbox;
 	uint64_t inbox_offset;
+	struct local_lane *lane;
+	struct local_watch *watch; /* NULL: the inbox is not watched */
+	bool has_taken; /* receive requests, by records */
+	uint32_t last_taken; /* rq_taken() before the last of them */
 	/* As initiator. */
 	struct peer *peer; /* NULL: not known (any more) */
 	const struct inbox_table *table; /* the peer's, of the lane of its queue pair */
@@ -66,7 +90,14 @@ struct local_qp {
 	struct inbox_bell *target_bell;
 	uint64_t target_offset;
 	uint32_t generation; /* of the target */
-	uint64_t waiting_since_ns; /* for a receive request; 0: not waiting */
+	bool is_inside; /* the target, while a request is executed */
+	uint32_t collected_seen; /* by the target, of our records */
+	uint32_t posted_seen; /* of its receive requests */
+	struct mr_cached own; /* of keys that our requests name */
+	struct mr_cached remote; /* that name memory of the target */
+	struct mr_cached receive; /* that its receive requests name */
+	bool is_waiting; /* for a receive request */
+	uint64_t waiting_since_ns; /* 0: since the last post */
 	bool has_far_atomics; /* the last atomic was for memory that is not mapped here */
 	uint32_t far_key; /* and this was its key */
 };
@@ -80,7 +111,7 @@ static inline struct local_qp *local_from_qp(const struct qp *qp)
 struct local_inbox {
 	struct inbox *inbox; /* closed */
 	uint64_t offset;
-	uint64_t bell_offset;
+	struct local_lane *lane; /* of the queue pair */
 };
 
 /*
@@ -94,7 +125,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
  * End it. False when somebody stands still in the inbox: then it must never be used again. Else it is
  * closed, collected and in no bell's list.
  */
-bool local_disconnect(struct local_qp *local, struct inbox_bell *bell, uint64_t now_ns);
+bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 
 /* The peer's process is going away: requests go by packets from now on. */
 void local_forget_peer(struct local_qp *local);
@@ -105,14 +136,27 @@ void local_forget_peer(struct local_qp *local);
  */
 void local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key);
 
-/* Has an inbox of this lane news? A hint. */
-static inline bool local_has_news(const struct inbox_bell *bell)
+/* Has an inbox of this lane news? A hint, for any thread. */
+static inline bool local_has_news(const struct local_lane *lane)
 {
-	return atomic_load_explicit(&bell->first_offset, memory_order_relaxed) != 0;
+	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_acquire);
+
+	if (!lane->bell)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct local_watch *watch = &lane->watch[i];
+		const _Atomic uint64_t *sequence =
+			atomic_load_explicit(&watch->sequence, memory_order_relaxed);
+
+		if (atomic_load_explicit(sequence, memory_order_relaxed) ==
+			atomic_load_explicit(&watch->published, memory_order_relaxed))
+			return true;
+	}
+	return atomic_load_explicit(&lane->bell->first_offset, memory_order_relaxed) != 0;
 }
 
 /* Collect what initiators have left in the inboxes of a lane. Returns how many records it was. */
-uint32_t local_collect(struct lane *lane, struct inbox_bell *bell, uint64_t now_ns);
+uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns);
 
 /* initiator.c: see struct qp_local_ops. */
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/arith.h"
+
 /* Where the bytes at `offset` are mapped, or NULL; *bytes of them, which is made smaller. */
 static uint8_t *piece_map(
 	struct peer *peer, const struct peer_place *place, uint64_t offset, uint64_t *bytes)
@@ -31,6 +33,31 @@ enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, ui
 	if (piece_bytes < bytes)
 		ret_place->here = NULL;
 	return MR_OK;
+}
+
+void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached)
+{
+	const struct mr_slot *region = mr_region_of(&peer->mrs, key);
+	struct mr_extent extent;
+	uint64_t address, start, end, bytes;
+
+	mr_cache(&peer->mrs, key, ret_cached);
+	if (!region || !ret_cached->key_word)
+		return;
+	address = (uintptr_t)ret_cached->pointer;
+	start = address;
+	end = address + ret_cached->bytes;
+	if (mr_region_extent(&peer->mrs, region, &extent)) {
+		start = max_u64(start, extent.start);
+		end = min_u64(end, extent.end);
+	}
+	bytes = start < end ? end - start : 0;
+	ret_cached->pointer =
+		bytes && peer->ops->map ? peer->ops->map(peer, region, start, &bytes) : NULL;
+	if (!ret_cached->pointer)
+		ret_cached->key_word = NULL;
+	ret_cached->iova += start - address;
+	ret_cached->bytes = bytes;
 }
 
 /* Some of it may be mapped, and some not. */

@@ -66,6 +66,12 @@ struct peer_place {
 enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
 	uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
+/*
+ * Keep what peer_find() has just said of `key`: as much of its region as is mapped here, in one piece. It holds for the same user, and
+ * until the key is used no more.
+ */
+void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
+
 /* Move bytes. False as peer_ops.write and .read. */
 bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset,
 	const uint8_t *from, size_t bytes);

@@ -244,7 +244,7 @@ static enum mr_fault window_resolve(const struct mr_table *table, const struct m
 		mr_slot_kind(slot) == MR_KIND_WINDOW_2 ? qpn == user.qpn : slot->pd == user.pd;
 
 	atomic_thread_fence(memory_order_acquire);
-	if (atomic_load_explicit(&slot->key_word, memory_order_relaxed) != (MR_KEY_IS_LIVE | key))
+	if (!mr_slot_has_key(slot, key, memory_order_relaxed))
 		return MR_FAULT_KEY;
 	if (!is_mine)
 		return MR_FAULT_PD;
@@ -290,6 +290,23 @@ enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct 
 	uint32_t granted = atomic_load_explicit(&slot->access, memory_order_relaxed);
 	return (granted & access) == access ? MR_OK
 					    : demand(table, granted, access, address, bytes);
+}
+
+void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached)
+{
+	const struct mr_slot *slot = mr_slot_find(table, key);
+
+	*ret_cached = (struct mr_cached){.key_word = NULL};
+	if (!slot || mr_slot_kind(slot) != MR_KIND_REGION)
+		return;
+	*ret_cached = (struct mr_cached){
+		.key_word = &slot->key_word,
+		.word = atomic_load_explicit(&slot->key_word, memory_order_acquire),
+		.iova = mr_slot_get(&slot->iova),
+		.bytes = mr_slot_get(&slot->bytes),
+		.pointer = (uint8_t *)(uintptr_t)mr_slot_get(&slot->address),
+		.access = atomic_load_explicit(&slot->access, memory_order_relaxed),
+	};
 }
 
 enum mr_fault mr_resolve_whole(
@@ -404,8 +421,14 @@ void mr_table_suspend(const struct mr_table *table)
 
 void mr_table_resume(const struct mr_table *table)
 {
-	for (uint32_t i = 0; i < table->fresh_count; i++)
-		atomic_fetch_and(&table->slots[i].key_word, ~MR_KEY_IS_SUSPENDED);
+	for (uint32_t i = 0; i < table->fresh_count; i++) {
+		struct mr_slot *slot = &table->slots[i];
+		uint64_t word = atomic_load_explicit(&slot->key_word, memory_order_relaxed);
+
+		/* Nobody else changes it: all lanes are locked. */
+		if (word & MR_KEY_IS_SUSPENDED)
+			mr_slot_publish(slot, (uint32_t)word);
+	}
 }
 
 bool mr_table_find(

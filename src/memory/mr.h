@@ -84,8 +84,11 @@ enum mr_kind {
  * while `key_word` is 0; of a window, under `lock`, and read with a second look at `key_word`.
  */
 struct mr_slot {
-	_Atomic uint64_t
-		key_word; /* 1 << 32 | key while it can be accessed, else 0: every key is a legal one */
+	/*
+	 * 1 << 32 | key while it can be accessed, else 0: every key is a legal one. Above, from bit 34 on, a
+	 * version: no two words that a slot is found by are equal (struct mr_cached).
+	 */
+	_Atomic uint64_t key_word;
 	uint32_t pd;
 	_Atomic uint32_t access;
 	_Atomic uint64_t iova; /* what peers and work requests name as its first address */
@@ -97,7 +100,8 @@ struct mr_slot {
 	struct spin lock;
 	_Atomic uint8_t kind; /* enum mr_kind */
 	uint8_t generation;
-	uint8_t reserved[6];
+	uint16_t reserved;
+	_Atomic uint32_t version; /* of key_word */
 };
 
 /* Who asks: a queue pair and its protection domain. No queue pair has number 0. */
@@ -232,6 +236,40 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
 	return mr_resolve_for(
 		table, key, (struct mr_user){pd, 0}, access, iova, bytes, ret_pointer);
 }
+
+/*
+ * What one lookup of a region has found, kept for the next ones by the same user: as long as one word is what it was,
+ * all of it holds. Of what is neither a window nor a null region nor on demand. Zeroed, it holds nothing.
+ */
+struct mr_cached {
+	const _Atomic uint64_t *key_word; /* NULL: nothing */
+	uint64_t word;
+	uint64_t iova; /* the bytes that it is good for, as peers and work requests name them */
+	uint64_t bytes;
+	uint8_t *pointer; /* to the first of them */
+	uint32_t access; /* all that the region grants */
+};
+
+/* Where the bytes lie; NULL when only mr_resolve_for() can tell. What it needs of the world is the same. */
+static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t key, uint32_t access,
+	uint64_t iova, uint64_t bytes)
+{
+	uint64_t offset = iova - cached->iova;
+
+	if (!cached->key_word || (uint32_t)cached->word != key ||
+		(cached->access & access) != access || offset > cached->bytes ||
+		bytes > cached->bytes - offset)
+		return NULL;
+	if (atomic_load_explicit(cached->key_word, memory_order_acquire) != cached->word)
+		return NULL;
+	return cached->pointer + offset;
+}
+
+/*
+ * Keep what mr_resolve_for() has just said of `key` to `user`, unless it is nothing to keep. A table's own pointers are kept as
+ * they are; who sees another process's table has to say where the bytes are.
+ */
+void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
 /* The same for all of a region or window, wherever it starts and ends. */
 enum mr_fault mr_resolve_whole(

@@ -12,6 +12,10 @@ enum { MR_KEY_VARIANT_BITS = 8, MR_KEY_SLOT_BITS = 16 };
 #define MR_KEY_IS_LIVE      (1ull << 32)
 #define MR_KEY_IS_SUSPENDED (1ull << 33)
 
+enum { MR_KEY_VERSION_SHIFT = 34 };
+
+#define MR_KEY_MASK ((1ull << MR_KEY_VERSION_SHIFT) - 1)
+
 /* Take a slot that is free, as `kind`, without a key that works. NULL when there is none. */
 struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind kind);
 
@@ -21,10 +25,26 @@ void mr_slot_free(struct mr_table *table, struct mr_slot *slot);
 /* The key of a slot for one of its 256 variants. */
 uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, uint8_t variant);
 
+/* A word that the slot was never found by. Nobody else makes one at the same time. */
+static inline uint64_t mr_slot_word(struct mr_slot *slot, uint32_t key)
+{
+	uint64_t version = atomic_load_explicit(&slot->version, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&slot->version, (uint32_t)version, memory_order_relaxed);
+	return version << MR_KEY_VERSION_SHIFT | MR_KEY_IS_LIVE | key;
+}
+
 /* From now on the slot is found under `key`. */
 static inline void mr_slot_publish(struct mr_slot *slot, uint32_t key)
 {
-	atomic_store_explicit(&slot->key_word, MR_KEY_IS_LIVE | key, memory_order_release);
+	atomic_store_explicit(&slot->key_word, mr_slot_word(slot, key), memory_order_release);
+}
+
+/* Is it found under `key`? */
+static inline bool mr_slot_has_key(const struct mr_slot *slot, uint32_t key, memory_order order)
+{
+	return (atomic_load_explicit(&slot->key_word, order) & MR_KEY_MASK) ==
+		(MR_KEY_IS_LIVE | key);
 }
 
 /* The slot that is found under `key`, or NULL. A key that was made up names some slot, but not its key. */
@@ -36,9 +56,7 @@ static inline struct mr_slot *mr_slot_find(const struct mr_table *table, uint32_
 	if (index >= table->slot_count)
 		return NULL;
 	struct mr_slot *slot = &table->slots[index];
-	if (atomic_load_explicit(&slot->key_word, memory_order_acquire) != (MR_KEY_IS_LIVE | key))
-		return NULL;
-	return slot;
+	return mr_slot_has_key(slot, key, memory_order_acquire) ? slot : NULL;
 }
 
 static inline enum mr_kind mr_slot_kind(const struct mr_slot *slot)

@@ -148,7 +148,7 @@ enum mr_fault mw_bind(const struct mr_table *table, const struct mw_bind *bind)
 /* May `user` invalidate what is found in this slot under this key? */
 static enum mr_fault invalidate_check(const struct mr_slot *slot, uint32_t key, struct mr_user user)
 {
-	if (atomic_load_explicit(&slot->key_word, memory_order_acquire) != (MR_KEY_IS_LIVE | key))
+	if (!mr_slot_has_key(slot, key, memory_order_acquire))
 		return MR_FAULT_KEY;
 	if (mr_slot_kind(slot) != MR_KIND_WINDOW_2)
 		return MR_FAULT_ACCESS;

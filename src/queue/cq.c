@@ -8,7 +8,7 @@
 #include "base/arith.h"
 #include "queue/sq.h"
 
-static_assert(sizeof(struct cq_ring) == 64, "a cache line of its own");
+static_assert(sizeof(struct cq_ring) == 128, "cache lines of its own");
 static_assert(sizeof(struct cqe) == 64, "a cache line each");
 
 static uint64_t entries_bytes(uint32_t capacity)

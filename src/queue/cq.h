@@ -26,6 +26,7 @@
 #ifndef URNIC_QUEUE_CQ_H
 #define URNIC_QUEUE_CQ_H
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,7 +44,6 @@ enum cq_arm {
 struct cq_ring {
 	struct spin lock;
 	uint32_t capacity; /* entries: a power of two; under the lock, as entries_offset */
-	_Atomic uint32_t arm; /* enum cq_arm */
 	uint32_t has_overrun;
 	_Atomic uint32_t head; /* entries ever pushed */
 	_Atomic uint32_t tail; /* entries ever polled */
@@ -53,7 +53,8 @@ struct cq_ring {
 	uint64_t moderation_ns;
 	uint64_t held_until_ns;
 	uint32_t held_count; /* completions that it was armed for and has not signaled yet */
-	uint32_t reserved;
+	/* A line of its own: peers on this host look here, and nowhere else. */
+	alignas(64) _Atomic uint32_t arm; /* enum cq_arm */
 };
 
 struct cq {

@@ -171,8 +171,8 @@ struct qp_local_ops {
 	/* Can requests like this one be executed now? A hint: execute may still say no. */
 	bool (*can_execute)(struct qp *qp, const struct send_wqe *wqe);
 	/*
-	 * Execute a request whose own memory was checked, while nothing before it is incomplete. LATER sets
-	 * *ret_at_ns to when to ask again, FAILED sets *ret_fault.
+	 * Execute a request while nothing before it is incomplete. What is wrong with it, on either side, is for packets to
+	 * find; then nothing was moved. LATER sets *ret_at_ns to when to ask again, FAILED sets *ret_fault.
 	 */
 	enum shortcut (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 		uint64_t *ret_at_ns, enum fault *ret_fault);

@@ -7,7 +7,7 @@
 
 #include "base/arith.h"
 
-static_assert(sizeof(struct recv_queue) == 64, "slots start on a cache line");
+static_assert(sizeof(struct recv_queue) == 128, "a cache line for each side");
 
 static uint64_t slots_bytes(uint32_t capacity, uint32_t stride_bytes)
 {
@@ -79,7 +79,7 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 
 	spin_lock(&rq->lock);
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
-	if (rq_count(rq) >= rq->depth) {
+	if (posted - atomic_load_explicit(&rq->known, memory_order_acquire) >= rq->depth) {
 		error = -ENOMEM;
 	} else {
 		struct recv_slot *slot = slot_at(rq, posted);
@@ -107,24 +107,41 @@ static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
 	memcpy(wqe->sge, slot->sge, slot->sge_count * sizeof(struct sge));
 	wqe->total_bytes = sge_total_bytes(wqe->sge, wqe->sge_count);
 	atomic_store_explicit(&rq->taken, taken + 1, memory_order_release);
+	rq_know_taken(rq, taken);
 	return true;
 }
 
-bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
+/* Has one been posted that was not taken? `*seen` is what the taker knows of those posted. */
+static bool has_posted(const struct recv_queue *rq, uint32_t taken, uint32_t *seen)
 {
-	uint32_t taken = atomic_load_explicit(&rq->taken, memory_order_relaxed);
-	const struct recv_slot *slot = slot_at(rq, taken);
-	uint64_t start = (uint64_t)((const uint8_t *)slot - base);
+	if ((int32_t)(*seen - taken) <= 0)
+		*seen = atomic_load_explicit(&rq->posted, memory_order_acquire);
+	return (int32_t)(*seen - taken) > 0;
+}
 
-	if (atomic_load_explicit(&rq->posted, memory_order_acquire) == taken)
+bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+	uint32_t *posted_seen, struct recv_wqe *wqe)
+{
+	uint32_t taken = rq_taken(rq);
+	const struct recv_slot *slot;
+	uint32_t sge_count;
+	uint64_t start;
+
+	if (!has_posted(rq, taken, posted_seen))
 		return false;
-	if (!range_inside(start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes) ||
-		slot->sge_count > SGE_COUNT_MAX)
+	slot = slot_at(rq, taken);
+	start = (uint64_t)((const uint8_t *)slot - base);
+	if (!range_inside(start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes))
+		return false;
+	sge_count = slot->sge_count;
+	if (sge_count > SGE_COUNT_MAX)
 		return false;
 	wqe->wr_id = slot->wr_id;
-	wqe->sge_count = slot->sge_count;
-	memcpy(wqe->sge, slot->sge, wqe->sge_count * sizeof(struct sge));
+	wqe->sge_count = sge_count;
+	for (uint32_t i = 0; i < sge_count; i++)
+		wqe->sge[i] = slot->sge[i];
 	wqe->total_bytes = sge_total_bytes(wqe->sge, wqe->sge_count);
+	__builtin_prefetch(slot_at(rq, taken + 1));
 	return true;
 }
 
@@ -225,5 +242,6 @@ void rq_reset(struct recv_queue *rq)
 	spin_lock(&rq->lock);
 	atomic_store_explicit(&rq->posted, 0, memory_order_relaxed);
 	atomic_store_explicit(&rq->taken, 0, memory_order_relaxed);
+	atomic_store_explicit(&rq->known, 0, memory_order_relaxed);
 	spin_unlock(&rq->lock);
 }

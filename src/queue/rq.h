@@ -8,10 +8,14 @@
  *
  * Header and slots are two blocks, so that a queue that is resized keeps its place. The header says
  * how far away the slots are; whoever maps NIC memory, wherever, can follow.
+ *
+ * Who takes may be another process, on another processor (local/inbox.h). It has a cache line of the header to itself, which the
+ * owner does not look at; and it looks at the owner's only when the queue seems to be empty.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,10 +55,11 @@ struct recv_queue {
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
 	_Atomic uint32_t posted;
-	_Atomic uint32_t taken;
 	uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
+	/* Of those taken, what the owner knows of: a slot is free for posting when its taking is known. */
+	_Atomic uint32_t known;
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
-	uint32_t reserved[6];
+	alignas(64) _Atomic uint32_t taken;
 };
 
 /* Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full. */
@@ -89,12 +94,12 @@ uint32_t rq_limit(struct recv_queue *rq);
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
 /*
- * For a taker in another process, when it is the only one (local/inbox.h): copy the oldest request, which
- * is not taken by that. The queue lies in the `bytes` at `base`, but what it says of itself may be
- * anything. False when there is none.
+ * For a taker in another process, when it is the only one (local/inbox.h): copy the oldest request, which is not taken by
+ * that. The queue lies in the `bytes` at `base`, but what it says of itself may be anything. `*posted_seen` is the
+ * taker's, and begins as rq_taken(). False when there is none.
  */
-bool rq_peek(
-	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
+bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+	uint32_t *posted_seen, struct recv_wqe *wqe);
 
 /* How many were ever taken; and to say that this one was, which nobody else has taken. */
 static inline uint32_t rq_taken(const struct recv_queue *rq)
@@ -105,6 +110,12 @@ static inline uint32_t rq_taken(const struct recv_queue *rq)
 static inline void rq_count_taken(struct recv_queue *rq, uint32_t taken)
 {
 	atomic_compare_exchange_strong(&rq->taken, &taken, taken + 1);
+}
+
+/* The owner hears that the request after the first `taken` was taken, by another process. The lane is locked. */
+static inline void rq_know_taken(struct recv_queue *rq, uint32_t taken)
+{
+	atomic_store_explicit(&rq->known, taken + 1, memory_order_release);
 }
 
 /* Forget all requests (reset). */

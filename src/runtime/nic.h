@@ -145,6 +145,12 @@ int nic_cq_moderate(struct nic_cq *cq, uint32_t count, uint32_t period_us)
 /* cq_ignore_overrun(). Before the first queue pair uses the queue. */
 void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_overrun);
 
+/*
+ * A program is going to read when completions were made (struct cqe, made_ns). Until then those of requests that need no
+ * packet may say an earlier time: the clock is not read for them.
+ */
+void nic_cq_stamp(void) URNIC_EXPORT_AS(nic_cq_stamp);
+
 /* Ask for one news of SIGNAL_COMPLETION (queue/cq.h). Any thread. */
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 

@@ -210,6 +210,7 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 	if (error)
 		goto fail_detach;
 	worker->lane.srqs = nic.srqs;
+	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
 	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
 	if (!error)
 		error = nic_local_lane_start(worker, &nic.public->lanes[index]);

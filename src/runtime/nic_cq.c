@@ -151,6 +151,8 @@ static void drive(struct worker *worker, struct nic_cq *cq)
 {
 	static __thread uint32_t polls_locked, polls_idle;
 
+	if (worker_poll_is_idle(worker))
+		return;
 	if (!worker_try_lock(worker)) {
 		if (++polls_locked < POLLS_LOCKED_MAX)
 			return;
@@ -248,6 +250,19 @@ void nic_cq_ignore_overrun(struct nic_cq *cq)
 	cq_ignore_overrun(&cq->cq);
 }
 
+static void stamp(struct worker *worker)
+{
+	atomic_store_explicit(&worker->is_stamping, true, memory_order_relaxed);
+}
+
+void nic_cq_stamp(void)
+{
+	nic_enter();
+	nic.is_stamping = true;
+	nic_for_each_worker(stamp);
+	nic_leave();
+}
+
 /*
  * Initiators on this host that came before the queue was armed have woken nobody: what they have left is
  * taken in now. Those that come later see that it is armed.
@@ -260,7 +275,7 @@ static void collect(struct nic_cq *cq)
 	for (; lanes; lanes &= lanes - 1) {
 		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
 
-		if (!worker->bell || !local_has_news(worker->bell))
+		if (!local_has_news(&worker->local))
 			continue;
 		worker_lock(worker);
 		worker_collect(worker);

@@ -125,6 +125,7 @@ struct nic {
 	struct worker
 		*last_xrc_send; /* lane of the XRC_SEND queue pair that was made last, or NULL */
 	bool is_local_on;
+	bool is_stamping; /* a program reads when completions were made */
 	struct local_owner owner;
 	int life[2]; /* a pipe: peers hold copies of its reading end; ours alone is the other */
 	struct list peers; /* struct nic_peer */

@@ -89,7 +89,7 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 	inboxes = arena_alloc(&nic.arena, sizeof(struct inbox_table));
 	if (!bell || !inboxes)
 		return -ENOMEM;
-	worker->bell = arena_at(&nic.arena, bell);
+	worker->local.bell = arena_at(&nic.arena, bell);
 	worker->inboxes = arena_at(&nic.arena, inboxes);
 	public->kick = worker->kick;
 	atomic_store(&public->inboxes_offset, inboxes);
@@ -144,7 +144,7 @@ static _Atomic uint64_t *inbox_entry(const struct nic_qp *qp)
 
 static bool can_be_local(const struct nic_qp *qp)
 {
-	return nic.is_local_on && qp->qp->type == QP_TYPE_RC && qp->worker->bell;
+	return nic.is_local_on && qp->qp->type == QP_TYPE_RC && qp->worker->local.bell;
 }
 
 void nic_local_connect(struct nic_qp *qp)
@@ -168,7 +168,7 @@ void nic_local_connect(struct nic_qp *qp)
 		free(local);
 		return;
 	}
-	place.bell_offset = arena_offset(&nic.arena, qp->worker->bell);
+	place.lane = &qp->worker->local;
 	qp->local = local;
 	list_append(&nic.locals, &local->link);
 	worker_lock(qp->worker);
@@ -215,7 +215,7 @@ void nic_local_disconnect(struct nic_qp *qp)
 		return;
 	atomic_store(inbox_entry(qp), 0);
 	worker_lock(qp->worker);
-	is_free = local_disconnect(&local->local, qp->worker->bell, clock_now_ns());
+	is_free = local_disconnect(&local->local, clock_now_ns());
 	worker_unlock(qp->worker);
 	if (is_free)
 		inbox_give_back(local->local.inbox_offset);

@@ -326,11 +326,26 @@ void nic_interface_removed(uint32_t ifindex)
 	nic_leave();
 }
 
+/*
+ * What every posting begins with. A request that needs no packet does not need the time either, but for who reads
+ * when it was complete.
+ */
+static void post_begin(struct nic_qp *qp)
+{
+	worker_lock(qp->worker);
+	if (qp->local)
+		worker_stamp(qp->worker);
+	else
+		qp->worker->now_ns = clock_now_ns();
+}
+
 /* What every posting ends with. The worker is locked, and is not any more. */
 static void posted(struct nic_qp *qp)
 {
 	struct worker *worker = qp->worker;
 
+	if (qp->local && engine_has_packets(&worker->lane, true))
+		worker->now_ns = clock_now_ns();
 	worker_send(worker, true);
 	worker_unlock(worker);
 	if (qp->send_cq &&
@@ -348,8 +363,7 @@ int nic_qp_post_send(
 	*ret_posted = 0;
 	if (qp->epoch != nic_epoch)
 		return -EINVAL;
-	worker_lock(worker);
-	worker->now_ns = clock_now_ns();
+	post_begin(qp);
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
 	posted(qp);
 	return error;
@@ -369,8 +383,7 @@ int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 
 	if (qp->epoch != nic_epoch)
 		return -EINVAL;
-	worker_lock(worker);
-	worker->now_ns = clock_now_ns();
+	post_begin(qp);
 	error = engine_post_batch(qp->qp, batch, worker->now_ns);
 	posted(qp);
 	return error;

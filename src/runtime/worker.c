@@ -106,8 +106,8 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 /* The worker's clock was read. */
 static unsigned collect(struct worker *worker)
 {
-	return worker->bell && local_has_news(worker->bell)
-		? local_collect(&worker->lane, worker->bell, worker->now_ns)
+	return local_has_news(&worker->local)
+		? local_collect(&worker->lane, &worker->local, worker->now_ns)
 		: 0;
 }
 
@@ -135,24 +135,21 @@ unsigned worker_take_in(struct worker *worker)
 	return datagrams;
 }
 
-static unsigned collect_quickly(struct worker *worker)
+void worker_stamp(struct worker *worker)
 {
-	if (!worker->bell || !local_has_news(worker->bell))
-		return 0;
+	if (!atomic_load_explicit(&worker->is_stamping, memory_order_relaxed))
+		return;
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
-	worker->is_within_host = true;
-	worker->sockets_skipped = 0;
-	return collect(worker);
 }
 
-/* What came last did not come through a socket: most polls save themselves the look. */
-static bool is_skipping_sockets(struct worker *worker)
+static unsigned collect_quickly(struct worker *worker)
 {
-	if (!worker->is_within_host)
-		return false;
-	worker->sockets_skipped = (worker->sockets_skipped + 1) % WORKER_SOCKETS_SKIP;
-	return worker->sockets_skipped != 0;
+	if (!local_has_news(&worker->local))
+		return 0;
+	worker_stamp(worker);
+	atomic_store_explicit(&worker->is_within_host, true, memory_order_relaxed);
+	return collect(worker);
 }
 
 /*
@@ -169,11 +166,12 @@ static unsigned take_in_quickly(struct worker *worker)
 	worker->is_now_fresh = false;
 	worker->poll_weight = 1;
 	datagrams = collect_quickly(worker);
-	if (!datagrams && !is_skipping_sockets(worker)) {
+	if (!datagrams) {
 		datagrams = port_udp_receive(worker->port, on_packet, worker);
 		if (port_udp_looks(worker->port))
 			worker->poll_weight = WORKER_LOOK_WEIGHT;
-		worker->is_within_host = worker->is_within_host && !datagrams;
+		if (datagrams)
+			atomic_store_explicit(&worker->is_within_host, false, memory_order_relaxed);
 	}
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
@@ -239,8 +237,21 @@ void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at
 	}
 }
 
+/* Nothing to send, nothing owed, nobody to wake. */
+static bool is_quiet(const struct worker *worker)
+{
+	const struct lane *lane = &worker->lane;
+
+	return !engine_has_packets(lane, true) && list_is_empty(&lane->tx_frames) &&
+		list_is_empty(&lane->tx_streams) && !worker->is_deep_asleep &&
+		!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed) &&
+		!port_udp_is_blocked(worker->port);
+}
+
 void worker_send(struct worker *worker, bool with_acks)
 {
+	if (is_quiet(worker))
+		return;
 	transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
 		worker_frames_send(worker);

@@ -89,7 +89,7 @@ struct worker_hooks {
 struct worker {
 	pthread_mutex_t lock;
 	struct lane lane;
-	struct inbox_bell *bell; /* rung for inboxes of the lane; NULL: nobody meets on this host */
+	struct local_lane local; /* without a bell, nobody meets on this host */
 	struct inbox_table *inboxes; /* with it */
 	struct deadline_heap alarms; /* the NIC's own, beside the lane's deadlines */
 	struct port_udp *port;
@@ -115,8 +115,10 @@ struct worker {
 	uint64_t now_ns; /* of the progress under way */
 	bool is_now_fresh;
 	uint32_t clockless_polls; /* in a row */
-	bool is_within_host; /* what came last came from a peer on this host */
-	uint32_t sockets_skipped; /* polls in a row that looked for those only */
+	_Atomic bool is_within_host; /* what came last came from a peer on this host */
+	_Atomic uint32_t polls_skipped; /* those that looked for such only */
+	_Atomic bool
+		is_stamping; /* programs read when completions were made: the clock is read for each */
 	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
 	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
 	int kick; /* eventfd */
@@ -217,6 +219,25 @@ void worker_send(struct worker *worker, bool with_acks);
  * read.
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq);
+
+/*
+ * Is there nothing for a poll to do? While news come from peers on this host, most polls look for such only. Any thread,
+ * without the lock.
+ */
+static inline bool worker_poll_is_idle(struct worker *worker)
+{
+	uint32_t skipped;
+
+	if (!atomic_load_explicit(&worker->is_within_host, memory_order_relaxed) ||
+		local_has_news(&worker->local))
+		return false;
+	skipped = atomic_load_explicit(&worker->polls_skipped, memory_order_relaxed) + 1;
+	atomic_store_explicit(&worker->polls_skipped, skipped, memory_order_relaxed);
+	return skipped % WORKER_SOCKETS_SKIP != 0;
+}
+
+/* Read the clock for what is made now, if anybody wants to know. The worker is locked. */
+void worker_stamp(struct worker *worker);
 
 /* Somebody polls. Any thread, with or without the lock; only a hint. */
 static inline void worker_note_poll(struct worker *worker)

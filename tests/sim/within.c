@@ -11,7 +11,7 @@ struct within {
 	struct peer peer; /* how this host sees the other */
 	struct mr_public mrs; /* of this host */
 	struct local_owner owner;
-	uint64_t bell_offset[WORLD_LANE_COUNT_MAX];
+	struct local_lane lane[WORLD_LANE_COUNT_MAX];
 	uint64_t table_offset[WORLD_LANE_COUNT_MAX];
 	bool is_lazy; /* collects late */
 	uint32_t unreachable_in; /* one copy in so many fails; 0: none */
@@ -97,10 +97,12 @@ static void host_init(struct world *world, uint32_t number)
 	within->unreachable_in = random / 4 % 2 ? 2 + (uint32_t)(random / 8 % 20) : 0;
 	mr_table_publish(&host->mrs, &host->arena, &within->mrs);
 	for (uint32_t i = 0; i < host->lane_count; i++) {
-		within->bell_offset[i] = arena_alloc(&host->arena, sizeof(struct inbox_bell));
+		uint64_t bell_offset = arena_alloc(&host->arena, sizeof(struct inbox_bell));
+
 		within->table_offset[i] = arena_alloc(&host->arena, sizeof(struct inbox_table));
-		if (!within->bell_offset[i] || !within->table_offset[i])
+		if (!bell_offset || !within->table_offset[i])
 			abort();
+		within->lane[i].bell = arena_at(&host->arena, bell_offset);
 	}
 }
 
@@ -155,17 +157,12 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 	if (!place.offset)
 		abort();
 	place.inbox = arena_at(&host->arena, place.offset);
-	place.bell_offset = within->bell_offset[qp->lane->index];
+	place.lane = &within->lane[qp->lane->index];
 	within->local[within->local_count++] = local;
 	local_connect(local, qp, &place, has_way ? &within->peer : NULL,
 		has_way ? table_of_slot(&world->host[1 - number], qp->attr.dest_qpn >> 16) : NULL,
 		&within->owner);
 	table_of(host, qp->lane->index)->offset[qp->qpn % INBOX_TABLE_COUNT] = place.offset;
-}
-
-static struct inbox_bell *bell_of(const struct host *host, uint32_t lane)
-{
-	return arena_at(&host->arena, host->within->bell_offset[lane]);
 }
 
 void within_disconnect(struct world *world, struct qp *qp)
@@ -180,8 +177,7 @@ void within_disconnect(struct world *world, struct qp *qp)
 			if (local->qp != qp)
 				continue;
 			table_of(host, qp->lane->index)->offset[qp->qpn % INBOX_TABLE_COUNT] = 0;
-			if (!local_disconnect(
-				    local, bell_of(host, qp->lane->index), sim_now_ns(world->sim)))
+			if (!local_disconnect(local, sim_now_ns(world->sim)))
 				abort();
 			free(local);
 			within->local[j] = within->local[--within->local_count];
@@ -196,13 +192,13 @@ bool within_collect(struct world *world, uint32_t number)
 	bool has_collected = false;
 
 	for (uint32_t i = 0; host->within && i < host->lane_count; i++) {
-		struct inbox_bell *bell = bell_of(host, i);
+		struct local_lane *lane = &host->within->lane[i];
 
-		if (!local_has_news(bell))
+		if (!local_has_news(lane))
 			continue;
 		has_collected = true;
 		if (!host->within->is_lazy || sim_random_next(&world->local_random) % 4 == 0)
-			local_collect(&host->lane[i], bell, sim_now_ns(world->sim));
+			local_collect(&host->lane[i], lane, sim_now_ns(world->sim));
 	}
 	return has_collected;
 }

@@ -36,7 +36,7 @@ struct end {
 	struct qp *qp;
 	uint8_t memory[MEMORY_BYTES];
 	uint32_t key;
-	uint64_t bell_offset;
+	struct local_lane local_lane;
 	uint64_t table_offset;
 	uint64_t inbox_offset;
 	struct local_owner owner;
@@ -62,7 +62,7 @@ static uint32_t collects_in; /* rounds until the target collects; 0: never */
 static void pause(uint32_t round)
 {
 	if (collects_in && round + 1 == collects_in)
-		local_collect(&ends[1].lane, arena_at(&ends[1].arena, ends[1].bell_offset), NOW_NS);
+		local_collect(&ends[1].lane, &ends[1].local_lane, NOW_NS);
 }
 
 static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
@@ -116,7 +116,8 @@ static void end_init(struct end *end, uint32_t number)
 	assert_int_equal(cq_init(&end->recv_cq, &end->arena, 1024), 0);
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	assert_int_equal(mr_table_add(&end->mrs, &region, 0, &end->key), 0);
-	end->bell_offset = arena_alloc(&end->arena, sizeof(struct inbox_bell));
+	end->local_lane.bell =
+		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct inbox_bell)));
 	end->table_offset = arena_alloc(&end->arena, sizeof(struct inbox_table));
 	end->inbox_offset = arena_alloc(&end->arena, sizeof(struct inbox));
 	end->owner = (struct local_owner){wait, pause, 1 + number};
@@ -130,7 +131,7 @@ static struct inbox *inbox_of(uint32_t number)
 
 static struct inbox_bell *bell_of(uint32_t number)
 {
-	return arena_at(&ends[number].arena, ends[number].bell_offset);
+	return ends[number].local_lane.bell;
 }
 
 static void modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
@@ -143,7 +144,7 @@ static void meet(uint32_t number)
 {
 	struct end *end = &ends[number], *other = &ends[1 - number];
 	struct inbox_table *table = arena_at(&end->arena, end->table_offset);
-	struct local_inbox place = {inbox_of(number), end->inbox_offset, end->bell_offset};
+	struct local_inbox place = {inbox_of(number), end->inbox_offset, &end->local_lane};
 	struct qp_attr attr = {
 		.port = 1,
 		.access = MR_REMOTE_ANY,
@@ -204,7 +205,7 @@ static int teardown(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		engine_check(&ends[i].lane);
 		if (ends[i].qp->local)
-			assert_true(local_disconnect(&ends[i].local, bell_of(i), NOW_NS));
+			assert_true(local_disconnect(&ends[i].local, NOW_NS));
 		engine_qp_destroy(ends[i].qp);
 		engine_lane_done(&ends[i].lane);
 		mr_table_done(&ends[i].mrs);
@@ -270,7 +271,7 @@ static struct cqe poll_received(void)
 
 static uint32_t collect(void)
 {
-	return local_collect(&ends[1].lane, bell_of(1), NOW_NS);
+	return local_collect(&ends[1].lane, &ends[1].local_lane, NOW_NS);
 }
 
 /* --- requests --- */
@@ -379,6 +380,51 @@ static void sleeping_target_is_kicked_when_its_queue_is_armed(void **state)
 	assert_int_equal(kicks, 1);
 }
 
+/* The first message rings; from then on the inbox is watched. */
+static void watched(void)
+{
+	ready_to_send(1, PSN);
+	post_receive(1);
+	post(WR_SEND, 1);
+	assert_int_equal(collect(), 1);
+	poll_received();
+	poll_sent();
+	assert_true(inbox_of(1)->is_watched);
+}
+
+static void inbox_that_is_watched_needs_no_bell(void **state)
+{
+	(void)state;
+	watched();
+	for (uint32_t i = 2; i < 2 + 2 * INBOX_RECORD_COUNT; i++) {
+		assert_false(local_has_news(&ends[1].local_lane));
+		post_receive(i);
+		post(WR_SEND, 1);
+		assert_int_equal(bell_of(1)->first_offset, 0);
+		assert_true(local_has_news(&ends[1].local_lane));
+		assert_int_equal(collect(), 1);
+		assert_int_equal(poll_received().wr_id, i);
+		poll_sent();
+	}
+}
+
+static void receive_request_is_free_when_its_record_was_collected(void **state)
+{
+	struct recv_wr wr = {9, NULL, 0};
+	struct recv_queue *rq = ends[1].qp->rq;
+
+	(void)state;
+	for (uint32_t i = 0; i < DEPTH; i++)
+		post_receive(i);
+	post(WR_SEND, 1);
+	atomic_store(&rq->taken, 0); /* the initiator is not that far yet */
+	assert_int_not_equal(qp_post_recv(ends[1].qp, &wr), 0);
+	assert_int_equal(collect(), 1);
+	assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
+	assert_int_not_equal(qp_post_recv(ends[1].qp, &wr), 0);
+	atomic_store(&rq->taken, 1);
+}
+
 static void first_request_tells_that_the_connection_is_established(void **state)
 {
 	uint32_t news = 0;
@@ -414,7 +460,7 @@ static void inbox_of_another_connection_is_not_entered(void **state)
 static void inbox_that_was_closed_and_opened_is_another_one(void **state)
 {
 	struct inbox *inbox = inbox_of(1);
-	uint32_t generation = inbox_generation(inbox->published);
+	uint32_t generation = inbox_generation(inbox);
 	struct inbox_record record = {0};
 
 	(void)state;
@@ -428,6 +474,30 @@ static void inbox_that_was_closed_and_opened_is_another_one(void **state)
 	assert_false(inbox_enter(inbox, generation, INBOX_PUBLISHES));
 	assert_true(inbox_enter(inbox, generation + 2, INBOX_PUBLISHES));
 	inbox_leave(inbox);
+}
+
+static void record_is_published_or_the_inbox_is_closed_before_it(void **state)
+{
+	struct inbox *inbox = inbox_of(1);
+	uint32_t generation = inbox_generation(inbox);
+	struct inbox_record record = {.wr_id = 5};
+
+	(void)state;
+	assert_true(inbox_enter(inbox, generation, INBOX_PUBLISHES));
+	assert_true(inbox_publish(inbox, generation, &record));
+	inbox_close(inbox);
+	assert_false(inbox_publish(inbox, generation, &record));
+	assert_int_equal(inbox_next(inbox)->wr_id, 5);
+	inbox_collected(inbox);
+	assert_null(inbox_next(inbox));
+	inbox_leave(inbox);
+	inbox_open(inbox);
+	assert_null(inbox_next(inbox));
+	assert_false(inbox_publish(inbox, generation, &record));
+	assert_true(inbox_publish(inbox, generation + 2, &record));
+	inbox_close(inbox);
+	assert_int_equal(inbox_next(inbox)->wr_id, 5);
+	inbox_collected(inbox);
 }
 
 static void inbox_is_listed_once_however_often_it_is_rung(void **state)
@@ -465,8 +535,7 @@ static void error_state_flushes_what_was_not_taken(void **state)
 static void close_waits_for_who_is_inside(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(
-		inbox_of(1), inbox_generation(inbox_of(1)->published), INBOX_PUBLISHES));
+	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
 	leaves_in = 5;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(wait_rounds, 5);
@@ -475,23 +544,21 @@ static void close_waits_for_who_is_inside(void **state)
 static void close_does_not_wait_for_the_dead(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(
-		inbox_of(1), inbox_generation(inbox_of(1)->published), INBOX_PUBLISHES));
+	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
 	atomic_store(&inbox_of(1)->is_rung, 1); /* it died before the inbox was on the list */
 	leaves_in = 0;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(wait_rounds, 1);
-	assert_true(local_disconnect(&ends[1].local, bell_of(1), NOW_NS));
+	assert_true(local_disconnect(&ends[1].local, NOW_NS));
 	assert_int_equal(inbox_of(1)->is_rung, 0);
 }
 
 static void inbox_in_which_somebody_stands_still_is_not_used_again(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(
-		inbox_of(1), inbox_generation(inbox_of(1)->published), INBOX_PUBLISHES));
+	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
 	leaves_in = UINT32_MAX;
-	assert_false(local_disconnect(&ends[1].local, bell_of(1), NOW_NS));
+	assert_false(local_disconnect(&ends[1].local, NOW_NS));
 }
 
 static void request_that_was_published_is_taken_though_the_initiator_died(void **state)
@@ -516,7 +583,7 @@ static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void *
 
 	(void)state;
 	assert_int_equal(mr_table_add(&ends[1].mrs, &region, 9, &other), 0);
-	generation = inbox_generation(inbox_of(1)->published);
+	generation = inbox_generation(inbox_of(1));
 	assert_true(inbox_enter(inbox_of(1), generation, INBOX_USES_KEY | other));
 	leaves_in = 3;
 	local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key);
@@ -560,9 +627,12 @@ int main(void)
 		TEST(message_whose_receive_comes_in_time_needs_no_packet),
 		TEST(messages_stop_when_nobody_collects),
 		TEST(sleeping_target_is_kicked_when_its_queue_is_armed),
+		TEST(inbox_that_is_watched_needs_no_bell),
+		TEST(receive_request_is_free_when_its_record_was_collected),
 		TEST(first_request_tells_that_the_connection_is_established),
 		TEST(inbox_of_another_connection_is_not_entered),
 		TEST(inbox_that_was_closed_and_opened_is_another_one),
+		TEST(record_is_published_or_the_inbox_is_closed_before_it),
 		TEST(inbox_is_listed_once_however_often_it_is_rung),
 		TEST(error_state_flushes_what_was_not_taken),
 		TEST(close_waits_for_who_is_inside),

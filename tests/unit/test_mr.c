@@ -463,6 +463,68 @@ static void extent_is_seen_from_outside_until_the_region_changes_or_goes(void **
 	assert_false(mr_region_extent(&view, slot, &seen));
 }
 
+/* What was kept of `key` still says what a lookup says, or nothing. */
+static bool is_kept(const struct mr_cached *cached, uint32_t key)
+{
+	uint8_t *pointer = mr_cached_find(cached, key, MR_REMOTE_WRITE | MR_TOUCH, 0x10008, 8);
+
+	assert_true(!pointer || pointer == memory + 8);
+	return pointer != NULL;
+}
+
+static void cached_lookup_grants_what_a_lookup_grants(void **state)
+{
+	uint32_t key = add(0x10000, 100, MR_LOCAL_WRITE | MR_REMOTE_WRITE);
+	struct mr_cached cached = {.key_word = NULL};
+
+	(void)state;
+	assert_false(is_kept(&cached, key));
+	assert_false(is_kept(&cached, 0));
+	mr_cache(&table, key, &cached);
+	assert_true(is_kept(&cached, key));
+	assert_false(is_kept(&cached, key ^ 1));
+	assert_null(mr_cached_find(&cached, key, MR_REMOTE_READ, 0x10008, 8));
+	assert_null(mr_cached_find(&cached, key, MR_REMOTE_WRITE, 0x10000 - 1, 8));
+	assert_null(mr_cached_find(&cached, key, MR_REMOTE_WRITE, 0x10000 + 93, 8));
+	assert_null(mr_cached_find(&cached, key, MR_REMOTE_WRITE, 0x10008, UINT64_MAX - 4));
+	assert_ptr_equal(
+		mr_cached_find(&cached, key, MR_REMOTE_WRITE, 0x10000 + 92, 8), memory + 92);
+}
+
+static void cached_lookup_ends_with_whatever_happens_to_the_key(void **state)
+{
+	struct mr_region region = {PD, ALL, 0x10000, 100, memory};
+	uint32_t key = add(0x10000, 100, ALL);
+	struct mr_cached cached;
+
+	(void)state;
+	mr_cache(&table, key, &cached);
+	assert_int_equal(mr_table_change(&table, key, PD, &region), 0);
+	assert_false(is_kept(&cached, key));
+	mr_cache(&table, key, &cached);
+	mr_table_suspend(&table);
+	assert_false(is_kept(&cached, key));
+	mr_table_resume(&table);
+	assert_false(is_kept(&cached, key)); /* it may be mapped elsewhere by now */
+	mr_cache(&table, key, &cached);
+	assert_true(is_kept(&cached, key));
+	assert_int_equal(mr_table_remove(&table, key, PD), 0);
+	assert_false(is_kept(&cached, key));
+}
+
+static void on_demand_and_null_regions_are_not_kept(void **state)
+{
+	uint32_t key = add(0x10000, 100, ALL | MR_ON_DEMAND);
+	struct mr_cached cached;
+
+	(void)state;
+	mr_cache(&table, key, &cached);
+	assert_false(is_kept(&cached, key));
+	assert_int_equal(mr_table_add_null(&table, PD, 1, &key), 0);
+	mr_cache(&table, key, &cached);
+	assert_null(mr_cached_find(&cached, key, MR_LOCAL_READ, 0, 8));
+}
+
 static void suspended_keys_are_not_found_until_they_are_resumed(void **state)
 {
 	uint32_t key = add(0, REGION_BYTES, ALL);
@@ -541,6 +603,9 @@ int main(void)
 		TEST(table_that_is_not_inside_of_the_memory_is_not_seen),
 		TEST(key_is_withdrawn_before_its_region_changes_or_goes),
 		TEST(extent_is_seen_from_outside_until_the_region_changes_or_goes),
+		TEST(cached_lookup_grants_what_a_lookup_grants),
+		TEST(cached_lookup_ends_with_whatever_happens_to_the_key),
+		TEST(on_demand_and_null_regions_are_not_kept),
 		TEST(suspended_keys_are_not_found_until_they_are_resumed),
 		TEST(overlap_is_of_bytes_not_of_neighbours),
 		TEST(keys_meet_when_they_are_equal_or_one_is_of_a_window),
