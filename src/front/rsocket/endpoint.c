@@ -11,7 +11,7 @@
 
 #include "front/rsocket/rsocket.h"
 
-/* wr_id of receive requests; those of sends are the message itself, for the IOMAP bytes see below. */
+/* wr_id of receive requests, with their number; those of sends are the message itself, for the IOMAP bytes see below. */
 #define WR_RECEIVE (1ull << 63)
 
 enum { TAKE_BATCH = 32, POST_BATCH = 32 };
@@ -58,13 +58,16 @@ static int buffers_make(struct rs *rs)
 	int error = buffer_make(rs, options->send_buffer_bytes, 0, &rs->send_buffer, &rs->send_mr);
 
 	if (!error)
-		error = buffer_make(rs, options->receive_buffer_bytes, remote, &rs->receive_buffer,
-			&rs->receive_mr);
+		error = buffer_make(rs,
+			options->receive_buffer_bytes +
+				options->receive_queue_size * sizeof(uint32_t),
+			remote, &rs->receive_buffer, &rs->receive_mr);
 	if (!error)
 		error = buffer_make(rs, target_bytes(rs), remote, &rs->target, &rs->target_mr);
 	if (error)
 		return error;
 	rs->target_iomap = (struct rs_iomap *)(void *)(rs->target + RS_TARGET_COUNT);
+	rs->received = (uint32_t *)(void *)(rs->receive_buffer + options->receive_buffer_bytes);
 	rs->messages = calloc(options->receive_queue_size, sizeof(*rs->messages));
 	return rs->messages ? 0 : ENOMEM;
 }
@@ -76,14 +79,13 @@ static int queue_pair_make(struct rs *rs)
 		.qp_context = rs,
 		.cap =
 			{
-				.max_send_wr = options->send_queue_size,
+				.max_send_wr = options->send_queue_size * (rs->is_iwarp ? 2 : 1),
 				.max_recv_wr = options->receive_queue_size,
 				.max_send_sge = 2,
 				.max_recv_sge = 1,
 				.max_inline_data = options->inline_bytes,
 			},
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
 	};
 
 	rs->completions = ibv_create_comp_channel(rs->id->verbs);
@@ -99,16 +101,25 @@ static int queue_pair_make(struct rs *rs)
 	return rdma_create_qp(rs->id, NULL, &init) ? errno : 0;
 }
 
+/* Of the receive queue, those behind the last ones. */
 static int receives_post(struct rs *rs, uint32_t count)
 {
 	struct ibv_recv_wr wrs[POST_BATCH] = {0};
+	struct ibv_sge places[POST_BATCH];
 	struct ibv_recv_wr *bad;
 
 	while (count) {
 		uint32_t batch = count < POST_BATCH ? count : POST_BATCH;
 
 		for (uint32_t i = 0; i < batch; i++) {
-			wrs[i].wr_id = WR_RECEIVE;
+			uint32_t index = rs->receive_index;
+
+			places[i] = (struct ibv_sge){(uintptr_t)&rs->received[index],
+				sizeof(rs->received[index]), rs->receive_mr->lkey};
+			rs->receive_index = (index + 1) % rs->options.receive_queue_size;
+			wrs[i].wr_id = WR_RECEIVE | index;
+			wrs[i].sg_list = &places[i];
+			wrs[i].num_sge = rs->is_iwarp;
 			wrs[i].next = i + 1 < batch ? &wrs[i + 1] : NULL;
 		}
 		int error = ibv_post_recv(rs->id->qp, wrs, &bad);
@@ -125,7 +136,8 @@ int rs_endpoint_create(struct rs *rs)
 	struct rs_options *options = &rs->options;
 	int error;
 
-	options->receive_buffer_bytes &= ~1u;
+	options->receive_buffer_bytes &= ~7u;
+	rs->is_iwarp = rs->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	error = queue_pair_make(rs);
 	if (!error)
 		error = buffers_make(rs);
@@ -237,25 +249,43 @@ int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes)
 
 /* --- messages out --- */
 
-/* A WRITE of what `list` names, then the message, unless the WRITE is silent. */
-static int write_post(struct rs *rs, uint32_t message, struct ibv_sge *list, int count,
-	const struct rs_sge *to, unsigned flags, bool is_silent)
+/* The requests are in the order in which they were given; the last one says when they are done. */
+static int requests_post(struct rs *rs, struct ibv_send_wr *first)
 {
-	struct ibv_send_wr wr = {
-		.wr_id = message,
-		.sg_list = list,
-		.num_sge = count,
-		.opcode = is_silent ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = flags,
-		.imm_data = htonl(message),
-		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
-	};
 	struct ibv_send_wr *bad;
-	int error = ibv_post_send(rs->id->qp, &wr, &bad);
+	int error = ibv_post_send(rs->id->qp, first, &bad);
 
 	if (error)
 		rs_fail(rs, error);
 	return error;
+}
+
+/* A WRITE of what `list` names, then the message, unless the WRITE is silent. */
+static int write_post(struct rs *rs, uint32_t message, struct ibv_sge *list, int count,
+	const struct rs_sge *to, unsigned flags, bool is_silent)
+{
+	bool is_message_apart = rs->is_iwarp && !is_silent;
+	struct ibv_sge piece = {(uintptr_t)&message, sizeof(message), 0};
+	struct ibv_send_wr send = {
+		.wr_id = message,
+		.sg_list = &piece,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr write = {
+		.wr_id = message,
+		.next = is_message_apart ? &send : NULL,
+		.sg_list = list,
+		.num_sge = count,
+		.opcode =
+			rs->is_iwarp || is_silent ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = flags | (is_message_apart ? 0 : IBV_SEND_SIGNALED),
+		.imm_data = htonl(message),
+		.wr.rdma = {.remote_addr = to->address, .rkey = to->key},
+	};
+
+	return requests_post(rs, is_message_apart && !count ? &send : &write);
 }
 
 /* A message alone. */
@@ -451,6 +481,12 @@ static void failed(struct rs *rs, const struct ibv_wc *wc)
 		rs_fail(rs, wc->status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 }
 
+/* What a receive request brought. */
+static uint32_t message_of(const struct rs *rs, const struct ibv_wc *wc)
+{
+	return rs->is_iwarp ? rs->received[(uint32_t)wc->wr_id] : ntohl(wc->imm_data);
+}
+
 void rs_completions_take(struct rs *rs)
 {
 	struct ibv_wc batch[TAKE_BATCH];
@@ -469,7 +505,7 @@ void rs_completions_take(struct rs *rs)
 				failed(rs, wc);
 			} else if (wc->wr_id & WR_RECEIVE) {
 				received++;
-				message_arrived(rs, ntohl(wc->imm_data));
+				message_arrived(rs, message_of(rs, wc));
 			}
 		}
 		if (received && rs->state == RS_CONNECTED && receives_post(rs, received))

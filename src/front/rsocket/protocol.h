@@ -5,7 +5,8 @@
  *
  * Everything is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's receive
  * buffer, whose free halves the peer names by writing entries into our `target` table; messages
- * without bytes are WRITEs of length 0. The immediate data says which:
+ * without bytes are WRITEs of length 0. Over iWARP, which need not have immediate data, a SEND of four bytes takes its place, in the
+ * sender's byte order, behind the WRITE if there is one. The immediate data says which:
  *
  *     31..29  operation    28..0  its operand
  *     DATA    bytes that were written

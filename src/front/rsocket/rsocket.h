@@ -114,6 +114,7 @@ struct rs {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 
+	bool is_iwarp; /* messages are SENDs; see protocol.h */
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	uint32_t unacknowledged_events;
@@ -135,6 +136,8 @@ struct rs {
 	/* receiving */
 	uint8_t *receive_buffer;
 	struct ibv_mr *receive_mr;
+	uint32_t *received; /* behind the receive buffer: where messages that are SENDs go */
+	uint32_t receive_index; /* of the receive request to be posted next */
 	uint32_t *messages; /* bytes of each DATA message not read yet: a ring */
 	uint32_t message_count;
 	uint32_t message_head;
