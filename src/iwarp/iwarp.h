@@ -105,7 +105,7 @@ struct iwarp_transmit {
 	uint32_t offset; /* bytes of it that are staged */
 	bool is_in_message; /* of the send queue: nothing may come between its segments */
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
-	bool is_held; /* the responder waits until the initiator is ready */
+	bool is_held; /* the responder sends no request before the initiator's first FPDU */
 	bool is_ready_owed; /* the initiator has to say so, before all else */
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message */
@@ -126,7 +126,7 @@ struct iwarp_receive {
 	uint32_t trailer_bytes; /* pad and CRC behind it */
 	uint64_t
 		stall_end_ns; /* the next message waits for a receive request until then; 0: it does not */
-	bool is_ready_awaited; /* the next FPDU says that the initiator is ready */
+	bool is_ready_awaited; /* the next FPDU is the initiator's first */
 	bool is_ready_answer_awaited; /* an empty READ response answers an initiator that was ready with a READ */
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the one under way */
 	bool has_receive; /* `receive` was taken */

@@ -39,7 +39,8 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 	iwarp->settings = *settings;
 	iwarp->stream = IWARP_STREAM_OPEN;
 	iwarp->tx.is_ready_owed = settings->is_initiator && settings->ready;
-	iwarp->tx.is_held = !settings->is_initiator && settings->ready;
+	/* RFC 5044 section 7.1.2: the initiator may still be busy with our reply. */
+	iwarp->tx.is_held = !settings->is_initiator;
 	iwarp->rx.is_ready_awaited = iwarp->tx.is_held;
 	for (unsigned i = 0; i < DDP_QUEUE_COUNT; i++) {
 		iwarp->tx.msn[i] = 1;

@@ -362,6 +362,8 @@ static bool request_is_ready(const struct iwarp_qp *iwarp)
 		return false;
 	if (wr_table[wqe->opcode].is_local)
 		return tx->index == qp->sq->completed;
+	if (tx->is_held)
+		return false;
 	return !iwarp_has_answer(wqe) || !iwarp->settings.ord ||
 		tx->answers_out + iwarp->rx.is_ready_answer_awaited < iwarp->settings.ord;
 }
@@ -445,7 +447,7 @@ static bool stage_next(struct iwarp_qp *iwarp, uint64_t now_ns)
 	struct iwarp_transmit *tx = &iwarp->tx;
 	bool is_ready;
 
-	if (iwarp->stream != IWARP_STREAM_OPEN || !has_room(tx) || tx->is_held)
+	if (iwarp->stream != IWARP_STREAM_OPEN || !has_room(tx))
 		return false;
 	if (tx->is_ready_owed) {
 		stage_ready(iwarp);

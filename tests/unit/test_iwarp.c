@@ -419,11 +419,11 @@ static void lost_connection_flushes_what_is_under_way(void **state)
 
 static void responder_waits_until_the_initiator_is_ready(void **state)
 {
-	static const uint32_t ways[] = {MPA_READY_SEND, MPA_READY_WRITE, MPA_READY_READ};
+	static const uint32_t ways[] = {0, MPA_READY_SEND, MPA_READY_WRITE, MPA_READY_READ};
 	uint8_t bytes[256];
 
 	(void)state;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		start(true, ways[i]);
 		stream_post_receive(&a, 1, FAR, 100);
 		struct sge sge;

@@ -23,11 +23,16 @@ static void start_with(const struct stream_options *options)
 	memcpy(before, end.memory, sizeof(before));
 }
 
-static void start(void)
+static void start_as(bool is_initiator)
 {
-	struct stream_options options = {.settings = stream_settings(false)};
+	struct stream_options options = {.settings = stream_settings(is_initiator)};
 
 	start_with(&options);
+}
+
+static void start(void)
+{
+	start_as(false);
 }
 
 static struct ddp_segment tagged(enum rdmap_opcode opcode, uint32_t stag, uint64_t offset)
@@ -343,7 +348,7 @@ static void failure_of_our_own_is_told(void **state)
 	struct sge sge;
 
 	(void)state;
-	start();
+	start_as(true);
 	wr = stream_wr(&end, &end, WR_RDMA_WRITE, &sge, AT, 100, 0);
 	sge.lkey ^= 1;
 	assert_int_equal(stream_post(&end, &wr), 0);
@@ -389,7 +394,7 @@ static void response_refused(
 	struct sge sge;
 	uint8_t out[256];
 
-	start();
+	start_as(true);
 	wr = stream_wr(&end, &end, WR_RDMA_READ, &sge, AT, 100, 0);
 	assert_int_equal(stream_post(&end, &wr), 0);
 	stream_take(&end, out, sizeof(out));

@@ -118,7 +118,7 @@ static void peer_to_peer_ends_agree_on_one_way_to_be_ready(void **state)
 	}
 }
 
-static void without_peer_to_peer_nobody_waits(void **state)
+static void without_peer_to_peer_nothing_is_agreed(void **state)
 {
 	struct mpa_policy policy = usual;
 
@@ -253,7 +253,7 @@ int main(void)
 		cmocka_unit_test(initiator_serves_what_the_responder_insists_on),
 		cmocka_unit_test(crc_is_used_if_either_wants_it),
 		cmocka_unit_test(peer_to_peer_ends_agree_on_one_way_to_be_ready),
-		cmocka_unit_test(without_peer_to_peer_nobody_waits),
+		cmocka_unit_test(without_peer_to_peer_nothing_is_agreed),
 		cmocka_unit_test(revision_one_is_answered_in_kind),
 		cmocka_unit_test(refusal_brings_private_data),
 		cmocka_unit_test(request_that_is_none_is_refused),
