@@ -49,6 +49,9 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment);
 
 /* --- stream.c --- */
 
+/* The responder may send requests. */
+void iwarp_hold_over(struct iwarp_qp *iwarp);
+
 /* The peer broke a rule: say so, and end. `ulpdu` NULL when it is not about a segment. */
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
 	uint32_t ulpdu_bytes, uint64_t now_ns);

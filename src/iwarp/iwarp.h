@@ -50,6 +50,13 @@ enum {
 #define IWARP_STALL_NS      1000000000ull
 #define IWARP_STALL_LOOK_NS 100000ull
 
+/*
+ * How long a responder that did not agree on the peer-to-peer mode waits for the initiator's first FPDU before it sends a request of its own.
+ * RFC 5044 section 7.1.2 has it wait for ever; but siw as initiator does not ask for that mode, and where the server speaks first nothing
+ * would ever come. What the rule protects, the initiator on its way into full operation, has long got there.
+ */
+#define IWARP_HOLD_NS 100000000ull
+
 /* How long a peer may take to end its half of the stream. */
 #define IWARP_CLOSE_NS 2000000000ull
 
@@ -106,6 +113,7 @@ struct iwarp_transmit {
 	bool is_in_message; /* of the send queue: nothing may come between its segments */
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
 	bool is_held; /* the responder sends no request before the initiator's first FPDU */
+	uint64_t hold_end_ns; /* or before this; 0: there is no such time */
 	bool is_ready_owed; /* the initiator has to say so, before all else */
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message */

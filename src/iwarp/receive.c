@@ -86,6 +86,8 @@ static bool stall(struct iwarp_qp *iwarp, uint64_t now_ns)
 	if (rx->stall_end_ns && now_ns >= rx->stall_end_ns)
 		return false;
 	if (!rx->stall_end_ns) {
+		if (iwarp->tx.hold_end_ns)
+			iwarp_hold_over(iwarp); /* it is a FPDU of the initiator's */
 		rx->stall_end_ns = now_ns + IWARP_STALL_NS;
 		qp_count(&iwarp->qp, COUNTER_receive_stalls, 1);
 	}
@@ -192,8 +194,7 @@ static void segment_end(struct iwarp_qp *iwarp, uint64_t now_ns)
 	}
 	if (rx->is_ready_awaited) {
 		rx->is_ready_awaited = false;
-		iwarp->tx.is_held = false;
-		iwarp_schedule(iwarp);
+		iwarp_hold_over(iwarp);
 	}
 }
 

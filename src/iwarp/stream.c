@@ -39,8 +39,11 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 	iwarp->settings = *settings;
 	iwarp->stream = IWARP_STREAM_OPEN;
 	iwarp->tx.is_ready_owed = settings->is_initiator && settings->ready;
-	/* RFC 5044 section 7.1.2: the initiator may still be busy with our reply. */
 	iwarp->tx.is_held = !settings->is_initiator;
+	if (iwarp->tx.is_held && !settings->ready) {
+		iwarp->tx.hold_end_ns = now_ns + IWARP_HOLD_NS;
+		qp_set_deadline(qp, iwarp->tx.hold_end_ns);
+	}
 	iwarp->rx.is_ready_awaited = iwarp->tx.is_held;
 	for (unsigned i = 0; i < DDP_QUEUE_COUNT; i++) {
 		iwarp->tx.msn[i] = 1;
@@ -50,6 +53,15 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 	qp->attr.max_rd_atomic = settings->ord;
 	qp_set_state(qp, QP_RTS, now_ns);
 	return 0;
+}
+
+void iwarp_hold_over(struct iwarp_qp *iwarp)
+{
+	if (iwarp->tx.hold_end_ns)
+		qp_set_deadline(&iwarp->qp, DEADLINE_NEVER);
+	iwarp->tx.hold_end_ns = 0;
+	iwarp->tx.is_held = false;
+	iwarp_schedule(iwarp);
 }
 
 /* --- ending --- */
@@ -70,6 +82,7 @@ static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 	iwarp->rx.end = 0;
 	iwarp->rx.has_segment = false;
 	iwarp->rx.stall_end_ns = 0;
+	iwarp->tx.hold_end_ns = 0;
 	iwarp->tx.owed_count = 0;
 	qp_set_deadline(&iwarp->qp, now_ns + IWARP_CLOSE_NS);
 	iwarp_schedule(iwarp);
@@ -138,15 +151,20 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 
 /* --- the transport --- */
 
-/* A message waits for a receive request; or the peer does not take what is left for it, or does not end its half. */
+/*
+ * The initiator has been waited for; a message waits for a receive request; or the peer does not take what is left for it, or does not
+ * end its half.
+ */
 static void expire(struct qp *qp, uint64_t now_ns)
 {
 	struct iwarp_qp *iwarp = iwarp_from_qp(qp);
 
-	if (iwarp->stream == IWARP_STREAM_OPEN)
-		iwarp_resume(iwarp, now_ns);
-	else
+	if (iwarp->stream != IWARP_STREAM_OPEN)
 		over(iwarp);
+	else if (iwarp->tx.hold_end_ns)
+		iwarp_hold_over(iwarp);
+	else
+		iwarp_resume(iwarp, now_ns);
 }
 
 static void posted(struct qp *qp, uint64_t now_ns)
@@ -209,7 +227,8 @@ static void check(const struct qp *qp)
 		assert(qp->state != QP_ERR && qp->state != QP_RESET);
 		assert(tx->index - qp->sq->completed <= qp->sq->posted - qp->sq->completed);
 		assert(tx->answers_out <= iwarp->settings.ord);
-		assert(!rx->stall_end_ns == !qp->deadline.position);
+		assert((rx->stall_end_ns || tx->hold_end_ns) == (qp->deadline.position != 0));
+		assert(!tx->hold_end_ns || tx->is_held);
 	}
 }
 

@@ -444,6 +444,49 @@ static void responder_waits_until_the_initiator_is_ready(void **state)
 	}
 }
 
+static void responder_without_peer_to_peer_waits_only_so_long(void **state)
+{
+	uint8_t bytes[256];
+	struct sge sge;
+
+	(void)state;
+	start(false, 0);
+	stream_post_receive(&a, 1, FAR, 100);
+	struct send_wr wr = stream_wr(&b, &a, WR_SEND, &sge, AT, 10, 0);
+	assert_int_equal(stream_post(&b, &wr), 0);
+	stream_pass(&b, IWARP_HOLD_NS - 1);
+	assert_int_equal(stream_take(&b, bytes, sizeof(bytes)), 0);
+	stream_pass(&b, 1);
+	stream_run(&a, &b);
+	expect(&a, WC_RECV, WC_SUCCESS);
+	stop();
+
+	start(false, MPA_READY_WRITE);
+	wr = stream_wr(&b, &a, WR_SEND, &sge, AT, 10, 0);
+	assert_int_equal(stream_post(&b, &wr), 0);
+	stream_pass(&b, 10 * IWARP_HOLD_NS);
+	assert_int_equal(stream_take(&b, bytes, sizeof(bytes)), 0);
+	stop();
+}
+
+/* A message that stalls is one, too: the responder may speak. */
+static void responder_waits_no_longer_when_a_message_stalls(void **state)
+{
+	uint8_t bytes[256];
+	struct sge sge;
+
+	(void)state;
+	start(false, 0);
+	post(WR_SEND, 10, 0, 0);
+	struct send_wr wr = stream_wr(&b, &a, WR_SEND, &sge, AT, 10, 0);
+	assert_int_equal(stream_post(&b, &wr), 0);
+	size_t count = stream_take(&a, bytes, sizeof(bytes));
+	stream_give(&b, bytes, count);
+	assert_true(iwarp_is_stalled(b.iwarp));
+	assert_int_not_equal(stream_take(&b, bytes, sizeof(bytes)), 0);
+	stop();
+}
+
 static void queue_pair_that_was_reset_has_another_stream(void **state)
 {
 	struct iwarp_settings settings = stream_settings(true);
@@ -509,6 +552,8 @@ int main(void)
 		cmocka_unit_test(peer_that_does_not_close_is_left_after_a_while),
 		cmocka_unit_test(lost_connection_flushes_what_is_under_way),
 		cmocka_unit_test(responder_waits_until_the_initiator_is_ready),
+		cmocka_unit_test(responder_without_peer_to_peer_waits_only_so_long),
+		cmocka_unit_test(responder_waits_no_longer_when_a_message_stalls),
 		cmocka_unit_test(queue_pair_that_was_reset_has_another_stream),
 		cmocka_unit_test(send_queue_drains_in_sqd),
 	};
