@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The programs that urnic and rxe run with each other: Debian's own, and `verify` of tests/e2e.
+"""The programs that urnic and rxe, or siw, run with each other: Debian's own, and `verify` of tests/e2e.
 
 In a command line {d} is the device, {g} the index of the GID, {m} the path MTU; {me} and {peer} are addresses of the
 family that is tested, {oob} is the other's IPv4 address, for what the program itself says over TCP; {tests} is where our
@@ -129,4 +129,14 @@ PROGRAMS = [
     # The kernel joins no IPv6 group on rxe: ENOTSUPP.
     cm("mckey, both receive and one sends", "mckey -m {group} -b {me} -C 10 -c 1",
        "mckey -s -m {group} -b {me} -C 10 -c 1", families=("IPv4",), is_reliable=False, is_quick=True),
+]
+
+# iWARP has neither SEND with immediate data nor, with siw, atomics; queue pairs are connected by rdma_cm only.
+IWARP_PROGRAMS = [
+    *(cm_program for cm_program in PROGRAMS
+      if cm_program.name.startswith(("rping", "ucmatose", "rdma_server", "rstream")) and cm_program.name != "rping -q"),
+    *(perftest_cm(f"ib_{what}_{figure}", options, is_quick=figure == "bw")
+      for what in ("write", "read", "send") for figure, options in (("bw", "-n 100"), ("lat", "-n 100"))),
+    *(perftest_cm(f"ib_{what}_bw", options) for what in ("write", "read", "send")
+      for options in ("-n 100 -b", "-n 40 -q 4", "-n 20 -s 300000", "-n 5 -a")),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The ends of a test: urnic on this machine, the kernel's rxe in a guest, or urnic in a guest (the script lab).
+"""The ends of a test: urnic on this machine; the kernel's rxe or siw, or urnic, in a guest (the script lab).
 
 A Side runs programs on one RDMA device. run() waits for one; serve() returns when it listens, and the server's end is
 had from its finish(). Every program has a time limit, so nothing here waits for ever.
@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 KILLED = 137  # as the shell says it of SIGKILL
-FAMILIES = ("IPv4", "IPv6")
+SIW_SETTINGS = {"mpa_crc_required": 0, "mpa_version": 2, "peer_to_peer": 0}
+DEVICE_PREFIXES = {"roce": "rocep_", "iwarp": "iwp_"}
 
 
 class Ended(NamedTuple):
@@ -81,15 +82,16 @@ class Server(NamedTuple):
 
 
 class Urnic(Side):
-    """urnic on this machine."""
+    """urnic on this machine; `mpa` is URNIC_MPA."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, transport="roce", mpa=""):
         self.lab = lab
-        self.urnic = str(lab.build / "urnic")
-        super().__init__("urnic", {"IPv4": "10.77.0.1", "IPv6": "fd77::1"}, "rocep_br0", str(lab.build / "tests"))
+        self.run_command = urnic_command(lab.build, transport, mpa)
+        super().__init__("urnic", {"IPv4": "10.77.0.1", "IPv6": "fd77::1"}, DEVICE_PREFIXES[transport] + "br0",
+                         str(lab.build / "tests"))
 
     def argv(self, argv, seconds):
-        return self.lab.inside(["timeout", "-s", "KILL", str(seconds), self.urnic, "run", "--no-view", "--", *argv])
+        return self.lab.inside(["timeout", "-s", "KILL", str(seconds), *self.run_command, *argv])
 
     def start(self, argv, seconds):
         return subprocess.Popen(self.argv(argv, seconds), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -135,21 +137,33 @@ class Waits:
         return self.quiet >= 6
 
 
+def urnic_command(build, transport, mpa=""):
+    return ["env", f"URNIC_TRANSPORTS={transport}", f"URNIC_MPA={mpa}", f"{build}/urnic", "run", "--no-view", "--"]
+
+
 def ended(process):
     output, _ = process.communicate()
     return Ended(process.returncode if process.returncode >= 0 else 128 - process.returncode, output)
 
 
 class Guest(Side):
-    """rxe, or with is_urnic urnic, in a guest."""
+    """A guest with rxe, siw or urnic. `settings`: where siw's differ from SIW_SETTINGS."""
 
-    def __init__(self, lab, guest, is_urnic=False):
+    def __init__(self, lab, guest, stack="rxe", settings=None, transport="roce"):
         self.lab = lab
         self.guest = guest
-        self.prefix = "/build/urnic run --no-view -- " if is_urnic else ""
+        self.prefix = ""
+        if stack == "urnic":
+            self.prefix = shlex.join(urnic_command("/build", transport)) + " "
+            device = DEVICE_PREFIXES[transport] + "eth0"
+        else:
+            device = stack + "0"
+            settings = {**SIW_SETTINGS, **(settings or {})} if stack == "siw" else {}
+            changed = self.shell(f"rdma-device {stack} " + " ".join(f"{name}={settings[name]}" for name in settings))
+            if changed.status:
+                raise OSError(f"guest {guest} has no {stack}: {changed.output}")
         number = {"a": 2, "b": 3}[guest]
-        super().__init__("urnic" if is_urnic else "rxe", {"IPv4": f"10.77.0.{number}", "IPv6": f"fd77::{number}"},
-                         "rocep_eth0" if is_urnic else "rxe0", "/build/tests")
+        super().__init__(stack, {"IPv4": f"10.77.0.{number}", "IPv6": f"fd77::{number}"}, device, "/build/tests")
 
     def execute(self, command):
         return subprocess.Popen(self.lab.command("exec", self.guest, command), env=self.lab.environment,
@@ -158,6 +172,18 @@ class Guest(Side):
 
     def shell(self, command):
         return ended(self.execute(command))
+
+    def impair(self, incoming, outgoing=""):
+        """What tc-netem does to packets of each direction, in its words; "" for nothing."""
+        commands = ["[ -e /sys/class/net/ifb0 ] || {"
+                    " modprobe ifb numifbs=1; modprobe -a sch_netem sch_ingress act_mirred cls_matchall;"
+                    " ip link set ifb0 mtu 9000 up; tc qdisc add dev eth0 ingress;"
+                    " tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb0; }"]
+        for device, netem in (("ifb0", incoming), ("eth0", outgoing)):
+            commands.append(f"tc qdisc replace dev {device} root {'netem ' if netem else 'pfifo'}{netem}")
+        changed = self.shell("set -e; " + "; ".join(commands))
+        if changed.status:
+            raise OSError(f"guest {self.guest} does not impair its link: {changed.output}")
 
     def run(self, argv, seconds):
         return self.shell(f"timeout -s KILL {seconds} {self.prefix}{shlex.join(argv)} 2>&1")
