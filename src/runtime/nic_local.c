@@ -203,6 +203,7 @@ void nic_local_check_peers(void)
 		if (!peer->is_dead && nic_peer_has_ended(peer))
 			peer_forget(peer);
 	}
+	nic_peers_end();
 	nic_leave();
 }
 

@@ -346,12 +346,59 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 	return 0;
 }
 
-void nic_peer_put(struct nic_peer *peer)
+static void forget(struct nic_peer *peer)
 {
-	if (!peer || --peer->users)
-		return;
 	list_remove(&peer->link);
 	destroy(peer);
+}
+
+/* The first unused one in the list; how many there are. */
+static struct nic_peer *unused_find(uint32_t *ret_count)
+{
+	struct nic_peer *first = NULL;
+
+	*ret_count = 0;
+	for (struct list *link = nic.peers.next; link != &nic.peers; link = link->next) {
+		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+
+		if (peer->users)
+			continue;
+		if (!first)
+			first = peer;
+		++*ret_count;
+	}
+	return first;
+}
+
+void nic_peer_put(struct nic_peer *peer)
+{
+	struct nic_peer *oldest;
+	uint32_t unused_count;
+
+	if (!peer || --peer->users)
+		return;
+	if (nic_peer_has_ended(peer)) {
+		forget(peer);
+		return;
+	}
+	list_remove(&peer->link);
+	list_append(&nic.peers, &peer->link);
+	oldest = unused_find(&unused_count);
+	if (unused_count > NIC_PEERS_UNUSED_MAX)
+		forget(oldest);
+}
+
+void nic_peers_end(void)
+{
+	struct list *next;
+
+	for (struct list *link = nic.peers.next; link != &nic.peers; link = next) {
+		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+
+		next = link->next;
+		if (!peer->users && nic_peer_has_ended(peer))
+			forget(peer);
+	}
 }
 
 const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot)

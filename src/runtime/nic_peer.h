@@ -26,6 +26,8 @@
 #include "runtime/nic_public.h"
 #include "runtime/peer_segments.h"
 
+enum { NIC_PEERS_UNUSED_MAX = 8 };
+
 struct nic_peer {
 	struct peer peer;
 	struct list link; /* in nic.peers */
@@ -51,8 +53,14 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
 /* Has it ended, by now? */
 bool nic_peer_has_ended(const struct nic_peer *peer);
 
-/* Used one time less; unmapped after the last. NULL is fine. */
+/*
+ * Used one time less. NULL is fine. After the last time it stays mapped, should the two connect again, if it lives and not too many are
+ * unused; NIC_PEERS_UNUSED_MAX.
+ */
 void nic_peer_put(struct nic_peer *peer);
+
+/* Unmap those that nobody uses and that have ended. */
+void nic_peers_end(void);
 
 /* The inboxes of the lane that has this slot, or NULL. Its peer can be kicked from here on. */
 const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot);
