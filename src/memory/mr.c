@@ -431,6 +431,17 @@ void mr_table_resume(const struct mr_table *table)
 	}
 }
 
+static struct mr_region region_read(const struct mr_slot *slot)
+{
+	return (struct mr_region){
+		.pd = slot->pd,
+		.access = atomic_load_explicit(&slot->access, memory_order_relaxed),
+		.iova = mr_slot_get(&slot->iova),
+		.bytes = mr_slot_get(&slot->bytes),
+		.address = (void *)(uintptr_t)mr_slot_get(&slot->address),
+	};
+}
+
 bool mr_table_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_region *ret_region)
 {
@@ -438,14 +449,27 @@ bool mr_table_find(
 
 	if (!slot || slot->pd != pd || mr_slot_kind(slot) != MR_KIND_REGION)
 		return false;
-	*ret_region = (struct mr_region){
-		.pd = pd,
-		.access = atomic_load_explicit(&slot->access, memory_order_relaxed),
-		.iova = mr_slot_get(&slot->iova),
-		.bytes = mr_slot_get(&slot->bytes),
-		.address = (void *)(uintptr_t)mr_slot_get(&slot->address),
-	};
+	*ret_region = region_read(slot);
 	return true;
+}
+
+bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_region *ret_region)
+{
+	while (*index < table->fresh_count) {
+		const struct mr_slot *slot = &table->slots[(*index)++];
+
+		if (mr_slot_kind(slot) != MR_KIND_REGION)
+			continue;
+		*ret_region = region_read(slot);
+		return true;
+	}
+	return false;
+}
+
+void mr_table_place_last(
+	const struct mr_table *table, uint32_t index, const struct mr_extent *extent)
+{
+	place_write(table, &table->slots[index - 1], extent);
 }
 
 bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes)

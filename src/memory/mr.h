@@ -320,6 +320,15 @@ void mr_table_unmap(const struct mr_table *table, uint32_t segment);
 bool mr_table_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_region *ret_region);
 
+/*
+ * Walk over all regions but null regions, also while the table is suspended. *index is 0 at first. False: there are no more.
+ */
+bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_region *ret_region);
+
+/* As mr_table_place(), for the region that mr_table_next() came to last. */
+void mr_table_place_last(
+	const struct mr_table *table, uint32_t index, const struct mr_extent *extent);
+
 /* Does any region, null regions apart, have bytes in [address, address + bytes)? Looks at the whole table. */
 bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes);
 

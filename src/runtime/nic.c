@@ -264,7 +264,7 @@ int nic_start(void)
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;
 	nic.public->pid = (uint32_t)getpid();
-	nic.public->segments_offset = segments_init(&nic.arena, nic.is_local_on);
+	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
 	nic.link = link_choose();
 	log_is_on(

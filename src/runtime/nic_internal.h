@@ -161,6 +161,12 @@ void nic_for_each_worker(void (*act)(struct worker *worker));
  */
 void nic_worker_pass(struct worker *worker);
 
+/*
+ * A peer on this host has come: what is registered, and what will be, can be mapped by it where that is sound (runtime/segment.h). Once; the NIC is
+ * not locked.
+ */
+void nic_mr_make_mappable(void);
+
 /* For on-demand regions; memory/mr.h. */
 bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
 
@@ -205,8 +211,11 @@ int nic_local_start(void);
 /* A lane is being made. Returns 0 or -ENOMEM. */
 int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public);
 
-/* The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. */
-void nic_local_connect(struct nic_qp *qp);
+/*
+ * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. Returns whether the peer is another process, that could
+ * map our memory.
+ */
+bool nic_local_connect(struct nic_qp *qp);
 
 /* Some peer may have ended: its queue pairs send packets from now on. The NIC is not locked. */
 void nic_local_check_peers(void);

@@ -13,6 +13,7 @@
 
 #include "base/spin.h"
 #include "port/address.h"
+#include "port/socket.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
@@ -101,7 +102,7 @@ static bool is_here(const struct gid *gid, uint32_t ifindex)
 {
 	union socket_address address;
 	socklen_t bytes = socket_address_make(&address, gid, ifindex, 0);
-	int fd = socket(address.base.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket_open(address.base.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool is_bound;
 
 	if (fd < 0)
@@ -147,7 +148,7 @@ static bool can_be_local(const struct nic_qp *qp)
 	return nic.is_local_on && qp->qp->type == QP_TYPE_RC && qp->worker->local.bell;
 }
 
-void nic_local_connect(struct nic_qp *qp)
+bool nic_local_connect(struct nic_qp *qp)
 {
 	const struct qp_attr *attr = &qp->qp->attr;
 	uint8_t slot = (uint8_t)(attr->dest_qpn >> 16);
@@ -155,18 +156,18 @@ void nic_local_connect(struct nic_qp *qp)
 	struct nic_local *local;
 
 	if (!can_be_local(qp) || qp->local || !is_here(&attr->path.remote, attr->path.ifindex))
-		return;
+		return false;
 	local = calloc(1, sizeof(*local));
 	if (!local)
-		return;
+		return false;
 	if (inbox_take(&place)) {
 		free(local);
-		return;
+		return false;
 	}
 	if (nic_peer_get(slot, &local->peer)) {
 		inbox_give_back(place.offset);
 		free(local);
-		return;
+		return false;
 	}
 	place.lane = &qp->worker->local;
 	qp->local = local;
@@ -176,6 +177,7 @@ void nic_local_connect(struct nic_qp *qp)
 		nic_peer_inboxes(local->peer, slot), &nic.owner);
 	worker_unlock(qp->worker);
 	atomic_store(inbox_entry(qp), place.offset);
+	return !local->peer->is_self;
 }
 
 static void peer_forget(struct nic_peer *peer)

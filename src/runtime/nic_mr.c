@@ -122,6 +122,35 @@ static int region_add(const struct mr_region *region, bool is_alone, uint32_t *r
 	return error;
 }
 
+/* The table is suspended: nobody uses what it names. */
+static void cover_all(bool is_alone)
+{
+	struct mr_region region;
+	struct mr_extent extent;
+
+	for (uint32_t i = 0; mr_table_next(&nic.mrs, &i, &region);)
+		if (is_program_memory(&region))
+			segment_cover(region.address, region.bytes, is_alone, false);
+	for (uint32_t i = 0; mr_table_next(&nic.mrs, &i, &region);) {
+		extent = extent_hold(&region);
+		mr_table_place_last(&nic.mrs, i, &extent);
+	}
+}
+
+void nic_mr_make_mappable(void)
+{
+	bool is_alone = enter_alone(true);
+
+	if (nic.is_up && segments_begin()) {
+		nic_for_each_worker(worker_lock);
+		mr_table_suspend(&nic.mrs);
+		cover_all(is_alone);
+		mr_table_resume(&nic.mrs);
+		lanes_leave();
+	}
+	leave_alone(is_alone);
+}
+
 /* --- regions ------------------------------------------------------------------------------ */
 
 int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)

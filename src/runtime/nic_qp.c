@@ -10,6 +10,7 @@
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
+#include "runtime/segment.h"
 
 bool nic_has_qp_type(enum qp_type type)
 {
@@ -229,19 +230,24 @@ static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 	return error;
 }
 
-/* What a change of the queue pair means for its connection within this host. The NIC is locked. */
-static void local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
+/*
+ * What a change of the queue pair means for its connection within this host. The NIC is locked. True: memory is to be made
+ * mappable.
+ */
+static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 {
 	if ((mask & ATTR_STATE) && to == QP_RTR)
-		nic_local_connect(qp);
-	else if ((mask & ATTR_STATE) && to == QP_RESET)
+		return nic_local_connect(qp) && segments_may_begin();
+	if ((mask & ATTR_STATE) && to == QP_RESET)
 		nic_local_disconnect(qp);
+	return false;
 }
 
 int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
 {
 	struct qp_attr attr = *asked;
 	uint32_t paths = mask & (ATTR_AV | ATTR_ALT_PATH);
+	bool has_come = false;
 	int error;
 
 	nic_enter();
@@ -265,8 +271,10 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		worker_unlock(qp->worker);
 	}
 	if (!error)
-		local_follow(qp, to, mask);
+		has_come = local_follow(qp, to, mask);
 	nic_leave();
+	if (has_come)
+		nic_mr_make_mappable();
 	return error;
 }
 

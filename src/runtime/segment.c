@@ -44,24 +44,28 @@ static struct {
 	uint32_t used; /* no segment from here on */
 	uint32_t count;
 	uint64_t last_serial;
-	int file; /* the memfd; 0: not made yet, -1: there will be none */
+	int file; /* the memfd; 0 or -1: there is none */
+	bool may_begin; /* it will be made when a peer comes */
 	uint64_t next_offset;
 } segments;
 
+/* URNIC_MR. */
+enum policy { POLICY_COPY, POLICY_AUTO, POLICY_MAP };
+
 /* --- what is wanted ----------------------------------------------------------------------- */
 
-static bool is_asked_for(bool are_useful)
+static enum policy policy_read(void)
 {
 	const char *text = getenv("URNIC_MR");
 
 	if (!text || strcmp(text, "auto") == 0)
-		return are_useful;
+		return POLICY_AUTO;
 	if (strcmp(text, "map") == 0)
-		return true;
+		return POLICY_MAP;
 	if (strcmp(text, "copy") != 0)
 		log_write(LOG_ERROR, "URNIC_MR is '%s'; it may be auto, map or copy; using copy",
 			text);
-	return false;
+	return POLICY_COPY;
 }
 
 /* Where memory is promised strictly, or files are limited, moved memory might be refused later on. */
@@ -93,15 +97,37 @@ static int file_make(void)
 	return file;
 }
 
-uint64_t segments_init(struct arena *arena, bool are_useful)
+static void begin(void)
 {
+	segments.may_begin = false;
+	if (segments.list && is_possible())
+		segments.file = file_make();
+}
+
+bool segments_begin(void)
+{
+	if (!segments.may_begin)
+		return false;
+	begin();
+	return segments.file > 0;
+}
+
+bool segments_may_begin(void)
+{
+	return segments.may_begin;
+}
+
+uint64_t segments_init(struct arena *arena)
+{
+	enum policy policy = policy_read();
 	uint64_t offset = arena_alloc(arena, SEGMENT_COUNT_MAX * sizeof(struct segment_public));
 
 	if (offset)
 		segments.list = arena_at(arena, offset);
 	segments.file = -1;
-	if (segments.list && is_asked_for(are_useful) && is_possible())
-		segments.file = file_make();
+	segments.may_begin = policy == POLICY_AUTO;
+	if (policy == POLICY_MAP)
+		begin();
 	return offset;
 }
 

@@ -14,7 +14,7 @@
  * memory. The list of segments lies in NIC memory, for peers; each has a serial number that no other ever has.
  *
  * URNIC_MR chooses: "copy", no segments, so that peers use process_vm_readv() and _writev(); "map", wherever that is sound; "auto", the default,
- * as "map" where that is of any use.
+ * as "map" from the moment on when there is a peer that could use them (segments_begin()).
  *
  * Threads: the NIC is locked. What takes `is_alone` is told whether own_threads_park() said so.
  */
@@ -42,10 +42,17 @@ struct segment_public {
 	uint32_t reserved[3];
 };
 
+/* Make room for the list. Returns its offset in the arena, or 0 when there is none. */
+uint64_t segments_init(struct arena *arena);
+
 /*
- * Make room for the list. Returns its offset in the arena, or 0 when there is none. `are_useful`: a peer may come that maps them.
+ * There is a peer on this host. True when memory becomes mappable by that, from here on: what is registered already is to be
+ * covered and held now.
  */
-uint64_t segments_init(struct arena *arena, bool are_useful);
+bool segments_begin(void);
+
+/* Would segments_begin() say so? */
+bool segments_may_begin(void);
 
 /* The child of a fork: nothing of its parent's. */
 void segments_forget(void);

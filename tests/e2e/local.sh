@@ -56,3 +56,18 @@ for program in ib_write_bw ib_read_bw; do
 	[ "$executed" -gt 1000 ] || fail "$program: $executed requests went without packets"
 	[ "$sent" -le 64 ] || fail "$program: $sent packets were sent"
 done
+
+# Private memory is moved where it can be mapped when a peer on this host comes, and not for one on another host.
+port=18600
+for host in a b; do
+	start server a "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
+	wait_for_port a $port "$job_server"
+	start client $host "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 10.99.0.1
+	sleep 1
+	moved=$(grep -c urnic-memory "/proc/$(process server)/maps")
+	kill -9 "$(process server)" "$(process client)"
+	finish server
+	finish client
+	[ $host = b ] || [ "$moved" -gt 0 ] || fail 'memory was not moved for a peer on this host'
+	[ $host = a ] || [ "$moved" = 0 ] || fail 'memory was moved for a peer on another host'
+done

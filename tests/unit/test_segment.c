@@ -64,7 +64,7 @@ static int setup(void **state)
 
 	setenv("URNIC_MR", "map", 1);
 	arena_init(&fixture->arena, private_memory(ARENA_BYTES), ARENA_BYTES);
-	fixture->list = arena_at(&fixture->arena, segments_init(&fixture->arena, false));
+	fixture->list = arena_at(&fixture->arena, segments_init(&fixture->arena));
 	fixture->memory = private_memory(BYTES);
 	fill(fixture->memory, BYTES);
 	*state = fixture;
@@ -369,7 +369,7 @@ static void nothing_is_mapped_unless_asked_for(void **state)
 
 	segments_forget();
 	setenv("URNIC_MR", "copy", 1);
-	segments_init(&fixture->arena, false);
+	segments_init(&fixture->arena);
 	assert_false(segment_is_wanted(fixture->memory, BYTES));
 	segment_cover(fixture->memory, BYTES, true, false);
 	assert_int_equal(segments_count(), 0);
