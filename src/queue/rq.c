@@ -73,13 +73,28 @@ void rq_destroy(struct arena *arena, uint64_t offset)
 	}
 }
 
+/*
+ * The queue is locked. Has it room? What other processes have taken is looked at when it seems full: their
+ * line is not ours.
+ */
+static bool has_room(struct recv_queue *rq, uint32_t posted)
+{
+	uint32_t known = atomic_load_explicit(&rq->known, memory_order_acquire);
+
+	if (posted - known < rq->depth)
+		return true;
+	known = (uint32_t)atomic_load_explicit(&rq->taken, memory_order_acquire);
+	atomic_store_explicit(&rq->known, known, memory_order_relaxed);
+	return posted - known < rq->depth;
+}
+
 int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 {
 	int error = 0;
 
 	spin_lock(&rq->lock);
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
-	if (posted - atomic_load_explicit(&rq->known, memory_order_acquire) >= rq->depth) {
+	if (!has_room(rq, posted)) {
 		error = -ENOMEM;
 	} else {
 		struct recv_slot *slot = slot_at(rq, posted);
@@ -94,21 +109,42 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 	return error;
 }
 
-/* The queue is locked. */
+static void slot_copy(struct recv_wqe *wqe, const struct recv_slot *slot, uint32_t sge_count)
+{
+	wqe->wr_id = slot->wr_id;
+	wqe->sge_count = sge_count;
+	for (uint32_t i = 0; i < sge_count; i++)
+		wqe->sge[i] = slot->sge[i];
+	wqe->total_bytes = sge_total_bytes(wqe->sge, sge_count);
+}
+
+/* The queue is locked: only takers in other processes may be faster. */
 static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
-	if (!rq_count(rq))
-		return false;
-	uint32_t taken = atomic_load_explicit(&rq->taken, memory_order_relaxed);
-	const struct recv_slot *slot = slot_at(rq, taken);
+	uint64_t taken = atomic_load_explicit(&rq->taken, memory_order_relaxed);
+	const struct recv_slot *slot;
 
-	wqe->wr_id = slot->wr_id;
-	wqe->sge_count = slot->sge_count;
-	memcpy(wqe->sge, slot->sge, slot->sge_count * sizeof(struct sge));
-	wqe->total_bytes = sge_total_bytes(wqe->sge, wqe->sge_count);
-	atomic_store_explicit(&rq->taken, taken + 1, memory_order_release);
-	rq_know_taken(rq, taken);
+	do {
+		if (atomic_load_explicit(&rq->posted, memory_order_acquire) == (uint32_t)taken)
+			return false;
+		slot = slot_at(rq, (uint32_t)taken);
+		slot_copy(wqe, slot, slot->sge_count);
+	} while (!atomic_compare_exchange_weak_explicit(&rq->taken, &taken, rq_taken_next(taken),
+		memory_order_acq_rel, memory_order_relaxed));
+	rq_know_taken(rq, (uint32_t)taken);
 	return true;
+}
+
+/* The slot at `taken`, if it is one of these bytes. */
+static const struct recv_slot *slot_afar(
+	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t taken)
+{
+	const struct recv_slot *slot = slot_at(rq, taken);
+	uint64_t start = (uint64_t)((const uint8_t *)slot - base);
+
+	return range_inside(start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes)
+		? slot
+		: NULL;
 }
 
 /* Has one been posted that was not taken? `*seen` is what the taker knows of those posted. */
@@ -125,24 +161,41 @@ bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t taken = rq_taken(rq);
 	const struct recv_slot *slot;
 	uint32_t sge_count;
-	uint64_t start;
 
 	if (!has_posted(rq, taken, posted_seen))
 		return false;
-	slot = slot_at(rq, taken);
-	start = (uint64_t)((const uint8_t *)slot - base);
-	if (!range_inside(start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes))
+	slot = slot_afar(rq, base, bytes, taken);
+	if (!slot)
 		return false;
 	sge_count = slot->sge_count;
 	if (sge_count > SGE_COUNT_MAX)
 		return false;
-	wqe->wr_id = slot->wr_id;
-	wqe->sge_count = sge_count;
-	for (uint32_t i = 0; i < sge_count; i++)
-		wqe->sge[i] = slot->sge[i];
-	wqe->total_bytes = sge_total_bytes(wqe->sge, wqe->sge_count);
+	slot_copy(wqe, slot, sge_count);
 	__builtin_prefetch(slot_at(rq, taken + 1));
 	return true;
+}
+
+bool rq_take_afar(struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
+{
+	uint64_t taken = atomic_load_explicit(&rq->taken, memory_order_acquire);
+
+	for (;;) {
+		const struct recv_slot *slot = slot_afar(rq, base, bytes, (uint32_t)taken);
+		uint32_t sge_count = 0;
+
+		if ((taken >> 32) & 1)
+			return false; /* its owner has stopped, or is about to be done */
+		if (atomic_load_explicit(&rq->posted, memory_order_acquire) == (uint32_t)taken)
+			return false;
+		if (slot)
+			sge_count = slot->sge_count;
+		if (slot && sge_count <= SGE_COUNT_MAX)
+			slot_copy(wqe, slot, sge_count);
+		uint64_t expected = taken;
+		/* Somebody else had it, or the slots have moved, if this fails: whatever was read is forgotten. */
+		if (atomic_compare_exchange_strong(&rq->taken, &taken, rq_taken_next(expected)))
+			return slot && sge_count <= SGE_COUNT_MAX;
+	}
 }
 
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
@@ -175,6 +228,16 @@ bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_b
 	return has_one;
 }
 
+bool rq_is_below_limit(struct recv_queue *rq)
+{
+	bool is_below_now;
+
+	spin_lock(&rq->lock);
+	is_below_now = is_below(rq);
+	spin_unlock(&rq->lock);
+	return is_below_now;
+}
+
 bool rq_set_limit(struct recv_queue *rq, uint32_t limit)
 {
 	bool is_below_now;
@@ -196,15 +259,20 @@ uint32_t rq_limit(struct recv_queue *rq)
 	return limit;
 }
 
-/* The queue is locked. Moves the requests that wait to other slots. */
+/*
+ * The queue is locked. Moves the requests that wait to other slots. Meanwhile, and with what he has read before, nobody
+ * takes any.
+ */
 static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity)
 {
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
 
-	for (uint32_t i = atomic_load_explicit(&rq->taken, memory_order_relaxed); i != posted; i++)
+	atomic_fetch_add(&rq->taken, 1ull << 32);
+	for (uint32_t i = rq_taken(rq); i != posted; i++)
 		memcpy(slot_in(rq, slots, capacity, i), slot_at(rq, i), rq->stride_bytes);
 	rq->slots_distance = (uintptr_t)slots - (uintptr_t)rq;
 	rq->capacity = capacity;
+	atomic_fetch_add(&rq->taken, 1ull << 32);
 }
 
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)

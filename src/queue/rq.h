@@ -9,6 +9,10 @@
  * Header and slots are two blocks, so that a queue that is resized keeps its place. The header says
  * how far away the slots are; whoever maps NIC memory, wherever, can follow.
  *
+ * Other processes may take from a shared one as well (rq_take_afar). They hold no lock, because they may be
+ * stopped or killed at any moment: who counts a request as taken, by one compare-and-swap, has it. The count
+ * is told apart by how often the slots have moved, so that nobody takes what he has read while they did.
+ *
  * Who takes may be another process, on another processor (local/inbox.h). It has a cache line of the header to itself, which the
  * owner does not look at; and it looks at the owner's only when the queue seems to be empty.
  */
@@ -59,7 +63,8 @@ struct recv_queue {
 	/* Of those taken, what the owner knows of: a slot is free for posting when its taking is known. */
 	_Atomic uint32_t known;
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
-	alignas(64) _Atomic uint32_t taken;
+	/* The low half counts; the high one is odd while slots move. */
+	alignas(64) _Atomic uint64_t taken;
 };
 
 /* Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full. */
@@ -77,6 +82,9 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
  * requests than the limit: it is off then (IBTA 10.2.9).
  */
 bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below);
+
+/* Has the queue fewer requests than its limit, since another process took some? Then the limit is off. */
+bool rq_is_below_limit(struct recv_queue *rq);
 
 /*
  * Set the limit, 0 to depth, or 0 to turn it off. True when fewer requests wait even now: the limit is
@@ -101,15 +109,30 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
 
+/*
+ * The same for one taker of many, in any process: the oldest request is the caller's when this returns true. No
+ * limit is looked at.
+ */
+bool rq_take_afar(struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
+
 /* How many were ever taken; and to say that this one was, which nobody else has taken. */
 static inline uint32_t rq_taken(const struct recv_queue *rq)
 {
-	return atomic_load_explicit(&rq->taken, memory_order_relaxed);
+	return (uint32_t)atomic_load_explicit(&rq->taken, memory_order_relaxed);
+}
+
+/* The same with one more: the count does not carry. */
+static inline uint64_t rq_taken_next(uint64_t taken)
+{
+	return (taken & ~(uint64_t)UINT32_MAX) | (uint32_t)(taken + 1);
 }
 
 static inline void rq_count_taken(struct recv_queue *rq, uint32_t taken)
 {
-	atomic_compare_exchange_strong(&rq->taken, &taken, taken + 1);
+	uint64_t expected = atomic_load_explicit(&rq->taken, memory_order_relaxed);
+
+	if ((uint32_t)expected == taken)
+		atomic_compare_exchange_strong(&rq->taken, &expected, rq_taken_next(expected));
 }
 
 /* The owner hears that the request after the first `taken` was taken, by another process. The lane is locked. */
@@ -124,8 +147,7 @@ void rq_reset(struct recv_queue *rq);
 /* The requests that wait. */
 static inline uint32_t rq_count(const struct recv_queue *rq)
 {
-	return atomic_load_explicit(&rq->posted, memory_order_acquire) -
-		atomic_load_explicit(&rq->taken, memory_order_relaxed);
+	return atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq);
 }
 
 #endif

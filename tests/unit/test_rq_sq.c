@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -84,6 +88,102 @@ static void rq_after_reset_is_empty(void **state)
 		assert_int_equal(rq_post(rq, &wr), 0);
 }
 
+/* --- takers in other processes --- */
+
+enum { TAKERS = 2, REQUESTS = 20000 };
+
+struct shared {
+	_Alignas(64) uint8_t memory[ARENA_BYTES];
+	_Atomic uint32_t takes[REQUESTS]; /* of each request */
+	_Atomic uint32_t mistakes;
+	_Atomic uint32_t is_over;
+};
+
+static void take_afar(struct shared *shared, struct recv_queue *rq)
+{
+	struct recv_wqe wqe;
+
+	while (!atomic_load(&shared->is_over) || rq_count(rq)) {
+		if (!rq_take_afar(rq, shared->memory, ARENA_BYTES, &wqe)) {
+			sched_yield();
+			continue;
+		}
+		atomic_fetch_add(&shared->takes[wqe.wr_id], 1);
+		if (wqe.sge_count != 2 || wqe.sge[0].address != wqe.wr_id ||
+			wqe.sge[1].address != ~wqe.wr_id || wqe.total_bytes != 12)
+			atomic_fetch_add(&shared->mistakes, 1);
+	}
+	_exit(0);
+}
+
+static void post_until_taken(struct arena *at, struct recv_queue *rq, uint64_t wr_id)
+{
+	struct sge sge[] = {{wr_id, 5, 1}, {~wr_id, 7, 2}};
+	struct recv_wr wr = {wr_id, sge, 2};
+	struct recv_wqe wqe;
+
+	for (uint32_t tries = 0; rq_post(rq, &wr); tries++) {
+		if (tries % 3 == 0)
+			rq_resize(at, rq, 4 + (uint32_t)wr_id % 40);
+		sched_yield();
+	}
+	/* The owner takes, too. */
+	if (wr_id % 7 == 0 && rq_take(rq, &wqe)) {
+		struct shared *shared = (struct shared *)(void *)at->base;
+
+		atomic_fetch_add(&shared->takes[wqe.wr_id], 1);
+	}
+	if (wr_id % 11 == 0)
+		rq_resize(at, rq, 4 + (uint32_t)wr_id % 60);
+}
+
+static void rq_request_is_taken_by_one_of_many_processes_while_slots_move(void **state)
+{
+	struct shared *shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t children[TAKERS];
+	struct recv_queue *rq;
+
+	(void)state;
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	arena_init(&arena, shared->memory, ARENA_BYTES);
+	rq = arena_at(&arena, rq_create(&arena, 8, SGE_MAX));
+	for (int i = 0; i < TAKERS; i++) {
+		children[i] = fork();
+		if (!children[i])
+			take_afar(shared, rq);
+		assert_true(children[i] > 0);
+	}
+	for (uint64_t i = 0; i < REQUESTS; i++)
+		post_until_taken(&arena, rq, i);
+	atomic_store(&shared->is_over, 1);
+	for (int i = 0; i < TAKERS; i++)
+		assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
+	for (uint64_t i = 0; i < REQUESTS; i++)
+		assert_int_equal(atomic_load(&shared->takes[i]), 1);
+	assert_int_equal(atomic_load(&shared->mistakes), 0);
+	munmap(shared, sizeof(*shared));
+}
+
+static void rq_taker_afar_believes_nothing_that_is_out_of_bounds(void **state)
+{
+	struct recv_queue *rq = arena_at(&arena, rq_create(&arena, 4, 1));
+	struct recv_wr wr = {0};
+	struct recv_wqe wqe;
+
+	(void)state;
+	assert_int_equal(rq_post(rq, &wr), 0);
+	rq->slots_distance += ARENA_BYTES;
+	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	rq->slots_distance -= ARENA_BYTES;
+	assert_int_equal(rq_post(rq, &wr), 0);
+	atomic_fetch_add(&rq->taken, 1ull << 32); /* its slots are being moved */
+	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	atomic_fetch_add(&rq->taken, 1ull << 32);
+	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+}
+
 static void sq_is_full_until_completions_are_polled(void **state)
 {
 	struct send_queue *sq = arena_at(&arena, sq_create(&arena, 3, SGE_MAX, 0));
@@ -148,6 +248,9 @@ int main(void)
 		cmocka_unit_test_setup(rq_requests_come_back_whole_and_in_order, setup),
 		cmocka_unit_test_setup(rq_of_depth_zero_takes_nothing, setup),
 		cmocka_unit_test_setup(rq_after_reset_is_empty, setup),
+		cmocka_unit_test_setup(
+			rq_request_is_taken_by_one_of_many_processes_while_slots_move, setup),
+		cmocka_unit_test_setup(rq_taker_afar_believes_nothing_that_is_out_of_bounds, setup),
 		cmocka_unit_test_setup(sq_is_full_until_completions_are_polled, setup),
 		cmocka_unit_test_setup(sq_indices_wrap_around_32_bits, setup),
 		cmocka_unit_test_setup(sq_slots_hold_the_longest_list_and_inline_data, setup),
