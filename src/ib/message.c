@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "memory/abroad.h"
 #include "memory/mw.h"
 
 /* --- sending --- */
@@ -23,6 +24,7 @@ enum fault message_local_fault(enum mr_fault fault)
 	case MR_FAULT_PAGE:
 		return FAULT_LOCAL_PAGE;
 	case MR_FAULT_STATE: /* of a bind only */
+	case MR_FAULT_ALIGN: /* of an operation on a word only */
 		break;
 	}
 	return FAULT_LOCAL_KEY;
@@ -226,13 +228,12 @@ static enum refusal write_begin(
 	const struct qp *qp, const struct packet *packet, struct reth *ret_write)
 {
 	const struct reth *reth = &packet->reth;
-	uint8_t *pointer;
 
 	if (!(qp->attr.access & MR_REMOTE_WRITE) || reth->dma_bytes > MESSAGE_BYTES_MAX)
 		return REFUSED_INVALID;
 	if (reth->dma_bytes &&
-		mr_resolve_for(qp->lane->mrs, reth->rkey, qp_mr_user(qp), MR_REMOTE_WRITE, reth->va,
-			reth->dma_bytes, &pointer))
+		mr_check(qp->lane->mrs, reth->rkey, qp_mr_user(qp), MR_REMOTE_WRITE, reth->va,
+			reth->dma_bytes))
 		return REFUSED_ACCESS;
 	*ret_write = *reth;
 	return ACCEPTED;
@@ -251,6 +252,7 @@ enum refusal message_write_execute(
 {
 	struct reth write = message->write;
 	bool takes_receive = opcode_has_immediate(packet->info);
+	bool is_abroad = false;
 	uint8_t *to = NULL;
 
 	if (opcode_begins_message(packet->info)) {
@@ -265,12 +267,21 @@ enum refusal message_write_execute(
 		return REFUSED_NOT_READY;
 	if (packet->payload_bytes &&
 		mr_resolve_for(qp->lane->mrs, write.rkey, qp_mr_user(qp),
-			MR_REMOTE_WRITE | MR_TOUCH, write.va, packet->payload_bytes, &to))
-		return REFUSED_ACCESS;
+			MR_REMOTE_WRITE | MR_TOUCH, write.va, packet->payload_bytes, &to)) {
+		is_abroad = mr_is_abroad(qp->lane->mrs, qp->pd);
+		if (!is_abroad ||
+			mr_check(qp->lane->mrs, write.rkey, qp_mr_user(qp), MR_REMOTE_WRITE,
+				write.va, packet->payload_bytes))
+			return REFUSED_ACCESS;
+	}
 	if (takes_receive && !receive_take(message, qp))
 		return REFUSED_NOT_READY;
 
-	if (packet->payload_bytes)
+	if (is_abroad &&
+		mr_put(qp->lane->mrs, write.rkey, qp_mr_user(qp), MR_REMOTE_WRITE, write.va,
+			packet->payload_bytes, packet->payload))
+		return REFUSED_ACCESS;
+	if (packet->payload_bytes && !is_abroad)
 		copy_place(to, packet->payload, packet->payload_bytes);
 	if (opcode_begins_message(packet->info))
 		message->write_bytes = write.dma_bytes;

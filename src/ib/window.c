@@ -19,6 +19,7 @@ static enum fault bind_fault(enum mr_fault fault)
 	case MR_FAULT_PAGE: /* of an access only */
 		break;
 	case MR_FAULT_STATE:
+	case MR_FAULT_ALIGN:
 		return FAULT_BIND_STATE;
 	}
 	return FAULT_BIND_KEY;

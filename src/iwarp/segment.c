@@ -52,6 +52,7 @@ static enum rdmap_error tagged_error(enum mr_fault fault)
 		return RDMAP_ERROR_READ_ACCESS;
 	case MR_FAULT_KEY:
 	case MR_FAULT_STATE:
+	case MR_FAULT_ALIGN:
 		break;
 	}
 	return RDMAP_ERROR_TAGGED_STAG;
@@ -71,6 +72,7 @@ static enum rdmap_error read_error(enum mr_fault fault)
 		return RDMAP_ERROR_READ_ACCESS;
 	case MR_FAULT_KEY:
 	case MR_FAULT_STATE:
+	case MR_FAULT_ALIGN:
 		break;
 	}
 	return RDMAP_ERROR_READ_STAG;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "memory/abroad.h"
 
 enum { TAIL_BYTES = 8, LINE_BYTES = 64 };
 
@@ -111,13 +112,11 @@ enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct
 	size_t step_bytes;
 
 	while (walk_next(&walk, &address, &lkey, &step_bytes)) {
-		uint8_t *from;
-		enum mr_fault fault = mr_resolve(
-			table, lkey, pd, MR_LOCAL_READ | MR_TOUCH, address, step_bytes, &from);
+		enum mr_fault fault = mr_get(table, lkey, (struct mr_user){pd, 0}, MR_LOCAL_READ,
+			address, step_bytes, to);
 
 		if (fault)
 			return fault;
-		memcpy(to, from, step_bytes);
 		to += step_bytes;
 	}
 	return MR_OK;
@@ -138,6 +137,25 @@ const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct
 	return piece;
 }
 
+/* The same when some of it may be abroad. */
+static enum mr_fault scatter_abroad(const struct mr_table *table, uint32_t pd, struct walk *check,
+	struct walk *walk, const uint8_t *from)
+{
+	struct mr_user user = {pd, 0};
+	enum mr_fault fault = MR_OK;
+	uint64_t address;
+	uint32_t lkey;
+	size_t step_bytes;
+
+	while (!fault && walk_next(check, &address, &lkey, &step_bytes))
+		fault = mr_check(table, lkey, user, MR_LOCAL_WRITE, address, step_bytes);
+	while (!fault && walk_next(walk, &address, &lkey, &step_bytes)) {
+		fault = mr_put(table, lkey, user, MR_LOCAL_WRITE, address, step_bytes, from);
+		from += step_bytes;
+	}
+	return fault;
+}
+
 enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes, const uint8_t *from)
 {
@@ -148,6 +166,8 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 	size_t step_bytes;
 	uint8_t *to = NULL;
 
+	if (mr_is_abroad(table, pd))
+		return scatter_abroad(table, pd, &check, &walk, from);
 	while (walk_next(&check, &address, &lkey, &step_bytes)) {
 		enum mr_fault fault = mr_resolve(
 			table, lkey, pd, MR_LOCAL_WRITE | MR_TOUCH, address, step_bytes, &to);
@@ -173,13 +193,12 @@ enum mr_fault sge_check(const struct mr_table *table, uint32_t pd, uint32_t acce
 	const struct sge *list, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		uint8_t *pointer;
 		enum mr_fault fault;
 
 		if (!list[i].bytes)
 			continue;
-		fault = mr_resolve(
-			table, list[i].lkey, pd, access, list[i].address, list[i].bytes, &pointer);
+		fault = mr_check(table, list[i].lkey, (struct mr_user){pd, 0}, access,
+			list[i].address, list[i].bytes);
 		if (fault)
 			return fault;
 	}

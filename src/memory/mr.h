@@ -69,6 +69,7 @@ enum mr_fault {
 	MR_FAULT_BOUNDS, /* the range is not inside of it */
 	MR_FAULT_PAGE, /* the memory of an on-demand region is not there */
 	MR_FAULT_STATE, /* a type 2 window is bound already */
+	MR_FAULT_ALIGN, /* the memory of an aligned word is not */
 };
 
 enum mr_kind {
@@ -141,6 +142,8 @@ enum {
 	MR_SLOT_COUNT_MAX = 1 << 16, /* slot and generation share the 24 key bits: 16 + 8 */
 	MR_REGION_COUNT_MAX = 3 << 14, /* of these slots, so many are for regions */
 	MR_WINDOW_COUNT_MAX = 1 << 14, /* and so many for windows */
+	MR_PD_ABROAD_END =
+		1 << 20, /* protection domains below may be other processes' (abroad.h) */
 	MR_NULL_BYTES = 1 << 16, /* the longest single copy to or from a null region */
 };
 
@@ -165,6 +168,8 @@ struct mr_public {
 	uint32_t reserved;
 };
 
+struct mr_abroad;
+
 struct mr_table {
 	struct mr_slot *slots;
 	struct mr_place *places; /* of each slot that is a region */
@@ -182,6 +187,8 @@ struct mr_table {
 	uint32_t window_count; /* bound or not */
 	mr_touch_fn *touch; /* set by the owner; NULL: what is on demand is there */
 	mr_quiesce_fn *quiesce; /* set by the owner; NULL: nobody else maps the table */
+	const struct mr_abroad
+		*abroad; /* set by the owner; NULL: all protection domains are at home */
 };
 
 /*

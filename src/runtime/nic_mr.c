@@ -280,6 +280,7 @@ static int find_errno(enum mr_fault fault)
 		return 0;
 	case MR_FAULT_KEY:
 	case MR_FAULT_STATE:
+	case MR_FAULT_ALIGN:
 		return -ENOENT;
 	case MR_FAULT_PD:
 	case MR_FAULT_ACCESS:

@@ -10,6 +10,7 @@
 
 #include "ib/rc/rc.h"
 #include "ib/tagged.h"
+#include "memory/abroad.h"
 
 void rc_responder_start(struct rc_qp *rc)
 {
@@ -104,15 +105,14 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 	struct rc_responder *responder = &rc->responder;
 	const struct reth *reth = &packet->reth;
 	struct rc_resource *resource = resource_next(rc);
-	uint8_t *from;
 
 	if (!resource || reth->dma_bytes > MESSAGE_BYTES_MAX)
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_READ))
 		return REFUSED_INVALID;
 	if (reth->dma_bytes &&
-		mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp), MR_REMOTE_READ,
-			reth->va, reth->dma_bytes, &from))
+		mr_check(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp), MR_REMOTE_READ,
+			reth->va, reth->dma_bytes))
 		return REFUSED_ACCESS;
 
 	struct psn psn = packet->bth.psn;
@@ -131,37 +131,35 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 	return ACCEPTED;
 }
 
-/*
- * Eight aligned bytes, in this machine's byte order, atomic also against its CPUs (IBTA 9.4.5,
- * ATOMIC_HCA and better).
- */
-static uint64_t atomic_apply(const struct packet *packet, void *target)
+/* What an operation on a word is refused with. Memory may be aligned otherwise than what the peer calls it. */
+static enum refusal word_refusal(enum mr_fault fault)
 {
-	_Atomic uint64_t *value = target;
-	uint64_t expected = packet->atomiceth.compare;
-
-	if (packet->info->operation == OPERATION_FETCH_ADD)
-		return atomic_fetch_add(value, packet->atomiceth.swap_add);
-	atomic_compare_exchange_strong(value, &expected, packet->atomiceth.swap_add);
-	return expected;
+	return fault == MR_FAULT_ALIGN ? REFUSED_INVALID : REFUSED_ACCESS;
 }
 
+/* Atomic also against this machine's CPUs (IBTA 9.4.5, ATOMIC_HCA and better). */
 static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
 	const struct atomiceth *request = &packet->atomiceth;
 	struct rc_resource *resource = resource_next(rc);
-	uint8_t *target;
+	bool is_add = packet->info->operation == OPERATION_FETCH_ADD;
+	struct mr_word word = {
+		.operation = is_add ? MR_WORD_FETCH_ADD : MR_WORD_COMPARE_SWAP,
+		.compare = request->compare,
+		.value = request->swap_add,
+	};
+	uint64_t original = 0;
+	enum mr_fault fault;
 
 	if (!resource || request->va % sizeof(uint64_t))
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_ATOMIC))
 		return REFUSED_INVALID;
-	if (mr_resolve_for(rc->qp.lane->mrs, request->rkey, qp_mr_user(&rc->qp),
-		    MR_REMOTE_ATOMIC | MR_TOUCH, request->va, sizeof(uint64_t), &target))
-		return REFUSED_ACCESS;
-	if ((uintptr_t)target % sizeof(uint64_t))
-		return REFUSED_INVALID; /* the region's first address is aligned otherwise than what the peer calls it */
+	fault = mr_apply(rc->qp.lane->mrs, request->rkey, qp_mr_user(&rc->qp), MR_REMOTE_ATOMIC,
+		request->va, &word, &original);
+	if (fault)
+		return word_refusal(fault);
 
 	struct psn psn = packet->bth.psn;
 	struct rc_resource kept = {
@@ -169,7 +167,7 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 		.first = psn,
 		.end = psn_add(psn, 1),
 		.msn = msn_add(responder->msn, 1),
-		.original = atomic_apply(packet, target),
+		.original = original,
 	};
 	resource_take(rc, resource, &kept);
 	qp_count(&rc->qp, COUNTER_rdma_atomics, 1);
@@ -196,21 +194,19 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 {
 	const struct reth *reth = &packet->reth;
 	struct rc_resource *resource = resource_next(rc);
-	uint64_t value;
-	uint8_t *target;
+	struct mr_word word = {.operation = MR_WORD_STORE};
+	uint64_t before;
+	enum mr_fault fault;
 
-	if (!resource || reth->va % sizeof(value) || reth->dma_bytes != sizeof(value))
+	if (!resource || reth->va % sizeof(before) || reth->dma_bytes != sizeof(before))
 		return REFUSED_INVALID;
 	if (!(rc->qp.attr.access & MR_REMOTE_WRITE))
 		return REFUSED_INVALID;
-	if (mr_resolve_for(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp),
-		    MR_REMOTE_WRITE | MR_TOUCH, reth->va, sizeof(value), &target))
-		return REFUSED_ACCESS;
-	if ((uintptr_t)target % sizeof(value))
-		return REFUSED_INVALID;
-
-	memcpy(&value, packet->payload, sizeof(value));
-	atomic_store((_Atomic uint64_t *)(void *)target, value);
+	memcpy(&word.value, packet->payload, sizeof(word.value));
+	fault = mr_apply(rc->qp.lane->mrs, reth->rkey, qp_mr_user(&rc->qp), MR_REMOTE_WRITE,
+		reth->va, &word, &before);
+	if (fault)
+		return word_refusal(fault);
 	answer_owe(rc, resource, packet);
 	qp_count(&rc->qp, COUNTER_rdma_atomic_writes, 1);
 	return ACCEPTED;
@@ -228,7 +224,6 @@ static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 	struct mr_user user = qp_mr_user(&rc->qp);
 	struct rc_resource *resource = resource_next(rc);
 	enum mr_fault fault;
-	uint8_t *pointer;
 
 	if (!resource || !feth->placement || feth->selectivity > FETH_SELECT_REGION ||
 		reth->dma_bytes > MESSAGE_BYTES_MAX)
@@ -240,8 +235,8 @@ static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 	if (feth->selectivity == FETH_SELECT_REGION)
 		fault = mr_resolve_whole(rc->qp.lane->mrs, reth->rkey, user, MR_FLUSH_GLOBAL);
 	else
-		fault = mr_resolve_for(rc->qp.lane->mrs, reth->rkey, user, MR_FLUSH_GLOBAL,
-			reth->va, reth->dma_bytes, &pointer);
+		fault = mr_check(rc->qp.lane->mrs, reth->rkey, user, MR_FLUSH_GLOBAL, reth->va,
+			reth->dma_bytes);
 	if (fault)
 		return REFUSED_ACCESS;
 

@@ -10,6 +10,7 @@
 
 #include "base/arith.h"
 #include "ib/rc/rc.h"
+#include "memory/abroad.h"
 #include "wire/credit.h"
 
 /*
@@ -136,21 +137,17 @@ static size_t read_next(
 		(uint64_t)(uint32_t)psn_diff(resource->next, resource->first) * rc->qp.mtu_bytes;
 	uint32_t bytes = (uint32_t)min_u64(rc->qp.mtu_bytes, resource->bytes - offset);
 	struct packet packet;
-	uint8_t *from = NULL;
 
-	if (bytes &&
-		mr_resolve_for(rc->qp.lane->mrs, resource->rkey,
-			(struct mr_user){resource->pd, rc->qp.qpn}, MR_REMOTE_READ | MR_TOUCH,
-			resource->va + offset, bytes, &from)) {
-		read_abort(rc, resource, now_ns);
-		return 0;
-	}
 	rc_packet_init(rc, &packet, read_opcode(resource), resource->next);
 	packet_set_payload(&packet, NULL, bytes);
 	packet.aeth = ack_aeth(rc, resource->msn);
 	uint8_t *to = buffer + packet_encode_headers(&packet, buffer);
-	if (bytes)
-		memcpy(to, from, bytes);
+	if (bytes &&
+		mr_get(rc->qp.lane->mrs, resource->rkey, (struct mr_user){resource->pd, rc->qp.qpn},
+			MR_REMOTE_READ, resource->va + offset, bytes, to)) {
+		read_abort(rc, resource, now_ns);
+		return 0;
+	}
 	memset(to + bytes, 0, packet.bth.pad_bytes);
 	qp_count(&rc->qp, COUNTER_sent_bytes, bytes);
 	resource->next = psn_add(resource->next, 1);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory of other processes' protection domains.
+ *
+ * A queue pair may work in a domain that belongs to another process: one that was imported, or that of a shared
+ * receive queue over XRC. Such a domain has a number here below MR_PD_ABROAD_END, which no domain of this
+ * process has. A key that the table does not have for it is looked up in the owner's table, and the
+ * bytes are moved to and from the owner's memory, by functions that come from outside (struct mr_abroad). Regions
+ * that this process registers in such a domain are in its own table, and found first.
+ *
+ * There are no pointers to such memory: its owner may take it away at any time, and waits only for who is in the
+ * middle of one of these calls. So what may be abroad is moved by mr_put() and mr_get().
+ *
+ * Threads: as lookups, under one lane's lock.
+ */
+#ifndef URNIC_MEMORY_ABROAD_H
+#define URNIC_MEMORY_ABROAD_H
+
+#include <stddef.h>
+
+#include "memory/mr.h"
+
+/* An operation on eight aligned bytes. */
+enum mr_word_operation {
+	MR_WORD_COMPARE_SWAP,
+	MR_WORD_FETCH_ADD,
+	MR_WORD_STORE,
+};
+
+struct mr_word {
+	enum mr_word_operation operation;
+	uint64_t compare; /* of a compare and swap */
+	uint64_t value; /* to swap in, add or store */
+};
+
+/* What the outside sets. MR_FAULT_PAGE when memory that may be accessed cannot be reached. */
+struct mr_abroad {
+	/* mr_resolve_for(), but for the pointer. */
+	enum mr_fault (*check)(
+		uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes);
+	/* The same, and copy to there or from there. What is written becomes visible as by copy_place(). */
+	enum mr_fault (*put)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
+		size_t bytes, const uint8_t *from);
+	enum mr_fault (*get)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
+		size_t bytes, uint8_t *to);
+	/* Apply `word`, atomically. Sets what was there before. `iova` is aligned. */
+	enum mr_fault (*apply)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
+		const struct mr_word *word, uint64_t *ret_before);
+};
+
+static inline bool mr_is_abroad(const struct mr_table *table, uint32_t pd)
+{
+	return pd < MR_PD_ABROAD_END && table->abroad;
+}
+
+/* mr_resolve_for() for those who need no pointer, at home or abroad. */
+enum mr_fault mr_check(const struct mr_table *table, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, uint64_t bytes);
+
+/* Copy, at home or abroad, if `access` is granted. */
+enum mr_fault mr_put(const struct mr_table *table, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from);
+enum mr_fault mr_get(const struct mr_table *table, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, size_t bytes, uint8_t *to);
+
+/* Apply a word to memory of this process: eight aligned bytes, in this machine's byte order. Returns what was there. */
+uint64_t mr_word_apply(const struct mr_word *word, void *target);
+
+/*
+ * The same for a key, at home or abroad. MR_FAULT_ALIGN when `iova`, which is a multiple of 8, names memory whose address is not.
+ */
+enum mr_fault mr_apply(const struct mr_table *table, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before);
+
+#endif
