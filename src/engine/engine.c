@@ -202,6 +202,21 @@ void engine_srq_forget(struct lane *lane, const struct srq *srq)
 	}
 }
 
+struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number)
+{
+	uint64_t offset = lane->public->first_qp_offset;
+
+	while (offset) {
+		const struct qp_public *public = arena_at(lane->arena, offset);
+		struct qp *qp = engine_qp_find(lane, public->qpn);
+
+		if (qp->type == QP_TYPE_XRC_RECV && rc_xrc_asks(rc_from_qp(qp), ret_number))
+			return qp;
+		offset = public->next_offset;
+	}
+	return NULL;
+}
+
 /* --- packets --- */
 
 void engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,

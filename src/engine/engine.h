@@ -74,6 +74,12 @@ int engine_qp_create(
 void engine_qp_destroy(struct qp *qp);
 
 /*
+ * The next queue pair of the lane that asks for a shared receive queue of another process (rc_xrc_asks), or NULL. The caller
+ * answers it.
+ */
+struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number);
+
+/*
  * An XRC shared receive queue is being destroyed, and is no longer in lane->srqs: no queue pair of the lane
  * knows it any more when this returns.
  */

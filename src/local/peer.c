@@ -13,12 +13,11 @@ static uint8_t *piece_map(
 			      : NULL;
 }
 
-enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
-	uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
+enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
 {
 	uint8_t *pointer = NULL;
-	enum mr_fault fault =
-		mr_resolve_for(&peer->mrs, key, user, access | MR_TOUCH, iova, bytes, &pointer);
+	enum mr_fault fault = mr_resolve_for(&peer->mrs, key, user, access, iova, bytes, &pointer);
 	uint64_t piece_bytes = bytes;
 
 	if (fault)
@@ -33,6 +32,12 @@ enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, ui
 	if (piece_bytes < bytes)
 		ret_place->here = NULL;
 	return MR_OK;
+}
+
+enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, uint32_t access,
+	uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
+{
+	return peer_find_unseen(peer, key, user, access | MR_TOUCH, iova, bytes, ret_place);
 }
 
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached)

@@ -67,6 +67,12 @@ enum mr_fault peer_find(struct peer *peer, uint32_t key, struct mr_user user, ui
 	uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
 /*
+ * The same, also for memory on demand, which may be missing: then bytes cannot be moved.
+ */
+enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user user,
+	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
+
+/*
  * Keep what peer_find() has just said of `key`: as much of its region as is mapped here, in one piece. It holds for the same user, and
  * until the key is used no more.
  */

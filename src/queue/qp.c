@@ -55,6 +55,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	else if (qp->rq_offset)
 		qp->rq = arena_at(arena, qp->rq_offset);
 	qp->xrcd = init->xrcd;
+	qp->is_xrcd_shared = init->is_xrcd_shared;
 	qp->is_all_signaled = init->is_all_signaled;
 	qp->caps = init->caps;
 	qp->user = init->user;
@@ -192,7 +193,10 @@ void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault
 	cqe->fault = fault;
 	cqe->qpn = qp->qpn;
 	cqe->made_ns = now_ns;
-	push(qp, qp->recv_cq, cqe, is_solicited, now_ns);
+	if (qp->srq && qp->srq->afar)
+		qp->srq->afar->complete(qp->srq, qp->lane, cqe, is_solicited);
+	else
+		push(qp, qp->recv_cq, cqe, is_solicited, now_ns);
 }
 
 void qp_flush(struct qp *qp, uint64_t now_ns)

@@ -102,7 +102,8 @@ struct qp_public {
 	uint64_t rq_offset; /* of the shared receive queue, if it has one */
 	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
 	uint64_t owner; /* which open device it belongs to */
-	_Atomic uint64_t inbox_offset; /* struct inbox (local/inbox.h), which counts, too; 0: none */
+	_Atomic uint64_t
+		inbox_offset; /* struct inbox (local/inbox.h), which counts, too; 0: none */
 	struct counters counters;
 };
 
@@ -204,6 +205,7 @@ struct qp {
 	uint32_t pd;
 	uint32_t recv_pd; /* of receive requests: the shared receive queue may have another one */
 	uint32_t xrcd; /* the XRC domain of an XRC_RECV queue pair */
+	bool is_xrcd_shared; /* with other processes */
 	struct cq *send_cq;
 	struct cq *recv_cq;
 	struct send_queue *sq;
@@ -238,6 +240,7 @@ struct qp_init {
 	enum qp_type type;
 	uint32_t pd; /* not of XRC_RECV */
 	uint32_t xrcd; /* of XRC_RECV only */
+	bool is_xrcd_shared;
 	struct cq *send_cq; /* NULL for XRC_RECV */
 	struct cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV, which have no receive queue */
 	struct srq *srq; /* NULL for a receive queue of its own; outlives the queue pair */
@@ -319,7 +322,10 @@ static inline bool qp_has_tags(const struct qp *qp)
 
 static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 {
-	return qp->srq ? srq_take(qp->srq, wqe, &qp->lane->signals) : rq_take(qp->rq, wqe);
+	if (!qp->srq)
+		return rq_take(qp->rq, wqe);
+	return qp->srq->afar ? qp->srq->afar->take(qp->srq, qp->lane, wqe)
+			     : srq_take(qp->srq, wqe, &qp->lane->signals);
 }
 
 /* In the error states: complete what is queued, as flushed. In SQE those are the sends only. */

@@ -45,6 +45,8 @@ enum signal_news {
 	SIGNAL_QP_NOT_MIGRATED = 1
 		<< 11, /* QP: the peer migrated to a path that is not the alternate */
 	SIGNAL_QP_DISCONNECTED = 1 << 12, /* QP: its stream is over */
+	SIGNAL_QP_ASKS = 1
+		<< 13, /* QP: a request names a shared receive queue that may be another process's */
 };
 
 struct signal {

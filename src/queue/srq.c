@@ -39,6 +39,24 @@ struct srq *srq_table_find(const struct srq_table *table, uint32_t number)
 	return srq && srq->number == number ? srq : NULL;
 }
 
+struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, uint32_t xrcd)
+{
+	struct srq *srq = atomic_load_explicit(&table->first_afar, memory_order_acquire);
+
+	while (srq && !(srq->number == number && srq->xrcd == xrcd && srq->afar->is_there(srq)))
+		srq = atomic_load_explicit(&srq->next_afar, memory_order_acquire);
+	return srq;
+}
+
+static void share(struct srq *srq, const struct arena *arena, const struct srq_init *init)
+{
+	srq->is_shared = true;
+	srq->public->file = init->file;
+	srq->public->lane = init->lane;
+	srq->public->cq_offset = arena_offset(arena, init->cq->ring);
+	atomic_store(&srq->public->serial, init->serial);
+}
+
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 {
 	memset(srq, 0, sizeof(*srq));
@@ -64,10 +82,19 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 	srq->rq = arena_at(arena, srq->rq_offset);
 	srq->signal.kind = SIGNAL_KIND_SRQ;
 	srq->public = arena_at(arena, srq->public_offset);
-	srq->public->number = init->number;
 	srq->public->rq_offset = srq->rq_offset;
 	srq->public->owner = init->owner;
+	srq->public->pd = init->pd;
+	if (init->file.inode)
+		share(srq, arena, init);
+	atomic_store(&srq->public->number, init->number);
 	return 0;
+}
+
+void srq_withdraw(struct srq *srq)
+{
+	atomic_store(&srq->public->number, 0);
+	atomic_store(&srq->public->serial, 0);
 }
 
 void srq_done(struct srq *srq, struct arena *arena)
@@ -92,4 +119,10 @@ bool srq_take(struct srq *srq, struct recv_wqe *wqe, struct signal_queue *signal
 	if (is_below)
 		signal_raise(signals, &srq->signal, SIGNAL_SRQ_LIMIT);
 	return has_one;
+}
+
+void srq_note_taken(struct srq *srq, struct signal_queue *signals)
+{
+	if (rq_is_below_limit(srq->rq))
+		signal_raise(signals, &srq->signal, SIGNAL_SRQ_LIMIT);
 }

@@ -26,12 +26,36 @@
 #include "queue/rq.h"
 #include "queue/signal.h"
 
+/* The file that an XRC domain is opened by, which other processes open too; zeros: none. */
+struct xrc_file {
+	uint64_t device;
+	uint64_t inode;
+};
+
 struct srq_public {
-	uint32_t number;
-	uint32_t reserved;
+	_Atomic uint32_t number; /* 0: it is gone */
+	uint32_t lane; /* of a shared one: whose threads complete what other processes take */
 	uint64_t rq_offset; /* struct recv_queue */
 	uint64_t next_offset; /* of the next one in the NIC's list */
 	uint64_t owner; /* which open device it belongs to */
+	struct xrc_file file; /* of the XRC domain that it shares with other processes */
+	_Atomic uint64_t serial; /* random: no other queue's */
+	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed; 0 if it is not shared */
+	uint32_t pd;
+	uint32_t reserved;
+};
+
+struct lane;
+struct srq;
+
+/* What becomes of a shared receive queue of another process (local/far.h). The lane is locked. */
+struct srq_afar {
+	/* srq_take(), and srq_complete() of what was taken. */
+	bool (*take)(struct srq *srq, struct lane *lane, struct recv_wqe *wqe);
+	void (*complete)(
+		struct srq *srq, struct lane *lane, const struct cqe *cqe, bool is_solicited);
+	/* Does its owner have it still? */
+	bool (*is_there)(const struct srq *srq);
 };
 
 struct srq {
@@ -44,6 +68,10 @@ struct srq {
 	uint64_t rq_offset;
 	struct srq_public *public;
 	uint64_t public_offset;
+	bool is_shared; /* its XRC domain is: guests take from it (local/guest.h) */
+	const struct srq_afar
+		*afar; /* it is another process's, and has no cq, tags, public; else NULL */
+	struct srq *_Atomic next_afar;
 	struct signal signal;
 };
 
@@ -56,6 +84,10 @@ struct srq_init {
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;
+	struct xrc_file
+		file; /* of its XRC domain, if other processes are to share it; then also: */
+	uint32_t lane;
+	uint64_t serial;
 };
 
 /*
@@ -66,6 +98,7 @@ struct srq_init {
 
 struct srq_table {
 	uint32_t count;
+	struct srq *_Atomic first_afar; /* those of other processes, linked by next_afar */
 	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
 };
 
@@ -80,8 +113,14 @@ void srq_table_remove(struct srq_table *table, const struct srq *srq);
 /* The queue with this number, any value, or NULL. Any thread. */
 struct srq *srq_table_find(const struct srq_table *table, uint32_t number);
 
+/* The same among those of other processes, for queue pairs of this XRC domain. */
+struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, uint32_t xrcd);
+
 /* Fill *srq. Returns 0 or -ENOMEM. */
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);
+
+/* From here on no other process finds it. */
+void srq_withdraw(struct srq *srq);
 
 /* No queue pair takes from it any more, and its signal is in no lane's queue. */
 void srq_done(struct srq *srq, struct arena *arena);
@@ -94,5 +133,8 @@ int srq_post(struct srq *srq, const struct recv_wr *wr);
  * when there is none.
  */
 bool srq_take(struct srq *srq, struct recv_wqe *wqe, struct signal_queue *signals);
+
+/* Another process has taken from it: is the limit met? */
+void srq_note_taken(struct srq *srq, struct signal_queue *signals);
 
 #endif

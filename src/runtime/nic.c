@@ -121,6 +121,7 @@ static void fork_child(void)
 			if (nic.worker[i])
 				worker_destroy(nic.worker[i], true);
 		nic_flows_forget();
+		nic_far_forget();
 		nic_peers_forget();
 		close(nic.life[0]);
 		close(nic.life[1]);
@@ -256,6 +257,8 @@ int nic_start(void)
 	if (!nic.srqs)
 		goto fail_mrs_done;
 	error = nic_local_start();
+	if (!error)
+		error = nic_far_start();
 	if (error)
 		goto fail_free_srqs;
 	list_init(&nic.ahs);

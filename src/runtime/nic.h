@@ -157,10 +157,11 @@ void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 /* --- XRC domains (IBTA annex A14) ---------------------------------------------------------- */
 
 /*
- * Make a domain: what XRC shared receive queues and XRC_RECV queue pairs have in common. Returns 0 or
- * -ENOMEM. It is destroyed after both.
+ * Make a domain: what XRC shared receive queues and XRC_RECV queue pairs have in common. Other processes that make one of
+ * the same file on the same interface share its queues; zeros: none does. Returns 0 or -ENOMEM. It is destroyed after both.
  */
-int nic_xrcd_create(struct nic_xrcd **ret_xrcd) URNIC_EXPORT_AS(nic_xrcd_create);
+int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xrcd **ret_xrcd)
+	URNIC_EXPORT_AS(nic_xrcd_create);
 void nic_xrcd_destroy(struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_destroy);
 
 /* Is it of this process's NIC, and not one that was inherited through a fork? */

@@ -142,8 +142,11 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 
 		if (news & SIGNAL_QP_DISCONNECTED)
 			nic_stream_over(qp);
-		if (news & ~(uint32_t)SIGNAL_QP_DISCONNECTED)
-			qp->on_news(qp->user, news & ~(uint32_t)SIGNAL_QP_DISCONNECTED);
+		if (news & SIGNAL_QP_ASKS)
+			nic_far_ask();
+		news &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_ASKS);
+		if (news)
+			qp->on_news(qp->user, news);
 		break;
 	}
 	case SIGNAL_KIND_SRQ: {
@@ -167,6 +170,7 @@ static const struct worker_hooks hooks = {
 	.alarm = nic_cq_alarm,
 	.agent_ready = agent_ready,
 	.peer_ended = nic_local_check_peers,
+	.asked = nic_far_errand,
 };
 
 /* The NIC is locked. */
@@ -218,6 +222,8 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 		goto fail_destroy;
 	if (!nic.agent_watcher) {
 		error = worker_watch_agent(worker, agent_client_fd(&nic.agent));
+		if (!error)
+			error = nic_far_watch(worker);
 		if (error)
 			goto fail_destroy;
 		nic.agent_watcher = worker;

@@ -275,7 +275,7 @@ static void collect(struct nic_cq *cq)
 	for (; lanes; lanes &= lanes - 1) {
 		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
 
-		if (!local_has_news(&worker->local))
+		if (!worker_has_news(worker))
 			continue;
 		worker_lock(worker);
 		worker_collect(worker);

@@ -15,6 +15,7 @@
 
 #include "runtime/agent_client.h"
 #include "runtime/nic.h"
+#include "runtime/nic_far.h"
 #include "runtime/nic_peer.h"
 #include "runtime/nic_public.h"
 #include "runtime/worker.h"
@@ -48,8 +49,10 @@ struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* of a raw packet queue pair, else NULL */
 	struct worker_stream stream; /* of an iWARP queue pair that has one; else its fd is -1 */
-	struct nic_iw_conn *iw_conn; /* whose connection that is; under the NIC's and the worker's lock */
+	struct nic_iw_conn
+		*iw_conn; /* whose connection that is; under the NIC's and the worker's lock */
 	struct nic_cq *send_cq;
+	struct nic_xrcd *xrcd; /* of XRC_RECV, else NULL */
 	struct worker *worker;
 	nic_qp_news_fn *on_news;
 	void *user;
@@ -60,6 +63,8 @@ struct nic_qp {
 
 struct nic_xrcd {
 	uint32_t id; /* not 0 */
+	struct xrc_file file; /* that other processes share it by; zeros: none */
+	uint32_t ifindex; /* of its device */
 	uint32_t home; /* the lane of a completion queue that is polled for it */
 	uint32_t lane_mask; /* lanes of its queue pairs */
 	uint64_t epoch;
@@ -133,6 +138,11 @@ struct nic {
 	uint64_t *free_inboxes; /* offsets; room for all that there are */
 	uint32_t free_inbox_count;
 	uint32_t inbox_count; /* ever made */
+	struct guest_table *guests; /* of ours */
+	struct list hosts; /* struct nic_host: whose guests we are */
+	struct list far_srqs; /* struct nic_far_srq */
+	uint32_t far_srq_count;
+	int asked; /* eventfd: queue pairs ask (nic_far.h) */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
@@ -198,6 +208,9 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 /* A queue pair of the domain lives on this lane now: whoever polls for the domain drives it. The NIC is locked. */
 void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
 
+/* No queue pair knows this shared receive queue any more, which is in no table. The NIC is locked. */
+void nic_srq_forget_on_lanes(const struct srq *srq);
+
 /* SIGNAL_CQ_HELD: come back when the signal is due. The worker is locked. */
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
 /* The worker's hook. */
@@ -210,6 +223,9 @@ int nic_local_start(void);
 
 /* A lane is being made. Returns 0 or -ENOMEM. */
 int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public);
+
+/* guest_wait_fn: `who` is the name of a process that has our NIC memory mapped. Any thread. */
+bool nic_local_wait(uint32_t who, uint32_t round);
 
 /*
  * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. Returns whether the peer is another process, that could

@@ -45,13 +45,18 @@ static void wait_pause(uint32_t round)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
 }
 
-/* struct local_owner.wait */
-static bool inbox_wait(const struct inbox *inbox, uint32_t round)
+bool nic_local_wait(uint32_t who, uint32_t round)
 {
-	if (round >= WAIT_YIELDS && !nic_peer_is_alive(atomic_load(&inbox->initiator)))
+	if (round >= WAIT_YIELDS && !nic_peer_is_alive(who))
 		return false;
 	wait_pause(round);
 	return true;
+}
+
+/* struct local_owner.wait */
+static bool inbox_wait(const struct inbox *inbox, uint32_t round)
+{
+	return nic_local_wait(atomic_load(&inbox->initiator), round);
 }
 
 /* mr_quiesce_fn; the NIC is locked. */
@@ -59,6 +64,7 @@ static void key_quiesce(uint32_t key)
 {
 	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next)
 		local_quiesce(&container_of(link, struct nic_local, link)->local, &nic.mrs, key);
+	guest_quiesce(nic.guests, nic_local_wait, &nic.mrs, key);
 }
 
 int nic_local_start(void)
@@ -84,6 +90,12 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 {
 	uint64_t bell, inboxes;
 
+	bell = arena_alloc(&nic.arena, sizeof(struct guest_bell));
+	if (!bell)
+		return -ENOMEM;
+	worker->guest_bell = arena_at(&nic.arena, bell);
+	public->kick = worker->kick;
+	atomic_store(&public->guest_bell_offset, bell);
 	if (!nic.is_local_on)
 		return 0;
 	bell = arena_alloc(&nic.arena, sizeof(struct inbox_bell));
@@ -92,7 +104,6 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 		return -ENOMEM;
 	worker->local.bell = arena_at(&nic.arena, bell);
 	worker->inboxes = arena_at(&nic.arena, inboxes);
-	public->kick = worker->kick;
 	atomic_store(&public->inboxes_offset, inboxes);
 	return 0;
 }
@@ -194,17 +205,25 @@ static void peer_forget(struct nic_peer *peer)
 		local_forget_peer(&local->local);
 		worker_unlock(worker);
 	}
+	nic_far_forget_peer(peer);
+}
+
+/* One that has ended and was not forgotten yet, or NULL. */
+static struct nic_peer *ended_peer(void)
+{
+	list_for_each(peer, &nic.peers, struct nic_peer, link)
+		if (!peer->is_dead && nic_peer_has_ended(peer))
+			return peer;
+	return NULL;
 }
 
 void nic_local_check_peers(void)
 {
-	nic_enter();
-	for (struct list *link = nic.peers.next; link != &nic.peers; link = link->next) {
-		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+	struct nic_peer *peer;
 
-		if (!peer->is_dead && nic_peer_has_ended(peer))
-			peer_forget(peer);
-	}
+	nic_enter();
+	while ((peer = ended_peer()))
+		peer_forget(peer); /* whoever used it last lets it go */
 	nic_peers_end();
 	nic_leave();
 }

@@ -401,25 +401,43 @@ void nic_peers_end(void)
 	}
 }
 
-const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot)
+/* Returns 0 or -errno. */
+static int kick_open(struct nic_peer *peer, uint32_t lane)
 {
-	uint32_t lane;
-	int fd;
+	int fd = peer->public->lanes[lane].kick;
 
-	if (!is_of_slot(peer->public, peer->peer.bytes, slot, &lane))
-		return NULL;
-	fd = peer->public->lanes[lane].kick;
 	if (peer->is_self)
 		peer->kick[lane] = fd;
 	else if (peer->kick[lane] < 0)
 		peer->kick[lane] = (int)syscall(SYS_pidfd_getfd, peer->pidfd, fd, 0);
-	if (peer->kick[lane] < 0)
+	return peer->kick[lane] < 0 ? -errno : 0;
+}
+
+int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell_offset)
+{
+	uint64_t offset;
+
+	if (lane >= NIC_LANES_MAX)
+		return -ENOENT;
+	offset = atomic_load(&peer->public->lanes[lane].guest_bell_offset);
+	if (!peer_at(&peer->peer, offset, sizeof(struct guest_bell)))
+		return -ENOENT;
+	*ret_bell_offset = offset;
+	return kick_open(peer, lane);
+}
+
+const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot)
+{
+	uint32_t lane;
+
+	if (!is_of_slot(peer->public, peer->peer.bytes, slot, &lane) || kick_open(peer, lane))
 		return NULL;
 	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[lane].inboxes_offset),
 		sizeof(struct inbox_table));
 }
 
-bool nic_peer_is_alive(uint32_t who)
+/* Has the process of this name a lock on the memory, which was opened by us? */
+static bool has_lock(int memory, uint32_t who)
 {
 	struct flock lock = {.l_type = F_WRLCK,
 		.l_whence = SEEK_SET,
@@ -428,7 +446,17 @@ bool nic_peer_is_alive(uint32_t who)
 
 	if (who == nic.owner.who)
 		return true;
-	return fcntl(nic.memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+	return fcntl(memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who)
+{
+	return has_lock(peer->memory, who);
+}
+
+bool nic_peer_is_alive(uint32_t who)
+{
+	return has_lock(nic.memory, who);
 }
 
 void nic_peers_forget(void)

@@ -65,6 +65,15 @@ void nic_peers_end(void);
 /* The inboxes of the lane that has this slot, or NULL. Its peer can be kicked from here on. */
 const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot);
 
+/*
+ * Its lane of this index can be kicked from here on. Sets the offset of the lane's struct guest_bell. Returns 0, -ENOENT when there is no such
+ * lane, or another -errno.
+ */
+int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell_offset);
+
+/* Does the process live that calls itself `who` in this peer's NIC memory? Any thread. */
+bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who);
+
 /* Does the process live that calls itself `who` (local_owner.who) in one of our inboxes? Any thread. */
 bool nic_peer_is_alive(uint32_t who);
 

@@ -19,7 +19,7 @@
 #include "port/udp.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 6u
+#define NIC_PUBLIC_VERSION 7u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 enum { NIC_LANES_MAX = 16 };
@@ -27,6 +27,7 @@ enum { NIC_LANES_MAX = 16 };
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t inboxes_offset; /* struct inbox_table; 0: none */
+	_Atomic uint64_t guest_bell_offset; /* struct guest_bell */
 	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
 	uint32_t reserved;
 	struct port_udp_counters port;
@@ -46,6 +47,7 @@ struct nic_public {
 	uint32_t reserved;
 	uint64_t base; /* where NIC memory lies in its owner's address space */
 	uint64_t identity; /* random: no other NIC's */
+	uint64_t guests_offset; /* struct guest_table */
 	_Atomic uint64_t
 		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
 	struct cm_counters cm; /* of the connection manager; zero while there is none */

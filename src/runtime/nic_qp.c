@@ -106,6 +106,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		.send_cq = init->send_cq ? &init->send_cq->cq : NULL,
 		.recv_cq = init->recv_cq ? &init->recv_cq->cq : NULL,
 		.xrcd = init->xrcd ? init->xrcd->id : 0,
+		.is_xrcd_shared = init->xrcd && init->xrcd->file.inode,
 		.srq = init->srq ? &init->srq->srq : NULL,
 		.caps = init->caps,
 		.mtu_bytes = init->mtu_bytes,
@@ -118,6 +119,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	if (!qp)
 		return -ENOMEM;
 	qp->send_cq = init->send_cq;
+	qp->xrcd = init->xrcd;
 	qp->on_news = init->on_news;
 	qp->user = init->user;
 	qp->epoch = nic_epoch;

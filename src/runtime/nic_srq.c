@@ -54,6 +54,9 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 			return error;
 		inner.xrcd = init->xrcd->id;
 		inner.cq = &init->cq->cq;
+		inner.file = init->xrcd->file;
+		inner.lane = init->cq->home;
+		inner.serial = nic_random_u64();
 	}
 	if (init->tag_count) {
 		if (init->cq->epoch != nic_epoch)
@@ -76,6 +79,8 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 	if (init->xrcd) {
 		init->xrcd->home = init->cq->home;
 		nic_cq_add_lanes(init->cq, init->xrcd->lane_mask);
+		if (srq->srq.is_shared)
+			nic_cq_add_lanes(init->cq, 1u << init->cq->home);
 	}
 	return 0;
 }
@@ -106,7 +111,7 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
  * Whoever was at work with it is done when this returns, a signal of it is delivered, and no queue pair of
  * its domain knows it.
  */
-static void lanes_forget(const struct srq *srq)
+void nic_srq_forget_on_lanes(const struct srq *srq)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		struct worker *worker = nic.worker[i];
@@ -124,9 +129,12 @@ void nic_srq_destroy(struct nic_srq *srq)
 	nic_enter();
 	if (srq->epoch == nic_epoch) {
 		srq_table_remove(nic.srqs, &srq->srq);
-		lanes_forget(&srq->srq);
+		nic_srq_forget_on_lanes(&srq->srq);
 		unpublish(&srq->srq);
-		srq_done(&srq->srq, &nic.arena);
+		srq_withdraw(&srq->srq);
+		/* Where a guest stands still in it, its memory stays. */
+		if (!srq->srq.is_shared || guest_wait(nic.guests, nic_local_wait))
+			srq_done(&srq->srq, &nic.arena);
 	}
 	nic_leave();
 	free(srq);

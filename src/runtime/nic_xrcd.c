@@ -8,7 +8,7 @@
 
 #include "runtime/nic_internal.h"
 
-int nic_xrcd_create(struct nic_xrcd **ret_xrcd)
+int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xrcd **ret_xrcd)
 {
 	struct nic_xrcd *xrcd = calloc(1, sizeof(*xrcd));
 	int error;
@@ -21,6 +21,8 @@ int nic_xrcd_create(struct nic_xrcd **ret_xrcd)
 		xrcd->id = ++nic.last_xrcd;
 		xrcd->home = nic.next_home++ % nic.lane_count;
 		xrcd->epoch = nic_epoch;
+		xrcd->file = *file;
+		xrcd->ifindex = ifindex;
 	}
 	nic_leave();
 	if (error)
@@ -32,6 +34,10 @@ int nic_xrcd_create(struct nic_xrcd **ret_xrcd)
 
 void nic_xrcd_destroy(struct nic_xrcd *xrcd)
 {
+	nic_enter();
+	if (xrcd->epoch == nic_epoch)
+		nic_far_forget_xrcd(xrcd);
+	nic_leave();
 	free(xrcd);
 }
 

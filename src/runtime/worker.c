@@ -106,9 +106,13 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 /* The worker's clock was read. */
 static unsigned collect(struct worker *worker)
 {
-	return local_has_news(&worker->local)
-		? local_collect(&worker->lane, &worker->local, worker->now_ns)
-		: 0;
+	unsigned count = 0;
+
+	if (local_has_news(&worker->local))
+		count = local_collect(&worker->lane, &worker->local, worker->now_ns);
+	if (worker->guest_bell && guest_has_news(worker->guest_bell))
+		count += guest_collect(&worker->lane, worker->guest_bell, worker->now_ns);
+	return count;
 }
 
 void worker_collect(struct worker *worker)
@@ -145,10 +149,11 @@ void worker_stamp(struct worker *worker)
 
 static unsigned collect_quickly(struct worker *worker)
 {
-	if (!local_has_news(&worker->local))
+	if (!worker_has_news(worker))
 		return 0;
 	worker_stamp(worker);
-	atomic_store_explicit(&worker->is_within_host, true, memory_order_relaxed);
+	if (local_has_news(&worker->local))
+		atomic_store_explicit(&worker->is_within_host, true, memory_order_relaxed);
 	return collect(worker);
 }
 
@@ -458,6 +463,11 @@ int worker_watch_peer(struct worker *worker, int fd)
 	struct epoll_event event = {.events = EPOLLONESHOT, .data.u32 = WORKER_SOURCE_PEER};
 
 	return epoll_ctl(worker->epoll_quiet, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int worker_watch_asked(struct worker *worker, int fd)
+{
+	return watch(worker->epoll_quiet, fd, WORKER_SOURCE_ASKED);
 }
 
 int worker_watch_agent(struct worker *worker, int fd)

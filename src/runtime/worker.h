@@ -37,6 +37,7 @@
 
 #include "engine/engine.h"
 #include "engine/multicast.h"
+#include "local/guest.h"
 #include "local/local.h"
 #include "port/udp.h"
 #include "runtime/nic_public.h"
@@ -68,6 +69,7 @@ enum worker_source {
 	WORKER_SOURCE_KICK,
 	WORKER_SOURCE_AGENT,
 	WORKER_SOURCE_PEER,
+	WORKER_SOURCE_ASKED,
 };
 
 struct worker;
@@ -84,6 +86,8 @@ struct worker_hooks {
 	void (*agent_ready)(void);
 	/* The pipe of a peer's life broke. The worker is not locked. */
 	void (*peer_ended)(void);
+	/* The descriptor of worker_watch_asked() is readable. The worker is not locked. */
+	void (*asked)(void);
 };
 
 struct worker {
@@ -91,6 +95,8 @@ struct worker {
 	struct lane lane;
 	struct local_lane local; /* without a bell, nobody meets on this host */
 	struct inbox_table *inboxes; /* with it */
+	struct guest_bell
+		*guest_bell; /* NULL before the lane has started, and in tests without a NIC */
 	struct deadline_heap alarms; /* the NIC's own, beside the lane's deadlines */
 	struct port_udp *port;
 	struct list frames; /* struct worker_frames: raw packet queue pairs (worker_frames.h) */
@@ -174,6 +180,16 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
 
 /* Let the thread watch one more descriptor; NIC events of urnicd. */
 int worker_watch_agent(struct worker *worker, int fd);
+
+/* One that hooks->asked() empties. Returns 0 or -errno. */
+int worker_watch_asked(struct worker *worker, int fd);
+
+/* Has a peer on this host left something? A hint, for any thread. */
+static inline bool worker_has_news(const struct worker *worker)
+{
+	return local_has_news(&worker->local) ||
+		(worker->guest_bell && guest_has_news(worker->guest_bell));
+}
 
 /* One that breaks, once: the life of a peer on this host. Returns 0 or -errno. */
 int worker_watch_peer(struct worker *worker, int fd);

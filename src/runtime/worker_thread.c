@@ -49,6 +49,8 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 			worker->hooks->agent_ready();
 		else if (events[i].data.u32 == WORKER_SOURCE_PEER)
 			worker->hooks->peer_ended();
+		else if (events[i].data.u32 == WORKER_SOURCE_ASKED)
+			worker->hooks->asked();
 		else if (events[i].data.u32 == WORKER_SOURCE_QUIET)
 			wait_for(worker, worker->epoll_quiet, 0);
 		else if (events[i].events & EPOLLERR)

@@ -68,10 +68,13 @@ static struct xrc_domain *domain_find(const struct device *device, const struct 
 static struct xrc_domain *domain_create(const struct device *device, const struct stat *file)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
+	struct xrc_file key = {0, 0};
 
 	if (!domain)
 		return NULL;
-	if (nic_xrcd_create(&domain->nic)) {
+	if (file)
+		key = (struct xrc_file){file->st_dev, file->st_ino};
+	if (nic_xrcd_create(&key, device->ifindex, &domain->nic)) {
 		free(domain);
 		return NULL;
 	}

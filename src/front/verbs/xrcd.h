@@ -7,7 +7,8 @@
  * domain open can open the queue pair too, by its number, and it goes when the last of these public queue pairs is destroyed. Each
  * of them hears its events.
  *
- * Domains are shared within the process. Another process that opens the same file has a domain of its own.
+ * Other processes that open the same file share the shared receive queues in it (runtime/nic_far.h). Receiving queue pairs are known within
+ * the process only.
  *
  * The public structure of a domain has no handle, so its pointer is looked for among those that are open.
  */

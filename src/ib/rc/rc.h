@@ -132,6 +132,13 @@ struct rc_resource {
 	uint64_t original; /* atomics: what the memory held before */
 };
 
+/* Whether a shared receive queue that is not known is looked for in other processes (xrc.c). */
+enum rc_asking {
+	RC_ASKING_NOTHING,
+	RC_ASKING, /* the request that names it is put off */
+	RC_ASKING_ANSWERED, /* it comes again; now the queue is known or there is none */
+};
+
 struct rc_responder {
 	struct psn expected;
 	struct msn msn; /* messages completed */
@@ -148,6 +155,8 @@ struct rc_responder {
 	struct rc_resource resource[QP_RD_ATOMIC_MAX];
 	uint32_t resource_head; /* where the next one goes */
 	uint32_t owed_count;
+	enum rc_asking asking; /* of XRC */
+	uint32_t asked_srqn;
 };
 
 struct rc_qp {
@@ -254,6 +263,13 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
  * is none of this number in its domain, or a message for another one is not complete.
  */
 enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet);
+
+/*
+ * Does it wait for somebody to look for a shared receive queue of another process (SIGNAL_QP_ASKS)? And
+ * to say that who asked for this number has been looked after: it is in lane->srqs, or there is none.
+ */
+bool rc_xrc_asks(const struct rc_qp *rc, uint32_t *ret_number);
+void rc_xrc_answer(struct rc_qp *rc, uint32_t number);
 
 /* This queue is being destroyed: a message that was being received into it has no request any more. */
 void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);

@@ -7,22 +7,66 @@
  */
 #include "ib/rc/rc.h"
 
+/*
+ * No queue of this number is known. Another process may have it, whose memory is not mapped yet: somebody else is asked
+ * to look, and the request comes again.
+ */
+static enum refusal ask(struct rc_qp *rc, uint32_t number)
+{
+	struct rc_responder *responder = &rc->responder;
+
+	if (!rc->qp.is_xrcd_shared)
+		return REFUSED_INVALID;
+	if (responder->asking == RC_ASKING_ANSWERED && responder->asked_srqn == number) {
+		responder->asking = RC_ASKING_NOTHING;
+		return REFUSED_INVALID;
+	}
+	responder->asking = RC_ASKING;
+	responder->asked_srqn = number;
+	signal_raise(&rc->qp.lane->signals, &rc->qp.signal, SIGNAL_QP_ASKS);
+	return REFUSED_NOT_READY;
+}
+
+static void take_on(struct qp *qp, struct srq *srq)
+{
+	qp->srq = srq;
+	qp->rq = srq->rq;
+	qp->recv_cq = srq->cq;
+	qp->pd = srq->pd;
+	qp->recv_pd = srq->pd;
+}
+
 enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet)
 {
-	struct srq *srq = srq_table_find(rc->qp.lane->srqs, packet->xrceth.srqn);
+	struct qp *qp = &rc->qp;
+	uint32_t number = packet->xrceth.srqn;
+	bool has_begun = rc->responder.message.kind != MESSAGE_NONE;
+	struct srq *srq = srq_table_find(qp->lane->srqs, number);
 
-	if (!srq || !srq->xrcd || srq->xrcd != rc->qp.xrcd)
+	if (!srq)
+		srq = srq_table_find_afar(qp->lane->srqs, number, qp->xrcd);
+	if (!srq)
+		return has_begun ? REFUSED_INVALID : ask(rc, number);
+	if (!srq->xrcd || srq->xrcd != qp->xrcd)
 		return REFUSED_INVALID;
-	if (srq == rc->qp.srq)
+	if (srq == qp->srq)
 		return ACCEPTED;
-	if (rc->responder.message.kind != MESSAGE_NONE)
+	if (has_begun)
 		return REFUSED_INVALID;
-	rc->qp.srq = srq;
-	rc->qp.rq = srq->rq;
-	rc->qp.recv_cq = srq->cq;
-	rc->qp.pd = srq->pd;
-	rc->qp.recv_pd = srq->pd;
+	take_on(qp, srq);
 	return ACCEPTED;
+}
+
+bool rc_xrc_asks(const struct rc_qp *rc, uint32_t *ret_number)
+{
+	*ret_number = rc->responder.asked_srqn;
+	return rc->responder.asking == RC_ASKING;
+}
+
+void rc_xrc_answer(struct rc_qp *rc, uint32_t number)
+{
+	if (rc->responder.asking == RC_ASKING && rc->responder.asked_srqn == number)
+		rc->responder.asking = RC_ASKING_ANSWERED;
 }
 
 void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq)

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/far.h"
+
+#include <string.h>
+
+/* --- seats --- */
+
+static struct guest_seat *sit(struct far_host *host)
+{
+	if (atomic_load_explicit(&host->is_gone, memory_order_relaxed))
+		return NULL;
+	return guest_sit(host->guests, host->owner->who, host->owner->is_alive, host);
+}
+
+static bool is_gone(const struct far_host *host)
+{
+	return atomic_load_explicit(&host->is_gone, memory_order_relaxed);
+}
+
+/* A seat of ours that nobody marks now, busy from here on. NULL when there is none. */
+static struct far_mark_seat *mark_seat_take(struct far_host *host)
+{
+	for (uint32_t i = 0; i < FAR_MARK_SEATS; i++) {
+		struct far_mark_seat *mark = &host->mark[i];
+
+		if (atomic_exchange_explicit(&mark->is_busy, true, memory_order_acquire))
+			continue;
+		if (!mark->seat)
+			mark->seat = sit(host);
+		if (mark->seat)
+			return mark;
+		atomic_store_explicit(&mark->is_busy, false, memory_order_release);
+		break;
+	}
+	return NULL;
+}
+
+/* Begin to use `key`. NULL when that is not possible. */
+static struct far_mark_seat *key_enter(struct far_host *host, uint32_t key)
+{
+	struct far_mark_seat *mark = is_gone(host) ? NULL : mark_seat_take(host);
+
+	if (mark)
+		guest_enter(mark->seat, INBOX_USES_KEY | key);
+	return mark;
+}
+
+static void key_leave(struct far_mark_seat *mark)
+{
+	guest_leave(mark->seat);
+	atomic_store_explicit(&mark->is_busy, false, memory_order_release);
+}
+
+/* --- memory --- */
+
+/* Whoever copies for us finds out whether on-demand memory is there. */
+static enum mr_fault find(const struct far_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
+{
+	return peer_find_unseen(domain->host->peer, key, (struct mr_user){domain->pd, qpn}, access,
+		iova, bytes, ret_place);
+}
+
+enum mr_fault far_check(const struct far_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, uint64_t bytes)
+{
+	uint8_t *pointer;
+
+	if (is_gone(domain->host))
+		return MR_FAULT_KEY;
+	return mr_resolve_for(&domain->host->peer->mrs, key, (struct mr_user){domain->pd, qpn},
+		access & ~(uint32_t)MR_TOUCH, iova, bytes, &pointer);
+}
+
+enum mr_fault far_put(const struct far_domain *domain, uint32_t key, uint32_t qpn, uint32_t access,
+	uint64_t iova, size_t bytes, const uint8_t *from)
+{
+	struct far_mark_seat *mark = key_enter(domain->host, key);
+	struct peer_place place;
+	enum mr_fault fault;
+
+	if (!mark)
+		return MR_FAULT_KEY;
+	fault = find(domain, key, qpn, access, iova, bytes, &place);
+	if (!fault && !peer_put(domain->host->peer, &place, 0, from, bytes))
+		fault = MR_FAULT_PAGE;
+	key_leave(mark);
+	return fault;
+}
+
+enum mr_fault far_get(const struct far_domain *domain, uint32_t key, uint32_t qpn, uint32_t access,
+	uint64_t iova, size_t bytes, uint8_t *to)
+{
+	struct far_mark_seat *mark = key_enter(domain->host, key);
+	struct peer_place place;
+	enum mr_fault fault;
+
+	if (!mark)
+		return MR_FAULT_KEY;
+	fault = find(domain, key, qpn, access, iova, bytes, &place);
+	if (!fault && !peer_get(domain->host->peer, &place, 0, to, bytes))
+		fault = MR_FAULT_PAGE;
+	key_leave(mark);
+	return fault;
+}
+
+enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before)
+{
+	struct far_mark_seat *mark = key_enter(domain->host, key);
+	struct peer_place place;
+	enum mr_fault fault;
+
+	if (!mark)
+		return MR_FAULT_KEY;
+	fault = find(domain, key, qpn, access, iova, sizeof(uint64_t), &place);
+	if (!fault &&
+		(uintptr_t)(place.here ? (uintptr_t)place.here : place.there) % sizeof(uint64_t))
+		fault = MR_FAULT_ALIGN;
+	if (!fault && !place.here)
+		fault = MR_FAULT_PAGE; /* only the CPUs of those that have it mapped can */
+	if (!fault)
+		*ret_before = mr_word_apply(word, place.here);
+	key_leave(mark);
+	return fault;
+}
+
+/* --- shared receive queues --- */
+
+static struct far_srq *far_srq_of(struct srq *srq)
+{
+	return container_of(srq, struct far_srq, srq);
+}
+
+/* The seat in which this lane leaves records for the queue; NULL when there is none. */
+static struct guest_seat *record_seat(struct far_srq *srq, const struct lane *lane)
+{
+	struct guest_seat **seat = &srq->host->record[lane->index][srq->lane];
+
+	if (!*seat)
+		*seat = sit(srq->host);
+	return *seat;
+}
+
+/* Is the queue still there? The seat is marked, so it stays if it is. */
+static bool is_there(const struct far_srq *srq)
+{
+	return atomic_load(&srq->public->number) == srq->srq.number &&
+		atomic_load(&srq->public->serial) == srq->serial;
+}
+
+/* The host sleeps until something completes, or does not come for its records. */
+static void kick(const struct far_srq *srq)
+{
+	srq->host->peer->ops->kick(srq->host->peer, srq->lane);
+}
+
+/* Queue pairs in the middle of messages have taken requests and left no records: half of the seat is theirs. */
+static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
+{
+	struct far_srq *srq = far_srq_of(verbs);
+	struct guest_seat *seat = is_gone(srq->host) ? NULL : record_seat(srq, lane);
+	const struct peer *peer = srq->host->peer;
+	bool is_taken;
+
+	if (!seat)
+		return false;
+	guest_enter(seat, INBOX_PUBLISHES);
+	is_taken = is_there(srq) && guest_has_room(seat);
+	if (!is_taken)
+		kick(srq);
+	is_taken = is_taken && rq_take_afar(verbs->rq, peer->base, peer->bytes, wqe);
+	guest_leave(seat);
+	return is_taken;
+}
+
+static bool publish(struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record)
+{
+	const struct peer *peer = srq->host->peer;
+	struct guest_bell *bell = peer_at(peer, srq->host->bell_offset[srq->lane], sizeof(*bell));
+
+	return bell && guest_publish(seat, bell, (uint64_t)((uint8_t *)seat - peer->base), record);
+}
+
+/* A queue that is gone has no use for the record, and its host throws it away. */
+static void complete(struct srq *verbs, struct lane *lane, const struct cqe *cqe, bool is_solicited)
+{
+	struct far_srq *srq = far_srq_of(verbs);
+	struct guest_seat *seat = is_gone(srq->host) ? NULL : record_seat(srq, lane);
+	struct guest_record record = {
+		.wr_id = cqe->wr_id,
+		.opcode = cqe->opcode,
+		.flags = cqe->flags,
+		.byte_count = cqe->byte_count,
+		.imm = cqe->imm,
+		.is_solicited = is_solicited,
+		.qpn = cqe->qpn,
+		.srqn = verbs->number,
+		.fault = cqe->fault,
+	};
+	bool is_awaited;
+
+	if (!seat)
+		return;
+	guest_enter(seat, INBOX_PUBLISHES);
+	is_awaited = publish(srq, seat, &record) && is_there(srq) &&
+		atomic_load_explicit(&srq->cq->arm, memory_order_relaxed) != CQ_ARM_NONE;
+	guest_leave(seat);
+	if (is_awaited)
+		kick(srq);
+}
+
+static bool srq_is_there(const struct srq *verbs)
+{
+	const struct far_srq *srq = container_of(verbs, struct far_srq, srq);
+
+	return !is_gone(srq->host) && is_there(srq);
+}
+
+static const struct srq_afar afar = {
+	.take = take,
+	.complete = complete,
+	.is_there = srq_is_there,
+};
+
+bool far_srq_init(
+	struct far_srq *srq, struct far_host *host, uint64_t offset, uint32_t pd, uint32_t xrcd)
+{
+	struct srq_public *public = peer_at(host->peer, offset, sizeof(*public));
+	uint32_t number;
+
+	memset(srq, 0, sizeof(*srq));
+	if (!public)
+		return false;
+	number = atomic_load(&public->number);
+	srq->host = host;
+	srq->public = public;
+	srq->serial = atomic_load(&public->serial);
+	srq->lane = public->lane;
+	srq->cq = peer_at(host->peer, public->cq_offset, sizeof(struct cq_ring));
+	srq->srq.rq = peer_at(host->peer, public->rq_offset, sizeof(struct recv_queue));
+	srq->srq.number = number;
+	srq->srq.pd = pd;
+	srq->srq.xrcd = xrcd;
+	srq->srq.afar = &afar;
+	return number && srq->cq && srq->srq.rq && srq->lane < FAR_LANES_MAX && is_there(srq);
+}
+
+void far_host_done(struct far_host *host)
+{
+	for (uint32_t i = 0; i < FAR_MARK_SEATS; i++)
+		if (host->mark[i].seat)
+			guest_rise(host->mark[i].seat);
+	for (uint32_t i = 0; i < FAR_LANES_MAX; i++)
+		for (uint32_t j = 0; j < FAR_LANES_MAX; j++)
+			if (host->record[i][j])
+				guest_rise(host->record[i][j]);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/guest.h"
+
+#include <assert.h>
+
+static_assert(sizeof(struct guest_record) == 64, "a cache line each");
+static_assert(sizeof(struct guest_bell) == 64, "a cache line of its own");
+
+/* --- the owner --- */
+
+static void collect_one(struct lane *lane, const struct guest_record *record, uint64_t now_ns)
+{
+	struct srq *srq = srq_table_find(lane->srqs, record->srqn);
+	uint32_t fault = record->fault < FAULT_COUNT ? record->fault : FAULT_PEER_PROTOCOL;
+	struct cqe cqe = {
+		.wr_id = record->wr_id,
+		.status = fault_status((enum fault)fault),
+		.opcode = record->opcode,
+		.fault = fault,
+		.byte_count = record->byte_count,
+		.imm = record->imm,
+		.qpn = record->qpn,
+		.flags = record->flags,
+		.made_ns = now_ns,
+	};
+
+	if (!srq || !srq->is_shared)
+		return; /* it is gone */
+	srq_note_taken(srq, &lane->signals);
+	cq_push(srq->cq, lane->arena, &cqe, record->is_solicited, &lane->signals);
+}
+
+static uint32_t seat_collect(struct lane *lane, struct guest_seat *seat, uint64_t now_ns)
+{
+	uint32_t collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
+	uint32_t count = 0;
+
+	while (collected != atomic_load_explicit(&seat->published, memory_order_acquire)) {
+		struct guest_record record = seat->record[collected % GUEST_RECORD_COUNT];
+
+		atomic_store_explicit(&seat->collected, ++collected, memory_order_release);
+		collect_one(lane, &record, now_ns);
+		count++;
+	}
+	return count;
+}
+
+uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
+{
+	uint64_t offset = atomic_exchange(&bell->first_offset, 0);
+	uint32_t count = 0;
+
+	while (offset) {
+		struct guest_seat *seat = arena_at(lane->arena, offset);
+
+		offset = seat->next_offset;
+		/* From here on it may be rung again: look at it after that. */
+		atomic_exchange(&seat->is_rung, 0);
+		count += seat_collect(lane, seat, now_ns);
+	}
+	return count;
+}
+
+static uint32_t used_count(const struct guest_table *table)
+{
+	uint32_t count = atomic_load(&table->used_count);
+
+	return count < GUEST_SEAT_COUNT ? count : GUEST_SEAT_COUNT;
+}
+
+static void seat_quiesce(const struct guest_seat *seat, guest_wait_fn *wait,
+	const struct mr_table *mrs, uint32_t key)
+{
+	for (uint32_t round = 0;; round++) {
+		uint64_t mark = atomic_load(&seat->in_use);
+
+		if (!(mark & INBOX_USES_KEY) || !mr_keys_may_meet(mrs, (uint32_t)mark, key))
+			return;
+		if (!wait(atomic_load(&seat->guest), round))
+			return;
+	}
+}
+
+void guest_quiesce(const struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
+	uint32_t key)
+{
+	uint32_t count;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	count = used_count(table);
+	for (uint32_t i = 0; i < count; i++)
+		seat_quiesce(&table->seat[i], wait, mrs, key);
+}
+
+enum { WAIT_ROUNDS_MAX = 2000 }; /* of guest_wait_fn, for one that stands still */
+
+static bool seat_wait(const struct guest_seat *seat, guest_wait_fn *wait)
+{
+	for (uint32_t round = 0; atomic_load(&seat->in_use) != INBOX_IS_FREE; round++) {
+		if (!wait(atomic_load(&seat->guest), round))
+			return true;
+		if (round == WAIT_ROUNDS_MAX)
+			return false;
+	}
+	return true;
+}
+
+bool guest_wait(const struct guest_table *table, guest_wait_fn *wait)
+{
+	bool is_free = true;
+	uint32_t count;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	count = used_count(table);
+	for (uint32_t i = 0; i < count; i++)
+		is_free = seat_wait(&table->seat[i], wait) && is_free;
+	return is_free;
+}
+
+/* --- the guest --- */
+
+static bool seat_take(struct guest_seat *seat, uint32_t expected, uint32_t who)
+{
+	if (!atomic_compare_exchange_strong(&seat->guest, &expected, who))
+		return false;
+	atomic_store(&seat->in_use, INBOX_IS_FREE);
+	return true;
+}
+
+/* Count one more seat as used, and take it. */
+static struct guest_seat *seat_next(struct guest_table *table, uint32_t who)
+{
+	uint32_t count = atomic_load(&table->used_count);
+
+	while (count < GUEST_SEAT_COUNT) {
+		if (!atomic_compare_exchange_strong(&table->used_count, &count, count + 1))
+			continue;
+		/* Somebody else may have found it in between. */
+		if (seat_take(&table->seat[count], 0, who))
+			return &table->seat[count];
+		count++;
+	}
+	return NULL;
+}
+
+struct guest_seat *guest_sit(struct guest_table *table, uint32_t who,
+	bool (*is_alive)(void *context, uint32_t who), void *context)
+{
+	uint32_t count = used_count(table);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct guest_seat *seat = &table->seat[i];
+		uint32_t holder = atomic_load(&seat->guest);
+
+		if (atomic_load(&seat->is_rung) || (holder && is_alive(context, holder)))
+			continue;
+		if (seat_take(seat, holder, who))
+			return seat;
+	}
+	return seat_next(table, who);
+}
+
+void guest_rise(struct guest_seat *seat)
+{
+	atomic_store(&seat->in_use, INBOX_IS_FREE);
+	atomic_store(&seat->guest, 0);
+}
+
+/* Sequentially consistent: the mark is seen, or what it is to be seen before has happened. */
+void guest_enter(struct guest_seat *seat, uint64_t mark)
+{
+	atomic_store(&seat->in_use, mark);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void ring(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
+{
+	uint64_t first;
+
+	if (atomic_exchange(&seat->is_rung, 1))
+		return;
+	first = atomic_load_explicit(&bell->first_offset, memory_order_relaxed);
+	do {
+		seat->next_offset = first;
+	} while (!atomic_compare_exchange_weak(&bell->first_offset, &first, offset));
+}
+
+bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset,
+	const struct guest_record *record)
+{
+	uint32_t published = atomic_load_explicit(&seat->published, memory_order_relaxed);
+
+	if (published - atomic_load_explicit(&seat->collected, memory_order_acquire) ==
+		GUEST_RECORD_COUNT)
+		return false;
+	seat->record[published % GUEST_RECORD_COUNT] = *record;
+	atomic_store_explicit(&seat->published, published + 1, memory_order_release);
+	ring(seat, bell, offset);
+	atomic_thread_fence(memory_order_seq_cst);
+	return true;
+}

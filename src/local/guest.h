@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Guests: other processes of this host that use memory and XRC shared receive queues of this one.
+ *
+ * A guest (local/far.h) is no peer of a queue pair of ours. It has queue pairs of its own, in a protection domain that
+ * it imported from us, or in an XRC domain that we share. Each of its lanes takes seats in a table in
+ * our NIC memory. In a seat its guest marks what it uses while it uses it, as initiators do in inboxes (local/inbox.h),
+ * and leaves records of receive requests that it took from our queues and filled. Our threads collect them into
+ * completion queues, so overruns, events and moderation are ours as ever.
+ *
+ * A guest takes a seat by writing its name there. If it dies, the seat is free for another one. A seat whose guest
+ * was killed while it was ringing a bell may be lost, which is why there are more than anybody needs.
+ *
+ * Threads: guests at any time, under a lane's lock of theirs. The owner collects under a lane's lock of its own.
+ */
+#ifndef URNIC_LOCAL_GUEST_H
+#define URNIC_LOCAL_GUEST_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/inbox.h"
+#include "memory/mr.h"
+#include "queue/lane.h"
+#include "queue/srq.h"
+
+enum {
+	GUEST_SEAT_COUNT = 256,
+	GUEST_RECORD_COUNT = 128, /* of a seat: a power of two */
+	GUEST_ROOM_MIN = GUEST_RECORD_COUNT / 2, /* that must be free for one more request */
+};
+
+/* A receive request that was taken, and how it completes. */
+struct guest_record {
+	uint64_t wr_id;
+	uint32_t opcode; /* enum wc_opcode */
+	uint32_t flags; /* enum wc_flags */
+	uint32_t byte_count;
+	uint32_t imm;
+	uint32_t qpn; /* the guest's */
+	uint32_t srqn;
+	uint32_t fault; /* enum fault */
+	uint32_t is_solicited;
+	uint64_t reserved[3];
+};
+
+struct guest_seat {
+	_Atomic uint32_t guest; /* its name (local_owner.who); 0: nobody's */
+	_Atomic uint32_t published; /* records */
+	_Atomic uint64_t in_use; /* the guest's mark, as in inboxes */
+	_Atomic uint32_t is_rung; /* it is, or is about to be, on a bell's list */
+	uint32_t reserved;
+	uint64_t next_offset; /* on that list */
+	alignas(64) _Atomic uint32_t collected;
+	alignas(64) struct guest_record record[GUEST_RECORD_COUNT];
+};
+
+struct guest_table {
+	_Atomic uint32_t used_count; /* seats that were ever taken: the first ones */
+	uint32_t reserved[15];
+	struct guest_seat seat[GUEST_SEAT_COUNT];
+};
+
+/* The seats that have news for a lane of the owner's: a list that anybody adds to, and the owner takes at once. */
+struct guest_bell {
+	_Atomic uint64_t first_offset;
+	uint64_t reserved[7];
+};
+
+/* --- the owner --- */
+
+/*
+ * Somebody called `who` uses something, and has for `round` calls: let some time pass. False when nobody does in truth, because
+ * the guest is dead.
+ */
+typedef bool guest_wait_fn(uint32_t who, uint32_t round);
+
+/* Has a guest left something for this lane? A hint. */
+static inline bool guest_has_news(const struct guest_bell *bell)
+{
+	return atomic_load_explicit(&bell->first_offset, memory_order_relaxed) != 0;
+}
+
+/* Complete what guests have left for a lane. Returns how many records it was. */
+uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns);
+
+/* Wait until no guest uses memory of this key, which is found no longer. */
+void guest_quiesce(const struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
+	uint32_t key);
+
+/*
+ * Something that guests find by its number is found no longer: wait until nobody uses it. False when somebody stands still
+ * there: then its memory must never be used again.
+ */
+bool guest_wait(const struct guest_table *table, guest_wait_fn *wait);
+
+/* --- the guest --- */
+
+/*
+ * Take a seat for `who`, or NULL when there is none. `is_alive` says whether the process lives that calls itself so
+ * at the owner's.
+ */
+struct guest_seat *guest_sit(struct guest_table *table, uint32_t who,
+	bool (*is_alive)(void *context, uint32_t who), void *context);
+
+/* Nothing is in use, and nothing will be left any more. */
+void guest_rise(struct guest_seat *seat);
+
+/* Begin to use what `mark` says, before it is looked up; and leave it. */
+void guest_enter(struct guest_seat *seat, uint64_t mark);
+static inline void guest_leave(struct guest_seat *seat)
+{
+	atomic_store_explicit(&seat->in_use, INBOX_IS_FREE, memory_order_release);
+}
+
+/* Is there room for records of all that the guest may have taken, and one more? */
+static inline bool guest_has_room(const struct guest_seat *seat)
+{
+	return atomic_load_explicit(&seat->published, memory_order_relaxed) -
+		atomic_load_explicit(&seat->collected, memory_order_acquire) <
+		GUEST_RECORD_COUNT - GUEST_ROOM_MIN;
+}
+
+/*
+ * Leave a record, and put the seat on the bell's list; `offset` is where the seat is. False when there is no room. What is read
+ * after that is as it was then or later.
+ */
+bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset,
+	const struct guest_record *record);
+
+#endif

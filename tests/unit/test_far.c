@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A guest and its host in one process: the receiving half of an extended reliable connection, with a scripted peer,
+ * takes from a shared receive queue of the host's, in the host's memory. (The other way round nothing happens.)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ib/rc/rc.h"
+#include "local/far.h"
+#include "support/script.h"
+
+enum {
+	ARENA_BYTES = 16 << 20,
+	HOST_PD = 77,
+	PD_HERE = 5, /* what it is called at the guest's */
+	HOST_SRQN = 0x09aaaa,
+	HOST_LANE = 1,
+	DEPTH = 300,
+	BYTES = 4096,
+	GUEST = 11, /* its name */
+};
+
+#define NOW_NS 1000000000ull
+
+/* The host. */
+static struct arena arena;
+static void *arena_memory;
+static struct mr_table mrs;
+static struct mr_public mrs_public;
+static struct lane lane;
+static struct cq cq;
+static struct srq srq;
+static struct srq_table *srqs;
+static struct guest_table *guests;
+static struct guest_bell *bell;
+static uint8_t memory[BYTES];
+static uint32_t key;
+static uint32_t kicks;
+static uint32_t leaves_in; /* rounds until whoever marks a seat leaves; 0: it is dead */
+
+/* The guest. */
+static struct script script;
+static struct peer peer;
+static struct far_host host;
+static struct far_srq far;
+static struct far_domain domain;
+static bool is_mapped; /* the host's memory */
+static uint64_t marks_seen; /* while bytes were moved */
+static bool is_other_alive;
+static uint8_t *own_memory;
+
+/* --- what both need of their surroundings --- */
+
+static bool wait(uint32_t who, uint32_t round)
+{
+	for (uint32_t i = 0; i < guests->used_count; i++)
+		if (leaves_in && round + 1 == leaves_in && guests->seat[i].guest == who)
+			guest_leave(&guests->seat[i]);
+	return leaves_in != 0;
+}
+
+static bool is_alive(void *context, uint32_t who)
+{
+	(void)context;
+	return who == GUEST || is_other_alive;
+}
+
+static const struct far_owner far_owner = {GUEST, is_alive};
+
+static uint64_t marks(void)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < guests->used_count; i++)
+		all |= atomic_load(&guests->seat[i].in_use);
+	return all;
+}
+
+static bool far_write(struct peer *to_peer, uint64_t to, const uint8_t *from, size_t bytes)
+{
+	(void)to_peer;
+	marks_seen = marks();
+	copy_place((uint8_t *)(uintptr_t)to, from, bytes);
+	return true;
+}
+
+static bool far_read(struct peer *from_peer, uint8_t *to, uint64_t from, size_t bytes)
+{
+	(void)from_peer;
+	marks_seen = marks();
+	memcpy(to, (const void *)(uintptr_t)from, bytes);
+	return true;
+}
+
+static uint8_t *far_map(
+	struct peer *of, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	(void)of;
+	(void)region;
+	(void)bytes;
+	marks_seen = marks();
+	return is_mapped ? (uint8_t *)(uintptr_t)address : NULL;
+}
+
+static void kick(struct peer *of, uint32_t index)
+{
+	(void)of;
+	assert_int_equal(index, HOST_LANE);
+	kicks++;
+}
+
+static const struct peer_ops ops = {far_write, far_read, far_map, kick};
+
+static enum mr_fault check(
+	uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes)
+{
+	assert_int_equal(user.pd, PD_HERE);
+	return far_check(&domain, of_key, user.qpn, access, iova, bytes);
+}
+
+static enum mr_fault put(uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova,
+	size_t bytes, const uint8_t *from)
+{
+	assert_int_equal(user.pd, PD_HERE);
+	return far_put(&domain, of_key, user.qpn, access, iova, bytes, from);
+}
+
+static enum mr_fault get(uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova,
+	size_t bytes, uint8_t *to)
+{
+	assert_int_equal(user.pd, PD_HERE);
+	return far_get(&domain, of_key, user.qpn, access, iova, bytes, to);
+}
+
+static enum mr_fault apply(uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova,
+	const struct mr_word *word, uint64_t *ret_before)
+{
+	assert_int_equal(user.pd, PD_HERE);
+	return far_apply(&domain, of_key, user.qpn, access, iova, word, ret_before);
+}
+
+static const struct mr_abroad abroad = {check, put, get, apply};
+
+/* --- making them --- */
+
+static void host_make(void)
+{
+	struct srq_init init = {
+		.number = HOST_SRQN,
+		.pd = HOST_PD,
+		.xrcd = 1,
+		.cq = &cq,
+		.depth = DEPTH,
+		.sge_count_max = 2,
+		.file = {1, 2},
+		.lane = HOST_LANE,
+		.serial = 4711,
+	};
+	struct mr_region region = {
+		HOST_PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, (uintptr_t)memory, BYTES, memory};
+
+	arena_memory = calloc(1, ARENA_BYTES + 64);
+	assert_non_null(arena_memory);
+	arena_init(
+		&arena, (void *)(uintptr_t)align_up_u64((uintptr_t)arena_memory, 64), ARENA_BYTES);
+	assert_int_equal(mr_table_init(&mrs, &arena, 16, 1, 2), 0);
+	mr_table_publish(&mrs, &arena, &mrs_public);
+	assert_int_equal(engine_lane_init(&lane, &arena, &mrs, 9, HOST_LANE), 0);
+	assert_int_equal(cq_init(&cq, &arena, 512), 0);
+	assert_int_equal(srq_init(&srq, &arena, &init), 0);
+	srqs = calloc(1, sizeof(*srqs));
+	assert_non_null(srqs);
+	srq_table_add(srqs, &srq);
+	lane.srqs = srqs;
+	assert_int_equal(mr_table_add(&mrs, &region, 0, &key), 0);
+	guests = arena_at(&arena, arena_alloc(&arena, sizeof(*guests)));
+	bell = arena_at(&arena, arena_alloc(&arena, sizeof(*bell)));
+	memset(memory, 0, sizeof(memory));
+}
+
+static int setup(void **state)
+{
+	static const struct script_options options = {.type = QP_TYPE_XRC_RECV};
+
+	(void)state;
+	host_make();
+	script_start(&script, &options);
+	own_memory = script.memory;
+	script.mrs.abroad = &abroad;
+	peer = (struct peer){.base = arena.base, .bytes = ARENA_BYTES, .ops = &ops};
+	assert_int_equal(mr_table_view(&peer.mrs, peer.base, peer.bytes, &mrs_public), 0);
+	memset(&host, 0, sizeof(host));
+	host.peer = &peer;
+	host.guests = guests;
+	host.owner = &far_owner;
+	host.bell_offset[HOST_LANE] = arena_offset(&arena, bell);
+	domain = (struct far_domain){&host, HOST_PD};
+	assert_true(far_srq_init(&far, &host, srq.public_offset, PD_HERE, SCRIPT_XRCD));
+	atomic_store(&script.srqs->first_afar, &far.srq);
+	script.srqn = HOST_SRQN;
+	kicks = 0;
+	is_mapped = false;
+	is_other_alive = true;
+	leaves_in = 0;
+	marks_seen = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	far_host_done(&host);
+	script.memory = own_memory;
+	script_end(&script);
+	engine_lane_done(&lane);
+	mr_table_done(&mrs);
+	free(srqs);
+	free(arena_memory);
+	return 0;
+}
+
+static void post(uint64_t wr_id, uint32_t bytes)
+{
+	struct sge sge = {(uintptr_t)memory, bytes, key};
+	struct recv_wr wr = {wr_id, &sge, 1};
+
+	assert_int_equal(srq_post(&srq, &wr), 0);
+}
+
+static uint32_t collect(void)
+{
+	return guest_collect(&lane, bell, NOW_NS);
+}
+
+static struct cqe completion(void)
+{
+	struct cqe cqe;
+
+	assert_int_equal(cq_poll(&cq, &arena, 1, &cqe), 1);
+	return cqe;
+}
+
+static void withdraw(void)
+{
+	srq_withdraw(&srq);
+	srq_table_remove(srqs, &srq);
+}
+
+/* --- messages --- */
+
+static void message_is_placed_and_completes_at_the_host(void **state)
+{
+	struct cqe cqe;
+
+	(void)state;
+	post(7, 1000);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+	script_send_data(&script, OPCODE_RC_SEND_LAST_IMM, 1, 10);
+	script_expect_ack(&script, 1, 1);
+	for (uint32_t i = 0; i < SCRIPT_MTU_BYTES; i++)
+		assert_int_equal(memory[i], (uint8_t)(SCRIPT_RQ_PSN + i));
+	assert_true(marks_seen & INBOX_USES_KEY);
+	assert_int_equal((uint32_t)marks_seen, key);
+	assert_int_equal(marks(), 0);
+	script_expect_no_completion(&script);
+	assert_true(cq_is_empty(&cq)); /* the host's own threads do that */
+	assert_int_equal(collect(), 1);
+	cqe = completion();
+	assert_int_equal(cqe.wr_id, 7);
+	assert_int_equal(cqe.status, WC_SUCCESS);
+	assert_int_equal(cqe.opcode, WC_RECV);
+	assert_int_equal(cqe.byte_count, SCRIPT_MTU_BYTES + 10);
+	assert_int_equal(cqe.flags, WC_WITH_IMM);
+	assert_int_equal(cqe.qpn, script.qp->qpn);
+	assert_int_equal(cqe.made_ns, NOW_NS);
+	assert_int_equal(kicks, 0); /* nobody waits there */
+}
+
+static void host_that_waits_is_woken(void **state)
+{
+	(void)state;
+	post(1, 100);
+	cq_arm(&cq, CQ_ARM_NEXT);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	assert_int_equal(kicks, 1);
+	assert_int_equal(collect(), 1);
+	uint32_t news;
+	assert_ptr_equal(signal_take(&lane.signals, &news), &cq.signal);
+	assert_int_equal(news, SIGNAL_COMPLETION);
+}
+
+static void host_hears_of_its_limit(void **state)
+{
+	uint32_t news;
+
+	(void)state;
+	post(1, 100);
+	post(2, 100);
+	assert_false(rq_set_limit(srq.rq, 2));
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	collect();
+	assert_ptr_equal(signal_take(&lane.signals, &news), &srq.signal);
+	assert_int_equal(news, SIGNAL_SRQ_LIMIT);
+}
+
+static void request_that_the_host_has_not_is_not_ready(void **state)
+{
+	(void)state;
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_rnr(&script, 0);
+	post(1, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_ack(&script, 0, 1);
+	assert_int_equal(collect(), 1);
+}
+
+static void message_that_is_too_long_fails_both_ends(void **state)
+{
+	struct cqe cqe;
+
+	(void)state;
+	post(1, 5);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+	assert_int_equal(collect(), 1);
+	cqe = completion();
+	assert_int_equal(cqe.status, WC_LOC_LEN_ERR);
+	assert_int_equal(memory[0], 0);
+}
+
+static void message_that_is_cut_off_is_flushed_at_the_host(void **state)
+{
+	(void)state;
+	post(1, 1000);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
+	qp_set_state(script.qp, QP_ERR, script.now_ns);
+	assert_int_equal(collect(), 1);
+	assert_int_equal(completion().status, WC_WR_FLUSH_ERR);
+}
+
+static void host_that_does_not_collect_is_not_overrun(void **state)
+{
+	uint32_t sent = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < DEPTH; i++)
+		post(i, 100);
+	while (sent < DEPTH && !kicks) {
+		script_send_data(&script, OPCODE_RC_SEND_ONLY, sent++, 10);
+		script_drain(&script);
+	}
+	sent--; /* the last one was not ready */
+	assert_int_equal(sent, GUEST_RECORD_COUNT - GUEST_ROOM_MIN);
+	assert_int_equal(rq_count(srq.rq), DEPTH - sent);
+	assert_int_equal(collect(), sent);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, sent, 10);
+	assert_int_equal(collect(), 1);
+}
+
+/* --- the host's memory --- */
+
+static void keys_are_the_host_s(void **state)
+{
+	(void)state;
+	script.key = key;
+	script.memory = memory;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 10, 10);
+	script_expect_ack(&script, 0, 1);
+	assert_int_equal(memory[9], (uint8_t)(SCRIPT_RQ_PSN + 9));
+	script_send_read(&script, 1, 0, 10);
+	assert_memory_equal(
+		script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1)->payload, memory, 10);
+	assert_int_equal((uint32_t)marks_seen, key);
+	is_mapped = true;
+	memset(memory, 0, sizeof(memory));
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 2, 64, 5, 0);
+	script_send_atomic(&script, OPCODE_RC_COMPARE_SWAP, 3, 64, 9, 5);
+	assert_int_equal(
+		script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 2)->atomicacketh.original, 0);
+	assert_int_equal(
+		script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 3)->atomicacketh.original, 5);
+	assert_int_equal(memory[64], 9);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY_IMM, 4, 10, 10);
+	script_expect_rnr(&script, 4);
+	assert_int_equal(memory[3], 0);
+	post(3, 0);
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY_IMM, 4, 10, 10);
+	script_expect_ack(&script, 4, 5);
+	assert_int_equal(memory[3], (uint8_t)(SCRIPT_RQ_PSN + 4 + 3));
+	collect();
+	assert_int_equal(completion().opcode, WC_RECV_RDMA_WITH_IMM);
+}
+
+static void key_of_the_guest_is_none_of_the_host_s(void **state)
+{
+	(void)state;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 10, 10);
+	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+}
+
+static void range_beyond_the_host_s_region_is_refused(void **state)
+{
+	(void)state;
+	script.key = key;
+	script.memory = memory + BYTES - 5;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 10, 10);
+	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(memory[BYTES - 1], 0);
+}
+
+static void other_domain_of_the_host_is_refused(void **state)
+{
+	(void)state;
+	domain.pd++;
+	script.key = key;
+	script.memory = memory;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 10, 10);
+	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+}
+
+static void atomic_on_memory_that_is_not_mapped_is_refused(void **state)
+{
+	(void)state;
+	script.key = key;
+	script.memory = memory;
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 64, 5, 0);
+	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(memory[64], 0);
+}
+
+static void deregistration_waits_for_guests(void **state)
+{
+	struct guest_seat *seat = guest_sit(guests, GUEST, is_alive, NULL);
+
+	(void)state;
+	assert_non_null(seat);
+	guest_enter(seat, INBOX_USES_KEY | key);
+	leaves_in = 3;
+	guest_quiesce(guests, wait, &mrs, key);
+	assert_int_equal(atomic_load(&seat->in_use), INBOX_IS_FREE);
+	guest_enter(seat, INBOX_USES_KEY | key);
+	leaves_in = 0; /* it is dead: nobody is waited for */
+	guest_quiesce(guests, wait, &mrs, key);
+}
+
+/* --- ends --- */
+
+static void queue_that_went_is_not_taken_from(void **state)
+{
+	(void)state;
+	post(1, 100);
+	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES / 4);
+	withdraw();
+	assert_false(far.srq.afar->is_there(&far.srq));
+	assert_false(far.srq.afar->take(&far.srq, &script.lane, &(struct recv_wqe){0}));
+	script.qp->is_xrcd_shared = false;
+	script_drain(&script);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+}
+
+static void record_for_a_queue_that_went_is_thrown_away(void **state)
+{
+	(void)state;
+	post(1, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	withdraw();
+	assert_int_equal(collect(), 1);
+	assert_true(cq_is_empty(&cq));
+}
+
+static void queue_is_not_given_back_while_a_guest_stands_in_it(void **state)
+{
+	struct guest_seat *seat = guest_sit(guests, GUEST, is_alive, NULL);
+
+	(void)state;
+	guest_enter(seat, INBOX_PUBLISHES);
+	leaves_in = 1000000;
+	assert_false(guest_wait(guests, wait));
+	leaves_in = 5;
+	assert_true(guest_wait(guests, wait));
+}
+
+static void host_that_ended_is_left_alone(void **state)
+{
+	(void)state;
+	post(1, 100);
+	atomic_store(&host.is_gone, true);
+	assert_int_equal(
+		far_check(&domain, key, 0, MR_LOCAL_READ, (uintptr_t)memory, 1), MR_FAULT_KEY);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+	assert_int_equal(rq_count(srq.rq), 1);
+}
+
+static void seat_of_a_dead_guest_is_somebody_else_s(void **state)
+{
+	struct guest_seat *first = guest_sit(guests, 1, is_alive, NULL);
+	struct guest_seat *second;
+
+	(void)state;
+	guest_enter(first, INBOX_PUBLISHES);
+	second = guest_sit(guests, 2, is_alive, NULL);
+	assert_ptr_not_equal(first, second);
+	is_other_alive = false;
+	assert_ptr_equal(guest_sit(guests, GUEST, is_alive, NULL), first);
+	assert_int_equal(atomic_load(&first->in_use), INBOX_IS_FREE);
+	guest_rise(first);
+	assert_ptr_equal(guest_sit(guests, GUEST, is_alive, NULL), first);
+}
+
+static void seats_are_no_more_than_there_are(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < GUEST_SEAT_COUNT; i++)
+		assert_non_null(guest_sit(guests, 1, is_alive, NULL));
+	assert_null(guest_sit(guests, 2, is_alive, NULL));
+	post(1, 100);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_rnr(&script, 0);
+	assert_int_equal(rq_count(srq.rq), 1);
+}
+
+/* --- asking for a queue that is not known --- */
+
+static void queue_that_is_not_known_is_asked_for(void **state)
+{
+	uint32_t number;
+
+	(void)state;
+	post(1, 100);
+	atomic_store(&script.srqs->first_afar, NULL);
+	script.qp->is_xrcd_shared = true;
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_rnr(&script, 0);
+	assert_int_equal(script_news(&script), SIGNAL_QP_ASKS);
+	assert_ptr_equal(engine_qp_asking(&script.lane, &number), script.qp);
+	assert_int_equal(number, HOST_SRQN);
+	atomic_store(&script.srqs->first_afar, &far.srq);
+	rc_xrc_answer(rc_from_qp(script.qp), number);
+	assert_null(engine_qp_asking(&script.lane, &number));
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_ack(&script, 0, 1);
+}
+
+static void queue_that_was_not_found_is_an_invalid_request(void **state)
+{
+	(void)state;
+	atomic_store(&script.srqs->first_afar, NULL);
+	script.qp->is_xrcd_shared = true;
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_rnr(&script, 0);
+	script_news(&script);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10); /* too soon */
+	script_expect_rnr(&script, 0);
+	script_news(&script);
+	rc_xrc_answer(rc_from_qp(script.qp), HOST_SRQN);
+	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
+}
+
+static void public_state_out_of_bounds_is_no_queue(void **state)
+{
+	struct far_srq other;
+
+	(void)state;
+	assert_false(far_srq_init(&other, &host, ARENA_BYTES - 64, PD_HERE, SCRIPT_XRCD));
+	assert_false(far_srq_init(&other, &host, 3, PD_HERE, SCRIPT_XRCD));
+	srq.public->rq_offset = ARENA_BYTES;
+	assert_false(far_srq_init(&other, &host, srq.public_offset, PD_HERE, SCRIPT_XRCD));
+	srq.public->rq_offset = srq.rq_offset;
+	srq.public->lane = FAR_LANES_MAX;
+	assert_false(far_srq_init(&other, &host, srq.public_offset, PD_HERE, SCRIPT_XRCD));
+	srq.public->lane = HOST_LANE;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(message_is_placed_and_completes_at_the_host),
+		TEST(host_that_waits_is_woken),
+		TEST(host_hears_of_its_limit),
+		TEST(request_that_the_host_has_not_is_not_ready),
+		TEST(message_that_is_too_long_fails_both_ends),
+		TEST(message_that_is_cut_off_is_flushed_at_the_host),
+		TEST(host_that_does_not_collect_is_not_overrun),
+		TEST(keys_are_the_host_s),
+		TEST(key_of_the_guest_is_none_of_the_host_s),
+		TEST(range_beyond_the_host_s_region_is_refused),
+		TEST(other_domain_of_the_host_is_refused),
+		TEST(atomic_on_memory_that_is_not_mapped_is_refused),
+		TEST(deregistration_waits_for_guests),
+		TEST(queue_that_went_is_not_taken_from),
+		TEST(record_for_a_queue_that_went_is_thrown_away),
+		TEST(queue_is_not_given_back_while_a_guest_stands_in_it),
+		TEST(host_that_ended_is_left_alone),
+		TEST(seat_of_a_dead_guest_is_somebody_else_s),
+		TEST(seats_are_no_more_than_there_are),
+		TEST(queue_that_is_not_known_is_asked_for),
+		TEST(queue_that_was_not_found_is_an_invalid_request),
+		TEST(public_state_out_of_bounds_is_no_queue),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
