@@ -87,10 +87,18 @@ void server_release_slot(struct server *server, uint8_t slot)
 	slot_return(&server->slots, slot);
 }
 
+/* Or was it cut off, and lives? Its end of the connection is closed when it ends, or executes another program. */
+static bool has_ended(const struct client *client)
+{
+	struct pollfd fds[] = {{.fd = client->fd}, {.fd = client->pidfd, .events = POLLIN}};
+
+	return poll(fds, ARRAY_COUNT(fds), 0) > 0;
+}
+
 static void client_drop(struct server *server, struct client *client)
 {
 	log_line("process %d (%s) has left", client->pid, client->comm);
-	if (client->memory >= 0)
+	if (client->memory >= 0 && has_ended(client))
 		gsi_execute_testaments(server, client->memory, &client->slots);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (agent_slots_has(&client->slots, (uint8_t)slot))
