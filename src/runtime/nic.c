@@ -99,6 +99,7 @@ static void fork_prepare(void)
 	if (is_alone)
 		own_threads_unpark();
 	pthread_mutex_lock(&nic_agent_lock);
+	nic_cm_fork_prepare_user();
 }
 
 static void fork_parent(void)

@@ -35,7 +35,7 @@ struct manager {
 	bool is_running;
 	struct cm cm;
 	uint8_t slot;
-	nic_cm_event_fn *on_event;
+	const struct nic_cm_user *user;
 	int gsi; /* from urnicd; the thread's */
 	int kick; /* eventfd */
 	uint64_t sleeps_until_ns; /* the thread */
@@ -93,7 +93,7 @@ static void pump(void)
 	struct cm_path path;
 
 	while (cm_next_event(&manager.cm, &event))
-		manager.on_event(&event);
+		manager.user->on_event(&event);
 	while (cm_next_packet(&manager.cm, &path, packet))
 		send_one(&path, packet);
 	nic.public->cm = manager.cm.counters;
@@ -279,7 +279,7 @@ static void testaments_keep(void)
 }
 
 /* The NIC is locked. */
-static int manager_start(uint64_t guid, nic_cm_event_fn *on_event)
+static int manager_start(uint64_t guid, const struct nic_cm_user *user)
 {
 	struct worker *worker;
 	int error;
@@ -302,7 +302,7 @@ static int manager_start(uint64_t guid, nic_cm_event_fn *on_event)
 		error = -errno;
 		goto fail_close;
 	}
-	manager.on_event = on_event;
+	manager.user = user;
 	manager.sleeps_until_ns = 0;
 	cm_init(&manager.cm, manager.slot, guid, nic_random_u64(), nic_random_u64());
 	testaments_keep();
@@ -319,13 +319,13 @@ fail_close:
 	return error;
 }
 
-int nic_cm_start(uint64_t guid, nic_cm_event_fn *on_event)
+int nic_cm_start(uint64_t guid, const struct nic_cm_user *user)
 {
 	int error = 0;
 
 	nic_enter();
 	if (!manager.is_running)
-		error = manager_start(guid, on_event);
+		error = manager_start(guid, user);
 	nic_leave();
 	return error;
 }
@@ -335,8 +335,16 @@ void nic_cm_fork_prepare(void)
 	pthread_mutex_lock(&lock);
 }
 
+void nic_cm_fork_prepare_user(void)
+{
+	if (manager.is_running)
+		manager.user->fork_prepare();
+}
+
 void nic_cm_fork_parent(void)
 {
+	if (manager.is_running)
+		manager.user->fork_parent();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -345,6 +353,7 @@ void nic_cm_fork_child(void)
 	for (uint32_t i = 0; i < manager.sender_count; i++)
 		gsi_socket_close(&manager.senders[i]);
 	if (manager.is_running) {
+		manager.user->fork_child();
 		close(manager.gsi);
 		close(manager.kick);
 	}

@@ -17,17 +17,26 @@
 #include "cm/cm.h"
 #include "runtime/agent_client.h"
 
-typedef void nic_cm_event_fn(const struct cm_event *event);
+struct nic_cm_user {
+	void (*on_event)(const struct cm_event *event);
+	/*
+	 * Around a fork: take the locks that come after the manager's, so that the child finds nothing half done; give them back; the
+	 * same in the child, which forgets what is the parent's.
+	 */
+	void (*fork_prepare)(void);
+	void (*fork_parent)(void);
+	void (*fork_child)(void);
+};
 
 /*
  * Start the manager, unless it runs already.
  *
  * `guid`      Of a device; the manager's name for itself in messages.
- * `on_event`  The same in each call.
+ * `user`      The same in each call; kept.
  *
  * Returns 0 or the -errno of urnicd or of making a thread; the reason is in the log.
  */
-int nic_cm_start(uint64_t guid, nic_cm_event_fn *on_event) URNIC_EXPORT_AS(nic_cm_start);
+int nic_cm_start(uint64_t guid, const struct nic_cm_user *user) URNIC_EXPORT_AS(nic_cm_start);
 
 /*
  * Have what comes for QP1 at a local address, and be able to send from it. Any number of times.

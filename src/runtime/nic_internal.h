@@ -241,6 +241,7 @@ void nic_local_disconnect(struct nic_qp *qp);
 
 /* nic_cm.c: the manager's part in a fork. The NIC is locked; nic_agent_lock is not. */
 void nic_cm_fork_prepare(void);
+void nic_cm_fork_prepare_user(void); /* its user's; after all other locks */
 void nic_cm_fork_parent(void);
 void nic_cm_fork_child(void);
 

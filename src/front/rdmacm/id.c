@@ -19,6 +19,34 @@
 
 pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static void fork_prepare(void)
+{
+	resolver_fork_prepare();
+	watch_fork_prepare();
+	pthread_mutex_lock(&id_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&id_lock);
+	watch_fork_parent();
+	resolver_fork_parent();
+}
+
+static void fork_child(void)
+{
+	pthread_mutex_unlock(&id_lock);
+	watch_fork_child();
+	resolver_fork_child();
+}
+
+static const struct nic_cm_user manager_user = {
+	.on_event = id_on_event,
+	.fork_prepare = fork_prepare,
+	.fork_parent = fork_parent,
+	.fork_child = fork_child,
+};
+
 int id_start(void)
 {
 	int count = devices_refresh(), rc;
@@ -27,7 +55,7 @@ int id_start(void)
 		return count;
 	if (count == 0)
 		return -ENODEV;
-	rc = nic_cm_start(be64toh(ibv_get_device_guid(device_at(0)->verbs)), id_on_event);
+	rc = nic_cm_start(be64toh(ibv_get_device_guid(device_at(0)->verbs)), &manager_user);
 	if (rc == 0)
 		watch_start();
 	return rc;

@@ -11,7 +11,7 @@
  *
  * Life: the program holds one reference, until rdma_destroy_id(); the manager another, until the connection's protocol has ended.
  *
- * Locks, in order: the manager's (runtime/nic_cm.h), id_lock, the queue's. id_lock guards id->id.channel against events that are being
+ * Locks, in order: the manager's (runtime/nic_cm.h), the resolver's, the watch's, id_lock, the queue's. id_lock guards id->id.channel against events that are being
  * posted, the lists of requests, and reference counts.
  */
 #ifndef URNIC_FRONT_RDMACM_ID_H
@@ -171,7 +171,7 @@ void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
 
-/* What the manager has to tell: nic_cm_event_fn. */
+/* What the manager has to tell: struct nic_cm_user. */
 void id_on_event(const struct cm_event *event);
 
 /* Wait for the event of the call just made, if the identifier is one whose calls wait. Returns 0 or -1 and errno. */

@@ -72,26 +72,30 @@ static void *thread_main(void *unused)
 	return NULL;
 }
 
-/* What the parent resolves is none of the child's. */
-static void fork_child(void)
+void resolver_fork_prepare(void)
 {
-	pthread_mutex_init(&lock, NULL);
-	list_init(&waiting);
-	count = 0;
-	is_running = false;
+	pthread_mutex_lock(&lock);
 }
 
-static void fork_watch(void)
+void resolver_fork_parent(void)
 {
-	pthread_atfork(NULL, NULL, fork_child);
+	pthread_mutex_unlock(&lock);
+}
+
+/* What the parent resolves is none of the child's. */
+void resolver_fork_child(void)
+{
+	while (!list_is_empty(&waiting))
+		list_remove(&list_first(&waiting, struct id, in_resolving)->in_resolving);
+	count = 0;
+	is_running = false;
+	pthread_mutex_unlock(&lock);
 }
 
 int resolver_wait(struct id *id, int timeout_ms)
 {
-	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 	int rc = 0;
 
-	pthread_once(&fork_once, fork_watch);
 	pthread_mutex_lock(&lock);
 	if (!is_running)
 		rc = own_thread_start(NULL, "urnic-resolver", thread_main, NULL);

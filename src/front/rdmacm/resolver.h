@@ -17,4 +17,9 @@ int resolver_wait(struct id *id, int timeout_ms);
 /* It need not be resolved any more, if it had to. */
 void resolver_forget(struct id *id);
 
+/* Around a fork: struct nic_cm_user. */
+void resolver_fork_prepare(void);
+void resolver_fork_parent(void);
+void resolver_fork_child(void);
+
 #endif

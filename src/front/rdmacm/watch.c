@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, for the two snapshots; id_lock, for the list of identifiers. They are not held together. Thread: that of
+ * Lock: `lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under it. Thread: that of
  * runtime/netdev_watch.h.
  */
 #include "front/rdmacm/watch.h"
@@ -122,26 +122,29 @@ static void interfaces_changed(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A forked child is watched anew: the locks may have been held by a thread that it does not have. */
-static void fork_child(void)
+void watch_fork_prepare(void)
 {
-	pthread_mutex_init(&lock, NULL);
-	pthread_mutex_init(&id_lock, NULL);
-	before = NULL;
-	epoch = 0;
+	pthread_mutex_lock(&lock);
 }
 
-static void fork_watch(void)
+void watch_fork_parent(void)
 {
-	pthread_atfork(NULL, NULL, fork_child);
+	pthread_mutex_unlock(&lock);
+}
+
+/* A forked child is watched anew. */
+void watch_fork_child(void)
+{
+	free(before);
+	before = NULL;
+	epoch = 0;
+	pthread_mutex_unlock(&lock);
 }
 
 void watch_start(void)
 {
-	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 	bool is_first;
 
-	pthread_once(&fork_once, fork_watch);
 	pthread_mutex_lock(&lock);
 	is_first = epoch != nic_cm_epoch();
 	epoch = nic_cm_epoch();

@@ -15,4 +15,9 @@ void watch_start(void);
 void watch_add(struct id *id);
 void watch_remove(struct id *id);
 
+/* Around a fork: struct nic_cm_user. */
+void watch_fork_prepare(void);
+void watch_fork_parent(void);
+void watch_fork_child(void);
+
 #endif
