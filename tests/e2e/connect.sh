@@ -54,21 +54,37 @@ start client b qperf -lp 19766 -cm1 -t 1 10.99.0.1 rc_bw rc_rdma_write_lat
 finish_well client
 stop server
 
-# A host that has nobody on urnic, and no host at all; the errors are those of adapters.
+# refused HOST EVENT SENTENCE PROGRAM...: no connection; the program hears what it would of an adapter, and the log says why, once.
+refused() {
+	refused_host=$1 event=$2 sentence=$3
+	shift 3
+	start client "$refused_host" "$@"
+	finish client && fail "$*: a connection"
+	grep -q "$event" "$scratch/client" || fail "$*: no '$event' in $(cat "$scratch/client")"
+	[ "$(grep -c '^urnic.*: no connection to' "$scratch/client")" = 1 ] || fail "$*: log: $(cat "$scratch/client")"
+	grep -q "^urnic.*: no connection to .*: $sentence" "$scratch/client" || fail "$*: log: $(cat "$scratch/client")"
+}
+
+export URNIC_LOG=info
+# A network and a host that are not there, and a host that has nobody on urnic.
 listen server a rping -s -P -a 10.99.0.1 -p 7400
-start client a rping -c -a 10.99.0.77 -C 1
-finish client && fail 'a connection to nobody'
-grep -q 'RDMA_CM_EVENT_ADDR_ERROR, error -110' "$scratch/client" || fail "no host: $(cat "$scratch/client")"
-start client a rping -c -a 10.99.0.2 -C 1
-finish client && fail 'a connection to a host without urnic'
-grep -q 'RDMA_CM_EVENT_REJECTED, error 8' "$scratch/client" || fail "refused with: $(cat "$scratch/client")"
+refused a 'rdma_resolve_addr: Network is unreachable' 'there is no route' rping -c -a 203.0.113.1 -C 1
+refused a 'RDMA_CM_EVENT_ADDR_ERROR, error -110' 'nobody answers' rping -c -a 10.99.0.77 -C 1
+refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 10.99.0.2 -C 1
 stop server
 
-# Nobody listens: on a port of a host that has programs with urnic, and on one that has none.
+# Nobody listens: on a port of a host that has programs with urnic, and on another device of that host.
 listen server a rping -s -P -a 10.99.0.1 -p 7300
-start client b rping -c -a 10.99.0.1 -C 1 -p 7301
-finish client && fail 'a connection without a listener'
-grep -q 'RDMA_CM_EVENT_REJECTED, error 8' "$scratch/client" || fail "refused with: $(cat "$scratch/client")"
+refused b 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 10.99.0.1 -C 1 -p 7301
+refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 127.0.0.1 -C 1 -p 7300
+on a ip link add link veth0 name second type macvlan mode bridge
+on a ip addr add 10.98.0.1/24 dev second
+on a ip link set second up
+on b ip addr add 10.98.0.2/24 dev veth0
+refused b 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 10.98.0.1 -C 1 -p 7300
+unset URNIC_LOG
+start client b rping -c -a 10.99.0.1 -V -C 1 -p 7300
+finish_well client
 
 # A port is one program's: the second one hears so.
 start second a rping -s -a 10.99.0.1 -p 7300

@@ -8,17 +8,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <rdma/rdma_cma.h>
 
 #include "base/arith.h"
+/* front/rdmacm/id.h does not go together with cmocka.h. */
+extern pthread_mutex_t id_lock;
 #include "support/netns.h"
 
 enum { PORT = 7471, PATIENCE_MS = 20000, GROUPS_MAX = 256 };
@@ -455,15 +460,23 @@ static void interface_that_changes_and_goes_is_told(void **state)
 {
 	struct sockaddr_in local = address_of(SECOND_ADDRESS, 0);
 	struct rdma_cm_id *bound = id_make(RDMA_PS_TCP), *elsewhere = id_make(RDMA_PS_TCP);
+	struct rdma_cm_id *resolved = id_make(RDMA_PS_TCP);
 
 	(void)state;
 	assert_int_equal(rdma_bind_addr(bound, (struct sockaddr *)&local), 0);
 	assert_int_equal(rdma_bind_addr(elsewhere, loopback()), 0);
+	assert_int_equal(
+		rdma_resolve_addr(resolved, NULL, (struct sockaddr *)&local, PATIENCE_MS), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0), resolved);
 	assert_int_equal(netns_run("ip link set va address 02:00:00:00:00:77"), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_CHANGE, 0), bound);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_ADDR_CHANGE, 0), resolved);
 	assert_int_equal(netns_run("ip link del va"), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_DEVICE_REMOVAL, 0), bound);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DEVICE_REMOVAL, 0), resolved);
+	assert_fails(rdma_resolve_route(resolved, PATIENCE_MS), ENODEV);
 	expect_nothing();
+	assert_int_equal(rdma_destroy_id(resolved), 0);
 	assert_int_equal(rdma_destroy_id(bound), 0);
 	assert_int_equal(rdma_destroy_id(elsewhere), 0);
 }
@@ -524,6 +537,53 @@ static int close_channel(void **state)
 	return 0;
 }
 
+/* --- fork --- */
+
+static atomic_bool is_inside;
+
+static void *change_something(void *unused)
+{
+	pthread_mutex_lock(&id_lock);
+	is_inside = true;
+	poll(NULL, 0, 100);
+	is_inside = false;
+	pthread_mutex_unlock(&id_lock);
+	return unused;
+}
+
+static int child_main(void)
+{
+	struct rdma_cm_id *id;
+
+	alarm(PATIENCE_MS / 1000);
+	if (is_inside)
+		return 1;
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
+		return 2;
+	return rdma_destroy_id(id) ? 3 : 0;
+}
+
+static void fork_waits_for_who_changes_identifiers(void **state)
+{
+	struct rdma_cm_id *id;
+	pthread_t thread;
+	int status;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(pthread_create(&thread, NULL, change_something, NULL), 0);
+	while (!is_inside)
+		sched_yield();
+	child = fork();
+	if (child == 0)
+		_exit(child_main());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_channel, close_channel)
@@ -543,6 +603,7 @@ int main(void)
 		TEST(calls_without_a_channel_wait_for_their_event),
 		TEST(identifier_moves_from_channel_to_channel),
 		TEST(channel_that_does_not_block_says_so),
+		TEST(fork_waits_for_who_changes_identifiers),
 		TEST(interface_that_changes_and_goes_is_told),
 	};
 	int home = netns_enter_new(), away = home < 0 ? -1 : netns_enter_new();

@@ -2,6 +2,7 @@
 /*
  * Addresses and routes. The kernel's routing decides; on Ethernet there is no more to a route than the two addresses.
  */
+#include <net/if.h>
 #include <stdlib.h>
 
 #include "base/arith.h"
@@ -157,14 +158,23 @@ int id_fill_path(struct id *id)
 	return 0;
 }
 
+/*
+ * On Ethernet there is nobody to ask for a route: it cannot fail later, and RDMA_CM_EVENT_ROUTE_ERROR is never raised, as it is not by the
+ * kernel's rdma_cm there. That looks, as we do, whether the interface of the address is still there.
+ */
 int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 {
 	struct id *id = id_of(public);
+	char name[IF_NAMESIZE];
 	int rc;
 
 	(void)timeout_ms;
 	if (id->state != ID_ADDRESS_RESOLVED)
 		return fail(EINVAL);
+	if (!if_indextoname(id->path.ifindex, name)) {
+		id_log(id, "the interface that leads there has gone");
+		return fail(ENODEV);
+	}
 	rc = id_fill_path(id);
 	if (rc)
 		return fail(-rc);
