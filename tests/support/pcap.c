@@ -92,7 +92,7 @@ static bool frame_is_roce(uint8_t *frame, size_t frame_bytes, struct pcap_roce *
 	struct gid dest;
 	uint16_t type;
 
-	if (frame_bytes < ETHERNET_BYTES + ROCE_IPV6_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES)
+	if (frame_bytes < ETHERNET_BYTES + ROCE_IPV4_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES)
 		return false;
 	type = get_be16(frame + 12);
 	*roce = (struct pcap_roce){.is_ipv4 = type == ETHERNET_IPV4};
@@ -102,7 +102,9 @@ static bool frame_is_roce(uint8_t *frame, size_t frame_bytes, struct pcap_roce *
 		roce->ipv4_flags = get_be16(ip + 6);
 		source = gid_from_ipv4(ip + 12);
 		dest = gid_from_ipv4(ip + 16);
-	} else if (type == ETHERNET_IPV6 && ip[6] == IP_PROTOCOL_UDP) {
+	} else if (type == ETHERNET_IPV6 && ip[6] == IP_PROTOCOL_UDP &&
+		frame_bytes >=
+			ETHERNET_BYTES + ROCE_IPV6_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES) {
 		udp = ip + ROCE_IPV6_BYTES;
 		memcpy(source.raw, ip + 8, 16);
 		memcpy(dest.raw, ip + 24, 16);

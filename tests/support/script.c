@@ -27,7 +27,7 @@ static void connect(struct script *script, const struct script_options *options)
 			options->access, MR_REMOTE_ANY | MR_FLUSH_GLOBAL, options->has_no_access),
 		.qkey = SCRIPT_QKEY,
 		.path = {.id = SCRIPT_PATH, .local = script->local, .remote = script->remote},
-		.path_mtu = 1,
+		.path_mtu = or_usual(options->path_mtu, 1, false),
 		.dest_qpn = SCRIPT_PEER_QPN,
 		.rq_psn = SCRIPT_RQ_PSN,
 		.sq_psn = SCRIPT_SQ_PSN,

@@ -55,6 +55,7 @@ struct script {
 /* What differs from the usual: zero means "as usual". */
 struct script_options {
 	enum qp_type type; /* RC; also UC, UD, XRC_SEND, XRC_RECV */
+	uint32_t path_mtu; /* code; 1 as usual, which is SCRIPT_MTU_BYTES */
 	uint32_t timeout; /* code; 14 as usual, which is 67 ms */
 	uint32_t retry_cnt; /* 7 */
 	uint32_t rnr_retry; /* 7: for ever */
