@@ -63,6 +63,8 @@ static void read_inbox(int fd, uint64_t offset, uint64_t counters[COUNTER_COUNT]
 	counters[COUNTER_rdma_writes] += inbox.writes;
 	counters[COUNTER_rdma_reads] += inbox.reads;
 	counters[COUNTER_rdma_atomics] += inbox.atomics;
+	counters[COUNTER_rdma_atomic_writes] += inbox.atomic_writes;
+	counters[COUNTER_rdma_flushes] += inbox.flushes;
 	counters[COUNTER_rcvd_bytes] += inbox.bytes;
 }
 

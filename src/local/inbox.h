@@ -89,6 +89,8 @@ struct inbox {
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
 	_Atomic uint64_t atomics;
+	_Atomic uint64_t atomic_writes;
+	_Atomic uint64_t flushes;
 	_Atomic uint64_t bytes;
 
 	/* Both do. */

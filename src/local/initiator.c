@@ -7,6 +7,8 @@
 
 #include "local/local.h"
 #include "memory/copy.h"
+#include "memory/mw.h"
+#include "wire/headers.h"
 
 /*
  * Bytes moved under one mark: a region that is deregistered waits for no more than that. And how long a
@@ -31,6 +33,7 @@ static bool is_for(const struct inbox *inbox, const struct qp *qp)
 static void begin_anew(struct local_qp *local, struct inbox *inbox)
 {
 	local->is_inside = false;
+	local->is_invalidating = false;
 	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
 	local->posted_seen = local->target_rq ? rq_taken(local->target_rq) : 0;
 	local->remote = (struct mr_cached){.key_word = NULL};
@@ -96,13 +99,16 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	switch ((int)wqe->opcode) {
 	case WR_RDMA_WRITE:
 	case WR_RDMA_READ:
+	case WR_FLUSH:
 		return true;
 	case WR_SEND:
 	case WR_SEND_WITH_IMM:
+	case WR_SEND_WITH_INV:
 	case WR_RDMA_WRITE_WITH_IMM:
 		return local->target_rq != NULL;
 	case WR_ATOMIC_CMP_AND_SWP:
 	case WR_ATOMIC_FETCH_AND_ADD:
+	case WR_ATOMIC_WRITE:
 		return !local->has_far_atomics || local->far_key != wqe->rkey;
 	default:
 		return false;
@@ -377,14 +383,15 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	const struct recv_wqe *receive)
 {
 	struct inbox *target = local->target;
-	bool has_imm = wr_table[wqe->opcode].has_imm;
+	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool is_solicited = (wqe->flags & SEND_SOLICITED) != 0;
 	struct inbox_record record = {
 		.wr_id = receive->wr_id,
 		.opcode = opcode,
-		.flags = has_imm ? WC_WITH_IMM : 0,
+		.flags = (info->has_imm ? WC_WITH_IMM : 0) |
+			(info->has_invalidate ? WC_WITH_INV : 0),
 		.byte_count = wqe->total_bytes,
-		.imm = has_imm ? wqe->imm : 0,
+		.imm = info->has_imm || info->has_invalidate ? wqe->imm : 0,
 		.taken = rq_taken(local->target_rq),
 		.is_solicited = is_solicited,
 	};
@@ -392,6 +399,11 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	/* With bytes to move, we are inside. */
 	if ((!local->is_inside && !begin(local, INBOX_PUBLISHES)) || !publish(local, &record))
 		return false;
+	if (info->has_invalidate) {
+		local->is_invalidating = true;
+		local->invalidated_number =
+			atomic_load_explicit(&target->count, memory_order_relaxed);
+	}
 	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
@@ -408,11 +420,48 @@ static bool peek(struct local_qp *local, struct recv_wqe *receive)
 			&local->posted_seen, receive);
 }
 
+/* --- keys that go with a message --- */
+
+/* May the message take away the key that it names? */
+static bool may_invalidate(const struct local_qp *local, const struct send_wqe *wqe)
+{
+	const struct mr_user user = {local->target->pd, local->target->qpn};
+
+	return !wr_table[wqe->opcode].has_invalidate ||
+		mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK;
+}
+
+/*
+ * The key goes when the owner collects the message. Whoever names one before that has to come by packets, which
+ * the owner looks at after the inbox.
+ */
+static bool is_invalidating(struct local_qp *local)
+{
+	uint32_t collected;
+
+	if (!local->is_invalidating)
+		return false;
+	collected = atomic_load_explicit(&local->target->collected, memory_order_acquire);
+	local->is_invalidating = (int32_t)(local->invalidated_number - collected) > 0;
+	return local->is_invalidating;
+}
+
+static bool names_key(const struct send_wqe *wqe)
+{
+	const struct wr_info *info = &wr_table[wqe->opcode];
+
+	return info->operation != OPERATION_SEND || info->has_invalidate;
+}
+
+/* --- requests --- */
+
 static enum shortcut send_execute(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	struct recv_wqe receive;
 
+	if (!may_invalidate(local, wqe))
+		return SHORTCUT_PACKETS;
 	if (!peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
@@ -469,12 +518,13 @@ static uint64_t atomic_apply(const struct send_wqe *wqe, void *target)
 }
 
 /* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
-static bool word_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_word)
+static bool word_find(
+	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
 {
 	struct mr_user user = {local->target->pd, local->target->qpn};
 	struct peer_place place = {.here = NULL};
-	enum mr_fault fault = peer_find(local->peer, wqe->rkey, user, MR_REMOTE_ATOMIC,
-		wqe->remote_address, sizeof(uint64_t), &place);
+	enum mr_fault fault = peer_find(local->peer, wqe->rkey, user, access, wqe->remote_address,
+		sizeof(uint64_t), &place);
 
 	if (!fault && !place.here) {
 		local->has_far_atomics = true;
@@ -499,7 +549,7 @@ static enum shortcut atomic_execute(
 		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count) ||
 		!begin(local, INBOX_USES_KEY | wqe->rkey))
 		return SHORTCUT_PACKETS;
-	is_done = word_find(local, wqe, &word);
+	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &word);
 	if (is_done)
 		original = atomic_apply(wqe, word);
 	end(local);
@@ -512,13 +562,73 @@ static enum shortcut atomic_execute(
 	return fault ? SHORTCUT_FAILED : SHORTCUT_DONE;
 }
 
+/* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
+
+static bool value_get(const struct local_qp *local, const struct send_wqe *wqe, uint64_t *ret_value)
+{
+	const struct qp *qp = local->qp;
+
+	if (wqe->total_bytes != sizeof(*ret_value))
+		return false;
+	if (wqe->flags & SEND_INLINE) {
+		memcpy(ret_value, wqe->inline_bytes, sizeof(*ret_value));
+		return true;
+	}
+	return !sge_gather(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(*ret_value),
+		(uint8_t *)ret_value);
+}
+
+static enum shortcut atomic_write_execute(struct local_qp *local, const struct send_wqe *wqe)
+{
+	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	uint64_t value;
+	uint8_t *word;
+	bool is_done;
+
+	if (!(granted & MR_REMOTE_WRITE) || wqe->remote_address % sizeof(value) ||
+		!value_get(local, wqe, &value) || !begin(local, INBOX_USES_KEY | wqe->rkey))
+		return SHORTCUT_PACKETS;
+	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &word);
+	if (is_done)
+		atomic_store((_Atomic uint64_t *)(void *)word, value);
+	end(local);
+	if (!is_done)
+		return SHORTCUT_PACKETS;
+	executed(local, &local->target->atomic_writes, sizeof(value));
+	return SHORTCUT_DONE;
+}
+
+/* What was written before is visible already: requests are executed in their order, and caches are coherent. */
+static enum shortcut flush_execute(struct local_qp *local, const struct send_wqe *wqe)
+{
+	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	const struct mr_table *mrs = &local->peer->mrs;
+	const struct mr_user user = {local->target->pd, local->target->qpn};
+	enum mr_fault fault;
+	uint8_t *pointer;
+
+	if (!(granted & MR_FLUSH_GLOBAL) || wqe->flush.placement != FETH_PLACEMENT_GLOBAL)
+		return SHORTCUT_PACKETS;
+	if (wqe->flush.selectivity == FETH_SELECT_REGION)
+		fault = mr_resolve_whole(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL);
+	else
+		fault = mr_resolve_for(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL, wqe->remote_address,
+			wqe->flush.bytes, &pointer);
+	if (fault || wqe->flush.selectivity > FETH_SELECT_REGION)
+		return SHORTCUT_PACKETS;
+	atomic_thread_fence(memory_order_seq_cst);
+	executed(local, &local->target->flushes, 0);
+	return SHORTCUT_DONE;
+}
+
 enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault)
 {
 	struct local_qp *local = local_from_qp(qp);
 	enum shortcut shortcut;
 
-	if (wr_table[wqe->opcode].has_answer && !qp->attr.max_rd_atomic)
+	if ((wr_table[wqe->opcode].has_answer && !qp->attr.max_rd_atomic) ||
+		(names_key(wqe) && is_invalidating(local)))
 		return SHORTCUT_PACKETS;
 	switch ((int)wr_table[wqe->opcode].operation) {
 	case OPERATION_SEND:
@@ -529,6 +639,12 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 		break;
 	case OPERATION_READ:
 		shortcut = read_execute(local, wqe);
+		break;
+	case OPERATION_ATOMIC_WRITE:
+		shortcut = atomic_write_execute(local, wqe);
+		break;
+	case OPERATION_FLUSH:
+		shortcut = flush_execute(local, wqe);
 		break;
 	default:
 		shortcut = atomic_execute(local, wqe, ret_fault);

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "memory/mw.h"
+
 /* --- the target --- */
 
 static void established(struct local_qp *local)
@@ -33,6 +35,9 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 	rq_know_taken(qp->rq, record->taken);
 	if (record->opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
+	/* The initiator has checked that it may; the program may have done it meanwhile. */
+	if (record->flags & WC_WITH_INV)
+		mw_invalidate(qp->lane->mrs, record->imm, qp_mr_user(qp));
 	inbox_collected(local->inbox);
 	qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
 }
@@ -325,6 +330,8 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	atomic_store(&inbox->writes, 0);
 	atomic_store(&inbox->reads, 0);
 	atomic_store(&inbox->atomics, 0);
+	atomic_store(&inbox->atomic_writes, 0);
+	atomic_store(&inbox->flushes, 0);
 	atomic_store(&inbox->bytes, 0);
 	atomic_store_explicit(&inbox->wants_first, qp->state == QP_RTR, memory_order_relaxed);
 	atomic_store_explicit(&inbox->is_watched, 0, memory_order_relaxed);
@@ -347,6 +354,8 @@ static void counters_take_over(struct qp *qp, const struct inbox *inbox)
 	qp_count(qp, COUNTER_rdma_writes, atomic_load(&inbox->writes));
 	qp_count(qp, COUNTER_rdma_reads, atomic_load(&inbox->reads));
 	qp_count(qp, COUNTER_rdma_atomics, atomic_load(&inbox->atomics));
+	qp_count(qp, COUNTER_rdma_atomic_writes, atomic_load(&inbox->atomic_writes));
+	qp_count(qp, COUNTER_rdma_flushes, atomic_load(&inbox->flushes));
 	qp_count(qp, COUNTER_rcvd_bytes, atomic_load(&inbox->bytes));
 }
 

@@ -98,6 +98,8 @@ struct local_qp {
 	struct mr_cached receive; /* that its receive requests name */
 	bool is_waiting; /* for a receive request */
 	uint64_t waiting_since_ns; /* 0: since the last post */
+	bool is_invalidating; /* a message that takes a key away was not collected yet */
+	uint32_t invalidated_number; /* when so many records were */
 	bool has_far_atomics; /* the last atomic was for memory that is not mapped here */
 	uint32_t far_key; /* and this was its key */
 };

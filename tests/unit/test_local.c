@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "local/local.h"
+#include "memory/mw.h"
 
 enum {
 	ARENA_BYTES = 4 << 20,
@@ -19,7 +20,7 @@ enum {
 	PD = 3,
 	DEPTH = 256,
 	PSN = 77,
-	ACCESS = MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND,
+	ACCESS = MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL,
 };
 
 #define NOW_NS 1000000000ull
@@ -147,7 +148,7 @@ static void meet(uint32_t number)
 	struct local_inbox place = {inbox_of(number), end->inbox_offset, &end->local_lane};
 	struct qp_attr attr = {
 		.port = 1,
-		.access = MR_REMOTE_ANY,
+		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
 		.path = {.local = gid_of(number), .remote = gid_of(1 - number)},
 		.path_mtu = 3,
 		.dest_qpn = other->qp->qpn,
@@ -275,6 +276,149 @@ static uint32_t collect(void)
 }
 
 /* --- requests --- */
+
+/* Bind a window of type 2 to the target's first bytes. */
+static uint32_t window_bind(void)
+{
+	struct mw_bind bind = {
+		.region_key = ends[1].key,
+		.user = {PD, ends[1].qp->qpn},
+		.access = MR_REMOTE_WRITE,
+		.iova = (uintptr_t)ends[1].memory,
+		.bytes = 100,
+	};
+
+	assert_int_equal(mw_add(&ends[1].mrs, PD, MR_KIND_WINDOW_2, 0, &bind.key), 0);
+	assert_int_equal(mw_bind(&ends[1].mrs, &bind), MR_OK);
+	return bind.key;
+}
+
+static void post_invalidation(uint32_t key)
+{
+	struct sge sge = {(uintptr_t)ends[0].memory, 10, ends[0].key};
+	struct send_wr wr = {
+		.opcode = WR_SEND_WITH_INV,
+		.flags = SEND_SIGNALED,
+		.imm = key,
+		.sge = &sge,
+		.sge_count = 1,
+	};
+	uint32_t posted;
+
+	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, NOW_NS), 0);
+}
+
+static void invalidated_key_is_gone_before_its_message_completes(void **state)
+{
+	uint32_t key = window_bind();
+
+	(void)state;
+	post_receive(50);
+	post_at(WR_RDMA_WRITE, 100, key, NOW_NS);
+	assert_int_equal(poll_sent().status, WC_SUCCESS);
+	post_invalidation(key);
+	assert_int_equal(poll_sent().status, WC_SUCCESS);
+	assert_false(has_packets(0));
+	assert_int_equal(collect(), 1);
+	struct cqe cqe = poll_received();
+	assert_int_equal(cqe.flags, WC_WITH_INV);
+	assert_int_equal(cqe.imm, key);
+	assert_int_equal(
+		mw_check(&ends[1].mrs, key, (struct mr_user){PD, ends[1].qp->qpn}), MR_FAULT_KEY);
+	post(WR_RDMA_WRITE, 100); /* by the region's key */
+	assert_false(has_packets(0));
+}
+
+static void request_after_an_invalidation_that_is_not_collected_goes_by_packets(void **state)
+{
+	uint32_t key = window_bind();
+
+	(void)state;
+	post_receive(50);
+	post_invalidation(key);
+	assert_false(has_packets(0));
+	post_at(WR_RDMA_WRITE, 100, key, NOW_NS);
+	assert_true(has_packets(0));
+	assert_int_equal(ends[1].memory[0], 0);
+}
+
+static void key_that_may_not_be_invalidated_goes_by_packets(void **state)
+{
+	(void)state;
+	post_receive(50);
+	post_invalidation(ends[1].key); /* a region's */
+	assert_true(has_packets(0));
+	assert_int_equal(rq_count(ends[1].qp->rq), 1);
+}
+
+static void post_flush(uint32_t bytes, uint8_t placement)
+{
+	struct send_wr wr = {
+		.opcode = WR_FLUSH,
+		.flags = SEND_SIGNALED,
+		.rkey = ends[1].key,
+		.remote_address = (uintptr_t)ends[1].memory,
+		.flush = {bytes, placement, FETH_SELECT_RANGE},
+	};
+	uint32_t posted;
+
+	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, NOW_NS), 0);
+}
+
+static void flush_of_what_it_may_flush_is_done_at_once(void **state)
+{
+	(void)state;
+	post_flush(MEMORY_BYTES, FETH_PLACEMENT_GLOBAL);
+	assert_int_equal(poll_sent().opcode, WC_FLUSH);
+	assert_false(has_packets(0));
+	assert_int_equal(inbox_of(1)->flushes, 1);
+}
+
+static void flush_beyond_the_region_goes_by_packets(void **state)
+{
+	(void)state;
+	post_flush(MEMORY_BYTES + 1, FETH_PLACEMENT_GLOBAL);
+	assert_true(has_packets(0));
+}
+
+static void flush_to_persistence_goes_by_packets(void **state)
+{
+	(void)state;
+	post_flush(1, FETH_PLACEMENT_PERSISTENT);
+	assert_true(has_packets(0));
+}
+
+static uint8_t *map_all(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	(void)peer;
+	(void)region;
+	(void)bytes;
+	return (uint8_t *)(uintptr_t)address;
+}
+
+static void atomic_write_is_one_store_where_memory_is_mapped(void **state)
+{
+	static const struct peer_ops mapped = {far_write, far_read, map_all, kick};
+
+	(void)state;
+	ends[0].peer.ops = &mapped;
+	post(WR_ATOMIC_WRITE, 8);
+	assert_int_equal(poll_sent().opcode, WC_ATOMIC_WRITE);
+	assert_memory_equal(ends[1].memory, ends[0].memory, 8);
+	assert_int_equal(inbox_of(1)->atomic_writes, 1);
+	post(WR_ATOMIC_WRITE, 16); /* which is refused there */
+	assert_true(has_packets(0));
+	assert_int_equal(inbox_of(1)->atomic_writes, 1);
+}
+
+static void atomic_write_elsewhere_goes_by_packets(void **state)
+{
+	(void)state;
+	post(WR_ATOMIC_WRITE, 8);
+	assert_true(has_packets(0));
+	assert_int_equal(ends[1].memory[0], 0);
+}
 
 static void write_is_there_when_posting_returns(void **state)
 {
@@ -620,6 +764,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(write_is_there_when_posting_returns),
+		TEST(invalidated_key_is_gone_before_its_message_completes),
+		TEST(request_after_an_invalidation_that_is_not_collected_goes_by_packets),
+		TEST(key_that_may_not_be_invalidated_goes_by_packets),
+		TEST(flush_of_what_it_may_flush_is_done_at_once),
+		TEST(flush_beyond_the_region_goes_by_packets),
+		TEST(flush_to_persistence_goes_by_packets),
+		TEST(atomic_write_is_one_store_where_memory_is_mapped),
+		TEST(atomic_write_elsewhere_goes_by_packets),
 		TEST(message_completes_at_the_target_when_it_collects),
 		TEST(refused_request_goes_by_packets_and_changes_nothing),
 		TEST(message_longer_than_its_receive_goes_by_packets_and_takes_none),
