@@ -7,6 +7,7 @@
 /* P without its x^32 term, and the polynomial 1, both with x^0 in bit 31. */
 #define POLYNOMIAL 0xedb88320u
 #define ONE        0x80000000u
+#define X_TO_8     0x00800000u
 
 /*
  * isa-l leaves the upper halves of the vector registers in use: the next SSE instruction, somewhere
@@ -68,6 +69,18 @@ uint32_t crc32_multiply(uint32_t a, uint32_t b)
 	for (; a; a <<= 1) {
 		product ^= -(a >> 31) & b;
 		b = times_x(b);
+	}
+	return product;
+}
+
+uint32_t crc32_shift(size_t count)
+{
+	uint32_t product = ONE;
+
+	for (uint32_t power = X_TO_8; count; count >>= 1) {
+		if (count & 1)
+			product = crc32_multiply(product, power);
+		power = crc32_multiply(power, power);
 	}
 	return product;
 }

@@ -32,6 +32,9 @@ uint32_t crc32c(const void *bytes, size_t length);
 /* The product of two polynomials modulo P. */
 uint32_t crc32_multiply(uint32_t a, uint32_t b);
 
+/* x^(8 * count) modulo P: what `count` following bytes make of a difference. */
+uint32_t crc32_shift(size_t count);
+
 /* x^(-8 * count) modulo P: undoes `count` following bytes, 0 .. CRC32_UNSHIFT_BYTES_MAX. */
 #define CRC32_UNSHIFT_BYTES_MAX 0x1ffff
 uint32_t crc32_unshift(size_t count);

@@ -131,7 +131,7 @@ struct port_udp {
 	union socket_address in_from[UDP_RECEIVE_BATCH];
 	struct udp_control in_control[UDP_RECEIVE_BATCH];
 	uint8_t *in_buffers;
-	struct icrc_shifts shifts;
+	struct icrc_lengths lengths;
 	struct udp_flow flows[UDP_FLOWS_COUNT];
 	struct udp_neighbour neighbours[UDP_NEIGHBOURS_COUNT];
 	uint32_t looks; /* system calls of the last port_udp_receive() */

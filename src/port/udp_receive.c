@@ -93,7 +93,7 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 			continue;
 		}
 		packet.data_bytes = (uint32_t)(segment - ROCE_ICRC_BYTES);
-		if (!icrc_verify_any_id(&flow->icrc, &port->shifts, id_hint, packet.data,
+		if (!icrc_verify_any_id(&flow->icrc, &port->lengths, id_hint, packet.data,
 			    packet.data_bytes, &id)) {
 			counters->rx_bad_icrc++;
 			id_hint++;

@@ -139,8 +139,8 @@ static void seal(struct port_udp *port, const struct udp_staged *head, uint32_t 
 	const struct icrc_flow *flow = &head->path->icrc;
 
 	for (uint32_t i = 0; i < count; i++)
-		icrc_seal_lent(flow, (uint16_t)i, port->stage + head[i].offset, head[i].bytes,
-			head[i].lent, head[i].lent_bytes);
+		icrc_seal_lent(flow, &port->lengths, (uint16_t)i, port->stage + head[i].offset,
+			head[i].bytes, head[i].lent, head[i].lent_bytes);
 }
 
 /* Make message `index` of the batch from `count` staged packets; seal them. */

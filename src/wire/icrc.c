@@ -12,9 +12,6 @@
 /* The CRC of eight bytes of ones: the LRH that RoCE does not have. */
 #define CRC_OF_ONES 0x2144df1cu
 
-/* A packet up to this long is copied behind its headers, so that one CRC call does it all. */
-#define SHORT_PACKET_BYTES 80
-
 enum {
 	IPV4_HEADER_BYTES = ROCE_IPV4_BYTES + ROCE_UDP_BYTES,
 	IPV6_HEADER_BYTES = ROCE_IPV6_BYTES + ROCE_UDP_BYTES,
@@ -76,6 +73,7 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t source[16], const uint
 	put_be16(udp, source_port);
 	put_be16(udp + 2, dest_port);
 	put_be16(udp + 6, 0xffff); /* checksum */
+	flow->crc = crc32_update(CRC_OF_ONES, flow->header, flow->header_bytes);
 }
 
 bool icrc_flow_is_ipv4(const struct icrc_flow *flow)
@@ -99,43 +97,120 @@ static void headers_finish(const struct icrc_flow *flow, uint16_t ipv4_id, uint1
 	put_be16(headers + flow->header_bytes - ROCE_UDP_BYTES + UDP_LENGTH, udp_bytes);
 }
 
-/* Of a packet whose last `lent_bytes` lie at `lent`, if that is not NULL. */
-static uint32_t compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
-	const uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes)
+uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
+	const uint8_t *packet, size_t length)
 {
-	uint8_t head[IPV6_HEADER_BYTES + SHORT_PACKET_BYTES];
-	size_t here_bytes = length - lent_bytes;
-	size_t copied_bytes = here_bytes <= SHORT_PACKET_BYTES ? here_bytes : BTH_BYTES;
-	uint32_t crc;
+	uint8_t head[IPV6_HEADER_BYTES + BTH_BYTES];
 
 	assert(length >= BTH_BYTES && length <= ICRC_PACKET_BYTES_MAX);
 	memcpy(head, flow->header, sizeof(flow->header));
 	headers_finish(flow, ipv4_id, ipv4_flags, length, head);
-	memcpy(head + flow->header_bytes, packet, copied_bytes);
+	memcpy(head + flow->header_bytes, packet, BTH_BYTES);
 	head[flow->header_bytes + BTH_RESV8A] = 0xff;
-
-	crc = crc32_update(CRC_OF_ONES, head, flow->header_bytes + copied_bytes);
-	if (copied_bytes < here_bytes)
-		crc = crc32_update(crc, packet + copied_bytes, here_bytes - copied_bytes);
-	return lent ? crc32_update(crc, lent, lent_bytes) : crc;
+	return crc32_update(crc32_update(CRC_OF_ONES, head, flow->header_bytes + BTH_BYTES),
+		packet + BTH_BYTES, length - BTH_BYTES);
 }
 
-uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
-	const uint8_t *packet, size_t length)
+/* --- the quick way --- */
+
+/* What it makes of the CRC when these bytes come instead of zeros. */
+static uint32_t change_of(const uint8_t *bytes, size_t count)
 {
-	return compute(flow, ipv4_id, ipv4_flags, packet, length, NULL, 0);
+	static const uint8_t zeros[IPV6_HEADER_BYTES];
+
+	assert(count <= sizeof(zeros));
+	return crc32_update(0, bytes, count) ^ crc32_update(0, zeros, count);
+}
+
+static uint32_t length_change(size_t length, bool is_ipv4)
+{
+	const uint16_t udp_bytes = (uint16_t)(ROCE_UDP_BYTES + length + ROCE_ICRC_BYTES);
+	const size_t header_bytes = is_ipv4 ? IPV4_HEADER_BYTES : IPV6_HEADER_BYTES;
+	uint8_t header[IPV6_HEADER_BYTES] = {0};
+	const uint8_t ones = 0xff;
+
+	if (is_ipv4)
+		put_be16(header + IPV4_TOTAL_LENGTH, (uint16_t)(ROCE_IPV4_BYTES + udp_bytes));
+	else
+		put_be16(header + IPV6_PAYLOAD_LENGTH, udp_bytes);
+	put_be16(header + header_bytes - ROCE_UDP_BYTES + UDP_LENGTH, udp_bytes);
+	return crc32_multiply(change_of(header, header_bytes), crc32_shift(length)) ^
+		crc32_multiply(change_of(&ones, 1), crc32_shift(length - BTH_RESV8A - 1));
+}
+
+/* The entry of this length, which is possible. */
+static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t length)
+{
+	struct icrc_length *entry = &lengths->met[length / 4 % ICRC_LENGTHS_COUNT];
+
+	if (entry->length != length)
+		*entry = (struct icrc_length){
+			.length = (uint32_t)length,
+			.change_ipv4 = length_change(length, true),
+			.change_ipv6 = length_change(length, false),
+		};
+	return entry;
+}
+
+/* What an IPv4 identification changes at the end of the headers, instead of zero. */
+static uint32_t id_change(uint32_t id)
+{
+	/* Of each bit: it is followed by 22 bytes. */
+	static const uint32_t bits[16] = {
+		0x9b73ead4,
+		0xed96d3e9,
+		0x005ca193,
+		0x00b94326,
+		0x0172864c,
+		0x02e50c98,
+		0x05ca1930,
+		0x0b943260,
+		0x81256527,
+		0xd93bcc0f,
+		0x69069e5f,
+		0xd20d3cbe,
+		0x7f6b7f3d,
+		0xfed6fe7a,
+		0x26dcfab5,
+		0x4db9f56a,
+	};
+	uint32_t change = 0;
+
+	for (; id; id &= id - 1)
+		change ^= bits[__builtin_ctz(id)];
+	return change;
+}
+
+/* The ICRC of a packet sent with DF, whose last `lent_bytes` lie at `lent`, if that is not NULL. */
+static uint32_t compute_quickly(const struct icrc_flow *flow, const struct icrc_length *entry,
+	uint16_t ipv4_id, const uint8_t *packet, const uint8_t *lent, size_t lent_bytes)
+{
+	bool is_ipv4 = icrc_flow_is_ipv4(flow);
+	uint32_t crc = is_ipv4 ? flow->crc ^ id_change(ipv4_id) : flow->crc;
+
+	crc = crc32_update(crc, packet, entry->length - lent_bytes);
+	if (lent)
+		crc = crc32_update(crc, lent, lent_bytes);
+	/* The masked byte is zero but in notifications of congestion. */
+	if (packet[BTH_RESV8A]) {
+		crc ^= crc32_multiply(change_of(packet + BTH_RESV8A, 1),
+			crc32_shift(entry->length - BTH_RESV8A - 1));
+	}
+	return crc ^ (is_ipv4 ? entry->change_ipv4 : entry->change_ipv6);
 }
 
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length)
 {
-	icrc_seal_lent(flow, ipv4_id, packet, length, NULL, 0);
+	put_le32(packet + length, icrc_compute(flow, ipv4_id, ICRC_IPV4_DF, packet, length));
 }
 
-void icrc_seal_lent(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length,
-	const uint8_t *lent, size_t lent_bytes)
+void icrc_seal_lent(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t ipv4_id,
+	uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes)
 {
+	assert(length >= BTH_BYTES && length <= ICRC_PACKET_BYTES_MAX);
 	put_le32(packet + length,
-		compute(flow, ipv4_id, ICRC_IPV4_DF, packet, length, lent, lent_bytes));
+		compute_quickly(
+			flow, length_find(lengths, length), ipv4_id, packet, lent, lent_bytes));
 }
 
 static bool length_is_possible(size_t length)
@@ -151,28 +226,26 @@ bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_f
 		icrc_compute(flow, ipv4_id, ipv4_flags, packet, length);
 }
 
-/* What moves an error of an IPv4 packet of `length` bytes back to the identification. */
-static uint32_t shift_factor(struct icrc_shifts *shifts, size_t length)
+/* What moves an error of an IPv4 packet of this length back to the identification. */
+static uint32_t shift_factor(struct icrc_length *entry)
 {
-	struct icrc_shift *shift = &shifts->recent[length / 4 % ICRC_SHIFTS_COUNT];
-
-	if (shift->length != length) {
-		shift->length = (uint32_t)length;
-		shift->factor = crc32_unshift(IPV4_HEADER_BYTES - IPV4_ID + length);
-	}
-	return shift->factor;
+	if (!entry->factor)
+		entry->factor = crc32_unshift(IPV4_HEADER_BYTES - IPV4_ID + entry->length);
+	return entry->factor;
 }
 
-bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_shifts *shifts, uint16_t hint,
+bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t hint,
 	const uint8_t *packet, size_t length, uint16_t *ret_id)
 {
+	struct icrc_length *entry;
 	uint8_t word[4];
 	uint32_t error;
 	uint16_t flags;
 
 	if (!length_is_possible(length))
 		return false;
-	error = icrc_compute(flow, hint, ICRC_IPV4_DF, packet, length) ^ get_le32(packet + length);
+	entry = length_find(lengths, length);
+	error = compute_quickly(flow, entry, hint, packet, NULL, 0) ^ get_le32(packet + length);
 	if (error == 0) {
 		*ret_id = icrc_flow_is_ipv4(flow) ? hint : 0;
 		return true;
@@ -181,7 +254,7 @@ bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_shifts *shifts
 		return false;
 
 	/* The first byte sent has the highest powers of x, which are the lowest bits. */
-	put_le32(word, crc32_multiply(error, shift_factor(shifts, length)));
+	put_le32(word, crc32_multiply(error, shift_factor(entry)));
 	flags = get_be16(word + 2) ^ ICRC_IPV4_DF;
 	if (flags != ICRC_IPV4_DF && flags != 0)
 		return false;

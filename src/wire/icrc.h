@@ -14,6 +14,11 @@
  * port pair and keep it. It is a value without references; computing does not change it, so threads
  * may share one.
  *
+ * CRCs are linear, so the headers need not be gone through for every packet: the flow has the CRC of its headers with
+ * lengths of zero, and what the lengths and the masked byte of the BTH change at the end of a packet depends only on how
+ * long it is. `struct icrc_lengths` remembers that, one entry for each length, and what is left is one run over
+ * the packet as it lies there.
+ *
  * One field a receiver on an ordinary socket cannot reconstruct: the IPv4 identification. CRCs are
  * linear, so the difference between the ICRC received and the one computed with some id is the
  * difference of the two ids, moved along by the bytes that follow; moving it back is one
@@ -40,18 +45,22 @@ struct icrc_flow {
 	/* IP and UDP header, masked, lengths and IPv4 identification zero, DF set. */
 	uint8_t header[ROCE_IPV6_BYTES + ROCE_UDP_BYTES];
 	uint8_t header_bytes; /* 28: IPv4, 48: IPv6 */
+	uint32_t crc; /* of all that comes before the BTH, as `header` has it */
 };
 
 /*
- * The multiplications that move an error back to the IPv4 identification, one per recent packet
- * length. For one thread at a time; all zero is a valid, empty start.
+ * What all packets of a length have in common, for those met so far: every multiple of 4 up to twice the largest path
+ * MTU has a place of its own. For one thread at a time; all zero is a valid, empty start.
  */
-#define ICRC_SHIFTS_COUNT 16
-struct icrc_shifts {
-	struct icrc_shift {
+#define ICRC_LENGTHS_COUNT 2048
+struct icrc_lengths {
+	struct icrc_length {
 		uint32_t length; /* of the packet, BTH to pad; 0: empty */
-		uint32_t factor;
-	} recent[ICRC_SHIFTS_COUNT];
+		uint32_t change_ipv4; /* of the ICRC, by the lengths and the masked byte */
+		uint32_t change_ipv6;
+		uint32_t
+			factor; /* what moves an error back to the IPv4 identification; 0: not computed yet */
+	} met[ICRC_LENGTHS_COUNT];
 };
 
 /*
@@ -79,9 +88,13 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 /* Write the ICRC of a packet that is sent with DF to packet[length .. length + 3]. */
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 
-/* The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`. */
-void icrc_seal_lent(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length,
-	const uint8_t *lent, size_t lent_bytes);
+/*
+ * The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`; NULL: none.
+ *
+ * `lengths`  The sender's own memory of them.
+ */
+void icrc_seal_lent(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t ipv4_id,
+	uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes);
 
 /*
  * Check the ICRC at packet[length .. length + 3] when all headers are known: captures, IPv6.
@@ -95,13 +108,13 @@ bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_f
  * Check the ICRC at packet[length .. length + 3] when the IPv4 identification is unknown. Over IPv6
  * this is icrc_verify().
  *
- * `shifts`  The receiver's own cache.
+ * `lengths` The receiver's own memory of them.
  * `hint`    The likely identification: 0, or one more than that of the packet before. A right hint
  *           saves the multiplication, a wrong one costs nothing.
  * `length`  Any value, as above.
  * `ret_id`  Set on success to the identification the packet must have had; 0 over IPv6.
  */
-bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_shifts *shifts, uint16_t hint,
+bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t hint,
 	const uint8_t *packet, size_t length, uint16_t *ret_id);
 
 #endif

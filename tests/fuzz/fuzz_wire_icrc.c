@@ -12,10 +12,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void found_id_check(const struct icrc_flow *flow, const uint8_t *packet, size_t length)
 {
-	static struct icrc_shifts shifts;
+	static struct icrc_lengths lengths;
 	uint16_t id;
 
-	if (icrc_verify_any_id(flow, &shifts, 1, packet, length, &id) &&
+	if (icrc_verify_any_id(flow, &lengths, 1, packet, length, &id) &&
 		!icrc_verify(flow, id, ICRC_IPV4_DF, packet, length) &&
 		!icrc_verify(flow, id, 0, packet, length))
 		abort();

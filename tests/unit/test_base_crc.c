@@ -74,7 +74,7 @@ static void multiply_is_commutative_and_distributive(void **state)
 	}
 }
 
-static void unshift_of_every_length_undoes_the_shift(void **state)
+static void shift_of_every_length_is_undone_by_unshift(void **state)
 {
 	uint32_t shift = X_TO_0;
 
@@ -82,6 +82,8 @@ static void unshift_of_every_length_undoes_the_shift(void **state)
 	for (size_t count = 0; count <= CRC32_UNSHIFT_BYTES_MAX; count++) {
 		if (crc32_multiply(shift, crc32_unshift(count)) != X_TO_0)
 			fail_msg("x^(8 * %zu) is not undone", count);
+		if (crc32_shift(count) != shift)
+			fail_msg("x^(8 * %zu) is not what was multiplied", count);
 		shift = crc32_multiply(shift, X_TO_8);
 	}
 }
@@ -104,7 +106,7 @@ int main(void)
 		cmocka_unit_test(crc_of_two_parts_equals_the_whole),
 		cmocka_unit_test(multiply_by_one_changes_nothing),
 		cmocka_unit_test(multiply_is_commutative_and_distributive),
-		cmocka_unit_test(unshift_of_every_length_undoes_the_shift),
+		cmocka_unit_test(shift_of_every_length_is_undone_by_unshift),
 		cmocka_unit_test(unshift_of_an_error_finds_the_bytes_that_differ),
 	};
 

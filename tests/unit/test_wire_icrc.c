@@ -71,20 +71,20 @@ static void icrc_of_an_adapters_cnp_verifies(void **state)
 	static const uint8_t dest[16] = IPV4(10, 0, 18, 1);
 	static const uint8_t packet[] = {
 		0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x01, 0x18, [28] = 0x82, 0xfd, 0x00, 0x2a};
-	struct icrc_shifts shifts = {0};
+	static struct icrc_lengths lengths;
 	struct icrc_flow flow;
 	uint16_t id;
 
 	(void)state;
 	icrc_flow_init(&flow, source, dest, 0, ROCE_UDP_PORT);
 	assert_true(icrc_verify(&flow, 0x718c, ICRC_IPV4_DF, packet, sizeof(packet) - 4));
-	assert_true(icrc_verify_any_id(&flow, &shifts, 0, packet, sizeof(packet) - 4, &id));
+	assert_true(icrc_verify_any_id(&flow, &lengths, 0, packet, sizeof(packet) - 4, &id));
 	assert_int_equal(id, 0x718c);
 }
 
 static void icrc_of_every_captured_packet_verifies(void **state)
 {
-	struct icrc_shifts shifts = {0};
+	static struct icrc_lengths lengths;
 	int packets_ipv4 = 0;
 	int packets_ipv6 = 0;
 
@@ -100,7 +100,7 @@ static void icrc_of_every_captured_packet_verifies(void **state)
 			assert_true(icrc_verify(&roce.flow, roce.ipv4_id, roce.ipv4_flags,
 				roce.packet, roce.length));
 			assert_true(icrc_verify_any_id(
-				&roce.flow, &shifts, 0, roce.packet, roce.length, &id));
+				&roce.flow, &lengths, 0, roce.packet, roce.length, &id));
 			assert_int_equal(id, roce.ipv4_id);
 			if (roce.is_ipv4)
 				packets_ipv4++;
@@ -138,9 +138,42 @@ static void icrc_of_any_length_equals_the_plain_one(void **state)
 	}
 }
 
+/* With a memory of lengths, the payload here or elsewhere, the masked byte in use or not. */
+static void icrc_of_a_length_met_before_equals_the_plain_one(void **state)
+{
+	static struct icrc_lengths lengths;
+	uint8_t packet[4200 + 4], lent[4200];
+	struct icrc_flow flows[2];
+
+	(void)state;
+	srandom(5);
+	icrc_flow_init(&flows[0], here_ipv4, there_ipv4, 0xc001, ROCE_UDP_PORT);
+	icrc_flow_init(&flows[1], here_ipv6, there_ipv6, 0xc002, ROCE_UDP_PORT);
+	for (size_t i = 0; i < 4000; i++) {
+		const struct icrc_flow *flow = &flows[i % 2];
+		size_t length = 12 + (size_t)random() % (i % 3 ? 100 : 4189);
+		size_t lent_bytes = i % 5 ? 0 : (length - 12) / 2;
+		uint16_t id = (uint16_t)random(), found;
+		uint32_t expected;
+
+		random_fill(packet, length);
+		if (i % 7)
+			packet[4] = 0;
+		expected = icrc_plain(flow, id, packet, length);
+		memcpy(lent, packet + length - lent_bytes, lent_bytes);
+		icrc_seal_lent(
+			flow, &lengths, id, packet, length, lent_bytes ? lent : NULL, lent_bytes);
+		assert_int_equal(get_le32(packet + length), expected);
+		assert_true(icrc_verify_any_id(flow, &lengths, id, packet, length, &found));
+		assert_int_equal(found, flow == &flows[0] ? id : 0);
+		packet[length - 1] ^= 1;
+		assert_false(icrc_verify_any_id(flow, &lengths, id, packet, length, &found));
+	}
+}
+
 static void icrc_seal_with_any_id_is_found_by_a_receiver_who_does_not_know_it(void **state)
 {
-	struct icrc_shifts shifts = {0};
+	static struct icrc_lengths lengths;
 	struct icrc_flow flow;
 	uint8_t packet[64 + 4];
 	uint16_t found;
@@ -151,15 +184,15 @@ static void icrc_seal_with_any_id_is_found_by_a_receiver_who_does_not_know_it(vo
 	icrc_flow_init(&flow, here_ipv4, there_ipv4, 0xc001, ROCE_UDP_PORT);
 	for (uint32_t id = 0; id <= 0xffff; id++) {
 		icrc_seal(&flow, (uint16_t)id, packet, 64);
-		assert_true(
-			icrc_verify_any_id(&flow, &shifts, (uint16_t)(id / 2), packet, 64, &found));
+		assert_true(icrc_verify_any_id(
+			&flow, &lengths, (uint16_t)(id / 2), packet, 64, &found));
 		assert_int_equal(found, id);
 	}
 }
 
 static void icrc_of_a_sender_without_df_verifies(void **state)
 {
-	struct icrc_shifts shifts = {0};
+	static struct icrc_lengths lengths;
 	struct icrc_flow flow;
 	uint8_t packet[100 + 4] = {0};
 	uint16_t found;
@@ -167,11 +200,11 @@ static void icrc_of_a_sender_without_df_verifies(void **state)
 	(void)state;
 	icrc_flow_init(&flow, here_ipv4, there_ipv4, 0xc001, ROCE_UDP_PORT);
 	put_le32(packet + 100, icrc_compute(&flow, 777, 0, packet, 100));
-	assert_true(icrc_verify_any_id(&flow, &shifts, 5, packet, 100, &found));
+	assert_true(icrc_verify_any_id(&flow, &lengths, 5, packet, 100, &found));
 	assert_int_equal(found, 777);
 	/* More fragments: never a whole datagram. */
 	put_le32(packet + 100, icrc_compute(&flow, 777, 0x2000, packet, 100));
-	assert_false(icrc_verify_any_id(&flow, &shifts, 5, packet, 100, &found));
+	assert_false(icrc_verify_any_id(&flow, &lengths, 5, packet, 100, &found));
 }
 
 /*
@@ -181,7 +214,7 @@ static void icrc_of_a_sender_without_df_verifies(void **state)
 static void icrc_with_any_one_bit_flipped_is_refused_but_for_the_known_exceptions(void **state)
 {
 	enum { LENGTH = 256 };
-	struct icrc_shifts shifts = {0};
+	static struct icrc_lengths lengths;
 	struct icrc_flow flows[2];
 	uint8_t packet[LENGTH + 4];
 
@@ -199,7 +232,7 @@ static void icrc_with_any_one_bit_flipped_is_refused_but_for_the_known_exception
 				continue; /* masked */
 			packet[bit / 8] ^= (uint8_t)(1u << bit % 8);
 			assert_false(icrc_verify(&flows[i], 3, ICRC_IPV4_DF, packet, LENGTH));
-			if (icrc_verify_any_id(&flows[i], &shifts, 3, packet, LENGTH, &id)) {
+			if (icrc_verify_any_id(&flows[i], &lengths, 3, packet, LENGTH, &id)) {
 				assert_int_equal(i, 0);
 				assert_int_equal(bit, 1387);
 			}
@@ -212,7 +245,7 @@ static void icrc_with_any_one_bit_flipped_is_refused_but_for_the_known_exception
 static void icrc_with_random_errors_passes_as_rarely_as_promised(void **state)
 {
 	enum { ERRORS = 1 << 20, EXPECTED = ERRORS >> 15 };
-	struct icrc_shifts shifts = {0};
+	static struct icrc_lengths lengths;
 	struct icrc_flow flow;
 	uint8_t packet[100 + 4];
 	int passed = 0;
@@ -225,7 +258,7 @@ static void icrc_with_random_errors_passes_as_rarely_as_promised(void **state)
 		uint16_t id;
 
 		put_le32(packet + 100, (uint32_t)random() << 1 ^ (uint32_t)random());
-		passed += icrc_verify_any_id(&flow, &shifts, 0, packet, 100, &id);
+		passed += icrc_verify_any_id(&flow, &lengths, 0, packet, 100, &id);
 	}
 	assert_in_range(passed, EXPECTED / 2, EXPECTED * 2);
 }
@@ -244,7 +277,7 @@ static void icrc_ignores_what_routers_may_change(void **state)
 
 static void icrc_of_an_impossible_length_is_refused(void **state)
 {
-	struct icrc_shifts shifts = {0};
+	static struct icrc_lengths lengths;
 	struct icrc_flow flow;
 	uint8_t packet[16] = {0};
 	uint16_t id;
@@ -253,7 +286,7 @@ static void icrc_of_an_impossible_length_is_refused(void **state)
 	icrc_flow_init(&flow, here_ipv4, there_ipv4, 0xc001, ROCE_UDP_PORT);
 	for (size_t length = 0; length < 12; length++) {
 		assert_false(icrc_verify(&flow, 0, ICRC_IPV4_DF, packet, length));
-		assert_false(icrc_verify_any_id(&flow, &shifts, 0, packet, length, &id));
+		assert_false(icrc_verify_any_id(&flow, &lengths, 0, packet, length, &id));
 	}
 	assert_false(icrc_verify(&flow, 0, ICRC_IPV4_DF, packet, ICRC_PACKET_BYTES_MAX + 1));
 }
@@ -276,6 +309,7 @@ int main(void)
 		cmocka_unit_test(icrc_of_an_adapters_cnp_verifies),
 		cmocka_unit_test(icrc_of_every_captured_packet_verifies),
 		cmocka_unit_test(icrc_of_any_length_equals_the_plain_one),
+		cmocka_unit_test(icrc_of_a_length_met_before_equals_the_plain_one),
 		cmocka_unit_test(icrc_seal_with_any_id_is_found_by_a_receiver_who_does_not_know_it),
 		cmocka_unit_test(icrc_of_a_sender_without_df_verifies),
 		cmocka_unit_test(
