@@ -208,17 +208,24 @@ unsigned udp_link_receive(
 
 /*
  * A datagram was read from the socket: deliver what came over the link before it, and cross out its mark. Nothing
- * happens when it has none.
+ * happens when it has none. Returns whether it had, and then the Ethernet addresses it came with.
  */
-void udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
-	port_udp_packet_fn *on_packet, void *context);
+bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
+	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);
+
+/* A good packet came from there, in a frame that begins with `macs`: an answer has them the other way round. */
+void udp_neighbour_heard(
+	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs);
 
 void udp_link_close(struct udp_link *link);
 int udp_link_fd(const struct udp_link *link);
 
-/* The link that packets of a path leave by now; NULL: its socket. `now_ms` of udp_now_ms(). */
-struct udp_link *udp_link_of(
-	const struct port_udp *port, const struct udp_path *path, uint64_t now_ms);
+/*
+ * The link that a message of a path leaves by now; NULL: its socket. `data_bytes` of UDP payload, `now_ms` of
+ * udp_now_ms().
+ */
+struct udp_link *udp_link_of(const struct port_udp *port, const struct udp_path *path,
+	uint32_t data_bytes, uint64_t now_ms);
 
 /* Time to a few milliseconds, for next to nothing. */
 uint64_t udp_now_ms(void);

@@ -15,7 +15,8 @@
  *
  * Packets that come by another interface (those of this host come by loopback) are the socket's.
  *
- * Sending. Frames need the neighbour's Ethernet address. It is that of the last good packet that came from
+ * Sending. Short messages leave as frames; a long one is copied faster by a UDP socket, into large pieces of memory that
+ * it keeps, than by a packet socket, page by page. Both ways lead to the same queue, in order. Frames need the neighbour's Ethernet address. It is that of the last good packet that came from
  * there, and is good for UDP_HEARD_MS: whoever has been silent for longer is talked to through the UDP
  * socket, which finds the way by itself, and so is everybody once in UDP_ROUTED_MS. So nothing here resolves
  * addresses or follows routes, and a neighbour that has moved, or a route that has gone, is noticed in a moment.
@@ -49,6 +50,7 @@ enum {
 	LINK_BLOCK_BYTES = 1 << 16,
 	LINK_BATCH = 32, /* frames per call */
 	LINK_SHORT_BYTES = 1500, /* longer ones are marks; with Ethernet header */
+	LINK_SEND_BYTES_MAX = 1400, /* of UDP payload; more is the socket's */
 	LINK_MARKS_SEARCHED = 64, /* for that of a datagram */
 	LINK_STALLED_LOOKS_MAX = 256, /* for the datagram of a mark */
 	LINK_SOCKETS_MAX = 8, /* on one interface: each one looks at every packet there */
@@ -354,8 +356,7 @@ void udp_neighbour_unref(struct udp_path *path)
 		path->neighbour->paths--;
 }
 
-/* A good packet came from there, in a frame that begins with `macs`: an answer has them the other way round. */
-static void neighbour_heard(
+void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs)
 {
 	struct udp_neighbour *neighbour = neighbour_at(port, address, gid);
@@ -425,7 +426,7 @@ static void take_frame(struct port_udp *port, uint8_t address, const struct tpac
 	datagram.hop_limit = port->reports_hops ? frame.hop_limit : 0;
 	if (udp_datagram_split(port, &datagram, &frame.sgid, frame.source_port, frame.data,
 		    frame.data_bytes, on_packet, context))
-		neighbour_heard(port, address, &frame.sgid, bytes);
+		udp_neighbour_heard(port, address, &frame.sgid, bytes);
 }
 
 /* How many marks come next, in a row. */
@@ -459,11 +460,12 @@ static int mark_find(const struct udp_link *link, const uint8_t *data)
 	return -1;
 }
 
-void udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
-	port_udp_packet_fn *on_packet, void *context)
+bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
+	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context)
 {
 	struct udp_link *link = port->receivers[address].link;
 	int ahead = bytes < BTH_BYTES ? -1 : mark_find(link, data);
+	bool has_mark = ahead >= 0;
 
 	for (; ahead >= 0; ahead--) {
 		struct tpacket2_hdr *slot = slot_at(link, link->next_slot);
@@ -472,8 +474,11 @@ void udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *da
 			take_frame(port, address, slot, on_packet, context);
 		else if (ahead > 0)
 			port->counters->rx_marks_lost++;
+		else
+			memcpy(ret_macs, (const uint8_t *)slot + slot->tp_mac, ROCE_MACS_BYTES);
 		slot_release(link, slot);
 	}
+	return has_mark;
 }
 
 /* Read what the next marks stand for. Returns the number of datagrams; 0: they are still on their way. */
@@ -512,12 +517,13 @@ unsigned udp_link_receive(
 
 /* --- sending --- */
 
-struct udp_link *udp_link_of(
-	const struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
+struct udp_link *udp_link_of(const struct port_udp *port, const struct udp_path *path,
+	uint32_t data_bytes, uint64_t now_ms)
 {
 	const struct udp_neighbour *neighbour = path->neighbour;
 
-	if (!neighbour || now_ms - neighbour->heard_ms > UDP_HEARD_MS ||
+	if (!neighbour || data_bytes > LINK_SEND_BYTES_MAX ||
+		now_ms - neighbour->heard_ms > UDP_HEARD_MS ||
 		now_ms - neighbour->routed_ms > UDP_ROUTED_MS)
 		return NULL;
 	return port->receivers[neighbour->address].link;

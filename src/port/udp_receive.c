@@ -113,8 +113,9 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 	return !is_first;
 }
 
+/* `macs`  The Ethernet addresses it came with, if the link has seen it; else NULL. */
 static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr *message,
-	port_udp_packet_fn *on_packet, void *context)
+	const uint8_t *macs, port_udp_packet_fn *on_packet, void *context)
 {
 	const union socket_address *from = message->msg_hdr.msg_name;
 	struct udp_datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
@@ -133,8 +134,10 @@ static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr
 		return;
 	}
 	sgid = socket_address_gid(from);
-	udp_datagram_split(port, &datagram, &sgid, socket_address_port(from),
-		message->msg_hdr.msg_iov->iov_base, message->msg_len, on_packet, context);
+	if (udp_datagram_split(port, &datagram, &sgid, socket_address_port(from),
+		    message->msg_hdr.msg_iov->iov_base, message->msg_len, on_packet, context) &&
+		macs)
+		udp_neighbour_heard(port, address, &sgid, macs);
 }
 
 /* The kernel has overwritten what it was told about the room in a message. */
@@ -178,11 +181,14 @@ unsigned udp_socket_receive(struct port_udp *port, uint8_t address, unsigned cou
 		return 0;
 	}
 	for (int i = 0; i < count; i++) {
-		bytes += port->in[i].msg_len;
-		if (receiver->link)
+		uint8_t macs[ROCE_MACS_BYTES];
+		bool has_macs = receiver->link &&
 			udp_link_catch_up(port, address, port->in_iov[i].iov_base,
-				port->in[i].msg_len, on_packet, context);
-		take_datagram(port, address, &port->in[i], on_packet, context);
+				port->in[i].msg_len, macs, on_packet, context);
+
+		bytes += port->in[i].msg_len;
+		take_datagram(
+			port, address, &port->in[i], has_macs ? macs : NULL, on_packet, context);
 		message_rearm(&port->in[i].msg_hdr);
 	}
 	batch_adapt(receiver, (unsigned)count, bytes);

@@ -87,6 +87,15 @@ static uint32_t run_length(const struct port_udp *port, uint32_t first)
 	return count;
 }
 
+/* What they take in the stage, ICRCs included. */
+static uint32_t run_bytes(const struct port_udp *port, uint32_t first, uint32_t count)
+{
+	const struct udp_staged *head = &port->staged[first];
+	const struct udp_staged *last = &port->staged[first + count - 1];
+
+	return last->offset + last->bytes + ROCE_ICRC_BYTES - head->offset;
+}
+
 static void piece_add(struct port_udp *port, const void *bytes, size_t count)
 {
 	port->out_iov[port->out_piece_count++] =
@@ -148,12 +157,11 @@ static void message_make(
 	struct port_udp *port, unsigned index, uint32_t first, uint32_t count, bool is_frame)
 {
 	const struct udp_staged *head = &port->staged[first];
-	const struct udp_staged *last = &port->staged[first + count - 1];
 	struct udp_message *message = &port->out_message[index];
 	struct msghdr *header = &port->out[index].msg_hdr;
 	uint32_t segment_bytes = count > 1 ? head->bytes + ROCE_ICRC_BYTES : 0;
 
-	message->bytes = last->offset + last->bytes + ROCE_ICRC_BYTES - head->offset;
+	message->bytes = run_bytes(port, first, count);
 	*header = (struct msghdr){.msg_iov = &port->out_iov[port->out_piece_count]};
 	seal(port, head, count);
 	if (is_frame)
@@ -168,25 +176,33 @@ static void message_make(
 }
 
 /*
- * Make as many messages as go through one socket in one call: a link's, or the path's sender. Returns how
- * many, at least one.
+ * Make as many messages as go through one socket in one call: a link's (*ret_link), or the sender of the
+ * first path. Returns how many, at least one.
  */
-static unsigned batch_make(struct port_udp *port, const struct udp_link *link, uint64_t now_ms)
+static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_link **ret_link)
 {
 	const struct udp_sender *sender = port->staged[port->staged_first].path->sender;
 	uint32_t next = port->staged_first;
 	unsigned count = 0;
 
+	*ret_link = NULL;
 	port->out_piece_count = 0;
 	while (count < UDP_SEND_BATCH && next < port->staged_end &&
 		port->out_piece_count <= UDP_SEND_PIECES - 2 * (UDP_SEGMENTS_MAX + 1)) {
 		const struct udp_path *path = port->staged[next].path;
 
-		if (!path || udp_link_of(port, path, now_ms) != link ||
-			(!link && path->sender != sender))
+		if (!path)
 			break;
-		message_make(port, count, next, run_length(port, next), link != NULL);
-		next += port->out_packets[count++];
+		uint32_t packets = run_length(port, next);
+		struct udp_link *link =
+			udp_link_of(port, path, run_bytes(port, next, packets), now_ms);
+		if (count == 0)
+			*ret_link = link;
+		else if (link != *ret_link || (!link && path->sender != sender))
+			break;
+		message_make(port, count, next, packets, link != NULL);
+		next += packets;
+		count++;
 	}
 	return count;
 }
@@ -266,8 +282,8 @@ static bool handle_refusal(struct port_udp *port, int error)
 /* Send one batch. Returns false when the rest has to wait. */
 static bool send_batch(struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
 {
-	struct udp_link *link = udp_link_of(port, path, now_ms);
-	unsigned count = batch_make(port, link, now_ms);
+	struct udp_link *link;
+	unsigned count = batch_make(port, now_ms, &link);
 	int sent = udp_sendmmsg(link ? udp_link_fd(link) : path->sender->fd, port->out, count);
 
 	if (sent > 0) {

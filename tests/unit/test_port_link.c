@@ -32,6 +32,7 @@ enum {
 	SLOT_OFFSET = 5,
 	TAG_OFFSET = 8,
 	SHORT = 64,
+	MEDIUM = 1200, /* what the link takes is not much longer */
 	LONG = 4096 + 16,
 	MTU = 9000,
 	WAIT_MS = 2000,
@@ -189,7 +190,7 @@ static uint32_t bytes_of(uint32_t tag)
 	return tag % 7 == 3 ? LONG : tag % 5 == 4 ? 24 : SHORT;
 }
 
-/* Short ones, long ones, and super-packets of both. */
+/* Short ones, long ones, and super-packets of both: the link has the short messages. */
 static void exchange(uint32_t count)
 {
 	b_speaks();
@@ -198,7 +199,11 @@ static void exchange(uint32_t count)
 		if (i % 16 == 15 || i + 1 == count)
 			assert_int_equal(port_udp_flush(a.port), 0);
 	}
-	assert_sent_frames(a_has_link ? a.counters.tx_datagrams : 0);
+	if (!a_has_link)
+		assert_sent_frames(0);
+	else if (now_ms() - spoke_ms < PATIENCE_MS)
+		assert_true(a.counters.tx_frames > 0);
+	assert_true(count <= 12 || a.counters.tx_frames < a.counters.tx_datagrams);
 	receive(&b, count);
 	assert_int_equal(a.counters.tx_packets, count);
 	assert_int_equal(b.counters.rx_packets, count);
@@ -206,6 +211,21 @@ static void exchange(uint32_t count)
 	assert_int_equal(b.counters.rx_bad_icrc, 0);
 	assert_int_equal(b.counters.rx_marks_lost, 0);
 	assert_int_equal(a.counters.tx_link_refused, 0);
+}
+
+/* A mark says where its datagram came from. */
+static void long_packet_tells_where_its_sender_is(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	spoke_ms = now_ms();
+	send_one(&b, LONG, 0);
+	receive(&a, 1);
+	send_one(&a, SHORT, 0);
+	assert_sent_frames(1);
+	send_one(&a, LONG, 1);
+	assert_sent_frames(1);
+	receive(&b, 2);
 }
 
 static void ipv4_links_deliver_all_in_order(void **state)
@@ -322,9 +342,9 @@ static void message_that_the_link_refuses_goes_through_the_socket(void **state)
 	(void)state;
 	ends_open(true, true, true);
 	netns_switch(a.netns);
-	assert_int_equal(netns_run("ip link set va mtu 2000"), 0);
+	assert_int_equal(netns_run("ip link set va mtu 1000"), 0);
 	b_speaks();
-	send_one(&a, LONG, 9); /* which has no way to send it either */
+	send_one(&a, MEDIUM, 9); /* which has no way to send it either */
 	send_one(&a, SHORT, 0);
 	assert_sent_frames(0);
 	if (now_ms() - spoke_ms < PATIENCE_MS)
@@ -476,6 +496,7 @@ static bool can_link(void)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(long_packet_tells_where_its_sender_is),
 		TEST(ipv4_links_deliver_all_in_order),
 		TEST(ipv6_links_deliver_all_in_order),
 		TEST(link_understands_a_plain_sender),
