@@ -137,19 +137,28 @@ static void requester_without_rd_atomic_fails_a_read(void **state)
 	assert_int_equal(script.qp->state, QP_ERR);
 }
 
+/* Twice in a window, at the end, and not only once in a long row. */
 static void requester_asks_for_an_ack_where_it_will_wait(void **state)
 {
 	(void)state;
-	script_post(&script, WR_SEND, 40 * SCRIPT_MTU_BYTES, 0);
-	for (uint32_t i = 0; i < 40; i++) {
-		bool asks = script_expect(&script,
-			i == 0            ? OPCODE_RC_SEND_FIRST
-				: i == 39 ? OPCODE_RC_SEND_LAST
-					  : OPCODE_RC_SEND_MIDDLE,
-			i)
-				    ->bth.ack_requested;
+	for (uint32_t window = 1; window <= RC_WINDOW_PACKETS_MAX; window++) {
+		uint32_t packets = window + 1, since = 0;
 
-		assert_int_equal(asks, (i + 1) % RC_ACK_INTERVAL_PACKETS == 0 || i == 39);
+		restart(NULL);
+		rc_from_qp(script.qp)->requester.window_packets = window;
+		script_post(&script, WR_SEND, packets * SCRIPT_MTU_BYTES, 0);
+		for (uint32_t i = 0; i < window; i++) {
+			bool asks = script_expect(
+				&script, i == 0 ? OPCODE_RC_SEND_FIRST : OPCODE_RC_SEND_MIDDLE, i)
+					    ->bth.ack_requested;
+
+			since = asks ? 0 : since + 1;
+			assert_true(since < max_u32(window / 2, 1));
+			assert_true(since < RC_ACK_INTERVAL_PACKETS_MAX);
+		}
+		script_expect_silence(&script);
+		script_send_ack(&script, window - 1 - since, 0, SCRIPT_UNLIMITED);
+		assert_true(script_expect(&script, OPCODE_RC_SEND_LAST, window)->bth.ack_requested);
 	}
 }
 

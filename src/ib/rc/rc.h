@@ -47,7 +47,7 @@ enum {
 	RC_READ_CHUNK_BYTES =
 		65536, /* a longer READ goes as several requests, so that its responses fit the window */
 	RC_READ_CHUNK_PACKETS_MAX = 32,
-	RC_ACK_INTERVAL_PACKETS = 32, /* ask for an acknowledgement at least this often */
+	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* ask for an acknowledgement at least this often */
 	RC_DETOURS_MAX =
 		16, /* of a stream that could go without packets; then it waits until none is under way */
 	RC_TURN_PACKETS =

@@ -264,6 +264,15 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 }
 
 /*
+ * How many packets may go without asking. One acknowledgement costs as much as several packets; but two are on their way
+ * while the window is full, and one of them opens it (has_window).
+ */
+static uint32_t ack_interval_packets(const struct rc_requester *requester)
+{
+	return min_u32(requester->window_packets / 2, RC_ACK_INTERVAL_PACKETS_MAX);
+}
+
+/*
  * Every acknowledgement costs a packet, so most packets do not ask. But whatever the requester may
  * come to wait for must have been asked for by a packet before it.
  */
@@ -274,9 +283,7 @@ static bool must_ask_for_ack(const struct rc_qp *rc, const struct send_wqe *wqe,
 
 	if (ends_message && (is_signaled || may_stall_next(rc, wqe)))
 		return true;
-	if (requester->since_ack_request + 1 >= RC_ACK_INTERVAL_PACKETS)
-		return true;
-	if (rc_in_flight(requester) + 1 >= requester->window_packets)
+	if (requester->since_ack_request + 1 >= ack_interval_packets(requester))
 		return true;
 	return requester->is_credit_limited &&
 		msn_diff(msn_from(wqe->ssn), msn_from(requester->limit_ssn)) > 0;
