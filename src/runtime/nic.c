@@ -138,6 +138,7 @@ static void fork_child(void)
 			abort(); /* going on would corrupt the parent */
 		memset(&nic, 0, sizeof(nic));
 	}
+	nic_import_forget();
 	nic_iwcm_fork_child();
 	nic_cm_fork_child();
 	nic_epoch++;

@@ -40,6 +40,7 @@
 struct nic_ah;
 struct nic_cq;
 struct nic_flow;
+struct nic_host;
 struct nic_qp;
 struct nic_srq;
 struct nic_wq;
@@ -84,6 +85,7 @@ struct nic_dm {
 	uint64_t offset;
 	uint64_t block_bytes;
 	uint64_t epoch;
+	struct nic_host *host; /* of imported memory, else NULL */
 };
 
 /*

@@ -279,6 +279,9 @@ void nic_iwcm_fork_prepare(void);
 void nic_iwcm_fork_parent(void);
 void nic_iwcm_fork_child(void);
 
+/* nic_import.c: the child of a fork is not where its parent was. */
+void nic_import_forget(void);
+
 /* The child of a fork has no flows. */
 void nic_flows_forget(void);
 

@@ -342,7 +342,9 @@ bool nic_dm_is_alive(const struct nic_dm *dm)
 void nic_dm_destroy(struct nic_dm *dm)
 {
 	nic_enter();
-	if (dm->epoch == nic_epoch)
+	if (dm->epoch == nic_epoch && dm->host)
+		nic_host_put(dm->host);
+	else if (dm->epoch == nic_epoch)
 		arena_free(&nic.arena, dm->offset, dm->block_bytes);
 	nic_leave();
 }

@@ -346,6 +346,24 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 	return 0;
 }
 
+int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
+{
+	struct agent_process process = {.pid = pid, .memory = memory};
+	struct nic_peer *found = NULL;
+	int error = 0;
+
+	list_for_each(peer, &nic.peers, struct nic_peer, link)
+		if (peer->pid == pid && !nic_peer_has_ended(peer))
+			found = peer;
+	if (!found)
+		error = create(&process, &found);
+	if (error)
+		return error;
+	found->users++;
+	*ret_peer = found;
+	return 0;
+}
+
 static void forget(struct nic_peer *peer)
 {
 	list_remove(&peer->link);

@@ -50,6 +50,9 @@ struct nic_peer {
  */
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
 
+/* The same for a process whose NIC memory is at hand; `memory` stays the caller's. */
+int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);
+
 /* Has it ended, by now? */
 bool nic_peer_has_ended(const struct nic_peer *peer);
 

@@ -48,6 +48,7 @@ struct nic_public {
 	uint64_t base; /* where NIC memory lies in its owner's address space */
 	uint64_t identity; /* random: no other NIC's */
 	uint64_t guests_offset; /* struct guest_table */
+	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
 	_Atomic uint64_t
 		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
 	struct cm_counters cm; /* of the connection manager; zero while there is none */

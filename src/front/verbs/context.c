@@ -2,16 +2,17 @@
 /*
  * Opening and closing.
  *
- * The command descriptor that an adapter's kernel driver would listen on is an empty memory file here. It can be duplicated and
- * handed to ibv_import_device(), which knows its context again by the file's identity. Another process has an adapter of its own,
- * which knows nothing of this one's objects; it is told so.
+ * The command descriptor that an adapter's kernel driver would listen on is a memory file here. It can be duplicated and
+ * handed to ibv_import_device(), which knows its context again by the file's identity. In another process, which has an adapter of its own,
+ * it makes a context of that one, through which the objects of the first can be imported: the file says where they are to be found
+ * (runtime/nic_import.h).
  *
  * One lock (`context_lock`) guards the list of open contexts. Only events are posted while it is held.
  */
 #include "front/verbs/context.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@
 #include "front/verbs/xrcd.h"
 #include "runtime/log.h"
 #include "runtime/netdev_watch.h"
+#include "runtime/nic_import.h"
 
 /* What the files behind command descriptors are called. */
 #define COMMAND_FILE "urnic-context"
@@ -78,6 +80,19 @@ static void events_prepare(struct context *context)
 		async_event_init_port(&context->events[i], of[i].type, of[i].port);
 }
 
+/* What is in the file behind a command descriptor. */
+struct command {
+	char magic[16];
+	struct nic_locator owner;
+	uint64_t opening;
+	/* The device. */
+	uint64_t netns_cookie;
+	uint32_t ifindex;
+	uint32_t transport; /* enum device_transport */
+};
+
+static const char magic[16] = COMMAND_FILE;
+
 /* `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's. */
 static struct context *context_create(struct device *device, uint64_t opening, int cmd_fd)
 {
@@ -113,21 +128,46 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	return context;
 }
 
+static _Atomic uint64_t opening_count;
+
+/* Returns a descriptor, or -1 with errno. */
+static int command_make(const struct device *device, uint64_t opening)
+{
+	struct command command = {
+		.opening = opening,
+		.netns_cookie = device->netns_cookie,
+		.ifindex = device->ifindex,
+		.transport = device->transport,
+	};
+	int fd = memfd_create(COMMAND_FILE, MFD_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	memcpy(command.magic, magic, sizeof(magic));
+	nic_locate(&command.owner);
+	if (pwrite(fd, &command, sizeof(command), 0) == sizeof(command))
+		return fd;
+	close(fd);
+	errno = ENOMEM;
+	return -1;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	static _Atomic uint64_t opening_count;
 	struct device *front = device_lookup(device);
 	struct context *context;
+	uint64_t opening;
 	int cmd_fd;
 
 	if (!front || device_is_gone(front)) {
 		errno = ENODEV;
 		return NULL;
 	}
-	cmd_fd = memfd_create(COMMAND_FILE, MFD_CLOEXEC);
+	opening = ++opening_count;
+	cmd_fd = command_make(front, opening);
 	if (cmd_fd < 0)
 		return NULL;
-	context = context_create(front, ++opening_count, cmd_fd);
+	context = context_create(front, opening, cmd_fd);
 	if (!context) {
 		int error = errno;
 
@@ -138,59 +178,109 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &context->verbs.context;
 }
 
-/* Finds the context whose command descriptor is the same file. */
-static bool file_lookup(const struct stat *file, struct device **ret_device, uint64_t *ret_opening)
+/* The open context whose command descriptor is the same file, or NULL. Locked. */
+static const struct context *file_lookup(const struct stat *file)
 {
-	bool is_found = false;
-
-	pthread_mutex_lock(&context_lock);
 	list_for_each(context, &contexts, struct context, node) {
 		struct stat own;
 
 		if (fstat(context->verbs.context.cmd_fd, &own) == 0 && own.st_dev == file->st_dev &&
-			own.st_ino == file->st_ino) {
-			*ret_device = context->device;
-			*ret_opening = context->opening;
-			is_found = true;
-			break;
-		}
+			own.st_ino == file->st_ino)
+			return context;
 	}
-	pthread_mutex_unlock(&context_lock);
-	return is_found;
+	return NULL;
 }
 
-/* Is this a context's command descriptor, of whatever process? */
-static bool is_command_file(int fd)
-{
-	static const char expected[] = "/memfd:" COMMAND_FILE " ";
-	char path[32], target[sizeof(expected)];
+/* What makes a context the context that it is. */
+struct identity {
+	struct device *device; /* NULL: none */
+	uint64_t opening;
+	struct nic_locator owner;
+	uint64_t owner_opening;
+};
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return readlink(path, target, sizeof(target)) >= (ssize_t)sizeof(expected) - 1 &&
-		!memcmp(target, expected, sizeof(expected) - 1);
+/* That of a context of this process whose command descriptor is the same file. */
+static struct identity identity_here(const struct stat *file)
+{
+	struct identity identity = {.device = NULL};
+	const struct context *context;
+
+	pthread_mutex_lock(&context_lock);
+	context = file_lookup(file);
+	if (context)
+		identity = (struct identity){
+			context->device, context->opening, context->owner, context->owner_opening};
+	pthread_mutex_unlock(&context_lock);
+	return identity;
+}
+
+/* The same device in this process, or NULL: one of another network namespace is none. */
+static struct device *device_again(const struct command *command)
+{
+	struct device *devices[DEVICE_COUNT_MAX];
+	uint32_t count;
+
+	if (device_refresh())
+		return NULL;
+	count = device_list(devices);
+	for (uint32_t i = 0; i < count; i++)
+		if (devices[i]->netns_cookie == command->netns_cookie &&
+			devices[i]->ifindex == command->ifindex &&
+			devices[i]->transport == (enum device_transport)command->transport)
+			return devices[i];
+	return NULL;
+}
+
+/* That of another process's. 0 or a positive errno. */
+static int identity_elsewhere(int cmd_fd, const struct stat *file, struct identity *ret_identity)
+{
+	struct command command;
+	struct device *device;
+	int error;
+
+	if (pread(cmd_fd, &command, sizeof(command), 0) != sizeof(command) ||
+		memcmp(command.magic, magic, sizeof(magic)))
+		return EINVAL;
+	if (file->st_uid != geteuid())
+		return EPERM;
+	device = device_again(&command);
+	if (!device)
+		return ENODEV;
+	if (device_is_iwarp(device))
+		return EOPNOTSUPP;
+	error = -nic_import_look(&command.owner);
+	if (error)
+		return error;
+	*ret_identity = (struct identity){device, ++opening_count, command.owner, command.opening};
+	return 0;
 }
 
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
+	struct identity identity;
 	struct context *context;
-	struct device *device;
-	uint64_t opening;
 	struct stat file;
+	int error = 0;
 
 	if (fstat(cmd_fd, &file))
 		return NULL;
-	if (!file_lookup(&file, &device, &opening)) {
-		errno = EINVAL;
-		if (is_command_file(cmd_fd)) {
+	identity = identity_here(&file);
+	if (!identity.device)
+		error = identity_elsewhere(cmd_fd, &file, &identity);
+	if (error) {
+		if (error != EINVAL)
 			log_write(LOG_ERROR,
-				"a device that another process has opened cannot be imported: "
-				"each process is an adapter of its own");
-			errno = EOPNOTSUPP;
-		}
+				"a device that another process has opened cannot be imported: %s",
+				strerror(error));
+		errno = error;
 		return NULL;
 	}
-	context = context_create(device, opening, cmd_fd);
-	return context ? &context->verbs.context : NULL;
+	context = context_create(identity.device, identity.opening, cmd_fd);
+	if (!context)
+		return NULL;
+	context->owner = identity.owner;
+	context->owner_opening = identity.owner_opening;
+	return &context->verbs.context;
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "front/verbs/abi.h"
 #include "front/verbs/device.h"
 #include "runtime/event_queue.h"
+#include "runtime/nic_locator.h"
 
 enum context_event {
 #define CONTEXT_EVENT(name, type, port) CONTEXT_EVENT_##name,
@@ -40,7 +41,11 @@ struct async_event {
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
-	uint64_t opening; /* a number for each ibv_open_device(); imported contexts have that of the first */
+	uint64_t
+		opening; /* a number for each ibv_open_device(); imported contexts have that of the first */
+	struct nic_locator
+		owner; /* of one that was imported from another process; else its pid is 0 */
+	uint64_t owner_opening; /* there */
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
 	struct async_event events[CONTEXT_EVENT_COUNT];
@@ -51,6 +56,12 @@ struct context {
 static inline struct context *context_of(struct ibv_context *verbs)
 {
 	return container_of(verbs, struct context, verbs.context);
+}
+
+/* Was it imported from another process? Handles that the program imports are those of that process then. */
+static inline bool context_is_foreign(const struct context *context)
+{
+	return context->owner.pid != 0;
 }
 
 /* Tell the contexts of a device the news, enum context_news. Any thread. */

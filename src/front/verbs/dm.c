@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "front/verbs/mr.h"
 #include "runtime/nic.h"
+#include "runtime/nic_import.h"
 
 /* As on adapters with such memory, it is copied to and from in words. */
 #define WORD_BYTES    4
@@ -20,7 +21,7 @@
 struct dm {
 	struct ibv_dm verbs;
 	struct object object;
-	struct nic_dm nic;
+	struct nic_dm nic; /* nic.host: it is another process's */
 };
 
 /* What is allocated, per device. */
@@ -130,6 +131,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *a
 	if (error)
 		goto fail_destroy;
 	dm->verbs = verbs_of(context, dm->object.handle);
+	nic_export_dm(dm->object.handle, context_of(context)->opening, &dm->nic);
 	return &dm->verbs;
 
 fail_destroy:
@@ -147,8 +149,10 @@ void dm_release(struct object *object)
 {
 	struct dm *dm = container_of(object, struct dm, object);
 
+	nic_export_end(object->handle);
 	nic_dm_destroy(&dm->nic);
-	bytes_give(context_of(dm->verbs.context)->device, dm->nic.bytes);
+	if (!dm->nic.host)
+		bytes_give(context_of(dm->verbs.context)->device, dm->nic.bytes);
 	dm->verbs.handle = 0;
 }
 
@@ -185,13 +189,40 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 	return mr;
 }
 
+/* Memory of another process, mapped. NULL with errno. */
+static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_handle)
+{
+	struct context *front = context_of(context);
+	struct dm *dm = calloc(1, sizeof(*dm));
+	int error;
+
+	if (!dm)
+		return NULL;
+	error = -nic_import_dm(&front->owner, front->owner_opening, dm_handle, &dm->nic);
+	if (!error) {
+		error = object_add(&dm->object, OBJECT_DM, front);
+		if (error)
+			nic_dm_destroy(&dm->nic);
+	}
+	if (error) {
+		free(dm);
+		errno = error;
+		return NULL;
+	}
+	dm->verbs = verbs_of(context, dm->object.handle);
+	return &dm->verbs;
+}
+
 /* A second public structure; the memory stays its creator's. */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct object *object;
 	struct ibv_dm *imported;
-	int error = dm_ref(dm_handle, context, &object);
+	int error;
 
+	if (context_is_foreign(context_of(context)))
+		return import_foreign(context, dm_handle);
+	error = dm_ref(dm_handle, context, &object);
 	if (error) {
 		errno = error;
 		return NULL;
@@ -203,7 +234,11 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	return imported;
 }
 
+/* Foreign memory that is still used goes with its context. */
 void ibv_unimport_dm(struct ibv_dm *dm)
 {
-	free(dm);
+	if (context_is_foreign(context_of(dm->context)))
+		dm_free(dm);
+	else
+		free(dm);
 }

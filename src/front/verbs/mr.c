@@ -14,6 +14,7 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/probe.h"
 #include "runtime/nic.h"
+#include "runtime/nic_import.h"
 
 /* Flags that the NIC looks at. */
 #define ACCESS_NIC                                                                   \
@@ -53,7 +54,7 @@ static int memory_check(void *addr, size_t length, unsigned int access)
 static struct mr_region region_of(const struct mr *mr)
 {
 	return (struct mr_region){
-		.pd = mr->pd->handle,
+		.pd = pd_number(mr->pd),
 		.access = mr->access & ACCESS_NIC,
 		.iova = mr->iova,
 		.bytes = mr->verbs.length,
@@ -67,12 +68,14 @@ static int mr_publish(struct mr *mr, uint32_t key)
 	int error = object_add(&mr->object, OBJECT_MR, context_of(mr->verbs.context));
 
 	if (error) {
-		nic_mr_deregister(key, mr->pd->handle);
+		nic_mr_deregister(key, pd_number(mr->pd));
 		return error;
 	}
 	mr->verbs.handle = mr->object.handle;
 	mr->verbs.lkey = key;
 	mr->verbs.rkey = key;
+	nic_export_mr(
+		mr->object.handle, context_of(mr->verbs.context)->opening, key, mr->verbs.length);
 	return 0;
 }
 
@@ -167,7 +170,7 @@ struct ibv_mr *mr_alloc_null(struct ibv_pd *pd)
 
 	if (!mr)
 		return NULL;
-	error = -nic_mr_register_null(mr->pd->handle, &key);
+	error = -nic_mr_register_null(pd_number(mr->pd), &key);
 	return mr_finish(mr, error, key);
 }
 
@@ -195,13 +198,15 @@ static int rereg(struct mr *mr, const struct mr *changed)
 	int error = memory_check(changed->verbs.addr, changed->verbs.length, changed->access);
 
 	if (!error)
-		error = -nic_mr_change(mr->verbs.lkey, mr->pd->handle, &region);
+		error = -nic_mr_change(mr->verbs.lkey, pd_number(mr->pd), &region);
 	if (error)
 		return error;
 	mr->verbs = changed->verbs;
 	mr->pd = changed->pd;
 	mr->iova = changed->iova;
 	mr->access = changed->access;
+	nic_export_mr(mr->object.handle, context_of(mr->verbs.context)->opening, mr->verbs.lkey,
+		mr->verbs.length);
 	return 0;
 }
 
@@ -268,7 +273,8 @@ void mr_release(struct object *object)
 {
 	struct mr *mr = container_of(object, struct mr, object);
 
-	nic_mr_deregister(mr->verbs.lkey, mr->pd->handle);
+	nic_export_end(object->handle);
+	nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
 	if (mr->mapping.address)
 		dmabuf_unmap(mr->mapping.address, mr->mapping.bytes, mr->mapping.fd);
 	if (mr->dm)
@@ -288,7 +294,7 @@ static int mr_retire(const struct ibv_mr *verbs)
 		return EINVAL;
 	mr = container_of(object, struct mr, object);
 	pthread_mutex_lock(&mr->lock);
-	error = -nic_mr_deregister(mr->verbs.lkey, mr->pd->handle);
+	error = -nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
 	pthread_mutex_unlock(&mr->lock);
 	object_unref(object);
 	return error == EBUSY ? EBUSY : 0;
@@ -320,19 +326,49 @@ static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 	int error;
 
 	pthread_mutex_lock(&mr->lock);
-	error = nic_mr_find(mr->verbs.lkey, mr->pd->handle, MR_LOCAL_READ, mr->iova, 0, &address);
+	error = nic_mr_find(
+		mr->verbs.lkey, pd_number(mr->pd), MR_LOCAL_READ, mr->iova, 0, &address);
 	*copy = mr->verbs;
 	pthread_mutex_unlock(&mr->lock);
 	return error ? EIO : 0;
 }
 
+/*
+ * One of another process. It is no object here: only its owner can do more than name its key. NULL with errno.
+ */
+static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	const struct context *context = context_of(pd->context);
+	struct ibv_mr *imported = calloc(1, sizeof(*imported));
+	uint64_t bytes = 0;
+	int error;
+
+	if (!imported)
+		return NULL;
+	error = -nic_import_mr(
+		&context->owner, context->owner_opening, mr_handle, &imported->lkey, &bytes);
+	if (error) {
+		free(imported);
+		errno = error;
+		return NULL;
+	}
+	imported->context = pd->context;
+	imported->pd = pd;
+	imported->length = bytes;
+	imported->rkey = imported->lkey;
+	return imported;
+}
+
 /* A second public structure for a region that stays its creator's. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
-	struct object *object = object_ref(mr_handle, OBJECT_MR, context_of(pd->context));
 	struct ibv_mr *imported = NULL;
+	struct object *object;
 	int error = EINVAL;
 
+	if (context_is_foreign(context_of(pd->context)))
+		return import_foreign(pd, mr_handle);
+	object = object_ref(mr_handle, OBJECT_MR, context_of(pd->context));
 	if (!object)
 		goto fail;
 	error = ENOMEM;
@@ -390,8 +426,8 @@ int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 	if (!object)
 		return EINVAL;
 	for (uint32_t i = 0; i < num_sge && !error; i++)
-		error = advise_range(object->handle, advice, flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH,
-			&sg_list[i]);
+		error = advise_range(pd_number(object), advice,
+			flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH, &sg_list[i]);
 	object_unref(object);
 	return error;
 }

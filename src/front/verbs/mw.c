@@ -45,13 +45,13 @@ bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t 
 static int mw_make(struct mw *mw, enum ibv_mw_type type, struct context *context)
 {
 	enum mr_kind kind = type == IBV_MW_TYPE_1 ? MR_KIND_WINDOW_1 : MR_KIND_WINDOW_2;
-	int error = -nic_mw_create(mw->pd->handle, kind, &mw->verbs.rkey);
+	int error = -nic_mw_create(pd_number(mw->pd), kind, &mw->verbs.rkey);
 
 	if (error)
 		return error;
 	error = object_add(&mw->object, OBJECT_MW, context);
 	if (error)
-		nic_mw_destroy(mw->verbs.rkey, mw->pd->handle);
+		nic_mw_destroy(mw->verbs.rkey, pd_number(mw->pd));
 	mw->verbs.handle = mw->object.handle;
 	return error;
 }
@@ -89,7 +89,7 @@ void mw_release_front(struct object *object)
 {
 	struct mw *mw = container_of(object, struct mw, object);
 
-	nic_mw_destroy(mw->verbs.rkey, mw->pd->handle);
+	nic_mw_destroy(mw->verbs.rkey, pd_number(mw->pd));
 	object_unref(mw->pd);
 	mw->verbs.handle = 0;
 }

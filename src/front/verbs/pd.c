@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "front/verbs/domain.h"
+#include "runtime/nic_import.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -19,12 +20,19 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		return NULL;
 	}
 	pd->verbs = (struct ibv_pd){.context = context, .handle = pd->object.handle};
+	nic_export_pd(pd->object.handle, context_of(context)->opening);
 	return &pd->verbs;
 }
 
 void pd_release(struct object *object)
 {
-	container_of(object, struct pd, object)->verbs.handle = 0;
+	struct pd *pd = container_of(object, struct pd, object);
+
+	if (pd->imported)
+		nic_unimport_pd(pd->imported);
+	else
+		nic_export_end(object->handle);
+	pd->verbs.handle = 0;
 }
 
 struct object *pd_ref(const struct ibv_pd *pd)
@@ -53,13 +61,40 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	return error == EINVAL ? parent_domain_dealloc(pd) : error;
 }
 
-/* An imported domain is a second public structure with the handle of the first; the domain stays its creator's. */
+/* A domain of another process, by a number here. NULL with errno. */
+static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_handle)
+{
+	struct context *front = context_of(context);
+	struct pd *pd = calloc(1, sizeof(*pd));
+	int error;
+
+	if (!pd)
+		return NULL;
+	error = -nic_import_pd(&front->owner, front->owner_opening, pd_handle, &pd->imported);
+	if (!error) {
+		error = object_add(&pd->object, OBJECT_PD, front);
+		if (error)
+			nic_unimport_pd(pd->imported);
+	}
+	if (error) {
+		free(pd);
+		errno = error;
+		return NULL;
+	}
+	pd->verbs = (struct ibv_pd){.context = context, .handle = pd->object.handle};
+	return &pd->verbs;
+}
+
+/* An imported domain of this process is a second public structure with the handle of the first; the domain stays its creator's. */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
 	struct ibv_pd named = {.context = context, .handle = pd_handle};
-	struct object *object = pd_ref(&named);
+	struct object *object;
 	struct ibv_pd *imported;
 
+	if (context_is_foreign(context_of(context)))
+		return import_foreign(context, pd_handle);
+	object = pd_ref(&named);
 	if (!object) {
 		errno = EINVAL;
 		return NULL;
@@ -72,7 +107,11 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	return imported;
 }
 
+/* One that is still used goes with its context. */
 void ibv_unimport_pd(struct ibv_pd *pd)
 {
-	free(pd);
+	if (context_is_foreign(context_of(pd->context)))
+		ibv_dealloc_pd(pd);
+	else
+		free(pd);
 }

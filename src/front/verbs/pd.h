@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains: a number that memory regions and queue pairs share. The number is the handle.
+ * Protection domains: a number that memory regions and queue pairs share. The number is the handle, unless the domain was
+ * imported from another process.
  */
 #ifndef URNIC_FRONT_VERBS_PD_H
 #define URNIC_FRONT_VERBS_PD_H
@@ -11,7 +12,16 @@
 struct pd {
 	struct ibv_pd verbs;
 	struct object object;
+	uint32_t imported; /* its number, if it is another process's; else 0 */
 };
+
+/* What the NIC calls the domain. */
+static inline uint32_t pd_number(const struct object *object)
+{
+	const struct pd *pd = container_of(object, struct pd, object);
+
+	return pd->imported ? pd->imported : object->handle;
+}
 
 /*
  * Use the protection domain that a program named, or the one behind the parent domain that it named. NULL when the handle is not

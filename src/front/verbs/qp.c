@@ -233,7 +233,7 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 		return 0;
 	if (init->type != QP_TYPE_RC)
 		return EOPNOTSUPP;
-	if (qp->cap.max_send_wr || qp->pd->handle != srq->pd->handle)
+	if (qp->cap.max_send_wr || qp->pd != srq->pd)
 		return EINVAL;
 	init->recv_cq = nic_cq_of(srq->cq);
 	return 0;
@@ -259,7 +259,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 	struct gid locals[GID_TABLE_LENGTH];
 	struct nic_qp_init init = {
 		.type = type,
-		.pd = qp->pd ? qp->pd->handle : 0,
+		.pd = qp->pd ? pd_number(qp->pd) : 0,
 		.ifindex = context->device->ifindex,
 		.send_cq = nic_cq_of(qp->send_cq),
 		.recv_cq = nic_cq_of(qp->recv_cq),

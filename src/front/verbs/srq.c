@@ -110,7 +110,7 @@ static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *in
 {
 	struct context *context = context_of(srq->verbs.context);
 	struct nic_srq_init nic_init = {
-		.pd = srq->pd->handle,
+		.pd = pd_number(srq->pd),
 		.ifindex = context->device->ifindex,
 		.depth = init->attr.max_wr,
 		.sge_count_max = init->attr.max_sge,
@@ -145,7 +145,8 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 	struct domain domain;
 	int error = check(init);
 
-	if (!error && device_is_iwarp(context_of(context)->device) && type_of(init) != IBV_SRQT_BASIC)
+	if (!error && device_is_iwarp(context_of(context)->device) &&
+		type_of(init) != IBV_SRQT_BASIC)
 		error = EOPNOTSUPP;
 	if (error)
 		goto fail;

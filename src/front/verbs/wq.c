@@ -59,7 +59,7 @@ static int make(struct wq_front *wq, struct context *context, const struct ibv_w
 	wq->cq = object_ref(init->cq->handle, OBJECT_CQ, context);
 	if (!wq->pd || !wq->cq)
 		return EINVAL;
-	nic_init.pd = wq->pd->handle;
+	nic_init.pd = pd_number(wq->pd);
 	nic_init.cq = container_of(wq->cq, struct cq_front, object)->nic;
 	error = -nic_wq_create(&nic_init, &wq->nic);
 	if (error)
