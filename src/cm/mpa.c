@@ -24,6 +24,7 @@ void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 	struct mpa_frame request = {
 		.revision = policy->revision,
 		.wants_crc = policy->wants_crc,
+		.wants_markers = policy->wants_markers,
 		.is_enhanced = policy->revision == 2,
 		.is_peer_to_peer = policy->is_peer_to_peer,
 		.ready = policy->is_peer_to_peer ? READY_ALL : 0,
@@ -69,6 +70,7 @@ void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void 
 		.is_reply = true,
 		.revision = request->revision,
 		.wants_crc = request->wants_crc || mpa->policy.wants_crc,
+		.wants_markers = mpa->policy.wants_markers,
 		.is_enhanced = request->is_enhanced,
 		.is_peer_to_peer = request->is_peer_to_peer,
 		.ready = request->is_peer_to_peer ? ready_choose(request->ready) : 0,
@@ -78,6 +80,8 @@ void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void 
 
 	mpa->settings = (struct iwarp_settings){
 		.has_crc = reply.wants_crc,
+		.sends_markers = request->wants_markers,
+		.receives_markers = reply.wants_markers,
 		.ready = reply.ready,
 		.ird = min_u32(reads->ird, QP_RD_ATOMIC_MAX),
 		.ord = reply.ord,
@@ -122,11 +126,8 @@ static enum mpa_event invalid(struct mpa_conn *mpa, enum rdmap_error error)
 	return MPA_INVALID;
 }
 
-/* We insert no markers: a peer that insists on them is refused (RFC 5044 section 7.1.1 lets each side say what it needs). */
 static enum mpa_event request_check(struct mpa_conn *mpa)
 {
-	if (mpa->peer.wants_markers)
-		return invalid(mpa, RDMAP_ERROR_MPA_MARKER);
 	if (mpa->peer.is_peer_to_peer && !mpa->peer.ready)
 		return invalid(mpa, RDMAP_ERROR_MPA_READY);
 	return MPA_REQUESTED;
@@ -141,14 +142,14 @@ static enum mpa_event reply_check(struct mpa_conn *mpa)
 		return MPA_REJECTED;
 	if (reply->revision > mpa->policy.revision)
 		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
-	if (reply->wants_markers)
-		return invalid(mpa, RDMAP_ERROR_MPA_MARKER);
 	if (ready & (ready - 1))
 		return invalid(mpa, RDMAP_ERROR_MPA_READY);
 	if (reply->is_enhanced && reply->ord > QP_RD_ATOMIC_MAX)
 		return invalid(mpa, RDMAP_ERROR_MPA_READS);
 	mpa->settings = (struct iwarp_settings){
 		.has_crc = reply->wants_crc || mpa->policy.wants_crc,
+		.sends_markers = reply->wants_markers,
+		.receives_markers = mpa->policy.wants_markers,
 		.is_initiator = true,
 		.ready = ready,
 		.ird = reply->is_enhanced ? max_u32(mpa->reads.ird, reply->ord) : mpa->reads.ird,

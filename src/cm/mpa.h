@@ -28,6 +28,7 @@ enum mpa_event {
 struct mpa_policy {
 	uint8_t revision; /* 1 or 2, of requests; a reply has that of its request */
 	bool wants_crc;
+	bool wants_markers; /* in what we receive */
 	bool is_peer_to_peer; /* ask for it */
 };
 

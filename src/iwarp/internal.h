@@ -7,18 +7,62 @@
  */
 
 #include "iwarp/iwarp.h"
+#include "memory/abroad.h"
+
+/* --- staging.c --- */
+
+/* Is there room for one more FPDU, and a Terminate message behind it? */
+bool iwarp_has_room(const struct iwarp_transmit *tx);
+
+/* The next message of a queue; all of it, or its segment at `offset`. */
+struct ddp_segment iwarp_untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
+	enum ddp_queue queue, uint32_t offset);
+
+/* Begin a FPDU: where its payload goes, behind its header. */
+uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *segment);
+
+/* Its payload of `bytes` bytes is there. */
+void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
+
+/* The same for a whole FPDU with a payload, `kind`, `key`, `at` and `bytes` of a piece, that is lent. */
+void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
+	const struct iwarp_piece *payload);
+
+/* May a payload of so many bytes be lent? */
+static inline bool iwarp_may_lend(const struct iwarp_qp *iwarp, uint64_t bytes)
+{
+	return !iwarp->settings.has_crc && !iwarp->settings.sends_markers &&
+		bytes >= IWARP_LOAN_BYTES_MIN && !mr_is_abroad(iwarp->qp.lane->mrs, iwarp->qp.pd);
+}
+
+/*
+ * The program has its memory back: what was lent to a FPDU that is on its way is copied, or the stream ends with that; FPDUs that are
+ * not are staged no longer from the first with a loan on.
+ */
+void iwarp_loans_end(struct iwarp_qp *iwarp);
+
+/* Stage a Terminate message; `ulpdu` NULL for none. Loans end before. There is always room for one. */
+void iwarp_stage_terminate(
+	struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
 
 /* --- transmit.c --- */
+
+/* Stage one more FPDU. Returns false when there is none now. */
+bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /* Owe the answer to a request of the peer's. False when there are as many as we serve at once. */
 bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed);
 
-/* Complete the requests at the head of the send queue that are done. */
+/* Complete the requests at the head of the send queue that are done, unless they are held back. */
 void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/* Stage a Terminate message; `ulpdu` NULL for none. There is always room for one. */
-void iwarp_stage_terminate(
-	struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
+/* Some bytes were taken: the completion of what is done now may be held back. */
+void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns);
+
+/* What is held back is completed now: its time is over, the peer has sent something, the program has posted something. */
+void iwarp_defer_end(struct iwarp_qp *iwarp, uint64_t now_ns);
+void iwarp_answered(struct iwarp_qp *iwarp, uint64_t now_ns);
+void iwarp_unanswered(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 {
@@ -51,6 +95,9 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment);
 
 /* The responder may send requests. */
 void iwarp_hold_over(struct iwarp_qp *iwarp);
+
+/* When to come back to an open stream: a message waits, a completion is held back. */
+void iwarp_deadline_update(struct iwarp_qp *iwarp);
 
 /* The peer broke a rule: say so, and end. `ulpdu` NULL when it is not about a segment. */
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,

@@ -12,12 +12,16 @@
  *     iwarp_output()    what is to be sent?                   iwarp_sent()      so much has been taken
  *     iwarp_ended()     nothing more will come                iwarp_wish()      what shall become of the stream?
  *
- * Sending. Requests and READ responses become FPDUs in a buffer of the queue pair, whole messages in turn. A request that needs no
- * answer is complete when its last byte was taken. Bytes are copied out of the program's memory once, so that the CRC is that of what
- * is sent even if the program changes what a peer reads.
+ * Sending. Requests and READ responses become FPDUs, whole messages in turn. With CRCs, or markers, they are staged in a buffer of the
+ * queue pair: bytes are copied out of the program's memory once, so that the CRC is that of what is sent even if the program changes what
+ * a peer reads. Without, a long payload is lent: it stays where it is until it is taken.
  *
- * Receiving. With CRCs a FPDU is collected, checked, and then placed. Without, the payload of a long segment goes straight to where it
- * belongs once its header was checked, its last bytes excepted: those are placed last, for programs that watch them.
+ * A request that needs no answer is done when its last byte was taken. The completion of a WRITE may be held back for a moment: a
+ * program that polls for it, and then watches its memory for the peer's answer, would leave nobody but the NIC's thread to take that in.
+ * So it polls until the answer is there. Whether that is worth it is learnt: does the peer send something before the program goes on?
+ *
+ * Receiving. With CRCs, or markers, a FPDU is collected, checked, and then placed. Without, the payload of a long segment goes straight to
+ * where it belongs once its header was checked, its last bytes excepted: those are placed last, for programs that watch them.
  *
  * The end. The queue pair goes to the error state because the program wants it, or the peer has ended, or somebody broke a rule. What
  * was staged goes out, and behind it, if a rule was broken, a Terminate message; then the stream is closed. SIGNAL_QP_DISCONNECTED says that it
@@ -34,8 +38,14 @@
 
 enum {
 	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that we send */
+	IWARP_LOAN_BYTES_MAX =
+		65472, /* the same, of one that is lent: almost as long as a FPDU can be */
+	IWARP_LOAN_BYTES_MIN =
+		4096, /* less is copied more quickly than the kernel takes it in pieces */
 	IWARP_TX_BATCH_BYTES = 65536, /* staged bytes after which no more are, until they went */
-	IWARP_TX_BYTES = IWARP_TX_BATCH_BYTES + IWARP_PAYLOAD_BYTES_MAX + 256,
+	IWARP_TX_LENT_BYTES = 256 << 10, /* the same, lent ones among them */
+	IWARP_TX_BYTES = IWARP_TX_BATCH_BYTES + 2 * FPDU_MARKED_BYTES_MAX,
+	IWARP_PIECES_MAX = 32, /* of what is staged: a power of two */
 	IWARP_RX_BYTES = 2 * 65536,
 	IWARP_SPANS_MAX = 2,
 	IWARP_DIRECT_BYTES_MIN = 4096, /* payload that is worth a place of its own */
@@ -56,6 +66,17 @@ enum {
  * would ever come. What the rule protects, the initiator on its way into full operation, has long got there.
  */
 #define IWARP_HOLD_NS 100000000ull
+
+/*
+ * How long the completion of a WRITE is held back at most, where that seems worth it; and what one more that was answered before the
+ * program went on, or not, adds to how much it seems so.
+ */
+#define IWARP_DEFER_NS 250000ull
+enum {
+	IWARP_LUCK_ANSWERED = 2,
+	IWARP_LUCK_SILENT = -1,
+	IWARP_LUCK_MAX = 4,
+};
 
 /* How long a peer may take to end its half of the stream. */
 #define IWARP_CLOSE_NS 2000000000ull
@@ -78,6 +99,8 @@ enum iwarp_wish {
 /* What MPA's request and reply agreed. */
 struct iwarp_settings {
 	bool has_crc;
+	bool sends_markers;
+	bool receives_markers;
 	bool is_initiator;
 	uint32_t ready; /* enum mpa_ready: what the initiator sends first; 0: nothing */
 	uint32_t ird; /* READs and atomics that we serve at once; 0 to QP_RD_ATOMIC_MAX */
@@ -87,6 +110,12 @@ struct iwarp_settings {
 /* A place for received bytes. */
 struct iwarp_span {
 	uint8_t *at;
+	uint32_t bytes;
+};
+
+/* Bytes to be sent. */
+struct iwarp_part {
+	const uint8_t *at;
 	uint32_t bytes;
 };
 
@@ -105,9 +134,27 @@ enum iwarp_progress {
 	IWARP_ANSWERED, /* a READ or atomic: the answer has come */
 };
 
+/* What is staged, in the order of the stream: bytes of ours, or of the memory that a key names. */
+struct iwarp_piece {
+	enum {
+		IWARP_OWN, /* bytes[at ...] */
+		IWARP_OWN_HEADER, /* the same: all of a FPDU before a payload that is lent */
+		IWARP_LENT, /* of a SEND or WRITE */
+		IWARP_LENT_READ, /* of what the peer reads */
+	} kind;
+	uint32_t bytes; /* at least 1 */
+	uint32_t key;
+	uint64_t at; /* or the address that goes with the key */
+};
+
 struct iwarp_transmit {
-	uint32_t head, tail; /* staged bytes[head .. tail) */
-	uint64_t position; /* in the stream, of bytes[tail) */
+	struct iwarp_piece pieces[IWARP_PIECES_MAX]; /* a ring */
+	uint32_t first_piece, piece_count;
+	bool is_first_begun; /* some of the first piece was taken */
+	bool is_cut; /* within a FPDU: memory that was lent has gone */
+	uint32_t tail; /* of bytes[], where what is staged next goes */
+	uint32_t staged_bytes; /* of all pieces */
+	uint64_t position; /* in the stream, behind them */
 	uint32_t index; /* the send request to be staged next, or in the middle of it */
 	uint32_t offset; /* bytes of it that are staged */
 	bool is_in_message; /* of the send queue: nothing may come between its segments */
@@ -118,6 +165,9 @@ struct iwarp_transmit {
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message */
 	uint32_t answers_out; /* READs and atomics without an answer */
+	uint64_t defer_end_ns; /* until then the completion of a WRITE is held back; 0: none is */
+	bool is_answer_due; /* what was sent last is a WRITE, and nothing has come since */
+	int luck; /* in guessing that an answer comes; -IWARP_LUCK_MAX to IWARP_LUCK_MAX, below 0 not to be trusted */
 	enum fault fault; /* what the request at `index` fails with when its turn comes */
 	struct iwarp_owed owed[QP_RD_ATOMIC_MAX]; /* a ring */
 	uint32_t owed_first, owed_count;
@@ -128,12 +178,16 @@ struct iwarp_transmit {
 struct iwarp_receive {
 	uint32_t start, end; /* bytes[start .. end) wait */
 	uint32_t direct_bytes; /* of the last offer, that were not bytes[] */
+	uint64_t
+		position; /* with markers: in the stream, of the FPDU that begins at `start` or is behind the one that does */
+	bool is_checked; /* the FPDU at `start` is whole, has a good CRC, and no markers any more */
 	bool has_segment; /* its header was checked, and has been taken out of bytes[] */
 	struct ddp_segment segment;
 	uint32_t placed_bytes; /* of its payload */
 	uint32_t trailer_bytes; /* pad and CRC behind it */
 	uint64_t
 		stall_end_ns; /* the next message waits for a receive request until then; 0: it does not */
+	uint64_t stall_look_ns; /* when to look again */
 	bool is_ready_awaited; /* the next FPDU is the initiator's first */
 	bool is_ready_answer_awaited; /* an empty READ response answers an initiator that was ready with a READ */
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the one under way */
@@ -198,9 +252,14 @@ void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns);
 void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
 
 /*
- * The bytes to be sent next; more may come after them. Returns how many; 0 for none now.
+ * The bytes to be sent next, in order; more may come after them.
+ *
+ * `parts`  Room for IWARP_PIECES_MAX; to be sent at once: memory of the program among them is approved until the lane is unlocked.
+ *
+ * Returns how many parts there are, none of them empty; 0 for nothing now.
  */
-uint32_t iwarp_output(struct iwarp_qp *iwarp, const uint8_t **ret_bytes, uint64_t now_ns);
+unsigned iwarp_output(
+	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns);
 
 /* The first `bytes` of them were taken. */
 void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);

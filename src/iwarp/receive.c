@@ -26,7 +26,7 @@ static uint32_t waiting_bytes(const struct iwarp_receive *rx)
 static void compact(struct iwarp_receive *rx)
 {
 	if (rx->start == 0 ||
-		(rx->start != rx->end && IWARP_RX_BYTES - rx->start >= FPDU_BYTES_MAX))
+		(rx->start != rx->end && IWARP_RX_BYTES - rx->start >= FPDU_MARKED_BYTES_MAX))
 		return;
 	memmove(rx->bytes, rx->bytes + rx->start, waiting_bytes(rx));
 	rx->end -= rx->start;
@@ -71,10 +71,16 @@ unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS
 
 /* --- taking in --- */
 
-/* May its payload be placed before all of it is there? Only without a CRC, and only if it is worth it. */
+/* Is a FPDU looked at when all of it is there, and not before? */
+static bool is_collecting(const struct iwarp_qp *iwarp)
+{
+	return iwarp->settings.has_crc || iwarp->settings.receives_markers;
+}
+
+/* May its payload be placed before all of it is there? Only if it is worth it. */
 static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
-	return !iwarp->settings.has_crc && iwarp_segment_is_data(segment) &&
+	return !is_collecting(iwarp) && iwarp_segment_is_data(segment) &&
 		segment->payload_bytes >= IWARP_DIRECT_BYTES_MIN + IWARP_TAIL_BYTES;
 }
 
@@ -91,7 +97,8 @@ static bool stall(struct iwarp_qp *iwarp, uint64_t now_ns)
 		rx->stall_end_ns = now_ns + IWARP_STALL_NS;
 		qp_count(&iwarp->qp, COUNTER_receive_stalls, 1);
 	}
-	qp_set_deadline(&iwarp->qp, now_ns + IWARP_STALL_LOOK_NS);
+	rx->stall_look_ns = now_ns + IWARP_STALL_LOOK_NS;
+	iwarp_deadline_update(iwarp);
 	return true;
 }
 
@@ -100,7 +107,48 @@ static void stall_over(struct iwarp_qp *iwarp)
 	if (!iwarp->rx.stall_end_ns)
 		return;
 	iwarp->rx.stall_end_ns = 0;
-	qp_set_deadline(&iwarp->qp, DEADLINE_NEVER);
+	iwarp_deadline_update(iwarp);
+}
+
+/* Takes the markers out of the FPDU of `bytes` bytes at `start`. Returns false when it was refused for them. */
+static bool markers_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	int gone_bytes = fpdu_unmark(rx->bytes + rx->start, bytes, rx->position);
+
+	if (gone_bytes < 0) {
+		iwarp_refuse(iwarp, RDMAP_ERROR_MPA_MARKER, NULL, 0, now_ns);
+		return false;
+	}
+	rx->start += (uint32_t)gone_bytes;
+	rx->position += bytes;
+	return true;
+}
+
+/* Is all of the next FPDU there, and what MPA adds to it in order? Returns false when not, or it was refused. */
+static bool fpdu_collect(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	const uint8_t *fpdu = rx->bytes + rx->start;
+	bool has_markers = iwarp->settings.receives_markers;
+	uint32_t at = has_markers && fpdu_begins_with_marker(rx->position) ? MPA_MARKER_BYTES : 0;
+	uint32_t ulpdu_bytes, bytes;
+
+	if (rx->is_checked)
+		return true;
+	if (waiting_bytes(rx) < at + FPDU_LENGTH_BYTES)
+		return false;
+	ulpdu_bytes = fpdu_ulpdu_bytes(fpdu + at);
+	bytes = has_markers ? fpdu_marked_bytes(rx->position, ulpdu_bytes)
+			    : fpdu_bytes(ulpdu_bytes);
+	if (waiting_bytes(rx) < bytes)
+		return false;
+	if (iwarp->settings.has_crc && !fpdu_crc_is_good(fpdu, bytes)) {
+		iwarp_refuse(iwarp, RDMAP_ERROR_MPA_CRC, NULL, 0, now_ns);
+		return false;
+	}
+	rx->is_checked = !has_markers || markers_take(iwarp, bytes, now_ns);
+	return rx->is_checked;
 }
 
 /*
@@ -109,24 +157,23 @@ static void stall_over(struct iwarp_qp *iwarp)
 static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
-	const uint8_t *fpdu = rx->bytes + rx->start;
-	const uint8_t *ulpdu = fpdu + FPDU_LENGTH_BYTES;
-	uint32_t there_bytes = waiting_bytes(rx), ulpdu_bytes, header_bytes;
+	const uint8_t *ulpdu;
+	uint32_t there_bytes, ulpdu_bytes, header_bytes;
 	enum rdmap_error error;
 	bool is_whole;
 
+	if (is_collecting(iwarp) && !fpdu_collect(iwarp, now_ns))
+		return false;
+	there_bytes = waiting_bytes(rx);
 	if (there_bytes < FPDU_LENGTH_BYTES)
 		return false;
-	ulpdu_bytes = fpdu_ulpdu_bytes(fpdu);
+	ulpdu = rx->bytes + rx->start + FPDU_LENGTH_BYTES;
+	ulpdu_bytes = fpdu_ulpdu_bytes(rx->bytes + rx->start);
 	is_whole = there_bytes >= fpdu_bytes(ulpdu_bytes);
 	if (!is_whole &&
-		(iwarp->settings.has_crc || there_bytes < FPDU_LENGTH_BYTES + DDP_UNTAGGED_BYTES ||
+		(there_bytes < FPDU_LENGTH_BYTES + DDP_UNTAGGED_BYTES ||
 			ulpdu_bytes < DDP_UNTAGGED_BYTES))
 		return false;
-	if (iwarp->settings.has_crc && !fpdu_crc_is_good(fpdu, ulpdu_bytes)) {
-		iwarp_refuse(iwarp, RDMAP_ERROR_MPA_CRC, NULL, 0, now_ns);
-		return false;
-	}
 	error = ddp_decode(&rx->segment, ulpdu, ulpdu_bytes);
 	if (error) {
 		iwarp_refuse(iwarp, error, is_whole ? ulpdu : NULL, ulpdu_bytes, now_ns);
@@ -146,6 +193,7 @@ static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 	rx->trailer_bytes = fpdu_bytes(ulpdu_bytes) - FPDU_LENGTH_BYTES - ulpdu_bytes;
 	rx->start += FPDU_LENGTH_BYTES + header_bytes;
 	rx->placed_bytes = 0;
+	rx->is_checked = false;
 	rx->has_segment = true;
 	return true;
 }
@@ -229,6 +277,7 @@ void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 	rx->end += bytes - direct_bytes;
 	assert(rx->end <= IWARP_RX_BYTES);
 	iwarp_resume(iwarp, now_ns);
+	iwarp_answered(iwarp, now_ns);
 }
 
 void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns)

@@ -86,8 +86,6 @@ static bool wraps(uint64_t offset, uint32_t bytes)
 /* An empty one names no memory (RFC 5040 section 5.3). */
 static enum rdmap_error write_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
-	uint8_t *pointer;
-
 	if (!segment->payload_bytes)
 		return RDMAP_OK;
 	if (wraps(segment->tagged.offset, segment->payload_bytes))
@@ -95,8 +93,8 @@ static enum rdmap_error write_check(struct iwarp_qp *iwarp, const struct ddp_seg
 	if (!(iwarp->qp.attr.access & MR_REMOTE_WRITE))
 		return RDMAP_ERROR_READ_ACCESS;
 	return tagged_error(
-		mr_resolve_for(iwarp->qp.lane->mrs, segment->tagged.stag, qp_mr_user(&iwarp->qp),
-			MR_REMOTE_WRITE, segment->tagged.offset, segment->payload_bytes, &pointer));
+		mr_check(iwarp->qp.lane->mrs, segment->tagged.stag, qp_mr_user(&iwarp->qp),
+			MR_REMOTE_WRITE, segment->tagged.offset, segment->payload_bytes));
 }
 
 static struct send_wqe *awaited(struct iwarp_qp *iwarp)
@@ -208,17 +206,12 @@ enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_se
 	struct iwarp_receive *rx = &iwarp->rx;
 	const struct send_wqe *wqe;
 	enum mr_fault fault;
-	uint8_t *to;
 
 	if (!bytes)
 		return RDMAP_OK;
-	if (segment->opcode == RDMAP_WRITE) {
-		fault = mr_resolve_for(qp->lane->mrs, segment->tagged.stag, qp_mr_user(qp),
-			MR_REMOTE_WRITE | MR_TOUCH, segment->tagged.offset + offset, bytes, &to);
-		if (!fault)
-			copy_place(to, from, bytes);
-		return tagged_error(fault);
-	}
+	if (segment->opcode == RDMAP_WRITE)
+		return tagged_error(mr_put(qp->lane->mrs, segment->tagged.stag, qp_mr_user(qp),
+			MR_REMOTE_WRITE, segment->tagged.offset + offset, bytes, from));
 	if (segment->opcode == RDMAP_READ_RESPONSE) {
 		wqe = awaited(iwarp);
 		fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count,
@@ -328,7 +321,6 @@ static enum rdmap_error read_request_finish(
 	const struct qp *qp = &iwarp->qp;
 	struct iwarp_owed owed = {.opcode = RDMAP_READ_REQUEST};
 	enum mr_fault fault = MR_OK;
-	uint8_t *pointer;
 
 	rdmap_read_request_decode(&owed.read, segment->payload);
 	if (wraps(owed.read.source_offset, owed.read.bytes))
@@ -336,8 +328,8 @@ static enum rdmap_error read_request_finish(
 	if (owed.read.bytes && !(qp->attr.access & MR_REMOTE_READ))
 		return RDMAP_ERROR_READ_ACCESS;
 	if (owed.read.bytes)
-		fault = mr_resolve_for(qp->lane->mrs, owed.read.source_stag, qp_mr_user(qp),
-			MR_REMOTE_READ, owed.read.source_offset, owed.read.bytes, &pointer);
+		fault = mr_check(qp->lane->mrs, owed.read.source_stag, qp_mr_user(qp),
+			MR_REMOTE_READ, owed.read.source_offset, owed.read.bytes);
 	if (fault)
 		return read_error(fault);
 	if (!iwarp_owe(iwarp, &owed))

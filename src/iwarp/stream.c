@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "iwarp/internal.h"
 
 /* --- the list of those that have something to send --- */
@@ -27,6 +28,19 @@ void iwarp_unschedule(struct iwarp_qp *iwarp)
 	iwarp->qp.tx_list = LANE_TX_NONE;
 }
 
+void iwarp_deadline_update(struct iwarp_qp *iwarp)
+{
+	uint64_t at_ns = DEADLINE_NEVER;
+
+	if (iwarp_is_stalled(iwarp))
+		at_ns = iwarp->rx.stall_look_ns;
+	if (iwarp->tx.hold_end_ns)
+		at_ns = min_u64(at_ns, iwarp->tx.hold_end_ns);
+	if (iwarp->tx.defer_end_ns)
+		at_ns = min_u64(at_ns, iwarp->tx.defer_end_ns);
+	qp_set_deadline(&iwarp->qp, at_ns);
+}
+
 /* --- opening --- */
 
 int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, uint64_t now_ns)
@@ -42,7 +56,7 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 	iwarp->tx.is_held = !settings->is_initiator;
 	if (iwarp->tx.is_held && !settings->ready) {
 		iwarp->tx.hold_end_ns = now_ns + IWARP_HOLD_NS;
-		qp_set_deadline(qp, iwarp->tx.hold_end_ns);
+		iwarp_deadline_update(iwarp);
 	}
 	iwarp->rx.is_ready_awaited = iwarp->tx.is_held;
 	for (unsigned i = 0; i < DDP_QUEUE_COUNT; i++) {
@@ -57,10 +71,11 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 
 void iwarp_hold_over(struct iwarp_qp *iwarp)
 {
-	if (iwarp->tx.hold_end_ns)
-		qp_set_deadline(&iwarp->qp, DEADLINE_NEVER);
-	iwarp->tx.hold_end_ns = 0;
 	iwarp->tx.is_held = false;
+	if (iwarp->tx.hold_end_ns) {
+		iwarp->tx.hold_end_ns = 0;
+		iwarp_deadline_update(iwarp);
+	}
 	iwarp_schedule(iwarp);
 }
 
@@ -77,6 +92,8 @@ static void over(struct iwarp_qp *iwarp)
 /* The queue pair is in error: what is staged goes out, and that is the end of it. */
 static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
+	iwarp_defer_end(iwarp, now_ns);
+	iwarp_loans_end(iwarp);
 	iwarp->stream = IWARP_STREAM_ENDING;
 	iwarp->rx.start = 0;
 	iwarp->rx.end = 0;
@@ -96,7 +113,7 @@ enum iwarp_wish iwarp_wish(const struct iwarp_qp *iwarp)
 	case IWARP_STREAM_ENDED:
 		return IWARP_KEEP;
 	case IWARP_STREAM_ENDING:
-		return iwarp->tx.head == iwarp->tx.tail ? IWARP_END : IWARP_KEEP;
+		return iwarp->tx.piece_count == 0 ? IWARP_END : IWARP_KEEP;
 	case IWARP_STREAM_OVER:
 		break;
 	}
@@ -152,24 +169,28 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 /* --- the transport --- */
 
 /*
- * The initiator has been waited for; a message waits for a receive request; or the peer does not take what is left for it, or does not
- * end its half.
+ * The initiator has been waited for; a completion was held back; a message waits for a receive request; or the peer does not take what
+ * is left for it, or does not end its half.
  */
 static void expire(struct qp *qp, uint64_t now_ns)
 {
 	struct iwarp_qp *iwarp = iwarp_from_qp(qp);
 
-	if (iwarp->stream != IWARP_STREAM_OPEN)
+	if (iwarp->stream != IWARP_STREAM_OPEN) {
 		over(iwarp);
-	else if (iwarp->tx.hold_end_ns)
+		return;
+	}
+	if (iwarp->tx.hold_end_ns && now_ns >= iwarp->tx.hold_end_ns)
 		iwarp_hold_over(iwarp);
-	else
+	if (iwarp->tx.defer_end_ns && now_ns >= iwarp->tx.defer_end_ns)
+		iwarp_defer_end(iwarp, now_ns);
+	if (iwarp_is_stalled(iwarp) && now_ns >= iwarp->rx.stall_look_ns)
 		iwarp_resume(iwarp, now_ns);
 }
 
 static void posted(struct qp *qp, uint64_t now_ns)
 {
-	(void)now_ns;
+	iwarp_unanswered(iwarp_from_qp(qp), now_ns);
 	iwarp_schedule(iwarp_from_qp(qp));
 }
 
@@ -208,6 +229,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	} else if (qp->state == QP_RTS) {
 		iwarp_schedule(iwarp);
 	} else if (qp->state == QP_SQD) {
+		iwarp_defer_end(iwarp, now_ns);
 		iwarp_complete(iwarp, now_ns);
 	}
 }
@@ -218,7 +240,8 @@ static void check(const struct qp *qp)
 	const struct iwarp_transmit *tx = &iwarp->tx;
 	const struct iwarp_receive *rx = &iwarp->rx;
 
-	assert(tx->head <= tx->tail && tx->tail <= IWARP_TX_BYTES);
+	assert(tx->piece_count <= IWARP_PIECES_MAX && tx->tail <= IWARP_TX_BYTES);
+	assert(!tx->piece_count == !tx->staged_bytes);
 	assert(rx->start <= rx->end && rx->end <= IWARP_RX_BYTES);
 	assert(tx->owed_count <= iwarp->settings.ird);
 	assert(!rx->has_segment || rx->placed_bytes <= rx->segment.payload_bytes);
@@ -227,7 +250,8 @@ static void check(const struct qp *qp)
 		assert(qp->state != QP_ERR && qp->state != QP_RESET);
 		assert(tx->index - qp->sq->completed <= qp->sq->posted - qp->sq->completed);
 		assert(tx->answers_out <= iwarp->settings.ord);
-		assert((rx->stall_end_ns || tx->hold_end_ns) == (qp->deadline.position != 0));
+		assert((rx->stall_end_ns || tx->hold_end_ns || tx->defer_end_ns) ==
+			(qp->deadline.position != 0));
 		assert(!tx->hold_end_ns || tx->is_held);
 	}
 }

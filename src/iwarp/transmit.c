@@ -13,59 +13,6 @@
 #include "iwarp/internal.h"
 #include "wire/bytes.h"
 
-static uint32_t staged_bytes(const struct iwarp_transmit *tx)
-{
-	return tx->tail - tx->head;
-}
-
-static bool has_room(const struct iwarp_transmit *tx)
-{
-	return staged_bytes(tx) < IWARP_TX_BATCH_BYTES &&
-		tx->tail + fpdu_bytes(DDP_UNTAGGED_BYTES + IWARP_PAYLOAD_BYTES_MAX) <=
-		IWARP_TX_BYTES - fpdu_bytes(DDP_UNTAGGED_BYTES + RDMAP_TERMINATE_BYTES_MAX);
-}
-
-/* Where the payload of the next FPDU goes; its header is written before it. */
-static uint8_t *segment_begin(struct iwarp_transmit *tx, const struct ddp_segment *segment)
-{
-	uint8_t *ulpdu = tx->bytes + tx->tail + FPDU_LENGTH_BYTES;
-
-	return ulpdu + ddp_encode(segment, ulpdu);
-}
-
-static void segment_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes)
-{
-	struct iwarp_transmit *tx = &iwarp->tx;
-	uint32_t ulpdu_bytes = ddp_header_bytes(rdmap_is_tagged(segment->opcode)) + bytes;
-	uint32_t sealed_bytes =
-		fpdu_seal(tx->bytes + tx->tail, ulpdu_bytes, iwarp->settings.has_crc);
-
-	tx->tail += sealed_bytes;
-	tx->position += sealed_bytes;
-	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);
-	qp_count(&iwarp->qp, COUNTER_sent_bytes, bytes);
-}
-
-/* The next message of a queue; all of it, or its segment at `offset`. */
-static struct ddp_segment untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
-	enum ddp_queue queue, uint32_t offset)
-{
-	return (struct ddp_segment){
-		.opcode = opcode,
-		.is_last = true,
-		.untagged = {.queue = queue, .msn = tx->msn[queue], .offset = offset},
-	};
-}
-
-void iwarp_stage_terminate(
-	struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
-{
-	struct ddp_segment segment = untagged(&iwarp->tx, RDMAP_TERMINATE, DDP_QUEUE_TERMINATE, 0);
-	uint8_t *payload = segment_begin(&iwarp->tx, &segment);
-
-	segment_end(iwarp, &segment, rdmap_terminate_encode(error, ulpdu, ulpdu_bytes, payload));
-}
-
 /* --- getting ready (RFC 6581 section 6) --- */
 
 static void stage_ready(struct iwarp_qp *iwarp)
@@ -76,10 +23,10 @@ static void stage_ready(struct iwarp_qp *iwarp)
 	uint32_t bytes = 0;
 
 	if (iwarp->settings.ready & MPA_READY_SEND)
-		segment = untagged(tx, RDMAP_SEND, DDP_QUEUE_SEND, 0);
+		segment = iwarp_untagged(tx, RDMAP_SEND, DDP_QUEUE_SEND, 0);
 	else if (iwarp->settings.ready & MPA_READY_READ)
-		segment = untagged(tx, RDMAP_READ_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
-	uint8_t *payload = segment_begin(tx, &segment);
+		segment = iwarp_untagged(tx, RDMAP_READ_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
+	uint8_t *payload = iwarp_fpdu_begin(tx, &segment);
 	if (segment.opcode == RDMAP_READ_REQUEST) {
 		rdmap_read_request_encode(&nothing, payload);
 		bytes = RDMAP_READ_REQUEST_BYTES;
@@ -87,7 +34,7 @@ static void stage_ready(struct iwarp_qp *iwarp)
 	}
 	if (segment.opcode != RDMAP_WRITE)
 		tx->msn[segment.untagged.queue]++;
-	segment_end(iwarp, &segment, bytes);
+	iwarp_fpdu_end(iwarp, &segment, bytes);
 	tx->is_ready_owed = false;
 }
 
@@ -118,11 +65,11 @@ static void stage_atomic_response(
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 	struct ddp_segment segment =
-		untagged(tx, RDMAP_ATOMIC_RESPONSE, DDP_QUEUE_ATOMIC_RESPONSE, 0);
+		iwarp_untagged(tx, RDMAP_ATOMIC_RESPONSE, DDP_QUEUE_ATOMIC_RESPONSE, 0);
 
-	rdmap_atomic_response_encode(response, segment_begin(tx, &segment));
+	rdmap_atomic_response_encode(response, iwarp_fpdu_begin(tx, &segment));
 	tx->msn[DDP_QUEUE_ATOMIC_RESPONSE]++;
-	segment_end(iwarp, &segment, RDMAP_ATOMIC_RESPONSE_BYTES);
+	iwarp_fpdu_end(iwarp, &segment, RDMAP_ATOMIC_RESPONSE_BYTES);
 	owed_next(tx);
 }
 
@@ -131,26 +78,37 @@ static void stage_read_response(
 	struct iwarp_qp *iwarp, const struct rdmap_read_request *read, uint64_t now_ns)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
-	uint32_t bytes = min_u32(read->bytes - tx->owed_offset, IWARP_PAYLOAD_BYTES_MAX);
+	const struct mr_table *mrs = iwarp->qp.lane->mrs;
+	struct mr_user user = qp_mr_user(&iwarp->qp);
+	uint32_t left_bytes = read->bytes - tx->owed_offset;
+	bool is_loan = iwarp_may_lend(iwarp, left_bytes);
+	const struct iwarp_piece payload = {.kind = IWARP_LENT_READ,
+		.bytes = min_u32(
+			left_bytes, is_loan ? IWARP_LOAN_BYTES_MAX : IWARP_PAYLOAD_BYTES_MAX),
+		.key = read->source_stag,
+		.at = read->source_offset + tx->owed_offset};
 	struct ddp_segment segment = {
 		.opcode = RDMAP_READ_RESPONSE,
-		.is_last = tx->owed_offset + bytes == read->bytes,
+		.is_last = tx->owed_offset + payload.bytes == read->bytes,
 		.tagged = {.stag = read->sink_stag, .offset = read->sink_offset + tx->owed_offset},
 	};
-	uint8_t *from = NULL;
+	uint8_t *to = iwarp_fpdu_begin(tx, &segment);
+	enum mr_fault fault = MR_OK;
 
-	if (bytes &&
-		mr_resolve_for(iwarp->qp.lane->mrs, read->source_stag, qp_mr_user(&iwarp->qp),
-			MR_REMOTE_READ | MR_TOUCH, read->source_offset + tx->owed_offset, bytes,
-			&from)) {
+	if (is_loan)
+		fault = mr_check(mrs, payload.key, user, MR_REMOTE_READ, payload.at, payload.bytes);
+	else if (payload.bytes)
+		fault = mr_get(
+			mrs, payload.key, user, MR_REMOTE_READ, payload.at, payload.bytes, to);
+	if (fault) {
 		iwarp_refuse(iwarp, RDMAP_ERROR_READ_STAG, NULL, 0, now_ns);
 		return;
 	}
-	uint8_t *payload = segment_begin(tx, &segment);
-	if (bytes)
-		memcpy(payload, from, bytes);
-	segment_end(iwarp, &segment, bytes);
-	tx->owed_offset += bytes;
+	if (is_loan)
+		iwarp_fpdu_lend(iwarp, &segment, &payload);
+	else
+		iwarp_fpdu_end(iwarp, &segment, payload.bytes);
+	tx->owed_offset += payload.bytes;
 	if (segment.is_last)
 		owed_next(tx);
 }
@@ -169,7 +127,7 @@ static void stage_answer(struct iwarp_qp *iwarp, uint64_t now_ns)
 
 static uint64_t sent_position(const struct iwarp_transmit *tx)
 {
-	return tx->position - staged_bytes(tx);
+	return tx->position - tx->staged_bytes;
 }
 
 /* The stream position that a request is done at. */
@@ -197,7 +155,25 @@ static void request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	tx->is_turn_of_answers = true;
 }
 
-/* Copies out the next stretch of a SEND or WRITE. Returns false when its memory is refused. */
+/* The next segment's payload of a SEND or WRITE, to be lent; or nothing, and how many bytes of it are to be copied. */
+static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
+{
+	const struct iwarp_transmit *tx = &iwarp->tx;
+	uint32_t left_bytes = wqe->total_bytes - tx->offset;
+	struct sge slice;
+
+	if (iwarp_may_lend(iwarp, left_bytes) && !(wqe->flags & SEND_INLINE)) {
+		slice = sge_slice(wqe->sge, wqe->sge_count, tx->offset,
+			min_u32(left_bytes, IWARP_LOAN_BYTES_MAX));
+		if (iwarp_may_lend(iwarp, slice.bytes))
+			return (struct iwarp_piece){
+				IWARP_LENT, slice.bytes, slice.lkey, slice.address};
+	}
+	return (struct iwarp_piece){
+		.kind = IWARP_OWN, .bytes = min_u32(left_bytes, IWARP_PAYLOAD_BYTES_MAX)};
+}
+
+/* Copies it out. Returns false when its memory is refused. */
 static bool gather(struct iwarp_qp *iwarp, const struct send_wqe *wqe, uint32_t bytes, uint8_t *to)
 {
 	struct qp *qp = &iwarp->qp;
@@ -208,6 +184,24 @@ static bool gather(struct iwarp_qp *iwarp, const struct send_wqe *wqe, uint32_t 
 		iwarp->tx.fault = message_local_fault(sge_gather(qp->lane->mrs, qp->pd, wqe->sge,
 			wqe->sge_count, iwarp->tx.offset, bytes, to));
 	return iwarp->tx.fault == FAULT_NONE;
+}
+
+/* Stages a segment with that payload. Returns false when its memory is refused. */
+static bool stage_payload(struct iwarp_qp *iwarp, const struct send_wqe *wqe,
+	const struct ddp_segment *segment, const struct iwarp_piece *payload)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	if (payload->kind == IWARP_LENT) {
+		iwarp_fpdu_lend(iwarp, segment, payload);
+	} else {
+		if (!gather(iwarp, wqe, payload->bytes, iwarp_fpdu_begin(tx, segment)))
+			return false;
+		iwarp_fpdu_end(iwarp, segment, payload->bytes);
+	}
+	tx->offset += payload->bytes;
+	tx->is_in_message = true;
+	return true;
 }
 
 static enum rdmap_opcode send_opcode(const struct send_wqe *wqe)
@@ -222,17 +216,13 @@ static enum rdmap_opcode send_opcode(const struct send_wqe *wqe)
 static void stage_send(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
-	uint32_t bytes = min_u32(wqe->total_bytes - tx->offset, IWARP_PAYLOAD_BYTES_MAX);
-	struct ddp_segment segment = untagged(tx, send_opcode(wqe), DDP_QUEUE_SEND, tx->offset);
+	const struct iwarp_piece payload = payload_choose(iwarp, wqe);
+	struct ddp_segment segment =
+		iwarp_untagged(tx, send_opcode(wqe), DDP_QUEUE_SEND, tx->offset);
 
-	segment.is_last = tx->offset + bytes == wqe->total_bytes;
+	segment.is_last = tx->offset + payload.bytes == wqe->total_bytes;
 	segment.untagged.invalidate_stag = rdmap_has_invalidate(segment.opcode) ? wqe->imm : 0;
-	if (!gather(iwarp, wqe, bytes, segment_begin(tx, &segment)))
-		return;
-	segment_end(iwarp, &segment, bytes);
-	tx->offset += bytes;
-	tx->is_in_message = true;
-	if (segment.is_last) {
+	if (stage_payload(iwarp, wqe, &segment, &payload) && segment.is_last) {
 		tx->msn[DDP_QUEUE_SEND]++;
 		request_staged(iwarp, wqe);
 	}
@@ -242,15 +232,15 @@ static void stage_send(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 static void stage_immediate(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
-	struct ddp_segment segment = untagged(tx,
+	struct ddp_segment segment = iwarp_untagged(tx,
 		wqe->flags & SEND_SOLICITED ? RDMAP_IMMEDIATE_SOLICITED : RDMAP_IMMEDIATE,
 		DDP_QUEUE_SEND, 0);
-	uint8_t *payload = segment_begin(tx, &segment);
+	uint8_t *payload = iwarp_fpdu_begin(tx, &segment);
 
 	put_be32(payload, wqe->imm);
 	put_be32(payload + 4, 0);
 	tx->msn[DDP_QUEUE_SEND]++;
-	segment_end(iwarp, &segment, RDMAP_IMMEDIATE_BYTES);
+	iwarp_fpdu_end(iwarp, &segment, RDMAP_IMMEDIATE_BYTES);
 	tx->is_imm_due = false;
 	request_staged(iwarp, wqe);
 }
@@ -258,10 +248,10 @@ static void stage_immediate(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 static void stage_write(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
-	uint32_t bytes = min_u32(wqe->total_bytes - tx->offset, IWARP_PAYLOAD_BYTES_MAX);
+	const struct iwarp_piece payload = payload_choose(iwarp, wqe);
 	struct ddp_segment segment = {
 		.opcode = RDMAP_WRITE,
-		.is_last = tx->offset + bytes == wqe->total_bytes,
+		.is_last = tx->offset + payload.bytes == wqe->total_bytes,
 		.tagged = {.stag = wqe->rkey, .offset = wqe->remote_address + tx->offset},
 	};
 
@@ -269,11 +259,8 @@ static void stage_write(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 		stage_immediate(iwarp, wqe);
 		return;
 	}
-	if (!gather(iwarp, wqe, bytes, segment_begin(tx, &segment)))
+	if (!stage_payload(iwarp, wqe, &segment, &payload))
 		return;
-	segment_end(iwarp, &segment, bytes);
-	tx->offset += bytes;
-	tx->is_in_message = true;
 	if (segment.is_last && wr_table[wqe->opcode].has_imm)
 		tx->is_imm_due = true;
 	else if (segment.is_last)
@@ -293,7 +280,8 @@ static void answer_awaited(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 static void stage_read_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
-	struct ddp_segment segment = untagged(tx, RDMAP_READ_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
+	struct ddp_segment segment =
+		iwarp_untagged(tx, RDMAP_READ_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
 	const struct rdmap_read_request request = {
 		.sink_stag = tx->index,
 		.bytes = wqe->total_bytes,
@@ -301,15 +289,16 @@ static void stage_read_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 		.source_offset = wqe->remote_address,
 	};
 
-	rdmap_read_request_encode(&request, segment_begin(tx, &segment));
-	segment_end(iwarp, &segment, RDMAP_READ_REQUEST_BYTES);
+	rdmap_read_request_encode(&request, iwarp_fpdu_begin(tx, &segment));
+	iwarp_fpdu_end(iwarp, &segment, RDMAP_READ_REQUEST_BYTES);
 	answer_awaited(iwarp, wqe);
 }
 
 static void stage_atomic_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
-	struct ddp_segment segment = untagged(tx, RDMAP_ATOMIC_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
+	struct ddp_segment segment =
+		iwarp_untagged(tx, RDMAP_ATOMIC_REQUEST, DDP_QUEUE_READ_REQUEST, 0);
 	bool is_add = wqe->opcode == WR_ATOMIC_FETCH_AND_ADD;
 	const struct rdmap_atomic_request request = {
 		.operation = is_add ? RDMAP_FETCH_ADD : RDMAP_COMPARE_SWAP,
@@ -322,8 +311,8 @@ static void stage_atomic_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 		.compare_mask = is_add ? 0 : UINT64_MAX,
 	};
 
-	rdmap_atomic_request_encode(&request, segment_begin(tx, &segment));
-	segment_end(iwarp, &segment, RDMAP_ATOMIC_REQUEST_BYTES);
+	rdmap_atomic_request_encode(&request, iwarp_fpdu_begin(tx, &segment));
+	iwarp_fpdu_end(iwarp, &segment, RDMAP_ATOMIC_REQUEST_BYTES);
 	answer_awaited(iwarp, wqe);
 }
 
@@ -423,10 +412,75 @@ static void fail(struct iwarp_qp *iwarp, uint64_t now_ns)
 		qp_set_state(&iwarp->qp, QP_ERR, now_ns);
 }
 
+/* Was a WRITE the last that was sent, and does its completion matter to a program that polls? */
+static bool is_write_last(const struct iwarp_qp *iwarp)
+{
+	const struct iwarp_transmit *tx = &iwarp->tx;
+	const struct qp *qp = &iwarp->qp;
+	const struct send_wqe *last = sq_at(qp->sq, tx->index - 1);
+
+	return !tx->staged_bytes && tx->index == qp->sq->posted && tx->index != qp->sq->completed &&
+		last->opcode == WR_RDMA_WRITE &&
+		(qp->is_all_signaled || last->flags & SEND_SIGNALED);
+}
+
+static void luck_learn(struct iwarp_transmit *tx, int change)
+{
+	tx->luck += change;
+	if (tx->luck > IWARP_LUCK_MAX)
+		tx->luck = IWARP_LUCK_MAX;
+	else if (tx->luck < -IWARP_LUCK_MAX)
+		tx->luck = -IWARP_LUCK_MAX;
+}
+
+/* A program that has filled its queue could not go on, and one that is about to sleep does not poll. */
+void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+	const struct qp *qp = &iwarp->qp;
+
+	tx->is_answer_due = is_write_last(iwarp);
+	if (!tx->is_answer_due || tx->defer_end_ns || tx->luck < 0 || qp->state != QP_RTS ||
+		qp->sq->posted - qp->sq->completed > max_u32(qp->caps.send_depth / 2, 1) ||
+		cq_is_armed(qp->send_cq))
+		return;
+	tx->defer_end_ns = now_ns + IWARP_DEFER_NS;
+	iwarp_deadline_update(iwarp);
+}
+
+void iwarp_answered(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	if (iwarp->tx.is_answer_due)
+		luck_learn(&iwarp->tx, IWARP_LUCK_ANSWERED);
+	iwarp->tx.is_answer_due = false;
+	iwarp_defer_end(iwarp, now_ns);
+}
+
+void iwarp_unanswered(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	if (iwarp->tx.is_answer_due)
+		luck_learn(&iwarp->tx, IWARP_LUCK_SILENT);
+	iwarp->tx.is_answer_due = false;
+	iwarp_defer_end(iwarp, now_ns);
+}
+
+void iwarp_defer_end(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	if (!tx->defer_end_ns)
+		return;
+	tx->defer_end_ns = 0;
+	iwarp_deadline_update(iwarp);
+	iwarp_complete(iwarp, now_ns);
+}
+
 void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct qp *qp = &iwarp->qp;
 
+	if (iwarp->tx.defer_end_ns)
+		return;
 	while (iwarp->stream == IWARP_STREAM_OPEN && qp->sq->completed != iwarp->tx.index &&
 		is_done(&iwarp->tx, sq_at(qp->sq, qp->sq->completed)))
 		qp_complete_send(qp, FAULT_NONE, now_ns);
@@ -441,13 +495,12 @@ void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns)
 
 /* --- output --- */
 
-/* Stage one more FPDU. Returns false when there is none now. */
-static bool stage_next(struct iwarp_qp *iwarp, uint64_t now_ns)
+bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 	bool is_ready;
 
-	if (iwarp->stream != IWARP_STREAM_OPEN || !has_room(tx))
+	if (iwarp->stream != IWARP_STREAM_OPEN || !iwarp_has_room(tx))
 		return false;
 	if (tx->is_ready_owed) {
 		stage_ready(iwarp);
@@ -464,27 +517,4 @@ static bool stage_next(struct iwarp_qp *iwarp, uint64_t now_ns)
 	if (tx->fault)
 		iwarp_complete(iwarp, now_ns);
 	return true;
-}
-
-uint32_t iwarp_output(struct iwarp_qp *iwarp, const uint8_t **ret_bytes, uint64_t now_ns)
-{
-	struct iwarp_transmit *tx = &iwarp->tx;
-
-	while (stage_next(iwarp, now_ns))
-		;
-	*ret_bytes = tx->bytes + tx->head;
-	return staged_bytes(tx);
-}
-
-void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
-{
-	struct iwarp_transmit *tx = &iwarp->tx;
-
-	assert(bytes <= staged_bytes(tx));
-	tx->head += bytes;
-	if (tx->head == tx->tail) {
-		tx->head = 0;
-		tx->tail = 0;
-	}
-	iwarp_complete(iwarp, now_ns);
 }

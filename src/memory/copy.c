@@ -137,6 +137,17 @@ const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct
 	return piece;
 }
 
+struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, size_t bytes)
+{
+	struct walk walk = {list, count, 0, offset, bytes};
+	struct sge slice = {0};
+	size_t step_bytes = 0;
+
+	walk_next(&walk, &slice.address, &slice.lkey, &step_bytes);
+	slice.bytes = (uint32_t)step_bytes;
+	return slice;
+}
+
 /* The same when some of it may be abroad. */
 static enum mr_fault scatter_abroad(const struct mr_table *table, uint32_t pd, struct walk *check,
 	struct walk *walk, const uint8_t *from)

@@ -49,6 +49,12 @@ const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct
 	uint32_t count, uint64_t offset, size_t bytes);
 
 /*
+ * Which part of which entry of the list comes `offset` bytes into it? At most `bytes` of it, at least 1; nothing is resolved. The list
+ * holds more than `offset` bytes.
+ */
+struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, size_t bytes);
+
+/*
  * The opposite: spread `bytes` bytes over the list, starting `offset` bytes into it. Nothing is
  * written unless all of it may be. The list holds at least offset + bytes bytes.
  */

@@ -135,15 +135,23 @@ int port_tcp_addresses(
 
 int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count)
 {
-	int64_t bytes = syscall(SYS_readv, fd, pieces, count);
+	int64_t bytes = count == 1 ? syscall(SYS_recvfrom, fd, pieces->iov_base, pieces->iov_len,
+					     MSG_DONTWAIT, NULL, NULL)
+				   : syscall(SYS_readv, fd, pieces, count);
 
 	return bytes < 0 ? (errno == EINTR ? -EAGAIN : -errno) : bytes;
 }
 
-int64_t port_tcp_send(int fd, const void *bytes, uint32_t count)
+int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count)
 {
-	int64_t taken =
-		syscall(SYS_sendto, fd, bytes, (size_t)count, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+	const struct msghdr message = {
+		.msg_iov = (struct iovec *)(uintptr_t)pieces, /* it could be const */
+		.msg_iovlen = count,
+	};
+	int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+	int64_t taken = count == 1
+		? syscall(SYS_sendto, fd, pieces->iov_base, pieces->iov_len, flags, NULL, 0)
+		: syscall(SYS_sendmsg, fd, &message, flags);
 
 	return taken < 0 ? (errno == EINTR ? -EAGAIN : -errno) : taken;
 }

@@ -53,8 +53,8 @@ int port_tcp_addresses(
  */
 int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
 
-/* Send. Returns how many bytes were taken, -EAGAIN for none now, another -errno when the connection is lost. */
-int64_t port_tcp_send(int fd, const void *bytes, uint32_t count);
+/* Send the pieces in order. Returns how many bytes were taken, -EAGAIN for none now, another -errno when the connection is lost. */
+int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count);
 
 /* End our half. */
 void port_tcp_end(int fd);

@@ -97,6 +97,12 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
  */
 uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struct cqe *out);
 
+/* Has it been asked for? A hint, without the lock. */
+static inline bool cq_is_armed(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
+}
+
 /*
  * Ask for one signal. A wider request replaces a narrower one, not the other way round (IBTA
  * 11.4.2.2).

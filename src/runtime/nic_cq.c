@@ -181,7 +181,7 @@ static void drive_all(struct nic_cq *cq)
 
 bool nic_cq_is_armed(const struct nic_cq *cq)
 {
-	return atomic_load_explicit(&cq->cq.ring->arm, memory_order_relaxed) != CQ_ARM_NONE;
+	return cq_is_armed(&cq->cq);
 }
 
 /* Tell the lanes' threads that somebody polls. An armed queue's owner is about to sleep. */

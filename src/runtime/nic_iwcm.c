@@ -84,11 +84,13 @@ struct mpa_policy nic_iwcm_policy(void)
 			policy.revision = 1;
 		else if (is_word(words, bytes, "crc=off"))
 			policy.wants_crc = false;
+		else if (is_word(words, bytes, "markers"))
+			policy.wants_markers = true;
 		else if (is_word(words, bytes, "peer-to-peer=off"))
 			policy.is_peer_to_peer = false;
 		else if (!atomic_exchange(&is_told, true))
 			log_write(LOG_ERROR,
-				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off and peer-to-peer=off, with commas between them",
+				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers and peer-to-peer=off, with commas between them",
 				(int)bytes, words);
 	}
 	return policy;
@@ -164,8 +166,9 @@ static void conn_fail(struct nic_iw_conn *conn, int error)
 static int frame_send(struct nic_iw_conn *conn)
 {
 	uint32_t count;
-	const uint8_t *bytes = mpa_output(&conn->mpa, &count);
-	int64_t taken = count ? port_tcp_send(conn->fd, bytes, count) : 0;
+	const struct iovec piece = {
+		.iov_base = (void *)(uintptr_t)mpa_output(&conn->mpa, &count), .iov_len = count};
+	int64_t taken = count ? port_tcp_send(conn->fd, &piece, 1) : 0;
 
 	if (taken < (int64_t)count)
 		return taken < 0 ? (int)taken : -ENOBUFS;

@@ -10,7 +10,6 @@
 #include "runtime/clock.h"
 
 enum {
-	FEW_STREAMS = 2, /* that are read from without asking */
 	READY_MAX = 64, /* streams that one question finds */
 	READS_PER_TURN = 8, /* of one stream */
 	WRITES_PER_TURN = 8,
@@ -188,19 +187,9 @@ static unsigned receive_from_ready(struct worker *worker)
 
 unsigned worker_streams_receive(struct worker *worker)
 {
-	unsigned reads = 0;
+	unsigned reads = worker->stalled_count ? receive_from_stalled(worker) : 0;
 
-	if (worker->stream_count > FEW_STREAMS) {
-		if (worker->stalled_count)
-			reads += receive_from_stalled(worker);
-		return reads + receive_from_ready(worker);
-	}
-	list_for_each(stream, &worker->streams, struct worker_stream, link) {
-		if (stream->is_blocked)
-			iwarp_schedule(stream->iwarp);
-		reads += receive(worker, stream);
-	}
-	return reads;
+	return reads + receive_from_ready(worker);
 }
 
 /* --- sending --- */
@@ -208,18 +197,23 @@ unsigned worker_streams_receive(struct worker *worker)
 /* Returns whether it may send more at once. */
 static bool write_once(struct worker *worker, struct worker_stream *stream)
 {
-	const uint8_t *bytes;
-	uint32_t count = iwarp_output(stream->iwarp, &bytes, worker->now_ns);
-	int64_t taken;
+	struct iwarp_part parts[IWARP_PIECES_MAX];
+	struct iovec pieces[IWARP_PIECES_MAX];
+	unsigned count = iwarp_output(stream->iwarp, parts, worker->now_ns);
+	int64_t taken, bytes = 0;
 
 	if (!count)
 		return false;
-	taken = port_tcp_send(stream->fd, bytes, count);
+	for (unsigned i = 0; i < count; i++) {
+		pieces[i] = (struct iovec){(void *)(uintptr_t)parts[i].at, parts[i].bytes};
+		bytes += parts[i].bytes;
+	}
+	taken = port_tcp_send(stream->fd, pieces, count);
 	if (taken < 0 && taken != -EAGAIN) {
 		ended(worker, stream, true);
 		return false;
 	}
-	set_blocked(worker, stream, taken < (int64_t)count);
+	set_blocked(worker, stream, taken < bytes);
 	if (taken > 0)
 		iwarp_sent(stream->iwarp, (uint32_t)taken, worker->now_ns);
 	return !stream->is_blocked;

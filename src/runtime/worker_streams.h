@@ -6,8 +6,9 @@
  * The streams of a lane's iWARP queue pairs, each a TCP connection, which whoever drives the lane looks after along with the lane's UDP
  * port.
  *
- * All sockets are in an epoll set of the lane's own. Who polls a lane with a few streams reads from them right away, which costs one
- * system call where asking the set first would cost two; with many, the set says which have something.
+ * All sockets are in an epoll set of the lane's own, and who polls asks the set, even for one socket: reading from it right away would be
+ * one system call in place of two, but takes the socket's lock, for which the segment that is awaited has to wait then (measured: a tenth
+ * of the latency).
  */
 
 #include <stdbool.h>

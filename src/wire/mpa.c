@@ -124,9 +124,69 @@ uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu)
 	return get_be16(fpdu);
 }
 
-bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t ulpdu_bytes)
+bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes)
 {
-	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);
+	uint32_t covered_bytes = bytes - FPDU_CRC_BYTES;
 
 	return get_le32(fpdu + covered_bytes) == crc32c(fpdu, covered_bytes);
+}
+
+/* --- markers (RFC 5044 section 4.3) --- */
+
+/* Bytes of a FPDU before the first marker that is in it, if there is one. */
+static uint32_t marker_first(uint64_t position)
+{
+	return (uint32_t)(-position % MPA_MARKER_INTERVAL);
+}
+
+uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes)
+{
+	uint32_t first = marker_first(position);
+
+	return bytes <= first ? 0 : (bytes - first + MPA_MARKED_BYTES - 1) / MPA_MARKED_BYTES;
+}
+
+/* What the marker `at` bytes from where the FPDU begins, or a marker before it, points back with. */
+static uint32_t marker_make(uint32_t first, uint32_t at)
+{
+	return at && !first ? at - MPA_MARKER_BYTES : at;
+}
+
+uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uint64_t position)
+{
+	uint32_t bytes = fpdu_seal(fpdu, ulpdu_bytes, false);
+	uint32_t first = marker_first(position), count = fpdu_marker_count(position, bytes);
+	uint32_t marked_bytes = bytes + count * MPA_MARKER_BYTES, end = bytes;
+
+	for (uint32_t i = count; i > 0; i--) {
+		uint32_t from = first + (i - 1) * MPA_MARKED_BYTES;
+		uint32_t at = first + (i - 1) * MPA_MARKER_INTERVAL;
+
+		memmove(fpdu + at + MPA_MARKER_BYTES, fpdu + from, end - from);
+		put_be32(fpdu + at, marker_make(first, at));
+		end = from;
+	}
+	if (has_crc)
+		put_le32(fpdu + marked_bytes - FPDU_CRC_BYTES,
+			crc32c(fpdu, marked_bytes - FPDU_CRC_BYTES));
+	return marked_bytes;
+}
+
+/* The reserved half of a marker is not looked at. */
+int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position)
+{
+	uint32_t first = marker_first(position), at, gone = 0, end = bytes;
+
+	for (at = first; at < bytes; at += MPA_MARKER_INTERVAL)
+		if (get_be16(fpdu + at + 2) != marker_make(first, at))
+			return -1;
+	while (at > first) {
+		at -= MPA_MARKER_INTERVAL;
+		memmove(fpdu + at + MPA_MARKER_BYTES + gone, fpdu + at + MPA_MARKER_BYTES,
+			end - at - MPA_MARKER_BYTES);
+		gone += MPA_MARKER_BYTES;
+		end = at;
+	}
+	memmove(fpdu + gone, fpdu, end);
+	return (int)gone;
 }

@@ -11,6 +11,10 @@
  * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and a CRC32C of all that, in
  * little-endian order. Without CRCs its field is there all the same, and not looked at.
  *
+ * A receiver may ask for markers: every 512 bytes of the stream, from its first FPDU on, four bytes say how far back the FPDU
+ * begins in which they lie (section 4.3). All lengths are multiples of four, so no field is cut by one. A marker where one FPDU ends and
+ * the next begins belongs to the latter. The CRC covers them.
+ *
  * No state: any thread.
  */
 
@@ -82,6 +86,11 @@ enum {
 	FPDU_CRC_BYTES = 4,
 	FPDU_ULPDU_BYTES_MAX = 0xffff,
 	FPDU_BYTES_MAX = 0x10004 + FPDU_CRC_BYTES, /* of the longest ULPDU: 2 + 65535 + 3 + 4 */
+	MPA_MARKER_BYTES = 4,
+	MPA_MARKER_INTERVAL = 512, /* from one marker to the next */
+	MPA_MARKED_BYTES = MPA_MARKER_INTERVAL - MPA_MARKER_BYTES, /* between them */
+	FPDU_MARKED_BYTES_MAX =
+		FPDU_BYTES_MAX + (FPDU_BYTES_MAX / MPA_MARKED_BYTES + 1) * MPA_MARKER_BYTES,
 };
 
 /* Length, ULPDU and pad: what the CRC covers. */
@@ -105,10 +114,40 @@ static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
  */
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
 
+/* --- markers --- */
+
+/* The markers in a FPDU of `bytes` bytes that begins `position` bytes into the stream. */
+uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes);
+
+/* Does it begin with one? */
+static inline bool fpdu_begins_with_marker(uint64_t position)
+{
+	return position % MPA_MARKER_INTERVAL == 0;
+}
+
+/*
+ * fpdu_seal() with markers. `fpdu` has room for as many as FPDU_MARKED_BYTES_MAX allows for. Returns its length in the stream.
+ */
+uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uint64_t position);
+
+/* The length in the stream of a FPDU with an ULPDU of `ulpdu_bytes`. */
+static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes)
+{
+	uint32_t bytes = fpdu_bytes(ulpdu_bytes);
+
+	return bytes + MPA_MARKER_BYTES * fpdu_marker_count(position, bytes);
+}
+
+/*
+ * Take the markers out of a whole FPDU of `bytes` bytes in the stream: what is left ends where it ended. Returns how many bytes it begins
+ * later, or -1 when a marker does not name the beginning of the FPDU (then nothing has changed).
+ */
+int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position);
+
 /* The ULPDU bytes that a FPDU announces; its first two bytes are there. */
 uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu);
 
-/* Is the CRC of a whole FPDU right? */
-bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t ulpdu_bytes);
+/* Is the CRC of a whole FPDU, of `bytes` bytes in the stream, right? */
+bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that sends any bytes, in pieces of any length, to a queue pair that has work of its own under way. The first byte chooses the
- * settings; after it, records: a byte that says what comes, then the bytes of it. Segments are made well enough to get past the checks
+ * A peer that sends any bytes, in pieces of any length, to a queue pair that has work of its own under way. The first two bytes choose the
+ * settings; after them, records: a byte that says what comes, then the bytes of it. Segments are made well enough to get past the checks
  * before the one that they fail. No byte outside of the memory that was granted for writing, or of a posted request, may change.
  */
 #include <stdlib.h>
@@ -19,6 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct input {
 	const uint8_t *at;
 	size_t left;
+	uint64_t position; /* in the stream, of what is given next */
 };
 
 static uint32_t take(struct input *input, unsigned bytes)
@@ -111,7 +112,10 @@ static size_t segment_make(struct stream_end *end, struct input *input, uint8_t 
 		memset(payload, 0xdd, bytes);
 		break;
 	}
-	return fpdu_seal(to, header_bytes + bytes, end->iwarp->settings.has_crc);
+	return end->iwarp->settings.receives_markers
+		? fpdu_seal_marked(
+			  to, header_bytes + bytes, end->iwarp->settings.has_crc, input->position)
+		: fpdu_seal(to, header_bytes + bytes, end->iwarp->settings.has_crc);
 }
 
 static void give_in_pieces(
@@ -149,33 +153,36 @@ static void step(struct stream_end *end, struct input *input)
 		for (uint32_t left = take(input, 1); left && input->left; left--)
 			bytes[count++] = (uint8_t)take(input, 1);
 		break;
+	case 4:
+		stream_pass(end, take(input, 2) * 1000ull);
+		return;
 	default:
 		count = segment_make(end, input, bytes);
 		if (choice & 0x80 && count > 20)
 			bytes[take(input, 1) % 20] ^= (uint8_t)take(input, 1);
 		break;
 	}
+	input->position += count;
 	give_in_pieces(end, bytes, count, piece);
 }
 
 static void check_guards(const struct stream_end *end)
 {
-	for (uint32_t i = 0; i < GUARD_BYTES; i++) {
-		uint32_t top = STREAM_MEMORY_BYTES - 1 - i;
-
-		if (end->memory[i] != i % 251 || end->memory[top] != top % 251)
-			abort();
-	}
+	if (!stream_is_untouched(end, 0, GUARD_BYTES) ||
+		!stream_is_untouched(end, STREAM_MEMORY_BYTES - GUARD_BYTES, GUARD_BYTES))
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct stream_options options = {.settings = stream_settings(false)};
-	struct input input = {data, size};
+	struct stream_options options = {.settings = stream_settings(false), .is_deferring = true};
+	struct input input = {.at = data, .left = size};
 	struct mr_region region;
 	struct stream_end end;
-	uint32_t choice = take(&input, 1);
+	uint32_t choice = take(&input, 1), markers = take(&input, 1);
 
+	options.settings.sends_markers = markers & 1;
+	options.settings.receives_markers = markers & 2;
 	options.settings.has_crc = choice & 1;
 	options.settings.is_initiator = choice & 2;
 	options.settings.ready = choice & 4 ? 1u << (choice >> 3) % 3 : 0;

@@ -290,7 +290,7 @@ static void break_it(struct history *history)
 static void side_start(struct history *history, struct side *side, struct side *peer,
 	const struct iwarp_settings *settings)
 {
-	struct stream_options options = {.settings = *settings};
+	struct stream_options options = {.settings = *settings, .is_deferring = true};
 
 	stream_start(&side->end, &options);
 	side->peer = peer;
@@ -361,11 +361,12 @@ void streams_run(uint64_t seed, bool is_traced, struct streams_result *result)
 {
 	static struct history history;
 	struct iwarp_settings settings = {.ird = QP_RD_ATOMIC_MAX};
-	uint32_t break_at;
+	uint32_t break_at, markers;
 
 	memset(&history, 0, sizeof(history));
 	history.random = (struct sim_random){seed};
 	history.is_traced = is_traced;
+	markers = below(&history, 3) ? 0 : below(&history, 4);
 	settings.has_crc = below(&history, 2);
 	settings.ready = below(&history, 2) ? 1u << below(&history, 3) : 0;
 	settings.ird = 1 + below(&history, QP_RD_ATOMIC_MAX);
@@ -373,6 +374,8 @@ void streams_run(uint64_t seed, bool is_traced, struct streams_result *result)
 	break_at = below(&history, 3) ? UINT32_MAX : below(&history, 5000);
 	for (uint32_t i = 0; i < 2; i++) {
 		settings.is_initiator = i == 0;
+		settings.sends_markers = markers & (1u << i);
+		settings.receives_markers = markers & (2u >> i);
 		side_start(&history, &history.side[i], &history.side[!i], &settings);
 	}
 	for (uint32_t i = 0; !is_done(&history); i++) {

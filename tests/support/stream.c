@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/arith.h"
 #include "queue/tags.h"
@@ -22,6 +23,22 @@ struct iwarp_settings stream_settings(bool is_initiator)
 	};
 }
 
+/* Bytes that count up. */
+static const uint8_t *counting(void)
+{
+	static uint8_t bytes[STREAM_MEMORY_BYTES];
+
+	if (!bytes[1])
+		for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
+			bytes[i] = (uint8_t)(i % FILL_MODULUS);
+	return bytes;
+}
+
+bool stream_is_untouched(const struct stream_end *end, uint32_t at, uint32_t bytes)
+{
+	return memcmp(end->memory + at, counting() + at, bytes) == 0;
+}
+
 static void memory_start(struct stream_end *end)
 {
 	struct mr_region region = {
@@ -32,8 +49,7 @@ static void memory_start(struct stream_end *end)
 
 	end->memory = aligned_alloc(4096, STREAM_MEMORY_BYTES);
 	REQUIRE(end->memory);
-	for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
-		end->memory[i] = (uint8_t)(i % FILL_MODULUS);
+	memcpy(end->memory, counting(), STREAM_MEMORY_BYTES);
 	region.address = end->memory;
 	region.iova = (uintptr_t)end->memory;
 	REQUIRE(!mr_table_add(&end->mrs, &region, 0x5a, &end->key));
@@ -78,9 +94,10 @@ void stream_start(struct stream_end *end, const struct stream_options *options)
 	};
 
 	memset(end, 0, sizeof(*end));
-	end->arena_memory = aligned_alloc(4096, ARENA_BYTES);
-	REQUIRE(end->arena_memory);
-	memset(end->arena_memory, 0, ARENA_BYTES);
+	/* Zeros that cost nothing until they are touched. */
+	end->arena_memory =
+		mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(end->arena_memory != MAP_FAILED);
 	arena_init(&end->arena, end->arena_memory, ARENA_BYTES);
 	REQUIRE(!mr_table_init(&end->mrs, &end->arena, 64, 1, 2));
 	memory_start(end);
@@ -91,6 +108,8 @@ void stream_start(struct stream_end *end, const struct stream_options *options)
 	REQUIRE(!qp_modify(end->qp, QP_INIT, ATTR_STATE | ATTR_ACCESS, &attr, 0));
 	if (!options->is_not_open)
 		REQUIRE(!iwarp_open(end->iwarp, &options->settings, 0));
+	if (!options->is_deferring)
+		end->iwarp->tx.luck = -IWARP_LUCK_MAX;
 	after(end);
 }
 
@@ -101,7 +120,7 @@ void stream_stop(struct stream_end *end)
 	engine_lane_done(&end->lane);
 	mr_table_done(&end->mrs);
 	free(end->memory);
-	free(end->arena_memory);
+	munmap(end->arena_memory, ARENA_BYTES);
 }
 
 struct send_wr stream_wr(const struct stream_end *end, const struct stream_end *peer,
@@ -137,17 +156,23 @@ int stream_post_receive(struct stream_end *end, uint64_t wr_id, uint64_t offset,
 
 size_t stream_take(struct stream_end *end, uint8_t *to, size_t room)
 {
-	const uint8_t *bytes;
-	uint32_t count;
+	struct iwarp_part parts[IWARP_PIECES_MAX];
+	uint32_t taken = 0;
+	unsigned count;
 
 	if (end->is_closed || end->has_said_end)
 		return 0;
-	count = min_u32(iwarp_output(end->iwarp, &bytes, end->now_ns), (uint32_t)room);
-	memcpy(to, bytes, count);
-	if (count)
-		iwarp_sent(end->iwarp, count, end->now_ns);
+	count = iwarp_output(end->iwarp, parts, end->now_ns);
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t step = (uint32_t)min_u64(parts[i].bytes, room - taken);
+
+		memcpy(to + taken, parts[i].at, step);
+		taken += step;
+	}
+	if (taken)
+		iwarp_sent(end->iwarp, taken, end->now_ns);
 	after(end);
-	return count;
+	return taken;
 }
 
 size_t stream_give(struct stream_end *end, const uint8_t *from, size_t bytes)

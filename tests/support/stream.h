@@ -27,6 +27,7 @@ struct stream_options {
 	uint32_t access; /* enum mr_access, of the queue pair; 0: all */
 	uint32_t cq_entries; /* 0: 512 */
 	bool is_not_open; /* leave it in INIT */
+	bool is_deferring; /* completions of WRITEs may be held back */
 };
 
 struct stream_end {
@@ -50,6 +51,9 @@ struct iwarp_settings stream_settings(bool is_initiator);
 
 void stream_start(struct stream_end *end, const struct stream_options *options);
 void stream_stop(struct stream_end *end);
+
+/* Is this part of its memory as it was at first? */
+bool stream_is_untouched(const struct stream_end *end, uint32_t at, uint32_t bytes);
 
 /* Fill in a request over local memory [offset, offset + bytes) and the peer's; lkey and list are `sge`. */
 struct send_wr stream_wr(const struct stream_end *end, const struct stream_end *peer,

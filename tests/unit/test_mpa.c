@@ -100,6 +100,23 @@ static void crc_is_used_if_either_wants_it(void **state)
 	}
 }
 
+static void markers_go_where_they_are_asked_for(void **state)
+{
+	struct mpa_policy policy = usual, other = usual;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		policy.wants_markers = i & 1;
+		other.wants_markers = i & 2;
+		request(&policy, &other, 1, 1);
+		accept_with(1, 1);
+		assert_int_equal(active.settings.receives_markers, policy.wants_markers);
+		assert_int_equal(passive.settings.sends_markers, policy.wants_markers);
+		assert_int_equal(active.settings.sends_markers, other.wants_markers);
+		assert_int_equal(passive.settings.receives_markers, other.wants_markers);
+	}
+}
+
 static void peer_to_peer_ends_agree_on_one_way_to_be_ready(void **state)
 {
 	static const uint32_t offers[][2] = {
@@ -193,16 +210,6 @@ static void request_that_is_none_is_refused(void **state)
 	assert_int_equal(give(&passive, &frame, 18, 3), MPA_INVALID);
 }
 
-static void request_for_markers_is_refused(void **state)
-{
-	struct mpa_frame frame = {.revision = 1, .wants_markers = true};
-
-	(void)state;
-	mpa_listen(&passive, &usual);
-	assert_int_equal(give(&passive, &frame, 0, 0), MPA_INVALID);
-	assert_int_equal(passive.error, RDMAP_ERROR_MPA_MARKER);
-}
-
 static void peer_to_peer_request_without_a_way_is_refused(void **state)
 {
 	struct mpa_frame frame = {.revision = 2, .is_enhanced = true, .is_peer_to_peer = true};
@@ -221,7 +228,6 @@ static void reply_that_does_not_fit_its_request_is_refused(void **state)
 		.revision = 2,
 		.is_enhanced = true,
 		.ready = MPA_READY_WRITE | MPA_READY_SEND};
-	struct mpa_frame markers = {.is_reply = true, .revision = 2, .wants_markers = true};
 	const struct mpa_reads reads = {1, 1};
 
 	(void)state;
@@ -229,8 +235,6 @@ static void reply_that_does_not_fit_its_request_is_refused(void **state)
 	assert_int_equal(give(&active, &newer, 0, 0), MPA_INVALID);
 	mpa_connect(&active, &usual, &reads, NULL, 0);
 	assert_int_equal(give(&active, &two_ways, 0, 0), MPA_INVALID);
-	mpa_connect(&active, &usual, &reads, NULL, 0);
-	assert_int_equal(give(&active, &markers, 0, 0), MPA_INVALID);
 }
 
 static void no_more_bytes_are_taken_than_the_frame_has(void **state)
@@ -257,7 +261,7 @@ int main(void)
 		cmocka_unit_test(revision_one_is_answered_in_kind),
 		cmocka_unit_test(refusal_brings_private_data),
 		cmocka_unit_test(request_that_is_none_is_refused),
-		cmocka_unit_test(request_for_markers_is_refused),
+		cmocka_unit_test(markers_go_where_they_are_asked_for),
 		cmocka_unit_test(peer_to_peer_request_without_a_way_is_refused),
 		cmocka_unit_test(reply_that_does_not_fit_its_request_is_refused),
 		cmocka_unit_test(no_more_bytes_are_taken_than_the_frame_has),

@@ -125,12 +125,11 @@ static void fpdu_of_siw_has_a_good_crc(void **state)
 	(void)state;
 	assert_int_equal(fpdu_ulpdu_bytes(siw_fpdu), 14);
 	assert_int_equal(fpdu_bytes(14), sizeof(siw_fpdu));
-	assert_true(fpdu_crc_is_good(siw_fpdu, 14));
+	assert_true(fpdu_crc_is_good(siw_fpdu, sizeof(siw_fpdu)));
 	memcpy(bytes, siw_fpdu, sizeof(bytes));
 	for (size_t bit = 0; bit < sizeof(bytes) * 8; bit++) {
 		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		if (bit >= 16) /* the length is the caller's */
-			assert_false(fpdu_crc_is_good(bytes, 14));
+		assert_false(fpdu_crc_is_good(bytes, sizeof(bytes)));
 		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 }
@@ -158,6 +157,88 @@ static void fpdu_of_the_longest_ulpdu_fits_its_room(void **state)
 	assert_int_equal(fpdu_bytes(3), 12);
 }
 
+/* --- markers --- */
+
+/* A FPDU between markers, byte by byte as the RFC has it. Returns its length in the stream. */
+static uint32_t mark_plainly(uint8_t *to, const uint8_t *fpdu, uint32_t bytes, uint64_t position)
+{
+	uint32_t count = 0, begin = position % 512 == 0 ? 4 : 0;
+
+	for (uint32_t i = 0; i < bytes; i++) {
+		if ((position + count) % 512 == 0) {
+			uint32_t back = count ? count - begin : 0;
+
+			to[count++] = 0;
+			to[count++] = 0;
+			to[count++] = (uint8_t)(back >> 8);
+			to[count++] = (uint8_t)back;
+		}
+		to[count++] = fpdu[i];
+	}
+	return count;
+}
+
+static void markers_are_where_they_belong_and_go_again(void **state)
+{
+	static uint8_t plain[4000], marked[4200], sealed[4200];
+
+	(void)state;
+	for (uint32_t position = 0; position <= 1024; position += 4)
+		for (uint32_t ulpdu_bytes = 0; ulpdu_bytes < 1700; ulpdu_bytes += 3) {
+			uint32_t bytes = fpdu_bytes(ulpdu_bytes);
+			uint32_t marked_bytes = fpdu_marked_bytes(position, ulpdu_bytes);
+
+			for (uint32_t i = 0; i < ulpdu_bytes; i++)
+				plain[FPDU_LENGTH_BYTES + i] = (uint8_t)(i * 7);
+			memcpy(sealed, plain, FPDU_LENGTH_BYTES + ulpdu_bytes);
+			fpdu_seal(plain, ulpdu_bytes, false);
+			assert_int_equal(
+				mark_plainly(marked, plain, bytes, position), marked_bytes);
+			assert_int_equal(fpdu_seal_marked(sealed, ulpdu_bytes, true, position),
+				marked_bytes);
+			assert_memory_equal(sealed, marked, marked_bytes - FPDU_CRC_BYTES);
+			assert_true(fpdu_crc_is_good(sealed, marked_bytes));
+			assert_int_equal(
+				fpdu_unmark(sealed, marked_bytes, position), marked_bytes - bytes);
+			assert_memory_equal(
+				sealed + marked_bytes - bytes, plain, bytes - FPDU_CRC_BYTES);
+		}
+}
+
+static void marker_between_two_fpdus_belongs_to_the_second(void **state)
+{
+	uint8_t fpdu[64] = {0};
+
+	(void)state;
+	assert_int_equal(fpdu_marker_count(512 - 24, 24), 0);
+	assert_int_equal(fpdu_marker_count(512, 24), 1);
+	assert_int_equal(fpdu_seal_marked(fpdu, 14, false, 512), 24 + 0);
+	assert_memory_equal(fpdu, "\0\0\0\0\0\16", 6);
+}
+
+static void marker_that_points_elsewhere_is_none(void **state)
+{
+	uint8_t fpdu[1200] = {0};
+	uint32_t bytes = fpdu_seal_marked(fpdu, 900, false, 500);
+
+	(void)state;
+	assert_int_equal(bytes, fpdu_bytes(900) + 8);
+	assert_int_equal(fpdu[12 + 3], 12);
+	fpdu[12 + 3] = 16;
+	assert_int_equal(fpdu_unmark(fpdu, bytes, 500), -1);
+	fpdu[12 + 3] = 12;
+	fpdu[12] = 0x77; /* reserved */
+	assert_int_equal(fpdu_unmark(fpdu, bytes, 500), 8);
+}
+
+static void fpdu_of_the_longest_ulpdu_fits_its_room_with_markers(void **state)
+{
+	(void)state;
+	for (uint32_t position = 0; position < 512; position += 4)
+		assert_true(
+			fpdu_marked_bytes(position, FPDU_ULPDU_BYTES_MAX) <= FPDU_MARKED_BYTES_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +251,10 @@ int main(void)
 		cmocka_unit_test(fpdu_of_siw_has_a_good_crc),
 		cmocka_unit_test(fpdu_is_sealed_as_siw_does),
 		cmocka_unit_test(fpdu_of_the_longest_ulpdu_fits_its_room),
+		cmocka_unit_test(markers_are_where_they_belong_and_go_again),
+		cmocka_unit_test(marker_between_two_fpdus_belongs_to_the_second),
+		cmocka_unit_test(marker_that_points_elsewhere_is_none),
+		cmocka_unit_test(fpdu_of_the_longest_ulpdu_fits_its_room_with_markers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is staged to be sent: markers, payloads that are lent and what becomes of them, completions that are held back.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/stream.h"
+
+enum { AT = 1000, FAR = 270000, LONG = 200001, LENT = 20000 };
+
+static struct stream_end a, b;
+static uint8_t wire[1 << 20];
+
+static void start_with(struct stream_options *options)
+{
+	options->settings.is_initiator = true;
+	stream_start(&a, options);
+	options->settings.is_initiator = false;
+	stream_start(&b, options);
+	for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
+		b.memory[i] = (uint8_t)~a.memory[i];
+}
+
+static void start(void)
+{
+	struct stream_options options = {.settings = stream_settings(true)};
+
+	start_with(&options);
+}
+
+static void stop(void)
+{
+	stream_stop(&a);
+	stream_stop(&b);
+}
+
+static void post(enum wr_opcode opcode, uint32_t bytes)
+{
+	struct sge sge;
+	struct send_wr wr = stream_wr(&a, &b, opcode, &sge, AT, bytes, FAR);
+
+	assert_int_equal(stream_post(&a, &wr), 0);
+}
+
+static void expect(struct stream_end *end, enum wc_status status)
+{
+	struct cqe cqe;
+
+	assert_true(stream_poll(end, &cqe));
+	assert_int_equal(cqe.status, status);
+}
+
+static void expect_none(struct stream_end *end)
+{
+	struct cqe cqe;
+
+	assert_false(stream_poll(end, &cqe));
+}
+
+static uint32_t parts_of(struct stream_end *end, struct iwarp_part parts[IWARP_PIECES_MAX])
+{
+	return iwarp_output(end->iwarp, parts, end->now_ns);
+}
+
+/* --- markers --- */
+
+static void every_operation_passes_between_markers(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct stream_options options = {.settings = stream_settings(true)};
+
+		options.settings.has_crc = i & 1;
+		options.settings.sends_markers = true;
+		options.settings.receives_markers = true;
+		options.settings.ready = i & 2 ? MPA_READY_READ : 0;
+		start_with(&options);
+		stream_post_receive(&b, 1, 0, LONG);
+		post(WR_RDMA_WRITE, LONG);
+		post(WR_RDMA_READ, 70001);
+		post(WR_SEND, LONG);
+		post(WR_ATOMIC_FETCH_AND_ADD, 8);
+		stream_run(&a, &b);
+		for (int request = 0; request < 4; request++)
+			expect(&a, WC_SUCCESS);
+		expect(&b, WC_SUCCESS);
+		assert_memory_equal(b.memory, a.memory + AT, LONG);
+		stop();
+	}
+}
+
+static void markers_point_back_to_the_length(void **state)
+{
+	struct stream_options options = {.settings = stream_settings(true)};
+
+	(void)state;
+	options.settings.sends_markers = true;
+	options.settings.receives_markers = true;
+	start_with(&options);
+	post(WR_RDMA_WRITE, 2000);
+	assert_int_equal(stream_take(&a, wire, sizeof(wire)), fpdu_marked_bytes(0, 2014));
+	for (uint32_t at = 0; at < 2000; at += 512) {
+		uint32_t back = at ? at - 4 : 0;
+
+		assert_int_equal(wire[at + 2] << 8 | wire[at + 3], back);
+	}
+	wire[512 + 3] ^= 4;
+	stream_give(&b, wire, fpdu_marked_bytes(0, 2014));
+	assert_int_equal(b.qp->state, QP_ERR);
+	assert_int_equal(b.memory[FAR], (uint8_t)~a.memory[FAR]);
+	stop();
+}
+
+/* --- loans --- */
+
+static void long_payload_is_lent_and_not_copied(void **state)
+{
+	struct iwarp_part parts[IWARP_PIECES_MAX];
+
+	(void)state;
+	start();
+	post(WR_RDMA_WRITE, LENT);
+	assert_int_equal(parts_of(&a, parts), 3);
+	assert_ptr_equal(parts[1].at, a.memory + AT);
+	assert_int_equal(parts[1].bytes, LENT);
+	stop();
+}
+
+static void nothing_is_lent_with_crcs_or_markers(void **state)
+{
+	struct iwarp_part parts[IWARP_PIECES_MAX];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct stream_options options = {.settings = stream_settings(true)};
+
+		options.settings.has_crc = i == 0;
+		options.settings.sends_markers = i == 1;
+		start_with(&options);
+		post(WR_RDMA_WRITE, LENT);
+		assert_int_equal(parts_of(&a, parts), 1);
+		stop();
+	}
+}
+
+/* In the middle of a FPDU the program stops: the peer gets all of that one, and none of the next. */
+static void fpdu_on_its_way_is_finished_by_a_copy(void **state)
+{
+	size_t taken, rest;
+
+	(void)state;
+	start();
+	post(WR_RDMA_WRITE, LENT);
+	post(WR_RDMA_WRITE, LENT);
+	taken = stream_take(&a, wire, 1000);
+	assert_int_equal(qp_modify(a.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 0), 0);
+	memset(wire + taken, 0, sizeof(wire) - taken);
+	memset(a.memory + AT, 0x11, LENT); /* it is the program's again */
+	rest = stream_take(&a, wire + taken, sizeof(wire) - taken);
+	assert_int_equal(taken + rest, fpdu_bytes(DDP_TAGGED_BYTES + LENT));
+	stream_give(&b, wire, taken + rest);
+	for (uint32_t i = 0; i < LENT; i++)
+		assert_int_equal(b.memory[FAR + i], (AT + i) % 251);
+	expect(&a, WC_WR_FLUSH_ERR);
+	expect(&a, WC_WR_FLUSH_ERR);
+	stop();
+}
+
+static void fpdu_that_has_not_begun_is_not_sent(void **state)
+{
+	(void)state;
+	start();
+	post(WR_RDMA_WRITE, LENT);
+	struct iwarp_part parts[IWARP_PIECES_MAX];
+	assert_int_equal(parts_of(&a, parts), 3);
+	assert_int_equal(qp_modify(a.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 0), 0);
+	assert_int_equal(stream_take(&a, wire, sizeof(wire)), 0);
+	expect(&a, WC_WR_FLUSH_ERR);
+	stop();
+}
+
+static void memory_that_goes_while_it_is_lent_ends_the_stream(void **state)
+{
+	(void)state;
+	for (size_t already = 0; already <= 1000; already += 500) {
+		start();
+		post(WR_RDMA_WRITE, LENT);
+		if (already)
+			assert_int_equal(stream_take(&a, wire, already), already);
+		else
+			parts_of(&a, (struct iwarp_part[IWARP_PIECES_MAX]){{0}});
+		mr_table_remove(&a.mrs, a.key, STREAM_PD);
+		assert_int_equal(stream_take(&a, wire, sizeof(wire)), 0);
+		expect(&a, WC_WR_FLUSH_ERR);
+		assert_true(a.is_closed);
+		stop();
+	}
+}
+
+static void what_a_peer_reads_is_lent_with_its_right(void **state)
+{
+	(void)state;
+	start();
+	post(WR_RDMA_READ, LONG);
+	stream_give(&b, wire, stream_take(&a, wire, sizeof(wire)));
+	size_t taken = stream_take(&b, wire, 70000);
+	assert_int_equal(taken, 70000);
+	mr_table_remove(&b.mrs, b.key, STREAM_PD);
+	assert_int_equal(stream_take(&b, wire, sizeof(wire)), 0);
+	assert_true(b.is_closed);
+	stop();
+}
+
+/* Entries of a list too short to be lent are collected; one that is long enough is lent, whatever is around it. */
+static void lists_of_any_lengths_arrive(void **state)
+{
+	static const uint32_t lengths[][4] = {{100, 9000, 100, 5000}, {4096, 4095, 1, 70000},
+		{1, 1, 1, 1}, {65472, 65473, 10, 4096}};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct sge list[4];
+		struct send_wr wr;
+		uint64_t at = 0;
+
+		start();
+		wr = stream_wr(&a, &b, WR_RDMA_WRITE, list, 0, 0, FAR);
+		wr.sge_count = 4;
+		for (unsigned entry = 0; entry < 4; entry++) {
+			list[entry] =
+				(struct sge){(uintptr_t)a.memory + at, lengths[i][entry], a.key};
+			at += lengths[i][entry] + 64;
+		}
+		assert_int_equal(stream_post(&a, &wr), 0);
+		stream_run(&a, &b);
+		expect(&a, WC_SUCCESS);
+		const uint8_t *to = b.memory + FAR;
+		for (unsigned entry = 0; entry < 4; entry++) {
+			assert_memory_equal(to,
+				a.memory + (list[entry].address - (uintptr_t)a.memory),
+				list[entry].bytes);
+			to += list[entry].bytes;
+		}
+		stop();
+	}
+}
+
+/* --- completions that are held back --- */
+
+static void start_deferring(void)
+{
+	struct stream_options options = {.settings = stream_settings(true), .is_deferring = true};
+
+	start_with(&options);
+}
+
+static void completion_of_a_write_waits_for_the_answer(void **state)
+{
+	struct sge sge;
+
+	(void)state;
+	start_deferring();
+	post(WR_RDMA_WRITE, 8);
+	stream_run(&a, &b);
+	expect_none(&a);
+	struct send_wr answer = stream_wr(&b, &a, WR_RDMA_WRITE, &sge, AT, 8, FAR);
+	assert_int_equal(stream_post(&b, &answer), 0);
+	stream_run(&a, &b);
+	expect(&a, WC_SUCCESS);
+	stop();
+}
+
+static void completion_of_a_write_does_not_wait_for_long(void **state)
+{
+	(void)state;
+	start_deferring();
+	post(WR_RDMA_WRITE, 8);
+	stream_run(&a, &b);
+	stream_pass(&a, IWARP_DEFER_NS - 1);
+	expect_none(&a);
+	stream_pass(&a, 1);
+	expect(&a, WC_SUCCESS);
+	stop();
+}
+
+static void completion_is_not_held_back_where_that_is_no_use(void **state)
+{
+	uint32_t held = 0;
+
+	(void)state;
+	start_deferring();
+	stream_post_receive(&b, 1, 0, 100);
+	post(WR_SEND, 8); /* its answer is a completion as well */
+	stream_run(&a, &b);
+	expect(&a, WC_SUCCESS);
+	post(WR_RDMA_WRITE, 8);
+	stream_run(&a, &b);
+	post(WR_RDMA_WRITE, 8); /* goes on without waiting */
+	expect(&a, WC_SUCCESS);
+	stream_run(&a, &b);
+	stream_pass(&a, IWARP_DEFER_NS);
+	expect(&a, WC_SUCCESS);
+	cq_arm(&a.cq, CQ_ARM_NEXT); /* sleeps */
+	post(WR_RDMA_WRITE, 8);
+	stream_run(&a, &b);
+	expect(&a, WC_SUCCESS);
+	for (int i = 0; i < 100; i++) { /* a row of WRITEs that nobody answers */
+		post(WR_RDMA_WRITE, 8);
+		stream_run(&a, &b);
+		held += a.iwarp->tx.defer_end_ns != 0;
+		stream_pass(&a, IWARP_DEFER_NS);
+		expect(&a, WC_SUCCESS);
+	}
+	assert_int_equal(held, 0);
+	stop();
+}
+
+static void completion_is_held_back_again_when_answers_come(void **state)
+{
+	uint32_t held = 0;
+
+	(void)state;
+	start_deferring();
+	a.iwarp->tx.luck = -IWARP_LUCK_MAX;
+	for (int i = 0; i < 10; i++) {
+		struct sge sge;
+		struct send_wr answer;
+
+		post(WR_RDMA_WRITE, 8);
+		post(WR_RDMA_WRITE, 8);
+		stream_run(&a, &b);
+		held += a.iwarp->tx.defer_end_ns != 0;
+		stream_pass(&a, IWARP_DEFER_NS); /* answers are late, too */
+		answer = stream_wr(&b, &a, WR_RDMA_WRITE, &sge, AT, 8, FAR);
+		assert_int_equal(stream_post(&b, &answer), 0);
+		stream_run(&a, &b);
+		expect(&a, WC_SUCCESS);
+		expect(&a, WC_SUCCESS);
+		stream_pass(&b, IWARP_DEFER_NS);
+		expect(&b, WC_SUCCESS);
+	}
+	assert_true(held >= 3);
+	stop();
+}
+
+static void completion_that_is_held_back_is_no_failure_at_the_end(void **state)
+{
+	(void)state;
+	start_deferring();
+	post(WR_RDMA_WRITE, 8);
+	stream_run(&a, &b);
+	assert_int_equal(qp_modify(a.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 0), 0);
+	expect(&a, WC_SUCCESS);
+	stop();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_operation_passes_between_markers),
+		cmocka_unit_test(markers_point_back_to_the_length),
+		cmocka_unit_test(long_payload_is_lent_and_not_copied),
+		cmocka_unit_test(nothing_is_lent_with_crcs_or_markers),
+		cmocka_unit_test(fpdu_on_its_way_is_finished_by_a_copy),
+		cmocka_unit_test(fpdu_that_has_not_begun_is_not_sent),
+		cmocka_unit_test(memory_that_goes_while_it_is_lent_ends_the_stream),
+		cmocka_unit_test(what_a_peer_reads_is_lent_with_its_right),
+		cmocka_unit_test(lists_of_any_lengths_arrive),
+		cmocka_unit_test(completion_of_a_write_waits_for_the_answer),
+		cmocka_unit_test(completion_of_a_write_does_not_wait_for_long),
+		cmocka_unit_test(completion_is_not_held_back_where_that_is_no_use),
+		cmocka_unit_test(completion_is_held_back_again_when_answers_come),
+		cmocka_unit_test(completion_that_is_held_back_is_no_failure_at_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
