@@ -166,6 +166,10 @@ int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xr
 	URNIC_EXPORT_AS(nic_xrcd_create);
 void nic_xrcd_destroy(struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_destroy);
 
+/* Has another process a domain of the same file open? And let others see that this one has. */
+bool nic_xrcd_is_elsewhere(const struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_is_elsewhere);
+void nic_xrcd_show(struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_show);
+
 /* Is it of this process's NIC, and not one that was inherited through a fork? */
 bool nic_xrcd_is_alive(const struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_is_alive);
 

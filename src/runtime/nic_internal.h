@@ -65,6 +65,7 @@ struct nic_xrcd {
 	uint32_t id; /* not 0 */
 	struct xrc_file file; /* that other processes share it by; zeros: none */
 	uint32_t ifindex; /* of its device */
+	struct nic_public_xrcd *public; /* where others see it; NULL: nowhere */
 	uint32_t home; /* the lane of a completion queue that is polled for it */
 	uint32_t lane_mask; /* lanes of its queue pairs */
 	uint64_t epoch;

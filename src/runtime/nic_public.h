@@ -22,7 +22,10 @@
 #define NIC_PUBLIC_VERSION 7u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
-enum { NIC_LANES_MAX = 16 };
+enum {
+	NIC_LANES_MAX = 16,
+	NIC_PUBLIC_XRCDS_MAX = 256, /* those beyond are not seen by others */
+};
 
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
@@ -31,6 +34,13 @@ struct nic_public_lane {
 	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
 	uint32_t reserved;
 	struct port_udp_counters port;
+};
+
+/* An XRC domain that is open by a file. */
+struct nic_public_xrcd {
+	_Atomic uint32_t ifindex; /* of its device; 0: there is none here */
+	uint32_t reserved;
+	struct xrc_file file;
 };
 
 struct nic_public {
@@ -48,6 +58,7 @@ struct nic_public {
 	uint64_t base; /* where NIC memory lies in its owner's address space */
 	uint64_t identity; /* random: no other NIC's */
 	uint64_t guests_offset; /* struct guest_table */
+	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
 	_Atomic uint64_t
 		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */

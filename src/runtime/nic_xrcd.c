@@ -4,7 +4,10 @@
  * serve it.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "runtime/nic_internal.h"
 
@@ -35,8 +38,11 @@ int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xr
 void nic_xrcd_destroy(struct nic_xrcd *xrcd)
 {
 	nic_enter();
-	if (xrcd->epoch == nic_epoch)
+	if (xrcd->epoch == nic_epoch) {
 		nic_far_forget_xrcd(xrcd);
+		if (xrcd->public)
+			atomic_store(&xrcd->public->ifindex, 0);
+	}
 	nic_leave();
 	free(xrcd);
 }
@@ -57,4 +63,74 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane)
 		if (srq && srq->xrcd == xrcd->id)
 			nic_cq_add_lanes(container_of(srq->cq, struct nic_cq, cq), xrcd->lane_mask);
 	}
+}
+
+/* --- other processes --- */
+
+/* urnicd tells who there is; and tells others of us once we have a slot. The NIC is locked. */
+static bool agent_knows_us(const struct nic_xrcd *xrcd)
+{
+	struct worker *worker;
+
+	return xrcd->epoch == nic_epoch && nic_worker_get(xrcd->home, &worker) == 0;
+}
+
+void nic_xrcd_show(struct nic_xrcd *xrcd)
+{
+	nic_enter();
+	for (uint32_t i = 0; agent_knows_us(xrcd) && i < NIC_PUBLIC_XRCDS_MAX; i++) {
+		struct nic_public_xrcd *public = &nic.public->xrcds[i];
+
+		if (atomic_load(&public->ifindex))
+			continue;
+		public->file = xrcd->file;
+		atomic_store_explicit(&public->ifindex, xrcd->ifindex, memory_order_release);
+		xrcd->public = public;
+		break;
+	}
+	nic_leave();
+}
+
+/* Is there such a domain in this NIC memory, of whatever process? */
+static bool is_in(int memory, const struct nic_xrcd *xrcd)
+{
+	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
+	uint64_t head[2]; /* magic, and then version */
+	uint32_t version;
+
+	if (pread(memory, head, sizeof(head), NIC_PUBLIC_OFFSET) != sizeof(head) ||
+		pread(memory, xrcds, sizeof(xrcds),
+			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, xrcds)) != sizeof(xrcds))
+		return false;
+	memcpy(&version, &head[1], sizeof(version));
+	if (head[0] != NIC_PUBLIC_MAGIC || version != NIC_PUBLIC_VERSION)
+		return false;
+	for (uint32_t i = 0; i < NIC_PUBLIC_XRCDS_MAX; i++)
+		if (atomic_load(&xrcds[i].ifindex) == xrcd->ifindex &&
+			xrcds[i].file.device == xrcd->file.device &&
+			xrcds[i].file.inode == xrcd->file.inode)
+			return true;
+	return false;
+}
+
+bool nic_xrcd_is_elsewhere(const struct nic_xrcd *xrcd)
+{
+	struct agent_process process;
+	bool is_elsewhere = false;
+	uint32_t index = 0;
+
+	nic_enter();
+	if (agent_knows_us(xrcd)) {
+		pthread_mutex_lock(&nic_agent_lock);
+		while (!is_elsewhere && agent_client_list(&nic.agent, &index, &process) == 0) {
+			if (process.memory < 0)
+				continue;
+			is_elsewhere =
+				process.pid != (uint32_t)getpid() && is_in(process.memory, xrcd);
+			close(process.memory);
+		}
+		pthread_mutex_unlock(&nic_agent_lock);
+	}
+	nic_leave();
+	return is_elsewhere;
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -424,11 +425,50 @@ static void number_in_another_domain_is_refused(void **state)
 	domain_file = file;
 }
 
+/* 0 or the errno. */
+static int open_domain(struct ibv_context *context, int oflags)
+{
+	struct ibv_xrcd_init_attr init = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = domain_file,
+		.oflags = oflags,
+	};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(context, &init);
+
+	if (!xrcd)
+		return errno;
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	return 0;
+}
+
+static void domain_of_another_process_is_there(void **state)
+{
+	struct ibv_context *context;
+	struct child child;
+
+	(void)state;
+	if (HAS_THREAD_SANITIZER)
+		skip();
+	context = verbs_pair_open();
+	assert_int_equal(open_domain(context, 0), EAGAIN);
+	assert_int_equal(open_domain(context, O_CREAT | O_EXCL), 0);
+	child_start(&child);
+	assert_int_equal(open_domain(context, 0), 0);
+	assert_int_equal(open_domain(context, O_CREAT), 0);
+	assert_int_equal(open_domain(context, O_CREAT | O_EXCL), EINVAL);
+	child_kill(&child);
+	for (int i = 0; i < 100 && open_domain(context, 0) == 0; i++)
+		usleep(10000); /* urnicd has to hear of it */
+	assert_int_equal(open_domain(context, 0), EAGAIN);
+	assert_int_equal(ibv_close_device(context), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_ways_at_once_work),
 		cmocka_unit_test(number_in_another_domain_is_refused),
+		cmocka_unit_test(domain_of_another_process_is_there),
 		cmocka_unit_test(guest_is_killed),
 		cmocka_unit_test(host_is_killed),
 	};

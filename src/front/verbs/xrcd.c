@@ -110,20 +110,22 @@ static void domain_unref(struct xrc_domain *domain)
 }
 
 /*
- * The domain of a file, with one more opening: the one that is there, or, with O_CREAT, `fresh`. 0 or a positive errno, as the
+ * The domain of a file, with one more opening: the one that is there, or, with O_CREAT or if another process has it, `fresh`. 0 or a positive errno, as the
  * kernel's.
  */
 static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
 	struct xrc_domain **ret_domain)
 {
+	bool is_any_right = (oflags & (O_CREAT | O_EXCL)) == O_CREAT;
+	bool is_elsewhere = file && !is_any_right && nic_xrcd_is_elsewhere(fresh->nic);
 	struct xrc_domain *domain;
 	int error = 0;
 
 	pthread_mutex_lock(&xrcd_lock);
 	domain = file ? domain_find(fresh->device, file) : NULL;
-	if (domain && (oflags & O_EXCL)) {
+	if ((domain || is_elsewhere) && (oflags & O_EXCL)) {
 		error = EINVAL;
-	} else if (file && !domain && !(oflags & O_CREAT)) {
+	} else if (file && !domain && !is_elsewhere && !(oflags & O_CREAT)) {
 		error = EAGAIN;
 	} else {
 		if (!domain) {
@@ -160,6 +162,8 @@ static int domain_get(struct ibv_context *context, const struct ibv_xrcd_init_at
 	error = domain_ref(key, init->oflags, fresh, ret_domain);
 	if (error || *ret_domain != fresh)
 		domain_destroy(fresh);
+	else if (key)
+		nic_xrcd_show(fresh->nic);
 	return error;
 }
 
