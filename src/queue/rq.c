@@ -7,7 +7,9 @@
 
 #include "base/arith.h"
 
-static_assert(sizeof(struct recv_queue) == 128, "a cache line for each side");
+static_assert(sizeof(struct recv_queue) == 192, "a cache line for each side");
+
+enum { SLOTS_AHEAD = 4 }; /* of the one that is written */
 
 static uint64_t slots_bytes(uint32_t capacity, uint32_t stride_bytes)
 {
@@ -104,6 +106,8 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 		if (wr->sge_count)
 			memcpy(slot->sge, wr->sge, wr->sge_count * sizeof(struct sge));
 		atomic_store_explicit(&rq->posted, posted + 1, memory_order_release);
+		/* A slot that a taker on another processor has read is long in coming back. */
+		__builtin_prefetch(slot_at(rq, posted + SLOTS_AHEAD), 1);
 	}
 	spin_unlock(&rq->lock);
 	return error;

@@ -53,17 +53,19 @@ struct recv_slot {
 };
 
 struct recv_queue {
-	struct spin lock;
+	/* What seldom changes, or never. */
 	uint32_t capacity; /* slots: a power of two */
 	uint32_t depth; /* requests it holds: what the user asked for */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
+	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
+	/* The owner's. */
+	alignas(64) struct spin lock;
 	_Atomic uint32_t posted;
-	uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
 	/* Of those taken, what the owner knows of: a slot is free for posting when its taking is known. */
 	_Atomic uint32_t known;
-	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
-	/* The low half counts; the high one is odd while slots move. */
+	uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
+	/* The takers'. The low half counts; the high one is odd while slots move. */
 	alignas(64) _Atomic uint64_t taken;
 };
 

@@ -432,8 +432,10 @@ int nic_qp_post_recv(
 			break;
 	}
 	*ret_posted = posted;
-	atomic_thread_fence(
-		memory_order_seq_cst); /* the posts before the state, as the flusher does it the other way round */
+	/*
+	 * Who flushes sets the state and then empties the queue, under its lock, as it is posted to: either what was posted
+	 * is found there, or the state is seen here.
+	 */
 	if (atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_ERR)
 		recv_flush(qp);
 	return error;

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "base/spin.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/own_thread.h"
@@ -25,9 +24,6 @@ enum { FLUSH_BYTES = 60000 };
 
 /* Less is copied more quickly than the kernel takes it in pieces. */
 enum { LEND_BYTES_MIN = 2048 };
-
-/* Attempts before a thread that wants the lock sleeps: about as long as one batch takes. */
-enum { LOCK_TRIES = 400 };
 
 /* --- progress --- */
 
@@ -147,13 +143,31 @@ void worker_stamp(struct worker *worker)
 	worker->is_now_fresh = true;
 }
 
+static void skip(struct worker *worker, uint32_t polls)
+{
+	atomic_store_explicit(&worker->polls_skip, polls, memory_order_relaxed);
+	atomic_store_explicit(&worker->polls_skipped, 0, memory_order_relaxed);
+}
+
+/* The sockets were looked at; there were `datagrams`. */
+static void skip_adapt(struct worker *worker, unsigned datagrams)
+{
+	if (!atomic_load_explicit(&worker->polls_skip, memory_order_relaxed))
+		return;
+	worker->polls_skip_next =
+		datagrams ? 0 : min_u32(2 * worker->polls_skip_next, WORKER_SKIP_MAX);
+	skip(worker, worker->polls_skip_next);
+}
+
 static unsigned collect_quickly(struct worker *worker)
 {
 	if (!worker_has_news(worker))
 		return 0;
 	worker_stamp(worker);
-	if (local_has_news(&worker->local))
-		atomic_store_explicit(&worker->is_within_host, true, memory_order_relaxed);
+	if (local_has_news(&worker->local)) {
+		worker->polls_skip_next = max_u32(worker->polls_skip_next, WORKER_SKIP_MIN);
+		skip(worker, worker->polls_skip_next);
+	}
 	return collect(worker);
 }
 
@@ -169,14 +183,15 @@ static unsigned take_in_quickly(struct worker *worker)
 		atomic_load_explicit(&worker->polls_driving, memory_order_relaxed) + 1,
 		memory_order_relaxed);
 	worker->is_now_fresh = false;
-	worker->poll_weight = 1;
+	worker->poll_weight = 1 +
+		atomic_load_explicit(&worker->polls_skipped, memory_order_relaxed) /
+			WORKER_SKIP_WEIGHT;
 	datagrams = collect_quickly(worker);
 	if (!datagrams) {
 		datagrams = port_udp_receive(worker->port, on_packet, worker);
 		if (port_udp_looks(worker->port))
-			worker->poll_weight = WORKER_LOOK_WEIGHT;
-		if (datagrams)
-			atomic_store_explicit(&worker->is_within_host, false, memory_order_relaxed);
+			worker->poll_weight += WORKER_LOOK_WEIGHT - 1;
+		skip_adapt(worker, datagrams);
 	}
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
@@ -192,21 +207,6 @@ static unsigned take_in_quickly(struct worker *worker)
 	return datagrams;
 }
 
-void worker_lock(struct worker *worker)
-{
-	for (int tries = 0; tries < LOCK_TRIES; tries++) {
-		if (!pthread_mutex_trylock(&worker->lock))
-			return;
-		spin_pause();
-	}
-	pthread_mutex_lock(&worker->lock);
-}
-
-bool worker_try_lock(struct worker *worker)
-{
-	return pthread_mutex_trylock(&worker->lock) == 0;
-}
-
 void worker_tell(struct worker *worker)
 {
 	struct signal *signal;
@@ -214,12 +214,6 @@ void worker_tell(struct worker *worker)
 
 	while ((signal = signal_take(&worker->lane.signals, &news)))
 		worker->hooks->signal(worker, signal, news);
-}
-
-void worker_unlock(struct worker *worker)
-{
-	worker_tell(worker);
-	pthread_mutex_unlock(&worker->lock);
 }
 
 static void kick(struct worker *worker)
@@ -248,7 +242,8 @@ static bool is_quiet(const struct worker *worker)
 	const struct lane *lane = &worker->lane;
 
 	return !engine_has_packets(lane, true) && list_is_empty(&lane->tx_frames) &&
-		list_is_empty(&lane->tx_streams) && !worker->is_deep_asleep &&
+		list_is_empty(&lane->tx_streams) && !lane->deadlines.count && !lane->pacing.count &&
+		!worker->alarms.count &&
 		!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed) &&
 		!port_udp_is_blocked(worker->port);
 }
@@ -257,6 +252,8 @@ void worker_send(struct worker *worker, bool with_acks)
 {
 	if (is_quiet(worker))
 		return;
+	if (worker_deadline_ns(worker) != DEADLINE_NEVER)
+		skip(worker, 0);
 	transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
 		worker_frames_send(worker);
@@ -341,7 +338,6 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 
 	if (!worker)
 		return -ENOMEM;
-	pthread_mutex_init(&worker->lock, NULL);
 	list_init(&worker->frames);
 	list_init(&worker->streams);
 	worker->hooks = hooks;

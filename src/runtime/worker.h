@@ -40,6 +40,7 @@
 #include "local/guest.h"
 #include "local/local.h"
 #include "port/udp.h"
+#include "runtime/busy_lock.h"
 #include "runtime/nic_public.h"
 
 #define WORKER_TICK_NS 250000
@@ -53,7 +54,9 @@ enum {
 	WORKER_QUIET_TICKS = 4, /* of polling, before the sockets stop waking the thread */
 	WORKER_TRUST_MAX = 4, /* ticks of 4 ms */
 	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
-	WORKER_SOCKETS_SKIP = 16, /* polls for one look at the sockets, while is_within_host */
+	WORKER_SKIP_MIN = 16, /* see polls_skip */
+	WORKER_SKIP_MAX = 1024,
+	WORKER_SKIP_WEIGHT = 8, /* polls that were skipped, for the weight of one that was not */
 	WORKER_LOOK_WEIGHT =
 		4, /* of a poll that made a system call, where one that did not has 1 */
 	/* Of polls without a completion that leave acknowledgements owed. */
@@ -91,7 +94,7 @@ struct worker_hooks {
 };
 
 struct worker {
-	pthread_mutex_t lock;
+	struct busy_lock lock;
 	struct lane lane;
 	struct local_lane local; /* without a bell, nobody meets on this host */
 	struct inbox_table *inboxes; /* with it */
@@ -121,8 +124,13 @@ struct worker {
 	uint64_t now_ns; /* of the progress under way */
 	bool is_now_fresh;
 	uint32_t clockless_polls; /* in a row */
-	_Atomic bool is_within_host; /* what came last came from a peer on this host */
-	_Atomic uint32_t polls_skipped; /* those that looked for such only */
+	/*
+	 * While news come from peers on this host, and no deadline waits: so many polls look for such only. Twice as many each
+	 * time that the sockets had nothing, either.
+	 */
+	_Atomic uint32_t polls_skip; /* 0: none */
+	_Atomic uint32_t polls_skipped; /* in a row */
+	uint32_t polls_skip_next;
 	_Atomic bool
 		is_stamping; /* programs read when completions were made: the clock is read for each */
 	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
@@ -194,13 +202,29 @@ static inline bool worker_has_news(const struct worker *worker)
 /* One that breaks, once: the life of a peer on this host. Returns 0 or -errno. */
 int worker_watch_peer(struct worker *worker, int fd);
 
+/* Hand out the signals that wait. The worker is locked. */
+void worker_tell(struct worker *worker);
+
 /*
- * The lock. Spins for a moment before it sleeps: the holder is mostly about to leave. Unlocking first
- * hands out the signals that were raised, so none waits for the next who comes, or outlives its object.
+ * The lock. Unlocking first hands out the signals that were raised, so none waits for the next who comes, or outlives
+ * its object.
  */
-void worker_lock(struct worker *worker);
-bool worker_try_lock(struct worker *worker);
-void worker_unlock(struct worker *worker);
+static inline void worker_lock(struct worker *worker)
+{
+	busy_lock(&worker->lock);
+}
+
+static inline bool worker_try_lock(struct worker *worker)
+{
+	return busy_lock_try(&worker->lock);
+}
+
+static inline void worker_unlock(struct worker *worker)
+{
+	if (worker->lane.signals.first)
+		worker_tell(worker);
+	busy_unlock(&worker->lock);
+}
 
 /*
  * Have hooks->alarm called at `at_ns`, or not any more: DEADLINE_NEVER. Room for `alarm` is reserved in
@@ -210,9 +234,6 @@ void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at
 
 /* When time matters next, to the lane or the NIC. The worker is locked. */
 uint64_t worker_deadline_ns(const struct worker *worker);
-
-/* Hand out the signals that wait. The worker is locked. */
-void worker_tell(struct worker *worker);
 
 /*
  * Take in packets, and what peers on this host have left, and let deadlines expire. The worker is
@@ -236,20 +257,17 @@ void worker_send(struct worker *worker, bool with_acks);
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq);
 
-/*
- * Is there nothing for a poll to do? While news come from peers on this host, most polls look for such only. Any thread,
- * without the lock.
- */
+/* Is there nothing for a poll to do (polls_skip)? Any thread, without the lock. */
 static inline bool worker_poll_is_idle(struct worker *worker)
 {
+	uint32_t skip = atomic_load_explicit(&worker->polls_skip, memory_order_relaxed);
 	uint32_t skipped;
 
-	if (!atomic_load_explicit(&worker->is_within_host, memory_order_relaxed) ||
-		local_has_news(&worker->local))
+	if (!skip || worker_has_news(worker))
 		return false;
 	skipped = atomic_load_explicit(&worker->polls_skipped, memory_order_relaxed) + 1;
 	atomic_store_explicit(&worker->polls_skipped, skipped, memory_order_relaxed);
-	return skipped % WORKER_SOCKETS_SKIP != 0;
+	return skipped < skip;
 }
 
 /* Read the clock for what is made now, if anybody wants to know. The worker is locked. */

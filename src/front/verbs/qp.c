@@ -155,7 +155,6 @@ static void qp_free(struct qp_front *qp)
 {
 	pthread_mutex_destroy(&qp->verbs.mutex);
 	pthread_cond_destroy(&qp->verbs.cond);
-	wr_builder_done(&qp->builder);
 	domain_free(&qp->domain, DOMAIN_QP, qp);
 }
 

@@ -362,7 +362,6 @@ void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
 
 	builder->is_there = true;
 	builder->is_locking = !qp->domain.is_single_threaded;
-	pthread_mutex_init(&builder->lock, NULL);
 	set_requests(ex, send_ops_flags);
 	if (qp->verbs.qp_type == IBV_QPT_UD)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
@@ -375,10 +374,4 @@ void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
-}
-
-void wr_builder_done(struct wr_builder *builder)
-{
-	if (builder->is_there)
-		pthread_mutex_destroy(&builder->lock);
 }

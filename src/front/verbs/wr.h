@@ -17,13 +17,14 @@
 #include "front/verbs/abi.h"
 #include "queue/qp_type.h"
 #include "queue/sq.h"
+#include "runtime/busy_lock.h"
 
 struct qp_front;
 
 struct wr_builder {
 	bool is_there; /* the queue pair was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
 	bool is_locking;
-	pthread_mutex_t lock;
+	struct busy_lock lock;
 	struct sq_batch batch;
 	struct send_wqe
 		*wqe; /* the request being built; `scratch` when there is none, or after an error */
@@ -35,20 +36,19 @@ struct wr_builder {
 /* Has a queue pair of this type all of these operations, enum ibv_qp_create_send_ops_flags or any other bits? */
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
 
-/* Set the functions of the public structure. Undo with wr_builder_done(), which may also be called without. */
+/* Set the functions of the public structure. */
 void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags);
-void wr_builder_done(struct wr_builder *builder);
 
 static inline void wr_builder_lock(struct wr_builder *builder)
 {
 	if (builder->is_locking)
-		pthread_mutex_lock(&builder->lock);
+		busy_lock(&builder->lock);
 }
 
 static inline void wr_builder_unlock(struct wr_builder *builder)
 {
 	if (builder->is_locking)
-		pthread_mutex_unlock(&builder->lock);
+		busy_unlock(&builder->lock);
 }
 
 #endif
