@@ -35,11 +35,11 @@ check-all:
 	@scripts/install-deps build test programs lint
 	@scripts/check-all
 
-# As root.
+# As root. INTEROP: options of tests/interop/run, for a part of it.
 check-interop:
 	@scripts/install-deps build test interop
 	@$(MAKE) --no-print-directory build
-	@scripts/check-interop $(BUILD)
+	@scripts/check-interop $(BUILD) $(INTEROP)
 
 bench:
 	@scripts/install-deps build demo

@@ -37,6 +37,7 @@ class Program(NamedTuple):
     has_bytes_checked: bool = False  # the program looks at every byte that arrives
     is_reliable: bool = True
     is_quick: bool = False  # of the subset that is run often
+    is_captured: bool = False  # of those whose packets are looked at
     kernels: tuple = ("6.1", "6.12")
 
 
@@ -83,8 +84,8 @@ PROGRAMS = [
     pingpong("ibv_rc_pingpong", "-n 100 -e"),
     pingpong("ibv_uc_pingpong", mtus=MTUS, is_quick=True),
     pingpong("ibv_srq_pingpong", "-s 4096 -n 100", mtus=MTUS, is_quick=True),
-    pingpong("ibv_ud_pingpong", "-s 1000 -n 100", mtus=(None,), is_quick=True),
-    verify("each", 4097, is_quick=True),
+    pingpong("ibv_ud_pingpong", "-s 1000 -n 100", mtus=(None,), is_quick=True, is_captured=True),
+    verify("each", 4097, is_quick=True, is_captured=True),
     verify("mixed", 200),
 
     perftest("ib_write_bw", "-n 200 -s 10001", MTUS, is_quick=True),
@@ -110,13 +111,15 @@ PROGRAMS = [
       for figure in ("bw", "lat")),
     perftest_cm("ib_send_bw", "-n 100 -c UD -s 1000"),
 
-    cm("rping", "rping -s -a {me} -C 100", "rping -c -a {peer} -V -C 100", has_bytes_checked=True, is_quick=True),
+    cm("rping", "rping -s -a {me} -C 100", "rping -c -a {peer} -V -C 100", has_bytes_checked=True, is_quick=True,
+       is_captured=True),
     cm("rping -S 65535", "rping -s -a {me} -C 10 -S 65535", "rping -c -a {peer} -V -C 10 -S 65535",
        has_bytes_checked=True),
     cm("rping -q", "rping -s -q -a {me} -C 10", "rping -c -q -a {peer} -V -C 10", has_bytes_checked=True),
     cm("ucmatose", "ucmatose -b {me} -C 10 -S 3000", "ucmatose -s {peer} -C 10 -S 3000", is_quick=True),
     cm("ucmatose -c 10", "ucmatose -b {me} -c 10 -C 5", "ucmatose -s {peer} -c 10 -C 5"),
-    cm("udaddy", "udaddy -b {me} -C 10 -S 500", "udaddy -s {peer} -C 10 -S 500", is_reliable=False, is_quick=True),
+    cm("udaddy", "udaddy -b {me} -C 10 -S 500", "udaddy -s {peer} -C 10 -S 500", is_reliable=False, is_quick=True,
+       is_captured=True),
     cm("rdma_server, rdma_client", "rdma_server -s {me}", "rdma_client -s {peer}"),
     cm("rdma_xserver, rdma_xclient -c r", "rdma_xserver -c r", "rdma_xclient -s {peer} -c r",
        families=("IPv4",)),  # its server binds to an IPv4 address
@@ -136,7 +139,8 @@ PROGRAMS = [
 IWARP_PROGRAMS = [
     *(program for program in PROGRAMS if program.name.startswith(("rping", "ucmatose", "rdma_server", "rstream"))
       and not program.name.startswith(("rping -q", "rstream -T a"))),
-    *(perftest_cm(f"ib_{what}_{figure}") for what in ("write", "read", "send") for figure in ("bw", "lat")),
+    *(perftest_cm(f"ib_{what}_{figure}", is_captured=figure == "bw") for what in ("write", "read", "send")
+      for figure in ("bw", "lat")),
     *(perftest_cm(f"ib_{what}_bw", options)._replace(is_good=both_end_well) for what in ("write", "read", "send")
       for options in ("-n 100 -b", "-n 40 -q 4", "-n 20 -s 300000")),
 ]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What passes the lab's bridge, and whether programs that share nothing with either end find it well formed."""
+import re
+import struct
+import subprocess
+import tempfile
+import time
+import zlib
+
+ETHERNET_BYTES, IP6_BYTES, UDP_BYTES, ICRC_BYTES = 14, 40, 8, 4
+ROCE_PORT = 4791
+RECORD = struct.Struct("<IIII")  # of pcap: seconds, microseconds, captured bytes, bytes
+
+
+class Capture:
+    """A context manager; afterwards the other methods look at what was captured."""
+
+    def __init__(self, lab, what):
+        self.lab = lab
+        self.what = what  # a capture filter
+        self.file = tempfile.NamedTemporaryFile(suffix=".pcap")
+        self.process = None
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            self.lab.inside(["dumpcap", "-q", "-P", "-B", "16", "-i", "br0", "-w", self.file.name, "-f", self.what]),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process.stderr.readline()  # "Capturing on": it does, soon
+        time.sleep(1)
+        return self
+
+    def __exit__(self, *_):
+        time.sleep(1)
+        self.process.terminate()
+        self.process.communicate()
+
+    def frames(self):
+        with open(self.file.name, "rb") as file:
+            data = file.read()
+        at = 24
+        while at + RECORD.size <= len(data):
+            length = RECORD.unpack_from(data, at)[2]
+            yield data[at + RECORD.size:at + RECORD.size + length]
+            at += RECORD.size + length
+
+    def icrcs(self):
+        """{source address: [packets whose ICRC zlib confirms, others]}."""
+        counts = {}
+        for frame in self.frames():
+            found = icrc_is_good(frame)
+            if found:
+                counts.setdefault(found[0], [0, 0])[0 if found[1] else 1] += 1
+        return counts
+
+    def malformed(self, protocol):
+        """What tshark says of frames of a protocol: how many there are, and complaints."""
+        output = subprocess.run(["tshark", "-r", self.file.name, "-V", "-Y", protocol], check=False, text=True,
+                                errors="replace", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        complaints = re.findall(r"^.*(?:malformed|bad crc|crc.*\bbad\b|incorrect|dissector bug).*$", output, re.M | re.I)
+        return len(re.findall(r"^Frame \d+:", output, re.M)), complaints
+
+
+def icrc_is_good(frame):
+    """(source address, verdict) of a RoCEv2 frame, else None. Fields that routers change count as ones."""
+    kind = struct.unpack_from(">H", frame, 12)[0]
+    ip = bytearray(frame[ETHERNET_BYTES:])
+    if kind == 0x0800 and ip[9] == 17:
+        header_bytes = (ip[0] & 15) * 4
+        source = bytes(ip[12:16])
+        ip[1] = ip[8] = ip[10] = ip[11] = 0xFF
+        end = struct.unpack_from(">H", ip, 2)[0]
+    elif kind == 0x86DD and ip[6] == 17:
+        header_bytes = IP6_BYTES
+        source = bytes(ip[8:24])
+        ip[0] |= 0x0F
+        ip[1:4] = b"\xff" * 3
+        ip[7] = 0xFF
+        end = IP6_BYTES + struct.unpack_from(">H", ip, 4)[0]
+    else:
+        return None
+    if struct.unpack_from(">H", ip, header_bytes + 2)[0] != ROCE_PORT:
+        return None
+    ip[header_bytes + 6:header_bytes + 8] = b"\xff\xff"  # the UDP checksum
+    ip[header_bytes + UDP_BYTES + 4] = 0xFF
+    icrc = struct.unpack_from("<I", ip, end - ICRC_BYTES)[0]
+    return source, zlib.crc32(b"\xff" * 8 + ip[:end - ICRC_BYTES]) == icrc
