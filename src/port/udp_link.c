@@ -50,7 +50,7 @@ enum {
 	LINK_BLOCK_BYTES = 1 << 16,
 	LINK_BATCH = 32, /* frames per call */
 	LINK_SHORT_BYTES = 1500, /* longer ones are marks; with Ethernet header */
-	LINK_SEND_BYTES_MAX = 1400, /* of UDP payload; more is the socket's */
+	LINK_SEND_BYTES_MAX = 4096, /* of UDP payload; more is the socket's */
 	LINK_MARKS_SEARCHED = 64, /* for that of a datagram */
 	LINK_STALLED_LOOKS_MAX = 256, /* for the datagram of a mark */
 	LINK_SOCKETS_MAX = 8, /* on one interface: each one looks at every packet there */

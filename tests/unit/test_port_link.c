@@ -32,7 +32,7 @@ enum {
 	SLOT_OFFSET = 5,
 	TAG_OFFSET = 8,
 	SHORT = 64,
-	MEDIUM = 1200, /* what the link takes is not much longer */
+	MEDIUM = 1200,
 	LONG = 4096 + 16,
 	MTU = 9000,
 	WAIT_MS = 2000,
