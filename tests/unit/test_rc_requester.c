@@ -605,6 +605,21 @@ static void requester_without_credit_still_writes_and_reads(void **state)
 	script_expect_silence(&script); /* this one takes a receive request */
 }
 
+/* A program that only writes never posts a receive request at its peer. */
+static void requester_without_credit_asks_no_more_often_for_writes(void **state)
+{
+	(void)state;
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_send_ack(&script, 0, 1, 0);
+	script_post(&script, WR_RDMA_WRITE, 2 * SCRIPT_MTU_BYTES, 0);
+	script_post(&script, WR_RDMA_WRITE, 2 * SCRIPT_MTU_BYTES, 0);
+	assert_false(script_expect(&script, OPCODE_RC_WRITE_FIRST, 1)->bth.ack_requested);
+	assert_false(script_expect(&script, OPCODE_RC_WRITE_LAST, 2)->bth.ack_requested);
+	assert_false(script_expect(&script, OPCODE_RC_WRITE_FIRST, 3)->bth.ack_requested);
+	assert_true(script_expect(&script, OPCODE_RC_WRITE_LAST, 4)->bth.ack_requested);
+}
+
 static void requester_unsolicited_ack_brings_credit(void **state)
 {
 	(void)state;
@@ -678,6 +693,7 @@ int main(void)
 		TEST(requester_probes_adapt_to_a_long_path),
 		TEST(requester_without_credit_sends_one_message_at_a_time),
 		TEST(requester_without_credit_still_writes_and_reads),
+		TEST(requester_without_credit_asks_no_more_often_for_writes),
 		TEST(requester_unsolicited_ack_brings_credit),
 		TEST(requester_stalls_only_after_a_packet_that_asked),
 	};

@@ -84,18 +84,24 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 	return min_u32(to_chunk_end, total - sent);
 }
 
+/* The peer is not known to have a receive request for this message, number `ssn`, which takes one. */
+static bool is_beyond_credit(
+	const struct rc_requester *requester, const struct send_wqe *wqe, uint32_t ssn)
+{
+	return requester->is_credit_limited && wr_table[wqe->opcode].takes_receive &&
+		msn_diff(msn_from(ssn), msn_from(requester->limit_ssn)) > 0;
+}
+
 /*
- * The peer is known to have no receive request for this message: send only its first packet, alone,
- * to learn whether it has one now (IBTA 9.7.7.2.5).
+ * No receive request is known: send only the message's first packet, alone, to learn whether there is one now
+ * (IBTA 9.7.7.2.5).
  */
 static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
 	const struct rc_requester *requester = &rc->requester;
 	uint32_t ssn = wqe->is_started ? wqe->ssn : requester->next_ssn;
 
-	if (!requester->is_credit_limited || !wr_table[wqe->opcode].takes_receive)
-		return false;
-	if (msn_diff(msn_from(ssn), msn_from(requester->limit_ssn)) <= 0)
+	if (!is_beyond_credit(requester, wqe, ssn))
 		return false;
 	/* Waiting makes sense only for an answer that was asked for. */
 	return rc_in_flight(requester) > 0 && requester->since_ack_request == 0 &&
@@ -252,15 +258,15 @@ static bool local_pass(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
 	const struct rc_requester *requester = &rc->requester;
-	uint32_t next = requester->wqe_index + 1;
+	uint32_t index = requester->wqe_index + 1;
+	const struct send_wqe *next = sq_at(rc->qp.sq, index);
 
-	if (next == rc->qp.sq->posted || rc->qp.state == QP_SQD || rc->qp.local)
+	if (index == rc->qp.sq->posted || rc->qp.state == QP_SQD || rc->qp.local)
 		return true;
 	/* A local request is complete when those before it are. */
-	if (rc_wqe_has_answer(sq_at(rc->qp.sq, next)) || rc_wqe_is_local(sq_at(rc->qp.sq, next)))
+	if (rc_wqe_has_answer(next) || rc_wqe_is_local(next))
 		return true;
-	return requester->is_credit_limited &&
-		msn_diff(msn_from(wqe->ssn + 1), msn_from(requester->limit_ssn)) > 0;
+	return is_beyond_credit(requester, next, wqe->ssn + 1);
 }
 
 /*
@@ -285,8 +291,7 @@ static bool must_ask_for_ack(const struct rc_qp *rc, const struct send_wqe *wqe,
 		return true;
 	if (requester->since_ack_request + 1 >= ack_interval_packets(requester))
 		return true;
-	return requester->is_credit_limited &&
-		msn_diff(msn_from(wqe->ssn), msn_from(requester->limit_ssn)) > 0;
+	return is_beyond_credit(requester, wqe, wqe->ssn);
 }
 
 /* One packet of a SEND or WRITE. */
