@@ -71,27 +71,10 @@ void inbox_collected(struct inbox *inbox)
 	atomic_store_explicit(&inbox->collected, collected + 1, memory_order_release);
 }
 
-static bool is_open_in(struct inbox *inbox, uint32_t generation)
-{
-	if (atomic_load(&inbox->generation) == generation)
-		return true;
-	inbox_leave(inbox);
-	return false;
-}
-
-/* Sequentially consistent: the mark is seen, or what it is to be seen before has happened. */
-bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark)
-{
-	uint64_t expected = INBOX_IS_FREE;
-
-	return atomic_compare_exchange_strong(&inbox->in_use, &expected, mark) &&
-		is_open_in(inbox, generation);
-}
-
 bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark)
 {
 	atomic_store(&inbox->in_use, mark);
-	return is_open_in(inbox, generation);
+	return inbox_is_entered(inbox, generation);
 }
 
 bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_record *record)

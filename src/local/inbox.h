@@ -147,16 +147,34 @@ void inbox_collected(struct inbox *inbox);
 
 /* --- the initiator --- */
 
-/* Begin to use: true when the inbox is open in `generation`, and `mark` is set. */
-bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark);
-
-/* The same for who is in it, under another mark. Out of it when it says false. */
-bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark);
-
 static inline void inbox_leave(struct inbox *inbox)
 {
 	atomic_store_explicit(&inbox->in_use, INBOX_IS_FREE, memory_order_release);
 }
+
+/* The mark is set. Is the inbox open in `generation`? If not, it is left again. */
+static inline bool inbox_is_entered(struct inbox *inbox, uint32_t generation)
+{
+	if (atomic_load(&inbox->generation) == generation)
+		return true;
+	inbox_leave(inbox);
+	return false;
+}
+
+/*
+ * Begin to use: true when the inbox is open in `generation`, and `mark` is set. Sequentially consistent: the mark is seen, or
+ * what it is to be seen before has happened.
+ */
+static inline bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark)
+{
+	uint64_t expected = INBOX_IS_FREE;
+
+	return atomic_compare_exchange_strong(&inbox->in_use, &expected, mark) &&
+		inbox_is_entered(inbox, generation);
+}
+
+/* The same for who is in it, under another mark. Out of it when it says false. */
+bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark);
 
 /* Records that the initiator has published. */
 static inline uint32_t inbox_count(const struct inbox *inbox)

@@ -261,21 +261,38 @@ static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	return true;
 }
 
-/* The same, after a look at all of it where it takes more than one step, so that what is refused has moved nothing. */
+/* All of it lies in one piece on either side: the usual case. */
+static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
+	const struct theirs *theirs, bool is_written)
+{
+	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
+	struct sge at = {theirs->list[0].address, wqe->total_bytes, theirs->list[0].lkey};
+	uint8_t *own = (uint8_t *)(uintptr_t)wqe->inline_bytes;
+
+	if (!(wqe->flags & SEND_INLINE) &&
+		!own_find(local, wqe->sge[0].lkey, own_access, wqe->sge[0].address, at.bytes, &own))
+		return false;
+	return step(local, own, theirs, &at, is_written);
+}
+
+/*
+ * Move the request's bytes, which both lists have room for. False when some of them may not be accessed: then none was
+ * moved; or are not there.
+ */
 static bool move(struct local_qp *local, const struct send_wqe *wqe, const struct theirs *theirs,
 	bool is_written)
 {
 	const struct qp *qp = local->qp;
 	uint32_t bytes = wqe->total_bytes;
 	bool is_inline = wqe->flags & SEND_INLINE;
-	bool is_one_step = bytes <= MR_NULL_BYTES && (is_inline || wqe->sge_count == 1) &&
-		theirs->count >= 1 && theirs->list[0].bytes >= bytes;
 	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
 
-	if (!is_one_step &&
-		((!is_inline &&
-			 sge_check(qp->lane->mrs, qp->pd, own_access, wqe->sge, wqe->sge_count)) ||
-			!theirs_check(local, theirs, bytes)))
+	if (bytes && bytes <= MR_NULL_BYTES && (is_inline || wqe->sge_count == 1) &&
+		theirs->count >= 1 && theirs->list[0].bytes >= bytes)
+		return move_once(local, wqe, theirs, is_written);
+	if ((!is_inline &&
+		    sge_check(qp->lane->mrs, qp->pd, own_access, wqe->sge, wqe->sge_count)) ||
+		!theirs_check(local, theirs, bytes))
 		return false;
 	return move_steps(local, wqe, theirs, bytes, is_written);
 }
