@@ -123,13 +123,20 @@ void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, u
 	*claim = table->claims[--table->count];
 }
 
+/* Of whatever port space. */
+static bool has_port_of(uint64_t service_id, uint64_t other)
+{
+	return ip_cm_service_port(service_id) == ip_cm_service_port(other);
+}
+
 bool claim_table_expects(const struct claim_table *table, uint64_t service_id, uint64_t now_ms)
 {
 	for (uint32_t i = 0; i < CLAIM_RECENT_COUNT; i++)
-		if (table->recent[i].service_id == service_id && now_ms < table->recent[i].until_ms)
+		if (has_port_of(table->recent[i].service_id, service_id) &&
+			now_ms < table->recent[i].until_ms)
 			return true;
 	for (uint32_t i = 0; i < table->count; i++)
-		if (table->claims[i].service_id == service_id &&
+		if (has_port_of(table->claims[i].service_id, service_id) &&
 			now_ms - table->claims[i].made_ms < CLAIM_RECENT_MS)
 			return true;
 	return false;

@@ -59,7 +59,8 @@ const struct claim *claim_table_listener(
 /*
  * Nobody listens there: is somebody likely to, in a moment? A port that was claimed, or whose listener ended, less than CLAIM_RECENT_MS
  * ago. Programs tell their port and only then listen (qperf), or accept one connection, close the listener and listen anew for the next
- * (ib_send_lat -R), while the other end is connecting already: whoever asks in between is better left to ask once more than refused.
+ * (ib_send_lat -R), with -c UD in another port space, while the other end is connecting already: whoever asks in between is better left
+ * to ask once more than refused. So the port counts, and not the port space.
  */
 bool claim_table_expects(const struct claim_table *table, uint64_t service_id, uint64_t now_ms);
 

@@ -12,7 +12,7 @@
 
 #include "agent/claim.h"
 
-enum { SERVICE = 0x01061c06 };
+enum { SERVICE = 0x01061c06, SERVICE_OF_DATAGRAMS = 0x01111c06 };
 
 static struct claim_table table;
 
@@ -112,6 +112,7 @@ static void listener_is_expected_back_for_a_moment(void **state)
 	assert_true(claim_table_expects(&table, SERVICE, 5000 + CLAIM_RECENT_MS - 1));
 	assert_false(claim_table_expects(&table, SERVICE, 5000 + CLAIM_RECENT_MS));
 	assert_false(claim_table_expects(&table, SERVICE + 1, 5000));
+	assert_true(claim_table_expects(&table, SERVICE_OF_DATAGRAMS, 5000));
 }
 
 static void table_is_bounded(void **state)
