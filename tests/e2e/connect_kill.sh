@@ -76,10 +76,13 @@ for state in route req rep established dreq; do
 	done
 done
 
-# A program and its urnicd die: nobody is left who could say so. Asking again finds the port closed; the end is told after three
-# response timeouts.
-meet req
-kill -9 "$(urnicd_of a)" "$(process server)"
+# A program and its urnicd die: nobody is left who could say so. Asking again finds the port closed, unless the server had asked for
+# patience (MRA), so it never heard of this request; the end is told after three response timeouts.
+meet route
+killed=$(urnicd_of a)
+kill -STOP "$killed"
+touch "$scratch/go"
+kill -9 "$killed" "$(process server)"
 wait_for client '^REJECTED 8$'
 finish_well client
 meet established

@@ -5,7 +5,8 @@
 
 # claims HOST: how many ports were claimed there so far.
 claims() {
-	on "$1" "$urnic" stat 2>/dev/null | awk '$1 == "claims_made" { made = $2 } END { print made + 0 }'
+	until on "$1" "$urnic" stat >"$scratch/stat" 2>/dev/null; do sleep 0.05; done
+	awk '$1 == "claims_made" { made = $2 } END { print made + 0 }' "$scratch/stat"
 }
 
 # listen NAME HOST PROGRAM ARGUMENTS...: start it, and wait until it listens: it claims a port, and then says that it listens.

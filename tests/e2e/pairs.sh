@@ -81,7 +81,7 @@ finish() {
 # finish_well NAME...: all of them succeed.
 finish_well() {
 	for name in "$@"; do
-		finish "$name" || fail "$name ends with $?: $(tail -n 5 "$scratch/$name")"
+		finish "$name" || fail "$name ends with $?: $(tail -n 12 "$scratch/$name")"
 	done
 }
 
