@@ -283,10 +283,20 @@ static void collect(struct nic_cq *cq)
 	}
 }
 
+/* It is not polled on, for all that is known. */
+static void note_arm(struct nic_cq *cq)
+{
+	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
+
+	for (; lanes; lanes &= lanes - 1)
+		worker_note_arm(nic.worker[__builtin_ctz(lanes)]);
+}
+
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)
 {
 	if (cq->epoch != nic_epoch)
 		return;
 	cq_arm(&cq->cq, arm);
 	collect(cq);
+	note_arm(cq);
 }

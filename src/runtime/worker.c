@@ -226,6 +226,15 @@ static void kick(struct worker *worker)
 	cancel_allow(cancel);
 }
 
+/* Either the thread sees that one was armed before it begins its tick, or it is seen here to have begun it. */
+void worker_note_arm(struct worker *worker)
+{
+	atomic_store(&worker->was_armed, true);
+	if (atomic_load(&worker->is_keeping_quiet) &&
+		atomic_exchange(&worker->is_keeping_quiet, false))
+		kick(worker);
+}
+
 /* The thread may sleep past that time, and nobody else may be there by then. */
 void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns)
 {

@@ -13,7 +13,7 @@
  * While an application polls, the NIC thread must not be woken by every packet. It notices that the
  * count of polls has grown and leaves the sockets alone for one tick (WORKER_TICK_NS) at a
  * time, until it has not. A poll of an armed completion queue does not count: its owner is about to
- * sleep. Ticks get longer while nothing changes, up to WORKER_TICK_NS << WORKER_TRUST_MAX: a thread that wakes up often
+ * sleep. Who arms one ends the tick, because many programs poll for a moment before they sleep. Ticks get longer while nothing changes, up to WORKER_TICK_NS << WORKER_TRUST_MAX: a thread that wakes up often
  * has Linux starve other programs (docs/architecture.md).
  *
  * After a packet the NIC thread looks for the next one for a short while before it sleeps
@@ -121,6 +121,8 @@ struct worker {
 	uint64_t last_polled_ns; /* when the thread last saw that one had polled or posted */
 	_Atomic uint32_t polls; /* of unarmed completion queues on this lane, and posts */
 	_Atomic uint32_t polls_driving; /* those that looked for packets; with the lock held */
+	_Atomic bool was_armed; /* a completion queue, since the thread last looked */
+	_Atomic bool is_keeping_quiet; /* the thread leaves the sockets alone for a tick */
 	uint64_t now_ns; /* of the progress under way */
 	bool is_now_fresh;
 	uint32_t clockless_polls; /* in a row */
@@ -280,6 +282,9 @@ static inline void worker_note_poll(struct worker *worker)
 
 	atomic_store_explicit(&worker->polls, polls + 1, memory_order_relaxed);
 }
+
+/* Somebody has armed a completion queue, and is about to sleep. Any thread, with or without the lock. */
+void worker_note_arm(struct worker *worker);
 
 /* The body of the thread; worker_start() runs it. */
 void *worker_thread_main(void *argument);

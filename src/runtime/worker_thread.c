@@ -79,12 +79,14 @@ static bool is_being_polled(struct worker *worker, struct polls *seen, uint32_t 
 	uint32_t count = atomic_load_explicit(&worker->polls, memory_order_relaxed);
 	uint32_t driving_count = atomic_load_explicit(&worker->polls_driving, memory_order_relaxed);
 	uint64_t now_ns = clock_now_ns();
-	bool is_polled = count - seen->count >= (uint32_t)WORKER_POLLS_PER_TICK << trust &&
+	bool was_armed = atomic_exchange(&worker->was_armed, false);
+	bool is_polled = !was_armed &&
+		count - seen->count >= (uint32_t)WORKER_POLLS_PER_TICK << trust &&
 		driving_count != seen->driving_count;
 
 	if (count != seen->count)
 		worker->last_polled_ns = now_ns;
-	if (is_polled || now_ns - seen->since_ns > WORKER_TICK_NS) {
+	if (is_polled || was_armed || now_ns - seen->since_ns > WORKER_TICK_NS) {
 		seen->count = count;
 		seen->driving_count = driving_count;
 		seen->since_ns = now_ns;
@@ -231,7 +233,10 @@ static void keep_quiet(struct worker *worker, uint32_t ticks, uint32_t trust)
 		worker_watch_sockets(worker, false);
 		worker_unlock(worker);
 	}
-	wait_for(worker, worker->epoll_quiet, (uint64_t)WORKER_TICK_NS << trust);
+	atomic_store(&worker->is_keeping_quiet, true);
+	if (!atomic_load(&worker->was_armed))
+		wait_for(worker, worker->epoll_quiet, (uint64_t)WORKER_TICK_NS << trust);
+	atomic_store(&worker->is_keeping_quiet, false);
 }
 
 void *worker_thread_main(void *argument)

@@ -114,6 +114,19 @@ static void worker_thread_asleep_is_woken_for_an_acknowledgement_owed(void **sta
 	assert_true(is_kicked());
 }
 
+/* A program that polled until now: packets must wake the thread again, and at once. */
+static void worker_thread_that_keeps_quiet_is_woken_by_who_arms(void **state)
+{
+	(void)state;
+	worker_note_arm(worker);
+	assert_false(is_kicked());
+	atomic_store(&worker->is_keeping_quiet, true);
+	worker_note_arm(worker);
+	assert_true(is_kicked());
+	assert_true(atomic_load(&worker->was_armed));
+	assert_false(atomic_load(&worker->is_keeping_quiet));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +139,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			worker_thread_asleep_is_woken_for_an_acknowledgement_owed, make_worker,
 			unmake_worker),
+		cmocka_unit_test_setup_teardown(worker_thread_that_keeps_quiet_is_woken_by_who_arms,
+			make_worker, unmake_worker),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
