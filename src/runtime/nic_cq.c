@@ -179,11 +179,6 @@ static void drive_all(struct nic_cq *cq)
 		drive(nic.worker[__builtin_ctz(lanes)], cq);
 }
 
-bool nic_cq_is_armed(const struct nic_cq *cq)
-{
-	return cq_is_armed(&cq->cq);
-}
-
 /* Tell the lanes' threads that somebody polls. An armed queue's owner is about to sleep. */
 static void note_poll(struct nic_cq *cq)
 {

@@ -247,7 +247,10 @@ void nic_cm_fork_parent(void);
 void nic_cm_fork_child(void);
 
 /* Does its owner wait for an event, or is it about to? A hint. */
-bool nic_cq_is_armed(const struct nic_cq *cq);
+static inline bool nic_cq_is_armed(const struct nic_cq *cq)
+{
+	return cq_is_armed(&cq->cq);
+}
 
 /*
  * The Ethernet port of a raw packet queue pair, in three steps: opened before there is a queue

@@ -135,14 +135,6 @@ unsigned worker_take_in(struct worker *worker)
 	return datagrams;
 }
 
-void worker_stamp(struct worker *worker)
-{
-	if (!atomic_load_explicit(&worker->is_stamping, memory_order_relaxed))
-		return;
-	worker->now_ns = clock_now_ns();
-	worker->is_now_fresh = true;
-}
-
 static void skip(struct worker *worker, uint32_t polls)
 {
 	atomic_store_explicit(&worker->polls_skip, polls, memory_order_relaxed);

@@ -41,6 +41,7 @@
 #include "local/local.h"
 #include "port/udp.h"
 #include "runtime/busy_lock.h"
+#include "runtime/clock.h"
 #include "runtime/nic_public.h"
 
 #define WORKER_TICK_NS 250000
@@ -273,7 +274,13 @@ static inline bool worker_poll_is_idle(struct worker *worker)
 }
 
 /* Read the clock for what is made now, if anybody wants to know. The worker is locked. */
-void worker_stamp(struct worker *worker);
+static inline void worker_stamp(struct worker *worker)
+{
+	if (!atomic_load_explicit(&worker->is_stamping, memory_order_relaxed))
+		return;
+	worker->now_ns = clock_now_ns();
+	worker->is_now_fresh = true;
+}
 
 /* Somebody polls. Any thread, with or without the lock; only a hint. */
 static inline void worker_note_poll(struct worker *worker)
