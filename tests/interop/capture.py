@@ -51,14 +51,12 @@ class Capture:
         verdicts = [found[1] for found in map(icrc_is_good, self.frames()) if found and found[0] in sources]
         return verdicts.count(True), verdicts.count(False)
 
-    def malformed(self, protocol):
-        """What tshark says of frames of a protocol: how many there are, and complaints."""
-        # What it takes for RPC are a program's bytes.
-        output = subprocess.run(["tshark", "-r", self.file.name, "--disable-protocol", "rpcordma", "-V", "-Y", protocol],
-                                check=False, text=True, errors="replace", stdout=subprocess.PIPE,
-                                stderr=subprocess.DEVNULL).stdout
-        complaints = re.findall(r"^.*(?:malformed|bad crc|crc.*\bbad\b|incorrect|dissector bug).*$", output,
-                                re.M | re.I)
+    def malformed(self, protocol, names):
+        """How many frames of a protocol tshark finds, and its complaints: about dissectors whose names match, not about
+        those that guess what a program's bytes may be."""
+        output = subprocess.run(["tshark", "-r", self.file.name, "-V", "-Y", protocol], check=False, text=True,
+                                errors="replace", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        complaints = re.findall(rf"^.*(?:Malformed Packet: (?:{names})|Bad CRC|Dissector bug).*$", output, re.M)
         return len(re.findall(r"^Frame \d+:", output, re.M)), complaints
 
 

@@ -152,16 +152,13 @@ class Guest(Side):
     def __init__(self, lab, guest, stack="rxe", settings=None, transport="roce"):
         self.lab = lab
         self.guest = guest
-        self.prefix = ""
-        if stack == "urnic":
-            self.prefix = shlex.join(urnic_command("/build", transport)) + " "
-            device = DEVICE_PREFIXES[transport] + "eth0"
-        else:
-            device = stack + "0"
-            settings = {**SIW_SETTINGS, **(settings or {})} if stack == "siw" else {}
-            changed = self.shell(f"rdma-device {stack} " + " ".join(f"{name}={settings[name]}" for name in settings))
-            if changed.status:
-                raise OSError(f"guest {guest} has no {stack}: {changed.output}")
+        self.prefix = shlex.join(urnic_command("/build", transport)) + " " if stack == "urnic" else ""
+        device = DEVICE_PREFIXES[transport] + "eth0" if stack == "urnic" else stack + "0"
+        settings = {**SIW_SETTINGS, **(settings or {})} if stack == "siw" else {}
+        changed = self.shell(f"rdma-device {'none' if stack == 'urnic' else stack} " +
+                             " ".join(f"{name}={settings[name]}" for name in settings))
+        if changed.status:
+            raise OSError(f"guest {guest} has no {stack}: {changed.output}")
         number = {"a": 2, "b": 3}[guest]
         super().__init__(stack, {"IPv4": f"10.77.0.{number}", "IPv6": f"fd77::{number}"}, device, "/build/tests")
 
