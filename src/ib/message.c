@@ -25,6 +25,7 @@ enum fault message_local_fault(enum mr_fault fault)
 		return FAULT_LOCAL_PAGE;
 	case MR_FAULT_STATE: /* of a bind only */
 	case MR_FAULT_ALIGN: /* of an operation on a word only */
+	case MR_FAULT_LATER:
 		break;
 	}
 	return FAULT_LOCAL_KEY;

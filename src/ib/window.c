@@ -20,6 +20,7 @@ static enum fault bind_fault(enum mr_fault fault)
 		break;
 	case MR_FAULT_STATE:
 	case MR_FAULT_ALIGN:
+	case MR_FAULT_LATER:
 		return FAULT_BIND_STATE;
 	}
 	return FAULT_BIND_KEY;

@@ -53,6 +53,7 @@ static enum rdmap_error tagged_error(enum mr_fault fault)
 	case MR_FAULT_KEY:
 	case MR_FAULT_STATE:
 	case MR_FAULT_ALIGN:
+	case MR_FAULT_LATER:
 		break;
 	}
 	return RDMAP_ERROR_TAGGED_STAG;
@@ -73,6 +74,7 @@ static enum rdmap_error read_error(enum mr_fault fault)
 	case MR_FAULT_KEY:
 	case MR_FAULT_STATE:
 	case MR_FAULT_ALIGN:
+	case MR_FAULT_LATER:
 		break;
 	}
 	return RDMAP_ERROR_READ_STAG;

@@ -104,6 +104,72 @@ enum mr_fault far_get(const struct far_domain *domain, uint32_t key, uint32_t qp
 	return fault;
 }
 
+/* A lane of the host's that can be woken, and its bell. NULL: there is none. */
+static struct guest_bell *any_bell(const struct far_host *host, uint32_t *ret_lane)
+{
+	for (uint32_t i = 0; i < FAR_LANES_MAX; i++) {
+		*ret_lane = i;
+		if (host->bell_offset[i])
+			return peer_at(host->peer, host->bell_offset[i], sizeof(struct guest_bell));
+	}
+	return NULL;
+}
+
+enum {
+	ASK_ROUNDS_MAX =
+		1040, /* of far_owner.pause, until it is asked for again later: some milliseconds */
+	DO_ROUNDS_MAX = 4000, /* for one who has begun */
+};
+
+/* The answer. MR_FAULT_LATER when nobody came. */
+static enum mr_fault answer_await(
+	const struct far_host *host, struct guest_word *word, uint64_t *ret_before)
+{
+	uint32_t state = GUEST_WORD_ASKED;
+	uint32_t rounds_max = ASK_ROUNDS_MAX;
+
+	for (uint32_t round = 0; atomic_load(&word->state) != GUEST_WORD_DONE; round++) {
+		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
+			return MR_FAULT_PAGE; /* it was killed or stopped over it */
+		if (round == rounds_max) {
+			state = GUEST_WORD_ASKED;
+			if (atomic_compare_exchange_strong(&word->state, &state, GUEST_WORD_NONE))
+				return MR_FAULT_LATER;
+			rounds_max = DO_ROUNDS_MAX;
+		}
+		host->owner->pause(round);
+	}
+	atomic_store(&word->state, GUEST_WORD_NONE);
+	*ret_before = word->before;
+	return (enum mr_fault)word->fault;
+}
+
+/* The host's own CPUs have to do it. */
+static enum mr_fault ask(const struct far_domain *domain, struct guest_seat *seat, uint32_t key,
+	uint32_t qpn, uint32_t access, uint64_t iova, const struct mr_word *word,
+	uint64_t *ret_before)
+{
+	struct far_host *host = domain->host;
+	uint32_t lane;
+	struct guest_bell *bell = any_bell(host, &lane);
+	uint32_t state = GUEST_WORD_DONE; /* an answer that came too late for who asked */
+
+	atomic_compare_exchange_strong(&seat->word.state, &state, GUEST_WORD_NONE);
+	if (!bell || atomic_load(&seat->word.state) != GUEST_WORD_NONE)
+		return MR_FAULT_PAGE;
+	seat->word.key = key;
+	seat->word.pd = domain->pd;
+	seat->word.qpn = qpn;
+	seat->word.access = access;
+	seat->word.operation = word->operation;
+	seat->word.iova = iova;
+	seat->word.compare = word->compare;
+	seat->word.value = word->value;
+	guest_ask(seat, bell, (uint64_t)((uint8_t *)seat - host->peer->base));
+	host->peer->ops->kick(host->peer, lane);
+	return answer_await(host, &seat->word, ret_before);
+}
+
 enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before)
 {
@@ -114,14 +180,15 @@ enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t 
 	if (!mark)
 		return MR_FAULT_KEY;
 	fault = find(domain, key, qpn, access, iova, sizeof(uint64_t), &place);
-	if (!fault &&
-		(uintptr_t)(place.here ? (uintptr_t)place.here : place.there) % sizeof(uint64_t))
+	if (!fault && place.here && (uintptr_t)place.here % sizeof(uint64_t))
 		fault = MR_FAULT_ALIGN;
-	if (!fault && !place.here)
-		fault = MR_FAULT_PAGE; /* only the CPUs of those that have it mapped can */
-	if (!fault)
+	if (!fault && place.here)
 		*ret_before = mr_word_apply(word, place.here);
-	key_leave(mark);
+	guest_leave(
+		mark->seat); /* the host may have to take the key away before it comes to this */
+	if (!fault && !place.here)
+		fault = ask(domain, mark->seat, key, qpn, access, iova, word, ret_before);
+	atomic_store_explicit(&mark->is_busy, false, memory_order_release);
 	return fault;
 }
 

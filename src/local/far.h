@@ -34,6 +34,8 @@ struct far_owner {
 	uint32_t who; /* of this process, told to hosts */
 	/* Does the process live that calls itself `who` at this host? */
 	bool (*is_alive)(void *host, uint32_t who);
+	/* Something is waited for, and has been for `round` calls: let some time pass. */
+	void (*pause)(uint32_t round);
 };
 
 struct far_mark_seat {
@@ -49,7 +51,7 @@ struct far_host {
 	struct far_mark_seat mark[FAR_MARK_SEATS];
 	/* Where each lane of ours leaves records for each lane of the host's; under our lane's lock. */
 	struct guest_seat *record[FAR_LANES_MAX][FAR_LANES_MAX];
-	uint64_t bell_offset[FAR_LANES_MAX]; /* struct guest_bell of its lanes; 0: none */
+	uint64_t bell_offset[FAR_LANES_MAX]; /* struct guest_bell of its lanes; 0: not reached */
 };
 
 /* A protection domain of a host's. */

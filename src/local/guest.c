@@ -30,6 +30,30 @@ static void collect_one(struct lane *lane, const struct guest_record *record, ui
 	cq_push(srq->cq, lane->arena, &cqe, record->is_solicited, &lane->signals);
 }
 
+/* Guests ask for nothing else. */
+static const uint32_t word_access = MR_REMOTE_ATOMIC | MR_REMOTE_WRITE;
+
+/* Do what the guest asks for, if it still does. Returns 1 if so. */
+static uint32_t word_execute(struct lane *lane, struct guest_word *asked)
+{
+	uint32_t expected = GUEST_WORD_ASKED;
+	struct mr_word word;
+	uint64_t before = 0;
+
+	if (!atomic_compare_exchange_strong(&asked->state, &expected, GUEST_WORD_TAKEN))
+		return 0;
+	word = (struct mr_word){
+		asked->operation <= MR_WORD_STORE ? asked->operation : MR_WORD_STORE,
+		asked->compare, asked->value};
+	asked->fault = asked->iova % sizeof(uint64_t)
+		? MR_FAULT_ALIGN
+		: mr_apply(lane->mrs, asked->key, (struct mr_user){asked->pd, asked->qpn},
+			  asked->access & word_access, asked->iova, &word, &before);
+	asked->before = before;
+	atomic_store(&asked->state, GUEST_WORD_DONE);
+	return 1;
+}
+
 static uint32_t seat_collect(struct lane *lane, struct guest_seat *seat, uint64_t now_ns)
 {
 	uint32_t collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
@@ -56,6 +80,7 @@ uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_
 		offset = seat->next_offset;
 		/* From here on it may be rung again: look at it after that. */
 		atomic_exchange(&seat->is_rung, 0);
+		count += word_execute(lane, &seat->word);
 		count += seat_collect(lane, seat, now_ns);
 	}
 	return count;
@@ -121,9 +146,12 @@ bool guest_wait(const struct guest_table *table, guest_wait_fn *wait)
 
 static bool seat_take(struct guest_seat *seat, uint32_t expected, uint32_t who)
 {
+	uint32_t asked = GUEST_WORD_ASKED;
+
 	if (!atomic_compare_exchange_strong(&seat->guest, &expected, who))
 		return false;
 	atomic_store(&seat->in_use, INBOX_IS_FREE);
+	atomic_compare_exchange_strong(&seat->word.state, &asked, GUEST_WORD_NONE);
 	return true;
 }
 
@@ -183,6 +211,12 @@ static void ring(struct guest_seat *seat, struct guest_bell *bell, uint64_t offs
 	do {
 		seat->next_offset = first;
 	} while (!atomic_compare_exchange_weak(&bell->first_offset, &first, offset));
+}
+
+void guest_ask(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
+{
+	atomic_store(&seat->word.state, GUEST_WORD_ASKED);
+	ring(seat, bell, offset);
 }
 
 bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset,

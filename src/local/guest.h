@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "local/inbox.h"
-#include "memory/mr.h"
+#include "memory/abroad.h"
 #include "queue/lane.h"
 #include "queue/srq.h"
 
@@ -46,6 +46,33 @@ struct guest_record {
 	uint64_t reserved[3];
 };
 
+/*
+ * An operation on a word that only the owner's own CPUs can do, because nobody else has the memory mapped. The guest asks, and takes
+ * it back if nobody comes; who turns `state` from GUEST_WORD_ASKED has it.
+ */
+enum guest_word_state {
+	GUEST_WORD_NONE,
+	GUEST_WORD_ASKED,
+	GUEST_WORD_TAKEN, /* the owner is about to do it */
+	GUEST_WORD_DONE,
+};
+
+struct guest_word {
+	_Atomic uint32_t state; /* enum guest_word_state */
+	uint32_t key;
+	uint32_t pd; /* the owner's */
+	uint32_t qpn;
+	uint32_t access;
+	uint32_t operation; /* enum mr_word_operation */
+	uint64_t iova;
+	uint64_t compare;
+	uint64_t value;
+	/* The answer. */
+	uint32_t fault; /* enum mr_fault */
+	uint32_t reserved;
+	uint64_t before;
+};
+
 struct guest_seat {
 	_Atomic uint32_t guest; /* its name (local_owner.who); 0: nobody's */
 	_Atomic uint32_t published; /* records */
@@ -54,6 +81,7 @@ struct guest_seat {
 	uint32_t reserved;
 	uint64_t next_offset; /* on that list */
 	alignas(64) _Atomic uint32_t collected;
+	alignas(64) struct guest_word word;
 	alignas(64) struct guest_record record[GUEST_RECORD_COUNT];
 };
 
@@ -83,7 +111,7 @@ static inline bool guest_has_news(const struct guest_bell *bell)
 	return atomic_load_explicit(&bell->first_offset, memory_order_relaxed) != 0;
 }
 
-/* Complete what guests have left for a lane. Returns how many records it was. */
+/* Complete what guests have left for a lane, and do what they ask for. Returns how much it was. */
 uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns);
 
 /* Wait until no guest uses memory of this key, which is found no longer. */
@@ -122,6 +150,9 @@ static inline bool guest_has_room(const struct guest_seat *seat)
 		atomic_load_explicit(&seat->collected, memory_order_acquire) <
 		GUEST_RECORD_COUNT - GUEST_ROOM_MIN;
 }
+
+/* Ask for what seat->word says, but its state. The owner's lane is to be woken. */
+void guest_ask(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset);
 
 /*
  * Leave a record, and put the seat on the bell's list; `offset` is where the seat is. False when there is no room. What is read

@@ -43,7 +43,10 @@ struct mr_abroad {
 		size_t bytes, const uint8_t *from);
 	enum mr_fault (*get)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		size_t bytes, uint8_t *to);
-	/* Apply `word`, atomically. Sets what was there before. `iova` is aligned. */
+	/*
+	 * Apply `word`, atomically. Sets what was there before. `iova` is aligned. MR_FAULT_LATER when its owner has to do it, and
+	 * did not.
+	 */
 	enum mr_fault (*apply)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		const struct mr_word *word, uint64_t *ret_before);
 };

@@ -70,6 +70,7 @@ enum mr_fault {
 	MR_FAULT_PAGE, /* the memory of an on-demand region is not there */
 	MR_FAULT_STATE, /* a type 2 window is bound already */
 	MR_FAULT_ALIGN, /* the memory of an aligned word is not */
+	MR_FAULT_LATER, /* whoever has to do it is busy: nothing was done, and may be tried again (abroad.h) */
 };
 
 enum mr_kind {

@@ -108,6 +108,7 @@ int nic_host_get(struct nic_peer *peer, struct nic_host **ret_host)
 	if (!host)
 		return -ENOMEM;
 	owner.who = nic.owner.who;
+	owner.pause = nic.owner.pause;
 	host->peer = peer;
 	host->users = 1;
 	host->far.peer = &peer->peer;

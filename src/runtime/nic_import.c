@@ -151,6 +151,15 @@ static int memory_get(const struct nic_locator *locator)
 	return memory < 0 ? error : memory;
 }
 
+/* One that does what only its own CPUs can do; without one, that is refused. */
+static void reach_some_lane(struct nic_host *host)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (host->far.bell_offset[i] ||
+			!nic_peer_reach_lane(host->peer, i, &host->far.bell_offset[i]))
+			return;
+}
+
 /* The NIC is locked. */
 static int host_open(const struct nic_locator *locator, struct nic_host **ret_host)
 {
@@ -173,6 +182,8 @@ static int host_open(const struct nic_locator *locator, struct nic_host **ret_ho
 	error = nic_host_get(peer, ret_host);
 	if (error)
 		nic_peer_put(peer);
+	else
+		reach_some_lane(*ret_host);
 	return error;
 }
 

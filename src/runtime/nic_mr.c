@@ -281,6 +281,7 @@ static int find_errno(enum mr_fault fault)
 	case MR_FAULT_KEY:
 	case MR_FAULT_STATE:
 	case MR_FAULT_ALIGN:
+	case MR_FAULT_LATER:
 		return -ENOENT;
 	case MR_FAULT_PD:
 	case MR_FAULT_ACCESS:

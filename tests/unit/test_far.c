@@ -71,7 +71,17 @@ static bool is_alive(void *context, uint32_t who)
 	return who == GUEST || is_other_alive;
 }
 
-static const struct far_owner far_owner = {GUEST, is_alive};
+static uint32_t pauses;
+static uint32_t comes_in; /* pauses until the host looks; 0: it does not */
+
+static void pause_round(uint32_t round)
+{
+	(void)round;
+	if (++pauses == comes_in)
+		guest_collect(&lane, bell, NOW_NS);
+}
+
+static const struct far_owner far_owner = {GUEST, is_alive, pause_round};
 
 static uint64_t marks(void)
 {
@@ -207,6 +217,8 @@ static int setup(void **state)
 	kicks = 0;
 	is_mapped = false;
 	is_other_alive = true;
+	pauses = 0;
+	comes_in = 0;
 	leaves_in = 0;
 	marks_seen = 0;
 	return 0;
@@ -424,14 +436,60 @@ static void other_domain_of_the_host_is_refused(void **state)
 	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
 }
 
-static void atomic_on_memory_that_is_not_mapped_is_refused(void **state)
+static void atomic_on_memory_that_is_not_mapped_is_the_host_s_to_do(void **state)
+{
+	uint64_t value = 7;
+
+	(void)state;
+	memcpy(memory + 64, &value, sizeof(value));
+	script.key = key;
+	script.memory = memory;
+	comes_in = 3;
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 64, 5, 0);
+	assert_int_equal(
+		script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 0)->atomicacketh.original, 7);
+	assert_int_equal(memory[64], 12);
+	assert_int_equal(kicks, 1);
+	pauses = 0;
+	script_send_atomic(&script, OPCODE_RC_COMPARE_SWAP, 1, 64, 9, 12);
+	assert_int_equal(
+		script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 1)->atomicacketh.original, 12);
+	assert_int_equal(memory[64], 9);
+}
+
+static void atomic_that_the_host_does_not_come_to_is_not_ready(void **state)
 {
 	(void)state;
 	script.key = key;
 	script.memory = memory;
 	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 64, 5, 0);
-	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	script_expect_rnr(&script, 0);
+	guest_collect(&lane, bell, NOW_NS); /* too late: it was taken back */
 	assert_int_equal(memory[64], 0);
+	pauses = 0;
+	comes_in = 1;
+	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 64, 5, 0);
+	script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 0);
+	assert_int_equal(memory[64], 5);
+}
+
+static void atomic_is_checked_by_the_host_that_does_it(void **state)
+{
+	uint64_t before;
+	struct mr_word word = {MR_WORD_FETCH_ADD, 0, 1};
+
+	(void)state;
+	comes_in = 1;
+	assert_int_equal(
+		far_apply(&domain, key + 1, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory, &word, &before),
+		MR_FAULT_KEY);
+	assert_int_equal(far_apply(&domain, key, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory + BYTES,
+				 &word, &before),
+		MR_FAULT_BOUNDS);
+	host.bell_offset[HOST_LANE] = 0; /* it has nobody who could */
+	assert_int_equal(
+		far_apply(&domain, key, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory, &word, &before),
+		MR_FAULT_PAGE);
 }
 
 static void deregistration_waits_for_guests(void **state)
@@ -596,7 +654,9 @@ int main(void)
 		TEST(key_of_the_guest_is_none_of_the_host_s),
 		TEST(range_beyond_the_host_s_region_is_refused),
 		TEST(other_domain_of_the_host_is_refused),
-		TEST(atomic_on_memory_that_is_not_mapped_is_refused),
+		TEST(atomic_on_memory_that_is_not_mapped_is_the_host_s_to_do),
+		TEST(atomic_that_the_host_does_not_come_to_is_not_ready),
+		TEST(atomic_is_checked_by_the_host_that_does_it),
 		TEST(deregistration_waits_for_guests),
 		TEST(queue_that_went_is_not_taken_from),
 		TEST(record_for_a_queue_that_went_is_thrown_away),

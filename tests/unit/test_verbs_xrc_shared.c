@@ -70,7 +70,9 @@ static void member_make(struct member *member)
 	member->context = verbs_pair_open();
 	MUST(member->pd = ibv_alloc_pd(member->context));
 	MUST(member->buffer = aligned_alloc(4096, BYTES));
-	MUST(member->mr = ibv_reg_mr(member->pd, member->buffer, BYTES, IBV_ACCESS_LOCAL_WRITE));
+	memset(member->buffer, 0, BYTES);
+	MUST(member->mr = ibv_reg_mr(member->pd, member->buffer, BYTES,
+		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
 	MUST(member->send_cq = ibv_create_cq(member->context, 4 * DEPTH, NULL, NULL, 0));
 	MUST(member->recv_cq = ibv_create_cq(member->context, 4 * DEPTH, NULL, NULL, 0));
 	MUST(member->xrcd = ibv_open_xrcd(member->context, &xrcd));
@@ -138,7 +140,11 @@ static struct ibv_qp *sender_make(struct member *member)
 
 static void connect_to(struct ibv_qp *qp, uint32_t dest_qpn)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_ATOMIC,
+	};
 
 	MUST(!ibv_modify_qp(
 		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
@@ -172,6 +178,8 @@ static void connect_to(struct ibv_qp *qp, uint32_t dest_qpn)
 struct hello {
 	uint32_t qpn;
 	uint32_t srqn;
+	uint64_t address; /* of its region */
+	uint32_t key;
 };
 
 _Noreturn static void child_run(int socket)
@@ -183,7 +191,8 @@ _Noreturn static void child_run(int socket)
 
 	member_make(&own);
 	receiver = receiver_make(&own);
-	struct hello hello = {receiver->qp_num, number_of(own.srq)};
+	struct hello hello = {
+		receiver->qp_num, number_of(own.srq), (uintptr_t)own.buffer, own.mr->rkey};
 	MUST(write(socket, &hello, sizeof(hello)) == sizeof(hello));
 	MUST(read(socket, &sender_qpn, sizeof(sender_qpn)) == sizeof(sender_qpn));
 	connect_to(receiver, sender_qpn);
@@ -400,6 +409,45 @@ static void both_ways_at_once_work(void **state)
 	member_unmake(&here);
 }
 
+/* Whether the child's memory is mapped here or not. */
+static void words_of_another_process_are_operated_on(void **state)
+{
+	struct ibv_qp *sender, *receiver;
+	struct child child;
+
+	(void)state;
+	if (HAS_THREAD_SANITIZER)
+		skip();
+	member_make(&here);
+	child_start(&child);
+	sender = sender_make(&here);
+	receiver = receiver_make(&here);
+	connect_to(sender, receiver->qp_num);
+	connect_to(receiver, sender->qp_num);
+	for (uint64_t i = 0; i < 50; i++) {
+		struct ibv_sge sge = {(uintptr_t)here.buffer, sizeof(i), here.mr->lkey};
+		struct ibv_send_wr wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.atomic = {child.hello.address + 64, 3, 0, child.hello.key},
+			.qp_type.xrc.remote_srqn = child.hello.srqn,
+		};
+		struct ibv_send_wr *bad;
+		uint64_t before;
+
+		assert_int_equal(ibv_post_send(sender, &wr, &bad), 0);
+		assert_int_equal(verbs_poll_one(here.send_cq).status, IBV_WC_SUCCESS);
+		memcpy(&before, here.buffer, sizeof(before));
+		assert_int_equal(before, 3 * i);
+	}
+	child_kill(&child);
+	assert_int_equal(ibv_destroy_qp(sender), 0);
+	assert_int_equal(ibv_destroy_qp(receiver), 0);
+	member_unmake(&here);
+}
+
 static void number_in_another_domain_is_refused(void **state)
 {
 	struct ibv_qp *sender, *receiver;
@@ -467,6 +515,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_ways_at_once_work),
+		cmocka_unit_test(words_of_another_process_are_operated_on),
 		cmocka_unit_test(number_in_another_domain_is_refused),
 		cmocka_unit_test(domain_of_another_process_is_there),
 		cmocka_unit_test(guest_is_killed),

@@ -131,9 +131,14 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 	return ACCEPTED;
 }
 
-/* What an operation on a word is refused with. Memory may be aligned otherwise than what the peer calls it. */
+/*
+ * What an operation on a word is refused with. Memory may be aligned otherwise than what the peer calls it; or be that of another process, which has to
+ * do it and does not come to it now.
+ */
 static enum refusal word_refusal(enum mr_fault fault)
 {
+	if (fault == MR_FAULT_LATER)
+		return REFUSED_NOT_READY;
 	return fault == MR_FAULT_ALIGN ? REFUSED_INVALID : REFUSED_ACCESS;
 }
 
