@@ -250,6 +250,13 @@ static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_has
 	memcpy(spread->key, hash->rx_hash_key, sizeof(spread->key));
 }
 
+/* Queue pairs of iWARP begin in INIT, as those of the kernel's devices do; libibverbs says RESET of them until they are asked. */
+static void qp_begin(const struct qp_front *qp)
+{
+	if (device_is_iwarp(context_of(qp->verbs.context)->device))
+		nic_qp_modify(qp->nic, QP_INIT, ATTR_STATE, &(struct qp_attr){.access = 0});
+}
+
 /* The NIC's part, and the handle. 0 or a positive errno. */
 static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
 {
@@ -286,6 +293,8 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 
 	if (!error)
 		error = device_is_gone(context->device) ? EIO : nic_part_create(qp, &init);
+	if (!error)
+		qp_begin(qp);
 
 	return error ? error : qp_add(qp);
 }
