@@ -114,6 +114,25 @@ static void wrong_crc_is_refused(void **state)
 	expect(RDMAP_ERROR_MPA_CRC);
 }
 
+static void marker_that_points_elsewhere_is_refused(void **state)
+{
+	struct stream_options options = {.settings = stream_settings(false)};
+	struct ddp_segment segment;
+	uint8_t fpdu[1200];
+	uint32_t header_bytes, count;
+
+	(void)state;
+	options.settings.receives_markers = true;
+	start_with(&options);
+	segment = tagged(RDMAP_WRITE, end.key, address(AT));
+	header_bytes = ddp_encode(&segment, fpdu + FPDU_LENGTH_BYTES);
+	memset(fpdu + FPDU_LENGTH_BYTES + header_bytes, 0xee, 1000);
+	count = fpdu_seal_marked(fpdu, header_bytes + 1000, false, 0);
+	fpdu[512 + 3] ^= 4;
+	stream_give(&end, fpdu, count);
+	expect(RDMAP_ERROR_MPA_MARKER);
+}
+
 static void empty_fpdu_is_refused(void **state)
 {
 	const uint8_t nothing[8] = {0};
@@ -453,6 +472,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_crc_is_refused),
+		cmocka_unit_test(marker_that_points_elsewhere_is_refused),
 		cmocka_unit_test(empty_fpdu_is_refused),
 		cmocka_unit_test(unknown_header_is_refused),
 		cmocka_unit_test(write_outside_of_what_was_granted_is_refused),
