@@ -24,11 +24,10 @@ static bool is_on(void)
 {
 	const char *text = getenv("URNIC_LOCAL");
 
-	if (!text || strcmp(text, "off") == 0)
-		return false;
-	if (strcmp(text, "on") == 0)
+	if (text && strcmp(text, "on") == 0)
 		return true;
-	log_write(LOG_ERROR, "URNIC_LOCAL is '%s'; it may be on or off; using off", text);
+	if (text && strcmp(text, "off") != 0)
+		log_write(LOG_ERROR, "URNIC_LOCAL is '%s'; it may be on or off; using off", text);
 	return false;
 }
 
@@ -159,12 +158,23 @@ static bool can_be_local(const struct nic_qp *qp)
 	return nic.is_local_on && qp->qp->type == QP_TYPE_RC && qp->worker->local.bell;
 }
 
+/* There is a process behind the number, and no way to its memory. nic_peer_get() has said why. */
+static void count_unreachable(const struct nic_qp *qp, int error)
+{
+	if (error == -ENOENT)
+		return;
+	worker_lock(qp->worker);
+	qp_count(qp->qp, COUNTER_local_unreachable, 1);
+	worker_unlock(qp->worker);
+}
+
 bool nic_local_connect(struct nic_qp *qp)
 {
 	const struct qp_attr *attr = &qp->qp->attr;
 	uint8_t slot = (uint8_t)(attr->dest_qpn >> 16);
 	struct local_inbox place;
 	struct nic_local *local;
+	int error;
 
 	if (!can_be_local(qp) || qp->local || !is_here(&attr->path.remote, attr->path.ifindex))
 		return false;
@@ -175,15 +185,17 @@ bool nic_local_connect(struct nic_qp *qp)
 		free(local);
 		return false;
 	}
-	if (nic_peer_get(slot, &local->peer)) {
+	error = nic_peer_get(slot, &local->peer);
+	if (error) {
+		count_unreachable(qp, error);
 		inbox_give_back(place.offset);
 		free(local);
 		return false;
 	}
 	place.lane = &qp->worker->local;
-	qp->local = local;
 	list_append(&nic.locals, &local->link);
 	worker_lock(qp->worker);
+	qp->local = local;
 	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
 		nic_peer_inboxes(local->peer, slot), &nic.owner);
 	worker_unlock(qp->worker);
@@ -238,11 +250,11 @@ void nic_local_disconnect(struct nic_qp *qp)
 	atomic_store(inbox_entry(qp), 0);
 	worker_lock(qp->worker);
 	is_free = local_disconnect(&local->local, clock_now_ns());
+	qp->local = NULL;
 	worker_unlock(qp->worker);
 	if (is_free)
 		inbox_give_back(local->local.inbox_offset);
 	list_remove(&local->link);
 	nic_peer_put(local->peer);
-	qp->local = NULL;
 	free(local);
 }

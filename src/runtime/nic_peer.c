@@ -64,9 +64,9 @@ static void kick(struct peer *peer, uint32_t lane)
 	struct nic_peer *nic_peer = nic_peer_of(peer);
 	uint64_t one = 1;
 	int before = cancel_forbid();
+	int fd = lane < NIC_LANES_MAX ? nic_peer->kick[lane] : -1;
 
-	if (lane < NIC_LANES_MAX && nic_peer->kick[lane] >= 0 &&
-		write(nic_peer->kick[lane], &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (fd >= 0 && write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		log_write(
 			LOG_INFO, "process %u cannot be woken: %s", nic_peer->pid, strerror(errno));
 	cancel_allow(before);
@@ -287,7 +287,8 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 {
 	int error;
 
-	if (process->memory < 0)
+	/* Root is shown everybody's memory, and yet trusts nobody with its own. */
+	if (process->memory < 0 || process->uid != geteuid())
 		return -EPERM;
 	peer->peer.ops = &far_ops;
 	peer->memory = memory_open_anew(process->memory);
@@ -310,7 +311,8 @@ static int create(const struct agent_process *process, struct nic_peer **ret_pee
 	peer->memory = -1;
 	peer->pidfd = -1;
 	peer->life = -1;
-	memset(peer->kick, -1, sizeof(peer->kick));
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		peer->kick[i] = -1;
 	error = process->pid == (uint32_t)getpid() ? self_open(peer) : other_open(peer, process);
 	if (error) {
 		destroy(peer);
@@ -424,11 +426,14 @@ static int kick_open(struct nic_peer *peer, uint32_t lane)
 {
 	int fd = peer->public->lanes[lane].kick;
 
-	if (peer->is_self)
-		peer->kick[lane] = fd;
-	else if (peer->kick[lane] < 0)
-		peer->kick[lane] = (int)syscall(SYS_pidfd_getfd, peer->pidfd, fd, 0);
-	return peer->kick[lane] < 0 ? -errno : 0;
+	if (peer->kick[lane] >= 0)
+		return 0;
+	if (!peer->is_self)
+		fd = (int)syscall(SYS_pidfd_getfd, peer->pidfd, fd, 0);
+	if (fd < 0)
+		return -errno;
+	peer->kick[lane] = fd;
+	return 0;
 }
 
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell_offset)

@@ -39,7 +39,7 @@ struct nic_peer {
 	int pidfd; /* -1 for ourselves */
 	int life; /* a pipe that breaks when its NIC ends; -1 for ourselves */
 	bool is_dead; /* seen to have ended */
-	int kick[NIC_LANES_MAX]; /* of its lanes: eventfds, or -1 */
+	_Atomic int kick[NIC_LANES_MAX]; /* of its lanes: eventfds, or -1; read by any thread */
 	const struct nic_public *public;
 	struct peer_segments segments; /* of its process's memory */
 };
