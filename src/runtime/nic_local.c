@@ -24,9 +24,9 @@ static bool is_on(void)
 {
 	const char *text = getenv("URNIC_LOCAL");
 
-	if (text && strcmp(text, "on") == 0)
+	if (!text || strcmp(text, "on") == 0)
 		return true;
-	if (text && strcmp(text, "off") != 0)
+	if (strcmp(text, "off") != 0)
 		log_write(LOG_ERROR, "URNIC_LOCAL is '%s'; it may be on or off; using off", text);
 	return false;
 }

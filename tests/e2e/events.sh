@@ -8,7 +8,9 @@
 port=18600
 network_up 9000
 pair a b 10.99.0.1 "$programs/events" -d rocep_veth0 -n 15000
-pair a a 127.0.0.1 "$programs/events" -d rocep_lo -n 5000
+for way in on off; do
+	URNIC_LOCAL=$way pair a a 127.0.0.1 "$programs/events" -d rocep_lo -n 5000
+done
 
 need ibv_rc_pingpong
 port=18515

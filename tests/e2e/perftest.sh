@@ -79,7 +79,8 @@ for program in ib_write_bw ib_read_lat ib_send_bw; do # perftest has no atomics 
 	perftest $program --odp -n 200
 done
 
-# Within one host: the loopback interface, and the address of another.
+# Packets within one host: the loopback interface, and the address of another. tests/e2e/local.sh goes without.
+export URNIC_LOCAL=off
 for program in ib_read_bw ib_send_bw ib_write_lat; do
 	pair a a 127.0.0.1 $program -F -d rocep_lo -n 200
 	figures $program
