@@ -203,7 +203,7 @@ static bool is_in_use(const struct inbox *inbox)
 	return atomic_load(&inbox->in_use) != INBOX_IS_FREE;
 }
 
-enum { CLOSE_ROUNDS_MAX = 2000 }; /* of local_owner.wait, for one that stands still */
+enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for one that stands still */
 
 /* Let nobody in, and wait until nobody is. False when somebody stands still in there. */
 static bool close_and_wait(struct local_qp *local)
@@ -220,7 +220,7 @@ static bool close_and_wait(struct local_qp *local)
 	return true;
 }
 
-enum { FAREWELL_ROUNDS_MAX = 1400 }; /* of local_owner.pause */
+enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
 
 /*
  * What this end has sent last is with the target's completion queue before anybody can hear, by other ways,

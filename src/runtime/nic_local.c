@@ -18,7 +18,8 @@
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 
-enum { WAIT_SPINS = 200, WAIT_YIELDS = 1000, WAIT_SLEEP_NS = 50000 };
+/* Yielding takes a time slice where others want the processor; sleeping does not. */
+enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
 
 static bool is_on(void)
 {
