@@ -120,7 +120,7 @@ struct local_inbox {
  * The queue pair is in RTR: its peer is on this host. Opens our inbox to it. `local` is zeroed and belongs to the
  * queue pair until local_disconnect(). `peer` and `table` may be NULL: then requests go by packets.
  */
-void local_connect(struct local_qp *local, struct qp *qp, const struct local_inbox *inbox,
+void local_connect(struct local_qp *local, struct qp *qp, const struct local_inbox *place,
 	struct peer *peer, const struct inbox_table *table, const struct local_owner *owner);
 
 /*

@@ -484,11 +484,14 @@ bool nic_peer_is_alive(uint32_t who)
 
 void nic_peers_forget(void)
 {
-	while (!list_is_empty(&nic.peers)) {
-		struct nic_peer *peer = list_first(&nic.peers, struct nic_peer, link);
+	struct list *next;
 
-		list_remove(&peer->link);
+	for (struct list *link = nic.peers.next; link != &nic.peers; link = next) {
+		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+
+		next = link->next;
 		peer->peer.base = NULL; /* it was not inherited */
 		destroy(peer);
 	}
+	list_init(&nic.peers);
 }

@@ -296,20 +296,21 @@ static void message_is_placed_and_completes_at_the_host(void **state)
 
 static void host_that_waits_is_woken(void **state)
 {
+	uint32_t news = 0;
+
 	(void)state;
 	post(1, 100);
 	cq_arm(&cq, CQ_ARM_NEXT);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	assert_int_equal(kicks, 1);
 	assert_int_equal(collect(), 1);
-	uint32_t news;
 	assert_ptr_equal(signal_take(&lane.signals, &news), &cq.signal);
 	assert_int_equal(news, SIGNAL_COMPLETION);
 }
 
 static void host_hears_of_its_limit(void **state)
 {
-	uint32_t news;
+	uint32_t news = 0;
 
 	(void)state;
 	post(1, 100);

@@ -239,7 +239,7 @@ static int identity_elsewhere(int cmd_fd, const struct stat *file, struct identi
 	int error;
 
 	if (pread(cmd_fd, &command, sizeof(command), 0) != sizeof(command) ||
-		memcmp(command.magic, magic, sizeof(magic)))
+		memcmp(command.magic, magic, sizeof(magic)) != 0)
 		return EINVAL;
 	if (file->st_uid != geteuid())
 		return EPERM;
