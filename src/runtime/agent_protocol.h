@@ -84,7 +84,8 @@ struct agent_forward {
 	uint16_t source_port;
 	uint8_t tos;
 	uint8_t slot; /* whose packet it is */
-	uint32_t ifindex; /* of the local address, when that is link-local and the packet for QP1; else 0 */
+	uint32_t
+		ifindex; /* of the local address, when that is link-local and the packet for QP1; else 0 */
 };
 
 struct agent_message {

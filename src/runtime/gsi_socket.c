@@ -82,8 +82,8 @@ int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address)
 	int rc;
 
 	gsi->address = *address;
-	gsi->fd = socket_open(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-		IPPROTO_UDP);
+	gsi->fd = socket_open(is_ipv4 ? AF_INET : AF_INET6,
+		SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
 	if (gsi->fd < 0)
 		return -errno;
 	if ((rc = set_options(gsi->fd, is_ipv4)) || (rc = bind_source(gsi)))

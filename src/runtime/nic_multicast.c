@@ -76,8 +76,8 @@ static int bind_group(int fd, const struct gid *group, uint32_t ifindex)
 static int group_open(const struct gid *group, uint32_t ifindex)
 {
 	bool is_ipv4 = gid_is_ipv4(group);
-	int fd = socket_open(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-		IPPROTO_UDP);
+	int fd = socket_open(is_ipv4 ? AF_INET : AF_INET6,
+		SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
 	int error;
 
 	if (fd < 0)

@@ -49,8 +49,8 @@ static void spread_begin(struct nic_qp *qp, const struct nic_spread *from)
 	memcpy(to->key, from->key, sizeof(to->key));
 	for (uint32_t i = 0; i < from->count; i++) {
 		to->table[i] = &from->wqs[i]->wq;
-		atomic_fetch_or_explicit(&from->wqs[i]->cq->lane_mask,
-			1u << qp->worker->lane.index, memory_order_release);
+		atomic_fetch_or_explicit(&from->wqs[i]->cq->lane_mask, 1u << qp->worker->lane.index,
+			memory_order_release);
 	}
 }
 

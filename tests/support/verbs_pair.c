@@ -75,8 +75,8 @@ static void connect_to(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout)
 		.qp_access_flags = ACCESS_ALL,
 	};
 
-	MUST(!ibv_modify_qp(qp, &attr,
-		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	MUST(!ibv_modify_qp(
+		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,

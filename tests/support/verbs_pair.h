@@ -14,9 +14,9 @@
 
 #include <infiniband/verbs.h>
 
-#define MUST(condition)                                                    \
-	do {                                                               \
-		if (!(condition))                                          \
+#define MUST(condition)                                                     \
+	do {                                                                \
+		if (!(condition))                                           \
 			verbs_pair_give_up(__FILE__, __LINE__, #condition); \
 	} while (0)
 

@@ -120,12 +120,12 @@ static void stream_with_region_that_goes(enum role role)
 	pthread_t thread;
 
 	verbs_pair_make(&stream.pair, context);
-	stream.region = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	stream.region = mmap(
+		NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	MUST(stream.region != MAP_FAILED);
-	MUST(mr = ibv_reg_mr(
-		     role == TARGET_OF_WRITE ? stream.pair.b.pd : stream.pair.a.pd, stream.region,
-		     REGION_BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	MUST(mr = ibv_reg_mr(role == TARGET_OF_WRITE ? stream.pair.b.pd : stream.pair.a.pd,
+		     stream.region, REGION_BYTES,
+		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
 	stream.key = mr->rkey;
 	MUST(!pthread_create(&thread, NULL, stream_until_refused, &stream));
 	sleep_us(2000);

@@ -153,8 +153,8 @@ static void receive_one(void)
 		uint32_t offset = sender->received % SLOTS * SLOT_BYTES;
 
 		MUST(wc.qp_num == sender->b.qp->qp_num);
-		MUST(verbs_pattern_is(sender->b.buffer + offset, SLOT_BYTES,
-			sender->index ^ sender->received));
+		MUST(verbs_pattern_is(
+			sender->b.buffer + offset, SLOT_BYTES, sender->index ^ sender->received));
 		sender->received++;
 		verbs_post_recv(&sender->b, sender->index, offset, SLOT_BYTES);
 		received_total++;

@@ -183,7 +183,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 	if (!srq)
 		return -1;
 	if (!public->pd)
-		public->pd = init->pd;
+	public->pd = init->pd;
 	public->srq = srq;
 	return 0;
 }

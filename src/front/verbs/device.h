@@ -35,11 +35,7 @@
 #define DEVICE_PORT_CAPABILITIES (IBV_PORT_IP_BASED_GIDS | IBV_PORT_CM_SUP)
 
 /* What queue pairs of a device speak. */
-enum device_transport {
-	DEVICE_ROCE,
-	DEVICE_IWARP,
-	DEVICE_TRANSPORT_COUNT
-};
+enum device_transport { DEVICE_ROCE, DEVICE_IWARP, DEVICE_TRANSPORT_COUNT };
 
 struct device {
 	struct ibv_device verbs; /* what programs see; written once */

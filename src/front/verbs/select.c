@@ -93,8 +93,8 @@ static bool name_by_position(const char *names, unsigned int position, struct it
 	return false;
 }
 
-void select_name(
-	const char *names, const char *prefix, const char *ifname, unsigned int *unnamed, char *name, size_t size)
+void select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
+	char *name, size_t size)
 {
 	struct item item;
 
