@@ -44,10 +44,20 @@ void nic_import_forget(void)
 	location = (struct location){.memory = -1};
 }
 
-/* The NIC is locked. NULL when there is no memory. */
+int nic_export_start(void)
+{
+	int error;
+
+	nic_enter();
+	error = nic_start();
+	nic_leave();
+	return error;
+}
+
+/* The NIC is locked. NULL when there is no room in its memory, or no memory: after a fork, of what was made before. */
 static struct nic_export *table_get(void)
 {
-	if (nic_start())
+	if (!nic.is_up)
 		return NULL;
 	if (!nic.public->exports_offset)
 		nic.public->exports_offset =

@@ -46,8 +46,11 @@ enum { NIC_EXPORT_INDEX_BITS = 20 };
 /* Where this process is found. */
 void nic_locate(struct nic_locator *ret_locator) URNIC_EXPORT_AS(nic_locate);
 
+/* There has to be NIC memory before anything is exported. Returns 0 or -errno, and the log has said why. */
+int nic_export_start(void) URNIC_EXPORT_AS(nic_export_start);
+
 /*
- * Let others import a domain, a region, or device memory. If there is no memory for that they cannot, and nothing is said.
+ * Let others import a domain, a region, or device memory. If there is no room for that they cannot, and nothing is said.
  */
 void nic_export_pd(uint32_t handle, uint64_t opening) URNIC_EXPORT_AS(nic_export_pd);
 void nic_export_mr(uint32_t handle, uint64_t opening, uint32_t key, uint64_t bytes)

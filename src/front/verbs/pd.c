@@ -8,9 +8,14 @@
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	struct pd *pd = calloc(1, sizeof(*pd));
-	int error;
+	int error = -nic_export_start();
+	struct pd *pd;
 
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return NULL;
 	error = object_add(&pd->object, OBJECT_PD, context_of(context));
