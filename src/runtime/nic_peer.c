@@ -352,8 +352,12 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 {
 	struct agent_process process = {.pid = pid, .memory = memory};
 	struct nic_peer *found = NULL;
+	struct stat stat;
 	int error = 0;
 
+	if (fstat(memory, &stat))
+		return -errno;
+	process.uid = stat.st_uid;
 	list_for_each(peer, &nic.peers, struct nic_peer, link)
 		if (peer->pid == pid && !nic_peer_has_ended(peer))
 			found = peer;

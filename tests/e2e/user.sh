@@ -40,6 +40,14 @@ port=18515
 pair a a 127.0.0.1 $as_user ibv_rc_pingpong -d rocep_lo -g 0 -n 200
 port=18600
 
+# Objects and XRC domains of one user's processes are shared. These tests make a network of their own.
+as_maker="$as_user --inh-caps=+sys_admin,+net_admin --ambient-caps=+sys_admin,+net_admin"
+for test in verbs_import verbs_xrc_shared; do
+	# shellcheck disable=SC2086
+	$as_maker timeout 60 "$1/tests/unit/test_$test" >"$scratch/$test" 2>&1 ||
+		{ cat "$scratch/$test"; fail "$test as an ordinary user"; }
+done
+
 # Beside another user's urnicd on the same address: a sentence. Root has its own, too.
 # shellcheck disable=SC2086
 start server a $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
