@@ -67,7 +67,7 @@ void verbs_end_unmake(struct verbs_end *end)
 	free(end->buffer);
 }
 
-static void connect_to(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout)
+void verbs_qp_connect(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -105,8 +105,8 @@ static void connect_to(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout)
 
 void verbs_ends_connect(struct verbs_end *a, struct verbs_end *b, uint8_t timeout)
 {
-	connect_to(a->qp, b->qp->qp_num, timeout);
-	connect_to(b->qp, a->qp->qp_num, timeout);
+	verbs_qp_connect(a->qp, b->qp->qp_num, timeout);
+	verbs_qp_connect(b->qp, a->qp->qp_num, timeout);
 }
 
 void verbs_pair_make(struct verbs_pair *pair, struct ibv_context *context)

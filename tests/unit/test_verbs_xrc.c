@@ -85,42 +85,6 @@ static struct ibv_qp *initiator_make(void)
 	return ibv_create_qp_ex(context, &init);
 }
 
-/* With the masks of both halves, as programs use them. */
-static void connect_to(struct ibv_qp *qp, uint32_t dest_qpn)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	};
-
-	MUST(!ibv_modify_qp(
-		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest_qpn,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}},
-	};
-	MUST(!ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid));
-	MUST(!ibv_modify_qp(qp, &attr,
-		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS,
-		.timeout = 17,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.max_rd_atomic = 4,
-	};
-	MUST(!ibv_modify_qp(qp, &attr,
-		IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
-}
-
 static int setup(void **state)
 {
 	struct ibv_srq_init_attr_ex init;
@@ -139,8 +103,8 @@ static int setup(void **state)
 	MUST(srq = ibv_create_srq_ex(context, &init));
 	MUST(target = target_make(xrcd));
 	MUST(initiator = initiator_make());
-	connect_to(target, initiator->qp_num);
-	connect_to(initiator, target->qp_num);
+	verbs_qp_connect(target, initiator->qp_num, 17);
+	verbs_qp_connect(initiator, target->qp_num, 17);
 	return 0;
 }
 

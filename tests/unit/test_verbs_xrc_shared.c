@@ -140,38 +140,10 @@ static struct ibv_qp *sender_make(struct member *member)
 	return qp;
 }
 
-static void connect_to(struct ibv_qp *qp, uint32_t dest_qpn)
+static void join(struct ibv_qp *a, struct ibv_qp *b)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_ATOMIC,
-	};
-
-	MUST(!ibv_modify_qp(
-		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest_qpn,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}},
-	};
-	MUST(!ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid));
-	MUST(!ibv_modify_qp(qp, &attr,
-		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS,
-		.timeout = timeout,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.max_rd_atomic = 1,
-	};
-	MUST(!ibv_modify_qp(qp, &attr,
-		IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	verbs_qp_connect(a, b->qp_num, timeout);
+	verbs_qp_connect(b, a->qp_num, timeout);
 }
 
 /* --- the child ---------------------------------------------------------------------------- */
@@ -197,7 +169,7 @@ _Noreturn static void child_run(int socket)
 		receiver->qp_num, number_of(own.srq), (uintptr_t)own.buffer, own.mr->rkey};
 	MUST(write(socket, &hello, sizeof(hello)) == sizeof(hello));
 	MUST(read(socket, &sender_qpn, sizeof(sender_qpn)) == sizeof(sender_qpn));
-	connect_to(receiver, sender_qpn);
+	verbs_qp_connect(receiver, sender_qpn, timeout);
 	MUST(write(socket, "", 1) == 1);
 	for (;;)
 		if (ibv_poll_cq(own.recv_cq, 1, &wc) > 0)
@@ -325,8 +297,7 @@ static void own_queue_works(void)
 	struct ibv_qp *sender = sender_make(&here);
 	struct ibv_qp *receiver = receiver_make(&here);
 
-	connect_to(sender, receiver->qp_num);
-	connect_to(receiver, sender->qp_num);
+	join(sender, receiver);
 	assert_int_equal(stream(sender, number_of(here.srq), 2 * DEPTH, NULL, 0), IBV_WC_SUCCESS);
 	assert_int_equal(ibv_destroy_qp(sender), 0);
 	assert_int_equal(ibv_destroy_qp(receiver), 0);
@@ -347,7 +318,7 @@ static void guest_is_killed(void **state)
 		member_make(&here);
 		child_start(&child);
 		sender = sender_make(&here);
-		connect_to(sender, child.hello.qpn);
+		verbs_qp_connect(sender, child.hello.qpn, timeout);
 		child_connect(&child, sender->qp_num);
 		assert_int_equal(stream(sender, number_of(here.srq), UINT32_MAX, &child, soon_ns()),
 			IBV_WC_RETRY_EXC_ERR);
@@ -371,8 +342,7 @@ static void host_is_killed(void **state)
 		enum ibv_wc_status status;
 
 		child_start(&child);
-		connect_to(sender, receiver->qp_num);
-		connect_to(receiver, sender->qp_num);
+		join(sender, receiver);
 		status = stream(sender, child.hello.srqn, UINT32_MAX, &child, soon_ns());
 		assert_true(status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR);
 		assert_int_equal(ibv_destroy_qp(sender), 0);
@@ -395,10 +365,9 @@ static void both_ways_at_once_work(void **state)
 	to_child = sender_make(&here);
 	to_self = sender_make(&here);
 	receiver = receiver_make(&here);
-	connect_to(to_child, child.hello.qpn);
+	verbs_qp_connect(to_child, child.hello.qpn, timeout);
 	child_connect(&child, to_child->qp_num);
-	connect_to(to_self, receiver->qp_num);
-	connect_to(receiver, to_self->qp_num);
+	join(to_self, receiver);
 	for (int i = 0; i < 10; i++) {
 		uint32_t own = number_of(here.srq);
 
@@ -427,8 +396,7 @@ static void words_of_another_process_are_operated_on(void **state)
 	child_start(&child);
 	sender = sender_make(&here);
 	receiver = receiver_make(&here);
-	connect_to(sender, receiver->qp_num);
-	connect_to(receiver, sender->qp_num);
+	join(sender, receiver);
 	for (uint64_t i = 0; i < 50; i++) {
 		struct ibv_sge sge = {(uintptr_t)here.buffer, sizeof(i), here.mr->lkey};
 		struct ibv_send_wr wr = {
@@ -467,8 +435,7 @@ static void number_in_another_domain_is_refused(void **state)
 	member_make(&here);
 	sender = sender_make(&here);
 	receiver = receiver_make(&here);
-	connect_to(sender, receiver->qp_num);
-	connect_to(receiver, sender->qp_num);
+	join(sender, receiver);
 	assert_int_equal(stream(sender, child.hello.srqn, 1, NULL, 0), IBV_WC_REM_INV_REQ_ERR);
 	child_kill(&child);
 	assert_int_equal(ibv_destroy_qp(sender), 0);
