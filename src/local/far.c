@@ -5,16 +5,15 @@
 
 /* --- seats --- */
 
-static struct guest_seat *sit(struct far_host *host)
-{
-	if (atomic_load_explicit(&host->is_gone, memory_order_relaxed))
-		return NULL;
-	return guest_sit(host->guests, host->owner->who, host->owner->is_alive, host);
-}
-
 static bool is_gone(const struct far_host *host)
 {
 	return atomic_load_explicit(&host->is_gone, memory_order_relaxed);
+}
+
+/* The host is not gone. */
+static struct guest_seat *sit(struct far_host *host)
+{
+	return guest_sit(host->guests, host->owner->who, host->owner->is_alive, host);
 }
 
 /* A seat of ours that nobody marks now, busy from here on. NULL when there is none. */

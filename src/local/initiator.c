@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "local/local.h"
+#include "memory/abroad.h"
 #include "memory/copy.h"
 #include "memory/mw.h"
 #include "wire/headers.h"
@@ -523,15 +524,11 @@ static enum shortcut read_execute(struct local_qp *local, const struct send_wqe 
 
 /* --- atomics --- */
 
-static uint64_t atomic_apply(const struct send_wqe *wqe, void *target)
+static struct mr_word word_of(const struct send_wqe *wqe)
 {
-	_Atomic uint64_t *value = target;
-	uint64_t expected = wqe->compare_add;
-
 	if (wqe->opcode == WR_ATOMIC_FETCH_AND_ADD)
-		return atomic_fetch_add(value, wqe->compare_add);
-	atomic_compare_exchange_strong(value, &expected, wqe->swap);
-	return expected;
+		return (struct mr_word){MR_WORD_FETCH_ADD, 0, wqe->compare_add};
+	return (struct mr_word){MR_WORD_COMPARE_SWAP, wqe->compare_add, wqe->swap};
 }
 
 /* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
@@ -557,8 +554,9 @@ static enum shortcut atomic_execute(
 	const struct qp *qp = local->qp;
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 	enum mr_fault fault = MR_OK;
+	const struct mr_word word = word_of(wqe);
 	uint64_t original = 0;
-	uint8_t *word;
+	uint8_t *at;
 	bool is_done;
 
 	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
@@ -566,9 +564,9 @@ static enum shortcut atomic_execute(
 		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count) ||
 		!begin(local, INBOX_USES_KEY | wqe->rkey))
 		return SHORTCUT_PACKETS;
-	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &word);
+	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &at);
 	if (is_done)
-		original = atomic_apply(wqe, word);
+		original = mr_word_apply(&word, at);
 	end(local);
 	if (!is_done)
 		return SHORTCUT_PACKETS;
@@ -598,20 +596,20 @@ static bool value_get(const struct local_qp *local, const struct send_wqe *wqe, 
 static enum shortcut atomic_write_execute(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	uint64_t value;
-	uint8_t *word;
+	struct mr_word word = {.operation = MR_WORD_STORE};
+	uint8_t *at;
 	bool is_done;
 
-	if (!(granted & MR_REMOTE_WRITE) || wqe->remote_address % sizeof(value) ||
-		!value_get(local, wqe, &value) || !begin(local, INBOX_USES_KEY | wqe->rkey))
+	if (!(granted & MR_REMOTE_WRITE) || wqe->remote_address % sizeof(uint64_t) ||
+		!value_get(local, wqe, &word.value) || !begin(local, INBOX_USES_KEY | wqe->rkey))
 		return SHORTCUT_PACKETS;
-	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &word);
+	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &at);
 	if (is_done)
-		atomic_store((_Atomic uint64_t *)(void *)word, value);
+		mr_word_apply(&word, at);
 	end(local);
 	if (!is_done)
 		return SHORTCUT_PACKETS;
-	executed(local, &local->target->atomic_writes, sizeof(value));
+	executed(local, &local->target->atomic_writes, sizeof(uint64_t));
 	return SHORTCUT_DONE;
 }
 
