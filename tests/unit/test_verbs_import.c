@@ -305,6 +305,20 @@ static bool is_filled(const uint8_t *bytes, uint8_t value)
 	return true;
 }
 
+/* A queue pair on imported objects, connected with one on our own. */
+static void ends_make(struct verbs_end *imported, struct verbs_end *own)
+{
+	end_import(imported);
+	verbs_end_make(own, context, NULL);
+	verbs_ends_connect(imported, own, 14);
+}
+
+static void ends_unmake(struct verbs_end *imported, struct verbs_end *own)
+{
+	verbs_end_unmake(own);
+	end_unimport(imported);
+}
+
 static void region_of_another_process_is_sent_from_and_received_into(void **state)
 {
 	struct verbs_end imported, own;
@@ -329,8 +343,7 @@ static void region_of_another_process_is_sent_from_and_received_into(void **stat
 	must_succeed(&own, IBV_WR_SEND, &imported);
 	assert_int_equal(verbs_poll_one(imported.cq).status, IBV_WC_SUCCESS);
 	assert_int_equal(owner_ask(COUNT), PAIR_BYTES);
-	verbs_end_unmake(&own);
-	end_unimport(&imported);
+	ends_unmake(&imported, &own);
 }
 
 static void region_of_another_process_is_read_and_written_by_peers(void **state)
@@ -340,9 +353,7 @@ static void region_of_another_process_is_read_and_written_by_peers(void **state)
 	(void)state;
 	if (HAS_THREAD_SANITIZER)
 		skip();
-	end_import(&imported);
-	verbs_end_make(&own, context, NULL);
-	verbs_ends_connect(&imported, &own, 14);
+	ends_make(&imported, &own);
 	owner_ask(FILL);
 	must_succeed(&own, IBV_WR_RDMA_READ, &imported);
 	assert_true(is_filled(own.buffer, 17));
@@ -356,8 +367,7 @@ static void region_of_another_process_is_read_and_written_by_peers(void **state)
 	owner_ask(FILL);
 	must_succeed(&imported, IBV_WR_RDMA_WRITE, &own);
 	assert_true(is_filled(own.buffer, 17));
-	verbs_end_unmake(&own);
-	end_unimport(&imported);
+	ends_unmake(&imported, &own);
 }
 
 static void region_that_its_owner_deregisters_is_refused(void **state)
@@ -367,17 +377,14 @@ static void region_that_its_owner_deregisters_is_refused(void **state)
 	(void)state;
 	if (HAS_THREAD_SANITIZER)
 		skip();
-	end_import(&imported);
-	verbs_end_make(&own, context, NULL);
-	verbs_ends_connect(&imported, &own, 14);
+	ends_make(&imported, &own);
 	must_succeed(&own, IBV_WR_RDMA_WRITE, &imported);
 	owner_ask(DEREGISTER);
 	assert_null(ibv_import_mr(imported.pd, there.story.mr));
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(verbs_post(&own, IBV_WR_RDMA_WRITE, &imported, 0, 100), 0);
 	assert_int_equal(verbs_poll_one(own.cq).status, IBV_WC_REM_ACCESS_ERR);
-	verbs_end_unmake(&own);
-	end_unimport(&imported);
+	ends_unmake(&imported, &own);
 }
 
 static void region_made_in_an_imported_domain_is_used_there(void **state)
@@ -389,9 +396,7 @@ static void region_made_in_an_imported_domain_is_used_there(void **state)
 	(void)state;
 	if (HAS_THREAD_SANITIZER)
 		skip();
-	end_import(&imported);
-	verbs_end_make(&own, context, NULL);
-	verbs_ends_connect(&imported, &own, 14);
+	ends_make(&imported, &own);
 	assert_non_null(mine = ibv_reg_mr(imported.pd, bytes, sizeof(bytes),
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
 	theirs = imported.mr;
@@ -464,17 +469,14 @@ static void process_that_ended_has_nothing_to_import(void **state)
 	(void)state;
 	if (HAS_THREAD_SANITIZER)
 		skip();
-	end_import(&imported);
-	verbs_end_make(&own, context, NULL);
-	verbs_ends_connect(&imported, &own, 14);
+	ends_make(&imported, &own);
 	owner_end();
 	errno = 0;
 	assert_null(ibv_import_pd(there.context, there.story.pd));
 	assert_int_equal(errno, ESRCH);
 	assert_int_equal(verbs_post(&own, IBV_WR_RDMA_WRITE, &imported, 0, 100), 0);
 	assert_int_equal(verbs_poll_one(own.cq).status, IBV_WC_REM_ACCESS_ERR);
-	verbs_end_unmake(&own);
-	end_unimport(&imported);
+	ends_unmake(&imported, &own);
 }
 
 /* The child has the device, and a domain to make its own things in; what is the NIC's stays with the parent. */
