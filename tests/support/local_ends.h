@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two NICs of one host in one process: `ends[0]` executes requests at `ends[1]`.
+ */
+#ifndef URNIC_TESTS_LOCAL_ENDS_H
+#define URNIC_TESTS_LOCAL_ENDS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+#include "local/local.h"
+
+enum {
+	ARENA_BYTES = 4 << 20,
+	MEMORY_BYTES = 1 << 16,
+	PD = 3,
+	DEPTH = 256,
+	PSN = 77,
+	ACCESS = MR_LOCAL_WRITE | MR_REMOTE_ANY | MR_WINDOW_BIND | MR_FLUSH_GLOBAL,
+};
+
+#define NOW_NS 1000000000ull
+#define MS     1000000ull
+
+struct end {
+	struct arena arena;
+	void *arena_memory;
+	struct mr_table mrs;
+	struct mr_public mrs_public;
+	struct lane lane;
+	struct cq send_cq;
+	struct cq recv_cq;
+	struct qp *qp;
+	uint8_t memory[MEMORY_BYTES];
+	uint32_t key;
+	struct local_lane local_lane;
+	uint64_t table_offset;
+	uint64_t inbox_offset;
+	struct local_owner owner;
+	struct peer peer; /* the other end */
+	struct local_qp local;
+};
+
+static struct end ends[2];
+static uint32_t kicks;
+static uint32_t wait_rounds; /* how often the last wait was called */
+static uint32_t leaves_in; /* rounds until whoever is in the inbox leaves it; 0: it is dead */
+
+static inline bool wait(const struct inbox *inbox, uint32_t round)
+{
+	wait_rounds = round + 1;
+	if (leaves_in && round + 1 == leaves_in)
+		inbox_leave((struct inbox *)(uintptr_t)inbox);
+	return leaves_in != 0;
+}
+
+static uint32_t collects_in; /* rounds until the target collects; 0: never */
+
+static inline void pause(uint32_t round)
+{
+	if (collects_in && round + 1 == collects_in)
+		local_collect(&ends[1].lane, &ends[1].local_lane, NOW_NS);
+}
+
+static inline bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
+{
+	(void)peer;
+	copy_place((uint8_t *)(uintptr_t)to, from, bytes);
+	return true;
+}
+
+static inline bool far_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
+{
+	(void)peer;
+	memcpy(to, (const void *)(uintptr_t)from, bytes);
+	return true;
+}
+
+static inline void kick(struct peer *peer, uint32_t lane)
+{
+	(void)peer;
+	(void)lane;
+	kicks++;
+}
+
+static const struct peer_ops ops = {far_write, far_read, NULL, kick};
+
+static inline struct gid gid_of(uint32_t number)
+{
+	return gid_from_ipv4((const uint8_t[]){10, 0, 0, (uint8_t)(1 + number)});
+}
+
+static inline void end_init(struct end *end, uint32_t number)
+{
+	struct qp_init init = {
+		.type = QP_TYPE_RC,
+		.mtu_bytes = 1024,
+		.pd = PD,
+		.send_cq = &end->send_cq,
+		.recv_cq = &end->recv_cq,
+		.caps = {DEPTH, DEPTH, 4, 4, 64},
+	};
+	struct mr_region region = {PD, ACCESS, (uintptr_t)end->memory, MEMORY_BYTES, end->memory};
+
+	memset(end, 0, sizeof(*end));
+	end->arena_memory = calloc(1, ARENA_BYTES + 64);
+	assert_non_null(end->arena_memory);
+	arena_init(&end->arena, (void *)(uintptr_t)align_up_u64((uintptr_t)end->arena_memory, 64),
+		ARENA_BYTES);
+	assert_int_equal(mr_table_init(&end->mrs, &end->arena, 16, 1 + number, 2), 0);
+	assert_int_equal(engine_lane_init(&end->lane, &end->arena, &end->mrs, 5 + number, 0), 0);
+	assert_int_equal(cq_init(&end->send_cq, &end->arena, 1024), 0);
+	assert_int_equal(cq_init(&end->recv_cq, &end->arena, 1024), 0);
+	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
+	assert_int_equal(mr_table_add(&end->mrs, &region, 0, &end->key), 0);
+	end->local_lane.bell =
+		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct inbox_bell)));
+	end->table_offset = arena_alloc(&end->arena, sizeof(struct inbox_table));
+	end->inbox_offset = arena_alloc(&end->arena, sizeof(struct inbox));
+	end->owner = (struct local_owner){wait, pause, 1 + number};
+	mr_table_publish(&end->mrs, &end->arena, &end->mrs_public);
+}
+
+static inline struct inbox *inbox_of(uint32_t number)
+{
+	return arena_at(&ends[number].arena, ends[number].inbox_offset);
+}
+
+static inline struct inbox_bell *bell_of(uint32_t number)
+{
+	return ends[number].local_lane.bell;
+}
+
+static inline void modify(
+	struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+{
+	assert_int_equal(qp_modify(qp, to, ATTR_STATE | mask, attr, NOW_NS), 0);
+}
+
+/* To RTR, with an inbox for the other one. */
+static inline void meet(uint32_t number)
+{
+	struct end *end = &ends[number], *other = &ends[1 - number];
+	struct inbox_table *table = arena_at(&end->arena, end->table_offset);
+	struct local_inbox place = {inbox_of(number), end->inbox_offset, &end->local_lane};
+	struct qp_attr attr = {
+		.port = 1,
+		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
+		.path = {.local = gid_of(number), .remote = gid_of(1 - number)},
+		.path_mtu = 3,
+		.dest_qpn = other->qp->qpn,
+		.rq_psn = PSN,
+		.max_dest_rd_atomic = 4,
+	};
+
+	modify(end->qp, QP_INIT, ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr);
+	modify(end->qp, QP_RTR,
+		ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN | ATTR_MAX_DEST_RD_ATOMIC |
+			ATTR_MIN_RNR_TIMER,
+		&attr);
+	end->peer.base = other->arena.base;
+	end->peer.bytes = other->arena.bytes;
+	end->peer.ops = &ops;
+	assert_int_equal(
+		mr_table_view(&end->peer.mrs, end->peer.base, end->peer.bytes, &other->mrs_public),
+		0);
+	local_connect(&end->local, end->qp, &place, &end->peer,
+		arena_at(&other->arena, other->table_offset), &end->owner);
+	table->offset[end->qp->qpn % INBOX_TABLE_COUNT] = end->inbox_offset;
+}
+
+static inline void ready_to_send(uint32_t number, uint32_t sq_psn)
+{
+	struct qp_attr attr = {.sq_psn = sq_psn,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.max_rd_atomic = 4};
+
+	modify(ends[number].qp, QP_RTS,
+		ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN | ATTR_MAX_RD_ATOMIC,
+		&attr);
+}
+
+static inline int setup(void **state)
+{
+	(void)state;
+	kicks = 0;
+	wait_rounds = 0;
+	leaves_in = 1;
+	collects_in = 0;
+	end_init(&ends[0], 0);
+	end_init(&ends[1], 1);
+	meet(0);
+	meet(1);
+	ready_to_send(0, PSN);
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		engine_check(&ends[i].lane);
+		if (ends[i].qp->local)
+			assert_true(local_disconnect(&ends[i].local, NOW_NS));
+		engine_qp_destroy(ends[i].qp);
+		engine_lane_done(&ends[i].lane);
+		mr_table_done(&ends[i].mrs);
+		free(ends[i].arena_memory);
+	}
+	return 0;
+}
+
+static inline void post_at(uint32_t opcode, uint32_t bytes, uint32_t rkey, uint64_t now_ns)
+{
+	struct sge sge = {(uintptr_t)ends[0].memory, bytes, ends[0].key};
+	struct send_wr wr = {
+		.wr_id = 40,
+		.opcode = opcode,
+		.flags = SEND_SIGNALED,
+		.imm = 0xabcd,
+		.rkey = rkey,
+		.remote_address = (uintptr_t)ends[1].memory,
+		.sge = &sge,
+		.sge_count = 1,
+	};
+	uint32_t posted;
+
+	memset(ends[0].memory, 0x5a, bytes);
+	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, now_ns), 0);
+}
+
+static inline void post(uint32_t opcode, uint32_t bytes)
+{
+	post_at(opcode, bytes, ends[1].key, NOW_NS);
+}
+
+static inline void post_receive(uint64_t wr_id)
+{
+	struct sge sge = {(uintptr_t)ends[1].memory + 4096, 4096, ends[1].key};
+	struct recv_wr wr = {wr_id, &sge, 1};
+
+	assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
+}
+
+static inline bool has_packets(uint32_t number)
+{
+	return engine_has_packets(&ends[number].lane, true);
+}
+
+static inline struct cqe poll(struct cq *cq, const struct arena *arena)
+{
+	struct cqe cqe;
+
+	assert_int_equal(cq_poll(cq, arena, 1, &cqe), 1);
+	return cqe;
+}
+
+static inline struct cqe poll_sent(void)
+{
+	return poll(&ends[0].send_cq, &ends[0].arena);
+}
+
+static inline struct cqe poll_received(void)
+{
+	return poll(&ends[1].recv_cq, &ends[1].arena);
+}
+
+static inline uint32_t collect(void)
+{
+	return local_collect(&ends[1].lane, &ends[1].local_lane, NOW_NS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+#endif

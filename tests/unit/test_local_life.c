@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who may enter an inbox of a connection within one host, and what happens when an end goes.
+ */
+#include "support/local_ends.h"
+
+/* --- who may enter --- */
+
+static void inbox_of_another_connection_is_not_entered(void **state)
+{
+	(void)state;
+	inbox_of(1)->rq_psn = PSN + 1;
+	post(WR_RDMA_WRITE, 1);
+	assert_true(has_packets(0));
+	inbox_of(1)->rq_psn = PSN;
+	inbox_of(1)->remote = gid_of(7);
+	assert_false(local_attach(&ends[0].local));
+	inbox_of(1)->remote = gid_of(0);
+	inbox_of(1)->cq_offset = ARENA_BYTES;
+	assert_false(local_attach(&ends[0].local));
+	inbox_of(1)->cq_offset = arena_offset(&ends[1].arena, ends[1].recv_cq.ring);
+	assert_true(local_attach(&ends[0].local));
+}
+
+static void inbox_that_was_closed_and_opened_is_another_one(void **state)
+{
+	struct inbox *inbox = inbox_of(1);
+	uint32_t generation = inbox_generation(inbox);
+	struct inbox_record record = {0};
+
+	(void)state;
+	assert_true(inbox_enter(inbox, generation, INBOX_PUBLISHES));
+	assert_false(inbox_enter(inbox, generation, INBOX_PUBLISHES));
+	inbox_close(inbox);
+	assert_false(inbox_publish(inbox, generation, &record));
+	inbox_leave(inbox);
+	assert_false(inbox_enter(inbox, generation, INBOX_PUBLISHES));
+	inbox_open(inbox);
+	assert_false(inbox_enter(inbox, generation, INBOX_PUBLISHES));
+	assert_true(inbox_enter(inbox, generation + 2, INBOX_PUBLISHES));
+	inbox_leave(inbox);
+}
+
+static void record_is_published_or_the_inbox_is_closed_before_it(void **state)
+{
+	struct inbox *inbox = inbox_of(1);
+	uint32_t generation = inbox_generation(inbox);
+	struct inbox_record record = {.wr_id = 5};
+
+	(void)state;
+	assert_true(inbox_enter(inbox, generation, INBOX_PUBLISHES));
+	assert_true(inbox_publish(inbox, generation, &record));
+	inbox_close(inbox);
+	assert_false(inbox_publish(inbox, generation, &record));
+	assert_int_equal(inbox_next(inbox)->wr_id, 5);
+	inbox_collected(inbox);
+	assert_null(inbox_next(inbox));
+	inbox_leave(inbox);
+	inbox_open(inbox);
+	assert_null(inbox_next(inbox));
+	assert_false(inbox_publish(inbox, generation, &record));
+	assert_true(inbox_publish(inbox, generation + 2, &record));
+	inbox_close(inbox);
+	assert_int_equal(inbox_next(inbox)->wr_id, 5);
+	inbox_collected(inbox);
+}
+
+static void inbox_is_listed_once_however_often_it_is_rung(void **state)
+{
+	(void)state;
+	inbox_ring(inbox_of(1), bell_of(1), ends[1].inbox_offset);
+	inbox_ring(inbox_of(1), bell_of(1), ends[1].inbox_offset);
+	assert_int_equal(bell_of(1)->first_offset, ends[1].inbox_offset);
+	assert_int_equal(inbox_of(1)->next_offset, 0);
+	collect();
+	assert_int_equal(bell_of(1)->first_offset, 0);
+	inbox_ring(inbox_of(1), bell_of(1), ends[1].inbox_offset);
+	assert_int_equal(bell_of(1)->first_offset, ends[1].inbox_offset);
+}
+
+/* --- the end --- */
+
+static void error_state_flushes_what_was_not_taken(void **state)
+{
+	(void)state;
+	post_receive(1);
+	post_receive(2);
+	post(WR_SEND, 1);
+	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
+	struct cqe cqe = poll_received();
+	assert_int_equal(cqe.wr_id, 1);
+	assert_int_equal(cqe.status, WC_SUCCESS);
+	cqe = poll_received();
+	assert_int_equal(cqe.wr_id, 2);
+	assert_int_equal(cqe.status, WC_WR_FLUSH_ERR);
+	post(WR_RDMA_WRITE, 1);
+	assert_true(has_packets(0));
+}
+
+static void close_waits_for_who_is_inside(void **state)
+{
+	(void)state;
+	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	leaves_in = 5;
+	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
+	assert_int_equal(wait_rounds, 5);
+}
+
+static void close_does_not_wait_for_the_dead(void **state)
+{
+	(void)state;
+	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	atomic_store(&inbox_of(1)->is_rung, 1); /* it died before the inbox was on the list */
+	leaves_in = 0;
+	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
+	assert_int_equal(wait_rounds, 1);
+	assert_true(local_disconnect(&ends[1].local, NOW_NS));
+	assert_int_equal(inbox_of(1)->is_rung, 0);
+}
+
+static void inbox_in_which_somebody_stands_still_is_not_used_again(void **state)
+{
+	(void)state;
+	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	leaves_in = UINT32_MAX;
+	assert_false(local_disconnect(&ends[1].local, NOW_NS));
+}
+
+static void request_that_was_published_is_taken_though_the_initiator_died(void **state)
+{
+	struct recv_queue *rq = ends[1].qp->rq;
+
+	(void)state;
+	post_receive(1);
+	post_receive(2);
+	post(WR_SEND, 1);
+	atomic_store(&rq->taken, 0); /* as if it had not come so far */
+	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
+	assert_int_equal(poll_received().wr_id, 1);
+	assert_int_equal(poll_received().wr_id, 2);
+	assert_true(cq_is_empty(&ends[1].recv_cq));
+}
+
+static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void **state)
+{
+	struct mr_region region = {PD, ACCESS, 0, 16, ends[1].memory};
+	uint32_t generation, other;
+
+	(void)state;
+	assert_int_equal(mr_table_add(&ends[1].mrs, &region, 9, &other), 0);
+	generation = inbox_generation(inbox_of(1));
+	assert_true(inbox_enter(inbox_of(1), generation, INBOX_USES_KEY | other));
+	leaves_in = 3;
+	local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key);
+	assert_int_equal(wait_rounds, 0);
+	local_quiesce(&ends[1].local, &ends[1].mrs, other);
+	assert_int_equal(wait_rounds, 3);
+}
+
+static void last_message_is_collected_before_the_connection_ends(void **state)
+{
+	(void)state;
+	post_receive(1);
+	post(WR_SEND, 1);
+	collects_in = 3;
+	kicks = 0;
+	qp_set_state(ends[0].qp, QP_ERR, NOW_NS);
+	assert_int_equal(kicks, 1);
+	assert_int_equal(poll_received().wr_id, 1);
+}
+
+static void peer_that_is_gone_is_not_touched(void **state)
+{
+	(void)state;
+	post(WR_RDMA_WRITE, 8);
+	assert_false(has_packets(0));
+	local_forget_peer(&ends[0].local);
+	post(WR_RDMA_WRITE, 8);
+	assert_true(has_packets(0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(inbox_of_another_connection_is_not_entered),
+		TEST(inbox_that_was_closed_and_opened_is_another_one),
+		TEST(record_is_published_or_the_inbox_is_closed_before_it),
+		TEST(inbox_is_listed_once_however_often_it_is_rung),
+		TEST(error_state_flushes_what_was_not_taken),
+		TEST(close_waits_for_who_is_inside),
+		TEST(close_does_not_wait_for_the_dead),
+		TEST(inbox_in_which_somebody_stands_still_is_not_used_again),
+		TEST(request_that_was_published_is_taken_though_the_initiator_died),
+		TEST(deregistration_waits_for_who_uses_the_key_and_for_nobody_else),
+		TEST(last_message_is_collected_before_the_connection_ends),
+		TEST(peer_that_is_gone_is_not_touched),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
