@@ -122,6 +122,7 @@ static void fork_child(void)
 			if (nic.worker[i])
 				worker_destroy(nic.worker[i], true);
 		nic_flows_forget();
+		nic_target_forget();
 		nic_far_forget();
 		nic_peers_forget();
 		close(nic.life[0]);

@@ -285,6 +285,16 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	URNIC_EXPORT_AS(nic_qp_create);
 void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 
+/*
+ * Open the receiving queue pair of this number, any value, in the domain: one of another process that has a domain of the same file, or one of this process that
+ * lives on for others. It has news, is modified and queried like one that was created; destroying it closes it, and it goes when nobody has it open. When the
+ * process ends in which it lives, that is news (SIGNAL_QP_FATAL), and it is in the error state.
+ *
+ * Returns 0; -EINVAL when there is none; -ENOMEM; -ETIMEDOUT when its process does not answer; or another -errno.
+ */
+int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
+	struct nic_qp **ret_qp) URNIC_EXPORT_AS(nic_target_open);
+
 uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 
 /*

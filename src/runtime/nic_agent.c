@@ -147,6 +147,8 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 		news &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_ASKS);
 		if (news)
 			qp->on_news(qp->user, news);
+		if (news)
+			nic_target_tell(qp, news);
 		break;
 	}
 	case SIGNAL_KIND_SRQ: {
@@ -164,13 +166,19 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 	}
 }
 
+static void asked(void)
+{
+	nic_far_errand();
+	nic_target_errand();
+}
+
 static const struct worker_hooks hooks = {
 	.forward = forward,
 	.signal = signal_deliver,
 	.alarm = nic_cq_alarm,
 	.agent_ready = agent_ready,
 	.peer_ended = nic_local_check_peers,
-	.asked = nic_far_errand,
+	.asked = asked,
 };
 
 /* The NIC is locked. */

@@ -300,6 +300,10 @@ int nic_far_start(void)
 	nic.mrs.abroad = &abroad;
 	list_init(&nic.hosts);
 	list_init(&nic.far_srqs);
+	list_init(&nic.xrcds);
+	list_init(&nic.openings);
+	list_init(&nic.target_guests);
+	nic.target_listener = -1;
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/nic_far.h"
 #include "runtime/nic_peer.h"
 #include "runtime/nic_public.h"
+#include "runtime/nic_target.h"
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
 #include "runtime/worker_streams.h"
@@ -59,9 +60,15 @@ struct nic_qp {
 	uint64_t epoch;
 	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
 	struct nic_local *local; /* NULL: not within this host */
+	struct list guests; /* of XRC_RECV: other processes that have it open (nic_target.h) */
+	bool is_released; /* by the program; it lives on for guests */
+	struct nic_opening *far; /* it is another process's, and the rest is unset; else NULL */
 };
 
 struct nic_xrcd {
+	struct list link; /* in nic.xrcds */
+	uint32_t openings;
+	uint32_t qp_count; /* in it; they may outlive the openings */
 	uint32_t id; /* not 0 */
 	struct xrc_file file; /* that other processes share it by; zeros: none */
 	uint32_t ifindex; /* of its device */
@@ -144,6 +151,11 @@ struct nic {
 	struct list far_srqs; /* struct nic_far_srq */
 	uint32_t far_srq_count;
 	int asked; /* eventfd: queue pairs ask (nic_far.h) */
+	struct list xrcds; /* struct nic_xrcd */
+	struct list openings; /* struct nic_opening: targets of other processes (nic_target.h) */
+	struct list target_guests; /* of ours */
+	uint32_t target_guest_count;
+	int target_listener; /* -1: there is none */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
@@ -205,6 +217,18 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 {
 	atomic_fetch_or_explicit(&cq->lane_mask, lane_mask, memory_order_release);
 }
+
+/*
+ * As nic_qp_modify(), for any thread. *ret_has_come: a peer has come for the first time that could map our memory.
+ */
+int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
+	bool *ret_has_come);
+
+/* Nobody has the queue pair any more. The NIC is locked. */
+void nic_qp_end(struct nic_qp *qp);
+
+/* A queue pair of the domain is gone. The NIC is locked. */
+void nic_xrcd_put(struct nic_xrcd *xrcd);
 
 /* A queue pair of the domain lives on this lane now: whoever polls for the domain drives it. The NIC is locked. */
 void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);

@@ -177,6 +177,39 @@ static int process_find(uint8_t slot, struct agent_process *ret_process)
 	return error;
 }
 
+static int identity_read(int memory, uint64_t *ret_identity)
+{
+	uint64_t magic;
+	uint32_t version;
+
+	if (pread(memory, &magic, sizeof(magic),
+		    NIC_PUBLIC_OFFSET + offsetof(struct nic_public, magic)) != sizeof(magic) ||
+		pread(memory, &version, sizeof(version),
+			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, version)) !=
+			sizeof(version) ||
+		pread(memory, ret_identity, sizeof(*ret_identity),
+			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity)) !=
+			sizeof(*ret_identity))
+		return -EPROTO;
+	return magic == NIC_PUBLIC_MAGIC && version == NIC_PUBLIC_VERSION ? 0 : -EPROTO;
+}
+
+int nic_peer_identify(uint8_t slot, uint64_t *ret_identity)
+{
+	struct agent_process process;
+	int error = process_find(slot, &process);
+
+	if (error)
+		return error;
+	if (process.memory < 0 || process.uid != geteuid())
+		error = -EPERM;
+	else
+		error = identity_read(process.memory, ret_identity);
+	if (process.memory >= 0)
+		close(process.memory);
+	return error;
+}
+
 /* A memfd that was opened by its owner, opened anew: locks are of who has opened it. */
 static int memory_open_anew(int memory)
 {

@@ -53,6 +53,9 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
 /* The same for a process whose NIC memory is at hand; `memory` stays the caller's. */
 int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);
 
+/* The identity of the NIC that has the slot, of any process of our user. Returns 0 or -errno. */
+int nic_peer_identify(uint8_t slot, uint64_t *ret_identity);
+
 /* Has it ended, by now? */
 bool nic_peer_has_ended(const struct nic_peer *peer);
 

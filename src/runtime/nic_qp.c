@@ -124,6 +124,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
 	qp->stream.fd = -1;
+	list_init(&qp->guests);
 	nic_enter();
 	error = are_of_this_nic(init) ? 0 : -EINVAL;
 	if (!error)
@@ -141,6 +142,11 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	}
 	if (!error)
 		lane_announce(init, qp->worker);
+	if (!error && init->xrcd) {
+		init->xrcd->qp_count++;
+		if (init->xrcd->file.inode)
+			nic_target_listen();
+	}
 	if (error)
 		nic_frames_close(qp);
 	nic_leave();
@@ -167,9 +173,8 @@ static void acknowledge(struct nic_qp *qp)
 	worker_send(qp->worker, true);
 }
 
-void nic_qp_destroy(struct nic_qp *qp)
+void nic_qp_end(struct nic_qp *qp)
 {
-	nic_enter();
 	if (qp->epoch == nic_epoch) {
 		nic_multicast_forget(qp);
 		nic_local_disconnect(qp);
@@ -181,14 +186,45 @@ void nic_qp_destroy(struct nic_qp *qp)
 		engine_qp_destroy(qp->qp);
 		worker_unlock(qp->worker);
 	}
+	if (qp->xrcd)
+		nic_xrcd_put(qp->xrcd);
 	nic_frames_close(qp);
-	nic_leave();
 	free(qp);
+}
+
+static void on_news_of_nobody(void *user, uint32_t news)
+{
+	(void)user;
+	(void)news;
+}
+
+/* The program has done with it, guests have not. */
+static void release(struct nic_qp *qp)
+{
+	worker_lock(qp->worker);
+	qp->on_news = on_news_of_nobody;
+	worker_unlock(qp->worker);
+	qp->is_released = true;
+}
+
+void nic_qp_destroy(struct nic_qp *qp)
+{
+	if (qp->far) {
+		nic_opening_close(qp->far);
+		free(qp);
+		return;
+	}
+	nic_enter();
+	if (list_is_empty(&qp->guests))
+		nic_qp_end(qp);
+	else
+		release(qp);
+	nic_leave();
 }
 
 uint32_t nic_qp_number(const struct nic_qp *qp)
 {
-	return qp->qp->qpn;
+	return qp->far ? nic_opening_number(qp->far) : qp->qp->qpn;
 }
 
 /* Opens `path` to a queue pair of the peer, and sets its id. Returns 0 or -errno. */
@@ -245,11 +281,11 @@ static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 	return false;
 }
 
-int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
+int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
+	bool *ret_has_come)
 {
 	struct qp_attr attr = *asked;
 	uint32_t paths = mask & (ATTR_AV | ATTR_ALT_PATH);
-	bool has_come = false;
 	int error;
 
 	nic_enter();
@@ -272,9 +308,19 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		}
 		worker_unlock(qp->worker);
 	}
-	if (!error)
-		has_come = local_follow(qp, to, mask);
+	*ret_has_come = !error && local_follow(qp, to, mask);
 	nic_leave();
+	return error;
+}
+
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
+{
+	bool has_come;
+	int error;
+
+	if (qp->far)
+		return nic_opening_modify(qp->far, to, mask, asked);
+	error = nic_qp_change(qp, to, mask, asked, &has_come);
 	if (has_come)
 		nic_mr_make_mappable();
 	return error;
@@ -299,6 +345,8 @@ struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 {
 	struct nic_qp_state state = {.state = QP_ERR};
 
+	if (qp->far)
+		return nic_opening_query(qp->far);
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
 		worker_lock(qp->worker);

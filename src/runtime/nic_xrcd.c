@@ -11,40 +11,83 @@
 
 #include "runtime/nic_internal.h"
 
-int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xrcd **ret_xrcd)
+/* The domain of this file that there is, or NULL. The NIC is locked. */
+static struct nic_xrcd *find(const struct xrc_file *file, uint32_t ifindex)
+{
+	if (!file->inode)
+		return NULL;
+	list_for_each(xrcd, &nic.xrcds, struct nic_xrcd, link)
+		if (xrcd->ifindex == ifindex && xrcd->file.device == file->device &&
+			xrcd->file.inode == file->inode)
+			return xrcd;
+	return NULL;
+}
+
+/* The NIC is locked, and up. NULL: no memory. */
+static struct nic_xrcd *create(const struct xrc_file *file, uint32_t ifindex)
 {
 	struct nic_xrcd *xrcd = calloc(1, sizeof(*xrcd));
-	int error;
 
 	if (!xrcd)
-		return -ENOMEM;
+		return NULL;
+	xrcd->id = ++nic.last_xrcd;
+	xrcd->home = nic.next_home++ % nic.lane_count;
+	xrcd->epoch = nic_epoch;
+	xrcd->file = *file;
+	xrcd->ifindex = ifindex;
+	list_append(&nic.xrcds, &xrcd->link);
+	return xrcd;
+}
+
+int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xrcd **ret_xrcd)
+{
+	struct nic_xrcd *xrcd = NULL;
+	int error;
+
 	nic_enter();
 	error = nic_start();
 	if (!error) {
-		xrcd->id = ++nic.last_xrcd;
-		xrcd->home = nic.next_home++ % nic.lane_count;
-		xrcd->epoch = nic_epoch;
-		xrcd->file = *file;
-		xrcd->ifindex = ifindex;
+		xrcd = find(file, ifindex);
+		if (!xrcd)
+			xrcd = create(file, ifindex);
+		error = xrcd ? 0 : -ENOMEM;
+	}
+	if (!error) {
+		xrcd->openings++;
+		*ret_xrcd = xrcd;
 	}
 	nic_leave();
-	if (error)
-		free(xrcd);
-	else
-		*ret_xrcd = xrcd;
 	return error;
+}
+
+/* Nobody has it any more? The NIC is locked. */
+static void end_if_unused(struct nic_xrcd *xrcd)
+{
+	if (xrcd->openings || xrcd->qp_count)
+		return;
+	if (xrcd->epoch == nic_epoch) {
+		nic_far_forget_xrcd(xrcd);
+		list_remove(&xrcd->link);
+	}
+	free(xrcd);
 }
 
 void nic_xrcd_destroy(struct nic_xrcd *xrcd)
 {
 	nic_enter();
-	if (xrcd->epoch == nic_epoch) {
-		nic_far_forget_xrcd(xrcd);
-		if (xrcd->public)
-			atomic_store(&xrcd->public->ifindex, 0);
+	xrcd->openings--;
+	if (!xrcd->openings && xrcd->public && xrcd->epoch == nic_epoch) {
+		atomic_store(&xrcd->public->ifindex, 0);
+		xrcd->public = NULL;
 	}
+	end_if_unused(xrcd);
 	nic_leave();
-	free(xrcd);
+}
+
+void nic_xrcd_put(struct nic_xrcd *xrcd)
+{
+	xrcd->qp_count--;
+	end_if_unused(xrcd);
 }
 
 bool nic_xrcd_is_alive(const struct nic_xrcd *xrcd)
@@ -78,7 +121,8 @@ static bool agent_knows_us(const struct nic_xrcd *xrcd)
 void nic_xrcd_show(struct nic_xrcd *xrcd)
 {
 	nic_enter();
-	for (uint32_t i = 0; agent_knows_us(xrcd) && i < NIC_PUBLIC_XRCDS_MAX; i++) {
+	for (uint32_t i = 0; !xrcd->public && agent_knows_us(xrcd) && i < NIC_PUBLIC_XRCDS_MAX;
+		i++) {
 		struct nic_public_xrcd *public = &nic.public->xrcds[i];
 
 		if (atomic_load(&public->ifindex))
@@ -86,7 +130,6 @@ void nic_xrcd_show(struct nic_xrcd *xrcd)
 		public->file = xrcd->file;
 		atomic_store_explicit(&public->ifindex, xrcd->ifindex, memory_order_release);
 		xrcd->public = public;
-		break;
 	}
 	nic_leave();
 }

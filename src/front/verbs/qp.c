@@ -410,6 +410,7 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 	}
 	qp->domain = domain;
 	qp_prepare(qp, context, &init);
+	qp->verbs.state = IBV_QPS_UNKNOWN; /* until it is asked */
 	error = qp_refer(qp, &init);
 	if (!error)
 		error = xrc_target_open(qp, attr->qp_num);

@@ -241,7 +241,7 @@ int xrcd_close(struct ibv_xrcd *xrcd)
 
 /* --- receiving queue pairs ---------------------------------------------------------------- */
 
-/* Under a lane's lock. */
+/* Under a lane's lock, or the NIC's. */
 static void on_news(void *user, uint32_t news)
 {
 	struct xrc_target *target = user;
@@ -260,33 +260,47 @@ static void target_join(struct xrc_target *target, struct qp_front *qp)
 	qp->nic = target->nic;
 }
 
-int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
+/* NULL: no memory. */
+static struct xrc_target *target_new(void)
 {
-	struct xrc_domain *domain = front_of(qp->xrcd)->domain;
 	struct xrc_target *target = calloc(1, sizeof(*target));
-	int error;
 
-	if (!target)
-		return ENOMEM;
-	list_init(&target->fronts);
-	init->xrcd = domain->nic;
-	init->on_news = on_news;
-	init->user = target;
-	error = -nic_qp_create(init, &target->nic);
-	if (error) {
-		free(target);
-		return error;
-	}
+	if (target)
+		list_init(&target->fronts);
+	return target;
+}
+
+/* It has its NIC's part. */
+static void target_add(struct xrc_domain *domain, struct xrc_target *target, struct qp_front *qp)
+{
 	pthread_mutex_lock(&xrcd_lock);
 	list_append(&domain->targets, &target->node);
 	target_join(target, qp);
 	pthread_mutex_unlock(&xrcd_lock);
-	return 0;
 }
 
-int xrc_target_open(struct qp_front *qp, uint32_t number)
+int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
 {
 	struct xrc_domain *domain = front_of(qp->xrcd)->domain;
+	struct xrc_target *target = target_new();
+	int error;
+
+	if (!target)
+		return ENOMEM;
+	init->xrcd = domain->nic;
+	init->on_news = on_news;
+	init->user = target;
+	error = -nic_qp_create(init, &target->nic);
+	if (error)
+		free(target);
+	else
+		target_add(domain, target, qp);
+	return error;
+}
+
+/* Join the one of this number that the process has open in the domain. 0 or EINVAL. */
+static int target_join_known(struct xrc_domain *domain, struct qp_front *qp, uint32_t number)
+{
 	int error = EINVAL;
 
 	pthread_mutex_lock(&xrcd_lock);
@@ -298,6 +312,25 @@ int xrc_target_open(struct qp_front *qp, uint32_t number)
 		}
 	}
 	pthread_mutex_unlock(&xrcd_lock);
+	return error;
+}
+
+int xrc_target_open(struct qp_front *qp, uint32_t number)
+{
+	struct xrc_domain *domain = front_of(qp->xrcd)->domain;
+	struct xrc_target *target;
+	int error = target_join_known(domain, qp, number);
+
+	if (!error)
+		return 0;
+	target = target_new();
+	if (!target)
+		return ENOMEM;
+	error = -nic_target_open(domain->nic, number, on_news, target, &target->nic);
+	if (error)
+		free(target);
+	else
+		target_add(domain, target, qp);
 	return error;
 }
 

@@ -7,8 +7,8 @@
  * domain open can open the queue pair too, by its number, and it goes when the last of these public queue pairs is destroyed. Each
  * of them hears its events.
  *
- * Other processes that open the same file share the shared receive queues in it (runtime/nic_far.h). Receiving queue pairs are known within
- * the process only.
+ * Other processes that open the same file share the shared receive queues in it (runtime/nic_far.h) and the receiving queue
+ * pairs (runtime/nic_target.h).
  *
  * The public structure of a domain has no handle, so its pointer is looked for among those that are open.
  */
@@ -40,7 +40,10 @@ void xrcd_release(struct object *object);
  */
 int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init);
 
-/* Put `qp` in front of the one of this number in the domain qp->xrcd. 0, or EINVAL when there is none. */
+/*
+ * Put `qp` in front of the one of this number in the domain qp->xrcd, whichever process it lives in. 0; EINVAL when there is none; or another positive
+ * errno.
+ */
 int xrc_target_open(struct qp_front *qp, uint32_t number);
 
 /* `qp` is being destroyed; with the last of them the receiving queue pair goes. */

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The guest of a target: who has opened the receiving queue pair of another process.
+ *
+ * Locks, in order: opening.calling (one call at a time), opening.lock (its answer). The thread that reads connections takes the second with the NIC
+ * locked; who calls does not lock the NIC.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/cancel.h"
+#include "runtime/log.h"
+#include "runtime/nic_internal.h"
+
+enum {
+	CALL_PATIENCE_S = 10, /* a host that was stopped may answer never */
+	CLOSE_PATIENCE_S = 2, /* the end of the connection says the same */
+};
+
+struct nic_opening {
+	struct list link; /* in nic.openings */
+	struct nic_qp *qp;
+	uint64_t epoch;
+	uint32_t number;
+	pthread_mutex_t calling;
+	pthread_mutex_t lock; /* of the rest */
+	pthread_cond_t answered;
+	int fd;
+	bool is_lost;
+	bool is_answered; /* the call with this sequence */
+	uint32_t sequence;
+	struct target_message answer;
+	struct nic_qp_state state; /* when the host last told */
+};
+
+/* --- calls --- */
+
+static void state_note(struct nic_opening *opening, const struct nic_qp_state *state)
+{
+	opening->state = *state;
+	if (opening->is_lost)
+		opening->state.state = QP_ERR;
+}
+
+/* Locked by both. Returns 0, or -ETIMEDOUT, or -EIO when the host has ended. */
+static int answer_await(struct nic_opening *opening, uint32_t patience_s)
+{
+	struct timespec end;
+	int error = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += patience_s;
+	while (!opening->is_answered && !opening->is_lost && !error)
+		error = pthread_cond_timedwait(&opening->answered, &opening->lock, &end);
+	if (opening->is_answered)
+		return 0;
+	return opening->is_lost ? -EIO : -error;
+}
+
+/* Returns 0, what the host says, -EIO when it has ended, or -ETIMEDOUT; then it may do it later. */
+static int call(struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
+{
+	int cancel, error = -EIO;
+
+	if (opening->epoch != nic_epoch)
+		return -EIO;
+	cancel = cancel_forbid();
+	pthread_mutex_lock(&opening->calling);
+	pthread_mutex_lock(&opening->lock);
+	message->sequence = ++opening->sequence;
+	opening->is_answered = false;
+	if (!opening->is_lost && nic_target_send(opening->fd, message))
+		error = answer_await(opening, patience_s);
+	if (!error) {
+		error = opening->answer.error;
+		state_note(opening, &opening->answer.state);
+	}
+	pthread_mutex_unlock(&opening->lock);
+	pthread_mutex_unlock(&opening->calling);
+	cancel_allow(cancel);
+	return error;
+}
+
+int nic_opening_modify(
+	struct nic_opening *opening, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+{
+	struct target_message message = {.call = TARGET_MODIFY, .modify = {to, mask, *attr}};
+
+	return call(opening, &message, CALL_PATIENCE_S);
+}
+
+struct nic_qp_state nic_opening_query(struct nic_opening *opening)
+{
+	struct target_message message = {.call = TARGET_QUERY};
+	struct nic_qp_state state = {.state = QP_ERR};
+
+	call(opening, &message, CALL_PATIENCE_S);
+	if (opening->epoch != nic_epoch)
+		return state;
+	pthread_mutex_lock(&opening->lock);
+	state = opening->state;
+	pthread_mutex_unlock(&opening->lock);
+	return state;
+}
+
+uint32_t nic_opening_number(const struct nic_opening *opening)
+{
+	return opening->number;
+}
+
+/* --- opening and closing --- */
+
+/* A connection to the process that has the slot; it may be ended already. Returns it or -errno. */
+static int host_connect(uint8_t slot)
+{
+	struct sockaddr_un address;
+	uint64_t identity;
+	int error = nic_peer_identify(slot, &identity);
+	int fd;
+
+	if (error)
+		return error;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, nic_target_address(identity, &address)))
+		error = -errno;
+	if (!error && !nic_target_is_trusted(fd))
+		error = -EPERM;
+	if (error)
+		close(fd);
+	return error ? error : fd;
+}
+
+static void opening_init(struct nic_opening *opening, int fd, uint32_t number)
+{
+	pthread_condattr_t attr;
+
+	memset(opening, 0, sizeof(*opening));
+	opening->epoch = nic_epoch;
+	opening->number = number;
+	opening->fd = fd;
+	pthread_mutex_init(&opening->calling, NULL);
+	pthread_mutex_init(&opening->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&opening->answered, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* Connect to who may have the target. The NIC is locked. Returns 0 or -errno. */
+static int opening_begin(struct nic_qp *qp, uint32_t number)
+{
+	struct nic_opening *opening = malloc(sizeof(*opening));
+	int fd = opening ? host_connect((uint8_t)(number >> 16)) : -ENOMEM;
+	int error = fd < 0 ? fd : worker_watch_asked(nic.agent_watcher, fd);
+
+	if (error) {
+		if (fd >= 0)
+			close(fd);
+		free(opening);
+		return error;
+	}
+	opening_init(opening, fd, number);
+	opening->qp = qp;
+	list_append(&nic.openings, &opening->link);
+	qp->far = opening;
+	return 0;
+}
+
+/* What the program hears: whatever the reason, it cannot be opened. */
+static int opening_error(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -ETIMEDOUT
+		? error
+		: -EINVAL;
+}
+
+int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
+	struct nic_qp **ret_qp)
+{
+	struct target_message message = {
+		.call = TARGET_OPEN, .open = {number, xrcd->ifindex, xrcd->file}};
+	struct nic_qp *qp = calloc(1, sizeof(*qp));
+	struct worker *worker;
+	int error;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->on_news = on_news;
+	qp->user = user;
+	nic_enter();
+	error = xrcd->epoch == nic_epoch && xrcd->file.inode && number >> 24 == 0 ? 0 : -EINVAL;
+	if (!error)
+		error = nic_worker_get(xrcd->home, &worker); /* which knows urnicd */
+	if (!error)
+		error = opening_begin(qp, number);
+	nic_leave();
+	if (!error)
+		error = call(qp->far, &message, CALL_PATIENCE_S);
+	if (error) {
+		log_write(LOG_INFO, "XRC queue pair 0x%06x cannot be opened: %s", number,
+			strerror(-error));
+		if (qp->far)
+			nic_opening_close(qp->far);
+		free(qp);
+		return opening_error(error);
+	}
+	*ret_qp = qp;
+	return 0;
+}
+
+void nic_opening_close(struct nic_opening *opening)
+{
+	struct target_message message = {.call = TARGET_CLOSE};
+
+	if (opening->epoch == nic_epoch) {
+		call(opening, &message, CLOSE_PATIENCE_S);
+		nic_enter();
+		list_remove(&opening->link);
+		if (opening->fd >= 0)
+			close(opening->fd);
+		nic_leave();
+		pthread_cond_destroy(&opening->answered);
+		pthread_mutex_destroy(&opening->lock);
+		pthread_mutex_destroy(&opening->calling);
+	}
+	free(opening);
+}
+
+/* --- the thread that reads connections --- */
+
+static void answer_take(struct nic_opening *opening, const struct target_message *message)
+{
+	pthread_mutex_lock(&opening->lock);
+	if (message->sequence == opening->sequence) {
+		opening->answer = *message;
+		opening->is_answered = true;
+		pthread_cond_signal(&opening->answered);
+	}
+	pthread_mutex_unlock(&opening->lock);
+}
+
+/* The host has ended, or says what is none of its business. */
+static void lose(struct nic_opening *opening)
+{
+	pthread_mutex_lock(&opening->lock);
+	close(opening->fd);
+	opening->fd = -1;
+	opening->is_lost = true;
+	opening->state.state = QP_ERR;
+	pthread_cond_signal(&opening->answered);
+	pthread_mutex_unlock(&opening->lock);
+	opening->qp->on_news(opening->qp->user, SIGNAL_QP_FATAL);
+}
+
+/* The NIC is locked. */
+static void hear(struct nic_opening *opening)
+{
+	struct target_message message;
+	int error;
+
+	while ((error = nic_target_receive(opening->fd, &message)) == 0) {
+		if (message.call == TARGET_NEWS)
+			opening->qp->on_news(opening->qp->user, message.news);
+		else
+			answer_take(opening, &message);
+	}
+	if (error != -EAGAIN)
+		lose(opening);
+}
+
+void nic_openings_hear(void)
+{
+	nic_enter();
+	list_for_each(opening, &nic.openings, struct nic_opening, link)
+		if (!opening->is_lost)
+			hear(opening);
+	nic_leave();
+}
+
+/* --- fork --- */
+
+void nic_openings_forget(void)
+{
+	list_for_each(opening, &nic.openings, struct nic_opening, link)
+		if (opening->fd >= 0)
+			close(opening->fd);
+}
