@@ -5,6 +5,7 @@ For scripts/demo and bench/run: make the network, start a server on host a, wait
 client on host b, and read the figure from what it prints. Nothing here raises for a program that failed:
 a Result says what went wrong in a sentence, and the caller goes on.
 """
+import math
 import os
 import pathlib
 import re
@@ -16,6 +17,9 @@ from typing import NamedTuple, Optional
 SERVER_ADDRESS = "10.99.0.1"
 PERFTEST_PORT = 18515
 NETPEER_PORT = 18600
+
+# perftest measures the processor's clock as it starts; where too much else ran meanwhile its figures are "inf".
+PERFTEST_ATTEMPTS = 3
 
 # Where a figure stands in the line of numbers that perftest prints below its "#bytes" heading.
 BANDWIDTH_AVERAGE_COLUMN = 3
@@ -78,14 +82,17 @@ class Network:
     def perftest(self, program, arguments, timeout_s=30):
         """A perftest pair over urnic: usec for *_lat, MiB/s for *_bw."""
         command = [self.urnic, "run", "--", program, "-F", "-x", "0"] + arguments
-        result = self.run_pair(command, command + [SERVER_ADDRESS], PERFTEST_PORT, timeout_s)
-        if result.problem:
-            return result
         column = LATENCY_TYPICAL_COLUMN if program.endswith("_lat") else BANDWIDTH_AVERAGE_COLUMN
-        figure = perftest_figure(result.output, column)
-        if figure is None:
-            return Result(None, "the client printed no figure", result.output)
-        return Result(figure, "", result.output)
+        for _ in range(PERFTEST_ATTEMPTS):
+            result = self.run_pair(command, command + [SERVER_ADDRESS], PERFTEST_PORT, timeout_s)
+            if result.problem:
+                return result
+            figure = perftest_figure(result.output, column)
+            if figure is None:
+                return Result(None, "the client printed no figure", result.output)
+            if math.isfinite(figure) and figure > 0:
+                return Result(figure, "", result.output)
+        return Result(None, "perftest could not measure how fast the processor's clock runs", result.output)
 
     def pingpong(self, program, arguments, timeout_s=30):
         """An ibv_*_pingpong pair over urnic: usec one way."""

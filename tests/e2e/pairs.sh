@@ -49,10 +49,16 @@ try_pair() {
 	return $server_status
 }
 
+# perftest measures how fast the processor's clock runs; where too much else ran meanwhile it says so, and its figures
+# are "inf": then once more.
 pair() {
-	try_pair "$@" && return
+	for attempt in 1 2 3; do
+		try_pair "$@" || break
+		grep -qs '^Correlation coefficient' "$scratch/server" "$scratch/client" || return 0
+	done
 	show_pair
 	[ $client_status = 124 ] && fail "$* does not end in $pair_seconds s"
+	[ $client_status$server_status = 00 ] && fail "$* cannot measure the clock in $attempt attempts"
 	fail "$* ends with $server_status and $client_status"
 }
 
