@@ -47,12 +47,21 @@ void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy)
 
 /* --- the responder's answer --- */
 
-/* One of what the initiator offers to say that it is ready: best by an empty WRITE, which nobody has to take notice of. */
+/*
+ * One of what the initiator offers to say that it is ready: best by an empty WRITE, which nobody has to take notice of. One that offers
+ * nothing is told that (RFC 6581 section 9.2).
+ */
 static uint32_t ready_choose(uint32_t offered)
 {
-	if (offered & MPA_READY_WRITE)
+	if (offered & MPA_READY_WRITE || !offered)
 		return MPA_READY_WRITE;
-	return offered & MPA_READY_READ ? MPA_READY_READ : offered & MPA_READY_SEND;
+	return offered & MPA_READY_READ ? MPA_READY_READ : MPA_READY_SEND;
+}
+
+/* READs in a frame; MPA_READS_MAX is answered by the same: they were agreed on elsewhere (RFC 6581 section 9.1). */
+static uint16_t reads_answer(uint32_t asked, uint32_t reads)
+{
+	return (uint16_t)(asked == MPA_READS_MAX ? MPA_READS_MAX : reads);
 }
 
 struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)
@@ -74,8 +83,6 @@ void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void 
 		.is_enhanced = request->is_enhanced,
 		.is_peer_to_peer = request->is_peer_to_peer,
 		.ready = request->is_peer_to_peer ? ready_choose(request->ready) : 0,
-		.ird = (uint16_t)reads->ird,
-		.ord = (uint16_t)min_u32(reads->ord, limit.ord),
 	};
 
 	mpa->settings = (struct iwarp_settings){
@@ -83,9 +90,12 @@ void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void 
 		.sends_markers = request->wants_markers,
 		.receives_markers = reply.wants_markers,
 		.ready = reply.ready,
-		.ird = min_u32(reads->ird, QP_RD_ATOMIC_MAX),
-		.ord = reply.ord,
+		.ird = min_u32(
+			max_u32(reads->ird, reply.ready == MPA_READY_READ), QP_RD_ATOMIC_MAX),
+		.ord = min_u32(reads->ord, limit.ord),
 	};
+	reply.ird = reads_answer(limit.ird, mpa->settings.ird);
+	reply.ord = reads_answer(limit.ord, mpa->settings.ord);
 	put(mpa, &reply, data, bytes);
 }
 
@@ -126,36 +136,64 @@ static enum mpa_event invalid(struct mpa_conn *mpa, enum rdmap_error error)
 	return MPA_INVALID;
 }
 
-static enum mpa_event request_check(struct mpa_conn *mpa)
+void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error)
 {
-	if (mpa->peer.is_peer_to_peer && !mpa->peer.ready)
-		return invalid(mpa, RDMAP_ERROR_MPA_READY);
-	return MPA_REQUESTED;
+	const struct ddp_segment segment = {.opcode = RDMAP_TERMINATE,
+		.is_last = true,
+		.untagged = {.queue = DDP_QUEUE_TERMINATE, .msn = 1}};
+	bool has_crc = mpa->settings.has_crc;
+	uint8_t *ulpdu = mpa->out + FPDU_LENGTH_BYTES;
+	uint32_t bytes = ddp_encode(&segment, ulpdu);
+
+	bytes += rdmap_terminate_encode(error, NULL, 0, ulpdu + bytes);
+	mpa->out_first = 0;
+	mpa->out_end = mpa->settings.sends_markers ? fpdu_seal_marked(mpa->out, bytes, has_crc, 0)
+						   : fpdu_seal(mpa->out, bytes, has_crc);
+}
+
+/* A valid reply that we cannot live with. */
+static enum mpa_event reply_refuse(struct mpa_conn *mpa, enum rdmap_error error)
+{
+	mpa_terminate(mpa, error);
+	return invalid(mpa, error);
+}
+
+/* What an enhanced reply says of READs and of getting ready (RFC 6581 section 9). */
+static enum mpa_event enhanced_agree(struct mpa_conn *mpa)
+{
+	const struct mpa_frame *reply = &mpa->peer;
+	struct iwarp_settings *settings = &mpa->settings;
+
+	if (reply->ord != MPA_READS_MAX)
+		settings->ird = max_u32(settings->ird, reply->ord);
+	settings->ord = min_u32(settings->ord, reply->ird);
+	if (settings->ird > QP_RD_ATOMIC_MAX)
+		return reply_refuse(mpa, RDMAP_ERROR_MPA_READS);
+	if (!mpa->policy.is_peer_to_peer || !reply->is_peer_to_peer)
+		return MPA_ACCEPTED;
+	if (!reply->ready)
+		return reply_refuse(mpa, RDMAP_ERROR_MPA_READY);
+	settings->ready = ready_choose(reply->ready);
+	return MPA_ACCEPTED;
 }
 
 static enum mpa_event reply_check(struct mpa_conn *mpa)
 {
 	const struct mpa_frame *reply = &mpa->peer;
-	uint32_t ready = reply->is_enhanced && mpa->policy.is_peer_to_peer ? reply->ready : 0;
 
 	if (reply->is_rejected)
 		return MPA_REJECTED;
 	if (reply->revision > mpa->policy.revision)
 		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
-	if (ready & (ready - 1))
-		return invalid(mpa, RDMAP_ERROR_MPA_READY);
-	if (reply->is_enhanced && reply->ord > QP_RD_ATOMIC_MAX)
-		return invalid(mpa, RDMAP_ERROR_MPA_READS);
 	mpa->settings = (struct iwarp_settings){
 		.has_crc = reply->wants_crc || mpa->policy.wants_crc,
 		.sends_markers = reply->wants_markers,
 		.receives_markers = mpa->policy.wants_markers,
 		.is_initiator = true,
-		.ready = ready,
-		.ird = reply->is_enhanced ? max_u32(mpa->reads.ird, reply->ord) : mpa->reads.ird,
-		.ord = reply->is_enhanced ? min_u32(mpa->reads.ord, reply->ird) : mpa->reads.ord,
+		.ird = mpa->reads.ird,
+		.ord = mpa->reads.ord,
 	};
-	return MPA_ACCEPTED;
+	return reply->is_enhanced ? enhanced_agree(mpa) : MPA_ACCEPTED;
 }
 
 enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes)
@@ -170,7 +208,7 @@ enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes)
 		return MPA_NOTHING;
 	if (!mpa_frame_decode(&mpa->peer, mpa->in))
 		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
-	return mpa->is_active ? reply_check(mpa) : request_check(mpa);
+	return mpa->is_active ? reply_check(mpa) : MPA_REQUESTED;
 }
 
 const uint8_t *mpa_output(const struct mpa_conn *mpa, uint32_t *ret_bytes)

@@ -9,7 +9,8 @@
  * The initiator:  mpa_connect(), then bytes both ways until MPA_ACCEPTED or MPA_REJECTED.
  * The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or mpa_reject(), and bytes to be sent.
  *
- * The peer is hostile: a frame that is not valid is MPA_INVALID, and that is the end of it. The caller serializes.
+ * The peer is hostile: a frame that is not valid is MPA_INVALID, and that is the end of it. A reply that is valid, but cannot be lived with, is so, too; what
+ * mpa_output() has then is a Terminate message that says why. The caller serializes.
  */
 
 #include "base/export.h"
@@ -74,6 +75,12 @@ void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy);
 void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void *data, size_t bytes)
 	URNIC_EXPORT_AS(mpa_accept);
 void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_reject);
+
+/*
+ * After MPA_ACCEPTED or mpa_accept(): the connection cannot be, after all. Makes the Terminate message that says so, in a FPDU as was
+ * agreed, to be sent behind what there is to be sent yet (RFC 6581 section 9).
+ */
+void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error) URNIC_EXPORT_AS(mpa_terminate);
 
 /* The READs that a request which has come allows us, and wants of us. */
 struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)

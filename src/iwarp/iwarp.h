@@ -39,7 +39,7 @@
 enum {
 	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that we send */
 	IWARP_LOAN_BYTES_MAX =
-		65472, /* the same, of one that is lent: almost as long as a FPDU can be */
+		64704, /* the same, of one that is lent: the ULPDU has 64,768 at most (RFC 5044 section 3) */
 	IWARP_LOAN_BYTES_MIN =
 		4096, /* less is copied more quickly than the kernel takes it in pieces */
 	IWARP_TX_BATCH_BYTES = 65536, /* staged bytes after which no more are, until they went */

@@ -206,7 +206,11 @@ static bool payload_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns
 		iwarp, &rx->segment, rx->placed_bytes, rx->bytes + rx->start, bytes);
 
 	if (error) {
-		iwarp_refuse(iwarp, error, NULL, 0, now_ns);
+		uint8_t header[DDP_UNTAGGED_BYTES];
+		uint32_t header_bytes = ddp_encode(&rx->segment, header);
+
+		iwarp_refuse(
+			iwarp, error, header, header_bytes + rx->segment.payload_bytes, now_ns);
 		return false;
 	}
 	rx->placed_bytes += bytes;

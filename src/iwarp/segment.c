@@ -357,8 +357,7 @@ static bool atomic_result(
 	}
 	*ret_value =
 		(original & ~request->operand_mask) | (request->operand & request->operand_mask);
-	return request->operation == RDMAP_SWAP ||
-		((original ^ request->compare) & request->compare_mask) == 0;
+	return ((original ^ request->compare) & request->compare_mask) == 0;
 }
 
 /* Atomic also against this machine's CPUs. */
@@ -383,7 +382,7 @@ static enum rdmap_error atomic_request_finish(
 	uint8_t *target;
 
 	rdmap_atomic_request_decode(&request, segment->payload);
-	if (request.operation > RDMAP_COMPARE_SWAP)
+	if (request.operation != RDMAP_FETCH_ADD && request.operation != RDMAP_COMPARE_SWAP)
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
 	if (!(qp->attr.access & MR_REMOTE_ATOMIC))
 		return RDMAP_ERROR_READ_ACCESS;
@@ -391,8 +390,8 @@ static enum rdmap_error atomic_request_finish(
 		MR_REMOTE_ATOMIC | MR_TOUCH, request.offset, sizeof(uint64_t), &target);
 	if (fault)
 		return read_error(fault);
-	if ((uintptr_t)target % sizeof(uint64_t))
-		return RDMAP_ERROR_REMOTE_OPERATION;
+	if ((uintptr_t)target % sizeof(uint64_t)) /* RFC 7306 section 8.2 */
+		return RDMAP_ERROR_STREAM_CATASTROPHIC;
 	if (iwarp->tx.owed_count >= iwarp->settings.ird)
 		return RDMAP_ERROR_UNTAGGED_NO_BUFFER;
 	owed.atomic.id = request.id;
@@ -467,6 +466,7 @@ static enum fault terminate_fault(enum rdmap_error error)
 	case RDMAP_ERROR_TAGGED_WRAP:
 		return FAULT_REMOTE_ACCESS;
 	case RDMAP_ERROR_INVALIDATE:
+	case RDMAP_ERROR_INVALIDATE_OPERATION:
 	case RDMAP_ERROR_UNTAGGED_TOO_LONG:
 		return FAULT_REMOTE_INVALID;
 	default:

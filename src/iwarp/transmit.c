@@ -73,6 +73,27 @@ static void stage_atomic_response(
 	owed_next(tx);
 }
 
+/* Quotes what is left of the request (RFC 5040 section 4.8). */
+static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request *read,
+	enum rdmap_error error, uint64_t now_ns)
+{
+	const struct iwarp_transmit *tx = &iwarp->tx;
+	const struct ddp_segment segment = {
+		.opcode = RDMAP_READ_REQUEST,
+		.is_last = true,
+		.untagged = {.queue = DDP_QUEUE_READ_REQUEST,
+			.msn = iwarp->rx.msn[DDP_QUEUE_READ_REQUEST] - tx->owed_count},
+	};
+	struct rdmap_read_request left = *read;
+	uint8_t ulpdu[DDP_UNTAGGED_BYTES + RDMAP_READ_REQUEST_BYTES];
+
+	left.sink_offset += tx->owed_offset;
+	left.source_offset += tx->owed_offset;
+	left.bytes -= tx->owed_offset;
+	rdmap_read_request_encode(&left, ulpdu + ddp_encode(&segment, ulpdu));
+	iwarp_refuse(iwarp, error, ulpdu, sizeof(ulpdu), now_ns);
+}
+
 /* The region was there when the request came; it may be gone by now. */
 static void stage_read_response(
 	struct iwarp_qp *iwarp, const struct rdmap_read_request *read, uint64_t now_ns)
@@ -101,7 +122,7 @@ static void stage_read_response(
 		fault = mr_get(
 			mrs, payload.key, user, MR_REMOTE_READ, payload.at, payload.bytes, to);
 	if (fault) {
-		iwarp_refuse(iwarp, RDMAP_ERROR_READ_STAG, NULL, 0, now_ns);
+		read_refuse(iwarp, read, RDMAP_ERROR_READ_STAG, now_ns);
 		return;
 	}
 	if (is_loan)

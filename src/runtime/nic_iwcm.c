@@ -163,12 +163,12 @@ static void conn_fail(struct nic_iw_conn *conn, int error)
 /* --- frames --- */
 
 /* Send what there is of our frame. It fits an empty socket. Returns 0, or -errno and the connection is no good. */
-static int frame_send(struct nic_iw_conn *conn)
+static int frame_send(struct nic_iw_conn *conn, int fd)
 {
 	uint32_t count;
 	const struct iovec piece = {
 		.iov_base = (void *)(uintptr_t)mpa_output(&conn->mpa, &count), .iov_len = count};
-	int64_t taken = count ? port_tcp_send(conn->fd, &piece, 1) : 0;
+	int64_t taken = count ? port_tcp_send(fd, &piece, 1) : 0;
 
 	if (taken < (int64_t)count)
 		return taken < 0 ? (int)taken : -ENOBUFS;
@@ -214,6 +214,7 @@ static void frame_receive(struct nic_iw_conn *conn)
 		event = mpa_received(&conn->mpa, (uint32_t)bytes);
 		if (event == MPA_INVALID) {
 			log_write(LOG_INFO, "MPA: %s", rdmap_error_sentence(conn->mpa.error));
+			frame_send(conn, conn->fd);
 			conn_fail(conn, -EPROTO);
 			return;
 		}
@@ -267,7 +268,7 @@ static void connected(struct nic_iw_conn *conn)
 	if (!error)
 		error = port_tcp_addresses(conn->fd, &conn->local, &conn->remote);
 	if (!error)
-		error = frame_send(conn);
+		error = frame_send(conn, conn->fd);
 	if (!error)
 		error = watch(conn->fd, EPOLLIN, EPOLL_CTL_MOD);
 	if (error) {
@@ -565,7 +566,7 @@ int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 	const struct qp_path path = {
 		.ifindex = ifindex, .local = conn->local.gid, .remote = conn->remote.gid};
 	int cancel = manager_enter();
-	int error = conn->state == NIC_IW_DECIDING ? frame_send(conn) : -EINVAL;
+	int error = conn->state == NIC_IW_DECIDING ? frame_send(conn, conn->fd) : -EINVAL;
 	int fd = -1;
 
 	if (!error) {
@@ -578,6 +579,8 @@ int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 		return error == -EINVAL ? error : -ECONNRESET;
 	error = nic_stream_open(qpn, fd, &conn->mpa.settings, &path, conn);
 	if (error) {
+		mpa_terminate(&conn->mpa, RDMAP_ERROR_MPA_CATASTROPHIC);
+		frame_send(conn, fd);
 		close(fd);
 		conn->state = NIC_IW_NONE;
 	}
@@ -589,7 +592,7 @@ void nic_iwcm_reject(struct nic_iw_conn *conn)
 	int cancel = manager_enter();
 
 	if (conn->state == NIC_IW_DECIDING) {
-		frame_send(conn);
+		frame_send(conn, conn->fd);
 		conn_drop(conn);
 	}
 	manager_leave(cancel);

@@ -172,13 +172,13 @@ uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uin
 	return marked_bytes;
 }
 
-/* The reserved half of a marker is not looked at. */
+/* Of a marker, the reserved half and the two lowest bits are not looked at (RFC 5044 section 4.2). */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position)
 {
 	uint32_t first = marker_first(position), at, gone = 0, end = bytes;
 
 	for (at = first; at < bytes; at += MPA_MARKER_INTERVAL)
-		if (get_be16(fpdu + at + 2) != marker_make(first, at))
+		if ((get_be16(fpdu + at + 2) & ~3u) != marker_make(first, at))
 			return -1;
 	while (at > first) {
 		at -= MPA_MARKER_INTERVAL;

@@ -85,6 +85,7 @@ enum {
 	FPDU_LENGTH_BYTES = 2,
 	FPDU_CRC_BYTES = 4,
 	FPDU_ULPDU_BYTES_MAX = 0xffff,
+	MPA_MULPDU_BYTES_MAX = 64768, /* that a sender may use (RFC 5044 section 3) */
 	FPDU_BYTES_MAX = 0x10004 + FPDU_CRC_BYTES, /* of the longest ULPDU: 2 + 65535 + 3 + 4 */
 	MPA_MARKER_BYTES = 4,
 	MPA_MARKER_INTERVAL = 512, /* from one marker to the next */

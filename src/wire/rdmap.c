@@ -208,6 +208,10 @@ enum {
 	HAS_RDMAP = 0x20,
 	SIW_HAS_ANY = 0x07,
 	TERMINATE_HEAD_BYTES = 4,
+
+	LAYER_RDMA = 0,
+	TYPE_LOCAL_CATASTROPHIC = 0,
+	TYPE_REMOTE_PROTECTION = 1,
 };
 
 const char *rdmap_error_name(enum rdmap_error error)
@@ -238,7 +242,8 @@ uint32_t rdmap_terminate_encode(
 	bytes += 2;
 	memcpy(to + bytes, ulpdu, header_bytes);
 	bytes += header_bytes;
-	if ((ulpdu[1] & RDMAP_OPCODE_MASK) == RDMAP_READ_REQUEST &&
+	if (info->layer == LAYER_RDMA && info->type == TYPE_REMOTE_PROTECTION &&
+		(ulpdu[1] & RDMAP_OPCODE_MASK) == RDMAP_READ_REQUEST &&
 		header_bytes == DDP_UNTAGGED_BYTES &&
 		ulpdu_bytes >= header_bytes + RDMAP_READ_REQUEST_BYTES) {
 		to[2] |= HAS_RDMAP;
@@ -250,6 +255,8 @@ uint32_t rdmap_terminate_encode(
 
 static enum rdmap_error error_find(uint8_t layer, uint8_t type, uint8_t code)
 {
+	if (layer == LAYER_RDMA && type == TYPE_LOCAL_CATASTROPHIC)
+		return RDMAP_ERROR_LOCAL_CATASTROPHIC; /* which has no codes */
 	for (uint32_t i = RDMAP_OK + 1; i < RDMAP_ERROR_COUNT; i++)
 		if (errors[i].layer == layer && errors[i].type == type && errors[i].code == code)
 			return (enum rdmap_error)i;

@@ -111,9 +111,8 @@ void rdmap_read_request_decode(struct rdmap_read_request *request, const uint8_t
 void rdmap_read_request_encode(const struct rdmap_read_request *request, uint8_t *to);
 
 enum rdmap_atomic {
-	RDMAP_FETCH_ADD,
-	RDMAP_SWAP,
-	RDMAP_COMPARE_SWAP,
+	RDMAP_FETCH_ADD = 0,
+	RDMAP_COMPARE_SWAP = 2, /* 1 is reserved */
 };
 
 struct rdmap_atomic_request {
@@ -146,7 +145,8 @@ const char *rdmap_error_sentence(enum rdmap_error error);
 /*
  * Write the payload of a Terminate message.
  *
- * `ulpdu`  The segment that was refused, or NULL for none: its header is quoted, and of a READ request all of it.
+ * `ulpdu`  The segment that was refused, or NULL for none: its header is quoted, and all of a READ request whose memory was refused
+ *          (RFC 5040 section 4.8, figure 10).
  *
  * Returns its length.
  */

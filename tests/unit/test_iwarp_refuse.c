@@ -67,6 +67,8 @@ static void give(const struct ddp_segment *segment, const void *payload, uint32_
 	stream_give(&end, fpdu, fpdu_make(fpdu, segment, payload, bytes));
 }
 
+static bool was_sent[RDMAP_ERROR_COUNT];
+
 /* The one message that it sends, then the end; nothing of memory has changed. */
 static void expect(enum rdmap_error error)
 {
@@ -84,6 +86,7 @@ static void expect(enum rdmap_error error)
 	assert_int_equal(segment.untagged.msn, 1);
 	rdmap_terminate_decode(&terminate, segment.payload, segment.payload_bytes);
 	assert_string_equal(rdmap_error_name(terminate.error), rdmap_error_name(error));
+	was_sent[error] = true;
 	assert_int_equal(end.qp->state, QP_ERR);
 	assert_true(end.has_said_end);
 	assert_memory_equal(before, end.memory, sizeof(before));
@@ -458,14 +461,43 @@ static void atomic_that_may_not_be_is_refused(void **state)
 	give_atomic(7, end.key, address(AT));
 	expect(RDMAP_ERROR_UNEXPECTED_OPCODE);
 	start();
+	give_atomic(1, end.key, address(AT)); /* reserved */
+	expect(RDMAP_ERROR_UNEXPECTED_OPCODE);
+	start();
 	give_atomic(RDMAP_FETCH_ADD, end.key ^ 1, address(AT));
 	expect(RDMAP_ERROR_READ_STAG);
 	start();
 	give_atomic(RDMAP_FETCH_ADD, end.key, address(AT + 4));
-	expect(RDMAP_ERROR_REMOTE_OPERATION);
+	expect(RDMAP_ERROR_STREAM_CATASTROPHIC);
 	start_with(&options);
 	give_atomic(RDMAP_FETCH_ADD, end.key, address(AT));
 	expect(RDMAP_ERROR_READ_ACCESS);
+}
+
+/* --- all of them --- */
+
+/* Codes that nobody hears from us. */
+static const char *const never[RDMAP_ERROR_COUNT] = {
+	[RDMAP_ERROR_LOCAL_CATASTROPHIC] = "software that fails has nobody left to say so",
+	[RDMAP_ERROR_GLOBAL_CATASTROPHIC] = "likewise",
+	[RDMAP_ERROR_DDP_CATASTROPHIC] = "likewise",
+	[RDMAP_ERROR_REMOTE_PROTECTION] = "we always know which one it is",
+	[RDMAP_ERROR_REMOTE_OPERATION] = "likewise",
+	[RDMAP_ERROR_INVALIDATE_OPERATION] = "INVALIDATE says the same",
+	[RDMAP_ERROR_MPA_CLOSED] = "there is no connection any more",
+	[RDMAP_ERROR_MPA_FRAME] = "the connection is closed instead (RFC 5044 section 8)",
+	[RDMAP_ERROR_MPA_CATASTROPHIC] = "of connections that were not opened: test_mpa",
+	[RDMAP_ERROR_MPA_READS] = "likewise",
+	[RDMAP_ERROR_MPA_READY] = "likewise",
+};
+
+/* The last of the tests here. */
+static void every_code_is_sent_by_a_test_or_never(void **state)
+{
+	(void)state;
+	for (uint32_t i = RDMAP_OK + 1; i < RDMAP_ERROR_COUNT; i++)
+		if (was_sent[i] == (never[i] != NULL))
+			fail_msg("%s", rdmap_error_name((enum rdmap_error)i));
 }
 
 int main(void)
@@ -490,6 +522,7 @@ int main(void)
 		cmocka_unit_test(response_to_nothing_is_refused),
 		cmocka_unit_test(response_that_does_not_fit_its_read_is_refused),
 		cmocka_unit_test(atomic_that_may_not_be_is_refused),
+		cmocka_unit_test(every_code_is_sent_by_a_test_or_never),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

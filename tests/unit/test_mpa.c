@@ -78,11 +78,55 @@ static void initiator_serves_what_the_responder_insists_on(void **state)
 	passive.peer.ird = 9; /* as if it had not listened */
 	accept_with(1, 9);
 	assert_int_equal(active.settings.ird, 9);
+}
+
+/* What the initiator has to say, in a FPDU, when it cannot live with a reply. */
+static void expect_terminate(enum rdmap_error error)
+{
+	struct rdmap_terminate terminate;
+	struct ddp_segment segment;
+	uint32_t count;
+	const uint8_t *fpdu = mpa_output(&active, &count);
+
+	assert_int_equal(active.error, error);
+	if (active.settings.sends_markers) {
+		assert_memory_equal(fpdu, "\0\0\0", MPA_MARKER_BYTES);
+		assert_true(fpdu_crc_is_good(fpdu, count));
+		fpdu += MPA_MARKER_BYTES;
+		count -= MPA_MARKER_BYTES;
+	}
+	assert_int_equal(count, fpdu_bytes(fpdu_ulpdu_bytes(fpdu)));
+	assert_int_equal(
+		ddp_decode(&segment, fpdu + FPDU_LENGTH_BYTES, fpdu_ulpdu_bytes(fpdu)), RDMAP_OK);
+	assert_int_equal(segment.opcode, RDMAP_TERMINATE);
+	assert_int_equal(segment.untagged.msn, 1);
+	rdmap_terminate_decode(&terminate, segment.payload, segment.payload_bytes);
+	assert_int_equal(terminate.error, error);
+}
+
+static void reply_that_wants_too_many_reads_is_terminated(void **state)
+{
+	(void)state;
 	request(&usual, &usual, 1, 1);
 	passive.peer.ird = 99;
 	mpa_accept(&passive, &(struct mpa_reads){1, 99}, NULL, 0);
 	assert_int_equal(move(&passive, &active, 1000), MPA_INVALID);
-	assert_int_equal(active.error, RDMAP_ERROR_MPA_READS);
+	expect_terminate(RDMAP_ERROR_MPA_READS);
+}
+
+static void reads_that_are_agreed_on_elsewhere_stay_as_they_are(void **state)
+{
+	(void)state;
+	request(&usual, &usual, 3, 4);
+	passive.peer.ird = MPA_READS_MAX; /* as if it had said so */
+	passive.peer.ord = MPA_READS_MAX;
+	accept_with(5, 6);
+	assert_int_equal(passive.settings.ird, 5);
+	assert_int_equal(passive.settings.ord, 6);
+	assert_int_equal(active.peer.ird, MPA_READS_MAX);
+	assert_int_equal(active.peer.ord, MPA_READS_MAX);
+	assert_int_equal(active.settings.ird, 3);
+	assert_int_equal(active.settings.ord, 4);
 }
 
 static void crc_is_used_if_either_wants_it(void **state)
@@ -210,31 +254,93 @@ static void request_that_is_none_is_refused(void **state)
 	assert_int_equal(give(&passive, &frame, 18, 3), MPA_INVALID);
 }
 
-static void peer_to_peer_request_without_a_way_is_refused(void **state)
+static void peer_to_peer_request_without_a_way_is_told_one(void **state)
 {
 	struct mpa_frame frame = {.revision = 2, .is_enhanced = true, .is_peer_to_peer = true};
 
 	(void)state;
 	mpa_listen(&passive, &usual);
-	assert_int_equal(give(&passive, &frame, 0, 0), MPA_INVALID);
-	assert_int_equal(passive.error, RDMAP_ERROR_MPA_READY);
+	assert_int_equal(give(&passive, &frame, 0, 0), MPA_REQUESTED);
+	mpa_connect(&active, &usual, &(struct mpa_reads){1, 1}, NULL, 0);
+	accept_with(1, 1);
+	assert_true(active.peer.is_peer_to_peer && active.peer.ready);
 }
 
-static void reply_that_does_not_fit_its_request_is_refused(void **state)
+/* An initiator without READs of its own may still have to get ready by one. */
+static void ready_by_a_read_has_a_read_served(void **state)
+{
+	(void)state;
+	request(&usual, &usual, 0, 0);
+	passive.peer.ready = MPA_READY_READ;
+	accept_with(0, 0);
+	assert_int_equal(active.settings.ready, MPA_READY_READ);
+	assert_int_equal(passive.settings.ird, 1);
+}
+
+static enum mpa_event reply_give(const struct mpa_policy *policy, struct mpa_frame *reply)
+{
+	mpa_connect(&active, policy, &(struct mpa_reads){1, 1}, NULL, 0);
+	reply->is_reply = true;
+	return give(&active, reply, 0, 0);
+}
+
+static void reply_that_is_none_is_refused(void **state)
 {
 	struct mpa_policy old = {.revision = 1};
-	struct mpa_frame newer = {.is_reply = true, .revision = 2};
-	struct mpa_frame two_ways = {.is_reply = true,
-		.revision = 2,
-		.is_enhanced = true,
-		.ready = MPA_READY_WRITE | MPA_READY_SEND};
-	const struct mpa_reads reads = {1, 1};
+	struct mpa_frame request = {.revision = 2};
+	uint32_t count;
 
 	(void)state;
-	mpa_connect(&active, &old, &reads, NULL, 0);
-	assert_int_equal(give(&active, &newer, 0, 0), MPA_INVALID);
-	mpa_connect(&active, &usual, &reads, NULL, 0);
-	assert_int_equal(give(&active, &two_ways, 0, 0), MPA_INVALID);
+	mpa_connect(&active, &usual, &(struct mpa_reads){1, 1}, NULL, 0);
+	mpa_output(&active, &count);
+	mpa_sent(&active, count);
+	assert_int_equal(give(&active, &request, 0, 0), MPA_INVALID); /* two initiators */
+	assert_int_equal(active.error, RDMAP_ERROR_MPA_FRAME);
+	mpa_output(&active, &count); /* nothing is said: the connection is closed */
+	assert_int_equal(count, 0);
+	assert_int_equal(reply_give(&old, &(struct mpa_frame){.revision = 2}), MPA_INVALID);
+}
+
+static void reply_with_several_ways_has_one_taken(void **state)
+{
+	struct mpa_frame two = {.revision = 2,
+		.is_enhanced = true,
+		.is_peer_to_peer = true,
+		.ready = MPA_READY_READ | MPA_READY_SEND};
+	struct mpa_frame ignored = {
+		.revision = 2, .is_enhanced = true, .ready = MPA_READY_WRITE}; /* no peer to peer */
+
+	(void)state;
+	assert_int_equal(reply_give(&usual, &two), MPA_ACCEPTED);
+	assert_int_equal(active.settings.ready, MPA_READY_READ);
+	assert_int_equal(reply_give(&usual, &ignored), MPA_ACCEPTED);
+	assert_int_equal(active.settings.ready, 0);
+}
+
+static void reply_without_a_way_is_terminated(void **state)
+{
+	struct mpa_frame reply = {.revision = 2,
+		.is_enhanced = true,
+		.is_peer_to_peer = true,
+		.wants_crc = true,
+		.wants_markers = true};
+
+	(void)state;
+	assert_int_equal(reply_give(&usual, &reply), MPA_INVALID);
+	expect_terminate(RDMAP_ERROR_MPA_READY);
+}
+
+/* Its queue pair is gone, say. */
+static void connection_that_cannot_be_after_all_is_terminated(void **state)
+{
+	struct mpa_policy policy = {.revision = 2, .wants_crc = true, .wants_markers = true};
+
+	(void)state;
+	request(&policy, &policy, 1, 1);
+	accept_with(1, 1);
+	active.error = RDMAP_ERROR_MPA_CATASTROPHIC;
+	mpa_terminate(&active, RDMAP_ERROR_MPA_CATASTROPHIC);
+	expect_terminate(RDMAP_ERROR_MPA_CATASTROPHIC);
 }
 
 static void no_more_bytes_are_taken_than_the_frame_has(void **state)
@@ -262,8 +368,14 @@ int main(void)
 		cmocka_unit_test(refusal_brings_private_data),
 		cmocka_unit_test(request_that_is_none_is_refused),
 		cmocka_unit_test(markers_go_where_they_are_asked_for),
-		cmocka_unit_test(peer_to_peer_request_without_a_way_is_refused),
-		cmocka_unit_test(reply_that_does_not_fit_its_request_is_refused),
+		cmocka_unit_test(reply_that_wants_too_many_reads_is_terminated),
+		cmocka_unit_test(reads_that_are_agreed_on_elsewhere_stay_as_they_are),
+		cmocka_unit_test(peer_to_peer_request_without_a_way_is_told_one),
+		cmocka_unit_test(ready_by_a_read_has_a_read_served),
+		cmocka_unit_test(reply_that_is_none_is_refused),
+		cmocka_unit_test(reply_with_several_ways_has_one_taken),
+		cmocka_unit_test(reply_without_a_way_is_terminated),
+		cmocka_unit_test(connection_that_cannot_be_after_all_is_terminated),
 		cmocka_unit_test(no_more_bytes_are_taken_than_the_frame_has),
 	};
 
