@@ -16,6 +16,7 @@
 #include "port/address.h"
 #include "port/udp.h"
 #include "wire/icrc.h"
+#include "wire/psn.h"
 #include "wire/roce.h"
 #include "wire/roce_frame.h"
 
@@ -35,6 +36,7 @@ enum {
 	UDP_PACKET_BYTES_MAX = 65503, /* what fits an IPv4 datagram, without ICRC */
 	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
 	UDP_FLOWS_COUNT = 64, /* power of two */
+	UDP_ORDERS_COUNT = 64, /* power of two */
 	UDP_NEIGHBOURS_COUNT = 256, /* power of two */
 	UDP_VNET_BYTES = 10, /* struct virtio_net_hdr */
 	UDP_ECT0 = 2, /* RFC 3168: ECN-capable transport */
@@ -86,6 +88,13 @@ struct udp_flow {
 	struct icrc_flow icrc;
 };
 
+/* One that is within a message (udp_order.c). Direct-mapped, too. */
+struct udp_order {
+	const struct udp_flow *flow; /* NULL: nobody */
+	uint32_t stream; /* destination QPN, and whether it is of its responses */
+	struct psn next; /* the first number that has not come */
+};
+
 struct udp_sender {
 	int fd;
 	uint16_t source_port;
@@ -133,6 +142,7 @@ struct port_udp {
 	uint8_t *in_buffers;
 	struct icrc_lengths lengths;
 	struct udp_flow flows[UDP_FLOWS_COUNT];
+	struct udp_order orders[UDP_ORDERS_COUNT];
 	struct udp_neighbour neighbours[UDP_NEIGHBOURS_COUNT];
 	uint32_t looks; /* system calls of the last port_udp_receive() */
 
@@ -193,12 +203,27 @@ struct udp_datagram {
  * Split a datagram into its packets and pass on the good ones. Returns whether there was one.
  */
 bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
-	const struct gid *sgid, uint16_t source_port, const uint8_t *data, size_t bytes,
-	port_udp_packet_fn *on_packet, void *context);
+	struct udp_flow *flow, const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet,
+	void *context);
 
-/* Read at most `count_max` datagrams from the socket of an address. Returns how many it were. */
-unsigned udp_socket_receive(struct port_udp *port, uint8_t address, unsigned count_max,
-	port_udp_packet_fn *on_packet, void *context);
+/* What is known of a sender, or nothing yet. */
+struct udp_flow *udp_flow_of(
+	struct port_udp *port, uint8_t address, const struct gid *sgid, uint16_t source_port);
+
+/* Read datagrams from the socket of an address, at most a batch. Returns how many it were. */
+unsigned udp_socket_receive(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
+
+/* --- order between link and socket (udp_order.c) --- */
+
+/* This good packet, of at least a BTH, is delivered now. */
+void udp_order_note(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
+
+/* Is a packet of the middle of a message on its way that comes before this one, of at least a BTH? */
+bool udp_order_is_early(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
+
+/* Is the packet, of at least a BTH, from the middle of a message? Datagrams that begin so have no marks. */
+bool udp_order_is_middle(const uint8_t *packet);
 
 /* --- the link (udp_link.c) --- */
 

@@ -13,6 +13,9 @@
  * full: the first bytes tell which belong together, a datagram without a mark is delivered when the
  * socket is looked at, and a mark without a datagram is given up after a while, or when the next one's is there.
  *
+ * A datagram that begins in the middle of a message has no mark. Of a long message that is nearly all of them, and marks
+ * would cost a tenth of its bandwidth. What comes after it over the link is known by its number, and waits (udp_order.c).
+ *
  * Packets that come by another interface (those of this host come by loopback) are the socket's.
  *
  * Sending. Short messages leave as frames; a long one is copied faster by a UDP socket, into large pieces of memory that
@@ -43,6 +46,7 @@
 #include "wire/bth.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
+#include "wire/opcode.h"
 
 enum {
 	LINK_SLOT_BYTES = 2048,
@@ -69,6 +73,8 @@ struct udp_link {
 /* --- set-up --- */
 
 /* A classic BPF program under construction: conditions, which all have to hold. */
+enum { OTHERWISE = UINT8_MAX }; /* a jump to where otherwise() was called */
+
 struct program {
 	struct sock_filter code[32];
 	uint8_t count;
@@ -83,6 +89,7 @@ static void want(
 
 	load.code |= size;
 	jump.code |= test;
+	*(test == BPF_JSET ? &jump.jt : &jump.jf) = OTHERWISE;
 	program->code[program->count++] = load;
 	program->code[program->count++] = jump;
 }
@@ -97,11 +104,10 @@ static void otherwise(struct program *program)
 {
 	for (uint8_t i = 0; i < program->count; i++) {
 		struct sock_filter *jump = &program->code[i];
-		bool is_jump = BPF_CLASS(jump->code) == BPF_JMP;
 
-		if (is_jump && BPF_OP(jump->code) == BPF_JSET)
+		if (jump->jt == OTHERWISE)
 			jump->jt = (uint8_t)(program->count - i - 1);
-		else if (is_jump && jump->jf == 0 && jump->jt == 0)
+		if (jump->jf == OTHERWISE)
 			jump->jf = (uint8_t)(program->count - i - 1);
 	}
 }
@@ -130,7 +136,22 @@ static uint32_t ip_bytes(bool is_ipv4)
 	return is_ipv4 ? ROCE_IPV4_BYTES : ROCE_IPV6_BYTES;
 }
 
-/* What the ring takes: packets for our address, port and slot; of long ones the headers. */
+/* Not the middle of a message, `bth` being where the packet begins. */
+static void want_no_middle(struct program *program, uint32_t bth)
+{
+	static const uint8_t middles[] = {
+		OPCODE_RC_SEND_MIDDLE, OPCODE_RC_WRITE_MIDDLE, OPCODE_RC_READ_RESPONSE_MIDDLE};
+
+	program->code[program->count++] =
+		(struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, bth);
+	program->code[program->count++] = (struct sock_filter)BPF_STMT(
+		BPF_ALU | BPF_AND | BPF_K, (uint8_t)~OPCODE_CLASS_MASK);
+	for (size_t i = 0; i < ARRAY_COUNT(middles); i++)
+		program->code[program->count++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, middles[i], OTHERWISE, 0);
+}
+
+/* What the ring takes: packets for our address, port and slot; of long ones the headers, or nothing. */
 static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 {
 	bool is_ipv4 = gid_is_ipv4(gid);
@@ -146,9 +167,10 @@ static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 	want(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), BPF_JEQ, PACKET_HOST);
 	program.code[program.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0);
 	program.code[program.count++] =
-		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, LINK_SHORT_BYTES, 0, 1);
-	give(&program, udp + ROCE_UDP_BYTES + BTH_BYTES);
+		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, LINK_SHORT_BYTES, 1, 0);
 	give(&program, UINT32_MAX);
+	want_no_middle(&program, udp + ROCE_UDP_BYTES);
+	give(&program, udp + ROCE_UDP_BYTES + BTH_BYTES);
 	otherwise(&program);
 	give(&program, 0);
 	return attach(fd, &program);
@@ -405,39 +427,37 @@ static void count_losses(struct port_udp *port, const struct udp_link *link)
 		port->counters->rx_queue_overflows += statistics.tp_drops;
 }
 
-static void take_frame(struct port_udp *port, uint8_t address, const struct tpacket2_hdr *slot,
-	port_udp_packet_fn *on_packet, void *context)
+/*
+ * Deliver a frame. False: that is too early, as what comes before it is still on its way; unless it may be.
+ */
+static bool take_frame(struct port_udp *port, uint8_t address, const struct tpacket2_hdr *slot,
+	bool may_be_early, port_udp_packet_fn *on_packet, void *context)
 {
 	struct udp_datagram datagram = {.address = address, .segment_bytes = UINT32_MAX};
 	const uint8_t *bytes = (const uint8_t *)slot + slot->tp_mac;
 	struct virtio_net_hdr vnet;
 	struct roce_frame frame;
+	struct udp_flow *flow;
 
-	port->counters->rx_datagrams++;
-	port->counters->rx_frames++;
 	if (!roce_frame_decode(&frame, bytes, slot->tp_snaplen)) {
 		port->counters->rx_short++;
-		return;
+		return true;
 	}
+	flow = udp_flow_of(port, address, &frame.sgid, frame.source_port);
+	if (!may_be_early && frame.data_bytes >= BTH_BYTES &&
+		udp_order_is_early(port, flow, frame.data))
+		return false;
+	port->counters->rx_datagrams++;
+	port->counters->rx_frames++;
 	memcpy(&vnet, bytes - UDP_VNET_BYTES, UDP_VNET_BYTES);
 	if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size)
 		datagram.segment_bytes = vnet.gso_size;
 	datagram.tos = frame.tos;
 	datagram.hop_limit = port->reports_hops ? frame.hop_limit : 0;
-	if (udp_datagram_split(port, &datagram, &frame.sgid, frame.source_port, frame.data,
-		    frame.data_bytes, on_packet, context))
+	if (udp_datagram_split(
+		    port, &datagram, flow, frame.data, frame.data_bytes, on_packet, context))
 		udp_neighbour_heard(port, address, &frame.sgid, bytes);
-}
-
-/* How many marks come next, in a row. */
-static unsigned marks_count(const struct udp_link *link, unsigned count_max)
-{
-	const struct tpacket2_hdr *slot;
-	unsigned count = 0;
-
-	while (count < count_max && (slot = slot_filled(link, count)) && is_mark(slot))
-		count++;
-	return count;
+	return true;
 }
 
 static bool is_mark_of(const struct tpacket2_hdr *slot, const uint8_t *data)
@@ -453,6 +473,8 @@ static int mark_find(const struct udp_link *link, const uint8_t *data)
 {
 	const struct tpacket2_hdr *slot;
 
+	if (udp_order_is_middle(data))
+		return -1;
 	for (unsigned ahead = 0; ahead < LINK_MARKS_SEARCHED && (slot = slot_filled(link, ahead));
 		ahead++)
 		if (is_mark_of(slot, data))
@@ -471,7 +493,7 @@ bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *da
 		struct tpacket2_hdr *slot = slot_at(link, link->next_slot);
 
 		if (!is_mark(slot))
-			take_frame(port, address, slot, on_packet, context);
+			take_frame(port, address, slot, true, on_packet, context);
 		else if (ahead > 0)
 			port->counters->rx_marks_lost++;
 		else
@@ -481,19 +503,27 @@ bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *da
 	return has_mark;
 }
 
-/* Read what the next marks stand for. Returns the number of datagrams; 0: they are still on their way. */
-static unsigned take_marked(
-	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+/*
+ * Deliver what is next in the ring. False: not yet, as something that the socket has, or will have in a moment, comes
+ * before it; unless it has been waited for long enough.
+ */
+static bool take_next(struct port_udp *port, uint8_t address, struct tpacket2_hdr *slot,
+	port_udp_packet_fn *on_packet, void *context)
 {
 	struct udp_link *link = port->receivers[address].link;
-	unsigned count = udp_socket_receive(
-		port, address, marks_count(link, UDP_RECEIVE_BATCH), on_packet, context);
+	bool is_patient = link->stalled_looks <= LINK_STALLED_LOOKS_MAX;
 
-	if (count == 0 && ++link->stalled_looks > LINK_STALLED_LOOKS_MAX) {
+	if (is_mark(slot)) {
+		if (is_patient)
+			return false;
 		port->counters->rx_marks_lost++;
-		slot_release(link, slot_at(link, link->next_slot));
+	} else if (!take_frame(port, address, slot, !is_patient, on_packet, context)) {
+		return false;
 	}
-	return count;
+	if (slot->tp_status & TP_STATUS_LOSING)
+		count_losses(port, link);
+	slot_release(link, slot);
+	return true;
 }
 
 unsigned udp_link_receive(
@@ -501,16 +531,17 @@ unsigned udp_link_receive(
 {
 	struct udp_link *link = port->receivers[address].link;
 	struct tpacket2_hdr *slot;
-	unsigned total = 0;
+	unsigned total = 0, count;
 
 	while (total < LINK_BATCH && (slot = slot_filled(link, 0))) {
-		if (is_mark(slot))
-			return total + take_marked(port, address, on_packet, context);
-		if (slot->tp_status & TP_STATUS_LOSING)
-			count_losses(port, link);
-		take_frame(port, address, slot, on_packet, context);
-		slot_release(link, slot);
-		total++;
+		if (take_next(port, address, slot, on_packet, context)) {
+			total++;
+			continue;
+		}
+		count = udp_socket_receive(port, address, on_packet, context);
+		if (!count)
+			link->stalled_looks++;
+		return total + count;
 	}
 	return total;
 }

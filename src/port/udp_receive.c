@@ -42,7 +42,7 @@ static void read_control(
 	}
 }
 
-static struct udp_flow *flow_of(
+struct udp_flow *udp_flow_of(
 	struct port_udp *port, uint8_t address, const struct gid *sgid, uint16_t source_port)
 {
 	uint32_t hash =
@@ -64,10 +64,9 @@ static struct udp_flow *flow_of(
 }
 
 bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
-	const struct gid *sgid, uint16_t source_port, const uint8_t *data, size_t bytes,
-	port_udp_packet_fn *on_packet, void *context)
+	struct udp_flow *flow, const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet,
+	void *context)
 {
-	struct udp_flow *flow = flow_of(port, datagram->address, sgid, source_port);
 	struct port_udp_counters *counters = port->counters;
 	struct port_udp_packet packet = {
 		.sgid = &flow->sgid,
@@ -79,6 +78,7 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 		.address = datagram->address,
 	};
 	uint16_t id_hint = flow->is_counting ? flow->next_id : 0;
+	bool has_link = port->receivers[datagram->address].link != NULL;
 	bool is_first = true;
 
 	while (bytes > 0) {
@@ -107,6 +107,8 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 		counters->rx_bytes += packet.data_bytes;
 		if ((datagram->tos & UDP_ECN_MASK) == UDP_CE)
 			counters->rx_ce_marked++;
+		if (has_link)
+			udp_order_note(port, flow, packet.data);
 		on_packet(context, &packet);
 	}
 	flow->next_id = id_hint;
@@ -134,7 +136,8 @@ static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr
 		return;
 	}
 	sgid = socket_address_gid(from);
-	if (udp_datagram_split(port, &datagram, &sgid, socket_address_port(from),
+	if (udp_datagram_split(port, &datagram,
+		    udp_flow_of(port, address, &sgid, socket_address_port(from)),
 		    message->msg_hdr.msg_iov->iov_base, message->msg_len, on_packet, context) &&
 		macs)
 		udp_neighbour_heard(port, address, &sgid, macs);
@@ -166,11 +169,11 @@ static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t 
 	receiver->was_full = is_full;
 }
 
-unsigned udp_socket_receive(struct port_udp *port, uint8_t address, unsigned count_max,
-	port_udp_packet_fn *on_packet, void *context)
+unsigned udp_socket_receive(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
 {
 	struct udp_receiver *receiver = &port->receivers[address];
-	int count = udp_recvmmsg(receiver->fd, port->in, min_u32(receiver->batch, count_max));
+	int count = udp_recvmmsg(receiver->fd, port->in, receiver->batch);
 	uint32_t bytes = 0;
 
 	port->looks++;
@@ -221,8 +224,7 @@ static unsigned receive_one_address(
 	if (receiver->link)
 		total = udp_link_receive(port, address, on_packet, context);
 	if (is_worth_a_look(port, address, total > 0)) {
-		unsigned count =
-			udp_socket_receive(port, address, UDP_RECEIVE_BATCH, on_packet, context);
+		unsigned count = udp_socket_receive(port, address, on_packet, context);
 
 		receiver->empty_looks = count ? 0 : receiver->empty_looks + 1;
 		total += count;

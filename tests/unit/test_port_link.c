@@ -25,6 +25,8 @@
 #include "port/udp.h"
 #include "support/netns.h"
 #include "support/udp_ends.h"
+#include "wire/bth.h"
+#include "wire/opcode.h"
 #include "wire/roce.h"
 
 enum {
@@ -112,6 +114,7 @@ static void fill(uint8_t *data, uint32_t bytes, uint32_t tag)
 {
 	for (uint32_t i = 0; i < bytes; i++)
 		data[i] = (uint8_t)(tag * 31 + i * 7 + (i >> 8));
+	data[0] = OPCODE_UD_SEND_ONLY;
 	data[SLOT_OFFSET] = SLOT;
 	memcpy(data + TAG_OFFSET, &tag, sizeof(tag));
 }
@@ -406,6 +409,105 @@ static void mark_without_its_datagram_is_given_up(void **state)
 	assert_int_equal(b.counters.rx_marks_lost, 1);
 }
 
+/* One packet of a queue pair, of SHORT or LONG bytes. */
+static void stage_numbered(
+	const struct end *from, enum opcode opcode, uint32_t qpn, uint32_t psn, uint32_t bytes)
+{
+	const struct bth bth = {.opcode = (uint8_t)opcode,
+		.pkey = BTH_PKEY_DEFAULT,
+		.dest_qpn = qpn_from(SLOT << 16 | qpn),
+		.psn = psn_from(psn)};
+	uint32_t capacity;
+	uint8_t *buffer = port_udp_buffer(from->port, &capacity);
+
+	memset(buffer, 0, bytes);
+	bth_encode(&bth, buffer);
+	port_udp_stage(from->port, from->path, bytes);
+}
+
+static void send_numbered(
+	const struct end *from, enum opcode opcode, uint32_t qpn, uint32_t psn, uint32_t bytes)
+{
+	stage_numbered(from, opcode, qpn, psn, bytes);
+	assert_int_equal(port_udp_flush(from->port), 0);
+}
+
+static struct numbers {
+	uint32_t count;
+	uint32_t psn[16];
+} numbers;
+
+static void note_number(void *context, const struct port_udp_packet *packet)
+{
+	struct bth bth;
+
+	(void)context;
+	bth_decode(&bth, packet->data);
+	assert_true(numbers.count < ARRAY_COUNT(numbers.psn));
+	numbers.psn[numbers.count++] = bth.psn.value;
+}
+
+/* `count` packets come, with these numbers. */
+static void receive_numbered(const struct end *end, const uint32_t *psn, uint32_t count)
+{
+	uint64_t end_ms = now_ms() + WAIT_MS;
+
+	numbers.count = 0;
+	while (numbers.count < count && now_ms() < end_ms)
+		port_udp_receive(end->port, note_number, NULL);
+	assert_int_equal(numbers.count, count);
+	assert_memory_equal(numbers.psn, psn, count * sizeof(*psn));
+}
+
+#define EXPECT_NUMBERS(...)                                   \
+	receive_numbered(&b, (const uint32_t[]){__VA_ARGS__}, \
+		ARRAY_COUNT(((const uint32_t[]){__VA_ARGS__})))
+
+/* Middle packets have no marks; what comes after them over the link waits until the socket was looked at. */
+static void end_of_a_message_does_not_overtake_its_middle(void **state)
+{
+	(void)state;
+	ends_open(true, false, true);
+	for (uint32_t psn = 0; psn < 20; psn += 5) {
+		send_numbered(&a, OPCODE_RC_WRITE_FIRST, 1, psn, LONG + 16);
+		stage_numbered(&a, OPCODE_RC_WRITE_MIDDLE, 1, psn + 1, LONG);
+		stage_numbered(&a, OPCODE_RC_WRITE_MIDDLE, 1, psn + 2, LONG);
+		send_numbered(&a, OPCODE_RC_WRITE_LAST, 1, psn + 3, LONG);
+		send_numbered(&a, OPCODE_RC_WRITE_ONLY, 1, psn + 4, SHORT);
+		EXPECT_NUMBERS(psn, psn + 1, psn + 2, psn + 3, psn + 4);
+	}
+	assert_int_equal(b.counters.rx_frames, 4);
+	assert_int_equal(b.counters.rx_marks_lost, 0);
+}
+
+/* Requests and responses are numbered apart, and so are those of each queue pair. */
+static void packets_of_others_do_not_wait_for_a_message(void **state)
+{
+	(void)state;
+	ends_open(true, false, true);
+	send_numbered(&a, OPCODE_RC_READ_RESPONSE_FIRST, 1, 10, LONG);
+	EXPECT_NUMBERS(10);
+	send_numbered(&a, OPCODE_RC_WRITE_ONLY, 1, 900, SHORT);
+	send_numbered(&a, OPCODE_RC_WRITE_ONLY, 2, 901, SHORT);
+	send_numbered(&a, OPCODE_RC_ACKNOWLEDGE, 1, 9, SHORT);
+	send_numbered(&a, OPCODE_RC_ACKNOWLEDGE, 1, 14, SHORT);
+	send_numbered(&a, OPCODE_RC_READ_RESPONSE_MIDDLE, 1, 11, LONG);
+	stage_numbered(&a, OPCODE_RC_READ_RESPONSE_MIDDLE, 1, 12, LONG);
+	send_numbered(&a, OPCODE_RC_READ_RESPONSE_LAST, 1, 13, SHORT);
+	EXPECT_NUMBERS(900, 901, 9, 11, 12, 13, 14);
+}
+
+static void middle_that_does_not_come_is_given_up(void **state)
+{
+	(void)state;
+	ends_open(true, false, true);
+	send_numbered(&a, OPCODE_RC_WRITE_FIRST, 1, 0, LONG);
+	send_numbered(&a, OPCODE_RC_WRITE_LAST, 1, 2, SHORT);
+	send_numbered(&a, OPCODE_RC_WRITE_ONLY, 1, 3, SHORT);
+	EXPECT_NUMBERS(0, 2, 3);
+	assert_int_equal(b.counters.rx_marks_lost, 0);
+}
+
 /* More than the ring has room for: short ones are lost, and long ones without their marks come all the same. */
 static void ring_that_overflows_loses_short_packets_only(void **state)
 {
@@ -509,6 +611,9 @@ int main(void)
 		TEST(message_that_the_link_refuses_goes_through_the_socket),
 		TEST(packet_of_this_host_comes_by_the_socket),
 		TEST(mark_without_its_datagram_is_given_up),
+		TEST(end_of_a_message_does_not_overtake_its_middle),
+		TEST(packets_of_others_do_not_wait_for_a_message),
+		TEST(middle_that_does_not_come_is_given_up),
 		TEST(ring_that_overflows_loses_short_packets_only),
 		TEST(filter_of_a_former_owner_is_taken_off),
 		TEST(interface_without_ethernet_has_no_link),
