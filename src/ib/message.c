@@ -166,6 +166,14 @@ void message_abandon(struct message *message, struct qp *qp, enum fault fault, u
 	qp_complete_recv(qp, message->receive.wr_id, &cqe, fault, false, now_ns);
 }
 
+void message_hold(struct message *message, const struct recv_wqe *wqe)
+{
+	if (message->has_receive)
+		return; /* whoever took it does not keep to the rules */
+	message->receive = *wqe;
+	message->has_receive = true;
+}
+
 static bool receive_take(struct message *message, struct qp *qp)
 {
 	if (!message->has_receive)

@@ -16,8 +16,9 @@
  *
  * A record says that a receive request was taken, and what its completion is. The owner collects
  * records into the completion queue; nobody else pushes there, so overruns, events and moderation
- * are the owner's as ever. A request counts as taken when its record is published, so an
- * initiator that dies takes none with it.
+ * are the owner's as ever. A request of the queue pair's own counts as taken when its record is published, so an
+ * initiator that dies takes none with it. One of a shared receive queue, from which others take, too, has to be taken
+ * first: until its record is published it is `held` (shared.h).
  *
  * A record is one cache line, and all that has to travel for it: the owner of a busy inbox watches the next record
  * itself (is_watched), and nobody rings.
@@ -37,6 +38,7 @@
 
 #include "base/arena.h"
 #include "base/gid.h"
+#include "queue/rq.h"
 
 enum {
 	INBOX_RECORD_COUNT = 128, /* a power of two: what an initiator may be ahead of the owner */
@@ -47,6 +49,18 @@ enum {
 #define INBOX_IS_FREE   0ull
 #define INBOX_USES_KEY  (1ull << 32)
 #define INBOX_PUBLISHES (2ull << 32)
+
+/* The opcode of a record that completes nothing: the request in `held` serves a message that comes by packets. */
+#define INBOX_TAKEN UINT32_MAX
+
+/* A receive request that was taken from a shared queue and has no record yet. */
+struct inbox_held {
+	_Atomic uint64_t sequence; /* of that record, when it is taken */
+	uint64_t wr_id;
+	uint32_t sge_count;
+	uint32_t reserved;
+	struct sge sge[SGE_COUNT_MAX];
+};
 
 /* A receive request that was taken, and how it completes: successfully. */
 struct inbox_record {
@@ -72,6 +86,8 @@ struct inbox {
 	struct gid local;
 	struct gid remote;
 	uint64_t rq_offset; /* 0: receive requests are not for initiators */
+	uint32_t is_rq_shared; /* others take from it, too */
+	uint32_t reserved;
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
 	uint64_t bell_offset; /* struct inbox_bell */
 	/* And these at any time, but seldom. */
@@ -98,6 +114,9 @@ struct inbox {
 	uint64_t next_offset; /* on the bell's list */
 
 	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
+
+	/* The initiator writes it; the owner reads it when the inbox is closed, or a record says so. */
+	alignas(64) struct inbox_held held;
 };
 
 /* The inboxes of a lane that have news: a list that anybody adds to, and the owner takes at once. */

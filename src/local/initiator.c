@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "local/local.h"
+#include "local/shared.h"
 #include "memory/abroad.h"
 #include "memory/copy.h"
 #include "memory/mw.h"
@@ -34,6 +35,8 @@ static bool is_for(const struct inbox *inbox, const struct qp *qp)
 static void begin_anew(struct local_qp *local, struct inbox *inbox)
 {
 	local->is_inside = false;
+	local->is_rq_shared = inbox->is_rq_shared;
+	local->has_handed_over = false;
 	local->is_invalidating = false;
 	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
 	local->posted_seen = local->target_rq ? rq_taken(local->target_rq) : 0;
@@ -262,6 +265,18 @@ static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	return true;
 }
 
+/* May it be done, as far as rights and bounds go? */
+static bool may_move(const struct local_qp *local, const struct send_wqe *wqe,
+	const struct theirs *theirs, bool is_written)
+{
+	const struct qp *qp = local->qp;
+	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
+
+	return ((wqe->flags & SEND_INLINE) ||
+		       !sge_check(qp->lane->mrs, qp->pd, own_access, wqe->sge, wqe->sge_count)) &&
+		theirs_check(local, theirs, wqe->total_bytes);
+}
+
 /* All of it lies in one piece on either side: the usual case. */
 static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
 	const struct theirs *theirs, bool is_written)
@@ -283,19 +298,14 @@ static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
 static bool move(struct local_qp *local, const struct send_wqe *wqe, const struct theirs *theirs,
 	bool is_written)
 {
-	const struct qp *qp = local->qp;
 	uint32_t bytes = wqe->total_bytes;
 	bool is_inline = wqe->flags & SEND_INLINE;
-	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
 
 	if (bytes && bytes <= MR_NULL_BYTES && (is_inline || wqe->sge_count == 1) &&
 		theirs->count >= 1 && theirs->list[0].bytes >= bytes)
 		return move_once(local, wqe, theirs, is_written);
-	if ((!is_inline &&
-		    sge_check(qp->lane->mrs, qp->pd, own_access, wqe->sge, wqe->sge_count)) ||
-		!theirs_check(local, theirs, bytes))
-		return false;
-	return move_steps(local, wqe, theirs, bytes, is_written);
+	return may_move(local, wqe, theirs, is_written) &&
+		move_steps(local, wqe, theirs, bytes, is_written);
 }
 
 /* One range that a remote key names. */
@@ -389,7 +399,8 @@ static bool publish(struct local_qp *local, const struct inbox_record *record)
 
 	if (!inbox_publish(target, local->generation, record))
 		return false;
-	rq_count_taken(local->target_rq, record->taken);
+	if (!local->is_rq_shared)
+		rq_count_taken(local->target_rq, record->taken);
 	if (!atomic_load(&target->is_watched) ||
 		atomic_load_explicit(&target->wants_first, memory_order_relaxed))
 		inbox_ring(target, local->target_bell, local->target_offset);
@@ -425,17 +436,20 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
-		is_awaited(local, is_solicited))
+		is_awaited(local, is_solicited) ||
+		(local->is_rq_shared && rq_is_low(local->target_rq)))
 		local->peer->ops->kick(local->peer, target->lane);
 	return true;
 }
 
-/* The receive request that the next message takes, which nobody else does meanwhile. */
+/* The receive request that the next message takes. If the queue is not shared, nobody else does meanwhile. */
 static bool peek(struct local_qp *local, struct recv_wqe *receive)
 {
-	return inbox_has_room(local->target, &local->collected_seen) &&
-		rq_peek(local->target_rq, local->peer->base, local->peer->bytes,
-			&local->posted_seen, receive);
+	if (!inbox_has_room(local->target, &local->collected_seen))
+		return false;
+	return local->is_rq_shared ? shared_peek(local, receive)
+				   : rq_peek(local->target_rq, local->peer->base,
+					     local->peer->bytes, &local->posted_seen, receive);
 }
 
 /* --- keys that go with a message --- */
@@ -471,6 +485,59 @@ static bool names_key(const struct send_wqe *wqe)
 	return info->operation != OPERATION_SEND || info->has_invalidate;
 }
 
+/* --- shared receive queues --- */
+
+/* Take the request that was looked at, or the next one. False: others have taken all there were. */
+static bool take(struct local_qp *local, struct recv_wqe *receive)
+{
+	while (!shared_take(local, receive))
+		if (!peek(local, receive))
+			return false;
+	return true;
+}
+
+/* The request to fill has to be taken first: what may go wrong later than that is only that memory is not there. */
+static enum shortcut send_shared(
+	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	struct recv_wqe receive;
+	struct theirs theirs = {
+		.list = receive.sge,
+		.user = {local->target->recv_pd, 0},
+		.access = MR_LOCAL_WRITE,
+		.cached = &local->receive,
+	};
+
+	do {
+		if (!peek(local, &receive))
+			return not_ready(local, now_ns, ret_at_ns);
+		theirs.count = receive.sge_count;
+		if (wqe->total_bytes > receive.total_bytes || !may_move(local, wqe, &theirs, true))
+			return SHORTCUT_PACKETS;
+		if (!begin(local, INBOX_PUBLISHES))
+			return SHORTCUT_PACKETS;
+	} while (!shared_take(local, &receive));
+	local->is_waiting = false;
+	if (move(local, wqe, &theirs, true) && deliver(local, wqe, WC_RECV, &receive))
+		return SHORTCUT_DONE;
+	shared_hand_over(local);
+	return SHORTCUT_PACKETS;
+}
+
+/* The bytes of the WRITE are there. */
+static enum shortcut imm_shared(struct local_qp *local, const struct send_wqe *wqe,
+	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	if (!begin(local, INBOX_PUBLISHES))
+		return SHORTCUT_PACKETS;
+	if (!take(local, receive))
+		return not_ready(local, now_ns, ret_at_ns);
+	if (deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, receive))
+		return SHORTCUT_DONE;
+	shared_hand_over(local);
+	return SHORTCUT_PACKETS;
+}
+
 /* --- requests --- */
 
 static enum shortcut send_execute(
@@ -480,6 +547,8 @@ static enum shortcut send_execute(
 
 	if (!may_invalidate(local, wqe))
 		return SHORTCUT_PACKETS;
+	if (local->is_rq_shared)
+		return send_shared(local, wqe, now_ns, ret_at_ns);
 	if (!peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
@@ -501,6 +570,7 @@ static enum shortcut write_execute(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	bool has_imm = wr_table[wqe->opcode].has_imm;
+	enum shortcut shortcut;
 	struct recv_wqe receive;
 
 	if (has_imm && !peek(local, &receive))
@@ -508,7 +578,11 @@ static enum shortcut write_execute(
 	local->is_waiting = false;
 	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))
 		return SHORTCUT_PACKETS;
-	if (has_imm && !deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
+	if (has_imm && local->is_rq_shared) {
+		shortcut = imm_shared(local, wqe, &receive, now_ns, ret_at_ns);
+		if (shortcut != SHORTCUT_DONE)
+			return shortcut;
+	} else if (has_imm && !deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
 		return SHORTCUT_PACKETS;
 	executed(local, &local->target->writes, wqe->total_bytes);
 	return SHORTCUT_DONE;

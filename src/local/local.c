@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "local/shared.h"
 #include "memory/mw.h"
 
 /* --- the target --- */
@@ -18,6 +19,19 @@ static void established(struct local_qp *local)
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 }
 
+static void note_taken(struct local_qp *local, const struct inbox_record *record)
+{
+	struct qp *qp = local->qp;
+
+	if (qp->srq) {
+		srq_note_taken(qp->srq, &qp->lane->signals);
+		return;
+	}
+	local->last_taken = record->taken;
+	local->has_taken = true;
+	rq_know_taken(qp->rq, record->taken);
+}
+
 static void collect_one(struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
 {
 	struct qp *qp = local->qp;
@@ -30,9 +44,12 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 	uint64_t wr_id = record->wr_id;
 	bool is_solicited = record->is_solicited;
 
-	local->last_taken = record->taken;
-	local->has_taken = true;
-	rq_know_taken(qp->rq, record->taken);
+	note_taken(local, record);
+	if (record->opcode == INBOX_TAKEN) {
+		shared_collect(local, now_ns);
+		inbox_collected(local->inbox);
+		return;
+	}
 	if (record->opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
 	/* The initiator has checked that it may; the program may have done it meanwhile. */
@@ -253,6 +270,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		farewell(local);
 		close_and_wait(local);
 		collect_all(local, now_ns);
+		shared_reclaim(local, now_ns);
 		watch_end(local);
 		local_forget_peer(local);
 		break;
@@ -324,7 +342,8 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	inbox->lane = qp->lane->index;
 	inbox->local = qp->attr.path.local;
 	inbox->remote = qp->attr.path.remote;
-	inbox->rq_offset = qp->srq ? 0 : qp->rq_offset;
+	inbox->rq_offset = shared_rq_offset(qp);
+	inbox->is_rq_shared = qp->srq != NULL;
 	inbox->cq_offset = arena_offset(arena, qp->recv_cq->ring);
 	inbox->bell_offset = arena_offset(arena, place->lane->bell);
 	atomic_store(&inbox->writes, 0);
@@ -370,6 +389,8 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
 		atomic_store(&local->inbox->is_rung, 0); /* by one that died before it could */
+	else if (local->qp->srq)
+		local->qp->srq->is_stood_on = true;
 	atomic_store(&local->qp->public->inbox_offset, 0);
 	counters_take_over(local->qp, local->inbox);
 	local->qp->local = NULL;

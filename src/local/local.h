@@ -14,6 +14,7 @@
  *     inbox.h     what an initiator leaves at its target
  *     peer.h      the target's memory
  *     initiator.c executes work requests
+ *     shared.h    with shared receive queues
  *     local.c     opening, closing, collecting
  *
  * Order: a request is executed here when everything before it is complete, so packets and short ways
@@ -93,6 +94,9 @@ struct local_qp {
 	bool is_inside; /* the target, while a request is executed */
 	uint32_t collected_seen; /* by the target, of our records */
 	uint32_t posted_seen; /* of its receive requests */
+	bool is_rq_shared; /* the target's receive queue is */
+	bool has_handed_over; /* the last record is INBOX_TAKEN */
+	uint64_t peeked; /* rq_peek_afar()'s of the request that was looked at */
 	struct mr_cached own; /* of keys that our requests name */
 	struct mr_cached remote; /* that name memory of the target */
 	struct mr_cached receive; /* that its receive requests name */

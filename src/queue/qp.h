@@ -150,6 +150,11 @@ struct qp_transport {
 	 * flushed.
 	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
+	/*
+	 * A receive request of the shared receive queue, which a peer on this host has taken for a message that comes by packets after
+	 * all. The queue pair receives. NULL for transports that have no such peers.
+	 */
+	void (*hold)(struct qp *qp, const struct recv_wqe *wqe);
 	/* The primary path is another one now. May be NULL. */
 	void (*migrated)(struct qp *qp);
 	/* Check the invariants; asserts. For tests. */

@@ -179,27 +179,43 @@ bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	return true;
 }
 
-bool rq_take_afar(struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
+bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken)
 {
 	uint64_t taken = atomic_load_explicit(&rq->taken, memory_order_acquire);
+	const struct recv_slot *slot;
+	uint32_t sge_count;
 
-	for (;;) {
-		const struct recv_slot *slot = slot_afar(rq, base, bytes, (uint32_t)taken);
-		uint32_t sge_count = 0;
+	if ((taken >> 32) & 1) /* its owner has stopped, or is about to be done */
+		return false;
+	if (!has_posted(rq, (uint32_t)taken, posted_seen))
+		return false;
+	slot = slot_afar(rq, base, bytes, (uint32_t)taken);
+	if (!slot)
+		return false;
+	sge_count = slot->sge_count;
+	if (sge_count > SGE_COUNT_MAX)
+		return false;
+	slot_copy(wqe, slot, sge_count);
+	*ret_taken = taken;
+	return true;
+}
 
-		if ((taken >> 32) & 1)
-			return false; /* its owner has stopped, or is about to be done */
-		if (atomic_load_explicit(&rq->posted, memory_order_acquire) == (uint32_t)taken)
-			return false;
-		if (slot)
-			sge_count = slot->sge_count;
-		if (slot && sge_count <= SGE_COUNT_MAX)
-			slot_copy(wqe, slot, sge_count);
-		uint64_t expected = taken;
-		/* Somebody else had it, or the slots have moved, if this fails: whatever was read is forgotten. */
-		if (atomic_compare_exchange_strong(&rq->taken, &taken, rq_taken_next(expected)))
-			return slot && sge_count <= SGE_COUNT_MAX;
-	}
+/* Whatever was read is forgotten if this fails. */
+bool rq_take_peeked(struct recv_queue *rq, uint64_t taken)
+{
+	return atomic_compare_exchange_strong(&rq->taken, &taken, rq_taken_next(taken));
+}
+
+bool rq_take_afar(struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
+{
+	uint32_t posted_seen = rq_taken(rq);
+	uint64_t taken;
+
+	while (rq_peek_afar(rq, base, bytes, &posted_seen, wqe, &taken))
+		if (rq_take_peeked(rq, taken))
+			return true;
+	return false;
 }
 
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
@@ -215,9 +231,9 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 /* The queue is locked. Turns the limit off when the queue is below it. */
 static bool is_below(struct recv_queue *rq)
 {
-	if (rq_count(rq) >= rq->limit)
+	if (rq_count(rq) >= atomic_load_explicit(&rq->limit, memory_order_relaxed))
 		return false;
-	rq->limit = 0;
+	atomic_store_explicit(&rq->limit, 0, memory_order_relaxed);
 	return true;
 }
 
@@ -247,7 +263,7 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit)
 	bool is_below_now;
 
 	spin_lock(&rq->lock);
-	rq->limit = limit;
+	atomic_store(&rq->limit, limit); /* before the requests are counted: see rq_is_low() */
 	is_below_now = is_below(rq);
 	spin_unlock(&rq->lock);
 	return is_below_now;
@@ -258,7 +274,7 @@ uint32_t rq_limit(struct recv_queue *rq)
 	uint32_t limit;
 
 	spin_lock(&rq->lock);
-	limit = rq->limit;
+	limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
 	spin_unlock(&rq->lock);
 	return limit;
 }

@@ -58,13 +58,13 @@ struct recv_queue {
 	uint32_t depth; /* requests it holds: what the user asked for */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
+	_Atomic uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
 	/* The owner's. */
 	alignas(64) struct spin lock;
 	_Atomic uint32_t posted;
 	/* Of those taken, what the owner knows of: a slot is free for posting when its taking is known. */
 	_Atomic uint32_t known;
-	uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
 	/* The takers'. The low half counts; the high one is odd while slots move. */
 	alignas(64) _Atomic uint64_t taken;
 };
@@ -112,9 +112,14 @@ bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
 
 /*
- * The same for one taker of many, in any process: the oldest request is the caller's when this returns true. No
- * limit is looked at.
+ * The same for one taker of many, in any process. *ret_taken is what rq_take_peeked() needs to make this request
+ * the caller's; that says false when somebody else was faster, or the slots have moved. No limit is looked at.
  */
+bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
+bool rq_take_peeked(struct recv_queue *rq, uint64_t taken);
+
+/* Both at once: the oldest request is the caller's when this returns true. */
 bool rq_take_afar(struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
 
 /* How many were ever taken; and to say that this one was, which nobody else has taken. */
@@ -141,6 +146,15 @@ static inline void rq_count_taken(struct recv_queue *rq, uint32_t taken)
 static inline void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 {
 	atomic_store_explicit(&rq->known, taken + 1, memory_order_release);
+}
+
+/* Are there fewer requests than the limit, which is on? For takers in other processes: its owner is to hear of it. */
+static inline bool rq_is_low(const struct recv_queue *rq)
+{
+	uint32_t limit = atomic_load(&rq->limit);
+
+	return limit &&
+		atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq) < limit;
 }
 
 /* Forget all requests (reset). */

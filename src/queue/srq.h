@@ -69,6 +69,7 @@ struct srq {
 	struct srq_public *public;
 	uint64_t public_offset;
 	bool is_shared; /* its XRC domain is: guests take from it (local/guest.h) */
+	bool is_stood_on; /* who took from it may stand still in the middle: its memory must never be used again */
 	const struct srq_afar
 		*afar; /* it is another process's, and has no cq, tags, public; else NULL */
 	struct srq *_Atomic next_afar;

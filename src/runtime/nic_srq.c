@@ -132,8 +132,9 @@ void nic_srq_destroy(struct nic_srq *srq)
 		nic_srq_forget_on_lanes(&srq->srq);
 		unpublish(&srq->srq);
 		srq_withdraw(&srq->srq);
-		/* Where a guest stands still in it, its memory stays. */
-		if (!srq->srq.is_shared || guest_wait(nic.guests, nic_local_wait))
+		/* Where a guest stands still in it, or an initiator, its memory stays. */
+		if (!srq->srq.is_stood_on &&
+			(!srq->srq.is_shared || guest_wait(nic.guests, nic_local_wait)))
 			srq_done(&srq->srq, &nic.arena);
 	}
 	nic_leave();

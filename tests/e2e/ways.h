@@ -70,6 +70,7 @@ struct ways_step {
 	} of[2];
 	enum ways_arm arm[2]; /* the queue for receives */
 	uint32_t receive_late_ms; /* 0: receive requests are there before the requests */
+	uint32_t srq_limit[2]; /* of shared receive queues, once requests are there; 0: none */
 };
 
 struct ways_program {
@@ -77,6 +78,7 @@ struct ways_program {
 	uint8_t rd_atomic;
 	uint8_t rnr_retry;
 	bool is_all_signaled;
+	bool has_srq; /* both ends receive from shared receive queues */
 	bool begins_in_rtr; /* end 1 is in RTR when the first message comes */
 	uint32_t steps;
 	struct ways_step step[WAYS_STEPS_MAX];

@@ -181,17 +181,28 @@ static void spoil(struct ways_request *request, enum ways_wrong wrong)
 	}
 }
 
+/* Without its rights the queue pair would refuse an earlier request. */
+static bool is_first_remote(const struct ways_step *step, unsigned end, uint32_t index)
+{
+	for (uint32_t i = 0; i < index; i++)
+		if (!is_send(step->of[end].request[i].opcode))
+			return false;
+	return true;
+}
+
 /* Not every kind of fault goes with every request, nor with every connection. */
 static void draw_wrong(
 	uint64_t *random, const struct ways_program *program, struct ways_step *step, unsigned end)
 {
-	struct ways_request *request = &step->of[end].request[below(random, step->of[end].count)];
+	uint32_t index = (uint32_t)below(random, step->of[end].count);
+	struct ways_request *request = &step->of[end].request[index];
 
 	for (unsigned tries = 0; tries < 8; tries++) {
 		enum ways_wrong wrong = (enum ways_wrong)below(random, WRONG_COUNT);
 
 		if (!fits_wrong(request, wrong) ||
-			(wrong == WRONG_NO_RECEIVE && program->rnr_retry == 7))
+			(wrong == WRONG_NO_RECEIVE && program->rnr_retry == 7) ||
+			(wrong == WRONG_QP_RIGHTS && !is_first_remote(step, end, index)))
 			continue;
 		spoil(request, wrong);
 		step->receive_late_ms = 0;
@@ -274,6 +285,7 @@ static void draw_step(uint64_t *random, const struct ways_program *program, stru
 	step->active = 1 + (unsigned)below(random, 3);
 	for (unsigned end = 0; end < 2; end++) {
 		step->arm[end] = (enum ways_arm)below(random, 3);
+		step->srq_limit[end] = (uint32_t)below(random, 4);
 		if (step->active & 1u << end)
 			draw_end(random, program, step, end);
 	}
@@ -293,6 +305,7 @@ void ways_draw(struct ways_program *program, uint64_t seed)
 		.rnr_retry = one_in(&random, 2) ? 7 : 1,
 		.is_all_signaled = one_in(&random, 4),
 		.begins_in_rtr = one_in(&random, 4),
+		.has_srq = one_in(&random, 3),
 		.steps = 1 + (uint32_t)below(&random, WAYS_STEPS_MAX),
 	};
 	for (uint32_t i = 0; i < program->steps; i++)

@@ -34,6 +34,7 @@ struct ways {
 	/* Of the program that runs: */
 	struct ibv_cq *send_cq, *receive_cq;
 	struct ibv_qp *qp;
+	struct ibv_srq *srq; /* NULL: the queue pair has a receive queue of its own */
 	struct ibv_mw *window, *stale;
 	bool is_window_bound;
 	struct keys theirs;
@@ -75,16 +76,21 @@ static uint64_t sum_of(const uint8_t *bytes, size_t count)
 	return sum;
 }
 
+/* In the order of their numbers: those of different objects have none among each other. */
 static void show_events(const struct ways *ways)
 {
+	unsigned count[IBV_EVENT_WQ_FATAL + 1] = {0};
 	struct ibv_async_event event;
 
 	while (!ibv_get_async_event(ways->peer->context, &event)) {
-		printf("%" PRIu64 ".%u event %s\n", ways->seed, ways->number,
-			ibv_event_type_str(event.event_type));
+		count[event.event_type]++;
 		ibv_ack_async_event(&event);
 	}
 	CHECK(errno == EAGAIN, "no events: %s", strerror(errno));
+	for (unsigned type = 0; type <= IBV_EVENT_WQ_FATAL; type++)
+		if (count[type])
+			printf("%" PRIu64 ".%u %u events %s\n", ways->seed, ways->number,
+				count[type], ibv_event_type_str((enum ibv_event_type)type));
 }
 
 static void show_wakes(const struct ways *ways)
@@ -136,7 +142,17 @@ static void receive_post(struct ways *ways, uint32_t index, const struct ways_re
 		list[0].length = request->bytes / 2;
 	}
 	wr.num_sge = (int)pieces;
-	CHECK(!ibv_post_recv(ways->qp, &wr, &bad), "a receive request is refused");
+	CHECK(!(ways->srq ? ibv_post_srq_recv(ways->srq, &wr, &bad)
+			  : ibv_post_recv(ways->qp, &wr, &bad)),
+		"a receive request is refused");
+}
+
+static void limit_set(struct ways *ways, uint32_t limit)
+{
+	struct ibv_srq_attr attr = {.srq_limit = limit};
+
+	if (ways->srq)
+		CHECK(!ibv_modify_srq(ways->srq, &attr, IBV_SRQ_LIMIT), "no limit");
 }
 
 /* Those for the other end's requests of a step; returns how many. */
@@ -329,6 +345,17 @@ static void receives_wait(struct ways *ways, uint32_t count)
 	}
 }
 
+/* What completes with the queue pair, which is in the error state. */
+static void rest_flushed(struct ways *ways, uint32_t count)
+{
+	struct ibv_wc wc;
+
+	if (!ways->srq)
+		receives_wait(ways, count);
+	while (ways->srq && ibv_poll_cq(ways->receive_cq, 1, &wc) == 1)
+		show(ways, "receive", &wc); /* it was taken; others may have the rest */
+}
+
 /* Returns whether the connection is over. */
 static bool step_run(struct ways *ways, const struct ways_step *step)
 {
@@ -338,8 +365,10 @@ static bool step_run(struct ways *ways, const struct ways_step *step)
 	uint32_t posted = 0, done = receives_before_wrong(ways, step);
 
 	prepare(ways, step);
-	if (!is_late)
+	if (!is_late) {
 		posted = receives_post(ways, step);
+		limit_set(ways, step->srq_limit[ways->end]);
+	}
 	peer_barrier(ways->peer);
 	if (is_late && step->of[ways->end].is_one_by_one) {
 		peer_sleep_ms(step->receive_late_ms);
@@ -357,7 +386,7 @@ static bool step_run(struct ways *ways, const struct ways_step *step)
 	receives_wait(ways, done);
 	peer_barrier(ways->peer);
 	if (is_spoilt && peer_qp_state(ways->qp) == IBV_QPS_ERR)
-		receives_wait(ways, posted - done);
+		rest_flushed(ways, posted - done);
 	show_rest(ways);
 	return is_spoilt;
 }
@@ -374,12 +403,42 @@ static void connection_begin(struct ways *ways, const struct ways_program *progr
 	peer_qp_connect(ways->peer, ways->qp, &link);
 }
 
-static void connection_end(struct ways *ways)
+static void queues_create(struct ways *ways, const struct ways_program *program)
+{
+	struct ibv_srq_init_attr srq = {.attr = {QUEUE_DEPTH, WAYS_PIECES_MAX, 0}};
+	struct ibv_qp_init_attr init = {
+		.send_cq = ways->send_cq,
+		.recv_cq = ways->receive_cq,
+		.cap = {QUEUE_DEPTH, QUEUE_DEPTH, WAYS_PIECES_MAX, WAYS_PIECES_MAX,
+			WAYS_INLINE_BYTES},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = program->is_all_signaled,
+	};
+
+	if (program->has_srq)
+		CHECK(ways->srq = ibv_create_srq(ways->peer->pd, &srq), "no shared queue");
+	init.srq = ways->srq;
+	CHECK(ways->qp = ibv_create_qp(ways->peer->pd, &init), "no queue pair");
+}
+
+static void queues_destroy(struct ways *ways)
+{
+	CHECK(!ibv_destroy_qp(ways->qp), "the queue pair stays");
+	CHECK(!ways->srq || !ibv_destroy_srq(ways->srq), "the shared queue stays");
+	ways->srq = NULL;
+}
+
+static void connection_end(struct ways *ways, const struct ways_program *program)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
 	peer_barrier(ways->peer);
-	CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE), "no reset");
+	if (ways->srq) { /* what is left in it goes with it */
+		queues_destroy(ways);
+		queues_create(ways, program);
+	} else {
+		CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE), "no reset");
+	}
 	ways->is_window_bound = false;
 }
 
@@ -420,21 +479,13 @@ static void rtr_begin(struct ways *ways, const struct ways_program *program)
 static void program_begin(struct ways *ways, const struct ways_program *program, uint64_t seed)
 {
 	struct peer *peer = ways->peer;
-	struct ibv_qp_init_attr init = {
-		.cap = {QUEUE_DEPTH, QUEUE_DEPTH, WAYS_PIECES_MAX, WAYS_PIECES_MAX,
-			WAYS_INLINE_BYTES},
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = program->is_all_signaled,
-	};
 
 	ways->seed = seed;
 	ways->number = 0;
 	ways->is_window_bound = false;
 	ways->send_cq = peer_cq_create(peer, 2 * QUEUE_DEPTH, NULL);
 	ways->receive_cq = peer_cq_create(peer, 2 * QUEUE_DEPTH, ways->channel);
-	init.send_cq = ways->send_cq;
-	init.recv_cq = ways->receive_cq;
-	CHECK(ways->qp = ibv_create_qp(peer->pd, &init), "no queue pair");
+	queues_create(ways, program);
 	CHECK(ways->window = ibv_alloc_mw(peer->pd, IBV_MW_TYPE_2), "no window");
 	CHECK(ways->stale = ibv_alloc_mw(peer->pd, IBV_MW_TYPE_2), "no window");
 	memset(ways->target, 0, AREA_BYTES);
@@ -452,9 +503,8 @@ static void program_end(struct ways *ways)
 	CHECK(!ibv_poll_cq(ways->send_cq, 1, &wc) && !ibv_poll_cq(ways->receive_cq, 1, &wc),
 		"one completion more: request %" PRIu64 ", status %d", wc.wr_id, wc.status);
 	peer_barrier(ways->peer);
-	CHECK(!ibv_destroy_qp(ways->qp) && !ibv_destroy_cq(ways->send_cq) &&
-			!ibv_destroy_cq(ways->receive_cq),
-		"objects stay");
+	queues_destroy(ways);
+	CHECK(!ibv_destroy_cq(ways->send_cq) && !ibv_destroy_cq(ways->receive_cq), "objects stay");
 	CHECK(!ibv_dealloc_mw(ways->window) && !ibv_dealloc_mw(ways->stale), "windows stay");
 }
 
@@ -466,7 +516,7 @@ void ways_run(struct ways *ways, const struct ways_program *program, uint64_t se
 		ways->number = i + 1;
 		if (!step_run(ways, &program->step[i]))
 			continue;
-		connection_end(ways);
+		connection_end(ways, program);
 		connection_begin(ways, program);
 	}
 	program_end(ways);

@@ -36,6 +36,7 @@ struct end {
 	struct lane lane;
 	struct cq send_cq;
 	struct cq recv_cq;
+	struct srq srq; /* of shared ends */
 	struct qp *qp;
 	uint8_t memory[MEMORY_BYTES];
 	uint32_t key;
@@ -48,6 +49,7 @@ struct end {
 };
 
 static struct end ends[2];
+static bool are_shared; /* the ends receive from shared receive queues */
 static uint32_t kicks;
 static uint32_t wait_rounds; /* how often the last wait was called */
 static uint32_t leaves_in; /* rounds until whoever is in the inbox leaves it; 0: it is dead */
@@ -117,6 +119,13 @@ static inline void end_init(struct end *end, uint32_t number)
 	assert_int_equal(engine_lane_init(&end->lane, &end->arena, &end->mrs, 5 + number, 0), 0);
 	assert_int_equal(cq_init(&end->send_cq, &end->arena, 1024), 0);
 	assert_int_equal(cq_init(&end->recv_cq, &end->arena, 1024), 0);
+	if (are_shared) {
+		const struct srq_init shared = {
+			.number = 1, .pd = PD, .depth = DEPTH, .sge_count_max = 4};
+
+		assert_int_equal(srq_init(&end->srq, &end->arena, &shared), 0);
+		init.srq = &end->srq;
+	}
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	assert_int_equal(mr_table_add(&end->mrs, &region, 0, &end->key), 0);
 	end->local_lane.bell =
@@ -211,6 +220,8 @@ static inline int teardown(void **state)
 		if (ends[i].qp->local)
 			assert_true(local_disconnect(&ends[i].local, NOW_NS));
 		engine_qp_destroy(ends[i].qp);
+		if (are_shared)
+			srq_done(&ends[i].srq, &ends[i].arena);
 		engine_lane_done(&ends[i].lane);
 		mr_table_done(&ends[i].mrs);
 		free(ends[i].arena_memory);
@@ -247,7 +258,10 @@ static inline void post_receive(uint64_t wr_id)
 	struct sge sge = {(uintptr_t)ends[1].memory + 4096, 4096, ends[1].key};
 	struct recv_wr wr = {wr_id, &sge, 1};
 
-	assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
+	if (are_shared)
+		assert_int_equal(srq_post(&ends[1].srq, &wr), 0);
+	else
+		assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
 }
 
 static inline bool has_packets(uint32_t number)

@@ -113,6 +113,11 @@ static void posted(struct qp *qp, uint64_t now_ns)
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
+static void hold(struct qp *qp, const struct recv_wqe *wqe)
+{
+	message_hold(&rc_from_qp(qp)->responder.message, wqe);
+}
+
 static void migrated(struct qp *qp)
 {
 	rc_recovery_begin(rc_from_qp(qp));
@@ -187,6 +192,7 @@ const struct qp_transport rc_transport = {
 	.expire = expire,
 	.posted = posted,
 	.state_changed = state_changed,
+	.hold = hold,
 	.migrated = migrated,
 	.check = check,
 };
