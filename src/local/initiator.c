@@ -40,6 +40,7 @@ static void begin_anew(struct local_qp *local, struct inbox *inbox)
 	local->is_invalidating = false;
 	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
 	local->posted_seen = local->target_rq ? rq_taken(local->target_rq) : 0;
+	local->taken_seen = local->posted_seen;
 	local->remote = (struct mr_cached){.key_word = NULL};
 	local->receive = (struct mr_cached){.key_word = NULL};
 }

@@ -96,6 +96,7 @@ struct local_qp {
 	uint32_t posted_seen; /* of its receive requests */
 	bool is_rq_shared; /* the target's receive queue is */
 	bool has_handed_over; /* the last record is INBOX_TAKEN */
+	uint32_t taken_seen; /* rq_taken() of it when there was none to be had */
 	uint64_t peeked; /* rq_peek_afar()'s of the request that was looked at */
 	struct mr_cached own; /* of keys that our requests name */
 	struct mr_cached remote; /* that name memory of the target */

@@ -12,8 +12,14 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 	if (local->has_handed_over && inbox_has_news(local->target, local->generation))
 		return false; /* the copy is still wanted */
 	local->has_handed_over = false;
-	return rq_peek_afar(local->target_rq, peer->base, peer->bytes, &local->posted_seen, receive,
-		&local->peeked);
+	if (rq_peek_afar(local->target_rq, peer->base, peer->bytes, &local->posted_seen, receive,
+		    &local->peeked))
+		return true;
+	if (rq_taken(local->target_rq) != local->taken_seen) {
+		local->taken_seen = rq_taken(local->target_rq);
+		local->is_waiting = false;
+	}
+	return false;
 }
 
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive)

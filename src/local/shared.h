@@ -25,7 +25,10 @@
 
 /* --- the initiator --- */
 
-/* The request that a message could take now. False: there is none. */
+/*
+ * The request that a message could take now. False: there is none. Who waits for one begins to count anew when others have had
+ * some meanwhile: the target is there, and packets would have to wait, too.
+ */
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 
 /* Take it. We are in the inbox, and it has room for a record. False when somebody else was faster. */

@@ -8,6 +8,7 @@
 #include "base/arith.h"
 #include "states.h"
 #include "traffic.h"
+#include "within.h"
 
 enum {
 	CONNECTION_COUNT_MAX = 4,
@@ -345,7 +346,7 @@ static bool step(struct run *run, uint64_t limit_ns)
 
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT && has_pools(run); i++)
 		for (uint32_t j = 0; j < POOL_COUNT; j++)
-			pool_check(&run->pool[i][j]);
+			pool_check(&run->pool[i][j], within_has_news(&run->world, i));
 	return has_happened;
 }
 

@@ -91,20 +91,26 @@ void pool_change(struct pool *pool)
 		"resize to %u with %u waiting: %d", depth, waiting, error);
 	WORLD_CHECK(pool->world, rq_count(rq) == waiting, "resize lost requests");
 	pool->limit = (uint32_t)sim_random_between(random, 0, rq->depth);
+	pool->was_below = false;
 	if (rq_set_limit(rq, pool->limit)) {
 		WORLD_CHECK(pool->world, waiting < pool->limit, "limit told too early");
 		pool->limit = 0;
 	}
 }
 
-void pool_check(struct pool *pool)
+void pool_check(struct pool *pool, bool is_late)
 {
 	bool is_below = rq_count(pool->srq.rq) < pool->limit;
+	bool is_told = pool->told_count != 0;
 
-	WORLD_CHECK(pool->world, pool->told_count == is_below,
+	pool->was_below |= is_below;
+	WORLD_CHECK(pool->world,
+		pool->told_count <= pool->was_below && (is_told || !is_below || is_late),
 		"srq %06x: %u left, limit %u, told %u times", pool->srq.number,
 		rq_count(pool->srq.rq), pool->limit, pool->told_count);
-	if (is_below)
+	/* Who hears of it late finds the queue filled again, perhaps. */
+	pool->was_below &= is_late && !is_told;
+	if (is_told)
 		pool->limit = 0;
 	pool->told_count = 0;
 }

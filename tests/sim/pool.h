@@ -26,6 +26,7 @@ struct pool {
 	struct piece_list buffer[POOL_BUFFER_COUNT_MAX];
 	bool is_posted[POOL_BUFFER_COUNT_MAX];
 	uint32_t limit; /* that is armed; 0 when none is */
+	bool was_below; /* the limit, and its owner has not heard of it yet */
 	uint32_t told_count; /* signals in the last step; world.c counts */
 };
 
@@ -43,8 +44,11 @@ void pool_post(struct pool *pool, uint32_t count);
 /* Resize the queue and arm its limit, at random. */
 void pool_change(struct pool *pool);
 
-/* After each step of the world: were limits signaled when they should be? */
-void pool_check(struct pool *pool);
+/*
+ * After each step of the world: were limits signaled when they should be? Or later, while the owner has not collected what
+ * others took.
+ */
+void pool_check(struct pool *pool, bool is_late);
 
 /* The one among `count` pools that posted this request, or NULL. */
 struct pool *pool_of(struct pool *pools, uint32_t count, uint64_t wr_id);

@@ -186,6 +186,16 @@ void within_disconnect(struct world *world, struct qp *qp)
 	}
 }
 
+bool within_has_news(const struct world *world, uint32_t number)
+{
+	const struct host *host = &world->host[number];
+
+	for (uint32_t i = 0; host->within && i < host->lane_count; i++)
+		if (local_has_news(&host->within->lane[i]))
+			return true;
+	return false;
+}
+
 bool within_collect(struct world *world, uint32_t number)
 {
 	struct host *host = &world->host[number];

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Kinds of queue pairs and targets that need no packets within one host: what the counters say while Debian's programs run.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+need ib_write_bw ib_send_bw
+export URNIC_LOCAL=on
+network_up 9000
+
+# counter PROCESS NAME: of its queue pairs together.
+counter() {
+	on a "$urnic" stat --all --pid "$1" | awk -v name="$2" '$1 == name { sum += $2 } END { print sum + 0 }'
+}
+
+# without_packets PROGRAM OPTIONS...
+without_packets() {
+	start server a "$@" -F -d rocep_veth0 -D 2
+	wait_for_port a $port "$job_server"
+	start client a "$@" -F -d rocep_veth0 -D 2 10.99.0.1
+	sent=0 executed=0
+	while kill -0 "$job_client" 2>/dev/null; do
+		now_executed=$(counter "$(process client)" local_requests 2>/dev/null) || break
+		[ "$now_executed" -ge "$executed" ] || break
+		executed=$now_executed
+		sent=$(counter "$(process client)" sent_pkts)
+		sleep 0.2
+	done
+	finish_well server client
+	echo "$*: $executed requests without packets, $sent packets"
+	[ "$executed" -gt 1000 ] || fail "$*: $executed requests went without packets"
+	[ "$sent" -le $((executed / 100)) ] || fail "$*: $sent packets were sent"
+}
+
+without_packets ib_send_bw --use-srq
+without_packets ib_send_bw --use-srq -q 4
