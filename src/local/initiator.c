@@ -368,6 +368,26 @@ static bool is_awaited(const struct local_qp *local, bool is_solicited)
 	return false;
 }
 
+/* The owner waits for what was published. */
+static void wake(struct local_qp *local)
+{
+	struct peer *peer = local->peer;
+	uint32_t number = atomic_load_explicit(&local->target_cq->attention, memory_order_relaxed);
+	struct attention *attention = attention_at(peer->attentions, number);
+
+	switch (attention_state(attention)) {
+	case ATTENTION_LOOKS:
+		break;
+	case ATTENTION_SLEEPS:
+		atomic_fetch_add(&attention->wakes, 1);
+		peer->ops->wake(peer, attention);
+		break;
+	case ATTENTION_NONE:
+		peer->ops->kick(peer, local->target->lane);
+		break;
+	}
+}
+
 /* --- messages --- */
 
 /* A message is ready, and there is nobody to take it: wait a while, then let packets ask. */
@@ -437,9 +457,10 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
-		is_awaited(local, is_solicited) ||
 		(local->is_rq_shared && rq_is_low(local->target_rq)))
 		local->peer->ops->kick(local->peer, target->lane);
+	else if (is_awaited(local, is_solicited))
+		wake(local);
 	return true;
 }
 

@@ -26,6 +26,7 @@
 
 #include "memory/copy.h"
 #include "memory/mr.h"
+#include "queue/attention.h"
 
 struct peer;
 
@@ -46,6 +47,8 @@ struct peer_ops {
 		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes);
 	/* Wake the peer's lane: there is something for it, and nobody polls. */
 	void (*kick)(struct peer *peer, uint32_t lane);
+	/* Wake who sleeps there, and has been counted as woken. */
+	void (*wake)(struct peer *peer, struct attention *attention);
 };
 
 struct peer {
@@ -53,6 +56,7 @@ struct peer {
 	uint64_t bytes;
 	struct mr_table mrs; /* a view of its table (mr_table_view) */
 	const struct peer_ops *ops;
+	struct attention_table *attentions; /* NULL: nobody there attends to anything */
 };
 
 /* Where bytes of a region lie. Good as long as the inbox says that its key is in use. */

@@ -55,6 +55,8 @@ struct cq_ring {
 	uint32_t held_count; /* completions that it was armed for and has not signaled yet */
 	/* A line of its own: peers on this host look here, and nowhere else. */
 	alignas(64) _Atomic uint32_t arm; /* enum cq_arm */
+	_Atomic uint32_t
+		attention; /* the number of that of its channel (queue/attention.h); 0: none */
 };
 
 struct cq {

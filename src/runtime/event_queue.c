@@ -3,7 +3,7 @@
  * Lock: queue->lock, for the list, the counts and the bell. It is a leaf: `hold` and all callers keep out of other locks under it.
  *
  * The bell is taken back by reading the program's end. Whoever reads it rings again if the list is not empty afterwards, so that
- * every waiting reader is woken as long as there is something for it.
+ * every waiting reader is woken as long as there is something for it. While somebody attends, nothing rings.
  */
 #include "runtime/event_queue.h"
 
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/cancel.h"
+#include "runtime/futex.h"
 
 int event_queue_init(struct event_queue *queue)
 {
@@ -24,6 +25,9 @@ int event_queue_init(struct event_queue *queue)
 	pthread_mutex_init(&queue->lock, NULL);
 	list_init(&queue->waiting);
 	queue->is_rung = false;
+	queue->is_attended = false;
+	atomic_init(&queue->has_waiting, false);
+	atomic_init(&queue->lookout, NULL);
 	queue->owner = getpid();
 	return 0;
 }
@@ -35,16 +39,32 @@ void event_queue_done(struct event_queue *queue)
 	close(queue->bell_fd);
 }
 
-/* Under the lock. */
-static void bell_ring(struct event_queue *queue)
+/* The list has changed. Under the lock. */
+static void list_changed(struct event_queue *queue)
+{
+	atomic_store(&queue->has_waiting, !list_is_empty(&queue->waiting));
+}
+
+void event_queue_ring(struct event_queue *queue)
 {
 	static const char bell;
 	int cancel = cancel_forbid();
 
 	/* There is room: the last byte was taken back, or never sent. */
-	if (!queue->is_rung && !list_is_empty(&queue->waiting))
+	if (!queue->is_rung && !queue->is_attended && !list_is_empty(&queue->waiting))
 		queue->is_rung = send(queue->bell_fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	cancel_allow(cancel);
+}
+
+/* Under the lock: who attends has to come for an event. */
+static void attendant_call(struct event_queue *queue)
+{
+	struct attention *attention = atomic_load(&queue->lookout)->attention;
+
+	if (attention_state(attention) == ATTENTION_SLEEPS) {
+		atomic_fetch_add(&attention->wakes, 1);
+		futex_wake(&attention->wakes);
+	}
 }
 
 void event_queue_post(struct event_queue *queue, struct event *event)
@@ -52,36 +72,65 @@ void event_queue_post(struct event_queue *queue, struct event *event)
 	pthread_mutex_lock(&queue->lock);
 	if (event->waiting++ == 0)
 		list_append(&queue->waiting, &event->node);
-	bell_ring(queue);
+	list_changed(queue);
+	if (queue->is_attended)
+		attendant_call(queue);
+	else
+		event_queue_ring(queue);
 	pthread_mutex_unlock(&queue->lock);
+}
+
+void event_queue_give_lookout(struct event_queue *queue, struct event_lookout *lookout)
+{
+	atomic_store(&queue->lookout, lookout);
+}
+
+void event_queue_take_first(struct event_queue *queue,
+	void (*hold)(struct event *event, void *argument), void *argument)
+{
+	struct event *event = list_first(&queue->waiting, struct event, node);
+
+	list_remove(&event->node);
+	event->waiting--;
+	event->taken++;
+	if (event->waiting)
+		list_append(&queue->waiting, &event->node);
+	list_changed(queue);
+	hold(event, argument);
+}
+
+/* Wait at the descriptor. Returns 0 when the bell was heard, which is silent again; or -errno. */
+static int bell_await(struct event_queue *queue)
+{
+	char bell;
+	ssize_t bytes = recv(queue->fd, &bell, 1, 0);
+
+	if (bytes < 0)
+		return -errno;
+	return bytes ? 0 : -EBADF;
 }
 
 int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
 	void *argument)
 {
 	bool has_event = false;
+	int error;
 
 	while (!has_event) {
-		char bell;
-		ssize_t bytes = recv(queue->fd, &bell, 1, 0);
-
-		if (bytes <= 0)
-			return bytes < 0 ? -errno : -EBADF;
+		pthread_testcancel(); /* an event that is there already is taken without any other such point */
+		error = event_queue_attend(queue, hold, argument);
+		if (error != -ENOENT)
+			return error;
+		error = bell_await(queue);
+		if (error)
+			return error;
 		pthread_mutex_lock(&queue->lock);
 		queue->is_rung = false;
 		/* Empty only if the event was forgotten after its bell had been heard. */
 		has_event = !list_is_empty(&queue->waiting);
-		if (has_event) {
-			struct event *event = list_first(&queue->waiting, struct event, node);
-
-			list_remove(&event->node);
-			event->waiting--;
-			event->taken++;
-			if (event->waiting)
-				list_append(&queue->waiting, &event->node);
-			hold(event, argument);
-		}
-		bell_ring(queue);
+		if (has_event)
+			event_queue_take_first(queue, hold, argument);
+		event_queue_ring(queue);
 		pthread_mutex_unlock(&queue->lock);
 	}
 	return 0;
@@ -95,6 +144,7 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	pthread_mutex_lock(&queue->lock);
 	list_remove(&event->node);
 	event->waiting = 0;
+	list_changed(queue);
 	/* Nobody may be woken for nothing. If a reader has the bell already, it comes here next and rings again for others. */
 	if (queue->is_rung && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
 		recv(queue->fd, &bell, 1, MSG_DONTWAIT) == 1)

@@ -262,6 +262,8 @@ int nic_start(void)
 	error = nic_local_start();
 	if (!error)
 		error = nic_far_start();
+	if (!error)
+		error = nic_channel_start();
 	if (error)
 		goto fail_free_srqs;
 	list_init(&nic.ahs);

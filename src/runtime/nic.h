@@ -37,7 +37,9 @@
 #include "queue/qp.h"
 #include "queue/tags.h"
 
+struct event_queue;
 struct nic_ah;
+struct nic_channel;
 struct nic_cq;
 struct nic_flow;
 struct nic_host;
@@ -109,6 +111,17 @@ int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 /* The clock that completions are stamped with (struct cqe, made_ns): monotonic nanoseconds. */
 uint64_t nic_now_ns(void) URNIC_EXPORT_AS(nic_now_ns);
 
+/* --- completion channels ------------------------------------------------------------------ */
+
+/*
+ * Have those that wait for events in `queue`, which outlives the channel, take in by themselves what concerns its completion queues (struct
+ * event_lookout). Returns 0 or -ENOMEM.
+ */
+int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_channel)
+	URNIC_EXPORT_AS(nic_channel_create);
+/* It has no completion queues, and nobody waits. */
+void nic_channel_destroy(struct nic_channel *channel) URNIC_EXPORT_AS(nic_channel_destroy);
+
 /* --- completion queues -------------------------------------------------------------------- */
 
 /*
@@ -117,9 +130,12 @@ uint64_t nic_now_ns(void) URNIC_EXPORT_AS(nic_now_ns);
  */
 typedef void nic_cq_news_fn(void *user, uint32_t news);
 
-/* Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. Returns 0 or -ENOMEM. */
-int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct nic_cq **ret_cq)
-	URNIC_EXPORT_AS(nic_cq_create);
+/*
+ * Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. `channel` is where `on_news` posts what it hears; NULL: nowhere.
+ * Returns 0 or -ENOMEM.
+ */
+int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_news_fn *on_news,
+	void *user, struct nic_cq **ret_cq) URNIC_EXPORT_AS(nic_cq_create);
 void nic_cq_destroy(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_destroy);
 
 /* The entries it has room for. */

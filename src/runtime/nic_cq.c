@@ -17,7 +17,8 @@ enum {
 	POLLS_IDLE_STEP = 32 * WORKER_LOOK_WEIGHT,
 };
 
-int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct nic_cq **ret_cq)
+int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_news_fn *on_news,
+	void *user, struct nic_cq **ret_cq)
 {
 	struct nic_cq *cq = calloc(1, sizeof(*cq));
 	int error;
@@ -29,6 +30,11 @@ int nic_cq_create(uint32_t capacity, nic_cq_news_fn *on_news, void *user, struct
 	if (!error)
 		error = cq_init(&cq->cq, &nic.arena, capacity);
 	if (!error) {
+		cq->channel = channel;
+		if (channel) {
+			nic_channel_begin(channel);
+			atomic_store(&cq->cq.ring->attention, channel->number);
+		}
 		cq->on_news = on_news;
 		cq->user = user;
 		cq->epoch = nic_epoch;
@@ -258,15 +264,8 @@ void nic_cq_stamp(void)
 	nic_leave();
 }
 
-/*
- * Initiators on this host that came before the queue was armed have woken nobody: what they have left is
- * taken in now. Those that come later see that it is armed.
- */
-static void collect(struct nic_cq *cq)
+void nic_collect(uint32_t lanes)
 {
-	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
-
-	atomic_thread_fence(memory_order_seq_cst);
 	for (; lanes; lanes &= lanes - 1) {
 		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
 
@@ -276,6 +275,16 @@ static void collect(struct nic_cq *cq)
 		worker_collect(worker);
 		worker_unlock(worker);
 	}
+}
+
+/*
+ * Initiators on this host that came before the queue was armed have woken nobody: what they have left is
+ * taken in now. Those that come later see that it is armed.
+ */
+static void collect(const struct nic_cq *cq)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	nic_collect(atomic_load_explicit(&cq->lane_mask, memory_order_acquire));
 }
 
 /* It is not polled on, for all that is known. */

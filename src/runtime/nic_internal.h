@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "runtime/agent_client.h"
+#include "runtime/event_queue.h"
 #include "runtime/nic.h"
 #include "runtime/nic_far.h"
 #include "runtime/nic_peer.h"
@@ -29,8 +30,18 @@ struct nic_cq_hold {
 	struct nic_cq *cq;
 };
 
+/* Beside a channel's queue of events: where those that wait for one look. */
+struct nic_channel {
+	struct event_lookout lookout;
+	struct event_queue *queue;
+	uint32_t number; /* of its attention; 0: none yet, or too many others have one */
+	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
+	uint64_t epoch; /* of the NIC that the number is of */
+};
+
 struct nic_cq {
 	struct cq cq;
+	struct nic_channel *channel; /* NULL: nobody wants events */
 	nic_cq_news_fn *on_news;
 	void *user;
 	uint64_t epoch;
@@ -147,6 +158,8 @@ struct nic {
 	uint32_t free_inbox_count;
 	uint32_t inbox_count; /* ever made */
 	struct guest_table *guests; /* of ours */
+	struct attention_table *attentions;
+	bool has_attention[ATTENTION_COUNT]; /* a channel */
 	struct list hosts; /* struct nic_host: whose guests we are */
 	struct list far_srqs; /* struct nic_far_srq */
 	uint32_t far_srq_count;
@@ -216,6 +229,8 @@ void nic_multicast_forget(struct nic_qp *qp);
 static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 {
 	atomic_fetch_or_explicit(&cq->lane_mask, lane_mask, memory_order_release);
+	if (cq->channel)
+		atomic_fetch_or_explicit(&cq->channel->lane_mask, lane_mask, memory_order_release);
 }
 
 /*
@@ -235,6 +250,15 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
 
 /* No queue pair knows this shared receive queue any more, which is in no table. The NIC is locked. */
 void nic_srq_forget_on_lanes(const struct srq *srq);
+
+/* The NIC is being made: room for channels. Returns 0 or -ENOMEM. The NIC is locked. */
+int nic_channel_start(void);
+
+/* A completion queue is being made on the channel. The NIC is locked. */
+void nic_channel_begin(struct nic_channel *channel);
+
+/* Take in what peers on this host have left on these lanes. Any thread, without a worker's lock. */
+void nic_collect(uint32_t lanes);
 
 /* SIGNAL_CQ_HELD: come back when the signal is due. The worker is locked. */
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker);

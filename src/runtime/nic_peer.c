@@ -15,6 +15,7 @@
 
 #include "base/arith.h"
 #include "runtime/cancel.h"
+#include "runtime/futex.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 
@@ -93,11 +94,18 @@ static uint8_t *far_map(
 	return peer->base + (address - nic_peer->public->base);
 }
 
+static void wake(struct peer *peer, struct attention *attention)
+{
+	(void)peer;
+	futex_wake(&attention->wakes);
+}
+
 static const struct peer_ops far_ops = {
 	.write = far_write,
 	.read = far_read,
 	.map = far_map,
 	.kick = kick,
+	.wake = wake,
 };
 
 /* --- ourselves --- */
@@ -114,6 +122,7 @@ static uint8_t *self_map(
 static const struct peer_ops self_ops = {
 	.map = self_map,
 	.kick = kick,
+	.wake = wake,
 };
 
 /* --- getting one --- */
@@ -250,6 +259,8 @@ static int memory_map(struct nic_peer *peer)
 	if (peer->public->magic != NIC_PUBLIC_MAGIC || peer->public->version != NIC_PUBLIC_VERSION)
 		return -EPROTO;
 	peer->identity = peer->public->identity;
+	peer->peer.attentions = peer_at(
+		&peer->peer, peer->public->attentions_offset, sizeof(struct attention_table));
 	return mr_table_view(
 		&peer->peer.mrs, peer->peer.base, peer->peer.bytes, &peer->public->mrs);
 }
@@ -303,6 +314,7 @@ static int self_open(struct nic_peer *peer)
 	peer->peer.ops = &self_ops;
 	peer->public = nic.public;
 	peer->identity = nic.public->identity;
+	peer->peer.attentions = nic.attentions;
 	error = mr_table_view(&peer->peer.mrs, nic.arena.base, nic.arena.bytes, &nic.public->mrs);
 	peer->peer.mrs.touch = nic_memory_touch;
 	return error;

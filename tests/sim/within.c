@@ -64,8 +64,8 @@ static void kick(struct peer *peer, uint32_t lane)
 	(void)lane;
 }
 
-static const struct peer_ops mapped_ops = {far_write, far_read, map, kick};
-static const struct peer_ops far_ops = {far_write, far_read, NULL, kick};
+static const struct peer_ops mapped_ops = {far_write, far_read, map, kick, NULL};
+static const struct peer_ops far_ops = {far_write, far_read, NULL, kick, NULL};
 
 /* One thread runs all: nobody can be in an inbox while its owner waits. */
 static bool wait(const struct inbox *inbox, uint32_t round)

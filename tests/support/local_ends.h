@@ -51,6 +51,7 @@ struct end {
 static struct end ends[2];
 static bool are_shared; /* the ends receive from shared receive queues */
 static uint32_t kicks;
+static uint32_t wakes;
 static uint32_t wait_rounds; /* how often the last wait was called */
 static uint32_t leaves_in; /* rounds until whoever is in the inbox leaves it; 0: it is dead */
 
@@ -91,7 +92,13 @@ static inline void kick(struct peer *peer, uint32_t lane)
 	kicks++;
 }
 
-static const struct peer_ops ops = {far_write, far_read, NULL, kick};
+static inline void wake(struct peer *peer, struct attention *attention)
+{
+	assert_ptr_equal(attention, &peer->attentions->attention[1]);
+	wakes++;
+}
+
+static const struct peer_ops ops = {far_write, far_read, NULL, kick, wake};
 
 static inline struct gid gid_of(uint32_t number)
 {
@@ -201,6 +208,7 @@ static inline int setup(void **state)
 {
 	(void)state;
 	kicks = 0;
+	wakes = 0;
 	wait_rounds = 0;
 	leaves_in = 1;
 	collects_in = 0;

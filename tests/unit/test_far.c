@@ -125,7 +125,7 @@ static void kick(struct peer *of, uint32_t index)
 	kicks++;
 }
 
-static const struct peer_ops ops = {far_write, far_read, far_map, kick};
+static const struct peer_ops ops = {far_write, far_read, far_map, kick, NULL};
 
 static enum mr_fault check(
 	uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes)

@@ -127,7 +127,7 @@ static uint8_t *map_all(
 
 static void atomic_write_is_one_store_where_memory_is_mapped(void **state)
 {
-	static const struct peer_ops mapped = {far_write, far_read, map_all, kick};
+	static const struct peer_ops mapped = {far_write, far_read, map_all, kick, NULL};
 
 	(void)state;
 	ends[0].peer.ops = &mapped;
@@ -252,6 +252,33 @@ static void sleeping_target_is_kicked_when_its_queue_is_armed(void **state)
 	assert_int_equal(kicks, 1);
 }
 
+static void who_attends_to_an_armed_queue_is_left_alone_or_woken(void **state)
+{
+	static struct attention_table table;
+	struct attention *attention = &table.attention[1];
+
+	(void)state;
+	ready_to_send(1, PSN);
+	ends[0].peer.attentions = &table;
+	ends[1].recv_cq.ring->attention = 1;
+	cq_arm(&ends[1].recv_cq, CQ_ARM_NEXT);
+	for (uint32_t i = 0; i < 4; i++)
+		post_receive(i);
+	attention->state = ATTENTION_LOOKS;
+	post(WR_SEND, 1);
+	assert_int_equal(kicks + wakes + attention->wakes, 0);
+	attention->state = ATTENTION_SLEEPS;
+	post(WR_SEND, 1);
+	assert_int_equal(wakes, 1);
+	assert_int_equal(attention->wakes, 1);
+	attention->state = ATTENTION_NONE;
+	post(WR_SEND, 1);
+	assert_int_equal(kicks, 1);
+	ends[1].recv_cq.ring->attention = ATTENTION_COUNT; /* a peer may say anything */
+	post(WR_SEND, 1);
+	assert_int_equal(kicks, 2);
+}
+
 /* The first message rings; from then on the inbox is watched. */
 static void watched(void)
 {
@@ -330,6 +357,7 @@ int main(void)
 		TEST(message_whose_receive_comes_in_time_needs_no_packet),
 		TEST(messages_stop_when_nobody_collects),
 		TEST(sleeping_target_is_kicked_when_its_queue_is_armed),
+		TEST(who_attends_to_an_armed_queue_is_left_alone_or_woken),
 		TEST(inbox_that_is_watched_needs_no_bell),
 		TEST(receive_request_is_free_when_its_record_was_collected),
 		TEST(first_request_tells_that_the_connection_is_established),

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "runtime/nic.h"
+
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
@@ -13,12 +15,17 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	error = -event_queue_init(&channel->queue);
 	if (error)
 		goto fail_free;
-	error = object_add(&channel->object, OBJECT_CHANNEL, context_of(context));
+	error = -nic_channel_create(&channel->queue, &channel->nic);
 	if (error)
 		goto fail_done;
+	error = object_add(&channel->object, OBJECT_CHANNEL, context_of(context));
+	if (error)
+		goto fail_destroy;
 	channel->verbs = (struct ibv_comp_channel){.context = context, .fd = channel->queue.fd};
 	return &channel->verbs;
 
+fail_destroy:
+	nic_channel_destroy(channel->nic);
 fail_done:
 	event_queue_done(&channel->queue);
 fail_free:
@@ -29,7 +36,10 @@ fail_free:
 
 void channel_release(struct object *object)
 {
-	event_queue_done(&container_of(object, struct channel, object)->queue);
+	struct channel *channel = container_of(object, struct channel, object);
+
+	nic_channel_destroy(channel->nic);
+	event_queue_done(&channel->queue);
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)

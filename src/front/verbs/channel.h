@@ -14,6 +14,7 @@ struct channel {
 	struct ibv_comp_channel verbs;
 	struct object object;
 	struct event_queue queue;
+	struct nic_channel *nic;
 };
 
 static inline struct channel *channel_of(struct ibv_comp_channel *verbs)

@@ -42,7 +42,8 @@ static void cq_free(struct cq_front *cq)
 /* The NIC's part, and the handle. 0 or a positive errno. */
 static int cq_make(struct cq_front *cq, uint32_t capacity)
 {
-	int error = nic_cq_create(capacity, on_news, cq, &cq->nic);
+	int error = nic_cq_create(
+		capacity, cq->channel ? cq->channel->nic : NULL, on_news, cq, &cq->nic);
 
 	if (error)
 		return -error;

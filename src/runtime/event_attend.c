@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Waiting at a lookout. The attendant says in NIC memory what it does; event_queue_post() and peers on this host (local/initiator.c)
+ * read that after they have left something.
+ */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/arith.h"
+#include "base/spin.h"
+#include "runtime/clock.h"
+#include "runtime/event_queue.h"
+#include "runtime/futex.h"
+
+/* About what going to sleep and waking up take. */
+#define LOOK_NS 10000
+
+enum {
+	LOOKS_PER_CLOCK = 8,
+	/* Times in a row that looking was of no use, until it is not tried; and then not so many times. */
+	LUCK_MAX = 8,
+	LUCK_MIN = -32,
+};
+
+static void say(const struct event_lookout *lookout, enum attention_state state)
+{
+	atomic_store(&lookout->attention->state, state);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+static bool begin(struct event_queue *queue, struct event_lookout *lookout)
+{
+	bool is_free;
+
+	pthread_mutex_lock(&queue->lock);
+	is_free = !queue->is_attended && !queue->is_rung;
+	if (is_free) {
+		queue->is_attended = true;
+		say(lookout, ATTENTION_LOOKS);
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return is_free;
+}
+
+/* Under the lock. What comes from here on is told to others; what came before is seen by the caller's next look. */
+static void leave(struct event_queue *queue, struct event_lookout *lookout)
+{
+	queue->is_attended = false;
+	say(lookout, ATTENTION_NONE);
+	event_queue_ring(queue);
+}
+
+static void give_up(void *argument)
+{
+	struct event_queue *queue = argument;
+	struct event_lookout *lookout = atomic_load(&queue->lookout);
+
+	pthread_mutex_lock(&queue->lock);
+	leave(queue, lookout);
+	pthread_mutex_unlock(&queue->lock);
+	lookout->look(lookout);
+}
+
+static bool is_worth_it(struct event_lookout *lookout)
+{
+	if (lookout->luck >= 0)
+		return true;
+	lookout->luck++;
+	return false;
+}
+
+/* Look for as long as it is likely to be of use. */
+static void look_for_a_while(struct event_queue *queue, struct event_lookout *lookout)
+{
+	uint64_t until_ns = clock_now_ns() + LOOK_NS;
+
+	if (!is_worth_it(lookout))
+		return;
+	do {
+		for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+			lookout->look(lookout);
+			if (atomic_load(&queue->has_waiting)) {
+				lookout->luck = LUCK_MAX;
+				return;
+			}
+			spin_pause();
+		}
+	} while (clock_now_ns() < until_ns);
+	if (--lookout->luck < 0)
+		lookout->luck = LUCK_MIN;
+}
+
+/* Returns 0 when there is an event, or was, or -EINTR. */
+static int sleep_here(struct event_queue *queue, struct event_lookout *lookout)
+{
+	uint32_t wakes = atomic_load(&lookout->attention->wakes);
+	int error = 0;
+
+	say(lookout, ATTENTION_SLEEPS);
+	lookout->look(lookout);
+	if (!atomic_load(&queue->has_waiting))
+		error = futex_wait(&lookout->attention->wakes, wakes);
+	say(lookout, ATTENTION_LOOKS);
+	if (!atomic_load(&queue->has_waiting))
+		lookout->look(lookout);
+	return error;
+}
+
+/* The caller attends. Returns 0 when there is an event; -EINTR; -ENOENT when there is nothing to see from here. */
+static int await(struct event_queue *queue, struct event_lookout *lookout)
+{
+	enum event_view view = lookout->look(lookout);
+	int error = view == EVENT_VIEW_NONE ? -ENOENT : 0;
+
+	if (view == EVENT_VIEW_OPEN && !atomic_load(&queue->has_waiting))
+		look_for_a_while(queue, lookout);
+	while (!error && !atomic_load(&queue->has_waiting))
+		error = sleep_here(queue, lookout);
+	return error;
+}
+
+static bool is_blocking(const struct event_queue *queue)
+{
+	int flags = fcntl(queue->fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
+	void *argument)
+{
+	struct event_lookout *lookout = atomic_load(&queue->lookout);
+	bool has_event;
+	int error;
+
+	if (!lookout || !is_blocking(queue) || !begin(queue, lookout))
+		return -ENOENT;
+	pthread_cleanup_push(give_up, queue);
+	error = await(queue, lookout);
+	pthread_cleanup_pop(false);
+	pthread_mutex_lock(&queue->lock);
+	/* It may have been forgotten since; and one that is there is taken even when a signal came. */
+	has_event = !list_is_empty(&queue->waiting);
+	if (has_event)
+		event_queue_take_first(queue, hold, argument);
+	leave(queue, lookout);
+	pthread_mutex_unlock(&queue->lock);
+	lookout->look(lookout);
+	if (has_event)
+		return 0;
+	return error ? error : -ENOENT;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/list.h"
+#include "runtime/event_queue.h"
+#include "runtime/futex.h"
+
+/* A queue whose lookout sees what `left` counts: each is one event. */
+struct place {
+	struct event_queue queue;
+	struct event_lookout lookout;
+	struct attention attention;
+	struct event event;
+	enum event_view view;
+	_Atomic uint32_t left;
+	_Atomic uint32_t seen;
+};
+
+static struct place place;
+
+static enum event_view look(struct event_lookout *lookout)
+{
+	uint32_t left = atomic_load(&place.left);
+
+	assert_ptr_equal(lookout, &place.lookout);
+	for (; atomic_load(&place.seen) != left; atomic_fetch_add(&place.seen, 1))
+		event_queue_post(&place.queue, &place.event);
+	return place.view;
+}
+
+static int set_up(void **state)
+{
+	memset(&place, 0, sizeof(place));
+	*state = &place;
+	event_init(&place.event);
+	place.view = EVENT_VIEW_OPEN;
+	place.lookout.attention = &place.attention;
+	place.lookout.look = look;
+	if (event_queue_init(&place.queue))
+		return -1;
+	event_queue_give_lookout(&place.queue, &place.lookout);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	event_queue_forget(&place.queue, &place.event);
+	event_queue_done(&place.queue);
+	return 0;
+}
+
+static bool is_readable(void)
+{
+	struct pollfd poll_fd = {.fd = place.queue.fd, .events = POLLIN};
+
+	return poll(&poll_fd, 1, 0) == 1;
+}
+
+static void keep(struct event *event, void *argument)
+{
+	assert_ptr_equal(event, &place.event);
+	*(int *)argument += 1;
+}
+
+static int take(void)
+{
+	int kept = 0;
+	int error = event_queue_take(&place.queue, keep, &kept);
+
+	assert_int_equal(kept, error ? 0 : 1);
+	return error;
+}
+
+/* As a peer: something is left, and who attends is told. Returns what its attendant did. */
+static enum attention_state leave_something(void)
+{
+	enum attention_state state;
+
+	atomic_fetch_add(&place.left, 1);
+	state = attention_state(&place.attention);
+	if (state == ATTENTION_SLEEPS) {
+		atomic_fetch_add(&place.attention.wakes, 1);
+		futex_wake(&place.attention.wakes);
+	}
+	return state;
+}
+
+static void state_await(enum attention_state state)
+{
+	while (attention_state(&place.attention) != state)
+		sched_yield();
+}
+
+static void *take_once(void *argument)
+{
+	atomic_store((_Atomic int *)argument, take());
+	return NULL;
+}
+
+static void take_begin(pthread_t *thread, _Atomic int *result)
+{
+	assert_int_equal(pthread_create(thread, NULL, take_once, result), 0);
+}
+
+static void what_was_left_is_taken_without_the_bell(void **state)
+{
+	(void)state;
+	leave_something();
+	assert_int_equal(take(), 0);
+	assert_false(is_readable());
+	assert_int_equal(attention_state(&place.attention), ATTENTION_NONE);
+}
+
+static void more_than_one_event_leaves_the_descriptor_readable(void **state)
+{
+	(void)state;
+	leave_something();
+	leave_something();
+	assert_int_equal(take(), 0);
+	assert_true(is_readable());
+	assert_int_equal(take(), 0);
+	assert_false(is_readable());
+}
+
+static void sleeper_is_woken_by_a_post(void **state)
+{
+	pthread_t thread;
+	_Atomic int result = -1;
+
+	(void)state;
+	place.view = EVENT_VIEW_EMPTY; /* which is not looked at for long */
+	take_begin(&thread, &result);
+	state_await(ATTENTION_SLEEPS);
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(thread, NULL);
+	assert_int_equal(result, 0);
+	assert_false(is_readable());
+}
+
+static void sleeper_is_woken_by_a_peer(void **state)
+{
+	pthread_t thread;
+	_Atomic int result = -1;
+
+	(void)state;
+	take_begin(&thread, &result);
+	state_await(ATTENTION_SLEEPS);
+	assert_int_equal(leave_something(), ATTENTION_SLEEPS);
+	pthread_join(thread, NULL);
+	assert_int_equal(result, 0);
+}
+
+enum { ROUNDS = 30000 };
+
+/* Nobody attends: the NIC's thread would come. */
+static void *leave_many(void *argument)
+{
+	(void)argument;
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		if (leave_something() == ATTENTION_NONE)
+			event_queue_post(&place.queue, &place.event);
+		while (atomic_load(&place.seen) < i)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* What the NIC's thread announces may be seen by the reader as well: there is an event more then, and never one less. */
+static void no_wake_up_is_lost(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, leave_many, NULL), 0);
+	while (atomic_load(&place.seen) < ROUNDS)
+		assert_int_equal(take(), 0);
+	pthread_join(thread, NULL);
+}
+
+static void second_reader_waits_at_the_descriptor(void **state)
+{
+	pthread_t first, second;
+	_Atomic int results[2] = {-1, -1};
+
+	(void)state;
+	take_begin(&first, &results[0]);
+	state_await(ATTENTION_SLEEPS);
+	take_begin(&second, &results[1]);
+	event_queue_post(&place.queue, &place.event);
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(first, NULL);
+	pthread_join(second, NULL);
+	assert_int_equal(results[0], 0);
+	assert_int_equal(results[1], 0);
+	assert_false(is_readable());
+}
+
+static void cancelled_reader_attends_no_more(void **state)
+{
+	pthread_t thread;
+	void *result;
+	_Atomic int error;
+
+	(void)state;
+	take_begin(&thread, &error);
+	state_await(ATTENTION_SLEEPS);
+	pthread_cancel(thread);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(attention_state(&place.attention), ATTENTION_NONE);
+	event_queue_post(&place.queue, &place.event);
+	assert_true(is_readable());
+	assert_int_equal(take(), 0);
+}
+
+static void *take_as_often_as_possible(void *argument)
+{
+	(void)argument;
+	for (;;) {
+		leave_something();
+		take();
+	}
+	return NULL;
+}
+
+static void reader_that_never_sleeps_can_be_cancelled(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, take_as_often_as_possible, NULL), 0);
+	pthread_cancel(thread);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static void signal_interrupts_the_wait(void **state)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	struct timespec pause = {.tv_nsec = 1000000};
+	pthread_t thread;
+	_Atomic int result = 1;
+
+	(void)state;
+	sigaction(SIGUSR1, &action, NULL);
+	take_begin(&thread, &result);
+	state_await(ATTENTION_SLEEPS);
+	/* It may be just about to sleep. */
+	while (atomic_load(&result) == 1) {
+		pthread_kill(thread, SIGUSR1);
+		nanosleep(&pause, NULL);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(result, -EINTR);
+	assert_int_equal(attention_state(&place.attention), ATTENTION_NONE);
+}
+
+static void non_blocking_descriptor_does_not_wait(void **state)
+{
+	(void)state;
+	fcntl(place.queue.fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(take(), -EAGAIN);
+	event_queue_post(&place.queue, &place.event);
+	assert_int_equal(take(), 0);
+	assert_int_equal(take(), -EAGAIN);
+}
+
+static void where_nothing_can_be_seen_the_descriptor_is_waited_at(void **state)
+{
+	pthread_t thread;
+	_Atomic int result = -1;
+
+	(void)state;
+	place.view = EVENT_VIEW_NONE;
+	take_begin(&thread, &result);
+	event_queue_post(&place.queue, &place.event);
+	pthread_join(thread, NULL);
+	assert_int_equal(result, 0);
+	assert_false(is_readable());
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_was_left_is_taken_without_the_bell),
+		TEST(more_than_one_event_leaves_the_descriptor_readable),
+		TEST(sleeper_is_woken_by_a_post),
+		TEST(sleeper_is_woken_by_a_peer),
+		TEST(no_wake_up_is_lost),
+		TEST(second_reader_waits_at_the_descriptor),
+		TEST(cancelled_reader_attends_no_more),
+		TEST(reader_that_never_sleeps_can_be_cancelled),
+		TEST(signal_interrupts_the_wait),
+		TEST(non_blocking_descriptor_does_not_wait),
+		TEST(where_nothing_can_be_seen_the_descriptor_is_waited_at),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
