@@ -48,12 +48,17 @@ const char *drop_sentence(enum drop drop)
 	return drop_sentences[drop];
 }
 
-static void count_drop(struct lane *lane, enum drop drop)
+static void count_many(struct lane *lane, enum drop drop, uint32_t count)
 {
 	_Atomic uint64_t *value = &lane->public->drops[drop];
 
-	atomic_store_explicit(
-		value, atomic_load_explicit(value, memory_order_relaxed) + 1, memory_order_relaxed);
+	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + count,
+		memory_order_relaxed);
+}
+
+static void count_drop(struct lane *lane, enum drop drop)
+{
+	count_many(lane, drop, 1);
 }
 
 /* --- lanes --- */
@@ -269,16 +274,18 @@ size_t engine_next_packet(
 		size_t bytes;
 
 		lane->lent = NULL;
+		lane->run_packets = 1;
 		bytes = qp->transport->next_packet(qp, buffer, ret_path, now_ns);
 
 		if (!bytes) {
 			turn_end(lane, qp, false);
 			continue;
 		}
-		if (++lane->burst_packets >= ENGINE_BURST_PACKETS)
+		lane->burst_packets += lane->run_packets;
+		if (lane->burst_packets >= ENGINE_BURST_PACKETS)
 			turn_end(lane, qp, true);
-		qp_count(qp, COUNTER_sent_pkts, 1);
-		count_drop(lane, DROP_sent_packets);
+		qp_count(qp, COUNTER_sent_pkts, lane->run_packets);
+		count_many(lane, DROP_sent_packets, lane->run_packets);
 		return bytes;
 	}
 	return 0;

@@ -5,6 +5,7 @@
 
 #include "memory/abroad.h"
 #include "memory/mw.h"
+#include "wire/roce.h"
 
 /* --- sending --- */
 
@@ -114,23 +115,54 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 	return packet_bytes(packet);
 }
 
+/* The headers of a run after those of its first packet, `bytes` each. */
+static void headers_repeat(
+	const struct packet *packet, uint8_t *headers, size_t bytes, uint32_t packets)
+{
+	uint8_t *to = headers;
+
+	for (uint32_t i = 1; i < packets; i++) {
+		to += bytes + ROCE_ICRC_BYTES;
+		memcpy(to, headers, bytes);
+		bth_renumber(to, psn_add(packet->bth.psn, i));
+	}
+}
+
+/* Where the payloads of a run lie, if in one piece; else that of its first packet alone, or NULL. */
+static const uint8_t *run_piece(const struct qp *qp, const struct packet *packet,
+	const struct send_wqe *wqe, uint32_t index, uint32_t *ret_packets)
+{
+	uint64_t offset = (uint64_t)index * qp->mtu_bytes;
+	const uint8_t *piece = sge_piece(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, offset,
+		(size_t)*ret_packets * packet->payload_bytes);
+
+	if (piece || *ret_packets == 1)
+		return piece;
+	*ret_packets = 1;
+	return sge_piece(
+		qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, offset, packet->payload_bytes);
+}
+
 size_t message_packet_lend(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
-	uint32_t index, uint8_t *buffer, enum fault *ret_fault)
+	uint32_t index, uint32_t run_max, uint8_t *buffer, enum fault *ret_fault)
 {
 	struct lane *lane = qp->lane;
 	const uint8_t *piece = NULL;
+	size_t bytes = packet_bytes(packet);
+	uint32_t packets =
+		min_u32(run_max, max_u32((uint32_t)div_ceil_u64(lane->lend_run_bytes, bytes), 1));
 
 	if (lane->lend_bytes_min && packet->payload_bytes >= lane->lend_bytes_min &&
 		!packet->bth.pad_bytes && !(wqe->flags & SEND_INLINE))
-		piece = sge_piece(lane->mrs, qp->pd, wqe->sge, wqe->sge_count,
-			(uint64_t)index * qp->mtu_bytes, packet->payload_bytes);
+		piece = run_piece(qp, packet, wqe, index, &packets);
 	if (!piece)
 		return message_packet_write(qp, packet, wqe, index, buffer, ret_fault);
-	packet_encode_headers(packet, buffer);
+	headers_repeat(packet, buffer, packet_encode_headers(packet, buffer), packets);
 	lane->lent = piece;
 	lane->lent_bytes = packet->payload_bytes;
-	qp_count(qp, COUNTER_sent_bytes, packet->payload_bytes);
-	return packet_bytes(packet);
+	lane->run_packets = packets;
+	qp_count(qp, COUNTER_sent_bytes, (uint64_t)packets * packet->payload_bytes);
+	return bytes;
 }
 
 /* --- receiving --- */

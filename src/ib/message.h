@@ -53,9 +53,12 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
  * The same, but the payload may be lent (lane.lend_bytes_min) instead of gathered. Then it is read twice, first for its
  * ICRC. A program that changes it in between, which it may not, loses the packet. So this is for packets that
  * are sent again when they are lost, and only for the first time.
+ *
+ * `run_max`  How many packets may follow each other from this one on, which are like it but for their numbers and that
+ *            they do not ask for an acknowledgement; at least 1. lane.run_packets says how many there are.
  */
 size_t message_packet_lend(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
-	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
+	uint32_t index, uint32_t run_max, uint8_t *buffer, enum fault *ret_fault);
 
 /* --- receiving --- */
 

@@ -14,6 +14,7 @@ enum {
 	FRAME_BYTES_MAX = ENGINE_PACKET_BYTES_MAX + ROCE_ICRC_BYTES,
 	FLIPPED_BITS_MAX = 8,
 	SIM_LEND_BYTES_MIN = 300, /* so that some packets' payload is lent and some's is not */
+	SIM_RUN_BYTES_MAX = 20000, /* of lent packets that come in a row, in the longest of rows */
 };
 
 /* The identification that an unconnected socket with DF sends in each IPv4 datagram. */
@@ -356,9 +357,27 @@ static void send_packet(
 			send_frame(sim, from, to, destination, data, bytes + ROCE_ICRC_BYTES);
 }
 
+/* The packets that the engine has made in `run`, of `bytes` each. */
+static void send_run(
+	struct sim *sim, struct port *port, uint32_t path, const uint8_t *run, uint32_t bytes)
+{
+	const struct lane *lane = port->lane;
+	uint32_t lent_bytes = lane->lent ? lane->lent_bytes : 0;
+	uint32_t own_bytes = bytes - lent_bytes;
+	uint8_t packet[FRAME_BYTES_MAX];
+
+	assert(bytes <= ENGINE_PACKET_BYTES_MAX && (lane->lent || lane->run_packets == 1));
+	for (uint32_t i = 0; i < lane->run_packets; i++) {
+		memcpy(packet, run + i * (own_bytes + ROCE_ICRC_BYTES), own_bytes);
+		if (lent_bytes)
+			memcpy(packet + own_bytes, lane->lent + i * lent_bytes, lent_bytes);
+		send_packet(sim, port->host, path, packet, bytes);
+	}
+}
+
 static void port_flush(struct sim *sim, struct port *port)
 {
-	uint8_t buffer[FRAME_BYTES_MAX];
+	uint8_t buffer[SIM_RUN_BYTES_MAX + FRAME_BYTES_MAX];
 	uint32_t path;
 	size_t bytes;
 	bool has_data = engine_has_packets(port->lane, false);
@@ -368,13 +387,12 @@ static void port_flush(struct sim *sim, struct port *port)
 
 	if (has_data && !with_data)
 		return; /* acknowledgements go behind data */
-	while ((bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns)) >
-		0) {
-		assert(bytes <= ENGINE_PACKET_BYTES_MAX);
-		if (port->lane->lent)
-			memcpy(buffer + bytes - port->lane->lent_bytes, port->lane->lent,
-				port->lane->lent_bytes);
-		send_packet(sim, port->host, path, buffer, (uint32_t)bytes);
+	for (;;) {
+		port->lane->lend_run_bytes = (uint32_t)(sim->order * 4099 % SIM_RUN_BYTES_MAX);
+		bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns);
+		if (!bytes)
+			break;
+		send_run(sim, port, path, buffer, (uint32_t)bytes);
 	}
 	port->data_at_ns = DEADLINE_NEVER;
 	if (with_acks)

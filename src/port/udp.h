@@ -37,6 +37,7 @@ enum {
 	PORT_UDP_PATHS_MAX = 1 << 18,
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
 	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
+	PORT_UDP_RUN_PACKETS_MAX = 64, /* of port_udp_stage_lent() */
 	PORT_UDP_FDS_MAX = 2 * PORT_UDP_ADDRESSES_MAX + 1,
 };
 
@@ -173,10 +174,14 @@ void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 /*
  * The same, where the last `lent_bytes` of the packet, at most all behind its BTH, are not in the buffer but at
  * `lent`. Borrowed until the next port_udp_flush() returns. If they change meanwhile, the packet arrives with a
- * wrong ICRC. NULL and 0: the packet is all there.
+ * wrong ICRC.
+ *
+ * `packets`  So many of equal length, at most PORT_UDP_RUN_PACKETS_MAX, whose lent parts follow each other; the buffer
+ *            has the others, with room for an ICRC behind each. All of them together, with ICRCs, are not longer than
+ *            the capacity.
  */
 void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, const uint8_t *lent,
-	uint32_t lent_bytes);
+	uint32_t lent_bytes, uint32_t packets);
 
 /*
  * Seal what is staged and hand it to the kernel.

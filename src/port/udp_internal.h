@@ -29,8 +29,7 @@ enum {
 	UDP_EMPTY_LOOKS = 64, /* in a row, before a receiver counts as quiet */
 	UDP_QUIET_STEP = 16, /* calls per look at a quiet receiver */
 	UDP_SEND_BATCH = 64,
-	UDP_SEND_PIECES =
-		1024, /* of a batch: of one message at most 2 for each packet and 2 more */
+	UDP_SEND_PIECES = 1024, /* of a batch: of one message at most 3 for each packet */
 	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later ones) */
 	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet too */
 	UDP_PACKET_BYTES_MAX = 65503, /* what fits an IPv4 datagram, without ICRC */
@@ -118,10 +117,11 @@ struct udp_path {
 
 struct udp_staged {
 	struct udp_path *path; /* NULL once it was closed */
-	uint32_t offset;
+	uint32_t offset; /* of what is not lent; the ICRC follows */
 	uint32_t bytes; /* without ICRC */
 	const uint8_t *lent; /* the last lent_bytes of them lie there; NULL: in the buffer */
 	uint32_t lent_bytes;
+	uint32_t whole_offset; /* where there is room for all of it */
 };
 
 struct port_udp {

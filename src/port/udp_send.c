@@ -12,7 +12,8 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
 {
 	uint32_t left = PORT_UDP_STAGE_BYTES - port->stage_used_bytes;
 
-	if (port->is_blocked || port->staged_end == PORT_UDP_STAGE_PACKETS ||
+	if (port->is_blocked ||
+		port->staged_end > PORT_UDP_STAGE_PACKETS - PORT_UDP_RUN_PACKETS_MAX ||
 		left <= ROCE_ICRC_BYTES)
 		*ret_capacity_bytes = 0;
 	else
@@ -22,29 +23,39 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
 
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 {
-	port_udp_stage_lent(port, path, bytes, NULL, 0);
+	port_udp_stage_lent(port, path, bytes, NULL, 0, 1);
 }
 
+/* Each has room for all of it behind those before, but what is not lent of a run lies together. */
 void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, const uint8_t *lent,
-	uint32_t lent_bytes)
+	uint32_t lent_bytes, uint32_t packets)
 {
-	assert(!port->is_blocked && port->staged_end < PORT_UDP_STAGE_PACKETS);
-	assert(bytes >= BTH_BYTES && bytes <= UDP_PACKET_BYTES_MAX &&
-		bytes + ROCE_ICRC_BYTES <= PORT_UDP_STAGE_BYTES - port->stage_used_bytes);
-	assert(bytes >= BTH_BYTES + lent_bytes);
+	uint32_t offset = port->stage_used_bytes;
 	struct udp_path *to = udp_path_find(port, path);
+
+	assert(!port->is_blocked && packets >= 1 && packets <= PORT_UDP_RUN_PACKETS_MAX &&
+		port->staged_end + packets <= PORT_UDP_STAGE_PACKETS);
+	assert(bytes >= BTH_BYTES && bytes <= UDP_PACKET_BYTES_MAX &&
+		packets * (bytes + ROCE_ICRC_BYTES) <=
+			PORT_UDP_STAGE_BYTES - port->stage_used_bytes);
+	assert(bytes >= BTH_BYTES + lent_bytes && (lent || packets == 1));
 	if (!to) {
-		port->counters->tx_path_closed++;
+		port->counters->tx_path_closed += packets;
 		return;
 	}
-	port->staged[port->staged_end++] = (struct udp_staged){
-		.path = to,
-		.offset = port->stage_used_bytes,
-		.bytes = bytes,
-		.lent = lent,
-		.lent_bytes = lent_bytes,
-	};
-	port->stage_used_bytes += bytes + ROCE_ICRC_BYTES;
+	for (uint32_t i = 0; i < packets; i++) {
+		port->staged[port->staged_end++] = (struct udp_staged){
+			.path = to,
+			.offset = offset,
+			.bytes = bytes,
+			.lent = lent,
+			.lent_bytes = lent_bytes,
+			.whole_offset = port->stage_used_bytes,
+		};
+		offset += bytes - lent_bytes + ROCE_ICRC_BYTES;
+		lent = lent ? lent + lent_bytes : NULL;
+		port->stage_used_bytes += bytes + ROCE_ICRC_BYTES;
+	}
 }
 
 /*
@@ -87,40 +98,44 @@ static uint32_t run_length(const struct port_udp *port, uint32_t first)
 	return count;
 }
 
-/* What they take in the stage, ICRCs included. */
+/* Their bytes, ICRCs included. */
 static uint32_t run_bytes(const struct port_udp *port, uint32_t first, uint32_t count)
 {
 	const struct udp_staged *head = &port->staged[first];
 	const struct udp_staged *last = &port->staged[first + count - 1];
 
-	return last->offset + last->bytes + ROCE_ICRC_BYTES - head->offset;
+	return last->whole_offset + last->bytes + ROCE_ICRC_BYTES - head->whole_offset;
 }
 
 static void piece_add(struct port_udp *port, const void *bytes, size_t count)
 {
+	if (count == 0)
+		return;
 	port->out_iov[port->out_piece_count++] =
 		(struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
 }
 
 /*
- * The pieces of a message: all of it as it lies in the stage, but for payloads that were lent. Behind each of those its
- * ICRC and the next packet's headers are one piece.
+ * The pieces of a message: what lies one behind the other in the stage is one, and so is each payload that was lent.
  */
 static void pieces_make(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
-	const struct udp_staged *last = &head[count - 1];
-	uint32_t from = head->offset;
+	uint32_t from = head->offset, end = from;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t end = head[i].offset + head[i].bytes;
-
-		if (!head[i].lent)
-			continue;
-		piece_add(port, port->stage + from, end - head[i].lent_bytes - from);
-		piece_add(port, head[i].lent, head[i].lent_bytes);
-		from = end;
+		if (head[i].offset != end) {
+			piece_add(port, port->stage + from, end - from);
+			from = head[i].offset;
+		}
+		end = head[i].offset + head[i].bytes - head[i].lent_bytes;
+		if (head[i].lent) {
+			piece_add(port, port->stage + from, end - from);
+			piece_add(port, head[i].lent, head[i].lent_bytes);
+			from = end;
+		}
+		end += ROCE_ICRC_BYTES;
 	}
-	piece_add(port, port->stage + from, last->offset + last->bytes + ROCE_ICRC_BYTES - from);
+	piece_add(port, port->stage + from, end - from);
 }
 
 /* Fill in how the socket is to send the message: to whom, and cut into what. */
@@ -188,7 +203,7 @@ static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_li
 	*ret_link = NULL;
 	port->out_piece_count = 0;
 	while (count < UDP_SEND_BATCH && next < port->staged_end &&
-		port->out_piece_count <= UDP_SEND_PIECES - 2 * (UDP_SEGMENTS_MAX + 1)) {
+		port->out_piece_count <= UDP_SEND_PIECES - (3 * UDP_SEGMENTS_MAX + 2)) {
 		const struct udp_path *path = port->staged[next].path;
 
 		if (!path)
@@ -301,15 +316,20 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 	return handle_refusal(port, errno);
 }
 
-/* What has to wait is not lent any longer. */
+/* What has to wait is not lent any longer. From the last one on: nothing lies behind where it is moved to. */
 static void give_back(struct port_udp *port)
 {
-	for (uint32_t i = port->staged_first; i < port->staged_end; i++) {
+	for (uint32_t i = port->staged_end; i-- > port->staged_first;) {
 		struct udp_staged *staged = &port->staged[i];
+		uint32_t own_bytes = staged->bytes - staged->lent_bytes;
 
-		if (staged->lent)
-			memcpy(port->stage + staged->offset + staged->bytes - staged->lent_bytes,
-				staged->lent, staged->lent_bytes);
+		if (!staged->lent)
+			continue;
+		memmove(port->stage + staged->whole_offset, port->stage + staged->offset,
+			own_bytes);
+		memcpy(port->stage + staged->whole_offset + own_bytes, staged->lent,
+			staged->lent_bytes);
+		staged->offset = staged->whole_offset;
 		staged->lent = NULL;
 		staged->lent_bytes = 0;
 	}

@@ -62,11 +62,14 @@ struct lane {
 	struct lane_member *members; /* allocated when they are attached */
 	uint32_t member_count;
 	uint32_t burst_packets; /* that the first of the lists has sent in its turn */
+	/* Payloads that may be sent from where they lie: of so many bytes and more, 0: none. Set by the owner. */
+	uint32_t lend_bytes_min;
 	uint32_t
-		lend_bytes_min; /* of payloads that may be sent from where they lie; 0: none; set by the owner */
-	const uint8_t
-		*lent; /* where the payload of the packet just made lies; NULL: in the buffer */
-	uint32_t lent_bytes;
+		lend_run_bytes; /* packets of such a row end with the one that reaches this; 0: one */
+	/* Of engine_next_packet()'s last. */
+	const uint8_t *lent; /* where the payload lies; NULL: in the buffer */
+	uint32_t lent_bytes; /* of each packet */
+	uint32_t run_packets; /* that were made: a row of equals, if there are more than one */
 	struct lane_public *public; /* what other processes may read; see engine/engine.h */
 	uint64_t public_offset;
 	uint32_t slot; /* 1 to 255 */

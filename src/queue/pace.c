@@ -76,12 +76,15 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 {
 	struct pace *pace = qp->pace;
 	bool is_early = pace->due_ns > now_ns + pace->burst_ns;
+	uint32_t run_bytes = qp->lane->lend_run_bytes;
 	size_t bytes = 0;
 
+	qp->lane->lend_run_bytes = 0; /* it is packet by packet that they are due */
 	if (!is_early)
 		bytes = pace->plain->next_packet(qp, buffer, ret_path, now_ns);
 	else if (pace->plain->next_unpaced)
 		bytes = pace->plain->next_unpaced(qp, buffer, ret_path, now_ns);
+	qp->lane->lend_run_bytes = run_bytes;
 	if (bytes)
 		count(pace, bytes, now_ns);
 	else if (is_early)

@@ -22,6 +22,8 @@
  */
 enum { FLUSH_BYTES = 60000 };
 
+static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full packets");
+
 /* Less is copied more quickly than the kernel takes it in pieces. */
 enum { LEND_BYTES_MIN = 2048 };
 
@@ -52,24 +54,26 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 
 static void transmit(struct worker *worker, bool with_acks)
 {
+	struct lane *lane = &worker->lane;
 	uint32_t staged_bytes = 0;
 
 	if (port_udp_is_blocked(worker->port) && port_udp_flush(worker->port))
 		return;
-	if (!engine_has_packets(&worker->lane, with_acks))
+	if (!engine_has_packets(lane, with_acks))
 		return;
-	while (engine_has_packets(&worker->lane, with_acks)) {
+	while (engine_has_packets(lane, with_acks)) {
 		uint32_t capacity_bytes, path;
 		uint8_t *buffer = port_udp_buffer(worker->port, &capacity_bytes);
 		size_t bytes = 0;
 
-		if (capacity_bytes >= ENGINE_PACKET_BYTES_MAX)
-			bytes = engine_next_packet(
-				&worker->lane, with_acks, buffer, &path, worker->now_ns);
+		if (capacity_bytes >= FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX) {
+			lane->lend_run_bytes = FLUSH_BYTES - staged_bytes;
+			bytes = engine_next_packet(lane, with_acks, buffer, &path, worker->now_ns);
+		}
 		if (bytes) {
-			port_udp_stage_lent(worker->port, path, (uint32_t)bytes, worker->lane.lent,
-				worker->lane.lent ? worker->lane.lent_bytes : 0);
-			staged_bytes += (uint32_t)bytes;
+			port_udp_stage_lent(worker->port, path, (uint32_t)bytes, lane->lent,
+				lane->lent ? lane->lent_bytes : 0, lane->run_packets);
+			staged_bytes += lane->run_packets * (uint32_t)bytes;
 		}
 		if (!bytes || staged_bytes >= FLUSH_BYTES) {
 			if (port_udp_flush(worker->port))

@@ -72,4 +72,10 @@ static inline void bth_encode(const struct bth *bth, uint8_t to[BTH_BYTES])
 	put_be32(to + 8, (uint32_t)bth->ack_requested << 31 | (bth->psn.value & PSN_MASK));
 }
 
+/* Another number for a packet, which then does not ask for an acknowledgement. */
+static inline void bth_renumber(uint8_t bth[BTH_BYTES], struct psn psn)
+{
+	put_be32(bth + 8, psn.value);
+}
+
 #endif

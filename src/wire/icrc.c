@@ -208,7 +208,7 @@ void icrc_seal_lent(const struct icrc_flow *flow, struct icrc_lengths *lengths, 
 	uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes)
 {
 	assert(length >= BTH_BYTES && length <= ICRC_PACKET_BYTES_MAX);
-	put_le32(packet + length,
+	put_le32(packet + length - lent_bytes,
 		compute_quickly(
 			flow, length_find(lengths, length), ipv4_id, packet, lent, lent_bytes));
 }

@@ -89,7 +89,8 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 
 /*
- * The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`; NULL: none.
+ * The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`; NULL: none. The ICRC is
+ * written behind those that do not.
  *
  * `lengths`  The sender's own memory of them.
  */

@@ -98,12 +98,37 @@ static void payloads_that_were_lent_arrive(void **state)
 			udp_stage(&udp_a, path, 2000, i);
 		else
 			udp_stage_lent(
-				&udp_a, path, i % 7 ? 2000 : 300, headers[i % 3], i, lent[i]);
+				&udp_a, path, i % 7 ? 2000 : 300, headers[i % 3], i, 1, lent[i]);
 	assert_int_equal(port_udp_flush(udp_a.port), 0);
 	memset(lent, 0, sizeof(lent));
 	udp_receive(40);
 	udp_assert_in_order(40);
 	assert_int_equal(udp_b.counters.rx_bad_icrc, 0);
+}
+
+/* Runs of full packets, longer than a super-packet, one behind the other, and others between. */
+static void runs_that_were_lent_arrive(void **state)
+{
+	uint32_t path, tag = 0;
+
+	(void)state;
+	udp_ends_open("127.0.0.1", "127.0.0.2");
+	path = udp_path_to(&udp_a, &udp_b, 0, 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		uint32_t packets = 1 + i * 2 % 7;
+
+		udp_stage_lent(&udp_a, path, 1012, i % 6 ? 12 : 16, tag, packets, lent[i]);
+		tag += packets;
+		if (i % 3 == 1)
+			udp_stage(&udp_a, path, i % 2 ? 1012 : 60, tag++);
+	}
+	assert_int_equal(port_udp_flush(udp_a.port), 0);
+	memset(lent, 0, sizeof(lent));
+	udp_receive(tag);
+	udp_assert_in_order(tag);
+	assert_int_equal(udp_a.counters.tx_packets, tag);
+	assert_int_equal(udp_b.counters.rx_bad_icrc, 0);
+	assert_int_equal(udp_b.counters.rx_bytes, udp_a.counters.tx_bytes);
 }
 
 static void full_stage_offers_no_room(void **state)
@@ -138,6 +163,7 @@ int main(void)
 		TEST(ipv6_veth_delivers_singles_and_bundles),
 		TEST(paths_interleaved_keep_their_order),
 		TEST(payloads_that_were_lent_arrive),
+		TEST(runs_that_were_lent_arrive),
 		TEST(full_stage_offers_no_room),
 	};
 

@@ -142,12 +142,28 @@ static void payload_that_has_to_wait_is_lent_no_longer(void **state)
 	path = udp_path_to(&udp_a, &udp_b, 0, 0);
 	refuse(EAGAIN, 1, false);
 	for (uint32_t i = 0; i < 10; i++)
-		udp_stage_lent(&udp_a, path, 1040, 16, i, lent[i]);
+		udp_stage_lent(&udp_a, path, 1040, 16, i * 3, 3, lent[i]);
 	assert_int_equal(port_udp_flush(udp_a.port), -EAGAIN);
 	memset(lent, 0, sizeof(lent));
 	assert_int_equal(port_udp_flush(udp_a.port), 0);
-	udp_receive(10);
-	udp_assert_in_order(10);
+	udp_receive(30);
+	udp_assert_in_order(30);
+}
+
+static void run_is_sent_singly_where_segmentation_is_refused(void **state)
+{
+	uint32_t path;
+
+	(void)state;
+	udp_ends_open("127.0.0.1", "127.0.0.2");
+	path = udp_path_to(&udp_a, &udp_b, 0, 0);
+	refuse(EIO, 1000, true);
+	for (uint32_t i = 0; i < 5; i++)
+		udp_stage_lent(&udp_a, path, 1012, 12, i * 4, 4, lent[i]);
+	assert_int_equal(port_udp_flush(udp_a.port), 0);
+	udp_receive(20);
+	udp_assert_in_order(20);
+	assert_int_equal(udp_a.counters.tx_datagrams, 20);
 }
 
 static void path_closed_while_blocked_loses_its_packets(void **state)
@@ -184,6 +200,7 @@ int main(void)
 		TEST(refused_segmentation_falls_back_to_singles),
 		TEST(full_queue_keeps_the_rest_until_a_later_flush),
 		TEST(payload_that_has_to_wait_is_lent_no_longer),
+		TEST(run_is_sent_singly_where_segmentation_is_refused),
 		TEST(path_closed_while_blocked_loses_its_packets),
 	};
 

@@ -6,6 +6,7 @@
 
 #include "ib/rc/rc.h"
 #include "support/rc_script.h"
+#include "wire/roce.h"
 #include "wire/timer.h"
 
 #define TIMEOUT_NS ack_timeout_ns(14)
@@ -181,6 +182,88 @@ static void requester_lends_a_payload_for_the_first_time_only(void **state)
 	script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 1);
 	assert_null(script.lane.lent);
 	assert_memory_equal(script.packet.payload, second, SCRIPT_MTU_BYTES);
+}
+
+/* Packets are lent in runs, which end with the one that reaches `run_bytes`. The wire has their headers. */
+static void lend_runs(uint32_t run_bytes)
+{
+	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES;
+	script.lane.lend_run_bytes = run_bytes;
+}
+
+/* `packets` from packet `index` on, of which the first may ask for an acknowledgement. */
+static void expect_run(uint32_t index, uint32_t packets, bool asks)
+{
+	const struct packet *packet = script_expect(&script, OPCODE_RC_WRITE_MIDDLE, index);
+	uint32_t qpn = packet->bth.dest_qpn.value;
+
+	assert_int_equal(script.lane.run_packets, packets);
+	assert_ptr_equal(script.lane.lent, script.memory + (size_t)index * SCRIPT_MTU_BYTES);
+	assert_int_equal(script.lane.lent_bytes, SCRIPT_MTU_BYTES);
+	for (uint32_t i = 0; i < packets; i++) {
+		struct bth bth;
+
+		bth_decode(&bth, script.wire + (size_t)i * (BTH_BYTES + ROCE_ICRC_BYTES));
+		assert_int_equal(bth.opcode, OPCODE_RC_WRITE_MIDDLE);
+		assert_int_equal(bth.dest_qpn.value, qpn);
+		assert_int_equal(bth.psn.value, script_sent_psn(index + i).value);
+		assert_int_equal(bth.ack_requested, asks && i == 0);
+		assert_int_equal(bth.pad_bytes, 0);
+	}
+}
+
+static void requester_makes_runs_of_middle_packets(void **state)
+{
+	const uint32_t five_bytes = 5 * (SCRIPT_MTU_BYTES + BTH_BYTES);
+	uint64_t before = counter_read(&script.qp->public->counters, COUNTER_sent_pkts);
+
+	(void)state;
+	lend_runs(five_bytes);
+	script_post(&script, WR_RDMA_WRITE, 14 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
+	assert_int_equal(script.lane.run_packets, 1);
+	expect_run(1, 5, false);
+	lend_runs(five_bytes + 1);
+	expect_run(6, 6, false);
+	expect_run(12, 1, false);
+	assert_true(script_expect(&script, OPCODE_RC_WRITE_LAST, 13)->bth.ack_requested);
+	script_expect_silence(&script);
+	assert_int_equal(
+		counter_read(&script.qp->public->counters, COUNTER_sent_pkts) - before, 14);
+	script_send_ack(&script, 13, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+}
+
+static void run_ends_before_who_asks_and_at_the_window(void **state)
+{
+	const uint32_t interval = RC_WINDOW_PACKETS_START / 2;
+
+	(void)state;
+	lend_runs(UINT32_MAX);
+	script_post(&script, WR_RDMA_WRITE, 100 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
+	expect_run(1, interval - 2, false);
+	expect_run(interval - 1, interval, true);
+	expect_run(2 * interval - 1, 1, true);
+	script_expect_silence(&script);
+}
+
+static void run_is_never_sent_again_as_one(void **state)
+{
+	(void)state;
+	lend_runs(UINT32_MAX);
+	script_post(&script, WR_RDMA_WRITE, 6 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
+	expect_run(1, 4, false);
+	script_expect(&script, OPCODE_RC_WRITE_LAST, 5);
+	script_send_nak(&script, 2, AETH_NAK_PSN_SEQUENCE);
+	for (uint32_t i = 2; i < 5; i++) {
+		script_expect(&script, OPCODE_RC_WRITE_MIDDLE, i);
+		assert_int_equal(script.lane.run_packets, 1);
+		assert_null(script.lane.lent);
+		assert_memory_equal(script.packet.payload,
+			script.memory + (size_t)i * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	}
 }
 
 static void requester_window_bounds_what_is_unacknowledged(void **state)
@@ -664,6 +747,9 @@ int main(void)
 		TEST(requester_without_rd_atomic_fails_a_read),
 		TEST(requester_asks_for_an_ack_where_it_will_wait),
 		TEST(requester_lends_a_payload_for_the_first_time_only),
+		TEST(requester_makes_runs_of_middle_packets),
+		TEST(run_ends_before_who_asks_and_at_the_window),
+		TEST(run_is_never_sent_again_as_one),
 		TEST(requester_window_bounds_what_is_unacknowledged),
 		TEST(requester_bad_lkey_completes_after_the_requests_before_it),
 		TEST(completer_one_ack_completes_all_before_it),

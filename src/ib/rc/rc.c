@@ -77,7 +77,8 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	*ret_path = qp->attr.path.id;
 	if (rc->turn_packets < RC_TURN_PACKETS) {
 		bytes = request_next(rc, buffer, now_ns);
-		rc->turn_packets++;
+		rc->turn_packets =
+			min_u32(rc->turn_packets + qp->lane->run_packets, RC_TURN_PACKETS);
 		if (bytes)
 			return bytes;
 	}

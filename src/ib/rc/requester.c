@@ -294,13 +294,36 @@ static bool must_ask_for_ack(const struct rc_qp *rc, const struct send_wqe *wqe,
 	return is_beyond_credit(requester, wqe, wqe->ssn);
 }
 
-/* One packet of a SEND or WRITE. */
+/*
+ * How many packets from this one on differ from it in their numbers only: those of the middle of a message that the window
+ * has room for, up to the next one that asks for an acknowledgement.
+ */
+static uint32_t run_packets_max(
+	const struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet)
+{
+	const struct rc_requester *requester = &rc->requester;
+	uint32_t left = (uint32_t)psn_diff(
+		psn_add(wqe->first_psn, wqe->packet_count - 1), requester->cursor);
+	uint32_t interval = ack_interval_packets(requester);
+	uint32_t outstanding = rc_in_flight(requester);
+
+	if (packet->info->position != POSITION_MIDDLE || is_beyond_credit(requester, wqe, wqe->ssn))
+		return 1;
+	if (requester->since_ack_request >= interval || outstanding >= requester->window_packets)
+		return 1;
+	return min_u32(left,
+		min_u32(interval - requester->since_ack_request,
+			requester->window_packets - outstanding));
+}
+
+/* One packet of a SEND or WRITE, or a run of them. */
 static size_t data_packet(
 	struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer, enum fault *ret_fault)
 {
 	struct rc_requester *requester = &rc->requester;
 	uint32_t index = (uint32_t)psn_diff(requester->cursor, wqe->first_psn);
 	struct packet packet;
+	size_t bytes;
 
 	message_packet_init(&packet, &rc->qp, rc_class(rc), wqe, index);
 	packet.xrceth.srqn = wqe->srqn;
@@ -308,9 +331,12 @@ static size_t data_packet(
 	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, opcode_ends_message(packet.info));
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
-	if (psn_equal(requester->cursor, requester->next)) /* sent for the first time */
-		return message_packet_lend(&rc->qp, &packet, wqe, index, buffer, ret_fault);
-	return message_packet_write(&rc->qp, &packet, wqe, index, buffer, ret_fault);
+	if (!psn_equal(requester->cursor, requester->next)) /* sent before */
+		return message_packet_write(&rc->qp, &packet, wqe, index, buffer, ret_fault);
+	bytes = message_packet_lend(
+		&rc->qp, &packet, wqe, index, run_packets_max(rc, wqe, &packet), buffer, ret_fault);
+	requester->since_ack_request += rc->qp.lane->run_packets - 1;
+	return bytes;
 }
 
 /* The request of one READ chunk, from the cursor to the chunk's end. */
@@ -412,8 +438,12 @@ static size_t packet_next(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 		return atomic_write_packet(rc, wqe, buffer, ret_fault);
 	case OPERATION_FLUSH:
 		return flush_packet(rc, wqe, buffer);
-	default:
-		return data_packet(rc, wqe, buffer, ret_fault);
+	default: {
+		size_t bytes = data_packet(rc, wqe, buffer, ret_fault);
+
+		*ret_packets = rc->qp.lane->run_packets;
+		return bytes;
+	}
 	}
 }
 
