@@ -13,6 +13,7 @@ import time
 from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
+GRACE_SECONDS = 5
 KILLED = 137  # as the shell says it of SIGKILL
 SIW_SETTINGS = {"mpa_crc_required": 0, "mpa_version": 2, "peer_to_peer": 0}
 DEVICE_PREFIXES = {"roce": "rocep_", "iwarp": "iwp_"}
@@ -79,6 +80,7 @@ class Side:
 
 class Server(NamedTuple):
     finish: object  # () -> Ended
+    stop: object  # () -> None: soon, if it has not ended
 
 
 class Urnic(Side):
@@ -105,7 +107,7 @@ class Urnic(Side):
         waits = Waits(process.pid)
         while process.poll() is None and not (waits.enough() if listens == "cm" else self.listens(listens)):
             time.sleep(0.05)
-        return Server(lambda: ended(process))
+        return Server(lambda: ended(process), lambda: stop(process))
 
     def listens(self, port):
         output = subprocess.run(self.lab.inside(["ss", "-Hltn", f"sport = :{port}"]), check=False,
@@ -139,6 +141,13 @@ class Waits:
 
 def urnic_command(build, transport, mpa=""):
     return ["env", f"URNIC_TRANSPORTS={transport}", f"URNIC_MPA={mpa}", f"{build}/urnic", "run", "--no-view", "--"]
+
+
+def stop(process):
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.terminate()
 
 
 def ended(process):
@@ -187,7 +196,8 @@ class Guest(Side):
 
     def serve(self, listens, argv, seconds):
         self.shell(f"serve {listens} {seconds} {self.prefix}{shlex.join(argv)}")
-        return Server(self.finish)
+        return Server(self.finish, lambda: self.shell(
+            f"for i in {{1..{GRACE_SECONDS}}}; do [ ! -e /tmp/server.status ] || exit; sleep 1; done; kill $(cat /tmp/server.pid)"))
 
     def finish(self):
         lines = self.shell("until [ -e /tmp/server.status ]; do sleep 0.05; done; cat /tmp/server.status /tmp/server")
