@@ -200,8 +200,6 @@ void message_abandon(struct message *message, struct qp *qp, enum fault fault, u
 
 void message_hold(struct message *message, const struct recv_wqe *wqe)
 {
-	if (message->has_receive)
-		return; /* whoever took it does not keep to the rules */
 	message->receive = *wqe;
 	message->has_receive = true;
 }

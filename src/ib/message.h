@@ -110,7 +110,7 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 enum refusal message_write_execute(
 	struct message *message, struct qp *qp, const struct packet *packet, uint64_t now_ns);
 
-/* A receive request that was taken elsewhere is for the next message that takes one. */
+/* A receive request that was taken elsewhere is for the next message that takes one. There is none yet. */
 void message_hold(struct message *message, const struct recv_wqe *wqe);
 
 /* The message will not be finished: a receive request that was taken completes with `fault`. */

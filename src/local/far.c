@@ -309,7 +309,8 @@ bool far_srq_init(
 	srq->srq.pd = pd;
 	srq->srq.xrcd = xrcd;
 	srq->srq.afar = &afar;
-	return number && srq->cq && srq->srq.rq && srq->lane < FAR_LANES_MAX && is_there(srq);
+	return number && public->file.inode && srq->cq && srq->srq.rq &&
+		srq->lane < FAR_LANES_MAX && is_there(srq);
 }
 
 void far_host_done(struct far_host *host)

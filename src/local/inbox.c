@@ -90,6 +90,7 @@ bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_
 	place->imm = record->imm;
 	place->taken = record->taken;
 	place->is_solicited = record->is_solicited;
+	place->srqn = record->srqn;
 	if (!atomic_compare_exchange_strong(
 		    &place->sequence, &empty, inbox_sequence(generation, number)))
 		return false;

@@ -58,7 +58,7 @@ struct inbox_held {
 	_Atomic uint64_t sequence; /* of that record, when it is taken */
 	uint64_t wr_id;
 	uint32_t sge_count;
-	uint32_t reserved;
+	uint32_t srqn;
 	struct sge sge[SGE_COUNT_MAX];
 };
 
@@ -72,7 +72,9 @@ struct inbox_record {
 	uint32_t imm;
 	uint32_t taken; /* of the receive queue, before this one (rq_taken) */
 	uint32_t is_solicited;
-	uint64_t reserved[3];
+	uint32_t srqn; /* of an XRC target: what it was taken from */
+	uint32_t reserved;
+	uint64_t reserved_too[2];
 };
 
 struct inbox {
@@ -87,7 +89,8 @@ struct inbox {
 	struct gid remote;
 	uint64_t rq_offset; /* 0: receive requests are not for initiators */
 	uint32_t is_rq_shared; /* others take from it, too */
-	uint32_t reserved;
+	uint32_t xrcd; /* of an XRC target, whose requests name the queue; else 0 */
+	uint64_t srqs_offset; /* and struct srq_directory, where it is found */
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
 	uint64_t bell_offset; /* struct inbox_bell */
 	/* And these at any time, but seldom. */

@@ -35,7 +35,10 @@ static bool is_for(const struct inbox *inbox, const struct qp *qp)
 static void begin_anew(struct local_qp *local, struct inbox *inbox)
 {
 	local->is_inside = false;
-	local->is_rq_shared = inbox->is_rq_shared;
+	local->is_rq_shared = inbox->is_rq_shared || local->target_srqs;
+	local->target_srqn = SHARED_NO_SRQN;
+	local->target_pd = inbox->pd;
+	local->target_recv_pd = inbox->recv_pd;
 	local->has_handed_over = false;
 	local->is_invalidating = false;
 	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
@@ -69,7 +72,8 @@ bool local_attach(struct local_qp *local)
 	local->target_cq = peer_at(peer, inbox->cq_offset, sizeof(struct cq_ring));
 	local->target_bell = peer_at(peer, inbox->bell_offset, sizeof(struct inbox_bell));
 	local->target_rq = peer_at(peer, inbox->rq_offset, sizeof(struct recv_queue));
-	is_ours = is_ours && local->target_cq && local->target_bell;
+	local->target_srqs = peer_at(peer, inbox->srqs_offset, sizeof(struct srq_directory));
+	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_bell;
 	if (is_ours) {
 		atomic_store(&inbox->initiator, local->owner->who);
 		local->generation = generation;
@@ -110,7 +114,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	case WR_SEND_WITH_IMM:
 	case WR_SEND_WITH_INV:
 	case WR_RDMA_WRITE_WITH_IMM:
-		return local->target_rq != NULL;
+		return local->target_rq || local->target_srqs;
 	case WR_ATOMIC_CMP_AND_SWP:
 	case WR_ATOMIC_FETCH_AND_ADD:
 	case WR_ATOMIC_WRITE:
@@ -315,7 +319,7 @@ static bool move_remote(
 {
 	const struct inbox *target = local->target;
 	struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
-	struct theirs theirs = {&range, 1, {target->pd, target->qpn}, access, &local->remote};
+	struct theirs theirs = {&range, 1, {local->target_pd, target->qpn}, access, &local->remote};
 	uint32_t granted = atomic_load_explicit(&target->access, memory_order_relaxed);
 
 	return (granted & access) && move(local, wqe, &theirs, is_written);
@@ -444,6 +448,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 		.imm = info->has_imm || info->has_invalidate ? wqe->imm : 0,
 		.taken = rq_taken(local->target_rq),
 		.is_solicited = is_solicited,
+		.srqn = wqe->srqn,
 	};
 
 	/* With bytes to move, we are inside. */
@@ -479,7 +484,7 @@ static bool peek(struct local_qp *local, struct recv_wqe *receive)
 /* May the message take away the key that it names? */
 static bool may_invalidate(const struct local_qp *local, const struct send_wqe *wqe)
 {
-	const struct mr_user user = {local->target->pd, local->target->qpn};
+	const struct mr_user user = {local->target_pd, local->target->qpn};
 
 	return !wr_table[wqe->opcode].has_invalidate ||
 		mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK;
@@ -525,7 +530,7 @@ static enum shortcut send_shared(
 	struct recv_wqe receive;
 	struct theirs theirs = {
 		.list = receive.sge,
-		.user = {local->target->recv_pd, 0},
+		.user = {local->target_recv_pd, 0},
 		.access = MR_LOCAL_WRITE,
 		.cached = &local->receive,
 	};
@@ -578,7 +583,7 @@ static enum shortcut send_execute(
 	struct theirs theirs = {
 		receive.sge,
 		receive.sge_count,
-		{local->target->recv_pd, 0},
+		{local->target_recv_pd, 0},
 		MR_LOCAL_WRITE,
 		&local->receive,
 	};
@@ -631,7 +636,7 @@ static struct mr_word word_of(const struct send_wqe *wqe)
 static bool word_find(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
 {
-	struct mr_user user = {local->target->pd, local->target->qpn};
+	struct mr_user user = {local->target_pd, local->target->qpn};
 	struct peer_place place = {.here = NULL};
 	enum mr_fault fault = peer_find(local->peer, wqe->rkey, user, access, wqe->remote_address,
 		sizeof(uint64_t), &place);
@@ -714,7 +719,7 @@ static enum shortcut flush_execute(struct local_qp *local, const struct send_wqe
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 	const struct mr_table *mrs = &local->peer->mrs;
-	const struct mr_user user = {local->target->pd, local->target->qpn};
+	const struct mr_user user = {local->target_pd, local->target->qpn};
 	enum mr_fault fault;
 	uint8_t *pointer;
 
@@ -741,6 +746,11 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 	if ((wr_table[wqe->opcode].has_answer && !qp->attr.max_rd_atomic) ||
 		(names_key(wqe) && is_invalidating(local)))
 		return SHORTCUT_PACKETS;
+	if (local->target_srqs &&
+		(!begin(local, INBOX_PUBLISHES) || !shared_select(local, wqe->srqn))) {
+		end(local);
+		return SHORTCUT_PACKETS;
+	}
 	switch ((int)wr_table[wqe->opcode].operation) {
 	case OPERATION_SEND:
 		shortcut = send_execute(local, wqe, now_ns, ret_at_ns);

@@ -19,12 +19,13 @@ static void established(struct local_qp *local)
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 }
 
-static void note_taken(struct local_qp *local, const struct inbox_record *record)
+static void note_taken(struct local_qp *local, struct srq *srq, const struct inbox_record *record)
 {
 	struct qp *qp = local->qp;
 
-	if (qp->srq) {
-		srq_note_taken(qp->srq, &qp->lane->signals);
+	if (local->inbox->is_rq_shared) {
+		if (srq)
+			srq_note_taken(srq, &qp->lane->signals);
 		return;
 	}
 	local->last_taken = record->taken;
@@ -35,6 +36,9 @@ static void note_taken(struct local_qp *local, const struct inbox_record *record
 static void collect_one(struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
 {
 	struct qp *qp = local->qp;
+	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
+	struct srq *srq = shared_srq_of(qp, record->srqn);
+	const struct mr_user user = {is_xrc && srq ? srq->pd : qp->pd, qp->qpn};
 	struct cqe cqe = {
 		.opcode = record->opcode,
 		.flags = record->flags,
@@ -44,7 +48,7 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 	uint64_t wr_id = record->wr_id;
 	bool is_solicited = record->is_solicited;
 
-	note_taken(local, record);
+	note_taken(local, srq, record);
 	if (record->opcode == INBOX_TAKEN) {
 		shared_collect(local, now_ns);
 		inbox_collected(local->inbox);
@@ -54,9 +58,12 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 		qp_count(qp, COUNTER_rdma_sends, 1);
 	/* The initiator has checked that it may; the program may have done it meanwhile. */
 	if (record->flags & WC_WITH_INV)
-		mw_invalidate(qp->lane->mrs, record->imm, qp_mr_user(qp));
+		mw_invalidate(qp->lane->mrs, record->imm, user);
 	inbox_collected(local->inbox);
-	qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
+	if (!is_xrc)
+		qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
+	else if (srq)
+		qp_complete_recv_of(qp, srq, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
 }
 
 /* Say where the next record will be. */
@@ -222,10 +229,9 @@ static bool is_in_use(const struct inbox *inbox)
 
 enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for one that stands still */
 
-/* Let nobody in, and wait until nobody is. False when somebody stands still in there. */
-static bool close_and_wait(struct local_qp *local)
+bool local_wait(struct local_qp *local)
 {
-	inbox_close(local->inbox);
+	atomic_thread_fence(memory_order_seq_cst);
 	for (uint32_t round = 0; is_in_use(local->inbox); round++) {
 		if (!local->owner->wait(local->inbox, round)) {
 			atomic_store(&local->inbox->in_use, INBOX_IS_FREE); /* nobody's any more */
@@ -235,6 +241,13 @@ static bool close_and_wait(struct local_qp *local)
 			return false;
 	}
 	return true;
+}
+
+/* Let nobody in, and wait until nobody is. False when somebody stands still in there. */
+static bool close_and_wait(struct local_qp *local)
+{
+	inbox_close(local->inbox);
+	return local_wait(local);
 }
 
 enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
@@ -343,8 +356,10 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	inbox->local = qp->attr.path.local;
 	inbox->remote = qp->attr.path.remote;
 	inbox->rq_offset = shared_rq_offset(qp);
-	inbox->is_rq_shared = qp->srq != NULL;
-	inbox->cq_offset = arena_offset(arena, qp->recv_cq->ring);
+	inbox->is_rq_shared = qp->srq || qp->type == QP_TYPE_XRC_RECV;
+	inbox->xrcd = qp->xrcd;
+	inbox->srqs_offset = qp->type == QP_TYPE_XRC_RECV ? place->srqs_offset : 0;
+	inbox->cq_offset = qp->recv_cq ? arena_offset(arena, qp->recv_cq->ring) : 0;
 	inbox->bell_offset = arena_offset(arena, place->lane->bell);
 	atomic_store(&inbox->writes, 0);
 	atomic_store(&inbox->reads, 0);

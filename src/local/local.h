@@ -86,7 +86,8 @@ struct local_qp {
 	struct peer *peer; /* NULL: not known (any more) */
 	const struct inbox_table *table; /* the peer's, of the lane of its queue pair */
 	struct inbox *target; /* the peer's inbox; NULL until it has opened it for us */
-	struct recv_queue *target_rq; /* NULL: not for initiators */
+	struct recv_queue
+		*target_rq; /* NULL: not for initiators; of an XRC target: of the request at hand */
 	struct cq_ring *target_cq;
 	struct inbox_bell *target_bell;
 	uint64_t target_offset;
@@ -95,6 +96,11 @@ struct local_qp {
 	uint32_t collected_seen; /* by the target, of our records */
 	uint32_t posted_seen; /* of its receive requests */
 	bool is_rq_shared; /* the target's receive queue is */
+	const struct srq_directory *target_srqs; /* of an XRC target; else NULL */
+	uint64_t target_serial; /* of its receive queue */
+	uint32_t target_srqn; /* that its receive queue was found by; no number when none was */
+	uint32_t target_pd; /* of what remote keys name */
+	uint32_t target_recv_pd;
 	bool has_handed_over; /* the last record is INBOX_TAKEN */
 	uint32_t taken_seen; /* rq_taken() of it when there was none to be had */
 	uint64_t peeked; /* rq_peek_afar()'s of the request that was looked at */
@@ -119,6 +125,7 @@ struct local_inbox {
 	struct inbox *inbox; /* closed */
 	uint64_t offset;
 	struct local_lane *lane; /* of the queue pair */
+	uint64_t srqs_offset; /* struct srq_directory of this process; 0: XRC targets get packets */
 };
 
 /*
@@ -142,6 +149,12 @@ void local_forget_peer(struct local_qp *local);
  * nobody may disconnect the queue pair meanwhile.
  */
 void local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key);
+
+/*
+ * Something that initiators find by its number is found no longer: wait until nobody is in the inbox who may have found it. False when
+ * somebody stands still there: then its memory must never be used again. As local_quiesce().
+ */
+bool local_wait(struct local_qp *local);
 
 /* Has an inbox of this lane news? A hint, for any thread. */
 static inline bool local_has_news(const struct local_lane *lane)

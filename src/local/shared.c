@@ -5,6 +5,32 @@
 
 /* --- the initiator --- */
 
+bool shared_select(struct local_qp *local, uint32_t srqn)
+{
+	const struct peer *peer = local->peer;
+	uint64_t offset = atomic_load(&local->target_srqs->offset[srqn % SRQ_TABLE_SIZE]);
+	const struct srq_public *public = peer_at(peer, offset, sizeof(*public));
+
+	if (!public || atomic_load(&public->number) != srqn ||
+		public->xrcd != local->target->xrcd || !public->xrcd)
+		return false;
+	if (srqn == local->target_srqn && atomic_load(&public->serial) == local->target_serial)
+		return true;
+	local->target_rq = peer_at(peer, public->rq_offset, sizeof(struct recv_queue));
+	local->target_cq = peer_at(peer, public->cq_offset, sizeof(struct cq_ring));
+	if (!local->target_rq || !local->target_cq)
+		return false;
+	local->target_srqn = srqn;
+	local->target_serial = atomic_load(&public->serial);
+	local->target_pd = public->pd;
+	local->target_recv_pd = public->pd;
+	local->posted_seen = rq_taken(local->target_rq);
+	local->taken_seen = local->posted_seen;
+	local->remote = (struct mr_cached){.key_word = NULL};
+	local->receive = (struct mr_cached){.key_word = NULL};
+	return true;
+}
+
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	const struct peer *peer = local->peer;
@@ -28,6 +54,7 @@ bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
 
 	held->wr_id = receive->wr_id;
 	held->sge_count = receive->sge_count;
+	held->srqn = local->target_srqn;
 	memcpy(held->sge, receive->sge, receive->sge_count * sizeof(struct sge));
 	if (!rq_take_peeked(local->target_rq, local->peeked))
 		return false;
@@ -39,7 +66,7 @@ bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
 
 void shared_hand_over(struct local_qp *local)
 {
-	const struct inbox_record record = {.opcode = INBOX_TAKEN};
+	const struct inbox_record record = {.opcode = INBOX_TAKEN, .srqn = local->target_srqn};
 	struct inbox *target = local->target;
 
 	if (!inbox_remark(target, local->generation, INBOX_PUBLISHES)) {
@@ -57,25 +84,40 @@ void shared_hand_over(struct local_qp *local)
 
 uint64_t shared_rq_offset(const struct qp *qp)
 {
+	if (qp->type == QP_TYPE_XRC_RECV)
+		return 0; /* each request names one */
 	if (!qp->srq)
 		return qp->rq_offset;
 	return qp->srq->tags ? 0 : qp->srq->rq_offset;
+}
+
+struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
+{
+	struct srq *srq = qp->srq;
+
+	if (qp->type != QP_TYPE_XRC_RECV)
+		return srq;
+	srq = srq_table_find(qp->lane->srqs, srqn);
+	return srq && srq->xrcd == qp->xrcd ? srq : NULL;
 }
 
 /* A request that was taken for a message that was not received: it waits for it, or is flushed with the queue pair. */
 static void hold(struct qp *qp, const struct inbox_held *held, uint64_t now_ns)
 {
 	struct recv_wqe wqe = {.wr_id = held->wr_id, .sge_count = held->sge_count};
+	struct srq *srq = shared_srq_of(qp, held->srqn);
 	struct cqe cqe = {.opcode = WC_RECV};
 
-	if (wqe.sge_count > SGE_COUNT_MAX)
+	if (!srq || wqe.sge_count > SGE_COUNT_MAX)
 		return;
 	memcpy(wqe.sge, held->sge, wqe.sge_count * sizeof(struct sge));
 	wqe.total_bytes = sge_total_bytes(wqe.sge, wqe.sge_count);
-	if (qp->state == QP_ERR)
+	if (qp->state != QP_ERR)
+		qp->transport->hold(qp, srq, &wqe);
+	else if (qp->type == QP_TYPE_XRC_RECV)
+		qp_complete_recv_of(qp, srq, wqe.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
+	else
 		qp_complete_recv(qp, wqe.wr_id, &cqe, FAULT_FLUSHED, false, now_ns);
-	else if (qp_is_receiving(qp))
-		qp->transport->hold(qp, &wqe);
 }
 
 void shared_collect(struct local_qp *local, uint64_t now_ns)

@@ -23,7 +23,16 @@
 
 #include "local/local.h"
 
+/* No queue has this number. */
+#define SHARED_NO_SRQN UINT32_MAX
+
 /* --- the initiator --- */
+
+/*
+ * An XRC target: the request that is executed names this queue of its domain, with whose protection domain all of it is checked. We are in
+ * the inbox, and stay there: the queue does not go away meanwhile. False: there is none, in the target's process.
+ */
+bool shared_select(struct local_qp *local, uint32_t srqn);
 
 /*
  * The request that a message could take now. False: there is none. Who waits for one begins to count anew when others have had
@@ -41,6 +50,9 @@ void shared_hand_over(struct local_qp *local);
 
 /* Where the receive requests of this queue pair are for initiators; 0: they are not. */
 uint64_t shared_rq_offset(const struct qp *qp);
+
+/* The queue that this record is about; NULL when it is gone. */
+struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn);
 
 /* A record says that a request was taken and nothing else. */
 void shared_collect(struct local_qp *local, uint64_t now_ns);

@@ -185,14 +185,36 @@ void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		qp_set_state(qp, QP_SQE, now_ns);
 }
 
-void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
-	bool is_solicited, uint64_t now_ns)
+static void recv_fill(
+	const struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault, uint64_t now_ns)
 {
 	cqe->wr_id = wr_id;
 	cqe->status = fault_status(fault);
 	cqe->fault = fault;
 	cqe->qpn = qp->qpn;
 	cqe->made_ns = now_ns;
+}
+
+void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
+	enum fault fault, bool is_solicited, uint64_t now_ns)
+{
+	recv_fill(qp, wr_id, cqe, fault, now_ns);
+	push(qp, srq->cq, cqe, is_solicited, now_ns);
+}
+
+void qp_take_on(struct qp *qp, struct srq *srq)
+{
+	qp->srq = srq;
+	qp->rq = srq->rq;
+	qp->recv_cq = srq->cq;
+	qp->pd = srq->pd;
+	qp->recv_pd = srq->pd;
+}
+
+void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
+	bool is_solicited, uint64_t now_ns)
+{
+	recv_fill(qp, wr_id, cqe, fault, now_ns);
 	if (qp->srq && qp->srq->afar)
 		qp->srq->afar->complete(qp->srq, qp->lane, cqe, is_solicited);
 	else

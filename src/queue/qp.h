@@ -154,7 +154,7 @@ struct qp_transport {
 	 * A receive request of the shared receive queue, which a peer on this host has taken for a message that comes by packets after
 	 * all. The queue pair receives. NULL for transports that have no such peers.
 	 */
-	void (*hold)(struct qp *qp, const struct recv_wqe *wqe);
+	void (*hold)(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe);
 	/* The primary path is another one now. May be NULL. */
 	void (*migrated)(struct qp *qp);
 	/* Check the invariants; asserts. For tests. */
@@ -353,6 +353,13 @@ void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
  */
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
+
+/* The same into the completion queue of an XRC shared receive queue of this process, which the queue pair need not have taken on. */
+void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
+	enum fault fault, bool is_solicited, uint64_t now_ns);
+
+/* An XRC_RECV queue pair is in no message: its next one is received with this queue. */
+void qp_take_on(struct qp *qp, struct srq *srq);
 
 /*
  * In SQD a transport starts no work request (IBTA 10.3.1.5). It calls this when those that it had

@@ -22,6 +22,9 @@ void srq_table_add(struct srq_table *table, struct srq *srq)
 	table->count++;
 	atomic_store_explicit(
 		&table->by_number[srq->number % SRQ_TABLE_SIZE], srq, memory_order_release);
+	if (table->directory && srq->xrcd)
+		atomic_store(&table->directory->offset[srq->number % SRQ_TABLE_SIZE],
+			srq->public_offset);
 }
 
 void srq_table_remove(struct srq_table *table, const struct srq *srq)
@@ -48,13 +51,11 @@ struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, 
 	return srq;
 }
 
-static void share(struct srq *srq, const struct arena *arena, const struct srq_init *init)
+static void share(struct srq *srq, const struct srq_init *init)
 {
 	srq->is_shared = true;
 	srq->public->file = init->file;
 	srq->public->lane = init->lane;
-	srq->public->cq_offset = arena_offset(arena, init->cq->ring);
-	atomic_store(&srq->public->serial, init->serial);
 }
 
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
@@ -85,14 +86,21 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 	srq->public->rq_offset = srq->rq_offset;
 	srq->public->owner = init->owner;
 	srq->public->pd = init->pd;
+	srq->public->xrcd = init->xrcd;
+	if (init->xrcd) {
+		srq->public->cq_offset = arena_offset(arena, init->cq->ring);
+		atomic_store(&srq->public->serial, init->serial);
+	}
 	if (init->file.inode)
-		share(srq, arena, init);
+		share(srq, init);
 	atomic_store(&srq->public->number, init->number);
 	return 0;
 }
 
-void srq_withdraw(struct srq *srq)
+void srq_withdraw(const struct srq_table *table, struct srq *srq)
 {
+	if (table->directory && srq->xrcd)
+		atomic_store(&table->directory->offset[srq->number % SRQ_TABLE_SIZE], 0);
 	atomic_store(&srq->public->number, 0);
 	atomic_store(&srq->public->serial, 0);
 }

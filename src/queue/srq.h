@@ -39,10 +39,11 @@ struct srq_public {
 	uint64_t next_offset; /* of the next one in the NIC's list */
 	uint64_t owner; /* which open device it belongs to */
 	struct xrc_file file; /* of the XRC domain that it shares with other processes */
-	_Atomic uint64_t serial; /* random: no other queue's */
-	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed; 0 if it is not shared */
+	_Atomic uint64_t serial; /* of an XRC queue: random, no other one's */
+	uint64_t
+		cq_offset; /* struct cq_ring, to see whether it is armed; 0 if it is not an XRC queue */
 	uint32_t pd;
-	uint32_t reserved;
+	uint32_t xrcd; /* the owner's number of its XRC domain; 0 when it is not an XRC queue */
 };
 
 struct lane;
@@ -85,10 +86,10 @@ struct srq_init {
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;
+	uint64_t serial; /* of an XRC queue */
 	struct xrc_file
 		file; /* of its XRC domain, if other processes are to share it; then also: */
 	uint32_t lane;
-	uint64_t serial;
 };
 
 /*
@@ -97,8 +98,14 @@ struct srq_init {
  */
 #define SRQ_TABLE_SIZE 65536
 
+struct srq_directory {
+	_Atomic uint64_t offset[SRQ_TABLE_SIZE]; /* struct srq_public; 0: none */
+};
+
 struct srq_table {
 	uint32_t count;
+	struct srq_directory *
+		directory; /* of XRC queues, in NIC memory, for other processes; NULL: there is none */
 	struct srq *_Atomic first_afar; /* those of other processes, linked by next_afar */
 	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
 };
@@ -121,7 +128,7 @@ struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, 
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);
 
 /* From here on no other process finds it. */
-void srq_withdraw(struct srq *srq);
+void srq_withdraw(const struct srq_table *table, struct srq *srq);
 
 /* No queue pair takes from it any more, and its signal is in no lane's queue. */
 void srq_done(struct srq *srq, struct arena *arena);

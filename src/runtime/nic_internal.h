@@ -282,6 +282,15 @@ bool nic_local_wait(uint32_t who, uint32_t round);
  */
 bool nic_local_connect(struct nic_qp *qp);
 
+/* Where other processes find our XRC shared receive queues, for nic.srqs; 0: they do not, and send packets. */
+uint64_t nic_local_share_srqs(void);
+
+/*
+ * One of these queues is found no longer: wait until nobody uses it, and collect what was left for it. False when somebody stands still
+ * there: then its memory must never be used again.
+ */
+bool nic_local_leave_xrc(void);
+
 /* Some peer may have ended: its queue pairs send packets from now on. The NIC is not locked. */
 void nic_local_check_peers(void);
 

@@ -156,7 +156,46 @@ static _Atomic uint64_t *inbox_entry(const struct nic_qp *qp)
 
 static bool can_be_local(const struct nic_qp *qp)
 {
-	return nic.is_local_on && qp->qp->type == QP_TYPE_RC && qp->worker->local.bell;
+	enum qp_type type = qp->qp->type;
+	bool has_way = type == QP_TYPE_RC || type == QP_TYPE_XRC_SEND || type == QP_TYPE_XRC_RECV;
+
+	return nic.is_local_on && has_way && qp->worker->local.bell;
+}
+
+uint64_t nic_local_share_srqs(void)
+{
+	uint64_t offset;
+
+	if (!nic.is_local_on)
+		return 0;
+	if (nic.srqs->directory)
+		return arena_offset(&nic.arena, nic.srqs->directory);
+	offset = arena_alloc(&nic.arena, sizeof(struct srq_directory));
+	if (offset)
+		nic.srqs->directory = arena_at(&nic.arena, offset);
+	return offset;
+}
+
+bool nic_local_leave_xrc(void)
+{
+	bool is_free = true;
+
+	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next) {
+		struct local_qp *local = &container_of(link, struct nic_local, link)->local;
+
+		if (local->qp->type == QP_TYPE_XRC_RECV)
+			is_free = local_wait(local) && is_free;
+	}
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = nic.worker[i];
+
+		if (!worker)
+			continue;
+		worker_lock(worker);
+		worker_collect(worker);
+		worker_unlock(worker);
+	}
+	return is_free;
 }
 
 /* There is a process behind the number, and no way to its memory. nic_peer_get() has said why. */
@@ -194,6 +233,7 @@ bool nic_local_connect(struct nic_qp *qp)
 		return false;
 	}
 	place.lane = &qp->worker->local;
+	place.srqs_offset = qp->qp->type == QP_TYPE_XRC_RECV ? nic_local_share_srqs() : 0;
 	list_append(&nic.locals, &local->link);
 	worker_lock(qp->worker);
 	qp->local = local;

@@ -71,6 +71,8 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 	/* The slot is nobody else's, so nobody on this host has the same number. */
 	inner.number = srq_table_number(
 		nic.srqs, worker ? (uint8_t)worker->lane.slot : 0, nic_random_u64());
+	if (init->xrcd)
+		nic_local_share_srqs();
 	error = srq_init(&srq->srq, &nic.arena, &inner);
 	if (error)
 		return error;
@@ -128,10 +130,12 @@ void nic_srq_destroy(struct nic_srq *srq)
 {
 	nic_enter();
 	if (srq->epoch == nic_epoch) {
+		srq_withdraw(nic.srqs, &srq->srq);
+		if (srq->srq.xrcd && !nic_local_leave_xrc())
+			srq->srq.is_stood_on = true;
 		srq_table_remove(nic.srqs, &srq->srq);
 		nic_srq_forget_on_lanes(&srq->srq);
 		unpublish(&srq->srq);
-		srq_withdraw(&srq->srq);
 		/* Where a guest stands still in it, or an initiator, its memory stays. */
 		if (!srq->srq.is_stood_on &&
 			(!srq->srq.is_shared || guest_wait(nic.guests, nic_local_wait)))

@@ -14,11 +14,11 @@ counter() {
 	on a "$urnic" stat --all --pid "$1" | awk -v name="$2" '$1 == name { sum += $2 } END { print sum + 0 }'
 }
 
-# without_packets PROGRAM OPTIONS...
+# without_packets PROGRAM OPTIONS...: nearly. Who gets no CPU for milliseconds is reached by packets for a while.
 without_packets() {
-	start server a "$@" -F -d rocep_veth0 -D 2
+	start server a "$@" -F -d rocep_veth0 -s 512 -D 2
 	wait_for_port a $port "$job_server"
-	start client a "$@" -F -d rocep_veth0 -D 2 10.99.0.1
+	start client a "$@" -F -d rocep_veth0 -s 512 -D 2 10.99.0.1
 	sent=0 executed=0
 	while kill -0 "$job_client" 2>/dev/null; do
 		now_executed=$(counter "$(process client)" local_requests 2>/dev/null) || break
@@ -30,8 +30,10 @@ without_packets() {
 	finish_well server client
 	echo "$*: $executed requests without packets, $sent packets"
 	[ "$executed" -gt 1000 ] || fail "$*: $executed requests went without packets"
-	[ "$sent" -le $((executed / 100)) ] || fail "$*: $sent packets were sent"
+	[ "$sent" -le $((executed / 4)) ] || fail "$*: $sent packets were sent"
 }
 
 without_packets ib_send_bw --use-srq
 without_packets ib_send_bw --use-srq -q 4
+without_packets ib_send_bw -c XRC
+without_packets ib_write_bw -c XRC

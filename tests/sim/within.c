@@ -13,6 +13,7 @@ struct within {
 	struct local_owner owner;
 	struct local_lane lane[WORLD_LANE_COUNT_MAX];
 	uint64_t table_offset[WORLD_LANE_COUNT_MAX];
+	uint64_t srqs_offset;
 	bool is_lazy; /* collects late */
 	uint32_t unreachable_in; /* one copy in so many fails; 0: none */
 	struct local_qp *local[CONNECTION_COUNT_MAX];
@@ -95,6 +96,10 @@ static void host_init(struct world *world, uint32_t number)
 	within->peer.ops = random % 2 ? &mapped_ops : &far_ops;
 	within->is_lazy = random / 2 % 2;
 	within->unreachable_in = random / 4 % 2 ? 2 + (uint32_t)(random / 8 % 20) : 0;
+	within->srqs_offset = arena_alloc(&host->arena, sizeof(struct srq_directory));
+	if (!within->srqs_offset)
+		abort();
+	host->srqs->directory = arena_at(&host->arena, within->srqs_offset);
 	mr_table_publish(&host->mrs, &host->arena, &within->mrs);
 	for (uint32_t i = 0; i < host->lane_count; i++) {
 		uint64_t bell_offset = arena_alloc(&host->arena, sizeof(struct inbox_bell));
@@ -139,6 +144,11 @@ static const struct inbox_table *table_of_slot(const struct host *host, uint32_t
 	abort();
 }
 
+static bool has_way_in(enum qp_type type)
+{
+	return type == QP_TYPE_RC || type == QP_TYPE_XRC_SEND || type == QP_TYPE_XRC_RECV;
+}
+
 void within_connect(struct world *world, struct qp *qp, uint32_t number)
 {
 	struct host *host = &world->host[number];
@@ -147,7 +157,7 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 	struct local_qp *local;
 	bool has_way;
 
-	if (!within || qp->type != QP_TYPE_RC)
+	if (!within || !has_way_in(qp->type))
 		return;
 	local = calloc(1, sizeof(*local));
 	if (!local || within->local_count == CONNECTION_COUNT_MAX)
@@ -158,6 +168,7 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 		abort();
 	place.inbox = arena_at(&host->arena, place.offset);
 	place.lane = &within->lane[qp->lane->index];
+	place.srqs_offset = within->srqs_offset;
 	within->local[within->local_count++] = local;
 	local_connect(local, qp, &place, has_way ? &within->peer : NULL,
 		has_way ? table_of_slot(&world->host[1 - number], qp->attr.dest_qpn >> 16) : NULL,

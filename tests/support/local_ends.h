@@ -164,7 +164,7 @@ static inline void meet(uint32_t number)
 {
 	struct end *end = &ends[number], *other = &ends[1 - number];
 	struct inbox_table *table = arena_at(&end->arena, end->table_offset);
-	struct local_inbox place = {inbox_of(number), end->inbox_offset, &end->local_lane};
+	struct local_inbox place = {inbox_of(number), end->inbox_offset, &end->local_lane, 0};
 	struct qp_attr attr = {
 		.port = 1,
 		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,

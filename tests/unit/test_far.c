@@ -260,7 +260,7 @@ static struct cqe completion(void)
 
 static void withdraw(void)
 {
-	srq_withdraw(&srq);
+	srq_withdraw(srqs, &srq);
 	srq_table_remove(srqs, &srq);
 }
 

@@ -114,9 +114,15 @@ static void posted(struct qp *qp, uint64_t now_ns)
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
-static void hold(struct qp *qp, const struct recv_wqe *wqe)
+static void hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 {
-	message_hold(&rc_from_qp(qp)->responder.message, wqe);
+	struct message *message = &rc_from_qp(qp)->responder.message;
+
+	if (message->kind != MESSAGE_NONE || message->has_receive)
+		return; /* whoever took it does not keep to the rules */
+	if (qp->type == QP_TYPE_XRC_RECV)
+		qp_take_on(qp, srq);
+	message_hold(message, wqe);
 }
 
 static void migrated(struct qp *qp)

@@ -27,15 +27,6 @@ static enum refusal ask(struct rc_qp *rc, uint32_t number)
 	return REFUSED_NOT_READY;
 }
 
-static void take_on(struct qp *qp, struct srq *srq)
-{
-	qp->srq = srq;
-	qp->rq = srq->rq;
-	qp->recv_cq = srq->cq;
-	qp->pd = srq->pd;
-	qp->recv_pd = srq->pd;
-}
-
 enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet)
 {
 	struct qp *qp = &rc->qp;
@@ -53,7 +44,7 @@ enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet)
 		return ACCEPTED;
 	if (has_begun)
 		return REFUSED_INVALID;
-	take_on(qp, srq);
+	qp_take_on(qp, srq);
 	return ACCEPTED;
 }
 
