@@ -11,7 +11,7 @@ network_up 9000
 
 # counter PROCESS NAME: of its queue pairs together.
 counter() {
-	on a "$urnic" stat --all --pid "$1" | awk -v name="$2" '$1 == name { sum += $2 } END { print sum + 0 }'
+	on a "$urnic" stat --all --pid "$1" 2>/dev/null | awk -v name="$2" '$1 == name { sum += $2 } END { print sum + 0 }'
 }
 
 # without_packets PROGRAM OPTIONS...: nearly. Who gets no CPU for milliseconds is reached by packets for a while.
