@@ -97,6 +97,7 @@ struct inbox {
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access */
 	_Atomic uint32_t wants_first; /* it is to hear of the next request, whatever it is */
+	_Atomic uint32_t arrived; /* inbox_arrived(): of packets, where nobody acknowledges them */
 	_Atomic uint32_t is_watched; /* the owner looks at the next record by itself */
 	alignas(64) _Atomic uint32_t collected; /* records that the owner has seen */
 
@@ -141,6 +142,12 @@ static inline bool inbox_generation_is_open(uint32_t generation)
 static inline uint32_t inbox_generation(const struct inbox *inbox)
 {
 	return atomic_load_explicit(&inbox->generation, memory_order_acquire);
+}
+
+/* All packets before `psn` were taken in; a receive request was taken for one that is to come, or not. */
+static inline uint32_t inbox_arrived(uint32_t psn, bool keeps_receive)
+{
+	return psn | (uint32_t)keeps_receive << 24;
 }
 
 /* What the sequence of a record is when it is number `number` of a generation: they count from 0. */

@@ -40,6 +40,7 @@ static void begin_anew(struct local_qp *local, struct inbox *inbox)
 	local->target_pd = inbox->pd;
 	local->target_recv_pd = inbox->recv_pd;
 	local->has_handed_over = false;
+	local->has_given_up = false;
 	local->is_invalidating = false;
 	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
 	local->posted_seen = local->target_rq ? rq_taken(local->target_rq) : 0;
@@ -122,6 +123,15 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	default:
 		return false;
 	}
+}
+
+bool local_has_arrived(const struct qp *qp, struct psn next)
+{
+	const struct inbox *target = local_from_qp(qp)->target;
+
+	return target &&
+		atomic_load_explicit(&target->arrived, memory_order_acquire) ==
+		inbox_arrived(next.value, false);
 }
 
 /* --- being inside --- */
@@ -394,11 +404,29 @@ static void wake(struct local_qp *local)
 
 /* --- messages --- */
 
+/* On an unreliable connection the message is lost if nobody posts a receive request: that is waited for once. */
+static bool has_given_up(const struct local_qp *local)
+{
+	return local->has_given_up &&
+		atomic_load_explicit(&local->target_rq->posted, memory_order_relaxed) ==
+		local->given_up_posted;
+}
+
+static void give_up(struct local_qp *local)
+{
+	local->is_waiting = false;
+	local->has_given_up = local->qp->type == QP_TYPE_UC;
+	local->given_up_posted =
+		atomic_load_explicit(&local->target_rq->posted, memory_order_relaxed);
+}
+
 /* A message is ready, and there is nobody to take it: wait a while, then let packets ask. */
 static enum shortcut not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint64_t waited_ns;
 
+	if (has_given_up(local))
+		return SHORTCUT_PACKETS;
 	/* Who posts knows the time roughly only; who comes back because of a deadline has looked. */
 	if (!local->is_waiting) {
 		local->is_waiting = true;
@@ -410,7 +438,7 @@ static enum shortcut not_ready(struct local_qp *local, uint64_t now_ns, uint64_t
 	}
 	waited_ns = local->waiting_since_ns ? now_ns - local->waiting_since_ns : 0;
 	if (waited_ns >= PATIENCE_NS) {
-		local->is_waiting = false;
+		give_up(local);
 		return SHORTCUT_PACKETS;
 	}
 	*ret_at_ns = now_ns + min_u64(max_u64(waited_ns / 2, PATIENCE_NS_MIN), PATIENCE_NS_MAX);

@@ -324,7 +324,15 @@ static void modified(struct qp *qp)
 		&local_from_qp(qp)->inbox->access, qp->attr.access, memory_order_relaxed);
 }
 
+static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
+{
+	atomic_store_explicit(&local_from_qp(qp)->inbox->arrived,
+		inbox_arrived(expected.value, keeps_receive), memory_order_release);
+}
+
 static const struct qp_local_ops ops = {
+	.has_arrived = local_has_arrived,
+	.arrived = arrived,
 	.can_execute = local_can_execute,
 	.execute = local_execute,
 	.collect = qp_collect,
@@ -369,6 +377,8 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	atomic_store(&inbox->bytes, 0);
 	atomic_store_explicit(&inbox->wants_first, qp->state == QP_RTR, memory_order_relaxed);
 	atomic_store_explicit(&inbox->is_watched, 0, memory_order_relaxed);
+	atomic_store_explicit(&inbox->arrived,
+		inbox_arrived(psn_from(qp->attr.rq_psn).value, false), memory_order_relaxed);
 	qp->local = &local->base;
 	modified(qp);
 	atomic_store(&qp->public->inbox_offset, place->offset);

@@ -109,6 +109,8 @@ struct local_qp {
 	struct mr_cached receive; /* that its receive requests name */
 	bool is_waiting; /* for a receive request */
 	uint64_t waiting_since_ns; /* 0: since the last post */
+	bool has_given_up; /* an unreliable one: nobody waits for a receive request before another is posted */
+	uint32_t given_up_posted; /* since so many were */
 	bool is_invalidating; /* a message that takes a key away was not collected yet */
 	uint32_t invalidated_number; /* when so many records were */
 	bool has_far_atomics; /* the last atomic was for memory that is not mapped here */
@@ -182,6 +184,8 @@ uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
+
+bool local_has_arrived(const struct qp *qp, struct psn next);
 
 /* Has the peer opened its inbox for us? If so it is ours from here on. */
 bool local_attach(struct local_qp *local);

@@ -191,6 +191,12 @@ struct qp_local_ops {
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/* Attributes have changed, before the state does. */
 	void (*modified)(struct qp *qp);
+	/*
+	 * For transports without acknowledgements. Has the peer taken in all packets before this one, and keeps it no receive request for one
+	 * that is to come? And, at the peer: this is where it is now.
+	 */
+	bool (*has_arrived)(const struct qp *qp, struct psn next);
+	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);
 	/* A window's key was invalidated: return when the peer does not use it any more. */
 	void (*quiesce)(struct qp *qp, uint32_t key);
 };

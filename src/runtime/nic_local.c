@@ -157,7 +157,8 @@ static _Atomic uint64_t *inbox_entry(const struct nic_qp *qp)
 static bool can_be_local(const struct nic_qp *qp)
 {
 	enum qp_type type = qp->qp->type;
-	bool has_way = type == QP_TYPE_RC || type == QP_TYPE_XRC_SEND || type == QP_TYPE_XRC_RECV;
+	bool has_way = type == QP_TYPE_RC || type == QP_TYPE_UC || type == QP_TYPE_XRC_SEND ||
+		type == QP_TYPE_XRC_RECV;
 
 	return nic.is_local_on && has_way && qp->worker->local.bell;
 }

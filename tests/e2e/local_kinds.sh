@@ -37,3 +37,6 @@ without_packets ib_send_bw --use-srq
 without_packets ib_send_bw --use-srq -q 4
 without_packets ib_send_bw -c XRC
 without_packets ib_write_bw -c XRC
+without_packets ib_send_bw -c UC
+without_packets ib_write_bw -c UC
+without_packets ib_send_lat -c UC

@@ -7,6 +7,7 @@
 #include "base/arith.h"
 #include "engine/multicast.h"
 #include "wire/grh.h"
+#include "within.h"
 #include "world.h"
 
 enum {
@@ -192,6 +193,7 @@ static void end_connect(struct run *run, uint32_t index, const uint32_t psn[END_
 		ATTR_PKEY_INDEX | ATTR_PORT | (is_uc ? ATTR_ACCESS : ATTR_QKEY), &attr);
 	must_modify(run, end->qp, QP_RTR,
 		is_uc ? ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN : 0, &attr);
+	within_connect(&run->world, end->qp, end->host->number);
 	must_modify(run, end->qp, QP_RTS, ATTR_SQ_PSN, &attr);
 }
 
@@ -291,7 +293,7 @@ static void run_init(struct run *run, uint64_t seed, enum qp_type type, bool is_
 static void run_done(struct run *run)
 {
 	for (uint32_t i = 0; i < run->end_count; i++) {
-		engine_qp_destroy(run->end[i].qp);
+		world_qp_destroy(&run->world, run->end[i].qp);
 		cq_done(&run->end[i].cq, &run->end[i].host->arena);
 		free(run->end[i].receives);
 		free(run->end[i].window);

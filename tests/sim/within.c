@@ -146,7 +146,8 @@ static const struct inbox_table *table_of_slot(const struct host *host, uint32_t
 
 static bool has_way_in(enum qp_type type)
 {
-	return type == QP_TYPE_RC || type == QP_TYPE_XRC_SEND || type == QP_TYPE_XRC_RECV;
+	return type == QP_TYPE_RC || type == QP_TYPE_UC || type == QP_TYPE_XRC_SEND ||
+		type == QP_TYPE_XRC_RECV;
 }
 
 void within_connect(struct world *world, struct qp *qp, uint32_t number)

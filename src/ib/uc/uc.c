@@ -34,21 +34,75 @@ static struct send_wqe *wqe_oldest(const struct qp *qp)
 	return qp->state == QP_RTS || (qp->state == QP_SQD && wqe->is_started) ? wqe : NULL;
 }
 
-/* The work request to send from now, or NULL. Executes the local ones before it. */
+/*
+ * Nobody says which packets have arrived but the peer's memory. Is it time for what needs no packet? Else packets are followed by
+ * packets, but not for ever.
+ */
+static enum shortcut arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	if (uc->qp.local->ops->has_arrived(&uc->qp, uc->next)) {
+		uc->detours = 0;
+		uc->waiting_since_ns = 0;
+		return SHORTCUT_DONE;
+	}
+	if (uc->detours < UC_DETOURS_MAX) {
+		uc->detours++;
+		return SHORTCUT_PACKETS;
+	}
+	if (!uc->waiting_since_ns)
+		uc->waiting_since_ns = now_ns;
+	if (now_ns - uc->waiting_since_ns < UC_ARRIVAL_NS) {
+		*ret_at_ns = now_ns + UC_ARRIVAL_LOOK_NS;
+		return SHORTCUT_LATER;
+	}
+	uc->waiting_since_ns = 0; /* some were lost; the next one tells where we are */
+	uc->detours = 0;
+	return SHORTCUT_PACKETS;
+}
+
+/* Execute the request without packets, if its peer is on this host. */
+static enum shortcut shortcut(struct uc_qp *uc, struct send_wqe *wqe, uint64_t now_ns)
+{
+	struct qp *qp = &uc->qp;
+	uint64_t at_ns = DEADLINE_NEVER;
+	enum fault fault = FAULT_NONE;
+	enum shortcut way;
+
+	if (!qp->local || wqe->is_started || wqe->goes_by_packets ||
+		!qp->local->ops->can_execute(qp, wqe))
+		return SHORTCUT_PACKETS;
+	way = arrival(uc, now_ns, &at_ns);
+	if (way == SHORTCUT_DONE)
+		way = qp->local->ops->execute(qp, wqe, now_ns, &at_ns, &fault);
+	if (way == SHORTCUT_PACKETS)
+		wqe->goes_by_packets = true;
+	qp_set_deadline(qp, at_ns);
+	return way;
+}
+
+/* The work request to send from now, or NULL. Executes those before it that need no packets. */
 static struct send_wqe *wqe_in_turn(struct qp *qp, uint64_t now_ns)
 {
-	struct send_wqe *wqe = wqe_oldest(qp);
+	struct send_wqe *wqe;
 
-	while (wqe && wr_table[wqe->opcode].is_local) {
-		enum fault fault = window_execute(qp, wqe);
+	while ((wqe = wqe_oldest(qp))) {
+		enum shortcut way = SHORTCUT_DONE;
+		enum fault fault = FAULT_NONE;
 
+		if (wr_table[wqe->opcode].is_local)
+			fault = window_execute(qp, wqe);
+		else
+			way = shortcut(uc_from_qp(qp), wqe, now_ns);
+		if (way == SHORTCUT_PACKETS)
+			return wqe;
+		if (way == SHORTCUT_LATER)
+			return NULL;
 		if (fault)
 			qp_fail_send(qp, fault, now_ns);
 		else
 			qp_complete_send(qp, FAULT_NONE, now_ns);
-		wqe = wqe_oldest(qp);
 	}
-	return wqe;
+	return NULL;
 }
 
 static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
@@ -84,12 +138,37 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 
 static void posted(struct qp *qp, uint64_t now_ns)
 {
-	(void)now_ns;
-	if (qp->state == QP_RTS)
+	if (qp->state != QP_RTS)
+		return;
+	if (!qp->local || wqe_in_turn(qp, now_ns))
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
+static void expire(struct qp *qp, uint64_t now_ns)
+{
+	qp_set_deadline(qp, DEADLINE_NEVER);
+	posted(qp, now_ns);
+}
+
 /* --- responder --- */
+
+/* Who sends without packets has to know. */
+static void tell_arrived(struct uc_qp *uc)
+{
+	if (uc->qp.local)
+		uc->qp.local->ops->arrived(&uc->qp, uc->expected, uc->message.has_receive);
+}
+
+static void hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
+{
+	struct uc_qp *uc = uc_from_qp(qp);
+
+	(void)srq;
+	if (uc->message.kind != MESSAGE_NONE || uc->message.has_receive)
+		return; /* whoever took it does not keep to the rules */
+	message_hold(&uc->message, wqe);
+	tell_arrived(uc);
+}
 
 /* The rest of the message in progress will not come, or will not be taken. */
 static void message_drop(struct uc_qp *uc)
@@ -183,6 +262,8 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 {
 	if (!qp_is_from_peer(qp, packet, origin))
 		return;
+	if (qp->local)
+		qp->local->ops->collect(qp, now_ns);
 	if (opcode_class(packet->info) != OPCODE_CLASS_UC || qp->state == QP_ERR) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
 		return;
@@ -192,6 +273,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 	}
 	respond(uc_from_qp(qp), packet, now_ns);
+	tell_arrived(uc_from_qp(qp));
 }
 
 /* --- life --- */
@@ -200,14 +282,18 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
 	struct uc_qp *uc = uc_from_qp(qp);
 
+	qp_set_deadline(qp, DEADLINE_NEVER);
 	switch (qp->state) {
 	case QP_RTR:
 		uc->expected = psn_from(qp->attr.rq_psn);
 		uc->is_synchronized = false;
 		break;
 	case QP_RTS:
-		if (old == QP_RTR)
+		if (old == QP_RTR) {
 			uc->next = psn_from(qp->attr.sq_psn);
+			uc->detours = 0;
+			uc->waiting_since_ns = 0;
+		}
 		posted(qp, now_ns); /* what was posted in SQD */
 		break;
 	case QP_SQD:
@@ -234,7 +320,7 @@ static void check(const struct qp *qp)
 	assert(qp->sq->posted - qp->sq->completed <= qp->sq->depth);
 	assert(uc->message.kind != MESSAGE_SEND || uc->message.has_receive);
 	assert(qp->state == QP_RTS || qp->state == QP_SQD || qp->sq->completed == qp->sq->posted);
-	assert(qp->deadline.position == 0);
+	assert(qp->deadline.position == 0 || (qp->local && qp->state == QP_RTS));
 }
 
 static_assert(offsetof(struct uc_qp, qp) == 0, "the engine frees it by its queue pair");
@@ -243,7 +329,9 @@ const struct qp_transport uc_transport = {
 	.object_bytes = sizeof(struct uc_qp),
 	.receive = receive,
 	.next_packet = next_packet,
+	.expire = expire,
 	.posted = posted,
+	.hold = hold,
 	.state_changed = state_changed,
 	.check = check,
 };

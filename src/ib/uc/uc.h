@@ -31,10 +31,21 @@
  */
 #define UC_LATE_PACKETS 65536
 
+/*
+ * Requests of which a peer on this host does not need packets wait for the packets before them: after so many have been sent like
+ * those, and for so long, as packets may be lost.
+ */
+enum { UC_DETOURS_MAX = 16 };
+#define UC_ARRIVAL_NS      4000000u
+#define UC_ARRIVAL_LOOK_NS 10000u
+
 struct uc_qp {
 	struct qp qp;
 	struct psn next; /* to send */
 	uint32_t sent_packets; /* of the work request in progress, which is the oldest one */
+	uint32_t
+		detours; /* requests sent since the peer, on this host, had taken in all before them */
+	uint64_t waiting_since_ns; /* for it to do so; 0: nobody waits */
 	struct psn expected;
 	bool is_synchronized; /* a packet was taken: `expected` follows from it, not from rq_psn */
 	struct message message; /* in progress */
