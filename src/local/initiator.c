@@ -125,15 +125,6 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	}
 }
 
-bool local_has_arrived(const struct qp *qp, struct psn next)
-{
-	const struct inbox *target = local_from_qp(qp)->target;
-
-	return target &&
-		atomic_load_explicit(&target->arrived, memory_order_acquire) ==
-		inbox_arrived(next.value, false);
-}
-
 /* --- being inside --- */
 
 /* In the target's inbox, under this mark from here on. False: it was closed. */

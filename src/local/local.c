@@ -324,6 +324,15 @@ static void modified(struct qp *qp)
 		&local_from_qp(qp)->inbox->access, qp->attr.access, memory_order_relaxed);
 }
 
+static bool has_arrived(const struct qp *qp, struct psn next)
+{
+	const struct inbox *target = local_from_qp(qp)->target;
+
+	return target &&
+		atomic_load_explicit(&target->arrived, memory_order_acquire) ==
+		inbox_arrived(next.value, false);
+}
+
 static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 {
 	atomic_store_explicit(&local_from_qp(qp)->inbox->arrived,
@@ -331,7 +340,7 @@ static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 }
 
 static const struct qp_local_ops ops = {
-	.has_arrived = local_has_arrived,
+	.has_arrived = has_arrived,
 	.arrived = arrived,
 	.can_execute = local_can_execute,
 	.execute = local_execute,

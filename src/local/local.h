@@ -185,7 +185,6 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
 
-bool local_has_arrived(const struct qp *qp, struct psn next);
 
 /* Has the peer opened its inbox for us? If so it is ours from here on. */
 bool local_attach(struct local_qp *local);

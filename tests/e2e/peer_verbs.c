@@ -99,7 +99,9 @@ static void to_rtr(struct peer *peer, struct ibv_qp *qp, const struct address *o
 	attr.ah_attr.grh.hop_limit = 64;
 	modify(qp, &attr,
 		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+			(qp->qp_type == IBV_QPT_UC
+					? 0
+					: IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 }
 
 static void to_rts(struct peer *peer, struct ibv_qp *qp, uint32_t psn, uint8_t rd_atomic)
@@ -114,8 +116,10 @@ static void to_rts(struct peer *peer, struct ibv_qp *qp, uint32_t psn, uint8_t r
 	};
 
 	modify(qp, &attr,
-		IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+		IBV_QP_STATE | IBV_QP_SQ_PSN |
+			(qp->qp_type == IBV_QPT_UC ? 0
+						   : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static struct address address_of(struct peer *peer, const struct ibv_qp *qp)

@@ -7,6 +7,9 @@
  * the other does. A program is a row of steps: requests by one end, or by both, of which at most one has
  * something wrong with it. All that a step can show (completions, events, wake-ups, states, memory) is
  * the same each time the program runs, whichever way the bytes go.
+ *
+ * On an unreliable connection nothing is wrong or late, as that would only be silence; and the last request of an end is a message:
+ * when it has arrived, so has all before it.
  */
 
 #include "peer.h"
@@ -17,6 +20,8 @@ enum {
 	WAYS_REQUEST_BYTES = 40000, /* of memory, that each request has to itself */
 	WAYS_STEPS_MAX = 6,
 	WAYS_INLINE_BYTES = 64,
+	WAYS_UNRELIABLE_BYTES =
+		4096, /* of a request: so many fit into a socket that nobody looks at for a while */
 };
 
 /* What is wrong with a request. */
@@ -78,6 +83,7 @@ struct ways_program {
 	uint8_t rd_atomic;
 	uint8_t rnr_retry;
 	bool is_all_signaled;
+	bool is_unreliable; /* UC */
 	bool has_srq; /* both ends receive from shared receive queues */
 	bool begins_in_rtr; /* end 1 is in RTR when the first message comes */
 	uint32_t steps;

@@ -87,17 +87,31 @@ static void draw_remote(uint64_t *random, struct ways_request *request, bool has
 		request->remote_offset &= ~7u;
 }
 
-static void draw_request(
-	uint64_t *random, struct ways_request *request, uint32_t mtu_bytes, bool has_window)
+static enum ibv_wr_opcode draw_opcode(uint64_t *random, bool is_unreliable)
 {
+	enum ibv_wr_opcode opcode;
+
+	do
+		opcode = opcodes[below(random, sizeof(opcodes) / sizeof(*opcodes))];
+	while (is_unreliable && (is_word(opcode) || opcode == IBV_WR_RDMA_READ));
+	return opcode;
+}
+
+static void draw_request(uint64_t *random, const struct ways_program *program,
+	struct ways_request *request, bool has_window)
+{
+	uint32_t mtu_bytes = program->mtu_bytes;
+
 	*request = (struct ways_request){
-		.opcode = opcodes[below(random, sizeof(opcodes) / sizeof(*opcodes))],
+		.opcode = draw_opcode(random, program->is_unreliable),
 		.imm = (uint32_t)peer_random(random),
 		/* Small ones, so that a comparison succeeds now and then. */
 		.compare_add = below(random, 2),
 		.swap = below(random, 2),
 	};
 	request->bytes = is_word(request->opcode) ? 8 : draw_bytes(random, mtu_bytes);
+	if (program->is_unreliable && request->bytes > WAYS_UNRELIABLE_BYTES)
+		request->bytes = WAYS_UNRELIABLE_BYTES;
 	request->pieces = draw_pieces(random, request->bytes, request->piece);
 	if (is_word(request->opcode)) {
 		request->pieces = 1;
@@ -105,7 +119,7 @@ static void draw_request(
 	}
 	if (one_in(random, 2))
 		request->flags |= IBV_SEND_SIGNALED;
-	if (one_in(random, 4))
+	if (one_in(random, 4) && !program->is_unreliable)
 		request->flags |= IBV_SEND_FENCE;
 	if (one_in(random, 4))
 		request->flags |= IBV_SEND_SOLICITED;
@@ -251,11 +265,12 @@ static void draw_end(
 	uint32_t count = 1 + (uint32_t)below(random, WAYS_REQUESTS_MAX);
 
 	step->of[end].count = count;
-	step->of[end].has_window = one_in(random, 3);
+	step->of[end].has_window = one_in(random, 3) && !program->is_unreliable;
 	step->of[end].is_one_by_one = one_in(random, 4);
 	for (uint32_t i = 0; i < count; i++)
-		draw_request(random, &step->of[end].request[i], program->mtu_bytes,
-			step->of[end].has_window);
+		draw_request(random, program, &step->of[end].request[i], step->of[end].has_window);
+	while (program->is_unreliable && !is_send(step->of[end].request[count - 1].opcode))
+		draw_request(random, program, &step->of[end].request[count - 1], false);
 	if (step->of[end].is_one_by_one)
 		for (uint32_t i = 0; i < count; i++)
 			step->of[end].request[i].flags |= IBV_SEND_SIGNALED;
@@ -289,6 +304,8 @@ static void draw_step(uint64_t *random, const struct ways_program *program, stru
 		if (step->active & 1u << end)
 			draw_end(random, program, step, end);
 	}
+	if (program->is_unreliable)
+		return;
 	if (program->rnr_retry == 7 && one_in(random, 4))
 		step->receive_late_ms = 1 + (uint32_t)below(random, 8);
 	if (step->active != 3 && one_in(random, 3))
@@ -306,6 +323,7 @@ void ways_draw(struct ways_program *program, uint64_t seed)
 		.is_all_signaled = one_in(&random, 4),
 		.begins_in_rtr = one_in(&random, 4),
 		.has_srq = one_in(&random, 3),
+		.is_unreliable = one_in(&random, 5),
 		.steps = 1 + (uint32_t)below(&random, WAYS_STEPS_MAX),
 	};
 	for (uint32_t i = 0; i < program->steps; i++)

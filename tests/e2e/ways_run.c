@@ -411,7 +411,7 @@ static void queues_create(struct ways *ways, const struct ways_program *program)
 		.recv_cq = ways->receive_cq,
 		.cap = {QUEUE_DEPTH, QUEUE_DEPTH, WAYS_PIECES_MAX, WAYS_PIECES_MAX,
 			WAYS_INLINE_BYTES},
-		.qp_type = IBV_QPT_RC,
+		.qp_type = program->is_unreliable ? IBV_QPT_UC : IBV_QPT_RC,
 		.sq_sig_all = program->is_all_signaled,
 	};
 

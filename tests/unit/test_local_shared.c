@@ -20,7 +20,7 @@ static bool write_fails(struct peer *peer, uint64_t to, const uint8_t *from, siz
 	return false;
 }
 
-static const struct peer_ops unreachable = {write_fails, far_read, NULL, kick};
+static const struct peer_ops unreachable = {write_fails, far_read, NULL, kick, NULL};
 
 /* Let all packets of one end arrive at the other. */
 static void carry(uint32_t from)
@@ -156,7 +156,7 @@ static bool write_dies(struct peer *peer, uint64_t to, const uint8_t *from, size
 
 static void request_that_an_initiator_held_who_died_is_flushed_with_the_queue_pair(void **state)
 {
-	static const struct peer_ops deadly = {write_dies, far_read, NULL, kick};
+	static const struct peer_ops deadly = {write_dies, far_read, NULL, kick, NULL};
 
 	(void)state;
 	post_receive(50);
