@@ -348,15 +348,21 @@ static void tell_first(struct local_qp *local)
 	local->peer->ops->kick(local->peer, target->lane);
 }
 
-/* A request that takes no receive request was executed. */
-static void executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
+/* Some requests that take no receive request were executed, one or more. */
+static void executed_some(
+	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
 {
 	struct inbox *target = local->target;
 
-	count_add(count, 1);
+	count_add(count, requests);
 	count_add(&target->bytes, bytes);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed))
 		tell_first(local);
+}
+
+static void executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
+{
+	executed_some(local, count, 1, bytes);
 }
 
 /* Does the owner sleep, and want to be woken for this? It was published before. */
@@ -796,4 +802,64 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 	else if (shortcut == SHORTCUT_PACKETS)
 		qp_count(qp, COUNTER_local_declined, 1);
 	return shortcut;
+}
+
+/* --- rows --- */
+
+/* A row's length, and that of a WRITE in it: a region that is deregistered waits for all of the row. */
+enum { ROW_COUNT_MAX = 64, ROW_WRITE_BYTES_MAX = 4096 };
+
+/*
+ * Where a plain WRITE begins, and where it goes to; its key is marked. False: it is no plain one, or what it names is not what the
+ * last one has named.
+ */
+static bool row_find(struct local_qp *local, const struct send_wqe *wqe, const uint8_t **ret_from,
+	uint8_t **ret_to)
+{
+	const struct sge *sge = wqe->sge;
+	uint32_t bytes = wqe->total_bytes;
+	bool is_inline = wqe->flags & SEND_INLINE;
+
+	if (wqe->opcode != WR_RDMA_WRITE || wqe->goes_by_packets || !bytes ||
+		bytes > ROW_WRITE_BYTES_MAX || (!is_inline && wqe->sge_count != 1))
+		return false;
+	*ret_from = is_inline ? wqe->inline_bytes
+			      : mr_cached_find(&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH,
+					sge->address, bytes);
+	if (!*ret_from || (!local->is_inside && !begin(local, INBOX_USES_KEY | wqe->rkey)))
+		return false;
+	*ret_to = mr_cached_find(
+		&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH, wqe->remote_address, bytes);
+	return *ret_to != NULL;
+}
+
+/* The mark of the first key is that of all: another one is not found in what was kept. */
+uint32_t local_execute_row(struct qp *qp, uint32_t count)
+{
+	struct local_qp *local = local_from_qp(qp);
+	struct send_queue *sq = qp->sq;
+	uint32_t first = sq->completed, done = 0, bytes = 0;
+	const uint8_t *from;
+	uint8_t *to;
+
+	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !is_attached(local) ||
+		!(atomic_load_explicit(&local->target->access, memory_order_relaxed) &
+			MR_REMOTE_WRITE) ||
+		is_invalidating(local))
+		return 0;
+	count = min_u32(count, ROW_COUNT_MAX);
+	for (; done < count; done++) {
+		const struct send_wqe *wqe = sq_at(sq, first + done);
+
+		if (!row_find(local, wqe, &from, &to))
+			break;
+		copy_place(to, from, wqe->total_bytes);
+		bytes += wqe->total_bytes;
+	}
+	end(local);
+	if (done) {
+		executed_some(local, &local->target->writes, done, bytes);
+		qp_count(qp, COUNTER_local_requests, done);
+	}
+	return done;
 }

@@ -344,6 +344,7 @@ static const struct qp_local_ops ops = {
 	.arrived = arrived,
 	.can_execute = local_can_execute,
 	.execute = local_execute,
+	.execute_row = local_execute_row,
 	.collect = qp_collect,
 	.state_changed = state_changed,
 	.modified = modified,

@@ -178,6 +178,20 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 	push(qp, qp->send_cq, &cqe, false, now_ns);
 }
 
+void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns)
+{
+	struct send_queue *sq = qp->sq;
+	uint32_t end = sq->completed + count;
+	bool is_each_told = qp->is_all_signaled || qp_has_tags(qp);
+
+	while (sq->completed != end && qp->state != QP_ERR) {
+		if (is_each_told || (sq_at(sq, sq->completed)->flags & SEND_SIGNALED))
+			qp_complete_send(qp, FAULT_NONE, now_ns);
+		else
+			sq->completed++;
+	}
+}
+
 void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 {
 	qp_complete_send(qp, fault, now_ns);

@@ -183,6 +183,11 @@ struct qp_local_ops {
 	enum shortcut (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 		uint64_t *ret_at_ns, enum fault *ret_fault);
 	/*
+	 * Execute plain requests in a row: some of the next `count`, 1 and up, at sq->completed, none of which was begun. The first one that is not
+	 * plain, or that cannot be executed so, ends the row. Returns how many were executed.
+	 */
+	uint32_t (*execute_row)(struct qp *qp, uint32_t count);
+	/*
 	 * A packet of the peer's is about to be executed: what it has done without comes first. The queue
 	 * pair may go to the error state by that.
 	 */
@@ -346,6 +351,9 @@ void qp_flush(struct qp *qp, uint64_t now_ns);
  * Complete the oldest incomplete send request. A success that is not signaled makes no completion.
  */
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
+
+/* The same for the `count` oldest ones, which have succeeded; or fewer, if the queue pair goes to the error state by that. */
+void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns);
 
 /*
  * The oldest send request of an unreliable queue pair cannot be executed: it completes with `fault`,

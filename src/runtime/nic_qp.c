@@ -397,14 +397,26 @@ static void post_begin(struct nic_qp *qp)
 		qp->worker->now_ns = clock_now_ns();
 }
 
+/* All that was ever posted was executed within this host, and nothing else waits to be sent. The worker is locked. */
+static bool is_all_done(const struct nic_qp *qp)
+{
+	const struct send_queue *sq = qp->qp->sq;
+
+	return qp->local && sq->completed == sq->posted &&
+		!engine_has_packets(&qp->worker->lane, true) &&
+		!atomic_load_explicit(&qp->worker->are_acks_deferred, memory_order_relaxed);
+}
+
 /* What every posting ends with. The worker is locked, and is not any more. */
 static void posted(struct nic_qp *qp)
 {
 	struct worker *worker = qp->worker;
 
-	if (qp->local && engine_has_packets(&worker->lane, true))
-		worker->now_ns = clock_now_ns();
-	worker_send(worker, true);
+	if (!is_all_done(qp)) {
+		if (qp->local && engine_has_packets(&worker->lane, true))
+			worker->now_ns = clock_now_ns();
+		worker_send(worker, true);
+	}
 	worker_unlock(worker);
 	if (qp->send_cq &&
 		!nic_cq_is_armed(

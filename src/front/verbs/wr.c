@@ -224,6 +224,13 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 	builder->awaits_target = false;
 }
 
+static void list_is_set(struct send_wqe *wqe, size_t sge_count, uint64_t total_bytes)
+{
+	wqe->flags &= ~(uint32_t)SEND_INLINE;
+	wqe->sge_count = (uint32_t)sge_count;
+	wqe->total_bytes = (uint32_t)total_bytes;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *list)
 {
 	struct qp_front *qp = front_of(ex);
@@ -245,16 +252,25 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 		fail(builder, EINVAL);
 		return;
 	}
-	wqe->flags &= ~(uint32_t)SEND_INLINE;
-	wqe->sge_count = (uint32_t)num_sge;
-	wqe->total_bytes = (uint32_t)total_bytes;
+	list_is_set(wqe, num_sge, total_bytes);
 }
 
+/* Not by way of a list: what is written in parts and read as a whole at once has a processor wait. */
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
-	struct ibv_sge sge = {addr, length, lkey};
+	struct qp_front *qp = front_of(ex);
+	struct send_wqe *wqe = current_with_data(&qp->builder);
 
-	wr_set_sge_list(ex, 1, &sge);
+	if (!wqe)
+		return;
+	if (!qp->cap.max_send_sge || length > MESSAGE_BYTES_MAX) {
+		fail(&qp->builder, EINVAL);
+		return;
+	}
+	wqe->sge[0].address = addr;
+	wqe->sge[0].bytes = length;
+	wqe->sge[0].lkey = lkey;
+	list_is_set(wqe, 1, length);
 }
 
 /* Does data come into the request's buffers, so that none can be inline? */

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * WRITEs that are posted together, and executed in a row.
+ */
+#include "support/local_ends.h"
+
+enum { WORD_BYTES = 8 };
+
+static uint8_t *map_all(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	(void)peer;
+	(void)region;
+	(void)bytes;
+	return (uint8_t *)(uintptr_t)address;
+}
+
+static const struct peer_ops mapped = {far_write, far_read, map_all, kick, NULL};
+
+static struct sge lists[DEPTH];
+static struct send_wr wrs[DEPTH];
+
+/* `count` WRITEs: word by word, of what is in our memory to the same place of theirs. Every tenth is signaled. */
+static void writes_make(uint32_t count)
+{
+	ends[0].peer.ops = &mapped;
+	for (uint32_t i = 0; i < count; i++) {
+		memset(ends[0].memory + i * WORD_BYTES, (int)(1 + i % 255), WORD_BYTES);
+		lists[i] = (struct sge){
+			(uintptr_t)ends[0].memory + i * WORD_BYTES, WORD_BYTES, ends[0].key};
+		wrs[i] = (struct send_wr){
+			.wr_id = i,
+			.opcode = WR_RDMA_WRITE,
+			.flags = i % 10 == 9 ? SEND_SIGNALED : 0,
+			.rkey = ends[1].key,
+			.remote_address = (uintptr_t)ends[1].memory + i * WORD_BYTES,
+			.sge = &lists[i],
+			.sge_count = 1,
+		};
+	}
+}
+
+static void writes_post(uint32_t count)
+{
+	uint32_t posted;
+
+	assert_int_equal(engine_post_send(ends[0].qp, wrs, count, &posted, NOW_NS), 0);
+}
+
+static bool is_there(uint32_t word)
+{
+	return memcmp(ends[1].memory + word * WORD_BYTES, ends[0].memory + word * WORD_BYTES,
+		       WORD_BYTES) == 0;
+}
+
+static uint64_t counted(enum counter counter)
+{
+	return counter_read(&ends[0].qp->public->counters, counter);
+}
+
+static void row_is_there_and_complete_when_posting_returns(void **state)
+{
+	(void)state;
+	writes_make(DEPTH);
+	writes_post(DEPTH);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		assert_true(is_there(i));
+	for (uint32_t i = 9; i < DEPTH; i += 10)
+		assert_int_equal(poll_sent().wr_id, i);
+	assert_true(cq_is_empty(&ends[0].send_cq));
+	assert_false(has_packets(0));
+	assert_int_equal(counted(COUNTER_local_requests), DEPTH);
+	assert_int_equal(inbox_of(1)->writes, DEPTH);
+	assert_int_equal(inbox_of(1)->bytes, DEPTH * WORD_BYTES);
+	assert_int_equal(inbox_of(1)->in_use, INBOX_IS_FREE);
+}
+
+static void inline_data_goes_in_a_row(void **state)
+{
+	(void)state;
+	writes_make(DEPTH);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		wrs[i].flags |= SEND_INLINE;
+	writes_post(DEPTH);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		assert_true(is_there(i));
+}
+
+/* What is written is what is read back: requests are executed in their order. */
+static void other_requests_have_their_place_between_rows(void **state)
+{
+	(void)state;
+	writes_make(30);
+	wrs[15].opcode = WR_RDMA_READ;
+	wrs[15].remote_address = (uintptr_t)ends[1].memory + 14 * WORD_BYTES;
+	writes_post(30);
+	assert_memory_equal(
+		ends[0].memory + 15 * WORD_BYTES, ends[1].memory + 14 * WORD_BYTES, WORD_BYTES);
+	for (uint32_t i = 16; i < 30; i++)
+		assert_true(is_there(i));
+	assert_int_equal(counted(COUNTER_local_requests), 30);
+}
+
+static void row_ends_before_what_may_not_be_written(void **state)
+{
+	(void)state;
+	writes_make(30);
+	wrs[20].remote_address = (uintptr_t)ends[1].memory + MEMORY_BYTES - WORD_BYTES + 1;
+	writes_post(30);
+	for (uint32_t i = 0; i < 20; i++)
+		assert_true(is_there(i));
+	for (uint32_t i = 20; i < 30; i++)
+		assert_false(is_there(i));
+	assert_true(has_packets(0));
+	assert_int_equal(counted(COUNTER_local_requests), 20);
+}
+
+static void other_key_in_a_row_is_looked_up_by_itself(void **state)
+{
+	struct mr_region region = {
+		PD, MR_LOCAL_WRITE, (uintptr_t)ends[1].memory, MEMORY_BYTES, ends[1].memory};
+	uint32_t key;
+
+	(void)state;
+	assert_int_equal(mr_table_add(&ends[1].mrs, &region, 0, &key), 0);
+	writes_make(10);
+	wrs[5].rkey = key; /* which grants nothing to peers */
+	writes_post(10);
+	assert_true(is_there(4));
+	assert_false(is_there(5));
+	assert_true(has_packets(0));
+}
+
+static void key_that_went_is_not_used_for_another_row(void **state)
+{
+	(void)state;
+	writes_make(10);
+	writes_post(10);
+	assert_int_equal(mr_table_remove(&ends[1].mrs, ends[1].key, PD), 0);
+	memset(ends[1].memory, 0, MEMORY_BYTES);
+	writes_post(10);
+	assert_false(is_there(0));
+	assert_true(has_packets(0));
+}
+
+static void row_needs_the_right_of_the_queue_pair(void **state)
+{
+	(void)state;
+	writes_make(10);
+	writes_post(10);
+	memset(ends[1].memory, 0, MEMORY_BYTES);
+	atomic_store(&inbox_of(1)->access, MR_REMOTE_READ);
+	writes_post(10);
+	assert_false(is_there(0));
+	assert_true(has_packets(0));
+}
+
+static void row_does_not_enter_a_closed_inbox(void **state)
+{
+	(void)state;
+	writes_make(10);
+	writes_post(10);
+	memset(ends[1].memory, 0, MEMORY_BYTES);
+	inbox_close(inbox_of(1));
+	writes_post(10);
+	assert_false(is_there(0));
+	assert_true(has_packets(0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(row_is_there_and_complete_when_posting_returns),
+		TEST(inline_data_goes_in_a_row),
+		TEST(other_requests_have_their_place_between_rows),
+		TEST(row_ends_before_what_may_not_be_written),
+		TEST(other_key_in_a_row_is_looked_up_by_itself),
+		TEST(key_that_went_is_not_used_for_another_row),
+		TEST(row_needs_the_right_of_the_queue_pair),
+		TEST(row_does_not_enter_a_closed_inbox),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
