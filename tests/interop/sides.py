@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import time
 from typing import NamedTuple
@@ -27,11 +28,12 @@ class Ended(NamedTuple):
 class Lab:
     """The namespace and its guests; a context manager that takes them down."""
 
-    def __init__(self, build, kernel, guests):
+    def __init__(self, build, kernel, guests, has_siw=True):
         self.build = pathlib.Path(build).resolve()
         self.guests = guests
         self.name = f"interop-{os.getpid()}"
-        self.environment = dict(os.environ, LAB_NAME=self.name, LAB_KERNEL=kernel, LAB_SHARE=str(self.build))
+        self.environment = dict(os.environ, LAB_NAME=self.name, LAB_KERNEL=kernel, LAB_SHARE=str(self.build),
+                                LAB_SIW="yes" if has_siw else "no")
 
     def command(self, *words):
         return [str(HERE / "lab"), *words]
@@ -39,6 +41,17 @@ class Lab:
     def call(self, *words, check=True):
         return subprocess.run(self.command(*words), env=self.environment, check=check, text=True, errors="replace",
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+
+    def reason_not_to_boot(self):
+        """What stands in the way of an image for the guests, or None."""
+        missing = [program for program in ("qemu-system-x86_64", "dropbearkey", "ssh-keygen", "cpio", "depmod")
+                   if not shutil.which(program)]
+        if missing:
+            return f"no {', '.join(missing)} here: make check-interop installs what it needs"
+        built = subprocess.run(self.command("build"), env=self.environment, check=False, text=True, errors="replace",
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        said = built.stderr.strip().splitlines() or ["?"]
+        return f"no image for a guest: {said[-1]}" if built.returncode else None
 
     def __enter__(self):
         try:
