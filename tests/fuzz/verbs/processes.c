@@ -1,0 +1,753 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random programs that share an XRC domain and import each other's objects: fuzz_processes [--seconds N] [--processes N] [--seed N].
+ *
+ * Each process makes random verbs calls: it makes and destroys shared receive queues, receiving and sending queue pairs in one domain, opens
+ * the receiving queue pairs of others, connects any with any, sends to anybody's queues and memory, and imports protection
+ * domains and regions. What all have is on a board that they share. Meanwhile processes are killed, stopped for a moment or told to end, at
+ * random, and others take their places.
+ *
+ * It fails when a call does not answer as it may, when a process crashes, leaks or races (the sanitizers tell), or hangs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#include "port/sim_random.h"
+#include "support/netns.h"
+
+enum {
+	PROCESSES_MAX = 8,
+	EACH = 4, /* of each kind of object of a process */
+	DEPTH = 32,
+	REGION_BYTES = 16384,
+	HANG_SECONDS = 120,
+	TIMEOUT = 10, /* 4 ms: most of those who are asked are dead */
+};
+
+/* What a process shows to the others; all of it may be out of date. */
+struct card {
+	_Atomic int pid;
+	_Atomic int cmd_fd;
+	_Atomic uint32_t pd_handle;
+	_Atomic uint32_t mr_handle[EACH];
+	_Atomic uint32_t mr_rkey[EACH];
+	_Atomic uint64_t mr_address[EACH];
+	_Atomic uint32_t srqn[EACH];
+	_Atomic uint32_t receiver[EACH]; /* numbers of queue pairs */
+	_Atomic uint32_t sender[EACH];
+	_Atomic bool shall_end;
+	_Atomic uint64_t beats;
+	const char *_Atomic call;
+};
+
+static struct card *board; /* PROCESSES_MAX */
+static unsigned process_count = 3;
+static int domain_file;
+
+/* This process. */
+static struct sim_random randomness;
+static struct card *self;
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+static struct ibv_cq *send_cq;
+static struct ibv_cq *recv_cq;
+static struct ibv_xrcd *xrcd;
+static struct ibv_mr *mrs[EACH];
+static uint8_t *memory[EACH];
+static struct ibv_srq *srqs[EACH];
+static struct ibv_qp *made[EACH]; /* receiving ones that it made */
+static struct ibv_qp *opened[EACH];
+static struct ibv_qp *senders[EACH];
+static struct ibv_context *far_context;
+static struct ibv_pd *far_pd;
+static struct ibv_mr *far_mr;
+
+#define CHECK(condition, ...)                                           \
+	do {                                                            \
+		if (!(condition))                                       \
+			give_up(__LINE__, #condition ": " __VA_ARGS__); \
+	} while (0)
+
+__attribute__((noreturn, format(printf, 2, 3))) static void give_up(
+	int line, const char *format, ...)
+{
+	int error = errno;
+	va_list arguments;
+
+	fprintf(stderr, "processes.c:%d: process %d, call %llu, %s: ", line, getpid(),
+		(unsigned long long)self->beats, self->call);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, " (errno %d)\n", error);
+	abort();
+}
+
+static uint32_t below(uint32_t limit)
+{
+	return (uint32_t)sim_random_below(&randomness, limit);
+}
+
+static struct card *somebody(void)
+{
+	return &board[below(process_count)];
+}
+
+/* --- what is made and destroyed ------------------------------------------------------------ */
+
+static void domain_open(void)
+{
+	struct ibv_xrcd_init_attr init = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = domain_file,
+		.oflags = O_CREAT,
+	};
+
+	xrcd = ibv_open_xrcd(context, &init);
+	CHECK(xrcd, "open_xrcd");
+}
+
+static bool domain_is_used(void)
+{
+	for (unsigned i = 0; i < EACH; i++)
+		if (srqs[i] || made[i] || opened[i])
+			return true;
+	return false;
+}
+
+static void domain_close(void)
+{
+	int error = ibv_close_xrcd(xrcd);
+
+	CHECK(error == (domain_is_used() ? EBUSY : 0), "%d", error);
+	if (!error)
+		domain_open();
+}
+
+static void region_change(unsigned i)
+{
+	if (mrs[i]) {
+		self->mr_handle[i] = 0;
+		self->mr_rkey[i] = 0;
+		CHECK(!ibv_dereg_mr(mrs[i]), "dereg_mr");
+		mrs[i] = NULL;
+		return;
+	}
+	mrs[i] = ibv_reg_mr(pd, memory[i], REGION_BYTES,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			IBV_ACCESS_REMOTE_ATOMIC);
+	CHECK(mrs[i], "reg_mr");
+	self->mr_handle[i] = mrs[i]->handle;
+	self->mr_rkey[i] = mrs[i]->rkey;
+	self->mr_address[i] = (uintptr_t)memory[i];
+}
+
+static void srq_change(unsigned i)
+{
+	struct ibv_srq_init_attr_ex init = {
+		.attr = {.max_wr = DEPTH, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = pd,
+		.xrcd = xrcd,
+		.cq = recv_cq,
+	};
+	uint32_t number;
+
+	if (srqs[i]) {
+		CHECK(!ibv_destroy_srq(srqs[i]), "destroy_srq");
+		srqs[i] = NULL;
+		return;
+	}
+	srqs[i] = ibv_create_srq_ex(context, &init);
+	CHECK(srqs[i], "create_srq");
+	CHECK(!ibv_get_srq_num(srqs[i], &number), "get_srq_num");
+	self->srqn[i] = number;
+}
+
+static void qp_destroy(struct ibv_qp **qp)
+{
+	CHECK(!ibv_destroy_qp(*qp), "destroy_qp");
+	*qp = NULL;
+}
+
+static void made_change(unsigned i)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = xrcd,
+	};
+
+	if (made[i]) {
+		qp_destroy(&made[i]);
+		return;
+	}
+	made[i] = ibv_create_qp_ex(context, &init);
+	CHECK(made[i], "create_qp");
+	self->receiver[i] = made[i]->qp_num;
+}
+
+static void opened_change(unsigned i)
+{
+	struct ibv_qp_open_attr open = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = somebody()->receiver[below(EACH)],
+		.xrcd = xrcd,
+		.qp_type = IBV_QPT_XRC_RECV,
+	};
+
+	if (opened[i]) {
+		qp_destroy(&opened[i]);
+		return;
+	}
+	opened[i] = ibv_open_qp(context, &open);
+	CHECK(opened[i] || errno == EINVAL || errno == ETIMEDOUT, "open_qp");
+}
+
+static void sender_change(unsigned i)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_SEND,
+		.send_cq = send_cq,
+		.cap = {.max_send_wr = DEPTH, .max_send_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+
+	if (senders[i]) {
+		qp_destroy(&senders[i]);
+		return;
+	}
+	senders[i] = ibv_create_qp_ex(context, &init);
+	CHECK(senders[i], "create_qp");
+	self->sender[i] = senders[i]->qp_num;
+}
+
+/* --- states -------------------------------------------------------------------------------- */
+
+static struct ibv_qp *some_qp(void)
+{
+	struct ibv_qp **const kinds[] = {made, opened, senders};
+
+	return kinds[below(3)][below(EACH)];
+}
+
+/* What somebody else does at the same time to the same queue pair may come in between. */
+static bool modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int error = ibv_modify_qp(qp, attr, mask);
+
+	CHECK(!error || error == EINVAL || error == EIO || error == ETIMEDOUT, "%d", error);
+	CHECK(!error || qp->qp_type == IBV_QPT_XRC_RECV, "a queue pair of our own: %d", error);
+	return !error;
+}
+
+static void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	modify(qp, &attr, IBV_QP_STATE);
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	};
+	modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = dest_qpn,
+		.rq_psn = 0xfffff0,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}},
+	};
+	CHECK(!ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), "query_gid");
+	modify(qp, &attr,
+		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.timeout = TIMEOUT,
+		.retry_cnt = 3,
+		.rnr_retry = 3,
+		.sq_psn = 0xfffff0,
+		.max_rd_atomic = 4,
+	};
+	modify(qp, &attr,
+		IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static void connect_some(unsigned i)
+{
+	struct ibv_qp *qp = some_qp();
+	struct card *peer = somebody();
+
+	if (qp)
+		connect_qp(
+			qp, (qp->qp_type == IBV_QPT_XRC_SEND ? peer->receiver : peer->sender)[i]);
+}
+
+/* A sender of our own to a receiver that we made or opened: messages get through. */
+static void connect_two(unsigned i)
+{
+	struct ibv_qp *receiver = below(2) ? made[i] : opened[i];
+	struct ibv_qp *sender = senders[below(EACH)];
+
+	if (!receiver || !sender)
+		return;
+	connect_qp(receiver, sender->qp_num);
+	connect_qp(sender, receiver->qp_num);
+}
+
+static void break_some(unsigned i)
+{
+	struct ibv_qp_attr attr = {.qp_state = below(2) ? IBV_QPS_ERR : IBV_QPS_RESET};
+	struct ibv_qp *qp = some_qp();
+
+	(void)i;
+	/* Out of RESET there is no way to ERR. */
+	if (qp && (qp->qp_type == IBV_QPT_XRC_RECV || attr.qp_state == IBV_QPS_RESET))
+		modify(qp, &attr, IBV_QP_STATE);
+}
+
+static void query(unsigned i)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp *qp = some_qp();
+	struct ibv_qp_attr attr;
+
+	(void)i;
+	if (!qp)
+		return;
+	CHECK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), "query_qp");
+	CHECK(init.qp_type == qp->qp_type && attr.qp_state <= IBV_QPS_ERR, "query_qp");
+}
+
+/* --- data ---------------------------------------------------------------------------------- */
+
+static struct ibv_sge some_sge(void)
+{
+	unsigned i = below(EACH);
+	uint32_t offset = below(REGION_BYTES / 2);
+
+	return (struct ibv_sge){
+		(uintptr_t)memory[i] + offset, below(REGION_BYTES / 2), mrs[i] ? mrs[i]->lkey : 0};
+}
+
+static void post_receives(unsigned i)
+{
+	struct ibv_recv_wr *bad;
+
+	if (!srqs[i])
+		return;
+	for (uint32_t count = below(DEPTH); count; count--) {
+		struct ibv_sge sge = some_sge();
+		struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+
+		if (ibv_post_srq_recv(srqs[i], &wr, &bad))
+			return;
+	}
+}
+
+static void post_sends(unsigned i)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
+	struct ibv_send_wr *bad;
+
+	if (!senders[i])
+		return;
+	for (uint32_t count = below(DEPTH / 2); count; count--) {
+		struct ibv_sge sge = some_sge();
+		struct card *peer = somebody();
+		unsigned region = below(EACH);
+		uint64_t address = peer->mr_address[region] + below(REGION_BYTES / 16) * 8;
+		struct ibv_send_wr wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = opcodes[below(8)],
+			.send_flags = IBV_SEND_SIGNALED,
+			.qp_type.xrc.remote_srqn = peer->srqn[below(EACH)],
+		};
+
+		if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+			wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+			sge.length = 8;
+			wr.wr.atomic.remote_addr = address;
+			wr.wr.atomic.rkey = peer->mr_rkey[region];
+		} else {
+			wr.wr.rdma.remote_addr = address;
+			wr.wr.rdma.rkey = peer->mr_rkey[region];
+		}
+		if (ibv_post_send(senders[i], &wr, &bad))
+			return;
+	}
+}
+
+static void poll_all(unsigned i)
+{
+	struct ibv_wc wc[DEPTH];
+
+	(void)i;
+	while (ibv_poll_cq(send_cq, DEPTH, wc) > 0)
+		;
+	while (ibv_poll_cq(recv_cq, DEPTH, wc) > 0)
+		;
+}
+
+static void hear(unsigned i)
+{
+	struct ibv_async_event event;
+
+	(void)i;
+	while (!ibv_get_async_event(context, &event))
+		ibv_ack_async_event(&event);
+}
+
+/* --- imports ------------------------------------------------------------------------------- */
+
+static void unimport(void)
+{
+	if (far_mr)
+		ibv_unimport_mr(far_mr);
+	if (far_pd)
+		ibv_unimport_pd(far_pd);
+	if (far_context)
+		CHECK(!ibv_close_device(far_context), "close_device");
+	far_mr = NULL;
+	far_pd = NULL;
+	far_context = NULL;
+}
+
+/* All of it may have gone meanwhile. */
+static void import(unsigned i)
+{
+	struct card *owner = somebody();
+	int pidfd = owner == self ? -1 : (int)syscall(SYS_pidfd_open, owner->pid, 0);
+	int fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, owner->cmd_fd, 0);
+
+	if (pidfd >= 0)
+		close(pidfd);
+	unimport();
+	if (fd < 0)
+		return;
+	far_context = ibv_import_device(fd);
+	if (!far_context) {
+		close(fd);
+		return;
+	}
+	far_pd = ibv_import_pd(far_context, owner->pd_handle);
+	if (far_pd)
+		far_mr = ibv_import_mr(far_pd, owner->mr_handle[i]);
+}
+
+/* Write to the imported region, by a queue pair that works in the imported domain. */
+static void use_import(unsigned i)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = send_cq,
+		.recv_cq = send_cq,
+		.cap = {DEPTH, DEPTH, 1, 1, 0},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp, *peer;
+	struct ibv_wc wc[DEPTH];
+	struct ibv_cq *cq;
+
+	(void)i;
+	if (!far_mr)
+		return;
+	peer = ibv_create_qp(pd, &init);
+	CHECK(peer, "create_qp");
+	cq = ibv_create_cq(far_context, DEPTH, NULL, NULL, 0);
+	CHECK(cq, "create_cq");
+	init.send_cq = cq;
+	init.recv_cq = cq;
+	qp = ibv_create_qp(far_pd, &init);
+	CHECK(qp, "create_qp");
+	connect_qp(qp, peer->qp_num);
+	connect_qp(peer, qp->qp_num);
+	for (unsigned count = below(8); count; count--) {
+		struct ibv_sge sge = {(uintptr_t)far_mr->addr, 64, far_mr->lkey};
+		struct ibv_send_wr wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = below(2) ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = {(uintptr_t)memory[0], mrs[0] ? mrs[0]->rkey : 0},
+		};
+		struct ibv_send_wr *bad;
+
+		if (ibv_post_send(qp, &wr, &bad))
+			break;
+	}
+	for (unsigned count = below(100); count; count--)
+		CHECK(ibv_poll_cq(cq, DEPTH, wc) >= 0, "poll_cq");
+	qp_destroy(&qp);
+	qp_destroy(&peer);
+	CHECK(!ibv_destroy_cq(cq), "destroy_cq");
+}
+
+/* --- a process ----------------------------------------------------------------------------- */
+
+static void reopen(unsigned i)
+{
+	(void)i;
+	domain_close();
+}
+
+static const struct call {
+	const char *name;
+	unsigned weight;
+	void (*run)(unsigned i);
+} calls[] = {
+	{"region", 4, region_change},
+	{"shared receive queue", 3, srq_change},
+	{"receiver", 3, made_change},
+	{"open", 6, opened_change},
+	{"sender", 3, sender_change},
+	{"connect some", 6, connect_some},
+	{"connect two", 12, connect_two},
+	{"break", 1, break_some},
+	{"query", 6, query},
+	{"post receives", 20, post_receives},
+	{"post sends", 30, post_sends},
+	{"poll", 40, poll_all},
+	{"hear", 5, hear},
+	{"import", 1, import},
+	{"use import", 2, use_import},
+	{"domain", 1, reopen},
+};
+
+static void step(void)
+{
+	unsigned sum = 0, drawn;
+	const struct call *call = calls;
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		sum += calls[i].weight;
+	for (drawn = below(sum); drawn >= call->weight; call++)
+		drawn -= call->weight;
+	self->call = call->name;
+	call->run(below(EACH));
+	self->beats++;
+}
+
+static void begin(void)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+
+	self->call = "begin";
+	CHECK(devices && devices[0], "devices");
+	context = ibv_open_device(devices[0]);
+	CHECK(context, "open_device");
+	ibv_free_device_list(devices);
+	fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
+	pd = ibv_alloc_pd(context);
+	CHECK(pd, "alloc_pd");
+	send_cq = ibv_create_cq(context, 4096, NULL, NULL, 0);
+	recv_cq = ibv_create_cq(context, 4096, NULL, NULL, 0);
+	CHECK(send_cq && recv_cq, "create_cq");
+	for (unsigned i = 0; i < EACH; i++) {
+		memory[i] = aligned_alloc(4096, REGION_BYTES);
+		CHECK(memory[i], "memory");
+		memset(memory[i], 0, REGION_BYTES);
+	}
+	domain_open();
+	self->cmd_fd = context->cmd_fd;
+	self->pd_handle = pd->handle;
+	self->pid = getpid();
+}
+
+static void end(void)
+{
+	self->call = "end";
+	unimport();
+	for (unsigned i = 0; i < EACH; i++) {
+		if (srqs[i])
+			srq_change(i);
+		if (made[i])
+			made_change(i);
+		if (opened[i])
+			opened_change(i);
+		if (senders[i])
+			sender_change(i);
+		if (mrs[i])
+			region_change(i);
+		free(memory[i]);
+	}
+	CHECK(!ibv_close_xrcd(xrcd), "close_xrcd");
+	CHECK(!ibv_destroy_cq(send_cq), "destroy_cq");
+	CHECK(!ibv_destroy_cq(recv_cq), "destroy_cq");
+	CHECK(!ibv_dealloc_pd(pd), "dealloc_pd");
+	CHECK(!ibv_close_device(context), "close_device");
+}
+
+static pid_t process_start(unsigned i, uint64_t seed)
+{
+	pid_t pid;
+
+	self = &board[i];
+	self->shall_end = false;
+	self->beats++;
+	fflush(NULL);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	randomness.state = seed;
+	begin();
+	while (!self->shall_end)
+		step();
+	end();
+	exit(0);
+}
+
+/* --- who starts and kills them ------------------------------------------------------------- */
+
+struct process {
+	pid_t pid; /* 0: to be started */
+	bool was_killed;
+	uint64_t beats;
+	double since; /* when they last changed */
+};
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Take in one that has ended. False when it should not have, or not like that. */
+static bool reap(struct process *process, int options)
+{
+	int status;
+
+	if (waitpid(process->pid, &status, options) != process->pid)
+		return true;
+	if (!(WIFEXITED(status) && WEXITSTATUS(status) == 0) &&
+		!(process->was_killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) {
+		fprintf(stderr, "process %d ended with status 0x%x\n", process->pid, status);
+		return false;
+	}
+	process->pid = 0;
+	return true;
+}
+
+static bool is_hanging(struct process *process, const struct card *card)
+{
+	if (card->beats != process->beats) {
+		process->beats = card->beats;
+		process->since = now();
+	}
+	if (now() - process->since < HANG_SECONDS)
+		return false;
+	fprintf(stderr, "process %d hangs in %s\n", process->pid, card->call);
+	kill(process->pid, SIGABRT);
+	return true;
+}
+
+static void disturb(struct process *process, struct card *card)
+{
+	uint32_t what = below(100);
+
+	if (what < 50) {
+		process->was_killed = true;
+		kill(process->pid, SIGKILL);
+	} else if (what < 80) {
+		card->shall_end = true;
+	} else {
+		kill(process->pid, SIGSTOP);
+		usleep(below(100000));
+		kill(process->pid, SIGCONT);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"seconds", required_argument, NULL, 's'},
+		{"processes", required_argument, NULL, 'p'},
+		{"seed", required_argument, NULL, 'r'},
+		{0},
+	};
+	struct process processes[PROCESSES_MAX] = {0};
+	double seconds = 5, until;
+	uint64_t seed = 1, started = 0, beats = 0;
+	bool is_well = true;
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (letter == 's')
+			seconds = atof(optarg);
+		else if (letter == 'p')
+			process_count = (unsigned)atoi(optarg) % (PROCESSES_MAX + 1);
+		else if (letter == 'r')
+			seed = strtoull(optarg, NULL, 0);
+		else
+			return 2;
+	}
+	if (!process_count)
+		return 2;
+	if (netns_enter_new() < 0)
+		return 77;
+	domain_file = memfd_create("domain", MFD_CLOEXEC);
+	board = mmap(NULL, PROCESSES_MAX * sizeof(*board), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (board == MAP_FAILED || domain_file < 0)
+		return 1;
+	randomness.state = seed;
+	until = now() + seconds;
+	while (is_well && now() < until) {
+		for (unsigned i = 0; i < process_count && is_well; i++) {
+			struct process *process = &processes[i];
+
+			if (!process->pid) {
+				*process = (struct process){.since = now()};
+				process->pid = process_start(i, seed << 32 | started++);
+			}
+			is_well = process->pid > 0 && reap(process, WNOHANG) &&
+				!is_hanging(process, &board[i]);
+		}
+		usleep(20000);
+		if (is_well && below(100) < 10) {
+			unsigned i = below(process_count);
+
+			if (processes[i].pid)
+				disturb(&processes[i], &board[i]);
+		}
+	}
+	for (unsigned i = 0; i < process_count; i++) {
+		board[i].shall_end = true;
+		if (processes[i].pid > 0 && is_well)
+			is_well = reap(&processes[i], 0);
+		beats += board[i].beats;
+	}
+	printf("seed %llu: %llu calls of %llu processes\n", (unsigned long long)seed,
+		(unsigned long long)beats, (unsigned long long)started);
+	return is_well ? 0 : 1;
+}
