@@ -96,6 +96,19 @@ static void note_user(struct server *server, uint8_t slot, uid_t uid)
 		log_line("the bag is full: slot %u would not stay with user %u", slot, uid);
 }
 
+/* The slot that is asked for, or any. Returns it or -errno. */
+static int attach_slot(const struct request *request)
+{
+	const struct client *client = request->client;
+	struct server *server = request->server;
+	uint32_t index = (uint32_t)(client - server->clients);
+	uint8_t slot = (uint8_t)request->message.attach.slot;
+
+	if (!slot)
+		return slot_take(&server->slots, index, client->uid);
+	return slot_claim(&server->slots, slot, index, client->uid) ? slot : -EBUSY;
+}
+
 static int handle_attach(struct request *request)
 {
 	struct server *server = request->server;
@@ -106,7 +119,9 @@ static int handle_attach(struct request *request)
 		return refuse(request, -EINVAL, "the descriptor of NIC memory is not a memfd");
 	if (server->has_survivors && !server_is_settled(server))
 		return LATER;
-	slot = slot_take(&server->slots, (uint32_t)(client - server->clients), client->uid);
+	slot = attach_slot(request);
+	if (slot == -EBUSY)
+		return refuse(request, slot, "slot %u is in use", request->message.attach.slot);
 	if (slot < 0)
 		return refuse(request, slot, "all %d slots are in use: `urnic stat` shows by whom",
 			AGENT_SLOTS - 1);

@@ -66,7 +66,9 @@ void engine_lane_done(struct lane *lane);
  *
  * `random`  A random number: where the search for a free queue pair number starts.
  *
- * Returns 0, -ENOMEM, or -EOPNOTSUPP for a type that this engine does not have. Also touches the
+ * One of an XRC domain that processes share lies in NIC memory, so that another process can go on with it.
+ *
+ * Returns 0, -ENOMEM, -EBUSY when there is one of this number, or -EOPNOTSUPP for a type that this engine does not have. Also touches the
  * arena: the caller holds the lock that serializes arena_alloc() too.
  */
 int engine_qp_create(

@@ -69,9 +69,26 @@ static uint32_t seat_collect(struct lane *lane, struct guest_seat *seat, uint64_
 	return count;
 }
 
+/* The list that was taken, the other way round. Nobody else changes the links of seats that are on it. */
+static uint64_t oldest_first(const struct lane *lane, uint64_t offset)
+{
+	uint64_t before = 0;
+
+	while (offset) {
+		struct guest_seat *seat = arena_at(lane->arena, offset);
+		uint64_t next = seat->next_offset;
+
+		seat->next_offset = before;
+		before = offset;
+		offset = next;
+	}
+	return before;
+}
+
+/* In the order in which they were rung: a queue pair may have moved from one guest to another. */
 uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
 {
-	uint64_t offset = atomic_exchange(&bell->first_offset, 0);
+	uint64_t offset = oldest_first(lane, atomic_exchange(&bell->first_offset, 0));
 	uint32_t count = 0;
 
 	while (offset) {

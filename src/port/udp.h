@@ -74,6 +74,9 @@ typedef void port_udp_packet_fn(void *context, const struct port_udp_packet *pac
 int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct port_udp **ret_port);
 
 /* Close every socket of the port and free it. What is still staged is lost. NULL is fine. */
+/* It is for the packets of another slot from here on. It has no address and no path. */
+void port_udp_set_slot(struct port_udp *port, uint8_t slot);
+
 void port_udp_destroy(struct port_udp *port);
 
 /*

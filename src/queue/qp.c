@@ -55,7 +55,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	else if (qp->rq_offset)
 		qp->rq = arena_at(arena, qp->rq_offset);
 	qp->xrcd = init->xrcd;
-	qp->is_xrcd_shared = init->is_xrcd_shared;
+	qp->is_xrcd_shared = init->file.inode != 0;
 	qp->is_all_signaled = init->is_all_signaled;
 	qp->caps = init->caps;
 	qp->user = init->user;
@@ -68,6 +68,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->public->sq_offset = qp->sq_offset;
 	qp->public->rq_offset = qp->rq ? arena_offset(arena, qp->rq) : 0;
 	qp->public->owner = init->owner;
+	qp->public->file = init->file;
 	return 0;
 
 fail_destroy_rq:

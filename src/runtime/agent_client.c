@@ -327,6 +327,20 @@ int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_sl
 	return 0;
 }
 
+int agent_client_inherit(struct agent_client *client, uint8_t slot)
+{
+	struct agent_message message = {.type = AGENT_ATTACH, .attach.slot = slot};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	agent_slots_add(&client->slots, slot);
+	agent_slots_remove(&client->lost, slot);
+	return 0;
+}
+
 void agent_client_detach(struct agent_client *client, uint8_t slot)
 {
 	struct agent_message message = {.type = AGENT_DETACH, .detach.slot = slot};

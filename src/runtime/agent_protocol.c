@@ -95,8 +95,9 @@ static bool is_request_legal(const struct agent_message *message)
 		return is_slot(message->gsi_open.slot);
 	case AGENT_CLAIM:
 		return (message->claim.flags & ~(uint32_t)AGENT_CLAIM_FLAGS) == 0;
-	case AGENT_HELLO:
 	case AGENT_ATTACH:
+		return message->attach.slot < AGENT_SLOTS;
+	case AGENT_HELLO:
 	case AGENT_FORWARD:
 	case AGENT_LIST:
 	case AGENT_STAT:

@@ -26,7 +26,7 @@
 #include "base/gid.h"
 
 enum {
-	AGENT_VERSION = 3,
+	AGENT_VERSION = 4,
 	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
@@ -99,7 +99,7 @@ struct agent_message {
 			uint32_t is_system; /* answer: 1 when it serves every user */
 		} hello;
 		struct {
-			uint32_t slot; /* answer */
+			uint32_t slot; /* request: this one, or 0 for any; answer */
 		} attach;
 		struct {
 			uint32_t slot; /* request */

@@ -48,7 +48,7 @@ static void worker_fail(struct worker *worker)
 	worker_unlock(worker);
 }
 
-static struct worker *worker_of_slot(uint8_t slot)
+struct worker *nic_worker_of_slot(uint8_t slot)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
@@ -61,7 +61,7 @@ static struct worker *worker_of_slot(uint8_t slot)
 
 static void forwarded_receive(const struct agent_packet *packet)
 {
-	struct worker *worker = worker_of_slot(packet->head.slot);
+	struct worker *worker = nic_worker_of_slot(packet->head.slot);
 	struct packet_origin origin = {
 		.source = &packet->head.sgid,
 		.destination = &packet->head.dgid,
@@ -196,31 +196,15 @@ static int agent_connect(void)
 	return error;
 }
 
-/* The NIC is locked. Makes lane `index` if there is none yet. */
-int nic_worker_get(uint32_t index, struct worker **ret_worker)
+/* Make lane `index`, with a slot that is ours. The NIC is locked. Returns 0 or -errno. */
+static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 {
 	struct worker *worker;
-	uint8_t slot;
-	int error;
-
-	if (nic.worker[index]) {
-		*ret_worker = nic.worker[index];
-		return 0;
-	}
-	error = agent_connect();
-	if (error)
-		return error;
-	pthread_mutex_lock(&nic_agent_lock);
-	error = agent_client_attach(&nic.agent, nic.memory, &slot);
-	if (error)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (error)
-		return error;
-	error = worker_create(
+	int error = worker_create(
 		&nic.arena, &nic.mrs, slot, index, &nic.public->lanes[index], &hooks, &worker);
+
 	if (error)
-		goto fail_detach;
+		return error;
 	worker->lane.srqs = nic.srqs;
 	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
 	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
@@ -249,9 +233,99 @@ fail_destroy:
 	if (nic.agent_watcher == worker)
 		nic.agent_watcher = NULL;
 	worker_destroy(worker, false);
-fail_detach:
+	return error;
+}
+
+static void slot_give_back(uint8_t slot)
+{
 	pthread_mutex_lock(&nic_agent_lock);
 	agent_client_detach(&nic.agent, slot);
 	pthread_mutex_unlock(&nic_agent_lock);
+}
+
+/* The NIC is locked. Makes lane `index` if there is none yet. */
+int nic_worker_get(uint32_t index, struct worker **ret_worker)
+{
+	uint8_t slot;
+	int error;
+
+	if (nic.worker[index]) {
+		*ret_worker = nic.worker[index];
+		return 0;
+	}
+	error = agent_connect();
+	if (error)
+		return error;
+	pthread_mutex_lock(&nic_agent_lock);
+	error = agent_client_attach(&nic.agent, nic.memory, &slot);
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error)
+		return error;
+	error = worker_make(index, slot, ret_worker);
+	if (error)
+		slot_give_back(slot);
+	return error;
+}
+
+/* A lane that has the slot of a dead process, and had queue pairs of it, but has none any more; NIC_LANES_MAX when there is none. */
+static uint32_t lane_idle(void)
+{
+	uint32_t index = 0;
+
+	while (index < NIC_LANES_MAX &&
+		!(nic.estate[index].dead && nic.estate[index].was_used &&
+			!nic.worker[index]->lane.qp_count))
+		index++;
+	return index;
+}
+
+/* An index that no lane has, and none of our own will have; NIC_LANES_MAX when there is none. */
+static uint32_t lane_unused(void)
+{
+	uint32_t index = nic.lane_count;
+
+	while (index < NIC_LANES_MAX && nic.worker[index])
+		index++;
+	return index;
+}
+
+/* Give the lane another slot. */
+static void lane_pass_on(uint32_t index, uint8_t slot)
+{
+	struct worker *worker = nic.worker[index];
+	uint8_t before = (uint8_t)worker->lane.slot;
+
+	worker_lock(worker);
+	worker_set_slot(worker, slot);
+	worker_unlock(worker);
+	slot_give_back(before);
+	nic_peer_put(nic.estate[index].dead);
+	nic.estate[index] = (struct nic_estate){NULL, false};
+}
+
+int nic_worker_inherit(uint8_t slot, uint32_t *ret_index)
+{
+	uint32_t idle = lane_idle();
+	uint32_t index = idle < NIC_LANES_MAX ? idle : lane_unused();
+	struct worker *worker;
+	int error;
+
+	if (index == NIC_LANES_MAX)
+		return -ENOSPC;
+	pthread_mutex_lock(&nic_agent_lock);
+	error = agent_client_inherit(&nic.agent, slot);
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (error)
+		return error;
+	*ret_index = index;
+	if (index == idle) {
+		lane_pass_on(index, slot);
+		return 0;
+	}
+	error = worker_make(index, slot, &worker);
+	if (error)
+		slot_give_back(slot);
 	return error;
 }

@@ -284,6 +284,12 @@ static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
 	return srq_see(host, xrcd, offset);
 }
 
+void nic_far_look(const struct nic_xrcd *xrcd, uint32_t number)
+{
+	if (!srq_table_find(nic.srqs, number) && !srq_table_find_afar(nic.srqs, number, xrcd->id))
+		srq_attach(xrcd, number);
+}
+
 /* --- asking --- */
 
 int nic_far_start(void)

@@ -203,7 +203,7 @@ static int identity_read(int memory, uint64_t *ret_identity)
 	return magic == NIC_PUBLIC_MAGIC && version == NIC_PUBLIC_VERSION ? 0 : -EPROTO;
 }
 
-int nic_peer_identify(uint8_t slot, uint64_t *ret_identity)
+int nic_peer_identify(uint8_t slot, uint32_t *ret_pid, uint64_t *ret_identity)
 {
 	struct agent_process process;
 	int error = process_find(slot, &process);
@@ -216,7 +216,29 @@ int nic_peer_identify(uint8_t slot, uint64_t *ret_identity)
 		error = identity_read(process.memory, ret_identity);
 	if (process.memory >= 0)
 		close(process.memory);
+	*ret_pid = process.pid;
 	return error;
+}
+
+struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number)
+{
+	const struct lane_public *lane;
+	uint64_t offset;
+	uint32_t index;
+
+	if (!is_of_slot(peer->public, peer->peer.bytes, (uint8_t)(number >> 16), &index))
+		return NULL;
+	lane = peer_at(
+		&peer->peer, atomic_load(&peer->public->lanes[index].lane_offset), sizeof(*lane));
+	offset = lane ? atomic_load(&lane->first_qp_offset) : 0;
+	for (uint32_t i = 0; i < LANE_QP_COUNT_MAX; i++) {
+		struct qp_public *qp = peer_at(&peer->peer, offset, sizeof(*qp));
+
+		if (!qp || qp->qpn == number)
+			return qp;
+		offset = qp->next_offset;
+	}
+	return NULL;
 }
 
 /* A memfd that was opened by its owner, opened anew: locks are of who has opened it. */

@@ -106,7 +106,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		.send_cq = init->send_cq ? &init->send_cq->cq : NULL,
 		.recv_cq = init->recv_cq ? &init->recv_cq->cq : NULL,
 		.xrcd = init->xrcd ? init->xrcd->id : 0,
-		.is_xrcd_shared = init->xrcd && init->xrcd->file.inode,
+		.file = init->xrcd ? init->xrcd->file : (struct xrc_file){0, 0},
 		.srq = init->srq ? &init->srq->srq : NULL,
 		.caps = init->caps,
 		.mtu_bytes = init->mtu_bytes,
@@ -157,8 +157,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	return error;
 }
 
-/* Close those of the two paths in `attr` that `which` has, ATTR_AV and ATTR_ALT_PATH. The worker is locked. */
-static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
+void nic_qp_paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
 {
 	if (which & ATTR_AV)
 		port_udp_path_close(qp->worker->port, attr->path.id);
@@ -180,7 +179,7 @@ void nic_qp_end(struct nic_qp *qp)
 		nic_local_disconnect(qp);
 		worker_lock(qp->worker);
 		acknowledge(qp);
-		paths_close(qp, &qp->qp->attr, qp->open_paths);
+		nic_qp_paths_close(qp, &qp->qp->attr, qp->open_paths);
 		nic_frames_end(qp);
 		nic_stream_forget(qp);
 		engine_qp_destroy(qp->qp);
@@ -198,12 +197,9 @@ static void on_news_of_nobody(void *user, uint32_t news)
 	(void)news;
 }
 
-/* The program has done with it, guests have not. */
-static void release(struct nic_qp *qp)
+void nic_qp_release(struct nic_qp *qp)
 {
-	worker_lock(qp->worker);
 	qp->on_news = on_news_of_nobody;
-	worker_unlock(qp->worker);
 	qp->is_released = true;
 }
 
@@ -215,10 +211,13 @@ void nic_qp_destroy(struct nic_qp *qp)
 		return;
 	}
 	nic_enter();
-	if (list_is_empty(&qp->guests))
+	if (list_is_empty(&qp->guests)) {
 		nic_qp_end(qp);
-	else
-		release(qp);
+	} else {
+		worker_lock(qp->worker);
+		nic_qp_release(qp);
+		worker_unlock(qp->worker);
+	}
 	nic_leave();
 }
 
@@ -249,8 +248,7 @@ static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_
 	return error;
 }
 
-/* Opens those of the two paths in `attr` that `mask` has. Returns 0, or -errno and none is open. */
-static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
+int nic_qp_paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 {
 	uint32_t dest_qpn = mask & ATTR_DEST_QPN ? attr->dest_qpn : qp->qp->attr.dest_qpn;
 	int error = 0;
@@ -262,7 +260,7 @@ static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 	error = path_open(qp->worker, &attr->alt_path, dest_qpn);
 	if (error && (mask & ATTR_AV)) {
 		worker_lock(qp->worker);
-		paths_close(qp, attr, ATTR_AV);
+		nic_qp_paths_close(qp, attr, ATTR_AV);
 		worker_unlock(qp->worker);
 	}
 	return error;
@@ -289,7 +287,7 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	int error;
 
 	nic_enter();
-	error = qp->epoch == nic_epoch ? paths_open(qp, &attr, mask) : -EIO;
+	error = qp->epoch == nic_epoch ? nic_qp_paths_open(qp, &attr, mask) : -EIO;
 	if (!error) {
 		worker_lock(qp->worker);
 		struct qp_attr before = qp->qp->attr;
@@ -298,12 +296,12 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		qp->worker->now_ns = clock_now_ns();
 		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
 		if (error) {
-			paths_close(qp, &attr, paths);
+			nic_qp_paths_close(qp, &attr, paths);
 		} else if (to == QP_RESET) {
-			paths_close(qp, &before, qp->open_paths);
+			nic_qp_paths_close(qp, &before, qp->open_paths);
 			qp->open_paths = 0;
 		} else {
-			paths_close(qp, &before, qp->open_paths & paths);
+			nic_qp_paths_close(qp, &before, qp->open_paths & paths);
 			qp->open_paths |= paths;
 		}
 		worker_unlock(qp->worker);

@@ -11,6 +11,12 @@
 
 #include "runtime/cancel.h"
 #include "runtime/nic_internal.h"
+#include "runtime/own_thread.h"
+
+enum {
+	MOVE_PAUSE_US = 2000,
+	MOVE_ROUNDS_MAX = 2500, /* until urnicd knows who has ended */
+};
 
 socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address)
 {
@@ -31,13 +37,14 @@ bool nic_target_is_trusted(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) && peer.uid == geteuid();
 }
 
-bool nic_target_send(int fd, const struct target_message *message)
+int nic_target_send(int fd, const struct target_message *message)
 {
 	int cancel = cancel_forbid();
-	ssize_t bytes = send(fd, message, sizeof(*message), MSG_DONTWAIT | MSG_NOSIGNAL);
+	int error =
+		send(fd, message, sizeof(*message), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 
 	cancel_allow(cancel);
-	return bytes == sizeof(*message);
+	return error;
 }
 
 int nic_target_receive(int fd, struct target_message *ret_message)
@@ -58,8 +65,17 @@ int nic_target_receive(int fd, struct target_message *ret_message)
 
 void nic_target_errand(void)
 {
-	nic_target_serve();
-	nic_openings_hear();
+	bool is_moving = true;
+
+	for (uint32_t round = 0; is_moving; round++) {
+		nic_target_serve();
+		is_moving = nic_openings_hear(round == MOVE_ROUNDS_MAX);
+		if (is_moving) {
+			own_thread_sleep();
+			usleep(MOVE_PAUSE_US);
+			own_thread_wake();
+		}
+	}
 }
 
 void nic_target_forget(void)

@@ -2,6 +2,8 @@
 /*
  * The guest of a target: who has opened the receiving queue pair of another process.
  *
+ * When the host has ended, the opening is *moving*: calls wait until there is a new host, or none.
+ *
  * Locks, in order: opening.calling (one call at a time), opening.lock (its answer). The thread that reads connections takes the second with the NIC
  * locked; who calls does not lock the NIC.
  */
@@ -26,11 +28,14 @@ struct nic_opening {
 	struct nic_qp *qp;
 	uint64_t epoch;
 	uint32_t number;
+	struct nic_xrcd *xrcd;
+	struct nic_peer *host; /* its NIC memory, for when it ends; NULL: not to be had */
 	pthread_mutex_t calling;
 	pthread_mutex_t lock; /* of the rest */
 	pthread_cond_t answered;
 	int fd;
 	bool is_lost;
+	bool is_moving;
 	bool is_answered; /* the call with this sequence */
 	uint32_t sequence;
 	struct target_message answer;
@@ -46,39 +51,62 @@ static void state_note(struct nic_opening *opening, const struct nic_qp_state *s
 		opening->state.state = QP_ERR;
 }
 
-/* Locked by both. Returns 0, or -ETIMEDOUT, or -EIO when the host has ended. */
-static int answer_await(struct nic_opening *opening, uint32_t patience_s)
+/*
+ * Locked by both. Wait until the call is answered; or, with `is_move`, until the opening does not move. Returns 0; -EAGAIN when
+ * it has begun to move; -ETIMEDOUT; or -EIO when it is lost.
+ */
+static int await(struct nic_opening *opening, bool is_move, const struct timespec *end)
 {
-	struct timespec end;
 	int error = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += patience_s;
-	while (!opening->is_answered && !opening->is_lost && !error)
-		error = pthread_cond_timedwait(&opening->answered, &opening->lock, &end);
-	if (opening->is_answered)
+	while (!opening->is_lost && !error &&
+		(is_move ? opening->is_moving : !opening->is_answered && !opening->is_moving))
+		error = pthread_cond_timedwait(&opening->answered, &opening->lock, end);
+	if (opening->is_lost)
+		return -EIO;
+	if (is_move ? !opening->is_moving : opening->is_answered)
 		return 0;
-	return opening->is_lost ? -EIO : -error;
+	return opening->is_moving && !is_move ? -EAGAIN : -error;
 }
 
-/* Returns 0, what the host says, -EIO when it has ended, or -ETIMEDOUT; then it may do it later. */
-static int call(struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
+/* Locked by both. As call(), and -EAGAIN. */
+static int call_once(
+	struct nic_opening *opening, struct target_message *message, const struct timespec *end)
 {
-	int cancel, error = -EIO;
+	int error = await(opening, true, end);
 
-	if (opening->epoch != nic_epoch)
-		return -EIO;
-	cancel = cancel_forbid();
-	pthread_mutex_lock(&opening->calling);
-	pthread_mutex_lock(&opening->lock);
+	if (error)
+		return error;
 	message->sequence = ++opening->sequence;
 	opening->is_answered = false;
-	if (!opening->is_lost && nic_target_send(opening->fd, message))
-		error = answer_await(opening, patience_s);
+	error = nic_target_send(opening->fd, message);
+	if (error == -EAGAIN)
+		return -ETIMEDOUT; /* it has not answered for a long time */
+	opening->is_moving = error != 0; /* as will be found out */
+	error = await(opening, false, end);
 	if (!error) {
 		error = opening->answer.error;
 		state_note(opening, &opening->answer.state);
 	}
+	return error;
+}
+
+/* Returns 0, what the host says, -EIO when there is none any more, or -ETIMEDOUT; then it may do it later. */
+static int call(struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
+{
+	struct timespec end;
+	int cancel, error;
+
+	if (opening->epoch != nic_epoch)
+		return -EIO;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += patience_s;
+	cancel = cancel_forbid();
+	pthread_mutex_lock(&opening->calling);
+	pthread_mutex_lock(&opening->lock);
+	do {
+		error = call_once(opening, message, &end);
+	} while (error == -EAGAIN);
 	pthread_mutex_unlock(&opening->lock);
 	pthread_mutex_unlock(&opening->calling);
 	cancel_allow(cancel);
@@ -119,7 +147,8 @@ static int host_connect(uint8_t slot)
 {
 	struct sockaddr_un address;
 	uint64_t identity;
-	int error = nic_peer_identify(slot, &identity);
+	uint32_t pid;
+	int error = nic_peer_identify(slot, &pid, &identity);
 	int fd;
 
 	if (error)
@@ -136,13 +165,12 @@ static int host_connect(uint8_t slot)
 	return error ? error : fd;
 }
 
-static void opening_init(struct nic_opening *opening, int fd, uint32_t number)
+static void opening_init(struct nic_opening *opening, int fd)
 {
 	pthread_condattr_t attr;
 
 	memset(opening, 0, sizeof(*opening));
 	opening->epoch = nic_epoch;
-	opening->number = number;
 	opening->fd = fd;
 	pthread_mutex_init(&opening->calling, NULL);
 	pthread_mutex_init(&opening->lock, NULL);
@@ -153,7 +181,7 @@ static void opening_init(struct nic_opening *opening, int fd, uint32_t number)
 }
 
 /* Connect to who may have the target. The NIC is locked. Returns 0 or -errno. */
-static int opening_begin(struct nic_qp *qp, uint32_t number)
+static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t number)
 {
 	struct nic_opening *opening = malloc(sizeof(*opening));
 	int fd = opening ? host_connect((uint8_t)(number >> 16)) : -ENOMEM;
@@ -165,7 +193,9 @@ static int opening_begin(struct nic_qp *qp, uint32_t number)
 		free(opening);
 		return error;
 	}
-	opening_init(opening, fd, number);
+	opening_init(opening, fd);
+	opening->number = number;
+	opening->xrcd = xrcd;
 	opening->qp = qp;
 	list_append(&nic.openings, &opening->link);
 	qp->far = opening;
@@ -180,11 +210,28 @@ static int opening_error(int error)
 		: -EINVAL;
 }
 
+/* It is open: be prepared for the end of its host. The NIC is locked. */
+static void host_note(struct nic_opening *opening)
+{
+	struct nic_peer *before = opening->host;
+
+	if (nic_peer_get((uint8_t)(opening->number >> 16), &opening->host))
+		opening->host = NULL;
+	nic_peer_put(before);
+}
+
+static struct target_message open_message(uint32_t number, const struct nic_xrcd *xrcd, bool had_it)
+{
+	return (struct target_message){
+		.call = TARGET_OPEN,
+		.open = {number, xrcd->ifindex, xrcd->file, had_it},
+	};
+}
+
 int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
 	struct nic_qp **ret_qp)
 {
-	struct target_message message = {
-		.call = TARGET_OPEN, .open = {number, xrcd->ifindex, xrcd->file}};
+	struct target_message message = open_message(number, xrcd, false);
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
 	struct worker *worker;
 	int error;
@@ -198,7 +245,7 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 	if (!error)
 		error = nic_worker_get(xrcd->home, &worker); /* which knows urnicd */
 	if (!error)
-		error = opening_begin(qp, number);
+		error = opening_begin(qp, xrcd, number);
 	nic_leave();
 	if (!error)
 		error = call(qp->far, &message, CALL_PATIENCE_S);
@@ -210,6 +257,9 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 		free(qp);
 		return opening_error(error);
 	}
+	nic_enter();
+	host_note(qp->far);
+	nic_leave();
 	*ret_qp = qp;
 	return 0;
 }
@@ -224,6 +274,7 @@ void nic_opening_close(struct nic_opening *opening)
 		list_remove(&opening->link);
 		if (opening->fd >= 0)
 			close(opening->fd);
+		nic_peer_put(opening->host);
 		nic_leave();
 		pthread_cond_destroy(&opening->answered);
 		pthread_mutex_destroy(&opening->lock);
@@ -234,8 +285,47 @@ void nic_opening_close(struct nic_opening *opening)
 
 /* --- the thread that reads connections --- */
 
+/* Set one of is_lost and is_moving, or neither, and tell those who wait. The connection is closed unless `fd` is one. */
+static void opening_set(struct nic_opening *opening, bool is_lost, bool is_moving, int fd)
+{
+	pthread_mutex_lock(&opening->lock);
+	if (opening->fd >= 0 && fd != opening->fd)
+		close(opening->fd);
+	opening->fd = fd;
+	opening->is_lost = is_lost;
+	opening->is_moving = is_moving;
+	if (is_lost)
+		opening->state.state = QP_ERR;
+	pthread_cond_broadcast(&opening->answered);
+	pthread_mutex_unlock(&opening->lock);
+}
+
+static void lose(struct nic_opening *opening)
+{
+	opening_set(opening, true, false, -1);
+	opening->qp->on_news(opening->qp->user, SIGNAL_QP_FATAL);
+}
+
+/* The new host has answered. */
+static void moved(struct nic_opening *opening, const struct target_message *message)
+{
+	if (message->error) {
+		lose(opening);
+		return;
+	}
+	state_note(opening, &message->state);
+	host_note(opening);
+	opening_set(opening, false, false, opening->fd);
+	if (message->news)
+		opening->qp->on_news(opening->qp->user, message->news);
+}
+
 static void answer_take(struct nic_opening *opening, const struct target_message *message)
 {
+	if (opening->is_moving && message->call == TARGET_OPEN) {
+		moved(opening, message);
+		return;
+	}
 	pthread_mutex_lock(&opening->lock);
 	if (message->sequence == opening->sequence) {
 		opening->answer = *message;
@@ -245,42 +335,77 @@ static void answer_take(struct nic_opening *opening, const struct target_message
 	pthread_mutex_unlock(&opening->lock);
 }
 
-/* The host has ended, or says what is none of its business. */
-static void lose(struct nic_opening *opening)
-{
-	pthread_mutex_lock(&opening->lock);
-	close(opening->fd);
-	opening->fd = -1;
-	opening->is_lost = true;
-	opening->state.state = QP_ERR;
-	pthread_cond_signal(&opening->answered);
-	pthread_mutex_unlock(&opening->lock);
-	opening->qp->on_news(opening->qp->user, SIGNAL_QP_FATAL);
-}
-
 /* The NIC is locked. */
 static void hear(struct nic_opening *opening)
 {
 	struct target_message message;
-	int error;
+	int error = 0;
 
-	while ((error = nic_target_receive(opening->fd, &message)) == 0) {
-		if (message.call == TARGET_NEWS)
+	while (opening->fd >= 0 && !error) {
+		error = nic_target_receive(opening->fd, &message);
+		if (!error && message.call == TARGET_NEWS)
 			opening->qp->on_news(opening->qp->user, message.news);
-		else
+		else if (!error)
 			answer_take(opening, &message);
 	}
-	if (error != -EAGAIN)
+	if (!error || error == -EAGAIN)
+		return;
+	if (opening->host)
+		opening_set(opening, false, true, -1);
+	else
 		lose(opening);
 }
 
-void nic_openings_hear(void)
+/* Go to who is the host now. The NIC is locked. Returns 0; -EAGAIN when that will be known in a moment; or another -errno. */
+static int move(struct nic_opening *opening)
+{
+	struct target_message message = open_message(opening->number, opening->xrcd, true);
+	uint8_t slot = (uint8_t)(opening->number >> 16);
+	int error = nic_target_succeed(opening->host, slot);
+	int fd;
+
+	if (error)
+		return error;
+	fd = host_connect(slot);
+	if (fd == -ECONNREFUSED || fd == -ENOENT)
+		return -EAGAIN; /* it is about to end, too, or to begin */
+	if (fd < 0)
+		return fd;
+	error = worker_watch_asked(nic.agent_watcher, fd);
+	if (!error && nic_target_send(fd, &message))
+		error = -EAGAIN;
+	if (error)
+		close(fd);
+	else
+		opening_set(opening, false, true, fd);
+	return error;
+}
+
+/* Returns whether some opening is still to be moved. `is_last`: or never. */
+static bool move_all(bool is_last)
+{
+	bool is_left = false;
+
+	nic_enter();
+	list_for_each(opening, &nic.openings, struct nic_opening, link) {
+		int error = opening->is_moving && opening->fd < 0 ? move(opening) : 0;
+
+		if (error && (is_last || error != -EAGAIN))
+			lose(opening);
+		else if (error)
+			is_left = true;
+	}
+	nic_leave();
+	return is_left;
+}
+
+bool nic_openings_hear(bool is_last)
 {
 	nic_enter();
 	list_for_each(opening, &nic.openings, struct nic_opening, link)
-		if (!opening->is_lost)
-			hear(opening);
+		hear(opening);
 	nic_leave();
+	return move_all(is_last);
 }
 
 /* --- fork --- */

@@ -135,6 +135,8 @@ static int guest_open(struct guest *guest, const struct target_message *call)
 	nic_enter();
 	qp = guest->qp ? NULL
 		       : target_find(call->open.number, call->open.ifindex, &call->open.file);
+	if (!qp && !guest->qp && call->open.had_it)
+		qp = nic_target_inherit(call->open.number, call->open.ifindex, &call->open.file);
 	if (qp) {
 		worker_lock(qp->worker);
 		list_append(&qp->guests, &guest->qp_link);
@@ -197,8 +199,10 @@ static bool guest_serve(struct guest *guest)
 
 		if (guest->qp)
 			answer.state = nic_qp_query(guest->qp);
-		if (!nic_target_send(guest->fd, &answer))
-			error = -EPIPE;
+		if (guest->qp && guest->qp->is_broken && call.call == TARGET_OPEN &&
+			call.open.had_it)
+			answer.news = SIGNAL_QP_FATAL;
+		error = nic_target_send(guest->fd, &answer) ? -EPIPE : 0;
 	}
 	return !error || error == -EAGAIN;
 }
@@ -235,7 +239,7 @@ void nic_target_tell(struct nic_qp *qp, uint32_t news)
 	list_for_each(guest, &qp->guests, struct guest, qp_link) {
 		struct target_message message = {.call = TARGET_NEWS, .news = guest->unsaid | news};
 
-		guest->unsaid = nic_target_send(guest->fd, &message) ? 0 : message.news;
+		guest->unsaid = nic_target_send(guest->fd, &message) ? message.news : 0;
 	}
 }
 

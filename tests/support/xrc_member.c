@@ -28,7 +28,8 @@ void xrc_member_make(struct xrc_member *member, int file)
 	MUST(member->buffer = aligned_alloc(4096, XRC_BYTES));
 	memset(member->buffer, 0, XRC_BYTES);
 	MUST(member->mr = ibv_reg_mr(member->pd, member->buffer, XRC_BYTES,
-		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
+		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+			     IBV_ACCESS_REMOTE_ATOMIC));
 	MUST(member->send_cq = ibv_create_cq(member->context, 4 * XRC_DEPTH, NULL, NULL, 0));
 	MUST(member->recv_cq = ibv_create_cq(member->context, 4 * XRC_DEPTH, NULL, NULL, 0));
 	MUST(member->xrcd = ibv_open_xrcd(member->context, &xrcd));

@@ -103,6 +103,32 @@ static void absent_address_is_refused_with_a_sentence(void **state)
 	agent_client_done(&client);
 }
 
+static void slot_of_a_process_that_ended_can_be_inherited(void **state)
+{
+	struct agent_client before, after;
+	uint8_t slot, own;
+	int fd, rc = -EBUSY;
+
+	(void)state;
+	assert_int_equal(agent_client_connect(&before), 0);
+	assert_int_equal(agent_client_connect(&after), 0);
+	assert_int_equal(agent_client_attach(&before, -1, &slot), 0);
+	assert_int_equal(agent_client_attach(&after, -1, &own), 0);
+	assert_int_equal(agent_client_inherit(&after, slot), -EBUSY);
+	assert_int_equal(agent_client_inherit(&after, own), -EBUSY);
+	agent_client_done(&before);
+	for (int i = 0; rc == -EBUSY && i < 1000; i++) {
+		rc = agent_client_inherit(&after, slot);
+		sleep_ms(10);
+	}
+	assert_int_equal(rc, 0);
+	assert_int_equal(agent_client_open(&after, slot, &loopback, &fd), 0);
+	close(fd);
+	agent_client_detach(&after, slot);
+	assert_int_equal(agent_client_inherit(&after, slot), 0);
+	agent_client_done(&after);
+}
+
 static void sockets_stay_below_what_other_programs_may_pass(void **state)
 {
 	struct rlimit saved, files;
@@ -318,6 +344,7 @@ int main(void)
 		TEST(ipv6_address_is_steered_too),
 		TEST(two_processes_get_each_its_own),
 		TEST(slot_beyond_the_sockets_goes_to_urnicd_itself),
+		TEST(slot_of_a_process_that_ended_can_be_inherited),
 		TEST(foreign_socket_on_the_port_is_named),
 		TEST(absent_address_is_refused_with_a_sentence),
 		TEST(sockets_stay_below_what_other_programs_may_pass),

@@ -34,10 +34,13 @@ enum {
 	TIMEOUT_SHORT = 12, /* 17 ms, for those that nobody answers */
 	ROUNDS = 12,
 	NO_EVENT = 0xffff,
+	WORD_EVERY = 40, /* requests one is an addition to a word */
 };
 
 static int domain_file;
 static struct xrc_member here;
+static uint64_t *word; /* that is added to */
+static struct ibv_mr *word_mr;
 
 static struct ibv_qp *open_in(struct ibv_xrcd *xrcd, uint32_t number)
 {
@@ -57,6 +60,13 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp, struct ibv_qp_attr *attr)
 
 	MUST(!ibv_query_qp(qp, attr, IBV_QP_STATE, &init));
 	return attr->qp_state;
+}
+
+static int reset(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
 /* The type of the next event, which is acknowledged; NO_EVENT when none comes. */
@@ -84,6 +94,8 @@ enum order {
 	RECEIVED, /* answers how many messages were, since it was last asked */
 	LEAVE, /* the domain, and all that is in it, but not the process */
 	SENDER, /* makes a sending one; answers its number */
+	RESET, /* answers 0 or the errno */
+	CONNECT_AGAIN, /* both */
 };
 
 struct instruction {
@@ -94,7 +106,6 @@ struct instruction {
 static uint32_t child_obey(struct xrc_member *own, struct ibv_qp **qp, struct instruction what)
 {
 	struct ibv_qp_attr attr;
-	uint32_t number;
 
 	switch ((enum order)what.order) {
 	case MAKE:
@@ -119,8 +130,13 @@ static uint32_t child_obey(struct xrc_member *own, struct ibv_qp **qp, struct in
 		xrc_member_make(own, domain_file);
 		return 0;
 	case SENDER:
-		number = xrc_sender_make(own)->qp_num;
-		return number;
+		return xrc_sender_make(own)->qp_num;
+	case RESET:
+		return (uint32_t)reset(*qp);
+	case CONNECT_AGAIN:
+		MUST(!reset(*qp));
+		verbs_qp_connect(*qp, what.argument, TIMEOUT);
+		return 0;
 	}
 	return 0;
 }
@@ -400,11 +416,12 @@ static void domain_is_busy_while_it_is_open(void **state)
 	xrc_member_make(&here, domain_file);
 }
 
-static void it_is_lost_with_the_process_it_lives_in(void **state)
+static void it_outlives_the_process_it_lives_in(void **state)
 {
 	struct child child = child_start();
+	struct child other = child_start();
 	uint32_t number = child_do(&child, MAKE, 0);
-	struct ibv_qp *sender = sender_to(number, TIMEOUT_SHORT);
+	struct ibv_qp *sender = sender_to(number, TIMEOUT);
 	struct ibv_qp *qp = open_in(here.xrcd, number);
 	struct ibv_qp *twin = open_in(here.xrcd, number);
 	struct ibv_qp_attr attr;
@@ -412,19 +429,51 @@ static void it_is_lost_with_the_process_it_lives_in(void **state)
 	(void)state;
 	assert_non_null(qp);
 	assert_non_null(twin);
+	assert_int_equal(child_do(&other, OPEN, number), 0);
 	verbs_qp_connect(qp, sender->qp_num, TIMEOUT);
+	message_arrives(sender);
 	child_kill(&child);
-	assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000), IBV_EVENT_QP_FATAL);
-	assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000), IBV_EVENT_QP_FATAL);
-	assert_int_equal(state_of(qp, &attr), IBV_QPS_ERR);
+	message_arrives(sender);
+	assert_int_equal(state_of(qp, &attr), IBV_QPS_RTS);
 	assert_int_equal(attr.dest_qp_num, sender->qp_num);
-	attr.qp_state = IBV_QPS_RESET;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EIO);
-	assert_int_equal(message(sender, xrc_srq_number(here.srq)), IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(child_do(&other, STATE, 0), IBV_QPS_RTS);
+	/* Whichever of the two has it now. */
+	child_kill(&other);
+	message_arrives(sender);
+	assert_int_equal(state_of(twin, &attr), IBV_QPS_RTS);
+	child = child_start();
+	assert_int_equal(child_do(&child, OPEN, number), 0);
 	assert_int_equal(ibv_destroy_qp(twin), 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
+	message_arrives(sender);
+	assert_int_equal(child_do(&child, CONNECT_AGAIN, sender->qp_num), 0);
+	assert_int_equal(child_do(&child, STATE, 0), IBV_QPS_RTS);
+	assert_int_equal(child_do(&child, CLOSE, 0), 0);
 	cannot_be_opened(number);
 	assert_int_equal(ibv_destroy_qp(sender), 0);
+	assert_int_equal(event_next(here.context, 0), NO_EVENT);
+	child_kill(&child);
+}
+
+/* Nobody can take over: each lane that there may be is its own. */
+static void it_is_lost_when_nobody_can_take_it_over(void **state)
+{
+	struct child maker = child_start(), user;
+	uint32_t number = child_do(&maker, MAKE, 0);
+
+	(void)state;
+	setenv("URNIC_LANES", "16", 1);
+	user = child_start();
+	assert_int_equal(child_do(&user, OPEN, number), 0);
+	unsetenv("URNIC_LANES");
+	assert_int_equal(child_do(&user, CONNECT, 0x123456), 0);
+	child_kill(&maker);
+	assert_int_equal(child_do(&user, EVENT, 0), IBV_EVENT_QP_FATAL);
+	assert_int_equal(child_do(&user, STATE, 0), IBV_QPS_ERR);
+	assert_int_equal(child_do(&user, RESET, 0), EIO);
+	assert_int_equal(child_do(&user, CLOSE, 0), 0);
+	cannot_be_opened(number);
+	child_kill(&user);
 }
 
 static void it_goes_with_its_last_user_however_that_ends(void **state)
@@ -472,8 +521,7 @@ static void killed_at_any_moment(bool is_maker)
 			qp = open_in(here.xrcd, number);
 			MUST(qp);
 			state_of(qp, &attr);
-			attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};
-			MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+			MUST(!reset(qp));
 			MUST(!ibv_destroy_qp(qp));
 		}
 		qp = open_in(here.xrcd, number);
@@ -481,13 +529,10 @@ static void killed_at_any_moment(bool is_maker)
 		MUST(!kill(child.pid, SIGKILL));
 		for (int step = 0; step < 20; step++) {
 			state_of(qp, &attr);
-			attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};
-			ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+			MUST(!reset(qp));
 		}
 		child_kill(&child);
-		if (is_maker)
-			assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000),
-				IBV_EVENT_QP_FATAL);
+		assert_int_equal(reset(qp), 0);
 		assert_int_equal(ibv_destroy_qp(qp), 0);
 		assert_int_equal(own ? ibv_destroy_qp(own) : 0, 0);
 		goes_soon(number);
@@ -504,6 +549,131 @@ static void guest_may_be_killed_at_any_moment(void **state)
 {
 	(void)state;
 	killed_at_any_moment(false);
+}
+
+/* --- messages across a death --- */
+
+/*
+ * What is under way to a queue pair that moves: messages with numbers, and additions to a word now and then. Those take long, as they are this process's own
+ * CPU's to do, so that processes mostly die in the middle of them; then the queue pair cannot be gone on with.
+ */
+struct stream {
+	struct ibv_qp *sender;
+	uint32_t posted;
+	uint32_t completed;
+	uint32_t received;
+	enum ibv_wc_status status;
+};
+
+/* How many of the first `count` are additions. */
+static uint32_t words_of(uint32_t count)
+{
+	return count / WORD_EVERY;
+}
+
+static void stream_post(struct stream *stream)
+{
+	bool is_message = stream->posted % WORD_EVERY != WORD_EVERY - 1;
+	struct ibv_sge sge = {(uintptr_t)here.buffer, is_message ? XRC_BYTES : 8, here.mr->lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = is_message ? IBV_WR_SEND_WITH_IMM : IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.imm_data = stream->posted - words_of(stream->posted),
+		.send_flags = IBV_SEND_SIGNALED,
+		.qp_type.xrc.remote_srqn = xrc_srq_number(here.srq),
+	};
+	struct ibv_send_wr *bad;
+
+	if (!is_message) {
+		wr.wr.atomic.remote_addr = (uintptr_t)word;
+		wr.wr.atomic.rkey = word_mr->rkey;
+		wr.wr.atomic.compare_add = 1;
+	}
+	MUST(!ibv_post_send(stream->sender, &wr, &bad));
+	stream->posted++;
+}
+
+static void stream_receive(struct stream *stream)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(here.recv_cq, 1, &wc) > 0) {
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.byte_len, XRC_BYTES);
+		assert_int_equal(wc.imm_data, stream->received);
+		stream->received++;
+		xrc_post_receive(&here);
+	}
+}
+
+/* Until so many are complete, or one fails; have up to `ahead` of them under way. */
+static void stream_run(struct stream *stream, uint32_t until, uint32_t ahead)
+{
+	struct ibv_wc wc;
+
+	while (stream->completed < until && stream->status == IBV_WC_SUCCESS) {
+		if (stream->posted - stream->completed < ahead)
+			stream_post(stream);
+		stream_receive(stream);
+		if (ibv_poll_cq(here.send_cq, 1, &wc) > 0) {
+			stream->status = wc.status;
+			stream->completed += wc.status == IBV_WC_SUCCESS;
+		} else {
+			sched_yield();
+		}
+	}
+}
+
+/* Returns whether it went on. */
+static bool stream_across_a_death(void)
+{
+	struct child child = child_start();
+	uint32_t number = child_do(&child, MAKE, 0);
+	struct stream stream = {.sender = sender_to(number, TIMEOUT)};
+	struct ibv_qp *qp = open_in(here.xrcd, number);
+	struct ibv_qp_attr attr;
+	uint32_t words;
+
+	*word = 0;
+	MUST(qp);
+	verbs_qp_connect(qp, stream.sender->qp_num, TIMEOUT);
+	stream_run(&stream, (uint32_t)(rand() % 100), 4);
+	MUST(!kill(child.pid, SIGKILL));
+	stream_run(&stream, stream.completed + 100, 4);
+	child_kill(&child);
+	if (stream.status)
+		assert_int_equal(
+			event_next(here.context, PAIR_PATIENCE_S * 1000), IBV_EVENT_QP_FATAL);
+	else
+		stream_run(&stream, stream.posted, 0);
+	stream_receive(&stream);
+	assert_int_equal(state_of(qp, &attr), stream.status ? IBV_QPS_ERR : IBV_QPS_RTS);
+	/* What is not known to have been done may have been; nothing was done twice. */
+	words = words_of(stream.completed);
+	assert_in_range(*word, words, words_of(stream.posted));
+	assert_in_range(
+		stream.received, stream.completed - words, stream.posted - words_of(stream.posted));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	for (uint32_t flushed = stream.completed + 1; flushed < stream.posted; flushed++)
+		verbs_poll_one(here.send_cq);
+	assert_int_equal(ibv_destroy_qp(stream.sender), 0);
+	return !stream.status;
+}
+
+static void nothing_is_done_twice_when_its_process_ends(void **state)
+{
+	uint32_t survivors = 0;
+
+	(void)state;
+	MUST(word = aligned_alloc(4096, 4096));
+	MUST(word_mr = ibv_reg_mr(
+		     here.pd, word, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
+	for (uint32_t i = 0; i < rounds(); i++)
+		survivors += stream_across_a_death();
+	print_message("%u of %u queue pairs went on\n", survivors, rounds());
+	assert_int_equal(ibv_dereg_mr(word_mr), 0);
+	free(word);
 }
 
 static int set_up(void **state)
@@ -528,10 +698,12 @@ int main(void)
 		cmocka_unit_test(what_is_no_such_queue_pair_is_refused),
 		cmocka_unit_test(it_outlives_what_its_maker_has_of_it),
 		cmocka_unit_test(domain_is_busy_while_it_is_open),
-		cmocka_unit_test(it_is_lost_with_the_process_it_lives_in),
+		cmocka_unit_test(it_outlives_the_process_it_lives_in),
+		cmocka_unit_test(it_is_lost_when_nobody_can_take_it_over),
 		cmocka_unit_test(it_goes_with_its_last_user_however_that_ends),
 		cmocka_unit_test(host_may_be_killed_at_any_moment),
 		cmocka_unit_test(guest_may_be_killed_at_any_moment),
+		cmocka_unit_test(nothing_is_done_twice_when_its_process_ends),
 	};
 
 	if (HAS_THREAD_SANITIZER)

@@ -123,6 +123,7 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 		.va = reth->va,
 		.rkey = reth->rkey,
 		.pd = rc->qp.pd,
+		.srqn = responder->srqn,
 		.bytes = reth->dma_bytes,
 		.msn = msn_add(responder->msn, 1),
 	};
@@ -384,4 +385,5 @@ void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_
 		refuse(rc, refusal, fault, now_ns);
 	else if (rc->qp.state != QP_ERR) /* its completion found room */
 		advance(rc, packet);
+	rc_xrc_executed(rc);
 }
