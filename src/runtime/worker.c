@@ -17,10 +17,11 @@
 #include "runtime/worker_streams.h"
 
 /*
- * Staged bytes after which packets are handed to the kernel: one super-packet, so that the receiver
- * starts early.
+ * Staged bytes of equal packets after which they are handed to the kernel: one super-packet, so that the receiver
+ * starts early. What is before them and of another length (the first packet of a WRITE is longer by its RETH) goes
+ * along, and does not count: a super-packet is the cheaper, the fuller it is.
  */
-enum { FLUSH_BYTES = 60000 };
+enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
 static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full packets");
 
@@ -55,7 +56,7 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 static void transmit(struct worker *worker, bool with_acks)
 {
 	struct lane *lane = &worker->lane;
-	uint32_t staged_bytes = 0;
+	uint32_t staged_bytes = 0, equal_bytes = 0, last_bytes = 0;
 
 	if (port_udp_is_blocked(worker->port) && port_udp_flush(worker->port))
 		return;
@@ -67,18 +68,22 @@ static void transmit(struct worker *worker, bool with_acks)
 		size_t bytes = 0;
 
 		if (capacity_bytes >= FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX) {
-			lane->lend_run_bytes = FLUSH_BYTES - staged_bytes;
+			lane->lend_run_bytes = FLUSH_BYTES - equal_bytes;
 			bytes = engine_next_packet(lane, with_acks, buffer, &path, worker->now_ns);
 		}
 		if (bytes) {
 			port_udp_stage_lent(worker->port, path, (uint32_t)bytes, lane->lent,
 				lane->lent ? lane->lent_bytes : 0, lane->run_packets);
-			staged_bytes += lane->run_packets * (uint32_t)bytes;
+			equal_bytes = bytes == last_bytes ? equal_bytes : 0;
+			last_bytes = (uint32_t)bytes;
+			equal_bytes += lane->run_packets * last_bytes;
+			staged_bytes += lane->run_packets * last_bytes;
 		}
-		if (!bytes || staged_bytes >= FLUSH_BYTES) {
+		if (!bytes || equal_bytes >= FLUSH_BYTES || staged_bytes >= FLUSH_BYTES_ALL) {
 			if (port_udp_flush(worker->port))
 				return;
 			staged_bytes = 0;
+			equal_bytes = 0;
 		}
 	}
 	port_udp_flush(worker->port);
