@@ -182,8 +182,10 @@ static void expire(struct qp *qp, uint64_t now_ns)
 	}
 	if (iwarp->tx.hold_end_ns && now_ns >= iwarp->tx.hold_end_ns)
 		iwarp_hold_over(iwarp);
-	if (iwarp->tx.defer_end_ns && now_ns >= iwarp->tx.defer_end_ns)
+	if (iwarp->tx.defer_end_ns && now_ns >= iwarp->tx.defer_end_ns) {
 		iwarp_defer_end(iwarp, now_ns);
+		qp->lane->is_unattended = true;
+	}
 	if (iwarp_is_stalled(iwarp) && now_ns >= iwarp->rx.stall_look_ns)
 		iwarp_resume(iwarp, now_ns);
 }

@@ -289,9 +289,17 @@ void worker_send(struct worker *worker, bool with_acks)
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq)
 {
-	unsigned datagrams = take_in_quickly(worker);
+	unsigned datagrams;
 
+	if (worker->is_watching_sockets &&
+		atomic_load_explicit(&worker->shall_unwatch, memory_order_relaxed))
+		worker_watch_sockets(worker, false);
+	datagrams = take_in_quickly(worker);
 	worker_send(worker, false);
+	if (worker->lane.is_unattended) {
+		worker->lane.is_unattended = false;
+		worker_note_arm(worker);
+	}
 	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
 		worker->deferring_weight = 0;
 	} else if (cq_is_empty(cq)) {
@@ -468,10 +476,12 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 			epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, fds[i].fd, NULL);
 	}
 	worker_frames_watch(worker, shall_watch);
-	if (shall_watch)
+	if (shall_watch) {
+		worker_streams_watch(worker);
 		watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
-	else
+	} else {
 		epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, worker->epoll_streams, NULL);
+	}
 	worker->is_watching_sockets = shall_watch;
 }
 

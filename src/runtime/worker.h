@@ -107,7 +107,10 @@ struct worker {
 	struct list streams; /* struct worker_stream: iWARP queue pairs (worker_streams.h) */
 	uint32_t stream_count;
 	uint32_t stalled_count; /* of them: a message waits for a receive request */
-	int epoll_streams; /* all of them; in epoll_all */
+	struct worker_stream *hot_stream; /* NULL: none (worker_streams.h) */
+	uint32_t streams_silence; /* times in a row that their set had nothing */
+	uint32_t streams_polls; /* since then, while one is hot */
+	int epoll_streams; /* all of them but the hot one; in epoll_all */
 	const struct worker_hooks *hooks;
 	pthread_t thread;
 	bool is_running;
@@ -140,6 +143,8 @@ struct worker {
 	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
 	int kick; /* eventfd */
 	bool is_watching_sockets;
+	_Atomic bool
+		shall_unwatch; /* the next poll is to end that: the thread would seldom find the lock free */
 	uint32_t address_count;
 	struct worker_address {
 		struct gid gid; /* zero for one that was removed */

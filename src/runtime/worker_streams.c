@@ -14,6 +14,9 @@ enum {
 	READS_PER_TURN = 8, /* of one stream */
 	WRITES_PER_TURN = 8,
 	TURNS_PER_CALL = 32, /* of streams that send */
+	SILENCE_MAX =
+		64, /* questions to the set without an answer, after which it is asked seldom: */
+	SELDOM = 16, /* every so many polls */
 };
 
 /* Tells the set what to look for. */
@@ -26,6 +29,42 @@ static int watch(const struct worker *worker, struct worker_stream *stream, int 
 	};
 
 	return epoll_ctl(worker->epoll_streams, operation, stream->fd, &event) ? -errno : 0;
+}
+
+/* The set looks after it again. One that it does not take stays as it is, and is read at each poll. */
+static void hot_end(struct worker *worker)
+{
+	struct worker_stream *hot = worker->hot_stream;
+
+	if (hot && !watch(worker, hot, EPOLL_CTL_ADD))
+		worker->hot_stream = NULL;
+}
+
+/* The set, and who sleeps on it, are spared what the application finds by itself. */
+static void hot_begin(struct worker *worker, struct worker_stream *stream)
+{
+	if (worker->is_watching_sockets || stream->is_blocked || stream->is_deaf ||
+		stream->is_stalled)
+		return;
+	hot_end(worker);
+	if (worker->hot_stream)
+		return;
+	epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
+	worker->hot_stream = stream;
+}
+
+/* What to look for has changed. */
+static void watch_anew(struct worker *worker, struct worker_stream *stream)
+{
+	if (worker->hot_stream == stream)
+		hot_end(worker);
+	else
+		watch(worker, stream, EPOLL_CTL_MOD);
+}
+
+void worker_streams_watch(struct worker *worker)
+{
+	hot_end(worker);
 }
 
 int worker_stream_add(struct worker *worker, struct worker_stream *stream)
@@ -42,7 +81,10 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 
 void worker_stream_remove(struct worker *worker, struct worker_stream *stream)
 {
-	epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
+	if (worker->hot_stream == stream)
+		worker->hot_stream = NULL;
+	else
+		epoll_ctl(worker->epoll_streams, EPOLL_CTL_DEL, stream->fd, NULL);
 	list_remove(&stream->link);
 	worker->stream_count--;
 	worker->stalled_count -= stream->is_stalled;
@@ -61,6 +103,7 @@ void worker_stream_close(struct worker *worker, struct worker_stream *stream)
 
 void worker_streams_forget(struct worker *worker)
 {
+	worker->hot_stream = NULL;
 	list_for_each(stream, &worker->streams, struct worker_stream, link) {
 		close(stream->fd);
 		stream->fd = -1;
@@ -81,7 +124,7 @@ static void set_blocked(struct worker *worker, struct worker_stream *stream, boo
 	if (stream->is_blocked == is_blocked)
 		return;
 	stream->is_blocked = is_blocked;
-	watch(worker, stream, EPOLL_CTL_MOD);
+	watch_anew(worker, stream);
 }
 
 /* --- receiving --- */
@@ -98,7 +141,7 @@ static void note_time(struct worker *worker)
 static void ended(struct worker *worker, struct worker_stream *stream, bool is_lost)
 {
 	stream->is_deaf = true;
-	watch(worker, stream, EPOLL_CTL_MOD);
+	watch_anew(worker, stream);
 	iwarp_ended(stream->iwarp, is_lost, worker->now_ns);
 }
 
@@ -137,7 +180,7 @@ static void note_stall(struct worker *worker, struct worker_stream *stream)
 		return;
 	stream->is_stalled = is_stalled;
 	worker->stalled_count += is_stalled ? 1 : -1u;
-	watch(worker, stream, EPOLL_CTL_MOD);
+	watch_anew(worker, stream);
 }
 
 static unsigned receive(struct worker *worker, struct worker_stream *stream)
@@ -170,25 +213,44 @@ static unsigned receive_from_stalled(struct worker *worker)
 static unsigned receive_from_ready(struct worker *worker)
 {
 	struct epoll_event events[READY_MAX];
+	struct worker_stream *last = NULL;
 	unsigned reads = 0;
 	int count =
 		(int)syscall(SYS_epoll_pwait, worker->epoll_streams, events, READY_MAX, 0, NULL, 0);
 
+	worker->streams_silence = count > 0 ? 0 : worker->streams_silence + 1;
 	for (int i = 0; i < count; i++) {
 		struct worker_stream *stream = events[i].data.ptr;
 
 		if (stream->is_blocked && (events[i].events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 			iwarp_schedule(stream->iwarp);
-		if (events[i].events & ~(uint32_t)EPOLLOUT)
-			reads += receive(worker, stream);
+		if (events[i].events & ~(uint32_t)EPOLLOUT && receive(worker, stream)) {
+			last = stream;
+			reads++;
+		}
 	}
+	if (last)
+		hot_begin(worker, last);
 	return reads;
+}
+
+/* While others than the hot one have nothing to say they are asked now and then. */
+static bool is_set_due(struct worker *worker)
+{
+	if (worker->stream_count == 1)
+		return !worker->hot_stream;
+	return worker->streams_silence < SILENCE_MAX || ++worker->streams_polls % SELDOM == 0;
 }
 
 unsigned worker_streams_receive(struct worker *worker)
 {
 	unsigned reads = worker->stalled_count ? receive_from_stalled(worker) : 0;
 
+	if (worker->hot_stream) {
+		reads += receive(worker, worker->hot_stream);
+		if (!is_set_due(worker))
+			return reads;
+	}
 	return reads + receive_from_ready(worker);
 }
 

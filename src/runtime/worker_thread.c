@@ -229,14 +229,13 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 /* An application polls, and has done so for `ticks` in a row: let it, for one of WORKER_TICK_NS << trust. */
 static void keep_quiet(struct worker *worker, uint32_t ticks, uint32_t trust)
 {
-	if (ticks >= WORKER_QUIET_TICKS && worker->is_watching_sockets && worker_try_lock(worker)) {
-		worker_watch_sockets(worker, false);
-		worker_unlock(worker);
-	}
+	atomic_store_explicit(
+		&worker->shall_unwatch, ticks >= WORKER_QUIET_TICKS, memory_order_relaxed);
 	atomic_store(&worker->is_keeping_quiet, true);
 	if (!atomic_load(&worker->was_armed))
 		wait_for(worker, worker->epoll_quiet, (uint64_t)WORKER_TICK_NS << trust);
 	atomic_store(&worker->is_keeping_quiet, false);
+	atomic_store_explicit(&worker->shall_unwatch, false, memory_order_relaxed);
 }
 
 void *worker_thread_main(void *argument)

@@ -285,6 +285,7 @@ static void completion_of_a_write_does_not_wait_for_long(void **state)
 	expect_none(&a);
 	stream_pass(&a, 1);
 	expect(&a, WC_SUCCESS);
+	assert_true(a.lane.is_unattended);
 	stop();
 }
 
