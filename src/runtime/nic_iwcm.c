@@ -25,12 +25,14 @@
 
 #define CONNECT_NS 20000000000ull
 #define REQUEST_NS 10000000000ull
+#define HURRY_NS   500000000ull /* in place of REQUEST_NS, while others wait for a place */
 #define REFUSED_NS 50000000ull
 #define REPLY_NS   60000000000ull /* the program at the other end has to decide */
 
 enum {
 	EVENTS_MAX = 64,
 	REFUSALS_MAX = 10, /* half a second: see refused() */
+	PENDING_MIN = 16, /* connections without a request, at a listener */
 };
 
 static struct manager {
@@ -323,6 +325,17 @@ static void accept_one(struct nic_iw_listener *listener, struct nic_iw_conn *con
 		set_deadline(conn, REQUEST_NS);
 }
 
+/* Who connects and says nothing is not to keep others out for long. */
+static void pending_hurry(struct nic_iw_listener *listener)
+{
+	uint64_t end_ns = clock_now_ns() + HURRY_NS;
+
+	for (uint32_t i = 0; i < listener->room; i++)
+		if (listener->pending[i].state == NIC_IW_LISTENING)
+			listener->pending[i].deadline_ns =
+				min_u64(listener->pending[i].deadline_ns, end_ns);
+}
+
 static void listener_look(struct nic_iw_listener *listener)
 {
 	for (;;) {
@@ -332,6 +345,7 @@ static void listener_look(struct nic_iw_listener *listener)
 		if (!conn) {
 			listener->is_full = true;
 			watch(listener->fd, 0, EPOLL_CTL_MOD);
+			pending_hurry(listener);
 			return;
 		}
 		fd = port_tcp_accept(listener->fd);
@@ -488,10 +502,10 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 {
 	int cancel, error;
 
-	listener->pending = calloc(backlog, sizeof(*listener->pending));
+	listener->room = max_u32(backlog, PENDING_MIN);
+	listener->pending = calloc(listener->room, sizeof(*listener->pending));
 	if (!listener->pending)
 		return -ENOMEM;
-	listener->room = backlog;
 	listener->is_full = false;
 	listener->fd = port_tcp_listen(local, is_ipv6_only, (int)backlog);
 	error = listener->fd < 0 ? listener->fd : 0;

@@ -10,8 +10,8 @@
  * nic_iwcm_start(), from that thread with the manager locked, or, of NIC_IW_ENDED, from whoever drives the queue pair's lane or destroys
  * it, with that lane locked: it may wake, and call nothing here but nic_iwcm_locked_*.
  *
- * A listener has room for as many connections without a request as its backlog; those beyond wait in the kernel. A peer that connects and says nothing
- * is left after a while.
+ * A listener has room for as many connections without a request as its backlog, and some at least; those beyond wait in the kernel. A peer that connects and says nothing
+ * is left after a while, and sooner when others wait for its place.
  *
  * After fork() the child has none of this.
  */

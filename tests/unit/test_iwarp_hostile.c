@@ -426,6 +426,39 @@ static void length_that_markers_deny_is_refused(void **state)
 	stream_stop(&end);
 }
 
+/* Without CRCs: neither pad nor the field of the CRC (RFC 5044 section 4.1). */
+static void what_is_not_to_be_looked_at_is_not(void **state)
+{
+	struct ddp_segment segment;
+
+	(void)state;
+	start();
+	segment = tagged(RDMAP_WRITE, granted_key, address(GRANTED_AT));
+	uint32_t bytes = make(&segment, NULL, 99); /* and a byte of pad */
+	memset(fpdu + bytes - FPDU_CRC_BYTES - 1, 0xa5, FPDU_CRC_BYTES + 1);
+	stream_give(&end, fpdu, bytes);
+	assert_false(is_refused());
+	assert_int_equal(end.memory[GRANTED_AT + 98], 0xee);
+	assert_true(stream_is_untouched(&end, GRANTED_AT + 99, 1));
+	stream_stop(&end);
+}
+
+/* RFC 7306 section 6.3. */
+static void immediate_data_has_eight_bytes(void **state)
+{
+	(void)state;
+	for (uint32_t bytes = 0; bytes <= 16; bytes++) {
+		const struct ddp_segment segment = untagged(RDMAP_IMMEDIATE, DDP_QUEUE_SEND, 1);
+
+		start();
+		stream_post_receive(&end, 1, RECEIVE_AT, 1000);
+		give(&segment, NULL, bytes);
+		assert_int_equal(is_refused(), bytes != RDMAP_IMMEDIATE_BYTES);
+		assert_true(is_untouched());
+		stream_stop(&end);
+	}
+}
+
 /* --- room and time --- */
 
 /* Whatever is allocated by now, in NIC memory and elsewhere. */
@@ -605,6 +638,8 @@ int main(void)
 		cmocka_unit_test(any_length_that_is_announced_fits_the_room_there_is),
 		cmocka_unit_test(markers_that_lie_are_refused),
 		cmocka_unit_test(length_that_markers_deny_is_refused),
+		cmocka_unit_test(what_is_not_to_be_looked_at_is_not),
+		cmocka_unit_test(immediate_data_has_eight_bytes),
 		cmocka_unit_test(nothing_that_comes_allocates),
 		cmocka_unit_test(empty_fpdus_without_end_keep_nobody),
 		cmocka_unit_test(stream_that_drips_costs_no_more_room),

@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# iWARP and peers that mean harm, do not read, or vanish: others go on, memory does not grow, and who waits for one that is gone hears of it.
+# IWARP_VANISH=1 looks at the last of these, which takes as long as keepalive does.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
+
+need rping ib_send_bw
+pair_seconds=100
+export URNIC_TRANSPORTS=iwarp
+network_up 9000
+
+if [ "${IWARP_VANISH:-}" ]; then
+	# A connection on which nothing is said. Its peer's host is not to be heard of any more, nor its end.
+	listen server a rping -s -a 10.99.0.1
+	start client b rping -c -a 10.99.0.1 -C 1000000
+	until [ "$(on b ss -Htn state established dst 10.99.0.1 2>/dev/null | wc -l)" -gt 0 ]; do sleep 0.1; done
+	sleep 1
+	kill -STOP "$(process client)"
+	sleep 1
+	on b ip route add blackhole 10.99.0.1/32
+	before=$(date +%s)
+	finish server || true
+	seconds=$(($(date +%s) - before))
+	[ $seconds -ge 10 ] && [ $seconds -le 60 ] || fail "the end was noticed after $seconds s: $(cat "$scratch/server")"
+	kill -KILL "$(process client)"
+	echo "noticed after $seconds s"
+	exit 0
+fi
+
+# Connections that say nothing, more than a listener has room for.
+listen server a rping -s -P -a 10.99.0.1
+on b timeout 90 python3 -c '
+import socket, time
+silent = []
+for i in range(40):
+    one = socket.socket()
+    one.setblocking(False)
+    one.connect_ex(("10.99.0.1", 7174))
+    silent.append(one)
+print("silent", flush=True)
+time.sleep(80)' >"$scratch/silent" &
+silent=$!
+until grep -q silent "$scratch/silent"; do kill -0 $silent || fail 'no silent peers'; sleep 0.1; done
+start client b rping -c -a 10.99.0.1 -V -C 20
+finish_well client
+kill $silent
+wait $silent 2>/dev/null || true
+
+# A peer that does not read: its connection waits, without more memory; another one does not.
+start reader a ib_send_bw -R -F -s 65536 -n 100000
+wait_for_port a 18515 "$(process reader)" || fail 'ib_send_bw does not listen'
+start writer b ib_send_bw -R -F -s 65536 -n 100000 10.99.0.1
+writer=$(process writer)
+until [ "$(on b ss -Htn state established dst 10.99.0.1 | awk '$2 > 0' | wc -l)" -gt 0 ]; do
+	kill -0 "$writer" 2>/dev/null || fail "nothing was under way: $(cat "$scratch/writer")"
+	sleep 0.02
+done
+kill -STOP "$(process reader)"
+sleep 0.5
+memory() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$writer/status"; }
+before=$(memory)
+start client b rping -c -a 10.99.0.1 -V -C 200
+finish_well client
+sleep 1
+after=$(memory)
+[ -n "$before" ] && [ -n "$after" ] || fail 'it did not wait for the peer'
+[ $((after - before)) -le 256 ] || fail "$before KiB, then $after"
+kill -CONT "$(process reader)"
+finish_well writer reader
+kill "$(process server)"
