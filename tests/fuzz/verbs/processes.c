@@ -346,13 +346,14 @@ static void query(unsigned i)
 
 /* --- data ---------------------------------------------------------------------------------- */
 
-static struct ibv_sge some_sge(void)
+/* What is sent lies in the first half of a region, what is received, or written by others, in the second: a copy onto itself is no use of RDMA. */
+static struct ibv_sge some_sge(uint32_t half)
 {
 	unsigned i = below(EACH);
-	uint32_t offset = below(REGION_BYTES / 2);
+	uint32_t offset = half + below(REGION_BYTES / 4);
 
 	return (struct ibv_sge){
-		(uintptr_t)memory[i] + offset, below(REGION_BYTES / 2), mrs[i] ? mrs[i]->lkey : 0};
+		(uintptr_t)memory[i] + offset, below(REGION_BYTES / 4), mrs[i] ? mrs[i]->lkey : 0};
 }
 
 static void post_receives(unsigned i)
@@ -362,7 +363,7 @@ static void post_receives(unsigned i)
 	if (!srqs[i])
 		return;
 	for (uint32_t count = below(DEPTH); count; count--) {
-		struct ibv_sge sge = some_sge();
+		struct ibv_sge sge = some_sge(REGION_BYTES / 2);
 		struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
 
 		if (ibv_post_srq_recv(srqs[i], &wr, &bad))
@@ -380,10 +381,11 @@ static void post_sends(unsigned i)
 	if (!senders[i])
 		return;
 	for (uint32_t count = below(DEPTH / 2); count; count--) {
-		struct ibv_sge sge = some_sge();
+		struct ibv_sge sge = some_sge(0);
 		struct card *peer = somebody();
 		unsigned region = below(EACH);
-		uint64_t address = peer->mr_address[region] + below(REGION_BYTES / 16) * 8;
+		uint64_t address =
+			peer->mr_address[region] + REGION_BYTES / 2 + below(REGION_BYTES / 32) * 8;
 		struct ibv_send_wr wr = {
 			.sg_list = &sge,
 			.num_sge = 1,
