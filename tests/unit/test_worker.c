@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "runtime/worker.h"
+#include "support/udp_ends.h"
 
 enum { ARENA_BYTES = 1 << 20 };
 
@@ -74,6 +75,60 @@ static bool is_kicked(void)
 	return poll(&kick, 1, 0) == 1;
 }
 
+static uint8_t payload[1 << 16];
+
+/* To a host that does not listen, which does not matter before the first timeout. */
+static void connect_to_nobody(void)
+{
+	const struct gid here = gid_from_ipv4((uint8_t[]){127, 0, 0, 1});
+	const struct port_udp_path path = {
+		.destination_slot = 2, .remote = gid_from_ipv4((uint8_t[]){127, 0, 0, 2})};
+	struct qp_attr attr = {.port = 1,
+		.path = {.local = here, .remote = path.remote},
+		.path_mtu = 5,
+		.dest_qpn = 0x20001};
+
+	assert_int_equal(worker_address_add(worker, &here, 0, udp_bound_socket(&here, 0)), 0);
+	assert_int_equal(port_udp_path_open(worker->port, &path, &attr.path.id), 0);
+	assert_int_equal(qp_modify(qp, QP_INIT,
+				 ATTR_STATE | ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr, 1),
+		0);
+	assert_int_equal(qp_modify(qp, QP_RTR,
+				 ATTR_STATE | ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN |
+					 ATTR_RQ_PSN | ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER,
+				 &attr, 1),
+		0);
+	assert_int_equal(qp_modify(qp, QP_RTS,
+				 ATTR_STATE | ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY |
+					 ATTR_SQ_PSN | ATTR_MAX_RD_ATOMIC,
+				 &attr, 1),
+		0);
+}
+
+static void post_write(uint32_t bytes)
+{
+	const struct mr_region region = {
+		.iova = (uint64_t)(uintptr_t)payload, .bytes = sizeof(payload), .address = payload};
+	struct sge sge = {.address = region.iova, .bytes = bytes};
+	const struct send_wr write = {
+		.opcode = WR_RDMA_WRITE, .flags = SEND_SIGNALED, .sge = &sge, .sge_count = 1};
+	uint32_t posted;
+
+	assert_int_equal(mr_table_add(&mrs, &region, 0, &sge.lkey), 0);
+	assert_int_equal(engine_post_send(qp, &write, 1, &posted, 1), 0);
+}
+
+/* The first packet of a WRITE is longer than the others, so it goes alone; the others fill what follows. */
+static void write_of_64_kib_leaves_in_two_datagrams(void **state)
+{
+	(void)state;
+	connect_to_nobody();
+	post_write(sizeof(payload));
+	worker_send(worker, true);
+	assert_int_equal(public.port.tx_packets, 16);
+	assert_int_equal(public.port.tx_datagrams, 2);
+}
+
 static void worker_that_is_unlocked_has_told_its_news(void **state)
 {
 	(void)state;
@@ -132,6 +187,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			worker_that_is_unlocked_has_told_its_news, make_worker, unmake_worker),
+		cmocka_unit_test_setup_teardown(
+			write_of_64_kib_leaves_in_two_datagrams, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(
 			worker_thread_asleep_without_work_sleeps_on, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(
