@@ -180,6 +180,7 @@ int main(int argc, char **argv)
 	random = options.what ? strtoull(options.what, NULL, 0) : 1;
 	rounds = options.count ? options.count : 40;
 	for (uint32_t i = 0; i < rounds; i++) {
+		options.is_shared = i / FATES % 2;
 		took_ms = round_run(&options, &random, (enum fate)(i % FATES));
 		sum_ms += took_ms;
 		most_ms = took_ms > most_ms ? took_ms : most_ms;

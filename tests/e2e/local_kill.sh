@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Two processes of one host that meet without packets; one of them is killed, or stopped, at a random moment. The
-# other one hears of it in the time that its settings promise, and nothing is left behind.
+# Two processes of one host that meet without packets; one of them is killed, or stopped, at a random moment. In every
+# other four rounds both receive from shared receive queues. The other one hears of it in the time that its settings promise, and nothing is left behind.
 #
 # LOCAL_KILL_ROUNDS: how many times, 40 unless set. LOCAL_KILL_SEED replays the moments.
 . "$(dirname "$0")/common.sh"

@@ -125,6 +125,7 @@ void peer_close(struct peer *peer)
 {
 	if (peer->socket >= 0)
 		close(peer->socket);
+	CHECK(!peer->srq || !ibv_destroy_srq(peer->srq), "something still uses the shared queue");
 	CHECK(!ibv_dealloc_pd(peer->pd), "something still uses the protection domain");
 	CHECK(!ibv_close_device(peer->context), "the device does not close");
 }

@@ -46,6 +46,7 @@ struct peer_options {
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
 	uint32_t count; /* how much to do; each program has its own unit. 0: its default */
+	bool is_shared; /* queue pairs receive from one shared receive queue */
 	const char *what; /* which part of the program, where it has parts */
 };
 
@@ -55,6 +56,7 @@ struct peer {
 	struct ibv_port_attr port;
 	union ibv_gid gid;
 	struct ibv_pd *pd;
+	struct ibv_srq *srq; /* NULL: there is none */
 	int socket;
 	uint32_t connections; /* of queue pairs, so far */
 };

@@ -31,8 +31,14 @@ struct ibv_qp *peer_qp_create(struct peer *peer, struct ibv_cq *cq, uint32_t dep
 		.cap = {depth, depth, sge_count, sge_count, inline_bytes},
 		.qp_type = IBV_QPT_RC,
 	};
-	struct ibv_qp *qp = ibv_create_qp(peer->pd, &init);
+	struct ibv_srq_init_attr shared = {.attr = {4 * depth, sge_count, 0}};
+	struct ibv_qp *qp;
 
+	if (peer->options.is_shared && !peer->srq)
+		CHECK(peer->srq = ibv_create_srq(peer->pd, &shared), "no shared queue: %s",
+			strerror(errno));
+	init.srq = peer->srq;
+	qp = ibv_create_qp(peer->pd, &init);
 	CHECK(qp, "no queue pair: %s", strerror(errno));
 	return qp;
 }
@@ -243,7 +249,7 @@ void peer_post_recv(
 	struct ibv_sge sge = peer_sge(mr, offset, bytes);
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
 	struct ibv_recv_wr *bad;
-	int error = ibv_post_recv(qp, &wr, &bad);
+	int error = qp->srq ? ibv_post_srq_recv(qp->srq, &wr, &bad) : ibv_post_recv(qp, &wr, &bad);
 
 	CHECK(!error, "a receive request is refused: %s", strerror(error));
 }
