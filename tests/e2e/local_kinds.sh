@@ -16,16 +16,16 @@ counter() {
 
 # without_packets PROGRAM OPTIONS...: nearly. Who gets no CPU for milliseconds is reached by packets for a while.
 without_packets() {
-	start server a "$@" -F -d rocep_veth0 -s 512 -D 2
+	start server a "$@" -F -d rocep_veth0 -s 512 -D 1
 	wait_for_port a $port "$job_server"
-	start client a "$@" -F -d rocep_veth0 -s 512 -D 2 10.99.0.1
+	start client a "$@" -F -d rocep_veth0 -s 512 -D 1 10.99.0.1
 	sent=0 executed=0
 	while kill -0 "$job_client" 2>/dev/null; do
 		now_executed=$(counter "$(process client)" local_requests 2>/dev/null) || break
 		[ "$now_executed" -ge "$executed" ] || break
 		executed=$now_executed
 		sent=$(counter "$(process client)" sent_pkts)
-		sleep 0.2
+		sleep 0.1
 	done
 	finish_well server client
 	echo "$*: $executed requests without packets, $sent packets"

@@ -37,6 +37,7 @@ struct end {
 	struct cq send_cq;
 	struct cq recv_cq;
 	struct srq srq; /* of shared ends */
+	struct srq_table *srqs; /* of XRC ends */
 	struct qp *qp;
 	uint8_t memory[MEMORY_BYTES];
 	uint32_t key;
@@ -50,6 +51,9 @@ struct end {
 
 static struct end ends[2];
 static bool are_shared; /* the ends receive from shared receive queues */
+static enum qp_type types[2] = {QP_TYPE_RC, QP_TYPE_RC};
+
+enum { SRQN = 0x40007, XRCD = 2 }; /* of XRC ends */
 static uint32_t kicks;
 static uint32_t wakes;
 static uint32_t wait_rounds; /* how often the last wait was called */
@@ -105,10 +109,39 @@ static inline struct gid gid_of(uint32_t number)
 	return gid_from_ipv4((const uint8_t[]){10, 0, 0, (uint8_t)(1 + number)});
 }
 
+/* A target that has a shared receive queue, and a directory to find it. */
+static inline void xrc_init(struct end *end, struct qp_init *init)
+{
+	const struct srq_init shared = {.number = SRQN,
+		.pd = PD,
+		.xrcd = XRCD,
+		.cq = &end->recv_cq,
+		.depth = DEPTH,
+		.sge_count_max = 4,
+		.serial = 77};
+
+	end->srqs = calloc(1, sizeof(*end->srqs));
+	assert_non_null(end->srqs);
+	end->srqs->directory =
+		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct srq_directory)));
+	end->lane.srqs = end->srqs;
+	assert_int_equal(srq_init(&end->srq, &end->arena, &shared), 0);
+	srq_table_add(end->srqs, &end->srq);
+	init->xrcd = XRCD;
+	init->pd = 0;
+	init->send_cq = NULL;
+	init->recv_cq = NULL;
+}
+
+static inline bool has_own_queue(uint32_t number)
+{
+	return !are_shared && types[number] != QP_TYPE_XRC_RECV;
+}
+
 static inline void end_init(struct end *end, uint32_t number)
 {
 	struct qp_init init = {
-		.type = QP_TYPE_RC,
+		.type = types[number],
 		.mtu_bytes = 1024,
 		.pd = PD,
 		.send_cq = &end->send_cq,
@@ -133,6 +166,10 @@ static inline void end_init(struct end *end, uint32_t number)
 		assert_int_equal(srq_init(&end->srq, &end->arena, &shared), 0);
 		init.srq = &end->srq;
 	}
+	if (types[number] == QP_TYPE_XRC_RECV)
+		xrc_init(end, &init);
+	if (types[number] == QP_TYPE_XRC_SEND)
+		init.recv_cq = NULL;
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	assert_int_equal(mr_table_add(&end->mrs, &region, 0, &end->key), 0);
 	end->local_lane.bell =
@@ -177,9 +214,13 @@ static inline void meet(uint32_t number)
 
 	modify(end->qp, QP_INIT, ATTR_PKEY_INDEX | ATTR_PORT | ATTR_ACCESS, &attr);
 	modify(end->qp, QP_RTR,
-		ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN | ATTR_MAX_DEST_RD_ATOMIC |
-			ATTR_MIN_RNR_TIMER,
+		ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN |
+			(types[number] == QP_TYPE_UC || types[number] == QP_TYPE_XRC_SEND
+					? 0
+					: ATTR_MAX_DEST_RD_ATOMIC | ATTR_MIN_RNR_TIMER),
 		&attr);
+	if (end->srqs)
+		place.srqs_offset = arena_offset(&end->arena, end->srqs->directory);
 	end->peer.base = other->arena.base;
 	end->peer.bytes = other->arena.bytes;
 	end->peer.ops = &ops;
@@ -199,9 +240,13 @@ static inline void ready_to_send(uint32_t number, uint32_t sq_psn)
 		.rnr_retry = 7,
 		.max_rd_atomic = 4};
 
-	modify(ends[number].qp, QP_RTS,
-		ATTR_TIMEOUT | ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_SQ_PSN | ATTR_MAX_RD_ATOMIC,
-		&attr);
+	uint32_t mask = ATTR_SQ_PSN;
+
+	if (types[number] != QP_TYPE_UC)
+		mask |= ATTR_TIMEOUT;
+	if (types[number] == QP_TYPE_RC || types[number] == QP_TYPE_XRC_SEND)
+		mask |= ATTR_RETRY_CNT | ATTR_RNR_RETRY | ATTR_MAX_RD_ATOMIC;
+	modify(ends[number].qp, QP_RTS, mask, &attr);
 }
 
 static inline int setup(void **state)
@@ -228,10 +273,11 @@ static inline int teardown(void **state)
 		if (ends[i].qp->local)
 			assert_true(local_disconnect(&ends[i].local, NOW_NS));
 		engine_qp_destroy(ends[i].qp);
-		if (are_shared)
+		if (!has_own_queue(i))
 			srq_done(&ends[i].srq, &ends[i].arena);
 		engine_lane_done(&ends[i].lane);
 		mr_table_done(&ends[i].mrs);
+		free(ends[i].srqs);
 		free(ends[i].arena_memory);
 	}
 	return 0;
@@ -249,6 +295,7 @@ static inline void post_at(uint32_t opcode, uint32_t bytes, uint32_t rkey, uint6
 		.remote_address = (uintptr_t)ends[1].memory,
 		.sge = &sge,
 		.sge_count = 1,
+		.srqn = SRQN,
 	};
 	uint32_t posted;
 
@@ -266,7 +313,7 @@ static inline void post_receive(uint64_t wr_id)
 	struct sge sge = {(uintptr_t)ends[1].memory + 4096, 4096, ends[1].key};
 	struct recv_wr wr = {wr_id, &sge, 1};
 
-	if (are_shared)
+	if (!has_own_queue(1))
 		assert_int_equal(srq_post(&ends[1].srq, &wr), 0);
 	else
 		assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
@@ -298,6 +345,27 @@ static inline struct cqe poll_received(void)
 static inline uint32_t collect(void)
 {
 	return local_collect(&ends[1].lane, &ends[1].local_lane, NOW_NS);
+}
+
+/* Let all packets of one end arrive at the other. */
+static inline void carry(uint32_t from)
+{
+	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
+	const struct gid source = gid_of(from), destination = gid_of(1 - from);
+	const struct packet_origin origin = {.source = &source, .destination = &destination};
+	uint32_t path;
+	size_t bytes;
+
+	while ((bytes = engine_next_packet(&ends[from].lane, true, buffer, &path, NOW_NS)))
+		engine_receive(&ends[1 - from].lane, &origin, buffer, (uint32_t)bytes, NOW_NS);
+}
+
+static inline void exchange(void)
+{
+	while (has_packets(0) || has_packets(1)) {
+		carry(0);
+		carry(1);
+	}
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

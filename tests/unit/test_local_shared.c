@@ -22,27 +22,6 @@ static bool write_fails(struct peer *peer, uint64_t to, const uint8_t *from, siz
 
 static const struct peer_ops unreachable = {write_fails, far_read, NULL, kick, NULL};
 
-/* Let all packets of one end arrive at the other. */
-static void carry(uint32_t from)
-{
-	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
-	const struct gid source = gid_of(from), destination = gid_of(1 - from);
-	const struct packet_origin origin = {.source = &source, .destination = &destination};
-	uint32_t path;
-	size_t bytes;
-
-	while ((bytes = engine_next_packet(&ends[from].lane, true, buffer, &path, NOW_NS)))
-		engine_receive(&ends[1 - from].lane, &origin, buffer, (uint32_t)bytes, NOW_NS);
-}
-
-static void exchange(void)
-{
-	while (has_packets(0) || has_packets(1)) {
-		carry(0);
-		carry(1);
-	}
-}
-
 static uint32_t waiting(void)
 {
 	return rq_count(ends[1].srq.rq);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections within one host that are not RC: unreliable ones, and XRC.
+ */
+#include "ib/uc/uc.h"
+#include "support/local_ends.h"
+
+static int setup_unreliable(void **state)
+{
+	types[0] = types[1] = QP_TYPE_UC;
+	return setup(state);
+}
+
+static int setup_xrc(void **state)
+{
+	types[0] = QP_TYPE_XRC_SEND;
+	types[1] = QP_TYPE_XRC_RECV;
+	return setup(state);
+}
+
+/* The next one goes by packets: its key is nobody's. */
+static void post_refused(void)
+{
+	post_at(WR_RDMA_WRITE, 10, ends[1].key ^ 1, NOW_NS);
+}
+
+/* There is one, and the network loses it. */
+static void packet_drop(void)
+{
+	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
+	uint32_t path;
+
+	assert_true(engine_next_packet(&ends[0].lane, true, buffer, &path, NOW_NS) > 0);
+	assert_int_equal(engine_next_packet(&ends[0].lane, true, buffer, &path, NOW_NS), 0);
+}
+
+/* --- unreliable connections --- */
+
+static void unreliable_requests_need_no_packets(void **state)
+{
+	(void)state;
+	post_receive(50);
+	post_receive(51);
+	post(WR_RDMA_WRITE, 3000);
+	post(WR_SEND_WITH_IMM, 100);
+	post(WR_RDMA_WRITE_WITH_IMM, 10);
+	assert_false(has_packets(0));
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(poll_sent().status, WC_SUCCESS);
+	assert_int_equal(collect(), 2);
+	assert_int_equal(poll_received().imm, 0xabcd);
+	assert_int_equal(poll_received().opcode, WC_RECV_RDMA_WITH_IMM);
+	assert_int_equal(ends[1].qp->state, QP_RTR);
+}
+
+static void unreliable_request_that_is_refused_is_dropped_by_the_responder(void **state)
+{
+	(void)state;
+	post_refused();
+	carry(0);
+	assert_int_equal(poll_sent().status, WC_SUCCESS);
+	assert_int_equal(
+		counter_read(&ends[1].qp->public->counters, COUNTER_resp_remote_access_errors), 1);
+	post(WR_RDMA_WRITE, 10);
+	assert_false(has_packets(0));
+}
+
+static void unreliable_request_follows_packets_by_packets(void **state)
+{
+	(void)state;
+	post_refused();
+	post(WR_RDMA_WRITE, 10);
+	assert_true(has_packets(0));
+	assert_int_equal(ends[1].memory[0], 0);
+	carry(0);
+	assert_int_equal(ends[1].memory[0], 0x5a);
+	post(WR_RDMA_WRITE, 10);
+	assert_false(has_packets(0));
+}
+
+static void unreliable_request_does_not_wait_for_ever_for_packets_that_were_lost(void **state)
+{
+	uint32_t waits = 0;
+	uint64_t now_ns = NOW_NS;
+
+	(void)state;
+	post_refused();
+	packet_drop();
+	for (uint32_t i = 0; i < UC_DETOURS_MAX; i++) {
+		post(WR_RDMA_WRITE, 10);
+		packet_drop();
+	}
+	post(WR_RDMA_WRITE, 10);
+	assert_false(has_packets(0));
+	while (!has_packets(0)) {
+		now_ns = engine_deadline_ns(&ends[0].lane);
+		assert_true(now_ns < NOW_NS + 20 * MS);
+		engine_expire(&ends[0].lane, now_ns);
+		waits++;
+	}
+	assert_true(waits > 1);
+	carry(0);
+	assert_int_equal(ends[1].memory[0], 0x5a);
+	post(WR_RDMA_WRITE, 10);
+	assert_false(has_packets(0));
+}
+
+static void unreliable_message_without_a_receive_is_waited_for_once(void **state)
+{
+	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
+	uint32_t path;
+	uint64_t now_ns = NOW_NS;
+
+	(void)state;
+	post(WR_SEND, 10);
+	assert_false(has_packets(0));
+	while (!has_packets(0)) {
+		now_ns = engine_deadline_ns(&ends[0].lane);
+		engine_expire(&ends[0].lane, now_ns);
+	}
+	carry(0);
+	assert_int_equal(counter_read(&ends[1].qp->public->counters, COUNTER_no_receive_drops), 1);
+	post(WR_SEND, 10);
+	assert_true(has_packets(0));
+	assert_true(engine_next_packet(&ends[0].lane, true, buffer, &path, now_ns) > 0);
+}
+
+/* --- XRC --- */
+
+static void xrc_requests_need_no_packets(void **state)
+{
+	(void)state;
+	post_receive(50);
+	post(WR_RDMA_WRITE, 3000);
+	post(WR_SEND_WITH_IMM, 100);
+	assert_false(has_packets(0));
+	assert_memory_equal(ends[1].memory, ends[0].memory, 3000);
+	assert_int_equal(collect(), 1);
+	struct cqe cqe = poll_received();
+	assert_int_equal(cqe.wr_id, 50);
+	assert_int_equal(cqe.qpn, ends[1].qp->qpn);
+	assert_int_equal(cqe.imm, 0xabcd);
+}
+
+static void xrc_queue_of_another_domain_is_not_found(void **state)
+{
+	(void)state;
+	post_receive(50);
+	ends[1].srq.public->xrcd = XRCD + 1;
+	post(WR_SEND, 10);
+	assert_true(has_packets(0));
+	assert_int_equal(rq_count(ends[1].srq.rq), 1);
+}
+
+static void xrc_queue_that_was_withdrawn_is_not_found(void **state)
+{
+	(void)state;
+	post_receive(50);
+	post(WR_SEND, 10);
+	assert_false(has_packets(0));
+	srq_withdraw(ends[1].srqs, &ends[1].srq);
+	post(WR_RDMA_WRITE, 10);
+	assert_true(has_packets(0));
+}
+
+static void xrc_record_of_a_queue_that_is_gone_completes_nothing(void **state)
+{
+	(void)state;
+	post_receive(50);
+	post(WR_SEND, 10);
+	srq_withdraw(ends[1].srqs, &ends[1].srq);
+	srq_table_remove(ends[1].srqs, &ends[1].srq);
+	assert_int_equal(collect(), 1);
+	assert_true(cq_is_empty(&ends[1].recv_cq));
+}
+
+static void xrc_queue_is_given_up_when_nobody_is_in_the_inbox(void **state)
+{
+	(void)state;
+	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	leaves_in = 4;
+	assert_true(local_wait(&ends[1].local));
+	assert_int_equal(wait_rounds, 4);
+}
+
+#define UC_TEST(name)  cmocka_unit_test_setup_teardown(name, setup_unreliable, teardown)
+#define XRC_TEST(name) cmocka_unit_test_setup_teardown(name, setup_xrc, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UC_TEST(unreliable_requests_need_no_packets),
+		UC_TEST(unreliable_request_that_is_refused_is_dropped_by_the_responder),
+		UC_TEST(unreliable_request_follows_packets_by_packets),
+		UC_TEST(unreliable_request_does_not_wait_for_ever_for_packets_that_were_lost),
+		UC_TEST(unreliable_message_without_a_receive_is_waited_for_once),
+		XRC_TEST(xrc_requests_need_no_packets),
+		XRC_TEST(xrc_queue_of_another_domain_is_not_found),
+		XRC_TEST(xrc_queue_that_was_withdrawn_is_not_found),
+		XRC_TEST(xrc_record_of_a_queue_that_is_gone_completes_nothing),
+		XRC_TEST(xrc_queue_is_given_up_when_nobody_is_in_the_inbox),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
