@@ -193,7 +193,8 @@ bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t byt
 	slot = slot_afar(rq, base, bytes, (uint32_t)taken);
 	if (!slot)
 		return false;
-	sge_count = slot->sge_count;
+	/* Read once: it may change until it is known that nobody else had the slot. */
+	sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
 	if (sge_count > SGE_COUNT_MAX)
 		return false;
 	slot_copy(wqe, slot, sge_count);
