@@ -184,8 +184,8 @@ uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
-
 uint32_t local_execute_row(struct qp *qp, uint32_t count);
+
 /* Has the peer opened its inbox for us? If so it is ours from here on. */
 bool local_attach(struct local_qp *local);
 
