@@ -76,7 +76,11 @@ for options in '' crc=off revision=1 peer-to-peer=off revision=1,crc=off; do
 	tshark=$!
 	until [ -s "$scratch/wire.pcap" ]; do kill -0 $tshark || fail "$(cat "$scratch/tshark")"; sleep 0.1; done
 	meet 'rping -s -a 10.99.0.1 -C 10 -S 5000' b 'rping -c -a 10.99.0.1 -V -C 10 -S 5000'
-	sleep 0.5
+	tries=0
+	until [ "$(tshark -r "$scratch/wire.pcap" -Y tcp.flags.fin==1 2>/dev/null | wc -l)" -ge 2 ]; do
+		[ $((tries += 1)) -lt 50 ] || fail "$options: the capture has no end"
+		sleep 0.1
+	done
 	kill $tshark
 	wait $tshark 2>/dev/null || true
 	tshark -r "$scratch/wire.pcap" -V -Y iwarp_mpa >"$scratch/wire" 2>/dev/null
