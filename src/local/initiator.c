@@ -3,14 +3,11 @@
  * Executing work requests at their target. The checks are those of the responder (ib/rc/responder.c,
  * ib/message.c), on the target's tables; whatever they find, the answer is to send packets.
  */
-#include <string.h>
+#include "local/initiator.h"
 
-#include "local/local.h"
 #include "local/shared.h"
-#include "memory/abroad.h"
 #include "memory/copy.h"
 #include "memory/mw.h"
-#include "wire/headers.h"
 
 /*
  * Bytes moved under one mark: a region that is deregistered waits for no more than that. And how long a
@@ -125,23 +122,6 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	}
 }
 
-/* --- being inside --- */
-
-/* In the target's inbox, under this mark from here on. False: it was closed. */
-static bool begin(struct local_qp *local, uint64_t mark)
-{
-	local->is_inside = local->is_inside ? inbox_remark(local->target, local->generation, mark)
-					    : inbox_enter(local->target, local->generation, mark);
-	return local->is_inside;
-}
-
-static void end(struct local_qp *local)
-{
-	if (local->is_inside)
-		inbox_leave(local->target);
-	local->is_inside = false;
-}
-
 /* --- moving bytes --- */
 
 /* The target's end of a move: a list like that of a request, and who may do what there. */
@@ -193,7 +173,8 @@ static bool step(struct local_qp *local, uint8_t *own, const struct theirs *thei
 {
 	struct peer_place place;
 
-	if (!begin(local, INBOX_USES_KEY | at->lkey) || !theirs_find(local, theirs, at, &place))
+	if (!local_begin(local, INBOX_USES_KEY | at->lkey) ||
+		!theirs_find(local, theirs, at, &place))
 		return false;
 	return is_written ? peer_put(local->peer, &place, 0, own, at->bytes)
 			  : peer_get(local->peer, &place, 0, own, at->bytes);
@@ -341,10 +322,10 @@ static void tell_first(struct local_qp *local)
 {
 	struct inbox *target = local->target;
 
-	if (!begin(local, INBOX_PUBLISHES))
+	if (!local_begin(local, INBOX_PUBLISHES))
 		return;
 	inbox_ring(target, local->target_bell, local->target_offset);
-	end(local);
+	local_end(local);
 	local->peer->ops->kick(local->peer, target->lane);
 }
 
@@ -360,7 +341,7 @@ static void executed_some(
 		tell_first(local);
 }
 
-static void executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
+void local_executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
 {
 	executed_some(local, count, 1, bytes);
 }
@@ -477,7 +458,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	};
 
 	/* With bytes to move, we are inside. */
-	if ((!local->is_inside && !begin(local, INBOX_PUBLISHES)) || !publish(local, &record))
+	if ((!local->is_inside && !local_begin(local, INBOX_PUBLISHES)) || !publish(local, &record))
 		return false;
 	if (info->has_invalidate) {
 		local->is_invalidating = true;
@@ -485,7 +466,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 			atomic_load_explicit(&target->count, memory_order_relaxed);
 	}
 	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
-	end(local);
+	local_end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
 		(local->is_rq_shared && rq_is_low(local->target_rq)))
 		local->peer->ops->kick(local->peer, target->lane);
@@ -566,7 +547,7 @@ static enum shortcut send_shared(
 		theirs.count = receive.sge_count;
 		if (wqe->total_bytes > receive.total_bytes || !may_move(local, wqe, &theirs, true))
 			return SHORTCUT_PACKETS;
-		if (!begin(local, INBOX_PUBLISHES))
+		if (!local_begin(local, INBOX_PUBLISHES))
 			return SHORTCUT_PACKETS;
 	} while (!shared_take(local, &receive));
 	local->is_waiting = false;
@@ -580,7 +561,7 @@ static enum shortcut send_shared(
 static enum shortcut imm_shared(struct local_qp *local, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)
 {
-	if (!begin(local, INBOX_PUBLISHES))
+	if (!local_begin(local, INBOX_PUBLISHES))
 		return SHORTCUT_PACKETS;
 	if (!take(local, receive))
 		return not_ready(local, now_ns, ret_at_ns);
@@ -636,7 +617,7 @@ static enum shortcut write_execute(
 			return shortcut;
 	} else if (has_imm && !deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
 		return SHORTCUT_PACKETS;
-	executed(local, &local->target->writes, wqe->total_bytes);
+	local_executed(local, &local->target->writes, wqe->total_bytes);
 	return SHORTCUT_DONE;
 }
 
@@ -644,121 +625,7 @@ static enum shortcut read_execute(struct local_qp *local, const struct send_wqe 
 {
 	if (!move_remote(local, wqe, MR_REMOTE_READ, false))
 		return SHORTCUT_PACKETS;
-	executed(local, &local->target->reads, wqe->total_bytes);
-	return SHORTCUT_DONE;
-}
-
-/* --- atomics --- */
-
-static struct mr_word word_of(const struct send_wqe *wqe)
-{
-	if (wqe->opcode == WR_ATOMIC_FETCH_AND_ADD)
-		return (struct mr_word){MR_WORD_FETCH_ADD, 0, wqe->compare_add};
-	return (struct mr_word){MR_WORD_COMPARE_SWAP, wqe->compare_add, wqe->swap};
-}
-
-/* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
-static bool word_find(
-	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
-{
-	struct mr_user user = {local->target_pd, local->target->qpn};
-	struct peer_place place = {.here = NULL};
-	enum mr_fault fault = peer_find(local->peer, wqe->rkey, user, access, wqe->remote_address,
-		sizeof(uint64_t), &place);
-
-	if (!fault && !place.here) {
-		local->has_far_atomics = true;
-		local->far_key = wqe->rkey;
-	}
-	*ret_word = place.here;
-	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
-}
-
-static enum shortcut atomic_execute(
-	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault)
-{
-	const struct qp *qp = local->qp;
-	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	enum mr_fault fault = MR_OK;
-	const struct mr_word word = word_of(wqe);
-	uint64_t original = 0;
-	uint8_t *at;
-	bool is_done;
-
-	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
-		wqe->total_bytes != sizeof(uint64_t) ||
-		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count) ||
-		!begin(local, INBOX_USES_KEY | wqe->rkey))
-		return SHORTCUT_PACKETS;
-	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &at);
-	if (is_done)
-		original = mr_word_apply(&word, at);
-	end(local);
-	if (!is_done)
-		return SHORTCUT_PACKETS;
-	executed(local, &local->target->atomics, sizeof(uint64_t));
-	fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(original),
-		(const uint8_t *)&original);
-	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
-	return fault ? SHORTCUT_FAILED : SHORTCUT_DONE;
-}
-
-/* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
-
-static bool value_get(const struct local_qp *local, const struct send_wqe *wqe, uint64_t *ret_value)
-{
-	const struct qp *qp = local->qp;
-
-	if (wqe->total_bytes != sizeof(*ret_value))
-		return false;
-	if (wqe->flags & SEND_INLINE) {
-		memcpy(ret_value, wqe->inline_bytes, sizeof(*ret_value));
-		return true;
-	}
-	return !sge_gather(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(*ret_value),
-		(uint8_t *)ret_value);
-}
-
-static enum shortcut atomic_write_execute(struct local_qp *local, const struct send_wqe *wqe)
-{
-	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	struct mr_word word = {.operation = MR_WORD_STORE};
-	uint8_t *at;
-	bool is_done;
-
-	if (!(granted & MR_REMOTE_WRITE) || wqe->remote_address % sizeof(uint64_t) ||
-		!value_get(local, wqe, &word.value) || !begin(local, INBOX_USES_KEY | wqe->rkey))
-		return SHORTCUT_PACKETS;
-	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &at);
-	if (is_done)
-		mr_word_apply(&word, at);
-	end(local);
-	if (!is_done)
-		return SHORTCUT_PACKETS;
-	executed(local, &local->target->atomic_writes, sizeof(uint64_t));
-	return SHORTCUT_DONE;
-}
-
-/* What was written before is visible already: requests are executed in their order, and caches are coherent. */
-static enum shortcut flush_execute(struct local_qp *local, const struct send_wqe *wqe)
-{
-	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	const struct mr_table *mrs = &local->peer->mrs;
-	const struct mr_user user = {local->target_pd, local->target->qpn};
-	enum mr_fault fault;
-	uint8_t *pointer;
-
-	if (!(granted & MR_FLUSH_GLOBAL) || wqe->flush.placement != FETH_PLACEMENT_GLOBAL)
-		return SHORTCUT_PACKETS;
-	if (wqe->flush.selectivity == FETH_SELECT_REGION)
-		fault = mr_resolve_whole(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL);
-	else
-		fault = mr_resolve_for(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL, wqe->remote_address,
-			wqe->flush.bytes, &pointer);
-	if (fault || wqe->flush.selectivity > FETH_SELECT_REGION)
-		return SHORTCUT_PACKETS;
-	atomic_thread_fence(memory_order_seq_cst);
-	executed(local, &local->target->flushes, 0);
+	local_executed(local, &local->target->reads, wqe->total_bytes);
 	return SHORTCUT_DONE;
 }
 
@@ -772,8 +639,8 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 		(names_key(wqe) && is_invalidating(local)))
 		return SHORTCUT_PACKETS;
 	if (local->target_srqs &&
-		(!begin(local, INBOX_PUBLISHES) || !shared_select(local, wqe->srqn))) {
-		end(local);
+		(!local_begin(local, INBOX_PUBLISHES) || !shared_select(local, wqe->srqn))) {
+		local_end(local);
 		return SHORTCUT_PACKETS;
 	}
 	switch ((int)wr_table[wqe->opcode].operation) {
@@ -787,16 +654,16 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 		shortcut = read_execute(local, wqe);
 		break;
 	case OPERATION_ATOMIC_WRITE:
-		shortcut = atomic_write_execute(local, wqe);
+		shortcut = local_store_word(local, wqe);
 		break;
 	case OPERATION_FLUSH:
-		shortcut = flush_execute(local, wqe);
+		shortcut = local_flush(local, wqe);
 		break;
 	default:
-		shortcut = atomic_execute(local, wqe, ret_fault);
+		shortcut = local_atomic(local, wqe, ret_fault);
 		break;
 	}
-	end(local);
+	local_end(local);
 	if (shortcut == SHORTCUT_DONE)
 		qp_count(qp, COUNTER_local_requests, 1);
 	else if (shortcut == SHORTCUT_PACKETS)
@@ -826,7 +693,7 @@ static bool row_find(struct local_qp *local, const struct send_wqe *wqe, const u
 	*ret_from = is_inline ? wqe->inline_bytes
 			      : mr_cached_find(&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH,
 					sge->address, bytes);
-	if (!*ret_from || (!local->is_inside && !begin(local, INBOX_USES_KEY | wqe->rkey)))
+	if (!*ret_from || (!local->is_inside && !local_begin(local, INBOX_USES_KEY | wqe->rkey)))
 		return false;
 	*ret_to = mr_cached_find(
 		&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH, wqe->remote_address, bytes);
@@ -856,7 +723,7 @@ uint32_t local_execute_row(struct qp *qp, uint32_t count)
 		copy_place(to, from, wqe->total_bytes);
 		bytes += wqe->total_bytes;
 	}
-	end(local);
+	local_end(local);
 	if (done) {
 		executed_some(local, &local->target->writes, done, bytes);
 		qp_count(qp, COUNTER_local_requests, done);

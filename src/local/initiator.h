@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_LOCAL_INITIATOR_H
+#define URNIC_LOCAL_INITIATOR_H
+
+/*
+ * What the files of the initiator ask of each other. Each request is executed, or is left to packets with nothing done of it.
+ *
+ * Threads: as local.h.
+ */
+
+#include "local/local.h"
+
+/* In the target's inbox, under this mark from here on. False: it was closed. */
+static inline bool local_begin(struct local_qp *local, uint64_t mark)
+{
+	local->is_inside = local->is_inside ? inbox_remark(local->target, local->generation, mark)
+					    : inbox_enter(local->target, local->generation, mark);
+	return local->is_inside;
+}
+
+static inline void local_end(struct local_qp *local)
+{
+	if (local->is_inside)
+		inbox_leave(local->target);
+	local->is_inside = false;
+}
+
+/* --- initiator.c --- */
+
+/* A request of `bytes` bytes that takes no receive request was executed: one more in `count`, of the target's inbox. */
+void local_executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes);
+
+/* --- words.c --- */
+
+/* FETCH AND ADD, COMPARE AND SWAP. `ret_fault` is set for SHORTCUT_FAILED. */
+enum shortcut local_atomic(
+	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault);
+
+/* ATOMIC WRITE and FLUSH (IBTA annex A19). */
+enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wqe);
+enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe);
+
+#endif

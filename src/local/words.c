@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests about one word of the target's memory, and FLUSH, which is about no byte at all.
+ */
+#include <string.h>
+
+#include "local/initiator.h"
+#include "memory/abroad.h"
+#include "wire/headers.h"
+
+/* --- atomics --- */
+
+static struct mr_word word_of(const struct send_wqe *wqe)
+{
+	if (wqe->opcode == WR_ATOMIC_FETCH_AND_ADD)
+		return (struct mr_word){MR_WORD_FETCH_ADD, 0, wqe->compare_add};
+	return (struct mr_word){MR_WORD_COMPARE_SWAP, wqe->compare_add, wqe->swap};
+}
+
+/* The word is not mapped here, or not aligned: its owner's CPU is the one to do it. */
+static bool word_find(
+	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, uint8_t **ret_word)
+{
+	struct mr_user user = {local->target_pd, local->target->qpn};
+	struct peer_place place = {.here = NULL};
+	enum mr_fault fault = peer_find(local->peer, wqe->rkey, user, access, wqe->remote_address,
+		sizeof(uint64_t), &place);
+
+	if (!fault && !place.here) {
+		local->has_far_atomics = true;
+		local->far_key = wqe->rkey;
+	}
+	*ret_word = place.here;
+	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
+}
+
+enum shortcut local_atomic(
+	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault)
+{
+	const struct qp *qp = local->qp;
+	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	enum mr_fault fault = MR_OK;
+	const struct mr_word word = word_of(wqe);
+	uint64_t original = 0;
+	uint8_t *at;
+	bool is_done;
+
+	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
+		wqe->total_bytes != sizeof(uint64_t) ||
+		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count) ||
+		!local_begin(local, INBOX_USES_KEY | wqe->rkey))
+		return SHORTCUT_PACKETS;
+	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &at);
+	if (is_done)
+		original = mr_word_apply(&word, at);
+	local_end(local);
+	if (!is_done)
+		return SHORTCUT_PACKETS;
+	local_executed(local, &local->target->atomics, sizeof(uint64_t));
+	fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(original),
+		(const uint8_t *)&original);
+	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
+	return fault ? SHORTCUT_FAILED : SHORTCUT_DONE;
+}
+
+/* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
+
+static bool value_get(const struct local_qp *local, const struct send_wqe *wqe, uint64_t *ret_value)
+{
+	const struct qp *qp = local->qp;
+
+	if (wqe->total_bytes != sizeof(*ret_value))
+		return false;
+	if (wqe->flags & SEND_INLINE) {
+		memcpy(ret_value, wqe->inline_bytes, sizeof(*ret_value));
+		return true;
+	}
+	return !sge_gather(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(*ret_value),
+		(uint8_t *)ret_value);
+}
+
+enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wqe)
+{
+	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	struct mr_word word = {.operation = MR_WORD_STORE};
+	uint8_t *at;
+	bool is_done;
+
+	if (!(granted & MR_REMOTE_WRITE) || wqe->remote_address % sizeof(uint64_t) ||
+		!value_get(local, wqe, &word.value) ||
+		!local_begin(local, INBOX_USES_KEY | wqe->rkey))
+		return SHORTCUT_PACKETS;
+	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &at);
+	if (is_done)
+		mr_word_apply(&word, at);
+	local_end(local);
+	if (!is_done)
+		return SHORTCUT_PACKETS;
+	local_executed(local, &local->target->atomic_writes, sizeof(uint64_t));
+	return SHORTCUT_DONE;
+}
+
+/* What was written before is visible already: requests are executed in their order, and caches are coherent. */
+enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe)
+{
+	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	const struct mr_table *mrs = &local->peer->mrs;
+	const struct mr_user user = {local->target_pd, local->target->qpn};
+	enum mr_fault fault;
+	uint8_t *pointer;
+
+	if (!(granted & MR_FLUSH_GLOBAL) || wqe->flush.placement != FETH_PLACEMENT_GLOBAL)
+		return SHORTCUT_PACKETS;
+	if (wqe->flush.selectivity == FETH_SELECT_REGION)
+		fault = mr_resolve_whole(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL);
+	else
+		fault = mr_resolve_for(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL, wqe->remote_address,
+			wqe->flush.bytes, &pointer);
+	if (fault || wqe->flush.selectivity > FETH_SELECT_REGION)
+		return SHORTCUT_PACKETS;
+	atomic_thread_fence(memory_order_seq_cst);
+	local_executed(local, &local->target->flushes, 0);
+	return SHORTCUT_DONE;
+}
