@@ -46,11 +46,11 @@ tcp_opens() {
 }
 
 before=$(tcp_opens)
-# iperf3 counts at both ends; with --bytes it ends when all have arrived.
+# iperf3 counts at both ends; with --bytes it ends when all have arrived, and those of the block that it was sending.
 debian=/usr/lib/$(gcc -dumpmachine)/rsocket/librspreload.so
 for preload in "$build/lib/librspreload.so" "$debian"; do
 	wanted='iperf Done' both "iperf3, $preload" "env LD_PRELOAD=$preload iperf3 -s -1" -- \
 		env LD_PRELOAD="$preload" iperf3 -c 10.99.0.1 -n 20M
-	grep -q '20.0 MBytes' "$scratch/client" || fail "iperf3: $(cat "$scratch/client")"
+	grep -q '20\.[01] MBytes' "$scratch/client" || fail "iperf3: $(cat "$scratch/client")"
 done
 [ "$(tcp_opens)" = "$before" ] || fail 'the preload library let TCP connections be opened'
