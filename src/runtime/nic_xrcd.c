@@ -129,18 +129,26 @@ static bool agent_knows_us(const struct nic_xrcd *xrcd)
 	return xrcd->epoch == nic_epoch && nic_worker_get(xrcd->home, &worker) == 0;
 }
 
+/* NULL: all are taken. */
+static struct nic_public_xrcd *place_find(void)
+{
+	for (uint32_t i = 0; i < NIC_PUBLIC_XRCDS_MAX; i++)
+		if (!atomic_load(&nic.public->xrcds[i].ifindex))
+			return &nic.public->xrcds[i];
+	return NULL;
+}
+
 void nic_xrcd_show(struct nic_xrcd *xrcd)
 {
-	nic_enter();
-	for (uint32_t i = 0; !xrcd->public && agent_knows_us(xrcd) && i < NIC_PUBLIC_XRCDS_MAX;
-		i++) {
-		struct nic_public_xrcd *public = &nic.public->xrcds[i];
+	struct nic_public_xrcd *place = NULL;
 
-		if (atomic_load(&public->ifindex))
-			continue;
-		public->file = xrcd->file;
-		atomic_store_explicit(&public->ifindex, xrcd->ifindex, memory_order_release);
-		xrcd->public = public;
+	nic_enter();
+	if (!xrcd->public && agent_knows_us(xrcd))
+		place = place_find();
+	if (place) {
+		place->file = xrcd->file;
+		atomic_store_explicit(&place->ifindex, xrcd->ifindex, memory_order_release);
+		xrcd->public = place;
 	}
 	nic_leave();
 }
