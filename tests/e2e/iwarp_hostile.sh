@@ -33,7 +33,7 @@ fi
 # Connections that say nothing, more than a listener has room for.
 listen server a rping -s -P -a 10.99.0.1
 on b timeout 90 python3 -c '
-import socket, time
+import os, socket, sys, time
 silent = []
 for i in range(40):
     one = socket.socket()
@@ -41,13 +41,14 @@ for i in range(40):
     one.connect_ex(("10.99.0.1", 7174))
     silent.append(one)
 print("silent", flush=True)
-time.sleep(80)' >"$scratch/silent" &
+while os.path.exists(sys.argv[1]):
+    time.sleep(0.1)' "$scratch/silent" >"$scratch/silent" &
 silent=$!
 until grep -q silent "$scratch/silent"; do kill -0 $silent || fail 'no silent peers'; sleep 0.1; done
 start client b rping -c -a 10.99.0.1 -V -C 20
 finish_well client
-kill $silent
-wait $silent 2>/dev/null || true
+rm "$scratch/silent"
+wait $silent
 
 # A peer that does not read: its connection waits, without more memory; another one does not.
 start reader a ib_send_bw -R -F -s 65536 -n 100000
