@@ -55,4 +55,11 @@ static inline void list_append(struct list *head, struct list *node)
 	for (type *iterator = list_first(head, type, member); &iterator->member != (head); \
 		iterator = list_first(&iterator->member, type, member))
 
+/* The same, where the body may remove and free what `iterator` points at, and no other. */
+#define list_for_each_safe(iterator, head, type, member)                          \
+	for (type *iterator = list_first(head, type, member),                     \
+		  *iterator##_next = list_first(&iterator->member, type, member); \
+		&iterator->member != (head); iterator = iterator##_next,          \
+		  iterator##_next = list_first(&iterator##_next->member, type, member))
+
 #endif

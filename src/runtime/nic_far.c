@@ -385,18 +385,12 @@ void nic_far_forget_xrcd(const struct nic_xrcd *xrcd)
 
 void nic_far_forget(void)
 {
-	while (!list_is_empty(&nic.far_srqs)) {
-		struct nic_far_srq *srq = list_first(&nic.far_srqs, struct nic_far_srq, link);
-
-		list_remove(&srq->link);
+	list_for_each_safe(srq, &nic.far_srqs, struct nic_far_srq, link)
 		free(srq);
-	}
-	while (!list_is_empty(&nic.hosts)) {
-		struct nic_host *host = list_first(&nic.hosts, struct nic_host, link);
-
-		list_remove(&host->link);
+	list_init(&nic.far_srqs);
+	list_for_each_safe(host, &nic.hosts, struct nic_host, link)
 		free(host);
-	}
+	list_init(&nic.hosts);
 	for (uint32_t i = 0; i < DOMAINS_MAX; i++)
 		free(atomic_exchange(&domains[i], NULL));
 	close(nic.asked);

@@ -481,15 +481,9 @@ void nic_peer_put(struct nic_peer *peer)
 
 void nic_peers_end(void)
 {
-	struct list *next;
-
-	for (struct list *link = nic.peers.next; link != &nic.peers; link = next) {
-		struct nic_peer *peer = container_of(link, struct nic_peer, link);
-
-		next = link->next;
+	list_for_each_safe(peer, &nic.peers, struct nic_peer, link)
 		if (!peer->users && nic_peer_has_ended(peer))
 			forget(peer);
-	}
 }
 
 /* Returns 0 or -errno. */
@@ -555,12 +549,7 @@ bool nic_peer_is_alive(uint32_t who)
 
 void nic_peers_forget(void)
 {
-	struct list *next;
-
-	for (struct list *link = nic.peers.next; link != &nic.peers; link = next) {
-		struct nic_peer *peer = container_of(link, struct nic_peer, link);
-
-		next = link->next;
+	list_for_each_safe(peer, &nic.peers, struct nic_peer, link) {
 		peer->peer.base = NULL; /* it was not inherited */
 		destroy(peer);
 	}

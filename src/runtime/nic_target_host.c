@@ -220,16 +220,10 @@ static void guest_drop(struct guest *guest)
 
 void nic_target_serve(void)
 {
-	struct list *next;
-
 	guests_accept();
-	for (struct list *link = nic.target_guests.next; link != &nic.target_guests; link = next) {
-		struct guest *guest = container_of(link, struct guest, link);
-
-		next = link->next;
+	list_for_each_safe(guest, &nic.target_guests, struct guest, link)
 		if (!guest_serve(guest))
 			guest_drop(guest);
-	}
 }
 
 /* --- news --- */
@@ -247,17 +241,16 @@ void nic_target_tell(struct nic_qp *qp, uint32_t news)
 
 void nic_target_guests_forget(void)
 {
-	while (!list_is_empty(&nic.target_guests)) {
-		struct guest *guest = list_first(&nic.target_guests, struct guest, link);
+	list_for_each_safe(guest, &nic.target_guests, struct guest, link) {
 		struct nic_qp *qp = guest->qp;
 
-		list_remove(&guest->link);
 		list_remove(&guest->qp_link);
 		close(guest->fd);
 		free(guest);
 		if (qp && qp->is_released && list_is_empty(&qp->guests))
 			free(qp);
 	}
+	list_init(&nic.target_guests);
 	if (nic.target_listener >= 0)
 		close(nic.target_listener);
 }
