@@ -468,7 +468,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	local_end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
-		(local->is_rq_shared && rq_is_low(local->target_rq)))
+		(local->is_rq_shared && rq_note_low(local->target_rq)))
 		local->peer->ops->kick(local->peer, target->lane);
 	else if (is_awaited(local, is_solicited))
 		wake(local);

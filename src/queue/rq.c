@@ -232,7 +232,9 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 /* The queue is locked. Turns the limit off when the queue is below it. */
 static bool is_below(struct recv_queue *rq)
 {
-	if (rq_count(rq) >= atomic_load_explicit(&rq->limit, memory_order_relaxed))
+	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
+
+	if (!(limit & RQ_LIMIT_PASSED) && rq_count(rq) >= limit)
 		return false;
 	atomic_store_explicit(&rq->limit, 0, memory_order_relaxed);
 	return true;
@@ -264,7 +266,7 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit)
 	bool is_below_now;
 
 	spin_lock(&rq->lock);
-	atomic_store(&rq->limit, limit); /* before the requests are counted: see rq_is_low() */
+	atomic_store(&rq->limit, limit); /* before the requests are counted: see rq_note_low() */
 	is_below_now = is_below(rq);
 	spin_unlock(&rq->lock);
 	return is_below_now;
@@ -277,7 +279,7 @@ uint32_t rq_limit(struct recv_queue *rq)
 	spin_lock(&rq->lock);
 	limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
 	spin_unlock(&rq->lock);
-	return limit;
+	return limit & RQ_LIMIT_PASSED ? 0 : limit;
 }
 
 /*

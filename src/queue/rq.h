@@ -148,13 +148,23 @@ static inline void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 	atomic_store_explicit(&rq->known, taken + 1, memory_order_release);
 }
 
-/* Are there fewer requests than the limit, which is on? For takers in other processes: its owner is to hear of it. */
-static inline bool rq_is_low(const struct recv_queue *rq)
+/* A mark beside the limit: there were fewer requests already, and the owner has not heard of it. */
+#define RQ_LIMIT_PASSED 0x80000000u
+
+/*
+ * Are there fewer requests than the limit, which is on? For takers in other processes: true once, to whom has to wake
+ * the owner, who hears of it whatever is posted meanwhile.
+ */
+static inline bool rq_note_low(struct recv_queue *rq)
 {
 	uint32_t limit = atomic_load(&rq->limit);
 
-	return limit &&
-		atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq) < limit;
+	if (!limit || limit & RQ_LIMIT_PASSED)
+		return false;
+	if (atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq) >= limit)
+		return false;
+	/* If its owner has set another meanwhile, he has counted the requests then. */
+	return atomic_compare_exchange_strong(&rq->limit, &limit, limit | RQ_LIMIT_PASSED);
 }
 
 /* Forget all requests (reset). */

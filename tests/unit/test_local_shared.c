@@ -85,6 +85,27 @@ static void limit_is_told_by_the_owner_who_is_woken_for_it(void **state)
 	assert_int_equal(kicks, 1);
 }
 
+static void limit_that_was_passed_is_told_though_there_are_requests_again(void **state)
+{
+	uint32_t news = 0;
+
+	(void)state;
+	ready_to_send(1, PSN);
+	post_receive(0);
+	post_receive(1);
+	assert_false(rq_set_limit(ends[1].srq.rq, 2));
+	post(WR_SEND, 1);
+	assert_int_equal(kicks, 1);
+	post_receive(2);
+	post_receive(3);
+	assert_int_equal(rq_limit(ends[1].srq.rq), 0);
+	assert_int_equal(collect(), 1);
+	assert_ptr_equal(signal_take(&ends[1].lane.signals, &news), &ends[1].srq.signal);
+	assert_int_equal(news, SIGNAL_SRQ_LIMIT);
+	assert_false(rq_set_limit(ends[1].srq.rq, 1));
+	assert_int_equal(rq_limit(ends[1].srq.rq), 1);
+}
+
 static void request_that_could_not_be_filled_receives_the_message_by_packets(void **state)
 {
 	(void)state;
@@ -214,6 +235,7 @@ int main(void)
 		SHARED_TEST(message_takes_the_oldest_request_that_others_have_left),
 		SHARED_TEST(message_that_fits_no_request_takes_none),
 		SHARED_TEST(limit_is_told_by_the_owner_who_is_woken_for_it),
+		SHARED_TEST(limit_that_was_passed_is_told_though_there_are_requests_again),
 		SHARED_TEST(request_that_could_not_be_filled_receives_the_message_by_packets),
 		SHARED_TEST(request_that_was_handed_over_is_flushed_with_its_queue_pair),
 		SHARED_TEST(request_that_an_initiator_held_who_died_is_flushed_with_the_queue_pair),
