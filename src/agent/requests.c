@@ -457,6 +457,18 @@ static bool handle_and_answer(struct request *request)
 	return rc == 0;
 }
 
+/* The head of our answer is the same in each version, and says which is ours. */
+static void refuse_version(struct server *server, struct client *client, uint32_t version)
+{
+	struct agent_message message = {
+		.version = AGENT_VERSION, .type = AGENT_HELLO, .status = EPROTONOSUPPORT};
+
+	agent_message_send(client->fd, &message, NULL, NULL, 0, MSG_DONTWAIT);
+	server->counters.clients_faulted++;
+	log_line("process %d (%s) is of another version of urnic: its protocol is %u, ours %u",
+		client->pid, client->comm, version, AGENT_VERSION);
+}
+
 bool request_receive(struct server *server, struct client *client)
 {
 	struct request request = {.server = server, .client = client, .answer_fd = -1};
@@ -469,6 +481,10 @@ bool request_receive(struct server *server, struct client *client)
 		return true;
 	if (rc == -ECONNRESET)
 		return false;
+	if (rc == -EPROTONOSUPPORT) {
+		refuse_version(server, client, request.message.version);
+		return false;
+	}
 	if (rc == 0 && request.message.type == AGENT_FORWARD && client->is_greeted) {
 		forward(&request, packet);
 		return true;

@@ -232,9 +232,7 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 /* The queue is locked. Turns the limit off when the queue is below it. */
 static bool is_below(struct recv_queue *rq)
 {
-	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
-
-	if (!(limit & RQ_LIMIT_PASSED) && rq_count(rq) >= limit)
+	if (rq_count(rq) >= atomic_load_explicit(&rq->limit, memory_order_relaxed))
 		return false;
 	atomic_store_explicit(&rq->limit, 0, memory_order_relaxed);
 	return true;

@@ -53,6 +53,18 @@ static bool is_gone(int rc)
 	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
 }
 
+static int fail_version(struct agent_client *client, uint32_t version)
+{
+	struct ucred peer = {.pid = 0};
+	socklen_t bytes = sizeof(peer);
+
+	getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
+	return fail(client, -EPROTONOSUPPORT,
+		"urnicd (process %d) is of another version of urnic (its protocol %u, ours %u): it "
+		"leaves soon after the programs that use it have ended",
+		peer.pid, version, AGENT_VERSION);
+}
+
 /* Receive until the answer to the last request is there. */
 static int await_answer(struct agent_client *client, struct agent_message *message, uint32_t type,
 	struct agent_descriptors *descriptors)
@@ -69,9 +81,10 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 			return fail(client, -ECONNRESET, "urnicd closed the connection");
 		if (rc == -EMFILE)
 			return fail(client, rc, "too many open files: raise the limit (ulimit -n)");
+		if (rc == -EPROTONOSUPPORT)
+			return fail_version(client, message->version);
 		if (rc)
-			return fail(
-				client, rc, "urnicd does not speak our protocol: another version?");
+			return fail(client, rc, "urnicd does not speak our protocol");
 		if (message->type == type && message->sequence == client->sequence)
 			return 0;
 		if (message->type == AGENT_FORWARD)
@@ -254,7 +267,9 @@ static int connect_or_start(struct agent_client *client)
 		if (rc)
 			return rc;
 	}
-	return fail(client, -ETIMEDOUT, "urnicd starts but leaves again before it answers");
+	return fail(client, -ETIMEDOUT,
+		"urnicd leaves before it answers: it may be of an older version of urnic, and leaves "
+		"for good soon after the programs that use it have ended");
 }
 
 static void client_init(struct agent_client *client)

@@ -138,7 +138,7 @@ static bool is_legal(
 {
 	uint32_t descriptors_max;
 
-	if (bytes < sizeof(*message) || message->version != AGENT_VERSION)
+	if (bytes < sizeof(*message))
 		return false;
 	if (message->type >= ARRAY_COUNT(request_descriptors) ||
 		!request_descriptors[message->type])
@@ -186,6 +186,10 @@ int agent_message_receive(int socket, bool is_request, struct agent_message *ret
 	if (header.msg_flags & MSG_CTRUNC && ret_descriptors->count < AGENT_DESCRIPTORS_MAX) {
 		agent_descriptors_close(ret_descriptors);
 		return -EMFILE; /* there was room for a descriptor, but no number */
+	}
+	if (bytes >= AGENT_HEAD_BYTES && ret_message->version != AGENT_VERSION) {
+		agent_descriptors_close(ret_descriptors);
+		return -EPROTONOSUPPORT;
 	}
 	if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 		!is_legal(ret_message, is_request, (size_t)bytes, ret_descriptors->count)) {

@@ -89,7 +89,8 @@ struct agent_forward {
 };
 
 struct agent_message {
-	uint32_t version;
+	/* These four are where they are in every version: another one can be told so. */
+	uint32_t version; /* AGENT_VERSION */
 	uint32_t type; /* enum agent_message_type */
 	uint32_t sequence; /* set by the requester, repeated in the answer; 0 in FORWARD */
 	int32_t status; /* answers: 0, or an errno and `why`; requests: 0 */
@@ -143,8 +144,11 @@ struct agent_message {
 	};
 };
 
-/* The layout is an interface between two programs, if only of one version. */
-static_assert(sizeof(struct agent_message) == 16 + AGENT_WHY_BYTES, "no hidden padding");
+/* The layout is an interface between two programs, if, but for its head, only of one version. */
+enum { AGENT_HEAD_BYTES = offsetof(struct agent_message, why) };
+static_assert(AGENT_HEAD_BYTES == 16, "of every version");
+static_assert(
+	sizeof(struct agent_message) == AGENT_HEAD_BYTES + AGENT_WHY_BYTES, "no hidden padding");
 
 static inline bool agent_slots_has(const struct agent_slots *slots, uint8_t slot)
 {
@@ -186,8 +190,8 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
  * `packet`           AGENT_PACKET_BYTES_MAX bytes, for what follows a FORWARD; NULL refuses them.
  * `ret_descriptors`  Filled and owned by the caller on success; nothing is open after a failure.
  *
- * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTO for a message that is not
- * legal, -EMFILE when its descriptor exceeds our limit, or another -errno of recvmsg().
+ * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTONOSUPPORT for a message of
+ * another version, of which the head was received, -EPROTO for one that is not legal, -EMFILE when its descriptor exceeds our limit, or another -errno of recvmsg().
  */
 int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
 	uint8_t *packet, struct agent_descriptors *ret_descriptors, int flags);

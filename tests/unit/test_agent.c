@@ -3,6 +3,7 @@
  * urnicd and its client together, in a network namespace of their own: hand-out and steering, what stands in the way of port
  * 4791, and messages that no client of ours would send. Lives and deaths are in test_agent_lives.c.
  */
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/un.h>
@@ -240,6 +241,43 @@ static void missing_program_is_reported(void **state)
 		unsetenv("URNIC_URNICD");
 }
 
+/* An urnicd that answers one HELLO, as one of another version would. */
+static void *answer_in_another_version(void *socket)
+{
+	struct agent_message message = {.version = 0};
+	int fd = accept4(*(int *)socket, NULL, NULL, SOCK_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_true(recv(fd, &message, sizeof(message), 0) >= AGENT_HEAD_BYTES);
+	assert_int_equal(message.version, AGENT_VERSION);
+	message.version = AGENT_VERSION + 1;
+	assert_int_equal(send(fd, &message, sizeof(message), 0), sizeof(message));
+	close(fd);
+	return NULL;
+}
+
+/* It comes first: no other urnicd runs yet. */
+static void urnicd_of_another_version_is_named(void **state)
+{
+	struct agent_client client;
+	struct sockaddr_un address;
+	socklen_t bytes = agent_socket_name(&address, geteuid());
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char process[32];
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, bytes), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(pthread_create(&thread, NULL, answer_in_another_version, &fd), 0);
+	assert_int_equal(agent_client_connect(&client), -EPROTONOSUPPORT);
+	snprintf(process, sizeof(process), "(process %d)", getpid());
+	assert_non_null(strstr(client.why, process));
+	assert_non_null(strstr(client.why, "another version"));
+	pthread_join(thread, NULL);
+	close(fd);
+}
+
 /* A connection that may send what it likes. */
 static int hostile_connection(void)
 {
@@ -280,11 +318,14 @@ static void malformed_messages_cut_the_connection_and_nothing_else(void **state)
 	fd = hostile_connection();
 	message.version = 77;
 	assert_int_equal(agent_message_send(fd, &message, NULL, NULL, 0, 0), 0);
+	assert_int_equal(recv(fd, &message, sizeof(message), 0), sizeof(message));
+	assert_int_equal(message.version, AGENT_VERSION);
+	assert_int_equal(message.status, EPROTONOSUPPORT);
 	assert_cut(fd);
 	/* Before a HELLO, and a second HELLO. */
 	fd = hostile_connection();
-	message.version = AGENT_VERSION;
-	message.type = AGENT_STAT;
+	message =
+		(struct agent_message){.version = AGENT_VERSION, .type = AGENT_STAT, .sequence = 1};
 	assert_int_equal(agent_message_send(fd, &message, NULL, NULL, 0, 0), 0);
 	assert_cut(fd);
 	fd = hostile_connection();
@@ -340,6 +381,7 @@ static void random_messages_do_not_hurt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(urnicd_of_another_version_is_named),
 		TEST(fresh_client_starts_urnicd_and_gets_what_is_for_its_slots),
 		TEST(ipv6_address_is_steered_too),
 		TEST(two_processes_get_each_its_own),
