@@ -27,7 +27,8 @@ const char command_host_help[] =
 	"  host b    10.99.0.2/24, fd00:99::2/64 on veth0\n"
 	"\n"
 	"  up      make the network; packets can flow on return. If it is up already, that is fine.\n"
-	"  exec    run PROGRAM on a host. The exit status is PROGRAM's.\n"
+	"  exec    run PROGRAM on a host. The exit status is PROGRAM's. URNIC_HOST_ID is set in its\n"
+	"          environment, unless it is already: to urnic the hosts are two machines.\n"
 	"  list    the networks that are up\n"
 	"  down    end the network\n"
 	"\n"
@@ -146,6 +147,15 @@ static int host_index(const char *name)
 	return -1;
 }
 
+/* What a program on a host sees of the other is a machine across a network, unless its user has said otherwise. */
+static void set_host_identity(const char *network, const char *host)
+{
+	char identity[NETWORK_NAME_BYTES_MAX + 8];
+
+	snprintf(identity, sizeof(identity), "%s-%s", network, host);
+	setenv("URNIC_HOST_ID", identity, 0);
+}
+
 static int host_exec(int argc, char **argv)
 {
 	struct host_options options;
@@ -177,6 +187,7 @@ static int host_exec(int argc, char **argv)
 		complain("host: cannot enter host %s: %s", hosts[host].name, strerror(-result));
 		return EXIT_FAILED;
 	}
+	set_host_identity(options.name, hosts[host].name);
 	run_program(argv + first);
 }
 

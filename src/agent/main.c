@@ -26,6 +26,7 @@
 #include "agent/server.h"
 #include "base/version.h"
 #include "runtime/agent_protocol.h"
+#include "runtime/rendezvous.h"
 
 enum {
 	LISTEN_BACKLOG = 128,
@@ -267,8 +268,10 @@ int main(int argc, char **argv)
 {
 	struct options options = {0};
 	struct server_settings settings;
+	struct rendezvous rendezvous;
 	int status = parse_options(argc, argv, &options);
 	uint32_t limit;
+	int rc;
 
 	if (status >= 0)
 		return status;
@@ -296,7 +299,13 @@ int main(int argc, char **argv)
 		return AGENT_EXIT_FAILED;
 	}
 	log_open(options.is_foreground);
+	rc = rendezvous_listen(&rendezvous, options.is_system);
+	if (rc)
+		log_line("other network namespaces do not find me: %s", strerror(-rc));
+	settings.rendezvous = rendezvous.listener;
 	if (!options.is_foreground)
 		become_daemon();
-	return options.is_system ? keep(&settings) : serve(&settings);
+	status = options.is_system ? keep(&settings) : serve(&settings);
+	rendezvous_leave(&rendezvous);
+	return status;
 }

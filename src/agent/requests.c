@@ -19,6 +19,7 @@
 #include "agent/owner.h"
 #include "base/arith.h"
 #include "port/address.h"
+#include "runtime/netdev.h"
 
 /* Not a result: the request can only be answered when the server has settled. */
 enum { LATER = 1 };
@@ -257,6 +258,17 @@ static int handle_resume(struct request *request)
 	return 0;
 }
 
+/* Its memory goes with the answer, if the client may look into it. Returns whether it does. */
+static bool show_memory(struct request *request, const struct client *found)
+{
+	bool is_shown = found->memory >= 0 &&
+		(found->uid == request->client->uid || request->client->uid == 0);
+
+	if (is_shown)
+		request->answer_fd = found->memory;
+	return is_shown;
+}
+
 static int handle_list(struct request *request)
 {
 	struct server *server = request->server;
@@ -276,11 +288,29 @@ static int handle_list(struct request *request)
 	message->list.uid = found->uid;
 	memcpy(message->list.comm, found->comm, sizeof(found->comm));
 	message->list.slots = found->slots;
-	if (found->memory >= 0 &&
-		(found->uid == request->client->uid || request->client->uid == 0)) {
-		message->list.has_memory = 1;
-		request->answer_fd = found->memory;
-	}
+	message->list.has_memory = show_memory(request, found);
+	return 0;
+}
+
+static int handle_find(struct request *request)
+{
+	struct server *server = request->server;
+	const struct gid gid = request->message.find.gid;
+	uint8_t slot = (uint8_t)request->message.find.slot;
+	const struct slot_lease *lease = &server->slots.leases[slot];
+	const struct client *found = &server->clients[lease->client];
+	struct agent_message *message;
+
+	if (!gid_is_zero(&gid) && !netdev_has_address(&gid, 0))
+		return refuse(request, -ENOENT, "the address is not of this network namespace");
+	if (lease->state != SLOT_LEASED && server->has_survivors && !server_is_settled(server))
+		return LATER;
+	if (lease->state != SLOT_LEASED)
+		return refuse(request, -ENOENT, "slot %u is nobody's", slot);
+	message = answer(request);
+	message->find.pid = (uint32_t)found->pid;
+	message->find.uid = found->uid;
+	message->find.has_memory = show_memory(request, found);
 	return 0;
 }
 
@@ -427,6 +457,8 @@ static int handle(struct request *request)
 		return handle_claim(request);
 	case AGENT_UNCLAIM:
 		return handle_unclaim(request);
+	case AGENT_FIND:
+		return handle_find(request);
 	case AGENT_FORWARD:
 		break;
 	}
@@ -469,6 +501,14 @@ static void refuse_version(struct server *server, struct client *client, uint32_
 		client->pid, client->comm, version, AGENT_VERSION);
 }
 
+/* Who comes from another network namespace is not greeted, as that would give it the bag. */
+static bool is_in_order(const struct client *client, uint32_t type)
+{
+	if (client->is_foreign)
+		return type == AGENT_FIND;
+	return client->is_greeted == (type != AGENT_HELLO);
+}
+
 bool request_receive(struct server *server, struct client *client)
 {
 	struct request request = {.server = server, .client = client, .answer_fd = -1};
@@ -489,7 +529,7 @@ bool request_receive(struct server *server, struct client *client)
 		forward(&request, packet);
 		return true;
 	}
-	is_fine = rc == 0 && client->is_greeted == (request.message.type != AGENT_HELLO);
+	is_fine = rc == 0 && is_in_order(client, request.message.type);
 	if (is_fine)
 		is_fine = handle_and_answer(&request);
 	else if (rc == 0)

@@ -25,7 +25,7 @@ enum {
 };
 
 /* What an epoll event is about: the kind in the upper half of its data, an index in the lower. */
-enum watch { WATCH_LISTENER, WATCH_CLIENT, WATCH_PROCESS, WATCH_GROUP };
+enum watch { WATCH_LISTENER, WATCH_RENDEZVOUS, WATCH_CLIENT, WATCH_PROCESS, WATCH_GROUP };
 
 uint64_t server_now_ms(void)
 {
@@ -113,6 +113,7 @@ static void client_drop(struct server *server, struct client *client)
 		close(client->gsi);
 	claim_table_drop_client(&server->claims, (uint32_t)(client - server->clients));
 	client->fd = -1;
+	server->foreign_count -= client->is_foreign;
 	if (--server->client_count == 0)
 		server->idle_since_ms = server_now_ms();
 }
@@ -154,9 +155,10 @@ static struct client *unused_client(struct server *server)
 }
 
 /* Returns false when nobody else waits to be accepted. */
-static bool client_accept(struct server *server)
+static bool client_accept(struct server *server, bool is_foreign)
 {
-	int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = accept4(is_foreign ? server->rendezvous : server->listener, NULL, NULL,
+		SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct client *client = unused_client(server);
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
@@ -164,13 +166,18 @@ static bool client_accept(struct server *server)
 	if (fd < 0)
 		return errno == EINTR || errno == ECONNABORTED;
 	if (!client || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
-		(!server->is_system && peer.uid != geteuid())) {
+		(!server->is_system && peer.uid != geteuid()) ||
+		(is_foreign && server->foreign_count == SERVER_FOREIGN_MAX)) {
 		server->counters.clients_refused++;
 		close(fd);
 		return true;
 	}
-	*client = (struct client){
-		.fd = fd, .memory = -1, .gsi = -1, .pid = peer.pid, .uid = peer.uid};
+	*client = (struct client){.fd = fd,
+		.memory = -1,
+		.gsi = -1,
+		.pid = peer.pid,
+		.uid = peer.uid,
+		.is_foreign = is_foreign};
 	if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, WATCH_CLIENT,
 		    (uint64_t)(client - server->clients)) != 0) {
 		close(fd);
@@ -180,6 +187,7 @@ static bool client_accept(struct server *server)
 	read_comm(client);
 	watch_process(server, client);
 	server->client_count++;
+	server->foreign_count += is_foreign;
 	server->counters.clients_accepted++;
 	log_line("process %d (%s) of user %u has come", client->pid, client->comm, client->uid);
 	return true;
@@ -219,7 +227,10 @@ static void dispatch(struct server *server, const struct epoll_event *event)
 
 	switch ((enum watch)(event->data.u64 >> 32)) {
 	case WATCH_LISTENER:
-		client_accept(server);
+		client_accept(server, false);
+		break;
+	case WATCH_RENDEZVOUS:
+		client_accept(server, true);
 		break;
 	case WATCH_CLIENT:
 		client_event(server, &server->clients[index], event->events);
@@ -276,7 +287,7 @@ static bool is_idle(struct server *server)
 		server_now_ms() < server->idle_since_ms + server->idle_ms)
 		return false;
 	/* Whoever is just coming in is served. Later ones meet a closed door and start another. */
-	while (client_accept(server))
+	while (client_accept(server, false))
 		;
 	return server->client_count == 0;
 }
@@ -313,6 +324,7 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 	server->idle_ms = settings->idle_ms;
 	server->sockets_max = settings->sockets_max;
 	server->listener = settings->listener;
+	server->rendezvous = settings->rendezvous;
 	server->bag = settings->bag;
 	server->idle_since_ms = server_now_ms();
 	for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
@@ -323,6 +335,8 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 		goto fail_destroy;
 	}
 	rc = watch(server, EPOLL_CTL_ADD, server->listener, EPOLLIN, WATCH_LISTENER, 0);
+	if (!rc && server->rendezvous >= 0)
+		rc = watch(server, EPOLL_CTL_ADD, server->rendezvous, EPOLLIN, WATCH_RENDEZVOUS, 0);
 	if (rc)
 		goto fail_destroy;
 	server->started_at_ms = server_now_ms();

@@ -29,6 +29,7 @@ enum {
 	SERVER_GROUPS_MAX = 64, /* local addresses; bounded by what the bag can hold */
 	SERVER_SETTLE_MS = 1000,
 	SERVER_IDLE_S = 10,
+	SERVER_FOREIGN_MAX = 64, /* clients that are of other network namespaces, at a time */
 };
 
 struct client {
@@ -40,6 +41,7 @@ struct client {
 	uid_t uid;
 	char comm[AGENT_COMM_BYTES];
 	struct agent_slots slots;
+	bool is_foreign; /* of another network namespace: may ask for processes, and nothing else */
 	bool is_greeted;
 	bool is_waiting; /* `waiting` is to be answered later; until then nothing is read */
 	struct agent_message waiting;
@@ -51,12 +53,14 @@ struct server {
 	uint32_t sockets_max; /* in all groups together */
 	int epoll;
 	int listener;
+	int rendezvous; /* where processes of other network namespaces come, or -1 */
 	int bag;
 	bool has_adopted; /* a bag with sockets in it */
 	bool has_survivors; /* is to be expected */
 	uint64_t settled_at_ms;
 	uint64_t idle_since_ms; /* while there are no clients */
 	uint32_t client_count;
+	uint32_t foreign_count; /* of them */
 	uint32_t group_count;
 	struct agent_counters counters;
 	struct slot_table slots;
@@ -70,6 +74,7 @@ struct server {
 
 struct server_settings {
 	int listener; /* bound and listening; the caller's */
+	int rendezvous; /* the same for other network namespaces (runtime/rendezvous.h), or -1 */
 	int bag; /* empty, or inherited from an urnicd that died; the caller's */
 	bool is_system; /* serve every user */
 	uint32_t idle_ms; /* leave after so long without clients; 0: never */

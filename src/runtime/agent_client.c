@@ -529,6 +529,17 @@ int agent_client_resume(struct agent_client *client)
 	return 0;
 }
 
+void agent_process_found(const struct agent_message *answer, struct agent_descriptors *descriptors,
+	struct agent_process *ret_process)
+{
+	*ret_process = (struct agent_process){
+		.pid = answer->find.pid,
+		.uid = answer->find.uid,
+		.memory = agent_descriptors_take(descriptors, 0),
+	};
+	agent_descriptors_close(descriptors);
+}
+
 int agent_client_list(
 	struct agent_client *client, uint32_t *index, struct agent_process *ret_process)
 {
@@ -547,6 +558,18 @@ int agent_client_list(
 	};
 	memcpy(ret_process->comm, message.list.comm, sizeof(ret_process->comm));
 	agent_descriptors_close(&descriptors);
+	return 0;
+}
+
+int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process)
+{
+	struct agent_message message = {.type = AGENT_FIND, .find.slot = slot};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc)
+		return rc;
+	agent_process_found(&message, &descriptors, ret_process);
 	return 0;
 }
 

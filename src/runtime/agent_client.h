@@ -191,6 +191,17 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 /* Give a claim back. One that was never made is fine. */
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim);
 
+/*
+ * Who has this slot?
+ *
+ * Returns 0 and a process, whose slots and name are not said; -ENOENT: nobody; or another -errno.
+ */
+int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process);
+
+/* The process that the answer to a FIND tells of. Its memory is the caller's; all else that came is closed. */
+void agent_process_found(const struct agent_message *answer, struct agent_descriptors *descriptors,
+	struct agent_process *ret_process);
+
 /* Read urnicd's own counters. Returns 0 or -errno. */
 int agent_client_stat(struct agent_client *client, struct agent_counters *ret_counters);
 

@@ -93,6 +93,8 @@ static bool is_request_legal(const struct agent_message *message)
 			!agent_slots_has(&message->resume.slots, 0);
 	case AGENT_GSI_OPEN:
 		return is_slot(message->gsi_open.slot);
+	case AGENT_FIND:
+		return is_slot(message->find.slot);
 	case AGENT_CLAIM:
 		return (message->claim.flags & ~(uint32_t)AGENT_CLAIM_FLAGS) == 0;
 	case AGENT_ATTACH:
@@ -128,6 +130,7 @@ static bool is_answer_legal(const struct agent_message *message)
 	case AGENT_GSI_ADDRESS:
 	case AGENT_CLAIM:
 	case AGENT_UNCLAIM:
+	case AGENT_FIND:
 		return true;
 	}
 	return false;

@@ -26,7 +26,7 @@
 #include "base/gid.h"
 
 enum {
-	AGENT_VERSION = 4,
+	AGENT_VERSION = 5,
 	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
@@ -140,6 +140,14 @@ struct agent_message {
 		struct {
 			uint32_t id; /* request */
 		} unclaim;
+		struct {
+			struct gid
+				gid; /* request: an address of urnicd's network namespace, or zero for any */
+			uint32_t slot; /* request */
+			uint32_t pid; /* answer, as all below */
+			uint32_t uid;
+			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
+		} find;
 		char why[AGENT_WHY_BYTES]; /* failed answer: one sentence for the user */
 	};
 };

@@ -58,4 +58,11 @@ struct netdev_list {
  */
 int netdev_list_create(struct netdev_list **ret_list) URNIC_EXPORT_AS(netdev_list_create);
 
+/*
+ * Is this an address of this network namespace?
+ *
+ * `ifindex`  The interface of a link-local one; 0: any.
+ */
+bool netdev_has_address(const struct gid *gid, uint32_t ifindex);
+
 #endif

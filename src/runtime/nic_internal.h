@@ -20,6 +20,7 @@
 #include "runtime/nic_peer.h"
 #include "runtime/nic_public.h"
 #include "runtime/nic_target.h"
+#include "runtime/rendezvous.h"
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
 #include "runtime/worker_streams.h"
@@ -156,6 +157,7 @@ struct nic {
 	struct worker
 		*last_xrc_send; /* lane of the XRC_SEND queue pair that was made last, or NULL */
 	bool is_local_on;
+	struct rendezvous_name rendezvous; /* how other network namespaces know us */
 	bool is_stamping; /* a program reads when completions were made */
 	struct local_owner owner;
 	int life[2]; /* a pipe: peers hold copies of its reading end; ours alone is the other */

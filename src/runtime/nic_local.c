@@ -7,15 +7,14 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/spin.h"
 #include "port/address.h"
-#include "port/socket.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
+#include "runtime/netdev.h"
 #include "runtime/nic_internal.h"
 
 /* Yielding takes a time slice where others want the processor; sleeping does not. */
@@ -82,6 +81,8 @@ int nic_local_start(void)
 	mr_table_publish(&nic.mrs, &nic.arena, &nic.public->mrs);
 	nic.public->base = (uint64_t)(uintptr_t)nic.arena.base;
 	nic.public->identity = nic_random_u64();
+	nic.rendezvous = rendezvous_name();
+	nic.public->netns = nic.rendezvous.netns;
 	nic.public->life = nic.life[0];
 	return 0;
 }
@@ -106,21 +107,6 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 	worker->inboxes = arena_at(&nic.arena, inboxes);
 	atomic_store(&public->inboxes_offset, inboxes);
 	return 0;
-}
-
-/* Is this an address of this network namespace? Then a socket can be bound to it. */
-static bool is_here(const struct gid *gid, uint32_t ifindex)
-{
-	union socket_address address;
-	socklen_t bytes = socket_address_make(&address, gid, ifindex, 0);
-	int fd = socket_open(address.base.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool is_bound;
-
-	if (fd < 0)
-		return false;
-	is_bound = bind(fd, &address.base, bytes) == 0;
-	close(fd);
-	return is_bound;
 }
 
 /* An inbox that is nobody's, used or new. Returns 0 or -ENOMEM. */
@@ -209,40 +195,57 @@ static void count_unreachable(const struct nic_qp *qp, int error)
 	worker_unlock(qp->worker);
 }
 
-bool nic_local_connect(struct nic_qp *qp)
+/* The process on this host that has the peer of the queue pair. Returns 0 or -errno. */
+static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 {
 	const struct qp_attr *attr = &qp->qp->attr;
-	uint8_t slot = (uint8_t)(attr->dest_qpn >> 16);
+	const struct gid *remote = &attr->path.remote;
+
+	char text[ADDRESS_TEXT_BYTES];
+	int error;
+
+	if (netdev_has_address(remote, attr->path.ifindex))
+		return nic_peer_get((uint8_t)(attr->dest_qpn >> 16), ret_peer);
+	error = nic_peer_get_elsewhere(remote, attr->dest_qpn, ret_peer);
+	if (error == -ENOENT && log_is_on(LOG_INFO))
+		log_write(LOG_INFO,
+			"queue pair 0x%06x goes by packets: no process of this user that can be seen from "
+			"here has queue pair 0x%06x of %s",
+			qp->qp->qpn, attr->dest_qpn, gid_to_text(remote, 0, text));
+	return error;
+}
+
+bool nic_local_connect(struct nic_qp *qp)
+{
 	struct local_inbox place;
+	struct nic_peer *peer;
 	struct nic_local *local;
 	int error;
 
-	if (!can_be_local(qp) || qp->local || !is_here(&attr->path.remote, attr->path.ifindex))
+	if (!can_be_local(qp) || qp->local)
 		return false;
-	local = calloc(1, sizeof(*local));
-	if (!local)
-		return false;
-	if (inbox_take(&place)) {
-		free(local);
-		return false;
-	}
-	error = nic_peer_get(slot, &local->peer);
+	error = peer_find_of(qp, &peer);
 	if (error) {
 		count_unreachable(qp, error);
-		inbox_give_back(place.offset);
+		return false;
+	}
+	local = calloc(1, sizeof(*local));
+	if (!local || inbox_take(&place)) {
+		nic_peer_put(peer);
 		free(local);
 		return false;
 	}
+	local->peer = peer;
 	place.lane = &qp->worker->local;
 	place.srqs_offset = qp->qp->type == QP_TYPE_XRC_RECV ? nic_local_share_srqs() : 0;
 	list_append(&nic.locals, &local->link);
 	worker_lock(qp->worker);
 	qp->local = local;
 	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
-		nic_peer_inboxes(local->peer, slot), &nic.owner);
+		nic_peer_inboxes(peer, (uint8_t)(qp->qp->attr.dest_qpn >> 16)), &nic.owner);
 	worker_unlock(qp->worker);
 	atomic_store(inbox_entry(qp), place.offset);
-	return !local->peer->is_self;
+	return !peer->is_self;
 }
 
 static void peer_forget(struct nic_peer *peer)

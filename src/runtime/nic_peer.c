@@ -154,6 +154,7 @@ bool nic_peer_has_ended(const struct nic_peer *peer)
 	return peer->is_dead || (!peer->is_self && poll(&pollfd, 1, 0) != 0);
 }
 
+/* In this network namespace. */
 static struct nic_peer *find(uint8_t slot)
 {
 	struct list *link;
@@ -162,7 +163,8 @@ static struct nic_peer *find(uint8_t slot)
 	for (link = nic.peers.next; link != &nic.peers; link = link->next) {
 		struct nic_peer *peer = container_of(link, struct nic_peer, link);
 
-		if (is_of_slot(peer->public, peer->peer.bytes, slot, &lane) &&
+		if (!peer->is_elsewhere &&
+			is_of_slot(peer->public, peer->peer.bytes, slot, &lane) &&
 			!nic_peer_has_ended(peer))
 			return peer;
 	}
@@ -172,16 +174,10 @@ static struct nic_peer *find(uint8_t slot)
 /* Who has the slot, and its NIC memory. Returns 0 or -errno. */
 static int process_find(uint8_t slot, struct agent_process *ret_process)
 {
-	uint32_t index = 0;
 	int error;
 
 	pthread_mutex_lock(&nic_agent_lock);
-	while ((error = agent_client_list(&nic.agent, &index, ret_process)) == 0) {
-		if (agent_slots_has(&ret_process->slots, slot))
-			break;
-		if (ret_process->memory >= 0)
-			close(ret_process->memory);
-	}
+	error = agent_client_find(&nic.agent, slot, ret_process);
 	pthread_mutex_unlock(&nic_agent_lock);
 	return error;
 }
@@ -281,6 +277,7 @@ static int memory_map(struct nic_peer *peer)
 	if (peer->public->magic != NIC_PUBLIC_MAGIC || peer->public->version != NIC_PUBLIC_VERSION)
 		return -EPROTO;
 	peer->identity = peer->public->identity;
+	peer->is_elsewhere = peer->public->netns != nic.public->netns;
 	peer->peer.attentions = peer_at(
 		&peer->peer, peer->public->attentions_offset, sizeof(struct attention_table));
 	return mr_table_view(
@@ -390,6 +387,17 @@ static int create(const struct agent_process *process, struct nic_peer **ret_pee
 	return 0;
 }
 
+/* create(), and a sentence when that cannot be. */
+static int create_or_say(const struct agent_process *process, struct nic_peer **ret_peer)
+{
+	int error = create(process, ret_peer);
+
+	if (error)
+		log_write(LOG_INFO, "process %u is on this host, but goes by packets: %s",
+			process->pid, strerror(-error));
+	return error;
+}
+
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 {
 	struct nic_peer *peer = find(slot);
@@ -399,11 +407,7 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 	if (!peer) {
 		error = process_find(slot, &process);
 		if (!error) {
-			error = create(&process, &peer);
-			if (error)
-				log_write(LOG_INFO,
-					"process %u is on this host, but goes by packets: %s",
-					process.pid, strerror(-error));
+			error = create_or_say(&process, &peer);
 			if (process.memory >= 0)
 				close(process.memory);
 		}
@@ -415,25 +419,81 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 	return 0;
 }
 
+static struct nic_peer *find_process(uint32_t pid)
+{
+	list_for_each(peer, &nic.peers, struct nic_peer, link)
+		if (peer->pid == pid && !nic_peer_has_ended(peer))
+			return peer;
+	return NULL;
+}
+
 int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 {
 	struct agent_process process = {.pid = pid, .memory = memory};
-	struct nic_peer *found = NULL;
+	struct nic_peer *found = find_process(pid);
 	struct stat stat;
 	int error = 0;
 
 	if (fstat(memory, &stat))
 		return -errno;
 	process.uid = stat.st_uid;
-	list_for_each(peer, &nic.peers, struct nic_peer, link)
-		if (peer->pid == pid && !nic_peer_has_ended(peer))
-			found = peer;
 	if (!found)
 		error = create(&process, &found);
 	if (error)
 		return error;
 	found->users++;
 	*ret_peer = found;
+	return 0;
+}
+
+/* --- in other network namespaces --- */
+
+struct search {
+	uint32_t number; /* of a queue pair */
+	struct nic_peer *peer; /* NULL: not found */
+	int error;
+};
+
+static bool is_it(const struct nic_peer *peer, uint32_t number)
+{
+	return peer->is_elsewhere && !nic_peer_has_ended(peer) && nic_peer_find_qp(peer, number);
+}
+
+/* rendezvous_visit: it has the slot; does it have the queue pair? */
+static bool search_visit(void *context, const struct agent_process *process)
+{
+	struct search *search = context;
+	struct nic_peer *peer = find_process(process->pid);
+
+	/* We are not there: the number is that of another PID namespace. */
+	if (process->pid == (uint32_t)getpid())
+		return false;
+	if (!peer)
+		search->error = create_or_say(process, &peer);
+	if (!peer)
+		return false;
+	peer->users++;
+	if (is_it(peer, search->number))
+		search->peer = peer;
+	else
+		nic_peer_put(peer);
+	return search->peer;
+}
+
+int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_peer **ret_peer)
+{
+	struct search search = {.number = number, .error = -ENOENT};
+
+	list_for_each(peer, &nic.peers, struct nic_peer, link)
+		if (is_it(peer, number)) {
+			peer->users++;
+			*ret_peer = peer;
+			return 0;
+		}
+	rendezvous_ask(&nic.rendezvous, (uint8_t)(number >> 16), gid, search_visit, &search);
+	if (!search.peer)
+		return search.error;
+	*ret_peer = search.peer;
 	return 0;
 }
 

@@ -5,8 +5,9 @@
 /*
  * Other processes on this host, whose NIC memory is mapped here.
  *
- * Who a queue pair's peer is follows from its address, which must be one of this network namespace, and
- * its slot: urnicd knows the process, and hands out its NIC memory to the same user. Its other memory is
+ * Who a queue pair's peer is follows from its address and its slot: urnicd knows the process, and hands out its NIC
+ * memory to the same user. An address that is not of this network namespace may be of another one on this host, where another
+ * urnicd knows (runtime/rendezvous.h); that one slot may there be anybody's, so such a peer is told by its queue pair. Its other memory is
  * reached as a debugger would reach it (process_vm_readv(2) and _writev), if the kernel lets us; reading
  * its directory that way, and comparing it with the one in NIC memory, shows that both are of one process.
  *
@@ -35,6 +36,7 @@ struct nic_peer {
 	uint64_t identity; /* of its NIC (struct nic_public) */
 	uint32_t pid;
 	bool is_self;
+	bool is_elsewhere; /* in another network namespace, where slots are others */
 	int memory; /* its memfd, opened anew; -1 for ourselves */
 	int pidfd; /* -1 for ourselves */
 	int life; /* a pipe that breaks when its NIC ends; -1 for ourselves */
@@ -50,7 +52,13 @@ struct nic_peer {
  */
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
 
-/* The same for a process whose NIC memory is at hand; `memory` stays the caller's. */
+/*
+ * The process that has queue pair `number` and the address `gid` in another network namespace of this host, one more time in use. Returns 0;
+ * -ENOENT when there is none that is known; -EPERM when it is not ours to look into; or another -errno.
+ */
+int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_peer **ret_peer);
+
+/* A process whose NIC memory is at hand, one more time in use; `memory` stays the caller's. */
 int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);
 
 /* The process that has the slot, of our user, and the identity of its NIC. Returns 0; -ENOENT: nobody; or another -errno. */

@@ -19,7 +19,7 @@
 #include "port/udp.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 9u
+#define NIC_PUBLIC_VERSION 10u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 enum {
@@ -57,6 +57,7 @@ struct nic_public {
 	uint32_t reserved;
 	uint64_t base; /* where NIC memory lies in its owner's address space */
 	uint64_t identity; /* random: no other NIC's */
+	uint64_t netns; /* of the process: see runtime/rendezvous.h */
 	uint64_t guests_offset; /* struct guest_table */
 	uint64_t attentions_offset; /* struct attention_table; 0: there is none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];

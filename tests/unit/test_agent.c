@@ -368,7 +368,7 @@ static void random_messages_do_not_hurt(void **state)
 		agent_message_send(fd, &message, NULL, NULL, 0, MSG_DONTWAIT);
 		for (size_t i = 16; i < sizeof(message); i++)
 			((uint8_t *)&message)[i] = (uint8_t)(random() % 4 ? 0 : random());
-		message.type = (uint32_t)(1 + random() % 8);
+		message.type = (uint32_t)(1 + random() % 13);
 		/* Packets are limited by their length, the rest by meaning. */
 		send(fd, &message, random() % 8 ? sizeof(message) : (size_t)random() % 250,
 			MSG_DONTWAIT | MSG_NOSIGNAL);
