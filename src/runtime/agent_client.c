@@ -369,15 +369,12 @@ void agent_client_detach(struct agent_client *client, uint8_t slot)
 		agent_descriptors_close(&descriptors);
 }
 
-int agent_client_open(struct agent_client *client, uint8_t slot,
-	const struct agent_address *address, int *ret_socket)
+/* A request that is answered with a socket, which is the caller's. */
+static int request_socket(
+	struct agent_client *client, struct agent_message *message, int *ret_socket)
 {
-	struct agent_message message = {
-		.type = AGENT_OPEN,
-		.open = {.address = *address, .slot = slot},
-	};
 	struct agent_descriptors descriptors;
-	int rc = request(client, &message, NULL, 0, &descriptors);
+	int rc = request(client, message, NULL, 0, &descriptors);
 	int fd;
 
 	if (rc)
@@ -389,6 +386,17 @@ int agent_client_open(struct agent_client *client, uint8_t slot,
 			"the socket from urnicd did not arrive: too many open files");
 	*ret_socket = fd;
 	return 0;
+}
+
+int agent_client_open(struct agent_client *client, uint8_t slot,
+	const struct agent_address *address, int *ret_socket)
+{
+	struct agent_message message = {
+		.type = AGENT_OPEN,
+		.open = {.address = *address, .slot = slot},
+	};
+
+	return request_socket(client, &message, ret_socket);
 }
 
 int agent_client_forward(
@@ -589,19 +597,8 @@ int agent_client_stat(struct agent_client *client, struct agent_counters *ret_co
 int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket)
 {
 	struct agent_message message = {.type = AGENT_GSI_OPEN, .gsi_open.slot = slot};
-	struct agent_descriptors descriptors;
-	int rc = request(client, &message, NULL, 0, &descriptors);
-	int fd;
 
-	if (rc)
-		return rc;
-	fd = agent_descriptors_take(&descriptors, 0);
-	agent_descriptors_close(&descriptors);
-	if (fd < 0)
-		return fail(client, -EMFILE,
-			"the socket from urnicd did not arrive: too many open files");
-	*ret_socket = fd;
-	return 0;
+	return request_socket(client, &message, ret_socket);
 }
 
 int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address)
