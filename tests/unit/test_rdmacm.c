@@ -316,6 +316,25 @@ static void connection_raises_its_events_in_turn(void **state)
 	assert_int_equal(rdma_destroy_id(listener), 0);
 }
 
+/* What lay on a program's stack before (rping) must not come to ibv_modify_qp. */
+static void assert_attributes_are_whole(struct rdma_cm_id *id)
+{
+	const struct ibv_qp_attr zero = {0};
+	struct ibv_qp_attr attr;
+	int mask = 0;
+
+	memset(&attr, 0xa5, sizeof(attr));
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(rdma_init_qp_attr(id, &attr, &mask), 0);
+	assert_true(mask & IBV_QP_AV);
+	assert_int_equal(attr.qp_state, IBV_QPS_RTR);
+	assert_int_equal(attr.ah_attr.is_global, 1);
+	assert_int_equal(attr.ah_attr.static_rate, IBV_RATE_MAX);
+	assert_int_equal(attr.ah_attr.dlid, 0);
+	assert_int_equal(attr.ah_attr.grh.flow_label, 0);
+	assert_memory_equal(&attr.alt_ah_attr, &zero.alt_ah_attr, sizeof(zero.alt_ah_attr));
+}
+
 static void program_with_its_own_queue_pair_hears_of_the_response(void **state)
 {
 	struct rdma_cm_id *listener = id_listening(RDMA_PS_TCP, loopback());
@@ -326,6 +345,7 @@ static void program_with_its_own_queue_pair_hears_of_the_response(void **state)
 	passive = expect(RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	assert_int_equal(accept_it(passive), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_CONNECT_RESPONSE, 0), active);
+	assert_attributes_are_whole(active);
 	assert_int_equal(rdma_establish(active), 0);
 	assert_ptr_equal(expect(RDMA_CM_EVENT_ESTABLISHED, 0), passive);
 	/* Letting go of a connection ends it. */

@@ -407,14 +407,20 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	return EINVAL;
 }
 
+/* Programs (rping) hand over what lies on their stack and give all of it to ibv_modify_qp: nothing of that remains. */
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *mask)
 {
+	struct ibv_qp_attr known = {0};
 	int error;
 
 	if (!public || !attr || !mask || !public->verbs)
 		return fail(EINVAL);
-	error = attr_for(id_of(public), attr, mask);
-	return error ? fail(error) : 0;
+	known.qp_state = attr->qp_state;
+	error = attr_for(id_of(public), &known, mask);
+	if (error)
+		return fail(error);
+	*attr = known;
+	return 0;
 }
 
 static int qp_move(struct id *id, enum ibv_qp_state state)
