@@ -103,7 +103,7 @@ PROGRAMS = [
     perftest("ib_send_bw", "-n 100 --use-srq -q 4"),
     perftest("ib_read_bw", "-n 100 -s 65536 -o 1"),
     perftest("ib_read_bw", "-n 100 -s 65536 -o 16"),
-    *(perftest(f"ib_{what}_bw", "-n 100 -c UC -s 10001") for what in ("write", "send")),
+    *(perftest(f"ib_{what}_bw", "-n 20 -c UC -s 10001") for what in ("write", "send")),
     *(perftest(f"ib_{what}_lat", "-n 100 -c UC") for what in ("write", "send")),
     perftest("ib_send_bw", "-n 100 -c UD -s 1000"),
     perftest("ib_send_bw", "-n 100 -c UD -s 64 -q 4"),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 GRACE_SECONDS = 5
-KILLED = 137  # as the shell says it of SIGKILL
+KILLED, TERMINATED = 137, 143  # as the shell says it of SIGKILL and SIGTERM
 SIW_SETTINGS = {"mpa_crc_required": 0, "mpa_version": 2, "peer_to_peer": 0}
 DEVICE_PREFIXES = {"roce": "rocep_", "iwarp": "iwp_"}
 
@@ -204,13 +204,25 @@ class Guest(Side):
         if changed.status:
             raise OSError(f"guest {self.guest} does not impair its link: {changed.output}")
 
+    def give_time(self):
+        """What arrives is late, and what comes to the connection manager later still, so that what the guest has begun is done."""
+        self.impair("")
+        to_manager = "u32 match ip protocol 17 0xff match u32 1 0xffffff at 32"  # UDP, and queue pair 1 in the BTH
+        changed = self.shell("set -e; modprobe -a sch_prio cls_u32;"
+                             " tc qdisc replace dev ifb0 root handle 1: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0;"
+                             " tc qdisc add dev ifb0 parent 1:1 netem delay 30ms limit 10000;"
+                             " tc qdisc add dev ifb0 parent 1:2 netem delay 500ms;"
+                             f" tc filter add dev ifb0 parent 1: protocol ip {to_manager} flowid 1:2")
+        if changed.status:
+            raise OSError(f"guest {self.guest} does not delay what arrives: {changed.output}")
+
     def run(self, argv, seconds):
         return self.shell(f"timeout -s KILL {seconds} {self.prefix}{shlex.join(argv)} 2>&1")
 
     def serve(self, listens, argv, seconds):
         self.shell(f"serve {listens} {seconds} {self.prefix}{shlex.join(argv)}")
         return Server(self.finish, lambda: self.shell(
-            f"for i in {{1..{GRACE_SECONDS}}}; do [ ! -e /tmp/server.status ] || exit; sleep 1; done; kill $(cat /tmp/server.pid)"))
+            f"for i in {{1..{GRACE_SECONDS}}}; do [ ! -e /tmp/server.status ] || exit; sleep 1; done; kill -KILL $(cat /tmp/server.pid)"))
 
     def finish(self):
         lines = self.shell("until [ -e /tmp/server.status ]; do sleep 0.05; done; cat /tmp/server.status /tmp/server")
