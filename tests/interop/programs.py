@@ -36,6 +36,7 @@ class Program(NamedTuple):
     is_good: Callable = both_end_well
     has_bytes_checked: bool = False  # the program looks at every byte that arrives
     is_reliable: bool = True
+    is_impatient: bool = False  # its client does not wait until its server listens, a second time
     is_long: bool = False  # 80 MiB and more, which take an emulated guest a minute
     is_quick: bool = False  # of the subset that is run often
     is_among_few: bool = False  # of the handful that make check runs where guests are emulated
@@ -64,7 +65,7 @@ def perftest_cm(program, options="-n 100", **fields):
     """perftest 4.5 resolves IPv4 addresses only with -R."""
     command = f"{program} -F -R {options}"
     return Program(f"{program} -R {options}", "cm", command, command + " {peer}", families=("IPv4",),
-                   is_good=has_figures, is_reliable="-c U" not in options, **fields)
+                   is_good=has_figures, is_reliable="-c U" not in options, is_impatient=True, **fields)
 
 
 def cm(name, server, client, **fields):
