@@ -199,7 +199,7 @@ class Guest(Side):
                     " ip link set ifb0 mtu 9000 up; tc qdisc add dev eth0 ingress;"
                     " tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb0; }"]
         for device, netem in (("ifb0", incoming), ("eth0", outgoing)):
-            commands.append(f"tc qdisc replace dev {device} root {'netem ' if netem else 'pfifo'}{netem}")
+            commands.append(f"tc qdisc replace dev {device} root {'netem ' + netem if netem else 'pfifo limit 10000'}")
         changed = self.shell("set -e; " + "; ".join(commands))
         if changed.status:
             raise OSError(f"guest {self.guest} does not impair its link: {changed.output}")
