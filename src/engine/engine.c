@@ -77,6 +77,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 	}
 	lane->arena = arena;
 	lane->mrs = mrs;
+	lane->capture_public = &capture_nowhere;
 	lane->slot = slot;
 	lane->index = index;
 	lane->public = arena_at(arena, lane->public_offset);

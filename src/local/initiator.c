@@ -5,6 +5,7 @@
  */
 #include "local/initiator.h"
 
+#include "local/capture.h"
 #include "local/shared.h"
 #include "memory/copy.h"
 #include "memory/mw.h"
@@ -664,6 +665,8 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 		break;
 	}
 	local_end(local);
+	if (lane_is_captured(qp->lane) && shortcut <= SHORTCUT_FAILED)
+		local_capture(local, wqe);
 	if (shortcut == SHORTCUT_DONE)
 		qp_count(qp, COUNTER_local_requests, 1);
 	else if (shortcut == SHORTCUT_PACKETS)
@@ -709,7 +712,8 @@ uint32_t local_execute_row(struct qp *qp, uint32_t count)
 	const uint8_t *from;
 	uint8_t *to;
 
-	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !is_attached(local) ||
+	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || lane_is_captured(qp->lane) ||
+		!is_attached(local) ||
 		!(atomic_load_explicit(&local->target->access, memory_order_relaxed) &
 			MR_REMOTE_WRITE) ||
 		is_invalidating(local))

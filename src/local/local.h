@@ -15,6 +15,7 @@
  *     peer.h      the target's memory
  *     initiator.c executes work requests
  *     shared.h    with shared receive queues
+ *     capture.h   what requests would have been on a wire
  *     local.c     opening, closing, collecting
  *
  * Order: a request is executed here when everything before it is complete, so packets and short ways
@@ -70,6 +71,13 @@ struct local_lane {
 	uint32_t next_watch; /* whose place the next one may take */
 };
 
+/* Of what was executed while somebody captured. */
+struct local_captured {
+	bool has_begun;
+	struct psn next; /* the number of the next packet, had all been packets */
+	struct msn msn;
+};
+
 /* A queue pair's part in this. The runtime allocates it with the connection. */
 struct local_qp {
 	struct qp_local base; /* qp->local */
@@ -115,6 +123,7 @@ struct local_qp {
 	uint32_t invalidated_number; /* when so many records were */
 	bool has_far_atomics; /* the last atomic was for memory that is not mapped here */
 	uint32_t far_key; /* and this was its key */
+	struct local_captured captured;
 };
 
 static inline struct local_qp *local_from_qp(const struct qp *qp)

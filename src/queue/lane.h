@@ -23,6 +23,7 @@
 #include "base/gid.h"
 #include "base/list.h"
 #include "memory/mr.h"
+#include "queue/capture.h"
 #include "queue/signal.h"
 
 #define LANE_QP_COUNT_MAX 65536
@@ -71,10 +72,19 @@ struct lane {
 	const uint8_t *lent; /* where the payload lies; NULL: in the buffer */
 	uint32_t lent_bytes; /* of each packet */
 	uint32_t run_packets; /* that were made: a row of equals, if there are more than one */
+	/* Whether somebody captures, and what it takes then; set by the owner, together. */
+	const struct capture_public *capture_public;
+	struct capture *capture;
 	struct lane_public *public; /* what other processes may read; see engine/engine.h */
 	uint64_t public_offset;
 	uint32_t slot; /* 1 to 255 */
 	uint32_t index; /* among the NIC's lanes */
 };
+
+/* Are its packets looked at? */
+static inline bool lane_is_captured(const struct lane *lane)
+{
+	return capture_is_on(lane->capture_public);
+}
 
 #endif

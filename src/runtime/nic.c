@@ -275,6 +275,7 @@ int nic_start(void)
 	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
 	nic.link = link_choose();
+	nic_capture_start();
 	log_is_on(
 		LOG_ERROR); /* tells what is wrong with URNIC_LOG before there is anything to log */
 	nic.is_up = true;

@@ -210,6 +210,8 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
 	if (!error)
 		error = nic_local_lane_start(worker, &nic.public->lanes[index]);
+	if (!error)
+		error = nic_capture_lane_start(worker, &nic.public->lanes[index]);
 	if (error)
 		goto fail_destroy;
 	if (!nic.agent_watcher) {

@@ -327,6 +327,14 @@ void nic_local_check_peers(void);
 /* No longer; nothing when it was not. */
 void nic_local_disconnect(struct nic_qp *qp);
 
+/* --- nic_capture.c --- */
+
+/* The NIC has memory. If somebody captures on this host, it is told, and packets are shown from the first one on. */
+void nic_capture_start(void);
+
+/* A lane is being made: it shows its packets when it is asked to. The NIC is locked. Returns 0 or -ENOMEM. */
+int nic_capture_lane_start(struct worker *worker, struct nic_public_lane *public);
+
 /* nic_cm.c: the manager's part in a fork. The NIC is locked; nic_agent_lock is not. */
 void nic_cm_fork_prepare(void);
 void nic_cm_fork_prepare_user(void); /* its user's; after all other locks */

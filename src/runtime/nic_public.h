@@ -17,10 +17,14 @@
 #include "cm/cm.h"
 #include "engine/engine.h"
 #include "port/udp.h"
+#include "queue/capture.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
 #define NIC_PUBLIC_VERSION 10u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
+
+/* Who captures has this byte of the memfd locked: one at a time. If nobody has, capturing ends by itself. */
+#define NIC_CAPTURE_LOCK_OFFSET (1ull << 41)
 
 enum {
 	NIC_LANES_MAX = 16,
@@ -31,6 +35,7 @@ struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t inboxes_offset; /* struct inbox_table; 0: none */
 	_Atomic uint64_t guest_bell_offset; /* struct guest_bell */
+	_Atomic uint64_t capture_offset; /* struct record_ring, of struct captured */
 	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
 	uint32_t reserved;
 	struct port_udp_counters port;
@@ -65,6 +70,7 @@ struct nic_public {
 	_Atomic uint64_t
 		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
 	struct cm_counters cm; /* of the connection manager; zero while there is none */
+	struct capture_public capture; /* written by who captures */
 };
 
 #endif

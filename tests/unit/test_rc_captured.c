@@ -34,7 +34,7 @@ struct answer {
 	uint8_t payload[4096];
 };
 
-struct capture {
+struct recording {
 	struct pcap pcap;
 	uint32_t client_qpn;
 	uint32_t server_qpn;
@@ -46,7 +46,7 @@ struct capture {
 	uint32_t window_here;
 };
 
-static struct capture capture;
+static struct recording capture;
 static struct answer theirs[ANSWERS_MAX], ours[ANSWERS_MAX];
 static uint32_t their_count, our_count;
 

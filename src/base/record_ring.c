@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/record_ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/arith.h"
+
+/* Before each record. A whole number of these is what a record takes. */
+struct head {
+	uint32_t count; /* of the record's bytes */
+	uint32_t count_again; /* so that zeros, and most of what is not ours, are no record */
+};
+
+static uint64_t room_of(uint32_t count)
+{
+	return sizeof(struct head) + align_up_u64(count, sizeof(struct head));
+}
+
+static void copy_in(struct record_ring *ring, uint64_t at, const void *from, uint32_t count)
+{
+	uint32_t start = (uint32_t)(at % RECORD_RING_BYTES);
+	uint32_t first = min_u32(count, RECORD_RING_BYTES - start);
+
+	memcpy(ring->bytes + start, from, first);
+	memcpy(ring->bytes, (const uint8_t *)from + first, count - first);
+}
+
+static void copy_out(const struct record_ring *ring, uint64_t at, void *to, uint32_t count)
+{
+	uint32_t start = (uint32_t)(at % RECORD_RING_BYTES);
+	uint32_t first = min_u32(count, RECORD_RING_BYTES - start);
+
+	memcpy(to, ring->bytes + start, first);
+	memcpy((uint8_t *)to + first, ring->bytes, count - first);
+}
+
+bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count)
+{
+	uint64_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
+	uint64_t used = written - atomic_load_explicit(&ring->read, memory_order_acquire);
+	struct head head = {0, 0};
+	uint64_t at = written + sizeof(head);
+
+	for (uint32_t i = 0; i < count; i++)
+		head.count += pieces[i].count;
+	if (used > RECORD_RING_BYTES || room_of(head.count) > RECORD_RING_BYTES - used) {
+		atomic_store_explicit(&ring->dropped,
+			atomic_load_explicit(&ring->dropped, memory_order_relaxed) + 1,
+			memory_order_relaxed);
+		return false;
+	}
+	head.count_again = ~head.count;
+	copy_in(ring, written, &head, sizeof(head));
+	for (uint32_t i = 0; i < count; i++) {
+		copy_in(ring, at, pieces[i].bytes, pieces[i].count);
+		at += pieces[i].count;
+	}
+	atomic_store_explicit(&ring->written, written + room_of(head.count), memory_order_release);
+	return true;
+}
+
+void record_ring_skip(struct record_ring *ring)
+{
+	atomic_store_explicit(&ring->read,
+		atomic_load_explicit(&ring->written, memory_order_acquire), memory_order_release);
+}
+
+int record_ring_take(struct record_ring *ring, uint8_t *to)
+{
+	uint64_t read = atomic_load_explicit(&ring->read, memory_order_relaxed);
+	uint64_t there = atomic_load_explicit(&ring->written, memory_order_acquire) - read;
+	struct head head;
+
+	if (there == 0)
+		return 0;
+	if (there > RECORD_RING_BYTES || there < sizeof(head))
+		goto fail_skip;
+	copy_out(ring, read, &head, sizeof(head));
+	if (head.count_again != ~head.count || head.count == 0 || head.count > RECORD_BYTES_MAX ||
+		room_of(head.count) > there)
+		goto fail_skip;
+	copy_out(ring, read + sizeof(head), to, head.count);
+	atomic_store_explicit(&ring->read, read + room_of(head.count), memory_order_release);
+	return (int)head.count;
+
+fail_skip:
+	record_ring_skip(ring);
+	return -EPROTO;
+}

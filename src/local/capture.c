@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/capture.h"
+
+#include <string.h>
+
+#include "ib/message.h"
+#include "memory/copy.h"
+#include "wire/credit.h"
+
+enum { ECT0 = 2, DSCP_MASK = 0xfc, PORT_MASK = 0xffff - ROCE_SOURCE_PORT_MIN };
+
+static enum opcode_class class_of(const struct qp *qp)
+{
+	if (qp->type == QP_TYPE_UC)
+		return OPCODE_CLASS_UC;
+	return qp->type == QP_TYPE_XRC_SEND ? OPCODE_CLASS_XRC : OPCODE_CLASS_RC;
+}
+
+/* A port of the range that a path could have. */
+static uint16_t port_of(uint32_t qpn)
+{
+	return (uint16_t)(ROCE_SOURCE_PORT_MIN | (qpn & PORT_MASK));
+}
+
+/* Whom a packet goes between: a request from us to the peer, or its answer. */
+static struct captured ends_of(const struct qp *qp, bool is_request)
+{
+	const struct qp_path *path = &qp->attr.path;
+
+	return (struct captured){
+		.source = is_request ? path->local : path->remote,
+		.destination = is_request ? path->remote : path->local,
+		.ifindex = path->ifindex,
+		.qpn = qp->qpn,
+		.flow_label = path->flow_label,
+		.source_port = port_of(is_request ? qp->qpn : qp->attr.dest_qpn),
+		.traffic_class = (uint8_t)((path->traffic_class & DSCP_MASK) | ECT0),
+		.hop_limit = path->hop_limit,
+		.flags = CAPTURED_IS_LOCAL | (is_request ? (uint32_t)CAPTURED_IS_SENT : 0),
+	};
+}
+
+/* The request's own bytes from `offset` on, and the pad. False: they are not there. */
+static bool payload_get(const struct qp *qp, const struct packet *packet,
+	const struct send_wqe *wqe, uint64_t offset, uint8_t *to)
+{
+	memset(to + packet->payload_bytes, 0, packet->bth.pad_bytes);
+	if (wqe->flags & SEND_INLINE) {
+		memcpy(to, wqe->inline_bytes + offset, packet->payload_bytes);
+		return true;
+	}
+	return !packet->payload_bytes ||
+		!sge_gather(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, offset,
+			packet->payload_bytes, to);
+}
+
+/* Show a packet, which has the request's bytes from `offset` on. */
+static void show(const struct local_qp *local, const struct packet *packet,
+	const struct send_wqe *wqe, uint64_t offset, bool is_request)
+{
+	const struct qp *qp = local->qp;
+	struct captured about = ends_of(qp, is_request);
+	uint8_t bytes[CAPTURED_BYTES_MAX];
+	struct record_piece piece = {bytes, (uint32_t)packet_encode_headers(packet, bytes)};
+
+	about.packet_bytes = (uint32_t)packet_bytes(packet);
+	if (atomic_load_explicit(&qp->lane->capture_public->snap_bytes, memory_order_relaxed) >
+			piece.count &&
+		payload_get(qp, packet, wqe, offset, bytes + piece.count))
+		piece.count = about.packet_bytes;
+	capture_put(qp->lane->capture, &about, &piece, 1);
+}
+
+/* A packet of ours with the next number, which takes `packets` of them. */
+static void request_init(
+	struct local_qp *local, struct packet *packet, enum opcode opcode, uint32_t packets)
+{
+	const struct qp *qp = local->qp;
+
+	packet_init(packet, (enum opcode)((uint32_t)class_of(qp) | (uint32_t)opcode));
+	packet->bth.dest_qpn = qpn_from(qp->attr.dest_qpn);
+	packet->bth.ack_requested = true;
+	packet->bth.psn = local->captured.next;
+	local->captured.next = psn_add(local->captured.next, packets);
+}
+
+/* An answer of the peer's. */
+static void answer_init(
+	const struct local_qp *local, struct packet *packet, enum opcode opcode, struct psn psn)
+{
+	packet_init(packet, (enum opcode)((uint32_t)class_of(local->qp) | (uint32_t)opcode));
+	packet->bth.dest_qpn = qpn_from(local->qp->qpn);
+	packet->bth.psn = psn;
+	packet->aeth = (struct aeth){
+		.kind = AETH_ACK, .value = CREDIT_CODE_UNLIMITED, .msn = local->captured.msn};
+}
+
+static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t original,
+	const struct send_wqe *wqe, struct psn psn)
+{
+	struct packet packet;
+
+	answer_init(local, &packet, opcode, psn);
+	packet.atomicacketh.original = original;
+	show(local, &packet, wqe, 0, false);
+}
+
+/* SEND, WRITE */
+static void message_show(struct local_qp *local, const struct send_wqe *wqe)
+{
+	const struct qp *qp = local->qp;
+	struct send_wqe shape = *wqe; /* what a list or inline bytes would be is not looked at */
+	struct packet packet;
+
+	shape.packet_count = message_packet_count(qp, wqe->total_bytes);
+	for (uint32_t i = 0; i < shape.packet_count; i++) {
+		message_packet_init(&packet, qp, class_of(qp), &shape, i);
+		packet.xrceth.srqn = wqe->srqn;
+		packet.bth.psn = psn_add(local->captured.next, i);
+		packet.bth.ack_requested =
+			qp->type != QP_TYPE_UC && opcode_ends_message(packet.info);
+		show(local, &packet, wqe, (uint64_t)i * qp->mtu_bytes, true);
+	}
+	local->captured.next = psn_add(local->captured.next, shape.packet_count);
+	if (qp->type != QP_TYPE_UC)
+		answer_show(local, OPCODE_RC_ACKNOWLEDGE, 0, wqe, packet.bth.psn);
+}
+
+static enum opcode response_opcode(uint32_t index, uint32_t count)
+{
+	if (count == 1)
+		return OPCODE_RC_READ_RESPONSE_ONLY;
+	if (index == 0)
+		return OPCODE_RC_READ_RESPONSE_FIRST;
+	return index == count - 1 ? OPCODE_RC_READ_RESPONSE_LAST : OPCODE_RC_READ_RESPONSE_MIDDLE;
+}
+
+static void read_show(struct local_qp *local, const struct send_wqe *wqe)
+{
+	uint32_t mtu_bytes = local->qp->mtu_bytes;
+	uint32_t count = message_packet_count(local->qp, wqe->total_bytes);
+	struct psn first = local->captured.next;
+	struct packet packet;
+
+	request_init(local, &packet, OPCODE_RC_READ_REQUEST, count);
+	packet.bth.ack_requested = false;
+	packet.xrceth.srqn = wqe->srqn;
+	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
+	show(local, &packet, wqe, 0, true);
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t offset = (uint64_t)i * mtu_bytes;
+
+		answer_init(local, &packet, response_opcode(i, count), psn_add(first, i));
+		packet_set_payload(
+			&packet, NULL, (uint32_t)min_u64(mtu_bytes, wqe->total_bytes - offset));
+		show(local, &packet, wqe, offset, false);
+	}
+}
+
+/* What the word was is in the request's list by now. */
+static void atomic_show(struct local_qp *local, const struct send_wqe *wqe)
+{
+	const struct qp *qp = local->qp;
+	bool is_swap = wqe->opcode == WR_ATOMIC_CMP_AND_SWP;
+	struct psn psn = local->captured.next;
+	struct packet packet;
+	uint64_t original = 0;
+
+	request_init(local, &packet, is_swap ? OPCODE_RC_COMPARE_SWAP : OPCODE_RC_FETCH_ADD, 1);
+	packet.bth.ack_requested = false;
+	packet.xrceth.srqn = wqe->srqn;
+	packet.atomiceth = (struct atomiceth){
+		.va = wqe->remote_address,
+		.rkey = wqe->rkey,
+		.swap_add = is_swap ? wqe->swap : wqe->compare_add,
+		.compare = is_swap ? wqe->compare_add : 0,
+	};
+	show(local, &packet, wqe, 0, true);
+	(void)sge_gather(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(original),
+		(uint8_t *)&original);
+	answer_show(local, OPCODE_RC_ATOMIC_ACKNOWLEDGE, original, wqe, psn);
+}
+
+/* ATOMIC WRITE, FLUSH (IBTA annex A19) */
+static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
+{
+	bool is_flush = wqe->opcode == WR_FLUSH;
+	struct psn psn = local->captured.next;
+	struct packet packet;
+
+	request_init(local, &packet, is_flush ? OPCODE_RC_FLUSH : OPCODE_RC_ATOMIC_WRITE, 1);
+	packet.xrceth.srqn = wqe->srqn;
+	packet.reth = (struct reth){
+		wqe->remote_address, wqe->rkey, is_flush ? wqe->flush.bytes : wqe->total_bytes};
+	if (is_flush)
+		packet.feth = (struct feth){wqe->flush.placement, wqe->flush.selectivity};
+	else
+		packet_set_payload(&packet, NULL, wqe->total_bytes);
+	show(local, &packet, wqe, 0, true);
+	answer_show(local, OPCODE_RC_READ_RESPONSE_ONLY, 0, wqe, psn);
+}
+
+void local_capture(struct local_qp *local, const struct send_wqe *wqe)
+{
+	struct local_captured *captured = &local->captured;
+
+	if (!captured->has_begun) {
+		captured->has_begun = true;
+		captured->next = psn_from(local->qp->attr.sq_psn);
+	}
+	captured->msn = msn_add(captured->msn, 1);
+	switch ((int)wr_table[wqe->opcode].operation) {
+	case OPERATION_SEND:
+	case OPERATION_WRITE:
+		message_show(local, wqe);
+		break;
+	case OPERATION_READ:
+		read_show(local, wqe);
+		break;
+	case OPERATION_ATOMIC_WRITE:
+	case OPERATION_FLUSH:
+		annex_show(local, wqe);
+		break;
+	default:
+		atomic_show(local, wqe);
+		break;
+	}
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_QUEUE_CAPTURE_H
+#define URNIC_QUEUE_CAPTURE_H
+
+/*
+ * What a lane shows of its packets while somebody captures them.
+ *
+ * A word in NIC memory says whether anybody does; another process sets and clears it at any time. While it is set, packets
+ * that leave or arrive, and requests that are executed without any as the packets that they would have been, are written into
+ * a ring of the lane's in NIC memory. Whoever captures empties it; what finds it full is dropped and counted, and nothing
+ * ever waits. Once a second the owner is asked to see whether whoever set the word is still there.
+ *
+ * Without anybody, a lane looks at the word once for a batch of packets, or for a local request.
+ *
+ * Threads: all under the lane's lock.
+ */
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/record_ring.h"
+#include "wire/captured.h"
+
+/* In NIC memory: one for all lanes of a process. */
+struct capture_public {
+	alignas(64) _Atomic uint32_t is_on;
+	_Atomic uint32_t snap_bytes; /* of each packet, from its BTH on */
+};
+
+/* What a lane needs of its surroundings. */
+struct capture_owner {
+	uint64_t (*now_ns)(void); /* monotonic */
+	/* Packets are captured: clear the word if whoever set it has gone without doing so. */
+	void (*look)(void);
+};
+
+struct capture {
+	struct capture_public *public;
+	struct record_ring *ring;
+	const struct capture_owner *owner;
+	uint64_t looked_ns; /* when owner->look() was called; 0: never */
+};
+
+/* The word is never set there. */
+extern const struct capture_public capture_nowhere;
+
+static inline bool capture_is_on(const struct capture_public *public)
+{
+	return atomic_load_explicit(&public->is_on, memory_order_relaxed);
+}
+
+/*
+ * Show a packet.
+ *
+ * `about`   But time_ns and captured_bytes.
+ * `pieces`  Of its bytes from the BTH on: about->packet_bytes, and the ICRC if it has one; or fewer. CAPTURE_PIECES_MAX at
+ *           most.
+ */
+enum { CAPTURE_PIECES_MAX = 3 };
+void capture_put(struct capture *capture, const struct captured *about,
+	const struct record_piece *pieces, uint32_t count);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_CAPTURED_H
+#define URNIC_WIRE_CAPTURED_H
+
+/*
+ * A packet that somebody looks at: what a lane says of it, and the IP packet that this makes for people and programs
+ * that read captures.
+ *
+ * A lane says what it knows at the moment: addresses, ports and the packet from the BTH on, or its beginning. With the
+ * ICRC, where it was on a wire; requests that were executed within a host never had one. The rest is made by whoever
+ * looks, who has time: IP and UDP headers, and the ICRC where there is none. The IPv4 identification, which a socket
+ * neither tells nor takes, is in the ICRC (wire/icrc.h).
+ *
+ * Plain data; pure functions; any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+#include "wire/icrc.h"
+
+enum captured_flags {
+	CAPTURED_IS_SENT = 1 << 0, /* by this process; else it has received it */
+	CAPTURED_IS_LOCAL = 1 << 1, /* there was no packet: a request executed within this host */
+	CAPTURED_HAS_ICRC = 1 << 2,
+};
+
+enum {
+	/* The longest packet of any queue pair, and an ICRC. Of what is longer the beginning is shown. */
+	CAPTURED_BYTES_MAX = 4160,
+	CAPTURED_FRAME_BYTES_MAX = ROCE_IPV6_BYTES + ROCE_UDP_BYTES + CAPTURED_BYTES_MAX,
+};
+
+/* The packet's bytes follow. */
+struct captured {
+	uint64_t time_ns; /* monotonic */
+	struct gid source; /* both of one family */
+	struct gid destination;
+	uint32_t ifindex; /* of the device; 0: that of the local address */
+	uint32_t qpn; /* of the queue pair in this process; 0: not known */
+	uint32_t flow_label; /* 20 bits; 0 where not known */
+	uint32_t packet_bytes; /* BTH to pad */
+	uint32_t captured_bytes; /* that follow: some of these, or all of them and the ICRC */
+	uint16_t source_port;
+	uint8_t traffic_class;
+	uint8_t hop_limit; /* 0: not known */
+	uint32_t flags; /* enum captured_flags */
+	uint32_t reserved;
+};
+
+/* A packet on its way through the network, from the IP header to the ICRC. */
+struct captured_frame {
+	uint32_t count; /* of bytes that are here */
+	uint32_t whole; /* that it had */
+	uint8_t bytes[CAPTURED_FRAME_BYTES_MAX];
+};
+
+/*
+ * Make the IP packet of what was captured.
+ *
+ * `captured`  From another process: any values.
+ * `bytes`     captured->captured_bytes of them, which the caller has checked to be there.
+ * `lengths`   The caller's own memory of them.
+ *
+ * Returns false for what is none.
+ */
+bool captured_frame_make(const struct captured *captured, const uint8_t *bytes,
+	struct icrc_lengths *lengths, struct captured_frame *ret_frame);
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What requests within one host look like to whoever captures.
+ */
+#include "ib/message.h"
+#include "support/local_ends.h"
+
+enum { MTU = 1024 };
+
+static struct capture_public public;
+static struct capture capture;
+static uint64_t now_ns;
+static uint32_t looks;
+
+static uint64_t now(void)
+{
+	return now_ns++;
+}
+
+static void look(void)
+{
+	looks++;
+}
+
+static const struct capture_owner owner = {now, look};
+
+static int begin(void **state)
+{
+	struct record_ring *ring = aligned_alloc(64, sizeof(*ring));
+
+	assert_non_null(ring);
+	memset(ring, 0, sizeof(*ring));
+	now_ns = NOW_NS;
+	looks = 0;
+	capture = (struct capture){&public, ring, &owner, 0};
+	atomic_store(&public.is_on, 1);
+	atomic_store(&public.snap_bytes, CAPTURED_BYTES_MAX);
+	setup(state);
+	ends[0].lane.capture = &capture;
+	ends[0].lane.capture_public = &public;
+	return 0;
+}
+
+static int end(void **state)
+{
+	free(capture.ring);
+	return teardown(state);
+}
+
+/* A packet that was shown. */
+struct shown {
+	struct captured head;
+	uint8_t bytes[RECORD_BYTES_MAX];
+	struct packet packet;
+};
+
+static bool take(struct shown *shown)
+{
+	uint8_t record[RECORD_BYTES_MAX];
+	int count = record_ring_take(capture.ring, record);
+
+	if (!count)
+		return false;
+	assert_true(count >= (int)sizeof(shown->head));
+	memcpy(&shown->head, record, sizeof(shown->head));
+	assert_int_equal(shown->head.captured_bytes, count - (int)sizeof(shown->head));
+	memcpy(shown->bytes, record + sizeof(shown->head), shown->head.captured_bytes);
+	return true;
+}
+
+/* The next one is whole, from here or from there, with this opcode and number. */
+static struct shown next(bool is_request, uint8_t opcode, uint32_t number)
+{
+	struct shown shown;
+	uint32_t from = is_request ? 0 : 1;
+	const struct gid source = gid_of(from), destination = gid_of(1 - from);
+
+	assert_true(take(&shown));
+	assert_int_equal(shown.head.flags,
+		CAPTURED_IS_LOCAL | (is_request ? (uint32_t)CAPTURED_IS_SENT : 0));
+	assert_int_equal(shown.head.captured_bytes, shown.head.packet_bytes);
+	assert_int_equal(shown.head.qpn, ends[0].qp->qpn);
+	assert_true(gid_is_equal(&shown.head.source, &source));
+	assert_true(gid_is_equal(&shown.head.destination, &destination));
+	assert_true(shown.head.source_port >= ROCE_SOURCE_PORT_MIN);
+	assert_int_equal(
+		packet_decode(&shown.packet, shown.bytes, shown.head.packet_bytes), PACKET_OK);
+	assert_int_equal(shown.packet.bth.opcode, opcode);
+	assert_int_equal(shown.packet.bth.psn.value, PSN + number);
+	assert_int_equal(shown.packet.bth.dest_qpn.value, ends[1 - from].qp->qpn);
+	return shown;
+}
+
+static void assert_is_all(void)
+{
+	struct shown shown;
+
+	assert_false(take(&shown));
+	assert_int_equal(atomic_load(&capture.ring->dropped), 0);
+}
+
+static void assert_payload(const struct shown *shown, uint32_t bytes, uint8_t value)
+{
+	assert_int_equal(shown->packet.payload_bytes, bytes);
+	for (uint32_t i = 0; i < bytes; i++)
+		assert_int_equal(shown->packet.payload[i], value);
+}
+
+static void short_write_is_a_packet_and_its_acknowledgement(void **state)
+{
+	struct shown shown;
+
+	(void)state;
+	post(WR_RDMA_WRITE, 9);
+	shown = next(true, OPCODE_RC_WRITE_ONLY, 0);
+	assert_payload(&shown, 9, 0x5a);
+	assert_int_equal(shown.packet.bth.pad_bytes, 3);
+	assert_int_equal(shown.packet.reth.va, (uintptr_t)ends[1].memory);
+	assert_int_equal(shown.packet.reth.rkey, ends[1].key);
+	assert_int_equal(shown.packet.reth.dma_bytes, 9);
+	assert_true(shown.packet.bth.ack_requested);
+	shown = next(false, OPCODE_RC_ACKNOWLEDGE, 0);
+	assert_int_equal(shown.packet.aeth.kind, AETH_ACK);
+	assert_int_equal(shown.packet.aeth.msn.value, 1);
+	assert_is_all();
+}
+
+static void numbers_follow_each_other(void **state)
+{
+	(void)state;
+	post(WR_RDMA_WRITE, 3 * MTU);
+	next(true, OPCODE_RC_WRITE_FIRST, 0);
+	next(true, OPCODE_RC_WRITE_MIDDLE, 1);
+	next(true, OPCODE_RC_WRITE_LAST, 2);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 2);
+	post(WR_RDMA_WRITE, 0);
+	next(true, OPCODE_RC_WRITE_ONLY, 3);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 3);
+	assert_is_all();
+}
+
+static void message_is_cut_by_the_path_mtu(void **state)
+{
+	struct shown shown;
+
+	(void)state;
+	post_receive(50);
+	post(WR_SEND_WITH_IMM, 2 * MTU + 5);
+	shown = next(true, OPCODE_RC_SEND_FIRST, 0);
+	assert_payload(&shown, MTU, 0x5a);
+	assert_false(shown.packet.bth.ack_requested);
+	next(true, OPCODE_RC_SEND_MIDDLE, 1);
+	shown = next(true, OPCODE_RC_SEND_LAST_IMM, 2);
+	assert_payload(&shown, 5, 0x5a);
+	assert_int_equal(shown.packet.immdt.data, 0xabcd);
+	next(false, OPCODE_RC_ACKNOWLEDGE, 2);
+	assert_is_all();
+}
+
+static void inline_bytes_are_shown(void **state)
+{
+	uint8_t bytes[20];
+	struct sge sge = {(uintptr_t)bytes, sizeof(bytes), 0};
+	struct send_wr wr = {
+		.opcode = WR_RDMA_WRITE,
+		.flags = SEND_INLINE,
+		.rkey = ends[1].key,
+		.remote_address = (uintptr_t)ends[1].memory,
+		.sge = &sge,
+		.sge_count = 1,
+	};
+	struct shown shown;
+	uint32_t posted;
+
+	(void)state;
+	memset(bytes, 0x77, sizeof(bytes));
+	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, NOW_NS), 0);
+	shown = next(true, OPCODE_RC_WRITE_ONLY, 0);
+	assert_payload(&shown, sizeof(bytes), 0x77);
+}
+
+static void read_is_a_request_and_its_responses(void **state)
+{
+	struct shown shown;
+
+	(void)state;
+	memset(ends[1].memory, 0x33, 3 * MTU);
+	post(WR_RDMA_READ, 2 * MTU + 1);
+	shown = next(true, OPCODE_RC_READ_REQUEST, 0);
+	assert_int_equal(shown.packet.reth.dma_bytes, 2 * MTU + 1);
+	shown = next(false, OPCODE_RC_READ_RESPONSE_FIRST, 0);
+	assert_payload(&shown, MTU, 0x33);
+	next(false, OPCODE_RC_READ_RESPONSE_MIDDLE, 1);
+	shown = next(false, OPCODE_RC_READ_RESPONSE_LAST, 2);
+	assert_payload(&shown, 1, 0x33);
+	post(WR_RDMA_READ, 8);
+	next(true, OPCODE_RC_READ_REQUEST, 3);
+	next(false, OPCODE_RC_READ_RESPONSE_ONLY, 3);
+	assert_is_all();
+}
+
+static uint8_t *map_all(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	(void)peer;
+	(void)region;
+	(void)bytes;
+	return (uint8_t *)(uintptr_t)address;
+}
+
+static const struct peer_ops mapped = {far_write, far_read, map_all, kick, NULL};
+
+static void words_are_shown_with_what_they_were(void **state)
+{
+	struct sge sge = {(uintptr_t)ends[0].memory, 8, ends[0].key};
+	struct send_wr wr = {
+		.opcode = WR_ATOMIC_CMP_AND_SWP,
+		.rkey = ends[1].key,
+		.remote_address = (uintptr_t)ends[1].memory,
+		.compare_add = 5,
+		.swap = 6,
+		.sge = &sge,
+		.sge_count = 1,
+	};
+	const uint64_t before = 0x1122334455667788;
+	struct shown shown;
+	uint32_t posted;
+
+	(void)state;
+	ends[0].peer.ops = &mapped;
+	memcpy(ends[1].memory, &before, sizeof(before));
+	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, NOW_NS), 0);
+	shown = next(true, OPCODE_RC_COMPARE_SWAP, 0);
+	assert_int_equal(shown.packet.atomiceth.compare, 5);
+	assert_int_equal(shown.packet.atomiceth.swap_add, 6);
+	shown = next(false, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 0);
+	assert_int_equal(shown.packet.atomicacketh.original, before);
+	wr.opcode = WR_ATOMIC_FETCH_AND_ADD;
+	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, NOW_NS), 0);
+	shown = next(true, OPCODE_RC_FETCH_ADD, 1);
+	assert_int_equal(shown.packet.atomiceth.swap_add, 5);
+	next(false, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 1);
+	wr.opcode = WR_ATOMIC_WRITE;
+	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, NOW_NS), 0);
+	shown = next(true, OPCODE_RC_ATOMIC_WRITE, 2);
+	assert_int_equal(shown.packet.payload_bytes, 8);
+	next(false, OPCODE_RC_READ_RESPONSE_ONLY, 2);
+	assert_is_all();
+}
+
+/* They are executed one by one then. */
+static void writes_in_a_row_are_all_shown(void **state)
+{
+	struct sge sge = {(uintptr_t)ends[0].memory, 8, ends[0].key};
+	struct send_wr wrs[10];
+	uint32_t posted;
+
+	(void)state;
+	ends[0].peer.ops = &mapped;
+	for (uint32_t i = 0; i < 10; i++)
+		wrs[i] = (struct send_wr){
+			.opcode = WR_RDMA_WRITE,
+			.rkey = ends[1].key,
+			.remote_address = (uintptr_t)ends[1].memory,
+			.sge = &sge,
+			.sge_count = 1,
+		};
+	assert_int_equal(engine_post_send(ends[0].qp, wrs, 10, &posted, NOW_NS), 0);
+	for (uint32_t i = 0; i < 10; i++) {
+		next(true, OPCODE_RC_WRITE_ONLY, i);
+		next(false, OPCODE_RC_ACKNOWLEDGE, i);
+	}
+	assert_is_all();
+}
+
+static void what_goes_by_packets_is_not_shown_twice(void **state)
+{
+	(void)state;
+	post_at(WR_RDMA_WRITE, 8, ends[1].key + 1, NOW_NS);
+	assert_true(has_packets(0));
+	assert_is_all();
+}
+
+static void payload_may_be_left_out(void **state)
+{
+	struct shown shown;
+
+	(void)state;
+	atomic_store(&public.snap_bytes, 28);
+	post(WR_RDMA_WRITE, 2 * MTU);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_true(take(&shown));
+		assert_int_equal(shown.head.captured_bytes, i ? BTH_BYTES + 16 : 28);
+		assert_int_equal(shown.head.packet_bytes, i ? BTH_BYTES + MTU : 28 + MTU);
+	}
+}
+
+static void nobody_who_captures_sees_nothing(void **state)
+{
+	(void)state;
+	atomic_store(&public.is_on, 0);
+	post(WR_RDMA_WRITE, 8);
+	assert_is_all();
+	atomic_store(&public.is_on, 1);
+	post(WR_RDMA_WRITE, 8);
+	next(true, OPCODE_RC_WRITE_ONLY, 0);
+}
+
+static void owner_looks_once_a_second(void **state)
+{
+	(void)state;
+	post(WR_RDMA_WRITE, 8);
+	assert_int_equal(looks, 0);
+	now_ns += 1000000000;
+	post(WR_RDMA_WRITE, 8);
+	assert_int_equal(looks, 1);
+}
+
+static void full_ring_holds_nobody_up(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 300; i++) {
+		post(WR_RDMA_WRITE, 32 * MTU);
+		assert_int_equal(poll_sent().status, WC_SUCCESS);
+	}
+	assert_true(atomic_load(&capture.ring->dropped) > 100);
+}
+
+static void unreliable_connection_has_no_answers(void **state)
+{
+	struct shown shown;
+
+	(void)state;
+	post_receive(50);
+	post(WR_SEND, MTU + 1);
+	shown = next(true, OPCODE_UC_SEND_FIRST, 0);
+	assert_false(shown.packet.bth.ack_requested);
+	next(true, OPCODE_UC_SEND_LAST, 1);
+	assert_is_all();
+}
+
+static int begin_uc(void **state)
+{
+	types[0] = types[1] = QP_TYPE_UC;
+	return begin(state);
+}
+
+static void extended_connection_names_the_queue(void **state)
+{
+	struct shown shown;
+
+	(void)state;
+	post_receive(50);
+	post(WR_SEND, 8);
+	shown = next(true, OPCODE_CLASS_XRC | OPCODE_RC_SEND_ONLY, 0);
+	assert_int_equal(shown.packet.xrceth.srqn, SRQN);
+	next(false, OPCODE_CLASS_XRC | OPCODE_RC_ACKNOWLEDGE, 0);
+	assert_is_all();
+}
+
+static int begin_xrc(void **state)
+{
+	types[0] = QP_TYPE_XRC_SEND;
+	types[1] = QP_TYPE_XRC_RECV;
+	return begin(state);
+}
+
+#define CAPTURE_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CAPTURE_TEST(short_write_is_a_packet_and_its_acknowledgement),
+		CAPTURE_TEST(numbers_follow_each_other),
+		CAPTURE_TEST(message_is_cut_by_the_path_mtu),
+		CAPTURE_TEST(inline_bytes_are_shown),
+		CAPTURE_TEST(read_is_a_request_and_its_responses),
+		CAPTURE_TEST(words_are_shown_with_what_they_were),
+		CAPTURE_TEST(writes_in_a_row_are_all_shown),
+		CAPTURE_TEST(what_goes_by_packets_is_not_shown_twice),
+		CAPTURE_TEST(payload_may_be_left_out),
+		CAPTURE_TEST(nobody_who_captures_sees_nothing),
+		CAPTURE_TEST(owner_looks_once_a_second),
+		CAPTURE_TEST(full_ring_holds_nobody_up),
+		cmocka_unit_test_setup_teardown(
+			unreliable_connection_has_no_answers, begin_uc, end),
+		cmocka_unit_test_setup_teardown(
+			extended_connection_names_the_queue, begin_xrc, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
