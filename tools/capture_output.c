@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "capture_output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/version.h"
+#include "runtime/clock.h"
+
+#define DEVICES_INTERVAL_NS 1000000000u
+
+enum { COMMENT_BYTES = 160 };
+
+static uint64_t realtime_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* --- devices --- */
+
+static bool has_gid(const struct device_facts *device, const struct gid *gid)
+{
+	for (uint32_t i = 0; i < device->gid_count; i++)
+		if (gid_is_equal(&device->gids[i].gid, gid))
+			return true;
+	return false;
+}
+
+static const struct device_facts *device_of(
+	const struct capture_output *output, const struct captured *head)
+{
+	const struct gid *own = head->flags & CAPTURED_IS_SENT ? &head->source : &head->destination;
+
+	if (head->ifindex)
+		return device_facts_find(output->devices, output->device_count, head->ifindex);
+	for (uint32_t i = 0; i < output->device_count; i++)
+		if (has_gid(&output->devices[i], own))
+			return &output->devices[i];
+	return NULL;
+}
+
+/* One that is not known may have come since they were looked at. */
+static const struct device_facts *device_find(
+	struct capture_output *output, const struct captured *head)
+{
+	const struct device_facts *device = device_of(output, head);
+	struct device_facts *devices;
+	uint32_t count;
+
+	if (device || head->time_ns - output->devices_ns < DEVICES_INTERVAL_NS)
+		return device;
+	output->devices_ns = head->time_ns;
+	if (device_facts_create(&devices, &count))
+		return NULL;
+	free(output->devices);
+	output->devices = devices;
+	output->device_count = count;
+	return device_of(output, head);
+}
+
+/* --- interfaces --- */
+
+static void interface_describe(
+	struct capture_output *output, const struct capture_interface *interface)
+{
+	pcapng_interface(output->file, interface->name,
+		interface->is_local
+			? "Requests executed within this host, as the packets they would have been"
+			: "RoCEv2 packets",
+		output->snap_bytes);
+}
+
+static struct capture_interface *interface_get(
+	struct capture_output *output, const struct device_facts *device, bool is_local)
+{
+	uint32_t ifindex = device ? device->ifindex : 0;
+	struct capture_interface *interface;
+
+	for (uint32_t i = 0; i < output->interface_count; i++) {
+		interface = &output->interfaces[i];
+		if (interface->ifindex == ifindex && interface->is_local == is_local)
+			return interface;
+	}
+	if (output->interface_count == CAPTURE_INTERFACES_MAX)
+		return &output->interfaces[CAPTURE_INTERFACES_MAX - 1];
+	interface = &output->interfaces[output->interface_count++];
+	*interface = (struct capture_interface){.ifindex = ifindex, .is_local = is_local};
+	snprintf(interface->name, sizeof(interface->name), "%s%s",
+		device ? device->name : "unknown device", is_local ? " (local)" : "");
+	if (!output->is_text)
+		interface_describe(output, interface);
+	return interface;
+}
+
+/* --- packets --- */
+
+static bool is_wanted(const struct capture_filter *filter, const struct device_facts *device,
+	const struct captured *head)
+{
+	if (filter->is_local_only && !(head->flags & CAPTURED_IS_LOCAL))
+		return false;
+	if (!filter->device)
+		return true;
+	return device &&
+		(strcmp(filter->device, device->name) == 0 ||
+			strcmp(filter->device, device->interface) == 0);
+}
+
+static void comment_make(char comment[COMMENT_BYTES], const struct captured *head,
+	const struct capture_origin *origin)
+{
+	int used = snprintf(comment, COMMENT_BYTES, "%s, process %d", origin->comm, origin->pid);
+
+	if (head->qpn)
+		used += snprintf(
+			comment + used, (size_t)(COMMENT_BYTES - used), ", QP 0x%06x", head->qpn);
+	if (head->flags & CAPTURED_IS_LOCAL)
+		snprintf(comment + used, (size_t)(COMMENT_BYTES - used), ", without packets");
+}
+
+static void frame_write(struct capture_output *output, uint32_t interface, uint64_t time_ns,
+	const struct captured *head, const struct capture_origin *origin)
+{
+	const struct captured_frame *frame = &output->frame;
+	char comment[COMMENT_BYTES];
+	struct pcapng_packet packet = {
+		.interface = interface,
+		.time_ns = time_ns,
+		.bytes = frame->bytes,
+		.count = frame->count,
+		.whole = frame->whole,
+		.is_outbound = head->flags & CAPTURED_IS_SENT,
+		.dropped = origin->dropped,
+		.comment = comment,
+	};
+
+	if (output->snap_bytes && packet.count > output->snap_bytes)
+		packet.count = output->snap_bytes;
+	comment_make(comment, head, origin);
+	pcapng_packet(output->file, &packet);
+}
+
+void capture_output_packet(struct capture_output *output, const struct captured *head,
+	const uint8_t *bytes, const struct capture_origin *origin)
+{
+	const struct device_facts *device = device_find(output, head);
+	uint64_t time_ns = head->time_ns + (uint64_t)output->epoch_ns;
+	struct capture_interface *interface;
+
+	output->dropped += origin->dropped;
+	if (!is_wanted(&output->filter, device, head) ||
+		!captured_frame_make(head, bytes, &output->lengths, &output->frame))
+		return;
+	interface = interface_get(output, device, head->flags & CAPTURED_IS_LOCAL);
+	interface->packets++;
+	interface->dropped += origin->dropped;
+	output->packets++;
+	if (output->is_text)
+		capture_text(output->file, head, bytes, origin, interface->name, time_ns);
+	else
+		frame_write(
+			output, (uint32_t)(interface - output->interfaces), time_ns, head, origin);
+}
+
+int capture_output_begin(struct capture_output *output, FILE *file, bool is_text,
+	uint32_t snap_bytes, const struct capture_filter *filter)
+{
+	int error;
+
+	memset(output, 0, sizeof(*output));
+	output->file = file;
+	output->is_text = is_text;
+	output->snap_bytes = snap_bytes;
+	output->filter = *filter;
+	output->epoch_ns = (int64_t)(realtime_ns() - clock_now_ns());
+	error = device_facts_create(&output->devices, &output->device_count);
+	if (!error && !is_text) {
+		char application[64];
+
+		snprintf(application, sizeof(application), "urnic %s", urnic_version());
+		pcapng_begin(file, application);
+	}
+	return error;
+}
+
+void capture_output_end(struct capture_output *output, uint64_t dropped)
+{
+	output->dropped += dropped;
+	if (output->interface_count > 0)
+		output->interfaces[0].dropped += dropped;
+	for (uint32_t i = 0; !output->is_text && i < output->interface_count; i++)
+		pcapng_statistics(output->file, i, realtime_ns(), output->interfaces[i].packets,
+			output->interfaces[i].dropped);
+	free(output->devices);
+}

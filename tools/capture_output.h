@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_CAPTURE_OUTPUT_H
+#define TOOLS_CAPTURE_OUTPUT_H
+
+/*
+ * Where captured packets go: into a file for Wireshark and the like, or as one line each for people.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "device_facts.h"
+#include "pcapng.h"
+#include "wire/captured.h"
+
+enum { CAPTURE_INTERFACES_MAX = 256 };
+
+/* A device, and one of the two ways. */
+struct capture_interface {
+	uint32_t ifindex;
+	bool is_local;
+	char name[DEVICE_NAME_BYTES + 16]; /* "rocep_eth0 (local)" */
+	uint64_t packets;
+	uint64_t dropped;
+};
+
+/* Which packets are wanted. */
+struct capture_filter {
+	const char *device; /* its name, or that of its interface; NULL: any */
+	bool is_local_only;
+};
+
+struct capture_output {
+	FILE *file;
+	bool is_text;
+	uint32_t snap_bytes; /* of each IP packet; 0: all */
+	struct capture_filter filter;
+	int64_t epoch_ns; /* monotonic time 0, since 1970 */
+	uint64_t packets;
+	uint64_t dropped;
+	uint32_t device_count;
+	struct device_facts *devices;
+	uint64_t devices_ns; /* when they were looked at */
+	uint32_t interface_count;
+	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
+	struct icrc_lengths lengths;
+	struct captured_frame frame;
+};
+
+/* Whose packet it is. */
+struct capture_origin {
+	int pid;
+	const char *comm;
+	uint64_t dropped; /* packets lost before it */
+};
+
+/*
+ * Begin. `file` stays the caller's. Returns 0 or -errno.
+ */
+int capture_output_begin(struct capture_output *output, FILE *file, bool is_text,
+	uint32_t snap_bytes, const struct capture_filter *filter);
+
+/* Write a packet, if it is wanted. `bytes` follow `head`. */
+void capture_output_packet(struct capture_output *output, const struct captured *head,
+	const uint8_t *bytes, const struct capture_origin *origin);
+
+/* The end; `dropped` packets were lost after the last that was written. */
+void capture_output_end(struct capture_output *output, uint64_t dropped);
+
+/* One line. */
+void capture_text(FILE *file, const struct captured *head, const uint8_t *bytes,
+	const struct capture_origin *origin, const char *interface, uint64_t time_ns);
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "capture_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "command.h"
+#include "runtime/capture_socket.h"
+#include "runtime/clock.h"
+
+#define ASK_INTERVAL_NS 250000000u
+
+/* --- a process --- */
+
+static void ring_discard(struct capture_process *process, const struct record_ring *ring)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = (uint64_t)(ring->bytes - process->base);
+	uint64_t end = (start + sizeof(ring->bytes)) & ~(page_bytes - 1);
+
+	start = align_up_u64(start, page_bytes);
+	fallocate(process->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)start,
+		(off_t)(end - start));
+}
+
+static void process_destroy(struct capture_process *process)
+{
+	if (process->public)
+		atomic_store(&process->public->capture.is_on, 0);
+	for (uint32_t i = 0; process->lanes && i < NIC_LANES_MAX; i++) {
+		struct record_ring *ring = process->lanes[i].ring;
+
+		if (!ring)
+			continue;
+		record_ring_skip(ring);
+		ring_discard(process, ring);
+	}
+	if (process->base)
+		munmap(process->base, process->bytes);
+	if (process->memory >= 0)
+		close(process->memory); /* and the lock is free */
+	if (process->pidfd >= 0)
+		close(process->pidfd);
+	free(process->lanes);
+	free(process);
+}
+
+static void comm_read(struct capture_process *process)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", process->pid);
+	file = fopen(path, "re");
+	if (file && fgets(process->comm, sizeof(process->comm), file))
+		process->comm[strcspn(process->comm, "\n")] = '\0';
+	if (file)
+		fclose(file);
+	/* The name is the process's own choice: what would disturb a terminal is replaced. */
+	for (char *c = process->comm; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+}
+
+/* Opened anew, because locks are of who has opened it. */
+static int memory_open(struct capture_process *process, int memory)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)NIC_CAPTURE_LOCK_OFFSET,
+		.l_len = 1};
+	struct stat stat;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
+	process->memory = open(path, O_RDWR | O_CLOEXEC);
+	if (process->memory < 0 || fstat(process->memory, &stat))
+		return -errno;
+	if (!(fcntl(process->memory, F_GET_SEALS) & F_SEAL_SHRINK) ||
+		stat.st_size < (off_t)(NIC_PUBLIC_OFFSET + sizeof(struct nic_public)))
+		return -EPROTO;
+	if (fcntl(process->memory, F_OFD_SETLK, &lock))
+		return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+	process->bytes = (uint64_t)stat.st_size;
+	return 0;
+}
+
+static int memory_map(struct capture_process *process)
+{
+	void *base = mmap(NULL, process->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		process->memory, 0);
+	struct nic_public *public;
+
+	if (base == MAP_FAILED)
+		return -errno;
+	process->base = base;
+	public = (struct nic_public *)(void *)(process->base + NIC_PUBLIC_OFFSET);
+	if (public->magic != NIC_PUBLIC_MAGIC || public->version != NIC_PUBLIC_VERSION)
+		return -EPROTO;
+	process->public = public;
+	return 0;
+}
+
+/* Its lanes come one by one. */
+static void lanes_look(struct capture_process *process)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		uint64_t offset = atomic_load_explicit(
+			&process->public->lanes[i].capture_offset, memory_order_acquire);
+
+		if (process->lanes[i].ring || !offset || offset % ARENA_BLOCK_BYTES_MIN ||
+			!range_inside(offset, sizeof(struct record_ring), 0, process->bytes))
+			continue;
+		process->lanes[i].process = process;
+		process->lanes[i].ring = (struct record_ring *)(void *)(process->base + offset);
+	}
+}
+
+/* What was captured for somebody else is not ours. */
+static void lanes_skip(struct capture_process *process)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct capture_lane *lane = &process->lanes[i];
+
+		if (!lane->ring)
+			continue;
+		record_ring_skip(lane->ring);
+		lane->dropped_before = atomic_load(&lane->ring->dropped);
+	}
+}
+
+static const char *why_not(int error)
+{
+	if (error == -EBUSY)
+		return "somebody else captures it";
+	if (error == -EPROTO)
+		return "it has another version of urnic";
+	return strerror(-error);
+}
+
+/* --- all of them --- */
+
+static bool is_known(const struct capture_sources *sources, pid_t pid, uint64_t identity)
+{
+	for (uint32_t i = 0; i < sources->count; i++) {
+		const struct capture_process *process = sources->processes[i];
+
+		if (process->pid == pid && process->identity == identity && !process->has_ended)
+			return true;
+	}
+	return false;
+}
+
+/* Returns NULL when memory runs out. */
+static struct capture_process *process_add(
+	struct capture_sources *sources, pid_t pid, uint64_t identity)
+{
+	struct capture_process *process = calloc(1, sizeof(*process));
+	struct capture_lane *lanes = calloc(NIC_LANES_MAX, sizeof(*lanes));
+	struct capture_process **longer = reallocarray(
+		sources->processes, sources->count + 1, sizeof(struct capture_process *));
+
+	if (longer)
+		sources->processes = longer;
+	if (!process || !lanes || !longer) {
+		free(process);
+		free(lanes);
+		return NULL;
+	}
+	process->pid = pid;
+	process->identity = identity;
+	process->memory = -1;
+	process->lanes = lanes;
+	process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	comm_read(process);
+	sources->processes[sources->count++] = process;
+	return process;
+}
+
+/*
+ * A process and its NIC memory. `is_new`: it has begun to capture by itself.
+ */
+static void take_on(struct capture_sources *sources, pid_t pid, int memory, bool is_new)
+{
+	uint64_t identity = 0;
+	struct capture_process *process;
+	int error;
+
+	if (pid == getpid() || (sources->only && pid != sources->only) ||
+		pread(memory, &identity, sizeof(identity),
+			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity)) !=
+			sizeof(identity) ||
+		is_known(sources, pid, identity))
+		return;
+	process = process_add(sources, pid, identity);
+	if (!process)
+		return;
+	error = memory_open(process, memory);
+	if (!error)
+		error = memory_map(process);
+	if (error) {
+		complain("capture: not process %d (%s): %s", pid, process->comm, why_not(error));
+		return;
+	}
+	lanes_look(process);
+	if (!is_new)
+		lanes_skip(process);
+	atomic_store(&process->public->capture.snap_bytes, sources->snap_bytes);
+	atomic_store(&process->public->capture.is_on, 1);
+}
+
+static void agent_leave(struct capture_sources *sources)
+{
+	if (sources->has_agent)
+		agent_client_done(&sources->agent);
+	sources->has_agent = false;
+}
+
+/* Who has begun before us. */
+static void agent_ask(struct capture_sources *sources)
+{
+	struct agent_process process;
+	uint32_t index = 0;
+	int error;
+
+	if (!sources->has_agent && agent_client_connect_running(&sources->agent))
+		return;
+	sources->has_agent = true;
+	while ((error = agent_client_list(&sources->agent, &index, &process)) == 0) {
+		if (process.memory < 0)
+			continue;
+		take_on(sources, (pid_t)process.pid, process.memory, false);
+		close(process.memory);
+	}
+	if (error != -ENOENT)
+		agent_leave(sources);
+}
+
+static void listener_look(struct capture_sources *sources)
+{
+	pid_t pid;
+	int memory, error;
+
+	while ((error = capture_socket_accept(sources->listener, &pid, &memory)) != -EAGAIN) {
+		if (error == -EMFILE || error == -ENFILE)
+			return;
+		if (error)
+			continue;
+		take_on(sources, pid, memory, true);
+		close(memory);
+	}
+}
+
+static bool has_ended(const struct capture_process *process)
+{
+	struct pollfd pollfd = {.fd = process->pidfd, .events = POLLIN};
+
+	return process->pidfd < 0 || poll(&pollfd, 1, 0) > 0;
+}
+
+static bool has_records(const struct capture_process *process)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (process->lanes[i].has_record)
+			return true;
+	return false;
+}
+
+static uint64_t lane_dropped(const struct capture_lane *lane)
+{
+	return lane->ring ? atomic_load(&lane->ring->dropped) - lane->dropped_before : 0;
+}
+
+static uint64_t process_dropped(const struct capture_process *process)
+{
+	uint64_t dropped = 0;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		dropped += lane_dropped(&process->lanes[i]);
+	return dropped;
+}
+
+/* Its last packets are there: it ended before we looked for them. */
+static void process_forget(struct capture_sources *sources, uint32_t index)
+{
+	sources->dropped += process_dropped(sources->processes[index]);
+	process_destroy(sources->processes[index]);
+	sources->processes[index] = sources->processes[--sources->count];
+}
+
+void capture_sources_look(struct capture_sources *sources)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	listener_look(sources);
+	if (now_ns - sources->asked_ns >= ASK_INTERVAL_NS) {
+		agent_ask(sources);
+		sources->asked_ns = now_ns;
+	}
+	for (uint32_t i = sources->count; i-- > 0;) {
+		struct capture_process *process = sources->processes[i];
+
+		if (process->has_ended && !has_records(process)) {
+			process_forget(sources, i);
+			continue;
+		}
+		process->has_ended = process->has_ended || has_ended(process);
+		if (!process->public)
+			continue;
+		lanes_look(process);
+		/* It may have taken us for gone before we were there. */
+		atomic_store(&process->public->capture.is_on, 1);
+	}
+}
+
+/* Have the lane's oldest record, if it has any. */
+static void lane_fill(struct capture_lane *lane)
+{
+	struct captured *head = (struct captured *)(void *)lane->record;
+	uint64_t dropped;
+	int bytes;
+
+	if (lane->has_record || !lane->ring)
+		return;
+	bytes = record_ring_take(lane->ring, lane->record);
+	if (bytes == 0)
+		return;
+	dropped = lane_dropped(lane);
+	lane->dropped_before += dropped;
+	lane->dropped += dropped;
+	if (bytes < (int)sizeof(*head) || head->captured_bytes > (uint32_t)bytes - sizeof(*head))
+		lane->dropped++;
+	else
+		lane->has_record = true;
+}
+
+struct capture_lane *capture_sources_next(struct capture_sources *sources, uint64_t until_ns)
+{
+	struct capture_lane *oldest = NULL;
+	uint64_t oldest_ns = until_ns;
+
+	for (uint32_t i = 0; i < sources->count; i++) {
+		for (uint32_t j = 0; j < NIC_LANES_MAX; j++) {
+			struct capture_lane *lane = &sources->processes[i]->lanes[j];
+			const struct captured *head = (const void *)lane->record;
+
+			lane_fill(lane);
+			if (!lane->has_record || head->time_ns > oldest_ns)
+				continue;
+			oldest = lane;
+			oldest_ns = head->time_ns;
+		}
+	}
+	return oldest;
+}
+
+uint64_t capture_sources_dropped(const struct capture_sources *sources)
+{
+	uint64_t dropped = sources->dropped;
+
+	for (uint32_t i = 0; i < sources->count; i++)
+		dropped += process_dropped(sources->processes[i]);
+	return dropped;
+}
+
+int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, pid_t only)
+{
+	*sources = (struct capture_sources){.snap_bytes = snap_bytes, .only = only};
+	sources->listener = capture_socket_listen();
+	if (sources->listener == -EADDRINUSE) {
+		complain("capture: you have another capture at work here");
+		return sources->listener;
+	}
+	if (sources->listener < 0) {
+		complain("capture: cannot listen: %s", strerror(-sources->listener));
+		return sources->listener;
+	}
+	capture_sources_look(sources);
+	return 0;
+}
+
+void capture_sources_close(struct capture_sources *sources)
+{
+	while (sources->count > 0)
+		process_forget(sources, 0);
+	free(sources->processes);
+	agent_leave(sources);
+	close(sources->listener);
+}

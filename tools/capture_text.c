@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urnic capture's lines for people.
+ */
+#include <arpa/inet.h>
+#include <time.h>
+
+#include "capture_output.h"
+#include "wire/packet.h"
+
+enum { TEXT_BYTES = 96 };
+
+static const char *gid_text(const struct gid *gid, char text[INET6_ADDRSTRLEN])
+{
+	bool is_ipv4 = gid_is_ipv4(gid);
+
+	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? gid->raw + 12 : gid->raw, text,
+		INET6_ADDRSTRLEN);
+}
+
+static void time_print(FILE *file, uint64_t time_ns)
+{
+	time_t seconds = (time_t)(time_ns / 1000000000u);
+	struct tm tm;
+	char text[16] = "";
+
+	if (localtime_r(&seconds, &tm))
+		strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	fprintf(file, "%s.%06u", text, (unsigned)(time_ns % 1000000000u / 1000u));
+}
+
+/* What an acknowledgement says. */
+static void aeth_text(const struct packet *packet, char text[TEXT_BYTES])
+{
+	static const char *const kinds[] = {
+		[AETH_ACK] = "ACK",
+		[AETH_RNR_NAK] = "RNR NAK",
+		[AETH_RESERVED] = "reserved",
+		[AETH_NAK] = "NAK",
+	};
+
+	snprintf(text, TEXT_BYTES, ", %s %u, MSN %u", kinds[packet->aeth.kind], packet->aeth.value,
+		packet->aeth.msn.value);
+}
+
+static void headers_print(FILE *file, const struct packet *packet)
+{
+	uint16_t headers = packet->info->headers;
+	char text[TEXT_BYTES] = "";
+
+	if (headers & HEADER_AETH)
+		aeth_text(packet, text);
+	fprintf(file, " %s PSN %u%s", packet->info->name, packet->bth.psn.value, text);
+	if (headers & HEADER_DETH)
+		fprintf(file, ", from QP 0x%06x", packet->deth.source_qpn.value);
+	if (headers & HEADER_RETH)
+		fprintf(file, ", %u bytes at 0x%lx in 0x%08x", packet->reth.dma_bytes,
+			(unsigned long)packet->reth.va, packet->reth.rkey);
+	if (headers & HEADER_ATOMICETH)
+		fprintf(file, ", 8 bytes at 0x%lx in 0x%08x", (unsigned long)packet->atomiceth.va,
+			packet->atomiceth.rkey);
+	if (headers & HEADER_IMMDT)
+		fprintf(file, ", immediate 0x%08x", packet->immdt.data);
+	if (headers & HEADER_IETH)
+		fprintf(file, ", invalidates 0x%08x", packet->ieth.rkey);
+}
+
+/* Of a packet that was cut off, all but the payload. */
+static bool decode(const struct captured *head, const uint8_t *bytes, struct packet *packet,
+	uint8_t room[CAPTURED_BYTES_MAX])
+{
+	const struct opcode_info *info;
+
+	if (head->captured_bytes < BTH_BYTES || head->packet_bytes > CAPTURED_BYTES_MAX)
+		return false;
+	info = opcode_info(bytes[0]);
+	if (!info || head->captured_bytes < info->header_bytes)
+		return false;
+	memset(room, 0, head->packet_bytes);
+	memcpy(room, bytes,
+		head->captured_bytes < head->packet_bytes ? head->captured_bytes
+							  : head->packet_bytes);
+	return packet_decode(packet, room, head->packet_bytes) == PACKET_OK;
+}
+
+void capture_text(FILE *file, const struct captured *head, const uint8_t *bytes,
+	const struct capture_origin *origin, const char *interface, uint64_t time_ns)
+{
+	char source[INET6_ADDRSTRLEN], destination[INET6_ADDRSTRLEN];
+	uint8_t room[CAPTURED_BYTES_MAX];
+	struct packet packet;
+
+	time_print(file, time_ns);
+	fprintf(file, " %s %s[%d] %s %s > %s", interface, origin->comm, origin->pid,
+		head->flags & CAPTURED_IS_SENT ? "out" : "in", gid_text(&head->source, source),
+		gid_text(&head->destination, destination));
+	if (decode(head, bytes, &packet, room)) {
+		fprintf(file, " QP 0x%06x", packet.bth.dest_qpn.value);
+		headers_print(file, &packet);
+		if (packet.payload_bytes)
+			fprintf(file, ", %u bytes of data", packet.payload_bytes);
+	} else {
+		fprintf(file, " malformed, %u bytes", head->packet_bytes);
+	}
+	if (origin->dropped)
+		fprintf(file, " (%lu lost before)", (unsigned long)origin->dropped);
+	fputc('\n', file);
+}

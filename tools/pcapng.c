@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "pcapng.h"
+
+#include <string.h>
+
+enum {
+	BLOCK_SECTION = 0x0a0d0d0a,
+	BLOCK_INTERFACE = 1,
+	BLOCK_STATISTICS = 5,
+	BLOCK_PACKET = 6,
+	BYTE_ORDER_MAGIC = 0x1a2b3c4d,
+	LINKTYPE_RAW = 101,
+	BODY_BYTES_MAX = 16384,
+	TIME_NANOSECONDS = 9, /* of if_tsresol: a negative power of ten */
+	INBOUND = 1,
+	OUTBOUND = 2,
+};
+
+/* Options, of any block and of each kind. */
+enum {
+	OPTION_END = 0,
+	OPTION_COMMENT = 1,
+	SECTION_APPLICATION = 4,
+	INTERFACE_NAME = 2,
+	INTERFACE_DESCRIPTION = 3,
+	INTERFACE_TIME_RESOLUTION = 9,
+	PACKET_FLAGS = 2,
+	PACKET_DROPPED = 4,
+	STATISTICS_RECEIVED = 4,
+	STATISTICS_DROPPED = 5,
+};
+
+/* A block's body while it is made. What it has no room for is left out, which does not happen. */
+struct body {
+	uint32_t count;
+	uint8_t bytes[BODY_BYTES_MAX];
+};
+
+static void body_begin(struct body *body)
+{
+	body->count = 0;
+}
+
+/* Each item takes a multiple of four bytes. */
+static void put(struct body *body, const void *bytes, size_t count)
+{
+	size_t padded = (count + 3) & ~(size_t)3;
+
+	if (padded > sizeof(body->bytes) - body->count)
+		return;
+	memset(body->bytes + body->count + padded - 4 * (padded > 0), 0, 4 * (padded > 0));
+	memcpy(body->bytes + body->count, bytes, count);
+	body->count += (uint32_t)padded;
+}
+
+static void put_u32(struct body *body, uint32_t value)
+{
+	put(body, &value, sizeof(value));
+}
+
+/* Times are in two halves, the upper one first, whatever the byte order. */
+static void put_time(struct body *body, uint64_t time_ns)
+{
+	put_u32(body, (uint32_t)(time_ns >> 32));
+	put_u32(body, (uint32_t)time_ns);
+}
+
+static void option(struct body *body, uint16_t code, const void *value, size_t bytes)
+{
+	uint16_t head[2] = {code, (uint16_t)bytes};
+
+	put(body, head, sizeof(head));
+	put(body, value, bytes);
+}
+
+static void option_text(struct body *body, uint16_t code, const char *text)
+{
+	if (text)
+		option(body, code, text, strlen(text));
+}
+
+static void options_end(struct body *body)
+{
+	option(body, OPTION_END, NULL, 0);
+}
+
+static void block_write(FILE *file, uint32_t type, const struct body *body)
+{
+	uint32_t bytes = body->count + 3 * (uint32_t)sizeof(uint32_t);
+	uint32_t head[2] = {type, bytes};
+
+	fwrite(head, sizeof(head), 1, file);
+	fwrite(body->bytes, body->count, 1, file);
+	fwrite(&bytes, sizeof(bytes), 1, file);
+}
+
+void pcapng_begin(FILE *file, const char *application)
+{
+	struct body body;
+	const uint16_t version[2] = {1, 0};
+	const int64_t not_known = -1; /* the section's length */
+
+	body_begin(&body);
+	put_u32(&body, BYTE_ORDER_MAGIC);
+	put(&body, version, sizeof(version));
+	put(&body, &not_known, sizeof(not_known));
+	option_text(&body, SECTION_APPLICATION, application);
+	options_end(&body);
+	block_write(file, BLOCK_SECTION, &body);
+}
+
+void pcapng_interface(FILE *file, const char *name, const char *description, uint32_t snap_bytes)
+{
+	struct body body;
+	const uint16_t type[2] = {LINKTYPE_RAW, 0};
+	const uint8_t resolution = TIME_NANOSECONDS;
+
+	body_begin(&body);
+	put(&body, type, sizeof(type));
+	put_u32(&body, snap_bytes);
+	option_text(&body, INTERFACE_NAME, name);
+	option_text(&body, INTERFACE_DESCRIPTION, description);
+	option(&body, INTERFACE_TIME_RESOLUTION, &resolution, sizeof(resolution));
+	options_end(&body);
+	block_write(file, BLOCK_INTERFACE, &body);
+}
+
+void pcapng_packet(FILE *file, const struct pcapng_packet *packet)
+{
+	struct body body;
+	const uint32_t flags = packet->is_outbound ? OUTBOUND : INBOUND;
+
+	body_begin(&body);
+	put_u32(&body, packet->interface);
+	put_time(&body, packet->time_ns);
+	put_u32(&body, packet->count);
+	put_u32(&body, packet->whole);
+	put(&body, packet->bytes, packet->count);
+	option_text(&body, OPTION_COMMENT, packet->comment);
+	option(&body, PACKET_FLAGS, &flags, sizeof(flags));
+	if (packet->dropped)
+		option(&body, PACKET_DROPPED, &packet->dropped, sizeof(packet->dropped));
+	options_end(&body);
+	block_write(file, BLOCK_PACKET, &body);
+}
+
+void pcapng_statistics(
+	FILE *file, uint32_t interface, uint64_t time_ns, uint64_t received, uint64_t dropped)
+{
+	struct body body;
+
+	body_begin(&body);
+	put_u32(&body, interface);
+	put_time(&body, time_ns);
+	option(&body, STATISTICS_RECEIVED, &received, sizeof(received));
+	option(&body, STATISTICS_DROPPED, &dropped, sizeof(dropped));
+	options_end(&body);
+	block_write(file, BLOCK_STATISTICS, &body);
+}
