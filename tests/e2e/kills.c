@@ -3,8 +3,12 @@
  * Two processes at work on each other's memory (verify_mixed.c), one of which is killed or stopped at a random moment, again
  * and again: COUNT rounds from the seed that -w names. The other one checks every byte of every completion, and its connection breaks
  * within the time that its settings promise. It prints how long that took.
+ *
+ * KILLS_NETNS names a network namespace that one of the two enters.
  */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,8 +46,12 @@ struct child {
 
 static void child_run(const struct peer_options *options, int meet, int link)
 {
+	const char *netns = getenv("KILLS_NETNS");
 	struct peer peer;
 
+	if (options->server && netns)
+		CHECK(!setns(open(netns, O_RDONLY | O_CLOEXEC), CLONE_NEWNET), "cannot enter %s",
+			netns);
 	peer_open(&peer, options);
 	peer.socket = meet;
 	verify_mixed(&peer, UINT32_MAX, link);

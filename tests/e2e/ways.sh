@@ -4,7 +4,7 @@
 # Random verbs programs over the same-host transport and over packets: every completion, event, wake-up, state and byte
 # of memory is the same.
 #
-# WAYS_SEEDS: how many programs, 100 unless set. WAYS_SEED: the first.
+# WAYS_SEEDS: how many programs, 100 unless set. WAYS_SEED: the first. WAYS_HOST=b: the client is in another network namespace.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -13,9 +13,10 @@ first=${WAYS_SEED:-1}
 port=18600
 pair_seconds=$((60 + seeds / 4))
 network_up 9000
+export URNIC_HOST_ID=$network # one machine, whatever hosts a and b are otherwise
 
 for way in off on; do
-	URNIC_LOCAL=$way pair a a 10.99.0.1 "$programs/ways" -d rocep_veth0 -w "$first" -n "$seeds"
+	URNIC_LOCAL=$way pair a "${WAYS_HOST:-a}" 10.99.0.1 "$programs/ways" -d rocep_veth0 -w "$first" -n "$seeds"
 	for end in server client; do
 		mv "$scratch/$end" "$scratch/$end.$way"
 	done
