@@ -15,4 +15,17 @@ static inline uint64_t clock_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/*
+ * Ticks of a counter, of 0.2 to 1 ns, which takes a third of the time to read; it may differ between processors. Not a time: for whether one
+ * that was read is recent.
+ */
+static inline uint64_t clock_ticks(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	return clock_now_ns();
+#endif
+}
+
 #endif

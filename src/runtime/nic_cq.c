@@ -155,7 +155,8 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  */
 static void drive(struct worker *worker, struct nic_cq *cq)
 {
-	static __thread uint32_t polls_locked, polls_idle;
+	static __thread uint32_t polls_locked,
+		polls_idle __attribute__((tls_model("initial-exec")));
 
 	if (worker_poll_is_idle(worker))
 		return;

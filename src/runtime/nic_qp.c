@@ -391,6 +391,8 @@ static void post_begin(struct nic_qp *qp)
 	worker_lock(qp->worker);
 	if (qp->local)
 		worker_stamp(qp->worker);
+	else if (qp->qp->type == QP_TYPE_IWARP)
+		worker_glance(qp->worker);
 	else
 		qp->worker->now_ns = clock_now_ns();
 }

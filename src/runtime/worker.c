@@ -202,6 +202,7 @@ static unsigned take_in_quickly(struct worker *worker)
 		worker->last_packet_ns = worker->now_ns;
 	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {
 		worker->clockless_polls = 0;
+		worker->now_ticks = clock_ticks();
 		worker->now_ns = clock_now_ns();
 		expire(worker);
 	}
@@ -246,14 +247,23 @@ void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at
 	}
 }
 
+/* Does something wait for its time, and does nobody see to that yet? */
+static bool is_time_unattended(const struct worker *worker)
+{
+	const struct lane *lane = &worker->lane;
+
+	return (lane->deadlines.count || lane->pacing.count || worker->alarms.count) &&
+		(worker->is_deep_asleep ||
+			atomic_load_explicit(&worker->polls_skip, memory_order_relaxed));
+}
+
 /* Nothing to send, nothing owed, nobody to wake. */
 static bool is_quiet(const struct worker *worker)
 {
 	const struct lane *lane = &worker->lane;
 
 	return !engine_has_packets(lane, true) && list_is_empty(&lane->tx_frames) &&
-		list_is_empty(&lane->tx_streams) && !lane->deadlines.count && !lane->pacing.count &&
-		!worker->alarms.count &&
+		list_is_empty(&lane->tx_streams) && !is_time_unattended(worker) &&
 		!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed) &&
 		!port_udp_is_blocked(worker->port);
 }

@@ -44,9 +44,10 @@
 #include "runtime/clock.h"
 #include "runtime/nic_public.h"
 
-#define WORKER_TICK_NS 250000
-#define WORKER_SPIN_NS 30000
-#define WORKER_HOLD_NS 10000
+#define WORKER_TICK_NS      250000
+#define WORKER_SPIN_NS      30000
+#define WORKER_HOLD_NS      10000
+#define WORKER_RECENT_TICKS 65536
 #define WORKER_IDLE_NS \
 	20000000 /* without packets or deadlines, before the thread sleeps without limit */
 
@@ -130,6 +131,7 @@ struct worker {
 	_Atomic bool is_keeping_quiet; /* the thread leaves the sockets alone for a tick */
 	uint64_t now_ns; /* of the progress under way */
 	bool is_now_fresh;
+	uint64_t now_ticks; /* `now_ns` is that old, or more recent */
 	uint32_t clockless_polls; /* in a row */
 	/*
 	 * While news come from peers on this host, and no deadline waits: so many polls look for such only. Twice as many each
@@ -288,6 +290,23 @@ static inline void worker_stamp(struct worker *worker)
 	if (!atomic_load_explicit(&worker->is_stamping, memory_order_relaxed))
 		return;
 	worker->now_ns = clock_now_ns();
+	worker->is_now_fresh = true;
+}
+
+/*
+ * Know the time: within WORKER_RECENT_TICKS, which is near enough for what streams wait for, or exactly if anybody wants to know. The worker
+ * is locked.
+ */
+static inline void worker_glance(struct worker *worker)
+{
+	uint64_t ticks = clock_ticks();
+
+	if (ticks - worker->now_ticks < WORKER_RECENT_TICKS) {
+		worker_stamp(worker);
+		return;
+	}
+	worker->now_ns = clock_now_ns();
+	worker->now_ticks = ticks;
 	worker->is_now_fresh = true;
 }
 

@@ -131,10 +131,8 @@ static void set_blocked(struct worker *worker, struct worker_stream *stream, boo
 
 static void note_time(struct worker *worker)
 {
-	if (worker->is_now_fresh)
-		return;
-	worker->now_ns = clock_now_ns();
-	worker->is_now_fresh = true;
+	if (!worker->is_now_fresh)
+		worker_glance(worker);
 }
 
 /* Nothing more comes: the set would say so for ever. */
