@@ -18,6 +18,13 @@ static void put(struct mpa_conn *mpa, struct mpa_frame *frame, const void *data,
 	mpa->out_end = (uint32_t)mpa_frame_encode(frame, mpa->out);
 }
 
+static uint32_t ready_offered(const struct mpa_policy *policy)
+{
+	if (!policy->is_peer_to_peer)
+		return 0;
+	return policy->ready ? policy->ready : READY_ALL;
+}
+
 void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 	const struct mpa_reads *reads, const void *data, size_t bytes)
 {
@@ -27,7 +34,7 @@ void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 		.wants_markers = policy->wants_markers,
 		.is_enhanced = policy->revision == 2,
 		.is_peer_to_peer = policy->is_peer_to_peer,
-		.ready = policy->is_peer_to_peer ? READY_ALL : 0,
+		.ready = ready_offered(policy),
 		.ird = (uint16_t)reads->ird,
 		.ord = (uint16_t)reads->ord,
 	};

@@ -31,6 +31,7 @@ struct mpa_policy {
 	bool wants_crc;
 	bool wants_markers; /* in what we receive */
 	bool is_peer_to_peer; /* ask for it */
+	uint32_t ready; /* enum mpa_ready: the ways that are offered then; 0: all */
 };
 
 /* READs and atomics that a side serves at once, and has under way. */

@@ -90,9 +90,15 @@ struct mpa_policy nic_iwcm_policy(void)
 			policy.wants_markers = true;
 		else if (is_word(words, bytes, "peer-to-peer=off"))
 			policy.is_peer_to_peer = false;
+		else if (is_word(words, bytes, "ready=write"))
+			policy.ready |= MPA_READY_WRITE;
+		else if (is_word(words, bytes, "ready=read"))
+			policy.ready |= MPA_READY_READ;
+		else if (is_word(words, bytes, "ready=send"))
+			policy.ready |= MPA_READY_SEND;
 		else if (!atomic_exchange(&is_told, true))
 			log_write(LOG_ERROR,
-				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers and peer-to-peer=off, with commas between them",
+				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them",
 				(int)bytes, words);
 	}
 	return policy;

@@ -68,8 +68,18 @@ finish_well client
 kill "$(process server)"
 wait $!
 
+# The length and opcode of the initiator's first FPDU: the empty WRITE, READ request or SEND that says that it is ready, or rping's first SEND.
+first_of() {
+	case $1 in
+	*ready=read*) echo '46 0x01' ;;
+	*ready=send*) echo '18 0x03' ;;
+	*revision=1* | *peer-to-peer=off*) echo '34 0x03' ;;
+	*) echo '14 0x00' ;;
+	esac
+}
+
 # Every way to open a connection, and all that is on the wire well-formed, with good CRCs.
-for options in '' crc=off revision=1 peer-to-peer=off revision=1,crc=off; do
+for options in '' crc=off,ready=read ready=send revision=1 peer-to-peer=off revision=1,crc=off; do
 	export URNIC_MPA=$options
 	rm -f "$scratch/wire.pcap"
 	on a tshark -q -i veth0 -w "$scratch/wire.pcap" -f 'tcp port 7174' 2>"$scratch/tshark" &
@@ -83,12 +93,16 @@ for options in '' crc=off revision=1 peer-to-peer=off revision=1,crc=off; do
 	done
 	kill $tshark
 	wait $tshark 2>/dev/null || true
-	tshark -r "$scratch/wire.pcap" -V -Y iwarp_mpa >"$scratch/wire" 2>/dev/null
+	# Which would take an empty SEND for RPC over RDMA.
+	tshark -r "$scratch/wire.pcap" --disable-protocol rpcordma -V -Y iwarp_mpa >"$scratch/wire" 2>/dev/null
 	grep -q 'Request frame header' "$scratch/wire" || fail "$options: no MPA request"
 	[ "$(grep -c 'OpCode: Terminate' "$scratch/wire")" = 0 ] || fail "$options: a Terminate message"
 	for opcode in Write 'Read Request' 'Read Response' Send; do
 		grep -q "OpCode: $opcode" "$scratch/wire" || fail "$options: tshark finds no $opcode"
 	done
+	first=$(tshark -r "$scratch/wire.pcap" -Y 'iwarp_mpa.fpdu && tcp.dstport == 7174' -T fields -E separator=' ' \
+		-E occurrence=f -e iwarp_mpa.ulpdulength -e iwarp_rdma.opcode 2>/dev/null | head -n 1)
+	[ "$first" = "$(first_of "$options")" ] || fail "$options: the first FPDU is $first, not $(first_of "$options")"
 	# Whole words: a good CRC may be 0x8bada6ff.
 	if grep -Eiw -m 3 'malformed|bad|incorrect' "$scratch/wire" >"$scratch/complaints"; then
 		fail "$options: $(cat "$scratch/complaints")"

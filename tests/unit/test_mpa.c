@@ -179,6 +179,24 @@ static void peer_to_peer_ends_agree_on_one_way_to_be_ready(void **state)
 	}
 }
 
+static void one_way_to_be_ready_is_offered_if_the_policy_names_it(void **state)
+{
+	static const uint32_t ways[] = {MPA_READY_SEND, MPA_READY_WRITE, MPA_READY_READ};
+	struct mpa_policy policy = usual;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		policy.ready = ways[i];
+		request(&policy, &usual, 1, 1);
+		assert_int_equal(passive.peer.ready, ways[i]);
+		accept_with(1, 1);
+		assert_int_equal(active.settings.ready, ways[i]);
+	}
+	policy.is_peer_to_peer = false;
+	request(&policy, &usual, 1, 1);
+	assert_int_equal(passive.peer.ready, 0);
+}
+
 static void without_peer_to_peer_nothing_is_agreed(void **state)
 {
 	struct mpa_policy policy = usual;
@@ -363,6 +381,7 @@ int main(void)
 		cmocka_unit_test(initiator_serves_what_the_responder_insists_on),
 		cmocka_unit_test(crc_is_used_if_either_wants_it),
 		cmocka_unit_test(peer_to_peer_ends_agree_on_one_way_to_be_ready),
+		cmocka_unit_test(one_way_to_be_ready_is_offered_if_the_policy_names_it),
 		cmocka_unit_test(without_peer_to_peer_nothing_is_agreed),
 		cmocka_unit_test(revision_one_is_answered_in_kind),
 		cmocka_unit_test(refusal_brings_private_data),
