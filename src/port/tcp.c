@@ -5,21 +5,16 @@
 #include "port/tcp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "port/address.h"
-
-enum {
-	/* A peer that is silent this long is asked whether it is there; so often, and then given up. */
-	KEEPALIVE_IDLE_S = 10,
-	KEEPALIVE_INTERVAL_S = 5,
-	KEEPALIVE_PROBES = 6,
-};
 
 static socklen_t make(union socket_address *to, const struct port_tcp_address *from)
 {
@@ -31,14 +26,22 @@ static void set(int fd, int level, int name, int value)
 	setsockopt(fd, level, name, &value, sizeof(value));
 }
 
+/* A quarter of the time passes before the first question; an eighth between two. */
+void port_tcp_set_patience(int fd, unsigned seconds)
+{
+	unsigned idle_s = seconds / 4 + !(seconds / 4), interval_s = seconds / 8 + !(seconds / 8);
+
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)idle_s);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, (int)interval_s);
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)((seconds - idle_s) / interval_s));
+}
+
 /* What cannot be set is not worth failing for. */
 static void options_set(int fd)
 {
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
-	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	port_tcp_set_patience(fd, PORT_TCP_PATIENCE_S);
 }
 
 static int fail(int fd)
@@ -154,6 +157,23 @@ int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count)
 		: syscall(SYS_sendmsg, fd, &message, flags);
 
 	return taken < 0 ? (errno == EINTR ? -EAGAIN : -errno) : taken;
+}
+
+int port_tcp_look(int fd, struct port_tcp_state *ret)
+{
+	struct tcp_info info = {0};
+	socklen_t bytes = sizeof(info);
+	int waiting_bytes;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) ||
+		ioctl(fd, SIOCOUTQ, &waiting_bytes))
+		return -errno;
+	*ret = (struct port_tcp_state){
+		.is_under_way = waiting_bytes > 0,
+		.is_repeating = info.tcpi_retransmits || info.tcpi_probes,
+		.heard_ns_ago = info.tcpi_last_ack_recv * 1000000ull,
+	};
+	return 0;
 }
 
 void port_tcp_end(int fd)

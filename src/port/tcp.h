@@ -6,7 +6,9 @@
  * TCP sockets for iWARP: made, and bytes moved. Nothing blocks; the caller serializes the calls on one socket. Descriptors are the
  * caller's to close.
  *
- * Small messages are not held back (TCP_NODELAY), and a peer that is gone is noticed after a while even if nothing is sent (keepalive).
+ * Small messages are not held back (TCP_NODELAY), and a peer that is gone is noticed after a while even if nothing is sent (keepalive). While
+ * something is under way keepalive has no say, and the kernel goes on repeating for a quarter of an hour: port_tcp_look() is for who does not
+ * want to wait as long. (TCP_USER_TIMEOUT would end connections to a live peer that does not read, too.)
  */
 
 #include <stdbool.h>
@@ -55,6 +57,21 @@ int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
 
 /* Send the pieces in order. Returns how many bytes were taken, -EAGAIN for none now, another -errno when the connection is lost. */
 int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count);
+
+enum { PORT_TCP_PATIENCE_S = 40 };
+
+/* A peer that says nothing for so many seconds, at least 2, keepalive's questions included, is gone. PORT_TCP_PATIENCE_S when never called. */
+void port_tcp_set_patience(int fd, unsigned seconds);
+
+/* What has become of the bytes that were sent. */
+struct port_tcp_state {
+	bool is_under_way; /* some are not acknowledged */
+	bool is_repeating; /* the kernel sends them, or asks for room for them, again, and had no answer to the last time */
+	uint64_t heard_ns_ago; /* since an acknowledgement last came, of whatever */
+};
+
+/* Returns 0 or -errno. */
+int port_tcp_look(int fd, struct port_tcp_state *ret);
 
 /* End our half. */
 void port_tcp_end(int fd);

@@ -5,11 +5,38 @@
  * qp->iw_conn and conn->qp name each other. Both change with the NIC and the worker locked; either lock is enough to read.
  */
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "port/tcp.h"
 #include "runtime/clock.h"
+#include "runtime/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/nic_iwcm.h"
+
+enum { PATIENCE_S_MIN = 2, PATIENCE_S_MAX = 86400 };
+
+/* URNIC_TCP_PATIENCE, in seconds: see docs/environment.md. */
+static unsigned patience_choose(void)
+{
+	static atomic_bool is_told;
+	const char *text = getenv("URNIC_TCP_PATIENCE");
+	unsigned long asked;
+	char *end;
+
+	if (!text)
+		return PORT_TCP_PATIENCE_S;
+	asked = strtoul(text, &end, 10);
+	if (*text != '\0' && *end == '\0' && asked <= PATIENCE_S_MAX &&
+		(asked >= PATIENCE_S_MIN || !asked))
+		return (unsigned)asked;
+	if (!atomic_exchange(&is_told, true))
+		log_write(LOG_ERROR,
+			"URNIC_TCP_PATIENCE is '%s'; it may be 0, or %d to %d; using %d", text,
+			PATIENCE_S_MIN, PATIENCE_S_MAX, PORT_TCP_PATIENCE_S);
+	return PORT_TCP_PATIENCE_S;
+}
 
 /* The NIC is locked. */
 static struct nic_qp *qp_find(uint32_t qpn)
@@ -35,11 +62,15 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 	const struct qp_path *path)
 {
 	struct iwarp_qp *iwarp = iwarp_from_qp(qp->qp);
+	unsigned patience_s = patience_choose();
 	int error;
 
 	if (qp->stream.fd >= 0)
 		return -EINVAL;
-	qp->stream = (struct worker_stream){.fd = fd, .iwarp = iwarp};
+	if (patience_s)
+		port_tcp_set_patience(fd, patience_s);
+	qp->stream = (struct worker_stream){
+		.fd = fd, .iwarp = iwarp, .patience_ns = patience_s * 1000000000ull};
 	error = worker_stream_add(qp->worker, &qp->stream);
 	if (!error) {
 		error = iwarp_open(iwarp, settings, qp->worker->now_ns);

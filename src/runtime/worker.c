@@ -350,7 +350,8 @@ static int descriptors_open(struct worker *worker)
 
 static void descriptors_close(struct worker *worker)
 {
-	int fds[] = {worker->epoll_all, worker->epoll_quiet, worker->kick, worker->epoll_streams};
+	int fds[] = {worker->epoll_all, worker->epoll_quiet, worker->kick, worker->epoll_streams,
+		worker->streams_timer};
 
 	for (size_t i = 0; i < ARRAY_COUNT(fds); i++)
 		if (fds[i] >= 0)
@@ -370,6 +371,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	list_init(&worker->streams);
 	worker->hooks = hooks;
 	worker->is_watching_sockets = true;
+	worker->streams_timer = -1;
 	error = descriptors_open(worker);
 	if (error)
 		goto fail_close;
@@ -505,6 +507,11 @@ int worker_watch_peer(struct worker *worker, int fd)
 int worker_watch_asked(struct worker *worker, int fd)
 {
 	return watch(worker->epoll_quiet, fd, WORKER_SOURCE_ASKED);
+}
+
+int worker_watch_streams_timer(struct worker *worker)
+{
+	return watch(worker->epoll_quiet, worker->streams_timer, WORKER_SOURCE_STREAMS);
 }
 
 int worker_watch_agent(struct worker *worker, int fd)

@@ -75,6 +75,7 @@ enum worker_source {
 	WORKER_SOURCE_AGENT,
 	WORKER_SOURCE_PEER,
 	WORKER_SOURCE_ASKED,
+	WORKER_SOURCE_STREAMS,
 };
 
 struct worker;
@@ -113,6 +114,8 @@ struct worker {
 	uint32_t streams_silence; /* times in a row that their set had nothing */
 	uint32_t streams_polls; /* since then, while one is hot */
 	int epoll_streams; /* all of them but the hot one; in epoll_all */
+	int streams_timer; /* timerfd; -1 before the first stream */
+	bool is_streams_timer_set;
 	const struct worker_hooks *hooks;
 	pthread_t thread;
 	bool is_running;
@@ -199,6 +202,9 @@ void worker_set_slot(struct worker *worker, uint8_t slot);
  * cost its sender more, even if nobody does. The worker is locked.
  */
 void worker_watch_sockets(struct worker *worker, bool shall_watch);
+
+/* Let the thread watch the streams' timer. Returns 0 or -errno. */
+int worker_watch_streams_timer(struct worker *worker);
 
 /* Let the thread watch one more descriptor; NIC events of urnicd. */
 int worker_watch_agent(struct worker *worker, int fd);

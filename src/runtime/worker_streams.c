@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "port/tcp.h"
 #include "runtime/clock.h"
 
@@ -17,6 +19,7 @@ enum {
 	SILENCE_MAX =
 		64, /* questions to the set without an answer, after which it is asked seldom: */
 	SELDOM = 16, /* every so many polls */
+	LOOKS = 8, /* while a peer's patience lasts */
 };
 
 /* Tells the set what to look for. */
@@ -67,10 +70,29 @@ void worker_streams_watch(struct worker *worker)
 	hot_end(worker);
 }
 
+static int timer_open(struct worker *worker)
+{
+	int error;
+
+	if (worker->streams_timer >= 0)
+		return 0;
+	worker->streams_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (worker->streams_timer < 0)
+		return -errno;
+	error = worker_watch_streams_timer(worker);
+	if (error) {
+		close(worker->streams_timer);
+		worker->streams_timer = -1;
+	}
+	return error;
+}
+
 int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 {
-	int error = watch(worker, stream, EPOLL_CTL_ADD);
+	int error = timer_open(worker);
 
+	if (!error)
+		error = watch(worker, stream, EPOLL_CTL_ADD);
 	if (error)
 		return error;
 	list_append(&worker->streams, &stream->link);
@@ -252,6 +274,58 @@ unsigned worker_streams_receive(struct worker *worker)
 	return reads + receive_from_ready(worker);
 }
 
+/* --- peers that are gone --- */
+
+/* Bytes are under way. The timer is mostly set already. */
+static void look_later(struct worker *worker, const struct worker_stream *stream)
+{
+	uint64_t wait_ns = stream->patience_ns / LOOKS;
+	const struct itimerspec once = {
+		.it_value = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)}};
+
+	if (worker->is_streams_timer_set || !wait_ns)
+		return;
+	worker->is_streams_timer_set = !timerfd_settime(worker->streams_timer, 0, &once, NULL);
+}
+
+static bool is_gone(struct worker_stream *stream, const struct port_tcp_state *tcp, uint64_t now_ns)
+{
+	uint64_t heard_ns = now_ns - min_u64(tcp->heard_ns_ago, now_ns);
+
+	if (!tcp->is_under_way || !tcp->is_repeating)
+		stream->silent_since_ns = 0;
+	else if (!stream->silent_since_ns)
+		stream->silent_since_ns = now_ns;
+	else
+		stream->silent_since_ns = max_u64(stream->silent_since_ns, heard_ns);
+	return stream->silent_since_ns && now_ns - stream->silent_since_ns >= stream->patience_ns;
+}
+
+static void look(struct worker *worker, struct worker_stream *stream)
+{
+	struct port_tcp_state tcp;
+
+	if (!stream->patience_ns || port_tcp_look(stream->fd, &tcp))
+		return;
+	if (is_gone(stream, &tcp, worker->now_ns))
+		ended(worker, stream, true);
+	else if (tcp.is_under_way)
+		look_later(worker, stream);
+}
+
+void worker_streams_look(struct worker *worker)
+{
+	uint64_t expirations;
+
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	if (read(worker->streams_timer, &expirations, sizeof(expirations)) > 0)
+		worker->is_streams_timer_set = false;
+	list_for_each(stream, &worker->streams, struct worker_stream, link)
+		look(worker, stream);
+	worker_unlock(worker);
+}
+
 /* --- sending --- */
 
 /* Returns whether it may send more at once. */
@@ -274,6 +348,7 @@ static bool write_once(struct worker *worker, struct worker_stream *stream)
 		return false;
 	}
 	set_blocked(worker, stream, taken < bytes);
+	look_later(worker, stream);
 	if (taken > 0)
 		iwarp_sent(stream->iwarp, (uint32_t)taken, worker->now_ns);
 	return !stream->is_blocked;

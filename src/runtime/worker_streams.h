@@ -10,6 +10,9 @@
  * something came from last is hot: it is not in the set, and each poll reads from it right away. That is one system call in place of two, and the segment
  * that comes has no set, nor sets of sets, to be announced to (measured: an eighth of the latency). The set is asked for the others; seldom, if it has been
  * silent.
+ *
+ * While bytes are under way the thread looks now and then whether the peer still answers TCP. One that has not for the stream's patience is gone. A
+ * peer that does not read answers, and is waited for.
  */
 
 #include <stdbool.h>
@@ -22,6 +25,8 @@ struct worker_stream {
 	struct list link; /* in worker->streams */
 	int fd; /* -1: closed */
 	struct iwarp_qp *iwarp; /* its `carrier` is this */
+	uint64_t patience_ns; /* 0: as long as the kernel's */
+	uint64_t silent_since_ns; /* seen so, of a peer that owes an answer; 0: does not */
 	bool is_blocked; /* the kernel takes no more bytes now */
 	bool is_deaf; /* nothing more is to be received: the set does not say so again */
 	bool is_stalled; /* a message waits for a receive request: likewise, for now */
@@ -44,6 +49,9 @@ void worker_streams_watch(struct worker *worker);
 
 /* Take in what has come. The worker is locked. Returns how many reads found something. */
 unsigned worker_streams_receive(struct worker *worker);
+
+/* The timer has expired: look for peers that are gone. The worker is not locked. */
+void worker_streams_look(struct worker *worker);
 
 /* Send what there is to send. The worker is locked. */
 void worker_streams_send(struct worker *worker);

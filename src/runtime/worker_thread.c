@@ -15,6 +15,7 @@
 #include "runtime/own_thread.h"
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
+#include "runtime/worker_streams.h"
 
 static void kick_clear(const struct worker *worker)
 {
@@ -51,6 +52,8 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 			worker->hooks->peer_ended();
 		else if (events[i].data.u32 == WORKER_SOURCE_ASKED)
 			worker->hooks->asked();
+		else if (events[i].data.u32 == WORKER_SOURCE_STREAMS)
+			worker_streams_look(worker);
 		else if (events[i].data.u32 == WORKER_SOURCE_QUIET)
 			wait_for(worker, worker->epoll_quiet, 0);
 		else if (events[i].events & EPOLLERR)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # iWARP and peers that mean harm, do not read, or vanish: others go on, memory does not grow, and who waits for one that is gone hears of it.
-# IWARP_VANISH=1 looks at the last of these, which takes as long as keepalive does.
+# IWARP_VANISH=1 looks at the last of these, which takes as long as the patience with a peer does.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -11,6 +11,14 @@ need rping ib_send_bw
 pair_seconds=100
 export URNIC_TRANSPORTS=iwarp
 network_up 9000
+
+# Until the process has bytes of its connection under way.
+wait_for_bytes() {
+	until [ "$(on b ss -Htn state established dst 10.99.0.1 | awk '$2 > 0' | wc -l)" -gt 0 ]; do
+		kill -0 "$1" 2>/dev/null || fail "nothing was under way: $(cat "$scratch/writer")"
+		sleep 0.02
+	done
+}
 
 if [ "${IWARP_VANISH:-}" ]; then
 	# A connection on which nothing is said. Its peer's host is not to be heard of any more, nor its end.
@@ -26,7 +34,33 @@ if [ "${IWARP_VANISH:-}" ]; then
 	seconds=$(($(date +%s) - before))
 	[ $seconds -ge 10 ] && [ $seconds -le 60 ] || fail "the end was noticed after $seconds s: $(cat "$scratch/server")"
 	kill -KILL "$(process client)"
+	on b ip route del blackhole 10.99.0.1/32
 	echo "noticed after $seconds s"
+
+	# With bytes under way; the kernel would repeat them for a quarter of an hour.
+	export URNIC_TCP_PATIENCE=4
+	start reader a ib_send_bw -R -F -s 65536 -n 1000000
+	wait_for_port a 18515 "$(process reader)" || fail 'ib_send_bw does not listen'
+	start writer b ib_send_bw -R -F -s 65536 -n 1000000 10.99.0.1
+	wait_for_bytes "$(process writer)"
+	on a ip route add blackhole 10.99.0.2/32
+	before=$(date +%s)
+	finish writer && fail 'a peer that is gone was not noticed'
+	seconds=$(($(date +%s) - before))
+	[ $seconds -ge 4 ] && [ $seconds -le 20 ] || fail "with bytes under way, the end was noticed after $seconds s"
+	finish reader || true
+	on a ip route del blackhole 10.99.0.2/32
+	echo "noticed after $seconds s with bytes under way"
+
+	# A host that answers for a program that does not read is there.
+	start reader a ib_send_bw -R -F -s 65536 -n 50000
+	wait_for_port a 18515 "$(process reader)" || fail 'ib_send_bw does not listen'
+	start writer b ib_send_bw -R -F -s 65536 -n 50000 10.99.0.1
+	wait_for_bytes "$(process writer)"
+	kill -STOP "$(process reader)"
+	sleep 15
+	kill -CONT "$(process reader)"
+	finish_well writer reader
 	exit 0
 fi
 
@@ -55,10 +89,7 @@ start reader a ib_send_bw -R -F -s 65536 -n 100000
 wait_for_port a 18515 "$(process reader)" || fail 'ib_send_bw does not listen'
 start writer b ib_send_bw -R -F -s 65536 -n 100000 10.99.0.1
 writer=$(process writer)
-until [ "$(on b ss -Htn state established dst 10.99.0.1 | awk '$2 > 0' | wc -l)" -gt 0 ]; do
-	kill -0 "$writer" 2>/dev/null || fail "nothing was under way: $(cat "$scratch/writer")"
-	sleep 0.02
-done
+wait_for_bytes "$writer"
 kill -STOP "$(process reader)"
 sleep 0.5
 memory() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$writer/status"; }
