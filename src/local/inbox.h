@@ -211,6 +211,12 @@ static inline uint32_t inbox_count(const struct inbox *inbox)
 	return atomic_load_explicit(&inbox->count, memory_order_relaxed);
 }
 
+/* Where the next one will be. */
+static inline const struct inbox_record *inbox_place(const struct inbox *inbox)
+{
+	return &inbox->record[inbox_count(inbox) % INBOX_RECORD_COUNT];
+}
+
 /* Room for one more record. `*collected_seen` is the initiator's, any earlier value of `collected`. */
 static inline bool inbox_has_room(const struct inbox *inbox, uint32_t *collected_seen)
 {

@@ -5,6 +5,7 @@
  */
 #include "local/initiator.h"
 
+#include "base/prefetch.h"
 #include "local/capture.h"
 #include "local/shared.h"
 #include "memory/copy.h"
@@ -179,6 +180,15 @@ static bool step(struct local_qp *local, uint8_t *own, const struct theirs *thei
 		return false;
 	return is_written ? peer_put(local->peer, &place, 0, own, at->bytes)
 			  : peer_get(local->peer, &place, 0, own, at->bytes);
+}
+
+/* Bytes go to `iova` soon, probably where the last ones went. Nothing is looked up for it. */
+static void foresee(const struct mr_cached *cached, uint64_t iova)
+{
+	uint64_t offset = iova - cached->iova;
+
+	if (cached->key_word && offset < cached->bytes)
+		prefetch_to_write(cached->pointer + offset);
 }
 
 /* A walk over a list, some bytes at a time. */
@@ -481,6 +491,7 @@ static bool peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	if (!inbox_has_room(local->target, &local->collected_seen))
 		return false;
+	prefetch_to_write(inbox_place(local->target));
 	return local->is_rq_shared ? shared_peek(local, receive)
 				   : rq_peek(local->target_rq, local->peer->base,
 					     local->peer->bytes, &local->posted_seen, receive);
@@ -586,6 +597,8 @@ static enum shortcut send_execute(
 	if (!peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
+	if (wqe->total_bytes && receive.sge_count)
+		foresee(&local->receive, receive.sge[0].address);
 
 	struct theirs theirs = {
 		receive.sge,
@@ -712,6 +725,7 @@ uint32_t local_execute_row(struct qp *qp, uint32_t count)
 	const uint8_t *from;
 	uint8_t *to;
 
+	foresee(&local->remote, sq_at(sq, first)->remote_address);
 	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || lane_is_captured(qp->lane) ||
 		!is_attached(local) ||
 		!(atomic_load_explicit(&local->target->access, memory_order_relaxed) &

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/prefetch.h"
 
 static_assert(sizeof(struct recv_queue) == 192, "a cache line for each side");
 
@@ -107,7 +108,7 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 			memcpy(slot->sge, wr->sge, wr->sge_count * sizeof(struct sge));
 		atomic_store_explicit(&rq->posted, posted + 1, memory_order_release);
 		/* A slot that a taker on another processor has read is long in coming back. */
-		__builtin_prefetch(slot_at(rq, posted + SLOTS_AHEAD), 1);
+		prefetch_to_write(slot_at(rq, posted + SLOTS_AHEAD));
 	}
 	spin_unlock(&rq->lock);
 	return error;
