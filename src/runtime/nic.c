@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "runtime/barrier.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
@@ -245,6 +246,7 @@ int nic_start(void)
 	if (nic.is_up)
 		return 0;
 	pthread_once(&fork_once, fork_watch);
+	barrier_begin();
 	error = memory_open();
 	if (error)
 		return error;
