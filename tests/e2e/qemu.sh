@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# QEMU moves a running guest from host a to host b over RDMA. The guest counts, in 64 MiB of memory (guest.S).
+# QEMU moves a running guest over RDMA, from host a to host b and within host a. The guest counts, in 64 MiB of memory (guest.S).
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -38,29 +38,32 @@ counts() {
 	done
 }
 
-for pin_all in off on; do
+for way in 'off b 10.99.0.2' 'on b 10.99.0.2' 'on a 10.99.0.1'; do
+	# shellcheck disable=SC2086
+	set -- $way
+	pin_all=$1 to=$2 address=$3
 	boot source a
-	boot destination b -incoming defer
+	boot destination "$to" -incoming defer
 	for guest in source destination; do
 		until [ -e "$scratch/$guest.serial" ]; do sleep 0.1; done
 		tell $guest "migrate_set_capability rdma-pin-all $pin_all"
 	done
-	claims_before=$(claims b)
-	tell destination 'migrate_incoming rdma:10.99.0.2:4444'
-	until [ "$(claims b)" -ge $((claims_before + 2)) ]; do
+	claims_before=$(claims "$to")
+	tell destination "migrate_incoming rdma:$address:4444"
+	until [ "$(claims "$to")" -ge $((claims_before + 2)) ]; do
 		kill -0 "$(process destination)" || fail "no destination: $(cat "$scratch/destination")"
 		sleep 0.1
 	done
 	counts source 20
 	tell source 'migrate_set_parameter max-bandwidth 10G'
 	tell source 'migrate_set_parameter downtime-limit 10000'
-	tell source 'migrate -d rdma:10.99.0.2:4444'
+	tell source "migrate -d rdma:$address:4444"
 	counts destination 50
 
 	tell source 'info migrate'
 	sleep 1
 	grep -q 'Migration status: completed' "$scratch/source.monitor" ||
-		fail "pin-all $pin_all: $(cat "$scratch/source.monitor")"
+		fail "to host $to, pin-all $pin_all: $(cat "$scratch/source.monitor")"
 	stopped=$(wc -c <"$scratch/source.serial")
 	counts destination 20
 	[ "$(wc -c <"$scratch/source.serial")" = "$stopped" ] || fail 'the source goes on'
