@@ -65,7 +65,7 @@ wait_for_names b ''
 
 # A system-wide urnicd serves both, at once.
 for side in a b; do
-	on $side "${urnic}d" --system --idle 0 || fail 'no system-wide urnicd'
+	URNIC_HOST_ID=$network on $side "${urnic}d" --system --idle 0 || fail 'no system-wide urnicd'
 done
 for user in root user; do
 	[ $user = root ] && as='' || as=$as_user
@@ -75,18 +75,27 @@ for user in root user; do
 	start "client_$user" b $as "$programs/verify" -d rocep_veth0 -p "186${#as}" -w mixed -n 3000 10.99.0.1
 done
 finish_well server_root server_user client_root client_user
-# Two users on one host: by packets, and why is counted.
-start server a "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
-# shellcheck disable=SC2086
-start client a $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 10.99.0.1
-sleep 1
-for side in server client; do
-	counted=$(on a "$urnic" stat --all --pid "$(process $side)" | awk '$1 ~ /^local_(req|unr|dec)/ { printf "%s=%d ", $1, $2 }')
-	[ "$counted" = 'local_requests=0 local_unreachable=1 local_declined=0 ' ] ||
-		fail "root's $side, or the user's, counts $counted"
+# Two users on one host, in one network namespace or in two: by packets, and why is counted and said. One user's processes: without.
+export URNIC_HOST_ID="$network" URNIC_LOG=info
+for client in a:root b:root b:user; do
+	[ ${client#*:} = root ] && as='' || as=$as_user
+	# shellcheck disable=SC2086
+	start server a $as "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
+	# shellcheck disable=SC2086
+	start client ${client%:*} $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 10.99.0.1
+	sleep 1
+	for side in server:a client:${client%:*}; do
+		counted=$(on "${side#*:}" "$urnic" stat --all --pid "$(process "${side%:*}")" |
+			awk '$1 ~ /^local_(req|unr)/ { printf "%s=%d ", $1, ($2 > 100 ? 100 : $2) }')
+		[ ${client#*:} = root ] && expected='local_requests=0 local_unreachable=1 ' || expected='local_requests=100 local_unreachable=0 '
+		[ "$counted" = "$expected" ] || fail "${client#*:}'s server, user's client on ${client%:*}: ${side%:*} counts $counted"
+	done
+	kill "$(process server)" "$(process client)"
+	finish_well server client
+	[ "$(cat "$scratch/server" "$scratch/client" | grep -c 'is on this host, but goes by packets: ')" = $((${#as} ? 0 : 2)) ] ||
+		fail "${client#*:}'s server, user's client on ${client%:*}: $(cat "$scratch/server" "$scratch/client")"
 done
-kill "$(process server)" "$(process client)"
-finish_well server client
+unset URNIC_HOST_ID URNIC_LOG
 for side in a b; do
 	[ "$(names_on $side)" = '@urnicd-0 ' ] || fail "on host $side listen: $(names_on $side)"
 	for process in $(on $side ss -Hxlp | sed -n 's/.*@urnicd-0.*users:(\(.*\)).*/\1/p' |
