@@ -69,6 +69,15 @@ void verbs_end_unmake(struct verbs_end *end)
 
 void verbs_qp_connect(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout)
 {
+	union ibv_gid own;
+
+	MUST(!ibv_query_gid(qp->context, 1, 0, &own));
+	verbs_qp_connect_to(qp, &own, dest_qpn, timeout);
+}
+
+void verbs_qp_connect_to(
+	struct ibv_qp *qp, const union ibv_gid *gid, uint32_t dest_qpn, uint8_t timeout)
+{
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
@@ -84,9 +93,8 @@ void verbs_qp_connect(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout)
 		.rq_psn = 0xfffff0,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}},
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 1}},
 	};
-	MUST(!ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid));
 	MUST(!ibv_modify_qp(qp, &attr,
 		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));

@@ -56,6 +56,10 @@ void verbs_end_unmake(struct verbs_end *end);
  */
 void verbs_qp_connect(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t timeout);
 
+/* The same with one of this address. */
+void verbs_qp_connect_to(
+	struct ibv_qp *qp, const union ibv_gid *gid, uint32_t dest_qpn, uint8_t timeout);
+
 /* Connect both; `timeout` as in struct ibv_qp_attr. */
 void verbs_ends_connect(struct verbs_end *a, struct verbs_end *b, uint8_t timeout);
 
