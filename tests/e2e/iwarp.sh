@@ -40,10 +40,18 @@ for program in ib_write_bw ib_send_bw ib_read_bw ib_send_lat ib_read_lat ib_atom
 	meet "$program -R -F -n 200" b "$program -R -F -n 200 10.99.0.1"
 done
 meet 'ib_send_bw -R -F -b -q 4 -n 200' b 'ib_send_bw -R -F -b -q 4 -n 200 10.99.0.1'
+# Within one host, too.
+meet 'ucmatose -c 5 -C 10' a 'ucmatose -s 10.99.0.1 -c 5 -C 10'
+meet rdma_server a 'rdma_client -s 10.99.0.1'
+meet 'rstream -S 65536 -I 10 -C 10' a 'rstream -s 10.99.0.1 -S 65536 -I 10 -C 10'
+meet 'ib_write_bw -R -F -n 200' a 'ib_write_bw -R -F -n 200 10.99.0.1'
+meet 'ib_read_lat -R -F -n 200' a 'ib_read_lat -R -F -n 200 10.99.0.1'
 
 start server a qperf -lp 19766
 wait_for_port a 19766 "$(process server)" || fail 'qperf does not listen'
 start client b qperf -lp 19766 -cm1 -t 1 10.99.0.1 rc_bw rc_rdma_write_lat rc_rdma_read_bw
+finish_well client
+start client a qperf -lp 19766 -cm1 -t 1 10.99.0.1 rc_lat
 finish_well client
 kill "$(process server)"
 
