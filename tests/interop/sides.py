@@ -17,12 +17,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 GRACE_SECONDS = 5
 KILLED, TERMINATED = 137, 143  # as the shell says it of SIGKILL and SIGTERM
 SIW_SETTINGS = {"mpa_crc_required": 0, "mpa_version": 2, "peer_to_peer": 0}
+SSH_FAILS = 255  # a program of the guest may end with it as well
 DEVICE_PREFIXES = {"roce": "rocep_", "iwarp": "iwp_"}
 
 
 class Ended(NamedTuple):
     status: int
     output: str
+
+
+class GuestGone(Exception):
+    """A guest has ended, as it does when its kernel panics."""
 
 
 class Lab:
@@ -63,6 +68,9 @@ class Lab:
 
     def __exit__(self, *_):
         self.call("down", check=False)
+
+    def console(self, guest):
+        return self.call("console", guest, check=False)
 
     def version(self):
         return self.call("version").strip()
@@ -190,7 +198,12 @@ class Guest(Side):
                                 text=True, errors="replace")
 
     def shell(self, command):
-        return ended(self.execute(command))
+        said = ended(self.execute(command))
+        if said.status == SSH_FAILS:
+            time.sleep(1)  # its console says more, and it has time to go
+            if subprocess.run(self.lab.command("alive", self.guest), env=self.lab.environment, check=False).returncode:
+                raise GuestGone(f"guest {self.guest} is gone; the last of its console:\n{self.lab.console(self.guest)}")
+        return said
 
     def impair(self, incoming, outgoing=""):
         """What tc-netem does to packets of each direction, in its words; "" for nothing."""
