@@ -16,6 +16,7 @@ from typing import NamedTuple
 HERE = pathlib.Path(__file__).resolve().parent
 GRACE_SECONDS = 5
 KILLED, TERMINATED = 137, 143  # as the shell says it of SIGKILL and SIGTERM
+QUEUE = "pfifo limit 10000"  # of an interface that does nothing to packets; ifb's own is 32 packets long
 SIW_SETTINGS = {"mpa_crc_required": 0, "mpa_version": 2, "peer_to_peer": 0}
 SSH_FAILS = 255  # a program of the guest may end with it as well
 DEVICE_PREFIXES = {"roce": "rocep_", "iwarp": "iwp_"}
@@ -205,29 +206,37 @@ class Guest(Side):
                 raise GuestGone(f"guest {self.guest} is gone; the last of its console:\n{self.lab.console(self.guest)}")
         return said
 
-    def impair(self, incoming, outgoing=""):
-        """What tc-netem does to packets of each direction, in its words; "" for nothing."""
-        commands = ["[ -e /sys/class/net/ifb0 ] || {"
-                    " modprobe ifb numifbs=1; modprobe -a sch_netem sch_ingress act_mirred cls_matchall;"
-                    " ip link set ifb0 mtu 9000 up; tc qdisc add dev eth0 ingress;"
-                    " tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb0; }"]
-        for device, netem in (("ifb0", incoming), ("eth0", outgoing)):
-            commands.append(f"tc qdisc replace dev {device} root {'netem ' + netem if netem else 'pfifo limit 10000'}")
-        changed = self.shell("set -e; " + "; ".join(commands))
+    def tc(self, *commands):
+        changed = self.shell("set -e; [ -e /sys/class/net/ifb0 ] || {"
+                             " modprobe ifb numifbs=1; modprobe -a sch_netem sch_prio sch_ingress act_mirred cls_matchall cls_u32;"
+                             " ip link set ifb0 mtu 9000 up; tc qdisc add dev eth0 ingress;"
+                             " tc filter add dev eth0 ingress matchall action mirred egress redirect dev ifb0; }; "
+                             + "; ".join(f"tc {command}" for command in commands))
         if changed.status:
             raise OSError(f"guest {self.guest} does not impair its link: {changed.output}")
+
+    def impair(self, incoming, outgoing=""):
+        """What tc-netem does to packets of each direction, in its words; "" for nothing."""
+        self.tc(*(f"qdisc replace dev {device} root {'netem ' + netem if netem else QUEUE}"
+                  for device, netem in (("ifb0", incoming), ("eth0", outgoing))))
+
+    def impair_some(self, match, netem, others):
+        """The same for what arrives and matches, in the words of tc-u32, and for all else."""
+        self.tc(f"qdisc replace dev ifb0 root {QUEUE}",
+                "qdisc replace dev ifb0 root handle 1: prio priomap" + 16 * " 0",
+                f"qdisc add dev ifb0 parent 1:1 {'netem ' + others if others else QUEUE}",
+                f"qdisc add dev ifb0 parent 1:2 {'netem ' + netem if netem else QUEUE}",
+                f"filter add dev ifb0 parent 1: protocol ip u32 {match} flowid 1:2")
+
+    def impair_roce(self, netem):
+        """Both directions of all but TCP: its checksums were looked at (GRO) before arriving packets are damaged here."""
+        self.impair("", netem)
+        self.impair_some("match ip protocol 6 0xff", "", netem)
 
     def give_time(self):
         """What arrives is late, and what comes to the connection manager later still, so that what the guest has begun is done."""
         self.impair("")
-        to_manager = "u32 match ip protocol 17 0xff match u32 1 0xffffff at 32"  # UDP, and queue pair 1 in the BTH
-        changed = self.shell("set -e; modprobe -a sch_prio cls_u32;"
-                             " tc qdisc replace dev ifb0 root handle 1: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0;"
-                             " tc qdisc add dev ifb0 parent 1:1 netem delay 30ms limit 10000;"
-                             " tc qdisc add dev ifb0 parent 1:2 netem delay 500ms;"
-                             f" tc filter add dev ifb0 parent 1: protocol ip {to_manager} flowid 1:2")
-        if changed.status:
-            raise OSError(f"guest {self.guest} does not delay what arrives: {changed.output}")
+        self.impair_some("match ip protocol 17 0xff match u32 1 0xffffff at 32", "delay 500ms", "delay 30ms limit 10000")
 
     def run(self, argv, seconds):
         return self.shell(f"timeout -s KILL {seconds} {self.prefix}{shlex.join(argv)} 2>&1")
