@@ -14,7 +14,6 @@ import time
 from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
-GRACE_SECONDS = 5
 KILLED, TERMINATED = 137, 143  # as the shell says it of SIGKILL and SIGTERM
 QUEUE = "pfifo limit 10000"  # of an interface that does nothing to packets; ifb's own is 32 packets long
 SIW_SETTINGS = {"mpa_crc_required": 0, "mpa_version": 2, "peer_to_peer": 0}
@@ -102,7 +101,7 @@ class Side:
 
 class Server(NamedTuple):
     finish: object  # () -> Ended
-    stop: object  # () -> None: soon, if it has not ended
+    stop: object  # (seconds) -> None: then, if it has not ended by itself
 
 
 class Urnic(Side):
@@ -129,7 +128,7 @@ class Urnic(Side):
         waits = Waits(process.pid)
         while process.poll() is None and not (waits.enough() if listens == "cm" else self.listens(listens)):
             time.sleep(0.05)
-        return Server(lambda: ended(process), lambda: stop(process))
+        return Server(lambda: ended(process), lambda seconds: stop(process, seconds))
 
     def listens(self, port):
         output = subprocess.run(self.lab.inside(["ss", "-Hltn", f"sport = :{port}"]), check=False,
@@ -165,9 +164,9 @@ def urnic_command(build, transport, mpa=""):
     return ["env", f"URNIC_TRANSPORTS={transport}", f"URNIC_MPA={mpa}", f"{build}/urnic", "run", "--no-view", "--"]
 
 
-def stop(process):
+def stop(process, seconds):
     try:
-        process.wait(GRACE_SECONDS)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.terminate()
 
@@ -243,8 +242,10 @@ class Guest(Side):
 
     def serve(self, listens, argv, seconds):
         self.shell(f"serve {listens} {seconds} {self.prefix}{shlex.join(argv)}")
-        return Server(self.finish, lambda: self.shell(
-            f"for i in {{1..{GRACE_SECONDS}}}; do [ ! -e /tmp/server.status ] || exit; sleep 1; done; kill -KILL $(cat /tmp/server.pid)"))
+        return Server(self.finish, self.stop)
+
+    def stop(self, seconds):
+        self.shell(f"for i in {{1..{seconds}}}; do [ ! -e /tmp/server.status ] || exit; sleep 1; done; kill -KILL $(cat /tmp/server.pid)")
 
     def finish(self):
         lines = self.shell("until [ -e /tmp/server.status ]; do sleep 0.05; done; cat /tmp/server.status /tmp/server")
