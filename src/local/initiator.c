@@ -357,40 +357,6 @@ void local_executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t by
 	executed_some(local, count, 1, bytes);
 }
 
-/* Does the owner sleep, and want to be woken for this? It was published before. */
-static bool is_awaited(const struct local_qp *local, bool is_solicited)
-{
-	switch ((enum cq_arm)atomic_load(&local->target_cq->arm)) {
-	case CQ_ARM_NONE:
-		return false;
-	case CQ_ARM_SOLICITED:
-		return is_solicited;
-	case CQ_ARM_NEXT:
-		return true;
-	}
-	return false;
-}
-
-/* The owner waits for what was published. */
-static void wake(struct local_qp *local)
-{
-	struct peer *peer = local->peer;
-	uint32_t number = atomic_load_explicit(&local->target_cq->attention, memory_order_relaxed);
-	struct attention *attention = attention_at(peer->attentions, number);
-
-	switch (attention_state(attention)) {
-	case ATTENTION_LOOKS:
-		break;
-	case ATTENTION_SLEEPS:
-		atomic_fetch_add(&attention->wakes, 1);
-		peer->ops->wake(peer, attention);
-		break;
-	case ATTENTION_NONE:
-		peer->ops->kick(peer, local->target->lane);
-		break;
-	}
-}
-
 /* --- messages --- */
 
 /* On an unreliable connection the message is lost if nobody posts a receive request: that is waited for once. */
@@ -481,8 +447,8 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
 		(local->is_rq_shared && rq_note_low(local->target_rq)))
 		local->peer->ops->kick(local->peer, target->lane);
-	else if (is_awaited(local, is_solicited))
-		wake(local);
+	else
+		peer_tell(local->peer, local->target_cq, target->lane, is_solicited);
 	return true;
 }
 

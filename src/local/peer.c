@@ -123,3 +123,43 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
 		memset(to, 0, bytes);
 	return true;
 }
+
+/* --- telling --- */
+
+/* Does the owner sleep, and want to be woken for this? */
+static bool is_awaited(const struct cq_ring *cq, bool is_solicited)
+{
+	switch ((enum cq_arm)atomic_load(&cq->arm)) {
+	case CQ_ARM_NONE:
+		return false;
+	case CQ_ARM_SOLICITED:
+		return is_solicited;
+	case CQ_ARM_NEXT:
+		return true;
+	}
+	return false;
+}
+
+static void wake(struct peer *peer, const struct cq_ring *cq, uint32_t lane)
+{
+	uint32_t number = atomic_load_explicit(&cq->attention, memory_order_relaxed);
+	struct attention *attention = attention_at(peer->attentions, number);
+
+	switch (attention_state(attention)) {
+	case ATTENTION_LOOKS:
+		break;
+	case ATTENTION_SLEEPS:
+		atomic_fetch_add(&attention->wakes, 1);
+		peer->ops->wake(peer, attention);
+		break;
+	case ATTENTION_NONE:
+		peer->ops->kick(peer, lane);
+		break;
+	}
+}
+
+void peer_tell_armed(struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited)
+{
+	if (is_awaited(cq, is_solicited))
+		wake(peer, cq, lane);
+}

@@ -27,6 +27,7 @@
 #include "memory/copy.h"
 #include "memory/mr.h"
 #include "queue/attention.h"
+#include "queue/cq.h"
 
 struct peer;
 
@@ -87,6 +88,19 @@ bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset
 	const uint8_t *from, size_t bytes);
 bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset, uint8_t *to,
 	size_t bytes);
+
+/*
+ * Something that is to complete in the peer's queue `cq` was left for its lane, before this call (sequentially consistent). Wake who
+ * waits for it, if the queue is armed for that.
+ */
+void peer_tell_armed(struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited);
+
+static inline void peer_tell(
+	struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited)
+{
+	if (atomic_load(&cq->arm) != CQ_ARM_NONE)
+		peer_tell_armed(peer, cq, lane, is_solicited);
+}
 
 /*
  * The object of `bytes` bytes at an offset of NIC memory, or NULL when that is not one: offsets are
