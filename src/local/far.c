@@ -16,6 +16,15 @@ static struct guest_seat *sit(struct far_host *host)
 	return guest_sit(host->guests, host->owner->who, host->owner->is_alive, host);
 }
 
+struct guest_seat *far_seat(struct far_host *host, uint32_t own, uint32_t its)
+{
+	struct guest_seat **seat = &host->record[own][its];
+
+	if (!*seat)
+		*seat = sit(host);
+	return *seat;
+}
+
 /* A seat of ours that nobody marks now, busy from here on. NULL when there is none. */
 static struct far_mark_seat *mark_seat_take(struct far_host *host)
 {
@@ -198,14 +207,9 @@ static struct far_srq *far_srq_of(struct srq *srq)
 	return container_of(srq, struct far_srq, srq);
 }
 
-/* The seat in which this lane leaves records for the queue; NULL when there is none. */
 static struct guest_seat *record_seat(struct far_srq *srq, const struct lane *lane)
 {
-	struct guest_seat **seat = &srq->host->record[lane->index][srq->lane];
-
-	if (!*seat)
-		*seat = sit(srq->host);
-	return *seat;
+	return far_seat(srq->host, lane->index, srq->lane);
 }
 
 /* Is the queue still there? The seat is marked, so it stays if it is. */

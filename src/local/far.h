@@ -2,7 +2,7 @@
 /*
  * A host: another process of this machine, as a guest sees it (local/guest.h).
  *
- * Two things of a host are used here. Its memory, by queue pairs in one of its protection domains: each access takes a
+ * Its datagram queue pairs are reached by local/datagram.h. Two more things of a host are used here. Its memory, by queue pairs in one of its protection domains: each access takes a
  * seat of the host, marks the key, looks it up in the host's table, moves the bytes, and takes the mark away.
  * And its XRC shared receive queues, each by a struct srq of our own (far_srq), which queue pairs take on like any other:
  * taking a request is one compare-and-swap in the host's ring, and completing it leaves a record, which the host's own
@@ -89,6 +89,12 @@ enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t 
  */
 bool far_srq_init(
 	struct far_srq *srq, struct far_host *host, uint64_t offset, uint32_t pd, uint32_t xrcd);
+
+/*
+ * The seat in which lane `own` of ours leaves records for lane `its` of the host's, and uses what it needs for that; NULL: there is none. The
+ * own lane is locked.
+ */
+struct guest_seat *far_seat(struct far_host *host, uint32_t own, uint32_t its);
 
 /* All seats are free again; nobody uses the host. */
 void far_host_done(struct far_host *host);

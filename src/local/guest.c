@@ -3,12 +3,14 @@
 
 #include <assert.h>
 
+#include "local/door.h"
+
 static_assert(sizeof(struct guest_record) == 64, "a cache line each");
 static_assert(sizeof(struct guest_bell) == 64, "a cache line of its own");
 
 /* --- the owner --- */
 
-static void collect_one(struct lane *lane, const struct guest_record *record, uint64_t now_ns)
+static void srq_collect(struct lane *lane, const struct guest_record *record, uint64_t now_ns)
 {
 	struct srq *srq = srq_table_find(lane->srqs, record->srqn);
 	uint32_t fault = record->fault < FAULT_COUNT ? record->fault : FAULT_PEER_PROTOCOL;
@@ -28,6 +30,14 @@ static void collect_one(struct lane *lane, const struct guest_record *record, ui
 		return; /* it is gone */
 	srq_note_taken(srq, &lane->signals);
 	cq_push(srq->cq, lane->arena, &cqe, record->is_solicited, &lane->signals);
+}
+
+static void collect_one(struct lane *lane, const struct guest_record *record, uint64_t now_ns)
+{
+	if (record->serial)
+		door_collect(lane, record, now_ns);
+	else
+		srq_collect(lane, record, now_ns);
 }
 
 /* Guests ask for nothing else. */
@@ -62,8 +72,10 @@ static uint32_t seat_collect(struct lane *lane, struct guest_seat *seat, uint64_
 	while (collected != atomic_load_explicit(&seat->published, memory_order_acquire)) {
 		struct guest_record record = seat->record[collected % GUEST_RECORD_COUNT];
 
-		atomic_store_explicit(&seat->collected, ++collected, memory_order_release);
+		atomic_store_explicit(&seat->collected, collected + 1, memory_order_release);
 		collect_one(lane, &record, now_ns);
+		/* A queue pair that fails by it collects, too. */
+		collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
 		count++;
 	}
 	return count;

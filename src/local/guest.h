@@ -3,7 +3,7 @@
  * Guests: other processes of this host that use memory and XRC shared receive queues of this one.
  *
  * A guest (local/far.h) is no peer of a queue pair of ours. It has queue pairs of its own, in a protection domain that
- * it imported from us, or in an XRC domain that we share. Each of its lanes takes seats in a table in
+ * it imported from us, or in an XRC domain that we share; or it sends datagrams to ours (local/door.h). Each of its lanes takes seats in a table in
  * our NIC memory. In a seat its guest marks what it uses while it uses it, as initiators do in inboxes (local/inbox.h),
  * and leaves records of receive requests that it took from our queues and filled. Our threads collect them into
  * completion queues, so overruns, events and moderation are ours as ever.
@@ -39,11 +39,14 @@ struct guest_record {
 	uint32_t flags; /* enum wc_flags */
 	uint32_t byte_count;
 	uint32_t imm;
-	uint32_t qpn; /* the guest's */
+	uint32_t qpn; /* the guest's; of a datagram, the owner's */
 	uint32_t srqn;
 	uint32_t fault; /* enum fault */
 	uint32_t is_solicited;
-	uint64_t reserved[3];
+	uint64_t serial; /* of a datagram: that of the door it came in by (local/door.h); else 0 */
+	uint32_t source_qpn; /* of a datagram: the guest's */
+	uint32_t service_level; /* of a datagram: enum wc_service_level */
+	uint64_t reserved;
 };
 
 /*

@@ -178,12 +178,16 @@ static void watch(struct local_qp *local, uint64_t now_ns)
 		atomic_store_explicit(&lane->watch_count, count + 1, memory_order_release);
 }
 
+static const struct qp_local_ops ops;
+
 /* The queue pair whose inbox this is; NULL when it has none any more. */
 static struct local_qp *owner_of(const struct lane *lane, const struct inbox *inbox)
 {
 	struct qp *qp = lane->qp_by_number[inbox->qpn % LANE_QP_COUNT_MAX];
 
-	return qp && qp->local && local_from_qp(qp)->inbox == inbox ? local_from_qp(qp) : NULL;
+	return qp && qp->local && qp->local->ops == &ops && local_from_qp(qp)->inbox == inbox
+		? local_from_qp(qp)
+		: NULL;
 }
 
 static uint32_t collect_watched(struct local_lane *lane, uint64_t now_ns)

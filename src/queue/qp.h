@@ -200,7 +200,7 @@ struct qp_local_ops {
 	void (*modified)(struct qp *qp);
 	/*
 	 * For transports without acknowledgements. Has the peer taken in all packets before this one, and keeps it no receive request for one
-	 * that is to come? And, at the peer: this is where it is now.
+	 * that is to come? And, at the peer: this is where it is now; a datagram queue pair says only that one more packet has come.
 	 */
 	bool (*has_arrived)(const struct qp *qp, struct psn next);
 	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);

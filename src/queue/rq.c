@@ -327,11 +327,15 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 	return error;
 }
 
+/* What others have read before is not theirs to take (rq_take_peeked). */
 void rq_reset(struct recv_queue *rq)
 {
+	uint64_t moves;
+
 	spin_lock(&rq->lock);
+	moves = atomic_load_explicit(&rq->taken, memory_order_relaxed) >> 32;
 	atomic_store_explicit(&rq->posted, 0, memory_order_relaxed);
-	atomic_store_explicit(&rq->taken, 0, memory_order_relaxed);
+	atomic_store_explicit(&rq->taken, (moves + 2) << 32, memory_order_relaxed);
 	atomic_store_explicit(&rq->known, 0, memory_order_relaxed);
 	spin_unlock(&rq->lock);
 }

@@ -11,7 +11,7 @@
  *
  * Other processes may take from a shared one as well (rq_take_afar). They hold no lock, because they may be
  * stopped or killed at any moment: who counts a request as taken, by one compare-and-swap, has it. The count
- * is told apart by how often the slots have moved, so that nobody takes what he has read while they did.
+ * is told apart by how often the slots have moved, or the queue was reset, so that nobody takes what he has read while they did.
  *
  * Who takes may be another process, on another processor (local/inbox.h). It has a cache line of the header to itself, which the
  * owner does not look at; and it looks at the owner's only when the queue seems to be empty.

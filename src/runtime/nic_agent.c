@@ -169,6 +169,7 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 static void asked(void)
 {
 	nic_far_errand();
+	nic_datagram_errand();
 	nic_target_errand();
 }
 

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 
 #include "runtime/log.h"
+#include "runtime/netdev.h"
 #include "runtime/nic_internal.h"
+#include "runtime/segment.h"
 
 static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 32 * NIC_AH_COUNT_MAX,
 	"a lane's paths do not run out before its queue pairs and the address handles do");
@@ -37,6 +39,8 @@ static int ah_open(struct nic_ah *ah, struct worker *worker)
 	error = port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
 	ah->has_path[lane] = !error;
+	if (!error)
+		nic_datagram_path_open(ah, worker);
 	return error;
 }
 
@@ -45,6 +49,7 @@ static void ah_close(struct nic_ah *ah)
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		if (!ah->has_path[i])
 			continue;
+		nic_datagram_path_close(ah, nic.worker[i]);
 		worker_lock(nic.worker[i]);
 		port_udp_path_close(nic.worker[i]->port, ah->path[i]);
 		worker_unlock(nic.worker[i]);
@@ -105,6 +110,7 @@ void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t 
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		if (nic.has_datagrams[i] && has_datagrams(nic.worker[i], ifindex))
 			addresses_open(nic.worker[i], ifindex, locals, local_count);
+	nic_door_add_addresses(ifindex, locals, local_count);
 	nic_leave();
 }
 
@@ -128,6 +134,7 @@ int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init)
 int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 {
 	struct nic_ah *ah = calloc(1, sizeof(*ah));
+	bool has_come;
 	int error;
 
 	if (!ah)
@@ -143,10 +150,18 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 	else
 		error = nic_start();
 	if (!error)
+		ah->may_be_here = nic.is_local_on && !ah->route.rate_kbps &&
+			!gid_is_multicast(&ah->route.remote);
+	if (!error)
 		error = ah_open_all(ah);
 	if (!error)
 		list_append(&nic.ahs, &ah->link);
+	/* Whom we send datagrams to mostly answers, and its memory is reached as ours is. */
+	has_come = !error && ah->may_be_here && segments_may_begin() &&
+		netdev_has_address(&ah->route.remote, ah->route.ifindex);
 	nic_leave();
+	if (has_come)
+		nic_mr_make_mappable();
 	if (error)
 		free(ah);
 	else

@@ -304,6 +304,7 @@ int nic_far_start(void)
 	nic.guests = arena_at(&nic.arena, offset);
 	nic.public->guests_offset = offset;
 	nic.mrs.abroad = &abroad;
+	nic_datagram_start();
 	list_init(&nic.hosts);
 	list_init(&nic.far_srqs);
 	list_init(&nic.xrcds);
@@ -375,6 +376,7 @@ void nic_far_forget_peer(const struct nic_peer *peer)
 	list_for_each(host, &nic.hosts, struct nic_host, link)
 		if (host->peer == peer)
 			atomic_store(&host->far.is_gone, true);
+	nic_datagram_forget_peer(peer);
 	srqs_sweep(0);
 }
 
@@ -385,6 +387,7 @@ void nic_far_forget_xrcd(const struct nic_xrcd *xrcd)
 
 void nic_far_forget(void)
 {
+	nic_datagram_forget();
 	list_for_each_safe(srq, &nic.far_srqs, struct nic_far_srq, link)
 		free(srq);
 	list_init(&nic.far_srqs);

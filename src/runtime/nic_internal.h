@@ -13,9 +13,11 @@
 
 #include <pthread.h>
 
+#include "local/datagram.h"
 #include "runtime/agent_client.h"
 #include "runtime/event_queue.h"
 #include "runtime/nic.h"
+#include "runtime/nic_datagram.h"
 #include "runtime/nic_far.h"
 #include "runtime/nic_peer.h"
 #include "runtime/nic_public.h"
@@ -72,6 +74,7 @@ struct nic_qp {
 	uint64_t epoch;
 	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
 	struct nic_local *local; /* NULL: not within this host */
+	struct nic_door *door; /* of one for datagrams; NULL: none (nic_datagram.h) */
 	struct list guests; /* of XRC_RECV: other processes that have it open (nic_target.h) */
 	bool is_released; /* by the program; it lives on for guests */
 	bool is_broken; /* it is in error since it was inherited */
@@ -115,6 +118,8 @@ struct nic_ah {
 	uint64_t epoch;
 	bool has_path[NIC_LANES_MAX];
 	uint32_t path[NIC_LANES_MAX]; /* NIC_PATH_NONE on lanes where it could not be opened */
+	bool may_be_here; /* its address may be one of this host, and lanes know it: */
+	struct datagram_path here[NIC_LANES_MAX];
 };
 
 /* What no path is called: datagrams for it are dropped, and counted. */

@@ -106,6 +106,7 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 	worker->local.bell = arena_at(&nic.arena, bell);
 	worker->inboxes = arena_at(&nic.arena, inboxes);
 	atomic_store(&public->inboxes_offset, inboxes);
+	atomic_store(&public->doors_offset, nic_datagram_lane_start(worker));
 	return 0;
 }
 

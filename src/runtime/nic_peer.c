@@ -584,6 +584,15 @@ const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot)
 		sizeof(struct inbox_table));
 }
 
+const struct door_table *nic_peer_doors(
+	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane)
+{
+	if (!is_of_slot(peer->public, peer->peer.bytes, slot, ret_lane))
+		return NULL;
+	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[*ret_lane].doors_offset),
+		sizeof(struct door_table));
+}
+
 /* Has the process of this name a lock on the memory, which was opened by us? */
 static bool has_lock(int memory, uint32_t who)
 {
@@ -599,7 +608,7 @@ static bool has_lock(int memory, uint32_t who)
 
 bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who)
 {
-	return has_lock(peer->memory, who);
+	return has_lock(peer->is_self ? nic.memory : peer->memory, who);
 }
 
 bool nic_peer_is_alive(uint32_t who)

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "local/door.h"
 #include "local/local.h"
 #include "runtime/nic_public.h"
 #include "runtime/peer_segments.h"
@@ -81,6 +82,10 @@ void nic_peers_end(void);
 
 /* The inboxes of the lane that has this slot, or NULL. Its peer can be kicked from here on. */
 const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot);
+
+/* The doors of the lane that has this slot, or NULL. Sets the lane's index. */
+const struct door_table *nic_peer_doors(
+	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane);
 
 /*
  * Its lane of this index can be kicked from here on. Sets the offset of the lane's struct guest_bell. Returns 0, -ENOENT when there is no such

@@ -20,7 +20,7 @@
 #include "queue/capture.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 10u
+#define NIC_PUBLIC_VERSION 11u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 /* Who captures has this byte of the memfd locked: one at a time. If nobody has, capturing ends by itself. */
@@ -36,6 +36,7 @@ struct nic_public_lane {
 	_Atomic uint64_t inboxes_offset; /* struct inbox_table; 0: none */
 	_Atomic uint64_t guest_bell_offset; /* struct guest_bell */
 	_Atomic uint64_t capture_offset; /* struct record_ring, of struct captured */
+	_Atomic uint64_t doors_offset; /* struct door_table; 0: none */
 	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
 	uint32_t reserved;
 	struct port_udp_counters port;

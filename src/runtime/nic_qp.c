@@ -140,6 +140,8 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 			nic_frames_begin(qp, init);
 		worker_unlock(qp->worker);
 	}
+	if (!error && init->type == QP_TYPE_UD)
+		nic_door_add(qp, init);
 	if (!error)
 		lane_announce(init, qp->worker);
 	if (!error && init->xrcd) {
@@ -177,6 +179,7 @@ void nic_qp_end(struct nic_qp *qp)
 	if (qp->epoch == nic_epoch) {
 		nic_multicast_forget(qp);
 		nic_local_disconnect(qp);
+		nic_door_remove(qp);
 		worker_lock(qp->worker);
 		acknowledge(qp);
 		nic_qp_paths_close(qp, &qp->qp->attr, qp->open_paths);

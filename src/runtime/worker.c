@@ -165,10 +165,8 @@ static unsigned collect_quickly(struct worker *worker)
 	if (!worker_has_news(worker))
 		return 0;
 	worker_stamp(worker);
-	if (local_has_news(&worker->local)) {
-		worker->polls_skip_next = max_u32(worker->polls_skip_next, WORKER_SKIP_MIN);
-		skip(worker, worker->polls_skip_next);
-	}
+	worker->polls_skip_next = max_u32(worker->polls_skip_next, WORKER_SKIP_MIN);
+	skip(worker, worker->polls_skip_next);
 	return collect(worker);
 }
 

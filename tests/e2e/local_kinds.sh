@@ -40,3 +40,5 @@ without_packets ib_write_bw -c XRC
 without_packets ib_send_bw -c UC
 without_packets ib_write_bw -c UC
 without_packets ib_send_lat -c UC
+without_packets ib_send_lat -c UD
+without_packets ib_send_bw -c UD

@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "ib/message.h"
-#include "wire/grh.h"
 #include "wire/roce.h"
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
@@ -39,16 +38,54 @@ static bool is_early(struct ud_qp *ud, uint64_t now_ns)
 	return true;
 }
 
+/* Deliver the datagram without a packet, if it is for this host. */
+static enum shortcut shortcut(struct qp *qp, struct send_wqe *wqe, uint64_t now_ns)
+{
+	uint64_t at_ns = DEADLINE_NEVER;
+	enum fault fault = FAULT_NONE;
+	enum shortcut way;
+
+	if (!qp->local || wqe->goes_by_packets || !qp->local->ops->can_execute(qp, wqe))
+		return SHORTCUT_PACKETS;
+	way = qp->local->ops->execute(qp, wqe, now_ns, &at_ns, &fault);
+	if (way == SHORTCUT_PACKETS)
+		wqe->goes_by_packets = true;
+	qp_set_deadline(qp, at_ns);
+	return way;
+}
+
+/* The datagram to send a packet for, or NULL. Delivers those before it that need none. */
+static const struct send_wqe *wqe_in_turn(struct qp *qp, uint64_t now_ns)
+{
+	while (qp->state == QP_RTS && qp->sq->completed != qp->sq->posted) {
+		struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
+
+		if (is_early(ud_from_qp(qp), now_ns))
+			return NULL;
+		switch (shortcut(qp, wqe, now_ns)) {
+		case SHORTCUT_PACKETS:
+			return wqe;
+		case SHORTCUT_LATER:
+			return NULL;
+		case SHORTCUT_DONE:
+		case SHORTCUT_FAILED:
+			qp_complete_send(qp, FAULT_NONE, now_ns);
+			break;
+		}
+	}
+	return NULL;
+}
+
 static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
+	const struct send_wqe *wqe = wqe_in_turn(qp, now_ns);
 	enum fault fault;
 	struct packet packet;
 	size_t bytes = 0;
 
-	if (qp->state != QP_RTS || qp->sq->completed == qp->sq->posted || is_early(ud, now_ns))
+	if (!wqe)
 		return 0;
-	const struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
 	fault = wqe->total_bytes > qp->mtu_bytes ? FAULT_DATAGRAM_LENGTH : message_check(qp, wqe);
 	if (!fault) {
 		packet_start(ud, wqe, &packet);
@@ -69,8 +106,9 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 
 static void posted(struct qp *qp, uint64_t now_ns)
 {
-	(void)now_ns;
-	if (qp->state == QP_RTS)
+	if (qp->state != QP_RTS)
+		return;
+	if (!qp->local || wqe_in_turn(qp, now_ns))
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
@@ -108,7 +146,7 @@ static enum counter reason_to_drop(
 	return COUNTER_COUNT;
 }
 
-static void grh_make(
+void ud_grh_make(
 	const struct packet *packet, const struct packet_origin *origin, uint8_t to[GRH_BYTES])
 {
 	struct grh grh = {
@@ -135,7 +173,7 @@ static enum mr_fault place(
 
 	if (fault)
 		return fault;
-	grh_make(packet, origin, grh);
+	ud_grh_make(packet, origin, grh);
 	return sge_scatter(
 		mrs, ud->qp.recv_pd, receive->sge, receive->sge_count, 0, GRH_BYTES, grh);
 }
@@ -166,6 +204,8 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 	struct ud_qp *ud = ud_from_qp(qp);
 	enum counter reason = reason_to_drop(ud, packet, origin);
 
+	if (qp->local)
+		qp->local->ops->arrived(qp, packet->bth.psn, false);
 	if (reason != COUNTER_COUNT) {
 		qp_count(qp, reason, 1);
 		return;

@@ -12,6 +12,8 @@
  * After a datagram to an address with a static rate the queue pair waits for as long as that one takes
  * at this rate (IBTA 9.11), whomever the next one is for; datagrams may be early by PACE_BURST_NS.
  *
+ * A datagram for a queue pair of this host may need no packet (local/datagram.h): those in front of it are sent first.
+ *
  * All of this runs under the lane's lock.
  */
 #ifndef URNIC_IB_UD_UD_H
@@ -21,6 +23,7 @@
 #include <stdint.h>
 
 #include "queue/qp.h"
+#include "wire/grh.h"
 #include "wire/psn.h"
 
 /* A Q_Key with this bit in a work request stands for that of the queue pair (IBTA 10.2.5). */
@@ -38,5 +41,9 @@ struct ud_qp {
 };
 
 extern const struct qp_transport ud_transport;
+
+/* The header that comes before the payload of this packet in a receive buffer. */
+void ud_grh_make(
+	const struct packet *packet, const struct packet_origin *origin, uint8_t to[GRH_BYTES]);
 
 #endif

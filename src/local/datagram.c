@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/datagram.h"
+
+#include <string.h>
+
+#include "ib/message.h"
+#include "ib/ud/ud.h"
+#include "memory/copy.h"
+#include "wire/psn.h"
+
+/* How long a datagram waits, and how much longer the next one may if this one did not wait, or not in vain. */
+#define PATIENCE_NS_MAX  4000000u
+#define PATIENCE_NS_GAIN 1000u
+/* And how often it looks meanwhile. */
+#define LOOK_NS_MIN 2000u
+#define LOOK_NS_MAX 100000u
+
+enum { PAYLOAD_BYTES_MAX = 4096 };
+
+/* --- who can be reached --- */
+
+void datagram_lane_init(struct datagram_lane *lane, void (*ask)(void))
+{
+	memset(lane, 0, sizeof(*lane));
+	for (uint32_t i = 0; i < DATAGRAM_PATH_BUCKETS; i++)
+		list_init(&lane->paths[i]);
+	for (uint32_t i = 0; i < DATAGRAM_ROUTE_BUCKETS; i++)
+		list_init(&lane->routes[i]);
+	lane->ask = ask;
+}
+
+static struct list *paths_at(struct datagram_lane *lane, uint32_t id)
+{
+	return &lane->paths[id % DATAGRAM_PATH_BUCKETS];
+}
+
+static struct list *routes_at(struct datagram_lane *lane, uint32_t path, uint32_t qpn)
+{
+	return &lane->routes[(path ^ qpn ^ qpn >> 16) % DATAGRAM_ROUTE_BUCKETS];
+}
+
+void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path)
+{
+	list_append(paths_at(lane, path->id), &path->link);
+}
+
+void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path)
+{
+	if (lane->question.path == path)
+		lane->question.path = NULL;
+	list_remove(&path->link);
+}
+
+static const struct datagram_path *path_find(struct datagram_lane *lane, uint32_t id)
+{
+	list_for_each(path, paths_at(lane, id), struct datagram_path, link)
+		if (path->id == id)
+			return path;
+	return NULL;
+}
+
+static struct datagram_route *route_find(struct datagram_lane *lane, uint32_t path, uint32_t qpn)
+{
+	list_for_each(route, routes_at(lane, path, qpn), struct datagram_route, link)
+		if (route->path->id == path && route->qpn == qpn)
+			return route;
+	return NULL;
+}
+
+struct datagram_route *datagram_route_take(struct datagram_lane *lane,
+	bool (*is_it)(const struct datagram_route *route, const void *context), const void *context)
+{
+	for (uint32_t i = 0; i < DATAGRAM_ROUTE_BUCKETS; i++)
+		list_for_each(route, &lane->routes[i], struct datagram_route, link)
+			if (is_it(route, context)) {
+				list_remove(&route->link);
+				lane->route_count--;
+				return route;
+			}
+	return NULL;
+}
+
+bool datagram_route_is_idle(const struct datagram_route *route, const void *context)
+{
+	(void)context;
+	return !route->door || atomic_load(&route->door->serial) != route->serial;
+}
+
+/* The question is for who may make system calls. One at a time. */
+static void ask(const struct door_qp *from, const struct datagram_route *known,
+	const struct datagram_target *target, uint64_t now_ns)
+{
+	struct datagram_lane *lane = from->lane;
+	struct datagram_question *question = &lane->question;
+	const struct datagram_path *path = known ? known->path : path_find(lane, target->path);
+
+	if (!path || (known && now_ns < known->again_ns))
+		return;
+	if (!question->path) {
+		*question = (struct datagram_question){path, target->qpn, from->qp->qpn, 0};
+		lane->ask();
+	}
+	if (question->path == path && question->qpn == target->qpn)
+		question->packets++;
+}
+
+void datagram_answer(struct datagram_lane *lane, struct datagram_route *route)
+{
+	struct datagram_question *question = &lane->question;
+
+	route->path = question->path;
+	route->qpn = question->qpn;
+	route->packets = question->packets;
+	route->patience_ns = PATIENCE_NS_MAX;
+	list_append(routes_at(lane, route->path->id, route->qpn), &route->link);
+	lane->route_count++;
+	question->path = NULL;
+}
+
+/* --- the door --- */
+
+static struct peer *peer_of(const struct datagram_route *route)
+{
+	return route->process.host->peer;
+}
+
+static bool has_address(const struct door *door, const struct gid *address)
+{
+	uint32_t count = atomic_load_explicit(&door->address_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count && i < DOOR_ADDRESSES_MAX; i++)
+		if (gid_is_equal(&door->address[i], address))
+			return true;
+	return false;
+}
+
+/* We are inside, so it does not change. */
+static bool door_read(struct datagram_route *route, struct door *door)
+{
+	struct peer *peer = peer_of(route);
+	uint64_t serial = atomic_load(&door->serial);
+
+	if (!serial || door->qpn != route->qpn || !has_address(door, &route->path->remote))
+		return false;
+	route->rq = peer_at(peer, door->rq_offset, sizeof(struct recv_queue));
+	route->cq = peer_at(peer, door->cq_offset, sizeof(struct cq_ring));
+	if (!route->rq || !route->cq)
+		return false;
+	route->recv_pd = door->recv_pd;
+	route->is_rq_shared = door->is_rq_shared;
+	route->posted_seen = rq_taken(route->rq);
+	route->receive = (struct mr_cached){.key_word = NULL};
+	if (route->serial)
+		route->packets = 0; /* for another one */
+	route->arrived_before = 0;
+	route->is_waiting = false;
+	route->has_given_up = false;
+	route->serial = serial;
+	route->door = door;
+	return true;
+}
+
+/* What is marked stays marked: the key that the last receive request named mostly is that of the next one, too. */
+static void mark(struct datagram_route *route, uint64_t key)
+{
+	struct guest_seat *seat = route->process.seat;
+
+	if (atomic_load_explicit(&seat->in_use, memory_order_relaxed) != (INBOX_USES_KEY | key))
+		guest_enter(seat, INBOX_USES_KEY | key);
+	route->mark = INBOX_USES_KEY | key;
+}
+
+/* Begin to use the door: true when it is open. */
+static bool enter(struct datagram_route *route)
+{
+	const struct datagram_process *process = &route->process;
+	struct door *door = route->door;
+	uint64_t offset;
+
+	guest_enter(process->seat, route->mark ? route->mark : INBOX_PUBLISHES);
+	if (door && atomic_load(&door->serial) == route->serial)
+		return true;
+	route->door = NULL;
+	offset = atomic_load(&process->doors->offset[route->qpn % LANE_QP_COUNT_MAX]);
+	door = peer_at(peer_of(route), offset, sizeof(*door));
+	if (door && door_read(route, door))
+		return true;
+	guest_leave(process->seat);
+	return false;
+}
+
+/* --- what is sent --- */
+
+/* What fills the receive request, and where its payload lies: there, or in the sender's memory. */
+struct datagram {
+	const uint8_t *payload;
+	uint8_t bytes[GRH_BYTES + PAYLOAD_BYTES_MAX];
+};
+
+static const uint8_t *own_find(struct door_qp *from, const struct sge *sge, uint32_t bytes)
+{
+	const struct qp *qp = from->qp;
+	const uint32_t access = MR_LOCAL_READ | MR_TOUCH;
+	uint8_t *pointer = mr_cached_find(&from->own, sge->lkey, access, sge->address, bytes);
+
+	if (pointer)
+		return pointer;
+	if (mr_resolve(qp->lane->mrs, sge->lkey, qp->pd, access, sge->address, bytes, &pointer))
+		return NULL;
+	mr_cache(qp->lane->mrs, sge->lkey, &from->own);
+	return pointer;
+}
+
+/* False when memory refuses: packets will say so. */
+static bool payload_find(
+	struct door_qp *from, const struct send_wqe *wqe, struct datagram *ret_datagram)
+{
+	const struct qp *qp = from->qp;
+	uint8_t *copy = ret_datagram->bytes + GRH_BYTES;
+
+	if (wqe->flags & SEND_INLINE)
+		ret_datagram->payload = wqe->inline_bytes;
+	else if (wqe->sge_count == 1 && wqe->total_bytes)
+		ret_datagram->payload = own_find(from, wqe->sge, wqe->total_bytes);
+	else if (message_check(qp, wqe) == FAULT_NONE &&
+		sge_gather(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, wqe->total_bytes,
+			copy) == MR_OK)
+		ret_datagram->payload = copy;
+	else
+		ret_datagram->payload = NULL;
+	return ret_datagram->payload != NULL;
+}
+
+/* The first bytes of the receive buffer: as if a packet had come. */
+static void grh_make(
+	const struct datagram_route *route, const struct send_wqe *wqe, uint8_t to[GRH_BYTES])
+{
+	const struct datagram_path *path = route->path;
+	const struct packet_origin origin = {
+		.source = &path->local,
+		.destination = &path->remote,
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+	};
+	bool has_imm = wr_table[wqe->opcode].has_imm;
+	struct packet packet;
+
+	packet_init(&packet, has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY);
+	packet_set_payload(&packet, NULL, wqe->total_bytes);
+	ud_grh_make(&packet, &origin, to);
+}
+
+/* --- the receive request --- */
+
+/* Where part of it lies: we are inside, under its key. */
+static enum mr_fault theirs_find(
+	struct datagram_route *route, const struct sge *at, struct peer_place *ret_place)
+{
+	const struct mr_user user = {route->recv_pd, 0};
+	struct peer *peer = peer_of(route);
+	enum mr_fault fault;
+
+	ret_place->here = mr_cached_find(
+		&route->receive, at->lkey, MR_LOCAL_WRITE | MR_TOUCH, at->address, at->bytes);
+	if (ret_place->here)
+		return MR_OK;
+	fault = peer_find(peer, at->lkey, user, MR_LOCAL_WRITE, at->address, at->bytes, ret_place);
+	if (!fault && ret_place->here)
+		peer_cache(peer, at->lkey, &route->receive);
+	return fault;
+}
+
+/* May all of it be written, now? */
+static bool theirs_check(struct datagram_route *route, const struct recv_wqe *receive, size_t bytes)
+{
+	struct peer_place place;
+
+	for (size_t done = 0; done < bytes;) {
+		struct sge at = sge_slice(receive->sge, receive->sge_count, done, bytes - done);
+
+		if (theirs_find(route, &at, &place))
+			return false;
+		done += at.bytes;
+	}
+	return true;
+}
+
+static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_wqe *receive,
+	const uint8_t *from, size_t bytes)
+{
+	struct peer_place place;
+	enum mr_fault fault;
+
+	for (size_t done = 0; done < bytes;) {
+		struct sge at = sge_slice(receive->sge, receive->sge_count, done, bytes - done);
+
+		mark(route, at.lkey);
+		fault = theirs_find(route, &at, &place);
+		if (!fault && !peer_put(peer_of(route), &place, 0, from + done, at.bytes))
+			fault = MR_FAULT_PAGE;
+		if (fault)
+			return fault;
+		done += at.bytes;
+	}
+	return MR_OK;
+}
+
+/* Where all of it lies, if it is in one piece and mapped here; else NULL. */
+static uint8_t *theirs_mapped(
+	struct datagram_route *route, const struct recv_wqe *receive, size_t bytes)
+{
+	struct peer_place place;
+	struct sge at = sge_slice(receive->sge, receive->sge_count, 0, bytes);
+
+	mark(route, at.lkey);
+	return at.bytes < bytes || theirs_find(route, &at, &place) ? NULL : place.here;
+}
+
+/* The receive request is ours: fill it. */
+static enum mr_fault fill(struct datagram_route *route, const struct recv_wqe *receive,
+	const struct send_wqe *wqe, struct datagram *datagram)
+{
+	size_t bytes = GRH_BYTES + wqe->total_bytes;
+	uint8_t *to = theirs_mapped(route, receive, bytes);
+	bool is_mapped = to != NULL;
+
+	if (!is_mapped)
+		to = datagram->bytes;
+	grh_make(route, wqe, to);
+	if (to + GRH_BYTES != datagram->payload)
+		memcpy(to + GRH_BYTES, datagram->payload, wqe->total_bytes);
+	return is_mapped ? MR_OK : theirs_put(route, receive, to, bytes);
+}
+
+/* Take one that the datagram fits in. LATER: there is none, or no room for one more record. */
+static enum shortcut take(
+	struct datagram_route *route, const struct send_wqe *wqe, struct recv_wqe *receive)
+{
+	const struct peer *peer = peer_of(route);
+	size_t bytes = GRH_BYTES + wqe->total_bytes;
+	uint64_t taken;
+
+	do {
+		if (!guest_has_room(route->process.seat) ||
+			!rq_peek_afar(route->rq, peer->base, peer->bytes, &route->posted_seen,
+				receive, &taken))
+			return SHORTCUT_LATER;
+		if (bytes > receive->total_bytes || !theirs_check(route, receive, bytes))
+			return SHORTCUT_PACKETS;
+	} while (!rq_take_peeked(route->rq, taken));
+	return SHORTCUT_DONE;
+}
+
+static void kick(const struct datagram_route *route)
+{
+	peer_of(route)->ops->kick(peer_of(route), route->process.lane);
+}
+
+/* The receive request is complete, filled or not. */
+static void publish(const struct door_qp *from, const struct datagram_route *route,
+	const struct send_wqe *wqe, const struct recv_wqe *receive, enum mr_fault fault)
+{
+	const struct datagram_process *process = &route->process;
+	bool has_imm = wr_table[wqe->opcode].has_imm;
+	const struct guest_record record = {
+		.wr_id = receive->wr_id,
+		.opcode = WC_RECV,
+		.flags = WC_GRH | (has_imm ? WC_WITH_IMM : 0),
+		.byte_count = GRH_BYTES + wqe->total_bytes,
+		.imm = has_imm ? wqe->imm : 0,
+		.qpn = route->qpn,
+		.fault = message_local_fault(fault),
+		.is_solicited = (wqe->flags & SEND_SOLICITED) != 0,
+		.serial = route->serial,
+		.source_qpn = from->qp->qpn,
+		.service_level = gid_is_ipv4(&route->path->remote) ? WC_SERVICE_LEVEL_UDP_IPV4
+								   : WC_SERVICE_LEVEL_UDP_IPV6,
+	};
+
+	/* There was room, and nobody else publishes in this seat. */
+	guest_publish(process->seat, process->bell, process->seat_offset, &record);
+	if (fault)
+		kick(route);
+}
+
+/* --- waiting --- */
+
+/* Wait a while; PACKETS when that was long enough. */
+static enum shortcut wait_more(struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	uint64_t waited_ns;
+
+	/* Who posts knows the time roughly only; who comes back because of a deadline has looked. */
+	if (!route->is_waiting) {
+		route->is_waiting = true;
+		route->waiting_since_ns = 0;
+		if (!guest_has_room(route->process.seat)) /* nobody polls */
+			kick(route);
+	} else if (!route->waiting_since_ns) {
+		route->waiting_since_ns = now_ns;
+	}
+	waited_ns = route->waiting_since_ns ? now_ns - route->waiting_since_ns : 0;
+	if (waited_ns >= route->patience_ns) {
+		route->is_waiting = false;
+		route->patience_ns /= 2;
+		return SHORTCUT_PACKETS;
+	}
+	*ret_at_ns = now_ns + min_u64(max_u64(waited_ns / 2, LOOK_NS_MIN), LOOK_NS_MAX);
+	return SHORTCUT_LATER;
+}
+
+static void waited_well(struct datagram_route *route)
+{
+	uint64_t more_ns = PATIENCE_NS_GAIN + (route->is_waiting ? route->patience_ns : 0);
+
+	route->patience_ns = min_u64(route->patience_ns + more_ns, PATIENCE_NS_MAX);
+	route->is_waiting = false;
+	route->has_given_up = false;
+}
+
+/* Have those that went by packets come? PACKETS: not in time. The next ones do not wait for them, then. */
+static enum shortcut follow(struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	uint32_t arrived = atomic_load_explicit(&route->door->arrived, memory_order_acquire);
+
+	if (route->packets && arrived - route->arrived_before < route->packets &&
+		wait_more(route, now_ns, ret_at_ns) == SHORTCUT_LATER)
+		return SHORTCUT_LATER;
+	route->packets = 0;
+	return SHORTCUT_DONE;
+}
+
+/* There is no receive request. That is waited for once, and again when one has been posted. */
+static enum shortcut await_receive(
+	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	uint32_t posted = atomic_load_explicit(&route->rq->posted, memory_order_relaxed);
+	enum shortcut way;
+
+	if (route->has_given_up && route->given_up_posted == posted)
+		return SHORTCUT_PACKETS;
+	way = wait_more(route, now_ns, ret_at_ns);
+	route->has_given_up = way == SHORTCUT_PACKETS;
+	route->given_up_posted = posted;
+	return way;
+}
+
+/* --- sending --- */
+
+bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe)
+{
+	/* Rates are kept by packets. */
+	return !qp->pace && !wqe->datagram.rate_kbps && wqe->total_bytes <= qp->mtu_bytes &&
+		wqe->total_bytes <= PAYLOAD_BYTES_MAX;
+}
+
+/* May the datagram come in? */
+static bool knows_key(
+	const struct door_qp *from, const struct datagram_route *route, const struct send_wqe *wqe)
+{
+	uint32_t qkey = wqe->datagram.qkey;
+
+	if (qkey & UD_QKEY_OWN)
+		qkey = from->qp->attr.qkey;
+	return qkey == atomic_load_explicit(&route->door->qkey, memory_order_relaxed);
+}
+
+/* Inside. */
+static enum shortcut deliver(struct door_qp *from, struct datagram_route *route,
+	const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	struct datagram datagram;
+	struct recv_wqe receive;
+	enum shortcut way;
+
+	if (!knows_key(from, route, wqe) || !payload_find(from, wqe, &datagram))
+		return SHORTCUT_PACKETS;
+	way = follow(route, now_ns, ret_at_ns);
+	if (way != SHORTCUT_DONE)
+		return way;
+	way = take(route, wqe, &receive);
+	if (way == SHORTCUT_LATER)
+		return await_receive(route, now_ns, ret_at_ns);
+	if (way == SHORTCUT_DONE) {
+		publish(from, route, wqe, &receive, fill(route, &receive, wqe, &datagram));
+		waited_well(route);
+	}
+	return way;
+}
+
+/* It was delivered. */
+static void tell(const struct datagram_route *route, const struct send_wqe *wqe)
+{
+	if (route->is_rq_shared && rq_note_low(route->rq))
+		kick(route);
+	else
+		peer_tell(peer_of(route), route->cq, route->process.lane,
+			(wqe->flags & SEND_SOLICITED) != 0);
+}
+
+/* It goes by packets, though there is a door. */
+static void goes_by_packets(struct datagram_route *route)
+{
+	if (!route->packets)
+		route->arrived_before =
+			atomic_load_explicit(&route->door->arrived, memory_order_acquire);
+	route->packets++;
+}
+
+static enum shortcut execute(struct door_qp *from, struct datagram_route *route,
+	const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+{
+	enum shortcut way;
+
+	if (atomic_load_explicit(&route->process.host->is_gone, memory_order_relaxed) ||
+		!enter(route))
+		return SHORTCUT_PACKETS;
+	way = deliver(from, route, wqe, now_ns, ret_at_ns);
+	guest_leave(route->process.seat);
+	if (way == SHORTCUT_DONE)
+		tell(route, wqe);
+	else if (way == SHORTCUT_PACKETS)
+		goes_by_packets(route);
+	return way;
+}
+
+enum shortcut datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+	uint64_t *ret_at_ns, enum fault *ret_fault)
+{
+	struct door_qp *from = door_from_qp(qp);
+	const struct datagram_target *target = &wqe->datagram;
+	struct datagram_route *route = route_find(from->lane, target->path, target->qpn);
+	enum shortcut way;
+
+	(void)ret_fault;
+	if (!route || !route->process.host) {
+		ask(from, route, target, now_ns);
+		return SHORTCUT_PACKETS;
+	}
+	way = execute(from, route, wqe, now_ns, ret_at_ns);
+	if (way == SHORTCUT_DONE)
+		qp_count(qp, COUNTER_local_requests, 1);
+	else if (way == SHORTCUT_PACKETS)
+		qp_count(qp, COUNTER_local_declined, 1);
+	return way;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Datagrams to queue pairs of this host.
+ *
+ * Each datagram names a path (an address handle's, on this lane) and a queue pair. Of the paths, a lane knows those that may lead to
+ * addresses of this host. The first datagram on such a path to a queue pair goes by packets, and so do all until somebody who may make
+ * system calls has said what process is behind the number (datagram_answer()); then there is a route. A
+ * sender with a route finds the queue pair's door (local/door.h), and is a guest there.
+ *
+ * What is delivered here only succeeds. A datagram that the queue pair would not take (another Q_Key, too long for its receive request) or that
+ * cannot be delivered goes by packets, and is dropped and counted there as ever. One for which there is no receive request waits
+ * a little first; so does one behind others that went by packets and are not through, so that they stay in order; both
+ * the less, the more often it was in vain, as a datagram queue pair has other destinations, too. When several senders use packets at once, or some are lost,
+ * order may be lost, which datagrams never promise.
+ *
+ * Threads: the lane's lock.
+ */
+#ifndef URNIC_LOCAL_DATAGRAM_H
+#define URNIC_LOCAL_DATAGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+#include "base/list.h"
+#include "local/door.h"
+#include "local/far.h"
+#include "memory/mr.h"
+#include "queue/qp.h"
+
+enum {
+	DATAGRAM_PATH_BUCKETS = 64,
+	DATAGRAM_ROUTE_BUCKETS = 256,
+	DATAGRAM_ROUTES_MAX = 4096, /* of a lane: then those that are idle go */
+};
+
+/* A path to an address that may be one of this host. */
+struct datagram_path {
+	struct list link; /* in datagram_lane.paths */
+	uint32_t id; /* struct qp_path */
+	struct gid local;
+	struct gid remote;
+	uint8_t traffic_class; /* as it arrives, ECN bits included */
+	uint8_t hop_limit;
+};
+
+/* Whom a number stands for. */
+struct datagram_process {
+	struct far_host *host; /* NULL: nobody who can be reached */
+	uint32_t lane; /* of the host's, that has the number's slot */
+	const struct door_table *doors; /* its */
+	struct guest_bell *bell; /* its */
+	struct guest_seat *seat; /* ours there, of these two lanes */
+	uint64_t seat_offset;
+};
+
+struct datagram_route {
+	struct list link; /* in datagram_lane.routes */
+	const struct datagram_path *path;
+	uint32_t qpn;
+	struct datagram_process process;
+	uint64_t again_ns; /* without a host: when to ask again */
+	/* The door that was found. */
+	struct door *door; /* NULL: none */
+	uint64_t serial;
+	uint32_t recv_pd;
+	bool is_rq_shared;
+	struct recv_queue *rq;
+	struct cq_ring *cq;
+	uint32_t posted_seen; /* of its receive requests */
+	struct mr_cached receive; /* of keys that they name */
+	uint64_t mark; /* that of the last such key; 0: none */
+	/* Those that went by packets: so many since `door->arrived` was `arrived_before`. */
+	uint32_t packets;
+	uint32_t arrived_before;
+	/* Waiting. */
+	uint64_t patience_ns;
+	bool is_waiting;
+	uint64_t waiting_since_ns; /* 0: since the last post */
+	bool has_given_up; /* nobody waits for a receive request before another is posted */
+	uint32_t given_up_posted; /* since so many were */
+};
+
+/* Whom does this number stand for? */
+struct datagram_question {
+	const struct datagram_path *path; /* NULL: nobody asks */
+	uint32_t qpn;
+	uint32_t asker; /* the number of the queue pair that asks */
+	uint32_t packets; /* that went there meanwhile */
+};
+
+/* A lane's part. */
+struct datagram_lane {
+	struct list paths[DATAGRAM_PATH_BUCKETS];
+	struct list routes[DATAGRAM_ROUTE_BUCKETS];
+	uint32_t route_count;
+	struct datagram_question question; /* one at a time */
+	void (*ask)(void); /* have somebody answer it soon */
+};
+
+void datagram_lane_init(struct datagram_lane *lane, void (*ask)(void));
+
+/* A path was opened that may lead to this host. It is the lane's until it is removed, and no route has it any more. */
+void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path);
+void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path);
+
+/*
+ * Answer lane->question, which has a path: `route` is zeroed but for what it says of the process, or of when to ask again. It is the lane's
+ * until it is taken back.
+ */
+void datagram_answer(struct datagram_lane *lane, struct datagram_route *route);
+
+/* Take back a route of which `is_it` says so; NULL: there is none. */
+struct datagram_route *datagram_route_take(struct datagram_lane *lane,
+	bool (*is_it)(const struct datagram_route *route, const void *context),
+	const void *context);
+
+/* For the above: one that leads to no queue pair now. */
+bool datagram_route_is_idle(const struct datagram_route *route, const void *context);
+
+/* See struct qp_local_ops. */
+bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe);
+enum shortcut datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+	uint64_t *ret_at_ns, enum fault *ret_fault);
+
+#endif
