@@ -9,7 +9,7 @@
  * the same each time the program runs, whichever way the bytes go.
  *
  * On an unreliable connection nothing is wrong or late, as that would only be silence; and the last request of an end is a message:
- * when it has arrived, so has all before it.
+ * when it has arrived, so has all before it. Datagrams (UD) are like that, and all of their requests are messages of one packet.
  */
 
 #include "peer.h"
@@ -20,6 +20,7 @@ enum {
 	WAYS_REQUEST_BYTES = 40000, /* of memory, that each request has to itself */
 	WAYS_STEPS_MAX = 6,
 	WAYS_INLINE_BYTES = 64,
+	WAYS_HEADER_BYTES = 40, /* before a datagram */
 	WAYS_UNRELIABLE_BYTES =
 		4096, /* of a request: so many fit into a socket that nobody looks at for a while */
 };
@@ -83,7 +84,8 @@ struct ways_program {
 	uint8_t rd_atomic;
 	uint8_t rnr_retry;
 	bool is_all_signaled;
-	bool is_unreliable; /* UC */
+	bool is_unreliable; /* UC or UD */
+	bool has_datagrams; /* UD */
 	bool has_srq; /* both ends receive from shared receive queues */
 	bool begins_in_rtr; /* end 1 is in RTR when the first message comes */
 	uint32_t steps;

@@ -87,13 +87,20 @@ static void draw_remote(uint64_t *random, struct ways_request *request, bool has
 		request->remote_offset &= ~7u;
 }
 
-static enum ibv_wr_opcode draw_opcode(uint64_t *random, bool is_unreliable)
+static bool has_opcode(const struct ways_program *program, enum ibv_wr_opcode opcode)
+{
+	if (program->has_datagrams)
+		return is_send(opcode);
+	return !program->is_unreliable || (!is_word(opcode) && opcode != IBV_WR_RDMA_READ);
+}
+
+static enum ibv_wr_opcode draw_opcode(uint64_t *random, const struct ways_program *program)
 {
 	enum ibv_wr_opcode opcode;
 
 	do
 		opcode = opcodes[below(random, sizeof(opcodes) / sizeof(*opcodes))];
-	while (is_unreliable && (is_word(opcode) || opcode == IBV_WR_RDMA_READ));
+	while (!has_opcode(program, opcode));
 	return opcode;
 }
 
@@ -103,7 +110,7 @@ static void draw_request(uint64_t *random, const struct ways_program *program,
 	uint32_t mtu_bytes = program->mtu_bytes;
 
 	*request = (struct ways_request){
-		.opcode = draw_opcode(random, program->is_unreliable),
+		.opcode = draw_opcode(random, program),
 		.imm = (uint32_t)peer_random(random),
 		/* Small ones, so that a comparison succeeds now and then. */
 		.compare_add = below(random, 2),
@@ -130,7 +137,8 @@ static void draw_request(uint64_t *random, const struct ways_program *program,
 	request->takes_receive = takes_receive(request->opcode);
 	if (request->takes_receive)
 		request->receive_pieces = draw_pieces(random,
-			(is_send(request->opcode) ? request->bytes : 0) +
+			(program->has_datagrams ? WAYS_HEADER_BYTES : 0) +
+				(is_send(request->opcode) ? request->bytes : 0) +
 				(uint32_t)below(random, 9),
 			request->receive_piece);
 }
@@ -326,6 +334,9 @@ void ways_draw(struct ways_program *program, uint64_t seed)
 		.is_unreliable = one_in(&random, 5),
 		.steps = 1 + (uint32_t)below(&random, WAYS_STEPS_MAX),
 	};
+	program->has_datagrams = program->is_unreliable && one_in(&random, 2);
+	if (program->has_datagrams)
+		program->begins_in_rtr = false; /* nobody tells */
 	for (uint32_t i = 0; i < program->steps; i++)
 		draw_step(&random, program, &program->step[i]);
 }

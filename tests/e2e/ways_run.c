@@ -14,6 +14,7 @@ enum {
 	AREA_BYTES = WAYS_REQUESTS_MAX * STRIDE,
 	QUEUE_DEPTH = 32,
 	EVENTS_MAX = 16,
+	QKEY = 0x1234567,
 };
 
 /* The keys that the other end uses. */
@@ -35,6 +36,8 @@ struct ways {
 	struct ibv_cq *send_cq, *receive_cq;
 	struct ibv_qp *qp;
 	struct ibv_srq *srq; /* NULL: the queue pair has a receive queue of its own */
+	struct ibv_ah *ah; /* of datagrams, else NULL: */
+	uint32_t their_qpn;
 	struct ibv_mw *window, *stale;
 	bool is_window_bound;
 	struct keys theirs;
@@ -55,6 +58,9 @@ static void show(const struct ways *ways, const char *what, const struct ibv_wc 
 		ibv_wc_status_str(wc->status));
 	if (wc->status == IBV_WC_SUCCESS) {
 		printf(" opcode %d bytes %u flags %u", wc->opcode, wc->byte_len, wc->wc_flags);
+		if (wc->wc_flags & IBV_WC_GRH)
+			printf(" sl %u from %s", wc->sl,
+				wc->src_qp == ways->their_qpn ? "the other" : "whom");
 		if (wc->wc_flags & IBV_WC_WITH_IMM)
 			printf(" imm %08x", wc->imm_data);
 		if (wc->wc_flags & IBV_WC_WITH_INV)
@@ -210,6 +216,13 @@ static void send_post(struct ways *ways, uint32_t index, const struct ways_reque
 	}
 	if (request->wrong == WRONG_BOUNDS)
 		remote = ways->theirs.address + AREA_BYTES - request->bytes + 1;
+	if (ways->ah) {
+		wr.wr.ud.ah = ways->ah;
+		wr.wr.ud.remote_qpn = ways->their_qpn;
+		wr.wr.ud.remote_qkey = QKEY;
+		peer_post_send(ways->qp, &wr);
+		return;
+	}
 	switch ((int)request->opcode) {
 	case IBV_WR_SEND_WITH_INV:
 		wr.invalidate_rkey = rkey;
@@ -393,14 +406,52 @@ static bool step_run(struct ways *ways, const struct ways_step *step)
 
 /* --- a program --- */
 
+/* Where an end's datagrams come to. */
+struct whereabouts {
+	union ibv_gid gid;
+	uint32_t qpn;
+};
+
+static void datagrams_begin(struct ways *ways)
+{
+	const struct peer *peer = ways->peer;
+	struct whereabouts theirs, ours = {peer->gid, ways->qp->qp_num};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1};
+
+	CHECK(!ibv_modify_qp(ways->qp, &attr,
+		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+		"no INIT");
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE), "no RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "no RTS");
+	peer_exchange(ways->peer, &ours, &theirs, sizeof(ours));
+	ah.grh.dgid = theirs.gid;
+	ah.grh.sgid_index = peer->options.gid_index;
+	CHECK(ways->ah = ibv_create_ah(peer->pd, &ah), "no address handle");
+	ways->their_qpn = theirs.qpn;
+}
+
 static void connection_begin(struct ways *ways, const struct ways_program *program)
 {
 	const struct peer_link link = {
 		peer_link_full.access, program->rd_atomic, program->rd_atomic};
 
+	if (program->has_datagrams) {
+		datagrams_begin(ways);
+		return;
+	}
 	ways->peer->options.rnr_retry = program->rnr_retry;
 	ways->peer->options.mtu_bytes = program->mtu_bytes;
 	peer_qp_connect(ways->peer, ways->qp, &link);
+}
+
+static enum ibv_qp_type type_of(const struct ways_program *program)
+{
+	if (program->has_datagrams)
+		return IBV_QPT_UD;
+	return program->is_unreliable ? IBV_QPT_UC : IBV_QPT_RC;
 }
 
 static void queues_create(struct ways *ways, const struct ways_program *program)
@@ -411,7 +462,7 @@ static void queues_create(struct ways *ways, const struct ways_program *program)
 		.recv_cq = ways->receive_cq,
 		.cap = {QUEUE_DEPTH, QUEUE_DEPTH, WAYS_PIECES_MAX, WAYS_PIECES_MAX,
 			WAYS_INLINE_BYTES},
-		.qp_type = program->is_unreliable ? IBV_QPT_UC : IBV_QPT_RC,
+		.qp_type = type_of(program),
 		.sq_sig_all = program->is_all_signaled,
 	};
 
@@ -503,6 +554,8 @@ static void program_end(struct ways *ways)
 	CHECK(!ibv_poll_cq(ways->send_cq, 1, &wc) && !ibv_poll_cq(ways->receive_cq, 1, &wc),
 		"one completion more: request %" PRIu64 ", status %d", wc.wr_id, wc.status);
 	peer_barrier(ways->peer);
+	CHECK(!ways->ah || !ibv_destroy_ah(ways->ah), "the address handle stays");
+	ways->ah = NULL;
 	queues_destroy(ways);
 	CHECK(!ibv_destroy_cq(ways->send_cq) && !ibv_destroy_cq(ways->receive_cq), "objects stay");
 	CHECK(!ibv_dealloc_mw(ways->window) && !ibv_dealloc_mw(ways->stale), "windows stay");
