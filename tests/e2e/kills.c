@@ -88,11 +88,26 @@ static void sleep_us(uint64_t us)
 	nanosleep(&time, NULL);
 }
 
+struct said {
+	char text[256];
+};
+
+/* What a child that has ended, or is about to, has printed last. */
+static struct said child_said(const struct child *child)
+{
+	struct said said = {""};
+
+	if (read(child->said, said.text, sizeof(said.text) - 1) < 0)
+		said.text[0] = '\0';
+	return said;
+}
+
 static void child_wait_for_work(const struct child *child)
 {
 	char byte;
 
-	CHECK(read(child->link, &byte, 1) == 1, "a process ends before it has begun");
+	CHECK(read(child->link, &byte, 1) == 1, "a process ends before it has begun: %s",
+		child_said(child).text);
 	close(child->link);
 }
 
@@ -108,8 +123,8 @@ static uint64_t time_ms(void)
 static uint64_t child_broken_ms(const struct child *child, const char *who)
 {
 	uint64_t until_ms = peer_now_ms() + HANG_MS;
-	char said[256] = "";
 	unsigned long long s, ms;
+	struct said said;
 	int status;
 
 	while (!waitpid(child->pid, &status, WNOHANG)) {
@@ -117,12 +132,11 @@ static uint64_t child_broken_ms(const struct child *child, const char *who)
 		sleep_us(500);
 	}
 	CHECK(WIFEXITED(status), "%s ends by signal %d", who, WTERMSIG(status));
-	if (read(child->said, said, sizeof(said) - 1) <= 0)
-		said[0] = '\0';
+	said = child_said(child);
 	close(child->said);
 	CHECK(WEXITSTATUS(status) == EXIT_BROKEN &&
-			sscanf(said, "broken %llu.%3llu: status 12 ", &s, &ms) == 2,
-		"%s ends with %d: %s", who, WEXITSTATUS(status), said);
+			sscanf(said.text, "broken %llu.%3llu: status 12 ", &s, &ms) == 2,
+		"%s ends with %d: %s", who, WEXITSTATUS(status), said.text);
 	return s * 1000 + ms;
 }
 
@@ -132,7 +146,7 @@ static void child_kill(const struct child *child)
 
 	kill(child->pid, SIGKILL);
 	CHECK(waitpid(child->pid, &status, 0) == child->pid && WIFSIGNALED(status),
-		"the victim ended before it was killed: %d", status);
+		"the victim ended before it was killed: %d, %s", status, child_said(child).text);
 	close(child->said);
 }
 

@@ -10,6 +10,7 @@
 . "$(dirname "$0")/listen.sh"
 
 need ib_write_bw ib_send_bw rping
+rounds=${NAMESPACES_KILL_ROUNDS:-8}
 network_up 9000
 export URNIC_HOST_ID=$network URNICD_IDLE_S=1
 
@@ -92,9 +93,10 @@ for setting in URNIC_HOST_ID=other URNIC_LOCAL=off; do
 done
 
 # Deaths.
-start there b sleep 100
-KILLS_NETNS=/proc/$(process there)/ns/net on a timeout 60 "$urnic" run --no-view -- "$programs/kills" -d rocep_veth0 \
-	-n "${NAMESPACES_KILL_ROUNDS:-8}" -w $$ >"$scratch/kills" 2>&1 || fail "seed $$: $(tail -n 4 "$scratch/kills")"
+pair_seconds=$((60 + rounds * 4))
+start there b sleep $pair_seconds
+KILLS_NETNS=/proc/$(process there)/ns/net on a timeout $pair_seconds "$urnic" run --no-view -- "$programs/kills" -d rocep_veth0 \
+	-n "$rounds" -w $$ >"$scratch/kills" 2>&1 || fail "seed $$: $(tail -n 4 "$scratch/kills")"
 echo "seed $$: $(grep rounds "$scratch/kills")"
 stop there
 WAYS_HOST=b WAYS_SEEDS=${NAMESPACES_WAYS_SEEDS:-10} sh "$(dirname "$0")/ways.sh" "$1" || fail 'the two ways differ'
