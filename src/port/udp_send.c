@@ -157,12 +157,15 @@ static void address_to_peer(struct udp_message *message, struct udp_path *path,
 	header->msg_controllen = control_bytes;
 }
 
-/* The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). */
+/*
+ * The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). From the last one on: the kernel
+ * copies from the first one on, and finds in the nearest cache what was read last.
+ */
 static void seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
 	const struct icrc_flow *flow = &head->path->icrc;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = count; i-- > 0;)
 		icrc_seal_lent(flow, &port->lengths, (uint16_t)i, port->stage + head[i].offset,
 			head[i].bytes, head[i].lent, head[i].lent_bytes);
 }
