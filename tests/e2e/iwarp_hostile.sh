@@ -12,9 +12,9 @@ pair_seconds=100
 export URNIC_TRANSPORTS=iwarp
 network_up 9000
 
-# Until the process has bytes of its connection under way.
+# Until the process has more of its connection under way than what opens one.
 wait_for_bytes() {
-	until [ "$(on b ss -Htn state established dst 10.99.0.1 | awk '$2 > 0' | wc -l)" -gt 0 ]; do
+	until [ "$(on b ss -Htn state established dst 10.99.0.1 | awk '$2 > 65536' | wc -l)" -gt 0 ]; do
 		kill -0 "$1" 2>/dev/null || fail "nothing was under way: $(cat "$scratch/writer")"
 		sleep 0.02
 	done
