@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic capture: the packets of everything that runs on urnic here, and what goes without any.
+ * urnic capture: what goes without packets on this host, as the packets that it would have been.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 #include "runtime/clock.h"
 
 const char command_capture_help[] =
-	"usage: urnic capture [-w FILE] [-i DEVICE] [-p PID] [-c COUNT] [-s BYTES] [--local-only]\n"
+	"usage: urnic capture [-w FILE] [-i DEVICE] [-p PID] [-c COUNT] [-s BYTES]\n"
 	"                     [--] [PROGRAM [ARGUMENTS]]\n"
 	"\n"
-	"Captures the RoCEv2 packets of every process of yours that runs on urnic in this network\n"
-	"namespace (root: of every process), and the requests between processes of this host that need\n"
-	"no packets, as the packets that they would have been. Processes that begin later are seen from\n"
-	"their first packet on. No right to capture on the network is needed. The processes never wait:\n"
-	"packets that come faster than they are read are lost, and counted.\n"
+	"Captures what processes of this host exchange without packets over connections (RC, UC, XRC),\n"
+	"as the packets that it would have been: of every process of yours in this network namespace that\n"
+	"runs on urnic (root: of every process). Processes that begin later are seen from their first\n"
+	"request on. They never wait: what comes faster than it is read is lost, and counted. Packets\n"
+	"themselves are seen by tcpdump and others on the network interface.\n"
 	"\n"
 	"With PROGRAM, runs it on urnic (urnic run) and captures until it ends; else until interrupted.\n"
 	"\n"
@@ -36,7 +36,6 @@ const char command_capture_help[] =
 	"  -c COUNT       end after so many packets\n"
 	"  -s BYTES       keep so many of each packet, from the IP header on (100 has all headers);\n"
 	"                 without it, all\n"
-	"  --local-only   only what goes without packets\n"
 	"\n"
 	"The exit status is PROGRAM's; without one 0, or 1 if capturing failed.\n"
 	"\n"
@@ -78,15 +77,10 @@ static int parse_number(const char *what, const char *text, uint32_t *ret_number
 
 static int parse_options(int argc, char **argv, struct options *ret_options)
 {
-	static const struct option names[] = {
-		{"local-only", no_argument, NULL, 'l'},
-		{0},
-	};
 	struct options options = {0};
 	int letter, result = 0;
 
-	while (result == 0 &&
-		(letter = getopt_long(argc, argv, "+w:i:p:c:s:", names, NULL)) != -1) {
+	while (result == 0 && (letter = getopt(argc, argv, "+w:i:p:c:s:")) != -1) {
 		if (letter == 'w')
 			options.file = optarg;
 		else if (letter == 'i')
@@ -97,8 +91,6 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 			result = parse_number("a count", optarg, &options.count_max);
 		else if (letter == 's')
 			result = parse_number("a length", optarg, &options.snap_bytes);
-		else if (letter == 'l')
-			options.filter.is_local_only = true;
 		else
 			return -EINVAL;
 	}

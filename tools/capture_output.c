@@ -99,11 +99,8 @@ static struct capture_interface *interface_get(
 
 /* --- packets --- */
 
-static bool is_wanted(const struct capture_filter *filter, const struct device_facts *device,
-	const struct captured *head)
+static bool is_wanted(const struct capture_filter *filter, const struct device_facts *device)
 {
-	if (filter->is_local_only && !(head->flags & CAPTURED_IS_LOCAL))
-		return false;
 	if (!filter->device)
 		return true;
 	return device &&
@@ -153,7 +150,7 @@ void capture_output_packet(struct capture_output *output, const struct captured 
 	struct capture_interface *interface;
 
 	output->dropped += origin->dropped;
-	if (!is_wanted(&output->filter, device, head) ||
+	if (!is_wanted(&output->filter, device) ||
 		!captured_frame_make(head, bytes, &output->lengths, &output->frame))
 		return;
 	interface = interface_get(output, device, head->flags & CAPTURED_IS_LOCAL);

@@ -28,7 +28,6 @@ struct capture_interface {
 /* Which packets are wanted. */
 struct capture_filter {
 	const char *device; /* its name, or that of its interface; NULL: any */
-	bool is_local_only;
 };
 
 struct capture_output {

@@ -26,7 +26,7 @@ SCAPY_PACKETS_MAX = 400  # it is slow
 
 UD_SEND_ONLY = 0x64
 # Opcodes, with the bytes of the headers behind the BTH: IBTA table 38.
-RETH, ATOMIC, AETH, ATOMIC_ACK, IMM, DETH = 16, 28, 4, 8, 4, 8
+RETH, ATOMIC, AETH, ATOMIC_ACK, IMM, DETH, IETH, FETH = 16, 28, 4, 8, 4, 8, 4, 4
 OPCODES = {
     0x00: ("SEND first", 0), 0x01: ("SEND middle", 0), 0x02: ("SEND last", 0),
     0x03: ("SEND last with immediate", IMM), 0x04: ("SEND only", 0),
@@ -38,6 +38,10 @@ OPCODES = {
     0x11: ("acknowledge", AETH), 0x12: ("atomic acknowledge", AETH + ATOMIC_ACK),
     0x13: ("compare and swap", ATOMIC), 0x14: ("fetch and add", ATOMIC), UD_SEND_ONLY: ("UD SEND only", DETH),
 }
+# What not every run has.
+OTHERS = {0x16: ("SEND last with invalidate", IETH), 0x17: ("SEND only with invalidate", IETH),
+          0x1c: ("FLUSH", FETH + RETH), 0x1d: ("ATOMIC WRITE", RETH)}
+OTHERS.update({0x20 | opcode: ("UC " + name, size) for opcode, (name, size) in OPCODES.items() if opcode < 0x0c})
 WITHOUT_PAYLOAD = {0x0c, 0x11, 0x12, 0x13, 0x14}
 FULL = {0x00, 0x01, 0x06, 0x07, 0x0d, 0x0e}  # first and middle packets are as long as the path MTU
 AETH_KINDS = {0: "ACK", 1: "RNR NAK", 3: "NAK"}
@@ -121,9 +125,9 @@ def scapy_icrc(frame):
 def check_bth(payload):
     """Problems of the transport header, and what kind of packet it is."""
     opcode, flags, pkey = struct.unpack_from("!BBH", payload)
-    if opcode not in OPCODES:
+    if opcode not in OPCODES and opcode not in OTHERS:
         return [f"opcode 0x{opcode:02x}"], "unknown"
-    name, header_bytes = OPCODES[opcode]
+    name, header_bytes = OPCODES.get(opcode) or OTHERS[opcode]
     problems = []
     pad = flags >> 4 & 3
     data_bytes = len(payload) - BTH_BYTES - header_bytes - ICRC_BYTES - pad

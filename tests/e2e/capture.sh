@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# urnic capture: what goes within this host without packets, in the eyes of others.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+need tshark
+network_up 9000
+check() {
+	/usr/bin/python3 "$(dirname "$0")/capture_check.py" "$@" >"$scratch/checked" ||
+		fail "capture_check $*: $(cat "$scratch/checked")"
+}
+
+# begin NAME OPTIONS...: capture, from before anything else happens.
+begin() {
+	name=$1
+	shift
+	on a sh -c 'echo $$ >"$0"; exec "$@"' "$scratch/$name.pid" "$urnic" capture "$@" \
+		>"$scratch/$name.out" 2>"$scratch/$name" &
+	eval "job_$name=$!"
+	until on a grep -q '@urnic-capture-' /proc/net/unix; do
+		kill -0 $! 2>/dev/null || fail "capture ends: $(cat "$scratch/$name")"
+		sleep 0.02
+	done
+}
+
+# end NAME: interrupt it. What it says at its end is in $scratch/NAME.
+end() {
+	kill -INT "$(process "$1")"
+	finish "$1" || fail "capture fails: $(cat "$scratch/$1")"
+}
+
+# Every operation of every size.
+port=18600
+begin capture -w "$scratch/on.pcapng"
+pair a a 10.99.0.1 "$programs/verify" -d rocep_veth0 -m 1024 -w each -n 4097
+end capture
+check "$scratch/on.pcapng"
+cat "$scratch/checked"
+for kind in 'SEND middle' 'WRITE last with immediate' 'READ response middle' 'atomic acknowledge' ACK; do
+	grep -q "rocep_veth0 (local): $kind" "$scratch/checked" || fail "no $kind without packets"
+done
+
+# In the eyes of Wireshark.
+guesses=$(tshark -G heuristic-decodes 2>/dev/null |
+	awk '$1 == "infiniband.payload" && $2 != "ethertype" { print "--disable-protocol", $2 }')
+# shellcheck disable=SC2086
+tshark -n $guesses --disable-heuristic eth_over_ib -r "$scratch/on.pcapng" -T fields -e frame.interface_name \
+	-e infiniband.bth.opcode -e _ws.malformed -e frame.comment >"$scratch/dissected" 2>/dev/null
+awk -F '\t' '$1 !~ /^rocep_veth0/ || $2 == "" || $3 != "" || $4 !~ /^verify, process/ { bad++ }
+	END { print NR " packets dissected, " bad + 0 " bad"; exit bad || NR < 1000 }' "$scratch/dissected" ||
+	fail "tshark finds bad packets: $(head -n 3 "$scratch/dissected")"
