@@ -11,23 +11,6 @@
 static_assert(sizeof(struct cq_ring) == 128, "cache lines of its own");
 static_assert(sizeof(struct cqe) == 64, "a cache line each");
 
-static void ring_lock(struct cq *cq)
-{
-	if (bias_enter(&cq->bias))
-		return;
-	spin_lock(&cq->ring->lock);
-	while (bias_is_set(&cq->bias) && !bias_revoke(&cq->bias))
-		spin_pause();
-}
-
-static void ring_unlock(struct cq *cq)
-{
-	if (bias_leave(&cq->bias))
-		return;
-	bias_note(&cq->bias);
-	spin_unlock(&cq->ring->lock);
-}
-
 static uint64_t entries_bytes(uint32_t capacity)
 {
 	return (uint64_t)capacity * sizeof(struct cqe);
@@ -98,14 +81,14 @@ int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity)
 	assert(capacity > 0 && capacity <= CQ_CAPACITY_MAX);
 	if (!new_offset)
 		return -ENOMEM;
-	ring_lock(cq);
+	spin_lock(&ring->lock);
 	waiting = atomic_load_explicit(&ring->head, memory_order_relaxed) -
 		atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	old_offset = ring->entries_offset;
 	old_capacity = ring->capacity;
 	if (waiting <= capacity)
 		move_entries(cq, arena, new_offset, new_capacity);
-	ring_unlock(cq);
+	spin_unlock(&ring->lock);
 
 	if (waiting > capacity) {
 		arena_free(arena, new_offset, entries_bytes(new_capacity));
@@ -169,7 +152,7 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 	struct cq_ring *ring = cq->ring;
 	uint32_t news = 0;
 
-	ring_lock(cq);
+	spin_lock(&ring->lock);
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	bool was_dead = ring->has_overrun;
@@ -187,7 +170,7 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 		ring->has_overrun = 1;
 		news = SIGNAL_CQ_OVERRUN;
 	}
-	ring_unlock(cq);
+	spin_unlock(&ring->lock);
 
 	if (news)
 		signal_raise(signals, &cq->signal, news);
@@ -201,7 +184,7 @@ uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struc
 
 	if (cq_is_empty(cq))
 		return 0;
-	ring_lock(cq);
+	spin_lock(&ring->lock);
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint32_t waiting = atomic_load_explicit(&ring->head, memory_order_relaxed) - tail;
 
@@ -213,24 +196,24 @@ uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struc
 		release_slots(arena, cqe);
 	}
 	atomic_store_explicit(&ring->tail, tail + taken, memory_order_release);
-	ring_unlock(cq);
+	spin_unlock(&ring->lock);
 	return taken;
 }
 
 void cq_arm(struct cq *cq, enum cq_arm arm)
 {
-	ring_lock(cq);
+	spin_lock(&cq->ring->lock);
 	if (atomic_load_explicit(&cq->ring->arm, memory_order_relaxed) < arm)
 		atomic_store_explicit(&cq->ring->arm, arm, memory_order_relaxed);
-	ring_unlock(cq);
+	spin_unlock(&cq->ring->lock);
 }
 
 void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns)
 {
-	ring_lock(cq);
+	spin_lock(&cq->ring->lock);
 	cq->ring->moderation_count = count;
 	cq->ring->moderation_ns = period_ns;
-	ring_unlock(cq);
+	spin_unlock(&cq->ring->lock);
 }
 
 uint64_t cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals)
@@ -239,7 +222,7 @@ uint64_t cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *si
 	uint64_t at_ns = UINT64_MAX;
 	bool is_due = false;
 
-	ring_lock(cq);
+	spin_lock(&ring->lock);
 	if (ring->held_count) {
 		is_due = ring->held_until_ns <= now_ns;
 		if (!is_due)
@@ -249,7 +232,7 @@ uint64_t cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *si
 		ring->held_count = 0;
 		atomic_store_explicit(&ring->arm, CQ_ARM_NONE, memory_order_relaxed);
 	}
-	ring_unlock(cq);
+	spin_unlock(&ring->lock);
 	if (is_due)
 		signal_raise(signals, &cq->signal, SIGNAL_COMPLETION);
 	return at_ns;
@@ -259,7 +242,7 @@ void cq_forget_qp(struct cq *cq, uint32_t qpn)
 {
 	struct cq_ring *ring = cq->ring;
 
-	ring_lock(cq);
+	spin_lock(&ring->lock);
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint32_t kept = tail;
@@ -271,5 +254,5 @@ void cq_forget_qp(struct cq *cq, uint32_t qpn)
 			*entry_at(cq, kept++) = *cqe;
 	}
 	atomic_store_explicit(&ring->head, kept, memory_order_release);
-	ring_unlock(cq);
+	spin_unlock(&ring->lock);
 }

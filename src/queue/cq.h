@@ -31,7 +31,6 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/bias.h"
 #include "base/spin.h"
 #include "queue/completion.h"
 #include "queue/signal.h"
@@ -64,7 +63,6 @@ struct cq {
 	struct cq_ring *ring;
 	struct cqe *entries; /* under the ring's lock */
 	uint64_t ring_offset;
-	struct bias bias; /* of the ring's lock, which only this process takes */
 	struct signal signal;
 };
 

@@ -2,7 +2,6 @@
 #include "runtime/busy_lock.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -12,21 +11,6 @@
 
 /* Attempts before it sleeps: about as long as one batch takes. */
 enum { TRIES = 400 };
-
-static void word_give_back(struct busy_lock *lock)
-{
-	atomic_store_explicit(&lock->is_held, 0, memory_order_release);
-	if (atomic_load_explicit(&lock->sleepers, memory_order_relaxed))
-		busy_lock_wake(lock);
-}
-
-bool busy_lock_take_over(struct busy_lock *lock)
-{
-	if (bias_revoke(&lock->bias))
-		return true;
-	word_give_back(lock);
-	return false;
-}
 
 void busy_lock_wait(struct busy_lock *lock)
 {
@@ -38,10 +22,8 @@ void busy_lock_wait(struct busy_lock *lock)
 		spin_pause();
 	}
 	atomic_fetch_add(&lock->sleepers, 1);
-	/* The word may be free, and who was the owner inside still. */
 	while (!busy_lock_try(lock))
-		if (syscall(SYS_futex, &lock->is_held, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0))
-			sched_yield();
+		syscall(SYS_futex, &lock->is_held, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
 	atomic_fetch_sub(&lock->sleepers, 1);
 }
 

@@ -3,9 +3,8 @@
 #define URNIC_RUNTIME_BUSY_LOCK_H
 
 /*
- * A lock that is taken for every request, mostly by the same thread, and held for less than a microsecond: no atomic instruction for that
- * thread (base/bias.h), one for others, none to give it back. Who finds it taken spins for a moment, and then sleeps until it is free. Within a
- * process; zero when free.
+ * A lock that is taken for every request, mostly by the same thread, and held for less than a microsecond: one atomic instruction to take
+ * it, none to give it back. Who finds it taken spins for a moment, and then sleeps until it is free. Within a process; zero when free.
  *
  * Giving it back looks for sleepers without a fence, so it may miss one that is just lying down; that one gets up by itself after
  * BUSY_LOCK_NAP_NS.
@@ -15,7 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/bias.h"
 #include "base/export.h"
 
 #define BUSY_LOCK_NAP_NS 500000
@@ -23,19 +21,12 @@
 struct busy_lock {
 	_Atomic uint32_t is_held;
 	_Atomic uint32_t sleepers;
-	struct bias bias;
 };
-
-/* The word was taken, and the lock has an owner: take it from that one, if it is not inside. */
-bool busy_lock_take_over(struct busy_lock *lock) URNIC_EXPORT_AS(busy_lock_take_over);
 
 static inline bool busy_lock_try(struct busy_lock *lock)
 {
-	if (bias_enter(&lock->bias))
-		return true;
 	return !atomic_load_explicit(&lock->is_held, memory_order_relaxed) &&
-		!atomic_exchange_explicit(&lock->is_held, 1, memory_order_acquire) &&
-		(!bias_is_set(&lock->bias) || busy_lock_take_over(lock));
+		!atomic_exchange_explicit(&lock->is_held, 1, memory_order_acquire);
 }
 
 /* Somebody has it: take it after that one. */
@@ -52,9 +43,6 @@ static inline void busy_lock(struct busy_lock *lock)
 
 static inline void busy_unlock(struct busy_lock *lock)
 {
-	if (bias_leave(&lock->bias))
-		return; /* nobody sleeps because of this: who has the word looks again */
-	bias_note(&lock->bias);
 	atomic_store_explicit(&lock->is_held, 0, memory_order_release);
 	if (atomic_load_explicit(&lock->sleepers, memory_order_relaxed))
 		busy_lock_wake(lock);

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/barrier.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
@@ -246,7 +245,6 @@ int nic_start(void)
 	if (nic.is_up)
 		return 0;
 	pthread_once(&fork_once, fork_watch);
-	barrier_begin();
 	error = memory_open();
 	if (error)
 		return error;
