@@ -21,7 +21,7 @@ const char command_capture_help[] =
 	"usage: urnic capture [-w FILE] [-i DEVICE] [-p PID] [-c COUNT] [-s BYTES]\n"
 	"                     [--] [PROGRAM [ARGUMENTS]]\n"
 	"\n"
-	"Captures what processes of this host exchange without packets over connections (RC, UC, XRC),\n"
+	"Captures what processes of this host exchange without packets (RC, UC, XRC, UD),\n"
 	"as the packets that it would have been: of every process of yours in this network namespace that\n"
 	"runs on urnic (root: of every process). Processes that begin later are seen from their first\n"
 	"request on. They never wait: what comes faster than it is read is lost, and counted. Packets\n"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ib/message.h"
+#include "ib/ud/ud.h"
 #include "memory/copy.h"
 #include "wire/credit.h"
 
@@ -55,11 +56,9 @@ static bool payload_get(const struct qp *qp, const struct packet *packet,
 }
 
 /* Show a packet, which has the request's bytes from `offset` on. */
-static void show(const struct local_qp *local, const struct packet *packet,
-	const struct send_wqe *wqe, uint64_t offset, bool is_request)
+static void put(const struct qp *qp, struct captured about, const struct packet *packet,
+	const struct send_wqe *wqe, uint64_t offset)
 {
-	const struct qp *qp = local->qp;
-	struct captured about = ends_of(qp, is_request);
 	uint8_t bytes[CAPTURED_BYTES_MAX];
 	struct record_piece piece = {bytes, (uint32_t)packet_encode_headers(packet, bytes)};
 
@@ -69,6 +68,12 @@ static void show(const struct local_qp *local, const struct packet *packet,
 		payload_get(qp, packet, wqe, offset, bytes + piece.count))
 		piece.count = about.packet_bytes;
 	capture_put(qp->lane->capture, &about, &piece, 1);
+}
+
+static void show(const struct local_qp *local, const struct packet *packet,
+	const struct send_wqe *wqe, uint64_t offset, bool is_request)
+{
+	put(local->qp, ends_of(local->qp, is_request), packet, wqe, offset);
 }
 
 /* A packet of ours with the next number, which takes `packets` of them. */
@@ -225,4 +230,24 @@ void local_capture(struct local_qp *local, const struct send_wqe *wqe)
 		atomic_show(local, wqe);
 		break;
 	}
+}
+
+void datagram_capture(
+	struct door_qp *from, const struct datagram_path *path, const struct send_wqe *wqe)
+{
+	const struct qp *qp = from->qp;
+	const struct captured about = {
+		.source = path->local,
+		.destination = path->remote,
+		.qpn = qp->qpn,
+		.source_port = port_of(qp->qpn),
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+		.flags = CAPTURED_IS_LOCAL | CAPTURED_IS_SENT,
+	};
+	struct packet packet;
+
+	ud_packet_init(&packet, qp, wqe, from->captured);
+	from->captured = psn_add(from->captured, 1);
+	put(qp, about, &packet, wqe, 0);
 }

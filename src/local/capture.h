@@ -12,9 +12,14 @@
  * Threads: as local.h.
  */
 
+#include "local/datagram.h"
 #include "local/local.h"
 
 /* The request was executed, and is not complete yet. The lane is captured. */
 void local_capture(struct local_qp *local, const struct send_wqe *wqe);
+
+/* The same for a datagram, which goes on a path. Its packets are numbered from 0. */
+void datagram_capture(
+	struct door_qp *from, const struct datagram_path *path, const struct send_wqe *wqe);
 
 #endif

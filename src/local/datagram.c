@@ -5,6 +5,7 @@
 
 #include "ib/message.h"
 #include "ib/ud/ud.h"
+#include "local/capture.h"
 #include "memory/copy.h"
 #include "wire/psn.h"
 
@@ -538,9 +539,11 @@ enum shortcut datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64
 		return SHORTCUT_PACKETS;
 	}
 	way = execute(from, route, wqe, now_ns, ret_at_ns);
-	if (way == SHORTCUT_DONE)
+	if (way == SHORTCUT_DONE) {
+		if (lane_is_captured(qp->lane))
+			datagram_capture(from, route->path, wqe);
 		qp_count(qp, COUNTER_local_requests, 1);
-	else if (way == SHORTCUT_PACKETS)
+	} else if (way == SHORTCUT_PACKETS)
 		qp_count(qp, COUNTER_local_declined, 1);
 	return way;
 }

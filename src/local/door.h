@@ -80,6 +80,7 @@ struct door_qp {
 	/* As sender: local/datagram.h. */
 	struct datagram_lane *lane;
 	struct mr_cached own; /* of keys that our requests name */
+	struct psn captured; /* number of the next datagram that somebody captures */
 };
 
 static inline struct door_qp *door_from_qp(const struct qp *qp)

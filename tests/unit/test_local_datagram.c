@@ -389,6 +389,65 @@ static void check_same_as_packet(uint32_t bytes)
 	assert_memory_equal(&cqe, &packet_cqe, sizeof(cqe));
 }
 
+static uint64_t now(void)
+{
+	return now_ns;
+}
+
+static void look(void)
+{
+}
+
+static const struct capture_owner capture_owner = {now, look};
+
+/* The next one that was shown is the one in `packet`, but for its number. */
+static void assert_shown(struct record_ring *ring, const uint8_t *packet, size_t bytes)
+{
+	const size_t number = 9, after = number + 3; /* of the BTH */
+	uint8_t record[RECORD_BYTES_MAX];
+	struct captured about;
+
+	assert_int_equal(record_ring_take(ring, record), sizeof(about) + bytes);
+	memcpy(&about, record, sizeof(about));
+	assert_int_equal(about.packet_bytes, bytes);
+	assert_int_equal(about.qpn, ends[0].qp->qpn);
+	assert_int_equal(about.traffic_class, TRAFFIC_CLASS);
+	assert_int_equal(about.hop_limit, HOP_LIMIT);
+	assert_true(gid_is_equal(&about.source, &path.local));
+	assert_true(gid_is_equal(&about.destination, &path.remote));
+	assert_int_equal(about.flags, CAPTURED_IS_LOCAL | CAPTURED_IS_SENT);
+	assert_memory_equal(record + sizeof(about), packet, number);
+	assert_memory_equal(record + sizeof(about) + after, packet + after, bytes - after);
+}
+
+static void who_captures_sees_the_packet_that_it_would_have_been(void **state)
+{
+	struct record_ring *ring = aligned_alloc(64, sizeof(*ring));
+	struct capture_public public = {.is_on = 1, .snap_bytes = CAPTURED_BYTES_MAX};
+	struct capture capture = {&public, ring, &capture_owner, 0};
+	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
+	uint32_t id;
+	size_t bytes;
+
+	(void)state;
+	assert_non_null(ring);
+	memset(ring, 0, sizeof(*ring));
+	ends[0].lane.capture = &capture;
+	ends[0].lane.capture_public = &public;
+	post_receive(50, 4200);
+	post_at(99, ends[1].qp->qpn, QKEY, SEND_SOLICITED);
+	assert_false(has_packets());
+	assert_int_equal(collect(), 1);
+	list_remove(&route.link);
+	datagram_path_remove(&ends[0].datagrams, &path);
+	post_at(99, ends[1].qp->qpn, QKEY, SEND_SOLICITED);
+	bytes = engine_next_packet(&ends[0].lane, true, packet, &id, now_ns);
+	assert_shown(ring, packet, bytes);
+	assert_int_equal(record_ring_take(ring, packet), 0);
+	ends[0].lane.capture_public = &capture_nowhere;
+	free(ring);
+}
+
 static void datagram_fills_the_receive_request_as_a_packet_does(void **state)
 {
 	(void)state;
@@ -734,6 +793,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(datagram_fills_the_receive_request_as_a_packet_does),
+		TEST(who_captures_sees_the_packet_that_it_would_have_been),
 		TEST(datagram_of_a_whole_mtu_too),
 		TEST(datagram_to_memory_that_is_not_mapped_too),
 		TEST_SHARED(datagram_takes_from_a_shared_receive_queue),

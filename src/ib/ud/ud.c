@@ -15,17 +15,18 @@ static struct ud_qp *ud_from_qp(struct qp *qp)
 
 /* --- sending --- */
 
-static void packet_start(struct ud_qp *ud, const struct send_wqe *wqe, struct packet *packet)
+void ud_packet_init(
+	struct packet *packet, const struct qp *qp, const struct send_wqe *wqe, struct psn psn)
 {
 	const struct datagram_target *target = &wqe->datagram;
 	bool has_imm = wr_table[wqe->opcode].has_imm;
 
 	packet_init(packet, has_imm ? OPCODE_UD_SEND_ONLY_IMM : OPCODE_UD_SEND_ONLY);
 	packet->bth.dest_qpn = qpn_from(target->qpn);
-	packet->bth.psn = ud->next;
+	packet->bth.psn = psn;
 	packet->bth.is_solicited = (wqe->flags & SEND_SOLICITED) != 0;
-	packet->deth.qkey = target->qkey & UD_QKEY_OWN ? ud->qp.attr.qkey : target->qkey;
-	packet->deth.source_qpn = qpn_from(ud->qp.qpn);
+	packet->deth.qkey = target->qkey & UD_QKEY_OWN ? qp->attr.qkey : target->qkey;
+	packet->deth.source_qpn = qpn_from(qp->qpn);
 	packet->immdt.data = wqe->imm;
 	packet_set_payload(packet, NULL, wqe->total_bytes);
 }
@@ -88,7 +89,7 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 		return 0;
 	fault = wqe->total_bytes > qp->mtu_bytes ? FAULT_DATAGRAM_LENGTH : message_check(qp, wqe);
 	if (!fault) {
-		packet_start(ud, wqe, &packet);
+		ud_packet_init(&packet, qp, wqe, ud->next);
 		bytes = message_packet_write(qp, &packet, wqe, 0, buffer, &fault);
 	}
 	if (fault) {

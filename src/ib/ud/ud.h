@@ -42,6 +42,10 @@ struct ud_qp {
 
 extern const struct qp_transport ud_transport;
 
+/* The packet of a request, without its payload. */
+void ud_packet_init(
+	struct packet *packet, const struct qp *qp, const struct send_wqe *wqe, struct psn psn);
+
 /* The header that comes before the payload of this packet in a receive buffer. */
 void ud_grh_make(
 	const struct packet *packet, const struct packet_origin *origin, uint8_t to[GRH_BYTES]);
