@@ -46,9 +46,9 @@ static void put(struct body *body, const void *bytes, size_t count)
 {
 	size_t padded = (count + 3) & ~(size_t)3;
 
-	if (padded > sizeof(body->bytes) - body->count)
+	if (!count || padded > sizeof(body->bytes) - body->count)
 		return;
-	memset(body->bytes + body->count + padded - 4 * (padded > 0), 0, 4 * (padded > 0));
+	memset(body->bytes + body->count + padded - 4, 0, 4);
 	memcpy(body->bytes + body->count, bytes, count);
 	body->count += (uint32_t)padded;
 }

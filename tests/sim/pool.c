@@ -45,6 +45,7 @@ void pool_post(struct pool *pool, uint32_t count)
 {
 	uint32_t depth = pool->srq.rq->depth;
 
+	pool->was_below |= rq_count(pool->srq.rq) < pool->limit;
 	for (uint32_t i = 0; i < pool->buffer_count && count; i++) {
 		struct recv_wr wr = {
 			pool->wr_id_base | i, pool->buffer[i].sge, pool->buffer[i].count};

@@ -68,10 +68,10 @@ static bool take(struct shown *shown)
 	return true;
 }
 
-/* The next one is whole, from here or from there, with this opcode and number. */
+/* The next one is whole, from here or from there, with this opcode and number. Its payload is there until the next call. */
 static struct shown next(bool is_request, uint8_t opcode, uint32_t number)
 {
-	struct shown shown;
+	static struct shown shown;
 	uint32_t from = is_request ? 0 : 1;
 	const struct gid source = gid_of(from), destination = gid_of(1 - from);
 
