@@ -57,7 +57,7 @@ release() {
 refused 'URNIC_URNICD is /no/such/program, which is no program' URNIC_URNICD=/no/such/program
 refused 'URNIC_URNICD is /etc/passwd, which is no program' URNIC_URNICD=/etc/passwd
 refused '/bin/false failed; run it with --foreground to see why' URNIC_URNICD=/bin/false
-refused 'leaves again before it answers' URNIC_URNICD=/bin/true
+refused 'leaves before it answers' URNIC_URNICD=/bin/true
 echo garbage >"$scratch/garbage"
 chmod +x "$scratch/garbage"
 refused 'cannot run .*/garbage: Exec format error' URNIC_URNICD="$scratch/garbage"
