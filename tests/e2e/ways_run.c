@@ -624,7 +624,7 @@ void ways_close(struct ways *ways)
 	struct ibv_mr *const mrs[] = {ways->target_mr, ways->read_only, ways->write_only,
 		ways->foreign, ways->local_mr, ways->local_read_only, ways->received_mr};
 
-	for (size_t i = 0; i < sizeof(mrs) / sizeof(*mrs); i++)
+	for (size_t i = 0; i < sizeof(mrs) / sizeof(mrs[0]); i++)
 		CHECK(!ibv_dereg_mr(mrs[i]), "memory regions stay");
 	CHECK(!ibv_dealloc_pd(ways->other_pd) && !ibv_destroy_comp_channel(ways->channel),
 		"objects stay");

@@ -283,7 +283,7 @@ static void what_goes_by_packets_is_not_shown_twice(void **state)
 
 static void payload_may_be_left_out(void **state)
 {
-	struct shown shown;
+	struct shown shown = {.head = {.packet_bytes = 0}};
 
 	(void)state;
 	atomic_store(&public.snap_bytes, 28);

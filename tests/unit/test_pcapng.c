@@ -171,7 +171,7 @@ static void packets_are_whole_words(void **state)
 
 static void statistics_say_what_was_lost(void **state)
 {
-	uint16_t bytes;
+	uint16_t bytes = 0;
 	size_t end, body, found;
 
 	(void)state;
