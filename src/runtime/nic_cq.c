@@ -155,8 +155,7 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  */
 static void drive(struct worker *worker, struct nic_cq *cq)
 {
-	static __thread uint32_t polls_locked,
-		polls_idle;
+	static __thread uint32_t polls_locked, polls_idle;
 
 	if (worker_poll_is_idle(worker))
 		return;
