@@ -34,7 +34,7 @@ static bool has_gid(const struct device_facts *device, const struct gid *gid)
 static const struct device_facts *device_of(
 	const struct capture_output *output, const struct captured *head)
 {
-	const struct gid *own = head->flags & CAPTURED_IS_SENT ? &head->source : &head->destination;
+	const struct gid *own = head->is_sent ? &head->source : &head->destination;
 
 	if (head->ifindex)
 		return device_facts_find(output->devices, output->device_count, head->ifindex);
@@ -65,35 +65,27 @@ static const struct device_facts *device_find(
 
 /* --- interfaces --- */
 
-static void interface_describe(
-	struct capture_output *output, const struct capture_interface *interface)
-{
-	pcapng_interface(output->file, interface->name,
-		interface->is_local
-			? "Requests executed within this host, as the packets they would have been"
-			: "RoCEv2 packets",
-		output->snap_bytes);
-}
-
 static struct capture_interface *interface_get(
-	struct capture_output *output, const struct device_facts *device, bool is_local)
+	struct capture_output *output, const struct device_facts *device)
 {
 	uint32_t ifindex = device ? device->ifindex : 0;
 	struct capture_interface *interface;
 
 	for (uint32_t i = 0; i < output->interface_count; i++) {
 		interface = &output->interfaces[i];
-		if (interface->ifindex == ifindex && interface->is_local == is_local)
+		if (interface->ifindex == ifindex)
 			return interface;
 	}
 	if (output->interface_count == CAPTURE_INTERFACES_MAX)
 		return &output->interfaces[CAPTURE_INTERFACES_MAX - 1];
 	interface = &output->interfaces[output->interface_count++];
-	*interface = (struct capture_interface){.ifindex = ifindex, .is_local = is_local};
-	snprintf(interface->name, sizeof(interface->name), "%s%s",
-		device ? device->name : "unknown device", is_local ? " (local)" : "");
+	*interface = (struct capture_interface){.ifindex = ifindex};
+	snprintf(interface->name, sizeof(interface->name), "%s (local)",
+		device ? device->name : "unknown device");
 	if (!output->is_text)
-		interface_describe(output, interface);
+		pcapng_interface(output->file, interface->name,
+			"Requests executed within this host, as the packets they would have been",
+			output->snap_bytes);
 	return interface;
 }
 
@@ -108,18 +100,6 @@ static bool is_wanted(const struct capture_filter *filter, const struct device_f
 			strcmp(filter->device, device->interface) == 0);
 }
 
-static void comment_make(char comment[COMMENT_BYTES], const struct captured *head,
-	const struct capture_origin *origin)
-{
-	int used = snprintf(comment, COMMENT_BYTES, "%s, process %d", origin->comm, origin->pid);
-
-	if (head->qpn)
-		used += snprintf(
-			comment + used, (size_t)(COMMENT_BYTES - used), ", QP 0x%06x", head->qpn);
-	if (head->flags & CAPTURED_IS_LOCAL)
-		snprintf(comment + used, (size_t)(COMMENT_BYTES - used), ", without packets");
-}
-
 static void frame_write(struct capture_output *output, uint32_t interface, uint64_t time_ns,
 	const struct captured *head, const struct capture_origin *origin)
 {
@@ -131,14 +111,15 @@ static void frame_write(struct capture_output *output, uint32_t interface, uint6
 		.bytes = frame->bytes,
 		.count = frame->count,
 		.whole = frame->whole,
-		.is_outbound = head->flags & CAPTURED_IS_SENT,
+		.is_outbound = head->is_sent,
 		.dropped = origin->dropped,
 		.comment = comment,
 	};
 
 	if (output->snap_bytes && packet.count > output->snap_bytes)
 		packet.count = output->snap_bytes;
-	comment_make(comment, head, origin);
+	snprintf(comment, sizeof(comment), "%s, process %d, QP 0x%06x, without packets",
+		origin->comm, origin->pid, head->qpn);
 	pcapng_packet(output->file, &packet);
 }
 
@@ -151,9 +132,9 @@ void capture_output_packet(struct capture_output *output, const struct captured 
 
 	output->dropped += origin->dropped;
 	if (!is_wanted(&output->filter, device) ||
-		!captured_frame_make(head, bytes, &output->lengths, &output->frame))
+		!captured_frame_make(head, bytes, &output->frame))
 		return;
-	interface = interface_get(output, device, head->flags & CAPTURED_IS_LOCAL);
+	interface = interface_get(output, device);
 	interface->packets++;
 	interface->dropped += origin->dropped;
 	output->packets++;

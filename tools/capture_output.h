@@ -16,10 +16,9 @@
 
 enum { CAPTURE_INTERFACES_MAX = 256 };
 
-/* A device, and one of the two ways. */
+/* What does not go through a device, which it would have gone through. */
 struct capture_interface {
 	uint32_t ifindex;
-	bool is_local;
 	char name[DEVICE_NAME_BYTES + 16]; /* "rocep_eth0 (local)" */
 	uint64_t packets;
 	uint64_t dropped;
@@ -43,7 +42,6 @@ struct capture_output {
 	uint64_t devices_ns; /* when they were looked at */
 	uint32_t interface_count;
 	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
-	struct icrc_lengths lengths;
 	struct captured_frame frame;
 };
 

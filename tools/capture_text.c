@@ -92,7 +92,7 @@ void capture_text(FILE *file, const struct captured *head, const uint8_t *bytes,
 
 	time_print(file, time_ns);
 	fprintf(file, " %s %s[%d] %s %s > %s", interface, origin->comm, origin->pid,
-		head->flags & CAPTURED_IS_SENT ? "out" : "in", gid_text(&head->source, source),
+		head->is_sent ? "out" : "in", gid_text(&head->source, source),
 		gid_text(&head->destination, destination));
 	if (decode(head, bytes, &packet, room)) {
 		fprintf(file, " QP 0x%06x", packet.bth.dest_qpn.value);

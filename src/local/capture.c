@@ -37,7 +37,7 @@ static struct captured ends_of(const struct qp *qp, bool is_request)
 		.source_port = port_of(is_request ? qp->qpn : qp->attr.dest_qpn),
 		.traffic_class = (uint8_t)((path->traffic_class & DSCP_MASK) | ECT0),
 		.hop_limit = path->hop_limit,
-		.flags = CAPTURED_IS_LOCAL | (is_request ? (uint32_t)CAPTURED_IS_SENT : 0),
+		.is_sent = is_request,
 	};
 }
 
@@ -60,14 +60,14 @@ static void put(const struct qp *qp, struct captured about, const struct packet 
 	const struct send_wqe *wqe, uint64_t offset)
 {
 	uint8_t bytes[CAPTURED_BYTES_MAX];
-	struct record_piece piece = {bytes, (uint32_t)packet_encode_headers(packet, bytes)};
+	uint32_t count = (uint32_t)packet_encode_headers(packet, bytes);
 
 	about.packet_bytes = (uint32_t)packet_bytes(packet);
 	if (atomic_load_explicit(&qp->lane->capture_public->snap_bytes, memory_order_relaxed) >
-			piece.count &&
-		payload_get(qp, packet, wqe, offset, bytes + piece.count))
-		piece.count = about.packet_bytes;
-	capture_put(qp->lane->capture, &about, &piece, 1);
+			count &&
+		payload_get(qp, packet, wqe, offset, bytes + count))
+		count = about.packet_bytes;
+	capture_put(qp->lane->capture, &about, bytes, count);
 }
 
 static void show(const struct local_qp *local, const struct packet *packet,
@@ -243,7 +243,7 @@ void datagram_capture(
 		.source_port = port_of(qp->qpn),
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
-		.flags = CAPTURED_IS_LOCAL | CAPTURED_IS_SENT,
+		.is_sent = true,
 	};
 	struct packet packet;
 

@@ -12,25 +12,17 @@ static_assert(
 
 const struct capture_public capture_nowhere;
 
-void capture_put(struct capture *capture, const struct captured *about,
-	const struct record_piece *pieces, uint32_t count)
+void capture_put(
+	struct capture *capture, const struct captured *about, const uint8_t *bytes, uint32_t count)
 {
 	struct captured head = *about;
-	struct record_piece all[1 + CAPTURE_PIECES_MAX] = {{&head, sizeof(head)}};
-	uint32_t left = min_u32(CAPTURED_BYTES_MAX,
+	struct record_piece pieces[] = {{&head, sizeof(head)}, {bytes, count}};
+
+	pieces[1].count = min_u32(min_u32(count, CAPTURED_BYTES_MAX),
 		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed));
-
-	assert(count <= CAPTURE_PIECES_MAX);
 	head.time_ns = capture->owner->now_ns();
-	head.captured_bytes = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t bytes = min_u32(pieces[i].count, left);
-
-		all[1 + i] = (struct record_piece){pieces[i].bytes, bytes};
-		head.captured_bytes += bytes;
-		left -= bytes;
-	}
-	record_ring_put(capture->ring, all, 1 + count);
+	head.captured_bytes = pieces[1].count;
+	record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
 	if (!capture->looked_ns) {
 		capture->looked_ns = head.time_ns;
 	} else if (head.time_ns - capture->looked_ns >= LOOK_INTERVAL_NS) {

@@ -3,14 +3,14 @@
 #define URNIC_QUEUE_CAPTURE_H
 
 /*
- * What a lane shows of its packets while somebody captures them.
+ * What a lane shows of its requests within this host while somebody captures them.
  *
- * A word in NIC memory says whether anybody does; another process sets and clears it at any time. While it is set, packets
- * that leave or arrive, and requests that are executed without any as the packets that they would have been, are written into
+ * A word in NIC memory says whether anybody does; another process sets and clears it at any time. While it is set, requests
+ * that are executed without packets are written, as the packets that they would have been, into
  * a ring of the lane's in NIC memory. Whoever captures empties it; what finds it full is dropped and counted, and nothing
  * ever waits. Once a second the owner is asked to see whether whoever set the word is still there.
  *
- * Without anybody, a lane looks at the word once for a batch of packets, or for a local request.
+ * Without anybody, a lane looks at the word once for a request, or for a row of them.
  *
  * Threads: all under the lane's lock.
  */
@@ -54,12 +54,10 @@ static inline bool capture_is_on(const struct capture_public *public)
 /*
  * Show a packet.
  *
- * `about`   But time_ns and captured_bytes.
- * `pieces`  Of its bytes from the BTH on: about->packet_bytes, and the ICRC if it has one; or fewer. CAPTURE_PIECES_MAX at
- *           most.
+ * `about`  But time_ns and captured_bytes.
+ * `bytes`  `count` of them, from the BTH on: about->packet_bytes, or fewer.
  */
-enum { CAPTURE_PIECES_MAX = 3 };
-void capture_put(struct capture *capture, const struct captured *about,
-	const struct record_piece *pieces, uint32_t count);
+void capture_put(struct capture *capture, const struct captured *about, const uint8_t *bytes,
+	uint32_t count);
 
 #endif

@@ -4,7 +4,7 @@
 #include "wire/bth.h"
 #include "wire/roce_frame.h"
 
-enum { HOP_LIMIT = 64, IPV4_ID = 4, IPV4_FLAGS = 6, IPV4_CHECKSUM = 10 };
+enum { HOP_LIMIT = 64 };
 
 /* RFC 1071 */
 static uint32_t sum_of(const uint8_t *bytes, size_t count, uint32_t sum)
@@ -18,40 +18,17 @@ static uint32_t sum_of(const uint8_t *bytes, size_t count, uint32_t sum)
 	return sum;
 }
 
-/* What of the packet would be captured if nothing was left out. */
-static uint32_t all_bytes(const struct captured *captured)
-{
-	return captured->packet_bytes +
-		(captured->flags & CAPTURED_HAS_ICRC ? (uint32_t)ROCE_ICRC_BYTES : 0);
-}
-
 static bool is_sound(const struct captured *captured)
 {
 	return captured->packet_bytes >= BTH_BYTES &&
-		captured->packet_bytes <= ICRC_PACKET_BYTES_MAX &&
-		captured->captured_bytes <= all_bytes(captured) &&
-		captured->captured_bytes <= CAPTURED_BYTES_MAX &&
+		captured->packet_bytes <= CAPTURED_BYTES_MAX &&
+		captured->captured_bytes <= captured->packet_bytes &&
 		gid_is_ipv4(&captured->source) == gid_is_ipv4(&captured->destination);
 }
 
-/* The IPv4 identification and flags that the ICRC was made with. */
-static void ipv4_solve(const struct icrc_flow *flow, struct icrc_lengths *lengths,
-	const uint8_t *packet, size_t bytes, uint8_t *ip)
-{
-	uint16_t id = 0;
-
-	if (!icrc_verify_any_id(flow, lengths, 0, packet, bytes, &id))
-		return;
-	put_be16(ip + IPV4_ID, id);
-	if (!icrc_verify(flow, id, ICRC_IPV4_DF, packet, bytes))
-		put_be16(ip + IPV4_FLAGS, 0);
-	put_be16(ip + IPV4_CHECKSUM, 0);
-	put_be16(ip + IPV4_CHECKSUM, (uint16_t)~sum_of(ip, ROCE_IPV4_BYTES, 0));
-}
-
 /* All of it is there: complete what depends on all of it. */
-static void complete(const struct captured *captured, struct icrc_lengths *lengths,
-	struct captured_frame *frame, uint32_t header_bytes)
+static void complete(
+	const struct captured *captured, struct captured_frame *frame, uint32_t header_bytes)
 {
 	uint8_t *packet = frame->bytes + header_bytes;
 	uint8_t *checksum = packet - ROCE_UDP_BYTES + ROCE_FRAME_UDP_CHECKSUM;
@@ -60,18 +37,15 @@ static void complete(const struct captured *captured, struct icrc_lengths *lengt
 
 	icrc_flow_init(&flow, captured->source.raw, captured->destination.raw,
 		captured->source_port, ROCE_UDP_PORT);
-	if (!(captured->flags & CAPTURED_HAS_ICRC))
-		icrc_seal(&flow, 0, packet, captured->packet_bytes);
-	else if (icrc_flow_is_ipv4(&flow))
-		ipv4_solve(&flow, lengths, packet, captured->packet_bytes, frame->bytes);
+	icrc_seal(&flow, 0, packet, captured->packet_bytes);
 	/* What is in its place is the sum of the pseudo-header. */
 	sum = (uint16_t)~sum_of(
 		packet - ROCE_UDP_BYTES, frame->whole - header_bytes + ROCE_UDP_BYTES, 0);
 	put_be16(checksum, sum ? sum : 0xffff);
 }
 
-bool captured_frame_make(const struct captured *captured, const uint8_t *bytes,
-	struct icrc_lengths *lengths, struct captured_frame *ret_frame)
+bool captured_frame_make(
+	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame)
 {
 	static const uint8_t no_macs[ROCE_MACS_BYTES];
 	uint8_t made[ROCE_FRAME_HEADER_BYTES_MAX];
@@ -89,14 +63,13 @@ bool captured_frame_make(const struct captured *captured, const uint8_t *bytes,
 	memcpy(ret_frame->bytes + header_bytes, bytes, captured->captured_bytes);
 	ret_frame->count = header_bytes + captured->captured_bytes;
 	ret_frame->whole = header_bytes + captured->packet_bytes + ROCE_ICRC_BYTES;
-	if (captured->captured_bytes < all_bytes(captured) ||
-		ret_frame->whole > sizeof(ret_frame->bytes)) {
+	if (captured->captured_bytes < captured->packet_bytes) {
 		/* A UDP checksum of zero says that there is none. */
 		put_be16(ret_frame->bytes + header_bytes - ROCE_UDP_BYTES + ROCE_FRAME_UDP_CHECKSUM,
 			0);
 		return true;
 	}
 	ret_frame->count = ret_frame->whole;
-	complete(captured, lengths, ret_frame, header_bytes);
+	complete(captured, ret_frame, header_bytes);
 	return true;
 }

@@ -3,13 +3,11 @@
 #define URNIC_WIRE_CAPTURED_H
 
 /*
- * A packet that somebody looks at: what a lane says of it, and the IP packet that this makes for people and programs
- * that read captures.
+ * A packet that a request executed within a host would have been: what a lane says of it, and the IP packet that this makes for
+ * people and programs that read captures.
  *
- * A lane says what it knows at the moment: addresses, ports and the packet from the BTH on, or its beginning. With the
- * ICRC, where it was on a wire; requests that were executed within a host never had one. The rest is made by whoever
- * looks, who has time: IP and UDP headers, and the ICRC where there is none. The IPv4 identification, which a socket
- * neither tells nor takes, is in the ICRC (wire/icrc.h).
+ * A lane says what it knows at the moment: addresses, ports and the packet from the BTH on, or its beginning. The rest is
+ * made by whoever looks, who has time: IP and UDP headers, and the ICRC.
  *
  * Plain data; pure functions; any thread.
  */
@@ -21,16 +19,11 @@
 #include "base/gid.h"
 #include "wire/icrc.h"
 
-enum captured_flags {
-	CAPTURED_IS_SENT = 1 << 0, /* by this process; else it has received it */
-	CAPTURED_IS_LOCAL = 1 << 1, /* there was no packet: a request executed within this host */
-	CAPTURED_HAS_ICRC = 1 << 2,
-};
-
 enum {
-	/* The longest packet of any queue pair, and an ICRC. Of what is longer the beginning is shown. */
+	/* The longest packet of any queue pair. */
 	CAPTURED_BYTES_MAX = 4160,
-	CAPTURED_FRAME_BYTES_MAX = ROCE_IPV6_BYTES + ROCE_UDP_BYTES + CAPTURED_BYTES_MAX,
+	CAPTURED_FRAME_BYTES_MAX =
+		ROCE_IPV6_BYTES + ROCE_UDP_BYTES + CAPTURED_BYTES_MAX + ROCE_ICRC_BYTES,
 };
 
 /* The packet's bytes follow. */
@@ -39,14 +32,14 @@ struct captured {
 	struct gid source; /* both of one family */
 	struct gid destination;
 	uint32_t ifindex; /* of the device; 0: that of the local address */
-	uint32_t qpn; /* of the queue pair in this process; 0: not known */
+	uint32_t qpn; /* of the queue pair in this process */
 	uint32_t flow_label; /* 20 bits; 0 where not known */
 	uint32_t packet_bytes; /* BTH to pad */
-	uint32_t captured_bytes; /* that follow: some of these, or all of them and the ICRC */
+	uint32_t captured_bytes; /* that follow: some of these, or all */
 	uint16_t source_port;
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* 0: not known */
-	uint32_t flags; /* enum captured_flags */
+	uint32_t is_sent; /* by this process; 0: it has received it */
 	uint32_t reserved;
 };
 
@@ -62,11 +55,10 @@ struct captured_frame {
  *
  * `captured`  From another process: any values.
  * `bytes`     captured->captured_bytes of them, which the caller has checked to be there.
- * `lengths`   The caller's own memory of them.
  *
  * Returns false for what is none.
  */
-bool captured_frame_make(const struct captured *captured, const uint8_t *bytes,
-	struct icrc_lengths *lengths, struct captured_frame *ret_frame);
+bool captured_frame_make(
+	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame);
 
 #endif

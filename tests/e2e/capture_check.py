@@ -13,7 +13,7 @@ import sys
 
 import wire_check
 
-SECTION, INTERFACE, STATISTICS, PACKET = 0x0a0d0d0a, 1, 5, 6
+INTERFACE, STATISTICS, PACKET = 1, 5, 6
 LINKTYPE_RAW = 101
 
 

@@ -76,8 +76,7 @@ static struct shown next(bool is_request, uint8_t opcode, uint32_t number)
 	const struct gid source = gid_of(from), destination = gid_of(1 - from);
 
 	assert_true(take(&shown));
-	assert_int_equal(shown.head.flags,
-		CAPTURED_IS_LOCAL | (is_request ? (uint32_t)CAPTURED_IS_SENT : 0));
+	assert_int_equal(shown.head.is_sent, is_request);
 	assert_int_equal(shown.head.captured_bytes, shown.head.packet_bytes);
 	assert_int_equal(shown.head.qpn, ends[0].qp->qpn);
 	assert_true(gid_is_equal(&shown.head.source, &source));

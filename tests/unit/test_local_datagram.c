@@ -415,7 +415,7 @@ static void assert_shown(struct record_ring *ring, const uint8_t *packet, size_t
 	assert_int_equal(about.hop_limit, HOP_LIMIT);
 	assert_true(gid_is_equal(&about.source, &path.local));
 	assert_true(gid_is_equal(&about.destination, &path.remote));
-	assert_int_equal(about.flags, CAPTURED_IS_LOCAL | CAPTURED_IS_SENT);
+	assert_true(about.is_sent);
 	assert_memory_equal(record + sizeof(about), packet, number);
 	assert_memory_equal(record + sizeof(about) + after, packet + after, bytes - after);
 }
