@@ -8,7 +8,7 @@
 #include "memory/copy.h"
 #include "wire/credit.h"
 
-enum { ECT0 = 2, DSCP_MASK = 0xfc, PORT_MASK = 0xffff - ROCE_SOURCE_PORT_MIN };
+enum { PORT_MASK = 0xffff - ROCE_SOURCE_PORT_MIN };
 
 static enum opcode_class class_of(const struct qp *qp)
 {
@@ -35,7 +35,7 @@ static struct captured ends_of(const struct qp *qp, bool is_request)
 		.qpn = qp->qpn,
 		.flow_label = path->flow_label,
 		.source_port = port_of(is_request ? qp->qpn : qp->attr.dest_qpn),
-		.traffic_class = (uint8_t)((path->traffic_class & DSCP_MASK) | ECT0),
+		.traffic_class = roce_traffic_class(path->traffic_class),
 		.hop_limit = path->hop_limit,
 		.is_sent = is_request,
 	};

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "ib/ud/ud.h"
 #include "local/datagram.h"
 
 static bool is_open(const struct door *door)
@@ -155,13 +156,5 @@ void door_collect(struct lane *lane, const struct guest_record *record, uint64_t
 		return;
 	if (qp->srq)
 		srq_note_taken(qp->srq, &lane->signals);
-	qp_complete_recv(qp, record->wr_id, &cqe, fault, record->is_solicited, now_ns);
-	if (fault) { /* our own receive request is bad (IBTA 9.9.3) */
-		qp_count(qp, COUNTER_resp_operation_errors, 1);
-		if (qp->state != QP_ERR)
-			qp_set_state(qp, QP_ERR, now_ns);
-		return;
-	}
-	qp_count(qp, COUNTER_rdma_sends, 1);
-	qp_count(qp, COUNTER_rcvd_bytes, record->byte_count - GRH_BYTES);
+	ud_receive_end(qp, record->wr_id, &cqe, fault, record->is_solicited, now_ns);
 }

@@ -38,8 +38,7 @@ enum {
 	UDP_ORDERS_COUNT = 64, /* power of two */
 	UDP_NEIGHBOURS_COUNT = 256, /* power of two */
 	UDP_VNET_BYTES = 10, /* struct virtio_net_hdr */
-	UDP_ECT0 = 2, /* RFC 3168: ECN-capable transport */
-	UDP_CE = 3,
+	UDP_CE = 3, /* RFC 3168 */
 	UDP_ECN_MASK = 3,
 	UDP_HOP_LIMIT = 64,
 	UDP_FLOW_LABEL_MASK = 0xfffff,

@@ -57,7 +57,7 @@ static int set_options(int fd, bool is_ipv4)
 	const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
 	const int discover = is_ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
 	const int hop_limit = UDP_HOP_LIMIT;
-	const int tos = UDP_ECT0;
+	const int tos = roce_traffic_class(0);
 	const int bytes = UDP_SOCKET_BUFFER_BYTES;
 
 	if (setsockopt(fd, level, is_ipv4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover,
@@ -158,7 +158,7 @@ static int multicast_through(
 static void path_control_init(struct udp_path *path, bool is_ipv4)
 {
 	const int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-	const int tos = path->settings.dscp << 2 | UDP_ECT0;
+	const int tos = roce_traffic_class((uint8_t)(path->settings.dscp << 2));
 	const int hop_limit = path->settings.hop_limit;
 
 	if (path->settings.dscp != 0)
@@ -209,7 +209,7 @@ static int path_create(
 	icrc_flow_init(&path->icrc, receiver->gid.raw, settings->remote.raw,
 		path->sender->source_port, ROCE_UDP_PORT);
 	roce_frame_headers_init(&path->headers, &receiver->gid, &settings->remote,
-		path->sender->source_port, (uint8_t)(settings->dscp << 2 | UDP_ECT0),
+		path->sender->source_port, roce_traffic_class((uint8_t)(settings->dscp << 2)),
 		settings->hop_limit, settings->flow_label);
 	udp_neighbour_ref(port, path);
 	*ret_path = path;

@@ -9,9 +9,7 @@
 #include "runtime/clock.h"
 #include "runtime/netdev.h"
 #include "runtime/nic_internal.h"
-
-/* Packets arrive with a DSCP and this (RFC 3168: ECN-capable transport). */
-enum { TRAFFIC_CLASS_DSCP = 0xfc, TRAFFIC_CLASS_ECT0 = 2 };
+#include "wire/roce.h"
 
 /* A process that cannot be reached is asked for again after so long. */
 #define AGAIN_NS 1000000000ull
@@ -167,8 +165,7 @@ void nic_datagram_path_open(struct nic_ah *ah, struct worker *worker)
 		.id = ah->path[index],
 		.local = gid_ip_address(&ah->route.local),
 		.remote = ah->route.remote,
-		.traffic_class =
-			(ah->route.traffic_class & TRAFFIC_CLASS_DSCP) | TRAFFIC_CLASS_ECT0,
+		.traffic_class = roce_traffic_class(ah->route.traffic_class),
 		.hop_limit = ah->route.hop_limit,
 	};
 	worker_lock(worker);

@@ -6,6 +6,7 @@
  * The numbers of RoCEv2 below the BTH (IBTA annex A17): packets travel as UDP datagrams that end in
  * the ICRC.
  */
+#include <stdint.h>
 
 /* Where every RoCEv2 packet goes, whoever sends it. */
 #define ROCE_UDP_PORT 4791
@@ -17,5 +18,11 @@
 #define ROCE_IPV6_BYTES 40
 #define ROCE_UDP_BYTES  8
 #define ROCE_ICRC_BYTES 4
+
+/* What an IP header says of a queue pair's or an address handle's traffic class: its DSCP, and ECT(0) (RFC 3168). */
+static inline uint8_t roce_traffic_class(uint8_t traffic_class)
+{
+	return (traffic_class & 0xfc) | 2;
+}
 
 #endif

@@ -116,21 +116,10 @@ static void flush_to_persistence_goes_by_packets(void **state)
 	assert_true(has_packets(0));
 }
 
-static uint8_t *map_all(
-	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
-{
-	(void)peer;
-	(void)region;
-	(void)bytes;
-	return (uint8_t *)(uintptr_t)address;
-}
-
 static void atomic_write_is_one_store_where_memory_is_mapped(void **state)
 {
-	static const struct peer_ops mapped = {far_write, far_read, map_all, kick, NULL};
-
 	(void)state;
-	ends[0].peer.ops = &mapped;
+	ends[0].peer.ops = &mapped_ops;
 	post(WR_ATOMIC_WRITE, 8);
 	assert_int_equal(poll_sent().opcode, WC_ATOMIC_WRITE);
 	assert_memory_equal(ends[1].memory, ends[0].memory, 8);

@@ -198,17 +198,6 @@ static void read_is_a_request_and_its_responses(void **state)
 	assert_is_all();
 }
 
-static uint8_t *map_all(
-	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
-{
-	(void)peer;
-	(void)region;
-	(void)bytes;
-	return (uint8_t *)(uintptr_t)address;
-}
-
-static const struct peer_ops mapped = {far_write, far_read, map_all, kick, NULL};
-
 static void words_are_shown_with_what_they_were(void **state)
 {
 	struct sge sge = {(uintptr_t)ends[0].memory, 8, ends[0].key};
@@ -226,7 +215,7 @@ static void words_are_shown_with_what_they_were(void **state)
 	uint32_t posted;
 
 	(void)state;
-	ends[0].peer.ops = &mapped;
+	ends[0].peer.ops = &mapped_ops;
 	memcpy(ends[1].memory, &before, sizeof(before));
 	assert_int_equal(engine_post_send(ends[0].qp, &wr, 1, &posted, NOW_NS), 0);
 	shown = next(true, OPCODE_RC_COMPARE_SWAP, 0);
@@ -255,7 +244,7 @@ static void writes_in_a_row_are_all_shown(void **state)
 	uint32_t posted;
 
 	(void)state;
-	ends[0].peer.ops = &mapped;
+	ends[0].peer.ops = &mapped_ops;
 	for (uint32_t i = 0; i < 10; i++)
 		wrs[i] = (struct send_wr){
 			.opcode = WR_RDMA_WRITE,

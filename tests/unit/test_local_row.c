@@ -6,24 +6,13 @@
 
 enum { WORD_BYTES = 8 };
 
-static uint8_t *map_all(
-	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
-{
-	(void)peer;
-	(void)region;
-	(void)bytes;
-	return (uint8_t *)(uintptr_t)address;
-}
-
-static const struct peer_ops mapped = {far_write, far_read, map_all, kick, NULL};
-
 static struct sge lists[DEPTH];
 static struct send_wr wrs[DEPTH];
 
 /* `count` WRITEs: word by word, of what is in our memory to the same place of theirs. Every tenth is signaled. */
 static void writes_make(uint32_t count)
 {
-	ends[0].peer.ops = &mapped;
+	ends[0].peer.ops = &mapped_ops;
 	for (uint32_t i = 0; i < count; i++) {
 		memset(ends[0].memory + i * WORD_BYTES, (int)(1 + i % 255), WORD_BYTES);
 		lists[i] = (struct sge){

@@ -179,6 +179,20 @@ static enum mr_fault place(
 		mrs, ud->qp.recv_pd, receive->sge, receive->sge_count, 0, GRH_BYTES, grh);
 }
 
+void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
+	bool is_solicited, uint64_t now_ns)
+{
+	qp_complete_recv(qp, wr_id, cqe, fault, is_solicited, now_ns);
+	if (fault) { /* our own receive request is bad (IBTA 9.9.3) */
+		qp_count(qp, COUNTER_resp_operation_errors, 1);
+		if (qp->state != QP_ERR)
+			qp_set_state(qp, QP_ERR, now_ns);
+		return;
+	}
+	qp_count(qp, COUNTER_rdma_sends, 1);
+	qp_count(qp, COUNTER_rcvd_bytes, cqe->byte_count - GRH_BYTES);
+}
+
 static void receive_complete(struct ud_qp *ud, const struct packet *packet,
 	const struct packet_origin *origin, enum fault fault, uint64_t now_ns)
 {
@@ -196,7 +210,7 @@ static void receive_complete(struct ud_qp *ud, const struct packet *packet,
 		cqe.imm = packet->immdt.data;
 	}
 	ud->has_receive = false;
-	qp_complete_recv(&ud->qp, ud->receive.wr_id, &cqe, fault, packet->bth.is_solicited, now_ns);
+	ud_receive_end(&ud->qp, ud->receive.wr_id, &cqe, fault, packet->bth.is_solicited, now_ns);
 }
 
 static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
@@ -214,14 +228,6 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
 	enum fault fault = message_local_fault(place(ud, packet, origin));
 	receive_complete(ud, packet, origin, fault, now_ns);
-	if (fault) { /* our own receive request is bad (IBTA 9.9.3) */
-		qp_count(qp, COUNTER_resp_operation_errors, 1);
-		if (qp->state != QP_ERR)
-			qp_set_state(qp, QP_ERR, now_ns);
-		return;
-	}
-	qp_count(qp, COUNTER_rdma_sends, 1);
-	qp_count(qp, COUNTER_rcvd_bytes, packet->payload_bytes);
 }
 
 /* --- life --- */

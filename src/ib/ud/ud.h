@@ -50,4 +50,13 @@ void ud_packet_init(
 void ud_grh_make(
 	const struct packet *packet, const struct packet_origin *origin, uint8_t to[GRH_BYTES]);
 
+/*
+ * A datagram has come to its end at a receive request of this queue pair.
+ *
+ * `cqe`    But status and wr_id.
+ * `fault`  Of the receive request itself: the queue pair goes to the error state.
+ */
+void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
+	bool is_solicited, uint64_t now_ns);
+
 #endif
