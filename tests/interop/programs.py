@@ -41,7 +41,7 @@ class Program(NamedTuple):
     is_good: Callable = both_end_well
     has_bytes_checked: bool = False  # the program looks at every byte that arrives
     is_reliable: bool = True
-    has_events: bool = False  # and rxe loses one now and then; between two rxe it hung 4 times of 8
+    has_events: bool = False  # and rxe in a busy guest loses one of some 150; between two rxe it hung 4 times of 8
     is_impatient: bool = False  # its client does not wait until its server listens, a second time
     is_long: bool = False  # 80 MiB and more, which take an emulated guest a minute
     is_quick: bool = False  # of the subset that is run often
@@ -115,7 +115,7 @@ PROGRAMS = [
     perftest("ib_send_bw", "-n 100 -c UD -s 1000"),
     perftest("ib_send_bw", "-n 100 -c UD -s 64 -q 4"),
     perftest("ib_send_lat", "-n 100 -c UD -s 1000"),
-    perftest("ib_send_lat", "-n 100 -e"),
+    perftest("ib_send_lat", "-n 20 -e"),
     *(perftest_cm(f"ib_{what}_{figure}", is_quick=what == "write") for what in ("write", "read", "send", "atomic")
       for figure in ("bw", "lat")),
     perftest_cm("ib_send_bw", "-n 100 -c UD -s 1000"),
