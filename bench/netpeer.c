@@ -177,7 +177,7 @@ static int connect_patiently(const char *address, const char *port)
 static bool job_is_valid(const struct job *job)
 {
 	return job->mode < MODE_COUNT && job->message_bytes >= 1 &&
-		job->message_bytes <= MESSAGE_BYTES_MAX && job->packet_bytes >= 16 &&
+		job->message_bytes <= MESSAGE_BYTES_MAX && job->packet_bytes >= PACKET_BYTES_MIN &&
 		job->packet_bytes <= PACKET_BYTES_MAX && job->rounds >= 1 &&
 		job->rounds <= ROUNDS_MAX && job->depth >= 1 && job->depth <= DEPTH_MAX &&
 		job->duration_ms >= 1 && job->duration_ms <= DURATION_MS_MAX;
@@ -195,11 +195,11 @@ static void print_usage(FILE *stream)
 		fprintf(stream, "  %-14s%s\n", modes[mode].name, modes[mode].summary);
 	fputs("\n"
 	      "  -s BYTES    of a message (8)\n"
-	      "  -P BYTES    of UDP payload per packet, udp-stream (4112: RoCEv2 at a path MTU of 4096)\n"
+	      "  -P BYTES    of UDP payload per packet, UDP streams (4112: RoCEv2 at a path MTU of 4096)\n"
 	      "  -n COUNT    of rounds, pingpong and request (10000)\n"
 	      "  -d DEPTH    requests under way at once, tcp-request (1)\n"
 	      "  -t MS       how long a stream lasts (2000)\n"
-	      "  -w BYTES    sent but not yet received, udp-stream (1048576; 0: no limit, with loss)\n"
+	      "  -w BYTES    sent but not yet received, UDP streams (1048576; 0: no limit, with loss)\n"
 	      "  -p PORT     of the TCP connection on which the two meet (" PORT_DEFAULT ")\n",
 		stream);
 }

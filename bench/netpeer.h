@@ -23,6 +23,7 @@ enum mode {
 
 enum {
 	MESSAGE_BYTES_MAX = 1 << 24,
+	PACKET_BYTES_MIN = 32,
 	PACKET_BYTES_MAX = 65000,
 	ROUNDS_MAX = 1 << 24,
 	DEPTH_MAX = 1024,
@@ -35,11 +36,11 @@ enum {
 struct job {
 	uint32_t mode;
 	uint32_t message_bytes; /* 1 to MESSAGE_BYTES_MAX */
-	uint32_t packet_bytes; /* udp_stream: UDP payload of each packet */
+	uint32_t packet_bytes; /* UDP streams: UDP payload of each packet */
 	uint32_t rounds; /* pingpong, request */
 	uint32_t depth; /* request: how many are under way at once */
 	uint32_t duration_ms; /* stream */
-	uint32_t window_bytes; /* udp_stream: sent but not yet reported as received; 0: any */
+	uint32_t window_bytes; /* UDP streams: sent but not yet reported as received; 0: any */
 };
 
 /* What a receiver of a stream saw. */

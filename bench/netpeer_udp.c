@@ -15,14 +15,12 @@
 #include <unistd.h>
 
 #include "netpeer.h"
+#include "netpeer_udp.h"
 
 enum {
-	SEGMENTS_MAX = 64,
-	BURST_BYTES_MAX = 65000,
 	RECEIVE_BATCH = 16,
 	SOCKET_BUFFER_BYTES = 4 << 20,
 	REPORT_BYTES = 128 << 10, /* how much arrives between two reports */
-	REPORT_TIMEOUT_MS = 5, /* then what is missing was lost */
 	END_TIMEOUT_MS = 100,
 	SOURCE_BYTES = 1 << 20, /* sent over and over: a message of the size bench/run uses */
 };
@@ -41,10 +39,7 @@ static in_port_t get_port(const struct sockaddr_storage *address)
 					      : ((const struct sockaddr_in *)address)->sin_port;
 }
 
-/*
- * A UDP socket between the addresses of the control connection, once both ends have swapped ports.
- */
-static int open_beside(int control_fd)
+int open_beside(int control_fd)
 {
 	struct sockaddr_storage local = {0}, remote = {0};
 	socklen_t local_bytes = sizeof(local), remote_bytes = sizeof(remote);
@@ -142,10 +137,15 @@ static bool receive_batch(int fd, struct mmsghdr *batch, struct tally *tally)
 	return count > 0;
 }
 
-/*
- * Sleep until a datagram comes. False when the sender has said that it is done and nothing came since.
- */
-static bool wait_for_datagram(int fd, int control_fd)
+void merge_datagrams(int fd)
+{
+	const int one = 1;
+
+	if (setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one)) < 0)
+		give_up("UDP_GRO");
+}
+
+bool wait_for_datagram(int fd, int control_fd)
 {
 	struct pollfd events[] = {
 		{.fd = fd, .events = POLLIN}, {.fd = control_fd, .events = POLLIN}};
@@ -161,18 +161,16 @@ void udp_stream_serve(const struct job *job, int control_fd)
 	struct iovec parts[RECEIVE_BATCH];
 	struct tally tally = {0};
 	uint64_t start_ns = 0, last_ns = 0, reported_bytes = 0;
-	const int one = 1;
 	int fd;
 
 	(void)job;
 	for (int i = 0; i < RECEIVE_BATCH; i++) {
-		parts[i] = (struct iovec){make_buffer(1 << 16), 1 << 16};
+		parts[i] = (struct iovec){make_buffer(BUNDLE_BYTES_MAX), BUNDLE_BYTES_MAX};
 		batch[i].msg_hdr.msg_iov = &parts[i];
 		batch[i].msg_hdr.msg_iovlen = 1;
 	}
 	fd = open_beside(control_fd);
-	if (setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one)) < 0)
-		give_up("UDP_GRO");
+	merge_datagrams(fd);
 	for (;;) {
 		if (!receive_batch(fd, batch, &tally)) {
 			if (!wait_for_datagram(fd, control_fd))
@@ -193,16 +191,12 @@ void udp_stream_serve(const struct job *job, int control_fd)
 	close(fd);
 }
 
-/*
- * Send one burst of equal packets in one system call.
- */
-static void send_burst(int fd, const char *burst, size_t size, uint32_t packet_bytes)
+void send_burst(int fd, const struct iovec *pieces, size_t count, uint32_t packet_bytes)
 {
 	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t))] = {0};
-	struct iovec part = {(char *)burst, size};
 	struct msghdr message = {
-		.msg_iov = &part,
-		.msg_iovlen = 1,
+		.msg_iov = (struct iovec *)pieces,
+		.msg_iovlen = count,
 		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
@@ -260,7 +254,7 @@ void udp_stream_run(const struct job *job, int control_fd)
 		if (job->window_bytes > 0)
 			known_bytes =
 				wait_for_window(fd, sent_bytes, known_bytes, job->window_bytes);
-		send_burst(fd, source + next, burst_bytes, job->packet_bytes);
+		send_burst(fd, &(struct iovec){source + next, burst_bytes}, 1, job->packet_bytes);
 		sent_bytes += burst_bytes;
 		next += burst_bytes;
 		if (next + burst_bytes > SOURCE_BYTES)
