@@ -682,7 +682,10 @@ static bool row_find(struct local_qp *local, const struct send_wqe *wqe, const u
 	return *ret_to != NULL;
 }
 
-/* The mark of the first key is that of all: another one is not found in what was kept. */
+/*
+ * The mark of the first key is that of all: another one is not found in what was kept. Each request to an XRC target has a
+ * queue of its own, and is none of a row.
+ */
 uint32_t local_execute_row(struct qp *qp, uint32_t count)
 {
 	struct local_qp *local = local_from_qp(qp);
@@ -693,7 +696,7 @@ uint32_t local_execute_row(struct qp *qp, uint32_t count)
 
 	foresee(&local->remote, sq_at(sq, first)->remote_address);
 	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || lane_is_captured(qp->lane) ||
-		!is_attached(local) ||
+		!is_attached(local) || local->target_srqs ||
 		!(atomic_load_explicit(&local->target->access, memory_order_relaxed) &
 			MR_REMOTE_WRITE) ||
 		is_invalidating(local))

@@ -142,6 +142,21 @@ static void xrc_requests_need_no_packets(void **state)
 	assert_int_equal(cqe.imm, 0xabcd);
 }
 
+/* Such WRITEs are not executed in a row. */
+static void xrc_writes_name_their_queue_each(void **state)
+{
+	(void)state;
+	ends[0].peer.ops = &mapped_ops;
+	for (uint32_t i = 0; i < 3; i++)
+		post(WR_RDMA_WRITE, 10);
+	assert_false(has_packets(0));
+	srq_withdraw(ends[1].srqs, &ends[1].srq);
+	memset(ends[1].memory, 0, 10);
+	post(WR_RDMA_WRITE, 10);
+	assert_true(has_packets(0));
+	assert_int_equal(ends[1].memory[0], 0);
+}
+
 static void xrc_queue_of_another_domain_is_not_found(void **state)
 {
 	(void)state;
@@ -195,6 +210,7 @@ int main(void)
 		UC_TEST(unreliable_request_does_not_wait_for_ever_for_packets_that_were_lost),
 		UC_TEST(unreliable_message_without_a_receive_is_waited_for_once),
 		XRC_TEST(xrc_requests_need_no_packets),
+		XRC_TEST(xrc_writes_name_their_queue_each),
 		XRC_TEST(xrc_queue_of_another_domain_is_not_found),
 		XRC_TEST(xrc_queue_that_was_withdrawn_is_not_found),
 		XRC_TEST(xrc_record_of_a_queue_that_is_gone_completes_nothing),
