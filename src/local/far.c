@@ -244,6 +244,14 @@ static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 	return is_taken;
 }
 
+void far_srq_tell(const struct far_srq *srq, bool is_solicited)
+{
+	if (rq_note_low(srq->srq.rq))
+		kick(srq);
+	else
+		peer_tell(srq->host->peer, srq->cq, srq->lane, is_solicited);
+}
+
 static bool publish(struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record)
 {
 	const struct peer *peer = srq->host->peer;
@@ -268,16 +276,13 @@ static void complete(struct srq *verbs, struct lane *lane, const struct cqe *cqe
 		.srqn = verbs->number,
 		.fault = cqe->fault,
 	};
-	bool is_awaited;
 
 	if (!seat)
 		return;
 	guest_enter(seat, INBOX_PUBLISHES);
-	is_awaited = publish(srq, seat, &record) && is_there(srq) &&
-		atomic_load_explicit(&srq->cq->arm, memory_order_relaxed) != CQ_ARM_NONE;
+	if (publish(srq, seat, &record) && is_there(srq))
+		far_srq_tell(srq, is_solicited);
 	guest_leave(seat);
-	if (is_awaited)
-		kick(srq);
 }
 
 static bool srq_is_there(const struct srq *verbs)

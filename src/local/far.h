@@ -90,6 +90,9 @@ enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t 
 bool far_srq_init(
 	struct far_srq *srq, struct far_host *host, uint64_t offset, uint32_t pd, uint32_t xrcd);
 
+/* A request of the queue was taken, and its record published: wake who waits at the host, for that or for the queue's limit. */
+void far_srq_tell(const struct far_srq *srq, bool is_solicited);
+
 /*
  * The seat in which lane `own` of ours leaves records for lane `its` of the host's, and uses what it needs for that; NULL: there is none. The
  * own lane is locked.

@@ -64,53 +64,108 @@ static uint32_t word_execute(struct lane *lane, struct guest_word *asked)
 	return 1;
 }
 
-static uint32_t seat_collect(struct lane *lane, struct guest_seat *seat, uint64_t now_ns)
+static void ring(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
+{
+	uint64_t first;
+
+	if (atomic_exchange(&seat->is_rung, 1))
+		return;
+	first = atomic_load_explicit(&bell->first_offset, memory_order_relaxed);
+	do {
+		seat->next_offset = first;
+	} while (!atomic_compare_exchange_weak(&bell->first_offset, &first, offset));
+}
+
+/* What was published and not collected first; NULL: nothing. */
+static const struct guest_record *seat_next_record(const struct guest_seat *seat)
 {
 	uint32_t collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
-	uint32_t count = 0;
 
-	while (collected != atomic_load_explicit(&seat->published, memory_order_acquire)) {
-		struct guest_record record = seat->record[collected % GUEST_RECORD_COUNT];
-
-		atomic_store_explicit(&seat->collected, collected + 1, memory_order_release);
-		collect_one(lane, &record, now_ns);
-		/* A queue pair that fails by it collects, too. */
-		collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
-		count++;
-	}
-	return count;
+	return collected == atomic_load_explicit(&seat->published, memory_order_acquire)
+		? NULL
+		: &seat->record[collected % GUEST_RECORD_COUNT];
 }
 
-/* The list that was taken, the other way round. Nobody else changes the links of seats that are on it. */
-static uint64_t oldest_first(const struct lane *lane, uint64_t offset)
+static void seat_collect_one(struct lane *lane, struct guest_seat *seat, uint64_t now_ns)
 {
-	uint64_t before = 0;
+	const struct guest_record record = *seat_next_record(seat);
+	uint32_t collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
 
-	while (offset) {
-		struct guest_seat *seat = arena_at(lane->arena, offset);
-		uint64_t next = seat->next_offset;
-
-		seat->next_offset = before;
-		before = offset;
-		offset = next;
-	}
-	return before;
+	/* First, as a queue pair that fails by it collects, too. */
+	atomic_store_explicit(&seat->collected, collected + 1, memory_order_release);
+	collect_one(lane, &record, now_ns);
 }
 
-/* In the order in which they were rung: a queue pair may have moved from one guest to another. */
-uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
+/* Seats that were rung. */
+struct rung {
+	struct guest_seat *seat[GUEST_SEAT_COUNT];
+	uint32_t count;
+};
+
+/* Take the seats off the list, and do what they ask for. Returns how much that was. */
+static uint32_t rung_take(struct rung *rung, struct lane *lane, struct guest_bell *bell)
 {
-	uint64_t offset = oldest_first(lane, atomic_exchange(&bell->first_offset, 0));
+	uint64_t offset = atomic_exchange(&bell->first_offset, 0);
 	uint32_t count = 0;
 
-	while (offset) {
+	rung->count = 0;
+	while (offset && rung->count < GUEST_SEAT_COUNT) {
 		struct guest_seat *seat = arena_at(lane->arena, offset);
 
 		offset = seat->next_offset;
 		/* From here on it may be rung again: look at it after that. */
 		atomic_exchange(&seat->is_rung, 0);
 		count += word_execute(lane, &seat->word);
-		count += seat_collect(lane, seat, now_ns);
+		rung->seat[rung->count++] = seat;
+	}
+	return count;
+}
+
+/*
+ * The seat that has the oldest record, of those up to `limit`; NULL: none has one. Seats without are forgotten; those that have younger
+ * ones are rung again.
+ */
+static struct guest_seat *rung_oldest(
+	struct rung *rung, const struct lane *lane, struct guest_bell *bell, uint64_t limit)
+{
+	struct guest_seat *oldest = NULL;
+	uint64_t oldest_stamp = UINT64_MAX;
+
+	for (uint32_t i = 0; i < rung->count;) {
+		struct guest_seat *seat = rung->seat[i];
+		const struct guest_record *record = seat_next_record(seat);
+
+		if (!record || record->stamp > limit) {
+			if (record)
+				ring(seat, bell, arena_offset(lane->arena, seat));
+			rung->seat[i] = rung->seat[--rung->count];
+			continue;
+		}
+		if (!record->stamp)
+			return seat;
+		if (record->stamp < oldest_stamp) {
+			oldest = seat;
+			oldest_stamp = record->stamp;
+		}
+		i++;
+	}
+	return oldest;
+}
+
+/*
+ * By the stamps: of whatever was published before a record up to the limit was stamped, the seat is among those that are taken after the
+ * limit was read, or it was collected.
+ */
+uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
+{
+	uint64_t limit = atomic_load(&bell->stamp);
+	struct guest_seat *seat;
+	struct rung rung;
+	uint32_t count = rung_take(&rung, lane, bell);
+
+	while ((seat = rung_oldest(&rung, lane, bell, limit))) {
+		seat_collect_one(lane, seat, now_ns);
+		count++;
 	}
 	return count;
 }
@@ -230,18 +285,6 @@ void guest_enter(struct guest_seat *seat, uint64_t mark)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void ring(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
-{
-	uint64_t first;
-
-	if (atomic_exchange(&seat->is_rung, 1))
-		return;
-	first = atomic_load_explicit(&bell->first_offset, memory_order_relaxed);
-	do {
-		seat->next_offset = first;
-	} while (!atomic_compare_exchange_weak(&bell->first_offset, &first, offset));
-}
-
 void guest_ask(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
 {
 	atomic_store(&seat->word.state, GUEST_WORD_ASKED);
@@ -252,11 +295,13 @@ bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t of
 	const struct guest_record *record)
 {
 	uint32_t published = atomic_load_explicit(&seat->published, memory_order_relaxed);
+	struct guest_record *place = &seat->record[published % GUEST_RECORD_COUNT];
 
 	if (published - atomic_load_explicit(&seat->collected, memory_order_acquire) ==
 		GUEST_RECORD_COUNT)
 		return false;
-	seat->record[published % GUEST_RECORD_COUNT] = *record;
+	*place = *record;
+	place->stamp = record->serial ? 0 : atomic_fetch_add(&bell->stamp, 1) + 1;
 	atomic_store_explicit(&seat->published, published + 1, memory_order_release);
 	ring(seat, bell, offset);
 	atomic_thread_fence(memory_order_seq_cst);

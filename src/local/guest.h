@@ -46,7 +46,8 @@ struct guest_record {
 	uint64_t serial; /* of a datagram: that of the door it came in by (local/door.h); else 0 */
 	uint32_t source_qpn; /* of a datagram: the guest's */
 	uint32_t service_level; /* of a datagram: enum wc_service_level */
-	uint64_t reserved;
+	uint64_t
+		stamp; /* by the bell's, when it was published; of a datagram 0: those have no order */
 };
 
 /*
@@ -97,7 +98,8 @@ struct guest_table {
 /* The seats that have news for a lane of the owner's: a list that anybody adds to, and the owner takes at once. */
 struct guest_bell {
 	_Atomic uint64_t first_offset;
-	uint64_t reserved[7];
+	_Atomic uint64_t stamp; /* of the last record */
+	uint64_t reserved[6];
 };
 
 /* --- the owner --- */

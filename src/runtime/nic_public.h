@@ -20,7 +20,7 @@
 #include "queue/capture.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 12u
+#define NIC_PUBLIC_VERSION 13u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 /* Who captures has this byte of the memfd locked: one at a time. If nobody has, capturing ends by itself. */

@@ -308,6 +308,51 @@ static void host_that_waits_is_woken(void **state)
 	assert_int_equal(news, SIGNAL_COMPLETION);
 }
 
+/* Somebody else's record, about the host's queue. */
+static void publish(struct guest_seat *seat, uint64_t wr_id)
+{
+	const struct guest_record record = {
+		.wr_id = wr_id, .opcode = WC_RECV, .srqn = HOST_SRQN, .qpn = 1};
+
+	assert_true(guest_publish(seat, bell, arena_offset(&arena, seat), &record));
+}
+
+static void records_of_several_guests_are_collected_in_their_order(void **state)
+{
+	struct guest_seat *one = guest_sit(guests, 1, is_alive, NULL);
+	struct guest_seat *other = guest_sit(guests, 2, is_alive, NULL);
+
+	(void)state;
+	publish(one, 0);
+	publish(other, 1);
+	publish(other, 2);
+	publish(one, 3);
+	publish(other, 4);
+	assert_int_equal(collect(), 5);
+	for (uint64_t i = 0; i < 5; i++)
+		assert_int_equal(completion().wr_id, i);
+}
+
+static void record_that_came_later_is_collected_later(void **state)
+{
+	struct guest_seat *one = guest_sit(guests, 1, is_alive, NULL);
+	struct guest_seat *other = guest_sit(guests, 2, is_alive, NULL);
+
+	(void)state;
+	publish(one, 0);
+	publish(other, 1);
+	publish(one, 2);
+	atomic_fetch_sub(
+		&bell->stamp, 2); /* as if the last two came while the first is collected */
+	assert_int_equal(collect(), 1);
+	assert_true(guest_has_news(bell));
+	atomic_fetch_add(&bell->stamp, 2);
+	assert_int_equal(collect(), 2);
+	assert_false(guest_has_news(bell));
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(completion().wr_id, i);
+}
+
 static void host_hears_of_its_limit(void **state)
 {
 	uint32_t news = 0;
@@ -317,6 +362,9 @@ static void host_hears_of_its_limit(void **state)
 	post(2, 100);
 	assert_false(rq_set_limit(srq.rq, 2));
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
+	assert_int_equal(kicks, 1);
+	post(3, 100);
+	post(4, 100); /* it was passed all the same */
 	collect();
 	assert_ptr_equal(signal_take(&lane.signals, &news), &srq.signal);
 	assert_int_equal(news, SIGNAL_SRQ_LIMIT);
@@ -646,6 +694,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(message_is_placed_and_completes_at_the_host),
 		TEST(host_that_waits_is_woken),
+		TEST(records_of_several_guests_are_collected_in_their_order),
+		TEST(record_that_came_later_is_collected_later),
 		TEST(host_hears_of_its_limit),
 		TEST(request_that_the_host_has_not_is_not_ready),
 		TEST(message_that_is_too_long_fails_both_ends),
