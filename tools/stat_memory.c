@@ -60,6 +60,7 @@ static void read_inbox(int fd, uint64_t offset, uint64_t counters[COUNTER_COUNT]
 
 	if (offset == 0 || copy_at(fd, offset, &inbox, offsetof(struct inbox, record)) < 0)
 		return;
+	counters[COUNTER_rdma_sends] += inbox.sends;
 	counters[COUNTER_rdma_writes] += inbox.writes;
 	counters[COUNTER_rdma_reads] += inbox.reads;
 	counters[COUNTER_rdma_atomics] += inbox.atomics;

@@ -219,6 +219,11 @@ static bool is_there(const struct far_srq *srq)
 		atomic_load(&srq->public->serial) == srq->serial;
 }
 
+bool far_srq_is_there(const struct far_srq *srq)
+{
+	return !is_gone(srq->host) && is_there(srq);
+}
+
 /* The host sleeps until something completes, or does not come for its records. */
 static void kick(const struct far_srq *srq)
 {
@@ -252,7 +257,8 @@ void far_srq_tell(const struct far_srq *srq, bool is_solicited)
 		peer_tell(srq->host->peer, srq->cq, srq->lane, is_solicited);
 }
 
-static bool publish(struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record)
+bool far_srq_publish(
+	const struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record)
 {
 	const struct peer *peer = srq->host->peer;
 	struct guest_bell *bell = peer_at(peer, srq->host->bell_offset[srq->lane], sizeof(*bell));
@@ -280,16 +286,14 @@ static void complete(struct srq *verbs, struct lane *lane, const struct cqe *cqe
 	if (!seat)
 		return;
 	guest_enter(seat, INBOX_PUBLISHES);
-	if (publish(srq, seat, &record) && is_there(srq))
+	if (far_srq_publish(srq, seat, &record) && is_there(srq))
 		far_srq_tell(srq, is_solicited);
 	guest_leave(seat);
 }
 
 static bool srq_is_there(const struct srq *verbs)
 {
-	const struct far_srq *srq = container_of(verbs, struct far_srq, srq);
-
-	return !is_gone(srq->host) && is_there(srq);
+	return far_srq_is_there(container_of(verbs, struct far_srq, srq));
 }
 
 static const struct srq_afar afar = {

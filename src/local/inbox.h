@@ -90,7 +90,7 @@ struct inbox {
 	uint64_t rq_offset; /* 0: receive requests are not for initiators */
 	uint32_t is_rq_shared; /* others take from it, too */
 	uint32_t xrcd; /* of an XRC target, whose requests name the queue; else 0 */
-	uint64_t srqs_offset; /* and struct srq_directory, where it is found */
+	uint64_t srqs_offset; /* and struct srq_directory, which says where it is */
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
 	uint64_t bell_offset; /* struct inbox_bell */
 	/* And these at any time, but seldom. */
@@ -106,6 +106,7 @@ struct inbox {
 	_Atomic uint32_t count; /* of records in this generation */
 	_Atomic uint32_t initiator; /* who it is: see local/local.h */
 	/* What it has executed; for counters of the owner's (queue/counter.def). */
+	_Atomic uint64_t sends; /* that have no record here: local/hosted.h */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
 	_Atomic uint64_t atomics;

@@ -34,6 +34,8 @@ static bool is_for(const struct inbox *inbox, const struct qp *qp)
 static void begin_anew(struct local_qp *local, struct inbox *inbox)
 {
 	local->is_inside = false;
+	local->memory = local->peer;
+	local->host = NULL;
 	local->is_rq_shared = inbox->is_rq_shared || local->target_srqs;
 	local->target_srqn = SHARED_NO_SRQN;
 	local->target_pd = inbox->pd;
@@ -145,7 +147,7 @@ static bool theirs_check(const struct local_qp *local, const struct theirs *thei
 		uint64_t part_bytes = min_u64(sge->bytes, bytes);
 
 		if (part_bytes &&
-			mr_resolve_for(&local->peer->mrs, sge->lkey, theirs->user, theirs->access,
+			mr_resolve_for(&local->memory->mrs, sge->lkey, theirs->user, theirs->access,
 				sge->address, part_bytes, &place.here))
 			return false;
 		bytes -= part_bytes;
@@ -161,11 +163,11 @@ static bool theirs_find(const struct local_qp *local, const struct theirs *their
 		theirs->cached, at->lkey, theirs->access | MR_TOUCH, at->address, at->bytes);
 	if (ret_place->here)
 		return true;
-	if (peer_find(local->peer, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
+	if (peer_find(local->memory, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
 		    ret_place))
 		return false;
 	if (ret_place->here)
-		peer_cache(local->peer, at->lkey, theirs->cached);
+		peer_cache(local->memory, at->lkey, theirs->cached);
 	return true;
 }
 
@@ -175,11 +177,10 @@ static bool step(struct local_qp *local, uint8_t *own, const struct theirs *thei
 {
 	struct peer_place place;
 
-	if (!local_begin(local, INBOX_USES_KEY | at->lkey) ||
-		!theirs_find(local, theirs, at, &place))
+	if (!local_use(local, at->lkey) || !theirs_find(local, theirs, at, &place))
 		return false;
-	return is_written ? peer_put(local->peer, &place, 0, own, at->bytes)
-			  : peer_get(local->peer, &place, 0, own, at->bytes);
+	return is_written ? peer_put(local->memory, &place, 0, own, at->bytes)
+			  : peer_get(local->memory, &place, 0, own, at->bytes);
 }
 
 /* Bytes go to `iova` soon, probably where the last ones went. Nothing is looked up for it. */
@@ -459,8 +460,8 @@ static bool peek(struct local_qp *local, struct recv_wqe *receive)
 		return false;
 	prefetch_to_write(inbox_place(local->target));
 	return local->is_rq_shared ? shared_peek(local, receive)
-				   : rq_peek(local->target_rq, local->peer->base,
-					     local->peer->bytes, &local->posted_seen, receive);
+				   : rq_peek(local->target_rq, local->memory->base,
+					     local->memory->bytes, &local->posted_seen, receive);
 }
 
 /* --- keys that go with a message --- */
@@ -471,7 +472,7 @@ static bool may_invalidate(const struct local_qp *local, const struct send_wqe *
 	const struct mr_user user = {local->target_pd, local->target->qpn};
 
 	return !wr_table[wqe->opcode].has_invalidate ||
-		mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK;
+		(!local->host && mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK);
 }
 
 /*
@@ -507,6 +508,13 @@ static bool take(struct local_qp *local, struct recv_wqe *receive)
 	return true;
 }
 
+static bool deliver_shared(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
+	const struct recv_wqe *receive)
+{
+	return local->host ? hosted_deliver(local, wqe, opcode, receive)
+			   : deliver(local, wqe, opcode, receive);
+}
+
 /* The request to fill has to be taken first: what may go wrong later than that is only that memory is not there. */
 static enum shortcut send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -529,7 +537,7 @@ static enum shortcut send_shared(
 			return SHORTCUT_PACKETS;
 	} while (!shared_take(local, &receive));
 	local->is_waiting = false;
-	if (move(local, wqe, &theirs, true) && deliver(local, wqe, WC_RECV, &receive))
+	if (move(local, wqe, &theirs, true) && deliver_shared(local, wqe, WC_RECV, &receive))
 		return SHORTCUT_DONE;
 	shared_hand_over(local);
 	return SHORTCUT_PACKETS;
@@ -543,7 +551,7 @@ static enum shortcut imm_shared(struct local_qp *local, const struct send_wqe *w
 		return SHORTCUT_PACKETS;
 	if (!take(local, receive))
 		return not_ready(local, now_ns, ret_at_ns);
-	if (deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, receive))
+	if (deliver_shared(local, wqe, WC_RECV_RDMA_WITH_IMM, receive))
 		return SHORTCUT_DONE;
 	shared_hand_over(local);
 	return SHORTCUT_PACKETS;
@@ -621,6 +629,7 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 	if (local->target_srqs &&
 		(!local_begin(local, INBOX_PUBLISHES) || !shared_select(local, wqe->srqn))) {
 		local_end(local);
+		qp_count(qp, COUNTER_local_declined, 1);
 		return SHORTCUT_PACKETS;
 	}
 	switch ((int)wr_table[wqe->opcode].operation) {
@@ -644,6 +653,8 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 		break;
 	}
 	local_end(local);
+	if (local->host)
+		guest_leave(local->host->seat);
 	if (lane_is_captured(qp->lane) && shortcut <= SHORTCUT_FAILED)
 		local_capture(local, wqe);
 	if (shortcut == SHORTCUT_DONE)

@@ -8,6 +8,7 @@
  * Threads: as local.h.
  */
 
+#include "local/hosted.h"
 #include "local/local.h"
 
 /* In the target's inbox, under this mark from here on. False: it was closed. */
@@ -23,6 +24,15 @@ static inline void local_end(struct local_qp *local)
 	if (local->is_inside)
 		inbox_leave(local->target);
 	local->is_inside = false;
+}
+
+/* The same before bytes that this key names are moved. */
+static inline bool local_use(struct local_qp *local, uint32_t key)
+{
+	if (!local->host)
+		return local_begin(local, INBOX_USES_KEY | key);
+	guest_enter(local->host->seat, INBOX_USES_KEY | key);
+	return inbox_generation(local->target) == local->generation;
 }
 
 /* --- initiator.c --- */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "local/hosted.h"
 #include "local/shared.h"
 #include "memory/mw.h"
 
@@ -24,7 +25,7 @@ static void note_taken(struct local_qp *local, struct srq *srq, const struct inb
 	struct qp *qp = local->qp;
 
 	if (local->inbox->is_rq_shared) {
-		if (srq)
+		if (srq && !srq->afar)
 			srq_note_taken(srq, &qp->lane->signals);
 		return;
 	}
@@ -367,6 +368,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	local->inbox = inbox;
 	local->inbox_offset = place->offset;
 	local->lane = place->lane;
+	list_init(&local->hosted);
 	local->peer = peer;
 	local->table = table;
 	inbox->qpn = qp->qpn;
@@ -383,6 +385,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	inbox->srqs_offset = qp->type == QP_TYPE_XRC_RECV ? place->srqs_offset : 0;
 	inbox->cq_offset = qp->recv_cq ? arena_offset(arena, qp->recv_cq->ring) : 0;
 	inbox->bell_offset = arena_offset(arena, place->lane->bell);
+	atomic_store(&inbox->sends, 0);
 	atomic_store(&inbox->writes, 0);
 	atomic_store(&inbox->reads, 0);
 	atomic_store(&inbox->atomics, 0);
@@ -402,6 +405,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 void local_forget_peer(struct local_qp *local)
 {
 	local->peer = NULL;
+	local->memory = NULL;
 	local->table = NULL;
 	local->target = NULL;
 }
@@ -409,6 +413,7 @@ void local_forget_peer(struct local_qp *local)
 /* The inbox goes; what was counted there stays. */
 static void counters_take_over(struct qp *qp, const struct inbox *inbox)
 {
+	qp_count(qp, COUNTER_rdma_sends, atomic_load(&inbox->sends));
 	qp_count(qp, COUNTER_rdma_writes, atomic_load(&inbox->writes));
 	qp_count(qp, COUNTER_rdma_reads, atomic_load(&inbox->reads));
 	qp_count(qp, COUNTER_rdma_atomics, atomic_load(&inbox->atomics));
@@ -424,6 +429,7 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	farewell(local);
 	is_free = close_and_wait(local);
 	collect_all(local, now_ns);
+	hosted_end(local);
 	watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)

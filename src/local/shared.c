@@ -3,9 +3,12 @@
 
 #include <string.h>
 
+#include "local/hosted.h"
+
 /* --- the initiator --- */
 
-bool shared_select(struct local_qp *local, uint32_t srqn)
+/* One of the target's own. */
+static bool select_own(struct local_qp *local, uint32_t srqn)
 {
 	const struct peer *peer = local->peer;
 	uint64_t offset = atomic_load(&local->target_srqs->offset[srqn % SRQ_TABLE_SIZE]);
@@ -14,12 +17,21 @@ bool shared_select(struct local_qp *local, uint32_t srqn)
 	if (!public || atomic_load(&public->number) != srqn ||
 		public->xrcd != local->target->xrcd || !public->xrcd)
 		return false;
-	if (srqn == local->target_srqn && atomic_load(&public->serial) == local->target_serial)
+	if (!local->host && srqn == local->target_srqn &&
+		atomic_load(&public->serial) == local->target_serial)
 		return true;
 	local->target_rq = peer_at(peer, public->rq_offset, sizeof(struct recv_queue));
 	local->target_cq = peer_at(peer, public->cq_offset, sizeof(struct cq_ring));
 	if (!local->target_rq || !local->target_cq)
 		return false;
+	local->memory = local->peer;
+	local->host = NULL;
+	shared_begin(local, public, srqn);
+	return true;
+}
+
+void shared_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn)
+{
 	local->target_srqn = srqn;
 	local->target_serial = atomic_load(&public->serial);
 	local->target_pd = public->pd;
@@ -28,13 +40,19 @@ bool shared_select(struct local_qp *local, uint32_t srqn)
 	local->taken_seen = local->posted_seen;
 	local->remote = (struct mr_cached){.key_word = NULL};
 	local->receive = (struct mr_cached){.key_word = NULL};
-	return true;
+}
+
+bool shared_select(struct local_qp *local, uint32_t srqn)
+{
+	return select_own(local, srqn) || hosted_select(local, srqn);
 }
 
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 {
-	const struct peer *peer = local->peer;
+	const struct peer *peer = local->memory;
 
+	if (local->host && !hosted_has_room(local))
+		return false;
 	if (local->has_handed_over && inbox_has_news(local->target, local->generation))
 		return false; /* the copy is still wanted */
 	local->has_handed_over = false;
@@ -98,6 +116,8 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
 	if (qp->type != QP_TYPE_XRC_RECV)
 		return srq;
 	srq = srq_table_find(qp->lane->srqs, srqn);
+	if (!srq)
+		srq = srq_table_find_afar(qp->lane->srqs, srqn, qp->xrcd);
 	return srq && srq->xrcd == qp->xrcd ? srq : NULL;
 }
 

@@ -30,9 +30,13 @@
 
 /*
  * An XRC target: the request that is executed names this queue of its domain, with whose protection domain all of it is checked. We are in
- * the inbox, and stay there: the queue does not go away meanwhile. False: there is none, in the target's process.
+ * the inbox, and stay there: the queue does not go away meanwhile. False: there is none, in the target's process or (hosted.h) in
+ * another one that is known.
  */
 bool shared_select(struct local_qp *local, uint32_t srqn);
+
+/* For the above: the queue is another one from here on. target_rq is set. */
+void shared_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn);
 
 /*
  * The request that a message could take now. False: there is none. Who waits for one begins to count anew when others have had

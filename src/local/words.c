@@ -23,7 +23,7 @@ static bool word_find(
 {
 	struct mr_user user = {local->target_pd, local->target->qpn};
 	struct peer_place place = {.here = NULL};
-	enum mr_fault fault = peer_find(local->peer, wqe->rkey, user, access, wqe->remote_address,
+	enum mr_fault fault = peer_find(local->memory, wqe->rkey, user, access, wqe->remote_address,
 		sizeof(uint64_t), &place);
 
 	if (!fault && !place.here) {
@@ -48,7 +48,7 @@ enum shortcut local_atomic(
 	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
 		wqe->total_bytes != sizeof(uint64_t) ||
 		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count) ||
-		!local_begin(local, INBOX_USES_KEY | wqe->rkey))
+		!local_use(local, wqe->rkey))
 		return SHORTCUT_PACKETS;
 	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &at);
 	if (is_done)
@@ -87,8 +87,7 @@ enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wq
 	bool is_done;
 
 	if (!(granted & MR_REMOTE_WRITE) || wqe->remote_address % sizeof(uint64_t) ||
-		!value_get(local, wqe, &word.value) ||
-		!local_begin(local, INBOX_USES_KEY | wqe->rkey))
+		!value_get(local, wqe, &word.value) || !local_use(local, wqe->rkey))
 		return SHORTCUT_PACKETS;
 	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &at);
 	if (is_done)
@@ -104,7 +103,7 @@ enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wq
 enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	const struct mr_table *mrs = &local->peer->mrs;
+	const struct mr_table *mrs = &local->memory->mrs;
 	const struct mr_user user = {local->target_pd, local->target->qpn};
 	enum mr_fault fault;
 	uint8_t *pointer;

@@ -371,7 +371,7 @@ void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
 
-/* The same into the completion queue of an XRC shared receive queue of this process, which the queue pair need not have taken on. */
+/* The same for an XRC shared receive queue, of any process, which the queue pair need not have taken on. */
 void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
 	enum fault fault, bool is_solicited, uint64_t now_ns);
 

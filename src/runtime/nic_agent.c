@@ -9,6 +9,7 @@
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
+#include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
 
 /* A packet for another slot reached us: its owner gets it by way of urnicd. */
@@ -169,6 +170,7 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 static void asked(void)
 {
 	nic_far_errand();
+	nic_hosted_errand();
 	nic_datagram_errand();
 	nic_target_errand();
 }

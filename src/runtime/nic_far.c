@@ -12,6 +12,7 @@
 #include "ib/rc/rc.h"
 #include "runtime/cancel.h"
 #include "runtime/log.h"
+#include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
 
 enum {
@@ -28,6 +29,7 @@ struct nic_far_srq {
 	struct list link; /* in nic.far_srqs */
 	struct nic_host *host;
 	uint32_t domain;
+	struct srq_hosted *told; /* to initiators on this host; NULL: not */
 };
 
 /* By the numbers of their domains here. Written under the NIC's lock; a lane reads those of its queue pairs. */
@@ -192,6 +194,8 @@ static void srq_unlink(struct nic_far_srq *srq)
 static void srq_drop(struct nic_far_srq *srq)
 {
 	srq_unlink(srq);
+	if (srq->told)
+		srq_hosted_remove(srq->told);
 	nic_srq_forget_on_lanes(&srq->far.srq);
 	nic_domain_remove(srq->domain);
 	nic_host_put(srq->host);
@@ -236,6 +240,21 @@ static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrc
 	return 0;
 }
 
+/* Tell initiators on this host that they may use the queue at `offset` by themselves. */
+static void srq_tell(struct nic_far_srq *srq, const struct nic_xrcd *xrcd, uint64_t offset)
+{
+	const struct srq_host host = {
+		.serial = srq->far.serial,
+		.offset = offset,
+		.pid = srq->host->peer->pid,
+		.memory = srq->host->peer->memory,
+	};
+
+	if (nic_local_share_srqs())
+		srq->told =
+			srq_hosted_add(nic.srqs->directory, srq->far.srq.number, xrcd->id, &host);
+}
+
 /* See the queue at `offset`, with a host that is used once more, and given back on failure. Returns 0 or -errno. */
 static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t offset)
 {
@@ -259,6 +278,7 @@ static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t 
 	}
 	srq->host = host;
 	srq_link(srq);
+	srq_tell(srq, xrcd, offset);
 	return 0;
 }
 
@@ -284,10 +304,11 @@ static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
 	return srq_see(host, xrcd, offset);
 }
 
-void nic_far_look(const struct nic_xrcd *xrcd, uint32_t number)
+int nic_far_look(const struct nic_xrcd *xrcd, uint32_t number)
 {
-	if (!srq_table_find(nic.srqs, number) && !srq_table_find_afar(nic.srqs, number, xrcd->id))
-		srq_attach(xrcd, number);
+	return srq_table_find(nic.srqs, number) || srq_table_find_afar(nic.srqs, number, xrcd->id)
+		? 0
+		: srq_attach(xrcd, number);
 }
 
 /* --- asking --- */
@@ -344,7 +365,7 @@ static bool answer_one(struct worker *worker)
 	worker_unlock(worker);
 	if (!qp)
 		return false;
-	error = srq_attach(xrcd, number);
+	error = nic_far_look(xrcd, number);
 	if (error)
 		log_write(LOG_INFO,
 			"shared receive queue 0x%06x, named at queue pair 0x%06x, is not to be found: %s",
@@ -376,6 +397,7 @@ void nic_far_forget_peer(const struct nic_peer *peer)
 	list_for_each(host, &nic.hosts, struct nic_host, link)
 		if (host->peer == peer)
 			atomic_store(&host->far.is_gone, true);
+	nic_hosted_forget_peer(peer);
 	nic_datagram_forget_peer(peer);
 	srqs_sweep(0);
 }
@@ -388,6 +410,7 @@ void nic_far_forget_xrcd(const struct nic_xrcd *xrcd)
 void nic_far_forget(void)
 {
 	nic_datagram_forget();
+	nic_hosted_forget();
 	list_for_each_safe(srq, &nic.far_srqs, struct nic_far_srq, link)
 		free(srq);
 	list_init(&nic.far_srqs);

@@ -15,6 +15,7 @@
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/netdev.h"
+#include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
 
 /* Yielding takes a time slice where others want the processor; sleeping does not. */
@@ -75,6 +76,7 @@ int nic_local_start(void)
 	nic.is_local_on = is_on();
 	nic.owner.wait = inbox_wait;
 	nic.owner.pause = wait_pause;
+	nic.owner.ask = nic_far_ask;
 	while (!nic.owner.who)
 		nic.owner.who = (uint32_t)nic_random_u64();
 	nic.mrs.quiesce = key_quiesce;
@@ -298,6 +300,7 @@ void nic_local_disconnect(struct nic_qp *qp)
 	is_free = local_disconnect(&local->local, clock_now_ns());
 	qp->local = NULL;
 	worker_unlock(qp->worker);
+	nic_hosted_end(local);
 	if (is_free)
 		inbox_give_back(local->local.inbox_offset);
 	list_remove(&local->link);

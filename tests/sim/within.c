@@ -82,6 +82,10 @@ static void pause(uint32_t round)
 	(void)round;
 }
 
+static void ask(void)
+{
+}
+
 static void host_init(struct world *world, uint32_t number)
 {
 	struct host *host = &world->host[number];
@@ -92,7 +96,7 @@ static void host_init(struct world *world, uint32_t number)
 		abort();
 	host->within = within;
 	within->world = world;
-	within->owner = (struct local_owner){wait, pause, 1 + number};
+	within->owner = (struct local_owner){wait, pause, 1 + number, ask};
 	within->peer.ops = random % 2 ? &mapped_ops : &far_ops;
 	within->is_lazy = random / 2 % 2;
 	within->unreachable_in = random / 4 % 2 ? 2 + (uint32_t)(random / 8 % 20) : 0;
