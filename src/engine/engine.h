@@ -112,8 +112,8 @@ void engine_receive(struct lane *lane, const struct packet_origin *origin, const
  * Returns its length, BTH to pad; 0 when there is nothing to send. If lane->lent is set then (lane->lend_bytes_min), the
  * packet's last lent_bytes are not in the buffer but there, where nobody may take them away while the lane is locked.
  *
- * That may be a run of lane->run_packets packets (lane->lend_run_bytes): alike, of the same path, their numbers and payloads
- * following each other. The buffer then has what is not lent of each, one behind the other with room for an ICRC behind
+ * That may be a run of lane->run_packets packets (lane->lend_run_bytes): alike, of the same path, their numbers, and payloads
+ * if lent, following each other. The buffer then has what is not lent of each, one behind the other with room for an ICRC behind
  * each, and is as large as all of them are with their payloads.
  */
 size_t engine_next_packet(

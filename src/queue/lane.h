@@ -64,7 +64,10 @@ struct lane {
 	uint32_t member_count;
 	uint32_t burst_packets; /* that the first of the lists has sent in its turn */
 	bool is_unattended; /* a program was told all there is, and may watch its memory from now on; for the owner to clear */
-	/* Payloads that may be sent from where they lie: of so many bytes and more, 0: none. Set by the owner. */
+	/*
+	 * Payloads that may be sent from where they lie, and packets that may come in rows: of so many bytes and more, 0: none. Set
+	 * by the owner.
+	 */
 	uint32_t lend_bytes_min;
 	uint32_t
 		lend_run_bytes; /* packets of such a row end with the one that reaches this; 0: one */

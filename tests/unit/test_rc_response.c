@@ -118,6 +118,100 @@ static void response_receive_that_overruns_its_queue_is_not_acknowledged(void **
 	assert_int_equal(bits, SIGNAL_QP_FATAL | SIGNAL_CQ_OVERRUN);
 }
 
+/* Responses come in runs, which end with the one that reaches `run_bytes`. */
+static void wish_for_runs(uint32_t run_bytes)
+{
+	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES;
+	script.lane.lend_run_bytes = run_bytes;
+}
+
+/* `packets` of the middle at once, from packet `index` of a READ of all memory on. */
+static void expect_read_run(uint32_t index, uint32_t packets)
+{
+	const uint32_t bytes = BTH_BYTES + SCRIPT_MTU_BYTES;
+	struct bth first = script_expect(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, index)->bth;
+
+	assert_int_equal(script.lane.run_packets, packets);
+	assert_null(script.lane.lent);
+	for (uint32_t i = 0; i < packets; i++) {
+		const uint8_t *packet = script.wire + (size_t)i * (bytes + ROCE_ICRC_BYTES);
+		struct bth bth;
+
+		bth_decode(&bth, packet);
+		assert_int_equal(bth.opcode, OPCODE_RC_READ_RESPONSE_MIDDLE);
+		assert_int_equal(bth.dest_qpn.value, first.dest_qpn.value);
+		assert_int_equal(bth.psn.value, psn_add(first.psn, i).value);
+		assert_memory_equal(packet + BTH_BYTES,
+			script.memory + (size_t)(index + i) * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
+	}
+}
+
+static void response_read_comes_in_runs_of_its_middle(void **state)
+{
+	const uint32_t five_bytes = 5 * (BTH_BYTES + SCRIPT_MTU_BYTES);
+	uint64_t before = script_counter(&script, COUNTER_sent_bytes);
+
+	(void)state;
+	wish_for_runs(five_bytes);
+	script_send_read(&script, 0, 0, 14 * SCRIPT_MTU_BYTES - 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
+	assert_int_equal(script.lane.run_packets, 1);
+	expect_read_run(1, 5);
+	wish_for_runs(five_bytes + 1);
+	expect_read_run(6, 6);
+	expect_read_run(12, 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 13);
+	script_expect_silence(&script);
+	assert_int_equal(
+		script_counter(&script, COUNTER_sent_bytes) - before, 14 * SCRIPT_MTU_BYTES - 1);
+	/* Again, from the middle on. */
+	script_send_read(&script, 3, 3 * SCRIPT_MTU_BYTES, 11 * SCRIPT_MTU_BYTES - 1);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 3);
+	expect_read_run(4, 6);
+	expect_read_run(10, 3);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 13);
+}
+
+static void response_packets_are_single_where_no_runs_are_wanted(void **state)
+{
+	(void)state;
+	wish_for_runs(0);
+	script_send_read(&script, 0, 0, 4 * SCRIPT_MTU_BYTES);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
+	expect_read_run(1, 1);
+	wish_for_runs(UINT32_MAX);
+	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES + 1;
+	expect_read_run(2, 1);
+}
+
+static const uint8_t *missing; /* from here on, memory cannot be touched */
+
+static bool is_there(void *address, uint64_t bytes, bool is_written)
+{
+	(void)is_written;
+	return (uint8_t *)address + bytes <= missing;
+}
+
+static void response_run_ends_where_memory_is_missing(void **state)
+{
+	const struct mr_region region = {.pd = SCRIPT_PD,
+		.access = MR_LOCAL_WRITE | MR_REMOTE_READ | MR_ON_DEMAND,
+		.iova = (uintptr_t)script.memory,
+		.bytes = SCRIPT_MEMORY_BYTES,
+		.address = script.memory};
+
+	(void)state;
+	assert_int_equal(mr_table_change(&script.mrs, script.key, SCRIPT_PD, &region), 0);
+	script.mrs.touch = is_there;
+	missing = script.memory + 4 * SCRIPT_MTU_BYTES;
+	wish_for_runs(UINT32_MAX);
+	script_send_read(&script, 0, 0, 9 * SCRIPT_MTU_BYTES);
+	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
+	expect_read_run(1, 3);
+	script_expect_nak(&script, 4, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(script.qp->state, QP_ERR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +225,9 @@ int main(void)
 		TEST(response_ack_behind_a_read_that_is_not_answered_is_dropped),
 		TEST(response_nothing_is_said_in_an_error_state_of_our_own),
 		TEST(response_receive_that_overruns_its_queue_is_not_acknowledged),
+		TEST(response_read_comes_in_runs_of_its_middle),
+		TEST(response_packets_are_single_where_no_runs_are_wanted),
+		TEST(response_run_ends_where_memory_is_missing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

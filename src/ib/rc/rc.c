@@ -84,8 +84,9 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	}
 	bytes = rc_response_next(rc, buffer, now_ns);
 	if (bytes) {
-		rc->turn_packets =
-			rc->turn_packets >= 2 * RC_TURN_PACKETS ? 0 : rc->turn_packets + 1;
+		rc->turn_packets = rc->turn_packets >= 2 * RC_TURN_PACKETS
+			? 0
+			: rc->turn_packets + qp->lane->run_packets;
 		return bytes;
 	}
 	rc->turn_packets = 0;

@@ -12,6 +12,7 @@
 #include "ib/rc/rc.h"
 #include "memory/abroad.h"
 #include "wire/credit.h"
+#include "wire/roce.h"
 
 /*
  * The credits of an ACK: the receive requests that wait (IBTA 9.7.7.2.2). Those of a shared queue may be
@@ -130,6 +131,54 @@ static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t 
 		qp_set_state(&rc->qp, QP_ERR, now_ns);
 }
 
+/*
+ * How many responses from this one on differ from it in their numbers only, and are wanted at once: those of the middle.
+ */
+static uint32_t run_packets_max(
+	const struct rc_qp *rc, const struct rc_resource *resource, const struct packet *packet)
+{
+	const struct lane *lane = rc->qp.lane;
+	uint32_t left = (uint32_t)psn_diff(resource->stop, resource->next) - 1;
+	uint32_t wanted = (uint32_t)div_ceil_u64(lane->lend_run_bytes, packet_bytes(packet));
+
+	if (packet->info->position != POSITION_MIDDLE || !lane->lend_bytes_min ||
+		packet->payload_bytes < lane->lend_bytes_min)
+		return 1;
+	return min_u32(left, max_u32(wanted, 1));
+}
+
+static enum mr_fault read_gather(
+	const struct rc_qp *rc, const struct rc_resource *resource, uint32_t bytes, uint8_t *to)
+{
+	uint64_t offset =
+		(uint64_t)(uint32_t)psn_diff(resource->next, resource->first) * rc->qp.mtu_bytes;
+
+	return mr_get(rc->qp.lane->mrs, resource->rkey, (struct mr_user){resource->pd, rc->qp.qpn},
+		MR_REMOTE_READ, resource->va + offset, bytes, to);
+}
+
+/* The payloads of a run, each behind its header. Returns how many there are: memory may be refused in between. */
+static uint32_t read_run(struct rc_qp *rc, struct rc_resource *resource,
+	const struct packet *packet, uint8_t *buffer, uint32_t packets)
+{
+	size_t header_bytes = packet_encode_headers(packet, buffer);
+	uint8_t *to = buffer;
+
+	for (uint32_t i = 0; i < packets; i++) {
+		if (i > 0) {
+			memcpy(to, buffer, header_bytes);
+			bth_renumber(to, resource->next);
+		}
+		if (packet->payload_bytes &&
+			read_gather(rc, resource, packet->payload_bytes, to + header_bytes))
+			return i;
+		memset(to + header_bytes + packet->payload_bytes, 0, packet->bth.pad_bytes);
+		resource->next = psn_add(resource->next, 1);
+		to += packet_bytes(packet) + ROCE_ICRC_BYTES;
+	}
+	return packets;
+}
+
 static size_t read_next(
 	struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer, uint64_t now_ns)
 {
@@ -137,20 +186,18 @@ static size_t read_next(
 		(uint64_t)(uint32_t)psn_diff(resource->next, resource->first) * rc->qp.mtu_bytes;
 	uint32_t bytes = (uint32_t)min_u64(rc->qp.mtu_bytes, resource->bytes - offset);
 	struct packet packet;
+	uint32_t packets;
 
 	rc_packet_init(rc, &packet, read_opcode(resource), resource->next);
 	packet_set_payload(&packet, NULL, bytes);
 	packet.aeth = ack_aeth(rc, resource->msn);
-	uint8_t *to = buffer + packet_encode_headers(&packet, buffer);
-	if (bytes &&
-		mr_get(rc->qp.lane->mrs, resource->rkey, (struct mr_user){resource->pd, rc->qp.qpn},
-			MR_REMOTE_READ, resource->va + offset, bytes, to)) {
+	packets = read_run(rc, resource, &packet, buffer, run_packets_max(rc, resource, &packet));
+	if (!packets) {
 		read_abort(rc, resource, now_ns);
 		return 0;
 	}
-	memset(to + bytes, 0, packet.bth.pad_bytes);
-	qp_count(&rc->qp, COUNTER_sent_bytes, bytes);
-	resource->next = psn_add(resource->next, 1);
+	rc->qp.lane->run_packets = packets;
+	qp_count(&rc->qp, COUNTER_sent_bytes, (uint64_t)packets * bytes);
 	if (psn_equal(resource->next, resource->stop)) {
 		resource->was_answered = true;
 		rc_response_settle(rc, resource);
