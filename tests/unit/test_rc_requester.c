@@ -73,14 +73,14 @@ static void requester_read_takes_the_psns_of_its_responses(void **state)
 static void requester_long_read_goes_as_chunks_within_the_rd_atomic_limit(void **state)
 {
 	const struct packet *packet;
-	uint32_t chunk_bytes = RC_READ_CHUNK_PACKETS_MAX * SCRIPT_MTU_BYTES;
+	uint32_t chunk_bytes = RC_READ_CHUNK_PACKETS * SCRIPT_MTU_BYTES;
 
 	(void)state;
 	script_post(&script, WR_RDMA_READ, 3 * chunk_bytes + 100, SEND_SIGNALED);
 	packet = script_expect(&script, OPCODE_RC_READ_REQUEST, 0);
 	assert_int_equal(packet->reth.va, 0x1000);
 	assert_int_equal(packet->reth.dma_bytes, chunk_bytes);
-	packet = script_expect(&script, OPCODE_RC_READ_REQUEST, RC_READ_CHUNK_PACKETS_MAX);
+	packet = script_expect(&script, OPCODE_RC_READ_REQUEST, RC_READ_CHUNK_PACKETS);
 	assert_int_equal(packet->reth.va, 0x1000 + chunk_bytes);
 	/* The window of 64 packets is full of responses to come. */
 	script_expect_silence(&script);

@@ -44,9 +44,8 @@
 enum {
 	RC_WINDOW_PACKETS_MAX = 128, /* what a receiver's socket holds beside its neighbours' */
 	RC_WINDOW_PACKETS_START = 64,
-	RC_READ_CHUNK_BYTES =
-		65536, /* a longer READ goes as several requests, so that its responses fit the window */
-	RC_READ_CHUNK_PACKETS_MAX = 32,
+	/* Of responses; a longer READ goes as several requests, so that they fit the window. */
+	RC_READ_CHUNK_PACKETS = 32,
 	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* ask for an acknowledgement at least this often */
 	RC_DETOURS_MAX =
 		16, /* of a stream that could go without packets; then it waits until none is under way */
@@ -78,7 +77,6 @@ struct rc_requester {
 	struct psn cursor; /* next packet to send; una <= cursor <= next */
 	struct psn next; /* first PSN that no work request has yet */
 	uint32_t wqe_index; /* work request that the cursor is in, or stands before */
-	uint32_t read_chunk_packets;
 	uint32_t next_ssn;
 	bool is_credit_limited;
 	uint32_t

@@ -12,7 +12,6 @@
 void rc_requester_start(struct rc_qp *rc)
 {
 	struct rc_requester *requester = &rc->requester;
-	uint32_t chunk_packets = RC_READ_CHUNK_BYTES / rc->qp.mtu_bytes;
 
 	memset(requester, 0, sizeof(*requester));
 	requester->una = psn_from(rc->qp.attr.sq_psn);
@@ -20,7 +19,6 @@ void rc_requester_start(struct rc_qp *rc)
 	requester->next = requester->una;
 	requester->wqe_index = rc->qp.sq->completed;
 	requester->next_ssn = 1;
-	requester->read_chunk_packets = min_u32(chunk_packets, RC_READ_CHUNK_PACKETS_MAX);
 	rc_recovery_begin(rc);
 	rc_recovery_stop(rc);
 }
@@ -79,8 +77,7 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 	uint32_t sent = wqe->is_started ? (uint32_t)psn_diff(requester->cursor, wqe->first_psn) : 0;
 	uint32_t total = wqe->is_started ? wqe->packet_count
 					 : message_packet_count(&rc->qp, wqe->total_bytes);
-	uint32_t to_chunk_end =
-		requester->read_chunk_packets - sent % requester->read_chunk_packets;
+	uint32_t to_chunk_end = RC_READ_CHUNK_PACKETS - sent % RC_READ_CHUNK_PACKETS;
 	return min_u32(to_chunk_end, total - sent);
 }
 
@@ -188,9 +185,8 @@ static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
 
 	wqe->first_psn = requester->next;
 	wqe->packet_count = is_single ? 1 : message_packet_count(&rc->qp, wqe->total_bytes);
-	requester->next_ssn += is_read
-		? (uint32_t)div_ceil_u64(wqe->packet_count, requester->read_chunk_packets)
-		: 1;
+	requester->next_ssn +=
+		is_read ? (uint32_t)div_ceil_u64(wqe->packet_count, RC_READ_CHUNK_PACKETS) : 1;
 	wqe->ssn = requester->next_ssn - 1;
 	wqe->is_started = true;
 }
