@@ -46,10 +46,15 @@ enum { SHORT_BYTES_MAX = 128 };
 __attribute__((target("sse4.2"))) static uint32_t crc32c_short(const uint8_t *from, size_t length)
 {
 	uint64_t crc = UINT32_MAX, word;
+	uint32_t half;
 
 	for (; length >= sizeof(word); length -= sizeof(word), from += sizeof(word)) {
 		memcpy(&word, from, sizeof(word));
 		crc = __builtin_ia32_crc32di(crc, word);
+	}
+	for (; length >= sizeof(half); length -= sizeof(half), from += sizeof(half)) {
+		memcpy(&half, from, sizeof(half));
+		crc = __builtin_ia32_crc32si((uint32_t)crc, half);
 	}
 	for (; length; length--, from++)
 		crc = __builtin_ia32_crc32qi((uint32_t)crc, *from);

@@ -9,10 +9,23 @@
 #include "iwarp/iwarp.h"
 #include "memory/abroad.h"
 
+/* --- quick.c --- */
+
+/* Take in the next FPDU, if it is whole and nothing but a usual one. Returns false when not: nothing has changed that matters. */
+bool iwarp_take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns);
+
+/* The same the other way: stage the next request. */
+bool iwarp_stage_quickly(struct iwarp_qp *iwarp);
+
 /* --- staging.c --- */
 
 /* Is there room for one more FPDU, and a Terminate message behind it? */
-bool iwarp_has_room(const struct iwarp_transmit *tx);
+enum { FPDU_PIECES_MAX = 3 };
+static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
+{
+	return tx->staged_bytes < IWARP_TX_LENT_BYTES && tx->tail < IWARP_TX_BATCH_BYTES &&
+		tx->piece_count + FPDU_PIECES_MAX < IWARP_PIECES_MAX;
+}
 
 /* The next message of a queue; all of it, or its segment at `offset`. */
 struct ddp_segment iwarp_untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
@@ -23,6 +36,9 @@ uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *s
 
 /* Its payload of `bytes` bytes is there. */
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
+
+/* The same when all of its ULPDU is. */
+void iwarp_fpdu_stage(struct iwarp_qp *iwarp, uint32_t ulpdu_bytes, uint32_t payload_bytes);
 
 /* The same for a whole FPDU with a payload, `kind`, `key`, `at` and `bytes` of a piece, that is lent. */
 void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
@@ -53,6 +69,9 @@ bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns);
 /* Owe the answer to a request of the peer's. False when there are as many as we serve at once. */
 bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed);
 
+/* All of the request at tx->index is staged. */
+void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe);
+
 /* Complete the requests at the head of the send queue that are done, unless they are held back. */
 void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns);
 
@@ -75,6 +94,13 @@ static inline bool iwarp_has_answer(const struct send_wqe *wqe)
  * Check the header of a received segment: may it come now, and where does its payload go? Nothing has changed if it may not.
  */
 enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment);
+
+/* Take the receive request that a new message is for. */
+enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode);
+
+/* Its message, of `cqe->byte_count`, is there. */
+void iwarp_receive_end(
+	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns);
 
 /* Place payload bytes [offset, offset + bytes) of a checked segment of WRITE, SEND or READ response. */
 enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_segment *segment,

@@ -169,6 +169,7 @@ struct iwarp_transmit {
 	bool is_answer_due; /* what was sent last is a WRITE, and nothing has come since */
 	int luck; /* in guessing that an answer comes; -IWARP_LUCK_MAX to IWARP_LUCK_MAX, below 0 not to be trusted */
 	enum fault fault; /* what the request at `index` fails with when its turn comes */
+	struct mr_cached own; /* of the keys that SENDs and WRITEs name */
 	struct iwarp_owed owed[QP_RD_ATOMIC_MAX]; /* a ring */
 	uint32_t owed_first, owed_count;
 	uint32_t owed_offset; /* bytes of the first one's response that are staged */
@@ -191,6 +192,8 @@ struct iwarp_receive {
 	bool is_ready_awaited; /* the next FPDU is the initiator's first */
 	bool is_ready_answer_awaited; /* an empty READ response answers an initiator that was ready with a READ */
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the one under way */
+	struct mr_cached remote; /* of the keys that the peer's WRITEs name */
+	struct mr_cached local; /* that receive requests name */
 	bool has_receive; /* `receive` was taken */
 	struct recv_wqe receive;
 	enum fault receive_fault; /* that it completes with if its message does not */

@@ -286,6 +286,7 @@ void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 
 void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
-	while (is_receiving(iwarp) && take(iwarp, now_ns))
+	while (is_receiving(iwarp) && iwarp->rx.start != iwarp->rx.end &&
+		(iwarp_take_quickly(iwarp, now_ns) || take(iwarp, now_ns)))
 		;
 }

@@ -126,7 +126,7 @@ static enum rdmap_error read_response_check(
 }
 
 /* Take the receive request that a new message is for. */
-static enum rdmap_error receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode)
+enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 
@@ -151,7 +151,7 @@ static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segm
 		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_UNTAGGED_TOO_LONG
 								   : RDMAP_OK;
 	if (!rx->has_receive)
-		error = receive_begin(iwarp, segment->opcode);
+		error = iwarp_receive_begin(iwarp, segment->opcode);
 	if (!error && segment->payload_bytes > rx->receive.total_bytes - rx->send_bytes) {
 		rx->receive_fault = FAULT_RECEIVE_TOO_SHORT;
 		error = RDMAP_ERROR_UNTAGGED_TOO_LONG;
@@ -186,7 +186,7 @@ static enum rdmap_error untagged_check(struct iwarp_qp *iwarp, const struct ddp_
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
 	error = whole_check(segment);
 	if (!error && segment->untagged.queue == DDP_QUEUE_SEND)
-		error = receive_begin(iwarp, segment->opcode);
+		error = iwarp_receive_begin(iwarp, segment->opcode);
 	return error;
 }
 
@@ -271,12 +271,12 @@ uint8_t *iwarp_segment_target(
 
 /* --- what follows --- */
 
-static void receive_complete(
-	struct iwarp_qp *iwarp, struct cqe *cqe, const struct ddp_segment *segment, uint64_t now_ns)
+void iwarp_receive_end(
+	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns)
 {
 	iwarp->rx.has_receive = false;
 	qp_complete_recv(&iwarp->qp, iwarp->rx.receive.wr_id, cqe, FAULT_NONE,
-		rdmap_is_solicited(segment->opcode), now_ns);
+		rdmap_is_solicited(opcode), now_ns);
 }
 
 static void send_finish(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
@@ -298,7 +298,7 @@ static void send_finish(struct iwarp_qp *iwarp, const struct ddp_segment *segmen
 		mw_invalidate(iwarp->qp.lane->mrs, cqe.imm, qp_mr_user(&iwarp->qp));
 	}
 	qp_count(&iwarp->qp, COUNTER_rdma_sends, 1);
-	receive_complete(iwarp, &cqe, segment, now_ns);
+	iwarp_receive_end(iwarp, &cqe, segment->opcode, now_ns);
 }
 
 /* It belongs to the WRITE before it; what that was long is all that the receiver can know of it. */
@@ -314,7 +314,7 @@ static void immediate_finish(
 
 	iwarp->rx.msn[DDP_QUEUE_SEND]++;
 	iwarp->rx.write_bytes = 0;
-	receive_complete(iwarp, &cqe, segment, now_ns);
+	iwarp_receive_end(iwarp, &cqe, segment->opcode, now_ns);
 }
 
 static enum rdmap_error read_request_finish(

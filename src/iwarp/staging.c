@@ -14,7 +14,6 @@
 
 enum {
 	TERMINATE_BYTES_MAX = 256, /* of its FPDU, with markers */
-	FPDU_PIECES_MAX = 3,
 };
 
 static_assert(2 * (DDP_UNTAGGED_BYTES + RDMAP_TERMINATE_BYTES_MAX) < TERMINATE_BYTES_MAX,
@@ -30,12 +29,6 @@ static struct iwarp_piece *piece_at(struct iwarp_transmit *tx, uint32_t index)
 static bool is_lent(const struct iwarp_piece *piece)
 {
 	return piece->kind == IWARP_LENT || piece->kind == IWARP_LENT_READ;
-}
-
-bool iwarp_has_room(const struct iwarp_transmit *tx)
-{
-	return tx->staged_bytes < IWARP_TX_LENT_BYTES && tx->tail < IWARP_TX_BATCH_BYTES &&
-		tx->piece_count + FPDU_PIECES_MAX < IWARP_PIECES_MAX;
 }
 
 static void piece_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
@@ -90,9 +83,13 @@ static void count(struct iwarp_qp *iwarp, uint32_t payload_bytes)
 
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes)
 {
+	iwarp_fpdu_stage(iwarp, ddp_header_bytes(rdmap_is_tagged(segment->opcode)) + bytes, bytes);
+}
+
+void iwarp_fpdu_stage(struct iwarp_qp *iwarp, uint32_t ulpdu_bytes, uint32_t bytes)
+{
 	struct iwarp_transmit *tx = &iwarp->tx;
 	const struct iwarp_settings *settings = &iwarp->settings;
-	uint32_t ulpdu_bytes = ddp_header_bytes(rdmap_is_tagged(segment->opcode)) + bytes;
 	uint8_t *fpdu = tx->bytes + tx->tail;
 
 	own_add(tx, IWARP_OWN,
@@ -196,12 +193,20 @@ void iwarp_loans_end(struct iwarp_qp *iwarp)
 
 /* --- sending --- */
 
+/* Might there be something to stage? */
+static bool has_more(const struct iwarp_qp *iwarp)
+{
+	const struct iwarp_transmit *tx = &iwarp->tx;
+
+	return tx->index != iwarp->qp.sq->posted || tx->owed_count || tx->is_ready_owed;
+}
+
 unsigned iwarp_output(
 	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
-	while (iwarp_stage_next(iwarp, now_ns))
+	while (has_more(iwarp) && (iwarp_stage_quickly(iwarp) || iwarp_stage_next(iwarp, now_ns)))
 		;
 	for (uint32_t i = 0; i < tx->piece_count; i++) {
 		const struct iwarp_piece *piece = piece_at(tx, i);

@@ -163,8 +163,7 @@ static uint64_t wqe_end(const struct send_wqe *wqe)
 	return (uint64_t)wqe->ssn << 32 | wqe->packet_count;
 }
 
-/* All of the request is staged. */
-static void request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
@@ -245,7 +244,7 @@ static void stage_send(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	segment.untagged.invalidate_stag = rdmap_has_invalidate(segment.opcode) ? wqe->imm : 0;
 	if (stage_payload(iwarp, wqe, &segment, &payload) && segment.is_last) {
 		tx->msn[DDP_QUEUE_SEND]++;
-		request_staged(iwarp, wqe);
+		iwarp_request_staged(iwarp, wqe);
 	}
 }
 
@@ -263,7 +262,7 @@ static void stage_immediate(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	tx->msn[DDP_QUEUE_SEND]++;
 	iwarp_fpdu_end(iwarp, &segment, RDMAP_IMMEDIATE_BYTES);
 	tx->is_imm_due = false;
-	request_staged(iwarp, wqe);
+	iwarp_request_staged(iwarp, wqe);
 }
 
 static void stage_write(struct iwarp_qp *iwarp, struct send_wqe *wqe)
@@ -285,7 +284,7 @@ static void stage_write(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	if (segment.is_last && wr_table[wqe->opcode].has_imm)
 		tx->is_imm_due = true;
 	else if (segment.is_last)
-		request_staged(iwarp, wqe);
+		iwarp_request_staged(iwarp, wqe);
 }
 
 static void answer_awaited(struct iwarp_qp *iwarp, struct send_wqe *wqe)
@@ -295,7 +294,7 @@ static void answer_awaited(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	tx->msn[DDP_QUEUE_READ_REQUEST]++;
 	if (tx->answers_out++ == 0)
 		iwarp->rx.answer_index = tx->index;
-	request_staged(iwarp, wqe);
+	iwarp_request_staged(iwarp, wqe);
 }
 
 static void stage_read_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
@@ -384,7 +383,7 @@ static void execute_local(struct iwarp_qp *iwarp, struct send_wqe *wqe, uint64_t
 	iwarp->tx.fault = window_execute(&iwarp->qp, wqe);
 	if (iwarp->tx.fault)
 		return;
-	request_staged(iwarp, wqe);
+	iwarp_request_staged(iwarp, wqe);
 	wqe_set_end(wqe, sent_position(&iwarp->tx));
 	iwarp_complete(iwarp, now_ns);
 }

@@ -114,14 +114,9 @@ uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
 	uint32_t pad_at = FPDU_LENGTH_BYTES + ulpdu_bytes;
 
 	put_be16(fpdu, (uint16_t)ulpdu_bytes);
-	memset(fpdu + pad_at, 0, covered_bytes - pad_at);
+	put_le32(fpdu + pad_at, 0); /* it may reach into the CRC's field */
 	put_le32(fpdu + covered_bytes, has_crc ? crc32c(fpdu, covered_bytes) : 0);
 	return covered_bytes + FPDU_CRC_BYTES;
-}
-
-uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu)
-{
-	return get_be16(fpdu);
 }
 
 bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes)

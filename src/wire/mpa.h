@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/bytes.h"
+
 /* --- opening a connection --- */
 
 enum {
@@ -146,7 +148,10 @@ static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position);
 
 /* The ULPDU bytes that a FPDU announces; its first two bytes are there. */
-uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu);
+static inline uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu)
+{
+	return get_be16(fpdu);
+}
 
 /* Is the CRC of a whole FPDU, of `bytes` bytes in the stream, right? */
 bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes);

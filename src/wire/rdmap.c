@@ -9,15 +9,6 @@
 enum {
 	TAGGED = 1,
 	UNTAGGED = 0,
-
-	/* The two control bytes that every segment begins with. */
-	DDP_TAGGED = 0x80,
-	DDP_LAST = 0x40,
-	DDP_VERSION_MASK = 0x03,
-	DDP_VERSION = 0x01,
-	RDMAP_VERSION_SHIFT = 6,
-	RDMAP_VERSION = 1,
-	RDMAP_OPCODE_MASK = 0x0f,
 };
 
 static const struct info {
@@ -72,20 +63,6 @@ uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 	return ddp_header_bytes((bytes[0] & DDP_TAGGED) != 0);
 }
 
-static void tagged_decode(struct ddp_segment *segment, const uint8_t *from)
-{
-	segment->tagged.stag = get_be32(from + 2);
-	segment->tagged.offset = get_be64(from + 6);
-}
-
-static void untagged_decode(struct ddp_segment *segment, const uint8_t *from)
-{
-	segment->untagged.invalidate_stag = get_be32(from + 2);
-	segment->untagged.queue = get_be32(from + 6);
-	segment->untagged.msn = get_be32(from + 10);
-	segment->untagged.offset = get_be32(from + 14);
-}
-
 /*
  * What is too short for its header, or its message, has no error code of its own; for the peer it is a message that does not exist.
  */
@@ -109,10 +86,10 @@ enum rdmap_error ddp_decode(struct ddp_segment *segment, const uint8_t *ulpdu, u
 	segment->payload = ulpdu + ddp_header_bytes(is_tagged);
 	segment->payload_bytes = ulpdu_bytes - ddp_header_bytes(is_tagged);
 	if (is_tagged) {
-		tagged_decode(segment, ulpdu);
+		ddp_tagged_decode(segment, ulpdu);
 		return RDMAP_OK;
 	}
-	untagged_decode(segment, ulpdu);
+	ddp_untagged_decode(segment, ulpdu);
 	if (segment->untagged.queue >= DDP_QUEUE_COUNT)
 		return RDMAP_ERROR_UNTAGGED_QUEUE;
 	if (segment->untagged.queue != table[opcode].queue ||
@@ -126,19 +103,12 @@ uint32_t ddp_encode(const struct ddp_segment *segment, uint8_t *to)
 {
 	bool is_tagged = table[segment->opcode].is_tagged;
 
-	to[0] = (uint8_t)((is_tagged ? DDP_TAGGED : 0) | (segment->is_last ? DDP_LAST : 0) |
-		DDP_VERSION);
-	to[1] = (uint8_t)(RDMAP_VERSION << RDMAP_VERSION_SHIFT | segment->opcode);
-	if (is_tagged) {
-		put_be32(to + 2, segment->tagged.stag);
-		put_be64(to + 6, segment->tagged.offset);
-		return DDP_TAGGED_BYTES;
-	}
-	put_be32(to + 2, segment->untagged.invalidate_stag);
-	put_be32(to + 6, segment->untagged.queue);
-	put_be32(to + 10, segment->untagged.msn);
-	put_be32(to + 14, segment->untagged.offset);
-	return DDP_UNTAGGED_BYTES;
+	put_be16(to, ddp_control(segment->opcode, is_tagged, segment->is_last));
+	if (is_tagged)
+		ddp_tagged_encode(segment, to);
+	else
+		ddp_untagged_encode(segment, to);
+	return ddp_header_bytes(is_tagged);
 }
 
 /* --- payloads --- */

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/bytes.h"
+
 enum rdmap_opcode {
 #define RDMAP(name, opcode, model, queue, least, most) RDMAP_##name = (opcode),
 #include "wire/rdmap_opcode.def"
@@ -69,6 +71,17 @@ struct ddp_segment {
 	uint32_t payload_bytes;
 };
 
+/* What the two control bytes that every segment begins with are made of. */
+enum {
+	DDP_TAGGED = 0x80, /* of the first */
+	DDP_LAST = 0x40,
+	DDP_VERSION_MASK = 0x03,
+	DDP_VERSION = 0x01,
+	RDMAP_VERSION_SHIFT = 6, /* of the second */
+	RDMAP_VERSION = 1,
+	RDMAP_OPCODE_MASK = 0x0f,
+};
+
 bool rdmap_is_tagged(enum rdmap_opcode opcode);
 bool rdmap_is_solicited(enum rdmap_opcode opcode);
 bool rdmap_has_invalidate(enum rdmap_opcode opcode);
@@ -96,6 +109,43 @@ enum rdmap_error ddp_decode(
 
 /* Encode a header. Returns its length; the payload follows it. */
 uint32_t ddp_encode(const struct ddp_segment *segment, uint8_t *to);
+
+/* Both control bytes, the first one in the upper half. */
+static inline uint16_t ddp_control(enum rdmap_opcode opcode, bool is_tagged, bool is_last)
+{
+	return (uint16_t)(((is_tagged ? DDP_TAGGED : 0) | (is_last ? DDP_LAST : 0) | DDP_VERSION)
+			<< 8 |
+		RDMAP_VERSION << RDMAP_VERSION_SHIFT | opcode);
+}
+
+/* The fields behind them. */
+static inline void ddp_tagged_decode(struct ddp_segment *segment, const uint8_t *from)
+{
+	segment->tagged.stag = get_be32(from + 2);
+	segment->tagged.offset = get_be64(from + 6);
+}
+
+static inline void ddp_untagged_decode(struct ddp_segment *segment, const uint8_t *from)
+{
+	segment->untagged.invalidate_stag = get_be32(from + 2);
+	segment->untagged.queue = get_be32(from + 6);
+	segment->untagged.msn = get_be32(from + 10);
+	segment->untagged.offset = get_be32(from + 14);
+}
+
+static inline void ddp_tagged_encode(const struct ddp_segment *segment, uint8_t *to)
+{
+	put_be32(to + 2, segment->tagged.stag);
+	put_be64(to + 6, segment->tagged.offset);
+}
+
+static inline void ddp_untagged_encode(const struct ddp_segment *segment, uint8_t *to)
+{
+	put_be32(to + 2, segment->untagged.invalidate_stag);
+	put_be32(to + 6, segment->untagged.queue);
+	put_be32(to + 10, segment->untagged.msn);
+	put_be32(to + 14, segment->untagged.offset);
+}
 
 /* --- payloads of messages --- */
 
