@@ -102,8 +102,3 @@ void deadline_set(struct deadline_heap *heap, struct deadline *deadline, uint64_
 		settle(heap, deadline->position, deadline);
 	}
 }
-
-struct deadline *deadline_heap_first(const struct deadline_heap *heap)
-{
-	return heap->count ? heap->entries[1] : NULL;
-}

@@ -10,6 +10,7 @@
 #ifndef URNIC_BASE_DEADLINE_H
 #define URNIC_BASE_DEADLINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define DEADLINE_NEVER UINT64_MAX
@@ -42,6 +43,9 @@ void deadline_set(struct deadline_heap *heap, struct deadline *deadline, uint64_
 /*
  * The earliest deadline, or NULL. It stays in the heap.
  */
-struct deadline *deadline_heap_first(const struct deadline_heap *heap);
+static inline struct deadline *deadline_heap_first(const struct deadline_heap *heap)
+{
+	return heap->count ? heap->entries[1] : NULL;
+}
 
 #endif

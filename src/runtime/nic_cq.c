@@ -202,7 +202,7 @@ static void tell_failures(const struct cqe *cqes, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		enum fault fault = (enum fault)cqes[i].fault;
 
-		if (fault != FAULT_NONE && fault != FAULT_FLUSHED)
+		if (fault != FAULT_NONE && fault != FAULT_FLUSHED && log_is_on(LOG_INFO))
 			log_write(LOG_INFO, "queue pair 0x%06x, work request %llu: %s", cqes[i].qpn,
 				(unsigned long long)cqes[i].wr_id, fault_sentence(fault));
 	}
@@ -212,8 +212,7 @@ static uint32_t take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
 
-	if (taken && log_is_on(LOG_INFO))
-		tell_failures(out, taken);
+	tell_failures(out, taken);
 	return taken;
 }
 

@@ -270,7 +270,8 @@ void worker_send(struct worker *worker, bool with_acks)
 {
 	if (is_quiet(worker))
 		return;
-	if (worker_deadline_ns(worker) != DEADLINE_NEVER)
+	if (atomic_load_explicit(&worker->polls_skip, memory_order_relaxed) &&
+		worker_deadline_ns(worker) != DEADLINE_NEVER)
 		skip(worker, 0);
 	transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
