@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "agent/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "runtime/setting.h"
 
 static int fd = -1;
 
 void log_open(bool is_foreground)
 {
-	const char *path = secure_getenv("URNICD_LOG");
+	const char *path = setting_path("URNICD_LOG");
 
-	if (path && *path)
+	if (path)
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	else if (is_foreground)
+	if (path && fd < 0)
+		fprintf(stderr, "urnicd: cannot write to %s, which is URNICD_LOG: %s\n", path,
+			strerror(errno));
+	if (fd < 0 && is_foreground)
 		fd = STDERR_FILENO;
 }
 

@@ -27,10 +27,10 @@
 #include "base/version.h"
 #include "runtime/agent_protocol.h"
 #include "runtime/rendezvous.h"
+#include "runtime/setting.h"
 
 enum {
 	LISTEN_BACKLOG = 128,
-	IDLE_S_MAX = 1000000,
 	RESTART_PAUSE_US = 100000,
 };
 
@@ -58,20 +58,7 @@ static void usage(FILE *to)
 		"URNICD_LOG=FILE in the environment makes it write what happens to FILE.\n"
 		"Exit status: 0 it listens (in the background) or has done its work, 1 it failed,\n"
 		"2 wrong usage, 3 another one listens already, 4 too few open files allowed.\n",
-		SERVER_IDLE_S);
-}
-
-static bool parse_idle(const char *text, uint32_t *ret_idle_s)
-{
-	char *end;
-	unsigned long value;
-
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (errno || end == text || *end || value > IDLE_S_MAX || strchr(text, '-'))
-		return false;
-	*ret_idle_s = (uint32_t)value;
-	return true;
+		AGENT_IDLE_S);
 }
 
 /* Returns an exit status, or -1 to go on. */
@@ -85,7 +72,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 		{"version", no_argument, NULL, 'V'},
 		{0},
 	};
-	const char *idle = getenv("URNICD_IDLE_S");
+	const char *idle = NULL;
 	int option;
 
 	while ((option = getopt_long(argc, argv, "fsi:hV", names, NULL)) != -1) {
@@ -110,8 +97,10 @@ static int parse_options(int argc, char **argv, struct options *options)
 			return AGENT_EXIT_USAGE;
 		}
 	}
-	options->idle_s = options->is_system ? 0 : SERVER_IDLE_S;
-	if (optind != argc || (idle && !parse_idle(idle, &options->idle_s))) {
+	options->idle_s = setting_number(
+		"URNICD_IDLE_S", 0, AGENT_IDLE_S_MAX, options->is_system ? 0 : AGENT_IDLE_S);
+	if (optind != argc ||
+		(idle && !setting_parse(idle, 0, AGENT_IDLE_S_MAX, &options->idle_s))) {
 		usage(stderr);
 		return AGENT_EXIT_USAGE;
 	}

@@ -28,7 +28,6 @@ enum {
 	SERVER_CLIENTS_MAX = 512, /* twice the slots: tools that only look need none */
 	SERVER_GROUPS_MAX = 64, /* local addresses; bounded by what the bag can hold */
 	SERVER_SETTLE_MS = 1000,
-	SERVER_IDLE_S = 10,
 	SERVER_FOREIGN_MAX = 64, /* clients that are of other network namespaces, at a time */
 };
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/agent_start.h"
+#include "runtime/setting.h"
 
 enum {
 	/*
@@ -232,15 +233,18 @@ static int connect_running(struct agent_client *client)
 
 static int start(struct agent_client *client)
 {
-	const char *given = secure_getenv("URNIC_URNICD");
+	const char *given = setting_path("URNIC_URNICD");
 	char path[PATH_MAX];
 	int rc = agent_find(path, sizeof(path));
 
 	if (rc && given)
-		return fail(client, rc, "URNIC_URNICD is %s, which is no program", given);
+		return fail(client, rc,
+			"URNIC_URNICD is %.100s, which is no program; without it the one beside the library is taken",
+			given);
 	if (rc)
 		return fail(client, rc,
 			"the program urnicd is not where it should be: set URNIC_URNICD");
+	agent_settings_check();
 	rc = agent_start(path);
 	if (rc == -EMFILE)
 		return fail(client, rc, "urnicd needs %d open files: raise the limit (ulimit -n)",

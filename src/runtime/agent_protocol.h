@@ -33,6 +33,9 @@ enum {
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
 	AGENT_COMM_BYTES = 16, /* a process's short name, terminated */
 	AGENT_CLAIMS_MAX = 8192, /* service IDs claimed by all processes together */
+	AGENT_IDLE_S =
+		10, /* without a client, after which urnicd leaves; URNICD_IDLE_S says another */
+	AGENT_IDLE_S_MAX = 1000000,
 	AGENT_FILES_MIN = 64, /* open files that urnicd must be allowed, to be of use to anybody */
 };
 

@@ -16,6 +16,8 @@
 
 #include "base/arith.h"
 #include "runtime/agent_protocol.h"
+#include "runtime/log.h"
+#include "runtime/setting.h"
 
 /*
  * The C library's other name of clone(). Under the usual one ThreadSanitizer takes every call for a
@@ -36,7 +38,7 @@ static const char *const places[] = {
 
 int agent_find(char *ret_path, size_t path_bytes)
 {
-	const char *given = secure_getenv("URNIC_URNICD");
+	const char *given = setting_path("URNIC_URNICD");
 	char self[PATH_MAX];
 	char *slash;
 	Dl_info info;
@@ -136,6 +138,23 @@ static int launch_result(const struct launch *launch)
 	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status) == AGENT_EXIT_FILES)
 		return -EMFILE;
 	return -ECANCELED;
+}
+
+void agent_settings_check(void)
+{
+	const char *path = setting_path("URNICD_LOG");
+	int fd;
+
+	setting_number("URNICD_IDLE_S", 0, AGENT_IDLE_S_MAX, AGENT_IDLE_S);
+	if (!path)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+	else
+		log_write(LOG_ERROR,
+			"URNICD_LOG is '%.100s', which cannot be written (%s); there is no log",
+			path, strerror(errno));
 }
 
 int agent_start(const char *path)

@@ -30,4 +30,7 @@ int agent_find(char *ret_path, size_t path_bytes);
  */
 int agent_start(const char *path);
 
+/* Say in the log what in the environment the urnicd that is started from here will not understand, and do without. */
+void agent_settings_check(void);
+
 #endif

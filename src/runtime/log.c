@@ -4,16 +4,17 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "runtime/setting.h"
 
 static enum log_level chosen_level = LOG_ERROR;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
 
 static void choose(void)
 {
-	const char *text = getenv("URNIC_LOG");
+	const char *text = setting_text("URNIC_LOG");
 
 	if (!text || !strcmp(text, "error"))
 		chosen_level = LOG_ERROR;
@@ -22,7 +23,9 @@ static void choose(void)
 	else if (!strcmp(text, "info"))
 		chosen_level = LOG_INFO;
 	else
-		fprintf(stderr, "urnic: URNIC_LOG is '%s'; it may be off, error or info\n", text);
+		fprintf(stderr,
+			"urnic[%d]: URNIC_LOG is '%.40s'; it may be off, error or info; using error\n",
+			(int)getpid(), text);
 }
 
 bool log_is_on(enum log_level level)

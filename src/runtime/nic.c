@@ -19,6 +19,7 @@
 #include "runtime/nic_internal.h"
 #include "runtime/own_thread.h"
 #include "runtime/segment.h"
+#include "runtime/setting.h"
 
 /* Address space of NIC memory. Pages that are never touched cost nothing. */
 #define NIC_MEMORY_BYTES (64ull << 30)
@@ -172,41 +173,15 @@ __attribute__((destructor)) static void nic_say_goodbye(void)
 	nic_for_each_worker(worker_say_goodbye);
 }
 
-static enum nic_link link_choose(void)
-{
-	const char *text = getenv("URNIC_LINK");
-
-	if (!text)
-		return NIC_LINK_IF_POSSIBLE;
-	if (strcmp(text, "off") == 0)
-		return NIC_LINK_OFF;
-	if (strcmp(text, "on") == 0)
-		return NIC_LINK_ON;
-	log_write(LOG_ERROR, "URNIC_LINK is '%s'; it may be on or off; using it where possible",
-		text);
-	return NIC_LINK_IF_POSSIBLE;
-}
-
 static uint32_t lane_count_choose(void)
 {
-	const char *text = getenv("URNIC_LANES");
 	cpu_set_t cpus;
 	uint32_t count = 1;
 
 	if (!sched_getaffinity(0, sizeof(cpus), &cpus))
 		count = (uint32_t)CPU_COUNT(&cpus);
 	count = min_u32(max_u32(count, 1), NIC_LANES_DEFAULT_MAX);
-	if (text) {
-		char *end;
-		unsigned long asked = strtoul(text, &end, 10);
-
-		if (*text == '\0' || *end != '\0' || asked < 1 || asked > NIC_LANES_MAX)
-			log_write(LOG_ERROR, "URNIC_LANES is '%s'; it may be 1 to %d; using %u",
-				text, NIC_LANES_MAX, count);
-		else
-			count = (uint32_t)asked;
-	}
-	return count;
+	return setting_number("URNIC_LANES", 1, NIC_LANES_MAX, count);
 }
 
 static int memory_open(void)
@@ -274,7 +249,7 @@ int nic_start(void)
 	nic.public->pid = (uint32_t)getpid();
 	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
-	nic.link = link_choose();
+	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
 	nic_capture_start();
 	log_is_on(
 		LOG_ERROR); /* tells what is wrong with URNIC_LOG before there is anything to log */

@@ -134,10 +134,10 @@ struct nic_estate {
 	bool was_used; /* one of its queue pairs was made anew */
 };
 
-/* URNIC_LINK: whether packets may go past the kernel's UDP. */
+/* URNIC_LINK: whether packets may go past the kernel's UDP. In the order in which setting_choice() is given the words. */
 enum nic_link {
-	NIC_LINK_OFF,
 	NIC_LINK_IF_POSSIBLE,
+	NIC_LINK_OFF,
 	NIC_LINK_ON, /* likewise, and it is said where it is not possible */
 };
 

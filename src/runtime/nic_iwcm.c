@@ -98,8 +98,8 @@ struct mpa_policy nic_iwcm_policy(void)
 			policy.ready |= MPA_READY_SEND;
 		else if (!atomic_exchange(&is_told, true))
 			log_write(LOG_ERROR,
-				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them",
-				(int)bytes, words);
+				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them; it is left out",
+				(int)(bytes < 40 ? bytes : 40), words);
 	}
 	return policy;
 }

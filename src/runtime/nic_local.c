@@ -17,20 +17,10 @@
 #include "runtime/netdev.h"
 #include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
+#include "runtime/setting.h"
 
 /* Yielding takes a time slice where others want the processor; sleeping does not. */
 enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
-
-static bool is_on(void)
-{
-	const char *text = getenv("URNIC_LOCAL");
-
-	if (!text || strcmp(text, "on") == 0)
-		return true;
-	if (strcmp(text, "off") != 0)
-		log_write(LOG_ERROR, "URNIC_LOCAL is '%s'; it may be on or off; using off", text);
-	return false;
-}
 
 /* struct local_owner.pause */
 static void wait_pause(uint32_t round)
@@ -73,7 +63,7 @@ int nic_local_start(void)
 		return -errno;
 	list_init(&nic.peers);
 	list_init(&nic.locals);
-	nic.is_local_on = is_on();
+	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0;
 	nic.owner.wait = inbox_wait;
 	nic.owner.pause = wait_pause;
 	nic.owner.ask = nic_far_ask;

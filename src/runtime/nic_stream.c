@@ -14,6 +14,7 @@
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/nic_iwcm.h"
+#include "runtime/setting.h"
 
 enum { PATIENCE_S_MIN = 2, PATIENCE_S_MAX = 86400 };
 
@@ -21,19 +22,16 @@ enum { PATIENCE_S_MIN = 2, PATIENCE_S_MAX = 86400 };
 static unsigned patience_choose(void)
 {
 	static atomic_bool is_told;
-	const char *text = getenv("URNIC_TCP_PATIENCE");
-	unsigned long asked;
-	char *end;
+	const char *text = setting_text("URNIC_TCP_PATIENCE");
+	unsigned asked;
 
 	if (!text)
 		return PORT_TCP_PATIENCE_S;
-	asked = strtoul(text, &end, 10);
-	if (*text != '\0' && *end == '\0' && asked <= PATIENCE_S_MAX &&
-		(asked >= PATIENCE_S_MIN || !asked))
-		return (unsigned)asked;
+	if (setting_parse(text, 0, PATIENCE_S_MAX, &asked) && (!asked || asked >= PATIENCE_S_MIN))
+		return asked;
 	if (!atomic_exchange(&is_told, true))
 		log_write(LOG_ERROR,
-			"URNIC_TCP_PATIENCE is '%s'; it may be 0, or %d to %d; using %d", text,
+			"URNIC_TCP_PATIENCE is '%.40s'; it may be 0, or %d to %d; using %d", text,
 			PATIENCE_S_MIN, PATIENCE_S_MAX, PORT_TCP_PATIENCE_S);
 	return PORT_TCP_PATIENCE_S;
 }

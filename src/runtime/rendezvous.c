@@ -16,6 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "runtime/setting.h"
+
 enum {
 	PLACES = 3,
 	LISTEN_BACKLOG = 128,
@@ -102,10 +104,10 @@ static bool place_lock(int directory)
 /* FNV-1a. Who gives the same number to two hosts has chosen to. */
 static uint64_t host_number(void)
 {
-	const char *text = getenv("URNIC_HOST_ID");
+	const char *text = setting_text("URNIC_HOST_ID");
 	uint64_t number = 0xcbf29ce484222325u;
 
-	if (!text || !*text)
+	if (!text)
 		return 0;
 	for (; *text; text++)
 		number = (number ^ (uint8_t)*text) * 0x100000001b3u;

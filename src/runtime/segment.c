@@ -17,6 +17,7 @@
 #include "runtime/log.h"
 #include "runtime/segment_move.h"
 #include "runtime/segment_shared.h"
+#include "runtime/setting.h"
 
 /*
  * The memfd: address space, of which each segment gets a window, once. A window is several times as long as its segment, so that a
@@ -49,24 +50,10 @@ static struct {
 	uint64_t next_offset;
 } segments;
 
-/* URNIC_MR. */
-enum policy { POLICY_COPY, POLICY_AUTO, POLICY_MAP };
+/* URNIC_MR, in the order in which setting_choice() is given the words. */
+enum policy { POLICY_AUTO, POLICY_MAP, POLICY_COPY };
 
 /* --- what is wanted ----------------------------------------------------------------------- */
-
-static enum policy policy_read(void)
-{
-	const char *text = getenv("URNIC_MR");
-
-	if (!text || strcmp(text, "auto") == 0)
-		return POLICY_AUTO;
-	if (strcmp(text, "map") == 0)
-		return POLICY_MAP;
-	if (strcmp(text, "copy") != 0)
-		log_write(LOG_ERROR, "URNIC_MR is '%s'; it may be auto, map or copy; using copy",
-			text);
-	return POLICY_COPY;
-}
 
 /* Where memory is promised strictly, or files are limited, moved memory might be refused later on. */
 static bool is_possible(void)
@@ -119,7 +106,7 @@ bool segments_may_begin(void)
 
 uint64_t segments_init(struct arena *arena)
 {
-	enum policy policy = policy_read();
+	enum policy policy = (enum policy)setting_choice("URNIC_MR", "auto", "map", "copy");
 	uint64_t offset = arena_alloc(arena, SEGMENT_COUNT_MAX * sizeof(struct segment_public));
 
 	if (offset)

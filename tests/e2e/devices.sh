@@ -30,11 +30,36 @@ URNIC_INTERFACES=no-such "$urnic" devices --json 2>/dev/null | grep -q '"devices
 "$urnic" devices --bogus 2>/dev/null
 [ $? = 2 ] || fail 'a bad option is not a usage error'
 
-# A variable that is set to nonsense is named in a sentence, and the default is used.
-for variable in URNIC_TRANSPORTS URNIC_LINK URNIC_LOCAL URNIC_MR URNIC_LANES URNIC_LIMITS URNIC_LOG; do
-	said=$(on a "$urnic" run --no-view -- env $variable=nonsense ibv_rc_pingpong -d rocep_veth0 -g 0 127.0.0.1 2>&1)
-	echo "$said" | grep -q "$variable .*nonsense" || fail "$variable=nonsense: $said"
-	echo "$said" | grep -q "Couldn't connect to 127.0.0.1" || fail "$variable=nonsense ends it: $said"
+# A variable that is set to nonsense is named in one sentence, which is not lost behind a long value, and the default is used.
+plain='URNIC_TRANSPORTS URNIC_LINK URNIC_LOCAL URNIC_MR URNIC_LANES URNIC_LIMITS URNIC_LOG'
+# said_of VALUE VARIABLE...: what a program says when these have the value; it has to go on.
+said_of() {
+	value=$1
+	shift
+	said=$(on a "$urnic" run --no-view -- env $(for variable; do echo "$variable=$value"; done) \
+		ibv_rc_pingpong -d rocep_veth0 -g 0 127.0.0.1 2>&1)
+	echo "$said" | grep -q "Couldn't connect to 127.0.0.1" || fail "$*=$value ends it: $said"
+}
+for value in nonsense -1 /no/such/directory "$(printf %05000d 0)"; do
+	said_of "$value" $plain
+	for variable in $plain; do
+		[ "$(echo "$said" | grep -cE "$variable (is|has) '.*; (using|it is left)")" = 1 ] ||
+			fail "$variable=$value: $said"
+	done
+	echo "$said" | grep '0\{101\}' && fail "of a long value there is too much: $said"
 done
+said_of '' $plain URNIC_INTERFACES URNIC_DEVICE_NAME URNIC_HOST_ID URNIC_URNICD URNICD_LOG URNICD_IDLE_S SYSFS_PATH
+echo "$said" | grep URNIC && fail "an empty variable is not as good as none"
+said_of ../names URNIC_DEVICE_NAME
+echo "$said" | grep -q "URNIC_DEVICE_NAME is '../names'.* veth0 is rocep_veth0" || fail "a name with a slash: $said"
+said_of 'rocep_veth0,rocep_veth0' URNIC_DEVICE_NAME
+echo "$said" | grep -q "a device rocep_veth0 already; the one on lo is " || fail "a name twice: $said"
 said=$(on a "$urnic" run --no-view -- env URNIC_TRANSPORTS=iwarp URNIC_MPA=crc=off,nonsense rping -c -a 10.99.0.1 -C 1 2>&1)
 echo "$said" | grep -q "URNIC_MPA has 'nonsense'" || fail "URNIC_MPA=nonsense: $said"
+
+# What the urnicd that a program starts would not understand, the program says; host b has no urnicd yet.
+said=$("$urnic" host exec -n "$network" b -- "$urnic" run --no-view -- \
+	env URNICD_IDLE_S=-1 URNICD_LOG=/no/such/directory/log ibv_rc_pingpong -d rocep_veth0 -g 0 127.0.0.1 2>&1)
+echo "$said" | grep -q "URNICD_IDLE_S is '-1'.*; using 10" || fail "URNICD_IDLE_S=-1: $said"
+echo "$said" | grep -q "URNICD_LOG is '/no/such/directory/log', which cannot be written" || fail "URNICD_LOG: $said"
+echo "$said" | grep -q "Couldn't connect to 127.0.0.1" || fail "URNICD_IDLE_S=-1 ends it: $said"

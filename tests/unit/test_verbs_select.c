@@ -38,7 +38,7 @@ static void name_is(
 {
 	char name[64];
 
-	select_name(names, "rocep", ifname, unnamed, name, sizeof(name));
+	assert_true(select_name(names, "rocep", ifname, unnamed, name, sizeof(name)));
 	assert_string_equal(name, expected);
 }
 
@@ -73,14 +73,19 @@ static void name_item_with_interface_goes_before_order(void **state)
 	name_is("eth1=a,eth=", "eth", &unnamed, "rocep_eth");
 }
 
-static void name_that_is_too_long_is_cut(void **state)
+static void name_that_no_device_can_have_is_refused(void **state)
 {
-	unsigned int unnamed = 0;
-	char name[8];
+	static const char *const wrong[] = {"..", ".a", "../etc", "a b", "a\tb", "eth0=a/b",
+		"a\xc3", "0123456789012345678901234567890123456789"};
 
 	(void)state;
-	select_name("0123456789", "rocep", "eth0", &unnamed, name, sizeof(name));
-	assert_string_equal(name, "0123456");
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		unsigned int unnamed = 0;
+		char name[40];
+
+		assert_false(select_name(wrong[i], "rocep", "eth0", &unnamed, name, sizeof(name)));
+		assert_string_equal(name, "rocep_eth0");
+	}
 }
 
 static void items_of_a_list_are_counted(void **state)
@@ -100,7 +105,7 @@ int main(void)
 		cmocka_unit_test(name_without_items_is_made_of_the_interface),
 		cmocka_unit_test(name_items_without_interface_are_used_in_order),
 		cmocka_unit_test(name_item_with_interface_goes_before_order),
-		cmocka_unit_test(name_that_is_too_long_is_cut),
+		cmocka_unit_test(name_that_no_device_can_have_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

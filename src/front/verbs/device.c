@@ -190,6 +190,22 @@ static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NET
 	return count;
 }
 
+/* Say what has become of the name that URNIC_DEVICE_NAME gives a new device, if it is not called so. Under device_lock. */
+static void name_check(
+	const struct device *device, bool is_good, const char *name, const char *names)
+{
+	if (!device || !names)
+		return;
+	if (!is_good)
+		log_write(LOG_ERROR,
+			"URNIC_DEVICE_NAME is '%.100s'; a name may have letters, digits and _-.: and at most %d of them; the device on %s is %s",
+			names, IBV_SYSFS_NAME_MAX - 1, device->ifname, device->verbs.name);
+	else if (strcmp(device->verbs.name, name) != 0)
+		log_write(LOG_ERROR,
+			"URNIC_DEVICE_NAME is '%.100s'; there is a device %s already; the one on %s is %s",
+			names, name, device->ifname, device->verbs.name);
+}
+
 /* The wanted interfaces become, or stay, devices of this transport. Under device_lock. */
 static void transport_update(const struct netdev_list *list, struct netdev *const *order,
 	uint32_t count, enum device_transport transport, const char *names, uint32_t *news)
@@ -201,10 +217,13 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 		char name[IBV_SYSFS_NAME_MAX];
 
 		if (netdev_is_usable(order[i])) {
-			select_name(names, transports[transport].prefix, order[i]->name, &unnamed,
-				name, sizeof(name));
-			if (!device)
+			bool is_good = select_name(names, transports[transport].prefix,
+				order[i]->name, &unnamed, name, sizeof(name));
+
+			if (!device) {
 				device = device_add(order[i], list->netns_cookie, transport, name);
+				name_check(device, is_good, name, names);
+			}
 			if (!device || present_count == DEVICE_COUNT_MAX)
 				continue;
 			device->is_present = true;
@@ -228,10 +247,24 @@ static const char *transports_wanted(void)
 		return list;
 	if (!is_told)
 		log_write(LOG_ERROR,
-			"URNIC_TRANSPORTS is '%s'; it may be roce, iwarp, or both with a comma between them; using roce",
+			"URNIC_TRANSPORTS is '%.40s'; it may be roce, iwarp, or both with a comma between them; using roce",
 			list);
 	is_told = true;
 	return NULL;
+}
+
+/* URNIC_INTERFACES may leave nothing. Said once. Under device_lock. */
+static void interfaces_check(void)
+{
+	static bool is_told;
+	const char *patterns = getenv("URNIC_INTERFACES");
+
+	if (present_count > 0 || !patterns || *patterns == '\0' || is_told)
+		return;
+	log_write(LOG_ERROR,
+		"URNIC_INTERFACES=%.100s (shell patterns, with commas between them) matches no interface that is up and has an address: there is no device",
+		patterns);
+	is_told = true;
 }
 
 /*
@@ -257,6 +290,7 @@ static void table_update(
 			if (select_transport_place(wanted, transports[i].name) == place)
 				transport_update(list, order, count, (enum device_transport)i,
 					place == 0 ? names : NULL, news);
+	interfaces_check();
 }
 
 /* What the NIC has to know of the news. */

@@ -87,16 +87,20 @@ bool limits_set(
 	return true;
 }
 
+enum { SHOWN_BYTES_MAX = 60 };
+
 static void complain(const char *item, size_t bytes, uint32_t highest)
 {
+	const int shown = bytes < SHOWN_BYTES_MAX ? (int)bytes : SHOWN_BYTES_MAX;
+
 	if (highest)
 		log_write(LOG_ERROR,
-			"URNIC_LIMITS has '%.*s'; it may be 1 to %u; it is left as it is",
-			(int)bytes, item, highest);
+			"URNIC_LIMITS has '%.*s'; it may be 1 to %u; it is left as it is", shown,
+			item, highest);
 	else
 		log_write(LOG_ERROR,
-			"URNIC_LIMITS has '%.*s', which is not 'limit=number' of a limit that can be set",
-			(int)bytes, item);
+			"URNIC_LIMITS has '%.*s', which is not limit=number of a limit that can be set (max_qp, max_cqe ... of ibv_devinfo -v); it is left out",
+			shown, item);
 }
 
 static void configure(void)

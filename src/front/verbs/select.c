@@ -93,17 +93,31 @@ static bool name_by_position(const char *names, unsigned int position, struct it
 	return false;
 }
 
-void select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
+static bool is_name(const struct item *item, size_t size)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				      "0123456789_-.:";
+
+	return item->bytes < size && item->text[0] != '.' &&
+		strspn(item->text, letters) >= item->bytes;
+}
+
+bool select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
 	char *name, size_t size)
 {
 	struct item item;
+	bool is_given;
 
 	if (!names)
 		names = "";
-	if (name_of_interface(names, ifname, &item) || name_by_position(names, (*unnamed)++, &item))
+	is_given = name_of_interface(names, ifname, &item) ||
+		name_by_position(names, (*unnamed)++, &item);
+	if (is_given && is_name(&item, size)) {
 		snprintf(name, size, "%.*s", (int)item.bytes, item.text);
-	else
-		snprintf(name, size, "%s_%s", prefix, ifname);
+		return true;
+	}
+	snprintf(name, size, "%s_%s", prefix, ifname);
+	return !is_given;
 }
 
 int select_transport_place(const char *list, const char *transport)

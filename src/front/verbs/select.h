@@ -8,6 +8,7 @@
 #ifndef URNIC_FRONT_VERBS_SELECT_H
 #define URNIC_FRONT_VERBS_SELECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -26,9 +27,13 @@ int select_place(const char *patterns, const char *ifname);
  * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on that interface; an item "name" names
  *            the next device that no other item names.
  * `unnamed`  How many devices before this one in the list had no "ifname=name" item. Counted on when this one has none either.
- * `name`     Takes the name, cut to `size` - 1 bytes: what the items say, or `prefix`, "_" and the interface's name.
+ * `name`     Takes the name: what the items say, or `prefix`, "_" and the interface's name.
+ * `size`     Of `name`, in bytes, the terminator included; at least 32.
+ *
+ * Returns false when the items give a name that no device can have, so that it is called as by default: names are of ASCII letters, digits
+ * and "_-.:", fit `size`, and do not begin with a dot, as programs make paths of them.
  */
-void select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
+bool select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
 	char *name, size_t size);
 
 /*

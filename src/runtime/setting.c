@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/setting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/log.h"
+
+const char *setting_text(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text != '\0' ? text : NULL;
+}
+
+const char *setting_path(const char *name)
+{
+	const char *text = secure_getenv(name);
+
+	return text && *text != '\0' ? text : NULL;
+}
+
+bool setting_parse(const char *text, unsigned lowest, unsigned highest, unsigned *ret_value)
+{
+	unsigned long long value = 0;
+
+	if (*text == '\0')
+		return false;
+	for (; *text != '\0'; text++) {
+		if (*text < '0' || *text > '9')
+			return false;
+		value = value * 10 + (unsigned)(*text - '0');
+		if (value > highest)
+			return false;
+	}
+	if (value < lowest)
+		return false;
+	*ret_value = (unsigned)value;
+	return true;
+}
+
+unsigned setting_number(const char *name, unsigned lowest, unsigned highest, unsigned fallback)
+{
+	const char *text = setting_text(name);
+	unsigned value = fallback;
+
+	if (text && !setting_parse(text, lowest, highest, &value))
+		log_write(LOG_ERROR, "%s is '%.40s'; it may be %u to %u; using %u", name, text,
+			lowest, highest, fallback);
+	return value;
+}
+
+int setting_choice(const char *name, const char *first, const char *second, const char *third)
+{
+	const char *text = setting_text(name);
+
+	if (!text || strcmp(text, first) == 0)
+		return 0;
+	if (strcmp(text, second) == 0)
+		return 1;
+	if (third && strcmp(text, third) == 0)
+		return 2;
+	log_write(LOG_ERROR, "%s is '%.40s'; it may be %s%s%s or %s; using %s", name, text, first,
+		third ? ", " : "", third ? second : "", third ? third : second, first);
+	return 0;
+}
