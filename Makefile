@@ -63,7 +63,7 @@ help:
 	@echo 'make              build into $(BUILD)/; $(BUILD)/urnic works from there'
 	@echo 'make deps         install the Debian packages that the targets below need'
 	@echo 'make demo         run the perftest programs between two hosts, beside plain TCP'
-	@echo 'make check        build and run the tests (some ten minutes)'
+	@echo 'make check        build and run the tests (about a quarter of an hour)'
 	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
 	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
 	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'

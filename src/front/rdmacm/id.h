@@ -25,7 +25,6 @@
 
 enum {
 	ID_EVENT_COUNT = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
-	ID_BACKLOG_DEFAULT = 128,
 	ID_BACKLOG_MAX = 1024, /* and what a backlog of 0 means: both as the kernel's rdma_ucm */
 	ID_ACK_TIMEOUT = 17, /* 0.54 s: what the kernel's rdma_cm uses on Ethernet */
 	ID_HOP_LIMIT = 64,
