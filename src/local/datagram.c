@@ -395,10 +395,10 @@ static enum shortcut wait_more(struct datagram_route *route, uint64_t now_ns, ui
 	if (!route->is_waiting) {
 		route->is_waiting = true;
 		route->waiting_since_ns = 0;
-		if (!guest_has_room(route->process.seat)) /* nobody polls */
-			kick(route);
 	} else if (!route->waiting_since_ns) {
 		route->waiting_since_ns = now_ns;
+		if (!guest_has_room(route->process.seat)) /* nobody polls, or not soon */
+			kick(route);
 	}
 	waited_ns = route->waiting_since_ns ? now_ns - route->waiting_since_ns : 0;
 	if (waited_ns >= route->patience_ns) {
