@@ -8,6 +8,7 @@
 
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
+#include "runtime/segment.h"
 
 enum {
 	POLLS_LOCKED_MAX =
@@ -168,7 +169,11 @@ static void drive(struct worker *worker, struct nic_cq *cq)
 	}
 	unsigned datagrams = worker_poll(worker, &cq->cq);
 	uint32_t weight = worker->poll_weight;
+	bool has_guests = worker->has_guests;
 	worker_unlock(worker);
+	/* This may be the only thread that the program has, and the only call that it still makes. */
+	if (has_guests && segments_may_begin())
+		nic_mr_make_mappable();
 	polls_locked = 0;
 	polls_idle = datagrams ? 0 : polls_idle + weight;
 	if (polls_idle >= POLLS_IDLE_MAX) {

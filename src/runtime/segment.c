@@ -46,7 +46,7 @@ static struct {
 	uint32_t count;
 	uint64_t last_serial;
 	int file; /* the memfd; 0 or -1: there is none */
-	bool may_begin; /* it will be made when a peer comes */
+	_Atomic bool may_begin; /* it will be made when a peer comes */
 	uint64_t next_offset;
 } segments;
 
@@ -101,7 +101,7 @@ bool segments_begin(void)
 
 bool segments_may_begin(void)
 {
-	return segments.may_begin;
+	return atomic_load_explicit(&segments.may_begin, memory_order_relaxed);
 }
 
 uint64_t segments_init(struct arena *arena)

@@ -51,7 +51,7 @@ uint64_t segments_init(struct arena *arena);
  */
 bool segments_begin(void);
 
-/* Would segments_begin() say so? */
+/* Would segments_begin() say so? Any thread. */
 bool segments_may_begin(void);
 
 /* The child of a fork: nothing of its parent's. */

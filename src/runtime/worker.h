@@ -103,6 +103,7 @@ struct worker {
 	struct inbox_table *inboxes; /* with it */
 	struct guest_bell
 		*guest_bell; /* NULL before the lane has started, and in tests without a NIC */
+	bool has_guests; /* one has left something here */
 	struct capture capture; /* without a ring, before the lane has started */
 	struct deadline_heap alarms; /* the NIC's own, beside the lane's deadlines */
 	struct port_udp *port;
