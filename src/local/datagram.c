@@ -333,22 +333,23 @@ static enum mr_fault fill(struct datagram_route *route, const struct recv_wqe *r
 	return is_mapped ? MR_OK : theirs_put(route, receive, to, bytes);
 }
 
-/* Take one that the datagram fits in. LATER: there is none, or no room for one more record. */
-static enum shortcut take(
-	struct datagram_route *route, const struct send_wqe *wqe, struct recv_wqe *receive)
+/*
+ * Take one that the datagram fits in. LATER: there is none, or no room for one more record. *ret_taken: how many were taken before.
+ */
+static enum shortcut take(struct datagram_route *route, const struct send_wqe *wqe,
+	struct recv_wqe *receive, uint64_t *ret_taken)
 {
 	const struct peer *peer = peer_of(route);
 	size_t bytes = GRH_BYTES + wqe->total_bytes;
-	uint64_t taken;
 
 	do {
 		if (!guest_has_room(route->process.seat) ||
 			!rq_peek_afar(route->rq, peer->base, peer->bytes, &route->posted_seen,
-				receive, &taken))
+				receive, ret_taken))
 			return SHORTCUT_LATER;
 		if (bytes > receive->total_bytes || !theirs_check(route, receive, bytes))
 			return SHORTCUT_PACKETS;
-	} while (!rq_take_peeked(route->rq, taken));
+	} while (!rq_take_peeked(route->rq, *ret_taken));
 	return SHORTCUT_DONE;
 }
 
@@ -359,7 +360,8 @@ static void kick(const struct datagram_route *route)
 
 /* The receive request is complete, filled or not. */
 static void publish(const struct door_qp *from, const struct datagram_route *route,
-	const struct send_wqe *wqe, const struct recv_wqe *receive, enum mr_fault fault)
+	const struct send_wqe *wqe, const struct recv_wqe *receive, uint64_t taken,
+	enum mr_fault fault)
 {
 	const struct datagram_process *process = &route->process;
 	bool has_imm = wr_table[wqe->opcode].has_imm;
@@ -376,6 +378,7 @@ static void publish(const struct door_qp *from, const struct datagram_route *rou
 		.source_qpn = from->qp->qpn,
 		.service_level = gid_is_ipv4(&route->path->remote) ? WC_SERVICE_LEVEL_UDP_IPV4
 								   : WC_SERVICE_LEVEL_UDP_IPV6,
+		.taken = (uint32_t)taken,
 	};
 
 	/* There was room, and nobody else publishes in this seat. */
@@ -473,17 +476,18 @@ static enum shortcut deliver(struct door_qp *from, struct datagram_route *route,
 	struct datagram datagram;
 	struct recv_wqe receive;
 	enum shortcut way;
+	uint64_t taken;
 
 	if (!knows_key(from, route, wqe) || !payload_find(from, wqe, &datagram))
 		return SHORTCUT_PACKETS;
 	way = follow(route, now_ns, ret_at_ns);
 	if (way != SHORTCUT_DONE)
 		return way;
-	way = take(route, wqe, &receive);
+	way = take(route, wqe, &receive, &taken);
 	if (way == SHORTCUT_LATER)
 		return await_receive(route, now_ns, ret_at_ns);
 	if (way == SHORTCUT_DONE) {
-		publish(from, route, wqe, &receive, fill(route, &receive, wqe, &datagram));
+		publish(from, route, wqe, &receive, taken, fill(route, &receive, wqe, &datagram));
 		waited_well(route);
 	}
 	return way;

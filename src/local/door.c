@@ -18,6 +18,7 @@ static void door_open(struct door_qp *local)
 	if (is_open(door))
 		return;
 	local->serial = atomic_fetch_add(&local->place.owner->last_serial, 1) + 1;
+	local->turn = local->qp->srq ? 0 : rq_taken(local->qp->rq);
 	atomic_store_explicit(&door->arrived, 0, memory_order_relaxed);
 	atomic_store_explicit(&door->serial, local->serial, memory_order_release);
 }
@@ -67,12 +68,53 @@ static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 	atomic_store_explicit(&door->arrived, before + 1, memory_order_release);
 }
 
+/* How often a packet looks whether it is its turn: guests may be fast. */
+enum { TURNS_MAX = 16 };
+
+/* All that guests have taken before is to complete first. The queue pair may fail by that: then there are no requests. */
+static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
+{
+	const struct door_qp *local = door_from_qp(qp);
+	const struct door_owner *owner = local->place.owner;
+
+	guest_collect(qp->lane, local->place.bell, now_ns);
+	if (local->turn == rq_taken(qp->rq) || attempt == 0)
+		return;
+	guest_wait_briefly(owner->guests, owner->wait);
+	guest_collect(qp->lane, local->place.bell, now_ns);
+}
+
+static enum counter take(struct qp *qp, uint64_t bytes, struct recv_wqe *receive, uint64_t now_ns)
+{
+	struct door_qp *local = door_from_qp(qp);
+	const struct arena *arena = qp->lane->arena;
+	uint32_t seen = rq_taken(qp->rq);
+	uint64_t taken;
+
+	for (uint32_t attempt = 0;; attempt++) {
+		if (local->turn != rq_taken(qp->rq))
+			await_turn(qp, attempt, now_ns);
+		if (!rq_peek_afar(qp->rq, arena->base, arena->bytes, &seen, receive, &taken))
+			return COUNTER_no_receive_drops;
+		if (bytes > receive->total_bytes)
+			return COUNTER_resp_local_length_error;
+		if (local->turn != (uint32_t)taken && attempt < TURNS_MAX)
+			continue;
+		if (rq_take_peeked(qp->rq, taken))
+			break;
+	}
+	rq_know_taken(qp->rq, (uint32_t)taken);
+	local->turn = (uint32_t)taken + 1;
+	return COUNTER_COUNT;
+}
+
 static const struct qp_local_ops ops = {
 	.can_execute = datagram_can_execute,
 	.execute = datagram_execute,
 	.state_changed = state_changed,
 	.modified = modified,
 	.arrived = arrived,
+	.take = take,
 };
 
 /* --- life --- */
@@ -137,6 +179,27 @@ static struct qp *receiver_of(const struct lane *lane, const struct guest_record
 		: NULL;
 }
 
+bool door_is_in_turn(const struct lane *lane, const struct guest_record *record)
+{
+	const struct qp *qp = receiver_of(lane, record);
+
+	/* Who was given up and comes late all the same is past his turn. */
+	return !qp || qp->srq || (int32_t)(record->taken - door_from_qp(qp)->turn) <= 0;
+}
+
+void door_wait(const struct lane *lane, const struct guest_record *record)
+{
+	const struct door_owner *owner = door_from_qp(receiver_of(lane, record))->place.owner;
+
+	guest_wait_briefly(owner->guests, owner->wait);
+}
+
+void door_skip(const struct lane *lane, const struct guest_record *record)
+{
+	if (!door_is_in_turn(lane, record))
+		door_from_qp(receiver_of(lane, record))->turn = record->taken;
+}
+
 /* As packets are (ib/ud/ud.c). */
 void door_collect(struct lane *lane, const struct guest_record *record, uint64_t now_ns)
 {
@@ -156,5 +219,7 @@ void door_collect(struct lane *lane, const struct guest_record *record, uint64_t
 		return;
 	if (qp->srq)
 		srq_note_taken(qp->srq, &lane->signals);
+	else if (record->taken == door_from_qp(qp)->turn)
+		door_from_qp(qp)->turn++;
 	ud_receive_end(qp, record->wr_id, &cqe, fault, record->is_solicited, now_ns);
 }

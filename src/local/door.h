@@ -76,6 +76,11 @@ struct door_qp {
 	struct door_place place;
 	uint64_t
 		serial; /* the door's, or what it was when it was closed by an error; 0: nothing is collected */
+	/*
+	 * Of its own receive queue: so many requests were taken whose completions are made, or lost. The next one to complete has this number;
+	 * guests and packets take them as they come.
+	 */
+	uint32_t turn;
 	bool is_stood_on; /* a guest stands still at the receive queue: its memory must never be used again */
 	/* As sender: local/datagram.h. */
 	struct datagram_lane *lane;
@@ -104,7 +109,15 @@ void door_add_address(struct door *door, const struct gid *address);
  */
 bool door_remove(struct door_qp *local, uint64_t now_ns);
 
-/* A guest has left this for one of the lane's queue pairs. */
+/*
+ * A guest has left this for one of the lane's queue pairs. Can it complete now, or are there requests before it that were taken? Then wait until
+ * guests who are at it may have left them; or give those up that are not there by now.
+ */
+bool door_is_in_turn(const struct lane *lane, const struct guest_record *record);
+void door_wait(const struct lane *lane, const struct guest_record *record);
+void door_skip(const struct lane *lane, const struct guest_record *record);
+
+/* Complete it. */
 void door_collect(struct lane *lane, const struct guest_record *record, uint64_t now_ns);
 
 #endif

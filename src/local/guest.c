@@ -123,7 +123,7 @@ static uint32_t rung_take(struct rung *rung, struct lane *lane, struct guest_bel
 
 /*
  * The seat that has the oldest record, of those up to `limit`; NULL: none has one. Seats without are forgotten; those that have younger
- * ones are rung again.
+ * ones are rung again. Datagrams whose turn has not come stay.
  */
 static struct guest_seat *rung_oldest(
 	struct rung *rung, const struct lane *lane, struct guest_bell *bell, uint64_t limit)
@@ -141,9 +141,10 @@ static struct guest_seat *rung_oldest(
 			rung->seat[i] = rung->seat[--rung->count];
 			continue;
 		}
-		if (!record->stamp)
-			return seat;
-		if (record->stamp < oldest_stamp) {
+		if (record->serial) {
+			if (door_is_in_turn(lane, record))
+				return seat;
+		} else if (record->stamp < oldest_stamp) {
 			oldest = seat;
 			oldest_stamp = record->stamp;
 		}
@@ -152,11 +153,28 @@ static struct guest_seat *rung_oldest(
 	return oldest;
 }
 
+/* Datagrams whose turn has not come are left. *ret_early is the first of them, among those of its queue pair; or has no serial. */
+static void rung_leave(const struct rung *rung, const struct lane *lane, struct guest_bell *bell,
+	struct guest_record *ret_early)
+{
+	ret_early->serial = 0;
+	for (uint32_t i = 0; i < rung->count; i++) {
+		const struct guest_record *record = seat_next_record(rung->seat[i]);
+
+		if (!ret_early->serial ||
+			(record->serial == ret_early->serial &&
+				(int32_t)(record->taken - ret_early->taken) < 0))
+			*ret_early = *record;
+		ring(rung->seat[i], bell, arena_offset(lane->arena, rung->seat[i]));
+	}
+}
+
 /*
  * By the stamps: of whatever was published before a record up to the limit was stamped, the seat is among those that are taken after the
  * limit was read, or it was collected.
  */
-uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
+static uint32_t collect_round(
+	struct lane *lane, struct guest_bell *bell, uint64_t now_ns, struct guest_record *ret_early)
 {
 	uint64_t limit = atomic_load(&bell->stamp);
 	struct guest_seat *seat;
@@ -166,6 +184,27 @@ uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_
 	while ((seat = rung_oldest(&rung, lane, bell, limit))) {
 		seat_collect_one(lane, seat, now_ns);
 		count++;
+	}
+	rung_leave(&rung, lane, bell, ret_early);
+	return count;
+}
+
+uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
+{
+	struct guest_record early;
+	uint32_t count = collect_round(lane, bell, now_ns, &early);
+	uint32_t found = count;
+	bool has_waited = false;
+
+	while (early.serial) {
+		/* Nothing was in turn: who has taken what is missing leaves it soon, or never will. */
+		if (!found && has_waited)
+			door_skip(lane, &early);
+		else if (!found)
+			door_wait(lane, &early);
+		has_waited = !found;
+		found = collect_round(lane, bell, now_ns, &early);
+		count += found;
 	}
 	return count;
 }
@@ -201,20 +240,24 @@ void guest_quiesce(const struct guest_table *table, guest_wait_fn *wait, const s
 		seat_quiesce(&table->seat[i], wait, mrs, key);
 }
 
-enum { WAIT_ROUNDS_MAX = 2000 }; /* of guest_wait_fn, for one that stands still */
+/* Of guest_wait_fn, for one that stands still. */
+enum {
+	WAIT_ROUNDS_MAX = 2000,
+	WAIT_ROUNDS_BRIEF = 284, /* some 4 ms */
+};
 
-static bool seat_wait(const struct guest_seat *seat, guest_wait_fn *wait)
+static bool seat_wait(const struct guest_seat *seat, guest_wait_fn *wait, uint32_t rounds_max)
 {
 	for (uint32_t round = 0; atomic_load(&seat->in_use) != INBOX_IS_FREE; round++) {
 		if (!wait(atomic_load(&seat->guest), round))
 			return true;
-		if (round == WAIT_ROUNDS_MAX)
+		if (round == rounds_max)
 			return false;
 	}
 	return true;
 }
 
-bool guest_wait(const struct guest_table *table, guest_wait_fn *wait)
+static bool seats_wait(const struct guest_table *table, guest_wait_fn *wait, uint32_t rounds_max)
 {
 	bool is_free = true;
 	uint32_t count;
@@ -222,8 +265,18 @@ bool guest_wait(const struct guest_table *table, guest_wait_fn *wait)
 	atomic_thread_fence(memory_order_seq_cst);
 	count = used_count(table);
 	for (uint32_t i = 0; i < count; i++)
-		is_free = seat_wait(&table->seat[i], wait) && is_free;
+		is_free = seat_wait(&table->seat[i], wait, rounds_max) && is_free;
 	return is_free;
+}
+
+bool guest_wait(const struct guest_table *table, guest_wait_fn *wait)
+{
+	return seats_wait(table, wait, WAIT_ROUNDS_MAX);
+}
+
+void guest_wait_briefly(const struct guest_table *table, guest_wait_fn *wait)
+{
+	seats_wait(table, wait, WAIT_ROUNDS_BRIEF);
 }
 
 /* --- the guest --- */

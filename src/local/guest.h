@@ -40,14 +40,18 @@ struct guest_record {
 	uint32_t byte_count;
 	uint32_t imm;
 	uint32_t qpn; /* the guest's; of a datagram, the owner's */
-	uint32_t srqn;
+	union {
+		uint32_t srqn;
+		uint32_t
+			taken; /* of a datagram: how many of the receive queue's requests were taken before this one */
+	};
 	uint32_t fault; /* enum fault */
 	uint32_t is_solicited;
 	uint64_t serial; /* of a datagram: that of the door it came in by (local/door.h); else 0 */
 	uint32_t source_qpn; /* of a datagram: the guest's */
 	uint32_t service_level; /* of a datagram: enum wc_service_level */
 	uint64_t
-		stamp; /* by the bell's, when it was published; of a datagram 0: those have no order */
+		stamp; /* by the bell's, when it was published; of a datagram 0: those are in the order of their requests */
 };
 
 /*
@@ -116,7 +120,10 @@ static inline bool guest_has_news(const struct guest_bell *bell)
 	return atomic_load_explicit(&bell->first_offset, memory_order_relaxed) != 0;
 }
 
-/* Complete what guests have left for a lane, and do what they ask for. Returns how much it was. */
+/*
+ * Complete what guests have left for a lane, and do what they ask for. Returns how much it was. Requests of a datagram queue pair's own receive
+ * queue complete in the order in which they were posted: who is about to leave one that comes before another is waited for a moment.
+ */
 uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns);
 
 /* Wait until no guest uses memory of this key, which is found no longer. */
@@ -128,6 +135,9 @@ void guest_quiesce(const struct guest_table *table, guest_wait_fn *wait, const s
  * there: then its memory must never be used again.
  */
 bool guest_wait(const struct guest_table *table, guest_wait_fn *wait);
+
+/* Give whoever is at it the time to leave what he has taken. Who stands still, or is dead, is not waited for any longer. */
+void guest_wait_briefly(const struct guest_table *table, guest_wait_fn *wait);
 
 /* --- the guest --- */
 

@@ -204,6 +204,13 @@ struct qp_local_ops {
 	 */
 	bool (*has_arrived)(const struct qp *qp, struct psn next);
 	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);
+	/*
+	 * For datagram queue pairs with a receive queue of their own, which others empty, too: take a request for a packet of `bytes`, when all before
+	 * it are complete. COUNTER_COUNT, or as what to count the packet that finds none, or none that is long enough. The queue pair may
+	 * go to the error state by that.
+	 */
+	enum counter (*take)(
+		struct qp *qp, uint64_t bytes, struct recv_wqe *ret_receive, uint64_t now_ns);
 	/* A window's key was invalidated: return when the peer does not use it any more. */
 	void (*quiesce)(struct qp *qp, uint32_t key);
 };

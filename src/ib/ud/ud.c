@@ -121,9 +121,28 @@ static void expire(struct qp *qp, uint64_t now_ns)
 
 /* --- receiving --- */
 
+/* Take the receive request for so many bytes. COUNTER_COUNT, or what to count the datagram as. */
+static enum counter take(struct ud_qp *ud, uint64_t bytes, uint64_t now_ns)
+{
+	struct qp *qp = &ud->qp;
+	enum counter reason;
+
+	if (qp->local && !qp->srq) {
+		reason = qp->local->ops->take(qp, bytes, &ud->receive, now_ns);
+		ud->has_receive = reason == COUNTER_COUNT;
+		return reason;
+	}
+	/* One that is too short is for the next datagram. */
+	if (!ud->has_receive)
+		ud->has_receive = qp_take_recv(qp, &ud->receive);
+	if (!ud->has_receive)
+		return COUNTER_no_receive_drops;
+	return bytes > ud->receive.total_bytes ? COUNTER_resp_local_length_error : COUNTER_COUNT;
+}
+
 /* What to count a datagram as that is not for this queue pair; COUNTER_COUNT when it is. */
-static enum counter reason_to_drop(
-	struct ud_qp *ud, const struct packet *packet, const struct packet_origin *origin)
+static enum counter reason_to_drop(struct ud_qp *ud, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
 {
 	const struct qp *qp = &ud->qp;
 	bool is_multicast = qpn_equal(packet->bth.dest_qpn, QPN_MULTICAST);
@@ -138,13 +157,7 @@ static enum counter reason_to_drop(
 		return COUNTER_qkey_violations;
 	if (packet->payload_bytes > PAYLOAD_BYTES_MAX)
 		return COUNTER_resp_local_length_error;
-	if (!ud->has_receive)
-		ud->has_receive = qp_take_recv(&ud->qp, &ud->receive);
-	if (!ud->has_receive)
-		return COUNTER_no_receive_drops;
-	if (GRH_BYTES + packet->payload_bytes > ud->receive.total_bytes)
-		return COUNTER_resp_local_length_error;
-	return COUNTER_COUNT;
+	return take(ud, GRH_BYTES + packet->payload_bytes, now_ns);
 }
 
 void ud_grh_make(
@@ -217,7 +230,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 	uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
-	enum counter reason = reason_to_drop(ud, packet, origin);
+	enum counter reason = reason_to_drop(ud, packet, origin, now_ns);
 
 	if (qp->local)
 		qp->local->ops->arrived(qp, packet->bth.psn, false);

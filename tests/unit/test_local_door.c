@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of doors, and the order in which what is left at them completes. */
+#include "support/datagram_ends.h"
+
+/* --- life --- */
+
+static void door_is_closed_in_error_and_what_came_before_completes_first(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	post_receive(2, 100);
+	post(10);
+	modify(ends[1].qp, QP_ERR, 0, &(struct qp_attr){0});
+	assert_int_equal(poll_received().status, WC_SUCCESS);
+	assert_int_equal(poll_received().status, WC_WR_FLUSH_ERR);
+	post(10);
+	assert_true(has_packets());
+}
+
+static void door_opens_anew_after_reset(void **state)
+{
+	struct cqe cqe;
+
+	(void)state;
+	post_receive(1, 100);
+	post(10);
+	modify(ends[1].qp, QP_RESET, 0, &(struct qp_attr){0});
+	collect();
+	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 0);
+	make_ready(ends[1].qp);
+	post_receive(2, 100);
+	post(10);
+	assert_false(has_packets());
+	assert_int_equal(collect(), 1);
+	assert_int_equal(poll_received().wr_id, 2);
+}
+
+static void record_for_an_earlier_queue_pair_is_thrown_away(void **state)
+{
+	const struct guest_record record = {.opcode = WC_RECV,
+		.qpn = ends[1].qp->qpn,
+		.serial = ends[1].local.serial + 1,
+		.byte_count = GRH_BYTES};
+	struct cqe cqe;
+
+	(void)state;
+	guest_publish(route.process.seat, ends[1].bell, route.process.seat_offset, &record);
+	collect();
+	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 0);
+}
+
+static void closing_waits_for_whoever_is_inside(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	post(10);
+	guest_enter(route.process.seat, INBOX_PUBLISHES);
+	leaves_in = 3;
+	modify(ends[1].qp, QP_ERR, 0, &(struct qp_attr){0});
+	assert_int_equal(atomic_load(&route.process.seat->in_use), INBOX_IS_FREE);
+	assert_false(ends[1].local.is_stood_on);
+}
+
+static void whoever_stands_still_inside_keeps_the_receive_queue(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	post(10);
+	guest_enter(route.process.seat, INBOX_PUBLISHES);
+	leaves_in = UINT32_MAX;
+	modify(ends[1].qp, QP_ERR, 0, &(struct qp_attr){0});
+	assert_true(ends[1].local.is_stood_on);
+}
+
+static void reset_takes_away_what_was_only_looked_at(void **state)
+{
+	struct recv_wqe wqe;
+	uint32_t posted_seen = rq_taken(ends[1].qp->rq);
+	uint64_t taken;
+
+	(void)state;
+	post_receive(1, 100);
+	assert_true(
+		rq_peek_afar(ends[1].qp->rq, peer.base, peer.bytes, &posted_seen, &wqe, &taken));
+	modify(ends[1].qp, QP_RESET, 0, &(struct qp_attr){0});
+	make_ready(ends[1].qp);
+	for (uint64_t i = 0; i < 3; i++)
+		post_receive(i, 100);
+	while (rq_taken(ends[1].qp->rq) != (uint32_t)taken)
+		assert_true(rq_take(ends[1].qp->rq, &wqe));
+	assert_false(rq_take_peeked(ends[1].qp->rq, taken));
+}
+
+static void process_that_has_ended_is_reached_by_packets(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	atomic_store(&host.is_gone, true);
+	post(10);
+	assert_true(has_packets());
+}
+
+/* --- order --- */
+
+/* Another sender: its seat, and the request that it has taken there. */
+struct other {
+	struct guest_seat *seat;
+	struct guest_record record;
+};
+
+static struct other other;
+
+static void other_takes(void)
+{
+	struct recv_queue *rq = ends[1].qp->rq;
+	uint32_t posted_seen = rq_taken(rq);
+	struct recv_wqe wqe;
+	uint64_t taken;
+
+	other.seat = far_seat(&host, 0, 1);
+	assert_non_null(other.seat);
+	guest_enter(other.seat, INBOX_PUBLISHES);
+	assert_true(rq_peek_afar(rq, peer.base, peer.bytes, &posted_seen, &wqe, &taken));
+	assert_true(rq_take_peeked(rq, taken));
+	other.record = (struct guest_record){
+		.wr_id = wqe.wr_id,
+		.opcode = WC_RECV,
+		.qpn = ends[1].qp->qpn,
+		.serial = ends[1].local.serial,
+		.byte_count = GRH_BYTES,
+		.taken = (uint32_t)taken,
+	};
+}
+
+static void other_publishes(void)
+{
+	guest_publish(
+		other.seat, ends[1].bell, arena_offset(&ends[1].arena, other.seat), &other.record);
+}
+
+/* One for which there is no other way. */
+static void packet_comes_with(uint32_t bytes)
+{
+	atomic_store(&host.is_gone, true);
+	post(bytes);
+	assert_int_equal(carry(false), 1);
+	atomic_store(&host.is_gone, false);
+}
+
+static void packet_comes(void)
+{
+	packet_comes_with(10);
+}
+
+static void expect_received(uint64_t wr_id)
+{
+	assert_int_equal(poll_received().wr_id, wr_id);
+}
+
+static void expect_nothing(void)
+{
+	struct cqe cqe;
+
+	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 0);
+}
+
+static void requests_of_two_senders_complete_in_the_order_in_which_they_were_posted(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= 4; i++)
+		post_receive(i, 100);
+	other_takes();
+	post(10);
+	post(10);
+	other_publishes();
+	guest_leave(other.seat);
+	post(10);
+	assert_int_equal(collect(), 4);
+	for (uint64_t i = 1; i <= 4; i++)
+		expect_received(i);
+}
+
+static void request_that_was_taken_before_is_waited_for(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	post_receive(2, 100);
+	other_takes();
+	post(10);
+	leaves_in = 3;
+	before_leaving = other_publishes;
+	assert_int_equal(collect(), 2);
+	expect_received(1);
+	expect_received(2);
+}
+
+static void request_that_was_taken_by_a_dead_process_is_given_up(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	post_receive(2, 100);
+	post_receive(3, 100);
+	other_takes();
+	post(10);
+	leaves_in = 0;
+	assert_int_equal(collect(), 1);
+	expect_received(2);
+	post(10);
+	assert_int_equal(collect(), 1);
+	expect_received(3);
+}
+
+static void request_that_was_taken_by_a_stopped_process_comes_late(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	post_receive(2, 100);
+	other_takes();
+	post(10);
+	leaves_in = UINT32_MAX;
+	assert_int_equal(collect(), 1);
+	expect_received(2);
+	other_publishes();
+	guest_leave(other.seat);
+	assert_int_equal(collect(), 1);
+	expect_received(1);
+}
+
+static void packet_completes_after_what_came_before_without(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= 3; i++)
+		post_receive(i, 100);
+	other_takes();
+	post(10);
+	leaves_in = 3;
+	before_leaving = other_publishes;
+	packet_comes();
+	for (uint64_t i = 1; i <= 3; i++)
+		expect_received(i);
+	post_receive(4, 100);
+	post_receive(5, 100);
+	post(10);
+	packet_comes();
+	expect_received(4);
+	expect_received(5);
+	expect_nothing();
+}
+
+static void packet_does_not_wait_for_ever_for_its_turn(void **state)
+{
+	(void)state;
+	post_receive(1, 100);
+	post_receive(2, 100);
+	other_takes();
+	leaves_in = UINT32_MAX;
+	packet_comes();
+	expect_received(2);
+}
+
+static void packet_that_is_too_long_leaves_the_receive_request_where_it_is(void **state)
+{
+	(void)state;
+	post_receive(1, 60);
+	packet_comes_with(30);
+	assert_int_equal(dropped(COUNTER_resp_local_length_error), 1);
+	post(10);
+	assert_false(has_packets());
+	assert_int_equal(collect(), 1);
+	expect_received(1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(door_is_closed_in_error_and_what_came_before_completes_first),
+		TEST(door_opens_anew_after_reset),
+		TEST(record_for_an_earlier_queue_pair_is_thrown_away),
+		TEST(closing_waits_for_whoever_is_inside),
+		TEST(whoever_stands_still_inside_keeps_the_receive_queue),
+		TEST(reset_takes_away_what_was_only_looked_at),
+		TEST(process_that_has_ended_is_reached_by_packets),
+		TEST(requests_of_two_senders_complete_in_the_order_in_which_they_were_posted),
+		TEST(request_that_was_taken_before_is_waited_for),
+		TEST(request_that_was_taken_by_a_dead_process_is_given_up),
+		TEST(request_that_was_taken_by_a_stopped_process_comes_late),
+		TEST(packet_completes_after_what_came_before_without),
+		TEST(packet_does_not_wait_for_ever_for_its_turn),
+		TEST(packet_that_is_too_long_leaves_the_receive_request_where_it_is),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
