@@ -72,9 +72,10 @@ static void unreliable_all(const struct options *options, enum qp_type type)
 
 	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
 		unreliable_run(seed, type, options->is_traced, &total);
-	printf("%llu seeds: %llu messages sent, %llu received, %llu frames ill-treated\n",
+	printf("%llu seeds: %llu messages sent, %llu of them without packets, %llu received, %llu frames ill-treated\n",
 		(unsigned long long)seed_count(options), (unsigned long long)total.sent,
-		(unsigned long long)total.received, (unsigned long long)total.bad_fates);
+		(unsigned long long)total.local, (unsigned long long)total.received,
+		(unsigned long long)total.bad_fates);
 }
 
 static void streams_all(const struct options *options)

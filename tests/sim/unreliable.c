@@ -512,9 +512,11 @@ static void final_check(struct run *run, struct unreliable_result *result)
 		if (wr_table[message->opcode].operation == OPERATION_WRITE)
 			write_check(run, message, i);
 	}
-	for (uint32_t i = 0; i < run->end_count; i++)
+	for (uint32_t i = 0; i < run->end_count; i++) {
 		WORLD_CHECK(&run->world, run->end[i].outstanding_count == 0, "%u sends are lost",
 			run->end[i].outstanding_count);
+		result->local += world_counter(run->end[i].qp, COUNTER_local_requests);
+	}
 	result->bad_fates += sim_count(sim, SIM_LOST) + sim_count(sim, SIM_CORRUPTED) +
 		sim_count(sim, SIM_DUPLICATED);
 }

@@ -10,6 +10,7 @@
 struct unreliable_result {
 	uint64_t sent;
 	uint64_t received;
+	uint64_t local; /* of those sent: without a packet */
 	uint64_t bad_fates; /* frames that did not arrive, or twice */
 };
 

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "doors.h"
 #include "pool.h"
 #include "wire/packet.h"
 #include "within.h"
 
-enum { ARENA_BYTES = 8 << 20, REGION_COUNT_MAX = 64 };
+enum { ARENA_BYTES = 16 << 20, REGION_COUNT_MAX = 64 };
 
 static bool is_local;
 
@@ -103,8 +104,10 @@ void world_init(struct world *world, uint64_t seed, uint32_t lane_count, bool is
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
 		host_init(world, i, lane_count);
 	world->local_random.state = seed;
-	if (is_local)
+	if (is_local) {
 		within_init(world);
+		doors_init(world);
+	}
 }
 
 static void signals_note(struct world *world, uint32_t host)
@@ -130,6 +133,7 @@ void world_done(struct world *world)
 			engine_lane_done(&host->lane[j]);
 		mr_table_done(&host->mrs);
 		within_done(host->within);
+		doors_done(host->doors);
 		free(host->srqs);
 		free(host->arena_memory);
 	}
@@ -143,11 +147,14 @@ struct qp *world_qp_create(
 
 	if (engine_qp_create(&host->lane[lane], init, sim_random_next(&world->random), &qp))
 		abort();
+	if (init->type == QP_TYPE_UD)
+		doors_add(world, qp, host->number);
 	return qp;
 }
 
 void world_qp_destroy(struct world *world, struct qp *qp)
 {
+	doors_remove(world, qp);
 	within_disconnect(world, qp);
 	engine_qp_destroy(qp);
 }
@@ -230,6 +237,7 @@ bool world_step(struct world *world, uint64_t limit_ns)
 
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
 		has_happened |= within_collect(world, i);
+		has_happened |= doors_collect(world, i);
 		signals_note(world, i);
 		for (uint32_t j = 0; j < world->host[i].lane_count; j++)
 			engine_check(&world->host[i].lane[j]);
