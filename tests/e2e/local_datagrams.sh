@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Debian's programs that send datagrams, within one host: how many UDP datagrams the kernel sees, which is few; but all of a multicast group's.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
+
+need ibv_ud_pingpong udaddy mckey
+shipped=/usr/share/doc/rdma-core/tests
+export URNIC_LOCAL=on
+network_up 9000
+
+# UDP datagrams that came to host a, so far.
+seen() {
+	on a awk '/^Udp: [0-9]/ { print $2 }' /proc/net/snmp
+}
+
+# expect_between LEAST MOST WHAT: that many were seen since `before`.
+expect_between() {
+	count=$(($(seen) - before))
+	echo "$3: $count UDP datagrams"
+	[ "$count" -ge "$1" ] && [ "$count" -le "$2" ] || fail "$3: $count UDP datagrams, not $1 to $2"
+}
+
+before=$(seen)
+pair a a 10.99.0.1 ibv_ud_pingpong -d rocep_veth0 -g 0 -n 2000
+expect_between 0 1000 '4000 datagrams of ibv_ud_pingpong'
+
+# By rdma_cm. Each side posts all of its own at once, while it is still asked who the other one is.
+before=$(seen)
+meet 'udaddy -C 20000' a 'udaddy -s 10.99.0.1 -C 20000'
+expect_between 0 30000 '40000 datagrams of udaddy'
+
+before=$(seen)
+start server a mckey -m 239.1.1.1 -b 10.99.0.1 -C 1000
+until on a grep -qi ef010101 /proc/net/igmp || on a grep -q 010101EF /proc/net/igmp; do sleep 0.05; done
+start client a mckey -m 239.1.1.1 -b 10.99.0.1 -C 1000 -s
+finish_well server client
+expect_between 1000 1100 '1000 datagrams to a group of mckey'
+
+if ! [ -d $shipped ] || ! /usr/bin/python3 -c 'import pyverbs' 2>/dev/null; then
+	echo 'no python3-pyverbs: not its tests'
+	exit 0
+fi
+cp -r $shipped "$scratch/tests"
+gunzip -q "$scratch"/tests/*.gz
+for way in on off; do
+	before=$(seen)
+	for name in test_cq_events.CqEventsTestCase.test_cq_events_ud test_qpex.QpExTestCase.test_qp_ex_ud_send; do
+		(cd "$scratch" && URNIC_LOCAL=$way PYTHONPATH=tests on a "$urnic" run $view -- \
+			/usr/bin/python3 tests/run_tests.py --dev rocep_veth0 tests.$name) >"$scratch/pyverbs" 2>&1 ||
+			fail "$name: $(tail -n 12 "$scratch/pyverbs")"
+	done
+	eval "pyverbs_$way=$(($(seen) - before))"
+done
+echo "pyverbs: $pyverbs_off UDP datagrams, $pyverbs_on within the host"
+[ "$pyverbs_on" -lt "$pyverbs_off" ] || fail 'datagrams of pyverbs all go by packets'
