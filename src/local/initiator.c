@@ -213,8 +213,7 @@ static bool is_null_region(const struct mr_table *mrs, const uint8_t *pointer)
 	return pointer == mrs->null_zeros || pointer == mrs->null_sink;
 }
 
-/* Where bytes of this side lie. */
-static bool own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
+bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer)
 {
 	const struct qp *qp = local->qp;
@@ -251,7 +250,8 @@ static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 		uint8_t *pointer = (uint8_t *)(uintptr_t)address;
 
 		if (!is_inline &&
-			!own_find(local, own.sge->lkey, own_access, address, step_bytes, &pointer))
+			!local_own_find(
+				local, own.sge->lkey, own_access, address, step_bytes, &pointer))
 			return false;
 		if (is_null_region(local->qp->lane->mrs, pointer))
 			at.bytes = step_bytes = min_u32(step_bytes, MR_NULL_BYTES);
@@ -285,7 +285,8 @@ static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
 	uint8_t *own = (uint8_t *)(uintptr_t)wqe->inline_bytes;
 
 	if (!(wqe->flags & SEND_INLINE) &&
-		!own_find(local, wqe->sge[0].lkey, own_access, wqe->sge[0].address, at.bytes, &own))
+		!local_own_find(
+			local, wqe->sge[0].lkey, own_access, wqe->sge[0].address, at.bytes, &own))
 		return false;
 	return step(local, own, theirs, &at, is_written);
 }

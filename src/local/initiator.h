@@ -40,6 +40,10 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
 /* A request of `bytes` bytes that takes no receive request was executed: one more in `count`, of the target's inbox. */
 void local_executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes);
 
+/* Where bytes of this side lie, in one piece that may be accessed. False: they do not, or not here. */
+bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
+	uint64_t bytes, uint8_t **ret_pointer);
+
 /* --- words.c --- */
 
 /* FETCH AND ADD, COMPARE AND SWAP. `ret_fault` is set for SHORTCUT_FAILED. */

@@ -23,9 +23,16 @@ static bool word_find(
 {
 	struct mr_user user = {local->target_pd, local->target->qpn};
 	struct peer_place place = {.here = NULL};
-	enum mr_fault fault = peer_find(local->memory, wqe->rkey, user, access, wqe->remote_address,
-		sizeof(uint64_t), &place);
+	enum mr_fault fault = MR_OK;
 
+	place.here = mr_cached_find(&local->remote, wqe->rkey, access | MR_TOUCH,
+		wqe->remote_address, sizeof(uint64_t));
+	if (!place.here) {
+		fault = peer_find(local->memory, wqe->rkey, user, access, wqe->remote_address,
+			sizeof(uint64_t), &place);
+		if (!fault && place.here)
+			peer_cache(local->memory, wqe->rkey, &local->remote);
+	}
 	if (!fault && !place.here) {
 		local->has_far_atomics = true;
 		local->far_key = wqe->rkey;
@@ -34,20 +41,42 @@ static bool word_find(
 	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
 }
 
+/* May the result be stored? Where, if it is in one piece; else NULL. */
+static bool result_find(struct local_qp *local, const struct send_wqe *wqe, uint8_t **ret_result)
+{
+	const struct qp *qp = local->qp;
+
+	if (wqe->sge_count == 1 &&
+		local_own_find(local, wqe->sge[0].lkey, MR_LOCAL_WRITE, wqe->sge[0].address,
+			sizeof(uint64_t), ret_result))
+		return true;
+	*ret_result = NULL;
+	return !sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count);
+}
+
+static enum mr_fault result_store(
+	const struct qp *qp, const struct send_wqe *wqe, uint8_t *result, uint64_t original)
+{
+	if (!result)
+		return sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0,
+			sizeof(original), (const uint8_t *)&original);
+	copy_place(result, (const uint8_t *)&original, sizeof(original));
+	return MR_OK;
+}
+
 enum shortcut local_atomic(
 	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault)
 {
 	const struct qp *qp = local->qp;
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	enum mr_fault fault = MR_OK;
+	enum mr_fault fault;
 	const struct mr_word word = word_of(wqe);
 	uint64_t original = 0;
-	uint8_t *at;
+	uint8_t *at, *result;
 	bool is_done;
 
 	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
-		wqe->total_bytes != sizeof(uint64_t) ||
-		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count) ||
+		wqe->total_bytes != sizeof(uint64_t) || !result_find(local, wqe, &result) ||
 		!local_use(local, wqe->rkey))
 		return SHORTCUT_PACKETS;
 	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &at);
@@ -57,8 +86,7 @@ enum shortcut local_atomic(
 	if (!is_done)
 		return SHORTCUT_PACKETS;
 	local_executed(local, &local->target->atomics, sizeof(uint64_t));
-	fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(original),
-		(const uint8_t *)&original);
+	fault = result_store(qp, wqe, result, original);
 	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
 	return fault ? SHORTCUT_FAILED : SHORTCUT_DONE;
 }
