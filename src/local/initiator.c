@@ -444,6 +444,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 		local->invalidated_number =
 			atomic_load_explicit(&target->count, memory_order_relaxed);
 	}
+	qp_expect_record(local->qp, inbox_place(target));
 	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	local_end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
@@ -667,65 +668,106 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 
 /* --- rows --- */
 
-/* A row's length, and that of a WRITE in it: a region that is deregistered waits for all of the row. */
-enum { ROW_COUNT_MAX = 64, ROW_WRITE_BYTES_MAX = 4096 };
+/* A row's length, and that of a request in it: a region that is deregistered waits for all of the row. */
+enum { ROW_COUNT_MAX = 64, ROW_BYTES_MAX = 4096 };
 
-/*
- * Where a plain WRITE begins, and where it goes to; its key is marked. False: it is no plain one, or what it names is not what the
- * last one has named.
- */
-static bool row_find(struct local_qp *local, const struct send_wqe *wqe, const uint8_t **ret_from,
-	uint8_t **ret_to)
+/* Where the bytes of a plain request begin; NULL when it is none, or they are not where those of the last one were. */
+static const uint8_t *row_from(
+	const struct local_qp *local, const struct send_wqe *wqe, enum wr_opcode opcode)
 {
 	const struct sge *sge = wqe->sge;
-	uint32_t bytes = wqe->total_bytes;
 	bool is_inline = wqe->flags & SEND_INLINE;
 
-	if (wqe->opcode != WR_RDMA_WRITE || wqe->goes_by_packets || !bytes ||
-		bytes > ROW_WRITE_BYTES_MAX || (!is_inline && wqe->sge_count != 1))
-		return false;
-	*ret_from = is_inline ? wqe->inline_bytes
-			      : mr_cached_find(&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH,
-					sge->address, bytes);
-	if (!*ret_from || (!local->is_inside && !local_begin(local, INBOX_USES_KEY | wqe->rkey)))
-		return false;
-	*ret_to = mr_cached_find(
-		&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH, wqe->remote_address, bytes);
-	return *ret_to != NULL;
+	if (wqe->opcode != opcode || wqe->goes_by_packets || !wqe->total_bytes ||
+		wqe->total_bytes > ROW_BYTES_MAX || (!is_inline && wqe->sge_count != 1))
+		return NULL;
+	return is_inline ? wqe->inline_bytes
+			 : mr_cached_find(&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH,
+				   sge->address, wqe->total_bytes);
 }
 
-/*
- * The mark of the first key is that of all: another one is not found in what was kept. Each request to an XRC target has a
- * queue of its own, and is none of a row.
- */
+/* Under the mark of the row's first key: another one is not found in what was kept. */
+static bool row_write(struct local_qp *local, const struct send_wqe *wqe)
+{
+	const uint8_t *from = row_from(local, wqe, WR_RDMA_WRITE);
+	uint8_t *to;
+
+	if (!from || (!local->is_inside && !local_begin(local, INBOX_USES_KEY | wqe->rkey)))
+		return false;
+	to = mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
+		wqe->remote_address, wqe->total_bytes);
+	if (!to)
+		return false;
+	copy_place(to, from, wqe->total_bytes);
+	qp_expect_write(local->qp, to, wqe->remote_address);
+	return true;
+}
+
+static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_t count)
+{
+	uint32_t access = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+	uint32_t first = sq->completed, done = 0, bytes = 0;
+
+	if (!(access & MR_REMOTE_WRITE) || is_invalidating(local))
+		return 0;
+	for (; done < count && row_write(local, sq_at(sq, first + done)); done++)
+		bytes += sq_at(sq, first + done)->total_bytes;
+	local_end(local);
+	if (done)
+		executed_some(local, &local->target->writes, done, bytes);
+	return done;
+}
+
+/* Each under a mark of its own, which ends when it is delivered. */
+static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
+{
+	const uint8_t *from = row_from(local, wqe, WR_SEND);
+	const struct sge *sge;
+	struct recv_wqe receive;
+	uint8_t *to;
+
+	if (!from || !peek(local, &receive) || !receive.sge_count)
+		return false;
+	sge = receive.sge;
+	foresee(&local->receive, sge->address);
+	if (sge->bytes < wqe->total_bytes || !local_begin(local, INBOX_USES_KEY | sge->lkey))
+		return false;
+	to = mr_cached_find(&local->receive, sge->lkey, MR_LOCAL_WRITE | MR_TOUCH, sge->address,
+		wqe->total_bytes);
+	if (!to)
+		return false;
+	copy_place(to, from, wqe->total_bytes);
+	local->is_waiting = false;
+	return deliver(local, wqe, WC_RECV, &receive);
+}
+
+static uint32_t send_row(struct local_qp *local, struct send_queue *sq, uint32_t count)
+{
+	uint32_t first = sq->completed, done = 0;
+
+	if (local->is_rq_shared || !local->target_rq)
+		return 0;
+	while (done < count && row_send(local, sq_at(sq, first + done)))
+		done++;
+	local_end(local);
+	return done;
+}
+
+/* Each request to an XRC target has a queue of its own, and is none of a row. */
 uint32_t local_execute_row(struct qp *qp, uint32_t count)
 {
 	struct local_qp *local = local_from_qp(qp);
 	struct send_queue *sq = qp->sq;
-	uint32_t first = sq->completed, done = 0, bytes = 0;
-	const uint8_t *from;
-	uint8_t *to;
+	uint32_t opcode = sq_at(sq, sq->completed)->opcode;
+	uint32_t done;
 
-	foresee(&local->remote, sq_at(sq, first)->remote_address);
-	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || lane_is_captured(qp->lane) ||
-		!is_attached(local) || local->target_srqs ||
-		!(atomic_load_explicit(&local->target->access, memory_order_relaxed) &
-			MR_REMOTE_WRITE) ||
-		is_invalidating(local))
+	if ((opcode != WR_RDMA_WRITE && opcode != WR_SEND) || qp->pace || qp->has_alt_path ||
+		qp_has_tags(qp) || lane_is_captured(qp->lane) || !is_attached(local) ||
+		local->target_srqs)
 		return 0;
 	count = min_u32(count, ROW_COUNT_MAX);
-	for (; done < count; done++) {
-		const struct send_wqe *wqe = sq_at(sq, first + done);
-
-		if (!row_find(local, wqe, &from, &to))
-			break;
-		copy_place(to, from, wqe->total_bytes);
-		bytes += wqe->total_bytes;
-	}
-	local_end(local);
-	if (done) {
-		executed_some(local, &local->target->writes, done, bytes);
+	done = opcode == WR_SEND ? send_row(local, sq, count) : write_row(local, sq, count);
+	if (done)
 		qp_count(qp, COUNTER_local_requests, done);
-	}
 	return done;
 }

@@ -12,11 +12,13 @@
 #ifndef URNIC_QUEUE_QP_H
 #define URNIC_QUEUE_QP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/gid.h"
+#include "base/prefetch.h"
 #include "queue/counter.h"
 #include "queue/cq.h"
 #include "queue/lane.h"
@@ -254,11 +256,42 @@ struct qp {
 	struct deadline deadline;
 	struct pace *pace; /* NULL: it was never paced */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
+	/* What the next post within this host probably stores to: read by any thread, and only a hint (qp_foresee). 0: not known. */
+	_Atomic uintptr_t write_shift; /* from a remote address to where it is mapped */
+	_Atomic uintptr_t record_place;
 	struct list tx_link;
 	enum lane_tx tx_list;
 	struct signal signal;
 	void *user; /* from struct qp_init */
 };
+
+/*
+ * A request is about to be posted. The cache line that its peer waits for is sent for now: it is long in coming, and
+ * is needed last.
+ */
+static inline void qp_foresee(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
+{
+	uintptr_t shift = atomic_load_explicit(&qp->write_shift, memory_order_relaxed);
+	uintptr_t record = atomic_load_explicit(&qp->record_place, memory_order_relaxed);
+
+	if (opcode == WR_RDMA_WRITE && shift)
+		prefetch_to_write((const void *)(shift + (uintptr_t)remote_address));
+	else if (opcode == WR_SEND && record)
+		prefetch_to_write((const void *)record);
+}
+
+/* A WRITE to `remote_address` went to `place`. The lane is locked. */
+static inline void qp_expect_write(struct qp *qp, const void *place, uint64_t remote_address)
+{
+	atomic_store_explicit(&qp->write_shift, (uintptr_t)place - (uintptr_t)remote_address,
+		memory_order_relaxed);
+}
+
+/* The next message's record goes to `place`. The lane is locked. */
+static inline void qp_expect_record(struct qp *qp, const void *place)
+{
+	atomic_store_explicit(&qp->record_place, (uintptr_t)place, memory_order_relaxed);
+}
 
 /* What a queue pair is created with. */
 struct qp_init {

@@ -436,6 +436,7 @@ int nic_qp_post_send(
 	*ret_posted = 0;
 	if (qp->epoch != nic_epoch)
 		return -EINVAL;
+	qp_foresee(qp->qp, wrs->opcode, wrs->remote_address);
 	post_begin(qp);
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
 	posted(qp);
@@ -451,11 +452,13 @@ struct sq_batch nic_qp_batch_begin(struct nic_qp *qp)
 
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 {
+	const struct send_wqe *first = sq_at(batch->sq, batch->first);
 	struct worker *worker = qp->worker;
 	int error;
 
 	if (qp->epoch != nic_epoch)
 		return -EINVAL;
+	qp_foresee(qp->qp, first->opcode, first->remote_address);
 	post_begin(qp);
 	error = engine_post_batch(qp->qp, batch, worker->now_ns);
 	posted(qp);

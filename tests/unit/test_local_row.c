@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * WRITEs that are posted together, and executed in a row.
+ * WRITEs and messages that are posted together, and executed in a row.
  */
 #include "support/local_ends.h"
 
@@ -156,6 +156,123 @@ static void row_does_not_enter_a_closed_inbox(void **state)
 	assert_true(has_packets(0));
 }
 
+/* --- messages --- */
+
+enum { ROOM_BYTES = 16, MESSAGES = 100 };
+
+/* Receive request `number`, with that many bytes of room, each beside the one before. */
+static void room_post(uint32_t number, uint32_t bytes)
+{
+	struct sge sge = {(uintptr_t)ends[1].memory + number * ROOM_BYTES, bytes, ends[1].key};
+	struct recv_wr wr = {100 + number, &sge, 1};
+
+	assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
+}
+
+/* The first message is no part of a row: where memory lies was not known before. */
+static void messages_make(uint32_t count)
+{
+	writes_make(count);
+	post_receive(0);
+	post(WR_SEND, WORD_BYTES);
+	assert_int_equal(collect(), 1);
+	poll_received();
+	poll_sent();
+	for (uint32_t i = 0; i < count; i++)
+		wrs[i].opcode = WR_SEND;
+}
+
+static bool has_come(uint32_t number)
+{
+	return memcmp(ends[1].memory + number * ROOM_BYTES, ends[0].memory + number * WORD_BYTES,
+		       WORD_BYTES) == 0;
+}
+
+static void messages_in_a_row_fill_receive_requests_in_turn(void **state)
+{
+	(void)state;
+	messages_make(MESSAGES);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		room_post(i, ROOM_BYTES);
+	writes_post(MESSAGES);
+	assert_int_equal(collect(), MESSAGES);
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		struct cqe cqe = poll_received();
+
+		assert_true(has_come(i));
+		assert_int_equal(cqe.wr_id, 100 + i);
+		assert_int_equal(cqe.opcode, WC_RECV);
+		assert_int_equal(cqe.byte_count, WORD_BYTES);
+	}
+	for (uint32_t i = 9; i < MESSAGES; i += 10)
+		assert_int_equal(poll_sent().wr_id, i);
+	assert_false(has_packets(0));
+	assert_int_equal(counted(COUNTER_local_requests), 1 + MESSAGES);
+	assert_int_equal(inbox_of(1)->bytes, (1 + MESSAGES) * WORD_BYTES);
+	assert_int_equal(inbox_of(1)->in_use, INBOX_IS_FREE);
+}
+
+static void messages_end_before_a_request_without_room(void **state)
+{
+	(void)state;
+	messages_make(4);
+	for (uint32_t i = 0; i < 4; i++)
+		room_post(i, i == 2 ? WORD_BYTES - 1 : ROOM_BYTES);
+	writes_post(4);
+	assert_int_equal(collect(), 2);
+	assert_true(has_come(1));
+	assert_false(has_come(2));
+	assert_true(has_packets(0));
+}
+
+static void message_that_nobody_takes_yet_waits(void **state)
+{
+	(void)state;
+	messages_make(3);
+	for (uint32_t i = 0; i < 2; i++)
+		room_post(i, ROOM_BYTES);
+	writes_post(3);
+	assert_int_equal(collect(), 2);
+	assert_false(has_packets(0));
+	room_post(2, ROOM_BYTES);
+	engine_expire(&ends[0].lane, NOW_NS + MS);
+	while (has_packets(0))
+		carry(0);
+	assert_int_equal(collect(), 1);
+	assert_true(has_come(2));
+	assert_int_equal(counted(COUNTER_local_requests), 4);
+}
+
+static void memory_that_went_gets_no_message(void **state)
+{
+	(void)state;
+	messages_make(2);
+	for (uint32_t i = 0; i < 2; i++)
+		room_post(i, ROOM_BYTES);
+	writes_post(1);
+	assert_int_equal(mr_table_remove(&ends[1].mrs, ends[1].key, PD), 0);
+	wrs[0] = wrs[1];
+	writes_post(1);
+	assert_int_equal(collect(), 1);
+	assert_false(has_come(1));
+	assert_true(has_packets(0));
+}
+
+static void messages_do_not_enter_a_closed_inbox(void **state)
+{
+	(void)state;
+	messages_make(2);
+	for (uint32_t i = 0; i < 2; i++)
+		room_post(i, ROOM_BYTES);
+	writes_post(1);
+	inbox_close(inbox_of(1));
+	wrs[0] = wrs[1];
+	writes_post(1);
+	assert_false(has_come(1));
+	assert_int_equal(inbox_of(1)->in_use, INBOX_IS_FREE);
+	assert_true(has_packets(0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +284,11 @@ int main(void)
 		TEST(key_that_went_is_not_used_for_another_row),
 		TEST(row_needs_the_right_of_the_queue_pair),
 		TEST(row_does_not_enter_a_closed_inbox),
+		TEST(messages_in_a_row_fill_receive_requests_in_turn),
+		TEST(messages_end_before_a_request_without_room),
+		TEST(message_that_nobody_takes_yet_waits),
+		TEST(memory_that_went_gets_no_message),
+		TEST(messages_do_not_enter_a_closed_inbox),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
