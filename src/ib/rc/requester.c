@@ -106,17 +106,16 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 }
 
 /*
- * A window that was full opens again when a quarter of it is free. Otherwise each acknowledgement would
- * let out as many packets as it is for, the last of which fills the window and asks for the next:
- * bursts that were small once stay small, and a packet costs most where it travels alone.
+ * A window counts as full when less than an eighth of it is free, and opens again when a quarter is. Otherwise its end would cut
+ * rows of packets short, and each acknowledgement would let out as many packets as it is for, the last of which fills the
+ * window and asks for the next: bursts that were small once stay small, and a packet costs most where it travels alone.
  */
 static bool has_window(const struct rc_requester *requester, uint32_t outstanding, uint32_t packets)
 {
 	uint32_t window = requester->window_packets;
+	uint32_t free_packets = requester->is_window_closed ? window / 4 : window / 8;
 
-	if (requester->is_window_closed && outstanding > window - window / 4)
-		return false;
-	return outstanding + packets <= window;
+	return outstanding + max_u32(packets, free_packets) <= window;
 }
 
 /* A local request waits for nobody, but a fence; and once executed for nothing any more. */
@@ -278,14 +277,18 @@ static uint32_t ack_interval_packets(const struct rc_requester *requester)
  * Every acknowledgement costs a packet, so most packets do not ask. But whatever the requester may
  * come to wait for must have been asked for by a packet before it.
  */
-static bool must_ask_for_ack(const struct rc_qp *rc, const struct send_wqe *wqe, bool ends_message)
+static bool must_ask_for_ack(
+	const struct rc_qp *rc, const struct send_wqe *wqe, const struct opcode_info *info)
 {
 	const struct rc_requester *requester = &rc->requester;
 	bool is_signaled = rc->qp.is_all_signaled || (wqe->flags & SEND_SIGNALED);
+	uint32_t interval = ack_interval_packets(requester);
+	/* Who asks begins a row: rather soon than in the middle of one. */
+	uint32_t row = info->position == POSITION_MIDDLE ? max_u32(interval / 4, 1) : 1;
 
-	if (ends_message && (is_signaled || may_stall_next(rc, wqe)))
+	if (opcode_ends_message(info) && (is_signaled || may_stall_next(rc, wqe)))
 		return true;
-	if (requester->since_ack_request + 1 >= ack_interval_packets(requester))
+	if (requester->since_ack_request + row >= interval)
 		return true;
 	return is_beyond_credit(requester, wqe, wqe->ssn);
 }
@@ -324,7 +327,7 @@ static size_t data_packet(
 	message_packet_init(&packet, &rc->qp, rc_class(rc), wqe, index);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.bth.psn = requester->cursor;
-	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, opcode_ends_message(packet.info));
+	packet.bth.ack_requested = must_ask_for_ack(rc, wqe, packet.info);
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
 	if (!psn_equal(requester->cursor, requester->next)) /* sent before */
