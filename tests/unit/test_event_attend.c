@@ -164,7 +164,7 @@ static void sleeper_is_woken_by_a_peer(void **state)
 	assert_int_equal(result, 0);
 }
 
-enum { ROUNDS = 30000 };
+enum { ROUNDS = 10000 };
 
 /* Nobody attends: the NIC's thread would come. */
 static void *leave_many(void *argument)
