@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same-host transport: the initiator's CPU is the adapter (RC).
+ * The same-host transport: the initiator's CPU is the adapter. This is about connections (RC, XRC, UC); datagrams go the same way by
+ * doors (door.h, datagram.h).
  *
  * A queue pair whose peer is on this host has two things here. Its inbox, in our NIC memory, through
  * which the peer executes its requests on us; and, once the peer has opened one for us, a look at
@@ -14,6 +15,7 @@
  *     inbox.h     what an initiator leaves at its target
  *     peer.h      the target's memory
  *     initiator.c executes work requests
+ *     words.c     atomics and the requests of annex A19
  *     shared.h    with shared receive queues
  *     hosted.h    with those of a third process
  *     capture.h   what requests would have been on a wire

@@ -25,7 +25,7 @@ struct port_tcp_address {
 };
 
 /*
- * Listen. `is_ipv6_only`: with any address of IPv6, leave IPv4 to others. `is_shared`: SO_REUSEADDR.
+ * Listen. `is_ipv6_only`: with any address of IPv6, leave IPv4 to others. The address may be one where connections still end (SO_REUSEADDR).
  *
  * Returns a descriptor, or -errno.
  */

@@ -74,10 +74,10 @@ typedef void port_udp_packet_fn(void *context, const struct port_udp_packet *pac
 int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct port_udp **ret_port);
 
 /* Close every socket of the port and free it. What is still staged is lost. NULL is fine. */
+void port_udp_destroy(struct port_udp *port);
+
 /* It is for the packets of another slot from here on. It has no address and no path. */
 void port_udp_set_slot(struct port_udp *port, uint8_t slot);
-
-void port_udp_destroy(struct port_udp *port);
 
 /*
  * Receive on one more local address, or from a multicast group.
@@ -119,7 +119,7 @@ void port_udp_remove_address(struct port_udp *port, uint32_t index);
  *              close paths; it must not flush or receive.
  *
  * Returns the number of datagrams read. 0 means that the sockets are empty; but a datagram may be on its
- * way from one to the other (port_udp_use_link()), and one where nothing has come for a while
+ * way from one to the other (port_udp_use_link()), and an address where nothing has come for a while
  * is looked at in each 16th call only. So a caller about to sleep
  * sleeps in a level-triggered poll of port_udp_fds().
  */

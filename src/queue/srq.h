@@ -51,7 +51,7 @@ struct srq;
 
 /* What becomes of a shared receive queue of another process (local/far.h). The lane is locked. */
 struct srq_afar {
-	/* srq_take(), and srq_complete() of what was taken. */
+	/* srq_take(), and the completion of what was taken. */
 	bool (*take)(struct srq *srq, struct lane *lane, struct recv_wqe *wqe);
 	void (*complete)(
 		struct srq *srq, struct lane *lane, const struct cqe *cqe, bool is_solicited);

@@ -8,7 +8,7 @@
  * There is one, made by the first nic_cm_start(). Messages for this process come from urnicd, on a socket of their own; ours go out from
  * sockets of ours, one per local address. A thread waits for messages and deadlines. The functions below lock the manager, do what their
  * namesakes of cm/cm.h do, send what that caused, and tell the events: `on_event` is called with the manager locked, by whichever
- * thread caused the event, and may call nothing here but nic_cm_locked_*.
+ * thread caused the event, and may call nothing here.
  *
  * After fork() the child has no manager: what it inherited of connections is dead, and calls on it do nothing.
  */

@@ -3,9 +3,10 @@
 #define URNIC_RUNTIME_NIC_INTERNAL_H
 
 /*
- * What the files of the NIC share: nic.c is its life and its memory regions, nic_agent.c its side of
- * urnicd and its lanes, nic_cq.c, nic_qp.c, nic_srq.c and nic_xrcd.c its queues, nic_raw.c raw packets. Nobody else
- * includes this.
+ * What the files of the NIC share. nic.c is its life, nic_mr.c its memory regions, nic_agent.c its side of urnicd and its lanes; nic_cq.c,
+ * nic_channel.c, nic_qp.c, nic_srq.c, nic_wq.c and nic_xrcd.c are its queues; nic_ah.c and nic_multicast.c say where datagrams go, nic_raw.c
+ * is for raw packets, nic_stream.c for iWARP. nic_local.c, nic_peer.c, nic_datagram.c, nic_far.c, nic_hosted.c, nic_target*.c and
+ * nic_import.c are about other processes of this host; nic_cm.c and nic_iwcm.c make connections. Nobody else includes this.
  *
  * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd). Several workers'
  * locks are held only by who holds the NIC's.

@@ -126,7 +126,7 @@ struct worker {
 	uint32_t poll_weight; /* of the last: how long it took, roughly */
 	uint32_t deferring_weight; /* of polls in a row */
 	int hold_luck; /* worker_thread.c */
-	bool has_socket_error; /* worker_thread.c */
+	bool has_socket_error; /* one woke the thread: it is to be read, or it wakes it for ever */
 	uint64_t last_packet_ns;
 	uint64_t last_polled_ns; /* when the thread last saw that one had polled or posted */
 	_Atomic uint32_t polls; /* of unarmed completion queues on this lane, and posts */

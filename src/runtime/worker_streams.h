@@ -8,7 +8,7 @@
  *
  * All sockets are in an epoll set of the lane's own. While an application polls, so that nobody sleeps on the set, the stream that
  * something came from last is hot: it is not in the set, and each poll reads from it right away. That is one system call in place of two, and the segment
- * that comes has no set, nor sets of sets, to be announced to (measured: an eighth of the latency). The set is asked for the others; seldom, if it has been
+ * that comes has no set, nor sets of sets, to be announced to. The set is asked for the others; seldom, if it has been
  * silent.
  *
  * While bytes are under way the thread looks now and then whether the peer still answers TCP. One that has not for the stream's patience is gone. A
