@@ -262,6 +262,10 @@ int command_capture(int argc, char **argv)
 	} else if (!capture_sources_open(&sources,
 			   options.snap_bytes ? options.snap_bytes : CAPTURED_BYTES_MAX,
 			   (pid_t)options.pid)) {
+		if (!capture_output_has_wanted(&output))
+			complain(
+				"capture: nothing is called %s now; urnic devices lists what there is",
+				options.filter.device);
 		status = capture(&options, &sources, &output);
 		capture_output_end(&output, capture_sources_dropped(&sources));
 		capture_sources_close(&sources);

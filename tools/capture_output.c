@@ -100,6 +100,14 @@ static bool is_wanted(const struct capture_filter *filter, const struct device_f
 			strcmp(filter->device, device->interface) == 0);
 }
 
+bool capture_output_has_wanted(const struct capture_output *output)
+{
+	for (uint32_t i = 0; i < output->device_count; i++)
+		if (is_wanted(&output->filter, &output->devices[i]))
+			return true;
+	return !output->filter.device;
+}
+
 static void frame_write(struct capture_output *output, uint32_t interface, uint64_t time_ns,
 	const struct captured *head, const struct capture_origin *origin)
 {

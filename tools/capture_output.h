@@ -58,6 +58,9 @@ struct capture_origin {
 int capture_output_begin(struct capture_output *output, FILE *file, bool is_text,
 	uint32_t snap_bytes, const struct capture_filter *filter);
 
+/* Is there a device now whose packets are wanted? */
+bool capture_output_has_wanted(const struct capture_output *output);
+
 /* Write a packet, if it is wanted. `bytes` follow `head`. */
 void capture_output_packet(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin);

@@ -4,6 +4,8 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <net/if.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,19 +55,37 @@ static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 		nic.last_xrc_send = worker;
 }
 
+static const char *why_no_link(int error)
+{
+	switch (error) {
+	case -EPERM:
+		return "it takes CAP_NET_RAW";
+	case -EOPNOTSUPP:
+		return "it takes plain Ethernet, and Linux 6.2";
+	case -EUSERS:
+		return "as many lanes as may do so already do";
+	default:
+		return strerror(-error);
+	}
+}
+
 /*
  * Past the kernel's UDP where that is possible, unless the user wants it otherwise. The worker is locked.
  */
 static void link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
+	static _Atomic uint32_t told; /* of which interface: it has more than one address */
+	char name[IF_NAMESIZE] = "?";
 	int error;
 
 	if (nic.link == NIC_LINK_OFF)
 		return;
 	error = worker_use_link(worker, index, ifindex);
-	if (error && nic.link == NIC_LINK_ON)
-		log_write(LOG_ERROR, "URNIC_LINK is on, but interface %u cannot be used so: %s",
-			ifindex, strerror(-error));
+	if (!error || nic.link != NIC_LINK_ON || atomic_exchange(&told, ifindex) == ifindex)
+		return;
+	if_indextoname(ifindex, name);
+	log_write(LOG_ERROR, "URNIC_LINK is on, but packets of %s go through UDP sockets: %s", name,
+		why_no_link(error));
 }
 
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
