@@ -145,6 +145,26 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 }
 
 /*
+ * Looking at the devices for the view, the library says nothing of what is wrong in the environment: it will in the program, and once is
+ * enough. URNIC_LOG is read once in the life of a process.
+ */
+static int view_enter_quietly(bool is_wanted)
+{
+	const char *before = getenv("URNIC_LOG");
+	char *kept = before ? strdup(before) : NULL;
+	int result;
+
+	setenv("URNIC_LOG", "off", 1);
+	result = view_enter(is_wanted);
+	if (kept)
+		setenv("URNIC_LOG", kept, 1);
+	else
+		unsetenv("URNIC_LOG");
+	free(kept);
+	return result;
+}
+
+/*
  * The view is a help that most programs do not need: where it was not asked for and cannot be had,
  * they run without.
  */
@@ -154,7 +174,7 @@ static int choose_view(enum view_choice choice)
 
 	if (choice == VIEW_NEVER)
 		return 0;
-	result = view_enter(choice == VIEW_ALWAYS);
+	result = view_enter_quietly(choice == VIEW_ALWAYS);
 	if (result == 0 || choice == VIEW_IF_FREE)
 		return 0;
 	complain("run: this system does not let us make a private view of /sys and /dev: %s",

@@ -57,6 +57,8 @@ echo "$said" | grep -q "a device rocep_veth0 already; the one on lo is " || fail
 said=$(on a "$urnic" run --no-view -- env URNIC_TRANSPORTS=iwarp URNIC_MPA=crc=off,nonsense rping -c -a 10.99.0.1 -C 1 2>&1)
 echo "$said" | grep -q "URNIC_MPA has 'nonsense'" || fail "URNIC_MPA=nonsense: $said"
 
+said=$(on a env URNIC_TRANSPORTS=nonsense "$urnic" run -- ibv_devices 2>&1)
+[ "$(echo "$said" | grep -c "URNIC_TRANSPORTS is")" = 1 ] || fail "urnic run and the program: $said"
 said=$(on a "$urnic" run --no-view -- env URNIC_LINK=on ibv_ud_pingpong -d rocep_lo -g 0 127.0.0.1 2>&1)
 [ "$(echo "$said" | grep -c 'URNIC_LINK is on, but packets of lo go through UDP sockets: ')" = 1 ] || fail "URNIC_LINK=on: $said"
 on a "$urnic" capture -i no-such -- true 2>&1 | grep -q 'nothing is called no-such' || fail 'capture -i no-such says nothing'
