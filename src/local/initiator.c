@@ -668,18 +668,20 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 
 /* --- rows --- */
 
-/* A row's length, and that of a request in it: a region that is deregistered waits for all of the row. */
-enum { ROW_COUNT_MAX = 64, ROW_BYTES_MAX = 4096 };
+enum { ROW_COUNT_MAX = 64 };
 
-/* Where the bytes of a plain request begin; NULL when it is none, or they are not where those of the last one were. */
-static const uint8_t *row_from(
-	const struct local_qp *local, const struct send_wqe *wqe, enum wr_opcode opcode)
+/*
+ * Where the bytes of a plain request begin, of up to `limit_bytes`; NULL when it is none, or they are not where those of
+ * the last one were.
+ */
+static const uint8_t *row_from(const struct local_qp *local, const struct send_wqe *wqe,
+	enum wr_opcode opcode, uint32_t limit_bytes)
 {
 	const struct sge *sge = wqe->sge;
 	bool is_inline = wqe->flags & SEND_INLINE;
 
 	if (wqe->opcode != opcode || wqe->goes_by_packets || !wqe->total_bytes ||
-		wqe->total_bytes > ROW_BYTES_MAX || (!is_inline && wqe->sge_count != 1))
+		wqe->total_bytes > limit_bytes || (!is_inline && wqe->sge_count != 1))
 		return NULL;
 	return is_inline ? wqe->inline_bytes
 			 : mr_cached_find(&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH,
@@ -687,9 +689,9 @@ static const uint8_t *row_from(
 }
 
 /* Under the mark of the row's first key: another one is not found in what was kept. */
-static bool row_write(struct local_qp *local, const struct send_wqe *wqe)
+static bool row_write(struct local_qp *local, const struct send_wqe *wqe, uint32_t limit_bytes)
 {
-	const uint8_t *from = row_from(local, wqe, WR_RDMA_WRITE);
+	const uint8_t *from = row_from(local, wqe, WR_RDMA_WRITE, limit_bytes);
 	uint8_t *to;
 
 	if (!from || (!local->is_inside && !local_begin(local, INBOX_USES_KEY | wqe->rkey)))
@@ -698,7 +700,7 @@ static bool row_write(struct local_qp *local, const struct send_wqe *wqe)
 		wqe->remote_address, wqe->total_bytes);
 	if (!to)
 		return false;
-	copy_place(to, from, wqe->total_bytes);
+	copy_place_long(to, from, wqe->total_bytes);
 	qp_expect_write(local->qp, to, wqe->remote_address);
 	return true;
 }
@@ -710,7 +712,8 @@ static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_
 
 	if (!(access & MR_REMOTE_WRITE) || is_invalidating(local))
 		return 0;
-	for (; done < count && row_write(local, sq_at(sq, first + done)); done++)
+	for (; done < count && row_write(local, sq_at(sq, first + done), STEP_BYTES - bytes);
+		done++)
 		bytes += sq_at(sq, first + done)->total_bytes;
 	local_end(local);
 	if (done)
@@ -721,7 +724,7 @@ static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_
 /* Each under a mark of its own, which ends when it is delivered. */
 static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 {
-	const uint8_t *from = row_from(local, wqe, WR_SEND);
+	const uint8_t *from = row_from(local, wqe, WR_SEND, STEP_BYTES);
 	const struct sge *sge;
 	struct recv_wqe receive;
 	uint8_t *to;
@@ -736,7 +739,7 @@ static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 		wqe->total_bytes);
 	if (!to)
 		return false;
-	copy_place(to, from, wqe->total_bytes);
+	copy_place_long(to, from, wqe->total_bytes);
 	local->is_waiting = false;
 	return deliver(local, wqe, WC_RECV, &receive);
 }

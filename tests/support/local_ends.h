@@ -18,7 +18,7 @@
 
 enum {
 	ARENA_BYTES = 4 << 20,
-	MEMORY_BYTES = 1 << 16,
+	MEMORY_BYTES = 1 << 17,
 	PD = 3,
 	DEPTH = 256,
 	PSN = 77,

@@ -156,6 +156,39 @@ static void row_does_not_enter_a_closed_inbox(void **state)
 	assert_true(has_packets(0));
 }
 
+static uint32_t longest;
+
+static uint32_t execute_row_noted(struct qp *qp, uint32_t count)
+{
+	uint32_t done = local_execute_row(qp, count);
+
+	longest = max_u32(longest, done);
+	return done;
+}
+
+/* Whoever takes memory away waits for no more bytes than those of one row. */
+static void row_of_long_writes_ends_at_four_mebibytes(void **state)
+{
+	enum { BYTES = MEMORY_BYTES, COUNT = 100, ROW = (4 << 20) / BYTES };
+	struct qp_local_ops noting = *ends[0].qp->local->ops;
+
+	(void)state;
+	noting.execute_row = execute_row_noted;
+	writes_make(COUNT);
+	writes_post(COUNT);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		lists[i] = (struct sge){(uintptr_t)ends[0].memory, BYTES, ends[0].key};
+		wrs[i].remote_address = (uintptr_t)ends[1].memory;
+	}
+	ends[0].qp->local->ops = &noting;
+	longest = 0;
+	writes_post(COUNT);
+	assert_int_equal(longest, ROW);
+	assert_int_equal(counted(COUNTER_local_requests), 2 * COUNT);
+	assert_int_equal(inbox_of(1)->bytes, COUNT * (WORD_BYTES + BYTES));
+	assert_memory_equal(ends[0].memory, ends[1].memory, BYTES);
+}
+
 /* --- messages --- */
 
 enum { ROOM_BYTES = 16, MESSAGES = 100 };
@@ -284,6 +317,7 @@ int main(void)
 		TEST(key_that_went_is_not_used_for_another_row),
 		TEST(row_needs_the_right_of_the_queue_pair),
 		TEST(row_does_not_enter_a_closed_inbox),
+		TEST(row_of_long_writes_ends_at_four_mebibytes),
 		TEST(messages_in_a_row_fill_receive_requests_in_turn),
 		TEST(messages_end_before_a_request_without_room),
 		TEST(message_that_nobody_takes_yet_waits),
