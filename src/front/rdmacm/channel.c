@@ -309,7 +309,12 @@ static bool take(struct held *held, struct id *id)
 		}
 		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (id->state == ID_RESOLVING)
+			id->state = ID_ADDRESS_RESOLVED;
+		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
+		id->state = ID_BOUND;
+		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:

@@ -82,7 +82,8 @@ struct id_agreement {
 
 struct id {
 	struct rdma_cm_id id; /* first: programs hold this */
-	enum id_state state;
+	_Atomic(enum id_state)
+		state; /* moved by the program's calls; watch.c, in a thread of its own, looks who listens */
 	struct list in_ids; /* of watch.c */
 	struct list in_resolving; /* of resolver.c, with when it gives up */
 	uint64_t resolve_until_ns;

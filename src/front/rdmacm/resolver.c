@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, for the list and the states of what is in it; id_lock and that of the event queue are taken under it.
+ * The thread tells by an event what came of it; whoever takes that moves the identifier on (channel.c).
+ *
+ * Lock: `lock`, for the list; id_lock and that of the event queue are taken under it.
  */
 #include "front/rdmacm/resolver.h"
 
@@ -23,13 +25,11 @@ static bool decide(struct id *id, uint64_t now_ns)
 {
 	if (neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
 		NEIGHBOUR_KNOWN) {
-		id->state = ID_ADDRESS_RESOLVED;
 		id_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 		return true;
 	}
 	if (now_ns < id->resolve_until_ns)
 		return false;
-	id->state = ID_BOUND;
 	id_log(id, "nobody answers at the next hop");
 	id_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	return true;
