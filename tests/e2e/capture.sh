@@ -51,3 +51,32 @@ tshark -n $guesses --disable-heuristic eth_over_ib -r "$scratch/on.pcapng" -T fi
 awk -F '\t' '$1 !~ /^rocep_veth0/ || $2 == "" || $3 != "" || $4 !~ /^verify, process/ { bad++ }
 	END { print NR " packets dissected, " bad + 0 " bad"; exit bad || NR < 1000 }' "$scratch/dissected" ||
 	fail "tshark finds bad packets: $(head -n 3 "$scratch/dissected")"
+
+# Programs never wait for it: it is killed, or stopped for as long as they run, and what it has not read then is lost, and counted.
+need ib_write_bw ib_send_bw
+port=18515
+for fate in KILL STOP; do
+	for program in ib_write_bw 'ib_send_bw -c UD'; do
+		begin capture -s 100 -w "$scratch/fate.pcapng"
+		# shellcheck disable=SC2086
+		start server a $program -F -d rocep_veth0 -s 64 -D 1
+		wait_for_port a $port "$job_server"
+		# shellcheck disable=SC2086
+		start client a $program -F -d rocep_veth0 -s 64 -D 1 10.99.0.1
+		until [ "$(stat -c %s "$scratch/fate.pcapng")" -gt 100000 ]; do
+			kill -0 "$job_client" 2>/dev/null || break
+			sleep 0.02
+		done
+		kill -$fate "$(process capture)"
+		finish_well server client
+		if [ $fate = STOP ]; then
+			kill -CONT "$(process capture)"
+			end capture
+			lost=$(awk '/ lost$/ { print $(NF - 1) }' "$scratch/capture")
+			echo "$program, capture stopped: $(tail -n 1 "$scratch/capture")"
+			[ "${lost:-0}" -gt 0 ] || fail "$program: a capture that was stopped has lost nothing: $(cat "$scratch/capture")"
+		elif finish capture; then
+			fail 'a capture that was killed ends well'
+		fi
+	done
+done
