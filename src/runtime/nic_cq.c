@@ -198,7 +198,7 @@ static void note_poll(struct nic_cq *cq)
 	if (nic_cq_is_armed(cq))
 		return;
 	for (; lanes; lanes &= lanes - 1)
-		worker_note_poll(nic.worker[__builtin_ctz(lanes)]);
+		worker_note_polls(nic.worker[__builtin_ctz(lanes)], 1);
 }
 
 /* For a person who asked to be told: what failed, and which check it was. */

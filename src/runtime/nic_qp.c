@@ -444,7 +444,7 @@ static void posted(struct nic_qp *qp)
 	if (qp->send_cq &&
 		!nic_cq_is_armed(
 			qp->send_cq)) /* it will poll, and a post drives as well as a poll */
-		worker_note_poll(worker);
+		worker_note_polls(worker, 1);
 }
 
 int nic_qp_post_send(

@@ -80,6 +80,7 @@ static void transmit(struct worker *worker, bool with_acks)
 			staged_bytes += lane->run_packets * last_bytes;
 		}
 		if (!bytes || equal_bytes >= FLUSH_BYTES || staged_bytes >= FLUSH_BYTES_ALL) {
+			worker->flushes++;
 			if (port_udp_flush(worker->port))
 				return;
 			staged_bytes = 0;
@@ -297,9 +298,12 @@ void worker_send(struct worker *worker, bool with_acks)
  * With a completion in hand the application is likely to answer at once; without one, what completes
  * its request may be right behind the packet that came. Either way acknowledgements can wait a
  * little, but not for long.
+ *
+ * A poll that sends a long message takes as long as many, and is as good a sign that the lane is driven.
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq)
 {
+	uint32_t flushes = worker->flushes;
 	unsigned datagrams;
 
 	if (worker->is_watching_sockets &&
@@ -307,6 +311,8 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 		worker_watch_sockets(worker, false);
 	datagrams = take_in_quickly(worker);
 	worker_send(worker, false);
+	if (worker->flushes != flushes)
+		worker_note_polls(worker, worker->flushes - flushes);
 	if (worker->lane.is_unattended) {
 		worker->lane.is_unattended = false;
 		worker_note_arm(worker);

@@ -124,6 +124,7 @@ struct worker {
 	bool is_deep_asleep; /* the thread waits without a time limit */
 	_Atomic bool are_acks_deferred; /* written with the lock held */
 	uint32_t poll_weight; /* of the last: how long it took, roughly */
+	uint32_t flushes; /* of packets to the kernel, by anybody */
 	uint32_t deferring_weight; /* of polls in a row */
 	int hold_luck; /* worker_thread.c */
 	bool has_socket_error; /* one woke the thread: it is to be read, or it wakes it for ever */
@@ -317,12 +318,12 @@ static inline void worker_glance(struct worker *worker)
 	worker->is_now_fresh = true;
 }
 
-/* Somebody polls. Any thread, with or without the lock; only a hint. */
-static inline void worker_note_poll(struct worker *worker)
+/* Somebody polls, or does what takes as long as `count` polls. Any thread, with or without the lock; only a hint. */
+static inline void worker_note_polls(struct worker *worker, uint32_t count)
 {
 	uint32_t polls = atomic_load_explicit(&worker->polls, memory_order_relaxed);
 
-	atomic_store_explicit(&worker->polls, polls + 1, memory_order_relaxed);
+	atomic_store_explicit(&worker->polls, polls + count, memory_order_relaxed);
 }
 
 /* Somebody has armed a completion queue, and is about to sleep. Any thread, with or without the lock. */

@@ -129,6 +129,22 @@ static void write_of_64_kib_leaves_in_two_datagrams(void **state)
 	assert_int_equal(public.port.tx_datagrams, 2);
 }
 
+static void poll_that_sends_a_long_message_counts_for_many(void **state)
+{
+	uint32_t polls = worker->polls;
+
+	(void)state;
+	connect_to_nobody();
+	worker_poll(worker, &cq);
+	assert_int_equal(worker->polls, polls);
+	post_write(sizeof(payload));
+	worker_poll(worker, &cq);
+	assert_true(worker->polls > polls);
+	polls = worker->polls;
+	worker_poll(worker, &cq);
+	assert_int_equal(worker->polls, polls);
+}
+
 static void worker_that_is_unlocked_has_told_its_news(void **state)
 {
 	(void)state;
@@ -189,6 +205,8 @@ int main(void)
 			worker_that_is_unlocked_has_told_its_news, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(
 			write_of_64_kib_leaves_in_two_datagrams, make_worker, unmake_worker),
+		cmocka_unit_test_setup_teardown(
+			poll_that_sends_a_long_message_counts_for_many, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(
 			worker_thread_asleep_without_work_sleeps_on, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(
