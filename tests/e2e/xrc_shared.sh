@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # XRC domains that processes share: each message to one of the clients names the shared receive queue of one of them, and comes to
-# a queue pair of another one (ibv_xsrq_pingpong with several clients), between two hosts and within one.
+# a queue pair of another one (ibv_xsrq_pingpong with several clients), between two hosts and within one, where that takes no
+# packets.
 . "$(dirname "$0")/common.sh"
 
 . "$(dirname "$0")/pairs.sh"
@@ -50,3 +51,32 @@ done
 several 3 b 10.99.0.1 -d rocep_veth0 -g 1 -n 100 -e -s 65536
 several 3 a 127.0.0.1 -d rocep_lo -g 0 -n 100 -e -s 65536
 several 3 b 10.99.0.1 -d rocep_veth0 -g 0 -n 100 -e -o
+
+# counter PROCESS NAME: of its queue pairs together; nothing when it has ended.
+counter() {
+	on a "$urnic" stat --all --pid "$1" 2>/dev/null | awk -v name="$2" '$1 == name { sum += $2 } END { if (NR) print sum + 0 }'
+}
+
+# without_packets MESSAGES: within one host, where each message but the first ones to a queue is the sender's own work.
+without_packets() {
+	start server a ibv_xsrq_pingpong -d rocep_lo -g 0 -n "$1" -e -c 2
+	wait_for_port a $port "$job_server"
+	start client_0 a ibv_xsrq_pingpong -d rocep_lo -g 0 -n "$1" -e 127.0.0.1
+	start client_1 a ibv_xsrq_pingpong -d rocep_lo -g 0 -n "$1" -e 127.0.0.1
+	executed=0 sent=0
+	while kill -0 "$job_server" 2>/dev/null; do
+		now_executed=$(counter "$(process server)" local_requests)
+		now_sent=$(counter "$(process server)" sent_pkts)
+		[ "${now_executed:-0}" -lt "$executed" ] || [ -z "$now_sent" ] || executed=$now_executed sent=$now_sent
+		sleep 0.05
+	done
+	for name in server client_0 client_1; do
+		eval "wait \$job_$name" || { tail -n 5 "$scratch/$name"; fail "$name ends with an error"; }
+	done
+	echo "$executed requests without packets, $sent packets"
+	[ "$executed" -gt 1000 ] || fail "$executed requests went without packets"
+	[ "$sent" -le $((executed / 4)) ] || fail "$sent packets were sent"
+}
+
+export URNIC_LOCAL=on
+without_packets 5000
