@@ -10,6 +10,9 @@
  *
  * On an unreliable connection nothing is wrong or late, as that would only be silence; and the last request of an end is a message:
  * when it has arrived, so has all before it. Datagrams (UD) are like that, and all of their requests are messages of one packet.
+ *
+ * An extended reliable connection (XRC) has three processes: the receiving queue pair is another one's than the shared receive queue that requests
+ * name (ways_receiver.h). It has no windows.
  */
 
 #include "peer.h"
@@ -86,6 +89,7 @@ struct ways_program {
 	bool is_all_signaled;
 	bool is_unreliable; /* UC or UD */
 	bool has_datagrams; /* UD */
+	bool is_xrc;
 	bool has_srq; /* both ends receive from shared receive queues */
 	bool begins_in_rtr; /* end 1 is in RTR when the first message comes */
 	uint32_t steps;
@@ -102,7 +106,8 @@ uint32_t ways_wrong_index(const struct ways_step *step, unsigned end);
 
 /* Run it with the other end, printing what it shows. */
 struct ways;
-struct ways *ways_open(struct peer *peer);
+struct ways_receiver;
+struct ways *ways_open(struct peer *peer, struct ways_receiver *receiver);
 void ways_run(struct ways *ways, const struct ways_program *program, uint64_t seed);
 void ways_close(struct ways *ways);
 

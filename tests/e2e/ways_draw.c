@@ -224,6 +224,8 @@ static void draw_wrong(
 
 		if (!fits_wrong(request, wrong) ||
 			(wrong == WRONG_NO_RECEIVE && program->rnr_retry == 7) ||
+			(program->is_xrc &&
+				(wrong == WRONG_WINDOW || wrong == WRONG_INVALIDATION)) ||
 			(wrong == WRONG_QP_RIGHTS && !is_first_remote(step, end, index)))
 			continue;
 		spoil(request, wrong);
@@ -273,7 +275,7 @@ static void draw_end(
 	uint32_t count = 1 + (uint32_t)below(random, WAYS_REQUESTS_MAX);
 
 	step->of[end].count = count;
-	step->of[end].has_window = one_in(random, 3) && !program->is_unreliable;
+	step->of[end].has_window = one_in(random, 3) && !program->is_unreliable && !program->is_xrc;
 	step->of[end].is_one_by_one = one_in(random, 4);
 	for (uint32_t i = 0; i < count; i++)
 		draw_request(random, program, &step->of[end].request[i], step->of[end].has_window);
@@ -335,7 +337,11 @@ void ways_draw(struct ways_program *program, uint64_t seed)
 		.steps = 1 + (uint32_t)below(&random, WAYS_STEPS_MAX),
 	};
 	program->has_datagrams = program->is_unreliable && one_in(&random, 2);
-	if (program->has_datagrams)
+	program->is_xrc = !program->is_unreliable && one_in(&random, 4);
+	program->has_srq |= program->is_xrc;
+	if (program->is_xrc)
+		program->rnr_retry = 7; /* a queue that is not known yet is not ready */
+	if (program->has_datagrams || program->is_xrc)
 		program->begins_in_rtr = false; /* nobody tells */
 	for (uint32_t i = 0; i < program->steps; i++)
 		draw_step(&random, program, &program->step[i]);

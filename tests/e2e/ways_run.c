@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ways.h"
+#include "ways_receiver.h"
 
 enum {
 	STRIDE = WAYS_REQUEST_BYTES + 64, /* a little room between pieces, which stays as it is */
@@ -35,6 +36,10 @@ struct ways {
 	/* Of the program that runs: */
 	struct ibv_cq *send_cq, *receive_cq;
 	struct ibv_qp *qp;
+	struct ways_receiver *receiver;
+	struct ibv_xrcd *domain;
+	bool is_xrc; /* `qp` only sends; the receiver has another one, */
+	uint32_t receiver_qpn, their_srqn;
 	struct ibv_srq *srq; /* NULL: the queue pair has a receive queue of its own */
 	struct ibv_ah *ah; /* of datagrams, else NULL: */
 	uint32_t their_qpn;
@@ -97,6 +102,19 @@ static void show_events(const struct ways *ways)
 		if (count[type])
 			printf("%" PRIu64 ".%u %u events %s\n", ways->seed, ways->number,
 				count[type], ibv_event_type_str((enum ibv_event_type)type));
+}
+
+/* Returns the state of the queue pair that receives. */
+static enum ibv_qp_state show_receiver(const struct ways *ways)
+{
+	const struct ways_receiver_state state = ways_receiver_show(ways->receiver);
+
+	printf("%" PRIu64 ".%u receiver's state %d\n", ways->seed, ways->number, state.state);
+	for (unsigned type = 0; type <= IBV_EVENT_WQ_FATAL; type++)
+		if (state.events[type])
+			printf("%" PRIu64 ".%u receiver's %u events %s\n", ways->seed, ways->number,
+				state.events[type], ibv_event_type_str((enum ibv_event_type)type));
+	return state.state;
 }
 
 static void show_wakes(const struct ways *ways)
@@ -202,6 +220,7 @@ static void send_post(struct ways *ways, uint32_t index, const struct ways_reque
 		.opcode = request->opcode,
 		.send_flags = request->flags,
 		.imm_data = request->imm,
+		.qp_type.xrc.remote_srqn = ways->their_srqn,
 	};
 	uint64_t remote = ways->theirs.address + request->remote_offset;
 	uint32_t rkey = request->wrong == WRONG_WINDOW ? ways->theirs.stale_window
@@ -316,7 +335,7 @@ static void keys_exchange(struct ways *ways, const struct ways_step *step)
 		window_bind(ways, ways->window);
 		ways->is_window_bound = true;
 	}
-	if (ways_wrong_index(step, other(ways)) < step->of[other(ways)].count) {
+	if (!ways->is_xrc && ways_wrong_index(step, other(ways)) < step->of[other(ways)].count) {
 		window_bind(ways, ways->stale);
 		window_invalidate(ways, ways->stale);
 	}
@@ -332,16 +351,26 @@ static bool has_wrong(const struct ways_step *step, unsigned end)
 	return ways_wrong_index(step, end) < step->of[end].count;
 }
 
+/* Of the queue pair that receives. */
+static void rights_end(struct ways *ways)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
+
+	if (ways->is_xrc)
+		ways_receiver_restrict(ways->receiver);
+	else
+		CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_ACCESS_FLAGS), "rights stay");
+}
+
 static void prepare(struct ways *ways, const struct ways_step *step)
 {
 	uint32_t wrong = ways_wrong_index(step, other(ways));
-	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
 
 	keys_exchange(ways, step);
 	peer_pattern_fill(ways->local, AREA_BYTES, ways->seed * 16 + ways->number);
 	if (has_wrong(step, other(ways)) &&
 		step->of[other(ways)].request[wrong].wrong == WRONG_QP_RIGHTS)
-		CHECK(!ibv_modify_qp(ways->qp, &attr, IBV_QP_ACCESS_FLAGS), "rights stay");
+		rights_end(ways);
 	if (step->arm[ways->end] != ARM_NOT)
 		CHECK(!ibv_req_notify_cq(ways->receive_cq, step->arm[ways->end] == ARM_SOLICITED),
 			"not armed");
@@ -376,6 +405,7 @@ static bool step_run(struct ways *ways, const struct ways_step *step)
 	bool is_active = step->of[ways->end].count != 0;
 	bool is_spoilt = has_wrong(step, 0) || has_wrong(step, 1);
 	uint32_t posted = 0, done = receives_before_wrong(ways, step);
+	enum ibv_qp_state state;
 
 	prepare(ways, step);
 	if (!is_late) {
@@ -398,7 +428,8 @@ static bool step_run(struct ways *ways, const struct ways_step *step)
 		send_wait(ways, step->of[ways->end].count - 1);
 	receives_wait(ways, done);
 	peer_barrier(ways->peer);
-	if (is_spoilt && peer_qp_state(ways->qp) == IBV_QPS_ERR)
+	state = ways->is_xrc ? show_receiver(ways) : peer_qp_state(ways->qp);
+	if (is_spoilt && state == IBV_QPS_ERR)
 		rest_flushed(ways, posted - done);
 	show_rest(ways);
 	return is_spoilt;
@@ -433,6 +464,91 @@ static void datagrams_begin(struct ways *ways)
 	ways->their_qpn = theirs.qpn;
 }
 
+/* What both halves of an end's extended connection are. */
+struct halves {
+	union ibv_gid gid;
+	uint32_t sender_qpn, receiver_qpn, psn, srqn;
+};
+
+static void sender_connect(struct ways *ways, const struct ways_program *program,
+	const struct halves *theirs, const struct ways_receiver_link *link)
+{
+	const struct peer_options *options = &ways->peer->options;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.path_mtu = link->mtu,
+		.dest_qp_num = theirs->receiver_qpn,
+		.ah_attr = {.is_global = 1, .port_num = 1},
+		.sq_psn = link->sq_psn,
+		.timeout = options->timeout,
+		.retry_cnt = options->retry_cnt,
+		.rnr_retry = program->rnr_retry,
+		.max_rd_atomic = program->rd_atomic,
+	};
+
+	attr.ah_attr.grh.dgid = theirs->gid;
+	attr.ah_attr.grh.sgid_index = options->gid_index;
+	attr.ah_attr.grh.hop_limit = 64;
+	CHECK(!ibv_modify_qp(ways->qp, &attr,
+		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		"no INIT");
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(!ibv_modify_qp(ways->qp, &attr,
+		      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+		"no RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(ways->qp, &attr,
+		      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
+		"no RTS");
+}
+
+/* The first requests to a queue of another process go by packets anyhow, while it is looked for. */
+static void acquaint(struct ways *ways)
+{
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.qp_type.xrc.remote_srqn = ways->their_srqn,
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		peer_post_send(ways->qp, &wr);
+		peer_success(ways->send_cq);
+		peer_sleep_ms(1);
+	}
+}
+
+static void halves_connect(struct ways *ways, const struct ways_program *program)
+{
+	uint64_t random = ways->seed << 8 | ways->number << 1 | ways->end;
+	struct halves theirs,
+		ours = {
+			.gid = ways->peer->gid,
+			.sender_qpn = ways->qp->qp_num,
+			.receiver_qpn = ways->receiver_qpn,
+			.psn = (uint32_t)peer_random(&random) & 0xffffff,
+		};
+	struct ways_receiver_link link = {
+		.mtu = (enum ibv_mtu)(IBV_MTU_256 + __builtin_ctz(program->mtu_bytes / 256)),
+		.sq_psn = ours.psn,
+		.rd_atomic = program->rd_atomic,
+	};
+
+	CHECK(!ibv_get_srq_num(ways->srq, &ours.srqn), "the queue has no number");
+	peer_exchange(ways->peer, &ours, &theirs, sizeof(ours));
+	ways->their_srqn = theirs.srqn;
+	link.gid = theirs.gid;
+	link.dest_qpn = theirs.sender_qpn;
+	link.rq_psn = theirs.psn;
+	ways_receiver_connect(ways->receiver, &link);
+	sender_connect(ways, program, &theirs, &link);
+	peer_barrier(ways->peer);
+	acquaint(ways);
+	peer_barrier(ways->peer);
+}
+
 static void connection_begin(struct ways *ways, const struct ways_program *program)
 {
 	const struct peer_link link = {
@@ -440,6 +556,10 @@ static void connection_begin(struct ways *ways, const struct ways_program *progr
 
 	if (program->has_datagrams) {
 		datagrams_begin(ways);
+		return;
+	}
+	if (program->is_xrc) {
+		halves_connect(ways, program);
 		return;
 	}
 	ways->peer->options.rnr_retry = program->rnr_retry;
@@ -454,6 +574,34 @@ static enum ibv_qp_type type_of(const struct ways_program *program)
 	return program->is_unreliable ? IBV_QPT_UC : IBV_QPT_RC;
 }
 
+static void halves_create(struct ways *ways, const struct ways_program *program)
+{
+	struct ibv_srq_init_attr_ex srq = {
+		.attr = {QUEUE_DEPTH, WAYS_PIECES_MAX, 0},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = ways->peer->pd,
+		.xrcd = ways->domain,
+		.cq = ways->receive_cq,
+	};
+	struct ibv_qp_init_attr_ex sender = {
+		.send_cq = ways->send_cq,
+		.cap = {.max_send_wr = QUEUE_DEPTH,
+			.max_send_sge = WAYS_PIECES_MAX,
+			.max_inline_data = WAYS_INLINE_BYTES},
+		.qp_type = IBV_QPT_XRC_SEND,
+		.sq_sig_all = program->is_all_signaled,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = ways->peer->pd,
+	};
+	struct ibv_context *context = ways->peer->context;
+
+	CHECK(ways->srq = ibv_create_srq_ex(context, &srq), "no shared queue");
+	CHECK(ways->qp = ibv_create_qp_ex(context, &sender), "no queue pair");
+	ways->receiver_qpn = ways_receiver_make(ways->receiver);
+}
+
 static void queues_create(struct ways *ways, const struct ways_program *program)
 {
 	struct ibv_srq_init_attr srq = {.attr = {QUEUE_DEPTH, WAYS_PIECES_MAX, 0}};
@@ -466,6 +614,11 @@ static void queues_create(struct ways *ways, const struct ways_program *program)
 		.sq_sig_all = program->is_all_signaled,
 	};
 
+	ways->is_xrc = program->is_xrc;
+	if (ways->is_xrc) {
+		halves_create(ways, program);
+		return;
+	}
 	if (program->has_srq)
 		CHECK(ways->srq = ibv_create_srq(ways->peer->pd, &srq), "no shared queue");
 	init.srq = ways->srq;
@@ -474,6 +627,8 @@ static void queues_create(struct ways *ways, const struct ways_program *program)
 
 static void queues_destroy(struct ways *ways)
 {
+	if (ways->is_xrc)
+		ways_receiver_unmake(ways->receiver);
 	CHECK(!ibv_destroy_qp(ways->qp), "the queue pair stays");
 	CHECK(!ways->srq || !ibv_destroy_srq(ways->srq), "the shared queue stays");
 	ways->srq = NULL;
@@ -593,7 +748,7 @@ static struct ibv_mr *region(struct ibv_pd *pd, uint8_t *memory, int access)
 	return mr;
 }
 
-struct ways *ways_open(struct peer *peer)
+struct ways *ways_open(struct peer *peer, struct ways_receiver *receiver)
 {
 	const int full = peer_link_full.access | IBV_ACCESS_MW_BIND;
 	struct ways *ways = calloc(1, sizeof(*ways));
@@ -602,6 +757,8 @@ struct ways *ways_open(struct peer *peer)
 	CHECK(ways, "no memory");
 	CHECK(!fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), "events block");
 	ways->peer = peer;
+	ways->receiver = receiver;
+	ways->domain = ways_receiver_domain(receiver, peer->context);
 	ways->end = !peer_is_server(peer);
 	CHECK(ways->channel = ibv_create_comp_channel(peer->context), "no channel");
 	CHECK(ways->other_pd = ibv_alloc_pd(peer->context), "no other domain");
@@ -626,7 +783,8 @@ void ways_close(struct ways *ways)
 
 	for (size_t i = 0; i < sizeof(mrs) / sizeof(mrs[0]); i++)
 		CHECK(!ibv_dereg_mr(mrs[i]), "memory regions stay");
-	CHECK(!ibv_dealloc_pd(ways->other_pd) && !ibv_destroy_comp_channel(ways->channel),
+	CHECK(!ibv_close_xrcd(ways->domain) && !ibv_dealloc_pd(ways->other_pd) &&
+			!ibv_destroy_comp_channel(ways->channel),
 		"objects stay");
 	free(ways->target);
 	free(ways->local);
