@@ -69,28 +69,64 @@ static enum mr_fault find(const struct far_domain *domain, uint32_t key, uint32_
 		iova, bytes, ret_place);
 }
 
+enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* of far_owner.pause: some 200 ms */
+
+/* A host finds no keys while it moves its memory, or forks: that is waited for, without a mark. False: not any longer. */
+static bool await_key(const struct far_host *host, uint32_t key, uint32_t round)
+{
+	if (round == SUSPENDED_ROUNDS_MAX || !mr_key_is_known(&host->peer->mrs, key))
+		return false;
+	host->owner->pause(round);
+	return true;
+}
+
 enum mr_fault far_check(const struct far_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, uint64_t bytes)
 {
+	const struct mr_user user = {domain->pd, qpn};
+	const struct mr_table *mrs = &domain->host->peer->mrs;
+	enum mr_fault fault = MR_FAULT_KEY;
+	uint32_t round = 0;
 	uint8_t *pointer;
 
 	if (is_gone(domain->host))
 		return MR_FAULT_KEY;
-	return mr_resolve_for(&domain->host->peer->mrs, key, (struct mr_user){domain->pd, qpn},
-		access & ~(uint32_t)MR_TOUCH, iova, bytes, &pointer);
+	do
+		fault = mr_resolve_for(
+			mrs, key, user, access & ~(uint32_t)MR_TOUCH, iova, bytes, &pointer);
+	while (fault == MR_FAULT_KEY && await_key(domain->host, key, round++));
+	return fault;
+}
+
+/* Where it lies: its key is marked when this is MR_OK. */
+static enum mr_fault enter(const struct far_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, uint64_t bytes, struct far_mark_seat **ret_mark,
+	struct peer_place *ret_place)
+{
+	enum mr_fault fault;
+	uint32_t round = 0;
+
+	do {
+		*ret_mark = key_enter(domain->host, key);
+		if (!*ret_mark)
+			return MR_FAULT_KEY;
+		fault = find(domain, key, qpn, access, iova, bytes, ret_place);
+		if (fault)
+			key_leave(*ret_mark);
+	} while (fault == MR_FAULT_KEY && await_key(domain->host, key, round++));
+	return fault;
 }
 
 enum mr_fault far_put(const struct far_domain *domain, uint32_t key, uint32_t qpn, uint32_t access,
 	uint64_t iova, size_t bytes, const uint8_t *from)
 {
-	struct far_mark_seat *mark = key_enter(domain->host, key);
+	struct far_mark_seat *mark;
 	struct peer_place place;
-	enum mr_fault fault;
+	enum mr_fault fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
 
-	if (!mark)
-		return MR_FAULT_KEY;
-	fault = find(domain, key, qpn, access, iova, bytes, &place);
-	if (!fault && !peer_put(domain->host->peer, &place, 0, from, bytes))
+	if (fault)
+		return fault;
+	if (!peer_put(domain->host->peer, &place, 0, from, bytes))
 		fault = MR_FAULT_PAGE;
 	key_leave(mark);
 	return fault;
@@ -99,14 +135,13 @@ enum mr_fault far_put(const struct far_domain *domain, uint32_t key, uint32_t qp
 enum mr_fault far_get(const struct far_domain *domain, uint32_t key, uint32_t qpn, uint32_t access,
 	uint64_t iova, size_t bytes, uint8_t *to)
 {
-	struct far_mark_seat *mark = key_enter(domain->host, key);
+	struct far_mark_seat *mark;
 	struct peer_place place;
-	enum mr_fault fault;
+	enum mr_fault fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
 
-	if (!mark)
-		return MR_FAULT_KEY;
-	fault = find(domain, key, qpn, access, iova, bytes, &place);
-	if (!fault && !peer_get(domain->host->peer, &place, 0, to, bytes))
+	if (fault)
+		return fault;
+	if (!peer_get(domain->host->peer, &place, 0, to, bytes))
 		fault = MR_FAULT_PAGE;
 	key_leave(mark);
 	return fault;
@@ -181,16 +216,16 @@ static enum mr_fault ask(const struct far_domain *domain, struct guest_seat *sea
 enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before)
 {
-	struct far_mark_seat *mark = key_enter(domain->host, key);
+	struct far_mark_seat *mark;
 	struct peer_place place;
-	enum mr_fault fault;
+	enum mr_fault fault =
+		enter(domain, key, qpn, access, iova, sizeof(uint64_t), &mark, &place);
 
-	if (!mark)
-		return MR_FAULT_KEY;
-	fault = find(domain, key, qpn, access, iova, sizeof(uint64_t), &place);
-	if (!fault && place.here && (uintptr_t)place.here % sizeof(uint64_t))
+	if (fault)
+		return fault;
+	if (place.here && (uintptr_t)place.here % sizeof(uint64_t))
 		fault = MR_FAULT_ALIGN;
-	if (!fault && place.here)
+	else if (place.here)
 		*ret_before = mr_word_apply(word, place.here);
 	guest_leave(
 		mark->seat); /* the host may have to take the key away before it comes to this */

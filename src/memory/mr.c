@@ -419,6 +419,15 @@ void mr_table_suspend(const struct mr_table *table)
 		table->quiesce(0); /* any key: as none is found, each that is in use may be it */
 }
 
+bool mr_key_is_known(const struct mr_table *table, uint32_t key)
+{
+	uint32_t plain = permute_back(&table->permutation, key >> MR_KEY_VARIANT_BITS);
+	uint32_t index = plain & (MR_SLOT_COUNT_MAX - 1);
+	uint64_t word = index < table->slot_count ? atomic_load(&table->slots[index].key_word) : 0;
+
+	return (word & MR_KEY_MASK & ~MR_KEY_IS_SUSPENDED) == (MR_KEY_IS_LIVE | key);
+}
+
 void mr_table_resume(const struct mr_table *table)
 {
 	for (uint32_t i = 0; i < table->fresh_count; i++) {

@@ -321,6 +321,9 @@ bool mr_region_extent(
 void mr_table_suspend(const struct mr_table *table);
 void mr_table_resume(const struct mr_table *table);
 
+/* Would this key be found, were the table not suspended? For lookups in another process's table: whether they failed for that. */
+bool mr_key_is_known(const struct mr_table *table, uint32_t key);
+
 /* From now on no region can be mapped by this segment. The table is suspended. */
 void mr_table_unmap(const struct mr_table *table, uint32_t segment);
 

@@ -73,12 +73,15 @@ static bool is_alive(void *context, uint32_t who)
 
 static uint32_t pauses;
 static uint32_t comes_in; /* pauses until the host looks; 0: it does not */
+static uint32_t resumes_in; /* pauses until the host's keys are found again; 0: they are not */
 
 static void pause_round(uint32_t round)
 {
 	(void)round;
 	if (++pauses == comes_in)
 		guest_collect(&lane, bell, NOW_NS);
+	if (pauses == resumes_in)
+		mr_table_resume(&mrs);
 }
 
 static const struct far_owner far_owner = {GUEST, is_alive, pause_round};
@@ -219,6 +222,7 @@ static int setup(void **state)
 	is_other_alive = true;
 	pauses = 0;
 	comes_in = 0;
+	resumes_in = 0;
 	leaves_in = 0;
 	marks_seen = 0;
 	return 0;
@@ -456,6 +460,31 @@ static void keys_are_the_host_s(void **state)
 	assert_int_equal(memory[3], (uint8_t)(SCRIPT_RQ_PSN + 4 + 3));
 	collect();
 	assert_int_equal(completion().opcode, WC_RECV_RDMA_WITH_IMM);
+}
+
+/* While it moves its memory, say. */
+static void key_that_the_host_suspends_is_waited_for(void **state)
+{
+	(void)state;
+	script.key = key;
+	script.memory = memory;
+	mr_table_suspend(&mrs);
+	resumes_in = 5;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 10, 10);
+	script_expect_ack(&script, 0, 1);
+	assert_int_equal(pauses, 5);
+	assert_int_equal(memory[9], (uint8_t)(SCRIPT_RQ_PSN + 9));
+	mr_table_suspend(&mrs);
+	resumes_in = 10;
+	script_send_read(&script, 1, 0, 10);
+	assert_memory_equal(
+		script_expect(&script, OPCODE_RC_READ_RESPONSE_ONLY, 1)->payload, memory, 10);
+	mr_table_suspend(&mrs);
+	resumes_in = 0;
+	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 2, 10, 10);
+	script_expect_refusal(&script, 2, AETH_NAK_REMOTE_ACCESS);
+	assert_int_equal(marks(), 0);
+	mr_table_resume(&mrs);
 }
 
 static void key_of_the_guest_is_none_of_the_host_s(void **state)
@@ -702,6 +731,7 @@ int main(void)
 		TEST(message_that_is_cut_off_is_flushed_at_the_host),
 		TEST(host_that_does_not_collect_is_not_overrun),
 		TEST(keys_are_the_host_s),
+		TEST(key_that_the_host_suspends_is_waited_for),
 		TEST(key_of_the_guest_is_none_of_the_host_s),
 		TEST(range_beyond_the_host_s_region_is_refused),
 		TEST(other_domain_of_the_host_is_refused),
