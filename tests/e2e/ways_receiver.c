@@ -13,7 +13,7 @@ enum command { MAKE, CONNECT, RESTRICT, SHOW, UNMAKE };
 
 struct order {
 	enum command command;
-	struct ways_receiver_link link; /* of CONNECT */
+	struct xrc_link link; /* of CONNECT */
 };
 
 /* To each order. */
@@ -29,49 +29,6 @@ struct child {
 	struct ibv_xrcd *domain;
 	struct ibv_qp *qp;
 };
-
-static void make(struct child *child)
-{
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = IBV_QPT_XRC_RECV,
-		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
-		.xrcd = child->domain,
-	};
-
-	CHECK(child->qp = ibv_create_qp_ex(child->peer.context, &init), "no receiving queue pair");
-}
-
-static void connect_to(struct child *child, const struct ways_receiver_link *link)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = (unsigned)peer_link_full.access,
-		.path_mtu = link->mtu,
-		.dest_qp_num = link->dest_qpn,
-		.rq_psn = link->rq_psn,
-		.max_dest_rd_atomic = link->rd_atomic,
-		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1},
-		.sq_psn = link->sq_psn,
-		.timeout = 14,
-	};
-
-	attr.ah_attr.grh.dgid = link->gid;
-	attr.ah_attr.grh.sgid_index = child->peer.options.gid_index;
-	attr.ah_attr.grh.hop_limit = 64;
-	CHECK(!ibv_modify_qp(child->qp, &attr,
-		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-		"no INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!ibv_modify_qp(child->qp, &attr,
-		      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-		"no RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	CHECK(!ibv_modify_qp(child->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT),
-		"no RTS");
-}
 
 static void restrict_rights(struct child *child)
 {
@@ -100,11 +57,11 @@ static struct answer obey(struct child *child, const struct order *order)
 
 	switch (order->command) {
 	case MAKE:
-		make(child);
+		child->qp = xrc_receiver(&child->peer, child->domain);
 		answer.qpn = child->qp->qp_num;
 		break;
 	case CONNECT:
-		connect_to(child, &order->link);
+		xrc_receiver_connect(&child->peer, child->qp, &order->link);
 		break;
 	case RESTRICT:
 		restrict_rights(child);
@@ -130,7 +87,7 @@ _Noreturn static void child_run(
 	peer_open(&child.peer, options);
 	fd = child.peer.context->async_fd;
 	CHECK(!fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), "events block");
-	child.domain = ways_receiver_domain(receiver, child.peer.context);
+	child.domain = xrc_domain(&child.peer, receiver->domain);
 	while (read(socket, &order, sizeof(order)) == sizeof(order)) {
 		answer = obey(&child, &order);
 		CHECK(write(socket, &answer, sizeof(answer)) == sizeof(answer), "nobody listens");
@@ -185,7 +142,7 @@ uint32_t ways_receiver_make(struct ways_receiver *receiver)
 	return ask(receiver, &(struct order){.command = MAKE}).qpn;
 }
 
-void ways_receiver_connect(struct ways_receiver *receiver, const struct ways_receiver_link *link)
+void ways_receiver_connect(struct ways_receiver *receiver, const struct xrc_link *link)
 {
 	ask(receiver, &(struct order){CONNECT, *link});
 }
@@ -203,18 +160,4 @@ void ways_receiver_restrict(struct ways_receiver *receiver)
 struct ways_receiver_state ways_receiver_show(struct ways_receiver *receiver)
 {
 	return ask(receiver, &(struct order){.command = SHOW}).state;
-}
-
-struct ibv_xrcd *ways_receiver_domain(
-	const struct ways_receiver *receiver, struct ibv_context *context)
-{
-	struct ibv_xrcd_init_attr init = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = receiver->domain,
-		.oflags = O_CREAT,
-	};
-	struct ibv_xrcd *domain = ibv_open_xrcd(context, &init);
-
-	CHECK(domain, "no domain: %s", strerror(errno));
-	return domain;
 }

@@ -7,22 +7,12 @@
  * receive queue that the other end names. Both open the domain by one file.
  */
 
-#include "peer.h"
+#include "xrc_halves.h"
 
 struct ways_receiver {
 	int domain; /* the file */
 	int socket;
 	int process;
-};
-
-/* What a receiving queue pair has to know to be connected. */
-struct ways_receiver_link {
-	union ibv_gid gid;
-	enum ibv_mtu mtu;
-	uint32_t dest_qpn;
-	uint32_t rq_psn;
-	uint32_t sq_psn;
-	uint8_t rd_atomic;
 };
 
 /* What it shows. */
@@ -37,16 +27,12 @@ void ways_receiver_stop(struct ways_receiver *receiver);
 
 /* Make the queue pair, which returns its number; bring it to RTS; and destroy it. One at a time. */
 uint32_t ways_receiver_make(struct ways_receiver *receiver);
-void ways_receiver_connect(struct ways_receiver *receiver, const struct ways_receiver_link *link);
+void ways_receiver_connect(struct ways_receiver *receiver, const struct xrc_link *link);
 void ways_receiver_unmake(struct ways_receiver *receiver);
 
 /* Take its remote rights away. */
 void ways_receiver_restrict(struct ways_receiver *receiver);
 
 struct ways_receiver_state ways_receiver_show(struct ways_receiver *receiver);
-
-/* Open the domain. */
-struct ibv_xrcd *ways_receiver_domain(
-	const struct ways_receiver *receiver, struct ibv_context *context);
 
 #endif

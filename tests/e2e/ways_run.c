@@ -470,40 +470,6 @@ struct halves {
 	uint32_t sender_qpn, receiver_qpn, psn, srqn;
 };
 
-static void sender_connect(struct ways *ways, const struct ways_program *program,
-	const struct halves *theirs, const struct ways_receiver_link *link)
-{
-	const struct peer_options *options = &ways->peer->options;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.path_mtu = link->mtu,
-		.dest_qp_num = theirs->receiver_qpn,
-		.ah_attr = {.is_global = 1, .port_num = 1},
-		.sq_psn = link->sq_psn,
-		.timeout = options->timeout,
-		.retry_cnt = options->retry_cnt,
-		.rnr_retry = program->rnr_retry,
-		.max_rd_atomic = program->rd_atomic,
-	};
-
-	attr.ah_attr.grh.dgid = theirs->gid;
-	attr.ah_attr.grh.sgid_index = options->gid_index;
-	attr.ah_attr.grh.hop_limit = 64;
-	CHECK(!ibv_modify_qp(ways->qp, &attr,
-		      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-		"no INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!ibv_modify_qp(ways->qp, &attr,
-		      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
-		"no RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	CHECK(!ibv_modify_qp(ways->qp, &attr,
-		      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
-		"no RTS");
-}
-
 /* The first requests to a queue of another process go by packets anyhow, while it is looked for. */
 static void acquaint(struct ways *ways)
 {
@@ -522,31 +488,34 @@ static void acquaint(struct ways *ways)
 
 static void halves_connect(struct ways *ways, const struct ways_program *program)
 {
+	struct peer *peer = ways->peer;
 	uint64_t random = ways->seed << 8 | ways->number << 1 | ways->end;
-	struct halves theirs,
-		ours = {
-			.gid = ways->peer->gid,
-			.sender_qpn = ways->qp->qp_num,
-			.receiver_qpn = ways->receiver_qpn,
-			.psn = (uint32_t)peer_random(&random) & 0xffffff,
-		};
-	struct ways_receiver_link link = {
+	const struct halves ours = {
+		.gid = peer->gid,
+		.sender_qpn = ways->qp->qp_num,
+		.receiver_qpn = ways->receiver_qpn,
+		.psn = (uint32_t)peer_random(&random) & 0xffffff,
+		.srqn = xrc_queue_number(ways->srq),
+	};
+	struct halves theirs;
+	struct xrc_link link = {
 		.mtu = (enum ibv_mtu)(IBV_MTU_256 + __builtin_ctz(program->mtu_bytes / 256)),
 		.sq_psn = ours.psn,
 		.rd_atomic = program->rd_atomic,
 	};
 
-	CHECK(!ibv_get_srq_num(ways->srq, &ours.srqn), "the queue has no number");
-	peer_exchange(ways->peer, &ours, &theirs, sizeof(ours));
+	peer->options.rnr_retry = program->rnr_retry;
+	peer_exchange(peer, &ours, &theirs, sizeof(ours));
 	ways->their_srqn = theirs.srqn;
 	link.gid = theirs.gid;
 	link.dest_qpn = theirs.sender_qpn;
 	link.rq_psn = theirs.psn;
 	ways_receiver_connect(ways->receiver, &link);
-	sender_connect(ways, program, &theirs, &link);
-	peer_barrier(ways->peer);
+	link.dest_qpn = theirs.receiver_qpn;
+	xrc_sender_connect(peer, ways->qp, &link);
+	peer_barrier(peer);
 	acquaint(ways);
-	peer_barrier(ways->peer);
+	peer_barrier(peer);
 }
 
 static void connection_begin(struct ways *ways, const struct ways_program *program)
@@ -576,29 +545,15 @@ static enum ibv_qp_type type_of(const struct ways_program *program)
 
 static void halves_create(struct ways *ways, const struct ways_program *program)
 {
-	struct ibv_srq_init_attr_ex srq = {
-		.attr = {QUEUE_DEPTH, WAYS_PIECES_MAX, 0},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = ways->peer->pd,
-		.xrcd = ways->domain,
-		.cq = ways->receive_cq,
-	};
-	struct ibv_qp_init_attr_ex sender = {
-		.send_cq = ways->send_cq,
-		.cap = {.max_send_wr = QUEUE_DEPTH,
+	struct peer *peer = ways->peer;
+
+	ways->srq = xrc_queue(peer, ways->domain, ways->receive_cq,
+		(struct ibv_srq_attr){QUEUE_DEPTH, WAYS_PIECES_MAX, 0});
+	ways->qp = xrc_sender(peer, ways->send_cq,
+		(struct ibv_qp_cap){.max_send_wr = QUEUE_DEPTH,
 			.max_send_sge = WAYS_PIECES_MAX,
 			.max_inline_data = WAYS_INLINE_BYTES},
-		.qp_type = IBV_QPT_XRC_SEND,
-		.sq_sig_all = program->is_all_signaled,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = ways->peer->pd,
-	};
-	struct ibv_context *context = ways->peer->context;
-
-	CHECK(ways->srq = ibv_create_srq_ex(context, &srq), "no shared queue");
-	CHECK(ways->qp = ibv_create_qp_ex(context, &sender), "no queue pair");
+		program->is_all_signaled);
 	ways->receiver_qpn = ways_receiver_make(ways->receiver);
 }
 
@@ -758,7 +713,7 @@ struct ways *ways_open(struct peer *peer, struct ways_receiver *receiver)
 	CHECK(!fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), "events block");
 	ways->peer = peer;
 	ways->receiver = receiver;
-	ways->domain = ways_receiver_domain(receiver, peer->context);
+	ways->domain = xrc_domain(peer, receiver->domain);
 	ways->end = !peer_is_server(peer);
 	CHECK(ways->channel = ibv_create_comp_channel(peer->context), "no channel");
 	CHECK(ways->other_pd = ibv_alloc_pd(peer->context), "no other domain");
