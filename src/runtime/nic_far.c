@@ -126,6 +126,20 @@ int nic_host_get(struct nic_peer *peer, struct nic_host **ret_host)
 	return 0;
 }
 
+int nic_host_get_process(uint32_t pid, int memory, struct nic_host **ret_host)
+{
+	struct nic_peer *peer;
+	int error = nic_peer_get_process(pid, memory, &peer);
+
+	close(memory);
+	if (error)
+		return error;
+	error = nic_host_get(peer, ret_host);
+	if (error)
+		nic_peer_put(peer);
+	return error;
+}
+
 void nic_host_put(struct nic_host *host)
 {
 	if (--host->users)

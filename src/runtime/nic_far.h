@@ -62,6 +62,10 @@ void nic_far_forget(void);
  * `peer` is the caller's).
  */
 int nic_host_get(struct nic_peer *peer, struct nic_host **ret_host);
+
+/* The same for a process whose NIC memory is at hand, and is closed. Returns 0 or -errno. */
+int nic_host_get_process(uint32_t pid, int memory, struct nic_host **ret_host);
+
 void nic_host_put(struct nic_host *host);
 
 /* A number here for a protection domain of the host's; that uses the host. Returns 0 or -ENOMEM. */

@@ -93,19 +93,8 @@ static int host_find(
 	const struct nic_peer *target, const struct srq_host *told, struct nic_host **ret_host)
 {
 	int memory = descriptor_get(target, told->memory);
-	struct nic_peer *peer;
-	int error;
 
-	if (memory < 0)
-		return memory;
-	error = nic_peer_get_process(told->pid, memory, &peer);
-	close(memory);
-	if (error)
-		return error;
-	error = nic_host_get(peer, ret_host);
-	if (error)
-		nic_peer_put(peer);
-	return error;
+	return memory < 0 ? memory : nic_host_get_process(told->pid, memory, ret_host);
 }
 
 /* What of the host is needed to use its queue. Returns 0 or -errno. */

@@ -174,7 +174,6 @@ static void reach_some_lane(struct nic_host *host)
 static int host_open(const struct nic_locator *locator, struct nic_host **ret_host)
 {
 	struct worker *worker;
-	struct nic_peer *peer;
 	int memory, error;
 
 	error = locator->pid == (uint32_t)getpid() ? -EINVAL : nic_start();
@@ -185,14 +184,8 @@ static int host_open(const struct nic_locator *locator, struct nic_host **ret_ho
 	memory = memory_get(locator);
 	if (memory < 0)
 		return memory;
-	error = nic_peer_get_process(locator->pid, memory, &peer);
-	close(memory);
-	if (error)
-		return error;
-	error = nic_host_get(peer, ret_host);
-	if (error)
-		nic_peer_put(peer);
-	else
+	error = nic_host_get_process(locator->pid, memory, ret_host);
+	if (!error)
 		reach_some_lane(*ret_host);
 	return error;
 }
