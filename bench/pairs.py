@@ -165,12 +165,12 @@ def how_it_ended(process):
 
 
 def perftest_figure(output, column):
-    """The number in a column of the last line below the heading, or None."""
+    """The number in a column of the last line below the heading, or None. What perftest complains of may follow on that line."""
     figure = None
     below_heading = False
     for line in output.splitlines():
         if line.lstrip().startswith("#bytes"):
             below_heading = True
-        elif below_heading and re.match(r"\s*\d+\s+\d+\s", line):
-            figure = float(line.split()[column])
+        elif below_heading and (numbers := re.match(r"\s*\d+\s+\d+\s[\d.\s]*", line)):
+            figure = float(numbers.group().split()[column])
     return figure
