@@ -286,10 +286,19 @@ static bool theirs_check(struct datagram_route *route, const struct recv_wqe *re
 	return true;
 }
 
+/* What was there when the request was taken is not found: see far_await_key(). */
+static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round)
+{
+	guest_enter(route->process.seat, INBOX_PUBLISHES);
+	route->mark = 0;
+	return far_await_key(route->process.host, key, round);
+}
+
 static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_wqe *receive,
 	const uint8_t *from, size_t bytes)
 {
 	struct peer_place place;
+	uint32_t round = 0;
 	enum mr_fault fault;
 
 	for (size_t done = 0; done < bytes;) {
@@ -297,6 +306,8 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 
 		mark(route, at.lkey);
 		fault = theirs_find(route, &at, &place);
+		if (fault == MR_FAULT_KEY && await_key(route, at.lkey, round++))
+			continue;
 		if (!fault && !peer_put(peer_of(route), &place, 0, from + done, at.bytes))
 			fault = MR_FAULT_PAGE;
 		if (fault)

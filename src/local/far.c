@@ -71,8 +71,7 @@ static enum mr_fault find(const struct far_domain *domain, uint32_t key, uint32_
 
 enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* of far_owner.pause: some 200 ms */
 
-/* A host finds no keys while it moves its memory, or forks: that is waited for, without a mark. False: not any longer. */
-static bool await_key(const struct far_host *host, uint32_t key, uint32_t round)
+bool far_await_key(const struct far_host *host, uint32_t key, uint32_t round)
 {
 	if (round == SUSPENDED_ROUNDS_MAX || !mr_key_is_known(&host->peer->mrs, key))
 		return false;
@@ -94,7 +93,7 @@ enum mr_fault far_check(const struct far_domain *domain, uint32_t key, uint32_t 
 	do
 		fault = mr_resolve_for(
 			mrs, key, user, access & ~(uint32_t)MR_TOUCH, iova, bytes, &pointer);
-	while (fault == MR_FAULT_KEY && await_key(domain->host, key, round++));
+	while (fault == MR_FAULT_KEY && far_await_key(domain->host, key, round++));
 	return fault;
 }
 
@@ -113,7 +112,7 @@ static enum mr_fault enter(const struct far_domain *domain, uint32_t key, uint32
 		fault = find(domain, key, qpn, access, iova, bytes, ret_place);
 		if (fault)
 			key_leave(*ret_mark);
-	} while (fault == MR_FAULT_KEY && await_key(domain->host, key, round++));
+	} while (fault == MR_FAULT_KEY && far_await_key(domain->host, key, round++));
 	return fault;
 }
 

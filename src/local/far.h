@@ -90,6 +90,12 @@ enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t 
 bool far_srq_init(
 	struct far_srq *srq, struct far_host *host, uint64_t offset, uint32_t pd, uint32_t xrcd);
 
+/*
+ * The host does not find this key. It finds none while it moves its memory, or forks: that is waited for, without a mark of a key. False: it
+ * is not that, or lasts too long. `round`: how often that was waited for before.
+ */
+bool far_await_key(const struct far_host *host, uint32_t key, uint32_t round);
+
 /* Is the queue still there? If so, it stays while a seat is marked that was marked before this call. */
 bool far_srq_is_there(const struct far_srq *srq);
 

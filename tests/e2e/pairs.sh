@@ -91,9 +91,10 @@ is_end_of_rping() {
 
 # finish_well NAME...: all of them succeed.
 finish_well() {
+	# What perftest complains of comes before what it has printed before.
 	for name in "$@"; do
 		finish "$name" || is_end_of_rping "$name" ||
-			fail "$name fails: $(tail -n 12 "$scratch/$name")"
+			fail "$name fails: $(head -n 4 "$scratch/$name") ... $(tail -n 8 "$scratch/$name")"
 	done
 }
 

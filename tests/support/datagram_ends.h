@@ -87,7 +87,16 @@ static inline bool is_alive(void *context, uint32_t who)
 	return who == SENDER;
 }
 
-static const struct far_owner far_owner = {SENDER, is_alive, NULL};
+/* Times that the receiver's memory is to be mapped until it moves it, which ends when the sender pauses; 0: never. */
+static uint32_t moves_in;
+
+static inline void pause_round(uint32_t round)
+{
+	(void)round;
+	mr_table_resume(&ends[1].mrs);
+}
+
+static const struct far_owner far_owner = {SENDER, is_alive, pause_round};
 
 static inline bool far_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
 {
@@ -103,6 +112,8 @@ static inline uint8_t *far_map(
 	(void)of;
 	(void)region;
 	(void)bytes;
+	if (moves_in && --moves_in == 0)
+		mr_table_suspend(&ends[1].mrs);
 	return is_mapped ? (uint8_t *)(uintptr_t)address : NULL;
 }
 
@@ -318,6 +329,7 @@ static inline int setup_ends(void **state)
 	before_leaving = NULL;
 	is_mapped = true;
 	is_broken = false;
+	moves_in = 0;
 	now_ns = NOW_NS;
 	end_init(&ends[0], 0);
 	end_init(&ends[1], 1);
