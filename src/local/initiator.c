@@ -11,11 +11,7 @@
 #include "memory/copy.h"
 #include "memory/mw.h"
 
-/*
- * Bytes moved under one mark: a region that is deregistered waits for no more than that. And how long a
- * message waits for a receive request here, before packets hear the peer say that there is none.
- */
-#define STEP_BYTES      (4u << 20)
+/* How long a message waits for a receive request here, before packets hear the peer say that there is none. */
 #define PATIENCE_NS     4000000u
 #define PATIENCE_NS_MIN 2000u
 #define PATIENCE_NS_MAX 100000u
@@ -126,187 +122,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	}
 }
 
-/* --- moving bytes --- */
-
-/* The target's end of a move: a list like that of a request, and who may do what there. */
-struct theirs {
-	const struct sge *list;
-	uint32_t count;
-	struct mr_user user;
-	uint32_t access;
-	struct mr_cached *cached; /* of this user */
-};
-
-/* May all of it be accessed, now? */
-static bool theirs_check(const struct local_qp *local, const struct theirs *theirs, uint64_t bytes)
-{
-	struct peer_place place;
-
-	for (uint32_t i = 0; i < theirs->count && bytes; i++) {
-		const struct sge *sge = &theirs->list[i];
-		uint64_t part_bytes = min_u64(sge->bytes, bytes);
-
-		if (part_bytes &&
-			mr_resolve_for(&local->memory->mrs, sge->lkey, theirs->user, theirs->access,
-				sge->address, part_bytes, &place.here))
-			return false;
-		bytes -= part_bytes;
-	}
-	return bytes == 0;
-}
-
-/* Where the bytes at `at` lie. We are inside, under their key. */
-static bool theirs_find(const struct local_qp *local, const struct theirs *theirs,
-	const struct sge *at, struct peer_place *ret_place)
-{
-	ret_place->here = mr_cached_find(
-		theirs->cached, at->lkey, theirs->access | MR_TOUCH, at->address, at->bytes);
-	if (ret_place->here)
-		return true;
-	if (peer_find(local->memory, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
-		    ret_place))
-		return false;
-	if (ret_place->here)
-		peer_cache(local->memory, at->lkey, theirs->cached);
-	return true;
-}
-
-/* Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well. */
-static bool step(struct local_qp *local, uint8_t *own, const struct theirs *theirs,
-	const struct sge *at, bool is_written)
-{
-	struct peer_place place;
-
-	if (!local_use(local, at->lkey) || !theirs_find(local, theirs, at, &place))
-		return false;
-	return is_written ? peer_put(local->memory, &place, 0, own, at->bytes)
-			  : peer_get(local->memory, &place, 0, own, at->bytes);
-}
-
-/* Bytes go to `iova` soon, probably where the last ones went. Nothing is looked up for it. */
-static void foresee(const struct mr_cached *cached, uint64_t iova)
-{
-	uint64_t offset = iova - cached->iova;
-
-	if (cached->key_word && offset < cached->bytes)
-		prefetch_to_write(cached->pointer + offset);
-}
-
-/* A walk over a list, some bytes at a time. */
-struct cursor {
-	const struct sge *sge;
-	uint64_t skip_bytes;
-};
-
-/* The bytes left in the entry at the cursor, which is moved past those that are used up. */
-static uint64_t cursor_left(struct cursor *cursor)
-{
-	while (cursor->skip_bytes == cursor->sge->bytes) {
-		cursor->sge++;
-		cursor->skip_bytes = 0;
-	}
-	return cursor->sge->bytes - cursor->skip_bytes;
-}
-
-static bool is_null_region(const struct mr_table *mrs, const uint8_t *pointer)
-{
-	return pointer == mrs->null_zeros || pointer == mrs->null_sink;
-}
-
-bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
-	uint64_t bytes, uint8_t **ret_pointer)
-{
-	const struct qp *qp = local->qp;
-
-	*ret_pointer = mr_cached_find(&local->own, key, access | MR_TOUCH, address, bytes);
-	if (*ret_pointer)
-		return true;
-	if (mr_resolve(qp->lane->mrs, key, qp->pd, access | MR_TOUCH, address, bytes, ret_pointer))
-		return false;
-	mr_cache(qp->lane->mrs, key, &local->own);
-	return true;
-}
-
-/*
- * Move `bytes` bytes, which both lists hold, between a request's own memory and theirs, in both lists'
- * order. False when some of it may not be accessed, or is not there: some may have been moved then.
- */
-static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
-	const struct theirs *theirs, uint64_t bytes, bool is_written)
-{
-	struct sge inlined = {(uint64_t)(uintptr_t)wqe->inline_bytes, wqe->total_bytes, 0};
-	bool is_inline = wqe->flags & SEND_INLINE;
-	struct cursor own = {is_inline ? &inlined : wqe->sge, 0};
-	struct cursor their = {theirs->list, 0};
-	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
-
-	while (bytes) {
-		uint64_t own_left = cursor_left(&own), their_left = cursor_left(&their);
-		uint32_t step_bytes = (uint32_t)min_u64(
-			min_u64(own_left, their_left), min_u64(bytes, STEP_BYTES));
-		uint64_t address = own.sge->address + own.skip_bytes;
-		struct sge at = {
-			their.sge->address + their.skip_bytes, step_bytes, their.sge->lkey};
-		uint8_t *pointer = (uint8_t *)(uintptr_t)address;
-
-		if (!is_inline &&
-			!local_own_find(
-				local, own.sge->lkey, own_access, address, step_bytes, &pointer))
-			return false;
-		if (is_null_region(local->qp->lane->mrs, pointer))
-			at.bytes = step_bytes = min_u32(step_bytes, MR_NULL_BYTES);
-		if (!step(local, pointer, theirs, &at, is_written))
-			return false;
-		own.skip_bytes += step_bytes;
-		their.skip_bytes += step_bytes;
-		bytes -= step_bytes;
-	}
-	return true;
-}
-
-/* May it be done, as far as rights and bounds go? */
-static bool may_move(const struct local_qp *local, const struct send_wqe *wqe,
-	const struct theirs *theirs, bool is_written)
-{
-	const struct qp *qp = local->qp;
-	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
-
-	return ((wqe->flags & SEND_INLINE) ||
-		       !sge_check(qp->lane->mrs, qp->pd, own_access, wqe->sge, wqe->sge_count)) &&
-		theirs_check(local, theirs, wqe->total_bytes);
-}
-
-/* All of it lies in one piece on either side: the usual case. */
-static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
-	const struct theirs *theirs, bool is_written)
-{
-	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
-	struct sge at = {theirs->list[0].address, wqe->total_bytes, theirs->list[0].lkey};
-	uint8_t *own = (uint8_t *)(uintptr_t)wqe->inline_bytes;
-
-	if (!(wqe->flags & SEND_INLINE) &&
-		!local_own_find(
-			local, wqe->sge[0].lkey, own_access, wqe->sge[0].address, at.bytes, &own))
-		return false;
-	return step(local, own, theirs, &at, is_written);
-}
-
-/*
- * Move the request's bytes, which both lists have room for. False when some of them may not be accessed: then none was
- * moved; or are not there.
- */
-static bool move(struct local_qp *local, const struct send_wqe *wqe, const struct theirs *theirs,
-	bool is_written)
-{
-	uint32_t bytes = wqe->total_bytes;
-	bool is_inline = wqe->flags & SEND_INLINE;
-
-	if (bytes && bytes <= MR_NULL_BYTES && (is_inline || wqe->sge_count == 1) &&
-		theirs->count >= 1 && theirs->list[0].bytes >= bytes)
-		return move_once(local, wqe, theirs, is_written);
-	return may_move(local, wqe, theirs, is_written) &&
-		move_steps(local, wqe, theirs, bytes, is_written);
-}
+/* --- what a key names --- */
 
 /* One range that a remote key names. */
 static bool move_remote(
@@ -314,10 +130,11 @@ static bool move_remote(
 {
 	const struct inbox *target = local->target;
 	struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
-	struct theirs theirs = {&range, 1, {local->target_pd, target->qpn}, access, &local->remote};
+	struct local_theirs theirs = {
+		&range, 1, {local->target_pd, target->qpn}, access, &local->remote};
 	uint32_t granted = atomic_load_explicit(&target->access, memory_order_relaxed);
 
-	return (granted & access) && move(local, wqe, &theirs, is_written);
+	return (granted & access) && local_move(local, wqe, &theirs, is_written);
 }
 
 /* --- telling --- */
@@ -522,7 +339,7 @@ static enum shortcut send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	struct recv_wqe receive;
-	struct theirs theirs = {
+	struct local_theirs theirs = {
 		.list = receive.sge,
 		.user = {local->target_recv_pd, 0},
 		.access = MR_LOCAL_WRITE,
@@ -533,13 +350,14 @@ static enum shortcut send_shared(
 		if (!peek(local, &receive))
 			return not_ready(local, now_ns, ret_at_ns);
 		theirs.count = receive.sge_count;
-		if (wqe->total_bytes > receive.total_bytes || !may_move(local, wqe, &theirs, true))
+		if (wqe->total_bytes > receive.total_bytes ||
+			!local_may_move(local, wqe, &theirs, true))
 			return SHORTCUT_PACKETS;
 		if (!local_begin(local, INBOX_PUBLISHES))
 			return SHORTCUT_PACKETS;
 	} while (!shared_take(local, &receive));
 	local->is_waiting = false;
-	if (move(local, wqe, &theirs, true) && deliver_shared(local, wqe, WC_RECV, &receive))
+	if (local_move(local, wqe, &theirs, true) && deliver_shared(local, wqe, WC_RECV, &receive))
 		return SHORTCUT_DONE;
 	shared_hand_over(local);
 	return SHORTCUT_PACKETS;
@@ -574,17 +392,17 @@ static enum shortcut send_execute(
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (wqe->total_bytes && receive.sge_count)
-		foresee(&local->receive, receive.sge[0].address);
+		local_foresee(&local->receive, receive.sge[0].address);
 
-	struct theirs theirs = {
+	struct local_theirs theirs = {
 		receive.sge,
 		receive.sge_count,
 		{local->target_recv_pd, 0},
 		MR_LOCAL_WRITE,
 		&local->receive,
 	};
-	bool is_done = wqe->total_bytes <= receive.total_bytes && move(local, wqe, &theirs, true) &&
-		deliver(local, wqe, WC_RECV, &receive);
+	bool is_done = wqe->total_bytes <= receive.total_bytes &&
+		local_move(local, wqe, &theirs, true) && deliver(local, wqe, WC_RECV, &receive);
 
 	return is_done ? SHORTCUT_DONE : SHORTCUT_PACKETS;
 }
@@ -712,7 +530,7 @@ static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_
 
 	if (!(access & MR_REMOTE_WRITE) || is_invalidating(local))
 		return 0;
-	for (; done < count && row_write(local, sq_at(sq, first + done), STEP_BYTES - bytes);
+	for (; done < count && row_write(local, sq_at(sq, first + done), LOCAL_STEP_BYTES - bytes);
 		done++)
 		bytes += sq_at(sq, first + done)->total_bytes;
 	local_end(local);
@@ -724,7 +542,7 @@ static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_
 /* Each under a mark of its own, which ends when it is delivered. */
 static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 {
-	const uint8_t *from = row_from(local, wqe, WR_SEND, STEP_BYTES);
+	const uint8_t *from = row_from(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
 	const struct sge *sge;
 	struct recv_wqe receive;
 	uint8_t *to;
@@ -732,7 +550,7 @@ static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 	if (!from || !peek(local, &receive) || !receive.sge_count)
 		return false;
 	sge = receive.sge;
-	foresee(&local->receive, sge->address);
+	local_foresee(&local->receive, sge->address);
 	if (sge->bytes < wqe->total_bytes || !local_begin(local, INBOX_USES_KEY | sge->lkey))
 		return false;
 	to = mr_cached_find(&local->receive, sge->lkey, MR_LOCAL_WRITE | MR_TOUCH, sge->address,

@@ -8,6 +8,7 @@
  * Threads: as local.h.
  */
 
+#include "base/prefetch.h"
 #include "local/hosted.h"
 #include "local/local.h"
 
@@ -40,9 +41,43 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
 /* A request of `bytes` bytes that takes no receive request was executed: one more in `count`, of the target's inbox. */
 void local_executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes);
 
+/* --- move.c --- */
+
+/* Bytes moved under one mark: a region that is deregistered waits for no more than that. */
+#define LOCAL_STEP_BYTES (4u << 20)
+
+/* The target's end of a move: a list like that of a request, and who may do what there. */
+struct local_theirs {
+	const struct sge *list;
+	uint32_t count;
+	struct mr_user user;
+	uint32_t access;
+	struct mr_cached *cached; /* of this user */
+};
+
 /* Where bytes of this side lie, in one piece that may be accessed. False: they do not, or not here. */
 bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer);
+
+/* May the request's bytes be moved, as far as rights and bounds go? */
+bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
+	const struct local_theirs *theirs, bool is_written);
+
+/*
+ * Move the request's bytes, which both lists have room for. False when some of them may not be accessed: then none was
+ * moved; or are not there.
+ */
+bool local_move(struct local_qp *local, const struct send_wqe *wqe,
+	const struct local_theirs *theirs, bool is_written);
+
+/* Bytes go to `iova` soon, probably where the last ones went. Nothing is looked up for it. */
+static inline void local_foresee(const struct mr_cached *cached, uint64_t iova)
+{
+	uint64_t offset = iova - cached->iova;
+
+	if (cached->key_word && offset < cached->bytes)
+		prefetch_to_write(cached->pointer + offset);
+}
 
 /* --- words.c --- */
 

@@ -15,6 +15,7 @@
  *     inbox.h     what an initiator leaves at its target
  *     peer.h      the target's memory
  *     initiator.c executes work requests
+ *     move.c      moves their bytes
  *     words.c     atomics and the requests of annex A19
  *     shared.h    with shared receive queues
  *     hosted.h    with those of a third process

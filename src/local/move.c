@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bytes between a request's own memory and the target's.
+ */
+#include "local/initiator.h"
+
+#include "memory/copy.h"
+
+/* May all of it be accessed, now? */
+static bool theirs_check(
+	const struct local_qp *local, const struct local_theirs *theirs, uint64_t bytes)
+{
+	struct peer_place place;
+
+	for (uint32_t i = 0; i < theirs->count && bytes; i++) {
+		const struct sge *sge = &theirs->list[i];
+		uint64_t part_bytes = min_u64(sge->bytes, bytes);
+
+		if (part_bytes &&
+			mr_resolve_for(&local->memory->mrs, sge->lkey, theirs->user, theirs->access,
+				sge->address, part_bytes, &place.here))
+			return false;
+		bytes -= part_bytes;
+	}
+	return bytes == 0;
+}
+
+/* Where the bytes at `at` lie. We are inside, under their key. */
+static bool theirs_find(const struct local_qp *local, const struct local_theirs *theirs,
+	const struct sge *at, struct peer_place *ret_place)
+{
+	ret_place->here = mr_cached_find(
+		theirs->cached, at->lkey, theirs->access | MR_TOUCH, at->address, at->bytes);
+	if (ret_place->here)
+		return true;
+	if (peer_find(local->memory, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
+		    ret_place))
+		return false;
+	if (ret_place->here)
+		peer_cache(local->memory, at->lkey, theirs->cached);
+	return true;
+}
+
+/* Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well. */
+static bool step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
+	const struct sge *at, bool is_written)
+{
+	struct peer_place place;
+
+	if (!local_use(local, at->lkey) || !theirs_find(local, theirs, at, &place))
+		return false;
+	return is_written ? peer_put(local->memory, &place, 0, own, at->bytes)
+			  : peer_get(local->memory, &place, 0, own, at->bytes);
+}
+
+/* A walk over a list, some bytes at a time. */
+struct cursor {
+	const struct sge *sge;
+	uint64_t skip_bytes;
+};
+
+/* The bytes left in the entry at the cursor, which is moved past those that are used up. */
+static uint64_t cursor_left(struct cursor *cursor)
+{
+	while (cursor->skip_bytes == cursor->sge->bytes) {
+		cursor->sge++;
+		cursor->skip_bytes = 0;
+	}
+	return cursor->sge->bytes - cursor->skip_bytes;
+}
+
+static bool is_null_region(const struct mr_table *mrs, const uint8_t *pointer)
+{
+	return pointer == mrs->null_zeros || pointer == mrs->null_sink;
+}
+
+bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
+	uint64_t bytes, uint8_t **ret_pointer)
+{
+	const struct qp *qp = local->qp;
+
+	*ret_pointer = mr_cached_find(&local->own, key, access | MR_TOUCH, address, bytes);
+	if (*ret_pointer)
+		return true;
+	if (mr_resolve(qp->lane->mrs, key, qp->pd, access | MR_TOUCH, address, bytes, ret_pointer))
+		return false;
+	mr_cache(qp->lane->mrs, key, &local->own);
+	return true;
+}
+
+/*
+ * Move `bytes` bytes, which both lists hold, between a request's own memory and theirs, in both lists'
+ * order. False when some of it may not be accessed, or is not there: some may have been moved then.
+ */
+static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
+	const struct local_theirs *theirs, uint64_t bytes, bool is_written)
+{
+	struct sge inlined = {(uint64_t)(uintptr_t)wqe->inline_bytes, wqe->total_bytes, 0};
+	bool is_inline = wqe->flags & SEND_INLINE;
+	struct cursor own = {is_inline ? &inlined : wqe->sge, 0};
+	struct cursor their = {theirs->list, 0};
+	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
+
+	while (bytes) {
+		uint64_t own_left = cursor_left(&own), their_left = cursor_left(&their);
+		uint32_t step_bytes = (uint32_t)min_u64(
+			min_u64(own_left, their_left), min_u64(bytes, LOCAL_STEP_BYTES));
+		uint64_t address = own.sge->address + own.skip_bytes;
+		struct sge at = {
+			their.sge->address + their.skip_bytes, step_bytes, their.sge->lkey};
+		uint8_t *pointer = (uint8_t *)(uintptr_t)address;
+
+		if (!is_inline &&
+			!local_own_find(
+				local, own.sge->lkey, own_access, address, step_bytes, &pointer))
+			return false;
+		if (is_null_region(local->qp->lane->mrs, pointer))
+			at.bytes = step_bytes = min_u32(step_bytes, MR_NULL_BYTES);
+		if (!step(local, pointer, theirs, &at, is_written))
+			return false;
+		own.skip_bytes += step_bytes;
+		their.skip_bytes += step_bytes;
+		bytes -= step_bytes;
+	}
+	return true;
+}
+
+bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
+	const struct local_theirs *theirs, bool is_written)
+{
+	const struct qp *qp = local->qp;
+	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
+
+	return ((wqe->flags & SEND_INLINE) ||
+		       !sge_check(qp->lane->mrs, qp->pd, own_access, wqe->sge, wqe->sge_count)) &&
+		theirs_check(local, theirs, wqe->total_bytes);
+}
+
+/* All of it lies in one piece on either side: the usual case. */
+static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
+	const struct local_theirs *theirs, bool is_written)
+{
+	uint32_t own_access = is_written ? MR_LOCAL_READ : MR_LOCAL_WRITE;
+	struct sge at = {theirs->list[0].address, wqe->total_bytes, theirs->list[0].lkey};
+	uint8_t *own = (uint8_t *)(uintptr_t)wqe->inline_bytes;
+
+	if (!(wqe->flags & SEND_INLINE) &&
+		!local_own_find(
+			local, wqe->sge[0].lkey, own_access, wqe->sge[0].address, at.bytes, &own))
+		return false;
+	return step(local, own, theirs, &at, is_written);
+}
+
+bool local_move(struct local_qp *local, const struct send_wqe *wqe,
+	const struct local_theirs *theirs, bool is_written)
+{
+	uint32_t bytes = wqe->total_bytes;
+	bool is_inline = wqe->flags & SEND_INLINE;
+
+	if (bytes && bytes <= MR_NULL_BYTES && (is_inline || wqe->sge_count == 1) &&
+		theirs->count >= 1 && theirs->list[0].bytes >= bytes)
+		return move_once(local, wqe, theirs, is_written);
+	return local_may_move(local, wqe, theirs, is_written) &&
+		move_steps(local, wqe, theirs, bytes, is_written);
+}
