@@ -91,7 +91,7 @@ is_end_of_rping() {
 
 # finish_well NAME...: all of them succeed.
 finish_well() {
-	# What perftest complains of comes before what it has printed before.
+	# perftest's complaint, which is not buffered, may stand anywhere in what it prints: both ends are shown.
 	for name in "$@"; do
 		finish "$name" || is_end_of_rping "$name" ||
 			fail "$name fails: $(head -n 4 "$scratch/$name") ... $(tail -n 8 "$scratch/$name")"

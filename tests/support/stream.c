@@ -123,6 +123,25 @@ void stream_stop(struct stream_end *end)
 	munmap(end->arena_memory, ARENA_BYTES);
 }
 
+void stream_pair_start(
+	struct stream_end *a, struct stream_end *b, const struct stream_options *options)
+{
+	struct stream_options each = *options;
+
+	each.settings.is_initiator = true;
+	stream_start(a, &each);
+	each.settings.is_initiator = false;
+	stream_start(b, &each);
+	for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
+		b->memory[i] = (uint8_t)~a->memory[i];
+}
+
+void stream_pair_stop(struct stream_end *a, struct stream_end *b)
+{
+	stream_stop(a);
+	stream_stop(b);
+}
+
 struct send_wr stream_wr(const struct stream_end *end, const struct stream_end *peer,
 	enum wr_opcode opcode, struct sge *sge, uint64_t offset, uint32_t bytes,
 	uint64_t remote_offset)

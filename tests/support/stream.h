@@ -52,6 +52,11 @@ struct iwarp_settings stream_settings(bool is_initiator);
 void stream_start(struct stream_end *end, const struct stream_options *options);
 void stream_stop(struct stream_end *end);
 
+/* Both ends of one stream: `a` is the initiator, whatever `options` says, and `b`'s memory the complement of its. */
+void stream_pair_start(
+	struct stream_end *a, struct stream_end *b, const struct stream_options *options);
+void stream_pair_stop(struct stream_end *a, struct stream_end *b);
+
 /* Is this part of its memory as it was at first? */
 bool stream_is_untouched(const struct stream_end *end, uint32_t at, uint32_t bytes);
 

@@ -22,17 +22,12 @@ static void start(bool has_crc, uint32_t ready)
 
 	options.settings.has_crc = has_crc;
 	options.settings.ready = ready;
-	stream_start(&a, &options);
-	options.settings.is_initiator = false;
-	stream_start(&b, &options);
-	for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
-		b.memory[i] = (uint8_t)~a.memory[i];
+	stream_pair_start(&a, &b, &options);
 }
 
 static void stop(void)
 {
-	stream_stop(&a);
-	stream_stop(&b);
+	stream_pair_stop(&a, &b);
 }
 
 static struct send_wr wr_of(enum wr_opcode opcode, uint32_t bytes)

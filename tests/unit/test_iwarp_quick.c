@@ -20,17 +20,12 @@ static void start(bool has_crc)
 	struct stream_options options = {.settings = stream_settings(true)};
 
 	options.settings.has_crc = has_crc;
-	stream_start(&a, &options);
-	options.settings.is_initiator = false;
-	stream_start(&b, &options);
-	for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
-		b.memory[i] = (uint8_t)~a.memory[i];
+	stream_pair_start(&a, &b, &options);
 }
 
 static void stop(void)
 {
-	stream_stop(&a);
-	stream_stop(&b);
+	stream_pair_stop(&a, &b);
 }
 
 static void post(enum wr_opcode opcode, uint32_t bytes, uint32_t flags)

@@ -16,27 +16,16 @@ enum { AT = 1000, FAR = 270000, LONG = 200001, LENT = 20000 };
 static struct stream_end a, b;
 static uint8_t wire[1 << 20];
 
-static void start_with(struct stream_options *options)
-{
-	options->settings.is_initiator = true;
-	stream_start(&a, options);
-	options->settings.is_initiator = false;
-	stream_start(&b, options);
-	for (uint32_t i = 0; i < STREAM_MEMORY_BYTES; i++)
-		b.memory[i] = (uint8_t)~a.memory[i];
-}
-
 static void start(void)
 {
 	struct stream_options options = {.settings = stream_settings(true)};
 
-	start_with(&options);
+	stream_pair_start(&a, &b, &options);
 }
 
 static void stop(void)
 {
-	stream_stop(&a);
-	stream_stop(&b);
+	stream_pair_stop(&a, &b);
 }
 
 static void post(enum wr_opcode opcode, uint32_t bytes)
@@ -79,7 +68,7 @@ static void every_operation_passes_between_markers(void **state)
 		options.settings.sends_markers = true;
 		options.settings.receives_markers = true;
 		options.settings.ready = i & 2 ? MPA_READY_READ : 0;
-		start_with(&options);
+		stream_pair_start(&a, &b, &options);
 		stream_post_receive(&b, 1, 0, LONG);
 		post(WR_RDMA_WRITE, LONG);
 		post(WR_RDMA_READ, 70001);
@@ -101,7 +90,7 @@ static void markers_point_back_to_the_length(void **state)
 	(void)state;
 	options.settings.sends_markers = true;
 	options.settings.receives_markers = true;
-	start_with(&options);
+	stream_pair_start(&a, &b, &options);
 	post(WR_RDMA_WRITE, 2000);
 	assert_int_equal(stream_take(&a, wire, sizeof(wire)), fpdu_marked_bytes(0, 2014));
 	for (uint32_t at = 0; at < 2000; at += 512) {
@@ -141,7 +130,7 @@ static void nothing_is_lent_with_crcs_or_markers(void **state)
 
 		options.settings.has_crc = i == 0;
 		options.settings.sends_markers = i == 1;
-		start_with(&options);
+		stream_pair_start(&a, &b, &options);
 		post(WR_RDMA_WRITE, LENT);
 		assert_int_equal(parts_of(&a, parts), 1);
 		stop();
@@ -256,7 +245,7 @@ static void start_deferring(void)
 {
 	struct stream_options options = {.settings = stream_settings(true), .is_deferring = true};
 
-	start_with(&options);
+	stream_pair_start(&a, &b, &options);
 }
 
 static void completion_of_a_write_waits_for_the_answer(void **state)
