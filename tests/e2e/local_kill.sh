@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Two processes of one host that meet without packets; one of them is killed, or stopped, at a random moment. In every
-# other four rounds both receive from shared receive queues. The other one hears of it in the time that its settings promise, and nothing is left behind.
-# Then three that send datagrams to each other: who is left goes on.
+# Processes of one host that meet without packets; one of them is killed, or stopped, at a random moment, and nothing is left behind.
+# Two with a reliable connection, in every other four rounds with shared receive queues: the other one hears of it in the time that its settings
+# promise. Three that send to each other by datagrams or over unreliable connections: who is left goes on. A sender, a target over XRC, and the owner
+# of the receive queue: the sender hears of it in time.
 #
-# LOCAL_KILL_ROUNDS: how many times, 40 unless set, a third of them with datagrams. LOCAL_KILL_SEED replays the moments.
+# LOCAL_KILL_ROUNDS: how many times, 48 unless set: half of them the first, a quarter each of the others. LOCAL_KILL_SEED replays the moments.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
 export URNIC_LOCAL=on URNICD_IDLE_S=1
-rounds=${LOCAL_KILL_ROUNDS:-40}
+rounds=${LOCAL_KILL_ROUNDS:-48}
 seed=${LOCAL_KILL_SEED:-$$}
 network_up 9000
 
@@ -25,10 +26,16 @@ rounds() {
 	echo "seed $seed: $(grep rounds "$scratch/$1")"
 }
 
-shm_before=$(find /dev/shm | wc -l)
-rounds kills $((rounds - rounds / 3))
-rounds kills_datagrams $((rounds / 3))
-[ "$(find /dev/shm | wc -l)" -le "$shm_before" ] || fail "left in /dev/shm: $(ls /dev/shm)"
+# Shared memory objects; directories are others'.
+objects() {
+	find /dev/shm -maxdepth 1 -type f | wc -l
+}
+
+shm_before=$(objects)
+rounds kills $((rounds - rounds / 4 * 2))
+rounds kills_unreliable $((rounds / 4))
+rounds xrc_kills $((rounds / 4))
+[ "$(objects)" -le "$shm_before" ] || fail "left in /dev/shm: $(ls /dev/shm)"
 for _ in $(seq 50); do
 	[ "$(names)" = 0 ] && break
 	sleep 0.1
