@@ -90,10 +90,9 @@ bool hosted_deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 		.is_solicited = is_solicited,
 	};
 
-	if (inbox_generation(target) != local->generation)
+	if (inbox_generation(target) != local->generation || !shared_let_go(local))
 		return false;
-	/* Killed between these two, it is lost; the other way round it would complete twice. */
-	atomic_store_explicit(&target->held.sequence, 0, memory_order_release);
+	/* Killed here, it is lost; the other way round it would complete twice. */
 	if (!far_srq_publish(&srq->far, srq->seat, &record))
 		return false;
 	far_srq_tell(&srq->far, is_solicited);

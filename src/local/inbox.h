@@ -55,7 +55,7 @@ enum {
 
 /* A receive request that was taken from a shared queue and has no record yet. */
 struct inbox_held {
-	_Atomic uint64_t sequence; /* of that record, when it is taken */
+	_Atomic uint64_t sequence; /* of that record, when it is taken; 0: nothing is held */
 	uint64_t wr_id;
 	uint32_t sge_count;
 	uint32_t srqn;
@@ -120,7 +120,7 @@ struct inbox {
 
 	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
 
-	/* The initiator writes it; the owner reads it when the inbox is closed, or a record says so. */
+	/* The initiator writes it; the owner reads it when a record says so, or takes it back when the inbox is closed. */
 	alignas(64) struct inbox_held held;
 };
 

@@ -82,6 +82,15 @@ bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
 	return true;
 }
 
+/* One of the two is first: this, or the target that does not wait for us any longer (shared_reclaim). */
+bool shared_let_go(struct local_qp *local)
+{
+	struct inbox *target = local->target;
+	uint64_t held = inbox_sequence(local->generation, inbox_count(target));
+
+	return atomic_compare_exchange_strong(&target->held.sequence, &held, 0);
+}
+
 void shared_hand_over(struct local_qp *local)
 {
 	const struct inbox_record record = {.opcode = INBOX_TAKEN, .srqn = local->target_srqn};
@@ -147,11 +156,11 @@ void shared_collect(struct local_qp *local, uint64_t now_ns)
 
 void shared_reclaim(struct local_qp *local, uint64_t now_ns)
 {
-	const struct inbox *inbox = local->inbox;
+	struct inbox *inbox = local->inbox;
 	uint32_t collected = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
-	uint64_t held = atomic_load_explicit(&inbox->held.sequence, memory_order_acquire);
-
 	/* The generation it was open in is the one before. */
-	if (inbox->is_rq_shared && held == inbox_sequence(inbox_generation(inbox) - 1, collected))
+	uint64_t held = inbox_sequence(inbox_generation(inbox) - 1, collected);
+
+	if (inbox->is_rq_shared && atomic_compare_exchange_strong(&inbox->held.sequence, &held, 0))
 		hold(local->qp, &inbox->held, now_ns);
 }

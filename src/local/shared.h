@@ -47,6 +47,9 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 /* Take it. We are in the inbox, and it has room for a record. False when somebody else was faster. */
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive);
 
+/* What was taken last is held no more: it gets its record elsewhere. False when the target, which has failed, has it back. */
+bool shared_let_go(struct local_qp *local);
+
 /* What was taken last has no record and gets none of its own: let the target's responder have it. */
 void shared_hand_over(struct local_qp *local);
 

@@ -57,6 +57,32 @@ static void invalidated_key_is_gone_before_its_message_completes(void **state)
 	assert_false(has_packets(0));
 }
 
+/* A process that moves its memory finds no key meanwhile. */
+static void messages_to_memory_that_is_moved_keep_their_order(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		post_receive(50 + i);
+	post(WR_SEND, 10);
+	mr_table_suspend(&ends[1].mrs);
+	post(WR_SEND, 11);
+	post(WR_SEND, 12);
+	assert_true(has_packets(0));
+	assert_int_equal(rq_count(ends[1].qp->rq), 3);
+	mr_table_resume(&ends[1].mrs);
+	exchange(); /* nobody has collected the first one */
+	post(WR_SEND, 13);
+	assert_false(has_packets(0));
+	collect();
+	for (uint32_t i = 0; i < 4; i++) {
+		struct cqe cqe = poll_received();
+
+		assert_int_equal(cqe.wr_id, 50 + i);
+		assert_int_equal(cqe.byte_count, 10 + i);
+		assert_int_equal(poll_sent().status, WC_SUCCESS);
+	}
+}
+
 static void request_after_an_invalidation_that_is_not_collected_goes_by_packets(void **state)
 {
 	uint32_t key = window_bind();
@@ -332,6 +358,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(write_is_there_when_posting_returns),
 		TEST(invalidated_key_is_gone_before_its_message_completes),
+		TEST(messages_to_memory_that_is_moved_keep_their_order),
 		TEST(request_after_an_invalidation_that_is_not_collected_goes_by_packets),
 		TEST(key_that_may_not_be_invalidated_goes_by_packets),
 		TEST(flush_of_what_it_may_flush_is_done_at_once),
