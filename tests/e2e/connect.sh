@@ -7,7 +7,6 @@
 . "$(dirname "$0")/listen.sh"
 
 need rping ucmatose udaddy mckey cmtime rdma_server rdma_xserver ib_write_bw ib_send_lat ib_read_bw qperf
-pair_seconds=40
 network_up 9000
 
 # Either family, any address, within a host, the longest message, a port of one's own.

@@ -7,7 +7,6 @@
 . "$(dirname "$0")/listen.sh"
 
 need rping
-pair_seconds=40
 network_up 9000
 
 # wait_for FILE TEXT: up to five seconds.

@@ -24,7 +24,7 @@
 
 #include "peer.h"
 
-enum { PORT = 7471, TIMEOUT_MS = 2000, LOOK_MS = 20 };
+enum { PORT = 7471, TIMEOUT_MS = 60000, LOOK_MS = 20 };
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id; /* of the connection */

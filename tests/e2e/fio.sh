@@ -8,7 +8,6 @@
 . "$(dirname "$0")/listen.sh"
 
 need fio
-pair_seconds=30
 network_up 9000
 # It asks for no retry when there is no receive request: all are there from the start.
 server='fio --name=receiver --ioengine=rdma --port=4500 --rw=read --size=16m --bs=64k --iodepth=256'

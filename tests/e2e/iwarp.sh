@@ -7,7 +7,6 @@
 . "$(dirname "$0")/listen.sh"
 
 need rping ucmatose cmtime rdma_server rstream ib_write_bw ib_send_bw ib_read_bw ib_send_lat qperf tshark
-pair_seconds=40
 export URNIC_TRANSPORTS=iwarp
 network_up 9000
 

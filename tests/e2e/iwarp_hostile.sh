@@ -8,7 +8,6 @@
 . "$(dirname "$0")/listen.sh"
 
 need rping ib_send_bw
-pair_seconds=100
 export URNIC_TRANSPORTS=iwarp
 network_up 9000
 

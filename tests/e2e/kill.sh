@@ -26,50 +26,67 @@ broken_at() {
 	awk '$1 == "broken" { sub(":", "", $2); print $2 }' "$scratch/$1"
 }
 
+# notices VICTIM TIMEOUT RETRIES PROMISE: the other one is told that it is gone.
+notices() {
+	other=client
+	[ "$1" = server ] || other=server
+	mixed -t "$2" -r "$3"
+	killed=$(now)
+	kill -9 "$(process "$1")"
+	finish $other
+	other_status=$?
+	finish "$1"
+	why="$other of a killed $1 ends with $other_status: $(tail -n 3 "$scratch/$other")"
+	[ $other_status = 3 ] && grep -q 'status 12 ' "$scratch/$other" &&
+		is_within "$killed" "$(broken_at $other)" $(($4 * 3 / 10)) $(($4 + MARGIN)) "timeout $2, retries $3: error"
+}
+
 # The queue pair's own settings decide: (retry_cnt + 1) * 4.096 us * 2^timeout.
 for settings in '14 7 537' '18 1 2147' '15 2 403'; do
-	# shellcheck disable=SC2086
-	set -- $settings
 	for victim in server client; do
-		other=client
-		[ $victim = server ] || other=server
-		mixed -t "$1" -r "$2"
-		killed=$(now)
-		kill -9 "$(process $victim)"
-		finish $other
-		[ $? = 3 ] || fail "$other of a killed $victim: $(tail -n 3 "$scratch/$other")"
-		grep -q 'status 12 ' "$scratch/$other" || fail "not retry exceeded: $(cat "$scratch/$other")"
-		within "$killed" "$(broken_at $other)" $(($3 * 3 / 10)) $(($3 + MARGIN)) "timeout $1, retries $2: error"
-		finish $victim
+		# shellcheck disable=SC2086
+		in_some_attempt notices $victim $settings
 	done
 done
+
+# reports PROGRAM: of perftest, a client whose server is killed.
+reports() {
+	start server a "$1" -F -d rocep_veth0 -D 20
+	wait_for_port a 18515 "$job_server"
+	start client b "$1" -F -d rocep_veth0 -D 20 10.99.0.1
+	sleep 1.5
+	killed=$(now)
+	kill -9 "$(process server)"
+	finish client && fail "$1 succeeds without a server"
+	finish server
+	is_within "$killed" "$(now)" 0 $((537 + MARGIN)) "$1 ends" || return
+	why="no reason: $(cat "$scratch/client")"
+	grep -q 'urnic\[.*the peer did not answer' "$scratch/client"
+}
 
 # perftest reports it, too, and ends; and who asks the log hears why.
 export URNIC_LOG=info
 for program in ib_write_bw ib_send_bw ib_read_bw; do
-	start server a $program -F -d rocep_veth0 -D 20
-	wait_for_port a 18515 "$job_server"
-	start client b $program -F -d rocep_veth0 -D 20 10.99.0.1
-	sleep 1.5
-	killed=$(now)
-	kill -9 "$(process server)"
-	finish client && fail "$program succeeds without a server"
-	within "$killed" "$(now)" 0 $((537 + MARGIN)) "$program ends"
-	grep -q 'urnic\[.*the peer did not answer' "$scratch/client" || fail "no reason: $(cat "$scratch/client")"
-	finish server
+	in_some_attempt reports $program
 done
 unset URNIC_LOG
 
 # Stopped for less than that: nothing happens.
-mixed
-for victim in server client server client; do
-	sleep 0.1
-	kill -STOP "$(process $victim)"
-	sleep 0.25
-	kill -CONT "$(process $victim)"
-done
-kill "$(process server)" "$(process client)"
-finish_well server client
+goes_on() {
+	mixed
+	for victim in server client server client; do
+		sleep 0.1
+		kill -STOP "$(process $victim)"
+		sleep 0.25
+		kill -CONT "$(process $victim)"
+	done
+	kill "$(process server)" "$(process client)"
+	finish server && finish client && return
+	finish client
+	why="who is stopped for a moment is given up: $(tail -n 3 "$scratch/server" "$scratch/client")"
+	return 1
+}
+in_some_attempt goes_on
 
 # One of several is killed: the others, on the same addresses, do not notice.
 for i in 1 2 3; do

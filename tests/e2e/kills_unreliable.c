@@ -29,8 +29,8 @@ enum {
 	QKEY = 0x1234,
 	OVERTAKEN_MAX = 8, /* in a round: mostly who is stopped or killed has one of each other's */
 	HEARD_AFTER = 50, /* messages of the other survivor's, after all that */
-	HANG_MS = 10000,
-	SEND_MS = 2000, /* a message is sent by then, whoever it is for */
+	HANG_MS = 60000,
+	SEND_MS = 30000, /* a message is sent by then, whoever it is for */
 	WORK_US_MAX = 40000, /* before the moment comes */
 	STOP_US_MAX = 20000,
 };

@@ -6,7 +6,6 @@
 . "$(dirname "$0")/pairs.sh"
 
 need fi_info fi_pingpong
-pair_seconds=30
 port=47592
 network_up 9000
 

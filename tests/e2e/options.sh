@@ -42,7 +42,6 @@ LIST
 refused() {
 	sentence=$1
 	shift
-	pair_seconds=20
 	try_pair a b 10.99.0.1 "$@" -F -d rocep_veth0 && fail "$* works"
 	if [ $client_status != 1 ] || [ $server_status != 1 ]; then
 		show_pair

@@ -6,7 +6,6 @@
 . "$(dirname "$0")/pairs.sh"
 
 PAIRS=16
-pair_seconds=100
 need ib_write_bw ib_read_bw ib_send_bw
 network_up 9000
 

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 enum {
-	PEER_PATIENCE_S = 20,
+	PEER_PATIENCE_S = 120, /* a machine may be busy with much else */
 	PEER_PORT = 18600,
 };
 

@@ -7,7 +7,6 @@
 
 need raw_ethernet_lat raw_ethernet_bw raw_ethernet_fs_rate setpriv
 network_up 1500
-pair_seconds=20
 MAC_A=02:00:0a:63:00:01
 MAC_B=02:00:0a:63:00:02
 

@@ -7,7 +7,6 @@
 build=$1
 
 need udpong iperf3 python3
-pair_seconds=60
 network_up
 preload=$build/lib/librspreload.so
 

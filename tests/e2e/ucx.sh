@@ -7,7 +7,6 @@
 . "$(dirname "$0")/listen.sh"
 
 need ucx_perftest io_demo
-pair_seconds=30
 port=13337
 view=--view
 network_up 9000

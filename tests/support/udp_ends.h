@@ -11,7 +11,7 @@
 
 #include "port/udp.h"
 
-enum { UDP_BTH = 12, UDP_RECEIVED_MAX = 4096, UDP_WAIT_MS = 3000 };
+enum { UDP_BTH = 12, UDP_RECEIVED_MAX = 4096, UDP_WAIT_MS = 60000 };
 
 struct udp_end {
 	int netns;

@@ -19,7 +19,7 @@
 #include "support/netns.h"
 #include "wire/icrc.h"
 
-enum { PATIENCE_MS = 5000, TRAFFIC_CLASS = 0x20 };
+enum { PATIENCE_MS = 60000, TRAFFIC_CLASS = 0x20 };
 
 static struct agent_address address_of(const char *text)
 {

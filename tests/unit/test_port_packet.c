@@ -22,7 +22,7 @@
 #include "port/packet.h"
 #include "support/netns.h"
 
-enum { MTU = 1500, ROUNDS = 3000, QUIET_MS = 30, PATIENCE_MS = 3000 };
+enum { MTU = 1500, ROUNDS = 3000, QUIET_MS = 30, PATIENCE_MS = 60000 };
 
 static int home, other;
 static struct port_packet *a, *b;

@@ -26,7 +26,7 @@
 extern pthread_mutex_t id_lock;
 #include "support/netns.h"
 
-enum { PORT = 7471, PATIENCE_MS = 20000, GROUPS_MAX = 256 };
+enum { PORT = 7471, PATIENCE_MS = 120000, GROUPS_MAX = 256 };
 
 #define SECOND_ADDRESS "10.99.0.1"
 

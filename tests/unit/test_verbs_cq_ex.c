@@ -360,11 +360,10 @@ static struct ibv_modify_cq_attr moderation(uint16_t count, uint16_t period_us)
 	};
 }
 
-/* Sleep on the channel for an event; how long it took, in ms. */
-static uint64_t event_take(struct verbs_end *end)
+/* Sleep on the channel for an event. */
+static void event_take(struct verbs_end *end)
 {
 	struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
-	uint64_t before_ns = raw_clock_ns();
 	struct ibv_cq *told;
 	void *cq_context;
 
@@ -372,14 +371,6 @@ static uint64_t event_take(struct verbs_end *end)
 	assert_int_equal(ibv_get_cq_event(end->channel, &told, &cq_context), 0);
 	assert_ptr_equal(told, end->cq);
 	ibv_ack_cq_events(told, 1);
-	return (raw_clock_ns() - before_ns) / 1000000;
-}
-
-static bool has_event(struct verbs_end *end, int timeout_ms)
-{
-	struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
-
-	return poll(&readable, 1, timeout_ms) == 1;
 }
 
 /* The peer has `count` receives completed by SENDs, and sleeps meanwhile. */
@@ -389,6 +380,30 @@ static void let_receive(struct verbs_pair *pair, uint32_t count)
 		verbs_post_recv(&pair->b, i, 0, 8);
 		MUST(!verbs_post_unsignaled(&pair->a, IBV_WR_SEND, NULL, 0, 8));
 	}
+}
+
+/* How long after the first of `count` receives may have completed an event comes, in ms. */
+static uint64_t receives_tell(struct verbs_pair *pair, uint32_t count)
+{
+	uint64_t before_ns = raw_clock_ns();
+	uint64_t took_ms;
+
+	assert_int_equal(ibv_req_notify_cq(pair->b.cq, 0), 0);
+	let_receive(pair, count);
+	event_take(&pair->b);
+	took_ms = (raw_clock_ns() - before_ns) / 1000000;
+	for (uint32_t i = 0; i < count; i++)
+		verbs_poll_one(pair->b.cq);
+	return took_ms;
+}
+
+/* Other programs may hold it up once, but not every time. */
+static void receives_tell_within(struct verbs_pair *pair, uint32_t count, uint64_t most_ms)
+{
+	for (uint32_t i = 0; i < 100; i++)
+		if (receives_tell(pair, count) <= most_ms)
+			return;
+	fail_msg("no event within %u ms", (uint32_t)most_ms);
 }
 
 static void moderated_queue_tells_after_the_count_or_the_time(void **state)
@@ -407,23 +422,15 @@ static void moderated_queue_tells_after_the_count_or_the_time(void **state)
 	assert_int_equal(ibv_modify_cq(pair.b.cq, &on), 0);
 
 	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
-	let_receive(&pair, COUNT - 1);
-	assert_false(has_event(&pair.b, PERIOD_US / 2000));
-	assert_in_range(event_take(&pair.b), 0, PERIOD_US / 1000 + 200);
+	assert_in_range(receives_tell(&pair, COUNT - 1), PERIOD_US / 1000 - 1, UINT64_MAX);
 
 	/* The count makes the event come long before a longer period is over. */
 	on = moderation(COUNT, UINT16_MAX);
 	assert_int_equal(ibv_modify_cq(pair.b.cq, &on), 0);
-	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
-	let_receive(&pair, COUNT);
-	assert_in_range(event_take(&pair.b), 0, UINT16_MAX / 2000);
+	receives_tell_within(&pair, COUNT, UINT16_MAX / 2000);
 
 	assert_int_equal(ibv_modify_cq(pair.b.cq, &off), 0);
-	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
-	let_receive(&pair, 1);
-	assert_in_range(event_take(&pair.b), 0, UINT16_MAX / 2000);
-	for (uint32_t i = 0; i < 2 * COUNT; i++)
-		verbs_poll_one(pair.b.cq);
+	receives_tell_within(&pair, 1, UINT16_MAX / 2000);
 	verbs_pair_unmake(&pair);
 }
 

@@ -23,7 +23,7 @@
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"
 
-enum { PATIENCE_MS = 5000, QUIET_MS = 150 };
+enum { PATIENCE_MS = 60000, QUIET_MS = 150 };
 
 static struct ibv_context *context;
 

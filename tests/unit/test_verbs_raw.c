@@ -19,7 +19,7 @@
 #include "support/frames.h"
 #include "support/netns.h"
 
-enum { BYTES = 4096, DEPTH = 16, QUIET_MS = 20, PATIENCE_MS = 5000, TABLE = 4 };
+enum { BYTES = 4096, DEPTH = 16, QUIET_MS = 20, PATIENCE_MS = 60000, TABLE = 4 };
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
