@@ -31,7 +31,7 @@ check:
 	@scripts/install-deps build test
 	@[ "$$(id -u)" != 0 ] || scripts/install-deps interop || true
 	@$(MAKE) --no-print-directory build
-	@scripts/check $(BUILD) --no-suite programs
+	@scripts/check $(BUILD) --no-suite programs --no-suite long
 
 check-all:
 	@scripts/install-deps build test programs lint
@@ -63,7 +63,7 @@ help:
 	@echo 'make              build into $(BUILD)/; $(BUILD)/urnic works from there'
 	@echo 'make deps         install the Debian packages that the targets below need'
 	@echo 'make demo         run the perftest programs between two hosts, beside plain TCP'
-	@echo 'make check        build and run the tests (about a quarter of an hour)'
+	@echo 'make check        build and run the tests (ten to fifteen minutes)'
 	@echo 'make check-all    all of that with sanitizers and both compilers; clang-tidy, cppcheck, fuzzers'
 	@echo 'make check-interop  against the Linux kernel'\''s own RDMA, in a virtual machine'
 	@echo 'make bench        figures: urnic beside raw UDP and TCP sockets in the same run'
