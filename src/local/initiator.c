@@ -488,34 +488,47 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 
 enum { ROW_COUNT_MAX = 64 };
 
-/*
- * Where the bytes of a plain request begin, of up to `limit_bytes`; NULL when it is none, or they are not where those of
- * the last one were.
- */
-static const uint8_t *row_from(const struct local_qp *local, const struct send_wqe *wqe,
+/* Where the bytes of a plain request begin, of up to `limit_bytes`; NULL when it is none. */
+static const uint8_t *row_from(struct local_qp *local, const struct send_wqe *wqe,
 	enum wr_opcode opcode, uint32_t limit_bytes)
 {
 	const struct sge *sge = wqe->sge;
 	bool is_inline = wqe->flags & SEND_INLINE;
+	const uint8_t *from;
 
 	if (wqe->opcode != opcode || wqe->goes_by_packets || !wqe->total_bytes ||
 		wqe->total_bytes > limit_bytes || (!is_inline && wqe->sge_count != 1))
 		return NULL;
-	return is_inline ? wqe->inline_bytes
-			 : mr_cached_find(&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH,
-				   sge->address, wqe->total_bytes);
+	if (is_inline)
+		return wqe->inline_bytes;
+	from = mr_cached_find(
+		&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH, sge->address, wqe->total_bytes);
+	return from ? from : local_own_keep(local, sge, wqe->total_bytes);
+}
+
+/* What the row's first request writes to was not written to last: the row is about that from here on. */
+static uint8_t *row_begin(struct local_qp *local, const struct send_wqe *wqe)
+{
+	const struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
+	const struct local_theirs theirs = {
+		&range, 1, {local->target_pd, local->target->qpn}, MR_REMOTE_WRITE, &local->remote};
+
+	return local_theirs_keep(local, &theirs);
 }
 
 /* Under the mark of the row's first key: another one is not found in what was kept. */
 static bool row_write(struct local_qp *local, const struct send_wqe *wqe, uint32_t limit_bytes)
 {
 	const uint8_t *from = row_from(local, wqe, WR_RDMA_WRITE, limit_bytes);
+	bool is_first = !local->is_inside;
 	uint8_t *to;
 
 	if (!from || (!local->is_inside && !local_begin(local, INBOX_USES_KEY | wqe->rkey)))
 		return false;
 	to = mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
 		wqe->remote_address, wqe->total_bytes);
+	if (!to && is_first)
+		to = row_begin(local, wqe);
 	if (!to)
 		return false;
 	copy_place_long(to, from, wqe->total_bytes);
@@ -539,6 +552,16 @@ static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_
 	return done;
 }
 
+/* A receive request for another place than the last one's. */
+static uint8_t *row_receive(struct local_qp *local, const struct sge *sge, uint32_t bytes)
+{
+	const struct sge range = {sge->address, bytes, sge->lkey};
+	const struct local_theirs theirs = {
+		&range, 1, {local->target_recv_pd, 0}, MR_LOCAL_WRITE, &local->receive};
+
+	return local_theirs_keep(local, &theirs);
+}
+
 /* Each under a mark of its own, which ends when it is delivered. */
 static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 {
@@ -555,6 +578,8 @@ static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 		return false;
 	to = mr_cached_find(&local->receive, sge->lkey, MR_LOCAL_WRITE | MR_TOUCH, sge->address,
 		wqe->total_bytes);
+	if (!to)
+		to = row_receive(local, sge, wqe->total_bytes);
 	if (!to)
 		return false;
 	copy_place_long(to, from, wqe->total_bytes);

@@ -59,6 +59,13 @@ struct local_theirs {
 bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer);
 
+/*
+ * The same for a range that was not used last: it is, from here on. NULL when that cannot be kept. `theirs` has one entry; we are
+ * inside, under its key.
+ */
+const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes);
+uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *theirs);
+
 /* May the request's bytes be moved, as far as rights and bounds go? */
 bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);

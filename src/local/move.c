@@ -41,6 +41,26 @@ static bool theirs_find(const struct local_qp *local, const struct local_theirs 
 	return true;
 }
 
+const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes)
+{
+	uint8_t *pointer;
+
+	return local_own_find(local, sge->lkey, MR_LOCAL_READ, sge->address, bytes, &pointer)
+		? mr_cached_find(
+			  &local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH, sge->address, bytes)
+		: NULL;
+}
+
+uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *theirs)
+{
+	struct peer_place place;
+
+	return theirs_find(local, theirs, theirs->list, &place)
+		? mr_cached_find(theirs->cached, theirs->list->lkey, theirs->access | MR_TOUCH,
+			  theirs->list->address, theirs->list->bytes)
+		: NULL;
+}
+
 /* Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well. */
 static bool step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
 	const struct sge *at, bool is_written)

@@ -120,6 +120,52 @@ static void other_key_in_a_row_is_looked_up_by_itself(void **state)
 	assert_true(has_packets(0));
 }
 
+static uint32_t looked_up;
+
+/* What is looked up is marked. */
+static uint8_t *map_marked(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	uint64_t mark = atomic_load(&inbox_of(1)->in_use);
+
+	assert_true(mark & INBOX_USES_KEY);
+	assert_ptr_equal(mr_region_of(&ends[0].peer.mrs, (uint32_t)mark), region);
+	looked_up++;
+	return map_all(peer, region, address, bytes);
+}
+
+static const struct peer_ops marked_ops = {far_write, far_read, map_marked, kick, NULL};
+
+static uint32_t other_region_add(uint32_t number)
+{
+	struct mr_region region = {
+		PD, ACCESS, (uintptr_t)ends[number].memory, MEMORY_BYTES, ends[number].memory};
+	uint32_t key;
+
+	assert_int_equal(mr_table_add(&ends[number].mrs, &region, 0, &key), 0);
+	return key;
+}
+
+static void keys_may_take_turns(void **state)
+{
+	uint32_t key = other_region_add(1), own = other_region_add(0);
+
+	(void)state;
+	writes_make(20);
+	for (uint32_t i = 0; i < 20; i++) {
+		wrs[i].rkey = i / 3 % 2 ? key : ends[1].key;
+		lists[i].lkey = i / 2 % 2 ? own : ends[0].key;
+	}
+	ends[0].peer.ops = &marked_ops;
+	looked_up = 0;
+	writes_post(20);
+	assert_int_equal(looked_up, 7 * 2); /* and once more to keep it */
+	for (uint32_t i = 0; i < 20; i++)
+		assert_true(is_there(i));
+	assert_false(has_packets(0));
+	assert_int_equal(counted(COUNTER_local_requests), 20);
+}
+
 static void key_that_went_is_not_used_for_another_row(void **state)
 {
 	(void)state;
@@ -202,7 +248,7 @@ static void room_post(uint32_t number, uint32_t bytes)
 	assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
 }
 
-/* The first message is no part of a row: where memory lies was not known before. */
+/* There is room for one message more before them. */
 static void messages_make(uint32_t count)
 {
 	writes_make(count);
@@ -243,6 +289,28 @@ static void messages_in_a_row_fill_receive_requests_in_turn(void **state)
 	assert_int_equal(counted(COUNTER_local_requests), 1 + MESSAGES);
 	assert_int_equal(inbox_of(1)->bytes, (1 + MESSAGES) * WORD_BYTES);
 	assert_int_equal(inbox_of(1)->in_use, INBOX_IS_FREE);
+}
+
+static void receive_requests_may_be_for_several_regions(void **state)
+{
+	uint32_t keys[2];
+
+	(void)state;
+	messages_make(20);
+	keys[0] = ends[1].key;
+	keys[1] = other_region_add(1);
+	for (uint32_t i = 0; i < 20; i++) {
+		ends[1].key = keys[i / 3 % 2];
+		room_post(i, ROOM_BYTES);
+	}
+	ends[0].peer.ops = &marked_ops;
+	writes_post(20);
+	assert_int_equal(collect(), 20);
+	for (uint32_t i = 0; i < 20; i++) {
+		assert_true(has_come(i));
+		assert_int_equal(poll_received().wr_id, 100 + i);
+	}
+	assert_false(has_packets(0));
 }
 
 static void messages_end_before_a_request_without_room(void **state)
@@ -314,11 +382,13 @@ int main(void)
 		TEST(other_requests_have_their_place_between_rows),
 		TEST(row_ends_before_what_may_not_be_written),
 		TEST(other_key_in_a_row_is_looked_up_by_itself),
+		TEST(keys_may_take_turns),
 		TEST(key_that_went_is_not_used_for_another_row),
 		TEST(row_needs_the_right_of_the_queue_pair),
 		TEST(row_does_not_enter_a_closed_inbox),
 		TEST(row_of_long_writes_ends_at_four_mebibytes),
 		TEST(messages_in_a_row_fill_receive_requests_in_turn),
+		TEST(receive_requests_may_be_for_several_regions),
 		TEST(messages_end_before_a_request_without_room),
 		TEST(message_that_nobody_takes_yet_waits),
 		TEST(memory_that_went_gets_no_message),
