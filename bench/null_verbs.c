@@ -159,22 +159,19 @@ static void message_send(const void *from, size_t bytes)
 
 static void execute(const struct request *request, void *own, size_t bytes)
 {
-	uint8_t *far = request->key ? place(request->key, request->address) : NULL;
+	uint8_t *far;
 
-	switch (request->operation) {
-	case OPERATION_WRITE:
-		memcpy(far, own, bytes);
-		break;
-	case OPERATION_READ:
-		memcpy(own, far, bytes);
-		break;
-	case OPERATION_FETCH_ADD:
-		*(uint64_t *)own = atomic_fetch_add((_Atomic uint64_t *)(void *)far, request->add);
-		break;
-	case OPERATION_SEND:
+	if (request->operation == OPERATION_SEND) {
 		message_send(own, bytes);
-		break;
+		return;
 	}
+	far = place(request->key, request->address);
+	if (request->operation == OPERATION_WRITE)
+		memcpy(far, own, bytes);
+	else if (request->operation == OPERATION_READ)
+		memcpy(own, far, bytes);
+	else
+		*(uint64_t *)own = atomic_fetch_add((_Atomic uint64_t *)(void *)far, request->add);
 }
 
 static void wr_start(struct ibv_qp_ex *qp)
