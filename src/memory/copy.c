@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #endif
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -14,23 +15,25 @@ enum { TAIL_BYTES = 8, LINE_BYTES = 64 };
 
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 {
+	uint64_t tail;
+
 	if (bytes > TAIL_BYTES) {
-		memcpy(to, from, bytes - TAIL_BYTES);
-		to += bytes - TAIL_BYTES;
-		from += bytes - TAIL_BYTES;
-		bytes = TAIL_BYTES;
+		memcpy(&tail, from + bytes - TAIL_BYTES, TAIL_BYTES);
+		memmove(to, from, bytes - TAIL_BYTES);
 		atomic_thread_fence(memory_order_release);
+		memcpy(to + bytes - TAIL_BYTES, &tail, TAIL_BYTES);
+		return;
 	}
 	/* A constant size is one store instruction. */
 	switch (bytes) {
 	case 8:
-		memcpy(to, from, 8);
+		memmove(to, from, 8);
 		break;
 	case 4:
-		memcpy(to, from, 4);
+		memmove(to, from, 4);
 		break;
 	default:
-		memcpy(to, from, bytes);
+		memmove(to, from, bytes);
 	}
 }
 
@@ -54,17 +57,19 @@ static void stream(uint8_t *to, const uint8_t *from, size_t bytes)
 #else
 static void stream(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	memcpy(to, from, bytes);
+	memmove(to, from, bytes);
 }
 #endif
 
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	if (bytes >= COPY_STREAM_BYTES) {
+	bool is_overrun = (uintptr_t)to - (uintptr_t)from < bytes; /* copied from the front on */
+
+	if (bytes >= COPY_STREAM_BYTES && !is_overrun) {
 		size_t head_bytes = -(uintptr_t)to % LINE_BYTES;
 		size_t line_bytes = (bytes - head_bytes - TAIL_BYTES) & ~(size_t)(LINE_BYTES - 1);
 
-		memcpy(to, from, head_bytes);
+		memmove(to, from, head_bytes);
 		stream(to + head_bytes, from + head_bytes, line_bytes);
 		to += head_bytes + line_bytes;
 		from += head_bytes + line_bytes;

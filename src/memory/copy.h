@@ -23,7 +23,7 @@ struct sge {
 
 /*
  * Copy into memory that others are watching: the last up to eight bytes are stored last, by one
- * store where they are aligned.
+ * store where they are aligned. A program may WRITE over what it WRITEs from: the bytes arrive as they were, as by memmove().
  */
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 

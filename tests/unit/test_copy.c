@@ -89,6 +89,35 @@ static void copy_of_long_memory_copies_exactly_that(void **state)
 	free(to);
 }
 
+static void expect_moved(size_t to, size_t from, size_t bytes, size_t room_bytes)
+{
+	uint8_t *memory_of_both = malloc(room_bytes), *before = malloc(room_bytes);
+
+	for (size_t i = 0; i < room_bytes; i++)
+		memory_of_both[i] = before[i] = (uint8_t)(i * 31 + i / 256 + 1);
+	copy_place_long(memory_of_both + to, memory_of_both + from, bytes);
+	assert_memory_equal(memory_of_both, before, to);
+	assert_memory_equal(memory_of_both + to, before + from, bytes);
+	assert_memory_equal(
+		memory_of_both + to + bytes, before + to + bytes, room_bytes - to - bytes);
+	free(memory_of_both);
+	free(before);
+}
+
+/* A program may WRITE over what it WRITEs from. */
+static void copy_onto_itself_moves_the_bytes(void **state)
+{
+	static const size_t sizes[] = {1, 5, 8, 9, 16, 100, 4096, COPY_STREAM_BYTES + 77};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		for (size_t distance = 0; distance < 140; distance += 1 + distance / 12) {
+			expect_moved(distance, 0, sizes[i], sizes[i] + 160);
+			expect_moved(0, distance, sizes[i], sizes[i] + 160);
+		}
+	}
+}
+
 /* The twin: byte by byte, over a list laid out flat. */
 static void sge_copies_agree_with_a_copy_byte_by_byte(void **state)
 {
@@ -200,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(copy_place_of_any_length_copies_exactly_that),
 		TEST(copy_of_long_memory_copies_exactly_that),
+		TEST(copy_onto_itself_moves_the_bytes),
 		TEST(sge_copies_agree_with_a_copy_byte_by_byte),
 		TEST(sge_scatter_with_one_bad_entry_writes_nothing),
 		TEST(sge_entry_that_is_not_reached_is_not_checked),
