@@ -18,6 +18,27 @@ skip() {
 	exit 77
 }
 
+# await WHAT CONDITION...: until it holds, for as long as a busy machine may take.
+await() {
+	awaited=$1
+	shift
+	for _ in $(seq 1200); do
+		"$@" && return
+		sleep 0.1
+	done
+	fail "$awaited"
+}
+
+# in_some_attempt FUNCTION ARGUMENTS...: a machine that is busy with other things may spoil it once; a fault does so every time. The function
+# leaves in why what was wrong.
+in_some_attempt() {
+	for attempt in 1 2 3 4 5; do
+		"$@" && return
+		echo "attempt $attempt: $why"
+	done
+	fail "$why"
+}
+
 # Run a program on host a or b of the test's own network. With E2E_ONE_HOST set, b's programs run on a, beside a's.
 on() {
 	host=${E2E_ONE_HOST:+a}

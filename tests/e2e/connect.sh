@@ -43,7 +43,7 @@ done
 meet 'ib_send_bw -c UD -R -F -n 200' b 'ib_send_bw -c UD -R -F -n 200 10.99.0.1'
 
 start server a mckey -m 239.1.2.3 -b 10.99.0.1 -c 2
-sleep 1
+await 'the server does not join' on a grep -qi 'ef010203\|030201ef' /proc/net/igmp
 start client b mckey -s -m 239.1.2.3 -b 10.99.0.2 -c 2
 finish_well client server
 

@@ -9,9 +9,9 @@
 need rping
 network_up 9000
 
-# wait_for FILE TEXT: up to five seconds.
+# wait_for FILE TEXT: up to a minute.
 wait_for() {
-	for _ in $(seq 100); do
+	for _ in $(seq 1200); do
 		grep -q "$2" "$scratch/$1" && return
 		sleep 0.05
 	done
@@ -20,7 +20,7 @@ wait_for() {
 
 # reach ADDRESS: a client gets through, soon.
 reach() {
-	for _ in 1 2 3 4 5; do
+	for _ in $(seq 30); do
 		start client b rping -c -a "$1" -V -C 5
 		finish client && return
 		sleep 0.2

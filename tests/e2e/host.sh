@@ -14,7 +14,7 @@ for pair in 10.99.0.2 fd00:99::2; do
 	on b /usr/bin/python3 -c '
 import socket, sys
 s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
-s.bind((sys.argv[1], 7)); s.settimeout(5); print("ready", flush=True)
+s.bind((sys.argv[1], 7)); s.settimeout(60); print("ready", flush=True)
 sys.exit(s.recv(9) != b"hello")' "$pair" >"/tmp/$network.ready" &
 	receiver=$!
 	until grep -q ready "/tmp/$network.ready"; do kill -0 $receiver || break; sleep 0.05; done

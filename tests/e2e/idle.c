@@ -19,6 +19,7 @@ enum {
 	SETTLE_MS = 500,
 	IDLE_MS = 3000,
 	CPU_US_MAX = 10000,
+	ATTEMPTS = 5, /* what else the machine does may cost it something once */
 };
 
 static uint64_t cpu_us(void)
@@ -45,12 +46,17 @@ static void stay_idle(struct peer *peer, const char *when)
 {
 	uint64_t used_us;
 
-	peer_sleep_ms(SETTLE_MS);
-	used_us = cpu_us();
-	peer_sleep_ms(IDLE_MS);
-	used_us = cpu_us() - used_us;
-	printf("%s: %llu us of CPU time in %d ms\n", when, (unsigned long long)used_us, IDLE_MS);
-	CHECK(used_us <= CPU_US_MAX, "%s: more than a tick", when);
+	for (int attempt = 1;; attempt++) {
+		peer_sleep_ms(SETTLE_MS);
+		used_us = cpu_us();
+		peer_sleep_ms(IDLE_MS);
+		used_us = cpu_us() - used_us;
+		printf("%s: %llu us of CPU time in %d ms\n", when, (unsigned long long)used_us,
+			IDLE_MS);
+		if (used_us <= CPU_US_MAX)
+			break;
+		CHECK(attempt < ATTEMPTS, "%s: more than a tick", when);
+	}
 	peer_barrier(peer);
 }
 

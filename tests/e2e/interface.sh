@@ -11,7 +11,7 @@ start watch a stdbuf -oL ibv_asyncwatch -d rocep_veth0
 
 # seen COUNT TEXT: ibv_asyncwatch has said TEXT that often, soon.
 seen() {
-	for _ in $(seq 50); do
+	for _ in $(seq 600); do
 		[ "$(grep -c "$2" "$scratch/watch")" -ge "$1" ] && return
 		sleep 0.1
 	done

@@ -98,7 +98,7 @@ finish_well client
 sleep 1
 after=$(memory)
 [ -n "$before" ] && [ -n "$after" ] || fail 'it did not wait for the peer'
-[ $((after - before)) -le 256 ] || fail "$before KiB, then $after"
+[ $((after - before)) -le 2048 ] || fail "$before KiB, then $after"
 kill -CONT "$(process reader)"
 finish_well writer reader
 kill "$(process server)"

@@ -36,27 +36,27 @@ ticks() {
 	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
 }
 
-# counter PROCESS NAME: of its queue pairs together.
-counter() {
-	on a "$urnic" stat --all --pid "$1" | awk -v name="$2" '$1 == name { sum += $2 } END { print sum + 0 }'
-}
-
-port=18515
-for program in ib_write_bw ib_read_bw ib_atomic_bw; do
-	start server a $program -F -d rocep_veth0 -D $((seconds + 2))
+# target_idles PROGRAM: who is late has more time in the next attempt.
+target_idles() {
+	running=$((seconds + 2 * attempt))
+	start server a "$1" -F -d rocep_veth0 -D $running
 	wait_for_port a $port "$job_server"
-	start client a $program -F -d rocep_veth0 -D $((seconds + 2)) 10.99.0.1
+	start client a "$1" -F -d rocep_veth0 -D $running 10.99.0.1
 	sleep 1.5
 	before=$(ticks "$(process server)")
 	sleep "$seconds"
 	used=$(($(ticks "$(process server)") - before))
-	sent=$(counter "$(process client)" sent_pkts)
-	executed=$(counter "$(process client)" local_requests)
+	sent=$(counter a "$(process client)" sent_pkts)
+	executed=$(counter a "$(process client)" local_requests)
 	finish_well server client
-	[ "$used" -le 1 ] || fail "the target of $program used $used ticks of CPU in $seconds s"
-	echo "the target of $program: $used ticks of CPU in $seconds s, $executed requests until then"
-	[ "$executed" -gt 1000 ] || fail "$program: $executed requests went without packets"
-	[ "$sent" -le 64 ] || fail "$program: $sent packets were sent"
+	why="the target of $1: $used ticks of CPU in $seconds s, $executed requests until then, $sent packets"
+	[ "$used" -le 1 ] && [ "$executed" -gt 1000 ] && [ "$sent" -le 64 ]
+}
+
+port=18515
+for program in ib_write_bw ib_read_bw ib_atomic_bw; do
+	in_some_attempt target_idles $program
+	echo "$why"
 done
 
 # Private memory is moved where it can be mapped when a peer on this host comes, and not for one on another host.
@@ -65,11 +65,12 @@ for host in a b; do
 	start server a "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
 	wait_for_port a $port "$job_server"
 	start client $host "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 10.99.0.1
-	sleep 1
+	[ $host = a ] && name=local_requests || name=sent_pkts
+	await 'no data move' has_counted 100 $host "$(process client)" $name
+	[ $host = b ] || await 'memory was not moved for a peer on this host' grep -q urnic-memory "/proc/$(process server)/maps"
 	moved=$(grep -c urnic-memory "/proc/$(process server)/maps")
 	kill -9 "$(process server)" "$(process client)"
 	finish server
 	finish client
-	[ $host = b ] || [ "$moved" -gt 0 ] || fail 'memory was not moved for a peer on this host'
 	[ $host = a ] || [ "$moved" = 0 ] || fail 'memory was moved for a peer on another host'
 done

@@ -21,7 +21,7 @@ names() {
 
 # rounds PROGRAM COUNT
 rounds() {
-	on a timeout $((60 + $2 * 4)) "$urnic" run --no-view -- "$programs/$1" -d rocep_veth0 -n "$2" -w "$seed" \
+	on a timeout $((240 + $2 * 4)) "$urnic" run --no-view -- "$programs/$1" -d rocep_veth0 -n "$2" -w "$seed" \
 		>"$scratch/$1" 2>&1 || fail "seed $seed: $(tail -n 4 "$scratch/$1")"
 	echo "seed $seed: $(grep rounds "$scratch/$1")"
 }
@@ -36,7 +36,7 @@ rounds kills $((rounds - rounds / 4 * 2))
 rounds kills_unreliable $((rounds / 4))
 rounds xrc_kills $((rounds / 4))
 [ "$(objects)" -le "$shm_before" ] || fail "left in /dev/shm: $(ls /dev/shm)"
-for _ in $(seq 50); do
+for _ in $(seq 600); do
 	[ "$(names)" = 0 ] && break
 	sleep 0.1
 done

@@ -9,30 +9,28 @@ need ib_write_bw ib_send_bw
 export URNIC_LOCAL=on
 network_up 9000
 
-# counter PROCESS NAME: of its queue pairs together.
-counter() {
-	on a "$urnic" stat --all --pid "$1" 2>/dev/null | awk -v name="$2" '$1 == name { sum += $2 } END { print sum + 0 }'
-}
-
 # without_packets PROGRAM OPTIONS...: nearly, and into memory that is mapped. Who gets no CPU for milliseconds is reached by packets for a while.
-without_packets() {
-	start server a "$@" -F -d rocep_veth0 -s 512 -D 1
+goes_without_packets() {
+	start server a "$@" -F -d rocep_veth0 -s 512 -D $((2 * attempt - 1))
 	wait_for_port a $port "$job_server"
-	start client a "$@" -F -d rocep_veth0 -s 512 -D 1 10.99.0.1
+	start client a "$@" -F -d rocep_veth0 -s 512 -D $((2 * attempt - 1)) 10.99.0.1
 	sent=0 executed=0 is_mapped=
 	while kill -0 "$job_client" 2>/dev/null; do
-		now_executed=$(counter "$(process client)" local_requests 2>/dev/null) || break
+		now_executed=$(counter a "$(process client)" local_requests 2>/dev/null) || break
 		[ "$now_executed" -ge "$executed" ] || break
 		executed=$now_executed
-		sent=$(counter "$(process client)" sent_pkts)
+		sent=$(counter a "$(process client)" sent_pkts)
 		grep -qs urnic-memory "/proc/$(process server)/maps" && is_mapped=yes
 		sleep 0.1
 	done
 	finish_well server client
-	echo "$*: $executed requests without packets, $sent packets"
-	[ "$executed" -gt 100 ] || fail "$*: $executed requests went without packets"
-	[ "$sent" -le $((executed / 4)) ] || fail "$*: $sent packets were sent"
-	[ "$is_mapped" ] || fail "$*: the server's memory was not made mappable"
+	why="$*: $executed requests without packets, $sent packets, the server's memory is mappable: ${is_mapped:-no}"
+	[ "$executed" -gt 100 ] && [ "$sent" -le $((executed / 4)) ] && [ "$is_mapped" ]
+}
+
+without_packets() {
+	in_some_attempt goes_without_packets "$@"
+	echo "$why"
 }
 
 without_packets ib_send_bw --use-srq

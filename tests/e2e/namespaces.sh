@@ -14,14 +14,9 @@ rounds=${NAMESPACES_KILL_ROUNDS:-8}
 network_up 9000
 export URNIC_HOST_ID=$network URNICD_IDLE_S=1
 
-# counter HOST PROCESS NAME: of its queue pairs together.
-counter() {
-	on "$1" "$urnic" stat --all --pid "$2" 2>/dev/null | awk -v name="$3" '$1 == name { sum += $2 } END { print sum + 0 }'
-}
-
 # executed NAME HOST: how many requests of `process NAME` went without packets; as soon as there are some, or its connection has had its time.
 executed() {
-	for attempt in $(seq 40); do
+	for attempt in $(seq 600); do
 		executed=$(counter "$2" "$(process "$1")" local_requests)
 		[ "$executed" -le "${3:-100}" ] || break
 		sleep 0.05
@@ -103,7 +98,7 @@ WAYS_HOST=b WAYS_SEEDS=${NAMESPACES_WAYS_SEEDS:-10} sh "$(dirname "$0")/ways.sh"
 
 # Left alone, they leave nothing.
 name=$(printf %x "$(on a stat -L -c %i /proc/self/ns/net)")
-for attempt in $(seq 50); do
+for attempt in $(seq 600); do
 	[ -n "$(urnicd_of a)" ] || break
 	sleep 0.1
 done

@@ -104,6 +104,16 @@ stop() {
 	finish "$1" || true
 }
 
+# counter HOST PROCESS NAME: of its queue pairs together.
+counter() {
+	on "$1" "$urnic" stat --all --pid "$2" 2>/dev/null | awk -v name="$3" '$1 == name { sum += $2 } END { print sum + 0 }'
+}
+
+# has_counted LEAST HOST PROCESS NAME
+has_counted() {
+	[ "$(counter "$2" "$3" "$4")" -ge "$1" ]
+}
+
 now() {
 	date +%s.%3N
 }
@@ -117,14 +127,4 @@ is_within() {
 
 within() {
 	is_within "$@" || fail "$why"
-}
-
-# in_some_attempt FUNCTION ARGUMENTS...: a machine that is busy with other things may spoil it once; a fault does so every time. The function
-# leaves in why what was wrong.
-in_some_attempt() {
-	for attempt in 1 2 3 4 5; do
-		"$@" && return
-		echo "attempt $attempt: $why"
-	done
-	fail "$why"
 }

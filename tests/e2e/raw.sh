@@ -12,7 +12,7 @@ MAC_B=02:00:0a:63:00:02
 
 # Until a port on host a listens to all protocols: a flow leads to it.
 wait_for_server() {
-	for attempt in $(seq 200); do
+	for attempt in $(seq 1200); do
 		! on a awk '$4 == "0003" { found = 1 } END { exit !found }' /proc/net/packet || return 0
 		sleep 0.05
 	done
@@ -53,7 +53,7 @@ awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+/ { if ($4 <= 20) kept++ } END { exit !kept }' "
 
 # Setting rules up and taking them down.
 # shellcheck disable=SC2086
-on a timeout 20 "$urnic" run -- raw_ethernet_fs_rate --server -d rocep_veth0 -s 64 -B $MAC_A -E $MAC_B $ip $ports \
+on a timeout 240 "$urnic" run -- raw_ethernet_fs_rate --server -d rocep_veth0 -s 64 -B $MAC_A -E $MAC_B $ip $ports \
 	>"$scratch/rate" 2>&1 || fail "raw_ethernet_fs_rate: $(tail -n 3 "$scratch/rate")"
 
 # Within one host, by way of its own address.

@@ -13,7 +13,7 @@ network_up 9000
 regions() {
 	policy=$1
 	shift
-	on a timeout $((seconds + 60)) env URNIC_MR="$policy" "$@" \
+	on a timeout $((seconds * 4 + 240)) env URNIC_MR="$policy" "$@" \
 		"$urnic" run --no-view -- "$programs/regions" -d rocep_veth0 -n "$seconds"
 }
 
@@ -32,7 +32,7 @@ library() {
 expect_moved glibc MALLOC_TRIM_THRESHOLD_=65536
 output=$(regions copy) || fail "copy: $output"
 case $output in *' 0 times moved'*) ;; *) fail "copy: memory was moved: $output" ;; esac
-on a timeout 60 env URNIC_MR=map "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 >/dev/null ||
+on a timeout 240 env URNIC_MR=map "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 >/dev/null ||
 	fail "forks over moved memory end with $?"
 port=18600
 for mode in 'on auto' 'on copy' 'off map'; do

@@ -4,26 +4,34 @@
 # Sockets over RDMA: Debian's rstream, riostream and rcopy, and a program that knows plain sockets
 # only, through our preload library and through Debian's.
 . "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
 build=$1
 
 command -v rstream >/dev/null || skip 'rstream is missing (package rdmacm-utils)'
 command -v iperf3 >/dev/null || skip 'iperf3 is missing (package iperf3)'
 network_up
-scratch=$(mktemp -d)
+view=--view
 
-# both NAME SERVER -- CLIENT...: run the server on host a, then the client on host b.
+# The server listens: by rdma_cm, or on a TCP port (rstream -T f).
+is_listening() {
+	[ "$(claims a)" -ge $((claims_before + 2)) ] || on a ss -Hltn | grep -q .
+}
+
+# both WHAT SERVER -- CLIENT...: run the server on host a, then the client on host b.
 both() {
-	name=$1 server=$2
+	what=$1 server=$2
 	shift 3
+	claims_before=$(claims a)
 	# shellcheck disable=SC2086
-	on a timeout 60 "$urnic" run -- $server >"$scratch/server" 2>&1 &
-	sleep 1
-	on b timeout 60 "$urnic" run -- "$@" >"$scratch/client" 2>&1 ||
-		fail "$name: client: $(tail -n 2 "$scratch/client")"
-	[ "$name" != rcopy ] || kill $! 2>/dev/null
-	wait $! || [ "$name" = rcopy ] || fail "$name: server: $(tail -n 2 "$scratch/server")"
-	grep -Eq "${wanted:-.}" "$scratch/client" || fail "$name: $(cat "$scratch/client")"
-	echo "$name: $(tail -n 1 "$scratch/client")"
+	start server a $server
+	await "$what: the server does not listen: $(cat "$scratch/server")" is_listening
+	start client b "$@"
+	finish client || fail "$what: client: $(tail -n 2 "$scratch/client")"
+	[ "$what" != rcopy ] || kill "$(process server)" 2>/dev/null
+	finish server || [ "$what" = rcopy ] || fail "$what: server: $(tail -n 2 "$scratch/server")"
+	grep -Eq "${wanted:-.}" "$scratch/client" || fail "$what: $(cat "$scratch/client")"
+	echo "$what: $(tail -n 1 "$scratch/client")"
 }
 
 # A custom transfer prints one line: its name, bytes, how often.

@@ -32,7 +32,7 @@ mixed() {
 
 # Both are killed under a running pair; it goes on, and its slots are claimed again.
 mixed 1 18601 100000000
-sleep 0.5
+await 'no data move' has_counted 100 b "$(process client1)" sent_pkts
 for round in 1 2 3; do
 	for side in a b; do
 		killed=$(urnicd_of $side)
@@ -64,10 +64,12 @@ for round in $(seq $ROUNDS); do
 	finish "client$round" && fail "round $round: the client succeeds"
 done
 leased=$(($(stat_of a 'counters["slots_leased"]') - before))
-[ "$leased" -ge $((ROUNDS / 2)) ] || fail "$leased slots in $ROUNDS rounds: the programs hardly ran"
-sleep 0.2
+[ "$leased" -gt 0 ] || fail "no slots in $ROUNDS rounds: the programs hardly ran"
+has_processes() {
+	[ "$(stat_of "$1" 'len(processes)')" = "$2" ]
+}
 for side in a b; do
-	[ "$(stat_of $side 'len(processes)')" = 0 ] || fail "host $side keeps slots: $(on $side "$urnic" stat)"
+	await "host $side keeps slots: $(on $side "$urnic" stat)" has_processes $side 0
 	[ "$(on $side ss -Hxl | grep -c @urnicd-)" = 1 ] || fail "host $side listens on: $(on $side ss -Hxl)"
 	[ "$(on $side ss -Hlnu 'sport = :4791' | wc -l)" -le 256 ] || fail "host $side has too many sockets"
 done
@@ -79,7 +81,7 @@ done
 export URNICD_IDLE_S=1
 mixed 3 18604 500
 finish_well server3 client3
-for attempt in $(seq 50); do
+for attempt in $(seq 600); do
 	[ -n "$(urnicd_of a)$(urnicd_of b)" ] || break
 	sleep 0.1
 done

@@ -11,7 +11,7 @@ export URNICD_IDLE_S=1
 
 # try SETTING...: a program that needs a queue pair on host a; its status, and what it says in $said.
 try() {
-	said=$(on a env "$@" timeout 20 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1)
+	said=$(on a env "$@" timeout 120 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1)
 }
 
 # refused TEXT SETTING...
@@ -31,7 +31,7 @@ works() {
 }
 
 no_urnicd() {
-	for attempt in $(seq 50); do
+	for attempt in $(seq 600); do
 		on a ss -Hxl | grep -q @urnicd || return 0
 		sleep 0.1
 	done
@@ -43,7 +43,7 @@ occupy() {
 	"$urnic" host exec -n "$network" a -- /usr/bin/python3 -c "
 import socket, time
 $1
-time.sleep(30)" &
+time.sleep(600)" &
 	occupier=$!
 	until on a ss -Hlnu 'sport = :4791' | grep -q .; do kill -0 $occupier || fail 'cannot bind'; sleep 0.05; done
 }

@@ -22,7 +22,7 @@ names_on() {
 }
 
 wait_for_names() {
-	for attempt in $(seq 50); do
+	for attempt in $(seq 600); do
 		[ "$(names_on "$1")" != "$2" ] || return 0
 		sleep 0.1
 	done
@@ -44,7 +44,7 @@ port=18600
 as_maker="$as_user --inh-caps=+sys_admin,+net_admin --ambient-caps=+sys_admin,+net_admin"
 for test in verbs_import verbs_xrc_shared; do
 	# shellcheck disable=SC2086
-	$as_maker timeout 60 "$1/tests/unit/test_$test" >"$scratch/$test" 2>&1 ||
+	$as_maker timeout 240 "$1/tests/unit/test_$test" >"$scratch/$test" 2>&1 ||
 		{ cat "$scratch/$test"; fail "$test as an ordinary user"; }
 done
 
@@ -53,8 +53,13 @@ done
 start server a $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
 # shellcheck disable=SC2086
 start client b $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 10.99.0.1
-sleep 0.5
-said=$(on a timeout 20 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1) &&
+data_move() {
+	# shellcheck disable=SC2086
+	on b $as_user "$urnic" stat --all --pid "$(process client)" 2>/dev/null |
+		awk '$1 == "sent_pkts" { sent += $2 } END { exit sent < 100 }'
+}
+await 'no data move' data_move
+said=$(on a timeout 120 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1) &&
 	fail 'two urnicds share an address'
 echo "$said" | grep -q "taken by urnicd (process [0-9]*) of user $USER_ID: .*urnicd --system" ||
 	fail "root is told: $said"
@@ -83,7 +88,10 @@ for client in a:root b:root b:user; do
 	start server a $as "$programs/verify" -d rocep_veth0 -w mixed -n 100000000
 	# shellcheck disable=SC2086
 	start client ${client%:*} $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 100000000 10.99.0.1
-	sleep 1
+	[ ${client#*:} = root ] && name=sent_pkts || name=local_requests
+	for side in server:a client:${client%:*}; do
+		await "no data move: $side" has_counted 101 "${side#*:}" "$(process "${side%:*}")" $name
+	done
 	for side in server:a client:${client%:*}; do
 		counted=$(on "${side#*:}" "$urnic" stat --all --pid "$(process "${side%:*}")" |
 			awk '$1 ~ /^local_(req|unr)/ { printf "%s=%d ", $1, ($2 > 100 ? 100 : $2) }')
@@ -115,9 +123,9 @@ rootless() {
 	env HOME="$scratch/home" XDG_RUNTIME_DIR="$scratch/home" $as_user "$urnic" host "$@"
 }
 rootless up -n "user-$$" >"$scratch/up" 2>&1 || skip "the rest needs user namespaces: $(cat "$scratch/up")"
-rootless exec -n "user-$$" a -- timeout 60 "$urnic" run --no-view -- "$programs/verify" -d rocep_veth0 \
+rootless exec -n "user-$$" a -- timeout 240 "$urnic" run --no-view -- "$programs/verify" -d rocep_veth0 \
 	>"$scratch/server" 2>&1 &
-rootless exec -n "user-$$" b -- timeout 60 "$urnic" run --no-view -- "$programs/verify" -d rocep_veth0 \
+rootless exec -n "user-$$" b -- timeout 240 "$urnic" run --no-view -- "$programs/verify" -d rocep_veth0 \
 	10.99.0.1 >"$scratch/client" 2>&1
 client_status=$?
 wait $!

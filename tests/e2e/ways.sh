@@ -11,7 +11,7 @@
 seeds=${WAYS_SEEDS:-100}
 first=${WAYS_SEED:-1}
 port=18600
-pair_seconds=$((60 + seeds / 4))
+pair_seconds=$((240 + seeds / 2))
 network_up 9000
 export URNIC_HOST_ID=$network # one machine, whatever hosts a and b are otherwise
 

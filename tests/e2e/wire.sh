@@ -21,7 +21,7 @@ done
 "$urnic" host exec -n "$network" a -- timeout $pair_seconds \
 	dumpcap -q -P -i veth0 -B 64 -f 'udp port 4791' -w - >"$scratch/wire.pcap" 2>"$scratch/dumpcap" &
 capture=$!
-for attempt in $(seq 100); do
+for attempt in $(seq 1200); do
 	[ -s "$scratch/wire.pcap" ] && break
 	kill -0 $capture 2>/dev/null || skip "no capture here: $(tail -n 1 "$scratch/dumpcap")"
 	sleep 0.05
