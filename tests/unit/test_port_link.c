@@ -37,7 +37,7 @@ enum {
 	MEDIUM = 1200,
 	LONG = 4096 + 16,
 	MTU = 9000,
-	WAIT_MS = 2000,
+	WAIT_MS = 60000,
 	PATIENCE_MS = 40, /* of the port with a neighbour that it has heard, and somewhat less */
 	SILENCE_US = 80000, /* after which a neighbour's address is no longer trusted */
 };
@@ -313,7 +313,7 @@ static void route_that_has_gone_is_noticed_while_packets_flow(void **state)
 	netns_switch(a.netns);
 	assert_int_equal(netns_run("ip route add unreachable 10.99.0.2"), 0);
 	start_ms = now_ms();
-	while (a.counters.tx_unreachable == 0 && now_ms() - start_ms < 2000) {
+	while (a.counters.tx_unreachable == 0 && now_ms() - start_ms < 60000) {
 		b_speaks();
 		send_one(&a, SHORT, 0);
 	}
