@@ -125,6 +125,9 @@ void iwarp_hold_over(struct iwarp_qp *iwarp);
 /* When to come back to an open stream: a message waits, a completion is held back. */
 void iwarp_deadline_update(struct iwarp_qp *iwarp);
 
+/* Come back at `at_ns`, or before: for what is mostly over by then. */
+void iwarp_deadline_hasten(struct iwarp_qp *iwarp, uint64_t at_ns);
+
 /* The peer broke a rule: say so, and end. `ulpdu` NULL when it is not about a segment. */
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
 	uint32_t ulpdu_bytes, uint64_t now_ns);

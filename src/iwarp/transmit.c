@@ -465,7 +465,7 @@ void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 		cq_is_armed(qp->send_cq))
 		return;
 	tx->defer_end_ns = now_ns + IWARP_DEFER_NS;
-	iwarp_deadline_update(iwarp);
+	iwarp_deadline_hasten(iwarp, tx->defer_end_ns);
 }
 
 void iwarp_answered(struct iwarp_qp *iwarp, uint64_t now_ns)
@@ -491,7 +491,6 @@ void iwarp_defer_end(struct iwarp_qp *iwarp, uint64_t now_ns)
 	if (!tx->defer_end_ns)
 		return;
 	tx->defer_end_ns = 0;
-	iwarp_deadline_update(iwarp);
 	iwarp_complete(iwarp, now_ns);
 }
 
