@@ -37,8 +37,8 @@ uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *s
 /* Its payload of `bytes` bytes is there. */
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
 
-/* The same when all of its ULPDU is. */
-void iwarp_fpdu_stage(struct iwarp_qp *iwarp, uint32_t ulpdu_bytes, uint32_t payload_bytes);
+/* All of it is there, `bytes` bytes, of which so many are payload. */
+void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uint32_t payload_bytes);
 
 /* The same for a whole FPDU with a payload, `kind`, `key`, `at` and `bytes` of a piece, that is lent. */
 void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,

@@ -10,19 +10,33 @@
 #include "iwarp/internal.h"
 #include "memory/copy.h"
 
-/* Where the bytes lie, when they do so in a region, and all of them may be used; NULL: take the long way. */
-static uint8_t *find(const struct iwarp_qp *iwarp, struct mr_cached *cached, uint32_t key,
-	struct mr_user user, uint32_t access, uint64_t iova, uint32_t bytes)
+/* Bytes of a region, as a request or a header names them. */
+struct extent {
+	uint64_t iova;
+	uint32_t key;
+	uint32_t bytes;
+};
+
+static __attribute__((cold)) uint8_t *look_up(const struct iwarp_qp *iwarp,
+	struct mr_cached *cached, const struct extent *extent, struct mr_user user, uint32_t access)
 {
 	const struct mr_table *mrs = iwarp->qp.lane->mrs;
-	uint8_t *at = mr_cached_find(cached, key, access | MR_TOUCH, iova, bytes);
+	uint8_t *at;
 
-	if (__builtin_expect(at != NULL, true))
-		return at;
-	if (mr_resolve_for(mrs, key, user, access | MR_TOUCH, iova, bytes, &at))
+	if (mr_resolve_for(mrs, extent->key, user, access, extent->iova, extent->bytes, &at))
 		return NULL;
-	mr_cache(mrs, key, cached);
-	return mr_cached_find(cached, key, access | MR_TOUCH, iova, bytes);
+	mr_cache(mrs, extent->key, cached);
+	return mr_cached_find(cached, extent->key, access, extent->iova, extent->bytes);
+}
+
+/* Where the bytes lie, when they do so in a region, and all of them may be used; NULL: take the long way. */
+static inline uint8_t *find(const struct iwarp_qp *iwarp, struct mr_cached *cached,
+	const struct extent *extent, struct mr_user user, uint32_t access)
+{
+	uint8_t *at =
+		mr_cached_find(cached, extent->key, access | MR_TOUCH, extent->iova, extent->bytes);
+
+	return at ? at : look_up(iwarp, cached, extent, user, access | MR_TOUCH);
 }
 
 /* --- receiving --- */
@@ -37,8 +51,9 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 	ddp_tagged_decode(&segment, ulpdu);
 	if (!bytes || !(iwarp->qp.attr.access & MR_REMOTE_WRITE))
 		return false;
-	to = find(iwarp, &rx->remote, segment.tagged.stag, qp_mr_user(&iwarp->qp), MR_REMOTE_WRITE,
-		segment.tagged.offset, bytes);
+	to = find(iwarp, &rx->remote,
+		&(struct extent){segment.tagged.offset, segment.tagged.stag, bytes},
+		qp_mr_user(&iwarp->qp), MR_REMOTE_WRITE);
 	if (!to)
 		return false;
 	copy_place(to, ulpdu + DDP_TAGGED_BYTES, bytes);
@@ -65,8 +80,8 @@ static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulp
 	if (bytes) {
 		if (!rx->receive.sge_count || bytes > sge->bytes)
 			return false;
-		to = find(iwarp, &rx->local, sge->lkey, (struct mr_user){iwarp->qp.recv_pd, 0},
-			MR_LOCAL_WRITE, sge->address, bytes);
+		to = find(iwarp, &rx->local, &(struct extent){sge->address, sge->lkey, bytes},
+			(struct mr_user){iwarp->qp.recv_pd, 0}, MR_LOCAL_WRITE);
 		if (!to)
 			return false;
 		copy_place(to, ulpdu + DDP_UNTAGGED_BYTES, bytes);
@@ -148,39 +163,37 @@ static const uint8_t *source(struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 		return wqe->inline_bytes;
 	if (wqe->sge_count != 1 || !sge->bytes)
 		return NULL;
-	return find(iwarp, &iwarp->tx.own, sge->lkey, (struct mr_user){iwarp->qp.pd, 0},
-		MR_LOCAL_READ, sge->address, sge->bytes);
+	return find(iwarp, &iwarp->tx.own, &(struct extent){sge->address, sge->lkey, sge->bytes},
+		(struct mr_user){iwarp->qp.pd, 0}, MR_LOCAL_READ);
 }
 
-/* The header of a whole message. Returns its length. */
-static uint32_t header_make(
-	struct iwarp_transmit *tx, const struct send_wqe *wqe, bool is_write, uint8_t *ulpdu)
+/*
+ * The headers of a whole message, with the FPDU's length. In words, of which the CRC is made right afterwards: a processor waits that reads
+ * what it has written in smaller pieces.
+ */
+static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, uint32_t ulpdu_bytes,
+	bool is_write, uint8_t *fpdu)
 {
-	struct ddp_segment segment;
+	uint64_t length = (uint64_t)ulpdu_bytes << 48;
 
 	if (is_write) {
-		segment.tagged.stag = wqe->rkey;
-		segment.tagged.offset = wqe->remote_address;
-		put_be16(ulpdu, ddp_control(RDMAP_WRITE, true, true));
-		ddp_tagged_encode(&segment, ulpdu);
-		return DDP_TAGGED_BYTES;
+		put_be64(fpdu,
+			length | (uint64_t)ddp_control(RDMAP_WRITE, true, true) << 32 | wqe->rkey);
+		put_be64(fpdu + 8, wqe->remote_address);
+	} else {
+		put_be64(fpdu, length | (uint64_t)ddp_control(RDMAP_SEND, false, true) << 32);
+		put_be64(fpdu + 8, (uint64_t)DDP_QUEUE_SEND << 32 | tx->msn[DDP_QUEUE_SEND]++);
+		put_be32(fpdu + 16, 0);
 	}
-	segment.untagged.invalidate_stag = 0;
-	segment.untagged.queue = DDP_QUEUE_SEND;
-	segment.untagged.msn = tx->msn[DDP_QUEUE_SEND]++;
-	segment.untagged.offset = 0;
-	put_be16(ulpdu, ddp_control(RDMAP_SEND, false, true));
-	ddp_untagged_encode(&segment, ulpdu);
-	return DDP_UNTAGGED_BYTES;
 }
 
 bool iwarp_stage_quickly(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
-	uint8_t *ulpdu = tx->bytes + tx->tail + FPDU_LENGTH_BYTES;
+	uint8_t *fpdu = tx->bytes + tx->tail;
 	struct send_wqe *wqe;
 	const uint8_t *from;
-	uint32_t header_bytes;
+	uint32_t header_bytes, bytes;
 	bool is_write;
 
 	if (!may_stage(iwarp))
@@ -192,9 +205,12 @@ bool iwarp_stage_quickly(struct iwarp_qp *iwarp)
 	from = source(iwarp, wqe);
 	if (!from)
 		return false;
-	header_bytes = header_make(tx, wqe, is_write, ulpdu);
-	memcpy(ulpdu + header_bytes, from, wqe->total_bytes);
-	iwarp_fpdu_stage(iwarp, header_bytes + wqe->total_bytes, wqe->total_bytes);
+	bytes = wqe->total_bytes;
+	header_bytes = is_write ? DDP_TAGGED_BYTES : DDP_UNTAGGED_BYTES;
+	header_make(tx, wqe, header_bytes + bytes, is_write, fpdu);
+	memcpy(fpdu + FPDU_LENGTH_BYTES + header_bytes, from, bytes);
+	iwarp_fpdu_staged(
+		iwarp, fpdu_seal_end(fpdu, header_bytes + bytes, iwarp->settings.has_crc), bytes);
 	iwarp_request_staged(iwarp, wqe);
 	return true;
 }

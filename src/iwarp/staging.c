@@ -31,27 +31,36 @@ static bool is_lent(const struct iwarp_piece *piece)
 	return piece->kind == IWARP_LENT || piece->kind == IWARP_LENT_READ;
 }
 
-static void piece_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
+/* One more. */
+static struct iwarp_piece *piece_add(struct iwarp_transmit *tx, uint32_t bytes)
 {
-	struct iwarp_piece *last = piece_at(tx, tx->piece_count - 1);
-
-	tx->staged_bytes += piece->bytes;
-	tx->position += piece->bytes;
-	if (piece->kind == IWARP_OWN && tx->piece_count && last->kind == IWARP_OWN &&
-		last->at + last->bytes == piece->at) {
-		last->bytes += piece->bytes;
-		return;
-	}
 	assert(tx->piece_count < IWARP_PIECES_MAX);
-	*piece_at(tx, tx->piece_count) = *piece;
-	tx->piece_count++;
+	tx->staged_bytes += bytes;
+	tx->position += bytes;
+	return piece_at(tx, tx->piece_count++);
 }
 
+static void lent_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
+{
+	*piece_add(tx, piece->bytes) = *piece;
+}
+
+/* What lies behind own bytes that end a FPDU goes along with them. */
 static void own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes)
 {
-	const struct iwarp_piece piece = {.kind = kind, .bytes = bytes, .at = tx->tail};
+	struct iwarp_piece *last = piece_at(tx, tx->piece_count - 1), *piece;
 
-	piece_add(tx, &piece);
+	if (kind == IWARP_OWN && tx->piece_count && last->kind == IWARP_OWN &&
+		last->at + last->bytes == tx->tail) {
+		last->bytes += bytes;
+		tx->staged_bytes += bytes;
+		tx->position += bytes;
+	} else {
+		piece = piece_add(tx, bytes);
+		piece->kind = kind;
+		piece->bytes = bytes;
+		piece->at = tx->tail;
+	}
 	tx->tail += bytes;
 	assert(tx->tail <= IWARP_TX_BYTES);
 }
@@ -83,20 +92,22 @@ static void count(struct iwarp_qp *iwarp, uint32_t payload_bytes)
 
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes)
 {
-	iwarp_fpdu_stage(iwarp, ddp_header_bytes(rdmap_is_tagged(segment->opcode)) + bytes, bytes);
-}
-
-void iwarp_fpdu_stage(struct iwarp_qp *iwarp, uint32_t ulpdu_bytes, uint32_t bytes)
-{
 	struct iwarp_transmit *tx = &iwarp->tx;
 	const struct iwarp_settings *settings = &iwarp->settings;
 	uint8_t *fpdu = tx->bytes + tx->tail;
+	uint32_t ulpdu_bytes = ddp_header_bytes(rdmap_is_tagged(segment->opcode)) + bytes;
 
-	own_add(tx, IWARP_OWN,
+	iwarp_fpdu_staged(iwarp,
 		settings->sends_markers
 			? fpdu_seal_marked(fpdu, ulpdu_bytes, settings->has_crc, tx->position)
-			: fpdu_seal(fpdu, ulpdu_bytes, settings->has_crc));
-	count(iwarp, bytes);
+			: fpdu_seal(fpdu, ulpdu_bytes, settings->has_crc),
+		bytes);
+}
+
+void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uint32_t payload_bytes)
+{
+	own_add(&iwarp->tx, IWARP_OWN, bytes);
+	count(iwarp, payload_bytes);
 }
 
 void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
@@ -110,7 +121,7 @@ void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 
 	put_be16(fpdu, (uint16_t)ulpdu_bytes);
 	own_add(tx, IWARP_OWN_HEADER, header_bytes);
-	piece_add(tx, payload);
+	lent_add(tx, payload);
 	memset(behind, 0, trailer_bytes);
 	own_add(tx, IWARP_OWN, trailer_bytes);
 	count(iwarp, payload->bytes);
@@ -132,21 +143,25 @@ void iwarp_stage_terminate(
 
 /* --- loans --- */
 
-/* Where the bytes of a piece are; NULL when a loan may not be used any more. */
-static const uint8_t *piece_resolve(const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
+static const uint8_t *loan_resolve(const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
 {
 	const struct qp *qp = &iwarp->qp;
 	enum mr_fault fault;
 	uint8_t *at;
 
-	if (!is_lent(piece))
-		return iwarp->tx.bytes + piece->at;
 	fault = piece->kind == IWARP_LENT
 		? mr_resolve(qp->lane->mrs, piece->key, qp->pd, MR_LOCAL_READ | MR_TOUCH, piece->at,
 			  piece->bytes, &at)
 		: mr_resolve_for(qp->lane->mrs, piece->key, qp_mr_user(qp),
 			  MR_REMOTE_READ | MR_TOUCH, piece->at, piece->bytes, &at);
 	return fault ? NULL : at;
+}
+
+/* Where the bytes of a piece are; NULL when a loan may not be used any more. */
+static inline const uint8_t *piece_resolve(
+	const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
+{
+	return is_lent(piece) ? loan_resolve(iwarp, piece) : iwarp->tx.bytes + piece->at;
 }
 
 /* Copies it behind what is staged. Returns false when it cannot be had any more. */

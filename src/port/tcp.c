@@ -145,16 +145,23 @@ int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count)
 	return bytes < 0 ? (errno == EINTR ? -EAGAIN : -errno) : bytes;
 }
 
-int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count)
+enum { SEND_FLAGS = MSG_NOSIGNAL | MSG_DONTWAIT };
+
+static int64_t send_pieces(int fd, const struct iovec *pieces, unsigned count)
 {
 	const struct msghdr message = {
 		.msg_iov = (struct iovec *)(uintptr_t)pieces, /* it could be const */
 		.msg_iovlen = count,
 	};
-	int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+	return syscall(SYS_sendmsg, fd, &message, SEND_FLAGS);
+}
+
+int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count)
+{
 	int64_t taken = count == 1
-		? syscall(SYS_sendto, fd, pieces->iov_base, pieces->iov_len, flags, NULL, 0)
-		: syscall(SYS_sendmsg, fd, &message, flags);
+		? syscall(SYS_sendto, fd, pieces->iov_base, pieces->iov_len, SEND_FLAGS, NULL, 0)
+		: send_pieces(fd, pieces, count);
 
 	return taken < 0 ? (errno == EINTR ? -EAGAIN : -errno) : taken;
 }

@@ -146,35 +146,61 @@ static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 	return SIGNAL_COMPLETION;
 }
 
-bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bool is_solicited,
-	struct signal_queue *signals)
+/* There is no room. The ring is locked, and is not any more. */
+static void overrun(struct cq *cq, struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;
-	uint32_t news = 0;
+	bool was_dead = ring->has_overrun;
+
+	ring->has_overrun = 1;
+	spin_unlock(&ring->lock);
+	if (!was_dead)
+		signal_raise(signals, &cq->signal, SIGNAL_CQ_OVERRUN);
+}
+
+struct cqe *cq_push_begin(struct cq *cq, const struct arena *arena, struct signal_queue *signals)
+{
+	struct cq_ring *ring = cq->ring;
 
 	spin_lock(&ring->lock);
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-	bool was_dead = ring->has_overrun;
 	bool is_full = head - tail == ring->capacity;
-	bool has_room = !was_dead && (!is_full || ring->ignores_overrun);
 
-	if (has_room) {
-		if (is_full)
-			drop_oldest(cq, arena);
-		*entry_at(cq, head) = *cqe;
-		atomic_store_explicit(&ring->head, head + 1, memory_order_release);
-		if (is_armed_for(ring, cqe, is_solicited))
-			news = tell_or_hold(ring, cqe->made_ns);
-	} else if (!was_dead) {
-		ring->has_overrun = 1;
-		news = SIGNAL_CQ_OVERRUN;
+	if (ring->has_overrun || (is_full && !ring->ignores_overrun)) {
+		overrun(cq, signals);
+		return NULL;
 	}
-	spin_unlock(&ring->lock);
+	if (is_full)
+		drop_oldest(cq, arena);
+	return entry_at(cq, head);
+}
 
+void cq_push_end(
+	struct cq *cq, const struct cqe *entry, bool is_solicited, struct signal_queue *signals)
+{
+	struct cq_ring *ring = cq->ring;
+	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	uint32_t news = 0;
+
+	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+	if (is_armed_for(ring, entry, is_solicited))
+		news = tell_or_hold(ring, entry->made_ns);
+	spin_unlock(&ring->lock);
 	if (news)
 		signal_raise(signals, &cq->signal, news);
-	return has_room;
+}
+
+bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bool is_solicited,
+	struct signal_queue *signals)
+{
+	struct cqe *entry = cq_push_begin(cq, arena, signals);
+
+	if (!entry)
+		return false;
+	*entry = *cqe;
+	cq_push_end(cq, entry, is_solicited, signals);
+	return true;
 }
 
 uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struct cqe *out)

@@ -95,6 +95,14 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 	struct signal_queue *signals);
 
 /*
+ * The same for who makes the completion in its place. Returns the entry, all of which is to be written, with the queue locked until
+ * cq_push_end(); NULL when the queue has overrun: then that is all.
+ */
+struct cqe *cq_push_begin(struct cq *cq, const struct arena *arena, struct signal_queue *signals);
+void cq_push_end(
+	struct cq *cq, const struct cqe *entry, bool is_solicited, struct signal_queue *signals);
+
+/*
  * Take up to `count` completions. Returns how many were copied to `out`.
  */
 uint32_t cq_poll(struct cq *cq, const struct arena *arena, uint32_t count, struct cqe *out);

@@ -124,15 +124,21 @@ void qp_schedule(struct qp *qp, enum lane_tx list)
 }
 
 /* The completion queue has overrun: the queue pair cannot report any more (IBTA C11-39). */
+static void report_none(struct qp *qp, uint64_t now_ns)
+{
+	if (qp->state == QP_ERR || qp->state == QP_RESET)
+		return;
+	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
+	qp_set_state(qp, QP_ERR, now_ns);
+}
+
 static void push(
 	struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited, uint64_t now_ns)
 {
-	if (cq_push(cq, qp->lane->arena, cqe, is_solicited, &qp->lane->signals)) {
+	if (cq_push(cq, qp->lane->arena, cqe, is_solicited, &qp->lane->signals))
 		qp_count(qp, COUNTER_completions, 1);
-	} else if (qp->state != QP_ERR && qp->state != QP_RESET) {
-		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
-		qp_set_state(qp, QP_ERR, now_ns);
-	}
+	else
+		report_none(qp, now_ns);
 }
 
 /* A request of the NIC's own, for a rendezvous (ib/tagged.h): only the data's arrival is told. */
@@ -155,6 +161,7 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 	struct send_queue *sq = qp->sq;
 	const struct send_wqe *wqe = sq_at(sq, sq->completed);
 	uint32_t index = sq->completed;
+	struct cqe *cqe;
 
 	assert(sq->completed != sq->posted);
 	sq->completed++;
@@ -165,18 +172,24 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 	if (fault == FAULT_NONE && !qp->is_all_signaled && !(wqe->flags & SEND_SIGNALED))
 		return;
 
-	struct cqe cqe = {
+	cqe = cq_push_begin(qp->send_cq, qp->lane->arena, &qp->lane->signals);
+	if (!cqe) {
+		report_none(qp, now_ns);
+		return;
+	}
+	*cqe = (struct cqe){
 		.wr_id = wqe->wr_id,
 		.queue_offset = qp->sq_offset,
 		.queue_index = index,
-		.status = fault_status(fault),
+		.status = fault == FAULT_NONE ? WC_SUCCESS : fault_status(fault),
 		.opcode = wr_table[wqe->opcode].wc_opcode,
 		.fault = fault,
 		.byte_count = wqe->total_bytes,
 		.qpn = qp->qpn,
 		.made_ns = now_ns,
 	};
-	push(qp, qp->send_cq, &cqe, false, now_ns);
+	cq_push_end(qp->send_cq, cqe, false, &qp->lane->signals);
+	qp_count(qp, COUNTER_completions, 1);
 }
 
 void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns)

@@ -156,7 +156,8 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  */
 static void drive(struct worker *worker, struct nic_cq *cq)
 {
-	static __thread uint32_t polls_locked, polls_idle;
+	static __thread uint32_t polls_locked __attribute__((tls_model("initial-exec")));
+	static __thread uint32_t polls_idle __attribute__((tls_model("initial-exec")));
 
 	if (worker_poll_is_idle(worker))
 		return;
@@ -202,22 +203,20 @@ static void note_poll(struct nic_cq *cq)
 }
 
 /* For a person who asked to be told: what failed, and which check it was. */
-static void tell_failures(const struct cqe *cqes, uint32_t count)
+static __attribute__((cold)) void tell_failure(const struct cqe *cqe)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		enum fault fault = (enum fault)cqes[i].fault;
-
-		if (fault != FAULT_NONE && fault != FAULT_FLUSHED && log_is_on(LOG_INFO))
-			log_write(LOG_INFO, "queue pair 0x%06x, work request %llu: %s", cqes[i].qpn,
-				(unsigned long long)cqes[i].wr_id, fault_sentence(fault));
-	}
+	if (log_is_on(LOG_INFO))
+		log_write(LOG_INFO, "queue pair 0x%06x, work request %llu: %s", cqe->qpn,
+			(unsigned long long)cqe->wr_id, fault_sentence((enum fault)cqe->fault));
 }
 
 static uint32_t take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
 
-	tell_failures(out, taken);
+	for (uint32_t i = 0; i < taken; i++)
+		if (out[i].fault != FAULT_NONE && out[i].fault != FAULT_FLUSHED)
+			tell_failure(&out[i]);
 	return taken;
 }
 

@@ -53,7 +53,8 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 	engine_receive(&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
 }
 
-static void transmit(struct worker *worker, bool with_acks)
+/* Packets of RoCE. Out of line: it is long, and streams go by. */
+static __attribute__((noinline)) void transmit(struct worker *worker, bool with_acks)
 {
 	struct lane *lane = &worker->lane;
 	uint32_t staged_bytes = 0, equal_bytes = 0, last_bytes = 0;
@@ -269,14 +270,14 @@ static bool is_quiet(const struct worker *worker)
 		!port_udp_is_blocked(worker->port);
 }
 
-void worker_send(struct worker *worker, bool with_acks)
+/* There is something. */
+static void send_all(struct worker *worker, bool with_acks)
 {
-	if (is_quiet(worker))
-		return;
 	if (atomic_load_explicit(&worker->polls_skip, memory_order_relaxed) &&
 		worker_deadline_ns(worker) != DEADLINE_NEVER)
 		skip(worker, 0);
-	transmit(worker, with_acks);
+	if (engine_has_packets(&worker->lane, with_acks) || port_udp_is_blocked(worker->port))
+		transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
 		worker_frames_send(worker);
 	if (!list_is_empty(&worker->lane.tx_streams))
@@ -292,6 +293,12 @@ void worker_send(struct worker *worker, bool with_acks)
 		worker->is_deep_asleep = false;
 		kick(worker);
 	}
+}
+
+void worker_send(struct worker *worker, bool with_acks)
+{
+	if (!is_quiet(worker))
+		send_all(worker, with_acks);
 }
 
 /*

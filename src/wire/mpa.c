@@ -110,10 +110,15 @@ size_t mpa_frame_encode(const struct mpa_frame *frame, uint8_t *to)
 
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
 {
+	put_be16(fpdu, (uint16_t)ulpdu_bytes);
+	return fpdu_seal_end(fpdu, ulpdu_bytes, has_crc);
+}
+
+uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
+{
 	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);
 	uint32_t pad_at = FPDU_LENGTH_BYTES + ulpdu_bytes;
 
-	put_be16(fpdu, (uint16_t)ulpdu_bytes);
 	put_le32(fpdu + pad_at, 0); /* it may reach into the CRC's field */
 	put_le32(fpdu + covered_bytes, has_crc ? crc32c(fpdu, covered_bytes) : 0);
 	return covered_bytes + FPDU_CRC_BYTES;

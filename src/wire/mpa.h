@@ -117,6 +117,9 @@ static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
  */
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
 
+/* The same when its length is there, too. */
+uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
+
 /* --- markers --- */
 
 /* The markers in a FPDU of `bytes` bytes that begins `position` bytes into the stream. */
