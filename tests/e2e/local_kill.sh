@@ -6,12 +6,12 @@
 # promise. Three that send to each other by datagrams or over unreliable connections: who is left goes on. A sender, a target over XRC, and the owner
 # of the receive queue: the sender hears of it in time.
 #
-# LOCAL_KILL_ROUNDS: how many times, 48 unless set: half of them the first, a quarter each of the others. LOCAL_KILL_SEED replays the moments.
+# LOCAL_KILL_ROUNDS: how many times, 32 unless set: half of them the first, a quarter each of the others. LOCAL_KILL_SEED replays the moments.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
 export URNIC_LOCAL=on URNICD_IDLE_S=1
-rounds=${LOCAL_KILL_ROUNDS:-48}
+rounds=${LOCAL_KILL_ROUNDS:-32}
 seed=${LOCAL_KILL_SEED:-$$}
 network_up 9000
 
