@@ -67,10 +67,11 @@ network_up() {
 	trap 'exit 1' INT TERM
 	"$urnic" host up -n "$network" -m "${1:-9000}" ||
 		skip 'no network namespaces here: neither root nor user namespaces'
-	# The kernel gives the interfaces their link-local addresses when it gets to it, which programs would hear of.
+	# The kernel tells of IPv6 addresses and routes them when it gets to it: the interface's own, and the link-local one.
 	for side in a b; do
 		for _ in $(seq 100); do
-			"$urnic" host exec -n "$network" $side -- ip -6 -o addr show dev veth0 scope link | grep -q . && break
+			[ "$("$urnic" host exec -n "$network" $side -- ip -6 route show table local dev veth0 |
+				grep -c '^local')" -lt 2 ] || break
 			sleep 0.05
 		done
 	done

@@ -80,6 +80,16 @@ int netns_run(const char *format, ...)
 	return system(command);
 }
 
+void netns_await(const char *address)
+{
+	/* The kernel leaves it to a worker to route an IPv6 address, even one without duplicate detection. */
+	if (netns_run(
+		    "timeout 60 sh -c 'until ip -6 route show table local | grep -q \"^local %s \"; do "
+		    "sleep 0.01; done'",
+		    address) != 0)
+		printf("no route to %s\n", address);
+}
+
 int netns_join(int a, int b, unsigned mtu_bytes)
 {
 	netns_switch(a);
@@ -96,6 +106,8 @@ int netns_join(int a, int b, unsigned mtu_bytes)
 		printf("skipped: cannot set up a veth pair\n");
 		return -1;
 	}
+	netns_await("fd00:99::2");
 	netns_switch(a);
+	netns_await("fd00:99::1");
 	return 0;
 }

@@ -27,6 +27,9 @@ void netns_switch(int fd);
  */
 int netns_join(int a, int b, unsigned mtu_bytes);
 
+/* Wait until what is sent to an IPv6 address of this namespace's own arrives. */
+void netns_await(const char *address);
+
 /* Run a command line with the shell, quietly. Returns its exit status. */
 __attribute__((format(printf, 1, 2))) int netns_run(const char *format, ...);
 

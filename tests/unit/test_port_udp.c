@@ -49,6 +49,7 @@ static void ipv6_loopback_delivers_singles_and_bundles(void **state)
 {
 	(void)state;
 	netns_run("ip addr add fd00::1/128 dev lo nodad");
+	netns_await("fd00::1");
 	udp_ends_open("::1", "fd00::1");
 	exchange_single_and_bundle(4096 + 16);
 }

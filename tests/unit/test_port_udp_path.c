@@ -68,6 +68,7 @@ static void flow_label_of_a_path_arrives(void **state)
 
 	(void)state;
 	netns_run("ip addr add fd00::1/128 dev lo nodad");
+	netns_await("fd00::1");
 	udp_ends_open("::1", "fd00::1");
 	settings.remote = udp_b.gid;
 	assert_int_equal(port_udp_fds(udp_b.port, fds), 1);

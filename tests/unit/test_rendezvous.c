@@ -139,6 +139,7 @@ static void link_local_address_is_found_on_any_interface(void **state)
 	assert_int_equal(ask(slot, &link_local).count, 0);
 	netns_switch(there);
 	assert_int_equal(netns_run("ip addr add fe80::909/64 dev lo nodad"), 0);
+	netns_await("fe80::909");
 	netns_switch(here);
 	assert_int_equal(ask(slot, &link_local).count, 1);
 	process_close(&client);
