@@ -98,6 +98,24 @@ __attribute__((target("avx512f"))) static void copy_stream_64(
 	memcpy(to, from, bytes);
 }
 
+/* Every other time by pages from the end (memory/copy.h). */
+static void copy_turning(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	static bool is_backwards;
+
+	is_backwards = !is_backwards;
+	if (!is_backwards) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	while (bytes) {
+		size_t page_bytes = (bytes - 1) % 4096 + 1;
+
+		bytes -= page_bytes;
+		memcpy(to + bytes, from + bytes, page_bytes);
+	}
+}
+
 static uint8_t *pool;
 
 static void copy_by_kernel(uint8_t *to, const uint8_t *from, size_t bytes)
@@ -124,6 +142,7 @@ static struct way ways[] = {
 	{"stream 32", copy_stream_32, false},
 	{"stream 64", copy_stream_64, false},
 	{"process_vm", copy_by_kernel, true},
+	{"turning", copy_turning, true},
 };
 
 enum { WAY_COUNT = sizeof(ways) / sizeof(*ways) };

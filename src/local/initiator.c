@@ -531,7 +531,7 @@ static bool row_write(struct local_qp *local, const struct send_wqe *wqe, uint32
 		to = row_begin(local, wqe);
 	if (!to)
 		return false;
-	copy_place_long(to, from, wqe->total_bytes);
+	copy_place_next(&local->turn, to, from, wqe->total_bytes);
 	qp_expect_write(local->qp, to, wqe->remote_address);
 	return true;
 }
@@ -582,7 +582,7 @@ static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 		to = row_receive(local, sge, wqe->total_bytes);
 	if (!to)
 		return false;
-	copy_place_long(to, from, wqe->total_bytes);
+	copy_place_next(&local->turn, to, from, wqe->total_bytes);
 	local->is_waiting = false;
 	return deliver(local, wqe, WC_RECV, &receive);
 }

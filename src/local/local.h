@@ -43,6 +43,7 @@
 #include "base/list.h"
 #include "local/inbox.h"
 #include "local/peer.h"
+#include "memory/copy.h"
 #include "queue/qp.h"
 
 /* What a target needs of its surroundings. */
@@ -127,6 +128,7 @@ struct local_qp {
 	struct mr_cached own; /* of keys that our requests name */
 	struct mr_cached remote; /* that name memory of the target */
 	struct mr_cached receive; /* that its receive requests name */
+	struct copy_turn turn; /* of what is moved */
 	bool is_waiting; /* for a receive request */
 	uint64_t waiting_since_ns; /* 0: since the last post */
 	bool has_given_up; /* an unreliable one: nobody waits for a receive request before another is posted */

@@ -69,6 +69,11 @@ static bool step(struct local_qp *local, uint8_t *own, const struct local_theirs
 
 	if (!local_use(local, at->lkey) || !theirs_find(local, theirs, at, &place))
 		return false;
+	if (place.here) {
+		copy_place_next(&local->turn, is_written ? place.here : own,
+			is_written ? own : place.here, at->bytes);
+		return true;
+	}
 	return is_written ? peer_put(local->memory, &place, 0, own, at->bytes)
 			  : peer_get(local->memory, &place, 0, own, at->bytes);
 }

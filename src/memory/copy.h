@@ -9,6 +9,7 @@
 #ifndef URNIC_MEMORY_COPY_H
 #define URNIC_MEMORY_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,33 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
  */
 #define COPY_STREAM_BYTES ((size_t)2 << 20)
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes);
+
+/*
+ * Long copies of the same bytes to the same place, again and again. What one has moved last is what the nearest caches hold when the next one
+ * comes, so that goes the other way: page by page from the end. The last bytes become visible last all the same. What overlaps is copied as ever.
+ *
+ * Zero to begin with; what is in it is compared and never followed.
+ */
+struct copy_turn {
+	const uint8_t *from; /* of the last long copy */
+	uint8_t *to;
+	size_t bytes;
+	bool is_backwards; /* it was */
+};
+
+/* From here on what is copied does not fit the nearest cache twice. */
+#define COPY_TURN_BYTES ((size_t)32 << 10)
+void copy_place_turning(struct copy_turn *turn, uint8_t *to, const uint8_t *from, size_t bytes);
+
+/* copy_place_long() for one of a series, most of which may be short. */
+static inline void copy_place_next(
+	struct copy_turn *turn, uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	if (bytes < COPY_TURN_BYTES)
+		copy_place(to, from, bytes);
+	else
+		copy_place_turning(turn, to, from, bytes);
+}
 
 /*
  * Collect `bytes` bytes, starting `offset` bytes into the list, into `to`. The list holds at least
