@@ -182,8 +182,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 	srq = ibv_create_srq_ex(public->verbs, init);
 	if (!srq)
 		return -1;
-	if (!public->pd)
-	public->pd = init->pd;
+	public->pd = public->pd ? public->pd : init->pd;
 	public->srq = srq;
 	return 0;
 }
