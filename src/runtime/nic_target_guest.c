@@ -313,16 +313,28 @@ static void moved(struct nic_opening *opening, const struct target_message *mess
 		lose(opening);
 		return;
 	}
+	pthread_mutex_lock(&opening->lock);
 	state_note(opening, &message->state);
+	pthread_mutex_unlock(&opening->lock);
 	host_note(opening);
 	opening_set(opening, false, false, opening->fd);
 	if (message->news)
 		opening->qp->on_news(opening->qp->user, message->news);
 }
 
+static bool opening_is_moving(struct nic_opening *opening)
+{
+	bool is_moving;
+
+	pthread_mutex_lock(&opening->lock);
+	is_moving = opening->is_moving;
+	pthread_mutex_unlock(&opening->lock);
+	return is_moving;
+}
+
 static void answer_take(struct nic_opening *opening, const struct target_message *message)
 {
-	if (opening->is_moving && message->call == TARGET_OPEN) {
+	if (message->call == TARGET_OPEN && opening_is_moving(opening)) {
 		moved(opening, message);
 		return;
 	}
@@ -388,7 +400,7 @@ static bool move_all(bool is_last)
 
 	nic_enter();
 	list_for_each(opening, &nic.openings, struct nic_opening, link) {
-		int error = opening->is_moving && opening->fd < 0 ? move(opening) : 0;
+		int error = opening->fd < 0 && opening_is_moving(opening) ? move(opening) : 0;
 
 		if (error && (is_last || error != -EAGAIN))
 			lose(opening);
