@@ -156,8 +156,7 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  */
 static void drive(struct worker *worker, struct nic_cq *cq)
 {
-	static __thread uint32_t polls_locked __attribute__((tls_model("initial-exec")));
-	static __thread uint32_t polls_idle __attribute__((tls_model("initial-exec")));
+	static __thread uint32_t polls_locked, polls_idle;
 
 	if (worker_poll_is_idle(worker))
 		return;
