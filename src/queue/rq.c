@@ -10,7 +10,8 @@
 
 static_assert(sizeof(struct recv_queue) == 192, "a cache line for each side");
 
-enum { SLOTS_AHEAD = 4 }; /* of the one that is written */
+/* Slots are cache lines: whoever writes one does not take away the next one from who reads it on another processor. */
+enum { LINE_BYTES = 64 };
 
 static uint64_t slots_bytes(uint32_t capacity, uint32_t stride_bytes)
 {
@@ -43,8 +44,8 @@ static uint64_t slots_offset(const struct arena *arena, const struct recv_queue 
 uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 {
 	uint32_t capacity = pow2_ceil_u32(max_u32(depth, 1));
-	uint32_t stride_bytes =
-		(uint32_t)(sizeof(struct recv_slot) + sge_count_max * sizeof(struct sge));
+	uint32_t stride_bytes = (uint32_t)align_up_u64(
+		sizeof(struct recv_slot) + sge_count_max * sizeof(struct sge), LINE_BYTES);
 	uint64_t offset, slots;
 
 	assert(sge_count_max <= SGE_COUNT_MAX);
@@ -107,11 +108,16 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 		if (wr->sge_count)
 			memcpy(slot->sge, wr->sge, wr->sge_count * sizeof(struct sge));
 		atomic_store_explicit(&rq->posted, posted + 1, memory_order_release);
-		/* A slot that a taker on another processor has read is long in coming back. */
-		prefetch_to_write(slot_at(rq, posted + SLOTS_AHEAD));
 	}
 	spin_unlock(&rq->lock);
 	return error;
+}
+
+/* A slot that a taker on another processor has read is long in coming back: it is sent for now, not when it is posted to. */
+void rq_know_taken(struct recv_queue *rq, uint32_t taken)
+{
+	atomic_store_explicit(&rq->known, taken + 1, memory_order_release);
+	prefetch_to_write(slot_at(rq, taken));
 }
 
 static void slot_copy(struct recv_wqe *wqe, const struct recv_slot *slot, uint32_t sge_count)

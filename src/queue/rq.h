@@ -143,10 +143,7 @@ static inline void rq_count_taken(struct recv_queue *rq, uint32_t taken)
 }
 
 /* The owner hears that the request after the first `taken` was taken, by another process. The lane is locked. */
-static inline void rq_know_taken(struct recv_queue *rq, uint32_t taken)
-{
-	atomic_store_explicit(&rq->known, taken + 1, memory_order_release);
-}
+void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
 /* With the limit, which is above all counts then: there were fewer requests already, and the owner has not heard of it. */
 #define RQ_LIMIT_PASSED 0x80000000u
