@@ -150,9 +150,9 @@ static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 static void overrun(struct cq *cq, struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;
-	bool was_dead = ring->has_overrun;
+	bool was_dead = atomic_load_explicit(&ring->has_overrun, memory_order_relaxed);
 
-	ring->has_overrun = 1;
+	atomic_store_explicit(&ring->has_overrun, 1, memory_order_relaxed);
 	spin_unlock(&ring->lock);
 	if (!was_dead)
 		signal_raise(signals, &cq->signal, SIGNAL_CQ_OVERRUN);
@@ -167,7 +167,8 @@ struct cqe *cq_push_begin(struct cq *cq, const struct arena *arena, struct signa
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	bool is_full = head - tail == ring->capacity;
 
-	if (ring->has_overrun || (is_full && !ring->ignores_overrun)) {
+	if (atomic_load_explicit(&ring->has_overrun, memory_order_relaxed) ||
+		(is_full && !ring->ignores_overrun)) {
 		overrun(cq, signals);
 		return NULL;
 	}
@@ -200,6 +201,17 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 		return false;
 	*entry = *cqe;
 	cq_push_end(cq, entry, is_solicited, signals);
+	return true;
+}
+
+bool cq_hand_over(struct cq_taker *taker, const struct cq *cq, const struct arena *arena,
+	const struct cqe *cqe)
+{
+	if (taker->cq != cq || taker->taken == taker->room || !cq_is_empty(cq) || cq_is_armed(cq) ||
+		atomic_load_explicit(&cq->ring->has_overrun, memory_order_relaxed))
+		return false;
+	taker->out[taker->taken++] = *cqe;
+	release_slots(arena, cqe);
 	return true;
 }
 

@@ -22,6 +22,9 @@
  * A push to a full queue is an overrun: the entry is lost, the queue is dead (every later push
  * fails too) and the signal says so (IBTA C11-39). Whoever pushed puts its queue pair into the
  * error state. A queue that ignores overruns loses its oldest entry instead, and nothing is said.
+ *
+ * Who polls an empty queue and drives a lane for it is on the way to fetch what completes meanwhile:
+ * that may be handed to him (cq_hand_over), and does not go by way of the entries.
  */
 #ifndef URNIC_QUEUE_CQ_H
 #define URNIC_QUEUE_CQ_H
@@ -44,7 +47,7 @@ enum cq_arm {
 struct cq_ring {
 	struct spin lock;
 	uint32_t capacity; /* entries: a power of two; under the lock, as entries_offset */
-	uint32_t has_overrun;
+	_Atomic uint32_t has_overrun; /* written under the lock */
 	_Atomic uint32_t head; /* entries ever pushed */
 	_Atomic uint32_t tail; /* entries ever polled */
 	uint64_t entries_offset;
@@ -64,6 +67,14 @@ struct cq {
 	struct cqe *entries; /* under the ring's lock */
 	uint64_t ring_offset;
 	struct signal signal;
+};
+
+/* Who polls `cq`, while he drives a lane (lane.taker). */
+struct cq_taker {
+	const struct cq *cq;
+	struct cqe *out;
+	uint32_t room; /* entries of `out` */
+	uint32_t taken; /* of them */
 };
 
 /* Entries a queue may be asked for. */
@@ -95,7 +106,14 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 	struct signal_queue *signals);
 
 /*
- * The same for who makes the completion in its place. Returns the entry, all of which is to be written, with the queue locked until
+ * The same for who is on the way to fetch it. False, with nothing done, when that is not so: it is another queue that
+ * he polls, others come before this one, or somebody is to be told of it.
+ */
+bool cq_hand_over(struct cq_taker *taker, const struct cq *cq, const struct arena *arena,
+	const struct cqe *cqe);
+
+/*
+ * The same as cq_push() for who makes the completion in its place. Returns the entry, all of which is to be written, with the queue locked until
  * cq_push_end(); NULL when the queue has overrun: then that is all.
  */
 struct cqe *cq_push_begin(struct cq *cq, const struct arena *arena, struct signal_queue *signals);

@@ -28,6 +28,7 @@
 
 #define LANE_QP_COUNT_MAX 65536
 
+struct cq_taker;
 struct qp;
 struct srq_table;
 struct lane_public;
@@ -58,6 +59,7 @@ struct lane {
 	struct list tx_frames;
 	struct list tx_streams;
 	struct signal_queue signals;
+	struct cq_taker *taker; /* who drives it now, and polls; NULL: nobody does */
 	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
 	uint32_t qp_count;
 	struct lane_member *members; /* allocated when they are attached */

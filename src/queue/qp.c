@@ -135,7 +135,10 @@ static void report_none(struct qp *qp, uint64_t now_ns)
 static void push(
 	struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited, uint64_t now_ns)
 {
-	if (cq_push(cq, qp->lane->arena, cqe, is_solicited, &qp->lane->signals))
+	struct lane *lane = qp->lane;
+
+	if ((lane->taker && cq_hand_over(lane->taker, cq, lane->arena, cqe)) ||
+		cq_push(cq, lane->arena, cqe, is_solicited, &lane->signals))
 		qp_count(qp, COUNTER_completions, 1);
 	else
 		report_none(qp, now_ns);

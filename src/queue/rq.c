@@ -105,8 +105,8 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 
 		slot->wr_id = wr->wr_id;
 		slot->sge_count = wr->sge_count;
-		if (wr->sge_count)
-			memcpy(slot->sge, wr->sge, wr->sge_count * sizeof(struct sge));
+		for (uint32_t i = 0; i < wr->sge_count; i++)
+			slot->sge[i] = wr->sge[i];
 		atomic_store_explicit(&rq->posted, posted + 1, memory_order_release);
 	}
 	spin_unlock(&rq->lock);

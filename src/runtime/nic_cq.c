@@ -154,7 +154,7 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  * thread polls, and whom it waits for may need the CPU: the driver of the lane, or the peer, which is
  * perhaps a process of this machine. So after a row of polls for nothing it is offered.
  */
-static void drive(struct worker *worker, struct nic_cq *cq)
+static void drive(struct worker *worker, struct cq_taker *taker)
 {
 	static __thread uint32_t polls_locked, polls_idle;
 
@@ -167,7 +167,9 @@ static void drive(struct worker *worker, struct nic_cq *cq)
 		sched_yield();
 		return;
 	}
-	unsigned datagrams = worker_poll(worker, &cq->cq);
+	worker->lane.taker = taker;
+	unsigned datagrams = worker_poll(worker, taker->cq);
+	worker->lane.taker = NULL;
 	uint32_t weight = worker->poll_weight;
 	bool has_guests = worker->has_guests;
 	worker_unlock(worker);
@@ -182,12 +184,12 @@ static void drive(struct worker *worker, struct nic_cq *cq)
 	}
 }
 
-static void drive_all(struct nic_cq *cq)
+static void drive_all(struct nic_cq *cq, struct cq_taker *taker)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
 
 	for (; lanes; lanes &= lanes - 1)
-		drive(nic.worker[__builtin_ctz(lanes)], cq);
+		drive(nic.worker[__builtin_ctz(lanes)], taker);
 }
 
 /* Tell the lanes' threads that somebody polls. An armed queue's owner is about to sleep. */
@@ -209,13 +211,18 @@ static __attribute__((cold)) void tell_failure(const struct cqe *cqe)
 			(unsigned long long)cqe->wr_id, fault_sentence((enum fault)cqe->fault));
 }
 
+static void tell_failures(const struct cqe *cqes, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (cqes[i].fault != FAULT_NONE && cqes[i].fault != FAULT_FLUSHED)
+			tell_failure(&cqes[i]);
+}
+
 static uint32_t take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
 
-	for (uint32_t i = 0; i < taken; i++)
-		if (out[i].fault != FAULT_NONE && out[i].fault != FAULT_FLUSHED)
-			tell_failure(&out[i]);
+	tell_failures(out, taken);
 	return taken;
 }
 
@@ -228,8 +235,11 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	note_poll(cq);
 	if (taken)
 		return taken;
-	drive_all(cq);
-	return take(cq, count, out);
+	struct cq_taker taker = {.cq = &cq->cq, .out = out, .room = count};
+
+	drive_all(cq, &taker);
+	tell_failures(out, taker.taken);
+	return taker.taken + take(cq, count - taker.taken, out + taker.taken);
 }
 
 bool nic_cq_next(struct nic_cq *cq, struct cqe *out)

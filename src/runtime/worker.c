@@ -301,6 +301,13 @@ void worker_send(struct worker *worker, bool with_acks)
 		send_all(worker, with_acks);
 }
 
+static bool has_completed(const struct worker *worker, const struct cq *cq)
+{
+	const struct cq_taker *taker = worker->lane.taker;
+
+	return !cq_is_empty(cq) || (taker && taker->taken);
+}
+
 /*
  * With a completion in hand the application is likely to answer at once; without one, what completes
  * its request may be right behind the packet that came. Either way acknowledgements can wait a
@@ -326,7 +333,7 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 	}
 	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
 		worker->deferring_weight = 0;
-	} else if (cq_is_empty(cq)) {
+	} else if (!has_completed(worker, cq)) {
 		worker->deferring_weight += worker->poll_weight;
 		if (worker->deferring_weight > WORKER_DEFERRING_WEIGHT) {
 			worker->deferring_weight = 0;

@@ -156,6 +156,82 @@ static void cq_poll_frees_the_slots_of_the_send_queue(void **state)
 	sq_destroy(&arena, offset);
 }
 
+/* --- handing over --- */
+
+static bool hand_over(struct cq_taker *taker, uint64_t wr_id)
+{
+	struct cqe cqe = {.wr_id = wr_id};
+
+	return cq_hand_over(taker, &cq, &arena, &cqe);
+}
+
+static void cq_hands_over_to_who_polls_it_until_he_has_enough(void **state)
+{
+	struct cqe out[2];
+	struct cq_taker taker = {&cq, out, 2, 0};
+	struct cq_taker other = {NULL, out, 2, 0};
+
+	(void)state;
+	assert_false(hand_over(&other, 0));
+	for (uint64_t i = 0; i < 2; i++)
+		assert_true(hand_over(&taker, i));
+	assert_false(hand_over(&taker, 2));
+	assert_int_equal(taker.taken, 2);
+	for (uint64_t i = 0; i < 2; i++)
+		assert_int_equal(out[i].wr_id, i);
+	assert_true(cq_is_empty(&cq));
+}
+
+static void cq_hands_over_nothing_past_what_is_in_it(void **state)
+{
+	struct cqe out[2];
+	struct cq_taker taker = {&cq, out, 2, 0};
+
+	(void)state;
+	push(0, 1, WC_SUCCESS, false);
+	assert_false(hand_over(&taker, 1));
+	assert_int_equal(cq_poll(&cq, &arena, 1, out), 1);
+	assert_true(hand_over(&taker, 1));
+}
+
+static void cq_hands_over_nothing_that_it_is_armed_for(void **state)
+{
+	struct cqe out[2];
+	struct cq_taker taker = {&cq, out, 2, 0};
+
+	(void)state;
+	cq_arm(&cq, CQ_ARM_SOLICITED);
+	assert_false(hand_over(&taker, 0));
+	push(0, 1, WC_SUCCESS, true);
+	assert_int_equal(news(), SIGNAL_COMPLETION);
+}
+
+static void cq_that_is_dead_hands_over_nothing(void **state)
+{
+	struct cqe out[8];
+	struct cq_taker taker = {&cq, out, 8, 0};
+
+	(void)state;
+	for (uint32_t i = 0; i <= 8; i++)
+		push(i, 1, WC_SUCCESS, false);
+	assert_int_equal(cq_poll(&cq, &arena, 8, out), 8);
+	assert_false(hand_over(&taker, 9));
+	assert_int_equal(news(), SIGNAL_CQ_OVERRUN);
+}
+
+static void cq_handing_over_frees_the_slots_of_the_send_queue(void **state)
+{
+	uint64_t offset = sq_create(&arena, 4, 1, 0);
+	const struct send_queue *sq = arena_at(&arena, offset);
+	struct cqe cqe = {.queue_offset = offset, .queue_index = 2}, out;
+	struct cq_taker taker = {&cq, &out, 1, 0};
+
+	(void)state;
+	assert_true(cq_hand_over(&taker, &cq, &arena, &cqe));
+	assert_int_equal(sq->released, 3);
+	sq_destroy(&arena, offset);
+}
+
 static void cq_that_ignores_overruns_loses_the_oldest(void **state)
 {
 	uint64_t offset = sq_create(&arena, 4, 1, 0);
@@ -270,6 +346,11 @@ int main(void)
 		TEST(cq_is_not_resized_below_what_is_in_it),
 		TEST(cq_moderated_signals_after_the_count_or_the_time),
 		TEST(cq_poll_frees_the_slots_of_the_send_queue),
+		TEST(cq_hands_over_to_who_polls_it_until_he_has_enough),
+		TEST(cq_hands_over_nothing_past_what_is_in_it),
+		TEST(cq_hands_over_nothing_that_it_is_armed_for),
+		TEST(cq_that_is_dead_hands_over_nothing),
+		TEST(cq_handing_over_frees_the_slots_of_the_send_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

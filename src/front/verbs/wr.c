@@ -280,6 +280,13 @@ static bool is_filled(const struct send_wqe *wqe)
 		wqe->opcode == WR_ATOMIC_FETCH_AND_ADD;
 }
 
+static void inline_is_set(struct send_wqe *wqe, size_t total_bytes)
+{
+	wqe->flags |= SEND_INLINE;
+	wqe->sge_count = 0;
+	wqe->total_bytes = (uint32_t)total_bytes;
+}
+
 static void wr_set_inline_data_list(
 	struct ibv_qp_ex *ex, size_t num_buf, const struct ibv_data_buf *list)
 {
@@ -303,16 +310,25 @@ static void wr_set_inline_data_list(
 			memcpy(wqe->inline_bytes + total_bytes, list[i].addr, list[i].length);
 		total_bytes += list[i].length;
 	}
-	wqe->flags |= SEND_INLINE;
-	wqe->sge_count = 0;
-	wqe->total_bytes = (uint32_t)total_bytes;
+	inline_is_set(wqe, total_bytes);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 {
-	struct ibv_data_buf buffer = {addr, length};
+	struct qp_front *qp = front_of(ex);
+	struct send_wqe *wqe = current_with_data(&qp->builder);
 
-	wr_set_inline_data_list(ex, 1, &buffer);
+	if (!wqe)
+		return;
+	if (is_filled(wqe) || length > qp->cap.max_inline_data) {
+		fail(&qp->builder, EINVAL);
+		return;
+	}
+	if (length == sizeof(uint64_t))
+		memcpy(wqe->inline_bytes, addr, sizeof(uint64_t)); /* one instruction */
+	else if (length)
+		memcpy(wqe->inline_bytes, addr, length);
+	inline_is_set(wqe, length);
 }
 
 /* --- making it --- */
