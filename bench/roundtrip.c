@@ -2,9 +2,10 @@
 /*
  * There and back, from one processor to another: what no exchange of the same kind can be faster than.
  *
- *     roundtrip line|pipe [CPU CPU]
+ *     roundtrip line|lines|pipe [CPU CPU]
  *
- * `line`: a cache line that both poll. `pipe`: a byte through a pipe, for which the other one sleeps. Prints the median of many
+ * `line`: a cache line that both poll and write. `lines`: two, each written by one and polled by the other, as the buffers
+ * of two programs are that write to each other. `pipe`: a byte through a pipe, for which the other one sleeps. Prints the median of many
  * short runs, in nanoseconds.
  */
 #include <sched.h>
@@ -22,8 +23,9 @@
 #include <unistd.h>
 
 enum { RUNS = 301, LINE_TRIPS = 2000, PIPE_TRIPS = 50 };
+enum { APART = 32 }; /* words: lines that no prefetcher takes for neighbours */
 
-static _Atomic uint64_t *word;
+static _Atomic uint64_t *there, *back;
 static int pipes[2][2]; /* there, back */
 
 static double now_ns(void)
@@ -50,7 +52,7 @@ static void pin(int cpu)
 		fail("sched_setaffinity");
 }
 
-static void await(uint64_t value)
+static void await(const _Atomic uint64_t *word, uint64_t value)
 {
 	while (atomic_load_explicit(word, memory_order_acquire) != value)
 		;
@@ -76,8 +78,8 @@ static void trip(bool is_pipe, uint64_t number)
 		put(pipes[0][1]);
 		get(pipes[1][0]);
 	} else {
-		atomic_store_explicit(word, 2 * number + 1, memory_order_release);
-		await(2 * number + 2);
+		atomic_store_explicit(there, 2 * number + 1, memory_order_release);
+		await(back, 2 * number + 2);
 	}
 }
 
@@ -87,8 +89,8 @@ static void answer(bool is_pipe, uint64_t number)
 		get(pipes[0][0]);
 		put(pipes[1][1]);
 	} else {
-		await(2 * number + 1);
-		atomic_store_explicit(word, 2 * number + 2, memory_order_release);
+		await(there, 2 * number + 1);
+		atomic_store_explicit(back, 2 * number + 2, memory_order_release);
 	}
 }
 
@@ -118,16 +120,18 @@ static double measure(bool is_pipe)
 
 int main(int argc, char **argv)
 {
-	bool is_pipe = argc > 1 && strcmp(argv[1], "pipe") == 0;
+	const char *what = argc > 1 ? argv[1] : "";
+	bool is_pipe = strcmp(what, "pipe") == 0, are_two = strcmp(what, "lines") == 0;
 	pid_t other;
 
-	if (argc < 2 || (!is_pipe && strcmp(argv[1], "line") != 0)) {
-		fprintf(stderr, "usage: roundtrip line|pipe [CPU CPU]\n");
+	if (!is_pipe && !are_two && strcmp(what, "line") != 0) {
+		fprintf(stderr, "usage: roundtrip line|lines|pipe [CPU CPU]\n");
 		return 1;
 	}
-	word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (word == MAP_FAILED)
+	there = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (there == MAP_FAILED)
 		fail("mmap");
+	back = there + (are_two ? APART : 0);
 	if (pipe(pipes[0]) || pipe(pipes[1]))
 		fail("pipe");
 	other = fork();
