@@ -18,6 +18,9 @@
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
 
+/* So many go by packets, one behind the other, before one waits whether they have come. A socket has room for them. */
+enum { DETOURS_MAX = 32 };
+
 /* --- who can be reached --- */
 
 void datagram_lane_init(struct datagram_lane *lane, void (*ask)(void))
@@ -155,7 +158,9 @@ static bool door_read(struct datagram_route *route, struct door *door)
 		route->packets = 0; /* for another one */
 	route->arrived_before = 0;
 	route->is_waiting = false;
-	route->has_given_up = false;
+	/* Who has not begun to receive is not waited for. */
+	route->has_given_up = rq_count(route->rq) == 0;
+	route->given_up_posted = route->posted_seen;
 	route->serial = serial;
 	route->door = door;
 	return true;
@@ -433,14 +438,17 @@ static void waited_well(struct datagram_route *route)
 	route->has_given_up = false;
 }
 
-/* Have those that went by packets come? PACKETS: not in time. The next ones do not wait for them, then. */
+/* Have those that went by packets come? If not, this one follows them, or waits a while; then those that have not come are lost. */
 static enum shortcut follow(struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint32_t arrived = atomic_load_explicit(&route->door->arrived, memory_order_acquire);
 
-	if (route->packets && arrived - route->arrived_before < route->packets &&
-		wait_more(route, now_ns, ret_at_ns) == SHORTCUT_LATER)
-		return SHORTCUT_LATER;
+	if (route->packets && arrived - route->arrived_before < route->packets) {
+		if (route->packets < DETOURS_MAX)
+			return SHORTCUT_PACKETS;
+		if (wait_more(route, now_ns, ret_at_ns) == SHORTCUT_LATER)
+			return SHORTCUT_LATER;
+	}
 	route->packets = 0;
 	return SHORTCUT_DONE;
 }
@@ -521,6 +529,7 @@ static void goes_by_packets(struct datagram_route *route)
 		route->arrived_before =
 			atomic_load_explicit(&route->door->arrived, memory_order_acquire);
 	route->packets++;
+	route->is_waiting = false;
 }
 
 static enum shortcut execute(struct door_qp *from, struct datagram_route *route,

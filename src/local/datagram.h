@@ -8,10 +8,10 @@
  * sender with a route finds the queue pair's door (local/door.h), and is a guest there.
  *
  * What is delivered here only succeeds. A datagram that the queue pair would not take (another Q_Key, too long for its receive request) or that
- * cannot be delivered goes by packets, and is dropped and counted there as ever. One for which there is no receive request waits
- * a little first; so does one behind others that went by packets and are not through, so that they stay in order; both
- * the less, the more often it was in vain, as a datagram queue pair has other destinations, too. When several senders use packets at once, or some are lost,
- * order may be lost, which datagrams never promise.
+ * cannot be delivered goes by packets, and is dropped and counted there as ever. So do those behind it until it is through, so that they stay in order. A sender
+ * is held up only by a receiver that is a little behind: for a receive request, if there were some before; and by one that is far behind, by so many
+ * packets or as many records as its seat has room for. Both the less, the more often it was in vain, as a datagram queue pair has other destinations, too. When several
+ * senders use packets at once, or some are lost, order may be lost, which datagrams never promise.
  *
  * Threads: the lane's lock.
  */

@@ -37,13 +37,16 @@ static void begin_anew(struct local_qp *local, struct inbox *inbox)
 	local->target_pd = inbox->pd;
 	local->target_recv_pd = inbox->recv_pd;
 	local->has_handed_over = false;
-	local->has_given_up = false;
 	local->is_invalidating = false;
 	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
 	local->posted_seen = local->target_rq ? rq_taken(local->target_rq) : 0;
 	local->taken_seen = local->posted_seen;
 	local->remote = (struct mr_cached){.key_word = NULL};
 	local->receive = (struct mr_cached){.key_word = NULL};
+	/* Where messages may be lost, who has not begun to receive is not waited for. */
+	local->has_given_up = local->qp->type == QP_TYPE_UC && local->target_rq &&
+		rq_count(local->target_rq) == 0;
+	local->given_up_posted = local->posted_seen;
 }
 
 bool local_attach(struct local_qp *local)

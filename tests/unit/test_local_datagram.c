@@ -236,12 +236,51 @@ static void memory_that_fails_while_it_is_filled_is_the_receivers_error(void **s
 
 /* --- waiting --- */
 
-/* Time passes until the datagram goes by packets. */
-static uint64_t wait_for_packets(void)
+/* What an adapter does: the sender hears at once that it was sent. */
+static void datagram_to_who_does_not_receive_yet_is_dropped_at_once(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		post(10);
+		assert_int_equal(carry(false), 1);
+		poll_of(&ends[0], &ends[0].send_cq);
+	}
+	assert_int_equal(dropped(COUNTER_no_receive_drops), 3);
+	post_receive(1, 100);
+	post(10);
+	assert_false(has_packets());
+	assert_int_equal(collect(), 1);
+}
+
+/* From here on the receiver is known to receive. */
+static void fill_one(void)
+{
+	post_receive(1, 100);
+	post(10);
+	assert_int_equal(collect(), 1);
+	poll_received();
+}
+
+static void datagram_without_a_receive_request_waits_for_one(void **state)
+{
+	(void)state;
+	fill_one();
+	post(10);
+	assert_false(has_packets());
+	assert_int_equal(collect(), 0);
+	post_receive(1, 100);
+	now_ns = engine_deadline_ns(&ends[0].lane);
+	engine_expire(&ends[0].lane, now_ns);
+	assert_false(has_packets());
+	assert_int_equal(collect(), 1);
+}
+
+/* Time passes until the datagram goes by packets, or was delivered. */
+static uint64_t wait_for_datagram(void)
 {
 	uint64_t start_ns = now_ns;
 
-	while (!has_packets()) {
+	while (!has_packets() && !collect()) {
 		now_ns = engine_deadline_ns(&ends[0].lane);
 		assert_true(now_ns < start_ns + 20 * MS);
 		engine_expire(&ends[0].lane, now_ns);
@@ -249,76 +288,77 @@ static uint64_t wait_for_packets(void)
 	return now_ns - start_ns;
 }
 
-static void datagram_without_a_receive_request_waits_for_one(void **state)
-{
-	(void)state;
-	post(10);
-	assert_false(has_packets());
-	assert_int_equal(collect(), 0);
-	post_receive(1, 100);
-	now_ns = engine_deadline_ns(&ends[0].lane);
-	engine_expire(&ends[0].lane, now_ns);
-	assert_false(has_packets());
-	assert_int_equal(collect(), 1);
-}
-
 static void datagram_that_waits_in_vain_is_dropped_and_the_next_one_waits_less(void **state)
 {
 	uint64_t waited_ns;
 
 	(void)state;
+	fill_one();
 	post(10);
-	waited_ns = wait_for_packets();
+	waited_ns = wait_for_datagram();
 	assert_int_equal(carry(false), 1);
 	assert_int_equal(dropped(COUNTER_no_receive_drops), 1);
 	post(10);
 	assert_true(has_packets());
 	assert_int_equal(carry(false), 1);
-	post_receive(1, 100);
+	fill_one();
 	post(10);
-	assert_int_equal(collect(), 1);
-	post(10);
-	assert_true(wait_for_packets() < waited_ns * 2 / 3);
+	assert_true(wait_for_datagram() < waited_ns * 2 / 3);
+	assert_true(has_packets());
 }
 
-static void datagram_does_not_overtake_packets(void **state)
+static void datagram_follows_packets_by_packets(void **state)
 {
-	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
+	uint8_t buffer[2][ENGINE_PACKET_BYTES_MAX];
 	const struct gid source = gid_of(0), destination = gid_of(1);
 	const struct packet_origin origin = {.source = &source, .destination = &destination};
 	uint32_t id;
-	size_t bytes;
+	size_t bytes[2];
 
 	(void)state;
 	post_receive(1, 100);
+	post_receive(2, 100);
 	post_at(10, ends[1].qp->qpn, QKEY + 1, 0);
-	bytes = engine_next_packet(&ends[0].lane, true, buffer, &id, now_ns);
-	assert_true(bytes > 0);
+	post(10);
+	for (uint32_t i = 0; i < 2; i++) {
+		bytes[i] = engine_next_packet(&ends[0].lane, true, buffer[i], &id, now_ns);
+		assert_true(bytes[i] > 0);
+	}
+	assert_int_equal(collect(), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		engine_receive(&ends[1].lane, &origin, buffer[i], (uint32_t)bytes[i], now_ns);
+	assert_int_equal(poll_received().wr_id, 1);
 	post(10);
 	assert_int_equal(carry(false), 0);
-	assert_int_equal(collect(), 0);
-	engine_receive(&ends[1].lane, &origin, buffer, (uint32_t)bytes, now_ns);
-	now_ns = engine_deadline_ns(&ends[0].lane);
-	engine_expire(&ends[0].lane, now_ns);
-	assert_false(has_packets());
 	assert_int_equal(collect(), 1);
+}
+
+/* The first one, and as many behind it as do not wait. */
+static void lose_packets(void)
+{
+	uint32_t lost = 0;
+
+	for (post_at(10, ends[1].qp->qpn, QKEY + 1, 0); has_packets(); post(10)) {
+		assert_true(lost++ < DEPTH);
+		assert_int_equal(carry(true), 1);
+	}
+	assert_true(lost > 1);
 }
 
 static void datagram_does_not_wait_for_ever_for_packets_that_were_lost(void **state)
 {
-	uint64_t start_ns = now_ns;
+	uint64_t waited_ns;
 
 	(void)state;
 	post_receive(1, 100);
-	post_at(10, ends[1].qp->qpn, QKEY + 1, 0);
-	assert_int_equal(carry(true), 1);
-	post(10);
-	while (!collect()) {
-		now_ns = engine_deadline_ns(&ends[0].lane);
-		assert_true(now_ns < start_ns + 20 * MS);
-		engine_expire(&ends[0].lane, now_ns);
-		assert_false(has_packets());
-	}
+	lose_packets();
+	waited_ns = wait_for_datagram();
+	assert_true(waited_ns > MS);
+	assert_false(has_packets());
+	post_receive(2, 100);
+	lose_packets();
+	assert_true(wait_for_datagram() < waited_ns * 2 / 3);
+	assert_false(has_packets());
 }
 
 static void seat_that_nobody_collects_from_fills_and_the_receiver_is_woken(void **state)
@@ -361,9 +401,10 @@ int main(void)
 		TEST(datagram_that_is_too_long_is_dropped_by_the_receiver),
 		TEST(datagram_for_memory_that_was_deregistered_is_the_receivers_to_complain),
 		TEST(memory_that_fails_while_it_is_filled_is_the_receivers_error),
+		TEST(datagram_to_who_does_not_receive_yet_is_dropped_at_once),
 		TEST(datagram_without_a_receive_request_waits_for_one),
 		TEST(datagram_that_waits_in_vain_is_dropped_and_the_next_one_waits_less),
-		TEST(datagram_does_not_overtake_packets),
+		TEST(datagram_follows_packets_by_packets),
 		TEST(datagram_does_not_wait_for_ever_for_packets_that_were_lost),
 		TEST(seat_that_nobody_collects_from_fills_and_the_receiver_is_woken),
 	};

@@ -105,6 +105,18 @@ static void unreliable_request_does_not_wait_for_ever_for_packets_that_were_lost
 	assert_false(has_packets(0));
 }
 
+static void unreliable_message_to_who_does_not_receive_yet_is_dropped_at_once(void **state)
+{
+	(void)state;
+	post(WR_SEND, 10);
+	carry(0);
+	assert_int_equal(poll_sent().status, WC_SUCCESS);
+	assert_int_equal(counter_read(&ends[1].qp->public->counters, COUNTER_no_receive_drops), 1);
+	post_receive(50);
+	post(WR_SEND, 10);
+	assert_false(has_packets(0));
+}
+
 static void unreliable_message_without_a_receive_is_waited_for_once(void **state)
 {
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
@@ -112,6 +124,8 @@ static void unreliable_message_without_a_receive_is_waited_for_once(void **state
 	uint64_t now_ns = NOW_NS;
 
 	(void)state;
+	post_receive(50);
+	post(WR_SEND, 10);
 	post(WR_SEND, 10);
 	assert_false(has_packets(0));
 	while (!has_packets(0)) {
@@ -208,6 +222,7 @@ int main(void)
 		UC_TEST(unreliable_request_that_is_refused_is_dropped_by_the_responder),
 		UC_TEST(unreliable_request_follows_packets_by_packets),
 		UC_TEST(unreliable_request_does_not_wait_for_ever_for_packets_that_were_lost),
+		UC_TEST(unreliable_message_to_who_does_not_receive_yet_is_dropped_at_once),
 		UC_TEST(unreliable_message_without_a_receive_is_waited_for_once),
 		XRC_TEST(xrc_requests_need_no_packets),
 		XRC_TEST(xrc_writes_name_their_queue_each),
