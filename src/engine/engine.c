@@ -357,7 +357,7 @@ void engine_expire(struct lane *lane, uint64_t now_ns)
 
 /* --- posting --- */
 
-void engine_posted(struct qp *qp, uint64_t now_ns)
+void engine_begin(struct qp *qp, uint64_t now_ns)
 {
 	if (qp->state == QP_ERR || qp->state == QP_SQE)
 		qp_flush(qp, now_ns);
@@ -375,16 +375,7 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 		error = qp_post_send(qp, &wrs[posted]);
 	*ret_posted = error ? posted - 1 : posted;
 	if (*ret_posted)
-		engine_posted(qp, now_ns);
-	return error;
-}
-
-int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns)
-{
-	int error = qp_post_batch(qp, batch);
-
-	if (!error)
-		engine_posted(qp, now_ns);
+		engine_posted(qp, sq_at(qp->sq, qp->sq->posted - 1), now_ns);
 	return error;
 }
 

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/gid.h"
+#include "local/local.h"
 #include "queue/lane.h"
 #include "queue/qp.h"
 
@@ -136,11 +137,24 @@ void engine_expire(struct lane *lane, uint64_t now_ns);
 int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
 	uint64_t now_ns);
 
-/* Post a batch of requests that were built in place: all of them, or none. Returns qp_post_batch(). */
-int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns);
+/* Requests were posted, the last of which is `last`: begin them. */
+void engine_begin(struct qp *qp, uint64_t now_ns);
 
-/* The same work request by work request: after the last one call engine_posted(). */
-void engine_posted(struct qp *qp, uint64_t now_ns);
+static inline void engine_posted(struct qp *qp, const struct send_wqe *last, uint64_t now_ns)
+{
+	if (!qp->local || !local_execute_one(qp, last, now_ns))
+		engine_begin(qp, now_ns);
+}
+
+/* Post a batch of requests that were built in place: all of them, or none. Returns qp_post_batch(). */
+static inline int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns)
+{
+	int error = qp_post_batch(qp, batch);
+
+	if (!error)
+		engine_posted(qp, batch->last, now_ns);
+	return error;
+}
 
 /* The queue pair with this number, or NULL. */
 struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn);

@@ -97,7 +97,7 @@ bool hosted_deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 		return false;
 	far_srq_tell(&srq->far, is_solicited);
 	if (opcode == WC_RECV)
-		local_executed(local, &target->sends, wqe->total_bytes);
+		local_executed(local, &target->sends, 1, wqe->total_bytes);
 	return true;
 }
 

@@ -86,16 +86,6 @@ bool local_attach(struct local_qp *local)
 	return is_ours;
 }
 
-static bool is_attached(struct local_qp *local)
-{
-	const struct inbox *target = local->target;
-
-	if (target && inbox_generation(target) == local->generation)
-		return true;
-	local->target = NULL;
-	return local_attach(local);
-}
-
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 {
 	struct local_qp *local = local_from_qp(qp);
@@ -104,7 +94,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	 * A rate is kept, and a path migrated, by packets. So is the order of a rendezvous: the data of a
 	 * message has come before the message is acknowledged.
 	 */
-	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !is_attached(local))
+	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
 		return false;
 	switch ((int)wqe->opcode) {
 	case WR_RDMA_WRITE:
@@ -142,16 +132,7 @@ static bool move_remote(
 
 /* --- telling --- */
 
-/* Only this initiator counts there. */
-static void count_add(_Atomic uint64_t *count, uint64_t amount)
-{
-	uint64_t value = atomic_load_explicit(count, memory_order_relaxed);
-
-	atomic_store_explicit(count, value + amount, memory_order_relaxed);
-}
-
-/* The first request, and one that takes no receive request: the owner hears of it all the same. */
-static void tell_first(struct local_qp *local)
+void local_tell_first(struct local_qp *local)
 {
 	struct inbox *target = local->target;
 
@@ -160,23 +141,6 @@ static void tell_first(struct local_qp *local)
 	inbox_ring(target, local->target_bell, local->target_offset);
 	local_end(local);
 	local->peer->ops->kick(local->peer, target->lane);
-}
-
-/* Some requests that take no receive request were executed, one or more. */
-static void executed_some(
-	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
-{
-	struct inbox *target = local->target;
-
-	count_add(count, requests);
-	count_add(&target->bytes, bytes);
-	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed))
-		tell_first(local);
-}
-
-void local_executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes)
-{
-	executed_some(local, count, 1, bytes);
 }
 
 /* --- messages --- */
@@ -237,8 +201,7 @@ static bool publish(struct local_qp *local, const struct inbox_record *record)
 	return true;
 }
 
-/* The receive request was filled: it is taken, and complete. False when the inbox was closed. */
-static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
+bool local_deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
 	const struct recv_wqe *receive)
 {
 	struct inbox *target = local->target;
@@ -265,7 +228,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 			atomic_load_explicit(&target->count, memory_order_relaxed);
 	}
 	qp_expect_record(local->qp, inbox_place(target));
-	count_add(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
+	local_count(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	local_end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
 		(local->is_rq_shared && rq_note_low(local->target_rq)))
@@ -275,8 +238,7 @@ static bool deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t
 	return true;
 }
 
-/* The receive request that the next message takes. If the queue is not shared, nobody else does meanwhile. */
-static bool peek(struct local_qp *local, struct recv_wqe *receive)
+bool local_peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	if (!inbox_has_room(local->target, &local->collected_seen))
 		return false;
@@ -297,17 +259,10 @@ static bool may_invalidate(const struct local_qp *local, const struct send_wqe *
 		(!local->host && mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK);
 }
 
-/*
- * The key goes when the owner collects the message. Whoever names one before that has to come by packets, which
- * the owner looks at after the inbox.
- */
-static bool is_invalidating(struct local_qp *local)
+bool local_invalidates_still(struct local_qp *local)
 {
-	uint32_t collected;
+	uint32_t collected = atomic_load_explicit(&local->target->collected, memory_order_acquire);
 
-	if (!local->is_invalidating)
-		return false;
-	collected = atomic_load_explicit(&local->target->collected, memory_order_acquire);
 	local->is_invalidating = (int32_t)(local->invalidated_number - collected) > 0;
 	return local->is_invalidating;
 }
@@ -325,7 +280,7 @@ static bool names_key(const struct send_wqe *wqe)
 static bool take(struct local_qp *local, struct recv_wqe *receive)
 {
 	while (!shared_take(local, receive))
-		if (!peek(local, receive))
+		if (!local_peek(local, receive))
 			return false;
 	return true;
 }
@@ -334,7 +289,7 @@ static bool deliver_shared(struct local_qp *local, const struct send_wqe *wqe, u
 	const struct recv_wqe *receive)
 {
 	return local->host ? hosted_deliver(local, wqe, opcode, receive)
-			   : deliver(local, wqe, opcode, receive);
+			   : local_deliver(local, wqe, opcode, receive);
 }
 
 /* The request to fill has to be taken first: what may go wrong later than that is only that memory is not there. */
@@ -350,7 +305,7 @@ static enum shortcut send_shared(
 	};
 
 	do {
-		if (!peek(local, &receive))
+		if (!local_peek(local, &receive))
 			return not_ready(local, now_ns, ret_at_ns);
 		theirs.count = receive.sge_count;
 		if (wqe->total_bytes > receive.total_bytes ||
@@ -391,7 +346,7 @@ static enum shortcut send_execute(
 		return SHORTCUT_PACKETS;
 	if (local->is_rq_shared)
 		return send_shared(local, wqe, now_ns, ret_at_ns);
-	if (!peek(local, &receive))
+	if (!local_peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (wqe->total_bytes && receive.sge_count)
@@ -405,7 +360,8 @@ static enum shortcut send_execute(
 		&local->receive,
 	};
 	bool is_done = wqe->total_bytes <= receive.total_bytes &&
-		local_move(local, wqe, &theirs, true) && deliver(local, wqe, WC_RECV, &receive);
+		local_move(local, wqe, &theirs, true) &&
+		local_deliver(local, wqe, WC_RECV, &receive);
 
 	return is_done ? SHORTCUT_DONE : SHORTCUT_PACKETS;
 }
@@ -417,7 +373,7 @@ static enum shortcut write_execute(
 	enum shortcut shortcut;
 	struct recv_wqe receive;
 
-	if (has_imm && !peek(local, &receive))
+	if (has_imm && !local_peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))
@@ -426,9 +382,9 @@ static enum shortcut write_execute(
 		shortcut = imm_shared(local, wqe, &receive, now_ns, ret_at_ns);
 		if (shortcut != SHORTCUT_DONE)
 			return shortcut;
-	} else if (has_imm && !deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
+	} else if (has_imm && !local_deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
 		return SHORTCUT_PACKETS;
-	local_executed(local, &local->target->writes, wqe->total_bytes);
+	local_executed(local, &local->target->writes, 1, wqe->total_bytes);
 	return SHORTCUT_DONE;
 }
 
@@ -436,7 +392,7 @@ static enum shortcut read_execute(struct local_qp *local, const struct send_wqe 
 {
 	if (!move_remote(local, wqe, MR_REMOTE_READ, false))
 		return SHORTCUT_PACKETS;
-	local_executed(local, &local->target->reads, wqe->total_bytes);
+	local_executed(local, &local->target->reads, 1, wqe->total_bytes);
 	return SHORTCUT_DONE;
 }
 
@@ -447,7 +403,7 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 	enum shortcut shortcut;
 
 	if ((wr_table[wqe->opcode].has_answer && !qp->attr.max_rd_atomic) ||
-		(names_key(wqe) && is_invalidating(local)))
+		(names_key(wqe) && local_is_invalidating(local)))
 		return SHORTCUT_PACKETS;
 	if (local->target_srqs &&
 		(!local_begin(local, INBOX_PUBLISHES) || !shared_select(local, wqe->srqn))) {
@@ -485,138 +441,4 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 	else if (shortcut == SHORTCUT_PACKETS)
 		qp_count(qp, COUNTER_local_declined, 1);
 	return shortcut;
-}
-
-/* --- rows --- */
-
-enum { ROW_COUNT_MAX = 64 };
-
-/* Where the bytes of a plain request begin, of up to `limit_bytes`; NULL when it is none. */
-static const uint8_t *row_from(struct local_qp *local, const struct send_wqe *wqe,
-	enum wr_opcode opcode, uint32_t limit_bytes)
-{
-	const struct sge *sge = wqe->sge;
-	bool is_inline = wqe->flags & SEND_INLINE;
-	const uint8_t *from;
-
-	if (wqe->opcode != opcode || wqe->goes_by_packets || !wqe->total_bytes ||
-		wqe->total_bytes > limit_bytes || (!is_inline && wqe->sge_count != 1))
-		return NULL;
-	if (is_inline)
-		return wqe->inline_bytes;
-	from = mr_cached_find(
-		&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH, sge->address, wqe->total_bytes);
-	return from ? from : local_own_keep(local, sge, wqe->total_bytes);
-}
-
-/* What the row's first request writes to was not written to last: the row is about that from here on. */
-static uint8_t *row_begin(struct local_qp *local, const struct send_wqe *wqe)
-{
-	const struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
-	const struct local_theirs theirs = {
-		&range, 1, {local->target_pd, local->target->qpn}, MR_REMOTE_WRITE, &local->remote};
-
-	return local_theirs_keep(local, &theirs);
-}
-
-/* Under the mark of the row's first key: another one is not found in what was kept. */
-static bool row_write(struct local_qp *local, const struct send_wqe *wqe, uint32_t limit_bytes)
-{
-	const uint8_t *from = row_from(local, wqe, WR_RDMA_WRITE, limit_bytes);
-	bool is_first = !local->is_inside;
-	uint8_t *to;
-
-	if (!from || (!local->is_inside && !local_begin(local, INBOX_USES_KEY | wqe->rkey)))
-		return false;
-	to = mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
-		wqe->remote_address, wqe->total_bytes);
-	if (!to && is_first)
-		to = row_begin(local, wqe);
-	if (!to)
-		return false;
-	copy_place_next(&local->turn, to, from, wqe->total_bytes);
-	qp_expect_write(local->qp, to, wqe->remote_address);
-	return true;
-}
-
-static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_t count)
-{
-	uint32_t access = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	uint32_t first = sq->completed, done = 0, bytes = 0;
-
-	if (!(access & MR_REMOTE_WRITE) || is_invalidating(local))
-		return 0;
-	for (; done < count && row_write(local, sq_at(sq, first + done), LOCAL_STEP_BYTES - bytes);
-		done++)
-		bytes += sq_at(sq, first + done)->total_bytes;
-	local_end(local);
-	if (done)
-		executed_some(local, &local->target->writes, done, bytes);
-	return done;
-}
-
-/* A receive request for another place than the last one's. */
-static uint8_t *row_receive(struct local_qp *local, const struct sge *sge, uint32_t bytes)
-{
-	const struct sge range = {sge->address, bytes, sge->lkey};
-	const struct local_theirs theirs = {
-		&range, 1, {local->target_recv_pd, 0}, MR_LOCAL_WRITE, &local->receive};
-
-	return local_theirs_keep(local, &theirs);
-}
-
-/* Each under a mark of its own, which ends when it is delivered. */
-static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
-{
-	const uint8_t *from = row_from(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
-	const struct sge *sge;
-	struct recv_wqe receive;
-	uint8_t *to;
-
-	if (!from || !peek(local, &receive) || !receive.sge_count)
-		return false;
-	sge = receive.sge;
-	local_foresee(&local->receive, sge->address);
-	if (sge->bytes < wqe->total_bytes || !local_begin(local, INBOX_USES_KEY | sge->lkey))
-		return false;
-	to = mr_cached_find(&local->receive, sge->lkey, MR_LOCAL_WRITE | MR_TOUCH, sge->address,
-		wqe->total_bytes);
-	if (!to)
-		to = row_receive(local, sge, wqe->total_bytes);
-	if (!to)
-		return false;
-	copy_place_next(&local->turn, to, from, wqe->total_bytes);
-	local->is_waiting = false;
-	return deliver(local, wqe, WC_RECV, &receive);
-}
-
-static uint32_t send_row(struct local_qp *local, struct send_queue *sq, uint32_t count)
-{
-	uint32_t first = sq->completed, done = 0;
-
-	if (local->is_rq_shared || !local->target_rq)
-		return 0;
-	while (done < count && row_send(local, sq_at(sq, first + done)))
-		done++;
-	local_end(local);
-	return done;
-}
-
-/* Each request to an XRC target has a queue of its own, and is none of a row. */
-uint32_t local_execute_row(struct qp *qp, uint32_t count)
-{
-	struct local_qp *local = local_from_qp(qp);
-	struct send_queue *sq = qp->sq;
-	uint32_t opcode = sq_at(sq, sq->completed)->opcode;
-	uint32_t done;
-
-	if ((opcode != WR_RDMA_WRITE && opcode != WR_SEND) || qp->pace || qp->has_alt_path ||
-		qp_has_tags(qp) || lane_is_captured(qp->lane) || !is_attached(local) ||
-		local->target_srqs)
-		return 0;
-	count = min_u32(count, ROW_COUNT_MAX);
-	done = opcode == WR_SEND ? send_row(local, sq, count) : write_row(local, sq, count);
-	if (done)
-		qp_count(qp, COUNTER_local_requests, done);
-	return done;
 }

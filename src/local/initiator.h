@@ -38,8 +38,57 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
 
 /* --- initiator.c --- */
 
-/* A request of `bytes` bytes that takes no receive request was executed: one more in `count`, of the target's inbox. */
-void local_executed(struct local_qp *local, _Atomic uint64_t *count, uint32_t bytes);
+/* The peer's inbox, where it was last, or where it is now. False: it has none for us. */
+static inline bool local_is_attached(struct local_qp *local)
+{
+	const struct inbox *target = local->target;
+
+	if (target && inbox_generation(target) == local->generation)
+		return true;
+	local->target = NULL;
+	return local_attach(local);
+}
+
+/* Only this initiator counts there. */
+static inline void local_count(_Atomic uint64_t *count, uint64_t amount)
+{
+	uint64_t value = atomic_load_explicit(count, memory_order_relaxed);
+
+	atomic_store_explicit(count, value + amount, memory_order_relaxed);
+}
+
+/* The first request, and one that takes no receive request: the owner hears of it all the same. */
+void local_tell_first(struct local_qp *local);
+
+/* Requests that take no receive request were executed, one or more: so many more in `count`, of the target's inbox. */
+static inline void local_executed(
+	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
+{
+	struct inbox *target = local->target;
+
+	local_count(count, requests);
+	local_count(&target->bytes, bytes);
+	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed))
+		local_tell_first(local);
+}
+
+/* The receive request that the next message takes. If the queue is not shared, nobody else does meanwhile. */
+bool local_peek(struct local_qp *local, struct recv_wqe *receive);
+
+/* The receive request was filled: it is taken, and complete. False when the inbox was closed. */
+bool local_deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
+	const struct recv_wqe *receive);
+
+/*
+ * A key that goes with a message goes when the owner collects that. Whoever names one before has to come by packets, which
+ * the owner looks at after the inbox.
+ */
+bool local_invalidates_still(struct local_qp *local);
+
+static inline bool local_is_invalidating(struct local_qp *local)
+{
+	return local->is_invalidating && local_invalidates_still(local);
+}
 
 /* --- move.c --- */
 

@@ -16,6 +16,7 @@
  *     peer.h      the target's memory
  *     initiator.c executes work requests
  *     move.c      moves their bytes
+ *     row.c       executes most of them: plain ones
  *     words.c     atomics and the requests of annex A19
  *     shared.h    with shared receive queues
  *     hosted.h    with those of a third process
@@ -211,7 +212,15 @@ uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
+
+/* row.c */
 uint32_t local_execute_row(struct qp *qp, uint32_t count);
+
+/*
+ * Execute and complete the one request that is in the send queue of an RC queue pair at rest, if it is as plain as one of a row. False, with nothing
+ * done, when anything of that is not so. `qp` is any one that has a peer on this host (qp->local).
+ */
+bool local_execute_one(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns);
 
 /* Has the peer opened its inbox for us? If so it is ours from here on. */
 bool local_attach(struct local_qp *local);

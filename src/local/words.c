@@ -85,7 +85,7 @@ enum shortcut local_atomic(
 	local_end(local);
 	if (!is_done)
 		return SHORTCUT_PACKETS;
-	local_executed(local, &local->target->atomics, sizeof(uint64_t));
+	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));
 	fault = result_store(qp, wqe, result, original);
 	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
 	return fault ? SHORTCUT_FAILED : SHORTCUT_DONE;
@@ -123,7 +123,7 @@ enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wq
 	local_end(local);
 	if (!is_done)
 		return SHORTCUT_PACKETS;
-	local_executed(local, &local->target->atomic_writes, sizeof(uint64_t));
+	local_executed(local, &local->target->atomic_writes, 1, sizeof(uint64_t));
 	return SHORTCUT_DONE;
 }
 
@@ -146,6 +146,6 @@ enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe)
 	if (fault || wqe->flush.selectivity > FETH_SELECT_REGION)
 		return SHORTCUT_PACKETS;
 	atomic_thread_fence(memory_order_seq_cst);
-	local_executed(local, &local->target->flushes, 0);
+	local_executed(local, &local->target->flushes, 1, 0);
 	return SHORTCUT_DONE;
 }

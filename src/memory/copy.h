@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "memory/mr.h"
 
@@ -56,7 +57,10 @@ void copy_place_turning(struct copy_turn *turn, uint8_t *to, const uint8_t *from
 static inline void copy_place_next(
 	struct copy_turn *turn, uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	if (bytes < COPY_TURN_BYTES)
+	if (bytes == sizeof(uint64_t))
+		memmove(to, from,
+			sizeof(uint64_t)); /* one instruction: counters, flags, pointers */
+	else if (bytes < COPY_TURN_BYTES)
 		copy_place(to, from, bytes);
 	else
 		copy_place_turning(turn, to, from, bytes);

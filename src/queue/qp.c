@@ -172,7 +172,7 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		complete_rendezvous(qp, wqe, fault, now_ns);
 		return;
 	}
-	if (fault == FAULT_NONE && !qp->is_all_signaled && !(wqe->flags & SEND_SIGNALED))
+	if (fault == FAULT_NONE && !qp_tells(qp, wqe))
 		return;
 
 	cqe = cq_push_begin(qp->send_cq, qp->lane->arena, &qp->lane->signals);
@@ -199,14 +199,9 @@ void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns)
 {
 	struct send_queue *sq = qp->sq;
 	uint32_t end = sq->completed + count;
-	bool is_each_told = qp->is_all_signaled || qp_has_tags(qp);
 
-	while (sq->completed != end && qp->state != QP_ERR) {
-		if (is_each_told || (sq_at(sq, sq->completed)->flags & SEND_SIGNALED))
-			qp_complete_send(qp, FAULT_NONE, now_ns);
-		else
-			sq->completed++;
-	}
+	while (sq->completed != end && qp->state != QP_ERR)
+		qp_complete_success(qp, sq_at(sq, sq->completed), now_ns);
 }
 
 void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns)
@@ -348,27 +343,12 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 	return error;
 }
 
-static bool takes_sends(const struct qp *qp)
-{
-	return qp->state == QP_RTS || qp->state == QP_SQD || qp->state == QP_SQE ||
-		qp->state == QP_ERR;
-}
-
-int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
-{
-	if (!takes_sends(qp) || batch->first != qp->sq->posted)
-		return -EINVAL;
-	qp->sq->posted += batch->count;
-	qp_count(qp, COUNTER_posted_sends, batch->count);
-	return 0;
-}
-
 int qp_post_send(struct qp *qp, const struct send_wr *wr)
 {
 	int64_t total_bytes;
 	int error;
 
-	if (!takes_sends(qp))
+	if (!qp_takes_sends(qp))
 		return -EINVAL;
 	if (wr->opcode >= WR_OPCODE_COUNT || !(wr_table[wr->opcode].type_mask & 1u << qp->type))
 		return -EINVAL;

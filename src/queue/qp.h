@@ -12,6 +12,7 @@
 #ifndef URNIC_QUEUE_QP_H
 #define URNIC_QUEUE_QP_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -265,6 +266,24 @@ struct qp {
 	void *user; /* from struct qp_init */
 };
 
+static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
+{
+	counter_add(&qp->public->counters, counter, amount);
+}
+
+/* Does its shared receive queue match tags? Then its send queue is the NIC's. */
+static inline bool qp_has_tags(const struct qp *qp)
+{
+	return qp->srq && qp->srq->tags;
+}
+
+/* Does its state take requests? */
+static inline bool qp_takes_sends(const struct qp *qp)
+{
+	return qp->state == QP_RTS || qp->state == QP_SQD || qp->state == QP_SQE ||
+		qp->state == QP_ERR;
+}
+
 /*
  * A request is about to be posted. The cache line that its peer waits for is sent for now: it is long in coming, and
  * is needed last.
@@ -364,7 +383,14 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr);
  * were checked when they were built. Returns 0; -EINVAL for a state that does not take any, or when
  * the queue was emptied since. The caller calls transport->posted().
  */
-int qp_post_batch(struct qp *qp, const struct sq_batch *batch);
+static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
+{
+	if (!qp_takes_sends(qp) || batch->first != qp->sq->posted)
+		return -EINVAL;
+	qp->sq->posted += batch->count;
+	qp_count(qp, COUNTER_posted_sends, batch->count);
+	return 0;
+}
 
 /*
  * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
@@ -374,11 +400,6 @@ int qp_post_batch(struct qp *qp, const struct sq_batch *batch);
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 
 /* Take the oldest receive request, from the queue pair's own queue or the shared one. False: none. */
-static inline bool qp_has_tags(const struct qp *qp)
-{
-	return qp->srq && qp->srq->tags;
-}
-
 static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 {
 	if (!qp->srq)
@@ -397,6 +418,21 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
 /* The same for the `count` oldest ones, which have succeeded; or fewer, if the queue pair goes to the error state by that. */
 void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns);
+
+/* Does a request that succeeds make a completion? */
+static inline bool qp_tells(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return qp->is_all_signaled || qp_has_tags(qp) || (wqe->flags & SEND_SIGNALED);
+}
+
+/* `wqe`, the oldest one, has succeeded. */
+static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns)
+{
+	if (qp_tells(qp, wqe))
+		qp_complete_send(qp, FAULT_NONE, now_ns);
+	else
+		qp->sq->completed++;
+}
 
 /*
  * The oldest send request of an unreliable queue pair cannot be executed: it completes with `fault`,
@@ -437,11 +473,6 @@ static inline void qp_set_deadline(struct qp *qp, uint64_t at_ns)
 static inline struct mr_user qp_mr_user(const struct qp *qp)
 {
 	return (struct mr_user){qp->pd, qp->qpn};
-}
-
-static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount)
-{
-	counter_add(&qp->public->counters, counter, amount);
 }
 
 /* Is it in a state in which packets reach the transport? */

@@ -181,7 +181,15 @@ struct sq_batch {
 	struct send_queue *sq;
 	uint32_t first; /* sq->posted when it was begun */
 	uint32_t count;
+	struct send_wqe *last; /* of them, when there are any */
 };
+
+/* Begin anew: there are none yet. */
+static inline void sq_batch_begin(struct sq_batch *batch)
+{
+	batch->first = batch->sq->posted;
+	batch->count = 0;
+}
 
 /*
  * One more request, not yet filled in. NULL when the queue is full.
@@ -190,8 +198,10 @@ static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
 {
 	struct send_wqe *wqe = sq_slot(batch->sq, batch->first + batch->count);
 
-	if (wqe)
+	if (wqe) {
 		batch->count++;
+		batch->last = wqe;
+	}
 	return wqe;
 }
 

@@ -356,11 +356,11 @@ int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t coun
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
 
 /*
- * The same with requests that are built in place (queue/sq.h). Between the two calls nobody else posts
- * to the send queue. nic_qp_batch_begin() returns an empty batch, of a queue without slots after a
- * fork; nic_qp_post_batch() returns 0 or -EINVAL, and then has posted none.
+ * The same with requests that are built in place (queue/sq.h), in the queue that nic_qp_send_queue() returns. That is
+ * one without slots after a fork, and NULL for a receiving queue pair of another process. Until they are posted nobody
+ * else posts to it. nic_qp_post_batch() returns 0 or -EINVAL, and then has posted none.
  */
-struct sq_batch nic_qp_batch_begin(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_batch_begin);
+struct send_queue *nic_qp_send_queue(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_send_queue);
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 	URNIC_EXPORT_AS(nic_qp_post_batch);
 

@@ -409,7 +409,7 @@ void nic_interface_removed(uint32_t ifindex)
  * What every posting begins with. A request that needs no packet does not need the time either, but for who reads
  * when it was complete.
  */
-static void post_begin(struct nic_qp *qp)
+static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 {
 	worker_lock(qp->worker);
 	if (qp->local)
@@ -421,7 +421,7 @@ static void post_begin(struct nic_qp *qp)
 }
 
 /* All that was ever posted was executed within this host, and nothing else waits to be sent. The worker is locked. */
-static bool is_all_done(const struct nic_qp *qp)
+static inline bool is_all_done(const struct nic_qp *qp)
 {
 	const struct send_queue *sq = qp->qp->sq;
 
@@ -431,7 +431,7 @@ static bool is_all_done(const struct nic_qp *qp)
 }
 
 /* What every posting ends with. The worker is locked, and is not any more. */
-static void posted(struct nic_qp *qp)
+static inline __attribute__((always_inline)) void posted(struct nic_qp *qp)
 {
 	struct worker *worker = qp->worker;
 
@@ -463,22 +463,20 @@ int nic_qp_post_send(
 	return error;
 }
 
-struct sq_batch nic_qp_batch_begin(struct nic_qp *qp)
+struct send_queue *nic_qp_send_queue(struct nic_qp *qp)
 {
-	struct send_queue *sq = qp->qp->sq;
-
-	return (struct sq_batch){.sq = sq, .first = sq->posted};
+	return qp->far ? NULL : qp->qp->sq;
 }
 
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 {
-	const struct send_wqe *first = sq_at(batch->sq, batch->first);
+	const struct send_wqe *last = batch->last;
 	struct worker *worker = qp->worker;
 	int error;
 
 	if (qp->epoch != nic_epoch)
 		return -EINVAL;
-	qp_foresee(qp->qp, first->opcode, first->remote_address);
+	qp_foresee(qp->qp, last->opcode, last->remote_address);
 	post_begin(qp);
 	error = engine_post_batch(qp->qp, batch, worker->now_ns);
 	posted(qp);

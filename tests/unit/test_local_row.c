@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * WRITEs and messages that are posted together, and executed in a row.
+ * Plain WRITEs and messages: posted together, and executed in a row; and the same posted one by one.
  */
 #include "support/local_ends.h"
 
@@ -29,11 +29,30 @@ static void writes_make(uint32_t count)
 	}
 }
 
+static bool are_posted_alone;
+
+static int setup_alone(void **state)
+{
+	are_posted_alone = true;
+	return setup(state);
+}
+
+static int teardown_alone(void **state)
+{
+	are_posted_alone = false;
+	return teardown(state);
+}
+
+/* Once more, each by itself. */
+#define TEST_ALONE(name) cmocka_unit_test_setup_teardown(name, setup_alone, teardown_alone)
+
 static void writes_post(uint32_t count)
 {
+	uint32_t step = are_posted_alone ? 1 : count;
 	uint32_t posted;
 
-	assert_int_equal(engine_post_send(ends[0].qp, wrs, count, &posted, NOW_NS), 0);
+	for (uint32_t i = 0; i < count; i += step)
+		assert_int_equal(engine_post_send(ends[0].qp, &wrs[i], step, &posted, NOW_NS), 0);
 }
 
 static bool is_there(uint32_t word)
@@ -374,6 +393,88 @@ static void messages_do_not_enter_a_closed_inbox(void **state)
 	assert_true(has_packets(0));
 }
 
+/* --- alone --- */
+
+static uint32_t asked;
+
+static bool can_execute_noted(struct qp *qp, const struct send_wqe *wqe)
+{
+	asked++;
+	return local_can_execute(qp, wqe);
+}
+
+static uint32_t execute_row_asked(struct qp *qp, uint32_t count)
+{
+	asked++;
+	return local_execute_row(qp, count);
+}
+
+static void plain_request_takes_the_shortest_way(void **state)
+{
+	struct qp_local_ops noting = *ends[0].qp->local->ops;
+
+	(void)state;
+	noting.can_execute = can_execute_noted;
+	noting.execute_row = execute_row_asked;
+	messages_make(2);
+	wrs[1].opcode = WR_RDMA_WRITE;
+	wrs[1].flags = SEND_SIGNALED;
+	room_post(0, ROOM_BYTES);
+	writes_post(2); /* what they name is kept from here on */
+	poll_sent();
+	memset(ends[1].memory, 0, MEMORY_BYTES);
+	room_post(0, ROOM_BYTES);
+	ends[0].qp->local->ops = &noting;
+	asked = 0;
+	writes_post(2);
+	assert_int_equal(asked, 0);
+	assert_memory_equal(ends[1].memory, ends[0].memory, WORD_BYTES);
+	assert_true(is_there(1));
+	assert_int_equal(poll_sent().wr_id, 1);
+	lists[0].address++; /* this one leaves it */
+	lists[0].bytes = MEMORY_BYTES;
+	writes_post(1);
+	assert_true(asked > 0);
+}
+
+static void request_at_a_rate_goes_by_packets(void **state)
+{
+	(void)state;
+	writes_make(2);
+	writes_post(2);
+	assert_int_equal(qp_set_rate(ends[0].qp, 1000, 0), 0);
+	memset(ends[1].memory, 0, MEMORY_BYTES);
+	writes_post(1);
+	assert_false(is_there(0));
+	pace_done(ends[0].qp);
+}
+
+static void request_that_is_posted_in_sqd_waits(void **state)
+{
+	(void)state;
+	writes_make(2);
+	writes_post(2);
+	memset(ends[1].memory, 0, MEMORY_BYTES);
+	qp_set_state(ends[0].qp, QP_SQD, NOW_NS);
+	writes_post(1);
+	assert_false(is_there(0));
+}
+
+static void queue_is_full_of_what_nobody_has_polled(void **state)
+{
+	uint32_t posted;
+
+	(void)state;
+	writes_make(1);
+	wrs[0].flags = SEND_SIGNALED;
+	for (uint32_t i = 0; i < DEPTH; i++)
+		writes_post(1);
+	assert_int_equal(engine_post_send(ends[0].qp, wrs, 1, &posted, NOW_NS), -ENOMEM);
+	poll_sent();
+	writes_post(1);
+	assert_int_equal(engine_post_send(ends[0].qp, wrs, 1, &posted, NOW_NS), -ENOMEM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,6 +494,24 @@ int main(void)
 		TEST(message_that_nobody_takes_yet_waits),
 		TEST(memory_that_went_gets_no_message),
 		TEST(messages_do_not_enter_a_closed_inbox),
+		TEST_ALONE(row_is_there_and_complete_when_posting_returns),
+		TEST_ALONE(inline_data_goes_in_a_row),
+		TEST_ALONE(other_requests_have_their_place_between_rows),
+		TEST_ALONE(row_ends_before_what_may_not_be_written),
+		TEST_ALONE(other_key_in_a_row_is_looked_up_by_itself),
+		TEST_ALONE(key_that_went_is_not_used_for_another_row),
+		TEST_ALONE(row_needs_the_right_of_the_queue_pair),
+		TEST_ALONE(row_does_not_enter_a_closed_inbox),
+		TEST_ALONE(messages_in_a_row_fill_receive_requests_in_turn),
+		TEST_ALONE(receive_requests_may_be_for_several_regions),
+		TEST_ALONE(messages_end_before_a_request_without_room),
+		TEST_ALONE(message_that_nobody_takes_yet_waits),
+		TEST_ALONE(memory_that_went_gets_no_message),
+		TEST_ALONE(messages_do_not_enter_a_closed_inbox),
+		TEST_ALONE(plain_request_takes_the_shortest_way),
+		TEST_ALONE(request_at_a_rate_goes_by_packets),
+		TEST_ALONE(request_that_is_posted_in_sqd_waits),
+		TEST_ALONE(queue_is_full_of_what_nobody_has_polled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,10 +293,11 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 
 	if (!error)
 		error = device_is_gone(context->device) ? EIO : nic_part_create(qp, &init);
-	if (!error)
-		qp_begin(qp);
-
-	return error ? error : qp_add(qp);
+	if (error)
+		return error;
+	qp_begin(qp);
+	wr_builder_start(qp);
+	return qp_add(qp);
 }
 
 /* An indirection table and a hash go together, and with raw packets only. 0 or a positive errno. */

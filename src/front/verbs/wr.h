@@ -24,6 +24,7 @@ struct qp_front;
 struct wr_builder {
 	bool is_there; /* the queue pair was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
 	bool is_locking;
+	bool is_target_said; /* requests say where they go: to an address or a queue */
 	struct busy_lock lock;
 	struct sq_batch batch;
 	struct send_wqe
@@ -38,6 +39,9 @@ bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
 
 /* Set the functions of the public structure. */
 void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags);
+
+/* The queue pair has its NIC's part. */
+void wr_builder_start(struct qp_front *qp);
 
 static inline void wr_builder_lock(struct wr_builder *builder)
 {

@@ -327,6 +327,16 @@ static inline uint32_t rc_in_flight(const struct rc_requester *requester)
 	return (uint32_t)psn_diff(requester->cursor, requester->una);
 }
 
+/* Nothing is under way, and nothing is waited for: requests may be executed as they come, without packets. */
+static inline bool rc_requester_is_at_rest(const struct rc_qp *rc)
+{
+	const struct rc_requester *requester = &rc->requester;
+
+	return psn_equal(requester->una, requester->next) &&
+		requester->wqe_index == rc->qp.sq->completed &&
+		requester->rnr_until_ns == DEADLINE_NEVER && !requester->local_fault;
+}
+
 /* READs, atomics, ATOMIC WRITEs, FLUSHes: what counts as a READ in the comments here. */
 static inline bool rc_wqe_has_answer(const struct send_wqe *wqe)
 {

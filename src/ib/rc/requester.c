@@ -527,23 +527,13 @@ static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 	return NULL;
 }
 
-/* Nothing is under way, and nothing is waited for: requests may be executed as they come. */
-static bool is_at_rest(const struct rc_qp *rc)
-{
-	const struct rc_requester *requester = &rc->requester;
-
-	return psn_equal(requester->una, requester->next) &&
-		requester->wqe_index == rc->qp.sq->completed &&
-		requester->rnr_until_ns == DEADLINE_NEVER && !requester->local_fault;
-}
-
 /* Most programs post the same again and again: what all of a row have in common is looked at once. */
 static void shortcut_rows(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct send_queue *sq = rc->qp.sq;
 	uint32_t count = 1;
 
-	while (count && sq->completed != sq->posted && is_at_rest(rc)) {
+	while (count && sq->completed != sq->posted && rc_requester_is_at_rest(rc)) {
 		count = rc->qp.local->ops->execute_row(&rc->qp, sq->posted - sq->completed);
 		rc->requester.wqe_index += count;
 		qp_complete_row(&rc->qp, count, now_ns);
