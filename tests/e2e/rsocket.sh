@@ -45,6 +45,20 @@ wanted='^custom +1m +2 +4 ' both 'rstream, long messages' 'rstream -S 1048576 -I
 wanted='^custom +4\.8k +5 +50 ' both riostream "riostream $options" -- \
 	riostream -s 10.99.0.1 -S 5000 -I 50 -C 5
 
+# A server is killed: its client's calls return, and say so. rstream looks at errno when nothing was received.
+for mode in n b; do
+	claims_before=$(claims a)
+	start server a rstream -T "$mode" -S 4096 -I 100000000
+	await "rstream -T $mode: the server does not listen: $(cat "$scratch/server")" is_listening
+	start client b rstream -s 10.99.0.1 -T "$mode" -S 4096 -I 100000000
+	await 'no data move' has_counted 100 b "$(process client)" sent_pkts
+	kill -9 "$(process server)"
+	finish server
+	finish client
+	status=$?
+	[ $status != 0 ] && [ $status != 124 ] || fail "rstream -T $mode: the server was killed, its client ends with $status"
+done
+
 head -c 3000001 /dev/urandom >"$scratch/from"
 wanted='^3000001 bytes' both rcopy rcopy -- rcopy "$scratch/from" "10.99.0.1:$scratch/to"
 cmp "$scratch/from" "$scratch/to" || fail 'rcopy: the copy differs'

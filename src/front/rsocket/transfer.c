@@ -208,7 +208,9 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, i
 		error = rs->error;
 	if (!error && rs->state < RS_RESOLVING_ADDRESS)
 		error = ENOTCONN;
-	return error ? rs_result(error) : 0;
+	/* rstream looks at errno at the end of a stream, too: it must not say EAGAIN, be that of an earlier call or of one within this one. */
+	errno = error;
+	return error ? -1 : 0;
 }
 
 static ssize_t message_receive(int socket, struct msghdr *message, int flags)
