@@ -207,10 +207,12 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 bool cq_hand_over(struct cq_taker *taker, const struct cq *cq, const struct arena *arena,
 	const struct cqe *cqe)
 {
-	if (taker->cq != cq || taker->taken == taker->room || !cq_is_empty(cq) || cq_is_armed(cq) ||
-		atomic_load_explicit(&cq->ring->has_overrun, memory_order_relaxed))
+	struct cqe *place = cq_hand_over_begin(taker, cq);
+
+	if (!place)
 		return false;
-	taker->out[taker->taken++] = *cqe;
+	*place = *cqe;
+	taker->taken++;
 	release_slots(arena, cqe);
 	return true;
 }

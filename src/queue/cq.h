@@ -106,8 +106,8 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 	struct signal_queue *signals);
 
 /*
- * The same for who is on the way to fetch it. False, with nothing done, when that is not so: it is another queue that
- * he polls, others come before this one, or somebody is to be told of it.
+ * The same for who is on the way to fetch it. False, with nothing done, when that is not so: nobody polls (`taker` is NULL), it is another
+ * queue that he polls, others come before this one, or somebody is to be told of it.
  */
 bool cq_hand_over(struct cq_taker *taker, const struct cq *cq, const struct arena *arena,
 	const struct cqe *cqe);
@@ -157,6 +157,19 @@ static inline bool cq_is_empty(const struct cq *cq)
 {
 	return atomic_load_explicit(&cq->ring->head, memory_order_acquire) ==
 		atomic_load_explicit(&cq->ring->tail, memory_order_relaxed);
+}
+
+/*
+ * cq_hand_over() for who makes the completion where it goes. Returns the place, all of which is to be written, until taker->taken is
+ * counted up; NULL when it may not be handed over. A send queue's slots are the caller's to release.
+ */
+static inline struct cqe *cq_hand_over_begin(const struct cq_taker *taker, const struct cq *cq)
+{
+	if (!taker || taker->cq != cq || taker->taken == taker->room || !cq_is_empty(cq) ||
+		cq_is_armed(cq) ||
+		atomic_load_explicit(&cq->ring->has_overrun, memory_order_relaxed))
+		return NULL;
+	return &taker->out[taker->taken];
 }
 
 #endif

@@ -137,7 +137,7 @@ static void push(
 {
 	struct lane *lane = qp->lane;
 
-	if ((lane->taker && cq_hand_over(lane->taker, cq, lane->arena, cqe)) ||
+	if (cq_hand_over(lane->taker, cq, lane->arena, cqe) ||
 		cq_push(cq, lane->arena, cqe, is_solicited, &lane->signals))
 		qp_count(qp, COUNTER_completions, 1);
 	else
@@ -162,8 +162,10 @@ static void complete_rendezvous(
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 {
 	struct send_queue *sq = qp->sq;
+	struct lane *lane = qp->lane;
 	const struct send_wqe *wqe = sq_at(sq, sq->completed);
 	uint32_t index = sq->completed;
+	bool is_handed_over;
 	struct cqe *cqe;
 
 	assert(sq->completed != sq->posted);
@@ -175,7 +177,10 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 	if (fault == FAULT_NONE && !qp_tells(qp, wqe))
 		return;
 
-	cqe = cq_push_begin(qp->send_cq, qp->lane->arena, &qp->lane->signals);
+	cqe = cq_hand_over_begin(lane->taker, qp->send_cq);
+	is_handed_over = cqe != NULL;
+	if (!cqe)
+		cqe = cq_push_begin(qp->send_cq, lane->arena, &lane->signals);
 	if (!cqe) {
 		report_none(qp, now_ns);
 		return;
@@ -191,7 +196,12 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		.qpn = qp->qpn,
 		.made_ns = now_ns,
 	};
-	cq_push_end(qp->send_cq, cqe, false, &qp->lane->signals);
+	if (is_handed_over) {
+		lane->taker->taken++;
+		sq_release(sq, index);
+	} else {
+		cq_push_end(qp->send_cq, cqe, false, &lane->signals);
+	}
 	qp_count(qp, COUNTER_completions, 1);
 }
 
@@ -249,6 +259,30 @@ void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault
 	}
 	recv_fill(qp, wr_id, cqe, fault, now_ns);
 	push(qp, qp->recv_cq, cqe, is_solicited, now_ns);
+}
+
+void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t now_ns)
+{
+	struct cq_taker *taker = qp->lane->taker;
+	struct cqe *place = qp->srq ? NULL : cq_hand_over_begin(taker, qp->recv_cq);
+
+	if (!place) {
+		struct cqe cqe = {.opcode = WC_RECV, .byte_count = bytes};
+
+		qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, false, now_ns);
+		return;
+	}
+	*place = (struct cqe){
+		.wr_id = wr_id,
+		.status = WC_SUCCESS,
+		.opcode = WC_RECV,
+		.fault = FAULT_NONE,
+		.byte_count = bytes,
+		.qpn = qp->qpn,
+		.made_ns = now_ns,
+	};
+	taker->taken++;
+	qp_count(qp, COUNTER_completions, 1);
 }
 
 void qp_flush(struct qp *qp, uint64_t now_ns)

@@ -447,7 +447,10 @@ void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
 
-/* The same for an XRC shared receive queue, of any process, which the queue pair need not have taken on. */
+/* The same for a message of `bytes` bytes without anything special. */
+void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t now_ns);
+
+/* qp_complete_recv() for an XRC shared receive queue, of any process, which the queue pair need not have taken on. */
 void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
 	enum fault fault, bool is_solicited, uint64_t now_ns);
 

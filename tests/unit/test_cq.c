@@ -156,6 +156,30 @@ static void cq_poll_frees_the_slots_of_the_send_queue(void **state)
 	sq_destroy(&arena, offset);
 }
 
+/* Who polls waits for it, and does not see half of it. */
+static void cq_entry_is_there_when_all_of_it_is_written(void **state)
+{
+	const struct cqe cqe = {.wr_id = 5, .qpn = 6};
+	struct cqe out;
+
+	(void)state;
+	for (uint32_t i = 0; i < 20; i++) {
+		struct cqe *entry = cq_push_begin(&cq, &arena, &signals);
+
+		assert_non_null(entry);
+		assert_true(cq_is_empty(&cq));
+		*entry = cqe;
+		cq_push_end(&cq, entry, false, &signals);
+		assert_int_equal(cq_poll(&cq, &arena, 1, &out), 1);
+		assert_memory_equal(&out, &cqe, sizeof(cqe));
+	}
+	for (uint32_t i = 0; i < cq.ring->capacity; i++)
+		push(i, 1, WC_SUCCESS, false);
+	assert_null(cq_push_begin(&cq, &arena, &signals));
+	assert_int_equal(news(), SIGNAL_CQ_OVERRUN);
+	assert_int_equal(cq_poll(&cq, &arena, 1, &out), 1); /* it is not locked */
+}
+
 /* --- handing over --- */
 
 static bool hand_over(struct cq_taker *taker, uint64_t wr_id)
@@ -346,6 +370,7 @@ int main(void)
 		TEST(cq_is_not_resized_below_what_is_in_it),
 		TEST(cq_moderated_signals_after_the_count_or_the_time),
 		TEST(cq_poll_frees_the_slots_of_the_send_queue),
+		TEST(cq_entry_is_there_when_all_of_it_is_written),
 		TEST(cq_hands_over_to_who_polls_it_until_he_has_enough),
 		TEST(cq_hands_over_nothing_past_what_is_in_it),
 		TEST(cq_hands_over_nothing_that_it_is_armed_for),
