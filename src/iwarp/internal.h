@@ -11,11 +11,13 @@
 
 /* --- quick.c --- */
 
-/* Take in the next FPDU, if it is whole and nothing but a usual one. Returns false when not: nothing has changed that matters. */
-bool iwarp_take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns);
-
-/* The same the other way: stage the next request. */
+/* Stage the next request, if it is nothing but a usual one. Returns false when not: nothing has changed that matters. */
 bool iwarp_stage_quickly(struct iwarp_qp *iwarp);
+
+/* --- receive.c --- */
+
+/* Take in the next FPDU, or some of it, of whatever kind. Returns false when that needs more bytes. */
+bool iwarp_take(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /* --- staging.c --- */
 
@@ -37,8 +39,30 @@ uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *s
 /* Its payload of `bytes` bytes is there. */
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
 
-/* All of it is there, `bytes` bytes, of which so many are payload. */
-void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uint32_t payload_bytes);
+/* Own bytes that are a FPDU, or its end, or its header (IWARP_OWN, IWARP_OWN_HEADER) are there, behind what is staged. */
+void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes);
+
+/* The same, of a whole FPDU that is the only one. */
+static inline void iwarp_own_begin(struct iwarp_transmit *tx, uint32_t bytes)
+{
+	tx->pieces[tx->first_piece] =
+		(struct iwarp_piece){.kind = IWARP_OWN, .bytes = bytes, .at = tx->tail};
+	tx->piece_count = 1;
+	tx->staged_bytes = bytes;
+	tx->position += bytes;
+	tx->tail += bytes;
+}
+
+/* All of a FPDU is there, `bytes` bytes, of which so many are payload. */
+static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uint32_t payload_bytes)
+{
+	if (iwarp->tx.piece_count)
+		iwarp_own_add(&iwarp->tx, IWARP_OWN, bytes);
+	else
+		iwarp_own_begin(&iwarp->tx, bytes);
+	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);
+	qp_count(&iwarp->qp, COUNTER_sent_bytes, payload_bytes);
+}
 
 /* The same for a whole FPDU with a payload, `kind`, `key`, `at` and `bytes` of a piece, that is lent. */
 void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
@@ -69,8 +93,25 @@ bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns);
 /* Owe the answer to a request of the peer's. False when there are as many as we serve at once. */
 bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed);
 
+/* The stream position that a request is done at. */
+static inline void iwarp_wqe_set_end(struct send_wqe *wqe, uint64_t position)
+{
+	wqe->ssn = (uint32_t)(position >> 32);
+	wqe->packet_count = (uint32_t)position;
+}
+
 /* All of the request at tx->index is staged. */
-void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe);
+static inline void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	wqe->is_started = IWARP_STAGED;
+	iwarp_wqe_set_end(wqe, tx->position);
+	tx->index++;
+	tx->offset = 0;
+	tx->is_in_message = false;
+	tx->is_turn_of_answers = true;
+}
 
 /* Complete the requests at the head of the send queue that are done, unless they are held back. */
 void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns);
@@ -78,10 +119,35 @@ void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns);
 /* Some bytes were taken: the completion of what is done now may be held back. */
 void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/* What is held back is completed now: its time is over, the peer has sent something, the program has posted something. */
+/* What is held back is completed now: its time is over, */
 void iwarp_defer_end(struct iwarp_qp *iwarp, uint64_t now_ns);
-void iwarp_answered(struct iwarp_qp *iwarp, uint64_t now_ns);
-void iwarp_unanswered(struct iwarp_qp *iwarp, uint64_t now_ns);
+
+/* the peer has sent something, the program has posted something: that was or was not worth it. */
+static inline void iwarp_learn(struct iwarp_qp *iwarp, int change, uint64_t now_ns)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	if (tx->is_answer_due) {
+		tx->luck += change;
+		if (tx->luck > IWARP_LUCK_MAX)
+			tx->luck = IWARP_LUCK_MAX;
+		else if (tx->luck < -IWARP_LUCK_MAX)
+			tx->luck = -IWARP_LUCK_MAX;
+		tx->is_answer_due = false;
+	}
+	if (tx->defer_end_ns)
+		iwarp_defer_end(iwarp, now_ns);
+}
+
+static inline void iwarp_answered(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	iwarp_learn(iwarp, IWARP_LUCK_ANSWERED, now_ns);
+}
+
+static inline void iwarp_unanswered(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	iwarp_learn(iwarp, IWARP_LUCK_SILENT, now_ns);
+}
 
 static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 {

@@ -239,6 +239,20 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
  */
 unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS_MAX]);
 
+/* The same when nothing is in the middle: IWARP_RX_BYTES in one piece. NULL when something is. */
+static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+
+	if (iwarp->stream != IWARP_STREAM_OPEN || iwarp->is_peer_ended | rx->has_segment ||
+		rx->start != rx->end || rx->stall_end_ns)
+		return NULL;
+	rx->start = 0;
+	rx->end = 0;
+	rx->direct_bytes = 0;
+	return rx->bytes;
+}
+
 /* The first `bytes` bytes of what was offered last are there now. At least 1. */
 void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
@@ -263,6 +277,12 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
  */
 unsigned iwarp_output(
 	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns);
+
+/*
+ * The same for a single request, small and of a usual kind, when nothing else is to be sent: one part. NULL when it is not so, with nothing
+ * done.
+ */
+const uint8_t *iwarp_output_quickly(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 
 /* The first `bytes` of them were taken. */
 void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);

@@ -5,8 +5,10 @@
  *
  * Whatever is not so, or not as it should be, takes the long way, which says what is wrong with it. Keys are looked up once, and then known.
  */
+#include <assert.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "iwarp/internal.h"
 #include "memory/copy.h"
 
@@ -92,13 +94,6 @@ static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulp
 	return true;
 }
 
-static void send_complete(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
-{
-	struct cqe cqe = {.opcode = WC_RECV, .byte_count = bytes};
-
-	iwarp_receive_end(iwarp, &cqe, RDMAP_SEND, now_ns);
-}
-
 /* In the middle of something, or of a kind for the long way only. */
 static bool is_busy(const struct iwarp_qp *iwarp)
 {
@@ -108,7 +103,8 @@ static bool is_busy(const struct iwarp_qp *iwarp)
 		iwarp->settings.receives_markers | (rx->stall_end_ns != 0);
 }
 
-bool iwarp_take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns)
+/* Takes in the next FPDU, if it is whole and nothing but a usual one. Returns false when not: nothing has changed that matters. */
+static bool take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 	const uint8_t *fpdu = rx->bytes + rx->start, *ulpdu = fpdu + FPDU_LENGTH_BYTES;
@@ -133,9 +129,33 @@ bool iwarp_take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns)
 		return false;
 	rx->start += bytes;
 	qp_count(&iwarp->qp, COUNTER_rcvd_pkts, 1);
-	if (is_send)
-		send_complete(iwarp, ulpdu_bytes - DDP_UNTAGGED_BYTES, now_ns);
+	if (is_send) {
+		rx->has_receive = false;
+		qp_complete_message(
+			&iwarp->qp, rx->receive.wr_id, ulpdu_bytes - DDP_UNTAGGED_BYTES, now_ns);
+	}
 	return true;
+}
+
+void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	while (iwarp->stream == IWARP_STREAM_OPEN && iwarp->rx.start != iwarp->rx.end &&
+		(take_quickly(iwarp, now_ns) || iwarp_take(iwarp, now_ns)))
+		;
+}
+
+void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	uint32_t direct_bytes = min_u32(bytes, rx->direct_bytes);
+
+	if (iwarp->stream != IWARP_STREAM_OPEN)
+		return; /* what comes now is thrown away */
+	rx->placed_bytes += direct_bytes;
+	rx->end += bytes - direct_bytes;
+	assert(rx->end <= IWARP_RX_BYTES);
+	iwarp_resume(iwarp, now_ns);
+	iwarp_answered(iwarp, now_ns);
 }
 
 /* --- sending --- */
@@ -187,7 +207,8 @@ static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, u
 	}
 }
 
-bool iwarp_stage_quickly(struct iwarp_qp *iwarp)
+/* The next request becomes a FPDU. Returns false when it is none for this way: nothing has changed. */
+static inline bool stage(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 	uint8_t *fpdu = tx->bytes + tx->tail;
@@ -196,8 +217,6 @@ bool iwarp_stage_quickly(struct iwarp_qp *iwarp)
 	uint32_t header_bytes, bytes;
 	bool is_write;
 
-	if (!may_stage(iwarp))
-		return false;
 	wqe = sq_at(iwarp->qp.sq, tx->index);
 	is_write = wqe->opcode == WR_RDMA_WRITE;
 	if (!is_write && (wqe->opcode != WR_SEND || (wqe->flags & SEND_SOLICITED)))
@@ -213,4 +232,20 @@ bool iwarp_stage_quickly(struct iwarp_qp *iwarp)
 		iwarp, fpdu_seal_end(fpdu, header_bytes + bytes, iwarp->settings.has_crc), bytes);
 	iwarp_request_staged(iwarp, wqe);
 	return true;
+}
+
+bool iwarp_stage_quickly(struct iwarp_qp *iwarp)
+{
+	return may_stage(iwarp) && stage(iwarp);
+}
+
+const uint8_t *iwarp_output_quickly(struct iwarp_qp *iwarp, uint32_t *ret_bytes)
+{
+	struct iwarp_transmit *tx = &iwarp->tx;
+
+	if (tx->piece_count || tx->index + 1 != iwarp->qp.sq->posted || !may_stage(iwarp) ||
+		!stage(iwarp))
+		return NULL;
+	*ret_bytes = tx->staged_bytes;
+	return tx->bytes;
 }

@@ -250,8 +250,7 @@ static void segment_end(struct iwarp_qp *iwarp, uint64_t now_ns)
 	}
 }
 
-/* One step. Returns false when there is none without more bytes. Out of line: most goes the short way. */
-static __attribute__((noinline)) bool take(struct iwarp_qp *iwarp, uint64_t now_ns)
+bool iwarp_take(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 	uint32_t left_bytes, there_bytes;
@@ -268,25 +267,4 @@ static __attribute__((noinline)) bool take(struct iwarp_qp *iwarp, uint64_t now_
 		return payload_take(
 			iwarp, min_u32(there_bytes, left_bytes - IWARP_TAIL_BYTES), now_ns);
 	return false;
-}
-
-void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
-{
-	struct iwarp_receive *rx = &iwarp->rx;
-	uint32_t direct_bytes = min_u32(bytes, rx->direct_bytes);
-
-	if (!is_receiving(iwarp))
-		return; /* what comes now is thrown away */
-	rx->placed_bytes += direct_bytes;
-	rx->end += bytes - direct_bytes;
-	assert(rx->end <= IWARP_RX_BYTES);
-	iwarp_resume(iwarp, now_ns);
-	iwarp_answered(iwarp, now_ns);
-}
-
-void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	while (is_receiving(iwarp) && iwarp->rx.start != iwarp->rx.end &&
-		(iwarp_take_quickly(iwarp, now_ns) || take(iwarp, now_ns)))
-		;
 }

@@ -46,7 +46,7 @@ static void lent_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
 }
 
 /* What lies behind own bytes that end a FPDU goes along with them. */
-static void own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes)
+void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes)
 {
 	struct iwarp_piece *last = piece_at(tx, tx->piece_count - 1), *piece;
 
@@ -84,12 +84,6 @@ uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *s
 	return ulpdu + ddp_encode(segment, ulpdu);
 }
 
-static void count(struct iwarp_qp *iwarp, uint32_t payload_bytes)
-{
-	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);
-	qp_count(&iwarp->qp, COUNTER_sent_bytes, payload_bytes);
-}
-
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
@@ -104,12 +98,6 @@ void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, u
 		bytes);
 }
 
-void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uint32_t payload_bytes)
-{
-	own_add(&iwarp->tx, IWARP_OWN, bytes);
-	count(iwarp, payload_bytes);
-}
-
 void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload)
 {
@@ -120,11 +108,12 @@ void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	uint32_t trailer_bytes = fpdu_bytes(ulpdu_bytes) - header_bytes - payload->bytes;
 
 	put_be16(fpdu, (uint16_t)ulpdu_bytes);
-	own_add(tx, IWARP_OWN_HEADER, header_bytes);
+	iwarp_own_add(tx, IWARP_OWN_HEADER, header_bytes);
 	lent_add(tx, payload);
 	memset(behind, 0, trailer_bytes);
-	own_add(tx, IWARP_OWN, trailer_bytes);
-	count(iwarp, payload->bytes);
+	iwarp_own_add(tx, IWARP_OWN, trailer_bytes);
+	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);
+	qp_count(&iwarp->qp, COUNTER_sent_bytes, payload->bytes);
 }
 
 void iwarp_stage_terminate(

@@ -151,28 +151,9 @@ static uint64_t sent_position(const struct iwarp_transmit *tx)
 	return tx->position - tx->staged_bytes;
 }
 
-/* The stream position that a request is done at. */
-static void wqe_set_end(struct send_wqe *wqe, uint64_t position)
-{
-	wqe->ssn = (uint32_t)(position >> 32);
-	wqe->packet_count = (uint32_t)position;
-}
-
 static uint64_t wqe_end(const struct send_wqe *wqe)
 {
 	return (uint64_t)wqe->ssn << 32 | wqe->packet_count;
-}
-
-void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
-{
-	struct iwarp_transmit *tx = &iwarp->tx;
-
-	wqe->is_started = IWARP_STAGED;
-	wqe_set_end(wqe, tx->position);
-	tx->index++;
-	tx->offset = 0;
-	tx->is_in_message = false;
-	tx->is_turn_of_answers = true;
 }
 
 /* The next segment's payload of a SEND or WRITE, to be lent; or nothing, and how many bytes of it are to be copied. */
@@ -384,7 +365,7 @@ static void execute_local(struct iwarp_qp *iwarp, struct send_wqe *wqe, uint64_t
 	if (iwarp->tx.fault)
 		return;
 	iwarp_request_staged(iwarp, wqe);
-	wqe_set_end(wqe, sent_position(&iwarp->tx));
+	iwarp_wqe_set_end(wqe, sent_position(&iwarp->tx));
 	iwarp_complete(iwarp, now_ns);
 }
 
@@ -444,15 +425,6 @@ static bool is_write_last(const struct iwarp_qp *iwarp)
 		(qp->is_all_signaled || last->flags & SEND_SIGNALED);
 }
 
-static void luck_learn(struct iwarp_transmit *tx, int change)
-{
-	tx->luck += change;
-	if (tx->luck > IWARP_LUCK_MAX)
-		tx->luck = IWARP_LUCK_MAX;
-	else if (tx->luck < -IWARP_LUCK_MAX)
-		tx->luck = -IWARP_LUCK_MAX;
-}
-
 /* A program that has filled its queue could not go on, and one that is about to sleep does not poll. */
 void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
@@ -466,22 +438,6 @@ void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 		return;
 	tx->defer_end_ns = now_ns + IWARP_DEFER_NS;
 	iwarp_deadline_hasten(iwarp, tx->defer_end_ns);
-}
-
-void iwarp_answered(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	if (iwarp->tx.is_answer_due)
-		luck_learn(&iwarp->tx, IWARP_LUCK_ANSWERED);
-	iwarp->tx.is_answer_due = false;
-	iwarp_defer_end(iwarp, now_ns);
-}
-
-void iwarp_unanswered(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	if (iwarp->tx.is_answer_due)
-		luck_learn(&iwarp->tx, IWARP_LUCK_SILENT);
-	iwarp->tx.is_answer_due = false;
-	iwarp_defer_end(iwarp, now_ns);
 }
 
 void iwarp_defer_end(struct iwarp_qp *iwarp, uint64_t now_ns)

@@ -114,23 +114,6 @@ uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
 	return fpdu_seal_end(fpdu, ulpdu_bytes, has_crc);
 }
 
-uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
-{
-	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);
-	uint32_t pad_at = FPDU_LENGTH_BYTES + ulpdu_bytes;
-
-	put_le32(fpdu + pad_at, 0); /* it may reach into the CRC's field */
-	put_le32(fpdu + covered_bytes, has_crc ? crc32c(fpdu, covered_bytes) : 0);
-	return covered_bytes + FPDU_CRC_BYTES;
-}
-
-bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes)
-{
-	uint32_t covered_bytes = bytes - FPDU_CRC_BYTES;
-
-	return get_le32(fpdu + covered_bytes) == crc32c(fpdu, covered_bytes);
-}
-
 /* --- markers (RFC 5044 section 4.3) --- */
 
 /* Bytes of a FPDU before the first marker that is in it, if there is one. */

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/crc.h"
 #include "wire/bytes.h"
 
 /* --- opening a connection --- */
@@ -118,7 +119,15 @@ static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
 
 /* The same when its length is there, too. */
-uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
+static inline uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
+{
+	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);
+	uint32_t pad_at = FPDU_LENGTH_BYTES + ulpdu_bytes;
+
+	put_le32(fpdu + pad_at, 0); /* it may reach into the CRC's field */
+	put_le32(fpdu + covered_bytes, has_crc ? crc32c(fpdu, covered_bytes) : 0);
+	return covered_bytes + FPDU_CRC_BYTES;
+}
 
 /* --- markers --- */
 
@@ -157,6 +166,11 @@ static inline uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu)
 }
 
 /* Is the CRC of a whole FPDU, of `bytes` bytes in the stream, right? */
-bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes);
+static inline bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes)
+{
+	uint32_t covered_bytes = bytes - FPDU_CRC_BYTES;
+
+	return get_le32(fpdu + covered_bytes) == crc32c(fpdu, covered_bytes);
+}
 
 #endif

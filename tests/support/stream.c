@@ -173,6 +173,19 @@ int stream_post_receive(struct stream_end *end, uint64_t wr_id, uint64_t offset,
 	return qp_post_recv(end->qp, &wr);
 }
 
+/* As the runtime does it: the short way, if it is one. */
+static unsigned output(struct stream_end *end, struct iwarp_part parts[IWARP_PIECES_MAX])
+{
+	parts[0].at = iwarp_output_quickly(end->iwarp, &parts[0].bytes);
+	return parts[0].at ? 1 : iwarp_output(end->iwarp, parts, end->now_ns);
+}
+
+static unsigned offer(struct stream_end *end, struct iwarp_span spans[IWARP_SPANS_MAX])
+{
+	spans[0] = (struct iwarp_span){iwarp_offer_buffer(end->iwarp), IWARP_RX_BYTES};
+	return spans[0].at ? 1 : iwarp_offer(end->iwarp, spans);
+}
+
 size_t stream_take(struct stream_end *end, uint8_t *to, size_t room)
 {
 	struct iwarp_part parts[IWARP_PIECES_MAX];
@@ -181,7 +194,7 @@ size_t stream_take(struct stream_end *end, uint8_t *to, size_t room)
 
 	if (end->is_closed || end->has_said_end)
 		return 0;
-	count = iwarp_output(end->iwarp, parts, end->now_ns);
+	count = output(end, parts);
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t step = (uint32_t)min_u64(parts[i].bytes, room - taken);
 
@@ -200,7 +213,7 @@ size_t stream_give(struct stream_end *end, const uint8_t *from, size_t bytes)
 	size_t given = 0;
 
 	while (given < bytes && !end->is_closed) {
-		unsigned count = iwarp_offer(end->iwarp, spans);
+		unsigned count = offer(end, spans);
 		uint32_t step = 0;
 
 		for (unsigned i = 0; i < count && given + step < bytes; i++) {

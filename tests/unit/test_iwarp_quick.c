@@ -71,33 +71,43 @@ static void expect_refused(void)
 	stop();
 }
 
+/* A bare WRITE or SEND, alone or behind others. Returns the bytes of all that was sent so far. */
+static size_t send_one(enum wr_opcode opcode, uint32_t bytes, uint32_t flags, bool is_alone,
+	uint8_t *wire, size_t sent)
+{
+	post(opcode, bytes, flags);
+	return is_alone ? sent + stream_take(&a, wire + sent, 4096 - sent) : sent;
+}
+
 static void fpdus_are_those_of_the_long_way(void **state)
 {
 	/* Both times at one address, which the headers name. */
-	static uint8_t wire[2][4096], far[FAR + SMALL];
-	size_t bytes[2];
+	static uint8_t wire[3][4096], far[FAR + SMALL];
+	size_t bytes[3] = {0};
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		struct stream_options options = {.settings = stream_settings(true)};
 
 		options.settings.has_crc = true;
-		options.settings.sends_markers = i; /* these take the long way */
+		options.settings.sends_markers = i == 1; /* these take the long way */
 		stream_start(&a, &options);
 		b.key = a.key;
 		b.memory = far;
-		post(WR_RDMA_WRITE, 0, 0);
-		post(WR_SEND, 7, SEND_INLINE);
-		post(WR_RDMA_WRITE, 33, SEND_INLINE);
-		post(WR_SEND, 0, 0);
-		post(WR_SEND, SMALL, 0);
-		bytes[i] = stream_take(&a, wire[i], sizeof(wire[i]));
+		bytes[i] = send_one(WR_RDMA_WRITE, 0, 0, i == 2, wire[i], bytes[i]);
+		bytes[i] = send_one(WR_SEND, 7, SEND_INLINE, i == 2, wire[i], bytes[i]);
+		bytes[i] = send_one(WR_RDMA_WRITE, 33, SEND_INLINE, i == 2, wire[i], bytes[i]);
+		bytes[i] = send_one(WR_SEND, 0, 0, i == 2, wire[i], bytes[i]);
+		bytes[i] = send_one(WR_SEND, SMALL, 0, i == 2, wire[i], bytes[i]);
+		bytes[i] += stream_take(&a, wire[i] + bytes[i], 4096 - bytes[i]);
 		stream_stop(&a);
 	}
 	assert_int_equal(bytes[1], bytes[0] + MPA_MARKER_BYTES);
 	/* The first FPDU begins with the only marker, its CRC covers it. */
 	assert_memory_equal(wire[0], wire[1] + MPA_MARKER_BYTES, 16);
 	assert_memory_equal(wire[0] + 20, wire[1] + 20 + MPA_MARKER_BYTES, bytes[0] - 20);
+	assert_int_equal(bytes[2], bytes[0]);
+	assert_memory_equal(wire[2], wire[0], bytes[0]);
 }
 
 static void any_small_length_arrives(void **state)
@@ -288,6 +298,60 @@ static void message_that_drips_arrives_the_same(void **state)
 	}
 }
 
+/* The kernel takes what it likes, and the next request is posted meanwhile. */
+static void request_behind_one_on_its_way_follows_it(void **state)
+{
+	uint8_t wire[512];
+	size_t bytes;
+
+	(void)state;
+	start(true);
+	for (uint64_t i = 0; i < 2; i++)
+		stream_post_receive(&b, i, i * SMALL, SMALL);
+	post(WR_SEND, SMALL, 0);
+	bytes = stream_take(&a, wire, 10);
+	post(WR_SEND, SMALL, SEND_INLINE);
+	bytes += stream_take(&a, wire + bytes, sizeof(wire) - bytes);
+	assert_int_equal(stream_give(&b, wire, bytes), bytes);
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_int_equal(expect(&b, WC_SUCCESS).wr_id, i);
+		assert_memory_equal(b.memory + i * SMALL, a.memory + AT, SMALL);
+	}
+	stop();
+}
+
+/* The queue waits for nobody: what completes is handed to who drives the lane for it, and no slot stays taken by that. */
+static void completions_go_to_who_polls(void **state)
+{
+	struct cqe sent[1], received[1];
+	struct cq_taker sender = {&a.cq, sent, 1, 0}, receiver = {&b.cq, received, 1, 0};
+
+	(void)state;
+	start(true);
+	a.lane.taker = &sender;
+	b.lane.taker = &receiver;
+	for (uint64_t i = 0; i < 2; i++) {
+		stream_post_receive(&b, 7 + i, 0, SMALL);
+		post(WR_SEND, SMALL, SEND_SIGNALED);
+		stream_run(&a, &b);
+	}
+	assert_int_equal(sender.taken, 1);
+	assert_int_equal(sent[0].opcode, WC_SEND);
+	assert_int_equal(a.qp->sq->released, 1);
+	expect(&a, WC_SUCCESS);
+	assert_int_equal(a.qp->sq->released, 2);
+	assert_int_equal(receiver.taken, 1);
+	assert_int_equal(received[0].wr_id, 7);
+	assert_int_equal(received[0].status, WC_SUCCESS);
+	assert_int_equal(received[0].byte_count, SMALL);
+	assert_int_equal(received[0].qpn, b.qp->qpn);
+	assert_int_equal(expect(&b, WC_SUCCESS).wr_id, 8);
+	assert_int_equal(counter_read(&b.qp->public->counters, COUNTER_completions), 2);
+	a.lane.taker = NULL;
+	b.lane.taker = NULL;
+	stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +366,8 @@ int main(void)
 		cmocka_unit_test(damaged_message_is_refused),
 		cmocka_unit_test(message_out_of_turn_is_refused),
 		cmocka_unit_test(message_that_drips_arrives_the_same),
+		cmocka_unit_test(request_behind_one_on_its_way_follows_it),
+		cmocka_unit_test(completions_go_to_who_polls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

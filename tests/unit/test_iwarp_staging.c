@@ -278,6 +278,32 @@ static void completion_of_a_write_does_not_wait_for_long(void **state)
 	stop();
 }
 
+/* A deadline that is not wanted any more stays where it is: the next completion is held back for all of its own time. */
+static void completion_of_a_write_outlives_the_deadline_of_another(void **state)
+{
+	const uint64_t later_ns = IWARP_DEFER_NS * 3 / 4;
+	struct sge sge;
+
+	(void)state;
+	start_deferring();
+	post(WR_RDMA_WRITE, 8);
+	stream_run(&a, &b);
+	struct send_wr answer = stream_wr(&b, &a, WR_RDMA_WRITE, &sge, AT, 8, FAR);
+	assert_int_equal(stream_post(&b, &answer), 0);
+	stream_run(&a, &b);
+	expect(&a, WC_SUCCESS);
+	stream_pass(&a, later_ns);
+	post(WR_RDMA_WRITE, 8);
+	stream_run(&a, &b);
+	stream_pass(&a, IWARP_DEFER_NS - later_ns);
+	expect_none(&a);
+	stream_pass(&a, later_ns - 1);
+	expect_none(&a);
+	stream_pass(&a, 1);
+	expect(&a, WC_SUCCESS);
+	stop();
+}
+
 static void completion_is_not_held_back_where_that_is_no_use(void **state)
 {
 	uint32_t held = 0;
@@ -363,6 +389,7 @@ int main(void)
 		cmocka_unit_test(lists_of_any_lengths_arrive),
 		cmocka_unit_test(completion_of_a_write_waits_for_the_answer),
 		cmocka_unit_test(completion_of_a_write_does_not_wait_for_long),
+		cmocka_unit_test(completion_of_a_write_outlives_the_deadline_of_another),
 		cmocka_unit_test(completion_is_not_held_back_where_that_is_no_use),
 		cmocka_unit_test(completion_is_held_back_again_when_answers_come),
 		cmocka_unit_test(completion_that_is_held_back_is_no_failure_at_the_end),
