@@ -4,15 +4,11 @@
  */
 #include "port/tcp.h"
 
-#include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "port/address.h"
 
@@ -138,10 +134,11 @@ int port_tcp_addresses(
 
 int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count)
 {
-	int64_t bytes = count == 1 ? syscall(SYS_recvfrom, fd, pieces->iov_base, pieces->iov_len,
-					     MSG_DONTWAIT, NULL, NULL)
-				   : syscall(SYS_readv, fd, pieces, count);
+	int64_t bytes;
 
+	if (count == 1)
+		return port_tcp_receive_one(fd, pieces->iov_base, pieces->iov_len);
+	bytes = syscall(SYS_readv, fd, pieces, count);
 	return bytes < 0 ? (errno == EINTR ? -EAGAIN : -errno) : bytes;
 }
 

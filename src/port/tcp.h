@@ -11,9 +11,13 @@
  * want to wait as long. (TCP_USER_TIMEOUT would end connections to a live peer that does not read, too.)
  */
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/gid.h"
 
@@ -54,6 +58,15 @@ int port_tcp_addresses(
  * -errno when the connection is lost.
  */
 int64_t port_tcp_receive(int fd, const struct iovec *pieces, unsigned count);
+
+/* The same into one piece. Inline: it may matter how deep in calls a system call is made (worker_streams_read_ahead). */
+static inline int64_t port_tcp_receive_one(int fd, void *to, size_t bytes)
+{
+	/* Around the C library's function: that is a cancellation point, and locks are held. */
+	int64_t taken = syscall(SYS_recvfrom, fd, to, bytes, MSG_DONTWAIT, NULL, NULL);
+
+	return taken < 0 ? (errno == EINTR ? -EAGAIN : -errno) : taken;
+}
 
 /* Send the pieces in order. Returns how many bytes were taken, -EAGAIN for none now, another -errno when the connection is lost. */
 int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count);

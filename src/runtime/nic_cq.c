@@ -167,6 +167,7 @@ static void drive(struct worker *worker, struct cq_taker *taker)
 		sched_yield();
 		return;
 	}
+	worker_streams_read_ahead(worker);
 	worker->lane.taker = taker;
 	unsigned datagrams = worker_poll(worker, taker->cq);
 	worker->lane.taker = NULL;

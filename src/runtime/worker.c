@@ -180,7 +180,7 @@ static unsigned collect_quickly(struct worker *worker)
  */
 static unsigned take_in_quickly(struct worker *worker)
 {
-	unsigned datagrams;
+	unsigned datagrams, reads;
 
 	atomic_store_explicit(&worker->polls_driving,
 		atomic_load_explicit(&worker->polls_driving, memory_order_relaxed) + 1,
@@ -189,6 +189,7 @@ static unsigned take_in_quickly(struct worker *worker)
 	worker->poll_weight = 1 +
 		atomic_load_explicit(&worker->polls_skipped, memory_order_relaxed) /
 			WORKER_SKIP_WEIGHT;
+	reads = worker->stream_count ? worker_streams_receive(worker) : 0;
 	datagrams = collect_quickly(worker);
 	if (!datagrams) {
 		datagrams = port_udp_receive(worker->port, on_packet, worker);
@@ -198,8 +199,7 @@ static unsigned take_in_quickly(struct worker *worker)
 	}
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
-	if (worker->stream_count)
-		datagrams += worker_streams_receive(worker);
+	datagrams += reads;
 	if (datagrams) {
 		worker->last_packet_ns = worker->now_ns;
 	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {

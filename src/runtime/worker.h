@@ -112,6 +112,8 @@ struct worker {
 	uint32_t stream_count;
 	uint32_t stalled_count; /* of them: a message waits for a receive request */
 	struct worker_stream *hot_stream; /* NULL: none (worker_streams.h) */
+	bool has_read_ahead; /* from it */
+	int64_t ahead_bytes; /* what that returned */
 	uint32_t streams_silence; /* times in a row that their set had nothing */
 	uint32_t streams_polls; /* since then, while one is hot */
 	int epoll_streams; /* all of them but the hot one; in epoll_all */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "port/tcp.h"
 #include "runtime/clock.h"
 
 enum {
@@ -135,7 +134,7 @@ void worker_streams_forget(struct worker *worker)
 /* Does what the queue pair wants of its stream. Closing is done when its signal is delivered. */
 static void settle(struct worker *worker, struct worker_stream *stream)
 {
-	if (iwarp_wish(stream->iwarp) != IWARP_END)
+	if (stream->iwarp->stream == IWARP_STREAM_OPEN || iwarp_wish(stream->iwarp) != IWARP_END)
 		return;
 	port_tcp_end(stream->fd);
 	iwarp_half_closed(stream->iwarp, worker->now_ns);
@@ -165,22 +164,10 @@ static void ended(struct worker *worker, struct worker_stream *stream, bool is_l
 	iwarp_ended(stream->iwarp, is_lost, worker->now_ns);
 }
 
-/* One read. Returns whether there may be more at once. */
-static bool read_once(struct worker *worker, struct worker_stream *stream, unsigned *reads)
+/* A read returned `bytes`. Returns whether there may be more at once. */
+static inline bool take(struct worker *worker, struct worker_stream *stream, int64_t bytes,
+	uint64_t room_bytes, unsigned *reads)
 {
-	struct iwarp_span spans[IWARP_SPANS_MAX];
-	struct iovec pieces[IWARP_SPANS_MAX];
-	unsigned count = iwarp_offer(stream->iwarp, spans);
-	uint64_t room_bytes = 0;
-	int64_t bytes;
-
-	if (!count)
-		return false;
-	for (unsigned i = 0; i < count; i++) {
-		pieces[i] = (struct iovec){spans[i].at, spans[i].bytes};
-		room_bytes += spans[i].bytes;
-	}
-	bytes = port_tcp_receive(stream->fd, pieces, count);
 	if (bytes == -EAGAIN)
 		return false;
 	note_time(worker);
@@ -190,6 +177,22 @@ static bool read_once(struct worker *worker, struct worker_stream *stream, unsig
 	else
 		iwarp_received(stream->iwarp, (uint32_t)bytes, worker->now_ns);
 	return bytes > 0 && (uint64_t)bytes == room_bytes;
+}
+
+static bool read_once(struct worker *worker, struct worker_stream *stream, unsigned *reads)
+{
+	struct iwarp_span spans[IWARP_SPANS_MAX];
+	struct iovec pieces[IWARP_SPANS_MAX];
+	unsigned count = iwarp_offer(stream->iwarp, spans);
+	uint64_t room_bytes = 0;
+
+	if (!count)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		pieces[i] = (struct iovec){spans[i].at, spans[i].bytes};
+		room_bytes += spans[i].bytes;
+	}
+	return take(worker, stream, port_tcp_receive(stream->fd, pieces, count), room_bytes, reads);
 }
 
 static void note_stall(struct worker *worker, struct worker_stream *stream)
@@ -216,6 +219,21 @@ static unsigned receive(struct worker *worker, struct worker_stream *stream)
 			break;
 	note_stall(worker, stream);
 	settle(worker, stream);
+	return reads;
+}
+
+static inline unsigned receive_hot(struct worker *worker)
+{
+	struct worker_stream *hot = worker->hot_stream;
+	unsigned reads = 0;
+
+	if (!worker->has_read_ahead)
+		return receive(worker, hot);
+	worker->has_read_ahead = false;
+	if (take(worker, hot, worker->ahead_bytes, IWARP_RX_BYTES, &reads))
+		return reads + receive(worker, hot);
+	note_stall(worker, hot);
+	settle(worker, hot);
 	return reads;
 }
 
@@ -267,7 +285,7 @@ unsigned worker_streams_receive(struct worker *worker)
 	unsigned reads = worker->stalled_count ? receive_from_stalled(worker) : 0;
 
 	if (worker->hot_stream) {
-		reads += receive(worker, worker->hot_stream);
+		reads += receive_hot(worker);
 		if (!is_set_due(worker))
 			return reads;
 	}
@@ -328,21 +346,10 @@ void worker_streams_look(struct worker *worker)
 
 /* --- sending --- */
 
-/* Returns whether it may send more at once. */
-static bool write_once(struct worker *worker, struct worker_stream *stream)
+/* So many bytes of `bytes` were taken, or the -errno why not. Returns whether more may be sent at once. */
+static bool written(
+	struct worker *worker, struct worker_stream *stream, int64_t taken, int64_t bytes)
 {
-	struct iwarp_part parts[IWARP_PIECES_MAX];
-	struct iovec pieces[IWARP_PIECES_MAX];
-	unsigned count = iwarp_output(stream->iwarp, parts, worker->now_ns);
-	int64_t taken, bytes = 0;
-
-	if (!count)
-		return false;
-	for (unsigned i = 0; i < count; i++) {
-		pieces[i] = (struct iovec){(void *)(uintptr_t)parts[i].at, parts[i].bytes};
-		bytes += parts[i].bytes;
-	}
-	taken = port_tcp_send(stream->fd, pieces, count);
 	if (taken < 0 && taken != -EAGAIN) {
 		ended(worker, stream, true);
 		return false;
@@ -354,9 +361,37 @@ static bool write_once(struct worker *worker, struct worker_stream *stream)
 	return !stream->is_blocked;
 }
 
+/* Returns whether it may send more at once. */
+static __attribute__((noinline)) bool write_once(
+	struct worker *worker, struct worker_stream *stream)
+{
+	struct iwarp_part parts[IWARP_PIECES_MAX];
+	struct iovec pieces[IWARP_PIECES_MAX];
+	unsigned count = iwarp_output(stream->iwarp, parts, worker->now_ns);
+	int64_t bytes = 0;
+
+	if (!count)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		pieces[i] = (struct iovec){(void *)(uintptr_t)parts[i].at, parts[i].bytes};
+		bytes += parts[i].bytes;
+	}
+	return written(worker, stream, port_tcp_send(stream->fd, pieces, count), bytes);
+}
+
+/* The same for a single small message. */
+static inline bool write_quickly(struct worker *worker, struct worker_stream *stream)
+{
+	uint32_t bytes;
+	const uint8_t *at = iwarp_output_quickly(stream->iwarp, &bytes);
+	const struct iovec piece = {(void *)(uintptr_t)at, at ? bytes : 0};
+
+	return at && written(worker, stream, port_tcp_send(stream->fd, &piece, 1), bytes);
+}
+
 static void send_turn(struct worker *worker, struct worker_stream *stream)
 {
-	unsigned writes = 0;
+	unsigned writes = write_quickly(worker, stream);
 
 	while (writes < WRITES_PER_TURN && write_once(worker, stream))
 		writes++;
