@@ -24,11 +24,13 @@ static uint16_t port_of(uint32_t qpn)
 }
 
 /* Whom a packet goes between: a request from us to the peer, or its answer. */
-static struct captured ends_of(const struct qp *qp, bool is_request)
+static struct captured ends_of(const struct local_qp *local, bool is_request)
 {
+	const struct qp *qp = local->qp;
 	const struct qp_path *path = &qp->attr.path;
 
 	return (struct captured){
+		.time_ns = local->captured.now_ns,
 		.source = is_request ? path->local : path->remote,
 		.destination = is_request ? path->remote : path->local,
 		.ifindex = path->ifindex,
@@ -56,24 +58,26 @@ static bool payload_get(const struct qp *qp, const struct packet *packet,
 }
 
 /* Show a packet, which has the request's bytes from `offset` on. */
-static void put(const struct qp *qp, struct captured about, const struct packet *packet,
+static void put(const struct qp *qp, struct captured *about, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset)
 {
 	uint8_t bytes[CAPTURED_BYTES_MAX];
 	uint32_t count = (uint32_t)packet_encode_headers(packet, bytes);
 
-	about.packet_bytes = (uint32_t)packet_bytes(packet);
+	about->packet_bytes = (uint32_t)packet_bytes(packet);
 	if (atomic_load_explicit(&qp->lane->capture_public->snap_bytes, memory_order_relaxed) >
 			count &&
 		payload_get(qp, packet, wqe, offset, bytes + count))
-		count = about.packet_bytes;
-	capture_put(qp->lane->capture, &about, bytes, count);
+		count = about->packet_bytes;
+	capture_put(qp->lane->capture, about, bytes, count);
 }
 
 static void show(const struct local_qp *local, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset, bool is_request)
 {
-	put(local->qp, ends_of(local->qp, is_request), packet, wqe, offset);
+	struct captured about = ends_of(local, is_request);
+
+	put(local->qp, &about, packet, wqe, offset);
 }
 
 /* A packet of ours with the next number, which takes `packets` of them. */
@@ -213,6 +217,7 @@ void local_capture(struct local_qp *local, const struct send_wqe *wqe)
 		captured->has_begun = true;
 		captured->next = psn_from(local->qp->attr.sq_psn);
 	}
+	captured->now_ns = capture_now_ns(local->qp->lane->capture);
 	captured->msn = msn_add(captured->msn, 1);
 	switch ((int)wr_table[wqe->opcode].operation) {
 	case OPERATION_SEND:
@@ -236,7 +241,8 @@ void datagram_capture(
 	struct door_qp *from, const struct datagram_path *path, const struct send_wqe *wqe)
 {
 	const struct qp *qp = from->qp;
-	const struct captured about = {
+	struct captured about = {
+		.time_ns = capture_now_ns(qp->lane->capture),
 		.source = path->local,
 		.destination = path->remote,
 		.qpn = qp->qpn,
@@ -249,5 +255,5 @@ void datagram_capture(
 
 	ud_packet_init(&packet, qp, wqe, from->captured);
 	from->captured = psn_add(from->captured, 1);
-	put(qp, about, &packet, wqe, 0);
+	put(qp, &about, &packet, wqe, 0);
 }

@@ -86,6 +86,7 @@ struct local_captured {
 	bool has_begun;
 	struct psn next; /* the number of the next packet, had all been packets */
 	struct msn msn;
+	uint64_t now_ns; /* of the request at hand */
 };
 
 /* A queue pair's part in this. The runtime allocates it with the connection. */

@@ -5,6 +5,7 @@
  * nothing done of it.
  */
 #include "ib/rc/rc.h"
+#include "local/capture.h"
 #include "local/initiator.h"
 
 enum { ROW_COUNT_MAX = 64 };
@@ -81,12 +82,16 @@ static inline bool takes_writes(struct local_qp *local)
 static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_t count)
 {
 	uint32_t first = sq->completed, done = 0, bytes = 0;
+	bool is_captured = lane_is_captured(local->qp->lane);
 
 	if (!takes_writes(local))
 		return 0;
 	for (; done < count && row_write(local, sq_at(sq, first + done), LOCAL_STEP_BYTES - bytes);
-		done++)
+		done++) {
 		bytes += sq_at(sq, first + done)->total_bytes;
+		if (is_captured)
+			local_capture(local, sq_at(sq, first + done));
+	}
 	local_end(local);
 	if (done)
 		local_executed(local, &local->target->writes, done, bytes);
@@ -138,11 +143,13 @@ static inline bool takes_sends(const struct local_qp *local)
 static uint32_t send_row(struct local_qp *local, struct send_queue *sq, uint32_t count)
 {
 	uint32_t first = sq->completed, done = 0;
+	bool is_captured = lane_is_captured(local->qp->lane);
 
 	if (!takes_sends(local))
 		return 0;
-	while (done < count && row_send(local, sq_at(sq, first + done)))
-		done++;
+	for (; done < count && row_send(local, sq_at(sq, first + done)); done++)
+		if (is_captured)
+			local_capture(local, sq_at(sq, first + done));
 	local_end(local);
 	return done;
 }
@@ -150,8 +157,7 @@ static uint32_t send_row(struct local_qp *local, struct send_queue *sq, uint32_t
 /* Each request to an XRC target has a queue of its own, and is none of a row. */
 static inline bool has_rows(const struct qp *qp, const struct local_qp *local)
 {
-	return !qp->pace && !qp->has_alt_path && !qp_has_tags(qp) && !lane_is_captured(qp->lane) &&
-		!local->target_srqs;
+	return !qp->pace && !qp->has_alt_path && !qp_has_tags(qp) && !local->target_srqs;
 }
 
 uint32_t local_execute_row(struct qp *qp, uint32_t count)
@@ -213,7 +219,7 @@ __attribute__((flatten)) bool local_execute_one(
 		return false;
 	local = local_from_qp(qp);
 	/* That the peer's inbox is open to us still is seen when it is entered. */
-	if (!local->target || !has_rows(qp, local) ||
+	if (!local->target || !has_rows(qp, local) || lane_is_captured(qp->lane) ||
 		!(wqe->opcode == WR_RDMA_WRITE ? write_one(local, wqe) : send_one(local, wqe)))
 		return false;
 	qp_count(qp, COUNTER_local_requests, 1);

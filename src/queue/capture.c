@@ -13,20 +13,18 @@ static_assert(
 const struct capture_public capture_nowhere;
 
 void capture_put(
-	struct capture *capture, const struct captured *about, const uint8_t *bytes, uint32_t count)
+	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count)
 {
-	struct captured head = *about;
-	struct record_piece pieces[] = {{&head, sizeof(head)}, {bytes, count}};
+	struct record_piece pieces[] = {{about, sizeof(*about)}, {bytes, count}};
 
 	pieces[1].count = min_u32(min_u32(count, CAPTURED_BYTES_MAX),
 		atomic_load_explicit(&capture->public->snap_bytes, memory_order_relaxed));
-	head.time_ns = capture->owner->now_ns();
-	head.captured_bytes = pieces[1].count;
+	about->captured_bytes = pieces[1].count;
 	record_ring_put(capture->ring, pieces, ARRAY_COUNT(pieces));
 	if (!capture->looked_ns) {
-		capture->looked_ns = head.time_ns;
-	} else if (head.time_ns - capture->looked_ns >= LOOK_INTERVAL_NS) {
-		capture->looked_ns = head.time_ns;
+		capture->looked_ns = about->time_ns;
+	} else if (about->time_ns - capture->looked_ns >= LOOK_INTERVAL_NS) {
+		capture->looked_ns = about->time_ns;
 		capture->owner->look();
 	}
 }

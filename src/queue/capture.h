@@ -51,13 +51,19 @@ static inline bool capture_is_on(const struct capture_public *public)
 	return atomic_load_explicit(&public->is_on, memory_order_relaxed);
 }
 
+/* What time it is. Packets of one request have one. */
+static inline uint64_t capture_now_ns(const struct capture *capture)
+{
+	return capture->owner->now_ns();
+}
+
 /*
  * Show a packet.
  *
- * `about`  But time_ns and captured_bytes.
+ * `about`  But captured_bytes, which is set.
  * `bytes`  `count` of them, from the BTH on: about->packet_bytes, or fewer.
  */
-void capture_put(struct capture *capture, const struct captured *about, const uint8_t *bytes,
-	uint32_t count);
+void capture_put(
+	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count);
 
 #endif

@@ -237,17 +237,17 @@ static void words_are_shown_with_what_they_were(void **state)
 }
 
 /* They are executed one by one then. */
-static void writes_in_a_row_are_all_shown(void **state)
+/* Ten requests that are posted at once. */
+static void check_row(enum wr_opcode opcode, uint8_t shown_as)
 {
 	struct sge sge = {(uintptr_t)ends[0].memory, 8, ends[0].key};
 	struct send_wr wrs[10];
 	uint32_t posted;
 
-	(void)state;
 	ends[0].peer.ops = &mapped_ops;
 	for (uint32_t i = 0; i < 10; i++)
 		wrs[i] = (struct send_wr){
-			.opcode = WR_RDMA_WRITE,
+			.opcode = opcode,
 			.rkey = ends[1].key,
 			.remote_address = (uintptr_t)ends[1].memory,
 			.sge = &sge,
@@ -255,10 +255,26 @@ static void writes_in_a_row_are_all_shown(void **state)
 		};
 	assert_int_equal(engine_post_send(ends[0].qp, wrs, 10, &posted, NOW_NS), 0);
 	for (uint32_t i = 0; i < 10; i++) {
-		next(true, OPCODE_RC_WRITE_ONLY, i);
-		next(false, OPCODE_RC_ACKNOWLEDGE, i);
+		uint64_t request_ns = next(true, shown_as, i).head.time_ns;
+
+		assert_int_equal(next(false, OPCODE_RC_ACKNOWLEDGE, i).head.time_ns, request_ns);
+		assert_int_equal(request_ns, NOW_NS + i);
 	}
 	assert_is_all();
+}
+
+static void writes_in_a_row_are_all_shown(void **state)
+{
+	(void)state;
+	check_row(WR_RDMA_WRITE, OPCODE_RC_WRITE_ONLY);
+}
+
+static void messages_in_a_row_are_all_shown(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 10; i++)
+		post_receive(i);
+	check_row(WR_SEND, OPCODE_RC_SEND_ONLY);
 }
 
 static void what_goes_by_packets_is_not_shown_twice(void **state)
@@ -365,6 +381,7 @@ int main(void)
 		CAPTURE_TEST(read_is_a_request_and_its_responses),
 		CAPTURE_TEST(words_are_shown_with_what_they_were),
 		CAPTURE_TEST(writes_in_a_row_are_all_shown),
+		CAPTURE_TEST(messages_in_a_row_are_all_shown),
 		CAPTURE_TEST(what_goes_by_packets_is_not_shown_twice),
 		CAPTURE_TEST(payload_may_be_left_out),
 		CAPTURE_TEST(nobody_who_captures_sees_nothing),
