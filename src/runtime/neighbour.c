@@ -5,7 +5,9 @@
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +139,21 @@ static void make_kernel_ask(const struct gid *remote, uint32_t ifindex)
 	close(fd);
 }
 
+/* A tunnel, say, has no link addresses to ask for. */
+static bool has_link_addresses(uint32_t ifindex)
+{
+	struct ifreq request = {0};
+	int fd = socket_open(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has = true;
+
+	if (fd < 0)
+		return true;
+	if (if_indextoname(ifindex, request.ifr_name) && !ioctl(fd, SIOCGIFFLAGS, &request))
+		has = !(request.ifr_flags & IFF_NOARP);
+	close(fd);
+	return has;
+}
+
 static enum neighbour look(struct mnl_socket *netlink, const struct gid *local,
 	const struct gid *remote, uint32_t ifindex)
 {
@@ -151,6 +168,8 @@ static enum neighbour look(struct mnl_socket *netlink, const struct gid *local,
 		hop.at = answer.gateway;
 	rc = ask_neighbour(netlink, &hop, ifindex, &answer);
 	if ((rc == 0 && (answer.state & VALID)) || (rc && rc != -ENOENT))
+		return NEIGHBOUR_KNOWN;
+	if (!has_link_addresses(ifindex))
 		return NEIGHBOUR_KNOWN;
 	if (rc == -ENOENT || !(answer.state & NUD_INCOMPLETE))
 		make_kernel_ask(remote, ifindex);
