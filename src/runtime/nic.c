@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/arith.h"
@@ -184,9 +185,23 @@ static uint32_t lane_count_choose(void)
 	return setting_number("URNIC_LANES", 1, NIC_LANES_MAX, count);
 }
 
+/* Past that limit the kernel would not say so, but end the program (SIGXFSZ). */
+static bool file_may_be_so_long(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes;
+}
+
 static int memory_open(void)
 {
 	void *base;
+
+	if (!file_may_be_so_long(NIC_MEMORY_BYTES)) {
+		log_write(LOG_ERROR,
+			"no file for NIC memory: lift the limit on file sizes (ulimit -f)");
+		return -EFBIG;
+	}
 
 	nic.memory = memfd_create("urnic", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (nic.memory < 0)

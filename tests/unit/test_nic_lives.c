@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -321,6 +322,24 @@ static void child_of_a_busy_program_has_a_nic_of_its_own(void **state)
 	verbs_pair_unmake(&pair);
 }
 
+/* NIC memory is a file of the kernel's kinds. */
+static void limit_on_files_is_an_error_and_not_the_end(void **state)
+{
+	const struct rlimit limit = {1 << 20, 1 << 20};
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	MUST(child >= 0);
+	if (child == 0) {
+		MUST(!setrlimit(RLIMIT_FSIZE, &limit));
+		MUST(!ibv_alloc_pd(context) && errno == EFBIG);
+		_exit(0);
+	}
+	MUST(waitpid(child, &status, 0) == child);
+	assert_int_equal(status, 0);
+}
+
 static int open_context(void **state)
 {
 	(void)state;
@@ -341,6 +360,7 @@ int main(void)
 		cmocka_unit_test(queue_pairs_that_go_leave_no_completions),
 		cmocka_unit_test(thread_that_is_cancelled_leaves_no_lock_behind),
 		cmocka_unit_test(child_of_a_busy_program_has_a_nic_of_its_own),
+		cmocka_unit_test(limit_on_files_is_an_error_and_not_the_end),
 	};
 
 	if (netns_enter_new() < 0)
