@@ -138,6 +138,29 @@ static void write_with_immediate_takes_a_receive_request(void **state)
 	assert_int_equal(cqe.byte_count, 5000);
 	expect(&a, WC_RDMA_WRITE, WC_SUCCESS);
 	assert_memory_equal(b.memory + FAR, a.memory + AT, 5000);
+	stream_post_receive(&b, 22, 0, 0);
+	post(WR_RDMA_WRITE_WITH_IMM, 70, 0, 1);
+	stream_run(&a, &b);
+	assert_int_equal(expect(&b, WC_RECV_RDMA_WITH_IMM, WC_SUCCESS).byte_count, 70);
+	stop();
+}
+
+/* Programs watch the last byte of a WRITE. */
+static void last_bytes_of_a_long_segment_are_placed_last(void **state)
+{
+	enum { BYTES = 9000 };
+	static uint8_t bytes[2 * BYTES];
+	size_t count;
+
+	(void)state;
+	start(false, 0);
+	post(WR_RDMA_WRITE, BYTES, 0, 0);
+	count = stream_take(&a, bytes, sizeof(bytes));
+	stream_give(&b, bytes, count - 1);
+	assert_memory_equal(b.memory + FAR, a.memory + AT, BYTES / 2);
+	assert_int_equal(b.memory[FAR + BYTES - 1], (uint8_t)~a.memory[FAR + BYTES - 1]);
+	stream_give(&b, bytes + count - 1, 1);
+	assert_memory_equal(b.memory + FAR, a.memory + AT, BYTES);
 	stop();
 }
 
@@ -533,6 +556,7 @@ int main(void)
 		cmocka_unit_test(send_waits_for_a_receive_request),
 		cmocka_unit_test(write_arrives_and_says_nothing),
 		cmocka_unit_test(write_with_immediate_takes_a_receive_request),
+		cmocka_unit_test(last_bytes_of_a_long_segment_are_placed_last),
 		cmocka_unit_test(read_fills_the_list),
 		cmocka_unit_test(atomics_return_what_was_there),
 		cmocka_unit_test(requests_complete_in_the_order_they_were_posted),

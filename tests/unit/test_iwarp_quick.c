@@ -96,6 +96,8 @@ static void fpdus_are_those_of_the_long_way(void **state)
 		b.memory = far;
 		bytes[i] = send_one(WR_RDMA_WRITE, 0, 0, i == 2, wire[i], bytes[i]);
 		bytes[i] = send_one(WR_SEND, 7, SEND_INLINE, i == 2, wire[i], bytes[i]);
+		bytes[i] = send_one(
+			WR_SEND, 9, SEND_INLINE | SEND_SOLICITED, i == 2, wire[i], bytes[i]);
 		bytes[i] = send_one(WR_RDMA_WRITE, 33, SEND_INLINE, i == 2, wire[i], bytes[i]);
 		bytes[i] = send_one(WR_SEND, 0, 0, i == 2, wire[i], bytes[i]);
 		bytes[i] = send_one(WR_SEND, SMALL, 0, i == 2, wire[i], bytes[i]);
@@ -240,6 +242,52 @@ static void null_region_takes_nothing(void **state)
 	stop();
 }
 
+static void receive_request_that_may_not_be_written_takes_nothing(void **state)
+{
+	struct mr_region region = {.pd = STREAM_PD, .access = MR_REMOTE_READ, .bytes = 4096};
+	struct sge sge = {0, SMALL, 0};
+	struct recv_wr wr = {.wr_id = 6, .sge = &sge, .sge_count = 1};
+
+	(void)state;
+	start(true);
+	pass_both();
+	region.address = b.memory;
+	assert_int_equal(mr_table_add(&b.mrs, &region, 1, &sge.lkey), 0);
+	assert_int_equal(qp_post_recv(b.qp, &wr), 0);
+	post(WR_SEND, SMALL, 0);
+	stream_run(&a, &b);
+	assert_int_equal(expect(&b, WC_LOC_PROT_ERR).wr_id, 6);
+	assert_int_equal(b.memory[0], 0);
+	assert_int_equal(b.qp->state, QP_ERR);
+	stop();
+}
+
+/* A payload of which only a part is there begins like a SEND. */
+static void payload_that_looks_like_a_message_is_none(void **state)
+{
+	enum { LONG = 9000, PART = 3000 };
+	const struct ddp_segment send = {.opcode = RDMAP_SEND,
+		.is_last = true,
+		.untagged = {.queue = DDP_QUEUE_SEND, .msn = 2}};
+	static uint8_t wire[2 * LONG];
+	struct cqe cqe;
+	size_t bytes;
+
+	(void)state;
+	start(false);
+	pass_both();
+	stream_post_receive(&b, 2, 0, SMALL);
+	fpdu_seal(a.memory + AT, ddp_encode(&send, a.memory + AT + FPDU_LENGTH_BYTES), false);
+	post(WR_RDMA_WRITE, LONG, 0);
+	bytes = stream_take(&a, wire, sizeof(wire));
+	stream_give(&b, wire, PART);
+	stream_give(&b, wire + PART, bytes - PART);
+	assert_memory_equal(b.memory + FAR, a.memory + AT, LONG);
+	assert_false(stream_poll(&b, &cqe));
+	assert_int_equal(b.qp->state, QP_RTS);
+	stop();
+}
+
 static void give_with_a_bit_changed(enum wr_opcode opcode, uint32_t at)
 {
 	uint8_t wire[512];
@@ -363,6 +411,8 @@ int main(void)
 		cmocka_unit_test(message_that_is_too_long_is_refused),
 		cmocka_unit_test(message_for_a_list_is_spread_over_it),
 		cmocka_unit_test(null_region_takes_nothing),
+		cmocka_unit_test(receive_request_that_may_not_be_written_takes_nothing),
+		cmocka_unit_test(payload_that_looks_like_a_message_is_none),
 		cmocka_unit_test(damaged_message_is_refused),
 		cmocka_unit_test(message_out_of_turn_is_refused),
 		cmocka_unit_test(message_that_drips_arrives_the_same),

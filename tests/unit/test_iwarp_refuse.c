@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that breaks one rule at a time: which Terminate message it gets, and that nothing was placed.
+ * A peer that breaks one rule at a time: which Terminate message it gets, and that nothing was placed. And what it may do that we never do.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -432,10 +432,62 @@ static void response_that_does_not_fit_its_read_is_refused(void **state)
 	(void)state;
 	response_refused(1, 0, 100, true, RDMAP_ERROR_TAGGED_STAG);
 	response_refused(0, 1, 99, true, RDMAP_ERROR_TAGGED_BOUNDS);
+	response_refused(0, 1, 100, true, RDMAP_ERROR_TAGGED_BOUNDS);
 	response_refused(0, 0, 101, true, RDMAP_ERROR_TAGGED_BOUNDS);
 	response_refused(0, 0, 101, false, RDMAP_ERROR_TAGGED_BOUNDS);
 	response_refused(0, 0, 99, true, RDMAP_ERROR_TAGGED_BOUNDS);
 	response_refused(0, 0, 100, false, RDMAP_ERROR_TAGGED_BOUNDS);
+}
+
+static void response_of_another_kind_is_refused(void **state)
+{
+	struct ddp_segment segment;
+	struct send_wr wr;
+	struct sge sge;
+	uint8_t out[256];
+
+	(void)state;
+	start_as(true);
+	wr = stream_wr(&end, &end, WR_ATOMIC_FETCH_AND_ADD, &sge, AT, 8, 0);
+	assert_int_equal(stream_post(&end, &wr), 0);
+	stream_take(&end, out, sizeof(out));
+	segment = tagged(RDMAP_READ_RESPONSE, 0, 0);
+	give(&segment, NULL, 8);
+	expect(RDMAP_ERROR_UNEXPECTED_OPCODE);
+}
+
+/* --- getting ready --- */
+
+static void start_ready(bool is_initiator, uint32_t ready)
+{
+	struct stream_options options = {.settings = stream_settings(is_initiator)};
+
+	options.settings.ready = ready;
+	start_with(&options);
+}
+
+/* The message that says no more than that the initiator is ready is empty, and so is its answer. */
+static void ready_message_that_says_more_is_refused(void **state)
+{
+	struct ddp_segment segment;
+	uint8_t out[256];
+
+	(void)state;
+	for (int is_last = 0; is_last <= 1; is_last++) {
+		start_ready(false, MPA_READY_SEND);
+		stream_post_receive(&end, 1, AT, 100);
+		segment = untagged(RDMAP_SEND, DDP_QUEUE_SEND, 1);
+		segment.is_last = is_last;
+		give(&segment, NULL, is_last ? 10 : 0);
+		expect(RDMAP_ERROR_UNTAGGED_TOO_LONG);
+
+		start_ready(true, MPA_READY_READ);
+		stream_take(&end, out, sizeof(out));
+		segment = tagged(RDMAP_READ_RESPONSE, end.key, address(AT));
+		segment.is_last = is_last;
+		give(&segment, NULL, is_last ? 10 : 0);
+		expect(RDMAP_ERROR_TAGGED_BOUNDS);
+	}
 }
 
 /* --- atomics --- */
@@ -472,6 +524,71 @@ static void atomic_that_may_not_be_is_refused(void **state)
 	start_with(&options);
 	give_atomic(RDMAP_FETCH_ADD, end.key, address(AT));
 	expect(RDMAP_ERROR_READ_ACCESS);
+}
+
+static void give_request(uint32_t msn, const struct rdmap_atomic_request *request)
+{
+	struct ddp_segment segment = untagged(RDMAP_ATOMIC_REQUEST, DDP_QUEUE_READ_REQUEST, msn);
+	uint8_t payload[RDMAP_ATOMIC_REQUEST_BYTES];
+
+	rdmap_atomic_request_encode(request, payload);
+	give(&segment, payload, sizeof(payload));
+}
+
+static void more_atomics_than_agreed_are_refused(void **state)
+{
+	struct stream_options options = {.settings = stream_settings(false)};
+	struct rdmap_atomic_request request = {.operation = RDMAP_FETCH_ADD, .operand = 1};
+	uint64_t value = 5;
+	uint8_t bytes[4096];
+
+	(void)state;
+	options.settings.ird = 2;
+	start_with(&options);
+	memcpy(end.memory + AT, &value, sizeof(value));
+	request.stag = end.key;
+	request.offset = address(AT);
+	for (uint32_t msn = 1; msn <= 3; msn++)
+		give_request(msn, &request);
+	assert_int_equal(end.qp->state, QP_ERR);
+	memcpy(&value, end.memory + AT, sizeof(value));
+	assert_int_equal(value, 7);
+	stream_take(&end, bytes, sizeof(bytes));
+	stream_stop(&end);
+}
+
+/* What a peer's atomic of these operands makes of a value. */
+static uint64_t value_after(uint64_t value, struct rdmap_atomic_request request)
+{
+	start();
+	memcpy(end.memory + AT, &value, sizeof(value));
+	request.stag = end.key;
+	request.offset = address(AT);
+	give_request(1, &request);
+	assert_int_equal(end.qp->state, QP_RTS);
+	memcpy(&value, end.memory + AT, sizeof(value));
+	stream_stop(&end);
+	return value;
+}
+
+/* RFC 7306 section 5.1.1: a one in the mask of an addition ends a field; those of the others say which bits count. */
+static void atomic_with_masks_changes_no_other_bits(void **state)
+{
+	struct rdmap_atomic_request add = {.operation = RDMAP_FETCH_ADD,
+		.operand = 0x0000000100000001,
+		.operand_mask = 0x0000000080000000};
+	struct rdmap_atomic_request swap = {.operation = RDMAP_COMPARE_SWAP,
+		.operand = 0x1111111111111111,
+		.operand_mask = 0xff00,
+		.compare = 0xeeeeeeeeeeee0042,
+		.compare_mask = 0xff};
+
+	(void)state;
+	assert_int_equal(value_after(0x00000005ffffffff, add), 0x0000000600000000);
+	add.operand_mask = 0;
+	assert_int_equal(value_after(0x00000005ffffffff, add), 0x0000000700000000);
+	assert_int_equal(value_after(0x0123456789abcd42, swap), 0x0123456789ab1142);
+	assert_int_equal(value_after(0x0123456789abcd43, swap), 0x0123456789abcd43);
 }
 
 /* --- all of them --- */
@@ -521,7 +638,11 @@ int main(void)
 		cmocka_unit_test(more_reads_than_agreed_are_refused),
 		cmocka_unit_test(response_to_nothing_is_refused),
 		cmocka_unit_test(response_that_does_not_fit_its_read_is_refused),
+		cmocka_unit_test(response_of_another_kind_is_refused),
+		cmocka_unit_test(ready_message_that_says_more_is_refused),
 		cmocka_unit_test(atomic_that_may_not_be_is_refused),
+		cmocka_unit_test(more_atomics_than_agreed_are_refused),
+		cmocka_unit_test(atomic_with_masks_changes_no_other_bits),
 		cmocka_unit_test(every_code_is_sent_by_a_test_or_never),
 	};
 
