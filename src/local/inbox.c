@@ -9,11 +9,6 @@ static_assert(sizeof(struct inbox_bell) == 64, "a cache line of its own");
 /* The sequence of a record that nobody will publish. No generation that is open has it. */
 #define CLOSED inbox_sequence(0, 0)
 
-static struct inbox_record *record_at(struct inbox *inbox, uint32_t number)
-{
-	return &inbox->record[number % INBOX_RECORD_COUNT];
-}
-
 void inbox_open(struct inbox *inbox)
 {
 	uint32_t generation = inbox_generation(inbox) + 1;
@@ -36,7 +31,7 @@ static void records_close(struct inbox *inbox, uint32_t generation)
 		uint64_t empty = inbox_sequence(generation, number - INBOX_RECORD_COUNT);
 
 		if (atomic_compare_exchange_strong(
-			    &record_at(inbox, number)->sequence, &empty, CLOSED))
+			    &inbox_record_at(inbox, number)->sequence, &empty, CLOSED))
 			return;
 	}
 }
@@ -75,27 +70,6 @@ bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark)
 {
 	atomic_store(&inbox->in_use, mark);
 	return inbox_is_entered(inbox, generation);
-}
-
-bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_record *record)
-{
-	uint32_t number = inbox_count(inbox);
-	struct inbox_record *place = record_at(inbox, number);
-	uint64_t empty = inbox_sequence(generation, number - INBOX_RECORD_COUNT);
-
-	place->wr_id = record->wr_id;
-	place->opcode = record->opcode;
-	place->flags = record->flags;
-	place->byte_count = record->byte_count;
-	place->imm = record->imm;
-	place->taken = record->taken;
-	place->is_solicited = record->is_solicited;
-	place->srqn = record->srqn;
-	if (!atomic_compare_exchange_strong(
-		    &place->sequence, &empty, inbox_sequence(generation, number)))
-		return false;
-	atomic_store_explicit(&inbox->count, number + 1, memory_order_relaxed);
-	return true;
 }
 
 void inbox_ring(struct inbox *inbox, struct inbox_bell *bell, uint64_t offset)

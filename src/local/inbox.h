@@ -157,6 +157,11 @@ static inline uint64_t inbox_sequence(uint32_t generation, uint32_t number)
 	return (uint64_t)generation << 32 | number;
 }
 
+static inline struct inbox_record *inbox_record_at(struct inbox *inbox, uint32_t number)
+{
+	return &inbox->record[number % INBOX_RECORD_COUNT];
+}
+
 /* --- the owner --- */
 
 /* Let initiators in; what the owner says of itself is filled in. The inbox is closed, and nobody is in it. */
@@ -237,7 +242,27 @@ static inline bool inbox_has_news(const struct inbox *inbox, uint32_t generation
  * Publish a record; its sequence does not matter. The initiator is in the inbox, and there is room. False when the inbox was
  * closed. What is read after it was published is as it was then or later (sequentially consistent).
  */
-bool inbox_publish(struct inbox *inbox, uint32_t generation, const struct inbox_record *record);
+static inline bool inbox_publish(
+	struct inbox *inbox, uint32_t generation, const struct inbox_record *record)
+{
+	uint32_t number = inbox_count(inbox);
+	struct inbox_record *place = inbox_record_at(inbox, number);
+	uint64_t empty = inbox_sequence(generation, number - INBOX_RECORD_COUNT);
+
+	place->wr_id = record->wr_id;
+	place->opcode = record->opcode;
+	place->flags = record->flags;
+	place->byte_count = record->byte_count;
+	place->imm = record->imm;
+	place->taken = record->taken;
+	place->is_solicited = record->is_solicited;
+	place->srqn = record->srqn;
+	if (!atomic_compare_exchange_strong(
+		    &place->sequence, &empty, inbox_sequence(generation, number)))
+		return false;
+	atomic_store_explicit(&inbox->count, number + 1, memory_order_relaxed);
+	return true;
+}
 
 /* Put the inbox on its lane's list. `bell` and `offset` are those that it names, and is at. */
 void inbox_ring(struct inbox *inbox, struct inbox_bell *bell, uint64_t offset);

@@ -201,14 +201,14 @@ static bool publish(struct local_qp *local, const struct inbox_record *record)
 	return true;
 }
 
-bool local_deliver(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
-	const struct recv_wqe *receive)
+bool local_deliver(
+	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id)
 {
 	struct inbox *target = local->target;
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool is_solicited = (wqe->flags & SEND_SOLICITED) != 0;
 	struct inbox_record record = {
-		.wr_id = receive->wr_id,
+		.wr_id = wr_id,
 		.opcode = opcode,
 		.flags = (info->has_imm ? WC_WITH_IMM : 0) |
 			(info->has_invalidate ? WC_WITH_INV : 0),
@@ -289,7 +289,7 @@ static bool deliver_shared(struct local_qp *local, const struct send_wqe *wqe, u
 	const struct recv_wqe *receive)
 {
 	return local->host ? hosted_deliver(local, wqe, opcode, receive)
-			   : local_deliver(local, wqe, opcode, receive);
+			   : local_deliver(local, wqe, opcode, receive->wr_id);
 }
 
 /* The request to fill has to be taken first: what may go wrong later than that is only that memory is not there. */
@@ -361,7 +361,7 @@ static enum shortcut send_execute(
 	};
 	bool is_done = wqe->total_bytes <= receive.total_bytes &&
 		local_move(local, wqe, &theirs, true) &&
-		local_deliver(local, wqe, WC_RECV, &receive);
+		local_deliver(local, wqe, WC_RECV, receive.wr_id);
 
 	return is_done ? SHORTCUT_DONE : SHORTCUT_PACKETS;
 }
@@ -382,7 +382,7 @@ static enum shortcut write_execute(
 		shortcut = imm_shared(local, wqe, &receive, now_ns, ret_at_ns);
 		if (shortcut != SHORTCUT_DONE)
 			return shortcut;
-	} else if (has_imm && !local_deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, &receive))
+	} else if (has_imm && !local_deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, receive.wr_id))
 		return SHORTCUT_PACKETS;
 	local_executed(local, &local->target->writes, 1, wqe->total_bytes);
 	return SHORTCUT_DONE;

@@ -20,21 +20,23 @@ static void established(struct local_qp *local)
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 }
 
-static void note_taken(struct local_qp *local, struct srq *srq, const struct inbox_record *record)
+/* From the queue pair's own queue. */
+static void note_taken(struct local_qp *local, const struct inbox_record *record)
 {
-	struct qp *qp = local->qp;
-
-	if (local->inbox->is_rq_shared) {
-		if (srq && !srq->afar)
-			srq_note_taken(srq, &qp->lane->signals);
-		return;
-	}
 	local->last_taken = record->taken;
 	local->has_taken = true;
-	rq_know_taken(qp->rq, record->taken);
+	rq_know_taken(local->qp->rq, record->taken);
 }
 
-static void collect_one(struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
+/* Does the queue pair receive from a queue that others take from, too? */
+static bool is_shared(const struct qp *qp)
+{
+	return qp->srq || qp->type == QP_TYPE_XRC_RECV;
+}
+
+/* One that is more than a SEND, or is not of the queue pair's own queue. */
+static __attribute__((noinline)) void collect_other(
+	struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
 {
 	struct qp *qp = local->qp;
 	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
@@ -49,7 +51,10 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 	uint64_t wr_id = record->wr_id;
 	bool is_solicited = record->is_solicited;
 
-	note_taken(local, srq, record);
+	if (!is_shared(qp))
+		note_taken(local, record);
+	else if (srq && !srq->afar)
+		srq_note_taken(srq, &qp->lane->signals);
 	if (record->opcode == INBOX_TAKEN) {
 		shared_collect(local, now_ns);
 		inbox_collected(local->inbox);
@@ -65,6 +70,22 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 		qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
 	else if (srq)
 		qp_complete_recv_of(qp, srq, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
+}
+
+static void collect_one(struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
+{
+	struct qp *qp = local->qp;
+	uint64_t wr_id = record->wr_id;
+	uint32_t bytes = record->byte_count;
+
+	if (is_shared(qp) || record->opcode != WC_RECV || record->flags || record->is_solicited) {
+		collect_other(local, record, now_ns);
+		return;
+	}
+	note_taken(local, record);
+	qp_count(qp, COUNTER_rdma_sends, 1);
+	inbox_collected(local->inbox);
+	qp_complete_message(qp, wr_id, bytes, now_ns);
 }
 
 /* Say where the next record will be. */

@@ -110,28 +110,31 @@ static __attribute__((noinline)) uint8_t *row_receive(
 }
 
 /* Each under a mark of its own, which ends when it is delivered. */
-static bool row_send(struct local_qp *local, const struct send_wqe *wqe)
+static inline bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const uint8_t *from = row_from(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
-	const struct sge *sge;
-	struct recv_wqe receive;
+	uint64_t wr_id;
+	struct sge sge;
 	uint8_t *to;
 
-	if (!from || !local_peek(local, &receive) || !receive.sge_count)
+	if (!from || !inbox_has_room(local->target, &local->collected_seen))
 		return false;
-	sge = receive.sge;
-	local_foresee(&local->receive, sge->address);
-	if (sge->bytes < wqe->total_bytes || !local_begin(local, INBOX_USES_KEY | sge->lkey))
+	prefetch_to_write(inbox_place(local->target));
+	if (!rq_peek_first(local->target_rq, local->memory->base, local->memory->bytes,
+		    &local->posted_seen, &wr_id, &sge))
 		return false;
-	to = mr_cached_find(&local->receive, sge->lkey, MR_LOCAL_WRITE | MR_TOUCH, sge->address,
+	local_foresee(&local->receive, sge.address);
+	if (sge.bytes < wqe->total_bytes || !local_begin(local, INBOX_USES_KEY | sge.lkey))
+		return false;
+	to = mr_cached_find(&local->receive, sge.lkey, MR_LOCAL_WRITE | MR_TOUCH, sge.address,
 		wqe->total_bytes);
 	if (!to)
-		to = row_receive(local, sge, wqe->total_bytes);
+		to = row_receive(local, &sge, wqe->total_bytes);
 	if (!to)
 		return false;
 	copy_place_next(&local->turn, to, from, wqe->total_bytes);
 	local->is_waiting = false;
-	return local_deliver(local, wqe, WC_RECV, &receive);
+	return local_deliver(local, wqe, WC_RECV, wr_id);
 }
 
 /* Is the next message's receive request this initiator's? */
@@ -198,7 +201,7 @@ static inline bool write_one(struct local_qp *local, const struct send_wqe *wqe)
 	return to != NULL;
 }
 
-static __attribute__((noinline)) bool send_one(struct local_qp *local, const struct send_wqe *wqe)
+static inline bool send_one(struct local_qp *local, const struct send_wqe *wqe)
 {
 	bool is_done = takes_sends(local) && row_send(local, wqe);
 

@@ -166,23 +166,44 @@ static bool has_posted(const struct recv_queue *rq, uint32_t taken, uint32_t *se
 	return (int32_t)(*seen - taken) > 0;
 }
 
+/* The oldest request, which is the caller's to take; NULL when there is none. */
+static const struct recv_slot *slot_peek(
+	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t *posted_seen)
+{
+	uint32_t taken = rq_taken(rq);
+
+	return has_posted(rq, taken, posted_seen) ? slot_afar(rq, base, bytes, taken) : NULL;
+}
+
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe)
 {
-	uint32_t taken = rq_taken(rq);
-	const struct recv_slot *slot;
+	const struct recv_slot *slot = slot_peek(rq, base, bytes, posted_seen);
 	uint32_t sge_count;
 
-	if (!has_posted(rq, taken, posted_seen))
-		return false;
-	slot = slot_afar(rq, base, bytes, taken);
 	if (!slot)
 		return false;
-	sge_count = slot->sge_count;
+	sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
 	if (sge_count > SGE_COUNT_MAX)
 		return false;
 	slot_copy(wqe, slot, sge_count);
-	__builtin_prefetch(slot_at(rq, taken + 1));
+	__builtin_prefetch(slot_at(rq, rq_taken(rq) + 1));
+	return true;
+}
+
+bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge)
+{
+	const struct recv_slot *slot = slot_peek(rq, base, bytes, posted_seen);
+
+	if (!slot || !slot->sge_count)
+		return false;
+	*ret_wr_id = slot->wr_id;
+	/* Read once: it may change. */
+	ret_sge->address = __atomic_load_n(&slot->sge[0].address, __ATOMIC_RELAXED);
+	ret_sge->bytes = __atomic_load_n(&slot->sge[0].bytes, __ATOMIC_RELAXED);
+	ret_sge->lkey = __atomic_load_n(&slot->sge[0].lkey, __ATOMIC_RELAXED);
+	__builtin_prefetch(slot_at(rq, rq_taken(rq) + 1));
 	return true;
 }
 

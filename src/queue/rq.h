@@ -111,6 +111,10 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
 
+/* The same for who needs the first entry of its list only. False, too, when it has none. */
+bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge);
+
 /*
  * The same for one taker of many, in any process. *ret_taken is what rq_take_peeked() needs to make this request
  * the caller's; that says false when somebody else was faster, or the slots have moved. No limit is looked at.
