@@ -270,8 +270,8 @@ static bool is_quiet(const struct worker *worker)
 		!port_udp_is_blocked(worker->port);
 }
 
-/* There is something. */
-static void send_all(struct worker *worker, bool with_acks)
+/* There is something. Out of line: mostly there is nothing but streams. */
+static __attribute__((noinline)) void send_all(struct worker *worker, bool with_acks)
 {
 	if (atomic_load_explicit(&worker->polls_skip, memory_order_relaxed) &&
 		worker_deadline_ns(worker) != DEADLINE_NEVER)
@@ -280,8 +280,6 @@ static void send_all(struct worker *worker, bool with_acks)
 		transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
 		worker_frames_send(worker);
-	if (!list_is_empty(&worker->lane.tx_streams))
-		worker_streams_send(worker);
 	bool has_more = engine_has_packets(&worker->lane, true);
 	atomic_store_explicit(
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
@@ -297,6 +295,8 @@ static void send_all(struct worker *worker, bool with_acks)
 
 void worker_send(struct worker *worker, bool with_acks)
 {
+	if (!list_is_empty(&worker->lane.tx_streams))
+		worker_streams_send(worker);
 	if (!is_quiet(worker))
 		send_all(worker, with_acks);
 }
