@@ -363,6 +363,22 @@ static void message_that_nobody_takes_yet_waits(void **state)
 	assert_int_equal(counted(COUNTER_local_requests), 4);
 }
 
+static void solicited_message_is_told_to_who_waits_for_one(void **state)
+{
+	(void)state;
+	messages_make(2);
+	for (uint32_t i = 0; i < 2; i++)
+		room_post(i, ROOM_BYTES);
+	cq_arm(&ends[1].recv_cq, CQ_ARM_SOLICITED);
+	writes_post(1);
+	assert_int_equal(collect(), 1);
+	assert_true(cq_is_armed(&ends[1].recv_cq));
+	wrs[0].flags = SEND_SOLICITED;
+	writes_post(1);
+	assert_int_equal(collect(), 1);
+	assert_false(cq_is_armed(&ends[1].recv_cq));
+}
+
 static void memory_that_went_gets_no_message(void **state)
 {
 	(void)state;
@@ -491,6 +507,7 @@ int main(void)
 		TEST(receive_requests_may_be_for_several_regions),
 		TEST(messages_end_before_a_request_without_room),
 		TEST(message_that_nobody_takes_yet_waits),
+		TEST(solicited_message_is_told_to_who_waits_for_one),
 		TEST(memory_that_went_gets_no_message),
 		TEST(messages_do_not_enter_a_closed_inbox),
 		TEST_ALONE(row_is_there_and_complete_when_posting_returns),
