@@ -6,7 +6,7 @@
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
 
-need rping ucmatose cmtime rdma_server rstream ib_write_bw ib_send_bw ib_read_bw ib_send_lat qperf tshark
+need rping ucmatose cmtime rdma_server rstream riostream rcopy udaddy mckey rdma_xclient udpong fi_pingpong ib_write_bw ib_send_bw ib_read_bw ib_send_lat qperf tshark
 export URNIC_TRANSPORTS=iwarp
 network_up 9000
 
@@ -35,6 +35,7 @@ finish_well client
 kill "$(process server)"
 meet rdma_server b 'rdma_client -s 10.99.0.1'
 meet 'rstream -S 65536 -I 10 -C 10' b 'rstream -s 10.99.0.1 -S 65536 -I 10 -C 10'
+meet 'riostream -S 5000 -I 10 -C 5' b 'riostream -s 10.99.0.1 -S 5000 -I 10 -C 5'
 for program in ib_write_bw ib_send_bw ib_read_bw ib_send_lat ib_read_lat ib_atomic_lat; do
 	meet "$program -R -F -n 200" b "$program -R -F -n 200 10.99.0.1"
 done
@@ -43,8 +44,34 @@ meet 'ib_send_bw -R -F -b -q 4 -n 200' b 'ib_send_bw -R -F -b -q 4 -n 200 10.99.
 meet 'ucmatose -c 5 -C 10' a 'ucmatose -s 10.99.0.1 -c 5 -C 10'
 meet rdma_server a 'rdma_client -s 10.99.0.1'
 meet 'rstream -S 65536 -I 10 -C 10' a 'rstream -s 10.99.0.1 -S 65536 -I 10 -C 10'
+meet 'riostream -S 5000 -I 10 -C 5' a 'riostream -s 10.99.0.1 -S 5000 -I 10 -C 5'
 meet 'ib_write_bw -R -F -n 200' a 'ib_write_bw -R -F -n 200 10.99.0.1'
 meet 'ib_read_lat -R -F -n 200' a 'ib_read_lat -R -F -n 200 10.99.0.1'
+
+head -c 3000001 /dev/urandom >"$scratch/from"
+for client in b a; do
+	listen server a rcopy
+	start client $client rcopy "$scratch/from" "10.99.0.1:$scratch/to"
+	finish_well client
+	cmp "$scratch/from" "$scratch/to" || fail 'rcopy: the copy differs'
+	stop server
+	rm "$scratch/to"
+	# Over libfabric: connections, and the reliable datagrams that it makes of them.
+	for kind in msg rdm; do
+		port=47592 pair a $client 10.99.0.1 fi_pingpong -c -I 20 -p verbs -e $kind
+		grep -q '^4k ' "$scratch/client" || fail "fi_pingpong -e $kind prints no figures: $(cat "$scratch/client")"
+	done
+done
+
+# What iWARP does not have is refused, and not waited for: datagrams, multicast, XRC.
+for program in 'udaddy -s 10.99.0.1' 'mckey -m 239.1.1.1 -b 10.99.0.2' 'rdma_xclient -s 10.99.0.1 -c x' 'udpong -s 10.99.0.1'; do
+	# shellcheck disable=SC2086
+	start client b $program
+	finish client && fail "$program: there is no such thing"
+	status=$?
+	[ $status -ne 124 ] && { [ $status -lt 129 ] || [ $status = 255 ]; } ||
+		fail "$program ends with $status: $(cat "$scratch/client")"
+done
 
 start server a qperf -lp 19766
 wait_for_port a 19766 "$(process server)" || fail 'qperf does not listen'
