@@ -237,7 +237,7 @@ static void words_are_shown_with_what_they_were(void **state)
 }
 
 /* They are executed one by one then. */
-/* Ten requests that are posted at once. */
+/* Ten requests that are posted at once, and one more of the kind that is posted alone. */
 static void check_row(enum wr_opcode opcode, uint8_t shown_as)
 {
 	struct sge sge = {(uintptr_t)ends[0].memory, 8, ends[0].key};
@@ -254,7 +254,8 @@ static void check_row(enum wr_opcode opcode, uint8_t shown_as)
 			.sge_count = 1,
 		};
 	assert_int_equal(engine_post_send(ends[0].qp, wrs, 10, &posted, NOW_NS), 0);
-	for (uint32_t i = 0; i < 10; i++) {
+	assert_int_equal(engine_post_send(ends[0].qp, wrs, 1, &posted, NOW_NS), 0);
+	for (uint32_t i = 0; i < 11; i++) {
 		uint64_t request_ns = next(true, shown_as, i).head.time_ns;
 
 		assert_int_equal(next(false, OPCODE_RC_ACKNOWLEDGE, i).head.time_ns, request_ns);
@@ -272,7 +273,7 @@ static void writes_in_a_row_are_all_shown(void **state)
 static void messages_in_a_row_are_all_shown(void **state)
 {
 	(void)state;
-	for (uint64_t i = 0; i < 10; i++)
+	for (uint64_t i = 0; i < 11; i++)
 		post_receive(i);
 	check_row(WR_SEND, OPCODE_RC_SEND_ONLY);
 }
