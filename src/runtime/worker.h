@@ -53,7 +53,8 @@
 
 enum {
 	WORKER_POLLS_PER_TICK = 4, /* polls in WORKER_TICK_NS that count as polling */
-	WORKER_QUIET_TICKS = 4, /* of polling, before the sockets stop waking the thread */
+	WORKER_QUIET_TICKS =
+		4, /* of polling, before the sockets stop waking the thread; one, if it has only just ceased */
 	WORKER_TRUST_MAX = 4, /* ticks of 4 ms */
 	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
 	WORKER_SKIP_MIN = 16, /* see polls_skip */

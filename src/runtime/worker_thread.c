@@ -229,11 +229,10 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 	return min_u64(sleep_ns, WORKER_TICK_NS);
 }
 
-/* An application polls, and has done so for `ticks` in a row: let it, for one of WORKER_TICK_NS << trust. */
-static void keep_quiet(struct worker *worker, uint32_t ticks, uint32_t trust)
+/* An application polls, and is known to go on: let it, for a tick of WORKER_TICK_NS << trust. */
+static void keep_quiet(struct worker *worker, bool is_known, uint32_t trust)
 {
-	atomic_store_explicit(
-		&worker->shall_unwatch, ticks >= WORKER_QUIET_TICKS, memory_order_relaxed);
+	atomic_store_explicit(&worker->shall_unwatch, is_known, memory_order_relaxed);
 	atomic_store(&worker->is_keeping_quiet, true);
 	if (!atomic_load(&worker->was_armed))
 		wait_for(worker, worker->epoll_quiet, (uint64_t)WORKER_TICK_NS << trust);
@@ -247,6 +246,7 @@ void *worker_thread_main(void *argument)
 	uint64_t idle_since_ns = clock_now_ns();
 	struct polls polls_seen = {0, 0, 0};
 	uint32_t quiet_ticks = 0, trust = 0;
+	bool is_known = false; /* it has polled for some ticks, and not ceased for long since */
 
 	own_thread_wake();
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
@@ -254,12 +254,15 @@ void *worker_thread_main(void *argument)
 	while (!is_stopping(worker)) {
 		if (is_being_polled(worker, &polls_seen, trust)) {
 			trust = min_u32(quiet_ticks / WORKER_QUIET_TICKS, WORKER_TRUST_MAX);
-			keep_quiet(worker, quiet_ticks++, trust);
+			is_known |= quiet_ticks >= WORKER_QUIET_TICKS;
+			keep_quiet(worker, is_known, trust);
+			quiet_ticks++;
 			continue;
 		}
 		quiet_ticks = 0;
 		trust = 0;
 		uint64_t sleep_ns = drive(worker, &idle_since_ns);
+		is_known &= clock_now_ns() - worker->last_polled_ns < WORKER_IDLE_NS;
 		if (sleep_ns)
 			wait_for(worker, worker->epoll_all, sleep_ns);
 		else
