@@ -250,12 +250,14 @@ int nic_start(void)
 	if (!nic.srqs)
 		goto fail_mrs_done;
 	error = nic_local_start();
-	if (!error)
-		error = nic_far_start();
-	if (!error)
-		error = nic_channel_start();
 	if (error)
 		goto fail_free_srqs;
+	error = nic_far_start();
+	if (error)
+		goto fail_close_life;
+	error = nic_channel_start();
+	if (error)
+		goto fail_close_asked;
 	list_init(&nic.ahs);
 	list_init(&nic.memberships);
 	nic.mrs.touch = nic_memory_touch;
@@ -271,6 +273,11 @@ int nic_start(void)
 	nic.is_up = true;
 	return 0;
 
+fail_close_asked:
+	close(nic.asked);
+fail_close_life:
+	close(nic.life[0]);
+	close(nic.life[1]);
 fail_free_srqs:
 	free(nic.srqs);
 fail_mrs_done:

@@ -340,6 +340,41 @@ static void limit_on_files_is_an_error_and_not_the_end(void **state)
 	assert_int_equal(status, 0);
 }
 
+static int lowest_free_descriptor(void)
+{
+	int fd = dup(0);
+
+	MUST(fd >= 0 && !close(fd));
+	return fd;
+}
+
+/* One descriptor more each time, until a NIC can be made. */
+static void nic_that_cannot_be_made_leaves_no_descriptors(void **state)
+{
+	struct rlimit limit, few;
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	MUST(child >= 0);
+	if (child == 0) {
+		int lowest = lowest_free_descriptor();
+
+		MUST(!getrlimit(RLIMIT_NOFILE, &limit));
+		for (few = limit, few.rlim_cur = 1;; few.rlim_cur++) {
+			MUST(!setrlimit(RLIMIT_NOFILE, &few));
+			struct ibv_pd *pd = ibv_alloc_pd(context);
+			int error = errno;
+			MUST(!setrlimit(RLIMIT_NOFILE, &limit));
+			if (pd)
+				_exit(0);
+			MUST(error == EMFILE && lowest_free_descriptor() == lowest);
+		}
+	}
+	MUST(waitpid(child, &status, 0) == child);
+	assert_int_equal(status, 0);
+}
+
 static int open_context(void **state)
 {
 	(void)state;
@@ -361,6 +396,7 @@ int main(void)
 		cmocka_unit_test(thread_that_is_cancelled_leaves_no_lock_behind),
 		cmocka_unit_test(child_of_a_busy_program_has_a_nic_of_its_own),
 		cmocka_unit_test(limit_on_files_is_an_error_and_not_the_end),
+		cmocka_unit_test(nic_that_cannot_be_made_leaves_no_descriptors),
 	};
 
 	if (netns_enter_new() < 0)
