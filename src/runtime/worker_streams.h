@@ -59,7 +59,8 @@ unsigned worker_streams_receive(struct worker *worker);
 static inline void worker_streams_read_ahead(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
-	uint8_t *buffer = hot && !hot->is_deaf ? iwarp_offer_buffer(hot->iwarp) : NULL;
+	bool is_read = hot && !hot->is_deaf && !hot->is_stalled; /* and by nobody else before */
+	uint8_t *buffer = is_read ? iwarp_offer_buffer(hot->iwarp) : NULL;
 
 	if (!buffer)
 		return;
