@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -95,6 +96,25 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 	return fail(client, -EPROTO, "urnicd sends packets but no answer");
 }
 
+/*
+ * The kernel refused: more descriptors of this user's are under way in messages, in urnicd's bags mostly, one for each network namespace, than
+ * this program may open. What it may open is mostly little only until it asks for more, so ask for that moment.
+ */
+static int send_past_limit(struct agent_client *client, const struct agent_message *message,
+	const int *fds, uint32_t fd_count)
+{
+	struct rlimit limit, most;
+	int rc = -ETOOMANYREFS;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return rc;
+	most = (struct rlimit){limit.rlim_max, limit.rlim_max};
+	if (setrlimit(RLIMIT_NOFILE, &most) == 0)
+		rc = agent_message_send(client->fd, message, NULL, fds, fd_count, 0);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	return rc;
+}
+
 /* One request and its answer, on the connection that there is. */
 static int exchange(struct agent_client *client, struct agent_message *message, const int *fds,
 	uint32_t fd_count, struct agent_descriptors *descriptors)
@@ -106,6 +126,8 @@ static int exchange(struct agent_client *client, struct agent_message *message, 
 	message->sequence = ++client->sequence;
 	message->status = 0;
 	rc = agent_message_send(client->fd, message, NULL, fds, fd_count, 0);
+	if (rc == -ETOOMANYREFS)
+		rc = send_past_limit(client, message, fds, fd_count);
 	if (is_gone(rc))
 		return fail(client, -ECONNRESET, "urnicd closed the connection");
 	if (rc == -ETOOMANYREFS)

@@ -12,11 +12,14 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -375,6 +378,73 @@ static void nic_that_cannot_be_made_leaves_no_descriptors(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* As for programs without privileges. */
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+	MUST(!syscall(SYS_capset, &header, data));
+}
+
+enum { DESCRIPTORS_EACH = 128, MESSAGES = 8 };
+
+/* Under way in messages that nobody takes; fewer when there are too many already. */
+static void leave_descriptors(int to)
+{
+	int fds[DESCRIPTORS_EACH] = {0};
+	char control[CMSG_SPACE(sizeof(fds))] = {0}, byte = 0;
+	struct iovec piece = {&byte, 1};
+	struct msghdr header = {.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&header);
+	ssize_t sent = 1;
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(cmsg), fds, sizeof(fds));
+	for (int i = 0; i < MESSAGES && sent > 0; i++)
+		sent = sendmsg(to, &header, 0);
+	MUST(sent < 0 && errno == ETOOMANYREFS);
+}
+
+/* Other programs of the user's have left many, in urnicds of other network namespaces, say. */
+static void descriptors_under_way_are_no_reason_to_fail(void **state)
+{
+	const struct ibv_qp_cap cap = {.max_send_wr = 1, .max_send_sge = 1};
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	MUST(child >= 0);
+	if (child == 0) {
+		struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = cap};
+		struct ibv_pd *pd;
+		struct rlimit limit;
+		int ends[2];
+
+		MUST(!getrlimit(RLIMIT_NOFILE, &limit));
+		limit.rlim_cur = 512;
+		MUST(!setrlimit(RLIMIT_NOFILE, &limit));
+		MUST(!socketpair(AF_UNIX, SOCK_DGRAM, 0, ends));
+		drop_capabilities();
+		leave_descriptors(ends[0]);
+		pd = ibv_alloc_pd(context);
+		MUST(pd);
+		init.send_cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+		MUST(init.send_cq);
+		init.recv_cq = init.send_cq;
+		MUST(ibv_create_qp(pd, &init));
+		MUST(!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur == 512);
+		_exit(0);
+	}
+	MUST(waitpid(child, &status, 0) == child);
+	assert_int_equal(status, 0);
+}
+
 static int open_context(void **state)
 {
 	(void)state;
@@ -397,6 +467,7 @@ int main(void)
 		cmocka_unit_test(child_of_a_busy_program_has_a_nic_of_its_own),
 		cmocka_unit_test(limit_on_files_is_an_error_and_not_the_end),
 		cmocka_unit_test(nic_that_cannot_be_made_leaves_no_descriptors),
+		cmocka_unit_test(descriptors_under_way_are_no_reason_to_fail),
 	};
 
 	if (netns_enter_new() < 0)
