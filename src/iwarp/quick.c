@@ -3,7 +3,8 @@
  * The short way for most of what is small: a SEND or WRITE of one FPDU that is there as a whole, and its like in the other direction.
  * Between two system calls the processor has forgotten what it knew of us, so that what counts is how little code there is.
  *
- * Whatever is not so, or not as it should be, takes the long way, which says what is wrong with it. Keys are looked up once, and then known.
+ * Whatever is not so, or not as it should be, takes the long way, which says what is wrong with it. So receiving begins here, and is handed on to
+ * receive.c FPDU by FPDU. Keys are looked up once, and then known.
  */
 #include <assert.h>
 #include <string.h>

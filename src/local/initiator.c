@@ -238,7 +238,8 @@ bool local_deliver(
 	return true;
 }
 
-bool local_peek(struct local_qp *local, struct recv_wqe *receive)
+/* The receive request that the next message takes. If the queue is not shared, nobody else does meanwhile. */
+static bool peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	if (!inbox_has_room(local->target, &local->collected_seen))
 		return false;
@@ -280,7 +281,7 @@ static bool names_key(const struct send_wqe *wqe)
 static bool take(struct local_qp *local, struct recv_wqe *receive)
 {
 	while (!shared_take(local, receive))
-		if (!local_peek(local, receive))
+		if (!peek(local, receive))
 			return false;
 	return true;
 }
@@ -305,7 +306,7 @@ static enum shortcut send_shared(
 	};
 
 	do {
-		if (!local_peek(local, &receive))
+		if (!peek(local, &receive))
 			return not_ready(local, now_ns, ret_at_ns);
 		theirs.count = receive.sge_count;
 		if (wqe->total_bytes > receive.total_bytes ||
@@ -346,7 +347,7 @@ static enum shortcut send_execute(
 		return SHORTCUT_PACKETS;
 	if (local->is_rq_shared)
 		return send_shared(local, wqe, now_ns, ret_at_ns);
-	if (!local_peek(local, &receive))
+	if (!peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (wqe->total_bytes && receive.sge_count)
@@ -373,7 +374,7 @@ static enum shortcut write_execute(
 	enum shortcut shortcut;
 	struct recv_wqe receive;
 
-	if (has_imm && !local_peek(local, &receive))
+	if (has_imm && !peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))

@@ -72,9 +72,6 @@ static inline void local_executed(
 		local_tell_first(local);
 }
 
-/* The receive request that the next message takes. If the queue is not shared, nobody else does meanwhile. */
-bool local_peek(struct local_qp *local, struct recv_wqe *receive);
-
 /* The receive request `wr_id`, the next one, was filled: it is taken, and complete. False when the inbox was closed. */
 bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id);

@@ -236,7 +236,6 @@ static void words_are_shown_with_what_they_were(void **state)
 	assert_is_all();
 }
 
-/* They are executed one by one then. */
 /* Ten requests that are posted at once, and one more of the kind that is posted alone. */
 static void check_row(enum wr_opcode opcode, uint8_t shown_as)
 {
