@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "engine/engine.h"
+#include "support/permutation.h"
 
 enum { ARENA_BYTES = 1 << 24, DEPTH = 64, MESSAGE_BYTES = 8, ROUNDS_DEFAULT = 2000000, PD = 1 };
 
@@ -25,6 +27,17 @@ struct side {
 	uint8_t memory[64];
 	struct sge sge;
 };
+
+/* Address space for both sides of NIC memory. */
+static void *arena_memory(void)
+{
+	void *memory = mmap(NULL, ARENA_SPAN(ARENA_BYTES), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		abort();
+	return memory;
+}
 
 static uint64_t now_ns = 1;
 
@@ -56,8 +69,8 @@ static void side_make(struct side *side, uint8_t number)
 		.address = side->memory};
 	uint32_t key;
 
-	arena_init(&side->arena, calloc(1, ARENA_BYTES), ARENA_BYTES);
-	must(mr_table_init(&side->mrs, &side->arena, 16, 1, 2));
+	arena_init(&side->arena, arena_memory(), ARENA_BYTES);
+	must(mr_table_init(&side->mrs, &side->arena, 16, test_permutation(1)));
 	must(mr_table_add(&side->mrs, &region, 0, &key));
 	must(engine_lane_init(&side->lane, &side->arena, &side->mrs, number, 0));
 	must(cq_init(&side->cq, &side->arena, 4 * DEPTH));

@@ -222,7 +222,7 @@ static int capture(const struct options *options, struct capture_sources *source
 		return EXIT_FAILED;
 	}
 	while (!is_last) {
-		struct pollfd pollfd = {.fd = sources->listener, .events = POLLIN};
+		struct pollfd pollfd = {.fd = sources->listener.socket, .events = POLLIN};
 
 		is_last = shall_end(options, output, program, &status);
 		capture_sources_look(sources);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "base/version.h"
 #include "runtime/clock.h"
 
@@ -82,6 +83,7 @@ static struct capture_interface *interface_get(
 	*interface = (struct capture_interface){.ifindex = ifindex};
 	snprintf(interface->name, sizeof(interface->name), "%s (local)",
 		device ? device->name : "unknown device");
+	text_make_printable(interface->name);
 	if (!output->is_text)
 		pcapng_interface(output->file, interface->name,
 			"Requests executed within this host, as the packets they would have been",

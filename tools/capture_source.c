@@ -9,34 +9,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "base/text.h"
 #include "command.h"
 #include "runtime/capture_socket.h"
 #include "runtime/clock.h"
+#include "runtime/nic_memory.h"
 
 #define ASK_INTERVAL_NS 250000000u
+
+enum { NICS_PER_PROCESS_MAX = 16 /* a process has one; after exec() another */ };
 
 /* --- a process --- */
 
 static void ring_discard(struct capture_process *process, const struct record_ring *ring)
 {
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t start = (uint64_t)(ring->bytes - process->base);
+	uint64_t start = (uint64_t)(ring->bytes - process->base) - ARENA_SIDE_BYTES;
 	uint64_t end = (start + sizeof(ring->bytes)) & ~(page_bytes - 1);
 
 	start = align_up_u64(start, page_bytes);
-	fallocate(process->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)start,
+	fallocate(process->shared, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)start,
 		(off_t)(end - start));
 }
 
 static void process_destroy(struct capture_process *process)
 {
 	if (process->public)
-		atomic_store(&process->public->capture.is_on, 0);
+		atomic_store(&nic_public_capture(process->public)->is_on, 0);
 	for (uint32_t i = 0; process->lanes && i < NIC_LANES_MAX; i++) {
 		struct record_ring *ring = process->lanes[i].ring;
 
@@ -46,9 +49,11 @@ static void process_destroy(struct capture_process *process)
 		ring_discard(process, ring);
 	}
 	if (process->base)
-		munmap(process->base, process->bytes);
+		munmap(process->base, ARENA_SPAN(process->bytes));
 	if (process->memory >= 0)
 		close(process->memory); /* and the lock is free */
+	if (process->shared >= 0)
+		close(process->shared);
 	if (process->pidfd >= 0)
 		close(process->pidfd);
 	free(process->lanes);
@@ -66,48 +71,59 @@ static void comm_read(struct capture_process *process)
 		process->comm[strcspn(process->comm, "\n")] = '\0';
 	if (file)
 		fclose(file);
-	/* The name is the process's own choice: what would disturb a terminal is replaced. */
-	for (char *c = process->comm; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
+	text_make_printable(process->comm);
 }
 
 /* Opened anew, because locks are of who has opened it. */
-static int memory_open(struct capture_process *process, int memory)
+static int memory_open(struct capture_process *process, int memory, uid_t uid)
 {
 	struct flock lock = {.l_type = F_WRLCK,
 		.l_whence = SEEK_SET,
 		.l_start = (off_t)NIC_CAPTURE_LOCK_OFFSET,
 		.l_len = 1};
-	struct stat stat;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
-	process->memory = open(path, O_RDWR | O_CLOEXEC);
-	if (process->memory < 0 || fstat(process->memory, &stat))
-		return -errno;
-	if (!(fcntl(process->memory, F_GET_SEALS) & F_SEAL_SHRINK) ||
-		stat.st_size < (off_t)(NIC_PUBLIC_OFFSET + sizeof(struct nic_public)))
-		return -EPROTO;
+	process->memory = nic_memory_open(memory, uid, &process->bytes);
+	if (process->memory < 0)
+		return process->memory;
 	if (fcntl(process->memory, F_OFD_SETLK, &lock))
 		return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
-	process->bytes = (uint64_t)stat.st_size;
 	return 0;
+}
+
+/* The peers' side, if it is not here yet. Returns 0 or -errno. */
+static int shared_open(struct capture_process *process)
+{
+	const struct nic_public *public =
+		(const struct nic_public *)(const void *)(process->base + NIC_PUBLIC_OFFSET);
+
+	if (public->magic != NIC_PUBLIC_MAGIC || public->version != NIC_PUBLIC_VERSION)
+		return -EPROTO;
+	if (process->shared >= 0)
+		return nic_memory_check_side(process->shared, process->bytes);
+	process->shared = nic_memory_get_shared(process->pidfd, public->shared, process->bytes);
+	return process->shared < 0 ? process->shared : 0;
 }
 
 static int memory_map(struct capture_process *process)
 {
-	void *base = mmap(NULL, process->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		process->memory, 0);
-	struct nic_public *public;
+	uint64_t bytes = process->bytes;
+	uint8_t *base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int error;
 
 	if (base == MAP_FAILED)
 		return -errno;
 	process->base = base;
-	public = (struct nic_public *)(void *)(process->base + NIC_PUBLIC_OFFSET);
-	if (public->magic != NIC_PUBLIC_MAGIC || public->version != NIC_PUBLIC_VERSION)
-		return -EPROTO;
-	process->public = public;
+	if (mmap(base, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, process->memory,
+		    0) == MAP_FAILED)
+		return -errno;
+	error = shared_open(process);
+	if (error)
+		return error;
+	if (mmap(base + ARENA_SIDE_BYTES, bytes, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, process->shared, 0) == MAP_FAILED)
+		return -errno;
+	process->public = (const struct nic_public *)(const void *)(base + NIC_PUBLIC_OFFSET);
 	return 0;
 }
 
@@ -122,7 +138,8 @@ static void lanes_look(struct capture_process *process)
 			!range_inside(offset, sizeof(struct record_ring), 0, process->bytes))
 			continue;
 		process->lanes[i].process = process;
-		process->lanes[i].ring = (struct record_ring *)(void *)(process->base + offset);
+		process->lanes[i].ring =
+			(struct record_ring *)arena_peers_side(process->base + offset);
 	}
 }
 
@@ -145,17 +162,26 @@ static const char *why_not(int error)
 		return "somebody else captures it";
 	if (error == -EPROTO)
 		return "it has another version of urnic";
+	if (error == -EBADF)
+		return "what it calls its NIC memory is something else";
+	if (error == -EACCES)
+		return "what it calls its NIC memory belongs to another user";
 	return strerror(-error);
 }
 
 /* --- all of them --- */
 
+/* Or has the process had as many NICs as no honest one has? */
 static bool is_known(const struct capture_sources *sources, pid_t pid, uint64_t identity)
 {
+	uint32_t nics = 0;
+
 	for (uint32_t i = 0; i < sources->count; i++) {
 		const struct capture_process *process = sources->processes[i];
 
-		if (process->pid == pid && process->identity == identity && !process->has_ended)
+		if (process->pid != pid || process->has_ended)
+			continue;
+		if (process->identity == identity || ++nics == NICS_PER_PROCESS_MAX)
 			return true;
 	}
 	return false;
@@ -180,6 +206,7 @@ static struct capture_process *process_add(
 	process->pid = pid;
 	process->identity = identity;
 	process->memory = -1;
+	process->shared = -1;
 	process->lanes = lanes;
 	process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	comm_read(process);
@@ -188,24 +215,31 @@ static struct capture_process *process_add(
 }
 
 /*
- * A process and its NIC memory. `is_new`: it has begun to capture by itself.
+ * A process and its NIC memory. `shared`: the peers' side of that, and the process has begun to
+ * capture by itself; or -1.
  */
-static void take_on(struct capture_sources *sources, pid_t pid, int memory, bool is_new)
+static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int memory, int shared)
 {
 	uint64_t identity = 0;
 	struct capture_process *process;
 	int error;
 
-	if (pid == getpid() || (sources->only && pid != sources->only) ||
+	if (pid == getpid() || (sources->only && pid != sources->only))
+		return;
+	/* What is no memory has no identity, and is complained about below, once. */
+	if (nic_memory_check(memory) == 0 &&
 		pread(memory, &identity, sizeof(identity),
 			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity)) !=
-			sizeof(identity) ||
-		is_known(sources, pid, identity))
+			sizeof(identity))
+		return;
+	if (is_known(sources, pid, identity))
 		return;
 	process = process_add(sources, pid, identity);
 	if (!process)
 		return;
-	error = memory_open(process, memory);
+	if (shared >= 0)
+		process->shared = fcntl(shared, F_DUPFD_CLOEXEC, 0);
+	error = memory_open(process, memory, uid);
 	if (!error)
 		error = memory_map(process);
 	if (error) {
@@ -213,10 +247,10 @@ static void take_on(struct capture_sources *sources, pid_t pid, int memory, bool
 		return;
 	}
 	lanes_look(process);
-	if (!is_new)
+	if (shared < 0)
 		lanes_skip(process);
-	atomic_store(&process->public->capture.snap_bytes, sources->snap_bytes);
-	atomic_store(&process->public->capture.is_on, 1);
+	atomic_store(&nic_public_capture(process->public)->snap_bytes, sources->snap_bytes);
+	atomic_store(&nic_public_capture(process->public)->is_on, 1);
 }
 
 static void agent_leave(struct capture_sources *sources)
@@ -239,7 +273,7 @@ static void agent_ask(struct capture_sources *sources)
 	while ((error = agent_client_list(&sources->agent, &index, &process)) == 0) {
 		if (process.memory < 0)
 			continue;
-		take_on(sources, (pid_t)process.pid, process.memory, false);
+		take_on(sources, (pid_t)process.pid, process.uid, process.memory, -1);
 		close(process.memory);
 	}
 	if (error != -ENOENT)
@@ -249,15 +283,18 @@ static void agent_ask(struct capture_sources *sources)
 static void listener_look(struct capture_sources *sources)
 {
 	pid_t pid;
-	int memory, error;
+	uid_t uid;
+	int memory, shared, error;
 
-	while ((error = capture_socket_accept(sources->listener, &pid, &memory)) != -EAGAIN) {
+	while ((error = capture_socket_accept(
+			sources->listener.socket, &pid, &uid, &memory, &shared)) != -EAGAIN) {
 		if (error == -EMFILE || error == -ENFILE)
 			return;
 		if (error)
 			continue;
-		take_on(sources, pid, memory, true);
+		take_on(sources, pid, uid, memory, shared);
 		close(memory);
+		close(shared);
 	}
 }
 
@@ -319,7 +356,7 @@ void capture_sources_look(struct capture_sources *sources)
 			continue;
 		lanes_look(process);
 		/* It may have taken us for gone before we were there. */
-		atomic_store(&process->public->capture.is_on, 1);
+		atomic_store(&nic_public_capture(process->public)->is_on, 1);
 	}
 }
 
@@ -375,16 +412,16 @@ uint64_t capture_sources_dropped(const struct capture_sources *sources)
 
 int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, pid_t only)
 {
+	int error;
+
 	*sources = (struct capture_sources){.snap_bytes = snap_bytes, .only = only};
-	sources->listener = capture_socket_listen();
-	if (sources->listener == -EADDRINUSE) {
+	error = capture_socket_listen(&sources->listener);
+	if (error == -EADDRINUSE)
 		complain("capture: you have another capture at work here");
-		return sources->listener;
-	}
-	if (sources->listener < 0) {
-		complain("capture: cannot listen: %s", strerror(-sources->listener));
-		return sources->listener;
-	}
+	else if (error)
+		complain("capture: cannot listen: %s", strerror(-error));
+	if (error)
+		return error;
 	capture_sources_look(sources);
 	return 0;
 }
@@ -395,5 +432,5 @@ void capture_sources_close(struct capture_sources *sources)
 		process_forget(sources, 0);
 	free(sources->processes);
 	agent_leave(sources);
-	close(sources->listener);
+	place_leave(&sources->listener);
 }

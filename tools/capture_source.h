@@ -18,6 +18,7 @@
 
 #include "runtime/agent_client.h"
 #include "runtime/nic_public.h"
+#include "runtime/place.h"
 
 struct capture_process;
 
@@ -35,19 +36,20 @@ struct capture_process {
 	pid_t pid;
 	char comm[AGENT_COMM_BYTES];
 	uint64_t identity; /* of its NIC memory */
-	int memory; /* -1: it could not be used, which was complained about */
+	int memory; /* the owner's side; -1: it could not be used, which was complained about */
+	int shared; /* the peers' side, or -1 */
 	int pidfd;
 	bool has_ended;
 	uint8_t *base;
-	uint64_t bytes;
-	struct nic_public *public;
+	uint64_t bytes; /* of either side */
+	const struct nic_public *public;
 	struct capture_lane *lanes; /* NIC_LANES_MAX */
 };
 
 struct capture_sources {
 	uint32_t snap_bytes; /* of each packet, from its BTH on */
 	pid_t only; /* 0: all processes */
-	int listener;
+	struct place_listener listener;
 	bool has_agent;
 	struct agent_client agent;
 	uint64_t asked_ns; /* when urnicd was asked last */

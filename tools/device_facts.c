@@ -9,6 +9,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/text.h"
 #include "runtime/netdev.h"
 
 /* The only port of every device. */
@@ -113,4 +114,12 @@ const struct device_facts *device_facts_find(
 			return &devices[i];
 	}
 	return NULL;
+}
+
+void device_facts_make_printable(struct device_facts *devices, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		text_make_printable(devices[i].name);
+		text_make_printable(devices[i].interface);
+	}
 }

@@ -52,4 +52,7 @@ int device_facts_create(struct device_facts **ret_devices, uint32_t *ret_count);
 const struct device_facts *device_facts_find(
 	const struct device_facts *devices, uint32_t count, uint32_t ifindex);
 
+/* Make their names fit for a terminal: whoever named an interface chose any characters. */
+void device_facts_make_printable(struct device_facts *devices, uint32_t count);
+
 #endif

@@ -10,6 +10,7 @@
 #include "device_facts.h"
 #include "json.h"
 #include "port/address.h"
+#include "runtime/setting.h"
 
 const char command_devices_help[] =
 	"usage: urnic devices [--json]\n"
@@ -83,10 +84,8 @@ static int print_json(const struct device_facts *devices, uint32_t count)
 /* Why there is none, in a sentence. */
 static void complain_about_none(void)
 {
-	const char *patterns = getenv("URNIC_INTERFACES");
-
 	/* Else the library has said it. */
-	if (!patterns || *patterns == '\0')
+	if (!setting_text("URNIC_INTERFACES"))
 		complain("devices: no network interface is up and has an address");
 }
 
@@ -106,6 +105,7 @@ int command_devices(int argc, char **argv)
 		complain("devices: cannot look at the network interfaces: %s", strerror(-result));
 		return EXIT_FAILED;
 	}
+	device_facts_make_printable(devices, count);
 	if (is_json)
 		result = print_json(devices, count);
 	else if (count > 0)

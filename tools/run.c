@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,10 +13,11 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "runtime/setting.h"
 #include "view.h"
 
 const char command_run_help[] =
-	"usage: urnic run [--view | --no-view] [--] PROGRAM [ARGUMENTS]\n"
+	"usage: urnic run [--view | --no-view] [--rsocket] [--] PROGRAM [ARGUMENTS]\n"
 	"       urnic run --print\n"
 	"\n"
 	"Runs PROGRAM with urnic's libibverbs.so.1 in place of the system's, by putting urnic's\n"
@@ -30,6 +32,8 @@ const char command_run_help[] =
 	"               the view, other users' files then belong to nobody and set-user-id programs\n"
 	"               run as oneself.\n"
 	"  --no-view    do not, also as root\n"
+	"  --rsocket    make RDMA connections of PROGRAM's TCP and UDP sockets, by rdma-core's\n"
+	"               librspreload.so (Debian has it in the package librdmacm1); see rsocket(7)\n"
 	"  --print      print the library directory and run nothing\n"
 	"\n"
 	"The dynamic loader ignores LD_LIBRARY_PATH for programs with file capabilities or set-user-id\n"
@@ -40,7 +44,8 @@ const char command_run_help[] =
 	"Examples:\n"
 	"  urnic run ibv_devices\n"
 	"  urnic run -- ib_write_bw -F 192.0.2.7\n"
-	"  urnic run --view -- ucx_info -d\n";
+	"  urnic run --view -- ucx_info -d\n"
+	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
 
 /* What must be in a directory for it to be ours. */
 #define MARK "liburnic.so"
@@ -95,25 +100,55 @@ static char *find_libraries(void)
 	return NULL;
 }
 
-static int prepend_library_path(const char *directory)
+/* Put `first` in front of the list of paths that the environment variable `name` holds. */
+static int path_list_prepend(const char *name, const char *first)
 {
-	const char *before = getenv("LD_LIBRARY_PATH");
+	const char *before = getenv(name);
 	char *path;
 	int result;
 
 	if (!before || !before[0])
-		return setenv("LD_LIBRARY_PATH", directory, 1);
-	if (asprintf(&path, "%s:%s", directory, before) < 0)
+		return setenv(name, first, 1);
+	if (asprintf(&path, "%s:%s", first, before) < 0)
 		return -1;
-	result = setenv("LD_LIBRARY_PATH", path, 1);
+	result = setenv(name, path, 1);
 	free(path);
 	return result;
+}
+
+/*
+ * Where distributions put rdma-core's library that takes a program's calls of sockets and makes
+ * rsockets calls of them. It works on our librdmacm.so.1 as it does on rdma-core's.
+ */
+static const char *const rsocket_places[] = {
+	"/usr/lib/*/rsocket/librspreload.so",
+	"/usr/lib64/rsocket/librspreload.so",
+	"/usr/lib/rsocket/librspreload.so",
+};
+
+static int rsocket_preload(void)
+{
+	for (size_t i = 0; i < sizeof(rsocket_places) / sizeof(rsocket_places[0]); i++) {
+		glob_t found;
+		int result = -1;
+
+		if (glob(rsocket_places[i], 0, NULL, &found) == 0)
+			result = path_list_prepend("LD_PRELOAD", found.gl_pathv[0]);
+		globfree(&found);
+		if (result == 0)
+			return 0;
+	}
+	complain(
+		"run: there is no librspreload.so in /usr/lib*/rsocket: install rdma-core's librdmacm "
+		"(on Debian and Ubuntu the package librdmacm1)");
+	return -1;
 }
 
 enum view_choice { VIEW_IF_FREE, VIEW_ALWAYS, VIEW_NEVER };
 
 struct options {
 	bool is_print;
+	bool is_rsocket;
 	enum view_choice view;
 	int first; /* index of the program */
 };
@@ -123,6 +158,7 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 	static const struct option names[] = {
 		{"no-view", no_argument, NULL, 'n'},
 		{"print", no_argument, NULL, 'p'},
+		{"rsocket", no_argument, NULL, 'r'},
 		{"view", no_argument, NULL, 'v'},
 		{0},
 	};
@@ -134,6 +170,8 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 			options.view = VIEW_NEVER;
 		else if (letter == 'p')
 			options.is_print = true;
+		else if (letter == 'r')
+			options.is_rsocket = true;
 		else if (letter == 'v')
 			options.view = VIEW_ALWAYS;
 		else
@@ -155,6 +193,7 @@ static int view_enter_quietly(bool is_wanted)
 	int result;
 
 	setenv("URNIC_LOG", "off", 1);
+	settings_read();
 	result = view_enter(is_wanted);
 	if (kept)
 		setenv("URNIC_LOG", kept, 1);
@@ -184,11 +223,13 @@ static int choose_view(enum view_choice choice)
 
 static int run(const struct options *options, char **argv, const char *libraries)
 {
-	if (prepend_library_path(libraries) < 0) {
+	if (path_list_prepend("LD_LIBRARY_PATH", libraries) < 0) {
 		complain("run: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	if (choose_view(options->view) < 0)
+		return EXIT_FAILED;
+	if (options->is_rsocket && rsocket_preload() < 0)
 		return EXIT_FAILED;
 	run_program(argv + options->first);
 }

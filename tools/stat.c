@@ -14,7 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "command.h"
+#include "runtime/nic_memory.h"
 
 const char command_stat_help[] =
 	"usage: urnic stat [--json] [--all] [--device DEVICE] [--pid PID] [--qp NUMBER]\n"
@@ -57,6 +59,7 @@ const char *stat_device_name(
 		return device->name;
 	if (!if_indextoname(ifindex, text))
 		snprintf(text, IF_NAMESIZE, "#%u", ifindex);
+	text_make_printable(text);
 	return text;
 }
 
@@ -81,6 +84,8 @@ const char *stat_error_sentence(int error)
 		return "another user's, so its counters are for that user and root to see";
 	if (error == -EPROTO)
 		return "its counters are of another version of urnic";
+	if (error == -EBADF)
+		return "what it calls its NIC memory is something else";
 	return strerror(-error);
 }
 
@@ -147,15 +152,6 @@ static bool has_slots(const struct agent_process *process)
 	return memcmp(&process->slots, &none, sizeof(none)) != 0;
 }
 
-/* The name is the process's own choice: what would disturb a terminal is replaced. */
-static void make_printable(char *text)
-{
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-	}
-}
-
 static int add_process(
 	const struct filter *filter, struct stat_report *report, const struct agent_process *agent)
 {
@@ -165,7 +161,9 @@ static int add_process(
 	if (!has_slots(agent) || (filter->has_pid && agent->pid != filter->pid))
 		return 0;
 	if (agent->memory >= 0)
-		process.error = stat_memory_read(agent->memory, &process.memory);
+		process.error = nic_memory_check(agent->memory);
+	if (agent->memory >= 0 && !process.error)
+		process.error = stat_memory_read(agent->memory, (pid_t)agent->pid, &process.memory);
 	if (!filter_memory(filter, report, &process.memory))
 		return 0;
 	longer = reallocarray(report->processes, report->process_count + 1, sizeof(*longer));
@@ -173,7 +171,7 @@ static int add_process(
 		stat_memory_done(&process.memory);
 		return -ENOMEM;
 	}
-	make_printable(process.agent.comm);
+	text_make_printable(process.agent.comm);
 	report->processes = longer;
 	report->processes[report->process_count++] = process;
 	return 0;
@@ -222,6 +220,8 @@ static int report_make(const struct filter *filter, struct stat_report *ret_repo
 	}
 	report.is_running = true;
 	result = device_facts_create(&report.devices, &report.device_count);
+	if (result == 0)
+		device_facts_make_printable(report.devices, report.device_count);
 	if (result == 0)
 		result = ask(&client, filter, &report);
 	agent_client_done(&client);

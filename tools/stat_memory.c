@@ -5,15 +5,24 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/arith.h"
 #include "local/inbox.h"
+#include "runtime/nic_memory.h"
 
 enum {
 	WALKS_MAX = 4, /* attempts at a list that changes under our feet */
 	QUEUE_DEPTH_MAX = 1 << 20, /* queue/sq.h, queue/rq.h */
+};
+
+/* Descriptors of NIC memory (runtime/nic_public.h). */
+struct sides {
+	int owners;
+	int peers; /* -1: not to be had */
 };
 
 /*
@@ -42,23 +51,29 @@ static void read_send_queue(int fd, uint64_t offset, struct stat_queue *ret_queu
 	ret_queue->is_known = sq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= sq.depth;
 }
 
-static void read_recv_queue(int fd, uint64_t offset, struct stat_queue *ret_queue)
+/* What others have taken is on the peers' side; without that, what the owner knows of. */
+static void read_recv_queue(
+	const struct sides *sides, uint64_t offset, struct stat_queue *ret_queue)
 {
+	struct recv_queue_takers takers;
 	struct recv_queue rq;
 
-	if (offset == 0 || copy_at(fd, offset, &rq, sizeof(rq)) < 0)
+	if (offset == 0 || copy_at(sides->owners, offset, &rq, sizeof(rq)) < 0)
 		return;
+	if (sides->peers < 0 || copy_at(sides->peers, offset, &takers, sizeof(takers)) < 0)
+		takers.taken = rq.known;
 	ret_queue->depth = rq.depth;
-	ret_queue->waiting = rq_count(&rq);
+	ret_queue->waiting = rq.posted - (uint32_t)takers.taken;
 	ret_queue->is_known = rq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= rq.depth;
 }
 
 /* What a peer on this host has executed here, it has counted there. */
-static void read_inbox(int fd, uint64_t offset, uint64_t counters[COUNTER_COUNT])
+static void read_inbox(const struct sides *sides, uint64_t offset, uint64_t counters[COUNTER_COUNT])
 {
 	struct inbox inbox;
 
-	if (offset == 0 || copy_at(fd, offset, &inbox, offsetof(struct inbox, record)) < 0)
+	if (offset == 0 || sides->peers < 0 ||
+		copy_at(sides->peers, offset, &inbox, offsetof(struct inbox, record)) < 0)
 		return;
 	counters[COUNTER_rdma_sends] += inbox.sends;
 	counters[COUNTER_rdma_writes] += inbox.writes;
@@ -73,11 +88,11 @@ static void read_inbox(int fd, uint64_t offset, uint64_t counters[COUNTER_COUNT]
  * Read one queue pair of the list. -EPROTO if what is there is none of this slot: it has gone, and
  * its block may be something else by now.
  */
-static int read_qp(
-	int fd, uint64_t offset, uint32_t slot, struct stat_qp *ret_qp, uint64_t *ret_next)
+static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
+	struct stat_qp *ret_qp, uint64_t *ret_next)
 {
 	struct qp_public public;
-	int result = copy_at(fd, offset, &public, sizeof(public));
+	int result = copy_at(sides->owners, offset, &public, sizeof(public));
 
 	if (result < 0)
 		return result;
@@ -95,9 +110,9 @@ static int read_qp(
 	};
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		ret_qp->counters[i] = counter_read(&public.counters, (enum counter)i);
-	read_inbox(fd, public.inbox_offset, ret_qp->counters);
-	read_send_queue(fd, public.sq_offset, &ret_qp->send_queue);
-	read_recv_queue(fd, public.rq_offset, &ret_qp->recv_queue);
+	read_inbox(sides, public.inbox_offset, ret_qp->counters);
+	read_send_queue(sides->owners, public.sq_offset, &ret_qp->send_queue);
+	read_recv_queue(sides, public.rq_offset, &ret_qp->recv_queue);
 	*ret_next = public.next_offset;
 	return 0;
 }
@@ -118,7 +133,8 @@ static struct stat_qp *append_qp(struct stat_lane *lane, uint32_t *capacity)
 }
 
 /* One walk along the list. -EPROTO if it is broken. */
-static int walk_qps(int fd, uint64_t offset, struct stat_lane *lane, uint32_t *capacity)
+static int walk_qps(
+	const struct sides *sides, uint64_t offset, struct stat_lane *lane, uint32_t *capacity)
 {
 	uint64_t landmark = 0; /* a list that comes back to it goes round in circles (Brent) */
 
@@ -134,7 +150,7 @@ static int walk_qps(int fd, uint64_t offset, struct stat_lane *lane, uint32_t *c
 		qp = append_qp(lane, capacity);
 		if (!qp)
 			return -ENOMEM;
-		result = read_qp(fd, offset, lane->slot, qp, &offset);
+		result = read_qp(sides, offset, lane->slot, qp, &offset);
 		if (result < 0) {
 			lane->qp_count--;
 			return result;
@@ -156,7 +172,7 @@ static void reverse_qps(struct stat_lane *lane)
 	}
 }
 
-static int read_lane(int fd, uint64_t offset, struct stat_lane *lane)
+static int read_lane(const struct sides *sides, uint64_t offset, struct stat_lane *lane)
 {
 	uint32_t capacity = 0;
 	int result = -EPROTO;
@@ -164,19 +180,20 @@ static int read_lane(int fd, uint64_t offset, struct stat_lane *lane)
 	for (int walk = 0; walk < WALKS_MAX && result == -EPROTO; walk++) {
 		struct lane_public public;
 
-		result = copy_at(fd, offset, &public, sizeof(public));
+		result = copy_at(sides->owners, offset, &public, sizeof(public));
 		if (result < 0)
 			return result;
 		lane->slot = public.slot;
 		for (int i = 0; i < DROP_COUNT; i++)
 			lane->drops[i] = public.drops[i];
-		result = walk_qps(fd, public.first_qp_offset, lane, &capacity);
+		result = walk_qps(sides, public.first_qp_offset, lane, &capacity);
 	}
 	reverse_qps(lane);
 	return result == -EPROTO ? 0 : result;
 }
 
-static int read_lanes(int fd, const struct nic_public *directory, struct stat_memory *memory)
+static int read_lanes(
+	const struct sides *sides, const struct nic_public *directory, struct stat_memory *memory)
 {
 	int result = 0;
 
@@ -188,13 +205,14 @@ static int read_lanes(int fd, const struct nic_public *directory, struct stat_me
 		memory->lane_count++;
 		lane->index = i;
 		lane->port = directory->lanes[i].port;
-		result = read_lane(fd, directory->lanes[i].lane_offset, lane);
+		result = read_lane(sides, directory->lanes[i].lane_offset, lane);
 	}
 	return result;
 }
 
 /* As many as can be read: the list may change under our feet. */
-static int read_srqs(int fd, const struct nic_public *directory, struct stat_memory *memory)
+static int read_srqs(
+	const struct sides *sides, const struct nic_public *directory, struct stat_memory *memory)
 {
 	uint32_t count_max = min_u32(directory->srq_count, SRQ_TABLE_SIZE);
 	uint64_t offset = directory->first_srq_offset;
@@ -208,19 +226,34 @@ static int read_srqs(int fd, const struct nic_public *directory, struct stat_mem
 		struct stat_srq *srq = &memory->srqs[memory->srq_count];
 		struct srq_public public;
 
-		if (copy_at(fd, offset, &public, sizeof(public)) < 0)
+		if (copy_at(sides->owners, offset, &public, sizeof(public)) < 0)
 			break;
 		memory->srq_count++;
 		srq->number = public.number;
-		read_recv_queue(fd, public.rq_offset, &srq->recv_queue);
+		read_recv_queue(sides, public.rq_offset, &srq->recv_queue);
 		offset = public.next_offset;
 	}
 	return 0;
 }
 
-int stat_memory_read(int fd, struct stat_memory *ret_memory)
+/* The peers' side, of which the process has the descriptor; -1 when it is not to be had. */
+static int peers_side_open(int owners, const struct nic_public *directory, pid_t pid)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct stat status;
+	int fd;
+
+	if (pidfd < 0 || fstat(owners, &status))
+		return -1;
+	fd = nic_memory_get_shared(pidfd, directory->shared, (uint64_t)status.st_size);
+	close(pidfd);
+	return fd < 0 ? -1 : fd;
+}
+
+int stat_memory_read(int fd, pid_t pid, struct stat_memory *ret_memory)
 {
 	struct stat_memory memory = {0};
+	struct sides sides = {.owners = fd};
 	struct nic_public directory;
 	int result = copy_at(fd, NIC_PUBLIC_OFFSET, &directory, sizeof(directory));
 
@@ -230,9 +263,12 @@ int stat_memory_read(int fd, struct stat_memory *ret_memory)
 		return -EPROTO;
 	memory.mr_count = directory.mr_count;
 	memory.cm = directory.cm;
-	result = read_lanes(fd, &directory, &memory);
+	sides.peers = peers_side_open(fd, &directory, pid);
+	result = read_lanes(&sides, &directory, &memory);
 	if (result == 0)
-		result = read_srqs(fd, &directory, &memory);
+		result = read_srqs(&sides, &directory, &memory);
+	if (sides.peers >= 0)
+		close(sides.peers);
 	if (result < 0) {
 		stat_memory_done(&memory);
 		return result;

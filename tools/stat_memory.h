@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "runtime/nic_public.h"
 
@@ -65,12 +66,13 @@ struct stat_memory {
 /*
  * Read all there is.
  *
- * `fd`          The memfd.
+ * `fd`          The memfd: the owner's side.
+ * `pid`         The process that it belongs to, which has the peers' side. Without that, what peers have counted is missing.
  * `ret_memory`  To be given to stat_memory_done() on success.
  *
  * Returns 0, -EPROTO if it is no NIC memory of this version, -ENOMEM, or the -errno of reading.
  */
-int stat_memory_read(int fd, struct stat_memory *ret_memory);
+int stat_memory_read(int fd, pid_t pid, struct stat_memory *ret_memory);
 
 void stat_memory_done(struct stat_memory *memory);
 

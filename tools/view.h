@@ -8,7 +8,8 @@
  *
  * It is a mount namespace of this process and those that it starts; nobody else sees it. Only the
  * mounts of /sys and /dev are cut off from the outside: what a program mounts elsewhere goes where
- * it always went. Attribute files show the devices as they are now, and do not change.
+ * it always went. Attribute files show the devices as they are now, and do not change; traffic
+ * counters do (view_counters.h).
  *
  *     /sys/class                   an overlay: the real one, with the directories that it lacks
  *     /sys/class/infiniband        a tmpfs, view_files.c fills it

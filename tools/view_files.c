@@ -17,6 +17,7 @@
 #include "device_facts.h"
 #include "front/verbs/abi.h"
 #include "view.h"
+#include "view_counters.h"
 
 /* What a kernel says: IB_USER_VERBS_ABI_VERSION, and that of a driver without private commands. */
 #define VERBS_ABI_VERSION  "6"
@@ -112,6 +113,8 @@ static int fill_device(int directory, const struct device_facts *device)
 		result = write_gid(directory, device, device->gids[i].index);
 	if (result == 0)
 		result = link_interface(directory, device);
+	if (result == 0)
+		result = view_counters_add(directory, device);
 	return result;
 }
 
@@ -174,5 +177,7 @@ int view_write_files(void)
 			result = link_node(device);
 	}
 	free(devices);
+	if (result == 0)
+		view_counters_keep();
 	return result;
 }

@@ -86,17 +86,39 @@ static uint32_t collect(struct msghdr *header, int fds[BAG_DESCRIPTORS_MAX])
 
 static bool is_label_legal(const struct bag_label *label, uint32_t count)
 {
-	if (label->version != AGENT_VERSION || label->first_slot >= AGENT_SLOTS ||
-		label->count != count || count > AGENT_SLOTS - label->first_slot)
+	if (label->version != AGENT_VERSION || label->first >= AGENT_SLOTS ||
+		label->count != count || count > AGENT_SLOTS - label->first)
 		return false;
-	return label->kind == BAG_SOCKETS ? count > 0 : label->kind == BAG_USER && count == 0;
+	switch (label->kind) {
+	case BAG_SOCKETS:
+		return count > 0;
+	case BAG_CHANNEL:
+	case BAG_LEDGER:
+		return count == 1;
+	default:
+		return false;
+	}
 }
 
-/* Look at the message at the peek offset and move the offset on. Returns false after the last. */
-static bool visit_next(int bag, bag_visit_fn *visit, void *context)
-{
+/* A message of the bag that was looked at. */
+struct message {
 	struct bag_label label;
-	struct iovec iov = {&label, sizeof(label)};
+	int fds[BAG_DESCRIPTORS_MAX];
+	uint32_t count; /* of them */
+	bool is_cut; /* not all its descriptors came */
+	bool is_whole; /* a label and all its descriptors, whatever they say */
+};
+
+static void message_close(struct message *message)
+{
+	for (uint32_t i = 0; i < message->count; i++)
+		close(message->fds[i]);
+}
+
+/* Look at the message at the peek offset. Returns its bytes, or -1 and errno. */
+static ssize_t peek(int bag, struct message *message)
+{
+	struct iovec iov = {&message->label, sizeof(message->label)};
 	union control control;
 	struct msghdr header = {
 		.msg_iov = &iov,
@@ -104,20 +126,27 @@ static bool visit_next(int bag, bag_visit_fn *visit, void *context)
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
-	int fds[BAG_DESCRIPTORS_MAX];
 	ssize_t bytes = recvmsg(bag, &header, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	uint32_t count;
+
+	message->count = bytes < 0 ? 0 : collect(&header, message->fds);
+	message->is_cut = header.msg_flags & MSG_CTRUNC;
+	message->is_whole = bytes == sizeof(message->label) && !message->is_cut &&
+		!(header.msg_flags & MSG_TRUNC);
+	return bytes;
+}
+
+/* Visit the message at the peek offset and move the offset on. Returns false after the last. */
+static bool visit_next(int bag, bag_visit_fn *visit, void *context)
+{
+	struct message message;
+	ssize_t bytes = peek(bag, &message);
 
 	if (bytes < 0)
 		return errno == EINTR;
-	count = collect(&header, fds);
-	if (bytes == sizeof(label) && !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-		is_label_legal(&label, count)) {
-		visit(context, &label, fds);
-	} else {
-		for (uint32_t i = 0; i < count; i++)
-			close(fds[i]);
-	}
+	if (message.is_whole && is_label_legal(&message.label, message.count))
+		visit(context, &message.label, message.fds);
+	else
+		message_close(&message);
 	/* An empty message does not move the offset. */
 	return bytes > 0;
 }
@@ -133,4 +162,57 @@ int bag_visit(int bag, bag_visit_fn *visit, void *context)
 		;
 	setsockopt(bag, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof(off));
 	return 0;
+}
+
+/* Take the message at the head, which was looked at, out. Its descriptors are closed. */
+static void discard(int bag)
+{
+	struct bag_label label;
+
+	recv(bag, &label, sizeof(label), MSG_DONTWAIT);
+}
+
+/*
+ * Move the message at the head to the end, if it is needed, or throw it away. Returns 0, 1 at the
+ * mark, or -errno.
+ */
+static int sweep_next(int bag, const struct bag_label *mark, bag_keep_fn *keep, void *context)
+{
+	struct message message;
+	bool is_mark;
+	int rc = 0;
+
+	if (peek(bag, &message) < 0)
+		return -errno;
+	if (message.is_cut) {
+		message_close(&message);
+		return -EMFILE;
+	}
+	is_mark = message.is_whole && message.label.kind == BAG_MARK &&
+		memcmp(&message.label, mark, sizeof(*mark)) == 0;
+	/* First a second time, and then no longer at the head. */
+	if (!is_mark && message.is_whole && is_label_legal(&message.label, message.count) &&
+		keep(context, &message.label, message.fds))
+		rc = bag_put(bag, &message.label, message.fds);
+	message_close(&message);
+	if (rc)
+		return rc;
+	discard(bag);
+	return is_mark;
+}
+
+int bag_sweep(int bag, bag_keep_fn *keep, void *context)
+{
+	static uint32_t sweeps;
+	const struct bag_label mark = {
+		.version = AGENT_VERSION,
+		.kind = BAG_MARK,
+		.first = (uint32_t)getpid(),
+		.sweep = ++sweeps,
+	};
+	int rc = bag_put(bag, &mark, NULL);
+
+	while (!rc)
+		rc = sweep_next(bag, &mark, keep, context);
+	return rc < 0 ? rc : 0;
 }

@@ -16,9 +16,14 @@
  * queue's length applies but the send buffer: some 270 messages of up to 253 descriptors by
  * default, twice that with the buffer asked for here.
  *
+ * Messages leave it only in a sweep, which moves those that are still needed from the queue's head
+ * to its end, one by one. An urnicd that is killed in the middle leaves one message twice, and all
+ * of them in another order.
+ *
  * For one urnicd at a time: the peek offset belongs to the socket, not to a descriptor.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/agent_protocol.h"
@@ -28,17 +33,19 @@ enum {
 };
 
 enum bag_label_kind {
-	BAG_SOCKETS = 1, /* members of an address's group, in slot order */
-	BAG_USER = 2, /* who a slot belongs to, where users share urnicd; no sockets */
+	BAG_SOCKETS = 1, /* members of an address's group, in their order */
+	BAG_LEDGER = 2, /* agent/ledger.h */
+	BAG_CHANNEL = 3, /* urnicd's end of a channel of the relay */
+	BAG_MARK = 4, /* of bag_sweep(): to where it has come; no sockets */
 };
 
 struct bag_label {
 	uint32_t version; /* AGENT_VERSION */
 	uint32_t kind; /* enum bag_label_kind */
 	struct agent_address address;
-	uint32_t first_slot; /* of the sockets; or the slot */
+	uint32_t first; /* number of the first socket among the members; or the slot of a channel */
 	uint32_t count; /* sockets beside the label */
-	uint32_t uid; /* BAG_USER only */
+	uint32_t sweep; /* BAG_MARK only: which */
 };
 
 /* Returns a new, empty bag or -errno. */
@@ -63,5 +70,15 @@ typedef void bag_visit_fn(void *context, const struct bag_label *label, const in
  * Returns 0 or -errno.
  */
 int bag_visit(int bag, bag_visit_fn *visit, void *context);
+
+/* Is the message still needed? `fds` stay the caller's. */
+typedef bool bag_keep_fn(void *context, const struct bag_label *label, const int *fds);
+
+/*
+ * Throw away the messages that are no longer needed, and all that are not labelled as ours.
+ *
+ * Returns 0 or -errno: then some that are not needed are still there, and nothing is lost.
+ */
+int bag_sweep(int bag, bag_keep_fn *keep, void *context);
 
 #endif

@@ -49,19 +49,105 @@ static int conflict(const struct claim *a, const struct claim *b)
 	return -EADDRNOTAVAIL;
 }
 
+static uint16_t *port_chain(struct claim_table *table, uint64_t service_id)
+{
+	return &table->port_first[ip_cm_service_port(service_id)];
+}
+
+static uint32_t owner_hash(uint32_t client, uint32_t id)
+{
+	return (client * 0x9e3779b1u ^ id) % CLAIM_OWNERS;
+}
+
+static void chain_add(uint16_t *first, uint16_t *next, uint32_t place)
+{
+	next[place] = *first;
+	*first = (uint16_t)(place + 1);
+}
+
+static void chain_remove(uint16_t *first, uint16_t *next, uint32_t place)
+{
+	while (*first != place + 1)
+		first = &next[*first - 1];
+	*first = next[place];
+}
+
+/* Have both indexes find the claim at this place. */
+static void index_add(struct claim_table *table, uint32_t place)
+{
+	const struct claim *claim = &table->claims[place];
+
+	chain_add(port_chain(table, claim->service_id), table->port_next, place);
+	chain_add(&table->owner_first[owner_hash(claim->client, claim->id)], table->owner_next,
+		place);
+}
+
+static void index_remove(struct claim_table *table, uint32_t place)
+{
+	const struct claim *claim = &table->claims[place];
+
+	chain_remove(port_chain(table, claim->service_id), table->port_next, place);
+	chain_remove(&table->owner_first[owner_hash(claim->client, claim->id)], table->owner_next,
+		place);
+}
+
+/* The last claim moves into the place. */
+static void remove_at(struct claim_table *table, uint32_t place)
+{
+	uint32_t last = table->count - 1;
+
+	index_remove(table, place);
+	if (place != last) {
+		index_remove(table, last);
+		table->claims[place] = table->claims[last];
+		index_add(table, place);
+	}
+	table->count--;
+}
+
+/* Its place; `count`: there is none. */
+static uint32_t place_of(const struct claim_table *table, uint32_t client, uint32_t id)
+{
+	uint32_t i = table->owner_first[owner_hash(client, id)];
+
+	for (; i; i = table->owner_next[i - 1])
+		if (table->claims[i - 1].client == client && table->claims[i - 1].id == id)
+			return i - 1;
+	return table->count;
+}
+
 static struct claim *find(struct claim_table *table, uint32_t client, uint32_t id)
 {
-	for (uint32_t i = 0; i < table->count; i++)
-		if (table->claims[i].client == client && table->claims[i].id == id)
-			return &table->claims[i];
-	return NULL;
+	uint32_t place = place_of(table, client, id);
+
+	return place < table->count ? &table->claims[place] : NULL;
+}
+
+bool claim_table_has(const struct claim_table *table, uint32_t client, uint32_t id)
+{
+	return place_of(table, client, id) < table->count;
+}
+
+/* The first claim of a port, and the next one; NULL: there is none. */
+static const struct claim *port_first(const struct claim_table *table, uint64_t service_id)
+{
+	uint32_t i = table->port_first[ip_cm_service_port(service_id)];
+
+	return i ? &table->claims[i - 1] : NULL;
+}
+
+static const struct claim *port_next(const struct claim_table *table, const struct claim *claim)
+{
+	uint32_t i = table->port_next[claim - table->claims];
+
+	return i ? &table->claims[i - 1] : NULL;
 }
 
 /* May `wanted` be, beside all others? */
 static int check(const struct claim_table *table, const struct claim *wanted)
 {
-	for (uint32_t i = 0; i < table->count; i++) {
-		const struct claim *other = &table->claims[i];
+	for (const struct claim *other = port_first(table, wanted->service_id); other;
+		other = port_next(table, other)) {
 		int rc;
 
 		if (other->client == wanted->client && other->id == wanted->id)
@@ -102,11 +188,14 @@ int claim_table_put(struct claim_table *table, const struct claim *wanted, uint6
 						       : check(table, &claim);
 	if (rc)
 		return rc;
-	if (!old)
+	if (!old) {
 		old = &table->claims[table->count++];
-	else
+	} else {
 		claim.made_ms = old->made_ms;
+		index_remove(table, (uint32_t)(old - table->claims));
+	}
 	*old = claim;
+	index_add(table, (uint32_t)(old - table->claims));
 	*ret_service_id = claim.service_id;
 	return 0;
 }
@@ -120,7 +209,7 @@ void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, u
 	if (claim->flags & AGENT_CLAIM_LISTENS)
 		table->recent[table->recent_next++ % CLAIM_RECENT_COUNT] = (struct claim_recent){
 			.service_id = claim->service_id, .until_ms = now_ms + CLAIM_RECENT_MS};
-	*claim = table->claims[--table->count];
+	remove_at(table, (uint32_t)(claim - table->claims));
 }
 
 /* Of whatever port space. */
@@ -135,9 +224,9 @@ bool claim_table_expects(const struct claim_table *table, uint64_t service_id, u
 		if (has_port_of(table->recent[i].service_id, service_id) &&
 			now_ms < table->recent[i].until_ms)
 			return true;
-	for (uint32_t i = 0; i < table->count; i++)
-		if (has_port_of(table->claims[i].service_id, service_id) &&
-			now_ms - table->claims[i].made_ms < CLAIM_RECENT_MS)
+	for (const struct claim *claim = port_first(table, service_id); claim;
+		claim = port_next(table, claim))
+		if (now_ms - claim->made_ms < CLAIM_RECENT_MS)
 			return true;
 	return false;
 }
@@ -146,7 +235,7 @@ void claim_table_drop_client(struct claim_table *table, uint32_t client)
 {
 	for (uint32_t i = 0; i < table->count;) {
 		if (table->claims[i].client == client)
-			table->claims[i] = table->claims[--table->count];
+			remove_at(table, i);
 		else
 			i++;
 	}
@@ -157,9 +246,8 @@ const struct claim *claim_table_listener(
 {
 	const struct claim *best = NULL;
 
-	for (uint32_t i = 0; i < table->count; i++) {
-		const struct claim *claim = &table->claims[i];
-
+	for (const struct claim *claim = port_first(table, service_id); claim;
+		claim = port_next(table, claim)) {
 		if (claim->service_id != service_id || !(claim->flags & AGENT_CLAIM_LISTENS) ||
 			!includes(claim, address))
 			continue;
@@ -167,4 +255,12 @@ const struct claim *claim_table_listener(
 			best = claim;
 	}
 	return best;
+}
+
+bool claim_table_has_address(const struct claim_table *table, const struct agent_address *address)
+{
+	for (uint32_t i = 0; i < table->count; i++)
+		if (gid_is_equal(&table->claims[i].address.gid, &address->gid))
+			return true;
+	return false;
 }

@@ -7,7 +7,7 @@
  *
  * A claim is (service ID, local address or any). The rules are those of the kernel's rdma_cm: two claims of one port exclude each other
  * when their addresses are equal, or one is any address of a family that the other belongs to; unless both say that they share, and
- * then one of them may listen. A plain array, bounded; pure.
+ * then one of them may listen. An array, bounded, indexed by port and by who has the claim; pure.
  */
 
 #include <stdbool.h>
@@ -27,6 +27,8 @@ struct claim {
 enum {
 	CLAIM_RECENT_COUNT = 64,
 	CLAIM_RECENT_MS = 3000, /* a busy machine may take its time */
+	CLAIM_PORTS = 1 << 16, /* of whatever port space */
+	CLAIM_OWNERS = 1 << 13, /* hashes of (client, id) */
 };
 
 struct claim_table {
@@ -37,7 +39,12 @@ struct claim_table {
 		uint64_t until_ms;
 	} recent[CLAIM_RECENT_COUNT]; /* listeners that were given up just now */
 	uint32_t last_port; /* ephemeral, handed out */
-	struct claim claims[AGENT_CLAIMS_MAX];
+	/* Chains of places in `claims`, each plus one: 0 ends a chain. */
+	uint16_t port_first[CLAIM_PORTS];
+	uint16_t port_next[AGENT_CLAIMS_MAX];
+	uint16_t owner_first[CLAIM_OWNERS];
+	uint16_t owner_next[AGENT_CLAIMS_MAX];
+	struct claim claims[AGENT_CLAIMS_MAX]; /* the first `count` */
 };
 
 /*
@@ -48,9 +55,15 @@ struct claim_table {
 int claim_table_put(
 	struct claim_table *table, const struct claim *wanted, uint64_t *ret_service_id);
 
+/* Has the client a claim of this id? */
+bool claim_table_has(const struct claim_table *table, uint32_t client, uint32_t id);
+
 /* Nothing happens if there is none. `now_ms`: of any clock, the same in all calls. */
 void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, uint64_t now_ms);
 void claim_table_drop_client(struct claim_table *table, uint32_t client);
+
+/* Is there a claim of just this address? */
+bool claim_table_has_address(const struct claim_table *table, const struct agent_address *address);
 
 /* Who listens at (service ID, address): one address before any. NULL: nobody. */
 const struct claim *claim_table_listener(

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/log.h"
 #include "agent/server.h"
 #include "cm/cm.h"
 #include "runtime/nic_public.h"
@@ -22,6 +23,7 @@ int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct grou
 
 	gsi->server = server;
 	gsi->group = group;
+	gsi->has_told_refusal = false;
 	rc = port_udp_create(0, &gsi->counters, &gsi->port);
 	if (rc)
 		return rc;
@@ -166,6 +168,10 @@ static const struct client *client_of_slot(const struct server *server, uint8_t 
 static bool route(struct gsi_port *gsi, const struct cm_message *message,
 	const struct port_udp_packet *packet)
 {
+	const struct agent_address address = {
+		.gid = cm_request_address(message, packet->dgid, packet->sgid, NULL),
+		.scope_ifindex = gsi->group->address.scope_ifindex,
+	};
 	struct server *server = gsi->server;
 	const struct client *client = NULL;
 	const struct claim *claim;
@@ -176,7 +182,7 @@ static bool route(struct gsi_port *gsi, const struct cm_message *message,
 
 	switch (cm_route(message, &service_id, &comm_id)) {
 	case CM_ROUTE_SERVICE:
-		claim = claim_table_listener(&server->claims, service_id, &gsi->group->address);
+		claim = claim_table_listener(&server->claims, service_id, &address);
 		client = claim ? &server->clients[claim->client] : NULL;
 		if (!claim && claim_table_expects(&server->claims, service_id, server_now_ms())) {
 			server->counters.gsi_unanswered++;
@@ -194,7 +200,7 @@ static bool route(struct gsi_port *gsi, const struct cm_message *message,
 	return client && pass_on(server, client, ifindex, packet);
 }
 
-static void on_packet(void *context, const struct port_udp_packet *packet)
+static bool on_packet(void *context, const struct port_udp_packet *packet)
 {
 	struct gsi_port *gsi = context;
 	const uint8_t *mad = gsi_packet_mad(packet->data, packet->data_bytes);
@@ -202,10 +208,23 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 
 	if (!mad || !cm_message_decode(&message, mad)) {
 		gsi->server->counters.gsi_malformed++;
-		return;
+		return false;
 	}
 	if (!route(gsi, &message, packet))
 		answer(gsi, packet->sgid, &message);
+	return false;
+}
+
+/* Once in the life of a port. */
+static void refusal_tell(struct gsi_port *gsi)
+{
+	const struct port_udp_refusal *refusal = port_udp_refusal(gsi->port);
+
+	if (!refusal->call || gsi->has_told_refusal)
+		return;
+	gsi->has_told_refusal = true;
+	log_line("messages to and from QP1 are lost: %s: %s", refusal->call,
+		strerror(refusal->error));
 }
 
 void gsi_port_receive(struct gsi_port *gsi)
@@ -216,6 +235,7 @@ void gsi_port_receive(struct gsi_port *gsi)
 		unsigned datagrams = port_udp_receive(gsi->port, on_packet, gsi);
 
 		gsi->server->counters.datagrams_slot0 += datagrams;
+		refusal_tell(gsi);
 		if (datagrams == 0)
 			break;
 	}

@@ -22,6 +22,7 @@ struct gsi_port {
 	struct port_udp_counters counters;
 	const struct group *group;
 	uint32_t psn;
+	bool has_told_refusal; /* what the port was refused is in the log */
 };
 
 /* Begin to listen at a group that has its slot 0. Returns 0 or -errno. */

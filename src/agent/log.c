@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "runtime/setting.h"
 
 static int fd = -1;
@@ -41,6 +42,7 @@ void log_line(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(line + used, sizeof(line) - (size_t)used - 1, format, arguments);
 	va_end(arguments);
+	text_make_printable(line);
 	/* One write per line, so that several urnicd may share a file. */
 	dprintf(fd, "%s\n", line);
 }

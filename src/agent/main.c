@@ -17,21 +17,22 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/bag.h"
 #include "agent/log.h"
 #include "agent/server.h"
+#include "base/arith.h"
 #include "base/version.h"
 #include "runtime/agent_protocol.h"
-#include "runtime/rendezvous.h"
+#include "runtime/place.h"
 #include "runtime/setting.h"
 
 enum {
-	LISTEN_BACKLOG = 128,
 	RESTART_PAUSE_US = 100000,
+	LOCK_PAUSES = 5,
 };
 
 struct options {
@@ -57,7 +58,8 @@ static void usage(FILE *to)
 		"\n"
 		"URNICD_LOG=FILE in the environment makes it write what happens to FILE.\n"
 		"Exit status: 0 it listens (in the background) or has done its work, 1 it failed,\n"
-		"2 wrong usage, 3 another one listens already, 4 too few open files allowed.\n",
+		"2 wrong usage, 3 another one listens already, 4 too few open files allowed,\n"
+		"5 no directory for its socket.\n",
 		AGENT_IDLE_S);
 }
 
@@ -134,42 +136,49 @@ static bool may_open_enough(void)
 	return getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= AGENT_FILES_MIN;
 }
 
+/*
+ * signal() refuses the signals that the C library keeps for itself, 32 and 33. A program may have
+ * had them ignored all the same, by a system call of its own; make starts its commands so.
+ */
+static void reserved_signal_reset(int signal_number)
+{
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} action = {0};
+	const size_t mask_bytes = sizeof(action.mask);
+
+	if (syscall(SYS_rt_sigaction, signal_number, NULL, &action, mask_bytes) == 0 &&
+		action.handler == SIG_IGN) {
+		action.handler = SIG_DFL;
+		syscall(SYS_rt_sigaction, signal_number, &action, NULL, mask_bytes);
+	}
+}
+
 /* Undo what the program that started us had set for itself. */
 static void shed_inheritance(void)
 {
-	struct rlimit files;
+	static const int limits[] = {
+		RLIMIT_NOFILE /* sockets are what we are made of */, RLIMIT_CPU, RLIMIT_FSIZE};
+	struct rlimit limit;
 	sigset_t none;
 
 	for (int signal_number = 1; signal_number < NSIG; signal_number++)
-		signal(signal_number, SIG_DFL);
+		if (signal(signal_number, SIG_DFL) == SIG_ERR)
+			reserved_signal_reset(signal_number);
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(077);
 	close_range(STDERR_FILENO + 1, ~0u, 0);
-	/* Sockets are what we are made of. */
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
+	for (size_t i = 0; i < ARRAY_COUNT(limits); i++) {
+		if (getrlimit(limits[i], &limit))
+			continue;
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(limits[i], &limit);
 	}
-}
-
-/* Returns the listening socket, whose name is the lock against a second urnicd; or -errno. */
-static int listen_on_name(void)
-{
-	struct sockaddr_un address;
-	socklen_t bytes = agent_socket_name(&address, geteuid());
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, bytes) != 0 || listen(fd, LISTEN_BACKLOG) != 0) {
-		int rc = -errno;
-
-		close(fd);
-		return rc;
-	}
-	return fd;
 }
 
 /* Go on in the background; whoever waits for us learns that we listen. */
@@ -253,11 +262,47 @@ static int keep(const struct server_settings *settings)
 	}
 }
 
+/* Says why. Returns an exit status. */
+static int cannot_listen(int error, bool is_system)
+{
+	if (error == -EADDRINUSE) {
+		fprintf(stderr, "urnicd: another one listens already\n");
+		return AGENT_EXIT_RUNNING;
+	}
+	if (error == -ENOPROTOOPT || error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
+		fprintf(stderr, "urnicd: cannot make its socket: %s\n",
+			error == -ENOPROTOOPT ? "this needs Linux 5.14 or newer"
+					      : strerror(-error));
+		return AGENT_EXIT_FAILED;
+	}
+	fprintf(stderr, "urnicd: no directory for its socket: %s: %s\n",
+		is_system ? "/run/urnic must be root's, and nobody else's to write to"
+			  : "none can be made in /run, /dev/shm and /tmp that is the user's alone",
+		strerror(-error));
+	return AGENT_EXIT_PLACE;
+}
+
+/*
+ * An urnicd that was killed just now may not have let go of its lock, though its programs have
+ * heard of its end. A program that starts an urnicd tries again by itself; who starts the system's
+ * does not.
+ */
+static int listen_at_place(bool is_system, struct place_listener *listener)
+{
+	int rc = place_listen(PLACE_URNICD, is_system, listener);
+
+	for (unsigned i = 0; rc == -EADDRINUSE && is_system && i < LOCK_PAUSES; i++) {
+		usleep(RESTART_PAUSE_US);
+		rc = place_listen(PLACE_URNICD, is_system, listener);
+	}
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = {0};
 	struct server_settings settings;
-	struct rendezvous rendezvous;
+	struct place_listener listener;
 	int status = parse_options(argc, argv, &options);
 	uint32_t limit;
 	int rc;
@@ -271,30 +316,27 @@ int main(int argc, char **argv)
 	}
 	limit = sockets_max(options.is_system);
 	shed_inheritance();
+	rc = listen_at_place(options.is_system, &listener);
+	if (rc)
+		return cannot_listen(rc, options.is_system);
 	settings = (struct server_settings){
 		.sockets_max = limit,
-		.listener = listen_on_name(),
+		.listener = listener.socket,
 		.bag = bag_create(),
 		.is_system = options.is_system,
 		.idle_ms = options.idle_s * 1000,
 	};
-	if (settings.listener == -EADDRINUSE) {
-		fprintf(stderr, "urnicd: another one listens already\n");
-		return AGENT_EXIT_RUNNING;
-	}
-	if (settings.listener < 0 || settings.bag < 0) {
-		fprintf(stderr, "urnicd: cannot make its sockets: %s\n",
-			strerror(settings.listener < 0 ? -settings.listener : -settings.bag));
+	if (settings.bag < 0) {
+		fprintf(stderr, "urnicd: cannot make its sockets: %s\n", strerror(-settings.bag));
+		place_leave(&listener);
 		return AGENT_EXIT_FAILED;
 	}
 	log_open(options.is_foreground);
-	rc = rendezvous_listen(&rendezvous, options.is_system);
-	if (rc)
-		log_line("other network namespaces do not find me: %s", strerror(-rc));
-	settings.rendezvous = rendezvous.listener;
 	if (!options.is_foreground)
 		become_daemon();
 	status = options.is_system ? keep(&settings) : serve(&settings);
-	rendezvous_leave(&rendezvous);
+	/* A program that finds no urnicd finds the port free. */
+	close(settings.bag);
+	place_leave(&listener);
 	return status;
 }

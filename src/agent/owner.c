@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "port/address.h"
 #include "wire/roce.h"
 
@@ -146,6 +147,7 @@ static void read_comm(int process, char comm[AGENT_COMM_BYTES])
 		close(fd);
 	comm[bytes > 0 ? bytes : 0] = '\0';
 	comm[strcspn(comm, "\n")] = '\0';
+	text_make_printable(comm);
 }
 
 /* The process that has the socket open, if we may see it. */

@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,14 +19,20 @@
 #include "agent/bag.h"
 #include "agent/log.h"
 #include "agent/owner.h"
+#include "agent/privilege.h"
+#include "agent/quota.h"
 #include "base/arith.h"
 #include "port/address.h"
 #include "runtime/netdev.h"
+#include "wire/cm.h"
 
 /* Not a result: the request can only be answered when the server has settled. */
 enum { LATER = 1 };
 
-enum { GSI_BUFFER_BYTES = 4 << 20 /* of packets for QP1 that a process has not read yet */ };
+enum {
+	GSI_BUFFER_BYTES = 4 << 20, /* of packets for QP1 that a process has not read yet */
+	SURVIVOR_MS = 10000, /* in which those who outlived an urnicd say what they have */
+};
 
 struct request {
 	struct server *server;
@@ -44,6 +52,13 @@ __attribute__((format(printf, 3, 4))) static int refuse(
 	vsnprintf(request->message.why, sizeof(request->message.why), format, arguments);
 	va_end(arguments);
 	return error;
+}
+
+/* `why`: from quota_is_reached(). */
+static int refuse_quota(struct request *request, const char *why)
+{
+	request->server->counters.quota_refused++;
+	return refuse(request, -EDQUOT, "%s", why);
 }
 
 /* The body of the answer, all zero. */
@@ -87,18 +102,18 @@ static bool take_memory(struct request *request, uint32_t index)
 	return true;
 }
 
-/* Where users share urnicd, the next one must know whose a slot is. */
-static void note_user(struct server *server, uint8_t slot, uid_t uid)
+static uint32_t random_u32(void)
 {
-	struct bag_label label = {
-		.version = AGENT_VERSION, .kind = BAG_USER, .first_slot = slot, .uid = uid};
+	uint32_t value;
 
-	if (server->is_system && bag_put(server->bag, &label, NULL) != 0)
-		log_line("the bag is full: slot %u would not stay with user %u", slot, uid);
+	/* Without it a slot is merely easier to guess. */
+	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
+		value = (uint32_t)(server_now_ms() * 0x9e3779b1u >> 8);
+	return value;
 }
 
 /* The slot that is asked for, or any. Returns it or -errno. */
-static int attach_slot(const struct request *request)
+static int attach_slot(const struct request *request, bool may_take_more)
 {
 	const struct client *client = request->client;
 	struct server *server = request->server;
@@ -106,27 +121,35 @@ static int attach_slot(const struct request *request)
 	uint8_t slot = (uint8_t)request->message.attach.slot;
 
 	if (!slot)
-		return slot_take(&server->slots, index, client->uid);
-	return slot_claim(&server->slots, slot, index, client->uid) ? slot : -EBUSY;
+		return slot_take(&server->slots, index, client->uid, may_take_more, random_u32(),
+			server_now_ms());
+	return slot_inherit(&server->slots, slot, index, client->uid) ? slot : -EBUSY;
 }
 
 static int handle_attach(struct request *request)
 {
 	struct server *server = request->server;
 	struct client *client = request->client;
+	char why[AGENT_WHY_BYTES];
+	bool is_full;
 	int slot;
 
 	if (!take_memory(request, 0))
 		return refuse(request, -EINVAL, "the descriptor of NIC memory is not a memfd");
 	if (server->has_survivors && !server_is_settled(server))
 		return LATER;
-	slot = attach_slot(request);
+	is_full = quota_is_reached(server, client->uid, QUOTA_SLOTS, why, sizeof(why));
+	slot = attach_slot(request, !is_full);
 	if (slot == -EBUSY)
 		return refuse(request, slot, "slot %u is in use", request->message.attach.slot);
+	if (slot < 0 && is_full)
+		return refuse_quota(request, why);
 	if (slot < 0)
 		return refuse(request, slot, "all %d slots are in use: `urnic stat` shows by whom",
 			AGENT_SLOTS - 1);
-	note_user(server, (uint8_t)slot, client->uid);
+	/* An orphan's sockets are still open: they begin empty when this process opens them. */
+	server_clear_slot(server, (uint8_t)slot);
+	server_note_lease(server, (uint8_t)slot);
 	agent_slots_add(&client->slots, (uint8_t)slot);
 	server->counters.slots_leased++;
 	answer(request)->attach.slot = (uint32_t)slot;
@@ -168,6 +191,11 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 		return refuse(request, rc,
 			"urnicd may not open enough sockets for %s: raise the limit on open files",
 			text);
+	case EUSERS:
+		return refuse(request, rc,
+			"urnicd has all %d addresses in use that it can have: end programs on "
+			"others",
+			SERVER_GROUPS_MAX);
 	case ENOSPC:
 		return refuse(request, rc,
 			"urnicd has as many sockets open as the limit on open files lets it share");
@@ -178,13 +206,73 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 }
 
 /* Sockets in the bag count against all of a user's programs that pass descriptors. */
-static bool has_room(const struct server *server, const struct group *group, uint8_t slot)
+static bool has_room(
+	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)
 {
-	uint32_t sockets = group_sockets_missing(group, slot);
+	uint32_t sockets = server_group_missing(server, group, slot, uid);
 
 	for (uint32_t i = 0; i < server->group_count; i++)
 		sockets += server->groups[i].count;
 	return sockets <= server->sockets_max;
+}
+
+/*
+ * The group of an address, where a slot may have a socket more. Returns 0 or an error with its
+ * sentence.
+ */
+static int group_for(struct request *request, const struct agent_address *address, uint8_t slot,
+	struct group **ret_group)
+{
+	struct server *server = request->server;
+	uid_t uid = request->client->uid;
+	struct group *group = server_group(server, address);
+	char why[AGENT_WHY_BYTES];
+
+	if (!group)
+		return refuse_open(request, address, -EUSERS);
+	if (!has_room(server, group, slot, uid) &&
+		(server_drop_groups(server) == 0 || !has_room(server, group, slot, uid)))
+		return refuse_open(request, address, -ENOSPC);
+	if (server->is_system && group->count == 0 && !server_address_lasts(address)) {
+		server_drop_groups(server);
+		if (quota_is_reached(server, uid, QUOTA_GROUPS, why, sizeof(why)))
+			return refuse_quota(request, why);
+	}
+	*ret_group = group;
+	return 0;
+}
+
+/* A member would let its holder have every user's packets. */
+static int open_channel(struct request *request, struct group *group, uint8_t slot)
+{
+	struct server *server = request->server;
+	const struct bag_label label = {
+		.version = AGENT_VERSION,
+		.kind = BAG_CHANNEL,
+		.address = group->address,
+		.first = slot,
+		.count = 1,
+	};
+	char why[AGENT_WHY_BYTES];
+	int ours, theirs, rc;
+
+	if (quota_is_reached(server, request->client->uid, QUOTA_CHANNELS, why, sizeof(why)))
+		return refuse_quota(request, why);
+	rc = relay_open(
+		server->relay, &group->address, slot, group_socket(group, slot), &ours, &theirs);
+
+	if (rc == -ENOSPC)
+		return refuse(
+			request, rc, "all %d channels of urnicd are in use", RELAY_CHANNELS_MAX);
+	if (rc)
+		return refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
+	if (bag_put(server->bag, &label, &ours) != 0)
+		log_line("the bag is full: a channel would not survive the end of this urnicd");
+	group_admit(group, slot, group_is_barred(group, slot));
+	answer(request);
+	request->answer_fd = theirs;
+	request->is_answer_fd_ours = true;
+	return 0;
 }
 
 static int handle_open(struct request *request)
@@ -193,36 +281,30 @@ static int handle_open(struct request *request)
 	struct agent_address address = request->message.open.address;
 	uint8_t slot = (uint8_t)request->message.open.slot;
 	struct group *group;
-	bool is_new;
+	uid_t uid = request->client->uid;
 	int rc;
 
 	if (!agent_slots_has(&request->client->slots, slot))
 		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
 	if (!gid_is_link_local(&address.gid))
 		address.scope_ifindex = 0;
-	group = server_group(server, &address);
-	if (!group || !has_room(server, group, slot))
-		return refuse_open(request, &address, -ENOSPC);
-	is_new = group->count == 0;
-	rc = group_grow(group, slot, server->bag);
-	if (is_new && group->count > 0)
-		server_watch_group(server, group);
+	rc = group_for(request, &address, slot, &group);
+	if (rc)
+		return rc;
+	rc = server_group_assign(server, group, slot, uid);
 	/* The port may be in the hands of a survivor that is about to bring it. */
 	if (rc == -EADDRINUSE && !server_is_settled(server))
 		return LATER;
 	if (rc)
 		return refuse_open(request, &address, rc);
+	if (!server_gives_members(server, uid))
+		return open_channel(request, group, slot);
 	group_admit(group, slot, group_is_barred(group, slot));
+	group_give(group, slot);
+	server_note_group(server, group);
 	answer(request);
-	request->answer_fd = group->sockets[slot];
+	request->answer_fd = group_socket(group, slot);
 	return 0;
-}
-
-/* A survivor's slot is barred if we saw its connection end, or found it free in the bag. */
-static void readmit(struct server *server, uint8_t slot)
-{
-	for (uint32_t i = 0; i < server->group_count; i++)
-		group_admit(&server->groups[i], slot, false);
 }
 
 static int handle_resume(struct request *request)
@@ -244,15 +326,15 @@ static int handle_resume(struct request *request)
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (!agent_slots_has(&wanted, (uint8_t)slot))
 			continue;
-		if (!slot_claim(&server->slots, (uint8_t)slot, (uint32_t)(client - server->clients),
-			    client->uid)) {
+		if (!slot_resume(&server->slots, (uint8_t)slot,
+			    (uint32_t)(client - server->clients), client->uid)) {
 			server->counters.slots_lost++;
 			continue;
 		}
-		readmit(server, (uint8_t)slot);
-		note_user(server, (uint8_t)slot, client->uid);
+		server_note_lease(server, (uint8_t)slot);
 		agent_slots_add(&client->slots, (uint8_t)slot);
 		agent_slots_add(&message->resume.slots, (uint8_t)slot);
+		client->is_survivor = true;
 		server->counters.slots_resumed++;
 	}
 	return 0;
@@ -301,6 +383,8 @@ static int handle_find(struct request *request)
 	const struct client *found = &server->clients[lease->client];
 	struct agent_message *message;
 
+	if (request->client->is_foreign && request->message.find.host != server->host)
+		return refuse(request, -ENOENT, "this network namespace is another host's");
 	if (!gid_is_zero(&gid) && !netdev_has_address(&gid, 0))
 		return refuse(request, -ENOENT, "the address is not of this network namespace");
 	if (lease->state != SLOT_LEASED && server->has_survivors && !server_is_settled(server))
@@ -319,6 +403,8 @@ static int handle_stat(struct request *request)
 	struct server *server = request->server;
 
 	server->counters.claims_held = server->claims.count;
+	if (server->relay)
+		relay_count_up(server->relay, &server->counters);
 	answer(request)->stat = server->counters;
 	return 0;
 }
@@ -355,24 +441,30 @@ static int handle_gsi_address(struct request *request)
 	struct server *server = request->server;
 	struct agent_address address = request->message.gsi_address.address;
 	struct group *group;
-	bool is_new;
 	int rc;
 
 	if (!gid_is_link_local(&address.gid))
 		address.scope_ifindex = 0;
-	group = server_group(server, &address);
-	if (!group || !has_room(server, group, 0))
-		return refuse_open(request, &address, -ENOSPC);
-	is_new = group->count == 0;
-	rc = group_grow(group, 0, server->bag);
-	if (is_new && group->count > 0)
-		server_watch_group(server, group);
+	rc = group_for(request, &address, 0, &group);
+	if (rc)
+		return rc;
+	rc = server_group_assign(server, group, 0, request->client->uid);
 	if (rc == -EADDRINUSE && !server_is_settled(server))
 		return LATER;
 	if (rc)
 		return refuse_open(request, &address, rc);
 	answer(request);
 	return 0;
+}
+
+/*
+ * What a process had claimed before urnicd died it has still, though it may have dropped its
+ * privileges.
+ */
+static bool may_claim_low_ports(const struct server *server, const struct client *client)
+{
+	return (client->is_survivor && server_now_ms() < server->started_at_ms + SURVIVOR_MS) ||
+		privilege_has_low_ports(client->pid, client->uid, client->pidfd);
 }
 
 static int handle_claim(struct request *request)
@@ -386,11 +478,25 @@ static int handle_claim(struct request *request)
 		.flags = request->message.claim.flags,
 		.made_ms = server_now_ms(),
 	};
+	uint16_t port = ip_cm_service_port(wanted.service_id);
+	uint32_t before = server->claims.count;
+	char why[AGENT_WHY_BYTES];
 	uint64_t service_id;
+	bool is_new;
 	int rc;
 
 	if (server->has_survivors && !server_is_settled(server))
 		return LATER;
+	is_new = !claim_table_has(&server->claims, wanted.client, wanted.id);
+	if (is_new && port && port < PRIVILEGED_PORTS &&
+		!may_claim_low_ports(server, request->client))
+		return refuse(request, -EACCES,
+			"port %u is below %d: that takes CAP_NET_BIND_SERVICE in the user namespace "
+			"that owns the network namespace",
+			port, PRIVILEGED_PORTS);
+	if (is_new &&
+		quota_is_reached(server, request->client->uid, QUOTA_CLAIMS, why, sizeof(why)))
+		return refuse_quota(request, why);
 	rc = claim_table_put(&server->claims, &wanted, &service_id);
 	if (rc) {
 		server->counters.claims_refused++;
@@ -399,6 +505,7 @@ static int handle_claim(struct request *request)
 				      : "another program has port %u already",
 			(unsigned)(uint16_t)wanted.service_id);
 	}
+	request->client->claims += server->claims.count - before;
 	server->counters.claims_made++;
 	answer(request)->claim.service_id = service_id;
 	return 0;
@@ -407,9 +514,11 @@ static int handle_claim(struct request *request)
 static int handle_unclaim(struct request *request)
 {
 	struct server *server = request->server;
+	uint32_t before = server->claims.count;
 
 	claim_table_drop(&server->claims, (uint32_t)(request->client - server->clients),
 		request->message.unclaim.id, server_now_ms());
+	request->client->claims -= before - server->claims.count;
 	answer(request);
 	return 0;
 }
@@ -422,8 +531,9 @@ static void forward(struct request *request, const uint8_t *packet)
 	struct server *server = request->server;
 	const struct slot_lease *lease = &server->slots.leases[request->message.forward.slot];
 
-	/* One user does not speak in another's name. */
-	if (lease->state != SLOT_LEASED || lease->uid != request->client->uid)
+	/* One user does not speak in another's name, but for root. */
+	if (lease->state != SLOT_LEASED ||
+		(lease->uid != request->client->uid && request->client->uid != 0))
 		server->counters.packets_unowned++;
 	else if (agent_message_send(server->clients[lease->client].fd, &request->message, packet,
 			 NULL, 0, MSG_DONTWAIT) != 0)
@@ -501,6 +611,31 @@ static void refuse_version(struct server *server, struct client *client, uint32_
 		client->pid, client->comm, version, AGENT_VERSION);
 }
 
+/* Answer whatever an unwanted client asks. Its descriptor is needed for the next one. */
+static void refuse_unwanted(struct request *request)
+{
+	struct rlimit files = {0};
+	enum quota quota = request->client->is_foreign ? QUOTA_FOREIGN : QUOTA_CONNECTIONS;
+
+	if (request->client->is_over_quota) {
+		quota_is_reached(request->server, request->client->uid, quota, request->message.why,
+			sizeof(request->message.why));
+		request->message.status = EDQUOT;
+		agent_message_send(
+			request->client->fd, &request->message, NULL, NULL, 0, MSG_DONTWAIT);
+		return;
+	}
+	getrlimit(RLIMIT_NOFILE, &files);
+	refuse(request, -EMFILE,
+		"urnicd (process %d) has as many files open as it may, %llu: end programs, or end it and "
+		"raise the limit (ulimit -Hn) of the program that starts it",
+		getpid(), (unsigned long long)files.rlim_cur);
+	request->message.status = EMFILE;
+	agent_message_send(request->client->fd, &request->message, NULL, NULL, 0, MSG_DONTWAIT);
+	request->server->counters.clients_refused++;
+	log_line("process %d is refused: no descriptors are left", request->client->pid);
+}
+
 /* Who comes from another network namespace is not greeted, as that would give it the bag. */
 static bool is_in_order(const struct client *client, uint32_t type)
 {
@@ -523,6 +658,11 @@ bool request_receive(struct server *server, struct client *client)
 		return false;
 	if (rc == -EPROTONOSUPPORT) {
 		refuse_version(server, client, request.message.version);
+		return false;
+	}
+	if (rc == 0 && (client->is_unwanted || client->is_over_quota)) {
+		agent_descriptors_close(&request.descriptors);
+		refuse_unwanted(&request);
 		return false;
 	}
 	if (rc == 0 && request.message.type == AGENT_FORWARD && client->is_greeted) {

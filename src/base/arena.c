@@ -17,14 +17,15 @@ static unsigned block_class(uint64_t bytes)
 
 void arena_init(struct arena *arena, void *base, uint64_t bytes)
 {
-	assert(base && bytes > ARENA_BLOCK_BYTES_MIN);
+	assert(base && bytes > ARENA_BLOCK_BYTES_MIN && bytes <= ARENA_SIDE_BYTES);
 	memset(arena, 0, sizeof(*arena));
 	arena->base = base;
 	arena->bytes = bytes;
 	arena->used_bytes = ARENA_BLOCK_BYTES_MIN; /* so that no block has offset 0 */
 }
 
-uint64_t arena_alloc(struct arena *arena, uint64_t bytes)
+/* A block with whatever is in it; *ret_is_used says whether anything may be. */
+static uint64_t block_take(struct arena *arena, uint64_t bytes, bool *ret_is_used)
 {
 	assert(bytes > 0);
 	if (bytes > arena->bytes)
@@ -36,9 +37,9 @@ uint64_t arena_alloc(struct arena *arena, uint64_t bytes)
 	uint64_t block_bytes = (uint64_t)ARENA_BLOCK_BYTES_MIN << class;
 	uint64_t offset = arena->free_list[class];
 
+	*ret_is_used = offset != 0;
 	if (offset) {
 		memcpy(&arena->free_list[class], arena_at(arena, offset), sizeof(uint64_t));
-		memset(arena_at(arena, offset), 0, bytes);
 	} else {
 		if (block_bytes > arena->bytes - arena->used_bytes)
 			return 0;
@@ -46,6 +47,38 @@ uint64_t arena_alloc(struct arena *arena, uint64_t bytes)
 		arena->used_bytes += block_bytes;
 	}
 	arena->live_bytes += block_bytes;
+	return offset;
+}
+
+uint64_t arena_alloc(struct arena *arena, uint64_t bytes)
+{
+	bool is_used;
+	uint64_t offset = block_take(arena, bytes, &is_used);
+
+	if (offset && is_used)
+		memset(arena_at(arena, offset), 0, bytes);
+	return offset;
+}
+
+uint64_t arena_alloc_shared(struct arena *arena, uint64_t bytes)
+{
+	bool is_used;
+	uint64_t offset = block_take(arena, bytes, &is_used);
+
+	if (offset && is_used)
+		memset(arena_peers_side(arena_at(arena, offset)), 0, bytes);
+	return offset;
+}
+
+uint64_t arena_alloc_both(struct arena *arena, uint64_t bytes)
+{
+	bool is_used;
+	uint64_t offset = block_take(arena, bytes, &is_used);
+
+	if (offset && is_used) {
+		memset(arena_at(arena, offset), 0, bytes);
+		memset(arena_peers_side(arena_at(arena, offset)), 0, bytes);
+	}
 	return offset;
 }
 

@@ -43,10 +43,27 @@ static inline bool gid_is_link_local(const struct gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
+/* 127.0.0.0/8 or ::1: an address that is the same host everywhere. */
+static inline bool gid_is_loopback(const struct gid *gid)
+{
+	static const struct gid loopback = {{[15] = 1}};
+
+	return gid_is_ipv4(gid) ? gid->raw[12] == 127 : gid_is_equal(gid, &loopback);
+}
+
 /* An IP multicast address, of either family. */
 static inline bool gid_is_multicast(const struct gid *gid)
 {
 	return gid_is_ipv4(gid) ? (gid->raw[12] & 0xf0) == 0xe0 : gid->raw[0] == 0xff;
+}
+
+/*
+ * A group of IPv6 whose packets stay within an interface (RFC 4291 section 2.7: scope 1, and the
+ * reserved 0). Kernels neither send them nor take them in.
+ */
+static inline bool gid_is_interface_local(const struct gid *gid)
+{
+	return gid->raw[0] == 0xff && (gid->raw[1] & 0x0f) <= 1;
 }
 
 /*

@@ -150,6 +150,29 @@ enum cm_route cm_route(
 	return CM_ROUTE_ALL;
 }
 
+struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
+	const struct gid *remote, struct ip_cm_header *ret_header)
+{
+	const uint8_t *data = NULL;
+	struct ip_cm_header header;
+	uint64_t service_id = 0;
+
+	if (message->attribute == CM_REQ) {
+		data = message->req.private_data;
+		service_id = message->req.service_id;
+	} else if (message->attribute == CM_SIDR_REQ) {
+		data = message->sidr_req.private_data;
+		service_id = message->sidr_req.service_id;
+	}
+	if (!data || (service_id & IP_CM_SERVICE_PREFIX_MASK) != IP_CM_SERVICE_PREFIX ||
+		!gid_is_equal(local, remote) || !ip_cm_header_decode(&header, data) ||
+		!gid_is_loopback(&header.destination))
+		return *local;
+	if (ret_header)
+		*ret_header = header;
+	return header.destination;
+}
+
 bool cm_address_is_any(const struct gid *gid)
 {
 	static const struct gid any_ipv4 = {{[10] = 0xff, [11] = 0xff}};

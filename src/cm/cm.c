@@ -46,10 +46,22 @@ struct cm_conn *cm_find_remote(
 	return NULL;
 }
 
-struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, const struct gid *remote)
+/*
+ * Was it established? Before that a REQ proves nothing: anybody may have sent it in the peer's
+ * name, and is not to keep the peer out that way.
+ */
+static bool was_established(const struct cm_conn *conn)
+{
+	return conn->state == CM_STATE_ESTABLISHED || conn->state == CM_STATE_DREQ_SENT ||
+		conn->state == CM_STATE_DREQ_RCVD;
+}
+
+struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
+	const struct cm_conn *except)
 {
 	list_for_each(conn, bucket(cm->by_qpn, qpn), struct cm_conn, by_qpn)
-		if (conn->remote_qpn == qpn && gid_is_equal(&conn->path.remote, remote))
+		if (conn->remote_qpn == qpn && conn->remote_guid == guid && conn != except &&
+			was_established(conn) && gid_is_equal(&conn->path.remote, remote))
 			return conn;
 	return NULL;
 }
@@ -219,6 +231,7 @@ void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries
 void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	list_remove(&conn->by_qpn);
+	cm_leave_half_open(conn);
 	testament_give_back(cm, conn);
 	cm_set_state(conn, CM_STATE_TIMEWAIT);
 	deadline_set(&cm->deadlines, &conn->deadline, now_ns + cm_timeout_ns(CM_LIFETIME_CODE));
@@ -237,6 +250,7 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 	cm_stop_sending(cm, conn);
 	list_remove(&conn->by_remote);
 	list_remove(&conn->by_qpn);
+	cm_leave_half_open(conn);
 	testament_give_back(cm, conn);
 	conn->remote_comm_id = 0;
 	conn->remote_qpn = 0;
@@ -245,9 +259,19 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 		forget(cm, conn);
 }
 
-static void give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+void cm_leave_half_open(struct cm_conn *conn)
 {
-	cm->counters.timeouts++;
+	if (!conn->listener)
+		return;
+	list_remove(&conn->half_open);
+	if (conn->accepted_ns)
+		conn->listener->half_open_count--;
+	conn->accepted_ns = 0;
+	conn->listener = NULL;
+}
+
+void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
 	switch (conn->state) {
 	case CM_STATE_REQ_SENT:
 	case CM_STATE_MRA_REQ_RCVD:
@@ -313,7 +337,8 @@ bool cm_expire(struct cm *cm, uint64_t now_ns)
 		cm_tell(cm, conn, CM_EVENT_TIMEWAIT_EXIT, NULL);
 		cm_enter_idle(cm, conn);
 	} else if (now_ns >= conn->give_up_ns) {
-		give_up(cm, conn, now_ns);
+		cm->counters.timeouts++;
+		cm_give_up(cm, conn, now_ns);
 	} else {
 		repeat(cm, conn, now_ns);
 	}
@@ -322,14 +347,15 @@ bool cm_expire(struct cm *cm, uint64_t now_ns)
 
 /* --- life --- */
 
-void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, uint64_t secret_a, uint64_t secret_b)
+void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutation *permutation,
+	uint64_t random)
 {
 	memset(cm, 0, sizeof(*cm));
 	cm->slot = slot;
 	cm->guid = guid;
-	cm->next_id = (uint32_t)(secret_a >> 7) & COMM_ID_NUMBER_MASK;
-	cm->next_psn = (uint32_t)(secret_b >> 7);
-	permutation_init(&cm->permutation, secret_a, secret_b);
+	cm->next_id = (uint32_t)random & COMM_ID_NUMBER_MASK;
+	cm->next_psn = (uint32_t)(random >> 32);
+	cm->permutation = *permutation;
 	deadline_heap_init(&cm->deadlines);
 	list_init(&cm->listeners);
 	for (uint32_t i = 0; i < CM_BUCKETS; i++) {
@@ -370,6 +396,7 @@ int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user)
 	list_init(&conn->by_local);
 	list_init(&conn->by_remote);
 	list_init(&conn->by_qpn);
+	list_init(&conn->half_open);
 	conn->local_comm_id = comm_id_next(cm);
 	list_append(bucket(cm->by_local, conn->local_comm_id), &conn->by_local);
 	return 0;
@@ -379,6 +406,10 @@ void cm_listen(struct cm *cm, struct cm_listener *listener)
 {
 	list_init(&listener->spares);
 	list_init(&listener->node);
+	list_init(&listener->half_open);
+	list_init(&listener->asked);
+	listener->half_open_count = 0;
+	listener->half_open_max = max_u32(listener->half_open_max, CM_HALF_OPEN_MIN);
 	list_append(&cm->listeners, &listener->node);
 }
 
@@ -409,6 +440,10 @@ void cm_conn_publish(struct cm *cm, struct cm_conn *conn)
 void cm_unlisten(struct cm_listener *listener)
 {
 	assert(list_is_empty(&listener->spares));
+	while (!list_is_empty(&listener->half_open))
+		cm_leave_half_open(list_first(&listener->half_open, struct cm_conn, half_open));
+	while (!list_is_empty(&listener->asked))
+		cm_leave_half_open(list_first(&listener->asked, struct cm_conn, half_open));
 	list_remove(&listener->node);
 }
 
@@ -434,6 +469,8 @@ static void check_conn(const struct cm_conn *conn)
 	assert(!list_is_linked(&conn->by_remote) || conn->remote_comm_id != 0);
 	assert(!list_is_linked(&conn->by_qpn) || conn->remote_qpn != 0);
 	assert(conn->state != CM_STATE_IDLE || !list_is_linked(&conn->by_remote));
+	assert(list_is_linked(&conn->half_open) == (conn->listener != NULL));
+	assert(!conn->listener || (conn->state != CM_STATE_IDLE && !was_established(conn)));
 }
 
 void cm_check(const struct cm *cm)
@@ -448,6 +485,13 @@ void cm_check(const struct cm *cm)
 		}
 	}
 	list_for_each(listener, &cm->listeners, struct cm_listener, node) {
+		uint32_t half_open = 0;
+
+		list_for_each(conn, &listener->half_open, struct cm_conn, half_open) {
+			assert(conn->listener == listener && conn->accepted_ns != 0);
+			half_open++;
+		}
+		assert(half_open == listener->half_open_count);
 		list_for_each(conn, &listener->spares, struct cm_conn, by_local) {
 			check_conn(conn);
 			assert(conn->state == CM_STATE_IDLE);

@@ -43,7 +43,24 @@ enum {
 		2, /* the connection is over anyway; three response timeouts are enough to say so */
 	CM_SERVICE_TIMEOUT = 24, /* 69 s: what we ask for in a MRA, and the most that we grant */
 	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait, twice the life of a packet */
+	CM_ASKS_MAX =
+		3, /* questions without an answer, after which a peer is taken not to answer */
+	CM_ASKED_PEERS = 64, /* power of two */
+	CM_ASKS_OF_PEER_MAX = 8, /* questions to one peer in CM_ASKS_PERIOD_NS */
+	CM_HALF_OPEN_MIN =
+		128, /* of a listener: programs ask for a backlog of 1 and take many at once */
 };
+
+/*
+ * How long an accepted connection may wait for its RTU, whatever its REQ says of timeouts and
+ * retries: ten repetitions of the REP. A peer that asks for time (MRA) gets CM_SERVICE_TIMEOUT on
+ * top, once.
+ */
+#define CM_HALF_OPEN_NS     33000000000u
+#define CM_HALF_OPEN_MIN_NS 1000000000u /* a peer that exists has sent its RTU by then, mostly */
+
+#define CM_ASK_PAUSE_NS   250000000u /* between questions about one queue pair */
+#define CM_ASKS_PERIOD_NS 1000000000u
 
 enum cm_state {
 #define CM_STATE(NAME, sentence) CM_STATE_##NAME,
@@ -84,6 +101,10 @@ struct cm_listener {
 	struct gid address; /* zero: any; the zero IPv4 address: any of IPv4 */
 	uint32_t ifindex; /* of a link-local address, else 0 */
 	bool is_ipv6_only; /* with any: no IPv4 */
+	uint32_t half_open_max; /* connections that are accepted and not established */
+	uint32_t half_open_count; /* of them */
+	struct list half_open; /* struct cm_conn: they, in the order in which they were accepted */
+	struct list asked; /* struct cm_conn: requests that the program has not answered */
 	void *user;
 };
 
@@ -95,6 +116,7 @@ struct cm_conn {
 	uint32_t remote_comm_id; /* 0 until known */
 	uint32_t local_qpn;
 	uint32_t remote_qpn;
+	uint64_t remote_guid; /* of the peer's channel adapter, by its REQ or REP */
 	uint64_t transaction_id;
 	struct cm_path path;
 	struct cm_message
@@ -106,6 +128,11 @@ struct cm_conn {
 	uint64_t retry_max_ns;
 	uint8_t response_timeout; /* code; the peer's time to answer */
 	uint8_t retries; /* of response timeouts */
+	uint8_t asks; /* whether it still knows the connection, that the peer has not answered */
+	uint64_t asked_ns; /* the last of them; 0: never */
+	uint64_t accepted_ns; /* when we sent the REP; 0: we did not */
+	struct cm_listener *listener; /* NULL: established, over, or not of one */
+	struct list half_open; /* in listener->half_open or ->asked */
 	struct list by_local; /* in cm.by_local; a listener's spare, in its list of them */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
 	struct list by_qpn; /* in cm.by_qpn, while live and the peer's queue pair is known */
@@ -155,6 +182,11 @@ struct cm {
 	struct list by_local[CM_BUCKETS];
 	struct list by_remote[CM_BUCKETS];
 	struct list by_qpn[CM_BUCKETS];
+	/* Questions to peers, by a hash of their address: peers of one hash share a limit. */
+	struct cm_asked {
+		uint64_t since_ns;
+		uint32_t count;
+	} asked[CM_ASKED_PEERS];
 	uint32_t outbox_first, outbox_count;
 	struct cm_outgoing {
 		struct cm_path path;
@@ -170,10 +202,12 @@ struct cm {
 };
 
 /*
- * `slot`      The process's: messages come back by way of it.
- * `secret_*`  Random: communication IDs cannot be predicted.
+ * `slot`         The process's: messages come back by way of it.
+ * `permutation`  Random, and copied: communication IDs cannot be predicted.
+ * `random`       Where numbers begin.
  */
-void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, uint64_t secret_a, uint64_t secret_b);
+void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutation *permutation,
+	uint64_t random);
 
 /*
  * Keep testaments from now on.
@@ -235,7 +269,14 @@ int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user);
 /* The program has no use for it any more: whatever the protocol still asks for is done, then comes CM_EVENT_RELEASED. */
 void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* Requests for listener->service_id come to it from now on. All fields but the lists are the caller's to set. */
+/*
+ * Requests for listener->service_id come to it from now on. The service, the address, half_open_max
+ * (the backlog; at least CM_HALF_OPEN_MIN is allowed) and `user` are the caller's to set.
+ *
+ * half_open_max of its connections may be accepted and not established. One that is accepted beyond
+ * that displaces the oldest of them whose peer is silent, which ends as after a timeout. While the
+ * oldest is younger than CM_HALF_OPEN_MIN_NS requests are dropped.
+ */
 void cm_listen(struct cm *cm, struct cm_listener *listener);
 
 /* Give a listener one more connection to use for a request; it is in state IDLE. */
@@ -313,6 +354,22 @@ enum cm_route {
 /* Sets the ID that it is about, and not the other one. */
 enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
+
+/*
+ * The address that a request was made to. Mostly that is where its packet arrived.
+ *
+ * A program may connect to a loopback address, for which there is no device. Its packets then go
+ * from an address of the host to the same one, and the RDMA IP CM header (IBTA A11) has the
+ * loopback address. The header is believed only then: another host cannot name a loopback address.
+ *
+ * `message`     A REQ or a SIDR_REQ; any other is for `local`.
+ * `local`       Where the packet arrived.
+ * `remote`      Where it came from.
+ * `ret_header`  The RDMA IP CM header if that names the address, else untouched. NULL: not wanted.
+ */
+struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
+	const struct gid *remote, struct ip_cm_header *ret_header)
+	URNIC_EXPORT_AS(cm_request_address);
 
 /* The zero address of IPv6 (which stands for both families) or of IPv4. */
 bool cm_address_is_any(const struct gid *gid) URNIC_EXPORT_AS(cm_address_is_any);

@@ -41,6 +41,15 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn);
 /* A listener's spare becomes a connection. */
 void cm_conn_publish(struct cm *cm, struct cm_conn *conn);
 
+/* It is established, or over: it does not count against its listener's limit any more. */
+void cm_leave_half_open(struct cm_conn *conn);
+
+/* The first of those that may make room for another: accepted, and its peer silent. NULL: none. */
+struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
+
+/* Its time is up: the peer is told, and the program. */
+void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
+
 void cm_set_state(struct cm_conn *conn, enum cm_state state);
 
 /* Have urnicd tell the peer, should the process die; from now on, as the state asks for. */
@@ -51,7 +60,13 @@ void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, u
 struct cm_conn *cm_find_local(struct cm *cm, uint32_t comm_id);
 struct cm_conn *cm_find_remote(
 	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr);
-struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, const struct gid *remote);
+
+/*
+ * The connection, beyond its beginnings and other than `except`, with this queue pair of this
+ * adapter at this address.
+ */
+struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
+	const struct cm_conn *except);
 
 /* 4.096 us * 2^code (IBTA 12.6.5). `code` is below 32. */
 static inline uint64_t cm_timeout_ns(uint8_t code)

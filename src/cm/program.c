@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "cm/internal.h"
 
 int cm_rejectable(enum cm_state state)
@@ -90,6 +91,38 @@ int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	return 0;
 }
 
+struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener)
+{
+	list_for_each(conn, &listener->half_open, struct cm_conn, half_open)
+		if (conn->state == CM_STATE_REP_SENT)
+			return conn;
+	return NULL;
+}
+
+/*
+ * It waits for its RTU, and so counts for its listener: the one that has waited longest goes, if
+ * there are too many.
+ */
+static void half_open_begin(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	struct cm_listener *listener = conn->listener;
+	struct cm_conn *oldest;
+
+	conn->accepted_ns = now_ns;
+	if (!listener)
+		return;
+	oldest = listener->half_open_count < listener->half_open_max
+		? NULL
+		: cm_oldest_half_open(listener);
+	list_remove(&conn->half_open);
+	list_append(&listener->half_open, &conn->half_open);
+	listener->half_open_count++;
+	if (oldest) {
+		cm->counters.half_open_displaced++;
+		cm_give_up(cm, oldest, now_ns);
+	}
+}
+
 int cm_accept(struct cm *cm, struct cm_conn *conn, const struct cm_rep *rep, uint64_t now_ns)
 {
 	if (conn->state != CM_STATE_REQ_RCVD && conn->state != CM_STATE_MRA_REQ_SENT)
@@ -102,6 +135,8 @@ int cm_accept(struct cm *cm, struct cm_conn *conn, const struct cm_rep *rep, uin
 	conn->sent.rep.local_ca_guid = cm->guid;
 	cm_set_state(conn, CM_STATE_REP_SENT);
 	cm_send_until_answered(cm, conn, conn->retries, now_ns);
+	conn->give_up_ns = min_u64(conn->give_up_ns, now_ns + CM_HALF_OPEN_NS);
+	half_open_begin(cm, conn, now_ns);
 	return 0;
 }
 
@@ -147,6 +182,7 @@ int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	if (conn->state != CM_STATE_REP_SENT && conn->state != CM_STATE_MRA_REP_RCVD)
 		return -EINVAL;
 	cm_stop_sending(cm, conn);
+	cm_leave_half_open(conn);
 	cm_set_state(conn, CM_STATE_ESTABLISHED);
 	cm_tell(cm, conn, CM_EVENT_ESTABLISHED, NULL);
 	return 0;

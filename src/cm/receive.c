@@ -7,6 +7,7 @@
 
 #include "base/arith.h"
 #include "cm/internal.h"
+#include "wire/bytes.h"
 
 enum verdict {
 	VERDICT_DROP,
@@ -92,18 +93,19 @@ static void answer_again(struct cm *cm, struct cm_conn *conn, const struct cm_me
 
 /* --- REQ and SIDR_REQ: messages that find no connection, but make one --- */
 
-static struct cm_listener *find_listener(
-	struct cm *cm, uint64_t service_id, const struct cm_path *path)
+static struct cm_listener *find_listener(struct cm *cm, uint64_t service_id,
+	const struct cm_path *path, const struct cm_message *message)
 {
+	struct gid address = cm_request_address(message, &path->local, &path->remote, NULL);
 	struct cm_listener *best = NULL;
 
 	list_for_each(listener, &cm->listeners, struct cm_listener, node) {
 		if (listener->service_id != service_id ||
 			!cm_address_matches(&listener->address, listener->ifindex,
-				listener->is_ipv6_only, &path->local, path->ifindex))
+				listener->is_ipv6_only, &address, path->ifindex))
 			continue;
 		/* One address before any address. */
-		if (!best || gid_is_equal(&listener->address, &path->local))
+		if (!best || gid_is_equal(&listener->address, &address))
 			best = listener;
 	}
 	return best;
@@ -122,14 +124,68 @@ static void refuse(struct cm *cm, const struct cm_path *path, const struct cm_me
 	cm_emit(cm, path, &answer);
 }
 
-/*
- * The peer uses a queue pair that we think it uses for another connection: that one must be over, which the peer forgot to say or we
- * did not hear (IBTA 12.9.8.3.1).
- */
-static void end_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+/* May this peer be asked once more? */
+static bool may_ask_peer(struct cm *cm, const struct gid *remote, uint64_t now_ns)
 {
-	if (conn->state == CM_STATE_ESTABLISHED)
-		cm_disconnect(cm, conn, now_ns);
+	uint32_t hash = (get_be32(remote->raw + 12) ^ get_be32(remote->raw + 4)) * 0x9e3779b1u;
+	struct cm_asked *asked = &cm->asked[hash >> 16 & (CM_ASKED_PEERS - 1)];
+
+	if (now_ns - asked->since_ns >= CM_ASKS_PERIOD_NS)
+		*asked = (struct cm_asked){.since_ns = now_ns};
+	return asked->count++ < CM_ASKS_OF_PEER_MAX;
+}
+
+/*
+ * Ask the peer whether it still has the connection. A LAP is a question that changes nothing: a
+ * peer that knows the connection says that it does not do that, or does nothing; one that does not
+ * know it says so. It goes to the peer's address and the answer names both communication IDs, so
+ * that only the peer can give it.
+ */
+static void ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	struct cm_message lap = {
+		.attribute = CM_LAP,
+		.transaction_id = conn->transaction_id,
+		.lap =
+			{
+				.local_comm_id = conn->local_comm_id,
+				.remote_comm_id = conn->remote_comm_id,
+				.remote_qpn = conn->remote_qpn,
+				.remote_response_timeout = CM_RESPONSE_TIMEOUT,
+				.alternate_local_lid = 0xffff,
+				.alternate_remote_lid = 0xffff,
+			},
+	};
+
+	if (conn->state != CM_STATE_ESTABLISHED ||
+		(conn->asked_ns != 0 && now_ns - conn->asked_ns < CM_ASK_PAUSE_NS) ||
+		!may_ask_peer(cm, &conn->path.remote, now_ns)) {
+		cm->counters.stale_unasked++;
+		return;
+	}
+	memcpy(lap.lap.alternate_local_gid, conn->path.local.raw, sizeof(conn->path.local.raw));
+	memcpy(lap.lap.alternate_remote_gid, conn->path.remote.raw, sizeof(conn->path.remote.raw));
+	conn->asked_ns = now_ns;
+	conn->asks++;
+	cm->counters.stale_asked++;
+	cm_emit(cm, &conn->path, &lap);
+}
+
+/*
+ * The peer uses a queue pair that we think it uses for another connection: that one may be over,
+ * which the peer forgot to say or we did not hear (IBTA 12.9.8.3.1). Or a stranger says so in the
+ * peer's name, who has only the number to guess. So the REQ ends nothing; the peer is asked. Where
+ * it never answers (the kernel's manager ignores such questions on Ethernet) the REQ is taken for a
+ * new one, and the RTU, which names an ID that a stranger does not know, says that it was the
+ * peer's. Returns whether to refuse the REQ.
+ */
+static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	if (conn->asks >= CM_ASKS_MAX && now_ns - conn->asked_ns >= CM_ASK_PAUSE_NS)
+		return false;
+	cm->counters.requests_stale++;
+	ask(cm, conn, now_ns);
+	return true;
 }
 
 /* May this REQ be shown to a program? */
@@ -146,6 +202,17 @@ static enum cm_reject check_req(const struct cm_req *req, const struct cm_path *
 		memcmp(req->primary_remote_gid, path->local.raw, sizeof(path->local.raw)) != 0)
 		return CM_REJECT_PRIMARY_GID;
 	return (enum cm_reject)0;
+}
+
+/* Would there be room for it, if it was accepted? */
+static bool has_room(const struct cm_listener *listener, uint64_t now_ns)
+{
+	const struct cm_conn *oldest;
+
+	if (listener->half_open_count < listener->half_open_max)
+		return true;
+	oldest = cm_oldest_half_open(listener);
+	return oldest && now_ns - oldest->accepted_ns >= CM_HALF_OPEN_MIN_NS;
 }
 
 /* Take a spare connection of the listener for a request. */
@@ -177,23 +244,29 @@ static void receive_new_req(struct cm *cm, const struct cm_path *path,
 {
 	const struct cm_req *req = &message->req;
 	enum cm_reject fault = check_req(req, path);
-	struct cm_listener *listener = find_listener(cm, req->service_id, path);
-	struct cm_conn *stale = cm_find_qpn(cm, req->local_qpn, &path->remote);
+	struct cm_listener *listener = find_listener(cm, req->service_id, path, message);
+	struct cm_conn *stale =
+		cm_find_qpn(cm, req->local_qpn, req->local_ca_guid, &path->remote, NULL);
 	struct cm_conn *conn;
 
-	if (fault == 0 && stale)
+	if (fault == 0 && stale && is_stale(cm, stale, now_ns))
 		fault = CM_REJECT_STALE_CONNECTION;
 	if (fault == 0 && !listener)
 		fault = CM_REJECT_INVALID_SERVICE_ID;
 	if (fault != 0) {
-		if (stale)
-			end_stale(cm, stale, now_ns);
 		refuse(cm, path, message, (uint16_t)fault);
+		return;
+	}
+	if (!has_room(listener, now_ns)) {
+		cm->counters.requests_overflown++;
 		return;
 	}
 	conn = conn_begin(cm, listener, path, message);
 	if (!conn)
 		return;
+	conn->listener = listener;
+	list_append(&listener->asked, &conn->half_open);
+	conn->remote_guid = req->local_ca_guid;
 	conn->response_timeout = (uint8_t)min_u32(req->local_response_timeout, CM_SERVICE_TIMEOUT);
 	conn->retries = req->max_cm_retries;
 	cm_remember_remote(cm, conn, req->local_comm_id, req->local_qpn);
@@ -234,7 +307,7 @@ static void receive_sidr_req(
 	struct cm *cm, const struct cm_path *path, const struct cm_message *message)
 {
 	const struct cm_sidr_req *req = &message->sidr_req;
-	struct cm_listener *listener = find_listener(cm, req->service_id, path);
+	struct cm_listener *listener = find_listener(cm, req->service_id, path, message);
 	struct cm_conn *conn;
 
 	if (req->request_id == 0) {
@@ -276,6 +349,11 @@ static void take_mra(struct cm *cm, struct cm_conn *conn, const struct cm_mra *m
 	/* Silence until then; after it the usual repetitions. */
 	conn->retry_ns = CM_FIRST_RETRY_NS;
 	conn->give_up_ns = until_ns + (conn->retries + 1u) * cm_timeout_ns(conn->response_timeout);
+	if (!is_about_req) {
+		conn->give_up_ns = min_u64(conn->give_up_ns,
+			conn->accepted_ns + CM_HALF_OPEN_NS + cm_timeout_ns(CM_SERVICE_TIMEOUT));
+		until_ns = min_u64(until_ns, max_u64(conn->give_up_ns, now_ns + 1));
+	}
 	deadline_set(&cm->deadlines, &conn->deadline, until_ns);
 }
 
@@ -302,6 +380,7 @@ static void take_rep(struct cm *cm, struct cm_conn *conn, const struct cm_messag
 	cm_stop_sending(cm, conn);
 	list_remove(&conn->by_remote); /* a MRA may have told */
 	cm_remember_remote(cm, conn, message->rep.local_comm_id, message->rep.local_qpn);
+	conn->remote_guid = message->rep.local_ca_guid;
 	cm_set_state(conn, CM_STATE_REP_RCVD);
 	cm_tell(cm, conn, CM_EVENT_REP, message);
 }
@@ -314,6 +393,7 @@ static void take_dreq(
 		return;
 	}
 	cm_stop_sending(cm, conn);
+	cm_leave_half_open(conn);
 	if (conn->state == CM_STATE_DREQ_SENT) {
 		/* Both ask at once: each answers the other, and that is that. */
 		answer_again(cm, conn, message);
@@ -324,6 +404,31 @@ static void take_dreq(
 	conn->transaction_id = message->transaction_id;
 	cm_set_state(conn, CM_STATE_DREQ_RCVD);
 	cm_tell(cm, conn, CM_EVENT_DREQ, message);
+}
+
+/* The peer has its queue pair in this connection: an earlier one with that is over. */
+static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+{
+	struct cm_conn *stale =
+		cm_find_qpn(cm, conn->remote_qpn, conn->remote_guid, &conn->path.remote, conn);
+
+	cm_establish(cm, conn, now_ns);
+	if (stale && cm_disconnect(cm, stale, now_ns) == 0)
+		cm->counters.stale_ended++;
+}
+
+/* The answer to our question whether the peer has the connection (ask). */
+static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *apr, uint64_t now_ns)
+{
+	if (conn->asks == 0) {
+		cm->counters.messages_unexpected++;
+		return;
+	}
+	conn->asks = 0;
+	if (apr->status != CM_APR_INVALID_COMM_ID)
+		return;
+	cm->counters.stale_ended++;
+	cm_disconnect(cm, conn, now_ns);
 }
 
 static void take(
@@ -340,7 +445,10 @@ static void take(
 		take_rep(cm, conn, message);
 		break;
 	case CM_RTU:
-		cm_establish(cm, conn, now_ns);
+		take_rtu(cm, conn, now_ns);
+		break;
+	case CM_APR:
+		take_apr(cm, conn, &message->apr, now_ns);
 		break;
 	case CM_DREQ:
 		take_dreq(cm, conn, message, now_ns);
@@ -358,7 +466,6 @@ static void take(
 	case CM_REQ:
 	case CM_SIDR_REQ:
 	case CM_LAP:
-	case CM_APR:
 		assert(false && "the table has no such row");
 	}
 }
@@ -400,9 +507,13 @@ static bool is_from_peer(
 	if (!gid_is_equal(&conn->path.remote, &path->remote) ||
 		!gid_is_equal(&conn->path.local, &path->local))
 		return false;
-	/* Before the peer has told its ID, any will do; a REJ may come from somebody who has none. */
+	/*
+	 * Before the peer has told its ID, any will do; a REJ of our REQ may come from somebody who
+	 * has none.
+	 */
 	if (conn->remote_comm_id == 0 || message->attribute == CM_SIDR_REP ||
-		(message->attribute == CM_REJ && theirs == 0 && conn->is_active))
+		(message->attribute == CM_REJ && theirs == 0 &&
+			conn->state == CM_STATE_MRA_REQ_RCVD))
 		return true;
 	return theirs == conn->remote_comm_id;
 }

@@ -81,6 +81,7 @@ int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_tab
 	lane->slot = slot;
 	lane->index = index;
 	lane->public = arena_at(arena, lane->public_offset);
+	lane->unsound = &lane->public->drops[DROP_unsound];
 	lane->public->slot = slot;
 	list_init(&lane->tx_data);
 	list_init(&lane->tx_ack);
@@ -263,7 +264,7 @@ struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number)
 
 /* --- packets --- */
 
-void engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
+bool engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
 	size_t length, uint64_t now_ns)
 {
 	struct packet packet;
@@ -272,12 +273,12 @@ void engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	count_drop(lane, DROP_rcvd_packets);
 	if (packet_decode(&packet, bytes, length) != PACKET_OK) {
 		count_drop(lane, DROP_malformed);
-		return;
+		return false;
 	}
 	/* The membership bit may differ: a limited and a full member may talk (IBTA 10.9.3). */
 	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
 		count_drop(lane, DROP_pkey_mismatch);
-		return;
+		return false;
 	}
 	qp = engine_qp_find(lane, packet.bth.dest_qpn.value);
 	if (!qp) {
@@ -285,13 +286,28 @@ void engine_receive(struct lane *lane, const struct packet_origin *origin, const
 
 		if (!is_multicast || !multicast_receive(lane, &packet, origin, now_ns))
 			count_drop(lane, DROP_unknown_qp);
-		return;
+		if (!is_multicast)
+			guard_note(lane, NULL, GUARD_NUMBERS, origin, now_ns);
+		return false;
 	}
 	if (!qp_is_receiving(qp)) {
 		count_drop(lane, DROP_not_ready);
-		return;
+		return false;
 	}
-	qp->transport->receive(qp, &packet, origin, now_ns);
+	if (qp_is_guarded(qp, GUARD_NUMBERS, origin, now_ns) && guard_refuses(qp, origin))
+		return false;
+	switch (qp->transport->receive(qp, &packet, origin, now_ns)) {
+	case PACKET_TAKEN:
+		if (qp->peer_port != origin->source_port && qp->type != QP_TYPE_UD)
+			qp->peer_port = origin->source_port;
+		return true;
+	case PACKET_GUESSED:
+		guard_note(lane, qp, GUARD_NUMBERS, origin, now_ns);
+		return false;
+	case PACKET_DROPPED:
+		return false;
+	}
+	return false;
 }
 
 /* The queue pair has nothing more to send, or had its turn. */
@@ -308,7 +324,8 @@ size_t engine_next_packet(
 	struct lane *lane, bool with_acks, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	while (engine_has_packets(lane, with_acks)) {
-		struct list *list = list_is_empty(&lane->tx_data) ? &lane->tx_ack : &lane->tx_data;
+		bool is_ack = with_acks && !list_is_empty(&lane->tx_ack);
+		struct list *list = is_ack ? &lane->tx_ack : &lane->tx_data;
 		struct qp *qp = list_first(list, struct qp, tx_link);
 		size_t bytes;
 
@@ -346,6 +363,7 @@ void engine_expire(struct lane *lane, uint64_t now_ns)
 	struct deadline *first = deadline_heap_first(&lane->deadlines);
 
 	pace_expire(lane, now_ns);
+	engine_look_at_time(lane, now_ns);
 	while (first && first->at_ns <= now_ns) {
 		struct qp *qp = container_of(first, struct qp, deadline);
 

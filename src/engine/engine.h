@@ -99,12 +99,16 @@ bool engine_has_type(enum qp_type type);
  *           call.
  * `length`  Anything; hostile input is expected.
  * `now_ns`  Monotonic time, not before that of any earlier call.
+ *
+ * Returns whether one queue pair took the packet for its peer's. False for multicast, too, which
+ * comes from anybody.
  */
-void engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
+bool engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
 	size_t length, uint64_t now_ns);
 
 /*
- * Write the next packet to send.
+ * Write the next packet to send. Acknowledgements come first: the requests may be answers to what
+ * they acknowledge.
  *
  * `with_acks`  False leaves queue pairs alone that owe nothing but an acknowledgement.
  * `buffer`     Room for ENGINE_PACKET_BYTES_MAX.
@@ -124,6 +128,18 @@ size_t engine_next_packet(
 static inline bool engine_has_packets(const struct lane *lane, bool with_acks)
 {
 	return !list_is_empty(&lane->tx_data) || (with_acks && !list_is_empty(&lane->tx_ack));
+}
+
+/*
+ * Packets follow. Before they move deadlines: was one due long ago? Then nobody has run the lane
+ * for a while (LANE_LATE_NS).
+ */
+static inline void engine_look_at_time(struct lane *lane, uint64_t now_ns)
+{
+	const struct deadline *first = deadline_heap_first(&lane->deadlines);
+
+	if (first && first->at_ns <= now_ns)
+		lane_note_lateness(lane, first->at_ns, now_ns);
 }
 
 /* When engine_expire() wants to be called; DEADLINE_NEVER when nothing waits for time to pass. */

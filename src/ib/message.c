@@ -204,7 +204,7 @@ void message_hold(struct message *message, const struct recv_wqe *wqe)
 	message->has_receive = true;
 }
 
-static bool receive_take(struct message *message, struct qp *qp)
+bool message_take_receive(struct message *message, struct qp *qp)
 {
 	if (!message->has_receive)
 		message->has_receive = qp_take_recv(qp, &message->receive);
@@ -235,7 +235,7 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 	enum mr_fault fault;
 
 	if (opcode_begins_message(packet->info)) {
-		if (!receive_take(message, qp))
+		if (!message_take_receive(message, qp))
 			return REFUSED_NOT_READY;
 		message->placed_bytes = 0;
 	}
@@ -313,7 +313,7 @@ enum refusal message_write_execute(
 				write.va, packet->payload_bytes))
 			return REFUSED_ACCESS;
 	}
-	if (takes_receive && !receive_take(message, qp))
+	if (takes_receive && !message_take_receive(message, qp))
 		return REFUSED_NOT_READY;
 
 	if (is_abroad &&

@@ -110,6 +110,9 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 enum refusal message_write_execute(
 	struct message *message, struct qp *qp, const struct packet *packet, uint64_t now_ns);
 
+/* Take the receive request that the message ends with, unless it has it. False: there is none. */
+bool message_take_receive(struct message *message, struct qp *qp);
+
 /* A receive request that was taken elsewhere is for the next message that takes one. There is none yet. */
 void message_hold(struct message *message, const struct recv_wqe *wqe);
 

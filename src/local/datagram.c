@@ -299,11 +299,13 @@ static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round
 	return far_await_key(route->process.host, key, round);
 }
 
+enum { REVOKED_MAX = 16 }; /* times that a mark was, then the bytes are not there */
+
 static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_wqe *receive,
 	const uint8_t *from, size_t bytes)
 {
 	struct peer_place place;
-	uint32_t round = 0;
+	uint32_t round = 0, revoked = 0;
 	enum mr_fault fault;
 
 	for (size_t done = 0; done < bytes;) {
@@ -313,11 +315,17 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 		fault = theirs_find(route, &at, &place);
 		if (fault == MR_FAULT_KEY && await_key(route, at.lkey, round++))
 			continue;
-		if (!fault && !peer_put(peer_of(route), &place, 0, from + done, at.bytes))
+		if (!fault && guest_mark_holds(route->process.seat) &&
+			!peer_put(peer_of(route), &place, 0, from + done, at.bytes))
 			fault = MR_FAULT_PAGE;
 		if (fault)
 			return fault;
-		done += at.bytes;
+		if (guest_mark_holds(route->process.seat))
+			done += at.bytes;
+		else if (revoked++ == REVOKED_MAX)
+			return MR_FAULT_PAGE;
+		else
+			guest_enter(route->process.seat, INBOX_PUBLISHES); /* once more */
 	}
 	return MR_OK;
 }
@@ -333,7 +341,15 @@ static uint8_t *theirs_mapped(
 	return at.bytes < bytes || theirs_find(route, &at, &place) ? NULL : place.here;
 }
 
-/* The receive request is ours: fill it. */
+static void fill_at(const struct datagram_route *route, const struct send_wqe *wqe,
+	const struct datagram *datagram, uint8_t *to)
+{
+	grh_make(route, wqe, to);
+	if (to + GRH_BYTES != datagram->payload)
+		memcpy(to + GRH_BYTES, datagram->payload, wqe->total_bytes);
+}
+
+/* The receive request is ours: fill it. Where the mark was revoked meanwhile, once more. */
 static enum mr_fault fill(struct datagram_route *route, const struct recv_wqe *receive,
 	const struct send_wqe *wqe, struct datagram *datagram)
 {
@@ -343,11 +359,17 @@ static enum mr_fault fill(struct datagram_route *route, const struct recv_wqe *r
 
 	if (!is_mapped)
 		to = datagram->bytes;
-	grh_make(route, wqe, to);
-	if (to + GRH_BYTES != datagram->payload)
-		memcpy(to + GRH_BYTES, datagram->payload, wqe->total_bytes);
+	fill_at(route, wqe, datagram, to);
+	if (is_mapped && !guest_mark_holds(route->process.seat)) {
+		to = datagram->bytes;
+		is_mapped = false;
+		fill_at(route, wqe, datagram, to);
+		guest_enter(route->process.seat, INBOX_PUBLISHES);
+	}
 	return is_mapped ? MR_OK : theirs_put(route, receive, to, bytes);
 }
+
+enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that it is none */
 
 /*
  * Take one that the datagram fits in. LATER: there is none, or no room for one more record. *ret_taken: how many were taken before.
@@ -357,8 +379,11 @@ static enum shortcut take(struct datagram_route *route, const struct send_wqe *w
 {
 	const struct peer *peer = peer_of(route);
 	size_t bytes = GRH_BYTES + wqe->total_bytes;
+	uint32_t attempt = 0;
 
 	do {
+		if (attempt++ == FASTER_MAX)
+			return SHORTCUT_PACKETS;
 		if (!guest_has_room(route->process.seat) ||
 			!rq_peek_afar(route->rq, peer->base, peer->bytes, &route->posted_seen,
 				receive, ret_taken))

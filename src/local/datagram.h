@@ -29,7 +29,7 @@
 #include "queue/qp.h"
 
 enum {
-	DATAGRAM_PATH_BUCKETS = 64,
+	DATAGRAM_PATH_BUCKETS = 1024,
 	DATAGRAM_ROUTE_BUCKETS = 256,
 	DATAGRAM_ROUTES_MAX = 4096, /* of a lane: then those that are idle go */
 };

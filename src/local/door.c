@@ -18,7 +18,7 @@ static void door_open(struct door_qp *local)
 	if (is_open(door))
 		return;
 	local->serial = atomic_fetch_add(&local->place.owner->last_serial, 1) + 1;
-	local->turn = local->qp->srq ? 0 : rq_taken(local->qp->rq);
+	local->turn = local->qp->srq ? 0 : rq_known(local->qp->rq);
 	atomic_store_explicit(&door->arrived, 0, memory_order_relaxed);
 	atomic_store_explicit(&door->serial, local->serial, memory_order_release);
 }
@@ -68,8 +68,17 @@ static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 	atomic_store_explicit(&door->arrived, before + 1, memory_order_release);
 }
 
-/* How often a packet looks whether it is its turn: guests may be fast. */
-enum { TURNS_MAX = 16 };
+/* All before this request are complete, or given up. */
+static void turn_set(struct door_qp *local, uint32_t turn)
+{
+	local->turn = turn;
+	rq_know_taken(local->qp->rq, turn - 1);
+}
+
+enum {
+	TURNS_MAX = 16, /* how often a packet looks whether it is its turn: guests may be fast */
+	FASTER_MAX = 1000, /* and at most as fast as that */
+};
 
 /* All that guests have taken before is to complete first. The queue pair may fail by that: then there are no requests. */
 static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
@@ -91,7 +100,9 @@ static enum counter take(struct qp *qp, uint64_t bytes, struct recv_wqe *receive
 	uint32_t seen = rq_taken(qp->rq);
 	uint64_t taken;
 
-	for (uint32_t attempt = 0;; attempt++) {
+	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
+		if (!rq_may_be_taken(qp->rq, rq_taken(qp->rq)))
+			rq_mend(qp->rq);
 		if (local->turn != rq_taken(qp->rq))
 			await_turn(qp, attempt, now_ns);
 		if (!rq_peek_afar(qp->rq, arena->base, arena->bytes, &seen, receive, &taken))
@@ -100,12 +111,12 @@ static enum counter take(struct qp *qp, uint64_t bytes, struct recv_wqe *receive
 			return COUNTER_resp_local_length_error;
 		if (local->turn != (uint32_t)taken && attempt < TURNS_MAX)
 			continue;
-		if (rq_take_peeked(qp->rq, taken))
-			break;
+		if (rq_take_peeked(qp->rq, taken) && rq_redeem(qp->rq, (uint32_t)taken, receive)) {
+			turn_set(local, (uint32_t)taken + 1);
+			return COUNTER_COUNT;
+		}
 	}
-	rq_know_taken(qp->rq, (uint32_t)taken);
-	local->turn = (uint32_t)taken + 1;
-	return COUNTER_COUNT;
+	return COUNTER_no_receive_drops;
 }
 
 static const struct qp_local_ops ops = {
@@ -140,6 +151,8 @@ void door_add(struct door_qp *local, struct qp *qp, const struct door_place *pla
 	door->cq_offset = arena_offset(arena, qp->recv_cq->ring);
 	door->is_rq_shared = qp->srq != NULL;
 	qp->local = &local->base;
+	if (!qp->srq)
+		rq_lend(qp->rq);
 	atomic_store_explicit(entry_of(local), place->offset, memory_order_release);
 }
 
@@ -182,9 +195,18 @@ static struct qp *receiver_of(const struct lane *lane, const struct guest_record
 bool door_is_in_turn(const struct lane *lane, const struct guest_record *record)
 {
 	const struct qp *qp = receiver_of(lane, record);
+	uint32_t turn, ahead;
 
-	/* Who was given up and comes late all the same is past his turn. */
-	return !qp || qp->srq || (int32_t)(record->taken - door_from_qp(qp)->turn) <= 0;
+	if (!qp || qp->srq)
+		return true;
+	turn = door_from_qp(qp)->turn;
+	ahead = record->taken - turn;
+	/*
+	 * Who was given up and comes late all the same is past his turn. What is not posted has
+	 * none.
+	 */
+	return ahead == 0 ||
+		ahead >= atomic_load_explicit(&qp->rq->posted, memory_order_relaxed) - turn;
 }
 
 void door_wait(const struct lane *lane, const struct guest_record *record)
@@ -197,7 +219,7 @@ void door_wait(const struct lane *lane, const struct guest_record *record)
 void door_skip(const struct lane *lane, const struct guest_record *record)
 {
 	if (!door_is_in_turn(lane, record))
-		door_from_qp(receiver_of(lane, record))->turn = record->taken;
+		turn_set(door_from_qp(receiver_of(lane, record)), record->taken);
 }
 
 /* As packets are (ib/ud/ud.c). */
@@ -214,12 +236,21 @@ void door_collect(struct lane *lane, const struct guest_record *record, uint64_t
 		.flags = record->flags & (WC_GRH | WC_WITH_IMM),
 		.service_level = (uint8_t)record->service_level,
 	};
+	struct recv_wqe wqe;
 
 	if (!qp)
 		return;
+	if (!rq_redeem(qp->srq ? qp->srq->rq : qp->rq, qp->srq ? record->wr_id : record->taken,
+		    &wqe) ||
+		record->byte_count < GRH_BYTES ||
+		(!fault && record->byte_count > wqe.total_bytes)) {
+		lane_count_unsound(lane);
+		qp_count(qp, COUNTER_local_unsound, 1);
+		return;
+	}
 	if (qp->srq)
 		srq_note_taken(qp->srq, &lane->signals);
 	else if (record->taken == door_from_qp(qp)->turn)
-		door_from_qp(qp)->turn++;
-	ud_receive_end(qp, record->wr_id, &cqe, fault, record->is_solicited, now_ns);
+		turn_set(door_from_qp(qp), record->taken + 1);
+	ud_receive_end(qp, wqe.wr_id, &cqe, fault, record->is_solicited != 0, now_ns);
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/once.h"
+
 /* --- seats --- */
 
 static bool is_gone(const struct far_host *host)
@@ -60,6 +62,13 @@ static void key_leave(struct far_mark_seat *mark)
 }
 
 /* --- memory --- */
+
+/*
+ * A host that does not wait any longer revokes the mark of a guest that stands still: then the
+ * bytes are moved once more, if the key is found.
+ */
+
+enum { REVOKED_MAX = 16 }; /* times in a row: then the bytes are not there */
 
 /* Whoever copies for us finds out whether on-demand memory is there. */
 static enum mr_fault find(const struct far_domain *domain, uint32_t key, uint32_t qpn,
@@ -121,14 +130,21 @@ enum mr_fault far_put(const struct far_domain *domain, uint32_t key, uint32_t qp
 {
 	struct far_mark_seat *mark;
 	struct peer_place place;
-	enum mr_fault fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+	enum mr_fault fault;
+	uint32_t attempt = 0;
+	bool has_moved;
 
-	if (fault)
-		return fault;
-	if (!peer_put(domain->host->peer, &place, 0, from, bytes))
-		fault = MR_FAULT_PAGE;
-	key_leave(mark);
-	return fault;
+	do {
+		fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+		if (fault)
+			return fault;
+		if (guest_mark_holds(mark->seat) &&
+			!peer_put(domain->host->peer, &place, 0, from, bytes))
+			fault = MR_FAULT_PAGE;
+		has_moved = guest_mark_holds(mark->seat);
+		key_leave(mark);
+	} while (!has_moved && ++attempt < REVOKED_MAX);
+	return has_moved ? fault : MR_FAULT_PAGE;
 }
 
 enum mr_fault far_get(const struct far_domain *domain, uint32_t key, uint32_t qpn, uint32_t access,
@@ -136,14 +152,20 @@ enum mr_fault far_get(const struct far_domain *domain, uint32_t key, uint32_t qp
 {
 	struct far_mark_seat *mark;
 	struct peer_place place;
-	enum mr_fault fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+	enum mr_fault fault;
+	uint32_t attempt = 0;
+	bool has_moved;
 
-	if (fault)
-		return fault;
-	if (!peer_get(domain->host->peer, &place, 0, to, bytes))
-		fault = MR_FAULT_PAGE;
-	key_leave(mark);
-	return fault;
+	do {
+		fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+		if (fault)
+			return fault;
+		if (!peer_get(domain->host->peer, &place, 0, to, bytes))
+			fault = MR_FAULT_PAGE;
+		has_moved = guest_mark_holds(mark->seat);
+		key_leave(mark);
+	} while (!has_moved && ++attempt < REVOKED_MAX);
+	return has_moved ? fault : MR_FAULT_PAGE;
 }
 
 /* A lane of the host's that can be woken, and its bell. NULL: there is none. */
@@ -152,7 +174,8 @@ static struct guest_bell *any_bell(const struct far_host *host, uint32_t *ret_la
 	for (uint32_t i = 0; i < FAR_LANES_MAX; i++) {
 		*ret_lane = i;
 		if (host->bell_offset[i])
-			return peer_at(host->peer, host->bell_offset[i], sizeof(struct guest_bell));
+			return peer_at_shared(
+				host->peer, host->bell_offset[i], sizeof(struct guest_bell));
 	}
 	return NULL;
 }
@@ -169,6 +192,7 @@ static enum mr_fault answer_await(
 {
 	uint32_t state = GUEST_WORD_ASKED;
 	uint32_t rounds_max = ASK_ROUNDS_MAX;
+	uint32_t fault;
 
 	for (uint32_t round = 0; atomic_load(&word->state) != GUEST_WORD_DONE; round++) {
 		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
@@ -182,8 +206,9 @@ static enum mr_fault answer_await(
 		host->owner->pause(round);
 	}
 	atomic_store(&word->state, GUEST_WORD_NONE);
-	*ret_before = word->before;
-	return (enum mr_fault)word->fault;
+	*ret_before = READ_ONCE(word->before);
+	fault = READ_ONCE(word->fault);
+	return fault <= MR_FAULT_LATER ? (enum mr_fault)fault : MR_FAULT_PAGE;
 }
 
 /* The host's own CPUs have to do it. */
@@ -207,7 +232,7 @@ static enum mr_fault ask(const struct far_domain *domain, struct guest_seat *sea
 	seat->word.iova = iova;
 	seat->word.compare = word->compare;
 	seat->word.value = word->value;
-	guest_ask(seat, bell, (uint64_t)((uint8_t *)seat - host->peer->base));
+	guest_ask(seat, bell, far_seat_offset(host->peer, seat));
 	host->peer->ops->kick(host->peer, lane);
 	return answer_await(host, &seat->word, ret_before);
 }
@@ -226,6 +251,8 @@ enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t 
 		fault = MR_FAULT_ALIGN;
 	else if (place.here)
 		*ret_before = mr_word_apply(word, place.here);
+	if (place.here && !guest_mark_holds(mark->seat))
+		fault = MR_FAULT_PAGE; /* nobody can know whether the word had it */
 	guest_leave(
 		mark->seat); /* the host may have to take the key away before it comes to this */
 	if (!fault && !place.here)
@@ -295,9 +322,10 @@ bool far_srq_publish(
 	const struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record)
 {
 	const struct peer *peer = srq->host->peer;
-	struct guest_bell *bell = peer_at(peer, srq->host->bell_offset[srq->lane], sizeof(*bell));
+	struct guest_bell *bell =
+		peer_at_shared(peer, srq->host->bell_offset[srq->lane], sizeof(*bell));
 
-	return bell && guest_publish(seat, bell, (uint64_t)((uint8_t *)seat - peer->base), record);
+	return bell && guest_publish(seat, bell, far_seat_offset(peer, seat), record);
 }
 
 /* A queue that is gone has no use for the record, and its host throws it away. */

@@ -112,6 +112,12 @@ void far_srq_tell(const struct far_srq *srq, bool is_solicited);
  */
 struct guest_seat *far_seat(struct far_host *host, uint32_t own, uint32_t its);
 
+/* Where a seat is in the host's NIC memory: its twin. */
+static inline uint64_t far_seat_offset(const struct peer *host, const struct guest_seat *seat)
+{
+	return (uint64_t)((uint8_t *)arena_owners_side(seat) - host->base);
+}
+
 /* All seats are free again; nobody uses the host. */
 void far_host_done(struct far_host *host);
 

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/once.h"
 #include "local/door.h"
 
 static_assert(sizeof(struct guest_record) == 64, "a cache line each");
@@ -15,21 +16,29 @@ static void srq_collect(struct lane *lane, const struct guest_record *record, ui
 	struct srq *srq = srq_table_find(lane->srqs, record->srqn);
 	uint32_t fault = record->fault < FAULT_COUNT ? record->fault : FAULT_PEER_PROTOCOL;
 	struct cqe cqe = {
-		.wr_id = record->wr_id,
 		.status = fault_status((enum fault)fault),
 		.opcode = record->opcode,
 		.fault = fault,
 		.byte_count = record->byte_count,
 		.imm = record->imm,
 		.qpn = record->qpn,
-		.flags = record->flags,
+		.flags = record->flags & (WC_WITH_IMM | WC_WITH_INV),
 		.made_ns = now_ns,
 	};
+	struct recv_wqe wqe;
 
 	if (!srq || !srq->is_shared)
 		return; /* it is gone */
+	if ((record->opcode != WC_RECV && record->opcode != WC_RECV_RDMA_WITH_IMM) ||
+		record->byte_count > MESSAGE_BYTES_MAX || srq->tags ||
+		!rq_redeem(srq->rq, record->wr_id, &wqe) ||
+		(!fault && record->opcode == WC_RECV && record->byte_count > wqe.total_bytes)) {
+		lane_count_unsound(lane);
+		return;
+	}
+	cqe.wr_id = wqe.wr_id;
 	srq_note_taken(srq, &lane->signals);
-	cq_push(srq->cq, lane->arena, &cqe, record->is_solicited, &lane->signals);
+	cq_push(srq->cq, lane->arena, &cqe, record->is_solicited != 0, &lane->signals);
 }
 
 static void collect_one(struct lane *lane, const struct guest_record *record, uint64_t now_ns)
@@ -48,20 +57,29 @@ static uint32_t word_execute(struct lane *lane, struct guest_word *asked)
 {
 	uint32_t expected = GUEST_WORD_ASKED;
 	struct mr_word word;
-	uint64_t before = 0;
+	uint64_t before = 0, iova;
+	uint32_t operation;
 
 	if (!atomic_compare_exchange_strong(&asked->state, &expected, GUEST_WORD_TAKEN))
 		return 0;
-	word = (struct mr_word){
-		asked->operation <= MR_WORD_STORE ? asked->operation : MR_WORD_STORE,
-		asked->compare, asked->value};
-	asked->fault = asked->iova % sizeof(uint64_t)
+	operation = READ_ONCE(asked->operation);
+	iova = READ_ONCE(asked->iova);
+	word = (struct mr_word){operation <= MR_WORD_STORE ? operation : MR_WORD_STORE,
+		READ_ONCE(asked->compare), READ_ONCE(asked->value)};
+	asked->fault = iova % sizeof(uint64_t)
 		? MR_FAULT_ALIGN
-		: mr_apply(lane->mrs, asked->key, (struct mr_user){asked->pd, asked->qpn},
-			  asked->access & word_access, asked->iova, &word, &before);
+		: mr_apply(lane->mrs, READ_ONCE(asked->key),
+			  (struct mr_user){READ_ONCE(asked->pd), READ_ONCE(asked->qpn)},
+			  READ_ONCE(asked->access) & word_access, iova, &word, &before);
 	asked->before = before;
 	atomic_store(&asked->state, GUEST_WORD_DONE);
 	return 1;
+}
+
+/* Of its twin: what is told, and linked. */
+static uint64_t seat_offset(const struct lane *lane, const struct guest_seat *seat)
+{
+	return arena_offset(lane->arena, arena_owners_side(seat));
 }
 
 static void ring(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
@@ -76,31 +94,116 @@ static void ring(struct guest_seat *seat, struct guest_bell *bell, uint64_t offs
 	} while (!atomic_compare_exchange_weak(&bell->first_offset, &first, offset));
 }
 
-/* What was published and not collected first; NULL: nothing. */
-static const struct guest_record *seat_next_record(const struct guest_seat *seat)
-{
-	uint32_t collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
+/* --- seats that were rung --- */
 
-	return collected == atomic_load_explicit(&seat->published, memory_order_acquire)
-		? NULL
-		: &seat->record[collected % GUEST_RECORD_COUNT];
-}
-
-static void seat_collect_one(struct lane *lane, struct guest_seat *seat, uint64_t now_ns)
-{
-	const struct guest_record record = *seat_next_record(seat);
-	uint32_t collected = atomic_load_explicit(&seat->collected, memory_order_relaxed);
-
-	/* First, as a queue pair that fails by it collects, too. */
-	atomic_store_explicit(&seat->collected, collected + 1, memory_order_release);
-	collect_one(lane, &record, now_ns);
-}
-
-/* Seats that were rung. */
 struct rung {
 	struct guest_seat *seat[GUEST_SEAT_COUNT];
 	uint32_t count;
 };
+
+static struct guest_table *table_of(struct guest_bell *bell)
+{
+	const struct guest_bell_private *private = arena_owners_side(bell);
+
+	return (struct guest_table *)((uintptr_t)bell + private->table_distance);
+}
+
+/* The seat whose twin is at this offset, any value; NULL when none is. */
+static struct guest_seat *seat_at(const struct lane *lane, struct guest_bell *bell, uint64_t offset)
+{
+	struct guest_table *table = table_of(bell);
+	uint64_t distance = offset - seat_offset(lane, &table->seat[0]);
+
+	if (distance % sizeof(table->seat[0]) ||
+		distance / sizeof(table->seat[0]) >= GUEST_SEAT_COUNT)
+		return NULL;
+	return &table->seat[distance / sizeof(table->seat[0])];
+}
+
+/* The owner's own count of what it has collected. */
+static uint32_t *seat_collected(const struct guest_seat *seat)
+{
+	return (uint32_t *)arena_owners_side(&seat->collected);
+}
+
+static struct guest_record record_read(const struct guest_record *place)
+{
+	return (struct guest_record){
+		.wr_id = READ_ONCE(place->wr_id),
+		.opcode = READ_ONCE(place->opcode),
+		.flags = READ_ONCE(place->flags),
+		.byte_count = READ_ONCE(place->byte_count),
+		.imm = READ_ONCE(place->imm),
+		.qpn = READ_ONCE(place->qpn),
+		.srqn = READ_ONCE(place->srqn),
+		.fault = READ_ONCE(place->fault),
+		.is_solicited = READ_ONCE(place->is_solicited),
+		.serial = READ_ONCE(place->serial),
+		.source_qpn = READ_ONCE(place->source_qpn),
+		.service_level = READ_ONCE(place->service_level),
+		.stamp = READ_ONCE(place->stamp),
+	};
+}
+
+/* What was published and not collected first: a copy. False: nothing. */
+static bool seat_next_record(
+	const struct lane *lane, const struct guest_seat *seat, struct guest_record *ret_record)
+{
+	uint32_t *collected = seat_collected(seat);
+	uint32_t published = atomic_load_explicit(&seat->published, memory_order_acquire);
+
+	if (published - *collected > GUEST_RECORD_COUNT) {
+		*collected = published; /* nobody knows what there is */
+		lane_count_unsound(lane);
+	}
+	if (published == *collected)
+		return false;
+	*ret_record = record_read(&seat->record[*collected % GUEST_RECORD_COUNT]);
+	return true;
+}
+
+/* The seat's next record, of which `record` is a copy. */
+static void seat_collect_one(struct lane *lane, struct guest_seat *seat,
+	const struct guest_record *record, uint64_t now_ns)
+{
+	uint32_t *collected = seat_collected(seat);
+
+	/* First, as a queue pair that fails by it collects, too. */
+	++*collected;
+	atomic_store_explicit(&seat->collected, *collected, memory_order_release);
+	collect_one(lane, record, now_ns);
+}
+
+static bool rung_has(const struct rung *rung, const struct guest_seat *seat)
+{
+	for (uint32_t i = 0; i < rung->count; i++)
+		if (rung->seat[i] == seat)
+			return true;
+	return false;
+}
+
+static uint32_t rung_add(struct rung *rung, struct lane *lane, struct guest_seat *seat)
+{
+	rung->seat[rung->count++] = seat;
+	return word_execute(lane, &seat->word);
+}
+
+/* The list is broken, and nobody knows who was on it: all seats are. */
+static __attribute__((cold, noinline)) uint32_t rung_take_all(
+	struct rung *rung, struct lane *lane, struct guest_bell *bell)
+{
+	struct guest_table *table = table_of(bell);
+	uint32_t count = 0;
+
+	lane_count_unsound(lane);
+	for (uint32_t i = 0; i < GUEST_SEAT_COUNT; i++) {
+		struct guest_seat *seat = &table->seat[i];
+
+		if (!rung_has(rung, seat) && atomic_exchange(&seat->is_rung, 0))
+			count += rung_add(rung, lane, seat);
+	}
+	return count;
+}
 
 /* Take the seats off the list, and do what they ask for. Returns how much that was. */
 static uint32_t rung_take(struct rung *rung, struct lane *lane, struct guest_bell *bell)
@@ -109,44 +212,49 @@ static uint32_t rung_take(struct rung *rung, struct lane *lane, struct guest_bel
 	uint32_t count = 0;
 
 	rung->count = 0;
-	while (offset && rung->count < GUEST_SEAT_COUNT) {
-		struct guest_seat *seat = arena_at(lane->arena, offset);
+	while (offset) {
+		struct guest_seat *seat = seat_at(lane, bell, offset);
 
-		offset = seat->next_offset;
-		/* From here on it may be rung again: look at it after that. */
-		atomic_exchange(&seat->is_rung, 0);
-		count += word_execute(lane, &seat->word);
-		rung->seat[rung->count++] = seat;
+		offset = seat ? READ_ONCE(seat->next_offset) : 0;
+		/*
+		 * From here on it may be rung again: look at it after that. What is not rung is on
+		 * no list.
+		 */
+		if (!seat || !atomic_exchange(&seat->is_rung, 0) || rung_has(rung, seat))
+			return count + rung_take_all(rung, lane, bell);
+		count += rung_add(rung, lane, seat);
 	}
 	return count;
 }
 
 /*
- * The seat that has the oldest record, of those up to `limit`; NULL: none has one. Seats without are forgotten; those that have younger
- * ones are rung again. Datagrams whose turn has not come stay.
+ * The seat that has the oldest record, of those up to `limit`, and a copy of that; NULL: none has
+ * one. Seats without are forgotten; those that have younger ones are rung again. Datagrams whose
+ * turn has not come stay.
  */
-static struct guest_seat *rung_oldest(
-	struct rung *rung, const struct lane *lane, struct guest_bell *bell, uint64_t limit)
+static struct guest_seat *rung_oldest(struct rung *rung, const struct lane *lane,
+	struct guest_bell *bell, uint64_t limit, struct guest_record *ret_record)
 {
 	struct guest_seat *oldest = NULL;
-	uint64_t oldest_stamp = UINT64_MAX;
+	struct guest_record record;
 
 	for (uint32_t i = 0; i < rung->count;) {
 		struct guest_seat *seat = rung->seat[i];
-		const struct guest_record *record = seat_next_record(seat);
+		bool has_record = seat_next_record(lane, seat, &record);
 
-		if (!record || record->stamp > limit) {
-			if (record)
-				ring(seat, bell, arena_offset(lane->arena, seat));
+		if (!has_record || record.stamp > limit) {
+			if (has_record)
+				ring(seat, bell, seat_offset(lane, seat));
 			rung->seat[i] = rung->seat[--rung->count];
 			continue;
 		}
-		if (record->serial) {
-			if (door_is_in_turn(lane, record))
-				return seat;
-		} else if (record->stamp < oldest_stamp) {
+		if (record.serial && door_is_in_turn(lane, &record)) {
+			*ret_record = record;
+			return seat;
+		}
+		if (!record.serial && (!oldest || record.stamp < ret_record->stamp)) {
 			oldest = seat;
-			oldest_stamp = record->stamp;
+			*ret_record = record;
 		}
 		i++;
 	}
@@ -157,17 +265,23 @@ static struct guest_seat *rung_oldest(
 static void rung_leave(const struct rung *rung, const struct lane *lane, struct guest_bell *bell,
 	struct guest_record *ret_early)
 {
+	struct guest_record record;
+
 	ret_early->serial = 0;
 	for (uint32_t i = 0; i < rung->count; i++) {
-		const struct guest_record *record = seat_next_record(rung->seat[i]);
-
+		ring(rung->seat[i], bell, seat_offset(lane, rung->seat[i]));
+		if (!seat_next_record(lane, rung->seat[i], &record) || !record.serial ||
+			door_is_in_turn(lane, &record))
+			continue; /* it has changed, or more has come */
 		if (!ret_early->serial ||
-			(record->serial == ret_early->serial &&
-				(int32_t)(record->taken - ret_early->taken) < 0))
-			*ret_early = *record;
-		ring(rung->seat[i], bell, arena_offset(lane->arena, rung->seat[i]));
+			(record.serial == ret_early->serial &&
+				(int32_t)(record.taken - ret_early->taken) < 0))
+			*ret_early = record;
 	}
 }
+
+/* Records of a round: as many as all seats have room for. */
+#define ROUND_RECORDS_MAX ((uint32_t)GUEST_SEAT_COUNT * GUEST_RECORD_COUNT)
 
 /*
  * By the stamps: of whatever was published before a record up to the limit was stamped, the seat is among those that are taken after the
@@ -177,17 +291,24 @@ static uint32_t collect_round(
 	struct lane *lane, struct guest_bell *bell, uint64_t now_ns, struct guest_record *ret_early)
 {
 	uint64_t limit = atomic_load(&bell->stamp);
+	struct guest_record record;
 	struct guest_seat *seat;
 	struct rung rung;
 	uint32_t count = rung_take(&rung, lane, bell);
 
-	while ((seat = rung_oldest(&rung, lane, bell, limit))) {
-		seat_collect_one(lane, seat, now_ns);
+	while (count < ROUND_RECORDS_MAX &&
+		(seat = rung_oldest(&rung, lane, bell, limit, &record))) {
+		seat_collect_one(lane, seat, &record, now_ns);
 		count++;
 	}
 	rung_leave(&rung, lane, bell, ret_early);
 	return count;
 }
+
+/*
+ * Datagrams that are waited for, one after the other: more often than that, others wait meanwhile.
+ */
+enum { ROUNDS_MAX = 64 };
 
 uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
 {
@@ -196,7 +317,7 @@ uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_
 	uint32_t found = count;
 	bool has_waited = false;
 
-	while (early.serial) {
+	for (uint32_t round = 0; early.serial && round < ROUNDS_MAX; round++) {
 		/* Nothing was in turn: who has taken what is missing leaves it soon, or never will. */
 		if (!found && has_waited)
 			door_skip(lane, &early);
@@ -216,28 +337,36 @@ static uint32_t used_count(const struct guest_table *table)
 	return count < GUEST_SEAT_COUNT ? count : GUEST_SEAT_COUNT;
 }
 
-static void seat_quiesce(const struct guest_seat *seat, guest_wait_fn *wait,
-	const struct mr_table *mrs, uint32_t key)
+static bool seat_quiesce(struct guest_seat *seat, guest_wait_fn *wait, const struct mr_table *mrs,
+	uint32_t key, const struct inbox_patience *patience)
 {
 	for (uint32_t round = 0;; round++) {
 		uint64_t mark = atomic_load(&seat->in_use);
 
 		if (!(mark & INBOX_USES_KEY) || !mr_keys_may_meet(mrs, (uint32_t)mark, key))
-			return;
+			return true;
+		if (mark & INBOX_IS_REVOKED)
+			return false;
 		if (!wait(atomic_load(&seat->guest), round))
-			return;
+			return true;
+		if (inbox_revoke(&seat->in_use, mark, round, patience)) {
+			wait(atomic_load(&seat->guest), round); /* see inbox_mark_holds() */
+			return false;
+		}
 	}
 }
 
-void guest_quiesce(const struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
-	uint32_t key)
+bool guest_quiesce(struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
+	uint32_t key, const struct inbox_patience *patience)
 {
+	bool is_quiet = true;
 	uint32_t count;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	count = used_count(table);
 	for (uint32_t i = 0; i < count; i++)
-		seat_quiesce(&table->seat[i], wait, mrs, key);
+		is_quiet = seat_quiesce(&table->seat[i], wait, mrs, key, patience) && is_quiet;
+	return is_quiet;
 }
 
 /* Of guest_wait_fn, for one that stands still. */
@@ -292,12 +421,15 @@ static bool seat_take(struct guest_seat *seat, uint32_t expected, uint32_t who)
 	return true;
 }
 
+enum { SEAT_ATTEMPTS_MAX = 2 * GUEST_SEAT_COUNT };
+
 /* Count one more seat as used, and take it. */
 static struct guest_seat *seat_next(struct guest_table *table, uint32_t who)
 {
 	uint32_t count = atomic_load(&table->used_count);
 
-	while (count < GUEST_SEAT_COUNT) {
+	for (uint32_t attempt = 0; count < GUEST_SEAT_COUNT && attempt < SEAT_ATTEMPTS_MAX;
+		attempt++) {
 		if (!atomic_compare_exchange_strong(&table->used_count, &count, count + 1))
 			continue;
 		/* Somebody else may have found it in between. */

@@ -8,6 +8,10 @@
  * and leaves records of receive requests that it took from our queues and filled. Our threads collect them into
  * completion queues, so overruns, events and moderation are ours as ever.
  *
+ * Table, seats and bells lie on the peers' side of NIC memory (base/arena.h) and may say anything.
+ * The owner's own count of what it has collected is in the twin of the seat. A record that cannot
+ * be true completes nothing, and is counted (lane_count_unsound).
+ *
  * A guest takes a seat by writing its name there. If it dies, the seat is free for another one. A seat whose guest
  * was killed while it was ringing a bell may be lost, which is why there are more than anybody needs.
  *
@@ -106,7 +110,20 @@ struct guest_bell {
 	uint64_t reserved[6];
 };
 
+/* What the owner itself goes by: the twin of a bell. */
+struct guest_bell_private {
+	uint64_t table_distance; /* from the bell to the table, modulo 2^64 */
+};
+
 /* --- the owner --- */
+
+/* A bell, zeroed on both sides, is one for seats of this table. */
+static inline void guest_bell_init(struct guest_bell *bell, const struct guest_table *table)
+{
+	struct guest_bell_private *private = (struct guest_bell_private *)arena_owners_side(bell);
+
+	private->table_distance = (uintptr_t)table - (uintptr_t)bell;
+}
 
 /*
  * Somebody called `who` uses something, and has for `round` calls: let some time pass. False when nobody does in truth, because
@@ -126,9 +143,9 @@ static inline bool guest_has_news(const struct guest_bell *bell)
  */
 uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns);
 
-/* Wait until no guest uses memory of this key, which is found no longer. */
-void guest_quiesce(const struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
-	uint32_t key);
+/* Wait until no guest uses memory of this key, which is found no longer. As local_quiesce(). */
+bool guest_quiesce(struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
+	uint32_t key, const struct inbox_patience *patience);
 
 /*
  * Something that guests find by its number is found no longer: wait until nobody uses it. False when somebody stands still
@@ -156,6 +173,12 @@ void guest_enter(struct guest_seat *seat, uint64_t mark);
 static inline void guest_leave(struct guest_seat *seat)
 {
 	atomic_store_explicit(&seat->in_use, INBOX_IS_FREE, memory_order_release);
+}
+
+/* As inbox_mark_holds(). */
+static inline bool guest_mark_holds(const struct guest_seat *seat)
+{
+	return inbox_mark_holds(&seat->in_use);
 }
 
 /* Is there room for records of all that the guest may have taken, and one more? */

@@ -11,9 +11,11 @@ static_assert(sizeof(struct inbox_bell) == 64, "a cache line of its own");
 
 void inbox_open(struct inbox *inbox)
 {
-	uint32_t generation = inbox_generation(inbox) + 1;
+	struct inbox_private *private = inbox_private(inbox);
+	uint32_t generation = private->generation + 1;
 
 	assert(inbox_generation_is_open(generation));
+	*private = (struct inbox_private){.generation = generation};
 	atomic_store_explicit(&inbox->collected, 0, memory_order_relaxed);
 	atomic_store_explicit(&inbox->count, 0, memory_order_relaxed);
 	for (uint32_t i = 0; i < INBOX_RECORD_COUNT; i++)
@@ -25,7 +27,7 @@ void inbox_open(struct inbox *inbox)
 /* The first record that was not published yet never will be, nor those behind it. */
 static void records_close(struct inbox *inbox, uint32_t generation)
 {
-	uint32_t first = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+	uint32_t first = inbox_private(inbox)->collected;
 
 	for (uint32_t number = first; number - first < INBOX_RECORD_COUNT; number++) {
 		uint64_t empty = inbox_sequence(generation, number - INBOX_RECORD_COUNT);
@@ -38,18 +40,32 @@ static void records_close(struct inbox *inbox, uint32_t generation)
 
 void inbox_close(struct inbox *inbox)
 {
-	uint32_t generation = inbox_generation(inbox);
+	struct inbox_private *private = inbox_private(inbox);
+	uint32_t generation = private->generation;
 
 	if (!inbox_generation_is_open(generation))
 		return;
+	private->generation = generation + 1;
 	atomic_store(&inbox->generation, generation + 1);
 	records_close(inbox, generation);
 }
 
+enum {
+	CLOCKLESS_ROUNDS = 200
+}; /* of a wait: it spins, and no mark of a process that runs lasts longer */
+
+bool inbox_revoke(_Atomic uint64_t *in_use, uint64_t mark, uint32_t round,
+	const struct inbox_patience *patience)
+{
+	if (round < CLOCKLESS_ROUNDS || patience->now_ns() < patience->until_ns)
+		return false;
+	return atomic_compare_exchange_strong(in_use, &mark, mark | INBOX_IS_REVOKED);
+}
+
 const struct inbox_record *inbox_next(const struct inbox *inbox)
 {
-	uint32_t generation = inbox_generation(inbox);
-	uint32_t number = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+	uint32_t generation = inbox_private(inbox)->generation;
+	uint32_t number = inbox_private(inbox)->collected;
 	const struct inbox_record *record = &inbox->record[number % INBOX_RECORD_COUNT];
 
 	generation -= !inbox_generation_is_open(generation);
@@ -61,9 +77,9 @@ const struct inbox_record *inbox_next(const struct inbox *inbox)
 
 void inbox_collected(struct inbox *inbox)
 {
-	uint32_t collected = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+	uint32_t collected = ++inbox_private(inbox)->collected;
 
-	atomic_store_explicit(&inbox->collected, collected + 1, memory_order_release);
+	atomic_store_explicit(&inbox->collected, collected, memory_order_release);
 }
 
 bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark)

@@ -11,7 +11,7 @@
  *   `record.sequence`  which record is there. The initiator publishes the next one by a compare-and-swap of its word,
  *                      the owner closes the inbox by another one of the same word: one of the two is first.
  *   `in_use`           the initiator's mark: which key it is using, or that it is publishing. The owner
- *                      waits for it before memory or an inbox changes hands.
+ *                      waits for it before memory or an inbox changes hands. It revokes the mark of an initiator that stands still.
  *   `is_rung`          the inbox is, or is about to be, on its lane's list of those that have news.
  *
  * A record says that a receive request was taken, and what its completion is. The owner collects
@@ -19,6 +19,10 @@
  * are the owner's as ever. A request of the queue pair's own counts as taken when its record is published, so an
  * initiator that dies takes none with it. One of a shared receive queue, from which others take, too, has to be taken
  * first: until its record is published it is `held` (shared.h).
+ *
+ * An inbox lies on the peers' side of NIC memory (base/arena.h), so it may say anything. What the
+ * owner has to rely on, the generation and the number of records that it has collected, it keeps in
+ * the twin on its own side.
  *
  * A record is one cache line, and all that has to travel for it: the owner of a busy inbox watches the next record
  * itself (is_watched), and nobody rings.
@@ -37,7 +41,9 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/fence.h"
 #include "base/gid.h"
+#include "base/once.h"
 #include "queue/rq.h"
 
 enum {
@@ -49,6 +55,18 @@ enum {
 #define INBOX_IS_FREE   0ull
 #define INBOX_USES_KEY  (1ull << 32)
 #define INBOX_PUBLISHES (2ull << 32)
+
+/*
+ * The owner adds it to a mark that it has waited for too long, before the memory that the mark
+ * keeps becomes other memory. Leaving, or another mark, takes it away.
+ */
+#define INBOX_IS_REVOKED (1ull << 63)
+
+/* How long an owner waits for marks: until `now_ns` says that it is later than `until_ns`. */
+struct inbox_patience {
+	uint64_t until_ns;
+	uint64_t (*now_ns)(void);
+};
 
 /* The opcode of a record that completes nothing: the request in `held` serves a message that comes by packets. */
 #define INBOX_TAKEN UINT32_MAX
@@ -124,6 +142,38 @@ struct inbox {
 	alignas(64) struct inbox_held held;
 };
 
+/* What the owner itself goes by: the twin of an inbox. */
+struct inbox_private {
+	uint32_t generation;
+	uint32_t collected;
+};
+
+static inline struct inbox_private *inbox_private(const struct inbox *inbox)
+{
+	return (struct inbox_private *)arena_owners_side(inbox);
+}
+
+/* For the owner: may initiators come in? */
+static inline bool inbox_is_open(const struct inbox *inbox)
+{
+	return inbox_private(inbox)->generation & 1;
+}
+
+/* A copy of what is there now, which does not change while it is looked at. */
+static inline struct inbox_record inbox_record_read(const struct inbox_record *record)
+{
+	return (struct inbox_record){
+		.wr_id = READ_ONCE(record->wr_id),
+		.opcode = READ_ONCE(record->opcode),
+		.flags = READ_ONCE(record->flags),
+		.byte_count = READ_ONCE(record->byte_count),
+		.imm = READ_ONCE(record->imm),
+		.taken = READ_ONCE(record->taken),
+		.is_solicited = READ_ONCE(record->is_solicited),
+		.srqn = READ_ONCE(record->srqn),
+	};
+}
+
 /* The inboxes of a lane that have news: a list that anybody adds to, and the owner takes at once. */
 struct inbox_bell {
 	_Atomic uint64_t first_offset;
@@ -174,8 +224,15 @@ void inbox_open(struct inbox *inbox);
 void inbox_close(struct inbox *inbox);
 
 /*
- * The next record of the generation that the inbox is open in, or was last; or NULL. The caller counts it with
- * inbox_collected() when it has what it needs.
+ * A mark of an inbox or seat has been waited for, for `round` calls. When that was long enough it
+ * is revoked: true.
+ */
+bool inbox_revoke(_Atomic uint64_t *in_use, uint64_t mark, uint32_t round,
+	const struct inbox_patience *patience);
+
+/*
+ * The next record of the generation that the inbox is open in, or was last; or NULL. It may change
+ * while it is read. The caller counts it with inbox_collected() when it has what it needs.
  */
 const struct inbox_record *inbox_next(const struct inbox *inbox);
 void inbox_collected(struct inbox *inbox);
@@ -187,9 +244,25 @@ static inline void inbox_leave(struct inbox *inbox)
 	atomic_store_explicit(&inbox->in_use, INBOX_IS_FREE, memory_order_release);
 }
 
+/*
+ * Bytes were moved under the mark. Were they moved while it held? If not, they may have gone to, or
+ * come from, memory that is nobody's.
+ *
+ * Litmus: the owner revokes, then replaces the memory. Bytes read before this load were read before
+ * the revocation, by the acquire fence. Bytes written may still be in this processor's store buffer
+ * when the load is done; the owner pauses after it has revoked, so they are out of it before the
+ * memory is replaced. An initiator that is stopped has an empty store buffer.
+ */
+static inline bool inbox_mark_holds(const _Atomic uint64_t *in_use)
+{
+	atomic_thread_fence(memory_order_acquire);
+	return !(atomic_load_explicit(in_use, memory_order_relaxed) & INBOX_IS_REVOKED);
+}
+
 /* The mark is set. Is the inbox open in `generation`? If not, it is left again. */
 static inline bool inbox_is_entered(struct inbox *inbox, uint32_t generation)
 {
+	fence_after_rmw(); /* the mark is visible before the generation, and keys, are read */
 	if (atomic_load(&inbox->generation) == generation)
 		return true;
 	inbox_leave(inbox);
@@ -260,11 +333,15 @@ static inline bool inbox_publish(
 	if (!atomic_compare_exchange_strong(
 		    &place->sequence, &empty, inbox_sequence(generation, number)))
 		return false;
+	fence_after_rmw(); /* before the initiator reads who watches, waits or is armed */
 	atomic_store_explicit(&inbox->count, number + 1, memory_order_relaxed);
 	return true;
 }
 
-/* Put the inbox on its lane's list. `bell` and `offset` are those that it names, and is at. */
+/*
+ * Put the inbox on its lane's list. `bell` and `offset` are those that it names, and its twin is
+ * at.
+ */
 void inbox_ring(struct inbox *inbox, struct inbox_bell *bell, uint64_t offset);
 
 #endif

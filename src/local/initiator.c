@@ -5,6 +5,7 @@
  */
 #include "local/initiator.h"
 
+#include "base/once.h"
 #include "base/prefetch.h"
 #include "local/capture.h"
 #include "local/shared.h"
@@ -61,7 +62,7 @@ bool local_attach(struct local_qp *local)
 		return false;
 	offset = atomic_load_explicit(
 		&local->table->offset[qp->attr.dest_qpn % INBOX_TABLE_COUNT], memory_order_acquire);
-	inbox = peer_at(peer, offset, sizeof(*inbox));
+	inbox = peer_at_shared(peer, offset, sizeof(*inbox));
 	if (!inbox)
 		return false;
 	generation = inbox_generation(inbox);
@@ -70,10 +71,12 @@ bool local_attach(struct local_qp *local)
 		return false;
 	/* It does not change while we are in it. */
 	bool is_ours = is_for(inbox, qp);
-	local->target_cq = peer_at(peer, inbox->cq_offset, sizeof(struct cq_ring));
-	local->target_bell = peer_at(peer, inbox->bell_offset, sizeof(struct inbox_bell));
-	local->target_rq = peer_at(peer, inbox->rq_offset, sizeof(struct recv_queue));
-	local->target_srqs = peer_at(peer, inbox->srqs_offset, sizeof(struct srq_directory));
+	local->target_cq = peer_at(peer, READ_ONCE(inbox->cq_offset), sizeof(struct cq_ring));
+	local->target_bell =
+		peer_at_shared(peer, READ_ONCE(inbox->bell_offset), sizeof(struct inbox_bell));
+	local->target_rq = peer_at(peer, READ_ONCE(inbox->rq_offset), sizeof(struct recv_queue));
+	local->target_srqs =
+		peer_at(peer, READ_ONCE(inbox->srqs_offset), sizeof(struct srq_directory));
 	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_bell;
 	if (is_ours) {
 		atomic_store(&inbox->initiator, local->owner->who);
@@ -277,13 +280,18 @@ static bool names_key(const struct send_wqe *wqe)
 
 /* --- shared receive queues --- */
 
+enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that it is none */
+
 /* Take the request that was looked at, or the next one. False: others have taken all there were. */
 static bool take(struct local_qp *local, struct recv_wqe *receive)
 {
-	while (!shared_take(local, receive))
+	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
+		if (shared_take(local, receive))
+			return true;
 		if (!peek(local, receive))
-			return false;
-	return true;
+			break;
+	}
+	return false;
 }
 
 static bool deliver_shared(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
@@ -304,8 +312,11 @@ static enum shortcut send_shared(
 		.access = MR_LOCAL_WRITE,
 		.cached = &local->receive,
 	};
+	uint32_t attempt = 0;
 
 	do {
+		if (attempt++ == FASTER_MAX)
+			return SHORTCUT_PACKETS;
 		if (!peek(local, &receive))
 			return not_ready(local, now_ns, ret_at_ns);
 		theirs.count = receive.sge_count;

@@ -36,6 +36,15 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
 	return inbox_generation(local->target) == local->generation;
 }
 
+/*
+ * Bytes were moved, or are about to be: has the owner of the memory not revoked the mark that
+ * local_use() has set?
+ */
+static inline bool local_mark_holds(const struct local_qp *local)
+{
+	return inbox_mark_holds(local->host ? &local->host->seat->in_use : &local->target->in_use);
+}
+
 /* --- initiator.c --- */
 
 /* The peer's inbox, where it was last, or where it is now. False: it has none for us. */

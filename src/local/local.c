@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/once.h"
 #include "local/hosted.h"
 #include "local/shared.h"
 #include "memory/mw.h"
@@ -21,11 +22,11 @@ static void established(struct local_qp *local)
 }
 
 /* From the queue pair's own queue. */
-static void note_taken(struct local_qp *local, const struct inbox_record *record)
+static void note_taken(struct local_qp *local, uint32_t taken)
 {
-	local->last_taken = record->taken;
+	local->last_taken = taken;
 	local->has_taken = true;
-	rq_know_taken(local->qp->rq, record->taken);
+	rq_know_taken(local->qp->rq, taken);
 }
 
 /* Does the queue pair receive from a queue that others take from, too? */
@@ -34,55 +35,124 @@ static bool is_shared(const struct qp *qp)
 	return qp->srq || qp->type == QP_TYPE_XRC_RECV;
 }
 
+/* --- what cannot be --- */
+
+/*
+ * What the initiator has left here cannot be true. The connection ends: nobody knows what else is
+ * not. The oldest receive request says why.
+ */
+static __attribute__((cold, noinline)) void unsound_fail(struct local_qp *local, uint64_t now_ns)
+{
+	struct cqe cqe = {.opcode = WC_RECV};
+	struct qp *qp = local->qp;
+	struct recv_wqe wqe;
+
+	lane_count_unsound(qp->lane);
+	qp_count(qp, COUNTER_local_unsound, 1);
+	local->is_unsound = true;
+	if (qp->state == QP_ERR)
+		return;
+	if (qp->rq_offset && rq_take(qp->rq, &wqe))
+		qp_complete_recv(qp, wqe.wr_id, &cqe, FAULT_PEER_MEMORY, false, now_ns);
+	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
+	if (qp->state != QP_ERR)
+		qp_set_state(qp, QP_ERR, now_ns);
+}
+
+/*
+ * The next request of the queue pair's own queue, if that is what a record says was taken; and if
+ * so many bytes fit in it. What the record says of its wr_id does not matter.
+ */
+static bool own_redeem(struct local_qp *local, uint32_t taken, uint64_t bytes, uint64_t *ret_wr_id)
+{
+	const struct qp *qp = local->qp;
+	uint64_t room_bytes;
+
+	if (!qp->rq_offset || !rq_is_next(qp->rq, taken) ||
+		!rq_look_back(qp->rq, taken, ret_wr_id, &room_bytes) || bytes > room_bytes)
+		return false;
+	note_taken(local, taken);
+	return true;
+}
+
+/* Likewise of a shared queue, `srq`. */
+static bool shared_redeem(struct local_qp *local, struct srq *srq, uint64_t ticket, uint64_t bytes,
+	uint64_t *ret_wr_id)
+{
+	struct recv_wqe wqe;
+
+	if (srq->afar || srq->tags || !rq_redeem(srq->rq, ticket, &wqe) || bytes > wqe.total_bytes)
+		return false;
+	*ret_wr_id = wqe.wr_id;
+	srq_note_taken(srq, &local->qp->lane->signals);
+	return true;
+}
+
+static bool is_record(const struct inbox_record *record)
+{
+	const uint32_t flags = WC_WITH_IMM | WC_WITH_INV;
+
+	return (record->opcode == WC_RECV || record->opcode == WC_RECV_RDMA_WITH_IMM) &&
+		!(record->flags & ~flags) && record->byte_count <= MESSAGE_BYTES_MAX;
+}
+
 /* One that is more than a SEND, or is not of the queue pair's own queue. */
 static __attribute__((noinline)) void collect_other(
-	struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
+	struct local_qp *local, const struct inbox_record *place, uint64_t now_ns)
 {
+	const struct inbox_record record = inbox_record_read(place);
 	struct qp *qp = local->qp;
 	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
-	struct srq *srq = shared_srq_of(qp, record->srqn);
+	struct srq *srq = shared_srq_of(qp, record.srqn);
 	const struct mr_user user = {is_xrc && srq ? srq->pd : qp->pd, qp->qpn};
+	uint64_t bytes = record.opcode == WC_RECV ? record.byte_count : 0; /* in its list */
 	struct cqe cqe = {
-		.opcode = record->opcode,
-		.flags = record->flags,
-		.byte_count = record->byte_count,
-		.imm = record->imm,
+		.opcode = record.opcode,
+		.flags = record.flags,
+		.byte_count = record.byte_count,
+		.imm = record.imm,
 	};
-	uint64_t wr_id = record->wr_id;
-	bool is_solicited = record->is_solicited;
+	uint64_t wr_id = 0;
 
-	if (!is_shared(qp))
-		note_taken(local, record);
-	else if (srq && !srq->afar)
-		srq_note_taken(srq, &qp->lane->signals);
-	if (record->opcode == INBOX_TAKEN) {
+	inbox_collected(local->inbox);
+	if (record.opcode == INBOX_TAKEN && is_shared(qp)) {
 		shared_collect(local, now_ns);
-		inbox_collected(local->inbox);
 		return;
 	}
-	if (record->opcode == WC_RECV)
+	if (!is_record(&record) ||
+		(!is_shared(qp) && !own_redeem(local, record.taken, bytes, &wr_id)) ||
+		(srq && !shared_redeem(local, srq, record.wr_id, bytes, &wr_id))) {
+		unsound_fail(local, now_ns);
+		return;
+	}
+	if (record.opcode == WC_RECV)
 		qp_count(qp, COUNTER_rdma_sends, 1);
 	/* The initiator has checked that it may; the program may have done it meanwhile. */
-	if (record->flags & WC_WITH_INV)
-		mw_invalidate(qp->lane->mrs, record->imm, user);
-	inbox_collected(local->inbox);
+	if (record.flags & WC_WITH_INV)
+		mw_invalidate(qp->lane->mrs, record.imm, user);
 	if (!is_xrc)
-		qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
+		qp_complete_recv(qp, wr_id, &cqe, FAULT_NONE, record.is_solicited != 0, now_ns);
 	else if (srq)
-		qp_complete_recv_of(qp, srq, wr_id, &cqe, FAULT_NONE, is_solicited, now_ns);
+		qp_complete_recv_of(
+			qp, srq, wr_id, &cqe, FAULT_NONE, record.is_solicited != 0, now_ns);
 }
 
 static void collect_one(struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
 {
 	struct qp *qp = local->qp;
-	uint64_t wr_id = record->wr_id;
-	uint32_t bytes = record->byte_count;
+	uint32_t bytes = READ_ONCE(record->byte_count);
+	uint64_t wr_id;
 
-	if (is_shared(qp) || record->opcode != WC_RECV || record->flags || record->is_solicited) {
+	if (is_shared(qp) || READ_ONCE(record->opcode) != WC_RECV || READ_ONCE(record->flags) ||
+		READ_ONCE(record->is_solicited)) {
 		collect_other(local, record, now_ns);
 		return;
 	}
-	note_taken(local, record);
+	if (!own_redeem(local, READ_ONCE(record->taken), bytes, &wr_id)) {
+		inbox_collected(local->inbox);
+		unsound_fail(local, now_ns);
+		return;
+	}
 	qp_count(qp, COUNTER_rdma_sends, 1);
 	inbox_collected(local->inbox);
 	qp_complete_message(qp, wr_id, bytes, now_ns);
@@ -92,12 +162,13 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 static void watch_next(struct local_qp *local)
 {
 	const struct inbox *inbox = local->inbox;
-	uint32_t number = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+	const struct inbox_private *private = inbox_private(inbox);
 
 	atomic_store_explicit(&local->watch->sequence,
-		&inbox->record[number % INBOX_RECORD_COUNT].sequence, memory_order_relaxed);
+		&inbox->record[private->collected % INBOX_RECORD_COUNT].sequence,
+		memory_order_relaxed);
 	atomic_store_explicit(&local->watch->published,
-		inbox_sequence(inbox_generation(inbox), number), memory_order_relaxed);
+		inbox_sequence(private->generation, private->collected), memory_order_relaxed);
 }
 
 static uint32_t collect(struct local_qp *local, uint64_t now_ns)
@@ -105,7 +176,9 @@ static uint32_t collect(struct local_qp *local, uint64_t now_ns)
 	const struct inbox_record *record;
 	uint32_t count = 0;
 
-	while ((record = inbox_next(local->inbox))) {
+	/* There are no more than that; those that come meanwhile are heard of again. */
+	while (count < INBOX_RECORD_COUNT && !local->is_unsound &&
+		(record = inbox_next(local->inbox))) {
 		collect_one(local, record, now_ns);
 		count++;
 	}
@@ -202,13 +275,25 @@ static void watch(struct local_qp *local, uint64_t now_ns)
 
 static const struct qp_local_ops ops;
 
-/* The queue pair whose inbox this is; NULL when it has none any more. */
+static struct local_qp *local_of(struct qp *qp)
+{
+	return qp && qp->local && qp->local->ops == &ops ? local_from_qp(qp) : NULL;
+}
+
+/* The queue pair whose inbox this is; NULL when it has none any more, or it is none. */
 static struct local_qp *owner_of(const struct lane *lane, const struct inbox *inbox)
 {
-	struct qp *qp = lane->qp_by_number[inbox->qpn % LANE_QP_COUNT_MAX];
+	struct local_qp *local =
+		local_of(lane->qp_by_number[READ_ONCE(inbox->qpn) % LANE_QP_COUNT_MAX]);
 
-	return qp && qp->local && qp->local->ops == &ops && local_from_qp(qp)->inbox == inbox
-		? local_from_qp(qp)
+	return local && local->inbox == inbox ? local : NULL;
+}
+
+/* What may be an inbox at this offset, any value; or NULL. */
+static struct inbox *inbox_at(const struct lane *lane, uint64_t offset)
+{
+	return arena_has_block(lane->arena, offset, sizeof(struct inbox))
+		? arena_peers_side(arena_at(lane->arena, offset))
 		: NULL;
 }
 
@@ -223,6 +308,40 @@ static uint32_t collect_watched(struct local_lane *lane, uint64_t now_ns)
 	return count;
 }
 
+/*
+ * An inbox was on the list. `local` is NULL when it is nobody's. Returns how many records it had.
+ */
+static uint32_t rung_collect(struct local_qp *local, uint64_t now_ns)
+{
+	uint32_t count;
+
+	if (!local)
+		return 0;
+	if (atomic_load_explicit(&local->inbox->wants_first, memory_order_relaxed))
+		established(local);
+	count = collect(local, now_ns);
+	if (!local->watch && inbox_is_open(local->inbox))
+		watch(local, now_ns);
+	return count;
+}
+
+/* The list is broken, and nobody knows who was on it. */
+static __attribute__((cold, noinline)) uint32_t collect_everywhere(
+	struct lane *lane, uint64_t now_ns)
+{
+	uint32_t count = 0;
+
+	lane_count_unsound(lane);
+	for (uint32_t i = 0; i < LANE_QP_COUNT_MAX; i++) {
+		struct local_qp *local = local_of(lane->qp_by_number[i]);
+
+		if (local)
+			atomic_exchange(&local->inbox->is_rung, 0);
+		count += rung_collect(local, now_ns);
+	}
+	return count;
+}
+
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
 	uint32_t count = collect_watched(local_lane, now_ns);
@@ -230,20 +349,17 @@ uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_
 
 	if (atomic_load_explicit(&local_lane->bell->first_offset, memory_order_relaxed))
 		offset = atomic_exchange(&local_lane->bell->first_offset, 0);
-	while (offset) {
-		struct inbox *inbox = arena_at(lane->arena, offset);
-		struct local_qp *local = owner_of(lane, inbox);
+	for (uint32_t i = 0; offset; i++) {
+		struct inbox *inbox = i < LANE_QP_COUNT_MAX ? inbox_at(lane, offset) : NULL;
 
-		offset = inbox->next_offset;
-		/* From here on it may be rung again: look at it after that. */
-		atomic_exchange(&inbox->is_rung, 0);
-		if (!local)
-			continue;
-		if (atomic_load_explicit(&inbox->wants_first, memory_order_relaxed))
-			established(local);
-		count += collect(local, now_ns);
-		if (!local->watch && inbox_generation_is_open(inbox_generation(inbox)))
-			watch(local, now_ns);
+		offset = inbox ? READ_ONCE(inbox->next_offset) : 0;
+		/*
+		 * From here on it may be rung again: look at it after that. What is not rung is on
+		 * no list.
+		 */
+		if (!inbox || !atomic_exchange(&inbox->is_rung, 0))
+			return count + collect_everywhere(lane, now_ns);
+		count += rung_collect(owner_of(lane, inbox), now_ns);
 	}
 	return count;
 }
@@ -324,7 +440,8 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-void local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key)
+bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key,
+	const struct inbox_patience *patience)
 {
 	struct inbox *inbox = local->inbox;
 	uint64_t mark;
@@ -333,15 +450,31 @@ void local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uin
 	for (uint32_t round = 0;; round++) {
 		mark = atomic_load(&inbox->in_use);
 		if (!(mark & INBOX_USES_KEY) || !mr_keys_may_meet(mrs, (uint32_t)mark, key))
-			return;
+			return true;
+		if (mark & INBOX_IS_REVOKED)
+			return false;
 		if (!local->owner->wait(inbox, round))
-			return;
+			return true;
+		if (inbox_revoke(&inbox->in_use, mark, round, patience)) {
+			local->owner->wait(inbox, round); /* see inbox_mark_holds() */
+			return false;
+		}
 	}
 }
 
+enum { INVALIDATE_NS = 50000000 };
+
+/*
+ * The memory of a window that was invalidated stays registered: a late byte of an initiator that
+ * stands still harms nobody else.
+ */
 static void quiesce(struct qp *qp, uint32_t key)
 {
-	local_quiesce(local_from_qp(qp), qp->lane->mrs, key);
+	const struct local_qp *local = local_from_qp(qp);
+	const struct inbox_patience patience = {
+		local->owner->now_ns() + INVALIDATE_NS, local->owner->now_ns};
+
+	local_quiesce(local, qp->lane->mrs, key, &patience);
 }
 
 static void modified(struct qp *qp)
@@ -405,7 +538,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	inbox->xrcd = qp->xrcd;
 	inbox->srqs_offset = qp->type == QP_TYPE_XRC_RECV ? place->srqs_offset : 0;
 	inbox->cq_offset = qp->recv_cq ? arena_offset(arena, qp->recv_cq->ring) : 0;
-	inbox->bell_offset = arena_offset(arena, place->lane->bell);
+	inbox->bell_offset = arena_offset(arena, arena_owners_side(place->lane->bell));
 	atomic_store(&inbox->sends, 0);
 	atomic_store(&inbox->writes, 0);
 	atomic_store(&inbox->reads, 0);

@@ -26,10 +26,10 @@
  * Order: a request is executed here when everything before it is complete, so packets and short ways
  * of one queue pair never overtake each other.
  *
- * Death and standstill: a peer that ends leaves its inbox open, with nobody behind it. What needs the peer's
- * process then fails, the request goes by packets, nobody answers, and the retries run out as for
- * any dead peer. A peer that stands still holds nothing that we need but its mark in our inbox, which
- * only who takes memory away waits for.
+ * Death and standstill: a peer that ends leaves its inbox open, with nobody behind it. What needs
+ * the peer's process then fails, the request goes by packets, nobody answers, and the retries run
+ * out as for any dead peer. A stopped peer delays only what takes memory away, which waits for its
+ * mark in our inbox, and revokes the mark after a while.
  *
  * Threads: everything here runs under the lane's lock. What needs a system call comes from outside
  * (struct peer_ops, struct local_owner).
@@ -55,6 +55,7 @@ struct local_owner {
 	 */
 	bool (*wait)(const struct inbox *inbox, uint32_t round);
 	void (*pause)(uint32_t round); /* just let some time pass */
+	uint64_t (*now_ns)(void);
 	uint32_t who; /* of this process, told to targets (inbox.initiator) */
 	/* A queue pair asks (hosted.h): have somebody answer it soon. */
 	void (*ask)(void);
@@ -101,6 +102,7 @@ struct local_qp {
 	struct local_watch *watch; /* NULL: the inbox is not watched */
 	bool has_taken; /* receive requests, by records */
 	uint32_t last_taken; /* rq_taken() before the last of them */
+	bool is_unsound; /* what lies in the inbox cannot be: nothing is collected any more */
 	/* As initiator. */
 	struct peer *peer; /* NULL: not known (any more) */
 	const struct inbox_table *table; /* the peer's, of the lane of its queue pair */
@@ -178,8 +180,13 @@ void local_forget_peer(struct local_qp *local);
 /*
  * Wait until nobody uses memory of this key, which is found no longer. The lane need not be locked, but
  * nobody may disconnect the queue pair meanwhile.
+ *
+ * False when that has not come true within `patience`: the initiator stands still. Its mark is
+ * revoked, so it knows, and no request of it succeeds by what it moves from now on; but it may
+ * still move bytes, LOCAL_STEP_BYTES at most.
  */
-void local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key);
+bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key,
+	const struct inbox_patience *patience);
 
 /*
  * Something that initiators find by its number is found no longer: wait until nobody is in the inbox who may have found it. False when

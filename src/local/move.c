@@ -61,7 +61,10 @@ uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *th
 		: NULL;
 }
 
-/* Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well. */
+/*
+ * Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well;
+ * then the mark held all the time.
+ */
 static bool step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
 	const struct sge *at, bool is_written)
 {
@@ -72,10 +75,12 @@ static bool step(struct local_qp *local, uint8_t *own, const struct local_theirs
 	if (place.here) {
 		copy_place_next(&local->turn, is_written ? place.here : own,
 			is_written ? own : place.here, at->bytes);
-		return true;
+		return local_mark_holds(local);
 	}
-	return is_written ? peer_put(local->memory, &place, 0, own, at->bytes)
-			  : peer_get(local->memory, &place, 0, own, at->bytes);
+	return local_mark_holds(local) &&
+		(is_written ? peer_put(local->memory, &place, 0, own, at->bytes)
+			    : peer_get(local->memory, &place, 0, own, at->bytes)) &&
+		local_mark_holds(local);
 }
 
 /* A walk over a list, some bytes at a time. */

@@ -149,7 +149,7 @@ static void wake(struct peer *peer, const struct cq_ring *cq, uint32_t lane)
 	case ATTENTION_LOOKS:
 		break;
 	case ATTENTION_SLEEPS:
-		atomic_fetch_add(&attention->wakes, 1);
+		atomic_fetch_add(attention_wakes(attention), 1);
 		peer->ops->wake(peer, attention);
 		break;
 	case ATTENTION_NONE:

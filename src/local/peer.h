@@ -53,8 +53,8 @@ struct peer_ops {
 };
 
 struct peer {
-	uint8_t *base; /* its NIC memory, mapped here */
-	uint64_t bytes;
+	uint8_t *base; /* its NIC memory, mapped here: both sides */
+	uint64_t bytes; /* of the owner's side */
 	struct mr_table mrs; /* a view of its table (mr_table_view) */
 	const struct peer_ops *ops;
 	struct attention_table *attentions; /* NULL: nobody there attends to anything */
@@ -112,6 +112,17 @@ static inline void *peer_at(const struct peer *peer, uint64_t offset, uint64_t b
 		offset < peer->bytes && bytes <= peer->bytes - offset;
 
 	return is_inside ? peer->base + offset : NULL;
+}
+
+/*
+ * The same on the peers' side (base/arena.h), where we may write: NIC memory is mapped here with
+ * both.
+ */
+static inline void *peer_at_shared(const struct peer *peer, uint64_t offset, uint64_t bytes)
+{
+	void *block = peer_at(peer, offset, bytes);
+
+	return block ? arena_peers_side(block) : NULL;
 }
 
 #endif

@@ -92,6 +92,8 @@ static uint32_t write_row(struct local_qp *local, struct send_queue *sq, uint32_
 		if (is_captured)
 			local_capture(local, sq_at(sq, first + done));
 	}
+	if (done && !local_mark_holds(local))
+		done = 0; /* each goes the ordinary way once more */
 	local_end(local);
 	if (done)
 		local_executed(local, &local->target->writes, done, bytes);
@@ -134,7 +136,7 @@ static inline bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 		return false;
 	copy_place_next(&local->turn, to, from, wqe->total_bytes);
 	local->is_waiting = false;
-	return local_deliver(local, wqe, WC_RECV, wr_id);
+	return local_mark_holds(local) && local_deliver(local, wqe, WC_RECV, wr_id);
 }
 
 /* Is the next message's receive request this initiator's? */
@@ -195,6 +197,8 @@ static inline bool write_one(struct local_qp *local, const struct send_wqe *wqe)
 	to = row_to(local, wqe);
 	if (to)
 		row_copy(local, wqe, to, from);
+	if (!local_mark_holds(local))
+		to = NULL;
 	inbox_leave(target);
 	if (to)
 		local_executed(local, &target->writes, 1, wqe->total_bytes);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/once.h"
 #include "local/hosted.h"
 
 /* --- the initiator --- */
@@ -130,17 +131,36 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
 	return srq && srq->xrcd == qp->xrcd ? srq : NULL;
 }
 
+/*
+ * What the initiator says that it holds, of a queue of another process: that one knows whether it
+ * is true. False: it cannot be.
+ */
+static bool held_read(const struct inbox_held *held, struct recv_wqe *ret_wqe)
+{
+	ret_wqe->wr_id = READ_ONCE(held->wr_id);
+	ret_wqe->sge_count = READ_ONCE(held->sge_count);
+	if (ret_wqe->sge_count > SGE_COUNT_MAX)
+		return false;
+	memcpy(ret_wqe->sge, held->sge, ret_wqe->sge_count * sizeof(struct sge));
+	ret_wqe->total_bytes = sge_total_bytes(ret_wqe->sge, ret_wqe->sge_count);
+	return true;
+}
+
 /* A request that was taken for a message that was not received: it waits for it, or is flushed with the queue pair. */
 static void hold(struct qp *qp, const struct inbox_held *held, uint64_t now_ns)
 {
-	struct recv_wqe wqe = {.wr_id = held->wr_id, .sge_count = held->sge_count};
-	struct srq *srq = shared_srq_of(qp, held->srqn);
+	struct srq *srq = shared_srq_of(qp, READ_ONCE(held->srqn));
 	struct cqe cqe = {.opcode = WC_RECV};
+	struct recv_wqe wqe;
 
-	if (!srq || wqe.sge_count > SGE_COUNT_MAX)
+	if (!srq || srq->tags ||
+		!(srq->afar ? held_read(held, &wqe)
+			    : rq_redeem(srq->rq, READ_ONCE(held->wr_id), &wqe))) {
+		lane_count_unsound(qp->lane);
 		return;
-	memcpy(wqe.sge, held->sge, wqe.sge_count * sizeof(struct sge));
-	wqe.total_bytes = sge_total_bytes(wqe.sge, wqe.sge_count);
+	}
+	if (!srq->afar)
+		srq_note_taken(srq, &qp->lane->signals);
 	if (qp->state != QP_ERR)
 		qp->transport->hold(qp, srq, &wqe);
 	else if (qp->type == QP_TYPE_XRC_RECV)
@@ -157,10 +177,11 @@ void shared_collect(struct local_qp *local, uint64_t now_ns)
 void shared_reclaim(struct local_qp *local, uint64_t now_ns)
 {
 	struct inbox *inbox = local->inbox;
-	uint32_t collected = atomic_load_explicit(&inbox->collected, memory_order_relaxed);
+	const struct inbox_private *private = inbox_private(inbox);
 	/* The generation it was open in is the one before. */
-	uint64_t held = inbox_sequence(inbox_generation(inbox) - 1, collected);
+	uint64_t held = inbox_sequence(private->generation - 1, private->collected);
+	bool is_shared = local->qp->srq || local->qp->type == QP_TYPE_XRC_RECV;
 
-	if (inbox->is_rq_shared && atomic_compare_exchange_strong(&inbox->held.sequence, &held, 0))
+	if (is_shared && atomic_compare_exchange_strong(&inbox->held.sequence, &held, 0))
 		hold(local->qp, &inbox->held, now_ns);
 }

@@ -73,7 +73,7 @@ enum shortcut local_atomic(
 	const struct mr_word word = word_of(wqe);
 	uint64_t original = 0;
 	uint8_t *at, *result;
-	bool is_done;
+	bool is_done, was_revoked;
 
 	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
 		wqe->total_bytes != sizeof(uint64_t) || !result_find(local, wqe, &result) ||
@@ -82,9 +82,14 @@ enum shortcut local_atomic(
 	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &at);
 	if (is_done)
 		original = mr_word_apply(&word, at);
+	was_revoked = is_done && !local_mark_holds(local);
 	local_end(local);
 	if (!is_done)
 		return SHORTCUT_PACKETS;
+	if (was_revoked) {
+		*ret_fault = FAULT_REMOTE_ACCESS; /* nobody can know whether the word had it */
+		return SHORTCUT_FAILED;
+	}
 	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));
 	fault = result_store(qp, wqe, result, original);
 	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
@@ -120,6 +125,7 @@ enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wq
 	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &at);
 	if (is_done)
 		mr_word_apply(&word, at);
+	is_done = is_done && local_mark_holds(local);
 	local_end(local);
 	if (!is_done)
 		return SHORTCUT_PACKETS;

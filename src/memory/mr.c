@@ -17,24 +17,27 @@ uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, u
 	uint32_t plain =
 		(uint32_t)(slot - table->slots) | (uint32_t)slot->generation << MR_KEY_SLOT_BITS;
 
-	return permute_forward(&table->permutation, plain) << MR_KEY_VARIANT_BITS | variant;
+	return permute_forward(table->permutation, plain) << MR_KEY_VARIANT_BITS | variant;
 }
 
 int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_count,
-	uint64_t secret_a, uint64_t secret_b)
+	const struct permutation *permutation)
 {
-	uint64_t slots_offset, places_offset, null_offset;
+	uint64_t slots_offset, places_offset, null_offset, permutation_offset;
 
 	assert(slot_count > 0 && slot_count <= MR_SLOT_COUNT_MAX);
 	memset(table, 0, sizeof(*table));
 	slots_offset = arena_alloc(arena, slot_count * sizeof(struct mr_slot));
 	places_offset = arena_alloc(arena, slot_count * sizeof(struct mr_place));
 	null_offset = arena_alloc(arena, 2 * MR_NULL_BYTES);
+	permutation_offset = arena_alloc(arena, sizeof(*permutation));
 	table->free_ring = calloc(slot_count, sizeof(uint32_t));
-	if (!slots_offset || !places_offset || !null_offset || !table->free_ring) {
+	if (!slots_offset || !places_offset || !null_offset || !permutation_offset ||
+		!table->free_ring) {
 		arena_free(arena, slots_offset, slot_count * sizeof(struct mr_slot));
 		arena_free(arena, places_offset, slot_count * sizeof(struct mr_place));
 		arena_free(arena, null_offset, 2 * MR_NULL_BYTES);
+		arena_free(arena, permutation_offset, sizeof(*permutation));
 		free(table->free_ring);
 		return -ENOMEM;
 	}
@@ -43,7 +46,8 @@ int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_cou
 	table->null_zeros = arena_at(arena, null_offset);
 	table->null_sink = table->null_zeros + MR_NULL_BYTES;
 	table->slot_count = slot_count;
-	permutation_init(&table->permutation, secret_a, secret_b);
+	memcpy(arena_at(arena, permutation_offset), permutation, sizeof(*permutation));
+	table->permutation = arena_at(arena, permutation_offset);
 	return 0;
 }
 
@@ -177,12 +181,11 @@ static int region_find(
 	return 0;
 }
 
-/* From now on the key is not found, and nobody uses what it named. */
-static void key_withdraw(const struct mr_table *table, struct mr_slot *slot, uint32_t key)
+/* From now on the key is not found, and nobody uses what it named; false as mr_quiesce_fn. */
+static bool key_withdraw(const struct mr_table *table, struct mr_slot *slot, uint32_t key)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_seq_cst);
-	if (table->quiesce)
-		table->quiesce(key);
+	return !table->quiesce || table->quiesce(key);
 }
 
 int mr_table_change(
@@ -194,7 +197,7 @@ int mr_table_change(
 	if (!error && (mr_slot_kind(slot) != MR_KIND_REGION || !region_is_legal(region)))
 		error = -EINVAL;
 	if (!error) {
-		key_withdraw(table, slot, key);
+		error = key_withdraw(table, slot, key) ? 0 : MR_IS_STOOD_ON;
 		region_write(table, slot, region);
 		mr_slot_publish(slot, key);
 	}
@@ -207,7 +210,7 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 	int error = region_find(table, key, pd, &slot);
 
 	if (!error) {
-		key_withdraw(table, slot, key);
+		error = key_withdraw(table, slot, key) ? 0 : MR_IS_STOOD_ON;
 		mr_slot_free(table, slot);
 	}
 	return error;
@@ -228,13 +231,16 @@ static enum mr_fault demand(const struct mr_table *table, uint32_t granted, uint
 }
 
 /*
- * A window may be bound again while it is looked at: what was read is good if its key still is. The
- * queue pair decides over type 2, and had the window's protection domain when it bound it.
+ * A window may be bound again while it is looked at, and under the same key. So what was read is good
+ * if the whole word of the key is what it was before, with its version. A window that changes in
+ * between is one that the requester has no right to at this moment. The queue pair decides over
+ * type 2, and had the window's protection domain when it bound it.
  */
 static enum mr_fault window_resolve(const struct mr_table *table, const struct mr_slot *slot,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
 	uint8_t **ret_pointer)
 {
+	uint64_t word = atomic_load_explicit(&slot->key_word, memory_order_acquire);
 	uint32_t granted = atomic_load_explicit(&slot->access, memory_order_relaxed);
 	uint32_t qpn = atomic_load_explicit(&slot->qpn, memory_order_relaxed);
 	uint64_t start = mr_slot_get(&slot->iova);
@@ -244,7 +250,8 @@ static enum mr_fault window_resolve(const struct mr_table *table, const struct m
 		mr_slot_kind(slot) == MR_KIND_WINDOW_2 ? qpn == user.qpn : slot->pd == user.pd;
 
 	atomic_thread_fence(memory_order_acquire);
-	if (!mr_slot_has_key(slot, key, memory_order_relaxed))
+	if ((word & MR_KEY_MASK) != (MR_KEY_IS_LIVE | key) ||
+		atomic_load_explicit(&slot->key_word, memory_order_relaxed) != word)
 		return MR_FAULT_KEY;
 	if (!is_mine)
 		return MR_FAULT_PD;
@@ -348,7 +355,7 @@ void mr_table_publish(
 	*ret_public = (struct mr_public){
 		.slots_offset = arena_offset(arena, table->slots),
 		.places_offset = arena_offset(arena, table->places),
-		.permutation = table->permutation,
+		.permutation_offset = arena_offset(arena, table->permutation),
 		.slot_count = table->slot_count,
 	};
 }
@@ -362,8 +369,10 @@ static bool never_there(void *address, uint64_t bytes, bool is_written)
 }
 
 int mr_table_view(
-	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public)
+	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *where)
 {
+	const struct mr_public copy = *where; /* it may change */
+	const struct mr_public *public = &copy;
 	uint64_t table_bytes = (uint64_t) public->slot_count * sizeof(struct mr_slot);
 	uint64_t places_bytes = (uint64_t) public->slot_count * sizeof(struct mr_place);
 
@@ -371,13 +380,16 @@ int mr_table_view(
 		public->slots_offset % alignof(struct mr_slot) ||
 		!range_inside(public->slots_offset, table_bytes, 0, bytes) ||
 		public->places_offset % alignof(struct mr_place) ||
-		!range_inside(public->places_offset, places_bytes, 0, bytes))
+		!range_inside(public->places_offset, places_bytes, 0, bytes) ||
+		public->permutation_offset % alignof(struct permutation) ||
+		!range_inside(public->permutation_offset, sizeof(struct permutation), 0, bytes))
 		return -EINVAL;
 	*view = (struct mr_table){
 		.slots = (struct mr_slot *)(void *)(base + public->slots_offset),
 		.places = (struct mr_place *)(void *)(base + public->places_offset),
 		.slot_count = public->slot_count,
-		.permutation = public->permutation,
+		.permutation = (const struct permutation *)(const void *)(base +
+			public->permutation_offset),
 		.touch = never_there,
 	};
 	return 0;
@@ -410,18 +422,18 @@ void mr_table_unmap(const struct mr_table *table, uint32_t segment)
 			place_write(table, &table->slots[i], &nowhere);
 }
 
-void mr_table_suspend(const struct mr_table *table)
+bool mr_table_suspend(const struct mr_table *table)
 {
 	for (uint32_t i = 0; i < table->fresh_count; i++)
 		if (atomic_load_explicit(&table->slots[i].key_word, memory_order_relaxed))
 			atomic_fetch_or(&table->slots[i].key_word, MR_KEY_IS_SUSPENDED);
-	if (table->quiesce)
-		table->quiesce(0); /* any key: as none is found, each that is in use may be it */
+	/* As none is found, each that is in use may be any. */
+	return !table->quiesce || table->quiesce(0);
 }
 
 bool mr_key_is_known(const struct mr_table *table, uint32_t key)
 {
-	uint32_t plain = permute_back(&table->permutation, key >> MR_KEY_VARIANT_BITS);
+	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);
 	uint32_t index = plain & (MR_SLOT_COUNT_MAX - 1);
 	uint64_t word = index < table->slot_count ? atomic_load(&table->slots[index].key_word) : 0;
 

@@ -7,10 +7,10 @@
  * (IBTA 10.6, 9.7.5.2.4: R_Key, bounds, access).
  *
  * A key is 32 bits: the upper 24 are a secret permutation of (slot, generation), so that keys are
- * unpredictable (IBTA 10.6.3.3 leaves their making to the NIC); the low 8 are a random variant.
- * Both change each time a slot is used again, and slots are used again as late as possible, so a
- * key of a region that is gone does not match a later region. lkey and rkey of a region are equal;
- * what remote peers may do is decided by the access flags.
+ * unpredictable (IBTA 10.6.3.3 leaves their making to the NIC; base/permute.h says how far); the
+ * low 8 are a random variant. Both change each time a slot is used again, and slots are used again
+ * as late as possible, so a key of a region that is gone does not match a later region. lkey and
+ * rkey of a region are equal; what remote peers may do is decided by the access flags.
  *
  * Memory is not pinned: a registration costs no memlock limit, pages may be swapped or moved, a NIC
  * made of software uses the process's own page tables. Registering does not touch the pages. What a
@@ -83,7 +83,7 @@ enum mr_kind {
 
 /*
  * One slot of the table; a cache line. Of a region, everything is written under all lanes' locks or
- * while `key_word` is 0; of a window, under `lock`, and read with a second look at `key_word`.
+ * while `key_word` is 0; of a window, under `lock`, and read between two equal values of `key_word`.
  */
 struct mr_slot {
 	/*
@@ -155,16 +155,18 @@ enum {
 typedef bool mr_touch_fn(void *address, uint64_t bytes, bool is_written);
 
 /*
- * A key has ceased to be found; before what it named changes or goes, nobody in another process may use
- * it any more. Returns when that is so. It may block.
+ * A key has ceased to be found; before what it named changes or goes, nobody in another process may
+ * use it any more. Returns when that is so, which may take a while; or false when a process that
+ * stands still did not let it be so in time: what that process moves from now on counts for
+ * nothing, but may still reach the memory. 0: any key.
  */
-typedef void mr_quiesce_fn(uint32_t key);
+typedef bool mr_quiesce_fn(uint32_t key);
 
 /* Where another process that maps NIC memory finds the table. */
 struct mr_public {
 	uint64_t slots_offset;
 	uint64_t places_offset;
-	struct permutation permutation;
+	uint64_t permutation_offset;
 	uint32_t slot_count;
 	uint32_t reserved;
 };
@@ -175,7 +177,7 @@ struct mr_table {
 	struct mr_slot *slots;
 	struct mr_place *places; /* of each slot that is a region */
 	uint32_t slot_count;
-	struct permutation permutation;
+	const struct permutation *permutation; /* in NIC memory */
 	uint8_t *
 		null_zeros; /* what a null region gives, and where it discards: MR_NULL_BYTES each */
 	uint8_t *null_sink;
@@ -194,10 +196,10 @@ struct mr_table {
 
 /*
  * Make an empty table for up to `slot_count` regions and windows (1 to MR_SLOT_COUNT_MAX) in `arena`.
- * `secret_a/b` are random. Returns 0, or -ENOMEM.
+ * `permutation` is random; it is copied. Returns 0, or -ENOMEM.
  */
 int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_count,
-	uint64_t secret_a, uint64_t secret_b);
+	const struct permutation *permutation);
 void mr_table_done(struct mr_table *table);
 
 /*
@@ -212,16 +214,22 @@ int mr_table_add(
 int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint32_t *ret_key);
 
 /*
+ * The region has changed or gone, and mr_quiesce_fn said false: a process that stands still may
+ * reach the memory that it had.
+ */
+enum { MR_IS_STOOD_ON = 1 };
+
+/*
  * Give a region other memory, rights, protection domain, all at once; its key stays. Every lane is
- * locked. Returns 0; -EINVAL as mr_table_add(), or when `pd` has no region with this key; -EBUSY
- * when windows are bound to it. On failure nothing has changed.
+ * locked. Returns 0; MR_IS_STOOD_ON; -EINVAL as mr_table_add(), or when `pd` has no region with
+ * this key; -EBUSY when windows are bound to it. On failure nothing has changed.
  */
 int mr_table_change(
 	struct mr_table *table, uint32_t key, uint32_t pd, const struct mr_region *region);
 
 /*
- * Deregister a region. Every lane is locked. Returns 0; -EINVAL when no region of `pd` has the key;
- * -EBUSY when windows are bound to it (IBTA 10.6.7.2).
+ * Deregister a region. Every lane is locked. Returns 0; MR_IS_STOOD_ON; -EINVAL when no region of
+ * `pd` has the key; -EBUSY when windows are bound to it (IBTA 10.6.7.2).
  */
 int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 
@@ -316,9 +324,10 @@ bool mr_region_extent(
 	const struct mr_table *table, const struct mr_slot *region, struct mr_extent *ret_extent);
 
 /*
- * No key is found until mr_table_resume(), and nobody else uses what keys name when this returns. Every lane is locked.
+ * No key is found until mr_table_resume(), and nobody else uses what keys name when this returns
+ * true; see mr_quiesce_fn. Every lane is locked.
  */
-void mr_table_suspend(const struct mr_table *table);
+bool mr_table_suspend(const struct mr_table *table);
 void mr_table_resume(const struct mr_table *table);
 
 /* Would this key be found, were the table not suspended? For lookups in another process's table: whether they failed for that. */

@@ -13,7 +13,7 @@
 /* The window that a key names, bound or not, whatever its variant. NULL when there is none. */
 static struct mr_slot *window_find(const struct mr_table *table, uint32_t key)
 {
-	uint32_t plain = permute_back(&table->permutation, key >> MR_KEY_VARIANT_BITS);
+	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);
 	uint32_t index = plain & (MR_SLOT_COUNT_MAX - 1);
 
 	if (index >= table->slot_count)

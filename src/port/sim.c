@@ -47,6 +47,7 @@ struct sim {
 	struct gid address[SIM_HOST_COUNT_MAX];
 	uint32_t owner[SIM_HOST_COUNT_MAX]; /* the host whose address this is: mostly itself */
 	bool is_dead[SIM_HOST_COUNT_MAX];
+	uint64_t paused_until_ns[SIM_HOST_COUNT_MAX];
 	uint32_t group_count;
 	struct gid group[SIM_GROUP_COUNT_MAX];
 	uint32_t port_count;
@@ -164,6 +165,16 @@ uint32_t sim_group_path(uint32_t from_host, uint32_t group)
 void sim_kill_host(struct sim *sim, uint32_t host)
 {
 	sim->is_dead[host] = true;
+}
+
+void sim_pause_host(struct sim *sim, uint32_t host, uint64_t until_ns)
+{
+	sim->paused_until_ns[host] = until_ns;
+}
+
+static bool is_paused(const struct sim *sim, uint32_t host)
+{
+	return sim->now_ns < sim->paused_until_ns[host];
 }
 
 void sim_hold(struct sim *sim, uint64_t data_ns, uint64_t acks_ns)
@@ -402,7 +413,7 @@ static void port_flush(struct sim *sim, struct port *port)
 void sim_flush(struct sim *sim)
 {
 	for (uint32_t i = 0; i < sim->port_count; i++)
-		if (!sim->is_dead[sim->port[i].host])
+		if (!sim->is_dead[sim->port[i].host] && !is_paused(sim, sim->port[i].host))
 			port_flush(sim, &sim->port[i]);
 }
 
@@ -423,6 +434,7 @@ static void deliver(struct sim *sim, const struct frame *frame)
 	struct packet_origin origin = {
 		.source = &sim->address[frame->from],
 		.destination = frame->destination,
+		.source_port = (uint16_t)(ROCE_SOURCE_PORT_MIN + frame->from),
 	};
 	struct icrc_flow flow;
 
@@ -435,8 +447,10 @@ static void deliver(struct sim *sim, const struct frame *frame)
 	}
 	report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
 	for (uint32_t i = 0; i < sim->port_count; i++)
-		if (is_for_port(sim, frame, &sim->port[i]))
+		if (is_for_port(sim, frame, &sim->port[i])) {
+			engine_look_at_time(sim->port[i].lane, sim->now_ns);
 			engine_receive(sim->port[i].lane, &origin, frame->data, bytes, sim->now_ns);
+		}
 }
 
 static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)
@@ -446,7 +460,11 @@ static uint64_t port_deadline_ns(const struct sim *sim, const struct port *port)
 	uint64_t send_at_ns =
 		port->data_at_ns != DEADLINE_NEVER ? port->data_at_ns : port->acks_at_ns;
 
-	return min_u64(send_at_ns, engine_deadline_ns(port->lane));
+	if (is_paused(sim, port->host) && engine_has_packets(port->lane, true))
+		return sim->paused_until_ns[port->host];
+
+	return max_u64(min_u64(send_at_ns, engine_deadline_ns(port->lane)),
+		sim->paused_until_ns[port->host]);
 }
 
 bool sim_step(struct sim *sim, uint64_t limit_ns)
@@ -472,9 +490,15 @@ bool sim_step(struct sim *sim, uint64_t limit_ns)
 		engine_expire(due->lane, sim->now_ns);
 	} else {
 		struct frame *frame = heap_pop(sim);
+		uint32_t host = sim->owner[frame->to];
 
-		deliver(sim, frame);
-		free(frame);
+		if (is_paused(sim, host)) {
+			frame->at_ns = sim->paused_until_ns[host];
+			heap_push(sim, frame);
+		} else {
+			deliver(sim, frame);
+			free(frame);
+		}
 	}
 	sim_flush(sim);
 	return true;

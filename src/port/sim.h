@@ -107,6 +107,12 @@ uint32_t sim_group_path(uint32_t from_host, uint32_t group);
 void sim_kill_host(struct sim *sim, uint32_t host);
 
 /*
+ * A host does not run until then: frames wait for it, and its lanes are left alone. The frames are
+ * there when it goes on, before its deadlines.
+ */
+void sim_pause_host(struct sim *sim, uint32_t host, uint64_t until_ns);
+
+/*
  * A busy machine: what a lane has to send goes out up to `data_ns` later than it could, at random,
  * so that causes pile up; acknowledgements that nothing else pushes out up to `acks_ns` later, as a
  * real port lets them wait. 0 and 0, the default, send at once.

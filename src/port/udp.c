@@ -96,6 +96,8 @@ static void report_hops(const struct udp_receiver *receiver)
 	const int on = 1;
 	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
 
+	if (receiver->is_channel)
+		return; /* tells them anyway */
 	setsockopt(receiver->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
 }
@@ -122,6 +124,7 @@ static uint32_t overflows_so_far(int fd)
 int port_udp_add_address(
 	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket)
 {
+	bool is_channel = udp_is_channel(socket);
 	uint32_t index = 0;
 	int rc;
 
@@ -131,14 +134,15 @@ int port_udp_add_address(
 		rc = -ENOSPC;
 		goto fail_close;
 	}
-	rc = set_options(socket, gid_is_ipv4(gid));
+	rc = is_channel ? 0 : set_options(socket, gid_is_ipv4(gid));
 	if (rc)
 		goto fail_close;
 	port->receivers[index] = (struct udp_receiver){
 		.fd = socket,
+		.is_channel = is_channel,
 		.gid = *gid,
 		.scope_ifindex = scope_ifindex,
-		.overflows_seen = overflows_so_far(socket),
+		.overflows_seen = is_channel ? 0 : overflows_so_far(socket),
 		.batch = 1,
 	};
 	if (port->reports_hops)

@@ -33,8 +33,11 @@ struct port_udp;
 
 enum {
 	PORT_UDP_ADDRESSES_MAX = 48, /* local addresses of one lane */
-	/* Different paths of one lane, a power of two: two for each queue pair, and all address handles besides. */
-	PORT_UDP_PATHS_MAX = 1 << 18,
+	/*
+	 * Different paths of one lane, a power of two: two for each queue pair, and address handles
+	 * besides.
+	 */
+	PORT_UDP_PATHS_MAX = 1 << 19,
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
 	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
 	PORT_UDP_RUN_PACKETS_MAX = 64, /* of port_udp_stage_lent() */
@@ -60,7 +63,12 @@ struct port_udp_packet {
 	uint8_t address; /* index of our address, from port_udp_add_address() */
 };
 
-typedef void port_udp_packet_fn(void *context, const struct port_udp_packet *packet);
+/*
+ * Take in a packet. Returns whether a queue pair took it for its peer's. The port learns nothing
+ * from any other packet: a good ICRC says only that the packet is whole, and anybody can compute
+ * one.
+ */
+typedef bool port_udp_packet_fn(void *context, const struct port_udp_packet *packet);
 
 /*
  * Create a port without addresses or paths.
@@ -83,8 +91,8 @@ void port_udp_set_slot(struct port_udp *port, uint8_t slot);
  * Receive on one more local address, or from a multicast group.
  *
  * `scope_ifindex`  The interface of a link-local address or a group, else ignored.
- * `socket`         Bound to (gid, 4791), from agent_client_open(). Owned by the port from here on,
- *                  also when the call fails.
+ * `socket`         Bound to (gid, 4791), or the end of a channel that has its place (udp_channel.h); from
+ *                  agent_client_open(). Owned by the port from here on, also when the call fails.
  *
  * Each address costs a system call per port_udp_receive(): add those in use, not all there are.
  * Returns the address's index (0 to PORT_UDP_ADDRESSES_MAX - 1), -ENOSPC, or the -errno of a
@@ -100,11 +108,41 @@ int port_udp_add_address(
  *
  * `address`  From port_udp_add_address(), of `ifindex`'s interface; not a group.
  *
- * Returns 0; -EPERM without CAP_NET_RAW; -EOPNOTSUPP for an interface that is not plain Ethernet, or a kernel
- * before 6.2; -EUSERS when there are so many who do the same there that they would slow each other
- * down; -ENOMEM; or another -errno. After any of these the address works as before.
+ * Returns 0; -EACCES for a channel's end; -EPERM without CAP_NET_RAW; -EOPNOTSUPP for an interface
+ * that is not plain Ethernet, or a kernel before 6.2; -EUSERS when there are so many who do the
+ * same there that they would slow each other down; -ENOMEM; or another -errno. After any of these
+ * the address works as before.
  */
 int port_udp_use_link(struct port_udp *port, uint32_t address, uint32_t ifindex);
+
+/*
+ * Whose Ethernet address the port wants to know before it sends frames there. Only the kernel's
+ * neighbour table is believed; a frame that comes from another address than the table has makes the
+ * port ask again. The port does not ask by itself, because that may block: `on_question` is told
+ * that there is a question, and a thread off the data path answers it.
+ */
+struct port_udp_question {
+	uint32_t neighbour;
+	uint32_t ifindex; /* the interface that frames leave by */
+	struct gid local;
+	struct gid remote;
+};
+
+typedef void port_udp_question_fn(void *context);
+
+/* `on_question` is called by port_udp_receive() and port_udp_path_open(). It does not block. */
+void port_udp_on_question(struct port_udp *port, port_udp_question_fn *on_question, void *context);
+
+/* The next question that nobody has taken. False: there is none. */
+bool port_udp_next_question(struct port_udp *port, struct port_udp_question *ret_question);
+
+/*
+ * The answer. `mac` is the Ethernet address of the next hop, six bytes, as the kernel's table has
+ * it; NULL: it has none that holds, or the way to the remote address does not lead through the
+ * interface.
+ */
+void port_udp_answer(
+	struct port_udp *port, const struct port_udp_question *question, const uint8_t *mac);
 
 /* Let packets say how many hops they had left: for who hands on their headers. */
 void port_udp_report_hops(struct port_udp *port);
@@ -124,6 +162,9 @@ void port_udp_remove_address(struct port_udp *port, uint32_t index);
  * sleeps in a level-triggered poll of port_udp_fds().
  */
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context);
+
+/* Have the next port_udp_receive() look at every address. */
+void port_udp_look_everywhere(struct port_udp *port);
 
 /* The system calls that the last port_udp_receive() made. */
 unsigned port_udp_looks(const struct port_udp *port);
@@ -197,6 +238,16 @@ int port_udp_flush(struct port_udp *port);
 
 /* Is a rest of an earlier flush waiting for the kernel? */
 bool port_udp_is_blocked(const struct port_udp *port);
+
+/*
+ * A system call that the kernel, a sandbox or a firewall refused to this port, so that packets were
+ * lost; `call` is NULL when there was none. Any thread may look.
+ */
+struct port_udp_refusal {
+	const char *call;
+	int error; /* errno */
+};
+const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port);
 
 /*
  * List what to wait for: POLLIN for every address and link, POLLOUT for the socket that blocks, if one does.

@@ -4,8 +4,8 @@
 
 /*
  * What the files of the UDP port share: udp.c makes and unmakes it, udp_receive.c and udp_send.c
- * are the data path, udp_path.c sets up paths and their sockets, udp_link.c goes around all of them.
- * Nobody else includes this.
+ * are the data path, udp_tail.c orders acknowledgements, udp_path.c sets up paths and their
+ * sockets, udp_link.c goes around all of them. Nobody else includes this.
  */
 
 #include <sys/socket.h>
@@ -37,10 +37,16 @@ enum {
 	UDP_FLOWS_COUNT = 64, /* power of two */
 	UDP_ORDERS_COUNT = 64, /* power of two */
 	UDP_NEIGHBOURS_COUNT = 256, /* power of two */
+	UDP_TAILS_COUNT = 64, /* power of two */
 	UDP_VNET_BYTES = 10, /* struct virtio_net_hdr */
 	UDP_CE = 3, /* RFC 3168 */
 	UDP_ECN_MASK = 3,
 	UDP_HOP_LIMIT = 64,
+	/*
+	 * The kernel has not taken a single packet for so long: what waits is dropped, so that
+	 * retries count and end. A super-packet takes that long at 1 Mbit/s.
+	 */
+	UDP_BLOCKED_MS_MAX = 500,
 	UDP_FLOW_LABEL_MASK = 0xfffff,
 };
 
@@ -50,14 +56,19 @@ struct udp_control {
 };
 
 /*
- * A neighbour on the link: whoever some path leads to, and the Ethernet addresses that frames to it need,
- * once it was heard. Direct-mapped: a path that finds another in its place goes without.
+ * A neighbour on the link: whoever some path leads to, and the Ethernet addresses that frames to it
+ * need, once the kernel has confirmed them. Direct-mapped: a path that finds another in its place
+ * goes without.
  */
 struct udp_neighbour {
 	uint32_t paths; /* that lead to it; 0: free */
 	uint8_t address; /* our own */
 	struct gid gid;
-	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it */
+	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it: the kernel's answer, then our own */
+	bool is_asked; /* a question waits to be taken */
+	uint64_t ask_from_ms; /* no question before that */
+	uint32_t ask_pause_ms; /* between questions */
+	uint64_t confirmed_ms; /* when the kernel last gave this address; 0: it has none */
 	uint64_t heard_ms; /* when its last frame came; 0: never, or its link refused one of ours */
 	uint64_t routed_ms; /* when the kernel last found a way to it */
 };
@@ -66,6 +77,7 @@ struct udp_link; /* udp_link.c */
 
 struct udp_receiver {
 	int fd; /* -1: none any more */
+	bool is_channel; /* of urnicd's, in place of the socket (udp_channel.h) */
 	struct udp_link *link; /* NULL: the socket is all there is */
 	uint32_t scope_ifindex;
 	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
@@ -93,6 +105,15 @@ struct udp_order {
 	struct psn next; /* the first number that has not come */
 };
 
+/* Whether acknowledgements travel as tails to and from a host (udp_tail.c). */
+struct udp_tails {
+	bool is_used;
+	bool has_come; /* one, from there */
+	uint8_t address; /* our own */
+	uint8_t copies; /* that were sent there */
+	struct gid remote;
+};
+
 struct udp_sender {
 	int fd;
 	uint16_t source_port;
@@ -112,7 +133,10 @@ struct udp_path {
 	size_t control_bytes;
 	struct udp_neighbour *neighbour; /* NULL: none */
 	struct roce_frame_headers headers;
+	struct udp_path *next; /* in its bucket of path_buckets */
 };
+
+enum { UDP_PATH_BUCKETS = 1 << 14 }; /* a power of two */
 
 struct udp_staged {
 	struct udp_path *path; /* NULL once it was closed */
@@ -127,6 +151,8 @@ struct port_udp {
 	struct port_udp_counters *counters;
 	uint8_t slot;
 	bool is_blocked;
+	uint64_t blocked_since_ms; /* while is_blocked: since when the kernel takes nothing */
+	struct port_udp_refusal refusal;
 
 	/* receiving */
 	bool reports_hops;
@@ -143,9 +169,16 @@ struct port_udp {
 	struct udp_flow flows[UDP_FLOWS_COUNT];
 	struct udp_order orders[UDP_ORDERS_COUNT];
 	struct udp_neighbour neighbours[UDP_NEIGHBOURS_COUNT];
+	struct udp_tails tails[UDP_TAILS_COUNT];
+	uint32_t question_count;
+	port_udp_question_fn *on_question; /* NULL: nobody answers */
+	void *question_context;
 	uint32_t looks; /* system calls of the last port_udp_receive() */
 
-	/* sending: staged[staged_first .. staged_end) lie one behind the other in `stage` */
+	/*
+	 * sending: staged[staged_first .. staged_end) lie in `stage`, one behind the other but for
+	 * tails (udp_tail.c)
+	 */
 	uint32_t staged_first;
 	uint32_t staged_end;
 	uint32_t stage_used_bytes;
@@ -161,10 +194,18 @@ struct port_udp {
 	uint32_t out_piece_count;
 	uint32_t out_packets[UDP_SEND_BATCH]; /* staged packets in each message */
 
-	/* paths */
-	uint32_t path_limit; /* paths[] beyond are NULL */
+	/*
+	 * Paths by number, and by what they lead to. Indexes that were used before wait in a ring,
+	 * the one that has been free longest first; none beyond path_limit was ever used. So
+	 * opening and closing take the same time however many there are.
+	 */
+	uint32_t path_limit;
+	uint32_t path_free_head; /* in path_free */
+	uint32_t path_free_count;
 	uint32_t path_generation; /* of the next one */
 	struct udp_path *paths[PORT_UDP_PATHS_MAX];
+	uint32_t path_free[PORT_UDP_PATHS_MAX];
+	struct udp_path *path_buckets[UDP_PATH_BUCKETS];
 	struct udp_sender *senders[PORT_UDP_ADDRESSES_MAX][UDP_SLOTS];
 };
 
@@ -180,6 +221,15 @@ static inline int udp_recvmmsg(int fd, struct mmsghdr *messages, unsigned count)
 static inline int udp_sendmmsg(int fd, struct mmsghdr *messages, unsigned count)
 {
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, MSG_DONTWAIT);
+}
+
+/* The first refusal is what counts. */
+static inline void udp_refused(struct port_udp *port, const char *call, int error)
+{
+	if (port->refusal.call)
+		return;
+	port->refusal.error = error;
+	__atomic_store_n(&port->refusal.call, call, __ATOMIC_RELEASE);
 }
 
 /* The path with this number; NULL when it was closed. */
@@ -199,7 +249,8 @@ struct udp_datagram {
 };
 
 /*
- * Split a datagram into its packets and pass on the good ones. Returns whether there was one.
+ * Split a datagram into its packets and pass on the good ones. Returns whether a queue pair took
+ * one for its peer's.
  */
 bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
 	struct udp_flow *flow, const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet,
@@ -213,9 +264,21 @@ struct udp_flow *udp_flow_of(
 unsigned udp_socket_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
+/* --- channels (udp_channel.c) --- */
+
+/* Is the descriptor a channel's end, and not a UDP socket? */
+bool udp_is_channel(int fd);
+
+/*
+ * The part of udp_socket_receive() that a channel has for itself. Returns how many datagrams it
+ * were, or -1 and errno; adds their bytes.
+ */
+int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
+	port_udp_packet_fn *on_packet, void *context);
+
 /* --- order between link and socket (udp_order.c) --- */
 
-/* This good packet, of at least a BTH, is delivered now. */
+/* This packet, of at least a BTH, was taken by its queue pair. */
 void udp_order_note(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
 /* Is a packet of the middle of a message on its way that comes before this one, of at least a BTH? */
@@ -223,6 +286,36 @@ bool udp_order_is_early(struct port_udp *port, const struct udp_flow *flow, cons
 
 /* Is the packet, of at least a BTH, from the middle of a message? Datagrams that begin so have no marks. */
 bool udp_order_is_middle(const uint8_t *packet);
+
+/* --- acknowledgements as tails of super-packets (udp_tail.c) --- */
+
+/*
+ * How many staged packets from `first` on go as one super-packet: one path, equal sizes, of which
+ * the last may be shorter.
+ */
+uint32_t udp_run_length(const struct port_udp *port, uint32_t first);
+
+/*
+ * A super-packet may reach its receiver in one piece, which goes to the slot of its first packet:
+ * so all of it is for one slot.
+ */
+bool udp_is_for_same_slot(
+	const struct port_udp *port, const struct udp_staged *a, const struct udp_staged *b);
+
+/*
+ * No message was made of what is staged from `first` on. An acknowledgement there may move behind
+ * requests, or get a copy there.
+ */
+void udp_tail_arrange(struct port_udp *port, uint32_t first);
+
+/*
+ * Where in a datagram of `bytes` the acknowledgement is that is to be delivered before the requests
+ * in front of it; 0: there is none.
+ */
+size_t udp_tail_find(const uint8_t *data, size_t bytes, size_t segment_bytes);
+
+/* A tail, whose ICRC was good, came from there. */
+void udp_tail_heard(struct port_udp *port, uint8_t address, const struct gid *remote);
 
 /* --- the link (udp_link.c) --- */
 
@@ -237,7 +330,11 @@ unsigned udp_link_receive(
 bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
 	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);
 
-/* A good packet came from there, in a frame that begins with `macs`: an answer has them the other way round. */
+/*
+ * A packet that a queue pair took came from there, in a frame that begins with `macs`. The
+ * neighbour counts as heard if the kernel has confirmed that it has the address that the frame came
+ * from; else that is asked for.
+ */
 void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs);
 

@@ -19,10 +19,21 @@
  * Packets that come by another interface (those of this host come by loopback) are the socket's.
  *
  * Sending. Short messages leave as frames; a long one is copied faster by a UDP socket, into large pieces of memory that
- * it keeps, than by a packet socket, page by page. Both ways lead to the same queue, in order. Frames need the neighbour's Ethernet address. It is that of the last good packet that came from
- * there, and is good for UDP_HEARD_MS: whoever has been silent for longer is talked to through the UDP
- * socket, which finds the way by itself, and so is everybody once in UDP_ROUTED_MS. So nothing here resolves
- * addresses or follows routes, and a neighbour that has moved, or a route that has gone, is noticed in a moment.
+ * it keeps, than by a packet socket, page by page. Both ways lead to the same queue, in order.
+ *
+ * Neighbours. A frame needs the next hop's Ethernet address. Any host on the link can send frames
+ * with the peer's IP address and its own Ethernet address, so what a frame says is not believed:
+ * the address is the one that the kernel's neighbour table has for the route's next hop, which a
+ * thread of the NIC asks for (port_udp_question). So packets go where the kernel would send them,
+ * and who sends frames in the peer's name moves nothing.
+ *
+ * A frame with that source address, holding a packet that a queue pair took, says that the
+ * neighbour is still there; that is good for UDP_HEARD_MS. A frame with another one makes us ask,
+ * once in UDP_ASK_MS, and says nothing else. What the kernel does not know is asked for twice as
+ * seldom each time. Its answer is asked for anew after UDP_CONFIRM_MS, and is not used when it is
+ * older than UDP_CONFIRMED_MS. A neighbour that has been silent, or is not confirmed, is talked to
+ * through the UDP socket, which finds the way by itself; and so is each neighbour once in
+ * UDP_ROUTED_MS, so that a route that has gone is noticed in a moment.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -60,11 +71,17 @@ enum {
 	LINK_SOCKETS_MAX = 8, /* on one interface: each one looks at every packet there */
 	UDP_HEARD_MS = 50,
 	UDP_ROUTED_MS = 100,
+	UDP_ASK_MS = 100,
+	UDP_ASK_UNKNOWN_MS_MIN = 10,
+	UDP_ASK_UNKNOWN_MS_MAX = 1000,
+	UDP_CONFIRM_MS = 1000,
+	UDP_CONFIRMED_MS = 3000,
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
 };
 
 struct udp_link {
 	int fd;
+	uint32_t ifindex;
 	uint8_t *ring;
 	uint32_t next_slot;
 	uint32_t stalled_looks;
@@ -297,6 +314,8 @@ int port_udp_use_link(struct port_udp *port, uint32_t address, uint32_t ifindex)
 	struct udp_link *link;
 	int error;
 
+	if (receiver->is_channel)
+		return -EACCES;
 	if (!kernel_knows_super_packets())
 		return -EOPNOTSUPP;
 	if (sockets_on(ifindex) >= LINK_SOCKETS_MAX)
@@ -304,6 +323,7 @@ int port_udp_use_link(struct port_udp *port, uint32_t address, uint32_t ifindex)
 	link = calloc(1, sizeof(*link));
 	if (!link)
 		return -ENOMEM;
+	link->ifindex = ifindex;
 	error = link_open(link, &receiver->gid, port->slot, ifindex);
 	if (!error)
 		error = filter_socket(receiver->fd, &receiver->gid, ifindex);
@@ -355,21 +375,37 @@ static bool neighbour_is(
 		gid_is_equal(&neighbour->gid, gid);
 }
 
+static void neighbour_ask(struct port_udp *port, struct udp_neighbour *neighbour, uint64_t now_ms)
+{
+	if (!port->on_question || neighbour->is_asked || now_ms < neighbour->ask_from_ms)
+		return;
+	neighbour->is_asked = true;
+	neighbour->ask_from_ms = now_ms + neighbour->ask_pause_ms;
+	port->question_count++;
+	port->on_question(port->question_context);
+}
+
 void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 {
 	uint8_t address = path->settings.address;
 	struct udp_neighbour *neighbour = neighbour_at(port, address, &path->settings.remote);
 
-	if (neighbour->paths == 0)
+	if (neighbour->paths == 0) {
+		port->question_count -= neighbour->is_asked;
 		*neighbour = (struct udp_neighbour){
 			.address = address,
 			.gid = path->settings.remote,
 			.routed_ms = udp_now_ms(),
+			.ask_pause_ms = UDP_ASK_UNKNOWN_MS_MIN,
 		};
-	else if (!neighbour_is(neighbour, address, &path->settings.remote))
+	} else if (!neighbour_is(neighbour, address, &path->settings.remote)) {
 		return;
+	}
 	neighbour->paths++;
 	path->neighbour = neighbour;
+	/* The answer is there before the first frame, mostly. */
+	if (port->receivers[address].link && !gid_is_multicast(&neighbour->gid))
+		neighbour_ask(port, neighbour, udp_now_ms());
 }
 
 void udp_neighbour_unref(struct udp_path *path)
@@ -378,16 +414,78 @@ void udp_neighbour_unref(struct udp_path *path)
 		path->neighbour->paths--;
 }
 
+/* Has the kernel given the address, not long ago? */
+static bool is_confirmed(const struct udp_neighbour *neighbour, uint64_t now_ms)
+{
+	return neighbour->confirmed_ms && now_ms - neighbour->confirmed_ms <= UDP_CONFIRMED_MS;
+}
+
 void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs)
 {
 	struct udp_neighbour *neighbour = neighbour_at(port, address, gid);
+	const uint8_t *own = macs, *from = macs + FRAME_MAC_BYTES;
+	uint64_t now_ms;
 
 	if (!neighbour_is(neighbour, address, gid))
 		return;
-	memcpy(neighbour->macs, macs + FRAME_MAC_BYTES, FRAME_MAC_BYTES);
-	memcpy(neighbour->macs + FRAME_MAC_BYTES, macs, FRAME_MAC_BYTES);
-	neighbour->heard_ms = udp_now_ms();
+	now_ms = udp_now_ms();
+	if (!is_confirmed(neighbour, now_ms) ||
+		memcmp(neighbour->macs, from, FRAME_MAC_BYTES) != 0) {
+		neighbour_ask(port, neighbour, now_ms);
+		return;
+	}
+	/* The kernel has seen that this one is the interface's own: it is a PACKET_HOST. */
+	memcpy(neighbour->macs + FRAME_MAC_BYTES, own, FRAME_MAC_BYTES);
+	neighbour->heard_ms = now_ms;
+	if (now_ms - neighbour->confirmed_ms > UDP_CONFIRM_MS)
+		neighbour_ask(port, neighbour, now_ms);
+}
+
+void port_udp_on_question(struct port_udp *port, port_udp_question_fn *on_question, void *context)
+{
+	port->on_question = on_question;
+	port->question_context = context;
+}
+
+bool port_udp_next_question(struct port_udp *port, struct port_udp_question *ret_question)
+{
+	for (uint32_t i = 0; i < UDP_NEIGHBOURS_COUNT && port->question_count; i++) {
+		struct udp_neighbour *neighbour = &port->neighbours[i];
+		const struct udp_receiver *receiver = &port->receivers[neighbour->address];
+
+		if (!neighbour->is_asked)
+			continue;
+		neighbour->is_asked = false;
+		port->question_count--;
+		if (!neighbour->paths || !receiver->link)
+			continue;
+		*ret_question = (struct port_udp_question){
+			.neighbour = i,
+			.ifindex = receiver->link->ifindex,
+			.local = receiver->gid,
+			.remote = neighbour->gid,
+		};
+		return true;
+	}
+	return false;
+}
+
+void port_udp_answer(
+	struct port_udp *port, const struct port_udp_question *question, const uint8_t *mac)
+{
+	struct udp_neighbour *neighbour = &port->neighbours[question->neighbour];
+
+	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &question->remote) ||
+		!gid_is_equal(&port->receivers[neighbour->address].gid, &question->local))
+		return; /* the last path to it was closed meanwhile, and another has its place */
+	if (!mac || memcmp(neighbour->macs, mac, FRAME_MAC_BYTES) != 0)
+		neighbour->heard_ms = 0;
+	neighbour->confirmed_ms = mac ? udp_now_ms() : 0;
+	neighbour->ask_pause_ms =
+		mac ? UDP_ASK_MS : min_u32(2 * neighbour->ask_pause_ms, UDP_ASK_UNKNOWN_MS_MAX);
+	if (mac)
+		memcpy(neighbour->macs, mac, FRAME_MAC_BYTES);
 }
 
 /* --- receiving --- */
@@ -555,6 +653,7 @@ struct udp_link *udp_link_of(const struct port_udp *port, const struct udp_path 
 
 	if (!neighbour || data_bytes > LINK_SEND_BYTES_MAX ||
 		now_ms - neighbour->heard_ms > UDP_HEARD_MS ||
+		now_ms - neighbour->confirmed_ms > UDP_CONFIRMED_MS ||
 		now_ms - neighbour->routed_ms > UDP_ROUTED_MS)
 		return NULL;
 	return port->receivers[neighbour->address].link;

@@ -78,10 +78,11 @@ static int set_options(int fd, bool is_ipv4)
 static int bind_source(int fd, const struct udp_receiver *receiver, uint16_t *ret_port)
 {
 	const unsigned range = 0x10000 - ROCE_SOURCE_PORT_MIN;
-	uint16_t first;
+	uint16_t first = 0;
 
+	/* Where it is refused, the search begins at the lowest. */
 	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
-		return -EIO;
+		first = 0;
 	for (unsigned i = 0; i < SOURCE_PORTS_TRIED_MAX; i++) {
 		uint16_t source_port = (uint16_t)(ROCE_SOURCE_PORT_MIN + (first + i) % range);
 		union socket_address address;
@@ -224,11 +225,55 @@ static bool is_same_path(const struct port_udp_path *a, const struct port_udp_pa
 		gid_is_equal(&a->remote, &b->remote);
 }
 
+/*
+ * Where a path with these settings is, or would be. The address and the remote make most of the
+ * difference.
+ */
+static struct udp_path **bucket_of(struct port_udp *port, const struct port_udp_path *settings)
+{
+	uint64_t words[2];
+	uint64_t hash = settings->address | (uint64_t)settings->destination_slot << 8 |
+		(uint64_t)settings->hop_limit << 16 | (uint64_t)settings->dscp << 24 |
+		(uint64_t)settings->flow_label << 32;
+
+	memcpy(words, settings->remote.raw, sizeof(words));
+	hash = (hash ^ words[0] ^ (words[1] << 7 | words[1] >> 57)) * 0x9e3779b97f4a7c15ull;
+	return &port->path_buckets[(hash >> 40) % UDP_PATH_BUCKETS];
+}
+
+/*
+ * An index that no path has; PORT_UDP_PATHS_MAX: there is none. It is the caller's when
+ * path_index_take() says so.
+ */
+static uint32_t path_index_free(const struct port_udp *port)
+{
+	return port->path_free_count ? port->path_free[port->path_free_head] : port->path_limit;
+}
+
+static void path_index_take(struct port_udp *port)
+{
+	if (port->path_free_count) {
+		port->path_free_head = (port->path_free_head + 1) % PORT_UDP_PATHS_MAX;
+		port->path_free_count--;
+	} else {
+		port->path_limit++;
+	}
+}
+
+static void path_index_give(struct port_udp *port, uint32_t index)
+{
+	uint32_t tail = (port->path_free_head + port->path_free_count++) % PORT_UDP_PATHS_MAX;
+
+	port->path_free[tail] = index;
+}
+
 int port_udp_path_open(
 	struct port_udp *port, const struct port_udp_path *settings, uint32_t *ret_path)
 {
 	struct port_udp_path wanted = *settings;
-	uint32_t free_index = port->path_limit;
+	uint32_t index = path_index_free(port);
+	struct udp_path **bucket;
+	struct udp_path *path;
 	int rc;
 
 	if (wanted.address >= port->receiver_count || wanted.dscp > 63 ||
@@ -238,33 +283,38 @@ int port_udp_path_open(
 		wanted.hop_limit = UDP_HOP_LIMIT;
 	wanted.flow_label =
 		gid_is_ipv4(&wanted.remote) ? 0 : wanted.flow_label & UDP_FLOW_LABEL_MASK;
-	for (uint32_t i = 0; i < port->path_limit; i++) {
-		if (!port->paths[i]) {
-			free_index = min_u32(free_index, i);
-		} else if (is_same_path(&port->paths[i]->settings, &wanted)) {
-			port->paths[i]->references++;
-			*ret_path = port->paths[i]->id;
+	bucket = bucket_of(port, &wanted);
+	for (path = *bucket; path; path = path->next) {
+		if (is_same_path(&path->settings, &wanted)) {
+			path->references++;
+			*ret_path = path->id;
 			return 0;
 		}
 	}
-	if (free_index == PORT_UDP_PATHS_MAX)
+	if (index == PORT_UDP_PATHS_MAX)
 		return -ENOSPC;
-	rc = path_create(port, &wanted, &port->paths[free_index]);
+	rc = path_create(port, &wanted, &path);
 	if (rc)
 		return rc;
-	port->path_limit = max_u32(port->path_limit, free_index + 1);
-	*ret_path = port->path_generation++ * PORT_UDP_PATHS_MAX + free_index;
-	port->paths[free_index]->id = *ret_path;
+	path_index_take(port);
+	path->id = port->path_generation++ * PORT_UDP_PATHS_MAX + index;
+	path->next = *bucket;
+	*bucket = path;
+	port->paths[index] = path;
+	*ret_path = path->id;
 	return 0;
 }
 
 static void path_destroy(struct port_udp *port, struct udp_path *path)
 {
 	uint32_t index = path->id % PORT_UDP_PATHS_MAX;
+	struct udp_path **place = bucket_of(port, &path->settings);
 
+	while (*place != path)
+		place = &(*place)->next;
+	*place = path->next;
 	port->paths[index] = NULL;
-	while (port->path_limit > 0 && !port->paths[port->path_limit - 1])
-		port->path_limit--;
+	path_index_give(port, index);
 	udp_neighbour_unref(path);
 	sender_unref(port, path->settings.address, path->settings.destination_slot);
 	free(path);

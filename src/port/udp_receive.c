@@ -63,11 +63,46 @@ struct udp_flow *udp_flow_of(
 	return flow;
 }
 
+/*
+ * Deliver one packet with its ICRC, of `bytes`, if that is good. *id is the identification that it
+ * is expected to have, and then the one that the next packet is. *was_taken is set if a queue pair
+ * took it. Returns whether it was good.
+ */
+static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
+	struct port_udp_packet *packet, size_t bytes, uint16_t *id, bool *was_taken,
+	port_udp_packet_fn *on_packet, void *context)
+{
+	struct port_udp_counters *counters = port->counters;
+	uint16_t found;
+
+	if (bytes < BTH_BYTES + ROCE_ICRC_BYTES) {
+		counters->rx_short++;
+		return false;
+	}
+	packet->data_bytes = (uint32_t)(bytes - ROCE_ICRC_BYTES);
+	if (!icrc_verify_any_id(
+		    &flow->icrc, &port->lengths, *id, packet->data, packet->data_bytes, &found)) {
+		counters->rx_bad_icrc++;
+		++*id;
+		return false;
+	}
+	*id = (uint16_t)(found + 1);
+	counters->rx_packets++;
+	counters->rx_bytes += packet->data_bytes;
+	if ((packet->tos & UDP_ECN_MASK) == UDP_CE)
+		counters->rx_ce_marked++;
+	if (on_packet(context, packet)) {
+		*was_taken = true;
+		if (port->receivers[packet->address].link)
+			udp_order_note(port, flow, packet->data);
+	}
+	return true;
+}
+
 bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
 	struct udp_flow *flow, const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet,
 	void *context)
 {
-	struct port_udp_counters *counters = port->counters;
 	struct port_udp_packet packet = {
 		.sgid = &flow->sgid,
 		.dgid = &port->receivers[datagram->address].gid,
@@ -77,42 +112,34 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 		.hop_limit = datagram->hop_limit,
 		.address = datagram->address,
 	};
-	uint16_t id_hint = flow->is_counting ? flow->next_id : 0;
-	bool has_link = port->receivers[datagram->address].link != NULL;
-	bool is_first = true;
+	uint16_t id = flow->is_counting ? flow->next_id : 0;
+	size_t tail = udp_tail_find(data, bytes, datagram->segment_bytes);
+	bool was_taken = false;
 
-	while (bytes > 0) {
+	if (tail) {
+		uint16_t tail_id = (uint16_t)(id + tail / datagram->segment_bytes);
+
+		packet.data = data + tail;
+		if (packet_deliver(port, flow, &packet, bytes - tail, &tail_id, &was_taken,
+			    on_packet, context))
+			udp_tail_heard(port, datagram->address, &flow->sgid);
+		bytes = tail;
+	}
+	for (bool is_first = true; bytes > 0;) {
 		size_t segment = bytes < datagram->segment_bytes ? bytes : datagram->segment_bytes;
-		uint16_t id;
 
 		packet.data = data;
 		data += segment;
 		bytes -= segment;
-		if (segment < BTH_BYTES + ROCE_ICRC_BYTES) {
-			counters->rx_short++;
+		if (!packet_deliver(
+			    port, flow, &packet, segment, &id, &was_taken, on_packet, context))
 			continue;
-		}
-		packet.data_bytes = (uint32_t)(segment - ROCE_ICRC_BYTES);
-		if (!icrc_verify_any_id(&flow->icrc, &port->lengths, id_hint, packet.data,
-			    packet.data_bytes, &id)) {
-			counters->rx_bad_icrc++;
-			id_hint++;
-			continue;
-		}
 		if (is_first)
-			flow->is_counting = id != 0;
+			flow->is_counting = id != 1;
 		is_first = false;
-		id_hint = (uint16_t)(id + 1);
-		counters->rx_packets++;
-		counters->rx_bytes += packet.data_bytes;
-		if ((datagram->tos & UDP_ECN_MASK) == UDP_CE)
-			counters->rx_ce_marked++;
-		if (has_link)
-			udp_order_note(port, flow, packet.data);
-		on_packet(context, &packet);
 	}
-	flow->next_id = id_hint;
-	return !is_first;
+	flow->next_id = (uint16_t)(id + (tail ? 1 : 0));
+	return was_taken;
 }
 
 /* `macs`  The Ethernet addresses it came with, if the link has seen it; else NULL. */
@@ -169,30 +196,54 @@ static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t 
 	receiver->was_full = is_full;
 }
 
-unsigned udp_socket_receive(
-	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+/*
+ * Read a batch of the socket's own. Returns how many datagrams it were, or -1 and errno; adds their
+ * bytes.
+ */
+static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
+	port_udp_packet_fn *on_packet, void *context)
 {
 	struct udp_receiver *receiver = &port->receivers[address];
 	int count = udp_recvmmsg(receiver->fd, port->in, receiver->batch);
-	uint32_t bytes = 0;
 
-	port->looks++;
-	if (count < 0) {
-		if (errno != EAGAIN && errno != EINTR)
-			port->counters->rx_errors++;
-		receiver->was_full = false;
-		return 0;
-	}
 	for (int i = 0; i < count; i++) {
 		uint8_t macs[ROCE_MACS_BYTES];
 		bool has_macs = receiver->link &&
 			udp_link_catch_up(port, address, port->in_iov[i].iov_base,
 				port->in[i].msg_len, macs, on_packet, context);
 
-		bytes += port->in[i].msg_len;
+		*ret_bytes += port->in[i].msg_len;
 		take_datagram(
 			port, address, &port->in[i], has_macs ? macs : NULL, on_packet, context);
 		message_rearm(&port->in[i].msg_hdr);
+	}
+	return count;
+}
+
+/* Others than these are news of packets that were sent, or of the interface. */
+static void receive_failed(struct port_udp *port, int error)
+{
+	port->counters->rx_errors++;
+	if (error == EPERM || error == EACCES || error == ENOSYS || error == ENOMEM ||
+		error == ENOBUFS)
+		udp_refused(port, "recvmmsg", error);
+}
+
+unsigned udp_socket_receive(
+	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context)
+{
+	struct udp_receiver *receiver = &port->receivers[address];
+	uint32_t bytes = 0;
+	int count = receiver->is_channel
+		? udp_channel_receive(port, address, &bytes, on_packet, context)
+		: receive_batch(port, address, &bytes, on_packet, context);
+
+	port->looks++;
+	if (count < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			receive_failed(port, errno);
+		receiver->was_full = false;
+		return 0;
 	}
 	batch_adapt(receiver, (unsigned)count, bytes);
 	return (unsigned)count;
@@ -243,6 +294,12 @@ unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, 
 	for (uint32_t address = 0; address < port->receiver_count; address++)
 		total += receive_one_address(port, (uint8_t)address, on_packet, context);
 	return total;
+}
+
+void port_udp_look_everywhere(struct port_udp *port)
+{
+	port->receive_calls =
+		UINT32_MAX; /* the next call is number 0, a multiple of UDP_QUIET_STEP */
 }
 
 unsigned port_udp_looks(const struct port_udp *port)

@@ -58,11 +58,7 @@ void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, c
 	}
 }
 
-/*
- * A super-packet may reach its receiver in one piece, which goes to the slot of its first packet: so
- * all of it is for one slot.
- */
-static bool is_for_same_slot(
+bool udp_is_for_same_slot(
 	const struct port_udp *port, const struct udp_staged *a, const struct udp_staged *b)
 {
 	return !a->path->settings.is_shared ||
@@ -70,11 +66,7 @@ static bool is_for_same_slot(
 		port->stage[b->offset + UDP_SLOT_OFFSET];
 }
 
-/*
- * How many staged packets from `first` on go as one super-packet: one path, equal sizes, of which
- * the last may be shorter.
- */
-static uint32_t run_length(const struct port_udp *port, uint32_t first)
+uint32_t udp_run_length(const struct port_udp *port, uint32_t first)
 {
 	const struct udp_staged *head = &port->staged[first];
 	uint32_t total_bytes = head->bytes + ROCE_ICRC_BYTES;
@@ -86,7 +78,7 @@ static uint32_t run_length(const struct port_udp *port, uint32_t first)
 		const struct udp_staged *next = &port->staged[first + count];
 
 		if (next->path != head->path || next->bytes > head->bytes ||
-			!is_for_same_slot(port, head, next))
+			!udp_is_for_same_slot(port, head, next))
 			break;
 		total_bytes += next->bytes + ROCE_ICRC_BYTES;
 		if (total_bytes > UDP_SUPER_BYTES_MAX)
@@ -104,7 +96,7 @@ static uint32_t run_bytes(const struct port_udp *port, uint32_t first, uint32_t 
 	const struct udp_staged *head = &port->staged[first];
 	const struct udp_staged *last = &port->staged[first + count - 1];
 
-	return last->whole_offset + last->bytes + ROCE_ICRC_BYTES - head->whole_offset;
+	return (count - 1) * (head->bytes + ROCE_ICRC_BYTES) + last->bytes + ROCE_ICRC_BYTES;
 }
 
 static void piece_add(struct port_udp *port, const void *bytes, size_t count)
@@ -194,6 +186,22 @@ static void message_make(
 }
 
 /*
+ * The link that the message of `count` staged packets leaves by; NULL: its path's socket. Where a
+ * long message follows a short one, the two take the same way: an interface with several queues may
+ * have another for each way, and the long one may be the answer to what the short one acknowledges.
+ */
+static struct udp_link *way_of(
+	const struct port_udp *port, uint32_t first, uint32_t count, uint64_t now_ms)
+{
+	const struct udp_path *path = port->staged[first].path;
+	uint32_t next = first + count, bytes = run_bytes(port, first, count);
+
+	if (next < port->staged_end && port->staged[next].path == path)
+		bytes = max_u32(bytes, run_bytes(port, next, udp_run_length(port, next)));
+	return udp_link_of(port, path, bytes, now_ms);
+}
+
+/*
  * Make as many messages as go through one socket in one call: a link's (*ret_link), or the sender of the
  * first path. Returns how many, at least one.
  */
@@ -211,9 +219,9 @@ static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_li
 
 		if (!path)
 			break;
-		uint32_t packets = run_length(port, next);
-		struct udp_link *link =
-			udp_link_of(port, path, run_bytes(port, next, packets), now_ms);
+		udp_tail_arrange(port, next);
+		uint32_t packets = udp_run_length(port, next);
+		struct udp_link *link = way_of(port, next, packets, now_ms);
 		if (count == 0)
 			*ret_link = link;
 		else if (link != *ret_link || (!link && path->sender != sender))
@@ -286,6 +294,8 @@ static bool handle_refusal(struct port_udp *port, int error)
 		return false;
 	if (error == EINTR)
 		return true;
+	if (error == EPERM || error == EACCES || error == ENOSYS)
+		udp_refused(port, "sendmmsg", error);
 	if (packets > 1 && (error == EIO || error == EINVAL || error == EMSGSIZE)) {
 		/* No checksum offload (EIO), or a device that knows better: try again singly. */
 		path->can_segment = false;
@@ -338,9 +348,26 @@ static void give_back(struct port_udp *port)
 	}
 }
 
+/* The kernel takes nothing, and `error` is why. Returns whether what is staged shall wait still. */
+static bool is_worth_waiting(struct port_udp *port, uint64_t now_ms, int error)
+{
+	if (!port->is_blocked) {
+		port->counters->tx_blocked++;
+		port->blocked_since_ms = now_ms;
+		port->is_blocked = true;
+	}
+	if (now_ms - port->blocked_since_ms <= UDP_BLOCKED_MS_MAX)
+		return true;
+	udp_refused(port, "sendmmsg", error);
+	port->counters->tx_errors += port->staged_end - port->staged_first;
+	port->staged_first = port->staged_end;
+	return false;
+}
+
 int port_udp_flush(struct port_udp *port)
 {
 	uint64_t now_ms = port->staged_first < port->staged_end ? udp_now_ms() : 0;
+	bool has_progress = false;
 
 	while (port->staged_first < port->staged_end) {
 		const struct udp_path *path = port->staged[port->staged_first].path;
@@ -349,10 +376,13 @@ int port_udp_flush(struct port_udp *port)
 			port->staged_first++;
 			continue;
 		}
-		if (!send_batch(port, path, now_ms)) {
-			if (!port->is_blocked)
-				port->counters->tx_blocked++;
-			port->is_blocked = true;
+		if (send_batch(port, path, now_ms)) {
+			has_progress = true;
+			continue;
+		}
+		if (has_progress)
+			port->blocked_since_ms = now_ms;
+		if (is_worth_waiting(port, now_ms, errno)) {
 			give_back(port);
 			return -EAGAIN;
 		}
@@ -362,6 +392,11 @@ int port_udp_flush(struct port_udp *port)
 	port->staged_end = 0;
 	port->stage_used_bytes = 0;
 	return 0;
+}
+
+const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port)
+{
+	return &port->refusal;
 }
 
 bool port_udp_is_blocked(const struct port_udp *port)

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+
 enum attention_state {
 	ATTENTION_NONE, /* nobody attends */
 	ATTENTION_LOOKS,
@@ -27,8 +29,7 @@ enum attention_state {
 
 struct attention {
 	_Atomic uint32_t state; /* enum attention_state; the owner's */
-	_Atomic uint32_t wakes; /* how often somebody was to be woken: a futex, anybody's */
-	uint64_t reserved[7];
+	uint32_t reserved[15];
 };
 
 /* Of a process. Number 0 is that of a channel without one. */
@@ -37,6 +38,12 @@ enum { ATTENTION_COUNT = 256 };
 struct attention_table {
 	struct attention attention[ATTENTION_COUNT];
 };
+
+/* On the peers' side (base/arena.h): how often somebody was to be woken. A futex, anybody's. */
+static inline _Atomic uint32_t *attention_wakes(const struct attention *attention)
+{
+	return (_Atomic uint32_t *)arena_peers_side(attention);
+}
 
 /* NULL: there is none of this number, which may be anything; or `table` is NULL. */
 static inline struct attention *attention_at(struct attention_table *table, uint32_t number)

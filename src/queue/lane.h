@@ -24,9 +24,18 @@
 #include "base/list.h"
 #include "memory/mr.h"
 #include "queue/capture.h"
+#include "queue/guard.h"
 #include "queue/signal.h"
 
 #define LANE_QP_COUNT_MAX 65536
+
+/*
+ * A deadline that is served so much later than it was due says that nobody ran the lane: the
+ * machine is overloaded, and may be for LANE_STARVED_NS to come. A thread that sleeps wakes within
+ * a millisecond or two elsewhere.
+ */
+#define LANE_LATE_NS    20000000u
+#define LANE_STARVED_NS 5000000000u
 
 struct cq_taker;
 struct qp;
@@ -51,6 +60,7 @@ struct lane_member {
 struct lane {
 	struct arena *arena;
 	const struct mr_table *mrs;
+	struct guards guards; /* against guessing */
 	const struct srq_table *srqs; /* those that XRC requests may name; set by the owner */
 	struct deadline_heap deadlines;
 	struct deadline_heap pacing; /* of queue pairs that wait for their rate (pace.h) */
@@ -82,9 +92,26 @@ struct lane {
 	struct capture *capture;
 	struct lane_public *public; /* what other processes may read; see engine/engine.h */
 	uint64_t public_offset;
+	uint64_t starved_until_ns; /* the machine is taken to be overloaded (LANE_LATE_NS) */
+	_Atomic uint64_t *
+		unsound; /* counts what processes of this host have left in shared memory and cannot be */
 	uint32_t slot; /* 1 to 255 */
 	uint32_t index; /* among the NIC's lanes */
 };
+
+/* A deadline is served that was due at `due_ns`. Returns whether that is late. */
+static inline bool lane_note_lateness(struct lane *lane, uint64_t due_ns, uint64_t now_ns)
+{
+	if (now_ns - due_ns < LANE_LATE_NS)
+		return false;
+	lane->starved_until_ns = now_ns + LANE_STARVED_NS;
+	return true;
+}
+
+static inline void lane_count_unsound(const struct lane *lane)
+{
+	atomic_fetch_add_explicit(lane->unsound, 1, memory_order_relaxed);
+}
 
 /* Are its packets looked at? */
 static inline bool lane_is_captured(const struct lane *lane)

@@ -329,19 +329,22 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns)
 			rq_reset(qp->rq);
 		windows_release(qp);
 		qp->is_comm_established = false;
+		qp->is_peer_missing = false;
 		qp->has_alt_path = false;
 		memset(&qp->attr, 0, sizeof(qp->attr));
+		qp->peer_port = 0;
 		pace_update(qp);
 	}
 }
 
-void qp_refuse_packet(struct qp *qp, const struct packet *packet,
+enum packet_verdict qp_refuse_packet(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
 	(void)packet;
 	(void)origin;
 	(void)now_ns;
 	qp_count(qp, COUNTER_bad_state_drops, 1);
+	return PACKET_DROPPED;
 }
 
 size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
@@ -377,6 +380,14 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 	return error;
 }
 
+/* A UD queue pair takes RDMA and atomics, too, and completes them with an error (ib/ud). */
+static bool is_opcode_taken(const struct qp *qp, uint32_t opcode)
+{
+	const struct wr_info *info = &wr_table[opcode];
+
+	return (info->type_mask & 1u << qp->type) || (qp->type == QP_TYPE_UD && info->has_list);
+}
+
 int qp_post_send(struct qp *qp, const struct send_wr *wr)
 {
 	int64_t total_bytes;
@@ -384,7 +395,7 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr)
 
 	if (!qp_takes_sends(qp))
 		return -EINVAL;
-	if (wr->opcode >= WR_OPCODE_COUNT || !(wr_table[wr->opcode].type_mask & 1u << qp->type))
+	if (wr->opcode >= WR_OPCODE_COUNT || !is_opcode_taken(qp, wr->opcode))
 		return -EINVAL;
 	if ((wr->flags & SEND_IP_CSUM) && qp->type == QP_TYPE_RAW_PACKET)
 		return -EINVAL;

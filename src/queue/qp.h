@@ -122,6 +122,14 @@ struct packet_origin {
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* that was left on arrival; 0 when nobody knows */
 	uint32_t ifindex; /* of the interface that a multicast packet came through */
+	uint16_t source_port; /* of UDP; 0 when nobody knows */
+};
+
+/* What a queue pair makes of a packet. */
+enum packet_verdict {
+	PACKET_TAKEN, /* it is what the peer was to send next, or may have sent */
+	PACKET_DROPPED, /* nothing came of it: late, repeated, early, refused, or not the peer's */
+	PACKET_GUESSED, /* likewise, and the peer has no reason to send it: a try (guard.h) */
 };
 
 /* What a type of queue pair does. One constant object per type; the engine has the table. */
@@ -131,7 +139,7 @@ struct qp_transport {
 	 * One packet for this queue pair, decoded, from anybody. A connected transport begins with
 	 * qp_is_from_peer().
 	 */
-	void (*receive)(struct qp *qp, const struct packet *packet,
+	enum packet_verdict (*receive)(struct qp *qp, const struct packet *packet,
 		const struct packet_origin *origin, uint64_t now_ns);
 	/*
 	 * Write the next packet to send, BTH to pad, into `buffer` (room for the largest). Returns
@@ -249,6 +257,10 @@ struct qp {
 	bool is_comm_established;
 	bool has_alt_path; /* attr.alt_path was set */
 	bool is_migration_refused; /* the peer was refused since this end was armed */
+	bool is_peer_missing; /* no process of the host has attr.dest_qpn: requests fail at once */
+	/* UDP source port of the last packet taken; 0: none, or a datagram queue pair. */
+	uint16_t peer_port;
+	struct guard guard[GUARD_KIND_COUNT]; /* against guessing */
 	bool has_bound_windows; /* of type 2, since it was made or reset */
 	bool is_sq_draining; /* in SQD, and a request that was started before is not complete */
 	struct qp_caps caps;
@@ -353,6 +365,18 @@ void qp_done(struct qp *qp);
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
 
+/* Why qp_modify() refuses a change with -EINVAL, in words. Static strings. */
+struct qp_modify_refusal {
+	const char *from; /* names of states */
+	const char *to;
+	const char *reason;
+	const char *attribute; /* its bit's name, behind a reason that ends with a colon; "" */
+};
+
+/* The arguments are those of qp_modify(), and the queue pair is what it was. */
+void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
+	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
+
 /*
  * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 for none; `burst_bytes` 0 for the
  * usual. Returns 0, -EINVAL or -ENOMEM.
@@ -367,7 +391,7 @@ int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
 /* `receive` and `next_packet` of a transport that has no RoCE packets: whoever sends it one errs. */
-void qp_refuse_packet(struct qp *qp, const struct packet *packet,
+enum packet_verdict qp_refuse_packet(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns);
 size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 
@@ -518,6 +542,13 @@ static inline bool qp_is_from_peer(
 		is_from_peer = qp_path_accept(qp, packet, origin, is_from_peer);
 	qp_count(qp, is_from_peer ? COUNTER_rcvd_pkts : COUNTER_bad_address_drops, 1);
 	return is_from_peer;
+}
+
+/* Is a guard up for packets from there (guard.h)? */
+static inline bool qp_is_guarded(const struct qp *qp, enum guard_kind kind,
+	const struct packet_origin *origin, uint64_t now_ns)
+{
+	return now_ns < qp->lane->guards.until_ns[kind] && guard_is_up(qp, kind, origin, now_ns);
 }
 
 const char *qp_state_name(enum qp_state state);

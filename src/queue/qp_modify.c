@@ -71,39 +71,117 @@ static bool is_migration_allowed(const struct qp *qp, uint32_t mask, enum qp_mig
 	return false;
 }
 
-static bool are_values_allowed(const struct qp *qp, uint32_t mask, const struct qp_attr *attr)
+/* What is wrong with a value; NULL when all may be. */
+static const char *values_refusal(const struct qp *qp, uint32_t mask, const struct qp_attr *attr)
 {
 	if ((mask & ATTR_CUR_STATE) && attr->cur_state != qp->state)
-		return false;
+		return "cur_qp_state is not the state of the queue pair";
 	if ((mask & ATTR_PKEY_INDEX) && attr->pkey_index != 0)
-		return false;
+		return "pkey_index has to be 0: there is the default partition only";
 	if ((mask & ATTR_PORT) && attr->port != 1)
-		return false;
+		return "port_num has to be 1";
 	/* What else regions may be registered with means nothing here, but programs pass on what they have. */
 	if ((mask & ATTR_ACCESS) && (attr->access & ~(uint32_t)MR_ACCESS_DEFINED))
-		return false;
+		return "qp_access_flags has bits that are no access flags";
 	if ((mask & ATTR_PATH_MTU) && (attr->path_mtu < MTU_MIN || attr->path_mtu > MTU_MAX))
-		return false;
+		return "path_mtu is no value of enum ibv_mtu";
 	if ((mask & ATTR_DEST_QPN) && attr->dest_qpn > PSN_MASK)
-		return false;
+		return "dest_qp_num has more than 24 bits";
 	if ((mask & ATTR_MAX_RD_ATOMIC) && attr->max_rd_atomic > QP_INIT_RD_ATOMIC_MAX)
-		return false;
+		return "max_rd_atomic is more than the device's max_qp_init_rd_atom";
 	if ((mask & ATTR_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > QP_RD_ATOMIC_MAX)
-		return false;
+		return "max_dest_rd_atomic is more than the device's max_qp_rd_atom";
 	if ((mask & ATTR_MIN_RNR_TIMER) && attr->min_rnr_timer > 31)
-		return false;
+		return "min_rnr_timer is more than 31";
 	if ((mask & ATTR_TIMEOUT) && attr->timeout > 31)
-		return false;
+		return "timeout is more than 31";
 	if ((mask & ATTR_RETRY_CNT) && attr->retry_cnt > 7)
-		return false;
+		return "retry_cnt is more than 7";
 	if ((mask & ATTR_RNR_RETRY) && attr->rnr_retry > 7)
-		return false;
+		return "rnr_retry is more than 7";
 	if ((mask & ATTR_RATE_LIMIT) && attr->rate_limit_kbps > PACE_RATE_KBPS_MAX)
-		return false;
+		return "rate_limit is more than the device's qp_rate_limit_max";
 	if ((mask & ATTR_ALT_PATH) &&
 		(attr->alt_port != 1 || attr->alt_pkey_index != 0 || attr->alt_timeout > 31))
-		return false;
-	return !(mask & ATTR_PATH_MIG) || is_migration_allowed(qp, mask, attr->migration);
+		return "alt_port_num has to be 1, alt_pkey_index 0 and alt_timeout at most 31";
+	if ((mask & ATTR_PATH_MIG) && !is_migration_allowed(qp, mask, attr->migration))
+		return "path_mig_state cannot be that now";
+	return NULL;
+}
+
+/* The name of the lowest bit of a mask. */
+static const char *attr_name(uint32_t mask)
+{
+	static const struct {
+		uint32_t bit;
+		const char *name;
+	} names[] = {
+		{ATTR_STATE, "IBV_QP_STATE"},
+		{ATTR_CUR_STATE, "IBV_QP_CUR_STATE"},
+		{ATTR_SQD_NOTIFY, "IBV_QP_EN_SQD_ASYNC_NOTIFY"},
+		{ATTR_ACCESS, "IBV_QP_ACCESS_FLAGS"},
+		{ATTR_PKEY_INDEX, "IBV_QP_PKEY_INDEX"},
+		{ATTR_PORT, "IBV_QP_PORT"},
+		{ATTR_QKEY, "IBV_QP_QKEY"},
+		{ATTR_AV, "IBV_QP_AV"},
+		{ATTR_PATH_MTU, "IBV_QP_PATH_MTU"},
+		{ATTR_TIMEOUT, "IBV_QP_TIMEOUT"},
+		{ATTR_RETRY_CNT, "IBV_QP_RETRY_CNT"},
+		{ATTR_RNR_RETRY, "IBV_QP_RNR_RETRY"},
+		{ATTR_RQ_PSN, "IBV_QP_RQ_PSN"},
+		{ATTR_MAX_RD_ATOMIC, "IBV_QP_MAX_QP_RD_ATOMIC"},
+		{ATTR_ALT_PATH, "IBV_QP_ALT_PATH"},
+		{ATTR_MIN_RNR_TIMER, "IBV_QP_MIN_RNR_TIMER"},
+		{ATTR_SQ_PSN, "IBV_QP_SQ_PSN"},
+		{ATTR_MAX_DEST_RD_ATOMIC, "IBV_QP_MAX_DEST_RD_ATOMIC"},
+		{ATTR_PATH_MIG, "IBV_QP_PATH_MIG_STATE"},
+		{ATTR_CAP, "IBV_QP_CAP"},
+		{ATTR_DEST_QPN, "IBV_QP_DEST_QPN"},
+		{ATTR_RATE_LIMIT, "IBV_QP_RATE_LIMIT"},
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+		if (mask & names[i].bit)
+			return names[i].name;
+	return "an unknown bit";
+}
+
+/* What is wrong with the mask; "" when it is not the mask. */
+static const char *mask_refusal(
+	const struct qp *qp, enum qp_state to, uint32_t mask, const char **ret_name)
+{
+	struct transition transition = {.is_allowed = false};
+
+	*ret_name = "";
+	mask &= ~(uint32_t)ATTR_STATE;
+	if (qp->is_sq_draining)
+		return "the send queue is still draining";
+	if ((unsigned)to < QP_STATE_COUNT)
+		transition = transitions[qp->type][qp->state][to];
+	if (to == QP_RESET || (to == QP_ERR && qp->state != QP_RESET))
+		transition.is_allowed = true;
+	if (!transition.is_allowed)
+		return "there is no such transition";
+	if (transition.required & ~mask) {
+		*ret_name = attr_name(transition.required & ~mask);
+		return "an attribute is missing in the mask: ";
+	}
+	*ret_name = attr_name(mask & ~(transition.required | transition.optional));
+	return "an attribute does not belong to the transition: ";
+}
+
+void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
+	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal)
+{
+	ret_refusal->from = qp_state_name(qp->state);
+	ret_refusal->to = qp_state_name(to);
+	ret_refusal->attribute = "";
+	if ((unsigned)to < QP_STATE_COUNT && is_mask_allowed(qp, to, mask))
+		ret_refusal->reason = values_refusal(qp, mask, attr);
+	else
+		ret_refusal->reason = mask_refusal(qp, to, mask, &ret_refusal->attribute);
+	if (!ret_refusal->reason)
+		ret_refusal->reason = "it has changed meanwhile";
 }
 
 static void apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
@@ -184,7 +262,7 @@ int qp_modify(
 	struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr, uint64_t now_ns)
 {
 	if ((unsigned)to >= QP_STATE_COUNT || !is_mask_allowed(qp, to, mask) ||
-		!are_values_allowed(qp, mask, attr))
+		values_refusal(qp, mask, attr))
 		return -EINVAL;
 
 	if (is_rate_set(mask, attr) && pace_prepare(qp))
@@ -199,6 +277,8 @@ int qp_modify(
 	publish(qp);
 	if (mask & (ATTR_RATE_LIMIT | ATTR_AV))
 		pace_update(qp);
+	if (mask & ATTR_AV)
+		qp->peer_port = 0;
 	if (qp->local)
 		qp->local->ops->modified(qp);
 	if (mask & ATTR_STATE)

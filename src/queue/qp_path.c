@@ -34,6 +34,7 @@ void qp_migrate(struct qp *qp)
 	attr->timeout = attr->alt_timeout;
 	attr->alt_timeout = timeout;
 	attr->migration = QP_MIGRATED;
+	qp->peer_port = 0;
 	qp_path_publish(qp);
 	pace_update(qp);
 	if (qp->transport->migrated)

@@ -8,7 +8,7 @@
 #include "base/arith.h"
 #include "base/prefetch.h"
 
-static_assert(sizeof(struct recv_queue) == 192, "a cache line for each side");
+static_assert(sizeof(struct recv_queue) == 128, "a cache line for what changes");
 
 /* Slots are cache lines: whoever writes one does not take away the next one from who reads it on another processor. */
 enum { LINE_BYTES = 64 };
@@ -49,7 +49,7 @@ uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 	uint64_t offset, slots;
 
 	assert(sge_count_max <= SGE_COUNT_MAX);
-	offset = arena_alloc(arena, sizeof(struct recv_queue));
+	offset = arena_alloc_both(arena, sizeof(struct recv_queue));
 	if (!offset)
 		return 0;
 	slots = arena_alloc(arena, slots_bytes(capacity, stride_bytes));
@@ -66,20 +66,101 @@ uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
 	return offset;
 }
 
+static uint64_t strays_bytes(uint32_t count, uint32_t stride_bytes)
+{
+	return sizeof(struct recv_strays) + (uint64_t)count * sizeof(uint32_t) +
+		(uint64_t)count * (sizeof(struct recv_stray) + stride_bytes) + LINE_BYTES;
+}
+
+static struct recv_strays *strays_of(const struct recv_queue *rq)
+{
+	return rq->strays_distance ? (struct recv_strays *)((uintptr_t)rq + rq->strays_distance)
+				   : NULL;
+}
+
+/* For a queue of this capacity. Returns its offset, or 0. */
+static uint64_t strays_create(struct arena *arena, uint32_t capacity, uint32_t stride_bytes)
+{
+	uint32_t count = max_u32(capacity, RECV_STRAYS_MIN);
+	uint64_t offset = arena_alloc(arena, strays_bytes(count, stride_bytes));
+
+	if (offset)
+		((struct recv_strays *)arena_at(arena, offset))->count = count;
+	return offset;
+}
+
+static void strays_free(struct arena *arena, uint64_t offset, uint32_t stride_bytes)
+{
+	const struct recv_strays *strays = arena_at(arena, offset);
+
+	arena_free(arena, offset, strays_bytes(strays->count, stride_bytes));
+}
+
+uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_count_max)
+{
+	uint64_t offset = rq_create(arena, depth, sge_count_max);
+	struct recv_queue *rq;
+	uint64_t strays;
+
+	if (!offset)
+		return 0;
+	rq = arena_at(arena, offset);
+	strays = strays_create(arena, rq->capacity, rq->stride_bytes);
+	if (!strays) {
+		rq_destroy(arena, offset);
+		return 0;
+	}
+	rq->is_shared = 1;
+	rq->strays_distance = strays - offset;
+	return offset;
+}
+
 void rq_destroy(struct arena *arena, uint64_t offset)
 {
 	if (offset) {
 		const struct recv_queue *rq = arena_at(arena, offset);
 
+		if (rq->strays_distance)
+			strays_free(arena, offset + rq->strays_distance, rq->stride_bytes);
 		arena_free(arena, slots_offset(arena, rq),
 			slots_bytes(rq->capacity, rq->stride_bytes));
 		arena_free(arena, offset, sizeof(struct recv_queue));
 	}
 }
 
+static uint64_t taken_of(uint32_t moves, uint32_t count)
+{
+	return (uint64_t)moves << 32 | count;
+}
+
 /*
- * The queue is locked. Has it room? What other processes have taken is looked at when it seems full: their
- * line is not ours.
+ * The queue is locked. How many were taken, and how often the slots have moved: what the takers'
+ * line of a shared queue says, if that can be.
+ */
+static uint64_t taken_checked(struct recv_queue *rq)
+{
+	uint64_t taken = atomic_load_explicit(&rq_takers(rq)->taken, memory_order_acquire);
+	uint32_t known = rq_known(rq);
+
+	if (rq->is_shared && taken >> 32 == rq->moves && rq_may_be_taken(rq, (uint32_t)taken))
+		return taken;
+	if (taken != taken_of(rq->moves, known)) {
+		taken = taken_of(rq->moves, known);
+		atomic_store_explicit(&rq_takers(rq)->taken, taken, memory_order_release);
+	}
+	return taken;
+}
+
+void rq_mend(struct recv_queue *rq)
+{
+	spin_lock(&rq->lock);
+	(void)taken_checked(rq);
+	spin_unlock(&rq->lock);
+}
+
+/*
+ * The queue is locked. Has it room? What others have taken from a shared one is looked at when it
+ * seems full: their line is not ours.
  */
 static bool has_room(struct recv_queue *rq, uint32_t posted)
 {
@@ -87,9 +168,115 @@ static bool has_room(struct recv_queue *rq, uint32_t posted)
 
 	if (posted - known < rq->depth)
 		return true;
-	known = (uint32_t)atomic_load_explicit(&rq->taken, memory_order_acquire);
+	if (!rq->is_shared || rq->keeps_slots)
+		return false;
+	known = (uint32_t)taken_checked(rq);
 	atomic_store_explicit(&rq->known, known, memory_order_relaxed);
 	return posted - known < rq->depth;
+}
+
+static void slot_copy(struct recv_wqe *wqe, const struct recv_slot *slot, uint32_t sge_count)
+{
+	wqe->wr_id = slot->wr_id;
+	wqe->sge_count = sge_count;
+	for (uint32_t i = 0; i < sge_count; i++)
+		wqe->sge[i] = slot->sge[i];
+	wqe->total_bytes = sge_total_bytes(wqe->sge, sge_count);
+}
+
+/* --- requests of a shared queue that were taken and have not completed --- */
+
+/* Number `place` of them, counted from 1. */
+static struct recv_stray *stray_at(
+	const struct recv_queue *rq, struct recv_strays *strays, uint32_t place)
+{
+	uintptr_t start = align_up_u64((uintptr_t)&strays->first[strays->count], LINE_BYTES);
+
+	return (struct recv_stray *)(start +
+		(uint64_t)(place - 1) * (sizeof(struct recv_stray) + rq->stride_bytes));
+}
+
+/* Take the one of this number out of its chain. NULL: there is none. */
+static struct recv_stray *stray_take(
+	const struct recv_queue *rq, struct recv_strays *strays, uint32_t taken)
+{
+	uint32_t *at = &strays->first[taken & (strays->count - 1)];
+
+	while (*at) {
+		struct recv_stray *stray = stray_at(rq, strays, *at);
+
+		if (stray->taken == taken) {
+			*at = stray->next;
+			stray->is_out = 0;
+			return stray;
+		}
+		at = &stray->next;
+	}
+	return NULL;
+}
+
+static void stray_put(const struct recv_queue *rq, struct recv_strays *strays,
+	const struct recv_slot *slot, uint32_t taken)
+{
+	uint32_t *first = &strays->first[taken & (strays->count - 1)];
+	uint32_t place = strays->turn++ % strays->count + 1;
+	struct recv_stray *stray = stray_at(rq, strays, place);
+
+	if (stray->is_out)
+		stray_take(rq, strays, stray->taken);
+	memcpy(&stray->slot, slot, rq->stride_bytes);
+	stray->taken = taken;
+	stray->is_out = 1;
+	stray->next = *first;
+	*first = place;
+}
+
+/*
+ * The slot of this number is about to be used again, or to go: remember what is not known to have
+ * completed.
+ */
+static void slot_leave(struct recv_queue *rq, const struct recv_slot *slot, uint32_t taken)
+{
+	struct recv_strays *strays = strays_of(rq);
+
+	if (strays && slot->is_out)
+		stray_put(rq, strays, slot, taken);
+}
+
+static bool stray_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe)
+{
+	struct recv_strays *strays = strays_of(rq);
+	const struct recv_stray *stray = strays ? stray_take(rq, strays, taken) : NULL;
+
+	if (!stray)
+		return false;
+	slot_copy(ret_wqe, &stray->slot, stray->slot.sge_count);
+	return true;
+}
+
+/* The queue is locked. */
+static bool redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe)
+{
+	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+	struct recv_slot *slot = slot_at(rq, taken);
+
+	if (posted - taken - 1 >= rq->capacity || !slot->is_out)
+		return stray_redeem(rq, taken, ret_wqe);
+	slot->is_out = 0;
+	slot_copy(ret_wqe, slot, slot->sge_count);
+	return true;
+}
+
+bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe)
+{
+	bool is_sound;
+
+	if (ticket > UINT32_MAX)
+		return false;
+	spin_lock(&rq->lock);
+	is_sound = redeem(rq, (uint32_t)ticket, ret_wqe);
+	spin_unlock(&rq->lock);
+	return is_sound;
 }
 
 int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
@@ -103,6 +290,8 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 	} else {
 		struct recv_slot *slot = slot_at(rq, posted);
 
+		slot_leave(rq, slot, posted - rq->capacity);
+		slot->is_out = 1;
 		slot->wr_id = wr->wr_id;
 		slot->sge_count = wr->sge_count;
 		for (uint32_t i = 0; i < wr->sge_count; i++)
@@ -120,30 +309,41 @@ void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 	prefetch_to_write(slot_at(rq, taken));
 }
 
-static void slot_copy(struct recv_wqe *wqe, const struct recv_slot *slot, uint32_t sge_count)
+bool rq_look_back(
+	const struct recv_queue *rq, uint32_t taken, uint64_t *ret_wr_id, uint64_t *ret_bytes)
 {
-	wqe->wr_id = slot->wr_id;
-	wqe->sge_count = sge_count;
-	for (uint32_t i = 0; i < sge_count; i++)
-		wqe->sge[i] = slot->sge[i];
-	wqe->total_bytes = sge_total_bytes(wqe->sge, sge_count);
+	const struct recv_slot *slot = slot_at(rq, taken);
+	uint32_t ago = atomic_load_explicit(&rq->posted, memory_order_acquire) - taken;
+
+	if (ago == 0 || ago > rq->capacity)
+		return false;
+	*ret_wr_id = slot->wr_id;
+	*ret_bytes = sge_total_bytes(slot->sge, slot->sge_count);
+	return true;
 }
+
+/*
+ * Takers of a shared queue that are faster, one after the other: more often than that it is none.
+ */
+enum { FASTER_MAX = 1000 };
 
 /* The queue is locked: only takers in other processes may be faster. */
 static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
-	uint64_t taken = atomic_load_explicit(&rq->taken, memory_order_relaxed);
-	const struct recv_slot *slot;
+	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
+		uint64_t taken = taken_checked(rq);
+		struct recv_slot *slot = slot_at(rq, (uint32_t)taken);
 
-	do {
 		if (atomic_load_explicit(&rq->posted, memory_order_acquire) == (uint32_t)taken)
 			return false;
-		slot = slot_at(rq, (uint32_t)taken);
 		slot_copy(wqe, slot, slot->sge_count);
-	} while (!atomic_compare_exchange_weak_explicit(&rq->taken, &taken, rq_taken_next(taken),
-		memory_order_acq_rel, memory_order_relaxed));
-	rq_know_taken(rq, (uint32_t)taken);
-	return true;
+		if (rq_take_peeked(rq, taken)) {
+			slot->is_out = 0;
+			rq_know_taken(rq, (uint32_t)taken);
+			return true;
+		}
+	}
+	return false;
 }
 
 /* The slot at `taken`, if it is one of these bytes. */
@@ -210,7 +410,7 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
 bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken)
 {
-	uint64_t taken = atomic_load_explicit(&rq->taken, memory_order_acquire);
+	uint64_t taken = atomic_load_explicit(&rq_takers(rq)->taken, memory_order_acquire);
 	const struct recv_slot *slot;
 	uint32_t sge_count;
 
@@ -226,24 +426,29 @@ bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t byt
 	if (sge_count > SGE_COUNT_MAX)
 		return false;
 	slot_copy(wqe, slot, sge_count);
+	wqe->wr_id = (uint32_t)taken;
 	*ret_taken = taken;
 	return true;
 }
 
 /* Whatever was read is forgotten if this fails. */
-bool rq_take_peeked(struct recv_queue *rq, uint64_t taken)
+bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken)
 {
-	return atomic_compare_exchange_strong(&rq->taken, &taken, rq_taken_next(taken));
+	return atomic_compare_exchange_strong(&rq_takers(rq)->taken, &taken, rq_taken_next(taken));
 }
 
-bool rq_take_afar(struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
+bool rq_take_afar(
+	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
 {
 	uint32_t posted_seen = rq_taken(rq);
 	uint64_t taken;
 
-	while (rq_peek_afar(rq, base, bytes, &posted_seen, wqe, &taken))
+	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
+		if (!rq_peek_afar(rq, base, bytes, &posted_seen, wqe, &taken))
+			return false;
 		if (rq_take_peeked(rq, taken))
 			return true;
+	}
 	return false;
 }
 
@@ -257,10 +462,19 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 	return has_one;
 }
 
+/* Somebody in another process has found that there are fewer requests than the limit. */
+static bool limit_is_passed(const struct recv_queue *rq)
+{
+	return atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed) ==
+		atomic_load_explicit(&rq->limit_turn, memory_order_relaxed);
+}
+
 /* The queue is locked. Turns the limit off when the queue is below it. */
 static bool is_below(struct recv_queue *rq)
 {
-	if (rq_count(rq) >= atomic_load_explicit(&rq->limit, memory_order_relaxed))
+	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
+
+	if (!limit || (rq_count(rq) >= limit && !limit_is_passed(rq)))
 		return false;
 	atomic_store_explicit(&rq->limit, 0, memory_order_relaxed);
 	return true;
@@ -292,6 +506,8 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit)
 	bool is_below_now;
 
 	spin_lock(&rq->lock);
+	atomic_store(&rq->limit, 0);
+	atomic_fetch_add(&rq->limit_turn, 1);
 	atomic_store(&rq->limit, limit); /* before the requests are counted: see rq_note_low() */
 	is_below_now = is_below(rq);
 	spin_unlock(&rq->lock);
@@ -303,25 +519,74 @@ uint32_t rq_limit(struct recv_queue *rq)
 	uint32_t limit;
 
 	spin_lock(&rq->lock);
-	limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
+	limit = limit_is_passed(rq) ? 0 : atomic_load_explicit(&rq->limit, memory_order_relaxed);
 	spin_unlock(&rq->lock);
-	return limit & RQ_LIMIT_PASSED ? 0 : limit;
+	return limit;
 }
 
 /*
- * The queue is locked. Moves the requests that wait to other slots. Meanwhile, and with what he has read before, nobody
- * takes any.
+ * The queue is locked. From here on nobody takes with what he has read before; or, when `moves` is
+ * odd, at all.
+ */
+static void moves_count(struct recv_queue *rq)
+{
+	rq->moves++;
+	atomic_fetch_add(&rq_takers(rq)->taken, 1ull << 32);
+}
+
+/*
+ * The queue is locked. Moves the requests that wait to other slots, of which there are enough.
+ * Meanwhile nobody takes any.
  */
 static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity)
 {
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+	uint32_t taken = (uint32_t)taken_checked(rq);
 
-	atomic_fetch_add(&rq->taken, 1ull << 32);
-	for (uint32_t i = rq_taken(rq); i != posted; i++)
+	for (uint32_t i = posted - rq->capacity; i != taken; i++)
+		slot_leave(rq, slot_at(rq, i), i);
+	for (uint32_t i = taken; i != posted; i++)
 		memcpy(slot_in(rq, slots, capacity, i), slot_at(rq, i), rq->stride_bytes);
 	rq->slots_distance = (uintptr_t)slots - (uintptr_t)rq;
 	rq->capacity = capacity;
-	atomic_fetch_add(&rq->taken, 1ull << 32);
+}
+
+/* The queue is locked. How many wait. */
+static uint32_t waiting(struct recv_queue *rq)
+{
+	return atomic_load_explicit(&rq->posted, memory_order_relaxed) -
+		(uint32_t)taken_checked(rq);
+}
+
+/* The queue is locked. Those that are known go to other memory, which has room for more. */
+static void strays_move(struct recv_queue *rq, struct recv_strays *to)
+{
+	struct recv_strays *from = strays_of(rq);
+
+	for (uint32_t place = 1; place <= from->count; place++) {
+		const struct recv_stray *stray = stray_at(rq, from, place);
+
+		if (stray->is_out)
+			stray_put(rq, to, &stray->slot, stray->taken);
+	}
+	rq->strays_distance = (uintptr_t)to - (uintptr_t)rq;
+}
+
+/* The queue is locked. Returns 0 or -EINVAL. */
+static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t depth)
+{
+	int error = 0;
+
+	moves_count(rq); /* nobody takes */
+	if (waiting(rq) > depth) {
+		error = -EINVAL;
+	} else {
+		if (slots)
+			slots_move(rq, slots, capacity);
+		rq->depth = depth;
+	}
+	moves_count(rq);
+	return error;
 }
 
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
@@ -330,24 +595,33 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 	uint32_t capacity = pow2_ceil_u32(depth);
 	uint64_t old_slots = slots_offset(arena, rq);
 	uint64_t slots = old_slots;
-	int error = 0;
+	struct recv_strays *old_strays = strays_of(rq);
+	uint64_t strays = 0;
+	int error;
 
+	if (old_strays && old_strays->count < capacity) {
+		strays = strays_create(arena, capacity, rq->stride_bytes);
+		if (!strays)
+			return -ENOMEM;
+	}
 	if (capacity != old_capacity) {
 		slots = arena_alloc(arena, slots_bytes(capacity, rq->stride_bytes));
-		if (!slots)
+		if (!slots) {
+			if (strays)
+				strays_free(arena, strays, rq->stride_bytes);
 			return -ENOMEM;
+		}
 		/* Fresh pages come now, not to somebody who holds the lock. */
 		memset(arena_at(arena, slots), 0, slots_bytes(capacity, rq->stride_bytes));
 	}
 	spin_lock(&rq->lock);
-	if (rq_count(rq) > depth) {
-		error = -EINVAL;
-	} else {
-		if (slots != old_slots)
-			slots_move(rq, arena_at(arena, slots), capacity);
-		rq->depth = depth;
-	}
+	error = shape_change(
+		rq, slots != old_slots ? arena_at(arena, slots) : NULL, capacity, depth);
+	if (strays)
+		strays_move(rq, arena_at(arena, strays));
 	spin_unlock(&rq->lock);
+	if (strays)
+		strays_free(arena, arena_offset(arena, old_strays), rq->stride_bytes);
 	if (slots != old_slots)
 		arena_free(arena, error ? slots : old_slots,
 			slots_bytes(error ? capacity : old_capacity, rq->stride_bytes));
@@ -357,12 +631,10 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 /* What others have read before is not theirs to take (rq_take_peeked). */
 void rq_reset(struct recv_queue *rq)
 {
-	uint64_t moves;
-
 	spin_lock(&rq->lock);
-	moves = atomic_load_explicit(&rq->taken, memory_order_relaxed) >> 32;
+	rq->moves += 2;
 	atomic_store_explicit(&rq->posted, 0, memory_order_relaxed);
-	atomic_store_explicit(&rq->taken, (moves + 2) << 32, memory_order_relaxed);
+	atomic_store_explicit(&rq_takers(rq)->taken, taken_of(rq->moves, 0), memory_order_relaxed);
 	atomic_store_explicit(&rq->known, 0, memory_order_relaxed);
 	spin_unlock(&rq->lock);
 }

@@ -13,8 +13,14 @@
  * stopped or killed at any moment: who counts a request as taken, by one compare-and-swap, has it. The count
  * is told apart by how often the slots have moved, or the queue was reset, so that nobody takes what he has read while they did.
  *
- * Who takes may be another process, on another processor (local/inbox.h). It has a cache line of the header to itself, which the
- * owner does not look at; and it looks at the owner's only when the queue seems to be empty.
+ * Who takes may be another process, on another processor (local/inbox.h). It has a cache line of
+ * its own, on the peers' side of NIC memory (base/arena.h), and looks at the owner's only when the
+ * queue seems to be empty.
+ *
+ * Header and slots are the owner's, so what they say is true for the owner. The takers' line may
+ * say anything. The owner of a queue that no other queue pair takes from has its own count in
+ * `known`, and does not read that line. For a shared one, a count that is not between `known` and
+ * `posted` is put right: requests may be lost or taken twice by that, nothing else.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H
@@ -48,8 +54,30 @@ struct recv_wqe {
 struct recv_slot {
 	uint64_t wr_id;
 	uint32_t sge_count;
-	uint32_t reserved;
+	uint32_t is_out; /* of a shared queue: the owner has not heard that the request was taken */
 	struct sge sge[];
+};
+
+/*
+ * Requests of a shared queue that were taken, and whose slots have been used again before the owner
+ * heard of it: as many as the queue has slots, and RECV_STRAYS_MIN at least, as a program may post
+ * before it has polled. Then the oldest is forgotten. Found by number: `first` has a chain for each
+ * value of its low bits.
+ */
+enum { RECV_STRAYS_MIN = 1024 }; /* a power of two: what eight peers may be ahead of the owner */
+
+struct recv_stray {
+	uint32_t taken; /* its number */
+	uint32_t next; /* the next one of its chain, counted from 1; 0: none */
+	uint32_t is_out;
+	uint32_t reserved;
+	struct recv_slot slot; /* with room for a whole one */
+};
+
+struct recv_strays {
+	uint32_t count; /* a power of two */
+	uint32_t turn; /* the place of the next one */
+	uint32_t first[]; /* `count` of them; behind them the strays */
 };
 
 struct recv_queue {
@@ -58,19 +86,41 @@ struct recv_queue {
 	uint32_t depth; /* requests it holds: what the user asked for */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
+	uint32_t is_shared; /* several take from it, each by a compare-and-swap */
+	uint32_t keeps_slots; /* of what was taken, until the owner hears of it (rq_know_taken) */
 	_Atomic uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
+	_Atomic uint32_t limit_turn; /* how often the limit was set */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
+	uint64_t strays_distance; /* and to the struct recv_strays; 0: there are none */
 	/* The owner's. */
 	alignas(64) struct spin lock;
 	_Atomic uint32_t posted;
 	/* Of those taken, what the owner knows of: a slot is free for posting when its taking is known. */
 	_Atomic uint32_t known;
-	/* The takers'. The low half counts; the high one is odd while slots move. */
-	alignas(64) _Atomic uint64_t taken;
+	uint32_t moves; /* the high half of `taken` */
 };
+
+/*
+ * On the peers' side, at the header's place. What takers write has not the low address bits of what
+ * they read next, capacity and distance: a processor would take the one for the other for a moment.
+ */
+struct recv_queue_takers {
+	uint64_t reserved[8];
+	_Atomic uint64_t taken; /* the low half counts; the high one is odd while slots move */
+	_Atomic uint32_t
+		low_turn; /* the limit_turn of the limit that was last found to be passed */
+};
+
+static inline struct recv_queue_takers *rq_takers(const struct recv_queue *rq)
+{
+	return (struct recv_queue_takers *)arena_peers_side(rq);
+}
 
 /* Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full. */
 uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
+
+/* The same for one that queue pairs share, of this process and others. */
+uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
 void rq_destroy(struct arena *arena, uint64_t offset);
 
 /* Post one request whose sge_count was checked. Returns 0, or -ENOMEM when the queue is full. */
@@ -116,20 +166,23 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
 	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge);
 
 /*
- * The same for one taker of many, in any process. *ret_taken is what rq_take_peeked() needs to make this request
- * the caller's; that says false when somebody else was faster, or the slots have moved. No limit is looked at.
+ * The same for one taker of many, in any process. wqe->wr_id is the request's number, which its
+ * owner knows it by (rq_redeem, rq_look_back): what a taker says of the program's own word is not
+ * believed. *ret_taken is what rq_take_peeked() needs to make this request the caller's; that says
+ * false when somebody else was faster, or the slots have moved. No limit is looked at.
  */
 bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
-bool rq_take_peeked(struct recv_queue *rq, uint64_t taken);
+bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken);
 
 /* Both at once: the oldest request is the caller's when this returns true. */
-bool rq_take_afar(struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
+bool rq_take_afar(
+	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
 
 /* How many were ever taken; and to say that this one was, which nobody else has taken. */
 static inline uint32_t rq_taken(const struct recv_queue *rq)
 {
-	return (uint32_t)atomic_load_explicit(&rq->taken, memory_order_relaxed);
+	return (uint32_t)atomic_load_explicit(&rq_takers(rq)->taken, memory_order_relaxed);
 }
 
 /* The same with one more: the count does not carry. */
@@ -138,34 +191,86 @@ static inline uint64_t rq_taken_next(uint64_t taken)
 	return (taken & ~(uint64_t)UINT32_MAX) | (uint32_t)(taken + 1);
 }
 
-static inline void rq_count_taken(struct recv_queue *rq, uint32_t taken)
+static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
 {
-	uint64_t expected = atomic_load_explicit(&rq->taken, memory_order_relaxed);
+	struct recv_queue_takers *takers = rq_takers(rq);
+	uint64_t expected = atomic_load_explicit(&takers->taken, memory_order_relaxed);
 
 	if ((uint32_t)expected == taken)
-		atomic_compare_exchange_strong(&rq->taken, &expected, rq_taken_next(expected));
+		atomic_compare_exchange_strong(&takers->taken, &expected, rq_taken_next(expected));
 }
 
 /* The owner hears that the request after the first `taken` was taken, by another process. The lane is locked. */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
-/* With the limit, which is above all counts then: there were fewer requests already, and the owner has not heard of it. */
-#define RQ_LIMIT_PASSED 0x80000000u
+/* Of those taken, what the owner knows of. */
+static inline uint32_t rq_known(const struct recv_queue *rq)
+{
+	return atomic_load_explicit(&rq->known, memory_order_relaxed);
+}
+
+/* For the owner: can it be that so many were taken? */
+static inline bool rq_may_be_taken(const struct recv_queue *rq, uint32_t taken)
+{
+	return taken - rq_known(rq) <=
+		atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_known(rq);
+}
+
+/* For the owner: put the count of those taken right, if it cannot be. */
+void rq_mend(struct recv_queue *rq);
+
+/*
+ * For the owner of a queue that is not shared: is the request after the first `taken` the next one
+ * whose taking it has to hear of?
+ */
+static inline bool rq_is_next(const struct recv_queue *rq, uint32_t taken)
+{
+	return taken == rq_known(rq);
+}
+
+/*
+ * For the owner of a queue that keeps its slots, or is not shared. What was the request after the
+ * first `taken`, any number: *ret_wr_id, and *ret_bytes that its list holds. False when it was not
+ * posted, or its slot was used again.
+ */
+bool rq_look_back(
+	const struct recv_queue *rq, uint32_t taken, uint64_t *ret_wr_id, uint64_t *ret_bytes);
+
+/*
+ * From here on others take from the queue of a queue pair, too. It keeps the slots of what was
+ * taken until the owner hears of it, which it does in the order of the requests. (A shared queue
+ * does not: its requests complete in any order.)
+ */
+static inline void rq_lend(struct recv_queue *rq)
+{
+	rq->is_shared = 1;
+	rq->keeps_slots = 1;
+}
+
+/*
+ * For the owner of a queue that others take from: somebody says that he has taken the request of
+ * this number, which may be any (rq_peek_afar). Said once, and true as far as can be known, that
+ * gives the request.
+ */
+bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
 
 /*
  * Are there fewer requests than the limit, which is on? For takers in other processes: true once, to whom has to wake
  * the owner, who hears of it whatever is posted meanwhile.
  */
-static inline bool rq_note_low(struct recv_queue *rq)
+static inline bool rq_note_low(const struct recv_queue *rq)
 {
+	uint32_t turn =
+		atomic_load(&rq->limit_turn); /* before the limit, which is 0 while this changes */
 	uint32_t limit = atomic_load(&rq->limit);
+	uint32_t told = atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed);
 
-	if (!limit || limit & RQ_LIMIT_PASSED)
+	if (!limit || told == turn)
 		return false;
 	if (atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq) >= limit)
 		return false;
 	/* If its owner has set another meanwhile, he has counted the requests then. */
-	return atomic_compare_exchange_strong(&rq->limit, &limit, limit | RQ_LIMIT_PASSED);
+	return atomic_compare_exchange_strong(&rq_takers(rq)->low_turn, &told, turn);
 }
 
 /* Forget all requests (reset). */

@@ -14,6 +14,7 @@
 #ifndef URNIC_QUEUE_SIGNAL_H
 #define URNIC_QUEUE_SIGNAL_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,29 +26,26 @@ enum signal_kind {
 	SIGNAL_KIND_WQ,
 };
 
-/* News, as bits. */
+/* News, as bits (queue/signal.def): SIGNAL_COMPLETION and so on. */
 enum signal_news {
-	SIGNAL_COMPLETION =
-		1 << 0, /* CQ: an armed queue got the completion that it was armed for */
-	SIGNAL_CQ_OVERRUN = 1 << 1, /* CQ: affiliated asynchronous error (IBTA 11.6.3.2) */
-	SIGNAL_QP_FATAL = 1 << 2, /* QP: local catastrophic error */
-	SIGNAL_QP_REQUEST = 1 << 3, /* QP: invalid request from the peer */
-	SIGNAL_QP_ACCESS = 1 << 4, /* QP: access violation by the peer */
-	SIGNAL_QP_ESTABLISHED =
-		1 << 5, /* QP: first packet arrived in RTR (communication established) */
-	SIGNAL_QP_LAST_WQE =
-		1 << 6, /* QP: in error, it takes no more requests from its shared receive queue */
-	SIGNAL_SRQ_LIMIT = 1 << 7, /* SRQ: fewer requests are left than the limit */
-	SIGNAL_QP_DRAINED = 1 << 8, /* QP: in SQD, no request of its send queue is under way */
-	SIGNAL_WQ_FATAL = 1 << 10, /* WQ: a request or the completion queue has failed */
-	SIGNAL_CQ_HELD = 1 << 9, /* CQ: a completion's signal is held back: see queue/cq.h */
-	SIGNAL_QP_MIGRATED = 1 << 10, /* QP: it uses its alternate path now */
-	SIGNAL_QP_NOT_MIGRATED = 1
-		<< 11, /* QP: the peer migrated to a path that is not the alternate */
-	SIGNAL_QP_DISCONNECTED = 1 << 12, /* QP: its stream is over */
-	SIGNAL_QP_ASKS = 1
-		<< 13, /* QP: a request names a shared receive queue that may be another process's */
+#define SIGNAL(name, bit) SIGNAL_##name = 1 << (bit),
+#include "queue/signal.def"
+#undef SIGNAL
 };
+
+/* The news of all kinds of objects travel in one word: no two share a bit. */
+enum {
+#define SIGNAL(name, bit) +SIGNAL_##name
+	SIGNAL_SUM = 0
+#include "queue/signal.def"
+	,
+#undef SIGNAL
+#define SIGNAL(name, bit) | SIGNAL_##name
+	SIGNAL_UNION = 0
+#include "queue/signal.def"
+#undef SIGNAL
+};
+static_assert(SIGNAL_SUM == SIGNAL_UNION, "two rows of queue/signal.def share a bit");
 
 struct signal {
 	struct signal *next;

@@ -64,11 +64,17 @@ extern const struct wr_info wr_table[WR_OPCODE_COUNT];
 
 /* Where one datagram goes. */
 struct datagram_target {
-	uint32_t path; /* its id (struct qp_path) */
+	uint32_t path; /* its id (struct qp_path), or DATAGRAM_PATH_DENIED */
 	uint32_t qpn;
 	uint32_t qkey; /* with its top bit set, that of the sending queue pair goes instead */
 	uint32_t rate_kbps; /* the static rate of the path; 0: that of the port */
 };
+
+/*
+ * In place of a path: the address handle is of another protection domain. No path has this id
+ * (port/udp.h).
+ */
+#define DATAGRAM_PATH_DENIED (UINT32_MAX - 1)
 
 /* BIND_MW: `rkey` is the key that the window shall have, `remote_address` its first byte. */
 struct wr_bind {

@@ -117,7 +117,7 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 	srq->public_offset = arena_alloc(arena, sizeof(struct srq_public));
 	if (!srq->public_offset)
 		return -ENOMEM;
-	srq->rq_offset = rq_create(arena, init->depth, init->sge_count_max);
+	srq->rq_offset = rq_create_shared(arena, init->depth, init->sge_count_max);
 	if (!srq->rq_offset) {
 		arena_free(arena, srq->public_offset, sizeof(struct srq_public));
 		return -ENOMEM;

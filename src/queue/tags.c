@@ -58,13 +58,19 @@ static bool is_in_sync(const struct tags *tags)
 	return tags->unexpected_count == tags->handled_count;
 }
 
-static void sync_to(struct tags *tags, uint32_t handled_count)
+/* One of the counts has changed. */
+static void activate(struct tags *tags)
 {
-	tags->handled_count = handled_count;
 	if (!is_in_sync(tags))
 		return;
 	list_for_each(entry, &tags->waiting, struct entry, link)
 		entry->is_active = true;
+}
+
+static void sync_to(struct tags *tags, uint32_t handled_count)
+{
+	tags->handled_count = handled_count;
+	activate(tags);
 }
 
 static void give_back(struct tags *tags, struct entry *entry)
@@ -163,6 +169,23 @@ static struct entry *find(struct tags *tags, uint64_t tag)
 	return NULL;
 }
 
+/*
+ * Take a request for a message that counts as unexpected already, so that a buffer which is added
+ * meanwhile is not found by a later message first. The list is not locked: `take` has a lock of its
+ * own.
+ */
+static enum tag_match take_unexpected(
+	struct tags *tags, tags_take_fn *take, void *context, struct recv_wqe *wqe)
+{
+	if (take(context, wqe))
+		return TAG_UNEXPECTED;
+	spin_lock(&tags->lock);
+	tags->unexpected_count--;
+	activate(tags);
+	spin_unlock(&tags->lock);
+	return TAG_NOT_READY;
+}
+
 enum tag_match tags_take(struct tags *tags, uint64_t tag, bool may_match, tags_take_fn *take,
 	void *context, struct recv_wqe *wqe)
 {
@@ -175,12 +198,11 @@ enum tag_match tags_take(struct tags *tags, uint64_t tag, bool may_match, tags_t
 		*wqe = entry->buffer;
 		give_back(tags, entry);
 		match = TAG_MATCHED;
-	} else if (!entry && take(context, wqe)) {
+	} else if (!entry) {
 		tags->unexpected_count++;
-		match = TAG_UNEXPECTED;
 	}
 	spin_unlock(&tags->lock);
-	return match;
+	return entry ? match : take_unexpected(tags, take, context, wqe);
 }
 
 void tags_check(const struct tags *tags)

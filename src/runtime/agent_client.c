@@ -11,10 +11,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "runtime/agent_start.h"
+#include "runtime/place.h"
 #include "runtime/setting.h"
 
 enum {
@@ -23,6 +23,10 @@ enum {
 	 * predecessor. The rest is for machines that are busy, or were suspended.
 	 */
 	ANSWER_TIMEOUT_S = 20,
+	/*
+	 * While the queue of urnicd's socket is full. It empties it at once, unless it is stopped.
+	 */
+	CONNECT_WAIT_MS = 2000,
 	/* urnicd may leave, idle, between our finding and asking it; not many times running. */
 	CONNECT_ATTEMPTS_MAX = 8,
 	/* Packets that may precede an answer before we call the connection broken. */
@@ -96,23 +100,42 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 	return fail(client, -EPROTO, "urnicd sends packets but no answer");
 }
 
+/* A message that a child sends. */
+struct pass {
+	int fd;
+	const struct agent_message *message;
+	const int *fds;
+	uint32_t fd_count;
+	int rc;
+};
+
+static int pass_past_limit(void *context)
+{
+	struct pass *pass = context;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 0;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+		pass->rc = agent_message_send(
+			pass->fd, pass->message, NULL, pass->fds, pass->fd_count, 0);
+	return 0;
+}
+
 /*
- * The kernel refused: more descriptors of this user's are under way in messages, in urnicd's bags mostly, one for each network namespace, than
- * this program may open. What it may open is mostly little only until it asks for more, so ask for that moment.
+ * The kernel refused: more descriptors of this user's are under way in messages than this program
+ * may open. Mostly they are in urnicds' bags, one for each network namespace. The program's limit
+ * is mostly low only until the program asks for more. That is for the program to decide; so a child
+ * asks for more, and sends.
  */
 static int send_past_limit(struct agent_client *client, const struct agent_message *message,
 	const int *fds, uint32_t fd_count)
 {
-	struct rlimit limit, most;
-	int rc = -ETOOMANYREFS;
+	struct pass pass = {client->fd, message, fds, fd_count, -ETOOMANYREFS};
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return rc;
-	most = (struct rlimit){limit.rlim_max, limit.rlim_max};
-	if (setrlimit(RLIMIT_NOFILE, &most) == 0)
-		rc = agent_message_send(client->fd, message, NULL, fds, fd_count, 0);
-	setrlimit(RLIMIT_NOFILE, &limit);
-	return rc;
+	agent_in_child(pass_past_limit, &pass);
+	return pass.rc;
 }
 
 /* One request and its answer, on the connection that there is. */
@@ -163,21 +186,6 @@ static int request(struct agent_client *client, struct agent_message *message, c
 	return exchange(client, message, fds, fd_count, descriptors);
 }
 
-/* May we hand our sockets to whoever listens there? Only to ourselves and to root. */
-static int check_peer(struct agent_client *client, uid_t expected)
-{
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
-
-	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
-		return fail(client, -errno, "cannot tell who runs urnicd: %s", strerror(errno));
-	if (peer.uid != expected && peer.uid != 0)
-		return fail(client, -EACCES,
-			"the name @urnicd-%u is held by a process of user %u, which is not trusted",
-			expected, peer.uid);
-	return 0;
-}
-
 /* Make the connection what agent_client_fd() is about. */
 static int watch(struct agent_client *client)
 {
@@ -201,29 +209,33 @@ static void disconnect(struct agent_client *client)
 	close_if_open(&client->fd);
 }
 
-/* Connect to the urnicd of one user. -ECONNREFUSED: none runs. */
-static int connect_to(struct agent_client *client, uid_t uid)
+static int fail_connect(struct agent_client *client, int error, const char *path)
+{
+	if (error == -ETIMEDOUT)
+		return fail(client, error,
+			"urnicd takes no connection at %s, whose queue is full for %d s: its process is "
+			"stopped (kill -CONT) or overrun (end it, programs that run go on)",
+			path, CONNECT_WAIT_MS / 1000);
+	if (error == -ENOPROTOOPT)
+		return fail(client, error, "urnic needs Linux 5.14 or newer (SO_NETNS_COOKIE)");
+	return fail(client, error, "cannot reach urnicd: %s%s", strerror(-error),
+		error == -EMFILE ? ": raise the limit on open files (ulimit -n)" : "");
+}
+
+/* Connect to one urnicd. -ECONNREFUSED: none runs that can be trusted. */
+static int connect_to(struct agent_client *client, enum place_whose whose)
 {
 	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
 	struct agent_message message = {.type = AGENT_HELLO};
 	struct agent_descriptors descriptors;
-	struct sockaddr_un address;
-	socklen_t address_bytes = agent_socket_name(&address, uid);
-	int rc;
+	char path[PLACE_PATH_BYTES];
+	int rc = place_connect(PLACE_URNICD, whose, CONNECT_WAIT_MS, path);
 
-	client->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (client->fd < 0)
-		return fail(client, -errno, "cannot make a unix socket: %s", strerror(errno));
+	if (rc < 0)
+		return fail_connect(client, rc, path);
+	client->fd = rc;
 	setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (TEMP_FAILURE_RETRY(connect(client->fd, (struct sockaddr *)&address, address_bytes)) !=
-		0) {
-		rc = fail(client, -errno, "cannot reach urnicd: %s", strerror(errno));
-		goto fail_close;
-	}
-	rc = check_peer(client, uid);
-	if (rc)
-		goto fail_close;
 	rc = exchange(client, &message, NULL, 0, &descriptors);
 	if (rc)
 		goto fail_close;
@@ -243,14 +255,10 @@ fail_close:
 
 static int connect_running(struct agent_client *client)
 {
-	uid_t uid = geteuid();
+	/* The system's urnicd, if there is one, shares port 4791 among all users. */
+	int rc = connect_to(client, PLACE_ROOTS);
 
-	/*
-	 * The system's urnicd, if there is one and it serves us, shares port 4791 among all users.
-	 */
-	if (uid != 0 && connect_to(client, 0) == 0)
-		return 0;
-	return connect_to(client, uid);
+	return rc == -ECONNREFUSED ? connect_to(client, PLACE_OWN) : rc;
 }
 
 static int start(struct agent_client *client)
@@ -271,6 +279,11 @@ static int start(struct agent_client *client)
 	if (rc == -EMFILE)
 		return fail(client, rc, "urnicd needs %d open files: raise the limit (ulimit -n)",
 			AGENT_FILES_MIN);
+	if (rc == -ENOTDIR)
+		return fail(client, rc,
+			"urnicd has no directory for its socket: user %u can make none in /run, /dev/shm "
+			"and /tmp that others cannot write to",
+			geteuid());
 	if (rc == -ECANCELED)
 		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
 	if (rc)
@@ -294,8 +307,9 @@ static int connect_or_start(struct agent_client *client)
 			return rc;
 	}
 	return fail(client, -ETIMEDOUT,
-		"urnicd leaves before it answers: it may be of an older version of urnic, and leaves "
-		"for good soon after the programs that use it have ended");
+		"urnicd leaves before it answers: it cannot accept programs (URNICD_LOG=FILE in its "
+		"environment has it say why), or it is of an older version of urnic and leaves for good soon "
+		"after the programs that use it have ended");
 }
 
 static void client_init(struct agent_client *client)
@@ -368,11 +382,17 @@ int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_sl
 	return 0;
 }
 
+/* A number from elsewhere may name slot 0; urnicd would cut off who asks for it. */
+static int no_process(struct agent_client *client)
+{
+	return fail(client, -ENOENT, "slot 0 is urnicd's own");
+}
+
 int agent_client_inherit(struct agent_client *client, uint8_t slot)
 {
 	struct agent_message message = {.type = AGENT_ATTACH, .attach.slot = slot};
 	struct agent_descriptors descriptors;
-	int rc = request(client, &message, NULL, 0, &descriptors);
+	int rc = slot ? request(client, &message, NULL, 0, &descriptors) : no_process(client);
 
 	if (rc)
 		return rc;
@@ -599,7 +619,7 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
 {
 	struct agent_message message = {.type = AGENT_FIND, .find.slot = slot};
 	struct agent_descriptors descriptors;
-	int rc = request(client, &message, NULL, 0, &descriptors);
+	int rc = slot ? request(client, &message, NULL, 0, &descriptors) : no_process(client);
 
 	if (rc)
 		return rc;

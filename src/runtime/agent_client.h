@@ -5,12 +5,12 @@
 /*
  * A process's connection to urnicd: slots, receive sockets, packets that went astray.
  *
- * One per process. agent_client_connect() finds the system's urnicd (`@urnicd-0`), else the user's
- * own, else starts one. urnicd may die at any time; the sockets it gave us go on. Its death shows
- * as end of file on agent_client_fd(): agent_client_receive() says -ECONNRESET, and the caller
- * calls agent_client_resume(), which finds or starts a new urnicd, hands it the sockets that it
- * needs to carry on (the bag) and claims our slots again. A request that meets a dead urnicd does
- * the same by itself, once.
+ * One per process. agent_client_connect() finds the system's urnicd, else the user's own
+ * (runtime/place.h), else starts one. urnicd may die at any time; the sockets it gave us go on. Its
+ * death shows as end of file on agent_client_fd(): agent_client_receive() says -ECONNRESET, and the
+ * caller calls agent_client_resume(), which finds or starts a new urnicd, hands it the sockets that
+ * it needs to carry on (the bag) and claims our slots again. A request that meets a dead urnicd
+ * does the same by itself, once.
  *
  * The caller serializes all calls on one client. They block for a second at most while urnicd is well, except
  * receive and forward, which never do. After fork() the child calls agent_client_forget() and may
@@ -73,8 +73,9 @@ struct agent_process {
  *
  * `client`  Uninitialized. After a failure it needs no done().
  *
- * Returns 0; -ENOENT when the program urnicd is not found; -EACCES when the name is held by a user
- * whom we do not trust; -ETIMEDOUT; or another -errno.
+ * Returns 0; -ENOENT when the program urnicd is not found; -ENOTDIR when it finds no directory for
+ * its socket; -ETIMEDOUT when it does not take the connection or does not answer; or another
+ * -errno.
  */
 int agent_client_connect(struct agent_client *client);
 
@@ -100,7 +101,8 @@ int agent_client_fd(const struct agent_client *client);
  *           -1. One per process: a later one replaces it. Stays the caller's and open as long as
  *           the client.
  *
- * Returns 0 and a slot from 1 to 255, -ENOSPC when all are leased, or another -errno.
+ * Returns 0 and a slot from 1 to 255, -ENOSPC when all are leased, -EDQUOT when our user has its
+ * share of them, or another -errno.
  */
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot);
 
@@ -121,8 +123,8 @@ void agent_client_detach(struct agent_client *client, uint8_t slot);
  * `slot`  One that we lease.
  *
  * Returns 0 and a socket that the caller owns; -EADDRINUSE when something else has the port (`why`
- * says who, and what to do); -EADDRNOTAVAIL when the address is not this host's; -ENOSPC for too
- * many addresses; or another -errno.
+ * says who, and what to do); -EADDRNOTAVAIL when the address is not this host's; -EUSERS for too
+ * many addresses; -ENOSPC for too many sockets; or another -errno.
  */
 int agent_client_open(struct agent_client *client, uint8_t slot,
 	const struct agent_address *address, int *ret_socket);
@@ -184,7 +186,8 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
  * `claim`  Zeroed before its first use, but for service_id, address, flags. With port 0 a free one is chosen. Unchanged on failure.
  *
  * Returns 0; -EADDRINUSE when another claim has the same port of the same address, or -EADDRNOTAVAIL of any address (the two that
- * rdma_bind_addr(3) tells apart); -ENOSPC; or another -errno.
+ * rdma_bind_addr(3) tells apart); -EACCES for a port below 1024 without CAP_NET_BIND_SERVICE;
+ * -EDQUOT when our user has its share of ports; -ENOSPC; or another -errno.
  */
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 

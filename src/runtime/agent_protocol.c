@@ -2,7 +2,6 @@
 #include "runtime/agent_protocol.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,7 +52,7 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
 	}
 }
 
-static void collect_descriptors(struct msghdr *header, struct agent_descriptors *descriptors)
+void agent_descriptors_collect(struct msghdr *header, struct agent_descriptors *descriptors)
 {
 	descriptors->count = 0;
 	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
@@ -181,7 +180,7 @@ int agent_message_receive(int socket, bool is_request, struct agent_message *ret
 	} while (bytes < 0 && errno == EINTR);
 	if (bytes < 0)
 		return -errno;
-	collect_descriptors(&header, ret_descriptors);
+	agent_descriptors_collect(&header, ret_descriptors);
 	if (bytes == 0) {
 		agent_descriptors_close(ret_descriptors);
 		return -ECONNRESET;
@@ -220,16 +219,4 @@ int agent_descriptors_take(struct agent_descriptors *descriptors, uint32_t index
 	fd = descriptors->fds[index];
 	descriptors->fds[index] = -1;
 	return fd;
-}
-
-socklen_t agent_socket_name(struct sockaddr_un *ret_address, uid_t uid)
-{
-	int length;
-
-	memset(ret_address, 0, sizeof(*ret_address));
-	ret_address->sun_family = AF_UNIX;
-	/* An abstract name: it begins with a zero byte and its length counts. */
-	length = snprintf(
-		ret_address->sun_path + 1, sizeof(ret_address->sun_path) - 1, "urnicd-%u", uid);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }

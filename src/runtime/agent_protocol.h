@@ -5,11 +5,10 @@
 /*
  * The messages between a process and urnicd.
  *
- * The connection is a unix SOCK_SEQPACKET socket with an abstract name, `@urnicd-<uid>`, which the
- * kernel keeps apart per network namespace. One connection per process; the process's death is its
- * end of file. A message is one struct agent_message in host order, always whole, except FORWARD,
- * which is followed by the packet. Requests are numbered by the process; an answer repeats type and
- * sequence. Descriptors travel beside it (SCM_RIGHTS).
+ * The connection is a unix SOCK_SEQPACKET socket, whose path runtime/place.h finds. One connection
+ * per process; the process's death is its end of file. A message is one struct agent_message in
+ * host order, always whole, except FORWARD, which is followed by the packet. Requests are numbered
+ * by the process; an answer repeats type and sequence. Descriptors travel beside it (SCM_RIGHTS).
  *
  * Both ends are checked like strangers: what agent_message_receive() lets through has a legal
  * version, type, length and count of descriptors, slot numbers in range and terminated strings.
@@ -21,12 +20,11 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 #include "base/gid.h"
 
 enum {
-	AGENT_VERSION = 5,
+	AGENT_VERSION = 7,
 	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
@@ -46,6 +44,7 @@ enum agent_exit {
 	AGENT_EXIT_USAGE = 2,
 	AGENT_EXIT_RUNNING = 3, /* another one listens already */
 	AGENT_EXIT_FILES = 4, /* it may not open AGENT_FILES_MIN files */
+	AGENT_EXIT_PLACE = 5, /* there is no directory for its socket (runtime/place.h) */
 };
 
 enum agent_message_type {
@@ -146,6 +145,7 @@ struct agent_message {
 		struct {
 			struct gid
 				gid; /* request: an address of urnicd's network namespace, or zero for any */
+			uint64_t host; /* request from another network namespace: the asker's host identity */
 			uint32_t slot; /* request */
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
@@ -202,10 +202,19 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
  * `ret_descriptors`  Filled and owned by the caller on success; nothing is open after a failure.
  *
  * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTONOSUPPORT for a message of
- * another version, of which the head was received, -EPROTO for one that is not legal, -EMFILE when its descriptor exceeds our limit, or another -errno of recvmsg().
+ * another version, of which the head was received, -EPROTO for one that is not legal, -EMFILE when
+ * its descriptor exceeds our limit, or another -errno of recvmsg().
  */
 int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
 	uint8_t *packet, struct agent_descriptors *ret_descriptors, int flags);
+
+/*
+ * All descriptors that came with a message that recvmsg() has filled in, however many were
+ * expected: who receives a message owns them all.
+ *
+ * `header`  With a control buffer for AGENT_DESCRIPTORS_MAX descriptors at most.
+ */
+void agent_descriptors_collect(struct msghdr *header, struct agent_descriptors *ret_descriptors);
 
 /* Close what the receiver did not take. */
 void agent_descriptors_close(struct agent_descriptors *descriptors);
@@ -216,8 +225,5 @@ void agent_descriptors_close(struct agent_descriptors *descriptors);
  * Returns it, or -1 when there is none.
  */
 int agent_descriptors_take(struct agent_descriptors *descriptors, uint32_t index);
-
-/* The address that urnicd of user `uid` listens on. Returns its length for bind() and connect(). */
-socklen_t agent_socket_name(struct sockaddr_un *ret_address, uid_t uid);
 
 #endif

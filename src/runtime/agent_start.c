@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,32 +70,67 @@ struct launch {
 	const char *path;
 	char **environment;
 	char *stack; /* of CHILD_STACK_BYTES, for the inner child */
+	bool is_secure; /* the program runs with another's rights (AT_SECURE) */
 	int status; /* of urnicd, from waitpid() */
 	int error; /* why it did not run, or 0 */
 };
 
 /*
- * The environment without what would load another program's libraries into urnicd.
+ * The environment without what would load another program's libraries into urnicd. None of it where
+ * the program's caller, who set it, is not the user that urnicd runs as.
  *
  * Returns an array to be freed, with borrowed strings.
  */
-static char **clean_environment(void)
+static char **clean_environment(bool is_secure)
 {
+	char *const *all = is_secure ? NULL : setting_environment();
 	size_t count = 0;
 	char **clean;
 	size_t used = 0;
 
-	while (environ && environ[count])
+	while (all && all[count])
 		count++;
 	clean = calloc(count + 1, sizeof(*clean));
 	if (!clean)
 		return NULL;
 	for (size_t i = 0; i < count; i++) {
-		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
-			strncmp(environ[i], "LD_AUDIT=", 9) != 0)
-			clean[used++] = environ[i];
+		if (strncmp(all[i], "LD_PRELOAD=", 11) != 0 && strncmp(all[i], "LD_AUDIT=", 9) != 0)
+			clean[used++] = all[i];
 	}
 	return clean;
+}
+
+/*
+ * Become one user, the effective one. The real user of a setuid program is its caller, who may
+ * signal whatever has that real user. A setgid program's group is not for the urnicd that serves
+ * all of its user's programs.
+ *
+ * System calls, as the C library would change the threads of the program around us, too. Returns 0
+ * or -1.
+ */
+static int leave_caller(void)
+{
+	uid_t real = getuid(), uid = geteuid();
+	gid_t gid = real == uid ? getgid() : getegid();
+
+	if (real != uid && uid == 0) {
+		gid = 0;
+		if (syscall(SYS_setgroups, 0, NULL))
+			return -1;
+	}
+	if ((getgid() != gid || getegid() != gid) && syscall(SYS_setresgid, gid, gid, gid))
+		return -1;
+	return real != uid ? (int)syscall(SYS_setresuid, uid, uid, uid) : 0;
+}
+
+/* What a caller allowed a setuid program must not end its urnicd, where that may be undone. */
+static void leave_limits(void)
+{
+	static const int limits[] = {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_AS};
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+
+	for (size_t i = 0; i < ARRAY_COUNT(limits); i++)
+		syscall(SYS_prlimit64, 0, limits[i], &none, NULL);
 }
 
 /* The inner child: becomes urnicd. */
@@ -102,6 +140,14 @@ static int launch_program(void *context)
 	char *const arguments[] = {(char *)"urnicd", NULL};
 	int null = open("/dev/null", O_RDWR);
 
+	/* Before it is the program's terminal that signals it. */
+	setsid();
+	if (launch->is_secure)
+		leave_limits();
+	if (leave_caller()) {
+		launch->error = errno;
+		return EXIT_FAILURE;
+	}
 	if (null >= 0) {
 		dup2(null, STDIN_FILENO);
 		dup2(null, STDOUT_FILENO);
@@ -137,6 +183,8 @@ static int launch_result(const struct launch *launch)
 		return 0;
 	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status) == AGENT_EXIT_FILES)
 		return -EMFILE;
+	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status) == AGENT_EXIT_PLACE)
+		return -ENOTDIR;
 	return -ECANCELED;
 }
 
@@ -157,42 +205,47 @@ void agent_settings_check(void)
 			path, strerror(errno));
 }
 
-int agent_start(const char *path)
+int agent_in_child(int (*run)(void *context), void *context)
 {
-	struct launch launch = {.path = path};
+	char *stack = malloc(CHILD_STACK_BYTES);
 	sigset_t all, saved;
-	int cancel_state;
-	char *stack;
+	int cancel_state, rc = 0;
 	pid_t pid;
-	int rc;
 
-	launch.environment = clean_environment();
-	stack = malloc((size_t)2 * CHILD_STACK_BYTES);
-	if (!launch.environment || !stack) {
-		rc = -ENOMEM;
-		goto fail_free;
-	}
-	launch.stack = stack + CHILD_STACK_BYTES;
+	if (!stack)
+		return -ENOMEM;
 	/*
 	 * No exit signal: the program gets no SIGCHLD and its wait() does not see our child.
-	 * Signals stay blocked into urnicd (which unblocks them), so that no handler of the
-	 * program runs in the children.
+	 * Signals stay blocked in the child, so that no handler of the program runs there.
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &saved);
-	pid = __clone(launch_and_wait, stack + CHILD_STACK_BYTES, CLONE_VM | CLONE_VFORK, &launch);
-	if (pid < 0) {
+	pid = __clone(run, stack + CHILD_STACK_BYTES, CLONE_VM | CLONE_VFORK, context);
+	if (pid < 0)
 		rc = -errno;
-	} else {
+	else
 		/* It has ended. Another thread may have been quicker, with __WALL: no matter. */
 		waitpid(pid, NULL, __WALL);
-		rc = launch_result(&launch);
-	}
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	pthread_setcancelstate(cancel_state, NULL);
-fail_free:
 	free(stack);
+	return rc;
+}
+
+int agent_start(const char *path)
+{
+	struct launch launch = {.path = path, .is_secure = getauxval(AT_SECURE) != 0};
+	int rc = -ENOMEM;
+
+	launch.environment = clean_environment(launch.is_secure);
+	launch.stack = malloc(CHILD_STACK_BYTES);
+	/* Signals stay blocked into urnicd, which unblocks them. */
+	if (launch.environment && launch.stack)
+		rc = agent_in_child(launch_and_wait, &launch);
+	if (!rc)
+		rc = launch_result(&launch);
+	free(launch.stack);
 	free(launch.environment);
 	return rc;
 }

@@ -7,6 +7,10 @@
  *
  * The program around us must not notice: no SIGCHLD, no child that its wait() could return, none of
  * its descriptors, signal handlers or preloaded libraries in urnicd. Any thread may call.
+ *
+ * Nor may a setuid program's caller have a hand in it: urnicd's real and saved users are the
+ * effective one, so that only that user may signal it; its session is its own; and its environment
+ * is empty. Priority, processors and control group stay as the caller left them.
  */
 
 #include <stddef.h>
@@ -22,11 +26,19 @@
 int agent_find(char *ret_path, size_t path_bytes);
 
 /*
+ * Call `run` in a child process that shares our memory and has its own limits, while this thread
+ * waits. The child makes system calls and nothing else of the C library.
+ *
+ * Returns 0 when it has ended, or -errno when there was none.
+ */
+int agent_in_child(int (*run)(void *context), void *context);
+
+/*
  * Run the program and wait until it listens.
  *
- * Returns 0 when an urnicd listens (this one, or one that was quicker), -errno when it could not
- * be run, -EMFILE when the limit on open files that it inherits is too low, -ECANCELED when it ran
- * and failed; by hand it says why.
+ * Returns 0 when an urnicd listens (this one, or one that was quicker), -errno when it could not be
+ * run, -EMFILE when the limit on open files that it inherits is too low, -ENOTDIR when there is no
+ * directory for its socket, -ECANCELED when it ran and failed; by hand it says why.
  */
 int agent_start(const char *path);
 

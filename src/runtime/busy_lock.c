@@ -2,32 +2,101 @@
 #include "runtime/busy_lock.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/spin.h"
+#include "runtime/clock.h"
 
 /* Attempts before it sleeps: about as long as one batch takes. */
 enum { TRIES = 400 };
 
+/*
+ * Sleep while the word has the value, for a nap at most. Wakes that name none of `bits` do not end
+ * it.
+ */
+static void nap(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
+{
+	uint64_t until_ns = clock_now_ns() + BUSY_LOCK_NAP_NS;
+	const struct timespec until = {
+		(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, &until, NULL, bits);
+}
+
+static void wake(_Atomic uint32_t *word, uint32_t bits)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, bits);
+}
+
+/* Tickets share bits when more than 32 threads wait; each looks whether it was meant. */
+static uint32_t bit_of(uint32_t ticket)
+{
+	return 1u << ticket % 32;
+}
+
+/* The caller has the lock, and a thread is in the queue: it will wait until it has the lock. */
+static void hand_over(struct busy_lock *lock)
+{
+	uint32_t ticket = atomic_load_explicit(&lock->ticket_served, memory_order_relaxed);
+
+	atomic_store_explicit(&lock->ticket_served, ticket + 1, memory_order_release);
+	syscall(SYS_futex, &lock->ticket_served, FUTEX_WAKE_BITSET_PRIVATE, INT32_MAX, NULL, NULL,
+		bit_of(ticket));
+}
+
+/*
+ * The holder that frees the lock may not have seen that there is a queue: then the lock is free,
+ * and nobody else takes it.
+ */
+static bool take_unseen(struct busy_lock *lock)
+{
+	return !atomic_load_explicit(&lock->is_held, memory_order_relaxed) &&
+		!atomic_exchange_explicit(&lock->is_held, 1, memory_order_acquire);
+}
+
+static void queue_up(struct busy_lock *lock)
+{
+	uint32_t ticket, served;
+
+	atomic_fetch_add(&lock->queued, 1);
+	ticket = atomic_fetch_add(&lock->ticket_next, 1);
+	for (;;) {
+		served = atomic_load_explicit(&lock->ticket_served, memory_order_acquire);
+		if ((int32_t)(served - ticket) > 0)
+			break;
+		if (take_unseen(lock))
+			hand_over(lock); /* to the first, which may be this thread */
+		else
+			nap(&lock->ticket_served, served, bit_of(ticket));
+	}
+	atomic_fetch_sub(&lock->queued, 1);
+}
+
 void busy_lock_wait(struct busy_lock *lock)
 {
-	const struct timespec nap = {.tv_nsec = BUSY_LOCK_NAP_NS};
-
 	for (int tries = 0; tries < TRIES; tries++) {
 		if (busy_lock_try(lock))
 			return;
 		spin_pause();
 	}
 	atomic_fetch_add(&lock->sleepers, 1);
-	while (!busy_lock_try(lock))
-		syscall(SYS_futex, &lock->is_held, FUTEX_WAIT_PRIVATE, 1, &nap, NULL, 0);
+	nap(&lock->is_held, 1, FUTEX_BITSET_MATCH_ANY);
+	if (!busy_lock_try(lock))
+		queue_up(lock);
 	atomic_fetch_sub(&lock->sleepers, 1);
 }
 
-void busy_lock_wake(struct busy_lock *lock)
+void busy_unlock_wake(struct busy_lock *lock)
 {
-	syscall(SYS_futex, &lock->is_held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	if (atomic_load_explicit(&lock->queued, memory_order_acquire)) {
+		hand_over(lock);
+		sched_yield(); /* the next one may wait for this processor */
+		return;
+	}
+	atomic_store_explicit(&lock->is_held, 0, memory_order_release);
+	wake(&lock->is_held, FUTEX_BITSET_MATCH_ANY);
 }

@@ -9,51 +9,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "port/socket.h"
+#include "runtime/agent_protocol.h"
 
-enum { BACKLOG = 128, MESSAGE_WAIT_MS = 1000 };
+enum { MESSAGE_WAIT_MS = 20, SIDES = 2 };
 
 union control {
 	struct cmsghdr align;
-	uint8_t bytes[CMSG_SPACE(sizeof(int))];
+	uint8_t bytes[CMSG_SPACE(SIDES * sizeof(int))];
 };
 
-socklen_t capture_socket_name(struct sockaddr_un *ret_address, uid_t uid)
+int capture_socket_listen(struct place_listener *ret_listener)
 {
-	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* A leading zero byte: abstract, with a name as long as the address. */
-	int length = snprintf(ret_address->sun_path + 1, sizeof(ret_address->sun_path) - 1,
-		"urnic-capture-%u", uid);
-
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	return place_listen(PLACE_CAPTURE, geteuid() == 0, ret_listener);
 }
 
-static int seqpacket_open(void)
-{
-	int fd = socket_open(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	return fd < 0 ? -errno : fd;
-}
-
-int capture_socket_listen(void)
-{
-	struct sockaddr_un address;
-	socklen_t bytes = capture_socket_name(&address, geteuid());
-	int fd = seqpacket_open();
-
-	if (fd < 0)
-		return fd;
-	if (bind(fd, (const struct sockaddr *)&address, bytes) || listen(fd, BACKLOG)) {
-		int error = -errno;
-
-		close(fd);
-		return error;
-	}
-	return fd;
-}
-
-/* One descriptor comes beside one byte. Returns it, or -errno. */
-static int descriptor_receive(int connection)
+/* Two descriptors come beside one byte. Returns 0 or -errno. */
+static int descriptors_receive(int connection, int ret_fds[SIDES])
 {
 	struct pollfd pollfd = {.fd = connection, .events = POLLIN};
 	uint8_t byte;
@@ -65,27 +36,31 @@ static int descriptor_receive(int connection)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	const struct cmsghdr *cmsg;
-	int fd;
+	struct agent_descriptors descriptors;
+	int error;
 
 	/* It connects and sends without doing anything in between. */
 	if (poll(&pollfd, 1, MESSAGE_WAIT_MS) < 1)
 		return -ETIMEDOUT;
 	if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
 		return -errno;
-	cmsg = CMSG_FIRSTHDR(&message);
-	if (!cmsg || cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS ||
-		cmsg->cmsg_len != CMSG_LEN(sizeof(fd)))
-		return -EPROTO;
-	memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
-	return fd;
+	agent_descriptors_collect(&message, &descriptors);
+	/* There may be others, and all that came are open. */
+	if (descriptors.count == SIDES)
+		for (uint32_t i = 0; i < SIDES; i++)
+			ret_fds[i] = agent_descriptors_take(&descriptors, i);
+	error = descriptors.count == SIDES ? 0 : -EPROTO;
+	agent_descriptors_close(&descriptors);
+	return error;
 }
 
-int capture_socket_accept(int listener, pid_t *ret_pid, int *ret_memory)
+int capture_socket_accept(
+	int listener, pid_t *ret_pid, uid_t *ret_uid, int *ret_memory, int *ret_shared)
 {
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
 	int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fds[SIDES] = {-1, -1};
 	int result;
 
 	if (connection < 0)
@@ -95,21 +70,23 @@ int capture_socket_accept(int listener, pid_t *ret_pid, int *ret_memory)
 	else if (geteuid() != 0 && peer.uid != geteuid())
 		result = -EACCES;
 	else
-		result = descriptor_receive(connection);
+		result = descriptors_receive(connection, fds);
 	close(connection);
 	/* -EAGAIN is that nobody has connected. */
 	if (result < 0)
 		return result == -EAGAIN ? -EPROTO : result;
 	*ret_pid = peer.pid;
-	*ret_memory = result;
+	*ret_uid = peer.uid;
+	*ret_memory = fds[0];
+	*ret_shared = fds[1];
 	return 0;
 }
 
-static int descriptor_send(int connection, int fd)
+static int descriptors_send(int connection, const int fds[SIDES])
 {
 	uint8_t byte = 0;
 	struct iovec piece = {&byte, sizeof(byte)};
-	union control control = {.align = {.cmsg_len = CMSG_LEN(sizeof(fd)),
+	union control control = {.align = {.cmsg_len = CMSG_LEN(SIDES * sizeof(int)),
 					 .cmsg_level = SOL_SOCKET,
 					 .cmsg_type = SCM_RIGHTS}};
 	const struct msghdr message = {
@@ -119,32 +96,27 @@ static int descriptor_send(int connection, int fd)
 		.msg_controllen = sizeof(control),
 	};
 
-	memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	memcpy(CMSG_DATA(&control.align), fds, SIDES * sizeof(int));
 	return sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static bool offer_to(int memory, uid_t uid)
+static bool offer_to(const int fds[SIDES], enum place_whose whose)
 {
-	struct sockaddr_un address;
-	socklen_t bytes = capture_socket_name(&address, uid);
-	struct ucred peer;
-	socklen_t peer_bytes = sizeof(peer);
-	int fd = seqpacket_open();
+	char path[PLACE_PATH_BYTES];
+	int fd = place_connect(PLACE_CAPTURE, whose, 0, path);
 	bool is_taken;
 
 	if (fd < 0)
 		return false;
-	is_taken = !connect(fd, (const struct sockaddr *)&address, bytes) &&
-		!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) && peer.uid == uid &&
-		!descriptor_send(fd, memory);
+	is_taken = !descriptors_send(fd, fds);
 	close(fd);
 	return is_taken;
 }
 
-bool capture_socket_offer(int memory)
+bool capture_socket_offer(int memory, int shared)
 {
-	uid_t uid = geteuid();
-	bool is_taken = offer_to(memory, uid);
+	const int fds[SIDES] = {memory, shared};
+	bool is_taken = offer_to(fds, PLACE_OWN);
 
-	return (uid != 0 && offer_to(memory, 0)) || is_taken;
+	return offer_to(fds, PLACE_ROOTS) || is_taken;
 }

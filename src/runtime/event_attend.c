@@ -93,13 +93,13 @@ static void look_for_a_while(struct event_queue *queue, struct event_lookout *lo
 /* Returns 0 when there is an event, or was, or -EINTR. */
 static int sleep_here(struct event_queue *queue, struct event_lookout *lookout)
 {
-	uint32_t wakes = atomic_load(&lookout->attention->wakes);
+	uint32_t wakes = atomic_load(attention_wakes(lookout->attention));
 	int error = 0;
 
 	say(lookout, ATTENTION_SLEEPS);
 	lookout->look(lookout);
 	if (!atomic_load(&queue->has_waiting))
-		error = futex_wait(&lookout->attention->wakes, wakes);
+		error = futex_wait(attention_wakes(lookout->attention), wakes);
 	say(lookout, ATTENTION_LOOKS);
 	if (!atomic_load(&queue->has_waiting))
 		lookout->look(lookout);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: queue->lock, for the list, the counts and the bell. It is a leaf: `hold` and all callers keep out of other locks under it.
+ * Lock: queue->lock, for the list, the counts and the bell. Under it `hold` takes at most the lock
+ * of what the event is about (lock_order.def).
  *
  * The bell is taken back by reading the program's end. Whoever reads it rings again if the list is not empty afterwards, so that
  * every waiting reader is woken as long as there is something for it. While somebody attends, nothing rings.
@@ -13,13 +14,14 @@
 
 #include "runtime/cancel.h"
 #include "runtime/futex.h"
+#include "runtime/log.h"
 
 int event_queue_init(struct event_queue *queue)
 {
 	int fds[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
-		return -errno;
+		return log_refusal("no channel for events", "socketpair");
 	queue->fd = fds[0];
 	queue->bell_fd = fds[1];
 	pthread_mutex_init(&queue->lock, NULL);
@@ -62,8 +64,8 @@ static void attendant_call(struct event_queue *queue)
 	struct attention *attention = atomic_load(&queue->lookout)->attention;
 
 	if (attention_state(attention) == ATTENTION_SLEEPS) {
-		atomic_fetch_add(&attention->wakes, 1);
-		futex_wake(&attention->wakes);
+		atomic_fetch_add(attention_wakes(attention), 1);
+		futex_wake(attention_wakes(attention));
 	}
 }
 
@@ -106,7 +108,9 @@ static int bell_await(struct event_queue *queue)
 	ssize_t bytes = recv(queue->fd, &bell, 1, 0);
 
 	if (bytes < 0)
-		return -errno;
+		return errno == EAGAIN || errno == EINTR || errno == EBADF
+			? -errno
+			: log_refusal("no thread can wait for events", "recvfrom");
 	return bytes ? 0 : -EBADF;
 }
 

@@ -58,8 +58,9 @@ static int bind_source(struct gsi_socket *gsi)
 	const unsigned range = 0x10000 - ROCE_SOURCE_PORT_MIN;
 	uint16_t first = 0;
 
+	/* Where it is refused, the search begins at the lowest. */
 	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
-		return -EIO;
+		first = 0;
 	for (unsigned i = 0; i < SOURCE_PORTS_TRIED_MAX; i++) {
 		uint16_t port = (uint16_t)(ROCE_SOURCE_PORT_MIN + (first + i) % range);
 		union socket_address name;

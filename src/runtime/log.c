@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "runtime/log.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "runtime/setting.h"
 
 static enum log_level chosen_level = LOG_ERROR;
@@ -44,5 +46,37 @@ void log_write(enum log_level level, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
+	text_make_printable(line);
 	fprintf(stderr, "urnic[%d]: %s\n", (int)getpid(), line);
+}
+
+/* For the person who can do something about it; empty where that is not known. */
+static const char *advice(int error)
+{
+	switch (error) {
+	case EMFILE:
+		return ": raise the limit on open files (ulimit -n)";
+	case ENFILE:
+		return ": raise the system's limit on open files (sysctl fs.file-max)";
+	case ENOMEM:
+	case ENOBUFS:
+		return ": lift the limits on memory of the program (ulimit -v) or of its container";
+	case EAGAIN:
+		return ": raise the limits on processes (ulimit -u) or of the container";
+	case EPERM:
+	case EACCES:
+	case ENOSYS:
+		return ": a sandbox (seccomp), a security module or a firewall refuses this system call to the program";
+	default:
+		return "";
+	}
+}
+
+int log_refusal(const char *what, const char *call)
+{
+	int error = errno;
+
+	log_write(LOG_ERROR, "%s: %s: %s%s", what, call, strerror(error), advice(error));
+	errno = error;
+	return -error;
 }

@@ -26,4 +26,15 @@ bool log_is_on(enum log_level level) URNIC_EXPORT_AS(log_is_on);
 void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(log_write)
 	__attribute__((format(printf, 2, 3)));
 
+/*
+ * A system call has failed that something cannot do without: say so at level "error", why, and what
+ * to do about it where that is known.
+ *
+ * `what`  What there is not, or does not happen: "no NIC memory".
+ * `call`  The system call's name, as a sandbox's rules have it.
+ *
+ * Returns -errno, which stays as it is.
+ */
+int log_refusal(const char *what, const char *call) URNIC_EXPORT_AS(log_refusal);
+
 #endif

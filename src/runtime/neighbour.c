@@ -41,7 +41,11 @@ struct answer {
 	bool is_local; /* of a route: it ends here */
 	bool has_gateway;
 	uint8_t gateway[16];
+	bool has_via; /* a gateway of the other address family */
+	uint32_t ifindex; /* that it leaves by */
 	uint16_t state; /* of a neighbour */
+	bool has_mac;
+	uint8_t mac[NEIGHBOUR_MAC_BYTES];
 };
 
 static int on_route_attribute(const struct nlattr *attribute, void *data)
@@ -52,6 +56,22 @@ static int on_route_attribute(const struct nlattr *attribute, void *data)
 	if (mnl_attr_get_type(attribute) == RTA_GATEWAY && bytes <= sizeof(answer->gateway)) {
 		answer->has_gateway = true;
 		memcpy(answer->gateway, mnl_attr_get_payload(attribute), bytes);
+	} else if (mnl_attr_get_type(attribute) == RTA_VIA) {
+		answer->has_via = true;
+	} else if (mnl_attr_get_type(attribute) == RTA_OIF && bytes == sizeof(uint32_t)) {
+		answer->ifindex = mnl_attr_get_u32(attribute);
+	}
+	return MNL_CB_OK;
+}
+
+static int on_neighbour_attribute(const struct nlattr *attribute, void *data)
+{
+	struct answer *answer = data;
+
+	if (mnl_attr_get_type(attribute) == NDA_LLADDR &&
+		mnl_attr_get_payload_len(attribute) == sizeof(answer->mac)) {
+		answer->has_mac = true;
+		memcpy(answer->mac, mnl_attr_get_payload(attribute), sizeof(answer->mac));
 	}
 	return MNL_CB_OK;
 }
@@ -66,7 +86,10 @@ static int on_answer(const struct nlmsghdr *header, void *data)
 		answer->is_local = route->rtm_type != RTN_UNICAST;
 		mnl_attr_parse(header, sizeof(*route), on_route_attribute, answer);
 	} else if (header->nlmsg_type == RTM_NEWNEIGH) {
-		answer->state = ((const struct ndmsg *)mnl_nlmsg_get_payload(header))->ndm_state;
+		const struct ndmsg *neighbour = mnl_nlmsg_get_payload(header);
+
+		answer->state = neighbour->ndm_state;
+		mnl_attr_parse(header, sizeof(*neighbour), on_neighbour_attribute, answer);
 	}
 	return MNL_CB_OK;
 }
@@ -188,4 +211,36 @@ enum neighbour neighbour_look(const struct gid *local, const struct gid *remote,
 	}
 	cancel_allow(cancel);
 	return neighbour;
+}
+
+static bool look_up_mac(struct mnl_socket *netlink, const struct gid *local,
+	const struct gid *remote, uint32_t ifindex, uint8_t ret_mac[NEIGHBOUR_MAC_BYTES])
+{
+	struct ip hop = ip_of(remote);
+	struct answer answer = {0};
+
+	if (mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ||
+		ask_route(netlink, local, remote, ifindex, &answer) || answer.is_local ||
+		answer.has_via || answer.ifindex != ifindex)
+		return false;
+	if (answer.has_gateway)
+		hop.at = answer.gateway;
+	if (ask_neighbour(netlink, &hop, ifindex, &answer) || !(answer.state & VALID) ||
+		!answer.has_mac)
+		return false;
+	memcpy(ret_mac, answer.mac, sizeof(answer.mac));
+	return true;
+}
+
+bool neighbour_mac(const struct gid *local, const struct gid *remote, uint32_t ifindex,
+	uint8_t ret_mac[NEIGHBOUR_MAC_BYTES])
+{
+	struct mnl_socket *netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	bool is_known = false;
+
+	if (netlink) {
+		is_known = look_up_mac(netlink, local, remote, ifindex, ret_mac);
+		mnl_socket_close(netlink);
+	}
+	return is_known;
 }

@@ -29,4 +29,20 @@ enum neighbour {
 enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
 	URNIC_EXPORT_AS(neighbour_look);
 
+enum { NEIGHBOUR_MAC_BYTES = 6 };
+
+/*
+ * The Ethernet address of the next hop from a local address to a remote one, from the kernel's
+ * routes and its neighbour table.
+ *
+ * `ifindex`  Of the interface that the route must leave by, without an IPv6 next hop for IPv4.
+ * `ret_mac`  Set on success.
+ *
+ * False when the route leads elsewhere, or the table has no address that the kernel itself would
+ * use, or nobody can say. Some ten microseconds, but the kernel may make the caller wait for its
+ * lock. Any thread may call.
+ */
+bool neighbour_mac(const struct gid *local, const struct gid *remote, uint32_t ifindex,
+	uint8_t ret_mac[NEIGHBOUR_MAC_BYTES]);
+
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "runtime/log.h"
 
 enum {
 	DUMP_BUFFER_BYTES = 32768, /* what the kernel fills at most in one message of a dump */
@@ -24,6 +25,7 @@ struct snapshot {
 	struct netdev_list *list;
 	uint64_t best_metric;
 	struct netdev *best;
+	const char *refused_call; /* the system call that failed; NULL: none */
 };
 
 /* The attributes of one netlink message, by type. */
@@ -174,6 +176,12 @@ static int on_route(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
+static int refused(struct snapshot *snapshot, const char *call)
+{
+	snapshot->refused_call = call;
+	return -errno;
+}
+
 /* Ask for all of one kind of object, and hand each to `on_object`. */
 static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes, mnl_cb_t on_object,
 	struct snapshot *snapshot)
@@ -186,11 +194,11 @@ static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes,
 	header->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	mnl_nlmsg_put_extra_header(header, payload_bytes);
 	if (mnl_socket_sendto(netlink, header, header->nlmsg_len) < 0)
-		return -errno;
+		return refused(snapshot, "sendto");
 	do {
 		bytes = mnl_socket_recvfrom(netlink, snapshot->buffer, DUMP_BUFFER_BYTES);
 		if (bytes < 0)
-			return -errno;
+			return refused(snapshot, "recvfrom");
 		result = mnl_cb_run(snapshot->buffer, (size_t)bytes, 0,
 			mnl_socket_get_portid(netlink), on_object, snapshot);
 	} while (result > MNL_CB_STOP);
@@ -213,9 +221,9 @@ static int fill(struct snapshot *snapshot)
 	int error;
 
 	if (!netlink)
-		return -errno;
+		return refused(snapshot, "socket");
 	snapshot->list->netns_cookie = netns_cookie_of(netlink);
-	error = mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ? -errno : 0;
+	error = mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ? refused(snapshot, "bind") : 0;
 	if (!error)
 		error = dump(netlink, RTM_GETLINK, sizeof(struct ifinfomsg), on_link, snapshot);
 	if (!error)
@@ -261,8 +269,12 @@ int netdev_list_create(struct netdev_list **ret_list)
 		if (error != -EINTR)
 			break;
 	}
-	if (error)
+	if (error) {
+		errno = -error;
+		log_refusal("the network interfaces are not known",
+			snapshot.refused_call ? snapshot.refused_call : "netlink");
 		goto fail_free;
+	}
 	if (snapshot.best)
 		snapshot.best->has_default_route = true;
 	qsort(snapshot.list->devices, snapshot.list->count, sizeof(struct netdev), compare);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, for everything here. It is taken by nobody who holds another one, and the thread does not take it, so that
- * who stops the watch can wait for the thread.
+ * Lock: `lock`, for everything here; it comes early in lock_order.def. The thread does not take it,
+ * so a caller that stops the watch can wait for the thread.
  */
 #include "runtime/netdev_watch.h"
 
@@ -47,11 +47,11 @@ static void messages_discard(int fd)
 /* Waits for news on the first `count` descriptors; the first one is the word to stop. */
 static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
+	eventfd_t word;
+
 	fds[0].revents = 0;
-	own_thread_sleep();
-	poll(fds, count, timeout_ms);
-	own_thread_wake();
-	return fds[0].revents != 0;
+	return own_thread_poll(fds, count, timeout_ms) ? fds[0].revents != 0
+						       : eventfd_read(fds[0].fd, &word) == 0;
 }
 
 static void tell_watchers(void)

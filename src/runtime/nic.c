@@ -17,13 +17,14 @@
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
+#include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
 #include "runtime/own_thread.h"
 #include "runtime/segment.h"
 #include "runtime/setting.h"
 
 /* Address space of NIC memory. Pages that are never touched cost nothing. */
-#define NIC_MEMORY_BYTES (64ull << 30)
+#define NIC_MEMORY_BYTES ARENA_SIDE_BYTES /* on either side */
 
 enum { NIC_LANES_DEFAULT_MAX = 4 };
 
@@ -50,13 +51,87 @@ void nic_leave(void)
 	cancel_allow(before);
 }
 
+/* From the device, where getrandom() is refused: by a sandbox, or by a kernel before 3.17. */
+static bool random_read(void *bytes, size_t count)
+{
+	int before = cancel_forbid();
+	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	bool has_all = fd >= 0 && read(fd, bytes, count) == (ssize_t)count;
+
+	if (fd >= 0)
+		close(fd);
+	cancel_allow(before);
+	return has_all;
+}
+
+/* Returns false where there is no source of random numbers. */
+static bool random_draw(void *bytes, size_t count)
+{
+	uint8_t *to = bytes;
+
+	while (count > 0) {
+		ssize_t got = getrandom(to, count, 0);
+
+		if (got < 0 && errno != EINTR)
+			return random_read(to, count);
+		if (got > 0) {
+			to += got;
+			count -= (size_t)got;
+		}
+	}
+	return true;
+}
+
+/* Drawn when the NIC starts, and mixed with a count for what cannot be drawn later. Any thread. */
+static uint64_t random_reserve;
+
+static uint64_t random_from_reserve(void)
+{
+	uint64_t value = __atomic_add_fetch(&random_reserve, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
+
+	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
+	value = (value ^ value >> 27) * 0x94d049bb133111ebu;
+	return value ^ value >> 31;
+}
+
+static int random_start(void)
+{
+	uint64_t first;
+
+	if (!random_draw(&first, sizeof(first)))
+		return log_refusal("no random numbers, so there is no NIC", "getrandom");
+	__atomic_store_n(&random_reserve, first, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void random_fill(void *bytes, size_t count)
+{
+	static atomic_bool is_said;
+	uint8_t *to = bytes;
+
+	if (random_draw(to, count))
+		return;
+	if (!atomic_exchange(&is_said, true))
+		log_refusal("keys can be guessed more easily from now on", "getrandom");
+	for (size_t i = 0; i < count; i++)
+		to[i] = (uint8_t)random_from_reserve();
+}
+
 uint64_t nic_random_u64(void)
 {
 	uint64_t value = 0;
 
-	while (getrandom(&value, sizeof(value), 0) != sizeof(value))
-		assert(errno == EINTR);
+	random_fill(&value, sizeof(value));
 	return value;
+}
+
+struct permutation *nic_permutation_draw(void)
+{
+	struct permutation *permutation = malloc(sizeof(*permutation));
+
+	if (permutation)
+		random_fill(permutation, sizeof(*permutation));
+	return permutation;
 }
 
 uint64_t nic_now_ns(void)
@@ -89,13 +164,14 @@ static void fork_prepare(void)
 {
 	bool is_alone = fork_enter();
 
-	nic_cm_fork_prepare();
-	nic_iwcm_fork_prepare();
 	nic_for_each_worker(worker_lock);
+	nic_iwcm_fork_prepare();
+	nic_cm_fork_prepare();
 	if (nic.is_up && segments_count()) {
-		mr_table_suspend(&nic.mrs);
+		bool is_quiet = mr_table_suspend(&nic.mrs);
+
 		segments_unmap(&nic.mrs);
-		segments_move_out(is_alone);
+		segments_move_out(is_alone, is_quiet);
 		mr_table_resume(&nic.mrs);
 	}
 	if (is_alone)
@@ -107,9 +183,9 @@ static void fork_prepare(void)
 static void fork_parent(void)
 {
 	pthread_mutex_unlock(&nic_agent_lock);
-	nic_for_each_worker(worker_unlock);
-	nic_iwcm_fork_parent();
 	nic_cm_fork_parent();
+	nic_iwcm_fork_parent();
+	nic_for_each_worker(worker_unlock);
 	nic_leave();
 }
 
@@ -121,8 +197,12 @@ static void fork_child(void)
 {
 	if (nic.is_up) {
 		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-			if (nic.worker[i])
+			if (nic.worker[i]) {
+				lock_order_give(&nic.worker[i]->lock);
 				worker_destroy(nic.worker[i], true);
+			}
+		nic_link_forget();
+		nic_control_forget();
 		nic_flows_forget();
 		nic_target_forget();
 		nic_far_forget();
@@ -135,8 +215,10 @@ static void fork_child(void)
 		free(nic.srqs);
 		segments_forget();
 		close(nic.memory);
-		void *zeros = mmap(nic.arena.base, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		close(nic.shared);
+		void *zeros =
+			mmap(nic.arena.base, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		if (zeros == MAP_FAILED)
 			abort(); /* going on would corrupt the parent */
 		memset(&nic, 0, sizeof(nic));
@@ -193,36 +275,95 @@ static bool file_may_be_so_long(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes;
 }
 
+/* A memfd as long as one side. Whoever maps it relies on its pages. Returns it or -errno. */
+static int side_open(const char *name)
+{
+	int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	int error;
+
+	if (file < 0)
+		return log_refusal("no NIC memory", "memfd_create");
+	if (!ftruncate(file, (off_t)NIC_MEMORY_BYTES) &&
+		!fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		return file;
+	error = log_refusal("no NIC memory", "ftruncate");
+	close(file);
+	return error;
+}
+
+static bool side_map(uint8_t *at, int file)
+{
+	return mmap(at, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0) != MAP_FAILED;
+}
+
+/* Both sides (base/arena.h), one behind the other. Returns 0 or -errno. */
+static int sides_map(void)
+{
+	uint8_t *base = mmap(NULL, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int error;
+
+	if (base == MAP_FAILED)
+		return -errno;
+	if (!side_map(base, nic.memory) || !side_map(base + ARENA_SIDE_BYTES, nic.shared)) {
+		error = -errno;
+		munmap(base, ARENA_SPAN(NIC_MEMORY_BYTES));
+		return error;
+	}
+	/*
+	 * From here on nobody else can map it to write there. Linux before 5.1 does not know how.
+	 */
+	fcntl(nic.memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+	arena_init(&nic.arena, base, NIC_MEMORY_BYTES);
+	return 0;
+}
+
+static void memory_close(void)
+{
+	munmap(nic.arena.base, ARENA_SPAN(NIC_MEMORY_BYTES));
+	close(nic.shared);
+	close(nic.memory);
+}
+
 static int memory_open(void)
 {
-	void *base;
+	int error;
 
 	if (!file_may_be_so_long(NIC_MEMORY_BYTES)) {
 		log_write(LOG_ERROR,
 			"no file for NIC memory: lift the limit on file sizes (ulimit -f)");
 		return -EFBIG;
 	}
-
-	nic.memory = memfd_create("urnic", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	nic.memory = side_open("urnic");
 	if (nic.memory < 0)
-		return -errno;
-	/* Who maps it relies on its pages. */
-	if (ftruncate(nic.memory, (off_t)NIC_MEMORY_BYTES) ||
-		fcntl(nic.memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
-		goto fail_close;
-	base = mmap(NULL, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		nic.memory, 0);
-	if (base == MAP_FAILED)
-		goto fail_close;
-	arena_init(&nic.arena, base, NIC_MEMORY_BYTES);
-	return 0;
-
-fail_close:;
-	int error = -errno;
+		return nic.memory;
+	nic.shared = side_open("urnic-shared");
+	if (nic.shared < 0) {
+		close(nic.memory);
+		return nic.shared;
+	}
+	error = sides_map();
+	if (!error)
+		return 0;
+	close(nic.shared);
 	close(nic.memory);
 	log_write(LOG_ERROR,
 		"no address space for NIC memory (%s): raise the limit on virtual memory (ulimit -v)",
 		strerror(-error));
+	return error;
+}
+
+static int key_table_init(void)
+{
+	struct permutation *permutation = nic_permutation_draw();
+	int error;
+
+	if (!permutation)
+		return -ENOMEM;
+	error = mr_table_init(&nic.mrs, &nic.arena, MR_SLOT_COUNT_MAX, permutation);
+	free(permutation);
 	return error;
 }
 
@@ -235,14 +376,15 @@ int nic_start(void)
 	if (nic.is_up)
 		return 0;
 	pthread_once(&fork_once, fork_watch);
-	error = memory_open();
+	error = random_start();
+	if (!error)
+		error = memory_open();
 	if (error)
 		return error;
 	offset = arena_alloc(&nic.arena, sizeof(struct nic_public));
 	assert(offset == NIC_PUBLIC_OFFSET);
 	nic.public = arena_at(&nic.arena, offset);
-	error = mr_table_init(
-		&nic.mrs, &nic.arena, MR_SLOT_COUNT_MAX, nic_random_u64(), nic_random_u64());
+	error = key_table_init();
 	if (error)
 		goto fail_close_memory;
 	error = -ENOMEM;
@@ -264,6 +406,7 @@ int nic_start(void)
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;
 	nic.public->pid = (uint32_t)getpid();
+	nic.public->shared = nic.shared;
 	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
@@ -283,7 +426,6 @@ fail_free_srqs:
 fail_mrs_done:
 	mr_table_done(&nic.mrs);
 fail_close_memory:
-	munmap(nic.arena.base, NIC_MEMORY_BYTES);
-	close(nic.memory);
+	memory_close();
 	return error;
 }

@@ -102,7 +102,10 @@ bool nic_dm_is_alive(const struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_is_alive);
 /* Give it back. No region lies in it any more. */
 void nic_dm_destroy(struct nic_dm *dm) URNIC_EXPORT_AS(nic_dm_destroy);
 
-/* mw_add() and mw_remove(): a memory window that is not bound, and its end, bound or not. */
+/*
+ * mw_add() and mw_remove(): a memory window that is not bound, and its end, bound or not. The tag
+ * of a new one of type 2 is 0, as from the kernel; it is the binder's to choose.
+ */
 int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mw_create);
 int nic_mw_destroy(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mw_destroy);
 
@@ -399,8 +402,11 @@ bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_mult
 
 /* --- address handles ---------------------------------------------------------------------- */
 
-/* The most of them on one device: each lane has paths for all of 32 devices. */
-#define NIC_AH_COUNT_MAX 4096
+/*
+ * The most of them on one device. Each lane has paths for those of four devices; beyond, the lane
+ * refuses with -ENOMEM.
+ */
+#define NIC_AH_COUNT_MAX 65536
 
 /*
  * Open the way to an address (`route`, its id apart) for datagrams from every lane that has queue pairs for them, now and

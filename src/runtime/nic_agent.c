@@ -4,34 +4,14 @@
  * death of the old one.
  */
 #include <errno.h>
+#include <stdlib.h>
 
-#include "base/arith.h"
-#include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
-#include "runtime/nic_hosted.h"
+#include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
 
-/* A packet for another slot reached us: its owner gets it by way of urnicd. */
-static void forward(uint8_t slot, const struct port_udp_packet *packet)
-{
-	struct agent_forward head = {
-		.sgid = *packet->sgid,
-		.dgid = *packet->dgid,
-		.data_bytes = packet->data_bytes,
-		.source_port = packet->source_port,
-		.tos = packet->tos,
-		.slot = slot,
-	};
-
-	if (packet->data_bytes > AGENT_PACKET_BYTES_MAX)
-		return;
-	int cancel = cancel_forbid();
-	pthread_mutex_lock(&nic_agent_lock);
-	agent_client_forward(&nic.agent, &head, packet->data);
-	pthread_mutex_unlock(&nic_agent_lock);
-	cancel_allow(cancel);
-}
+enum { RESUME_ATTEMPTS_MAX = 8 };
 
 /* The slot is lost: another process has it now. What lived on it hears so. */
 static void worker_fail(struct worker *worker)
@@ -101,15 +81,20 @@ static void lost_slots_fail(void)
 /* urnicd died. Everything goes on; a new one is told who we are. */
 static void agent_resume(void)
 {
+	int error = -ECONNRESET;
+
 	pthread_mutex_lock(&nic_agent_lock);
-	if (agent_client_resume(&nic.agent))
+	/* The new one may die, too, before it knows us. */
+	for (unsigned i = 0; i < RESUME_ATTEMPTS_MAX && error == -ECONNRESET; i++)
+		error = agent_client_resume(&nic.agent);
+	if (error)
 		log_write(LOG_ERROR, "urnicd has died and no new one could be started: %s",
 			nic.agent.why);
 	pthread_mutex_unlock(&nic_agent_lock);
 	lost_slots_fail();
 }
 
-static void agent_ready(void)
+void nic_agent_ready(void)
 {
 	static __thread struct agent_packet packet;
 	int error;
@@ -167,21 +152,10 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 	}
 }
 
-static void asked(void)
-{
-	nic_far_errand();
-	nic_hosted_errand();
-	nic_datagram_errand();
-	nic_target_errand();
-}
-
 static const struct worker_hooks hooks = {
-	.forward = forward,
+	.forward = nic_control_forward,
 	.signal = signal_deliver,
 	.alarm = nic_cq_alarm,
-	.agent_ready = agent_ready,
-	.peer_ended = nic_local_check_peers,
-	.asked = asked,
 };
 
 /* The NIC is locked. */
@@ -217,14 +191,9 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 		error = nic_capture_lane_start(worker, &nic.public->lanes[index]);
 	if (error)
 		goto fail_destroy;
-	if (!nic.agent_watcher) {
-		error = worker_watch_agent(worker, agent_client_fd(&nic.agent));
-		if (!error)
-			error = nic_far_watch(worker);
-		if (error)
-			goto fail_destroy;
-		nic.agent_watcher = worker;
-	}
+	error = nic_control_start();
+	if (error)
+		goto fail_destroy;
 	error = worker_start(worker);
 	if (error)
 		goto fail_destroy;
@@ -235,8 +204,6 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 	return 0;
 
 fail_destroy:
-	if (nic.agent_watcher == worker)
-		nic.agent_watcher = NULL;
 	worker_destroy(worker, false);
 	return error;
 }
@@ -307,7 +274,8 @@ static void lane_pass_on(uint32_t index, uint8_t slot)
 	worker_unlock(worker);
 	slot_give_back(before);
 	nic_peer_put(nic.estate[index].dead);
-	nic.estate[index] = (struct nic_estate){NULL, false};
+	free(nic.estate[index].made);
+	nic.estate[index] = (struct nic_estate){.dead = NULL};
 }
 
 int nic_worker_inherit(uint8_t slot, uint32_t *ret_index)

@@ -14,8 +14,8 @@
 #include "runtime/nic_internal.h"
 #include "runtime/segment.h"
 
-static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 32 * NIC_AH_COUNT_MAX,
-	"a lane's paths do not run out before its queue pairs and the address handles do");
+static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 4 * NIC_AH_COUNT_MAX,
+	"a lane's paths do not run out before its queue pairs and the address handles of four devices do");
 
 /* The NIC is locked, the worker is not. Returns 0 or -errno. */
 static int ah_open(struct nic_ah *ah, struct worker *worker)
@@ -38,6 +38,8 @@ static int ah_open(struct nic_ah *ah, struct worker *worker)
 	worker_lock(worker);
 	error = port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
+	if (error == -ENOSPC)
+		error = -ENOMEM; /* too many of them, as behind any limit */
 	ah->has_path[lane] = !error;
 	if (!error)
 		nic_datagram_path_open(ah, worker);
@@ -145,8 +147,12 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 		ah->path[i] = NIC_PATH_NONE;
 	nic_enter();
 	ah->epoch = nic_epoch;
-	if (gid_is_ipv4(&ah->route.local) != gid_is_ipv4(&ah->route.remote))
-		error = -EINVAL;
+	error = -EINVAL;
+	if (gid_is_interface_local(&ah->route.remote))
+		nic_multicast_refuse_scope();
+	else if (gid_is_ipv4(&ah->route.local) != gid_is_ipv4(&ah->route.remote))
+		log_write(LOG_INFO,
+			"an address handle leads from IPv4 to IPv6, or the other way round");
 	else
 		error = nic_start();
 	if (!error)

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Locks, in order: the NIC's (nic_enter), the manager's (`lock`), nic_agent_lock. urnicd is never asked with the manager locked, so that
- * connections of other threads go on meanwhile.
+ * Lock: `lock`, the manager's; see lock_order.def. urnicd is never asked with the manager locked,
+ * so that connections of other threads go on meanwhile.
  *
  * Thread: one. It sleeps until a message comes, a deadline is due, or a kick says that an earlier deadline was set.
  */
 #include "runtime/nic_cm.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
 #include "runtime/gsi_socket.h"
+#include "runtime/kick.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/own_thread.h"
@@ -79,10 +78,7 @@ static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET
 
 static void kick(void)
 {
-	const uint64_t one = 1;
-
-	if (write(manager.kick, &one, sizeof(one)) < 0)
-		assert(errno == EAGAIN || errno == EINTR);
+	kick_ring(manager.kick);
 }
 
 /* Do what a call to the manager has caused. It is locked. */
@@ -174,15 +170,17 @@ static void gsi_reopen(void)
 	rc = agent_client_gsi_open(&nic.agent, manager.slot, &fd);
 	if (rc)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (rc) {
-		own_thread_sleep();
-		poll(NULL, 0, REOPEN_PAUSE_MS);
-		own_thread_wake();
-		return;
+	/* A fork waits for the lock: its child closes the descriptor that is the manager's then. */
+	if (!rc) {
+		close(manager.gsi);
+		manager.gsi = fd;
 	}
-	close(manager.gsi);
-	manager.gsi = fd;
+	pthread_mutex_unlock(&nic_agent_lock);
+	if (!rc)
+		return;
+	own_thread_sleep();
+	poll(NULL, 0, REOPEN_PAUSE_MS);
+	own_thread_wake();
 }
 
 /* How long to sleep, for poll(): rounded up. The manager is locked. */
@@ -246,18 +244,15 @@ static void *thread_main(void *unused)
 	for (;;) {
 		struct pollfd fds[FDS_MAX];
 		unsigned count;
-		uint64_t kicks;
 		int timeout_ms;
 
 		pthread_mutex_lock(&lock);
 		timeout_ms = sleep_choose();
 		count = list_fds(fds);
 		pthread_mutex_unlock(&lock);
-		own_thread_sleep();
-		poll(fds, count, timeout_ms);
-		own_thread_wake();
-		if (fds[1].revents && read(manager.kick, &kicks, sizeof(kicks)) < 0)
-			assert(errno == EAGAIN || errno == EINTR);
+		own_thread_poll(fds, count, timeout_ms);
+		if (fds[1].revents)
+			kick_clear(manager.kick);
 		if (fds[0].revents && !receive_all())
 			gsi_reopen();
 		serve();
@@ -276,6 +271,17 @@ static void testaments_keep(void)
 		return;
 	cm_keep_testaments(&manager.cm, arena_at(&nic.arena, offset), CM_TESTAMENTS_MAX);
 	atomic_store_explicit(&nic.public->testaments_offset, offset, memory_order_release);
+}
+
+static int numbers_begin(uint64_t guid)
+{
+	struct permutation *permutation = nic_permutation_draw();
+
+	if (!permutation)
+		return -ENOMEM;
+	cm_init(&manager.cm, manager.slot, guid, permutation, nic_random_u64());
+	free(permutation);
+	return 0;
 }
 
 /* The NIC is locked. */
@@ -297,14 +303,16 @@ static int manager_start(uint64_t guid, const struct nic_cm_user *user)
 	pthread_mutex_unlock(&nic_agent_lock);
 	if (error)
 		return error;
-	manager.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	manager.kick = kick_create("no connection manager");
 	if (manager.kick < 0) {
-		error = -errno;
+		error = manager.kick;
 		goto fail_close;
 	}
 	manager.user = user;
 	manager.sleeps_until_ns = 0;
-	cm_init(&manager.cm, manager.slot, guid, nic_random_u64(), nic_random_u64());
+	error = numbers_begin(guid);
+	if (error)
+		goto fail_close_kick;
 	testaments_keep();
 	error = own_thread_start(NULL, "urnic-cm", thread_main, NULL);
 	if (error)
@@ -526,6 +534,23 @@ int nic_cm_establish(struct cm_conn *conn)
 
 	manager_leave(cancel);
 	return rc;
+}
+
+void nic_cm_settle(const struct cm_conn *conn)
+{
+	uint32_t slot = conn->local_qpn >> 16;
+
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = nic.worker[i];
+
+		if (!worker || worker->lane.slot != slot)
+			continue;
+		worker_lock(worker);
+		worker_settle(worker);
+		worker_unlock(worker);
+	}
+	nic_leave();
 }
 
 int nic_cm_disconnect(struct cm_conn *conn)

@@ -67,6 +67,12 @@ int nic_cm_accept(struct cm_conn *conn, const struct cm_rep *rep) URNIC_EXPORT_A
 int nic_cm_reject(struct cm_conn *conn, const struct cm_rej *rej) URNIC_EXPORT_AS(nic_cm_reject);
 int nic_cm_ready(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_ready);
 int nic_cm_establish(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_establish);
+/*
+ * The lane of the connection's queue pair takes in what has arrived, and sends what it owes. So
+ * what the peer acknowledged before it disconnected is complete before the program hears of that;
+ * and the peer has our acknowledgements before our DREQ. Not with the manager locked.
+ */
+void nic_cm_settle(const struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_settle);
 int nic_cm_disconnect(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_disconnect);
 int nic_cm_sidr_request(struct cm_conn *conn, const struct cm_path *path,
 	const struct cm_sidr_req *request) URNIC_EXPORT_AS(nic_cm_sidr_request);

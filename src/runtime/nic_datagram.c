@@ -245,8 +245,8 @@ static int host_reach(struct worker *worker, uint8_t slot, struct nic_host *host
 	worker_unlock(worker);
 	if (!process->seat)
 		return -ENOSPC;
-	process->seat_offset = (uint64_t)((uint8_t *)process->seat - peer->peer.base);
-	process->bell = peer_at(&peer->peer, bell_offset, sizeof(struct guest_bell));
+	process->seat_offset = far_seat_offset(&peer->peer, process->seat);
+	process->bell = peer_at_shared(&peer->peer, bell_offset, sizeof(struct guest_bell));
 	process->host = &host->far;
 	return 0;
 }

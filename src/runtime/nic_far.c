@@ -6,11 +6,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "ib/rc/rc.h"
 #include "runtime/cancel.h"
+#include "runtime/kick.h"
 #include "runtime/log.h"
 #include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
@@ -115,8 +115,8 @@ int nic_host_get(struct nic_peer *peer, struct nic_host **ret_host)
 	host->users = 1;
 	host->far.peer = &peer->peer;
 	host->far.owner = &owner;
-	host->far.guests =
-		peer_at(&peer->peer, peer->public->guests_offset, sizeof(struct guest_table));
+	host->far.guests = peer_at_shared(
+		&peer->peer, peer->public->guests_offset, sizeof(struct guest_table));
 	if (!host->far.guests) {
 		free(host);
 		return -ENOMEM;
@@ -333,10 +333,10 @@ int nic_far_start(void)
 
 	if (!offset)
 		return -ENOMEM;
-	nic.asked = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	nic.asked = kick_create("no NIC");
 	if (nic.asked < 0)
-		return -errno;
-	nic.guests = arena_at(&nic.arena, offset);
+		return nic.asked;
+	nic.guests = arena_peers_side(arena_at(&nic.arena, offset));
 	nic.public->guests_offset = offset;
 	nic.mrs.abroad = &abroad;
 	nic_datagram_start();
@@ -349,19 +349,9 @@ int nic_far_start(void)
 	return 0;
 }
 
-int nic_far_watch(struct worker *worker)
-{
-	return worker_watch_asked(worker, nic.asked);
-}
-
 void nic_far_ask(void)
 {
-	uint64_t one = 1;
-	int cancel = cancel_forbid();
-
-	if (write(nic.asked, &one, sizeof(one)) < 0)
-		assert(errno == EAGAIN); /* it is said already */
-	cancel_allow(cancel);
+	kick_ring(nic.asked);
 }
 
 /* Answer one queue pair of the lane. False when none asks. */
@@ -392,10 +382,7 @@ static bool answer_one(struct worker *worker)
 
 void nic_far_errand(void)
 {
-	uint64_t count;
-
-	if (read(nic.asked, &count, sizeof(count)) < 0)
-		assert(errno == EAGAIN || errno == EINTR);
+	kick_clear(nic.asked);
 	nic_enter();
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		for (uint32_t done = 0; nic.worker[i] && done < LANE_QP_COUNT_MAX; done++)

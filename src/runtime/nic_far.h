@@ -33,9 +33,6 @@ struct nic_host {
 /* The NIC is being made. Returns 0 or -errno. */
 int nic_far_start(void);
 
-/* A lane's thread is to look for what queue pairs ask for. Returns 0 or -errno. */
-int nic_far_watch(struct worker *worker);
-
 /* SIGNAL_QP_ASKS. A worker is locked, the NIC need not be. */
 void nic_far_ask(void);
 

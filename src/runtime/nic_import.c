@@ -104,7 +104,7 @@ void nic_export_dm(uint32_t handle, uint64_t opening, const struct nic_dm *dm)
 
 	if (!arena_contains(&nic.arena, dm->memory))
 		return; /* it was imported itself */
-	export.offset = arena_offset(&nic.arena, dm->memory);
+	export.offset = arena_offset(&nic.arena, arena_owners_side(dm->memory));
 	export_write(handle, &export);
 }
 
@@ -151,7 +151,7 @@ static int memory_get(const struct nic_locator *locator)
 	if (error)
 		return error;
 	if (there.memory < 0)
-		return -EINVAL; /* nothing was ever made there */
+		return -ENOENT; /* nothing was ever made there */
 	pidfd = (int)syscall(SYS_pidfd_open, locator->pid, 0);
 	if (pidfd < 0)
 		return -errno;
@@ -190,7 +190,7 @@ static int host_open(const struct nic_locator *locator, struct nic_host **ret_ho
 	return error;
 }
 
-/* What the host says of the object. Returns 0 or -EINVAL. */
+/* What the host says of the object. Returns 0 or -ENOENT. */
 static int export_read(const struct nic_host *host, uint64_t opening, uint32_t handle,
 	enum nic_export_kind kind, struct nic_export *ret_export)
 {
@@ -200,16 +200,16 @@ static int export_read(const struct nic_host *host, uint64_t opening, uint32_t h
 	const struct nic_export *place;
 
 	if (!table || !handle)
-		return -EINVAL;
+		return -ENOENT;
 	place = &table[handle % EXPORT_COUNT];
 	if (atomic_load_explicit(&place->handle, memory_order_acquire) != handle)
-		return -EINVAL;
+		return -ENOENT;
 	ret_export->kind = place->kind;
 	ret_export->opening = place->opening;
 	ret_export->key = place->key;
 	ret_export->bytes = place->bytes;
 	ret_export->offset = place->offset;
-	return ret_export->kind == kind && ret_export->opening == opening ? 0 : -EINVAL;
+	return ret_export->kind == kind && ret_export->opening == opening ? 0 : -ENOENT;
 }
 
 /* The NIC is locked. On success the host is used once more. */
@@ -284,7 +284,7 @@ int nic_import_dm(
 	}
 	if (!error)
 		*ret_dm = (struct nic_dm){
-			.memory = host->peer->peer.base + export.offset,
+			.memory = arena_peers_side(host->peer->peer.base + export.offset),
 			.bytes = export.bytes,
 			.epoch = nic_epoch,
 			.host = host,

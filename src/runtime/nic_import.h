@@ -34,7 +34,7 @@ struct nic_export {
 	uint32_t key; /* of a region */
 	uint32_t reserved;
 	uint64_t bytes; /* of a region or device memory */
-	uint64_t offset; /* of device memory in NIC memory */
+	uint64_t offset; /* of device memory: its twin's, on the owner's side of NIC memory */
 	uint64_t more[3];
 };
 
@@ -70,8 +70,8 @@ void nic_export_end(uint32_t handle) URNIC_EXPORT_AS(nic_export_end);
 int nic_import_look(const struct nic_locator *locator) URNIC_EXPORT_AS(nic_import_look);
 
 /*
- * Import the object that `handle`, any value, means to the opening. Returns 0; -EINVAL when there is no such object; or as
- * nic_import_look().
+ * Import the object that `handle`, any value, means to the opening. Returns 0; -ENOENT when there
+ * is no such object; or as nic_import_look().
  *
  * A domain gets a number here, in the place of handles of own ones, until nic_unimport_pd(). A region has its key. Device
  * memory is mapped until nic_dm_destroy(), which is the end of the import and not of the memory.

@@ -3,13 +3,15 @@
 #define URNIC_RUNTIME_NIC_INTERNAL_H
 
 /*
- * What the files of the NIC share. nic.c is its life, nic_mr.c its memory regions, nic_agent.c its side of urnicd and its lanes; nic_cq.c,
- * nic_channel.c, nic_qp.c, nic_srq.c, nic_wq.c and nic_xrcd.c are its queues; nic_ah.c and nic_multicast.c say where datagrams go, nic_raw.c
- * is for raw packets, nic_stream.c for iWARP. nic_local.c, nic_peer.c, nic_datagram.c, nic_far.c, nic_hosted.c, nic_target*.c and
- * nic_import.c are about other processes of this host; nic_cm.c and nic_iwcm.c make connections. Nobody else includes this.
+ * What the files of the NIC share. nic.c is its life, nic_mr.c its memory regions, nic_agent.c its
+ * side of urnicd and its lanes; nic_cq.c, nic_channel.c, nic_qp.c, nic_srq.c, nic_wq.c and
+ * nic_xrcd.c are its queues; nic_ah.c and nic_multicast.c say where datagrams go, nic_raw.c is for
+ * raw packets, nic_stream.c for iWARP, nic_link.c for packets past the kernel's UDP. nic_local.c,
+ * nic_peer.c, nic_datagram.c, nic_far.c, nic_hosted.c, nic_target*.c and nic_import.c are about
+ * other processes of this host; nic_cm.c and nic_iwcm.c make connections. Nobody else includes
+ * this.
  *
- * Locks, in order: the NIC's (nic_enter, for set-up), a worker's lock, nic_agent_lock (the connection to urnicd). Several workers'
- * locks are held only by who holds the NIC's.
+ * Locks: see lock_order.def. Several workers' locks are held only by who holds the NIC's.
  */
 
 #include <pthread.h>
@@ -133,6 +135,8 @@ struct nic_ah {
 struct nic_estate {
 	struct nic_peer *dead; /* NULL: our own */
 	bool was_used; /* one of its queue pairs was made anew */
+	uint32_t *made; /* the numbers of those that were: once each */
+	uint32_t made_count;
 };
 
 /* URNIC_LINK: whether packets may go past the kernel's UDP. In the order in which setting_choice() is given the words. */
@@ -145,7 +149,10 @@ enum nic_link {
 struct nic {
 	bool is_up;
 	enum nic_link link;
-	int memory; /* memfd */
+	bool has_link_thread;
+	int link_kick; /* eventfd, with the thread: a lane has a question (nic_link.c) */
+	int memory; /* memfd: the owner's side of NIC memory */
+	int shared; /* memfd: the peers' side */
 	struct arena arena;
 	struct mr_table mrs;
 	struct nic_public *public;
@@ -188,7 +195,6 @@ struct nic {
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
-	struct worker *agent_watcher; /* whose thread looks at urnicd's descriptor */
 };
 
 extern pthread_mutex_t nic_agent_lock;
@@ -201,6 +207,12 @@ void nic_enter(void);
 void nic_leave(void);
 
 uint64_t nic_random_u64(void);
+
+/* A random permutation, for the caller to free; NULL when there is no memory. */
+struct permutation *nic_permutation_draw(void);
+
+/* urnicd has said something, or ended. The control thread; nothing is locked. */
+void nic_agent_ready(void);
 
 /* Make the NIC if there is none. The NIC is locked. Returns 0 or -errno. */
 int nic_start(void);
@@ -241,6 +253,15 @@ struct worker *nic_worker_of_slot(uint8_t slot);
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex);
 
 /*
+ * Have packets of an address go past the kernel's UDP where that is possible (nic_link.c), unless
+ * the user wants it otherwise. The NIC is locked, and the worker.
+ */
+void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex);
+
+/* In a forked child: there is no thread that answers questions. */
+void nic_link_forget(void);
+
+/*
  * A queue pair for datagrams is to live on this lane: receive on all of init->locals, and open every
  * address handle on this lane too, if that was not done before. The NIC is locked, the worker is not.
  * Returns 0, or -errno when none of the addresses can be opened.
@@ -249,6 +270,9 @@ int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init);
 
 /* Take a queue pair out of all multicast groups. The NIC is locked, its worker is not. */
 void nic_multicast_forget(struct nic_qp *qp);
+
+/* Say why a group whose packets stay within an interface is refused. */
+void nic_multicast_refuse_scope(void);
 
 /* The lanes in this mask push into the queue: a poll drives them. The NIC is locked. */
 static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
@@ -311,6 +335,13 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public);
 
 /* guest_wait_fn: `who` is the name of a process that has our NIC memory mapped. Any thread. */
 bool nic_local_wait(uint32_t who, uint32_t round);
+
+/*
+ * The queue pair is in RTR: if its peer has a loopback address, that names a queue pair of this
+ * network namespace. Where there is none the program's requests will fail at once, and the log says
+ * why. The NIC is locked.
+ */
+void nic_local_check_loopback(struct nic_qp *qp);
 
 /*
  * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. Returns whether the peer is another process, that could

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Locks, in order: the NIC's (nic_enter), a worker's, the manager's (`lock`). The thread takes the last one only.
+ * Lock: `lock`, the manager's; see lock_order.def. The thread takes no other.
  *
  * Thread: one. It sleeps in epoll until a socket has something, or the oldest deadline is due. What epoll names is a descriptor, which
  * is looked for under the lock: its connection may have gone meanwhile, or another one may have the number, which then is just looked at.
  */
 #include "runtime/nic_iwcm.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
+#include "runtime/kick.h"
 #include "runtime/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/own_thread.h"
+#include "runtime/setting.h"
 
 #define CONNECT_NS 20000000000ull
 #define REQUEST_NS 10000000000ull
@@ -78,7 +78,7 @@ struct mpa_policy nic_iwcm_policy(void)
 {
 	static atomic_bool is_told;
 	struct mpa_policy policy = {.revision = 2, .wants_crc = true, .is_peer_to_peer = true};
-	const char *words = getenv("URNIC_MPA");
+	const char *words = setting_text("URNIC_MPA");
 
 	for (size_t bytes; words && *words; words += bytes + (words[bytes] == ',')) {
 		bytes = strcspn(words, ",");
@@ -110,15 +110,14 @@ static int watch(int fd, uint32_t events, int operation)
 {
 	struct epoll_event event = {.events = events, .data.fd = fd};
 
-	return epoll_ctl(manager.epoll, operation, fd, &event) ? -errno : 0;
+	return epoll_ctl(manager.epoll, operation, fd, &event)
+		? log_refusal("a connection cannot be served", "epoll_ctl")
+		: 0;
 }
 
 static void kick(void)
 {
-	const uint64_t one = 1;
-
-	if (write(manager.kick, &one, sizeof(one)) < 0)
-		assert(errno == EAGAIN || errno == EINTR);
+	kick_ring(manager.kick);
 }
 
 static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)
@@ -342,6 +341,18 @@ static void pending_hurry(struct nic_iw_listener *listener)
 				min_u64(listener->pending[i].deadline_ns, end_ns);
 }
 
+/* The kernel asks again and again; that there was nothing to accept after all is no failure. */
+static void accept_failed(int error)
+{
+	static atomic_bool is_said;
+
+	if (error == EAGAIN || error == ECONNABORTED || error == EINTR ||
+		atomic_exchange(&is_said, true))
+		return;
+	errno = error;
+	log_refusal("a connection was not accepted", "accept4");
+}
+
 static void listener_look(struct nic_iw_listener *listener)
 {
 	for (;;) {
@@ -355,8 +366,10 @@ static void listener_look(struct nic_iw_listener *listener)
 			return;
 		}
 		fd = port_tcp_accept(listener->fd);
-		if (fd < 0)
+		if (fd < 0) {
+			accept_failed(-fd);
 			return;
+		}
 		accept_one(listener, conn, fd);
 	}
 }
@@ -414,7 +427,6 @@ static int sleep_ms(uint64_t until_ns)
 static void *thread_main(void *unused)
 {
 	struct epoll_event events[EVENTS_MAX];
-	uint64_t kicks;
 	int count = 0;
 
 	(void)unused;
@@ -428,11 +440,8 @@ static void *thread_main(void *unused)
 		manager.sleeps_until_ns = expire();
 		timeout_ms = sleep_ms(manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
-		own_thread_sleep();
-		count = epoll_wait(manager.epoll, events, EVENTS_MAX, timeout_ms);
-		own_thread_wake();
-		if (read(manager.kick, &kicks, sizeof(kicks)) < 0)
-			assert(errno == EAGAIN || errno == EINTR);
+		count = own_thread_epoll_wait(manager.epoll, events, EVENTS_MAX, timeout_ms);
+		kick_clear(manager.kick);
 	}
 	return NULL;
 }
@@ -448,9 +457,9 @@ static int manager_start(nic_iw_event_fn *on_event)
 	manager.on_event = on_event;
 	manager.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (manager.epoll < 0)
-		return -errno;
-	manager.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = manager.kick < 0 ? -errno : watch(manager.kick, EPOLLIN, EPOLL_CTL_ADD);
+		return log_refusal("no connection manager", "epoll_create1");
+	manager.kick = kick_create("no connection manager");
+	error = manager.kick < 0 ? manager.kick : watch(manager.kick, EPOLLIN, EPOLL_CTL_ADD);
 	if (!error)
 		error = own_thread_start(NULL, "urnic-iwcm", thread_main, NULL);
 	if (error) {
@@ -515,6 +524,11 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 	listener->is_full = false;
 	listener->fd = port_tcp_listen(local, is_ipv6_only, (int)backlog);
 	error = listener->fd < 0 ? listener->fd : 0;
+	/* That the address is another's, or nobody's, is for the program to say. */
+	if (error && error != -EADDRINUSE && error != -EADDRNOTAVAIL) {
+		errno = -error;
+		log_refusal("no listener for iWARP connections", "socket, bind or listen");
+	}
 	if (!error) {
 		cancel = manager_enter();
 		list_append(&manager.listeners, &listener->node);

@@ -49,23 +49,41 @@ static bool inbox_wait(const struct inbox *inbox, uint32_t round)
 	return nic_local_wait(atomic_load(&inbox->initiator), round);
 }
 
+/*
+ * Patience with peers that stand still in the middle of a copy: of deregistration, and of what
+ * suspends all keys (a fork, moving memory).
+ */
+enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
+
 /* mr_quiesce_fn; the NIC is locked. */
-static void key_quiesce(uint32_t key)
+static bool key_quiesce(uint32_t key)
 {
+	const struct inbox_patience patience = {
+		clock_now_ns() + (key ? DEREGISTER_NS : SUSPEND_NS), clock_now_ns};
+	bool is_quiet = true;
+
 	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next)
-		local_quiesce(&container_of(link, struct nic_local, link)->local, &nic.mrs, key);
-	guest_quiesce(nic.guests, nic_local_wait, &nic.mrs, key);
+		is_quiet = local_quiesce(&container_of(link, struct nic_local, link)->local,
+				   &nic.mrs, key, &patience) &&
+			is_quiet;
+	is_quiet = guest_quiesce(nic.guests, nic_local_wait, &nic.mrs, key, &patience) && is_quiet;
+	if (!is_quiet)
+		log_write(LOG_INFO,
+			"a process of this host stands still in the middle of a copy to or from registered "
+			"memory: its request goes by packets");
+	return is_quiet;
 }
 
 int nic_local_start(void)
 {
 	if (pipe2(nic.life, O_CLOEXEC))
-		return -errno;
+		return log_refusal("no NIC", "pipe2");
 	list_init(&nic.peers);
 	list_init(&nic.locals);
 	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0;
 	nic.owner.wait = inbox_wait;
 	nic.owner.pause = wait_pause;
+	nic.owner.now_ns = clock_now_ns;
 	nic.owner.ask = nic_far_ask;
 	while (!nic.owner.who)
 		nic.owner.who = (uint32_t)nic_random_u64();
@@ -86,7 +104,8 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 	bell = arena_alloc(&nic.arena, sizeof(struct guest_bell));
 	if (!bell)
 		return -ENOMEM;
-	worker->guest_bell = arena_at(&nic.arena, bell);
+	worker->guest_bell = arena_peers_side(arena_at(&nic.arena, bell));
+	guest_bell_init(worker->guest_bell, nic.guests);
 	public->kick = worker->kick;
 	atomic_store(&public->guest_bell_offset, bell);
 	if (!nic.is_local_on)
@@ -95,7 +114,7 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 	inboxes = arena_alloc(&nic.arena, sizeof(struct inbox_table));
 	if (!bell || !inboxes)
 		return -ENOMEM;
-	worker->local.bell = arena_at(&nic.arena, bell);
+	worker->local.bell = arena_peers_side(arena_at(&nic.arena, bell));
 	worker->inboxes = arena_at(&nic.arena, inboxes);
 	atomic_store(&public->inboxes_offset, inboxes);
 	atomic_store(&public->doors_offset, nic_datagram_lane_start(worker));
@@ -114,12 +133,12 @@ static int inbox_take(struct local_inbox *place)
 		if (!grown)
 			return -ENOMEM;
 		nic.free_inboxes = grown;
-		place->offset = arena_alloc(&nic.arena, sizeof(struct inbox));
+		place->offset = arena_alloc_both(&nic.arena, sizeof(struct inbox));
 		if (!place->offset)
 			return -ENOMEM;
 		nic.inbox_count++;
 	}
-	place->inbox = arena_at(&nic.arena, place->offset);
+	place->inbox = arena_peers_side(arena_at(&nic.arena, place->offset));
 	return 0;
 }
 
@@ -206,6 +225,42 @@ static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 			"here has queue pair 0x%06x of %s",
 			qp->qp->qpn, attr->dest_qpn, gid_to_text(remote, 0, text));
 	return error;
+}
+
+/* Where the process cannot be looked into, its queue pair is taken to exist. */
+static bool is_missing(uint32_t qpn)
+{
+	struct nic_peer *peer;
+	int error = nic_peer_get((uint8_t)(qpn >> 16), &peer);
+	bool is_found;
+
+	if (error)
+		return error == -ENOENT;
+	is_found = nic_peer_find_qp(peer, qpn) != NULL;
+	nic_peer_put(peer);
+	return !is_found;
+}
+
+void nic_local_check_loopback(struct nic_qp *qp)
+{
+	const struct qp_attr *attr = &qp->qp->attr;
+	char text[ADDRESS_TEXT_BYTES];
+
+	/*
+	 * Over XRC a receiving queue pair passes from one process to another, and does not send to
+	 * the number that it is connected with.
+	 */
+	if (qp->qp->type == QP_TYPE_XRC_SEND || qp->qp->type == QP_TYPE_XRC_RECV ||
+		!gid_is_loopback(&attr->path.remote) || !is_missing(attr->dest_qpn))
+		return;
+	log_write(LOG_ERROR,
+		"queue pair 0x%06x is connected with queue pair 0x%06x of %s, but no process here has "
+		"that one; a loopback address never leads to another host: use a device of another "
+		"interface",
+		qp->qp->qpn, attr->dest_qpn, gid_to_text(&attr->path.remote, 0, text));
+	worker_lock(qp->worker);
+	qp->qp->is_peer_missing = true;
+	worker_unlock(qp->worker);
 }
 
 bool nic_local_connect(struct nic_qp *qp)

@@ -84,6 +84,21 @@ static void extent_let_go(const struct mr_region *region, bool is_alone)
 		segment_let_go(region->address, region->bytes, is_alone);
 }
 
+/*
+ * A peer stands still in the middle of a copy to or from this memory, which is no region's any more
+ * or another's. Moved memory becomes private memory, so that the peer's mapping is of a file range
+ * that nobody uses. Memory that is shared by the program's wish stays what it is. All lanes are
+ * locked.
+ */
+static void extent_give_up(const struct mr_region *region, bool is_alone)
+{
+	if (!is_program_memory(region) || !segments_are_moved(region->address, region->bytes))
+		return;
+	mr_table_suspend(&nic.mrs);
+	segments_give_up(&nic.mrs, region->address, region->bytes, is_alone);
+	mr_table_resume(&nic.mrs);
+}
+
 /* Is there something to do that is better done alone? */
 static bool is_cover_wanted(const struct mr_region *region)
 {
@@ -143,8 +158,8 @@ void nic_mr_make_mappable(void)
 
 	if (nic.is_up && segments_begin()) {
 		nic_for_each_worker(worker_lock);
-		mr_table_suspend(&nic.mrs);
-		cover_all(is_alone);
+		if (mr_table_suspend(&nic.mrs))
+			cover_all(is_alone);
 		mr_table_resume(&nic.mrs);
 		lanes_leave();
 	}
@@ -196,15 +211,17 @@ int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 		struct mr_extent extent = extent_hold(region);
 
 		error = mr_table_change(&nic.mrs, key, pd, region);
-		if (!error)
+		if (error >= 0)
 			mr_table_place(&nic.mrs, key, &extent);
+		if (error == MR_IS_STOOD_ON)
+			extent_give_up(&before, is_alone);
 		is_held = true;
 	}
 	lanes_leave();
 	if (is_held)
-		extent_let_go(error ? region : &before, is_alone);
+		extent_let_go(error < 0 ? region : &before, is_alone);
 	leave_alone(is_alone);
-	return error;
+	return error < 0 ? error : 0;
 }
 
 int nic_mr_deregister(uint32_t key, uint32_t pd)
@@ -216,11 +233,13 @@ int nic_mr_deregister(uint32_t key, uint32_t pd)
 
 	nic_for_each_worker(worker_lock);
 	error = nic.is_up ? mr_table_remove(&nic.mrs, key, pd) : -EINVAL;
+	if (is_region && error == MR_IS_STOOD_ON)
+		extent_give_up(&region, is_alone);
 	lanes_leave();
-	if (is_region && !error)
+	if (is_region && error >= 0)
 		extent_let_go(&region, is_alone);
 	leave_alone(is_alone);
-	return error;
+	return error < 0 ? error : 0;
 }
 
 int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key)
@@ -230,7 +249,8 @@ int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key)
 	nic_enter();
 	error = nic_start();
 	if (!error)
-		error = mw_add(&nic.mrs, pd, kind, random_variant(), ret_key);
+		error = mw_add(&nic.mrs, pd, kind, kind == MR_KIND_WINDOW_2 ? 0 : random_variant(),
+			ret_key);
 	nic_leave();
 	return error;
 }
@@ -317,11 +337,11 @@ int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
 	nic_enter();
 	error = nic_start();
 	if (!error)
-		offset = arena_alloc(&nic.arena, block_bytes);
+		offset = arena_alloc_shared(&nic.arena, block_bytes);
 	if (!error && !offset)
 		error = -ENOMEM;
 	if (!error) {
-		uintptr_t start = (uintptr_t)arena_at(&nic.arena, offset);
+		uintptr_t start = (uintptr_t)arena_peers_side(arena_at(&nic.arena, offset));
 
 		*ret_dm = (struct nic_dm){
 			.memory = (uint8_t *)align_up_u64(start, align),

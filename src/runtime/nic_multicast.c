@@ -209,6 +209,14 @@ static int attach(struct nic_qp *qp, const struct gid *group, uint32_t ifindex)
 	return error;
 }
 
+void nic_multicast_refuse_scope(void)
+{
+	log_write(LOG_ERROR,
+		"a multicast group of FF01::/16 is interface-local (RFC 4291, 2.7): IP stacks drop "
+		"its packets between hosts; take one of FF02::/16 or wider, or of IPv4 (perftest: "
+		"-M 255:2:0:...)");
+}
+
 int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
 {
 	struct gid group = gid_ip_address(mgid);
@@ -217,6 +225,8 @@ int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifi
 	nic_enter();
 	if (qp->epoch != nic_epoch)
 		error = -EIO;
+	else if (gid_is_interface_local(&group))
+		nic_multicast_refuse_scope();
 	else if (qp->qp->type == QP_TYPE_UD && gid_is_multicast(&group))
 		error = attach(qp, &group, ifindex);
 	nic_leave();

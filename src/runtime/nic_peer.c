@@ -14,10 +14,13 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "base/once.h"
 #include "runtime/cancel.h"
 #include "runtime/futex.h"
 #include "runtime/log.h"
+#include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_memory.h"
 
 /* Where the bytes lie that processes lock in others' NIC memory, by who they are. */
 #define LOCKS_OFFSET (1ull << 40)
@@ -79,6 +82,7 @@ static uint8_t *far_map(
 {
 	struct nic_peer *nic_peer = nic_peer_of(peer);
 	struct mr_extent extent;
+	uint64_t there;
 
 	if (!mr_region_extent(&peer->mrs, region, &extent) || address >= extent.end)
 		return NULL;
@@ -89,15 +93,16 @@ static uint8_t *far_map(
 	*bytes = min_u64(*bytes, extent.end - address);
 	if (extent.segment != SEGMENT_NIC_MEMORY)
 		return peer_segments_at(&nic_peer->segments, extent.segment, address, *bytes);
-	if (!range_inside(address, *bytes, nic_peer->public->base, peer->bytes))
+	there = READ_ONCE(nic_peer->public->base) + ARENA_SIDE_BYTES;
+	if (!range_inside(address, *bytes, there, peer->bytes))
 		return NULL;
-	return peer->base + (address - nic_peer->public->base);
+	return peer->base + ARENA_SIDE_BYTES + (address - there);
 }
 
 static void wake(struct peer *peer, struct attention *attention)
 {
 	(void)peer;
-	futex_wake(&attention->wakes);
+	futex_wake(attention_wakes(attention));
 }
 
 static const struct peer_ops far_ops = {
@@ -237,41 +242,40 @@ struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number)
 	return NULL;
 }
 
-/* A memfd that was opened by its owner, opened anew: locks are of who has opened it. */
-static int memory_open_anew(int memory)
+/* Map one side at `at`. Returns 0 or -errno. */
+static int side_map(uint8_t *at, uint64_t bytes, int protection, int memory)
 {
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return mmap(at, (size_t)bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory,
+		       0) == MAP_FAILED
+		? -errno
+		: 0;
 }
 
-/* Map it, if it is NIC memory that cannot shrink under us. Returns 0 or -errno. */
+/*
+ * Map the owner's side, which cannot shrink under us, with room for the peers'. Returns 0 or
+ * -errno.
+ */
 static int memory_map(struct nic_peer *peer)
 {
-	struct stat stat;
 	struct flock lock = {.l_type = F_WRLCK,
 		.l_whence = SEEK_SET,
 		.l_start = (off_t)(LOCKS_OFFSET + nic.owner.who),
 		.l_len = 1};
-	void *base;
+	uint64_t bytes = peer->peer.bytes;
+	uint8_t *base;
+	int error;
 
-	if (fstat(peer->memory, &stat))
-		return -errno;
-	if (!(fcntl(peer->memory, F_GET_SEALS) & F_SEAL_SHRINK) ||
-		stat.st_size < (off_t)(NIC_PUBLIC_OFFSET + sizeof(struct nic_public)))
-		return -EPROTO;
 	if (fcntl(peer->memory, F_OFD_SETLK, &lock))
 		return -errno;
-	base = mmap(NULL, (size_t)stat.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		peer->memory, 0);
+	base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		-1, 0);
 	if (base == MAP_FAILED)
 		return -errno;
-	madvise(base, (size_t)stat.st_size, MADV_DONTFORK);
 	peer->peer.base = base;
-	peer->peer.bytes = (uint64_t)stat.st_size;
+	error = side_map(base, bytes, PROT_READ, peer->memory);
+	if (error)
+		return error;
+	madvise(base, ARENA_SPAN(bytes), MADV_DONTFORK);
 	peer->public =
 		(const struct nic_public *)(const void *)(peer->peer.base + NIC_PUBLIC_OFFSET);
 	if (peer->public->magic != NIC_PUBLIC_MAGIC || peer->public->version != NIC_PUBLIC_VERSION)
@@ -284,12 +288,29 @@ static int memory_map(struct nic_peer *peer)
 		&peer->peer.mrs, peer->peer.base, peer->peer.bytes, &peer->public->mrs);
 }
 
+/* Map the peers' side, of which the process has the descriptor. Returns 0 or -errno. */
+static int shared_map(struct nic_peer *peer)
+{
+	uint8_t *at = peer->peer.base + ARENA_SIDE_BYTES;
+	int shared = nic_memory_get_shared(peer->pidfd, peer->public->shared, peer->peer.bytes);
+	int error;
+
+	if (shared < 0)
+		return shared;
+	error = side_map(at, peer->peer.bytes, PROT_READ | PROT_WRITE, shared);
+	close(shared);
+	if (!error)
+		madvise(at, peer->peer.bytes, MADV_DONTFORK);
+	return error;
+}
+
 /* Is the process the one whose NIC memory this is, and may we look into it? Returns 0 or -errno. */
 static int process_open(struct nic_peer *peer)
 {
 	uint64_t identity = 0;
 	uint64_t at =
 		peer->public->base + NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity);
+	int error;
 
 	peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
 	if (peer->pidfd < 0)
@@ -298,10 +319,13 @@ static int process_open(struct nic_peer *peer)
 		return -errno;
 	if (identity != peer->identity)
 		return -ESRCH;
+	error = shared_map(peer);
+	if (error)
+		return error;
 	peer->life = (int)syscall(SYS_pidfd_getfd, peer->pidfd, peer->public->life, 0);
 	if (peer->life < 0)
 		return -errno;
-	return nic_peer_has_ended(peer) ? -ESRCH : worker_watch_peer(nic.agent_watcher, peer->life);
+	return nic_peer_has_ended(peer) ? -ESRCH : nic_control_watch_peer(peer->life);
 }
 
 static void destroy(struct nic_peer *peer)
@@ -309,7 +333,7 @@ static void destroy(struct nic_peer *peer)
 	if (!peer->is_self) {
 		peer_segments_done(&peer->segments, !peer->peer.base);
 		if (peer->peer.base)
-			munmap(peer->peer.base, peer->peer.bytes);
+			munmap(peer->peer.base, ARENA_SPAN(peer->peer.bytes));
 		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 			if (peer->kick[i] >= 0)
 				close(peer->kick[i]);
@@ -344,7 +368,10 @@ static int segments_open(struct nic_peer *peer)
 	const struct segment_public *list = peer_at(&peer->peer, peer->public->segments_offset,
 		SEGMENT_COUNT_MAX * sizeof(struct segment_public));
 
-	return peer_segments_init(&peer->segments, list, peer->pidfd);
+	int error = peer_segments_init(&peer->segments, list, peer->pidfd);
+
+	peer->segments.on_stale = nic_far_ask; /* nic_peer_errand() */
+	return error;
 }
 
 static int other_open(struct nic_peer *peer, const struct agent_process *process)
@@ -355,7 +382,7 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 	if (process->memory < 0 || process->uid != geteuid())
 		return -EPERM;
 	peer->peer.ops = &far_ops;
-	peer->memory = memory_open_anew(process->memory);
+	peer->memory = nic_memory_open(process->memory, geteuid(), &peer->peer.bytes);
 	if (peer->memory < 0)
 		return peer->memory;
 	error = memory_map(peer);
@@ -614,6 +641,18 @@ bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who)
 bool nic_peer_is_alive(uint32_t who)
 {
 	return has_lock(nic.memory, who);
+}
+
+void nic_peer_errand(void)
+{
+	struct peer_stale *stale = peer_segments_stale();
+
+	if (!stale)
+		return;
+	nic_enter();
+	nic_for_each_worker(nic_worker_pass); /* who copied there is done */
+	nic_leave();
+	peer_segments_unmap(stale);
 }
 
 void nic_peers_forget(void)

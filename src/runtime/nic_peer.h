@@ -102,4 +102,7 @@ bool nic_peer_is_alive(uint32_t who);
 /* In the child of a fork: close what it has inherited. */
 void nic_peers_forget(void);
 
+/* Unmap what peers have taken away. The control thread; nothing is locked. */
+void nic_peer_errand(void);
+
 #endif

@@ -5,6 +5,11 @@
 /*
  * The directory of a process's NIC memory: where a reader in another process starts.
  *
+ * NIC memory is two memfds of one length (base/arena.h). The owner's side, which urnicd hands out,
+ * is sealed: only its owner writes there. The peers' side is reached by its descriptor (`shared`)
+ * in the owner's process; what lies at an offset there is the twin of what lies at the same offset
+ * of the owner's side.
+ *
  * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies what it needs with pread(),
  * checks magic and version, and follows offsets: directory -> lanes -> queue pairs, and
  * directory -> shared receive queues, directory -> last words of connections. The owner
@@ -20,7 +25,7 @@
 #include "queue/capture.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 13u
+#define NIC_PUBLIC_VERSION 17u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 /* Who captures has this byte of the memfd locked: one at a time. If nobody has, capturing ends by itself. */
@@ -34,8 +39,9 @@ enum {
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t inboxes_offset; /* struct inbox_table; 0: none */
-	_Atomic uint64_t guest_bell_offset; /* struct guest_bell */
-	_Atomic uint64_t capture_offset; /* struct record_ring, of struct captured */
+	_Atomic uint64_t guest_bell_offset; /* struct guest_bell, on the peers' side */
+	_Atomic uint64_t
+		capture_offset; /* struct record_ring, of struct captured, on the peers' side */
 	_Atomic uint64_t doors_offset; /* struct door_table; 0: none */
 	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
 	uint32_t reserved;
@@ -60,18 +66,23 @@ struct nic_public {
 	struct nic_public_lane lanes[NIC_LANES_MAX];
 	struct mr_public mrs;
 	int32_t life; /* descriptor of the process: a pipe that breaks when the NIC ends */
-	uint32_t reserved;
+	int32_t shared; /* descriptor of the process: the peers' side of NIC memory */
 	uint64_t base; /* where NIC memory lies in its owner's address space */
 	uint64_t identity; /* random: no other NIC's */
 	uint64_t netns; /* of the process: see runtime/rendezvous.h */
-	uint64_t guests_offset; /* struct guest_table */
+	uint64_t guests_offset; /* struct guest_table, on the peers' side */
 	uint64_t attentions_offset; /* struct attention_table; 0: there is none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
 	_Atomic uint64_t
 		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
 	struct cm_counters cm; /* of the connection manager; zero while there is none */
-	struct capture_public capture; /* written by who captures */
+	struct capture_public capture; /* on the peers' side: written by who captures */
 };
+
+static inline struct capture_public *nic_public_capture(const struct nic_public *public)
+{
+	return (struct capture_public *)arena_peers_side(&public->capture);
+}
 
 #endif

@@ -55,39 +55,6 @@ static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 		nic.last_xrc_send = worker;
 }
 
-static const char *why_no_link(int error)
-{
-	switch (error) {
-	case -EPERM:
-		return "it takes CAP_NET_RAW";
-	case -EOPNOTSUPP:
-		return "it takes plain Ethernet, and Linux 6.2";
-	case -EUSERS:
-		return "as many lanes as may do so already do";
-	default:
-		return strerror(-error);
-	}
-}
-
-/*
- * Past the kernel's UDP where that is possible, unless the user wants it otherwise. The worker is locked.
- */
-static void link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
-{
-	static _Atomic uint32_t told; /* of which interface: it has more than one address */
-	char name[IF_NAMESIZE] = "?";
-	int error;
-
-	if (nic.link == NIC_LINK_OFF)
-		return;
-	error = worker_use_link(worker, index, ifindex);
-	if (!error || nic.link != NIC_LINK_ON || atomic_exchange(&told, ifindex) == ifindex)
-		return;
-	if_indextoname(ifindex, name);
-	log_write(LOG_ERROR, "URNIC_LINK is on, but packets of %s go through UDP sockets: %s", name,
-		why_no_link(error));
-}
-
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
 {
 	struct agent_address address = {
@@ -112,7 +79,7 @@ int nic_address_open(struct worker *worker, const struct gid *local, uint32_t if
 	worker_lock(worker);
 	index = worker_address_add(worker, &address.gid, address.scope_ifindex, socket);
 	if (index >= 0)
-		link_use(worker, (uint32_t)index, ifindex);
+		nic_link_use(worker, (uint32_t)index, ifindex);
 	worker_unlock(worker);
 	return index;
 }
@@ -295,11 +262,23 @@ int nic_qp_paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
  */
 static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 {
-	if ((mask & ATTR_STATE) && to == QP_RTR)
+	if ((mask & ATTR_STATE) && to == QP_RTR) {
+		nic_local_check_loopback(qp);
 		return nic_local_connect(qp) && segments_may_begin();
+	}
 	if ((mask & ATTR_STATE) && to == QP_RESET)
 		nic_local_disconnect(qp);
 	return false;
+}
+
+static void say_refusal(
+	const struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+{
+	struct qp_modify_refusal refusal;
+
+	qp_modify_explain(qp, to, mask, attr, &refusal);
+	log_write(LOG_INFO, "queue pair 0x%06x does not go from %s to %s: %s%s", qp->qpn,
+		refusal.from, refusal.to, refusal.reason, refusal.attribute);
 }
 
 int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
@@ -319,6 +298,8 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		qp->worker->now_ns = clock_now_ns();
 		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
 		if (error) {
+			if (error == -EINVAL && log_is_on(LOG_INFO))
+				say_refusal(qp->qp, to, mask, &attr);
 			nic_qp_paths_close(qp, &attr, paths);
 		} else if (to == QP_RESET) {
 			nic_qp_paths_close(qp, &before, qp->open_paths);

@@ -4,8 +4,8 @@
  *
  * When the host has ended, the opening is *moving*: calls wait until there is a new host, or none.
  *
- * Locks, in order: opening.calling (one call at a time), opening.lock (its answer). The thread that reads connections takes the second with the NIC
- * locked; who calls does not lock the NIC.
+ * Locks: opening.calling (one call at a time), opening.lock (its answer); see lock_order.def. The
+ * control thread takes the second with the NIC locked; a caller does not lock the NIC.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,6 +16,7 @@
 
 #include "runtime/cancel.h"
 #include "runtime/log.h"
+#include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
 
 enum {
@@ -185,7 +186,7 @@ static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t numb
 {
 	struct nic_opening *opening = malloc(sizeof(*opening));
 	int fd = opening ? host_connect((uint8_t)(number >> 16)) : -ENOMEM;
-	int error = fd < 0 ? fd : worker_watch_asked(nic.agent_watcher, fd);
+	int error = fd < 0 ? fd : nic_control_watch_asked(fd);
 
 	if (error) {
 		if (fd >= 0)
@@ -383,7 +384,7 @@ static int move(struct nic_opening *opening)
 		return -EAGAIN; /* it is about to end, too, or to begin */
 	if (fd < 0)
 		return fd;
-	error = worker_watch_asked(nic.agent_watcher, fd);
+	error = nic_control_watch_asked(fd);
 	if (!error && nic_target_send(fd, &message))
 		error = -EAGAIN;
 	if (error)

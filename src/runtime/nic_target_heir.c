@@ -47,11 +47,28 @@ int nic_target_succeed(struct nic_peer *dead, uint8_t slot)
 	return error;
 }
 
+/* This queue pair is made anew now. False when it was before, or memory runs out. */
+static bool estate_take(struct nic_estate *estate, uint32_t number)
+{
+	uint32_t *longer;
+
+	for (uint32_t i = 0; i < estate->made_count; i++)
+		if (estate->made[i] == number)
+			return false;
+	longer = reallocarray(estate->made, estate->made_count + 1, sizeof(*longer));
+	if (!longer)
+		return false;
+	longer[estate->made_count++] = number;
+	estate->made = longer;
+	return true;
+}
+
 /* Copies of what the dead process had. False when there is nothing of this number and file that can be gone on with. */
-static bool read_estate(const struct nic_peer *dead, uint32_t number, uint32_t ifindex,
+static bool read_estate(struct nic_estate *estate, uint32_t number, uint32_t ifindex,
 	const struct xrc_file *file, struct qp_public *ret_public, struct rc_qp *ret_object)
 {
-	struct qp_public *public = nic_peer_find_qp(dead, number);
+	const struct nic_peer *dead = estate->dead;
+	const struct qp_public *public = nic_peer_find_qp(dead, number);
 	const struct rc_qp *object;
 
 	if (!public)
@@ -63,8 +80,7 @@ static bool read_estate(const struct nic_peer *dead, uint32_t number, uint32_t i
 		!object)
 		return false;
 	memcpy(ret_object, object, sizeof(*ret_object));
-	public->object_offset = 0; /* once */
-	return true;
+	return estate_take(estate, number);
 }
 
 /* Bring it to where `from` was, with the same attributes. Both paths are open. The worker is locked. Returns 0 or -errno. */
@@ -174,7 +190,7 @@ struct nic_qp *nic_target_inherit(uint32_t number, uint32_t ifindex, const struc
 	int error;
 
 	if (!estate || !estate->dead ||
-		!read_estate(estate->dead, number, ifindex, file, &public, &object))
+		!read_estate(estate, number, ifindex, file, &public, &object))
 		return NULL;
 	xrcd = nic_xrcd_get(file, ifindex);
 	if (!xrcd)

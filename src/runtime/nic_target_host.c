@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/log.h"
+#include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
 
 enum {
@@ -43,7 +44,7 @@ static int listener_open(int *ret_fd)
 	if (bind(fd, (struct sockaddr *)&address, bytes) || listen(fd, BACKLOG))
 		error = -errno;
 	if (!error)
-		error = worker_watch_asked(nic.agent_watcher, fd);
+		error = nic_control_watch_asked(fd);
 	if (error)
 		close(fd);
 	else
@@ -77,7 +78,7 @@ static void guest_add(int fd)
 
 	if (nic.target_guest_count < GUESTS_MAX && nic_target_is_trusted(fd))
 		guest = calloc(1, sizeof(*guest));
-	if (!guest || worker_watch_asked(nic.agent_watcher, fd)) {
+	if (!guest || nic_control_watch_asked(fd)) {
 		free(guest);
 		close(fd);
 		return;

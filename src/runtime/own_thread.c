@@ -5,9 +5,21 @@
  */
 #include "runtime/own_thread.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <time.h>
+
+#include "runtime/log.h"
+
+#include "runtime/clock.h"
+
+/*
+ * The control thread is awake while it waits for urnicd or another process; everybody else is for
+ * microseconds.
+ */
+enum { PARK_NS = 50000000 };
 
 /* Who parks comes before those who wake. */
 static pthread_rwlock_t awake = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
@@ -42,8 +54,10 @@ int own_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void 
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = pthread_create(&thread, NULL, run, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error)
-		return -error;
+	if (error) {
+		errno = error;
+		return log_refusal("no thread for the NIC", "clone3");
+	}
 	atomic_fetch_add(&thread_count, 1);
 	pthread_setname_np(thread, name);
 	if (ret_thread)
@@ -57,6 +71,44 @@ void own_thread_end(void)
 {
 	atomic_fetch_sub(&thread_count, 1);
 	own_thread_sleep();
+}
+
+static void wait_refused(const char *call)
+{
+	static atomic_bool is_said;
+	const struct timespec pause = {.tv_nsec = 1000000};
+	int error = errno;
+
+	if (!atomic_exchange(&is_said, true))
+		log_refusal("a thread of the NIC cannot sleep until there is news", call);
+	nanosleep(&pause, NULL);
+	errno = error;
+}
+
+int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max, int timeout_ms)
+{
+	int count;
+
+	own_thread_sleep();
+	count = epoll_wait(epoll, events, events_max, timeout_ms);
+	if (count < 0 && errno != EINTR)
+		wait_refused("epoll_wait");
+	own_thread_wake();
+	return count;
+}
+
+bool own_thread_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	bool is_refused;
+
+	own_thread_sleep();
+	is_refused = poll(fds, count, timeout_ms) < 0 && errno != EINTR;
+	for (nfds_t i = 0; is_refused && i < count; i++)
+		fds[i].revents = fds[i].events;
+	if (is_refused)
+		wait_refused("poll");
+	own_thread_wake();
+	return !is_refused;
 }
 
 void own_thread_sleep(void)
@@ -87,6 +139,16 @@ static bool is_alone(void)
 	return (long)task.st_nlink - 2 == (long)atomic_load(&thread_count) + 1;
 }
 
+/* Get the lock for writing in PARK_NS, or not. */
+static bool awake_lock(void)
+{
+	uint64_t until_ns = clock_now_ns() + PARK_NS;
+	const struct timespec until = {
+		(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+
+	return !pthread_rwlock_clockwrlock(&awake, CLOCK_MONOTONIC, &until);
+}
+
 bool own_threads_park(void)
 {
 	bool is_parked;
@@ -94,7 +156,10 @@ bool own_threads_park(void)
 	if (!is_alone())
 		return false;
 	atomic_store(&is_parking, true);
-	pthread_rwlock_wrlock(&awake);
+	if (!awake_lock()) {
+		atomic_store(&is_parking, false);
+		return false;
+	}
 	is_parked = is_alone();
 	if (!is_parked)
 		own_threads_unpark();

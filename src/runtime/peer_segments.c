@@ -14,6 +14,7 @@
 
 /* For mapping and unmapping, of any peer. It is taken by nobody who holds another one but a lane's, and held by no one who waits. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct peer_stale *stale; /* under the lock */
 
 int peer_segments_init(struct peer_segments *segments, const struct segment_public *list, int pidfd)
 {
@@ -31,8 +32,21 @@ static void unmap(struct peer_segment *segment)
 	atomic_store_explicit(&segment->serial, 0, memory_order_relaxed);
 }
 
+/* The child of a fork inherits none of the mappings (MADV_DONTFORK). */
+static void stale_forget(void)
+{
+	while (stale) {
+		struct peer_stale *next = stale->next;
+
+		free(stale);
+		stale = next;
+	}
+}
+
 void peer_segments_done(struct peer_segments *segments, bool is_child)
 {
+	if (is_child)
+		stale_forget();
 	for (uint32_t i = 0; segments->of && !is_child && i < SEGMENT_COUNT_MAX; i++)
 		unmap(&segments->of[i]);
 	free(segments->of);
@@ -48,7 +62,8 @@ static int file_get(const struct peer_segments *segments, const struct segment_p
 
 	if (file < 0)
 		return -1;
-	if (!fstat(file, &status) && status.st_dev == public->dev && status.st_ino == public->ino)
+	if (!fstat(file, &status) && status.st_dev == public->dev && status.st_ino == public->ino &&
+		range_inside(public->offset, public->bytes, 0, (uint64_t)status.st_size))
 		return file;
 	close(file);
 	return -1;
@@ -70,14 +85,54 @@ static uint8_t *map(const struct peer_segments *segments, const struct segment_p
 	return base;
 }
 
-/* Those whose place has become another's, or nobody's: nobody uses them any more. */
+/* One that lacks the memory to be listed stays mapped. */
+static void leave(const struct peer_segments *segments, struct peer_segment *segment)
+{
+	struct peer_stale *one = segment->base ? malloc(sizeof(*one)) : NULL;
+
+	if (one) {
+		*one = (struct peer_stale){stale, segment->base, segment->bytes};
+		stale = one;
+		segments->on_stale();
+	}
+	segment->base = NULL;
+	atomic_store_explicit(&segment->serial, 0, memory_order_relaxed);
+}
+
+struct peer_stale *peer_segments_stale(void)
+{
+	struct peer_stale *all;
+
+	pthread_mutex_lock(&lock);
+	all = stale;
+	stale = NULL;
+	pthread_mutex_unlock(&lock);
+	return all;
+}
+
+void peer_segments_unmap(struct peer_stale *all)
+{
+	while (all) {
+		struct peer_stale *next = all->next;
+
+		munmap(all->base, all->bytes);
+		free(all);
+		all = next;
+	}
+}
+
+/* Those whose place has become another's, or nobody's. */
 static void sweep(struct peer_segments *segments)
 {
 	for (uint32_t i = 0; i < SEGMENT_COUNT_MAX; i++) {
 		struct peer_segment *segment = &segments->of[i];
 		uint64_t serial = atomic_load_explicit(&segment->serial, memory_order_relaxed);
 
-		if (serial != 0 && atomic_load(&segments->list[i].serial) != serial)
+		if (serial == 0 || atomic_load(&segments->list[i].serial) == serial)
+			continue;
+		if (segments->on_stale)
+			leave(segments, segment);
+		else
 			unmap(segment);
 	}
 }
@@ -88,6 +143,14 @@ static void renew(struct peer_segments *segments, uint32_t index, uint64_t seria
 	struct segment_public public = segments->list[index];
 	struct peer_segment *segment = &segments->of[index];
 
+	/*
+	 * Litmus: the peer writes serial = 0, a release fence, the fields; we read the fields, an
+	 * acquire fence, the serial. If a field is of a later segment, the serial is not what it
+	 * was.
+	 */
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&segments->list[index].serial, memory_order_relaxed) != serial)
+		return;
 	pthread_mutex_lock(&lock);
 	if (atomic_load_explicit(&segment->serial, memory_order_relaxed) != serial) {
 		sweep(segments);
@@ -113,7 +176,8 @@ uint8_t *peer_segments_at(
 		return NULL;
 	if (atomic_load_explicit(&segment->serial, memory_order_acquire) != serial)
 		renew(segments, index, serial);
-	if (!segment->base || !range_inside(address, bytes, segment->start, segment->bytes))
+	if (atomic_load_explicit(&segment->serial, memory_order_acquire) != serial ||
+		!segment->base || !range_inside(address, bytes, segment->start, segment->bytes))
 		return NULL;
 	return segment->base + (address - segment->start);
 }

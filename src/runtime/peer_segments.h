@@ -27,7 +27,25 @@ struct peer_segments {
 	const struct segment_public *list; /* in the peer's NIC memory; NULL: it has none */
 	int pidfd; /* of the peer; borrowed */
 	struct peer_segment *of; /* SEGMENT_COUNT_MAX */
+	/*
+	 * A mapping is of no use any more. The peer may have taken the segment away from under a
+	 * copy of ours that stood still, and other threads of this process go on with that: call
+	 * peer_segments_stale(), wait until each lane was unlocked once, then unmap what it
+	 * returned. NULL: mappings are unmapped at once.
+	 */
+	void (*on_stale)(void);
 };
+
+/* A mapping that is to be unmapped. */
+struct peer_stale {
+	struct peer_stale *next;
+	void *base;
+	uint64_t bytes;
+};
+
+/* Those that have become stale since the last call, of all peers; the caller's. */
+struct peer_stale *peer_segments_stale(void);
+void peer_segments_unmap(struct peer_stale *stale);
 
 /* Returns 0 or -ENOMEM. */
 int peer_segments_init(

@@ -39,6 +39,8 @@ struct segment {
 	uint32_t holds; /* regions with bytes in it */
 };
 
+enum { GIVEN_UP_MAX = 16 };
+
 static struct {
 	struct segment_public *list; /* SEGMENT_COUNT_MAX, in NIC memory */
 	struct segment of[SEGMENT_COUNT_MAX]; /* bytes == 0: none */
@@ -48,6 +50,12 @@ static struct {
 	int file; /* the memfd; 0 or -1: there is none */
 	_Atomic bool may_begin; /* it will be made when a peer comes */
 	uint64_t next_offset;
+	/* The last ranges of the memfd that a peer which stood still may write to. */
+	struct {
+		uint64_t offset;
+		uint64_t bytes;
+	} given_up[GIVEN_UP_MAX];
+	uint32_t given_up_count;
 } segments;
 
 /* URNIC_MR, in the order in which setting_choice() is given the words. */
@@ -205,7 +213,11 @@ static void publish(struct segment *slot, const struct segment *segment)
 
 static void withdraw(struct segment *slot)
 {
-	atomic_store_explicit(&segments.list[slot - segments.of].serial, 0, memory_order_release);
+	atomic_store_explicit(&segments.list[slot - segments.of].serial, 0, memory_order_relaxed);
+	/*
+	 * A peer that sees what publish() writes next sees that the serial number has changed, too.
+	 */
+	atomic_thread_fence(memory_order_release);
 	slot->bytes = 0;
 	segments.count--;
 }
@@ -264,11 +276,28 @@ static void cover_private(struct segment *slot, struct range pages)
 		publish(slot, &segment);
 }
 
+static void note_given_up(const struct segment *segment)
+{
+	uint32_t place = segments.given_up_count++ % GIVEN_UP_MAX;
+
+	segments.given_up[place].offset = segment->offset;
+	segments.given_up[place].bytes = segment->window_bytes;
+}
+
+/* What was written there since is nobody's. */
+static void given_up_clear(void)
+{
+	for (uint32_t i = 0; i < min_u32(segments.given_up_count, GIVEN_UP_MAX); i++)
+		segment_hole_punch(
+			segments.file, segments.given_up[i].offset, segments.given_up[i].bytes);
+}
+
 void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_neighbours)
 {
 	struct range pages = whole_pages(address, bytes);
 	struct segment *slot;
 
+	given_up_clear();
 	if (has_neighbours || !segment_is_wanted(address, bytes))
 		return;
 	slot = slot_find();
@@ -322,6 +351,7 @@ static void end(struct segment *segment, bool is_alone)
 
 void segment_let_go(const void *address, uint64_t bytes, bool is_alone)
 {
+	given_up_clear();
 	FOR_EACH_OVERLAPPING(segment, (uintptr_t)address, bytes)
 	{
 		if (--segment->holds == 0)
@@ -341,11 +371,28 @@ void segments_unmap(const struct mr_table *table)
 			mr_table_unmap(table, i);
 }
 
-void segments_move_out(bool is_alone)
+void segments_move_out(bool is_alone, bool is_quiet)
 {
+	given_up_clear();
 	for (uint32_t i = 0; i < segments.used; i++)
-		if (is_moved(&segments.of[i]))
+		if (is_moved(&segments.of[i])) {
+			if (!is_quiet)
+				note_given_up(&segments.of[i]);
 			end(&segments.of[i], is_alone);
+		}
+}
+
+void segments_give_up(
+	const struct mr_table *table, const void *address, uint64_t bytes, bool is_alone)
+{
+	FOR_EACH_OVERLAPPING(segment, (uintptr_t)address, bytes)
+	{
+		if (!is_moved(segment))
+			continue;
+		mr_table_unmap(table, (uint32_t)(segment - segments.of));
+		note_given_up(segment);
+		end(segment, is_alone);
+	}
 }
 
 bool segments_are_moved(const void *address, uint64_t bytes)

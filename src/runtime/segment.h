@@ -10,8 +10,12 @@
  * moved: its pages become a range of a sealed memfd of ours, at the same addresses, and private again when the last region that
  * has bytes there is deregistered, or when the process forks (runtime/segment_move.h).
  *
- * A range of the memfd is used once in the life of the process, and then is a hole: a peer that is late finds zeros, and nobody else's
- * memory. The list of segments lies in NIC memory, for peers; each has a serial number that no other ever has.
+ * A range of the memfd is used once in the life of the process, and then is a hole: a peer that is
+ * late finds zeros, and nobody else's memory. A peer that stands still in the middle of a copy, and
+ * is not waited for any longer, may write to such a range: that is punched again whenever memory is
+ * registered, deregistered or moved, since private mappings of the range remain where threads ran
+ * beside (segment_move_out()). The list of segments lies in NIC memory, for peers; each has a
+ * serial number that no other ever has.
  *
  * URNIC_MR chooses: "copy", no segments, so that peers use process_vm_readv() and _writev(); "map", wherever that is sound; "auto", the default,
  * as "map" from the moment on when there is a peer that could use them (segments_begin()).
@@ -76,11 +80,19 @@ void segment_let_go(const void *address, uint64_t bytes, bool is_alone);
 bool segments_are_moved(const void *address, uint64_t bytes);
 
 /*
- * All that was moved becomes private again, whoever holds it, in two steps: no region of the table can be mapped there any more, then the
- * pages. The table is suspended.
+ * All that was moved becomes private again, whoever holds it, in two steps: no region of the table
+ * can be mapped there any more, then the pages. The table is suspended. Without `is_quiet`, a peer
+ * that stands still may write to the file's ranges later on.
  */
 void segments_unmap(const struct mr_table *table);
-void segments_move_out(bool is_alone);
+void segments_move_out(bool is_alone, bool is_quiet);
+
+/*
+ * The same for what was moved of this memory, because a peer that uses it stands still. The table
+ * is suspended.
+ */
+void segments_give_up(
+	const struct mr_table *table, const void *address, uint64_t bytes, bool is_alone);
 
 /* How many there are. */
 uint32_t segments_count(void);

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/arith.h"
@@ -26,63 +27,152 @@ static void *at(uint64_t address)
 /* --- may it be moved? --------------------------------------------------------------------- */
 
 /*
- * Descriptors and mappings of those who write to a process's memory, or hold its pages, without one of its threads: rings of
- * asynchronous I/O, devices, handlers of page faults.
+ * Descriptors of these kinds let nobody write to a process's memory, or hold its pages, but one of
+ * its threads in a system call. A page in a pipe is only read. Of any other kind (rings of
+ * asynchronous I/O, handlers of page faults, devices, buffers that devices share, kinds to come)
+ * nobody knows.
  */
-static const char *const strangers[] = {
-	"[aio]",
-	"[io_uring]",
-	"[userfaultfd]",
-	"[vfio-device]",
-	"/dev/dri/",
-	"/dev/hfi1",
-	"/dev/infiniband/",
-	"/dev/kfd",
-	"/dev/kvm",
-	"/dev/nvidia",
-	"/dev/udmabuf",
-	"/dev/vfio/",
-	"/dev/xpmem",
-};
-
-static bool is_stranger(const char *name)
+static bool is_harmless_name(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(strangers); i++)
-		if (strstr(name, strangers[i]))
+	static const char *const harmless[] = {
+		"anon_inode:[eventfd]",
+		"anon_inode:[eventpoll]",
+		"anon_inode:[pidfd]",
+		"anon_inode:[signalfd]",
+		"anon_inode:[timerfd]",
+		"anon_inode:inotify",
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(harmless); i++)
+		if (!strcmp(name, harmless[i]))
 			return true;
 	return false;
 }
 
-/* The kernel puts packets into memory that such a socket was given. */
-static bool is_xdp_socket(int fd)
+/* Sockets of XDP, RDS and the kernel's cryptography, for instance, hold pages. */
+static bool is_harmless_socket(int fd, bool *ret_has_ring)
 {
-	int domain;
+	int domain = -1;
 	socklen_t bytes = sizeof(domain);
 
-	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) && domain == AF_XDP;
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes))
+		return false;
+	*ret_has_ring = domain == AF_PACKET;
+	return domain == AF_UNIX || domain == AF_INET || domain == AF_INET6 ||
+		domain == AF_NETLINK || domain == AF_PACKET;
 }
 
-static bool has_stranger_open(void)
+/* Terminals, and the devices that are no device. */
+static bool is_harmless_device(dev_t device)
+{
+	enum {
+		MAJOR_MEMORY = 1,
+		MAJOR_TTY = 4,
+		MAJOR_TTY_AUX = 5,
+		MAJOR_PTS = 136,
+		PTS_LAST = 143
+	};
+	enum {
+		MINOR_NULL = 3,
+		MINOR_ZERO = 5,
+		MINOR_FULL = 7,
+		MINOR_RANDOM = 8,
+		MINOR_URANDOM = 9
+	};
+	unsigned number = minor(device);
+
+	if (major(device) == MAJOR_MEMORY)
+		return number == MINOR_NULL || number == MINOR_ZERO || number == MINOR_FULL ||
+			number == MINOR_RANDOM || number == MINOR_URANDOM;
+	return major(device) == MAJOR_TTY || major(device) == MAJOR_TTY_AUX ||
+		(major(device) >= MAJOR_PTS && major(device) <= PTS_LAST);
+}
+
+enum { RINGS_MAX = 64 };
+
+/* Sockets whose mappings are rings of the kernel's. One more is as bad as an unknown kind. */
+struct rings {
+	uint64_t ino[RINGS_MAX];
+	uint32_t count;
+};
+
+static bool is_harmless(int directory, const char *entry, struct rings *rings)
+{
+	int fd = atoi(entry);
+	struct stat status;
+	char name[64];
+	bool has_ring;
+	ssize_t bytes;
+
+	if (fstat(fd, &status))
+		return errno == EBADF; /* it is closed by now */
+	switch (status.st_mode & S_IFMT) {
+	case S_IFREG:
+	case S_IFDIR:
+	case S_IFIFO:
+		return true;
+	case S_IFCHR:
+		return is_harmless_device(status.st_rdev);
+	case S_IFSOCK:
+		if (!is_harmless_socket(fd, &has_ring))
+			return false;
+		if (has_ring && rings->count == RINGS_MAX)
+			return false;
+		if (has_ring)
+			rings->ino[rings->count++] = status.st_ino;
+		return true;
+	default:
+		break;
+	}
+	bytes = readlinkat(directory, entry, name, sizeof(name) - 1);
+	if (bytes <= 0)
+		return false;
+	name[bytes] = '\0';
+	return is_harmless_name(name);
+}
+
+/* Is a descriptor of the process of a kind that is not known to be harmless? */
+static bool has_stranger_open(struct rings *rings)
 {
 	DIR *directory = opendir("/proc/self/fd");
 	const struct dirent *entry;
 	bool is_found = !directory;
 
-	while (!is_found && (entry = readdir(directory))) {
-		char name[256];
-		ssize_t bytes = readlinkat(dirfd(directory), entry->d_name, name, sizeof(name) - 1);
-
-		if (bytes > 0) {
-			name[bytes] = '\0';
-			is_found = is_stranger(name) || is_xdp_socket(atoi(entry->d_name));
-		}
-	}
+	while (!is_found && (entry = readdir(directory)))
+		is_found = *entry->d_name != '.' &&
+			!is_harmless(dirfd(directory), entry->d_name, rings);
 	if (directory)
 		closedir(directory);
 	return is_found;
 }
 
+/*
+ * A mapping outlives its descriptor. Files, memory and what the kernel maps by itself are harmless;
+ * a ring is if its socket is.
+ */
+static bool is_stranger(const struct vma *vma, const struct rings *rings)
+{
+	static const char *const memory[] = {"/dev/shm/", "/dev/zero", "/dev/hugepages/"};
+
+	if (!strncmp(vma->name, "socket:", strlen("socket:"))) {
+		for (uint32_t i = 0; i < rings->count; i++)
+			if (rings->ino[i] == vma->ino)
+				return false;
+		return true;
+	}
+	if (!vma->ino && *vma->name != '/')
+		return strncmp(vma->name, "anon_inode:", strlen("anon_inode:")) == 0;
+	if (*vma->name != '/' || !strncmp(vma->name, "/[aio]", strlen("/[aio]")) ||
+		!strncmp(vma->name, "/dmabuf:", strlen("/dmabuf:")))
+		return true;
+	for (size_t i = 0; i < ARRAY_COUNT(memory); i++)
+		if (!strncmp(vma->name, memory[i], strlen(memory[i])))
+			return false;
+	return !strncmp(vma->name, "/dev/", strlen("/dev/"));
+}
+
 struct survey {
+	const struct rings *rings;
 	uint64_t next; /* up to here it is ordinary private memory */
 	uint64_t end;
 	bool has_stranger;
@@ -116,7 +206,7 @@ static bool survey_see(void *user, const struct vma *vma)
 		survey->next = vma->end;
 		survey->is_anonymous = survey->is_anonymous && is_anonymous(vma);
 	}
-	survey->has_stranger = is_stranger(vma->name);
+	survey->has_stranger = is_stranger(vma, survey->rings);
 	return !survey->has_stranger;
 }
 
@@ -147,10 +237,12 @@ static bool has_policy(uint64_t start)
 
 bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous)
 {
-	struct survey survey = {.next = start, .end = start + bytes, .is_anonymous = true};
-	bool may = !vmas_read(survey_see, &survey) && !survey.has_stranger &&
-		survey.next >= survey.end && !has_policy(start) && !has_locked_memory() &&
-		!has_stranger_open();
+	struct rings rings = {.count = 0};
+	struct survey survey = {
+		.rings = &rings, .next = start, .end = start + bytes, .is_anonymous = true};
+	bool may = !has_stranger_open(&rings) && !vmas_read(survey_see, &survey) &&
+		!survey.has_stranger && survey.next >= survey.end && !has_policy(start) &&
+		!has_locked_memory();
 
 	*ret_is_anonymous = survey.is_anonymous;
 	return may;
@@ -234,7 +326,7 @@ static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes,
 	return error;
 }
 
-static int hole_punch(int file, uint64_t offset, uint64_t bytes)
+int segment_hole_punch(int file, uint64_t offset, uint64_t bytes)
 {
 	return fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 		       (off_t)bytes)
@@ -251,7 +343,7 @@ int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, b
 			(off_t)offset) == MAP_FAILED)
 		error = -errno;
 	if (error) {
-		hole_punch(file, offset, bytes);
+		segment_hole_punch(file, offset, bytes);
 		return error;
 	}
 	/* Who forks without our handlers (a bare system call) shall not share it with the child. */
@@ -372,5 +464,5 @@ int segment_move_out(int file, uint64_t offset, uint64_t bytes, bool is_alone)
 	while (found == ARRAY_COUNT(pieces.list) || (found > 0 && !is_alone));
 	if (found > 0)
 		found = 0;
-	return found ? found : hole_punch(file, offset, bytes);
+	return found ? found : segment_hole_punch(file, offset, bytes);
 }

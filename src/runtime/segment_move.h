@@ -18,9 +18,10 @@
 #define SEGMENT_FILE_NAME "urnic-memory"
 
 /*
- * May the pages of [start, start + bytes) be moved in? Those may that are ordinary private memory, readable and writable, in a process where
- * nothing but its threads writes to its memory: no ring of asynchronous I/O, no device that holds pages. The caller is alone. *ret_is_anonymous:
- * all of it is anonymous; else some was moved before.
+ * May the pages of [start, start + bytes) be moved in? Those may that are ordinary private memory,
+ * readable and writable, in a process where nothing but its threads writes to its memory: all of
+ * its descriptors and mappings are of kinds that are known not to hold pages. The caller is alone.
+ * *ret_is_anonymous: all of it is anonymous; else some was moved before.
  */
 bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous);
 
@@ -36,5 +37,8 @@ int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, b
  * anonymous; else it stays a mapping of the hole, zeros when it is discarded like anonymous memory. Returns 0, or -errno when some pages are as they were.
  */
 int segment_move_out(int file, uint64_t offset, uint64_t bytes, bool is_alone);
+
+/* [offset, offset + bytes) of `file` is zeros again, without pages. Returns 0 or -errno. */
+int segment_hole_punch(int file, uint64_t offset, uint64_t bytes);
 
 #endif

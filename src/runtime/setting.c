@@ -3,21 +3,55 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
 #include "runtime/log.h"
 
+/* One allocation: the pointers, then the strings. */
+static char **environment;
+
+static void environment_copy(char **copy, size_t count)
+{
+	char *text = (char *)(copy + count + 1);
+
+	for (size_t i = 0; i < count; i++) {
+		copy[i] = text;
+		text = stpcpy(text, environ[i]) + 1;
+	}
+	copy[count] = NULL;
+}
+
+__attribute__((constructor)) void settings_read(void)
+{
+	size_t count = 0, bytes = 0;
+
+	while (environ && environ[count])
+		bytes += strlen(environ[count++]) + 1;
+	free(environment);
+	environment = malloc((count + 1) * sizeof(*environment) + bytes);
+	if (environment)
+		environment_copy(environment, count);
+}
+
+char *const *setting_environment(void)
+{
+	return environment;
+}
+
 const char *setting_text(const char *name)
 {
-	const char *text = getenv(name);
+	size_t bytes = strlen(name);
 
-	return text && *text != '\0' ? text : NULL;
+	for (char *const *entry = environment; entry && *entry; entry++)
+		if (strncmp(*entry, name, bytes) == 0 && (*entry)[bytes] == '=')
+			return (*entry)[bytes + 1] != '\0' ? *entry + bytes + 1 : NULL;
+	return NULL;
 }
 
 const char *setting_path(const char *name)
 {
-	const char *text = secure_getenv(name);
-
-	return text && *text != '\0' ? text : NULL;
+	return getauxval(AT_SECURE) ? NULL : setting_text(name);
 }
 
 bool setting_parse(const char *text, unsigned lowest, unsigned highest, unsigned *ret_value)

@@ -6,12 +6,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/arith.h"
 #include "runtime/cancel.h"
 #include "runtime/clock.h"
+#include "runtime/kick.h"
+#include "runtime/log.h"
 #include "runtime/own_thread.h"
 #include "runtime/worker_frames.h"
 #include "runtime/worker_streams.h"
@@ -30,7 +31,7 @@ enum { LEND_BYTES_MIN = 2048 };
 
 /* --- progress --- */
 
-static void on_packet(void *context, const struct port_udp_packet *packet)
+static bool on_packet(void *context, const struct port_udp_packet *packet)
 {
 	struct worker *worker = context;
 	uint8_t slot = packet->data[5]; /* the top byte of the BTH's destination QPN */
@@ -38,10 +39,11 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 	if (!worker->is_now_fresh) {
 		worker->now_ns = clock_now_ns();
 		worker->is_now_fresh = true;
+		engine_look_at_time(&worker->lane, worker->now_ns);
 	}
 	if (slot != worker->lane.slot && !gid_is_multicast(packet->dgid)) {
-		worker->hooks->forward(slot, packet);
-		return;
+		worker->hooks->forward(worker, slot, packet);
+		return false;
 	}
 	struct packet_origin origin = {
 		.source = packet->sgid,
@@ -49,8 +51,10 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 		.traffic_class = packet->tos,
 		.hop_limit = packet->hop_limit,
 		.ifindex = packet->scope_ifindex,
+		.source_port = packet->source_port,
 	};
-	engine_receive(&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
+	return engine_receive(
+		&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
 }
 
 /* Packets of RoCE. Out of line: it is long, and streams go by. */
@@ -136,6 +140,7 @@ unsigned worker_take_in(struct worker *worker)
 
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
+	engine_look_at_time(&worker->lane, worker->now_ns);
 	datagrams = collect(worker);
 	datagrams += port_udp_receive(worker->port, on_packet, worker);
 	if (!list_is_empty(&worker->frames))
@@ -146,6 +151,20 @@ unsigned worker_take_in(struct worker *worker)
 		worker->last_packet_ns = worker->now_ns;
 	expire(worker);
 	return datagrams;
+}
+
+/* A peer may send faster than we take in: what counts has arrived by the first call. */
+enum { SETTLE_CALLS_MAX = 64 };
+
+void worker_settle(struct worker *worker)
+{
+	unsigned datagrams, calls = 0;
+
+	do {
+		port_udp_look_everywhere(worker->port);
+		datagrams = worker_take_in(worker);
+	} while (datagrams && ++calls < SETTLE_CALLS_MAX);
+	worker_send(worker, true);
 }
 
 static void skip(struct worker *worker, uint32_t polls)
@@ -220,23 +239,13 @@ void worker_tell(struct worker *worker)
 		worker->hooks->signal(worker, signal, news);
 }
 
-static void kick(struct worker *worker)
-{
-	uint64_t one = 1;
-	int cancel = cancel_forbid();
-
-	if (write(worker->kick, &one, sizeof(one)) < 0)
-		assert(errno == EAGAIN); /* the counter is full: it is awake */
-	cancel_allow(cancel);
-}
-
 /* Either the thread sees that one was armed before it begins its tick, or it is seen here to have begun it. */
 void worker_note_arm(struct worker *worker)
 {
 	atomic_store(&worker->was_armed, true);
 	if (atomic_load(&worker->is_keeping_quiet) &&
 		atomic_exchange(&worker->is_keeping_quiet, false))
-		kick(worker);
+		kick_ring(worker->kick);
 }
 
 /* The thread may sleep past that time, and nobody else may be there by then. */
@@ -245,7 +254,7 @@ void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at
 	deadline_set(&worker->alarms, alarm, at_ns);
 	if (at_ns != DEADLINE_NEVER && !pthread_equal(pthread_self(), worker->thread)) {
 		worker->is_deep_asleep = false;
-		kick(worker);
+		kick_ring(worker->kick);
 	}
 }
 
@@ -289,7 +298,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 			!list_is_empty(&worker->lane.tx_streams) ||
 			port_udp_is_blocked(worker->port))) {
 		worker->is_deep_asleep = false;
-		kick(worker);
+		kick_ring(worker->kick);
 	}
 }
 
@@ -345,11 +354,14 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 
 /* --- life --- */
 
+/* A descriptor that is watched already stays so. */
 static int watch(int epoll, int fd, enum worker_source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
 
-	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST)
+		return log_refusal("no lane", "epoll_ctl");
+	return 0;
 }
 
 static int descriptors_open(struct worker *worker)
@@ -358,11 +370,12 @@ static int descriptors_open(struct worker *worker)
 
 	worker->epoll_all = epoll_create1(EPOLL_CLOEXEC);
 	worker->epoll_quiet = epoll_create1(EPOLL_CLOEXEC);
-	worker->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	worker->epoll_streams = epoll_create1(EPOLL_CLOEXEC);
-	if (worker->epoll_all < 0 || worker->epoll_quiet < 0 || worker->kick < 0 ||
-		worker->epoll_streams < 0)
-		return -errno;
+	if (worker->epoll_all < 0 || worker->epoll_quiet < 0 || worker->epoll_streams < 0)
+		return log_refusal("no lane", "epoll_create1");
+	worker->kick = kick_create("no lane");
+	if (worker->kick < 0)
+		return worker->kick;
 	error = watch(worker->epoll_quiet, worker->kick, WORKER_SOURCE_KICK);
 	if (!error)
 		error = watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
@@ -393,6 +406,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	worker->hooks = hooks;
 	worker->is_watching_sockets = true;
 	worker->streams_timer = -1;
+	worker->kick = -1;
 	error = descriptors_open(worker);
 	if (error)
 		goto fail_close;
@@ -427,7 +441,7 @@ void worker_destroy(struct worker *worker, bool is_child)
 {
 	if (worker->is_running && !is_child) {
 		__atomic_store_n(&worker->is_stopping, true, __ATOMIC_RELEASE);
-		kick(worker);
+		kick_ring(worker->kick);
 		pthread_join(worker->thread, NULL);
 	}
 	port_udp_destroy(worker->port);
@@ -518,24 +532,7 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 	worker->is_watching_sockets = shall_watch;
 }
 
-int worker_watch_peer(struct worker *worker, int fd)
-{
-	struct epoll_event event = {.events = EPOLLONESHOT, .data.u32 = WORKER_SOURCE_PEER};
-
-	return epoll_ctl(worker->epoll_quiet, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
-}
-
-int worker_watch_asked(struct worker *worker, int fd)
-{
-	return watch(worker->epoll_quiet, fd, WORKER_SOURCE_ASKED);
-}
-
 int worker_watch_streams_timer(struct worker *worker)
 {
 	return watch(worker->epoll_quiet, worker->streams_timer, WORKER_SOURCE_STREAMS);
-}
-
-int worker_watch_agent(struct worker *worker, int fd)
-{
-	return watch(worker->epoll_quiet, fd, WORKER_SOURCE_AGENT);
 }

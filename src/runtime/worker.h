@@ -28,7 +28,7 @@
  * both itself; with the acknowledgement alone it would go and watch its memory, with nobody to
  * drive its lane but the thread that it has just told to keep quiet.
  *
- * Locks, in order: the NIC's set-up lock (nic.c), worker.lock, the lock of urnicd's connection.
+ * A lane waits for nobody: what may have to wait is left to the control thread (nic_control.h).
  */
 
 #include <pthread.h>
@@ -42,6 +42,7 @@
 #include "port/udp.h"
 #include "runtime/busy_lock.h"
 #include "runtime/clock.h"
+#include "runtime/lock_order.h"
 #include "runtime/nic_public.h"
 
 #define WORKER_TICK_NS      250000
@@ -73,9 +74,6 @@ enum worker_source {
 	WORKER_SOURCE_SOCKET,
 	WORKER_SOURCE_QUIET,
 	WORKER_SOURCE_KICK,
-	WORKER_SOURCE_AGENT,
-	WORKER_SOURCE_PEER,
-	WORKER_SOURCE_ASKED,
 	WORKER_SOURCE_STREAMS,
 };
 
@@ -84,17 +82,11 @@ struct worker;
 /* What a worker needs of the NIC around it. */
 struct worker_hooks {
 	/* A packet for another slot arrived here. The worker is locked. */
-	void (*forward)(uint8_t slot, const struct port_udp_packet *packet);
+	void (*forward)(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet);
 	/* A signal was raised. The worker is locked. */
 	void (*signal)(struct worker *worker, struct signal *signal, uint32_t news);
 	/* A time set by worker_set_alarm() has come. The worker is locked. */
 	void (*alarm)(struct worker *worker, struct deadline *alarm);
-	/* `urnicd`'s descriptor is readable. The worker is not locked. */
-	void (*agent_ready)(void);
-	/* The pipe of a peer's life broke. The worker is not locked. */
-	void (*peer_ended)(void);
-	/* The descriptor of worker_watch_asked() is readable. The worker is not locked. */
-	void (*asked)(void);
 };
 
 struct worker {
@@ -130,6 +122,7 @@ struct worker {
 	uint32_t flushes; /* of packets to the kernel, by anybody */
 	uint32_t deferring_weight; /* of polls in a row */
 	int hold_luck; /* worker_thread.c */
+	bool has_told_refusal; /* what its port was refused is in the log */
 	bool has_socket_error; /* one woke the thread: it is to be read, or it wakes it for ever */
 	uint64_t last_packet_ns;
 	uint64_t last_polled_ns; /* when the thread last saw that one had polled or posted */
@@ -151,7 +144,7 @@ struct worker {
 	_Atomic bool
 		is_stamping; /* programs read when completions were made: the clock is read for each */
 	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
-	int epoll_quiet; /* kick, urnicd: what matters while an application polls */
+	int epoll_quiet; /* kick, streams' timer: what matters while an application polls */
 	int kick; /* eventfd */
 	bool is_watching_sockets;
 	_Atomic bool
@@ -211,21 +204,12 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
 /* Let the thread watch the streams' timer. Returns 0 or -errno. */
 int worker_watch_streams_timer(struct worker *worker);
 
-/* Let the thread watch one more descriptor; NIC events of urnicd. */
-int worker_watch_agent(struct worker *worker, int fd);
-
-/* One that hooks->asked() empties. Returns 0 or -errno. */
-int worker_watch_asked(struct worker *worker, int fd);
-
 /* Has a peer on this host left something? A hint, for any thread. */
 static inline bool worker_has_news(const struct worker *worker)
 {
 	return local_has_news(&worker->local) ||
 		(worker->guest_bell && guest_has_news(worker->guest_bell));
 }
-
-/* One that breaks, once: the life of a peer on this host. Returns 0 or -errno. */
-int worker_watch_peer(struct worker *worker, int fd);
 
 /* Hand out the signals that wait. The worker is locked. */
 void worker_tell(struct worker *worker);
@@ -236,18 +220,30 @@ void worker_tell(struct worker *worker);
  */
 static inline void worker_lock(struct worker *worker)
 {
+	lock_order_take(&worker->lock, "&worker->lock", __FILE__);
 	busy_lock(&worker->lock);
 }
 
 static inline bool worker_try_lock(struct worker *worker)
 {
-	return busy_lock_try(&worker->lock);
+	bool is_taken = busy_lock_try(&worker->lock);
+
+	if (is_taken)
+		lock_order_took(&worker->lock, "&worker->lock", __FILE__);
+	return is_taken;
+}
+
+/* Does a thread wait for the lane for so long that nobody else may take it? A hint. */
+static inline bool worker_is_wanted(struct worker *worker)
+{
+	return busy_lock_is_wanted(&worker->lock);
 }
 
 static inline void worker_unlock(struct worker *worker)
 {
 	if (worker->lane.signals.first)
 		worker_tell(worker);
+	lock_order_give(&worker->lock);
 	busy_unlock(&worker->lock);
 }
 
@@ -266,6 +262,12 @@ uint64_t worker_deadline_ns(const struct worker *worker);
  */
 unsigned worker_take_in(struct worker *worker);
 
+/*
+ * Take in all that has arrived by now, on every address, and send what that causes,
+ * acknowledgements included. The worker is locked.
+ */
+void worker_settle(struct worker *worker);
+
 /* Take in what peers on this host have left, and nothing else. The worker is locked. */
 void worker_collect(struct worker *worker);
 
@@ -282,13 +284,16 @@ void worker_send(struct worker *worker, bool with_acks);
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq);
 
-/* Is there nothing for a poll to do (polls_skip)? Any thread, without the lock. */
+/*
+ * Is there nothing for a poll to do (polls_skip), and nobody to make way for? Any thread, without
+ * the lock.
+ */
 static inline bool worker_poll_is_idle(struct worker *worker)
 {
 	uint32_t skip = atomic_load_explicit(&worker->polls_skip, memory_order_relaxed);
 	uint32_t skipped;
 
-	if (!skip || worker_has_news(worker))
+	if (!skip || worker_has_news(worker) || worker_is_wanted(worker))
 		return false;
 	skipped = atomic_load_explicit(&worker->polls_skipped, memory_order_relaxed) + 1;
 	atomic_store_explicit(&worker->polls_skipped, skipped, memory_order_relaxed);

@@ -9,6 +9,7 @@
 
 #include "base/arith.h"
 #include "runtime/clock.h"
+#include "runtime/log.h"
 
 enum {
 	READY_MAX = 64, /* streams that one question finds */
@@ -77,7 +78,7 @@ static int timer_open(struct worker *worker)
 		return 0;
 	worker->streams_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (worker->streams_timer < 0)
-		return -errno;
+		return log_refusal("no iWARP connection", "timerfd_create");
 	error = worker_watch_streams_timer(worker);
 	if (error) {
 		close(worker->streams_timer);
@@ -248,6 +249,14 @@ static unsigned receive_from_stalled(struct worker *worker)
 	return reads;
 }
 
+static void streams_refused(void)
+{
+	static atomic_bool is_said;
+
+	if (!atomic_exchange(&is_said, true))
+		log_refusal("iWARP connections do not receive", "epoll_pwait");
+}
+
 static unsigned receive_from_ready(struct worker *worker)
 {
 	struct epoll_event events[READY_MAX];
@@ -256,6 +265,10 @@ static unsigned receive_from_ready(struct worker *worker)
 	int count =
 		(int)syscall(SYS_epoll_pwait, worker->epoll_streams, events, READY_MAX, 0, NULL, 0);
 
+	if (count < 0 && errno != EINTR)
+		count = epoll_wait(worker->epoll_streams, events, READY_MAX, 0);
+	if (count < 0 && errno != EINTR)
+		streams_refused();
 	worker->streams_silence = count > 0 ? 0 : worker->streams_silence + 1;
 	for (int i = 0; i < count; i++) {
 		struct worker_stream *stream = events[i].data.ptr;

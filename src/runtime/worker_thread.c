@@ -2,7 +2,6 @@
 /*
  * The NIC thread of a lane: serves it while no application does, and sleeps the rest of the time.
  */
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -12,17 +11,34 @@
 
 #include "base/arith.h"
 #include "runtime/clock.h"
+#include "runtime/kick.h"
+#include "runtime/log.h"
 #include "runtime/own_thread.h"
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
 #include "runtime/worker_streams.h"
 
-static void kick_clear(const struct worker *worker)
+/* The thread looks at everything all the time then. */
+static void wait_refused(void)
 {
-	uint64_t count;
+	static atomic_bool is_said;
+	const struct timespec pause = {.tv_nsec = WORKER_TICK_NS};
 
-	if (read(worker->kick, &count, sizeof(count)) < 0)
-		assert(errno == EAGAIN || errno == EINTR);
+	if (!atomic_exchange(&is_said, true))
+		log_refusal("a thread of the NIC cannot sleep until packets come", "epoll_wait");
+	nanosleep(&pause, NULL);
+}
+
+/* What a port was refused is said once in its life. */
+static void refusals_tell(struct worker *worker)
+{
+	const struct port_udp_refusal *refusal = port_udp_refusal(worker->port);
+
+	if (!__atomic_load_n(&refusal->call, __ATOMIC_ACQUIRE) || worker->has_told_refusal)
+		return;
+	worker->has_told_refusal = true;
+	errno = refusal->error;
+	log_refusal("packets are lost", refusal->call);
 }
 
 static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
@@ -37,21 +53,20 @@ static void wait_for(struct worker *worker, int epoll, uint64_t timeout_ns)
 	count = epoll_pwait2(
 		epoll, events, ARRAY_COUNT(events), is_limited ? &timeout : NULL, NULL);
 
-	/* Before Linux 5.11: milliseconds have to do. */
-	if (count < 0 && errno == ENOSYS)
+	/*
+	 * Before Linux 5.11, and in sandboxes that know only what was before: milliseconds have to
+	 * do.
+	 */
+	if (count < 0 && errno != EINTR)
 		count = epoll_wait(epoll, events, ARRAY_COUNT(events),
 			is_limited ? (int)div_ceil_u64(timeout_ns, 1000000) : -1);
+	if (count < 0 && errno != EINTR)
+		wait_refused();
 	own_thread_wake();
 
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.u32 == WORKER_SOURCE_KICK)
-			kick_clear(worker);
-		else if (events[i].data.u32 == WORKER_SOURCE_AGENT)
-			worker->hooks->agent_ready();
-		else if (events[i].data.u32 == WORKER_SOURCE_PEER)
-			worker->hooks->peer_ended();
-		else if (events[i].data.u32 == WORKER_SOURCE_ASKED)
-			worker->hooks->asked();
+			kick_clear(worker->kick);
 		else if (events[i].data.u32 == WORKER_SOURCE_STREAMS)
 			worker_streams_look(worker);
 		else if (events[i].data.u32 == WORKER_SOURCE_QUIET)
@@ -252,6 +267,7 @@ void *worker_thread_main(void *argument)
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
 
 	while (!is_stopping(worker)) {
+		refusals_tell(worker);
 		if (is_being_polled(worker, &polls_seen, trust)) {
 			trust = min_u32(quiet_ticks / WORKER_QUIET_TICKS, WORKER_TRUST_MAX);
 			is_known |= quiet_ticks >= WORKER_QUIET_TICKS;

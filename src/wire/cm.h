@@ -105,6 +105,7 @@ const char *cm_attribute_name(enum cm_attribute attribute);
 
 /* Service IDs of IP ports are the port space's number above the port number. */
 #define IP_CM_SERVICE_PREFIX_MASK 0xffffffffff000000u
+#define IP_CM_SERVICE_PREFIX      0x0000000001000000u
 
 enum {
 	IP_CM_HEADER_BYTES =

@@ -4,6 +4,7 @@
 # Requests that must be refused, between two hosts and within one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
+export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for
 
 port=18600
 network_up 1500

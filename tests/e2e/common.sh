@@ -29,12 +29,17 @@ await() {
 	fail "$awaited"
 }
 
-# in_some_attempt FUNCTION ARGUMENTS...: a machine that is busy with other things may spoil it once; a fault does so every time. The function
-# leaves in why what was wrong.
+# A function that in_some_attempt calls returns LATE when nothing was wrong but a time limit, which
+# a busy machine may miss. Any other failure (a crash, a wrong byte, a wrong status) is final.
+LATE=75
+
+# in_some_attempt FUNCTION ARGUMENTS...: the function leaves in why what was wrong. The summary of a
+# test run counts the lines that begin with "retried: ", and names their tests.
 in_some_attempt() {
 	for attempt in 1 2 3 4 5; do
 		"$@" && return
-		echo "attempt $attempt: $why"
+		[ $? = $LATE ] || fail "$why"
+		echo "retried: $*: $why"
 	done
 	fail "$why"
 }
@@ -45,6 +50,16 @@ on() {
 	host=${host:-$1}
 	shift
 	"$urnic" host exec -n "$network" "$host" -- "$@"
+}
+
+# urnicds_on HOST: the sockets that urnicds listen on there.
+urnicds_on() {
+	on "$1" ss -Hxl | grep -o '/[^ ]*/urnic[^ /]*/net-[0-9a-f]*'
+}
+
+# urnicd_of HOST: its process number; nothing if none runs.
+urnicd_of() {
+	on "$1" ss -Hxlp | sed -n 's|.*/urnic[^ /]*/net-.*"urnicd",pid=\([0-9]*\).*|\1|p' | head -n 1
 }
 
 # What pairs.sh has started and still runs, on hosts of the test's own.

@@ -18,10 +18,6 @@ wait_for() {
 	fail "$1 does not print '$2': $(tail -n 5 "$scratch/$1")"
 }
 
-urnicd_of() {
-	on "$1" ss -Hxlp | sed -n 's/.*@urnicd-.*"urnicd",pid=\([0-9]*\).*/\1/p' | head -n 1
-}
-
 # meet STATE: a server and a client that stay there.
 meet() {
 	rm -f "$scratch/go"

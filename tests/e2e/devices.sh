@@ -9,7 +9,9 @@ table=$(on a "$urnic" devices) || fail 'the exit status with devices'
 echo "$table" | grep -q '^rocep_veth0  *veth0  *active  *4200  *4096 ' || fail "no row of veth0: $table"
 echo "$table" | grep -q '^ *GID 0  10.99.0.1$' || fail "GID 0 is not the IPv4 address: $table"
 echo "$table" | grep -q '^ *GID 1  fd00:99::1$' || fail "GID 1 is not the IPv6 address: $table"
-echo "$table" | tail -n +2 | grep -v GID | tail -1 | grep -q '^rocep_lo ' || fail 'loopback is not last'
+echo "$table" | grep rocep_lo && fail 'loopback is a device beside veth0'
+on a env URNIC_INTERFACES='*,lo' "$urnic" devices | tail -n +2 | grep -v GID | tail -1 | grep -q '^rocep_lo ' ||
+	fail 'loopback is asked for and is not last'
 
 # The same names, in the same order, as a program sees them.
 if command -v ibv_devices >/dev/null; then
@@ -52,6 +54,8 @@ said_of '' $plain URNIC_INTERFACES URNIC_DEVICE_NAME URNIC_HOST_ID URNIC_URNICD 
 echo "$said" | grep URNIC && fail "an empty variable is not as good as none"
 said_of ../names URNIC_DEVICE_NAME
 echo "$said" | grep -q "URNIC_DEVICE_NAME is '../names'.* veth0 is rocep_veth0" || fail "a name with a slash: $said"
+URNIC_INTERFACES='*,lo'
+export URNIC_INTERFACES
 said_of 'rocep_veth0,rocep_veth0' URNIC_DEVICE_NAME
 echo "$said" | grep -q "a device rocep_veth0 already; the one on lo is " || fail "a name twice: $said"
 said=$(on a "$urnic" run --no-view -- env URNIC_TRANSPORTS=iwarp URNIC_MPA=crc=off,nonsense rping -c -a 10.99.0.1 -C 1 2>&1)

@@ -16,12 +16,14 @@ seen() {
 	on a awk '/^Udp: [0-9]/ { print $2 }' /proc/net/snmp
 }
 
-# are_between LEAST MOST WHAT: that many were seen since `before`.
+# are_between LEAST MOST WHAT: that many were seen since `before`. A receiver that does not run for
+# milliseconds is sent more.
 are_between() {
 	count=$(($(seen) - before))
 	why="$3: $count UDP datagrams; $1 to $2 are expected"
 	echo "$why"
-	[ "$count" -ge "$1" ] && [ "$count" -le "$2" ]
+	[ "$count" -ge "$1" ] || return 1
+	[ "$count" -le "$2" ] || return $LATE
 }
 
 by_ping_pong() {

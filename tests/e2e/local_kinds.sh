@@ -25,7 +25,8 @@ goes_without_packets() {
 	done
 	finish_well server client
 	why="$*: $executed requests without packets, $sent packets, the server's memory is mappable: ${is_mapped:-no}"
-	[ "$executed" -gt 100 ] && [ "$sent" -le $((executed / 4)) ] && [ "$is_mapped" ]
+	[ "$executed" -gt 100 ] && [ "$sent" -le $((executed / 4)) ] || return $LATE
+	[ "$is_mapped" ]
 }
 
 without_packets() {

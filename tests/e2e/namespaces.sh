@@ -24,10 +24,6 @@ executed() {
 	echo "$executed"
 }
 
-urnicd_of() {
-	on "$1" ss -Hxlp | sed -n 's/.*@urnicd-.*"urnicd",pid=\([0-9]*\).*/\1/p' | head -n 1
-}
-
 # mixed NAME PORT: a pair that goes on until it is killed; once it transfers.
 mixed() {
 	port=$2

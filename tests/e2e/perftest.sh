@@ -4,6 +4,7 @@
 # Debian's perftest programs with their options, between two hosts and within one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
+export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for
 
 need ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat
 network_up 9000

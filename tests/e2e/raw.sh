@@ -32,6 +32,7 @@ raw_between() {
 	finish server
 	server_status=$?
 	why="$program $* ends with $server_status and $client_status: $(tail -n 2 "$scratch/server" "$scratch/client")"
+	hangs $client_status $server_status && return $LATE
 	[ $client_status$server_status = 00 ]
 }
 

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Sockets over RDMA: Debian's rstream, riostream and rcopy, and a program that knows plain sockets
-# only, through our preload library and through Debian's.
+# only, through rdma-core's preload library.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
-build=$1
 
 command -v rstream >/dev/null || skip 'rstream is missing (package rdmacm-utils)'
 command -v iperf3 >/dev/null || skip 'iperf3 is missing (package iperf3)'
@@ -69,10 +68,7 @@ tcp_opens() {
 
 before=$(tcp_opens)
 # iperf3 counts at both ends; with --bytes it ends when all have arrived, and those of the block that it was sending.
-debian=/usr/lib/$(gcc -dumpmachine)/rsocket/librspreload.so
-for preload in "$build/lib/librspreload.so" "$debian"; do
-	wanted='iperf Done' both "iperf3, $preload" "env LD_PRELOAD=$preload iperf3 -s -1" -- \
-		env LD_PRELOAD="$preload" iperf3 -c 10.99.0.1 -n 20M
-	grep -q '20\.[01] MBytes' "$scratch/client" || fail "iperf3: $(cat "$scratch/client")"
-done
+wanted='iperf Done' both iperf3 "$urnic run --rsocket iperf3 -s -1" -- \
+	"$urnic" run --rsocket -- iperf3 -c 10.99.0.1 -n 20M
+grep -q '20\.[01] MBytes' "$scratch/client" || fail "iperf3: $(cat "$scratch/client")"
 [ "$(tcp_opens)" = "$before" ] || fail 'the preload library let TCP connections be opened'

@@ -5,11 +5,9 @@
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
-build=$1
 
 need udpong iperf3 python3
 network_up
-preload=$build/lib/librspreload.so
 
 # serve PORT PROGRAM...: on host a, until it has the UDP port.
 serve() {
@@ -83,20 +81,21 @@ except OSError as error:
     print(error)
 END
 for how in connected free; do
-	serve 5353 env LD_PRELOAD="$preload" python3 "$scratch/datagrams.py" server
-	start client b env LD_PRELOAD="$preload" python3 "$scratch/datagrams.py" client $how
+	serve 5353 "$urnic" run --rsocket -- python3 "$scratch/datagrams.py" server
+	start client b "$urnic" run --rsocket -- python3 "$scratch/datagrams.py" client $how
 	finish_well client server
 	grep -q 'Message too long' "$scratch/client" || fail "datagrams, $how: $(cat "$scratch/client")"
 done
 
 # It counts at both ends. A busy machine loses some of them.
 stream() {
-	listen server a env LD_PRELOAD="$preload" iperf3 -s -1
-	start client b env LD_PRELOAD="$preload" iperf3 -c 10.99.0.1 -u -l 1000 -b 10M -t 1
+	listen server a "$urnic" run --rsocket -- iperf3 -s -1
+	start client b "$urnic" run --rsocket -- iperf3 -c 10.99.0.1 -u -l 1000 -b 10M -t 1
 	finish_well client server
 	why="iperf3 -u: $(cat "$scratch/client")"
-	awk '/receiver/ { split($(NF - 2), count, "/"); seen = 1; bad = count[1] > count[2] / 2 } END { exit bad || !seen }' \
-		"$scratch/client"
+	# A receiver that does not run in time loses datagrams.
+	awk -v late=$LATE '/receiver/ { split($(NF - 2), count, "/"); seen = 1; bad = count[1] > count[2] / 2 }
+		END { if (!seen) exit 1; if (bad) exit late }' "$scratch/client"
 }
 in_some_attempt stream
 

@@ -4,6 +4,7 @@
 # Shared receive queues and extended reliable connections in Debian's own programs, between two hosts and within one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
+export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for
 
 need ibv_srq_pingpong ibv_xsrq_pingpong ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat \
 	ib_atomic_bw ib_atomic_lat

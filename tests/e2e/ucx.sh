@@ -11,7 +11,7 @@ port=13337
 view=--view
 network_up 9000
 reason=$(on a "$urnic" run --view true 2>&1) || skip "no private view here: $reason"
-export UCX_NET_DEVICES=rocep_veth0:1
+device=rocep_veth0:1
 
 # perftest CLIENT-HOST OPTIONS...
 perftest() {
@@ -23,12 +23,12 @@ perftest() {
 
 for host in b a; do
 	for test in am_lat am_bw put_lat put_bw; do
-		perftest $host -d $UCX_NET_DEVICES -x rc_verbs -t $test
+		perftest $host -d $device -x rc_verbs -t $test
 	done
-	perftest $host -d $UCX_NET_DEVICES -x rc_verbs -D zcopy -s 65536 -t get
-	perftest $host -d $UCX_NET_DEVICES -x rc_verbs -t fadd
-	perftest $host -d $UCX_NET_DEVICES -x ud_verbs -t am_lat
-	perftest $host -d $UCX_NET_DEVICES -x ud_verbs -t am_bw
+	perftest $host -d $device -x rc_verbs -D zcopy -s 65536 -t get
+	perftest $host -d $device -x rc_verbs -t fadd
+	perftest $host -d $device -x ud_verbs -t am_lat
+	perftest $host -d $device -x ud_verbs -t am_bw
 done
 
 # UCP's own protocols; rc_v is rc_verbs, with ud_verbs to set its connections up.

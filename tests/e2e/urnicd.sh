@@ -9,11 +9,6 @@ ROUNDS=${URNICD_ROUNDS:-24}
 port=18600
 network_up 9000
 
-# urnicd_of HOST: its process number; nothing if none runs.
-urnicd_of() {
-	on "$1" ss -Hxlp | sed -n 's/.*@urnicd-.*"urnicd",pid=\([0-9]*\).*/\1/p' | head -n 1
-}
-
 # stat_of HOST EXPRESSION: of the report of urnic stat.
 stat_of() {
 	on "$1" "$urnic" stat --json 2>/dev/null | /usr/bin/python3 -c '
@@ -73,7 +68,7 @@ has_processes() {
 }
 for side in a b; do
 	await "host $side keeps slots: $(on $side "$urnic" stat)" has_processes $side 0
-	[ "$(on $side ss -Hxl | grep -c @urnicd-)" = 1 ] || fail "host $side listens on: $(on $side ss -Hxl)"
+	[ "$(urnicds_on $side | wc -l)" = 1 ] || fail "host $side listens on: $(on $side ss -Hxl)"
 	[ "$(on $side ss -Hlnu 'sport = :4791' | wc -l)" -le 256 ] || fail "host $side has too many sockets"
 done
 

@@ -32,7 +32,7 @@ works() {
 
 no_urnicd() {
 	for attempt in $(seq 600); do
-		on a ss -Hxl | grep -q @urnicd || return 0
+		[ -n "$(urnicds_on a)" ] || return 0
 		sleep 0.1
 	done
 	fail 'urnicd stays'

@@ -4,6 +4,7 @@
 # Ordinary users: alone, beside root, under a system-wide urnicd, and on a network of their own.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
+export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for
 
 [ "$(id -u)" = 0 ] || skip 'this user is an ordinary one: all other tests here say it'
 need setpriv ibv_devices ibv_rc_pingpong
@@ -16,9 +17,9 @@ $as_user test -r "$1/lib/liburnic.so" -a -x "$urnic" || skip "other users may no
 network_up 9000
 export URNICD_IDLE_S=1
 
-# names_on HOST: the urnicds that listen there.
+# names_on HOST: the directories of the urnicds that listen there.
 names_on() {
-	on "$1" ss -Hxl | grep -o '@urnicd-[0-9]*' | sort | tr '\n' ' '
+	urnicds_on "$1" | sort | sed 's|/[^/]*$||' | tr '\n' ' '
 }
 
 wait_for_names() {
@@ -33,7 +34,10 @@ wait_for_names() {
 # shellcheck disable=SC2086
 on a $as_user "$urnic" run ibv_devices | grep -q rocep_veth0 || fail 'a user sees no device'
 pair a a 10.99.0.1 $as_user "$programs/verify" -d rocep_veth0 -w mixed -n 500
-[ "$(names_on a)" = "@urnicd-$USER_ID " ] || fail "on host a listen: $(names_on a)"
+case $(names_on a) in
+"/dev/shm/urnic-$USER_ID " | "/run/user/$USER_ID/urnic ") ;;
+*) false ;;
+esac || fail "on host a listen: $(names_on a)"
 pair a b 10.99.0.1 $as_user "$programs/verify" -d rocep_veth0
 pair a b fd00:99::1 $as_user "$programs/verify" -d rocep_veth0 -x 1 -w mixed -n 500
 port=18515
@@ -105,8 +109,8 @@ for client in a:root b:root b:user; do
 done
 unset URNIC_HOST_ID URNIC_LOG
 for side in a b; do
-	[ "$(names_on $side)" = '@urnicd-0 ' ] || fail "on host $side listen: $(names_on $side)"
-	for process in $(on $side ss -Hxlp | sed -n 's/.*@urnicd-0.*users:(\(.*\)).*/\1/p' |
+	[ "$(names_on $side)" = '/run/urnic ' ] || fail "on host $side listen: $(names_on $side)"
+	for process in $(on $side ss -Hxlp | sed -n 's|.* /run/urnic/net-.*users:(\(.*\)).*|\1|p' |
 		grep -o 'pid=[0-9]*' | cut -d= -f2 | sort -n); do
 		kill "$process" # the keeper is the elder, and takes its server with it
 		break

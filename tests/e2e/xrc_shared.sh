@@ -7,6 +7,7 @@
 . "$(dirname "$0")/common.sh"
 
 . "$(dirname "$0")/pairs.sh"
+export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for
 
 need ibv_xsrq_pingpong
 network_up 9000
@@ -33,13 +34,24 @@ several_once() {
 		eval "client_$i=\$!"
 		i=$((i + 1))
 	done
-	i=0 why=
+	i=0 why= statuses=
 	while [ "$i" -lt "$clients" ]; do
-		eval "wait \$client_$i" || why="client $i of $clients on $client_host $*"
+		eval "wait \$client_$i"
+		ended $? "client $i"
 		i=$((i + 1))
 	done
-	wait $server || why="server of $clients clients on $client_host $*"
-	[ -z "$why" ] || { show_all; return 1; }
+	wait $server
+	ended $? server
+	[ -z "$why" ] || show_all
+	# shellcheck disable=SC2086
+	hangs $statuses && return $LATE
+	[ -z "$why" ]
+}
+
+# ended STATUS WHAT
+ended() {
+	statuses="$statuses $1"
+	[ "$1" = 0 ] || why="$2 of $clients clients on $client_host ends with $1"
 }
 
 # It gives its peer half a second to come up, and waits for ever when that was not enough.
@@ -77,13 +89,18 @@ without_packets() {
 		[ "${now_executed:-0}" -lt "$executed" ] || [ -z "$now_sent" ] || executed=$now_executed sent=$now_sent
 		sleep 0.05
 	done
-	why=
+	why= statuses=
 	for name in server client_0 client_1; do
-		finish $name || why="$name ends with an error: $(tail -n 5 "$scratch/$name")"
+		finish $name
+		status=$?
+		statuses="$statuses $status"
+		[ $status = 0 ] || why="$name ends with $status: $(tail -n 5 "$scratch/$name")"
 	done
-	[ -z "$why" ] || return
+	# shellcheck disable=SC2086
+	hangs $statuses && return $LATE
+	[ -z "$why" ] || return 1
 	why="$executed requests without packets, $sent packets"
-	[ "$executed" -gt 1000 ] && [ "$sent" -le $((executed / 4)) ]
+	[ "$executed" -gt 1000 ] && [ "$sent" -le $((executed / 4)) ] || return $LATE
 }
 
 export URNIC_LOCAL=on

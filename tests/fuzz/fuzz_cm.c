@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/cm.h"
+#include "support/permutation.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -150,7 +151,7 @@ static void begin(void)
 	memset(has_gone, 0, sizeof(has_gone));
 	memset(testaments, 0, sizeof(testaments));
 	now_ns = 1;
-	cm_init(&cm, 1, 2, 3, 4);
+	cm_init(&cm, 1, 2, test_permutation(3), 4);
 	cm_keep_testaments(&cm, testaments, TESTAMENTS);
 	listener = (struct cm_listener){.service_id = 7};
 	cm_listen(&cm, &listener);

@@ -18,6 +18,8 @@
 #include "ib/rc/rc.h"
 #include "ib/uc/uc.h"
 #include "memory/mw.h"
+#include "support/arena_memory.h"
+#include "support/permutation.h"
 #include "support/qp_masks.h"
 #include "wire/packet.h"
 
@@ -55,6 +57,7 @@ struct target {
 	uint32_t window; /* the key of a memory window, bound or not */
 	uint64_t sends_posted;
 	uint64_t sends_completed;
+	bool is_guarded; /* else tries at numbers and keys are forgotten, so that packets get far */
 	bool is_shared; /* it takes from srq[0], or XRC from those that requests name */
 	struct srq srq[SRQ_COUNT];
 	uint64_t receives_posted[SRQ_COUNT]; /* to each; the first also stands for its own queue */
@@ -62,7 +65,7 @@ struct target {
 };
 
 static struct srq_table srqs;
-static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
+static uint8_t *arena_memory;
 static _Alignas(64) uint8_t region[REGION_BYTES];
 
 static uint8_t take_u8(struct input *input)
@@ -225,13 +228,16 @@ static void target_init(struct target *target, struct input *input)
 	};
 
 	memset(target, 0, sizeof(*target));
-	memset(arena_memory, 0, sizeof(arena_memory));
+	if (!arena_memory)
+		arena_memory = arena_memory_new(ARENA_BYTES);
+	memset(arena_memory, 0, ARENA_BYTES);
+	memset(arena_peers_side(arena_memory), 0, ARENA_BYTES);
 	target->now_ns = 1000000000;
 	target->local.raw[15] = 1;
 	target->remote.raw[15] = 2;
 	target->group.raw[0] = 0xff;
-	arena_init(&target->arena, arena_memory, sizeof(arena_memory));
-	if (mr_table_init(&target->mrs, &target->arena, 8, 1, 2) ||
+	arena_init(&target->arena, arena_memory, ARENA_BYTES);
+	if (mr_table_init(&target->mrs, &target->arena, 8, test_permutation(1)) ||
 		engine_lane_init(&target->lane, &target->arena, &target->mrs, 1, 0) ||
 		cq_init(&target->cq, &target->arena, CQ_ENTRIES))
 		abort();
@@ -469,13 +475,19 @@ static void receive(struct target *target, struct input *input)
 	if (!exact)
 		abort();
 	memcpy(exact, bytes, length);
-	bool is_multicast = take_u8(input) % 4 == 0;
+	uint8_t way = take_u8(input);
+	bool is_multicast = way % 4 == 0;
 	struct packet_origin origin = {
 		.source = &target->remote,
 		.destination = is_multicast ? &target->group : &target->local,
+		.source_port = way & 0x80 ? 0xc001 : 0xc002,
 	};
 	engine_receive(&target->lane, &origin, exact, length, target->now_ns);
 	free(exact);
+	if (!target->is_guarded) {
+		memset(&target->lane.guards, 0, sizeof(target->lane.guards));
+		memset(target->qp->guard, 0, sizeof(target->qp->guard));
+	}
 }
 
 static void step(struct target *target, struct input *input)
@@ -522,6 +534,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct target target;
 
 	target_init(&target, &input);
+	target.is_guarded = size % 4 == 0;
 	for (uint32_t i = 0; i < STEP_COUNT_MAX && input.left_bytes; i++)
 		step(&target, &input);
 	poll(&target);

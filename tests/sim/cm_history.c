@@ -8,6 +8,7 @@
 #include "base/arith.h"
 #include "cm/cm.h"
 #include "port/sim_random.h"
+#include "support/permutation.h"
 
 #define SECOND_NS 1000000000u
 
@@ -382,7 +383,7 @@ static void world_begin(struct world *world, uint64_t seed)
 		? SECOND_NS + sim_random_below(random, 12ull * SECOND_NS)
 		: DEADLINE_NEVER;
 	for (unsigned end = 0; end < ENDS; end++)
-		cm_init(&world->cm[end], (uint8_t)(end + 1), end + 1, sim_random_next(random),
+		cm_init(&world->cm[end], (uint8_t)(end + 1), end + 1, test_permutation(seed),
 			sim_random_next(random));
 	world->listener = (struct cm_listener){.service_id = service_id};
 	cm_listen(&world->cm[PASSIVE], &world->listener);

@@ -98,13 +98,19 @@ static void *object(struct arena *arena, uint64_t bytes, uint64_t *ret_offset)
 	return arena_at(arena, *ret_offset);
 }
 
+static void *shared_object(struct arena *arena, uint64_t bytes, uint64_t *ret_offset)
+{
+	return arena_peers_side(object(arena, bytes, ret_offset));
+}
+
 static void lane_init(struct world *world, struct host *host, uint32_t lane)
 {
 	struct doors *doors = host->doors;
 	uint64_t offset;
 
 	doors->bell[lane] =
-		object(&host->arena, sizeof(struct guest_bell), &doors->bell_offset[lane]);
+		shared_object(&host->arena, sizeof(struct guest_bell), &doors->bell_offset[lane]);
+	guest_bell_init(doors->bell[lane], doors->guests);
 	doors->table[lane] = object(&host->arena, sizeof(struct door_table), &offset);
 	datagram_lane_init(&doors->lane[lane], ask);
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
@@ -126,7 +132,7 @@ static void host_init(struct world *world, struct host *host)
 		abort();
 	host->doors = doors;
 	mr_table_publish(&host->mrs, &host->arena, &doors->mrs);
-	doors->guests = object(&host->arena, sizeof(struct guest_table), &offset);
+	doors->guests = shared_object(&host->arena, sizeof(struct guest_table), &offset);
 	doors->owner = (struct door_owner){.guests = doors->guests, .wait = wait};
 	doors->guest = (struct far_owner){.who = 1 + host->number, .is_alive = is_alive};
 	doors->is_lazy = draw(world) % 2;
@@ -236,7 +242,7 @@ static struct datagram_process process_of(
 	process.seat = far_seat(host, lane, process.lane);
 	if (!process.seat)
 		abort();
-	process.seat_offset = arena_offset(&other->arena, process.seat);
+	process.seat_offset = arena_offset(&other->arena, arena_owners_side(process.seat));
 	return process;
 }
 

@@ -7,10 +7,12 @@
  *
  * With --local both ends are processes of one host, and meet there when they can (within.h).
  *
- * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared receive
- * queues; states, the same as the first with drained send queues, path migration and rates; xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
- * cm, connections made and ended by the connection manager; uc and ud, unreliable connections and
- * datagrams; streams, iWARP over a byte stream in pieces.
+ * Scenarios: mixed, random work over links good and bad (the default); srq, the same with shared
+ * receive queues; states, the same as the first with drained send queues, path migration and rates;
+ * xrc, over extended reliable connections; refused, bad requests; killed, an end that disappears;
+ * starved, machines that do not run for half a second; cm, connections made and ended by the
+ * connection manager; uc and ud, unreliable connections and datagrams; streams, iWARP over a byte
+ * stream in pieces.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #include "killed.h"
 #include "mixed.h"
 #include "refused.h"
+#include "starved.h"
 #include "streams.h"
 #include "unreliable.h"
 #include "world.h"
@@ -51,6 +54,13 @@ static void killed_all(const struct options *options)
 {
 	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
 		killed_run(seed, options->is_traced);
+	printf("%llu seeds\n", (unsigned long long)seed_count(options));
+}
+
+static void starved_all(const struct options *options)
+{
+	for (uint64_t seed = options->first_seed; seed <= options->last_seed; seed++)
+		starved_run(seed, options->is_traced);
 	printf("%llu seeds\n", (unsigned long long)seed_count(options));
 }
 
@@ -145,8 +155,9 @@ static void (*scenario_find(const char *name))(const struct options *options)
 		const char *name;
 		void (*run_all)(const struct options *options);
 	} scenarios[] = {{"mixed", mixed_all}, {"refused", refused_all}, {"killed", killed_all},
-		{"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all}, {"srq", srq_all},
-		{"states", states_all}, {"xrc", xrc_all}, {"streams", streams_all}};
+		{"starved", starved_all}, {"cm", cm_all}, {"uc", uc_all}, {"ud", ud_all},
+		{"srq", srq_all}, {"states", states_all}, {"xrc", xrc_all},
+		{"streams", streams_all}};
 
 	for (uint32_t i = 0; i < ARRAY_COUNT(scenarios); i++)
 		if (strcmp(scenarios[i].name, name) == 0)
@@ -157,7 +168,7 @@ static void (*scenario_find(const char *name))(const struct options *options)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim [mixed | srq | states | xrc | refused | killed | cm | uc | ud | streams] [--local] "
+		"usage: sim [mixed | srq | states | xrc | refused | killed | starved | cm | uc | ud | streams] [--local] "
 		"[--seeds A..B | --seed N [--trace]]\n");
 	return 2;
 }

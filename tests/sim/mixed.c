@@ -37,6 +37,8 @@ struct run {
 	enum mixed_kind kind;
 	enum weather weather;
 	bool is_receive_late;
+	bool has_stranger; /* who guesses numbers, in the peers' names */
+	struct sim_random stranger_random; /* of its own, so that histories are those without */
 	uint32_t connection_count;
 	struct connection connection[CONNECTION_COUNT_MAX];
 	struct cq cq[WORLD_HOST_COUNT][2];
@@ -224,6 +226,8 @@ static void run_init(struct run *run, enum mixed_kind kind, uint64_t seed, bool 
 	world_init(&run->world, seed, 1 + (uint32_t)(seed / 2 % 2), is_traced);
 	run->weather = (enum weather)(seed % WEATHER_COUNT);
 	run->is_receive_late = between(run, 0, 2) == 0;
+	run->has_stranger = kind == MIXED_RC && seed % 5 == 0;
+	run->stranger_random.state = seed;
 	sim_hold(run->world.sim, between(run, 0, 1) ? between(run, 0, 50000) : 0,
 		between(run, 0, 1) ? between(run, 0, 20000) : 0);
 	link_plan(run, sim_link(run->world.sim, 0, 1));
@@ -339,6 +343,39 @@ static void pools_post(struct run *run)
 	}
 }
 
+/*
+ * A stranger sends a packet in the name of a queue pair's peer, from another port: a fatal NAK or a
+ * request, with a PSN that is far from all that the connection has come to. The guard
+ * (queue/guard.h) is up for nearly all of the run.
+ */
+static void stranger_guess(struct run *run)
+{
+	struct sim_random *random = &run->stranger_random;
+	uint32_t host = (uint32_t)sim_random_below(random, WORLD_HOST_COUNT);
+	struct qp *qp = run->end[sim_random_below(random, run->connection_count)][host].qp;
+	uint32_t distance = (uint32_t)sim_random_between(random, 1 << 20, 15 << 20);
+	struct packet_origin origin = {
+		.source = &run->world.host[1 - host].address,
+		.destination = &run->world.host[host].address,
+		.source_port = 0xffff,
+	};
+	uint8_t bytes[OPCODE_HEADER_BYTES_MAX];
+	struct packet packet;
+
+	if (sim_random_below(random, 2)) {
+		packet_init(&packet, OPCODE_RC_ACKNOWLEDGE);
+		packet.bth.psn = psn_add(psn_from(qp->attr.sq_psn), distance);
+		packet.aeth =
+			(struct aeth){AETH_NAK, AETH_NAK_REMOTE_OPERATIONAL, msn_from(distance)};
+	} else {
+		packet_init(&packet, OPCODE_RC_SEND_ONLY);
+		packet.bth.psn = psn_add(psn_from(qp->attr.rq_psn), distance);
+	}
+	packet.bth.dest_qpn = qpn_from(qp->qpn);
+	engine_receive(qp->lane, &origin, bytes, packet_encode_headers(&packet, bytes),
+		sim_now_ns(run->world.sim));
+}
+
 /* Let the network do one thing. */
 static bool step(struct run *run, uint64_t limit_ns)
 {
@@ -361,7 +398,7 @@ static bool is_finished(const struct run *run)
 /* Does each message find a receive request? Shared ones may be taken by others. */
 static bool is_always_ready(const struct run *run)
 {
-	return run->kind == MIXED_RC && !run->is_receive_late;
+	return run->kind == MIXED_RC && !run->is_receive_late && !run->has_stranger;
 }
 
 static void check_counters(struct run *run, struct mixed_result *result)
@@ -381,8 +418,13 @@ static void check_counters(struct run *run, struct mixed_result *result)
 			naks += world_counter(qp, COUNTER_rnr_nak_rcvd);
 			result->packets += world_counter(qp, COUNTER_sent_pkts);
 			result->retransmitted += retransmitted;
-			WORLD_CHECK(&run->world, world_counter(qp, COUNTER_invalid_responses) == 0,
+			WORLD_CHECK(&run->world,
+				run->has_stranger ||
+					world_counter(qp, COUNTER_invalid_responses) == 0,
 				"qp %06x got responses to nothing", qp->qpn);
+			WORLD_CHECK(&run->world,
+				run->has_stranger || world_counter(qp, COUNTER_guarded_drops) == 0,
+				"qp %06x took its peer for a stranger", qp->qpn);
 			if (run->weather == WEATHER_CLEAR && is_always_ready(run))
 				WORLD_CHECK(&run->world, !retransmitted && !probes,
 					"%llu retransmissions, %llu probes on a perfect network",
@@ -416,6 +458,8 @@ void mixed_run(enum mixed_kind kind, uint64_t seed, bool is_traced, struct mixed
 			pools_post(run);
 		if (kind == MIXED_STATES)
 			states_act(&run->states);
+		if (run->has_stranger)
+			stranger_guess(run);
 		sim_flush(sim);
 		step(run, sim_now_ns(sim) + between(run, 1, MS / 2));
 		if (between(run, 1, poll_chance) == 1)

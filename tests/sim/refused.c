@@ -368,6 +368,18 @@ static void check_sends(struct run *run)
 	}
 }
 
+/*
+ * A WRITE of several packets is refused at the first of them, before the one that takes the receive
+ * request.
+ */
+static enum wc_status bad_receive_status(const struct run *run)
+{
+	bool is_flushed = run->row->receive_status == WC_LOC_ACCESS_ERR &&
+		run->bad_bytes > 128u << run->connection.path_mtu;
+
+	return is_flushed ? WC_WR_FLUSH_ERR : run->row->receive_status;
+}
+
 static void check_receives(struct run *run)
 {
 	struct cqe cqe;
@@ -376,7 +388,7 @@ static void check_receives(struct run *run)
 		bool takes_receive = wr_table[run->row->opcode].takes_receive;
 		enum wc_status expected = run->received < run->receive_count ? WC_SUCCESS
 			: run->received == run->receive_count && takes_receive
-			? run->row->receive_status
+			? bad_receive_status(run)
 			: WC_WR_FLUSH_ERR;
 
 		WORLD_CHECK(&run->world, cqe.wr_id == run->received, "%s: wr_id %llu",

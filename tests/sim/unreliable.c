@@ -515,6 +515,10 @@ static void final_check(struct run *run, struct unreliable_result *result)
 	for (uint32_t i = 0; i < run->end_count; i++) {
 		WORLD_CHECK(&run->world, run->end[i].outstanding_count == 0, "%u sends are lost",
 			run->end[i].outstanding_count);
+		WORLD_CHECK(&run->world,
+			world_counter(run->end[i].qp, COUNTER_guarded_drops) == 0 &&
+				world_counter(run->end[i].qp, COUNTER_guarded_keys) == 0,
+			"end %u took its peer for a stranger", i);
 		result->local += world_counter(run->end[i].qp, COUNTER_local_requests);
 	}
 	result->bad_fates += sim_count(sim, SIM_LOST) + sim_count(sim, SIM_CORRUPTED) +

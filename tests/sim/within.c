@@ -16,6 +16,8 @@ struct within {
 	uint64_t srqs_offset;
 	bool is_lazy; /* collects late */
 	uint32_t unreachable_in; /* one copy in so many fails; 0: none */
+	uint32_t
+		revoked_in; /* the mark of one copy in so many is revoked, as if it had taken too long; 0: none */
 	struct local_qp *local[CONNECTION_COUNT_MAX];
 	uint32_t local_count;
 };
@@ -31,10 +33,25 @@ static bool is_reached(struct within *within)
 		sim_random_next(&within->world->local_random) % within->unreachable_in != 0;
 }
 
+/* This host is copying. */
+static void maybe_revoke(struct within *within)
+{
+	if (!within->revoked_in ||
+		sim_random_next(&within->world->local_random) % within->revoked_in)
+		return;
+	for (uint32_t i = 0; i < within->local_count; i++) {
+		struct local_qp *local = within->local[i];
+
+		if (local->target && atomic_load(&local->target->in_use) & INBOX_USES_KEY)
+			atomic_fetch_or(&local->target->in_use, INBOX_IS_REVOKED);
+	}
+}
+
 static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	if (!is_reached(within_of(peer)))
 		return false;
+	maybe_revoke(within_of(peer));
 	copy_place((uint8_t *)(uintptr_t)to, from, bytes);
 	return true;
 }
@@ -43,6 +60,7 @@ static bool far_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes
 {
 	if (!is_reached(within_of(peer)))
 		return false;
+	maybe_revoke(within_of(peer));
 	memcpy(to, (const uint8_t *)(uintptr_t)from, bytes);
 	return true;
 }
@@ -82,6 +100,11 @@ static void pause(uint32_t round)
 	(void)round;
 }
 
+static uint64_t no_time(void)
+{
+	return 0;
+}
+
 static void ask(void)
 {
 }
@@ -96,10 +119,11 @@ static void host_init(struct world *world, uint32_t number)
 		abort();
 	host->within = within;
 	within->world = world;
-	within->owner = (struct local_owner){wait, pause, 1 + number, ask};
+	within->owner = (struct local_owner){wait, pause, no_time, 1 + number, ask};
 	within->peer.ops = random % 2 ? &mapped_ops : &far_ops;
 	within->is_lazy = random / 2 % 2;
 	within->unreachable_in = random / 4 % 2 ? 2 + (uint32_t)(random / 8 % 20) : 0;
+	within->revoked_in = random / 160 % 2 ? 2 + (uint32_t)(random / 320 % 20) : 0;
 	within->srqs_offset = arena_alloc(&host->arena, sizeof(struct srq_directory));
 	if (!within->srqs_offset)
 		abort();
@@ -111,7 +135,7 @@ static void host_init(struct world *world, uint32_t number)
 		within->table_offset[i] = arena_alloc(&host->arena, sizeof(struct inbox_table));
 		if (!bell_offset || !within->table_offset[i])
 			abort();
-		within->lane[i].bell = arena_at(&host->arena, bell_offset);
+		within->lane[i].bell = arena_peers_side(arena_at(&host->arena, bell_offset));
 	}
 }
 
@@ -171,7 +195,7 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 	place.offset = arena_alloc(&host->arena, sizeof(struct inbox));
 	if (!place.offset)
 		abort();
-	place.inbox = arena_at(&host->arena, place.offset);
+	place.inbox = arena_peers_side(arena_at(&host->arena, place.offset));
 	place.lane = &within->lane[qp->lane->index];
 	place.srqs_offset = within->srqs_offset;
 	within->local[within->local_count++] = local;

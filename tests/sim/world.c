@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "world.h"
+#include "support/permutation.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "base/arith.h"
 #include "doors.h"
 #include "pool.h"
+#include "support/arena_memory.h"
 #include "wire/packet.h"
 #include "within.h"
 
@@ -66,14 +68,10 @@ static void host_init(struct world *world, uint32_t number, uint32_t lane_count)
 	host->address = gid_from_ipv4(ipv4);
 	if (world->seed % 2) /* IPv6 as often */
 		host->address = (struct gid){{0xfd, 0, 0, 0, 0, 0, 0, 1, [15] = (uint8_t)number}};
-	/* calloc() knows fresh pages; posix_memalign() and memset() would touch them all. */
-	host->arena_memory = calloc(1, ARENA_BYTES + 64);
-	if (!host->arena_memory)
-		abort();
-	arena_init(&host->arena, (void *)(uintptr_t)align_up_u64((uintptr_t)host->arena_memory, 64),
-		ARENA_BYTES);
+	host->arena_memory = arena_memory_new(ARENA_BYTES);
+	arena_init(&host->arena, host->arena_memory, ARENA_BYTES);
 	if (mr_table_init(&host->mrs, &host->arena, REGION_COUNT_MAX,
-		    sim_random_next(&world->random), sim_random_next(&world->random)))
+		    test_permutation(sim_random_next(&world->random))))
 		abort();
 	sim_add_host(world->sim, &host->address);
 	host->srqs = calloc(1, sizeof(*host->srqs));
@@ -135,7 +133,7 @@ void world_done(struct world *world)
 		within_done(host->within);
 		doors_done(host->doors);
 		free(host->srqs);
-		free(host->arena_memory);
+		arena_memory_free(host->arena_memory, ARENA_BYTES);
 	}
 	sim_destroy(world->sim);
 }

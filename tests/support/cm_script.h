@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "cm/cm.h"
+#include "support/permutation.h"
 
 #define SECOND_NS 1000000000ull
 
@@ -37,7 +38,7 @@ static inline int begin(void **state)
 {
 	(void)state;
 	now_ns = SECOND_NS;
-	cm_init(&cm, 5, 0xabcdef, 1, 2);
+	cm_init(&cm, 5, 0xabcdef, test_permutation(1), 2);
 	assert_int_equal(cm_conn_create(&cm, &conn, NULL), 0);
 	listener = (struct cm_listener){.service_id = SERVICE};
 	cm_listen(&cm, &listener);

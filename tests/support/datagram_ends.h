@@ -15,6 +15,8 @@
 
 #include "engine/engine.h"
 #include "local/datagram.h"
+#include "support/arena_memory.h"
+#include "support/permutation.h"
 
 enum {
 	ARENA_BYTES = 8 << 20,
@@ -98,10 +100,22 @@ static inline void pause_round(uint32_t round)
 
 static const struct far_owner far_owner = {SENDER, is_alive, pause_round};
 
+static uint32_t
+	revokes_in; /* writes until the receiver revokes the mark: what is written then is lost */
+
+static inline bool is_revoked_now(void)
+{
+	bool is_now = revokes_in && --revokes_in == 0;
+
+	if (is_now)
+		atomic_fetch_or(&route.process.seat->in_use, INBOX_IS_REVOKED);
+	return is_now;
+}
+
 static inline bool far_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	(void)of;
-	if (!is_broken)
+	if (!is_broken && !is_revoked_now())
 		memcpy((uint8_t *)(uintptr_t)to, from, bytes);
 	return !is_broken;
 }
@@ -176,11 +190,10 @@ static inline void end_init(struct end *end, uint32_t number)
 	uint64_t offset;
 
 	memset(end, 0, sizeof(*end));
-	end->arena_memory = calloc(1, ARENA_BYTES + 64);
-	assert_non_null(end->arena_memory);
-	arena_init(&end->arena, (void *)(uintptr_t)align_up_u64((uintptr_t)end->arena_memory, 64),
-		ARENA_BYTES);
-	assert_int_equal(mr_table_init(&end->mrs, &end->arena, 16, 1 + number, 2), 0);
+	end->arena_memory = arena_memory_new(ARENA_BYTES);
+	arena_init(&end->arena, end->arena_memory, ARENA_BYTES);
+	assert_int_equal(
+		mr_table_init(&end->mrs, &end->arena, 16, test_permutation(1 + number)), 0);
 	assert_int_equal(engine_lane_init(&end->lane, &end->arena, &end->mrs, 5 + number, 0), 0);
 	assert_int_equal(cq_init(&end->send_cq, &end->arena, 1024), 0);
 	assert_int_equal(cq_init(&end->recv_cq, &end->arena, 1024), 0);
@@ -190,8 +203,9 @@ static inline void end_init(struct end *end, uint32_t number)
 		assert_int_equal(srq_init(&end->srq, &end->arena, &shared), 0);
 		init.srq = &end->srq;
 	}
-	end->guests = object(&end->arena, sizeof(*end->guests), &offset);
-	end->bell = object(&end->arena, sizeof(*end->bell), &offset);
+	end->guests = arena_peers_side(object(&end->arena, sizeof(*end->guests), &offset));
+	end->bell = arena_peers_side(object(&end->arena, sizeof(*end->bell), &offset));
+	guest_bell_init(end->bell, end->guests);
 	end->table = object(&end->arena, sizeof(*end->table), &offset);
 	end->owner = (struct door_owner){end->guests, wait, 0};
 	datagram_lane_init(&end->datagrams, ask);
@@ -216,7 +230,7 @@ static inline void answer(void)
 	process->bell = ends[1].bell;
 	process->seat = far_seat(&host, 0, 0);
 	assert_non_null(process->seat);
-	process->seat_offset = arena_offset(&ends[1].arena, process->seat);
+	process->seat_offset = far_seat_offset(host.peer, process->seat);
 	datagram_answer(&ends[0].datagrams, &route);
 }
 
@@ -383,7 +397,7 @@ static inline int teardown(void **state)
 			srq_done(&ends[i].srq, &ends[i].arena);
 		engine_lane_done(&ends[i].lane);
 		mr_table_done(&ends[i].mrs);
-		free(ends[i].arena_memory);
+		arena_memory_free(ends[i].arena_memory, ARENA_BYTES);
 	}
 	return 0;
 }

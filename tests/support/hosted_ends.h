@@ -7,7 +7,9 @@
  * host. The target is a guest of that process, as is the initiator.
  */
 #include "local/hosted.h"
+#include "support/arena_memory.h"
 #include "support/local_ends.h"
+#include "support/permutation.h"
 
 enum {
 	HOST_SRQN = 0x09aaaa,
@@ -133,11 +135,9 @@ static inline void host_make(void)
 	struct mr_region region = {
 		HOST_PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, (uintptr_t)memory, HOST_BYTES, memory};
 
-	arena_memory = calloc(1, HOST_ARENA_BYTES + 64);
-	assert_non_null(arena_memory);
-	arena_init(&arena, (void *)(uintptr_t)align_up_u64((uintptr_t)arena_memory, 64),
-		HOST_ARENA_BYTES);
-	assert_int_equal(mr_table_init(&mrs, &arena, 16, 5, 6), 0);
+	arena_memory = arena_memory_new(HOST_ARENA_BYTES);
+	arena_init(&arena, arena_memory, HOST_ARENA_BYTES);
+	assert_int_equal(mr_table_init(&mrs, &arena, 16, test_permutation(5)), 0);
 	mr_table_publish(&mrs, &arena, &mrs_public);
 	assert_int_equal(engine_lane_init(&lane, &arena, &mrs, 9, HOST_LANE), 0);
 	assert_int_equal(cq_init(&cq, &arena, 512), 0);
@@ -151,8 +151,9 @@ static inline void host_make(void)
 	}
 	lane.srqs = srq_table;
 	assert_int_equal(mr_table_add(&mrs, &region, 0, &key), 0);
-	guests = arena_at(&arena, arena_alloc(&arena, sizeof(*guests)));
-	bell = arena_at(&arena, arena_alloc(&arena, sizeof(*bell)));
+	guests = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*guests))));
+	bell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*bell))));
+	guest_bell_init(bell, guests);
 	memset(memory, 0, sizeof(memory));
 }
 
@@ -168,7 +169,7 @@ static inline void guest_make(struct guest *guest, uint32_t who)
 	guest->far.peer = &guest->peer;
 	guest->far.guests = guests;
 	guest->far.owner = &guest->owner;
-	guest->far.bell_offset[HOST_LANE] = arena_offset(&arena, bell);
+	guest->far.bell_offset[HOST_LANE] = arena_offset(&arena, arena_owners_side(bell));
 }
 
 static inline struct srq_host host_of(uint32_t index)
@@ -238,7 +239,7 @@ static inline int teardown_hosted(void **state)
 	engine_lane_done(&lane);
 	mr_table_done(&mrs);
 	free(srq_table);
-	free(arena_memory);
+	arena_memory_free(arena_memory, HOST_ARENA_BYTES);
 	return 0;
 }
 

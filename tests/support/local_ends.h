@@ -15,6 +15,8 @@
 
 #include "engine/engine.h"
 #include "local/local.h"
+#include "support/arena_memory.h"
+#include "support/permutation.h"
 
 enum {
 	ARENA_BYTES = 4 << 20,
@@ -65,6 +67,17 @@ static inline bool wait(const struct inbox *inbox, uint32_t round)
 	if (leaves_in && round + 1 == leaves_in)
 		inbox_leave((struct inbox *)(uintptr_t)inbox);
 	return leaves_in != 0;
+}
+
+/* Times that an owner reads: none passes, or far too much. */
+static inline uint64_t no_time(void)
+{
+	return 0;
+}
+
+static inline uint64_t all_time(void)
+{
+	return UINT64_MAX;
 }
 
 static uint32_t asked; /* how often a queue pair did */
@@ -170,11 +183,10 @@ static inline void end_init(struct end *end, uint32_t number)
 	struct mr_region region = {PD, ACCESS, (uintptr_t)end->memory, MEMORY_BYTES, end->memory};
 
 	memset(end, 0, sizeof(*end));
-	end->arena_memory = calloc(1, ARENA_BYTES + 64);
-	assert_non_null(end->arena_memory);
-	arena_init(&end->arena, (void *)(uintptr_t)align_up_u64((uintptr_t)end->arena_memory, 64),
-		ARENA_BYTES);
-	assert_int_equal(mr_table_init(&end->mrs, &end->arena, 16, 1 + number, 2), 0);
+	end->arena_memory = arena_memory_new(ARENA_BYTES);
+	arena_init(&end->arena, end->arena_memory, ARENA_BYTES);
+	assert_int_equal(
+		mr_table_init(&end->mrs, &end->arena, 16, test_permutation(1 + number)), 0);
 	assert_int_equal(engine_lane_init(&end->lane, &end->arena, &end->mrs, 5 + number, 0), 0);
 	assert_int_equal(cq_init(&end->send_cq, &end->arena, 1024), 0);
 	assert_int_equal(cq_init(&end->recv_cq, &end->arena, 1024), 0);
@@ -191,17 +203,17 @@ static inline void end_init(struct end *end, uint32_t number)
 		init.recv_cq = NULL;
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	assert_int_equal(mr_table_add(&end->mrs, &region, 0, &end->key), 0);
-	end->local_lane.bell =
-		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct inbox_bell)));
+	end->local_lane.bell = arena_peers_side(
+		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct inbox_bell))));
 	end->table_offset = arena_alloc(&end->arena, sizeof(struct inbox_table));
 	end->inbox_offset = arena_alloc(&end->arena, sizeof(struct inbox));
-	end->owner = (struct local_owner){wait, pause, 1 + number, ask};
+	end->owner = (struct local_owner){wait, pause, no_time, 1 + number, ask};
 	mr_table_publish(&end->mrs, &end->arena, &end->mrs_public);
 }
 
 static inline struct inbox *inbox_of(uint32_t number)
 {
-	return arena_at(&ends[number].arena, ends[number].inbox_offset);
+	return arena_peers_side(arena_at(&ends[number].arena, ends[number].inbox_offset));
 }
 
 static inline struct inbox_bell *bell_of(uint32_t number)
@@ -298,7 +310,7 @@ static inline int teardown(void **state)
 		engine_lane_done(&ends[i].lane);
 		mr_table_done(&ends[i].mrs);
 		free(ends[i].srqs);
-		free(ends[i].arena_memory);
+		arena_memory_free(ends[i].arena_memory, ARENA_BYTES);
 	}
 	return 0;
 }

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/setting.h"
+
 static void write_file(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -58,6 +60,7 @@ int netns_enter_new(void)
 	close(fd);
 	/* Many tests, each with an urnicd that stays for long, would leave a user no descriptors to pass (docs/urnicd.md). */
 	setenv("URNICD_IDLE_S", "1", 0);
+	settings_read();
 	return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 }
 

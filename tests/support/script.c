@@ -10,6 +10,8 @@
 
 #include "base/arith.h"
 #include "queue/tags.h"
+#include "support/arena_memory.h"
+#include "support/permutation.h"
 #include "support/qp_masks.h"
 
 enum { ARENA_BYTES = 4 << 20, FILL_MODULUS = 251 };
@@ -93,18 +95,17 @@ void script_start(struct script *script, const struct script_options *options)
 	memset(script, 0, sizeof(*script));
 	options = options ? options : &usual;
 	script->now_ns = 1000 * SCRIPT_MS;
+	script->remote_port = 0xc123;
 	script->path = SCRIPT_PATH;
 	script->local = gid_from_ipv4((const uint8_t[]){10, 0, 0, 1});
 	script->remote = gid_from_ipv4((const uint8_t[]){10, 0, 0, 2});
-	script->arena_memory = calloc(1, ARENA_BYTES + 64);
+	script->arena_memory = arena_memory_new(ARENA_BYTES);
 	script->memory = malloc(SCRIPT_MEMORY_BYTES);
-	assert_non_null(script->arena_memory);
 	assert_non_null(script->memory);
 	for (uint32_t i = 0; i < SCRIPT_MEMORY_BYTES; i++)
 		script->memory[i] = (uint8_t)(i % FILL_MODULUS);
-	arena_init(&script->arena,
-		(void *)(uintptr_t)align_up_u64((uintptr_t)script->arena_memory, 64), ARENA_BYTES);
-	assert_int_equal(mr_table_init(&script->mrs, &script->arena, 16, 1, 2), 0);
+	arena_init(&script->arena, script->arena_memory, ARENA_BYTES);
+	assert_int_equal(mr_table_init(&script->mrs, &script->arena, 16, test_permutation(1)), 0);
 	assert_int_equal(engine_lane_init(&script->lane, &script->arena, &script->mrs, 5, 0), 0);
 	assert_int_equal(
 		cq_init(&script->cq, &script->arena, or_usual(options->cq_entries, 256, false)), 0);
@@ -136,7 +137,7 @@ void script_end(struct script *script)
 	tags_destroy(script->srq.tags);
 	free(script->srqs);
 	free(script->memory);
-	free(script->arena_memory);
+	arena_memory_free(script->arena_memory, ARENA_BYTES);
 }
 
 /*
@@ -327,7 +328,11 @@ void script_send(struct script *script, const struct packet *packet)
 	for (uint32_t i = 0; i < packet->payload_bytes; i++)
 		bytes[header_bytes + i] =
 			packet->payload ? packet->payload[i] : (uint8_t)(packet->bth.psn.value + i);
-	struct packet_origin origin = {.source = &script->remote, .destination = &script->local};
+	struct packet_origin origin = {
+		.source = &script->remote,
+		.destination = &script->local,
+		.source_port = script->remote_port,
+	};
 	engine_receive(&script->lane, &origin, bytes, packet_bytes(packet), script->now_ns);
 	engine_check(&script->lane);
 }

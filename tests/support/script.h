@@ -45,6 +45,7 @@ struct script {
 	uint32_t path; /* that packets are sent on */
 	struct gid local; /* where those that come travelled between */
 	struct gid remote;
+	uint16_t remote_port; /* UDP source port of those that come */
 	uint64_t now_ns;
 	uint8_t *memory; /* registered with every right; bytes count up from 0, modulo 251 */
 	uint32_t key;

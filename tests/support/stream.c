@@ -9,6 +9,8 @@
 
 #include "base/arith.h"
 #include "queue/tags.h"
+#include "support/arena_memory.h"
+#include "support/permutation.h"
 
 enum { ARENA_BYTES = 4 << 20, FILL_MODULUS = 251, SLOT = 7 };
 
@@ -94,12 +96,9 @@ void stream_start(struct stream_end *end, const struct stream_options *options)
 	};
 
 	memset(end, 0, sizeof(*end));
-	/* Zeros that cost nothing until they are touched. */
-	end->arena_memory =
-		mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	REQUIRE(end->arena_memory != MAP_FAILED);
+	end->arena_memory = arena_memory_new(ARENA_BYTES);
 	arena_init(&end->arena, end->arena_memory, ARENA_BYTES);
-	REQUIRE(!mr_table_init(&end->mrs, &end->arena, 64, 1, 2));
+	REQUIRE(!mr_table_init(&end->mrs, &end->arena, 64, test_permutation(1)));
 	memory_start(end);
 	REQUIRE(!engine_lane_init(&end->lane, &end->arena, &end->mrs, SLOT, 0));
 	REQUIRE(!cq_init(&end->cq, &end->arena, options->cq_entries ? options->cq_entries : 512));
@@ -120,7 +119,7 @@ void stream_stop(struct stream_end *end)
 	engine_lane_done(&end->lane);
 	mr_table_done(&end->mrs);
 	free(end->memory);
-	munmap(end->arena_memory, ARENA_BYTES);
+	arena_memory_free(end->arena_memory, ARENA_BYTES);
 }
 
 void stream_pair_start(

@@ -154,7 +154,7 @@ void udp_stage_lent(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t
 	port_udp_stage_lent(end->port, path, bytes, lent, lent_bytes, packets);
 }
 
-static void on_packet(void *context, const struct port_udp_packet *packet)
+static bool on_packet(void *context, const struct port_udp_packet *packet)
 {
 	static uint8_t expected[1 << 16];
 	uint32_t tag;
@@ -171,6 +171,7 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 	udp_received.tos = packet->tos;
 	udp_received.tag[udp_received.count] = tag;
 	udp_received.bytes[udp_received.count++] = packet->data_bytes;
+	return true;
 }
 
 int udp_receive_some(void)

@@ -3,11 +3,16 @@
  * urnicd and its client together, in a network namespace of their own: hand-out and steering, what stands in the way of port
  * 4791, and messages that no client of ours would send. Lives and deaths are in test_agent_lives.c.
  */
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/un.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include "runtime/place.h"
+#include "runtime/setting.h"
 #include "support/urnicd.h"
 
 static void fresh_client_starts_urnicd_and_gets_what_is_for_its_slots(void **state)
@@ -52,7 +57,7 @@ static void slot_beyond_the_sockets_goes_to_urnicd_itself(void **state)
 
 	(void)state;
 	holder_open(&holder, 1, &loopback);
-	send_to_slot(&loopback, 200);
+	send_to_slot(&loopback, holder.slots[0] == 200 ? 201 : 200);
 	send_to_slot(&loopback, 0);
 	for (unsigned i = 0; i < 6000; i++) {
 		assert_int_equal(agent_client_stat(&holder.client, &counters), 0);
@@ -62,6 +67,166 @@ static void slot_beyond_the_sockets_goes_to_urnicd_itself(void **state)
 	}
 	assert_int_equal(counters.datagrams_slot0, 2);
 	holder_close(&holder);
+}
+
+/* The sockets on port 4791 of this network namespace. */
+static unsigned sockets_open(void)
+{
+	FILE *table = fopen("/proc/thread-self/net/udp", "re");
+	unsigned count = 0, port;
+	char line[256];
+
+	assert_non_null(table);
+	while (fgets(line, sizeof(line), table))
+		count += sscanf(line, " %*d: %*[0-9A-F]:%x", &port) == 1 && port == ROCE_UDP_PORT;
+	fclose(table);
+	return count;
+}
+
+static void all_slots_are_steered_whatever_their_order(void **state)
+{
+	static int fds[AGENT_SLOTS];
+	struct agent_client client;
+	uint8_t slots[AGENT_SLOTS];
+	unsigned in_order = 0;
+
+	(void)state;
+	assert_int_equal(agent_client_connect(&client), 0);
+	for (unsigned i = 1; i < AGENT_SLOTS; i++) {
+		assert_int_equal(agent_client_attach(&client, -1, &slots[i]), 0);
+		assert_int_equal(agent_client_open(&client, slots[i], &loopback, &fds[i]), 0);
+		in_order += i > 1 && slots[i] == slots[i - 1] + 1;
+	}
+	assert_true(in_order < 20);
+	assert_int_equal(sockets_open(), AGENT_SLOTS);
+	for (unsigned i = 1; i < AGENT_SLOTS; i++) {
+		send_to_slot(&loopback, slots[i]);
+		assert_int_equal(read_all(fds[i], slots[i]), 1);
+	}
+	for (unsigned i = 1; i < AGENT_SLOTS; i++)
+		assert_int_equal(read_all(fds[i], slots[i]), 0);
+	for (unsigned i = 1; i < AGENT_SLOTS; i++)
+		close(fds[i]);
+	agent_client_done(&client);
+}
+
+static void sockets_are_as_many_as_slots_in_use_at_one_time(void **state)
+{
+	struct holder lasting;
+	struct agent_client client;
+	uint8_t slot;
+	int fd;
+
+	(void)state;
+	holder_open(&lasting, 1, &loopback);
+	assert_int_equal(agent_client_connect(&client), 0);
+	for (unsigned i = 0; i < 600; i++) {
+		assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
+		assert_int_equal(agent_client_open(&client, slot, &loopback, &fd), 0);
+		send_to_slot(&loopback, slot);
+		assert_int_equal(read_all(fd, slot), 1);
+		close(fd);
+		agent_client_detach(&client, slot);
+	}
+	assert_int_equal(sockets_open(), 4);
+	assert_steers(&lasting, &loopback);
+	agent_client_done(&client);
+	holder_close(&lasting);
+}
+
+static void addresses_that_have_gone_leave_room_for_others(void **state)
+{
+	struct agent_address address = {.gid = {{[10] = 0xff, [11] = 0xff, 10, 7}}};
+	struct holder lasting;
+	struct agent_client client;
+	uint8_t slot;
+	int fd, rc;
+
+	(void)state;
+	holder_open(&lasting, 2, &loopback);
+	assert_int_equal(agent_client_connect(&client), 0);
+	for (unsigned i = 1; i <= 150; i++) {
+		address.gid.raw[15] = (uint8_t)i;
+		assert_int_equal(netns_run("ip addr add 10.7.0.%u/32 dev lo", i), 0);
+		assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
+		rc = agent_client_open(&client, slot, &address, &fd);
+		if (rc)
+			print_error("%u: %s\n", i, client.why);
+		assert_int_equal(rc, 0);
+		close(fd);
+		assert_int_equal(netns_run("ip addr del 10.7.0.%u/32 dev lo", i), 0);
+		/* It is in use as long as a process has it. */
+		if (i > 3)
+			agent_client_detach(&client, slot);
+	}
+	assert_steers(&lasting, &loopback);
+	/* The next urnicd finds what is left, and in no other order. */
+	assert_int_equal(kill((pid_t)client.agent_pid, SIGKILL), 0);
+	wait_for_hangup(&lasting.client);
+	assert_int_equal(agent_client_resume(&lasting.client), 0);
+	assert_steers(&lasting, &loopback);
+	agent_client_done(&client);
+	holder_close(&lasting);
+}
+
+static void all_addresses_in_use_is_said(void **state)
+{
+	struct agent_address address = loopback;
+	struct agent_client client;
+	uint8_t slot;
+	int fd, rc;
+
+	(void)state;
+	assert_int_equal(agent_client_connect(&client), 0);
+	assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
+	while ((rc = agent_client_open(&client, slot, &address, &fd)) == 0) {
+		close(fd);
+		address.gid.raw[15]++;
+	}
+	assert_int_equal(rc, -EUSERS);
+	assert_non_null(strstr(client.why, "all 64 addresses"));
+	agent_client_done(&client);
+}
+
+/*
+ * In a process of its own, which has the privilege and then drops it. Returns 0, or which step was
+ * wrong.
+ */
+static int claim_low_ports(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	struct agent_claim claims[] = {
+		{.service_id = 0x01060000 + 80}, {.service_id = 0x01060000 + 81}};
+	struct agent_client client;
+
+	if (agent_client_connect(&client) != 0 || agent_client_claim(&client, &claims[0]) != 0)
+		return 1;
+	if (syscall(SYS_capget, &header, data) != 0)
+		return 2;
+	data[0].effective &= ~(1u << CAP_NET_BIND_SERVICE);
+	if (syscall(SYS_capset, &header, data) != 0)
+		return 3;
+	if (agent_client_claim(&client, &claims[1]) != -EACCES || !strstr(client.why, "port 81"))
+		return 4;
+	/* What it has it may change, and ports from 1024 on are anybody's. */
+	claims[0].flags = AGENT_CLAIM_LISTENS;
+	if (agent_client_claim(&client, &claims[0]) != 0)
+		return 5;
+	claims[1].service_id = 0x01060000 + 1024;
+	return agent_client_claim(&client, &claims[1]) != 0 ? 6 : 0;
+}
+
+static void port_below_1024_takes_a_privilege(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	if (child == 0)
+		_exit(claim_low_ports());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static void foreign_socket_on_the_port_is_named(void **state)
@@ -100,7 +265,8 @@ static void absent_address_is_refused_with_a_sentence(void **state)
 	assert_int_equal(agent_client_attach(&client, -1, &slot), 0);
 	assert_int_equal(agent_client_open(&client, slot, &absent, &fd), -EADDRNOTAVAIL);
 	assert_non_null(strstr(client.why, "192.0.2.1"));
-	assert_int_equal(agent_client_open(&client, (uint8_t)(slot + 1), &loopback, &fd), -EINVAL);
+	slot = slot == 1 ? 2 : 1;
+	assert_int_equal(agent_client_open(&client, slot, &loopback, &fd), -EINVAL);
 	agent_client_done(&client);
 }
 
@@ -117,6 +283,7 @@ static void slot_of_a_process_that_ended_can_be_inherited(void **state)
 	assert_int_equal(agent_client_attach(&after, -1, &own), 0);
 	assert_int_equal(agent_client_inherit(&after, slot), -EBUSY);
 	assert_int_equal(agent_client_inherit(&after, own), -EBUSY);
+	assert_int_equal(agent_client_inherit(&after, 0), -ENOENT);
 	agent_client_done(&before);
 	for (int i = 0; rc == -EBUSY && i < 6000; i++) {
 		rc = agent_client_inherit(&after, slot);
@@ -153,7 +320,7 @@ static void sockets_stay_below_what_other_programs_may_pass(void **state)
 		opened++;
 	}
 	assert_int_equal(rc, -ENOSPC);
-	assert_int_equal(opened, 3); /* of 16 sockets each, 48 being three quarters of 64 */
+	assert_int_equal(opened, 12); /* of 4 sockets each, 48 being three quarters of 64 */
 	assert_non_null(strstr(client.why, "limit"));
 	agent_client_done(&client);
 }
@@ -179,7 +346,9 @@ static void forwarded_packet_reaches_the_owner_of_its_slot(void **state)
 	assert_memory_equal(&packet.head, &head, sizeof(head));
 	assert_memory_equal(packet.data, data, sizeof(data));
 	assert_int_equal(agent_client_receive(&two.client, &packet), -EAGAIN);
-	head.slot = 99;
+	head.slot = 1;
+	while (head.slot == one.slots[0] || head.slot == two.slots[0])
+		head.slot++;
 	assert_int_equal(agent_client_forward(&one.client, &head, data), 0);
 	assert_int_equal(agent_client_stat(&one.client, &counters), 0);
 	assert_int_equal(counters.packets_forwarded, 1);
@@ -231,14 +400,17 @@ static void missing_program_is_reported(void **state)
 	if (saved)
 		snprintf(path, sizeof(path), "%s", saved);
 	setenv("URNIC_URNICD", "/nowhere/urnicd", 1);
+	settings_read();
 	assert_int_equal(agent_client_connect(&client), -ENOENT);
 	assert_non_null(strstr(client.why, "URNIC_URNICD"));
 	setenv("URNIC_URNICD", "/bin/false", 1);
+	settings_read();
 	assert_int_equal(agent_client_connect(&client), -ECANCELED);
 	if (saved)
 		setenv("URNIC_URNICD", path, 1);
 	else
 		unsetenv("URNIC_URNICD");
+	settings_read();
 }
 
 /* An urnicd that answers one HELLO, as one of another version would. */
@@ -260,32 +432,30 @@ static void *answer_in_another_version(void *socket)
 static void urnicd_of_another_version_is_named(void **state)
 {
 	struct agent_client client;
-	struct sockaddr_un address;
-	socklen_t bytes = agent_socket_name(&address, geteuid());
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct place_listener listener;
 	char process[32];
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, bytes), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(pthread_create(&thread, NULL, answer_in_another_version, &fd), 0);
+	assert_int_equal(place_listen(PLACE_URNICD, false, &listener), 0);
+	assert_int_equal(fcntl(listener.socket, F_SETFL, 0), 0);
+	assert_int_equal(
+		pthread_create(&thread, NULL, answer_in_another_version, &listener.socket), 0);
 	assert_int_equal(agent_client_connect(&client), -EPROTONOSUPPORT);
 	snprintf(process, sizeof(process), "(process %d)", getpid());
 	assert_non_null(strstr(client.why, process));
 	assert_non_null(strstr(client.why, "another version"));
 	pthread_join(thread, NULL);
-	close(fd);
+	place_leave(&listener);
 }
 
 /* A connection that may send what it likes. */
 static int hostile_connection(void)
 {
-	struct sockaddr_un address;
-	socklen_t bytes = agent_socket_name(&address, geteuid());
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char path[PLACE_PATH_BYTES];
+	int fd = place_connect(PLACE_URNICD, PLACE_OWN, WAIT_MS, path);
 
-	assert_int_equal(connect(fd, (struct sockaddr *)&address, bytes), 0);
+	assert_true(fd >= 0);
 	return fd;
 }
 
@@ -386,6 +556,11 @@ int main(void)
 		TEST(ipv6_address_is_steered_too),
 		TEST(two_processes_get_each_its_own),
 		TEST(slot_beyond_the_sockets_goes_to_urnicd_itself),
+		TEST(all_slots_are_steered_whatever_their_order),
+		TEST(sockets_are_as_many_as_slots_in_use_at_one_time),
+		TEST(addresses_that_have_gone_leave_room_for_others),
+		TEST(all_addresses_in_use_is_said),
+		TEST(port_below_1024_takes_a_privilege),
 		TEST(slot_of_a_process_that_ended_can_be_inherited),
 		TEST(foreign_socket_on_the_port_is_named),
 		TEST(absent_address_is_refused_with_a_sentence),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "agent/claim.h"
 
@@ -115,6 +116,54 @@ static void listener_is_expected_back_for_a_moment(void **state)
 	assert_true(claim_table_expects(&table, SERVICE_OF_DATAGRAMS, 5000));
 }
 
+/* The table against one without indexes, in what can be asked of it. */
+static void indexes_agree_with_all_claims(void **state)
+{
+	static struct claim twin[AGENT_CLAIMS_MAX];
+	uint32_t count = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < 20000; round++) {
+		struct claim claim = {.client = (uint32_t)random() % 5,
+			.id = 1 + (uint32_t)random() % 40,
+			.service_id = SERVICE + (uint64_t)(random() % 60),
+			.address = random() % 2 ? one : two,
+			.flags = AGENT_CLAIM_LISTENS};
+		uint32_t same = 0;
+		uint64_t service_id;
+		int expected = 0, rc;
+
+		while (same < count &&
+			(twin[same].client != claim.client || twin[same].id != claim.id))
+			same++;
+		assert_int_equal(claim_table_has(&table, claim.client, claim.id), same < count);
+		if (random() % 3 == 0) {
+			claim_table_drop(&table, claim.client, claim.id, 0);
+			if (same < count)
+				twin[same] = twin[--count];
+			continue;
+		}
+		for (uint32_t i = 0; i < count; i++)
+			if (i != same && twin[i].service_id == claim.service_id &&
+				gid_is_equal(&twin[i].address.gid, &claim.address.gid))
+				expected = -EADDRINUSE;
+		rc = claim_table_put(&table, &claim, &service_id);
+		assert_int_equal(rc, expected);
+		if (rc == 0)
+			twin[same] = claim;
+		count += rc == 0 && same == count;
+		assert_int_equal(table.count, count);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(
+			claim_table_listener(&table, twin[i].service_id, &twin[i].address)->id,
+			twin[i].id);
+	claim_table_drop_client(&table, 0);
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(
+			claim_table_has(&table, twin[i].client, twin[i].id), twin[i].client != 0);
+}
+
 static void table_is_bounded(void **state)
 {
 	struct claim claim = {.address = one};
@@ -142,6 +191,7 @@ int main(void)
 		TEST(port_0_gets_a_free_one_each_time),
 		TEST(request_goes_to_who_listens_at_that_address),
 		TEST(listener_is_expected_back_for_a_moment),
+		TEST(indexes_agree_with_all_claims),
 		TEST(table_is_bounded),
 	};
 #undef TEST

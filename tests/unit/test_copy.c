@@ -11,6 +11,7 @@
 
 #include "memory/copy.h"
 #include "port/sim_random.h"
+#include "support/permutation.h"
 
 enum { ARENA_BYTES = 1 << 19, PD = 4, BYTES = 4096, SGE_COUNT = 5 };
 
@@ -27,7 +28,7 @@ static int setup(void **state)
 	(void)state;
 	memset(arena_memory, 0, sizeof(arena_memory));
 	arena_init(&arena, arena_memory, sizeof(arena_memory));
-	assert_int_equal(mr_table_init(&table, &arena, 4, 1, 2), 0);
+	assert_int_equal(mr_table_init(&table, &arena, 4, test_permutation(1)), 0);
 	assert_int_equal(mr_table_add(&table, &region, 0, &key), 0);
 	return 0;
 }

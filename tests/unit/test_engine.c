@@ -211,6 +211,41 @@ static void engine_acks_wait_until_they_are_wanted(void **state)
 	script_expect_ack(&script, 0, 1);
 }
 
+/* The queue pair that the answer leaves by may be the one that was asked, or another. */
+static void engine_ack_leaves_ahead_of_what_answers(void **state)
+{
+	struct qp_init init = {
+		.type = QP_TYPE_RC,
+		.pd = SCRIPT_PD,
+		.send_cq = &script.cq,
+		.recv_cq = &script.cq,
+		.caps = {4, 4, 1, 1, 0},
+	};
+	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
+	struct qp *first = script.qp, *second;
+	uint32_t path;
+
+	(void)state;
+	assert_int_equal(engine_qp_create(&script.lane, &init, 9, &second), 0);
+	second->attr = first->attr;
+	second->mtu_bytes = first->mtu_bytes;
+	second->state = QP_RTR;
+	qp_set_state(second, QP_RTS, script.now_ns);
+	for (uint32_t i = 0; i < 2; i++) {
+		script_send_write(&script, OPCODE_RC_WRITE_ONLY, i, 4, 4);
+		script.qp = i ? second : first;
+		script_post(&script, WR_RDMA_WRITE, 4, 0);
+		script.qp = first;
+		engine_next_packet(&script.lane, true, packet, &path, script.now_ns);
+		assert_int_equal(packet[0], OPCODE_RC_ACKNOWLEDGE);
+		engine_next_packet(&script.lane, true, packet, &path, script.now_ns);
+		assert_int_equal(packet[0], OPCODE_RC_WRITE_ONLY);
+		assert_int_equal(
+			engine_next_packet(&script.lane, true, packet, &path, script.now_ns), 0);
+	}
+	engine_qp_destroy(second);
+}
+
 static void engine_numbers_are_the_slot_and_are_all_different(void **state)
 {
 	struct qp_init init = {
@@ -305,6 +340,7 @@ int main(void)
 		TEST(engine_packet_of_another_transport_is_dropped),
 		TEST(engine_queue_pairs_take_turns),
 		TEST(engine_acks_wait_until_they_are_wanted),
+		TEST(engine_ack_leaves_ahead_of_what_answers),
 		TEST(engine_numbers_are_the_slot_and_are_all_different),
 		TEST(engine_queue_pair_that_is_destroyed_leaves_nothing_behind),
 		TEST(engine_without_memory_makes_no_queue_pair),

@@ -13,7 +13,9 @@
 
 #include "engine/engine.h"
 #include "ether/raw.h"
+#include "support/arena_memory.h"
 #include "support/frames.h"
+#include "support/permutation.h"
 
 enum { ARENA_BYTES = 8 << 20, MEMORY_BYTES = 4096, PD = 3, IFINDEX = 2, FRAME_MAX = 1518 };
 
@@ -52,9 +54,9 @@ static int setup(void **state)
 	};
 
 	(void)state;
-	arena_memory = calloc(1, ARENA_BYTES);
+	arena_memory = arena_memory_new(ARENA_BYTES);
 	arena_init(&arena, arena_memory, ARENA_BYTES);
-	assert_int_equal(mr_table_init(&mrs, &arena, 16, 1, 2), 0);
+	assert_int_equal(mr_table_init(&mrs, &arena, 16, test_permutation(1)), 0);
 	live_bytes = arena.live_bytes;
 	assert_int_equal(engine_lane_init(&lane, &arena, &mrs, 5, 0), 0);
 	assert_int_equal(cq_init(&cq, &arena, 64), 0);
@@ -82,7 +84,7 @@ static int teardown(void **state)
 	engine_lane_done(&lane);
 	mr_table_done(&mrs);
 	assert_int_equal(arena.live_bytes, live_bytes);
-	free(arena_memory);
+	arena_memory_free(arena_memory, ARENA_BYTES);
 	return 0;
 }
 

@@ -17,12 +17,13 @@
 #include "base/list.h"
 #include "runtime/event_queue.h"
 #include "runtime/futex.h"
+#include "support/arena_memory.h"
 
 /* A queue whose lookout sees what `left` counts: each is one event. */
 struct place {
 	struct event_queue queue;
 	struct event_lookout lookout;
-	struct attention attention;
+	struct attention *attention;
 	struct event event;
 	enum event_view view;
 	_Atomic uint32_t left;
@@ -47,7 +48,8 @@ static int set_up(void **state)
 	*state = &place;
 	event_init(&place.event);
 	place.view = EVENT_VIEW_OPEN;
-	place.lookout.attention = &place.attention;
+	place.attention = arena_memory_new(4096);
+	place.lookout.attention = place.attention;
 	place.lookout.look = look;
 	if (event_queue_init(&place.queue))
 		return -1;
@@ -91,17 +93,17 @@ static enum attention_state leave_something(void)
 	enum attention_state state;
 
 	atomic_fetch_add(&place.left, 1);
-	state = attention_state(&place.attention);
+	state = attention_state(place.attention);
 	if (state == ATTENTION_SLEEPS) {
-		atomic_fetch_add(&place.attention.wakes, 1);
-		futex_wake(&place.attention.wakes);
+		atomic_fetch_add(attention_wakes(place.attention), 1);
+		futex_wake(attention_wakes(place.attention));
 	}
 	return state;
 }
 
 static void state_await(enum attention_state state)
 {
-	while (attention_state(&place.attention) != state)
+	while (attention_state(place.attention) != state)
 		sched_yield();
 }
 
@@ -122,7 +124,7 @@ static void what_was_left_is_taken_without_the_bell(void **state)
 	leave_something();
 	assert_int_equal(take(), 0);
 	assert_false(is_readable());
-	assert_int_equal(attention_state(&place.attention), ATTENTION_NONE);
+	assert_int_equal(attention_state(place.attention), ATTENTION_NONE);
 }
 
 static void more_than_one_event_leaves_the_descriptor_readable(void **state)
@@ -221,7 +223,7 @@ static void cancelled_reader_attends_no_more(void **state)
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
-	assert_int_equal(attention_state(&place.attention), ATTENTION_NONE);
+	assert_int_equal(attention_state(place.attention), ATTENTION_NONE);
 	event_queue_post(&place.queue, &place.event);
 	assert_true(is_readable());
 	assert_int_equal(take(), 0);
@@ -270,7 +272,7 @@ static void signal_interrupts_the_wait(void **state)
 	}
 	pthread_join(thread, NULL);
 	assert_int_equal(result, -EINTR);
-	assert_int_equal(attention_state(&place.attention), ATTENTION_NONE);
+	assert_int_equal(attention_state(place.attention), ATTENTION_NONE);
 }
 
 static void non_blocking_descriptor_does_not_wait(void **state)

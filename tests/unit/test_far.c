@@ -13,6 +13,8 @@
 
 #include "ib/rc/rc.h"
 #include "local/far.h"
+#include "support/arena_memory.h"
+#include "support/permutation.h"
 #include "support/script.h"
 
 enum {
@@ -95,10 +97,24 @@ static uint64_t marks(void)
 	return all;
 }
 
+static uint32_t
+	revokes_in; /* copies until the host revokes the mark: what is copied then is lost */
+
+static bool is_revoked_now(void)
+{
+	bool is_now = revokes_in && --revokes_in == 0;
+
+	for (uint32_t i = 0; is_now && i < guests->used_count; i++)
+		atomic_fetch_or(&guests->seat[i].in_use, INBOX_IS_REVOKED);
+	return is_now;
+}
+
 static bool far_write(struct peer *to_peer, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	(void)to_peer;
 	marks_seen = marks();
+	if (is_revoked_now())
+		return true;
 	copy_place((uint8_t *)(uintptr_t)to, from, bytes);
 	return true;
 }
@@ -107,6 +123,8 @@ static bool far_read(struct peer *from_peer, uint8_t *to, uint64_t from, size_t 
 {
 	(void)from_peer;
 	marks_seen = marks();
+	if (is_revoked_now())
+		return true;
 	memcpy(to, (const void *)(uintptr_t)from, bytes);
 	return true;
 }
@@ -178,11 +196,9 @@ static void host_make(void)
 	struct mr_region region = {
 		HOST_PD, MR_LOCAL_WRITE | MR_REMOTE_ANY, (uintptr_t)memory, BYTES, memory};
 
-	arena_memory = calloc(1, ARENA_BYTES + 64);
-	assert_non_null(arena_memory);
-	arena_init(
-		&arena, (void *)(uintptr_t)align_up_u64((uintptr_t)arena_memory, 64), ARENA_BYTES);
-	assert_int_equal(mr_table_init(&mrs, &arena, 16, 1, 2), 0);
+	arena_memory = arena_memory_new(ARENA_BYTES);
+	arena_init(&arena, arena_memory, ARENA_BYTES);
+	assert_int_equal(mr_table_init(&mrs, &arena, 16, test_permutation(1)), 0);
 	mr_table_publish(&mrs, &arena, &mrs_public);
 	assert_int_equal(engine_lane_init(&lane, &arena, &mrs, 9, HOST_LANE), 0);
 	assert_int_equal(cq_init(&cq, &arena, 512), 0);
@@ -192,8 +208,9 @@ static void host_make(void)
 	srq_table_add(srqs, &srq);
 	lane.srqs = srqs;
 	assert_int_equal(mr_table_add(&mrs, &region, 0, &key), 0);
-	guests = arena_at(&arena, arena_alloc(&arena, sizeof(*guests)));
-	bell = arena_at(&arena, arena_alloc(&arena, sizeof(*bell)));
+	guests = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*guests))));
+	bell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*bell))));
+	guest_bell_init(bell, guests);
 	memset(memory, 0, sizeof(memory));
 }
 
@@ -212,7 +229,7 @@ static int setup(void **state)
 	host.peer = &peer;
 	host.guests = guests;
 	host.owner = &far_owner;
-	host.bell_offset[HOST_LANE] = arena_offset(&arena, bell);
+	host.bell_offset[HOST_LANE] = arena_offset(&arena, arena_owners_side(bell));
 	domain = (struct far_domain){&host, HOST_PD};
 	assert_true(far_srq_init(&far, &host, srq.public_offset, PD_HERE, SCRIPT_XRCD));
 	atomic_store(&script.srqs->first_afar, &far.srq);
@@ -237,7 +254,7 @@ static int teardown(void **state)
 	engine_lane_done(&lane);
 	mr_table_done(&mrs);
 	free(srqs);
-	free(arena_memory);
+	arena_memory_free(arena_memory, ARENA_BYTES);
 	return 0;
 }
 
@@ -312,13 +329,20 @@ static void host_that_waits_is_woken(void **state)
 	assert_int_equal(news, SIGNAL_COMPLETION);
 }
 
-/* Somebody else's record, about the host's queue. */
-static void publish(struct guest_seat *seat, uint64_t wr_id)
+/* Somebody else's record, about the request of this number of the host's queue. */
+static void publish(struct guest_seat *seat, uint64_t taken)
 {
 	const struct guest_record record = {
-		.wr_id = wr_id, .opcode = WC_RECV, .srqn = HOST_SRQN, .qpn = 1};
+		.wr_id = taken, .opcode = WC_RECV, .srqn = HOST_SRQN, .qpn = 1};
 
-	assert_true(guest_publish(seat, bell, arena_offset(&arena, seat), &record));
+	assert_true(guest_publish(seat, bell, far_seat_offset(&peer, seat), &record));
+}
+
+/* The request of number i has wr_id 100 + i. */
+static void post_many(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		post(100 + i, 100);
 }
 
 static void records_of_several_guests_are_collected_in_their_order(void **state)
@@ -327,6 +351,7 @@ static void records_of_several_guests_are_collected_in_their_order(void **state)
 	struct guest_seat *other = guest_sit(guests, 2, is_alive, NULL);
 
 	(void)state;
+	post_many(5);
 	publish(one, 0);
 	publish(other, 1);
 	publish(other, 2);
@@ -334,7 +359,7 @@ static void records_of_several_guests_are_collected_in_their_order(void **state)
 	publish(other, 4);
 	assert_int_equal(collect(), 5);
 	for (uint64_t i = 0; i < 5; i++)
-		assert_int_equal(completion().wr_id, i);
+		assert_int_equal(completion().wr_id, 100 + i);
 }
 
 static void record_that_came_later_is_collected_later(void **state)
@@ -343,6 +368,7 @@ static void record_that_came_later_is_collected_later(void **state)
 	struct guest_seat *other = guest_sit(guests, 2, is_alive, NULL);
 
 	(void)state;
+	post_many(3);
 	publish(one, 0);
 	publish(other, 1);
 	publish(one, 2);
@@ -354,7 +380,7 @@ static void record_that_came_later_is_collected_later(void **state)
 	assert_int_equal(collect(), 2);
 	assert_false(guest_has_news(bell));
 	for (uint64_t i = 0; i < 3; i++)
-		assert_int_equal(completion().wr_id, i);
+		assert_int_equal(completion().wr_id, 100 + i);
 }
 
 static void host_hears_of_its_limit(void **state)
@@ -570,19 +596,42 @@ static void atomic_is_checked_by_the_host_that_does_it(void **state)
 		MR_FAULT_PAGE);
 }
 
+static uint64_t no_time(void)
+{
+	return 0;
+}
+
 static void deregistration_waits_for_guests(void **state)
 {
 	struct guest_seat *seat = guest_sit(guests, GUEST, is_alive, NULL);
+	const struct inbox_patience patience = {1, no_time};
 
 	(void)state;
 	assert_non_null(seat);
 	guest_enter(seat, INBOX_USES_KEY | key);
 	leaves_in = 3;
-	guest_quiesce(guests, wait, &mrs, key);
+	assert_true(guest_quiesce(guests, wait, &mrs, key, &patience));
 	assert_int_equal(atomic_load(&seat->in_use), INBOX_IS_FREE);
 	guest_enter(seat, INBOX_USES_KEY | key);
 	leaves_in = 0; /* it is dead: nobody is waited for */
-	guest_quiesce(guests, wait, &mrs, key);
+	assert_true(guest_quiesce(guests, wait, &mrs, key, &patience));
+}
+
+static void bytes_are_moved_again_when_the_mark_was_revoked(void **state)
+{
+	uint8_t bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
+
+	(void)state;
+	is_mapped = false;
+	revokes_in = 1;
+	assert_int_equal(
+		far_put(&domain, key, 0, MR_REMOTE_WRITE, (uintptr_t)memory, 8, bytes), MR_OK);
+	assert_memory_equal(memory, bytes, 8);
+	revokes_in = 1;
+	assert_int_equal(
+		far_get(&domain, key, 0, MR_REMOTE_READ, (uintptr_t)memory, 8, back), MR_OK);
+	assert_memory_equal(back, bytes, 8);
+	assert_int_equal(marks(), 0);
 }
 
 /* --- ends --- */
@@ -739,6 +788,7 @@ int main(void)
 		TEST(atomic_that_the_host_does_not_come_to_is_not_ready),
 		TEST(atomic_is_checked_by_the_host_that_does_it),
 		TEST(deregistration_waits_for_guests),
+		TEST(bytes_are_moved_again_when_the_mark_was_revoked),
 		TEST(queue_that_went_is_not_taken_from),
 		TEST(record_for_a_queue_that_went_is_thrown_away),
 		TEST(queue_is_not_given_back_while_a_guest_stands_in_it),

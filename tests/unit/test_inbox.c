@@ -13,10 +13,11 @@
 
 #include "local/inbox.h"
 #include "port/sim_random.h"
+#include "support/arena_memory.h"
 
-enum { GENERATIONS = 400, RECORDS_MAX = 600 };
+enum { INBOX_BYTES = 1 << 16, GENERATIONS = 400, RECORDS_MAX = 600 };
 
-static struct inbox inbox;
+static struct inbox *inbox;
 static _Atomic uint32_t told[2 * GENERATIONS + 2]; /* published, by generation */
 static _Atomic bool is_over;
 
@@ -27,20 +28,20 @@ static void publish_all(uint32_t generation)
 
 	while (!atomic_load(&is_over)) {
 		struct inbox_record record = {
-			.wr_id = inbox_sequence(generation, inbox_count(&inbox))};
+			.wr_id = inbox_sequence(generation, inbox_count(inbox))};
 		bool is_published;
 
-		if (!inbox_has_room(&inbox, &collected_seen)) {
-			if (inbox_generation(&inbox) != generation)
+		if (!inbox_has_room(inbox, &collected_seen)) {
+			if (inbox_generation(inbox) != generation)
 				return;
 			continue;
 		}
-		if (!inbox_enter(&inbox, generation, INBOX_PUBLISHES))
+		if (!inbox_enter(inbox, generation, INBOX_PUBLISHES))
 			return;
-		is_published = inbox_publish(&inbox, generation, &record);
+		is_published = inbox_publish(inbox, generation, &record);
 		if (is_published)
 			atomic_fetch_add(&told[generation], 1);
-		inbox_leave(&inbox);
+		inbox_leave(inbox);
 		if (!is_published)
 			return;
 	}
@@ -50,7 +51,7 @@ static void *initiator(void *unused)
 {
 	(void)unused;
 	while (!atomic_load(&is_over)) {
-		uint32_t generation = inbox_generation(&inbox);
+		uint32_t generation = inbox_generation(inbox);
 
 		if (inbox_generation_is_open(generation))
 			publish_all(generation);
@@ -63,9 +64,9 @@ static uint32_t collect(uint32_t generation, uint32_t count, uint32_t limit)
 {
 	const struct inbox_record *record;
 
-	while (count < limit && (record = inbox_next(&inbox))) {
+	while (count < limit && (record = inbox_next(inbox))) {
 		assert_int_equal(record->wr_id, inbox_sequence(generation, count));
-		inbox_collected(&inbox);
+		inbox_collected(inbox);
 		count++;
 	}
 	return count;
@@ -82,14 +83,14 @@ static void what_was_published_is_collected_and_nothing_else(void **state)
 		uint32_t limit = (uint32_t)sim_random_below(&random, RECORDS_MAX);
 		uint32_t count = 0;
 
-		inbox_open(&inbox);
-		uint32_t generation = inbox_generation(&inbox);
+		inbox_open(inbox);
+		uint32_t generation = inbox_generation(inbox);
 		while (count < limit)
 			count = collect(generation, count, limit);
 		/* Whoever is in it now publishes nothing any more, however long he stays. */
-		inbox_close(&inbox);
+		inbox_close(inbox);
 		count = collect(generation, count, UINT32_MAX);
-		while (atomic_load(&inbox.in_use) != INBOX_IS_FREE)
+		while (atomic_load(&inbox->in_use) != INBOX_IS_FREE)
 			;
 		assert_int_equal(count, atomic_load(&told[generation]));
 	}
@@ -103,5 +104,6 @@ int main(void)
 		cmocka_unit_test(what_was_published_is_collected_and_nothing_else),
 	};
 
+	inbox = arena_peers_side(arena_memory_new(INBOX_BYTES));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

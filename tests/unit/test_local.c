@@ -269,29 +269,30 @@ static void sleeping_target_is_kicked_when_its_queue_is_armed(void **state)
 
 static void who_attends_to_an_armed_queue_is_left_alone_or_woken(void **state)
 {
-	static struct attention_table table;
-	struct attention *attention = &table.attention[1];
+	struct attention_table *table = arena_memory_new(ARENA_BYTES);
+	struct attention *attention = &table->attention[1];
 
 	(void)state;
 	ready_to_send(1, PSN);
-	ends[0].peer.attentions = &table;
+	ends[0].peer.attentions = table;
 	ends[1].recv_cq.ring->attention = 1;
 	cq_arm(&ends[1].recv_cq, CQ_ARM_NEXT);
 	for (uint32_t i = 0; i < 4; i++)
 		post_receive(i);
 	attention->state = ATTENTION_LOOKS;
 	post(WR_SEND, 1);
-	assert_int_equal(kicks + wakes + attention->wakes, 0);
+	assert_int_equal(kicks + wakes + *attention_wakes(attention), 0);
 	attention->state = ATTENTION_SLEEPS;
 	post(WR_SEND, 1);
 	assert_int_equal(wakes, 1);
-	assert_int_equal(attention->wakes, 1);
+	assert_int_equal(*attention_wakes(attention), 1);
 	attention->state = ATTENTION_NONE;
 	post(WR_SEND, 1);
 	assert_int_equal(kicks, 1);
 	ends[1].recv_cq.ring->attention = ATTENTION_COUNT; /* a peer may say anything */
 	post(WR_SEND, 1);
 	assert_int_equal(kicks, 2);
+	arena_memory_free(table, ARENA_BYTES);
 }
 
 /* The first message rings; from then on the inbox is watched. */
@@ -331,12 +332,64 @@ static void receive_request_is_free_when_its_record_was_collected(void **state)
 	for (uint32_t i = 0; i < DEPTH; i++)
 		post_receive(i);
 	post(WR_SEND, 1);
-	atomic_store(&rq->taken, 0); /* the initiator is not that far yet */
+	atomic_store(&rq_takers(rq)->taken, 0); /* the initiator is not that far yet */
 	assert_int_not_equal(qp_post_recv(ends[1].qp, &wr), 0);
 	assert_int_equal(collect(), 1);
 	assert_int_equal(qp_post_recv(ends[1].qp, &wr), 0);
 	assert_int_not_equal(qp_post_recv(ends[1].qp, &wr), 0);
-	atomic_store(&rq->taken, 1);
+	atomic_store(&rq_takers(rq)->taken, 1);
+}
+
+/* --- what an initiator leaves may be anything --- */
+
+static void record_that_names_another_request_ends_the_connection(void **state)
+{
+	struct cqe cqe;
+
+	(void)state;
+	post_receive(1);
+	post_receive(2);
+	post(WR_SEND, 1);
+	inbox_of(1)->record[0].taken = 1; /* there is one, but it is not its turn */
+	collect();
+	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 1);
+	assert_int_equal(cqe.wr_id, 1);
+	assert_int_equal(cqe.fault, FAULT_PEER_MEMORY);
+	assert_int_equal(ends[1].qp->state, QP_ERR);
+	assert_int_equal(counter_read(&ends[1].qp->public->counters, COUNTER_local_unsound), 1);
+}
+
+static void record_with_more_bytes_than_fit_ends_the_connection(void **state)
+{
+	(void)state;
+	post_receive(1);
+	post(WR_SEND, 1);
+	inbox_of(1)->record[0].byte_count = UINT32_MAX;
+	collect();
+	assert_int_equal(ends[1].qp->state, QP_ERR);
+}
+
+static void wr_id_is_the_one_that_was_posted_whatever_the_record_says(void **state)
+{
+	(void)state;
+	post_receive(1);
+	post(WR_SEND, 1);
+	inbox_of(1)->record[0].wr_id = 0xdead;
+	assert_int_equal(collect(), 1);
+	assert_int_equal(poll_received().wr_id, 1);
+}
+
+static void list_of_inboxes_that_is_a_circle_ends(void **state)
+{
+	(void)state;
+	post_receive(1);
+	post(WR_SEND, 1);
+	inbox_of(1)->next_offset = ends[1].inbox_offset;
+	assert_int_equal(collect(), 1);
+	assert_int_equal(poll_received().wr_id, 1);
+	bell_of(1)->first_offset = 0x123456789abcdef;
+	assert_int_equal(collect(), 0);
+	assert_int_equal(atomic_load(ends[1].lane.unsound), 2);
 }
 
 static void first_request_tells_that_the_connection_is_established(void **state)
@@ -376,6 +429,10 @@ int main(void)
 		TEST(who_attends_to_an_armed_queue_is_left_alone_or_woken),
 		TEST(inbox_that_is_watched_needs_no_bell),
 		TEST(receive_request_is_free_when_its_record_was_collected),
+		TEST(record_that_names_another_request_ends_the_connection),
+		TEST(record_with_more_bytes_than_fit_ends_the_connection),
+		TEST(wr_id_is_the_one_that_was_posted_whatever_the_record_says),
+		TEST(list_of_inboxes_that_is_a_circle_ends),
 		TEST(first_request_tells_that_the_connection_is_established),
 	};
 

@@ -120,6 +120,20 @@ static void receiver_that_moves_its_memory_meanwhile_is_waited_for(void **state)
 	assert_memory_equal(ends[1].memory + GRH_BYTES, ends[0].memory, 99);
 }
 
+static void datagram_is_written_again_when_its_mark_was_revoked(void **state)
+{
+	(void)state;
+	post_receive(50, 4200);
+	is_mapped = false;
+	revokes_in = 1;
+	post_at(99, ends[1].qp->qpn, QKEY, 0);
+	assert_int_equal(revokes_in, 0);
+	assert_int_equal(collect(), 1);
+	assert_int_equal(poll_received().fault, FAULT_NONE);
+	assert_memory_equal(ends[1].memory + GRH_BYTES, ends[0].memory, 99);
+	assert_int_equal(atomic_load(&route.process.seat->in_use), INBOX_IS_FREE);
+}
+
 static void datagram_takes_from_a_shared_receive_queue(void **state)
 {
 	(void)state;
@@ -391,6 +405,7 @@ int main(void)
 		TEST(who_captures_sees_the_packet_that_it_would_have_been),
 		TEST(datagram_of_a_whole_mtu_too),
 		TEST(datagram_to_memory_that_is_not_mapped_too),
+		TEST(datagram_is_written_again_when_its_mark_was_revoked),
 		TEST(receiver_that_moves_its_memory_meanwhile_is_waited_for),
 		TEST_SHARED(datagram_takes_from_a_shared_receive_queue),
 		TEST(datagrams_complete_in_their_order),

@@ -135,7 +135,7 @@ static void other_takes(void)
 static void other_publishes(void)
 {
 	guest_publish(
-		other.seat, ends[1].bell, arena_offset(&ends[1].arena, other.seat), &other.record);
+		other.seat, ends[1].bell, far_seat_offset(host.peer, other.seat), &other.record);
 }
 
 /* One for which there is no other way. */

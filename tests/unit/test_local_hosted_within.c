@@ -114,7 +114,9 @@ static void *serve(void *argument)
 	if (takes_memory) {
 		if (mr_table_remove(&mrs, key, HOST_PD))
 			abort();
-		guest_quiesce(guests, patience, &mrs, key);
+		const struct inbox_patience for_ever = {1, no_time};
+
+		guest_quiesce(guests, patience, &mrs, key, &for_ever);
 		memset(memory, 0, HOST_BYTES);
 	}
 	return NULL;

@@ -134,7 +134,7 @@ static void request_that_was_published_is_taken_though_the_initiator_died(void *
 	post_receive(1);
 	post_receive(2);
 	post(WR_SEND, 1);
-	atomic_store(&rq->taken, 0); /* as if it had not come so far */
+	atomic_store(&rq_takers(rq)->taken, 0); /* as if it had not come so far */
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(poll_received().wr_id, 1);
 	assert_int_equal(poll_received().wr_id, 2);
@@ -144,6 +144,7 @@ static void request_that_was_published_is_taken_though_the_initiator_died(void *
 static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void **state)
 {
 	struct mr_region region = {PD, ACCESS, 0, 16, ends[1].memory};
+	const struct inbox_patience patience = {1, no_time};
 	uint32_t generation, other;
 
 	(void)state;
@@ -151,10 +152,110 @@ static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void *
 	generation = inbox_generation(inbox_of(1));
 	assert_true(inbox_enter(inbox_of(1), generation, INBOX_USES_KEY | other));
 	leaves_in = 3;
-	local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key);
+	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &patience));
 	assert_int_equal(wait_rounds, 0);
-	local_quiesce(&ends[1].local, &ends[1].mrs, other);
+	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, other, &patience));
 	assert_int_equal(wait_rounds, 3);
+}
+
+static void owner_out_of_patience_revokes_the_mark_once(void **state)
+{
+	const struct inbox_patience patience = {1, all_time};
+	struct inbox *inbox = inbox_of(1);
+	uint32_t key = ends[1].key, generation = inbox_generation(inbox);
+
+	(void)state;
+	assert_true(inbox_enter(inbox, generation, INBOX_USES_KEY | key));
+	assert_true(inbox_mark_holds(&inbox->in_use));
+	leaves_in = UINT32_MAX;
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &patience));
+	assert_false(inbox_mark_holds(&inbox->in_use));
+	wait_rounds = 0;
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &patience));
+	assert_int_equal(wait_rounds, 0);
+	inbox_leave(inbox);
+	assert_true(inbox_enter(inbox, generation, INBOX_USES_KEY | key));
+	assert_true(inbox_mark_holds(&inbox->in_use));
+	inbox_leave(inbox);
+}
+
+/* How the initiator's peer is asked for memory; its owner runs out of patience right then. */
+static void revoke(void)
+{
+	const struct inbox_patience patience = {1, all_time};
+
+	leaves_in = UINT32_MAX;
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &patience));
+	leaves_in = 1;
+}
+
+static bool revoking_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
+{
+	revoke();
+	return far_write(peer, to, from, bytes);
+}
+
+static bool revoking_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
+{
+	revoke();
+	return far_read(peer, to, from, bytes);
+}
+
+static uint8_t *revoking_map(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	revoke();
+	return map_all(peer, region, address, bytes);
+}
+
+static const struct peer_ops revoking_ops = {revoking_write, revoking_read, NULL, kick, NULL};
+static const struct peer_ops revoking_mapped_ops = {
+	revoking_write, revoking_read, revoking_map, kick, NULL};
+
+static void request_whose_mark_is_revoked_is_done_once_more(void **state)
+{
+	static const uint32_t opcodes[] = {WR_RDMA_WRITE, WR_RDMA_READ, WR_SEND, WR_ATOMIC_WRITE};
+	const struct peer_ops *const ways[] = {&revoking_ops, &revoking_mapped_ops};
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		uint32_t opcode = opcodes[i % 4];
+		uint32_t bytes = opcode == WR_ATOMIC_WRITE ? 8 : 100;
+
+		if (opcode == WR_SEND)
+			post_receive(7);
+		ends[0].peer.ops = ways[i / 4];
+		ends[0].local.remote.key_word = NULL;
+		ends[0].local.receive.key_word = NULL;
+		post(opcode, bytes);
+		/*
+		 * Plain ones are tried once more, by a key that was kept: the owner does not revoke
+		 * that mark.
+		 */
+		assert_int_equal(has_packets(0),
+			ways[i / 4] == &revoking_ops ||
+				(opcode != WR_RDMA_WRITE && opcode != WR_SEND));
+		ends[0].peer.ops = &ops;
+		exchange();
+		assert_int_equal(poll_sent().status, WC_SUCCESS);
+		assert_false(has_packets(0));
+		collect();
+		if (opcode == WR_SEND)
+			assert_int_equal(poll_received().wr_id, 7);
+		assert_memory_equal(ends[1].memory, ends[0].memory, bytes);
+		ends[0].local.has_far_atomics = false;
+	}
+	post(WR_RDMA_WRITE, 100);
+	assert_false(has_packets(0));
+}
+
+/* It may have been done to the word that was there, or to none. */
+static void atomic_whose_mark_is_revoked_fails(void **state)
+{
+	(void)state;
+	ends[0].peer.ops = &revoking_mapped_ops;
+	post(WR_ATOMIC_FETCH_AND_ADD, 8);
+	assert_int_equal(poll_sent().status, WC_REM_ACCESS_ERR);
 }
 
 static void last_message_is_collected_before_the_connection_ends(void **state)
@@ -191,6 +292,9 @@ int main(void)
 		TEST(close_does_not_wait_for_the_dead),
 		TEST(inbox_in_which_somebody_stands_still_is_not_used_again),
 		TEST(request_that_was_published_is_taken_though_the_initiator_died),
+		TEST(owner_out_of_patience_revokes_the_mark_once),
+		TEST(request_whose_mark_is_revoked_is_done_once_more),
+		TEST(atomic_whose_mark_is_revoked_fails),
 		TEST(deregistration_waits_for_who_uses_the_key_and_for_nobody_else),
 		TEST(last_message_is_collected_before_the_connection_ends),
 		TEST(peer_that_is_gone_is_not_touched),

@@ -10,6 +10,7 @@
 
 #include "memory/mw.h"
 #include "port/sim_random.h"
+#include "support/permutation.h"
 
 enum { ARENA_BYTES = 8 << 20, PD = 4, REGION_BYTES = 1000, ALL = MR_LOCAL_WRITE | MR_REMOTE_ANY };
 
@@ -22,7 +23,7 @@ static void start(uint32_t slot_count)
 {
 	memset(arena_memory, 0, sizeof(arena_memory));
 	arena_init(&arena, arena_memory, sizeof(arena_memory));
-	assert_int_equal(mr_table_init(&table, &arena, slot_count, 11, 22), 0);
+	assert_int_equal(mr_table_init(&table, &arena, slot_count, test_permutation(11)), 0);
 }
 
 static int setup(void **state)
@@ -353,7 +354,7 @@ static struct mr_table view;
 static uint32_t withdrawn;
 
 /* The key is not found any more, and the region is still what it was. */
-static void on_quiesce(uint32_t key)
+static bool on_quiesce(uint32_t key)
 {
 	struct mr_public public;
 	uint8_t *pointer;
@@ -362,6 +363,7 @@ static void on_quiesce(uint32_t key)
 	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &public), 0);
 	assert_int_equal(mr_resolve(&view, key, PD, MR_REMOTE_WRITE, 0, 1, &pointer), MR_FAULT_KEY);
 	withdrawn = key;
+	return true;
 }
 
 static void table_seen_from_outside_gives_the_same_answers(void **state)
@@ -404,6 +406,11 @@ static void table_that_is_not_inside_of_the_memory_is_not_seen(void **state)
 	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &bad), -EINVAL);
 	bad = public;
 	bad.slot_count = MR_SLOT_COUNT_MAX + 1;
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &bad), -EINVAL);
+	bad = public;
+	bad.permutation_offset = ARENA_BYTES - sizeof(struct permutation) + 2;
+	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &bad), -EINVAL);
+	bad.permutation_offset = public.permutation_offset + 1;
 	assert_int_equal(mr_table_view(&view, arena_memory, ARENA_BYTES, &bad), -EINVAL);
 }
 

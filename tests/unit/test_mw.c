@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 
 #include "memory/mw.h"
 #include "port/sim_random.h"
+#include "support/permutation.h"
 
 enum {
 	ARENA_BYTES = 8 << 20,
@@ -42,7 +44,7 @@ static int setup(void **state)
 	(void)state;
 	memset(arena_memory, 0, sizeof(arena_memory));
 	arena_init(&arena, arena_memory, sizeof(arena_memory));
-	assert_int_equal(mr_table_init(&table, &arena, 8, 11, 22), 0);
+	assert_int_equal(mr_table_init(&table, &arena, 8, test_permutation(11)), 0);
 	region_key = region_add(PD, ALL);
 	return 0;
 }
@@ -360,6 +362,50 @@ static void mw_of_an_on_demand_region_is_on_demand(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+enum { REBINDS_LEAST = 300000, FOUND_LEAST = 1000, SECOND_OFFSET = 900 };
+
+static _Atomic uint32_t rebinds;
+static _Atomic bool is_enough;
+
+/* Bind the window under one key, by turns to the first bytes and, zero-based, to the last. */
+static void *rebind(void *argument)
+{
+	struct mw_bind first = usual_bind(*(uint32_t *)argument), last = first;
+
+	first.iova = IOVA;
+	first.bytes = SECOND_OFFSET;
+	last.access |= MR_ZERO_BASED;
+	last.iova = IOVA + SECOND_OFFSET;
+	last.bytes = REGION_BYTES - SECOND_OFFSET;
+	while (!is_enough)
+		if (mw_bind(&table, rebinds++ % 2 ? &last : &first) != MR_OK)
+			abort();
+	return NULL;
+}
+
+static void mw_bound_again_under_its_key_never_mixes_two_binds(void **state)
+{
+	uint32_t key = window_add(MR_KIND_WINDOW_1), found = 0;
+	pthread_t thread;
+
+	(void)state;
+	rebinds = 0;
+	is_enough = false;
+	assert_int_equal(pthread_create(&thread, NULL, rebind, &key), 0);
+	while (rebinds < REBINDS_LEAST || found < FOUND_LEAST) {
+		uint8_t *pointer = NULL;
+
+		/* Bytes of the first bind alone. */
+		if (mr_resolve_for(&table, key, user, MR_REMOTE_WRITE, IOVA + 500, 100, &pointer) !=
+			MR_OK)
+			continue;
+		found++;
+		assert_ptr_equal(pointer, memory + 500);
+	}
+	is_enough = true;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +423,7 @@ int main(void)
 		TEST(mw_key_of_a_window_that_is_gone_names_no_later_one),
 		TEST(mw_of_an_on_demand_region_is_on_demand),
 		TEST(mw_counts_of_bound_windows_are_right),
+		TEST(mw_bound_again_under_its_key_never_mixes_two_binds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

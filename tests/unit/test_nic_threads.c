@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -321,5 +322,6 @@ int main(void)
 	if (netns_enter_new() < 0)
 		return 77;
 	setenv("URNIC_LANES", "4", 1);
+	settings_read();
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

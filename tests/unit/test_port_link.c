@@ -23,7 +23,9 @@
 #include "base/arith.h"
 #include "port/address.h"
 #include "port/udp.h"
+#include "runtime/neighbour.h"
 #include "support/netns.h"
+#include "support/stranger.h"
 #include "support/udp_ends.h"
 #include "wire/bth.h"
 #include "wire/opcode.h"
@@ -39,6 +41,8 @@ enum {
 	MTU = 9000,
 	WAIT_MS = 60000,
 	PATIENCE_MS = 40, /* of the port with a neighbour that it has heard, and somewhat less */
+	CONFIRM_US = 1100000, /* after which a confirmed address is asked for anew */
+	ASK_US = 120000, /* between questions about one neighbour, and somewhat more */
 	SILENCE_US = 80000, /* after which a neighbour's address is no longer trusted */
 };
 
@@ -53,10 +57,35 @@ static struct end {
 	uint8_t tos;
 	uint8_t hop_limit;
 	bool is_wrong;
+	bool takes_nothing; /* as if no queue pair wanted what comes */
+	uint32_t question_count;
 } a = {.netns = -1, .interface = "va"}, b = {.netns = -1, .interface = "vb"};
 
 static int home;
 static bool a_has_link;
+static bool are_answered = true; /* questions about neighbours */
+
+static void on_question(void *context)
+{
+	struct end *end = context;
+
+	end->question_count++;
+}
+
+/* What a thread of the NIC does. */
+static void questions_answer(struct end *end)
+{
+	struct port_udp_question question;
+	uint8_t mac[NEIGHBOUR_MAC_BYTES];
+
+	netns_switch(end->netns);
+	while (are_answered && port_udp_next_question(end->port, &question)) {
+		bool is_known =
+			neighbour_mac(&question.local, &question.remote, question.ifindex, mac);
+
+		port_udp_answer(end->port, &question, is_known ? mac : NULL);
+	}
+}
 
 static void end_open(struct end *end, const char *address, bool has_link)
 {
@@ -64,11 +93,14 @@ static void end_open(struct end *end, const char *address, bool has_link)
 	memset(&end->counters, 0, sizeof(end->counters));
 	end->received = 0;
 	end->is_wrong = false;
+	end->takes_nothing = false;
+	end->question_count = 0;
 	end->gid = udp_gid(address);
 	assert_int_equal(port_udp_create(SLOT, &end->counters, &end->port), 0);
 	assert_int_equal(port_udp_add_address(end->port, &end->gid, 0,
 				 udp_bound_socket(&end->gid, ROCE_UDP_PORT)),
 		0);
+	port_udp_on_question(end->port, on_question, end);
 	if (has_link)
 		assert_int_equal(
 			port_udp_use_link(end->port, 0, if_nametoindex(end->interface)), 0);
@@ -90,13 +122,31 @@ static uint32_t path_to(struct end *from, const struct end *to, uint8_t dscp, ui
 	return path;
 }
 
+/* Until the kernel knows where the other is. */
+static void acquaint(const struct end *from, const struct end *to)
+{
+	uint32_t ifindex;
+	uint8_t mac[NEIGHBOUR_MAC_BYTES];
+
+	netns_switch(from->netns);
+	ifindex = if_nametoindex(from->interface);
+	for (int i = 0; i < 10000 && !neighbour_mac(&from->gid, &to->gid, ifindex, mac); i++) {
+		neighbour_look(&from->gid, &to->gid, ifindex);
+		usleep(1000);
+	}
+}
+
 static void ends_open(bool is_ipv4, bool has_a_link, bool has_b_link)
 {
 	a_has_link = has_a_link;
 	end_open(&a, is_ipv4 ? "10.99.0.1" : "fd00:99::1", has_a_link);
 	end_open(&b, is_ipv4 ? "10.99.0.2" : "fd00:99::2", has_b_link);
+	acquaint(&a, &b);
+	acquaint(&b, &a);
 	a.path = path_to(&a, &b, 0, 0);
 	b.path = path_to(&b, &a, 0, 0);
+	questions_answer(&a);
+	questions_answer(&b);
 }
 
 static int ends_close(void **state)
@@ -129,7 +179,7 @@ static void stage(struct end *end, uint32_t path, uint32_t bytes, uint32_t tag)
 	port_udp_stage(end->port, path, bytes);
 }
 
-static void on_packet(void *context, const struct port_udp_packet *packet)
+static bool on_packet(void *context, const struct port_udp_packet *packet)
 {
 	static uint8_t expected[1 << 16];
 	struct end *end = context;
@@ -141,6 +191,7 @@ static void on_packet(void *context, const struct port_udp_packet *packet)
 	end->tos = packet->tos;
 	end->hop_limit = packet->hop_limit;
 	end->received++;
+	return !end->takes_nothing;
 }
 
 /* Until `count` packets with the tags 0, 1, 2 ... are there. */
@@ -155,6 +206,7 @@ static void receive(struct end *end, uint32_t count)
 	}
 	assert_int_equal(end->received, count);
 	assert_false(end->is_wrong);
+	questions_answer(end);
 }
 
 static void send_one(struct end *from, uint32_t bytes, uint32_t tag)
@@ -173,12 +225,17 @@ static uint64_t now_ms(void)
 
 static uint64_t spoke_ms;
 
+static void b_says(uint32_t bytes)
+{
+	spoke_ms = now_ms();
+	send_one(&b, bytes, a.received);
+	receive(&a, a.received + 1);
+}
+
 /* For a moment `a` knows where `b` is, if it has a link. */
 static void b_speaks(void)
 {
-	spoke_ms = now_ms();
-	send_one(&b, SHORT, a.received);
-	receive(&a, a.received + 1);
+	b_says(SHORT);
 }
 
 /* Unless this machine has let the moment pass. */
@@ -221,9 +278,7 @@ static void long_packet_tells_where_its_sender_is(void **state)
 {
 	(void)state;
 	ends_open(true, true, true);
-	spoke_ms = now_ms();
-	send_one(&b, LONG, 0);
-	receive(&a, 1);
+	b_says(LONG);
 	send_one(&a, SHORT, 0);
 	assert_sent_frames(1);
 	send_one(&a, LONG, 1);
@@ -328,16 +383,111 @@ static void neighbour_with_a_new_address_is_found_again(void **state)
 	b_speaks();
 	netns_switch(b.netns);
 	assert_int_equal(netns_run("ip link set vb address 02:00:00:00:00:99"), 0);
-	usleep(SILENCE_US);
+	usleep(ASK_US);
 	assert_int_equal(netns_run("ip neigh flush all"), 0);
 	netns_switch(a.netns);
 	assert_int_equal(netns_run("ip neigh flush all"), 0);
 	send_one(&a, SHORT, 0);
 	receive(&b, 1);
+	b_speaks(); /* from an address that is not the one that was confirmed: it is asked for */
 	b_speaks();
 	send_one(&a, SHORT, 1);
 	assert_sent_frames(1);
 	receive(&b, 2);
+}
+
+/* Frames of a third host in the name of `b`. */
+static void stranger_speaks(uint32_t count)
+{
+	static const uint8_t stranger_mac[] = {2, 0, 0, 0, 0, 0x66};
+	struct stranger_route route = {
+		.source = b.gid, .destination = a.gid, .source_port = ROCE_SOURCE_PORT_MIN};
+	static struct stranger stranger;
+	uint8_t packet[SHORT];
+
+	netns_switch(a.netns);
+	assert_int_equal(stranger_open(&stranger, "va"), 0);
+	memcpy(route.macs, stranger.mac, sizeof(stranger.mac));
+	close(stranger.fd);
+	memcpy(route.macs + sizeof(stranger.mac), stranger_mac, sizeof(stranger_mac));
+	netns_switch(b.netns);
+	assert_int_equal(stranger_open(&stranger, "vb"), 0);
+	for (uint32_t i = 0; i < count; i++) {
+		fill(packet, sizeof(packet), a.received + i);
+		stranger_send(&stranger, &route, packet, sizeof(packet));
+	}
+	assert_int_equal(stranger_flush(&stranger), count);
+	close(stranger.fd);
+	receive(&a, a.received + count);
+}
+
+static void frame_of_a_stranger_moves_no_neighbour(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	assert_int_equal(a.question_count, 1);
+	usleep(ASK_US);
+	send_one(&a, SHORT, 0); /* by the socket, as once in a while */
+	b_speaks();
+	stranger_speaks(10);
+	assert_int_equal(a.question_count, 2);
+	send_one(&a, SHORT, 1);
+	assert_sent_frames(1);
+	receive(&b, 2);
+}
+
+/* Not even that somebody is there. */
+static void frame_of_a_stranger_does_not_speak_for_a_neighbour(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	stranger_speaks(1);
+	send_one(&a, SHORT, 0);
+	assert_int_equal(a.counters.tx_frames, 0);
+	receive(&b, 1);
+}
+
+static void packet_that_nobody_takes_teaches_nothing(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	a.takes_nothing = true;
+	for (uint32_t i = 0; i < 3; i++)
+		b_says(i == 1 ? LONG : SHORT);
+	send_one(&a, SHORT, 0);
+	assert_int_equal(a.counters.tx_frames, 0);
+	receive(&b, 1);
+}
+
+static void neighbour_that_the_kernel_does_not_confirm_is_sent_datagrams(void **state)
+{
+	(void)state;
+	are_answered = false;
+	ends_open(true, true, true);
+	for (uint32_t i = 0; i < 3; i++)
+		b_says(SHORT);
+	send_one(&a, SHORT, 0);
+	are_answered = true;
+	assert_int_equal(a.counters.tx_frames, 0);
+	receive(&b, 1);
+}
+
+/* A route that leads elsewhere is not the link's. */
+static void neighbour_behind_another_interface_is_sent_datagrams(void **state)
+{
+	(void)state;
+	ends_open(true, true, true);
+	netns_switch(a.netns);
+	assert_int_equal(netns_run("ip link add other type veth peer name another && "
+				   "ip link set other up && ip link set another up && "
+				   "ip route add 10.99.0.2 dev other"),
+		0);
+	usleep(CONFIRM_US);
+	b_says(SHORT); /* time to ask again */
+	b_says(SHORT);
+	send_one(&a, SHORT, 0);
+	assert_int_equal(a.counters.tx_frames, 0);
+	assert_int_equal(netns_run("ip link del other"), 0);
 }
 
 static void message_that_the_link_refuses_goes_through_the_socket(void **state)
@@ -437,7 +587,7 @@ static struct numbers {
 	uint32_t psn[16];
 } numbers;
 
-static void note_number(void *context, const struct port_udp_packet *packet)
+static bool note_number(void *context, const struct port_udp_packet *packet)
 {
 	struct bth bth;
 
@@ -445,6 +595,7 @@ static void note_number(void *context, const struct port_udp_packet *packet)
 	bth_decode(&bth, packet->data);
 	assert_true(numbers.count < ARRAY_COUNT(numbers.psn));
 	numbers.psn[numbers.count++] = bth.psn.value;
+	return true;
 }
 
 /* `count` packets come, with these numbers. */
@@ -608,6 +759,11 @@ int main(void)
 		TEST(neighbour_that_is_silent_is_sent_datagrams),
 		TEST(route_that_has_gone_is_noticed_while_packets_flow),
 		TEST(neighbour_with_a_new_address_is_found_again),
+		TEST(frame_of_a_stranger_moves_no_neighbour),
+		TEST(frame_of_a_stranger_does_not_speak_for_a_neighbour),
+		TEST(packet_that_nobody_takes_teaches_nothing),
+		TEST(neighbour_that_the_kernel_does_not_confirm_is_sent_datagrams),
+		TEST(neighbour_behind_another_interface_is_sent_datagrams),
 		TEST(message_that_the_link_refuses_goes_through_the_socket),
 		TEST(packet_of_this_host_comes_by_the_socket),
 		TEST(mark_without_its_datagram_is_given_up),

@@ -408,7 +408,7 @@ static void completer_second_nak_for_the_same_packet_says_nothing_new(void **sta
 static void nak_is_fatal(enum aeth_nak code, enum wc_status status)
 {
 	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
-	script_post(&script, WR_SEND, 1, 0); /* even unsignaled, a failure is told */
+	script_post(&script, WR_RDMA_WRITE, 1, 0); /* even unsignaled, a failure is told */
 	script_post(&script, WR_SEND, 1, 0);
 	script_drain(&script);
 	script_send_nak(&script, 1, code);
@@ -601,6 +601,64 @@ static void requester_unanswered_packet_is_probed_then_retried_then_given_up(voi
 	assert_in_range(script_counter(&script, COUNTER_early_probes), 3, 30);
 }
 
+/*
+ * Pass the time of each deadline by `late_ns`, until the request is given up. Returns after how
+ * many timeouts.
+ */
+static uint64_t timeouts_until_given_up(uint64_t late_ns)
+{
+	while (cq_is_empty(&script.cq)) {
+		script_pass(&script, engine_deadline_ns(&script.lane) - script.now_ns + late_ns);
+		script_drain(&script);
+	}
+	script_expect_completion(&script, 0, WC_RETRY_EXC_ERR);
+	return script_counter(&script, COUNTER_local_ack_timeout_err);
+}
+
+static void requester_timeout_that_is_served_late_is_no_retry(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.retry_cnt = 2});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	assert_int_equal(
+		timeouts_until_given_up(LANE_LATE_NS + TIMEOUT_NS), 3 + RC_RETRIES_LATE_MAX);
+	assert_int_equal(script_counter(&script, COUNTER_late_timeouts), RC_RETRIES_LATE_MAX);
+}
+
+static void requester_timeout_that_is_served_a_little_late_is_a_retry(void **state)
+{
+	(void)state;
+	restart(&(struct script_options){.retry_cnt = 2});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	assert_int_equal(timeouts_until_given_up(LANE_LATE_NS / 2), 3);
+}
+
+/* Up to four timeouts are allowed (IBTA 9.7.6.1.3). */
+static void requester_is_patient_while_the_machine_is_overloaded(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	restart(&(struct script_options){.retry_cnt = 1});
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	script_pass(&script, 2 * LANE_LATE_NS);
+	script_drain(&script);
+	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED);
+	script_expect_completion(&script, 0, WC_SUCCESS);
+	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
+	script_drain(&script);
+	start_ns = script.now_ns;
+	while (cq_is_empty(&script.cq)) {
+		script_pass(&script, engine_deadline_ns(&script.lane) - script.now_ns);
+		script_drain(&script);
+	}
+	script_expect_completion(&script, 1, WC_RETRY_EXC_ERR);
+	assert_int_equal(script.now_ns - start_ns, 2 * RC_PATIENCE_STARVED * TIMEOUT_NS);
+}
+
 static void requester_progress_gives_the_retries_back(void **state)
 {
 	(void)state;
@@ -785,6 +843,9 @@ int main(void)
 		TEST(completer_response_of_another_kind_is_ignored),
 		TEST(completer_read_into_a_region_that_went_away_fails),
 		TEST(requester_unanswered_packet_is_probed_then_retried_then_given_up),
+		TEST(requester_timeout_that_is_served_late_is_no_retry),
+		TEST(requester_timeout_that_is_served_a_little_late_is_a_retry),
+		TEST(requester_is_patient_while_the_machine_is_overloaded),
 		TEST(requester_progress_gives_the_retries_back),
 		TEST(requester_without_retries_gives_up_at_the_first_timeout),
 		TEST(requester_timeout_zero_never_gives_up),

@@ -116,6 +116,22 @@ static void responder_write_with_imm_without_receive_writes_nothing(void **state
 	assert_int_equal(script.memory[0], (uint8_t)SCRIPT_RQ_PSN);
 }
 
+static void responder_write_with_imm_of_one_packet_and_a_bad_key_fails_its_receive(void **state)
+{
+	struct packet packet = script_packet(&script, OPCODE_RC_WRITE_ONLY_IMM, 0);
+
+	(void)state;
+	script_post_receive(&script, 0);
+	script_post_receive(&script, 0);
+	packet_set_payload(&packet, NULL, 5);
+	packet.reth = (struct reth){(uintptr_t)script.memory, script.key ^ 1, 5};
+	script_send(&script, &packet);
+	script_expect_nak(&script, 0, AETH_NAK_REMOTE_ACCESS);
+	script_expect_completion(&script, 1000, WC_LOC_ACCESS_ERR);
+	script_expect_completion(&script, 1001, WC_WR_FLUSH_ERR);
+	script_expect_untouched(&script);
+}
+
 static void responder_rnr_at_the_last_packet_resumes_there(void **state)
 {
 	(void)state;
@@ -555,6 +571,7 @@ int main(void)
 		TEST(responder_solicited_send_wakes_a_solicited_waiter),
 		TEST(responder_without_receive_sends_one_rnr_nak),
 		TEST(responder_write_with_imm_without_receive_writes_nothing),
+		TEST(responder_write_with_imm_of_one_packet_and_a_bad_key_fails_its_receive),
 		TEST(responder_rnr_at_the_last_packet_resumes_there),
 		TEST(responder_gap_is_one_sequence_nak),
 		TEST(responder_gap_that_closes_before_its_nak_is_sent_is_acknowledged),

@@ -20,10 +20,12 @@
 
 #include <cmocka.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 
 #include "base/arith.h"
 /* front/rdmacm/id.h does not go together with cmocka.h. */
 extern pthread_mutex_t id_lock;
+#include "runtime/setting.h"
 #include "support/netns.h"
 
 enum { PORT = 7471, PATIENCE_MS = 120000, GROUPS_MAX = 256 };
@@ -80,6 +82,19 @@ static struct rdma_cm_id *expect(enum rdma_cm_event_type type, int status)
 
 	assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
 	assert_int_equal(event->status, status);
+	rdma_ack_cm_event(event);
+	return id;
+}
+
+/* The next event is a request to this listener. Returns its identifier. */
+static struct rdma_cm_id *expect_request_of(const struct rdma_cm_id *listener)
+{
+	struct rdma_cm_event *event = next(false);
+	struct rdma_cm_id *id = event->id;
+
+	assert_string_equal(
+		rdma_event_str(event->event), rdma_event_str(RDMA_CM_EVENT_CONNECT_REQUEST));
+	assert_ptr_equal(event->listen_id, listener);
 	rdma_ack_cm_event(event);
 	return id;
 }
@@ -266,6 +281,45 @@ static void addresses_without_a_way_or_a_device_are_told_apart(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* perftest goes on with an identifier that it has destroyed, when the server was not there yet. */
+static void identifier_that_was_destroyed_is_an_error(void **state)
+{
+	struct sockaddr_in address = address_of("10.99.0.2", PORT);
+	struct sockaddr *to = (struct sockaddr *)&address;
+	struct rdma_cm_id *id = id_make(RDMA_PS_TCP);
+	struct rdma_conn_param param = {0};
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC};
+	struct ibv_srq_init_attr srq = {.attr = {1, 1, 0}};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	uint8_t tos = 0;
+	int mask;
+
+	(void)state;
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_fails(rdma_resolve_addr(id, NULL, to, 100), ENOENT);
+	assert_fails(rdma_resolve_route(id, 100), ENOENT);
+	assert_fails(rdma_bind_addr(id, to), ENOENT);
+	assert_fails(rdma_listen(id, 1), ENOENT);
+	assert_fails(rdma_connect(id, &param), ENOENT);
+	assert_fails(rdma_accept(id, &param), ENOENT);
+	assert_fails(rdma_reject(id, NULL, 0), ENOENT);
+	assert_fails(rdma_disconnect(id), ENOENT);
+	assert_fails(rdma_notify(id, IBV_EVENT_COMM_EST), ENOENT);
+	assert_fails(rdma_establish(id), ENOENT);
+	assert_fails(rdma_create_qp(id, NULL, &init), ENOENT);
+	assert_fails(rdma_create_srq(id, NULL, &srq), ENOENT);
+	assert_fails(rdma_init_qp_attr(id, &attr, &mask), ENOENT);
+	assert_fails(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1), ENOENT);
+	assert_fails(rdma_join_multicast(id, to, NULL), ENOENT);
+	assert_fails(rdma_leave_multicast(id, to), ENOENT);
+	assert_fails(rdma_migrate_id(id, NULL), ENOENT);
+	rdma_destroy_qp(id);
+	rdma_destroy_srq(id);
+	assert_fails(rdma_destroy_id(id), ENOENT);
+	rdma_destroy_ep(id);
+	assert_fails(rdma_resolve_addr(NULL, NULL, to, 100), EINVAL);
+}
+
 /* A host of this network that does not answer, as an adapter's driver finds it; then one that does. */
 static void host_that_is_dead_is_an_error_of_the_address(void **state)
 {
@@ -314,6 +368,52 @@ static void connection_raises_its_events_in_turn(void **state)
 	rdma_destroy_ep(active);
 	rdma_destroy_ep(passive);
 	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
+static const char *device_of(const struct rdma_cm_id *id)
+{
+	return ibv_get_device_name(id->verbs->device);
+}
+
+static const struct sockaddr *connect_and_refuse(
+	struct sockaddr *address, const struct rdma_cm_id *listener)
+{
+	static struct sockaddr_storage local;
+	struct rdma_cm_id *active = id_resolved(RDMA_PS_TCP, address), *passive;
+
+	assert_string_equal(device_of(active), "rocep_va");
+	assert_memory_equal(rdma_get_peer_addr(active), address, sizeof(struct sockaddr_in));
+	ask(active);
+	passive = expect_request_of(listener);
+	assert_string_equal(device_of(passive), "rocep_va");
+	memcpy(&local, rdma_get_local_addr(passive), sizeof(local));
+	assert_int_equal(rdma_reject(passive, NULL, 0), 0);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 28), active);
+	rdma_destroy_id(active);
+	rdma_destroy_id(passive);
+	return (struct sockaddr *)&local;
+}
+
+/* The namespace has an interface, so loopback is no device. */
+static void loopback_address_is_reached_through_the_first_device(void **state)
+{
+	struct sockaddr_in other = address_of(SECOND_ADDRESS, PORT);
+	struct rdma_cm_id *at_loopback = id_listening(RDMA_PS_TCP, loopback());
+	struct rdma_cm_id *at_other = id_listening(RDMA_PS_TCP, (struct sockaddr *)&other);
+
+	(void)state;
+	assert_null(at_loopback->verbs);
+	assert_memory_equal(connect_and_refuse(loopback(), at_loopback), loopback(),
+		sizeof(struct sockaddr_in));
+	assert_memory_equal(
+		connect_and_refuse((struct sockaddr *)&other, at_other), &other, sizeof(other));
+	assert_int_equal(rdma_destroy_id(at_other), 0);
+	/* The listener at the loopback address is not one of the other address. */
+	at_other = id_resolved(RDMA_PS_TCP, (struct sockaddr *)&other);
+	ask(at_other);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 8), at_other);
+	assert_int_equal(rdma_destroy_id(at_other), 0);
+	assert_int_equal(rdma_destroy_id(at_loopback), 0);
 }
 
 /* What lay on a program's stack before (rping) must not come to ibv_modify_qp. */
@@ -612,8 +712,10 @@ int main(void)
 		TEST(calls_on_an_idle_identifier_are_refused),
 		TEST(calls_on_a_listener_are_refused),
 		TEST(addresses_without_a_way_or_a_device_are_told_apart),
+		TEST(identifier_that_was_destroyed_is_an_error),
 		TEST(host_that_is_dead_is_an_error_of_the_address),
 		TEST(connection_raises_its_events_in_turn),
+		TEST(loopback_address_is_reached_through_the_first_device),
 		TEST(program_with_its_own_queue_pair_hears_of_the_response),
 		TEST(refusal_brings_its_reason_and_data),
 		TEST(queue_pair_that_does_not_come_up_is_an_error_of_the_connection),
@@ -632,5 +734,6 @@ int main(void)
 		return 77;
 	unsetenv("URNIC_DEVICE_NAME");
 	unsetenv("URNIC_INTERFACES");
+	settings_read();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "runtime/place.h"
 #include "runtime/rendezvous.h"
+#include "runtime/setting.h"
 #include "support/urnicd.h"
 
 #define DIRECTORY "/run/urnic"
@@ -63,15 +65,14 @@ static unsigned count_entries(const char *path)
 	return count;
 }
 
-static void there_name(char *ret_path, size_t bytes)
+static void there_path(char *ret_path, size_t bytes)
 {
-	struct rendezvous_name name;
+	uint64_t netns;
 
 	netns_switch(there);
-	name = rendezvous_name();
+	assert_int_equal(place_netns(&netns), 0);
 	netns_switch(here);
-	snprintf(ret_path, bytes, DIRECTORY "/%llx-%llx", (unsigned long long)name.netns,
-		(unsigned long long)name.host);
+	snprintf(ret_path, bytes, DIRECTORY "/net-%llx", (unsigned long long)netns);
 }
 
 /* A process there with a slot and NIC memory of 4321 bytes. */
@@ -152,13 +153,16 @@ static void other_host_identity_is_another_host(void **state)
 
 	(void)state;
 	setenv("URNIC_HOST_ID", "another", 1);
+	settings_read();
 	assert_int_equal(ask(slot, &loopback.gid).count, 0);
 	process_close(&client);
 	slot = process_open(&client);
 	assert_int_equal(ask(slot, &loopback.gid).count, 1);
 	setenv("URNIC_HOST_ID", "anothes", 1);
+	settings_read();
 	assert_int_equal(ask(slot, &loopback.gid).count, 0);
 	unsetenv("URNIC_HOST_ID");
+	settings_read();
 	assert_int_equal(ask(slot, &loopback.gid).count, 0);
 	process_close(&client);
 }
@@ -178,63 +182,6 @@ static void survivor_of_a_killed_urnicd_is_found_again(void **state)
 	process_close(&client);
 }
 
-static void name_goes_with_its_urnicd_and_with_the_next_one(void **state)
-{
-	struct rendezvous one, two;
-	struct agent_client client;
-	char path[128];
-
-	(void)state;
-	process_open(&client);
-	there_name(path, sizeof(path));
-	assert_int_equal(access(path, F_OK), 0);
-	process_close(&client);
-	assert_int_equal(access(path, F_OK), 0);
-	assert_int_equal(rendezvous_listen(&one, false), 0);
-	assert_int_equal(access(path, F_OK), -1);
-	assert_int_equal(count_entries(DIRECTORY), 1);
-	/* What lives is left alone, and so is what is no name. */
-	assert_int_equal(close(open(DIRECTORY "/notes", O_CREAT | O_WRONLY, 0600)), 0);
-	netns_switch(there);
-	assert_int_equal(rendezvous_listen(&two, false), 0);
-	assert_int_equal(count_entries(DIRECTORY), 3);
-	rendezvous_leave(&two);
-	netns_switch(here);
-	assert_int_equal(count_entries(DIRECTORY), 2);
-	assert_int_equal(unlink(DIRECTORY "/notes"), 0);
-	rendezvous_leave(&one);
-	assert_int_equal(access(DIRECTORY, F_OK), -1);
-	rendezvous_leave(&one);
-}
-
-static void directory_of_others_is_neither_made_use_of_nor_looked_into(void **state)
-{
-	struct agent_client client;
-	uint8_t slot = process_open(&client);
-	struct rendezvous rendezvous;
-
-	(void)state;
-	assert_int_equal(ask(slot, &loopback.gid).count, 1);
-	assert_int_equal(chmod(DIRECTORY, 0770), 0);
-	assert_int_equal(ask(slot, &loopback.gid).count, 0);
-	assert_int_equal(rendezvous_listen(&rendezvous, false), 0);
-	assert_int_not_equal(rendezvous.place, 0);
-	rendezvous_leave(&rendezvous);
-	assert_int_equal(chmod(DIRECTORY, 0700), 0);
-	/* Behind a link it may be anybody's. */
-	assert_int_equal(rename(DIRECTORY, "/run/moved"), 0);
-	assert_int_equal(symlink("/run/moved", DIRECTORY), 0);
-	assert_int_equal(ask(slot, &loopback.gid).count, 0);
-	assert_int_equal(unlink(DIRECTORY), 0);
-	assert_int_equal(rename("/run/moved", DIRECTORY), 0);
-	if (chown(DIRECTORY, 65534, 65534) == 0) {
-		assert_int_equal(ask(slot, &loopback.gid).count, 0);
-		assert_int_equal(chown(DIRECTORY, 0, 0), 0);
-	}
-	assert_int_equal(ask(slot, &loopback.gid).count, 1);
-	process_close(&client);
-}
-
 /* --- who comes, and asks for more --- */
 
 static int foreign_connection(void)
@@ -242,7 +189,7 @@ static int foreign_connection(void)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	there_name(address.sun_path, sizeof(address.sun_path));
+	there_path(address.sun_path, sizeof(address.sun_path));
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	return fd;
 }
@@ -411,17 +358,17 @@ static void hostile_answers_are_not_believed(void **state)
 
 	(void)state;
 	for (enum lie lie = LIE_NONE; lie < LIE_COUNT; lie++) {
-		struct rendezvous rendezvous;
+		struct place_listener listener;
 		struct answers answers;
 		int status;
 		pid_t child;
 
 		netns_switch(there);
-		assert_int_equal(rendezvous_listen(&rendezvous, false), 0);
+		assert_int_equal(place_listen(PLACE_URNICD, false, &listener), 0);
 		netns_switch(here);
 		child = fork();
 		if (child == 0)
-			answer_once(rendezvous.listener, lie);
+			answer_once(listener.socket, lie);
 		answers = ask(1, &loopback.gid);
 		assert_int_equal(answers.count, lie == LIE_NONE);
 		if (lie == LIE_NONE) {
@@ -429,7 +376,7 @@ static void hostile_answers_are_not_believed(void **state)
 			assert_int_equal(answers.memory_bytes, -1);
 		}
 		assert_int_equal(waitpid(child, &status, 0), child);
-		rendezvous_leave(&rendezvous);
+		place_leave(&listener);
 		assert_int_equal(count_entries("/proc/self/fd"), open_before);
 	}
 }
@@ -455,8 +402,6 @@ int main(void)
 		cmocka_unit_test(link_local_address_is_found_on_any_interface),
 		cmocka_unit_test(other_host_identity_is_another_host),
 		cmocka_unit_test(survivor_of_a_killed_urnicd_is_found_again),
-		cmocka_unit_test(name_goes_with_its_urnicd_and_with_the_next_one),
-		cmocka_unit_test(directory_of_others_is_neither_made_use_of_nor_looked_into),
 		cmocka_unit_test(foreigner_may_ask_for_processes_and_nothing_else),
 		cmocka_unit_test(crowd_of_foreigners_keeps_nobody_out_who_belongs_there),
 		cmocka_unit_test(random_questions_do_not_hurt),
@@ -466,5 +411,6 @@ int main(void)
 	if (prepare())
 		return 77;
 	unsetenv("URNIC_HOST_ID");
+	settings_read();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,17 +14,20 @@
 #include "port/sim_random.h"
 #include "queue/rq.h"
 #include "queue/sq.h"
+#include "support/arena_memory.h"
 
 enum { ARENA_BYTES = 1 << 20, SGE_MAX = 3, INLINE_MAX = 100 };
 
-static _Alignas(64) uint8_t arena_memory[ARENA_BYTES];
+static uint8_t *arena_memory;
 static struct arena arena;
 
 static int setup(void **state)
 {
 	(void)state;
-	memset(arena_memory, 0, sizeof(arena_memory));
-	arena_init(&arena, arena_memory, sizeof(arena_memory));
+	if (arena_memory)
+		arena_memory_free(arena_memory, ARENA_BYTES);
+	arena_memory = arena_memory_new(ARENA_BYTES);
+	arena_init(&arena, arena_memory, ARENA_BYTES);
 	return 0;
 }
 
@@ -93,7 +96,7 @@ static void rq_after_reset_is_empty(void **state)
 enum { TAKERS = 2, REQUESTS = 20000 };
 
 struct shared {
-	_Alignas(64) uint8_t memory[ARENA_BYTES];
+	uint8_t *memory;
 	_Atomic uint32_t takes[REQUESTS]; /* of each request */
 	_Atomic uint32_t mistakes;
 	_Atomic uint32_t is_over;
@@ -116,7 +119,8 @@ static void take_afar(struct shared *shared, struct recv_queue *rq)
 	_exit(0);
 }
 
-static void post_until_taken(struct arena *at, struct recv_queue *rq, uint64_t wr_id)
+static void post_until_taken(
+	struct shared *shared, struct arena *at, struct recv_queue *rq, uint64_t wr_id)
 {
 	struct sge sge[] = {{wr_id, 5, 1}, {~wr_id, 7, 2}};
 	struct recv_wr wr = {wr_id, sge, 2};
@@ -129,8 +133,6 @@ static void post_until_taken(struct arena *at, struct recv_queue *rq, uint64_t w
 	}
 	/* The owner takes, too. */
 	if (wr_id % 7 == 0 && rq_take(rq, &wqe)) {
-		struct shared *shared = (struct shared *)(void *)at->base;
-
 		atomic_fetch_add(&shared->takes[wqe.wr_id], 1);
 	}
 	if (wr_id % 11 == 0)
@@ -146,8 +148,9 @@ static void rq_request_is_taken_by_one_of_many_processes_while_slots_move(void *
 
 	(void)state;
 	assert_ptr_not_equal(shared, MAP_FAILED);
+	shared->memory = arena_memory_map(ARENA_BYTES, MAP_SHARED);
 	arena_init(&arena, shared->memory, ARENA_BYTES);
-	rq = arena_at(&arena, rq_create(&arena, 8, SGE_MAX));
+	rq = arena_at(&arena, rq_create_shared(&arena, 8, SGE_MAX));
 	for (int i = 0; i < TAKERS; i++) {
 		children[i] = fork();
 		if (!children[i])
@@ -155,13 +158,14 @@ static void rq_request_is_taken_by_one_of_many_processes_while_slots_move(void *
 		assert_true(children[i] > 0);
 	}
 	for (uint64_t i = 0; i < REQUESTS; i++)
-		post_until_taken(&arena, rq, i);
+		post_until_taken(shared, &arena, rq, i);
 	atomic_store(&shared->is_over, 1);
 	for (int i = 0; i < TAKERS; i++)
 		assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
 	for (uint64_t i = 0; i < REQUESTS; i++)
 		assert_int_equal(atomic_load(&shared->takes[i]), 1);
 	assert_int_equal(atomic_load(&shared->mistakes), 0);
+	arena_memory_free(shared->memory, ARENA_BYTES);
 	munmap(shared, sizeof(*shared));
 }
 
@@ -177,9 +181,9 @@ static void rq_taker_afar_believes_nothing_that_is_out_of_bounds(void **state)
 	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
 	rq->slots_distance -= ARENA_BYTES;
 	assert_int_equal(rq_post(rq, &wr), 0);
-	atomic_fetch_add(&rq->taken, 1ull << 32); /* its slots are being moved */
+	atomic_fetch_add(&rq_takers(rq)->taken, 1ull << 32); /* its slots are being moved */
 	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
-	atomic_fetch_add(&rq->taken, 1ull << 32);
+	atomic_fetch_add(&rq_takers(rq)->taken, 1ull << 32);
 	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
 	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
 	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));

@@ -9,13 +9,17 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "runtime/setting.h"
 #include "support/sanitizer.h"
 
 enum {
@@ -63,6 +67,7 @@ static int setup(void **state)
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 
 	setenv("URNIC_MR", "map", 1);
+	settings_read();
 	arena_init(&fixture->arena, private_memory(ARENA_BYTES), ARENA_BYTES);
 	fixture->list = arena_at(&fixture->arena, segments_init(&fixture->arena));
 	fixture->memory = private_memory(BYTES);
@@ -199,20 +204,68 @@ static void memory_of_other_kinds_is_not_moved(void **state)
 	assert_int_equal(segments_count(), 0);
 }
 
-static void memory_is_not_moved_where_the_kernel_may_write_to_it(void **state)
+/* A descriptor that may hold pages, for all that is known; -1: not here, or not for us. */
+static int stranger_open(unsigned kind)
+{
+	switch (kind) {
+	case 0:
+		return socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	case 1:
+		return socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	case 2:
+		return open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	case 3:
+		return open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+	default:
+		return open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	}
+}
+
+static void memory_is_not_moved_beside_a_descriptor_that_may_hold_pages(void **state)
 {
 	struct fixture *fixture = *state;
-	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	unsigned opened = 0;
 
-	if (fd < 0)
-		skip(); /* no such sockets, or not for us */
-	segment_cover(fixture->memory, BYTES, true, false);
-	assert_int_equal(segments_count(), 0);
-	close(fd);
+	for (unsigned kind = 0; kind < 5; kind++) {
+		int fd = stranger_open(kind);
+
+		if (fd < 0)
+			continue;
+		segment_cover(fixture->memory, BYTES, true, false);
+		assert_int_equal(segments_count(), 0);
+		close(fd);
+		opened++;
+	}
+	if (!opened)
+		skip();
+}
+
+static void memory_is_moved_beside_harmless_descriptors(void **state)
+{
+	struct fixture *fixture = *state;
+	int pipe_fds[2];
+	const int fds[] = {
+		open("/dev/null", O_RDWR | O_CLOEXEC),
+		open("/proc/self/maps", O_RDONLY | O_CLOEXEC),
+		open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+		socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0),
+		eventfd(0, EFD_CLOEXEC),
+		epoll_create1(EPOLL_CLOEXEC),
+		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC),
+		memfd_create("harmless", MFD_CLOEXEC),
+		(int)syscall(SYS_pidfd_open, getpid(), 0),
+	};
+
+	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
 	segment_cover(fixture->memory, BYTES, true, false);
 	assert_int_equal(segments_count(), 1);
 	segment_hold(fixture->memory, BYTES);
 	segment_let_go(fixture->memory, BYTES, true);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		close(fds[i]);
 }
 
 static void untouched_pages_are_zeros_before_and_after(void **state)
@@ -286,7 +339,7 @@ static void a_fork_finds_private_memory(void **state)
 	uint8_t *memory = fixture->memory;
 
 	cover_and_hold(memory, BYTES);
-	segments_move_out(true);
+	segments_move_out(true, true);
 	assert_int_equal(segments_count(), 0);
 	expect_filled(memory, 0, BYTES);
 	/* The region goes later: nothing is left to do. */
@@ -363,12 +416,47 @@ static void a_peer_maps_a_segment_once_and_its_successor_anew(void **state)
 	close(pidfd);
 }
 
+static unsigned stale_count;
+
+static void note_stale(void)
+{
+	stale_count++;
+}
+
+static void a_mapping_that_the_peer_took_away_stays_until_lanes_have_left_it(void **state)
+{
+	struct fixture *fixture = *state;
+	struct peer_segments peer;
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	struct mr_extent extent = cover_and_hold(fixture->memory, BYTES);
+	volatile uint8_t *mapped;
+
+	assert_int_equal(peer_segments_init(&peer, fixture->list, pidfd), 0);
+	peer.on_stale = note_stale;
+	mapped = peer_segments_at(&peer, extent.segment, extent.start, 100);
+	assert_non_null(mapped);
+	segment_let_go(fixture->memory, BYTES, true);
+	extent = cover_and_hold(fixture->memory, BYTES);
+	assert_non_null(peer_segments_at(&peer, extent.segment, extent.start, 1));
+	assert_int_equal(stale_count, 1);
+	mapped[0] = 1; /* a copy that goes on */
+	peer_segments_unmap(peer_segments_stale());
+	assert_null(peer_segments_stale());
+	assert_int_equal(
+		madvise((void *)(uintptr_t)(mapped - (uintptr_t)mapped % PAGE), PAGE, MADV_NORMAL),
+		-1);
+	peer_segments_done(&peer, false);
+	segment_let_go(fixture->memory, BYTES, true);
+	close(pidfd);
+}
+
 static void nothing_is_mapped_unless_asked_for(void **state)
 {
 	struct fixture *fixture = *state;
 
 	segments_forget();
 	setenv("URNIC_MR", "copy", 1);
+	settings_read();
 	segments_init(&fixture->arena);
 	assert_false(segment_is_wanted(fixture->memory, BYTES));
 	segment_cover(fixture->memory, BYTES, true, false);
@@ -384,12 +472,14 @@ int main(void)
 		TEST(memory_in_two_regions_stays_until_both_are_gone),
 		TEST(memory_is_not_moved_beside_threads_or_regions),
 		TEST(memory_of_other_kinds_is_not_moved),
-		TEST(memory_is_not_moved_where_the_kernel_may_write_to_it),
+		TEST(memory_is_not_moved_beside_a_descriptor_that_may_hold_pages),
+		TEST(memory_is_moved_beside_harmless_descriptors),
 		TEST(untouched_pages_are_zeros_before_and_after),
 		TEST(moving_out_under_a_thread_loses_no_write),
 		TEST(a_fork_finds_private_memory),
 		TEST(shared_memory_is_used_as_it_is_if_it_cannot_shrink),
 		TEST(a_peer_maps_a_segment_once_and_its_successor_anew),
+		TEST(a_mapping_that_the_peer_took_away_stays_until_lanes_have_left_it),
 		TEST(nothing_is_mapped_unless_asked_for),
 	};
 

@@ -14,6 +14,7 @@
 static void set(const char *text)
 {
 	assert_int_equal(text ? setenv(NAME, text, 1) : unsetenv(NAME), 0);
+	settings_read();
 }
 
 static void setting_that_is_empty_counts_as_not_set(void **state)

@@ -3,6 +3,7 @@
  * Reading another process's NIC memory: that of an engine, and that of somebody who means harm.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 
 #include "engine/engine.h"
 #include "stat_memory.h"
+#include "support/permutation.h"
 
 enum {
 	MEMORY_BYTES = 16 << 20,
@@ -28,6 +30,7 @@ enum {
 
 /* A NIC as the runtime makes one, with one lane. */
 struct fixture {
+	int shared; /* the peers\' side */
 	int fd;
 	struct arena arena;
 	struct mr_table mrs;
@@ -53,21 +56,38 @@ static void add_qps(struct fixture *fixture)
 			engine_qp_create(&fixture->lane, &init, 100 + i, &fixture->qps[i]), 0);
 }
 
+static uint8_t *side_map(uint8_t *at, int file)
+{
+	uint8_t *side =
+		mmap(at, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+
+	assert_true(side == at);
+	return side;
+}
+
 static int set_up(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	void *base;
+	uint8_t *base;
 
 	assert_non_null(fixture);
 	fixture->fd = memfd_create("test", MFD_CLOEXEC);
 	assert_true(fixture->fd >= 0);
 	assert_int_equal(ftruncate(fixture->fd, MEMORY_BYTES), 0);
-	base = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fixture->fd, 0);
+	fixture->shared = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_true(fixture->shared >= 0);
+	assert_int_equal(ftruncate(fixture->shared, MEMORY_BYTES), 0);
+	assert_int_equal(fcntl(fixture->shared, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	base = mmap(NULL, ARENA_SPAN(MEMORY_BYTES), PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_true(base != MAP_FAILED);
+	base = side_map(base, fixture->fd);
+	side_map(base + ARENA_SIDE_BYTES, fixture->shared);
 	arena_init(&fixture->arena, base, MEMORY_BYTES);
 	assert_int_equal(
 		arena_alloc(&fixture->arena, sizeof(struct nic_public)), NIC_PUBLIC_OFFSET);
-	assert_int_equal(mr_table_init(&fixture->mrs, &fixture->arena, MR_COUNT, 1, 2), 0);
+	assert_int_equal(
+		mr_table_init(&fixture->mrs, &fixture->arena, MR_COUNT, test_permutation(1)), 0);
 	assert_int_equal(
 		engine_lane_init(&fixture->lane, &fixture->arena, &fixture->mrs, SLOT, LANE_INDEX),
 		0);
@@ -77,6 +97,7 @@ static int set_up(void **state)
 	fixture->public->magic = NIC_PUBLIC_MAGIC;
 	fixture->public->version = NIC_PUBLIC_VERSION;
 	fixture->public->mr_count = 4;
+	fixture->public->shared = fixture->shared;
 	fixture->public->lanes[LANE_INDEX].lane_offset = fixture->lane.public_offset;
 	fixture->public->lanes[LANE_INDEX].port.rx_packets = 1234;
 	fixture->untouched = malloc(fixture->arena.used_bytes);
@@ -96,8 +117,9 @@ static int tear_down(void **state)
 	engine_lane_done(&fixture->lane);
 	cq_done(&fixture->cq, &fixture->arena);
 	mr_table_done(&fixture->mrs);
-	munmap(fixture->arena.base, MEMORY_BYTES);
+	munmap(fixture->arena.base, ARENA_SPAN(MEMORY_BYTES));
 	close(fixture->fd);
+	close(fixture->shared);
 	free(fixture->untouched);
 	free(fixture);
 	return 0;
@@ -114,7 +136,7 @@ static void memory_of_an_engine_is_read_as_it_is(void **state)
 	fixture->lane.public->drops[DROP_malformed] = 99;
 	qp_count(fixture->qps[1], COUNTER_sent_pkts, UINT64_MAX);
 	assert_int_equal(rq_post(fixture->qps[1]->rq, &wr), 0);
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), 0);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), 0);
 	assert_int_equal(memory.mr_count, 4);
 	assert_int_equal(memory.lane_count, 1);
 	assert_int_equal(lane->index, LANE_INDEX);
@@ -141,10 +163,10 @@ static void memory_of_another_version_is_refused(void **state)
 	struct stat_memory memory;
 
 	fixture->public->version++;
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), -EPROTO);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), -EPROTO);
 	fixture->public->version--;
 	fixture->public->magic++;
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), -EPROTO);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), -EPROTO);
 }
 
 static void memory_that_is_cut_short_is_refused(void **state)
@@ -153,9 +175,9 @@ static void memory_that_is_cut_short_is_refused(void **state)
 	struct stat_memory memory;
 
 	assert_int_equal(ftruncate(fixture->fd, NIC_PUBLIC_OFFSET + 100), 0);
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), -EPROTO);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), -EPROTO);
 	assert_int_equal(ftruncate(fixture->fd, 0), 0);
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), -EPROTO);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), -EPROTO);
 	assert_int_equal(ftruncate(fixture->fd, MEMORY_BYTES), 0);
 }
 
@@ -168,7 +190,7 @@ static void lane_outside_of_the_memory_is_refused(void **state)
 
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		fixture->public->lanes[LANE_INDEX].lane_offset = offsets[i];
-		assert_int_equal(stat_memory_read(fixture->fd, &memory), -EPROTO);
+		assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), -EPROTO);
 	}
 }
 
@@ -179,13 +201,13 @@ static void list_that_leads_astray_is_cut_off(void **state)
 	struct stat_memory memory;
 
 	fixture->qps[1]->public->next_offset = MEMORY_BYTES - 64;
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), 0);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), 0);
 	assert_false(memory.lanes[0].is_complete);
 	assert_int_equal(memory.lanes[0].qp_count, 2);
 	stat_memory_done(&memory);
 
 	fixture->qps[1]->public->qpn ^= 1 << 20;
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), 0);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), 0);
 	assert_false(memory.lanes[0].is_complete);
 	assert_int_equal(memory.lanes[0].qp_count, 1);
 	stat_memory_done(&memory);
@@ -198,7 +220,7 @@ static void list_in_a_circle_ends(void **state)
 
 	for (int i = 0; i < QP_COUNT; i++) {
 		fixture->qps[0]->public->next_offset = fixture->qps[i]->public_offset;
-		assert_int_equal(stat_memory_read(fixture->fd, &memory), 0);
+		assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), 0);
 		assert_false(memory.lanes[0].is_complete);
 		assert_true(memory.lanes[0].qp_count <= 4 * QP_COUNT);
 		stat_memory_done(&memory);
@@ -213,7 +235,7 @@ static void queue_that_makes_no_sense_is_not_shown(void **state)
 	fixture->qps[0]->sq->posted = fixture->qps[0]->sq->completed + 11;
 	fixture->qps[1]->public->rq_offset = MEMORY_BYTES;
 	fixture->qps[2]->rq->depth = UINT32_MAX;
-	assert_int_equal(stat_memory_read(fixture->fd, &memory), 0);
+	assert_int_equal(stat_memory_read(fixture->fd, getpid(), &memory), 0);
 	assert_true(memory.lanes[0].is_complete);
 	assert_false(memory.lanes[0].qps[0].send_queue.is_known);
 	assert_true(memory.lanes[0].qps[0].recv_queue.is_known);
@@ -237,7 +259,7 @@ static void memory_of_random_words_is_survived(void **state)
 		if (run % 2)
 			word = (void *)fixture->qps[run % QP_COUNT]->public;
 		word[run % 2 ? nrand48(seed) % 60 : 0] = (uint64_t)nrand48(seed) % used_words * 64;
-		if (stat_memory_read(fixture->fd, &memory) < 0)
+		if (stat_memory_read(fixture->fd, getpid(), &memory) < 0)
 			continue;
 		assert_true(memory.lane_count <= NIC_LANES_MAX);
 		for (uint32_t i = 0; i < memory.lane_count; i++) {

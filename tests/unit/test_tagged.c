@@ -194,11 +194,12 @@ static void tagged_rendezvous_is_read_and_finished(void **state)
 	add(5, TAG, 200);
 	send_rendezvous(0, 150, 40);
 	expect(5, WC_TM_RECV, WC_TM_MATCH);
+	script_expect_ack(&script, 0, 1);
 	packet = script_expect(&script, OPCODE_RC_READ_REQUEST, 0);
 	assert_int_equal(packet->reth.va, PEER_VA);
 	assert_int_equal(packet->reth.rkey, PEER_RKEY);
 	assert_int_equal(packet->reth.dma_bytes, 150);
-	script_drain(&script);
+	script_expect_silence(&script);
 	script_expect_no_completion(&script);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_ONLY, 0, 150);
 	struct cqe cqe = expect(5, WC_TM_RECV, WC_TM_DATA_VALID);

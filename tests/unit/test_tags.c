@@ -144,6 +144,46 @@ static void tags_added_after_an_unexpected_message_wait_for_the_program(void **s
 	assert_int_equal(wqe.wr_id, 2);
 }
 
+/* A program adds a buffer while a message takes a request. */
+static bool adds_and_takes(void *context, struct recv_wqe *wqe)
+{
+	struct tag_wr wr = {.operation = TAG_ADD, .tag = 7, .mask = UINT64_MAX, .recv_wr_id = 70};
+	struct cqe cqe;
+	const bool *has_request = context;
+
+	assert_int_equal(tags_execute(tags, &wr, &cqe), 0);
+	wqe->wr_id = 1;
+	return *has_request;
+}
+
+static void tags_buffer_added_while_a_request_is_taken_is_for_later_messages(void **state)
+{
+	struct recv_wqe wqe;
+	bool has_request = true;
+
+	(void)state;
+	assert_int_equal(
+		tags_take(tags, 7, true, adds_and_takes, &has_request, &wqe), TAG_UNEXPECTED);
+	/* The program has not heard of the first message, which may be what it wants there. */
+	has_request = false;
+	assert_int_equal(
+		tags_take(tags, 7, true, adds_and_takes, &has_request, &wqe), TAG_NOT_READY);
+	tags_check(tags);
+}
+
+static void tags_buffer_added_while_no_request_is_there_is_found(void **state)
+{
+	struct recv_wqe wqe;
+	bool has_request = false;
+
+	(void)state;
+	assert_int_equal(
+		tags_take(tags, 7, true, adds_and_takes, &has_request, &wqe), TAG_NOT_READY);
+	tags_check(tags);
+	assert_int_equal(tags_take(tags, 7, true, adds_and_takes, &has_request, &wqe), TAG_MATCHED);
+	assert_int_equal(wqe.wr_id, 70);
+}
+
 static void tags_full_list_takes_no_more(void **state)
 {
 	struct recv_wqe wqe;
@@ -280,6 +320,8 @@ int main(void)
 		TEST(tags_message_takes_the_oldest_buffer_that_fits),
 		TEST(tags_message_that_may_not_match_takes_nothing),
 		TEST(tags_added_after_an_unexpected_message_wait_for_the_program),
+		TEST(tags_buffer_added_while_a_request_is_taken_is_for_later_messages),
+		TEST(tags_buffer_added_while_no_request_is_there_is_found),
 		TEST(tags_full_list_takes_no_more),
 		TEST(tags_handle_of_a_buffer_that_is_gone_is_an_error_in_the_completion),
 		TEST(tags_operation_that_is_none_is_refused),

@@ -85,6 +85,35 @@ static void ud_key_with_the_top_bit_stands_for_the_own(void **state)
 	assert_int_equal(packet->deth.qkey, SCRIPT_QKEY);
 }
 
+static void ud_request_that_is_no_datagram_fails_in_its_turn(void **state)
+{
+	static const enum wr_opcode opcodes[] = {WR_RDMA_WRITE, WR_RDMA_WRITE_WITH_IMM,
+		WR_RDMA_READ, WR_ATOMIC_CMP_AND_SWP, WR_ATOMIC_FETCH_AND_ADD, WR_SEND_WITH_INV};
+
+	for (size_t i = 0; i < ARRAY_COUNT(opcodes); i++) {
+		teardown(state);
+		assert_int_equal(setup(state), 0);
+		script_post(&script, WR_SEND, 5, SEND_SIGNALED);
+		script_post(&script, opcodes[i], 8, SEND_SIGNALED);
+		script_expect(&script, OPCODE_UD_SEND_ONLY, 0);
+		script_expect_silence(&script);
+		script_expect_completion(&script, 0, WC_SUCCESS);
+		script_expect_completion(&script, 1, WC_LOC_QP_OP_ERR);
+		assert_int_equal(script.qp->state, QP_SQE);
+	}
+}
+
+static void ud_address_of_another_domain_fails_in_its_turn(void **state)
+{
+	struct datagram_target target = {DATAGRAM_PATH_DENIED, SCRIPT_PEER_QPN, SCRIPT_QKEY, 0};
+
+	(void)state;
+	post(4, &target);
+	script_expect_silence(&script);
+	script_expect_completion(&script, 0, WC_LOC_QP_OP_ERR);
+	assert_int_equal(script.qp->state, QP_SQE);
+}
+
 static void ud_each_request_names_its_destination(void **state)
 {
 	struct packet packet;
@@ -164,19 +193,6 @@ static void ud_reset_forgets_the_static_rate(void **state)
 	engine_check(&script.lane);
 	assert_true(engine_deadline_ns(&script.lane) == DEADLINE_NEVER);
 	assert_int_equal(container_of(script.qp, struct ud_qp, qp)->due_ns, 0);
-}
-
-static void ud_has_sends_only(void **state)
-{
-	static const uint32_t others[] = {WR_RDMA_WRITE, WR_RDMA_WRITE_WITH_IMM, WR_RDMA_READ,
-		WR_ATOMIC_CMP_AND_SWP, WR_ATOMIC_FETCH_AND_ADD};
-
-	(void)state;
-	for (uint32_t i = 0; i < ARRAY_COUNT(others); i++) {
-		struct send_wr wr = {.opcode = others[i]};
-
-		assert_int_equal(qp_post_send(script.qp, &wr), -EINVAL);
-	}
 }
 
 static void ud_datagram_of_the_mtu_is_sent_a_longer_one_stops_the_send_queue(void **state)
@@ -437,10 +453,11 @@ int main(void)
 		TEST(ud_datagram_says_who_sends_and_which_key),
 		TEST(ud_key_with_the_top_bit_stands_for_the_own),
 		TEST(ud_each_request_names_its_destination),
+		TEST(ud_request_that_is_no_datagram_fails_in_its_turn),
+		TEST(ud_address_of_another_domain_fails_in_its_turn),
 		TEST(ud_static_rate_of_an_address_spaces_what_follows),
 		TEST(ud_static_rate_is_kept_beside_the_limit),
 		TEST(ud_reset_forgets_the_static_rate),
-		TEST(ud_has_sends_only),
 		TEST(ud_datagram_of_the_mtu_is_sent_a_longer_one_stops_the_send_queue),
 		TEST(ud_bad_lkey_stops_sending_not_receiving),
 		TEST(ud_datagram_is_placed_behind_its_header),

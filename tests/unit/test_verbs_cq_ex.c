@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -476,5 +477,6 @@ int main(void)
 		return 77;
 	unsetenv("URNIC_DEVICE_NAME");
 	unsetenv("URNIC_INTERFACES");
+	settings_read();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,14 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "base/arith.h"
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -265,6 +267,50 @@ static void ah_made_before_the_queue_pair_leads_out_of_its_lane_too(void **state
 	MUST(!ibv_destroy_ah(ah));
 }
 
+/* As with mlx5 and rxe: posting takes it, the completion says what is wrong. */
+static void request_that_is_no_datagram_completes_with_an_error(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_COUNT(opcodes); i++) {
+		struct ibv_sge sge = {(uintptr_t)ends[0].buffer, 8, ends[0].mr->lkey};
+		struct ibv_send_wr *bad,
+			wr = {
+				.sg_list = &sge,
+				.num_sge = 1,
+				.opcode = opcodes[i],
+				.send_flags = IBV_SEND_SIGNALED,
+				/* What adapters' libraries would take for an address handle. */
+				.wr.rdma = {.remote_addr = (uintptr_t)ends[0].buffer, .rkey = 7},
+			};
+
+		assert_int_equal(ibv_post_send(ends[0].qp, &wr, &bad), 0);
+		assert_int_equal(verbs_poll_one(ends[0].cq).status, IBV_WC_LOC_QP_OP_ERR);
+		assert_int_equal(ibv_modify_qp(ends[0].qp, &attr, IBV_QP_STATE), 0);
+	}
+}
+
+static void address_of_another_domain_completes_with_an_error(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+	struct ibv_pd *mine = pd;
+	struct ibv_ah *ah;
+
+	(void)state;
+	MUST(pd = ibv_alloc_pd(context));
+	ah = ah_to_self();
+	send_to(&ends[0], ah, ends[1].qp->qp_num, 10);
+	assert_int_equal(verbs_poll_one(ends[0].cq).status, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(ibv_modify_qp(ends[0].qp, &attr, IBV_QP_STATE), 0);
+	expect_nothing(&ends[1]);
+	MUST(!ibv_destroy_ah(ah));
+	MUST(!ibv_dealloc_pd(pd));
+	pd = mine;
+}
+
 static void ah_that_cannot_lead_anywhere_is_refused(void **state)
 {
 	struct ibv_ah_attr attr;
@@ -279,6 +325,45 @@ static void ah_that_cannot_lead_anywhere_is_refused(void **state)
 	memset(&gid, 0, sizeof(gid));
 	attr = attr_to(&gid, 0);
 	assert_null(ibv_create_ah(pd, &attr));
+}
+
+/* Of this thread's processor: the machine may have other things to do. */
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* The last of 65,536 different ones, and its end, take no longer than the first. */
+static void ah_takes_the_same_time_however_many_there_are(void **state)
+{
+	enum { COUNT = 65536, BATCH = 4096 };
+	struct ibv_ah **ahs = calloc(COUNT, sizeof(struct ibv_ah *));
+	uint64_t first_us = 0, start_us = now_us();
+	union ibv_gid gid;
+
+	(void)state;
+	MUST(ahs);
+	MUST(!ibv_query_gid(context, 1, 0, &gid));
+	for (uint32_t i = 0; i < COUNT; i++) {
+		gid.raw[12] = 10;
+		gid.raw[13] = 7;
+		gid.raw[14] = (uint8_t)(i >> 8);
+		gid.raw[15] = (uint8_t)i;
+		MUST(ahs[i] = ah_to(&gid));
+		if (i + 1 == BATCH)
+			first_us = now_us() - start_us;
+		if (i + 1 == COUNT - BATCH)
+			start_us = now_us();
+	}
+	assert_in_range(now_us() - start_us, 0, 8 * first_us + 100000);
+	start_us = now_us();
+	for (uint32_t i = COUNT; i-- > 0;)
+		MUST(!ibv_destroy_ah(ahs[i]));
+	assert_in_range(now_us() - start_us, 0, 8 * COUNT / BATCH * first_us + 100000);
+	free(ahs);
 }
 
 static void ah_beyond_the_limit_is_refused(void **state)
@@ -363,6 +448,15 @@ static void multicast_what_cannot_be_is_refused(void **state)
 	MUST(!ibv_query_gid(context, 1, 0, &unicast));
 	assert_int_equal(ibv_attach_mcast(ends[0].qp, &unicast, 0), EINVAL);
 	assert_int_equal(ibv_detach_mcast(ends[0].qp, &group, 0), EINVAL);
+	/*
+	 * perftest's default group: interface-local, which no IP stack lets pass to another host.
+	 */
+	union ibv_gid local = {{0xff, 0x01, [5] = 2, [6] = 201, [7] = 133}};
+	assert_int_equal(ibv_attach_mcast(ends[0].qp, &local, 0), EINVAL);
+	struct ibv_ah_attr attr = attr_to(&local, 1);
+	errno = 0;
+	assert_null(ibv_create_ah(pd, &attr));
+	assert_int_equal(errno, EINVAL);
 	end_make(&rc, IBV_QPT_RC);
 	assert_int_equal(ibv_attach_mcast(rc.qp, &group, 0), EINVAL);
 	end_unmake(&rc);
@@ -433,7 +527,10 @@ int main(void)
 		TEST(datagram_comes_to_a_new_address_of_the_device),
 		TEST(datagram_longer_than_the_mtu_is_a_local_length_error),
 		TEST(ah_made_before_the_queue_pair_leads_out_of_its_lane_too),
+		TEST(request_that_is_no_datagram_completes_with_an_error),
+		TEST(address_of_another_domain_completes_with_an_error),
 		TEST(ah_that_cannot_lead_anywhere_is_refused),
+		TEST(ah_takes_the_same_time_however_many_there_are),
 		TEST(ah_beyond_the_limit_is_refused),
 		TEST(multicast_reaches_every_member_and_nobody_else),
 		TEST(multicast_member_needs_its_number),
@@ -445,5 +542,6 @@ int main(void)
 	if (netns_enter_new() < 0)
 		return 77;
 	setenv("URNIC_LANES", "3", 1);
+	settings_read();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

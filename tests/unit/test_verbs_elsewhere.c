@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "runtime/rendezvous.h"
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"
@@ -236,6 +237,7 @@ int main(void)
 	setenv("URNICD_IDLE_S", "1", 1);
 	setenv("URNIC_LOCAL", "on", 1);
 	unsetenv("URNIC_HOST_ID");
+	settings_read();
 	there = netns_enter_new();
 	here = there < 0 ? -1 : netns_enter_new();
 	if (here < 0 || netns_join(here, there, 1500) != 0)

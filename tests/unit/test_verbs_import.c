@@ -68,13 +68,13 @@ static void handles_of_other_kinds_are_not_imported(void **state)
 	assert_non_null(imported);
 	verbs_end_make(&end, context, NULL);
 	assert_null(ibv_import_pd(imported, end.mr->handle));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
 	errno = 0;
 	assert_null(ibv_import_mr(end.pd, end.pd->handle));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
 	errno = 0;
 	assert_null(ibv_import_dm(imported, end.mr->handle));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
 	verbs_end_unmake(&end);
 	assert_int_equal(ibv_close_device(imported), 0);
 }
@@ -381,7 +381,7 @@ static void region_that_its_owner_deregisters_is_refused(void **state)
 	must_succeed(&own, IBV_WR_RDMA_WRITE, &imported);
 	owner_ask(DEREGISTER);
 	assert_null(ibv_import_mr(imported.pd, there.story.mr));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
 	assert_int_equal(verbs_post(&own, IBV_WR_RDMA_WRITE, &imported, 0, 100), 0);
 	assert_int_equal(verbs_poll_one(own.cq).status, IBV_WC_REM_ACCESS_ERR);
 	ends_unmake(&imported, &own);
@@ -450,15 +450,15 @@ static void handles_of_another_process_are_checked(void **state)
 	for (size_t i = 0; i < sizeof(wrong_pds) / sizeof(*wrong_pds); i++) {
 		errno = 0;
 		assert_null(ibv_import_pd(there.context, wrong_pds[i]));
-		assert_int_equal(errno, EINVAL);
+		assert_int_equal(errno, ENOENT);
 	}
 	assert_non_null(pd = ibv_import_pd(there.context, story->pd));
 	assert_null(ibv_import_mr(pd, story->other_mr));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
 	assert_null(ibv_import_mr(pd, story->pd));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
 	assert_null(ibv_import_dm(there.context, story->mr));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
 	ibv_unimport_pd(pd);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/limits.h"
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -338,6 +339,8 @@ int main(void)
 	if (netns_run("ip link add va type veth peer name vb && ip addr add 10.99.0.1/24 dev va && "
 		      "ip link set va up && ip link set vb up") != 0)
 		return 77;
+	setenv("URNIC_INTERFACES", "va,lo", 1); /* two devices */
 	setenv("URNIC_LIMITS", LIMITS, 1);
+	settings_read();
 	return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -62,7 +62,7 @@ static void object_removed_twice_is_refused(void **state)
 	(void)state;
 	assert_int_equal(object_add(&object, OBJECT_MR, &context_a), 0);
 	remove_is(object.handle, OBJECT_MR, 0);
-	remove_is(object.handle, OBJECT_MR, EINVAL);
+	remove_is(object.handle, OBJECT_MR, ENOENT);
 }
 
 static void handle_of_a_former_object_does_not_match_a_later_one(void **state)

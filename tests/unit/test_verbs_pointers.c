@@ -74,16 +74,6 @@ static struct ibv_qp *datagram_qp_make(void)
 	return qp;
 }
 
-static struct ibv_ah *ah_make(struct ibv_pd *of)
-{
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
-	struct ibv_ah *ah;
-
-	MUST(!ibv_query_gid(context, 1, 0, &attr.grh.dgid));
-	MUST(ah = ibv_create_ah(of, &attr));
-	return ah;
-}
-
 static int post(struct ibv_qp *qp, struct ibv_send_wr wr)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -111,22 +101,6 @@ static void datagram_without_an_address_is_refused(void **state)
 	(void)state;
 	assert_int_equal(post(qp, wr), EINVAL);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-}
-
-static void datagram_to_an_address_of_another_domain_is_refused(void **state)
-{
-	struct ibv_qp *qp = datagram_qp_make();
-	struct ibv_ah *own = ah_make(pd);
-	struct ibv_ah *foreign = ah_make(pair.b.pd);
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .wr.ud = {foreign, 1, QKEY}};
-
-	(void)state;
-	assert_int_equal(post(qp, wr), EINVAL);
-	wr.wr.ud.ah = own;
-	assert_int_equal(post(qp, wr), 0);
-	assert_int_equal(ibv_destroy_qp(qp), 0);
-	assert_int_equal(ibv_destroy_ah(own), 0);
-	assert_int_equal(ibv_destroy_ah(foreign), 0);
 }
 
 static void list_that_is_missing_is_refused(void **state)
@@ -290,7 +264,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(bind_without_a_window_is_refused),
 		TEST(datagram_without_an_address_is_refused),
-		TEST(datagram_to_an_address_of_another_domain_is_refused),
 		TEST(list_that_is_missing_is_refused),
 		TEST(request_built_without_what_it_names_is_refused),
 		TEST(tag_without_its_list_is_refused),

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -28,6 +29,23 @@ enum {
 		IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 		IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV |
 		IBV_QP_EX_WITH_ATOMIC_WRITE,
+};
+
+/* What programs know of FLUSH by headers newer than rdma-core 44's. */
+enum {
+	WITH_FLUSH = 1 << 11, /* IBV_QP_EX_WITH_FLUSH */
+	ACCESS_FLUSH_GLOBAL = 1 << 8,
+	FLUSH_GLOBAL = 1,
+	FLUSH_PERSISTENT = 2,
+	FLUSH_RANGE = 0,
+	FLUSH_MR = 1,
+	WC_FLUSH = 8,
+};
+
+struct newer_qp_ex {
+	struct ibv_qp_ex known;
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+		uint8_t type, uint8_t level);
 };
 
 static struct ibv_context *context;
@@ -215,14 +233,101 @@ static void windows_are_bound_and_invalidated(void **state)
 	ibv_wr_local_inv(qp, key);
 	assert_int_equal(ibv_wr_complete(qp), 0);
 	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
-	assert_int_equal(ibv_post_send(b.qp, &wr, &bad), 0);
-	assert_int_equal(verbs_poll_one(b.cq).status, IBV_WC_REM_ACCESS_ERR);
-	/* A key that is another window's cannot be right. */
+	/* Only the tag of the key counts. */
 	ibv_wr_start(qp);
 	ibv_wr_bind_mw(qp, mw, key ^ 0x100, &info);
-	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
+	ibv_wr_start(qp);
+	ibv_wr_local_inv(qp, key);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_post_send(b.qp, &wr, &bad), 0);
+	assert_int_equal(verbs_poll_one(b.cq).status, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
 	assert_int_equal(ibv_dereg_mr(region), 0);
+}
+
+static void flush(size_t bytes, uint8_t type, uint8_t level, uint32_t rkey)
+{
+	struct newer_qp_ex *newer = (struct newer_qp_ex *)(void *)qp;
+
+	qp->wr_id = 44;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	newer->wr_flush(qp, rkey, (uintptr_t)b.buffer, bytes, type, level);
+}
+
+/* b grants what its region grants to FLUSH; a may ask for it. */
+static struct ibv_mr *flush_prepare(void)
+{
+	struct ibv_qp_attr attr = {
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL};
+	struct ibv_mr *region;
+
+	MUST(!ibv_destroy_qp(a.qp));
+	MUST(a.qp = qp_make(a.pd, IBV_QPT_RC, OPS | WITH_FLUSH));
+	MUST(qp = ibv_qp_to_qp_ex(a.qp));
+	MUST(!ibv_destroy_qp(b.qp));
+	struct ibv_qp_init_attr init = {
+		.send_cq = b.cq, .recv_cq = b.cq, .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	MUST(b.qp = ibv_create_qp(b.pd, &init));
+	verbs_ends_connect(&a, &b, TIMEOUT_HALF_A_SECOND);
+	MUST(!ibv_modify_qp(b.qp, &attr, IBV_QP_ACCESS_FLAGS));
+	MUST(region = ibv_reg_mr(b.pd, b.buffer, PAIR_BYTES,
+		     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | ACCESS_FLUSH_GLOBAL));
+	return region;
+}
+
+static void flush_completes_behind_the_writes_before_it(void **state)
+{
+	struct ibv_mr *region = flush_prepare();
+	struct ibv_wc wc;
+
+	(void)state;
+	verbs_pattern_fill(a.buffer, 100, 9);
+	ibv_wr_start(qp);
+	qp->wr_flags = 0;
+	ibv_wr_rdma_write(qp, region->rkey, (uintptr_t)b.buffer);
+	ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.buffer, 100);
+	flush(100, FLUSH_GLOBAL, FLUSH_RANGE, region->rkey);
+	flush(0, FLUSH_GLOBAL, FLUSH_MR, region->rkey);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	for (int i = 0; i < 2; i++) {
+		wc = verbs_poll_one(a.cq);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.opcode, WC_FLUSH);
+		assert_int_equal(wc.wr_id, 44);
+	}
+	assert_true(verbs_pattern_is(b.buffer, 100, 9));
+	/* Data does not belong to it, and no message is so long. */
+	ibv_wr_start(qp);
+	flush(100, FLUSH_GLOBAL, FLUSH_RANGE, region->rkey);
+	ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.buffer, 8);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	ibv_wr_start(qp);
+	flush((size_t)1 << 32, FLUSH_GLOBAL, FLUSH_RANGE, region->rkey);
+	assert_int_equal(ibv_wr_complete(qp), EINVAL);
+	assert_int_equal(ibv_dereg_mr(region), 0);
+}
+
+static void flush_to_persistence_or_without_the_right_is_refused(void **state)
+{
+	struct ibv_mr *region = flush_prepare();
+
+	(void)state;
+	ibv_wr_start(qp);
+	flush(100, FLUSH_PERSISTENT, FLUSH_RANGE, region->rkey);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_dereg_mr(region), 0);
+	region = flush_prepare();
+	ibv_wr_start(qp);
+	flush(100, FLUSH_GLOBAL, FLUSH_RANGE, b.mr->rkey);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(verbs_poll_one(a.cq).status, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_dereg_mr(region), 0);
+	assert_null(qp_make(a.pd, IBV_QPT_UC, IBV_QP_EX_WITH_SEND | WITH_FLUSH));
+	assert_int_equal(errno, EOPNOTSUPP);
 }
 
 static void send_invalidates_the_window_of_the_peer(void **state)
@@ -597,6 +702,8 @@ int main(void)
 		PAIR(sends_arrive_with_what_was_inline),
 		PAIR(atomics_change_what_they_should),
 		PAIR(windows_are_bound_and_invalidated),
+		PAIR(flush_completes_behind_the_writes_before_it),
+		PAIR(flush_to_persistence_or_without_the_right_is_refused),
 		PAIR(send_invalidates_the_window_of_the_peer),
 		PAIR(atomic_write_takes_its_operand_along),
 		PAIR(flags_are_those_at_the_time_of_the_call),
@@ -615,5 +722,6 @@ int main(void)
 		return 77;
 	unsetenv("URNIC_DEVICE_NAME");
 	unsetenv("URNIC_INTERFACES");
+	settings_read();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

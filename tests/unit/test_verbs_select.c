@@ -33,6 +33,17 @@ static void select_interface_that_no_pattern_matches_is_left_out(void **state)
 	assert_int_equal(select_place(",", "eth0"), -1);
 }
 
+static void interface_is_named_by_a_pattern_for_it_or_a_name_of_its_own(void **state)
+{
+	(void)state;
+	assert_true(select_is_named("eth0,lo", NULL, "lo"));
+	assert_true(select_is_named("l*", "", "lo"));
+	assert_true(select_is_named(NULL, "mlx5_0,lo=rxe0", "lo"));
+	assert_false(select_is_named(NULL, NULL, "lo"));
+	assert_false(select_is_named("", "lo", "lo"));
+	assert_false(select_is_named("*,eth0,**", NULL, "lo"));
+}
+
 static void name_is(
 	const char *names, const char *ifname, unsigned int *unnamed, const char *expected)
 {
@@ -102,6 +113,7 @@ int main(void)
 		cmocka_unit_test(select_without_patterns_takes_every_interface),
 		cmocka_unit_test(select_place_is_that_of_the_first_match),
 		cmocka_unit_test(select_interface_that_no_pattern_matches_is_left_out),
+		cmocka_unit_test(interface_is_named_by_a_pattern_for_it_or_a_name_of_its_own),
 		cmocka_unit_test(name_without_items_is_made_of_the_interface),
 		cmocka_unit_test(name_items_without_interface_are_used_in_order),
 		cmocka_unit_test(name_item_with_interface_goes_before_order),

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -187,14 +188,33 @@ static void shared_queue_that_was_destroyed_is_refused(void **state)
 	assert_non_null(other);
 	copy = *other;
 	assert_int_equal(ibv_destroy_srq(other), 0);
-	assert_int_equal(ibv_query_srq(&copy, &attr), EINVAL);
-	assert_int_equal(ibv_modify_srq(&copy, &attr, 0), EINVAL);
-	assert_int_equal(ibv_get_srq_num(&copy, &number), EINVAL);
-	assert_int_equal(ibv_destroy_srq(&copy), EINVAL);
+	assert_int_equal(ibv_query_srq(&copy, &attr), ENOENT);
+	assert_int_equal(ibv_modify_srq(&copy, &attr, 0), ENOENT);
+	assert_int_equal(ibv_get_srq_num(&copy, &number), ENOENT);
+	assert_int_equal(ibv_destroy_srq(&copy), ENOENT);
 	struct ibv_qp_init_attr init = {
 		.send_cq = b.cq, .recv_cq = b.cq, .srq = &copy, .qp_type = IBV_QPT_RC};
 	assert_null(ibv_create_qp(b.pd, &init));
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(errno, ENOENT);
+}
+
+static void queue_pair_with_a_shared_queue_is_created_without_one_of_its_own(void **state)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = b.cq,
+		.recv_cq = b.cq,
+		.srq = srq,
+		.cap = {3, 4, 1, 2, 0},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(b.pd, &init);
+
+	(void)state;
+	assert_non_null(qp);
+	assert_int_equal(init.cap.max_send_wr, 3);
+	assert_int_equal(init.cap.max_recv_wr, 0);
+	assert_int_equal(init.cap.max_recv_sge, 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
 static void queue_pair_with_a_shared_queue_shows_it(void **state)
@@ -407,6 +427,7 @@ int main(void)
 		TEST(shared_queues_are_as_many_as_the_device_says),
 		TEST(shared_queue_in_use_is_not_destroyed),
 		TEST(shared_queue_that_was_destroyed_is_refused),
+		TEST(queue_pair_with_a_shared_queue_is_created_without_one_of_its_own),
 		TEST(queue_pair_with_a_shared_queue_shows_it),
 		TEST(posts_to_a_shared_queue_are_checked),
 		TEST(shared_queue_tells_when_its_limit_is_reached),
@@ -421,5 +442,6 @@ int main(void)
 	setenv("URNIC_LANES", "4", 1);
 	unsetenv("URNIC_DEVICE_NAME");
 	unsetenv("URNIC_INTERFACES");
+	settings_read();
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 
 enum { SGE_MAX = 64 };
@@ -204,5 +205,6 @@ int main(void)
 		return 77;
 	unsetenv("URNIC_DEVICE_NAME");
 	unsetenv("URNIC_INTERFACES");
+	settings_read();
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_ends.h"
 
@@ -357,5 +358,6 @@ int main(void)
 		return 77;
 	unsetenv("URNIC_DEVICE_NAME");
 	unsetenv("URNIC_INTERFACES");
+	settings_read();
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

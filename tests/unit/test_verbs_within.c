@@ -21,6 +21,7 @@
 
 #include <pthread.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 
@@ -646,5 +647,6 @@ int main(void)
 	if (netns_enter_new() < 0)
 		return 77;
 	setenv("URNIC_LANES", "2", 1);
+	settings_read();
 	return cmocka_run_group_tests(tests, open_context, close_context);
 }

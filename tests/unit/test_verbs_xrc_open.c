@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/setting.h"
 #include "support/netns.h"
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"
@@ -464,9 +465,11 @@ static void it_is_lost_when_nobody_can_take_it_over(void **state)
 
 	(void)state;
 	setenv("URNIC_LANES", "16", 1);
+	settings_read();
 	user = child_start();
 	assert_int_equal(child_do(&user, OPEN, number), 0);
 	unsetenv("URNIC_LANES");
+	settings_read();
 	assert_int_equal(child_do(&user, CONNECT, 0x123456), 0);
 	child_kill(&maker);
 	assert_int_equal(child_do(&user, EVENT, 0), IBV_EVENT_QP_FATAL);

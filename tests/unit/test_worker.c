@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "runtime/worker.h"
+#include "support/arena_memory.h"
+#include "support/permutation.h"
 #include "support/udp_ends.h"
 
 enum { ARENA_BYTES = 1 << 20 };
@@ -44,11 +46,10 @@ static int make_worker(void **state)
 	};
 
 	(void)state;
-	void *memory = aligned_alloc(4096, ARENA_BYTES);
-	assert_non_null(memory);
-	memset(memory, 0, ARENA_BYTES);
+	void *memory = arena_memory_new(ARENA_BYTES);
+
 	arena_init(&arena, memory, ARENA_BYTES);
-	assert_int_equal(mr_table_init(&mrs, &arena, 4, 1, 2), 0);
+	assert_int_equal(mr_table_init(&mrs, &arena, 4, test_permutation(1)), 0);
 	assert_int_equal(cq_init(&cq, &arena, 8), 0);
 	assert_int_equal(worker_create(&arena, &mrs, 1, 0, &public, &hooks, &worker), 0);
 	assert_int_equal(engine_qp_create(&worker->lane, &init, 1, &qp), 0);
@@ -64,7 +65,7 @@ static int unmake_worker(void **state)
 	worker_unlock(worker);
 	worker_destroy(worker, false);
 	mr_table_done(&mrs);
-	free(arena.base);
+	arena_memory_free(arena.base, ARENA_BYTES);
 	return 0;
 }
 

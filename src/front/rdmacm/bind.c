@@ -57,11 +57,16 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 {
 	uint32_t gid_index, found_ifindex;
 	struct device *device = device_find(kinds, gid, ifindex, &gid_index, &found_ifindex);
+	struct gid local = *gid;
 
+	if (!device && gid_is_loopback(gid))
+		device = device_find_for_loopback(
+			kinds, gid_is_ipv4(gid), &local, &gid_index, &found_ifindex);
 	if (!device)
 		return -ENODEV;
 	id_use_device(id, device, gid_index);
-	id->path.local = *gid;
+	/* iWARP's packets go by TCP, which knows loopback addresses. */
+	id->path.local = id->is_iwarp ? *gid : local;
 	id->path.ifindex = found_ifindex;
 	return 0;
 }
@@ -103,11 +108,14 @@ int id_bind(struct id *id, const struct sockaddr *address)
 
 int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *address)
 {
+	struct id *id = id_find(public);
 	int rc;
 
-	if (!public || !address)
+	if (!id)
+		return -1;
+	if (!address)
 		return fail(EINVAL);
-	rc = id_bind(id_of(public), address);
+	rc = id_bind(id, address);
 	return rc ? fail(-rc) : 0;
 }
 
@@ -142,8 +150,10 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
 	int rc;
 
-	if (!cm_address_matches(
-		    &listener->address, listener->ifindex, listener->is_ipv6_only, gid, ifindex))
+	/* Requests to a loopback address arrive at whichever address of the host they come from. */
+	if (!gid_is_loopback(&listener->address) &&
+		!cm_address_matches(&listener->address, listener->ifindex, listener->is_ipv6_only,
+			gid, ifindex))
 		return;
 	rc = nic_cm_hear_address(&address);
 	if (rc)
@@ -165,6 +175,7 @@ static int roce_listen(struct id *id, uint32_t backlog)
 		.address = id->claim.address.gid,
 		.ifindex = id->claim.address.scope_ifindex,
 		.is_ipv6_only = id->claim.flags & AGENT_CLAIM_IPV6_ONLY,
+		.half_open_max = backlog,
 		.user = id,
 	};
 	nic_cm_listen(&id->listener);
@@ -210,10 +221,12 @@ static int listen_begin(struct id *id, uint32_t backlog)
 int rdma_listen(struct rdma_cm_id *public, int backlog)
 {
 	const struct sockaddr_in any = {.sin_family = AF_INET};
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 	uint32_t count = backlog > 0 ? min_u32((uint32_t)backlog, ID_BACKLOG_MAX) : ID_BACKLOG_MAX;
 	int rc;
 
+	if (!id)
+		return -1;
 	if (id->state == ID_IDLE) {
 		rc = id_bind(id, (const struct sockaddr *)&any);
 		if (rc)

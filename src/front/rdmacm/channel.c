@@ -299,6 +299,8 @@ static bool take(struct held *held, struct id *id)
 		id_qp_fail(id);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
+		if (!id->is_iwarp)
+			nic_cm_settle(&id->conn);
 		id->state = ID_OVER;
 		break;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:

@@ -42,8 +42,8 @@ static void put_ip_header(const struct id *id, uint8_t *to)
 {
 	const struct ip_cm_header header = {
 		.source_port = address_port(&id->id.route.addr.src_addr),
-		.source = id->path.local,
-		.destination = id->path.remote,
+		.source = address_gid(&id->id.route.addr.src_addr),
+		.destination = address_gid(&id->id.route.addr.dst_addr),
 	};
 
 	ip_cm_header_encode(&header, to);
@@ -136,9 +136,11 @@ static int use_local_address(const struct id *id)
 int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *given)
 {
 	struct rdma_conn_param param = param_or_default(given);
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 	int rc;
 
+	if (!id)
+		return -1;
 	if (id->state != ID_ROUTE_RESOLVED)
 		return fail(EINVAL);
 	rc = id->is_iwarp ? connect_iwarp(id, &param) : use_local_address(id);
@@ -212,9 +214,11 @@ static int accept_iwarp(struct id *id, const struct rdma_conn_param *param)
 int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 {
 	struct rdma_conn_param param = param_or_default(given);
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 	int rc;
 
+	if (!id)
+		return -1;
 	if (id->state != ID_REQUESTED)
 		return fail(EINVAL);
 	if (id->is_iwarp)
@@ -254,8 +258,12 @@ static int reject(struct id *id, uint16_t reason, const void *data, uint8_t byte
 
 int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 {
-	int rc = reject(id_of(public), CM_REJECT_CONSUMER, data, data ? bytes : 0);
+	struct id *id = id_find(public);
+	int rc;
 
+	if (!id)
+		return -1;
+	rc = reject(id, CM_REJECT_CONSUMER, data, data ? bytes : 0);
 	return rc ? fail(-rc) : 0;
 }
 
@@ -263,9 +271,11 @@ int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 
 int rdma_establish(struct rdma_cm_id *public)
 {
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 	int rc;
 
+	if (!id)
+		return -1;
 	if (id->id.qp || id->state != ID_RESPONDED)
 		return fail(EINVAL);
 	rc = nic_cm_ready(&id->conn);
@@ -277,8 +287,10 @@ int rdma_establish(struct rdma_cm_id *public)
 
 int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 {
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 
+	if (!id)
+		return -1;
 	if (event != IBV_EVENT_COMM_EST)
 		return fail(EINVAL);
 	/* The RTU may have come meanwhile: nothing is left to do then. */
@@ -288,8 +300,10 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 
 int rdma_disconnect(struct rdma_cm_id *public)
 {
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 
+	if (!id)
+		return -1;
 	if (id_is_datagram(id) ||
 		(id->state != ID_CONNECTED && id->state != ID_ACCEPTED && id->state != ID_OVER))
 		return fail(EINVAL);
@@ -298,6 +312,8 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		nic_iwcm_disconnect(&id->iw);
 		return id->state == ID_OVER ? 0 : id_complete(id);
 	}
+	/* The queue pair may be one that the program made itself. */
+	nic_cm_settle(&id->conn);
 	/* One that the peer has ended, and that was answered, needs nothing more. */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);
@@ -413,7 +429,9 @@ int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *
 	struct ibv_qp_attr known = {0};
 	int error;
 
-	if (!public || !attr || !mask || !public->verbs)
+	if (!id_find(public))
+		return -1;
+	if (!attr || !mask || !public->verbs)
 		return fail(EINVAL);
 	known.qp_state = attr->qp_state;
 	error = attr_for(id_of(public), &known, mask);
@@ -470,7 +488,11 @@ int rdma_get_remote_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 
 int rdma_reject_ece(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 {
-	int rc = reject(id_of(public), CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
+	struct id *id = id_find(public);
+	int rc;
 
+	if (!id)
+		return -1;
+	rc = reject(id, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
 	return rc ? fail(-rc) : 0;
 }

@@ -117,6 +117,38 @@ struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifind
 	return NULL;
 }
 
+static bool is_active(const struct device *device)
+{
+	struct ibv_port_attr port;
+
+	return ibv_query_port(device->context, DEVICE_PORT, &port) == 0 &&
+		port.state == IBV_PORT_ACTIVE;
+}
+
+struct device *device_find_for_loopback(uint32_t kinds, bool is_ipv4, struct gid *ret_gid,
+	uint32_t *ret_gid_index, uint32_t *ret_ifindex)
+{
+	int count = devices_refresh();
+
+	for (int i = 0; i < count; i++) {
+		struct ibv_gid_entry entries[GIDS_MAX];
+		ssize_t gids = (devices[i].kind & kinds) && is_active(&devices[i])
+			? ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0)
+			: 0;
+
+		for (ssize_t j = 0; j < gids; j++) {
+			memcpy(ret_gid->raw, entries[j].gid.raw, sizeof(ret_gid->raw));
+			*ret_gid_index = entries[j].gid_index;
+			*ret_ifindex = entries[j].ndev_ifindex;
+			if (gid_is_ipv4(ret_gid) == is_ipv4)
+				break;
+		}
+		if (gids > 0)
+			return &devices[i];
+	}
+	return NULL;
+}
+
 void device_for_each_gid(uint32_t kinds,
 	void (*visit)(const struct gid *gid, uint32_t ifindex, void *argument), void *argument)
 {

@@ -45,6 +45,18 @@ struct device *device_at(uint32_t index);
 struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifindex,
 	uint32_t *ret_gid_index, uint32_t *ret_ifindex);
 
+/*
+ * The device that stands in for a loopback address, which mostly has none: the first of these kinds
+ * whose port is active, as with the kernel's rdma_cm.
+ *
+ * `is_ipv4`  Which family its address is to be of, where it has both.
+ * `ret_gid`  An address of the device, to which a program's packets go instead.
+ *
+ * Returns NULL when no device is active.
+ */
+struct device *device_find_for_loopback(uint32_t kinds, bool is_ipv4, struct gid *ret_gid,
+	uint32_t *ret_gid_index, uint32_t *ret_ifindex);
+
 /* Is there a device of this kind? */
 bool device_exists(enum device_kind kind);
 

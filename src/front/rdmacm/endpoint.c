@@ -72,6 +72,8 @@ int rdma_create_ep(struct rdma_cm_id **ret_id, struct rdma_addrinfo *res, struct
 
 void rdma_destroy_ep(struct rdma_cm_id *public)
 {
+	if (!id_find(public))
+		return;
 	rdma_destroy_qp(public);
 	rdma_destroy_srq(public);
 	rdma_destroy_id(public);
@@ -79,9 +81,11 @@ void rdma_destroy_ep(struct rdma_cm_id *public)
 
 int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 {
-	struct id *listen = id_of(public);
+	struct id *listen = id_find(public);
 	struct rdma_cm_event *event;
 
+	if (!listen)
+		return -1;
 	if (!listen->is_sync || listen->state != ID_LISTENING)
 		return fail(EINVAL);
 	if (public->event) {

@@ -107,6 +107,7 @@ struct id *id_alloc(
 	list_init(&id->requests);
 	list_init(&id->in_requests);
 	list_init(&id->in_ids);
+	list_init(&id->in_bucket);
 	list_init(&id->in_resolving);
 	list_init(&id->groups);
 	list_init(&id->listener.node);
@@ -417,11 +418,10 @@ static void wait_for_acks(struct id *id)
 
 int rdma_destroy_id(struct rdma_cm_id *public)
 {
-	struct id *id;
+	struct id *id = id_find(public);
 
-	if (!public)
-		return fail(EINVAL);
-	id = id_of(public);
+	if (!id)
+		return -1;
 	watch_remove(id);
 	resolver_forget(id);
 	if (is_inherited(id)) {
@@ -528,15 +528,17 @@ static int set_ib_path(struct id *id, const void *value, size_t bytes)
 
 int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value, size_t bytes)
 {
+	struct id *id = id_find(public);
 	int error;
 
-	if (!public || !value)
+	if (!id)
+		return -1;
+	if (!value)
 		return fail(EINVAL);
 	if (level == RDMA_OPTION_IB)
-		error = name == RDMA_OPTION_IB_PATH ? set_ib_path(id_of(public), value, bytes)
-						    : ENOSYS;
+		error = name == RDMA_OPTION_IB_PATH ? set_ib_path(id, value, bytes) : ENOSYS;
 	else if (level == RDMA_OPTION_ID)
-		error = set_id_option(id_of(public), name, value, bytes);
+		error = set_id_option(id, name, value, bytes);
 	else
 		error = ENOSYS;
 	return error ? fail(error) : 0;
@@ -544,10 +546,13 @@ int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value,
 
 int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 {
-	struct id *id = id_of(public);
-	struct channel *channel = to ? container_of(to, struct channel, public) : channel_create();
+	struct id *id = id_find(public);
+	struct channel *channel;
 	struct rdma_event_channel *before;
 
+	if (!id)
+		return -1;
+	channel = to ? container_of(to, struct channel, public) : channel_create();
 	if (!channel)
 		return -1;
 	if (id->id.event) {
@@ -584,9 +589,12 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 static void addresses_of_request(struct id *id, const struct ip_cm_header *header, uint16_t port)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
+	struct ip_cm_header named = {.source = id->path.remote};
+	struct gid local =
+		cm_request_address(&id->request, &id->path.local, &id->path.remote, &named);
 
-	address_make(&addr->src_storage, &id->path.local, port, id->path.ifindex);
-	address_make(&addr->dst_storage, &id->path.remote, header->source_port, id->path.ifindex);
+	address_make(&addr->src_storage, &local, port, id->path.ifindex);
+	address_make(&addr->dst_storage, &named.source, header->source_port, id->path.ifindex);
 }
 
 static void agree_request(struct id *id, const struct cm_req *req)

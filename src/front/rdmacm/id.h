@@ -11,8 +11,8 @@
  *
  * Life: the program holds one reference, until rdma_destroy_id(); the manager another, until the connection's protocol has ended.
  *
- * Locks, in order: the manager's (runtime/nic_cm.h), the resolver's, the watch's, id_lock, the queue's. id_lock guards id->id.channel against events that are being
- * posted, the lists of requests, and reference counts.
+ * Lock: id_lock guards id->id.channel against events that are being posted, the lists of requests,
+ * and reference counts. Its place is in runtime/lock_order.def.
  */
 #ifndef URNIC_FRONT_RDMACM_ID_H
 #define URNIC_FRONT_RDMACM_ID_H
@@ -84,7 +84,8 @@ struct id {
 	struct rdma_cm_id id; /* first: programs hold this */
 	_Atomic(enum id_state)
 		state; /* moved by the program's calls; watch.c, in a thread of its own, looks who listens */
-	struct list in_ids; /* of watch.c */
+	struct list in_ids; /* of watch.c, like the next */
+	struct list in_bucket;
 	struct list in_resolving; /* of resolver.c, with when it gives up */
 	uint64_t resolve_until_ns;
 	uint64_t epoch; /* of the process, across forks */
@@ -141,6 +142,13 @@ static inline struct id *id_of(struct rdma_cm_id *public)
 	return container_of(public, struct id, id);
 }
 
+/*
+ * The identifier that a call names, if the program has it; NULL and errno if not: EINVAL for no
+ * pointer, ENOENT for one to what was destroyed, which is not followed. perftest goes on with what
+ * it has destroyed when its server was not there yet.
+ */
+struct id *id_find(struct rdma_cm_id *public);
+
 static inline bool id_is_datagram(const struct id *id)
 {
 	return id->id.qp_type == IBV_QPT_UD;
@@ -192,7 +200,11 @@ int id_bind(struct id *id, const struct sockaddr *address);
 /* The identifier is of this device from now on, and has its protection domain unless it has one. */
 void id_use_device(struct id *id, struct device *device, uint32_t gid_index);
 
-/* Take the first device of these kinds (enum device_kind) that has this address. -ENODEV: none has. */
+/*
+ * Take the first device of these kinds (enum device_kind) that has this address, and for a loopback
+ * address that none has the device that stands in (device_find_for_loopback()). -ENODEV: there is
+ * none.
+ */
 int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex);
 
 /* The kinds of devices that can do what the identifier is for: iWARP is for reliable connections. */

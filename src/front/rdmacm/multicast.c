@@ -49,23 +49,30 @@ static int join(struct id *id, const struct sockaddr *address, bool is_send_only
 
 int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *address, void *context)
 {
-	int error = public && address ? join(id_of(public), address, false, context) : EINVAL;
+	struct id *id = id_find(public);
+	int error;
 
-	return error ? fail(error) : id_complete(id_of(public));
+	if (!id)
+		return -1;
+	error = address ? join(id, address, false, context) : EINVAL;
+	return error ? fail(error) : id_complete(id);
 }
 
 int rdma_join_multicast_ex(
 	struct rdma_cm_id *public, struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
 	const uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	struct id *id = id_find(public);
 	int error;
 
-	if (!public || !attr || attr->comp_mask != all || !attr->addr ||
+	if (!id)
+		return -1;
+	if (!attr || attr->comp_mask != all || !attr->addr ||
 		attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return fail(EINVAL);
-	error = join(id_of(public), attr->addr,
-		attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
-	return error ? fail(error) : id_complete(id_of(public));
+	error = join(
+		id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
+	return error ? fail(error) : id_complete(id);
 }
 
 int group_taken(struct group *group, struct rdma_cm_event *event)
@@ -104,13 +111,16 @@ void group_leave(struct group *group)
 
 int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *address)
 {
+	struct id *id = id_find(public);
 	struct group *group;
 	struct gid gid;
 
-	if (!public || !address || address_bytes(address) == 0)
+	if (!id)
+		return -1;
+	if (!address || address_bytes(address) == 0)
 		return fail(EINVAL);
 	gid = address_gid(address);
-	group = find(id_of(public), &gid);
+	group = find(id, &gid);
 	if (!group)
 		return fail(EADDRNOTAVAIL);
 	group_leave(group);

@@ -95,6 +95,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	struct ibv_qp *qp;
 	int error;
 
+	if (!id_find(public))
+		return -1;
 	if (public->qp || !public->verbs)
 		return fail(EINVAL);
 	if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD)) {
@@ -135,6 +137,8 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 	struct ibv_qp_init_attr_ex extended = {0};
 	int rc;
 
+	if (!id_find(public))
+		return -1;
 	memcpy(&extended, init, sizeof(*init));
 	extended.comp_mask = IBV_QP_INIT_ATTR_PD;
 	extended.pd = pd ? pd : public->pd;
@@ -145,7 +149,7 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 
 void rdma_destroy_qp(struct rdma_cm_id *public)
 {
-	if (!public->qp)
+	if (!id_find(public) || !public->qp)
 		return;
 	ibv_destroy_qp(public->qp);
 	public->qp = NULL;
@@ -160,6 +164,8 @@ int rdma_create_srq_ex(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *i
 	struct ibv_srq *srq;
 	int error = 0;
 
+	if (!id_find(public))
+		return -1;
 	if (public->srq || !public->verbs)
 		return fail(EINVAL);
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
@@ -193,18 +199,21 @@ int rdma_create_srq(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_srq
 		.srq_context = init->srq_context,
 		.attr = init->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = public->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
-		.pd = pd ? pd : public->pd,
 	};
-	int rc = rdma_create_srq_ex(public, &extended);
+	int rc;
 
+	if (!id_find(public))
+		return -1;
+	extended.srq_type = public->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
+	extended.pd = pd ? pd : public->pd;
+	rc = rdma_create_srq_ex(public, &extended);
 	init->attr = extended.attr;
 	return rc;
 }
 
 void rdma_destroy_srq(struct rdma_cm_id *public)
 {
-	if (!public->srq)
+	if (!id_find(public) || !public->srq)
 		return;
 	ibv_destroy_srq(public->srq);
 	public->srq = NULL;

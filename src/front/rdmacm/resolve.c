@@ -10,28 +10,36 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/resolver.h"
+#include "runtime/log.h"
 #include "runtime/neighbour.h"
 
 /* Which device sends there, from which address. */
 static int choose_device(
 	struct id *id, const struct sockaddr *remote, struct sockaddr_storage *local)
 {
-	uint32_t gid_index, ifindex;
-	struct device *device;
-	struct gid gid;
 	int rc = address_source(remote, id->tos, local);
+	struct gid gid;
 
 	if (rc)
 		return rc;
 	gid = address_gid((struct sockaddr *)local);
-	device = device_find(id_device_kinds(id), &gid, address_ifindex((struct sockaddr *)local),
-		&gid_index, &ifindex);
-	if (!device)
-		return -ENODEV;
-	id_use_device(id, device, gid_index);
-	id->path.local = gid;
-	id->path.ifindex = ifindex;
-	return 0;
+	return id_take_local(
+		id, id_device_kinds(id), &gid, address_ifindex((struct sockaddr *)local));
+}
+
+/*
+ * Where packets to this address go. Those to a loopback address that no device has go to the
+ * address of the host that they come from. iWARP's go by TCP, which knows loopback addresses.
+ */
+static struct gid path_remote(const struct id *id, const struct sockaddr *remote)
+{
+	struct gid gid = address_gid(remote);
+	uint32_t gid_index, ifindex;
+
+	if (id->is_iwarp || !gid_is_loopback(&gid) ||
+		device_find(DEVICE_KIND_ROCE, &gid, 0, &gid_index, &ifindex))
+		return gid;
+	return id->path.local;
 }
 
 int id_route(struct id *id, const struct sockaddr *remote)
@@ -50,7 +58,7 @@ int id_route(struct id *id, const struct sockaddr *remote)
 		return rc;
 	addr->src_storage = local;
 	address_set_port(&addr->src_addr, port);
-	id->path.remote = address_gid(remote);
+	id->path.remote = path_remote(id, remote);
 	id->path.traffic_class = id->tos;
 	return 0;
 }
@@ -97,9 +105,11 @@ static void explain(const struct id *id, int rc)
 int rdma_resolve_addr(
 	struct rdma_cm_id *public, struct sockaddr *source, struct sockaddr *remote, int timeout_ms)
 {
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 	int rc;
 
+	if (!id)
+		return -1;
 	if (!remote || (id->state != ID_IDLE && id->state != ID_BOUND))
 		return fail(EINVAL);
 	rc = bind_source(id, source, remote);
@@ -164,14 +174,18 @@ int id_fill_path(struct id *id)
  */
 int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 {
-	struct id *id = id_of(public);
+	struct id *id = id_find(public);
 	char name[IF_NAMESIZE];
 	int rc;
 
 	(void)timeout_ms;
+	if (!id)
+		return -1;
 	if (id->state != ID_ADDRESS_RESOLVED)
 		return fail(EINVAL);
 	if (!if_indextoname(id->path.ifindex, name)) {
+		if (errno != ENXIO && errno != ENODEV)
+			return fail(-log_refusal("the name of an interface is not known", "ioctl"));
 		id_log(id, "the interface that leads there has gone");
 		return fail(ENODEV);
 	}

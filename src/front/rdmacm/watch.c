@@ -5,22 +5,41 @@
  */
 #include "front/rdmacm/watch.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "front/rdmacm/device.h"
 #include "runtime/netdev.h"
 #include "runtime/netdev_watch.h"
 
-static struct list ids = {&ids, &ids}; /* under id_lock */
+/*
+ * The identifiers that the program has, under id_lock: all of them, and by a hash of where they
+ * lie. A bucket that was never used is zeroed.
+ */
+enum { BUCKETS = 1 << 10 };
+static struct list ids = {&ids, &ids};
+static struct list buckets[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct netdev_list *
 	before; /* under `lock`: what was there when it was last looked at; NULL: nobody has looked */
 static uint64_t epoch; /* under `lock`: of the process that is watched in; 0: none */
 
+/* With id_lock held. */
+static struct list *bucket_of(const struct rdma_cm_id *public)
+{
+	uint64_t hash = ((uintptr_t) public >> 4) * 0x9e3779b97f4a7c15ull;
+	struct list *bucket = &buckets[(hash >> 32) % BUCKETS];
+
+	if (!bucket->next)
+		list_init(bucket);
+	return bucket;
+}
+
 void watch_add(struct id *id)
 {
 	pthread_mutex_lock(&id_lock);
 	list_append(&ids, &id->in_ids);
+	list_append(bucket_of(&id->id), &id->in_bucket);
 	pthread_mutex_unlock(&id_lock);
 }
 
@@ -28,12 +47,30 @@ void watch_remove(struct id *id)
 {
 	pthread_mutex_lock(&id_lock);
 	list_remove(&id->in_ids);
+	list_remove(&id->in_bucket);
 	pthread_mutex_unlock(&id_lock);
+}
+
+struct id *id_find(struct rdma_cm_id *public)
+{
+	struct id *found = NULL;
+
+	pthread_mutex_lock(&id_lock);
+	list_for_each(id, bucket_of(public), struct id, in_bucket)
+		if (&id->id == public)
+			found = id;
+	pthread_mutex_unlock(&id_lock);
+	if (!found)
+		errno = public ? ENOENT : EINVAL;
+	return found;
 }
 
 /* --- addresses that come later --- */
 
-/* Which addresses somebody listens at who listens at any. */
+/*
+ * The families of which each new address has to be heard, too: listeners at any address take
+ * requests there, and so do listeners at a loopback address (device_find_for_loopback()).
+ */
 struct wanted {
 	bool ipv4;
 	bool ipv6;
@@ -48,11 +85,14 @@ static struct wanted wanted_find(void)
 		const struct cm_listener *listener = &id->listener;
 		bool is_dual = gid_is_zero(&listener->address);
 
-		if (id->epoch != nic_cm_epoch() || id->state != ID_LISTENING ||
-			!cm_address_is_any(&listener->address))
+		if (id->epoch != nic_cm_epoch() || id->state != ID_LISTENING)
 			continue;
-		wanted.ipv6 |= is_dual;
-		wanted.ipv4 |= !is_dual || !listener->is_ipv6_only;
+		if (gid_is_loopback(&listener->address)) {
+			wanted.ipv4 = wanted.ipv6 = true;
+		} else if (cm_address_is_any(&listener->address)) {
+			wanted.ipv6 |= is_dual;
+			wanted.ipv4 |= !is_dual || !listener->is_ipv6_only;
+		}
 	}
 	pthread_mutex_unlock(&id_lock);
 	return wanted;

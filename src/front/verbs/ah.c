@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "front/verbs/pd.h"
+#include "front/verbs/result.h"
 
 /* An IPv4 packet's header takes the last 20 of the 40 bytes of a GRH (IBTA annex A17.4.5.1). */
 #define GRH_IPV4_OFFSET 20
@@ -40,7 +41,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct context *context = context_of(pd->context);
 	struct object *pd_object = pd_ref(pd);
 	struct ah *ah = NULL;
-	int error = EINVAL;
+	int error = ENOENT;
 
 	if (!pd_object)
 		goto fail;
@@ -78,8 +79,9 @@ void ah_release(struct object *object)
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	return object_destroy(ah->handle, OBJECT_AH, context_of(ah->context), ah_release,
-		offsetof(struct ah, object));
+	return result_of("ibv_destroy_ah",
+		object_destroy(ah->handle, OBJECT_AH, context_of(ah->context), ah_release,
+			offsetof(struct ah, object)));
 }
 
 static bool gid_index_find(struct device *device, const struct gid *gid, uint8_t *ret_index)

@@ -16,18 +16,20 @@ struct ah {
 };
 
 /*
- * For the data path, which trusts its pointers: where a datagram of `qp` goes.
- *
- * False without an address handle, or with one of another protection domain (IBTA 10.2.2).
+ * For the data path, which trusts its pointers: where a datagram of `qp` goes. An address handle of
+ * another protection domain leads nowhere, which the queue pair completes with an error (IBTA
+ * 10.2.2, C10-10). False without an address handle.
  */
 static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verbs,
 	const struct qp_front *qp, uint32_t qpn, uint32_t qkey)
 {
 	const struct ah *ah = verbs ? container_of(verbs, struct ah, verbs) : NULL;
 
-	if (!ah || ah->pd != qp->pd)
+	if (!ah)
 		return false;
 	nic_ah_target(ah->nic, qp->nic, target);
+	if (ah->pd != qp->pd)
+		target->path = DATAGRAM_PATH_DENIED;
 	target->qpn = qpn;
 	target->qkey = qkey;
 	return true;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "front/verbs/result.h"
 #include "runtime/nic.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -44,6 +45,8 @@ void channel_release(struct object *object)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	return object_destroy(channel_of(channel)->object.handle, OBJECT_CHANNEL,
-		context_of(channel->context), channel_release, offsetof(struct channel, object));
+	return result_of("ibv_destroy_comp_channel",
+		object_destroy(channel_of(channel)->object.handle, OBJECT_CHANNEL,
+			context_of(channel->context), channel_release,
+			offsetof(struct channel, object)));
 }

@@ -31,6 +31,7 @@
 #include "front/verbs/ops.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/result.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
@@ -141,8 +142,10 @@ static int command_make(const struct device *device, uint64_t opening)
 	};
 	int fd = memfd_create(COMMAND_FILE, MFD_CLOEXEC);
 
-	if (fd < 0)
+	if (fd < 0) {
+		log_refusal("no device can be opened", "memfd_create");
 		return -1;
+	}
 	memcpy(command.magic, magic, sizeof(magic));
 	nic_locate(&command.owner);
 	if (pwrite(fd, &command, sizeof(command), 0) == sizeof(command))
@@ -338,7 +341,7 @@ int ibv_close_device(struct ibv_context *context)
 	struct context *front = context_take(context);
 
 	if (!front)
-		return EINVAL;
+		return result_of("ibv_close_device", EINVAL);
 	netdev_watch_stop(front->watch);
 	objects_release(front);
 	/* What an object of an importing context is built on lives on, and with it this context. */

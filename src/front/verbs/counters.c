@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "front/verbs/result.h"
 
 /* Points of one object; there are two things to count. */
 enum { POINT_COUNT_MAX = 16 };
@@ -57,8 +58,10 @@ void counters_release(struct object *object)
 
 int counters_destroy(struct ibv_counters *verbs)
 {
-	return object_destroy(counters_of(verbs)->object.handle, OBJECT_COUNTERS,
-		context_of(verbs->context), counters_release, offsetof(struct counters, object));
+	return result_of("ibv_destroy_counters",
+		object_destroy(counters_of(verbs)->object.handle, OBJECT_COUNTERS,
+			context_of(verbs->context), counters_release,
+			offsetof(struct counters, object)));
 }
 
 int counters_attach(
@@ -69,11 +72,11 @@ int counters_attach(
 
 	/* A flow that is there already would have to be stopped meanwhile. */
 	if (flow)
-		return EOPNOTSUPP;
+		return result_of("ibv_attach_counters_point_flow", EOPNOTSUPP);
 	if (attr->comp_mask)
-		return EINVAL;
+		return result_of("ibv_attach_counters_point_flow", EINVAL);
 	if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES)
-		return EOPNOTSUPP;
+		return result_of("ibv_attach_counters_point_flow", EOPNOTSUPP);
 	pthread_mutex_lock(&counters->lock);
 	if (counters->flow_count) {
 		error = EBUSY;
@@ -86,7 +89,7 @@ int counters_attach(
 		counters->point[point].index = attr->index;
 	}
 	pthread_mutex_unlock(&counters->lock);
-	return error;
+	return result_of("ibv_attach_counters_point_flow", error);
 }
 
 static uint64_t value_of(const struct counters *counters, enum ibv_counter_description what)
@@ -102,7 +105,7 @@ int counters_read(struct ibv_counters *verbs, uint64_t *values, uint32_t count, 
 	struct counters *counters = counters_of(verbs);
 
 	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED)
-		return EINVAL;
+		return result_of("ibv_read_counters", EINVAL);
 	memset(values, 0, count * sizeof(*values));
 	pthread_mutex_lock(&counters->lock);
 	for (uint32_t i = 0; i < counters->point_count; i++)

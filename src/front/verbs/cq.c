@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/cq.h"
 
+#include "front/verbs/result.h"
+
 /* Completions that cross from the NIC at a time. */
 #define POLL_BATCH 16
 
@@ -122,13 +124,13 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	int error = EINVAL;
 
 	if (!front)
-		return EINVAL;
+		return result_of("ibv_resize_cq", ENOENT);
 	if (cqe >= 1 && cqe <= device_limits.max_cqe)
 		error = -nic_cq_resize(front->nic, (uint32_t)cqe);
 	if (!error)
 		front->verbs.cqe = (int)nic_cq_capacity(front->nic);
 	object_unref(&front->object);
-	return error;
+	return result_of("ibv_resize_cq", error);
 }
 
 int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
@@ -137,15 +139,15 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	int error;
 
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return EINVAL;
+		return result_of("ibv_modify_cq", EINVAL);
 	front = cq_ref(cq);
 	if (!front)
-		return EINVAL;
+		return result_of("ibv_modify_cq", ENOENT);
 	error = attr->attr_mask
 		? -nic_cq_moderate(front->nic, attr->moderate.cq_count, attr->moderate.cq_period)
 		: 0;
 	object_unref(&front->object);
-	return error;
+	return result_of("ibv_modify_cq", error);
 }
 
 static void cq_end(struct cq_front *cq)
@@ -174,7 +176,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	int error = object_remove(cq->handle, OBJECT_CQ, context_of(cq->context), &object);
 
 	if (error)
-		return error;
+		return result_of("ibv_destroy_cq", error);
 	front = container_of(object, struct cq_front, object);
 	cq_end(front);
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.comp_events_completed,

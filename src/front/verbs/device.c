@@ -16,6 +16,7 @@
 #include "runtime/log.h"
 #include "runtime/netdev_news.h"
 #include "runtime/nic.h"
+#include "runtime/setting.h"
 
 /* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
 #define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
@@ -166,10 +167,41 @@ static bool is_listed(const struct netdev_list *list, const struct device *devic
 	return false;
 }
 
-/* The wanted interfaces in the order of their devices. Returns how many they are. */
+/* Is there an interface beside loopback that can reach other hosts now? */
+static bool has_network(const struct netdev_list *list)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (!list->devices[i].is_loopback && list->devices[i].has_carrier &&
+			netdev_is_usable(&list->devices[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Programs that have devices of the same subnet on two hosts take them for connected, and
+ * 127.0.0.0/8 looks the same everywhere. So loopback is a device only for a host without network,
+ * or where the environment names it. Once it is a device of this process it stays one.
+ */
+static bool is_loopback_wanted(const struct netdev_list *list, const struct netdev *loopback)
+{
+	if (!has_network(list))
+		return true;
+	if (select_is_named(setting_text("URNIC_INTERFACES"), setting_text("URNIC_DEVICE_NAME"),
+		    loopback->name))
+		return true;
+	for (int i = 0; i < DEVICE_TRANSPORT_COUNT; i++)
+		if (device_find(loopback, list->netns_cookie, (enum device_transport)i))
+			return true;
+	return false;
+}
+
+/*
+ * The wanted interfaces in the order of their devices. Returns how many they are. Under
+ * device_lock.
+ */
 static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NETDEV_COUNT_MAX])
 {
-	const char *patterns = getenv("URNIC_INTERFACES");
+	const char *patterns = setting_text("URNIC_INTERFACES");
 	int places[NETDEV_COUNT_MAX];
 	uint32_t count = 0;
 
@@ -177,7 +209,9 @@ static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NET
 		int place = select_place(patterns, list->devices[i].name);
 		uint32_t at = count;
 
-		if (place < 0)
+		if (place < 0 ||
+			(list->devices[i].is_loopback &&
+				!is_loopback_wanted(list, &list->devices[i])))
 			continue;
 		for (; at > 0 && places[at - 1] > place; at--) {
 			places[at] = places[at - 1];
@@ -238,12 +272,12 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 static const char *transports_wanted(void)
 {
 	static bool is_told;
-	const char *list = getenv("URNIC_TRANSPORTS");
+	const char *list = setting_text("URNIC_TRANSPORTS");
 	int known = 0;
 
 	for (int i = 0; list && i < DEVICE_TRANSPORT_COUNT; i++)
 		known += select_transport_place(list, transports[i].name) >= 0;
-	if (!list || *list == '\0' || select_count(list) == known)
+	if (!list || select_count(list) == known)
 		return list;
 	if (!is_told)
 		log_write(LOG_ERROR,
@@ -257,9 +291,9 @@ static const char *transports_wanted(void)
 static void interfaces_check(void)
 {
 	static bool is_told;
-	const char *patterns = getenv("URNIC_INTERFACES");
+	const char *patterns = setting_text("URNIC_INTERFACES");
 
-	if (present_count > 0 || !patterns || *patterns == '\0' || is_told)
+	if (present_count > 0 || !patterns || is_told)
 		return;
 	log_write(LOG_ERROR,
 		"URNIC_INTERFACES=%.100s (shell patterns, with commas between them) matches no interface that is up and has an address: there is no device",
@@ -275,7 +309,7 @@ static void table_update(
 	const struct netdev_list *list, struct netdev *const *order, uint32_t count, uint32_t *news)
 {
 	const char *wanted = transports_wanted();
-	const char *names = getenv("URNIC_DEVICE_NAME");
+	const char *names = setting_text("URNIC_DEVICE_NAME");
 
 	present_count = 0;
 	for (uint32_t i = 0; i < table_count; i++) {
@@ -317,8 +351,8 @@ static int snapshot_apply(uint32_t news[DEVICE_COUNT_MAX])
 
 	if (error)
 		return error;
-	count = netdevs_order(list, order);
 	pthread_mutex_lock(&device_lock);
+	count = netdevs_order(list, order);
 	table_update(list, order, count, news);
 	count = table_count;
 	pthread_mutex_unlock(&device_lock);
@@ -472,11 +506,14 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return front ? front->verbs.name : NULL;
 }
 
+/*
+ * The index by which RDMA netlink knows a device. It knows none of ours, and programs that get one
+ * ask it (UCX, which prints an error then).
+ */
 int ibv_get_device_index(struct ibv_device *device)
 {
-	struct device *front = device_lookup(device);
-
-	return front ? (int)front->index : -1;
+	(void)device;
+	return -1;
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)

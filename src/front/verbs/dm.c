@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/mr.h"
+#include "front/verbs/result.h"
 #include "runtime/nic.h"
 #include "runtime/nic_import.h"
 
@@ -43,13 +44,16 @@ static void bytes_give(const struct device *device, uint64_t bytes)
 	atomic_fetch_sub(&allocated_bytes[device->index], bytes);
 }
 
-/* The memory that a call names; undo with object_unref(). EINVAL for none, EIO in the child of a fork for the parent's. */
+/*
+ * The memory that a call names; undo with object_unref(). ENOENT for none, EIO in the child of a
+ * fork for the parent's.
+ */
 static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **ret_object)
 {
 	struct object *object = object_ref(handle, OBJECT_DM, context_of(context));
 
 	if (!object)
-		return EINVAL;
+		return ENOENT;
 	if (!nic_dm_is_alive(&container_of(object, struct dm, object)->nic)) {
 		object_unref(object);
 		return EIO;
@@ -76,12 +80,12 @@ static int dm_write(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr
 	int error = dm_ref(dm->handle, dm->context, &object);
 
 	if (error)
-		return error;
+		return result_of("ibv_memcpy_to_dm", error);
 	place = place_of(object, dm_offset, length);
 	if (place)
 		memcpy(place, host_addr, length);
 	object_unref(object);
-	return place ? 0 : EINVAL;
+	return result_of("ibv_memcpy_to_dm", place ? 0 : EINVAL);
 }
 
 static int dm_read(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset, size_t length)
@@ -91,12 +95,12 @@ static int dm_read(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset, size_
 	int error = dm_ref(dm->handle, dm->context, &object);
 
 	if (error)
-		return error;
+		return result_of("ibv_memcpy_from_dm", error);
 	place = place_of(object, dm_offset, length);
 	if (place)
 		memcpy(host_addr, place, length);
 	object_unref(object);
-	return place ? 0 : EINVAL;
+	return result_of("ibv_memcpy_from_dm", place ? 0 : EINVAL);
 }
 
 static struct ibv_dm verbs_of(struct ibv_context *context, uint32_t handle)
@@ -158,8 +162,9 @@ void dm_release(struct object *object)
 
 int dm_free(struct ibv_dm *dm)
 {
-	return object_destroy(dm->handle, OBJECT_DM, context_of(dm->context), dm_release,
-		offsetof(struct dm, object));
+	return result_of("ibv_free_dm",
+		object_destroy(dm->handle, OBJECT_DM, context_of(dm->context), dm_release,
+			offsetof(struct dm, object)));
 }
 
 struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,

@@ -3,10 +3,18 @@
 
 #include <stdlib.h>
 
+#include "front/verbs/result.h"
+
 enum {
 	ALIGNMENT_BYTES = 64,
-	COMP_MASK_KNOWN =
-		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+	/*
+	 * IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of newer headers: buffers may lie
+	 * where a guest of confidential computing shares memory with its devices. A NIC in the
+	 * guest needs none of that.
+	 */
+	COMP_MASK_UNPROTECTED = 1 << 2,
+	COMP_MASK_KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+		IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | COMP_MASK_UNPROTECTED,
 };
 
 /* --- thread domains --- */
@@ -42,8 +50,9 @@ int td_dealloc(struct ibv_td *verbs)
 {
 	const struct td *td = container_of(verbs, struct td, verbs);
 
-	return object_destroy(td->object.handle, OBJECT_TD, context_of(verbs->context), td_release,
-		offsetof(struct td, object));
+	return result_of("ibv_dealloc_td",
+		object_destroy(td->object.handle, OBJECT_TD, context_of(verbs->context), td_release,
+			offsetof(struct td, object)));
 }
 
 /* --- parent domains --- */
@@ -56,15 +65,20 @@ static int parent_domain_refer(struct parent_domain *domain)
 
 	/* Not another parent domain: whose allocator would be asked? */
 	domain->pd = object_ref(attr->pd->handle, OBJECT_PD, context);
-	if (!domain->pd)
-		return EINVAL;
+	if (!domain->pd) {
+		struct object *known = pd_ref(attr->pd);
+
+		if (known)
+			object_unref(known);
+		return known ? EINVAL : ENOENT;
+	}
 	if (attr->td) {
 		const struct td *td = container_of(attr->td, struct td, verbs);
 
 		domain->td = object_ref(td->object.handle, OBJECT_TD, context);
 		if (!domain->td) {
 			object_unref(domain->pd);
-			return EINVAL;
+			return ENOENT;
 		}
 	}
 	return 0;

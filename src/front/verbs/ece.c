@@ -7,6 +7,8 @@
  */
 #include "front/verbs/qp.h"
 
+#include "front/verbs/result.h"
+
 static bool is_queue_pair(const struct ibv_qp *qp)
 {
 	struct object *object = object_ref(qp->handle, OBJECT_QP, context_of(qp->context));
@@ -19,17 +21,17 @@ static bool is_queue_pair(const struct ibv_qp *qp)
 static int answer(const struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!is_queue_pair(qp))
-		return EINVAL;
+		return ENOENT;
 	*ece = (struct ibv_ece){.vendor_id = 0};
 	return 0;
 }
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return ece->comp_mask ? EINVAL : answer(qp, ece);
+	return result_of("ibv_set_ece", ece->comp_mask ? EINVAL : answer(qp, ece));
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return answer(qp, ece);
+	return result_of("ibv_query_ece", answer(qp, ece));
 }

@@ -6,6 +6,7 @@
 
 #include "front/verbs/counters.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/result.h"
 
 struct flow_front {
 	struct ibv_flow verbs;
@@ -235,7 +236,7 @@ static int flow_make(
 	if (!error && making.counters) {
 		flow->counters = counters_bind(making.counters, context);
 		making.rule.counters = flow->counters;
-		error = flow->counters ? 0 : EINVAL;
+		error = flow->counters ? 0 : ENOENT;
 	}
 	if (!error)
 		error = -nic_flow_create(container_of(flow->qp, struct qp_front, object)->nic,
@@ -252,7 +253,7 @@ struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 {
 	struct context *context = context_of(qp->context);
 	struct flow_front *flow = calloc(1, sizeof(*flow));
-	int error = EINVAL;
+	int error = ENOENT;
 
 	if (!flow)
 		return NULL;
@@ -282,6 +283,7 @@ void flow_release(struct object *object)
 
 int flow_destroy(struct ibv_flow *verbs)
 {
-	return object_destroy(verbs->handle, OBJECT_FLOW, context_of(verbs->context), flow_release,
-		offsetof(struct flow_front, object));
+	return result_of("ibv_destroy_flow",
+		object_destroy(verbs->handle, OBJECT_FLOW, context_of(verbs->context), flow_release,
+			offsetof(struct flow_front, object)));
 }

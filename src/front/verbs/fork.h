@@ -8,8 +8,11 @@
 
 #include <pthread.h>
 
-/* In the order in which they are taken. Each is its file's; nothing outside of this room is called while it is held (but
- * event queues under xrcd_lock, which is also taken under a lane's lock). */
+/*
+ * In the order of runtime/lock_order.def. Each is its file's; nothing outside of this room is
+ * called while it is held (but event queues under xrcd_lock, which is also taken under a lane's
+ * lock).
+ */
 extern pthread_mutex_t refresh_lock;
 extern pthread_mutex_t context_lock;
 extern pthread_mutex_t device_lock;

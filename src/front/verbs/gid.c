@@ -4,6 +4,7 @@
  */
 #include "base/arith.h"
 #include "front/verbs/context.h"
+#include "front/verbs/result.h"
 
 /* What ibv_query_gid_type() answers: the numbers of the kernel, not those of enum ibv_gid_type. */
 #define KERNEL_GID_TYPE_IB      0
@@ -56,11 +57,11 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	struct gid gid;
 
 	if (flags)
-		return EOPNOTSUPP;
+		return result_of("ibv_query_gid_ex", EOPNOTSUPP);
 	if (port_num != DEVICE_PORT || gid_index >= GID_TABLE_LENGTH)
-		return EINVAL;
+		return result_of("ibv_query_gid_ex", EINVAL);
 	if (!device_gid(device, gid_index, &gid))
-		return ENODATA;
+		return errno = ENODATA; /* how programs find the end of the table: nothing to log */
 	full = entry_make(device, gid_index, &gid);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &full, min_u64(entry_size, sizeof(full)));
@@ -75,7 +76,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	size_t count = 0;
 
 	if (flags)
-		return -EOPNOTSUPP;
+		return -result_of("ibv_query_gid_table", EOPNOTSUPP);
 	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++) {
 		struct ibv_gid_entry full;
 		struct gid gid;
@@ -83,7 +84,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 		if (!device_gid(device, i, &gid))
 			continue;
 		if (count == max_entries)
-			return -EINVAL;
+			return -result_of("ibv_query_gid_table", EINVAL);
 		full = entry_make(device, i, &gid);
 		memset(out + count * entry_size, 0, entry_size);
 		memcpy(out + count * entry_size, &full, min_u64(entry_size, sizeof(full)));

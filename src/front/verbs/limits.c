@@ -13,6 +13,7 @@
 #include "queue/qp.h"
 #include "runtime/log.h"
 #include "runtime/nic.h"
+#include "runtime/setting.h"
 
 /* clang-format off */
 #define LIMIT(field, value, why) .field = value,
@@ -105,7 +106,7 @@ static void complain(const char *item, size_t bytes, uint32_t highest)
 
 static void configure(void)
 {
-	const char *text = getenv("URNIC_LIMITS");
+	const char *text = setting_text("URNIC_LIMITS");
 	uint32_t highest;
 
 	while (text && *text != '\0') {

@@ -13,6 +13,7 @@
 #include "front/verbs/dmabuf.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/probe.h"
+#include "front/verbs/result.h"
 #include "runtime/nic.h"
 #include "runtime/nic_import.h"
 
@@ -86,7 +87,7 @@ static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 	struct mr *mr;
 
 	if (!pd_object) {
-		errno = EINVAL;
+		errno = ENOENT;
 		return NULL;
 	}
 	mr = malloc(sizeof(*mr));
@@ -231,7 +232,7 @@ static int rereg_found(
 		changed.pd = pd_ref(pd);
 		changed.verbs.pd = pd;
 		if (!changed.pd)
-			return EINVAL;
+			return ENOENT;
 	}
 	before = mr->pd;
 	error = rereg(mr, &changed);
@@ -253,7 +254,7 @@ int ibv_rereg_mr(
 	}
 	object = object_ref(mr->handle, OBJECT_MR, context_of(mr->context));
 	if (!object) {
-		errno = EINVAL;
+		errno = ENOENT;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	front = container_of(object, struct mr, object);
@@ -291,7 +292,7 @@ static int mr_retire(const struct ibv_mr *verbs)
 	int error;
 
 	if (!object)
-		return EINVAL;
+		return ENOENT;
 	mr = container_of(object, struct mr, object);
 	pthread_mutex_lock(&mr->lock);
 	error = -nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
@@ -309,7 +310,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	if (!error)
 		error = object_remove(mr->handle, OBJECT_MR, context_of(mr->context), &object);
 	if (error)
-		return error;
+		return result_of("ibv_dereg_mr", error);
 	mr_release(object);
 	front = container_of(object, struct mr, object);
 	pthread_mutex_destroy(&front->lock);
@@ -364,7 +365,7 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
 	struct ibv_mr *imported = NULL;
 	struct object *object;
-	int error = EINVAL;
+	int error = ENOENT;
 
 	if (context_is_foreign(context_of(pd->context)))
 		return import_foreign(pd, mr_handle);
@@ -419,15 +420,15 @@ int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 	int error = 0;
 
 	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return EOPNOTSUPP;
+		return result_of("ibv_advise_mr", EOPNOTSUPP);
 	if (flags & ~(uint32_t)IB_UVERBS_ADVISE_MR_FLAG_FLUSH || !num_sge || !sg_list)
-		return EINVAL;
+		return result_of("ibv_advise_mr", EINVAL);
 	object = pd_ref(pd);
 	if (!object)
-		return EINVAL;
+		return result_of("ibv_advise_mr", ENOENT);
 	for (uint32_t i = 0; i < num_sge && !error; i++)
 		error = advise_range(pd_number(object), advice,
 			flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH, &sg_list[i]);
 	object_unref(object);
-	return error;
+	return result_of("ibv_advise_mr", error);
 }

@@ -4,6 +4,8 @@
  */
 #include "front/verbs/qp.h"
 
+#include "front/verbs/result.h"
+
 typedef int change_fn(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex);
 
 /* 0 or a positive errno. */
@@ -15,7 +17,7 @@ static int change(struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_f
 	int error;
 
 	if (!object)
-		return EINVAL;
+		return ENOENT;
 	memcpy(mgid.raw, verbs_gid->raw, sizeof(mgid.raw));
 	error = -change_nic(container_of(object, struct qp_front, object)->nic, &mgid,
 		context->device->ifindex);
@@ -26,11 +28,11 @@ static int change(struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_f
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid;
-	return change(qp, gid, nic_multicast_attach);
+	return result_of("ibv_attach_mcast", change(qp, gid, nic_multicast_attach));
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid;
-	return change(qp, gid, nic_multicast_detach);
+	return result_of("ibv_detach_mcast", change(qp, gid, nic_multicast_detach));
 }

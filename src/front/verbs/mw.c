@@ -6,12 +6,13 @@
 #include "base/arith.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/result.h"
 
 /* Local write is a right of the region; programs name it all the same, and adapters let them. */
 #define ACCESS_WINDOW                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | MR_FLUSH_GLOBAL)
-#define KEY_OWN_BITS 8 /* of a key, that its binder chooses */
+#define KEY_TAG 0xffu /* of a key: the bits that its binder chooses (IBTA 10.6.7.2.1) */
 
 struct mw {
 	struct ibv_mw verbs;
@@ -22,10 +23,9 @@ struct mw {
 bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info)
 {
-	if ((rkey ^ mw->rkey) >> KEY_OWN_BITS ||
-		info->mw_access_flags & ~(unsigned int)ACCESS_WINDOW || (info->length && !info->mr))
+	if (info->mw_access_flags & ~(unsigned int)ACCESS_WINDOW || (info->length && !info->mr))
 		return false;
-	wr->rkey = rkey;
+	wr->rkey = (mw->rkey & ~KEY_TAG) | (rkey & KEY_TAG);
 	wr->remote_address = info->addr;
 	wr->bind = (struct wr_bind){
 		.bytes = info->length,
@@ -64,6 +64,7 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		goto fail;
+	error = ENOENT;
 	pd_object = pd_ref(pd);
 	if (!pd_object)
 		goto fail;
@@ -96,8 +97,9 @@ void mw_release_front(struct object *object)
 
 int mw_dealloc(struct ibv_mw *mw)
 {
-	return object_destroy(mw->handle, OBJECT_MW, context_of(mw->context), mw_release_front,
-		offsetof(struct mw, object));
+	return result_of("ibv_dealloc_mw",
+		object_destroy(mw->handle, OBJECT_MW, context_of(mw->context), mw_release_front,
+			offsetof(struct mw, object)));
 }
 
 /* For type 1: the verb posts the bind, and chooses the key. */
@@ -114,11 +116,11 @@ int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 	int error;
 
 	if (!mw_bind_from_verbs(&wr, mw, rkey, &bind->bind_info))
-		return EINVAL;
+		return result_of_post("ibv_bind_mw", EINVAL);
 	wr_builder_lock(&front->builder);
 	error = -nic_qp_post_send(front->nic, &wr, 1, &posted);
 	wr_builder_unlock(&front->builder);
 	if (!error)
 		mw->rkey = rkey;
-	return error;
+	return error ? result_of_post("ibv_bind_mw", error) : 0;
 }

@@ -13,9 +13,12 @@
 /*
  * The parts of a bind request that say what is bound: rkey, remote_address, bind. For every way to post one.
  *
- * `rkey`  The key that the window shall have. Its upper 24 bits are those of the window's own.
+ * `rkey`  Its low 8 bits, the tag, become those of the window's key. The upper 24 bits are the
+ *         window's own, and those of `rkey` do not matter: many programs pass the tag alone, and
+ *         adapters take the index from the window.
  *
- * False when the request cannot be right: another window's key, or access flags that a window does not have.
+ * False when the request cannot be right: access flags that a window does not have, or bytes of no
+ * region.
  */
 bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);

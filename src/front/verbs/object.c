@@ -176,7 +176,7 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	pthread_mutex_lock(&object_lock);
 	slot = slot_lookup(handle, kind, via);
 	if (!slot) {
-		error = EINVAL;
+		error = ENOENT;
 	} else if (slot->object->users) {
 		error = EBUSY;
 	} else {

@@ -60,7 +60,8 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
  * `handle`  Any value.
  * `via`     The context that the program names it through: the one that it was created through, or one that shares its opening.
  *
- * NULL when the handle is not that of a living object of this kind of this opening.
+ * NULL when the handle is not that of a living object of this kind of this opening; calls answer
+ * that with ENOENT, as the kernel does.
  */
 struct object *object_ref(uint32_t handle, enum object_kind kind, const struct context *via);
 
@@ -69,7 +70,8 @@ void object_unref(struct object *object);
 /*
  * Find an object and take it out of the table; its handle is dead from then on, its memory is the caller's.
  *
- * Returns 0; EINVAL when the handle is not that of a living object of this kind of this opening; EBUSY when it has users.
+ * Returns 0; ENOENT when the handle is not that of a living object of this kind of this opening;
+ * EBUSY when it has users.
  */
 int object_remove(uint32_t handle, enum object_kind kind, const struct context *via,
 	struct object **ret_object);

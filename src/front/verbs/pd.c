@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "front/verbs/domain.h"
+#include "front/verbs/result.h"
 #include "runtime/nic_import.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -63,7 +64,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	int error = object_destroy(pd->handle, OBJECT_PD, context_of(pd->context), pd_release,
 		offsetof(struct pd, object));
 
-	return error == EINVAL ? parent_domain_dealloc(pd) : error;
+	return result_of("ibv_dealloc_pd", error == ENOENT ? parent_domain_dealloc(pd) : error);
 }
 
 /* A domain of another process, by a number here. NULL with errno. */
@@ -101,7 +102,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 		return import_foreign(context, pd_handle);
 	object = pd_ref(&named);
 	if (!object) {
-		errno = EINVAL;
+		errno = ENOENT;
 		return NULL;
 	}
 	object_unref(object);

@@ -12,6 +12,7 @@
 #include "front/verbs/ah.h"
 #include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/result.h"
 #include "front/verbs/sge.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
@@ -54,6 +55,12 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 	}
 }
 
+/* Other requests have no address handle: what lies there is an address or a key. */
+static bool is_datagram(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+}
+
 static int post_send_list(struct qp_front *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct send_wr batch[POST_BATCH];
@@ -68,7 +75,7 @@ static int post_send_list(struct qp_front *qp, struct ibv_send_wr *wr, struct ib
 			send_wr_from_verbs(&batch[count], wr);
 			if (qp->verbs.qp_type == IBV_QPT_XRC_SEND)
 				batch[count].srqn = wr->qp_type.xrc.remote_srqn;
-			if (qp->verbs.qp_type == IBV_QPT_UD &&
+			if (qp->verbs.qp_type == IBV_QPT_UD && is_datagram(wr->opcode) &&
 				!ah_target(&batch[count].datagram, wr->wr.ud.ah, qp,
 					wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey))
 				batch[count].opcode = WR_OPCODE_COUNT;
@@ -81,7 +88,7 @@ static int post_send_list(struct qp_front *qp, struct ibv_send_wr *wr, struct ib
 			*bad_wr = first;
 		}
 	}
-	return -error;
+	return error ? result_of_post("ibv_post_send", -error) : 0;
 }
 
 int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -101,8 +108,8 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 typedef int post_recv_fn(
 	void *queue, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted);
 
-static int post_recv_list(
-	post_recv_fn *post, void *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int post_recv_list(const char *call, post_recv_fn *post, void *queue, struct ibv_recv_wr *wr,
+	struct ibv_recv_wr **bad_wr)
 {
 	struct recv_wr batch[POST_BATCH];
 	int error = 0;
@@ -126,7 +133,7 @@ static int post_recv_list(
 			*bad_wr = first;
 		}
 	}
-	return -error;
+	return error ? result_of_post(call, -error) : 0;
 }
 
 static int post_to_qp(void *qp, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
@@ -136,7 +143,7 @@ static int post_to_qp(void *qp, const struct recv_wr *wrs, uint32_t count, uint3
 
 int qp_post_recv_verbs(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	return post_recv_list(post_to_qp, qp_of(qp)->nic, wr, bad_wr);
+	return post_recv_list("ibv_post_recv", post_to_qp, qp_of(qp)->nic, wr, bad_wr);
 }
 
 static int post_to_srq(void *srq, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
@@ -146,7 +153,7 @@ static int post_to_srq(void *srq, const struct recv_wr *wrs, uint32_t count, uin
 
 int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	return post_recv_list(post_to_srq, srq_of(srq)->nic, wr, bad_wr);
+	return post_recv_list("ibv_post_srq_recv", post_to_srq, srq_of(srq)->nic, wr, bad_wr);
 }
 
 static int post_to_wq(void *wq, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
@@ -156,6 +163,6 @@ static int post_to_wq(void *wq, const struct recv_wr *wrs, uint32_t count, uint3
 
 int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	return post_recv_list(
-		post_to_wq, container_of(wq, struct wq_front, verbs)->nic, wr, bad_wr);
+	return post_recv_list("ibv_post_wq_recv", post_to_wq,
+		container_of(wq, struct wq_front, verbs)->nic, wr, bad_wr);
 }

@@ -100,7 +100,11 @@ static bool walk_next(struct walk *walk, struct mapping *mapping)
 		walk->next = query.vma_end;
 		return true;
 	}
-	if (!walk->text && errno == ENOTTY)
+	/*
+	 * ENOENT: nothing is mapped from there on. Else the kernel is too old for this call, or a
+	 * sandbox refuses it.
+	 */
+	if (!walk->text && errno != ENOENT)
 		walk->text = fdopen(walk->fd, "r");
 	return walk->text && text_next(walk, mapping);
 }

@@ -6,6 +6,7 @@
 
 #include "front/verbs/cq.h"
 #include "front/verbs/pd.h"
+#include "front/verbs/result.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
@@ -164,22 +165,24 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 	struct context *context = context_of(qp->verbs.context);
 
 	if (init->qp_type == IBV_QPT_XRC_RECV) {
+		if (!init->xrcd)
+			return EINVAL;
 		qp->xrcd = xrcd_ref(init->xrcd, context);
-		return qp->xrcd ? 0 : EINVAL;
+		return qp->xrcd ? 0 : ENOENT;
 	}
 	qp->pd = pd_ref(qp->verbs.pd);
 	if (init->comp_mask & COMP_MASK_SPREAD) {
 		qp->table = wq_table_ref(init->rwq_ind_tbl, context);
-		return qp->pd && qp->table ? 0 : EINVAL;
+		return qp->pd && qp->table ? 0 : ENOENT;
 	}
 	if (!init->send_cq || (!init->recv_cq && !is_xrc(init->qp_type)))
 		return EINVAL;
 	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
 	if (is_xrc(init->qp_type)) /* a receive queue's is ignored, as the kernel does */
-		return qp->pd && qp->send_cq ? 0 : EINVAL;
+		return qp->pd && qp->send_cq ? 0 : ENOENT;
 	qp->recv_cq = object_ref(init->recv_cq->handle, OBJECT_CQ, context);
 	qp->srq = init->srq ? srq_ref(init->srq) : NULL;
-	return qp->pd && qp->send_cq && qp->recv_cq && !init->srq == !qp->srq ? 0 : EINVAL;
+	return qp->pd && qp->send_cq && qp->recv_cq && !init->srq == !qp->srq ? 0 : ENOENT;
 }
 
 static struct nic_cq *nic_cq_of(struct object *object)
@@ -368,6 +371,12 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		errno = error;
 		return NULL;
 	}
+	/*
+	 * What it is created with: a queue pair that shares a receive queue, or is a half of XRC,
+	 * has none of its own.
+	 */
+	init->cap.max_recv_wr = qp->cap.max_recv_wr;
+	init->cap.max_recv_sge = qp->cap.max_recv_sge;
 	return &qp->verbs;
 }
 
@@ -385,7 +394,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 		.pd = pd,
 	};
 
-	return qp_create_ex(pd->context, &extended);
+	struct ibv_qp *qp = qp_create_ex(pd->context, &extended);
+
+	init->cap = extended.cap;
+	return qp;
 }
 
 struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *attr)
@@ -483,12 +495,12 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	int error;
 
 	if (!front)
-		return EINVAL;
+		return result_of("ibv_modify_qp", ENOENT);
 	pthread_mutex_lock(&front->verbs.mutex);
 	error = qp_modify_verbs(front, attr, known_mask(front, attr_mask));
 	pthread_mutex_unlock(&front->verbs.mutex);
 	object_unref(&front->object);
-	return error;
+	return result_of("ibv_modify_qp", error);
 }
 
 /*
@@ -500,13 +512,13 @@ int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 	int error;
 
 	if (attr->comp_mask || (!attr->rate_limit && (attr->max_burst_sz || attr->typical_pkt_sz)))
-		return EINVAL;
+		return result_of("ibv_modify_qp_rate_limit", EINVAL);
 	front = qp_ref(qp);
 	if (!front)
-		return EINVAL;
+		return result_of("ibv_modify_qp_rate_limit", ENOENT);
 	error = -nic_qp_set_rate(front->nic, attr->rate_limit, attr->max_burst_sz);
 	object_unref(&front->object);
-	return error;
+	return result_of("ibv_modify_qp_rate_limit", error);
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
@@ -518,7 +530,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	/* A hint of what is wanted: all of it is as cheap. */
 	(void)attr_mask;
 	if (!front)
-		return EINVAL;
+		return result_of("ibv_query_qp", ENOENT);
 	pthread_mutex_lock(&front->verbs.mutex);
 	state = nic_qp_query(front->nic);
 	*attr = qp_attr_to_verbs(front, &state);
@@ -565,14 +577,14 @@ void qp_release(struct object *object)
 	domain_leave(&qp->domain);
 }
 
-/* EBUSY for a queue pair that is in a multicast group still, EINVAL for one that is not there. */
+/* EBUSY for a queue pair that is in a multicast group still, ENOENT for one that is not there. */
 static int qp_is_attached(const struct ibv_qp *verbs)
 {
 	struct qp_front *qp = qp_ref(verbs);
 	bool is_attached;
 
 	if (!qp)
-		return EINVAL;
+		return ENOENT;
 	is_attached = nic_multicast_is_attached(qp->nic);
 	object_unref(&qp->object);
 	return is_attached ? EBUSY : 0;
@@ -589,7 +601,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 		error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
 
 	if (error)
-		return error;
+		return result_of("ibv_destroy_qp", error);
 	front = container_of(object, struct qp_front, object);
 	qp_end(front);
 	for (int i = 0; i < QP_EVENT_COUNT; i++)

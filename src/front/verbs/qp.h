@@ -23,6 +23,7 @@ struct qp_front {
 	union {
 		struct ibv_qp verbs;
 		struct ibv_qp_ex extended; /* begins with the other */
+		struct wr_extended newer; /* and this one with both */
 	};
 	struct object object;
 	struct domain domain;

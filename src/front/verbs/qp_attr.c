@@ -3,9 +3,24 @@
  * The attributes of a queue pair in the ABI's words and in the NIC's. Numbers are the same (tests/abi); the address is not.
  */
 #include "front/verbs/qp.h"
+#include "runtime/log.h"
 
 /* The index that ibv_query_qp() answers when the address has gone from the table. */
 #define SGID_INDEX_NONE 0xff
+
+/* RoCE has no local routes: every address is a global one (IBTA annex A16.4.1). */
+static void path_refuse(const struct ibv_ah_attr *ah, uint8_t port)
+{
+	if (!ah->is_global)
+		log_write(LOG_INFO,
+			"RTR over RoCE needs ah_attr.is_global and a GRH, and so does an address handle");
+	else if (port != DEVICE_PORT)
+		log_write(LOG_INFO, "ah_attr.port_num is %u; the device has port %d only", port,
+			DEVICE_PORT);
+	else
+		log_write(LOG_INFO, "ah_attr.grh.sgid_index %u is behind the end of the GID table",
+			ah->grh.sgid_index);
+}
 
 int path_from_verbs(
 	struct device *device, const struct ibv_ah_attr *ah, uint8_t port, struct qp_path *ret_path)
@@ -23,14 +38,17 @@ int path_from_verbs(
 		? 0
 		: ibv_rate_to_mbps((enum ibv_rate)ah->static_rate);
 
-	if (rate_mbps < 0)
+	if (rate_mbps < 0) {
+		log_write(LOG_INFO, "ah_attr.static_rate %u is no rate", ah->static_rate);
 		return EINVAL;
+	}
 	if (rate_mbps < DEVICE_PORT_RATE_MBPS)
 		path.rate_kbps = (uint32_t)rate_mbps * 1000;
-	/* RoCE has no local routes: every address is a global one (IBTA annex A16.4.1). */
 	if (!ah->is_global || port != DEVICE_PORT ||
-		!device_gid(device, ah->grh.sgid_index, &path.local))
+		!device_gid(device, ah->grh.sgid_index, &path.local)) {
+		path_refuse(ah, port);
 		return EINVAL;
+	}
 	memcpy(path.remote.raw, ah->grh.dgid.raw, sizeof(path.remote.raw));
 	*ret_path = path;
 	return 0;

@@ -10,6 +10,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/dm.h"
 #include "front/verbs/ops.h"
+#include "front/verbs/result.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "memory/mr.h"
@@ -98,9 +99,9 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	};
 
 	if (input && input->comp_mask)
-		return EINVAL;
+		return result_of("ibv_query_device_ex", EINVAL);
 	if (attr_bytes < sizeof(full.orig_attr))
-		return EINVAL;
+		return result_of("ibv_query_device_ex", EINVAL);
 	device_attributes(context_of(context)->device, &full.orig_attr);
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = TIMESTAMP_KHZ;
@@ -143,7 +144,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	struct ibv_port_attr full;
 
 	if (port_num != DEVICE_PORT)
-		return EINVAL;
+		return result_of("ibv_query_port", EINVAL);
 	/* A link that went down since is news; that the interfaces cannot be read now is not. */
 	device_refresh();
 	port = device_port(device);

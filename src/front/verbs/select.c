@@ -59,6 +59,16 @@ int select_place(const char *patterns, const char *ifname)
 	return -1;
 }
 
+static bool is_named_by_pattern(const char *patterns, const char *ifname)
+{
+	struct item item;
+
+	while (item_next(&patterns, &item))
+		if (strspn(item.text, "*") < item.bytes && item_matches(&item, ifname))
+			return true;
+	return false;
+}
+
 /* The text after "ifname=", if the item begins with it. */
 static bool item_names(const struct item *item, const char *ifname, struct item *ret_name)
 {
@@ -100,6 +110,14 @@ static bool is_name(const struct item *item, size_t size)
 
 	return item->bytes < size && item->text[0] != '.' &&
 		strspn(item->text, letters) >= item->bytes;
+}
+
+bool select_is_named(const char *patterns, const char *names, const char *ifname)
+{
+	struct item name;
+
+	return (patterns && is_named_by_pattern(patterns, ifname)) ||
+		(names && name_of_interface(names, ifname, &name));
 }
 
 bool select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,

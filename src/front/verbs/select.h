@@ -22,6 +22,16 @@
 int select_place(const char *patterns, const char *ifname);
 
 /*
+ * Does the environment name this interface?
+ *
+ * `patterns`  The value of URNIC_INTERFACES. A pattern that matches every name ("*") does not count.
+ * `names`     The value of URNIC_DEVICE_NAME: an item "ifname=name" counts.
+ *
+ * Either may be NULL.
+ */
+bool select_is_named(const char *patterns, const char *names, const char *ifname);
+
+/*
  * The name of the device on an interface.
  *
  * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on that interface; an item "name" names

@@ -4,6 +4,7 @@
 #include "base/arith.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/device.h"
+#include "front/verbs/result.h"
 #include "front/verbs/sge.h"
 #include "front/verbs/xrcd.h"
 
@@ -81,11 +82,11 @@ static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *i
 
 	srq->pd = pd_ref(init->pd);
 	if (type_of(init) == IBV_SRQT_BASIC)
-		return srq->pd ? 0 : EINVAL;
+		return srq->pd ? 0 : ENOENT;
 	if (type_of(init) == IBV_SRQT_XRC)
 		srq->xrcd = xrcd_ref(init->xrcd, context);
 	srq->cq = init->cq ? object_ref(init->cq->handle, OBJECT_CQ, context) : NULL;
-	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM) ? 0 : EINVAL;
+	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM) ? 0 : ENOENT;
 }
 
 /* Also for one that refers to a part of it only. */
@@ -187,15 +188,15 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask
 
 	if (attr_mask & ~ATTR_MASK_KNOWN ||
 		((attr_mask & IBV_SRQ_MAX_WR) && !is_depth_allowed(attr->max_wr)))
-		return EINVAL;
+		return result_of("ibv_modify_srq", EINVAL);
 	object = srq_ref(srq);
 	if (!object)
-		return EINVAL;
+		return result_of("ibv_modify_srq", ENOENT);
 	error = -nic_srq_modify(nic_srq_of(object),
 		attr_mask & IBV_SRQ_MAX_WR ? &attr->max_wr : NULL,
 		attr_mask & IBV_SRQ_LIMIT ? &attr->srq_limit : NULL);
 	object_unref(object);
-	return error;
+	return result_of("ibv_modify_srq", error);
 }
 
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
@@ -204,7 +205,7 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 	struct nic_srq_attr nic_attr;
 
 	if (!object)
-		return EINVAL;
+		return result_of("ibv_query_srq", ENOENT);
 	nic_srq_query(nic_srq_of(object), &nic_attr);
 	*attr = (struct ibv_srq_attr){
 		.max_wr = nic_attr.depth,
@@ -220,7 +221,7 @@ int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num)
 	struct object *object = srq_ref(srq);
 
 	if (!object)
-		return EINVAL;
+		return result_of("ibv_get_srq_num", ENOENT);
 	*srq_num = nic_srq_number(nic_srq_of(object));
 	object_unref(object);
 	return 0;
@@ -249,7 +250,7 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 	int error = object_remove(srq->handle, OBJECT_SRQ, context_of(srq->context), &object);
 
 	if (error)
-		return error;
+		return result_of("ibv_destroy_srq", error);
 	front = container_of(object, struct srq_front, object);
 	srq_end(front);
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
@@ -286,7 +287,7 @@ int srq_post_ops_verbs(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_op
 
 		if (error) {
 			*bad_wr = wr;
-			return error;
+			return result_of_post("ibv_post_srq_ops", error);
 		}
 		if (wr->opcode == IBV_WR_TAG_ADD)
 			wr->tm.handle = tag_wr.handle;

@@ -11,6 +11,7 @@
 
 #include "base/version.h"
 #include "front/verbs/device.h"
+#include "runtime/setting.h"
 #include "wire/bth.h"
 
 #define GUID_FORMAT           "%04x:%04x:%04x:%04x"
@@ -99,7 +100,7 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 
 const char *ibv_get_sysfs_path(void)
 {
-	const char *path = secure_getenv("SYSFS_PATH");
+	const char *path = setting_path("SYSFS_PATH");
 
-	return path && *path ? path : "/sys";
+	return path ? path : "/sys";
 }

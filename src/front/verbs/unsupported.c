@@ -16,7 +16,7 @@
 #define REFUSE_INT(name, parameters)        \
 	static int refuse_##name parameters \
 	{                                   \
-		return EOPNOTSUPP;          \
+		return errno = EOPNOTSUPP;  \
 	}
 
 #define LEGACY_POINTER   REFUSE_POINTER

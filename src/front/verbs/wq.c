@@ -6,6 +6,7 @@
 
 #include "front/verbs/cq.h"
 #include "front/verbs/pd.h"
+#include "front/verbs/result.h"
 
 struct table_front {
 	struct ibv_rwq_ind_table verbs;
@@ -58,7 +59,7 @@ static int make(struct wq_front *wq, struct context *context, const struct ibv_w
 	wq->pd = pd_ref(init->pd);
 	wq->cq = object_ref(init->cq->handle, OBJECT_CQ, context);
 	if (!wq->pd || !wq->cq)
-		return EINVAL;
+		return ENOENT;
 	nic_init.pd = pd_number(wq->pd);
 	nic_init.cq = container_of(wq->cq, struct cq_front, object)->nic;
 	error = -nic_wq_create(&nic_init, &wq->nic);
@@ -145,13 +146,13 @@ int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 	int error;
 
 	if (!object)
-		return EINVAL;
+		return result_of("ibv_modify_wq", ENOENT);
 	front = container_of(object, struct wq_front, object);
 	pthread_mutex_lock(&front->verbs.mutex);
 	error = modify(front, attr);
 	pthread_mutex_unlock(&front->verbs.mutex);
 	object_unref(object);
-	return error;
+	return result_of("ibv_modify_wq", error);
 }
 
 void wq_release(struct object *object)
@@ -171,7 +172,7 @@ int wq_destroy(struct ibv_wq *wq)
 	int error = object_remove(wq->handle, OBJECT_WQ, context_of(wq->context), &object);
 
 	if (error)
-		return error;
+		return result_of("ibv_destroy_wq", error);
 	front = container_of(object, struct wq_front, object);
 	wq_release(object);
 	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
@@ -196,10 +197,13 @@ static int table_refer(struct table_front *table, const struct context *context,
 
 	for (uint32_t i = 0; i < count; i++) {
 		const struct ibv_wq *wq = init->ind_tbl[i];
-		struct object *object = wq ? object_ref(wq->handle, OBJECT_WQ, context) : NULL;
+		struct object *object;
 
-		if (!object)
+		if (!wq)
 			return EINVAL;
+		object = object_ref(wq->handle, OBJECT_WQ, context);
+		if (!object)
+			return ENOENT;
 		table->queues[i] = object;
 		table->nic[i] = container_of(object, struct wq_front, object)->nic;
 		table->count++;
@@ -265,6 +269,8 @@ void wq_table_release(struct object *object)
 
 int wq_table_destroy(struct ibv_rwq_ind_table *table)
 {
-	return object_destroy((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE,
-		context_of(table->context), wq_table_release, offsetof(struct table_front, object));
+	return result_of("ibv_destroy_rwq_ind_table",
+		object_destroy((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE,
+			context_of(table->context), wq_table_release,
+			offsetof(struct table_front, object)));
 }

@@ -7,12 +7,15 @@
 #include "front/verbs/ah.h"
 #include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/result.h"
 
 /* The flags that a program may set; that data is inline is said by how it is given. */
 #define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
 
 /* The operand of an atomic write, which every slot has room for, whatever its queue was created for. */
 #define ATOMIC_BYTES 8
+static_assert(offsetof(struct wr_extended, wr_flush) == sizeof(struct ibv_qp_ex),
+	"newer headers have the function right behind the others");
 static_assert(offsetof(struct send_wqe, sge) % 64 <= 64 - ATOMIC_BYTES, "slots end at cache lines");
 
 static struct qp_front *front_of(struct ibv_qp_ex *ex)
@@ -59,7 +62,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (!error && builder->batch.count)
 		error = -nic_qp_post_batch(qp->nic, &builder->batch);
 	wr_builder_unlock(builder);
-	return error;
+	return error ? result_of_post("ibv_wr_complete", error) : 0;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
@@ -178,6 +181,23 @@ static void wr_atomic_write(
 	wqe->total_bytes = ATOMIC_BYTES;
 }
 
+/* `type` and `level` are those of the FLUSH extended header (IBTA annex A19). */
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+	uint8_t type, uint8_t level)
+{
+	struct send_wqe *wqe = build_remote(ex, WR_FLUSH, rkey, remote_addr);
+
+	if (len > MESSAGE_BYTES_MAX) {
+		fail(&front_of(ex)->builder, EINVAL);
+		return;
+	}
+	wqe->flush = (struct wr_flush){
+		.bytes = (uint32_t)len,
+		.placement = type,
+		.selectivity = level,
+	};
+}
+
 /* --- what belongs to them --- */
 
 /* The request that a setter is about; NULL when there is none, or something has gone wrong. */
@@ -196,7 +216,7 @@ static struct send_wqe *current_with_data(struct wr_builder *builder)
 
 	if (!wqe ||
 		(wqe->opcode != WR_LOCAL_INV && wqe->opcode != WR_BIND_MW &&
-			wqe->opcode != WR_ATOMIC_WRITE))
+			wqe->opcode != WR_ATOMIC_WRITE && wqe->opcode != WR_FLUSH))
 		return wqe;
 	fail(builder, EINVAL);
 	return NULL;
@@ -350,6 +370,7 @@ static const struct send_op send_ops[] = {
 	{IBV_QP_EX_WITH_BIND_MW, WR_BIND_MW},
 	{IBV_QP_EX_WITH_SEND_WITH_INV, WR_SEND_WITH_INV},
 	{IBV_QP_EX_WITH_ATOMIC_WRITE, WR_ATOMIC_WRITE},
+	{WR_WITH_FLUSH, WR_FLUSH},
 };
 
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags)
@@ -384,6 +405,8 @@ static void set_requests(struct ibv_qp_ex *ex, uint64_t ops)
 		ex->wr_send_inv = wr_send_inv;
 	if (ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
+	if (ops & WR_WITH_FLUSH)
+		container_of(ex, struct wr_extended, known)->wr_flush = wr_flush;
 }
 
 void wr_builder_start(struct qp_front *qp)

@@ -34,6 +34,19 @@ struct wr_builder {
 	struct send_wqe scratch;
 };
 
+/*
+ * The public structure as programs know it that were compiled against headers newer than rdma-core
+ * 44's: it grows at its end, and a program calls only what it has asked for in send_ops_flags.
+ */
+struct wr_extended {
+	struct ibv_qp_ex known;
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+		uint8_t type, uint8_t level);
+};
+
+/* IBV_QP_EX_WITH_FLUSH of those headers. */
+#define WR_WITH_FLUSH (1u << 11)
+
 /* Has a queue pair of this type all of these operations, enum ibv_qp_create_send_ops_flags or any other bits? */
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
 

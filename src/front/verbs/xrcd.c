@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "front/verbs/fork.h"
+#include "front/verbs/result.h"
 
 enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 
@@ -234,9 +235,10 @@ int xrcd_close(struct ibv_xrcd *xrcd)
 	uint32_t handle = handle_of(xrcd);
 
 	if (!handle)
-		return EINVAL;
-	return object_destroy(handle, OBJECT_XRCD, context_of(xrcd->context), xrcd_release,
-		offsetof(struct xrcd_front, object));
+		return result_of("ibv_close_xrcd", ENOENT);
+	return result_of("ibv_close_xrcd",
+		object_destroy(handle, OBJECT_XRCD, context_of(xrcd->context), xrcd_release,
+			offsetof(struct xrcd_front, object)));
 }
 
 /* --- receiving queue pairs ---------------------------------------------------------------- */

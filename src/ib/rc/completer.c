@@ -96,6 +96,26 @@ static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 	}
 }
 
+/* The first message that is not complete, by its number. */
+static struct msn oldest_ssn(const struct rc_qp *rc)
+{
+	const struct send_wqe *wqe = sq_at(rc->qp.sq, rc->qp.sq->completed);
+	bool is_read = wr_table[wqe->opcode].operation == OPERATION_READ;
+	uint32_t chunks =
+		is_read ? (uint32_t)div_ceil_u64(wqe->packet_count, RC_READ_CHUNK_PACKETS) : 1;
+
+	return msn_from(wqe->ssn + 1 - chunks);
+}
+
+/* Can the peer have completed so many messages, and no more? Something is outstanding. */
+static bool is_msn_plausible(const struct rc_qp *rc, const struct packet *packet)
+{
+	if (!(packet->info->headers & HEADER_AETH))
+		return true; /* a READ's middle */
+	return msn_diff(packet->aeth.msn, oldest_ssn(rc)) >= -1 &&
+		msn_diff(packet->aeth.msn, msn_from(rc->requester.next_ssn)) < 0;
+}
+
 /* ACK, RNR NAK or NAK. */
 static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
@@ -246,24 +266,31 @@ static void stale_receive(struct rc_qp *rc, const struct packet *packet)
 		qp_count(&rc->qp, COUNTER_stale_responses, 1);
 }
 
-void rc_completer_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+enum packet_verdict rc_completer_receive(
+	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns)
 {
 	struct psn psn = packet->bth.psn;
 
 	if (rc->qp.state != QP_RTS && rc->qp.state != QP_SQD) {
 		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
-		return;
+		return PACKET_DROPPED;
 	}
 	if (psn_before(psn, rc->requester.una)) {
 		stale_receive(rc, packet);
-		return;
+		return psn_diff(rc->requester.una, psn) > GUARD_PSN_DISTANCE ? PACKET_GUESSED
+									     : PACKET_DROPPED;
 	}
 	if (!psn_before(psn, rc->requester.next)) {
 		qp_count(&rc->qp, COUNTER_invalid_responses, 1);
-		return;
+		return PACKET_GUESSED;
+	}
+	if (is_guarded && !is_msn_plausible(rc, packet)) {
+		qp_count(&rc->qp, COUNTER_guarded_drops, 1);
+		return PACKET_GUESSED;
 	}
 	if (packet->info->operation == OPERATION_ACKNOWLEDGE)
 		acknowledge_receive(rc, packet, now_ns);
 	else
 		response_receive(rc, packet, now_ns);
+	return PACKET_TAKEN;
 }

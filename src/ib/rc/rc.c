@@ -7,9 +7,10 @@
 #include <assert.h>
 
 /*
- * In the error state, the only thing left to say is why. Who asks for the packet that was refused
- * hears it again; who asks for one before it, whose answer was lost, is still answered, or else the
- * peer would take a request that was refused for one that nobody heard.
+ * In the error state, the only thing left to say is why. A peer that sends the refused packet again
+ * hears it again, unless its fault is one that the responder keeps to itself. A peer that sends one
+ * before it again, whose answer was lost, is still answered; or else it would take an earlier
+ * request for the one that failed.
  */
 static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 {
@@ -20,6 +21,8 @@ static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
 	} else if (psn_before(packet->bth.psn, responder->nak_psn)) {
 		rc_responder_duplicate(rc, packet);
+	} else if (responder->is_silent) {
+		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
 	} else {
 		responder->is_nak_owed = true;
 		qp_schedule(&rc->qp, LANE_TX_DATA);
@@ -32,23 +35,25 @@ static bool has_half_for(const struct qp *qp, enum opcode_role role)
 	return qp->type != (role == OPCODE_ROLE_REQUEST ? QP_TYPE_XRC_SEND : QP_TYPE_XRC_RECV);
 }
 
-static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
-	uint64_t now_ns)
+static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 
 	if (!qp_is_from_peer(qp, packet, origin))
-		return;
+		return PACKET_DROPPED;
 	if (qp->local)
 		qp->local->ops->collect(qp, now_ns);
 	if (opcode_class(packet->info) != rc_class(rc) || !has_half_for(qp, packet->info->role)) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
-		return;
+		return PACKET_DROPPED;
 	}
 	if (qp->state == QP_ERR) {
 		receive_failed(rc, packet);
-		return;
+		return PACKET_DROPPED;
 	}
+	bool is_guarded = qp_is_guarded(qp, GUARD_NUMBERS, origin, now_ns);
+
 	/* A response cannot be of this connection: nothing was asked in RTR. */
 	if (qp->state == QP_RTR && !qp->is_comm_established &&
 		packet->info->role == OPCODE_ROLE_REQUEST) {
@@ -56,9 +61,8 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 	}
 	if (packet->info->role == OPCODE_ROLE_REQUEST)
-		rc_responder_receive(rc, packet, now_ns);
-	else
-		rc_completer_receive(rc, packet, now_ns);
+		return rc_responder_receive(rc, packet, now_ns);
+	return rc_completer_receive(rc, packet, is_guarded, now_ns);
 }
 
 static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
@@ -68,13 +72,20 @@ static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 	return may_send ? rc_requester_next(rc, buffer, now_ns) : 0;
 }
 
-/* Requests and responses take turns, so that a long queue of one kind does not starve the other. */
+/*
+ * Requests and responses take turns, so that a long queue of one kind does not starve the other. An
+ * acknowledgement goes first: the request may be the program's answer to what it acknowledges, and
+ * the peer is to complete its own request before it takes in the answer.
+ */
 static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 	size_t bytes;
 
 	*ret_path = qp->attr.path.id;
+	bytes = rc_response_ack(rc, buffer);
+	if (bytes)
+		return bytes;
 	if (rc->turn_packets < RC_TURN_PACKETS) {
 		bytes = request_next(rc, buffer, now_ns);
 		rc->turn_packets =

@@ -49,6 +49,8 @@ enum {
 	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* ask for an acknowledgement at least this often */
 	RC_DETOURS_MAX =
 		16, /* of a stream that could go without packets; then it waits until none is under way */
+	RC_PATIENCE_STARVED = 4, /* timeouts per retry on an overloaded machine */
+	RC_RETRIES_LATE_MAX = 7, /* in a row that do not count */
 	RC_TURN_PACKETS =
 		16, /* requests in a row before responses get their turn, and the other way round */
 };
@@ -96,6 +98,7 @@ struct rc_requester {
 	enum fault local_fault; /* the work request at wqe_index cannot be executed */
 
 	uint32_t retries_left;
+	uint32_t retries_late; /* in a row, whose deadline was served late: they did not count */
 	uint32_t rnr_retries_left;
 	uint32_t probe_backoff;
 	uint64_t
@@ -146,7 +149,10 @@ struct rc_responder {
 	bool is_ack_owed;
 	bool is_nak_owed;
 	bool is_waiting; /* a NAK was sent for `expected`; until that packet comes the others are dropped in silence */
-	bool is_failed; /* `nak` is fatal: the queue pair is in error, and says so to whoever asks again */
+	/* A request failed: the queue pair is in error, and still answers what came before it. */
+	bool is_failed;
+	/* Nothing is said of that request; otherwise `nak` is, to a peer that asks again, too. */
+	bool is_silent;
 	struct aeth nak;
 	struct psn nak_psn;
 	struct psn nak_cause; /* of the packet that was dropped, and is missing */
@@ -250,11 +256,14 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
 void rc_recovery_stop(struct rc_qp *rc);
 
 /* completer.c */
-void rc_completer_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
+/* `is_guarded`: a guard is up (queue/guard.h). */
+enum packet_verdict rc_completer_receive(
+	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns);
 
 /* responder.c */
 void rc_responder_start(struct rc_qp *rc);
-void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
+enum packet_verdict rc_responder_receive(
+	struct rc_qp *rc, const struct packet *packet, uint64_t now_ns);
 
 /* Answer a request that was executed before: execute nothing twice. */
 void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
@@ -298,6 +307,12 @@ void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);
 
 /* Write the next response packet; 0 when nothing is owed. */
 size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
+
+/*
+ * Write the acknowledgement that is owed; 0 when none is, or READ responses or a NAK go out before
+ * it.
+ */
+size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer);
 
 /* Owe a NAK for the expected packet. */
 void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value);

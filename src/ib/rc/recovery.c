@@ -45,12 +45,17 @@ static uint64_t probe_interval_ns(const struct rc_requester *requester)
 	return min_u64(interval_ns << requester->probe_backoff, RC_PROBE_NS_MAX);
 }
 
+/*
+ * A requester may wait for up to four times the timeout (IBTA 9.7.6.1.3). It does where this
+ * machine is overloaded: the peer may be a process of the same machine, and answer as late.
+ */
 static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
 {
-	uint64_t timeout_ns = ack_timeout(rc);
+	uint64_t timeout_ns = rc->qp.is_peer_missing ? 0 : ack_timeout(rc);
+	uint64_t patience = now_ns < rc->qp.lane->starved_until_ns ? RC_PATIENCE_STARVED : 1;
 
 	rc->requester.retry_at_ns =
-		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + timeout_ns;
+		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + patience * timeout_ns;
 }
 
 /* Something is outstanding, or nothing is: set the timers that wait for an answer. */
@@ -240,6 +245,7 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	requester->has_gone_back = false;
 	requester->was_probed = false;
 	requester->retries_left = rc->qp.attr.retry_cnt;
+	requester->retries_late = 0;
 	requester->rnr_retries_left = rc->qp.attr.rnr_retry;
 	requester->rnr_until_ns = DEADLINE_NEVER;
 	answer_timers_set(rc, now_ns);
@@ -261,12 +267,36 @@ static void probe(struct rc_qp *rc, uint64_t now_ns)
 	requester->probe_at_ns = now_ns + probe_interval_ns(requester);
 }
 
+/*
+ * Nobody ran the lane when the timeout was over. What has arrived meanwhile was read just now and
+ * had no answer in it, but more may be under way, as the packet was sent when the machine was
+ * overloaded: the retry does not count. Not for ever, as a peer that is gone is to be noticed on a
+ * machine that is always late, too.
+ */
+static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
+{
+	struct rc_requester *requester = &rc->requester;
+
+	if (!lane_note_lateness(rc->qp.lane, requester->retry_at_ns, now_ns) ||
+		requester->retries_late == RC_RETRIES_LATE_MAX)
+		return false;
+	requester->retries_late++;
+	qp_count(&rc->qp, COUNTER_late_timeouts, 1);
+	return true;
+}
+
 static void retry(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 
+	if (rc->qp.is_peer_missing) {
+		rc_requester_fail(rc, FAULT_PEER_MISSING, now_ns);
+		return;
+	}
 	qp_count(&rc->qp, COUNTER_local_ack_timeout_err, 1);
-	if (requester->retries_left) {
+	if (is_excused(rc, now_ns)) {
+		; /* it goes again, and costs nothing */
+	} else if (requester->retries_left) {
 		requester->retries_left--;
 	} else if (rc->qp.attr.migration == QP_ARMED) {
 		qp_migrate(&rc->qp); /* with all retries (IBTA 17.2.8.1.2) */

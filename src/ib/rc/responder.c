@@ -36,6 +36,23 @@ static void fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault,
 		qp_set_state(&rc->qp, QP_ERR, now_ns);
 }
 
+/*
+ * The receive request fails and this queue pair goes to the error state, and the peer is not told:
+ * its request stays without an answer (IBTA 9.9.3, responder class J). What came before it is
+ * acknowledged.
+ */
+static void fail_silently(struct rc_qp *rc, enum fault receive_fault, uint64_t now_ns)
+{
+	if (!psn_equal(rc->responder.expected, psn_from(rc->qp.attr.rq_psn)))
+		rc_response_owe_ack(rc);
+	rc->responder.nak_psn = rc->responder.expected;
+	rc->responder.is_failed = true;
+	rc->responder.is_silent = true;
+	message_abandon(&rc->responder.message, &rc->qp, receive_fault, now_ns);
+	if (rc->qp.state != QP_ERR)
+		qp_set_state(&rc->qp, QP_ERR, now_ns);
+}
+
 static void refuse(struct rc_qp *rc, enum refusal refusal, enum fault local_fault, uint64_t now_ns)
 {
 	switch (refusal) {
@@ -51,11 +68,12 @@ static void refuse(struct rc_qp *rc, enum refusal refusal, enum fault local_faul
 		break;
 	case REFUSED_ACCESS:
 		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
-		fail(rc, AETH_NAK_REMOTE_ACCESS, FAULT_PEER_PROTOCOL, SIGNAL_QP_ACCESS, now_ns);
+		fail(rc, AETH_NAK_REMOTE_ACCESS, local_fault ? local_fault : FAULT_PEER_PROTOCOL,
+			SIGNAL_QP_ACCESS, now_ns);
 		break;
 	case REFUSED_INVALIDATE:
 		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
-		fail(rc, AETH_NAK_REMOTE_ACCESS, FAULT_REMOTE_INVALIDATE, SIGNAL_QP_ACCESS, now_ns);
+		fail_silently(rc, FAULT_REMOTE_INVALIDATE, now_ns);
 		break;
 	case REFUSED_OPERATIONAL:
 		qp_count(&rc->qp, COUNTER_resp_operation_errors, 1);
@@ -252,6 +270,22 @@ static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 	return ACCEPTED;
 }
 
+/*
+ * A WRITE with immediate data that reaches where it may not has found its receive request, which
+ * completes with an error of its own (IBTA 11.6.2, local access error).
+ */
+static enum refusal write_execute(
+	struct rc_qp *rc, const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
+{
+	struct message *message = &rc->responder.message;
+	enum refusal refusal = message_write_execute(message, &rc->qp, packet, now_ns);
+
+	if (refusal == REFUSED_ACCESS && opcode_has_immediate(packet->info) &&
+		message_take_receive(message, &rc->qp))
+		*ret_fault = FAULT_WRITE_ACCESS;
+	return refusal;
+}
+
 /* --- sequence --- */
 
 /* Execute a request that has the expected PSN. */
@@ -273,7 +307,7 @@ static enum refusal execute(
 			return tagged_send_execute(message, &rc->qp, packet, ret_fault, now_ns);
 		return message_send_execute(message, &rc->qp, packet, ret_fault, now_ns);
 	case OPERATION_WRITE:
-		return message_write_execute(message, &rc->qp, packet, now_ns);
+		return write_execute(rc, packet, ret_fault, now_ns);
 	case OPERATION_READ:
 		return read_execute(rc, packet);
 	case OPERATION_COMPARE_SWAP:
@@ -362,28 +396,45 @@ static void advance(struct rc_qp *rc, const struct packet *packet)
 		rc_response_owe_ack(rc);
 }
 
-void rc_responder_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
+/* A packet before it is missing. */
+static void early_receive(struct rc_qp *rc, const struct packet *packet)
+{
+	struct rc_responder *responder = &rc->responder;
+
+	qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
+	if (responder->is_waiting)
+		return;
+	rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_PSN_SEQUENCE);
+	responder->nak_cause = packet->bth.psn;
+}
+
+enum packet_verdict rc_responder_receive(
+	struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
 	struct rc_responder *responder = &rc->responder;
 	int32_t ahead = psn_diff(packet->bth.psn, responder->expected);
 	enum fault fault = FAULT_NONE;
 
-	if (ahead < 0) {
-		rc_responder_duplicate(rc, packet);
-		return;
-	}
-	if (ahead > 0) {
+	/*
+	 * No peer has so many packets under way: this one is a guess, or late, and of the connection
+	 * that the queue pair had before it was reset. A sequence NAK (IBTA 9.7.5.1.1) would take the
+	 * place of an acknowledgement that is owed, and the peer has not sent what it names.
+	 */
+	if (ahead > GUARD_PSN_DISTANCE || ahead < -GUARD_PSN_DISTANCE) {
 		qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
-		if (!responder->is_waiting) {
-			rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_PSN_SEQUENCE);
-			responder->nak_cause = packet->bth.psn;
-		}
-		return;
+		return PACKET_GUESSED;
 	}
+	if (ahead < 0)
+		rc_responder_duplicate(rc, packet);
+	else if (ahead > 0)
+		early_receive(rc, packet);
+	if (ahead)
+		return PACKET_DROPPED;
 	enum refusal refusal = execute(rc, packet, &fault, now_ns);
 	if (refusal)
 		refuse(rc, refusal, fault, now_ns);
 	else if (rc->qp.state != QP_ERR) /* its completion found room */
 		advance(rc, packet);
 	rc_xrc_executed(rc);
+	return refusal ? PACKET_DROPPED : PACKET_TAKEN;
 }

@@ -253,6 +253,19 @@ static size_t acknowledge_next(
 	return packet_encode_headers(&packet, buffer);
 }
 
+size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer)
+{
+	struct rc_responder *responder = &rc->responder;
+	struct aeth aeth;
+
+	if (!responder->is_ack_owed || responder->owed_count || responder->is_nak_owed)
+		return 0;
+	aeth = ack_aeth(rc, responder->msn);
+	responder->is_ack_owed = false;
+	qp_count(&rc->qp, COUNTER_acks_sent, 1);
+	return acknowledge_next(rc, &aeth, psn_add(responder->expected, -1u), buffer);
+}
+
 size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 {
 	struct rc_responder *responder = &rc->responder;
@@ -269,12 +282,5 @@ size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 		responder->is_ack_owed = false; /* a NAK acknowledges what is before it */
 		return acknowledge_next(rc, &responder->nak, responder->nak_psn, buffer);
 	}
-	if (responder->is_ack_owed) {
-		struct aeth aeth = ack_aeth(rc, responder->msn);
-
-		responder->is_ack_owed = false;
-		qp_count(&rc->qp, COUNTER_acks_sent, 1);
-		return acknowledge_next(rc, &aeth, psn_add(responder->expected, -1u), buffer);
-	}
-	return 0;
+	return rc_response_ack(rc, buffer);
 }

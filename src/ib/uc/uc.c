@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/arith.h"
 #include "ib/window.h"
 
 static struct uc_qp *uc_from_qp(struct qp *qp)
@@ -211,7 +212,52 @@ static void refuse(struct uc_qp *uc, enum refusal refusal, enum fault fault, uin
 	}
 }
 
-static void execute(struct uc_qp *uc, const struct packet *packet, uint64_t now_ns)
+static bool key_is_proven(const struct uc_qp *uc, uint32_t key)
+{
+	for (uint32_t i = 0; i < min_u32(uc->proven_count, UC_PROVEN_KEYS); i++)
+		if (uc->proven[i] == key)
+			return true;
+	return false;
+}
+
+/* A WRITE with this key was executed. Mostly it is the last one again. */
+static void key_prove(struct uc_qp *uc, uint32_t key)
+{
+	uint32_t last = (uc->proven_count - 1) % UC_PROVEN_KEYS;
+
+	if ((uc->proven_count && uc->proven[last] == key) || key_is_proven(uc, key))
+		return;
+	uc->proven[uc->proven_count % UC_PROVEN_KEYS] = key;
+	uc->proven_count = uc->proven_count == UINT32_MAX ? UC_PROVEN_KEYS : uc->proven_count + 1;
+}
+
+/* One without bytes names a key that nobody looks up. */
+static bool names_key(const struct packet *packet)
+{
+	return (packet->info->headers & HEADER_RETH) && packet->reth.dma_bytes;
+}
+
+/* While somebody tries keys, one that is new is not looked up. */
+static bool key_may_be_tried(const struct uc_qp *uc, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
+{
+	return !names_key(packet) || !qp_is_guarded(&uc->qp, GUARD_KEYS, origin, now_ns) ||
+		key_is_proven(uc, packet->reth.rkey);
+}
+
+/* A WRITE was refused for its key: a try at one, if the peer's port is known to the sender. */
+static enum packet_verdict key_refused(
+	struct uc_qp *uc, const struct packet_origin *origin, uint64_t now_ns)
+{
+	struct qp *qp = &uc->qp;
+
+	if (!qp->peer_port || origin->source_port == qp->peer_port)
+		guard_note(qp->lane, qp, GUARD_KEYS, origin, now_ns);
+	return PACKET_GUESSED;
+}
+
+static enum packet_verdict execute(struct uc_qp *uc, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
 {
 	struct message *message = &uc->message;
 	enum refusal refusal = REFUSED_INVALID;
@@ -223,10 +269,14 @@ static void execute(struct uc_qp *uc, const struct packet *packet, uint64_t now_
 		refusal = message_send_execute(message, &uc->qp, packet, &fault, now_ns);
 	else
 		refusal = message_write_execute(message, &uc->qp, packet, now_ns);
-	if (refusal)
+	if (refusal) {
 		refuse(uc, refusal, fault, now_ns);
-	else
-		qp_count(&uc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
+		return refusal == REFUSED_ACCESS ? key_refused(uc, origin, now_ns) : PACKET_DROPPED;
+	}
+	if (names_key(packet))
+		key_prove(uc, packet->reth.rkey);
+	qp_count(&uc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
+	return PACKET_TAKEN;
 }
 
 /* Is the packet one that comes late, or for the second time? */
@@ -235,13 +285,18 @@ static bool is_late(const struct uc_qp *uc, int32_t ahead)
 	return uc->is_synchronized && ahead < 0 && ahead >= -UC_LATE_PACKETS;
 }
 
-static void respond(struct uc_qp *uc, const struct packet *packet, uint64_t now_ns)
+static enum packet_verdict respond(struct uc_qp *uc, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
 {
 	int32_t ahead = psn_diff(packet->bth.psn, uc->expected);
 
 	if (is_late(uc, ahead)) {
 		qp_count(&uc->qp, COUNTER_duplicate_request, 1);
-		return;
+		return PACKET_DROPPED;
+	}
+	if (!key_may_be_tried(uc, packet, origin, now_ns)) {
+		qp_count(&uc->qp, COUNTER_guarded_keys, 1);
+		return PACKET_DROPPED;
 	}
 	if (ahead != 0) {
 		qp_count(&uc->qp, COUNTER_out_of_seq_request, 1);
@@ -250,30 +305,35 @@ static void respond(struct uc_qp *uc, const struct packet *packet, uint64_t now_
 	if (opcode_begins_message(packet->info))
 		message_drop(uc); /* the peer has given up the one before */
 	else if (uc->message.kind == MESSAGE_NONE && ahead != 0)
-		return; /* `expected` stays: what comes before this packet may still arrive */
+		/* `expected` stays: what comes before this packet may still arrive. */
+		return PACKET_DROPPED;
 	uc->is_synchronized = true;
 	uc->expected = psn_add(packet->bth.psn, 1);
 	if (opcode_begins_message(packet->info) || uc->message.kind != MESSAGE_NONE)
-		execute(uc, packet, now_ns);
+		return execute(uc, packet, origin, now_ns);
+	return PACKET_DROPPED;
 }
 
-static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
-	uint64_t now_ns)
+static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
 {
+	enum packet_verdict verdict;
+
 	if (!qp_is_from_peer(qp, packet, origin))
-		return;
+		return PACKET_DROPPED;
 	if (qp->local)
 		qp->local->ops->collect(qp, now_ns);
 	if (opcode_class(packet->info) != OPCODE_CLASS_UC || qp->state == QP_ERR) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
-		return;
+		return PACKET_DROPPED;
 	}
 	if (qp->state == QP_RTR && !qp->is_comm_established) {
 		qp->is_comm_established = true;
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 	}
-	respond(uc_from_qp(qp), packet, now_ns);
+	verdict = respond(uc_from_qp(qp), packet, origin, now_ns);
 	tell_arrived(uc_from_qp(qp));
+	return verdict;
 }
 
 /* --- life --- */
@@ -305,6 +365,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		break;
 	case QP_RESET:
 		uc->message = (struct message){.kind = MESSAGE_NONE};
+		uc->proven_count = 0;
 		break;
 	case QP_INIT:
 	case QP_SQE:

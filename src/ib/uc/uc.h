@@ -36,6 +36,12 @@
  * those, and for so long, as packets may be lost.
  */
 enum { UC_DETOURS_MAX = 16 };
+
+/*
+ * Keys that WRITEs were executed with, the last ones: they are good while somebody tries others
+ * (queue/guard.h).
+ */
+enum { UC_PROVEN_KEYS = 16 };
 #define UC_ARRIVAL_NS      4000000u
 #define UC_ARRIVAL_LOOK_NS 10000u
 
@@ -49,6 +55,8 @@ struct uc_qp {
 	struct psn expected;
 	bool is_synchronized; /* a packet was taken: `expected` follows from it, not from rq_psn */
 	struct message message; /* in progress */
+	uint32_t proven[UC_PROVEN_KEYS]; /* a ring */
+	uint32_t proven_count; /* ever */
 };
 
 extern const struct qp_transport uc_transport;

@@ -55,7 +55,22 @@ static enum shortcut shortcut(struct qp *qp, struct send_wqe *wqe, uint64_t now_
 	return way;
 }
 
-/* The datagram to send a packet for, or NULL. Delivers those before it that need none. */
+/*
+ * What makes a request fail before any of it is looked at. Adapters complete it with an error, and
+ * so does rxe; no verb refuses it when it is posted.
+ */
+static enum fault wqe_fault(const struct send_wqe *wqe)
+{
+	if (wr_table[wqe->opcode].operation != OPERATION_SEND ||
+		wr_table[wqe->opcode].has_invalidate)
+		return FAULT_DATAGRAM_OPCODE;
+	return wqe->datagram.path == DATAGRAM_PATH_DENIED ? FAULT_DATAGRAM_PD : FAULT_NONE;
+}
+
+/*
+ * The datagram to send a packet for, or one that fails, or NULL. Delivers those before it that need
+ * no packet.
+ */
 static const struct send_wqe *wqe_in_turn(struct qp *qp, uint64_t now_ns)
 {
 	while (qp->state == QP_RTS && qp->sq->completed != qp->sq->posted) {
@@ -63,6 +78,8 @@ static const struct send_wqe *wqe_in_turn(struct qp *qp, uint64_t now_ns)
 
 		if (is_early(ud_from_qp(qp), now_ns))
 			return NULL;
+		if (wqe_fault(wqe))
+			return wqe;
 		switch (shortcut(qp, wqe, now_ns)) {
 		case SHORTCUT_PACKETS:
 			return wqe;
@@ -87,7 +104,11 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 
 	if (!wqe)
 		return 0;
-	fault = wqe->total_bytes > qp->mtu_bytes ? FAULT_DATAGRAM_LENGTH : message_check(qp, wqe);
+	fault = wqe_fault(wqe);
+	if (!fault && wqe->total_bytes > qp->mtu_bytes)
+		fault = FAULT_DATAGRAM_LENGTH;
+	if (!fault)
+		fault = message_check(qp, wqe);
 	if (!fault) {
 		ud_packet_init(&packet, qp, wqe, ud->next);
 		bytes = message_packet_write(qp, &packet, wqe, 0, buffer, &fault);
@@ -226,8 +247,8 @@ static void receive_complete(struct ud_qp *ud, const struct packet *packet,
 	ud_receive_end(&ud->qp, ud->receive.wr_id, &cqe, fault, packet->bth.is_solicited, now_ns);
 }
 
-static void receive(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
-	uint64_t now_ns)
+static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
+	const struct packet_origin *origin, uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
 	enum counter reason = reason_to_drop(ud, packet, origin, now_ns);
@@ -236,11 +257,12 @@ static void receive(struct qp *qp, const struct packet *packet, const struct pac
 		qp->local->ops->arrived(qp, packet->bth.psn, false);
 	if (reason != COUNTER_COUNT) {
 		qp_count(qp, reason, 1);
-		return;
+		return PACKET_DROPPED;
 	}
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
 	enum fault fault = message_local_fault(place(ud, packet, origin));
 	receive_complete(ud, packet, origin, fault, now_ns);
+	return PACKET_TAKEN;
 }
 
 /* --- life --- */

@@ -266,7 +266,9 @@ static void random_send(struct world *world, struct item *qp, struct ibv_send_wr
 	}
 	if (wr->opcode == IBV_WR_BIND_MW && mw) {
 		wr->bind_mw.mw = mw->verbs;
-		wr->bind_mw.rkey = ibv_inc_rkey(((struct ibv_mw *)mw->verbs)->rkey);
+		wr->bind_mw.rkey = percent(world, 50)
+			? ibv_inc_rkey(((struct ibv_mw *)mw->verbs)->rkey)
+			: below(world, 256);
 		wr->bind_mw.bind_info = random_bind(world, qp->opening);
 		return;
 	}
@@ -324,6 +326,13 @@ static void post_send(struct world *world)
 	qp->send.posted += count;
 }
 
+/* struct ibv_qp_ex as newer headers have it. */
+struct newer_qp_ex {
+	struct ibv_qp_ex known;
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+		uint8_t type, uint8_t level);
+};
+
 /* Begins one request with some function that the queue pair has. */
 static void wr_begin(struct world *world, struct item *qp, struct ibv_qp_ex *ex)
 {
@@ -332,7 +341,7 @@ static void wr_begin(struct world *world, struct item *qp, struct ibv_qp_ex *ex)
 	uint64_t address;
 	uint32_t rkey = random_rkey(world, qp->opening, &address);
 
-	switch (below(world, 11)) {
+	switch (below(world, 12)) {
 	case 0:
 		if (ex->wr_rdma_write)
 			ibv_wr_rdma_write(ex, rkey, address);
@@ -374,6 +383,12 @@ static void wr_begin(struct world *world, struct item *qp, struct ibv_qp_ex *ex)
 	case 9:
 		if (ex->wr_send_imm)
 			ibv_wr_send_imm(ex, 5);
+		break;
+	case 10: /* RC queue pairs of this program have it if they have this one */
+		if (ex->wr_atomic_write)
+			((struct newer_qp_ex *)(void *)ex)
+				->wr_flush(ex, rkey, address, below(world, 9000),
+					(uint8_t)below(world, 5), (uint8_t)below(world, 3));
 		break;
 	default:
 		if (ex->wr_send)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Control calls on what is no object: a handle that was garbled, one of an object that is gone, of another kind, of another
- * opening. All are refused with EINVAL, and nothing is touched.
+ * opening. All are refused with ENOENT, and nothing is touched.
  *
  * The calls get a copy of a public structure; the program's pointer itself is never wrong, because reading it would be.
  */
@@ -50,7 +50,7 @@ static int wrong_mr(struct world *world, struct ibv_mr *mr)
 	case 1:
 		return ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) ? errno : 0;
 	default:
-		return pd && ibv_import_mr(pd->verbs, mr->handle) ? 0 : EINVAL;
+		return pd && ibv_import_mr(pd->verbs, mr->handle) ? 0 : ENOENT;
 	}
 }
 
@@ -72,7 +72,7 @@ static int wrong_dm(struct world *world, struct ibv_dm *dm)
 		return ibv_memcpy_from_dm(world->buffer, dm, 0, 16);
 	default:
 		return pd && ibv_reg_dm_mr(pd->verbs, dm, 0, 16, IBV_ACCESS_ZERO_BASED) ? 0
-											: EINVAL;
+											: ENOENT;
 	}
 }
 
@@ -96,7 +96,7 @@ static int wrong_cq(struct world *world, struct ibv_cq *cq)
 	case 2:
 		return ibv_modify_cq(cq, &moderation);
 	default:
-		return pd && ibv_create_qp(pd->verbs, &init) ? 0 : EINVAL;
+		return pd && ibv_create_qp(pd->verbs, &init) ? 0 : ENOENT;
 	}
 }
 
@@ -196,7 +196,7 @@ static void expect_refused(struct world *world, enum kind kind, void *verbs, con
 	uint32_t handle = *handle_of(kind, verbs);
 	int error = wrong_call(world, kind, verbs);
 
-	CHECK(world, error == EINVAL, "%s 0x%x, kind %d: %d", what, handle, kind, error);
+	CHECK(world, error == ENOENT, "%s 0x%x, kind %d: %d", what, handle, kind, error);
 }
 
 static struct item *some_item(struct world *world)

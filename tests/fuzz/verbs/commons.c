@@ -75,8 +75,9 @@ static int destroy_copy(struct corpse *copy)
 
 static void check_race(struct world *world, enum kind kind, int error)
 {
-	CHECK(world, !error || error == EINVAL || error == EBUSY || error == ENOMEM, "kind %d: %d",
-		kind, error);
+	CHECK(world,
+		!error || error == ENOENT || error == EINVAL || error == EBUSY || error == ENOMEM,
+		"kind %d: %d", kind, error);
 }
 
 /* Put a new object where the others find it, unless there is one that is in use. */

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_QUEUE_GUARD_H
+#define URNIC_QUEUE_GUARD_H
+
+/*
+ * Guards against guessing.
+ *
+ * RoCEv2 authenticates nobody. A stranger sends packets with the peer's IP address and sees none
+ * of the answers, so he guesses the numbers: queue pair number (24 bits), PSN (24 bits), key
+ * (32 bits). A wrong number costs him nothing, and he tries a million a second. So a wrong number
+ * is a try, and there is an allowance of tries:
+ *
+ *     a try at numbers                             a try at keys
+ *       a queue pair number that is not in use       a WRITE over UC that is refused for key,
+ *       an RC response to a PSN that was not         bounds or access, from the peer's port
+ *       sent, or was answered long ago
+ *       an RC request with a PSN farther than        (Over RC the first wrong key ends the
+ *       GUARD_PSN_DISTANCE from the expected one     connection, as IBTA 9.9.3 has it.)
+ *       a WRITE over UC that is refused
+ *
+ * A queue pair has GUARD_TRIES of each kind, and one grows back in GUARD_TRY_NS. All queue pairs of
+ * a lane with the same peer share GUARD_PEER_TRIES, and one grows back in GUARD_PEER_TRY_NS. While
+ * either allowance is used up, the guard is up:
+ *
+ *   - Numbers: a packet from another UDP source port than the peer's last good packet is dropped
+ *     and counted (guarded_drops). An RC response needs an MSN that the outstanding requests allow.
+ *   - Keys: a WRITE over UC with a key that this queue pair has not executed a WRITE with is
+ *     dropped before the key is looked up, and counted (guarded_keys). Tries from another port than
+ *     the peer's do not count here, or they would keep the peer from using new keys.
+ *
+ * An RC request with a PSN that is far off never gets an answer: it may be late, too, and of the
+ * connection that the queue pair had before.
+ *
+ * Without tries the guard changes nothing. With them it loses packets of a peer that changes its
+ * source port, and WRITEs of a UC peer with a new key. A reliable peer sends again, and is heard
+ * when the tries end. rxe and urnic send all packets of a connection from one port. urnic draws it
+ * at random of 2^14; rxe computes it from its queue pair number.
+ *
+ * What a stranger needs on average, at a million packets a second, while the guard is up. He
+ * knows the queue pair's number, and neither port nor PSN nor key:
+ *
+ *     an RC response that is believed    2^31 packets, 36 minutes: a port of 2^14, and a PSN of
+ *                                        2^24 of which 128 are outstanding. After 2^24 messages
+ *                                        the MSN makes it 2^48 packets, 9 years.
+ *     an RC request that is executed     2^38 packets, 3 days: the port, and the expected PSN.
+ *     a WRITE over UC that is executed   2^32 / K seconds for K keys of the domain: 136 years for
+ *                                        one key, a day for 49,152. It is an eighth of that for
+ *                                        all queue pairs with the peer together.
+ *
+ * With the port known, a response takes 0.13 s and a request 17 s; the third row stays. Before the
+ * guard is up, GUARD_TRIES tries at a response succeed with a chance of 1 in 16,384.
+ *
+ * Peers whose addresses have equal hashes share an allowance, so there is no list of peers.
+ * Threads: the lane's lock.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+
+struct lane;
+struct packet_origin;
+struct qp;
+
+enum {
+	GUARD_TRIES = 8,
+	GUARD_PEER_TRIES = 64,
+	GUARD_PEERS = 64, /* a power of two */
+	GUARD_PSN_DISTANCE = 1 << 16, /* more packets than any peer has under way */
+};
+
+#define GUARD_TRY_NS      1000000000ull
+#define GUARD_PEER_TRY_NS 125000000ull
+
+/* An allowance. Zeroed, it is whole. */
+struct guard {
+	uint64_t whole_at_ns; /* when it will have grown back; in the past: it has */
+};
+
+/* What tries use up. */
+enum guard_kind {
+	GUARD_NUMBERS,
+	GUARD_KEYS,
+	GUARD_KIND_COUNT,
+};
+
+/* Of a lane. Zeroed, no guard is up. */
+struct guards {
+	struct guard peer[GUARD_PEERS][GUARD_KIND_COUNT];
+	uint64_t until_ns[GUARD_KIND_COUNT]; /* no guard of the lane is up from then on */
+};
+
+/*
+ * A packet from `origin` was a try at a number or a key.
+ *
+ * `qp`  Whose number it had; NULL: nobody's.
+ */
+void guard_note(struct lane *lane, struct qp *qp, enum guard_kind kind,
+	const struct packet_origin *origin, uint64_t now_ns);
+
+/* Is a guard up for packets of the queue pair from there? */
+bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_origin *origin,
+	uint64_t now_ns);
+
+/*
+ * A guard of numbers is up. Is the packet to be dropped, because it does not come from its peer's
+ * port? Counts it then.
+ */
+bool guard_refuses(struct qp *qp, const struct packet_origin *origin);
+
+#endif

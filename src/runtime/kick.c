@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "runtime/kick.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "runtime/cancel.h"
+#include "runtime/log.h"
+
+/* A call that failed once is tried again; a lost kick would leave a thread asleep. */
+enum { ATTEMPTS_MAX = 3 };
+
+int kick_create(const char *what)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	return fd < 0 ? log_refusal(what, "eventfd2") : fd;
+}
+
+static void refused(const char *call)
+{
+	static atomic_bool is_said;
+
+	if (!atomic_exchange(&is_said, true))
+		log_refusal("threads of the NIC cannot wake each other", call);
+}
+
+void kick_ring(int fd)
+{
+	const uint64_t one = 1;
+	int before = cancel_forbid();
+	unsigned attempts = 0;
+
+	/* EAGAIN: the counter is full, so it is readable. */
+	while (write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
+		if (++attempts == ATTEMPTS_MAX) {
+			refused("write");
+			break;
+		}
+	}
+	cancel_allow(before);
+}
+
+void kick_clear(int fd)
+{
+	uint64_t count;
+	int before = cancel_forbid();
+
+	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
+		refused("read");
+	cancel_allow(before);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_RUNTIME_KICK_H
+#define URNIC_RUNTIME_KICK_H
+
+/*
+ * An eventfd by which one thread wakes another one. Any thread; nothing blocks, and no thread is
+ * cancelled in here.
+ */
+
+/* Returns a descriptor, or -errno, which is in the log. `what` as in log_refusal(). */
+int kick_create(const char *what);
+
+/* Make the descriptor readable. */
+void kick_ring(int fd);
+
+/* It is not readable any longer. */
+void kick_clear(int fd);
+
+#endif

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# A program uses up all descriptors that urnicd may open. urnicd does not spin, a program that comes
+# is told at once, and once there are descriptors again all goes on.
+. "$(dirname "$0")/../e2e/common.sh"
+. "$(dirname "$0")/../e2e/pairs.sh"
+
+need prlimit ss
+network_up 9000
+listens() {
+	[ -n "$(urnicd_of "$1")" ]
+}
+
+holder=
+trap 'kill -KILL $holder "$daemon"; wait; at_exit' EXIT
+on a prlimit --nofile=64:64 "${urnic}d" --foreground --idle 0 2>"$scratch/log" &
+await 'no urnicd' listens a
+daemon=$(urnicd_of a)
+
+# ticks: of a processor, 100 a second, that urnicd has used.
+ticks() {
+	sed 's/.*) //' "/proc/$daemon/stat" | awk '{ print $12 + $13 }'
+}
+
+try() {
+	began=$(date +%s)
+	said=$(on a timeout 60 "$urnic" run --no-view -- "$programs/forks" -d rocep_veth0 2>&1)
+	status=$?
+	took=$(($(date +%s) - began))
+	return $status
+}
+
+path=$(urnicds_on a)
+on a /usr/bin/python3 -c "
+import os, socket, time
+held = []
+for i in range(90):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect('$path')
+    held.append(s)
+print(os.getpid(), flush=True)
+time.sleep(600)" >"$scratch/holder" &
+await 'nobody holds connections' test -s "$scratch/holder"
+holder=$(cat "$scratch/holder")
+is_full() {
+	[ "$(find "/proc/$daemon/fd" -mindepth 1 | wc -l)" -ge 63 ]
+}
+await "urnicd has descriptors left: $(ls "/proc/$daemon/fd")" is_full
+
+before=$(ticks)
+sleep 3
+used=$(($(ticks) - before))
+[ $used -le 30 ] || fail "urnicd without descriptors uses $used of 300 ticks"
+kill "$holder"
+await 'a program does not work after the attack' try
+
+# The queue is empty, and all descriptors are in use.
+on a /usr/bin/python3 -c "
+import os, socket, time
+held = []
+for i in range(90):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect('$path')
+    s.settimeout(0.2)
+    try:
+        if s.recv(1) == b'':
+            break # this one had the last descriptor
+    except TimeoutError:
+        pass
+    held.append(s)
+print(os.getpid(), flush=True)
+time.sleep(600)" >"$scratch/holder" &
+await 'nobody holds connections' test -s "$scratch/holder"
+holder=$(cat "$scratch/holder")
+try && fail 'a program works without a descriptor for it'
+[ $took -le 10 ] || fail "a program takes $took s to fail: $said"
+echo "$said" | grep -q "urnicd (process $daemon) has as many files open as it may, 64: .*ulimit" ||
+	fail "a program is told: $said"

@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Set-up calls are served while threads of the same program poll, however many. tests/unit/test_busy_lock.c counts whom a thread
+# waits for; here is how long it takes. A lane's holder may be kept from the processors by others, so the limits are wide.
+. "$(dirname "$0")/../e2e/common.sh"
+
+starve=$1/tests/attack/attack_starve
+
+# starve_with THREADS MAX-MS
+starve_with() {
+	why=$(on a env URNIC_LOCAL=off timeout 50 "$urnic" run --no-view -- "$starve" -d rocep_veth0 -n "$1" -w "$2")
+}
+
+network_up
+in_some_attempt starve_with 8 100
+echo "$why"
+in_some_attempt starve_with 64 200
+echo "$why"

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * System calls fail, one at a time, and the libraries and urnicd must bear it.
+ *
+ *   syscall_faults NETNS ADDRESS-THERE ADDRESS-HERE [CALL [ERRNO [USE [WAY [VICTIM]]]]]
+ *
+ * Each run has two ends (syscall_ends.h), one of which is the victim, or whose urnicd is. The
+ * USE-th use of CALL fails with ERRNO there; with USE 0, each one, as under a sandbox that refuses
+ * it. The client is in this network namespace. The server is in the one that the file NETNS shows,
+ * or in this one, too, by the way "local".
+ *
+ * Required is: the victim ends, within some time; not by a signal; if a call failed, it said why:
+ * in errno, and in a sentence on standard error. A request may complete with an error instead.
+ *
+ * The victim installs a seccomp filter that has this process decide on each of these calls. So
+ * every use is seen, whichever library or thread it comes from.
+ *
+ * SYSCALL_FAULTS=all, or further arguments, try each error by every way and at every victim;
+ * otherwise each error has one of them, in turn, and only the first error of a call more uses than
+ * "each one". With SYSCALL_FAULTS_SHOW each run is printed, and what the victim said.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attack/syscall_ends.h"
+
+enum {
+	USES = 4, /* that are tried */
+	RUN_MS_MAX = 60000, /* above what the ends wait for, several times */
+	ERRORS_MAX = 6,
+	SAID_BYTES = 4096,
+	PORT = 7000, /* the first of */
+	PORTS = 20000,
+	ALWAYS = 0,
+};
+
+#define CHECK(condition)                                                                    \
+	do {                                                                                \
+		if (!(condition)) {                                                         \
+			fprintf(stderr, "failed: line %d: %s: %m\n", __LINE__, #condition); \
+			exit(EXIT_FAILURE);                                                 \
+		}                                                                           \
+	} while (0)
+
+struct call {
+	const char *name;
+	int number;
+	int errors[ERRORS_MAX]; /* 0 ends them */
+};
+
+static const struct call calls[] = {
+#define CALL(name, ...) {#name, SYS_##name, {__VA_ARGS__}},
+#include "attack/syscall_faults.def"
+#undef CALL
+};
+enum { CALL_COUNT = sizeof(calls) / sizeof(calls[0]) };
+
+/* How the ends reach each other. */
+static const struct way {
+	const char *name;
+	bool is_far; /* the server is in the other network namespace */
+	bool is_iwarp;
+	const char *settings[2];
+} ways[] = {
+	{"packets", true, false, {"URNIC_LINK=off"}},
+	{"link", true, false, {"URNIC_LINK=on"}},
+	{"local", false, false, {NULL}},
+	{"iwarp", true, true, {"URNIC_TRANSPORTS=iwarp"}},
+};
+enum { WAY_COUNT = sizeof(ways) / sizeof(ways[0]) };
+
+/* Whose calls fail. */
+enum victim { VICTIM_SERVER, VICTIM_CLIENT, VICTIM_URNICD, VICTIM_COUNT };
+static const char *const victim_names[] = {"server", "client", "urnicd"};
+
+struct run {
+	const struct call *call; /* NULL: nothing fails, all calls are counted */
+	int error;
+	unsigned use;
+	const struct way *way;
+	enum victim victim;
+};
+
+static const char *netns, *addresses[2], *program;
+static struct stage *stage;
+static int stage_fd;
+static unsigned counts[CALL_COUNT]; /* uses seen in the last run */
+static unsigned failures, runs;
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* --- an end, a process of its own --- */
+
+/*
+ * Have the supervisor decide on `call`, or on all if it is -1; from here on, in all threads and
+ * children to come.
+ */
+static void filter_install(int call)
+{
+	struct sock_filter code[CALL_COUNT + 3];
+	unsigned short used = 0;
+	struct sock_fprog filter;
+	int listener;
+
+	code[used++] = (struct sock_filter)BPF_STMT(
+		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (int i = 0; i < CALL_COUNT; i++) {
+		uint8_t to_last = (uint8_t)(CALL_COUNT - i);
+
+		if (call < 0 || call == i)
+			code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+				(uint32_t)calls[i].number, call < 0 ? to_last : 1, 0);
+	}
+	code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+	filter = (struct sock_fprog){used, code};
+	listener = (int)syscall(
+		SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
+	CHECK(listener >= 0);
+	/* No call that may be filtered before the supervisor has it. */
+	atomic_store(&stage->listener, listener + 1);
+	while (!atomic_load(&stage->has_listener))
+		;
+	close(listener);
+}
+
+/* syscall_faults --end ROLE ADDRESS STAGE IS-IWARP IS-SECOND FILTER */
+static int end_main(char **arguments)
+{
+	struct end_options options = {
+		.role = atoi(arguments[0]),
+		.address = arguments[1],
+		.is_iwarp = atoi(arguments[3]),
+		.is_second = atoi(arguments[4]),
+	};
+	int filter = atoi(arguments[5]);
+
+	stage_fd = atoi(arguments[2]);
+	stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED, stage_fd, 0);
+	CHECK(stage != MAP_FAILED);
+	close(stage_fd);
+	if (filter >= -1)
+		filter_install(filter);
+	end_run(stage, &options);
+	return EXIT_SUCCESS;
+}
+
+static bool is_victim(const struct run *run, int role)
+{
+	return role == (run->victim == VICTIM_SERVER ? END_SERVER : END_CLIENT);
+}
+
+static void end_exec(const struct run *run, int role, int said)
+{
+	char role_text[8], stage_text[16], filter[16];
+	bool is_far = run->way->is_far && role == END_SERVER;
+
+	snprintf(role_text, sizeof(role_text), "%d", role);
+	snprintf(stage_text, sizeof(stage_text), "%d", stage_fd);
+	snprintf(filter, sizeof(filter), "%d",
+		!is_victim(run, role) ? -2
+			: run->call   ? (int)(run->call - calls)
+				      : -1);
+	if (is_far) {
+		int fd = open(netns, O_RDONLY | O_CLOEXEC);
+
+		CHECK(fd >= 0 && setns(fd, CLONE_NEWNET) == 0);
+		setenv("URNIC_HOST_ID", "far", 1);
+	}
+	for (int i = 0; run->way->settings[i]; i++)
+		putenv((char *)(uintptr_t)run->way->settings[i]);
+	dup2(said, STDERR_FILENO);
+	execl(program, program, "--end", role_text, addresses[run->way->is_far], stage_text,
+		run->way->is_iwarp ? "1" : "0", is_victim(run, role) ? "0" : "1", filter,
+		(char *)NULL);
+	_exit(EXIT_FAILURE);
+}
+
+static pid_t end_start(const struct run *run, int role, int said)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0)
+		end_exec(run, role, said);
+	return pid;
+}
+
+/* --- the supervisor --- */
+
+/* The victim's descriptor; -1 if it ends first. */
+static int listener_take(pid_t victim, int pidfd)
+{
+	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+	int listener;
+
+	(void)victim;
+	while (!atomic_load(&stage->listener))
+		if (poll(&ended, 1, 1) > 0)
+			return -1;
+	listener = (int)syscall(SYS_pidfd_getfd, pidfd, atomic_load(&stage->listener) - 1, 0);
+	CHECK(listener >= 0);
+	atomic_store(&stage->has_listener, true);
+	return listener;
+}
+
+/* Is it a thread of that process? Children that run in its memory are not. */
+static bool is_thread_of(pid_t thread, pid_t process)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)process, (int)thread);
+	return access(path, F_OK) == 0;
+}
+
+static void decide(const struct run *run, pid_t victim, int listener)
+{
+	struct seccomp_notif_resp response = {.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+	struct seccomp_notif question = {0};
+
+	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &question) != 0)
+		return;
+	response.id = question.id;
+	if (is_thread_of((pid_t)question.pid, victim) == (run->victim != VICTIM_URNICD)) {
+		int call = 0;
+
+		while (calls[call].number != question.data.nr)
+			call++;
+		counts[call]++;
+		if (run->call && (run->use == ALWAYS || run->use == counts[call]))
+			response = (struct seccomp_notif_resp){
+				.id = question.id, .error = -run->error};
+	}
+	ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+}
+
+static bool is_crash(int status)
+{
+	return WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM;
+}
+
+/*
+ * End what this process has started, and what those have: an urnicd is nobody's child but ours (a
+ * subreaper's). Returns whether one has crashed before.
+ */
+static bool descendants_end(void)
+{
+	bool has_crashed = false;
+	char path[64];
+	int pid, status;
+	FILE *children;
+
+	do {
+		snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+		children = fopen(path, "re");
+		CHECK(children);
+		while (fscanf(children, "%d", &pid) == 1)
+			kill(pid, SIGKILL);
+		fclose(children);
+		pid = waitpid(-1, &status, 0);
+		has_crashed |= pid > 0 && is_crash(status);
+	} while (pid > 0);
+	return has_crashed;
+}
+
+/* Serve the victim's filter until it ends or the time is up. */
+static bool supervise(const struct run *run, pid_t victim, int pidfd)
+{
+	struct pollfd fds[2] = {{.fd = pidfd, .events = POLLIN}};
+	uint64_t until_ms = now_ms() + RUN_MS_MAX;
+	int listener = listener_take(victim, pidfd);
+
+	fds[1] = (struct pollfd){.fd = listener, .events = POLLIN};
+	do {
+		if (poll(fds, 2, 100) > 0 && (fds[1].revents & POLLIN))
+			decide(run, victim, listener);
+	} while (!(fds[0].revents & POLLIN) && now_ms() < until_ms);
+	if (listener >= 0)
+		close(listener);
+	return fds[0].revents & POLLIN;
+}
+
+/* What is wrong with how the victim ended; NULL: nothing. */
+static const char *verdict(const struct run *run, bool has_ended, int status, const char *said)
+{
+	const struct end *end =
+		&stage->ends[run->victim == VICTIM_SERVER ? END_SERVER : END_CLIENT];
+	static char why[128];
+
+	if (!has_ended) {
+		snprintf(why, sizeof(why), "hangs in %s", end->step);
+		return why;
+	}
+	if (WIFSIGNALED(status)) {
+		snprintf(why, sizeof(why), "signal %d in %s", WTERMSIG(status), end->step);
+		return why;
+	}
+	if (WEXITSTATUS(status) != EXIT_SUCCESS)
+		return "bad exit status";
+	if (!end->failed[0])
+		return NULL;
+	if (end->error == 0 && strncmp(end->failed, "wait", 4) != 0)
+		return "fails without errno";
+	/* An ordinary answer, of which the program tells its user. */
+	if (end->error == EADDRINUSE && run->error == EADDRINUSE)
+		return NULL;
+	if (run->victim == VICTIM_URNICD && strstr(said, strerror(run->error)))
+		return NULL;
+	return strstr(said, "urnic[") ? NULL : "fails without a sentence";
+}
+
+static void run_name(const struct run *run, char *name, size_t bytes)
+{
+	snprintf(name, bytes, "%s %s use %u of the %s, %s", run->call ? run->call->name : "nothing",
+		run->error ? strerrorname_np(run->error) : "", run->use, victim_names[run->victim],
+		run->way->name);
+}
+
+static void run_show(const struct run *run, const char *wrong, const char *said, uint64_t took_ms)
+{
+	const struct end *end =
+		&stage->ends[run->victim == VICTIM_SERVER ? END_SERVER : END_CLIENT];
+	char name[160];
+
+	run_name(run, name, sizeof(name));
+	printf("%s %s: ", wrong ? "FAIL" : "ok  ", name);
+	if (wrong)
+		printf("%s; ", wrong);
+	if (end->failed[0])
+		printf("%s: %s; ", end->failed,
+			end->error ? strerrorname_np(end->error) : "in vain");
+	printf("status %d, %u rounds, %u ms\n%s", end->status, end->rounds, (unsigned)took_ms,
+		said);
+	fflush(stdout);
+}
+
+/* What urnicd has to say, it says in its log. */
+static void urnicd_log_append(const struct run *run, char *said)
+{
+	const char *path = getenv("URNICD_LOG");
+	size_t bytes = strlen(said);
+	FILE *file = path ? fopen(path, "re") : NULL;
+
+	if (file && run->victim == VICTIM_URNICD)
+		said[bytes + fread(said + bytes, 1, SAID_BYTES - bytes, file)] = '\0';
+	if (file)
+		fclose(file);
+}
+
+/* Returns whether all was well. */
+static bool run_once(const struct run *run)
+{
+	int role = run->victim == VICTIM_SERVER ? END_SERVER : END_CLIENT;
+	int said_fd = memfd_create("said", MFD_CLOEXEC),
+	    quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char said[SAID_BYTES + 1] = "";
+	const char *wrong;
+	uint64_t since_ms = now_ms();
+	bool has_ended;
+	int pidfd, status = 0;
+	pid_t victim;
+
+	memset(stage, 0, sizeof(*stage));
+	stage->port = (uint16_t)(PORT + runs % PORTS);
+	memset(counts, 0, sizeof(counts));
+	if (getenv("URNICD_LOG"))
+		unlink(getenv("URNICD_LOG"));
+	victim = end_start(run, role, said_fd);
+	pidfd = (int)syscall(SYS_pidfd_open, victim, 0);
+	end_start(run, !role, quiet);
+	has_ended = supervise(run, victim, pidfd);
+	if (has_ended)
+		waitpid(victim, &status, 0);
+	if (pread(said_fd, said, SAID_BYTES, 0) < 0)
+		said[0] = '\0';
+	urnicd_log_append(run, said);
+	wrong = verdict(run, has_ended, status, said);
+	if (descendants_end())
+		wrong = "another process crashes";
+	if (wrong || getenv("SYSCALL_FAULTS_SHOW"))
+		run_show(run, wrong, said, now_ms() - since_ms);
+	close(pidfd);
+	close(said_fd);
+	close(quiet);
+	return !wrong;
+}
+
+/* --- which runs --- */
+
+/* Arguments that choose runs; NULL: any. */
+enum { ONLY_CALL, ONLY_ERROR, ONLY_USE, ONLY_WAY, ONLY_VICTIM, ONLY_COUNT };
+static const char *only[ONLY_COUNT];
+
+/* How often the ends use each call, by each way and at each victim. */
+static unsigned uses[WAY_COUNT][VICTIM_COUNT][CALL_COUNT];
+
+static bool is_wanted(int which, const char *name)
+{
+	return !only[which] || strcmp(only[which], name) == 0;
+}
+
+static void try(const struct run *run)
+{
+	runs++;
+	failures += !run_once(run);
+}
+
+/* Nothing fails. */
+static void uses_count(void)
+{
+	for (int way = 0; way < WAY_COUNT; way++) {
+		for (int victim = 0; victim < VICTIM_COUNT; victim++) {
+			if (!is_wanted(ONLY_WAY, ways[way].name) ||
+				!is_wanted(ONLY_VICTIM, victim_names[victim]))
+				continue;
+			try(&(struct run){.way = &ways[way], .victim = (enum victim)victim});
+			memcpy(uses[way][victim], counts, sizeof(counts));
+		}
+	}
+}
+
+/*
+ * One error of one call by one way, at the uses that there are; of an error that is less likely, at
+ * `count` of them.
+ */
+static void error_try(struct run run, unsigned uses_max, size_t count)
+{
+	static const unsigned at[USES] = {ALWAYS, 1, 2, 100};
+	char use[16];
+
+	for (size_t i = 0; i < count; i++) {
+		run.use = at[i];
+		snprintf(use, sizeof(use), "%u", at[i]);
+		/* Signals do not come without end. */
+		if (at[i] == ALWAYS && run.error == EINTR)
+			continue;
+		if (uses_max >= at[i] && is_wanted(ONLY_USE, use))
+			try(&run);
+	}
+}
+
+/*
+ * One error of one call: by each way and at each victim, or by the `turn`-th of those that use it.
+ */
+static void call_try(int call, int error, bool are_all, unsigned turn)
+{
+	unsigned count = 0, index = 0;
+
+	for (int i = 0; i < WAY_COUNT * VICTIM_COUNT; i++)
+		count += uses[i % WAY_COUNT][i / WAY_COUNT][call] > 0;
+	for (int i = 0; i < WAY_COUNT * VICTIM_COUNT; i++) {
+		struct run run = {
+			&calls[call], error, 0, &ways[i % WAY_COUNT], (enum victim)(i / WAY_COUNT)};
+		unsigned uses_max = uses[i % WAY_COUNT][i / WAY_COUNT][call];
+
+		if (uses_max > 0 && (are_all || index == turn % count))
+			error_try(run, uses_max,
+				are_all || error == calls[call].errors[0] ? USES : 1);
+		index += uses_max > 0;
+	}
+}
+
+static void calls_try(bool are_all)
+{
+	unsigned turn = 0;
+
+	for (int call = 0; call < CALL_COUNT; call++) {
+		if (!is_wanted(ONLY_CALL, calls[call].name))
+			continue;
+		for (int i = 0; i < ERRORS_MAX && calls[call].errors[i]; i++)
+			if (is_wanted(ONLY_ERROR, strerrorname_np(calls[call].errors[i])))
+				call_try(call, calls[call].errors[i], are_all, turn++);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = getenv("SYSCALL_FAULTS");
+	bool are_all = argc > 4 || (how && strcmp(how, "all") == 0);
+
+	program = argv[0];
+	if (argc == 8 && strcmp(argv[1], "--end") == 0)
+		return end_main(argv + 2);
+	CHECK(argc >= 4);
+	netns = argv[1];
+	addresses[true] = argv[2];
+	addresses[false] = argv[3];
+	for (int i = 4; i < argc && i < 4 + ONLY_COUNT; i++)
+		only[i - 4] = argv[i];
+	CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	stage_fd = memfd_create("stage", 0);
+	CHECK(stage_fd >= 0 && ftruncate(stage_fd, sizeof(*stage)) == 0);
+	stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED, stage_fd, 0);
+	CHECK(stage != MAP_FAILED);
+	uses_count();
+	calls_try(are_all);
+	printf("%u runs, %u failures\n", runs, failures);
+	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a connection's peer has acknowledged before it disconnects is complete here when
+ * DISCONNECTED is heard.
+ *
+ *   farewell server|client ADDRESS
+ *
+ * In each of ROUNDS connections the server sends a message; the client receives it and disconnects.
+ * The server sleeps in rdma_get_cm_event() and then polls once, which has to find the completion of
+ * its message. It fails when one is missing.
+ */
+#include <arpa/inet.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <string.h>
+
+#include "peer.h"
+
+enum { ROUNDS = 600, PORT = 7472, TIMEOUT_MS = 60000, BYTES = 64 };
+
+static struct rdma_event_channel *channel;
+static uint8_t bytes[2 * BYTES];
+
+/* Take the next event, which is to be `wanted`. Returns its identifier. */
+static struct rdma_cm_id *await(enum rdma_cm_event_type wanted)
+{
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	CHECK(!rdma_get_cm_event(channel, &event), "no event: %m");
+	CHECK(event->event == wanted, "%s (%d) where %s was to come", rdma_event_str(event->event),
+		event->status, rdma_event_str(wanted));
+	id = event->id;
+	rdma_ack_cm_event(event);
+	return id;
+}
+
+/* A queue pair with queues of its own, and a receive request. Returns the memory's region. */
+static struct ibv_mr *prepare(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr init = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	struct ibv_mr *mr;
+
+	CHECK(!rdma_create_qp(id, NULL, &init), "no queue pair: %m");
+	mr = rdma_reg_msgs(id, bytes, sizeof(bytes));
+	CHECK(mr, "no region: %m");
+	CHECK(!rdma_post_recv(id, NULL, bytes + BYTES, BYTES, mr), "no receive request: %m");
+	return mr;
+}
+
+static void finish(struct rdma_cm_id *id, struct ibv_mr *mr)
+{
+	rdma_dereg_mr(mr);
+	rdma_destroy_qp(id);
+	CHECK(!rdma_destroy_id(id), "the identifier stays: %m");
+}
+
+/* Returns whether the completion was missing. */
+static bool serve(void)
+{
+	struct rdma_cm_id *id = await(RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_conn_param param = {.responder_resources = 1};
+	struct ibv_mr *mr = prepare(id);
+	struct ibv_wc wc;
+	bool is_missing;
+
+	CHECK(!rdma_accept(id, &param), "accept: %m");
+	await(RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(!rdma_post_send(id, NULL, bytes, BYTES, mr, IBV_SEND_SIGNALED), "send: %m");
+	await(RDMA_CM_EVENT_DISCONNECTED);
+	is_missing = ibv_poll_cq(id->send_cq, 1, &wc) != 1;
+	CHECK(is_missing || wc.status == IBV_WC_SUCCESS, "%s", ibv_wc_status_str(wc.status));
+	rdma_disconnect(id);
+	finish(id, mr);
+	return is_missing;
+}
+
+static void ask(struct sockaddr *address)
+{
+	struct rdma_conn_param param = {.responder_resources = 1, .retry_count = 7};
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+
+	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), "no identifier: %m");
+	CHECK(!rdma_resolve_addr(id, NULL, address, TIMEOUT_MS), "resolve_addr: %m");
+	await(RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(!rdma_resolve_route(id, TIMEOUT_MS), "resolve_route: %m");
+	await(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	mr = prepare(id);
+	CHECK(!rdma_connect(id, &param), "connect: %m");
+	await(RDMA_CM_EVENT_ESTABLISHED);
+	peer_success(id->recv_cq);
+	CHECK(!rdma_disconnect(id), "disconnect: %m");
+	await(RDMA_CM_EVENT_DISCONNECTED);
+	finish(id, mr);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+	struct rdma_cm_id *listener;
+	unsigned missing = 0;
+
+	CHECK(argc == 3 && inet_pton(AF_INET, argv[2], &address.sin_addr) == 1,
+		"usage: farewell server|client ADDRESS");
+	channel = rdma_create_event_channel();
+	CHECK(channel, "no event channel: %m");
+	if (strcmp(argv[1], "client") == 0) {
+		for (unsigned i = 0; i < ROUNDS; i++)
+			ask((struct sockaddr *)&address);
+		return 0;
+	}
+	CHECK(!rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "no identifier: %m");
+	CHECK(!rdma_bind_addr(listener, (struct sockaddr *)&address), "bind: %m");
+	CHECK(!rdma_listen(listener, 4), "listen: %m");
+	for (unsigned i = 0; i < ROUNDS; i++)
+		missing += serve();
+	printf("%u of %d completions were missing when DISCONNECTED was heard\n", missing, ROUNDS);
+	return missing > 0;
+}

@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Completions that a peer caused before it disconnected are there when DISCONNECTED is heard: between two hosts over the link
+# and over sockets, and within one.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+. "$(dirname "$0")/listen.sh"
+
+network_up 9000
+# farewell CLIENT-HOST
+farewell() {
+	listen server a "$programs/farewell" server 10.99.0.1
+	start client "$1" "$programs/farewell" client 10.99.0.1
+	finish client || fail "client: $(tail -n 3 "$scratch/client")"
+	finish server || fail "server: $(tail -n 3 "$scratch/server")"
+	cat "$scratch/server"
+}
+
+farewell b
+URNIC_LINK=off farewell b
+farewell a
+exit 0

@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Two processes of an overloaded machine, each of which does not run for up to half a second at a time (it is stopped): their
+# connection, whose retries are over in 0.27 s, stays.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/pairs.sh"
+
+port=18600
+network_up 9000
+start server a "$programs/exchange" -d rocep_veth0 -t 14 -r 3 -n 10000000 -w poll
+wait_for_port a $port "$(process server)" || fail "no server: $(cat "$scratch/server")"
+start client b "$programs/exchange" -d rocep_veth0 -t 14 -r 3 -n 10000000 -w poll 10.99.0.1
+sleep 0.5
+
+# pause NAME SECONDS: it does not run.
+pause() {
+	kill -STOP "$(process "$1")" || fail "the $1 has ended: $(cat "$scratch/$1")"
+	sleep "$2"
+	kill -CONT "$(process "$1")"
+	sleep 0.02
+}
+# Short ones first: each notices that the machine is overloaded.
+pause client 0.1
+pause server 0.1
+for seconds in 0.3 0.4 0.5 0.4 0.3 0.5; do
+	pause client $seconds
+	pause server $seconds
+done
+for end in server client; do
+	kill "$(process $end)" || fail "the $end has ended: $(cat "$scratch/$end")"
+done
+finish client || true
+finish server || true

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "view_counters.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "runtime/agent_client.h"
+#include "stat_memory.h"
+
+enum {
+	DEVICES_MAX = 64,
+	OPEN_MS = 20, /* between two looks while a file is open */
+	BUSY_MS = 1000, /* while programs use urnic, and no file is open */
+	LEFT_MS = 5000, /* between two looks for other processes, once the first has ended */
+	/* Of a packet beside its payload: Ethernet, IPv4, UDP, BTH and ICRC. */
+	PACKET_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4,
+};
+
+/* As the kernel's: data in units of four bytes, headers included. */
+enum port_counter { XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, PORT_COUNTER_COUNT };
+
+static const char *const port_names[PORT_COUNTER_COUNT] = {
+	[XMIT_DATA] = "port_xmit_data",
+	[RCV_DATA] = "port_rcv_data",
+	[XMIT_PACKETS] = "port_xmit_packets",
+	[RCV_PACKETS] = "port_rcv_packets",
+};
+
+static const char *const hardware_names[COUNTER_COUNT] = {
+#define COUNTER(name, sentence) [COUNTER_##name] = #name,
+#include "queue/counter.def"
+#undef COUNTER
+};
+
+#define PORT_DIRECTORY     "ports/1/counters"
+#define HARDWARE_DIRECTORY "ports/1/hw_counters"
+
+struct port {
+	uint32_t ifindex;
+	uint64_t total[COUNTER_COUNT];
+	int port_fd[PORT_COUNTER_COUNT];
+	int hardware_fd[COUNTER_COUNT];
+	int directory_fd[2];
+};
+
+/* What a queue pair had counted when it was looked at last. */
+struct seen {
+	int32_t pid;
+	uint32_t qpn;
+	uint64_t counters[COUNTER_COUNT];
+};
+
+struct seen_list {
+	uint32_t count;
+	struct seen *items; /* in the order in which they were found, which is mostly the same */
+};
+
+static struct port *ports[DEVICES_MAX];
+static uint32_t port_count;
+static struct seen_list before;
+
+/* --- the files ------------------------------------------------------------------------------- */
+
+static int file_make(int directory, const char *name)
+{
+	int fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+	if (fd >= 0 && pwrite(fd, "0\n", 2, 0) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int directory_make(int device, const char *path, const char *const *names, uint32_t count,
+	int *ret_fds, int *ret_directory)
+{
+	int directory;
+
+	if (mkdirat(device, path, 0755) < 0)
+		return -errno;
+	directory = openat(device, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (directory < 0)
+		return -errno;
+	for (uint32_t i = 0; i < count; i++) {
+		ret_fds[i] = file_make(directory, names[i]);
+		if (ret_fds[i] < 0)
+			return -errno;
+	}
+	*ret_directory = directory;
+	return 0;
+}
+
+int view_counters_add(int directory, const struct device_facts *device)
+{
+	struct port *port;
+	int result;
+
+	if (port_count == DEVICES_MAX)
+		return 0;
+	port = calloc(1, sizeof(*port));
+	if (!port)
+		return -ENOMEM;
+	port->ifindex = device->ifindex;
+	result = directory_make(directory, PORT_DIRECTORY, port_names, PORT_COUNTER_COUNT,
+		port->port_fd, &port->directory_fd[0]);
+	if (result == 0)
+		result = directory_make(directory, HARDWARE_DIRECTORY, hardware_names,
+			COUNTER_COUNT, port->hardware_fd, &port->directory_fd[1]);
+	if (result < 0)
+		free(port);
+	else
+		ports[port_count++] = port;
+	return result;
+}
+
+/* In place, and never shorter than it was: the number only grows. */
+static void file_write(int fd, uint64_t value)
+{
+	char text[24];
+	int bytes = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)value);
+
+	if (pwrite(fd, text, (size_t)bytes, 0) < 0)
+		return; /* the file stays what it was */
+}
+
+static void port_write(const struct port *port)
+{
+	const uint64_t *total = port->total;
+	const uint64_t values[PORT_COUNTER_COUNT] = {
+		[XMIT_DATA] = (total[COUNTER_sent_bytes] +
+				      total[COUNTER_sent_pkts] * PACKET_OVERHEAD_BYTES) /
+			4,
+		[RCV_DATA] = (total[COUNTER_rcvd_bytes] +
+				     total[COUNTER_rcvd_pkts] * PACKET_OVERHEAD_BYTES) /
+			4,
+		[XMIT_PACKETS] = total[COUNTER_sent_pkts],
+		[RCV_PACKETS] = total[COUNTER_rcvd_pkts],
+	};
+
+	for (uint32_t i = 0; i < PORT_COUNTER_COUNT; i++)
+		file_write(port->port_fd[i], values[i]);
+	for (uint32_t i = 0; i < COUNTER_COUNT; i++)
+		file_write(port->hardware_fd[i], total[i]);
+}
+
+/* --- looking --------------------------------------------------------------------------------- */
+
+static struct port *port_find(uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < port_count; i++)
+		if (ports[i]->ifindex == ifindex)
+			return ports[i];
+	return NULL;
+}
+
+/* Where it was in the list before, starting where it should be. NULL: it is new. */
+static const struct seen *seen_find(int32_t pid, uint32_t qpn, uint32_t start)
+{
+	for (uint32_t i = 0; i < before.count; i++) {
+		const struct seen *seen = &before.items[(start + i) % before.count];
+
+		if (seen->pid == pid && seen->qpn == qpn)
+			return seen;
+	}
+	return NULL;
+}
+
+static bool seen_add(struct seen_list *now, int32_t pid, const struct stat_qp *qp)
+{
+	struct seen *longer;
+
+	if ((now->count & (now->count - 1)) == 0) {
+		longer = reallocarray(
+			now->items, now->count ? 2 * (size_t)now->count : 1, sizeof(*longer));
+		if (!longer)
+			return false;
+		now->items = longer;
+	}
+	now->items[now->count].pid = pid;
+	now->items[now->count].qpn = qp->qpn;
+	memcpy(now->items[now->count].counters, qp->counters, sizeof(qp->counters));
+	now->count++;
+	return true;
+}
+
+/* A number that was used again begins at 0. */
+static void qp_count_up(struct seen_list *now, int32_t pid, const struct stat_qp *qp)
+{
+	struct port *port = port_find(qp->ifindex);
+	const struct seen *seen = port ? seen_find(pid, qp->qpn, now->count) : NULL;
+
+	if (!port || !seen_add(now, pid, qp))
+		return;
+	for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
+		uint64_t was = seen && seen->counters[i] <= qp->counters[i] ? seen->counters[i] : 0;
+
+		port->total[i] += qp->counters[i] - was;
+	}
+}
+
+static void process_count_up(struct seen_list *now, const struct agent_process *process)
+{
+	struct stat_memory memory;
+
+	if (stat_memory_read(process->memory, (pid_t)process->pid, &memory) < 0)
+		return;
+	for (uint32_t lane = 0; lane < memory.lane_count; lane++)
+		for (uint32_t i = 0; i < memory.lanes[lane].qp_count; i++)
+			qp_count_up(now, process->pid, &memory.lanes[lane].qps[i]);
+	stat_memory_done(&memory);
+}
+
+/* Returns whether programs use urnic. */
+static bool look(void)
+{
+	struct agent_client client;
+	struct agent_process process;
+	struct seen_list now = {0};
+	uint32_t index = 0;
+
+	if (agent_client_connect_running(&client) < 0)
+		return false;
+	while (agent_client_list(&client, &index, &process) == 0) {
+		if (process.memory < 0)
+			continue;
+		process_count_up(&now, &process);
+		close(process.memory);
+	}
+	agent_client_done(&client);
+	free(before.items);
+	before = now;
+	for (uint32_t i = 0; i < port_count; i++)
+		port_write(ports[i]);
+	return now.count > 0;
+}
+
+/* --- the keeper ------------------------------------------------------------------------------ */
+
+/*
+ * An urnicd has the view if a program in it was the first to need one. It outlives the program, and
+ * needs no counters.
+ */
+static bool is_urnicd(const char *pid)
+{
+	char path[64], name[16] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/comm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, name, sizeof(name) - 1) < 0)
+		name[0] = '\0';
+	close(fd);
+	return strcmp(name, "urnicd\n") == 0;
+}
+
+static bool is_in_view(const char *pid, const char *view)
+{
+	char path[64], target[64];
+	ssize_t bytes;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/ns/mnt", pid);
+	bytes = readlink(path, target, sizeof(target) - 1);
+	if (bytes < 0)
+		return false;
+	target[bytes] = '\0';
+	return strcmp(target, view) == 0 && !is_urnicd(pid);
+}
+
+/* Has another process the view? */
+static bool is_view_used(void)
+{
+	DIR *processes = opendir("/proc");
+	struct dirent *entry;
+	char view[64];
+	ssize_t bytes = readlink("/proc/self/ns/mnt", view, sizeof(view) - 1);
+	bool is_found = false;
+
+	if (!processes)
+		return false;
+	view[bytes < 0 ? 0 : bytes] = '\0';
+	while (!is_found && (entry = readdir(processes)))
+		is_found = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+			atoi(entry->d_name) != getpid() && is_in_view(entry->d_name, view);
+	closedir(processes);
+	return is_found;
+}
+
+/* How many files are open, by what inotify says. Directories do not count. */
+static int count_open(int inotify, int open_count)
+{
+	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t bytes;
+
+	while ((bytes = read(inotify, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < bytes;) {
+			const struct inotify_event *event = (const void *)(buffer + at);
+
+			at += (ssize_t)sizeof(*event) + event->len;
+			if (event->mask & IN_Q_OVERFLOW)
+				open_count = 0;
+			else if (!(event->mask & IN_ISDIR))
+				open_count += event->mask & IN_OPEN ? 1 : -1;
+		}
+	}
+	return open_count > 0 ? open_count : 0;
+}
+
+static _Noreturn void keep(int program, int inotify)
+{
+	struct pollfd polled[] = {{inotify, POLLIN, 0}, {program, POLLIN, 0}};
+	int open_count = 0;
+	bool is_busy = look();
+
+	for (;;) {
+		int wait_ms = is_busy ? BUSY_MS : -1;
+		bool is_left = polled[1].fd < 0;
+
+		if (open_count > 0)
+			wait_ms = OPEN_MS;
+		else if (is_left && wait_ms < 0)
+			wait_ms = LEFT_MS;
+		if (poll(polled, ARRAY_COUNT(polled), wait_ms) < 0 && errno != EINTR)
+			_exit(EXIT_FAILURE);
+		if (polled[1].revents)
+			polled[1].fd = -1;
+		if (polled[1].fd < 0 && !is_view_used())
+			_exit(EXIT_SUCCESS);
+		/* An urnicd that is only asked by us shall be able to leave. */
+		if (is_busy || open_count > 0 || polled[0].revents) {
+			open_count = count_open(inotify, open_count);
+			is_busy = look();
+		}
+	}
+}
+
+/*
+ * What this process was given by its caller would never end for the other side. Our own descriptors
+ * are closed by execve().
+ */
+static void close_inherited(void)
+{
+	DIR *descriptors = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	while (descriptors && (entry = readdir(descriptors))) {
+		int fd = atoi(entry->d_name);
+
+		if (entry->d_name[0] != '.' && !(fcntl(fd, F_GETFD) & FD_CLOEXEC))
+			close(fd);
+	}
+	if (descriptors)
+		closedir(descriptors);
+	for (int i = 0; i < 3; i++)
+		if (open("/dev/null", O_RDWR) < 0)
+			return;
+}
+
+static int watch_files(void)
+{
+	int inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+	for (uint32_t i = 0; inotify >= 0 && i < 2 * port_count; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", ports[i / 2]->directory_fd[i % 2]);
+		if (inotify_add_watch(inotify, path, IN_OPEN | IN_CLOSE) < 0) {
+			close(inotify);
+			return -1;
+		}
+	}
+	return inotify;
+}
+
+void view_counters_keep(void)
+{
+	int program = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	int inotify = watch_files();
+	pid_t child = program < 0 || inotify < 0 ? -1 : fork();
+
+	if (child == 0) {
+		if (fork() != 0)
+			_exit(EXIT_SUCCESS);
+		setsid();
+		prctl(PR_SET_NAME, "urnic-counters");
+		close_inherited();
+		keep(program, inotify);
+	}
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	if (program >= 0)
+		close(program);
+	if (inotify >= 0)
+		close(inotify);
+}
