@@ -75,7 +75,6 @@ static void read_inbox(const struct sides *sides, uint64_t offset, uint64_t coun
 	if (offset == 0 || sides->peers < 0 ||
 		copy_at(sides->peers, offset, &inbox, offsetof(struct inbox, record)) < 0)
 		return;
-	counters[COUNTER_rdma_sends] += inbox.sends;
 	counters[COUNTER_rdma_writes] += inbox.writes;
 	counters[COUNTER_rdma_reads] += inbox.reads;
 	counters[COUNTER_rdma_atomics] += inbox.atomics;

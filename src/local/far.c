@@ -280,11 +280,6 @@ static bool is_there(const struct far_srq *srq)
 		atomic_load(&srq->public->serial) == srq->serial;
 }
 
-bool far_srq_is_there(const struct far_srq *srq)
-{
-	return !is_gone(srq->host) && is_there(srq);
-}
-
 /* The host sleeps until something completes, or does not come for its records. */
 static void kick(const struct far_srq *srq)
 {
@@ -310,7 +305,8 @@ static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 	return is_taken;
 }
 
-void far_srq_tell(const struct far_srq *srq, bool is_solicited)
+/* A request was taken, and its record published: wake who waits at the host, for that or for the queue's limit. */
+static void srq_tell(const struct far_srq *srq, bool is_solicited)
 {
 	if (rq_note_low(srq->srq.rq))
 		kick(srq);
@@ -318,7 +314,8 @@ void far_srq_tell(const struct far_srq *srq, bool is_solicited)
 		peer_tell(srq->host->peer, srq->cq, srq->lane, is_solicited);
 }
 
-bool far_srq_publish(
+/* The seat is marked. False when it has no room. */
+static bool srq_publish(
 	const struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record)
 {
 	const struct peer *peer = srq->host->peer;
@@ -348,14 +345,16 @@ static void complete(struct srq *verbs, struct lane *lane, const struct cqe *cqe
 	if (!seat)
 		return;
 	guest_enter(seat, INBOX_PUBLISHES);
-	if (far_srq_publish(srq, seat, &record) && is_there(srq))
-		far_srq_tell(srq, is_solicited);
+	if (srq_publish(srq, seat, &record) && is_there(srq))
+		srq_tell(srq, is_solicited);
 	guest_leave(seat);
 }
 
 static bool srq_is_there(const struct srq *verbs)
 {
-	return far_srq_is_there(container_of(verbs, struct far_srq, srq));
+	const struct far_srq *srq = container_of(verbs, struct far_srq, srq);
+
+	return !is_gone(srq->host) && is_there(srq);
 }
 
 static const struct srq_afar afar = {

@@ -96,16 +96,6 @@ bool far_srq_init(
  */
 bool far_await_key(const struct far_host *host, uint32_t key, uint32_t round);
 
-/* Is the queue still there? If so, it stays while a seat is marked that was marked before this call. */
-bool far_srq_is_there(const struct far_srq *srq);
-
-/* A request of the queue is complete, as the record says. The seat is marked. False when it has no room. */
-bool far_srq_publish(
-	const struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record);
-
-/* A request of the queue was taken, and its record published: wake who waits at the host, for that or for the queue's limit. */
-void far_srq_tell(const struct far_srq *srq, bool is_solicited);
-
 /*
  * The seat in which lane `own` of ours leaves records for lane `its` of the host's, and uses what it needs for that; NULL: there is none. The
  * own lane is locked.

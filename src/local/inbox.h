@@ -75,9 +75,7 @@ struct inbox_patience {
 struct inbox_held {
 	_Atomic uint64_t sequence; /* of that record, when it is taken; 0: nothing is held */
 	uint64_t wr_id;
-	uint32_t sge_count;
 	uint32_t srqn;
-	struct sge sge[SGE_COUNT_MAX];
 };
 
 /* A receive request that was taken, and how it completes: successfully. */
@@ -124,7 +122,6 @@ struct inbox {
 	_Atomic uint32_t count; /* of records in this generation */
 	_Atomic uint32_t initiator; /* who it is: see local/local.h */
 	/* What it has executed; for counters of the owner's (queue/counter.def). */
-	_Atomic uint64_t sends; /* that have no record here: local/hosted.h */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
 	_Atomic uint64_t atomics;

@@ -31,8 +31,6 @@ static bool is_for(const struct inbox *inbox, const struct qp *qp)
 static void begin_anew(struct local_qp *local, struct inbox *inbox)
 {
 	local->is_inside = false;
-	local->memory = local->peer;
-	local->host = NULL;
 	local->is_rq_shared = inbox->is_rq_shared || local->target_srqs;
 	local->target_srqn = SHARED_NO_SRQN;
 	local->target_pd = inbox->pd;
@@ -248,8 +246,8 @@ static bool peek(struct local_qp *local, struct recv_wqe *receive)
 		return false;
 	prefetch_to_write(inbox_place(local->target));
 	return local->is_rq_shared ? shared_peek(local, receive)
-				   : rq_peek(local->target_rq, local->memory->base,
-					     local->memory->bytes, &local->posted_seen, receive);
+				   : rq_peek(local->target_rq, local->peer->base,
+					     local->peer->bytes, &local->posted_seen, receive);
 }
 
 /* --- keys that go with a message --- */
@@ -260,7 +258,7 @@ static bool may_invalidate(const struct local_qp *local, const struct send_wqe *
 	const struct mr_user user = {local->target_pd, local->target->qpn};
 
 	return !wr_table[wqe->opcode].has_invalidate ||
-		(!local->host && mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK);
+		mw_check(&local->peer->mrs, wqe->imm, user) == MR_OK;
 }
 
 bool local_invalidates_still(struct local_qp *local)
@@ -294,13 +292,6 @@ static bool take(struct local_qp *local, struct recv_wqe *receive)
 	return false;
 }
 
-static bool deliver_shared(struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode,
-	const struct recv_wqe *receive)
-{
-	return local->host ? hosted_deliver(local, wqe, opcode, receive)
-			   : local_deliver(local, wqe, opcode, receive->wr_id);
-}
-
 /* The request to fill has to be taken first: what may go wrong later than that is only that memory is not there. */
 static enum shortcut send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
@@ -327,7 +318,8 @@ static enum shortcut send_shared(
 			return SHORTCUT_PACKETS;
 	} while (!shared_take(local, &receive));
 	local->is_waiting = false;
-	if (local_move(local, wqe, &theirs, true) && deliver_shared(local, wqe, WC_RECV, &receive))
+	if (local_move(local, wqe, &theirs, true) &&
+		local_deliver(local, wqe, WC_RECV, receive.wr_id))
 		return SHORTCUT_DONE;
 	shared_hand_over(local);
 	return SHORTCUT_PACKETS;
@@ -341,7 +333,7 @@ static enum shortcut imm_shared(struct local_qp *local, const struct send_wqe *w
 		return SHORTCUT_PACKETS;
 	if (!take(local, receive))
 		return not_ready(local, now_ns, ret_at_ns);
-	if (deliver_shared(local, wqe, WC_RECV_RDMA_WITH_IMM, receive))
+	if (local_deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, receive->wr_id))
 		return SHORTCUT_DONE;
 	shared_hand_over(local);
 	return SHORTCUT_PACKETS;
@@ -444,8 +436,6 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 		break;
 	}
 	local_end(local);
-	if (local->host)
-		guest_leave(local->host->seat);
 	if (lane_is_captured(qp->lane) && shortcut <= SHORTCUT_FAILED)
 		local_capture(local, wqe);
 	if (shortcut == SHORTCUT_DONE)

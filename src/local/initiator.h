@@ -9,7 +9,6 @@
  */
 
 #include "base/prefetch.h"
-#include "local/hosted.h"
 #include "local/local.h"
 
 /* In the target's inbox, under this mark from here on. False: it was closed. */
@@ -30,10 +29,7 @@ static inline void local_end(struct local_qp *local)
 /* The same before bytes that this key names are moved. */
 static inline bool local_use(struct local_qp *local, uint32_t key)
 {
-	if (!local->host)
-		return local_begin(local, INBOX_USES_KEY | key);
-	guest_enter(local->host->seat, INBOX_USES_KEY | key);
-	return inbox_generation(local->target) == local->generation;
+	return local_begin(local, INBOX_USES_KEY | key);
 }
 
 /*
@@ -42,7 +38,7 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
  */
 static inline bool local_mark_holds(const struct local_qp *local)
 {
-	return inbox_mark_holds(local->host ? &local->host->seat->in_use : &local->target->in_use);
+	return inbox_mark_holds(&local->target->in_use);
 }
 
 /* --- initiator.c --- */

@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "base/once.h"
-#include "local/hosted.h"
 #include "local/shared.h"
 #include "memory/mw.h"
 
@@ -81,7 +80,7 @@ static bool shared_redeem(struct local_qp *local, struct srq *srq, uint64_t tick
 {
 	struct recv_wqe wqe;
 
-	if (srq->afar || srq->tags || !rq_redeem(srq->rq, ticket, &wqe) || bytes > wqe.total_bytes)
+	if (srq->tags || !rq_redeem(srq->rq, ticket, &wqe) || bytes > wqe.total_bytes)
 		return false;
 	*ret_wr_id = wqe.wr_id;
 	srq_note_taken(srq, &local->qp->lane->signals);
@@ -522,7 +521,6 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	local->inbox = inbox;
 	local->inbox_offset = place->offset;
 	local->lane = place->lane;
-	list_init(&local->hosted);
 	local->peer = peer;
 	local->table = table;
 	inbox->qpn = qp->qpn;
@@ -539,7 +537,6 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 	inbox->srqs_offset = qp->type == QP_TYPE_XRC_RECV ? place->srqs_offset : 0;
 	inbox->cq_offset = qp->recv_cq ? arena_offset(arena, qp->recv_cq->ring) : 0;
 	inbox->bell_offset = arena_offset(arena, arena_owners_side(place->lane->bell));
-	atomic_store(&inbox->sends, 0);
 	atomic_store(&inbox->writes, 0);
 	atomic_store(&inbox->reads, 0);
 	atomic_store(&inbox->atomics, 0);
@@ -559,7 +556,6 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_inb
 void local_forget_peer(struct local_qp *local)
 {
 	local->peer = NULL;
-	local->memory = NULL;
 	local->table = NULL;
 	local->target = NULL;
 }
@@ -567,7 +563,6 @@ void local_forget_peer(struct local_qp *local)
 /* The inbox goes; what was counted there stays. */
 static void counters_take_over(struct qp *qp, const struct inbox *inbox)
 {
-	qp_count(qp, COUNTER_rdma_sends, atomic_load(&inbox->sends));
 	qp_count(qp, COUNTER_rdma_writes, atomic_load(&inbox->writes));
 	qp_count(qp, COUNTER_rdma_reads, atomic_load(&inbox->reads));
 	qp_count(qp, COUNTER_rdma_atomics, atomic_load(&inbox->atomics));
@@ -583,7 +578,6 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	farewell(local);
 	is_free = close_and_wait(local);
 	collect_all(local, now_ns);
-	hosted_end(local);
 	watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)

@@ -19,7 +19,6 @@
  *     row.c       executes most of them: plain ones
  *     words.c     atomics and the requests of annex A19
  *     shared.h    with shared receive queues
- *     hosted.h    with those of a third process
  *     capture.h   what requests would have been on a wire
  *     local.c     opening, closing, collecting
  *
@@ -57,8 +56,6 @@ struct local_owner {
 	void (*pause)(uint32_t round); /* just let some time pass */
 	uint64_t (*now_ns)(void);
 	uint32_t who; /* of this process, told to targets (inbox.initiator) */
-	/* A queue pair asks (hosted.h): have somebody answer it soon. */
-	void (*ask)(void);
 };
 
 enum { LOCAL_WATCHED_MAX = 8 };
@@ -79,7 +76,6 @@ struct local_lane {
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
 	uint32_t next_watch; /* whose place the next one may take */
-	struct local_qp *asking; /* see hosted.h; NULL: nobody */
 };
 
 /* Of what was executed while somebody captured. */
@@ -106,8 +102,6 @@ struct local_qp {
 	/* As initiator. */
 	struct peer *peer; /* NULL: not known (any more) */
 	const struct inbox_table *table; /* the peer's, of the lane of its queue pair */
-	struct peer *
-		memory; /* whose keys and receive requests are meant: the peer's, or those of the host of the queue at hand */
 	struct inbox *target; /* the peer's inbox; NULL until it has opened it for us */
 	struct recv_queue
 		*target_rq; /* NULL: not for initiators; of an XRC target: of the request at hand */
@@ -116,8 +110,6 @@ struct local_qp {
 	uint64_t target_offset;
 	uint32_t generation; /* of the target */
 	bool is_inside; /* the target, while a request is executed */
-	struct hosted_srq *
-		host; /* of an XRC target: the queue of a third process that is at hand; else NULL */
 	uint32_t collected_seen; /* by the target, of our records */
 	uint32_t posted_seen; /* of its receive requests */
 	bool is_rq_shared; /* the target's receive queue is */
@@ -141,10 +133,6 @@ struct local_qp {
 	uint32_t invalidated_number; /* when so many records were */
 	bool has_far_atomics; /* the last atomic was for memory that is not mapped here */
 	uint32_t far_key; /* and this was its key */
-	struct list hosted; /* struct hosted_srq: those that were asked for */
-	const struct srq_hosted *asked; /* of local_lane.asking: for what the peer tells here, */
-	uint32_t asked_srqn; /* which is the queue of this number */
-	struct srq_host asked_host; /* and this process */
 	struct local_captured captured;
 };
 

@@ -17,7 +17,7 @@ static bool theirs_check(
 		uint64_t part_bytes = min_u64(sge->bytes, bytes);
 
 		if (part_bytes &&
-			mr_resolve_for(&local->memory->mrs, sge->lkey, theirs->user, theirs->access,
+			mr_resolve_for(&local->peer->mrs, sge->lkey, theirs->user, theirs->access,
 				sge->address, part_bytes, &place.here))
 			return false;
 		bytes -= part_bytes;
@@ -33,11 +33,11 @@ static bool theirs_find(const struct local_qp *local, const struct local_theirs 
 		theirs->cached, at->lkey, theirs->access | MR_TOUCH, at->address, at->bytes);
 	if (ret_place->here)
 		return true;
-	if (peer_find(local->memory, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
+	if (peer_find(local->peer, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
 		    ret_place))
 		return false;
 	if (ret_place->here)
-		peer_cache(local->memory, at->lkey, theirs->cached);
+		peer_cache(local->peer, at->lkey, theirs->cached);
 	return true;
 }
 
@@ -78,8 +78,8 @@ static bool step(struct local_qp *local, uint8_t *own, const struct local_theirs
 		return local_mark_holds(local);
 	}
 	return local_mark_holds(local) &&
-		(is_written ? peer_put(local->memory, &place, 0, own, at->bytes)
-			    : peer_get(local->memory, &place, 0, own, at->bytes)) &&
+		(is_written ? peer_put(local->peer, &place, 0, own, at->bytes)
+			    : peer_get(local->peer, &place, 0, own, at->bytes)) &&
 		local_mark_holds(local);
 }
 

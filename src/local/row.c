@@ -122,7 +122,7 @@ static inline bool row_send(struct local_qp *local, const struct send_wqe *wqe)
 	if (!from || !inbox_has_room(local->target, &local->collected_seen))
 		return false;
 	prefetch_to_write(inbox_place(local->target));
-	if (!rq_peek_first(local->target_rq, local->memory->base, local->memory->bytes,
+	if (!rq_peek_first(local->target_rq, local->peer->base, local->peer->bytes,
 		    &local->posted_seen, &wr_id, &sge))
 		return false;
 	local_foresee(&local->receive, sge.address);

@@ -1,37 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/shared.h"
 
-#include <string.h>
-
 #include "base/once.h"
-#include "local/hosted.h"
 
 /* --- the initiator --- */
 
-/* One of the target's own. */
-static bool select_own(struct local_qp *local, uint32_t srqn)
-{
-	const struct peer *peer = local->peer;
-	uint64_t offset = atomic_load(&local->target_srqs->offset[srqn % SRQ_TABLE_SIZE]);
-	const struct srq_public *public = peer_at(peer, offset, sizeof(*public));
-
-	if (!public || atomic_load(&public->number) != srqn ||
-		public->xrcd != local->target->xrcd || !public->xrcd)
-		return false;
-	if (!local->host && srqn == local->target_srqn &&
-		atomic_load(&public->serial) == local->target_serial)
-		return true;
-	local->target_rq = peer_at(peer, public->rq_offset, sizeof(struct recv_queue));
-	local->target_cq = peer_at(peer, public->cq_offset, sizeof(struct cq_ring));
-	if (!local->target_rq || !local->target_cq)
-		return false;
-	local->memory = local->peer;
-	local->host = NULL;
-	shared_begin(local, public, srqn);
-	return true;
-}
-
-void shared_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn)
+/* The queue is another one from here on. `target_rq` is set. */
+static void queue_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn)
 {
 	local->target_srqn = srqn;
 	local->target_serial = atomic_load(&public->serial);
@@ -45,15 +20,27 @@ void shared_begin(struct local_qp *local, const struct srq_public *public, uint3
 
 bool shared_select(struct local_qp *local, uint32_t srqn)
 {
-	return select_own(local, srqn) || hosted_select(local, srqn);
+	const struct peer *peer = local->peer;
+	uint64_t offset = atomic_load(&local->target_srqs->offset[srqn % SRQ_TABLE_SIZE]);
+	const struct srq_public *public = peer_at(peer, offset, sizeof(*public));
+
+	if (!public || atomic_load(&public->number) != srqn ||
+		public->xrcd != local->target->xrcd || !public->xrcd)
+		return false;
+	if (srqn == local->target_srqn && atomic_load(&public->serial) == local->target_serial)
+		return true;
+	local->target_rq = peer_at(peer, public->rq_offset, sizeof(struct recv_queue));
+	local->target_cq = peer_at(peer, public->cq_offset, sizeof(struct cq_ring));
+	if (!local->target_rq || !local->target_cq)
+		return false;
+	queue_begin(local, public, srqn);
+	return true;
 }
 
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 {
-	const struct peer *peer = local->memory;
+	const struct peer *peer = local->peer;
 
-	if (local->host && !hosted_has_room(local))
-		return false;
 	if (local->has_handed_over && inbox_has_news(local->target, local->generation))
 		return false; /* the copy is still wanted */
 	local->has_handed_over = false;
@@ -72,24 +59,13 @@ bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
 	struct inbox_held *held = &local->target->held;
 
 	held->wr_id = receive->wr_id;
-	held->sge_count = receive->sge_count;
 	held->srqn = local->target_srqn;
-	memcpy(held->sge, receive->sge, receive->sge_count * sizeof(struct sge));
 	if (!rq_take_peeked(local->target_rq, local->peeked))
 		return false;
 	atomic_store_explicit(&held->sequence,
 		inbox_sequence(local->generation, inbox_count(local->target)),
 		memory_order_release);
 	return true;
-}
-
-/* One of the two is first: this, or the target that does not wait for us any longer (shared_reclaim). */
-bool shared_let_go(struct local_qp *local)
-{
-	struct inbox *target = local->target;
-	uint64_t held = inbox_sequence(local->generation, inbox_count(target));
-
-	return atomic_compare_exchange_strong(&target->held.sequence, &held, 0);
 }
 
 void shared_hand_over(struct local_qp *local)
@@ -126,24 +102,7 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
 	if (qp->type != QP_TYPE_XRC_RECV)
 		return srq;
 	srq = srq_table_find(qp->lane->srqs, srqn);
-	if (!srq)
-		srq = srq_table_find_afar(qp->lane->srqs, srqn, qp->xrcd);
 	return srq && srq->xrcd == qp->xrcd ? srq : NULL;
-}
-
-/*
- * What the initiator says that it holds, of a queue of another process: that one knows whether it
- * is true. False: it cannot be.
- */
-static bool held_read(const struct inbox_held *held, struct recv_wqe *ret_wqe)
-{
-	ret_wqe->wr_id = READ_ONCE(held->wr_id);
-	ret_wqe->sge_count = READ_ONCE(held->sge_count);
-	if (ret_wqe->sge_count > SGE_COUNT_MAX)
-		return false;
-	memcpy(ret_wqe->sge, held->sge, ret_wqe->sge_count * sizeof(struct sge));
-	ret_wqe->total_bytes = sge_total_bytes(ret_wqe->sge, ret_wqe->sge_count);
-	return true;
 }
 
 /* A request that was taken for a message that was not received: it waits for it, or is flushed with the queue pair. */
@@ -153,14 +112,11 @@ static void hold(struct qp *qp, const struct inbox_held *held, uint64_t now_ns)
 	struct cqe cqe = {.opcode = WC_RECV};
 	struct recv_wqe wqe;
 
-	if (!srq || srq->tags ||
-		!(srq->afar ? held_read(held, &wqe)
-			    : rq_redeem(srq->rq, READ_ONCE(held->wr_id), &wqe))) {
+	if (!srq || srq->tags || !rq_redeem(srq->rq, READ_ONCE(held->wr_id), &wqe)) {
 		lane_count_unsound(qp->lane);
 		return;
 	}
-	if (!srq->afar)
-		srq_note_taken(srq, &qp->lane->signals);
+	srq_note_taken(srq, &qp->lane->signals);
 	if (qp->state != QP_ERR)
 		qp->transport->hold(qp, srq, &wqe);
 	else if (qp->type == QP_TYPE_XRC_RECV)

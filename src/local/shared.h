@@ -7,8 +7,8 @@
  *
  * Several initiators take from it, and packets do. So a request is not taken by its record, as one of a queue pair's own
  * is, but by a compare-and-swap in the ring (queue/rq.h), before its buffer is touched. From then on until its record is published
- * it is held, as a responder holds one in the middle of a message: a copy of it lies in the inbox, with the number of the record that is
- * to come.
+ * it is held, as a responder holds one in the middle of a message: the inbox names it, and the
+ * number of the record that is to come.
  *
  * An initiator that cannot fill the buffer after all hands the request over: a record says so, and the message that comes
  * by packets is received with it. If the inbox is closed first, or the initiator has died, then the owner finds what is held,
@@ -29,14 +29,11 @@
 /* --- the initiator --- */
 
 /*
- * An XRC target: the request that is executed names this queue of its domain, with whose protection domain all of it is checked. We are in
- * the inbox, and stay there: the queue does not go away meanwhile. False: there is none, in the target's process or (hosted.h) in
- * another one that is known.
+ * An XRC target: the request that is executed names this queue of its domain, with whose protection
+ * domain all of it is checked. We are in the inbox, and stay there: the queue does not go away
+ * meanwhile. False: the target's process has no such queue, and the request goes by packets.
  */
 bool shared_select(struct local_qp *local, uint32_t srqn);
-
-/* For the above: the queue is another one from here on. target_rq is set. */
-void shared_begin(struct local_qp *local, const struct srq_public *public, uint32_t srqn);
 
 /*
  * The request that a message could take now. False: there is none. Who waits for one begins to count anew when others have had
@@ -46,9 +43,6 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 
 /* Take it. We are in the inbox, and it has room for a record. False when somebody else was faster. */
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive);
-
-/* What was taken last is held no more: it gets its record elsewhere. False when the target, which has failed, has it back. */
-bool shared_let_go(struct local_qp *local);
 
 /* What was taken last has no record and gets none of its own: let the target's responder have it. */
 void shared_hand_over(struct local_qp *local);

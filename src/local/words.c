@@ -28,10 +28,10 @@ static bool word_find(
 	place.here = mr_cached_find(&local->remote, wqe->rkey, access | MR_TOUCH,
 		wqe->remote_address, sizeof(uint64_t));
 	if (!place.here) {
-		fault = peer_find(local->memory, wqe->rkey, user, access, wqe->remote_address,
+		fault = peer_find(local->peer, wqe->rkey, user, access, wqe->remote_address,
 			sizeof(uint64_t), &place);
 		if (!fault && place.here)
-			peer_cache(local->memory, wqe->rkey, &local->remote);
+			peer_cache(local->peer, wqe->rkey, &local->remote);
 	}
 	if (!fault && !place.here) {
 		local->has_far_atomics = true;
@@ -137,7 +137,7 @@ enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wq
 enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
-	const struct mr_table *mrs = &local->memory->mrs;
+	const struct mr_table *mrs = &local->peer->mrs;
 	const struct mr_user user = {local->target_pd, local->target->qpn};
 	enum mr_fault fault;
 	uint8_t *pointer;

@@ -51,59 +51,6 @@ struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, 
 	return srq;
 }
 
-/* The number is written last, and taken away first. */
-struct srq_hosted *srq_hosted_add(struct srq_directory *directory, uint32_t number, uint32_t xrcd,
-	const struct srq_host *host)
-{
-	uint32_t count = atomic_load_explicit(&directory->hosted_count, memory_order_relaxed);
-	struct srq_hosted *place = NULL;
-
-	for (uint32_t i = 0; i < count && !place; i++)
-		if (!atomic_load_explicit(&directory->hosted[i].number, memory_order_relaxed))
-			place = &directory->hosted[i];
-	if (!place && count == SRQ_HOSTED_MAX)
-		return NULL;
-	if (!place) {
-		place = &directory->hosted[count];
-		atomic_store(&directory->hosted_count, count + 1);
-	}
-	atomic_store(&place->xrcd, xrcd);
-	atomic_store(&place->serial, host->serial);
-	atomic_store(&place->offset, host->offset);
-	atomic_store(&place->pid, host->pid);
-	atomic_store(&place->memory, host->memory);
-	atomic_store(&place->number, number);
-	return place;
-}
-
-void srq_hosted_remove(struct srq_hosted *hosted)
-{
-	atomic_store(&hosted->number, 0);
-}
-
-const struct srq_hosted *srq_hosted_find(
-	const struct srq_directory *directory, uint32_t number, uint32_t xrcd)
-{
-	uint32_t count = atomic_load(&directory->hosted_count);
-
-	for (uint32_t i = 0; i < count && i < SRQ_HOSTED_MAX; i++)
-		if (atomic_load(&directory->hosted[i].number) == number &&
-			atomic_load(&directory->hosted[i].xrcd) == xrcd)
-			return &directory->hosted[i];
-	return NULL;
-}
-
-bool srq_hosted_read(const struct srq_hosted *hosted, uint32_t number, struct srq_host *ret_host)
-{
-	*ret_host = (struct srq_host){
-		.serial = atomic_load(&hosted->serial),
-		.offset = atomic_load(&hosted->offset),
-		.pid = atomic_load(&hosted->pid),
-		.memory = atomic_load(&hosted->memory),
-	};
-	return atomic_load(&hosted->number) == number;
-}
-
 static void share(struct srq *srq, const struct srq_init *init)
 {
 	srq->is_shared = true;

@@ -98,33 +98,8 @@ struct srq_init {
  */
 #define SRQ_TABLE_SIZE 65536
 
-/* Where another process, the host of a queue, has it. */
-struct srq_host {
-	uint64_t serial; /* srq_public.serial */
-	uint64_t offset; /* of its struct srq_public, in the host's NIC memory */
-	uint32_t pid;
-	int32_t memory; /* this process's descriptor of that memory */
-};
-
-/*
- * A queue of another process that queue pairs of this one receive from: who sends to them from this host needs no packets for that
- * (local/hosted.h). Each place stays one.
- */
-struct srq_hosted {
-	_Atomic uint32_t number; /* 0: there is none here */
-	_Atomic uint32_t xrcd; /* this process's number of its domain */
-	_Atomic uint64_t serial; /* and the rest of struct srq_host */
-	_Atomic uint64_t offset;
-	_Atomic uint32_t pid;
-	_Atomic int32_t memory;
-};
-
-enum { SRQ_HOSTED_MAX = 1024 };
-
 struct srq_directory {
 	_Atomic uint64_t offset[SRQ_TABLE_SIZE]; /* struct srq_public; 0: none */
-	_Atomic uint32_t hosted_count; /* places that were ever used: the first ones */
-	struct srq_hosted hosted[SRQ_HOSTED_MAX];
 };
 
 struct srq_table {
@@ -148,18 +123,6 @@ struct srq *srq_table_find(const struct srq_table *table, uint32_t number);
 
 /* The same among those of other processes, for queue pairs of this XRC domain. */
 struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, uint32_t xrcd);
-
-/* Tell of a queue of another process. NULL: there is no place. */
-struct srq_hosted *srq_hosted_add(struct srq_directory *directory, uint32_t number, uint32_t xrcd,
-	const struct srq_host *host);
-void srq_hosted_remove(struct srq_hosted *hosted);
-
-/* The place that tells of the queue of this number in this domain, or NULL. For any process. */
-const struct srq_hosted *srq_hosted_find(
-	const struct srq_directory *directory, uint32_t number, uint32_t xrcd);
-
-/* What it says, if it is still about the queue of this number. */
-bool srq_hosted_read(const struct srq_hosted *hosted, uint32_t number, struct srq_host *ret_host);
 
 /* Fill *srq. Returns 0 or -ENOMEM. */
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);

@@ -14,7 +14,6 @@
 #include "runtime/cancel.h"
 #include "runtime/kick.h"
 #include "runtime/log.h"
-#include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
 #include "runtime/own_thread.h"
 
@@ -160,7 +159,6 @@ static void attend(enum control_source source)
 		break;
 	case CONTROL_SOURCE_ASKED:
 		nic_far_errand();
-		nic_hosted_errand();
 		nic_datagram_errand();
 		nic_target_errand();
 		nic_peer_errand();

@@ -12,7 +12,6 @@
 #include "runtime/cancel.h"
 #include "runtime/kick.h"
 #include "runtime/log.h"
-#include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
 
 enum {
@@ -29,7 +28,6 @@ struct nic_far_srq {
 	struct list link; /* in nic.far_srqs */
 	struct nic_host *host;
 	uint32_t domain;
-	struct srq_hosted *told; /* to initiators on this host; NULL: not */
 };
 
 /* By the numbers of their domains here. Written under the NIC's lock; a lane reads those of its queue pairs. */
@@ -208,8 +206,6 @@ static void srq_unlink(struct nic_far_srq *srq)
 static void srq_drop(struct nic_far_srq *srq)
 {
 	srq_unlink(srq);
-	if (srq->told)
-		srq_hosted_remove(srq->told);
 	nic_srq_forget_on_lanes(&srq->far.srq);
 	nic_domain_remove(srq->domain);
 	nic_host_put(srq->host);
@@ -254,21 +250,6 @@ static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrc
 	return 0;
 }
 
-/* Tell initiators on this host that they may use the queue at `offset` by themselves. */
-static void srq_tell(struct nic_far_srq *srq, const struct nic_xrcd *xrcd, uint64_t offset)
-{
-	const struct srq_host host = {
-		.serial = srq->far.serial,
-		.offset = offset,
-		.pid = srq->host->peer->pid,
-		.memory = srq->host->peer->memory,
-	};
-
-	if (nic_local_share_srqs())
-		srq->told =
-			srq_hosted_add(nic.srqs->directory, srq->far.srq.number, xrcd->id, &host);
-}
-
 /* See the queue at `offset`, with a host that is used once more, and given back on failure. Returns 0 or -errno. */
 static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t offset)
 {
@@ -292,7 +273,6 @@ static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t 
 	}
 	srq->host = host;
 	srq_link(srq);
-	srq_tell(srq, xrcd, offset);
 	return 0;
 }
 
@@ -398,7 +378,6 @@ void nic_far_forget_peer(const struct nic_peer *peer)
 	list_for_each(host, &nic.hosts, struct nic_host, link)
 		if (host->peer == peer)
 			atomic_store(&host->far.is_gone, true);
-	nic_hosted_forget_peer(peer);
 	nic_datagram_forget_peer(peer);
 	srqs_sweep(0);
 }
@@ -411,7 +390,6 @@ void nic_far_forget_xrcd(const struct nic_xrcd *xrcd)
 void nic_far_forget(void)
 {
 	nic_datagram_forget();
-	nic_hosted_forget();
 	list_for_each_safe(srq, &nic.far_srqs, struct nic_far_srq, link)
 		free(srq);
 	list_init(&nic.far_srqs);

@@ -7,7 +7,7 @@
  * side of urnicd and its lanes; nic_cq.c, nic_channel.c, nic_qp.c, nic_srq.c, nic_wq.c and
  * nic_xrcd.c are its queues; nic_ah.c and nic_multicast.c say where datagrams go, nic_raw.c is for
  * raw packets, nic_stream.c for iWARP, nic_link.c for packets past the kernel's UDP. nic_local.c,
- * nic_peer.c, nic_datagram.c, nic_far.c, nic_hosted.c, nic_target*.c and nic_import.c are about
+ * nic_peer.c, nic_datagram.c, nic_far.c, nic_target*.c and nic_import.c are about
  * other processes of this host; nic_cm.c and nic_iwcm.c make connections. Nobody else includes
  * this.
  *

@@ -15,7 +15,6 @@
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/netdev.h"
-#include "runtime/nic_hosted.h"
 #include "runtime/nic_internal.h"
 #include "runtime/setting.h"
 
@@ -84,7 +83,6 @@ int nic_local_start(void)
 	nic.owner.wait = inbox_wait;
 	nic.owner.pause = wait_pause;
 	nic.owner.now_ns = clock_now_ns;
-	nic.owner.ask = nic_far_ask;
 	while (!nic.owner.who)
 		nic.owner.who = (uint32_t)nic_random_u64();
 	nic.mrs.quiesce = key_quiesce;
@@ -345,7 +343,6 @@ void nic_local_disconnect(struct nic_qp *qp)
 	is_free = local_disconnect(&local->local, clock_now_ns());
 	qp->local = NULL;
 	worker_unlock(qp->worker);
-	nic_hosted_end(local);
 	if (is_free)
 		inbox_give_back(local->local.inbox_offset);
 	list_remove(&local->link);

@@ -105,10 +105,6 @@ static uint64_t no_time(void)
 	return 0;
 }
 
-static void ask(void)
-{
-}
-
 static void host_init(struct world *world, uint32_t number)
 {
 	struct host *host = &world->host[number];
@@ -119,7 +115,7 @@ static void host_init(struct world *world, uint32_t number)
 		abort();
 	host->within = within;
 	within->world = world;
-	within->owner = (struct local_owner){wait, pause, no_time, 1 + number, ask};
+	within->owner = (struct local_owner){wait, pause, no_time, 1 + number};
 	within->peer.ops = random % 2 ? &mapped_ops : &far_ops;
 	within->is_lazy = random / 2 % 2;
 	within->unreachable_in = random / 4 % 2 ? 2 + (uint32_t)(random / 8 % 20) : 0;

@@ -80,13 +80,6 @@ static inline uint64_t all_time(void)
 	return UINT64_MAX;
 }
 
-static uint32_t asked; /* how often a queue pair did */
-
-static inline void ask(void)
-{
-	asked++;
-}
-
 static uint32_t collects_in; /* rounds until the target collects; 0: never */
 
 static inline void pause(uint32_t round)
@@ -207,7 +200,7 @@ static inline void end_init(struct end *end, uint32_t number)
 		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct inbox_bell))));
 	end->table_offset = arena_alloc(&end->arena, sizeof(struct inbox_table));
 	end->inbox_offset = arena_alloc(&end->arena, sizeof(struct inbox));
-	end->owner = (struct local_owner){wait, pause, no_time, 1 + number, ask};
+	end->owner = (struct local_owner){wait, pause, no_time, 1 + number};
 	mr_table_publish(&end->mrs, &end->arena, &end->mrs_public);
 }
 
@@ -285,7 +278,6 @@ static inline int setup(void **state)
 	(void)state;
 	kicks = 0;
 	wakes = 0;
-	asked = 0;
 	wait_rounds = 0;
 	leaves_in = 1;
 	collects_in = 0;
