@@ -15,7 +15,7 @@
 #include "capture_output.h"
 #include "capture_source.h"
 #include "command.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 
 const char command_capture_help[] =
 	"usage: urnic capture [-w FILE] [-i DEVICE] [-p PID] [-c COUNT] [-s BYTES]\n"

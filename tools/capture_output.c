@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 
 #define DEVICES_INTERVAL_NS 1000000000u
 

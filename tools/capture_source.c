@@ -15,8 +15,8 @@
 #include "base/arith.h"
 #include "base/text.h"
 #include "command.h"
+#include "os/clock.h"
 #include "runtime/capture_socket.h"
-#include "runtime/clock.h"
 #include "runtime/nic_memory.h"
 
 #define ASK_INTERVAL_NS 250000000u

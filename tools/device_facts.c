@@ -10,7 +10,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/text.h"
-#include "runtime/netdev.h"
+#include "netdev/netdev.h"
 
 /* The only port of every device. */
 #define PORT 1

@@ -9,8 +9,8 @@
 #include "command.h"
 #include "device_facts.h"
 #include "json.h"
+#include "os/setting.h"
 #include "port/address.h"
-#include "runtime/setting.h"
 
 const char command_devices_help[] =
 	"usage: urnic devices [--json]\n"

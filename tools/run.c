@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "view.h"
 
 const char command_run_help[] =

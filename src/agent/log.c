@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "runtime/setting.h"
+#include "os/setting.h"
 
 static int fd = -1;
 

@@ -26,9 +26,9 @@
 #include "agent/server.h"
 #include "base/arith.h"
 #include "base/version.h"
+#include "os/setting.h"
 #include "runtime/agent_protocol.h"
 #include "runtime/place.h"
-#include "runtime/setting.h"
 
 enum {
 	RESTART_PAUSE_US = 100000,

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "agent/server.h"
-#include "runtime/netdev.h"
+#include "netdev/netdev.h"
 
 static const char *const names[] = {
 	[QUOTA_CONNECTIONS] = "connections",

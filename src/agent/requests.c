@@ -22,8 +22,8 @@
 #include "agent/privilege.h"
 #include "agent/quota.h"
 #include "base/arith.h"
+#include "netdev/netdev.h"
 #include "port/address.h"
-#include "runtime/netdev.h"
 #include "wire/cm.h"
 
 /* Not a result: the request can only be answered when the server has settled. */

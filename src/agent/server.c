@@ -21,8 +21,8 @@
 #include "agent/requests.h"
 #include "base/arith.h"
 #include "base/text.h"
+#include "netdev/netdev.h"
 #include "port/address.h"
-#include "runtime/netdev.h"
 #include "runtime/place.h"
 #include "runtime/rendezvous.h"
 

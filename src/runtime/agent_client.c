@@ -13,9 +13,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "os/setting.h"
 #include "runtime/agent_start.h"
 #include "runtime/place.h"
-#include "runtime/setting.h"
 
 enum {
 	/*

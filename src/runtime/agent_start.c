@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "os/log.h"
+#include "os/setting.h"
 #include "runtime/agent_protocol.h"
-#include "runtime/log.h"
-#include "runtime/setting.h"
 
 /*
  * The C library's other name of clone(). Under the usual one ThreadSanitizer takes every call for a

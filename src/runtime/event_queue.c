@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
-#include "runtime/futex.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/futex.h"
+#include "os/log.h"
 
 int event_queue_init(struct event_queue *queue)
 {

@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/cancel.h"
-#include "runtime/clock.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/own_thread.h"
+#include "os/setting.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
-#include "runtime/own_thread.h"
 #include "runtime/segment.h"
-#include "runtime/setting.h"
 
 /* Address space of NIC memory. Pages that are never touched cost nothing. */
 #define NIC_MEMORY_BYTES ARENA_SIDE_BYTES /* on either side */

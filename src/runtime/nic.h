@@ -22,7 +22,7 @@
  * posts and polls find nothing, destroying frees the child's copy only.
  *
  * Errors are -errno. One that comes from the environment (urnicd, ports, memory) is also said in a
- * sentence in the log (runtime/log.h).
+ * sentence in the log (os/log.h).
  */
 
 #include <stdbool.h>

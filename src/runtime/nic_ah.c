@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "runtime/log.h"
-#include "runtime/netdev.h"
+#include "netdev/netdev.h"
+#include "os/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/segment.h"
 

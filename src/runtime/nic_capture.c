@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/cancel.h"
+#include "os/cancel.h"
+#include "os/clock.h"
 #include "runtime/capture_socket.h"
-#include "runtime/clock.h"
 #include "runtime/nic_internal.h"
 
 /* Its pages go back, as far as they are whole ones. Whoever writes there meanwhile loses what it writes. */

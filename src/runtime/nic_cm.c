@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/cancel.h"
-#include "runtime/clock.h"
+#include "os/cancel.h"
+#include "os/clock.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/own_thread.h"
 #include "runtime/gsi_socket.h"
-#include "runtime/kick.h"
-#include "runtime/log.h"
 #include "runtime/nic_internal.h"
-#include "runtime/own_thread.h"
 
 enum {
 	SENDERS_MAX = 64, /* local addresses */

@@ -11,11 +11,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
-#include "runtime/kick.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/own_thread.h"
 #include "runtime/nic_internal.h"
-#include "runtime/own_thread.h"
 
 /* What is readable, in epoll data. */
 enum control_source {

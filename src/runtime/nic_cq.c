@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "runtime/log.h"
+#include "os/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/segment.h"
 

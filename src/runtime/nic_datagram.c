@@ -6,8 +6,8 @@
 
 #include "local/datagram.h"
 #include "local/door.h"
-#include "runtime/clock.h"
-#include "runtime/netdev.h"
+#include "netdev/netdev.h"
+#include "os/clock.h"
 #include "runtime/nic_internal.h"
 #include "wire/roce.h"
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "ib/rc/rc.h"
-#include "runtime/cancel.h"
-#include "runtime/kick.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/kick.h"
+#include "os/log.h"
 #include "runtime/nic_internal.h"
 
 enum {

@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/cancel.h"
-#include "runtime/clock.h"
-#include "runtime/kick.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/clock.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/own_thread.h"
+#include "os/setting.h"
 #include "runtime/nic_internal.h"
-#include "runtime/own_thread.h"
-#include "runtime/setting.h"
 
 #define CONNECT_NS 20000000000ull
 #define REQUEST_NS 10000000000ull

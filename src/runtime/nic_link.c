@@ -13,11 +13,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
-#include "runtime/log.h"
-#include "runtime/neighbour.h"
+#include "netdev/neighbour.h"
+#include "os/cancel.h"
+#include "os/log.h"
+#include "os/own_thread.h"
 #include "runtime/nic_internal.h"
-#include "runtime/own_thread.h"
 
 /* One question of a lane, if it has any, and its answer. */
 static bool question_settle(struct worker *worker)

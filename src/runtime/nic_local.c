@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "base/spin.h"
+#include "netdev/netdev.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/setting.h"
 #include "port/address.h"
-#include "runtime/clock.h"
-#include "runtime/log.h"
-#include "runtime/netdev.h"
 #include "runtime/nic_internal.h"
-#include "runtime/setting.h"
 
 /* Yielding takes a time slice where others want the processor; sleeping does not. */
 enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };

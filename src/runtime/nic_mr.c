@@ -12,8 +12,8 @@
 
 #include "base/arith.h"
 #include "memory/mw.h"
+#include "os/own_thread.h"
 #include "runtime/nic_internal.h"
-#include "runtime/own_thread.h"
 #include "runtime/segment.h"
 
 static uint8_t random_variant(void)

@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/log.h"
 #include "port/address.h"
 #include "port/socket.h"
-#include "runtime/log.h"
 #include "runtime/nic_internal.h"
 #include "wire/roce.h"
 

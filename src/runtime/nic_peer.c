@@ -15,9 +15,9 @@
 
 #include "base/arith.h"
 #include "base/once.h"
-#include "runtime/cancel.h"
-#include "runtime/futex.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/futex.h"
+#include "os/log.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
 #include "runtime/nic_memory.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/clock.h"
-#include "runtime/log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/segment.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/log.h"
+#include "os/log.h"
 #include "runtime/nic_internal.h"
 
 struct nic_flow {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "runtime/clock.h"
+#include "os/clock.h"
 #include "runtime/nic_internal.h"
 
 /* Others read this list while it changes, as that of queue pairs (engine/engine.c). */

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/setting.h"
 #include "port/tcp.h"
-#include "runtime/clock.h"
-#include "runtime/log.h"
 #include "runtime/nic_internal.h"
 #include "runtime/nic_iwcm.h"
-#include "runtime/setting.h"
 
 enum { PATIENCE_S_MIN = 2, PATIENCE_S_MAX = 86400 };
 

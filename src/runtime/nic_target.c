@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
+#include "os/cancel.h"
+#include "os/own_thread.h"
 #include "runtime/nic_internal.h"
-#include "runtime/own_thread.h"
 
 enum {
 	MOVE_PAUSE_US = 2000,

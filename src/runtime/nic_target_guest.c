@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/log.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
 

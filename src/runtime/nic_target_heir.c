@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "ib/rc/rc.h"
-#include "runtime/clock.h"
-#include "runtime/log.h"
+#include "os/clock.h"
+#include "os/log.h"
 #include "runtime/nic_internal.h"
 
 /* What the dead process has left here comes before what its queue pairs get from now on. */

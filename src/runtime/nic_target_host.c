@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/log.h"
+#include "os/log.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
 

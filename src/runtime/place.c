@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "os/clock.h"
 #include "port/socket.h"
-#include "runtime/clock.h"
 
 #define ROOTS_PARENT    "/run"
 #define ROOTS_DIRECTORY ROOTS_PARENT "/urnic"

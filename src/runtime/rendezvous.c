@@ -6,8 +6,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "os/setting.h"
 #include "runtime/place.h"
-#include "runtime/setting.h"
 
 enum {
 	ANSWER_TIMEOUT_S = 2, /* one second of it may be urnicd's, that waits for survivors */

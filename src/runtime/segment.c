@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/log.h"
+#include "os/log.h"
+#include "os/setting.h"
 #include "runtime/segment_move.h"
 #include "runtime/segment_shared.h"
-#include "runtime/setting.h"
 
 /*
  * The memfd: address space, of which each segment gets a window, once. A window is several times as long as its segment, so that a

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/log.h"
-#include "runtime/vma.h"
+#include "os/log.h"
+#include "os/vma.h"
 
 static void *at(uint64_t address)
 {

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/vma.h"
+#include "os/vma.h"
 
 struct search {
 	uint64_t start;

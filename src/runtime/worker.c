@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/cancel.h"
-#include "runtime/clock.h"
-#include "runtime/kick.h"
-#include "runtime/log.h"
-#include "runtime/own_thread.h"
+#include "os/cancel.h"
+#include "os/clock.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/own_thread.h"
 #include "runtime/worker_frames.h"
 #include "runtime/worker_streams.h"
 

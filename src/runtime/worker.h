@@ -39,10 +39,10 @@
 #include "engine/multicast.h"
 #include "local/guest.h"
 #include "local/local.h"
+#include "os/busy_lock.h"
+#include "os/clock.h"
+#include "os/lock_order.h"
 #include "port/udp.h"
-#include "runtime/busy_lock.h"
-#include "runtime/clock.h"
-#include "runtime/lock_order.h"
 #include "runtime/nic_public.h"
 
 #define WORKER_TICK_NS      250000

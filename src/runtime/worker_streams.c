@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/arith.h"
-#include "runtime/clock.h"
-#include "runtime/log.h"
+#include "os/clock.h"
+#include "os/log.h"
 
 enum {
 	READY_MAX = 64, /* streams that one question finds */

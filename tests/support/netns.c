@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 
 static void write_file(const char *path, const char *text)
 {

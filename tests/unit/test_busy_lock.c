@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "runtime/busy_lock.h"
-#include "runtime/clock.h"
+#include "os/busy_lock.h"
+#include "os/clock.h"
 
 enum {
 	TAKERS = 8,

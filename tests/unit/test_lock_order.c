@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/lock_order.h"
+#include "os/lock_order.h"
 
 #ifdef URNIC_LOCK_ORDER
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/neighbour.h"
+#include "netdev/neighbour.h"
 #include "support/netns.h"
 
 static struct gid gid_of(uint8_t subnet, uint8_t host)

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/netdev.h"
+#include "netdev/netdev.h"
 #include "support/netns.h"
 
 static int home, away; /* va is in one, vb in the other */

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 

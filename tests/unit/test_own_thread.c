@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/own_thread.h"
+#include "os/own_thread.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

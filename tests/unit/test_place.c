@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/clock.h"
+#include "os/clock.h"
 #include "runtime/place.h"
 #include "support/netns.h"
 

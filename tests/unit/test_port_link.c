@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "netdev/neighbour.h"
 #include "port/address.h"
 #include "port/udp.h"
-#include "runtime/neighbour.h"
 #include "support/netns.h"
 #include "support/stranger.h"
 #include "support/udp_ends.h"

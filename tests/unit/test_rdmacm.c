@@ -25,7 +25,7 @@
 #include "base/arith.h"
 /* front/rdmacm/id.h does not go together with cmocka.h. */
 extern pthread_mutex_t id_lock;
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 
 enum { PORT = 7471, PATIENCE_MS = 120000, GROUPS_MAX = 256 };

@@ -13,9 +13,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "os/setting.h"
 #include "runtime/place.h"
 #include "runtime/rendezvous.h"
-#include "runtime/setting.h"
 #include "support/urnicd.h"
 
 #define DIRECTORY "/run/urnic"

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/sanitizer.h"
 
 enum {

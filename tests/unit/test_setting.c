@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 
 #define NAME "URNIC_TEST_SETTING"
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_ends.h"
 

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 

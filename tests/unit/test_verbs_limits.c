@@ -15,7 +15,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/limits.h"
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 

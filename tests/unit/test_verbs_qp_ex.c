@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/frames.h"
 #include "support/netns.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 
 enum { SGE_MAX = 64 };

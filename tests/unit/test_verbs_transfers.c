@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_ends.h"
 

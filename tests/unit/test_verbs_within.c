@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/verbs_pair.h"
 

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"

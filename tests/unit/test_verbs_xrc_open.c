@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "support/netns.h"
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"

@@ -8,7 +8,7 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/iwarp.h"
-#include "runtime/log.h"
+#include "os/log.h"
 
 /* --- binding --- */
 

@@ -15,7 +15,7 @@
 #include "front/rdmacm/multicast.h"
 #include "front/rdmacm/resolver.h"
 #include "front/rdmacm/watch.h"
-#include "runtime/log.h"
+#include "os/log.h"
 
 pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 

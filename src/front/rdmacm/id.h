@@ -12,7 +12,7 @@
  * Life: the program holds one reference, until rdma_destroy_id(); the manager another, until the connection's protocol has ended.
  *
  * Lock: id_lock guards id->id.channel against events that are being posted, the lists of requests,
- * and reference counts. Its place is in runtime/lock_order.def.
+ * and reference counts. Its place is in os/lock_order.def.
  */
 #ifndef URNIC_FRONT_RDMACM_ID_H
 #define URNIC_FRONT_RDMACM_ID_H

@@ -5,7 +5,7 @@
 #include "front/rdmacm/address.h"
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/watch.h"
-#include "runtime/log.h"
+#include "os/log.h"
 
 /* --- events --- */
 

@@ -10,8 +10,8 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/resolver.h"
-#include "runtime/log.h"
-#include "runtime/neighbour.h"
+#include "netdev/neighbour.h"
+#include "os/log.h"
 
 /* Which device sends there, from which address. */
 static int choose_device(

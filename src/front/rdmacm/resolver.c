@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "base/arith.h"
-#include "runtime/clock.h"
-#include "runtime/neighbour.h"
-#include "runtime/own_thread.h"
+#include "netdev/neighbour.h"
+#include "os/clock.h"
+#include "os/own_thread.h"
 
 enum { LOOK_NS = 2000000 };
 

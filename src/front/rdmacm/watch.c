@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lock: `lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under it. Thread: that of
- * runtime/netdev_watch.h.
+ * netdev/netdev_watch.h.
  */
 #include "front/rdmacm/watch.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "front/rdmacm/device.h"
-#include "runtime/netdev.h"
-#include "runtime/netdev_watch.h"
+#include "netdev/netdev.h"
+#include "netdev/netdev_watch.h"
 
 /*
  * The identifiers that the program has, under id_lock: all of them, and by a hash of where they

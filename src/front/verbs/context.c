@@ -35,8 +35,8 @@
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
-#include "runtime/log.h"
-#include "runtime/netdev_watch.h"
+#include "netdev/netdev_watch.h"
+#include "os/log.h"
 #include "runtime/nic_import.h"
 
 /* What the files behind command descriptors are called. */

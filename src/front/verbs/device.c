@@ -13,10 +13,10 @@
 #include "front/verbs/context.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/select.h"
-#include "runtime/log.h"
-#include "runtime/netdev_news.h"
+#include "netdev/netdev_news.h"
+#include "os/log.h"
+#include "os/setting.h"
 #include "runtime/nic.h"
-#include "runtime/setting.h"
 
 /* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
 #define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)

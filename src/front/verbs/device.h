@@ -20,7 +20,7 @@
 #include "front/verbs/abi.h"
 #include "front/verbs/gid_table.h"
 #include "front/verbs/limits.h"
-#include "runtime/netdev.h"
+#include "netdev/netdev.h"
 
 /* Interfaces that come and go under new names each take one for ever; those beyond are not offered. */
 #define DEVICE_COUNT_MAX 128

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 /*
- * In the order of runtime/lock_order.def. Each is its file's; nothing outside of this room is
+ * In the order of os/lock_order.def. Each is its file's; nothing outside of this room is
  * called while it is held (but event queues under xrcd_lock, which is also taken under a lane's
  * lock).
  */

@@ -9,11 +9,11 @@
 #include "front/verbs/device.h"
 #include "memory/copy.h"
 #include "memory/mr.h"
+#include "os/log.h"
+#include "os/setting.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
-#include "runtime/log.h"
 #include "runtime/nic.h"
-#include "runtime/setting.h"
 
 /* clang-format off */
 #define LIMIT(field, value, why) .field = value,

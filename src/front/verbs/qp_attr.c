@@ -3,7 +3,7 @@
  * The attributes of a queue pair in the ABI's words and in the NIC's. Numbers are the same (tests/abi); the address is not.
  */
 #include "front/verbs/qp.h"
-#include "runtime/log.h"
+#include "os/log.h"
 
 /* The index that ibv_query_qp() answers when the address has gone from the table. */
 #define SGID_INDEX_NONE 0xff

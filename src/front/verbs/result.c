@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "runtime/log.h"
+#include "os/log.h"
 
 int result_refused(const char *call, int error)
 {

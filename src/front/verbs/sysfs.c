@@ -11,7 +11,7 @@
 
 #include "base/version.h"
 #include "front/verbs/device.h"
-#include "runtime/setting.h"
+#include "os/setting.h"
 #include "wire/bth.h"
 
 #define GUID_FORMAT           "%04x:%04x:%04x:%04x"

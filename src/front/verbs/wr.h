@@ -15,9 +15,9 @@
 #include <stdbool.h>
 
 #include "front/verbs/abi.h"
+#include "os/busy_lock.h"
 #include "queue/qp_type.h"
 #include "queue/sq.h"
-#include "runtime/busy_lock.h"
 
 struct qp_front;
 

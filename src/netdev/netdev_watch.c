@@ -3,7 +3,7 @@
  * Lock: `lock`, for everything here; it comes early in lock_order.def. The thread does not take it,
  * so a caller that stops the watch can wait for the thread.
  */
-#include "runtime/netdev_watch.h"
+#include "netdev/netdev_watch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
-#include "runtime/log.h"
-#include "runtime/own_thread.h"
+#include "os/cancel.h"
+#include "os/log.h"
+#include "os/own_thread.h"
 
 enum { WATCHERS_MAX = 2 /* verbs and rdma_cm */ };
 

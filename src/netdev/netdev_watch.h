@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_NETDEV_WATCH_H
-#define URNIC_RUNTIME_NETDEV_WATCH_H
+#ifndef URNIC_NETDEV_NETDEV_WATCH_H
+#define URNIC_NETDEV_NETDEV_WATCH_H
 
 /*
  * Watching the network interfaces: a call for each change of a link or an address.

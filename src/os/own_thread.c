@@ -3,7 +3,7 @@
  * Lock: `awake`, held for reading by each thread that is awake, for writing while they are parked. Nobody takes it with another lock
  * held but who parks the threads, and then they are the only ones that could hold one.
  */
-#include "runtime/own_thread.h"
+#include "os/own_thread.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "runtime/log.h"
+#include "os/log.h"
 
-#include "runtime/clock.h"
+#include "os/clock.h"
 
 /*
  * The control thread is awake while it waits for urnicd or another process; everybody else is for

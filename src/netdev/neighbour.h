@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_NEIGHBOUR_H
-#define URNIC_RUNTIME_NEIGHBOUR_H
+#ifndef URNIC_NETDEV_NEIGHBOUR_H
+#define URNIC_NETDEV_NEIGHBOUR_H
 
 /*
  * Is there anybody at the next hop? What an adapter's driver has to know before it can send, and what the kernel's rdma_cm therefore asks

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/busy_lock.h"
+#include "os/busy_lock.h"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/spin.h"
-#include "runtime/clock.h"
+#include "os/clock.h"
 
 /* Attempts before it sleeps: about as long as one batch takes. */
 enum { TRIES = 400 };

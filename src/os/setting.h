@@ -10,8 +10,8 @@
  * one sentence in the log, and the default holds. Each call parses the value and, if need be,
  * complains anew: a caller keeps what it got.
  */
-#ifndef URNIC_RUNTIME_SETTING_H
-#define URNIC_RUNTIME_SETTING_H
+#ifndef URNIC_OS_SETTING_H
+#define URNIC_OS_SETTING_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_CANCEL_H
-#define URNIC_RUNTIME_CANCEL_H
+#ifndef URNIC_OS_CANCEL_H
+#define URNIC_OS_CANCEL_H
 
 /*
  * pthread_cancel() ends a thread inside any system call of the C library's that may block, and some that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_LOCK_ORDER_H
-#define URNIC_RUNTIME_LOCK_ORDER_H
+#ifndef URNIC_OS_LOCK_ORDER_H
+#define URNIC_OS_LOCK_ORDER_H
 
 /*
  * The order of locks (lock_order.def), checked in builds with -Dlock_order=true, and in no other.

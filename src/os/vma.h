@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_VMA_H
-#define URNIC_RUNTIME_VMA_H
+#ifndef URNIC_OS_VMA_H
+#define URNIC_OS_VMA_H
 
 /*
  * The mappings of this process, as /proc/self/maps has them.

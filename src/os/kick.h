@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_KICK_H
-#define URNIC_RUNTIME_KICK_H
+#ifndef URNIC_OS_KICK_H
+#define URNIC_OS_KICK_H
 
 /*
  * An eventfd by which one thread wakes another one. Any thread; nothing blocks, and no thread is

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/setting.h"
+#include "os/setting.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "runtime/log.h"
+#include "os/log.h"
 
 /* One allocation: the pointers, then the strings. */
 static char **environment;

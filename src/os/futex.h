@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_FUTEX_H
-#define URNIC_RUNTIME_FUTEX_H
+#ifndef URNIC_OS_FUTEX_H
+#define URNIC_OS_FUTEX_H
 
 /*
  * Sleeping on a word of memory that processes share.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_CLOCK_H
-#define URNIC_RUNTIME_CLOCK_H
+#ifndef URNIC_OS_CLOCK_H
+#define URNIC_OS_CLOCK_H
 
 /* The clock that the engine is driven by: monotonic nanoseconds. No system call on common machines. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/vma.h"
+#include "os/vma.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_BUSY_LOCK_H
-#define URNIC_RUNTIME_BUSY_LOCK_H
+#ifndef URNIC_OS_BUSY_LOCK_H
+#define URNIC_OS_BUSY_LOCK_H
 
 /*
  * A lock that is taken for every request, mostly by the same thread, and held for less than a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/lock_order.h"
+#include "os/lock_order.h"
 
 #ifdef URNIC_LOCK_ORDER
 
@@ -13,7 +13,7 @@
 
 static const char *const names[] = {
 #define LOCK(name, sentence) name,
-#include "runtime/lock_order.def"
+#include "os/lock_order.def"
 #undef LOCK
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/netdev_news.h"
+#include "netdev/netdev_news.h"
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
+#include "os/cancel.h"
 
 static struct mnl_socket *netlink; /* NULL: none */
 static struct stat namespace; /* that it is in */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_NETDEV_NEWS_H
-#define URNIC_RUNTIME_NETDEV_NEWS_H
+#ifndef URNIC_NETDEV_NETDEV_NEWS_H
+#define URNIC_NETDEV_NETDEV_NEWS_H
 
 /*
- * Is a snapshot of the interfaces (runtime/netdev.h) still true?
+ * Is a snapshot of the interfaces (netdev/netdev.h) still true?
  *
  * The kernel queues a message on a socket of ours before whoever changed a link, an address or a route has his answer. So looking
  * whether the socket is empty says for certain, and costs a hundredth of another snapshot.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/futex.h"
+#include "os/futex.h"
 
 #include <errno.h>
 #include <linux/futex.h>

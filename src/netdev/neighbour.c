@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/neighbour.h"
+#include "netdev/neighbour.h"
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/cancel.h"
 #include "port/address.h"
 #include "port/socket.h"
-#include "runtime/cancel.h"
 
 enum {
 	MESSAGE_BYTES = 1024,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/log.h"
+#include "os/log.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "runtime/setting.h"
+#include "os/setting.h"
 
 static enum log_level chosen_level = LOG_ERROR;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;

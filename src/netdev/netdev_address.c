@@ -2,9 +2,9 @@
 #include <net/if.h>
 #include <unistd.h>
 
+#include "netdev/netdev.h"
 #include "port/address.h"
 #include "port/socket.h"
-#include "runtime/netdev.h"
 
 /* Then a socket can be bound to it. */
 static bool can_bind(const struct gid *gid, uint32_t ifindex)

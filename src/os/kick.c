@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/kick.h"
+#include "os/kick.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "runtime/cancel.h"
-#include "runtime/log.h"
+#include "os/cancel.h"
+#include "os/log.h"
 
 /* A call that failed once is tried again; a lost kick would leave a thread asleep. */
 enum { ATTEMPTS_MAX = 3 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_LOG_H
-#define URNIC_RUNTIME_LOG_H
+#ifndef URNIC_OS_LOG_H
+#define URNIC_OS_LOG_H
 
 /*
  * The log: one sentence per line on standard error, for the person whose program does not work.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_OWN_THREAD_H
-#define URNIC_RUNTIME_OWN_THREAD_H
+#ifndef URNIC_OS_OWN_THREAD_H
+#define URNIC_OS_OWN_THREAD_H
 
 /*
  * The threads that the library has in a program: of the lanes, the control thread, of the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/netdev.h"
+#include "netdev/netdev.h"
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "runtime/log.h"
+#include "os/log.h"
 
 enum {
 	DUMP_BUFFER_BYTES = 32768, /* what the kernel fills at most in one message of a dump */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_NETDEV_H
-#define URNIC_RUNTIME_NETDEV_H
+#ifndef URNIC_NETDEV_NETDEV_H
+#define URNIC_NETDEV_NETDEV_H
 
 /*
  * The network interfaces of this network namespace.
