@@ -12,11 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/capture_socket.h"
 #include "base/arith.h"
 #include "base/text.h"
 #include "command.h"
 #include "os/clock.h"
-#include "runtime/capture_socket.h"
 #include "runtime/nic_memory.h"
 
 #define ASK_INTERVAL_NS 250000000u

@@ -5,7 +5,7 @@
 /*
  * The processes that are captured.
  *
- * Those that run already are known to urnicd, those that begin tell us (runtime/capture_socket.h). Of each the NIC memory is
+ * Those that run already are known to urnicd, those that begin tell us (agent/capture_socket.h). Of each the NIC memory is
  * mapped, a word in it is set, and a ring per lane is emptied (queue/capture.h). The memory belongs to somebody else, who may be of
  * another version or may mean harm: it cannot shrink, every offset and length is checked, and what is used is copied first.
  *
@@ -16,9 +16,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "runtime/agent_client.h"
+#include "agent/agent_client.h"
+#include "agent/place.h"
 #include "runtime/nic_public.h"
-#include "runtime/place.h"
 
 struct capture_process;
 

@@ -69,7 +69,7 @@ static const struct topic topics[] = {
 #include "cm/cm_counter.def"
 #undef COUNTER
 #define COUNTER(counter, text) {.kind = TOPIC_URNICD_COUNTER, .name = #counter, .sentence = text},
-#include "runtime/agent_counters.def"
+#include "agent/agent_counters.def"
 #undef COUNTER
 #define STATUS(status_name, text, look_at) \
 	{.kind = TOPIC_STATUS, .number = WC_##status_name, .name = #status_name, .sentence = text, \

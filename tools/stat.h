@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/agent_client.h"
 #include "device_facts.h"
-#include "runtime/agent_client.h"
 #include "stat_memory.h"
 
 struct stat_process {

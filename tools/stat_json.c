@@ -142,7 +142,7 @@ static void add_urnicd(cJSON *root, const struct stat_report *report)
 	}
 	counters = cJSON_AddObjectToObject(cJSON_AddObjectToObject(root, "urnicd"), "counters");
 #define COUNTER(name, sentence) json_add_count(counters, #name, report->counters.name);
-#include "runtime/agent_counters.def"
+#include "agent/agent_counters.def"
 #undef COUNTER
 }
 

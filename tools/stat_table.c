@@ -147,6 +147,6 @@ void stat_print_table(const struct stat_report *report, bool is_all)
 		print_process(report, &report->processes[i], is_all);
 	printf("urnicd\n");
 #define COUNTER(name, sentence) print_counter(#name, report->counters.name, is_all);
-#include "runtime/agent_counters.def"
+#include "agent/agent_counters.def"
 #undef COUNTER
 }

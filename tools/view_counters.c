@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/agent_client.h"
 #include "base/arith.h"
-#include "runtime/agent_client.h"
 #include "stat_memory.h"
 
 enum {

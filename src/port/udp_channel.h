@@ -6,7 +6,7 @@
  * What travels on a channel: datagrams of a receive socket that the port itself does not have.
  *
  * The system's urnicd keeps the sockets of port 4791 from ordinary users, reads them and passes
- * each datagram on (agent/relay.h). A channel is a pair of connected unix datagram sockets; the
+ * each datagram on (urnicd/relay.h). A channel is a pair of connected unix datagram sockets; the
  * port reads its end in place of the UDP socket (port_udp_add_address() takes either). A message is
  * one struct udp_channel_head, in host order, and the datagram behind it: RoCEv2 packets as UDP_GRO
  * merged them.

@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/capture_socket.h"
 #include "base/arith.h"
 #include "os/cancel.h"
 #include "os/clock.h"
-#include "runtime/capture_socket.h"
 #include "runtime/nic_internal.h"
 
 /* Its pages go back, as far as they are whole ones. Whoever writes there meanwhile loses what it writes. */

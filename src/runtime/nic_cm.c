@@ -14,13 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/gsi_socket.h"
 #include "base/arith.h"
 #include "os/cancel.h"
 #include "os/clock.h"
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
-#include "runtime/gsi_socket.h"
 #include "runtime/nic_internal.h"
 
 enum {

@@ -13,9 +13,9 @@
  * After fork() the child has no manager: what it inherited of connections is dead, and calls on it do nothing.
  */
 
+#include "agent/agent_client.h"
 #include "base/export.h"
 #include "cm/cm.h"
-#include "runtime/agent_client.h"
 
 struct nic_cm_user {
 	void (*on_event)(const struct cm_event *event);

@@ -16,8 +16,9 @@
 
 #include <pthread.h>
 
+#include "agent/agent_client.h"
+#include "agent/namespace_lookup.h"
 #include "local/datagram.h"
-#include "runtime/agent_client.h"
 #include "runtime/event_queue.h"
 #include "runtime/nic.h"
 #include "runtime/nic_datagram.h"
@@ -25,7 +26,6 @@
 #include "runtime/nic_peer.h"
 #include "runtime/nic_public.h"
 #include "runtime/nic_target.h"
-#include "runtime/rendezvous.h"
 #include "runtime/worker.h"
 #include "runtime/worker_frames.h"
 #include "runtime/worker_streams.h"

@@ -7,7 +7,7 @@
  *
  * Who a queue pair's peer is follows from its address and its slot: urnicd knows the process, and hands out its NIC
  * memory to the same user. An address that is not of this network namespace may be of another one on this host, where another
- * urnicd knows (runtime/rendezvous.h); that one slot may there be anybody's, so such a peer is told by its queue pair. Its other memory is
+ * urnicd knows (agent/namespace_lookup.h); that one slot may there be anybody's, so such a peer is told by its queue pair. Its other memory is
  * reached as a debugger would reach it (process_vm_readv(2) and _writev), if the kernel lets us; reading
  * its directory that way, and comparing it with the one in NIC memory, shows that both are of one process.
  *

@@ -69,7 +69,7 @@ struct nic_public {
 	int32_t shared; /* descriptor of the process: the peers' side of NIC memory */
 	uint64_t base; /* where NIC memory lies in its owner's address space */
 	uint64_t identity; /* random: no other NIC's */
-	uint64_t netns; /* of the process: see runtime/rendezvous.h */
+	uint64_t netns; /* of the process: see agent/namespace_lookup.h */
 	uint64_t guests_offset; /* struct guest_table, on the peers' side */
 	uint64_t attentions_offset; /* struct attention_table; 0: there is none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];

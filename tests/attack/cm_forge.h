@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/gsi_socket.h"
+#include "agent/gsi_socket.h"
 #include "wire/cm.h"
 
 struct forger {

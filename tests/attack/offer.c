@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/agent_client.h"
-#include "runtime/capture_socket.h"
+#include "agent/agent_client.h"
+#include "agent/capture_socket.h"
 #include "runtime/nic_public.h"
 
 enum { MEMORY_BYTES = NIC_PUBLIC_OFFSET + sizeof(struct nic_public) + (1 << 20), FDS = 3 };

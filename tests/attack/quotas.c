@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "runtime/agent_client.h"
+#include "agent/agent_client.h"
 
 enum {
 	CLIENTS_MAX = 1024,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "runtime/agent_client.h"
+#include "agent/agent_client.h"
 
 int main(void)
 {

@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent_client.h"
 #include "base/arith.h"
 #include "port/address.h"
-#include "runtime/agent_client.h"
 
 enum {
 	DESCRIPTORS_MAX = 64, /* of this program */

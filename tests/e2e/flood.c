@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/gsi_socket.h"
 #include "port/sim_random.h"
-#include "runtime/gsi_socket.h"
 #include "wire/cm.h"
 
 enum { PORT = 7471, BURST = 50, WISH_REPORT = 1 /* what tests/e2e/connections.c refuses */ };

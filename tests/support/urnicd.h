@@ -24,11 +24,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent_client.h"
+#include "agent/agent_start.h"
 #include "os/setting.h"
 #include "port/address.h"
 #include "port/udp_channel.h"
-#include "runtime/agent_client.h"
-#include "runtime/agent_start.h"
 #include "support/netns.h"
 #include "wire/roce.h"
 

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "agent/place.h"
 #include "os/setting.h"
-#include "runtime/place.h"
 #include "support/urnicd.h"
 
 static void fresh_client_starts_urnicd_and_gets_what_is_for_its_slots(void **state)

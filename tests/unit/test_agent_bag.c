@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/bag.h"
+#include "urnicd/bag.h"
 
 /* What a visit saw. */
 struct seen {

@@ -16,10 +16,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/relay.h"
 #include "port/address.h"
 #include "port/udp_channel.h"
 #include "support/netns.h"
+#include "urnicd/relay.h"
 
 enum {
 	PORT = 4791,

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/slot.h"
+#include "urnicd/slot.h"
 
 enum { ALICE = 1000, BOB = 1001 };
 

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
+#include "agent/gsi_socket.h"
 #include "port/address.h"
-#include "runtime/gsi_socket.h"
 #include "support/netns.h"
 #include "wire/icrc.h"
 

@@ -26,8 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/place.h"
 #include "os/clock.h"
-#include "runtime/place.h"
 #include "support/netns.h"
 
 enum { USER = 20001, STRANGER = 20002, QUEUE = 300 };

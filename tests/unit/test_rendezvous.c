@@ -13,9 +13,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "agent/namespace_lookup.h"
+#include "agent/place.h"
 #include "os/setting.h"
-#include "runtime/place.h"
-#include "runtime/rendezvous.h"
 #include "support/urnicd.h"
 
 #define DIRECTORY "/run/urnic"
@@ -234,7 +234,7 @@ static void foreigner_may_ask_for_processes_and_nothing_else(void **state)
 	message.type = AGENT_##NAME;                                     \
 	if (message.type != AGENT_FIND && message.type != AGENT_FORWARD) \
 		assert_true(is_request_cut(&message, NULL, 0));
-#include "runtime/agent_messages.def"
+#include "agent/agent_messages.def"
 #undef AGENT_MESSAGE
 	message = find;
 	message.find.slot = 0;

@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/namespace_lookup.h"
 #include "os/setting.h"
-#include "runtime/rendezvous.h"
 #include "support/netns.h"
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"

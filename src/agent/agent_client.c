@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/agent_client.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "agent/agent_start.h"
+#include "agent/place.h"
+#include "os/setting.h"
+
+enum {
+	/*
+	 * urnicd answers at once, but for a second in which it waits for survivors of its
+	 * predecessor. The rest is for machines that are busy, or were suspended.
+	 */
+	ANSWER_TIMEOUT_S = 20,
+	/*
+	 * While the queue of urnicd's socket is full. It empties it at once, unless it is stopped.
+	 */
+	CONNECT_WAIT_MS = 2000,
+	/* urnicd may leave, idle, between our finding and asking it; not many times running. */
+	CONNECT_ATTEMPTS_MAX = 8,
+	/* Packets that may precede an answer before we call the connection broken. */
+	ANSWER_MESSAGES_MAX = 4096,
+};
+
+static const int socket_none = -1;
+
+__attribute__((format(printf, 3, 4))) static int fail(
+	struct agent_client *client, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(client->why, sizeof(client->why), format, arguments);
+	va_end(arguments);
+	return error;
+}
+
+static void close_if_open(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = socket_none;
+}
+
+/* The end of a connection has several names. */
+static bool is_gone(int rc)
+{
+	return rc == -ECONNRESET || rc == -EPIPE || rc == -ENOTCONN;
+}
+
+static int fail_version(struct agent_client *client, uint32_t version)
+{
+	struct ucred peer = {.pid = 0};
+	socklen_t bytes = sizeof(peer);
+
+	getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
+	return fail(client, -EPROTONOSUPPORT,
+		"urnicd (process %d) is of another version of urnic (its protocol %u, ours %u): it "
+		"leaves soon after the programs that use it have ended",
+		peer.pid, version, AGENT_VERSION);
+}
+
+/* Receive until the answer to the last request is there. */
+static int await_answer(struct agent_client *client, struct agent_message *message, uint32_t type,
+	struct agent_descriptors *descriptors)
+{
+	uint8_t packet[AGENT_PACKET_BYTES_MAX];
+
+	for (unsigned i = 0; i < ANSWER_MESSAGES_MAX; i++) {
+		int rc = agent_message_receive(client->fd, false, message, packet, descriptors, 0);
+
+		if (rc == -EAGAIN)
+			return fail(client, -ETIMEDOUT, "urnicd did not answer within %d seconds",
+				ANSWER_TIMEOUT_S);
+		if (is_gone(rc))
+			return fail(client, -ECONNRESET, "urnicd closed the connection");
+		if (rc == -EMFILE)
+			return fail(client, rc, "too many open files: raise the limit (ulimit -n)");
+		if (rc == -EPROTONOSUPPORT)
+			return fail_version(client, message->version);
+		if (rc)
+			return fail(client, rc, "urnicd does not speak our protocol");
+		if (message->type == type && message->sequence == client->sequence)
+			return 0;
+		if (message->type == AGENT_FORWARD)
+			client->forwards_dropped++;
+		agent_descriptors_close(descriptors);
+	}
+	return fail(client, -EPROTO, "urnicd sends packets but no answer");
+}
+
+/* A message that a child sends. */
+struct pass {
+	int fd;
+	const struct agent_message *message;
+	const int *fds;
+	uint32_t fd_count;
+	int rc;
+};
+
+static int pass_past_limit(void *context)
+{
+	struct pass *pass = context;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 0;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+		pass->rc = agent_message_send(
+			pass->fd, pass->message, NULL, pass->fds, pass->fd_count, 0);
+	return 0;
+}
+
+/*
+ * The kernel refused: more descriptors of this user's are under way in messages than this program
+ * may open. Mostly they are in urnicds' bags, one for each network namespace. The program's limit
+ * is mostly low only until the program asks for more. That is for the program to decide; so a child
+ * asks for more, and sends.
+ */
+static int send_past_limit(struct agent_client *client, const struct agent_message *message,
+	const int *fds, uint32_t fd_count)
+{
+	struct pass pass = {client->fd, message, fds, fd_count, -ETOOMANYREFS};
+
+	agent_in_child(pass_past_limit, &pass);
+	return pass.rc;
+}
+
+/* One request and its answer, on the connection that there is. */
+static int exchange(struct agent_client *client, struct agent_message *message, const int *fds,
+	uint32_t fd_count, struct agent_descriptors *descriptors)
+{
+	uint32_t type = message->type;
+	int rc;
+
+	message->version = AGENT_VERSION;
+	message->sequence = ++client->sequence;
+	message->status = 0;
+	rc = agent_message_send(client->fd, message, NULL, fds, fd_count, 0);
+	if (rc == -ETOOMANYREFS)
+		rc = send_past_limit(client, message, fds, fd_count);
+	if (is_gone(rc))
+		return fail(client, -ECONNRESET, "urnicd closed the connection");
+	if (rc == -ETOOMANYREFS)
+		return fail(client, rc,
+			"this program may not pass descriptors: raise its limit on open files "
+			"(ulimit -n)");
+	if (rc)
+		return fail(client, rc, "cannot send to urnicd: %s", strerror(-rc));
+	rc = await_answer(client, message, type, descriptors);
+	if (rc)
+		return rc;
+	if (message->status != 0) {
+		agent_descriptors_close(descriptors);
+		return fail(client, -message->status, "%s", message->why);
+	}
+	return 0;
+}
+
+/* A request that outlives one death of urnicd. */
+static int request(struct agent_client *client, struct agent_message *message, const int *fds,
+	uint32_t fd_count, struct agent_descriptors *descriptors)
+{
+	struct agent_message copy = *message;
+	int rc = client->fd < 0 ? -ECONNRESET
+				: exchange(client, message, fds, fd_count, descriptors);
+
+	if (rc != -ECONNRESET)
+		return rc;
+	rc = agent_client_resume(client);
+	if (rc)
+		return rc;
+	*message = copy;
+	return exchange(client, message, fds, fd_count, descriptors);
+}
+
+/* Make the connection what agent_client_fd() is about. */
+static int watch(struct agent_client *client)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	if (client->watcher < 0)
+		client->watcher = epoll_create1(EPOLL_CLOEXEC);
+	if (client->watcher < 0 ||
+		epoll_ctl(client->watcher, EPOLL_CTL_ADD, client->fd, &event) != 0)
+		return fail(client, -errno, "cannot watch urnicd: %s", strerror(errno));
+	return 0;
+}
+
+/*
+ * A copy of the connection in a forked child would keep the dead one in the watcher: take it out.
+ */
+static void disconnect(struct agent_client *client)
+{
+	if (client->fd >= 0 && client->watcher >= 0)
+		epoll_ctl(client->watcher, EPOLL_CTL_DEL, client->fd, NULL);
+	close_if_open(&client->fd);
+}
+
+static int fail_connect(struct agent_client *client, int error, const char *path)
+{
+	if (error == -ETIMEDOUT)
+		return fail(client, error,
+			"urnicd takes no connection at %s, whose queue is full for %d s: its process is "
+			"stopped (kill -CONT) or overrun (end it, programs that run go on)",
+			path, CONNECT_WAIT_MS / 1000);
+	if (error == -ENOPROTOOPT)
+		return fail(client, error, "urnic needs Linux 5.14 or newer (SO_NETNS_COOKIE)");
+	return fail(client, error, "cannot reach urnicd: %s%s", strerror(-error),
+		error == -EMFILE ? ": raise the limit on open files (ulimit -n)" : "");
+}
+
+/* Connect to one urnicd. -ECONNREFUSED: none runs that can be trusted. */
+static int connect_to(struct agent_client *client, enum place_whose whose)
+{
+	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
+	struct agent_message message = {.type = AGENT_HELLO};
+	struct agent_descriptors descriptors;
+	char path[PLACE_PATH_BYTES];
+	int rc = place_connect(PLACE_URNICD, whose, CONNECT_WAIT_MS, path);
+
+	if (rc < 0)
+		return fail_connect(client, rc, path);
+	client->fd = rc;
+	setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	rc = exchange(client, &message, NULL, 0, &descriptors);
+	if (rc)
+		goto fail_close;
+	rc = watch(client);
+	if (rc) {
+		agent_descriptors_close(&descriptors);
+		goto fail_close;
+	}
+	client->agent_pid = message.hello.pid;
+	client->bag = agent_descriptors_take(&descriptors, 0);
+	agent_descriptors_close(&descriptors);
+	return 0;
+fail_close:
+	disconnect(client);
+	return rc;
+}
+
+static int connect_running(struct agent_client *client)
+{
+	/* The system's urnicd, if there is one, shares port 4791 among all users. */
+	int rc = connect_to(client, PLACE_ROOTS);
+
+	return rc == -ECONNREFUSED ? connect_to(client, PLACE_OWN) : rc;
+}
+
+static int start(struct agent_client *client)
+{
+	const char *given = setting_path("URNIC_URNICD");
+	char path[PATH_MAX];
+	int rc = agent_find(path, sizeof(path));
+
+	if (rc && given)
+		return fail(client, rc,
+			"URNIC_URNICD is %.100s, which is no program; without it the one beside the library is taken",
+			given);
+	if (rc)
+		return fail(client, rc,
+			"the program urnicd is not where it should be: set URNIC_URNICD");
+	agent_settings_check();
+	rc = agent_start(path);
+	if (rc == -EMFILE)
+		return fail(client, rc, "urnicd needs %d open files: raise the limit (ulimit -n)",
+			AGENT_FILES_MIN);
+	if (rc == -ENOTDIR)
+		return fail(client, rc,
+			"urnicd has no directory for its socket: user %u can make none in /run, /dev/shm "
+			"and /tmp that others cannot write to",
+			geteuid());
+	if (rc == -ECANCELED)
+		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
+	if (rc)
+		return fail(client, rc, "cannot run %s: %s", path, strerror(-rc));
+	return 0;
+}
+
+static int connect_or_start(struct agent_client *client)
+{
+	int rc = -ECONNREFUSED;
+
+	for (unsigned i = 0; i < CONNECT_ATTEMPTS_MAX; i++) {
+		rc = connect_running(client);
+		if (rc == -ECONNREFUSED)
+			rc = start(client);
+		else if (rc != -ECONNRESET)
+			return rc;
+		else
+			continue;
+		if (rc)
+			return rc;
+	}
+	return fail(client, -ETIMEDOUT,
+		"urnicd leaves before it answers: it cannot accept programs (URNICD_LOG=FILE in its "
+		"environment has it say why), or it is of an older version of urnic and leaves for good soon "
+		"after the programs that use it have ended");
+}
+
+static void client_init(struct agent_client *client)
+{
+	memset(client, 0, sizeof(*client));
+	client->fd = socket_none;
+	client->watcher = socket_none;
+	client->bag = socket_none;
+	client->memory = socket_none;
+	list_init(&client->claims);
+}
+
+int agent_client_connect(struct agent_client *client)
+{
+	int rc;
+
+	client_init(client);
+	rc = connect_or_start(client);
+	if (rc)
+		close_if_open(&client->watcher);
+	return rc;
+}
+
+int agent_client_connect_running(struct agent_client *client)
+{
+	int rc;
+
+	client_init(client);
+	rc = connect_running(client);
+	if (rc)
+		close_if_open(&client->watcher);
+	return rc;
+}
+
+void agent_client_done(struct agent_client *client)
+{
+	/* A forked child may still hold the connection: end it for all. */
+	if (client->fd >= 0)
+		shutdown(client->fd, SHUT_RDWR);
+	agent_client_forget(client);
+}
+
+void agent_client_forget(struct agent_client *client)
+{
+	close_if_open(&client->fd);
+	close_if_open(&client->watcher);
+	close_if_open(&client->bag);
+	client_init(client);
+}
+
+int agent_client_fd(const struct agent_client *client)
+{
+	return client->watcher;
+}
+
+int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot)
+{
+	struct agent_message message = {.type = AGENT_ATTACH};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, &memory, memory >= 0 ? 1 : 0, &descriptors);
+
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	if (memory >= 0)
+		client->memory = memory;
+	*ret_slot = (uint8_t)message.attach.slot;
+	agent_slots_add(&client->slots, *ret_slot);
+	agent_slots_remove(&client->lost, *ret_slot);
+	return 0;
+}
+
+/* A number from elsewhere may name slot 0; urnicd would cut off who asks for it. */
+static int no_process(struct agent_client *client)
+{
+	return fail(client, -ENOENT, "slot 0 is urnicd's own");
+}
+
+int agent_client_inherit(struct agent_client *client, uint8_t slot)
+{
+	struct agent_message message = {.type = AGENT_ATTACH, .attach.slot = slot};
+	struct agent_descriptors descriptors;
+	int rc = slot ? request(client, &message, NULL, 0, &descriptors) : no_process(client);
+
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	agent_slots_add(&client->slots, slot);
+	agent_slots_remove(&client->lost, slot);
+	return 0;
+}
+
+void agent_client_detach(struct agent_client *client, uint8_t slot)
+{
+	struct agent_message message = {.type = AGENT_DETACH, .detach.slot = slot};
+	struct agent_descriptors descriptors;
+
+	if (!agent_slots_has(&client->slots, slot))
+		return;
+	agent_slots_remove(&client->slots, slot);
+	/* A dead urnicd has forgotten the slot, and what we do not claim again is free. */
+	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
+		agent_descriptors_close(&descriptors);
+}
+
+/* A request that is answered with a socket, which is the caller's. */
+static int request_socket(
+	struct agent_client *client, struct agent_message *message, int *ret_socket)
+{
+	struct agent_descriptors descriptors;
+	int rc = request(client, message, NULL, 0, &descriptors);
+	int fd;
+
+	if (rc)
+		return rc;
+	fd = agent_descriptors_take(&descriptors, 0);
+	agent_descriptors_close(&descriptors);
+	if (fd < 0)
+		return fail(client, -EMFILE,
+			"the socket from urnicd did not arrive: too many open files");
+	*ret_socket = fd;
+	return 0;
+}
+
+int agent_client_open(struct agent_client *client, uint8_t slot,
+	const struct agent_address *address, int *ret_socket)
+{
+	struct agent_message message = {
+		.type = AGENT_OPEN,
+		.open = {.address = *address, .slot = slot},
+	};
+
+	return request_socket(client, &message, ret_socket);
+}
+
+int agent_client_forward(
+	struct agent_client *client, const struct agent_forward *head, const uint8_t *data)
+{
+	struct agent_message message = {
+		.version = AGENT_VERSION,
+		.type = AGENT_FORWARD,
+		.forward = *head,
+	};
+
+	if (client->fd < 0)
+		return -ENOTCONN;
+	if (head->data_bytes > AGENT_PACKET_BYTES_MAX)
+		return -EMSGSIZE;
+	return agent_message_send(client->fd, &message, data, NULL, 0, MSG_DONTWAIT);
+}
+
+int agent_client_receive(struct agent_client *client, struct agent_packet *ret_packet)
+{
+	struct agent_descriptors descriptors;
+	struct agent_message message;
+	int rc;
+
+	if (client->fd < 0)
+		return -ECONNRESET;
+	for (unsigned i = 0; i < ANSWER_MESSAGES_MAX; i++) {
+		rc = agent_message_receive(
+			client->fd, false, &message, ret_packet->data, &descriptors, MSG_DONTWAIT);
+		if (rc == -EAGAIN)
+			return rc;
+		if (rc)
+			return -ECONNRESET;
+		agent_descriptors_close(&descriptors);
+		/* Anything else is the late answer to a request that gave up. */
+		if (message.type == AGENT_FORWARD) {
+			ret_packet->head = message.forward;
+			return 0;
+		}
+	}
+	return -EAGAIN;
+}
+
+/*
+ * Claim what we held before. `old_bag` is what a new urnicd needs to know the sockets of its
+ * predecessor.
+ */
+static int claim(struct agent_client *client, int old_bag)
+{
+	struct agent_message message = {
+		.type = AGENT_RESUME,
+		.resume =
+			{
+				.slots = client->slots,
+				.has_bag = old_bag >= 0,
+				.has_memory = client->memory >= 0,
+			},
+	};
+	struct agent_descriptors descriptors;
+	int fds[AGENT_DESCRIPTORS_MAX];
+	uint32_t fd_count = 0;
+	int rc;
+
+	if (old_bag >= 0)
+		fds[fd_count++] = old_bag;
+	if (client->memory >= 0)
+		fds[fd_count++] = client->memory;
+	rc = exchange(client, &message, fds, fd_count, &descriptors);
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
+		if (agent_slots_has(&client->slots, (uint8_t)slot) &&
+			!agent_slots_has(&message.resume.slots, (uint8_t)slot)) {
+			agent_slots_remove(&client->slots, (uint8_t)slot);
+			agent_slots_add(&client->lost, (uint8_t)slot);
+		}
+	}
+	return 0;
+}
+
+static void claim_message(const struct agent_claim *claim, struct agent_message *ret_message)
+{
+	*ret_message = (struct agent_message){
+		.type = AGENT_CLAIM,
+		.claim =
+			{
+				.service_id = claim->service_id,
+				.address = claim->address,
+				.id = claim->id,
+				.flags = claim->flags,
+			},
+	};
+}
+
+/* A new urnicd does not know what we had claimed. Whoever comes first has the port. */
+static int claims_repeat(struct agent_client *client)
+{
+	list_for_each(claim, &client->claims, struct agent_claim, node) {
+		struct agent_descriptors descriptors;
+		struct agent_message message;
+		int rc;
+
+		claim_message(claim, &message);
+		rc = exchange(client, &message, NULL, 0, &descriptors);
+		if (rc == -ECONNRESET || rc == -ETIMEDOUT)
+			return rc;
+		claim->is_lost = rc != 0;
+		if (rc == 0)
+			agent_descriptors_close(&descriptors);
+	}
+	return 0;
+}
+
+int agent_client_resume(struct agent_client *client)
+{
+	int old_bag = client->bag;
+	int rc;
+
+	disconnect(client);
+	client->bag = socket_none;
+	rc = connect_or_start(client);
+	if (rc) {
+		client->bag = old_bag;
+		return rc;
+	}
+	rc = claim(client, old_bag);
+	if (rc == 0)
+		rc = claims_repeat(client);
+	if (rc) {
+		/* The old bag is still the one that we depend on. */
+		disconnect(client);
+		close_if_open(&client->bag);
+		client->bag = old_bag;
+		return rc;
+	}
+	close_if_open(&old_bag);
+	return 0;
+}
+
+void agent_process_found(const struct agent_message *answer, struct agent_descriptors *descriptors,
+	struct agent_process *ret_process)
+{
+	*ret_process = (struct agent_process){
+		.pid = answer->find.pid,
+		.uid = answer->find.uid,
+		.memory = agent_descriptors_take(descriptors, 0),
+	};
+	agent_descriptors_close(descriptors);
+}
+
+int agent_client_list(
+	struct agent_client *client, uint32_t *index, struct agent_process *ret_process)
+{
+	struct agent_message message = {.type = AGENT_LIST, .list.index = *index};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc)
+		return rc;
+	*index = message.list.index;
+	*ret_process = (struct agent_process){
+		.pid = message.list.pid,
+		.uid = message.list.uid,
+		.slots = message.list.slots,
+		.memory = agent_descriptors_take(&descriptors, 0),
+	};
+	memcpy(ret_process->comm, message.list.comm, sizeof(ret_process->comm));
+	agent_descriptors_close(&descriptors);
+	return 0;
+}
+
+int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process)
+{
+	struct agent_message message = {.type = AGENT_FIND, .find.slot = slot};
+	struct agent_descriptors descriptors;
+	int rc = slot ? request(client, &message, NULL, 0, &descriptors) : no_process(client);
+
+	if (rc)
+		return rc;
+	agent_process_found(&message, &descriptors, ret_process);
+	return 0;
+}
+
+int agent_client_stat(struct agent_client *client, struct agent_counters *ret_counters)
+{
+	struct agent_message message = {.type = AGENT_STAT};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc)
+		return rc;
+	agent_descriptors_close(&descriptors);
+	*ret_counters = message.stat;
+	return 0;
+}
+
+int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket)
+{
+	struct agent_message message = {.type = AGENT_GSI_OPEN, .gsi_open.slot = slot};
+
+	return request_socket(client, &message, ret_socket);
+}
+
+int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address)
+{
+	struct agent_message message = {.type = AGENT_GSI_ADDRESS, .gsi_address.address = *address};
+	struct agent_descriptors descriptors;
+	int rc = request(client, &message, NULL, 0, &descriptors);
+
+	if (rc == 0)
+		agent_descriptors_close(&descriptors);
+	return rc;
+}
+
+int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
+{
+	struct agent_descriptors descriptors;
+	struct agent_message message;
+	bool is_new = claim->id == 0;
+	int rc;
+
+	if (is_new) {
+		claim->id = ++client->claims_made;
+		list_init(&claim->node);
+	}
+	claim_message(claim, &message);
+	rc = request(client, &message, NULL, 0, &descriptors);
+	if (rc) {
+		if (is_new)
+			claim->id = 0;
+		return rc;
+	}
+	agent_descriptors_close(&descriptors);
+	claim->service_id = message.claim.service_id;
+	if (is_new)
+		list_append(&client->claims, &claim->node);
+	return 0;
+}
+
+void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim)
+{
+	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = claim->id};
+	struct agent_descriptors descriptors;
+
+	if (claim->id == 0)
+		return;
+	list_remove(&claim->node);
+	claim->id = 0;
+	/* A dead urnicd has forgotten it. */
+	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
+		agent_descriptors_close(&descriptors);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_AGENT_AGENT_PROTOCOL_H
+#define URNIC_AGENT_AGENT_PROTOCOL_H
+
+/*
+ * The messages between a process and urnicd.
+ *
+ * The connection is a unix SOCK_SEQPACKET socket, whose path agent/place.h finds. One connection
+ * per process; the process's death is its end of file. A message is one struct agent_message in
+ * host order, always whole, except FORWARD, which is followed by the packet. Requests are numbered
+ * by the process; an answer repeats type and sequence. Descriptors travel beside it (SCM_RIGHTS).
+ *
+ * Both ends are checked like strangers: what agent_message_receive() lets through has a legal
+ * version, type, length and count of descriptors, slot numbers in range and terminated strings.
+ */
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "base/gid.h"
+
+enum {
+	AGENT_VERSION = 7,
+	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
+	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
+	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
+	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
+	AGENT_COMM_BYTES = 16, /* a process's short name, terminated */
+	AGENT_CLAIMS_MAX = 8192, /* service IDs claimed by all processes together */
+	AGENT_IDLE_S =
+		10, /* without a client, after which urnicd leaves; URNICD_IDLE_S says another */
+	AGENT_IDLE_S_MAX = 1000000,
+	AGENT_FILES_MIN = 64, /* open files that urnicd must be allowed, to be of use to anybody */
+};
+
+/* What the program urnicd exits with; once it listens it goes on in the background. */
+enum agent_exit {
+	AGENT_EXIT_LISTENING = 0,
+	AGENT_EXIT_FAILED = 1,
+	AGENT_EXIT_USAGE = 2,
+	AGENT_EXIT_RUNNING = 3, /* another one listens already */
+	AGENT_EXIT_FILES = 4, /* it may not open AGENT_FILES_MIN files */
+	AGENT_EXIT_PLACE = 5, /* there is no directory for its socket (agent/place.h) */
+};
+
+enum agent_message_type {
+#define AGENT_MESSAGE(NAME, name, number, descriptors, sentence) AGENT_##NAME = (number),
+#include "agent/agent_messages.def"
+#undef AGENT_MESSAGE
+};
+
+struct agent_counters {
+#define COUNTER(name, sentence) uint64_t name;
+#include "agent/agent_counters.def"
+#undef COUNTER
+};
+
+/* A local address. `scope_ifindex` is 0 unless the GID is link-local. */
+struct agent_address {
+	struct gid gid;
+	uint32_t scope_ifindex;
+};
+
+/* A set of slots: bit (slot % 8) of byte (slot / 8). */
+struct agent_slots {
+	uint8_t bits[AGENT_SLOTS / 8];
+};
+
+/* struct agent_message, claim.flags. */
+enum agent_claim_flags {
+	AGENT_CLAIM_LISTENS = 1 << 0, /* requests for it are to come to this process */
+	AGENT_CLAIM_SHARES = 1 << 1, /* others may claim it too, as long as at most one listens */
+	AGENT_CLAIM_IPV6_ONLY = 1 << 2, /* the zero address does not mean IPv4 */
+	AGENT_CLAIM_FLAGS = 7,
+};
+
+/* A packet that reached the wrong slot, with what its new owner's port would have told about it. */
+struct agent_forward {
+	struct gid sgid;
+	struct gid dgid;
+	uint32_t data_bytes; /* of the packet behind the message, up to AGENT_PACKET_BYTES_MAX */
+	uint16_t source_port;
+	uint8_t tos;
+	uint8_t slot; /* whose packet it is */
+	uint32_t
+		ifindex; /* of the local address, when that is link-local and the packet for QP1; else 0 */
+};
+
+struct agent_message {
+	/* These four are where they are in every version: another one can be told so. */
+	uint32_t version; /* AGENT_VERSION */
+	uint32_t type; /* enum agent_message_type */
+	uint32_t sequence; /* set by the requester, repeated in the answer; 0 in FORWARD */
+	int32_t status; /* answers: 0, or an errno and `why`; requests: 0 */
+	union {
+		struct {
+			uint32_t pid; /* answer: urnicd's */
+			uint32_t is_system; /* answer: 1 when it serves every user */
+		} hello;
+		struct {
+			uint32_t slot; /* request: this one, or 0 for any; answer */
+		} attach;
+		struct {
+			uint32_t slot; /* request */
+		} detach;
+		struct {
+			struct agent_address address; /* request */
+			uint32_t slot; /* request */
+		} open;
+		struct {
+			struct agent_slots slots; /* request: held; answer: confirmed */
+			uint32_t has_bag; /* request: 1 when the old bag comes along, first */
+			uint32_t has_memory; /* request: 1 when the memfd of NIC memory does */
+		} resume;
+		struct agent_forward forward;
+		struct {
+			uint32_t index; /* request: clients to skip; answer: what to ask for next */
+			uint32_t pid; /* answer, as all below */
+			uint32_t uid;
+			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
+			char comm[AGENT_COMM_BYTES];
+			struct agent_slots slots;
+		} list;
+		struct agent_counters stat; /* answer */
+		struct {
+			uint32_t slot; /* request: in the communication IDs of this process */
+		} gsi_open;
+		struct {
+			struct agent_address address; /* request */
+		} gsi_address;
+		struct {
+			uint64_t
+				service_id; /* request; with port 0: any free one. Answer: the one claimed */
+			struct agent_address address; /* request: a local one, or zero for any */
+			uint32_t id; /* request: the process's name for it; one it has is changed */
+			uint32_t flags; /* request: enum agent_claim_flags */
+		} claim;
+		struct {
+			uint32_t id; /* request */
+		} unclaim;
+		struct {
+			struct gid
+				gid; /* request: an address of urnicd's network namespace, or zero for any */
+			uint64_t
+				host; /* request from another network namespace: the asker's host identity */
+			uint32_t slot; /* request */
+			uint32_t pid; /* answer, as all below */
+			uint32_t uid;
+			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
+		} find;
+		char why[AGENT_WHY_BYTES]; /* failed answer: one sentence for the user */
+	};
+};
+
+/* The layout is an interface between two programs, if, but for its head, only of one version. */
+enum { AGENT_HEAD_BYTES = offsetof(struct agent_message, why) };
+static_assert(AGENT_HEAD_BYTES == 16, "of every version");
+static_assert(
+	sizeof(struct agent_message) == AGENT_HEAD_BYTES + AGENT_WHY_BYTES, "no hidden padding");
+
+static inline bool agent_slots_has(const struct agent_slots *slots, uint8_t slot)
+{
+	return slots->bits[slot / 8] >> slot % 8 & 1;
+}
+
+static inline void agent_slots_add(struct agent_slots *slots, uint8_t slot)
+{
+	slots->bits[slot / 8] |= (uint8_t)(1u << slot % 8);
+}
+
+static inline void agent_slots_remove(struct agent_slots *slots, uint8_t slot)
+{
+	slots->bits[slot / 8] &= (uint8_t) ~(1u << slot % 8);
+}
+
+/* The descriptors that came with a message; the receiver owns them. */
+struct agent_descriptors {
+	int fds[AGENT_DESCRIPTORS_MAX];
+	uint32_t count;
+};
+
+/*
+ * Send one message.
+ *
+ * `packet`  What follows a FORWARD, `message->forward.data_bytes` long; NULL for every other type.
+ * `fds`     `fd_count` descriptors to go along; stay the caller's.
+ * `flags`   MSG_DONTWAIT or 0.
+ *
+ * Returns 0 or -errno: -EAGAIN when the other end does not read, -EPIPE when it is gone.
+ */
+int agent_message_send(int socket, const struct agent_message *message, const uint8_t *packet,
+	const int *fds, uint32_t fd_count, int flags);
+
+/*
+ * Receive and check one message.
+ *
+ * `is_request`       Whether we are urnicd: requests and answers may carry different descriptors.
+ * `packet`           AGENT_PACKET_BYTES_MAX bytes, for what follows a FORWARD; NULL refuses them.
+ * `ret_descriptors`  Filled and owned by the caller on success; nothing is open after a failure.
+ *
+ * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTONOSUPPORT for a message of
+ * another version, of which the head was received, -EPROTO for one that is not legal, -EMFILE when
+ * its descriptor exceeds our limit, or another -errno of recvmsg().
+ */
+int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
+	uint8_t *packet, struct agent_descriptors *ret_descriptors, int flags);
+
+/*
+ * All descriptors that came with a message that recvmsg() has filled in, however many were
+ * expected: who receives a message owns them all.
+ *
+ * `header`  With a control buffer for AGENT_DESCRIPTORS_MAX descriptors at most.
+ */
+void agent_descriptors_collect(struct msghdr *header, struct agent_descriptors *ret_descriptors);
+
+/* Close what the receiver did not take. */
+void agent_descriptors_close(struct agent_descriptors *descriptors);
+
+/*
+ * Take the descriptor at `index` out, so that agent_descriptors_close() leaves it open.
+ *
+ * Returns it, or -1 when there is none.
+ */
+int agent_descriptors_take(struct agent_descriptors *descriptors, uint32_t index);
+
+#endif

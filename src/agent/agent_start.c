@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/agent_start.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/agent_protocol.h"
+#include "base/arith.h"
+#include "os/log.h"
+#include "os/setting.h"
+
+/*
+ * The C library's other name of clone(). Under the usual one ThreadSanitizer takes every call for a
+ * fork(), and breaks down in a child that shares its memory.
+ */
+int __clone(int (*run)(void *), void *stack_end, int flags, void *context, ...);
+
+enum { CHILD_STACK_BYTES = 64 << 10 };
+
+/* Where urnicd lies, seen from the directory of the library (or, in tests, of the program). */
+static const char *const places[] = {
+	"urnicd", "../urnicd", /* build/lib/liburnic.so */
+	"../../urnicd", /* build/tests/unit/test_agent */
+	"../libexec/urnic/urnicd", /* PREFIX/bin/urnic, PREFIX/lib/liburnic.so */
+	"../../libexec/urnic/urnicd", /* PREFIX/lib/urnic/liburnic.so */
+	"../../../libexec/urnic/urnicd", /* PREFIX/lib/x86_64-linux-gnu/urnic/liburnic.so */
+};
+
+int agent_find(char *ret_path, size_t path_bytes)
+{
+	const char *given = setting_path("URNIC_URNICD");
+	char self[PATH_MAX];
+	char *slash;
+	Dl_info info;
+
+	if (given) {
+		if (access(given, X_OK) != 0)
+			return -ENOENT;
+		return (size_t)snprintf(ret_path, path_bytes, "%s", given) < path_bytes ? 0
+											: -ENOENT;
+	}
+	if (!dladdr((void *)(uintptr_t)agent_find, &info) || !realpath(info.dli_fname, self))
+		return -ENOENT;
+	slash = strrchr(self, '/');
+	*slash = '\0';
+	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
+		int length = snprintf(ret_path, path_bytes, "%s/%s", self, places[i]);
+
+		if ((size_t)length < path_bytes && access(ret_path, X_OK) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* The calling thread's; both children run in its memory while it is suspended. */
+struct launch {
+	const char *path;
+	char **environment;
+	char *stack; /* of CHILD_STACK_BYTES, for the inner child */
+	bool is_secure; /* the program runs with another's rights (AT_SECURE) */
+	int status; /* of urnicd, from waitpid() */
+	int error; /* why it did not run, or 0 */
+};
+
+/*
+ * The environment without what would load another program's libraries into urnicd. None of it where
+ * the program's caller, who set it, is not the user that urnicd runs as.
+ *
+ * Returns an array to be freed, with borrowed strings.
+ */
+static char **clean_environment(bool is_secure)
+{
+	char *const *all = is_secure ? NULL : setting_environment();
+	size_t count = 0;
+	char **clean;
+	size_t used = 0;
+
+	while (all && all[count])
+		count++;
+	clean = calloc(count + 1, sizeof(*clean));
+	if (!clean)
+		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (strncmp(all[i], "LD_PRELOAD=", 11) != 0 && strncmp(all[i], "LD_AUDIT=", 9) != 0)
+			clean[used++] = all[i];
+	}
+	return clean;
+}
+
+/*
+ * Become one user, the effective one. The real user of a setuid program is its caller, who may
+ * signal whatever has that real user. A setgid program's group is not for the urnicd that serves
+ * all of its user's programs.
+ *
+ * System calls, as the C library would change the threads of the program around us, too. Returns 0
+ * or -1.
+ */
+static int leave_caller(void)
+{
+	uid_t real = getuid(), uid = geteuid();
+	gid_t gid = real == uid ? getgid() : getegid();
+
+	if (real != uid && uid == 0) {
+		gid = 0;
+		if (syscall(SYS_setgroups, 0, NULL))
+			return -1;
+	}
+	if ((getgid() != gid || getegid() != gid) && syscall(SYS_setresgid, gid, gid, gid))
+		return -1;
+	return real != uid ? (int)syscall(SYS_setresuid, uid, uid, uid) : 0;
+}
+
+/* What a caller allowed a setuid program must not end its urnicd, where that may be undone. */
+static void leave_limits(void)
+{
+	static const int limits[] = {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_AS};
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+
+	for (size_t i = 0; i < ARRAY_COUNT(limits); i++)
+		syscall(SYS_prlimit64, 0, limits[i], &none, NULL);
+}
+
+/* The inner child: becomes urnicd. */
+static int launch_program(void *context)
+{
+	struct launch *launch = context;
+	char *const arguments[] = {(char *)"urnicd", NULL};
+	int null = open("/dev/null", O_RDWR);
+
+	/* Before it is the program's terminal that signals it. */
+	setsid();
+	if (launch->is_secure)
+		leave_limits();
+	if (leave_caller()) {
+		launch->error = errno;
+		return EXIT_FAILURE;
+	}
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+	}
+	execve(launch->path, arguments, launch->environment);
+	launch->error = errno;
+	return EXIT_FAILURE;
+}
+
+/*
+ * The outer child: starts the inner one and waits for it. A child that executes a program sends
+ * SIGCHLD when it ends, however it was made; this one does not, and so can do without.
+ */
+static int launch_and_wait(void *context)
+{
+	struct launch *launch = context;
+	pid_t pid = __clone(launch_program, launch->stack + CHILD_STACK_BYTES,
+		CLONE_VM | CLONE_VFORK | SIGCHLD, launch);
+
+	if (pid < 0 || waitpid(pid, &launch->status, 0) < 0)
+		launch->error = errno;
+	return EXIT_SUCCESS;
+}
+
+static int launch_result(const struct launch *launch)
+{
+	if (launch->error)
+		return -launch->error;
+	if (WIFEXITED(launch->status) &&
+		(WEXITSTATUS(launch->status) == AGENT_EXIT_LISTENING ||
+			WEXITSTATUS(launch->status) == AGENT_EXIT_RUNNING))
+		return 0;
+	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status) == AGENT_EXIT_FILES)
+		return -EMFILE;
+	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status) == AGENT_EXIT_PLACE)
+		return -ENOTDIR;
+	return -ECANCELED;
+}
+
+void agent_settings_check(void)
+{
+	const char *path = setting_path("URNICD_LOG");
+	int fd;
+
+	setting_number("URNICD_IDLE_S", 0, AGENT_IDLE_S_MAX, AGENT_IDLE_S);
+	if (!path)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+	else
+		log_write(LOG_ERROR,
+			"URNICD_LOG is '%.100s', which cannot be written (%s); there is no log",
+			path, strerror(errno));
+}
+
+int agent_in_child(int (*run)(void *context), void *context)
+{
+	char *stack = malloc(CHILD_STACK_BYTES);
+	sigset_t all, saved;
+	int cancel_state, rc = 0;
+	pid_t pid;
+
+	if (!stack)
+		return -ENOMEM;
+	/*
+	 * No exit signal: the program gets no SIGCHLD and its wait() does not see our child.
+	 * Signals stay blocked in the child, so that no handler of the program runs there.
+	 */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &saved);
+	pid = __clone(run, stack + CHILD_STACK_BYTES, CLONE_VM | CLONE_VFORK, context);
+	if (pid < 0)
+		rc = -errno;
+	else
+		/* It has ended. Another thread may have been quicker, with __WALL: no matter. */
+		waitpid(pid, NULL, __WALL);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	pthread_setcancelstate(cancel_state, NULL);
+	free(stack);
+	return rc;
+}
+
+int agent_start(const char *path)
+{
+	struct launch launch = {.path = path, .is_secure = getauxval(AT_SECURE) != 0};
+	int rc = -ENOMEM;
+
+	launch.environment = clean_environment(launch.is_secure);
+	launch.stack = malloc(CHILD_STACK_BYTES);
+	/* Signals stay blocked into urnicd, which unblocks them. */
+	if (launch.environment && launch.stack)
+		rc = agent_in_child(launch_and_wait, &launch);
+	if (!rc)
+		rc = launch_result(&launch);
+	free(launch.stack);
+	free(launch.environment);
+	return rc;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/namespace_lookup.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "agent/place.h"
+#include "os/setting.h"
+
+enum {
+	ANSWER_TIMEOUT_S = 2, /* one second of it may be urnicd's, that waits for survivors */
+};
+
+/* FNV-1a. Who gives the same number to two hosts has chosen to. */
+static uint64_t host_number(void)
+{
+	const char *text = setting_text("URNIC_HOST_ID");
+	uint64_t number = 0xcbf29ce484222325u;
+
+	if (!text)
+		return 0;
+	for (; *text; text++)
+		number = (number ^ (uint8_t)*text) * 0x100000001b3u;
+	return number;
+}
+
+struct rendezvous_name rendezvous_name(void)
+{
+	struct rendezvous_name name = {.host = host_number()};
+
+	place_netns(&name.netns); /* which stays 0 if that fails */
+	return name;
+}
+
+struct question {
+	const struct rendezvous_name *own;
+	uint8_t slot;
+	const struct gid *gid;
+	rendezvous_visit *visit;
+	void *context;
+};
+
+/* Returns 0 and a process, whose memory the caller owns; or -errno. */
+static int exchange(int fd, const struct question *question, struct agent_process *ret_process)
+{
+	struct agent_message message = {
+		.version = AGENT_VERSION,
+		.type = AGENT_FIND,
+		.find = {.gid = *question->gid,
+			.host = question->own->host,
+			.slot = question->slot},
+	};
+	struct agent_descriptors descriptors;
+	int error = agent_message_send(fd, &message, NULL, NULL, 0, 0);
+
+	if (!error)
+		error = agent_message_receive(fd, false, &message, NULL, &descriptors, 0);
+	if (error)
+		return error;
+	if (message.type != AGENT_FIND || message.status) {
+		agent_descriptors_close(&descriptors);
+		return message.status ? -message.status : -EPROTO;
+	}
+	agent_process_found(&message, &descriptors, ret_process);
+	return 0;
+}
+
+/* place_visit. Returns true when enough have been asked. */
+static bool ask_one(void *context, int fd)
+{
+	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
+	const struct question *question = context;
+	struct agent_process process;
+	bool is_found;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	if (exchange(fd, question, &process))
+		return false;
+	is_found = question->visit(question->context, &process);
+	if (process.memory >= 0)
+		close(process.memory);
+	return is_found;
+}
+
+void rendezvous_ask(const struct rendezvous_name *own, uint8_t slot, const struct gid *gid,
+	rendezvous_visit *visit, void *context)
+{
+	struct question question = {
+		.own = own, .slot = slot, .gid = gid, .visit = visit, .context = context};
+
+	if (own->netns)
+		place_visit_others(PLACE_URNICD, own->netns, ask_one, &question);
+}

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "os/clock.h"
+#include "port/socket.h"
+
+#define ROOTS_PARENT    "/run"
+#define ROOTS_DIRECTORY ROOTS_PARENT "/urnic"
+
+enum {
+	LISTEN_BACKLOG = 128,
+	LISTEN_WAIT_MS = 2000, /* for another listener that has the lock and does not listen yet */
+	PAUSE_MS = 5,
+	ENDING_MS = 50, /* between the first and the last descriptor of a process that is killed */
+	LOCK_ATTEMPTS = 8, /* who leaves may remove the file that was just locked */
+	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
+	DIRECTORY_BYTES = 64, /* the longest below, terminated */
+	OVERFLOW_UID = 65534, /* how the kernel shows users that a user namespace does not know */
+};
+
+static const char *const kind_names[] = {[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture"};
+
+/* Anybody may make directories there, and nobody remove another's. */
+static const char *const shared_parents[] = {"/dev/shm", "/tmp"};
+
+/* A directory that is trusted. */
+struct place {
+	int fd;
+	uid_t owner; /* as it is seen from here */
+	char path[DIRECTORY_BYTES];
+};
+
+/* --- network namespaces --- */
+
+uint64_t place_netns_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t bytes = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes) ? 0 : cookie;
+}
+
+int place_netns(uint64_t *ret_netns)
+{
+	int fd = socket_open(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	uint64_t netns;
+
+	if (fd < 0)
+		return -errno;
+	netns = place_netns_of(fd);
+	close(fd);
+	if (!netns)
+		return -ENOPROTOOPT;
+	*ret_netns = netns;
+	return 0;
+}
+
+/* --- directories --- */
+
+/* The number of the effective user outside this user namespace. */
+static uid_t user_outside(void)
+{
+	uid_t uid = geteuid();
+	FILE *map = fopen("/proc/self/uid_map", "re");
+	unsigned inside, outside, count;
+	uid_t found = uid;
+
+	while (map && fscanf(map, "%u %u %u", &inside, &outside, &count) == 3)
+		if (uid >= inside && uid - inside < count)
+			found = outside + (uid - inside);
+	if (map)
+		fclose(map);
+	return found;
+}
+
+/* May only its owner write there? */
+static bool is_closed(const struct stat *directory)
+{
+	return S_ISDIR(directory->st_mode) && !(directory->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* Of a root that we are not. */
+static bool is_roots(const struct stat *directory)
+{
+	struct stat parent;
+
+	if (!is_closed(directory))
+		return false;
+	if (directory->st_uid == 0)
+		return geteuid() != 0;
+	return directory->st_uid == OVERFLOW_UID && stat(ROOTS_PARENT, &parent) == 0 &&
+		parent.st_uid == OVERFLOW_UID && is_closed(&parent);
+}
+
+static bool is_own(const char *path, const struct stat *directory)
+{
+	mode_t forbidden =
+		strcmp(path, ROOTS_DIRECTORY) == 0 ? S_IWGRP | S_IWOTH : S_IRWXG | S_IRWXO;
+
+	return directory->st_uid == geteuid() && !(directory->st_mode & forbidden);
+}
+
+/* Returns 0 or -errno; -EPERM: it is there, and not to be trusted. */
+static int place_open(const char *path, enum place_whose whose, struct place *ret_place)
+{
+	struct stat status;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &status) ||
+		!(whose == PLACE_ROOTS ? is_roots(&status) : is_own(path, &status))) {
+		close(fd);
+		return -EPERM;
+	}
+	ret_place->fd = fd;
+	ret_place->owner = status.st_uid;
+	snprintf(ret_place->path, sizeof(ret_place->path), "%s", path);
+	return 0;
+}
+
+/*
+ * The name of one of the directories of user `uid`, as it is called outside; or "" for one that is
+ * root's alone. Returns false after the last.
+ */
+static bool own_path(unsigned index, uid_t uid, char ret_path[DIRECTORY_BYTES])
+{
+	*ret_path = '\0';
+	if (index == 0)
+		snprintf(ret_path, DIRECTORY_BYTES, "%s", geteuid() ? "" : ROOTS_DIRECTORY);
+	else if (index == 1)
+		snprintf(ret_path, DIRECTORY_BYTES, "/run/user/%u/urnic", uid);
+	else if (index < 2 + ARRAY_COUNT(shared_parents))
+		snprintf(ret_path, DIRECTORY_BYTES, "%s/urnic-%u", shared_parents[index - 2], uid);
+	else
+		return false;
+	return true;
+}
+
+/* Made if need be. */
+static int place_make(const char *path, struct place *ret_place)
+{
+	if (mkdir(path, S_IRWXU) && errno != EEXIST)
+		return -errno;
+	return place_open(path, PLACE_OWN, ret_place);
+}
+
+/* One whose name nobody could know before. */
+static int place_make_random(const char *parent, uid_t uid, struct place *ret_place)
+{
+	char path[DIRECTORY_BYTES];
+
+	snprintf(path, sizeof(path), "%s/urnic-%u.XXXXXX", parent, uid);
+	if (!mkdtemp(path))
+		return -errno;
+	return place_open(path, PLACE_OWN, ret_place);
+}
+
+/* Says nothing about the directory: the process or the machine is out of something. */
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+/* The first of the user's directories that there is, or that can be made. */
+static int place_make_any(bool is_for_all, struct place *ret_place)
+{
+	uid_t uid = user_outside();
+	char path[DIRECTORY_BYTES];
+	int error = -EACCES;
+
+	for (unsigned i = 0; own_path(i, uid, path); i++) {
+		if (*path)
+			error = place_make(path, ret_place);
+		if (!error || is_shortage(error) || is_for_all)
+			return error;
+	}
+	for (unsigned i = 0; i < ARRAY_COUNT(shared_parents); i++)
+		if (place_make_random(shared_parents[i], uid, ret_place) == 0)
+			return 0;
+	return -EACCES;
+}
+
+/* Returns 0 to go on; 1: no more; or -errno: no more, either. */
+typedef int visit_place(void *context, const struct place *place);
+
+static int visit_path(const char *path, enum place_whose whose, visit_place *visit, void *context)
+{
+	struct place place;
+	int result = *path ? place_open(path, whose, &place) : -ENOENT;
+
+	if (result)
+		return is_shortage(result) ? result : 0;
+	result = visit(context, &place);
+	close(place.fd);
+	return result;
+}
+
+/* Directories with random names. */
+static int visit_random(const char *parent, uid_t uid, visit_place *visit, void *context)
+{
+	DIR *entries = opendir(parent);
+	int result = entries || !is_shortage(-errno) ? 0 : -errno;
+	char prefix[DIRECTORY_BYTES], path[PATH_MAX];
+	struct dirent *entry;
+
+	snprintf(prefix, sizeof(prefix), "urnic-%u.", uid);
+	while (entries && !result && (entry = readdir(entries))) {
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 ||
+			strlen(entry->d_name) != strlen(prefix) + strlen("XXXXXX"))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", parent, entry->d_name);
+		result = visit_path(path, PLACE_OWN, visit, context);
+	}
+	if (entries)
+		closedir(entries);
+	return result;
+}
+
+/* Each directory that there is. Returns what the last visit did. */
+static int visit_places(enum place_whose whose, visit_place *visit, void *context)
+{
+	uid_t uid = user_outside();
+	char path[DIRECTORY_BYTES];
+	int result = 0;
+
+	if (whose == PLACE_ROOTS)
+		return visit_path(ROOTS_DIRECTORY, PLACE_ROOTS, visit, context);
+	for (unsigned i = 0; !result && own_path(i, uid, path); i++)
+		result = visit_path(path, PLACE_OWN, visit, context);
+	for (unsigned i = 0; !result && i < ARRAY_COUNT(shared_parents); i++)
+		result = visit_random(shared_parents[i], uid, visit, context);
+	return result;
+}
+
+/* --- the lock --- */
+
+static void name_print(
+	enum place_kind kind, uint64_t netns, const char *suffix, char ret_name[NAME_BYTES])
+{
+	snprintf(ret_name, NAME_BYTES, "%s-%" PRIx64 "%s", kind_names[kind], netns, suffix);
+}
+
+/* The number of the network namespace, or 0 when it is no such name. */
+static uint64_t name_parse(enum place_kind kind, const char *suffix, const char *name)
+{
+	size_t kind_bytes = strlen(kind_names[kind]);
+	char again[NAME_BYTES];
+	uint64_t netns;
+
+	if (strncmp(name, kind_names[kind], kind_bytes) != 0 || name[kind_bytes] != '-')
+		return 0;
+	netns = strtoull(name + kind_bytes + 1, NULL, 16);
+	name_print(kind, netns, suffix, again);
+	return strcmp(name, again) == 0 ? netns : 0;
+}
+
+/*
+ * Returns a descriptor that has the lock; -EWOULDBLOCK when another process has it; or another
+ * -errno.
+ */
+static int lock_take(int directory, const char *name, int flags)
+{
+	for (unsigned i = 0; i < LOCK_ATTEMPTS; i++) {
+		struct stat status;
+		int fd = openat(directory, name,
+			O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0600);
+		int error;
+
+		if (fd < 0)
+			return -errno;
+		error = flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &status) ? -errno : 0;
+		if (!error && status.st_nlink > 0)
+			return fd;
+		close(fd);
+		if (error)
+			return error;
+	}
+	return -EWOULDBLOCK;
+}
+
+struct lock_search {
+	enum place_kind kind;
+	uint64_t netns;
+	const char *except; /* a directory, or NULL */
+};
+
+/* visit_place: -EWOULDBLOCK when a listener of this network namespace has its lock there. */
+static int is_locked(void *context, const struct place *place)
+{
+	const struct lock_search *search = context;
+	char name[NAME_BYTES];
+	int fd;
+
+	if (search->except && strcmp(search->except, place->path) == 0)
+		return 0;
+	name_print(search->kind, search->netns, ".lock", name);
+	fd = lock_take(place->fd, name, 0);
+	if (fd >= 0)
+		close(fd);
+	return fd == -EWOULDBLOCK || is_shortage(fd) ? fd : 0;
+}
+
+/* Remove what listeners have left that are gone. */
+static void place_sweep(const struct place *place, enum place_kind kind, uint64_t own_netns)
+{
+	int copy = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+	char name[NAME_BYTES];
+
+	while (entries && (entry = readdir(entries))) {
+		uint64_t netns = name_parse(kind, ".lock", entry->d_name);
+		int lock =
+			netns && netns != own_netns ? lock_take(place->fd, entry->d_name, 0) : -1;
+
+		if (lock < 0)
+			continue;
+		name_print(kind, netns, "", name);
+		unlinkat(place->fd, name, 0);
+		unlinkat(place->fd, entry->d_name, 0);
+		close(lock);
+	}
+	if (entries)
+		closedir(entries);
+	else if (copy >= 0)
+		close(copy);
+}
+
+/* --- listeners --- */
+
+static int socket_address(const char *directory, const char *name, struct sockaddr_un *ret_address)
+{
+	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (snprintf(ret_address->sun_path, sizeof(ret_address->sun_path), "%s/%s", directory,
+		    name) >= (int)sizeof(ret_address->sun_path))
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+/* The lock is taken. */
+static int socket_listen(const struct place *place, const char *name, bool is_for_all)
+{
+	struct sockaddr_un address;
+	int error = socket_address(place->path, name, &address);
+	int fd =
+		error ? -1 : socket_open(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return error ? error : -errno;
+	unlinkat(place->fd, name, 0);
+	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
+		fchmodat(place->fd, name, is_for_all ? 0666 : 0600, 0) ||
+		(is_for_all && fchmod(place->fd, 0755)) || listen(fd, LISTEN_BACKLOG)) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+/* Listen in a directory unless another process has a lock, there or in another one. */
+static int listen_in(struct place *place, enum place_kind kind, uint64_t netns, bool is_for_all,
+	struct place_listener *ret_listener)
+{
+	struct lock_search search = {.kind = kind, .netns = netns, .except = place->path};
+	char name[NAME_BYTES], lock_name[NAME_BYTES];
+	int lock, fd, error;
+
+	name_print(kind, netns, "", name);
+	name_print(kind, netns, ".lock", lock_name);
+	lock = lock_take(place->fd, lock_name, O_CREAT);
+	if (lock == -ENOENT) /* the last one that left has removed the directory */
+		return -EWOULDBLOCK;
+	if (lock < 0)
+		return lock;
+	error = visit_places(PLACE_OWN, is_locked, &search);
+	if (error) {
+		unlinkat(place->fd, lock_name, 0);
+		close(lock);
+		return error;
+	}
+	place_sweep(place, kind, netns);
+	fd = socket_listen(place, name, is_for_all);
+	if (fd < 0) {
+		close(lock);
+		return fd;
+	}
+	*ret_listener = (struct place_listener){.socket = fd, .lock = lock, .directory = place->fd};
+	snprintf(ret_listener->path, sizeof(ret_listener->path), "%s/%s", place->path, name);
+	return 0;
+}
+
+static int listen_once(
+	enum place_kind kind, uint64_t netns, bool is_for_all, struct place_listener *ret_listener)
+{
+	struct lock_search search = {.kind = kind, .netns = netns};
+	struct place place;
+	int error = visit_places(PLACE_OWN, is_locked, &search);
+
+	if (!error)
+		error = place_make_any(is_for_all, &place);
+	if (error)
+		return error;
+	error = listen_in(&place, kind, netns, is_for_all, ret_listener);
+	if (error)
+		close(place.fd);
+	return error;
+}
+
+/*
+ * Does the listener that took this connection live? One that is being killed has closed some of its
+ * descriptors and not yet all, and hangs up. Closes the connection.
+ */
+static bool is_alive(int fd)
+{
+	struct pollfd pollfd = {.fd = fd};
+	bool has_ended = poll(&pollfd, 1, ENDING_MS) > 0;
+
+	close(fd);
+	return !has_ended;
+}
+
+int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *ret_listener)
+{
+	uint64_t give_up_ns = clock_now_ns() + (uint64_t)LISTEN_WAIT_MS * 1000000;
+	char path[PLACE_PATH_BYTES];
+	uint64_t netns;
+	int error = place_netns(&netns);
+	int fd;
+
+	*ret_listener = (struct place_listener){.socket = -1, .lock = -1, .directory = -1};
+	if (error)
+		return error;
+	do {
+		error = listen_once(kind, netns, is_for_all, ret_listener);
+		if (error != -EWOULDBLOCK)
+			return error;
+		fd = place_connect(kind, PLACE_OWN, 0, path);
+		if (fd >= 0 ? is_alive(fd) : fd == -ETIMEDOUT)
+			return -EADDRINUSE;
+		/* Two that give way to each other do so for different times. */
+		usleep((PAUSE_MS + (useconds_t)getpid() % 8) * 1000);
+	} while (clock_now_ns() < give_up_ns);
+	return -EADDRINUSE;
+}
+
+void place_leave(struct place_listener *listener)
+{
+	char lock_path[PLACE_PATH_BYTES + sizeof(".lock")];
+	const char *name;
+	char *slash;
+
+	if (listener->socket < 0)
+		return;
+	snprintf(lock_path, sizeof(lock_path), "%s.lock", listener->path);
+	slash = strrchr(lock_path, '/');
+	name = strrchr(listener->path, '/') + 1;
+	unlinkat(listener->directory, name, 0);
+	unlinkat(listener->directory, slash + 1, 0);
+	*slash = '\0';
+	rmdir(lock_path); /* unless others are there */
+	close(listener->socket);
+	close(listener->lock);
+	close(listener->directory);
+	listener->socket = -1;
+}
+
+/* --- who looks for them --- */
+
+/*
+ * Connect to a socket of a directory that is trusted. Returns it; -EAGAIN when its queue is full;
+ * or another -errno.
+ */
+static int socket_connect(const struct place *place, const char *name)
+{
+	struct sockaddr_un address;
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+	int error = socket_address(place->path, name, &address);
+	int fd =
+		error ? -1 : socket_open(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return error ? error : -errno;
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) ||
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes))
+		error = -errno;
+	else if (peer.uid != place->owner)
+		error = -EPERM;
+	else if (fcntl(fd, F_SETFL, 0))
+		error = -errno;
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+struct connect_search {
+	char name[NAME_BYTES];
+	unsigned wait_ms;
+	char *path;
+	int result; /* a socket or -errno */
+};
+
+/* visit_place */
+static int connect_there(void *context, const struct place *place)
+{
+	struct connect_search *search = context;
+	uint64_t give_up_ns = clock_now_ns() + (uint64_t)search->wait_ms * 1000000;
+	int fd = socket_connect(place, search->name);
+
+	while (fd == -EAGAIN && clock_now_ns() < give_up_ns) {
+		usleep(PAUSE_MS * 1000);
+		fd = socket_connect(place, search->name);
+	}
+	if (fd < 0 && fd != -EAGAIN && !is_shortage(fd))
+		return 0; /* nobody listens, or for others */
+	snprintf(search->path, PLACE_PATH_BYTES, "%s/%s", place->path, search->name);
+	search->result = fd == -EAGAIN ? -ETIMEDOUT : fd;
+	return 1;
+}
+
+int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms, char *ret_path)
+{
+	struct connect_search search = {
+		.wait_ms = wait_ms, .path = ret_path, .result = -ECONNREFUSED};
+	uint64_t netns;
+	int result = place_netns(&netns);
+
+	if (result)
+		return result;
+	name_print(kind, netns, "", search.name);
+	result = visit_places(whose, connect_there, &search);
+	return result < 0 ? result : search.result;
+}
+
+struct others {
+	enum place_kind kind;
+	uint64_t own_netns;
+	place_visit *visit;
+	void *context;
+};
+
+/* visit_place: all listeners of one directory. */
+static int others_there(void *context, const struct place *place)
+{
+	const struct others *others = context;
+	int copy = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+	bool is_done = false;
+
+	while (entries && !is_done && (entry = readdir(entries))) {
+		uint64_t netns = name_parse(others->kind, "", entry->d_name);
+		int fd = netns && netns != others->own_netns ? socket_connect(place, entry->d_name)
+							     : -1;
+
+		if (fd < 0)
+			continue;
+		is_done = others->visit(others->context, fd);
+		close(fd);
+	}
+	if (entries)
+		closedir(entries);
+	else if (copy >= 0)
+		close(copy);
+	return is_done;
+}
+
+bool place_visit_others(enum place_kind kind, uint64_t own_netns, place_visit *visit, void *context)
+{
+	struct others others = {
+		.kind = kind, .own_netns = own_netns, .visit = visit, .context = context};
+
+	return visit_places(PLACE_ROOTS, others_there, &others) == 1 ||
+		visit_places(PLACE_OWN, others_there, &others) == 1;
+}

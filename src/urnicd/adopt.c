@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urnicd/adopt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "port/address.h"
+#include "urnicd/bag.h"
+#include "urnicd/log.h"
+
+struct adoption {
+	struct server *server;
+	bool is_own_bag;
+	bool is_for_channels; /* the groups are there */
+	uint32_t sockets; /* adopted so far */
+	bool has_ledger;
+	struct ledger ledger;
+};
+
+static bool adopt_ledger(struct adoption *adoption, int fd)
+{
+	struct server *server = adoption->server;
+
+	if (adoption->has_ledger || !ledger_read(fd, &adoption->ledger))
+		return false;
+	adoption->has_ledger = true;
+	if (!adoption->is_own_bag)
+		return false;
+	server->ledger = fd;
+	server->generation = adoption->ledger.generation;
+	return true;
+}
+
+static bool adopt_sockets(struct adoption *adoption, const struct bag_label *label, const int *fds)
+{
+	struct server *server = adoption->server;
+	struct group *group = server_group(server, &label->address);
+	char text[ADDRESS_TEXT_BYTES];
+
+	if (!group || !group_adopt(group, label->first, fds, label->count))
+		return false;
+	if (!adoption->is_own_bag && bag_put(server->bag, label, fds) != 0)
+		log_line("a bag is full: some sockets would not survive the end of this urnicd");
+	if (label->first == 0)
+		server_watch_group(server, group);
+	adoption->sockets += label->count;
+	server->counters.sockets_adopted += label->count;
+	server->has_adopted = true;
+	log_line("took over %u sockets on %s", label->count,
+		gid_to_text(&label->address.gid, label->address.scope_ifindex, text));
+	return true;
+}
+
+/* A process that outlived the last urnicd has the other end, or nobody has. */
+static bool adopt_channel(struct server *server, const struct bag_label *label, int fd)
+{
+	const struct group *group = server_group_find(server, &label->address);
+	uint8_t slot = (uint8_t)label->first;
+	int member = group && slot ? group_socket(group, slot) : -1;
+
+	return server->relay && member >= 0 && server->slots.leases[slot].state == SLOT_ORPHAN &&
+		relay_adopt(server->relay, &label->address, slot, member, fd) == 0;
+}
+
+static void visit(void *context, const struct bag_label *label, const int *fds)
+{
+	struct adoption *adoption = context;
+
+	if (label->kind == BAG_LEDGER && !adoption->is_for_channels &&
+		adopt_ledger(adoption, fds[0]))
+		return;
+	if (label->kind == BAG_CHANNEL && adoption->is_for_channels &&
+		adopt_channel(adoption->server, label, fds[0]))
+		return;
+	if (label->kind == BAG_SOCKETS && !adoption->is_for_channels &&
+		adopt_sockets(adoption, label, fds))
+		return;
+	for (uint32_t i = 0; i < label->count; i++)
+		close(fds[i]);
+}
+
+/*
+ * What the ledger says of slots and members. One that is older than what we know already says
+ * nothing.
+ */
+static void restore(struct adoption *adoption)
+{
+	struct server *server = adoption->server;
+	const struct ledger *ledger = &adoption->ledger;
+
+	if (!adoption->has_ledger ||
+		(!adoption->is_own_bag && ledger->generation < server->generation))
+		return;
+	for (uint32_t i = 0; i < LEDGER_GROUPS_MAX; i++) {
+		struct group *group = ledger->groups[i].is_used
+			? server_group_find(server, &ledger->groups[i].address)
+			: NULL;
+
+		if (!group)
+			continue;
+		group_restore(group, &ledger->groups[i]);
+		server_note_group(server, group);
+	}
+	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
+		if (!ledger->leases[slot].is_leased)
+			continue;
+		slot_orphan(
+			&server->slots, (uint8_t)slot, ledger->leases[slot].uid, server_now_ms());
+		server_note_lease(server, (uint8_t)slot);
+		server->has_adopted = true;
+	}
+	if (adoption->is_own_bag)
+		return;
+	server->generation = ledger->generation + 1;
+	ledger_put_generation(server->ledger, server->generation);
+}
+
+static bool is_same(int a, int b)
+{
+	struct stat of_a, of_b;
+
+	return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_ino == of_b.st_ino &&
+		of_a.st_dev == of_b.st_dev;
+}
+
+void adopt_bag(struct server *server, int bag)
+{
+	struct adoption *adoption = calloc(1, sizeof(*adoption));
+	uint32_t sockets;
+	int rc = adoption ? 0 : -ENOMEM;
+
+	if (adoption && (bag == server->bag || !is_same(bag, server->bag))) {
+		adoption->server = server;
+		adoption->is_own_bag = bag == server->bag;
+		/* A group's sockets may be in another order than theirs: bag_sweep(). */
+		do {
+			sockets = adoption->sockets;
+			rc = bag_visit(bag, visit, adoption);
+		} while (!rc && adoption->sockets > sockets);
+		restore(adoption);
+		adoption->is_for_channels = true;
+		if (!rc)
+			rc = bag_visit(bag, visit, adoption);
+	}
+	if (rc)
+		log_line("cannot read a bag: %s", strerror(-rc));
+	free(adoption);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urnicd/gsi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cm/cm.h"
+#include "runtime/nic_public.h"
+#include "urnicd/log.h"
+#include "urnicd/server.h"
+
+enum {
+	TURNS_MAX = 16, /* batches, before others have their turn */
+	TESTAMENTS_PER_READ = 64,
+};
+
+int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct group *group)
+{
+	int fd, rc;
+
+	gsi->server = server;
+	gsi->group = group;
+	gsi->has_told_refusal = false;
+	rc = port_udp_create(0, &gsi->counters, &gsi->port);
+	if (rc)
+		return rc;
+	fd = fcntl(group->sockets[0], F_DUPFD_CLOEXEC, 0);
+	rc = fd < 0 ? -errno
+		    : port_udp_add_address(
+			      gsi->port, &group->address.gid, group->address.scope_ifindex, fd);
+	if (rc < 0) {
+		gsi_port_close(gsi);
+		return rc;
+	}
+	return 0;
+}
+
+void gsi_port_close(struct gsi_port *gsi)
+{
+	port_udp_destroy(gsi->port);
+	gsi->port = NULL;
+}
+
+/* After the death of an urnicd, those who outlived it need a moment to say what is theirs. */
+static bool may_answer(const struct server *server)
+{
+	return !server->is_successor || server_now_ms() >= server->started_at_ms + SERVER_SETTLE_MS;
+}
+
+/* Returns false when it cannot be sent: lost, as on a network. */
+static bool send_message(
+	struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
+{
+	const struct port_udp_path settings = {.remote = *to};
+	uint32_t path, capacity;
+	uint8_t *packet;
+	bool has_room;
+
+	if (port_udp_path_open(gsi->port, &settings, &path) != 0)
+		return false;
+	packet = port_udp_buffer(gsi->port, &capacity);
+	has_room = capacity >= GSI_PACKET_BYTES;
+	if (has_room) {
+		gsi_packet_encode(gsi->psn++, packet);
+		cm_message_encode(message, packet + GSI_PACKET_BYTES - MAD_BYTES);
+		port_udp_stage(gsi->port, path, GSI_PACKET_BYTES);
+	}
+	/* Sends what is staged. */
+	port_udp_path_close(gsi->port, path);
+	return has_room;
+}
+
+static void answer(struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
+{
+	struct cm_message reply;
+
+	if (may_answer(gsi->server) && cm_answer_unknown(message, &reply) &&
+		send_message(gsi, to, &reply))
+		gsi->server->counters.gsi_answered++;
+	else
+		gsi->server->counters.gsi_unanswered++;
+}
+
+static struct gsi_port *port_of_address(
+	struct server *server, const struct gid *gid, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < server->group_count; i++) {
+		const struct agent_address *address = &server->groups[i].address;
+
+		if (server->gsi_ports[i].port && gid_is_equal(&address->gid, gid) &&
+			(address->scope_ifindex == 0 || address->scope_ifindex == ifindex))
+			return &server->gsi_ports[i];
+	}
+	return NULL;
+}
+
+static void execute(struct server *server, const struct cm_testament *testament)
+{
+	struct gsi_port *gsi = port_of_address(server, &testament->local, testament->ifindex);
+	struct cm_message message;
+
+	if (gsi && cm_testament_message(testament, &message) &&
+		send_message(gsi, &testament->remote, &message))
+		server->counters.gsi_testaments++;
+}
+
+void gsi_execute_testaments(struct server *server, int memory, const struct agent_slots *slots)
+{
+	struct cm_testament testaments[TESTAMENTS_PER_READ];
+	struct nic_public directory;
+	uint64_t offset;
+
+	if (pread(memory, &directory, sizeof(directory), NIC_PUBLIC_OFFSET) != sizeof(directory) ||
+		directory.magic != NIC_PUBLIC_MAGIC || directory.version != NIC_PUBLIC_VERSION)
+		return;
+	offset = directory.testaments_offset;
+	if (offset == 0 || offset > INT64_MAX - CM_TESTAMENTS_MAX * sizeof(testaments[0]))
+		return;
+	for (uint32_t i = 0; i < CM_TESTAMENTS_MAX; i += TESTAMENTS_PER_READ) {
+		uint64_t at = offset + i * sizeof(testaments[0]);
+
+		if (pread(memory, testaments, sizeof(testaments), (off_t)at) != sizeof(testaments))
+			return;
+		for (uint32_t j = 0; j < TESTAMENTS_PER_READ; j++)
+			if (agent_slots_has(slots, cm_comm_id_slot(testaments[j].local_comm_id)))
+				execute(server, &testaments[j]);
+	}
+}
+
+/* Returns false when this client has no ear for it. */
+static bool pass_on(struct server *server, const struct client *client, uint32_t ifindex,
+	const struct port_udp_packet *packet)
+{
+	const struct agent_message message = {
+		.version = AGENT_VERSION,
+		.type = AGENT_FORWARD,
+		.forward =
+			{
+				.sgid = *packet->sgid,
+				.dgid = *packet->dgid,
+				.data_bytes = packet->data_bytes,
+				.source_port = packet->source_port,
+				.tos = packet->tos,
+				.ifindex = ifindex,
+			},
+	};
+
+	if (client->fd < 0 || client->gsi < 0)
+		return false;
+	if (agent_message_send(client->gsi, &message, packet->data, NULL, 0, MSG_DONTWAIT) == 0)
+		server->counters.gsi_routed++;
+	else
+		server->counters.gsi_blocked++;
+	return true;
+}
+
+static const struct client *client_of_slot(const struct server *server, uint8_t slot)
+{
+	const struct slot_lease *lease = &server->slots.leases[slot];
+
+	return lease->state == SLOT_LEASED ? &server->clients[lease->client] : NULL;
+}
+
+/* Returns false when nobody takes it. */
+static bool route(struct gsi_port *gsi, const struct cm_message *message,
+	const struct port_udp_packet *packet)
+{
+	const struct agent_address address = {
+		.gid = cm_request_address(message, packet->dgid, packet->sgid, NULL),
+		.scope_ifindex = gsi->group->address.scope_ifindex,
+	};
+	struct server *server = gsi->server;
+	const struct client *client = NULL;
+	const struct claim *claim;
+	uint64_t service_id = 0;
+	uint32_t comm_id = 0;
+	uint32_t ifindex = gsi->group->address.scope_ifindex;
+	bool is_taken = false;
+
+	switch (cm_route(message, &service_id, &comm_id)) {
+	case CM_ROUTE_SERVICE:
+		claim = claim_table_listener(&server->claims, service_id, &address);
+		client = claim ? &server->clients[claim->client] : NULL;
+		if (!claim && claim_table_expects(&server->claims, service_id, server_now_ms())) {
+			server->counters.gsi_unanswered++;
+			return true;
+		}
+		break;
+	case CM_ROUTE_COMM_ID:
+		client = client_of_slot(server, cm_comm_id_slot(comm_id));
+		break;
+	case CM_ROUTE_ALL:
+		for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
+			is_taken |= pass_on(server, &server->clients[i], ifindex, packet);
+		return is_taken;
+	}
+	return client && pass_on(server, client, ifindex, packet);
+}
+
+static bool on_packet(void *context, const struct port_udp_packet *packet)
+{
+	struct gsi_port *gsi = context;
+	const uint8_t *mad = gsi_packet_mad(packet->data, packet->data_bytes);
+	struct cm_message message;
+
+	if (!mad || !cm_message_decode(&message, mad)) {
+		gsi->server->counters.gsi_malformed++;
+		return false;
+	}
+	if (!route(gsi, &message, packet))
+		answer(gsi, packet->sgid, &message);
+	return false;
+}
+
+/* Once in the life of a port. */
+static void refusal_tell(struct gsi_port *gsi)
+{
+	const struct port_udp_refusal *refusal = port_udp_refusal(gsi->port);
+
+	if (!refusal->call || gsi->has_told_refusal)
+		return;
+	gsi->has_told_refusal = true;
+	log_line("messages to and from QP1 are lost: %s: %s", refusal->call,
+		strerror(refusal->error));
+}
+
+void gsi_port_receive(struct gsi_port *gsi)
+{
+	if (!gsi->port)
+		return;
+	for (unsigned i = 0; i < TURNS_MAX; i++) {
+		unsigned datagrams = port_udp_receive(gsi->port, on_packet, gsi);
+
+		gsi->server->counters.datagrams_slot0 += datagrams;
+		refusal_tell(gsi);
+		if (datagrams == 0)
+			break;
+	}
+	port_udp_flush(gsi->port);
+}

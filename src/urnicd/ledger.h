@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_URNICD_LEDGER_H
+#define URNIC_URNICD_LEDGER_H
+
+/*
+ * The ledger: what the next urnicd has to know of slots and groups beside the sockets themselves.
+ *
+ * A memfd that lies in the bag. urnicd writes each change into it before it answers the request, so
+ * a successor finds which slots were leased, by whose processes, and which member of each group is
+ * whose.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/agent_protocol.h"
+
+enum { LEDGER_GROUPS_MAX = 64 };
+
+/* A group's members by number; member 0 is slot 0's. */
+struct ledger_group {
+	struct agent_address address;
+	uint32_t is_used; /* 0: nothing else here counts */
+	uint8_t slot_of_member[AGENT_SLOTS]; /* 0: nobody's */
+	uint8_t is_given[AGENT_SLOTS]; /* 1: a process has had it */
+};
+
+struct ledger_lease {
+	uint32_t is_leased;
+	uint32_t uid;
+};
+
+struct ledger {
+	uint32_t version; /* AGENT_VERSION */
+	uint32_t generation; /* one more than that of the ledger that this urnicd took over */
+	struct ledger_lease leases[AGENT_SLOTS];
+	struct ledger_group groups[LEDGER_GROUPS_MAX];
+};
+
+/* Returns the descriptor of a new, empty ledger or -errno. */
+int ledger_create(uint32_t generation);
+
+/* Write one part of it. */
+void ledger_put_generation(int fd, uint32_t generation);
+void ledger_put_lease(int fd, uint8_t slot, const struct ledger_lease *lease);
+void ledger_put_group(int fd, uint32_t index, const struct ledger_group *group);
+
+/*
+ * Read a ledger from anywhere. Returns false if it is none of our version. What it says is to be
+ * checked.
+ */
+bool ledger_read(int fd, struct ledger *ret_ledger);
+
+#endif

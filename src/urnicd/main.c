@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urnicd: arguments, becoming a daemon, and, for a system-wide one, the keeper.
+ *
+ * A system-wide urnicd is two processes. The keeper holds the listening socket and the bag and
+ * does nothing but start the other, the server, again when it dies: clients of other users may not
+ * hold the bag.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/agent_protocol.h"
+#include "agent/place.h"
+#include "base/arith.h"
+#include "base/version.h"
+#include "os/setting.h"
+#include "urnicd/bag.h"
+#include "urnicd/log.h"
+#include "urnicd/server.h"
+
+enum {
+	RESTART_PAUSE_US = 100000,
+	LOCK_PAUSES = 5,
+};
+
+struct options {
+	bool is_foreground;
+	bool is_system;
+	uint32_t idle_s;
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+		"usage: urnicd [--foreground] [--system] [--idle SECONDS]\n"
+		"\n"
+		"The helper that urnic's programs share: it opens UDP port 4791 and hands each\n"
+		"process the sockets of its slots. Programs start it when they need it.\n"
+		"\n"
+		"  -f, --foreground    stay in the foreground and report on standard error\n"
+		"  -s, --system        serve every user of this namespace (root only); stay\n"
+		"  -i, --idle SECONDS  leave after so long without programs; 0: stay (default %d,\n"
+		"                      or the environment's URNICD_IDLE_S)\n"
+		"  -h, --help          print this\n"
+		"  -V, --version       print the version\n"
+		"\n"
+		"URNICD_LOG=FILE in the environment makes it write what happens to FILE.\n"
+		"Exit status: 0 it listens (in the background) or has done its work, 1 it failed,\n"
+		"2 wrong usage, 3 another one listens already, 4 too few open files allowed,\n"
+		"5 no directory for its socket.\n",
+		AGENT_IDLE_S);
+}
+
+/* Returns an exit status, or -1 to go on. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+	static const struct option names[] = {
+		{"foreground", no_argument, NULL, 'f'},
+		{"system", no_argument, NULL, 's'},
+		{"idle", required_argument, NULL, 'i'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
+	};
+	const char *idle = NULL;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "fsi:hV", names, NULL)) != -1) {
+		switch (option) {
+		case 'f':
+			options->is_foreground = true;
+			break;
+		case 's':
+			options->is_system = true;
+			break;
+		case 'i':
+			idle = optarg;
+			break;
+		case 'h':
+			usage(stdout);
+			return EXIT_SUCCESS;
+		case 'V':
+			printf("urnicd %s\n", urnic_version());
+			return EXIT_SUCCESS;
+		default:
+			usage(stderr);
+			return AGENT_EXIT_USAGE;
+		}
+	}
+	options->idle_s = setting_number(
+		"URNICD_IDLE_S", 0, AGENT_IDLE_S_MAX, options->is_system ? 0 : AGENT_IDLE_S);
+	if (optind != argc ||
+		(idle && !setting_parse(idle, 0, AGENT_IDLE_S_MAX, &options->idle_s))) {
+		usage(stderr);
+		return AGENT_EXIT_USAGE;
+	}
+	if (options->is_system && geteuid() != 0) {
+		fprintf(stderr, "urnicd: --system needs root\n");
+		return AGENT_EXIT_USAGE;
+	}
+	return -1;
+}
+
+/*
+ * How many sockets may lie in the bag. The kernel lets no program of a user pass descriptors while
+ * more of that user's are under way in messages than the program may open (root excepted, and root
+ * alone runs a system-wide urnicd). So leave room below the limit that programs usually have.
+ */
+static uint32_t sockets_max(bool is_system)
+{
+	const uint32_t all = SERVER_GROUPS_MAX * AGENT_SLOTS;
+	struct rlimit files;
+
+	if (is_system || getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / 4 >= all)
+		return all;
+	return (uint32_t)files.rlim_cur / 4 * 3;
+}
+
+/* A program that is about to exhaust its own limit must not leave all others an urnicd like that. */
+static bool may_open_enough(void)
+{
+	struct rlimit files;
+
+	return getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= AGENT_FILES_MIN;
+}
+
+/*
+ * signal() refuses the signals that the C library keeps for itself, 32 and 33. A program may have
+ * had them ignored all the same, by a system call of its own; make starts its commands so.
+ */
+static void reserved_signal_reset(int signal_number)
+{
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} action = {0};
+	const size_t mask_bytes = sizeof(action.mask);
+
+	if (syscall(SYS_rt_sigaction, signal_number, NULL, &action, mask_bytes) == 0 &&
+		action.handler == SIG_IGN) {
+		action.handler = SIG_DFL;
+		syscall(SYS_rt_sigaction, signal_number, &action, NULL, mask_bytes);
+	}
+}
+
+/* Undo what the program that started us had set for itself. */
+static void shed_inheritance(void)
+{
+	static const int limits[] = {
+		RLIMIT_NOFILE /* sockets are what we are made of */, RLIMIT_CPU, RLIMIT_FSIZE};
+	struct rlimit limit;
+	sigset_t none;
+
+	for (int signal_number = 1; signal_number < NSIG; signal_number++)
+		if (signal(signal_number, SIG_DFL) == SIG_ERR)
+			reserved_signal_reset(signal_number);
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(077);
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+	for (size_t i = 0; i < ARRAY_COUNT(limits); i++) {
+		if (getrlimit(limits[i], &limit))
+			continue;
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(limits[i], &limit);
+	}
+}
+
+/* Go on in the background; whoever waits for us learns that we listen. */
+static void become_daemon(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	pid_t pid = fork();
+
+	if (pid != 0)
+		_exit(pid > 0 ? AGENT_EXIT_LISTENING : AGENT_EXIT_FAILED);
+	setsid();
+	if (chdir("/") != 0)
+		log_line("cannot leave the directory that I was started in");
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+		close(null);
+	}
+}
+
+static int serve(const struct server_settings *settings)
+{
+	struct server *server;
+	int rc = server_create(settings, &server);
+
+	if (rc == 0) {
+		rc = server_run(server);
+		server_destroy(server);
+	}
+	if (rc)
+		log_line("failed: %s", strerror(-rc));
+	return rc ? AGENT_EXIT_FAILED : EXIT_SUCCESS;
+}
+
+/* Start a server. Returns its process number, or -1. */
+static pid_t keep_start(const struct server_settings *settings)
+{
+	pid_t pid = fork();
+	sigset_t none;
+
+	if (pid != 0)
+		return pid;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	_exit(serve(settings));
+}
+
+/*
+ * Keep a server running, whatever happens to it, until it leaves of its own accord or we are told
+ * to end.
+ */
+static int keep(const struct server_settings *settings)
+{
+	sigset_t events;
+	pid_t server;
+
+	/* Taken one by one below, so that none is lost between a look and a wait. */
+	sigemptyset(&events);
+	sigaddset(&events, SIGCHLD);
+	sigaddset(&events, SIGTERM);
+	sigaddset(&events, SIGINT);
+	sigprocmask(SIG_BLOCK, &events, NULL);
+	server = keep_start(settings);
+	for (;;) {
+		int event = sigwaitinfo(&events, NULL);
+		int status = 0;
+
+		if (event == SIGTERM || event == SIGINT) {
+			if (server > 0)
+				kill(server, SIGKILL);
+			return EXIT_SUCCESS;
+		}
+		if (server > 0 && waitpid(server, &status, WNOHANG) != server)
+			continue;
+		if (server > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)
+			return EXIT_SUCCESS;
+		log_line("the server has died: starting another");
+		usleep(RESTART_PAUSE_US);
+		server = keep_start(settings);
+	}
+}
+
+/* Says why. Returns an exit status. */
+static int cannot_listen(int error, bool is_system)
+{
+	if (error == -EADDRINUSE) {
+		fprintf(stderr, "urnicd: another one listens already\n");
+		return AGENT_EXIT_RUNNING;
+	}
+	if (error == -ENOPROTOOPT || error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
+		fprintf(stderr, "urnicd: cannot make its socket: %s\n",
+			error == -ENOPROTOOPT ? "this needs Linux 5.14 or newer"
+					      : strerror(-error));
+		return AGENT_EXIT_FAILED;
+	}
+	fprintf(stderr, "urnicd: no directory for its socket: %s: %s\n",
+		is_system ? "/run/urnic must be root's, and nobody else's to write to"
+			  : "none can be made in /run, /dev/shm and /tmp that is the user's alone",
+		strerror(-error));
+	return AGENT_EXIT_PLACE;
+}
+
+/*
+ * An urnicd that was killed just now may not have let go of its lock, though its programs have
+ * heard of its end. A program that starts an urnicd tries again by itself; who starts the system's
+ * does not.
+ */
+static int listen_at_place(bool is_system, struct place_listener *listener)
+{
+	int rc = place_listen(PLACE_URNICD, is_system, listener);
+
+	for (unsigned i = 0; rc == -EADDRINUSE && is_system && i < LOCK_PAUSES; i++) {
+		usleep(RESTART_PAUSE_US);
+		rc = place_listen(PLACE_URNICD, is_system, listener);
+	}
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {0};
+	struct server_settings settings;
+	struct place_listener listener;
+	int status = parse_options(argc, argv, &options);
+	uint32_t limit;
+	int rc;
+
+	if (status >= 0)
+		return status;
+	if (!may_open_enough()) {
+		fprintf(stderr, "urnicd: needs %d open files: raise the limit (ulimit -n)\n",
+			AGENT_FILES_MIN);
+		return AGENT_EXIT_FILES;
+	}
+	limit = sockets_max(options.is_system);
+	shed_inheritance();
+	rc = listen_at_place(options.is_system, &listener);
+	if (rc)
+		return cannot_listen(rc, options.is_system);
+	settings = (struct server_settings){
+		.sockets_max = limit,
+		.listener = listener.socket,
+		.bag = bag_create(),
+		.is_system = options.is_system,
+		.idle_ms = options.idle_s * 1000,
+	};
+	if (settings.bag < 0) {
+		fprintf(stderr, "urnicd: cannot make its sockets: %s\n", strerror(-settings.bag));
+		place_leave(&listener);
+		return AGENT_EXIT_FAILED;
+	}
+	log_open(options.is_foreground);
+	if (!options.is_foreground)
+		become_daemon();
+	status = options.is_system ? keep(&settings) : serve(&settings);
+	/* A program that finds no urnicd finds the port free. */
+	close(settings.bag);
+	place_leave(&listener);
+	return status;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_URNICD_OWNER_H
+#define URNIC_URNICD_OWNER_H
+
+/*
+ * Who has UDP port 4791, as far as /proc shows, in words for the user.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/agent_protocol.h"
+
+/*
+ * Say who keeps us from binding (address, 4791), and what to do about it.
+ *
+ * `ret_text`  One sentence, terminated; `text_bytes` long.
+ */
+void owner_describe(const struct agent_address *address, char *ret_text, size_t text_bytes);
+
+/* Does this user have sockets on port 4791 already? Then an earlier urnicd has left survivors. */
+bool owner_has_survivors(void);
+
+#endif
