@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "os/clock.h"
-#include "runtime/nic_memory.h"
+#include "segment/nic_memory.h"
 
 #define ASK_INTERVAL_NS 250000000u
 

@@ -18,7 +18,7 @@
 
 #include "agent/agent_client.h"
 #include "agent/place.h"
-#include "runtime/nic_public.h"
+#include "segment/nic_public.h"
 
 struct capture_process;
 

@@ -16,7 +16,7 @@
 
 #include "base/text.h"
 #include "command.h"
-#include "runtime/nic_memory.h"
+#include "segment/nic_memory.h"
 
 const char command_stat_help[] =
 	"usage: urnic stat [--json] [--all] [--device DEVICE] [--pid PID] [--qp NUMBER]\n"

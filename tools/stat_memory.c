@@ -12,14 +12,14 @@
 #include "base/arena.h"
 #include "base/arith.h"
 #include "local/inbox.h"
-#include "runtime/nic_memory.h"
+#include "segment/nic_memory.h"
 
 enum {
 	WALKS_MAX = 4, /* attempts at a list that changes under our feet */
 	QUEUE_DEPTH_MAX = 1 << 20, /* queue/sq.h, queue/rq.h */
 };
 
-/* Descriptors of NIC memory (runtime/nic_public.h). */
+/* Descriptors of NIC memory (segment/nic_public.h). */
 struct sides {
 	int owners;
 	int peers; /* -1: not to be had */

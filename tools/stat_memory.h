@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "runtime/nic_public.h"
+#include "segment/nic_public.h"
 
 /* How full a work queue is. */
 struct stat_queue {

@@ -114,7 +114,7 @@ struct mr_user {
 
 /*
  * Bytes that lie in memory which other processes can map: [start, end) in the owner's address space are in the
- * segment of this index (runtime/segment.h). None: start equals end.
+ * segment of this index (segment/segment.h). None: start equals end.
  */
 struct mr_extent {
 	uint64_t start;

@@ -21,7 +21,7 @@
 #include "os/setting.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
-#include "runtime/segment.h"
+#include "segment/segment.h"
 
 /* Address space of NIC memory. Pages that are never touched cost nothing. */
 #define NIC_MEMORY_BYTES ARENA_SIDE_BYTES /* on either side */
@@ -146,7 +146,7 @@ void nic_for_each_worker(void (*act)(struct worker *worker))
 			act(nic.worker[i]);
 }
 
-/* Lock the NIC; if memory of the program's was moved (runtime/segment.h), alone if possible. Returns whether the caller is. */
+/* Lock the NIC; if memory of the program's was moved (segment/segment.h), alone if possible. Returns whether the caller is. */
 static bool fork_enter(void)
 {
 	bool is_moved, is_alone;

@@ -12,7 +12,7 @@
 #include "netdev/netdev.h"
 #include "os/log.h"
 #include "runtime/nic_internal.h"
-#include "runtime/segment.h"
+#include "segment/segment.h"
 
 static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 4 * NIC_AH_COUNT_MAX,
 	"a lane's paths do not run out before its queue pairs and the address handles of four devices do");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion channels: what those that wait for an event do by themselves (runtime/event_queue.h).
+ * Completion channels: what those that wait for an event do by themselves (event/event_queue.h).
  */
 #include <assert.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include "os/log.h"
 #include "runtime/nic_internal.h"
-#include "runtime/segment.h"
+#include "segment/segment.h"
 
 enum {
 	POLLS_LOCKED_MAX =

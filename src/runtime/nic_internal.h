@@ -18,17 +18,17 @@
 
 #include "agent/agent_client.h"
 #include "agent/namespace_lookup.h"
+#include "event/event_queue.h"
 #include "local/datagram.h"
-#include "runtime/event_queue.h"
 #include "runtime/nic.h"
 #include "runtime/nic_datagram.h"
 #include "runtime/nic_far.h"
 #include "runtime/nic_peer.h"
-#include "runtime/nic_public.h"
 #include "runtime/nic_target.h"
-#include "runtime/worker.h"
-#include "runtime/worker_frames.h"
-#include "runtime/worker_streams.h"
+#include "segment/nic_public.h"
+#include "worker/worker.h"
+#include "worker/worker_frames.h"
+#include "worker/worker_streams.h"
 
 /* When a signal that is held back is due: an alarm on each lane that a moderated queue may be served by. */
 struct nic_cq_hold {
@@ -226,7 +226,7 @@ void nic_for_each_worker(void (*act)(struct worker *worker));
 void nic_worker_pass(struct worker *worker);
 
 /*
- * A peer on this host has come: what is registered, and what will be, can be mapped by it where that is sound (runtime/segment.h). Once; the NIC is
+ * A peer on this host has come: what is registered, and what will be, can be mapped by it where that is sound (segment/segment.h). Once; the NIC is
  * not locked.
  */
 void nic_mr_make_mappable(void);

@@ -14,7 +14,7 @@
 #include "memory/mw.h"
 #include "os/own_thread.h"
 #include "runtime/nic_internal.h"
-#include "runtime/segment.h"
+#include "segment/segment.h"
 
 static uint8_t random_variant(void)
 {

@@ -20,7 +20,7 @@
 #include "os/log.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
-#include "runtime/nic_memory.h"
+#include "segment/nic_memory.h"
 
 /* Where the bytes lie that processes lock in others' NIC memory, by who they are. */
 #define LOCKS_OFFSET (1ull << 40)

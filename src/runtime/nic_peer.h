@@ -25,8 +25,8 @@
 #include "base/list.h"
 #include "local/door.h"
 #include "local/local.h"
-#include "runtime/nic_public.h"
-#include "runtime/peer_segments.h"
+#include "segment/nic_public.h"
+#include "segment/peer_segments.h"
 
 enum { NIC_PEERS_UNUSED_MAX = 8 };
 

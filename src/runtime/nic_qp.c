@@ -12,7 +12,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "runtime/nic_internal.h"
-#include "runtime/segment.h"
+#include "segment/segment.h"
 
 bool nic_has_qp_type(enum qp_type type)
 {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cm/cm.h"
-#include "runtime/nic_public.h"
+#include "segment/nic_public.h"
 #include "urnicd/log.h"
 #include "urnicd/server.h"
 

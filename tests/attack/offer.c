@@ -16,7 +16,7 @@
 
 #include "agent/agent_client.h"
 #include "agent/capture_socket.h"
-#include "runtime/nic_public.h"
+#include "segment/nic_public.h"
 
 enum { MEMORY_BYTES = NIC_PUBLIC_OFFSET + sizeof(struct nic_public) + (1 << 20), FDS = 3 };
 

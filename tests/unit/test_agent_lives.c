@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "cm/cm.h"
-#include "runtime/nic_public.h"
+#include "segment/nic_public.h"
 #include "support/urnicd.h"
 
 static void killed_urnicd_is_replaced_and_steering_stays_right(void **state)

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "base/list.h"
+#include "event/event_queue.h"
 #include "os/futex.h"
-#include "runtime/event_queue.h"
 #include "support/arena_memory.h"
 
 /* A queue whose lookout sees what `left` counts: each is one event. */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/event_queue.h"
+#include "event/event_queue.h"
 
 static int set_up(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/peer_segments.h"
+#include "segment/peer_segments.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/worker.h"
 #include "support/arena_memory.h"
 #include "support/permutation.h"
 #include "support/udp_ends.h"
+#include "worker/worker.h"
 
 enum { ARENA_BYTES = 1 << 20 };
 

@@ -18,8 +18,8 @@
 #define URNIC_FRONT_RDMACM_ID_H
 
 #include "base/list.h"
+#include "event/event_queue.h"
 #include "front/rdmacm/abi.h"
-#include "runtime/event_queue.h"
 #include "runtime/nic_cm.h"
 #include "runtime/nic_iwcm.h"
 

@@ -13,9 +13,9 @@
 
 #include "base/arith.h"
 #include "base/list.h"
+#include "event/event_queue.h"
 #include "front/verbs/abi.h"
 #include "front/verbs/device.h"
-#include "runtime/event_queue.h"
 #include "runtime/nic_locator.h"
 
 enum context_event {

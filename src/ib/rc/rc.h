@@ -210,7 +210,7 @@ size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
 
 /*
  * If the requester can send now, have it asked. Only then: a queue pair that is asked for data also sends
- * the acknowledgement that it owes, and that may be better left waiting (runtime/worker.h).
+ * the acknowledgement that it owes, and that may be better left waiting (worker/worker.h).
  */
 void rc_requester_schedule(struct rc_qp *rc);
 

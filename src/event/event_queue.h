@@ -18,8 +18,8 @@
  * Any thread may call. Posting does not block beyond the few instructions of the queue's lock and one system call for the first
  * event of a row.
  */
-#ifndef URNIC_RUNTIME_EVENT_QUEUE_H
-#define URNIC_RUNTIME_EVENT_QUEUE_H
+#ifndef URNIC_EVENT_EVENT_QUEUE_H
+#define URNIC_EVENT_EVENT_QUEUE_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_NIC_MEMORY_H
-#define URNIC_RUNTIME_NIC_MEMORY_H
+#ifndef URNIC_SEGMENT_NIC_MEMORY_H
+#define URNIC_SEGMENT_NIC_MEMORY_H
 
 /*
  * The descriptor of a process's NIC memory, as another process gets it: from urnicd, or from a NIC
@@ -39,7 +39,7 @@ int nic_memory_open(int fd, uid_t owner, uint64_t *ret_bytes);
 int nic_memory_check_side(int fd, uint64_t bytes);
 
 /*
- * The peers' side (runtime/nic_public.h), of which the process behind `pidfd` has the descriptor
+ * The peers' side (segment/nic_public.h), of which the process behind `pidfd` has the descriptor
  * `fd`, which may be of anything. The other side has `bytes`. Returns a descriptor; -EBADF as
  * above; or another -errno.
  */

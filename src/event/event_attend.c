@@ -8,9 +8,9 @@
 
 #include "base/arith.h"
 #include "base/spin.h"
+#include "event/event_queue.h"
 #include "os/clock.h"
 #include "os/futex.h"
-#include "runtime/event_queue.h"
 
 /* About what going to sleep and waking up take. */
 #define LOOK_NS 10000

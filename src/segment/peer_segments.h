@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_PEER_SEGMENTS_H
-#define URNIC_RUNTIME_PEER_SEGMENTS_H
+#ifndef URNIC_SEGMENT_PEER_SEGMENTS_H
+#define URNIC_SEGMENT_PEER_SEGMENTS_H
 
 /*
- * Segments of another process (runtime/segment.h), mapped here.
+ * Segments of another process (segment/segment.h), mapped here.
  *
  * One is mapped when its first byte is needed and stays mapped until its place in the peer's list is another's, or the peer goes.
  * Its serial number tells. While somebody uses a key, the segments of its region stay what they are, so who holds such a key may use what
@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "runtime/segment.h"
+#include "segment/segment.h"
 
 struct peer_segment {
 	_Atomic uint64_t serial; /* 0: never mapped */

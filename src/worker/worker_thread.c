@@ -14,9 +14,9 @@
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
-#include "runtime/worker.h"
-#include "runtime/worker_frames.h"
-#include "runtime/worker_streams.h"
+#include "worker/worker.h"
+#include "worker/worker_frames.h"
+#include "worker/worker_streams.h"
 
 /* The thread looks at everything all the time then. */
 static void wait_refused(void)

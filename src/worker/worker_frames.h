@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_WORKER_FRAMES_H
-#define URNIC_RUNTIME_WORKER_FRAMES_H
+#ifndef URNIC_WORKER_WORKER_FRAMES_H
+#define URNIC_WORKER_WORKER_FRAMES_H
 
 /*
  * The raw packet queue pairs of a lane at work: each has an Ethernet port of its own, which whoever
@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "ether/raw.h"
 #include "port/packet.h"
-#include "runtime/worker.h"
+#include "worker/worker.h"
 
 struct worker_frames {
 	struct list link; /* in worker->frames */

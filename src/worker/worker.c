@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/worker.h"
+#include "worker/worker.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
-#include "runtime/worker_frames.h"
-#include "runtime/worker_streams.h"
+#include "worker/worker_frames.h"
+#include "worker/worker_streams.h"
 
 /*
  * Staged bytes of equal packets after which they are handed to the kernel: one super-packet, so that the receiver

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_SEGMENT_H
-#define URNIC_RUNTIME_SEGMENT_H
+#ifndef URNIC_SEGMENT_SEGMENT_H
+#define URNIC_SEGMENT_SEGMENT_H
 
 /*
  * Segments: stretches of this process's memory that another process can map.
@@ -8,7 +8,7 @@
  * A segment is a range of pages here and a range of a file, with the same bytes. There are two kinds. Shared memory of the program's (a
  * memfd, System V shared memory, huge pages or not) is a segment as it is, when it cannot shrink under whoever maps it. Private memory is
  * moved: its pages become a range of a sealed memfd of ours, at the same addresses, and private again when the last region that
- * has bytes there is deregistered, or when the process forks (runtime/segment_move.h).
+ * has bytes there is deregistered, or when the process forks (segment/segment_move.h).
  *
  * A range of the memfd is used once in the life of the process, and then is a hole: a peer that is
  * late finds zeros, and nobody else's memory. A peer that stands still in the middle of a copy, and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/worker_frames.h"
+#include "worker/worker_frames.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_SEGMENT_MOVE_H
-#define URNIC_RUNTIME_SEGMENT_MOVE_H
+#ifndef URNIC_SEGMENT_SEGMENT_MOVE_H
+#define URNIC_SEGMENT_SEGMENT_MOVE_H
 
 /*
  * Private memory into a file that others can map, and back, at the addresses where it is. docs/architecture.md ("Memory that a peer can

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_SEGMENT_SHARED_H
-#define URNIC_RUNTIME_SEGMENT_SHARED_H
+#ifndef URNIC_SEGMENT_SEGMENT_SHARED_H
+#define URNIC_SEGMENT_SEGMENT_SHARED_H
 
 /*
  * Shared memory that the program has made, and a descriptor of it.

@@ -6,7 +6,7 @@
  * The bell is taken back by reading the program's end. Whoever reads it rings again if the list is not empty afterwards, so that
  * every waiting reader is woken as long as there is something for it. While somebody attends, nothing rings.
  */
-#include "runtime/event_queue.h"
+#include "event/event_queue.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/segment.h"
+#include "segment/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include "base/arith.h"
 #include "os/log.h"
 #include "os/setting.h"
-#include "runtime/segment_move.h"
-#include "runtime/segment_shared.h"
+#include "segment/segment_move.h"
+#include "segment/segment_shared.h"
 
 /*
  * The memfd: address space, of which each segment gets a window, once. A window is several times as long as its segment, so that a

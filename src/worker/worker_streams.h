@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_WORKER_STREAMS_H
-#define URNIC_RUNTIME_WORKER_STREAMS_H
+#ifndef URNIC_WORKER_WORKER_STREAMS_H
+#define URNIC_WORKER_WORKER_STREAMS_H
 
 /*
  * The streams of a lane's iWARP queue pairs, each a TCP connection, which whoever drives the lane looks after along with the lane's UDP
@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "iwarp/iwarp.h"
 #include "port/tcp.h"
-#include "runtime/worker.h"
+#include "worker/worker.h"
 
 struct worker_stream {
 	struct list link; /* in worker->streams */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/nic_memory.h"
+#include "segment/nic_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "runtime/nic_public.h"
+#include "segment/nic_public.h"
 
 static int memory_check(int fd, struct stat *ret_status)
 {

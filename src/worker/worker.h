@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_WORKER_H
-#define URNIC_RUNTIME_WORKER_H
+#ifndef URNIC_WORKER_WORKER_H
+#define URNIC_WORKER_WORKER_H
 
 /*
  * A lane at work: the engine's lane, its port, its lock, and the NIC thread behind it.
@@ -43,7 +43,7 @@
 #include "os/clock.h"
 #include "os/lock_order.h"
 #include "port/udp.h"
-#include "runtime/nic_public.h"
+#include "segment/nic_public.h"
 
 #define WORKER_TICK_NS      250000
 #define WORKER_SPIN_NS      30000

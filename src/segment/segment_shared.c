@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/segment_shared.h"
+#include "segment/segment_shared.h"
 
 #include <dirent.h>
 #include <fcntl.h>

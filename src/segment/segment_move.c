@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "runtime/segment_move.h"
+#include "segment/segment_move.h"
 
 #include <dirent.h>
 #include <errno.h>

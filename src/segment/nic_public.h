@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_RUNTIME_NIC_PUBLIC_H
-#define URNIC_RUNTIME_NIC_PUBLIC_H
+#ifndef URNIC_SEGMENT_NIC_PUBLIC_H
+#define URNIC_SEGMENT_NIC_PUBLIC_H
 
 /*
  * The directory of a process's NIC memory: where a reader in another process starts.
