@@ -14,6 +14,8 @@
 /* Attempts before it sleeps: about as long as one batch takes. */
 enum { TRIES = 400 };
 
+_Atomic uint32_t busy_locks_queued;
+
 /*
  * Sleep while the word has the value, for a nap at most. Wakes that name none of `bits` do not end
  * it.
@@ -62,6 +64,7 @@ static void queue_up(struct busy_lock *lock)
 {
 	uint32_t ticket, served;
 
+	atomic_fetch_add(&busy_locks_queued, 1);
 	atomic_fetch_add(&lock->queued, 1);
 	ticket = atomic_fetch_add(&lock->ticket_next, 1);
 	for (;;) {
@@ -74,6 +77,7 @@ static void queue_up(struct busy_lock *lock)
 			nap(&lock->ticket_served, served, bit_of(ticket));
 	}
 	atomic_fetch_sub(&lock->queued, 1);
+	atomic_fetch_sub(&busy_locks_queued, 1);
 }
 
 void busy_lock_wait(struct busy_lock *lock)

@@ -10,8 +10,9 @@
  * Threads that take it again and again would keep a sleeper out for seconds: the lock is taken
  * again before the sleeper has a processor. So a sleeper that has slept in vain once joins a queue.
  * While the queue has a thread, busy_lock_try() fails, and the holder does not free the lock but
- * hands it to the first in the queue. A thread that only tries gives its processor away, if
- * busy_lock_is_wanted(): the thread that the lock was handed to may need it.
+ * hands it to the first in the queue. Threads that only try, of this lock and of all others in the
+ * process, give their processors away while busy_locks_are_wanted(): the holder may be a thread that
+ * was preempted, and waits for just these processors.
  *
  * Giving it back looks for sleepers without a fence, so it may miss one that is just lying down; that one gets up by itself after
  * BUSY_LOCK_NAP_NS.
@@ -32,6 +33,14 @@ struct busy_lock {
 	_Atomic uint32_t ticket_next;
 	_Atomic uint32_t ticket_served; /* tickets below it were handed the lock */
 };
+
+extern _Atomic uint32_t busy_locks_queued; /* threads in the queues of all locks */
+
+/* Does a thread wait in the queue of any lock of the process? A hint. */
+static inline bool busy_locks_are_wanted(void)
+{
+	return atomic_load_explicit(&busy_locks_queued, memory_order_relaxed);
+}
 
 /* Does a thread wait in the queue? A hint. */
 static inline bool busy_lock_is_wanted(struct busy_lock *lock)

@@ -153,7 +153,7 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  * Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. But this
  * thread polls, and whom it waits for may need the CPU: the driver of the lane, or the peer, which
  * is perhaps a process of this machine. So after a row of polls for nothing it is offered, and at
- * once when a thread waits for the lane.
+ * once when a thread waits for any lane.
  */
 static void drive(struct worker *worker, struct cq_taker *taker)
 {
@@ -162,7 +162,7 @@ static void drive(struct worker *worker, struct cq_taker *taker)
 	if (worker_poll_is_idle(worker))
 		return;
 	if (!worker_try_lock(worker)) {
-		if (++polls_locked < POLLS_LOCKED_MAX && !worker_is_wanted(worker))
+		if (++polls_locked < POLLS_LOCKED_MAX && !busy_locks_are_wanted())
 			return;
 		polls_locked = 0;
 		sched_yield();
@@ -182,6 +182,8 @@ static void drive(struct worker *worker, struct cq_taker *taker)
 	polls_idle = datagrams ? 0 : polls_idle + weight;
 	if (polls_idle >= POLLS_IDLE_MAX) {
 		polls_idle -= POLLS_IDLE_STEP;
+		sched_yield();
+	} else if (busy_locks_are_wanted()) {
 		sched_yield();
 	}
 }

@@ -233,12 +233,6 @@ static inline bool worker_try_lock(struct worker *worker)
 	return is_taken;
 }
 
-/* Does a thread wait for the lane for so long that nobody else may take it? A hint. */
-static inline bool worker_is_wanted(struct worker *worker)
-{
-	return busy_lock_is_wanted(&worker->lock);
-}
-
 static inline void worker_unlock(struct worker *worker)
 {
 	if (worker->lane.signals.first)
@@ -293,7 +287,7 @@ static inline bool worker_poll_is_idle(struct worker *worker)
 	uint32_t skip = atomic_load_explicit(&worker->polls_skip, memory_order_relaxed);
 	uint32_t skipped;
 
-	if (!skip || worker_has_news(worker) || worker_is_wanted(worker))
+	if (!skip || worker_has_news(worker) || busy_locks_are_wanted())
 		return false;
 	skipped = atomic_load_explicit(&worker->polls_skipped, memory_order_relaxed) + 1;
 	atomic_store_explicit(&worker->polls_skipped, skipped, memory_order_relaxed);

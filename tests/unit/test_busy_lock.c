@@ -24,6 +24,7 @@ enum {
 	ROUNDS = 60,
 	HOLD_NS = 20000,
 	PAUSE_NS = 100000,
+	PAUSES_MAX = 100000,
 	TURNS_MAX = 1000,
 };
 
@@ -106,6 +107,31 @@ static void busy_lock_taken_again_and_again_serves_waiters(void **state)
 	assert_true(turns[WAITERS * ROUNDS - 1] <= TURNS_MAX);
 }
 
+static void *lock_once(void *argument)
+{
+	(void)argument;
+	busy_lock(&lock);
+	busy_unlock(&lock);
+	return NULL;
+}
+
+static void busy_lock_with_a_queue_is_wanted_in_the_whole_process(void **state)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	pthread_t waiter;
+
+	(void)state;
+	assert_true(busy_lock_try(&lock));
+	assert_false(busy_locks_are_wanted());
+	assert_int_equal(pthread_create(&waiter, NULL, lock_once, NULL), 0);
+	for (unsigned i = 0; i < PAUSES_MAX && !busy_locks_are_wanted(); i++)
+		nanosleep(&pause, NULL);
+	assert_true(busy_locks_are_wanted());
+	busy_unlock(&lock);
+	pthread_join(waiter, NULL);
+	assert_false(busy_locks_are_wanted());
+}
+
 static void busy_lock_without_takers_leaves_nobody_queued(void **state)
 {
 	(void)state;
@@ -121,6 +147,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(busy_lock_taken_again_and_again_serves_waiters),
+		cmocka_unit_test(busy_lock_with_a_queue_is_wanted_in_the_whole_process),
 		cmocka_unit_test(busy_lock_without_takers_leaves_nobody_queued),
 	};
 
