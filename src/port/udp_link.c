@@ -140,17 +140,17 @@ static int attach(int fd, struct program *program)
 static void want_plain_headers(struct program *program, bool is_ipv4, uint32_t ip)
 {
 	if (is_ipv4) {
-		want(program, BPF_B, ip, BPF_JEQ, 0x45);
-		want(program, BPF_H, ip + 6, BPF_JSET, 0x3fff); /* a fragment */
-		want(program, BPF_B, ip + 9, BPF_JEQ, IPPROTO_UDP);
+		want(program, BPF_B, ip, BPF_JEQ, IPV4_VERSION_AND_WORDS);
+		want(program, BPF_H, ip + IPV4_FLAGS, BPF_JSET, IPV4_FRAGMENT);
+		want(program, BPF_B, ip + IPV4_PROTOCOL, BPF_JEQ, IP_PROTOCOL_UDP);
 	} else {
-		want(program, BPF_B, ip + 6, BPF_JEQ, IPPROTO_UDP);
+		want(program, BPF_B, ip + IPV6_NEXT_HEADER, BPF_JEQ, IP_PROTOCOL_UDP);
 	}
 }
 
 static uint32_t ip_bytes(bool is_ipv4)
 {
-	return is_ipv4 ? ROCE_IPV4_BYTES : ROCE_IPV6_BYTES;
+	return is_ipv4 ? IPV4_BYTES : IPV6_BYTES;
 }
 
 /* Not the middle of a message, `bth` being where the packet begins. */

@@ -14,9 +14,6 @@
 enum {
 	FCS_BYTES = 4,
 	ETHERNET_BYTES = 14 + FCS_BYTES,
-	UDP_BYTES = 8,
-	IPV4_BYTES = 20,
-	IPV6_BYTES = 40
 };
 
 #define NS_PER_MS 1000000u
@@ -45,7 +42,8 @@ static uint64_t duration_ns(const struct pace *pace, uint64_t bytes)
 
 static uint32_t packet_overhead_bytes(bool is_ipv4)
 {
-	return ROCE_ICRC_BYTES + UDP_BYTES + ETHERNET_BYTES + (is_ipv4 ? IPV4_BYTES : IPV6_BYTES);
+	return ROCE_ICRC_BYTES + ROCE_UDP_BYTES + ETHERNET_BYTES +
+		(is_ipv4 ? IPV4_BYTES : IPV6_BYTES);
 }
 
 uint64_t pace_datagram_ns(uint32_t rate_kbps, size_t bytes)

@@ -6,18 +6,6 @@
 
 enum { HOP_LIMIT = 64 };
 
-/* RFC 1071 */
-static uint32_t sum_of(const uint8_t *bytes, size_t count, uint32_t sum)
-{
-	for (size_t i = 0; i + 1 < count; i += 2)
-		sum += get_be16(bytes + i);
-	if (count % 2)
-		sum += (uint32_t)bytes[count - 1] << 8;
-	while (sum >> 16)
-		sum = (sum >> 16) + (sum & 0xffff);
-	return sum;
-}
-
 static bool is_sound(const struct captured *captured)
 {
 	return captured->packet_bytes >= BTH_BYTES &&
@@ -39,8 +27,8 @@ static void complete(
 		captured->source_port, ROCE_UDP_PORT);
 	icrc_seal(&flow, 0, packet, captured->packet_bytes);
 	/* What is in its place is the sum of the pseudo-header. */
-	sum = (uint16_t)~sum_of(
-		packet - ROCE_UDP_BYTES, frame->whole - header_bytes + ROCE_UDP_BYTES, 0);
+	sum = (uint16_t)~ip_sum_fold(ip_sum_add(
+		0, packet - ROCE_UDP_BYTES, frame->whole - header_bytes + ROCE_UDP_BYTES));
 	put_be16(checksum, sum ? sum : 0xffff);
 }
 

@@ -23,7 +23,7 @@ enum {
 	/* The longest packet of any queue pair. */
 	CAPTURED_BYTES_MAX = 4160,
 	CAPTURED_FRAME_BYTES_MAX =
-		ROCE_IPV6_BYTES + ROCE_UDP_BYTES + CAPTURED_BYTES_MAX + ROCE_ICRC_BYTES,
+		IPV6_BYTES + ROCE_UDP_BYTES + CAPTURED_BYTES_MAX + ROCE_ICRC_BYTES,
 };
 
 /* The packet's bytes follow. */

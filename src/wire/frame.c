@@ -5,20 +5,15 @@
 #include <string.h>
 
 #include "wire/bytes.h"
+#include "wire/ip.h"
 
 static_assert(sizeof(struct frame_key) == 64, "a key is compared as eight words");
 
 enum {
-	ETHER_TYPE_IPV4 = 0x0800,
 	ETHER_TYPE_VLAN = 0x8100, /* IEEE 802.1Q */
 	ETHER_TYPE_SERVICE_VLAN = 0x88a8, /* IEEE 802.1ad */
-	ETHER_TYPE_IPV6 = 0x86dd,
 	VLAN_TAGS_MAX = 2,
-	IPV4_BYTES = 20,
 	IPV4_FRAGMENT_OFFSET = 0x1fff,
-	IPV6_BYTES = 40,
-	PROTOCOL_TCP = 6,
-	PROTOCOL_UDP = 17,
 	TCP_BYTES = 20,
 	UDP_BYTES = 8,
 };
@@ -37,13 +32,13 @@ static void skip(struct cursor *cursor, size_t bytes)
 
 static void read_ports(struct frame_key *key, const struct cursor *cursor)
 {
-	size_t needed = key->ip_protocol == PROTOCOL_TCP ? TCP_BYTES : UDP_BYTES;
+	size_t needed = key->ip_protocol == IP_PROTOCOL_TCP ? TCP_BYTES : UDP_BYTES;
 
-	if (key->ip_protocol != PROTOCOL_TCP && key->ip_protocol != PROTOCOL_UDP)
+	if (key->ip_protocol != IP_PROTOCOL_TCP && key->ip_protocol != IP_PROTOCOL_UDP)
 		return;
 	if (cursor->left < needed)
 		return;
-	key->layers |= key->ip_protocol == PROTOCOL_TCP ? FRAME_LAYER_TCP : FRAME_LAYER_UDP;
+	key->layers |= key->ip_protocol == IP_PROTOCOL_TCP ? FRAME_LAYER_TCP : FRAME_LAYER_UDP;
 	memcpy(&key->src_port, cursor->at, 2);
 	memcpy(&key->dst_port, cursor->at + 2, 2);
 }
@@ -60,30 +55,29 @@ static void read_ipv4(struct frame_key *key, struct cursor *cursor)
 		return;
 	key->layers |= FRAME_LAYER_IPV4;
 	key->traffic_class = ip[1];
-	key->hop_limit = ip[8];
-	key->ip_protocol = ip[9];
-	memcpy(key->src_ip, ip + 12, 4);
-	memcpy(key->dst_ip, ip + 16, 4);
+	key->hop_limit = ip[IPV4_TTL];
+	key->ip_protocol = ip[IPV4_PROTOCOL];
+	memcpy(key->src_ip, ip + IPV4_ADDRESSES, 4);
+	memcpy(key->dst_ip, ip + IPV4_ADDRESSES + 4, 4);
 	skip(cursor, header_bytes);
-	if (!(get_be16(ip + 6) & IPV4_FRAGMENT_OFFSET))
+	if (!(get_be16(ip + IPV4_FLAGS) & IPV4_FRAGMENT_OFFSET))
 		read_ports(key, cursor);
 }
 
 static void read_ipv6(struct frame_key *key, struct cursor *cursor)
 {
 	const uint8_t *ip = cursor->at;
-	uint32_t first_word;
+	struct ip_header header;
 
-	if (cursor->left < IPV6_BYTES || ip[0] >> 4 != 6)
+	if (cursor->left < IPV6_BYTES || !ipv6_header_decode(&header, ip))
 		return;
-	first_word = get_be32(ip);
 	key->layers |= FRAME_LAYER_IPV6;
-	key->traffic_class = (uint8_t)(first_word >> 20);
-	key->flow_label = htobe32(first_word & 0xfffff);
-	key->ip_protocol = ip[6];
-	key->hop_limit = ip[7];
-	memcpy(key->src_ip, ip + 8, 16);
-	memcpy(key->dst_ip, ip + 24, 16);
+	key->traffic_class = header.traffic_class;
+	key->flow_label = htobe32(header.flow_label);
+	key->ip_protocol = header.next_header;
+	key->hop_limit = header.hop_limit;
+	memcpy(key->src_ip, header.sgid.raw, 16);
+	memcpy(key->dst_ip, header.dgid.raw, 16);
 	skip(cursor, IPV6_BYTES);
 	read_ports(key, cursor);
 }

@@ -14,35 +14,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/gid.h"
+#include "base/export.h"
+#include "wire/ip.h"
 
 #define GRH_BYTES 40
 
-struct grh {
-	uint8_t traffic_class; /* or ToS */
-	uint32_t flow_label; /* < 2^20; 0 for IPv4 */
-	uint16_t payload_bytes; /* behind the GRH: of RoCEv2, UDP header to ICRC */
-	uint8_t next_header;
-	uint8_t hop_limit; /* or TTL */
-	struct gid sgid;
-	struct gid dgid; /* IPv4-mapped exactly when sgid is */
-};
-
-/* What follows a GRH: InfiniBand's transport, or the UDP of RoCEv2. */
-#define GRH_NEXT_HEADER_IB  0x1b
-#define GRH_NEXT_HEADER_UDP 17
+/* What follows a GRH: InfiniBand's transport, or the UDP of RoCEv2 (IP_PROTOCOL_UDP). */
+#define GRH_NEXT_HEADER_IB 0x1b
 
 /* Write the 40 bytes, as an IPv4 header when the GIDs are IPv4 addresses. */
-void grh_encode(const struct grh *grh, uint8_t to[GRH_BYTES]);
+void grh_encode(const struct ip_header *header, uint8_t to[GRH_BYTES]);
 
 /*
  * Read the 40 bytes in either form.
  *
- * `grh`  Filled on success, else untouched.
+ * `header`  Filled on success, else untouched.
  *
  * Returns false when the bytes are neither form: no version 6, no IPv4 header whose checksum is
  * right.
  */
-bool grh_decode(struct grh *grh, const uint8_t from[GRH_BYTES]);
+bool grh_decode(struct ip_header *header, const uint8_t from[GRH_BYTES])
+	URNIC_EXPORT_AS(grh_decode);
 
 #endif

@@ -13,17 +13,11 @@
 #define CRC_OF_ONES 0x2144df1cu
 
 enum {
-	IPV4_HEADER_BYTES = ROCE_IPV4_BYTES + ROCE_UDP_BYTES,
-	IPV6_HEADER_BYTES = ROCE_IPV6_BYTES + ROCE_UDP_BYTES,
+	IPV4_HEADER_BYTES = IPV4_BYTES + ROCE_UDP_BYTES,
+	IPV6_HEADER_BYTES = IPV6_BYTES + ROCE_UDP_BYTES,
 
-	IPV4_TOTAL_LENGTH = 2, /* offsets of fields */
-	IPV4_ID = 4,
-	IPV4_FLAGS = 6,
-	IPV6_PAYLOAD_LENGTH = 4,
-	UDP_LENGTH = 4,
+	UDP_LENGTH = 4, /* offsets of fields */
 	BTH_RESV8A = 4,
-
-	IP_PROTOCOL_UDP = 17,
 };
 
 static bool is_ipv4(const uint8_t address[16])
@@ -36,23 +30,23 @@ static bool is_ipv4(const uint8_t address[16])
 
 static void ipv4_header_init(uint8_t *to, const uint8_t source[16], const uint8_t dest[16])
 {
-	to[0] = 0x45; /* version 4, no options: nobody sends RoCE with them */
+	to[0] = IPV4_VERSION_AND_WORDS;
 	to[1] = 0xff; /* ToS */
 	put_be16(to + IPV4_FLAGS, ICRC_IPV4_DF);
-	to[8] = 0xff; /* TTL */
-	to[9] = IP_PROTOCOL_UDP;
-	put_be16(to + 10, 0xffff); /* checksum */
-	memcpy(to + 12, source + 12, 4);
-	memcpy(to + 16, dest + 12, 4);
+	to[IPV4_TTL] = 0xff;
+	to[IPV4_PROTOCOL] = IP_PROTOCOL_UDP;
+	put_be16(to + IPV4_CHECKSUM, 0xffff);
+	memcpy(to + IPV4_ADDRESSES, source + 12, 4);
+	memcpy(to + IPV4_ADDRESSES + 4, dest + 12, 4);
 }
 
 static void ipv6_header_init(uint8_t *to, const uint8_t source[16], const uint8_t dest[16])
 {
 	put_be32(to, 0x6fffffff); /* version 6, traffic class, flow label */
-	to[6] = IP_PROTOCOL_UDP;
-	to[7] = 0xff; /* hop limit */
-	memcpy(to + 8, source, 16);
-	memcpy(to + 24, dest, 16);
+	to[IPV6_NEXT_HEADER] = IP_PROTOCOL_UDP;
+	to[IPV6_HOP_LIMIT] = 0xff;
+	memcpy(to + IPV6_ADDRESSES, source, 16);
+	memcpy(to + IPV6_ADDRESSES + 16, dest, 16);
 }
 
 void icrc_flow_init(struct icrc_flow *flow, const uint8_t source[16], const uint8_t dest[16],
@@ -88,7 +82,7 @@ static void headers_finish(const struct icrc_flow *flow, uint16_t ipv4_id, uint1
 	uint16_t udp_bytes = (uint16_t)(ROCE_UDP_BYTES + length + ROCE_ICRC_BYTES);
 
 	if (icrc_flow_is_ipv4(flow)) {
-		put_be16(headers + IPV4_TOTAL_LENGTH, (uint16_t)(ROCE_IPV4_BYTES + udp_bytes));
+		put_be16(headers + IPV4_TOTAL_LENGTH, (uint16_t)(IPV4_BYTES + udp_bytes));
 		put_be16(headers + IPV4_ID, ipv4_id);
 		put_be16(headers + IPV4_FLAGS, ipv4_flags);
 	} else {
@@ -130,7 +124,7 @@ static uint32_t length_change(size_t length, bool is_ipv4)
 	const uint8_t ones = 0xff;
 
 	if (is_ipv4)
-		put_be16(header + IPV4_TOTAL_LENGTH, (uint16_t)(ROCE_IPV4_BYTES + udp_bytes));
+		put_be16(header + IPV4_TOTAL_LENGTH, (uint16_t)(IPV4_BYTES + udp_bytes));
 	else
 		put_be16(header + IPV6_PAYLOAD_LENGTH, udp_bytes);
 	put_be16(header + header_bytes - ROCE_UDP_BYTES + UDP_LENGTH, udp_bytes);

@@ -33,17 +33,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/ip.h"
 #include "wire/roce.h"
 
 /* The longest packet, BTH to pad, that fits a UDP datagram over IPv4 with its ICRC. */
-#define ICRC_PACKET_BYTES_MAX (0xffff - ROCE_IPV4_BYTES - ROCE_UDP_BYTES - ROCE_ICRC_BYTES)
+#define ICRC_PACKET_BYTES_MAX (0xffff - IPV4_BYTES - ROCE_UDP_BYTES - ROCE_ICRC_BYTES)
 
 /* The bits of IPv4's flags and fragment offset that a whole datagram may carry. */
 #define ICRC_IPV4_DF 0x4000
 
 struct icrc_flow {
 	/* IP and UDP header, masked, lengths and IPv4 identification zero, DF set. */
-	uint8_t header[ROCE_IPV6_BYTES + ROCE_UDP_BYTES];
+	uint8_t header[IPV6_BYTES + ROCE_UDP_BYTES];
 	uint8_t header_bytes; /* 28: IPv4, 48: IPv6 */
 	uint32_t crc; /* of all that comes before the BTH, as `header` has it */
 };

@@ -14,8 +14,6 @@
 /* Where they come from: any port, but this range is reserved for it, to give routers entropy. */
 #define ROCE_SOURCE_PORT_MIN 0xc000
 
-#define ROCE_IPV4_BYTES 20
-#define ROCE_IPV6_BYTES 40
 #define ROCE_UDP_BYTES  8
 #define ROCE_ICRC_BYTES 4
 

@@ -14,15 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/gid.h"
+#include "wire/ip.h"
 #include "wire/roce.h"
 
 enum {
 	ROCE_ETHERNET_BYTES = 14,
 	ROCE_MACS_BYTES = 12, /* destination address, source address */
-	ROCE_FRAME_HEADER_BYTES_MAX = ROCE_ETHERNET_BYTES + ROCE_IPV6_BYTES + ROCE_UDP_BYTES,
-	ROCE_FRAME_IP_CHECKSUM = ROCE_ETHERNET_BYTES + 10, /* offsets */
-	ROCE_FRAME_UDP_CHECKSUM = 6, /* from the UDP header */
+	ROCE_FRAME_HEADER_BYTES_MAX = ROCE_ETHERNET_BYTES + IPV6_BYTES + ROCE_UDP_BYTES,
+	ROCE_FRAME_UDP_CHECKSUM = 6, /* offset in the UDP header */
 };
 
 /* What the headers of a frame say. */
@@ -51,7 +50,7 @@ bool roce_frame_decode(struct roce_frame *ret_frame, const uint8_t *bytes, size_
 struct roce_frame_headers {
 	uint8_t bytes[ROCE_FRAME_HEADER_BYTES_MAX];
 	uint8_t count; /* 42: IPv4, 62: IPv6 */
-	uint32_t ip_sum; /* of the IPv4 header, without its length */
+	uint32_t ip_sum; /* of the IPv4 header, without its length; 0: IPv6 */
 	uint32_t udp_sum; /* of the pseudo-header, without its length */
 };
 

@@ -395,7 +395,7 @@ static void post_receives(struct run *run, struct end *end)
 /* The 40 bytes before a datagram say where it came from and where it went. */
 static void header_check(struct run *run, const struct message *message, const uint8_t *bytes)
 {
-	struct grh grh;
+	struct ip_header grh;
 
 	WORLD_CHECK(&run->world, grh_decode(&grh, bytes), "no header");
 	WORLD_CHECK(&run->world, gid_is_equal(&grh.sgid, &run->end[message->from].host->address),

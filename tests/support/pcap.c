@@ -11,15 +11,13 @@
 
 #include "base/gid.h"
 #include "wire/bytes.h"
+#include "wire/ip.h"
 
 enum {
 	FILE_HEADER_BYTES = 24,
 	RECORD_HEADER_BYTES = 16,
 	CAPTURE_BYTES_MAX = 4 << 20,
 	ETHERNET_BYTES = 14,
-	ETHERNET_IPV4 = 0x0800,
-	ETHERNET_IPV6 = 0x86dd,
-	IP_PROTOCOL_UDP = 17,
 	PCAP_MAGIC = 0xa1b2c3d4,
 	PCAP_ETHERNET = 1,
 };
@@ -92,20 +90,19 @@ static bool frame_is_roce(uint8_t *frame, size_t frame_bytes, struct pcap_roce *
 	struct gid dest;
 	uint16_t type;
 
-	if (frame_bytes < ETHERNET_BYTES + ROCE_IPV4_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES)
+	if (frame_bytes < ETHERNET_BYTES + IPV4_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES)
 		return false;
 	type = get_be16(frame + 12);
-	*roce = (struct pcap_roce){.is_ipv4 = type == ETHERNET_IPV4};
-	if (type == ETHERNET_IPV4 && ip[9] == IP_PROTOCOL_UDP) {
-		udp = ip + ROCE_IPV4_BYTES;
+	*roce = (struct pcap_roce){.is_ipv4 = type == ETHER_TYPE_IPV4};
+	if (type == ETHER_TYPE_IPV4 && ip[9] == IP_PROTOCOL_UDP) {
+		udp = ip + IPV4_BYTES;
 		roce->ipv4_id = get_be16(ip + 4);
 		roce->ipv4_flags = get_be16(ip + 6);
 		source = gid_from_ipv4(ip + 12);
 		dest = gid_from_ipv4(ip + 16);
-	} else if (type == ETHERNET_IPV6 && ip[6] == IP_PROTOCOL_UDP &&
-		frame_bytes >=
-			ETHERNET_BYTES + ROCE_IPV6_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES) {
-		udp = ip + ROCE_IPV6_BYTES;
+	} else if (type == ETHER_TYPE_IPV6 && ip[6] == IP_PROTOCOL_UDP &&
+		frame_bytes >= ETHERNET_BYTES + IPV6_BYTES + ROCE_UDP_BYTES + ROCE_ICRC_BYTES) {
+		udp = ip + IPV6_BYTES;
 		memcpy(source.raw, ip + 8, 16);
 		memcpy(dest.raw, ip + 24, 16);
 	} else {

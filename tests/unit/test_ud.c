@@ -233,7 +233,7 @@ static void ud_bad_lkey_stops_sending_not_receiving(void **state)
 
 static void ud_datagram_is_placed_behind_its_header(void **state)
 {
-	struct grh grh;
+	struct ip_header grh;
 
 	(void)state;
 	script_post_receive(&script, GRH_BYTES + 8);
@@ -257,7 +257,7 @@ static void ud_datagram_is_placed_behind_its_header(void **state)
 
 static void ud_header_of_an_ipv6_datagram_is_its_ip_header(void **state)
 {
-	struct grh grh;
+	struct ip_header grh;
 
 	(void)state;
 	script.local = (struct gid){{0xfd, [15] = 1}};

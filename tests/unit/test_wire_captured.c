@@ -55,8 +55,7 @@ static uint32_t sum(const uint8_t *bytes, size_t count, uint32_t before)
 
 static uint32_t header_bytes(const struct captured *captured)
 {
-	return (gid_is_ipv4(&captured->source) ? ROCE_IPV4_BYTES : ROCE_IPV6_BYTES) +
-		ROCE_UDP_BYTES;
+	return (gid_is_ipv4(&captured->source) ? IPV4_BYTES : IPV6_BYTES) + ROCE_UDP_BYTES;
 }
 
 /* What a reader of captures sees: headers that say what was captured, checksums and ICRC that are right. */
@@ -84,7 +83,7 @@ static void assert_frame_is_of(const struct captured *captured, uint16_t id, uin
 	if (is_ipv4) {
 		assert_int_equal(get_be16(frame.bytes + 4), id);
 		assert_int_equal(get_be16(frame.bytes + 6), flags);
-		assert_int_equal(sum(frame.bytes, ROCE_IPV4_BYTES, 0), 0);
+		assert_int_equal(sum(frame.bytes, IPV4_BYTES, 0), 0);
 	}
 	assert_int_equal(
 		sum(udp, udp_bytes,

@@ -11,7 +11,7 @@
 static const struct gid here_ipv6 = {{0x20, 0x01, 0x0d, 0xb8, [15] = 1}};
 static const struct gid there_ipv6 = {{0x20, 0x01, 0x0d, 0xb8, [15] = 2}};
 
-static void grh_assert_equal(const struct grh *a, const struct grh *b)
+static void grh_assert_equal(const struct ip_header *a, const struct ip_header *b)
 {
 	assert_int_equal(a->traffic_class, b->traffic_class);
 	assert_int_equal(a->flow_label, b->flow_label);
@@ -24,7 +24,7 @@ static void grh_assert_equal(const struct grh *a, const struct grh *b)
 
 static void grh_of_ipv6_gids_has_the_layout_of_an_ipv6_header(void **state)
 {
-	const struct grh grh = {.traffic_class = 0x12,
+	const struct ip_header grh = {.traffic_class = 0x12,
 		.flow_label = 0x34567,
 		.payload_bytes = 0x89a,
 		.next_header = GRH_NEXT_HEADER_IB,
@@ -33,7 +33,7 @@ static void grh_of_ipv6_gids_has_the_layout_of_an_ipv6_header(void **state)
 		.dgid = there_ipv6};
 	static const uint8_t start[8] = {0x61, 0x23, 0x45, 0x67, 0x08, 0x9a, 0x1b, 64};
 	uint8_t bytes[GRH_BYTES];
-	struct grh decoded;
+	struct ip_header decoded;
 
 	(void)state;
 	grh_encode(&grh, bytes);
@@ -52,13 +52,13 @@ static void grh_of_ipv4_gids_is_an_ipv4_header_with_its_checksum(void **state)
 	static const uint8_t expected[20] = {0x45, 0, 0x01, 0x34, 0, 0, 0x40, 0, 0x40, 0x11, 0x25,
 		0x1b, 10, 77, 0, 3, 10, 77, 0, 2};
 	static const uint8_t zero[20];
-	const struct grh grh = {.payload_bytes = 0x134 - 20,
-		.next_header = GRH_NEXT_HEADER_UDP,
+	const struct ip_header grh = {.payload_bytes = 0x134 - 20,
+		.next_header = IP_PROTOCOL_UDP,
 		.hop_limit = 64,
 		.sgid = gid_from_ipv4(here),
 		.dgid = gid_from_ipv4(there)};
 	uint8_t bytes[GRH_BYTES];
-	struct grh decoded;
+	struct ip_header decoded;
 
 	(void)state;
 	memset(bytes, 0xff, sizeof(bytes));
@@ -72,9 +72,10 @@ static void grh_of_ipv4_gids_is_an_ipv4_header_with_its_checksum(void **state)
 static void grh_of_neither_form_is_refused(void **state)
 {
 	static const uint8_t address[4] = {192, 0, 2, 1};
-	const struct grh grh = {.sgid = gid_from_ipv4(address), .dgid = gid_from_ipv4(address)};
+	const struct ip_header grh = {
+		.sgid = gid_from_ipv4(address), .dgid = gid_from_ipv4(address)};
 	uint8_t bytes[GRH_BYTES];
-	struct grh decoded = {.hop_limit = 7};
+	struct ip_header decoded = {.hop_limit = 7};
 
 	(void)state;
 	grh_encode(&grh, bytes);

@@ -4,14 +4,11 @@
  */
 #include "front/verbs/ah.h"
 
-#include <endian.h>
 #include <stdlib.h>
 
 #include "front/verbs/pd.h"
 #include "front/verbs/result.h"
-
-/* An IPv4 packet's header takes the last 20 of the 40 bytes of a GRH (IBTA annex A17.4.5.1). */
-#define GRH_IPV4_OFFSET 20
+#include "wire/grh.h"
 
 /* Hops that a reply may take, where the request does not say. */
 #define REPLY_HOP_LIMIT 0xff
@@ -96,53 +93,33 @@ static bool gid_index_find(struct device *device, const struct gid *gid, uint8_t
 	return false;
 }
 
-/* Source, destination and traffic class of the packet whose header is in `grh`, which is IPv6 or IPv4. */
-static void grh_read(const struct ibv_grh *grh, struct gid *source, struct gid *destination,
-	uint8_t *traffic_class)
-{
-	const uint8_t *raw = (const uint8_t *)grh;
-	const uint8_t *ipv4 = raw + GRH_IPV4_OFFSET;
-
-	if (raw[0] >> 4 != 6 && ipv4[0] >> 4 == 4) {
-		*source = gid_from_ipv4(ipv4 + 12);
-		*destination = gid_from_ipv4(ipv4 + 16);
-		*traffic_class = ipv4[1];
-		return;
-	}
-	memcpy(source->raw, grh->sgid.raw, sizeof(source->raw));
-	memcpy(destination->raw, grh->dgid.raw, sizeof(destination->raw));
-	*traffic_class = (uint8_t)(be32toh(grh->version_tclass_flow) >> 20);
-}
-
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 	struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
 {
-	struct gid source;
-	struct gid destination;
-	uint8_t traffic_class;
+	struct ip_header header;
 	uint8_t sgid_index;
 
 	/* Without a GRH there is no address: RoCE packets always have one. */
-	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH)) {
+	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH) ||
+		!grh_decode(&header, (const uint8_t *)grh)) {
 		errno = EINVAL;
 		return -1;
 	}
-	grh_read(grh, &source, &destination, &traffic_class);
-	if (!gid_index_find(context_of(context)->device, &destination, &sgid_index)) {
+	if (!gid_index_find(context_of(context)->device, &header.dgid, &sgid_index)) {
 		errno = ENOENT;
 		return -1;
 	}
 	*ah_attr = (struct ibv_ah_attr){
 		.grh.sgid_index = sgid_index,
 		.grh.hop_limit = REPLY_HOP_LIMIT,
-		.grh.traffic_class = traffic_class,
+		.grh.traffic_class = header.traffic_class,
 		.dlid = wc->slid,
 		.sl = wc->sl,
 		.src_path_bits = wc->dlid_path_bits,
 		.is_global = 1,
 		.port_num = port_num,
 	};
-	memcpy(ah_attr->grh.dgid.raw, source.raw, sizeof(source.raw));
+	memcpy(ah_attr->grh.dgid.raw, header.sgid.raw, sizeof(header.sgid.raw));
 	return 0;
 }
 

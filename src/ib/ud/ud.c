@@ -184,11 +184,11 @@ static enum counter reason_to_drop(struct ud_qp *ud, const struct packet *packet
 void ud_grh_make(
 	const struct packet *packet, const struct packet_origin *origin, uint8_t to[GRH_BYTES])
 {
-	struct grh grh = {
+	struct ip_header grh = {
 		.traffic_class = origin->traffic_class,
 		.payload_bytes =
 			(uint16_t)(ROCE_UDP_BYTES + packet_bytes(packet) + ROCE_ICRC_BYTES),
-		.next_header = GRH_NEXT_HEADER_UDP,
+		.next_header = IP_PROTOCOL_UDP,
 		.hop_limit = origin->hop_limit ? origin->hop_limit : UD_HOP_LIMIT_ASSUMED,
 		.sgid = *origin->source,
 		.dgid = *origin->destination,

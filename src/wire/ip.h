@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_WIRE_IP_H
+#define URNIC_WIRE_IP_H
+
+/*
+ * IP headers without options or extension headers: IPv4 (RFC 791) and IPv6 (RFC 8200), and the
+ * checksum that both families share (RFC 1071).
+ *
+ * Addresses are GIDs: an IPv4 address is an IPv4-mapped GID. The family of a header is that of its
+ * source. Pure functions over plain values; any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/gid.h"
+
+enum {
+	IPV4_BYTES = 20,
+	IPV6_BYTES = 40,
+
+	/* Offsets of fields. */
+	IPV4_TOTAL_LENGTH = 2,
+	IPV4_ID = 4,
+	IPV4_FLAGS = 6,
+	IPV4_TTL = 8,
+	IPV4_PROTOCOL = 9,
+	IPV4_CHECKSUM = 10,
+	IPV4_ADDRESSES = 12, /* source, destination */
+	IPV6_PAYLOAD_LENGTH = 4,
+	IPV6_NEXT_HEADER = 6,
+	IPV6_HOP_LIMIT = 7,
+	IPV6_ADDRESSES = 8, /* source, destination */
+
+	IPV4_VERSION_AND_WORDS = 0x45, /* the first byte of a header without options */
+	IPV4_DF = 0x4000,
+	IPV4_FRAGMENT = 0x3fff, /* in the flags: more fragments, or an offset */
+	IPV6_VERSION = 6,
+	IPV6_FLOW_LABEL_MASK = 0xfffff,
+
+	IP_PROTOCOL_TCP = 6,
+	IP_PROTOCOL_UDP = 17,
+
+	ETHER_TYPE_IPV4 = 0x0800,
+	ETHER_TYPE_IPV6 = 0x86dd,
+};
+
+struct ip_header {
+	uint8_t traffic_class; /* IPv4: ToS */
+	uint32_t flow_label; /* < 2^20; 0 for IPv4 */
+	uint16_t payload_bytes; /* behind the header */
+	uint8_t next_header; /* IPv4: protocol */
+	uint8_t hop_limit; /* IPv4: TTL */
+	struct gid sgid;
+	struct gid dgid; /* IPv4-mapped exactly when sgid is */
+};
+
+/* The header of `sgid`'s family: IPV4_BYTES or IPV6_BYTES. */
+static inline size_t ip_header_bytes(const struct gid *sgid)
+{
+	return gid_is_ipv4(sgid) ? IPV4_BYTES : IPV6_BYTES;
+}
+
+/*
+ * Write a header: of IPv4 with DF, identification 0 and its checksum.
+ *
+ * `to`  ip_header_bytes(&header->sgid) bytes.
+ */
+void ip_header_encode(const struct ip_header *header, uint8_t *to);
+
+/*
+ * Read a header.
+ *
+ * `from`  ip_header_bytes() of the family; anything is legal input.
+ *
+ * ipv4_header_decode() returns false for another version, options, or a total length below the
+ * header's; ipv6_header_decode() for another version. `header` is set on success only. Neither looks
+ * at the checksum, at fragments, or at whether the payload is there.
+ */
+bool ipv4_header_decode(struct ip_header *header, const uint8_t from[IPV4_BYTES]);
+bool ipv6_header_decode(struct ip_header *header, const uint8_t from[IPV6_BYTES]);
+
+/* Add 16-bit words in network order to a sum; an odd last byte counts as followed by a zero. */
+uint32_t ip_sum_add(uint32_t sum, const uint8_t *bytes, size_t count);
+
+/* The one's complement sum of what was added; a checksum is its complement. */
+uint16_t ip_sum_fold(uint32_t sum);
+
+#endif
