@@ -36,6 +36,17 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/*
+ * Every bit of the result depends on every bit of `value`, and no two values have one result: for
+ * hash tables, and for random numbers from a counter (SplitMix64). A key makes nothing secret here.
+ */
+static inline uint64_t mix_u64(uint64_t value)
+{
+	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
+	value = (value ^ value >> 27) * 0x94d049bb133111ebu;
+	return value ^ value >> 31;
+}
+
 static inline uint64_t div_ceil_u64(uint64_t value, uint64_t divisor)
 {
 	return value / divisor + (value % divisor != 0);

@@ -10,17 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arith.h"
+
 struct sim_random {
 	uint64_t state; /* the seed: any value */
 };
 
 static inline uint64_t sim_random_next(struct sim_random *random)
 {
-	uint64_t z = random->state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
+	return mix_u64(random->state += 0x9e3779b97f4a7c15u);
 }
 
 /* A number below `limit`; 0 when `limit` is 0. */

@@ -225,10 +225,7 @@ static bool is_same_path(const struct port_udp_path *a, const struct port_udp_pa
 		gid_is_equal(&a->remote, &b->remote);
 }
 
-/*
- * Where a path with these settings is, or would be. The address and the remote make most of the
- * difference.
- */
+/* The bucket of a path with these settings. */
 static struct udp_path **bucket_of(struct port_udp *port, const struct port_udp_path *settings)
 {
 	uint64_t words[2];
@@ -237,8 +234,8 @@ static struct udp_path **bucket_of(struct port_udp *port, const struct port_udp_
 		(uint64_t)settings->flow_label << 32;
 
 	memcpy(words, settings->remote.raw, sizeof(words));
-	hash = (hash ^ words[0] ^ (words[1] << 7 | words[1] >> 57)) * 0x9e3779b97f4a7c15ull;
-	return &port->path_buckets[(hash >> 40) % UDP_PATH_BUCKETS];
+	hash = mix_u64(mix_u64(hash ^ words[0]) ^ words[1]);
+	return &port->path_buckets[hash % UDP_PATH_BUCKETS];
 }
 
 /*

@@ -87,11 +87,7 @@ static uint64_t random_reserve;
 
 static uint64_t random_from_reserve(void)
 {
-	uint64_t value = __atomic_add_fetch(&random_reserve, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
-
-	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-	value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-	return value ^ value >> 31;
+	return mix_u64(__atomic_add_fetch(&random_reserve, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED));
 }
 
 static int random_start(void)
