@@ -12,9 +12,9 @@
  * it needs to carry on (the bag) and claims our slots again. A request that meets a dead urnicd
  * does the same by itself, once.
  *
- * The caller serializes all calls on one client. They block for a second at most while urnicd is well, except
- * receive and forward, which never do. After fork() the child calls agent_client_forget() and may
- * then connect anew: the connection is its parent's.
+ * The caller serializes all calls on one client. They block for a second at most while urnicd is
+ * well, except receive and forward, which never do. After fork() the child calls
+ * agent_client_forget() and may then connect anew: the connection is its parent's.
  *
  * A call that fails leaves a sentence for the user in `why`.
  */
@@ -41,8 +41,8 @@ struct agent_client {
 };
 
 /*
- * A service ID, claimed from urnicd against all processes. The caller's memory, from agent_client_claim() to
- * agent_client_unclaim().
+ * A service ID, claimed from urnicd against all processes. The caller's memory, from
+ * agent_client_claim() to agent_client_unclaim().
  */
 struct agent_claim {
 	struct list node;
@@ -107,9 +107,11 @@ int agent_client_fd(const struct agent_client *client);
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot);
 
 /*
- * Lease a certain slot, whose process has ended: packets for it come to us. After agent_client_attach().
+ * Lease a certain slot, whose process has ended: packets for it come to us. After
+ * agent_client_attach().
  *
- * Returns 0; -EBUSY when another process has it, or it is not known yet that its process has ended; or another -errno.
+ * Returns 0; -EBUSY when another process has it, or it is not known yet that its process has ended;
+ * or another -errno.
  */
 int agent_client_inherit(struct agent_client *client, uint8_t slot);
 
@@ -168,8 +170,8 @@ int agent_client_list(
 	struct agent_client *client, uint32_t *index, struct agent_process *ret_process);
 
 /*
- * Get the socket on which packets for QP1 come that are for this process: messages AGENT_FORWARD, for
- * agent_message_receive(). At its end urnicd has died: ask again.
+ * Get the socket on which packets for QP1 come that are for this process: messages AGENT_FORWARD,
+ * for agent_message_receive(). At its end urnicd has died: ask again.
  *
  * `slot`  One that we lease; our communication IDs have it as their top byte.
  *
@@ -177,17 +179,22 @@ int agent_client_list(
  */
 int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket);
 
-/* Have urnicd take in what comes for QP1 at a local address. Returns 0, or -errno as agent_client_open(). */
+/*
+ * Have urnicd take in what comes for QP1 at a local address. Returns 0, or -errno as
+ * agent_client_open().
+ */
 int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address);
 
 /*
  * Claim a service ID, or change the address or flags of a claim that is in the list.
  *
- * `claim`  Zeroed before its first use, but for service_id, address, flags. With port 0 a free one is chosen. Unchanged on failure.
+ * `claim`  Zeroed before its first use, but for service_id, address, flags. With port 0 a free one
+ *          is chosen. Unchanged on failure.
  *
- * Returns 0; -EADDRINUSE when another claim has the same port of the same address, or -EADDRNOTAVAIL of any address (the two that
- * rdma_bind_addr(3) tells apart); -EACCES for a port below 1024 without CAP_NET_BIND_SERVICE;
- * -EDQUOT when our user has its share of ports; -ENOSPC; or another -errno.
+ * Returns 0; -EADDRINUSE when another claim has the same port of the same address, or
+ * -EADDRNOTAVAIL of any address (the two that rdma_bind_addr(3) tells apart); -EACCES for a port
+ * below 1024 without CAP_NET_BIND_SERVICE; -EDQUOT when our user has its share of ports; -ENOSPC;
+ * or another -errno.
  */
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 
@@ -201,7 +208,10 @@ void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim
  */
 int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process);
 
-/* The process that the answer to a FIND tells of. Its memory is the caller's; all else that came is closed. */
+/*
+ * The process that the answer to a FIND tells of. Its memory is the caller's; all else that came is
+ * closed.
+ */
 void agent_process_found(const struct agent_message *answer, struct agent_descriptors *descriptors,
 	struct agent_process *ret_process);
 

@@ -86,8 +86,8 @@ struct agent_forward {
 	uint16_t source_port;
 	uint8_t tos;
 	uint8_t slot; /* whose packet it is */
-	uint32_t
-		ifindex; /* of the local address, when that is link-local and the packet for QP1; else 0 */
+	/* Of the local address, when that is link-local and the packet for QP1; else 0 */
+	uint32_t ifindex;
 };
 
 struct agent_message {
@@ -133,8 +133,8 @@ struct agent_message {
 			struct agent_address address; /* request */
 		} gsi_address;
 		struct {
-			uint64_t
-				service_id; /* request; with port 0: any free one. Answer: the one claimed */
+			/* request; with port 0: any free one. Answer: the one claimed */
+			uint64_t service_id;
 			struct agent_address address; /* request: a local one, or zero for any */
 			uint32_t id; /* request: the process's name for it; one it has is changed */
 			uint32_t flags; /* request: enum agent_claim_flags */
@@ -143,10 +143,10 @@ struct agent_message {
 			uint32_t id; /* request */
 		} unclaim;
 		struct {
-			struct gid
-				gid; /* request: an address of urnicd's network namespace, or zero for any */
-			uint64_t
-				host; /* request from another network namespace: the asker's host identity */
+			/* Request: an address of urnicd's network namespace, or zero for any */
+			struct gid gid;
+			/* Request from another network namespace: the asker's host identity */
+			uint64_t host;
 			uint32_t slot; /* request */
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;

@@ -42,7 +42,10 @@ int agent_in_child(int (*run)(void *context), void *context);
  */
 int agent_start(const char *path);
 
-/* Say in the log what in the environment the urnicd that is started from here will not understand, and do without. */
+/*
+ * Say in the log what in the environment the urnicd that is started from here will not understand,
+ * and do without.
+ */
 void agent_settings_check(void);
 
 #endif

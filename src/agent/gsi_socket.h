@@ -5,8 +5,8 @@
 /*
  * A socket that sends packets from QP1 of one local address, and hears what becomes of them.
  *
- * Not a lane's port: these packets are few, and what matters is that ICMP says when nobody is there. Nothing blocks; the caller serializes
- * calls on one socket.
+ * Not a lane's port: these packets are few, and what matters is that ICMP says when nobody is
+ * there. Nothing blocks; the caller serializes calls on one socket.
  */
 
 #include <stdint.h>
@@ -34,8 +34,8 @@ int gsi_socket_send(struct gsi_socket *gsi, const struct gid *to, uint8_t traffi
  * `ret_packet`  The packet.
  * `ret_to`      Where it was going.
  *
- * Returns the positive errno: ECONNREFUSED when no program there has UDP port 4791, EHOSTUNREACH and the like; 0 for a report that is of no
- * use; -EAGAIN when there is none.
+ * Returns the positive errno: ECONNREFUSED when no program there has UDP port 4791, EHOSTUNREACH
+ * and the like; 0 for a report that is of no use; -EAGAIN when there is none.
  */
 int gsi_socket_report(
 	struct gsi_socket *gsi, struct gid *ret_to, uint8_t ret_packet[GSI_PACKET_BYTES]);

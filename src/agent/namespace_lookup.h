@@ -21,8 +21,11 @@
 
 /* Which network namespace of which host a process is in. */
 struct rendezvous_name {
-	uint64_t
-		netns; /* number of the network namespace, which no other has that exists; 0: not known, so nobody meets */
+	/*
+	 * Number of the network namespace, which no other has that exists; 0: not known, so nobody
+	 * meets
+	 */
+	uint64_t netns;
 	uint64_t host; /* by URNIC_HOST_ID; 0: none is set */
 };
 

@@ -3,7 +3,8 @@
 #define URNIC_BASE_CRC_H
 
 /*
- * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, and its algebra; and CRC-32C, which iSCSI and MPA use.
+ * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, and its algebra; and CRC-32C, which
+ * iSCSI and MPA use.
  *
  * A CRC value here is what zlib would return: start with 0, pass each result on to the next call.
  * The fast function and the plain one agree on every input; tests hold them to it.

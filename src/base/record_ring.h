@@ -5,10 +5,11 @@
 /*
  * A ring of records of any length, from one writer to one reader in another process.
  *
- * The writer never waits: what finds no room is dropped, and counted. Each side writes one index, and trusts the other
- * with nothing: a writer sees a full ring where the reader's index makes no sense, a reader loses what is in the ring
- * where the writer's does not. Plain data without pointers; zeroed memory is an empty ring, and no page of it is
- * touched that no record has reached.
+ * The writer never waits: what finds no room is dropped, and counted. Each side writes one index,
+ * and trusts the other with nothing: a writer sees a full ring where the reader's index makes no
+ * sense, a reader loses what is in the ring where the writer's does not. Plain data without
+ * pointers; zeroed memory is an empty ring, and no page of it is touched that no record has
+ * reached.
  *
  * Threads: one writer and one reader, at the same time.
  */
@@ -36,8 +37,8 @@ struct record_piece {
 };
 
 /*
- * Append one record: the `count` pieces behind each other, RECORD_BYTES_MAX at most. False, and counted, when there is
- * no room.
+ * Append one record: the `count` pieces behind each other, RECORD_BYTES_MAX at most. False, and
+ * counted, when there is no room.
  */
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
 
@@ -46,8 +47,8 @@ bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces
  *
  * `to`  Room for RECORD_BYTES_MAX.
  *
- * Returns its length, 0 when there is none; or -EPROTO when the writer does not keep to the rules: then everything was
- * thrown away.
+ * Returns its length, 0 when there is none; or -EPROTO when the writer does not keep to the rules:
+ * then everything was thrown away.
  */
 int record_ring_take(struct record_ring *ring, uint8_t *to);
 

@@ -37,7 +37,10 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 			message->rep.local_comm_id, CM_ANSWERED_REP, CM_REJECT_INVALID_COMM_ID);
 		return true;
 	case CM_RTU:
-		/* The specification asks for nothing; but a peer that thinks it is connected had better hear that it is not. */
+		/*
+		 * The specification asks for nothing; but a peer that thinks it is connected had
+		 * better hear that it is not.
+		 */
 		*ret_answer = reject(message, message->rtu.remote_comm_id,
 			message->rtu.local_comm_id, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
 		return true;

@@ -3,23 +3,27 @@
 #define URNIC_CM_CM_H
 
 /*
- * The connection manager of one process: the protocol of IBTA volume 1, chapter 12, as a value that is told what happened and
- * asked what to do.
+ * The connection manager of one process: the protocol of IBTA volume 1, chapter 12, as a value that
+ * is told what happened and asked what to do.
  *
- * A `struct cm_conn` is one connection, or one enquiry after a service's queue pair (SIDR), from the first message to the end of its
- * time wait. Its memory is the caller's: made for an active side by whoever connects, for a passive side given to a listener beforehand,
- * as many as its backlog, because no peer makes us allocate. cm_release() says that the program has no use for it any more; the
- * manager may still have to finish the protocol, and says CM_EVENT_RELEASED when the memory is the caller's again.
+ * A `struct cm_conn` is one connection, or one enquiry after a service's queue pair (SIDR), from
+ * the first message to the end of its time wait. Its memory is the caller's: made for an active
+ * side by whoever connects, for a passive side given to a listener beforehand, as many as its
+ * backlog, because no peer makes us allocate. cm_release() says that the program has no use for it
+ * any more; the manager may still have to finish the protocol, and says CM_EVENT_RELEASED when the
+ * memory is the caller's again.
  *
- * Calls: cm_receive() and cm_expire() tell what happened, the others what the program wants. After each call the caller takes what it
- * caused: cm_next_event() until there is none, cm_next_packet() until there is none. cm_deadline_ns() says when to return.
+ * Calls: cm_receive() and cm_expire() tell what happened, the others what the program wants. After
+ * each call the caller takes what it caused: cm_next_event() until there is none, cm_next_packet()
+ * until there is none. cm_deadline_ns() says when to return.
  *
- * Lost messages are sent again, first after CM_FIRST_RETRY_NS, then after twice as long and so on up to the peer's response
- * timeout. That is sooner than chapter 12 asks for, and does not count: what is given up is given up after (retries + 1)
- * response timeouts.
+ * Lost messages are sent again, first after CM_FIRST_RETRY_NS, then after twice as long and so on
+ * up to the peer's response timeout. That is sooner than chapter 12 asks for, and does not count:
+ * what is given up is given up after (retries + 1) response timeouts.
  *
- * The peer is hostile: a message for a connection must come from its peer's address and name both communication IDs; which message is
- * allowed in which state is the table cm_verdict.def. The caller serializes. Times are monotonic nanoseconds.
+ * The peer is hostile: a message for a connection must come from its peer's address and name both
+ * communication IDs; which message is allowed in which state is the table cm_verdict.def. The
+ * caller serializes. Times are monotonic nanoseconds.
  */
 
 #include <stdbool.h>
@@ -91,7 +95,8 @@ struct cm_path {
 	struct gid local;
 	struct gid remote;
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
-	uint8_t traffic_class; /* for the messages; of what the connection sends, the queue pair decides */
+	/* For the messages; of what the connection sends, the queue pair decides */
+	uint8_t traffic_class;
 };
 
 struct cm_listener {
@@ -148,7 +153,8 @@ struct cm_event {
 };
 
 /*
- * What is to be said to a connection's peer should its process die: plain data in memory that another process can read. All zero: nothing.
+ * What is to be said to a connection's peer should its process die: plain data in memory that
+ * another process can read. All zero: nothing.
  */
 struct cm_testament {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
@@ -233,12 +239,14 @@ void cm_receive(
  * A message of ours did not arrive, says the network.
  *
  * `path`           It was to go along.
- * `is_port_closed` The host is there, but nobody on it who could answer: as good as a REJ with reason "invalid service ID". Otherwise the
+ * `is_port_closed` The host is there, but nobody on it who could answer: as good as a REJ with
+ * reason "invalid service ID". Otherwise the
  *                  host, or the way to it, is not.
  * `mad`            The message, which proves that whoever says so has seen it.
  *
- * Only a first message, a REQ or SIDR_REQ, is taken to be undeliverable; with a connection once there, silence decides. A closed
- * port is believed when it is met a second time: some programs (qperf) tell their port before they listen.
+ * Only a first message, a REQ or SIDR_REQ, is taken to be undeliverable; with a connection once
+ * there, silence decides. A closed port is believed when it is met a second time: some programs
+ * (qperf) tell their port before they listen.
  */
 void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_closed,
 	const uint8_t mad[MAD_BYTES]);
@@ -266,7 +274,10 @@ bool cm_next_packet(struct cm *cm, struct cm_path *ret_path, uint8_t ret_packet[
  */
 int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user);
 
-/* The program has no use for it any more: whatever the protocol still asks for is done, then comes CM_EVENT_RELEASED. */
+/*
+ * The program has no use for it any more: whatever the protocol still asks for is done, then comes
+ * CM_EVENT_RELEASED.
+ */
 void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
@@ -291,7 +302,8 @@ void cm_unlisten(struct cm_listener *listener);
 /*
  * Ask for a connection: IDLE -> REQ_SENT.
  *
- * `req`  What the program says about its side; communication ID, GIDs, timeouts and retries of the manager are filled in here.
+ * `req`  What the program says about its side; communication ID, GIDs, timeouts and retries of the
+ *        manager are filled in here.
  *
  * Like all below: returns 0, or -EINVAL in a state that does not allow it.
  */
@@ -307,13 +319,19 @@ int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uin
 /* Answer a REP: REP_RCVD -> ESTABLISHED. */
 int cm_ready(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* The queue pair has received something, so the RTU is as good as here: REP_SENT -> ESTABLISHED (IBTA 12.9.7.2). */
+/*
+ * The queue pair has received something, so the RTU is as good as here: REP_SENT -> ESTABLISHED
+ * (IBTA 12.9.7.2).
+ */
 int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /* Ask to disconnect, or answer the peer that did. */
 int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* Ask for the queue pair of a service: IDLE -> SIDR_REQ_SENT. `request` has service ID, P_Key and private data. */
+/*
+ * Ask for the queue pair of a service: IDLE -> SIDR_REQ_SENT. `request` has service ID, P_Key and
+ * private data.
+ */
 int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	const struct cm_sidr_req *request, uint64_t now_ns);
 
@@ -330,8 +348,8 @@ void cm_check(const struct cm *cm);
 /* --- without a connection ----------------------------------------------------------------- */
 
 /*
- * The answer to a message that nobody here can take: a REJ for a REQ (or another message that waits for an answer), a SIDR_REP for
- * a SIDR_REQ, a DREP for a DREQ (IBTA 12.9.8.1, 12.11.2, 12.9.9).
+ * The answer to a message that nobody here can take: a REJ for a REQ (or another message that waits
+ * for an answer), a SIDR_REP for a SIDR_REQ, a DREP for a DREQ (IBTA 12.9.8.1, 12.11.2, 12.9.9).
  *
  * Returns false when none is due.
  */

@@ -3,8 +3,9 @@
 #define URNIC_CM_INTERNAL_H
 
 /*
- * What the files of the manager share: cm.c is its life, its tables and its timers; program.c what the program wants;
- * receive.c what the peer says; answer.c is about messages without a connection. Nobody else includes this.
+ * What the files of the manager share: cm.c is its life, its tables and its timers; program.c what
+ * the program wants; receive.c what the peer says; answer.c is about messages without a connection.
+ * Nobody else includes this.
  */
 
 #include "cm/cm.h"

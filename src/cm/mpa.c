@@ -55,8 +55,8 @@ void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy)
 /* --- the responder's answer --- */
 
 /*
- * One of what the initiator offers to say that it is ready: best by an empty WRITE, which nobody has to take notice of. One that offers
- * nothing is told that (RFC 6581 section 9.2).
+ * One of what the initiator offers to say that it is ready: best by an empty WRITE, which nobody
+ * has to take notice of. One that offers nothing is told that (RFC 6581 section 9.2).
  */
 static uint32_t ready_choose(uint32_t offered)
 {
@@ -65,7 +65,10 @@ static uint32_t ready_choose(uint32_t offered)
 	return offered & MPA_READY_READ ? MPA_READY_READ : MPA_READY_SEND;
 }
 
-/* READs in a frame; MPA_READS_MAX is answered by the same: they were agreed on elsewhere (RFC 6581 section 9.1). */
+/*
+ * READs in a frame; MPA_READS_MAX is answered by the same: they were agreed on elsewhere (RFC 6581
+ * section 9.1).
+ */
 static uint16_t reads_answer(uint32_t asked, uint32_t reads)
 {
 	return (uint16_t)(asked == MPA_READS_MAX ? MPA_READS_MAX : reads);

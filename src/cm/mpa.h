@@ -3,14 +3,17 @@
 #define URNIC_CM_MPA_H
 
 /*
- * MPA's connection set-up (RFC 5044 section 7.1, RFC 6581): a request, a reply, and what both agree on. As a value: it is asked for
- * bytes and given bytes, never more of them than its frame has, so that what follows is left for whoever comes next.
+ * MPA's connection set-up (RFC 5044 section 7.1, RFC 6581): a request, a reply, and what both agree
+ * on. As a value: it is asked for bytes and given bytes, never more of them than its frame has, so
+ * that what follows is left for whoever comes next.
  *
  * The initiator:  mpa_connect(), then bytes both ways until MPA_ACCEPTED or MPA_REJECTED.
- * The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or mpa_reject(), and bytes to be sent.
+ * The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or
+ *                 mpa_reject(), and bytes to be sent.
  *
- * The peer is hostile: a frame that is not valid is MPA_INVALID, and that is the end of it. A reply that is valid, but cannot be lived with, is so, too; what
- * mpa_output() has then is a Terminate message that says why. The caller serializes.
+ * The peer is hostile: a frame that is not valid is MPA_INVALID, and that is the end of it. A reply
+ * that is valid, but cannot be lived with, is so, too; what mpa_output() has then is a Terminate
+ * message that says why. The caller serializes.
  */
 
 #include "base/export.h"
@@ -47,8 +50,8 @@ struct mpa_conn {
 		reads; /* that the program wants; the responder's count from mpa_accept() on */
 	enum rdmap_error error; /* with MPA_INVALID */
 	struct mpa_frame peer; /* request or reply, once it is there */
-	struct iwarp_settings
-		settings; /* what was agreed: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept() */
+	/* What was agreed: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept() */
+	struct iwarp_settings settings;
 	uint32_t in_bytes;
 	uint32_t out_first, out_end;
 	uint8_t in[MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX];
@@ -72,14 +75,18 @@ void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 /* Wait for a request. */
 void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy);
 
-/* Answer a request that has come; `bytes` is at most mpa_data_room(). What is said about READs is what both can. */
+/*
+ * Answer a request that has come; `bytes` is at most mpa_data_room(). What is said about READs is
+ * what both can.
+ */
 void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void *data, size_t bytes)
 	URNIC_EXPORT_AS(mpa_accept);
 void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_reject);
 
 /*
- * After MPA_ACCEPTED or mpa_accept(): the connection cannot be, after all. Makes the Terminate message that says so, in a FPDU as was
- * agreed, to be sent behind what there is to be sent yet (RFC 6581 section 9).
+ * After MPA_ACCEPTED or mpa_accept(): the connection cannot be, after all. Makes the Terminate
+ * message that says so, in a FPDU as was agreed, to be sent behind what there is to be sent yet
+ * (RFC 6581 section 9).
  */
 void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error) URNIC_EXPORT_AS(mpa_terminate);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the peer says. A message is decoded, its connection found and compared, the table asked; only then something changes.
+ * What the peer says. A message is decoded, its connection found and compared, the table asked;
+ * only then something changes.
  */
 #include <assert.h>
 #include <string.h>
@@ -50,7 +51,10 @@ static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered messa
 		conn, message == CM_ANSWERED_REQ ? CM_STATE_MRA_REQ_SENT : CM_STATE_MRA_REP_SENT);
 }
 
-/* The answer to a duplicate. What was sent last is kept in conn->sent, except for a LAP, which is never accepted. */
+/*
+ * The answer to a duplicate. What was sent last is kept in conn->sent, except for a LAP, which is
+ * never accepted.
+ */
 static void answer_again(struct cm *cm, struct cm_conn *conn, const struct cm_message *message)
 {
 	struct cm_message answer = conn->sent;
@@ -283,7 +287,10 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 		cm->counters.messages_malformed++;
 		return;
 	}
-	/* The same ID from our side of a connection means a peer that connects to itself, not a duplicate. */
+	/*
+	 * The same ID from our side of a connection means a peer that connects to itself, not a
+	 * duplicate.
+	 */
 	if (!conn || conn->is_active) {
 		receive_new_req(cm, path, message, now_ns);
 		return;
@@ -470,7 +477,10 @@ static void take(
 	}
 }
 
-/* The peer's communication ID as the message tells it; 0 where it has none, or may not know its own. */
+/*
+ * The peer's communication ID as the message tells it; 0 where it has none, or may not know its
+ * own.
+ */
 static uint32_t sender_comm_id(const struct cm_message *message)
 {
 	switch (message->attribute) {

@@ -149,7 +149,10 @@ bool engine_has_type(enum qp_type type)
 	return (unsigned)type < QP_TYPE_COUNT && transports[type];
 }
 
-/* A number that no queue pair of the lane has: the one asked for, or the next from a random one on. Returns 0 or -errno. */
+/*
+ * A number that no queue pair of the lane has: the one asked for, or the next from a random one on.
+ * Returns 0 or -errno.
+ */
 static int number_choose(
 	const struct lane *lane, const struct qp_init *init, uint64_t random, uint32_t *ret_number)
 {

@@ -67,24 +67,26 @@ void engine_lane_done(struct lane *lane);
  *
  * `random`  A random number: where the search for a free queue pair number starts.
  *
- * One of an XRC domain that processes share lies in NIC memory, so that another process can go on with it.
+ * One of an XRC domain that processes share lies in NIC memory, so that another process can go on
+ * with it.
  *
- * Returns 0, -ENOMEM, -EBUSY when there is one of this number, or -EOPNOTSUPP for a type that this engine does not have. Also touches the
- * arena: the caller holds the lock that serializes arena_alloc() too.
+ * Returns 0, -ENOMEM, -EBUSY when there is one of this number, or -EOPNOTSUPP for a type that this
+ * engine does not have. Also touches the arena: the caller holds the lock that serializes
+ * arena_alloc() too.
  */
 int engine_qp_create(
 	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp);
 void engine_qp_destroy(struct qp *qp);
 
 /*
- * The next queue pair of the lane that asks for a shared receive queue of another process (rc_xrc_asks), or NULL. The caller
- * answers it.
+ * The next queue pair of the lane that asks for a shared receive queue of another process
+ * (rc_xrc_asks), or NULL. The caller answers it.
  */
 struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number);
 
 /*
- * An XRC shared receive queue is being destroyed, and is no longer in lane->srqs: no queue pair of the lane
- * knows it any more when this returns.
+ * An XRC shared receive queue is being destroyed, and is no longer in lane->srqs: no queue pair of
+ * the lane knows it any more when this returns.
  */
 void engine_srq_forget(struct lane *lane, const struct srq *srq);
 
@@ -95,8 +97,8 @@ bool engine_has_type(enum qp_type type);
  * Take in one packet.
  *
  * `origin`  The IP addresses it travelled between, and what else the IP header said.
- * `bytes`   From the first BTH byte to the last before the ICRC, which was checked. Borrowed for the
- *           call.
+ * `bytes`   From the first BTH byte to the last before the ICRC, which was checked. Borrowed for
+ *           the call.
  * `length`  Anything; hostile input is expected.
  * `now_ns`  Monotonic time, not before that of any earlier call.
  *
@@ -114,12 +116,14 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
  * `buffer`     Room for ENGINE_PACKET_BYTES_MAX.
  * `ret_path`   The path (struct qp_path, id) it goes to.
  *
- * Returns its length, BTH to pad; 0 when there is nothing to send. If lane->lent is set then (lane->lend_bytes_min), the
- * packet's last lent_bytes are not in the buffer but there, where nobody may take them away while the lane is locked.
+ * Returns its length, BTH to pad; 0 when there is nothing to send. If lane->lent is set then
+ * (lane->lend_bytes_min), the packet's last lent_bytes are not in the buffer but there, where
+ * nobody may take them away while the lane is locked.
  *
- * That may be a run of lane->run_packets packets (lane->lend_run_bytes): alike, of the same path, their numbers, and payloads
- * if lent, following each other. The buffer then has what is not lent of each, one behind the other with room for an ICRC behind
- * each, and is as large as all of them are with their payloads.
+ * That may be a run of lane->run_packets packets (lane->lend_run_bytes): alike, of the same path,
+ * their numbers, and payloads if lent, following each other. The buffer then has what is not lent
+ * of each, one behind the other with room for an ICRC behind each, and is as large as all of them
+ * are with their payloads.
  */
 size_t engine_next_packet(
 	struct lane *lane, bool with_acks, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
@@ -162,7 +166,9 @@ static inline void engine_posted(struct qp *qp, const struct send_wqe *last, uin
 		engine_begin(qp, now_ns);
 }
 
-/* Post a batch of requests that were built in place: all of them, or none. Returns qp_post_batch(). */
+/*
+ * Post a batch of requests that were built in place: all of them, or none. Returns qp_post_batch().
+ */
 static inline int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns)
 {
 	int error = qp_post_batch(qp, batch);

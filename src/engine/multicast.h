@@ -3,8 +3,8 @@
  * Multicast groups of a lane (IBTA 10.5): which queue pairs a datagram to a group goes to.
  *
  * A group is an IP multicast address on one interface. That the host receives its packets at all is
- * the caller's business, and that each lane gets a copy; here a copy reaches every queue pair of the
- * lane that is attached. The lane's lock is held for all of it.
+ * the caller's business, and that each lane gets a copy; here a copy reaches every queue pair of
+ * the lane that is attached. The lane's lock is held for all of it.
  */
 #ifndef URNIC_ENGINE_MULTICAST_H
 #define URNIC_ENGINE_MULTICAST_H

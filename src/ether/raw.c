@@ -210,7 +210,10 @@ static void deliver(struct raw_qp *raw, const struct flow_rule *rule,
 		fail(raw, &target, now_ns);
 }
 
-/* The work queues behind a table have states of their own; as on adapters, the queue pair needs none then. */
+/*
+ * The work queues behind a table have states of their own; as on adapters, the queue pair needs
+ * none then.
+ */
 static bool is_receiving(const struct raw_qp *raw)
 {
 	enum qp_state state = raw->qp.state;

@@ -67,12 +67,15 @@ void raw_attach(struct raw_qp *raw, uint32_t ifindex, uint32_t frame_bytes_max);
  *
  * `buffer`  Room for frame_bytes_max.
  *
- * Returns its length; 0 when there is none now, or none may go yet for the queue pair's rate. A request that cannot be sent is completed with its
- * fault, and the queue pair goes to the error state.
+ * Returns its length; 0 when there is none now, or none may go yet for the queue pair's rate. A
+ * request that cannot be sent is completed with its fault, and the queue pair goes to the error
+ * state.
  */
 uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns);
 
-/* The interface has taken the first `count` frames given out; the others will be given out again. */
+/*
+ * The interface has taken the first `count` frames given out; the others will be given out again.
+ */
 void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns);
 
 /* The interface takes no more: leave the list, and come back in a moment. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting at a lookout. The attendant says in NIC memory what it does; event_queue_post() and peers on this host (local/initiator.c)
- * read that after they have left something.
+ * Waiting at a lookout. The attendant says in NIC memory what it does; event_queue_post() and peers
+ * on this host (local/initiator.c) read that after they have left something.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,10 @@
 
 enum {
 	LOOKS_PER_CLOCK = 8,
-	/* Times in a row that looking was of no use, until it is not tried; and then not so many times. */
+	/*
+	 * Times in a row that looking was of no use, until it is not tried; and then not so many
+	 * times.
+	 */
 	LUCK_MAX = 8,
 	LUCK_MIN = -32,
 };
@@ -42,7 +45,10 @@ static bool begin(struct event_queue *queue, struct event_lookout *lookout)
 	return is_free;
 }
 
-/* Under the lock. What comes from here on is told to others; what came before is seen by the caller's next look. */
+/*
+ * Under the lock. What comes from here on is told to others; what came before is seen by the
+ * caller's next look.
+ */
 static void leave(struct event_queue *queue, struct event_lookout *lookout)
 {
 	queue->is_attended = false;
@@ -106,7 +112,10 @@ static int sleep_here(struct event_queue *queue, struct event_lookout *lookout)
 	return error;
 }
 
-/* The caller attends. Returns 0 when there is an event; -EINTR; -ENOENT when there is nothing to see from here. */
+/*
+ * The caller attends. Returns 0 when there is an event; -EINTR; -ENOENT when there is nothing to
+ * see from here.
+ */
 static int await(struct event_queue *queue, struct event_lookout *lookout)
 {
 	enum event_view view = lookout->look(lookout);
@@ -139,7 +148,9 @@ int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *eve
 	error = await(queue, lookout);
 	pthread_cleanup_pop(false);
 	pthread_mutex_lock(&queue->lock);
-	/* It may have been forgotten since; and one that is there is taken even when a signal came. */
+	/*
+	 * It may have been forgotten since; and one that is there is taken even when a signal came.
+	 */
 	has_event = !list_is_empty(&queue->waiting);
 	if (has_event)
 		event_queue_take_first(queue, hold, argument);

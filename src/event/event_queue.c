@@ -3,8 +3,9 @@
  * Lock: queue->lock, for the list, the counts and the bell. Under it `hold` takes at most the lock
  * of what the event is about (lock_order.def).
  *
- * The bell is taken back by reading the program's end. Whoever reads it rings again if the list is not empty afterwards, so that
- * every waiting reader is woken as long as there is something for it. While somebody attends, nothing rings.
+ * The bell is taken back by reading the program's end. Whoever reads it rings again if the list is
+ * not empty afterwards, so that every waiting reader is woken as long as there is something for it.
+ * While somebody attends, nothing rings.
  */
 #include "event/event_queue.h"
 
@@ -121,7 +122,8 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 	int error;
 
 	while (!has_event) {
-		pthread_testcancel(); /* an event that is there already is taken without any other such point */
+		/* An event that is there already is taken without any other such point */
+		pthread_testcancel();
 		error = event_queue_attend(queue, hold, argument);
 		if (error != -ENOENT)
 			return error;
@@ -149,7 +151,10 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	list_remove(&event->node);
 	event->waiting = 0;
 	list_changed(queue);
-	/* Nobody may be woken for nothing. If a reader has the bell already, it comes here next and rings again for others. */
+	/*
+	 * Nobody may be woken for nothing. If a reader has the bell already, it comes here next and
+	 * rings again for others.
+	 */
 	if (queue->is_rung && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
 		recv(queue->fd, &bell, 1, MSG_DONTWAIT) == 1)
 		queue->is_rung = false;

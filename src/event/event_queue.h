@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events that a program waits for on a descriptor: completion channels, asynchronous events, connection events.
+ * Events that a program waits for on a descriptor: completion channels, asynchronous events,
+ * connection events.
  *
- * Programs put the descriptor into poll, epoll or SIGIO, make it non-blocking with fcntl, and take events with a call
- * that reads it. So it is a real descriptor, readable exactly while an event waits: one end of a socket pair that holds at most
- * one byte, the bell. The events themselves are entries of a list, one entry per source with a count, so nothing is allocated and
- * nothing can overflow however long the program does not look.
+ * Programs put the descriptor into poll, epoll or SIGIO, make it non-blocking with fcntl, and take
+ * events with a call that reads it. So it is a real descriptor, readable exactly while an event
+ * waits: one end of a socket pair that holds at most one byte, the bell. The events themselves are
+ * entries of a list, one entry per source with a count, so nothing is allocated and nothing can
+ * overflow however long the program does not look.
  *
- * A queue may have a lookout: a way to see what is about to be posted. Then a thread that takes an event from a blocking descriptor
- * does not wait at that but attends by itself (queue/attention.h): it looks for a while, for as long as going to sleep and waking up would
- * take, if that has been of use lately, and then sleeps at the lookout. What is posted meanwhile is that thread's, and rings no bell. There is one such
- * thread at a time; others wait at the descriptor.
+ * A queue may have a lookout: a way to see what is about to be posted. Then a thread that takes an
+ * event from a blocking descriptor does not wait at that but attends by itself (queue/attention.h):
+ * it looks for a while, for as long as going to sleep and waking up would take, if that has been of
+ * use lately, and then sleeps at the lookout. What is posted meanwhile is that thread's, and rings
+ * no bell. There is one such thread at a time; others wait at the descriptor.
  *
- * A source (a completion queue, say) embeds its `struct event`. Owner of the event is the source; it takes itself out with
- * event_queue_forget() before it goes.
+ * A source (a completion queue, say) embeds its `struct event`. Owner of the event is the source;
+ * it takes itself out with event_queue_forget() before it goes.
  *
- * Any thread may call. Posting does not block beyond the few instructions of the queue's lock and one system call for the first
- * event of a row.
+ * Any thread may call. Posting does not block beyond the few instructions of the queue's lock and
+ * one system call for the first event of a row.
  */
 #ifndef URNIC_EVENT_EVENT_QUEUE_H
 #define URNIC_EVENT_EVENT_QUEUE_H
@@ -82,14 +85,18 @@ void event_queue_post(struct event_queue *queue, struct event *event)
 /*
  * Take the oldest event; waits for one unless the descriptor is non-blocking.
  *
- * `hold`  Called with the event under the queue's lock, so that its source cannot go before the caller has what it needs of it.
+ * `hold`  Called with the event under the queue's lock, so that its source cannot go before the
+ *         caller has what it needs of it.
  *
  * Returns 0, or -errno: -EAGAIN on a non-blocking descriptor, -EINTR as read(2).
  */
 int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
 	void *argument) URNIC_EXPORT_AS(event_queue_take);
 
-/* Drop what `event` has waiting. event->taken does not change any more: that many acknowledgements its source is owed. */
+/*
+ * Drop what `event` has waiting. event->taken does not change any more: that many acknowledgements
+ * its source is owed.
+ */
 void event_queue_forget(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_forget);
 
@@ -97,8 +104,8 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 void event_queue_give_lookout(struct event_queue *queue, struct event_lookout *lookout);
 
 /*
- * Wait for an event at the lookout and take it, as event_queue_take() does. -ENOENT when the descriptor is the place to wait
- * at; -EINTR. A cancellation point.
+ * Wait for an event at the lookout and take it, as event_queue_take() does. -ENOENT when the
+ * descriptor is the place to wait at; -EINTR. A cancellation point.
  */
 int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
 	void *argument);

@@ -128,7 +128,9 @@ static void headers_repeat(
 	}
 }
 
-/* Where the payloads of a run lie, if in one piece; else that of its first packet alone, or NULL. */
+/*
+ * Where the payloads of a run lie, if in one piece; else that of its first packet alone, or NULL.
+ */
 static const uint8_t *run_piece(const struct qp *qp, const struct packet *packet,
 	const struct send_wqe *wqe, uint32_t index, uint32_t *ret_packets)
 {

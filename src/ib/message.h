@@ -35,8 +35,8 @@ enum fault message_local_fault(enum mr_fault fault);
 enum fault message_check(const struct qp *qp, const struct send_wqe *wqe);
 
 /*
- * Start packet `index` (0 to wqe->packet_count - 1) of a SEND or WRITE: opcode, destination, lengths,
- * headers. Its PSN, and whether it asks for an acknowledgement, are the caller's to add.
+ * Start packet `index` (0 to wqe->packet_count - 1) of a SEND or WRITE: opcode, destination,
+ * lengths, headers. Its PSN, and whether it asks for an acknowledgement, are the caller's to add.
  */
 void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index);
@@ -50,12 +50,14 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
 
 /*
- * The same, but the payload may be lent (lane.lend_bytes_min) instead of gathered. Then it is read twice, first for its
- * ICRC. A program that changes it in between, which it may not, loses the packet. So this is for packets that
- * are sent again when they are lost, and only for the first time.
+ * The same, but the payload may be lent (lane.lend_bytes_min) instead of gathered. Then it is read
+ * twice, first for its ICRC. A program that changes it in between, which it may not, loses the
+ * packet. So this is for packets that are sent again when they are lost, and only for the first
+ * time.
  *
- * `run_max`  How many packets may follow each other from this one on, which are like it but for their numbers and that
- *            they do not ask for an acknowledgement; at least 1. lane.run_packets says how many there are.
+ * `run_max`  How many packets may follow each other from this one on, which are like it but for
+ *            their numbers and that they do not ask for an acknowledgement; at least 1.
+ *            lane.run_packets says how many there are.
  */
 size_t message_packet_lend(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
 	uint32_t index, uint32_t run_max, uint8_t *buffer, enum fault *ret_fault);
@@ -65,7 +67,8 @@ size_t message_packet_lend(struct qp *qp, const struct packet *packet, const str
 /* What is wrong with a request. */
 enum refusal {
 	ACCEPTED,
-	REFUSED_INVALID, /* malformed, out of place, not for this queue pair (IBTA table of 9.9.3) */
+	/* Malformed, out of place, not for this queue pair (IBTA table of 9.9.3) */
+	REFUSED_INVALID,
 	REFUSED_TOO_LONG, /* longer than the receive request */
 	REFUSED_ACCESS, /* remote key, bounds or right of the region */
 	REFUSED_INVALIDATE, /* the key to invalidate */
@@ -87,8 +90,8 @@ struct message {
 	uint64_t placed_bytes; /* of a SEND */
 	struct reth write; /* of a WRITE: va and dma_bytes move on with each packet */
 	uint32_t write_bytes; /* its whole length */
-	uint32_t
-		tag_opcode; /* of a SEND to a tag-matching queue: enum wc_opcode of its completion */
+	/* Of a SEND to a tag-matching queue: enum wc_opcode of its completion */
+	uint32_t tag_opcode;
 	bool is_matched; /* and whether its tag was found */
 };
 
@@ -101,9 +104,9 @@ bool message_is_in_sequence(
 
 /*
  * Execute one packet of a SEND or WRITE that is in sequence: check everything, then place it, and
- * complete the receive request that the message ends with. A refused packet has changed nothing, but
- * that a receive request may have been taken. `ret_fault` says what REFUSED_OPERATIONAL means for
- * the receive request.
+ * complete the receive request that the message ends with. A refused packet has changed nothing,
+ * but that a receive request may have been taken. `ret_fault` says what REFUSED_OPERATIONAL means
+ * for the receive request.
  */
 enum refusal message_send_execute(struct message *message, struct qp *qp,
 	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns);
@@ -113,7 +116,10 @@ enum refusal message_write_execute(
 /* Take the receive request that the message ends with, unless it has it. False: there is none. */
 bool message_take_receive(struct message *message, struct qp *qp);
 
-/* A receive request that was taken elsewhere is for the next message that takes one. There is none yet. */
+/*
+ * A receive request that was taken elsewhere is for the next message that takes one. There is none
+ * yet.
+ */
 void message_hold(struct message *message, const struct recv_wqe *wqe);
 
 /* The message will not be finished: a receive request that was taken completes with `fault`. */

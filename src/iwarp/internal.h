@@ -11,12 +11,17 @@
 
 /* --- quick.c --- */
 
-/* Stage the next request, if it is nothing but a usual one. Returns false when not: nothing has changed that matters. */
+/*
+ * Stage the next request, if it is nothing but a usual one. Returns false when not: nothing has
+ * changed that matters.
+ */
 bool iwarp_stage_quickly(struct iwarp_qp *iwarp);
 
 /* --- receive.c --- */
 
-/* Take in the next FPDU, or some of it, of whatever kind. Returns false when that needs more bytes. */
+/*
+ * Take in the next FPDU, or some of it, of whatever kind. Returns false when that needs more bytes.
+ */
 bool iwarp_take(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /* --- staging.c --- */
@@ -39,7 +44,10 @@ uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *s
 /* Its payload of `bytes` bytes is there. */
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
 
-/* Own bytes that are a FPDU, or its end, or its header (IWARP_OWN, IWARP_OWN_HEADER) are there, behind what is staged. */
+/*
+ * Own bytes that are a FPDU, or its end, or its header (IWARP_OWN, IWARP_OWN_HEADER) are there,
+ * behind what is staged.
+ */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes);
 
 /* The same, of a whole FPDU that is the only one. */
@@ -64,7 +72,10 @@ static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uin
 	qp_count(&iwarp->qp, COUNTER_sent_bytes, payload_bytes);
 }
 
-/* The same for a whole FPDU with a payload, `kind`, `key`, `at` and `bytes` of a piece, that is lent. */
+/*
+ * The same for a whole FPDU with a payload, `kind`, `key`, `at` and `bytes` of a piece, that is
+ * lent.
+ */
 void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload);
 
@@ -76,12 +87,14 @@ static inline bool iwarp_may_lend(const struct iwarp_qp *iwarp, uint64_t bytes)
 }
 
 /*
- * The program has its memory back: what was lent to a FPDU that is on its way is copied, or the stream ends with that; FPDUs that are
- * not are staged no longer from the first with a loan on.
+ * The program has its memory back: what was lent to a FPDU that is on its way is copied, or the
+ * stream ends with that; FPDUs that are not are staged no longer from the first with a loan on.
  */
 void iwarp_loans_end(struct iwarp_qp *iwarp);
 
-/* Stage a Terminate message; `ulpdu` NULL for none. Loans end before. There is always room for one. */
+/*
+ * Stage a Terminate message; `ulpdu` NULL for none. Loans end before. There is always room for one.
+ */
 void iwarp_stage_terminate(
 	struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
 
@@ -157,7 +170,8 @@ static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 /* --- segment.c --- */
 
 /*
- * Check the header of a received segment: may it come now, and where does its payload go? Nothing has changed if it may not.
+ * Check the header of a received segment: may it come now, and where does its payload go? Nothing
+ * has changed if it may not.
  */
 enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment);
 
@@ -168,15 +182,24 @@ enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode o
 void iwarp_receive_end(
 	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns);
 
-/* Place payload bytes [offset, offset + bytes) of a checked segment of WRITE, SEND or READ response. */
+/*
+ * Place payload bytes [offset, offset + bytes) of a checked segment of WRITE, SEND or READ
+ * response.
+ */
 enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	uint32_t offset, const uint8_t *from, uint32_t bytes);
 
-/* The address where those bytes lie in one piece; NULL when they do not, or may not be written any more. */
+/*
+ * The address where those bytes lie in one piece; NULL when they do not, or may not be written any
+ * more.
+ */
 uint8_t *iwarp_segment_target(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t offset, uint32_t bytes);
 
-/* All of it is placed: what follows from it. `segment->payload` is all of the payload where it is no data. */
+/*
+ * All of it is placed: what follows from it. `segment->payload` is all of the payload where it is
+ * no data.
+ */
 enum rdmap_error iwarp_segment_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns);
 

@@ -5,27 +5,35 @@
 /*
  * Reliable connections over a byte stream: RDMAP over DDP over MPA (RFC 5040, 5041, 5044, 7306).
  *
- * A queue pair of type QP_TYPE_IWARP has a stream, which the runtime carries over TCP and the simulator over a model of it. The
- * connection manager opens it (MPA's request and reply are behind us then); from then on, whoever drives the lane moves bytes:
+ * A queue pair of type QP_TYPE_IWARP has a stream, which the runtime carries over TCP and the
+ * simulator over a model of it. The connection manager opens it (MPA's request and reply are behind
+ * us then); from then on, whoever drives the lane moves bytes:
  *
- *     iwarp_offer()     where shall what comes next go?       iwarp_received()  so much has come
- *     iwarp_output()    what is to be sent?                   iwarp_sent()      so much has been taken
- *     iwarp_ended()     nothing more will come                iwarp_wish()      what shall become of the stream?
+ *     iwarp_offer()     where shall what comes next go?
+ *     iwarp_received()  so much has come
+ *     iwarp_output()    what is to be sent?
+ *     iwarp_sent()      so much has been taken
+ *     iwarp_ended()     nothing more will come
+ *     iwarp_wish()      what shall become of the stream?
  *
- * Sending. Requests and READ responses become FPDUs, whole messages in turn. With CRCs, or markers, they are staged in a buffer of the
- * queue pair: bytes are copied out of the program's memory once, so that the CRC is that of what is sent even if the program changes what
- * a peer reads. Without, a long payload is lent: it stays where it is until it is taken.
+ * Sending. Requests and READ responses become FPDUs, whole messages in turn. With CRCs, or markers,
+ * they are staged in a buffer of the queue pair: bytes are copied out of the program's memory once,
+ * so that the CRC is that of what is sent even if the program changes what a peer reads. Without, a
+ * long payload is lent: it stays where it is until it is taken.
  *
- * A request that needs no answer is done when its last byte was taken. The completion of a WRITE may be held back for a moment: a
- * program that polls for it, and then watches its memory for the peer's answer, would leave nobody but the NIC's thread to take that in.
- * So it polls until the answer is there. Whether that is worth it is learnt: does the peer send something before the program goes on?
+ * A request that needs no answer is done when its last byte was taken. The completion of a WRITE
+ * may be held back for a moment: a program that polls for it, and then watches its memory for the
+ * peer's answer, would leave nobody but the NIC's thread to take that in. So it polls until the
+ * answer is there. Whether that is worth it is learnt: does the peer send something before the
+ * program goes on?
  *
- * Receiving. With CRCs, or markers, a FPDU is collected, checked, and then placed. Without, the payload of a long segment goes straight to
- * where it belongs once its header was checked, its last bytes excepted: those are placed last, for programs that watch them.
+ * Receiving. With CRCs, or markers, a FPDU is collected, checked, and then placed. Without, the
+ * payload of a long segment goes straight to where it belongs once its header was checked, its last
+ * bytes excepted: those are placed last, for programs that watch them.
  *
- * The end. The queue pair goes to the error state because the program wants it, or the peer has ended, or somebody broke a rule. What
- * was staged goes out, and behind it, if a rule was broken, a Terminate message; then the stream is closed. SIGNAL_QP_DISCONNECTED says that it
- * is over.
+ * The end. The queue pair goes to the error state because the program wants it, or the peer has
+ * ended, or somebody broke a rule. What was staged goes out, and behind it, if a rule was broken, a
+ * Terminate message; then the stream is closed. SIGNAL_QP_DISCONNECTED says that it is over.
  *
  * All of this runs under the lane's lock. A peer can make none of it allocate.
  */
@@ -38,8 +46,8 @@
 
 enum {
 	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that we send */
-	IWARP_LOAN_BYTES_MAX =
-		64704, /* the same, of one that is lent: the ULPDU has 64,768 at most (RFC 5044 section 3) */
+	/* The same, of one that is lent: the ULPDU has 64,768 at most (RFC 5044 section 3) */
+	IWARP_LOAN_BYTES_MAX = 64704,
 	IWARP_LOAN_BYTES_MIN =
 		4096, /* less is copied more quickly than the kernel takes it in pieces */
 	IWARP_TX_BATCH_BYTES = 65536, /* staged bytes after which no more are, until they went */
@@ -53,23 +61,25 @@ enum {
 };
 
 /*
- * How long a message waits for a receive request, with all that is behind it, before the stream is ended for it; and how often to look.
- * RFC 5041 has only the end; but a receiver may be as slow as it likes in taking bytes from TCP, and programs that were written for
- * InfiniBand post a little late at times.
+ * How long a message waits for a receive request, with all that is behind it, before the stream is
+ * ended for it; and how often to look. RFC 5041 has only the end; but a receiver may be as slow as
+ * it likes in taking bytes from TCP, and programs that were written for InfiniBand post a little
+ * late at times.
  */
 #define IWARP_STALL_NS      1000000000ull
 #define IWARP_STALL_LOOK_NS 100000ull
 
 /*
- * How long a responder that did not agree on the peer-to-peer mode waits for the initiator's first FPDU before it sends a request of its own.
- * RFC 5044 section 7.1.2 has it wait for ever; but siw as initiator does not ask for that mode, and where the server speaks first nothing
- * would ever come. What the rule protects, the initiator on its way into full operation, has long got there.
+ * How long a responder that did not agree on the peer-to-peer mode waits for the initiator's first
+ * FPDU before it sends a request of its own. RFC 5044 section 7.1.2 has it wait for ever; but siw
+ * as initiator does not ask for that mode, and where the server speaks first nothing would ever
+ * come. What the rule protects, the initiator on its way into full operation, has long got there.
  */
 #define IWARP_HOLD_NS 100000000ull
 
 /*
- * How long the completion of a WRITE is held back at most, where that seems worth it; and what one more that was answered before the
- * program went on, or not, adds to how much it seems so.
+ * How long the completion of a WRITE is held back at most, where that seems worth it; and what one
+ * more that was answered before the program went on, or not, adds to how much it seems so.
  */
 #define IWARP_DEFER_NS 250000ull
 enum {
@@ -167,7 +177,11 @@ struct iwarp_transmit {
 	uint32_t answers_out; /* READs and atomics without an answer */
 	uint64_t defer_end_ns; /* until then the completion of a WRITE is held back; 0: none is */
 	bool is_answer_due; /* what was sent last is a WRITE, and nothing has come since */
-	int luck; /* in guessing that an answer comes; -IWARP_LUCK_MAX to IWARP_LUCK_MAX, below 0 not to be trusted */
+	/*
+	 * In guessing that an answer comes; -IWARP_LUCK_MAX to IWARP_LUCK_MAX, below 0 not to be
+	 * trusted
+	 */
+	int luck;
 	enum fault fault; /* what the request at `index` fails with when its turn comes */
 	struct mr_cached own; /* of the keys that SENDs and WRITEs name */
 	struct iwarp_owed owed[QP_RD_ATOMIC_MAX]; /* a ring */
@@ -179,18 +193,22 @@ struct iwarp_transmit {
 struct iwarp_receive {
 	uint32_t start, end; /* bytes[start .. end) wait */
 	uint32_t direct_bytes; /* of the last offer, that were not bytes[] */
-	uint64_t
-		position; /* with markers: in the stream, of the FPDU that begins at `start` or is behind the one that does */
+	/*
+	 * With markers: in the stream, of the FPDU that begins at `start` or is behind the one that
+	 * does
+	 */
+	uint64_t position;
 	bool is_checked; /* the FPDU at `start` is whole, has a good CRC, and no markers any more */
 	bool has_segment; /* its header was checked, and has been taken out of bytes[] */
 	struct ddp_segment segment;
 	uint32_t placed_bytes; /* of its payload */
 	uint32_t trailer_bytes; /* pad and CRC behind it */
-	uint64_t
-		stall_end_ns; /* the next message waits for a receive request until then; 0: it does not */
+	/* The next message waits for a receive request until then; 0: it does not */
+	uint64_t stall_end_ns;
 	uint64_t stall_look_ns; /* when to look again */
 	bool is_ready_awaited; /* the next FPDU is the initiator's first */
-	bool is_ready_answer_awaited; /* an empty READ response answers an initiator that was ready with a READ */
+	/* An empty READ response answers an initiator that was ready with a READ */
+	bool is_ready_answer_awaited;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the one under way */
 	struct mr_cached remote; /* of the keys that the peer's WRITEs name */
 	struct mr_cached local; /* that receive requests name */
@@ -232,8 +250,8 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 /*
  * Where shall received bytes go?
  *
- * `spans`  Room for IWARP_SPANS_MAX; to be filled in order, at once: memory of the program among them is approved until the lane is
- *          unlocked.
+ * `spans`  Room for IWARP_SPANS_MAX; to be filled in order, at once: memory of the program among
+ *          them is approved until the lane is unlocked.
  *
  * Returns how many spans there are; 0 when no more bytes are wanted.
  */
@@ -256,7 +274,10 @@ static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 /* The first `bytes` bytes of what was offered last are there now. At least 1. */
 void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
-/* Does a message wait for a receive request? Nothing is offered then; ask again with iwarp_resume(). */
+/*
+ * Does a message wait for a receive request? Nothing is offered then; ask again with
+ * iwarp_resume().
+ */
 static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
 {
 	return iwarp->rx.stall_end_ns != 0;
@@ -271,7 +292,8 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
 /*
  * The bytes to be sent next, in order; more may come after them.
  *
- * `parts`  Room for IWARP_PIECES_MAX; to be sent at once: memory of the program among them is approved until the lane is unlocked.
+ * `parts`  Room for IWARP_PIECES_MAX; to be sent at once: memory of the program among them is
+ *          approved until the lane is unlocked.
  *
  * Returns how many parts there are, none of them empty; 0 for nothing now.
  */
@@ -279,19 +301,25 @@ unsigned iwarp_output(
 	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns);
 
 /*
- * The same for a single request, small and of a usual kind, when nothing else is to be sent: one part. NULL when it is not so, with nothing
- * done.
+ * The same for a single request, small and of a usual kind, when nothing else is to be sent: one
+ * part. NULL when it is not so, with nothing done.
  */
 const uint8_t *iwarp_output_quickly(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 
 /* The first `bytes` of them were taken. */
 void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
-/* What shall become of the stream? Asked after each of the calls above; IWARP_END is said once, iwarp_half_closed() follows. */
+/*
+ * What shall become of the stream? Asked after each of the calls above; IWARP_END is said once,
+ * iwarp_half_closed() follows.
+ */
 enum iwarp_wish iwarp_wish(const struct iwarp_qp *iwarp);
 void iwarp_half_closed(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/* The queue pair of this lane whose turn it is to send, or NULL; it leaves the list when iwarp_output() has nothing, or here. */
+/*
+ * The queue pair of this lane whose turn it is to send, or NULL; it leaves the list when
+ * iwarp_output() has nothing, or here.
+ */
 static inline struct iwarp_qp *iwarp_first(struct lane *lane)
 {
 	return list_is_empty(&lane->tx_streams)

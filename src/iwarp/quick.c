@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The short way for most of what is small: a SEND or WRITE of one FPDU that is there as a whole, and its like in the other direction.
- * Between two system calls the processor has forgotten what it knew of us, so that what counts is how little code there is.
+ * The short way for most of what is small: a SEND or WRITE of one FPDU that is there as a whole,
+ * and its like in the other direction. Between two system calls the processor has forgotten what it
+ * knew of us, so that what counts is how little code there is.
  *
- * Whatever is not so, or not as it should be, takes the long way, which says what is wrong with it. So receiving begins here, and is handed on to
- * receive.c FPDU by FPDU. Keys are looked up once, and then known.
+ * Whatever is not so, or not as it should be, takes the long way, which says what is wrong with it.
+ * So receiving begins here, and is handed on to receive.c FPDU by FPDU. Keys are looked up once,
+ * and then known.
  */
 #include <assert.h>
 #include <string.h>
@@ -32,7 +34,10 @@ static __attribute__((cold)) uint8_t *look_up(const struct iwarp_qp *iwarp,
 	return mr_cached_find(cached, extent->key, access, extent->iova, extent->bytes);
 }
 
-/* Where the bytes lie, when they do so in a region, and all of them may be used; NULL: take the long way. */
+/*
+ * Where the bytes lie, when they do so in a region, and all of them may be used; NULL: take the
+ * long way.
+ */
 static inline uint8_t *find(const struct iwarp_qp *iwarp, struct mr_cached *cached,
 	const struct extent *extent, struct mr_user user, uint32_t access)
 {
@@ -66,7 +71,10 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 	return true;
 }
 
-/* A receive request that was taken for it is, on the long way, one that its message has begun to fill. */
+/*
+ * A receive request that was taken for it is, on the long way, one that its message has begun to
+ * fill.
+ */
 static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -104,7 +112,10 @@ static bool is_busy(const struct iwarp_qp *iwarp)
 		iwarp->settings.receives_markers | (rx->stall_end_ns != 0);
 }
 
-/* Takes in the next FPDU, if it is whole and nothing but a usual one. Returns false when not: nothing has changed that matters. */
+/*
+ * Takes in the next FPDU, if it is whole and nothing but a usual one. Returns false when not:
+ * nothing has changed that matters.
+ */
 static bool take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -189,8 +200,8 @@ static const uint8_t *source(struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 }
 
 /*
- * The headers of a whole message, with the FPDU's length. In words, of which the CRC is made right afterwards: a processor waits that reads
- * what it has written in smaller pieces.
+ * The headers of a whole message, with the FPDU's length. In words, of which the CRC is made right
+ * afterwards: a processor waits that reads what it has written in smaller pieces.
  */
 static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, uint32_t ulpdu_bytes,
 	bool is_write, uint8_t *fpdu)
@@ -208,7 +219,9 @@ static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, u
 	}
 }
 
-/* The next request becomes a FPDU. Returns false when it is none for this way: nothing has changed. */
+/*
+ * The next request becomes a FPDU. Returns false when it is none for this way: nothing has changed.
+ */
 static inline bool stage(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;

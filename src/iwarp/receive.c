@@ -8,7 +8,9 @@
 #include "base/arith.h"
 #include "iwarp/internal.h"
 
-/* Behind a payload that was received in place: its tail, its trailer, the head of the next segment. */
+/*
+ * Behind a payload that was received in place: its tail, its trailer, the head of the next segment.
+ */
 enum { AFTER_DIRECT_BYTES = IWARP_TAIL_BYTES + 64 };
 
 static bool is_receiving(const struct iwarp_qp *iwarp)
@@ -110,7 +112,10 @@ static void stall_over(struct iwarp_qp *iwarp)
 	iwarp_deadline_update(iwarp);
 }
 
-/* Takes the markers out of the FPDU of `bytes` bytes at `start`. Returns false when it was refused for them. */
+/*
+ * Takes the markers out of the FPDU of `bytes` bytes at `start`. Returns false when it was refused
+ * for them.
+ */
 static bool markers_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -125,7 +130,10 @@ static bool markers_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns
 	return true;
 }
 
-/* Is all of the next FPDU there, and what MPA adds to it in order? Returns false when not, or it was refused. */
+/*
+ * Is all of the next FPDU there, and what MPA adds to it in order? Returns false when not, or it
+ * was refused.
+ */
 static bool fpdu_collect(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -152,7 +160,8 @@ static bool fpdu_collect(struct iwarp_qp *iwarp, uint64_t now_ns)
 }
 
 /*
- * A FPDU begins. Checks it, and takes its header out of the buffer; returns false when more of it has to come first, or it was refused.
+ * A FPDU begins. Checks it, and takes its header out of the buffer; returns false when more of it
+ * has to come first, or it was refused.
  */
 static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What received segments are checked for, where their payload goes, and what follows from them (RFC 5041 section 5, RFC 5040 section 5).
+ * What received segments are checked for, where their payload goes, and what follows from them (RFC
+ * 5041 section 5, RFC 5040 section 5).
  *
- * Untagged messages come in the order of their numbers, and the segments of each in the order of their offsets: TCP keeps the order, so
- * anything else is an error. A READ response is taken for the oldest READ only, and goes to the scatter list of that request; what
- * key it names is compared with what was asked for, and never looked up.
+ * Untagged messages come in the order of their numbers, and the segments of each in the order of
+ * their offsets: TCP keeps the order, so anything else is an error. A READ response is taken for
+ * the oldest READ only, and goes to the scatter list of that request; what key it names is compared
+ * with what was asked for, and never looked up.
  */
 #include <stdatomic.h>
 
@@ -475,8 +477,8 @@ static enum fault terminate_fault(enum rdmap_error error)
 }
 
 /*
- * The peer gives up. Requests that need no answer are complete already, so the oldest that is not is mostly a READ; that is the one to
- * be blamed if the peer quotes a READ.
+ * The peer gives up. Requests that need no answer are complete already, so the oldest that is not
+ * is mostly a READ; that is the one to be blamed if the peer quotes a READ.
  */
 static void terminate_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is staged: FPDUs, made whole by whole, as pieces of the stream, until their last byte was taken.
+ * What is staged: FPDUs, made whole by whole, as pieces of the stream, until their last byte was
+ * taken.
  *
- * FPDUs of our own bytes lie behind each other in tx.bytes and make one piece. A payload that is lent makes three: header, loan, and
- * trailer, which the next FPDUs may follow. A loan is approved each time that it is offered to be sent.
+ * FPDUs of our own bytes lie behind each other in tx.bytes and make one piece. A payload that is
+ * lent makes three: header, loan, and trailer, which the next FPDUs may follow. A loan is approved
+ * each time that it is offered to be sent.
  */
 #include <assert.h>
 #include <string.h>
@@ -177,7 +179,10 @@ static void pieces_drop(struct iwarp_transmit *tx, uint32_t from)
 	}
 }
 
-/* Only the first FPDU can be on its way: its header, or some of it, was taken, or is all that is left in front of the loan. */
+/*
+ * Only the first FPDU can be on its way: its header, or some of it, was taken, or is all that is
+ * left in front of the loan.
+ */
 void iwarp_loans_end(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;

@@ -178,8 +178,8 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 /* --- the transport --- */
 
 /*
- * The initiator has been waited for; a completion was held back; a message waits for a receive request; or the peer does not take what
- * is left for it, or does not end its half.
+ * The initiator has been waited for; a completion was held back; a message waits for a receive
+ * request; or the peer does not take what is left for it, or does not end its half.
  */
 static void expire(struct qp *qp, uint64_t now_ns)
 {

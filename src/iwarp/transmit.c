@@ -156,7 +156,10 @@ static uint64_t wqe_end(const struct send_wqe *wqe)
 	return (uint64_t)wqe->ssn << 32 | wqe->packet_count;
 }
 
-/* The next segment's payload of a SEND or WRITE, to be lent; or nothing, and how many bytes of it are to be copied. */
+/*
+ * The next segment's payload of a SEND or WRITE, to be lent; or nothing, and how many bytes of it
+ * are to be copied.
+ */
 static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
 	const struct iwarp_transmit *tx = &iwarp->tx;
@@ -229,7 +232,9 @@ static void stage_send(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	}
 }
 
-/* Immediate data is a message of its own, behind the WRITE that it belongs to (RFC 7306 section 5). */
+/*
+ * Immediate data is a message of its own, behind the WRITE that it belongs to (RFC 7306 section 5).
+ */
 static void stage_immediate(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
@@ -425,7 +430,10 @@ static bool is_write_last(const struct iwarp_qp *iwarp)
 		(qp->is_all_signaled || last->flags & SEND_SIGNALED);
 }
 
-/* A program that has filled its queue could not go on, and one that is about to sleep does not poll. */
+/*
+ * A program that has filled its queue could not go on, and one that is about to sleep does not
+ * poll.
+ */
 void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;

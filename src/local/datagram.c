@@ -9,7 +9,10 @@
 #include "memory/copy.h"
 #include "wire/psn.h"
 
-/* How long a datagram waits, and how much longer the next one may if this one did not wait, or not in vain. */
+/*
+ * How long a datagram waits, and how much longer the next one may if this one did not wait, or not
+ * in vain.
+ */
 #define PATIENCE_NS_MAX  4000000u
 #define PATIENCE_NS_GAIN 1000u
 /* And how often it looks meanwhile. */
@@ -18,7 +21,10 @@
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
 
-/* So many go by packets, one behind the other, before one waits whether they have come. A socket has room for them. */
+/*
+ * So many go by packets, one behind the other, before one waits whether they have come. A socket
+ * has room for them.
+ */
 enum { DETOURS_MAX = 32 };
 
 /* --- who can be reached --- */
@@ -166,7 +172,10 @@ static bool door_read(struct datagram_route *route, struct door *door)
 	return true;
 }
 
-/* What is marked stays marked: the key that the last receive request named mostly is that of the next one, too. */
+/*
+ * What is marked stays marked: the key that the last receive request named mostly is that of the
+ * next one, too.
+ */
 static void mark(struct datagram_route *route, uint64_t key)
 {
 	struct guest_seat *seat = route->process.seat;
@@ -372,7 +381,8 @@ static enum mr_fault fill(struct datagram_route *route, const struct recv_wqe *r
 enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that it is none */
 
 /*
- * Take one that the datagram fits in. LATER: there is none, or no room for one more record. *ret_taken: how many were taken before.
+ * Take one that the datagram fits in. LATER: there is none, or no room for one more record.
+ * *ret_taken: how many were taken before.
  */
 static enum shortcut take(struct datagram_route *route, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t *ret_taken)
@@ -435,7 +445,9 @@ static enum shortcut wait_more(struct datagram_route *route, uint64_t now_ns, ui
 {
 	uint64_t waited_ns;
 
-	/* Who posts knows the time roughly only; who comes back because of a deadline has looked. */
+	/*
+	 * Who posts knows the time roughly only; who comes back because of a deadline has looked.
+	 */
 	if (!route->is_waiting) {
 		route->is_waiting = true;
 		route->waiting_since_ns = 0;
@@ -463,7 +475,10 @@ static void waited_well(struct datagram_route *route)
 	route->has_given_up = false;
 }
 
-/* Have those that went by packets come? If not, this one follows them, or waits a while; then those that have not come are lost. */
+/*
+ * Have those that went by packets come? If not, this one follows them, or waits a while; then those
+ * that have not come are lost.
+ */
 static enum shortcut follow(struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint32_t arrived = atomic_load_explicit(&route->door->arrived, memory_order_acquire);

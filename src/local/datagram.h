@@ -2,16 +2,20 @@
 /*
  * Datagrams to queue pairs of this host.
  *
- * Each datagram names a path (an address handle's, on this lane) and a queue pair. Of the paths, a lane knows those that may lead to
- * addresses of this host. The first datagram on such a path to a queue pair goes by packets, and so do all until somebody who may make
- * system calls has said what process is behind the number (datagram_answer()); then there is a route. A
- * sender with a route finds the queue pair's door (local/door.h), and is a guest there.
+ * Each datagram names a path (an address handle's, on this lane) and a queue pair. Of the paths, a
+ * lane knows those that may lead to addresses of this host. The first datagram on such a path to a
+ * queue pair goes by packets, and so do all until somebody who may make system calls has said what
+ * process is behind the number (datagram_answer()); then there is a route. A sender with a route
+ * finds the queue pair's door (local/door.h), and is a guest there.
  *
- * What is delivered here only succeeds. A datagram that the queue pair would not take (another Q_Key, too long for its receive request) or that
- * cannot be delivered goes by packets, and is dropped and counted there as ever. So do those behind it until it is through, so that they stay in order. A sender
- * is held up only by a receiver that is a little behind: for a receive request, if there were some before; and by one that is far behind, by so many
- * packets or as many records as its seat has room for. Both the less, the more often it was in vain, as a datagram queue pair has other destinations, too. When several
- * senders use packets at once, or some are lost, order may be lost, which datagrams never promise.
+ * What is delivered here only succeeds. A datagram that the queue pair would not take (another
+ * Q_Key, too long for its receive request) or that cannot be delivered goes by packets, and is
+ * dropped and counted there as ever. So do those behind it until it is through, so that they stay
+ * in order. A sender is held up only by a receiver that is a little behind: for a receive request,
+ * if there were some before; and by one that is far behind, by so many packets or as many records
+ * as its seat has room for. Both the less, the more often it was in vain, as a datagram queue pair
+ * has other destinations, too. When several senders use packets at once, or some are lost, order
+ * may be lost, which datagrams never promise.
  *
  * Threads: the lane's lock.
  */
@@ -100,13 +104,16 @@ struct datagram_lane {
 
 void datagram_lane_init(struct datagram_lane *lane, void (*ask)(void));
 
-/* A path was opened that may lead to this host. It is the lane's until it is removed, and no route has it any more. */
+/*
+ * A path was opened that may lead to this host. It is the lane's until it is removed, and no route
+ * has it any more.
+ */
 void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path);
 void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path);
 
 /*
- * Answer lane->question, which has a path: `route` is zeroed but for what it says of the process, or of when to ask again. It is the lane's
- * until it is taken back.
+ * Answer lane->question, which has a path: `route` is zeroed but for what it says of the process,
+ * or of when to ask again. It is the lane's until it is taken back.
  */
 void datagram_answer(struct datagram_lane *lane, struct datagram_route *route);
 

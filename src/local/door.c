@@ -80,7 +80,10 @@ enum {
 	FASTER_MAX = 1000, /* and at most as fast as that */
 };
 
-/* All that guests have taken before is to complete first. The queue pair may fail by that: then there are no requests. */
+/*
+ * All that guests have taken before is to complete first. The queue pair may fail by that: then
+ * there are no requests.
+ */
 static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 {
 	const struct door_qp *local = door_from_qp(qp);

@@ -2,15 +2,17 @@
 /*
  * Doors: where processes of this host leave datagrams for a queue pair.
  *
- * A datagram queue pair has no peer whose inbox (local/inbox.h) it could have: anybody may send to it who knows its number and
- * Q_Key. So each has a door in NIC memory, found by its number, which says what a sender has to know: the Q_Key,
- * the addresses that the queue pair receives on, its receive queue. The sender is a guest (local/guest.h): it marks
- * what it uses, takes a receive request by a compare-and-swap, fills it, and leaves a record in its seat (local/datagram.h). Our threads
- * collect it into the completion queue.
+ * A datagram queue pair has no peer whose inbox (local/inbox.h) it could have: anybody may send to
+ * it who knows its number and Q_Key. So each has a door in NIC memory, found by its number, which
+ * says what a sender has to know: the Q_Key, the addresses that the queue pair receives on, its
+ * receive queue. The sender is a guest (local/guest.h): it marks what it uses, takes a receive
+ * request by a compare-and-swap, fills it, and leaves a record in its seat (local/datagram.h). Our
+ * threads collect it into the completion queue.
  *
- * The door is open while packets would be received. Its serial number is another one each time, so what was left for the
- * queue pair that it had before is thrown away. Whoever closes it waits for guests who are inside. A request
- * that a guest has taken and was killed with is lost; the queue goes on.
+ * The door is open while packets would be received. Its serial number is another one each time, so
+ * what was left for the queue pair that it had before is thrown away. Whoever closes it waits for
+ * guests who are inside. A request that a guest has taken and was killed with is lost; the queue
+ * goes on.
  *
  * Threads: guests at any time. The owner under the lane's lock.
  */
@@ -42,7 +44,10 @@ struct door {
 	_Atomic uint64_t serial; /* 0: it is closed */
 	_Atomic uint32_t address_count; /* grows only */
 	struct gid address[DOOR_ADDRESSES_MAX]; /* of the device */
-	/* Packets that have come, whatever became of them: who has sent some looks here whether they are through. */
+	/*
+	 * Packets that have come, whatever became of them: who has sent some looks here whether
+	 * they are through.
+	 */
 	alignas(64) _Atomic uint32_t arrived;
 };
 
@@ -74,14 +79,16 @@ struct door_qp {
 	struct qp *qp;
 	/* As receiver. */
 	struct door_place place;
-	uint64_t
-		serial; /* the door's, or what it was when it was closed by an error; 0: nothing is collected */
+	/* The door's, or what it was when it was closed by an error; 0: nothing is collected */
+	uint64_t serial;
 	/*
-	 * Of its own receive queue: so many requests were taken whose completions are made, or lost. The next one to complete has this number;
-	 * guests and packets take them as they come.
+	 * Of its own receive queue: so many requests were taken whose completions are made, or
+	 * lost. The next one to complete has this number; guests and packets take them as they
+	 * come.
 	 */
 	uint32_t turn;
-	bool is_stood_on; /* a guest stands still at the receive queue: its memory must never be used again */
+	/* A guest stands still at the receive queue: its memory must never be used again */
+	bool is_stood_on;
 	/* As sender: local/datagram.h. */
 	struct datagram_lane *lane;
 	struct mr_cached own; /* of keys that our requests name */
@@ -94,8 +101,8 @@ static inline struct door_qp *door_from_qp(const struct qp *qp)
 }
 
 /*
- * Give the queue pair, which is in RESET, a door. `local` is zeroed, and belongs to it until door_remove(). `lane` says who can be
- * reached.
+ * Give the queue pair, which is in RESET, a door. `local` is zeroed, and belongs to it until
+ * door_remove(). `lane` says who can be reached.
  */
 void door_add(struct door_qp *local, struct qp *qp, const struct door_place *place,
 	struct datagram_lane *lane);
@@ -104,14 +111,16 @@ void door_add(struct door_qp *local, struct qp *qp, const struct door_place *pla
 void door_add_address(struct door *door, const struct gid *address);
 
 /*
- * The queue pair is about to be destroyed. False when a guest stands still at its receive queue: then door and queue must never be used
- * again, nor the shared queue if it has one, which knows (srq.is_stood_on).
+ * The queue pair is about to be destroyed. False when a guest stands still at its receive queue:
+ * then door and queue must never be used again, nor the shared queue if it has one, which knows
+ * (srq.is_stood_on).
  */
 bool door_remove(struct door_qp *local, uint64_t now_ns);
 
 /*
- * A guest has left this for one of the lane's queue pairs. Can it complete now, or are there requests before it that were taken? Then wait until
- * guests who are at it may have left them; or give those up that are not there by now.
+ * A guest has left this for one of the lane's queue pairs. Can it complete now, or are there
+ * requests before it that were taken? Then wait until guests who are at it may have left them; or
+ * give those up that are not there by now.
  */
 bool door_is_in_turn(const struct lane *lane, const struct guest_record *record);
 void door_wait(const struct lane *lane, const struct guest_record *record);

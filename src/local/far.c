@@ -286,7 +286,10 @@ static void kick(const struct far_srq *srq)
 	srq->host->peer->ops->kick(srq->host->peer, srq->lane);
 }
 
-/* Queue pairs in the middle of messages have taken requests and left no records: half of the seat is theirs. */
+/*
+ * Queue pairs in the middle of messages have taken requests and left no records: half of the seat
+ * is theirs.
+ */
 static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 {
 	struct far_srq *srq = far_srq_of(verbs);

@@ -2,17 +2,18 @@
 /*
  * A host: another process of this machine, as a guest sees it (local/guest.h).
  *
- * Its datagram queue pairs are reached by local/datagram.h. Two more things of a host are used here. Its memory, by queue pairs in one of its protection domains: each access takes a
- * seat of the host, marks the key, looks it up in the host's table, moves the bytes, and takes the mark away.
- * And its XRC shared receive queues, each by a struct srq of our own (far_srq), which queue pairs take on like any other:
- * taking a request is one compare-and-swap in the host's ring, and completing it leaves a record, which the host's own
- * threads put into the completion queue.
+ * Its datagram queue pairs are reached by local/datagram.h. Two more things of a host are used
+ * here. Its memory, by queue pairs in one of its protection domains: each access takes a seat of
+ * the host, marks the key, looks it up in the host's table, moves the bytes, and takes the mark
+ * away. And its XRC shared receive queues, each by a struct srq of our own (far_srq), which queue
+ * pairs take on like any other: taking a request is one compare-and-swap in the host's ring, and
+ * completing it leaves a record, which the host's own threads put into the completion queue.
  *
- * A host that ends takes nothing along but its own: seats, marks and records lie in its memory, which stays
- * mapped here. What is asked of it from then on is refused.
+ * A host that ends takes nothing along but its own: seats, marks and records lie in its memory,
+ * which stays mapped here. What is asked of it from then on is refused.
  *
- * No system call here: whoever makes a host gives it what needs one (struct peer_ops, struct far_owner). Threads: any, each with some
- * lane's lock.
+ * No system call here: whoever makes a host gives it what needs one (struct peer_ops, struct
+ * far_owner). Threads: any, each with some lane's lock.
  */
 #ifndef URNIC_LOCAL_FAR_H
 #define URNIC_LOCAL_FAR_H
@@ -49,7 +50,10 @@ struct far_host {
 	const struct far_owner *owner;
 	_Atomic bool is_gone;
 	struct far_mark_seat mark[FAR_MARK_SEATS];
-	/* Where each lane of ours leaves records for each lane of the host's; under our lane's lock. */
+	/*
+	 * Where each lane of ours leaves records for each lane of the host's; under our lane's
+	 * lock.
+	 */
 	struct guest_seat *record[FAR_LANES_MAX][FAR_LANES_MAX];
 	uint64_t bell_offset[FAR_LANES_MAX]; /* struct guest_bell of its lanes; 0: not reached */
 };
@@ -84,21 +88,23 @@ enum mr_fault far_apply(const struct far_domain *domain, uint32_t key, uint32_t 
 /* --- shared receive queues --- */
 
 /*
- * See the host's queue whose public state is at `offset` of its memory, any value. `pd` is the number here of
- * its protection domain, `xrcd` that of the XRC domain. False when there is none that is shared.
+ * See the host's queue whose public state is at `offset` of its memory, any value. `pd` is the
+ * number here of its protection domain, `xrcd` that of the XRC domain. False when there is none
+ * that is shared.
  */
 bool far_srq_init(
 	struct far_srq *srq, struct far_host *host, uint64_t offset, uint32_t pd, uint32_t xrcd);
 
 /*
- * The host does not find this key. It finds none while it moves its memory, or forks: that is waited for, without a mark of a key. False: it
- * is not that, or lasts too long. `round`: how often that was waited for before.
+ * The host does not find this key. It finds none while it moves its memory, or forks: that is
+ * waited for, without a mark of a key. False: it is not that, or lasts too long. `round`: how often
+ * that was waited for before.
  */
 bool far_await_key(const struct far_host *host, uint32_t key, uint32_t round);
 
 /*
- * The seat in which lane `own` of ours leaves records for lane `its` of the host's, and uses what it needs for that; NULL: there is none. The
- * own lane is locked.
+ * The seat in which lane `own` of ours leaves records for lane `its` of the host's, and uses what
+ * it needs for that; NULL: there is none. The own lane is locked.
  */
 struct guest_seat *far_seat(struct far_host *host, uint32_t own, uint32_t its);
 

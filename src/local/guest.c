@@ -261,7 +261,10 @@ static struct guest_seat *rung_oldest(struct rung *rung, const struct lane *lane
 	return oldest;
 }
 
-/* Datagrams whose turn has not come are left. *ret_early is the first of them, among those of its queue pair; or has no serial. */
+/*
+ * Datagrams whose turn has not come are left. *ret_early is the first of them, among those of its
+ * queue pair; or has no serial.
+ */
 static void rung_leave(const struct rung *rung, const struct lane *lane, struct guest_bell *bell,
 	struct guest_record *ret_early)
 {
@@ -284,8 +287,8 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 #define ROUND_RECORDS_MAX ((uint32_t)GUEST_SEAT_COUNT * GUEST_RECORD_COUNT)
 
 /*
- * By the stamps: of whatever was published before a record up to the limit was stamped, the seat is among those that are taken after the
- * limit was read, or it was collected.
+ * By the stamps: of whatever was published before a record up to the limit was stamped, the seat is
+ * among those that are taken after the limit was read, or it was collected.
  */
 static uint32_t collect_round(
 	struct lane *lane, struct guest_bell *bell, uint64_t now_ns, struct guest_record *ret_early)
@@ -318,7 +321,9 @@ uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_
 	bool has_waited = false;
 
 	for (uint32_t round = 0; early.serial && round < ROUNDS_MAX; round++) {
-		/* Nothing was in turn: who has taken what is missing leaves it soon, or never will. */
+		/*
+		 * Nothing was in turn: who has taken what is missing leaves it soon, or never will.
+		 */
 		if (!found && has_waited)
 			door_skip(lane, &early);
 		else if (!found)

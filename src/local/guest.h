@@ -2,20 +2,24 @@
 /*
  * Guests: other processes of this host that use memory and XRC shared receive queues of this one.
  *
- * A guest (local/far.h) is no peer of a queue pair of ours. It has queue pairs of its own, in a protection domain that
- * it imported from us, or in an XRC domain that we share; or it sends datagrams to ours (local/door.h). Each of its lanes takes seats in a table in
- * our NIC memory. In a seat its guest marks what it uses while it uses it, as initiators do in inboxes (local/inbox.h),
- * and leaves records of receive requests that it took from our queues and filled. Our threads collect them into
- * completion queues, so overruns, events and moderation are ours as ever.
+ * A guest (local/far.h) is no peer of a queue pair of ours. It has queue pairs of its own, in a
+ * protection domain that it imported from us, or in an XRC domain that we share; or it sends
+ * datagrams to ours (local/door.h). Each of its lanes takes seats in a table in our NIC memory. In
+ * a seat its guest marks what it uses while it uses it, as initiators do in inboxes
+ * (local/inbox.h), and leaves records of receive requests that it took from our queues and filled.
+ * Our threads collect them into completion queues, so overruns, events and moderation are ours as
+ * ever.
  *
  * Table, seats and bells lie on the peers' side of NIC memory (base/arena.h) and may say anything.
  * The owner's own count of what it has collected is in the twin of the seat. A record that cannot
  * be true completes nothing, and is counted (lane_count_unsound).
  *
- * A guest takes a seat by writing its name there. If it dies, the seat is free for another one. A seat whose guest
- * was killed while it was ringing a bell may be lost, which is why there are more than anybody needs.
+ * A guest takes a seat by writing its name there. If it dies, the seat is free for another one. A
+ * seat whose guest was killed while it was ringing a bell may be lost, which is why there are more
+ * than anybody needs.
  *
- * Threads: guests at any time, under a lane's lock of theirs. The owner collects under a lane's lock of its own.
+ * Threads: guests at any time, under a lane's lock of theirs. The owner collects under a lane's
+ * lock of its own.
  */
 #ifndef URNIC_LOCAL_GUEST_H
 #define URNIC_LOCAL_GUEST_H
@@ -46,21 +50,28 @@ struct guest_record {
 	uint32_t qpn; /* the guest's; of a datagram, the owner's */
 	union {
 		uint32_t srqn;
-		uint32_t
-			taken; /* of a datagram: how many of the receive queue's requests were taken before this one */
+		/*
+		 * Of a datagram: how many of the receive queue's requests were taken before this
+		 * one
+		 */
+		uint32_t taken;
 	};
 	uint32_t fault; /* enum fault */
 	uint32_t is_solicited;
 	uint64_t serial; /* of a datagram: that of the door it came in by (local/door.h); else 0 */
 	uint32_t source_qpn; /* of a datagram: the guest's */
 	uint32_t service_level; /* of a datagram: enum wc_service_level */
-	uint64_t
-		stamp; /* by the bell's, when it was published; of a datagram 0: those are in the order of their requests */
+	/*
+	 * By the bell's, when it was published; of a datagram 0: those are in the order of their
+	 * requests
+	 */
+	uint64_t stamp;
 };
 
 /*
- * An operation on a word that only the owner's own CPUs can do, because nobody else has the memory mapped. The guest asks, and takes
- * it back if nobody comes; who turns `state` from GUEST_WORD_ASKED has it.
+ * An operation on a word that only the owner's own CPUs can do, because nobody else has the memory
+ * mapped. The guest asks, and takes it back if nobody comes; who turns `state` from
+ * GUEST_WORD_ASKED has it.
  */
 enum guest_word_state {
 	GUEST_WORD_NONE,
@@ -103,7 +114,10 @@ struct guest_table {
 	struct guest_seat seat[GUEST_SEAT_COUNT];
 };
 
-/* The seats that have news for a lane of the owner's: a list that anybody adds to, and the owner takes at once. */
+/*
+ * The seats that have news for a lane of the owner's: a list that anybody adds to, and the owner
+ * takes at once.
+ */
 struct guest_bell {
 	_Atomic uint64_t first_offset;
 	_Atomic uint64_t stamp; /* of the last record */
@@ -126,8 +140,8 @@ static inline void guest_bell_init(struct guest_bell *bell, const struct guest_t
 }
 
 /*
- * Somebody called `who` uses something, and has for `round` calls: let some time pass. False when nobody does in truth, because
- * the guest is dead.
+ * Somebody called `who` uses something, and has for `round` calls: let some time pass. False when
+ * nobody does in truth, because the guest is dead.
  */
 typedef bool guest_wait_fn(uint32_t who, uint32_t round);
 
@@ -138,8 +152,9 @@ static inline bool guest_has_news(const struct guest_bell *bell)
 }
 
 /*
- * Complete what guests have left for a lane, and do what they ask for. Returns how much it was. Requests of a datagram queue pair's own receive
- * queue complete in the order in which they were posted: who is about to leave one that comes before another is waited for a moment.
+ * Complete what guests have left for a lane, and do what they ask for. Returns how much it was.
+ * Requests of a datagram queue pair's own receive queue complete in the order in which they were
+ * posted: who is about to leave one that comes before another is waited for a moment.
  */
 uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns);
 
@@ -148,19 +163,22 @@ bool guest_quiesce(struct guest_table *table, guest_wait_fn *wait, const struct 
 	uint32_t key, const struct inbox_patience *patience);
 
 /*
- * Something that guests find by its number is found no longer: wait until nobody uses it. False when somebody stands still
- * there: then its memory must never be used again.
+ * Something that guests find by its number is found no longer: wait until nobody uses it. False
+ * when somebody stands still there: then its memory must never be used again.
  */
 bool guest_wait(const struct guest_table *table, guest_wait_fn *wait);
 
-/* Give whoever is at it the time to leave what he has taken. Who stands still, or is dead, is not waited for any longer. */
+/*
+ * Give whoever is at it the time to leave what he has taken. Who stands still, or is dead, is not
+ * waited for any longer.
+ */
 void guest_wait_briefly(const struct guest_table *table, guest_wait_fn *wait);
 
 /* --- the guest --- */
 
 /*
- * Take a seat for `who`, or NULL when there is none. `is_alive` says whether the process lives that calls itself so
- * at the owner's.
+ * Take a seat for `who`, or NULL when there is none. `is_alive` says whether the process lives that
+ * calls itself so at the owner's.
  */
 struct guest_seat *guest_sit(struct guest_table *table, uint32_t who,
 	bool (*is_alive)(void *context, uint32_t who), void *context);
@@ -193,8 +211,8 @@ static inline bool guest_has_room(const struct guest_seat *seat)
 void guest_ask(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset);
 
 /*
- * Leave a record, and put the seat on the bell's list; `offset` is where the seat is. False when there is no room. What is read
- * after that is as it was then or later.
+ * Leave a record, and put the seat on the bell's list; `offset` is where the seat is. False when
+ * there is no room. What is read after that is as it was then or later.
  */
 bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset,
 	const struct guest_record *record);

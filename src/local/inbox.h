@@ -2,33 +2,36 @@
 /*
  * Inboxes: where a connected peer on the same host leaves what its requests have done here.
  *
- * An inbox lies in the NIC memory of the queue pair's owner, its target; the other end, the initiator,
- * has it mapped. There is no lock that the two share: a process may be stopped or killed between any
- * two instructions, and the other one goes on. Instead each word has one writer, or changes by one
- * compare-and-swap:
+ * An inbox lies in the NIC memory of the queue pair's owner, its target; the other end, the
+ * initiator, has it mapped. There is no lock that the two share: a process may be stopped or killed
+ * between any two instructions, and the other one goes on. Instead each word has one writer, or
+ * changes by one compare-and-swap:
  *
  *   `generation`       odd while the inbox is open.
- *   `record.sequence`  which record is there. The initiator publishes the next one by a compare-and-swap of its word,
- *                      the owner closes the inbox by another one of the same word: one of the two is first.
- *   `in_use`           the initiator's mark: which key it is using, or that it is publishing. The owner
- *                      waits for it before memory or an inbox changes hands. It revokes the mark of an initiator that stands still.
+ *   `record.sequence`  which record is there. The initiator publishes the next one by a
+ *                      compare-and-swap of its word, the owner closes the inbox by another one of
+ *                      the same word: one of the two is first.
+ *   `in_use`           the initiator's mark: which key it is using, or that it is publishing. The
+ *                      owner waits for it before memory or an inbox changes hands. It revokes the
+ *                      mark of an initiator that stands still.
  *   `is_rung`          the inbox is, or is about to be, on its lane's list of those that have news.
  *
  * A record says that a receive request was taken, and what its completion is. The owner collects
  * records into the completion queue; nobody else pushes there, so overruns, events and moderation
- * are the owner's as ever. A request of the queue pair's own counts as taken when its record is published, so an
- * initiator that dies takes none with it. One of a shared receive queue, from which others take, too, has to be taken
- * first: until its record is published it is `held` (shared.h).
+ * are the owner's as ever. A request of the queue pair's own counts as taken when its record is
+ * published, so an initiator that dies takes none with it. One of a shared receive queue, from
+ * which others take, too, has to be taken first: until its record is published it is `held`
+ * (shared.h).
  *
  * An inbox lies on the peers' side of NIC memory (base/arena.h), so it may say anything. What the
  * owner has to rely on, the generation and the number of records that it has collected, it keeps in
  * the twin on its own side.
  *
- * A record is one cache line, and all that has to travel for it: the owner of a busy inbox watches the next record
- * itself (is_watched), and nobody rings.
+ * A record is one cache line, and all that has to travel for it: the owner of a busy inbox watches
+ * the next record itself (is_watched), and nobody rings.
  *
- * Inboxes are never given back to NIC memory: an initiator that was stopped may hold a pointer to one
- * for as long as it likes. They are used again for other queue pairs, with another generation.
+ * Inboxes are never given back to NIC memory: an initiator that was stopped may hold a pointer to
+ * one for as long as it likes. They are used again for other queue pairs, with another generation.
  *
  * Threads: the initiator holds its lane's lock, the owner its own. Both run at the same time.
  */
@@ -68,7 +71,10 @@ struct inbox_patience {
 	uint64_t (*now_ns)(void);
 };
 
-/* The opcode of a record that completes nothing: the request in `held` serves a message that comes by packets. */
+/*
+ * The opcode of a record that completes nothing: the request in `held` serves a message that comes
+ * by packets.
+ */
 #define INBOX_TAKEN UINT32_MAX
 
 /* A receive request that was taken from a shared queue and has no record yet. */
@@ -135,7 +141,10 @@ struct inbox {
 
 	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
 
-	/* The initiator writes it; the owner reads it when a record says so, or takes it back when the inbox is closed. */
+	/*
+	 * The initiator writes it; the owner reads it when a record says so, or takes it back when
+	 * the inbox is closed.
+	 */
 	alignas(64) struct inbox_held held;
 };
 
@@ -171,7 +180,9 @@ static inline struct inbox_record inbox_record_read(const struct inbox_record *r
 	};
 }
 
-/* The inboxes of a lane that have news: a list that anybody adds to, and the owner takes at once. */
+/*
+ * The inboxes of a lane that have news: a list that anybody adds to, and the owner takes at once.
+ */
 struct inbox_bell {
 	_Atomic uint64_t first_offset;
 	uint64_t reserved[7];
@@ -192,13 +203,18 @@ static inline uint32_t inbox_generation(const struct inbox *inbox)
 	return atomic_load_explicit(&inbox->generation, memory_order_acquire);
 }
 
-/* All packets before `psn` were taken in; a receive request was taken for one that is to come, or not. */
+/*
+ * All packets before `psn` were taken in; a receive request was taken for one that is to come, or
+ * not.
+ */
 static inline uint32_t inbox_arrived(uint32_t psn, bool keeps_receive)
 {
 	return psn | (uint32_t)keeps_receive << 24;
 }
 
-/* What the sequence of a record is when it is number `number` of a generation: they count from 0. */
+/*
+ * What the sequence of a record is when it is number `number` of a generation: they count from 0.
+ */
 static inline uint64_t inbox_sequence(uint32_t generation, uint32_t number)
 {
 	return (uint64_t)generation << 32 | number;
@@ -211,12 +227,15 @@ static inline struct inbox_record *inbox_record_at(struct inbox *inbox, uint32_t
 
 /* --- the owner --- */
 
-/* Let initiators in; what the owner says of itself is filled in. The inbox is closed, and nobody is in it. */
+/*
+ * Let initiators in; what the owner says of itself is filled in. The inbox is closed, and nobody is
+ * in it.
+ */
 void inbox_open(struct inbox *inbox);
 
 /*
- * Let nobody in any more: what is published now is all there will be, and inbox_next() finds it still. Whoever is in it
- * may still move bytes, until `in_use` says no. Closed already is fine.
+ * Let nobody in any more: what is published now is all there will be, and inbox_next() finds it
+ * still. Whoever is in it may still move bytes, until `in_use` says no. Closed already is fine.
  */
 void inbox_close(struct inbox *inbox);
 
@@ -267,8 +286,8 @@ static inline bool inbox_is_entered(struct inbox *inbox, uint32_t generation)
 }
 
 /*
- * Begin to use: true when the inbox is open in `generation`, and `mark` is set. Sequentially consistent: the mark is seen, or
- * what it is to be seen before has happened.
+ * Begin to use: true when the inbox is open in `generation`, and `mark` is set. Sequentially
+ * consistent: the mark is seen, or what it is to be seen before has happened.
  */
 static inline bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark)
 {
@@ -293,7 +312,9 @@ static inline const struct inbox_record *inbox_place(const struct inbox *inbox)
 	return &inbox->record[inbox_count(inbox) % INBOX_RECORD_COUNT];
 }
 
-/* Room for one more record. `*collected_seen` is the initiator's, any earlier value of `collected`. */
+/*
+ * Room for one more record. `*collected_seen` is the initiator's, any earlier value of `collected`.
+ */
 static inline bool inbox_has_room(const struct inbox *inbox, uint32_t *collected_seen)
 {
 	if (inbox_count(inbox) - *collected_seen >= INBOX_RECORD_COUNT)
@@ -309,8 +330,9 @@ static inline bool inbox_has_news(const struct inbox *inbox, uint32_t generation
 }
 
 /*
- * Publish a record; its sequence does not matter. The initiator is in the inbox, and there is room. False when the inbox was
- * closed. What is read after it was published is as it was then or later (sequentially consistent).
+ * Publish a record; its sequence does not matter. The initiator is in the inbox, and there is room.
+ * False when the inbox was closed. What is read after it was published is as it was then or later
+ * (sequentially consistent).
  */
 static inline bool inbox_publish(
 	struct inbox *inbox, uint32_t generation, const struct inbox_record *record)

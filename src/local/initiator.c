@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Executing work requests at their target. The checks are those of the responder (ib/rc/responder.c,
- * ib/message.c), on the target's tables; whatever they find, the answer is to send packets.
+ * Executing work requests at their target. The checks are those of the responder
+ * (ib/rc/responder.c, ib/message.c), on the target's tables; whatever they find, the answer is to
+ * send packets.
  */
 #include "local/initiator.h"
 
@@ -12,7 +13,10 @@
 #include "memory/copy.h"
 #include "memory/mw.h"
 
-/* How long a message waits for a receive request here, before packets hear the peer say that there is none. */
+/*
+ * How long a message waits for a receive request here, before packets hear the peer say that there
+ * is none.
+ */
 #define PATIENCE_NS     4000000u
 #define PATIENCE_NS_MIN 2000u
 #define PATIENCE_NS_MAX 100000u
@@ -92,8 +96,8 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	struct local_qp *local = local_from_qp(qp);
 
 	/*
-	 * A rate is kept, and a path migrated, by packets. So is the order of a rendezvous: the data of a
-	 * message has come before the message is acknowledged.
+	 * A rate is kept, and a path migrated, by packets. So is the order of a rendezvous: the
+	 * data of a message has come before the message is acknowledged.
 	 */
 	if (qp->pace || qp->has_alt_path || qp_has_tags(qp) || !local_is_attached(local))
 		return false;
@@ -146,7 +150,10 @@ void local_tell_first(struct local_qp *local)
 
 /* --- messages --- */
 
-/* On an unreliable connection the message is lost if nobody posts a receive request: that is waited for once. */
+/*
+ * On an unreliable connection the message is lost if nobody posts a receive request: that is waited
+ * for once.
+ */
 static bool has_given_up(const struct local_qp *local)
 {
 	return local->has_given_up &&
@@ -169,7 +176,9 @@ static enum shortcut not_ready(struct local_qp *local, uint64_t now_ns, uint64_t
 
 	if (has_given_up(local))
 		return SHORTCUT_PACKETS;
-	/* Who posts knows the time roughly only; who comes back because of a deadline has looked. */
+	/*
+	 * Who posts knows the time roughly only; who comes back because of a deadline has looked.
+	 */
 	if (!local->is_waiting) {
 		local->is_waiting = true;
 		local->waiting_since_ns = 0;
@@ -239,7 +248,10 @@ bool local_deliver(
 	return true;
 }
 
-/* The receive request that the next message takes. If the queue is not shared, nobody else does meanwhile. */
+/*
+ * The receive request that the next message takes. If the queue is not shared, nobody else does
+ * meanwhile.
+ */
 static bool peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	if (!inbox_has_room(local->target, &local->collected_seen))
@@ -292,7 +304,10 @@ static bool take(struct local_qp *local, struct recv_wqe *receive)
 	return false;
 }
 
-/* The request to fill has to be taken first: what may go wrong later than that is only that memory is not there. */
+/*
+ * The request to fill has to be taken first: what may go wrong later than that is only that memory
+ * is not there.
+ */
 static enum shortcut send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {

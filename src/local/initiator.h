@@ -3,7 +3,8 @@
 #define URNIC_LOCAL_INITIATOR_H
 
 /*
- * What the files of the initiator ask of each other. Each request is executed, or is left to packets with nothing done of it.
+ * What the files of the initiator ask of each other. Each request is executed, or is left to
+ * packets with nothing done of it.
  *
  * Threads: as local.h.
  */
@@ -65,7 +66,10 @@ static inline void local_count(_Atomic uint64_t *count, uint64_t amount)
 /* The first request, and one that takes no receive request: the owner hears of it all the same. */
 void local_tell_first(struct local_qp *local);
 
-/* Requests that take no receive request were executed, one or more: so many more in `count`, of the target's inbox. */
+/*
+ * Requests that take no receive request were executed, one or more: so many more in `count`, of the
+ * target's inbox.
+ */
 static inline void local_executed(
 	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
 {
@@ -77,13 +81,16 @@ static inline void local_executed(
 		local_tell_first(local);
 }
 
-/* The receive request `wr_id`, the next one, was filled: it is taken, and complete. False when the inbox was closed. */
+/*
+ * The receive request `wr_id`, the next one, was filled: it is taken, and complete. False when the
+ * inbox was closed.
+ */
 bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id);
 
 /*
- * A key that goes with a message goes when the owner collects that. Whoever names one before has to come by packets, which
- * the owner looks at after the inbox.
+ * A key that goes with a message goes when the owner collects that. Whoever names one before has to
+ * come by packets, which the owner looks at after the inbox.
  */
 bool local_invalidates_still(struct local_qp *local);
 
@@ -106,13 +113,15 @@ struct local_theirs {
 	struct mr_cached *cached; /* of this user */
 };
 
-/* Where bytes of this side lie, in one piece that may be accessed. False: they do not, or not here. */
+/*
+ * Where bytes of this side lie, in one piece that may be accessed. False: they do not, or not here.
+ */
 bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint64_t address,
 	uint64_t bytes, uint8_t **ret_pointer);
 
 /*
- * The same for a range that was not used last: it is, from here on. NULL when that cannot be kept. `theirs` has one entry; we are
- * inside, under its key.
+ * The same for a range that was not used last: it is, from here on. NULL when that cannot be kept.
+ * `theirs` has one entry; we are inside, under its key.
  */
 const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes);
 uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *theirs);
@@ -122,8 +131,8 @@ bool local_may_move(const struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);
 
 /*
- * Move the request's bytes, which both lists have room for. False when some of them may not be accessed: then none was
- * moved; or are not there.
+ * Move the request's bytes, which both lists have room for. False when some of them may not be
+ * accessed: then none was moved; or are not there.
  */
 bool local_move(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);

@@ -189,8 +189,8 @@ static uint32_t collect(struct local_qp *local, uint64_t now_ns)
 }
 
 /*
- * Collect, and see to it that the receive requests count as taken. The initiator says so itself right after it has
- * published a record, unless it was killed.
+ * Collect, and see to it that the receive requests count as taken. The initiator says so itself
+ * right after it has published a record, unless it was killed.
  */
 static void collect_all(struct local_qp *local, uint64_t now_ns)
 {
@@ -217,7 +217,9 @@ static void watch_begin(struct local_qp *local, struct local_watch *watch)
 	atomic_store_explicit(&local->inbox->is_watched, 1, memory_order_relaxed);
 }
 
-/* Who publishes from here on rings; what was published before is found by the caller's next look. */
+/*
+ * Who publishes from here on rings; what was published before is found by the caller's next look.
+ */
 static void watch_leave(struct local_qp *local)
 {
 	atomic_store(&local->inbox->is_watched, 0);
@@ -300,7 +302,9 @@ static uint32_t collect_watched(struct local_lane *lane, uint64_t now_ns)
 {
 	uint32_t count = 0;
 
-	/* A queue pair that fails by what it collects leaves the list: another one takes its place. */
+	/*
+	 * A queue pair that fails by what it collects leaves the list: another one takes its place.
+	 */
 	for (uint32_t i = 0; i < atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
 		i++)
 		count += collect(lane->watch[i].local, now_ns);
@@ -394,9 +398,9 @@ static bool close_and_wait(struct local_qp *local)
 enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
 
 /*
- * What this end has sent last is with the target's completion queue before anybody can hear, by other ways,
- * that the connection is over: programs that hear so look there no more. An acknowledgement says that of
- * packets. A target that does not come for it is not waited for long.
+ * What this end has sent last is with the target's completion queue before anybody can hear, by
+ * other ways, that the connection is over: programs that hear so look there no more. An
+ * acknowledgement says that of packets. A target that does not come for it is not waited for long.
  */
 static void farewell(const struct local_qp *local)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same-host transport: the initiator's CPU is the adapter. This is about connections (RC, XRC, UC); datagrams go the same way by
- * doors (door.h, datagram.h).
+ * The same-host transport: the initiator's CPU is the adapter. This is about connections (RC, XRC,
+ * UC); datagrams go the same way by doors (door.h, datagram.h).
  *
- * A queue pair whose peer is on this host has two things here. Its inbox, in our NIC memory, through
- * which the peer executes its requests on us; and, once the peer has opened one for us, a look at
- * the peer's, through which we execute ours on the peer. Each direction is by itself: a requester that
- * has no way in sends packets, and so it does with every single request that it cannot
- * execute here: one that the peer will refuse, one for memory that cannot be reached, one for which no receive
- * request comes in time, one that nobody has written a short way for. All that can go wrong with a request
- * is then said by the peer's own responder, with its own NAK, state and events. What is here
- * only ever succeeds.
+ * A queue pair whose peer is on this host has two things here. Its inbox, in our NIC memory,
+ * through which the peer executes its requests on us; and, once the peer has opened one for us, a
+ * look at the peer's, through which we execute ours on the peer. Each direction is by itself: a
+ * requester that has no way in sends packets, and so it does with every single request that it
+ * cannot execute here: one that the peer will refuse, one for memory that cannot be reached, one
+ * for which no receive request comes in time, one that nobody has written a short way for. All that
+ * can go wrong with a request is then said by the peer's own responder, with its own NAK, state and
+ * events. What is here only ever succeeds.
  *
  *     inbox.h     what an initiator leaves at its target
  *     peer.h      the target's memory
@@ -22,8 +22,8 @@
  *     capture.h   what requests would have been on a wire
  *     local.c     opening, closing, collecting
  *
- * Order: a request is executed here when everything before it is complete, so packets and short ways
- * of one queue pair never overtake each other.
+ * Order: a request is executed here when everything before it is complete, so packets and short
+ * ways of one queue pair never overtake each other.
  *
  * Death and standstill: a peer that ends leaves its inbox open, with nobody behind it. What needs
  * the peer's process then fails, the request goes by packets, nobody answers, and the retries run
@@ -49,8 +49,8 @@
 /* What a target needs of its surroundings. */
 struct local_owner {
 	/*
-	 * Somebody uses the inbox, and has for `round` calls: let some time pass. False when nobody does in
-	 * truth, because the initiator is dead.
+	 * Somebody uses the inbox, and has for `round` calls: let some time pass. False when nobody
+	 * does in truth, because the initiator is dead.
 	 */
 	bool (*wait)(const struct inbox *inbox, uint32_t round);
 	void (*pause)(uint32_t round); /* just let some time pass */
@@ -61,7 +61,8 @@ struct local_owner {
 enum { LOCAL_WATCHED_MAX = 8 };
 
 /*
- * An inbox that its lane watches. Written under the lane's lock; read by anybody, for a hint: inboxes never go away.
+ * An inbox that its lane watches. Written under the lane's lock; read by anybody, for a hint:
+ * inboxes never go away.
  */
 struct local_watch {
 	const _Atomic uint64_t *_Atomic sequence; /* of the record that comes next */
@@ -127,7 +128,8 @@ struct local_qp {
 	struct copy_turn turn; /* of what is moved */
 	bool is_waiting; /* for a receive request */
 	uint64_t waiting_since_ns; /* 0: since the last post */
-	bool has_given_up; /* an unreliable one: nobody waits for a receive request before another is posted */
+	/* An unreliable one: nobody waits for a receive request before another is posted */
+	bool has_given_up;
 	uint32_t given_up_posted; /* since so many were */
 	bool is_invalidating; /* a message that takes a key away was not collected yet */
 	uint32_t invalidated_number; /* when so many records were */
@@ -150,15 +152,16 @@ struct local_inbox {
 };
 
 /*
- * The queue pair is in RTR: its peer is on this host. Opens our inbox to it. `local` is zeroed and belongs to the
- * queue pair until local_disconnect(). `peer` and `table` may be NULL: then requests go by packets.
+ * The queue pair is in RTR: its peer is on this host. Opens our inbox to it. `local` is zeroed and
+ * belongs to the queue pair until local_disconnect(). `peer` and `table` may be NULL: then requests
+ * go by packets.
  */
 void local_connect(struct local_qp *local, struct qp *qp, const struct local_inbox *place,
 	struct peer *peer, const struct inbox_table *table, const struct local_owner *owner);
 
 /*
- * End it. False when somebody stands still in the inbox: then it must never be used again. Else it is
- * closed, collected and in no bell's list.
+ * End it. False when somebody stands still in the inbox: then it must never be used again. Else it
+ * is closed, collected and in no bell's list.
  */
 bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 
@@ -166,8 +169,8 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 void local_forget_peer(struct local_qp *local);
 
 /*
- * Wait until nobody uses memory of this key, which is found no longer. The lane need not be locked, but
- * nobody may disconnect the queue pair meanwhile.
+ * Wait until nobody uses memory of this key, which is found no longer. The lane need not be locked,
+ * but nobody may disconnect the queue pair meanwhile.
  *
  * False when that has not come true within `patience`: the initiator stands still. Its mark is
  * revoked, so it knows, and no request of it succeeds by what it moves from now on; but it may
@@ -177,8 +180,9 @@ bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uin
 	const struct inbox_patience *patience);
 
 /*
- * Something that initiators find by its number is found no longer: wait until nobody is in the inbox who may have found it. False when
- * somebody stands still there: then its memory must never be used again. As local_quiesce().
+ * Something that initiators find by its number is found no longer: wait until nobody is in the
+ * inbox who may have found it. False when somebody stands still there: then its memory must never
+ * be used again. As local_quiesce().
  */
 bool local_wait(struct local_qp *local);
 
@@ -213,8 +217,9 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
 uint32_t local_execute_row(struct qp *qp, uint32_t count);
 
 /*
- * Execute and complete the one request that is in the send queue of an RC queue pair at rest, if it is as plain as one of a row. False, with nothing
- * done, when anything of that is not so. `qp` is any one that has a peer on this host (qp->local).
+ * Execute and complete the one request that is in the send queue of an RC queue pair at rest, if it
+ * is as plain as one of a row. False, with nothing done, when anything of that is not so. `qp` is
+ * any one that has a peer on this host (qp->local).
  */
 bool local_execute_one(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns);
 

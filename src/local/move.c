@@ -119,8 +119,9 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
 }
 
 /*
- * Move `bytes` bytes, which both lists hold, between a request's own memory and theirs, in both lists'
- * order. False when some of it may not be accessed, or is not there: some may have been moved then.
+ * Move `bytes` bytes, which both lists hold, between a request's own memory and theirs, in both
+ * lists' order. False when some of it may not be accessed, or is not there: some may have been
+ * moved then.
  */
 static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, uint64_t bytes, bool is_written)

@@ -2,20 +2,20 @@
 /*
  * A peer on this host: its NIC memory, mapped here, and the memory of its process.
  *
- * Two kinds of memory, reached in two ways. NIC memory (queues, tables, inboxes) is one stretch that
- * is always mapped: offsets lead from its directory to everything. The program's memory is what
- * its regions name, at addresses of the other process. A lookup (peer_find) turns a key into a
- * place there, with the checks that the peer's own responder makes, on the peer's own table. Bytes move
- * to and from a place by peer_put() and peer_get(): with plain stores and loads where the place is
- * mapped here too (peer_ops.map), else by whoever can reach the other process (peer_ops.write and
- * .read: one system call).
+ * Two kinds of memory, reached in two ways. NIC memory (queues, tables, inboxes) is one stretch
+ * that is always mapped: offsets lead from its directory to everything. The program's memory is
+ * what its regions name, at addresses of the other process. A lookup (peer_find) turns a key into a
+ * place there, with the checks that the peer's own responder makes, on the peer's own table. Bytes
+ * move to and from a place by peer_put() and peer_get(): with plain stores and loads where the
+ * place is mapped here too (peer_ops.map), else by whoever can reach the other process
+ * (peer_ops.write and .read: one system call).
  *
  * The peer changes its tables while they are used. Who uses a place says so in the peer's inbox
  * (local/inbox.h) before the lookup and until the bytes have moved; a region that is deregistered
  * waits for that.
  *
- * There is no system call in this room: the functions that need one come from outside. Threads: a peer
- * is read by all lanes; what is behind peer_ops has its own rules.
+ * There is no system call in this room: the functions that need one come from outside. Threads: a
+ * peer is read by all lanes; what is behind peer_ops has its own rules.
  */
 #ifndef URNIC_LOCAL_PEER_H
 #define URNIC_LOCAL_PEER_H
@@ -34,15 +34,16 @@ struct peer;
 /* Set by the owner of a peer (the runtime, tests). All addresses are of the peer's process. */
 struct peer_ops {
 	/*
-	 * Copy to or from the peer's memory. False when some of it is not there, or the peer is not: then
-	 * any part may have been copied. Of what is written, the last bytes become visible last
-	 * (memory/copy.h).
+	 * Copy to or from the peer's memory. False when some of it is not there, or the peer is
+	 * not: then any part may have been copied. Of what is written, the last bytes become
+	 * visible last (memory/copy.h).
 	 */
 	bool (*write)(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes);
 	bool (*read)(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes);
 	/*
-	 * Where bytes of this region lie here that begin at `address`, or NULL when they are not mapped; *bytes, 1 and up, is made
-	 * smaller when the answer does not hold for all of them. NULL instead of the function: nothing is.
+	 * Where bytes of this region lie here that begin at `address`, or NULL when they are not
+	 * mapped; *bytes, 1 and up, is made smaller when the answer does not hold for all of them.
+	 * NULL instead of the function: nothing is.
 	 */
 	uint8_t *(*map)(
 		struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes);
@@ -78,8 +79,8 @@ enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user u
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place);
 
 /*
- * Keep what peer_find() has just said of `key`: as much of its region as is mapped here, in one piece. It holds for the same user, and
- * until the key is used no more.
+ * Keep what peer_find() has just said of `key`: as much of its region as is mapped here, in one
+ * piece. It holds for the same user, and until the key is used no more.
  */
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
 
@@ -90,8 +91,8 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
 	size_t bytes);
 
 /*
- * Something that is to complete in the peer's queue `cq` was left for its lane, before this call (sequentially consistent). Wake who
- * waits for it, if the queue is armed for that.
+ * Something that is to complete in the peer's queue `cq` was left for its lane, before this call
+ * (sequentially consistent). Wake who waits for it, if the queue is armed for that.
  */
 void peer_tell_armed(struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The short way: plain WRITEs and SENDs, of one piece that is written to one piece, both mapped here. Most programs post the same again and
- * again, one by one or many at once; what is done here for each is little, so everything that is seldom goes the ordinary way (initiator.c), with
+ * The short way: plain WRITEs and SENDs, of one piece that is written to one piece, both mapped
+ * here. Most programs post the same again and again, one by one or many at once; what is done here
+ * for each is little, so everything that is seldom goes the ordinary way (initiator.c), with
  * nothing done of it.
  */
 #include "ib/rc/rc.h"
@@ -28,7 +29,10 @@ static inline const uint8_t *row_from(struct local_qp *local, const struct send_
 	return from ? from : local_own_keep(local, sge, wqe->total_bytes);
 }
 
-/* What the row's first request writes to was not written to last: the row is about that from here on. */
+/*
+ * What the row's first request writes to was not written to last: the row is about that from here
+ * on.
+ */
 static __attribute__((noinline)) uint8_t *row_begin(
 	struct local_qp *local, const struct send_wqe *wqe)
 {
@@ -39,7 +43,10 @@ static __attribute__((noinline)) uint8_t *row_begin(
 	return local_theirs_keep(local, &theirs);
 }
 
-/* Where they go, if that is where the last ones went: what was kept. We are inside, under the mark of its key or of another one. */
+/*
+ * Where they go, if that is where the last ones went: what was kept. We are inside, under the mark
+ * of its key or of another one.
+ */
 static inline uint8_t *row_to(const struct local_qp *local, const struct send_wqe *wqe)
 {
 	return mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,

@@ -105,7 +105,10 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
 	return srq && srq->xrcd == qp->xrcd ? srq : NULL;
 }
 
-/* A request that was taken for a message that was not received: it waits for it, or is flushed with the queue pair. */
+/*
+ * A request that was taken for a message that was not received: it waits for it, or is flushed with
+ * the queue pair.
+ */
 static void hold(struct qp *qp, const struct inbox_held *held, uint64_t now_ns)
 {
 	struct srq *srq = shared_srq_of(qp, READ_ONCE(held->srqn));

@@ -133,7 +133,10 @@ enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wq
 	return SHORTCUT_DONE;
 }
 
-/* What was written before is visible already: requests are executed in their order, and caches are coherent. */
+/*
+ * What was written before is visible already: requests are executed in their order, and caches are
+ * coherent.
+ */
 enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);

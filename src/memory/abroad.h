@@ -2,14 +2,16 @@
 /*
  * Memory of other processes' protection domains.
  *
- * A queue pair may work in a domain that belongs to another process: one that was imported, or that of a shared
- * receive queue over XRC. Such a domain has a number here below MR_PD_ABROAD_END, which no domain of this
- * process has. A key that the table does not have for it is looked up in the owner's table, and the
- * bytes are moved to and from the owner's memory, by functions that come from outside (struct mr_abroad). Regions
- * that this process registers in such a domain are in its own table, and found first.
+ * A queue pair may work in a domain that belongs to another process: one that was imported, or that
+ * of a shared receive queue over XRC. Such a domain has a number here below MR_PD_ABROAD_END, which
+ * no domain of this process has. A key that the table does not have for it is looked up in the
+ * owner's table, and the bytes are moved to and from the owner's memory, by functions that come
+ * from outside (struct mr_abroad). Regions that this process registers in such a domain are in its
+ * own table, and found first.
  *
- * There are no pointers to such memory: its owner may take it away at any time, and waits only for who is in the
- * middle of one of these calls. So what may be abroad is moved by mr_put() and mr_get().
+ * There are no pointers to such memory: its owner may take it away at any time, and waits only for
+ * who is in the middle of one of these calls. So what may be abroad is moved by mr_put() and
+ * mr_get().
  *
  * Threads: as lookups, under one lane's lock.
  */
@@ -38,14 +40,17 @@ struct mr_abroad {
 	/* mr_resolve_for(), but for the pointer. */
 	enum mr_fault (*check)(
 		uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes);
-	/* The same, and copy to there or from there. What is written becomes visible as by copy_place(). */
+	/*
+	 * The same, and copy to there or from there. What is written becomes visible as by
+	 * copy_place().
+	 */
 	enum mr_fault (*put)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		size_t bytes, const uint8_t *from);
 	enum mr_fault (*get)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		size_t bytes, uint8_t *to);
 	/*
-	 * Apply `word`, atomically. Sets what was there before. `iova` is aligned. MR_FAULT_LATER when its owner has to do it, and
-	 * did not.
+	 * Apply `word`, atomically. Sets what was there before. `iova` is aligned. MR_FAULT_LATER
+	 * when its owner has to do it, and did not.
 	 */
 	enum mr_fault (*apply)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		const struct mr_word *word, uint64_t *ret_before);
@@ -66,11 +71,15 @@ enum mr_fault mr_put(const struct mr_table *table, uint32_t key, struct mr_user 
 enum mr_fault mr_get(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, size_t bytes, uint8_t *to);
 
-/* Apply a word to memory of this process: eight aligned bytes, in this machine's byte order. Returns what was there. */
+/*
+ * Apply a word to memory of this process: eight aligned bytes, in this machine's byte order.
+ * Returns what was there.
+ */
 uint64_t mr_word_apply(const struct mr_word *word, void *target);
 
 /*
- * The same for a key, at home or abroad. MR_FAULT_ALIGN when `iova`, which is a multiple of 8, names memory whose address is not.
+ * The same for a key, at home or abroad. MR_FAULT_ALIGN when `iova`, which is a multiple of 8,
+ * names memory whose address is not.
  */
 enum mr_fault mr_apply(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before);

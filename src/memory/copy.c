@@ -38,7 +38,10 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 }
 
 #ifdef __x86_64__
-/* Stores that do not go through the caches are seen in any order: the fence comes before the last bytes. */
+/*
+ * Stores that do not go through the caches are seen in any order: the fence comes before the last
+ * bytes.
+ */
 static void stream(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	for (; bytes; bytes -= LINE_BYTES, to += LINE_BYTES, from += LINE_BYTES) {
@@ -227,7 +230,8 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 	}
 	while (walk_next(&walk, &address, &lkey, &step_bytes)) {
 		if (mr_resolve(table, lkey, pd, MR_LOCAL_WRITE, address, step_bytes, &to))
-			return MR_FAULT_KEY; /* deregistered between check and copy: not while the lane is locked */
+			/* Deregistered between check and copy: not while the lane is locked */
+			return MR_FAULT_KEY;
 		copy_place(to, from, step_bytes);
 		from += step_bytes;
 	}

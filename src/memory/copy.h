@@ -25,20 +25,22 @@ struct sge {
 
 /*
  * Copy into memory that others are watching: the last up to eight bytes are stored last, by one
- * store where they are aligned. A program may WRITE over what it WRITEs from: the bytes arrive as they were, as by memmove().
+ * store where they are aligned. A program may WRITE over what it WRITEs from: the bytes arrive as
+ * they were, as by memmove().
  */
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
- * The same, for what may be long: from COPY_STREAM_BYTES on around the caches, which it would only sweep. bench/copy measures from where on
- * that is faster.
+ * The same, for what may be long: from COPY_STREAM_BYTES on around the caches, which it would only
+ * sweep. bench/copy measures from where on that is faster.
  */
 #define COPY_STREAM_BYTES ((size_t)2 << 20)
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes);
 
 /*
- * Long copies of the same bytes to the same place, again and again. What one has moved last is what the nearest caches hold when the next one
- * comes, so that goes the other way: page by page from the end. The last bytes become visible last all the same. What overlaps is copied as ever.
+ * Long copies of the same bytes to the same place, again and again. What one has moved last is what
+ * the nearest caches hold when the next one comes, so that goes the other way: page by page from
+ * the end. The last bytes become visible last all the same. What overlaps is copied as ever.
  *
  * Zero to begin with; what is in it is compared and never followed.
  */
@@ -74,15 +76,15 @@ enum mr_fault sge_gather(const struct mr_table *table, uint32_t pd, const struct
 	uint32_t count, uint64_t offset, size_t bytes, uint8_t *to);
 
 /*
- * Where these bytes lie, if it is in one piece that may be read; NULL: gather them. The pointer is good as long as no
- * region can go away.
+ * Where these bytes lie, if it is in one piece that may be read; NULL: gather them. The pointer is
+ * good as long as no region can go away.
  */
 const uint8_t *sge_piece(const struct mr_table *table, uint32_t pd, const struct sge *list,
 	uint32_t count, uint64_t offset, size_t bytes);
 
 /*
- * Which part of which entry of the list comes `offset` bytes into it? At most `bytes` of it, at least 1; nothing is resolved. The list
- * holds more than `offset` bytes.
+ * Which part of which entry of the list comes `offset` bytes into it? At most `bytes` of it, at
+ * least 1; nothing is resolved. The list holds more than `offset` bytes.
  */
 struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, size_t bytes);
 

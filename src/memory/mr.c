@@ -167,7 +167,9 @@ int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint
 	return 0;
 }
 
-/* The region or null region that `pd` has under this key, when nothing is bound to it. 0 or -errno. */
+/*
+ * The region or null region that `pd` has under this key, when nothing is bound to it. 0 or -errno.
+ */
 static int region_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_slot **ret_slot)
 {
@@ -231,9 +233,9 @@ static enum mr_fault demand(const struct mr_table *table, uint32_t granted, uint
 }
 
 /*
- * A window may be bound again while it is looked at, and under the same key. So what was read is good
- * if the whole word of the key is what it was before, with its version. A window that changes in
- * between is one that the requester has no right to at this moment. The queue pair decides over
+ * A window may be bound again while it is looked at, and under the same key. So what was read is
+ * good if the whole word of the key is what it was before, with its version. A window that changes
+ * in between is one that the requester has no right to at this moment. The queue pair decides over
  * type 2, and had the window's protection domain when it bound it.
  */
 static enum mr_fault window_resolve(const struct mr_table *table, const struct mr_slot *slot,
@@ -339,7 +341,9 @@ const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key)
 	return index < table->slot_count ? &table->slots[index] : NULL;
 }
 
-/* Keys of one slot differ in their generation and variant; whoever uses a window uses some region. */
+/*
+ * Keys of one slot differ in their generation and variant; whoever uses a window uses some region.
+ */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key)
 {
 	const struct mr_slot *slot = mr_slot_find(table, used);

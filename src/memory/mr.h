@@ -14,8 +14,9 @@
  *
  * Memory is not pinned: a registration costs no memlock limit, pages may be swapped or moved, a NIC
  * made of software uses the process's own page tables. Registering does not touch the pages. What a
- * program registers is there when it does, and has to stay; only of an on-demand region (MR_ON_DEMAND)
- * it may be missing, so each access there asks first (mr_touch_fn), which others do not pay for.
+ * program registers is there when it does, and has to stay; only of an on-demand region
+ * (MR_ON_DEMAND) it may be missing, so each access there asks first (mr_touch_fn), which others do
+ * not pay for.
  *
  * A null region discards what is written to it and gives zeros: scatter/gather entries may name any
  * address of it.
@@ -23,12 +24,12 @@
  * Memory windows have slots of the same table (memory/mw.h), so that a peer's key is looked up once
  * whatever it names.
  *
- * Beside each region the table says which of its bytes another process can map (struct mr_extent): a peer
- * on the same host copies to and from those directly.
+ * Beside each region the table says which of its bytes another process can map (struct mr_extent):
+ * a peer on the same host copies to and from those directly.
  *
- * The table is plain data in NIC memory. Threads: adding, changing and removing are serialized by the
- * caller (set-up path), and what changes or removes also needs every lane's lock: whoever still copies
- * holds one of them. A lookup runs under one lane's lock.
+ * The table is plain data in NIC memory. Threads: adding, changing and removing are serialized by
+ * the caller (set-up path), and what changes or removes also needs every lane's lock: whoever still
+ * copies holds one of them. A lookup runs under one lane's lock.
  */
 #ifndef URNIC_MEMORY_MR_H
 #define URNIC_MEMORY_MR_H
@@ -64,13 +65,15 @@ enum mr_access {
 enum mr_fault {
 	MR_OK,
 	MR_FAULT_KEY, /* no region or window has this key (never had, or no longer) */
-	MR_FAULT_PD, /* it belongs to another protection domain, or, a type 2 window, to another queue pair */
+	/* It belongs to another protection domain, or, a type 2 window, to another queue pair */
+	MR_FAULT_PD,
 	MR_FAULT_ACCESS, /* it does not grant what the operation needs */
 	MR_FAULT_BOUNDS, /* the range is not inside of it */
 	MR_FAULT_PAGE, /* the memory of an on-demand region is not there */
 	MR_FAULT_STATE, /* a type 2 window is bound already */
 	MR_FAULT_ALIGN, /* the memory of an aligned word is not */
-	MR_FAULT_LATER, /* whoever has to do it is busy: nothing was done, and may be tried again (abroad.h) */
+	/* Whoever has to do it is busy: nothing was done, and may be tried again (abroad.h) */
+	MR_FAULT_LATER,
 };
 
 enum mr_kind {
@@ -83,12 +86,13 @@ enum mr_kind {
 
 /*
  * One slot of the table; a cache line. Of a region, everything is written under all lanes' locks or
- * while `key_word` is 0; of a window, under `lock`, and read between two equal values of `key_word`.
+ * while `key_word` is 0; of a window, under `lock`, and read between two equal values of
+ * `key_word`.
  */
 struct mr_slot {
 	/*
-	 * 1 << 32 | key while it can be accessed, else 0: every key is a legal one. Above, from bit 34 on, a
-	 * version: no two words that a slot is found by are equal (struct mr_cached).
+	 * 1 << 32 | key while it can be accessed, else 0: every key is a legal one. Above, from bit
+	 * 34 on, a version: no two words that a slot is found by are equal (struct mr_cached).
 	 */
 	_Atomic uint64_t key_word;
 	uint32_t pd;
@@ -113,8 +117,8 @@ struct mr_user {
 };
 
 /*
- * Bytes that lie in memory which other processes can map: [start, end) in the owner's address space are in the
- * segment of this index (segment/segment.h). None: start equals end.
+ * Bytes that lie in memory which other processes can map: [start, end) in the owner's address space
+ * are in the segment of this index (segment/segment.h). None: start equals end.
  */
 struct mr_extent {
 	uint64_t start;
@@ -149,8 +153,8 @@ enum {
 };
 
 /*
- * Bring the pages of [address, address + bytes) in, for reading or for writing. False when they cannot be
- * accessed like that. It may block, as any page fault.
+ * Bring the pages of [address, address + bytes) in, for reading or for writing. False when they
+ * cannot be accessed like that. It may block, as any page fault.
  */
 typedef bool mr_touch_fn(void *address, uint64_t bytes, bool is_written);
 
@@ -178,8 +182,8 @@ struct mr_table {
 	struct mr_place *places; /* of each slot that is a region */
 	uint32_t slot_count;
 	const struct permutation *permutation; /* in NIC memory */
-	uint8_t *
-		null_zeros; /* what a null region gives, and where it discards: MR_NULL_BYTES each */
+	/* What a null region gives, and where it discards: MR_NULL_BYTES each */
+	uint8_t *null_zeros;
 	uint8_t *null_sink;
 	uint32_t
 		*free_ring; /* slots in the order in which they became free; private to the owner */
@@ -195,8 +199,8 @@ struct mr_table {
 };
 
 /*
- * Make an empty table for up to `slot_count` regions and windows (1 to MR_SLOT_COUNT_MAX) in `arena`.
- * `permutation` is random; it is copied. Returns 0, or -ENOMEM.
+ * Make an empty table for up to `slot_count` regions and windows (1 to MR_SLOT_COUNT_MAX) in
+ * `arena`. `permutation` is random; it is copied. Returns 0, or -ENOMEM.
  */
 int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_count,
 	const struct permutation *permutation);
@@ -236,11 +240,11 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 /*
  * Turn (key, address, length) into a pointer, if `user`, or its peer, may do `access` there.
  *
- * `access`       The rights needed: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones; with MR_TOUCH when the
- *                bytes are accessed next, and not just checked.
+ * `access`       The rights needed: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones; with MR_TOUCH
+ *                when the bytes are accessed next, and not just checked.
  * `iova, bytes`  The range, from anybody: any values are legal input.
- * `ret_pointer`  Set on success; for bytes == 0 it may point anywhere and must not be followed. For a
- *                null region it is good for MR_NULL_BYTES.
+ * `ret_pointer`  Set on success; for bytes == 0 it may point anywhere and must not be followed. For
+ *                a null region it is good for MR_NULL_BYTES.
  */
 enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer);
@@ -254,8 +258,9 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
 }
 
 /*
- * What one lookup of a region has found, kept for the next ones by the same user: as long as one word is what it was,
- * all of it holds. Of what is neither a window nor a null region nor on demand. Zeroed, it holds nothing.
+ * What one lookup of a region has found, kept for the next ones by the same user: as long as one
+ * word is what it was, all of it holds. Of what is neither a window nor a null region nor on
+ * demand. Zeroed, it holds nothing.
  */
 struct mr_cached {
 	const _Atomic uint64_t *key_word; /* NULL: nothing */
@@ -266,7 +271,10 @@ struct mr_cached {
 	uint32_t access; /* all that the region grants */
 };
 
-/* Where the bytes lie; NULL when only mr_resolve_for() can tell. What it needs of the world is the same. */
+/*
+ * Where the bytes lie; NULL when only mr_resolve_for() can tell. What it needs of the world is the
+ * same.
+ */
 static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t key, uint32_t access,
 	uint64_t iova, uint64_t bytes)
 {
@@ -282,8 +290,9 @@ static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t k
 }
 
 /*
- * Keep what mr_resolve_for() has just said of `key` to `user`, unless it is nothing to keep. A table's own pointers are kept as
- * they are; who sees another process's table has to say where the bytes are.
+ * Keep what mr_resolve_for() has just said of `key` to `user`, unless it is nothing to keep. A
+ * table's own pointers are kept as they are; who sees another process's table has to say where the
+ * bytes are.
  */
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
@@ -292,11 +301,14 @@ enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
 
 /*
- * The region that `key` names, or that the window lies in which it names; NULL when that is not known now.
+ * The region that `key` names, or that the window lies in which it names; NULL when that is not
+ * known now.
  */
 const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key);
 
-/* May somebody who uses `used` use memory of the region or window `key`, which is found no longer? */
+/*
+ * May somebody who uses `used` use memory of the region or window `key`, which is found no longer?
+ */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key);
 
 /* Say where the table is. */
@@ -305,20 +317,22 @@ void mr_table_publish(
 
 /*
  * See another process's table, of which `public` says where it lies in the `bytes` at `base`. For
- * lookups only: they turn keys into addresses of that process; NULL is a null region, whose bytes are
- * nowhere. What is on demand there is refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when the table
- * is not inside of that memory.
+ * lookups only: they turn keys into addresses of that process; NULL is a null region, whose bytes
+ * are nowhere. What is on demand there is refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when
+ * the table is not inside of that memory.
  */
 int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
 
 /*
- * Say which bytes of a region can be mapped; none of a new or changed one can. `key` is a region's, which nobody takes away meanwhile.
+ * Say which bytes of a region can be mapped; none of a new or changed one can. `key` is a region's,
+ * which nobody takes away meanwhile.
  */
 void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_extent *extent);
 
 /*
- * Which bytes of a region can be mapped? False: none. True for whoever uses its key (mr_quiesce_fn) as long as he does.
+ * Which bytes of a region can be mapped? False: none. True for whoever uses its key (mr_quiesce_fn)
+ * as long as he does.
  */
 bool mr_region_extent(
 	const struct mr_table *table, const struct mr_slot *region, struct mr_extent *ret_extent);
@@ -330,7 +344,10 @@ bool mr_region_extent(
 bool mr_table_suspend(const struct mr_table *table);
 void mr_table_resume(const struct mr_table *table);
 
-/* Would this key be found, were the table not suspended? For lookups in another process's table: whether they failed for that. */
+/*
+ * Would this key be found, were the table not suspended? For lookups in another process's table:
+ * whether they failed for that.
+ */
 bool mr_key_is_known(const struct mr_table *table, uint32_t key);
 
 /* From now on no region can be mapped by this segment. The table is suspended. */
@@ -341,7 +358,8 @@ bool mr_table_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_region *ret_region);
 
 /*
- * Walk over all regions but null regions, also while the table is suspended. *index is 0 at first. False: there are no more.
+ * Walk over all regions but null regions, also while the table is suspended. *index is 0 at first.
+ * False: there are no more.
  */
 bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_region *ret_region);
 
@@ -349,7 +367,10 @@ bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_regi
 void mr_table_place_last(
 	const struct mr_table *table, uint32_t index, const struct mr_extent *extent);
 
-/* Does any region, null regions apart, have bytes in [address, address + bytes)? Looks at the whole table. */
+/*
+ * Does any region, null regions apart, have bytes in [address, address + bytes)? Looks at the whole
+ * table.
+ */
 bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes);
 
 /* The regions that live now, null regions among them. */

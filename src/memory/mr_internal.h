@@ -47,7 +47,10 @@ static inline bool mr_slot_has_key(const struct mr_slot *slot, uint32_t key, mem
 		(MR_KEY_IS_LIVE | key);
 }
 
-/* The slot that is found under `key`, or NULL. A key that was made up names some slot, but not its key. */
+/*
+ * The slot that is found under `key`, or NULL. A key that was made up names some slot, but not its
+ * key.
+ */
 static inline struct mr_slot *mr_slot_find(const struct mr_table *table, uint32_t key)
 {
 	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);

@@ -3,9 +3,10 @@
 #define URNIC_NETDEV_NEIGHBOUR_H
 
 /*
- * Is there anybody at the next hop? What an adapter's driver has to know before it can send, and what the kernel's rdma_cm therefore asks
- * when it resolves an address; here the kernel would find out by itself, but a program wants to hear of a host that is dead when it
- * resolves the address, as with an adapter.
+ * Is there anybody at the next hop? What an adapter's driver has to know before it can send, and
+ * what the kernel's rdma_cm therefore asks when it resolves an address; here the kernel would find
+ * out by itself, but a program wants to hear of a host that is dead when it resolves the address,
+ * as with an adapter.
  */
 
 #include <stdbool.h>
@@ -20,7 +21,8 @@ enum neighbour {
 };
 
 /*
- * Look at the next hop from a local address to a remote one, and have the kernel ask for its link address if it has none.
+ * Look at the next hop from a local address to a remote one, and have the kernel ask for its link
+ * address if it has none.
  *
  * `ifindex`  Of the interface that it leaves by.
  *

@@ -34,7 +34,10 @@ static struct mnl_socket *netlink;
 static int stop_fd = -1;
 static void (*_Atomic watchers[WATCHERS_MAX])(void); /* whom the thread calls */
 
-/* Takes all messages off the socket unread: what is true now is read anew. One that was lost is news, too. */
+/*
+ * Takes all messages off the socket unread: what is true now is read anew. One that was lost is
+ * news, too.
+ */
 static void messages_discard(int fd)
 {
 	char byte;
@@ -151,8 +154,9 @@ static void stop(void)
 }
 
 /*
- * Forking does not wait for the lock: who holds it may wait for the thread, and the thread for a lock that is taken while forking. So
- * the child begins anew, whatever another thread of its parent was at.
+ * Forking does not wait for the lock: who holds it may wait for the thread, and the thread for a
+ * lock that is taken while forking. So the child begins anew, whatever another thread of its parent
+ * was at.
  */
 static void fork_child(void)
 {

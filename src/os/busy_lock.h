@@ -14,8 +14,8 @@
  * process, give their processors away while busy_locks_are_wanted(): the holder may be a thread that
  * was preempted, and waits for just these processors.
  *
- * Giving it back looks for sleepers without a fence, so it may miss one that is just lying down; that one gets up by itself after
- * BUSY_LOCK_NAP_NS.
+ * Giving it back looks for sleepers without a fence, so it may miss one that is just lying down;
+ * that one gets up by itself after BUSY_LOCK_NAP_NS.
  */
 
 #include <stdatomic.h>

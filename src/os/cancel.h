@@ -3,9 +3,9 @@
 #define URNIC_OS_CANCEL_H
 
 /*
- * pthread_cancel() ends a thread inside any system call of the C library's that may block, and some that
- * do not. A program cancels its own threads, in which we run; whoever holds a lock of ours while it
- * makes such a call must not end there.
+ * pthread_cancel() ends a thread inside any system call of the C library's that may block, and some
+ * that do not. A program cancels its own threads, in which we run; whoever holds a lock of ours
+ * while it makes such a call must not end there.
  *
  * The port's two calls, which every poll makes, go around the C library and need none of this.
  */

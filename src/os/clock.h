@@ -2,7 +2,9 @@
 #ifndef URNIC_OS_CLOCK_H
 #define URNIC_OS_CLOCK_H
 
-/* The clock that the engine is driven by: monotonic nanoseconds. No system call on common machines. */
+/*
+ * The clock that the engine is driven by: monotonic nanoseconds. No system call on common machines.
+ */
 
 #include <stdint.h>
 #include <time.h>
@@ -16,8 +18,8 @@ static inline uint64_t clock_now_ns(void)
 }
 
 /*
- * Ticks of a counter, of 0.2 to 1 ns, which takes a third of the time to read; it may differ between processors. Not a time: for whether one
- * that was read is recent.
+ * Ticks of a counter, of 0.2 to 1 ns, which takes a third of the time to read; it may differ
+ * between processors. Not a time: for whether one that was read is recent.
  */
 static inline uint64_t clock_ticks(void)
 {

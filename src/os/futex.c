@@ -8,7 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Bare system calls are no cancellation points: this one may be cancelled while it sleeps, as those of the C library are. */
+/*
+ * Bare system calls are no cancellation points: this one may be cancelled while it sleeps, as those
+ * of the C library are.
+ */
 int futex_wait(_Atomic uint32_t *word, uint32_t value)
 {
 	int before, error;

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * Sleep while the word is `value`. Returns 0 when there was reason to look again, or -EINTR after a signal whose handler interrupts
- * system calls. A cancellation point; no lock may be held.
+ * Sleep while the word is `value`. Returns 0 when there was reason to look again, or -EINTR after a
+ * signal whose handler interrupts system calls. A cancellation point; no lock may be held.
  */
 int futex_wait(_Atomic uint32_t *word, uint32_t value);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `awake`, held for reading by each thread that is awake, for writing while they are parked. Nobody takes it with another lock
- * held but who parks the threads, and then they are the only ones that could hold one.
+ * Lock: `awake`, held for reading by each thread that is awake, for writing while they are parked.
+ * Nobody takes it with another lock held but who parks the threads, and then they are the only ones
+ * that could hold one.
  */
 #include "os/own_thread.h"
 
@@ -129,7 +130,10 @@ void own_thread_yield(void)
 	own_thread_wake();
 }
 
-/* The kernel counts the threads of a process in the links of its task directory, beside "." and "..". */
+/*
+ * The kernel counts the threads of a process in the links of its task directory, beside "." and
+ * "..".
+ */
 static bool is_alone(void)
 {
 	struct stat task;

@@ -20,8 +20,9 @@
 #include "base/export.h"
 
 /*
- * Start one, with all signals blocked: the program's are the program's. `run` begins with own_thread_wake() and ends with
- * own_thread_end(). `ret_thread` NULL: nobody will join it. Returns 0 or -errno.
+ * Start one, with all signals blocked: the program's are the program's. `run` begins with
+ * own_thread_wake() and ends with own_thread_end(). `ret_thread` NULL: nobody will join it. Returns
+ * 0 or -errno.
  */
 int own_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *argument)
 	URNIC_EXPORT_AS(own_thread_start);
@@ -36,7 +37,10 @@ bool own_thread_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 /* The same with epoll_wait(2), which returns -1 then, and errno. */
 int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max, int timeout_ms);
 
-/* Around each wait of such a thread: own_thread_sleep(), wait, own_thread_wake(). Waking waits while threads are parked. */
+/*
+ * Around each wait of such a thread: own_thread_sleep(), wait, own_thread_wake(). Waking waits
+ * while threads are parked.
+ */
 void own_thread_sleep(void) URNIC_EXPORT_AS(own_thread_sleep);
 void own_thread_wake(void) URNIC_EXPORT_AS(own_thread_wake);
 

@@ -21,7 +21,10 @@ struct vma {
 	const char *name; /* "" when it has none; until the next mapping is read */
 };
 
-/* One mapping after the other, in the order of their addresses, until `see` says that it has seen enough. */
+/*
+ * One mapping after the other, in the order of their addresses, until `see` says that it has seen
+ * enough.
+ */
 typedef bool vma_see_fn(void *user, const struct vma *vma);
 
 /* Returns 0; -errno when they cannot be read. */

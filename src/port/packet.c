@@ -22,7 +22,9 @@
 enum {
 	/* Room before a frame in the ring, for the VLAN tag that the kernel has taken out. */
 	RESERVE_BYTES = 16,
-	/* What the kernel puts in front of a frame: header, address, and the 16 bytes it aligns to. */
+	/*
+	 * What the kernel puts in front of a frame: header, address, and the 16 bytes it aligns to.
+	 */
 	SLOT_HEADER_BYTES = TPACKET2_HDRLEN + 16 + RESERVE_BYTES,
 	RING_BYTES = 2 << 20,
 	RING_SLOTS_MIN = 32,

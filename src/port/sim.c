@@ -417,7 +417,9 @@ void sim_flush(struct sim *sim)
 			port_flush(sim, &sim->port[i]);
 }
 
-/* A multicast frame reaches all lanes of its host, any other the one whose slot its number names. */
+/*
+ * A multicast frame reaches all lanes of its host, any other the one whose slot its number names.
+ */
 static bool is_for_port(const struct sim *sim, const struct frame *frame, const struct port *port)
 {
 	struct bth bth;

@@ -83,8 +83,8 @@ uint64_t sim_now_ns(const struct sim *sim);
 uint32_t sim_add_host(struct sim *sim, const struct gid *address);
 
 /*
- * Give a host another address. What comes back is a number of its own for links and paths, as that of a
- * further host, but the lanes are those of `host`; groups do not know it.
+ * Give a host another address. What comes back is a number of its own for links and paths, as that
+ * of a further host, but the lanes are those of `host`; groups do not know it.
  */
 uint32_t sim_add_address(struct sim *sim, uint32_t host, const struct gid *address);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of the data path go around the C library's: those are cancellation points, and locks are held.
+ * The calls of the data path go around the C library's: those are cancellation points, and locks
+ * are held.
  */
 #include "port/tcp.h"
 

@@ -81,7 +81,9 @@ static int set_options(int fd, bool is_ipv4)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)) != 0)
 		return -errno;
-	/* RoCEv2 has its ICRC: adapters and rxe send no UDP checksum, which IPv6 minds unless told. */
+	/*
+	 * RoCEv2 has its ICRC: adapters and rxe send no UDP checksum, which IPv6 minds unless told.
+	 */
 	if (!is_ipv4 && setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on)))
 		return -errno;
 	if (is_ipv4 ? setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on))

@@ -91,8 +91,9 @@ void port_udp_set_slot(struct port_udp *port, uint8_t slot);
  * Receive on one more local address, or from a multicast group.
  *
  * `scope_ifindex`  The interface of a link-local address or a group, else ignored.
- * `socket`         Bound to (gid, 4791), or the end of a channel that has its place (udp_channel.h); from
- *                  agent_client_open(). Owned by the port from here on, also when the call fails.
+ * `socket`         Bound to (gid, 4791), or the end of a channel that has its place
+ *                  (udp_channel.h); from agent_client_open(). Owned by the port from here on, also
+ *                  when the call fails.
  *
  * Each address costs a system call per port_udp_receive(): add those in use, not all there are.
  * Returns the address's index (0 to PORT_UDP_ADDRESSES_MAX - 1), -ENOSPC, or the -errno of a
@@ -102,9 +103,9 @@ int port_udp_add_address(
 	struct port_udp *port, const struct gid *gid, uint32_t scope_ifindex, int socket);
 
 /*
- * Exchange packets with the interface itself where that is possible, and not only through sockets: short
- * packets then cost about half. What comes in and goes out is the same, and whoever is at the other end
- * does not notice; but firewall rules of this host do not see it.
+ * Exchange packets with the interface itself where that is possible, and not only through sockets:
+ * short packets then cost about half. What comes in and goes out is the same, and whoever is at the
+ * other end does not notice; but firewall rules of this host do not see it.
  *
  * `address`  From port_udp_add_address(), of `ifindex`'s interface; not a group.
  *
@@ -156,10 +157,10 @@ void port_udp_remove_address(struct port_udp *port, uint32_t index);
  * `on_packet`  Called for each good packet in order of arrival. It may stage packets and open or
  *              close paths; it must not flush or receive.
  *
- * Returns the number of datagrams read. 0 means that the sockets are empty; but a datagram may be on its
- * way from one to the other (port_udp_use_link()), and an address where nothing has come for a while
- * is looked at in each 16th call only. So a caller about to sleep
- * sleeps in a level-triggered poll of port_udp_fds().
+ * Returns the number of datagrams read. 0 means that the sockets are empty; but a datagram may be
+ * on its way from one to the other (port_udp_use_link()), and an address where nothing has come for
+ * a while is looked at in each 16th call only. So a caller about to sleep sleeps in a
+ * level-triggered poll of port_udp_fds().
  */
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context);
 
@@ -216,13 +217,13 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 
 /*
- * The same, where the last `lent_bytes` of the packet, at most all behind its BTH, are not in the buffer but at
- * `lent`. Borrowed until the next port_udp_flush() returns. If they change meanwhile, the packet arrives with a
- * wrong ICRC.
+ * The same, where the last `lent_bytes` of the packet, at most all behind its BTH, are not in the
+ * buffer but at `lent`. Borrowed until the next port_udp_flush() returns. If they change meanwhile,
+ * the packet arrives with a wrong ICRC.
  *
- * `packets`  So many of equal length, at most PORT_UDP_RUN_PACKETS_MAX, whose lent parts follow each other; the buffer
- *            has the others, with room for an ICRC behind each. All of them together, with ICRCs, are not longer than
- *            the capacity.
+ * `packets`  So many of equal length, at most PORT_UDP_RUN_PACKETS_MAX, whose lent parts follow
+ *            each other; the buffer has the others, with room for an ICRC behind each. All of them
+ *            together, with ICRCs, are not longer than the capacity.
  */
 void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, const uint8_t *lent,
 	uint32_t lent_bytes, uint32_t packets);
@@ -250,11 +251,13 @@ struct port_udp_refusal {
 const struct port_udp_refusal *port_udp_refusal(const struct port_udp *port);
 
 /*
- * List what to wait for: POLLIN for every address and link, POLLOUT for the socket that blocks, if one does.
+ * List what to wait for: POLLIN for every address and link, POLLOUT for the socket that blocks, if
+ * one does.
  *
  * `ret_fds`  Room for PORT_UDP_FDS_MAX. The descriptors stay the port's.
  *
- * The POLLIN part changes only in port_udp_add_address() and port_udp_remove_address(). Returns how many.
+ * The POLLIN part changes only in port_udp_add_address() and port_udp_remove_address(). Returns how
+ * many.
  */
 unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds);
 

@@ -19,8 +19,8 @@
 /* What the kernel said about the datagram. */
 struct udp_channel_head {
 	struct gid sgid; /* who sent it */
-	uint32_t
-		segment_bytes; /* of each packet but the last, ICRC included; UINT32_MAX: there is one */
+	/* Of each packet but the last, ICRC included; UINT32_MAX: there is one */
+	uint32_t segment_bytes;
 	uint32_t overflows; /* packets that the receive socket dropped since the last datagram */
 	uint16_t source_port;
 	uint8_t tos;

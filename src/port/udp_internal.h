@@ -281,10 +281,15 @@ int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_by
 /* This packet, of at least a BTH, was taken by its queue pair. */
 void udp_order_note(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
-/* Is a packet of the middle of a message on its way that comes before this one, of at least a BTH? */
+/*
+ * Is a packet of the middle of a message on its way that comes before this one, of at least a BTH?
+ */
 bool udp_order_is_early(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
-/* Is the packet, of at least a BTH, from the middle of a message? Datagrams that begin so have no marks. */
+/*
+ * Is the packet, of at least a BTH, from the middle of a message? Datagrams that begin so have no
+ * marks.
+ */
 bool udp_order_is_middle(const uint8_t *packet);
 
 /* --- acknowledgements as tails of super-packets (udp_tail.c) --- */
@@ -324,8 +329,9 @@ unsigned udp_link_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
 /*
- * A datagram was read from the socket: deliver what came over the link before it, and cross out its mark. Nothing
- * happens when it has none. Returns whether it had, and then the Ethernet addresses it came with.
+ * A datagram was read from the socket: deliver what came over the link before it, and cross out its
+ * mark. Nothing happens when it has none. Returns whether it had, and then the Ethernet addresses
+ * it came with.
  */
 bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
 	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);
@@ -342,8 +348,8 @@ void udp_link_close(struct udp_link *link);
 int udp_link_fd(const struct udp_link *link);
 
 /*
- * The link that a message of a path leaves by now; NULL: its socket. `data_bytes` of UDP payload, `now_ms` of
- * udp_now_ms().
+ * The link that a message of a path leaves by now; NULL: its socket. `data_bytes` of UDP payload,
+ * `now_ms` of udp_now_ms().
  */
 struct udp_link *udp_link_of(const struct port_udp *port, const struct udp_path *path,
 	uint32_t data_bytes, uint64_t now_ms);
@@ -352,8 +358,8 @@ struct udp_link *udp_link_of(const struct port_udp *port, const struct udp_path 
 uint64_t udp_now_ms(void);
 
 /*
- * Make the headers of a message for the link, of `data_bytes`, cut into packets of `segment_bytes` (0: one).
- * Returns their length.
+ * Make the headers of a message for the link, of `data_bytes`, cut into packets of `segment_bytes`
+ * (0: one). Returns their length.
  */
 uint32_t udp_link_headers_make(
 	const struct udp_path *path, uint32_t data_bytes, uint32_t segment_bytes, uint8_t *to);

@@ -6,20 +6,23 @@
  * into a ring that we read without a system call; and it takes whole frames from them, which pass
  * no routing and no socket on their way out. That halves what a short packet costs.
  *
- * Receiving. Short datagrams come in the ring only: a filter keeps them from the UDP socket. Of long
- * ones, which the ring would copy a second time on the sender's CPU, the ring has the first bytes as a
- * mark of its place in the order of arrival; the datagram itself is then read from the socket. A
- * mark comes first and its datagram a moment later. Either may be lost alone, when ring or socket are
- * full: the first bytes tell which belong together, a datagram without a mark is delivered when the
- * socket is looked at, and a mark without a datagram is given up after a while, or when the next one's is there.
+ * Receiving. Short datagrams come in the ring only: a filter keeps them from the UDP socket. Of
+ * long ones, which the ring would copy a second time on the sender's CPU, the ring has the first
+ * bytes as a mark of its place in the order of arrival; the datagram itself is then read from the
+ * socket. A mark comes first and its datagram a moment later. Either may be lost alone, when ring
+ * or socket are full: the first bytes tell which belong together, a datagram without a mark is
+ * delivered when the socket is looked at, and a mark without a datagram is given up after a while,
+ * or when the next one's is there.
  *
- * A datagram that begins in the middle of a message has no mark. Of a long message that is nearly all of them, and marks
- * would cost a tenth of its bandwidth. What comes after it over the link is known by its number, and waits (udp_order.c).
+ * A datagram that begins in the middle of a message has no mark. Of a long message that is nearly
+ * all of them, and marks would cost a tenth of its bandwidth. What comes after it over the link is
+ * known by its number, and waits (udp_order.c).
  *
  * Packets that come by another interface (those of this host come by loopback) are the socket's.
  *
- * Sending. Short messages leave as frames; a long one is copied faster by a UDP socket, into large pieces of memory that
- * it keeps, than by a packet socket, page by page. Both ways lead to the same queue, in order.
+ * Sending. Short messages leave as frames; a long one is copied faster by a UDP socket, into large
+ * pieces of memory that it keeps, than by a packet socket, page by page. Both ways lead to the same
+ * queue, in order.
  *
  * Neighbours. A frame needs the next hop's Ethernet address. Any host on the link can send frames
  * with the peer's IP address and its own Ethernet address, so what a frame says is not believed:
@@ -168,7 +171,10 @@ static void want_no_middle(struct program *program, uint32_t bth)
 			BPF_JMP | BPF_JEQ | BPF_K, middles[i], OTHERWISE, 0);
 }
 
-/* What the ring takes: packets for our address, port and slot; of long ones the headers, or nothing. */
+/*
+ * What the ring takes: packets for our address, port and slot; of long ones the headers, or
+ * nothing.
+ */
 static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 {
 	bool is_ipv4 = gid_is_ipv4(gid);
@@ -221,8 +227,8 @@ static bool kernel_knows_super_packets(void)
 }
 
 /*
- * Ethernet, and no port of something else: there (VRF) the network stack takes packets to have come by
- * that.
+ * Ethernet, and no port of something else: there (VRF) the network stack takes packets to have come
+ * by that.
  */
 static int check_interface(int fd, uint32_t ifindex)
 {
@@ -526,7 +532,8 @@ static void count_losses(struct port_udp *port, const struct udp_link *link)
 }
 
 /*
- * Deliver a frame. False: that is too early, as what comes before it is still on its way; unless it may be.
+ * Deliver a frame. False: that is too early, as what comes before it is still on its way; unless it
+ * may be.
  */
 static bool take_frame(struct port_udp *port, uint8_t address, const struct tpacket2_hdr *slot,
 	bool may_be_early, port_udp_packet_fn *on_packet, void *context)
@@ -602,8 +609,8 @@ bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *da
 }
 
 /*
- * Deliver what is next in the ring. False: not yet, as something that the socket has, or will have in a moment, comes
- * before it; unless it has been waited for long enough.
+ * Deliver what is next in the ring. False: not yet, as something that the socket has, or will have
+ * in a moment, comes before it; unless it has been waited for long enough.
  */
 static bool take_next(struct port_udp *port, uint8_t address, struct tpacket2_hdr *slot,
 	port_udp_packet_fn *on_packet, void *context)

@@ -180,8 +180,8 @@ static void message_rearm(struct msghdr *header)
 
 /*
  * A call that could take more than there is looks at the empty queue once more. So the batch
- * follows what comes: a ping-pong asks for one, a stream for all; but not for more bytes than the caches
- * hold, nor for so many that the sender waits for an acknowledgement meanwhile.
+ * follows what comes: a ping-pong asks for one, a stream for all; but not for more bytes than the
+ * caches hold, nor for so many that the sender waits for an acknowledgement meanwhile.
  */
 static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t bytes)
 {

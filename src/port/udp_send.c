@@ -108,7 +108,8 @@ static void piece_add(struct port_udp *port, const void *bytes, size_t count)
 }
 
 /*
- * The pieces of a message: what lies one behind the other in the stage is one, and so is each payload that was lent.
+ * The pieces of a message: what lies one behind the other in the stage is one, and so is each
+ * payload that was lent.
  */
 static void pieces_make(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -150,8 +151,9 @@ static void address_to_peer(struct udp_message *message, struct udp_path *path,
 }
 
 /*
- * The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). From the last one on: the kernel
- * copies from the first one on, and finds in the nearest cache what was read last.
+ * The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). From the last
+ * one on: the kernel copies from the first one on, and finds in the nearest cache what was read
+ * last.
  */
 static void seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -202,8 +204,8 @@ static struct udp_link *way_of(
 }
 
 /*
- * Make as many messages as go through one socket in one call: a link's (*ret_link), or the sender of the
- * first path. Returns how many, at least one.
+ * Make as many messages as go through one socket in one call: a link's (*ret_link), or the sender
+ * of the first path. Returns how many, at least one.
  */
 static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_link **ret_link)
 {
@@ -267,8 +269,8 @@ static uint64_t *error_counter(struct port_udp_counters *counters, int error)
 }
 
 /*
- * The link did not take the first message of the batch, for whatever reason: the path's socket will, or
- * knows better what to do about it.
+ * The link did not take the first message of the batch, for whatever reason: the path's socket
+ * will, or knows better what to do about it.
  */
 static void handle_link_refusal(struct port_udp *port, int error)
 {
@@ -329,7 +331,10 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 	return handle_refusal(port, errno);
 }
 
-/* What has to wait is not lent any longer. From the last one on: nothing lies behind where it is moved to. */
+/*
+ * What has to wait is not lent any longer. From the last one on: nothing lies behind where it is
+ * moved to.
+ */
 static void give_back(struct port_udp *port)
 {
 	for (uint32_t i = port->staged_end; i-- > port->staged_first;) {

@@ -2,15 +2,16 @@
 /*
  * Who waits for completions, and how: what others have to do so that they are noticed.
  *
- * A thread that waits for an event of a completion channel attends to it: it takes in by itself what peers on this host leave for the
- * channel's queues. Whoever has left something that a queue is armed for reads `state` after that. While the thread looks,
- * nothing else has to be done; when it sleeps, it is woken; when nobody attends, the lane's thread is.
+ * A thread that waits for an event of a completion channel attends to it: it takes in by itself
+ * what peers on this host leave for the channel's queues. Whoever has left something that a queue
+ * is armed for reads `state` after that. While the thread looks, nothing else has to be done; when
+ * it sleeps, it is woken; when nobody attends, the lane's thread is.
  *
- * Before it sleeps, and after it has gone, the thread looks once more: each side writes, then reads what the other one has written
- * (sequentially consistent), so one of the two sees it.
+ * Before it sleeps, and after it has gone, the thread looks once more: each side writes, then reads
+ * what the other one has written (sequentially consistent), so one of the two sees it.
  *
- * It lies in NIC memory, in a table whose entries stay what they are: who was stopped before he could wake somebody may do so at
- * any later time, and somebody wakes up for nothing.
+ * It lies in NIC memory, in a table whose entries stay what they are: who was stopped before he
+ * could wake somebody may do so at any later time, and somebody wakes up for nothing.
  */
 #ifndef URNIC_QUEUE_ATTENTION_H
 #define URNIC_QUEUE_ATTENTION_H

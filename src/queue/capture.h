@@ -5,10 +5,11 @@
 /*
  * What a lane shows of its requests within this host while somebody captures them.
  *
- * A word in NIC memory says whether anybody does; another process sets and clears it at any time. While it is set, requests
- * that are executed without packets are written, as the packets that they would have been, into
- * a ring of the lane's in NIC memory. Whoever captures empties it; what finds it full is dropped and counted, and nothing
- * ever waits. Once a second the owner is asked to see whether whoever set the word is still there.
+ * A word in NIC memory says whether anybody does; another process sets and clears it at any time.
+ * While it is set, requests that are executed without packets are written, as the packets that they
+ * would have been, into a ring of the lane's in NIC memory. Whoever captures empties it; what finds
+ * it full is dropped and counted, and nothing ever waits. Once a second the owner is asked to see
+ * whether whoever set the word is still there.
  *
  * Without anybody, a lane looks at the word once for a request, or for a row of them.
  *

@@ -67,8 +67,9 @@ enum wc_flags {
 };
 
 /*
- * What a datagram came in (IBTA annex A17.4.5.1 asks for it). Ethernet has no service levels, and mlx5 answers in the place of one: bit 3
- * for UDP, the others for the network header. UCX looks there for where in the first 40 bytes the address is.
+ * What a datagram came in (IBTA annex A17.4.5.1 asks for it). Ethernet has no service levels, and
+ * mlx5 answers in the place of one: bit 3 for UDP, the others for the network header. UCX looks
+ * there for where in the first 40 bytes the address is.
  */
 enum wc_service_level {
 	WC_SERVICE_LEVEL_UDP_IPV6 = 0x9,
@@ -89,8 +90,8 @@ const char *fault_sentence(enum fault fault);
 /* One completion queue entry: a cache line. */
 struct cqe {
 	uint64_t wr_id;
-	uint64_t
-		queue_offset; /* the send queue whose slots polling this entry frees, in NIC memory; 0 for none */
+	/* The send queue whose slots polling this entry frees, in NIC memory; 0 for none */
+	uint64_t queue_offset;
 	union {
 		uint32_t queue_index; /* the work request's index in that queue */
 		uint32_t tag_context; /* with WC_TM_MATCH */

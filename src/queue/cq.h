@@ -23,8 +23,8 @@
  * fails too) and the signal says so (IBTA C11-39). Whoever pushed puts its queue pair into the
  * error state. A queue that ignores overruns loses its oldest entry instead, and nothing is said.
  *
- * Who polls an empty queue and drives a lane for it is on the way to fetch what completes meanwhile:
- * that may be handed to him (cq_hand_over), and does not go by way of the entries.
+ * Who polls an empty queue and drives a lane for it is on the way to fetch what completes
+ * meanwhile: that may be handed to him (cq_hand_over), and does not go by way of the entries.
  */
 #ifndef URNIC_QUEUE_CQ_H
 #define URNIC_QUEUE_CQ_H
@@ -89,8 +89,8 @@ void cq_done(struct cq *cq, struct arena *arena);
 
 /*
  * Make room for at least `capacity` entries, 1 to CQ_CAPACITY_MAX, or give some of it back; what is
- * in the queue stays in it. Any thread may push and poll meanwhile. Returns 0; -EINVAL when more than
- * `capacity` entries wait; -ENOMEM (then nothing has changed).
+ * in the queue stays in it. Any thread may push and poll meanwhile. Returns 0; -EINVAL when more
+ * than `capacity` entries wait; -ENOMEM (then nothing has changed).
  */
 int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity);
 
@@ -106,15 +106,17 @@ bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bo
 	struct signal_queue *signals);
 
 /*
- * The same for who is on the way to fetch it. False, with nothing done, when that is not so: nobody polls (`taker` is NULL), it is another
- * queue that he polls, others come before this one, or somebody is to be told of it.
+ * The same for who is on the way to fetch it. False, with nothing done, when that is not so: nobody
+ * polls (`taker` is NULL), it is another queue that he polls, others come before this one, or
+ * somebody is to be told of it.
  */
 bool cq_hand_over(struct cq_taker *taker, const struct cq *cq, const struct arena *arena,
 	const struct cqe *cqe);
 
 /*
- * The same as cq_push() for who makes the completion in its place. Returns the entry, all of which is to be written, with the queue locked until
- * cq_push_end(); NULL when the queue has overrun: then that is all.
+ * The same as cq_push() for who makes the completion in its place. Returns the entry, all of which
+ * is to be written, with the queue locked until cq_push_end(); NULL when the queue has overrun:
+ * then that is all.
  */
 struct cqe *cq_push_begin(struct cq *cq, const struct arena *arena, struct signal_queue *signals);
 void cq_push_end(
@@ -138,8 +140,8 @@ static inline bool cq_is_armed(const struct cq *cq)
 void cq_arm(struct cq *cq, enum cq_arm arm);
 
 /*
- * From now on hold signals back for up to `count` completions and up to `period_ns`. A count of 0 or 1
- * and a period of 0 hold nothing back.
+ * From now on hold signals back for up to `count` completions and up to `period_ns`. A count of 0
+ * or 1 and a period of 0 hold nothing back.
  */
 void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns);
 
@@ -160,8 +162,9 @@ static inline bool cq_is_empty(const struct cq *cq)
 }
 
 /*
- * cq_hand_over() for who makes the completion where it goes. Returns the place, all of which is to be written, until taker->taken is
- * counted up; NULL when it may not be handed over. A send queue's slots are the caller's to release.
+ * cq_hand_over() for who makes the completion where it goes. Returns the place, all of which is to
+ * be written, until taker->taken is counted up; NULL when it may not be handed over. A send queue's
+ * slots are the caller's to release.
  */
 static inline struct cqe *cq_hand_over_begin(const struct cq_taker *taker, const struct cq *cq)
 {

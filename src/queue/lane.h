@@ -10,8 +10,8 @@
  * Who has something to send is on one of two lists: `tx_data`, or `tx_ack` for a queue pair that
  * owes nothing but an acknowledgement. The runtime may leave the second for a moment (it sends the
  * application's answer and the acknowledgement in one go), never the first. Raw packet queue pairs
- * send no packets but frames: those with some are on `tx_frames` (ether/raw.h). Streams with bytes to
- * send are on `tx_streams` (iwarp/iwarp.h).
+ * send no packets but frames: those with some are on `tx_frames` (ether/raw.h). Streams with bytes
+ * to send are on `tx_streams` (iwarp/iwarp.h).
  */
 #ifndef URNIC_QUEUE_LANE_H
 #define URNIC_QUEUE_LANE_H
@@ -75,14 +75,18 @@ struct lane {
 	struct lane_member *members; /* allocated when they are attached */
 	uint32_t member_count;
 	uint32_t burst_packets; /* that the first of the lists has sent in its turn */
-	bool is_unattended; /* a program was told all there is, and may watch its memory from now on; for the owner to clear */
 	/*
-	 * Payloads that may be sent from where they lie, and packets that may come in rows: of so many bytes and more, 0: none. Set
-	 * by the owner.
+	 * A program was told all there is, and may watch its memory from now on; for the owner to
+	 * clear
+	 */
+	bool is_unattended;
+	/*
+	 * Payloads that may be sent from where they lie, and packets that may come in rows: of so
+	 * many bytes and more, 0: none. Set by the owner.
 	 */
 	uint32_t lend_bytes_min;
-	uint32_t
-		lend_run_bytes; /* packets of such a row end with the one that reaches this; 0: one */
+	/* Packets of such a row end with the one that reaches this; 0: one */
+	uint32_t lend_run_bytes;
 	/* Of engine_next_packet()'s last. */
 	const uint8_t *lent; /* where the payload lies; NULL: in the buffer */
 	uint32_t lent_bytes; /* of each packet */
@@ -93,8 +97,8 @@ struct lane {
 	struct lane_public *public; /* what other processes may read; see engine/engine.h */
 	uint64_t public_offset;
 	uint64_t starved_until_ns; /* the machine is taken to be overloaded (LANE_LATE_NS) */
-	_Atomic uint64_t *
-		unsound; /* counts what processes of this host have left in shared memory and cannot be */
+	/* Counts what processes of this host have left in shared memory and cannot be */
+	_Atomic uint64_t *unsound;
 	uint32_t slot; /* 1 to 255 */
 	uint32_t index; /* among the NIC's lanes */
 };

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pacing: a queue pair that sends no faster than it is told to, by a rate limit of its own or by the
- * static rate of its path (IBTA 9.11), whichever is slower.
+ * Pacing: a queue pair that sends no faster than it is told to, by a rate limit of its own or by
+ * the static rate of its path (IBTA 9.11), whichever is slower.
  *
  * A queue pair that is paced has a transport of its own: a copy of that of its type, in which
- * next_packet() first looks whether it is time. So one that is not paced has nothing to look at. The
- * schedule is that of a leaky bucket (GCRA): each packet moves the time at which the next one is due by
- * what it takes at the rate, headers down to Ethernet's included, and packets may be early by a burst. A
- * queue pair that has to wait is on none of the lane's lists; a deadline in lane->pacing puts it back.
+ * next_packet() first looks whether it is time. So one that is not paced has nothing to look at.
+ * The schedule is that of a leaky bucket (GCRA): each packet moves the time at which the next one
+ * is due by what it takes at the rate, headers down to Ethernet's included, and packets may be
+ * early by a burst. A queue pair that has to wait is on none of the lane's lists; a deadline in
+ * lane->pacing puts it back.
  *
  * What the transport calls unpaced (acknowledgements) does not wait, but counts.
  *
- * Two transports send in other ways. Raw packets are frames and not packets: ether/raw.c asks by itself.
- * Each datagram has its own address, whose static rate says how long after it the next one goes:
- * ib/ud/ud.c, besides the limit of the queue pair.
+ * Two transports send in other ways. Raw packets are frames and not packets: ether/raw.c asks by
+ * itself. Each datagram has its own address, whose static rate says how long after it the next one
+ * goes: ib/ud/ud.c, besides the limit of the queue pair.
  *
  * All of this runs under the lane's lock.
  */
@@ -32,14 +33,14 @@ struct qp;
 #define PACE_RATE_KBPS_MAX 100000000u
 
 /*
- * The burst of who does not ask for another: what the rate makes in this time, for a machine that looks
- * at the clock late. It is never less than one packet of the largest size.
+ * The burst of who does not ask for another: what the rate makes in this time, for a machine that
+ * looks at the clock late. It is never less than one packet of the largest size.
  */
 #define PACE_BURST_NS 1000000u
 
 /*
- * Have what pacing takes, though nothing is paced yet. Returns 0 or -ENOMEM. The caller holds the lock
- * that serializes creation, too.
+ * Have what pacing takes, though nothing is paced yet. Returns 0 or -ENOMEM. The caller holds the
+ * lock that serializes creation, too.
  */
 int pace_prepare(struct qp *qp);
 
@@ -50,8 +51,8 @@ int pace_prepare(struct qp *qp);
 void pace_update(struct qp *qp);
 
 /*
- * For a transport that does not send packets: may the queue pair send nothing yet? Then its transport's
- * resume() is called when it may.
+ * For a transport that does not send packets: may the queue pair send nothing yet? Then its
+ * transport's resume() is called when it may.
  */
 bool pace_holds(struct qp *qp, uint64_t now_ns);
 

@@ -87,8 +87,8 @@ static void windows_release(struct qp *qp)
 }
 
 /*
- * Completions that the queue pair has pushed are no longer of interest. Those that an XRC_RECV queue pair
- * pushed belong to the shared receive queues.
+ * Completions that the queue pair has pushed are no longer of interest. Those that an XRC_RECV
+ * queue pair pushed belong to the shared receive queues.
  */
 static void completions_forget(struct qp *qp)
 {

@@ -41,8 +41,9 @@ enum {
 };
 
 /*
- * Where packets of a queue pair go. `id` names it to the port; of the rest the addresses are compared
- * with those of received packets, and all of it is for who opens paths and for people who ask.
+ * Where packets of a queue pair go. `id` names it to the port; of the rest the addresses are
+ * compared with those of received packets, and all of it is for who opens paths and for people who
+ * ask.
  */
 struct qp_path {
 	uint32_t id;
@@ -148,11 +149,14 @@ struct qp_transport {
 	 */
 	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 	/*
-	 * The same while the queue pair is not to send yet because of its rate: acknowledgements. NULL when
-	 * there are none.
+	 * The same while the queue pair is not to send yet because of its rate: acknowledgements.
+	 * NULL when there are none.
 	 */
 	size_t (*next_unpaced)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
-	/* The queue pair has waited for its rate and may send again. NULL: it has its turn on lane->tx_data. */
+	/*
+	 * The queue pair has waited for its rate and may send again. NULL: it has its turn on
+	 * lane->tx_data.
+	 */
 	void (*resume)(struct qp *qp);
 	/* The queue pair's deadline has passed. NULL for a transport that never sets one. */
 	void (*expire)(struct qp *qp, uint64_t now_ns);
@@ -164,8 +168,9 @@ struct qp_transport {
 	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/*
-	 * A receive request of the shared receive queue, which a peer on this host has taken for a message that comes by packets after
-	 * all. The queue pair receives. NULL for transports that have no such peers.
+	 * A receive request of the shared receive queue, which a peer on this host has taken for a
+	 * message that comes by packets after all. The queue pair receives. NULL for transports
+	 * that have no such peers.
 	 */
 	void (*hold)(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe);
 	/* The primary path is another one now. May be NULL. */
@@ -183,41 +188,49 @@ enum shortcut {
 };
 
 /*
- * The same-host transport's part of a queue pair (src/local): it executes requests with the initiator's
- * own CPU, if the peer is on this host. The transport asks it before it cuts a request into packets.
+ * The same-host transport's part of a queue pair (src/local): it executes requests with the
+ * initiator's own CPU, if the peer is on this host. The transport asks it before it cuts a request
+ * into packets.
  */
 struct qp_local_ops {
 	/* Can requests like this one be executed now? A hint: execute may still say no. */
 	bool (*can_execute)(struct qp *qp, const struct send_wqe *wqe);
 	/*
-	 * Execute a request while nothing before it is incomplete. What is wrong with it, on either side, is for packets to
-	 * find; then nothing was moved. LATER sets *ret_at_ns to when to ask again, FAILED sets *ret_fault.
+	 * Execute a request while nothing before it is incomplete. What is wrong with it, on either
+	 * side, is for packets to find; then nothing was moved. LATER sets *ret_at_ns to when to
+	 * ask again, FAILED sets *ret_fault.
 	 */
 	enum shortcut (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 		uint64_t *ret_at_ns, enum fault *ret_fault);
 	/*
-	 * Execute plain requests in a row: some of the next `count`, 1 and up, at sq->completed, none of which was begun. The first one that is not
-	 * plain, or that cannot be executed so, ends the row. Returns how many were executed.
+	 * Execute plain requests in a row: some of the next `count`, 1 and up, at sq->completed,
+	 * none of which was begun. The first one that is not plain, or that cannot be executed so,
+	 * ends the row. Returns how many were executed.
 	 */
 	uint32_t (*execute_row)(struct qp *qp, uint32_t count);
 	/*
-	 * A packet of the peer's is about to be executed: what it has done without comes first. The queue
-	 * pair may go to the error state by that.
+	 * A packet of the peer's is about to be executed: what it has done without comes first. The
+	 * queue pair may go to the error state by that.
 	 */
 	void (*collect)(struct qp *qp, uint64_t now_ns);
-	/* The state has changed from `old`: after the transport heard of it, before queues are flushed. */
+	/*
+	 * The state has changed from `old`: after the transport heard of it, before queues are
+	 * flushed.
+	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/* Attributes have changed, before the state does. */
 	void (*modified)(struct qp *qp);
 	/*
-	 * For transports without acknowledgements. Has the peer taken in all packets before this one, and keeps it no receive request for one
-	 * that is to come? And, at the peer: this is where it is now; a datagram queue pair says only that one more packet has come.
+	 * For transports without acknowledgements. Has the peer taken in all packets before this
+	 * one, and keeps it no receive request for one that is to come? And, at the peer: this is
+	 * where it is now; a datagram queue pair says only that one more packet has come.
 	 */
 	bool (*has_arrived)(const struct qp *qp, struct psn next);
 	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);
 	/*
-	 * For datagram queue pairs with a receive queue of their own, which others empty, too: take a request for a packet of `bytes`, when all before
-	 * it are complete. COUNTER_COUNT, or as what to count the packet that finds none, or none that is long enough. The queue pair may
+	 * For datagram queue pairs with a receive queue of their own, which others empty, too: take
+	 * a request for a packet of `bytes`, when all before it are complete. COUNTER_COUNT, or as
+	 * what to count the packet that finds none, or none that is long enough. The queue pair may
 	 * go to the error state by that.
 	 */
 	enum counter (*take)(
@@ -246,8 +259,8 @@ struct qp {
 	struct cq *recv_cq;
 	struct send_queue *sq;
 	/*
-	 * NULL: it has a receive queue of its own, or none at all. An XRC_RECV queue pair takes on the queue
-	 * that each request names, and with it `rq`, `recv_cq` and both domains.
+	 * NULL: it has a receive queue of its own, or none at all. An XRC_RECV queue pair takes on
+	 * the queue that each request names, and with it `rq`, `recv_cq` and both domains.
 	 */
 	struct srq *srq;
 	struct recv_queue *rq; /* its own or the shared one; NULL when there is none */
@@ -269,7 +282,10 @@ struct qp {
 	struct deadline deadline;
 	struct pace *pace; /* NULL: it was never paced */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
-	/* What the next post within this host probably stores to: read by any thread, and only a hint (qp_foresee). 0: not known. */
+	/*
+	 * What the next post within this host probably stores to: read by any thread, and only a
+	 * hint (qp_foresee). 0: not known.
+	 */
 	_Atomic uintptr_t write_shift; /* from a remote address to where it is mapped */
 	_Atomic uintptr_t record_place;
 	struct list tx_link;
@@ -297,8 +313,8 @@ static inline bool qp_takes_sends(const struct qp *qp)
 }
 
 /*
- * A request is about to be posted. The cache line that its peer waits for is sent for now: it is long in coming, and
- * is needed last.
+ * A request is about to be posted. The cache line that its peer waits for is sent for now: it is
+ * long in coming, and is needed last.
  */
 static inline void qp_foresee(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
 {
@@ -356,8 +372,8 @@ void qp_done(struct qp *qp);
  *
  * `to`    The state asked for; qp->state when the mask does not have ATTR_STATE.
  * `mask`  enum qp_attr_mask; from the user, any bits.
- * `attr`  The values for the bits in `mask`. attr->path.id and attr->alt_path.id name paths that the caller
- *         has opened.
+ * `attr`  The values for the bits in `mask`. attr->path.id and attr->alt_path.id name paths that
+ *         the caller has opened.
  *
  * Returns 0; -EINVAL when the transition, the mask or a value is not allowed, or the send queue
  * still drains; or -ENOMEM for a rate (then nothing changed).
@@ -378,8 +394,8 @@ void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
 
 /*
- * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 for none; `burst_bytes` 0 for the
- * usual. Returns 0, -EINVAL or -ENOMEM.
+ * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 for none; `burst_bytes` 0
+ * for the usual. Returns 0, -EINVAL or -ENOMEM.
  */
 int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
 
@@ -390,7 +406,9 @@ int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
  */
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
-/* `receive` and `next_packet` of a transport that has no RoCE packets: whoever sends it one errs. */
+/*
+ * `receive` and `next_packet` of a transport that has no RoCE packets: whoever sends it one errs.
+ */
 enum packet_verdict qp_refuse_packet(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns);
 size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
@@ -398,14 +416,15 @@ size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uin
 /*
  * Post one work request. Returns 0; -EINVAL for a request that this queue pair cannot execute or a
  * state that does not take any; -ENOMEM when the queue is full. In the error states requests are
- * accepted and flushed (IBTA 10.3.1.6, 10.3.1.7). The caller calls transport->posted() after a batch.
+ * accepted and flushed (IBTA 10.3.1.6, 10.3.1.7). The caller calls transport->posted() after a
+ * batch.
  */
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
- * Post the requests of a batch, which was begun with this queue pair's send queue and whose requests
- * were checked when they were built. Returns 0; -EINVAL for a state that does not take any, or when
- * the queue was emptied since. The caller calls transport->posted().
+ * Post the requests of a batch, which was begun with this queue pair's send queue and whose
+ * requests were checked when they were built. Returns 0; -EINVAL for a state that does not take
+ * any, or when the queue was emptied since. The caller calls transport->posted().
  */
 static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 {
@@ -418,12 +437,14 @@ static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 
 /*
  * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
- * once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a receive queue
- * of its own; -ENOMEM when the queue is full.
+ * once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a receive
+ * queue of its own; -ENOMEM when the queue is full.
  */
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 
-/* Take the oldest receive request, from the queue pair's own queue or the shared one. False: none. */
+/*
+ * Take the oldest receive request, from the queue pair's own queue or the shared one. False: none.
+ */
 static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 {
 	if (!qp->srq)
@@ -440,7 +461,10 @@ void qp_flush(struct qp *qp, uint64_t now_ns);
  */
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
-/* The same for the `count` oldest ones, which have succeeded; or fewer, if the queue pair goes to the error state by that. */
+/*
+ * The same for the `count` oldest ones, which have succeeded; or fewer, if the queue pair goes to
+ * the error state by that.
+ */
 void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns);
 
 /* Does a request that succeeds make a completion? */
@@ -459,8 +483,9 @@ static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe
 }
 
 /*
- * The oldest send request of an unreliable queue pair cannot be executed: it completes with `fault`,
- * and sending stops until the program says otherwise (SQE, IBTA 10.3.1.6). Receiving goes on.
+ * The oldest send request of an unreliable queue pair cannot be executed: it completes with
+ * `fault`, and sending stops until the program says otherwise (SQE, IBTA 10.3.1.6). Receiving goes
+ * on.
  */
 void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
@@ -474,7 +499,10 @@ void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault
 /* The same for a message of `bytes` bytes without anything special. */
 void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t now_ns);
 
-/* qp_complete_recv() for an XRC shared receive queue, of any process, which the queue pair need not have taken on. */
+/*
+ * qp_complete_recv() for an XRC shared receive queue, of any process, which the queue pair need not
+ * have taken on.
+ */
 void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
 	enum fault fault, bool is_solicited, uint64_t now_ns);
 
@@ -516,8 +544,8 @@ static inline bool qp_is_receiving(const struct qp *qp)
 void qp_path_publish(struct qp *qp);
 
 /*
- * Use the alternate path from now on; the primary one is the alternate then. The queue pair is armed,
- * or is told to.
+ * Use the alternate path from now on; the primary one is the alternate then. The queue pair is
+ * armed, or is told to.
  */
 void qp_migrate(struct qp *qp);
 
@@ -529,8 +557,8 @@ bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct pac
 	bool is_primary);
 
 /*
- * Did the packet travel from the peer's address to ours, on either path? Counts it, as received or as
- * refused. One from the alternate path that says so migrates the queue pair (IBTA 17.2.8.1.4).
+ * Did the packet travel from the peer's address to ours, on either path? Counts it, as received or
+ * as refused. One from the alternate path that says so migrates the queue pair (IBTA 17.2.8.1.4).
  */
 static inline bool qp_is_from_peer(
 	struct qp *qp, const struct packet *packet, const struct packet_origin *origin)

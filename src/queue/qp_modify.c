@@ -55,8 +55,8 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 }
 
 /*
- * What may be asked for: to rearm, with an alternate path; to migrate, or to give it up. To be armed
- * takes the peer (IBTA 17.2.8.1).
+ * What may be asked for: to rearm, with an alternate path; to migrate, or to give it up. To be
+ * armed takes the peer (IBTA 17.2.8.1).
  */
 static bool is_migration_allowed(const struct qp *qp, uint32_t mask, enum qp_migration to)
 {
@@ -80,7 +80,10 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 		return "pkey_index has to be 0: there is the default partition only";
 	if ((mask & ATTR_PORT) && attr->port != 1)
 		return "port_num has to be 1";
-	/* What else regions may be registered with means nothing here, but programs pass on what they have. */
+	/*
+	 * What else regions may be registered with means nothing here, but programs pass on what
+	 * they have.
+	 */
 	if ((mask & ATTR_ACCESS) && (attr->access & ~(uint32_t)MR_ACCESS_DEFINED))
 		return "qp_access_flags has bits that are no access flags";
 	if ((mask & ATTR_PATH_MTU) && (attr->path_mtu < MTU_MIN || attr->path_mtu > MTU_MAX))

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Automatic path migration (IBTA 17.2.8): a second path that both ends know, and how either end moves to it.
+ * Automatic path migration (IBTA 17.2.8): a second path that both ends know, and how either end
+ * moves to it.
  *
- * Packets say whether their sender has migrated (BTH, MigReq). Who is told to rearm stops saying so, and is armed when it
- * hears that the peer has stopped, too. An armed end that cannot get through, or is told to, moves to the alternate path
- * and says so again; the peer that receives such a packet on the alternate path follows.
+ * Packets say whether their sender has migrated (BTH, MigReq). Who is told to rearm stops saying
+ * so, and is armed when it hears that the peer has stopped, too. An armed end that cannot get
+ * through, or is told to, moves to the alternate path and says so again; the peer that receives
+ * such a packet on the alternate path follows.
  *
- * The two paths change places, so that what is still on its way on the old one is the peer's, and an end that is given
- * no other alternate can be armed to go back.
+ * The two paths change places, so that what is still on its way on the old one is the peer's, and
+ * an end that is given no other alternate can be armed to go back.
  */
 #include "queue/qp.h"
 
@@ -42,7 +44,10 @@ void qp_migrate(struct qp *qp)
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_MIGRATED);
 }
 
-/* The peer has moved to where we do not follow. The program hears it once: anybody can send such a packet. */
+/*
+ * The peer has moved to where we do not follow. The program hears it once: anybody can send such a
+ * packet.
+ */
 static void migration_refuse(struct qp *qp)
 {
 	if (qp->attr.migration != QP_ARMED || qp->is_migration_refused)

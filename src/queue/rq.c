@@ -10,7 +10,10 @@
 
 static_assert(sizeof(struct recv_queue) == 128, "a cache line for what changes");
 
-/* Slots are cache lines: whoever writes one does not take away the next one from who reads it on another processor. */
+/*
+ * Slots are cache lines: whoever writes one does not take away the next one from who reads it on
+ * another processor.
+ */
 enum { LINE_BYTES = 64 };
 
 static uint64_t slots_bytes(uint32_t capacity, uint32_t stride_bytes)
@@ -302,7 +305,10 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 	return error;
 }
 
-/* A slot that a taker on another processor has read is long in coming back: it is sent for now, not when it is posted to. */
+/*
+ * A slot that a taker on another processor has read is long in coming back: it is sent for now, not
+ * when it is posted to.
+ */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 {
 	atomic_store_explicit(&rq->known, taken + 1, memory_order_release);

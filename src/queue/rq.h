@@ -9,9 +9,10 @@
  * Header and slots are two blocks, so that a queue that is resized keeps its place. The header says
  * how far away the slots are; whoever maps NIC memory, wherever, can follow.
  *
- * Other processes may take from a shared one as well (rq_take_afar). They hold no lock, because they may be
- * stopped or killed at any moment: who counts a request as taken, by one compare-and-swap, has it. The count
- * is told apart by how often the slots have moved, or the queue was reset, so that nobody takes what he has read while they did.
+ * Other processes may take from a shared one as well (rq_take_afar). They hold no lock, because
+ * they may be stopped or killed at any moment: who counts a request as taken, by one
+ * compare-and-swap, has it. The count is told apart by how often the slots have moved, or the queue
+ * was reset, so that nobody takes what he has read while they did.
  *
  * Who takes may be another process, on another processor (local/inbox.h). It has a cache line of
  * its own, on the peers' side of NIC memory (base/arena.h), and looks at the owner's only when the
@@ -95,7 +96,10 @@ struct recv_queue {
 	/* The owner's. */
 	alignas(64) struct spin lock;
 	_Atomic uint32_t posted;
-	/* Of those taken, what the owner knows of: a slot is free for posting when its taking is known. */
+	/*
+	 * Of those taken, what the owner knows of: a slot is free for posting when its taking is
+	 * known.
+	 */
 	_Atomic uint32_t known;
 	uint32_t moves; /* the high half of `taken` */
 };
@@ -135,12 +139,15 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
  */
 bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below);
 
-/* Has the queue fewer requests than its limit, since another process took some? Then the limit is off. */
+/*
+ * Has the queue fewer requests than its limit, since another process took some? Then the limit is
+ * off.
+ */
 bool rq_is_below_limit(struct recv_queue *rq);
 
 /*
- * Set the limit, 0 to depth, or 0 to turn it off. True when fewer requests wait even now: the limit is
- * off again.
+ * Set the limit, 0 to depth, or 0 to turn it off. True when fewer requests wait even now: the limit
+ * is off again.
  */
 bool rq_set_limit(struct recv_queue *rq, uint32_t limit);
 
@@ -148,15 +155,16 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit);
 uint32_t rq_limit(struct recv_queue *rq);
 
 /*
- * Make room for `depth` requests, 1 to 2^20; those that wait stay, in their order. Any thread may post
- * and take meanwhile. Returns 0; -EINVAL when more than `depth` wait; -ENOMEM.
+ * Make room for `depth` requests, 1 to 2^20; those that wait stay, in their order. Any thread may
+ * post and take meanwhile. Returns 0; -EINVAL when more than `depth` wait; -ENOMEM.
  */
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
 /*
- * For a taker in another process, when it is the only one (local/inbox.h): copy the oldest request, which is not taken by
- * that. The queue lies in the `bytes` at `base`, but what it says of itself may be anything. `*posted_seen` is the
- * taker's, and begins as rq_taken(). False when there is none.
+ * For a taker in another process, when it is the only one (local/inbox.h): copy the oldest request,
+ * which is not taken by that. The queue lies in the `bytes` at `base`, but what it says of itself
+ * may be anything. `*posted_seen` is the taker's, and begins as rq_taken(). False when there is
+ * none.
  */
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
@@ -200,7 +208,10 @@ static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
 		atomic_compare_exchange_strong(&takers->taken, &expected, rq_taken_next(expected));
 }
 
-/* The owner hears that the request after the first `taken` was taken, by another process. The lane is locked. */
+/*
+ * The owner hears that the request after the first `taken` was taken, by another process. The lane
+ * is locked.
+ */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
 /* Of those taken, what the owner knows of. */
@@ -255,8 +266,8 @@ static inline void rq_lend(struct recv_queue *rq)
 bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
 
 /*
- * Are there fewer requests than the limit, which is on? For takers in other processes: true once, to whom has to wake
- * the owner, who hears of it whatever is posted meanwhile.
+ * Are there fewer requests than the limit, which is on? For takers in other processes: true once,
+ * to whom has to wake the owner, who hears of it whatever is posted meanwhile.
  */
 static inline bool rq_note_low(const struct recv_queue *rq)
 {

@@ -8,8 +8,8 @@
  * descriptor. Each object has one signal with a bit per kind of news, so nothing is allocated and
  * nothing is said twice.
  *
- * An object that several lanes serve (a completion queue, a shared receive queue) may be raised by all at once: who turns
- * its bits from zero queues it.
+ * An object that several lanes serve (a completion queue, a shared receive queue) may be raised by
+ * all at once: who turns its bits from zero queues it.
  */
 #ifndef URNIC_QUEUE_SIGNAL_H
 #define URNIC_QUEUE_SIGNAL_H

@@ -171,7 +171,10 @@ static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
 		(uint64_t)(index & (sq->capacity - 1)) * sq->stride_bytes);
 }
 
-/* Slot `index`, which is not before `posted`, to be written; NULL when `depth` requests are outstanding. */
+/*
+ * Slot `index`, which is not before `posted`, to be written; NULL when `depth` requests are
+ * outstanding.
+ */
 static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
 {
 	uint32_t released = atomic_load_explicit(&sq->released, memory_order_acquire);
@@ -180,8 +183,9 @@ static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
 }
 
 /*
- * Requests that are being built in the slots behind `posted`, where nobody looks, and are posted all
- * at once (qp_post_batch). The poster keeps others from posting meanwhile; the lane's lock is not needed.
+ * Requests that are being built in the slots behind `posted`, where nobody looks, and are posted
+ * all at once (qp_post_batch). The poster keeps others from posting meanwhile; the lane's lock is
+ * not needed.
  */
 struct sq_batch {
 	struct send_queue *sq;

@@ -6,13 +6,15 @@
  * which their messages come. Its requests are scattered within its own protection domain. It has
  * no state: a queue pair that fails leaves the requests to the others.
  *
- * An XRC queue (IBTA annex A14) is one that the requests of extended reliable connections name. It has a
- * completion queue, and belongs to an XRC domain.
+ * An XRC queue (IBTA annex A14) is one that the requests of extended reliable connections name. It
+ * has a completion queue, and belongs to an XRC domain.
  *
- * The program may ask to be told when fewer than a limit are left: one signal, and the limit is off.
+ * The program may ask to be told when fewer than a limit are left: one signal, and the limit is
+ * off.
  *
  * Queue pairs of all lanes take from it at once; the lock of the ring (queue/rq.h) orders them. The
- * owner (runtime) destroys it after the queue pairs. struct srq_public and the ring lie in NIC memory.
+ * owner (runtime) destroys it after the queue pairs. struct srq_public and the ring lie in NIC
+ * memory.
  */
 #ifndef URNIC_QUEUE_SRQ_H
 #define URNIC_QUEUE_SRQ_H
@@ -40,8 +42,8 @@ struct srq_public {
 	uint64_t owner; /* which open device it belongs to */
 	struct xrc_file file; /* of the XRC domain that it shares with other processes */
 	_Atomic uint64_t serial; /* of an XRC queue: random, no other one's */
-	uint64_t
-		cq_offset; /* struct cq_ring, to see whether it is armed; 0 if it is not an XRC queue */
+	/* Struct cq_ring, to see whether it is armed; 0 if it is not an XRC queue */
+	uint64_t cq_offset;
 	uint32_t pd;
 	uint32_t xrcd; /* the owner's number of its XRC domain; 0 when it is not an XRC queue */
 };
@@ -70,7 +72,8 @@ struct srq {
 	struct srq_public *public;
 	uint64_t public_offset;
 	bool is_shared; /* its XRC domain is: guests take from it (local/guest.h) */
-	bool is_stood_on; /* who took from it may stand still in the middle: its memory must never be used again */
+	/* Who took from it may stand still in the middle: its memory must never be used again */
+	bool is_stood_on;
 	const struct srq_afar
 		*afar; /* it is another process's, and has no cq, tags, public; else NULL */
 	struct srq *_Atomic next_afar;
@@ -93,8 +96,8 @@ struct srq_init {
 };
 
 /*
- * The shared receive queues of a process by the low 16 bits of their numbers. The owner changes it, and
- * sees to it that no lane uses a queue that it took out.
+ * The shared receive queues of a process by the low 16 bits of their numbers. The owner changes it,
+ * and sees to it that no lane uses a queue that it took out.
  */
 #define SRQ_TABLE_SIZE 65536
 
@@ -104,14 +107,15 @@ struct srq_directory {
 
 struct srq_table {
 	uint32_t count;
-	struct srq_directory *
-		directory; /* of XRC queues, in NIC memory, for other processes; NULL: there is none */
+	/* Of XRC queues, in NIC memory, for other processes; NULL: there is none */
+	struct srq_directory *directory;
 	struct srq *_Atomic first_afar; /* those of other processes, linked by next_afar */
 	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
 };
 
 /*
- * A number that is free, its top byte `slot`. `random`: where the search starts. The table is not full.
+ * A number that is free, its top byte `slot`. `random`: where the search starts. The table is not
+ * full.
  */
 uint32_t srq_table_number(const struct srq_table *table, uint8_t slot, uint64_t random);
 
@@ -133,12 +137,15 @@ void srq_withdraw(const struct srq_table *table, struct srq *srq);
 /* No queue pair takes from it any more, and its signal is in no lane's queue. */
 void srq_done(struct srq *srq, struct arena *arena);
 
-/* Post one request. Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when it is full. */
+/*
+ * Post one request. Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when it is
+ * full.
+ */
 int srq_post(struct srq *srq, const struct recv_wr *wr);
 
 /*
- * Take the oldest request into *wqe, for a queue pair of the lane whose signals are `signals`. False
- * when there is none.
+ * Take the oldest request into *wqe, for a queue pair of the lane whose signals are `signals`.
+ * False when there is none.
  */
 bool srq_take(struct srq *srq, struct recv_wqe *wqe, struct signal_queue *signals);
 

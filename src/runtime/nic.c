@@ -142,7 +142,10 @@ void nic_for_each_worker(void (*act)(struct worker *worker))
 			act(nic.worker[i]);
 }
 
-/* Lock the NIC; if memory of the program's was moved (segment/segment.h), alone if possible. Returns whether the caller is. */
+/*
+ * Lock the NIC; if memory of the program's was moved (segment/segment.h), alone if possible.
+ * Returns whether the caller is.
+ */
 static bool fork_enter(void)
 {
 	bool is_moved, is_alone;

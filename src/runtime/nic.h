@@ -10,8 +10,9 @@
  * slot, and the lane's thread starts. Nothing starts in a constructor.
  *
  * A completion queue is bound to a lane when it is made, in turn; a queue pair lives on the lane of
- * its send queue's completion queue, or, without one, on that of a completion queue of its XRC domain. So a thread that polls one completion queue drives one lane,
- * and threads with a queue each do not meet.
+ * its send queue's completion queue, or, without one, on that of a completion queue of its XRC
+ * domain. So a thread that polls one completion queue drives one lane, and threads with a queue
+ * each do not meet.
  *
  * Set-up calls serialize on one lock and may block (urnicd is asked). Data-path calls (post, poll,
  * arm) take the lane's lock or none. Objects are the NIC's: the caller destroys each once, queue
@@ -58,8 +59,8 @@ int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
 int nic_mr_register_null(uint32_t pd, uint32_t *ret_key) URNIC_EXPORT_AS(nic_mr_register_null);
 
 /*
- * mr_table_change(): the region with this key becomes `region`, between two packets. When it returns,
- * nothing that it was before is read or written by the NIC any more.
+ * mr_table_change(): the region with this key becomes `region`, between two packets. When it
+ * returns, nothing that it was before is read or written by the NIC any more.
  */
 int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 	URNIC_EXPORT_AS(nic_mr_change);
@@ -72,9 +73,9 @@ int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 int nic_mr_deregister(uint32_t key, uint32_t pd) URNIC_EXPORT_AS(nic_mr_deregister);
 
 /*
- * Where does [iova, iova + bytes) lie of a region of `pd` that grants `access` (enum mr_access)? Returns 0;
- * -ENOENT for a key that there is not, -EPERM for another protection domain or too few rights, -EFAULT for a
- * range outside of the region.
+ * Where does [iova, iova + bytes) lie of a region of `pd` that grants `access` (enum mr_access)?
+ * Returns 0; -ENOENT for a key that there is not, -EPERM for another protection domain or too few
+ * rights, -EFAULT for a range outside of the region.
  */
 int nic_mr_find(uint32_t key, uint32_t pd, uint32_t access, uint64_t iova, uint64_t bytes,
 	void **ret_address) URNIC_EXPORT_AS(nic_mr_find);
@@ -91,7 +92,8 @@ struct nic_dm {
 };
 
 /*
- * Allocate `bytes` (1 to 2^32) at an address that is a multiple of 2^log_align (0 to 31). Returns 0 or -ENOMEM.
+ * Allocate `bytes` (1 to 2^32) at an address that is a multiple of 2^log_align (0 to 31). Returns 0
+ * or -ENOMEM.
  */
 int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
 	URNIC_EXPORT_AS(nic_dm_create);
@@ -117,8 +119,8 @@ uint64_t nic_now_ns(void) URNIC_EXPORT_AS(nic_now_ns);
 /* --- completion channels ------------------------------------------------------------------ */
 
 /*
- * Have those that wait for events in `queue`, which outlives the channel, take in by themselves what concerns its completion queues (struct
- * event_lookout). Returns 0 or -ENOMEM.
+ * Have those that wait for events in `queue`, which outlives the channel, take in by themselves
+ * what concerns its completion queues (struct event_lookout). Returns 0 or -ENOMEM.
  */
 int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_channel)
 	URNIC_EXPORT_AS(nic_channel_create);
@@ -134,8 +136,8 @@ void nic_channel_destroy(struct nic_channel *channel) URNIC_EXPORT_AS(nic_channe
 typedef void nic_cq_news_fn(void *user, uint32_t news);
 
 /*
- * Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. `channel` is where `on_news` posts what it hears; NULL: nowhere.
- * Returns 0 or -ENOMEM.
+ * Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. `channel` is where
+ * `on_news` posts what it hears; NULL: nowhere. Returns 0 or -ENOMEM.
  */
 int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_news_fn *on_news,
 	void *user, struct nic_cq **ret_cq) URNIC_EXPORT_AS(nic_cq_create);
@@ -167,8 +169,8 @@ int nic_cq_moderate(struct nic_cq *cq, uint32_t count, uint32_t period_us)
 void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_overrun);
 
 /*
- * A program is going to read when completions were made (struct cqe, made_ns). Until then those of requests that need no
- * packet may say an earlier time: the clock is not read for them.
+ * A program is going to read when completions were made (struct cqe, made_ns). Until then those of
+ * requests that need no packet may say an earlier time: the clock is not read for them.
  */
 void nic_cq_stamp(void) URNIC_EXPORT_AS(nic_cq_stamp);
 
@@ -178,8 +180,9 @@ void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 /* --- XRC domains (IBTA annex A14) ---------------------------------------------------------- */
 
 /*
- * Make a domain: what XRC shared receive queues and XRC_RECV queue pairs have in common. Other processes that make one of
- * the same file on the same interface share its queues; zeros: none does. Returns 0 or -ENOMEM. It is destroyed after both.
+ * Make a domain: what XRC shared receive queues and XRC_RECV queue pairs have in common. Other
+ * processes that make one of the same file on the same interface share its queues; zeros: none
+ * does. Returns 0 or -ENOMEM. It is destroyed after both.
  */
 int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xrcd **ret_xrcd)
 	URNIC_EXPORT_AS(nic_xrcd_create);
@@ -214,25 +217,25 @@ struct nic_srq_init {
 
 /*
  * Returns 0; -ENOMEM; -EINVAL for a domain or completion queue from before a fork; for an XRC or
- * tag-matching queue also what kept us from a slot, as nic_qp_create(). It is destroyed after the queue pairs that take from it; an
- * XRC queue at any time, but before its completion queue.
+ * tag-matching queue also what kept us from a slot, as nic_qp_create(). It is destroyed after the
+ * queue pairs that take from it; an XRC queue at any time, but before its completion queue.
  */
 int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 	URNIC_EXPORT_AS(nic_srq_create);
 void nic_srq_destroy(struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_destroy);
 
 /*
- * Its number, below 2^24: one of its own among those of this process; that of an XRC queue, which the peer
- * needs, among those of the host.
+ * Its number, below 2^24: one of its own among those of this process; that of an XRC queue, which
+ * the peer needs, among those of the host.
  */
 uint32_t nic_srq_number(const struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_number);
 
 /*
- * Change the depth (NULL: leave it), then the limit (NULL: leave it; 0: off). A limit that is not reached
- * when it is set is news at once.
+ * Change the depth (NULL: leave it), then the limit (NULL: leave it; 0: off). A limit that is not
+ * reached when it is set is news at once.
  *
- * Returns 0; -EINVAL for a depth below the requests that wait, or a limit above the depth; -ENOMEM. Then
- * nothing has changed.
+ * Returns 0; -EINVAL for a depth below the requests that wait, or a limit above the depth; -ENOMEM.
+ * Then nothing has changed.
  */
 int nic_srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
 	URNIC_EXPORT_AS(nic_srq_modify);
@@ -305,11 +308,14 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 
 /*
- * Open the receiving queue pair of this number, any value, in the domain: one of another process that has a domain of the same file, or one of this process that
- * lives on for others. It has news, is modified and queried like one that was created; destroying it closes it, and it goes when nobody has it open. When the
- * process ends in which it lives, that is news (SIGNAL_QP_FATAL), and it is in the error state.
+ * Open the receiving queue pair of this number, any value, in the domain: one of another process
+ * that has a domain of the same file, or one of this process that lives on for others. It has news,
+ * is modified and queried like one that was created; destroying it closes it, and it goes when
+ * nobody has it open. When the process ends in which it lives, that is news (SIGNAL_QP_FATAL), and
+ * it is in the error state.
  *
- * Returns 0; -EINVAL when there is none; -ENOMEM; -ETIMEDOUT when its process does not answer; or another -errno.
+ * Returns 0; -EINVAL when there is none; -ENOMEM; -ETIMEDOUT when its process does not answer; or
+ * another -errno.
  */
 int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
 	struct nic_qp **ret_qp) URNIC_EXPORT_AS(nic_target_open);
@@ -317,8 +323,8 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 
 /*
- * qp_modify(). Opens and closes the paths: asked->path with ATTR_AV, asked->alt_path with ATTR_ALT_PATH, but for their `id`, say
- * where to.
+ * qp_modify(). Opens and closes the paths: asked->path with ATTR_AV, asked->alt_path with
+ * ATTR_ALT_PATH, but for their `id`, say where to.
  *
  * Returns 0; -EINVAL as qp_modify(), or for addresses of two families; -EADDRINUSE when
  * something else has UDP port 4791 of the local address; or another -errno of opening the path.
@@ -326,7 +332,10 @@ uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
 	URNIC_EXPORT_AS(nic_qp_modify);
 
-/* qp_set_rate(): the rate limit of the send queue, in RTS. Returns 0, -EINVAL, -ENOMEM, or -EIO after a fork. */
+/*
+ * qp_set_rate(): the rate limit of the send queue, in RTS. Returns 0, -EINVAL, -ENOMEM, or -EIO
+ * after a fork.
+ */
 int nic_qp_set_rate(struct nic_qp *qp, uint32_t rate_kbps, uint32_t burst_bytes)
 	URNIC_EXPORT_AS(nic_qp_set_rate);
 
@@ -342,12 +351,15 @@ struct nic_qp_state {
 struct nic_qp_state nic_qp_query(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_query);
 
 /*
- * The interface of a device was removed: every queue pair made for it (nic_qp_init.ifindex) goes to the error state,
- * those in RESET excepted, which hold nothing.
+ * The interface of a device was removed: every queue pair made for it (nic_qp_init.ifindex) goes to
+ * the error state, those in RESET excepted, which hold nothing.
  */
 void nic_interface_removed(uint32_t ifindex) URNIC_EXPORT_AS(nic_interface_removed);
 
-/* The addresses of a device's interface have changed: datagrams for its queue pairs may come to these now. */
+/*
+ * The addresses of a device's interface have changed: datagrams for its queue pairs may come to
+ * these now.
+ */
 void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t local_count)
 	URNIC_EXPORT_AS(nic_addresses_changed);
 
@@ -359,9 +371,10 @@ int nic_qp_post_send(struct nic_qp *qp, const struct send_wr *wrs, uint32_t coun
 	uint32_t *ret_posted) URNIC_EXPORT_AS(nic_qp_post_send);
 
 /*
- * The same with requests that are built in place (queue/sq.h), in the queue that nic_qp_send_queue() returns. That is
- * one without slots after a fork, and NULL for a receiving queue pair of another process. Until they are posted nobody
- * else posts to it. nic_qp_post_batch() returns 0 or -EINVAL, and then has posted none.
+ * The same with requests that are built in place (queue/sq.h), in the queue that
+ * nic_qp_send_queue() returns. That is one without slots after a fork, and NULL for a receiving
+ * queue pair of another process. Until they are posted nobody else posts to it. nic_qp_post_batch()
+ * returns 0 or -EINVAL, and then has posted none.
  */
 struct send_queue *nic_qp_send_queue(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_send_queue);
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
@@ -387,8 +400,9 @@ enum {
  * `mgid`     An IP multicast address, or `ff0e::ffff:a.b.c.d` for one of IPv4.
  * `ifindex`  The interface that it is joined on.
  *
- * Returns 0, also when the queue pair is in the group already; -EINVAL for another type of queue pair
- * or an address that is not multicast; -ENOMEM beyond the limits above; or the -errno of joining.
+ * Returns 0, also when the queue pair is in the group already; -EINVAL for another type of queue
+ * pair or an address that is not multicast; -ENOMEM beyond the limits above; or the -errno of
+ * joining.
  */
 int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex)
 	URNIC_EXPORT_AS(nic_multicast_attach);
@@ -409,12 +423,12 @@ bool nic_multicast_is_attached(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_mult
 #define NIC_AH_COUNT_MAX 65536
 
 /*
- * Open the way to an address (`route`, its id apart) for datagrams from every lane that has queue pairs for them, now and
- * later, so that a post need not. Multicast addresses are as good as others; `::ffff:a.b.c.d` and
- * `ff0e::ffff:a.b.c.d` are the same one.
+ * Open the way to an address (`route`, its id apart) for datagrams from every lane that has queue
+ * pairs for them, now and later, so that a post need not. Multicast addresses are as good as
+ * others; `::ffff:a.b.c.d` and `ff0e::ffff:a.b.c.d` are the same one.
  *
- * Returns 0; -EINVAL for addresses of two families; -ENOMEM; -EADDRINUSE when something else has UDP
- * port 4791 of the local address; or another -errno of opening the path.
+ * Returns 0; -EINVAL for addresses of two families; -ENOMEM; -EADDRINUSE when something else has
+ * UDP port 4791 of the local address; or another -errno of opening the path.
  */
 int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 	URNIC_EXPORT_AS(nic_ah_create);
@@ -423,8 +437,8 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 void nic_ah_destroy(struct nic_ah *ah) URNIC_EXPORT_AS(nic_ah_destroy);
 
 /*
- * Where datagrams of this queue pair go: the path and its rate; the queue pair there and its key are left alone. Any
- * thread.
+ * Where datagrams of this queue pair go: the path and its rate; the queue pair there and its key
+ * are left alone. Any thread.
  */
 void nic_ah_target(const struct nic_ah *ah, const struct nic_qp *qp, struct datagram_target *target)
 	URNIC_EXPORT_AS(nic_ah_target);

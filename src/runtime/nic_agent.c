@@ -241,7 +241,10 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 	return error;
 }
 
-/* A lane that has the slot of a dead process, and had queue pairs of it, but has none any more; NIC_LANES_MAX when there is none. */
+/*
+ * A lane that has the slot of a dead process, and had queue pairs of it, but has none any more;
+ * NIC_LANES_MAX when there is none.
+ */
 static uint32_t lane_idle(void)
 {
 	uint32_t index = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC's side of a capture (queue/capture.h): whoever captures is another process, which comes and goes.
+ * The NIC's side of a capture (queue/capture.h): whoever captures is another process, which comes
+ * and goes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,10 @@
 #include "os/clock.h"
 #include "runtime/nic_internal.h"
 
-/* Its pages go back, as far as they are whole ones. Whoever writes there meanwhile loses what it writes. */
+/*
+ * Its pages go back, as far as they are whole ones. Whoever writes there meanwhile loses what it
+ * writes.
+ */
 static void ring_discard(uint64_t offset)
 {
 	const struct record_ring *ring = arena_peers_side(arena_at(&nic.arena, offset));

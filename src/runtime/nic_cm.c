@@ -3,7 +3,8 @@
  * Lock: `lock`, the manager's; see lock_order.def. urnicd is never asked with the manager locked,
  * so that connections of other threads go on meanwhile.
  *
- * Thread: one. It sleeps until a message comes, a deadline is due, or a kick says that an earlier deadline was set.
+ * Thread: one. It sleeps until a message comes, a deadline is due, or a kick says that an earlier
+ * deadline was set.
  */
 #include "runtime/nic_cm.h"
 
@@ -214,7 +215,10 @@ static void reports_take(struct gsi_socket *sender)
 	}
 }
 
-/* What the thread sleeps on: urnicd, kicks, and errors of the senders. The manager is locked. Returns how many. */
+/*
+ * What the thread sleeps on: urnicd, kicks, and errors of the senders. The manager is locked.
+ * Returns how many.
+ */
 static unsigned list_fds(struct pollfd fds[FDS_MAX])
 {
 	unsigned count = 0;

@@ -5,12 +5,14 @@
 /*
  * The process's connection manager: cm/cm.h on sockets, with a clock and a thread.
  *
- * There is one, made by the first nic_cm_start(). Messages for this process come from urnicd, on a socket of their own; ours go out from
- * sockets of ours, one per local address. A thread waits for messages and deadlines. The functions below lock the manager, do what their
- * namesakes of cm/cm.h do, send what that caused, and tell the events: `on_event` is called with the manager locked, by whichever
- * thread caused the event, and may call nothing here.
+ * There is one, made by the first nic_cm_start(). Messages for this process come from urnicd, on a
+ * socket of their own; ours go out from sockets of ours, one per local address. A thread waits for
+ * messages and deadlines. The functions below lock the manager, do what their namesakes of cm/cm.h
+ * do, send what that caused, and tell the events: `on_event` is called with the manager locked, by
+ * whichever thread caused the event, and may call nothing here.
  *
- * After fork() the child has no manager: what it inherited of connections is dead, and calls on it do nothing.
+ * After fork() the child has no manager: what it inherited of connections is dead, and calls on it
+ * do nothing.
  */
 
 #include "agent/agent_client.h"
@@ -20,8 +22,9 @@
 struct nic_cm_user {
 	void (*on_event)(const struct cm_event *event);
 	/*
-	 * Around a fork: take the locks that come after the manager's, so that the child finds nothing half done; give them back; the
-	 * same in the child, which forgets what is the parent's.
+	 * Around a fork: take the locks that come after the manager's, so that the child finds
+	 * nothing half done; give them back; the same in the child, which forgets what is the
+	 * parent's.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_parent)(void);

@@ -13,7 +13,10 @@
 enum {
 	POLLS_LOCKED_MAX =
 		20, /* polls in a row that meet a locked lane before they give up the CPU */
-	/* Weight of polls in a row without a packet: some round trips of a fast network; and from then on. */
+	/*
+	 * Weight of polls in a row without a packet: some round trips of a fast network; and from
+	 * then on.
+	 */
 	POLLS_IDLE_MAX = 128 * WORKER_LOOK_WEIGHT,
 	POLLS_IDLE_STEP = 32 * WORKER_LOOK_WEIGHT,
 };
@@ -175,7 +178,9 @@ static void drive(struct worker *worker, struct cq_taker *taker)
 	uint32_t weight = worker->poll_weight;
 	bool has_guests = worker->has_guests;
 	worker_unlock(worker);
-	/* This may be the only thread that the program has, and the only call that it still makes. */
+	/*
+	 * This may be the only thread that the program has, and the only call that it still makes.
+	 */
 	if (has_guests && segments_may_begin())
 		nic_mr_make_mappable();
 	polls_locked = 0;
@@ -294,8 +299,8 @@ void nic_collect(uint32_t lanes)
 }
 
 /*
- * Initiators on this host that came before the queue was armed have woken nobody: what they have left is
- * taken in now. Those that come later see that it is armed.
+ * Initiators on this host that came before the queue was armed have woken nobody: what they have
+ * left is taken in now. Those that come later see that it is armed.
  */
 static void collect(const struct nic_cq *cq)
 {

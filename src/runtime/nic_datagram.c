@@ -294,7 +294,9 @@ static bool is_same(const struct datagram_route *route, const void *context)
 	return route->path == question->path && route->qpn == question->qpn;
 }
 
-/* Who has asked, if it is there still, was told that it is to go by packets. The worker is locked. */
+/*
+ * Who has asked, if it is there still, was told that it is to go by packets. The worker is locked.
+ */
 static void count_unreachable(const struct worker *worker, uint32_t qpn)
 {
 	struct qp *qp = worker->lane.qp_by_number[qpn % LANE_QP_COUNT_MAX];

@@ -3,10 +3,12 @@
 #define URNIC_RUNTIME_NIC_DATAGRAM_H
 
 /*
- * Datagrams within this host (local/datagram.h): doors of our queue pairs, and routes to those of others.
+ * Datagrams within this host (local/datagram.h): doors of our queue pairs, and routes to those of
+ * others.
  *
- * A route takes system calls and may have to wait for urnicd, so no thread that posts makes one: it asks, a NIC thread answers, and datagrams
- * go by packets until then. Routes go with the address handle, and when the process that they lead to ends.
+ * A route takes system calls and may have to wait for urnicd, so no thread that posts makes one: it
+ * asks, a NIC thread answers, and datagrams go by packets until then. Routes go with the address
+ * handle, and when the process that they lead to ends.
  *
  * The NIC is locked for all calls but those that say otherwise, and no worker is.
  */
@@ -27,7 +29,10 @@ void nic_datagram_start(void);
 /* The child of a fork. */
 void nic_datagram_forget(void);
 
-/* The lane begins. Returns the offset of its struct door_table; 0: there is no memory for one, and datagrams come by packets. */
+/*
+ * The lane begins. Returns the offset of its struct door_table; 0: there is no memory for one, and
+ * datagrams come by packets.
+ */
 uint64_t nic_datagram_lane_start(const struct worker *worker);
 
 /* The queue pair for datagrams was made, or is about to be destroyed. */

@@ -30,7 +30,10 @@ struct nic_far_srq {
 	uint32_t domain;
 };
 
-/* By the numbers of their domains here. Written under the NIC's lock; a lane reads those of its queue pairs. */
+/*
+ * By the numbers of their domains here. Written under the NIC's lock; a lane reads those of its
+ * queue pairs.
+ */
 static struct far_domain *_Atomic domains[DOMAINS_MAX];
 static uint32_t last_domain;
 
@@ -250,7 +253,10 @@ static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrc
 	return 0;
 }
 
-/* See the queue at `offset`, with a host that is used once more, and given back on failure. Returns 0 or -errno. */
+/*
+ * See the queue at `offset`, with a host that is used once more, and given back on failure. Returns
+ * 0 or -errno.
+ */
 static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t offset)
 {
 	const struct srq_public *public = peer_at(&host->peer->peer, offset, sizeof(*public));

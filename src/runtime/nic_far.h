@@ -3,12 +3,13 @@
 #define URNIC_RUNTIME_NIC_FAR_H
 
 /*
- * Other processes of this host whose protection domains and XRC shared receive queues are used here (local/far.h).
+ * Other processes of this host whose protection domains and XRC shared receive queues are used here
+ * (local/far.h).
  *
- * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_ASKS. The slot in the number tells
- * the process; a NIC thread maps its memory, and looks for a queue of this number in a domain of the same
- * file. From then on queue pairs find it in nic.srqs. It goes when the XRC domain does, when its process ends, and when it is found to
- * be gone.
+ * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_ASKS. The slot
+ * in the number tells the process; a NIC thread maps its memory, and looks for a queue of this
+ * number in a domain of the same file. From then on queue pairs find it in nic.srqs. It goes when
+ * the XRC domain does, when its process ends, and when it is found to be gone.
  *
  * The NIC is locked for all calls but those that say otherwise.
  */
@@ -40,8 +41,8 @@ void nic_far_ask(void);
 void nic_far_errand(void);
 
 /*
- * See to it that queue pairs of the domain find the queue of this number, any value. Returns 0; -ENOENT when there is none; or another
- * -errno. The NIC is locked.
+ * See to it that queue pairs of the domain find the queue of this number, any value. Returns 0;
+ * -ENOENT when there is none; or another -errno. The NIC is locked.
  */
 int nic_far_look(const struct nic_xrcd *xrcd, uint32_t number);
 
@@ -55,8 +56,8 @@ void nic_far_forget_xrcd(const struct nic_xrcd *xrcd);
 void nic_far_forget(void);
 
 /*
- * Use the process behind `peer`, which is used one time more by that; one that is used already is given back. Returns 0 or -ENOMEM (then
- * `peer` is the caller's).
+ * Use the process behind `peer`, which is used one time more by that; one that is used already is
+ * given back. Returns 0 or -ENOMEM (then `peer` is the caller's).
  */
 int nic_host_get(struct nic_peer *peer, struct nic_host **ret_host);
 

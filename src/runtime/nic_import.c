@@ -54,7 +54,10 @@ int nic_export_start(void)
 	return error;
 }
 
-/* The NIC is locked. NULL when there is no room in its memory, or no memory: after a fork, of what was made before. */
+/*
+ * The NIC is locked. NULL when there is no room in its memory, or no memory: after a fork, of what
+ * was made before.
+ */
 static struct nic_export *table_get(void)
 {
 	if (!nic.is_up)

@@ -5,12 +5,13 @@
 /*
  * Protection domains, memory regions and device memory of one process, used by another one.
  *
- * The owner keeps a table in NIC memory of what may be imported, by handles. A program hands a descriptor to another
- * program, and behind that descriptor lies where its process is to be found (struct nic_locator). The importer reads
- * that process's memory as a debugger would, if the kernel lets it, and from there on it is a guest of that
- * process (nic_far.h).
+ * The owner keeps a table in NIC memory of what may be imported, by handles. A program hands a
+ * descriptor to another program, and behind that descriptor lies where its process is to be found
+ * (struct nic_locator). The importer reads that process's memory as a debugger would, if the kernel
+ * lets it, and from there on it is a guest of that process (nic_far.h).
  *
- * What is imported stays its owner's. Programs agree on when it goes; one that does not is met with errors.
+ * What is imported stays its owner's. Programs agree on when it goes; one that does not is met with
+ * errors.
  */
 
 #include <stdbool.h>
@@ -46,11 +47,15 @@ enum { NIC_EXPORT_INDEX_BITS = 20 };
 /* Where this process is found. */
 void nic_locate(struct nic_locator *ret_locator) URNIC_EXPORT_AS(nic_locate);
 
-/* There has to be NIC memory before anything is exported. Returns 0 or -errno, and the log has said why. */
+/*
+ * There has to be NIC memory before anything is exported. Returns 0 or -errno, and the log has said
+ * why.
+ */
 int nic_export_start(void) URNIC_EXPORT_AS(nic_export_start);
 
 /*
- * Let others import a domain, a region, or device memory. If there is no room for that they cannot, and nothing is said.
+ * Let others import a domain, a region, or device memory. If there is no room for that they cannot,
+ * and nothing is said.
  */
 void nic_export_pd(uint32_t handle, uint64_t opening) URNIC_EXPORT_AS(nic_export_pd);
 void nic_export_mr(uint32_t handle, uint64_t opening, uint32_t key, uint64_t bytes)
@@ -64,8 +69,8 @@ void nic_export_end(uint32_t handle) URNIC_EXPORT_AS(nic_export_end);
 /* --- the importer --- */
 
 /*
- * Is the process there, and may we reach its memory? Returns 0; -ESRCH when it is not there any more; -EPERM; or
- * another -errno.
+ * Is the process there, and may we reach its memory? Returns 0; -ESRCH when it is not there any
+ * more; -EPERM; or another -errno.
  */
 int nic_import_look(const struct nic_locator *locator) URNIC_EXPORT_AS(nic_import_look);
 
@@ -73,8 +78,9 @@ int nic_import_look(const struct nic_locator *locator) URNIC_EXPORT_AS(nic_impor
  * Import the object that `handle`, any value, means to the opening. Returns 0; -ENOENT when there
  * is no such object; or as nic_import_look().
  *
- * A domain gets a number here, in the place of handles of own ones, until nic_unimport_pd(). A region has its key. Device
- * memory is mapped until nic_dm_destroy(), which is the end of the import and not of the memory.
+ * A domain gets a number here, in the place of handles of own ones, until nic_unimport_pd(). A
+ * region has its key. Device memory is mapped until nic_dm_destroy(), which is the end of the
+ * import and not of the memory.
  */
 int nic_import_pd(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
 	uint32_t *ret_pd) URNIC_EXPORT_AS(nic_import_pd);

@@ -30,7 +30,10 @@
 #include "worker/worker_frames.h"
 #include "worker/worker_streams.h"
 
-/* When a signal that is held back is due: an alarm on each lane that a moderated queue may be served by. */
+/*
+ * When a signal that is held back is due: an alarm on each lane that a moderated queue may be
+ * served by.
+ */
 struct nic_cq_hold {
 	struct deadline alarm;
 	struct nic_cq *cq;
@@ -139,7 +142,10 @@ struct nic_estate {
 	uint32_t made_count;
 };
 
-/* URNIC_LINK: whether packets may go past the kernel's UDP. In the order in which setting_choice() is given the words. */
+/*
+ * URNIC_LINK: whether packets may go past the kernel's UDP. In the order in which setting_choice()
+ * is given the words.
+ */
 enum nic_link {
 	NIC_LINK_IF_POSSIBLE,
 	NIC_LINK_OFF,
@@ -202,7 +208,10 @@ extern struct nic nic;
 /* Which NIC of this process's history objects belong to: a fork begins a new one. */
 extern uint64_t nic_epoch;
 
-/* Lock and unlock the NIC. Its holder cannot be cancelled: set-up asks urnicd, and has much to undo. */
+/*
+ * Lock and unlock the NIC. Its holder cannot be cancelled: set-up asks urnicd, and has much to
+ * undo.
+ */
 void nic_enter(void);
 void nic_leave(void);
 
@@ -226,8 +235,8 @@ void nic_for_each_worker(void (*act)(struct worker *worker));
 void nic_worker_pass(struct worker *worker);
 
 /*
- * A peer on this host has come: what is registered, and what will be, can be mapped by it where that is sound (segment/segment.h). Once; the NIC is
- * not locked.
+ * A peer on this host has come: what is registered, and what will be, can be mapped by it where
+ * that is sound (segment/segment.h). Once; the NIC is not locked.
  */
 void nic_mr_make_mappable(void);
 
@@ -238,8 +247,9 @@ bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
 int nic_worker_get(uint32_t index, struct worker **ret_worker);
 
 /*
- * A lane with the slot of a process that has ended. The NIC is locked, and has a lane. Returns 0 and its index; -EBUSY when another
- * process has the slot, or urnicd does not know yet that it is free; -ENOSPC when there are too many lanes; or another -errno.
+ * A lane with the slot of a process that has ended. The NIC is locked, and has a lane. Returns 0
+ * and its index; -EBUSY when another process has the slot, or urnicd does not know yet that it is
+ * free; -ENOSPC when there are too many lanes; or another -errno.
  */
 int nic_worker_inherit(uint8_t slot, uint32_t *ret_index);
 
@@ -262,9 +272,9 @@ void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex);
 void nic_link_forget(void);
 
 /*
- * A queue pair for datagrams is to live on this lane: receive on all of init->locals, and open every
- * address handle on this lane too, if that was not done before. The NIC is locked, the worker is not.
- * Returns 0, or -errno when none of the addresses can be opened.
+ * A queue pair for datagrams is to live on this lane: receive on all of init->locals, and open
+ * every address handle on this lane too, if that was not done before. The NIC is locked, the worker
+ * is not. Returns 0, or -errno when none of the addresses can be opened.
  */
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init);
 
@@ -283,14 +293,16 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 }
 
 /*
- * As nic_qp_modify(), for any thread. *ret_has_come: a peer has come for the first time that could map our memory.
+ * As nic_qp_modify(), for any thread. *ret_has_come: a peer has come for the first time that could
+ * map our memory.
  */
 int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
 	bool *ret_has_come);
 
 /*
- * Open those of the two paths in `attr` that `mask` has, ATTR_AV and ATTR_ALT_PATH. The NIC is locked, the worker is not. Returns 0, or -errno and none is
- * open. And close those that `which` has. The worker is locked.
+ * Open those of the two paths in `attr` that `mask` has, ATTR_AV and ATTR_ALT_PATH. The NIC is
+ * locked, the worker is not. Returns 0, or -errno and none is open. And close those that `which`
+ * has. The worker is locked.
  */
 int nic_qp_paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask);
 void nic_qp_paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which);
@@ -301,14 +313,22 @@ void nic_qp_release(struct nic_qp *qp);
 /* Nobody has the queue pair any more. The NIC is locked. */
 void nic_qp_end(struct nic_qp *qp);
 
-/* The domain of a file, for one more queue pair; NULL: no memory. And a queue pair of the domain is gone. The NIC is locked. */
+/*
+ * The domain of a file, for one more queue pair; NULL: no memory. And a queue pair of the domain is
+ * gone. The NIC is locked.
+ */
 struct nic_xrcd *nic_xrcd_get(const struct xrc_file *file, uint32_t ifindex);
 void nic_xrcd_put(struct nic_xrcd *xrcd);
 
-/* A queue pair of the domain lives on this lane now: whoever polls for the domain drives it. The NIC is locked. */
+/*
+ * A queue pair of the domain lives on this lane now: whoever polls for the domain drives it. The
+ * NIC is locked.
+ */
 void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
 
-/* No queue pair knows this shared receive queue any more, which is in no table. The NIC is locked. */
+/*
+ * No queue pair knows this shared receive queue any more, which is in no table. The NIC is locked.
+ */
 void nic_srq_forget_on_lanes(const struct srq *srq);
 
 /* The NIC is being made: room for channels. Returns 0 or -ENOMEM. The NIC is locked. */
@@ -344,17 +364,20 @@ bool nic_local_wait(uint32_t who, uint32_t round);
 void nic_local_check_loopback(struct nic_qp *qp);
 
 /*
- * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. Returns whether the peer is another process, that could
- * map our memory.
+ * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there.
+ * Returns whether the peer is another process, that could map our memory.
  */
 bool nic_local_connect(struct nic_qp *qp);
 
-/* Where other processes find our XRC shared receive queues, for nic.srqs; 0: they do not, and send packets. */
+/*
+ * Where other processes find our XRC shared receive queues, for nic.srqs; 0: they do not, and send
+ * packets.
+ */
 uint64_t nic_local_share_srqs(void);
 
 /*
- * One of these queues is found no longer: wait until nobody uses it, and collect what was left for it. False when somebody stands still
- * there: then its memory must never be used again.
+ * One of these queues is found no longer: wait until nobody uses it, and collect what was left for
+ * it. False when somebody stands still there: then its memory must never be used again.
  */
 bool nic_local_leave_xrc(void);
 
@@ -366,10 +389,16 @@ void nic_local_disconnect(struct nic_qp *qp);
 
 /* --- nic_capture.c --- */
 
-/* The NIC has memory. If somebody captures on this host, it is told, and packets are shown from the first one on. */
+/*
+ * The NIC has memory. If somebody captures on this host, it is told, and packets are shown from the
+ * first one on.
+ */
 void nic_capture_start(void);
 
-/* A lane is being made: it shows its packets when it is asked to. The NIC is locked. Returns 0 or -ENOMEM. */
+/*
+ * A lane is being made: it shows its packets when it is asked to. The NIC is locked. Returns 0 or
+ * -ENOMEM.
+ */
 int nic_capture_lane_start(struct worker *worker, struct nic_public_lane *public);
 
 /* nic_cm.c: the manager's part in a fork. The NIC is locked; nic_agent_lock is not. */
@@ -395,13 +424,17 @@ void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
 
 /*
- * nic_stream.c. Give an iWARP queue pair, by its number, the TCP connection `fd`, with MPA behind it; it is the NIC's then. Returns 0;
- * -EINVAL when there is no such queue pair, or not in a state for it; or -errno; then `fd` is the caller's.
+ * nic_stream.c. Give an iWARP queue pair, by its number, the TCP connection `fd`, with MPA behind
+ * it; it is the NIC's then. Returns 0; -EINVAL when there is no such queue pair, or not in a state
+ * for it; or -errno; then `fd` is the caller's.
  */
 int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
 	const struct qp_path *path, struct nic_iw_conn *conn);
 
-/* The connection's queue pair goes to the error state; with `is_abandoned`, `conn` hears no more of it. */
+/*
+ * The connection's queue pair goes to the error state; with `is_abandoned`, `conn` hears no more of
+ * it.
+ */
 void nic_stream_end(struct nic_iw_conn *conn, bool is_abandoned);
 
 /* SIGNAL_QP_DISCONNECTED. The worker is locked. */

@@ -2,8 +2,9 @@
 /*
  * Lock: `lock`, the manager's; see lock_order.def. The thread takes no other.
  *
- * Thread: one. It sleeps in epoll until a socket has something, or the oldest deadline is due. What epoll names is a descriptor, which
- * is looked for under the lock: its connection may have gone meanwhile, or another one may have the number, which then is just looked at.
+ * Thread: one. It sleeps in epoll until a socket has something, or the oldest deadline is due. What
+ * epoll names is a descriptor, which is looked for under the lock: its connection may have gone
+ * meanwhile, or another one may have the number, which then is just looked at.
  */
 #include "runtime/nic_iwcm.h"
 
@@ -169,7 +170,10 @@ static void conn_fail(struct nic_iw_conn *conn, int error)
 
 /* --- frames --- */
 
-/* Send what there is of our frame. It fits an empty socket. Returns 0, or -errno and the connection is no good. */
+/*
+ * Send what there is of our frame. It fits an empty socket. Returns 0, or -errno and the connection
+ * is no good.
+ */
 static int frame_send(struct nic_iw_conn *conn, int fd)
 {
 	uint32_t count;
@@ -252,8 +256,9 @@ static int attempt(struct nic_iw_conn *conn)
 }
 
 /*
- * Nobody listens there. Programs (perftest) listen for one connection after the other, and a host without TCP's reset would not have
- * said anything yet: one that listens again within a moment has the connection.
+ * Nobody listens there. Programs (perftest) listen for one connection after the other, and a host
+ * without TCP's reset would not have said anything yet: one that listens again within a moment has
+ * the connection.
  */
 static void refused(struct nic_iw_conn *conn)
 {

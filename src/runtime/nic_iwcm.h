@@ -3,15 +3,17 @@
 #define URNIC_RUNTIME_NIC_IWCM_H
 
 /*
- * Connections of iWARP queue pairs: TCP, and MPA's request and reply on it (cm/mpa.h), up to where a queue pair takes over the stream;
- * and the news that it is over.
+ * Connections of iWARP queue pairs: TCP, and MPA's request and reply on it (cm/mpa.h), up to where
+ * a queue pair takes over the stream; and the news that it is over.
  *
- * A thread, made by the first call that needs it, waits for connections and for frames of MPA. Events are told by `on_event` of
- * nic_iwcm_start(), from that thread with the manager locked, or, of NIC_IW_ENDED, from whoever drives the queue pair's lane or destroys
- * it, with that lane locked: it may wake, and call nothing here but nic_iwcm_locked_*.
+ * A thread, made by the first call that needs it, waits for connections and for frames of MPA.
+ * Events are told by `on_event` of nic_iwcm_start(), from that thread with the manager locked, or,
+ * of NIC_IW_ENDED, from whoever drives the queue pair's lane or destroys it, with that lane locked:
+ * it may wake, and call nothing here but nic_iwcm_locked_*.
  *
- * A listener has room for as many connections without a request as its backlog, and some at least; those beyond wait in the kernel. A peer that connects and says nothing
- * is left after a while, and sooner when others wait for its place.
+ * A listener has room for as many connections without a request as its backlog, and some at least;
+ * those beyond wait in the kernel. A peer that connects and says nothing is left after a while, and
+ * sooner when others wait for its place.
  *
  * After fork() the child has none of this.
  */
@@ -85,7 +87,10 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 /* No more; again does no harm. */
 void nic_iwcm_unlisten(struct nic_iw_listener *listener) URNIC_EXPORT_AS(nic_iwcm_unlisten);
 
-/* A zeroed connection is none. conn->user is set; conn->mpa after mpa_connect(); local and remote say from where to where. */
+/*
+ * A zeroed connection is none. conn->user is set; conn->mpa after mpa_connect(); local and remote
+ * say from where to where.
+ */
 int nic_iwcm_connect(struct nic_iw_conn *conn, uint8_t tos) URNIC_EXPORT_AS(nic_iwcm_connect);
 
 /* In NIC_IW_REQUESTED: `conn` becomes the connection that `pending` is, in state DECIDING. */
@@ -93,8 +98,9 @@ void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending
 	URNIC_EXPORT_AS(nic_iwcm_locked_adopt);
 
 /*
- * Hand the connection to the queue pair with this number: the active side after NIC_IW_ACCEPTED; the passive one sends its
- * reply, which mpa_accept() has made, first. The queue pair is in RTS then.
+ * Hand the connection to the queue pair with this number: the active side after NIC_IW_ACCEPTED;
+ * the passive one sends its reply, which mpa_accept() has made, first. The queue pair is in RTS
+ * then.
  *
  * Returns 0, -EINVAL without such a queue pair in INIT, -ECONNRESET when the connection is no more.
  */
@@ -104,10 +110,15 @@ int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 /* Send the reply that mpa_reject() has made, and close. */
 void nic_iwcm_reject(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_reject);
 
-/* The queue pair that has it goes to the error state; what is left to say about it is NIC_IW_ENDED. */
+/*
+ * The queue pair that has it goes to the error state; what is left to say about it is NIC_IW_ENDED.
+ */
 void nic_iwcm_disconnect(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_disconnect);
 
-/* The end of it, in any state: no more events come when this returns. A queue pair that has it goes to the error state. */
+/*
+ * The end of it, in any state: no more events come when this returns. A queue pair that has it goes
+ * to the error state.
+ */
 void nic_iwcm_close(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_close);
 
 /* nic_stream.c: the stream is over. The worker is locked. */

@@ -2,8 +2,8 @@
 /*
  * Memory regions, memory windows, and the NIC's own memory that programs may have.
  *
- * What changes or takes away a key does so with every lane locked: nobody is in the middle of a copy then, and nobody meets a
- * region that is half changed.
+ * What changes or takes away a key does so with every lane locked: nobody is in the middle of a
+ * copy then, and nobody meets a region that is half changed.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -49,7 +49,10 @@ static bool is_program_memory(const struct mr_region *region)
 	return !(region->access & MR_ON_DEMAND) && !arena_contains(&nic.arena, region->address);
 }
 
-/* Lock the NIC, with everything else in the process at rest if that `is_wanted` and possible. Returns whether it is. */
+/*
+ * Lock the NIC, with everything else in the process at rest if that `is_wanted` and possible.
+ * Returns whether it is.
+ */
 static bool enter_alone(bool is_wanted)
 {
 	bool is_alone = is_wanted && own_threads_park();
@@ -271,7 +274,10 @@ static uintptr_t page_of(const void *address)
 	return (uintptr_t)address & ~((uintptr_t)getpagesize() - 1);
 }
 
-/* Kernels before 5.14 cannot populate, and say EINVAL to any page, even to one that is known to be there. */
+/*
+ * Kernels before 5.14 cannot populate, and say EINVAL to any page, even to one that is known to be
+ * there.
+ */
 static bool can_populate(void)
 {
 	static _Atomic int answer; /* 0: not asked yet */

@@ -29,8 +29,8 @@ static bool are_of_this_nic(const struct nic_qp_init *init)
 }
 
 /*
- * The lane that it will live on. Whoever receives over XRC mostly also sends: then one lane has both halves
- * of the conversation.
+ * The lane that it will live on. Whoever receives over XRC mostly also sends: then one lane has
+ * both halves of the conversation.
  */
 static uint32_t home_of(const struct nic_qp_init *init)
 {
@@ -154,7 +154,10 @@ void nic_qp_paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t 
 		port_udp_path_close(qp->worker->port, attr->alt_path.id);
 }
 
-/* What the program has seen complete here, an adapter has acknowledged by now. The worker is locked. */
+/*
+ * What the program has seen complete here, an adapter has acknowledged by now. The worker is
+ * locked.
+ */
 static void acknowledge(struct nic_qp *qp)
 {
 	qp->worker->now_ns = clock_now_ns();
@@ -257,8 +260,8 @@ int nic_qp_paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 }
 
 /*
- * What a change of the queue pair means for its connection within this host. The NIC is locked. True: memory is to be made
- * mappable.
+ * What a change of the queue pair means for its connection within this host. The NIC is locked.
+ * True: memory is to be made mappable.
  */
 static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 {
@@ -387,8 +390,8 @@ void nic_interface_removed(uint32_t ifindex)
 }
 
 /*
- * What every posting begins with. A request that needs no packet does not need the time either, but for who reads
- * when it was complete.
+ * What every posting begins with. A request that needs no packet does not need the time either, but
+ * for who reads when it was complete.
  */
 static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 {
@@ -401,7 +404,10 @@ static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 		qp->worker->now_ns = clock_now_ns();
 }
 
-/* All that was ever posted was executed within this host, and nothing else waits to be sent. The worker is locked. */
+/*
+ * All that was ever posted was executed within this host, and nothing else waits to be sent. The
+ * worker is locked.
+ */
 static inline bool is_all_done(const struct nic_qp *qp)
 {
 	const struct send_queue *sq = qp->qp->sq;
@@ -498,8 +504,8 @@ int nic_qp_post_recv(
 	}
 	*ret_posted = posted;
 	/*
-	 * Who flushes sets the state and then empties the queue, under its lock, as it is posted to: either what was posted
-	 * is found there, or the state is seen here.
+	 * Who flushes sets the state and then empties the queue, under its lock, as it is posted
+	 * to: either what was posted is found there, or the state is seen here.
 	 */
 	if (atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_ERR)
 		recv_flush(qp);

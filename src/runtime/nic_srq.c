@@ -110,8 +110,8 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 }
 
 /*
- * Whoever was at work with it is done when this returns, a signal of it is delivered, and no queue pair of
- * its domain knows it.
+ * Whoever was at work with it is done when this returns, a signal of it is delivered, and no queue
+ * pair of its domain knows it.
  */
 void nic_srq_forget_on_lanes(const struct srq *srq)
 {

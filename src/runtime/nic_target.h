@@ -5,20 +5,23 @@
 /*
  * Receiving queue pairs of an XRC domain (targets) that processes have in common.
  *
- * A target lives in the process that made it, its host, which listens on a unix socket whose name is its NIC's identity.
- * Whoever opens the target by its number has a connection there: calls go one way (struct target_message), answers and
- * the target's events the other. A connection that ends is an opening less, whether it was closed or the guest was
- * killed. A target whose program has destroyed it goes on as long as there is one. The host may be a guest of its own.
+ * A target lives in the process that made it, its host, which listens on a unix socket whose name
+ * is its NIC's identity. Whoever opens the target by its number has a connection there: calls go
+ * one way (struct target_message), answers and the target's events the other. A connection that
+ * ends is an opening less, whether it was closed or the guest was killed. A target whose program
+ * has destroyed it goes on as long as there is one. The host may be a guest of its own.
  *
- * When the host ends, the first guest to notice inherits its slot, and with it the packets that come (nic_target_heir.c). It makes the targets anew that are still
- * open somewhere, as they lie in the dead process's NIC memory, when those who have them open come and ask; then it is their host. If that is not
- * possible, or the host has died in the middle of a request, the target is in the error state, and an event says so. Requests that come meanwhile are lost,
- * and come again.
+ * When the host ends, the first guest to notice inherits its slot, and with it the packets that
+ * come (nic_target_heir.c). It makes the targets anew that are still open somewhere, as they lie in
+ * the dead process's NIC memory, when those who have them open come and ask; then it is their host.
+ * If that is not possible, or the host has died in the middle of a request, the target is in the
+ * error state, and an event says so. Requests that come meanwhile are lost, and come again.
  *
  * Hosts and guests are processes of one user, which both look at.
  *
- * Threads: connections are read by the thread that looks for what queue pairs ask for (nic_far.h), in both processes. A call
- * waits for its answer without any lock of the NIC, so that two processes may call each other.
+ * Threads: connections are read by the thread that looks for what queue pairs ask for (nic_far.h),
+ * in both processes. A call waits for its answer without any lock of the NIC, so that two processes
+ * may call each other.
  */
 
 #include <stdbool.h>
@@ -46,8 +49,8 @@ struct target_message {
 	uint32_t call; /* enum target_call */
 	uint32_t sequence; /* the answer repeats it */
 	int32_t error; /* of an answer: 0 or -errno */
-	uint32_t
-		news; /* enum signal_news; in an answer, what was to be told when nobody could hear it */
+	/* Enum signal_news; in an answer, what was to be told when nobody could hear it */
+	uint32_t news;
 	union {
 		struct {
 			uint32_t number;
@@ -70,10 +73,16 @@ socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address)
 /* Is the process at the other end one of our user? */
 bool nic_target_is_trusted(int fd);
 
-/* Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno, and nobody is there any more. */
+/*
+ * Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno, and nobody is there
+ * any more.
+ */
 int nic_target_send(int fd, const struct target_message *message);
 
-/* Never blocks. Returns 0; -EAGAIN when there is none; or another -errno, and nothing will come any more. */
+/*
+ * Never blocks. Returns 0; -EAGAIN when there is none; or another -errno, and nothing will come any
+ * more.
+ */
 int nic_target_receive(int fd, struct target_message *ret_message);
 
 /* Take in what has come on all connections. The NIC is not locked. */
@@ -88,14 +97,15 @@ void nic_target_forget(void);
 void nic_target_listen(void);
 
 /*
- * Make a target anew that lived in the process before us that had the slot. NULL when there is none, or somebody has it already. The NIC is
- * locked.
+ * Make a target anew that lived in the process before us that had the slot. NULL when there is
+ * none, or somebody has it already. The NIC is locked.
  */
 struct nic_qp *nic_target_inherit(uint32_t number, uint32_t ifindex, const struct xrc_file *file);
 
 /*
- * The host of the targets with this slot, `dead`, has ended: be the next one, unless another process is. The NIC is locked. Returns 0, and there is
- * somebody; -EAGAIN when it will be known in a moment; or another -errno.
+ * The host of the targets with this slot, `dead`, has ended: be the next one, unless another
+ * process is. The NIC is locked. Returns 0, and there is somebody; -EAGAIN when it will be known in
+ * a moment; or another -errno.
  */
 int nic_target_succeed(struct nic_peer *dead, uint8_t slot);
 
@@ -107,7 +117,10 @@ void nic_target_guests_forget(void);
 
 /* --- the guest (nic_target_guest.c) --- */
 
-/* What nic_qp_modify(), nic_qp_query(), nic_qp_destroy() and nic_qp_number() are for the target of another process. */
+/*
+ * What nic_qp_modify(), nic_qp_query(), nic_qp_destroy() and nic_qp_number() are for the target of
+ * another process.
+ */
 int nic_opening_modify(
 	struct nic_opening *opening, enum qp_state to, uint32_t mask, const struct qp_attr *attr);
 struct nic_qp_state nic_opening_query(struct nic_opening *opening);

@@ -53,8 +53,8 @@ static void state_note(struct nic_opening *opening, const struct nic_qp_state *s
 }
 
 /*
- * Locked by both. Wait until the call is answered; or, with `is_move`, until the opening does not move. Returns 0; -EAGAIN when
- * it has begun to move; -ETIMEDOUT; or -EIO when it is lost.
+ * Locked by both. Wait until the call is answered; or, with `is_move`, until the opening does not
+ * move. Returns 0; -EAGAIN when it has begun to move; -ETIMEDOUT; or -EIO when it is lost.
  */
 static int await(struct nic_opening *opening, bool is_move, const struct timespec *end)
 {
@@ -92,7 +92,10 @@ static int call_once(
 	return error;
 }
 
-/* Returns 0, what the host says, -EIO when there is none any more, or -ETIMEDOUT; then it may do it later. */
+/*
+ * Returns 0, what the host says, -EIO when there is none any more, or -ETIMEDOUT; then it may do it
+ * later.
+ */
 static int call(struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
 {
 	struct timespec end;
@@ -286,7 +289,10 @@ void nic_opening_close(struct nic_opening *opening)
 
 /* --- the thread that reads connections --- */
 
-/* Set one of is_lost and is_moving, or neither, and tell those who wait. The connection is closed unless `fd` is one. */
+/*
+ * Set one of is_lost and is_moving, or neither, and tell those who wait. The connection is closed
+ * unless `fd` is one.
+ */
 static void opening_set(struct nic_opening *opening, bool is_lost, bool is_moving, int fd)
 {
 	pthread_mutex_lock(&opening->lock);
@@ -369,7 +375,10 @@ static void hear(struct nic_opening *opening)
 		lose(opening);
 }
 
-/* Go to who is the host now. The NIC is locked. Returns 0; -EAGAIN when that will be known in a moment; or another -errno. */
+/*
+ * Go to who is the host now. The NIC is locked. Returns 0; -EAGAIN when that will be known in a
+ * moment; or another -errno.
+ */
 static int move(struct nic_opening *opening)
 {
 	struct target_message message = open_message(opening->number, opening->xrcd, true);

@@ -63,7 +63,10 @@ static bool estate_take(struct nic_estate *estate, uint32_t number)
 	return true;
 }
 
-/* Copies of what the dead process had. False when there is nothing of this number and file that can be gone on with. */
+/*
+ * Copies of what the dead process had. False when there is nothing of this number and file that can
+ * be gone on with.
+ */
 static bool read_estate(struct nic_estate *estate, uint32_t number, uint32_t ifindex,
 	const struct xrc_file *file, struct qp_public *ret_public, struct rc_qp *ret_object)
 {
@@ -83,7 +86,10 @@ static bool read_estate(struct nic_estate *estate, uint32_t number, uint32_t ifi
 	return estate_take(estate, number);
 }
 
-/* Bring it to where `from` was, with the same attributes. Both paths are open. The worker is locked. Returns 0 or -errno. */
+/*
+ * Bring it to where `from` was, with the same attributes. Both paths are open. The worker is
+ * locked. Returns 0 or -errno.
+ */
 static int state_inherit(struct qp *qp, const struct qp *from, const struct qp_attr *attr)
 {
 	enum qp_state end = from->state;

@@ -2,8 +2,9 @@
 /*
  * The host of targets: guests come, call, and go.
  *
- * Only the one thread that reads connections puts guests into nic.target_guests and takes them out, with the NIC locked; and so into
- * and out of the list of their target, with its worker locked as well.
+ * Only the one thread that reads connections puts guests into nic.target_guests and takes them out,
+ * with the NIC locked; and so into and out of the list of their target, with its worker locked as
+ * well.
  */
 #include <assert.h>
 #include <errno.h>

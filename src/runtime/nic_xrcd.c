@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains: a number that shared receive queues and queue pairs have in common, and the lanes that
- * serve it.
+ * XRC domains: a number that shared receive queues and queue pairs have in common, and the lanes
+ * that serve it.
  */
 #include <errno.h>
 #include <stddef.h>

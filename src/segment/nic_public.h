@@ -10,11 +10,11 @@
  * in the owner's process; what lies at an offset there is the twin of what lies at the same offset
  * of the owner's side.
  *
- * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies what it needs with pread(),
- * checks magic and version, and follows offsets: directory -> lanes -> queue pairs, and
- * directory -> shared receive queues, directory -> last words of connections. The owner
- * changes things meanwhile, so a reader checks every offset against the size of the memory and
- * bounds every walk.
+ * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies what it needs with
+ * pread(), checks magic and version, and follows offsets: directory -> lanes -> queue pairs, and
+ * directory -> shared receive queues, directory -> last words of connections. The owner changes
+ * things meanwhile, so a reader checks every offset against the size of the memory and bounds every
+ * walk.
  */
 
 #include <stdint.h>
@@ -28,7 +28,10 @@
 #define NIC_PUBLIC_VERSION 17u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
-/* Who captures has this byte of the memfd locked: one at a time. If nobody has, capturing ends by itself. */
+/*
+ * Who captures has this byte of the memfd locked: one at a time. If nobody has, capturing ends by
+ * itself.
+ */
 #define NIC_CAPTURE_LOCK_OFFSET (1ull << 41)
 
 enum {
@@ -74,8 +77,8 @@ struct nic_public {
 	uint64_t attentions_offset; /* struct attention_table; 0: there is none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
-	_Atomic uint64_t
-		testaments_offset; /* struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
+	/* Struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
+	_Atomic uint64_t testaments_offset;
 	struct cm_counters cm; /* of the connection manager; zero while there is none */
 	struct capture_public capture; /* on the peers' side: written by who captures */
 };

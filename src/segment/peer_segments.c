@@ -12,7 +12,10 @@
 
 #include "base/arith.h"
 
-/* For mapping and unmapping, of any peer. It is taken by nobody who holds another one but a lane's, and held by no one who waits. */
+/*
+ * For mapping and unmapping, of any peer. It is taken by nobody who holds another one but a lane's,
+ * and held by no one who waits.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct peer_stale *stale; /* under the lock */
 

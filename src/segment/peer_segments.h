@@ -5,9 +5,9 @@
 /*
  * Segments of another process (segment/segment.h), mapped here.
  *
- * One is mapped when its first byte is needed and stays mapped until its place in the peer's list is another's, or the peer goes.
- * Its serial number tells. While somebody uses a key, the segments of its region stay what they are, so who holds such a key may use what
- * he was given.
+ * One is mapped when its first byte is needed and stays mapped until its place in the peer's list
+ * is another's, or the peer goes. Its serial number tells. While somebody uses a key, the segments
+ * of its region stay what they are, so who holds such a key may use what he was given.
  *
  * Threads: any.
  */
@@ -51,12 +51,15 @@ void peer_segments_unmap(struct peer_stale *stale);
 int peer_segments_init(
 	struct peer_segments *segments, const struct segment_public *list, int pidfd);
 
-/* Unmap all. `is_child` of a fork: none was inherited. Before peer_segments_init() (all zeros) it does nothing. */
+/*
+ * Unmap all. `is_child` of a fork: none was inherited. Before peer_segments_init() (all zeros) it
+ * does nothing.
+ */
 void peer_segments_done(struct peer_segments *segments, bool is_child);
 
 /*
- * Where [address, address + bytes) of the peer's lies here, which is in its segment `index`, or NULL when that cannot be mapped. Any values are
- * legal.
+ * Where [address, address + bytes) of the peer's lies here, which is in its segment `index`, or
+ * NULL when that cannot be mapped. Any values are legal.
  */
 uint8_t *peer_segments_at(
 	struct peer_segments *segments, uint32_t index, uint64_t address, uint64_t bytes);

@@ -20,8 +20,9 @@
 #include "segment/segment_shared.h"
 
 /*
- * The memfd: address space, of which each segment gets a window, once. A window is several times as long as its segment, so that a
- * mapping which the program extends finds a hole there, and not the next segment.
+ * The memfd: address space, of which each segment gets a window, once. A window is several times as
+ * long as its segment, so that a mapping which the program extends finds a hole there, and not the
+ * next segment.
  */
 #define FILE_BYTES       (1ull << 62)
 #define WINDOW_BYTES_MIN (1ull << 32)
@@ -63,7 +64,9 @@ enum policy { POLICY_AUTO, POLICY_MAP, POLICY_COPY };
 
 /* --- what is wanted ----------------------------------------------------------------------- */
 
-/* Where memory is promised strictly, or files are limited, moved memory might be refused later on. */
+/*
+ * Where memory is promised strictly, or files are limited, moved memory might be refused later on.
+ */
 static bool is_possible(void)
 {
 	FILE *file = fopen("/proc/sys/vm/overcommit_memory", "re");
@@ -327,7 +330,10 @@ struct mr_extent segment_hold(const void *address, uint64_t bytes)
 	return extent;
 }
 
-/* Moved memory becomes private again; where that fails it is told, and tried again when the process forks. */
+/*
+ * Moved memory becomes private again; where that fails it is told, and tried again when the process
+ * forks.
+ */
 static void end(struct segment *segment, bool is_alone)
 {
 	sigset_t all, before;

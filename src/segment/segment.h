@@ -5,10 +5,11 @@
 /*
  * Segments: stretches of this process's memory that another process can map.
  *
- * A segment is a range of pages here and a range of a file, with the same bytes. There are two kinds. Shared memory of the program's (a
- * memfd, System V shared memory, huge pages or not) is a segment as it is, when it cannot shrink under whoever maps it. Private memory is
- * moved: its pages become a range of a sealed memfd of ours, at the same addresses, and private again when the last region that
- * has bytes there is deregistered, or when the process forks (segment/segment_move.h).
+ * A segment is a range of pages here and a range of a file, with the same bytes. There are two
+ * kinds. Shared memory of the program's (a memfd, System V shared memory, huge pages or not) is a
+ * segment as it is, when it cannot shrink under whoever maps it. Private memory is moved: its pages
+ * become a range of a sealed memfd of ours, at the same addresses, and private again when the last
+ * region that has bytes there is deregistered, or when the process forks (segment/segment_move.h).
  *
  * A range of the memfd is used once in the life of the process, and then is a hole: a peer that is
  * late finds zeros, and nobody else's memory. A peer that stands still in the middle of a copy, and
@@ -17,8 +18,9 @@
  * beside (segment_move_out()). The list of segments lies in NIC memory, for peers; each has a
  * serial number that no other ever has.
  *
- * URNIC_MR chooses: "copy", no segments, so that peers use process_vm_readv() and _writev(); "map", wherever that is sound; "auto", the default,
- * as "map" from the moment on when there is a peer that could use them (segments_begin()).
+ * URNIC_MR chooses: "copy", no segments, so that peers use process_vm_readv() and _writev(); "map",
+ * wherever that is sound; "auto", the default, as "map" from the moment on when there is a peer
+ * that could use them (segments_begin()).
  *
  * Threads: the NIC is locked. What takes `is_alone` is told whether own_threads_park() said so.
  */
@@ -50,8 +52,8 @@ struct segment_public {
 uint64_t segments_init(struct arena *arena);
 
 /*
- * There is a peer on this host. True when memory becomes mappable by that, from here on: what is registered already is to be
- * covered and held now.
+ * There is a peer on this host. True when memory becomes mappable by that, from here on: what is
+ * registered already is to be covered and held now.
  */
 bool segments_begin(void);
 
@@ -61,17 +63,22 @@ bool segments_may_begin(void);
 /* The child of a fork: nothing of its parent's. */
 void segments_forget(void);
 
-/* Would segment_cover() do something for a region of this memory? If not, nobody needs to park threads for it. */
+/*
+ * Would segment_cover() do something for a region of this memory? If not, nobody needs to park
+ * threads for it.
+ */
 bool segment_is_wanted(const void *address, uint64_t bytes);
 
 /*
- * Make the whole pages of [address, address + bytes) a segment, if it is wanted and sound. `has_neighbours`: another region has bytes there,
- * which a peer may be writing right now; then nothing is done.
+ * Make the whole pages of [address, address + bytes) a segment, if it is wanted and sound.
+ * `has_neighbours`: another region has bytes there, which a peer may be writing right now; then
+ * nothing is done.
  */
 void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_neighbours);
 
 /*
- * A region of this memory is registered: segments that it touches stay what they are until segment_let_go(), and the extent is as much of it as is in one of them.
+ * A region of this memory is registered: segments that it touches stay what they are until
+ * segment_let_go(), and the extent is as much of it as is in one of them.
  */
 struct mr_extent segment_hold(const void *address, uint64_t bytes);
 void segment_let_go(const void *address, uint64_t bytes, bool is_alone);

@@ -185,7 +185,10 @@ static bool is_anonymous(const struct vma *vma)
 		(!*vma->name || !strcmp(vma->name, "[heap]") || !strncmp(vma->name, "[anon:", 6));
 }
 
-/* Memory that was moved before, and moved out beside threads; by this process or the one that it was forked from. */
+/*
+ * Memory that was moved before, and moved out beside threads; by this process or the one that it
+ * was forked from.
+ */
 static bool was_moved(const struct vma *vma)
 {
 	return strstr(vma->name, "memfd:" SEGMENT_FILE_NAME " ") != NULL;
@@ -286,7 +289,10 @@ static int read_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 #define PAGE_PRESENT (1ull << 63)
 #define PAGE_SWAPPED (1ull << 62)
 
-/* Which of the next pages there are: one word each. Where the kernel does not say (pagemap -1, too), all are. */
+/*
+ * Which of the next pages there are: one word each. Where the kernel does not say (pagemap -1,
+ * too), all are.
+ */
 static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t count)
 {
 	size_t bytes = count * sizeof(*words);
@@ -297,7 +303,10 @@ static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t
 		words[i] = PAGE_PRESENT;
 }
 
-/* Copy the pages; of anonymous memory those that were ever touched, the others stay holes. 0 or -errno. */
+/*
+ * Copy the pages; of anonymous memory those that were ever touched, the others stay holes. 0 or
+ * -errno.
+ */
 static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
@@ -424,7 +433,9 @@ static void pages_own(uint64_t start, uint64_t bytes)
 		__atomic_fetch_or((volatile uint8_t *)at(start + done), 0, __ATOMIC_RELAXED);
 }
 
-/* A private mapping over it, and each page copied by the kernel as if it were written. 0 or -errno. */
+/*
+ * A private mapping over it, and each page copied by the kernel as if it were written. 0 or -errno.
+ */
 static int piece_make_private(const struct piece *piece, int file)
 {
 	if (!map_over(piece, PROT_READ | PROT_WRITE, MAP_PRIVATE, file))

@@ -17,9 +17,11 @@ struct shared_memory {
 };
 
 /*
- * The shared mapping that has all of [start, start + bytes), if it is a file of memory that cannot shrink: System V or anonymous shared
- * memory, or a memfd that is sealed against it. A truncated file would kill whoever reads through a mapping of it. False: there is none, or
- * no way to a descriptor of it: the program has closed its own, and only root gets one from /proc/self/map_files.
+ * The shared mapping that has all of [start, start + bytes), if it is a file of memory that cannot
+ * shrink: System V or anonymous shared memory, or a memfd that is sealed against it. A truncated
+ * file would kill whoever reads through a mapping of it. False: there is none, or no way to a
+ * descriptor of it: the program has closed its own, and only root gets one from
+ * /proc/self/map_files.
  */
 bool shared_memory_find(uint64_t start, uint64_t bytes, struct shared_memory *ret_memory);
 

@@ -3,11 +3,13 @@
 #define URNIC_URNICD_CLAIM_H
 
 /*
- * Who has which service ID: the ports of the RDMA port spaces, shared by all processes of the network namespace.
+ * Who has which service ID: the ports of the RDMA port spaces, shared by all processes of the
+ * network namespace.
  *
- * A claim is (service ID, local address or any). The rules are those of the kernel's rdma_cm: two claims of one port exclude each other
- * when their addresses are equal, or one is any address of a family that the other belongs to; unless both say that they share, and
- * then one of them may listen. An array, bounded, indexed by port and by who has the claim; pure.
+ * A claim is (service ID, local address or any). The rules are those of the kernel's rdma_cm: two
+ * claims of one port exclude each other when their addresses are equal, or one is any address of a
+ * family that the other belongs to; unless both say that they share, and then one of them may
+ * listen. An array, bounded, indexed by port and by who has the claim; pure.
  */
 
 #include <stdbool.h>
@@ -48,7 +50,8 @@ struct claim_table {
 };
 
 /*
- * Add a claim, or change the one with this client and id. With port 0 a free port is chosen, 32768 and up.
+ * Add a claim, or change the one with this client and id. With port 0 a free port is chosen, 32768
+ * and up.
  *
  * Returns 0 and the service ID; -EADDRINUSE; -EADDRNOTAVAIL where any address is involved; -ENOSPC.
  */
@@ -70,10 +73,11 @@ const struct claim *claim_table_listener(
 	const struct claim_table *table, uint64_t service_id, const struct agent_address *address);
 
 /*
- * Nobody listens there: is somebody likely to, in a moment? A port that was claimed, or whose listener ended, less than CLAIM_RECENT_MS
- * ago. Programs tell their port and only then listen (qperf), or accept one connection, close the listener and listen anew for the next
- * (ib_send_lat -R), with -c UD in another port space, while the other end is connecting already: whoever asks in between is better left
- * to ask once more than refused. So the port counts, and not the port space.
+ * Nobody listens there: is somebody likely to, in a moment? A port that was claimed, or whose
+ * listener ended, less than CLAIM_RECENT_MS ago. Programs tell their port and only then listen
+ * (qperf), or accept one connection, close the listener and listen anew for the next (ib_send_lat
+ * -R), with -c UD in another port space, while the other end is connecting already: whoever asks in
+ * between is better left to ask once more than refused. So the port counts, and not the port space.
  */
 bool claim_table_expects(const struct claim_table *table, uint64_t service_id, uint64_t now_ms);
 

@@ -5,9 +5,10 @@
 /*
  * QP1 of one local address: the general services interface.
  *
- * Packets for QP1 come to slot 0, which is urnicd's. It reads as much of them as is needed to know whose they are (by service ID, or by
- * the slot in the communication ID) and passes them on. What is nobody's it answers itself: there is no listener, or no such
- * connection. Processes send their own messages; nothing of theirs comes through here.
+ * Packets for QP1 come to slot 0, which is urnicd's. It reads as much of them as is needed to know
+ * whose they are (by service ID, or by the slot in the communication ID) and passes them on. What
+ * is nobody's it answers itself: there is no listener, or no such connection. Processes send their
+ * own messages; nothing of theirs comes through here.
  */
 
 #include "agent/agent_protocol.h"
@@ -30,8 +31,8 @@ int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct grou
 void gsi_port_close(struct gsi_port *gsi);
 
 /*
- * A process has ended: say to the peers of its connections what it left to be said, as a kernel would (IBTA 12.9.7.1: destroying ends a
- * connection).
+ * A process has ended: say to the peers of its connections what it left to be said, as a kernel
+ * would (IBTA 12.9.7.1: destroying ends a connection).
  *
  * `memory`  Its NIC memory; any bytes.
  * `slots`   That it had, and that its communication IDs begin with.

@@ -128,7 +128,9 @@ static uint32_t sockets_max(bool is_system)
 	return (uint32_t)files.rlim_cur / 4 * 3;
 }
 
-/* A program that is about to exhaust its own limit must not leave all others an urnicd like that. */
+/*
+ * A program that is about to exhaust its own limit must not leave all others an urnicd like that.
+ */
 static bool may_open_enough(void)
 {
 	struct rlimit files;

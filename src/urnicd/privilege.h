@@ -14,7 +14,8 @@ enum { PRIVILEGED_PORTS = 1024 /* the first that takes no privilege */ };
  * `pid`    It is on the other end of a connection.
  * `uid`    Its effective user when it connected. What it has become since, by executing a setuid
  *          program, does not count.
- * `pidfd`  Of it: a number that another process has by now says nothing. -1: it says nothing at all.
+ * `pidfd`  Of it: a number that another process has by now says nothing. -1: it says nothing at
+ *          all.
  */
 bool privilege_has_low_ports(pid_t pid, uid_t uid, int pidfd);
 

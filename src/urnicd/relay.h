@@ -29,8 +29,8 @@
 
 enum {
 	RELAY_CHANNELS_MAX = 512,
-	RELAY_BUFFER_BYTES = 1
-		<< 20, /* asked for a channel; the kernel takes twice that, for its own share of each message */
+	/* Asked for a channel; the kernel takes twice that, for its own share of each message */
+	RELAY_BUFFER_BYTES = 1 << 20,
 };
 
 struct relay;

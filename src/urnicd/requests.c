@@ -410,8 +410,8 @@ static int handle_stat(struct request *request)
 }
 
 /*
- * The client's end of a new socket pair goes with the answer; ours is where packets for QP1 go. One that the client had before is
- * closed.
+ * The client's end of a new socket pair goes with the answer; ours is where packets for QP1 go. One
+ * that the client had before is closed.
  */
 static int handle_gsi_open(struct request *request)
 {

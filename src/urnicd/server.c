@@ -252,7 +252,10 @@ void server_release_slot(struct server *server, uint8_t slot)
 	server_note_lease(server, slot);
 }
 
-/* Or was it cut off, and lives? Its end of the connection is closed when it ends, or executes another program. */
+/*
+ * Or was it cut off, and lives? Its end of the connection is closed when it ends, or executes
+ * another program.
+ */
 static bool has_ended(const struct client *client)
 {
 	struct pollfd fds[] = {{.fd = client->fd}, {.fd = client->pidfd, .events = POLLIN}};

@@ -79,11 +79,12 @@ struct server {
 	struct client clients[SERVER_CLIENTS_MAX];
 	struct group groups[SERVER_GROUPS_MAX];
 	struct gsi_port gsi_ports[SERVER_GROUPS_MAX]; /* slot 0 of each group */
-	struct relay *
-		relay; /* of packets for users other than root; NULL: this is not the system's urnicd */
+	/* Of packets for users other than root; NULL: this is not the system's urnicd */
+	struct relay *relay;
 	uint32_t closed_channels; /* that the bag still has */
 	struct claim_table claims;
-	bool is_successor; /* of an urnicd that died: others may still have to claim what is theirs */
+	/* Of an urnicd that died: others may still have to claim what is theirs */
+	bool is_successor;
 	uint64_t started_at_ms;
 };
 

@@ -3,11 +3,11 @@
 #define URNIC_WIRE_CAPTURED_H
 
 /*
- * A packet that a request executed within a host would have been: what a lane says of it, and the IP packet that this makes for
- * people and programs that read captures.
+ * A packet that a request executed within a host would have been: what a lane says of it, and the
+ * IP packet that this makes for people and programs that read captures.
  *
- * A lane says what it knows at the moment: addresses, ports and the packet from the BTH on, or its beginning. The rest is
- * made by whoever looks, who has time: IP and UDP headers, and the ICRC.
+ * A lane says what it knows at the moment: addresses, ports and the packet from the BTH on, or its
+ * beginning. The rest is made by whoever looks, who has time: IP and UDP headers, and the ICRC.
  *
  * Plain data; pure functions; any thread.
  */

@@ -3,11 +3,12 @@
 #define URNIC_WIRE_CM_H
 
 /*
- * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and what the RDMA IP CM service
- * puts into them (annex A11).
+ * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and what the RDMA
+ * IP CM service puts into them (annex A11).
  *
- * wire/cm_message.def is the specification: the structs below have exactly its fields, in host order, and both directions are
- * expanded from its rows. A message is a value; it refers to nothing.
+ * wire/cm_message.def is the specification: the structs below have exactly its fields, in host
+ * order, and both directions are expanded from its rows. A message is a value; it refers to
+ * nothing.
  */
 
 #include <stdbool.h>
@@ -91,7 +92,8 @@ struct cm_message {
  *
  * `message`  Filled on success, else undefined.
  *
- * Returns false unless the MAD is a known message of the connection manager in the versions that there are (IBTA 12.6.1).
+ * Returns false unless the MAD is a known message of the connection manager in the versions that
+ * there are (IBTA 12.6.1).
  */
 bool cm_message_decode(struct cm_message *message, const uint8_t mad[MAD_BYTES]);
 

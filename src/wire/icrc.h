@@ -14,10 +14,10 @@
  * port pair and keep it. It is a value without references; computing does not change it, so threads
  * may share one.
  *
- * CRCs are linear, so the headers need not be gone through for every packet: the flow has the CRC of its headers with
- * lengths of zero, and what the lengths and the masked byte of the BTH change at the end of a packet depends only on how
- * long it is. `struct icrc_lengths` remembers that, one entry for each length, and what is left is one run over
- * the packet as it lies there.
+ * CRCs are linear, so the headers need not be gone through for every packet: the flow has the CRC
+ * of its headers with lengths of zero, and what the lengths and the masked byte of the BTH change
+ * at the end of a packet depends only on how long it is. `struct icrc_lengths` remembers that, one
+ * entry for each length, and what is left is one run over the packet as it lies there.
  *
  * One field a receiver on an ordinary socket cannot reconstruct: the IPv4 identification. CRCs are
  * linear, so the difference between the ICRC received and the one computed with some id is the
@@ -50,8 +50,9 @@ struct icrc_flow {
 };
 
 /*
- * What all packets of a length have in common, for those met so far: every multiple of 4 up to twice the largest path
- * MTU has a place of its own. For one thread at a time; all zero is a valid, empty start.
+ * What all packets of a length have in common, for those met so far: every multiple of 4 up to
+ * twice the largest path MTU has a place of its own. For one thread at a time; all zero is a valid,
+ * empty start.
  */
 #define ICRC_LENGTHS_COUNT 2048
 struct icrc_lengths {
@@ -59,8 +60,8 @@ struct icrc_lengths {
 		uint32_t length; /* of the packet, BTH to pad; 0: empty */
 		uint32_t change_ipv4; /* of the ICRC, by the lengths and the masked byte */
 		uint32_t change_ipv6;
-		uint32_t
-			factor; /* what moves an error back to the IPv4 identification; 0: not computed yet */
+		/* What moves an error back to the IPv4 identification; 0: not computed yet */
+		uint32_t factor;
 	} met[ICRC_LENGTHS_COUNT];
 };
 
@@ -90,8 +91,8 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 
 /*
- * The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`; NULL: none. The ICRC is
- * written behind those that do not.
+ * The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`; NULL:
+ * none. The ICRC is written behind those that do not.
  *
  * `lengths`  The sender's own memory of them.
  */

@@ -3,9 +3,11 @@
 #define URNIC_WIRE_MAD_H
 
 /*
- * Management datagrams: 256 bytes to and from QP1, the general services interface (IBTA 13.4, 13.5).
+ * Management datagrams: 256 bytes to and from QP1, the general services interface (IBTA 13.4,
+ * 13.5).
  *
- * A MAD travels as one UD SEND_ONLY packet with a well-known Q_Key. It begins with a header that all classes share:
+ * A MAD travels as one UD SEND_ONLY packet with a well-known Q_Key. It begins with a header that
+ * all classes share:
  *
  *       0        base version
  *       1        management class
@@ -28,7 +30,10 @@
 
 #define MAD_BASE_VERSION 1
 
-/* The queue pair of the general services interface, on every port, and its Q_Key (IBTA 13.5.1.1, 10.2.5). */
+/*
+ * The queue pair of the general services interface, on every port, and its Q_Key (IBTA 13.5.1.1,
+ * 10.2.5).
+ */
 #define GSI_QPN  1
 #define GSI_QKEY 0x80010000u
 
@@ -57,7 +62,10 @@ struct mad_header {
 	uint64_t transaction_id;
 };
 
-/* Every bit pattern is a header; reserved and class-specific bytes are sent as zero and ignored when received. */
+/*
+ * Every bit pattern is a header; reserved and class-specific bytes are sent as zero and ignored
+ * when received.
+ */
 void mad_header_decode(struct mad_header *header, const uint8_t from[MAD_HEADER_BYTES]);
 void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BYTES]);
 
@@ -66,13 +74,14 @@ void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BY
  *
  * `packet`  From the first BTH byte to the last byte before the ICRC; `length` may be anything.
  *
- * Returns its MAD_BYTES bytes inside the packet, or NULL unless it is a UD SEND_ONLY of that length, from QP1 to QP1 with the
- * right Q_Key, in the default partition (IBTA 9.6.1, 13.5.3).
+ * Returns its MAD_BYTES bytes inside the packet, or NULL unless it is a UD SEND_ONLY of that
+ * length, from QP1 to QP1 with the right Q_Key, in the default partition (IBTA 9.6.1, 13.5.3).
  */
 const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length);
 
 /*
- * Write BTH and DETH of a packet from QP1 to QP1. The MAD follows by the caller, at to + GSI_PACKET_BYTES - MAD_BYTES.
+ * Write BTH and DETH of a packet from QP1 to QP1. The MAD follows by the caller, at to +
+ * GSI_PACKET_BYTES - MAD_BYTES.
  *
  * `psn`  Counted by the sender; only its low 24 bits are used.
  */

@@ -3,17 +3,21 @@
 #define URNIC_WIRE_MPA_H
 
 /*
- * MPA, the layer between TCP and DDP (RFC 5044): the two frames that open a connection, and the frames that carry data (FPDUs).
+ * MPA, the layer between TCP and DDP (RFC 5044): the two frames that open a connection, and the
+ * frames that carry data (FPDUs).
  *
- * A request or reply is 20 bytes and then private data. With revision 2 it may be enhanced (RFC 6581): the private data begins with
- * four bytes that say how many READs each side serves and has under way, and how a peer-to-peer connection gets ready.
+ * A request or reply is 20 bytes and then private data. With revision 2 it may be enhanced (RFC
+ * 6581): the private data begins with four bytes that say how many READs each side serves and has
+ * under way, and how a peer-to-peer connection gets ready.
  *
- * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and a CRC32C of all that, in
- * little-endian order. Without CRCs its field is there all the same, and not looked at.
+ * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and
+ * a CRC32C of all that, in little-endian order. Without CRCs its field is there all the same, and
+ * not looked at.
  *
- * A receiver may ask for markers: every 512 bytes of the stream, from its first FPDU on, four bytes say how far back the FPDU
- * begins in which they lie (section 4.3). All lengths are multiples of four, so no field is cut by one. A marker where one FPDU ends and
- * the next begins belongs to the latter. The CRC covers them.
+ * A receiver may ask for markers: every 512 bytes of the stream, from its first FPDU on, four bytes
+ * say how far back the FPDU begins in which they lie (section 4.3). All lengths are multiples of
+ * four, so no field is cut by one. A marker where one FPDU ends and the next begins belongs to the
+ * latter. The CRC covers them.
  *
  * No state: any thread.
  */
@@ -59,14 +63,14 @@ struct mpa_frame {
 /*
  * Look at the first MPA_FRAME_BYTES of what should be a request, or a reply.
  *
- * Returns how many bytes follow them, 0 to MPA_PRIVATE_BYTES_MAX; or -1 when it is no such frame, of a revision that there is not, or
- * announces too many (RFC 5044 section 7.1.1).
+ * Returns how many bytes follow them, 0 to MPA_PRIVATE_BYTES_MAX; or -1 when it is no such frame,
+ * of a revision that there is not, or announces too many (RFC 5044 section 7.1.1).
  */
 int mpa_frame_follow_bytes(const uint8_t *bytes, bool is_reply);
 
 /*
- * Decode a whole frame for which mpa_frame_follow_bytes() has returned what there is behind its header. Returns false for an
- * enhanced one that is too short to be one.
+ * Decode a whole frame for which mpa_frame_follow_bytes() has returned what there is behind its
+ * header. Returns false for an enhanced one that is too short to be one.
  */
 bool mpa_frame_decode(struct mpa_frame *frame, const uint8_t *bytes);
 
@@ -77,8 +81,8 @@ static inline size_t mpa_private_room(bool is_enhanced)
 }
 
 /*
- * Encode a frame; private_bytes is at most mpa_private_room(). `to` has room for MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX. Returns its
- * length.
+ * Encode a frame; private_bytes is at most mpa_private_room(). `to` has room for MPA_FRAME_BYTES +
+ * MPA_PRIVATE_BYTES_MAX. Returns its length.
  */
 size_t mpa_frame_encode(const struct mpa_frame *frame, uint8_t *to);
 
@@ -110,7 +114,8 @@ static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
 }
 
 /*
- * Make a FPDU of the ULPDU that lies behind the room for its length: length, pad and CRC, or a CRC field of zeros.
+ * Make a FPDU of the ULPDU that lies behind the room for its length: length, pad and CRC, or a CRC
+ * field of zeros.
  *
  * `fpdu`  Room for fpdu_bytes(ulpdu_bytes).
  *
@@ -141,7 +146,8 @@ static inline bool fpdu_begins_with_marker(uint64_t position)
 }
 
 /*
- * fpdu_seal() with markers. `fpdu` has room for as many as FPDU_MARKED_BYTES_MAX allows for. Returns its length in the stream.
+ * fpdu_seal() with markers. `fpdu` has room for as many as FPDU_MARKED_BYTES_MAX allows for.
+ * Returns its length in the stream.
  */
 uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uint64_t position);
 
@@ -154,8 +160,9 @@ static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes
 }
 
 /*
- * Take the markers out of a whole FPDU of `bytes` bytes in the stream: what is left ends where it ended. Returns how many bytes it begins
- * later, or -1 when a marker does not name the beginning of the FPDU (then nothing has changed).
+ * Take the markers out of a whole FPDU of `bytes` bytes in the stream: what is left ends where it
+ * ended. Returns how many bytes it begins later, or -1 when a marker does not name the beginning of
+ * the FPDU (then nothing has changed).
  */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position);
 

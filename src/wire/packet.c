@@ -66,8 +66,8 @@ static void extended_decode(struct packet *packet, const uint8_t *from)
 }
 
 /*
- * Whether the payload can be legal at some path MTU. A request that is not is the responder's to refuse, with a NAK
- * (IBTA 9.7.4.1.6).
+ * Whether the payload can be legal at some path MTU. A request that is not is the responder's to
+ * refuse, with a NAK (IBTA 9.7.4.1.6).
  */
 static bool payload_is_possible(const struct opcode_info *info, size_t payload_bytes)
 {

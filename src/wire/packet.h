@@ -55,8 +55,8 @@ struct packet {
  * `length`  Anything: hostile input is expected.
  *
  * Checks what can be checked without knowing the queue pair (IBTA 9.6.1): lengths, version,
- * opcode, pad, and payload lengths of responses that do not depend on the path MTU. The others, which
- * need an answer or the MTU, opcode_payload_fits() checks later.
+ * opcode, pad, and payload lengths of responses that do not depend on the path MTU. The others,
+ * which need an answer or the MTU, opcode_payload_fits() checks later.
  */
 enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, size_t length);
 

@@ -64,7 +64,8 @@ uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 }
 
 /*
- * What is too short for its header, or its message, has no error code of its own; for the peer it is a message that does not exist.
+ * What is too short for its header, or its message, has no error code of its own; for the peer it
+ * is a message that does not exist.
  */
 enum rdmap_error ddp_decode(struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {

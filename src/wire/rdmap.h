@@ -5,9 +5,10 @@
 /*
  * DDP segments (RFC 5041) with the RDMAP messages in them (RFC 5040, RFC 7306).
  *
- * A ULPDU is one segment of one message: a header, tagged (a key, STag, and an offset, for memory that was advertised) or untagged (a
- * queue, a message number, an offset into that message), and payload. rdmap_opcode.def has the messages, rdmap_error.def what may be
- * wrong with one, in the words of the Terminate message that says so.
+ * A ULPDU is one segment of one message: a header, tagged (a key, STag, and an offset, for memory
+ * that was advertised) or untagged (a queue, a message number, an offset into that message), and
+ * payload. rdmap_opcode.def has the messages, rdmap_error.def what may be wrong with one, in the
+ * words of the Terminate message that says so.
  *
  * No state: any thread.
  */
@@ -94,13 +95,14 @@ static inline uint32_t ddp_header_bytes(bool is_tagged)
 }
 
 /*
- * How long is the header of the segment that begins like this? `bytes` has at least one. For a receiver that wants to see no more.
+ * How long is the header of the segment that begins like this? `bytes` has at least one. For a
+ * receiver that wants to see no more.
  */
 uint32_t ddp_header_bytes_of(const uint8_t *bytes);
 
 /*
- * Decode the header of a segment of `ulpdu_bytes` bytes, of which the header is there, if there are as many as it needs; the payload
- * may not be there yet.
+ * Decode the header of a segment of `ulpdu_bytes` bytes, of which the header is there, if there are
+ * as many as it needs; the payload may not be there yet.
  *
  * Returns RDMAP_OK, or what is wrong with it: version, opcode, model, queue, length.
  */
@@ -195,8 +197,8 @@ const char *rdmap_error_sentence(enum rdmap_error error);
 /*
  * Write the payload of a Terminate message.
  *
- * `ulpdu`  The segment that was refused, or NULL for none: its header is quoted, and all of a READ request whose memory was refused
- *          (RFC 5040 section 4.8, figure 10).
+ * `ulpdu`  The segment that was refused, or NULL for none: its header is quoted, and all of a READ
+ *          request whose memory was refused (RFC 5040 section 4.8, figure 10).
  *
  * Returns its length.
  */
@@ -209,7 +211,10 @@ struct rdmap_terminate {
 	bool is_about_read; /* a READ or atomic request of ours is what was refused */
 };
 
-/* `bytes` is at least 4. Linux's siw has the parts of a byte the other way round; that is understood, too. */
+/*
+ * `bytes` is at least 4. Linux's siw has the parts of a byte the other way round; that is
+ * understood, too.
+ */
 void rdmap_terminate_decode(
 	struct rdmap_terminate *terminate, const uint8_t *payload, uint32_t bytes);
 

@@ -17,7 +17,10 @@
 #define ROCE_UDP_BYTES  8
 #define ROCE_ICRC_BYTES 4
 
-/* What an IP header says of a queue pair's or an address handle's traffic class: its DSCP, and ECT(0) (RFC 3168). */
+/*
+ * What an IP header says of a queue pair's or an address handle's traffic class: its DSCP, and
+ * ECT(0) (RFC 3168).
+ */
 static inline uint8_t roce_traffic_class(uint8_t traffic_class)
 {
 	return (traffic_class & 0xfc) | 2;

@@ -18,9 +18,10 @@
 #include "worker/worker_streams.h"
 
 /*
- * Staged bytes of equal packets after which they are handed to the kernel: one super-packet, so that the receiver
- * starts early. What is before them and of another length (the first packet of a WRITE is longer by its RETH) goes
- * along, and does not count: a super-packet is the cheaper, the fuller it is.
+ * Staged bytes of equal packets after which they are handed to the kernel: one super-packet, so
+ * that the receiver starts early. What is before them and of another length (the first packet of a
+ * WRITE is longer by its RETH) goes along, and does not count: a super-packet is the cheaper, the
+ * fuller it is.
  */
 enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
@@ -194,8 +195,8 @@ static unsigned collect_quickly(struct worker *worker)
 }
 
 /*
- * The same for a poll, which mostly finds nothing: the clock is read when a packet has come, and else
- * only now and then to see whether a deadline has passed.
+ * The same for a poll, which mostly finds nothing: the clock is read when a packet has come, and
+ * else only now and then to see whether a deadline has passed.
  */
 static unsigned take_in_quickly(struct worker *worker)
 {
@@ -239,7 +240,10 @@ void worker_tell(struct worker *worker)
 		worker->hooks->signal(worker, signal, news);
 }
 
-/* Either the thread sees that one was armed before it begins its tick, or it is seen here to have begun it. */
+/*
+ * Either the thread sees that one was armed before it begins its tick, or it is seen here to have
+ * begun it.
+ */
 void worker_note_arm(struct worker *worker)
 {
 	atomic_store(&worker->was_armed, true);
@@ -318,11 +322,12 @@ static bool has_completed(const struct worker *worker, const struct cq *cq)
 }
 
 /*
- * With a completion in hand the application is likely to answer at once; without one, what completes
- * its request may be right behind the packet that came. Either way acknowledgements can wait a
- * little, but not for long.
+ * With a completion in hand the application is likely to answer at once; without one, what
+ * completes its request may be right behind the packet that came. Either way acknowledgements can
+ * wait a little, but not for long.
  *
- * A poll that sends a long message takes as long as many, and is as good a sign that the lane is driven.
+ * A poll that sends a long message takes as long as many, and is as good a sign that the lane is
+ * driven.
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq)
 {

@@ -13,8 +13,9 @@
  * While an application polls, the NIC thread must not be woken by every packet. It notices that the
  * count of polls has grown and leaves the sockets alone for one tick (WORKER_TICK_NS) at a
  * time, until it has not. A poll of an armed completion queue does not count: its owner is about to
- * sleep. Who arms one ends the tick, because many programs poll for a moment before they sleep. Ticks get longer while nothing changes, up to WORKER_TICK_NS << WORKER_TRUST_MAX: a thread that wakes up often
- * has Linux starve other programs (docs/architecture.md).
+ * sleep. Who arms one ends the tick, because many programs poll for a moment before they sleep.
+ * Ticks get longer while nothing changes, up to WORKER_TICK_NS << WORKER_TRUST_MAX: a thread that
+ * wakes up often has Linux starve other programs (docs/architecture.md).
  *
  * After a packet the NIC thread looks for the next one for a short while before it sleeps
  * (WORKER_SPIN_NS): a remote peer's READs and atomics mostly come in rows, and waking a thread
@@ -22,11 +23,11 @@
  *
  * An acknowledgement that is owed when a poll has found a completion waits for the application's
  * next call: mostly that posts an answer, and both go to the kernel together. Polls that find
- * nothing send it after a few, the next tick in any case. The NIC thread waits in the same way, for WORKER_HOLD_NS, because a
- * program may watch its memory instead of a completion queue. That matters more than it seems:
- * with answer and acknowledgement in one batch the far end, which polls for its completion, takes in
- * both itself; with the acknowledgement alone it would go and watch its memory, with nobody to
- * drive its lane but the thread that it has just told to keep quiet.
+ * nothing send it after a few, the next tick in any case. The NIC thread waits in the same way, for
+ * WORKER_HOLD_NS, because a program may watch its memory instead of a completion queue. That
+ * matters more than it seems: with answer and acknowledgement in one batch the far end, which polls
+ * for its completion, takes in both itself; with the acknowledgement alone it would go and watch
+ * its memory, with nobody to drive its lane but the thread that it has just told to keep quiet.
  *
  * A lane waits for nobody: what may have to wait is left to the control thread (nic_control.h).
  */
@@ -54,8 +55,8 @@
 
 enum {
 	WORKER_POLLS_PER_TICK = 4, /* polls in WORKER_TICK_NS that count as polling */
-	WORKER_QUIET_TICKS =
-		4, /* of polling, before the sockets stop waking the thread; one, if it has only just ceased */
+	/* Of polling, before the sockets stop waking the thread; one, if it has only just ceased */
+	WORKER_QUIET_TICKS = 4,
 	WORKER_TRUST_MAX = 4, /* ticks of 4 ms */
 	WORKER_CLOCKLESS_POLLS = 16, /* polls without a packet until one reads the clock */
 	WORKER_SKIP_MIN = 16, /* see polls_skip */
@@ -135,20 +136,20 @@ struct worker {
 	uint64_t now_ticks; /* `now_ns` is that old, or more recent */
 	uint32_t clockless_polls; /* in a row */
 	/*
-	 * While news come from peers on this host, and no deadline waits: so many polls look for such only. Twice as many each
-	 * time that the sockets had nothing, either.
+	 * While news come from peers on this host, and no deadline waits: so many polls look for
+	 * such only. Twice as many each time that the sockets had nothing, either.
 	 */
 	_Atomic uint32_t polls_skip; /* 0: none */
 	_Atomic uint32_t polls_skipped; /* in a row */
 	uint32_t polls_skip_next;
-	_Atomic bool
-		is_stamping; /* programs read when completions were made: the clock is read for each */
+	/* Programs read when completions were made: the clock is read for each */
+	_Atomic bool is_stamping;
 	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
 	int epoll_quiet; /* kick, streams' timer: what matters while an application polls */
 	int kick; /* eventfd */
 	bool is_watching_sockets;
-	_Atomic bool
-		shall_unwatch; /* the next poll is to end that: the thread would seldom find the lock free */
+	/* The next poll is to end that: the thread would seldom find the lock free */
+	_Atomic bool shall_unwatch;
 	uint32_t address_count;
 	struct worker_address {
 		struct gid gid; /* zero for one that was removed */
@@ -174,7 +175,10 @@ int worker_start(struct worker *worker);
  */
 void worker_destroy(struct worker *worker, bool is_child);
 
-/* Index of a local address or multicast group that this worker receives on already, or -1. The worker is locked. */
+/*
+ * Index of a local address or multicast group that this worker receives on already, or -1. The
+ * worker is locked.
+ */
 int worker_address_find(const struct worker *worker, const struct gid *gid, uint32_t scope_ifindex);
 
 /*
@@ -184,8 +188,8 @@ int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
 
 /*
- * Have packets of an address go around the kernel's UDP (port_udp_use_link()). The worker is locked. Returns 0
- * or the -errno that says why not.
+ * Have packets of an address go around the kernel's UDP (port_udp_use_link()). The worker is
+ * locked. Returns 0 or the -errno that says why not.
  */
 int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex);
 
@@ -196,8 +200,8 @@ void worker_address_remove(struct worker *worker, uint32_t index);
 void worker_set_slot(struct worker *worker, uint8_t slot);
 
 /*
- * Have the sockets wake the thread, or not: a socket that somebody might sleep on makes every packet
- * cost its sender more, even if nobody does. The worker is locked.
+ * Have the sockets wake the thread, or not: a socket that somebody might sleep on makes every
+ * packet cost its sender more, even if nobody does. The worker is locked.
  */
 void worker_watch_sockets(struct worker *worker, bool shall_watch);
 
@@ -215,8 +219,8 @@ static inline bool worker_has_news(const struct worker *worker)
 void worker_tell(struct worker *worker);
 
 /*
- * The lock. Unlocking first hands out the signals that were raised, so none waits for the next who comes, or outlives
- * its object.
+ * The lock. Unlocking first hands out the signals that were raised, so none waits for the next who
+ * comes, or outlives its object.
  */
 static inline void worker_lock(struct worker *worker)
 {
@@ -242,8 +246,8 @@ static inline void worker_unlock(struct worker *worker)
 }
 
 /*
- * Have hooks->alarm called at `at_ns`, or not any more: DEADLINE_NEVER. Room for `alarm` is reserved in
- * worker->alarms. The worker is locked.
+ * Have hooks->alarm called at `at_ns`, or not any more: DEADLINE_NEVER. Room for `alarm` is
+ * reserved in worker->alarms. The worker is locked.
  */
 void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns);
 
@@ -266,9 +270,9 @@ void worker_settle(struct worker *worker);
 void worker_collect(struct worker *worker);
 
 /*
- * Send what may be sent now, and wake the thread from a sleep without limit for what is left: packets,
- * deadlines. Without `with_acks`, acknowledgements that are owed stay owed until the next call with
- * it. The worker is locked.
+ * Send what may be sent now, and wake the thread from a sleep without limit for what is left:
+ * packets, deadlines. Without `with_acks`, acknowledgements that are owed stay owed until the next
+ * call with it. The worker is locked.
  */
 void worker_send(struct worker *worker, bool with_acks);
 
@@ -304,8 +308,8 @@ static inline void worker_stamp(struct worker *worker)
 }
 
 /*
- * Know the time: within WORKER_RECENT_TICKS, which is near enough for what streams wait for, or exactly if anybody wants to know. The worker
- * is locked.
+ * Know the time: within WORKER_RECENT_TICKS, which is near enough for what streams wait for, or
+ * exactly if anybody wants to know. The worker is locked.
  */
 static inline void worker_glance(struct worker *worker)
 {
@@ -320,7 +324,10 @@ static inline void worker_glance(struct worker *worker)
 	worker->is_now_fresh = true;
 }
 
-/* Somebody polls, or does what takes as long as `count` polls. Any thread, with or without the lock; only a hint. */
+/*
+ * Somebody polls, or does what takes as long as `count` polls. Any thread, with or without the
+ * lock; only a hint.
+ */
 static inline void worker_note_polls(struct worker *worker, uint32_t count)
 {
 	uint32_t polls = atomic_load_explicit(&worker->polls, memory_order_relaxed);
@@ -328,7 +335,10 @@ static inline void worker_note_polls(struct worker *worker, uint32_t count)
 	atomic_store_explicit(&worker->polls, polls + count, memory_order_relaxed);
 }
 
-/* Somebody has armed a completion queue, and is about to sleep. Any thread, with or without the lock. */
+/*
+ * Somebody has armed a completion queue, and is about to sleep. Any thread, with or without the
+ * lock.
+ */
 void worker_note_arm(struct worker *worker);
 
 /* The body of the thread; worker_start() runs it. */

@@ -34,7 +34,9 @@ static int watch(const struct worker *worker, struct worker_stream *stream, int 
 	return epoll_ctl(worker->epoll_streams, operation, stream->fd, &event) ? -errno : 0;
 }
 
-/* The set looks after it again. One that it does not take stays as it is, and is read at each poll. */
+/*
+ * The set looks after it again. One that it does not take stays as it is, and is read at each poll.
+ */
 static void hot_end(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
@@ -359,7 +361,10 @@ void worker_streams_look(struct worker *worker)
 
 /* --- sending --- */
 
-/* So many bytes of `bytes` were taken, or the -errno why not. Returns whether more may be sent at once. */
+/*
+ * So many bytes of `bytes` were taken, or the -errno why not. Returns whether more may be sent at
+ * once.
+ */
 static bool written(
 	struct worker *worker, struct worker_stream *stream, int64_t taken, int64_t bytes)
 {

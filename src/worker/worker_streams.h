@@ -3,16 +3,18 @@
 #define URNIC_WORKER_WORKER_STREAMS_H
 
 /*
- * The streams of a lane's iWARP queue pairs, each a TCP connection, which whoever drives the lane looks after along with the lane's UDP
- * port.
+ * The streams of a lane's iWARP queue pairs, each a TCP connection, which whoever drives the lane
+ * looks after along with the lane's UDP port.
  *
- * All sockets are in an epoll set of the lane's own. While an application polls, so that nobody sleeps on the set, the stream that
- * something came from last is hot: it is not in the set, and each poll reads from it right away. That is one system call in place of two, and the segment
- * that comes has no set, nor sets of sets, to be announced to. The set is asked for the others; seldom, if it has been
- * silent.
+ * All sockets are in an epoll set of the lane's own. While an application polls, so that nobody
+ * sleeps on the set, the stream that something came from last is hot: it is not in the set, and
+ * each poll reads from it right away. That is one system call in place of two, and the segment that
+ * comes has no set, nor sets of sets, to be announced to. The set is asked for the others; seldom,
+ * if it has been silent.
  *
- * While bytes are under way the thread looks now and then whether the peer still answers TCP. One that has not for the stream's patience is gone. A
- * peer that does not read answers, and is waited for.
+ * While bytes are under way the thread looks now and then whether the peer still answers TCP. One
+ * that has not for the stream's patience is gone. A peer that does not read answers, and is waited
+ * for.
  */
 
 #include <stdbool.h>
@@ -33,7 +35,10 @@ struct worker_stream {
 	bool is_stalled; /* a message waits for a receive request: likewise, for now */
 };
 
-/* Begin to look after a stream, whose queue pair was opened. Takes `fd`. The worker is locked. Returns 0 or -errno. */
+/*
+ * Begin to look after a stream, whose queue pair was opened. Takes `fd`. The worker is locked.
+ * Returns 0 or -errno.
+ */
 int worker_stream_add(struct worker *worker, struct worker_stream *stream);
 
 /* Look after it no longer; `fd` is the caller's again. The worker is locked. */
@@ -52,9 +57,11 @@ void worker_streams_watch(struct worker *worker);
 unsigned worker_streams_receive(struct worker *worker);
 
 /*
- * Read from the hot stream, if there is one, for worker_streams_receive(), which is to follow before anything else happens to the lane. For a
- * function with few calls above it: after a system call a processor foresees the returns of the functions that are entered from then on, and
- * of few of those that were entered before; each of the others costs it more than most of them do. The worker is locked.
+ * Read from the hot stream, if there is one, for worker_streams_receive(), which is to follow
+ * before anything else happens to the lane. For a function with few calls above it: after a system
+ * call a processor foresees the returns of the functions that are entered from then on, and of few
+ * of those that were entered before; each of the others costs it more than most of them do. The
+ * worker is locked.
  */
 static inline void worker_streams_read_ahead(struct worker *worker)
 {

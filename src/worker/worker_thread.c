@@ -89,8 +89,8 @@ struct polls {
 };
 
 /*
- * Has an application polled often enough within the last tick, of WORKER_TICK_NS << trust? Then it drives
- * the lane; unless it posts only, or finds so many completions that it takes in no packets.
+ * Has an application polled often enough within the last tick, of WORKER_TICK_NS << trust? Then it
+ * drives the lane; unless it posts only, or finds so many completions that it takes in no packets.
  */
 static bool is_being_polled(struct worker *worker, struct polls *seen, uint32_t trust)
 {
@@ -113,8 +113,9 @@ static bool is_being_polled(struct worker *worker, struct polls *seen, uint32_t 
 }
 
 /*
- * Nobody here has polled or posted for a while: this process is the target of others, or waits for events. A program that
- * posts and watches its memory is at work; it needs the processor more than this thread.
+ * Nobody here has polled or posted for a while: this process is the target of others, or waits for
+ * events. A program that posts and watches its memory is at work; it needs the processor more than
+ * this thread.
  */
 static bool is_passive(const struct worker *worker)
 {
@@ -163,8 +164,9 @@ static void hold(struct worker *worker)
 }
 
 /*
- * The longest sleep that only packets interrupt: longer, the longer none have come. The thread is to find what the
- * application's has left behind: new deadlines, acknowledgements, receive requests for messages that wait for one.
+ * The longest sleep that only packets interrupt: longer, the longer none have come. The thread is
+ * to find what the application's has left behind: new deadlines, acknowledgements, receive requests
+ * for messages that wait for one.
  */
 static uint64_t tick_choose(const struct worker *worker)
 {
@@ -176,8 +178,8 @@ static uint64_t tick_choose(const struct worker *worker)
 }
 
 /*
- * How long the thread may sleep: 0 when there is more to do, at most a tick while something is going
- * on, for ever when nothing is. The worker is locked.
+ * How long the thread may sleep: 0 when there is more to do, at most a tick while something is
+ * going on, for ever when nothing is. The worker is locked.
  */
 static uint64_t sleep_choose(struct worker *worker, unsigned datagrams, uint64_t *idle_since_ns)
 {
@@ -199,8 +201,8 @@ static uint64_t sleep_choose(struct worker *worker, unsigned datagrams, uint64_t
 }
 
 /*
- * An interface that goes away leaves its packet sockets an error, which wakes whoever waits for them until it is
- * read. There is nothing else to do about it.
+ * An interface that goes away leaves its packet sockets an error, which wakes whoever waits for
+ * them until it is read. There is nothing else to do about it.
  */
 static void socket_errors_clear(struct worker *worker)
 {
@@ -223,7 +225,10 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 	uint64_t sleep_ns;
 
 	if (!worker_try_lock(worker)) {
-		/* Whoever has it drives. Packets, which are there for that one, must not wake us meanwhile. */
+		/*
+		 * Whoever has it drives. Packets, which are there for that one, must not wake us
+		 * meanwhile.
+		 */
 		wait_for(worker, worker->epoll_quiet, WORKER_TICK_NS / 8);
 		return 0;
 	}

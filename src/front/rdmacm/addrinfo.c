@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_getaddrinfo(3): names and services by the C library's resolver, the local address by the system's routing.
+ * rdma_getaddrinfo(3): names and services by the C library's resolver, the local address by the
+ * system's routing.
  */
 #include <netdb.h>
 #include <stdlib.h>
@@ -65,7 +66,10 @@ static void set_kind(struct rdma_addrinfo *res, const struct rdma_addrinfo *hint
 			: IBV_QPT_RC;
 }
 
-/* Where we would send from. A route that is not there yet is not an error here: rdma_resolve_addr() says so. */
+/*
+ * Where we would send from. A route that is not there yet is not an error here: rdma_resolve_addr()
+ * says so.
+ */
 static int set_source(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
 	struct sockaddr_storage local = {.ss_family = res->ai_dst_addr->sa_family};

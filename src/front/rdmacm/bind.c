@@ -72,8 +72,9 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 }
 
 /*
- * The kernel's rdma_cm takes no device for a loopback address, as for any address, and programs know it: libfabric binds to one to hear
- * whether connections work at all, and would from then on see the device of that address only.
+ * The kernel's rdma_cm takes no device for a loopback address, as for any address, and programs
+ * know it: libfabric binds to one to hear whether connections work at all, and would from then on
+ * see the device of that address only.
  */
 int id_bind(struct id *id, const struct sockaddr *address)
 {
@@ -141,7 +142,10 @@ struct listening {
 	int error;
 };
 
-/* With any address, one that cannot be had does not keep the others from being served; more may come (watch.c). */
+/*
+ * With any address, one that cannot be had does not keep the others from being served; more may
+ * come (watch.c).
+ */
 static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 {
 	struct listening *listening = argument;
@@ -162,7 +166,10 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 		listening->opened++;
 }
 
-/* Requests come to whoever listens first, and only then to the program's identifiers in reserve. Returns 0 or -errno. */
+/*
+ * Requests come to whoever listens first, and only then to the program's identifiers in reserve.
+ * Returns 0 or -errno.
+ */
 static int roce_listen(struct id *id, uint32_t backlog)
 {
 	struct listening listening = {.id = id};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels, and what an event does when the program takes it: the queue pair of an accepted connection comes up then, in the
- * program's thread.
+ * Event channels, and what an event does when the program takes it: the queue pair of an accepted
+ * connection comes up then, in the program's thread.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -47,8 +47,9 @@ void channel_destroy(struct channel *channel)
 	if (!channel)
 		return;
 	/*
-	 * Programs (rping) destroy a channel while a thread waits in it and expect that thread to go on waiting, until the
-	 * process ends. It does, as long as the other end of its descriptor stays open.
+	 * Programs (rping) destroy a channel while a thread waits in it and expect that thread to
+	 * go on waiting, until the process ends. It does, as long as the other end of its
+	 * descriptor stays open.
 	 */
 	if (atomic_load(&channel->readers) > 0) {
 		close(channel->queue.fd);
@@ -198,7 +199,10 @@ static void replace_spares(struct id *listen)
 	}
 }
 
-/* A request: the program gets a new identifier. Returns false when there can be none; then nobody hears of the request. */
+/*
+ * A request: the program gets a new identifier. Returns false when there can be none; then nobody
+ * hears of the request.
+ */
 static bool take_request(struct held *held, struct id *id)
 {
 	struct id *listen = id->listen;
@@ -241,8 +245,8 @@ static void take_reply(struct held *held, struct id *id)
 }
 
 /*
- * The peer accepted. With a queue pair of ours, it is brought up and the peer is told; else that is the program's to do
- * (rdma_establish).
+ * The peer accepted. With a queue pair of ours, it is brought up and the peer is told; else that is
+ * the program's to do (rdma_establish).
  */
 static void take_response(struct held *held, struct id *id)
 {

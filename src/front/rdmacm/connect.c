@@ -23,7 +23,10 @@ static struct rdma_conn_param param_or_default(const struct rdma_conn_param *par
 	};
 }
 
-/* Private data: the program's, behind what its address information brought along. Returns its length or -EINVAL. */
+/*
+ * Private data: the program's, behind what its address information brought along. Returns its
+ * length or -EINVAL.
+ */
 static int private_data(
 	const struct id *id, const struct rdma_conn_param *param, uint8_t *to, size_t room)
 {
@@ -394,7 +397,10 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	bool is_known = id_is_datagram(id) || id->agreement.remote_qpn != 0;
 
-	/* Beyond INIT it is the connection that moves an iWARP queue pair: nothing is left to the program. */
+	/*
+	 * Beyond INIT it is the connection that moves an iWARP queue pair: nothing is left to the
+	 * program.
+	 */
 	if (id->is_iwarp && (attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS)) {
 		*mask = 0;
 		return 0;
@@ -423,7 +429,10 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 	return EINVAL;
 }
 
-/* Programs (rping) hand over what lies on their stack and give all of it to ibv_modify_qp: nothing of that remains. */
+/*
+ * Programs (rping) hand over what lies on their stack and give all of it to ibv_modify_qp: nothing
+ * of that remains.
+ */
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *mask)
 {
 	struct ibv_qp_attr known = {0};
@@ -469,7 +478,7 @@ int id_qp_fail(struct id *id)
 	return ibv_modify_qp(id->id.qp, &attr, IBV_QP_STATE);
 }
 
-/* --- enhanced connection establishment: no vendor's options here (IBTA annex A19 leaves them to vendors) --- */
+/* --- enhanced connection establishment: no vendor's options (IBTA annex A19 defines none) --- */
 
 int rdma_set_local_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 {

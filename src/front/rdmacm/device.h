@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices as this library opens them: each once, for all identifiers, with one protection domain that stands in where a program names
- * none. They stay open to the end of the process. Any thread may call.
+ * Devices as this library opens them: each once, for all identifiers, with one protection domain
+ * that stands in where a program names none. They stay open to the end of the process. Any thread
+ * may call.
  */
 #ifndef URNIC_FRONT_RDMACM_DEVICE_H
 #define URNIC_FRONT_RDMACM_DEVICE_H

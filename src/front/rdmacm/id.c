@@ -496,8 +496,8 @@ static int set_id_option(struct id *id, int name, const void *value, size_t byte
 }
 
 /*
- * A path record in place of rdma_resolve_route(), as the kernel takes it on Ethernet too. The addresses decide where packets go, so of the
- * record only the MTU counts.
+ * A path record in place of rdma_resolve_route(), as the kernel takes it on Ethernet too. The
+ * addresses decide where packets go, so of the record only the MTU counts.
  */
 static int set_ib_path(struct id *id, const void *value, size_t bytes)
 {

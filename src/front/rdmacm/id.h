@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection identifier as the library sees it: the public structure, the manager's connection, and the events that it can have.
+ * A connection identifier as the library sees it: the public structure, the manager's connection,
+ * and the events that it can have.
  *
- * Events come from calls of the program (an address was resolved) and from the manager (the peer did something). An identifier has one
- * entry per type of event in its channel's queue, so posting needs no memory. What an event tells beside its type is kept in the
- * identifier until the program takes it.
+ * Events come from calls of the program (an address was resolved) and from the manager (the peer
+ * did something). An identifier has one entry per type of event in its channel's queue, so posting
+ * needs no memory. What an event tells beside its type is kept in the identifier until the program
+ * takes it.
  *
- * A listener has as many identifiers in reserve as its backlog. A request takes one, the program's rdma_get_cm_event() puts another in
- * its place.
+ * A listener has as many identifiers in reserve as its backlog. A request takes one, the program's
+ * rdma_get_cm_event() puts another in its place.
  *
- * Life: the program holds one reference, until rdma_destroy_id(); the manager another, until the connection's protocol has ended.
+ * Life: the program holds one reference, until rdma_destroy_id(); the manager another, until the
+ * connection's protocol has ended.
  *
  * Lock: id_lock guards id->id.channel against events that are being posted, the lists of requests,
  * and reference counts. Its place is in os/lock_order.def.
@@ -49,7 +52,8 @@ enum id_state {
 	ID_ROUTE_RESOLVED,
 	ID_LISTENING,
 	ID_CONNECTING, /* active: asked, no answer yet */
-	ID_RESPONDED, /* active: accepted, and the program has no queue pair here: rdma_establish() */
+	/* Active: accepted, and the program has no queue pair here: rdma_establish() */
+	ID_RESPONDED,
 	ID_REQUESTED, /* passive: to be accepted or refused */
 	ID_ACCEPTED, /* passive: waiting for the other side to be ready */
 	ID_CONNECTED,
@@ -82,8 +86,8 @@ struct id_agreement {
 
 struct id {
 	struct rdma_cm_id id; /* first: programs hold this */
-	_Atomic(enum id_state)
-		state; /* moved by the program's calls; watch.c, in a thread of its own, looks who listens */
+	/* Moved by the program's calls; watch.c, in a thread of its own, looks who listens */
+	_Atomic(enum id_state) state;
 	struct list in_ids; /* of watch.c, like the next */
 	struct list in_bucket;
 	struct list in_resolving; /* of resolver.c, with when it gives up */
@@ -174,7 +178,10 @@ void id_log(const struct id *id, const char *why);
 /* Tell the program. */
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
-/* The same for an event that is not one of id->events; with id_lock held; and the end of one, taken or not. */
+/*
+ * The same for an event that is not one of id->events; with id_lock held; and the end of one, taken
+ * or not.
+ */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
@@ -182,7 +189,10 @@ void id_forget_event(struct id *id, struct id_event *event);
 /* What the manager has to tell: struct nic_cm_user. */
 void id_on_event(const struct cm_event *event);
 
-/* Wait for the event of the call just made, if the identifier is one whose calls wait. Returns 0 or -1 and errno. */
+/*
+ * Wait for the event of the call just made, if the identifier is one whose calls wait. Returns 0 or
+ * -1 and errno.
+ */
 int id_complete(struct id *id);
 
 /* Start what every identifier needs. Returns 0 or -errno. */
@@ -191,7 +201,10 @@ int id_start(void);
 /* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
 int id_add_spare(struct id *listen);
 
-/* A request comes to the program's knowledge: device, addresses, what the peer asks for. Returns 0 or -errno. */
+/*
+ * A request comes to the program's knowledge: device, addresses, what the peer asks for. Returns 0
+ * or -errno.
+ */
 int id_open_request(struct id *id);
 
 /* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
@@ -207,7 +220,9 @@ void id_use_device(struct id *id, struct device *device, uint32_t gid_index);
  */
 int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex);
 
-/* The kinds of devices that can do what the identifier is for: iWARP is for reliable connections. */
+/*
+ * The kinds of devices that can do what the identifier is for: iWARP is for reliable connections.
+ */
 uint32_t id_device_kinds(const struct id *id);
 
 /* A new identifier that nobody knows. NULL when there is no memory. */
@@ -220,7 +235,9 @@ int id_route(struct id *id, const struct sockaddr *remote);
 /* The route as the public structure shows it. Returns 0 or -errno. */
 int id_fill_path(struct id *id);
 
-/* Bring the queue pair of an agreed connection up; or into the error state. Return 0 or an errno. */
+/*
+ * Bring the queue pair of an agreed connection up; or into the error state. Return 0 or an errno.
+ */
 int id_qp_connect(struct id *id);
 int id_qp_fail(struct id *id);
 

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections of identifiers on iWARP devices: what connect.c and channel.c do with the connection manager of InfiniBand, by MPA over
- * TCP (runtime/nic_iwcm.h).
+ * Connections of identifiers on iWARP devices: what connect.c and channel.c do with the connection
+ * manager of InfiniBand, by MPA over TCP (runtime/nic_iwcm.h).
  *
- * The other end's answer carries what there is to be agreed on, so an active side is connected when the program takes it, and there is
- * nothing like IB's last message. A passive side is connected when it accepts.
+ * The other end's answer carries what there is to be agreed on, so an active side is connected when
+ * the program takes it, and there is nothing like IB's last message. A passive side is connected
+ * when it accepts.
  */
 #ifndef URNIC_FRONT_RDMACM_IWARP_H
 #define URNIC_FRONT_RDMACM_IWARP_H
 
 #include "front/rdmacm/id.h"
 
-/* Listen at the identifier's address, beside its listening for InfiniBand connections if it does. Returns 0 or -errno. */
+/*
+ * Listen at the identifier's address, beside its listening for InfiniBand connections if it does.
+ * Returns 0 or -errno.
+ */
 int iwarp_listen(struct id *id, uint32_t backlog);
 
 /* No more requests; those that the program has not taken are dropped. */
@@ -24,7 +28,8 @@ void iwarp_replace_spares(struct id *listen);
 int iwarp_open_request(struct id *id);
 
 /*
- * Ask for a connection; answer a request; refuse one. `data` is the program's private data. Return 0 or -errno.
+ * Ask for a connection; answer a request; refuse one. `data` is the program's private data. Return
+ * 0 or -errno.
  */
 int iwarp_connect(
 	struct id *id, const struct rdma_conn_param *param, const uint8_t *data, size_t bytes);

@@ -14,7 +14,10 @@ struct group {
 	struct id_event event;
 };
 
-/* The program takes the event of joining: fill it in and attach the queue pair. Returns 0 or an errno. */
+/*
+ * The program takes the event of joining: fill it in and attach the queue pair. Returns 0 or an
+ * errno.
+ */
 int group_taken(struct group *group, struct rdma_cm_event *event);
 
 /* The program has no use for the group any more, whether or not it took the event. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses and routes. The kernel's routing decides; on Ethernet there is no more to a route than the two addresses.
+ * Addresses and routes. The kernel's routing decides; on Ethernet there is no more to a route than
+ * the two addresses.
  */
 #include <net/if.h>
 #include <stdlib.h>
@@ -169,8 +170,9 @@ int id_fill_path(struct id *id)
 }
 
 /*
- * On Ethernet there is nobody to ask for a route: it cannot fail later, and RDMA_CM_EVENT_ROUTE_ERROR is never raised, as it is not by the
- * kernel's rdma_cm there. That looks, as we do, whether the interface of the address is still there.
+ * On Ethernet there is nobody to ask for a route: it cannot fail later, and
+ * RDMA_CM_EVENT_ROUTE_ERROR is never raised, as it is not by the kernel's rdma_cm there. That
+ * looks, as we do, whether the interface of the address is still there.
  */
 int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread tells by an event what came of it; whoever takes that moves the identifier on (channel.c).
+ * The thread tells by an event what came of it; whoever takes that moves the identifier on
+ * (channel.c).
  *
  * Lock: `lock`, for the list; id_lock and that of the event queue are taken under it.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under it. Thread: that of
- * netdev/netdev_watch.h.
+ * Lock: `lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under it.
+ * Thread: that of netdev/netdev_watch.h.
  */
 #include "front/rdmacm/watch.h"
 
@@ -20,8 +20,8 @@ enum { BUCKETS = 1 << 10 };
 static struct list ids = {&ids, &ids};
 static struct list buckets[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct netdev_list *
-	before; /* under `lock`: what was there when it was last looked at; NULL: nobody has looked */
+/* Under `lock`: what was there when it was last looked at; NULL: nobody has looked */
+static struct netdev_list *before;
 static uint64_t epoch; /* under `lock`: of the process that is watched in; 0: none */
 
 /* With id_lock held. */

@@ -2,8 +2,8 @@
 /*
  * Datagram rsockets: their life, datagrams out and in.
  *
- * There is no thread behind a socket: what comes over UDP is taken in by calls on it, and the kernel keeps it until then. Nothing that
- * comes makes us remember a peer; sending to it does.
+ * There is no thread behind a socket: what comes over UDP is taken in by calls on it, and the
+ * kernel keeps it until then. Nothing that comes makes us remember a peer; sending to it does.
  */
 #include "front/rsocket/datagram.h"
 
@@ -307,7 +307,9 @@ void rs_datagram_advance(struct rs *rs)
 		udp_receive_some(rs);
 	if (!datagram->message.data)
 		endpoints_receive(rs);
-	/* A connected socket hears its peer only. The header says so; UDP's is the kernel's word. */
+	/*
+	 * A connected socket hears its peer only. The header says so; UDP's is the kernel's word.
+	 */
 	if (datagram->message.data && !is_for_us(datagram))
 		message_drop(datagram);
 }
@@ -408,7 +410,10 @@ static int send_packet(struct datagram_peer *peer, const struct msghdr *message,
 	return datagram_endpoint_send(endpoint, peer, slot, endpoint->header_bytes + bytes);
 }
 
-/* Over UDP, if the peer's queue pair is not known, or not for certain, or the datagram is too long for it. */
+/*
+ * Over UDP, if the peer's queue pair is not known, or not for certain, or the datagram is too long
+ * for it.
+ */
 static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t bytes)
 {
 	uint64_t now = now_ns();

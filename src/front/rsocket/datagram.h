@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets (datagram_protocol.h). Inside of datagram.c and datagram_endpoint.c; others use what rsocket.h has of them.
+ * Datagram rsockets (datagram_protocol.h). Inside of datagram.c and datagram_endpoint.c; others use
+ * what rsocket.h has of them.
  */
 #ifndef URNIC_FRONT_RSOCKET_DATAGRAM_H
 #define URNIC_FRONT_RSOCKET_DATAGRAM_H
@@ -79,7 +80,10 @@ void datagram_endpoint_destroy(struct datagram_endpoint *endpoint);
 /* Take back slots whose datagrams are sent. */
 void datagram_endpoint_reclaim(struct datagram_endpoint *endpoint);
 
-/* Send what is in a slot that was taken from free_slots. 0 or an errno; then the slot is free again. */
+/*
+ * Send what is in a slot that was taken from free_slots. 0 or an errno; then the slot is free
+ * again.
+ */
 int datagram_endpoint_send(struct datagram_endpoint *endpoint, const struct datagram_peer *peer,
 	uint32_t slot, size_t bytes);
 uint8_t *datagram_endpoint_slot(struct datagram_endpoint *endpoint, uint32_t slot);

@@ -98,8 +98,8 @@ static in_port_t *port_of(union datagram_name *name)
 }
 
 /*
- * The way to itself names the device, which binding to a loopback address would not. The port need not be the socket's: nobody asks
- * the connection manager for it.
+ * The way to itself names the device, which binding to a loopback address would not. The port need
+ * not be the socket's: nobody asks the connection manager for it.
  */
 static int id_make(struct datagram_endpoint *endpoint, const union datagram_name *name)
 {

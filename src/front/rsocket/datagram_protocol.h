@@ -2,15 +2,18 @@
 /*
  * Datagram rsockets on the wire, as rdma-core's librdmacm speaks.
  *
- * A datagram socket has a UDP socket, whose address is its name, and a UD queue pair per local address. A datagram is a SEND with
- * the sender's name in front. To learn a peer's queue pair a datagram is sent over UDP instead, with the number of the sender's
- * own; the peer takes it like any other, and answers with a message without data (op CTRL) and its number. Either side may use UDP at any
- * time. Q_Key: RDMA_UDP_QKEY.
+ * A datagram socket has a UDP socket, whose address is its name, and a UD queue pair per local
+ * address. A datagram is a SEND with the sender's name in front. To learn a peer's queue pair a
+ * datagram is sent over UDP instead, with the number of the sender's own; the peer takes it like
+ * any other, and answers with a message without data (op CTRL) and its number. Either side may use
+ * UDP at any time. Q_Key: RDMA_UDP_QKEY.
  *
- *     UD    version, length, port, address [IPv6: flow information, address]    8 or 24 bytes, then the datagram
- *     UDP   tag, version, op, length, 0, queue pair number, address             16 or 28 bytes, then the datagram
+ *     UD    version, length, port, address [IPv6: flow information, address]    8 or 24 bytes
+ *     UDP   tag, version, op, length, 0, queue pair number, address             16 or 28 bytes
  *
- * Big-endian; `version` is 4 or 6, `length` that of the header. Receivers have room for 2048 bytes with header.
+ * The datagram follows.
+ * Big-endian; `version` is 4 or 6, `length` that of the header. Receivers have room for 2048 bytes
+ * with header.
  */
 #ifndef URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H

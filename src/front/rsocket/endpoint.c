@@ -11,7 +11,10 @@
 
 #include "front/rsocket/rsocket.h"
 
-/* wr_id of receive requests, with their number; those of sends are the message itself, for the IOMAP bytes see below. */
+/*
+ * wr_id of receive requests, with their number; those of sends are the message itself, for the
+ * IOMAP bytes see below.
+ */
 #define WR_RECEIVE (1ull << 63)
 
 enum { TAKE_BATCH = 32, POST_BATCH = 32 };

@@ -20,7 +20,10 @@ static inline bool fd_sets_has(const fd_set *set, int fd)
 	return set && FD_ISSET(fd, set);
 }
 
-/* An entry for each descriptor below `limit` that is in a set. Returns how many; `fds` has room for `limit`. */
+/*
+ * An entry for each descriptor below `limit` that is in a set. Returns how many; `fds` has room for
+ * `limit`.
+ */
 static inline nfds_t fd_sets_to_poll(const struct fd_sets *sets, int limit, struct pollfd *fds)
 {
 	nfds_t count = 0;

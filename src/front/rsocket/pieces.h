@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The application's memory as a list of pieces, and a place in it that moves on as bytes are copied.
+ * The application's memory as a list of pieces, and a place in it that moves on as bytes are
+ * copied.
  */
 #ifndef URNIC_FRONT_RSOCKET_PIECES_H
 #define URNIC_FRONT_RSOCKET_PIECES_H

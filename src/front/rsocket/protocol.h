@@ -5,8 +5,9 @@
  *
  * Everything is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's receive
  * buffer, whose free halves the peer names by writing entries into our `target` table; messages
- * without bytes are WRITEs of length 0. Over iWARP, which need not have immediate data, a SEND of four bytes takes its place, in the
- * sender's byte order, behind the WRITE if there is one. The immediate data says which:
+ * without bytes are WRITEs of length 0. Over iWARP, which need not have immediate data, a SEND of
+ * four bytes takes its place, in the sender's byte order, behind the WRITE if there is one. The
+ * immediate data says which:
  *
  *     31..29  operation    28..0  its operand
  *     DATA    bytes that were written
@@ -16,8 +17,8 @@
  *     CTRL    enum rs_ctrl
  *
  * DATA and IOMAP messages are numbered; each needs a receive request at the peer, and that is what
- * the sequence number in SGL grants. SGL and CTRL messages are not: few are under way at a time, and
- * the queue pair's RNR retries cover them.
+ * the sequence number in SGL grants. SGL and CTRL messages are not: few are under way at a time,
+ * and the queue pair's RNR retries cover them.
  */
 #ifndef URNIC_FRONT_RSOCKET_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_PROTOCOL_H

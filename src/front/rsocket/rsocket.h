@@ -18,8 +18,8 @@
  * application asks for: a blocking call waits in poll(), for the event channel and the completion
  * channel at once, so that the end of a connection is seen while data is waited for.
  *
- * Threads: each stream has one lock, which covers all of it; only the wait is outside. One thread at
- * a time waits for the descriptors, the others wait for it.
+ * Threads: each stream has one lock, which covers all of it; only the wait is outside. One thread
+ * at a time waits for the descriptors, the others wait for it.
  */
 #ifndef URNIC_FRONT_RSOCKET_RSOCKET_H
 #define URNIC_FRONT_RSOCKET_RSOCKET_H
@@ -190,8 +190,8 @@ void rs_completions_take(struct rs *rs);
 void rs_completions_arm(struct rs *rs);
 
 /*
- * Write the next `bytes` bytes of the application's into the peer's memory, by way of the send buffer, which has room for them. `is_silent`:
- * the peer is not told.
+ * Write the next `bytes` bytes of the application's into the peer's memory, by way of the send
+ * buffer, which has room for them. `is_silent`: the peer is not told.
  */
 int rs_data_send(struct rs *rs, struct pieces *from, uint32_t bytes, const struct rs_sge *to,
 	bool is_silent);
@@ -235,8 +235,8 @@ typedef bool rs_condition_fn(const struct rs *rs);
 void rs_advance(struct rs *rs);
 
 /*
- * Wait until the condition holds. The stream is locked, and unlocked meanwhile. Returns 0; EAGAIN when
- * it does not hold and the caller does not wait; EINTR.
+ * Wait until the condition holds. The stream is locked, and unlocked meanwhile. Returns 0; EAGAIN
+ * when it does not hold and the caller does not wait; EINTR.
  */
 int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
 

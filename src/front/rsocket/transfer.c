@@ -35,7 +35,10 @@ static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 	struct rs_sge *target = &rs->target[rs->target_index];
 	struct rs_sge to = *target;
 
-	/* Before it is sent: the peer may have read it, and written the entry anew, when that returns. */
+	/*
+	 * Before it is sent: the peer may have read it, and written the entry anew, when that
+	 * returns.
+	 */
 	target->address += bytes;
 	target->bytes -= bytes;
 	if (!target->bytes)
@@ -208,7 +211,10 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, i
 		error = rs->error;
 	if (!error && rs->state < RS_RESOLVING_ADDRESS)
 		error = ENOTCONN;
-	/* rstream looks at errno at the end of a stream, too: it must not say EAGAIN, be that of an earlier call or of one within this one. */
+	/*
+	 * rstream looks at errno at the end of a stream, too: it must not say EAGAIN, be that of an
+	 * earlier call or of one within this one.
+	 */
 	errno = error;
 	return error ? -1 : 0;
 }

@@ -12,8 +12,8 @@
 #include "front/rsocket/rsocket.h"
 
 /*
- * rpoll() looks again at least this often: another thread may have taken in, and told nobody, what it
- * sleeps for.
+ * rpoll() looks again at least this often: another thread may have taken in, and told nobody, what
+ * it sleeps for.
  */
 enum { SLICE_MS = 50, FDS_ON_STACK = 32 };
 

@@ -2,11 +2,13 @@
 /*
  * The ABI of libibverbs.so.1, as its callers see it.
  *
- * Every source of this room includes the public headers through this file and in no other way. What is declared here has default
- * visibility, everything else in the library is hidden; the version script made of symbols.def then gives each name its version.
+ * Every source of this room includes the public headers through this file and in no other way. What
+ * is declared here has default visibility, everything else in the library is hidden; the version
+ * script made of symbols.def then gives each name its version.
  *
- * The three calls that the public header covers with a macro of the same name are uncovered, because here they are defined.
- * Names that the library exports but no public header declares (rdma-core kept their header to itself) are declared at the end.
+ * The three calls that the public header covers with a macro of the same name are uncovered,
+ * because here they are defined. Names that the library exports but no public header declares
+ * (rdma-core kept their header to itself) are declared at the end.
  */
 #ifndef URNIC_FRONT_VERBS_ABI_H
 #define URNIC_FRONT_VERBS_ABI_H
@@ -45,7 +47,8 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 const char *ibv_get_sysfs_path(void);
 
 /*
- * The kernel's layouts into the library's and back. librdmacm was their only user; the destination is wholly overwritten.
+ * The kernel's layouts into the library's and back. librdmacm was their only user; the destination
+ * is wholly overwritten.
  */
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src);
@@ -53,7 +56,8 @@ void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_pat
 void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst, struct ibv_sa_path_rec *src);
 
 /*
- * The type of one GID the way ibv_devinfo and pyverbs ask for it: 0 for InfiniBand and RoCE v1, 1 for RoCE v2.
+ * The type of one GID the way ibv_devinfo and pyverbs ask for it: 0 for InfiniBand and RoCE v1, 1
+ * for RoCE v2.
  *
  * Returns 0, or -1 with errno.
  */

@@ -58,7 +58,9 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	/* Events of a port or a device belong to no object: nobody waits for their acknowledgement. */
+	/*
+	 * Events of a port or a device belong to no object: nobody waits for their acknowledgement.
+	 */
 	if (event->event_type == IBV_EVENT_CQ_ERR) {
 		struct ibv_cq *cq = event->element.cq;
 

@@ -2,8 +2,8 @@
 /*
  * Asynchronous events of objects, and the acknowledgements that their destruction waits for.
  *
- * An object embeds one `struct async_event` (context.h) per kind of event it can have. They wait in the queue of the context that the
- * object was created through.
+ * An object embeds one `struct async_event` (context.h) per kind of event it can have. They wait in
+ * the queue of the context that the object was created through.
  */
 #ifndef URNIC_FRONT_VERBS_ASYNC_H
 #define URNIC_FRONT_VERBS_ASYNC_H
@@ -11,7 +11,8 @@
 #include "front/verbs/context.h"
 
 /*
- * `element`  The public structure that the event is about, a queue pair, a completion queue or a shared receive queue.
+ * `element`  The public structure that the event is about, a queue pair, a completion queue or a
+ *            shared receive queue.
  */
 void async_event_init(struct async_event *async, enum ibv_event_type type, void *element);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion channels: the descriptor on which a program waits for completion events of many queues.
+ * Completion channels: the descriptor on which a program waits for completion events of many
+ * queues.
  *
  * A completion queue on a channel embeds an event of it. The public structure has no
- * handle, so a channel's pointer is trusted; it is an object all the same, so that it is not destroyed under its queues.
+ * handle, so a channel's pointer is trusted; it is an object all the same, so that it is not
+ * destroyed under its queues.
  */
 #ifndef URNIC_FRONT_VERBS_CHANNEL_H
 #define URNIC_FRONT_VERBS_CHANNEL_H

@@ -2,7 +2,8 @@
 /*
  * The ABI of 2006 (name@IBVERBS_1.0), present and refusing. See symbols.def.
  *
- * Arguments are not looked at, so each function is defined without any: the calling convention leaves them to the caller.
+ * Arguments are not looked at, so each function is defined without any: the calling convention
+ * leaves them to the caller.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -2,12 +2,14 @@
 /*
  * Opening and closing.
  *
- * The command descriptor that an adapter's kernel driver would listen on is a memory file here. It can be duplicated and
- * handed to ibv_import_device(), which knows its context again by the file's identity. In another process, which has an adapter of its own,
- * it makes a context of that one, through which the objects of the first can be imported: the file says where they are to be found
+ * The command descriptor that an adapter's kernel driver would listen on is a memory file here. It
+ * can be duplicated and handed to ibv_import_device(), which knows its context again by the file's
+ * identity. In another process, which has an adapter of its own, it makes a context of that one,
+ * through which the objects of the first can be imported: the file says where they are to be found
  * (runtime/nic_import.h).
  *
- * One lock (`context_lock`) guards the list of open contexts. Only events are posted while it is held.
+ * One lock (`context_lock`) guards the list of open contexts. Only events are posted while it is
+ * held.
  */
 #include "front/verbs/context.h"
 
@@ -42,7 +44,10 @@
 /* What the files behind command descriptors are called. */
 #define COMMAND_FILE "urnic-context"
 
-/* Interrupt vectors to choose from for completion events: all the same here, but programs ask for one each per thread. */
+/*
+ * Interrupt vectors to choose from for completion events: all the same here, but programs ask for
+ * one each per thread.
+ */
 #define COMP_VECTOR_COUNT 64
 
 pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -94,7 +99,9 @@ struct command {
 
 static const char magic[16] = COMMAND_FILE;
 
-/* `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's. */
+/*
+ * `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's.
+ */
 static struct context *context_create(struct device *device, uint64_t opening, int cmd_fd)
 {
 	struct context *context = calloc(1, sizeof(*context));
@@ -287,8 +294,9 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 }
 
 /*
- * Programs close devices with queues and regions still there, and a kernel driver then destroys these. So they go, users before what
- * they use; only their structures stay, because the program has pointers to them.
+ * Programs close devices with queues and regions still there, and a kernel driver then destroys
+ * these. So they go, users before what they use; only their structures stay, because the program
+ * has pointers to them.
  */
 static void objects_release(struct context *context)
 {

@@ -2,11 +2,13 @@
 /*
  * An open device.
  *
- * A program may open a device several times. All contexts of a process share the one NIC, but each has descriptors and objects of its
- * own: a handle means something only to the context that it was made through, and to those that were imported from that one.
+ * A program may open a device several times. All contexts of a process share the one NIC, but each
+ * has descriptors and objects of its own: a handle means something only to the context that it was
+ * made through, and to those that were imported from that one.
  *
- * The structure that programs see lies inside of ours; context_of() goes from one to the other. A context has no handle to be
- * checked by: except for closing, its pointer is trusted, as in every libibverbs.
+ * The structure that programs see lies inside of ours; context_of() goes from one to the other. A
+ * context has no handle to be checked by: except for closing, its pointer is trusted, as in every
+ * libibverbs.
  */
 #ifndef URNIC_FRONT_VERBS_CONTEXT_H
 #define URNIC_FRONT_VERBS_CONTEXT_H
@@ -41,8 +43,8 @@ struct async_event {
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
-	uint64_t
-		opening; /* a number for each ibv_open_device(); imported contexts have that of the first */
+	/* A number for each ibv_open_device(); imported contexts have that of the first */
+	uint64_t opening;
 	struct nic_locator
 		owner; /* of one that was imported from another process; else its pid is 0 */
 	uint64_t owner_opening; /* there */
@@ -58,7 +60,10 @@ static inline struct context *context_of(struct ibv_context *verbs)
 	return container_of(verbs, struct context, verbs.context);
 }
 
-/* Was it imported from another process? Handles that the program imports are those of that process then. */
+/*
+ * Was it imported from another process? Handles that the program imports are those of that process
+ * then.
+ */
 static inline bool context_is_foreign(const struct context *context)
 {
 	return context->owner.pid != 0;

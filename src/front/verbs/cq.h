@@ -43,8 +43,8 @@ static inline struct cq_front *cq_of(struct ibv_cq *verbs)
 }
 
 /*
- * Make a completion queue. `init` as for ibv_create_cq_ex(), of which all but wc_flags were checked to be known. NULL with errno
- * on failure.
+ * Make a completion queue. `init` as for ibv_create_cq_ex(), of which all but wc_flags were checked
+ * to be known. NULL with errno on failure.
  */
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init);
 
@@ -64,7 +64,10 @@ static inline uint8_t cqe_service_level(const struct cqe *cqe)
 	return cqe->flags & WC_GRH ? (uint8_t)cqe->service_level : 0;
 }
 
-/* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
+/*
+ * Give back all but the structure, of which the object was taken out of the table. Events are left
+ * to be acknowledged.
+ */
 void cq_release(struct object *object);
 
 /* poll_cq and req_notify_cq of the table in the context. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended completion queues: one completion at a time, of which a program reads the fields that it wants.
+ * Extended completion queues: one completion at a time, of which a program reads the fields that it
+ * wants.
  *
- * start_poll takes the first completion and leaves the cursor locked, next_poll takes one more, end_poll unlocks. A second thread
- * that starts to poll meanwhile waits, as on adapters: told that there is nothing, it might go to sleep on completions that the first
- * never looks at. A queue that is single-threaded, by its flag or its thread domain, has no such lock. ibv_poll_cq() on the same queue takes
- * what comes next, and waits for nobody.
+ * start_poll takes the first completion and leaves the cursor locked, next_poll takes one more,
+ * end_poll unlocks. A second thread that starts to poll meanwhile waits, as on adapters: told that
+ * there is nothing, it might go to sleep on completions that the first never looks at. A queue that
+ * is single-threaded, by its flag or its thread domain, has no such lock. ibv_poll_cq() on the same
+ * queue takes what comes next, and waits for nobody.
  *
  * Only start_poll drives the NIC; next_poll looks into memory.
  */
@@ -222,7 +224,10 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	return &cq->extended;
 }
 
-/* The raw clock counts nanoseconds, and has no seconds: programs that know adapters read tv_nsec alone. */
+/*
+ * The raw clock counts nanoseconds, and has no seconds: programs that know adapters read tv_nsec
+ * alone.
+ */
 int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	uint32_t asked = values->comp_mask;

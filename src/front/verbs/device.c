@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`device_lock`) guards the table and what in a device can change. Nothing is called while it is held. Another one
- * (`refresh_lock`) is held from before a snapshot is taken until it has been applied and told, so that an older snapshot never
- * follows a newer one. Order: refresh_lock, then device_lock or context_lock.
+ * One lock (`device_lock`) guards the table and what in a device can change. Nothing is called
+ * while it is held. Another one (`refresh_lock`) is held from before a snapshot is taken until it
+ * has been applied and told, so that an older snapshot never follows a newer one. Order:
+ * refresh_lock, then device_lock or context_lock.
  */
 #include "front/verbs/device.h"
 
@@ -18,7 +19,10 @@
 #include "os/setting.h"
 #include "runtime/nic.h"
 
-/* IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data), and the ICRC. */
+/*
+ * IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data),
+ * and the ICRC.
+ */
 #define HEADER_BYTES_MAX (40 + 8 + 12 + 16 + 4 + 4)
 
 pthread_mutex_t refresh_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,8 +34,9 @@ static struct device *present[DEVICE_COUNT_MAX];
 static uint32_t present_count;
 
 /*
- * Six bytes for an interface that has no hardware address, the same each time, and most likely of its own among hosts: FNV-1a of
- * the host's and the interface's name, in the range of locally administered addresses.
+ * Six bytes for an interface that has no hardware address, the same each time, and most likely of
+ * its own among hosts: FNV-1a of the host's and the interface's name, in the range of locally
+ * administered addresses.
  */
 static void mac_invent(const char *ifname, uint8_t mac[6])
 {
@@ -59,8 +64,8 @@ static const struct {
 };
 
 /*
- * A modified EUI-64 of the hardware address, as the kernel's RDMA drivers make it (RFC 4291 appendix A); of the second device of an
- * interface, one that differs.
+ * A modified EUI-64 of the hardware address, as the kernel's RDMA drivers make it (RFC 4291
+ * appendix A); of the second device of an interface, one that differs.
  */
 static __be64 guid_from_netdev(const struct netdev *netdev, enum device_transport transport)
 {
@@ -224,7 +229,10 @@ static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NET
 	return count;
 }
 
-/* Say what has become of the name that URNIC_DEVICE_NAME gives a new device, if it is not called so. Under device_lock. */
+/*
+ * Say what has become of the name that URNIC_DEVICE_NAME gives a new device, if it is not called
+ * so. Under device_lock.
+ */
 static void name_check(
 	const struct device *device, bool is_good, const char *name, const char *names)
 {
@@ -268,7 +276,10 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 	}
 }
 
-/* URNIC_TRANSPORTS, if it means something; NULL for the default. What is wrong with it is said once. Under device_lock. */
+/*
+ * URNIC_TRANSPORTS, if it means something; NULL for the default. What is wrong with it is said
+ * once. Under device_lock.
+ */
 static const char *transports_wanted(void)
 {
 	static bool is_told;
@@ -302,8 +313,8 @@ static void interfaces_check(void)
 }
 
 /*
- * Brings the table in line with a snapshot. `news` has room for DEVICE_COUNT_MAX, by the devices' index. The names that the environment
- * gives are for the first transport. Under device_lock.
+ * Brings the table in line with a snapshot. `news` has room for DEVICE_COUNT_MAX, by the devices'
+ * index. The names that the environment gives are for the first transport. Under device_lock.
  */
 static void table_update(
 	const struct netdev_list *list, struct netdev *const *order, uint32_t count, uint32_t *news)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices: one per network interface that is up, has an address and is wanted, and transport that is wanted.
+ * Devices: one per network interface that is up, has an address and is wanted, and transport that
+ * is wanted.
  *
- * A device is made when its interface is first seen and stays for the life of the process, at one address, under one name: programs
- * compare device pointers, and may hold one whose interface has gone. What can change (addresses, MTU, link) is read anew by
- * device_refresh(); between two refreshes all answers are of one snapshot. While a device is open, the interfaces are watched, and
- * each change of them is such a refresh, which also tells the device's contexts.
+ * A device is made when its interface is first seen and stays for the life of the process, at one
+ * address, under one name: programs compare device pointers, and may hold one whose interface has
+ * gone. What can change (addresses, MTU, link) is read anew by device_refresh(); between two
+ * refreshes all answers are of one snapshot. While a device is open, the interfaces are watched,
+ * and each change of them is such a refresh, which also tells the device's contexts.
  *
- * A device whose interface was removed is gone for good; an interface that comes back is another device, which may have its name.
+ * A device whose interface was removed is gone for good; an interface that comes back is another
+ * device, which may have its name.
  *
  * Every function here takes the locks of this file for itself; any thread may call.
  */
@@ -22,13 +25,18 @@
 #include "front/verbs/limits.h"
 #include "netdev/netdev.h"
 
-/* Interfaces that come and go under new names each take one for ever; those beyond are not offered. */
+/*
+ * Interfaces that come and go under new names each take one for ever; those beyond are not offered.
+ */
 #define DEVICE_COUNT_MAX 128
 
 /* The only port of every device (IBTA numbers ports of a channel adapter from 1). */
 #define DEVICE_PORT 1
 
-/* The rate that it states: one lane of EDR, near to what a UDP socket carries. A static rate from this on limits nothing. */
+/*
+ * The rate that it states: one lane of EDR, near to what a UDP socket carries. A static rate from
+ * this on limits nothing.
+ */
 #define DEVICE_PORT_RATE_MBPS 25781
 
 /* What that port says it can do, of IBTA's PortInfo:CapabilityMask. */
@@ -61,8 +69,8 @@ struct device_port {
 };
 
 /*
- * Read the interfaces again, bring all devices in line with them, and tell open contexts what has changed. Returns 0 or -errno; on
- * failure nothing has changed.
+ * Read the interfaces again, bring all devices in line with them, and tell open contexts what has
+ * changed. Returns 0 or -errno; on failure nothing has changed.
  */
 int device_refresh(void);
 

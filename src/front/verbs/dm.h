@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Device memory: a piece of the NIC's own memory, which programs reach by copying, and peers through a region of it.
+ * Device memory: a piece of the NIC's own memory, which programs reach by copying, and peers
+ * through a region of it.
  */
 #ifndef URNIC_FRONT_VERBS_DM_H
 #define URNIC_FRONT_VERBS_DM_H
 
 #include "front/verbs/object.h"
 
-/* What a device has of it, for one process: as much as common adapters, and little enough to be always there. */
+/*
+ * What a device has of it, for one process: as much as common adapters, and little enough to be
+ * always there.
+ */
 #define DM_BYTES_MAX (1u << 20)
 
 /* Give back all but the structure, of which the object was taken out of the table. */

@@ -30,7 +30,10 @@ void dmabuf_unmap(void *address, size_t bytes, int fd)
 	close(fd);
 }
 
-/* Map whole pages around [offset, offset + length) of the DMA-buf into made->mapping. 0 or a positive errno. */
+/*
+ * Map whole pages around [offset, offset + length) of the DMA-buf into made->mapping. 0 or a
+ * positive errno.
+ */
 static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, bool is_written)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DMA-bufs: memory of another device's driver, known by a descriptor. To this NIC it is memory like any other once it is mapped; the
- * driver is told that the CPU will touch it (linux/dma-buf.h).
+ * DMA-bufs: memory of another device's driver, known by a descriptor. To this NIC it is memory like
+ * any other once it is mapped; the driver is told that the CPU will touch it (linux/dma-buf.h).
  */
 #ifndef URNIC_FRONT_VERBS_DMABUF_H
 #define URNIC_FRONT_VERBS_DMABUF_H

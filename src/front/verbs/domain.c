@@ -142,7 +142,10 @@ int parent_domain_dealloc(struct ibv_pd *pd)
 
 /* --- what is made through them --- */
 
-/* The program's allocator. NULL when it has no memory; IBV_ALLOCATOR_USE_DEFAULT when it leaves it to us. */
+/*
+ * The program's allocator. NULL when it has no memory; IBV_ALLOCATOR_USE_DEFAULT when it leaves it
+ * to us.
+ */
 static void *alloc_by_program(
 	const struct parent_domain *parent, enum domain_resource resource, size_t bytes)
 {

@@ -2,10 +2,11 @@
 /*
  * Parent domains and thread domains.
  *
- * A parent domain stands for a protection domain wherever a program names one (pd_ref() finds the one behind it), and adds two
- * things for the queue pairs, completion queues and shared receive queues that are made through it: the program's allocator, which
- * is asked for the memory of each such object on the host (rings and keys are in NIC memory, where no program allocates), and
- * a thread domain, the program's word that one thread at a time uses them.
+ * A parent domain stands for a protection domain wherever a program names one (pd_ref() finds the
+ * one behind it), and adds two things for the queue pairs, completion queues and shared receive
+ * queues that are made through it: the program's allocator, which is asked for the memory of each
+ * such object on the host (rings and keys are in NIC memory, where no program allocates), and a
+ * thread domain, the program's word that one thread at a time uses them.
  *
  * A public thread domain has no handle, so its pointer is trusted.
  */
@@ -16,7 +17,10 @@
 
 #include "front/verbs/pd.h"
 
-/* What the allocator is asked for: the lower half of its resource_type. The upper half, a driver's number, is 0. */
+/*
+ * What the allocator is asked for: the lower half of its resource_type. The upper half, a driver's
+ * number, is 0.
+ */
 enum domain_resource {
 	DOMAIN_QP = 1,
 	DOMAIN_CQ = 2,
@@ -47,7 +51,8 @@ struct domain {
 };
 
 /*
- * Zeroed memory for an object that is made through `pd`, which becomes used by it if it is a parent domain.
+ * Zeroed memory for an object that is made through `pd`, which becomes used by it if it is a parent
+ * domain.
  *
  * `pd`          As the program named it; NULL for none.
  * `bytes`       Of the object. The allocator is asked for it at an alignment of 64.
@@ -61,7 +66,9 @@ void *domain_alloc(const struct ibv_pd *pd, enum domain_resource resource, size_
 /* The object is no more, but its memory stays: its parent domain may go. */
 void domain_leave(struct domain *domain);
 
-/* Give back the memory of an object, in which `domain` may lie. Only then its parent domain may go. */
+/*
+ * Give back the memory of an object, in which `domain` may lie. Only then its parent domain may go.
+ */
 void domain_free(const struct domain *domain, enum domain_resource resource, void *memory);
 
 /* alloc_parent_domain, alloc_td and dealloc_td of the table in the context. */
@@ -70,7 +77,10 @@ struct ibv_pd *parent_domain_alloc(
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int td_dealloc(struct ibv_td *verbs);
 
-/* The part of ibv_dealloc_pd() for a handle that is not a protection domain's. 0 or a positive errno. */
+/*
+ * The part of ibv_dealloc_pd() for a handle that is not a protection domain's. 0 or a positive
+ * errno.
+ */
 int parent_domain_dealloc(struct ibv_pd *pd);
 
 /* Give back all but the structure, of which the object was taken out of the table. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Enhanced connection establishment: options of their own that adapters of one vendor agree on when they connect.
+ * Enhanced connection establishment: options of their own that adapters of one vendor agree on when
+ * they connect.
  *
- * This NIC has none. It says so (vendor and options 0), takes part in the exchange, and accepts of a peer's options what it
- * has: nothing.
+ * This NIC has none. It says so (vendor and options 0), takes part in the exchange, and accepts of
+ * a peer's options what it has: nothing.
  */
 #include "front/verbs/qp.h"
 

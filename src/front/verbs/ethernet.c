@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Ethernet address behind a GID. Nothing here needs it, the kernel routes our packets; some programs ask.
+ * The Ethernet address behind a GID. Nothing here needs it, the kernel routes our packets; some
+ * programs ask.
  */
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -31,7 +32,10 @@ static bool mac_of_group(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 	return false;
 }
 
-/* A link-local address that was made from the Ethernet address still holds it (RFC 4291 appendix A). */
+/*
+ * A link-local address that was made from the Ethernet address still holds it (RFC 4291 appendix
+ * A).
+ */
 static bool mac_of_link_local(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (!gid_is_link_local(gid) || gid->raw[11] != 0xff || gid->raw[12] != 0xfe)

@@ -117,7 +117,9 @@ static int add_counters(struct making *making, const struct ibv_flow_spec_counte
 	return spec->counters ? name(making, NAMED_COUNTERS) : EINVAL;
 }
 
-/* 0; EINVAL for one of the wrong size or out of place; EOPNOTSUPP for what cannot be matched here. */
+/*
+ * 0; EINVAL for one of the wrong size or out of place; EOPNOTSUPP for what cannot be matched here.
+ */
 static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 {
 	switch ((uint32_t)spec->hdr.type) {

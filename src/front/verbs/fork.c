@@ -2,8 +2,9 @@
 /*
  * Fork support: our own locks, and of what programs ask for, nothing.
  *
- * An adapter reads and writes physical pages, so a fork under a registration could part the process from its own memory. This NIC
- * uses the process's own addresses: a copy on write concerns it no more than any other code of the process.
+ * An adapter reads and writes physical pages, so a fork under a registration could part the process
+ * from its own memory. This NIC uses the process's own addresses: a copy on write concerns it no
+ * more than any other code of the process.
  */
 #include "front/verbs/fork.h"
 

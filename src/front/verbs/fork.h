@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The locks of this room across fork(): held while the process forks, so that a child in which other threads no longer exist finds
- * them free, and what they guard whole. Locks that live in objects are not among them: objects of the parent are dead in the child.
+ * The locks of this room across fork(): held while the process forks, so that a child in which
+ * other threads no longer exist finds them free, and what they guard whole. Locks that live in
+ * objects are not among them: objects of the parent are dead in the child.
  */
 #ifndef URNIC_FRONT_VERBS_FORK_H
 #define URNIC_FRONT_VERBS_FORK_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The GID table, as programs read it. The four calls differ in how they refuse; each as its man page says.
+ * The GID table, as programs read it. The four calls differ in how they refuse; each as its man
+ * page says.
  */
 #include "base/arith.h"
 #include "front/verbs/context.h"

@@ -2,10 +2,11 @@
 /*
  * The GID table of a port.
  *
- * It has no empty entries: programs take the first one, or all of them up to the length that the port states. So the
- * entries behind an address that goes move up, and a new address comes last; the others keep their order, and those before
- * keep their index. Programs hear of each change (IBV_EVENT_GID_CHANGE). What was made of an entry holds the address and not
- * the index: a queue pair or an address handle goes on as before. The first filling keeps the order it is given.
+ * It has no empty entries: programs take the first one, or all of them up to the length that the
+ * port states. So the entries behind an address that goes move up, and a new address comes last;
+ * the others keep their order, and those before keep their index. Programs hear of each change
+ * (IBV_EVENT_GID_CHANGE). What was made of an entry holds the address and not the index: a queue
+ * pair or an address handle goes on as before. The first filling keeps the order it is given.
  *
  * Plain data; the caller serializes.
  */
@@ -18,7 +19,10 @@
 
 #include "base/gid.h"
 
-/* One interface rarely has more addresses; those beyond are not offered. An index fits the 8 bits of sgid_index. */
+/*
+ * One interface rarely has more addresses; those beyond are not offered. An index fits the 8 bits
+ * of sgid_index.
+ */
 #define GID_TABLE_LENGTH 32
 
 /* Zeroed, it is an empty table. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between the kernel's layouts and the library's. Field by field, because the two differ in order and width.
+ * Between the kernel's layouts and the library's. Field by field, because the two differ in order
+ * and width.
  */
 #include "front/verbs/abi.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The limits of a device: the same for every device of the process, fixed before the first one is seen.
+ * The limits of a device: the same for every device of the process, fixed before the first one is
+ * seen.
  */
 #ifndef URNIC_FRONT_VERBS_LIMITS_H
 #define URNIC_FRONT_VERBS_LIMITS_H
@@ -12,7 +13,8 @@
 #include "front/verbs/abi.h"
 
 /*
- * What every device says about itself, limits.def: all but names and identifiers. Written by limits_configure(), read after.
+ * What every device says about itself, limits.def: all but names and identifiers. Written by
+ * limits_configure(), read after.
  */
 extern struct ibv_device_attr device_limits;
 
@@ -24,8 +26,8 @@ void limits_configure(void);
  *
  * `item`  "field=number", not terminated; `bytes` long.
  *
- * False, and nothing has changed, when there is no such settable field or the number is not within its range; then *ret_highest is
- * the range's end, or 0 when the field is the trouble.
+ * False, and nothing has changed, when there is no such settable field or the number is not within
+ * its range; then *ret_highest is the range's end, or 0 when the field is the trouble.
  */
 bool limits_set(
 	struct ibv_device_attr *limits, const char *item, size_t bytes, uint32_t *ret_highest);

@@ -2,8 +2,8 @@
 /*
  * Memory regions. The NIC knows a region by its key and the number of its protection domain.
  *
- * On-demand paging is how this NIC works anyway. What a program asks for by IBV_ACCESS_ON_DEMAND is that nobody looks whether the
- * memory is there when it is registered.
+ * On-demand paging is how this NIC works anyway. What a program asks for by IBV_ACCESS_ON_DEMAND is
+ * that nobody looks whether the memory is there when it is registered.
  */
 #include "front/verbs/mr.h"
 
@@ -80,7 +80,10 @@ static int mr_publish(struct mr *mr, uint32_t key)
 	return 0;
 }
 
-/* `mr` as made, and its protection domain a used one; both are the caller's on failure. NULL with errno. */
+/*
+ * `mr` as made, and its protection domain a used one; both are the caller's on failure. NULL with
+ * errno.
+ */
 static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 {
 	struct object *pd_object = pd_ref(pd);
@@ -192,7 +195,10 @@ static int rereg_check(
 	return access_check((unsigned int)access);
 }
 
-/* `changed` is the region as it shall be, its protection domain used. 0 or a positive errno; then nothing has changed. */
+/*
+ * `changed` is the region as it shall be, its protection domain used. 0 or a positive errno; then
+ * nothing has changed.
+ */
 static int rereg(struct mr *mr, const struct mr *changed)
 {
 	struct mr_region region = region_of(changed);
@@ -320,7 +326,10 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 
 /* --- import ------------------------------------------------------------------------------- */
 
-/* The region as its public structure says, if the NIC has it: not in the child of a fork. 0 or a positive errno. */
+/*
+ * The region as its public structure says, if the NIC has it: not in the child of a fork. 0 or a
+ * positive errno.
+ */
 static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 {
 	void *address;
@@ -335,7 +344,8 @@ static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 }
 
 /*
- * One of another process. It is no object here: only its owner can do more than name its key. NULL with errno.
+ * One of another process. It is no object here: only its owner can do more than name its key. NULL
+ * with errno.
  */
 static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 {

@@ -11,7 +11,8 @@
 #include "queue/sq.h"
 
 /*
- * The parts of a bind request that say what is bound: rkey, remote_address, bind. For every way to post one.
+ * The parts of a bind request that say what is bound: rkey, remote_address, bind. For every way to
+ * post one.
  *
  * `rkey`  Its low 8 bits, the tag, become those of the window's key. The upper 24 bits are the
  *         window's own, and those of `rkey` do not matter: many programs pass the tag alone, and

@@ -2,15 +2,18 @@
 /*
  * Objects and their handles.
  *
- * Each object that a program creates (protection domain, memory region, queue ...) has a handle, a number in the public structure. A
- * control call looks the handle up and works on what the table says: an object that was destroyed, is of another kind or of
- * another opening of a device is refused, as a kernel would refuse it, whatever the program's pointer points to. A handle is an
+ * Each object that a program creates (protection domain, memory region, queue ...) has a handle, a
+ * number in the public structure. A control call looks the handle up and works on what the table
+ * says: an object that was destroyed, is of another kind or of another opening of a device is
+ * refused, as a kernel would refuse it, whatever the program's pointer points to. A handle is an
  * index and a generation, so that one of a former object does not match a later one.
  *
- * An object that others are built on (a protection domain, a completion queue) is used by them, and cannot be removed while it is.
- * A context counts the objects that were created through it, so that it does not go while they are there.
+ * An object that others are built on (a protection domain, a completion queue) is used by them, and
+ * cannot be removed while it is. A context counts the objects that were created through it, so that
+ * it does not go while they are there.
  *
- * The owner of a `struct object` is the object that embeds it. All functions take one lock of their own; any thread may call.
+ * The owner of a `struct object` is the object that embeds it. All functions take one lock of their
+ * own; any thread may call.
  */
 #ifndef URNIC_FRONT_VERBS_OBJECT_H
 #define URNIC_FRONT_VERBS_OBJECT_H
@@ -50,7 +53,8 @@ struct object {
 /*
  * Put an object into the table. `context` is the one that the program creates it through.
  *
- * Returns 0 and the handle in object->handle; or ENOMEM, also when the device has as many objects of this kind as it says it may.
+ * Returns 0 and the handle in object->handle; or ENOMEM, also when the device has as many objects
+ * of this kind as it says it may.
  */
 int object_add(struct object *object, enum object_kind kind, struct context *context);
 
@@ -58,7 +62,8 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
  * Find an object and become its user: it stays until object_unref().
  *
  * `handle`  Any value.
- * `via`     The context that the program names it through: the one that it was created through, or one that shares its opening.
+ * `via`     The context that the program names it through: the one that it was created through, or
+ *           one that shares its opening.
  *
  * NULL when the handle is not that of a living object of this kind of this opening; calls answer
  * that with ENOENT, as the kernel does.
@@ -68,7 +73,8 @@ struct object *object_ref(uint32_t handle, enum object_kind kind, const struct c
 void object_unref(struct object *object);
 
 /*
- * Find an object and take it out of the table; its handle is dead from then on, its memory is the caller's.
+ * Find an object and take it out of the table; its handle is dead from then on, its memory is the
+ * caller's.
  *
  * Returns 0; ENOENT when the handle is not that of a living object of this kind of this opening;
  * EBUSY when it has users.
@@ -77,14 +83,15 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	struct object **ret_object);
 
 /*
- * Remove an object, have `release` give back what it has, and free the structure that it is embedded in at `offset`. For
- * those that nobody waits for. As object_remove().
+ * Remove an object, have `release` give back what it has, and free the structure that it is
+ * embedded in at `offset`. For those that nobody waits for. As object_remove().
  */
 int object_destroy(uint32_t handle, enum object_kind kind, const struct context *via,
 	void (*release)(struct object *object), size_t offset);
 
 /*
- * The same as object_remove() for some object of this kind that was created through `context` and has no users. NULL when there is none.
+ * The same as object_remove() for some object of this kind that was created through `context` and
+ * has no users. NULL when there is none.
  */
 struct object *object_remove_one(const struct context *context, enum object_kind kind);
 

@@ -2,8 +2,9 @@
 /*
  * The operations that programs reach through the tables in a context, not by name.
  *
- * ops_fill() sets every slot: several inline functions of the public header call without looking whether there is something to
- * call. Each operation is documented by its verb: query_port() is ibv_query_port() with the size of the caller's structure.
+ * ops_fill() sets every slot: several inline functions of the public header call without looking
+ * whether there is something to call. Each operation is documented by its verb: query_port() is
+ * ibv_query_port() with the size of the caller's structure.
  */
 #ifndef URNIC_FRONT_VERBS_OPS_H
 #define URNIC_FRONT_VERBS_OPS_H
@@ -13,8 +14,8 @@
 #include "front/verbs/abi.h"
 
 /*
- * Fill both tables: with our operations, and for those that this NIC, or an iWARP device, does not have with ones that refuse
- * (EOPNOTSUPP).
+ * Fill both tables: with our operations, and for those that this NIC, or an iWARP device, does not
+ * have with ones that refuse (EOPNOTSUPP).
  */
 void ops_fill(struct verbs_context *context, bool is_iwarp);
 

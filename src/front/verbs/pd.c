@@ -91,7 +91,10 @@ static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_ha
 	return &pd->verbs;
 }
 
-/* An imported domain of this process is a second public structure with the handle of the first; the domain stays its creator's. */
+/*
+ * An imported domain of this process is a second public structure with the handle of the first; the
+ * domain stays its creator's.
+ */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
 	struct ibv_pd named = {.context = context, .handle = pd_handle};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains: a number that memory regions and queue pairs share. The number is the handle, unless the domain was
- * imported from another process.
+ * Protection domains: a number that memory regions and queue pairs share. The number is the handle,
+ * unless the domain was imported from another process.
  */
 #ifndef URNIC_FRONT_VERBS_PD_H
 #define URNIC_FRONT_VERBS_PD_H
@@ -24,12 +24,15 @@ static inline uint32_t pd_number(const struct object *object)
 }
 
 /*
- * Use the protection domain that a program named, or the one behind the parent domain that it named. NULL when the handle is not
- * that of a living one on the context's device. Undo with object_unref().
+ * Use the protection domain that a program named, or the one behind the parent domain that it
+ * named. NULL when the handle is not that of a living one on the context's device. Undo with
+ * object_unref().
  */
 struct object *pd_ref(const struct ibv_pd *pd);
 
-/* Nothing of a domain is outside of its structure, of which the object was taken out of the table. */
+/*
+ * Nothing of a domain is outside of its structure, of which the object was taken out of the table.
+ */
 void pd_release(struct object *object);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting: the program's list of work requests becomes an array of the NIC's, a batch at a time, so that one lock and
- * one system call serve many requests.
+ * Posting: the program's list of work requests becomes an array of the NIC's, a batch at a time, so
+ * that one lock and one system call serve many requests.
  *
- * Pointers are trusted here, as in every libibverbs, as far as they are there; what is in a request is checked by the queue
- * (queue/qp.h).
+ * Pointers are trusted here, as in every libibverbs, as far as they are there; what is in a request
+ * is checked by the queue (queue/qp.h).
  */
 #include <assert.h>
 #include <endian.h>

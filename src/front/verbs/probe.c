@@ -21,8 +21,8 @@ struct mapping {
 };
 
 /*
- * PROCMAP_QUERY of linux/fs.h since 6.11, which is later than the headers that this is built with: the mapping that covers an address,
- * or the next one.
+ * PROCMAP_QUERY of linux/fs.h since 6.11, which is later than the headers that this is built with:
+ * the mapping that covers an address, or the next one.
  */
 struct procmap_query {
 	uint64_t size;
@@ -153,7 +153,10 @@ int memory_prefetch(void *address, size_t bytes, bool is_written, bool is_awaite
 		return EFAULT;
 	if (madvise((void *)first, span_bytes, is_awaited ? advice : MADV_WILLNEED) == 0)
 		return 0;
-	/* EINVAL is what kernels before 5.14 say; to WILLNEED, that this memory is not of that kind. */
+	/*
+	 * EINVAL is what kernels before 5.14 say; to WILLNEED, that this memory is not of that
+	 * kind.
+	 */
 	if (errno == EINVAL || errno == EBADF || !is_awaited)
 		return 0;
 	return errno == ENOMEM ? ENOMEM : EFAULT;

@@ -11,7 +11,10 @@
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
-/* The most inline data that a queue pair may be created for. No device attribute says it; programs try. */
+/*
+ * The most inline data that a queue pair may be created for. No device attribute says it; programs
+ * try.
+ */
 #define INLINE_BYTES_MAX 1024
 
 enum {
@@ -27,8 +30,8 @@ enum {
 };
 
 /*
- * A type that the NIC does not have is refused as not supported, a number that is no type as invalid. iWARP devices have one, which is
- * reliably connected.
+ * A type that the NIC does not have is refused as not supported, a number that is no type as
+ * invalid. iWARP devices have one, which is reliably connected.
  */
 static int type_from_verbs(
 	const struct device *device, enum ibv_qp_type verbs, enum qp_type *ret_type)
@@ -61,7 +64,10 @@ static bool is_xrc(enum ibv_qp_type type)
 	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-/* What the queue pair has of what it was asked for: no receive queue if it shares one, no queues for the halves of XRC. */
+/*
+ * What the queue pair has of what it was asked for: no receive queue if it shares one, no queues
+ * for the halves of XRC.
+ */
 static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
 	struct ibv_qp_cap cap = init->cap;
@@ -221,8 +227,8 @@ static int qp_add(struct qp_front *qp)
 }
 
 /*
- * A tag-matching queue has the queue pair's send queue for itself, moves data between memory of one domain, and completes in its own
- * completion queue.
+ * A tag-matching queue has the queue pair's send queue for itself, moves data between memory of one
+ * domain, and completes in its own completion queue.
  */
 static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 {
@@ -241,7 +247,10 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 	return 0;
 }
 
-/* How a queue pair without queues of its own delivers; it is driven with the first of its completion queues. */
+/*
+ * How a queue pair without queues of its own delivers; it is driven with the first of its
+ * completion queues.
+ */
 static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
 	struct nic_spread *spread, struct nic_qp_init *init)
 {
@@ -253,7 +262,10 @@ static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_has
 	memcpy(spread->key, hash->rx_hash_key, sizeof(spread->key));
 }
 
-/* Queue pairs of iWARP begin in INIT, as those of the kernel's devices do; libibverbs says RESET of them until they are asked. */
+/*
+ * Queue pairs of iWARP begin in INIT, as those of the kernel's devices do; libibverbs says RESET of
+ * them until they are asked.
+ */
 static void qp_begin(const struct qp_front *qp)
 {
 	if (device_is_iwarp(context_of(qp->verbs.context)->device))
@@ -322,7 +334,10 @@ static int check_spread(const struct ibv_qp_init_attr_ex *init)
 		: EINVAL;
 }
 
-/* Which of the fields that came with ibv_create_qp_ex() are there, and may they be? 0 or a positive errno. */
+/*
+ * Which of the fields that came with ibv_create_qp_ex() are there, and may they be? 0 or a positive
+ * errno.
+ */
 static int check_extension(const struct ibv_qp_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
@@ -454,8 +469,8 @@ static struct qp_front *qp_ref(const struct ibv_qp *verbs)
 }
 
 /*
- * Programs set both halves of an extended reliable connection alike; the kernel overlooks what the other half has, and perftest counts
- * on it.
+ * Programs set both halves of an extended reliable connection alike; the kernel overlooks what the
+ * other half has, and perftest counts on it.
  */
 static int known_mask(const struct qp_front *qp, int mask)
 {
@@ -504,7 +519,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 }
 
 /*
- * The typical packet size is a hint to hardware that cannot count what it sends; here every packet counts for what it is.
+ * The typical packet size is a hint to hardware that cannot count what it sends; here every packet
+ * counts for what it is.
  */
 int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {

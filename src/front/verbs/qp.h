@@ -32,8 +32,8 @@ struct qp_front {
 	struct object *send_cq; /* NULL for XRC_RECV */
 	struct object *recv_cq; /* NULL for XRC */
 	struct object *srq; /* NULL: a receive queue of its own, or none */
-	struct object *
-		table; /* of work queues that it delivers into, and then it has no queues; else NULL */
+	/* Of work queues that it delivers into, and then it has no queues; else NULL */
+	struct object *table;
 	struct object *xrcd; /* of XRC_RECV, else NULL */
 	struct xrc_target
 		*target; /* of XRC_RECV: what it shares with others in front of the same; xrcd.c */
@@ -58,9 +58,11 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 void qp_tell(struct qp_front *qp, uint32_t news);
 
 /*
- * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask` names; the paths only if it does.
+ * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask`
+ * names; the paths only if it does.
  *
- * Returns 0, or EINVAL for an address that this device cannot have: not global, another port, an index without a GID.
+ * Returns 0, or EINVAL for an address that this device cannot have: not global, another port, an
+ * index without a GID.
  */
 int qp_attr_from_verbs(
 	struct device *device, const struct ibv_qp_attr *verbs, int mask, struct qp_attr *attr);
@@ -72,7 +74,10 @@ int path_from_verbs(struct device *device, const struct ibv_ah_attr *ah, uint8_t
 /* Translate back, for ibv_query_qp. */
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);
 
-/* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
+/*
+ * Give back all but the structure, of which the object was taken out of the table. Events are left
+ * to be acknowledged.
+ */
 void qp_release(struct object *object);
 
 /* modify_qp_rate_limit of the table in the context. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The attributes of a queue pair in the ABI's words and in the NIC's. Numbers are the same (tests/abi); the address is not.
+ * The attributes of a queue pair in the ABI's words and in the NIC's. Numbers are the same
+ * (tests/abi); the address is not.
  */
 #include "front/verbs/qp.h"
 #include "os/log.h"

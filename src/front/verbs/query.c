@@ -20,10 +20,16 @@
 #include "runtime/nic.h"
 #include "wire/bth.h"
 
-/* What of struct ibv_port_attr a program knows that was built before port_cap_flags2 was added at its end. */
+/*
+ * What of struct ibv_port_attr a program knows that was built before port_cap_flags2 was added at
+ * its end.
+ */
 #define PORT_ATTR_BYTES_V1 offsetof(struct ibv_port_attr, port_cap_flags2)
 
-/* IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s; near to what a UDP socket carries. Nothing depends on it. */
+/*
+ * IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s; near to what a UDP socket carries. Nothing depends
+ * on it.
+ */
 #define WIDTH_1X            1
 #define SPEED_EDR           32
 #define PHYS_STATE_DISABLED 3
@@ -36,7 +42,10 @@
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 
-/* What iWARP has not: other kinds of queue pairs, address handles, multicast, RNR NAKs, path migration. */
+/*
+ * What iWARP has not: other kinds of queue pairs, address handles, multicast, RNR NAKs, path
+ * migration.
+ */
 static void iwarp_attributes(struct ibv_device_attr *attr)
 {
 	attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC |

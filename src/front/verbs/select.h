@@ -2,8 +2,9 @@
 /*
  * Which interfaces become devices, for which transports, in which order, under which names.
  *
- * Three environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns, URNIC_TRANSPORTS transports,
- * URNIC_DEVICE_NAME names. All are comma-separated; blanks around an item do not count. These functions are given the values and are pure.
+ * Three environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns,
+ * URNIC_TRANSPORTS transports, URNIC_DEVICE_NAME names. All are comma-separated; blanks around an
+ * item do not count. These functions are given the values and are pure.
  */
 #ifndef URNIC_FRONT_VERBS_SELECT_H
 #define URNIC_FRONT_VERBS_SELECT_H
@@ -14,17 +15,19 @@
 /*
  * The place of an interface among the devices.
  *
- * `patterns`  The value of URNIC_INTERFACES: shell patterns like "eth*,lo". NULL or empty chooses every interface.
+ * `patterns`  The value of URNIC_INTERFACES: shell patterns like "eth*,lo". NULL or empty chooses
+ *             every interface.
  *
- * Returns the number of the first pattern that matches, from 0, or -1 when the interface is not wanted. Interfaces of the same
- * place keep the order in which they were found.
+ * Returns the number of the first pattern that matches, from 0, or -1 when the interface is not
+ * wanted. Interfaces of the same place keep the order in which they were found.
  */
 int select_place(const char *patterns, const char *ifname);
 
 /*
  * Does the environment name this interface?
  *
- * `patterns`  The value of URNIC_INTERFACES. A pattern that matches every name ("*") does not count.
+ * `patterns`  The value of URNIC_INTERFACES. A pattern that matches every name ("*") does not
+ *             count.
  * `names`     The value of URNIC_DEVICE_NAME: an item "ifname=name" counts.
  *
  * Either may be NULL.
@@ -34,20 +37,23 @@ bool select_is_named(const char *patterns, const char *names, const char *ifname
 /*
  * The name of the device on an interface.
  *
- * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on that interface; an item "name" names
- *            the next device that no other item names.
- * `unnamed`  How many devices before this one in the list had no "ifname=name" item. Counted on when this one has none either.
+ * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on
+ *            that interface; an item "name" names the next device that no other item names.
+ * `unnamed`  How many devices before this one in the list had no "ifname=name" item. Counted on
+ *            when this one has none either.
  * `name`     Takes the name: what the items say, or `prefix`, "_" and the interface's name.
  * `size`     Of `name`, in bytes, the terminator included; at least 32.
  *
- * Returns false when the items give a name that no device can have, so that it is called as by default: names are of ASCII letters, digits
- * and "_-.:", fit `size`, and do not begin with a dot, as programs make paths of them.
+ * Returns false when the items give a name that no device can have, so that it is called as by
+ * default: names are of ASCII letters, digits and "_-.:", fit `size`, and do not begin with a dot,
+ * as programs make paths of them.
  */
 bool select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
 	char *name, size_t size);
 
 /*
- * The place of a transport in a list of those that are wanted, URNIC_TRANSPORTS: -1 when it is not among them.
+ * The place of a transport in a list of those that are wanted, URNIC_TRANSPORTS: -1 when it is not
+ * among them.
  *
  * `list`  NULL or empty: "roce".
  */

@@ -14,7 +14,9 @@ static inline const struct sge *sge_list(const struct ibv_sge *list)
 	return (const struct sge *)(const void *)list;
 }
 
-/* A list that is not there is longer than any queue takes, and so is one of less than no entries. */
+/*
+ * A list that is not there is longer than any queue takes, and so is one of less than no entries.
+ */
 static inline uint32_t sge_count(const struct ibv_sge *list, int count)
 {
 	return list || !count ? (uint32_t)count : UINT32_MAX;

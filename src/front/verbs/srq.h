@@ -10,7 +10,10 @@
 #include "front/verbs/object.h"
 #include "runtime/nic.h"
 
-/* Outstanding operations on a matching list: they are done when they are posted, so any number would do. */
+/*
+ * Outstanding operations on a matching list: they are done when they are posted, so any number
+ * would do.
+ */
 #define SRQ_TAG_OPS_MAX 4096
 
 struct srq_front {
@@ -32,8 +35,8 @@ static inline struct srq_front *srq_of(struct ibv_srq *verbs)
 }
 
 /*
- * Use the queue that a program named. NULL when its handle is not that of a living one on the context's device. Undo with
- * object_unref().
+ * Use the queue that a program named. NULL when its handle is not that of a living one on the
+ * context's device. Undo with object_unref().
  */
 static inline struct object *srq_ref(const struct ibv_srq *srq)
 {
@@ -45,7 +48,10 @@ static inline struct nic_srq *nic_srq_of(struct object *object)
 	return container_of(object, struct srq_front, object)->nic;
 }
 
-/* Give back all but the structure, of which the object was taken out of the table. Events are left to be acknowledged. */
+/*
+ * Give back all but the structure, of which the object was taken out of the table. Events are left
+ * to be acknowledged.
+ */
 void srq_release(struct object *object);
 
 /* create_srq_ex, get_srq_num and post_srq_recv of the tables in the context. */

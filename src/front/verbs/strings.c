@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The words for the enums of the ABI. Scripts compare some of them, so they are those that every libibverbs prints.
+ * The words for the enums of the ABI. Scripts compare some of them, so they are those that every
+ * libibverbs prints.
  */
 #include "base/arith.h"
 #include "front/verbs/abi.h"

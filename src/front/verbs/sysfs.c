@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attribute files. Those of our devices are answered here, because there is no kernel driver that would put them into /sys; every
- * other path is read as it is.
+ * Attribute files. Those of our devices are answered here, because there is no kernel driver that
+ * would put them into /sys; every other path is read as it is.
  */
 #include <endian.h>
 #include <fcntl.h>

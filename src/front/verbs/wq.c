@@ -45,7 +45,9 @@ static int check(const struct ibv_wq_init_attr *init)
 	return 0;
 }
 
-/* Becomes the user of what the queue is built on, and makes the NIC's part. 0 or a positive errno. */
+/*
+ * Becomes the user of what the queue is built on, and makes the NIC's part. 0 or a positive errno.
+ */
 static int make(struct wq_front *wq, struct context *context, const struct ibv_wq_init_attr *init)
 {
 	struct nic_wq_init nic_init = {

@@ -33,8 +33,8 @@ struct ibv_rwq_ind_table *wq_table_create(
 int wq_table_destroy(struct ibv_rwq_ind_table *table);
 
 /*
- * Use the table that a program named, for a queue pair. NULL when the handle is not that of a living
- * one. Undo with object_unref().
+ * Use the table that a program named, for a queue pair. NULL when the handle is not that of a
+ * living one. Undo with object_unref().
  */
 struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct context *via);
 

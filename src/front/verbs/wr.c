@@ -12,7 +12,10 @@
 /* The flags that a program may set; that data is inline is said by how it is given. */
 #define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
 
-/* The operand of an atomic write, which every slot has room for, whatever its queue was created for. */
+/*
+ * The operand of an atomic write, which every slot has room for, whatever its queue was created
+ * for.
+ */
 #define ATOMIC_BYTES 8
 static_assert(offsetof(struct wr_extended, wr_flush) == sizeof(struct ibv_qp_ex),
 	"newer headers have the function right behind the others");
@@ -274,7 +277,9 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	list_is_set(wqe, num_sge, total_bytes);
 }
 
-/* Not by way of a list: what is written in parts and read as a whole at once has a processor wait. */
+/*
+ * Not by way of a list: what is written in parts and read as a whole at once has a processor wait.
+ */
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct qp_front *qp = front_of(ex);

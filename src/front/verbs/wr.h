@@ -2,12 +2,13 @@
 /*
  * Posting call by call: the functions of struct ibv_qp_ex.
  *
- * wr_start opens a region that is closed by wr_complete or wr_abort. What is built in it is written straight into the slots of the
- * send queue behind the last posted one, where the NIC does not look; wr_complete posts all of it at once, wr_abort forgets it. The first
- * call that goes wrong decides: wr_complete returns its error, and nothing is posted.
+ * wr_start opens a region that is closed by wr_complete or wr_abort. What is built in it is written
+ * straight into the slots of the send queue behind the last posted one, where the NIC does not
+ * look; wr_complete posts all of it at once, wr_abort forgets it. The first call that goes wrong
+ * decides: wr_complete returns its error, and nothing is posted.
  *
- * One thread at a time is in the region of a queue pair, and meanwhile ibv_post_send() on it waits; unless a thread domain says that only
- * one thread posts. The NIC is not held up.
+ * One thread at a time is in the region of a queue pair, and meanwhile ibv_post_send() on it waits;
+ * unless a thread domain says that only one thread posts. The NIC is not held up.
  */
 #ifndef URNIC_FRONT_VERBS_WR_H
 #define URNIC_FRONT_VERBS_WR_H
@@ -30,7 +31,8 @@ struct wr_builder {
 	struct send_wqe
 		*wqe; /* the request being built; `scratch` when there is none, or after an error */
 	int error; /* the first, a positive errno; 0 while there is none */
-	bool awaits_target; /* a datagram without an address, or an XRC request without a queue, so far */
+	/* A datagram without an address, or an XRC request without a queue, so far */
+	bool awaits_target;
 	struct send_wqe scratch;
 };
 
@@ -47,7 +49,10 @@ struct wr_extended {
 /* IBV_QP_EX_WITH_FLUSH of those headers. */
 #define WR_WITH_FLUSH (1u << 11)
 
-/* Has a queue pair of this type all of these operations, enum ibv_qp_create_send_ops_flags or any other bits? */
+/*
+ * Has a queue pair of this type all of these operations, enum ibv_qp_create_send_ops_flags or any
+ * other bits?
+ */
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
 
 /* Set the functions of the public structure. */

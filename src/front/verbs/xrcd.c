@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`xrcd_lock`) guards the lists here. Under it only the object table and event queues are called.
+ * One lock (`xrcd_lock`) guards the lists here. Under it only the object table and event queues are
+ * called.
  */
 #include "front/verbs/xrcd.h"
 
@@ -34,8 +35,8 @@ struct xrcd_front {
 /* A receiving queue pair, and the public ones in front of it. */
 struct xrc_target {
 	struct list node; /* in the domain */
-	struct list
-		fronts; /* of struct qp_front, by target_node; never empty while it is in the domain */
+	/* Of struct qp_front, by target_node; never empty while it is in the domain */
+	struct list fronts;
 	struct nic_qp *nic;
 };
 
@@ -55,7 +56,10 @@ struct nic_xrcd *nic_xrcd_of(struct object *object)
 
 /* --- domains ------------------------------------------------------------------------------ */
 
-/* The domain that has this file, or NULL: those of the process that forked this one are not its own. Locked. */
+/*
+ * The domain that has this file, or NULL: those of the process that forked this one are not its
+ * own. Locked.
+ */
 static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
 {
 	list_for_each(domain, &domains, struct xrc_domain, node)
@@ -111,8 +115,8 @@ static void domain_unref(struct xrc_domain *domain)
 }
 
 /*
- * The domain of a file, with one more opening: the one that is there, or, with O_CREAT or if another process has it, `fresh`. 0 or a positive errno, as the
- * kernel's.
+ * The domain of a file, with one more opening: the one that is there, or, with O_CREAT or if
+ * another process has it, `fresh`. 0 or a positive errno, as the kernel's.
  */
 static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
 	struct xrc_domain **ret_domain)

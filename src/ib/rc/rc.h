@@ -22,10 +22,10 @@
  * the oldest packet is sent again. It does not count as a retry: the specification leaves it to the
  * requester when to send a duplicate.
  *
- * An extended reliable connection (IBTA annex A14) is one whose halves are queue pairs of their own: an
- * XRC_SEND queue pair at one end has the requester, an XRC_RECV queue pair at the other the responder. Its
- * opcodes are of another class, and its requests carry the number of a shared receive queue; everything
- * else is the same and the same code.
+ * An extended reliable connection (IBTA annex A14) is one whose halves are queue pairs of their
+ * own: an XRC_SEND queue pair at one end has the requester, an XRC_RECV queue pair at the other the
+ * responder. Its opcodes are of another class, and its requests carry the number of a shared
+ * receive queue; everything else is the same and the same code.
  *
  * All of this runs under the lane's lock.
  */
@@ -47,8 +47,8 @@ enum {
 	/* Of responses; a longer READ goes as several requests, so that they fit the window. */
 	RC_READ_CHUNK_PACKETS = 32,
 	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* ask for an acknowledgement at least this often */
-	RC_DETOURS_MAX =
-		16, /* of a stream that could go without packets; then it waits until none is under way */
+	/* Of a stream that could go without packets; then it waits until none is under way */
+	RC_DETOURS_MAX = 16,
 	RC_PATIENCE_STARVED = 4, /* timeouts per retry on an overloaded machine */
 	RC_RETRIES_LATE_MAX = 7, /* in a row that do not count */
 	RC_TURN_PACKETS =
@@ -81,8 +81,8 @@ struct rc_requester {
 	uint32_t wqe_index; /* work request that the cursor is in, or stands before */
 	uint32_t next_ssn;
 	bool is_credit_limited;
-	uint32_t
-		limit_ssn; /* last message that the peer has a receive request for, as far as known */
+	/* Last message that the peer has a receive request for, as far as known */
+	uint32_t limit_ssn;
 	uint32_t reads_outstanding;
 	/* The first PSN after each outstanding READ chunk or atomic, oldest first: a ring. */
 	struct psn read_end[QP_INIT_RD_ATOMIC_MAX];
@@ -105,8 +105,8 @@ struct rc_requester {
 		retry_at_ns; /* DEADLINE_NEVER when nothing is outstanding, or the timeout is off */
 	uint64_t probe_at_ns;
 	uint64_t rnr_until_ns; /* DEADLINE_NEVER when not waiting */
-	uint32_t
-		detours; /* requests in a row that went by packets only because packets were under way */
+	/* Requests in a row that went by packets only because packets were under way */
+	uint32_t detours;
 	bool is_timing_rtt;
 	struct psn rtt_psn;
 	uint64_t rtt_start_ns;
@@ -121,8 +121,8 @@ struct rc_resource {
 	bool was_answered; /* the last packet of an answer was sent at least once */
 	struct psn first; /* of the request */
 	struct psn end; /* first PSN after it */
-	struct psn
-		start; /* of the answer being sent: `first`, or later for a duplicate that asks for a part */
+	/* Of the answer being sent: `first`, or later for a duplicate that asks for a part */
+	struct psn start;
 	struct psn next; /* next response packet to send */
 	struct psn stop; /* first PSN after the answer being sent */
 	uint64_t va;
@@ -148,7 +148,10 @@ struct rc_responder {
 
 	bool is_ack_owed;
 	bool is_nak_owed;
-	bool is_waiting; /* a NAK was sent for `expected`; until that packet comes the others are dropped in silence */
+	/*
+	 * A NAK was sent for `expected`; until that packet comes the others are dropped in silence
+	 */
+	bool is_waiting;
 	/* A request failed: the queue pair is in error, and still answers what came before it. */
 	bool is_failed;
 	/* Nothing is said of that request; otherwise `nak` is, to a peer that asks again, too. */
@@ -188,20 +191,20 @@ static inline struct rc_qp *rc_from_qp(struct qp *qp)
 void rc_requester_start(struct rc_qp *rc);
 
 /*
- * In SQD: say so when no started work request is incomplete any more. Called when SQD is entered, and
- * whenever work requests have completed there.
+ * In SQD: say so when no started work request is incomplete any more. Called when SQD is entered,
+ * and whenever work requests have completed there.
  */
 void rc_requester_drain(struct rc_qp *rc);
 
 /*
- * Go on from SQD to RTS. Attributes, the path among them, may have changed: what was learnt of it is
- * forgotten.
+ * Go on from SQD to RTS. Attributes, the path among them, may have changed: what was learnt of it
+ * is forgotten.
  */
 void rc_requester_resume(struct rc_qp *rc);
 
 /*
- * The peer is on this host: execute what can be without packets. False when there is a packet to send
- * next.
+ * The peer is on this host: execute what can be without packets. False when there is a packet to
+ * send next.
  */
 bool rc_requester_shortcut(struct rc_qp *rc, uint64_t now_ns);
 
@@ -209,8 +212,8 @@ bool rc_requester_shortcut(struct rc_qp *rc, uint64_t now_ns);
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
 
 /*
- * If the requester can send now, have it asked. Only then: a queue pair that is asked for data also sends
- * the acknowledgement that it owes, and that may be better left waiting (worker/worker.h).
+ * If the requester can send now, have it asked. Only then: a queue pair that is asked for data also
+ * sends the acknowledgement that it owes, and that may be better left waiting (worker/worker.h).
  */
 void rc_requester_schedule(struct rc_qp *rc);
 
@@ -231,7 +234,10 @@ void rc_requester_fail(struct rc_qp *rc, enum fault fault, uint64_t now_ns);
 
 /* recovery.c */
 
-/* A path of which nothing is known: the window and the round trip time start anew, and all retries are left. */
+/*
+ * A path of which nothing is known: the window and the round trip time start anew, and all retries
+ * are left.
+ */
 void rc_recovery_begin(struct rc_qp *rc);
 
 /* The packet at the cursor was sent: new, or again. */
@@ -271,8 +277,8 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
 /* xrc.c */
 
 /*
- * The queue pair takes on the shared receive queue that the request names (IBTA A14.5). Refused when there
- * is none of this number in its domain, or a message for another one is not complete.
+ * The queue pair takes on the shared receive queue that the request names (IBTA A14.5). Refused
+ * when there is none of this number in its domain, or a message for another one is not complete.
  */
 enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet);
 
@@ -284,23 +290,30 @@ static inline void rc_xrc_executed(struct rc_qp *rc)
 }
 
 /*
- * Does it wait for somebody to look for a shared receive queue of another process (SIGNAL_QP_ASKS)? And
- * to say that who asked for this number has been looked after: it is in lane->srqs, or there is none.
+ * Does it wait for somebody to look for a shared receive queue of another process (SIGNAL_QP_ASKS)?
+ * And to say that who asked for this number has been looked after: it is in lane->srqs, or there is
+ * none.
  */
 bool rc_xrc_asks(const struct rc_qp *rc, uint32_t *ret_number);
 void rc_xrc_answer(struct rc_qp *rc, uint32_t number);
 
 /*
- * Go on where another process has ended, whose responder was `from`. This queue pair has its number, attributes and state; shared
- * receive queues that rc_xrc_needs() names are in lane->srqs, if there are such. True when it is in the error state now, because what was
- * done of a request cannot be known, or the queue of a message is gone.
+ * Go on where another process has ended, whose responder was `from`. This queue pair has its
+ * number, attributes and state; shared receive queues that rc_xrc_needs() names are in lane->srqs,
+ * if there are such. True when it is in the error state now, because what was done of a request
+ * cannot be known, or the queue of a message is gone.
  */
 bool rc_xrc_inherit(struct rc_qp *rc, const struct rc_responder *from, uint64_t now_ns);
 
-/* The numbers of the shared receive queues that `from` is at work with, at most QP_RD_ATOMIC_MAX + 1. Returns how many. */
+/*
+ * The numbers of the shared receive queues that `from` is at work with, at most QP_RD_ATOMIC_MAX + 1.
+ * Returns how many.
+ */
 uint32_t rc_xrc_needs(const struct rc_responder *from, uint32_t ret_numbers[QP_RD_ATOMIC_MAX + 1]);
 
-/* This queue is being destroyed: a message that was being received into it has no request any more. */
+/*
+ * This queue is being destroyed: a message that was being received into it has no request any more.
+ */
 void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);
 
 /* response.c */
@@ -317,8 +330,8 @@ size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer);
 /* Owe a NAK for the expected packet. */
 void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value);
 /*
- * The packet that the NAK asks for has come before the NAK was sent. It names what is missing now, or is not owed any
- * more.
+ * The packet that the NAK asks for has come before the NAK was sent. It names what is missing now,
+ * or is not owed any more.
  */
 void rc_response_revise_nak(struct rc_qp *rc);
 void rc_response_owe_ack(struct rc_qp *rc);
@@ -331,8 +344,9 @@ void rc_response_owe(
 void rc_response_settle(struct rc_qp *rc, struct rc_resource *resource);
 
 /*
- * Forget what is owed, but for a fatal NAK and what has to go out before it, and an acknowledgement: that has been waiting for company,
- * and the program may have seen the message complete. An adapter would have sent it at once.
+ * Forget what is owed, but for a fatal NAK and what has to go out before it, and an
+ * acknowledgement: that has been waiting for company, and the program may have seen the message
+ * complete. An adapter would have sent it at once.
  */
 void rc_response_stop(struct rc_qp *rc);
 
@@ -342,7 +356,10 @@ static inline uint32_t rc_in_flight(const struct rc_requester *requester)
 	return (uint32_t)psn_diff(requester->cursor, requester->una);
 }
 
-/* Nothing is under way, and nothing is waited for: requests may be executed as they come, without packets. */
+/*
+ * Nothing is under way, and nothing is waited for: requests may be executed as they come, without
+ * packets.
+ */
 static inline bool rc_requester_is_at_rest(const struct rc_qp *rc)
 {
 	const struct rc_requester *requester = &rc->requester;

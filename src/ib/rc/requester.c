@@ -81,7 +81,9 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 	return min_u32(to_chunk_end, total - sent);
 }
 
-/* The peer is not known to have a receive request for this message, number `ssn`, which takes one. */
+/*
+ * The peer is not known to have a receive request for this message, number `ssn`, which takes one.
+ */
 static bool is_beyond_credit(
 	const struct rc_requester *requester, const struct send_wqe *wqe, uint32_t ssn)
 {
@@ -90,8 +92,8 @@ static bool is_beyond_credit(
 }
 
 /*
- * No receive request is known: send only the message's first packet, alone, to learn whether there is one now
- * (IBTA 9.7.7.2.5).
+ * No receive request is known: send only the message's first packet, alone, to learn whether there
+ * is one now (IBTA 9.7.7.2.5).
  */
 static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
@@ -106,9 +108,10 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 }
 
 /*
- * A window counts as full when less than an eighth of it is free, and opens again when a quarter is. Otherwise its end would cut
- * rows of packets short, and each acknowledgement would let out as many packets as it is for, the last of which fills the
- * window and asks for the next: bursts that were small once stay small, and a packet costs most where it travels alone.
+ * A window counts as full when less than an eighth of it is free, and opens again when a quarter
+ * is. Otherwise its end would cut rows of packets short, and each acknowledgement would let out as
+ * many packets as it is for, the last of which fills the window and asks for the next: bursts that
+ * were small once stay small, and a packet costs most where it travels alone.
  */
 static bool has_window(const struct rc_requester *requester, uint32_t outstanding, uint32_t packets)
 {
@@ -265,8 +268,8 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 }
 
 /*
- * How many packets may go without asking. One acknowledgement costs as much as several packets; but two are on their way
- * while the window is full, and one of them opens it (has_window).
+ * How many packets may go without asking. One acknowledgement costs as much as several packets; but
+ * two are on their way while the window is full, and one of them opens it (has_window).
  */
 static uint32_t ack_interval_packets(const struct rc_requester *requester)
 {
@@ -294,8 +297,8 @@ static bool must_ask_for_ack(
 }
 
 /*
- * How many packets from this one on differ from it in their numbers only: those of the middle of a message that the window
- * has room for, up to the next one that asks for an acknowledgement.
+ * How many packets from this one on differ from it in their numbers only: those of the middle of a
+ * message that the window has room for, up to the next one that asks for an acknowledgement.
  */
 static uint32_t run_packets_max(
 	const struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet)
@@ -475,9 +478,9 @@ static enum shortcut shortcut_execute(struct rc_qp *rc, struct send_wqe *wqe, ui
 }
 
 /*
- * Execute the request at the cursor without packets, if its peer is on this host. What was sent before
- * comes first. An acknowledgement may be long in coming, so a request follows it by packets, too; but
- * a whole stream of them waits for once.
+ * Execute the request at the cursor without packets, if its peer is on this host. What was sent
+ * before comes first. An acknowledgement may be long in coming, so a request follows it by packets,
+ * too; but a whole stream of them waits for once.
  */
 static enum shortcut shortcut(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 {
@@ -527,7 +530,9 @@ static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 	return NULL;
 }
 
-/* Most programs post the same again and again: what all of a row have in common is looked at once. */
+/*
+ * Most programs post the same again and again: what all of a row have in common is looked at once.
+ */
 static void shortcut_rows(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct send_queue *sq = rc->qp.sq;

@@ -151,8 +151,8 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 }
 
 /*
- * What an operation on a word is refused with. Memory may be aligned otherwise than what the peer calls it; or be that of another process, which has to
- * do it and does not come to it now.
+ * What an operation on a word is refused with. Memory may be aligned otherwise than what the peer
+ * calls it; or be that of another process, which has to do it and does not come to it now.
  */
 static enum refusal word_refusal(enum mr_fault fault)
 {
@@ -237,9 +237,9 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 }
 
 /*
- * Requests are executed in their order, by CPUs whose caches are coherent: what was written before is
- * visible to everybody once it is written. Persistence cannot be promised by this NIC, which knows
- * nothing of the memory below: no region grants it.
+ * Requests are executed in their order, by CPUs whose caches are coherent: what was written before
+ * is visible to everybody once it is written. Persistence cannot be promised by this NIC, which
+ * knows nothing of the memory below: no region grants it.
  */
 static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 {
@@ -416,9 +416,10 @@ enum packet_verdict rc_responder_receive(
 	enum fault fault = FAULT_NONE;
 
 	/*
-	 * No peer has so many packets under way: this one is a guess, or late, and of the connection
-	 * that the queue pair had before it was reset. A sequence NAK (IBTA 9.7.5.1.1) would take the
-	 * place of an acknowledgement that is owed, and the peer has not sent what it names.
+	 * No peer has so many packets under way: this one is a guess, or late, and of the
+	 * connection that the queue pair had before it was reset. A sequence NAK (IBTA 9.7.5.1.1)
+	 * would take the place of an acknowledgement that is owed, and the peer has not sent what
+	 * it names.
 	 */
 	if (ahead > GUARD_PSN_DISTANCE || ahead < -GUARD_PSN_DISTANCE) {
 		qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);

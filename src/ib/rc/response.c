@@ -15,8 +15,8 @@
 #include "wire/roce.h"
 
 /*
- * The credits of an ACK: the receive requests that wait (IBTA 9.7.7.2.2). Those of a shared queue may be
- * somebody else's by the time the peer counts on them: no number is given.
+ * The credits of an ACK: the receive requests that wait (IBTA 9.7.7.2.2). Those of a shared queue
+ * may be somebody else's by the time the peer counts on them: no number is given.
  */
 static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
 {
@@ -113,9 +113,9 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 }
 
 /*
- * The region is gone, or no longer readable, in the middle of a READ: the rest cannot be sent. Who has
- * had the whole answer and asks again may be a copy of a request from the time before the peer itself
- * revoked the window: that is no reason to end a connection.
+ * The region is gone, or no longer readable, in the middle of a READ: the rest cannot be sent. Who
+ * has had the whole answer and asks again may be a copy of a request from the time before the peer
+ * itself revoked the window: that is no reason to end a connection.
  */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {
@@ -132,7 +132,8 @@ static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t 
 }
 
 /*
- * How many responses from this one on differ from it in their numbers only, and are wanted at once: those of the middle.
+ * How many responses from this one on differ from it in their numbers only, and are wanted at once:
+ * those of the middle.
  */
 static uint32_t run_packets_max(
 	const struct rc_qp *rc, const struct rc_resource *resource, const struct packet *packet)
@@ -157,7 +158,10 @@ static enum mr_fault read_gather(
 		MR_REMOTE_READ, resource->va + offset, bytes, to);
 }
 
-/* The payloads of a run, each behind its header. Returns how many there are: memory may be refused in between. */
+/*
+ * The payloads of a run, each behind its header. Returns how many there are: memory may be refused
+ * in between.
+ */
 static uint32_t read_run(struct rc_qp *rc, struct rc_resource *resource,
 	const struct packet *packet, uint8_t *buffer, uint32_t packets)
 {

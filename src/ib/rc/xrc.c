@@ -8,8 +8,8 @@
 #include "ib/rc/rc.h"
 
 /*
- * No queue of this number is known. Another process may have it, whose memory is not mapped yet: somebody else is asked
- * to look, and the request comes again.
+ * No queue of this number is known. Another process may have it, whose memory is not mapped yet:
+ * somebody else is asked to look, and the request comes again.
  */
 static enum refusal ask(struct rc_qp *rc, uint32_t number)
 {

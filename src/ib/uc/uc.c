@@ -36,8 +36,8 @@ static struct send_wqe *wqe_oldest(const struct qp *qp)
 }
 
 /*
- * Nobody says which packets have arrived but the peer's memory. Is it time for what needs no packet? Else packets are followed by
- * packets, but not for ever.
+ * Nobody says which packets have arrived but the peer's memory. Is it time for what needs no
+ * packet? Else packets are followed by packets, but not for ever.
  */
 static enum shortcut arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
 {

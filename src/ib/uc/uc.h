@@ -4,8 +4,8 @@
  *
  * The requester cuts SENDs and WRITEs into packets; a work request is complete when its last packet
  * was sent. The responder takes in messages of which every packet arrives, in order. Of any other
- * message nothing is heard: the receive request that it took serves the next one, and the bytes that
- * a WRITE has placed stay (IBTA 9.8.2.2).
+ * message nothing is heard: the receive request that it took serves the next one, and the bytes
+ * that a WRITE has placed stay (IBTA 9.8.2.2).
  *
  * A First or Only packet is always welcome, whatever came before (IBTA 9.8.2.2.1), except one from
  * the recent past. InfiniBand networks neither duplicate nor reorder, so the specification would
@@ -32,8 +32,8 @@
 #define UC_LATE_PACKETS 65536
 
 /*
- * Requests of which a peer on this host does not need packets wait for the packets before them: after so many have been sent like
- * those, and for so long, as packets may be lost.
+ * Requests of which a peer on this host does not need packets wait for the packets before them:
+ * after so many have been sent like those, and for so long, as packets may be lost.
  */
 enum { UC_DETOURS_MAX = 16 };
 
@@ -49,8 +49,8 @@ struct uc_qp {
 	struct qp qp;
 	struct psn next; /* to send */
 	uint32_t sent_packets; /* of the work request in progress, which is the oldest one */
-	uint32_t
-		detours; /* requests sent since the peer, on this host, had taken in all before them */
+	/* Requests sent since the peer, on this host, had taken in all before them */
+	uint32_t detours;
 	uint64_t waiting_since_ns; /* for it to do so; 0: nobody waits */
 	struct psn expected;
 	bool is_synchronized; /* a packet was taken: `expected` follows from it, not from rq_psn */

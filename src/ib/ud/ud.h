@@ -4,15 +4,18 @@
  *
  * Each work request names its own destination: a path, a queue pair, a Q_Key. A datagram that
  * arrives fills a receive request: 40 bytes of GRH, then the payload. One that nobody can take (no
- * receive request, too long for it, wrong Q_Key) is dropped and counted, and nothing is heard of it.
+ * receive request, too long for it, wrong Q_Key) is dropped and counted, and nothing is heard of
+ * it.
  *
- * A message longer than the MTU of the port completes with a local length error, as on adapters; the
- * letter of the specification (IBTA C10-93.1.1) would have it vanish as if it had been sent.
+ * A message longer than the MTU of the port completes with a local length error, as on adapters;
+ * the letter of the specification (IBTA C10-93.1.1) would have it vanish as if it had been sent.
  *
- * After a datagram to an address with a static rate the queue pair waits for as long as that one takes
- * at this rate (IBTA 9.11), whomever the next one is for; datagrams may be early by PACE_BURST_NS.
+ * After a datagram to an address with a static rate the queue pair waits for as long as that one
+ * takes at this rate (IBTA 9.11), whomever the next one is for; datagrams may be early by
+ * PACE_BURST_NS.
  *
- * A datagram for a queue pair of this host may need no packet (local/datagram.h): those in front of it are sent first.
+ * A datagram for a queue pair of this host may need no packet (local/datagram.h): those in front of
+ * it are sent first.
  *
  * All of this runs under the lane's lock.
  */
