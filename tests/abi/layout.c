@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Holds the headers that this build uses against layout.def. Exit 0, 1, or 77 on a machine that the table is not about.
+ * Holds the headers that this build uses against layout.def. Exit 0, 1, or 77 on a machine that the
+ * table is not about.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# One user cannot use up `urnicd --system`: user 20002 takes all that it gets, and user 20001 still works. What is refused is refused
-# with a sentence.
+# One user cannot use up `urnicd --system`: user 20002 takes all that it gets, and user 20001 still
+# works. What is refused is refused with a sentence.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

@@ -2,10 +2,12 @@
 /*
  * A process of the same user that writes any words into the NIC memory of others.
  *
- *     scribble SEED MS PID...   finds each process's memfds in /proc, maps what it may, and writes for so long; what it could map to
- *                               write is printed
- *     scribble guard            a third process: registers memory that peers may write, prints a line, and says at the end of
- *                               its input whether a byte of it has changed
+ *     scribble SEED MS PID...   finds each process's memfds in /proc, maps what it may, and writes
+ *                               for MS; prints what it could map
+ *                               to write
+ *     scribble guard            a third process: registers memory that peers may write, prints a
+ *                               line, and says at the end of its input whether a byte of it has
+ *                               changed
  *
  * What is written: random words, bits that flip, small numbers, bounds, and words from elsewhere in
  * the same memory. Where: pages that are in use, mostly at words that are not zero.

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A user calls a setuid program of another user's, which starts urnicd. The caller can neither signal
-# that urnicd nor give it anything: environment, descriptors, directory, ignored signals, limits,
-# session.
+# A user calls a setuid program of another user's, which starts urnicd. The caller can neither
+# signal that urnicd nor give it anything: environment, descriptors, directory, ignored signals,
+# limits, session.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 
@@ -82,8 +82,8 @@ end() {
 run $owner
 check $owner 200
 end
-# Root undoes the caller's limits, too, where it may (CAP_SYS_RESOURCE), and has none of the caller's
-# groups.
+# Root undoes the caller's limits, too, where it may (CAP_SYS_RESOURCE), and has none of the
+# caller's groups.
 run 0
 check 0 "$( (ulimit -t 200 && ulimit -t unlimited && echo unlimited) 2>/dev/null || echo 200)"
 [ "$(field Gid | tr '\t' ' ')" = '0 0 0 0' ] || fail "urnicd's groups are $(field Gid)"

@@ -26,8 +26,8 @@ enum {
 	PAGE = 4096,
 	STOP_AFTER_MS_MAX = 12,
 	WAIT_MS = 20, /* deregistering or forking that takes longer, has waited for the client */
-	FORK_MS_MAX =
-		2000, /* 10 ms are promised, and 100; moving memory back, and a busy machine, come on top */
+	/* 10 ms are promised, and 100; moving memory back, and a busy machine, come on top */
+	FORK_MS_MAX = 2000,
 	DEREGISTER_MS_MAX = 3000,
 	HANG_S = 30,
 	REGION_BYTE = 0x5a,

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A peer on the same host that was stopped in the middle of a copy delays neither a fork nor deregistration for long, and does no harm
-# when it goes on.
+# A peer on the same host that was stopped in the middle of a copy delays neither a fork nor
+# deregistration for long, and does no harm when it goes on.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

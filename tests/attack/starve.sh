@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Set-up calls are served while threads of the same program poll, however many. tests/unit/test_busy_lock.c counts whom a thread
-# waits for; here is how long it takes. A limit may be missed as far as a mutex misses it in the same run.
+# Set-up calls are served while threads of the same program poll, however many.
+# tests/unit/test_busy_lock.c counts whom a thread waits for; here is how long it takes. A limit may
+# be missed as far as a mutex misses it in the same run.
 . "$(dirname "$0")/../e2e/common.sh"
 
 starve=$1/tests/attack/attack_starve

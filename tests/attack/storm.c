@@ -38,8 +38,8 @@ enum {
 	RECEIVES = 8,
 	MESSAGE_BYTES = 64,
 	BLOCK_BYTES = 16 << 10,
-	BLOCK_EVERY =
-		16, /* sends; more than RECEIVES, so that a block was checked before it is written again */
+	/* sends; more than RECEIVES, so that a block was checked before it is written again */
+	BLOCK_EVERY = 16,
 	CHURN_EVERY = 256, /* sends */
 	FORK_EVERY = 8, /* churns */
 	TIMEOUT = 14, /* 67 ms, */

@@ -41,10 +41,13 @@ struct end {
 	atomic_bool is_over; /* it destroys what it has made, or has ended */
 	atomic_bool is_done; /* it has destroyed everything */
 	char step[NAME_BYTES]; /* the call or wait that it is in */
-	char failed
-		[NAME_BYTES]; /* the first call that failed, or wait that was in vain; empty: none */
+	/* The first call that failed, or wait that was in vain; empty: none */
+	char failed[NAME_BYTES];
 	int error; /* errno of that call; 0 of a wait */
-	int status; /* the status of the first completion with an error, or of an event of rdma_cm that is one */
+	/*
+	 * The status of the first completion with an error, or of an event of rdma_cm that is one
+	 */
+	int status;
 	uint32_t rounds; /* that it has completed */
 };
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# One user's packets are out of another's reach under `urnicd --system`: user 20002 attaches and turns on every descriptor that it has,
-# while user 20001's data move between two hosts. Nothing of them arrives at 20002, and they go on moving.
+# One user's packets are out of another's reach under `urnicd --system`: user 20002 attaches and
+# turns on every descriptor that it has, while user 20001's data move between two hosts. Nothing of
+# them arrives at 20002, and they go on moving.
 . "$(dirname "$0")/../e2e/common.sh"
 . "$(dirname "$0")/../e2e/pairs.sh"
 

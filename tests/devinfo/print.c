@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a device and its port say that they can do, one line each: "attribute value" for a number that is not 0, "attribute NAME"
- * for a bit that is set. On the loopback device of a namespace of our own.
+ * What a device and its port say that they can do, one line each: "attribute value" for a number
+ * that is not 0, "attribute NAME" for a bit that is set. On the loopback device of a namespace of
+ * our own.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 
 Usage: capture_check.py FILE.pcapng
 
-Reads the file as the draft of pcapng says it, looks at each packet as wire_check.py does, and prints how many of each kind
-there were on each interface.
+Reads the file as the draft of pcapng says it, looks at each packet as wire_check.py does, and
+prints how many of each kind there were on each interface.
 """
 import collections
 import struct
@@ -39,7 +39,8 @@ def options(data):
 
 
 def read(path):
-    """(names of the interfaces, [(interface, is outbound, comment, bytes, whole length)], packets lost)"""
+    """(names of the interfaces, [(interface, is outbound, comment, bytes, whole length)], packets
+    lost)"""
     names, found, lost = [], [], 0
     with open(path, "rb") as file:
         data = file.read()

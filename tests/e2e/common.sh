@@ -44,7 +44,8 @@ in_some_attempt() {
 	fail "$why"
 }
 
-# Run a program on host a or b of the test's own network. With E2E_ONE_HOST set, b's programs run on a, beside a's.
+# Run a program on host a or b of the test's own network. With E2E_ONE_HOST set, b's programs run on
+# a, beside a's.
 on() {
 	host=${E2E_ONE_HOST:+a}
 	host=${host:-$1}
@@ -82,7 +83,8 @@ network_up() {
 	trap 'exit 1' INT TERM
 	"$urnic" host up -n "$network" -m "${1:-9000}" ||
 		skip 'no network namespaces here: neither root nor user namespaces'
-	# The kernel tells of IPv6 addresses and routes them when it gets to it: the interface's own, and the link-local one.
+	# The kernel tells of IPv6 addresses and routes them when it gets to it: the interface's
+	# own, and the link-local one.
 	for side in a b; do
 		for _ in $(seq 100); do
 			[ "$("$urnic" host exec -n "$network" $side -- ip -6 route show table local dev veth0 |

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Interfaces and addresses that come, change and go under rdma_cm: who listens at any address, who is connected.
+# Interfaces and addresses that come, change and go under rdma_cm: who listens at any address, who
+# is connected.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -28,7 +29,8 @@ reach() {
 	fail "no connection to $1: $(cat "$scratch/client")"
 }
 
-# Any address means those that come after rdma_listen(), too: of an interface that is there, and of a new one.
+# Any address means those that come after rdma_listen(), too: of an interface that is there, and of
+# a new one.
 listen server a rping -s -P
 reach 10.99.0.1
 on a ip addr add 10.98.0.1/24 dev veth0

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Programs that are killed in each state of a connection, and urnicd itself: the other side hears of it at once, and connections outlive
-# an urnicd in any state.
+# Programs that are killed in each state of a connection, and urnicd itself: the other side hears of
+# it at once, and connections outlive an urnicd in any state.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -71,8 +71,9 @@ for state in route req rep established dreq; do
 	done
 done
 
-# A program and its urnicd die: nobody is left who could say so. Asking again finds the port closed, unless the server had asked for
-# patience (MRA), so it never heard of this request; the end is told after three response timeouts.
+# A program and its urnicd die: nobody is left who could say so. Asking again finds the port closed,
+# unless the server had asked for patience (MRA), so it never heard of this request; the end is told
+# after three response timeouts.
 meet route
 killed=$(urnicd_of a)
 kill -STOP "$killed"

@@ -4,8 +4,9 @@
  *
  *   connect_states server|client ADDRESS STATE FILE
  *
- * Stays in STATE until FILE exists, then goes on to the end: the client disconnects. Prints where it stays and each event with its status.
- * Exits with 0 when the connection has ended, one way or another.
+ * Stays in STATE until FILE exists, then goes on to the end: the client disconnects. Prints where
+ * it stays and each event with its status. Exits with 0 when the connection has ended, one way or
+ * another.
  *
  *     state        client                        server
  *     route        route resolved                listening

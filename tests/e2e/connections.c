@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many connections by rdma_cm, one after the other and many at once: how long each step takes, and what is left over.
+ * Many connections by rdma_cm, one after the other and many at once: how long each step takes, and
+ * what is left over.
  *
  *   connections server ADDRESS
  *   connections client ADDRESS [ROUNDS [IN-A-ROW [AT-ONCE]]]
  *
- * Each connection has a completion queue and a queue pair of its own and carries one message. After each round both sides wait
- * until the connections' time wait is over and count what they hold. What is left over of each connection makes every round end
- * with more than the one before, so there are rounds, two at least, until one of them has not: of each of the counts, at
- * both sides. After ROUNDS rounds the client fails; of a single round it only says the counts.
+ * Each connection has a completion queue and a queue pair of its own and carries one message. After
+ * each round both sides wait until the connections' time wait is over and count what they hold.
+ * What is left over of each connection makes every round end with more than the one before, so
+ * there are rounds, two at least, until one of them has not: of each of the counts, at both sides.
+ * After ROUNDS rounds the client fails; of a single round it only says the counts.
  *
- * Resident memory is not counted: it is that of the moment when the most connections were in time wait, and how many that were is
- * a matter of the machine's speed. Bytes allocated and not freed are exact where malloc() neither caches chunks per thread
- * nor has arenas beside the heap (connections.sh): rounds end with the same figure, so that a single chunk of
- * 16 bytes more per round is found.
+ * Resident memory is not counted: it is that of the moment when the most connections were in time
+ * wait, and how many that were is a matter of the machine's speed. Bytes allocated and not freed
+ * are exact where malloc() neither caches chunks per thread nor has arenas beside the heap
+ * (connections.sh): rounds end with the same figure, so that a single chunk of 16 bytes more per
+ * round is found.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -45,7 +48,9 @@ struct connection {
 	struct ibv_cq *cq;
 };
 
-/* One region for all: slots of regions are taken in turn, on purpose, which would look like a leak. */
+/*
+ * One region for all: slots of regions are taken in turn, on purpose, which would look like a leak.
+ */
 static uint8_t memory[MESSAGE_BYTES];
 static struct ibv_mr *mr;
 

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Unreliable connections, datagrams and multicast: Debian's programs between two hosts and within one.
+# Unreliable connections, datagrams and multicast: Debian's programs between two hosts and within
+# one.
 #
-# What is lost is lost, and programs that count messages then wait for ever: they are tried again. Those that stream send
-# no more than the receiver's socket holds, however late it is served.
+# What is lost is lost, and programs that count messages then wait for ever: they are tried again.
+# Those that stream send no more than the receiver's socket holds, however late it is served.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -6,9 +6,9 @@
  *   exchange [OPTIONS] [-n ROUNDS] -w poll|sleep [SERVER]
  *
  * Client and server send each other one message after the other, each the answer to the one before.
- * Each end counts the messages that it received while the one that they answer was not complete, and
- * fails when there is one. Each end stays on one processor: the kernel reorders two packets that
- * leave from two processors, whatever their order was when urnic sent them.
+ * Each end counts the messages that it received while the one that they answer was not complete,
+ * and fails when there is one. Each end stays on one processor: the kernel reorders two packets
+ * that leave from two processors, whatever their order was when urnic sent them.
  */
 #include <errno.h>
 #include <sched.h>

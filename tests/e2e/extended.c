@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs that use the extended interfaces: requests built call by call (ibv_wr_*), an extended completion queue with
- * timestamps, a parent domain with an allocator and a thread domain.
+ * Programs that use the extended interfaces: requests built call by call (ibv_wr_*), an extended
+ * completion queue with timestamps, a parent domain with an allocator and a thread domain.
  *
- * The client posts COUNT regions of random requests: WRITEs from lists and inline, a READ of all that
- * they wrote, an atomic that counts regions, a SEND whose immediate data does. It checks each
+ * The client posts COUNT regions of random requests: WRITEs from lists and inline, a READ of all
+ * that they wrote, an atomic that counts regions, a SEND whose immediate data does. It checks each
  * region's data when its last request completes; the server checks every message.
  */
 #include <endian.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# ibv_wr_*, extended completion queues, parent domains: between two hosts, in small packets and large, and within one.
+# ibv_wr_*, extended completion queues, parent domains: between two hosts, in small packets and
+# large, and within one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for

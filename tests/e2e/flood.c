@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A stranger who sends forged messages of the connection manager to QP1 of a host, as fast as he is told.
+ * A stranger who sends forged messages of the connection manager to QP1 of a host, as fast as he is
+ * told.
  *
  *   flood FROM-ADDRESS TO-ADDRESS PER-SECOND SECONDS
  *
- * By turns: requests for a port where somebody listens (7471), each as of another connection; requests for random services; answers to
- * random communication IDs; random bytes.
+ * By turns: requests for a port where somebody listens (7471), each as of another connection;
+ * requests for random services; answers to random communication IDs; random bytes.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

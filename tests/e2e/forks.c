@@ -2,9 +2,9 @@
 /*
  * fork() under an open device.
  *
- * A thread of the parent moves data between two queue pairs of the process without a pause, while the
- * main thread forks. Children use a NIC of their own, find the inherited objects dead, do nothing, or
- * run another program; the parent's transfers do not notice.
+ * A thread of the parent moves data between two queue pairs of the process without a pause, while
+ * the main thread forks. Children use a NIC of their own, find the inherited objects dead, do
+ * nothing, or run another program; the parent's transfers do not notice.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -2,8 +2,9 @@
 /*
  * A guest without an operating system: 64 KiB of firmware that count.
  *
- * The first word of each page from 1 MiB to 65 MiB holds its own address plus the number of the round. Each round checks and
- * increments them all, and prints a dot on the serial port; a word that is wrong ends it with a '!'.
+ * The first word of each page from 1 MiB to 65 MiB holds its own address plus the number of the
+ * round. Each round checks and increments them all, and prints a dot on the serial port; a word
+ * that is wrong ends it with a '!'.
  */
 	.equ FIRST, 0x100000
 	.equ LAST, 0x4100000

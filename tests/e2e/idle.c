@@ -4,8 +4,8 @@
  *
  *   idle [OPTIONS] [-n QUEUE-PAIRS] [SERVER]
  *
- * Fails when the process uses more CPU time than a clock tick; says what a queue pair takes of memory,
- * connected and after one message each way.
+ * Fails when the process uses more CPU time than a clock tick; says what a queue pair takes of
+ * memory, connected and after one message each way.
  */
 #include <string.h>
 #include <sys/resource.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# iWARP devices: Debian's programs that connect by address and port, between two hosts and within one, and what tshark says of the stream.
+# iWARP devices: Debian's programs that connect by address and port, between two hosts and within
+# one, and what tshark says of the stream.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -103,7 +104,8 @@ finish_well client
 stop strangers
 kill "$(process server)"
 
-# The length and opcode of the initiator's first FPDU: the empty WRITE, READ request or SEND that says that it is ready, or rping's first SEND.
+# The length and opcode of the initiator's first FPDU: the empty WRITE, READ request or SEND that
+# says that it is ready, or rping's first SEND.
 first_of() {
 	case $1 in
 	*ready=read*) echo '46 0x01' ;;
@@ -145,7 +147,8 @@ for options in '' crc=off,ready=read ready=send revision=1 peer-to-peer=off revi
 done
 unset URNIC_MPA
 
-# Both kinds of devices: the first that has the address is taken, and a listener at any address hears both.
+# Both kinds of devices: the first that has the address is taken, and a listener at any address
+# hears both.
 export URNIC_TRANSPORTS=roce,iwarp
 listen server a rping -s -P
 for transports in roce iwarp iwarp,roce; do

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# iWARP and peers that mean harm, do not read, or vanish: others go on, memory does not grow, and who waits for one that is gone hears of it.
-# IWARP_VANISH=1 looks at the last of these, which takes as long as the patience with a peer does.
+# iWARP and peers that mean harm, do not read, or vanish: others go on, memory does not grow, and
+# who waits for one that is gone hears of it. IWARP_VANISH=1 looks at the last of these, which takes
+# as long as the patience with a peer does.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -20,7 +21,8 @@ wait_for_bytes() {
 }
 
 if [ "${IWARP_VANISH:-}" ]; then
-	# A connection on which nothing is said. Its peer's host is not to be heard of any more, nor its end.
+	# A connection on which nothing is said. Its peer's host is not to be heard of any more, nor
+	# its end.
 	listen server a rping -s -a 10.99.0.1
 	start client b rping -c -a 10.99.0.1 -C 1000000
 	until [ "$(on b ss -Htn state established dst 10.99.0.1 2>/dev/null | wc -l)" -gt 0 ]; do sleep 0.1; done

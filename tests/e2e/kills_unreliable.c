@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three processes of one host that send each other what nobody acknowledges, one of which is killed or stopped at a random moment,
- * again and again: COUNT rounds from the seed that -w names, by turns with datagrams, and over unreliable connections with receive queues
- * of their own and with shared ones. The other two check every byte of every completion, go on sending to all, and
- * must hear each other; in the end a queue gives back every request, but one, at most, that the dead one had taken where others take, too.
+ * Three processes of one host that send each other what nobody acknowledges, one of which is killed
+ * or stopped at a random moment, again and again: COUNT rounds from the seed that -w names, by
+ * turns with datagrams, and over unreliable connections with receive queues of their own and with
+ * shared ones. The other two check every byte of every completion, go on sending to all, and must
+ * hear each other; in the end a queue gives back every request, but one, at most, that the dead one
+ * had taken where others take, too.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# libfabric's verbs provider: connections, datagrams, and the reliable datagrams that its rxm and rxd make of them.
+# libfabric's verbs provider: connections, datagrams, and the reliable datagrams that its rxm and
+# rxd make of them.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -15,7 +16,8 @@ for protocol in FI_PROTO_RDMA_CM_IB_RC FI_PROTO_IB_UD FI_PROTO_RXM FI_PROTO_RXD;
 	grep -q "protocol: $protocol\$" "$scratch/info" || fail "fi_info has no $protocol"
 done
 
-# ping_pong CLIENT-HOST ADDRESS OPTIONS...: all sizes, the data compared. What fails in between is only printed.
+# ping_pong CLIENT-HOST ADDRESS OPTIONS...: all sizes, the data compared. What fails in between is
+# only printed.
 ping_pong() {
 	host=$1 address=$2
 	shift 2

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Debian's programs that send datagrams, within one host: how many UDP datagrams the kernel sees, which is few; but all of a multicast group's.
+# Debian's programs that send datagrams, within one host: how many UDP datagrams the kernel sees,
+# which is few; but all of a multicast group's.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"

@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Processes of one host that meet without packets; one of them is killed, or stopped, at a random moment, and nothing is left behind.
-# Two with a reliable connection, in every other four rounds with shared receive queues: the other one hears of it in the time that its settings
-# promise. Three that send to each other by datagrams or over unreliable connections: who is left goes on. A sender, a target over XRC, and the owner
-# of the receive queue: the sender hears of it in time.
+# Processes of one host that meet without packets; one of them is killed, or stopped, at a random
+# moment, and nothing is left behind. Two with a reliable connection, in every other four rounds
+# with shared receive queues: the other one hears of it in the time that its settings promise. Three
+# that send to each other by datagrams or over unreliable connections: who is left goes on. A
+# sender, a target over XRC, and the owner of the receive queue: the sender hears of it in time.
 #
-# LOCAL_KILL_ROUNDS: how many times, 32 unless set: half of them the first, a quarter each of the others. LOCAL_KILL_SEED replays the moments.
+# LOCAL_KILL_ROUNDS: how many times, 32 unless set: half of them the first, a quarter each of the
+# others. LOCAL_KILL_SEED replays the moments.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

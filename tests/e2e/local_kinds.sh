@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Kinds of queue pairs and targets that need no packets within one host: what the counters say while Debian's programs run.
+# Kinds of queue pairs and targets that need no packets within one host: what the counters say while
+# Debian's programs run.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -9,7 +10,8 @@ need ib_write_bw ib_send_bw
 export URNIC_LOCAL=on
 network_up 9000
 
-# without_packets PROGRAM OPTIONS...: nearly, and into memory that is mapped. Who gets no CPU for milliseconds is reached by packets for a while.
+# without_packets PROGRAM OPTIONS...: nearly, and into memory that is mapped. Who gets no CPU for
+# milliseconds is reached by packets for a while.
 goes_without_packets() {
 	start server a "$@" -F -d rocep_veth0 -s 512 -D $((2 * attempt - 1))
 	wait_for_port a $port "$job_server"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Path migration between two hosts: over IPv6 first, with IPv4 as the alternate path. IPv6 is cut in the middle of
- * traffic, which goes on over IPv4; later it goes back on request.
+ * Path migration between two hosts: over IPv6 first, with IPv4 as the alternate path. IPv6 is cut
+ * in the middle of traffic, which goes on over IPv4; later it goes back on request.
  */
 #include <errno.h>
 #include <poll.h>

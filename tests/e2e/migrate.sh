@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A connection that moves to its alternate path when the first one is cut, and back again when it is asked to.
+# A connection that moves to its alternate path when the first one is cut, and back again when it is
+# asked to.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Two processes of one user in two network namespaces of one machine meet without packets, unless URNIC_HOST_ID says that they are
-# two hosts: every byte of every operation, what the counters say, random programs over both ways, deaths of either and of urnicd.
+# Two processes of one user in two network namespaces of one machine meet without packets, unless
+# URNIC_HOST_ID says that they are two hosts: every byte of every operation, what the counters say,
+# random programs over both ways, deaths of either and of urnicd.
 #
-# NAMESPACES_KILL_ROUNDS: how many deaths, 8 unless set. NAMESPACES_WAYS_SEEDS: how many random programs, 10 unless set.
+# NAMESPACES_KILL_ROUNDS: how many deaths, 8 unless set. NAMESPACES_WAYS_SEEDS: how many random
+# programs, 10 unless set.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -14,7 +16,8 @@ rounds=${NAMESPACES_KILL_ROUNDS:-8}
 network_up 9000
 export URNIC_HOST_ID=$network URNICD_IDLE_S=1
 
-# executed NAME HOST: how many requests of `process NAME` went without packets; as soon as there are some, or its connection has had its time.
+# executed NAME HOST: how many requests of `process NAME` went without packets; as soon as there are
+# some, or its connection has had its time.
 executed() {
 	for attempt in $(seq 600); do
 		executed=$(counter "$2" "$(process "$1")" local_requests)
@@ -47,7 +50,8 @@ port=18600
 pair a b 10.99.0.1 "$programs/verify" -d rocep_veth0
 pair b a fd00:99::2 "$programs/verify" -d rocep_veth0 -x 1 -w mixed -n 2000
 
-# What the counters say: without packets, of one host; by packets, and nothing is unreachable, of two.
+# What the counters say: without packets, of one host; by packets, and nothing is unreachable, of
+# two.
 mixed 1 18601
 for side in 'server1 a' 'client1 b'; do
 	# shellcheck disable=SC2086

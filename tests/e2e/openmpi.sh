@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Open MPI over UCX: HPC Challenge, whose solver, transposition and random updates check their results, with two and four
-# ranks on one host and on two hosts.
+# Open MPI over UCX: HPC Challenge, whose solver, transposition and random updates check their
+# results, with two and four ranks on one host and on two hosts.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -10,8 +10,8 @@ need mpirun hpcc
 network_up 9000
 reason=$(on a "$urnic" run --view true 2>&1) || skip "no private view here: $reason"
 
-# A small problem. UCX waits for an acknowledgement as long as it does by default, so ranks that poll on few processors must not keep
-# the adapters of others from answering.
+# A small problem. UCX waits for an acknowledgement as long as it does by default, so ranks that
+# poll on few processors must not keep the adapters of others from answering.
 sed -e 's/^1000  *Ns$/240 Ns/' -e 's/^80  *NBs$/40 NBs/' /usr/share/doc/hpcc/examples/_hpccinf.txt \
 	>"$scratch/hpccinf.txt"
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# More of perftest's options, and connection types that only certain adapters have: refused with a sentence.
+# More of perftest's options, and connection types that only certain adapters have: refused with a
+# sentence.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

@@ -3,8 +3,8 @@
 #
 # Two processes that talk to each other; sourced after common.sh.
 #
-# pair SERVER-HOST CLIENT-HOST ADDRESS PROGRAM OPTIONS... runs one of Debian's programs, or of ours, at
-# both ends. What they print stays in $scratch/server and $scratch/client.
+# pair SERVER-HOST CLIENT-HOST ADDRESS PROGRAM OPTIONS... runs one of Debian's programs, or of ours,
+# at both ends. What they print stays in $scratch/server and $scratch/client.
 
 scratch=$(mktemp -d /tmp/urnic-e2e.XXXXXX)
 programs=$1/tests/e2e
@@ -49,8 +49,8 @@ try_pair() {
 	return $server_status
 }
 
-# perftest measures how fast the processor's clock runs; where too much else ran meanwhile it says so, and its figures
-# are "inf": then once more.
+# perftest measures how fast the processor's clock runs; where too much else ran meanwhile it says
+# so, and its figures are "inf": then once more.
 pair() {
 	for attempt in 1 2 3; do
 		try_pair "$@" || break
@@ -63,8 +63,8 @@ pair() {
 	fail "$* ends with $server_status and $client_status"
 }
 
-# lossy_pair: like pair, of programs that wait for ever for a datagram that was lost, as any may be. They have ten seconds for what takes one,
-# and the longer the more often they were late.
+# lossy_pair: like pair, of programs that wait for ever for a datagram that was lost, as any may be.
+# They have ten seconds for what takes one, and the longer the more often they were late.
 lossy_pair() {
 	in_some_attempt try_lossy_pair "$@"
 }
@@ -88,8 +88,8 @@ hangs() {
 	return 1
 }
 
-# start NAME HOST PROGRAM ARGUMENTS...: in the background; `process NAME` is its number, what it prints is
-# in $scratch/NAME.
+# start NAME HOST PROGRAM ARGUMENTS...: in the background; `process NAME` is its number, what it
+# prints is in $scratch/NAME.
 start() {
 	name=$1 start_host=$2
 	shift 2
@@ -110,14 +110,16 @@ finish() {
 	eval "wait \$job_$1"
 }
 
-# rping closes its event channel at its end while a thread of its own goes back to it: if that is quick, it ends the program first.
+# rping closes its event channel at its end while a thread of its own goes back to it: if that is
+# quick, it ends the program first.
 is_end_of_rping() {
 	[ "$(tail -n 2 "$scratch/$1" | tr '\n' '|')" = 'client DISCONNECT EVENT...|rdma_get_cm_event: Bad file descriptor|' ]
 }
 
 # finish_well NAME...: all of them succeed.
 finish_well() {
-	# perftest's complaint, which is not buffered, may stand anywhere in what it prints: both ends are shown.
+	# perftest's complaint, which is not buffered, may stand anywhere in what it prints: both
+	# ends are shown.
 	for name in "$@"; do
 		finish "$name" || is_end_of_rping "$name" ||
 			fail "$name fails: $(head -n 4 "$scratch/$name") ... $(tail -n 8 "$scratch/$name")"

@@ -6,9 +6,9 @@
  * What the test programs of this folder share: two processes, a device each, and reliable
  * connections between them.
  *
- * The programs are ordinary ones: they link the system's libibverbs, and `urnic run` starts them. Of
- * a pair, the server waits for the client on a TCP port. That connection carries what queue pairs
- * need to know of each other and keeps both in step; nothing of it is what is tested.
+ * The programs are ordinary ones: they link the system's libibverbs, and `urnic run` starts them.
+ * Of a pair, the server waits for the client on a TCP port. That connection carries what queue
+ * pairs need to know of each other and keeps both in step; nothing of it is what is tested.
  *
  * Nothing here returns an error: what should not happen is printed and ends the program with status
  * 1. Whoever waits, waits for PEER_PATIENCE_S. One thread per `struct peer`.

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# QEMU moves a running guest over RDMA, from host a to host b and within host a. The guest counts, in 64 MiB of memory (guest.S).
+# QEMU moves a running guest over RDMA, from host a to host b and within host a. The guest counts,
+# in 64 MiB of memory (guest.S).
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -12,7 +13,8 @@ network_up 9000
 as --32 -o "$scratch/guest.o" "$(dirname "$0")/guest.S" &&
 	ld -m elf_i386 -Ttext 0 --oformat binary -o "$scratch/guest" "$scratch/guest.o" || fail 'no guest'
 
-# boot NAME HOST OPTIONS...: a guest; its serial port is $scratch/NAME.serial, its monitor's answers $scratch/NAME.monitor.
+# boot NAME HOST OPTIONS...: a guest; its serial port is $scratch/NAME.serial, its monitor's answers
+# $scratch/NAME.monitor.
 boot() {
 	guest=$1 guest_host=$2
 	shift 2

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# qperf's verbs tests. It knows no GIDs: the addresses that it makes (ib_prep() in its rdma.c) have a LID and is_global 0. On
-# RoCE the kernel refuses these with EINVAL, whatever the adapter (rdma_check_ah_attr()). With the connection manager (-cm1)
-# it makes none, but rd_params() turns that off for all but RC. So its UC and UD tests are refused here, too, and the
-# server lives on.
+# qperf's verbs tests. It knows no GIDs: the addresses that it makes (ib_prep() in its rdma.c) have
+# a LID and is_global 0. On RoCE the kernel refuses these with EINVAL, whatever the adapter
+# (rdma_check_ah_attr()). With the connection manager (-cm1) it makes none, but rd_params() turns
+# that off for all but RC. So its UC and UD tests are refused here, too, and the server lives on.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 
@@ -22,7 +22,8 @@ for test in rc_bi_bw rc_bw rc_lat rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write
 		fail "$test prints no figure: $(cat "$scratch/client")"
 done
 
-# Both ends are refused. The client says why, unless the server has ended the test before: then it says that.
+# Both ends are refused. The client says why, unless the server has ended the test before: then it
+# says that.
 refused() {
 	start client b qperf -lp $port -t 1 10.99.0.1 "$1"
 	finish client && fail "$1 needs no address"

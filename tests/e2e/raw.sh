@@ -36,8 +36,8 @@ raw_between() {
 	[ $client_status$server_status = 00 ]
 }
 
-# raw PROGRAM OPTIONS...: from host b to host a. Frames can be lost as on any network, and who counts them then waits for ever: they are tried
-# again, with more time.
+# raw PROGRAM OPTIONS...: from host b to host a. Frames can be lost as on any network, and who
+# counts them then waits for ever: they are tried again, with more time.
 raw() {
 	in_some_attempt raw_between b $MAC_B "$@"
 	for side in server client; do
@@ -46,8 +46,8 @@ raw() {
 	done
 }
 
-# What a rule can say: addresses only, IP, UDP, TCP, IPv6, a VLAN. The IP addresses are nobody's: to those of
-# the hosts their kernels would answer as well.
+# What a rule can say: addresses only, IP, UDP, TCP, IPv6, a VLAN. The IP addresses are nobody's: to
+# those of the hosts their kernels would answer as well.
 ip='-J 198.51.100.1 -j 198.51.100.2'
 ports='-K 5000 -k 5001'
 raw raw_ethernet_lat -s 64 -n 300

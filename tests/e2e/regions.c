@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that is registered, deregistered, written, allocated, freed, discarded and forked at the same time.
+ * Memory that is registered, deregistered, written, allocated, freed, discarded and forked at the
+ * same time.
  *
- * Registering may move pages into memory that others can map, deregistering and forking move them back; nobody in the program may be able
- * to tell. A board of counters shares its pages with whatever the allocator puts beside it; each writing thread has a counter in every line
- * of it and knows what it wrote last. Other threads allocate and free. The main thread registers and deregisters parts of the board and
- * blocks of its own, with the others at work and without them, and forks: a child's memory is what it was, and what it writes is nobody else's.
+ * Registering may move pages into memory that others can map, deregistering and forking move them
+ * back; nobody in the program may be able to tell. A board of counters shares its pages with
+ * whatever the allocator puts beside it; each writing thread has a counter in every line of it and
+ * knows what it wrote last. Other threads allocate and free. The main thread registers and
+ * deregisters parts of the board and blocks of its own, with the others at work and without them,
+ * and forks: a child's memory is what it was, and what it writes is nobody else's.
  *
  * -n is the seconds that it runs. The last line says how often memory was found to be moved.
  */
@@ -250,7 +253,10 @@ static void block_give_back(struct block *block)
 	munmap(piece->bytes, piece->count);
 }
 
-/* The program does with its mapping what it can while it is registered; other memory may be there when it is deregistered. */
+/*
+ * The program does with its mapping what it can while it is registered; other memory may be there
+ * when it is deregistered.
+ */
 static void block_disturb(struct block *block)
 {
 	struct piece *piece = &block->piece;

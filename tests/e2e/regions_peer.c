@@ -2,10 +2,11 @@
 /*
  * A region that a peer writes to while its owner does what it likes.
  *
- * Both share a board of counters, the server's memory. The client counts in two words of each line, by RDMA WRITE and READ and by atomics; the
- * server's main thread in another, and now and then a thread of it in a fourth. Meanwhile the server forks, and registers and deregisters
- * parts of the same pages. Everybody knows what he wrote last. In each round the region is registered anew, while the server is alone, and deregistered
- * while its thread writes. -n is the number of rounds.
+ * Both share a board of counters, the server's memory. The client counts in two words of each line,
+ * by RDMA WRITE and READ and by atomics; the server's main thread in another, and now and then a
+ * thread of it in a fourth. Meanwhile the server forks, and registers and deregisters parts of the
+ * same pages. Everybody knows what he wrote last. In each round the region is registered anew,
+ * while the server is alone, and deregistered while its thread writes. -n is the number of rounds.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -134,7 +135,10 @@ static bool serve_round(uint32_t round)
 		count(MAIN, &random_state);
 		if (peer_random(&random_state) % 100 == 0)
 			part_register();
-		/* The client meets the region as it was moved in some rounds, and as it was forked in others. */
+		/*
+		 * The client meets the region as it was moved in some rounds, and as it was forked
+		 * in others.
+		 */
 		if (round % 3 && peer_random(&random_state) % 300 == 0)
 			fork_once();
 	}

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Datagrams over RDMA: Debian's udpong, and programs that know plain sockets only, through the preload library.
+# Datagrams over RDMA: Debian's udpong, and programs that know plain sockets only, through the
+# preload library.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"
@@ -47,7 +48,8 @@ finish_well client
 grep -q '^custom ' "$scratch/client" || fail "udpong: $(cat "$scratch/client")"
 stop server
 
-# A server that begins anew, with another queue pair, is found again; the longest datagram, and one that is longer.
+# A server that begins anew, with another queue pair, is found again; the longest datagram, and one
+# that is longer.
 cat >"$scratch/datagrams.py" <<'END'
 import socket, sys
 server = ('::ffff:10.99.0.1', 5353)

@@ -78,7 +78,8 @@ if command -v ib_write_bw >/dev/null; then
 	counted "$writes" 1000 1200 'rdma_writes'
 fi
 
-# Who writes the counters leaves with the last program that has the view, and keeps no descriptor of its caller's.
+# Who writes the counters leaves with the last program that has the view, and keeps no descriptor of
+# its caller's.
 keepers() {
 	for process in /proc/[0-9]*; do
 		[ "$(cat "$process/comm" 2>/dev/null)" = urnic-counters ] &&

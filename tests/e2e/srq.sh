@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Shared receive queues and extended reliable connections in Debian's own programs, between two hosts and within one.
+# Shared receive queues and extended reliable connections in Debian's own programs, between two
+# hosts and within one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 export URNIC_INTERFACES=veth0,lo # loopback is a device only where it is asked for

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# UCX: its transports over reliable connections and datagrams, what it builds of them, and connections by address and port.
+# UCX: its transports over reliable connections and datagrams, what it builds of them, and
+# connections by address and port.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 . "$(dirname "$0")/listen.sh"

@@ -48,8 +48,8 @@ done
 kill "$(process server1)" "$(process client1)" || fail 'the transfer has broken'
 finish_well server1 client1
 
-# Killed programs, again and again, one side or both: no slot, process or name stays. Who is left has some retries to go, and is not waited for
-# before the next round.
+# Killed programs, again and again, one side or both: no slot, process or name stays. Who is left
+# has some retries to go, and is not waited for before the next round.
 before=$(stat_of a 'counters["slots_leased"]')
 for round in $(seq "$ROUNDS"); do
 	mixed "$round" $((18603 + round)) 100000000

@@ -44,7 +44,8 @@ port=18515
 pair a a 127.0.0.1 $as_user ibv_rc_pingpong -d rocep_lo -g 0 -n 200
 port=18600
 
-# Objects and XRC domains of one user's processes are shared. These tests make a network of their own.
+# Objects and XRC domains of one user's processes are shared. These tests make a network of their
+# own.
 as_maker="$as_user --inh-caps=+sys_admin,+net_admin --ambient-caps=+sys_admin,+net_admin"
 for test in verbs_import verbs_xrc_shared; do
 	# shellcheck disable=SC2086
@@ -84,7 +85,8 @@ for user in root user; do
 	start "client_$user" b $as "$programs/verify" -d rocep_veth0 -p "186${#as}" -w mixed -n 3000 10.99.0.1
 done
 finish_well server_root server_user client_root client_user
-# Two users on one host, in one network namespace or in two: by packets, and why is counted and said. One user's processes: without.
+# Two users on one host, in one network namespace or in two: by packets, and why is counted and
+# said. One user's processes: without.
 export URNIC_HOST_ID="$network" URNIC_LOG=info
 for client in a:root b:root b:user; do
 	[ ${client#*:} = root ] && as='' || as=$as_user

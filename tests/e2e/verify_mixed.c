@@ -2,8 +2,8 @@
 /*
  * Requests of all kinds at random, from both sides at once.
  *
- * Each slot has a part of the peer's window and of our own memory to itself, so what a request did can
- * be checked when it completes, whatever else is under way.
+ * Each slot has a part of the peer's window and of our own memory to itself, so what a request did
+ * can be checked when it completes, whatever else is under way.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -238,7 +238,10 @@ static void mixed_close(struct mixed *mixed)
 	} ours = {mixed->sent, mixed->added}, theirs;
 	uint64_t counter;
 
-	/* The other may still be sending. When it is not, all of it has completed there, so it is here. */
+	/*
+	 * The other may still be sending. When it is not, all of it has completed there, so it is
+	 * here.
+	 */
 	peer_tell(mixed->peer, &ours, sizeof(ours));
 	while (!peer_has_told(mixed->peer))
 		poll_one(mixed);

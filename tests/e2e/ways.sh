@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Random verbs programs over the same-host transport and over packets: every completion, event, wake-up, state and byte
-# of memory is the same.
+# Random verbs programs over the same-host transport and over packets: every completion, event,
+# wake-up, state and byte of memory is the same.
 #
-# WAYS_SEEDS: how many programs, 100 unless set. WAYS_SEED: the first. WAYS_HOST=b: the client is in another network namespace.
+# WAYS_SEEDS: how many programs, 100 unless set. WAYS_SEED: the first. WAYS_HOST=b: the client is in
+# another network namespace.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/pairs.sh"
 

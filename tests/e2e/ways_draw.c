@@ -292,7 +292,10 @@ static void draw_end(
 		*last = (struct ways_request){
 			.opcode = IBV_WR_SEND_WITH_INV,
 			.key = KEY_WINDOW,
-			/* The peer may still be answering a READ when the window goes (IBTA 10.6.7.2.2). */
+			/*
+			 * The peer may still be answering a READ when the window goes (IBTA
+			 * 10.6.7.2.2).
+			 */
 			.flags = last->flags | IBV_SEND_FENCE,
 			.bytes = last->bytes,
 			.piece = {last->piece[0], last->piece[1], last->piece[2]},

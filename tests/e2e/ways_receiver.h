@@ -3,8 +3,9 @@
 #define URNIC_TESTS_E2E_WAYS_RECEIVER_H
 
 /*
- * The receiving half of an end's XRC connections, in a process of its own: the end itself has the sending half, and the shared
- * receive queue that the other end names. Both open the domain by one file.
+ * The receiving half of an end's XRC connections, in a process of its own: the end itself has the
+ * sending half, and the shared receive queue that the other end names. Both open the domain by one
+ * file.
  */
 
 #include "xrc_halves.h"

@@ -4,9 +4,9 @@
 
 Usage: wire_check.py FILE.pcap...
 
-Recomputes each ICRC, with zlib and, for IPv4, with scapy, and checks the headers that a reader of IBTA
-chapter 9 and annex A17 would look at. Prints how many packets of each opcode there were. Exit status 1 if
-anything is wrong, or if an opcode that every test run should produce is missing.
+Recomputes each ICRC, with zlib and, for IPv4, with scapy, and checks the headers that a reader of
+IBTA chapter 9 and annex A17 would look at. Prints how many packets of each opcode there were. Exit
+status 1 if anything is wrong, or if an opcode that every test run should produce is missing.
 """
 import collections
 import struct
@@ -46,8 +46,8 @@ WITHOUT_PAYLOAD = {0x0c, 0x11, 0x12, 0x13, 0x14}
 FULL = {0x00, 0x01, 0x06, 0x07, 0x0d, 0x0e}  # first and middle packets are as long as the path MTU
 AETH_KINDS = {0: "ACK", 1: "RNR NAK", 3: "NAK"}
 REQUESTS = set(range(0x0d)) | {0x13, 0x14}
-# Connection management: where, from the MAD's end of the common header, a message has its sender's QPN and the PSN
-# with which packets to that QPN begin: IBTA 12.6.5 and 12.6.8.
+# Connection management: where, from the MAD's end of the common header, a message has its sender's
+# QPN and the PSN with which packets to that QPN begin: IBTA 12.6.5 and 12.6.8.
 MAD_BYTES = 24
 CM_CLASS = 7
 CM_STARTS = {0x10: (32, 44), 0x13: (12, 20)}
@@ -70,7 +70,8 @@ def packets(path):
 
 
 def split(frame):
-    """(masked IP and UDP header, problems of the IP header, UDP payload), or None if it is not RoCE."""
+    """(masked IP and UDP header, problems of the IP header, UDP payload), or None if it is not
+    RoCE."""
     kind = struct.unpack_from("!H", frame, 12)[0]
     ip = frame[14:]
     problems = []

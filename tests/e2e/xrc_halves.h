@@ -3,8 +3,9 @@
 #define URNIC_TESTS_E2E_XRC_HALVES_H
 
 /*
- * Extended reliable connections for the programs of this folder: a half at either end, and a shared receive queue that may be a third
- * process's. As in peer.h, what should not happen ends the program.
+ * Extended reliable connections for the programs of this folder: a half at either end, and a shared
+ * receive queue that may be a third process's. As in peer.h, what should not happen ends the
+ * program.
  */
 
 #include "peer.h"

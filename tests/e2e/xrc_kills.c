@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three processes: a sender, the target, whose queue pair it sends to, and the host of the shared receive queue that its messages name. One of
- * them is killed or stopped at a random moment, again and again: COUNT rounds from the seed that -w names. The host
- * checks that every message is whole and none is missing or comes twice; the sender hears of what happened to the others in the time
- * that its settings promise; and who lives on can give everything back. It prints how long hearing took.
+ * Three processes: a sender, the target, whose queue pair it sends to, and the host of the shared
+ * receive queue that its messages name. One of them is killed or stopped at a random moment, again
+ * and again: COUNT rounds from the seed that -w names. The host checks that every message is whole
+ * and none is missing or comes twice; the sender hears of what happened to the others in the time
+ * that its settings promise; and who lives on can give everything back. It prints how long hearing
+ * took.
  */
 #include <fcntl.h>
 #include <inttypes.h>

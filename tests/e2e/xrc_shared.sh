@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# XRC domains that processes share: each message to one of the clients names the shared receive queue of one of them, and comes to
-# a queue pair of another one (ibv_xsrq_pingpong with several clients), between two hosts and within one, where that takes no
-# packets.
+# XRC domains that processes share: each message to one of the clients names the shared receive
+# queue of one of them, and comes to a queue pair of another one (ibv_xsrq_pingpong with several
+# clients), between two hosts and within one, where that takes no packets.
 . "$(dirname "$0")/common.sh"
 
 . "$(dirname "$0")/pairs.sh"
@@ -75,7 +75,8 @@ counted() {
 	on a "$urnic" stat --all --pid "$1" 2>/dev/null | awk -v name="$2" '$1 == name { sum += $2 } END { if (NR) print sum + 0 }'
 }
 
-# without_packets MESSAGES: within one host, where each message but the first ones to a queue is the sender's own work.
+# without_packets MESSAGES: within one host, where each message but the first ones to a queue is the
+# sender's own work.
 without_packets() {
 	pair_seconds=60
 	start server a ibv_xsrq_pingpong -d rocep_lo -g 0 -n "$1" -e -c 2

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection manager, driven by a program and a peer that do anything in any order. The input is a list of steps: a message whose
- * fields are mostly those of a connection that there is, a call of the program, or time that passes. Every invariant holds after each step,
- * and in the end everything is given back.
+ * The connection manager, driven by a program and a peer that do anything in any order. The input
+ * is a list of steps: a message whose fields are mostly those of a connection that there is, a call
+ * of the program, or time that passes. Every invariant holds after each step, and in the end
+ * everything is given back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,10 @@ static void hear(struct input *input)
 	const struct cm_conn *conn = &conns[take(input) % CONNS];
 	uint8_t mad[MAD_BYTES];
 
-	/* All messages begin with the sender's communication ID; all but REQ and the SIDR ones go on with ours. */
+	/*
+	 * All messages begin with the sender's communication ID; all but REQ and the SIDR ones go
+	 * on with ours.
+	 */
 	message.rtu.local_comm_id = take(input) % 4 + 1;
 	message.rtu.remote_comm_id = conn->local_comm_id;
 	if (message.attribute == CM_REQ) {

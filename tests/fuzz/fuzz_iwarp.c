@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that sends any bytes, in pieces of any length, to a queue pair that has work of its own under way. The first two bytes choose the
- * settings; after them, records: a byte that says what comes, then the bytes of it. Segments are made well enough to get past the checks
- * before the one that they fail. No byte outside of the memory that was granted for writing, or of a posted request, may change.
+ * A peer that sends any bytes, in pieces of any length, to a queue pair that has work of its own
+ * under way. The first two bytes choose the settings; after them, records: a byte that says what
+ * comes, then the bytes of it. Segments are made well enough to get past the checks before the one
+ * that they fail. No byte outside of the memory that was granted for writing, or of a posted
+ * request, may change.
  */
 #include <stdlib.h>
 #include <string.h>

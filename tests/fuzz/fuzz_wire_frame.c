@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes have a key, which is all zeros but for what is there; any key can be matched and hashed.
+ * Any bytes have a key, which is all zeros but for what is there; any key can be matched and
+ * hashed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What passes the link of guest a, and whether programs that share nothing with either end find it well formed."""
+"""What passes the link of guest a, and whether programs that share nothing with either end find it
+well formed."""
 import ipaddress
 import re
 import struct
@@ -22,8 +23,8 @@ RECORD = struct.Struct("<IIII")  # of pcap: seconds, microseconds, captured byte
 
 
 class Capture:
-    """On the guest's side of the bridge, where datagrams have been cut into packets. A context manager; afterwards the
-    other methods look at what was captured."""
+    """On the guest's side of the bridge, where datagrams have been cut into packets. A context
+    manager; afterwards the other methods look at what was captured."""
 
     def __init__(self, lab, what):
         self.lab = lab
@@ -60,7 +61,8 @@ class Capture:
         return verdicts.count(True), verdicts.count(False)
 
     def streams(self):
-        """What each end of each TCP connection over IPv4 sent: {ports: (bytes, where segments end)}."""
+        """What each end of each TCP connection over IPv4 sent: {ports: (bytes, where segments
+        end)}."""
         begins, segments = {}, {}
         for frame in self.frames():
             if struct.unpack_from(">H", frame, 12)[0] != 0x0800 or frame[ETHERNET_BYTES + 9] != 6:
@@ -82,8 +84,9 @@ class Capture:
             yield ports, bytes(stream), {at + len(data) for at, data in found.items()}
 
     def fpdus(self):
-        """How many FPDUs there are whose CRC our own sum confirms, and others; and a filter of tshark's for connections that it can follow: it
-        loses its place where a segment ends behind the first bytes of a FPDU."""
+        """How many FPDUs there are whose CRC our own sum confirms, and others; and a filter of
+        tshark's for connections that it can follow: it loses its place where a segment ends behind
+        the first bytes of a FPDU."""
         good, bad, followed = 0, 0, ""
         for ports, stream, ends in self.streams():
             if stream[:16] not in MPA_FRAMES or not stream[16] & MPA_HAS_CRC:
@@ -104,8 +107,8 @@ class Capture:
         return good, bad, followed
 
     def malformed(self, protocol, names):
-        """How many frames that match a filter tshark finds, and its complaints: about dissectors whose names match, not about
-        those that guess what a program's bytes may be."""
+        """How many frames that match a filter tshark finds, and its complaints: about dissectors
+        whose names match, not about those that guess what a program's bytes may be."""
         output = subprocess.run(["tshark", "-r", self.file.name, "-V", "-Y", protocol], check=False, text=True,
                                 errors="replace", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
         complaints = re.findall(rf"^.*(?:Malformed Packet: (?:{names})|Bad CRC|Dissector bug).*$", output, re.M)
@@ -120,7 +123,8 @@ def crc32c(data):
 
 
 def icrc_is_good(frame):
-    """(source address, verdict) of a RoCEv2 frame, else None. Fields that routers change count as ones."""
+    """(source address, verdict) of a RoCEv2 frame, else None. Fields that routers change count as
+    ones."""
     kind = struct.unpack_from(">H", frame, 12)[0]
     ip = bytearray(frame[ETHERNET_BYTES:])
     if kind == 0x0800 and ip[9] == 17:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """RoCEv2 packets, made and read by code that shares nothing with urnic's.
 
-A Packet is what a UDP datagram to port 4791 carries, without the ICRC. Socket sends and receives them; it is
-unconnected and forbids fragments, so that Linux sends IPv4 identification 0, which the ICRC covers.
+A Packet is what a UDP datagram to port 4791 carries, without the ICRC. Socket sends and receives
+them; it is unconnected and forbids fragments, so that Linux sends IPv4 identification 0, which the
+ICRC covers.
 """
 import ipaddress
 import socket
@@ -77,7 +78,8 @@ class Answer(NamedTuple):
 
 
 class Socket:
-    """Port 4791 of one IPv4 address, towards another. Packets that come with a wrong ICRC are an error."""
+    """Port 4791 of one IPv4 address, towards another. Packets that come with a wrong ICRC are an
+    error."""
 
     def __init__(self, address, peer):
         self.addresses = [ipaddress.ip_address(address).packed, ipaddress.ip_address(peer).packed]

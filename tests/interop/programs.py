@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The programs that urnic and rxe, or siw, run with each other: Debian's own, and `verify` of tests/e2e.
+"""The programs that urnic and rxe, or siw, run with each other: Debian's own, and `verify` of
+tests/e2e.
 
-In a command line {d} is the device, {g} the index of the GID, {m} the path MTU; {me} and {peer} are addresses of the
-family that is tested, {oob} is the other's IPv4 address, for what the program itself says over TCP; {tests} is where our
-own programs are.
+In a command line {d} is the device, {g} the index of the GID, {m} the path MTU; {me} and {peer} are
+addresses of the family that is tested, {oob} is the other's IPv4 address, for what the program
+itself says over TCP; {tests} is where our own programs are.
 """
 import re
 from typing import Callable, NamedTuple
 
-# A guest that is emulated on a busy machine may say nothing for half a second, and then a timeout of 67 ms with 7 retries is
-# not enough: 268 ms where the program can be told (4.096 us * 2^16).
+# A guest that is emulated on a busy machine may say nothing for half a second, and then a timeout
+# of 67 ms with 7 retries is not enough: 268 ms where the program can be told (4.096 us * 2^16).
 TIMEOUT = 16
 MTUS = (256, 512, 1024, 2048, 4096)
 TCP_PINGPONG, TCP_VERIFY = 18515, 18600
@@ -27,7 +28,8 @@ def has_figures(server, client):
 
 
 def both_end_well_or_hang_up(server, client):
-    """rstream -T a ends with POLLHUP where the last bytes and the end of the stream are there at once; between two rxe 4 times of 10."""
+    """rstream -T a ends with POLLHUP where the last bytes and the end of the stream are there at
+    once; between two rxe 4 times of 10."""
     return {server.status, client.status} <= {0, 16} and server.status + client.status <= 16
 
 
@@ -143,8 +145,8 @@ PROGRAMS = [
        "mckey -s -m {group} -b {me} -C 10 -c 1", families=("IPv4",), is_reliable=False, is_quick=True),
 ]
 
-# iWARP has neither SEND with immediate data nor, with siw, atomics; queue pairs are connected by rdma_cm only. rstream -T a mostly ends
-# with POLLHUP. perftest's figures may round to 0.
+# iWARP has neither SEND with immediate data nor, with siw, atomics; queue pairs are connected by
+# rdma_cm only. rstream -T a mostly ends with POLLHUP. perftest's figures may round to 0.
 IWARP_PROGRAMS = [program._replace(is_good=both_end_well) for program in (
     *(program for program in PROGRAMS if program.name.startswith(("rping", "ucmatose", "rdma_server", "rstream"))
       and not program.name.startswith(("rping -q", "rstream -T a"))),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The ends of a test: urnic on this machine; the kernel's rxe or siw, or urnic, in a guest (the script lab).
+"""The ends of a test: urnic on this machine; the kernel's rxe or siw, or urnic, in a guest (the
+script lab).
 
-A Side runs programs on one RDMA device. run() waits for one; serve() returns when it listens, and the server's end is
-had from its finish(). Every program has a time limit, so nothing here waits for ever.
+A Side runs programs on one RDMA device. run() waits for one; serve() returns when it listens, and
+the server's end is had from its finish(). Every program has a time limit, so nothing here waits for
+ever.
 """
 import os
 import pathlib
@@ -137,8 +139,8 @@ class Urnic(Side):
 
 
 class Waits:
-    """Whether a child of a process is asleep and has used no CPU time for some looks, or has had a while: then its
-    server listens. Who listens by rdma_cm is not to be seen otherwise."""
+    """Whether a child of a process is asleep and has used no CPU time for some looks, or has had a
+    while: then its server listens. Who listens by rdma_cm is not to be seen otherwise."""
 
     def __init__(self, parent):
         self.until = time.monotonic() + 3
@@ -228,12 +230,14 @@ class Guest(Side):
                 f"filter add dev ifb0 parent 1: protocol ip u32 {match} flowid 1:2")
 
     def impair_roce(self, netem):
-        """Both directions of all but TCP: its checksums were looked at (GRO) before arriving packets are damaged here."""
+        """Both directions of all but TCP: its checksums were looked at (GRO) before arriving
+        packets are damaged here."""
         self.impair("", netem)
         self.impair_some("match ip protocol 6 0xff", "", netem)
 
     def give_time(self):
-        """What arrives is late, and what comes to the connection manager later still, so that what the guest has begun is done."""
+        """What arrives is late, and what comes to the connection manager later still, so that what
+        the guest has begun is done."""
         self.impair("")
         self.impair_some("match ip protocol 17 0xff match u32 1 0xffffff at 32", "delay 500ms", "delay 30ms limit 10000")
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A queue pair whose peer is a script: tests/interop/frames sends it any frame and looks at what comes back.
+ * A queue pair whose peer is a script: tests/interop/frames sends it any frame and looks at what
+ * comes back.
  *
- * The script says over TCP what it wants: orders, and answers to each, as the structures below in this machine's byte
- * order. Like all programs here it is an ordinary one, and runs on any verbs device.
+ * The script says over TCP what it wants: orders, and answers to each, as the structures below in
+ * this machine's byte order. Like all programs here it is an ordinary one, and runs on any verbs
+ * device.
  */
 #include <errno.h>
 #include <poll.h>
@@ -61,7 +63,8 @@ struct connected {
 struct report {
 	int32_t state;
 	int32_t event; /* NONE: none */
-	int32_t changed_first; /* the first byte of the region that is another than before; NONE: none */
+	/* The first byte of the region that is another than before; NONE: none */
+	int32_t changed_first;
 	int32_t changed_count;
 	uint64_t word; /* the first 8 bytes of the region */
 	uint64_t word_before;

@@ -541,7 +541,10 @@ static void check_survivor(struct world *world, const struct side *side)
 		DEMAND(world, side->end == PASSIVE || side->has_rep || side->is_timed_out);
 		return;
 	}
-	/* A connection that says nothing and is told nothing stays as it is; its queue pair notices, if anything. */
+	/*
+	 * A connection that says nothing and is told nothing stays as it is; its queue pair
+	 * notices, if anything.
+	 */
 	if (side->is_established && !plan->disconnects[side->end] && !plan->lets_go[side->end])
 		return;
 	if (side->end == PASSIVE && plan->is_refused)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Local buffers of a simulated program: registered memory, handed out in scatter/gather lists with gaps
- * between the pieces that must not change.
+ * Local buffers of a simulated program: registered memory, handed out in scatter/gather lists with
+ * gaps between the pieces that must not change.
  */
 #ifndef URNIC_TESTS_SIM_HEAP_H
 #define URNIC_TESTS_SIM_HEAP_H

@@ -2,7 +2,8 @@
 /*
  * The simulator: engines on a simulated fabric, one history per seed.
  *
- *   sim [SCENARIO] [--seeds A..B]        run the seeds (default 1..1000), stop at the first that fails
+ *   sim [SCENARIO] [--seeds A..B]        run the seeds (default 1..1000), stop at the first that
+ *                                        fails
  *   sim [SCENARIO] --seed N [--trace]    replay one; --trace prints every frame
  *
  * With --local both ends are processes of one host, and meet there when they can (within.h).

@@ -98,7 +98,10 @@ static void connection_plan(struct run *run, struct connection *connection)
 {
 	*connection = (struct connection){
 		.path_mtu = (uint32_t)between(run, 1, 5),
-		/* Eight tries must outlast a partition; no timeout at all must do, too, but nobody migrates then. */
+		/*
+		 * Eight tries must outlast a partition; no timeout at all must do, too, but nobody
+		 * migrates then.
+		 */
 		.timeout = between(run, 0, 7) || run->kind == MIXED_STATES
 			? (uint32_t)between(run, 15, 16)
 			: 0,

@@ -17,7 +17,8 @@ struct mixed_result {
 enum mixed_kind {
 	MIXED_RC, /* reliable connections with receive queues of their own */
 	MIXED_SRQ, /* with shared ones, which are resized and have limits */
-	MIXED_STATES, /* the first, with queue pairs that are drained, migrate, and are paced (states.h) */
+	/* The first, with queue pairs that are drained, migrate, and are paced (states.h) */
+	MIXED_STATES,
 	MIXED_XRC, /* extended reliable connections, each message to one of two shared queues */
 };
 

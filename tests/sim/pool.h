@@ -2,8 +2,9 @@
 /*
  * A shared receive queue in the simulator, with the buffers behind it.
  *
- * Which message gets which request is not known beforehand, so every buffer is large enough for all. The
- * pool counts what is posted, resizes the queue, arms its limit and demands one signal for each time.
+ * Which message gets which request is not known beforehand, so every buffer is large enough for
+ * all. The pool counts what is posted, resizes the queue, arms its limit and demands one signal for
+ * each time.
  */
 #ifndef URNIC_TESTS_SIM_POOL_H
 #define URNIC_TESTS_SIM_POOL_H
@@ -45,8 +46,8 @@ void pool_post(struct pool *pool, uint32_t count);
 void pool_change(struct pool *pool);
 
 /*
- * After each step of the world: were limits signaled when they should be? Or later, while the owner has not collected what
- * others took.
+ * After each step of the world: were limits signaled when they should be? Or later, while the owner
+ * has not collected what others took.
  */
 void pool_check(struct pool *pool, bool is_late);
 

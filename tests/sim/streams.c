@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory of each end: a part that never changes, which everything is sent and read from; slots that the peer's SENDs arrive in, that
- * it WRITEs to, that READs fill; a counter for atomics.
+ * The memory of each end: a part that never changes, which everything is sent and read from; slots
+ * that the peer's SENDs arrive in, that it WRITEs to, that READs fill; a counter for atomics.
  */
 #include "streams.h"
 

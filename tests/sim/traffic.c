@@ -285,7 +285,9 @@ void end_plan(struct end *end, struct end *peer, struct shared_counter *peer_cou
 	end->op_count = end->shape.op_count;
 	for (uint32_t i = 0; i < end->op_count; i++) {
 		struct op *op = &end->op[i];
-		/* The last one tells that all are done; a queue of unsignaled ones never empties. */
+		/*
+		 * The last one tells that all are done; a queue of unsignaled ones never empties.
+		 */
 		bool must_signal =
 			i == end->op_count - 1 || since_signaled + 1 >= end->shape.send_depth;
 

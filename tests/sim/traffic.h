@@ -9,12 +9,13 @@
  *
  * What an end may write at its peer is the peer's window for it: nobody else writes there, so that
  * the order of one queue pair's operations decides its contents. A counter per host is shared by
- * all; its sum is checked. With shared receive queues (pool.h) the model does not know which request a
- * message gets, but in which order those of one connection come out of one queue.
+ * all; its sum is checked. With shared receive queues (pool.h) the model does not know which
+ * request a message gets, but in which order those of one connection come out of one queue.
  *
- * The peer names the window by the key of its region, or by that of one of a few memory windows of type 2
- * that were bound to it before, its grants. A SEND with invalidate takes one back, in its place among
- * the operations. One more memory window, that no peer knows of, an end binds and invalidates itself.
+ * The peer names the window by the key of its region, or by that of one of a few memory windows of
+ * type 2 that were bound to it before, its grants. A SEND with invalidate takes one back, in its
+ * place among the operations. One more memory window, that no peer knows of, an end binds and
+ * invalidates itself.
  *
  * Between the pieces of scatter/gather lists lie gaps that must not change.
  */
@@ -70,7 +71,8 @@ struct shape {
 	uint32_t send_depth;
 	uint32_t recv_depth;
 	uint32_t signaled_ppm;
-	bool is_receive_late; /* receive requests are posted now and then, not as early as possible */
+	/* Receive requests are posted now and then, not as early as possible */
+	bool is_receive_late;
 };
 
 struct end {

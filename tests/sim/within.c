@@ -16,8 +16,8 @@ struct within {
 	uint64_t srqs_offset;
 	bool is_lazy; /* collects late */
 	uint32_t unreachable_in; /* one copy in so many fails; 0: none */
-	uint32_t
-		revoked_in; /* the mark of one copy in so many is revoked, as if it had taken too long; 0: none */
+	/* The mark of one copy in so many is revoked, as if it had taken too long; 0: none */
+	uint32_t revoked_in;
 	struct local_qp *local[CONNECTION_COUNT_MAX];
 	uint32_t local_count;
 };

@@ -3,9 +3,9 @@
 #define URNIC_TESTS_SIM_WITHIN_H
 
 /*
- * Two hosts of a world as two processes of one: their queue pairs meet by src/local. By the seed the
- * memory of either is mapped by the other, or copied, or now and then not to be reached; inboxes are
- * collected late; and some connections have a way in one direction only.
+ * Two hosts of a world as two processes of one: their queue pairs meet by src/local. By the seed
+ * the memory of either is mapped by the other, or copied, or now and then not to be reached;
+ * inboxes are collected late; and some connections have a way in one direction only.
  */
 
 #include "world.h"
@@ -13,7 +13,10 @@
 void within_init(struct world *world);
 void within_done(struct within *within);
 
-/* The queue pair is in RTR, or about to go. Without `within`, and for types that do not meet: nothing. */
+/*
+ * The queue pair is in RTR, or about to go. Without `within`, and for types that do not meet:
+ * nothing.
+ */
 void within_connect(struct world *world, struct qp *qp, uint32_t number);
 void within_disconnect(struct world *world, struct qp *qp);
 

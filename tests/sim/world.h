@@ -75,7 +75,10 @@ struct qp *world_qp_create(
 	struct world *world, struct host *host, uint32_t lane, const struct qp_init *init);
 void world_qp_destroy(struct world *world, struct qp *qp);
 
-/* Take both from RESET to RTS, as each other's peer: RC, or a sending and a receiving half of XRC. `a` is on host 0 and `b` on host 1. */
+/*
+ * Take both from RESET to RTS, as each other's peer: RC, or a sending and a receiving half of XRC.
+ * `a` is on host 0 and `b` on host 1.
+ */
 void world_connect(
 	struct world *world, struct qp *a, struct qp *b, const struct connection *connection);
 

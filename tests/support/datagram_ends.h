@@ -3,7 +3,8 @@
 #define URNIC_TESTS_SUPPORT_DATAGRAM_ENDS_H
 
 /*
- * Datagrams within one host: two NICs in one process, `ends[0]` sends and `ends[1]` receives. For the unit tests of src/local, one program each.
+ * Datagrams within one host: two NICs in one process, `ends[0]` sends and `ends[1]` receives. For
+ * the unit tests of src/local, one program each.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +90,10 @@ static inline bool is_alive(void *context, uint32_t who)
 	return who == SENDER;
 }
 
-/* Times that the receiver's memory is to be mapped until it moves it, which ends when the sender pauses; 0: never. */
+/*
+ * Times that the receiver's memory is to be mapped until it moves it, which ends when the sender
+ * pauses; 0: never.
+ */
 static uint32_t moves_in;
 
 static inline void pause_round(uint32_t round)

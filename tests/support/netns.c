@@ -58,7 +58,10 @@ int netns_enter_new(void)
 		return -1;
 	}
 	close(fd);
-	/* Many tests, each with an urnicd that stays for long, would leave a user no descriptors to pass (docs/urnicd.md). */
+	/*
+	 * Many tests, each with an urnicd that stays for long, would leave a user no descriptors to
+	 * pass (docs/urnicd.md).
+	 */
 	setenv("URNICD_IDLE_S", "1", 0);
 	settings_read();
 	return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -87,7 +90,10 @@ int netns_run(const char *format, ...)
 
 void netns_await(const char *address)
 {
-	/* The kernel leaves it to a worker to route an IPv6 address, even one without duplicate detection. */
+	/*
+	 * The kernel leaves it to a worker to route an IPv6 address, even one without duplicate
+	 * detection.
+	 */
 	if (netns_run(
 		    "timeout 60 sh -c 'until ip -6 route show table local | grep -q \"^local %s \"; do "
 		    "sleep 0.01; done'",

@@ -3,7 +3,8 @@
 #define URNIC_TESTS_SUPPORT_QP_MASKS_H
 
 /*
- * What a queue pair needs on its way up, by its type: the attributes that qp_modify() asks for in INIT, RTR and RTS.
+ * What a queue pair needs on its way up, by its type: the attributes that qp_modify() asks for in
+ * INIT, RTR and RTS.
  */
 
 #include "queue/qp.h"

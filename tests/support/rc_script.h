@@ -3,7 +3,8 @@
 #define URNIC_TESTS_SUPPORT_RC_SCRIPT_H
 
 /*
- * A reliable connection and its scripted peer, made for each test: TEST(name). A test program includes this in its one source.
+ * A reliable connection and its scripted peer, made for each test: TEST(name). A test program
+ * includes this in its one source.
  */
 
 #include <setjmp.h>

@@ -118,7 +118,8 @@ uint32_t script_news(struct script *script);
 
 /*
  * The peer sends a packet. script_packet() prepares one; PSNs of requests count from SCRIPT_RQ_PSN,
- * of responses from SCRIPT_SQ_PSN. On an XRC queue pair RC opcodes mean those of XRC here and in script_expect().
+ * of responses from SCRIPT_SQ_PSN. On an XRC queue pair RC opcodes mean those of XRC here and in
+ * script_expect().
  */
 struct packet script_packet(const struct script *script, enum opcode opcode, uint32_t index);
 void script_send(struct script *script, const struct packet *packet);

@@ -3,10 +3,12 @@
 #define URNIC_TESTS_SUPPORT_STREAM_H
 
 /*
- * A queue pair over a byte stream, and whoever is at the other end of it: another one, or a test that sends what it likes.
+ * A queue pair over a byte stream, and whoever is at the other end of it: another one, or a test
+ * that sends what it likes.
  *
- * Each end has a lane of its own, memory that is registered with every right and counts up from 0, modulo 251, and one completion queue.
- * A clock stands still. Invariants are checked after every call.
+ * Each end has a lane of its own, memory that is registered with every right and counts up from 0,
+ * modulo 251, and one completion queue. A clock stands still. Invariants are checked after every
+ * call.
  */
 
 #include <stdbool.h>
@@ -52,7 +54,10 @@ struct iwarp_settings stream_settings(bool is_initiator);
 void stream_start(struct stream_end *end, const struct stream_options *options);
 void stream_stop(struct stream_end *end);
 
-/* Both ends of one stream: `a` is the initiator, whatever `options` says, and `b`'s memory the complement of its. */
+/*
+ * Both ends of one stream: `a` is the initiator, whatever `options` says, and `b`'s memory the
+ * complement of its.
+ */
 void stream_pair_start(
 	struct stream_end *a, struct stream_end *b, const struct stream_options *options);
 void stream_pair_stop(struct stream_end *a, struct stream_end *b);
@@ -60,7 +65,10 @@ void stream_pair_stop(struct stream_end *a, struct stream_end *b);
 /* Is this part of its memory as it was at first? */
 bool stream_is_untouched(const struct stream_end *end, uint32_t at, uint32_t bytes);
 
-/* Fill in a request over local memory [offset, offset + bytes) and the peer's; lkey and list are `sge`. */
+/*
+ * Fill in a request over local memory [offset, offset + bytes) and the peer's; lkey and list are
+ * `sge`.
+ */
 struct send_wr stream_wr(const struct stream_end *end, const struct stream_end *peer,
 	enum wr_opcode opcode, struct sge *sge, uint64_t offset, uint32_t bytes,
 	uint64_t remote_offset);

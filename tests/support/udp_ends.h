@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two UDP ports over real sockets, `udp_a` that sends and `udp_b` that receives, in network namespaces of their
- * own: one with nothing but loopback, and a veth pair with an MTU of 1500. What a packet holds follows from its
- * tag, so that the receiver knows what it should be.
+ * Two UDP ports over real sockets, `udp_a` that sends and `udp_b` that receives, in network
+ * namespaces of their own: one with nothing but loopback, and a veth pair with an MTU of 1500. What
+ * a packet holds follows from its tag, so that the receiver knows what it should be.
  */
 #pragma once
 
@@ -36,7 +36,10 @@ bool udp_ends_enter(void);
 /* Both in the namespace that has loopback only. */
 void udp_ends_open(const char *address_a, const char *address_b);
 
-/* One at each end of the veth pair (10.99.0.1, fd00:99::1; ...2); skips the test where there is none. */
+/*
+ * One at each end of the veth pair (10.99.0.1, fd00:99::1; ...2); skips the test where there is
+ * none.
+ */
 void udp_ends_open_veth(const char *address_a, const char *address_b);
 
 /* As a teardown of cmocka. */
@@ -56,8 +59,8 @@ void udp_fill(uint8_t *data, uint32_t bytes, uint32_t tag);
 void udp_stage(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t tag);
 
 /*
- * The same for a run of so many packets, their bytes from `from` on in `lent` (UDP_LENT_MAX), one behind the other, not in
- * the port's buffer.
+ * The same for a run of so many packets, their bytes from `from` on in `lent` (UDP_LENT_MAX), one
+ * behind the other, not in the port's buffer.
  */
 enum { UDP_LENT_MAX = 8192 };
 void udp_stage_lent(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t from, uint32_t tag,

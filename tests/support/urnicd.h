@@ -3,8 +3,8 @@
 #define URNIC_TESTS_SUPPORT_URNICD_H
 
 /*
- * Clients of urnicd, for tests that start without one and kill the one that they started. A test program includes this in its
- * one source.
+ * Clients of urnicd, for tests that start without one and kill the one that they started. A test
+ * program includes this in its one source.
  */
 
 #include <setjmp.h>
@@ -170,7 +170,10 @@ static inline void assert_steers(const struct holder *holder, const struct agent
 	assert_int_equal(received, PACKETS);
 }
 
-/* The tests of a program, in a network namespace of its own. 77 where that cannot be, or there is no urnicd. */
+/*
+ * The tests of a program, in a network namespace of its own. 77 where that cannot be, or there is
+ * no urnicd.
+ */
 static inline int urnicd_prepare(void)
 {
 	char path[4096];

@@ -3,8 +3,9 @@
 #define URNIC_TESTS_SUPPORT_VERBS_ENDS_H
 
 /*
- * Two ends of a connection in one process, for tests of single calls: `a` and `b`, made and unmade around each test. A test program
- * includes this in its one source; calls that fail are assertions of cmocka's. For tests with threads there is verbs_pair.h.
+ * Two ends of a connection in one process, for tests of single calls: `a` and `b`, made and unmade
+ * around each test. A test program includes this in its one source; calls that fail are assertions
+ * of cmocka's. For tests with threads there is verbs_pair.h.
  */
 
 #include <fcntl.h>

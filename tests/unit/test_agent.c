@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnicd and its client together, in a network namespace of their own: hand-out and steering, what stands in the way of port
- * 4791, and messages that no client of ours would send. Lives and deaths are in test_agent_lives.c.
+ * urnicd and its client together, in a network namespace of their own: hand-out and steering, what
+ * stands in the way of port 4791, and messages that no client of ours would send. Lives and deaths
+ * are in test_agent_lives.c.
  */
 #include <fcntl.h>
 #include <linux/capability.h>

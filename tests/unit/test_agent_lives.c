@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lives and deaths of urnicd and its clients, in a network namespace of their own. Each test starts without an urnicd.
+ * Lives and deaths of urnicd and its clients, in a network namespace of their own. Each test starts
+ * without an urnicd.
  */
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection manager against a scripted peer: each message in states where it belongs and where it does not; the active side, and
- * what is the same on both. The simulator (sim cm) has the histories.
+ * The connection manager against a scripted peer: each message in states where it belongs and where
+ * it does not; the active side, and what is the same on both. The simulator (sim cm) has the
+ * histories.
  */
 #include "support/cm_script.h"
 
@@ -322,7 +323,10 @@ static void release_says_what_the_state_asks_for(void **state)
 	told(CM_EVENT_RELEASED);
 }
 
-/* The peer's communication ID is not known yet: the peer finds the request by ours, and by who we are. */
+/*
+ * The peer's communication ID is not known yet: the peer finds the request by ours, and by who we
+ * are.
+ */
 static void testament_of_a_request_says_that_time_is_out(void **state)
 {
 	static struct cm_testament testaments[4];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the Linux kernel's connection manager once said (tests/data/pcap), said to ours: it gives the answers that the kernel gave, field by
- * field. Each end of a captured connection is taken in turn. What is everybody's own choice, communication IDs and the adapter's GUID, is
- * put into the other one's words first.
+ * What the Linux kernel's connection manager once said (tests/data/pcap), said to ours: it gives
+ * the answers that the kernel gave, field by field. Each end of a captured connection is taken in
+ * turn. What is everybody's own choice, communication IDs and the adapter's GUID, is put into the
+ * other one's words first.
  */
 #include "support/cm_script.h"
 #include "support/pcap.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection manager against a scripted peer that asks: for connections, and for the queue pairs of services.
+ * The connection manager against a scripted peer that asks: for connections, and for the queue
+ * pairs of services.
  */
 #include "support/cm_script.h"
 

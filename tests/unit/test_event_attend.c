@@ -181,7 +181,10 @@ static void *leave_many(void *argument)
 	return NULL;
 }
 
-/* What the NIC's thread announces may be seen by the reader as well: there is an event more then, and never one less. */
+/*
+ * What the NIC's thread announces may be seen by the reader as well: there is an event more then,
+ * and never one less.
+ */
 static void no_wake_up_is_lost(void **state)
 {
 	pthread_t thread;

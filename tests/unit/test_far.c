@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A guest and its host in one process: the receiving half of an extended reliable connection, with a scripted peer,
- * takes from a shared receive queue of the host's, in the host's memory. (The other way round nothing happens.)
+ * A guest and its host in one process: the receiving half of an extended reliable connection, with
+ * a scripted peer, takes from a shared receive queue of the host's, in the host's memory. (The
+ * other way round nothing happens.)
  */
 #include <setjmp.h>
 #include <stdarg.h>

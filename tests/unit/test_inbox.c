@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An inbox between two threads: its initiator publishes as fast as it can, its owner collects, closes it at any moment, and opens it
- * again. What the initiator was told is true: a record that was published is collected, once, in its order; one that was not, never is.
+ * An inbox between two threads: its initiator publishes as fast as it can, its owner collects,
+ * closes it at any moment, and opens it again. What the initiator was told is true: a record that
+ * was published is collected, once, in its order; one that was not, never is.
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the Linux kernel's siw was once asked for (tests/data/pcap), asked of our responder: it answers the same, and ends the stream with
- * the same Terminate message, where siw's is the right one.
+ * What the Linux kernel's siw was once asked for (tests/data/pcap), asked of our responder: it
+ * answers the same, and ends the stream with the same Terminate message, where siw's is the right
+ * one.
  *
- * As in test_rc_captured.c: requests are put into the terms of our own memory; the private data of the MPA reply says where the server's
- * region of TARGET_BYTES was.
+ * As in test_rc_captured.c: requests are put into the terms of our own memory; the private data of
+ * the MPA reply says where the server's region of TARGET_BYTES was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -252,7 +253,10 @@ static void bad_write_is_refused_as_by_siw(void **state)
 	stream_stop(&end);
 }
 
-/* siw calls it a local catastrophic error of DDP; RFC 5040 section 4.8 has a remote protection error of RDMAP. */
+/*
+ * siw calls it a local catastrophic error of DDP; RFC 5040 section 4.8 has a remote protection
+ * error of RDMAP.
+ */
 static void bad_read_is_refused_as_by_siw(void **state)
 {
 	(void)state;
@@ -262,7 +266,10 @@ static void bad_read_is_refused_as_by_siw(void **state)
 	stream_stop(&end);
 }
 
-/* siw's layer is MPA, with a type that MPA has not; RFC 5041 section 7.2 has an untagged buffer error. */
+/*
+ * siw's layer is MPA, with a type that MPA has not; RFC 5041 section 7.2 has an untagged buffer
+ * error.
+ */
 static void message_too_long_is_refused_as_by_siw(void **state)
 {
 	(void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that means harm, against a queue pair that has granted a part of its memory: it cannot place a byte outside of that, nor make us
- * allocate, nor keep us busy, nor get more of our room than there was before.
+ * A peer that means harm, against a queue pair that has granted a part of its memory: it cannot
+ * place a byte outside of that, nor make us allocate, nor keep us busy, nor get more of our room
+ * than there was before.
  */
 #include <malloc.h>
 #include <setjmp.h>
@@ -416,7 +417,9 @@ static void length_that_markers_deny_is_refused(void **state)
 	start_with(&settings);
 	segment = tagged(RDMAP_WRITE, granted_key, address(GRANTED_AT));
 	uint32_t bytes = make(&segment, NULL, 3000);
-	/* 776 bytes instead of 3,014: the next FPDU begins in the payload, with a length of 0xeeee. */
+	/*
+	 * 776 bytes instead of 3,014: the next FPDU begins in the payload, with a length of 0xeeee.
+	 */
 	fpdu[MPA_MARKER_BYTES] = 3;
 	fpdu[MPA_MARKER_BYTES + 1] = 8;
 	memset(fpdu + bytes, 0xee, sizeof(fpdu) - bytes);
@@ -575,7 +578,10 @@ static void peer_that_does_not_read_gets_no_more_room(void **state)
 	stream_stop(&end);
 }
 
-/* Requests of our own that the peer does not take stay in the send queue, which is as long as it is. */
+/*
+ * Requests of our own that the peer does not take stay in the send queue, which is as long as it
+ * is.
+ */
 static void peer_that_does_not_read_fills_the_send_queue(void **state)
 {
 	struct iwarp_part parts[IWARP_PIECES_MAX];

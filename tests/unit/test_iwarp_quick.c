@@ -368,7 +368,10 @@ static void request_behind_one_on_its_way_follows_it(void **state)
 	stop();
 }
 
-/* The queue waits for nobody: what completes is handed to who drives the lane for it, and no slot stays taken by that. */
+/*
+ * The queue waits for nobody: what completes is handed to who drives the lane for it, and no slot
+ * stays taken by that.
+ */
 static void completions_go_to_who_polls(void **state)
 {
 	struct cqe sent[1], received[1];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that breaks one rule at a time: which Terminate message it gets, and that nothing was placed. And what it may do that we never do.
+ * A peer that breaks one rule at a time: which Terminate message it gets, and that nothing was
+ * placed. And what it may do that we never do.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -571,7 +572,10 @@ static uint64_t value_after(uint64_t value, struct rdmap_atomic_request request)
 	return value;
 }
 
-/* RFC 7306 section 5.1.1: a one in the mask of an addition ends a field; those of the others say which bits count. */
+/*
+ * RFC 7306 section 5.1.1: a one in the mask of an addition ends a field; those of the others say
+ * which bits count.
+ */
 static void atomic_with_masks_changes_no_other_bits(void **state)
 {
 	struct rdmap_atomic_request add = {.operation = RDMAP_FETCH_ADD,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is staged to be sent: markers, payloads that are lent and what becomes of them, completions that are held back.
+ * What is staged to be sent: markers, payloads that are lent and what becomes of them, completions
+ * that are held back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +138,9 @@ static void nothing_is_lent_with_crcs_or_markers(void **state)
 	}
 }
 
-/* In the middle of a FPDU the program stops: the peer gets all of that one, and none of the next. */
+/*
+ * In the middle of a FPDU the program stops: the peer gets all of that one, and none of the next.
+ */
 static void fpdu_on_its_way_is_finished_by_a_copy(void **state)
 {
 	size_t taken, rest;
@@ -205,7 +208,10 @@ static void what_a_peer_reads_is_lent_with_its_right(void **state)
 	stop();
 }
 
-/* Entries of a list too short to be lent are collected; one that is long enough is lent, whatever is around it. */
+/*
+ * Entries of a list too short to be lent are collected; one that is long enough is lent, whatever
+ * is around it.
+ */
 static void lists_of_any_lengths_arrive(void **state)
 {
 	static const uint32_t lengths[][4] = {{100, 9000, 100, 5000}, {4096, 4095, 1, 70000},
@@ -278,7 +284,10 @@ static void completion_of_a_write_does_not_wait_for_long(void **state)
 	stop();
 }
 
-/* A deadline that is not wanted any more stays where it is: the next completion is held back for all of its own time. */
+/*
+ * A deadline that is not wanted any more stays where it is: the next completion is held back for
+ * all of its own time.
+ */
 static void completion_of_a_write_outlives_the_deadline_of_another(void **state)
 {
 	const uint64_t later_ns = IWARP_DEFER_NS * 3 / 4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Terminate messages of the peer's, with every code that there is; and what ours quote. That we send each code where it is due is
- * test_iwarp_refuse's and test_mpa's to see.
+ * Terminate messages of the peer's, with every code that there is; and what ours quote. That we
+ * send each code where it is due is test_iwarp_refuse's and test_mpa's to see.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,10 @@ static const enum wc_status status_of[RDMAP_ERROR_COUNT] = {
 	[RDMAP_ERROR_MPA_READY] = WC_REM_OP_ERR,
 };
 
-/* A READ is under way, a WRITE is behind it, a receive request waits. Returns the length of the READ's FPDU, at `fpdu`. */
+/*
+ * A READ is under way, a WRITE is behind it, a receive request waits. Returns the length of the
+ * READ's FPDU, at `fpdu`.
+ */
 static uint32_t start(uint8_t fpdu[FPDU_ROOM])
 {
 	struct stream_options options = {.settings = stream_settings(true)};
@@ -237,7 +240,9 @@ static void give_read(uint32_t msn, uint32_t bytes)
 	stream_give(&end, fpdu, fpdu_seal(fpdu, header_bytes + RDMAP_READ_REQUEST_BYTES, true));
 }
 
-/* Goes through the FPDUs of a stream up to the last one, and adds up the payload of READ responses. */
+/*
+ * Goes through the FPDUs of a stream up to the last one, and adds up the payload of READ responses.
+ */
 static const uint8_t *last_fpdu(const uint8_t *bytes, size_t count, uint32_t *ret_answered_bytes)
 {
 	const uint8_t *behind = bytes + count;

@@ -68,7 +68,10 @@ static bool take(struct shown *shown)
 	return true;
 }
 
-/* The next one is whole, from here or from there, with this opcode and number. Its payload is there until the next call. */
+/*
+ * The next one is whole, from here or from there, with this opcode and number. Its payload is there
+ * until the next call.
+ */
 static struct shown next(bool is_request, uint8_t opcode, uint32_t number)
 {
 	static struct shown shown;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Plain WRITEs and messages: posted together, and executed in a row; and the same posted one by one.
+ * Plain WRITEs and messages: posted together, and executed in a row; and the same posted one by
+ * one.
  */
 #include "support/local_ends.h"
 
@@ -9,7 +10,10 @@ enum { WORD_BYTES = 8 };
 static struct sge lists[DEPTH];
 static struct send_wr wrs[DEPTH];
 
-/* `count` WRITEs: word by word, of what is in our memory to the same place of theirs. Every tenth is signaled. */
+/*
+ * `count` WRITEs: word by word, of what is in our memory to the same place of theirs. Every tenth
+ * is signaled.
+ */
 static void writes_make(uint32_t count)
 {
 	ends[0].peer.ops = &mapped_ops;

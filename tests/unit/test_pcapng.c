@@ -9,7 +9,10 @@
 
 #include "pcapng.h"
 
-/* What was written, read by the draft's words: blocks of (type, length, body, length), everything in whole words. */
+/*
+ * What was written, read by the draft's words: blocks of (type, length, body, length), everything
+ * in whole words.
+ */
 static char *written;
 static size_t written_bytes, at;
 static FILE *file;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP port past the kernel's UDP: two ends on a veth pair between namespaces of their own, with and without
- * a link each.
+ * The UDP port past the kernel's UDP: two ends on a veth pair between namespaces of their own, with
+ * and without a link each.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -614,7 +614,10 @@ static void receive_numbered(const struct end *end, const uint32_t *psn, uint32_
 	receive_numbered(&b, (const uint32_t[]){__VA_ARGS__}, \
 		ARRAY_COUNT(((const uint32_t[]){__VA_ARGS__})))
 
-/* Middle packets have no marks; what comes after them over the link waits until the socket was looked at. */
+/*
+ * Middle packets have no marks; what comes after them over the link waits until the socket was
+ * looked at.
+ */
 static void end_of_a_message_does_not_overtake_its_middle(void **state)
 {
 	(void)state;
@@ -659,7 +662,10 @@ static void middle_that_does_not_come_is_given_up(void **state)
 	assert_int_equal(b.counters.rx_marks_lost, 0);
 }
 
-/* More than the ring has room for: short ones are lost, and long ones without their marks come all the same. */
+/*
+ * More than the ring has room for: short ones are lost, and long ones without their marks come all
+ * the same.
+ */
 static void ring_that_overflows_loses_short_packets_only(void **state)
 {
 	uint32_t arrived;

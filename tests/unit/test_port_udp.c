@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP port over real sockets: packets of all lengths, alone and in super-packets, arrive whole and in order.
+ * The UDP port over real sockets: packets of all lengths, alone and in super-packets, arrive whole
+ * and in order.
  */
 #include <setjmp.h>
 #include <stdarg.h>

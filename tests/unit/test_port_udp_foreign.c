@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the UDP port makes of packets that it did not send itself: bad ones, those of senders with other habits,
- * and too many.
+ * What the UDP port makes of packets that it did not send itself: bad ones, those of senders with
+ * other habits, and too many.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the UDP port does when the kernel refuses a packet; the refusals are played by a syscall() of our own.
+ * What the UDP port does when the kernel refuses a packet; the refusals are played by a syscall()
+ * of our own.
  */
 #include <setjmp.h>
 #include <stdarg.h>

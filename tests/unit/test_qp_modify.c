@@ -49,8 +49,8 @@ static const struct qp_attr legal = {
 enum need { NEVER, MAY, MUST };
 
 /*
- * One row per attribute: RESET to INIT, INIT to INIT, INIT to RTR, RTR to RTS, RTS to RTS, RTS to SQD, SQD to SQD,
- * SQD to RTS.
+ * One row per attribute: RESET to INIT, INIT to INIT, INIT to RTR, RTR to RTS, RTS to RTS, RTS to
+ * SQD, SQD to SQD, SQD to RTS.
  */
 enum { COLUMN_COUNT = 8 };
 static const struct {

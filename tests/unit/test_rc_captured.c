@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the Linux kernel's rxe was once asked for (tests/data/pcap), asked of our responder: it gives the same answers, packet by packet.
+ * What the Linux kernel's rxe was once asked for (tests/data/pcap), asked of our responder: it
+ * gives the same answers, packet by packet.
  *
- * The requests are put into the queue pair's own terms: its number, its PSNs, its key, its memory. In the captures the server's region
- * is TARGET_BYTES long and counts up; the private data of its REP says where it is, and a key that is neither the region's nor one that
- * was made wrong on purpose is that of a memory window.
+ * The requests are put into the queue pair's own terms: its number, its PSNs, its key, its memory.
+ * In the captures the server's region is TARGET_BYTES long and counts up; the private data of its
+ * REP says where it is, and a key that is neither the region's nor one that was made wrong on
+ * purpose is that of a memory window.
  */
 #include <string.h>
 

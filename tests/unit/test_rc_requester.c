@@ -191,7 +191,10 @@ static void requester_lends_a_payload_for_the_first_time_only(void **state)
 	assert_memory_equal(script.packet.payload, second, SCRIPT_MTU_BYTES);
 }
 
-/* Packets are lent in runs, which end with the one that reaches `run_bytes`. The wire has their headers. */
+/*
+ * Packets are lent in runs, which end with the one that reaches `run_bytes`. The wire has their
+ * headers.
+ */
 static void lend_runs(uint32_t run_bytes)
 {
 	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES;

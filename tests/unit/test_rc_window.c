@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows on a reliable connection: bound and invalidated in the order of the send queue, used and invalidated by the
- * peer.
+ * Memory windows on a reliable connection: bound and invalidated in the order of the send queue,
+ * used and invalidated by the peer.
  */
 #include <setjmp.h>
 #include <stdarg.h>

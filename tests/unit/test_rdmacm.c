@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * librdmacm as a program calls it: each public call with wrong arguments and in the wrong state, each kind of event raised, calls that
- * wait. Both sides are in this process, in a network namespace of their own. Errors are those of rdma-core's librdmacm on the kernel's
- * rdma_cm. The protocol below is tested in test_cm.c, programs that nobody here wrote in tests/e2e/connect.sh.
+ * librdmacm as a program calls it: each public call with wrong arguments and in the wrong state,
+ * each kind of event raised, calls that wait. Both sides are in this process, in a network
+ * namespace of their own. Errors are those of rdma-core's librdmacm on the kernel's rdma_cm. The
+ * protocol below is tested in test_cm.c, programs that nobody here wrote in tests/e2e/connect.sh.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -320,7 +321,9 @@ static void identifier_that_was_destroyed_is_an_error(void **state)
 	assert_fails(rdma_resolve_addr(NULL, NULL, to, 100), EINVAL);
 }
 
-/* A host of this network that does not answer, as an adapter's driver finds it; then one that does. */
+/*
+ * A host of this network that does not answer, as an adapter's driver finds it; then one that does.
+ */
 static void host_that_is_dead_is_an_error_of_the_address(void **state)
 {
 	struct sockaddr_in dead = address_of("10.99.0.9", PORT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Urnicds that are found from other network namespaces: by whom, for what, and what hostile ends achieve. In network namespaces and a
- * /run of its own.
+ * Urnicds that are found from other network namespaces: by whom, for what, and what hostile ends
+ * achieve. In network namespaces and a /run of its own.
  */
 #include <dirent.h>
 #include <fcntl.h>

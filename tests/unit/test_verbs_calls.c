@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libibverbs as a program calls it: what is made, changed and asked for. Two queue pairs of this process on the loopback
- * interface, in a network namespace of their own. What data-path tests of the engine cover is not repeated; here it is about
- * arguments, errors, and lives of objects.
+ * libibverbs as a program calls it: what is made, changed and asked for. Two queue pairs of this
+ * process on the loopback interface, in a network namespace of their own. What data-path tests of
+ * the engine cover is not repeated; here it is about arguments, errors, and lives of objects.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -54,7 +54,10 @@ static void context_closed_with_objects_takes_them_along(void **state)
 	end.qp = qp_make(&end, (struct ibv_qp_cap){1, 1, 1, 1, 0});
 	assert_non_null(end.qp);
 	assert_int_equal(ibv_close_device(second), 0);
-	/* Only the structures are left, for a program that still looks at them; leak checkers shall not. */
+	/*
+	 * Only the structures are left, for a program that still looks at them; leak checkers shall
+	 * not.
+	 */
 	free(end.qp);
 	free(end.cq);
 	free(end.channel);

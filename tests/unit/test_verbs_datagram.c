@@ -21,7 +21,9 @@
 
 enum { ENDS = 3, GRH = 40, HOPS = 9, QKEY = 0x11111111, DEPTH = 16, BYTES = 8192 };
 
-/* Each end completes to a queue of its own, and so lives on a lane of its own, as far as there are. */
+/*
+ * Each end completes to a queue of its own, and so lives on a lane of its own, as far as there are.
+ */
 struct end {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer in another network namespace that is met without packets, dies, and is followed by a process that has its slot, and NIC memory
- * that is not what it should be: nothing of that is believed.
+ * A peer in another network namespace that is met without packets, dies, and is followed by a
+ * process that has its slot, and NIC memory that is not what it should be: nothing of that is
+ * believed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices, domains, regions and device memory by way of a second descriptor: in the same process, in a forked child, and
- * in a process that has nothing to do with it.
+ * Devices, domains, regions and device memory by way of a second descriptor: in the same process,
+ * in a forked child, and in a process that has nothing to do with it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -479,7 +479,10 @@ static void process_that_ended_has_nothing_to_import(void **state)
 	ends_unmake(&imported, &own);
 }
 
-/* The child has the device, and a domain to make its own things in; what is the NIC's stays with the parent. */
+/*
+ * The child has the device, and a domain to make its own things in; what is the NIC's stays with
+ * the parent.
+ */
 static void in_child(const struct verbs_end *end, struct ibv_dm *dm)
 {
 	struct ibv_context *imported = ibv_import_device(dup(context->cmd_fd));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a device says that it has is what a program gets: object by object to the last one, and not one more.
+ * What a device says that it has is what a program gets: object by object to the last one, and not
+ * one more.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pointers in requests and attributes: what is missing, or belongs to somebody else, is refused and not followed.
+ * Pointers in requests and attributes: what is missing, or belongs to somebody else, is refused and
+ * not followed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

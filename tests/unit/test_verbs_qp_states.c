@@ -2,11 +2,12 @@
 /*
  * ibv_modify_qp: every transition of every type of queue pair, with attribute masks of every kind.
  *
- * The table is written from IBTA 11.2.5.2 (table "QP state transition properties"), ibv_modify_qp(3), and, for the
- * types that the specification leaves to others (XRC: annex A14; raw packet), what drivers agree on. It shares nothing with the
- * table of the code. For each rule: every subset of the optional attributes is accepted together with the required ones;
- * without any one of the required it is refused, and so it is with any one attribute that is neither. A refused call leaves the
- * queue pair as it was.
+ * The table is written from IBTA 11.2.5.2 (table "QP state transition properties"),
+ * ibv_modify_qp(3), and, for the types that the specification leaves to others (XRC: annex A14; raw
+ * packet), what drivers agree on. It shares nothing with the table of the code. For each rule:
+ * every subset of the optional attributes is accepted together with the required ones; without any
+ * one of the required it is refused, and so it is with any one attribute that is neither. A refused
+ * call leaves the queue pair as it was.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,8 +45,8 @@ enum {
 enum { STATE_COUNT = IBV_QPS_ERR + 1 };
 
 /*
- * The rate limit is not in the table: where a device paces a type (packet_pacing_caps of ibv_query_device_ex), it may be
- * set on the way to RTS and in it.
+ * The rate limit is not in the table: where a device paces a type (packet_pacing_caps of
+ * ibv_query_device_ex), it may be set on the way to RTS and in it.
  */
 
 /* The names of the table, shortened. */
@@ -139,7 +140,9 @@ static const struct rule rules[] = {
 	{IBV_QPS_SQD,   IBV_QPS_RESET, ANY, 0, 0},
 	{IBV_QPS_SQE,   IBV_QPS_RESET, ANY, 0, 0},
 	{IBV_QPS_ERR,   IBV_QPS_RESET, ANY, 0, 0},
-	/* A queue pair that holds nothing has nothing to flush: there is no way from RESET to ERR. */
+	/*
+	 * A queue pair that holds nothing has nothing to flush: there is no way from RESET to ERR.
+	 */
 	{IBV_QPS_INIT,  IBV_QPS_ERR,   ANY, 0, 0},
 	{IBV_QPS_RTR,   IBV_QPS_ERR,   ANY, 0, 0},
 	{IBV_QPS_RTS,   IBV_QPS_ERR,   ANY, 0, 0},

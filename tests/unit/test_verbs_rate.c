@@ -99,7 +99,10 @@ static void rate_limit_is_kept(void **state)
 	(void)state;
 	assert_int_equal(set_rate(RATE_KBPS, 0, 0), 0);
 	assert_int_equal(rate_of(pair.a.qp), RATE_KBPS);
-	/* A busy machine takes longer at times: one of several transfers is to be as quick as it may. */
+	/*
+	 * A busy machine takes longer at times: one of several transfers is to be as quick as it
+	 * may.
+	 */
 	for (int i = 0; i < TRIES_MAX && least_ms > 1.5 * expected_ms(RATE_KBPS); i++) {
 		double limited_ms = transfer_ms();
 

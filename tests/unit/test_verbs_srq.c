@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues as a program uses them: two connected queue pairs of this process on the loopback interface, the second of
- * which takes from a shared queue, in a network namespace of their own.
+ * Shared receive queues as a program uses them: two connected queue pairs of this process on the
+ * loopback interface, the second of which takes from a shared queue, in a network namespace of
+ * their own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -323,7 +324,10 @@ static void shared_queue_is_resized_while_it_is_used(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Pairs with a completion queue each, so they are on different lanes; the receiving ends share the queue. */
+/*
+ * Pairs with a completion queue each, so they are on different lanes; the receiving ends share the
+ * queue.
+ */
 enum { THREAD_COUNT = 4, MESSAGE_COUNT = 500 };
 
 struct conversation {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two ends on lanes of their own, a thread at each, meet without packets, as two processes do: each executes its requests in the other's queues, tables
- * and memory. Here both have them at the same addresses, so ThreadSanitizer sees what is not ordered; it is asked about
- * payloads, too (tests/tsan_within.supp). Meanwhile a third thread registers and deregisters memory; regions and queue pairs
- * go away while they are used.
+ * Two ends on lanes of their own, a thread at each, meet without packets, as two processes do: each
+ * executes its requests in the other's queues, tables and memory. Here both have them at the same
+ * addresses, so ThreadSanitizer sees what is not ordered; it is asked about payloads, too
+ * (tests/tsan_within.supp). Meanwhile a third thread registers and deregisters memory; regions and
+ * queue pairs go away while they are used.
  *
- * WITHIN_MESSAGES: how many requests per end, 400 unless set. WITHIN_ROUNDS: how many things go away, 16 unless set.
+ * WITHIN_MESSAGES: how many requests per end, 400 unless set. WITHIN_ROUNDS: how many things go
+ * away, 16 unless set.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -557,7 +559,9 @@ static void *write_until_it_fails(void *argument)
 	return NULL;
 }
 
-/* The other end's memory is its owner's again as soon as its region, or its queue pair, is no more. */
+/*
+ * The other end's memory is its owner's again as soon as its region, or its queue pair, is no more.
+ */
 static void take_away(bool takes_region, uint64_t *random)
 {
 	struct timespec pause = {0, random_of(random) % 2000000};

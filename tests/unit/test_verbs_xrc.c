@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains, their shared receive queues and both kinds of queue pairs as a program uses them, on the loopback interface in a
- * network namespace of its own.
+ * XRC domains, their shared receive queues and both kinds of queue pairs as a program uses them, on
+ * the loopback interface in a network namespace of its own.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 /*
  * Receiving queue pairs of an XRC domain that two processes have open (ibv_open_qp).
  *
- * A child does what it is told, with one queue pair of its own. Messages are sent by the test's own process. Rounds in which somebody is
- * killed: XRC_KILL_ROUNDS, 12 unless set.
+ * A child does what it is told, with one queue pair of its own. Messages are sent by the test's own
+ * process. Rounds in which somebody is killed: XRC_KILL_ROUNDS, 12 unless set.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -558,8 +558,9 @@ static void guest_may_be_killed_at_any_moment(void **state)
 /* --- messages across a death --- */
 
 /*
- * What is under way to a queue pair that moves: messages with numbers, and additions to a word now and then. Those take long, as they are this process's own
- * CPU's to do, so that processes mostly die in the middle of them; then the queue pair cannot be gone on with.
+ * What is under way to a queue pair that moves: messages with numbers, and additions to a word now
+ * and then. Those take long, as they are this process's own CPU's to do, so that processes mostly
+ * die in the middle of them; then the queue pair cannot be gone on with.
  */
 struct stream {
 	struct ibv_qp *sender;

@@ -2,9 +2,9 @@
 /*
  * An XRC domain that two processes share, one of which is killed at a random moment.
  *
- * The test's own process sends. In `guest_*` its messages go to a receiving queue pair of the child's and name a shared
- * receive queue of its own; in `host_*` they come to a queue pair of its own and name a queue of the child's.
- * Rounds: XRC_KILL_ROUNDS, 12 unless set.
+ * The test's own process sends. In `guest_*` its messages go to a receiving queue pair of the
+ * child's and name a shared receive queue of its own; in `host_*` they come to a queue pair of its
+ * own and name a queue of the child's. Rounds: XRC_KILL_ROUNDS, 12 unless set.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,8 +124,8 @@ static uint64_t now_ns(void)
 }
 
 /*
- * Keep messages under way until `count` are complete (UINT32_MAX: until one fails), or kill the child when its time has
- * come. Returns the status of the last one.
+ * Keep messages under way until `count` are complete (UINT32_MAX: until one fails), or kill the
+ * child when its time has come. Returns the status of the last one.
  */
 static enum ibv_wc_status stream(struct ibv_qp *qp, uint32_t srqn, uint32_t count,
 	const struct child *child, uint64_t kill_ns)
@@ -191,7 +191,10 @@ static void guest_is_killed(void **state)
 		struct child child;
 		struct ibv_qp *sender;
 
-		/* What a dead guest has taken is lost: a queue that was used by many of them is made anew. */
+		/*
+		 * What a dead guest has taken is lost: a queue that was used by many of them is
+		 * made anew.
+		 */
 		timeout = TIMEOUT_SHORT;
 		xrc_member_make(&here, domain_file);
 		child_start(&child);

@@ -58,7 +58,10 @@ static uint32_t header_bytes(const struct captured *captured)
 	return (gid_is_ipv4(&captured->source) ? IPV4_BYTES : IPV6_BYTES) + ROCE_UDP_BYTES;
 }
 
-/* What a reader of captures sees: headers that say what was captured, checksums and ICRC that are right. */
+/*
+ * What a reader of captures sees: headers that say what was captured, checksums and ICRC that are
+ * right.
+ */
 static void assert_frame_is_of(const struct captured *captured, uint16_t id, uint16_t flags)
 {
 	bool is_ipv4 = gid_is_ipv4(&captured->source);

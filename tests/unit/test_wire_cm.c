@@ -15,8 +15,8 @@
 #include "wire/cm.h"
 
 /*
- * A REQ with the values that a kernel sends: service ID of TCP port 7174, timeouts 20, retry counts 7, path MTU 4096. Laid out by
- * hand from the tables of IBTA 12.6.5, not by the code under test.
+ * A REQ with the values that a kernel sends: service ID of TCP port 7174, timeouts 20, retry counts
+ * 7, path MTU 4096. Laid out by hand from the tables of IBTA 12.6.5, not by the code under test.
  */
 static void req_by_hand(uint8_t mad[MAD_BYTES])
 {

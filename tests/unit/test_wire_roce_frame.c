@@ -63,7 +63,10 @@ static void headers_that_were_written_are_read(void **state)
 	}
 }
 
-/* RFC 1071: a header with its checksum sums up to all ones; a pseudo-header's sum is not inverted yet. */
+/*
+ * RFC 1071: a header with its checksum sums up to all ones; a pseudo-header's sum is not inverted
+ * yet.
+ */
 static void checksums_are_right(void **state)
 {
 	(void)state;

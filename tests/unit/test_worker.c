@@ -119,7 +119,10 @@ static void post_write(uint32_t bytes)
 	assert_int_equal(engine_post_send(qp, &write, 1, &posted, 1), 0);
 }
 
-/* The first packet of a WRITE is longer than the others, so it goes alone; the others fill what follows. */
+/*
+ * The first packet of a WRITE is longer than the others, so it goes alone; the others fill what
+ * follows.
+ */
 static void write_of_64_kib_leaves_in_two_datagrams(void **state)
 {
 	(void)state;

@@ -2,8 +2,9 @@
 /*
  * The states of queue pairs, posting and polling.
  *
- * A request's wr_id says whose it is: 31 bits that name the queue pair or receive queue, one that says receive, 32 of sequence. What
- * is polled must have been posted there; by a queue pair, after what was polled before.
+ * A request's wr_id says whose it is: 31 bits that name the queue pair or receive queue, one that
+ * says receive, 32 of sequence. What is polled must have been posted there; by a queue pair, after
+ * what was polled before.
  */
 #include "world.h"
 
@@ -98,7 +99,10 @@ static void qp_advance(struct world *world, struct item *qp)
 	else
 		next = percent(world, 50) ? IBV_QPS_RESET : IBV_QPS_ERR;
 	error = change_state(qp, &attr, next);
-	/* A packet may have put it into the error state in between; and of two openings of one, the other may change it. */
+	/*
+	 * A packet may have put it into the error state in between; and of two openings of one, the
+	 * other may change it.
+	 */
 	CHECK(world, !error || state_of(world, qp) == IBV_QPS_ERR || qp->type == IBV_QPT_XRC_RECV,
 		"state %d to %d: %d", state, next, error);
 }
@@ -235,7 +239,10 @@ static bool can_reach(const struct item *qp, const struct item *ah)
 	return false;
 }
 
-/* An address handle, mostly one that the queue pair may use. NULL now and then, and when there is none. */
+/*
+ * An address handle, mostly one that the queue pair may use. NULL now and then, and when there is
+ * none.
+ */
 static struct ibv_ah *random_ah(struct world *world, const struct item *qp)
 {
 	struct item *ah = NULL;

@@ -73,7 +73,10 @@ static void rereg_mr(struct world *world)
 		CHECK(world, error, "flags %d, access 0x%x", flags, access);
 		return;
 	}
-	/* A region that is bound does not change, nor, without its rights, one that is written by now. */
+	/*
+	 * A region that is bound does not change, nor, without its rights, one that is written by
+	 * now.
+	 */
 	if (error && mr->mr.may_be_bound)
 		return;
 	CHECK(world, !error, "flags %d, access 0x%x: %d", flags, access, error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Making, changing, asking and destroying objects, with arguments that are right: the model says what the answer is.
+ * Making, changing, asking and destroying objects, with arguments that are right: the model says
+ * what the answer is.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -234,7 +235,10 @@ void item_destroy(struct world *world, struct item *item)
 	bool is_used = item->users != 0;
 	int error = destroy(item);
 
-	/* Whether a bind was executed, and the window not been invalidated since, the model does not know. */
+	/*
+	 * Whether a bind was executed, and the window not been invalidated since, the model does
+	 * not know.
+	 */
 	if (error == EBUSY && item->kind == KIND_MR && item->mr.may_be_bound)
 		return;
 	CHECK(world, error == (is_used ? EBUSY : 0), "kind %d with %u users: %d", item->kind,

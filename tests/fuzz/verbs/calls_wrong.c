@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Control calls on what is no object: a handle that was garbled, one of an object that is gone, of another kind, of another
- * opening. All are refused with ENOENT, and nothing is touched.
+ * Control calls on what is no object: a handle that was garbled, one of an object that is gone, of
+ * another kind, of another opening. All are refused with ENOENT, and nothing is touched.
  *
- * The calls get a copy of a public structure; the program's pointer itself is never wrong, because reading it would be.
+ * The calls get a copy of a public structure; the program's pointer itself is never wrong, because
+ * reading it would be.
  */
 #include "world.h"
 

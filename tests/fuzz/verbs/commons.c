@@ -120,7 +120,9 @@ static void *make_qp(
 	return ibv_create_qp(of, &init);
 }
 
-/* Make one out of copies of what it is built on, which may not be alive any more. NULL with errno. */
+/*
+ * Make one out of copies of what it is built on, which may not be alive any more. NULL with errno.
+ */
 static void *make_of(struct world *world, enum kind kind, struct corpse of[KIND_WITH_HANDLE_COUNT])
 {
 	struct ibv_srq_init_attr srq = {.attr = {DEPTH, 1, 0}};

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random programs against one process's own devices: fuzz_verbs [--seconds N] [--threads N] [--seed N].
+ * Random programs against one process's own devices: fuzz_verbs [--seconds N] [--threads N] [--seed
+ * N].
  *
- * Each thread makes random verbs calls, right ones and wrong ones, in its own world (world.h) and on what all share (commons.h), in a
- * network namespace with two interfaces. It ends with 0 after so many seconds. It fails when a call does not answer
- * as the model says, when something crashes, leaks or races (the sanitizers tell), or when a call takes longer than any should.
- * Threads meet, so a seed replays the calls of each but not their order.
+ * Each thread makes random verbs calls, right ones and wrong ones, in its own world (world.h) and
+ * on what all share (commons.h), in a network namespace with two interfaces. It ends with 0 after
+ * so many seconds. It fails when a call does not answer as the model says, when something crashes,
+ * leaks or races (the sanitizers tell), or when a call takes longer than any should. Threads meet,
+ * so a seed replays the calls of each but not their order.
  */
 #include <fcntl.h>
 #include <getopt.h>

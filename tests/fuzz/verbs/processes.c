@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random programs that share an XRC domain and import each other's objects: fuzz_processes [--seconds N] [--processes N] [--seed N].
+ * Random programs that share an XRC domain and import each other's objects: fuzz_processes
+ * [--seconds N] [--processes N] [--seed N].
  *
- * Each process makes random verbs calls: it makes and destroys shared receive queues, receiving and sending queue pairs in one domain, opens
- * the receiving queue pairs of others, connects any with any, sends to anybody's queues and memory, and imports protection
- * domains and regions. What all have is on a board that they share. Meanwhile processes are killed, stopped for a moment or told to end, at
- * random, and others take their places.
+ * Each process makes random verbs calls: it makes and destroys shared receive queues, receiving and
+ * sending queue pairs in one domain, opens the receiving queue pairs of others, connects any with
+ * any, sends to anybody's queues and memory, and imports protection domains and regions. What all
+ * have is on a board that they share. Meanwhile processes are killed, stopped for a moment or told
+ * to end, at random, and others take their places.
  *
- * It fails when a call does not answer as it may, when a process crashes, leaks or races (the sanitizers tell), or hangs.
+ * It fails when a call does not answer as it may, when a process crashes, leaks or races (the
+ * sanitizers tell), or hangs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -346,7 +349,10 @@ static void query(unsigned i)
 
 /* --- data ---------------------------------------------------------------------------------- */
 
-/* What is sent lies in the first half of a region, what is received, or written by others, in the second: a copy onto itself is no use of RDMA. */
+/*
+ * What is sent lies in the first half of a region, what is received, or written by others, in the
+ * second: a copy onto itself is no use of RDMA.
+ */
 static struct ibv_sge some_sge(uint32_t half)
 {
 	unsigned i = below(EACH);

@@ -5,11 +5,13 @@
 /*
  * A random program: one thread's objects, and a model of who is built on whom.
  *
- * Each thread has a world of its own: openings of the devices, and objects made through them. Nobody else touches them, so the model
- * knows what each call must answer: an object that others are built on refuses destruction with EBUSY, any other can be destroyed,
- * and a call whose arguments are right succeeds. What threads do to each other is in commons.h.
+ * Each thread has a world of its own: openings of the devices, and objects made through them.
+ * Nobody else touches them, so the model knows what each call must answer: an object that others
+ * are built on refuses destruction with EBUSY, any other can be destroyed, and a call whose
+ * arguments are right succeeds. What threads do to each other is in commons.h.
  *
- * A call that does not answer as the model says ends the program with the seed, the thread and the number of the call.
+ * A call that does not answer as the model says ends the program with the seed, the thread and the
+ * number of the call.
  */
 
 #include <errno.h>
@@ -89,8 +91,8 @@ struct item {
 	struct {
 		uint32_t sges;
 		uint32_t posted; /* requests */
-		uint32_t
-			done; /* the request after the last one that was completed; shared queues: how many */
+		/* The request after the last one that was completed; shared queues: how many */
+		uint32_t done;
 	} send, recv; /* of a queue pair or a receive queue */
 };
 
