@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What copies fastest here: GiB/s by way and size, from memory of this process to memory that another process has mapped, or, for
- * process_vm_writev, to that process's own.
+ * What copies fastest here: GiB/s by way and size, from memory of this process to memory that
+ * another process has mapped, or, for process_vm_writev, to that process's own.
  *
  *     copy [ROUNDS [BYTES]]
  *
- * Two tables: one destination again and again (it stays in the caches as far as it fits), and destinations all over 512 MiB. Medians of
- * ROUNDS (default 7) in which every way takes its turn. With BYTES: the first table, for that size only.
+ * Two tables: one destination again and again (it stays in the caches as far as it fits), and
+ * destinations all over 512 MiB. Medians of ROUNDS (default 7) in which every way takes its turn.
+ * With BYTES: the first table, for that size only.
  */
 #include <errno.h>
 #include <immintrin.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the protocol itself costs: two engines in one thread, packets handed over in memory, no socket,
- * no lock, no ICRC. One round is a SEND there, its acknowledgement, and the polls of both sides; the
- * figure is nanoseconds per round. The rest of a message's latency is the kernel's, and the port's.
+ * What the protocol itself costs: two engines in one thread, packets handed over in memory, no
+ * socket, no lock, no ICRC. One round is a SEND there, its acknowledgement, and the polls of both
+ * sides; the figure is nanoseconds per round. The rest of a message's latency is the kernel's, and
+ * the port's.
  *
  * Usage: engine [ROUNDS]
  */

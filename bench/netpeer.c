@@ -85,7 +85,9 @@ void *make_buffer(size_t size)
 
 	if (!buffer)
 		give_up("memory");
-	/* Untouched memory would all be the one zero page, which copies faster than anything real. */
+	/*
+	 * Untouched memory would all be the one zero page, which copies faster than anything real.
+	 */
 	memset(buffer, 0x55, size);
 	return buffer;
 }

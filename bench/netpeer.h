@@ -2,10 +2,10 @@
 /*
  * netpeer: what plain sockets reach, to set urnic's figures beside.
  *
- * A server serves one client and ends, as the perftest programs do. They meet on a TCP connection; the
- * client says what to measure, and the TCP modes then use that connection, while the UDP modes open a
- * socket each beside it. Every mode is a pair of functions, one per side. Errors end the process: these
- * are measuring programs, and half a measurement is none.
+ * A server serves one client and ends, as the perftest programs do. They meet on a TCP connection;
+ * the client says what to measure, and the TCP modes then use that connection, while the UDP modes
+ * open a socket each beside it. Every mode is a pair of functions, one per side. Errors end the
+ * process: these are measuring programs, and half a measurement is none.
  */
 #ifndef BENCH_NETPEER_H
 #define BENCH_NETPEER_H
@@ -63,19 +63,21 @@ noreturn void give_up(const char *what);
 uint64_t now_ns(void);
 
 /*
- * Send or receive exactly so many bytes, spinning on a nonblocking descriptor. A peer that hangs up early
- * ends the process.
+ * Send or receive exactly so many bytes, spinning on a nonblocking descriptor. A peer that hangs up
+ * early ends the process.
  */
 void send_all(int fd, const void *bytes, size_t size);
 void receive_all(int fd, void *bytes, size_t size);
 
 /*
- * A buffer of real memory, that is memory that has been written to. It lives as long as the process.
+ * A buffer of real memory, that is memory that has been written to. It lives as long as the
+ * process.
  */
 void *make_buffer(size_t size);
 
 /*
- * Print minimum, median and 99th percentile of `count` durations, each divided by `divisor`. Sorts them.
+ * Print minimum, median and 99th percentile of `count` durations, each divided by `divisor`. Sorts
+ * them.
  */
 void print_latency(uint64_t *durations_ns, size_t count, unsigned divisor);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP stream with what RoCEv2 cannot do without: each packet has a BTH and an ICRC over all of it, made from where the payload lies and
- * checked before the payload is copied to its place; acknowledgements come back. No queues, no keys, no retransmission: what an
- * implementation on sockets could reach if all else were free.
+ * The UDP stream with what RoCEv2 cannot do without: each packet has a BTH and an ICRC over all of
+ * it, made from where the payload lies and checked before the payload is copied to its place;
+ * acknowledgements come back. No queues, no keys, no retransmission: what an implementation on
+ * sockets could reach if all else were free.
  *
- * The ICRC is that of urnic, over headers that both ends have agreed on; which ones they are does not matter to the time it takes.
+ * The ICRC is that of urnic, over headers that both ends have agreed on; which ones they are does
+ * not matter to the time it takes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,8 +23,8 @@
 
 enum {
 	FRAME_BYTES = BTH_BYTES + ROCE_ICRC_BYTES, /* of a packet, beside its payload */
-	MEMORY_BYTES = 1
-		<< 20, /* sent over and over, and received into: a message of the size bench/run uses */
+	/* Sent over and over, and received into: a message of the size bench/run uses */
+	MEMORY_BYTES = 1 << 20,
 	BUNDLES = 2, /* per system call: no more than the caches hold */
 	ACK_BYTES = BTH_BYTES + 4, /* with an AETH */
 	ACK_INTERVAL_BYTES = 128 << 10,
@@ -31,8 +33,8 @@ enum {
 
 struct stream {
 	int fd;
-	uint32_t
-		payload_bytes; /* of a packet; packet n has its place at n % places, on both sides */
+	/* Of a packet; packet n has its place at n % places, on both sides */
+	uint32_t payload_bytes;
 	uint32_t places; /* a power of two */
 	uint8_t *memory;
 	struct icrc_flow flow;
@@ -169,7 +171,10 @@ static bool ack_take(struct stream *stream, uint32_t next_psn, uint32_t *outstan
 	return true;
 }
 
-/* Wait until at most `window` packets are under way. What is not acknowledged in time was lost, and given up. */
+/*
+ * Wait until at most `window` packets are under way. What is not acknowledged in time was lost, and
+ * given up.
+ */
 static uint32_t wait_for_window(
 	struct stream *stream, uint32_t next_psn, uint32_t outstanding, uint32_t window)
 {
@@ -185,8 +190,9 @@ static uint32_t wait_for_window(
 }
 
 /*
- * The packets of a burst, sealed from the last one on: the kernel copies from the first one on, and finds in the nearest cache what
- * was read last. The ICRC of each lies before the header of the next.
+ * The packets of a burst, sealed from the last one on: the kernel copies from the first one on, and
+ * finds in the nearest cache what was read last. The ICRC of each lies before the header of the
+ * next.
  */
 static void send_packets(struct stream *stream, uint32_t psn, uint32_t count)
 {

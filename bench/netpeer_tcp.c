@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The TCP modes. Both ends poll a nonblocking socket where latency is measured, as an RDMA program polls
- * its completion queue; a stream's receiver sleeps in recv().
+ * The TCP modes. Both ends poll a nonblocking socket where latency is measured, as an RDMA program
+ * polls its completion queue; a stream's receiver sleeps in recv().
  */
 #include <assert.h>
 #include <errno.h>

@@ -19,7 +19,8 @@ enum {
 };
 
 /*
- * A UDP socket between the addresses of the control connection, once both ends have swapped ports. It does not block.
+ * A UDP socket between the addresses of the control connection, once both ends have swapped ports.
+ * It does not block.
  */
 int open_beside(int control_fd);
 
@@ -27,12 +28,14 @@ int open_beside(int control_fd);
 void merge_datagrams(int fd);
 
 /*
- * Sleep until a datagram comes. False when the sender has said that it is done and nothing came since.
+ * Sleep until a datagram comes. False when the sender has said that it is done and nothing came
+ * since.
  */
 bool wait_for_datagram(int fd, int control_fd);
 
 /*
- * Send one burst of packets of `packet_bytes` each, gathered from `count` pieces, in one system call.
+ * Send one burst of packets of `packet_bytes` each, gathered from `count` pieces, in one system
+ * call.
  */
 void send_burst(int fd, const struct iovec *pieces, size_t count, uint32_t packet_bytes);
 

@@ -4,10 +4,12 @@
  *
  *     NULL_VERBS=DIRECTORY LD_PRELOAD=libnull_verbs.so PROGRAM ARGS
  *
- * The library underneath sets everything up. Then posting (ibv_wr_*, as perftest does) copies into the other process's memory and counts, and polling hands out
- * what was counted: no check, no lock, no error, no queue that is full, one queue pair per process, messages of SLOT_BYTES. So what a
- * program reaches with it, no verbs can exceed on this machine, whoever wrote them. DIRECTORY, which both processes are given, is where
- * they find each other's memory; it is to be on a tmpfs, and empty.
+ * The library underneath sets everything up. Then posting (ibv_wr_*, as perftest does) copies into
+ * the other process's memory and counts, and polling hands out what was counted: no check, no lock,
+ * no error, no queue that is full, one queue pair per process, messages of SLOT_BYTES. So what a
+ * program reaches with it, no verbs can exceed on this machine, whoever wrote them. DIRECTORY,
+ * which both processes are given, is where they find each other's memory; it is to be on a tmpfs,
+ * and empty.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -29,7 +31,10 @@
 
 enum { PAGE_BYTES = 4096, RING = 1024, SLOT_BYTES = 48 };
 
-/* A queue pair's messages, in a file of its number. A message is one cache line, and all that travels for it. */
+/*
+ * A queue pair's messages, in a file of its number. A message is one cache line, and all that
+ * travels for it.
+ */
 struct slot {
 	alignas(64) _Atomic uint64_t sequence; /* counts from 1; written last */
 	uint32_t bytes;
@@ -103,7 +108,10 @@ static void *file_map(void *at, int fd, size_t bytes, off_t offset)
 	return base;
 }
 
-/* The whole pages around a region become those of a file, which begins with one that says their address. */
+/*
+ * The whole pages around a region become those of a file, which begins with one that says their
+ * address.
+ */
 static struct ibv_mr *share(struct ibv_mr *mr)
 {
 	uintptr_t start = (uintptr_t)mr->addr & ~(uintptr_t)(PAGE_BYTES - 1);

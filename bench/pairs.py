@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Client and server programs in pairs, on the two hosts of a test network.
 
-For scripts/demo and bench/run: make the network, start a server on host a, wait until it listens, run the
-client on host b, and read the figure from what it prints. Nothing here raises for a program that failed:
-a Result says what went wrong in a sentence, and the caller goes on.
+For scripts/demo and bench/run: make the network, start a server on host a, wait until it listens,
+run the client on host b, and read the figure from what it prints. Nothing here raises for a program
+that failed: a Result says what went wrong in a sentence, and the caller goes on.
 """
 import math
 import os
@@ -18,7 +18,8 @@ SERVER_ADDRESS = "10.99.0.1"
 PERFTEST_PORT = 18515
 NETPEER_PORT = 18600
 
-# perftest measures the processor's clock as it starts; where too much else ran meanwhile its figures are "inf".
+# perftest measures the processor's clock as it starts; where too much else ran meanwhile its
+# figures are "inf".
 PERFTEST_ATTEMPTS = 3
 
 # Where a figure stands in the line of numbers that perftest prints below its "#bytes" heading.
@@ -165,7 +166,8 @@ def how_it_ended(process):
 
 
 def perftest_figure(output, column):
-    """The number in a column of the last line below the heading, or None. What perftest complains of may follow on that line."""
+    """The number in a column of the last line below the heading, or None. What perftest complains
+    of may follow on that line."""
     figure = None
     below_heading = False
     for line in output.splitlines():

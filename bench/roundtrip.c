@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * There and back, from one processor to another: what no exchange of the same kind can be faster than.
+ * There and back, from one processor to another: what no exchange of the same kind can be faster
+ * than.
  *
  *     roundtrip line|lines|pipe [CPU CPU]
  *
- * `line`: a cache line that both poll and write. `lines`: two, each written by one and polled by the other, as the buffers
- * of two programs are that write to each other. `pipe`: a byte through a pipe, for which the other one sleeps. Prints the median of many
- * short runs, in nanoseconds.
+ * `line`: a cache line that both poll and write. `lines`: two, each written by one and polled by
+ * the other, as the buffers of two programs are that write to each other. `pipe`: a byte through a
+ * pipe, for which the other one sleeps. Prints the median of many short runs, in nanoseconds.
  */
 #include <sched.h>
 #include <signal.h>

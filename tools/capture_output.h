@@ -3,7 +3,8 @@
 #define TOOLS_CAPTURE_OUTPUT_H
 
 /*
- * Where captured packets go: into a file for Wireshark and the like, or as one line each for people.
+ * Where captured packets go: into a file for Wireshark and the like, or as one line each for
+ * people.
  */
 
 #include <stdbool.h>

@@ -5,11 +5,13 @@
 /*
  * The processes that are captured.
  *
- * Those that run already are known to urnicd, those that begin tell us (agent/capture_socket.h). Of each the NIC memory is
- * mapped, a word in it is set, and a ring per lane is emptied (queue/capture.h). The memory belongs to somebody else, who may be of
- * another version or may mean harm: it cannot shrink, every offset and length is checked, and what is used is copied first.
+ * Those that run already are known to urnicd, those that begin tell us (agent/capture_socket.h). Of
+ * each the NIC memory is mapped, a word in it is set, and a ring per lane is emptied
+ * (queue/capture.h). The memory belongs to somebody else, who may be of another version or may mean
+ * harm: it cannot shrink, every offset and length is checked, and what is used is copied first.
  *
- * A byte of the memory is locked as long as we are there: capturing ends by itself if we are killed.
+ * A byte of the memory is locked as long as we are there: capturing ends by itself if we are
+ * killed.
  */
 
 #include <stdbool.h>
@@ -65,8 +67,8 @@ int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, p
 void capture_sources_look(struct capture_sources *sources);
 
 /*
- * The oldest record of all, if it is not from after `until_ns`; NULL: there is none. It stays until the caller says that it
- * is done with it, by has_record.
+ * The oldest record of all, if it is not from after `until_ns`; NULL: there is none. It stays until
+ * the caller says that it is done with it, by has_record.
  */
 struct capture_lane *capture_sources_next(struct capture_sources *sources, uint64_t until_ns);
 

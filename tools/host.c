@@ -147,7 +147,10 @@ static int host_index(const char *name)
 	return -1;
 }
 
-/* What a program on a host sees of the other is a machine across a network, unless its user has said otherwise. */
+/*
+ * What a program on a host sees of the other is a machine across a network, unless its user has
+ * said otherwise.
+ */
 static void set_host_identity(const char *network, const char *host)
 {
 	char identity[NETWORK_NAME_BYTES_MAX + 8];

@@ -313,8 +313,8 @@ int network_enter(const struct network *network, int host)
 	if (setns(network->net_fd[host], CLONE_NEWNET) < 0)
 		return -errno;
 	/*
-	 * /sys/class/net shows the namespace its mount was made in. Where the kernel does not let us mount
-	 * another, programs that read it see the wrong interfaces; everything else works.
+	 * /sys/class/net shows the namespace its mount was made in. Where the kernel does not let
+	 * us mount another, programs that read it see the wrong interfaces; everything else works.
 	 */
 	if (unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_SLAVE | MS_REC, NULL) == 0 &&
 		mount("sysfs", "/sys", "sysfs", 0, NULL) < 0)

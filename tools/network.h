@@ -3,9 +3,9 @@
  * A test network: two hosts, each a network namespace, joined by a veth pair.
  *
  * Somebody has to keep a namespace alive. As root that is a name under /run/netns, which `ip netns`
- * knows too. Anyone else gets a user namespace with a process that sleeps and holds both (the holder);
- * its id is in a file of the user's (network_state.h). Both are opened as file descriptors, and from
- * there on the two kinds are treated alike.
+ * knows too. Anyone else gets a user namespace with a process that sleeps and holds both (the
+ * holder); its id is in a file of the user's (network_state.h). Both are opened as file
+ * descriptors, and from there on the two kinds are treated alike.
  *
  * Addresses are the same in every network, since networks do not see each other.
  */
@@ -52,21 +52,21 @@ bool network_name_is_valid(const char *name);
  *
  * `mtu`     Of the interfaces, NETWORK_MTU_MIN to NETWORK_MTU_MAX bytes.
  *
- * 0 or -errno, with the reason on standard error; -EEXIST if there is one of that name. After a failure
- * nothing is left.
+ * 0 or -errno, with the reason on standard error; -EEXIST if there is one of that name. After a
+ * failure nothing is left.
  */
 int network_make(const char *name, unsigned mtu);
 
 /*
- * Open an existing network; network_close() when done, which is fine after a failure too. 0, or -ENOENT
- * silently, or -errno.
+ * Open an existing network; network_close() when done, which is fine after a failure too. 0, or
+ * -ENOENT silently, or -errno.
  */
 int network_open(const char *name, struct network *ret_network);
 void network_close(struct network *network);
 
 /*
- * Move this process to a host, for good: its user namespace, its network namespace, and a view of /sys
- * that belongs to it. 0 or -errno.
+ * Move this process to a host, for good: its user namespace, its network namespace, and a view of
+ * /sys that belongs to it. 0 or -errno.
  */
 int network_enter(const struct network *network, int host);
 

@@ -46,8 +46,8 @@ int network_run_ip(const char *const *arguments)
 }
 
 /*
- * Give a namespace that this process is in IPv6 addresses which are usable at once: nobody else can have
- * them, so nothing needs to be detected.
+ * Give a namespace that this process is in IPv6 addresses which are usable at once: nobody else can
+ * have them, so nothing needs to be detected.
  */
 static void skip_duplicate_address_detection(void)
 {
@@ -84,8 +84,8 @@ static int run_script(int net_fd, int script_fd)
 }
 
 /*
- * Write one host's part of the set-up. Host a also makes the pair; the neighbour entries are permanent,
- * so that the first packet does not wait for an ARP exchange.
+ * Write one host's part of the set-up. Host a also makes the pair; the neighbour entries are
+ * permanent, so that the first packet does not wait for an ARP exchange.
  */
 static void write_script(FILE *script, int host, const struct network *network, unsigned mtu)
 {

@@ -2,9 +2,9 @@
 /*
  * Which process holds a network that has no names, remembered in a file per network.
  *
- * The directory is $XDG_RUNTIME_DIR/urnic-host or /tmp/urnic-host-<uid>; one that another user owns is
- * refused. A file says the holder's process id and when that process started, so that a reused id is
- * not mistaken for it.
+ * The directory is $XDG_RUNTIME_DIR/urnic-host or /tmp/urnic-host-<uid>; one that another user owns
+ * is refused. A file says the holder's process id and when that process started, so that a reused
+ * id is not mistaken for it.
  */
 #ifndef TOOLS_NETWORK_STATE_H
 #define TOOLS_NETWORK_STATE_H

@@ -5,8 +5,9 @@
 /*
  * Writing captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte order.
  *
- * Packets are IP packets without a link layer (LINKTYPE_RAW). Interfaces are numbered in the order in which they are
- * written, at any time before their first packet. Errors are the stream's: ferror() tells.
+ * Packets are IP packets without a link layer (LINKTYPE_RAW). Interfaces are numbered in the order
+ * in which they are written, at any time before their first packet. Errors are the stream's:
+ * ferror() tells.
  */
 
 #include <stdbool.h>

@@ -183,8 +183,9 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 }
 
 /*
- * Looking at the devices for the view, the library says nothing of what is wrong in the environment: it will in the program, and once is
- * enough. URNIC_LOG is read once in the life of a process.
+ * Looking at the devices for the view, the library says nothing of what is wrong in the
+ * environment: it will in the program, and once is enough. URNIC_LOG is read once in the life of a
+ * process.
  */
 static int view_enter_quietly(bool is_wanted)
 {

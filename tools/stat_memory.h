@@ -42,7 +42,8 @@ struct stat_qp {
 struct stat_lane {
 	uint32_t index;
 	uint32_t slot;
-	bool is_complete; /* false if the list of queue pairs was broken each time that it was read */
+	/* False if the list of queue pairs was broken each time that it was read */
+	bool is_complete;
 	uint64_t drops[DROP_COUNT];
 	struct port_udp_counters port;
 	uint32_t qp_count;
@@ -67,7 +68,8 @@ struct stat_memory {
  * Read all there is.
  *
  * `fd`          The memfd: the owner's side.
- * `pid`         The process that it belongs to, which has the peers' side. Without that, what peers have counted is missing.
+ * `pid`         The process that it belongs to, which has the peers' side. Without that, what peers
+ *               have counted is missing.
  * `ret_memory`  To be given to stat_memory_done() on success.
  *
  * Returns 0, -EPROTO if it is no NIC memory of this version, -ENOMEM, or the -errno of reading.

@@ -64,7 +64,9 @@ static bool is_directory(const char *path)
 	return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
 }
 
-/* The real directory is below the tmpfs by the time the overlay is mounted: `fd` still leads to it. */
+/*
+ * The real directory is below the tmpfs by the time the overlay is mounted: `fd` still leads to it.
+ */
 static int overlay_classes(int fd)
 {
 	char options[64 + PATH_MAX];

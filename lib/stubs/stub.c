@@ -2,9 +2,10 @@
 /*
  * A vendor's library (libmlx5.so.1, libefa.so.1 ...) for a machine without that vendor's hardware.
  *
- * perftest, UCX, libfabric, pyverbs and DPDK link these libraries directly and ask them whether a device is of their kind. The
- * genuine ones need the private half of libibverbs; these need nothing, say no to everything, and have the same symbols with the
- * same versions, so that programs start. STUB_TABLE, from the build, names the library's table.
+ * perftest, UCX, libfabric, pyverbs and DPDK link these libraries directly and ask them whether a
+ * device is of their kind. The genuine ones need the private half of libibverbs; these need
+ * nothing, say no to everything, and have the same symbols with the same versions, so that programs
+ * start. STUB_TABLE, from the build, names the library's table.
  *
  * What a function returns follows from its contract, which its row names:
  *   POINTER   NULL, and errno is EOPNOTSUPP
@@ -13,7 +14,8 @@
  *   SSIZE     -1, and errno is EOPNOTSUPP
  *   BOOL      false. UCX tries its mlx5 transport first when mlx5dv_is_supported() says otherwise
  *   VOID      nothing
- * Arguments are not looked at, so each function is defined without any: the calling convention leaves them to the caller.
+ * Arguments are not looked at, so each function is defined without any: the calling convention
+ * leaves them to the caller.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -35,7 +37,10 @@
 #define SSIZE(name)    STUB(ssize_t, name, -1)
 #define BOOL(name)     STUB(bool, name, false)
 #define VOID(name)     STUB(void, name)
-/* A former version of a name that has a newer default. `remove` keeps old_name itself out of the symbol table. */
+/*
+ * A former version of a name that has a newer default. `remove` keeps old_name itself out of the
+ * symbol table.
+ */
 #define OLD_INT(name, version)            \
 	STUB(int, old_##name, EOPNOTSUPP) \
 	__asm__(".symver old_" #name ", " #name "@" #version ", remove");
