@@ -308,7 +308,10 @@ static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 	return is_taken;
 }
 
-/* A request was taken, and its record published: wake who waits at the host, for that or for the queue's limit. */
+/*
+ * A request was taken, and its record published: wake who waits at the host, for that or for the
+ * queue's limit.
+ */
 static void srq_tell(const struct far_srq *srq, bool is_solicited)
 {
 	if (rq_note_low(srq->srq.rq))

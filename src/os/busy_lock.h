@@ -11,8 +11,8 @@
  * again before the sleeper has a processor. So a sleeper that has slept in vain once joins a queue.
  * While the queue has a thread, busy_lock_try() fails, and the holder does not free the lock but
  * hands it to the first in the queue. Threads that only try, of this lock and of all others in the
- * process, give their processors away while busy_locks_are_wanted(): the holder may be a thread that
- * was preempted, and waits for just these processors.
+ * process, give their processors away while busy_locks_are_wanted(): the holder may be a thread
+ * that was preempted, and waits for just these processors.
  *
  * Giving it back looks for sleepers without a fence, so it may miss one that is just lying down;
  * that one gets up by itself after BUSY_LOCK_NAP_NS.

@@ -75,8 +75,8 @@ void ip_header_encode(const struct ip_header *header, uint8_t *to);
  * `from`  ip_header_bytes() of the family; anything is legal input.
  *
  * ipv4_header_decode() returns false for another version, options, or a total length below the
- * header's; ipv6_header_decode() for another version. `header` is set on success only. Neither looks
- * at the checksum, at fragments, or at whether the payload is there.
+ * header's; ipv6_header_decode() for another version. `header` is set on success only. Neither
+ * looks at the checksum, at fragments, or at whether the payload is there.
  */
 bool ipv4_header_decode(struct ip_header *header, const uint8_t from[IPV4_BYTES]);
 bool ipv6_header_decode(struct ip_header *header, const uint8_t from[IPV6_BYTES]);

@@ -306,8 +306,8 @@ void rc_xrc_answer(struct rc_qp *rc, uint32_t number);
 bool rc_xrc_inherit(struct rc_qp *rc, const struct rc_responder *from, uint64_t now_ns);
 
 /*
- * The numbers of the shared receive queues that `from` is at work with, at most QP_RD_ATOMIC_MAX + 1.
- * Returns how many.
+ * The numbers of the shared receive queues that `from` is at work with. There are at most
+ * QP_RD_ATOMIC_MAX + 1. Returns how many.
  */
 uint32_t rc_xrc_needs(const struct rc_responder *from, uint32_t ret_numbers[QP_RD_ATOMIC_MAX + 1]);
 
