@@ -7,7 +7,7 @@
  *
  * Those that run already are known to urnicd, those that begin tell us (agent/capture_socket.h). Of
  * each the NIC memory is mapped, a word in it is set, and a ring per lane is emptied
- * (queue/capture.h). The memory belongs to somebody else, who may be of another version or may mean
+ * (lane/capture.h). The memory belongs to somebody else, who may be of another version or may mean
  * harm: it cannot shrink, every offset and length is checked, and what is used is copied first.
  *
  * A byte of the memory is locked as long as we are there: capturing ends by itself if we are

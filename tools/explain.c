@@ -57,7 +57,7 @@ struct topic {
 static const struct topic topics[] = {
 /* clang-format off */
 #define COUNTER(counter, text) {.kind = TOPIC_QP_COUNTER, .name = #counter, .sentence = text},
-#include "queue/counter.def"
+#include "lane/counter.def"
 #undef COUNTER
 #define DROP(drop, text) {.kind = TOPIC_LANE_COUNTER, .name = #drop, .sentence = text},
 #include "engine/drop.def"

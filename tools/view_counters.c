@@ -42,7 +42,7 @@ static const char *const port_names[PORT_COUNTER_COUNT] = {
 
 static const char *const hardware_names[COUNTER_COUNT] = {
 #define COUNTER(name, sentence) [COUNTER_##name] = #name,
-#include "queue/counter.def"
+#include "lane/counter.def"
 #undef COUNTER
 };
 

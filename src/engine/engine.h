@@ -9,7 +9,7 @@
  *
  * No system call, no clock, no thread, no random source in here or below: time, random numbers and
  * memory come from outside. The same code runs on sockets and on the simulated network. After any
- * call, signals may wait in lane->signals (queue/signal.h).
+ * call, signals may wait in lane->signals (lane/signal.h).
  *
  * Threads: the caller holds the lane's lock for every function that takes a lane or one of its
  * queue pairs, except where it says otherwise. Nothing blocks; nothing is allocated after creation.
@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 #include "base/gid.h"
+#include "lane/lane.h"
 #include "local/local.h"
-#include "queue/lane.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 enum drop {
 #define DROP(name, sentence) DROP_##name,
@@ -152,7 +152,7 @@ void engine_expire(struct lane *lane, uint64_t now_ns);
 
 /*
  * Post requests, in order, until one is refused. Returns 0 or the refused one's -errno
- * (queue/qp.h); *ret_posted is how many were taken.
+ * (qp/qp.h); *ret_posted is how many were taken.
  */
 int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
 	uint64_t now_ns);

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 /*
  * Attach a queue pair for datagrams, which is not attached to this group, to it.

@@ -27,7 +27,7 @@
 #include "ether/flow.h"
 #include "ether/rss.h"
 #include "ether/wq.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 enum { RAW_TABLE_MAX = 128 };
 

@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "lane/lane.h"
 #include "queue/cq.h"
-#include "queue/lane.h"
 #include "queue/rq.h"
 
 /* The values of enum ibv_wq_state. */

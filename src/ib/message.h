@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/arith.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/packet.h"
 
 /* --- sending --- */

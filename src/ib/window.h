@@ -6,7 +6,7 @@
 #ifndef URNIC_IB_WINDOW_H
 #define URNIC_IB_WINDOW_H
 
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 /*
  * Execute a BIND_MW or LOCAL_INV. Returns FAULT_NONE, or why nothing has changed.

@@ -40,7 +40,7 @@
 
 #include <stdbool.h>
 
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
 

@@ -30,7 +30,7 @@
 #include "local/door.h"
 #include "local/far.h"
 #include "memory/mr.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 enum {
 	DATAGRAM_PATH_BUCKETS = 1024,

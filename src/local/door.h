@@ -27,7 +27,7 @@
 #include "base/arith.h"
 #include "base/gid.h"
 #include "local/guest.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/grh.h"
 
 enum { DOOR_ADDRESSES_MAX = 32 };

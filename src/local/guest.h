@@ -29,9 +29,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lane/lane.h"
 #include "local/inbox.h"
 #include "memory/abroad.h"
-#include "queue/lane.h"
 #include "queue/srq.h"
 
 enum {

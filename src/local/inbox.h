@@ -127,7 +127,7 @@ struct inbox {
 	alignas(64) _Atomic uint64_t in_use;
 	_Atomic uint32_t count; /* of records in this generation */
 	_Atomic uint32_t initiator; /* who it is: see local/local.h */
-	/* What it has executed; for counters of the owner's (queue/counter.def). */
+	/* What it has executed; for counters of the owner's (lane/counter.def). */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
 	_Atomic uint64_t atomics;

@@ -44,7 +44,7 @@
 #include "local/inbox.h"
 #include "local/peer.h"
 #include "memory/copy.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 /* What a target needs of its surroundings. */
 struct local_owner {

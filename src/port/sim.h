@@ -25,8 +25,8 @@
 #include <stdint.h>
 
 #include "base/gid.h"
+#include "lane/lane.h"
 #include "port/sim_random.h"
-#include "queue/lane.h"
 
 enum {
 	SIM_HOST_COUNT_MAX = 4,

@@ -35,8 +35,8 @@
 
 #include "base/arena.h"
 #include "base/spin.h"
+#include "lane/signal.h"
 #include "queue/completion.h"
-#include "queue/signal.h"
 
 enum cq_arm {
 	CQ_ARM_NONE,

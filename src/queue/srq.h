@@ -24,9 +24,9 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "lane/signal.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
-#include "queue/signal.h"
 
 /* The file that an XRC domain is opened by, which other processes open too; zeros: none. */
 struct xrc_file {

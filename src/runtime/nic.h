@@ -34,8 +34,8 @@
 #include "ether/flow.h"
 #include "ether/raw.h"
 #include "memory/mr.h"
+#include "qp/qp.h"
 #include "queue/cq.h"
-#include "queue/qp.h"
 #include "queue/tags.h"
 
 struct event_queue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC's side of a capture (queue/capture.h): whoever captures is another process, which comes
+ * The NIC's side of a capture (lane/capture.h): whoever captures is another process, which comes
  * and goes.
  */
 #include <errno.h>

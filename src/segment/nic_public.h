@@ -21,8 +21,8 @@
 
 #include "cm/cm.h"
 #include "engine/engine.h"
+#include "lane/capture.h"
 #include "port/udp.h"
-#include "queue/capture.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
 #define NIC_PUBLIC_VERSION 17u

@@ -349,7 +349,7 @@ static void pools_post(struct run *run)
 /*
  * A stranger sends a packet in the name of a queue pair's peer, from another port: a fatal NAK or a
  * request, with a PSN that is far from all that the connection has come to. The guard
- * (queue/guard.h) is up for nearly all of the run.
+ * (qp/guard.h) is up for nearly all of the run.
  */
 static void stranger_guess(struct run *run)
 {

@@ -7,7 +7,7 @@
  * INIT, RTR and RTS.
  */
 
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 enum {
 	QP_MASK_REACHED = ATTR_AV | ATTR_PATH_MTU | ATTR_DEST_QPN | ATTR_RQ_PSN,

@@ -11,8 +11,8 @@
 #include "memory/mr.h"
 #include "os/log.h"
 #include "os/setting.h"
+#include "qp/qp.h"
 #include "queue/cq.h"
-#include "queue/qp.h"
 #include "runtime/nic.h"
 
 /* clang-format off */

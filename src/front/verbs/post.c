@@ -4,7 +4,7 @@
  * that one lock and one system call serve many requests.
  *
  * Pointers are trusted here, as in every libibverbs, as far as they are there; what is in a request
- * is checked by the queue (queue/qp.h).
+ * is checked by the queue (qp/qp.h).
  */
 #include <assert.h>
 #include <endian.h>

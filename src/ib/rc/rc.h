@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 #include "ib/message.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/packet.h"
 #include "wire/psn.h"
 
@@ -262,7 +262,7 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
 void rc_recovery_stop(struct rc_qp *rc);
 
 /* completer.c */
-/* `is_guarded`: a guard is up (queue/guard.h). */
+/* `is_guarded`: a guard is up (qp/guard.h). */
 enum packet_verdict rc_completer_receive(
 	struct rc_qp *rc, const struct packet *packet, bool is_guarded, uint64_t now_ns);
 

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "ib/message.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/psn.h"
 
 /*
@@ -39,7 +39,7 @@ enum { UC_DETOURS_MAX = 16 };
 
 /*
  * Keys that WRITEs were executed with, the last ones: they are good while somebody tries others
- * (queue/guard.h).
+ * (qp/guard.h).
  */
 enum { UC_PROVEN_KEYS = 16 };
 #define UC_ARRIVAL_NS      4000000u

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/grh.h"
 #include "wire/psn.h"
 

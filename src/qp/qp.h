@@ -9,8 +9,8 @@
  * The lane's lock covers everything here. Only qp_set_state() assigns the state. The owner (engine)
  * creates and destroys; transports and the front end refer to it.
  */
-#ifndef URNIC_QUEUE_QP_H
-#define URNIC_QUEUE_QP_H
+#ifndef URNIC_QP_QP_H
+#define URNIC_QP_QP_H
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -20,10 +20,11 @@
 
 #include "base/gid.h"
 #include "base/prefetch.h"
-#include "queue/counter.h"
+#include "lane/counter.h"
+#include "lane/lane.h"
+#include "qp/guard.h"
+#include "qp/pace.h"
 #include "queue/cq.h"
-#include "queue/lane.h"
-#include "queue/pace.h"
 #include "queue/qp_type.h"
 #include "queue/rq.h"
 #include "queue/sq.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "queue/guard.h"
+#include "qp/guard.h"
 
 #include "base/arith.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/bytes.h"
 
 /* How much there is, and how fast it grows back. */

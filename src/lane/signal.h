@@ -11,8 +11,8 @@
  * An object that several lanes serve (a completion queue, a shared receive queue) may be raised by
  * all at once: who turns its bits from zero queues it.
  */
-#ifndef URNIC_QUEUE_SIGNAL_H
-#define URNIC_QUEUE_SIGNAL_H
+#ifndef URNIC_LANE_SIGNAL_H
+#define URNIC_LANE_SIGNAL_H
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -26,10 +26,10 @@ enum signal_kind {
 	SIGNAL_KIND_WQ,
 };
 
-/* News, as bits (queue/signal.def): SIGNAL_COMPLETION and so on. */
+/* News, as bits (lane/signal.def): SIGNAL_COMPLETION and so on. */
 enum signal_news {
 #define SIGNAL(name, bit) SIGNAL_##name = 1 << (bit),
-#include "queue/signal.def"
+#include "lane/signal.def"
 #undef SIGNAL
 };
 
@@ -37,15 +37,15 @@ enum signal_news {
 enum {
 #define SIGNAL(name, bit) +SIGNAL_##name
 	SIGNAL_SUM = 0
-#include "queue/signal.def"
+#include "lane/signal.def"
 	,
 #undef SIGNAL
 #define SIGNAL(name, bit) | SIGNAL_##name
 	SIGNAL_UNION = 0
-#include "queue/signal.def"
+#include "lane/signal.def"
 #undef SIGNAL
 };
-static_assert(SIGNAL_SUM == SIGNAL_UNION, "two rows of queue/signal.def share a bit");
+static_assert(SIGNAL_SUM == SIGNAL_UNION, "two rows of lane/signal.def share a bit");
 
 struct signal {
 	struct signal *next;

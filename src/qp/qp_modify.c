@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 struct transition {
 	bool is_allowed;
@@ -17,7 +17,7 @@ struct transition {
 static const struct transition transitions[QP_TYPE_COUNT][QP_STATE_COUNT][QP_STATE_COUNT] = {
 #define TRANSITION(type, from, to, required, optional) \
 	[QP_TYPE_##type][QP_##from][QP_##to] = {true, required, optional},
-#include "queue/qp_state.def"
+#include "qp/qp_state.def"
 #undef TRANSITION
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_QUEUE_GUARD_H
-#define URNIC_QUEUE_GUARD_H
+#ifndef URNIC_QP_GUARD_H
+#define URNIC_QP_GUARD_H
 
 /*
  * Guards against guessing.
@@ -57,7 +57,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/gid.h"
+#include "lane/tries.h"
 
 struct lane;
 struct packet_origin;
@@ -66,30 +66,11 @@ struct qp;
 enum {
 	GUARD_TRIES = 8,
 	GUARD_PEER_TRIES = 64,
-	GUARD_PEERS = 64, /* a power of two */
 	GUARD_PSN_DISTANCE = 1 << 16, /* more packets than any peer has under way */
 };
 
 #define GUARD_TRY_NS      1000000000ull
 #define GUARD_PEER_TRY_NS 125000000ull
-
-/* An allowance. Zeroed, it is whole. */
-struct guard {
-	uint64_t whole_at_ns; /* when it will have grown back; in the past: it has */
-};
-
-/* What tries use up. */
-enum guard_kind {
-	GUARD_NUMBERS,
-	GUARD_KEYS,
-	GUARD_KIND_COUNT,
-};
-
-/* Of a lane. Zeroed, no guard is up. */
-struct guards {
-	struct guard peer[GUARD_PEERS][GUARD_KIND_COUNT];
-	uint64_t until_ns[GUARD_KIND_COUNT]; /* no guard of the lane is up from then on */
-};
 
 /*
  * A packet from `origin` was a try at a number or a key.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_QUEUE_CAPTURE_H
-#define URNIC_QUEUE_CAPTURE_H
+#ifndef URNIC_LANE_CAPTURE_H
+#define URNIC_LANE_CAPTURE_H
 
 /*
  * What a lane shows of its requests within this host while somebody captures them.

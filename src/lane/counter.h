@@ -6,15 +6,15 @@
  * One thread writes (whoever holds the lane's lock), anyone reads; each value is exact, the set as
  * a whole is not a snapshot.
  */
-#ifndef URNIC_QUEUE_COUNTER_H
-#define URNIC_QUEUE_COUNTER_H
+#ifndef URNIC_LANE_COUNTER_H
+#define URNIC_LANE_COUNTER_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
 enum counter {
 #define COUNTER(name, sentence) COUNTER_##name,
-#include "queue/counter.def"
+#include "lane/counter.def"
 #undef COUNTER
 	COUNTER_COUNT
 };

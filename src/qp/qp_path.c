@@ -11,7 +11,7 @@
  * The two paths change places, so that what is still on its way on the old one is the peer's, and
  * an end that is given no other alternate can be armed to go back.
  */
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 static bool is_alternate(const struct qp *qp, const struct packet_origin *origin)
 {

@@ -13,8 +13,8 @@
  * send no packets but frames: those with some are on `tx_frames` (ether/raw.h). Streams with bytes
  * to send are on `tx_streams` (iwarp/iwarp.h).
  */
-#ifndef URNIC_QUEUE_LANE_H
-#define URNIC_QUEUE_LANE_H
+#ifndef URNIC_LANE_LANE_H
+#define URNIC_LANE_LANE_H
 
 #include <stdint.h>
 
@@ -22,10 +22,10 @@
 #include "base/deadline.h"
 #include "base/gid.h"
 #include "base/list.h"
+#include "lane/capture.h"
+#include "lane/signal.h"
+#include "lane/tries.h"
 #include "memory/mr.h"
-#include "queue/capture.h"
-#include "queue/guard.h"
-#include "queue/signal.h"
 
 #define LANE_QP_COUNT_MAX 65536
 

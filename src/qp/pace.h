@@ -18,8 +18,8 @@
  *
  * All of this runs under the lane's lock.
  */
-#ifndef URNIC_QUEUE_PACE_H
-#define URNIC_QUEUE_PACE_H
+#ifndef URNIC_QP_PACE_H
+#define URNIC_QP_PACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "queue/pace.h"
+#include "qp/pace.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/arith.h"
-#include "queue/qp.h"
+#include "qp/qp.h"
 #include "wire/grh.h"
 #include "wire/roce.h"
 

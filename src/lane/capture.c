@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "queue/capture.h"
+#include "lane/capture.h"
 
 #include <assert.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "queue/counter.h"
+#include "lane/counter.h"
 
 static const char *const names[COUNTER_COUNT] = {
 #define COUNTER(name, sentence) [COUNTER_##name] = #name,
-#include "queue/counter.def"
+#include "lane/counter.def"
 #undef COUNTER
 };
 
 static const char *const sentences[COUNTER_COUNT] = {
 #define COUNTER(name, sentence) [COUNTER_##name] = sentence,
-#include "queue/counter.def"
+#include "lane/counter.def"
 #undef COUNTER
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "queue/qp.h"
+#include "qp/qp.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_LANE_TRIES_H
+#define URNIC_LANE_TRIES_H
+
+/*
+ * Allowances of tries: how many wrong numbers a stranger may send before a guard is up. A queue pair
+ * has one of each kind, and a lane has one of each kind for every peer. qp/guard.h has the model,
+ * and spends them.
+ */
+
+#include <stdint.h>
+
+enum { GUARD_PEERS = 64 }; /* a power of two */
+
+/* An allowance. Zeroed, it is whole. */
+struct guard {
+	uint64_t whole_at_ns; /* when it will have grown back; in the past: it has */
+};
+
+/* What tries use up. */
+enum guard_kind {
+	GUARD_NUMBERS,
+	GUARD_KEYS,
+	GUARD_KIND_COUNT,
+};
+
+/* Of a lane. Zeroed, no guard is up. */
+struct guards {
+	struct guard peer[GUARD_PEERS][GUARD_KIND_COUNT];
+	uint64_t until_ns[GUARD_KIND_COUNT]; /* no guard of the lane is up from then on */
+};
+
+#endif
