@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/version.h"
-#include "command.h"
+#include "common/command.h"
 
 struct command {
 	const char *name;
@@ -21,7 +21,7 @@ struct command {
 
 static const struct command commands[] = {
 #define COMMAND(name, summary) {#name, summary, command_##name##_help, command_##name},
-#include "commands.def"
+#include "common/commands.def"
 #undef COMMAND
 };
 

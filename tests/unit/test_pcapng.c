@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pcapng.h"
+#include "capture/pcapng.h"
 
 /*
  * What was written, read by the draft's words: blocks of (type, length, body, length), everything

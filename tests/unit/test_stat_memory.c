@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
+#include "common/stat_memory.h"
 #include "engine/engine.h"
-#include "stat_memory.h"
 #include "support/permutation.h"
 
 enum {

@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device_facts.h"
+#include "common/device_facts.h"
 #include "front/verbs/abi.h"
-#include "view.h"
-#include "view_counters.h"
+#include "run/view.h"
+#include "run/view_counters.h"
 
 /* What a kernel says: IB_USER_VERBS_ABI_VERSION, and that of a driver without private commands. */
 #define VERBS_ABI_VERSION  "6"

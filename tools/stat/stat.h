@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "agent/agent_client.h"
-#include "device_facts.h"
-#include "stat_memory.h"
+#include "common/device_facts.h"
+#include "common/stat_memory.h"
 
 struct stat_process {
 	struct agent_process agent; /* its memory's descriptor is closed by now */

@@ -2,7 +2,7 @@
 /*
  * What the subcommands of urnic share.
  *
- * A subcommand is a row in commands.def and a file of its own. Its function gets the arguments that
+ * A subcommand is a row in commands.def and a folder of its own. Its function gets the arguments that
  * follow its name and returns the exit status; --help has been dealt with before it is called.
  */
 #ifndef TOOLS_COMMAND_H
@@ -24,7 +24,7 @@ typedef int command_function(int argc, char **argv);
 #define COMMAND(name, summary)                     \
 	extern const char command_##name##_help[]; \
 	command_function command_##name;
-#include "commands.def"
+#include "common/commands.def"
 #undef COMMAND
 
 /*

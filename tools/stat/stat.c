@@ -5,7 +5,7 @@
  * urnicd knows the processes and has a descriptor of each one's NIC memory; the counters are read
  * from there, so the processes do not notice.
  */
-#include "stat.h"
+#include "stat/stat.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "command.h"
+#include "common/command.h"
 #include "segment/nic_memory.h"
 
 const char command_stat_help[] =

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "port/address.h"
-#include "stat.h"
+#include "stat/stat.h"
 
 static void print_counter(const char *name, uint64_t value, bool is_all)
 {

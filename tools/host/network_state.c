@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "network_state.h"
+#include "host/network_state.h"
 
 #include <dirent.h>
 #include <errno.h>

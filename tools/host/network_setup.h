@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "network.h"
+#include "host/network.h"
 
 /*
  * Join two fresh namespaces and configure both; returns when packets can flow. 0 or -errno.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "capture_source.h"
+#include "capture/capture_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "agent/capture_socket.h"
 #include "base/arith.h"
 #include "base/text.h"
-#include "command.h"
+#include "common/command.h"
 #include "os/clock.h"
 #include "segment/nic_memory.h"
 

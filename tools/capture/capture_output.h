@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "device_facts.h"
-#include "pcapng.h"
+#include "capture/pcapng.h"
+#include "common/device_facts.h"
 #include "wire/captured.h"
 
 enum { CAPTURE_INTERFACES_MAX = 256 };

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "command.h"
+#include "common/command.h"
 #include "front/verbs/abi.h"
 #include "queue/completion.h"
 
@@ -74,7 +74,7 @@ static const struct topic topics[] = {
 #define STATUS(status_name, text, look_at) \
 	{.kind = TOPIC_STATUS, .number = WC_##status_name, .name = #status_name, .sentence = text, \
 		.advice = look_at},
-#include "wc_status.def"
+#include "explain/wc_status.def"
 #undef STATUS
 #define FAULT(fault, fault_number, status_name, text) \
 	{.kind = TOPIC_FAULT, .number = (fault_number), .status = WC_##status_name, .name = #fault, \
@@ -87,7 +87,7 @@ static const struct topic topics[] = {
 enum { TOPIC_COUNT = sizeof(topics) / sizeof(topics[0]) };
 
 #define STATUS(name, sentence, advice) static_assert((int)WC_##name == (int)IBV_WC_##name, #name);
-#include "wc_status.def"
+#include "explain/wc_status.def"
 #undef STATUS
 
 static const char *status_name(unsigned number)

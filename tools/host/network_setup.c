@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "network_setup.h"
+#include "host/network_setup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
 
 /* Of a millisecond each. */
 enum { RUNNING_TRIES = 2000 };

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "network.h"
+#include "common/command.h"
+#include "host/network.h"
 
 #define NAME_DEFAULT "urnic"
 

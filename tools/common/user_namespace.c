@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "user_namespace.h"
+#include "common/user_namespace.h"
 
 #include <errno.h>
 #include <fcntl.h>

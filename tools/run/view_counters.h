@@ -14,7 +14,7 @@
 #ifndef TOOLS_VIEW_COUNTERS_H
 #define TOOLS_VIEW_COUNTERS_H
 
-#include "device_facts.h"
+#include "common/device_facts.h"
 
 /*
  * Make the files of a device, all 0. `directory` is that of the device. The descriptors stay open

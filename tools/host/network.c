@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "network.h"
+#include "host/network.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "command.h"
-#include "network_setup.h"
-#include "network_state.h"
-#include "user_namespace.h"
+#include "common/command.h"
+#include "common/user_namespace.h"
+#include "host/network_setup.h"
+#include "host/network_state.h"
 
 #define NAMED_DIRECTORY "/run/netns"
 #define NAMED_PREFIX    "urnic"

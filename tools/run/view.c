@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "view.h"
+#include "run/view.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "user_namespace.h"
+#include "common/user_namespace.h"
 
 #define CLASSES   "/sys/class"
 #define DEVICES   "/dev"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "stat_memory.h"
+#include "common/stat_memory.h"
 
 #include <errno.h>
 #include <stddef.h>

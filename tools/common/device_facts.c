@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "device_facts.h"
+#include "common/device_facts.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
-#include "device_facts.h"
-#include "json.h"
+#include "common/command.h"
+#include "common/device_facts.h"
+#include "common/json.h"
 #include "os/setting.h"
 #include "port/address.h"
 

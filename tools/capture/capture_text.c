@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <time.h>
 
-#include "capture_output.h"
+#include "capture/capture_output.h"
 #include "wire/packet.h"
 
 enum { TEXT_BYTES = 96 };

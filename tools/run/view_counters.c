@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "view_counters.h"
+#include "run/view_counters.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #include "agent/agent_client.h"
 #include "base/arith.h"
-#include "stat_memory.h"
+#include "common/stat_memory.h"
 
 enum {
 	DEVICES_MAX = 64,

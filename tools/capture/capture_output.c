@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "capture_output.h"
+#include "capture/capture_output.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "pcapng.h"
+#include "capture/pcapng.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "json.h"
+#include "common/json.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "command.h"
+#include "common/command.h"
 
 cJSON *json_append_object(cJSON *list)
 {

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capture_output.h"
-#include "capture_source.h"
-#include "command.h"
+#include "capture/capture_output.h"
+#include "capture/capture_source.h"
+#include "common/command.h"
 #include "os/clock.h"
 
 const char command_capture_help[] =

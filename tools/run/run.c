@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "common/command.h"
 #include "os/setting.h"
-#include "view.h"
+#include "run/view.h"
 
 const char command_run_help[] =
 	"usage: urnic run [--view | --no-view] [--rsocket] [--] PROGRAM [ARGUMENTS]\n"

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "json.h"
-#include "stat.h"
+#include "common/json.h"
+#include "stat/stat.h"
 
 static void add_queue(cJSON *qp, const char *name, const struct stat_queue *queue)
 {
