@@ -132,6 +132,36 @@ static void busy_lock_with_a_queue_is_wanted_in_the_whole_process(void **state)
 	assert_false(busy_locks_are_wanted());
 }
 
+static _Atomic bool has_had_it;
+
+static void *lock_and_say(void *argument)
+{
+	(void)argument;
+	busy_lock(&lock);
+	atomic_store(&has_had_it, true);
+	busy_unlock(&lock);
+	return NULL;
+}
+
+static void busy_lock_that_is_given_back_goes_to_the_queue_first(void **state)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	pthread_t waiter;
+
+	(void)state;
+	assert_true(busy_lock_try(&lock));
+	assert_int_equal(pthread_create(&waiter, NULL, lock_and_say, NULL), 0);
+	for (unsigned i = 0; i < PAUSES_MAX && !busy_lock_is_wanted(&lock); i++)
+		nanosleep(&pause, NULL);
+	assert_true(busy_lock_is_wanted(&lock));
+	busy_unlock(&lock);
+	while (!busy_lock_try(&lock))
+		sched_yield();
+	assert_true(atomic_load(&has_had_it));
+	busy_unlock(&lock);
+	pthread_join(waiter, NULL);
+}
+
 static void busy_lock_without_takers_leaves_nobody_queued(void **state)
 {
 	(void)state;
@@ -148,6 +178,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(busy_lock_taken_again_and_again_serves_waiters),
 		cmocka_unit_test(busy_lock_with_a_queue_is_wanted_in_the_whole_process),
+		cmocka_unit_test(busy_lock_that_is_given_back_goes_to_the_queue_first),
 		cmocka_unit_test(busy_lock_without_takers_leaves_nobody_queued),
 	};
 

@@ -384,6 +384,85 @@ static void record_that_came_later_is_collected_later(void **state)
 		assert_int_equal(completion().wr_id, 100 + i);
 }
 
+/* --- what a guest may write, and cannot be true --- */
+
+static void expect_unsound(uint64_t count)
+{
+	struct cqe cqe;
+
+	assert_int_equal(cq_poll(&cq, &arena, 1, &cqe), 0);
+	assert_int_equal(atomic_load(lane.unsound), count);
+}
+
+static void record_of_a_request_that_was_not_posted_completes_nothing(void **state)
+{
+	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
+
+	(void)state;
+	post_many(2);
+	publish(seat, 2);
+	publish(seat, UINT64_MAX);
+	assert_int_equal(collect(), 2);
+	expect_unsound(2);
+	/* One that was posted, twice. */
+	publish(seat, 1);
+	publish(seat, 1);
+	assert_int_equal(collect(), 2);
+	assert_int_equal(completion().wr_id, 101);
+	expect_unsound(3);
+}
+
+static void record_of_more_bytes_than_fit_completes_nothing(void **state)
+{
+	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
+
+	(void)state;
+	post_many(1);
+	publish(seat, 0);
+	seat->record[0].byte_count = 101;
+	assert_int_equal(collect(), 1);
+	expect_unsound(1);
+}
+
+static void seat_of_more_records_than_fit_is_empty(void **state)
+{
+	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
+
+	(void)state;
+	post_many(1);
+	publish(seat, 0);
+	atomic_fetch_add(&seat->published, GUEST_RECORD_COUNT);
+	assert_int_equal(collect(), 0);
+	expect_unsound(1);
+	publish(seat, 0);
+	assert_int_equal(collect(), 1);
+	assert_int_equal(completion().wr_id, 100);
+}
+
+/* The list leads elsewhere, or round in a circle: all seats are looked at. */
+static void list_of_seats_that_cannot_be_loses_no_seat(void **state)
+{
+	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
+	uint64_t offset = far_seat_offset(&peer, seat);
+	const uint64_t wrong[] = {offset, offset + 1, offset - sizeof(*seat),
+		offset + GUEST_SEAT_COUNT * sizeof(*seat), UINT64_MAX};
+	struct guest_seat *beyond = seat + GUEST_SEAT_COUNT;
+
+	(void)state;
+	post_many(ARRAY_COUNT(wrong));
+	for (uint32_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+		publish(seat, i);
+		if (i == 0)
+			seat->next_offset = wrong[i];
+		else
+			bell->first_offset = wrong[i];
+		atomic_store(&beyond->is_rung, 1);
+		assert_int_equal(collect(), 1);
+		assert_int_equal(completion().wr_id, 100 + i);
+		expect_unsound(1 + i);
+	}
+}
+
 static void host_hears_of_its_limit(void **state)
 {
 	uint32_t news = 0;
@@ -775,6 +854,10 @@ int main(void)
 		TEST(host_that_waits_is_woken),
 		TEST(records_of_several_guests_are_collected_in_their_order),
 		TEST(record_that_came_later_is_collected_later),
+		TEST(record_of_a_request_that_was_not_posted_completes_nothing),
+		TEST(record_of_more_bytes_than_fit_completes_nothing),
+		TEST(seat_of_more_records_than_fit_is_empty),
+		TEST(list_of_seats_that_cannot_be_loses_no_seat),
 		TEST(host_hears_of_its_limit),
 		TEST(request_that_the_host_has_not_is_not_ready),
 		TEST(message_that_is_too_long_fails_both_ends),

@@ -164,6 +164,28 @@ static void expect_nothing(void)
 	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 0);
 }
 
+/* What a sender writes into its record, and what cannot be true. */
+static void record_that_cannot_be_completes_nothing(void **state)
+{
+	(void)state;
+	for (uint64_t i = 1; i <= 4; i++)
+		post_receive(i, 100);
+	other_takes();
+	other.record.byte_count = 101;
+	other_publishes();
+	other_takes();
+	other.record.byte_count = GRH_BYTES - 1;
+	other_publishes();
+	other_takes();
+	other.record.taken += 2; /* of a request that was not taken, and then not posted */
+	other_publishes();
+	other.record.taken += 4;
+	other_publishes();
+	collect();
+	expect_nothing();
+	assert_int_equal(atomic_load(ends[1].lane.unsound), 4);
+}
+
 static void requests_of_two_senders_complete_in_the_order_in_which_they_were_posted(void **state)
 {
 	(void)state;
@@ -277,6 +299,7 @@ int main(void)
 		TEST(door_opens_anew_after_reset),
 		TEST(record_for_an_earlier_queue_pair_is_thrown_away),
 		TEST(closing_waits_for_whoever_is_inside),
+		TEST(record_that_cannot_be_completes_nothing),
 		TEST(whoever_stands_still_inside_keeps_the_receive_queue),
 		TEST(reset_takes_away_what_was_only_looked_at),
 		TEST(process_that_has_ended_is_reached_by_packets),

@@ -178,6 +178,24 @@ static void request_that_an_initiator_held_who_died_is_flushed_with_the_queue_pa
 	local_forget_peer(&ends[0].local);
 }
 
+static void held_request_that_was_not_posted_is_none(void **state)
+{
+	static const struct peer_ops deadly = {write_dies, far_read, NULL, kick, NULL};
+
+	(void)state;
+	post_receive(50);
+	ends[0].peer.ops = &deadly;
+	if (!setjmp(death))
+		post(WR_SEND, 10);
+	inbox_of(1)->held.wr_id = 1;
+	leaves_in = 0;
+	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
+	assert_true(cq_is_empty(&ends[1].recv_cq));
+	assert_int_equal(atomic_load(ends[1].lane.unsound), 1);
+	ends[0].local.is_inside = false;
+	local_forget_peer(&ends[0].local);
+}
+
 static void request_whose_record_was_published_is_held_no_more(void **state)
 {
 	(void)state;
@@ -239,6 +257,7 @@ int main(void)
 		SHARED_TEST(request_that_could_not_be_filled_receives_the_message_by_packets),
 		SHARED_TEST(request_that_was_handed_over_is_flushed_with_its_queue_pair),
 		SHARED_TEST(request_that_an_initiator_held_who_died_is_flushed_with_the_queue_pair),
+		SHARED_TEST(held_request_that_was_not_posted_is_none),
 		SHARED_TEST(request_whose_record_was_published_is_held_no_more),
 		SHARED_TEST(what_was_held_is_not_found_by_the_next_connection),
 		SHARED_TEST(queue_in_which_somebody_stands_still_is_not_used_again),

@@ -2,6 +2,8 @@
 #include "segment/peer_segments.h"
 
 #include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -216,8 +218,12 @@ static int stranger_open(unsigned kind)
 		return open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	case 3:
 		return open("/dev/net/tun", O_RDWR | O_CLOEXEC);
-	default:
+	case 4:
 		return open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	case 5:
+		return (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	default:
+		return (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC); /* a kind of no list */
 	}
 }
 
@@ -226,7 +232,7 @@ static void memory_is_not_moved_beside_a_descriptor_that_may_hold_pages(void **s
 	struct fixture *fixture = *state;
 	unsigned opened = 0;
 
-	for (unsigned kind = 0; kind < 5; kind++) {
+	for (unsigned kind = 0; kind < 7; kind++) {
 		int fd = stranger_open(kind);
 
 		if (fd < 0)
