@@ -388,20 +388,6 @@ static int no_process(struct agent_client *client)
 	return fail(client, -ENOENT, "slot 0 is urnicd's own");
 }
 
-int agent_client_inherit(struct agent_client *client, uint8_t slot)
-{
-	struct agent_message message = {.type = AGENT_ATTACH, .attach.slot = slot};
-	struct agent_descriptors descriptors;
-	int rc = slot ? request(client, &message, NULL, 0, &descriptors) : no_process(client);
-
-	if (rc)
-		return rc;
-	agent_descriptors_close(&descriptors);
-	agent_slots_add(&client->slots, slot);
-	agent_slots_remove(&client->lost, slot);
-	return 0;
-}
-
 void agent_client_detach(struct agent_client *client, uint8_t slot)
 {
 	struct agent_message message = {.type = AGENT_DETACH, .detach.slot = slot};

@@ -106,15 +106,6 @@ int agent_client_fd(const struct agent_client *client);
  */
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot);
 
-/*
- * Lease a certain slot, whose process has ended: packets for it come to us. After
- * agent_client_attach().
- *
- * Returns 0; -EBUSY when another process has it, or it is not known yet that its process has ended;
- * or another -errno.
- */
-int agent_client_inherit(struct agent_client *client, uint8_t slot);
-
 /* Give a slot back. The caller has closed the sockets that came with it. */
 void agent_client_detach(struct agent_client *client, uint8_t slot);
 

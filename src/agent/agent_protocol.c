@@ -96,9 +96,8 @@ static bool is_request_legal(const struct agent_message *message)
 		return is_slot(message->find.slot);
 	case AGENT_CLAIM:
 		return (message->claim.flags & ~(uint32_t)AGENT_CLAIM_FLAGS) == 0;
-	case AGENT_ATTACH:
-		return message->attach.slot < AGENT_SLOTS;
 	case AGENT_HELLO:
+	case AGENT_ATTACH:
 	case AGENT_FORWARD:
 	case AGENT_LIST:
 	case AGENT_STAT:

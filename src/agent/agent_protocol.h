@@ -24,7 +24,7 @@
 #include "base/gid.h"
 
 enum {
-	AGENT_VERSION = 7,
+	AGENT_VERSION = 8,
 	AGENT_SLOTS = 256, /* the values of the top byte of a QPN; slot 0 is urnicd's */
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
@@ -102,7 +102,7 @@ struct agent_message {
 			uint32_t is_system; /* answer: 1 when it serves every user */
 		} hello;
 		struct {
-			uint32_t slot; /* request: this one, or 0 for any; answer */
+			uint32_t slot; /* answer */
 		} attach;
 		struct {
 			uint32_t slot; /* request */

@@ -149,73 +149,41 @@ bool engine_has_type(enum qp_type type)
 	return (unsigned)type < QP_TYPE_COUNT && transports[type];
 }
 
-/*
- * A number that no queue pair of the lane has: the one asked for, or the next from a random one on.
- * Returns 0 or -errno.
- */
-static int number_choose(
-	const struct lane *lane, const struct qp_init *init, uint64_t random, uint32_t *ret_number)
+/* A number that no queue pair of the lane has: the next from a random one on. The lane has room. */
+static uint32_t number_choose(const struct lane *lane, uint64_t random)
 {
 	uint32_t number = (uint32_t)random % LANE_QP_COUNT_MAX;
 
-	*ret_number = init->number;
-	if (init->number)
-		return *qp_place(lane, init->number) ? -EBUSY : 0;
-	if (lane->qp_count >= LANE_QP_COUNT_MAX - 1)
-		return -ENOMEM;
 	/* One number is everybody's. */
 	while (lane->qp_by_number[number] || (lane->slot << 16 | number) == QPN_MULTICAST.value)
 		number = (number + 1) % LANE_QP_COUNT_MAX;
-	*ret_number = lane->slot << 16 | number;
-	return 0;
-}
-
-/* Zeroed; *ret_offset is where it lies in NIC memory, or 0. NULL: no memory. */
-static struct qp *object_alloc(struct lane *lane, const struct qp_init *init,
-	const struct qp_transport *transport, uint64_t *ret_offset)
-{
-	*ret_offset = 0;
-	if (!init->file.inode)
-		return calloc(1, transport->object_bytes);
-	*ret_offset = arena_alloc(lane->arena, transport->object_bytes);
-	return *ret_offset ? arena_at(lane->arena, *ret_offset) : NULL;
-}
-
-static void object_free(struct lane *lane, struct qp *qp, size_t bytes, uint64_t offset)
-{
-	if (offset)
-		arena_free(lane->arena, offset, bytes);
-	else
-		free(qp);
+	return lane->slot << 16 | number;
 }
 
 int engine_qp_create(
 	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp)
 {
 	const struct qp_transport *transport;
-	uint64_t offset;
-	uint32_t number;
+	struct qp *qp;
 	int error;
 
 	if (!engine_has_type(init->type))
 		return -EOPNOTSUPP;
-	transport = transports[init->type];
-	error = number_choose(lane, init, random, &number);
-	if (!error)
-		error = deadline_heap_reserve(&lane->deadlines, lane->qp_count + 1);
+	if (lane->qp_count >= LANE_QP_COUNT_MAX - 1)
+		return -ENOMEM;
+	error = deadline_heap_reserve(&lane->deadlines, lane->qp_count + 1);
 	if (error)
 		return error;
-
-	struct qp *qp = object_alloc(lane, init, transport, &offset);
+	transport = transports[init->type];
+	qp = calloc(1, transport->object_bytes);
 	if (!qp)
 		return -ENOMEM;
-	error = qp_init(qp, lane, init, number, transport);
+	error = qp_init(qp, lane, init, number_choose(lane, random), transport);
 	if (error) {
-		object_free(lane, qp, transport->object_bytes, offset);
+		free(qp);
 		return error;
 	}
-	qp->public->object_offset = offset;
-	*qp_place(lane, number) = qp;
+	*qp_place(lane, qp->qpn) = qp;
 	lane->qp_count++;
 	publish(lane, qp);
 	*ret_qp = qp;
@@ -225,15 +193,13 @@ int engine_qp_create(
 void engine_qp_destroy(struct qp *qp)
 {
 	struct lane *lane = qp->lane;
-	size_t bytes = qp->transport->object_bytes;
-	uint64_t offset = qp->public->object_offset;
 
 	multicast_forget(qp);
 	*qp_place(lane, qp->qpn) = NULL;
 	lane->qp_count--;
 	unpublish(lane, qp);
 	qp_done(qp);
-	object_free(lane, qp, bytes, offset);
+	free(qp);
 }
 
 void engine_srq_forget(struct lane *lane, const struct srq *srq)

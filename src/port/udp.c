@@ -47,11 +47,6 @@ int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct por
 	return 0;
 }
 
-void port_udp_set_slot(struct port_udp *port, uint8_t slot)
-{
-	port->slot = slot;
-}
-
 void port_udp_destroy(struct port_udp *port)
 {
 	if (!port)

@@ -84,9 +84,6 @@ int port_udp_create(uint8_t slot, struct port_udp_counters *counters, struct por
 /* Close every socket of the port and free it. What is still staged is lost. NULL is fine. */
 void port_udp_destroy(struct port_udp *port);
 
-/* It is for the packets of another slot from here on. It has no address and no path. */
-void port_udp_set_slot(struct port_udp *port, uint8_t slot);
-
 /*
  * Receive on one more local address, or from a multicast group.
  *

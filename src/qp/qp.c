@@ -68,7 +68,6 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->public->sq_offset = qp->sq_offset;
 	qp->public->rq_offset = qp->rq ? arena_offset(arena, qp->rq) : 0;
 	qp->public->owner = init->owner;
-	qp->public->file = init->file;
 	return 0;
 
 fail_destroy_rq:

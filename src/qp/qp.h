@@ -109,8 +109,6 @@ struct qp_public {
 	uint64_t owner; /* which open device it belongs to */
 	_Atomic uint64_t
 		inbox_offset; /* struct inbox (local/inbox.h), which counts, too; 0: none */
-	uint64_t object_offset; /* of the queue pair itself, if it lies in NIC memory; else 0 */
-	struct xrc_file file; /* of the XRC domain that an XRC_RECV queue pair shares */
 	struct counters counters;
 };
 
@@ -354,7 +352,6 @@ struct qp_init {
 	uint32_t mtu_bytes; /* of the port; a connection's path has its own */
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
-	uint32_t number; /* 0: any; else one of the lane that nobody has */
 	void *user; /* the front end's object; not touched here */
 };
 

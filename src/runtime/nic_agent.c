@@ -29,7 +29,7 @@ static void worker_fail(struct worker *worker)
 	worker_unlock(worker);
 }
 
-struct worker *nic_worker_of_slot(uint8_t slot)
+static struct worker *worker_of_slot(uint8_t slot)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
@@ -42,7 +42,7 @@ struct worker *nic_worker_of_slot(uint8_t slot)
 
 static void forwarded_receive(const struct agent_packet *packet)
 {
-	struct worker *worker = nic_worker_of_slot(packet->head.slot);
+	struct worker *worker = worker_of_slot(packet->head.slot);
 	struct packet_origin origin = {
 		.source = &packet->head.sgid,
 		.destination = &packet->head.dgid,
@@ -236,71 +236,6 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 	if (error)
 		return error;
 	error = worker_make(index, slot, ret_worker);
-	if (error)
-		slot_give_back(slot);
-	return error;
-}
-
-/*
- * A lane that has the slot of a dead process, and had queue pairs of it, but has none any more;
- * NIC_LANES_MAX when there is none.
- */
-static uint32_t lane_idle(void)
-{
-	uint32_t index = 0;
-
-	while (index < NIC_LANES_MAX &&
-		!(nic.estate[index].dead && nic.estate[index].was_used &&
-			!nic.worker[index]->lane.qp_count))
-		index++;
-	return index;
-}
-
-/* An index that no lane has, and none of our own will have; NIC_LANES_MAX when there is none. */
-static uint32_t lane_unused(void)
-{
-	uint32_t index = nic.lane_count;
-
-	while (index < NIC_LANES_MAX && nic.worker[index])
-		index++;
-	return index;
-}
-
-/* Give the lane another slot. */
-static void lane_pass_on(uint32_t index, uint8_t slot)
-{
-	struct worker *worker = nic.worker[index];
-	uint8_t before = (uint8_t)worker->lane.slot;
-
-	worker_lock(worker);
-	worker_set_slot(worker, slot);
-	worker_unlock(worker);
-	slot_give_back(before);
-	nic_peer_put(nic.estate[index].dead);
-	free(nic.estate[index].made);
-	nic.estate[index] = (struct nic_estate){.dead = NULL};
-}
-
-int nic_worker_inherit(uint8_t slot, uint32_t *ret_index)
-{
-	uint32_t idle = lane_idle();
-	uint32_t index = idle < NIC_LANES_MAX ? idle : lane_unused();
-	struct worker *worker;
-	int error;
-
-	if (index == NIC_LANES_MAX)
-		return -ENOSPC;
-	pthread_mutex_lock(&nic_agent_lock);
-	error = agent_client_inherit(&nic.agent, slot);
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (error)
-		return error;
-	*ret_index = index;
-	if (index == idle) {
-		lane_pass_on(index, slot);
-		return 0;
-	}
-	error = worker_make(index, slot, &worker);
 	if (error)
 		slot_give_back(slot);
 	return error;

@@ -304,7 +304,11 @@ static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
 	return srq_see(host, xrcd, offset);
 }
 
-int nic_far_look(const struct nic_xrcd *xrcd, uint32_t number)
+/*
+ * See to it that queue pairs of the domain find the queue of this number, any value. Returns 0;
+ * -ENOENT when there is none; or another -errno.
+ */
+static int srq_look(const struct nic_xrcd *xrcd, uint32_t number)
 {
 	return srq_table_find(nic.srqs, number) || srq_table_find_afar(nic.srqs, number, xrcd->id)
 		? 0
@@ -355,7 +359,7 @@ static bool answer_one(struct worker *worker)
 	worker_unlock(worker);
 	if (!qp)
 		return false;
-	error = nic_far_look(xrcd, number);
+	error = srq_look(xrcd, number);
 	if (error)
 		log_write(LOG_INFO,
 			"shared receive queue 0x%06x, named at queue pair 0x%06x, is not to be found: %s",

@@ -40,12 +40,6 @@ void nic_far_ask(void);
 /* Look for what queue pairs ask for. The NIC is not locked. */
 void nic_far_errand(void);
 
-/*
- * See to it that queue pairs of the domain find the queue of this number, any value. Returns 0;
- * -ENOENT when there is none; or another -errno. The NIC is locked.
- */
-int nic_far_look(const struct nic_xrcd *xrcd, uint32_t number);
-
 /* The peer has ended. */
 void nic_far_forget_peer(const struct nic_peer *peer);
 

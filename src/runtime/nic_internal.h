@@ -83,7 +83,6 @@ struct nic_qp {
 	struct nic_door *door; /* of one for datagrams; NULL: none (nic_datagram.h) */
 	struct list guests; /* of XRC_RECV: other processes that have it open (nic_target.h) */
 	bool is_released; /* by the program; it lives on for guests */
-	bool is_broken; /* it is in error since it was inherited */
 	struct nic_opening *far; /* it is another process's, and the rest is unset; else NULL */
 };
 
@@ -133,14 +132,6 @@ struct nic_ah {
 
 /* Numbers of work queues: 16 bits, so that no queue pair has the same one. */
 #define NIC_WQ_NUMBERS 65536
-
-/* Whose slot a lane has. */
-struct nic_estate {
-	struct nic_peer *dead; /* NULL: our own */
-	bool was_used; /* one of its queue pairs was made anew */
-	uint32_t *made; /* the numbers of those that were: once each */
-	uint32_t made_count;
-};
 
 /*
  * URNIC_LINK: whether packets may go past the kernel's UDP. In the order in which setting_choice()
@@ -197,7 +188,6 @@ struct nic {
 	struct list target_guests; /* of ours */
 	uint32_t target_guest_count;
 	int target_listener; /* -1: there is none */
-	struct nic_estate estate[NIC_LANES_MAX]; /* of lanes */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
@@ -247,16 +237,6 @@ bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
 int nic_worker_get(uint32_t index, struct worker **ret_worker);
 
 /*
- * A lane with the slot of a process that has ended. The NIC is locked, and has a lane. Returns 0
- * and its index; -EBUSY when another process has the slot, or urnicd does not know yet that it is
- * free; -ENOSPC when there are too many lanes; or another -errno.
- */
-int nic_worker_inherit(uint8_t slot, uint32_t *ret_index);
-
-/* The lane that has the slot, or NULL. Any thread. */
-struct worker *nic_worker_of_slot(uint8_t slot);
-
-/*
  * Make sure that the worker receives on a local address. The NIC is locked, the worker is not.
  * Returns its index there, or -errno.
  */
@@ -299,25 +279,10 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
 int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
 	bool *ret_has_come);
 
-/*
- * Open those of the two paths in `attr` that `mask` has, ATTR_AV and ATTR_ALT_PATH. The NIC is
- * locked, the worker is not. Returns 0, or -errno and none is open. And close those that `which`
- * has. The worker is locked.
- */
-int nic_qp_paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask);
-void nic_qp_paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which);
-
-/* It is no program's, and lives on for guests. Its worker is locked. */
-void nic_qp_release(struct nic_qp *qp);
-
 /* Nobody has the queue pair any more. The NIC is locked. */
 void nic_qp_end(struct nic_qp *qp);
 
-/*
- * The domain of a file, for one more queue pair; NULL: no memory. And a queue pair of the domain is
- * gone. The NIC is locked.
- */
-struct nic_xrcd *nic_xrcd_get(const struct xrc_file *file, uint32_t ifindex);
+/* A queue pair of the domain is gone. The NIC is locked. */
 void nic_xrcd_put(struct nic_xrcd *xrcd);
 
 /*

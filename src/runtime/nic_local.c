@@ -244,10 +244,7 @@ void nic_local_check_loopback(struct nic_qp *qp)
 	const struct qp_attr *attr = &qp->qp->attr;
 	char text[ADDRESS_TEXT_BYTES];
 
-	/*
-	 * Over XRC a receiving queue pair passes from one process to another, and does not send to
-	 * the number that it is connected with.
-	 */
+	/* A receiving queue pair over XRC does not send to the number that it is connected with. */
 	if (qp->qp->type == QP_TYPE_XRC_SEND || qp->qp->type == QP_TYPE_XRC_RECV ||
 		!gid_is_loopback(&attr->path.remote) || !is_missing(attr->dest_qpn))
 		return;

@@ -204,7 +204,7 @@ static int identity_read(int memory, uint64_t *ret_identity)
 	return magic == NIC_PUBLIC_MAGIC && version == NIC_PUBLIC_VERSION ? 0 : -EPROTO;
 }
 
-int nic_peer_identify(uint8_t slot, uint32_t *ret_pid, uint64_t *ret_identity)
+int nic_peer_identify(uint8_t slot, uint64_t *ret_identity)
 {
 	struct agent_process process;
 	int error = process_find(slot, &process);
@@ -217,7 +217,6 @@ int nic_peer_identify(uint8_t slot, uint32_t *ret_pid, uint64_t *ret_identity)
 		error = identity_read(process.memory, ret_identity);
 	if (process.memory >= 0)
 		close(process.memory);
-	*ret_pid = process.pid;
 	return error;
 }
 

@@ -69,7 +69,7 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);
  * The process that has the slot, of our user, and the identity of its NIC. Returns 0; -ENOENT:
  * nobody; or another -errno.
  */
-int nic_peer_identify(uint8_t slot, uint32_t *ret_pid, uint64_t *ret_identity);
+int nic_peer_identify(uint8_t slot, uint64_t *ret_identity);
 
 /* The public state of its queue pair of this number, or NULL. */
 struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number);

@@ -146,7 +146,8 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	return error;
 }
 
-void nic_qp_paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
+/* Close those that `which` has. The worker is locked. */
+static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
 {
 	if (which & ATTR_AV)
 		port_udp_path_close(qp->worker->port, attr->path.id);
@@ -172,7 +173,7 @@ void nic_qp_end(struct nic_qp *qp)
 		nic_door_remove(qp);
 		worker_lock(qp->worker);
 		acknowledge(qp);
-		nic_qp_paths_close(qp, &qp->qp->attr, qp->open_paths);
+		paths_close(qp, &qp->qp->attr, qp->open_paths);
 		nic_frames_end(qp);
 		nic_stream_forget(qp);
 		engine_qp_destroy(qp->qp);
@@ -190,7 +191,8 @@ static void on_news_of_nobody(void *user, uint32_t news)
 	(void)news;
 }
 
-void nic_qp_release(struct nic_qp *qp)
+/* It is no program's, and lives on for guests. Its worker is locked. */
+static void program_release(struct nic_qp *qp)
 {
 	qp->on_news = on_news_of_nobody;
 	qp->is_released = true;
@@ -208,7 +210,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 		nic_qp_end(qp);
 	} else {
 		worker_lock(qp->worker);
-		nic_qp_release(qp);
+		program_release(qp);
 		worker_unlock(qp->worker);
 	}
 	nic_leave();
@@ -241,7 +243,11 @@ static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_
 	return error;
 }
 
-int nic_qp_paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
+/*
+ * Open those of the two paths in `attr` that `mask` has, ATTR_AV and ATTR_ALT_PATH. The NIC is
+ * locked, the worker is not. Returns 0, or -errno and none is open.
+ */
+static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 {
 	uint32_t dest_qpn = mask & ATTR_DEST_QPN ? attr->dest_qpn : qp->qp->attr.dest_qpn;
 	int error = 0;
@@ -253,7 +259,7 @@ int nic_qp_paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 	error = path_open(qp->worker, &attr->alt_path, dest_qpn);
 	if (error && (mask & ATTR_AV)) {
 		worker_lock(qp->worker);
-		nic_qp_paths_close(qp, attr, ATTR_AV);
+		paths_close(qp, attr, ATTR_AV);
 		worker_unlock(qp->worker);
 	}
 	return error;
@@ -292,7 +298,7 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	int error;
 
 	nic_enter();
-	error = qp->epoch == nic_epoch ? nic_qp_paths_open(qp, &attr, mask) : -EIO;
+	error = qp->epoch == nic_epoch ? paths_open(qp, &attr, mask) : -EIO;
 	if (!error) {
 		worker_lock(qp->worker);
 		struct qp_attr before = qp->qp->attr;
@@ -303,12 +309,12 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		if (error) {
 			if (error == -EINVAL && log_is_on(LOG_INFO))
 				say_refusal(qp->qp, to, mask, &attr);
-			nic_qp_paths_close(qp, &attr, paths);
+			paths_close(qp, &attr, paths);
 		} else if (to == QP_RESET) {
-			nic_qp_paths_close(qp, &before, qp->open_paths);
+			paths_close(qp, &before, qp->open_paths);
 			qp->open_paths = 0;
 		} else {
-			nic_qp_paths_close(qp, &before, qp->open_paths & paths);
+			paths_close(qp, &before, qp->open_paths & paths);
 			qp->open_paths |= paths;
 		}
 		worker_unlock(qp->worker);

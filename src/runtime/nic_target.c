@@ -7,16 +7,9 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "os/cancel.h"
-#include "os/own_thread.h"
 #include "runtime/nic_internal.h"
-
-enum {
-	MOVE_PAUSE_US = 2000,
-	MOVE_ROUNDS_MAX = 2500, /* until urnicd knows who has ended */
-};
 
 socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address)
 {
@@ -65,17 +58,8 @@ int nic_target_receive(int fd, struct target_message *ret_message)
 
 void nic_target_errand(void)
 {
-	bool is_moving = true;
-
-	for (uint32_t round = 0; is_moving; round++) {
-		nic_target_serve();
-		is_moving = nic_openings_hear(round == MOVE_ROUNDS_MAX);
-		if (is_moving) {
-			own_thread_sleep();
-			usleep(MOVE_PAUSE_US);
-			own_thread_wake();
-		}
-	}
+	nic_target_serve();
+	nic_openings_hear();
 }
 
 void nic_target_forget(void)

@@ -11,11 +11,7 @@
  * ends is an opening less, whether it was closed or the guest was killed. A target whose program
  * has destroyed it goes on as long as there is one. The host may be a guest of its own.
  *
- * When the host ends, the first guest to notice inherits its slot, and with it the packets that
- * come (nic_target_heir.c). It makes the targets anew that are still open somewhere, as they lie in
- * the dead process's NIC memory, when those who have them open come and ask; then it is their host.
- * If that is not possible, or the host has died in the middle of a request, the target is in the
- * error state, and an event says so. Requests that come meanwhile are lost, and come again.
+ * A target ends with its host. Each guest then has it in the error state, and hears a fatal event.
  *
  * Hosts and guests are processes of one user, which both look at.
  *
@@ -33,7 +29,6 @@
 #include "runtime/nic.h"
 
 struct nic_opening;
-struct nic_peer;
 
 enum target_call {
 	TARGET_OPEN, /* first */
@@ -49,14 +44,12 @@ struct target_message {
 	uint32_t call; /* enum target_call */
 	uint32_t sequence; /* the answer repeats it */
 	int32_t error; /* of an answer: 0 or -errno */
-	/* Enum signal_news; in an answer, what was to be told when nobody could hear it */
-	uint32_t news;
+	uint32_t news; /* enum signal_news */
 	union {
 		struct {
 			uint32_t number;
 			uint32_t ifindex;
 			struct xrc_file file;
-			uint32_t had_it; /* 1: the guest had it open where its host has ended */
 		} open;
 		struct {
 			enum qp_state to;
@@ -96,19 +89,6 @@ void nic_target_forget(void);
 /* A target was made that others may open. The NIC is locked, and has a thread. */
 void nic_target_listen(void);
 
-/*
- * Make a target anew that lived in the process before us that had the slot. NULL when there is
- * none, or somebody has it already. The NIC is locked.
- */
-struct nic_qp *nic_target_inherit(uint32_t number, uint32_t ifindex, const struct xrc_file *file);
-
-/*
- * The host of the targets with this slot, `dead`, has ended: be the next one, unless another
- * process is. The NIC is locked. Returns 0, and there is somebody; -EAGAIN when it will be known in
- * a moment; or another -errno.
- */
-int nic_target_succeed(struct nic_peer *dead, uint8_t slot);
-
 /* Tell the guests. The target's worker is locked. */
 void nic_target_tell(struct nic_qp *qp, uint32_t news);
 
@@ -127,8 +107,7 @@ struct nic_qp_state nic_opening_query(struct nic_opening *opening);
 void nic_opening_close(struct nic_opening *opening);
 uint32_t nic_opening_number(const struct nic_opening *opening);
 
-/* Returns whether a new host is to be asked for in a moment. `is_last`: there is none, then. */
-bool nic_openings_hear(bool is_last);
+void nic_openings_hear(void);
 void nic_openings_forget(void);
 
 #endif

@@ -2,8 +2,6 @@
 /*
  * The guest of a target: who has opened the receiving queue pair of another process.
  *
- * When the host has ended, the opening is *moving*: calls wait until there is a new host, or none.
- *
  * Locks: opening.calling (one call at a time), opening.lock (its answer); see lock_order.def. The
  * control thread takes the second with the NIC locked; a caller does not lock the NIC.
  */
@@ -30,13 +28,11 @@ struct nic_opening {
 	uint64_t epoch;
 	uint32_t number;
 	struct nic_xrcd *xrcd;
-	struct nic_peer *host; /* its NIC memory, for when it ends; NULL: not to be had */
 	pthread_mutex_t calling;
 	pthread_mutex_t lock; /* of the rest */
 	pthread_cond_t answered;
 	int fd;
-	bool is_lost;
-	bool is_moving;
+	bool is_lost; /* its host has ended */
 	bool is_answered; /* the call with this sequence */
 	uint32_t sequence;
 	struct target_message answer;
@@ -53,38 +49,33 @@ static void state_note(struct nic_opening *opening, const struct nic_qp_state *s
 }
 
 /*
- * Locked by both. Wait until the call is answered; or, with `is_move`, until the opening does not
- * move. Returns 0; -EAGAIN when it has begun to move; -ETIMEDOUT; or -EIO when it is lost.
+ * Locked by both. Returns 0 and the answer is there; -ETIMEDOUT; or -EIO when the opening is lost.
  */
-static int await(struct nic_opening *opening, bool is_move, const struct timespec *end)
+static int answer_await(struct nic_opening *opening, const struct timespec *end)
 {
 	int error = 0;
 
-	while (!opening->is_lost && !error &&
-		(is_move ? opening->is_moving : !opening->is_answered && !opening->is_moving))
+	while (!opening->is_lost && !opening->is_answered && !error)
 		error = pthread_cond_timedwait(&opening->answered, &opening->lock, end);
 	if (opening->is_lost)
 		return -EIO;
-	if (is_move ? !opening->is_moving : opening->is_answered)
-		return 0;
-	return opening->is_moving && !is_move ? -EAGAIN : -error;
+	return opening->is_answered ? 0 : -error;
 }
 
-/* Locked by both. As call(), and -EAGAIN. */
-static int call_once(
+/* Locked by both. As call(). */
+static int call_locked(
 	struct nic_opening *opening, struct target_message *message, const struct timespec *end)
 {
-	int error = await(opening, true, end);
+	int error;
 
-	if (error)
-		return error;
+	if (opening->is_lost)
+		return -EIO;
 	message->sequence = ++opening->sequence;
 	opening->is_answered = false;
 	error = nic_target_send(opening->fd, message);
 	if (error == -EAGAIN)
 		return -ETIMEDOUT; /* it has not answered for a long time */
-	opening->is_moving = error != 0; /* as will be found out */
-	error = await(opening, false, end);
+	error = answer_await(opening, end);
 	if (!error) {
 		error = opening->answer.error;
 		state_note(opening, &opening->answer.state);
@@ -108,9 +99,7 @@ static int call(struct nic_opening *opening, struct target_message *message, uin
 	cancel = cancel_forbid();
 	pthread_mutex_lock(&opening->calling);
 	pthread_mutex_lock(&opening->lock);
-	do {
-		error = call_once(opening, message, &end);
-	} while (error == -EAGAIN);
+	error = call_locked(opening, message, &end);
 	pthread_mutex_unlock(&opening->lock);
 	pthread_mutex_unlock(&opening->calling);
 	cancel_allow(cancel);
@@ -151,8 +140,7 @@ static int host_connect(uint8_t slot)
 {
 	struct sockaddr_un address;
 	uint64_t identity;
-	uint32_t pid;
-	int error = nic_peer_identify(slot, &pid, &identity);
+	int error = nic_peer_identify(slot, &identity);
 	int fd;
 
 	if (error)
@@ -214,28 +202,13 @@ static int opening_error(int error)
 		: -EINVAL;
 }
 
-/* It is open: be prepared for the end of its host. The NIC is locked. */
-static void host_note(struct nic_opening *opening)
-{
-	struct nic_peer *before = opening->host;
-
-	if (nic_peer_get((uint8_t)(opening->number >> 16), &opening->host))
-		opening->host = NULL;
-	nic_peer_put(before);
-}
-
-static struct target_message open_message(uint32_t number, const struct nic_xrcd *xrcd, bool had_it)
-{
-	return (struct target_message){
-		.call = TARGET_OPEN,
-		.open = {number, xrcd->ifindex, xrcd->file, had_it},
-	};
-}
-
 int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
 	struct nic_qp **ret_qp)
 {
-	struct target_message message = open_message(number, xrcd, false);
+	struct target_message message = {
+		.call = TARGET_OPEN,
+		.open = {number, xrcd->ifindex, xrcd->file},
+	};
 	struct nic_qp *qp = calloc(1, sizeof(*qp));
 	struct worker *worker;
 	int error;
@@ -261,9 +234,6 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 		free(qp);
 		return opening_error(error);
 	}
-	nic_enter();
-	host_note(qp->far);
-	nic_leave();
 	*ret_qp = qp;
 	return 0;
 }
@@ -278,7 +248,6 @@ void nic_opening_close(struct nic_opening *opening)
 		list_remove(&opening->link);
 		if (opening->fd >= 0)
 			close(opening->fd);
-		nic_peer_put(opening->host);
 		nic_leave();
 		pthread_cond_destroy(&opening->answered);
 		pthread_mutex_destroy(&opening->lock);
@@ -289,62 +258,21 @@ void nic_opening_close(struct nic_opening *opening)
 
 /* --- the thread that reads connections --- */
 
-/*
- * Set one of is_lost and is_moving, or neither, and tell those who wait. The connection is closed
- * unless `fd` is one.
- */
-static void opening_set(struct nic_opening *opening, bool is_lost, bool is_moving, int fd)
+/* The host has ended: who waits for an answer hears so, and the program does. */
+static void opening_lose(struct nic_opening *opening)
 {
 	pthread_mutex_lock(&opening->lock);
-	if (opening->fd >= 0 && fd != opening->fd)
-		close(opening->fd);
-	opening->fd = fd;
-	opening->is_lost = is_lost;
-	opening->is_moving = is_moving;
-	if (is_lost)
-		opening->state.state = QP_ERR;
+	close(opening->fd);
+	opening->fd = -1;
+	opening->is_lost = true;
+	opening->state.state = QP_ERR;
 	pthread_cond_broadcast(&opening->answered);
 	pthread_mutex_unlock(&opening->lock);
-}
-
-static void lose(struct nic_opening *opening)
-{
-	opening_set(opening, true, false, -1);
 	opening->qp->on_news(opening->qp->user, SIGNAL_QP_FATAL);
-}
-
-/* The new host has answered. */
-static void moved(struct nic_opening *opening, const struct target_message *message)
-{
-	if (message->error) {
-		lose(opening);
-		return;
-	}
-	pthread_mutex_lock(&opening->lock);
-	state_note(opening, &message->state);
-	pthread_mutex_unlock(&opening->lock);
-	host_note(opening);
-	opening_set(opening, false, false, opening->fd);
-	if (message->news)
-		opening->qp->on_news(opening->qp->user, message->news);
-}
-
-static bool opening_is_moving(struct nic_opening *opening)
-{
-	bool is_moving;
-
-	pthread_mutex_lock(&opening->lock);
-	is_moving = opening->is_moving;
-	pthread_mutex_unlock(&opening->lock);
-	return is_moving;
 }
 
 static void answer_take(struct nic_opening *opening, const struct target_message *message)
 {
-	if (message->call == TARGET_OPEN && opening_is_moving(opening)) {
-		moved(opening, message);
-		return;
-	}
 	pthread_mutex_lock(&opening->lock);
 	if (message->sequence == opening->sequence) {
 		opening->answer = *message;
@@ -355,79 +283,28 @@ static void answer_take(struct nic_opening *opening, const struct target_message
 }
 
 /* The NIC is locked. */
-static void hear(struct nic_opening *opening)
+static void opening_hear(struct nic_opening *opening)
 {
 	struct target_message message;
-	int error = 0;
+	int error = opening->fd < 0 ? -EAGAIN : 0;
 
-	while (opening->fd >= 0 && !error) {
+	while (!error) {
 		error = nic_target_receive(opening->fd, &message);
 		if (!error && message.call == TARGET_NEWS)
 			opening->qp->on_news(opening->qp->user, message.news);
 		else if (!error)
 			answer_take(opening, &message);
 	}
-	if (!error || error == -EAGAIN)
-		return;
-	if (opening->host)
-		opening_set(opening, false, true, -1);
-	else
-		lose(opening);
+	if (error != -EAGAIN)
+		opening_lose(opening);
 }
 
-/*
- * Go to who is the host now. The NIC is locked. Returns 0; -EAGAIN when that will be known in a
- * moment; or another -errno.
- */
-static int move(struct nic_opening *opening)
-{
-	struct target_message message = open_message(opening->number, opening->xrcd, true);
-	uint8_t slot = (uint8_t)(opening->number >> 16);
-	int error = nic_target_succeed(opening->host, slot);
-	int fd;
-
-	if (error)
-		return error;
-	fd = host_connect(slot);
-	if (fd == -ECONNREFUSED || fd == -ENOENT)
-		return -EAGAIN; /* it is about to end, too, or to begin */
-	if (fd < 0)
-		return fd;
-	error = nic_control_watch_asked(fd);
-	if (!error && nic_target_send(fd, &message))
-		error = -EAGAIN;
-	if (error)
-		close(fd);
-	else
-		opening_set(opening, false, true, fd);
-	return error;
-}
-
-/* Returns whether some opening is still to be moved. `is_last`: or never. */
-static bool move_all(bool is_last)
-{
-	bool is_left = false;
-
-	nic_enter();
-	list_for_each(opening, &nic.openings, struct nic_opening, link) {
-		int error = opening->fd < 0 && opening_is_moving(opening) ? move(opening) : 0;
-
-		if (error && (is_last || error != -EAGAIN))
-			lose(opening);
-		else if (error)
-			is_left = true;
-	}
-	nic_leave();
-	return is_left;
-}
-
-bool nic_openings_hear(bool is_last)
+void nic_openings_hear(void)
 {
 	nic_enter();
 	list_for_each(opening, &nic.openings, struct nic_opening, link)
-		hear(opening);
+		opening_hear(opening);
 	nic_leave();
-	return move_all(is_last);
 }
 
 /* --- fork --- */

@@ -137,8 +137,6 @@ static int guest_open(struct guest *guest, const struct target_message *call)
 	nic_enter();
 	qp = guest->qp ? NULL
 		       : target_find(call->open.number, call->open.ifindex, &call->open.file);
-	if (!qp && !guest->qp && call->open.had_it)
-		qp = nic_target_inherit(call->open.number, call->open.ifindex, &call->open.file);
 	if (qp) {
 		worker_lock(qp->worker);
 		list_append(&qp->guests, &guest->qp_link);
@@ -201,9 +199,6 @@ static bool guest_serve(struct guest *guest)
 
 		if (guest->qp)
 			answer.state = nic_qp_query(guest->qp);
-		if (guest->qp && guest->qp->is_broken && call.call == TARGET_OPEN &&
-			call.open.had_it)
-			answer.news = SIGNAL_QP_FATAL;
 		error = nic_target_send(guest->fd, &answer) ? -EPIPE : 0;
 	}
 	return !error || error == -EAGAIN;

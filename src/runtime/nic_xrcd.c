@@ -84,17 +84,6 @@ void nic_xrcd_destroy(struct nic_xrcd *xrcd)
 	nic_leave();
 }
 
-struct nic_xrcd *nic_xrcd_get(const struct xrc_file *file, uint32_t ifindex)
-{
-	struct nic_xrcd *xrcd = find(file, ifindex);
-
-	if (!xrcd)
-		xrcd = create(file, ifindex);
-	if (xrcd)
-		xrcd->qp_count++;
-	return xrcd;
-}
-
 void nic_xrcd_put(struct nic_xrcd *xrcd)
 {
 	xrcd->qp_count--;

@@ -112,20 +112,6 @@ static uint32_t random_u32(void)
 	return value;
 }
 
-/* The slot that is asked for, or any. Returns it or -errno. */
-static int attach_slot(const struct request *request, bool may_take_more)
-{
-	const struct client *client = request->client;
-	struct server *server = request->server;
-	uint32_t index = (uint32_t)(client - server->clients);
-	uint8_t slot = (uint8_t)request->message.attach.slot;
-
-	if (!slot)
-		return slot_take(&server->slots, index, client->uid, may_take_more, random_u32(),
-			server_now_ms());
-	return slot_inherit(&server->slots, slot, index, client->uid) ? slot : -EBUSY;
-}
-
 static int handle_attach(struct request *request)
 {
 	struct server *server = request->server;
@@ -139,9 +125,8 @@ static int handle_attach(struct request *request)
 	if (server->has_survivors && !server_is_settled(server))
 		return LATER;
 	is_full = quota_is_reached(server, client->uid, QUOTA_SLOTS, why, sizeof(why));
-	slot = attach_slot(request, !is_full);
-	if (slot == -EBUSY)
-		return refuse(request, slot, "slot %u is in use", request->message.attach.slot);
+	slot = slot_take(&server->slots, (uint32_t)(client - server->clients), client->uid,
+		!is_full, random_u32(), server_now_ms());
 	if (slot < 0 && is_full)
 		return refuse_quota(request, why);
 	if (slot < 0)

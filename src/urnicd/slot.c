@@ -67,19 +67,14 @@ int slot_take(struct slot_table *table, uint32_t client, uid_t uid, bool may_tak
 	return best;
 }
 
-bool slot_inherit(struct slot_table *table, uint8_t slot, uint32_t client, uid_t uid)
+bool slot_resume(struct slot_table *table, uint8_t slot, uint32_t client, uid_t uid)
 {
 	struct slot_lease *lease = &table->leases[slot];
 
-	if (slot == 0 || lease->state == SLOT_LEASED || !lease->has_user || lease->uid != uid)
+	if (lease->state != SLOT_ORPHAN || lease->uid != uid)
 		return false;
 	lease_to(lease, client, uid);
 	return true;
-}
-
-bool slot_resume(struct slot_table *table, uint8_t slot, uint32_t client, uid_t uid)
-{
-	return table->leases[slot].state == SLOT_ORPHAN && slot_inherit(table, slot, client, uid);
 }
 
 void slot_return(struct slot_table *table, uint8_t slot, uint64_t now_ms)

@@ -55,9 +55,6 @@ struct slot_table {
 int slot_take(struct slot_table *table, uint32_t client, uid_t uid, bool may_take_more,
 	uint32_t random, uint64_t now_ms);
 
-/* Lease a certain slot, which a process of this user had that has ended. False: that is not so. */
-bool slot_inherit(struct slot_table *table, uint8_t slot, uint32_t client, uid_t uid);
-
 /*
  * Lease a certain slot to the process that had it under the last urnicd. False: it is no orphan of
  * this user's.

@@ -501,17 +501,6 @@ void worker_address_remove(struct worker *worker, uint32_t index)
 	worker->address[index] = (struct worker_address){.scope_ifindex = 0};
 }
 
-void worker_set_slot(struct worker *worker, uint8_t slot)
-{
-	assert(!worker->lane.qp_count);
-	for (uint32_t i = 0; i < worker->address_count; i++)
-		if (!gid_is_zero(&worker->address[i].gid))
-			worker_address_remove(worker, i);
-	worker->lane.slot = slot;
-	worker->lane.public->slot = slot;
-	port_udp_set_slot(worker->port, slot);
-}
-
 void worker_watch_sockets(struct worker *worker, bool shall_watch)
 {
 	struct pollfd fds[PORT_UDP_FDS_MAX];

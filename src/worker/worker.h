@@ -196,9 +196,6 @@ int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex);
 /* Receive on it no longer: a multicast group. The worker is locked. */
 void worker_address_remove(struct worker *worker, uint32_t index);
 
-/* Be the lane of another slot, and receive nowhere. It has no queue pairs. The worker is locked. */
-void worker_set_slot(struct worker *worker, uint8_t slot);
-
 /*
  * Have the sockets wake the thread, or not: a socket that somebody might sleep on makes every
  * packet cost its sender more, even if nobody does. The worker is locked.

@@ -125,10 +125,6 @@ static void take_slots(void)
 		if (found.uid == geteuid())
 			continue;
 		agent_slots_add(&others, (uint8_t)slot);
-		if (agent_client_inherit(&client, (uint8_t)slot) == 0) {
-			printf("took slot %u of process %u\n", slot, found.pid);
-			finds++;
-		}
 	}
 	client.slots = others;
 	/* As a survivor of an urnicd that has died. */

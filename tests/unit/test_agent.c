@@ -271,33 +271,6 @@ static void absent_address_is_refused_with_a_sentence(void **state)
 	agent_client_done(&client);
 }
 
-static void slot_of_a_process_that_ended_can_be_inherited(void **state)
-{
-	struct agent_client before, after;
-	uint8_t slot, own;
-	int fd, rc = -EBUSY;
-
-	(void)state;
-	assert_int_equal(agent_client_connect(&before), 0);
-	assert_int_equal(agent_client_connect(&after), 0);
-	assert_int_equal(agent_client_attach(&before, -1, &slot), 0);
-	assert_int_equal(agent_client_attach(&after, -1, &own), 0);
-	assert_int_equal(agent_client_inherit(&after, slot), -EBUSY);
-	assert_int_equal(agent_client_inherit(&after, own), -EBUSY);
-	assert_int_equal(agent_client_inherit(&after, 0), -ENOENT);
-	agent_client_done(&before);
-	for (int i = 0; rc == -EBUSY && i < 6000; i++) {
-		rc = agent_client_inherit(&after, slot);
-		sleep_ms(10);
-	}
-	assert_int_equal(rc, 0);
-	assert_int_equal(agent_client_open(&after, slot, &loopback, &fd), 0);
-	close(fd);
-	agent_client_detach(&after, slot);
-	assert_int_equal(agent_client_inherit(&after, slot), 0);
-	agent_client_done(&after);
-}
-
 static void sockets_stay_below_what_other_programs_may_pass(void **state)
 {
 	struct rlimit saved, files;
@@ -562,7 +535,6 @@ int main(void)
 		TEST(addresses_that_have_gone_leave_room_for_others),
 		TEST(all_addresses_in_use_is_said),
 		TEST(port_below_1024_takes_a_privilege),
-		TEST(slot_of_a_process_that_ended_can_be_inherited),
 		TEST(foreign_socket_on_the_port_is_named),
 		TEST(absent_address_is_refused_with_a_sentence),
 		TEST(sockets_stay_below_what_other_programs_may_pass),

@@ -94,7 +94,6 @@ static void orphan_is_resumed_by_its_owner_alone(void **state)
 	assert_false(slot_resume(&table, 9, 4, ALICE));
 	slot_orphan(&table, 9, ALICE, 0);
 	assert_false(slot_resume(&table, 9, 5, BOB));
-	assert_false(slot_inherit(&table, 9, 5, BOB));
 	assert_true(slot_resume(&table, 9, 4, ALICE));
 	assert_int_equal(table.leases[9].state, SLOT_LEASED);
 	assert_int_equal(table.leases[9].client, 4);
@@ -106,7 +105,6 @@ static void orphan_is_resumed_by_its_owner_alone(void **state)
 	/* Nor can a slot that was given back be resumed. */
 	slot_return(&table, 9, 0);
 	assert_false(slot_resume(&table, 9, 4, ALICE));
-	assert_true(slot_inherit(&table, 9, 4, ALICE));
 }
 
 static void slot_of_one_user_becomes_anothers_after_a_minute(void **state)
@@ -116,7 +114,6 @@ static void slot_of_one_user_becomes_anothers_after_a_minute(void **state)
 		take(ALICE, 0);
 	slot_return(&table, 5, 1000);
 	assert_int_equal(take(BOB, 1000 + SLOT_REST_MS - 1), -ENOSPC);
-	assert_false(slot_inherit(&table, 5, 1, BOB));
 	assert_int_equal(take(ALICE, 1000), 5);
 	slot_return(&table, 5, 2000);
 	assert_int_equal(take(BOB, 2000 + SLOT_REST_MS), 5);

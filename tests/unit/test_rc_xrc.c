@@ -387,99 +387,6 @@ static void xrc_queue_that_went_leaves_answers_owed(void **state)
 	assert_int_equal(qp_modify(script.qp, QP_ERR, ATTR_STATE, NULL, script.now_ns), 0);
 }
 
-/* --- a responder that another process goes on with --- */
-
-/* Forget everything, as the other process never knew it, and inherit what `change` makes of it. */
-static bool inherit(void (*change)(struct rc_responder *responder))
-{
-	struct rc_qp *rc = rc_from_qp(script.qp);
-	struct rc_responder left = rc->responder;
-
-	if (change)
-		change(&left);
-	rc_responder_start(rc);
-	script.qp->srq = NULL;
-	script.qp->rq = NULL;
-	script.qp->recv_cq = NULL;
-	script.qp->pd = OTHER_PD;
-	script.qp->recv_pd = OTHER_PD;
-	return rc_xrc_inherit(rc, &left, script.now_ns);
-}
-
-static void xrc_inherited_message_goes_on(void **state)
-{
-	(void)state;
-	script_post_receive(&script, 2000);
-	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
-	assert_false(inherit(NULL));
-	script_send_data(&script, OPCODE_RC_SEND_LAST, 1, 5);
-	script_expect_ack(&script, 1, 1);
-	script_expect_completion(&script, 1000, WC_SUCCESS);
-}
-
-static void xrc_inherited_answers_are_given_again(void **state)
-{
-	uint64_t before;
-
-	(void)state;
-	memcpy(&before, script.memory + 16, sizeof(before));
-	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 16, 5, 0);
-	script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 0);
-	script_send_read(&script, 1, 0, 2 * SCRIPT_MTU_BYTES);
-	assert_false(inherit(NULL));
-	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 1);
-	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 2);
-	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 16, 5, 0);
-	assert_int_equal(
-		script_expect(&script, OPCODE_RC_ATOMIC_ACKNOWLEDGE, 0)->atomicacketh.original,
-		before);
-}
-
-static void be_at_it(struct rc_responder *responder)
-{
-	responder->is_executing = true;
-}
-
-static void xrc_inherited_in_the_middle_of_a_request_is_an_error(void **state)
-{
-	(void)state;
-	script_post_receive(&script, 2000);
-	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
-	assert_true(inherit(be_at_it));
-	assert_int_equal(script.qp->state, QP_ERR);
-	script_send_data(&script, OPCODE_RC_SEND_LAST, 1, 5);
-	script_expect_no_completion(&script);
-}
-
-static void name_no_queue(struct rc_responder *responder)
-{
-	responder->srqn = OTHER_SRQN;
-}
-
-static void xrc_inherited_message_for_a_queue_that_went_is_an_error(void **state)
-{
-	(void)state;
-	script_post_receive(&script, 2000);
-	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES);
-	assert_true(inherit(name_no_queue));
-	assert_int_equal(script.qp->state, QP_ERR);
-	script_expect_no_completion(&script);
-}
-
-static void be_garbled(struct rc_responder *responder)
-{
-	responder->resource_head = QP_RD_ATOMIC_MAX;
-}
-
-static void xrc_inherited_garbage_is_an_error(void **state)
-{
-	(void)state;
-	script_send_read(&script, 0, 0, SCRIPT_MTU_BYTES);
-	assert_true(inherit(be_garbled));
-	assert_int_equal(script.qp->state, QP_ERR);
-	engine_check(&script.lane);
-}
-
 #define TARGET(name)    cmocka_unit_test_setup_teardown(name, setup_target, teardown)
 #define INITIATOR(name) cmocka_unit_test_setup_teardown(name, setup_initiator, teardown)
 
@@ -500,11 +407,6 @@ int main(void)
 		TARGET(xrc_queue_that_is_no_xrc_queue_is_an_invalid_request),
 		TARGET(xrc_message_stays_with_its_queue),
 		TARGET(xrc_duplicate_for_another_queue_is_acknowledged),
-		TARGET(xrc_inherited_message_goes_on),
-		TARGET(xrc_inherited_answers_are_given_again),
-		TARGET(xrc_inherited_in_the_middle_of_a_request_is_an_error),
-		TARGET(xrc_inherited_message_for_a_queue_that_went_is_an_error),
-		TARGET(xrc_inherited_garbage_is_an_error),
 		TARGET(xrc_empty_queue_is_not_ready),
 		TARGET(xrc_target_takes_its_own_class_of_requests_only),
 		TARGET(xrc_target_has_no_queues),

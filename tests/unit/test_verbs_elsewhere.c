@@ -109,17 +109,18 @@ static void successor_run(int socket, void *argument)
 {
 	const struct successor *successor = argument;
 	struct agent_client client;
-	uint8_t slot;
-	int error = -EBUSY;
+	uint8_t slot = 0;
 
 	(void)socket;
 	MUST(!agent_client_connect(&client));
-	MUST(!agent_client_attach(&client, successor->memory, &slot));
-	for (int i = 0; error == -EBUSY && i < ATTEMPTS; i++) {
-		error = agent_client_inherit(&client, successor->slot);
-		usleep(PAUSE_US);
+	/* The slots that were given back last are leased last: all the others are taken first. */
+	for (int i = 0; slot != successor->slot; i++) {
+		int error = agent_client_attach(&client, successor->memory, &slot);
+
+		MUST(!error || (error == -ENOSPC && i < ATTEMPTS));
+		if (error)
+			usleep(PAUSE_US);
 	}
-	MUST(!error);
 }
 
 /* --- here ----------------------------------------------------------------------------------- */

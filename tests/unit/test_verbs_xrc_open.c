@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "os/setting.h"
 #include "support/netns.h"
 #include "support/sanitizer.h"
 #include "support/verbs_pair.h"
@@ -32,17 +30,13 @@
 
 enum {
 	TIMEOUT = 16, /* 268 ms, eight times: a busy machine keeps processes waiting */
-	TIMEOUT_LONG = 20, /* 4 s, eight times: for those that need some process to take over */
 	TIMEOUT_SHORT = 12, /* 17 ms, for those that nobody answers */
 	ROUNDS = 12,
 	NO_EVENT = 0xffff,
-	WORD_EVERY = 40, /* requests one is an addition to a word */
 };
 
 static int domain_file;
 static struct xrc_member here;
-static uint64_t *word; /* that is added to */
-static struct ibv_mr *word_mr;
 
 static struct ibv_qp *open_in(struct ibv_xrcd *xrcd, uint32_t number)
 {
@@ -97,7 +91,6 @@ enum order {
 	LEAVE, /* the domain, and all that is in it, but not the process */
 	SENDER, /* makes a sending one; answers its number */
 	RESET, /* answers 0 or the errno */
-	CONNECT_AGAIN, /* both */
 };
 
 struct instruction {
@@ -135,10 +128,6 @@ static uint32_t child_obey(struct xrc_member *own, struct ibv_qp **qp, struct in
 		return xrc_sender_make(own)->qp_num;
 	case RESET:
 		return (uint32_t)reset(*qp);
-	case CONNECT_AGAIN:
-		MUST(!reset(*qp));
-		verbs_qp_connect(*qp, what.argument, TIMEOUT);
-		return 0;
 	}
 	return 0;
 }
@@ -418,66 +407,35 @@ static void domain_is_busy_while_it_is_open(void **state)
 	xrc_member_make(&here, domain_file);
 }
 
-static void it_outlives_the_process_it_lives_in(void **state)
+/* Every opener hears that the maker has ended; closing is all that is left to do. */
+static void it_ends_with_the_process_that_made_it(void **state)
 {
-	struct child child = child_start();
+	struct child maker = child_start();
 	struct child other = child_start();
-	uint32_t number = child_do(&child, MAKE, 0);
-	struct ibv_qp *sender = sender_to(number, TIMEOUT_LONG);
+	uint32_t number = child_do(&maker, MAKE, 0);
+	struct ibv_qp *sender = sender_to(number, TIMEOUT_SHORT);
 	struct ibv_qp *qp = open_in(here.xrcd, number);
-	struct ibv_qp *twin = open_in(here.xrcd, number);
 	struct ibv_qp_attr attr;
 
 	(void)state;
 	assert_non_null(qp);
-	assert_non_null(twin);
 	assert_int_equal(child_do(&other, OPEN, number), 0);
 	verbs_qp_connect(qp, sender->qp_num, TIMEOUT);
 	message_arrives(sender);
-	child_kill(&child);
-	message_arrives(sender);
-	assert_int_equal(state_of(qp, &attr), IBV_QPS_RTS);
-	assert_int_equal(attr.dest_qp_num, sender->qp_num);
-	assert_int_equal(child_do(&other, STATE, 0), IBV_QPS_RTS);
-	/* Whichever of the two has it now. */
-	child_kill(&other);
-	message_arrives(sender);
-	assert_int_equal(state_of(twin, &attr), IBV_QPS_RTS);
-	child = child_start();
-	assert_int_equal(child_do(&child, OPEN, number), 0);
-	assert_int_equal(ibv_destroy_qp(twin), 0);
+	child_kill(&maker);
+	assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000), IBV_EVENT_QP_FATAL);
+	assert_int_equal(child_do(&other, EVENT, 0), IBV_EVENT_QP_FATAL);
+	assert_int_equal(state_of(qp, &attr), IBV_QPS_ERR);
+	assert_int_equal(child_do(&other, STATE, 0), IBV_QPS_ERR);
+	assert_int_equal(reset(qp), EIO);
+	assert_int_equal(child_do(&other, RESET, 0), EIO);
+	assert_int_equal(message(sender, xrc_srq_number(here.srq)), IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	message_arrives(sender);
-	assert_int_equal(child_do(&child, CONNECT_AGAIN, sender->qp_num), 0);
-	assert_int_equal(child_do(&child, STATE, 0), IBV_QPS_RTS);
-	assert_int_equal(child_do(&child, CLOSE, 0), 0);
+	assert_int_equal(child_do(&other, CLOSE, 0), 0);
 	cannot_be_opened(number);
 	assert_int_equal(ibv_destroy_qp(sender), 0);
 	assert_int_equal(event_next(here.context, 0), NO_EVENT);
-	child_kill(&child);
-}
-
-/* Nobody can take over: each lane that there may be is its own. */
-static void it_is_lost_when_nobody_can_take_it_over(void **state)
-{
-	struct child maker = child_start(), user;
-	uint32_t number = child_do(&maker, MAKE, 0);
-
-	(void)state;
-	setenv("URNIC_LANES", "16", 1);
-	settings_read();
-	user = child_start();
-	assert_int_equal(child_do(&user, OPEN, number), 0);
-	unsetenv("URNIC_LANES");
-	settings_read();
-	assert_int_equal(child_do(&user, CONNECT, 0x123456), 0);
-	child_kill(&maker);
-	assert_int_equal(child_do(&user, EVENT, 0), IBV_EVENT_QP_FATAL);
-	assert_int_equal(child_do(&user, STATE, 0), IBV_QPS_ERR);
-	assert_int_equal(child_do(&user, RESET, 0), EIO);
-	assert_int_equal(child_do(&user, CLOSE, 0), 0);
-	cannot_be_opened(number);
-	child_kill(&user);
+	child_kill(&other);
 }
 
 static void it_goes_with_its_last_user_however_that_ends(void **state)
@@ -518,6 +476,7 @@ static void killed_at_any_moment(bool is_maker)
 		uint32_t number = is_maker ? child_do(&child, MAKE, 0) : own->qp_num;
 		struct ibv_qp_attr attr;
 		struct ibv_qp *qp;
+		int error;
 
 		if (!is_maker)
 			child_begin(&child, OPEN, number);
@@ -533,10 +492,14 @@ static void killed_at_any_moment(bool is_maker)
 		MUST(!kill(child.pid, SIGKILL));
 		for (int step = 0; step < 20; step++) {
 			state_of(qp, &attr);
-			MUST(!reset(qp));
+			error = reset(qp);
+			MUST(!error || (is_maker && error == EIO));
 		}
 		child_kill(&child);
-		assert_int_equal(reset(qp), 0);
+		if (is_maker)
+			assert_int_equal(event_next(here.context, PAIR_PATIENCE_S * 1000),
+				IBV_EVENT_QP_FATAL);
+		assert_int_equal(reset(qp), is_maker ? EIO : 0);
 		assert_int_equal(ibv_destroy_qp(qp), 0);
 		assert_int_equal(own ? ibv_destroy_qp(own) : 0, 0);
 		goes_soon(number);
@@ -553,144 +516,6 @@ static void guest_may_be_killed_at_any_moment(void **state)
 {
 	(void)state;
 	killed_at_any_moment(false);
-}
-
-/* --- messages across a death --- */
-
-/*
- * What is under way to a queue pair that moves: messages with numbers, and additions to a word now
- * and then. Those take long, as they are this process's own CPU's to do, so that processes mostly
- * die in the middle of them; then the queue pair cannot be gone on with.
- */
-struct stream {
-	struct ibv_qp *sender;
-	uint32_t posted;
-	uint32_t completed;
-	uint32_t received;
-	bool is_lost; /* the queue pair that receives is */
-};
-
-/* How many of the first `count` are additions. */
-static uint32_t words_of(uint32_t count)
-{
-	return count / WORD_EVERY;
-}
-
-static void stream_post(struct stream *stream)
-{
-	bool is_message = stream->posted % WORD_EVERY != WORD_EVERY - 1;
-	struct ibv_sge sge = {(uintptr_t)here.buffer, is_message ? XRC_BYTES : 8, here.mr->lkey};
-	struct ibv_send_wr wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = is_message ? IBV_WR_SEND_WITH_IMM : IBV_WR_ATOMIC_FETCH_AND_ADD,
-		.imm_data = stream->posted - words_of(stream->posted),
-		.send_flags = IBV_SEND_SIGNALED,
-		.qp_type.xrc.remote_srqn = xrc_srq_number(here.srq),
-	};
-	struct ibv_send_wr *bad;
-
-	if (!is_message) {
-		wr.wr.atomic.remote_addr = (uintptr_t)word;
-		wr.wr.atomic.rkey = word_mr->rkey;
-		wr.wr.atomic.compare_add = 1;
-	}
-	MUST(!ibv_post_send(stream->sender, &wr, &bad));
-	stream->posted++;
-}
-
-static void stream_receive(struct stream *stream)
-{
-	struct ibv_wc wc;
-
-	while (ibv_poll_cq(here.recv_cq, 1, &wc) > 0) {
-		assert_int_equal(wc.status, IBV_WC_SUCCESS);
-		assert_int_equal(wc.byte_len, XRC_BYTES);
-		assert_int_equal(wc.imm_data, stream->received);
-		stream->received++;
-		xrc_post_receive(&here);
-	}
-}
-
-/* Until so many are complete, or the queue pair is lost; have up to `ahead` of them under way. */
-static void stream_run(struct stream *stream, uint32_t until, uint32_t ahead)
-{
-	struct ibv_wc wc;
-
-	while (stream->completed < until && !stream->is_lost) {
-		if (stream->posted - stream->completed < ahead)
-			stream_post(stream);
-		stream_receive(stream);
-		if (ibv_poll_cq(here.send_cq, 1, &wc) > 0) {
-			assert_int_equal(wc.status, IBV_WC_SUCCESS);
-			stream->completed++;
-		} else {
-			stream->is_lost = event_next(here.context, 0) == IBV_EVENT_QP_FATAL;
-			sched_yield();
-		}
-	}
-}
-
-/* What is not complete will not be. */
-static void stream_end(struct stream *stream)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	uint32_t flushed = 0;
-
-	MUST(!ibv_modify_qp(stream->sender, &attr, IBV_QP_STATE));
-	while (stream->completed + flushed < stream->posted) {
-		if (verbs_poll_one(here.send_cq).status == IBV_WC_SUCCESS)
-			stream->completed++;
-		else
-			flushed++;
-	}
-	stream_receive(stream);
-	MUST(!ibv_destroy_qp(stream->sender));
-}
-
-/* Returns whether it went on. */
-static bool stream_across_a_death(void)
-{
-	struct child child = child_start();
-	uint32_t number = child_do(&child, MAKE, 0);
-	struct stream stream = {.sender = sender_to(number, TIMEOUT_LONG)};
-	struct ibv_qp *qp = open_in(here.xrcd, number);
-	struct ibv_qp_attr attr;
-	uint32_t words;
-
-	*word = 0;
-	MUST(qp);
-	verbs_qp_connect(qp, stream.sender->qp_num, TIMEOUT);
-	stream_run(&stream, (uint32_t)(rand() % 100), 4);
-	MUST(!kill(child.pid, SIGKILL));
-	stream_run(&stream, stream.completed + 100, 4);
-	child_kill(&child);
-	if (!stream.is_lost)
-		stream_run(&stream, stream.posted, 0);
-	assert_int_equal(state_of(qp, &attr), stream.is_lost ? IBV_QPS_ERR : IBV_QPS_RTS);
-	stream_end(&stream);
-	/* What is not known to have been done may have been; nothing was done twice. */
-	words = words_of(stream.completed);
-	assert_in_range(*word, words, words_of(stream.posted));
-	assert_in_range(
-		stream.received, stream.completed - words, stream.posted - words_of(stream.posted));
-	assert_int_equal(ibv_destroy_qp(qp), 0);
-	return !stream.is_lost;
-}
-
-static void nothing_is_done_twice_when_its_process_ends(void **state)
-{
-	uint32_t survivors = 0;
-
-	(void)state;
-	MUST(word = aligned_alloc(4096, 4096));
-	MUST(word_mr = ibv_reg_mr(
-		     here.pd, word, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
-	for (uint32_t i = 0; i < rounds(); i++)
-		survivors += stream_across_a_death();
-	print_message("%u of %u queue pairs went on\n", survivors, rounds());
-	assert_int_equal(ibv_dereg_mr(word_mr), 0);
-	free(word);
 }
 
 static int set_up(void **state)
@@ -715,12 +540,10 @@ int main(void)
 		cmocka_unit_test(what_is_no_such_queue_pair_is_refused),
 		cmocka_unit_test(it_outlives_what_its_maker_has_of_it),
 		cmocka_unit_test(domain_is_busy_while_it_is_open),
-		cmocka_unit_test(it_outlives_the_process_it_lives_in),
-		cmocka_unit_test(it_is_lost_when_nobody_can_take_it_over),
+		cmocka_unit_test(it_ends_with_the_process_that_made_it),
 		cmocka_unit_test(it_goes_with_its_last_user_however_that_ends),
 		cmocka_unit_test(host_may_be_killed_at_any_moment),
 		cmocka_unit_test(guest_may_be_killed_at_any_moment),
-		cmocka_unit_test(nothing_is_done_twice_when_its_process_ends),
 	};
 
 	if (HAS_THREAD_SANITIZER)

@@ -131,7 +131,6 @@ struct rc_resource {
 	uint32_t bytes;
 	struct msn msn;
 	uint64_t original; /* atomics: what the memory held before */
-	uint32_t srqn; /* XRC: the shared receive queue that the request named */
 };
 
 /* Whether a shared receive queue that is not known is looked for in other processes (xrc.c). */
@@ -166,9 +165,6 @@ struct rc_responder {
 	/* Of XRC: */
 	enum rc_asking asking;
 	uint32_t asked_srqn;
-	uint32_t srqn; /* of the queue taken on; 0: none */
-	_Atomic bool
-		is_executing; /* a request: if nobody does, it is not known what was done of it */
 };
 
 struct rc_qp {
@@ -282,13 +278,6 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
  */
 enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet);
 
-/* What rc_xrc_select() accepted was executed or refused. */
-static inline void rc_xrc_executed(struct rc_qp *rc)
-{
-	atomic_signal_fence(memory_order_seq_cst);
-	atomic_store_explicit(&rc->responder.is_executing, false, memory_order_relaxed);
-}
-
 /*
  * Does it wait for somebody to look for a shared receive queue of another process (SIGNAL_QP_ASKS)?
  * And to say that who asked for this number has been looked after: it is in lane->srqs, or there is
@@ -296,20 +285,6 @@ static inline void rc_xrc_executed(struct rc_qp *rc)
  */
 bool rc_xrc_asks(const struct rc_qp *rc, uint32_t *ret_number);
 void rc_xrc_answer(struct rc_qp *rc, uint32_t number);
-
-/*
- * Go on where another process has ended, whose responder was `from`. This queue pair has its
- * number, attributes and state; shared receive queues that rc_xrc_needs() names are in lane->srqs,
- * if there are such. True when it is in the error state now, because what was done of a request
- * cannot be known, or the queue of a message is gone.
- */
-bool rc_xrc_inherit(struct rc_qp *rc, const struct rc_responder *from, uint64_t now_ns);
-
-/*
- * The numbers of the shared receive queues that `from` is at work with. There are at most
- * QP_RD_ATOMIC_MAX + 1. Returns how many.
- */
-uint32_t rc_xrc_needs(const struct rc_responder *from, uint32_t ret_numbers[QP_RD_ATOMIC_MAX + 1]);
 
 /*
  * This queue is being destroyed: a message that was being received into it has no request any more.

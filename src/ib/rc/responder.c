@@ -141,7 +141,6 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 		.va = reth->va,
 		.rkey = reth->rkey,
 		.pd = rc->qp.pd,
-		.srqn = responder->srqn,
 		.bytes = reth->dma_bytes,
 		.msn = msn_add(responder->msn, 1),
 	};
@@ -436,6 +435,5 @@ enum packet_verdict rc_responder_receive(
 		refuse(rc, refusal, fault, now_ns);
 	else if (rc->qp.state != QP_ERR) /* its completion found room */
 		advance(rc, packet);
-	rc_xrc_executed(rc);
 	return refusal ? PACKET_DROPPED : PACKET_TAKEN;
 }
