@@ -73,7 +73,7 @@ static int fail_version(struct agent_client *client, uint32_t version)
 
 /* Receive until the answer to the last request is there. */
 static int await_answer(struct agent_client *client, struct agent_message *message, uint32_t type,
-	struct agent_descriptors *descriptors)
+	struct passed_fds *descriptors)
 {
 	uint8_t packet[AGENT_PACKET_BYTES_MAX];
 
@@ -95,7 +95,7 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 			return 0;
 		if (message->type == AGENT_FORWARD)
 			client->forwards_dropped++;
-		agent_descriptors_close(descriptors);
+		passed_fds_close(descriptors);
 	}
 	return fail(client, -EPROTO, "urnicd sends packets but no answer");
 }
@@ -140,7 +140,7 @@ static int send_past_limit(struct agent_client *client, const struct agent_messa
 
 /* One request and its answer, on the connection that there is. */
 static int exchange(struct agent_client *client, struct agent_message *message, const int *fds,
-	uint32_t fd_count, struct agent_descriptors *descriptors)
+	uint32_t fd_count, struct passed_fds *descriptors)
 {
 	uint32_t type = message->type;
 	int rc;
@@ -163,7 +163,7 @@ static int exchange(struct agent_client *client, struct agent_message *message, 
 	if (rc)
 		return rc;
 	if (message->status != 0) {
-		agent_descriptors_close(descriptors);
+		passed_fds_close(descriptors);
 		return fail(client, -message->status, "%s", message->why);
 	}
 	return 0;
@@ -171,7 +171,7 @@ static int exchange(struct agent_client *client, struct agent_message *message, 
 
 /* A request that outlives one death of urnicd. */
 static int request(struct agent_client *client, struct agent_message *message, const int *fds,
-	uint32_t fd_count, struct agent_descriptors *descriptors)
+	uint32_t fd_count, struct passed_fds *descriptors)
 {
 	struct agent_message copy = *message;
 	int rc = client->fd < 0 ? -ECONNRESET
@@ -227,7 +227,7 @@ static int connect_to(struct agent_client *client, enum place_whose whose)
 {
 	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
 	struct agent_message message = {.type = AGENT_HELLO};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	char path[PLACE_PATH_BYTES];
 	int rc = place_connect(PLACE_URNICD, whose, CONNECT_WAIT_MS, path);
 
@@ -241,12 +241,12 @@ static int connect_to(struct agent_client *client, enum place_whose whose)
 		goto fail_close;
 	rc = watch(client);
 	if (rc) {
-		agent_descriptors_close(&descriptors);
+		passed_fds_close(&descriptors);
 		goto fail_close;
 	}
 	client->agent_pid = message.hello.pid;
-	client->bag = agent_descriptors_take(&descriptors, 0);
-	agent_descriptors_close(&descriptors);
+	client->bag = passed_fds_take(&descriptors, 0);
+	passed_fds_close(&descriptors);
 	return 0;
 fail_close:
 	disconnect(client);
@@ -368,12 +368,12 @@ int agent_client_fd(const struct agent_client *client)
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot)
 {
 	struct agent_message message = {.type = AGENT_ATTACH};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int rc = request(client, &message, &memory, memory >= 0 ? 1 : 0, &descriptors);
 
 	if (rc)
 		return rc;
-	agent_descriptors_close(&descriptors);
+	passed_fds_close(&descriptors);
 	if (memory >= 0)
 		client->memory = memory;
 	*ret_slot = (uint8_t)message.attach.slot;
@@ -391,28 +391,28 @@ static int no_process(struct agent_client *client)
 void agent_client_detach(struct agent_client *client, uint8_t slot)
 {
 	struct agent_message message = {.type = AGENT_DETACH, .detach.slot = slot};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 
 	if (!agent_slots_has(&client->slots, slot))
 		return;
 	agent_slots_remove(&client->slots, slot);
 	/* A dead urnicd has forgotten the slot, and what we do not claim again is free. */
 	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
-		agent_descriptors_close(&descriptors);
+		passed_fds_close(&descriptors);
 }
 
 /* A request that is answered with a socket, which is the caller's. */
 static int request_socket(
 	struct agent_client *client, struct agent_message *message, int *ret_socket)
 {
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int rc = request(client, message, NULL, 0, &descriptors);
 	int fd;
 
 	if (rc)
 		return rc;
-	fd = agent_descriptors_take(&descriptors, 0);
-	agent_descriptors_close(&descriptors);
+	fd = passed_fds_take(&descriptors, 0);
+	passed_fds_close(&descriptors);
 	if (fd < 0)
 		return fail(client, -EMFILE,
 			"the socket from urnicd did not arrive: too many open files");
@@ -449,7 +449,7 @@ int agent_client_forward(
 
 int agent_client_receive(struct agent_client *client, struct agent_packet *ret_packet)
 {
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	struct agent_message message;
 	int rc;
 
@@ -462,7 +462,7 @@ int agent_client_receive(struct agent_client *client, struct agent_packet *ret_p
 			return rc;
 		if (rc)
 			return -ECONNRESET;
-		agent_descriptors_close(&descriptors);
+		passed_fds_close(&descriptors);
 		/* Anything else is the late answer to a request that gave up. */
 		if (message.type == AGENT_FORWARD) {
 			ret_packet->head = message.forward;
@@ -487,7 +487,7 @@ static int claim(struct agent_client *client, int old_bag)
 				.has_memory = client->memory >= 0,
 			},
 	};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int fds[AGENT_DESCRIPTORS_MAX];
 	uint32_t fd_count = 0;
 	int rc;
@@ -499,7 +499,7 @@ static int claim(struct agent_client *client, int old_bag)
 	rc = exchange(client, &message, fds, fd_count, &descriptors);
 	if (rc)
 		return rc;
-	agent_descriptors_close(&descriptors);
+	passed_fds_close(&descriptors);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (agent_slots_has(&client->slots, (uint8_t)slot) &&
 			!agent_slots_has(&message.resume.slots, (uint8_t)slot)) {
@@ -528,7 +528,7 @@ static void claim_message(const struct agent_claim *claim, struct agent_message 
 static int claims_repeat(struct agent_client *client)
 {
 	list_for_each(claim, &client->claims, struct agent_claim, node) {
-		struct agent_descriptors descriptors;
+		struct passed_fds descriptors;
 		struct agent_message message;
 		int rc;
 
@@ -538,7 +538,7 @@ static int claims_repeat(struct agent_client *client)
 			return rc;
 		claim->is_lost = rc != 0;
 		if (rc == 0)
-			agent_descriptors_close(&descriptors);
+			passed_fds_close(&descriptors);
 	}
 	return 0;
 }
@@ -569,22 +569,22 @@ int agent_client_resume(struct agent_client *client)
 	return 0;
 }
 
-void agent_process_found(const struct agent_message *answer, struct agent_descriptors *descriptors,
+void agent_process_found(const struct agent_message *answer, struct passed_fds *descriptors,
 	struct agent_process *ret_process)
 {
 	*ret_process = (struct agent_process){
 		.pid = answer->find.pid,
 		.uid = answer->find.uid,
-		.memory = agent_descriptors_take(descriptors, 0),
+		.memory = passed_fds_take(descriptors, 0),
 	};
-	agent_descriptors_close(descriptors);
+	passed_fds_close(descriptors);
 }
 
 int agent_client_list(
 	struct agent_client *client, uint32_t *index, struct agent_process *ret_process)
 {
 	struct agent_message message = {.type = AGENT_LIST, .list.index = *index};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int rc = request(client, &message, NULL, 0, &descriptors);
 
 	if (rc)
@@ -594,17 +594,17 @@ int agent_client_list(
 		.pid = message.list.pid,
 		.uid = message.list.uid,
 		.slots = message.list.slots,
-		.memory = agent_descriptors_take(&descriptors, 0),
+		.memory = passed_fds_take(&descriptors, 0),
 	};
 	memcpy(ret_process->comm, message.list.comm, sizeof(ret_process->comm));
-	agent_descriptors_close(&descriptors);
+	passed_fds_close(&descriptors);
 	return 0;
 }
 
 int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process)
 {
 	struct agent_message message = {.type = AGENT_FIND, .find.slot = slot};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int rc = slot ? request(client, &message, NULL, 0, &descriptors) : no_process(client);
 
 	if (rc)
@@ -616,12 +616,12 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
 int agent_client_stat(struct agent_client *client, struct agent_counters *ret_counters)
 {
 	struct agent_message message = {.type = AGENT_STAT};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int rc = request(client, &message, NULL, 0, &descriptors);
 
 	if (rc)
 		return rc;
-	agent_descriptors_close(&descriptors);
+	passed_fds_close(&descriptors);
 	*ret_counters = message.stat;
 	return 0;
 }
@@ -636,17 +636,17 @@ int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_so
 int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address)
 {
 	struct agent_message message = {.type = AGENT_GSI_ADDRESS, .gsi_address.address = *address};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int rc = request(client, &message, NULL, 0, &descriptors);
 
 	if (rc == 0)
-		agent_descriptors_close(&descriptors);
+		passed_fds_close(&descriptors);
 	return rc;
 }
 
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 {
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	struct agent_message message;
 	bool is_new = claim->id == 0;
 	int rc;
@@ -662,7 +662,7 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 			claim->id = 0;
 		return rc;
 	}
-	agent_descriptors_close(&descriptors);
+	passed_fds_close(&descriptors);
 	claim->service_id = message.claim.service_id;
 	if (is_new)
 		list_append(&client->claims, &claim->node);
@@ -672,7 +672,7 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim)
 {
 	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = claim->id};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 
 	if (claim->id == 0)
 		return;
@@ -680,5 +680,5 @@ void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim
 	claim->id = 0;
 	/* A dead urnicd has forgotten it. */
 	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
-		agent_descriptors_close(&descriptors);
+		passed_fds_close(&descriptors);
 }

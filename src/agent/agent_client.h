@@ -63,7 +63,7 @@ struct agent_packet {
 struct agent_process {
 	uint32_t pid;
 	uint32_t uid;
-	char comm[AGENT_COMM_BYTES];
+	char comm[PROCESS_NAME_BYTES];
 	struct agent_slots slots;
 	int memory; /* its NIC memory, owned by the caller; -1 if none, or another user's */
 };
@@ -203,7 +203,7 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
  * The process that the answer to a FIND tells of. Its memory is the caller's; all else that came is
  * closed.
  */
-void agent_process_found(const struct agent_message *answer, struct agent_descriptors *descriptors,
+void agent_process_found(const struct agent_message *answer, struct passed_fds *descriptors,
 	struct agent_process *ret_process);
 
 /* Read urnicd's own counters. Returns 0 or -errno. */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arith.h"
 
@@ -16,11 +15,6 @@ static const uint8_t request_descriptors[] = {
 #undef AGENT_MESSAGE
 };
 
-union control {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(AGENT_DESCRIPTORS_MAX * sizeof(int))];
-};
-
 int agent_message_send(int socket, const struct agent_message *message, const uint8_t *packet,
 	const int *fds, uint32_t fd_count, int flags)
 {
@@ -28,43 +22,9 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
 		{(void *)message, sizeof(*message)},
 		{(void *)packet, packet ? message->forward.data_bytes : 0},
 	};
-	union control control;
-	struct msghdr header = {.msg_iov = iov, .msg_iovlen = packet ? 2 : 1};
 
 	assert(fd_count <= AGENT_DESCRIPTORS_MAX);
-	if (fd_count > 0) {
-		struct cmsghdr *cmsg;
-
-		memset(&control, 0, sizeof(control));
-		header.msg_control = control.bytes;
-		header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&header);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, fd_count * sizeof(int));
-	}
-	for (;;) {
-		if (sendmsg(socket, &header, flags | MSG_NOSIGNAL) >= 0)
-			return 0;
-		if (errno != EINTR)
-			return -errno;
-	}
-}
-
-void agent_descriptors_collect(struct msghdr *header, struct agent_descriptors *descriptors)
-{
-	descriptors->count = 0;
-	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
-		size_t bytes = cmsg->cmsg_len - CMSG_LEN(0);
-
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		/* The control buffer has room for no more than these. */
-		assert(bytes <= sizeof(descriptors->fds));
-		memcpy(descriptors->fds, CMSG_DATA(cmsg), bytes);
-		descriptors->count = (uint32_t)(bytes / sizeof(int));
-	}
+	return fd_pass_send(socket, iov, packet ? 2 : 1, fds, fd_count, flags);
 }
 
 static bool is_slot(uint32_t slot)
@@ -158,64 +118,34 @@ static bool is_legal(
 }
 
 int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
-	uint8_t *packet, struct agent_descriptors *ret_descriptors, int flags)
+	uint8_t *packet, struct passed_fds *ret_descriptors, int flags)
 {
 	struct iovec iov[2] = {
 		{ret_message, sizeof(*ret_message)},
 		{packet, AGENT_PACKET_BYTES_MAX},
 	};
-	union control control;
-	struct msghdr header = {
-		.msg_iov = iov,
-		.msg_iovlen = packet ? 2 : 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	ssize_t bytes;
+	int message_flags;
+	ssize_t bytes = fd_pass_receive(socket, iov, packet ? 2 : 1, AGENT_DESCRIPTORS_MAX,
+		ret_descriptors, &message_flags, flags);
 
-	ret_descriptors->count = 0;
-	do {
-		bytes = recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
-	} while (bytes < 0 && errno == EINTR);
 	if (bytes < 0)
-		return -errno;
-	agent_descriptors_collect(&header, ret_descriptors);
+		return (int)bytes;
 	if (bytes == 0) {
-		agent_descriptors_close(ret_descriptors);
+		passed_fds_close(ret_descriptors);
 		return -ECONNRESET;
 	}
-	if (header.msg_flags & MSG_CTRUNC && ret_descriptors->count < AGENT_DESCRIPTORS_MAX) {
-		agent_descriptors_close(ret_descriptors);
+	if (message_flags & MSG_CTRUNC && ret_descriptors->count < AGENT_DESCRIPTORS_MAX) {
+		passed_fds_close(ret_descriptors);
 		return -EMFILE; /* there was room for a descriptor, but no number */
 	}
 	if (bytes >= AGENT_HEAD_BYTES && ret_message->version != AGENT_VERSION) {
-		agent_descriptors_close(ret_descriptors);
+		passed_fds_close(ret_descriptors);
 		return -EPROTONOSUPPORT;
 	}
-	if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
+	if (message_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 		!is_legal(ret_message, is_request, (size_t)bytes, ret_descriptors->count)) {
-		agent_descriptors_close(ret_descriptors);
+		passed_fds_close(ret_descriptors);
 		return -EPROTO;
 	}
 	return 0;
-}
-
-void agent_descriptors_close(struct agent_descriptors *descriptors)
-{
-	for (uint32_t i = 0; i < descriptors->count; i++) {
-		if (descriptors->fds[i] >= 0)
-			close(descriptors->fds[i]);
-	}
-	descriptors->count = 0;
-}
-
-int agent_descriptors_take(struct agent_descriptors *descriptors, uint32_t index)
-{
-	int fd;
-
-	if (index >= descriptors->count)
-		return -1;
-	fd = descriptors->fds[index];
-	descriptors->fds[index] = -1;
-	return fd;
 }

@@ -22,6 +22,8 @@
 #include <sys/types.h>
 
 #include "base/gid.h"
+#include "os/fd_pass.h"
+#include "os/process.h"
 
 enum {
 	AGENT_VERSION = 8,
@@ -29,7 +31,6 @@ enum {
 	AGENT_DESCRIPTORS_MAX = 2, /* beside one message */
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
-	AGENT_COMM_BYTES = 16, /* a process's short name, terminated */
 	AGENT_CLAIMS_MAX = 8192, /* service IDs claimed by all processes together */
 	AGENT_IDLE_S =
 		10, /* without a client, after which urnicd leaves; URNICD_IDLE_S says another */
@@ -122,7 +123,7 @@ struct agent_message {
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
 			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
-			char comm[AGENT_COMM_BYTES];
+			char comm[PROCESS_NAME_BYTES];
 			struct agent_slots slots;
 		} list;
 		struct agent_counters stat; /* answer */
@@ -177,12 +178,6 @@ static inline void agent_slots_remove(struct agent_slots *slots, uint8_t slot)
 	slots->bits[slot / 8] &= (uint8_t) ~(1u << slot % 8);
 }
 
-/* The descriptors that came with a message; the receiver owns them. */
-struct agent_descriptors {
-	int fds[AGENT_DESCRIPTORS_MAX];
-	uint32_t count;
-};
-
 /*
  * Send one message.
  *
@@ -207,24 +202,6 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
  * its descriptor exceeds our limit, or another -errno of recvmsg().
  */
 int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
-	uint8_t *packet, struct agent_descriptors *ret_descriptors, int flags);
-
-/*
- * All descriptors that came with a message that recvmsg() has filled in, however many were
- * expected: who receives a message owns them all.
- *
- * `header`  With a control buffer for AGENT_DESCRIPTORS_MAX descriptors at most.
- */
-void agent_descriptors_collect(struct msghdr *header, struct agent_descriptors *ret_descriptors);
-
-/* Close what the receiver did not take. */
-void agent_descriptors_close(struct agent_descriptors *descriptors);
-
-/*
- * Take the descriptor at `index` out, so that agent_descriptors_close() leaves it open.
- *
- * Returns it, or -1 when there is none.
- */
-int agent_descriptors_take(struct agent_descriptors *descriptors, uint32_t index);
+	uint8_t *packet, struct passed_fds *ret_descriptors, int flags);
 
 #endif

@@ -9,14 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent_protocol.h"
+#include "os/fd_pass.h"
 
 enum { MESSAGE_WAIT_MS = 20, SIDES = 2 };
-
-union control {
-	struct cmsghdr align;
-	uint8_t bytes[CMSG_SPACE(SIDES * sizeof(int))];
-};
 
 int capture_socket_listen(struct place_listener *ret_listener)
 {
@@ -29,28 +24,23 @@ static int descriptors_receive(int connection, int ret_fds[SIDES])
 	struct pollfd pollfd = {.fd = connection, .events = POLLIN};
 	uint8_t byte;
 	struct iovec piece = {&byte, sizeof(byte)};
-	union control control;
-	struct msghdr message = {
-		.msg_iov = &piece,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	struct agent_descriptors descriptors;
-	int error;
+	struct passed_fds descriptors;
+	ssize_t bytes;
+	int error, flags;
 
 	/* It connects and sends without doing anything in between. */
 	if (poll(&pollfd, 1, MESSAGE_WAIT_MS) < 1)
 		return -ETIMEDOUT;
-	if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
-		return -errno;
-	agent_descriptors_collect(&message, &descriptors);
+	bytes = fd_pass_receive(
+		connection, &piece, 1, PASSED_FDS_MAX, &descriptors, &flags, MSG_DONTWAIT);
+	if (bytes < 0)
+		return (int)bytes;
 	/* There may be others, and all that came are open. */
 	if (descriptors.count == SIDES)
 		for (uint32_t i = 0; i < SIDES; i++)
-			ret_fds[i] = agent_descriptors_take(&descriptors, i);
+			ret_fds[i] = passed_fds_take(&descriptors, i);
 	error = descriptors.count == SIDES ? 0 : -EPROTO;
-	agent_descriptors_close(&descriptors);
+	passed_fds_close(&descriptors);
 	return error;
 }
 
@@ -86,18 +76,8 @@ static int descriptors_send(int connection, const int fds[SIDES])
 {
 	uint8_t byte = 0;
 	struct iovec piece = {&byte, sizeof(byte)};
-	union control control = {.align = {.cmsg_len = CMSG_LEN(SIDES * sizeof(int)),
-					 .cmsg_level = SOL_SOCKET,
-					 .cmsg_type = SCM_RIGHTS}};
-	const struct msghdr message = {
-		.msg_iov = &piece,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
 
-	memcpy(CMSG_DATA(&control.align), fds, SIDES * sizeof(int));
-	return sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return fd_pass_send(connection, &piece, 1, fds, SIDES, MSG_DONTWAIT);
 }
 
 static bool offer_to(const int fds[SIDES], enum place_whose whose)

@@ -52,7 +52,7 @@ static int exchange(int fd, const struct question *question, struct agent_proces
 			.host = question->own->host,
 			.slot = question->slot},
 	};
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	int error = agent_message_send(fd, &message, NULL, NULL, 0, 0);
 
 	if (!error)
@@ -60,7 +60,7 @@ static int exchange(int fd, const struct question *question, struct agent_proces
 	if (error)
 		return error;
 	if (message.type != AGENT_FIND || message.status) {
-		agent_descriptors_close(&descriptors);
+		passed_fds_close(&descriptors);
 		return message.status ? -message.status : -EPROTO;
 	}
 	agent_process_found(&message, &descriptors, ret_process);

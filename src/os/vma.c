@@ -7,10 +7,7 @@
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 
-/* A line is shorter than a path may be, and some. */
-enum { LINE_BYTES_MAX = 4096 + 256 };
-
-static bool parse(char *line, struct vma *vma)
+bool vma_parse(char *line, struct vma *vma)
 {
 	unsigned long long start, end, offset, ino;
 	unsigned major, minor;
@@ -38,13 +35,13 @@ static bool parse(char *line, struct vma *vma)
 int vmas_read(vma_see_fn *see, void *user)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[LINE_BYTES_MAX];
+	char line[VMA_LINE_BYTES_MAX];
 	struct vma vma;
 
 	if (!maps)
 		return -errno;
 	while (fgets(line, sizeof(line), maps))
-		if (parse(line, &vma) && !see(user, &vma))
+		if (vma_parse(line, &vma) && !see(user, &vma))
 			break;
 	fclose(maps);
 	return 0;

@@ -10,6 +10,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/export.h"
+
+enum { VMA_LINE_BYTES_MAX = 4096 + 256 }; /* a path, and what stands before it */
+
 struct vma {
 	uint64_t start;
 	uint64_t end;
@@ -20,6 +24,15 @@ struct vma {
 	uint64_t ino; /* 0: no file */
 	const char *name; /* "" when it has none; until the next mapping is read */
 };
+
+/*
+ * Read one line of such a file.
+ *
+ * `line`  Changed; `vma` refers to it.
+ *
+ * Returns false when it is no such line.
+ */
+bool vma_parse(char *line, struct vma *vma) URNIC_EXPORT_AS(vma_parse);
 
 /*
  * One mapping after the other, in the order of their addresses, until `see` says that it has seen

@@ -144,7 +144,7 @@ static void receive_one(const struct agent_message *message, const uint8_t *pack
 static bool receive_all(void)
 {
 	static uint8_t packet[AGENT_PACKET_BYTES_MAX];
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	struct agent_message message;
 
 	for (unsigned i = 0; i < MESSAGES_PER_TURN; i++) {
@@ -155,7 +155,7 @@ static bool receive_all(void)
 			return true;
 		if (rc)
 			return false;
-		agent_descriptors_close(&descriptors);
+		passed_fds_close(&descriptors);
 		if (message.type == AGENT_FORWARD)
 			receive_one(&message, packet);
 	}

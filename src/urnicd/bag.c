@@ -13,11 +13,6 @@ enum {
 	BAG_MESSAGES_MAX = 4096, /* to look at, in a bag that someone hands us */
 };
 
-union control {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(BAG_DESCRIPTORS_MAX * sizeof(int))];
-};
-
 int bag_create(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -45,43 +40,11 @@ int bag_create(void)
 int bag_put(int bag, const struct bag_label *label, const int *fds)
 {
 	struct iovec iov = {(void *)label, sizeof(*label)};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-	size_t fds_bytes = label->count * sizeof(int);
-	union control control;
+	int rc = fd_pass_send(bag, &iov, 1, fds, label->count, MSG_DONTWAIT);
 
-	assert(label->count <= BAG_DESCRIPTORS_MAX);
-	if (label->count > 0) {
-		struct cmsghdr *cmsg;
-
-		memset(&control, 0, sizeof(control));
-		header.msg_control = control.bytes;
-		header.msg_controllen = CMSG_SPACE(fds_bytes);
-		cmsg = CMSG_FIRSTHDR(&header);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(fds_bytes);
-		memcpy(CMSG_DATA(cmsg), fds, fds_bytes);
-	}
-	if (sendmsg(bag, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return 0;
-	if (errno == EAGAIN)
+	if (rc == -EAGAIN)
 		return -ENOSPC;
-	return errno == ETOOMANYREFS ? -EMFILE : -errno;
-}
-
-static uint32_t collect(struct msghdr *header, int fds[BAG_DESCRIPTORS_MAX])
-{
-	uint32_t count = 0;
-
-	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg; cmsg = CMSG_NXTHDR(header, cmsg)) {
-		size_t bytes = cmsg->cmsg_len - CMSG_LEN(0);
-
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		memcpy(fds, CMSG_DATA(cmsg), bytes);
-		count = (uint32_t)(bytes / sizeof(int));
-	}
-	return count;
+	return rc == -ETOOMANYREFS ? -EMFILE : rc;
 }
 
 static bool is_label_legal(const struct bag_label *label, uint32_t count)
@@ -103,35 +66,22 @@ static bool is_label_legal(const struct bag_label *label, uint32_t count)
 /* A message of the bag that was looked at. */
 struct message {
 	struct bag_label label;
-	int fds[BAG_DESCRIPTORS_MAX];
-	uint32_t count; /* of them */
+	struct passed_fds fds;
 	bool is_cut; /* not all its descriptors came */
 	bool is_whole; /* a label and all its descriptors, whatever they say */
 };
 
-static void message_close(struct message *message)
-{
-	for (uint32_t i = 0; i < message->count; i++)
-		close(message->fds[i]);
-}
-
-/* Look at the message at the peek offset. Returns its bytes, or -1 and errno. */
+/* Look at the message at the peek offset. Returns its bytes, or -errno. */
 static ssize_t peek(int bag, struct message *message)
 {
 	struct iovec iov = {&message->label, sizeof(message->label)};
-	union control control;
-	struct msghdr header = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	ssize_t bytes = recvmsg(bag, &header, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int flags;
+	ssize_t bytes = fd_pass_receive(
+		bag, &iov, 1, PASSED_FDS_MAX, &message->fds, &flags, MSG_PEEK | MSG_DONTWAIT);
 
-	message->count = bytes < 0 ? 0 : collect(&header, message->fds);
-	message->is_cut = header.msg_flags & MSG_CTRUNC;
-	message->is_whole = bytes == sizeof(message->label) && !message->is_cut &&
-		!(header.msg_flags & MSG_TRUNC);
+	message->is_cut = flags & MSG_CTRUNC;
+	message->is_whole =
+		bytes == sizeof(message->label) && !message->is_cut && !(flags & MSG_TRUNC);
 	return bytes;
 }
 
@@ -142,11 +92,11 @@ static bool visit_next(int bag, bag_visit_fn *visit, void *context)
 	ssize_t bytes = peek(bag, &message);
 
 	if (bytes < 0)
-		return errno == EINTR;
-	if (message.is_whole && is_label_legal(&message.label, message.count))
-		visit(context, &message.label, message.fds);
+		return false;
+	if (message.is_whole && is_label_legal(&message.label, message.fds.count))
+		visit(context, &message.label, message.fds.fds);
 	else
-		message_close(&message);
+		passed_fds_close(&message.fds);
 	/* An empty message does not move the offset. */
 	return bytes > 0;
 }
@@ -179,22 +129,23 @@ static void discard(int bag)
 static int sweep_next(int bag, const struct bag_label *mark, bag_keep_fn *keep, void *context)
 {
 	struct message message;
+	ssize_t bytes = peek(bag, &message);
 	bool is_mark;
 	int rc = 0;
 
-	if (peek(bag, &message) < 0)
-		return -errno;
+	if (bytes < 0)
+		return (int)bytes;
 	if (message.is_cut) {
-		message_close(&message);
+		passed_fds_close(&message.fds);
 		return -EMFILE;
 	}
 	is_mark = message.is_whole && message.label.kind == BAG_MARK &&
 		memcmp(&message.label, mark, sizeof(*mark)) == 0;
 	/* First a second time, and then no longer at the head. */
-	if (!is_mark && message.is_whole && is_label_legal(&message.label, message.count) &&
-		keep(context, &message.label, message.fds))
-		rc = bag_put(bag, &message.label, message.fds);
-	message_close(&message);
+	if (!is_mark && message.is_whole && is_label_legal(&message.label, message.fds.count) &&
+		keep(context, &message.label, message.fds.fds))
+		rc = bag_put(bag, &message.label, message.fds.fds);
+	passed_fds_close(&message.fds);
 	if (rc)
 		return rc;
 	discard(bag);

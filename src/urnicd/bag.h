@@ -29,7 +29,7 @@
 #include "agent/agent_protocol.h"
 
 enum {
-	BAG_DESCRIPTORS_MAX = 64, /* in one message; the kernel's limit is 253 */
+	BAG_DESCRIPTORS_MAX = PASSED_FDS_MAX, /* in one message */
 };
 
 enum bag_label_kind {

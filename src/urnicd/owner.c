@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "os/process.h"
 #include "port/address.h"
 #include "wire/roce.h"
 
@@ -25,7 +25,7 @@ struct udp_row {
 
 struct holder {
 	pid_t pid; /* 0: not found */
-	char comm[AGENT_COMM_BYTES];
+	char comm[PROCESS_NAME_BYTES];
 };
 
 /* The kernel prints addresses as 32-bit words in host order. */
@@ -138,18 +138,6 @@ static bool has_socket(int process, const char *link_wanted)
 	return is_found;
 }
 
-static void read_comm(int process, char comm[AGENT_COMM_BYTES])
-{
-	int fd = openat(process, "comm", O_RDONLY | O_CLOEXEC);
-	ssize_t bytes = fd < 0 ? -1 : read(fd, comm, AGENT_COMM_BYTES - 1);
-
-	if (fd >= 0)
-		close(fd);
-	comm[bytes > 0 ? bytes : 0] = '\0';
-	comm[strcspn(comm, "\n")] = '\0';
-	text_make_printable(comm);
-}
-
 /* The process that has the socket open, if we may see it. */
 static struct holder find_holder(unsigned long inode)
 {
@@ -170,7 +158,7 @@ static struct holder find_holder(unsigned long inode)
 			continue;
 		if (has_socket(process, link)) {
 			holder.pid = atoi(entry->d_name);
-			read_comm(process, holder.comm);
+			process_name_read_in(process, holder.comm);
 		}
 		close(process);
 	}

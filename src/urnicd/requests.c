@@ -38,7 +38,7 @@ struct request {
 	struct server *server;
 	struct client *client;
 	struct agent_message message;
-	struct agent_descriptors descriptors; /* that came; closed after the handler */
+	struct passed_fds descriptors; /* that came; closed after the handler */
 	int answer_fd; /* to go with the answer, or -1 */
 	bool is_answer_fd_ours; /* and to be closed then */
 };
@@ -88,7 +88,7 @@ static int handle_hello(struct request *request)
 static bool take_memory(struct request *request, uint32_t index)
 {
 	struct client *client = request->client;
-	int fd = agent_descriptors_take(&request->descriptors, index);
+	int fd = passed_fds_take(&request->descriptors, index);
 
 	if (fd < 0)
 		return true;
@@ -570,10 +570,10 @@ static bool handle_and_answer(struct request *request)
 	client->is_waiting = rc == LATER;
 	if (rc == LATER) {
 		client->waiting = asked;
-		agent_descriptors_close(&request->descriptors);
+		passed_fds_close(&request->descriptors);
 		return true;
 	}
-	agent_descriptors_close(&request->descriptors);
+	passed_fds_close(&request->descriptors);
 	request->message.status = -rc;
 	if (rc && rc != -ENOENT)
 		log_line("process %d (%s): %s", client->pid, client->comm, request->message.why);
@@ -646,7 +646,7 @@ bool request_receive(struct server *server, struct client *client)
 		return false;
 	}
 	if (rc == 0 && (client->is_unwanted || client->is_over_quota)) {
-		agent_descriptors_close(&request.descriptors);
+		passed_fds_close(&request.descriptors);
 		refuse_unwanted(&request);
 		return false;
 	}
@@ -658,7 +658,7 @@ bool request_receive(struct server *server, struct client *client)
 	if (is_fine)
 		is_fine = handle_and_answer(&request);
 	else if (rc == 0)
-		agent_descriptors_close(&request.descriptors);
+		passed_fds_close(&request.descriptors);
 	if (!is_fine) {
 		server->counters.clients_faulted++;
 		log_line("process %d (%s) is cut off: not our protocol", client->pid, client->comm);

@@ -16,8 +16,8 @@
 #include "agent/namespace_lookup.h"
 #include "agent/place.h"
 #include "base/arith.h"
-#include "base/text.h"
 #include "netdev/netdev.h"
+#include "os/process.h"
 #include "port/address.h"
 #include "urnicd/adopt.h"
 #include "urnicd/bag.h"
@@ -288,22 +288,6 @@ static void client_drop(struct server *server, struct client *client)
 		server->idle_since_ms = server_now_ms();
 }
 
-static void read_comm(struct client *client)
-{
-	char path[64];
-	ssize_t bytes;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", client->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	bytes = fd < 0 ? -1 : read(fd, client->comm, sizeof(client->comm) - 1);
-	if (fd >= 0)
-		close(fd);
-	client->comm[bytes > 0 ? bytes : 0] = '\0';
-	client->comm[strcspn(client->comm, "\n")] = '\0';
-	text_make_printable(client->comm);
-}
-
 /*
  * A forked child of the client may hold the connection open after the client's death, so its
  * process is watched too, where it can be (another PID namespace shows no number).
@@ -448,7 +432,7 @@ static bool client_accept(struct server *server)
 		client->fd = -1;
 		return true;
 	}
-	read_comm(client);
+	process_name_read(client->pid, client->comm);
 	watch_process(server, client);
 	server->client_count++;
 	server->foreign_count += is_foreign;

@@ -40,7 +40,7 @@ struct client {
 	int gsi; /* where packets for QP1 go to it, or -1 */
 	pid_t pid;
 	uid_t uid;
-	char comm[AGENT_COMM_BYTES];
+	char comm[PROCESS_NAME_BYTES];
 	struct agent_slots slots;
 	bool is_foreign; /* of another network namespace: may ask for processes, and nothing else */
 	bool is_greeted;

@@ -322,7 +322,7 @@ static void answer_once(int listener, enum lie lie)
 {
 	struct pollfd wait = {.fd = listener, .events = POLLIN};
 	struct agent_message message;
-	struct agent_descriptors descriptors;
+	struct passed_fds descriptors;
 	size_t bytes = sizeof(message);
 	int fd;
 

@@ -14,9 +14,9 @@
 
 #include "agent/capture_socket.h"
 #include "base/arith.h"
-#include "base/text.h"
 #include "common/command.h"
 #include "os/clock.h"
+#include "os/process.h"
 #include "segment/nic_memory.h"
 
 #define ASK_INTERVAL_NS 250000000u
@@ -58,20 +58,6 @@ static void process_destroy(struct capture_process *process)
 		close(process->pidfd);
 	free(process->lanes);
 	free(process);
-}
-
-static void comm_read(struct capture_process *process)
-{
-	char path[64];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", process->pid);
-	file = fopen(path, "re");
-	if (file && fgets(process->comm, sizeof(process->comm), file))
-		process->comm[strcspn(process->comm, "\n")] = '\0';
-	if (file)
-		fclose(file);
-	text_make_printable(process->comm);
 }
 
 /* Opened anew, because locks are of who has opened it. */
@@ -209,7 +195,7 @@ static struct capture_process *process_add(
 	process->shared = -1;
 	process->lanes = lanes;
 	process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	comm_read(process);
+	process_name_read(process->pid, process->comm);
 	sources->processes[sources->count++] = process;
 	return process;
 }

@@ -36,7 +36,7 @@ struct capture_lane {
 
 struct capture_process {
 	pid_t pid;
-	char comm[AGENT_COMM_BYTES];
+	char comm[PROCESS_NAME_BYTES];
 	uint64_t identity; /* of its NIC memory */
 	int memory; /* the owner's side; -1: it could not be used, which was complained about */
 	int shared; /* the peers' side, or -1 */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "os/vma.h"
 
 /* A mapping of this process: [start, end), and what it allows. */
 struct mapping {
@@ -70,15 +71,15 @@ static void walk_end(struct walk *walk)
 
 static bool text_next(struct walk *walk, struct mapping *mapping)
 {
-	char line[8192];
-	unsigned long long start, end;
-	char rights[8];
+	char line[VMA_LINE_BYTES_MAX];
+	struct vma vma;
 
 	while (fgets(line, sizeof(line), walk->text)) {
-		if (sscanf(line, "%llx-%llx %7s", &start, &end, rights) != 3 || end <= walk->next)
+		if (!vma_parse(line, &vma) || vma.end <= walk->next)
 			continue;
-		*mapping = (struct mapping){start, end, rights[0] == 'r', rights[1] == 'w'};
-		walk->next = end;
+		*mapping = (struct mapping){
+			vma.start, vma.end, vma.prot & PROT_READ, vma.prot & PROT_WRITE};
+		walk->next = vma.end;
 		return true;
 	}
 	return false;
