@@ -3,9 +3,9 @@
 #define URNIC_LANE_TRIES_H
 
 /*
- * Allowances of tries: how many wrong numbers a stranger may send before a guard is up. A queue pair
- * has one of each kind, and a lane has one of each kind for every peer. qp/guard.h has the model,
- * and spends them.
+ * Allowances of tries: how many wrong numbers a stranger may send before a guard is up. A queue
+ * pair has one of each kind, and a lane has one of each kind for every peer. qp/guard.h has the
+ * model, and spends them.
  */
 
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /*
  * What the subcommands of urnic share.
  *
- * A subcommand is a row in commands.def and a folder of its own. Its function gets the arguments that
- * follow its name and returns the exit status; --help has been dealt with before it is called.
+ * A subcommand is a row in commands.def and a folder of its own. Its function gets the arguments
+ * that follow its name and returns the exit status; --help has been dealt with before it is called.
  */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
