@@ -141,7 +141,6 @@ static struct guest_record record_read(const struct guest_record *place)
 		.serial = READ_ONCE(place->serial),
 		.source_qpn = READ_ONCE(place->source_qpn),
 		.service_level = READ_ONCE(place->service_level),
-		.stamp = READ_ONCE(place->stamp),
 	};
 }
 
@@ -228,37 +227,28 @@ static uint32_t rung_take(struct rung *rung, struct lane *lane, struct guest_bel
 }
 
 /*
- * The seat that has the oldest record, of those up to `limit`, and a copy of that; NULL: none has
- * one. Seats without are forgotten; those that have younger ones are rung again. Datagrams whose
- * turn has not come stay.
+ * Collect one record of each seat, but for datagrams whose turn has not come. Seats that have none
+ * are forgotten. Returns how many records that was.
  */
-static struct guest_seat *rung_oldest(struct rung *rung, const struct lane *lane,
-	struct guest_bell *bell, uint64_t limit, struct guest_record *ret_record)
+static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_ns)
 {
-	struct guest_seat *oldest = NULL;
 	struct guest_record record;
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < rung->count;) {
 		struct guest_seat *seat = rung->seat[i];
-		bool has_record = seat_next_record(lane, seat, &record);
 
-		if (!has_record || record.stamp > limit) {
-			if (has_record)
-				ring(seat, bell, seat_offset(lane, seat));
+		if (!seat_next_record(lane, seat, &record)) {
 			rung->seat[i] = rung->seat[--rung->count];
 			continue;
 		}
-		if (record.serial && door_is_in_turn(lane, &record)) {
-			*ret_record = record;
-			return seat;
-		}
-		if (!record.serial && (!oldest || record.stamp < ret_record->stamp)) {
-			oldest = seat;
-			*ret_record = record;
+		if (!record.serial || door_is_in_turn(lane, &record)) {
+			seat_collect_one(lane, seat, &record, now_ns);
+			count++;
 		}
 		i++;
 	}
-	return oldest;
+	return count;
 }
 
 /*
@@ -286,24 +276,17 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 /* Records of a round: as many as all seats have room for. */
 #define ROUND_RECORDS_MAX ((uint32_t)GUEST_SEAT_COUNT * GUEST_RECORD_COUNT)
 
-/*
- * By the stamps: of whatever was published before a record up to the limit was stamped, the seat is
- * among those that are taken after the limit was read, or it was collected.
- */
 static uint32_t collect_round(
 	struct lane *lane, struct guest_bell *bell, uint64_t now_ns, struct guest_record *ret_early)
 {
-	uint64_t limit = atomic_load(&bell->stamp);
-	struct guest_record record;
-	struct guest_seat *seat;
 	struct rung rung;
 	uint32_t count = rung_take(&rung, lane, bell);
+	uint32_t found;
 
-	while (count < ROUND_RECORDS_MAX &&
-		(seat = rung_oldest(&rung, lane, bell, limit, &record))) {
-		seat_collect_one(lane, seat, &record, now_ns);
-		count++;
-	}
+	do {
+		found = rung_collect(&rung, lane, now_ns);
+		count += found;
+	} while (found && count < ROUND_RECORDS_MAX);
 	rung_leave(&rung, lane, bell, ret_early);
 	return count;
 }
@@ -491,7 +474,6 @@ bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t of
 		GUEST_RECORD_COUNT)
 		return false;
 	*place = *record;
-	place->stamp = record->serial ? 0 : atomic_fetch_add(&bell->stamp, 1) + 1;
 	atomic_store_explicit(&seat->published, published + 1, memory_order_release);
 	ring(seat, bell, offset);
 	atomic_thread_fence(memory_order_seq_cst);

@@ -61,11 +61,7 @@ struct guest_record {
 	uint64_t serial; /* of a datagram: that of the door it came in by (local/door.h); else 0 */
 	uint32_t source_qpn; /* of a datagram: the guest's */
 	uint32_t service_level; /* of a datagram: enum wc_service_level */
-	/*
-	 * By the bell's, when it was published; of a datagram 0: those are in the order of their
-	 * requests
-	 */
-	uint64_t stamp;
+	uint64_t reserved;
 };
 
 /*
@@ -120,8 +116,7 @@ struct guest_table {
  */
 struct guest_bell {
 	_Atomic uint64_t first_offset;
-	_Atomic uint64_t stamp; /* of the last record */
-	uint64_t reserved[6];
+	uint64_t reserved[7];
 };
 
 /* What the owner itself goes by: the twin of a bell. */
