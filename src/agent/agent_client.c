@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,23 +11,20 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "agent/agent_start.h"
 #include "agent/place.h"
+#include "base/arith.h"
+#include "os/clock.h"
 #include "os/setting.h"
 
 enum {
 	/*
-	 * urnicd answers at once, but for a second in which it waits for survivors of its
-	 * predecessor. The rest is for machines that are busy, or were suspended.
-	 */
-	ANSWER_TIMEOUT_S = 20,
-	/*
 	 * While the queue of urnicd's socket is full. It empties it at once, unless it is stopped.
 	 */
 	CONNECT_WAIT_MS = 2000,
+	CONNECT_PAUSE_MS = 5,
 	/* urnicd may leave, idle, between our finding and asking it; not many times running. */
 	CONNECT_ATTEMPTS_MAX = 8,
 	/* Packets that may precede an answer before we call the connection broken. */
@@ -34,6 +32,7 @@ enum {
 };
 
 static const int socket_none = -1;
+static const uint64_t answer_timeout_ns = AGENT_ANSWER_TIMEOUT_S * 1000000000ull;
 
 __attribute__((format(printf, 3, 4))) static int fail(
 	struct agent_client *client, int error, const char *format, ...)
@@ -71,18 +70,84 @@ static int fail_version(struct agent_client *client, uint32_t version)
 		peer.pid, version, AGENT_VERSION);
 }
 
-/* Receive until the answer to the last request is there. */
-static int await_answer(struct agent_client *client, struct agent_message *message, uint32_t type,
-	struct passed_fds *descriptors)
+int agent_client_fail_silent(struct agent_client *client)
 {
+	char process[sizeof(" (process 4294967295)")] = "";
+
+	/* It says so itself: the kernel only knows the process that has made its socket. */
+	if (client->agent_pid)
+		snprintf(process, sizeof(process), " (process %u)", client->agent_pid);
+	return fail(client, -ETIMEDOUT,
+		"urnicd%s does not answer within %d seconds: it is stopped (kill -CONT) or overrun "
+		"(end it, programs that run go on)",
+		process, AGENT_ANSWER_TIMEOUT_S);
+}
+
+/* --- waiting --- */
+
+static void pause_begin(const struct agent_client *client)
+{
+	if (client->pause)
+		client->pause->begin();
+}
+
+static void pause_end(const struct agent_client *client)
+{
+	if (client->pause)
+		client->pause->end();
+}
+
+/* Wait until the connection, or none (-1), has what is asked for. False: it is too late. */
+static bool wait_for(const struct agent_client *client, int fd, short events, uint64_t until_ns)
+{
+	struct pollfd pollfd = {.fd = fd, .events = events};
+	uint64_t now_ns = clock_now_ns();
+
+	if (now_ns >= until_ns)
+		return false;
+	pause_begin(client);
+	poll(&pollfd, 1, (int)div_ceil_u64(until_ns - now_ns, 1000000));
+	pause_end(client);
+	return true;
+}
+
+/* --- requests --- */
+
+/* A message whose answer nobody waits for. What does not get through dies with the connection. */
+static void tell(struct agent_client *client, struct agent_message *message)
+{
+	message->version = AGENT_VERSION;
+	message->sequence = ++client->sequence;
+	if (client->fd >= 0)
+		agent_message_send(client->fd, message, NULL, NULL, 0, MSG_DONTWAIT);
+}
+
+/* The answer to a request that gave up: what it was given nobody has. */
+static void late_answer(struct agent_client *client, const struct agent_message *answer)
+{
+	struct agent_message message = {.type = AGENT_DETACH, .detach.slot = answer->attach.slot};
+
+	if (answer->type == AGENT_ATTACH && !answer->status &&
+		!agent_slots_has(&client->slots, (uint8_t)answer->attach.slot))
+		tell(client, &message);
+}
+
+/* Receive until the answer to the request is there, which is in `message`. */
+static int await_answer(struct agent_client *client, struct agent_message *message,
+	struct passed_fds *descriptors, uint64_t until_ns)
+{
+	const uint32_t type = message->type, sequence = message->sequence;
 	uint8_t packet[AGENT_PACKET_BYTES_MAX];
 
-	for (unsigned i = 0; i < ANSWER_MESSAGES_MAX; i++) {
-		int rc = agent_message_receive(client->fd, false, message, packet, descriptors, 0);
+	for (unsigned i = 0; i < ANSWER_MESSAGES_MAX;) {
+		int rc = agent_message_receive(
+			client->fd, false, message, packet, descriptors, MSG_DONTWAIT);
 
+		if (rc == -EAGAIN && wait_for(client, client->fd, POLLIN, until_ns))
+			continue;
+		client->is_silent = rc == -EAGAIN;
 		if (rc == -EAGAIN)
-			return fail(client, -ETIMEDOUT, "urnicd did not answer within %d seconds",
-				ANSWER_TIMEOUT_S);
+			return agent_client_fail_silent(client);
 		if (is_gone(rc))
 			return fail(client, -ECONNRESET, "urnicd closed the connection");
 		if (rc == -EMFILE)
@@ -91,11 +156,14 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 			return fail_version(client, message->version);
 		if (rc)
 			return fail(client, rc, "urnicd does not speak our protocol");
-		if (message->type == type && message->sequence == client->sequence)
+		if (message->type == type && message->sequence == sequence)
 			return 0;
+		passed_fds_close(descriptors);
 		if (message->type == AGENT_FORWARD)
 			client->forwards_dropped++;
-		passed_fds_close(descriptors);
+		else
+			late_answer(client, message);
+		i++;
 	}
 	return fail(client, -EPROTO, "urnicd sends packets but no answer");
 }
@@ -119,7 +187,7 @@ static int pass_past_limit(void *context)
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
 		pass->rc = agent_message_send(
-			pass->fd, pass->message, NULL, pass->fds, pass->fd_count, 0);
+			pass->fd, pass->message, NULL, pass->fds, pass->fd_count, MSG_DONTWAIT);
 	return 0;
 }
 
@@ -138,19 +206,32 @@ static int send_past_limit(struct agent_client *client, const struct agent_messa
 	return pass.rc;
 }
 
-/* One request and its answer, on the connection that there is. */
-static int exchange(struct agent_client *client, struct agent_message *message, const int *fds,
-	uint32_t fd_count, struct passed_fds *descriptors)
+static int request_send(struct agent_client *client, const struct agent_message *message,
+	const int *fds, uint32_t fd_count, uint64_t until_ns)
 {
-	uint32_t type = message->type;
+	int rc;
+
+	do {
+		rc = agent_message_send(client->fd, message, NULL, fds, fd_count, MSG_DONTWAIT);
+		if (rc == -ETOOMANYREFS)
+			rc = send_past_limit(client, message, fds, fd_count);
+	} while (rc == -EAGAIN && wait_for(client, client->fd, POLLOUT, until_ns));
+	return rc;
+}
+
+/* One request and its answer, on the connection that there is. */
+static int exchange_within(struct agent_client *client, struct agent_message *message,
+	const int *fds, uint32_t fd_count, struct passed_fds *descriptors, uint64_t timeout_ns)
+{
+	uint64_t until_ns = clock_now_ns() + timeout_ns;
 	int rc;
 
 	message->version = AGENT_VERSION;
 	message->sequence = ++client->sequence;
 	message->status = 0;
-	rc = agent_message_send(client->fd, message, NULL, fds, fd_count, 0);
-	if (rc == -ETOOMANYREFS)
-		rc = send_past_limit(client, message, fds, fd_count);
+	rc = request_send(client, message, fds, fd_count, until_ns);
+	if (rc == -EAGAIN)
+		return agent_client_fail_silent(client);
 	if (is_gone(rc))
 		return fail(client, -ECONNRESET, "urnicd closed the connection");
 	if (rc == -ETOOMANYREFS)
@@ -159,7 +240,7 @@ static int exchange(struct agent_client *client, struct agent_message *message, 
 			"(ulimit -n)");
 	if (rc)
 		return fail(client, rc, "cannot send to urnicd: %s", strerror(-rc));
-	rc = await_answer(client, message, type, descriptors);
+	rc = await_answer(client, message, descriptors, until_ns);
 	if (rc)
 		return rc;
 	if (message->status != 0) {
@@ -167,6 +248,24 @@ static int exchange(struct agent_client *client, struct agent_message *message, 
 		return fail(client, -message->status, "%s", message->why);
 	}
 	return 0;
+}
+
+static int exchange(struct agent_client *client, struct agent_message *message, const int *fds,
+	uint32_t fd_count, struct passed_fds *descriptors)
+{
+	return exchange_within(client, message, fds, fd_count, descriptors, answer_timeout_ns);
+}
+
+/* A dead urnicd has forgotten all that it gave, and what we do not claim again is free. */
+static void give_back(struct agent_client *client, struct agent_message *message)
+{
+	struct passed_fds descriptors;
+
+	if (client->fd < 0 || client->is_silent)
+		tell(client, message);
+	else if (!exchange_within(
+			 client, message, NULL, 0, &descriptors, AGENT_GIVE_BACK_MS * 1000000ull))
+		passed_fds_close(&descriptors);
 }
 
 /* A request that outlives one death of urnicd. */
@@ -207,6 +306,7 @@ static void disconnect(struct agent_client *client)
 	if (client->fd >= 0 && client->watcher >= 0)
 		epoll_ctl(client->watcher, EPOLL_CTL_DEL, client->fd, NULL);
 	close_if_open(&client->fd);
+	client->agent_pid = 0;
 }
 
 static int fail_connect(struct agent_client *client, int error, const char *path)
@@ -222,20 +322,34 @@ static int fail_connect(struct agent_client *client, int error, const char *path
 		error == -EMFILE ? ": raise the limit on open files (ulimit -n)" : "");
 }
 
+/* place_connect(), that lets go of the caller's lock while the queue is full. */
+static int place_connect_patiently(struct agent_client *client, enum place_whose whose, char *path)
+{
+	uint64_t until_ns = clock_now_ns() + CONNECT_WAIT_MS * 1000000ull;
+	uint64_t now_ns = 0;
+	int rc;
+
+	do {
+		rc = place_connect(PLACE_URNICD, whose, 0, path);
+		if (rc != -ETIMEDOUT)
+			return rc;
+		now_ns = clock_now_ns();
+		wait_for(client, -1, 0, now_ns + CONNECT_PAUSE_MS * 1000000ull);
+	} while (now_ns < until_ns);
+	return rc;
+}
+
 /* Connect to one urnicd. -ECONNREFUSED: none runs that can be trusted. */
 static int connect_to(struct agent_client *client, enum place_whose whose)
 {
-	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
 	struct agent_message message = {.type = AGENT_HELLO};
 	struct passed_fds descriptors;
 	char path[PLACE_PATH_BYTES];
-	int rc = place_connect(PLACE_URNICD, whose, CONNECT_WAIT_MS, path);
+	int rc = place_connect_patiently(client, whose, path);
 
 	if (rc < 0)
 		return fail_connect(client, rc, path);
 	client->fd = rc;
-	setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-	setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 	rc = exchange(client, &message, NULL, 0, &descriptors);
 	if (rc)
 		goto fail_close;
@@ -275,7 +389,9 @@ static int start(struct agent_client *client)
 		return fail(client, rc,
 			"the program urnicd is not where it should be: set URNIC_URNICD");
 	agent_settings_check();
+	pause_begin(client);
 	rc = agent_start(path);
+	pause_end(client);
 	if (rc == -EMFILE)
 		return fail(client, rc, "urnicd needs %d open files: raise the limit (ulimit -n)",
 			AGENT_FILES_MIN);
@@ -284,6 +400,9 @@ static int start(struct agent_client *client)
 			"urnicd has no directory for its socket: user %u can make none in /run, /dev/shm "
 			"and /tmp that others cannot write to",
 			geteuid());
+	if (rc == -ETIMEDOUT)
+		return fail(client, rc,
+			"%s does not begin: it is stopped, or the machine is overrun", path);
 	if (rc == -ECANCELED)
 		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
 	if (rc)
@@ -312,32 +431,38 @@ static int connect_or_start(struct agent_client *client)
 		"after the programs that use it have ended");
 }
 
-static void client_init(struct agent_client *client)
+void agent_client_init(struct agent_client *client, const struct agent_pause *pause)
 {
 	memset(client, 0, sizeof(*client));
+	client->pause = pause;
 	client->fd = socket_none;
 	client->watcher = socket_none;
 	client->bag = socket_none;
+	client->old_bag = socket_none;
 	client->memory = socket_none;
 	list_init(&client->claims);
 }
 
-int agent_client_connect(struct agent_client *client)
+int agent_client_begin(struct agent_client *client)
 {
-	int rc;
+	int rc = connect_or_start(client);
 
-	client_init(client);
-	rc = connect_or_start(client);
 	if (rc)
 		close_if_open(&client->watcher);
 	return rc;
+}
+
+int agent_client_connect(struct agent_client *client)
+{
+	agent_client_init(client, NULL);
+	return agent_client_begin(client);
 }
 
 int agent_client_connect_running(struct agent_client *client)
 {
 	int rc;
 
-	client_init(client);
+	agent_client_init(client, NULL);
 	rc = connect_running(client);
 	if (rc)
 		close_if_open(&client->watcher);
@@ -357,7 +482,8 @@ void agent_client_forget(struct agent_client *client)
 	close_if_open(&client->fd);
 	close_if_open(&client->watcher);
 	close_if_open(&client->bag);
-	client_init(client);
+	close_if_open(&client->old_bag);
+	agent_client_init(client, client->pause);
 }
 
 int agent_client_fd(const struct agent_client *client)
@@ -391,14 +517,11 @@ static int no_process(struct agent_client *client)
 void agent_client_detach(struct agent_client *client, uint8_t slot)
 {
 	struct agent_message message = {.type = AGENT_DETACH, .detach.slot = slot};
-	struct passed_fds descriptors;
 
 	if (!agent_slots_has(&client->slots, slot))
 		return;
 	agent_slots_remove(&client->slots, slot);
-	/* A dead urnicd has forgotten the slot, and what we do not claim again is free. */
-	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
-		passed_fds_close(&descriptors);
+	give_back(client, &message);
 }
 
 /* A request that is answered with a socket, which is the caller's. */
@@ -462,28 +585,36 @@ int agent_client_receive(struct agent_client *client, struct agent_packet *ret_p
 			return rc;
 		if (rc)
 			return -ECONNRESET;
+		client->is_silent = false;
 		passed_fds_close(&descriptors);
-		/* Anything else is the late answer to a request that gave up. */
 		if (message.type == AGENT_FORWARD) {
 			ret_packet->head = message.forward;
 			return 0;
 		}
+		late_answer(client, &message);
 	}
 	return -EAGAIN;
 }
 
+bool agent_client_has_ended(const struct agent_client *client)
+{
+	char byte;
+
+	return client->fd < 0 || recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /*
- * Claim what we held before. `old_bag` is what a new urnicd needs to know the sockets of its
+ * Claim what we held before. The old bag is what a new urnicd needs to know the sockets of its
  * predecessor.
  */
-static int claim(struct agent_client *client, int old_bag)
+static int claim(struct agent_client *client)
 {
 	struct agent_message message = {
 		.type = AGENT_RESUME,
 		.resume =
 			{
 				.slots = client->slots,
-				.has_bag = old_bag >= 0,
+				.has_bag = client->old_bag >= 0,
 				.has_memory = client->memory >= 0,
 			},
 	};
@@ -492,8 +623,8 @@ static int claim(struct agent_client *client, int old_bag)
 	uint32_t fd_count = 0;
 	int rc;
 
-	if (old_bag >= 0)
-		fds[fd_count++] = old_bag;
+	if (client->old_bag >= 0)
+		fds[fd_count++] = client->old_bag;
 	if (client->memory >= 0)
 		fds[fd_count++] = client->memory;
 	rc = exchange(client, &message, fds, fd_count, &descriptors);
@@ -524,19 +655,46 @@ static void claim_message(const struct agent_claim *claim, struct agent_message 
 	};
 }
 
-/* A new urnicd does not know what we had claimed. Whoever comes first has the port. */
+static struct agent_claim *claim_find(const struct agent_client *client, uint32_t id)
+{
+	list_for_each(claim, &client->claims, struct agent_claim, node)
+		if (claim->id == id)
+			return claim;
+	return NULL;
+}
+
+static struct agent_claim *claim_unrepeated(const struct agent_client *client)
+{
+	list_for_each(claim, &client->claims, struct agent_claim, node)
+		if (!claim->is_repeated)
+			return claim;
+	return NULL;
+}
+
+/*
+ * A new urnicd does not know what we had claimed. The process that comes first has the port.
+ * Another thread may give a claim back while this one waits: then urnicd is told after the claim.
+ */
 static int claims_repeat(struct agent_client *client)
 {
-	list_for_each(claim, &client->claims, struct agent_claim, node) {
+	struct agent_claim *claim;
+
+	list_for_each(each, &client->claims, struct agent_claim, node)
+		each->is_repeated = false;
+	while ((claim = claim_unrepeated(client))) {
 		struct passed_fds descriptors;
 		struct agent_message message;
+		uint32_t id = claim->id;
 		int rc;
 
+		claim->is_repeated = true;
 		claim_message(claim, &message);
 		rc = exchange(client, &message, NULL, 0, &descriptors);
 		if (rc == -ECONNRESET || rc == -ETIMEDOUT)
 			return rc;
-		claim->is_lost = rc != 0;
+		claim = claim_find(client, id);
+		if (claim)
+			claim->is_lost = rc != 0;
 		if (rc == 0)
 			passed_fds_close(&descriptors);
 	}
@@ -545,27 +703,26 @@ static int claims_repeat(struct agent_client *client)
 
 int agent_client_resume(struct agent_client *client)
 {
-	int old_bag = client->bag;
 	int rc;
 
 	disconnect(client);
+	client->is_silent = false;
+	client->old_bag = client->bag;
 	client->bag = socket_none;
 	rc = connect_or_start(client);
-	if (rc) {
-		client->bag = old_bag;
-		return rc;
-	}
-	rc = claim(client, old_bag);
+	if (rc == 0)
+		rc = claim(client);
 	if (rc == 0)
 		rc = claims_repeat(client);
 	if (rc) {
 		/* The old bag is still the one that we depend on. */
 		disconnect(client);
 		close_if_open(&client->bag);
-		client->bag = old_bag;
+		client->bag = client->old_bag;
+		client->old_bag = socket_none;
 		return rc;
 	}
-	close_if_open(&old_bag);
+	close_if_open(&client->old_bag);
 	return 0;
 }
 
@@ -644,6 +801,13 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
 	return rc;
 }
 
+static void unclaim_tell(struct agent_client *client, uint32_t id)
+{
+	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = id};
+
+	tell(client, &message);
+}
+
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 {
 	struct passed_fds descriptors;
@@ -658,6 +822,9 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 	claim_message(claim, &message);
 	rc = request(client, &message, NULL, 0, &descriptors);
 	if (rc) {
+		/* urnicd may do it later. */
+		if (is_new && rc == -ETIMEDOUT)
+			unclaim_tell(client, claim->id);
 		if (is_new)
 			claim->id = 0;
 		return rc;
@@ -672,13 +839,19 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim)
 {
 	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = claim->id};
-	struct passed_fds descriptors;
 
 	if (claim->id == 0)
 		return;
 	list_remove(&claim->node);
 	claim->id = 0;
-	/* A dead urnicd has forgotten it. */
-	if (client->fd >= 0 && exchange(client, &message, NULL, 0, &descriptors) == 0)
-		passed_fds_close(&descriptors);
+	give_back(client, &message);
+}
+
+void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_claim *claim)
+{
+	if (claim->id == 0)
+		return;
+	list_remove(&claim->node);
+	unclaim_tell(client, claim->id);
+	claim->id = 0;
 }

@@ -12,9 +12,15 @@
  * it needs to carry on (the bag) and claims our slots again. A request that meets a dead urnicd
  * does the same by itself, once.
  *
- * The caller serializes all calls on one client. They block for a second at most while urnicd is
- * well, except receive and forward, which never do. After fork() the child calls
- * agent_client_forget() and may then connect anew: the connection is its parent's.
+ * The caller serializes all calls on one client. They wait for a second at most while urnicd is
+ * well, and for AGENT_ANSWER_TIMEOUT_S when it is stopped. agent_client_receive(), _forward() and
+ * _forget() never wait; _detach() and _unclaim() wait some milliseconds. A caller that shares the
+ * client between threads gives it a `pause`, which lets go of the caller's lock while a call waits.
+ * At each of these points all descriptors of the client are in the struct, so that a child of a
+ * fork at that point can close them.
+ *
+ * After fork() the child calls agent_client_forget() and may then connect anew: the connection is
+ * its parent's.
  *
  * A call that fails leaves a sentence for the user in `why`.
  */
@@ -25,13 +31,32 @@
 #include "agent/agent_protocol.h"
 #include "base/list.h"
 
+enum {
+	/*
+	 * urnicd answers at once, but for a second in which it waits for survivors of its
+	 * predecessor. The rest is for machines that are busy, or were suspended.
+	 */
+	AGENT_ANSWER_TIMEOUT_S = 20,
+	/* Destroying what urnicd knows of does not wait for longer. */
+	AGENT_GIVE_BACK_MS = 50,
+};
+
+/* Around each wait: let go of the lock that serializes the calls, and take it again. */
+struct agent_pause {
+	void (*begin)(void);
+	void (*end)(void);
+};
+
 struct agent_client {
+	const struct agent_pause *pause; /* NULL: the thread waits with whatever it has locked */
 	int fd; /* the connection, or -1 */
 	int watcher; /* epoll of the connection, whichever it is, or -1 */
 	int bag; /* dup of urnicd's bag, or -1; never read here */
+	int old_bag; /* that of the urnicd that has died, while another is told; or -1 */
 	int memory; /* our NIC memory's memfd (the caller's), or -1 */
-	uint32_t agent_pid; /* process number of urnicd, for messages to the user */
+	uint32_t agent_pid; /* process number of urnicd, for messages; 0: it has not said yet */
 	uint32_t sequence; /* of the last request */
+	bool is_silent; /* the last request was not answered, and nothing has come since */
 	struct agent_slots slots; /* that we lease */
 	struct agent_slots lost; /* that a new urnicd had given away before we could resume */
 	struct list claims; /* of struct agent_claim: made again when urnicd is */
@@ -51,6 +76,7 @@ struct agent_claim {
 	uint32_t flags; /* enum agent_claim_flags */
 	uint32_t id;
 	bool is_lost; /* after the death of urnicd, another process was faster */
+	bool is_repeated; /* the new urnicd was asked for it */
 };
 
 /* A packet for one of our slots that reached another process, or another lane of ours. */
@@ -67,6 +93,15 @@ struct agent_process {
 	struct agent_slots slots;
 	int memory; /* its NIC memory, owned by the caller; -1 if none, or another user's */
 };
+
+/*
+ * Initialize a client that is not connected: agent_client_forget() is all that may be called, and
+ * agent_client_begin(), which connects it as agent_client_connect() does.
+ *
+ * `pause`  NULL, or what to do around each wait. Kept.
+ */
+void agent_client_init(struct agent_client *client, const struct agent_pause *pause);
+int agent_client_begin(struct agent_client *client);
 
 /*
  * Connect to urnicd, starting it if need be.
@@ -106,7 +141,10 @@ int agent_client_fd(const struct agent_client *client);
  */
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot);
 
-/* Give a slot back. The caller has closed the sockets that came with it. */
+/*
+ * Give a slot back. The caller has closed the sockets that came with it. Waits for the answer for
+ * AGENT_GIVE_BACK_MS, and not at all while urnicd is silent; it is given back all the same.
+ */
 void agent_client_detach(struct agent_client *client, uint8_t slot);
 
 /*
@@ -150,6 +188,12 @@ int agent_client_receive(struct agent_client *client, struct agent_packet *ret_p
  */
 int agent_client_resume(struct agent_client *client);
 
+/* Has urnicd ended, or is there no connection? */
+bool agent_client_has_ended(const struct agent_client *client);
+
+/* Leave the sentence in `why` for a call that would wait for a silent urnicd. Returns -ETIMEDOUT. */
+int agent_client_fail_silent(struct agent_client *client);
+
 /*
  * List who urnicd serves, one process per call.
  *
@@ -189,8 +233,11 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
  */
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 
-/* Give a claim back. One that was never made is fine. */
+/* Give a claim back. One that was never made is fine. Waits as agent_client_detach() does. */
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim);
+
+/* The same without a wait: also while another thread waits in a call on the same client. */
+void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_claim *claim);
 
 /*
  * Who has this slot?

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,7 +29,11 @@
  */
 int __clone(int (*run)(void *), void *stack_end, int flags, void *context, ...);
 
-enum { CHILD_STACK_BYTES = 64 << 10 };
+enum {
+	CHILD_STACK_BYTES = 64 << 10,
+	BEGIN_TIMEOUT_MS =
+		20000, /* of urnicd, which begins in milliseconds where nobody stops it */
+};
 
 /* Where urnicd lies, seen from the directory of the library (or, in tests, of the program). */
 static const char *const places[] = {
@@ -159,6 +164,22 @@ static int launch_program(void *context)
 }
 
 /*
+ * Has the process ended in time? A sandbox that refuses a descriptor of it gets no time limit.
+ */
+static bool has_ended_in_time(pid_t pid)
+{
+	struct pollfd pollfd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	bool has_ended = pollfd.fd < 0;
+
+	if (has_ended)
+		return true;
+	/* All signals are blocked. */
+	has_ended = poll(&pollfd, 1, BEGIN_TIMEOUT_MS) != 0;
+	close(pollfd.fd);
+	return has_ended;
+}
+
+/*
  * The outer child: starts the inner one and waits for it. A child that executes a program sends
  * SIGCHLD when it ends, however it was made; this one does not, and so can do without.
  */
@@ -168,7 +189,11 @@ static int launch_and_wait(void *context)
 	pid_t pid = __clone(launch_program, launch->stack + CHILD_STACK_BYTES,
 		CLONE_VM | CLONE_VFORK | SIGCHLD, launch);
 
-	if (pid < 0 || waitpid(pid, &launch->status, 0) < 0)
+	if (pid < 0)
+		launch->error = errno;
+	else if (!has_ended_in_time(pid))
+		launch->error = ETIMEDOUT;
+	else if (waitpid(pid, &launch->status, 0) < 0)
 		launch->error = errno;
 	return EXIT_SUCCESS;
 }

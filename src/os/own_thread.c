@@ -25,6 +25,7 @@ enum { PARK_NS = 50000000 };
 /* Who parks comes before those who wake. */
 static pthread_rwlock_t awake = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static _Atomic bool is_parking;
+static __thread bool is_awake; /* the calling thread, which is one of ours */
 /* Never more than there are: raised after a thread has begun, lowered before it ends. */
 static _Atomic int thread_count;
 
@@ -114,12 +115,22 @@ bool own_thread_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 
 void own_thread_sleep(void)
 {
+	is_awake = false;
 	pthread_rwlock_unlock(&awake);
 }
 
 void own_thread_wake(void)
 {
 	pthread_rwlock_rdlock(&awake);
+	is_awake = true;
+}
+
+bool own_thread_nap(void)
+{
+	if (!is_awake)
+		return false;
+	own_thread_sleep();
+	return true;
 }
 
 void own_thread_yield(void)

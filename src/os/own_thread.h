@@ -44,6 +44,12 @@ int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max,
 void own_thread_sleep(void) URNIC_EXPORT_AS(own_thread_sleep);
 void own_thread_wake(void) URNIC_EXPORT_AS(own_thread_wake);
 
+/*
+ * The same around a wait in code that all threads run: nothing in a thread of the program's.
+ * own_thread_nap() returns whether own_thread_wake() is to follow.
+ */
+bool own_thread_nap(void);
+
 /* For one that does not wait for long: lets itself be parked. */
 void own_thread_yield(void);
 
