@@ -191,7 +191,9 @@ int agent_client_resume(struct agent_client *client);
 /* Has urnicd ended, or is there no connection? */
 bool agent_client_has_ended(const struct agent_client *client);
 
-/* Leave the sentence in `why` for a call that would wait for a silent urnicd. Returns -ETIMEDOUT. */
+/*
+ * Leave the sentence in `why` for a call that would wait for a silent urnicd. Returns -ETIMEDOUT.
+ */
 int agent_client_fail_silent(struct agent_client *client);
 
 /*

@@ -31,7 +31,6 @@ enum { NIC_LANES_DEFAULT_MAX = 4 };
 /* The set-up lock, and what its holder's cancellation state was. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_before;
-pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 struct nic nic;
 uint64_t nic_epoch = 1;
 
@@ -49,6 +48,20 @@ void nic_leave(void)
 
 	pthread_mutex_unlock(&lock);
 	cancel_allow(before);
+}
+
+int nic_let_go(void)
+{
+	int before = cancel_before;
+
+	pthread_mutex_unlock(&lock);
+	return before;
+}
+
+void nic_take_again(int before)
+{
+	pthread_mutex_lock(&lock);
+	cancel_before = before;
 }
 
 /* From the device, where getrandom() is refused: by a sandbox, or by a kernel before 3.17. */
@@ -209,8 +222,7 @@ static void fork_child(void)
 		close(nic.life[0]);
 		close(nic.life[1]);
 		free(nic.free_inboxes);
-		if (nic.has_agent)
-			agent_client_forget(&nic.agent);
+		nic_agent_forget();
 		free(nic.srqs);
 		segments_forget();
 		close(nic.memory);
@@ -399,6 +411,7 @@ int nic_start(void)
 	error = nic_channel_start();
 	if (error)
 		goto fail_close_asked;
+	nic_agent_start();
 	list_init(&nic.ahs);
 	list_init(&nic.memberships);
 	nic.mrs.touch = nic_memory_touch;

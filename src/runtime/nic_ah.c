@@ -17,15 +17,15 @@
 static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 4 * NIC_AH_COUNT_MAX,
 	"a lane's paths do not run out before its queue pairs and the address handles of four devices do");
 
-/* The NIC is locked, the worker is not. Returns 0 or -errno. */
-static int ah_open(struct nic_ah *ah, struct worker *worker)
+/*
+ * Open the handle on a lane, where it has the address of this index. The NIC is locked, the worker
+ * is not. Returns 0 or -errno.
+ */
+static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 {
-	int index = nic_address_open(worker, &ah->route.local, ah->route.ifindex);
 	uint32_t lane = worker->lane.index;
 	int error;
 
-	if (index < 0)
-		return index;
 	struct port_udp_path settings = {
 		.address = (uint8_t)index,
 		.is_shared = true,
@@ -58,17 +58,66 @@ static void ah_close(struct nic_ah *ah)
 	}
 }
 
-/* On every lane that needs it. */
+/* Ask for the handle's address. Returns its index or -errno. The NIC is unlocked meanwhile. */
+static int address_try(struct nic_ah *ah, struct worker *worker)
+{
+	const struct gid local = ah->route.local;
+
+	ah->tried_lanes |= 1u << worker->lane.index;
+	return nic_address_open(worker, &local, ah->route.ifindex);
+}
+
+/* A lane that needs the handle and does not have it yet; NIC_LANES_MAX: none. */
+static uint32_t lane_untried(const struct nic_ah *ah)
+{
+	uint32_t lane = 0;
+
+	while (lane < NIC_LANES_MAX && (!nic.has_datagrams[lane] || ah->tried_lanes & 1u << lane))
+		lane++;
+	return lane;
+}
+
+/* On every lane that needs it; there may be more of them after each question. */
 static int ah_open_all(struct nic_ah *ah)
 {
+	uint32_t lane;
 	int error = 0;
 
-	for (uint32_t i = 0; i < NIC_LANES_MAX && !error; i++)
-		if (nic.has_datagrams[i])
-			error = ah_open(ah, nic.worker[i]);
+	while (!error && (lane = lane_untried(ah)) < NIC_LANES_MAX) {
+		int index = address_try(ah, nic.worker[lane]);
+
+		error = index < 0 ? index : ah_path_open(ah, nic.worker[lane], index);
+	}
 	if (error)
 		ah_close(ah);
 	return error;
+}
+
+static struct nic_ah *ah_untried(uint32_t lane)
+{
+	list_for_each(ah, &nic.ahs, struct nic_ah, link)
+		if (!(ah->tried_lanes & 1u << lane))
+			return ah;
+	return NULL;
+}
+
+/*
+ * Open all handles that there are on a lane. While urnicd is asked for an address the handle may be
+ * destroyed: so the addresses come first, and then what takes no question.
+ */
+static void ahs_open(struct worker *worker)
+{
+	struct nic_ah *untried;
+
+	while ((untried = ah_untried(worker->lane.index)))
+		address_try(untried, worker);
+	list_for_each(ah, &nic.ahs, struct nic_ah, link) {
+		int index = nic_address_find(worker, &ah->route.local, ah->route.ifindex);
+
+		if (!ah->has_path[worker->lane.index] &&
+			(index < 0 || ah_path_open(ah, worker, index)))
+			ah->path[worker->lane.index] = NIC_PATH_NONE;
+	}
 }
 
 /*
@@ -127,9 +176,7 @@ int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init)
 	worker_lock(worker);
 	port_udp_report_hops(worker->port);
 	worker_unlock(worker);
-	list_for_each(ah, &nic.ahs, struct nic_ah, link)
-		if (ah_open(ah, worker))
-			ah->path[lane] = NIC_PATH_NONE;
+	ahs_open(worker);
 	return 0;
 }
 

@@ -162,12 +162,13 @@ static bool receive_all(void)
 	return true;
 }
 
-/* urnicd has died: its successor is asked for another socket. */
-static void gsi_reopen(void)
+/* Another socket from urnicd. Returns 0 or -errno. */
+static int gsi_ask(void)
 {
-	int fd, rc;
+	int fd, rc = nic_turn_begin();
 
-	pthread_mutex_lock(&nic_agent_lock);
+	if (rc)
+		return rc;
 	rc = agent_client_gsi_open(&nic.agent, manager.slot, &fd);
 	if (rc)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
@@ -176,8 +177,14 @@ static void gsi_reopen(void)
 		close(manager.gsi);
 		manager.gsi = fd;
 	}
-	pthread_mutex_unlock(&nic_agent_lock);
-	if (!rc)
+	nic_turn_end();
+	return rc;
+}
+
+/* urnicd has died: its successor is asked for another socket. */
+static void gsi_reopen(void)
+{
+	if (!gsi_ask())
 		return;
 	own_thread_sleep();
 	poll(NULL, 0, REOPEN_PAUSE_MS);
@@ -288,25 +295,21 @@ static int numbers_begin(uint64_t guid)
 	return 0;
 }
 
-/* The NIC is locked. */
-static int manager_start(uint64_t guid, const struct nic_cm_user *user)
+/* The NIC is locked, in a turn. */
+static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *user)
 {
-	struct worker *worker;
+	int gsi = -1;
 	int error;
 
-	error = nic_start();
-	if (!error)
-		error = nic_worker_get(0, &worker);
-	if (error)
-		return error;
-	manager.slot = (uint8_t)worker->lane.slot;
-	pthread_mutex_lock(&nic_agent_lock);
-	error = agent_client_gsi_open(&nic.agent, manager.slot, &manager.gsi);
+	nic_ask();
+	error = agent_client_gsi_open(&nic.agent, slot, &gsi);
 	if (error)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	pthread_mutex_unlock(&nic_agent_lock);
+	nic_ask_done(gsi);
 	if (error)
 		return error;
+	manager.slot = slot;
+	manager.gsi = gsi;
 	manager.kick = kick_create("no connection manager");
 	if (manager.kick < 0) {
 		error = manager.kick;
@@ -331,13 +334,31 @@ fail_close:
 	return error;
 }
 
+/* The NIC is locked. Asks. */
+static int manager_start_once(uint64_t guid, const struct nic_cm_user *user)
+{
+	struct worker *worker;
+	int error = nic_start();
+
+	if (!error)
+		error = nic_worker_get(0, &worker);
+	if (!error)
+		error = nic_ask_begin();
+	if (error)
+		return error;
+	if (!manager.is_running)
+		error = manager_start((uint8_t)worker->lane.slot, guid, user);
+	nic_ask_end();
+	return error;
+}
+
 int nic_cm_start(uint64_t guid, const struct nic_cm_user *user)
 {
 	int error = 0;
 
 	nic_enter();
 	if (!manager.is_running)
-		error = manager_start(guid, user);
+		error = manager_start_once(guid, user);
 	nic_leave();
 	return error;
 }
@@ -414,13 +435,14 @@ int nic_cm_use_address(const struct agent_address *address)
 int nic_cm_hear_address(const struct agent_address *address)
 {
 	int cancel = cancel_forbid();
-	int rc;
+	int rc = nic_turn_begin();
 
-	pthread_mutex_lock(&nic_agent_lock);
-	rc = agent_client_gsi_address(&nic.agent, address);
-	if (rc)
-		log_write(LOG_ERROR, "%s", nic.agent.why);
-	pthread_mutex_unlock(&nic_agent_lock);
+	if (!rc) {
+		rc = agent_client_gsi_address(&nic.agent, address);
+		if (rc)
+			log_write(LOG_ERROR, "%s", nic.agent.why);
+		nic_turn_end();
+	}
 	cancel_allow(cancel);
 	return rc;
 }
@@ -428,11 +450,15 @@ int nic_cm_hear_address(const struct agent_address *address)
 int nic_cm_claim(struct agent_claim *claim)
 {
 	int cancel = cancel_forbid();
-	int rc;
+	int rc = nic_turn_begin();
 
-	pthread_mutex_lock(&nic_agent_lock);
-	rc = agent_client_claim(&nic.agent, claim);
-	pthread_mutex_unlock(&nic_agent_lock);
+	if (!rc) {
+		rc = agent_client_claim(&nic.agent, claim);
+		/* What is refused says its errno; what is not answered has more to say. */
+		if (rc == -ETIMEDOUT)
+			log_write(LOG_ERROR, "%s", nic.agent.why);
+		nic_turn_end();
+	}
 	cancel_allow(cancel);
 	return rc;
 }
@@ -441,9 +467,7 @@ void nic_cm_unclaim(struct agent_claim *claim)
 {
 	int cancel = cancel_forbid();
 
-	pthread_mutex_lock(&nic_agent_lock);
-	agent_client_unclaim(&nic.agent, claim);
-	pthread_mutex_unlock(&nic_agent_lock);
+	nic_agent_unclaim(claim);
 	cancel_allow(cancel);
 }
 

@@ -83,7 +83,8 @@ static void strays_send(void)
 {
 	static struct agent_packet packet; /* this thread's */
 	kick_clear(control.strays);
-	pthread_mutex_lock(&nic_agent_lock);
+	if (!nic_turn_is_free())
+		return; /* nic_control_send_strays() will be called */
 	while (stray_peek(&packet)) {
 		agent_client_forward(&nic.agent, &packet.head, packet.data);
 		stray_remove();
@@ -111,7 +112,7 @@ static bool stray_add(const struct agent_forward *head, const uint8_t *data)
 	return has_room;
 }
 
-/* Packets stay in their order: none is sent past those in the ring. The agent's lock is held. */
+/* Packets stay in their order: none is sent past those in the ring. */
 static bool has_strays(void)
 {
 	bool has;
@@ -120,6 +121,12 @@ static bool has_strays(void)
 	has = control.stray_count != 0;
 	pthread_mutex_unlock(&stray_lock);
 	return has;
+}
+
+void nic_control_send_strays(void)
+{
+	if (has_strays())
+		kick_ring(control.strays);
 }
 
 void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet)
@@ -138,7 +145,7 @@ void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_
 	if (packet->data_bytes > AGENT_PACKET_BYTES_MAX)
 		return;
 	cancel = cancel_forbid();
-	if (!pthread_mutex_trylock(&nic_agent_lock)) {
+	if (nic_turn_is_free()) {
 		is_sent = !has_strays();
 		if (is_sent)
 			agent_client_forward(&nic.agent, &head, packet->data);

@@ -35,6 +35,9 @@ int nic_control_watch_peer(int fd);
  */
 void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet);
 
+/* A thread has ended its turn to ask urnicd: packets may have waited for that. */
+void nic_control_send_strays(void);
+
 /* In the child of a fork: there is no thread. */
 void nic_control_forget(void);
 

@@ -251,28 +251,29 @@ static int host_reach(struct worker *worker, uint8_t slot, struct nic_host *host
 	return 0;
 }
 
-/* Slot 0 is urnicd's. Returns 0 or -errno. */
-static int peer_find_of(const struct nic_ah *ah, uint32_t qpn, struct nic_peer **ret_peer)
+/* Slot 0 is urnicd's. Asks. Returns 0 or -errno. */
+static int peer_find_of(
+	const struct gid *remote, uint32_t ifindex, uint32_t qpn, struct nic_peer **ret_peer)
 {
 	uint8_t slot = (uint8_t)(qpn >> 16);
 
 	if (!slot)
 		return -ENOENT;
-	return netdev_has_address(&ah->route.remote, ah->route.ifindex)
-		? nic_peer_get(slot, ret_peer)
-		: nic_peer_get_elsewhere(&ah->route.remote, qpn, ret_peer);
+	return netdev_has_address(remote, ifindex) ? nic_peer_get(slot, ret_peer)
+						   : nic_peer_get_elsewhere(remote, qpn, ret_peer);
 }
 
-/* The process behind a number. Returns 0; its host is used once more then; or -errno. */
-static int process_find(struct worker *worker, const struct datagram_question *question,
-	struct datagram_process *ret_process)
+/*
+ * The process behind a number of this address. Asks. Returns 0; its host is used once more then; or
+ * -errno.
+ */
+static int process_find(struct worker *worker, const struct gid *remote, uint32_t ifindex,
+	uint32_t qpn, struct datagram_process *ret_process)
 {
-	const struct nic_ah *ah =
-		container_of(question->path, struct nic_ah, here[worker->lane.index]);
-	uint8_t slot = (uint8_t)(question->qpn >> 16);
+	uint8_t slot = (uint8_t)(qpn >> 16);
 	struct nic_peer *peer;
 	struct nic_host *host;
-	int error = peer_find_of(ah, question->qpn, &peer);
+	int error = peer_find_of(remote, ifindex, qpn, &peer);
 
 	if (error)
 		return error;
@@ -285,6 +286,13 @@ static int process_find(struct worker *worker, const struct datagram_question *q
 	if (error)
 		nic_host_put(host);
 	return error;
+}
+
+/* Whose path the question is about. The NIC is locked. */
+static const struct nic_ah *ah_of(
+	const struct worker *worker, const struct datagram_question *question)
+{
+	return container_of(question->path, struct nic_ah, here[worker->lane.index]);
 }
 
 static bool is_same(const struct datagram_route *route, const void *context)
@@ -305,18 +313,40 @@ static void count_unreachable(const struct worker *worker, uint32_t qpn)
 		qp_count(qp, COUNTER_local_unreachable, 1);
 }
 
+static struct datagram_question question_of(struct worker *worker)
+{
+	struct datagram_question question;
+
+	worker_lock(worker);
+	question = lanes[worker->lane.index].question;
+	worker_unlock(worker);
+	return question;
+}
+
+/*
+ * Is it still the lane's question? The address handle may have been destroyed, and another one may
+ * be where it was.
+ */
+static bool is_asked_still(
+	struct worker *worker, const struct datagram_question *before, const struct gid *remote)
+{
+	struct datagram_question now = question_of(worker);
+
+	return now.path == before->path && now.qpn == before->qpn &&
+		gid_is_equal(&ah_of(worker, &now)->route.remote, remote);
+}
+
 static void answer(struct worker *worker)
 {
 	struct datagram_lane *lane = &lanes[worker->lane.index];
-	struct datagram_question question;
+	struct datagram_question question = question_of(worker);
 	struct datagram_route *route;
+	struct qp_path path;
 	int error;
 
-	worker_lock(worker);
-	question = lane->question;
-	worker_unlock(worker);
 	if (!question.path)
 		return;
+	path = ah_of(worker, &question)->route;
 	while (lane->route_count >= DATAGRAM_ROUTES_MAX &&
 		route_drop(worker, datagram_route_is_idle, NULL))
 		;
@@ -326,7 +356,13 @@ static void answer(struct worker *worker)
 	route = calloc(1, sizeof(*route));
 	if (!route)
 		return; /* it stays a question */
-	error = process_find(worker, &question, &route->process);
+	error = process_find(worker, &path.remote, path.ifindex, question.qpn, &route->process);
+	if (!is_asked_still(worker, &question, &path.remote)) {
+		if (!error)
+			nic_host_put(container_of(route->process.host, struct nic_host, far));
+		free(route);
+		return;
+	}
 	if (error)
 		route->again_ns = clock_now_ns() + AGAIN_NS;
 	worker_lock(worker);

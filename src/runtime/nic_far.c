@@ -344,6 +344,18 @@ void nic_far_ask(void)
 	kick_ring(nic.asked);
 }
 
+/*
+ * The queue pair of this number, if it is there still and waits for the answer. The worker is
+ * locked.
+ */
+static struct qp *asking_still(struct worker *worker, uint32_t qpn, uint32_t number)
+{
+	uint32_t asked;
+	struct qp *qp = engine_qp_asking(&worker->lane, &asked);
+
+	return qp && qp->qpn == qpn && asked == number ? qp : NULL;
+}
+
 /* Answer one queue pair of the lane. False when none asks. */
 static bool answer_one(struct worker *worker)
 {
@@ -359,13 +371,17 @@ static bool answer_one(struct worker *worker)
 	worker_unlock(worker);
 	if (!qp)
 		return false;
+	xrcd->qp_count++; /* the queue pair may go while urnicd is asked */
 	error = srq_look(xrcd, number);
+	nic_xrcd_put(xrcd);
 	if (error)
 		log_write(LOG_INFO,
 			"shared receive queue 0x%06x, named at queue pair 0x%06x, is not to be found: %s",
 			number, qpn, strerror(-error));
 	worker_lock(worker);
-	rc_xrc_answer(rc_from_qp(qp), number); /* it lives: the NIC is locked */
+	qp = asking_still(worker, qpn, number);
+	if (qp)
+		rc_xrc_answer(rc_from_qp(qp), number);
 	worker_unlock(worker);
 	return true;
 }

@@ -121,6 +121,7 @@ struct nic_ah {
 	struct list link; /* in nic.ahs */
 	struct qp_path route;
 	uint64_t epoch;
+	uint32_t tried_lanes; /* where its address was asked for: once, whatever came of it */
 	bool has_path[NIC_LANES_MAX];
 	uint32_t path[NIC_LANES_MAX]; /* NIC_PATH_NONE on lanes where it could not be opened */
 	bool may_be_here; /* its address may be one of this host, and lanes know it: */
@@ -205,6 +206,68 @@ extern uint64_t nic_epoch;
 void nic_enter(void);
 void nic_leave(void);
 
+/*
+ * Between nic_enter() and nic_leave(): unlock the NIC for a wait, and lock it again. What was read
+ * of the NIC before may have changed, and what nothing keeps may be gone. nic_take_again() is given
+ * what nic_let_go() has returned.
+ */
+int nic_let_go(void);
+void nic_take_again(int before);
+
+/* --- asking urnicd (nic_agent.c) ---
+ *
+ * One thread at a time has its turn to ask urnicd. It has the NIC locked while it looks what there
+ * is to ask, and while it commits the answer; while it waits, it has locked nothing. So a set-up
+ * call that needs urnicd waits for it, and all others go on, as do those that end objects, and
+ * fork():
+ *
+ *	nic_enter();
+ *	...                                   urnicd is needed
+ *	error = nic_ask_begin();              the NIC was unlocked: look whether it is needed still
+ *	nic_ask();                            the NIC is unlocked, nic_agent_lock is locked
+ *	error = agent_client_...(&nic.agent)  which unlocks that around each wait
+ *	nic_ask_done(fd);                     the NIC is locked, nic_agent_lock is not
+ *	...                                   commit
+ *	nic_ask_end();
+ *	nic_leave();
+ *
+ * Whatever calls a function that asks has the NIC unlocked meanwhile; such functions say so.
+ */
+
+/*
+ * Begin a turn, and end it. The NIC is locked, and is unlocked meanwhile. Returns 0; or -ETIMEDOUT,
+ * and the log has a sentence, when another thread waits for urnicd in vain.
+ */
+int nic_ask_begin(void);
+void nic_ask_end(void);
+
+/*
+ * Within a turn: from the first to the second the connection is the caller's. `fd` is the
+ * descriptor that has arrived, or -1: the child of a fork closes it until the NIC is locked.
+ */
+void nic_ask(void);
+void nic_ask_done(int fd);
+
+/*
+ * The same for a thread that has not locked the NIC: a turn, in which the connection is the
+ * caller's. Returns as nic_ask_begin(), and has the turn on 0.
+ */
+int nic_turn_begin(void);
+void nic_turn_end(void);
+
+/*
+ * Lock nic_agent_lock if that takes no wait and no thread has its turn: for what is sent without an
+ * answer. Returns whether it is locked.
+ */
+bool nic_turn_is_free(void);
+
+/* agent_client_unclaim(); it waits for no other thread's turn. */
+void nic_agent_unclaim(struct agent_claim *claim);
+
+/* The NIC is being made. And in the child of a fork: the connection is the parent's. */
+void nic_agent_start(void);
+void nic_agent_forget(void);
+
 uint64_t nic_random_u64(void);
 
 /* A random permutation, for the caller to free; NULL when there is no memory. */
@@ -233,14 +296,17 @@ void nic_mr_make_mappable(void);
 /* For on-demand regions; memory/mr.h. */
 bool nic_memory_touch(void *address, uint64_t bytes, bool is_written);
 
-/* Lane `index`, made if there is none yet. The NIC is locked. Returns 0 or -errno. */
+/* Lane `index`, made if there is none yet: that asks. The NIC is locked. Returns 0 or -errno. */
 int nic_worker_get(uint32_t index, struct worker **ret_worker);
 
 /*
- * Make sure that the worker receives on a local address. The NIC is locked, the worker is not.
- * Returns its index there, or -errno.
+ * Make sure that the worker receives on a local address: asks if it does not. The NIC is locked,
+ * the worker is not. Returns its index there, or -errno.
  */
 int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex);
+
+/* The index of an address that it receives on, or -1. Asks nobody. */
+int nic_address_find(struct worker *worker, const struct gid *local, uint32_t ifindex);
 
 /*
  * Have packets of an address go past the kernel's UDP where that is possible (nic_link.c), unless
@@ -253,8 +319,8 @@ void nic_link_forget(void);
 
 /*
  * A queue pair for datagrams is to live on this lane: receive on all of init->locals, and open
- * every address handle on this lane too, if that was not done before. The NIC is locked, the worker
- * is not. Returns 0, or -errno when none of the addresses can be opened.
+ * every address handle on this lane too, if that was not done before. Asks. The NIC is locked, the
+ * worker is not. Returns 0, or -errno when none of the addresses can be opened.
  */
 int nic_datagrams_start(struct worker *worker, const struct nic_qp_init *init);
 
@@ -324,12 +390,12 @@ bool nic_local_wait(uint32_t who, uint32_t round);
 /*
  * The queue pair is in RTR: if its peer has a loopback address, that names a queue pair of this
  * network namespace. Where there is none the program's requests will fail at once, and the log says
- * why. The NIC is locked.
+ * why. Asks. The NIC is locked.
  */
 void nic_local_check_loopback(struct nic_qp *qp);
 
 /*
- * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there.
+ * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. Asks.
  * Returns whether the peer is another process, that could map our memory.
  */
 bool nic_local_connect(struct nic_qp *qp);

@@ -258,6 +258,11 @@ void nic_local_check_loopback(struct nic_qp *qp)
 	worker_unlock(qp->worker);
 }
 
+static bool is_ready_to_receive(const struct nic_qp *qp)
+{
+	return atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_RTR;
+}
+
 bool nic_local_connect(struct nic_qp *qp)
 {
 	struct local_inbox place;
@@ -273,7 +278,8 @@ bool nic_local_connect(struct nic_qp *qp)
 		return false;
 	}
 	local = calloc(1, sizeof(*local));
-	if (!local || inbox_take(&place)) {
+	/* Meanwhile a guest of the target may have reset it, or connected it again. */
+	if (!local || qp->local || !is_ready_to_receive(qp) || inbox_take(&place)) {
 		nic_peer_put(peer);
 		free(local);
 		return false;

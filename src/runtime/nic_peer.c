@@ -176,14 +176,14 @@ static struct nic_peer *find(uint8_t slot)
 	return NULL;
 }
 
-/* Who has the slot, and its NIC memory. Returns 0 or -errno. */
+/* Who has the slot, and its NIC memory. The NIC is locked, in a turn. Returns 0 or -errno. */
 static int process_find(uint8_t slot, struct agent_process *ret_process)
 {
 	int error;
 
-	pthread_mutex_lock(&nic_agent_lock);
+	nic_ask();
 	error = agent_client_find(&nic.agent, slot, ret_process);
-	pthread_mutex_unlock(&nic_agent_lock);
+	nic_ask_done(error ? -1 : ret_process->memory);
 	return error;
 }
 
@@ -207,8 +207,12 @@ static int identity_read(int memory, uint64_t *ret_identity)
 int nic_peer_identify(uint8_t slot, uint64_t *ret_identity)
 {
 	struct agent_process process;
-	int error = process_find(slot, &process);
+	int error = nic_ask_begin();
 
+	if (error)
+		return error;
+	error = process_find(slot, &process);
+	nic_ask_end();
 	if (error)
 		return error;
 	if (process.memory < 0 || process.uid != geteuid())
@@ -424,19 +428,32 @@ static int create_or_say(const struct agent_process *process, struct nic_peer **
 	return error;
 }
 
+/* The NIC is locked, in a turn. */
+static int find_or_create(uint8_t slot, struct nic_peer **ret_peer)
+{
+	struct agent_process process;
+	int error;
+
+	*ret_peer = find(slot);
+	if (*ret_peer)
+		return 0;
+	error = process_find(slot, &process);
+	if (error)
+		return error;
+	error = create_or_say(&process, ret_peer);
+	if (process.memory >= 0)
+		close(process.memory);
+	return error;
+}
+
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 {
 	struct nic_peer *peer = find(slot);
-	struct agent_process process;
-	int error = 0;
+	int error = peer ? 0 : nic_ask_begin();
 
-	if (!peer) {
-		error = process_find(slot, &process);
-		if (!error) {
-			error = create_or_say(&process, &peer);
-			if (process.memory >= 0)
-				close(process.memory);
-		}
+	if (!error && !peer) {
+		error = find_or_create(slot, &peer);
+		nic_ask_end();
 	}
 	if (error)
 		return error;
@@ -485,10 +502,9 @@ static bool is_it(const struct nic_peer *peer, uint32_t number)
 	return peer->is_elsewhere && !nic_peer_has_ended(peer) && nic_peer_find_qp(peer, number);
 }
 
-/* rendezvous_visit: it has the slot; does it have the queue pair? */
-static bool search_visit(void *context, const struct agent_process *process)
+/* It has the slot; does it have the queue pair? The NIC is locked. */
+static bool search_process(struct search *search, const struct agent_process *process)
 {
-	struct search *search = context;
 	struct nic_peer *peer = find_process(process->pid);
 
 	/* We are not there: the number is that of another PID namespace. */
@@ -506,9 +522,22 @@ static bool search_visit(void *context, const struct agent_process *process)
 	return search->peer;
 }
 
+/* rendezvous_visit; the NIC is not locked. */
+static bool search_visit(void *context, const struct agent_process *process)
+{
+	bool is_found;
+
+	nic_enter();
+	is_found = search_process(context, process);
+	nic_leave();
+	return is_found;
+}
+
 int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_peer **ret_peer)
 {
 	struct search search = {.number = number, .error = -ENOENT};
+	const struct gid copy = *gid;
+	int before;
 
 	list_for_each(peer, &nic.peers, struct nic_peer, link)
 		if (is_it(peer, number)) {
@@ -516,7 +545,9 @@ int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_pe
 			*ret_peer = peer;
 			return 0;
 		}
-	rendezvous_ask(&nic.rendezvous, (uint8_t)(number >> 16), gid, search_visit, &search);
+	before = nic_let_go();
+	rendezvous_ask(&nic.rendezvous, (uint8_t)(number >> 16), &copy, search_visit, &search);
+	nic_take_again(before);
 	if (!search.peer)
 		return search.error;
 	*ret_peer = search.peer;

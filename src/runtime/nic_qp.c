@@ -55,32 +55,61 @@ static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 		nic.last_xrc_send = worker;
 }
 
-int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
+static struct agent_address address_of(const struct gid *local, uint32_t ifindex)
 {
-	struct agent_address address = {
+	return (struct agent_address){
 		.gid = *local,
 		.scope_ifindex = gid_is_link_local(local) ? ifindex : 0,
 	};
-	int index, socket;
+}
+
+int nic_address_find(struct worker *worker, const struct gid *local, uint32_t ifindex)
+{
+	const struct agent_address address = address_of(local, ifindex);
+	int index;
 
 	worker_lock(worker);
 	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
 	worker_unlock(worker);
-	if (index >= 0)
-		return index;
+	return index;
+}
 
-	pthread_mutex_lock(&nic_agent_lock);
-	int error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, &address, &socket);
+/* Get a socket from urnicd. The NIC is locked, in a turn. Returns the address's index or -errno. */
+static int address_add(struct worker *worker, const struct agent_address *address, uint32_t ifindex)
+{
+	int socket = -1;
+	int index, error;
+
+	nic_ask();
+	error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, address, &socket);
 	if (error)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	pthread_mutex_unlock(&nic_agent_lock);
+	nic_ask_done(socket);
 	if (error)
 		return error;
 	worker_lock(worker);
-	index = worker_address_add(worker, &address.gid, address.scope_ifindex, socket);
+	index = worker_address_add(worker, &address->gid, address->scope_ifindex, socket);
 	if (index >= 0)
 		nic_link_use(worker, (uint32_t)index, ifindex);
 	worker_unlock(worker);
+	return index;
+}
+
+int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
+{
+	const struct agent_address address = address_of(local, ifindex);
+	int index = nic_address_find(worker, &address.gid, ifindex);
+	int error;
+
+	if (index >= 0)
+		return index;
+	error = nic_ask_begin();
+	if (error)
+		return error;
+	index = nic_address_find(worker, &address.gid, ifindex);
+	if (index < 0)
+		index = address_add(worker, &address, ifindex);
+	nic_ask_end();
 	return index;
 }
 

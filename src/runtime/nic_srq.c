@@ -44,8 +44,6 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 	struct worker *worker = NULL;
 	int error;
 
-	if (nic.srqs->count == NIC_SRQ_COUNT_MAX)
-		return -ENOMEM;
 	if (init->xrcd) {
 		if (init->xrcd->epoch != nic_epoch || init->cq->epoch != nic_epoch)
 			return -EINVAL;
@@ -68,6 +66,8 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 		inner.cq = &init->cq->cq;
 		inner.tag_count = init->tag_count;
 	}
+	if (nic.srqs->count == NIC_SRQ_COUNT_MAX)
+		return -ENOMEM;
 	/* The slot is nobody else's, so nobody on this host has the same number. */
 	inner.number = srq_table_number(
 		nic.srqs, worker ? (uint8_t)worker->lane.slot : 0, nic_random_u64());

@@ -110,7 +110,9 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane)
 
 /* --- other processes --- */
 
-/* urnicd tells who there is; and tells others of us once we have a slot. The NIC is locked. */
+/*
+ * urnicd tells who there is; and tells others of us once we have a slot. Asks. The NIC is locked.
+ */
 static bool agent_knows_us(const struct nic_xrcd *xrcd)
 {
 	struct worker *worker;
@@ -132,7 +134,7 @@ void nic_xrcd_show(struct nic_xrcd *xrcd)
 	struct nic_public_xrcd *place = NULL;
 
 	nic_enter();
-	if (!xrcd->public && agent_knows_us(xrcd))
+	if (agent_knows_us(xrcd) && !xrcd->public)
 		place = place_find();
 	if (place) {
 		place->file = xrcd->file;
@@ -164,23 +166,32 @@ static bool is_in(int memory, const struct nic_xrcd *xrcd)
 	return false;
 }
 
-bool nic_xrcd_is_elsewhere(const struct nic_xrcd *xrcd)
+/* The connection is ours. */
+static bool is_in_some(const struct nic_xrcd *xrcd)
 {
 	struct agent_process process;
 	bool is_elsewhere = false;
 	uint32_t index = 0;
 
+	while (!is_elsewhere && agent_client_list(&nic.agent, &index, &process) == 0) {
+		if (process.memory < 0)
+			continue;
+		is_elsewhere = process.pid != (uint32_t)getpid() && is_in(process.memory, xrcd);
+		close(process.memory);
+	}
+	return is_elsewhere;
+}
+
+bool nic_xrcd_is_elsewhere(const struct nic_xrcd *xrcd)
+{
+	bool is_elsewhere = false;
+
 	nic_enter();
-	if (agent_knows_us(xrcd)) {
-		pthread_mutex_lock(&nic_agent_lock);
-		while (!is_elsewhere && agent_client_list(&nic.agent, &index, &process) == 0) {
-			if (process.memory < 0)
-				continue;
-			is_elsewhere =
-				process.pid != (uint32_t)getpid() && is_in(process.memory, xrcd);
-			close(process.memory);
-		}
-		pthread_mutex_unlock(&nic_agent_lock);
+	if (agent_knows_us(xrcd) && !nic_ask_begin()) {
+		nic_ask();
+		is_elsewhere = is_in_some(xrcd);
+		nic_ask_done(-1);
+		nic_ask_end();
 	}
 	nic_leave();
 	return is_elsewhere;
