@@ -7,10 +7,13 @@
 #include "os/own_thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "os/log.h"
 
@@ -73,6 +76,32 @@ void own_thread_end(void)
 {
 	atomic_fetch_sub(&thread_count, 1);
 	own_thread_sleep();
+}
+
+/* The kernel's struct sched_attr of Linux 3.14: only recent C libraries declare it. */
+struct scheduling {
+	uint32_t bytes;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns; /* the slice, of policy SCHED_OTHER; 0: the kernel's choice */
+	uint64_t deadline_ns;
+	uint64_t period_ns;
+};
+
+/* A program that has chosen another policy keeps it. A refusal loses nothing. */
+void own_thread_shorten_slice(void)
+{
+	struct scheduling scheduling = {.bytes = sizeof(scheduling)};
+	int before = errno;
+
+	if (!syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0) &&
+		scheduling.policy == SCHED_OTHER) {
+		scheduling.runtime_ns = OWN_THREAD_SLICE_NS;
+		syscall(SYS_sched_setattr, 0, &scheduling, 0);
+	}
+	errno = before;
 }
 
 static void wait_refused(const char *call)

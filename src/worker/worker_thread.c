@@ -270,6 +270,7 @@ void *worker_thread_main(void *argument)
 
 	own_thread_wake();
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us: ticks and holds are short */
+	own_thread_shorten_slice();
 
 	while (!is_stopping(worker)) {
 		refusals_tell(worker);
