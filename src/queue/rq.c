@@ -352,14 +352,16 @@ static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
 	return false;
 }
 
-/* The slot at `taken`, if it is one of these bytes. */
+/* The slot at `taken`, if it can be one, and lies in these bytes. */
 static const struct recv_slot *slot_afar(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t taken)
 {
 	const struct recv_slot *slot = slot_at(rq, taken);
 	uint64_t start = (uint64_t)((const uint8_t *)slot - base);
 
-	return range_inside(start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes)
+	return start % alignof(struct recv_slot) == 0 &&
+			range_inside(
+				start, sizeof(*slot) + SGE_COUNT_MAX * sizeof(struct sge), 0, bytes)
 		? slot
 		: NULL;
 }
@@ -541,13 +543,12 @@ static void moves_count(struct recv_queue *rq)
 }
 
 /*
- * The queue is locked. Moves the requests that wait to other slots, of which there are enough.
- * Meanwhile nobody takes any.
+ * The queue is locked. Moves the requests from number `taken` on to other slots, of which there are
+ * enough. Meanwhile nobody takes any.
  */
-static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity)
+static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t taken)
 {
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
-	uint32_t taken = (uint32_t)taken_checked(rq);
 
 	for (uint32_t i = posted - rq->capacity; i != taken; i++)
 		slot_leave(rq, slot_at(rq, i), i);
@@ -555,13 +556,6 @@ static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity)
 		memcpy(slot_in(rq, slots, capacity, i), slot_at(rq, i), rq->stride_bytes);
 	rq->slots_distance = (uintptr_t)slots - (uintptr_t)rq;
 	rq->capacity = capacity;
-}
-
-/* The queue is locked. How many wait. */
-static uint32_t waiting(struct recv_queue *rq)
-{
-	return atomic_load_explicit(&rq->posted, memory_order_relaxed) -
-		(uint32_t)taken_checked(rq);
 }
 
 /* The queue is locked. Those that are known go to other memory, which has room for more. */
@@ -578,17 +572,25 @@ static void strays_move(struct recv_queue *rq, struct recv_strays *to)
 	rq->strays_distance = (uintptr_t)to - (uintptr_t)rq;
 }
 
-/* The queue is locked. Returns 0 or -EINVAL. */
+/*
+ * The queue is locked. Returns 0 or -EINVAL. The takers' line is read once. What it says becomes
+ * what the owner knows, so no later value of that line makes more requests wait than there are
+ * slots.
+ */
 static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t depth)
 {
+	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+	uint32_t taken;
 	int error = 0;
 
 	moves_count(rq); /* nobody takes */
-	if (waiting(rq) > depth) {
+	taken = (uint32_t)taken_checked(rq);
+	if (posted - taken > depth) {
 		error = -EINVAL;
 	} else {
+		atomic_store_explicit(&rq->known, taken, memory_order_relaxed);
 		if (slots)
-			slots_move(rq, slots, capacity);
+			slots_move(rq, slots, capacity, taken);
 		rq->depth = depth;
 	}
 	moves_count(rq);

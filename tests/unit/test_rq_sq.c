@@ -179,7 +179,9 @@ static void rq_taker_afar_believes_nothing_that_is_out_of_bounds(void **state)
 	assert_int_equal(rq_post(rq, &wr), 0);
 	rq->slots_distance += ARENA_BYTES;
 	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
-	rq->slots_distance -= ARENA_BYTES;
+	rq->slots_distance -= ARENA_BYTES - 4; /* misaligned */
+	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	rq->slots_distance -= 4;
 	assert_int_equal(rq_post(rq, &wr), 0);
 	atomic_fetch_add(&rq_takers(rq)->taken, 1ull << 32); /* its slots are being moved */
 	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
@@ -187,6 +189,26 @@ static void rq_taker_afar_believes_nothing_that_is_out_of_bounds(void **state)
 	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
 	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
 	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+}
+
+/* Requests that were taken when the queue shrank do not wait again, whatever takers write. */
+static void rq_that_was_resized_has_no_more_requests_than_slots(void **state)
+{
+	struct recv_queue *rq = arena_at(&arena, rq_create_shared(&arena, 128, 1));
+	struct recv_wr wr = {0};
+	struct recv_wqe wqe;
+
+	(void)state;
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(rq_post(rq, &wr), 0);
+	for (uint32_t i = 0; i < 90; i++)
+		assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_int_equal(rq_resize(&arena, rq, 16), 0);
+	atomic_store(&rq_takers(rq)->taken, (uint64_t)rq->moves << 32 | 5);
+	rq_mend(rq);
+	assert_int_equal(rq_count(rq), 10);
+	assert_int_equal(rq_resize(&arena, rq, 128), 0);
+	assert_int_equal(rq_count(rq), 10);
 }
 
 static void sq_is_full_until_completions_are_polled(void **state)
@@ -256,6 +278,7 @@ int main(void)
 		cmocka_unit_test_setup(
 			rq_request_is_taken_by_one_of_many_processes_while_slots_move, setup),
 		cmocka_unit_test_setup(rq_taker_afar_believes_nothing_that_is_out_of_bounds, setup),
+		cmocka_unit_test_setup(rq_that_was_resized_has_no_more_requests_than_slots, setup),
 		cmocka_unit_test_setup(sq_is_full_until_completions_are_polled, setup),
 		cmocka_unit_test_setup(sq_indices_wrap_around_32_bits, setup),
 		cmocka_unit_test_setup(sq_slots_hold_the_longest_list_and_inline_data, setup),
