@@ -328,20 +328,21 @@ static uint32_t used_count(const struct guest_table *table)
 static bool seat_quiesce(struct guest_seat *seat, guest_wait_fn *wait, const struct mr_table *mrs,
 	uint32_t key, const struct inbox_patience *patience)
 {
-	for (uint32_t round = 0;; round++) {
-		uint64_t mark = atomic_load(&seat->in_use);
+	uint32_t round = 0;
+	uint64_t mark;
 
-		if (!(mark & INBOX_USES_KEY) || !mr_keys_may_meet(mrs, (uint32_t)mark, key))
+	do {
+		if (!inbox_mark_meets(&seat->in_use, mrs, key, &mark))
 			return true;
 		if (mark & INBOX_IS_REVOKED)
 			return false;
 		if (!wait(atomic_load(&seat->guest), round))
 			return true;
-		if (inbox_revoke(&seat->in_use, mark, round, patience)) {
-			wait(atomic_load(&seat->guest), round); /* see inbox_mark_holds() */
-			return false;
-		}
-	}
+	} while (!inbox_is_late(round++, patience));
+	if (inbox_revoke(&seat->in_use, mrs, key))
+		return true;
+	wait(atomic_load(&seat->guest), round); /* see inbox_mark_holds() */
+	return false;
 }
 
 bool guest_quiesce(struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
@@ -357,32 +358,40 @@ bool guest_quiesce(struct guest_table *table, guest_wait_fn *wait, const struct 
 	return is_quiet;
 }
 
-/* Of guest_wait_fn, for one that stands still. */
+/* Of guest_wait_fn, for those that stand still. */
 enum {
 	WAIT_ROUNDS_MAX = 2000,
 	WAIT_ROUNDS_BRIEF = 284, /* some 4 ms */
 };
 
-static bool seat_wait(const struct guest_seat *seat, guest_wait_fn *wait, uint32_t rounds_max)
+static bool is_marked(const struct guest_seat *seat)
 {
-	for (uint32_t round = 0; atomic_load(&seat->in_use) != INBOX_IS_FREE; round++) {
-		if (!wait(atomic_load(&seat->guest), round))
+	return atomic_load(&seat->in_use) != INBOX_IS_FREE;
+}
+
+/* `*round` counts for all seats together: marks that stay are waited for at the same time. */
+static bool seat_wait(
+	const struct guest_seat *seat, guest_wait_fn *wait, uint32_t *round, uint32_t rounds_max)
+{
+	while (is_marked(seat)) {
+		if (!wait(atomic_load(&seat->guest), *round))
 			return true;
-		if (round == rounds_max)
-			return false;
+		if (*round == rounds_max)
+			return !is_marked(seat);
+		++*round;
 	}
 	return true;
 }
 
 static bool seats_wait(const struct guest_table *table, guest_wait_fn *wait, uint32_t rounds_max)
 {
+	uint32_t count, round = 0;
 	bool is_free = true;
-	uint32_t count;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	count = used_count(table);
 	for (uint32_t i = 0; i < count; i++)
-		is_free = seat_wait(&table->seat[i], wait, rounds_max) && is_free;
+		is_free = seat_wait(&table->seat[i], wait, &round, rounds_max) && is_free;
 	return is_free;
 }
 

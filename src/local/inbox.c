@@ -50,16 +50,37 @@ void inbox_close(struct inbox *inbox)
 	records_close(inbox, generation);
 }
 
-enum {
-	CLOCKLESS_ROUNDS = 200
-}; /* of a wait: it spins, and no mark of a process that runs lasts longer */
-
-bool inbox_revoke(_Atomic uint64_t *in_use, uint64_t mark, uint32_t round,
-	const struct inbox_patience *patience)
+bool inbox_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
+	uint64_t *ret_mark)
 {
-	if (round < CLOCKLESS_ROUNDS || patience->now_ns() < patience->until_ns)
-		return false;
-	return atomic_compare_exchange_strong(in_use, &mark, mark | INBOX_IS_REVOKED);
+	uint64_t mark = atomic_load(in_use);
+
+	*ret_mark = mark;
+	return (mark & INBOX_USES_KEY) && mr_keys_may_meet(mrs, (uint32_t)mark, key);
+}
+
+enum {
+	CLOCKLESS_ROUNDS =
+		200, /* of a wait: it spins, and no mark of a process that runs lasts longer */
+	REVOKE_ATTEMPTS_MAX = 16,
+};
+
+bool inbox_is_late(uint32_t round, const struct inbox_patience *patience)
+{
+	return round >= CLOCKLESS_ROUNDS && patience->now_ns() >= patience->until_ns;
+}
+
+bool inbox_revoke(_Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key)
+{
+	uint64_t mark;
+
+	for (uint32_t attempt = 0; attempt < REVOKE_ATTEMPTS_MAX; attempt++) {
+		if (!inbox_mark_meets(in_use, mrs, key, &mark))
+			return true;
+		if (atomic_compare_exchange_strong(in_use, &mark, mark | INBOX_IS_REVOKED))
+			return false;
+	}
+	return false;
 }
 
 const struct inbox_record *inbox_next(const struct inbox *inbox)

@@ -47,6 +47,7 @@
 #include "base/fence.h"
 #include "base/gid.h"
 #include "base/once.h"
+#include "memory/mr.h"
 #include "queue/rq.h"
 
 enum {
@@ -240,11 +241,21 @@ void inbox_open(struct inbox *inbox);
 void inbox_close(struct inbox *inbox);
 
 /*
- * A mark of an inbox or seat has been waited for, for `round` calls. When that was long enough it
- * is revoked: true.
+ * Does the mark of an inbox or seat say that memory of this key may be in use? *ret_mark is the
+ * mark.
  */
-bool inbox_revoke(_Atomic uint64_t *in_use, uint64_t mark, uint32_t round,
-	const struct inbox_patience *patience);
+bool inbox_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
+	uint64_t *ret_mark);
+
+/* Was a mark waited for long enough, with `round` calls? */
+bool inbox_is_late(uint32_t round, const struct inbox_patience *patience);
+
+/*
+ * A mark that meets the key has been waited for long enough: revoke it. True when no mark does any
+ * more. A mark that changes faster than it can be revoked is no honest one: false, as for one that
+ * was revoked.
+ */
+bool inbox_revoke(_Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key);
 
 /*
  * The next record of the generation that the inbox is open in, or was last; or NULL. It may change

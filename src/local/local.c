@@ -447,22 +447,22 @@ bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uin
 	const struct inbox_patience *patience)
 {
 	struct inbox *inbox = local->inbox;
+	uint32_t round = 0;
 	uint64_t mark;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	for (uint32_t round = 0;; round++) {
-		mark = atomic_load(&inbox->in_use);
-		if (!(mark & INBOX_USES_KEY) || !mr_keys_may_meet(mrs, (uint32_t)mark, key))
+	do {
+		if (!inbox_mark_meets(&inbox->in_use, mrs, key, &mark))
 			return true;
 		if (mark & INBOX_IS_REVOKED)
 			return false;
 		if (!local->owner->wait(inbox, round))
 			return true;
-		if (inbox_revoke(&inbox->in_use, mark, round, patience)) {
-			local->owner->wait(inbox, round); /* see inbox_mark_holds() */
-			return false;
-		}
-	}
+	} while (!inbox_is_late(round++, patience));
+	if (inbox_revoke(&inbox->in_use, mrs, key))
+		return true;
+	local->owner->wait(inbox, round); /* see inbox_mark_holds() */
+	return false;
 }
 
 enum { INVALIDATE_NS = 50000000 };

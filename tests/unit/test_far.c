@@ -60,8 +60,11 @@ static uint8_t *own_memory;
 
 /* --- what both need of their surroundings --- */
 
+static uint32_t waits;
+
 static bool wait(uint32_t who, uint32_t round)
 {
+	waits++;
 	for (uint32_t i = 0; i < guests->used_count; i++)
 		if (leaves_in && round + 1 == leaves_in && guests->seat[i].guest == who)
 			guest_leave(&guests->seat[i]);
@@ -686,6 +689,44 @@ static void deregistration_waits_for_guests(void **state)
 	assert_true(guest_quiesce(guests, wait, &mrs, key, &patience));
 }
 
+static uint64_t all_time(void)
+{
+	return UINT64_MAX;
+}
+
+/* Another mark each time, of a key that nobody knows. */
+static bool wait_and_mark(uint32_t who, uint32_t round)
+{
+	(void)who;
+	guest_enter(&guests->seat[0], INBOX_USES_KEY | (0x1000 + round));
+	return ++waits < 10000; /* else it would never end */
+}
+
+static void deregistration_does_not_wait_for_marks_that_keep_changing(void **state)
+{
+	const struct inbox_patience patience = {1, all_time};
+
+	(void)state;
+	assert_non_null(guest_sit(guests, GUEST, is_alive, NULL));
+	waits = 0;
+	wait_and_mark(GUEST, 0);
+	assert_false(guest_quiesce(guests, wait_and_mark, &mrs, key, &patience));
+	assert_in_range(waits, 1, 1000);
+}
+
+/* Whoever writes there can mark all seats. */
+static void owner_waits_for_all_seats_at_once(void **state)
+{
+	(void)state;
+	atomic_store(&guests->used_count, GUEST_SEAT_COUNT);
+	for (uint32_t i = 0; i < GUEST_SEAT_COUNT; i++)
+		guest_enter(&guests->seat[i], INBOX_PUBLISHES);
+	leaves_in = UINT32_MAX;
+	waits = 0;
+	assert_false(guest_wait(guests, wait));
+	assert_in_range(waits, 1, 3000);
+}
+
 static void bytes_are_moved_again_when_the_mark_was_revoked(void **state)
 {
 	uint8_t bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
@@ -860,6 +901,8 @@ int main(void)
 		TEST(atomic_that_the_host_does_not_come_to_is_not_ready),
 		TEST(atomic_is_checked_by_the_host_that_does_it),
 		TEST(deregistration_waits_for_guests),
+		TEST(deregistration_does_not_wait_for_marks_that_keep_changing),
+		TEST(owner_waits_for_all_seats_at_once),
 		TEST(bytes_are_moved_again_when_the_mark_was_revoked),
 		TEST(queue_that_went_is_not_taken_from),
 		TEST(record_for_a_queue_that_went_is_thrown_away),

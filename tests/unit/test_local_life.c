@@ -179,6 +179,29 @@ static void owner_out_of_patience_revokes_the_mark_once(void **state)
 	inbox_leave(inbox);
 }
 
+static uint32_t waits;
+
+/* Another mark each time, of a key that nobody knows. */
+static bool wait_and_mark(const struct inbox *inbox, uint32_t round)
+{
+	atomic_store(
+		&((struct inbox *)(uintptr_t)inbox)->in_use, INBOX_USES_KEY | (0x1000 + round));
+	return ++waits < 10000; /* else it would never end */
+}
+
+static void owner_out_of_patience_does_not_wait_for_marks_that_keep_changing(void **state)
+{
+	const struct inbox_patience patience = {1, all_time};
+
+	(void)state;
+	waits = 0;
+	ends[1].owner.wait = wait_and_mark;
+	wait_and_mark(inbox_of(1), 0);
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &patience));
+	assert_in_range(waits, 1, 1000);
+	ends[1].owner.wait = wait;
+}
+
 /* How the initiator's peer is asked for memory; its owner runs out of patience right then. */
 static void revoke(void)
 {
@@ -293,6 +316,7 @@ int main(void)
 		TEST(inbox_in_which_somebody_stands_still_is_not_used_again),
 		TEST(request_that_was_published_is_taken_though_the_initiator_died),
 		TEST(owner_out_of_patience_revokes_the_mark_once),
+		TEST(owner_out_of_patience_does_not_wait_for_marks_that_keep_changing),
 		TEST(request_whose_mark_is_revoked_is_done_once_more),
 		TEST(atomic_whose_mark_is_revoked_fails),
 		TEST(deregistration_waits_for_who_uses_the_key_and_for_nobody_else),
