@@ -5,7 +5,14 @@
 /*
  * Text that others chose: the names of processes and of network interfaces. A terminal obeys
  * control characters in it, and a line break in it makes a second line of a log.
+ *
+ * And text that users write: numbers, and lists with commas. Pure functions; any thread.
  */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 /* Replace all but printable ASCII, one '?' for each byte. */
 static inline void text_make_printable(char *text)
@@ -13,6 +20,94 @@ static inline void text_make_printable(char *text)
 	for (; *text; text++)
 		if (*text < ' ' || *text > '~')
 			*text = '?';
+}
+
+/* Part of a text, not terminated. */
+struct text_part {
+	const char *text;
+	size_t bytes;
+};
+
+/*
+ * Take the next item off a comma-separated list: without the blanks around it, and not empty.
+ *
+ * `list`  Moved on.
+ *
+ * Returns false at the end of the list.
+ */
+static inline bool text_item_next(const char **list, struct text_part *ret_item)
+{
+	const char *text = *list + strspn(*list, ", \t");
+	size_t bytes = strcspn(text, ",");
+
+	*list = text + bytes;
+	while (bytes > 0 && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t'))
+		bytes--;
+	*ret_item = (struct text_part){text, bytes};
+	return bytes > 0;
+}
+
+static inline bool text_part_is(const struct text_part *part, const char *word)
+{
+	return part->bytes == strlen(word) && memcmp(part->text, word, part->bytes) == 0;
+}
+
+/*
+ * The whole part as a decimal number.
+ *
+ * Returns false, and leaves *ret_value, when it is none or not from `lowest` to `highest`.
+ */
+static inline bool text_part_number(
+	const struct text_part *part, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < part->bytes; i++) {
+		if (part->text[i] < '0' || part->text[i] > '9')
+			return false;
+		value = value * 10 + (uint64_t)(part->text[i] - '0');
+		if (value > highest)
+			return false;
+	}
+	if (part->bytes == 0 || value < lowest)
+		return false;
+	*ret_value = (uint32_t)value;
+	return true;
+}
+
+/* text_part_number() of a terminated text. */
+static inline bool text_number(
+	const char *text, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
+{
+	const struct text_part whole = {text, strlen(text)};
+
+	return text_part_number(&whole, lowest, highest, ret_value);
+}
+
+/* As text_number(), and the text may also be hexadecimal, with 0x in front. */
+static inline bool text_number_or_hex(
+	const char *text, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
+{
+	uint64_t value = 0;
+
+	if (text[0] != '0' || (text[1] | 0x20) != 'x' || text[2] == '\0')
+		return text_number(text, lowest, highest, ret_value);
+	for (text += 2; *text; text++) {
+		char letter = (char)(*text | 0x20);
+
+		if (*text >= '0' && *text <= '9')
+			value = value * 16 + (uint64_t)(*text - '0');
+		else if (letter >= 'a' && letter <= 'f')
+			value = value * 16 + (uint64_t)(letter - 'a') + 10;
+		else
+			return false;
+		if (value > highest)
+			return false;
+	}
+	if (value < lowest)
+		return false;
+	*ret_value = (uint32_t)value;
+	return true;
 }
 
 #endif

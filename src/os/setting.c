@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "os/log.h"
 
 /* One allocation: the pointers, then the strings. */
@@ -54,31 +55,12 @@ const char *setting_path(const char *name)
 	return getauxval(AT_SECURE) ? NULL : setting_text(name);
 }
 
-bool setting_parse(const char *text, unsigned lowest, unsigned highest, unsigned *ret_value)
-{
-	unsigned long long value = 0;
-
-	if (*text == '\0')
-		return false;
-	for (; *text != '\0'; text++) {
-		if (*text < '0' || *text > '9')
-			return false;
-		value = value * 10 + (unsigned)(*text - '0');
-		if (value > highest)
-			return false;
-	}
-	if (value < lowest)
-		return false;
-	*ret_value = (unsigned)value;
-	return true;
-}
-
 unsigned setting_number(const char *name, unsigned lowest, unsigned highest, unsigned fallback)
 {
 	const char *text = setting_text(name);
 	unsigned value = fallback;
 
-	if (text && !setting_parse(text, lowest, highest, &value))
+	if (text && !text_number(text, lowest, highest, &value))
 		log_write(LOG_ERROR, "%s is '%.40s'; it may be %u to %u; using %u", name, text,
 			lowest, highest, fallback);
 	return value;

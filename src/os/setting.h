@@ -44,9 +44,6 @@ void settings_read(void);
  */
 unsigned setting_number(const char *name, unsigned lowest, unsigned highest, unsigned fallback);
 
-/* Is `text` such a number? Sets *ret_value if it is. */
-bool setting_parse(const char *text, unsigned lowest, unsigned highest, unsigned *ret_value);
-
 /*
  * Which of three words, or two if `third` is NULL: 0, 1 or 2. `first` is the default.
  */

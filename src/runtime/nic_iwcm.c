@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "base/text.h"
 #include "os/cancel.h"
 #include "os/clock.h"
 #include "os/kick.h"
@@ -63,44 +64,32 @@ static void manager_leave(int cancel)
 
 /* --- policy --- */
 
-/* Is the word of so many bytes, which may have blanks around it, this one? */
-static bool is_word(const char *text, size_t bytes, const char *word)
-{
-	while (bytes && *text == ' ') {
-		text++;
-		bytes--;
-	}
-	while (bytes && text[bytes - 1] == ' ')
-		bytes--;
-	return bytes == strlen(word) && memcmp(text, word, bytes) == 0;
-}
-
 struct mpa_policy nic_iwcm_policy(void)
 {
 	static atomic_bool is_told;
 	struct mpa_policy policy = {.revision = 2, .wants_crc = true, .is_peer_to_peer = true};
 	const char *words = setting_text("URNIC_MPA");
+	struct text_part word;
 
-	for (size_t bytes; words && *words; words += bytes + (words[bytes] == ',')) {
-		bytes = strcspn(words, ",");
-		if (is_word(words, bytes, "revision=1"))
+	while (words && text_item_next(&words, &word)) {
+		if (text_part_is(&word, "revision=1"))
 			policy.revision = 1;
-		else if (is_word(words, bytes, "crc=off"))
+		else if (text_part_is(&word, "crc=off"))
 			policy.wants_crc = false;
-		else if (is_word(words, bytes, "markers"))
+		else if (text_part_is(&word, "markers"))
 			policy.wants_markers = true;
-		else if (is_word(words, bytes, "peer-to-peer=off"))
+		else if (text_part_is(&word, "peer-to-peer=off"))
 			policy.is_peer_to_peer = false;
-		else if (is_word(words, bytes, "ready=write"))
+		else if (text_part_is(&word, "ready=write"))
 			policy.ready |= MPA_READY_WRITE;
-		else if (is_word(words, bytes, "ready=read"))
+		else if (text_part_is(&word, "ready=read"))
 			policy.ready |= MPA_READY_READ;
-		else if (is_word(words, bytes, "ready=send"))
+		else if (text_part_is(&word, "ready=send"))
 			policy.ready |= MPA_READY_SEND;
 		else if (!atomic_exchange(&is_told, true))
 			log_write(LOG_ERROR,
 				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them; it is left out",
-				(int)(bytes < 40 ? bytes : 40), words);
+				(int)min_u64(word.bytes, 40), word.text);
 	}
 	return policy;
 }

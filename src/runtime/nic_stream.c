@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "os/setting.h"
@@ -29,7 +30,7 @@ static unsigned patience_choose(void)
 
 	if (!text)
 		return PORT_TCP_PATIENCE_S;
-	if (setting_parse(text, 0, PATIENCE_S_MAX, &asked) && (!asked || asked >= PATIENCE_S_MIN))
+	if (text_number(text, 0, PATIENCE_S_MAX, &asked) && (!asked || asked >= PATIENCE_S_MIN))
 		return asked;
 	if (!atomic_exchange(&is_told, true))
 		log_write(LOG_ERROR,

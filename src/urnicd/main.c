@@ -24,6 +24,7 @@
 #include "agent/agent_protocol.h"
 #include "agent/place.h"
 #include "base/arith.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "os/setting.h"
 #include "urnicd/bag.h"
@@ -101,8 +102,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 	}
 	options->idle_s = setting_number(
 		"URNICD_IDLE_S", 0, AGENT_IDLE_S_MAX, options->is_system ? 0 : AGENT_IDLE_S);
-	if (optind != argc ||
-		(idle && !setting_parse(idle, 0, AGENT_IDLE_S_MAX, &options->idle_s))) {
+	if (optind != argc || (idle && !text_number(idle, 0, AGENT_IDLE_S_MAX, &options->idle_s))) {
 		usage(stderr);
 		return AGENT_EXIT_USAGE;
 	}

@@ -282,6 +282,11 @@ static void sizes_go_as_far_as_stated(void **state)
 
 /* --- what is written in URNIC_LIMITS ------------------------------------------------------ */
 
+static bool set_limit(struct ibv_device_attr *limits, const char *item, uint32_t *ret_highest)
+{
+	return limits_set(limits, &(struct text_part){item, strlen(item)}, ret_highest);
+}
+
 static void wrong_items_have_no_effect(void **state)
 {
 	static const struct {
@@ -297,13 +302,13 @@ static void wrong_items_have_no_effect(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
-		assert_false(limits_set(&limits, wrong[i].item, strlen(wrong[i].item), &highest));
+		assert_false(set_limit(&limits, wrong[i].item, &highest));
 		assert_int_equal(highest, wrong[i].highest);
 		assert_int_equal(limits.max_qp, 7);
 	}
-	assert_true(limits_set(&limits, "max_qp=12345", 9, &highest));
+	assert_true(limits_set(&limits, &(struct text_part){"max_qp=12345", 9}, &highest));
 	assert_int_equal(limits.max_qp, 12);
-	assert_true(limits_set(&limits, "max_qp=65536", 12, &highest));
+	assert_true(set_limit(&limits, "max_qp=65536", &highest));
 	assert_int_equal(limits.max_qp, 65536);
 }
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "capture/capture_output.h"
 #include "capture/capture_source.h"
 #include "common/command.h"
@@ -64,14 +65,10 @@ static void on_signal(int number)
 
 static int parse_number(const char *what, const char *text, uint32_t *ret_number)
 {
-	char *end;
-	unsigned long number = strtoul(text, &end, 0);
-
-	if (text[0] < '0' || text[0] > '9' || *end || number == 0 || number > INT32_MAX) {
+	if (!text_number(text, 1, INT32_MAX, ret_number)) {
 		complain("capture: %s is a number from 1 on, not '%s'", what, text);
 		return -EINVAL;
 	}
-	*ret_number = (uint32_t)number;
 	return 0;
 }
 

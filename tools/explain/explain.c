@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "common/command.h"
 #include "front/verbs/abi.h"
 #include "queue/completion.h"
@@ -141,20 +142,12 @@ static bool has_number(const struct topic *topic)
 	return topic->kind == TOPIC_STATUS || topic->kind == TOPIC_FAULT;
 }
 
-static bool number_parse(const char *word, unsigned long *ret_number)
-{
-	char *end;
-
-	*ret_number = strtoul(word, &end, 0);
-	return isdigit((unsigned char)word[0]) && *end == '\0';
-}
-
 /* Exactly this one, in one of the ways in which programs name it. */
 static bool is_named(const struct topic *topic, const char *word)
 {
-	unsigned long number;
+	uint32_t number;
 
-	if (number_parse(word, &number))
+	if (text_number_or_hex(word, 0, UINT32_MAX, &number))
 		return has_number(topic) && topic->number == number;
 	if (topic->kind == TOPIC_STATUS) {
 		if (strncasecmp(word, STATUS_PREFIX, strlen(STATUS_PREFIX)) == 0)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "common/command.h"
 #include "host/network.h"
 
@@ -48,17 +49,6 @@ struct host_options {
 	int first; /* index of the first argument that is no option */
 };
 
-static int parse_mtu(const char *text, unsigned *ret_mtu)
-{
-	char *end;
-	unsigned long mtu = strtoul(text, &end, 10);
-
-	if (end == text || *end || mtu < NETWORK_MTU_MIN || mtu > NETWORK_MTU_MAX)
-		return -EINVAL;
-	*ret_mtu = (unsigned)mtu;
-	return 0;
-}
-
 static int parse_options(
 	int argc, char **argv, const char *letters, struct host_options *ret_options)
 {
@@ -70,7 +60,8 @@ static int parse_options(
 			return -EINVAL;
 		if (letter == 'n')
 			options.name = optarg;
-		if (letter == 'm' && parse_mtu(optarg, &options.mtu) < 0) {
+		if (letter == 'm' &&
+			!text_number(optarg, NETWORK_MTU_MIN, NETWORK_MTU_MAX, &options.mtu)) {
 			complain("host: an MTU is a number from %d to %d, not '%s'",
 				NETWORK_MTU_MIN, NETWORK_MTU_MAX, optarg);
 			return -EINVAL;

@@ -238,14 +238,10 @@ static int report_make(const struct filter *filter, struct stat_report *ret_repo
 
 static int parse_number(const char *what, const char *text, uint32_t max, uint32_t *ret_number)
 {
-	char *end;
-	unsigned long number = strtoul(text, &end, 0);
-
-	if (text[0] < '0' || text[0] > '9' || *end || number > max) {
+	if (!text_number_or_hex(text, 0, max, ret_number)) {
 		complain("stat: %s is a number up to %u, not '%s'", what, max, text);
 		return -EINVAL;
 	}
-	*ret_number = (uint32_t)number;
 	return 0;
 }
 

@@ -57,32 +57,19 @@ static const struct settable *settable_find(const char *name, size_t bytes)
 	return NULL;
 }
 
-/* The whole text as a number, 0 when it is none or larger than any limit. */
-static uint32_t number_parse(const char *text, size_t bytes)
+bool limits_set(struct ibv_device_attr *limits, const struct text_part *item, uint32_t *ret_highest)
 {
-	uint64_t value = 0;
-
-	for (size_t i = 0; i < bytes; i++) {
-		if (text[i] < '0' || text[i] > '9' || value > UINT32_MAX / 10)
-			return 0;
-		value = value * 10 + (uint64_t)(text[i] - '0');
-	}
-	return value > UINT32_MAX ? 0 : (uint32_t)value;
-}
-
-bool limits_set(
-	struct ibv_device_attr *limits, const char *item, size_t bytes, uint32_t *ret_highest)
-{
-	const char *equals = memchr(item, '=', bytes);
-	const struct settable *settable =
-		equals ? settable_find(item, (size_t)(equals - item)) : NULL;
+	const char *equals = memchr(item->text, '=', item->bytes);
+	size_t name_bytes = equals ? (size_t)(equals - item->text) : 0;
+	const struct settable *settable = equals ? settable_find(item->text, name_bytes) : NULL;
+	struct text_part number;
 	uint32_t value;
 
 	*ret_highest = settable ? settable->highest : 0;
 	if (!settable)
 		return false;
-	value = number_parse(equals + 1, bytes - (size_t)(equals + 1 - item));
-	if (value < 1 || value > settable->highest)
+	number = (struct text_part){equals + 1, item->bytes - name_bytes - 1};
+	if (!text_part_number(&number, 1, settable->highest, &value))
 		return false;
 	memcpy((uint8_t *)limits + settable->offset, &(int){(int)value}, sizeof(int));
 	return true;
@@ -90,32 +77,29 @@ bool limits_set(
 
 enum { SHOWN_BYTES_MAX = 60 };
 
-static void complain(const char *item, size_t bytes, uint32_t highest)
+static void complain(const struct text_part *item, uint32_t highest)
 {
-	const int shown = bytes < SHOWN_BYTES_MAX ? (int)bytes : SHOWN_BYTES_MAX;
+	const int shown = (int)min_u64(item->bytes, SHOWN_BYTES_MAX);
 
 	if (highest)
 		log_write(LOG_ERROR,
 			"URNIC_LIMITS has '%.*s'; it may be 1 to %u; it is left as it is", shown,
-			item, highest);
+			item->text, highest);
 	else
 		log_write(LOG_ERROR,
 			"URNIC_LIMITS has '%.*s', which is not limit=number of a limit that can be set (max_qp, max_cqe ... of ibv_devinfo -v); it is left out",
-			shown, item);
+			shown, item->text);
 }
 
 static void configure(void)
 {
 	const char *text = setting_text("URNIC_LIMITS");
+	struct text_part item;
 	uint32_t highest;
 
-	while (text && *text != '\0') {
-		size_t bytes = strcspn(text, ",");
-
-		if (bytes > 0 && !limits_set(&device_limits, text, bytes, &highest))
-			complain(text, bytes, highest);
-		text += bytes + (text[bytes] == ',');
-	}
+	while (text && text_item_next(&text, &item))
+		if (!limits_set(&device_limits, &item, &highest))
+			complain(&item, highest);
 	/* Each queue pair has its own. */
 	device_limits.max_res_rd_atom = device_limits.max_qp * device_limits.max_qp_rd_atom;
 }

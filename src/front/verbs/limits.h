@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "front/verbs/abi.h"
 
 /*
@@ -24,12 +25,12 @@ void limits_configure(void);
 /*
  * Set one limit.
  *
- * `item`  "field=number", not terminated; `bytes` long.
+ * `item`  "field=number".
  *
  * False, and nothing has changed, when there is no such settable field or the number is not within
  * its range; then *ret_highest is the range's end, or 0 when the field is the trouble.
  */
 bool limits_set(
-	struct ibv_device_attr *limits, const char *item, size_t bytes, uint32_t *ret_highest);
+	struct ibv_device_attr *limits, const struct text_part *item, uint32_t *ret_highest);
 
 #endif

@@ -6,36 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* An interface's name has at most 15 bytes; a longer pattern can still be meant for one. */
 #define PATTERN_BYTES_MAX 64
 
-/* One item of a comma-separated list, not terminated. */
-struct item {
-	const char *text;
-	size_t bytes;
-};
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-/* Takes the next item that is not empty off the list. */
-static bool item_next(const char **list, struct item *ret_item)
-{
-	while (**list == ',' || is_blank(**list))
-		(*list)++;
-	if (**list == '\0')
-		return false;
-	ret_item->text = *list;
-	ret_item->bytes = strcspn(*list, ",");
-	*list += ret_item->bytes;
-	while (is_blank(ret_item->text[ret_item->bytes - 1]))
-		ret_item->bytes--;
-	return true;
-}
-
-static bool item_matches(const struct item *item, const char *ifname)
+static bool item_matches(const struct text_part *item, const char *ifname)
 {
 	char pattern[PATTERN_BYTES_MAX];
 
@@ -48,12 +24,12 @@ static bool item_matches(const struct item *item, const char *ifname)
 
 int select_place(const char *patterns, const char *ifname)
 {
-	struct item item;
+	struct text_part item;
 	int place = 0;
 
 	if (!patterns || *patterns == '\0')
 		return 0;
-	for (; item_next(&patterns, &item); place++)
+	for (; text_item_next(&patterns, &item); place++)
 		if (item_matches(&item, ifname))
 			return place;
 	return -1;
@@ -61,41 +37,41 @@ int select_place(const char *patterns, const char *ifname)
 
 static bool is_named_by_pattern(const char *patterns, const char *ifname)
 {
-	struct item item;
+	struct text_part item;
 
-	while (item_next(&patterns, &item))
+	while (text_item_next(&patterns, &item))
 		if (strspn(item.text, "*") < item.bytes && item_matches(&item, ifname))
 			return true;
 	return false;
 }
 
 /* The text after "ifname=", if the item begins with it. */
-static bool item_names(const struct item *item, const char *ifname, struct item *ret_name)
+static bool item_names(const struct text_part *item, const char *ifname, struct text_part *ret_name)
 {
 	size_t bytes = strlen(ifname);
 
 	if (item->bytes <= bytes + 1 || memcmp(item->text, ifname, bytes) != 0 ||
 		item->text[bytes] != '=')
 		return false;
-	*ret_name = (struct item){item->text + bytes + 1, item->bytes - bytes - 1};
+	*ret_name = (struct text_part){item->text + bytes + 1, item->bytes - bytes - 1};
 	return true;
 }
 
-static bool name_of_interface(const char *names, const char *ifname, struct item *ret_name)
+static bool name_of_interface(const char *names, const char *ifname, struct text_part *ret_name)
 {
-	struct item item;
+	struct text_part item;
 
-	while (item_next(&names, &item))
+	while (text_item_next(&names, &item))
 		if (item_names(&item, ifname, ret_name))
 			return true;
 	return false;
 }
 
-static bool name_by_position(const char *names, unsigned int position, struct item *ret_name)
+static bool name_by_position(const char *names, unsigned int position, struct text_part *ret_name)
 {
-	struct item item;
+	struct text_part item;
 
-	while (item_next(&names, &item))
+	while (text_item_next(&names, &item))
 		if (!memchr(item.text, '=', item.bytes) && position-- == 0) {
 			*ret_name = item;
 			return true;
@@ -103,7 +79,7 @@ static bool name_by_position(const char *names, unsigned int position, struct it
 	return false;
 }
 
-static bool is_name(const struct item *item, size_t size)
+static bool is_name(const struct text_part *item, size_t size)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 				      "0123456789_-.:";
@@ -114,7 +90,7 @@ static bool is_name(const struct item *item, size_t size)
 
 bool select_is_named(const char *patterns, const char *names, const char *ifname)
 {
-	struct item name;
+	struct text_part name;
 
 	return (patterns && is_named_by_pattern(patterns, ifname)) ||
 		(names && name_of_interface(names, ifname, &name));
@@ -123,7 +99,7 @@ bool select_is_named(const char *patterns, const char *names, const char *ifname
 bool select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
 	char *name, size_t size)
 {
-	struct item item;
+	struct text_part item;
 	bool is_given;
 
 	if (!names)
@@ -140,12 +116,12 @@ bool select_name(const char *names, const char *prefix, const char *ifname, unsi
 
 int select_transport_place(const char *list, const char *transport)
 {
-	struct item item;
+	struct text_part item;
 	int place = 0;
 
 	if (!list || *list == '\0')
 		list = "roce";
-	for (; item_next(&list, &item); place++)
+	for (; text_item_next(&list, &item); place++)
 		if (item.bytes == strlen(transport) &&
 			memcmp(item.text, transport, item.bytes) == 0)
 			return place;
@@ -154,10 +130,10 @@ int select_transport_place(const char *list, const char *transport)
 
 int select_count(const char *list)
 {
-	struct item item;
+	struct text_part item;
 	int count = 0;
 
-	while (item_next(&list, &item))
+	while (text_item_next(&list, &item))
 		count++;
 	return count;
 }
