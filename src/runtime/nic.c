@@ -16,11 +16,13 @@
 #include "base/arith.h"
 #include "os/cancel.h"
 #include "os/clock.h"
+#include "os/kick.h"
 #include "os/log.h"
 #include "os/own_thread.h"
 #include "os/setting.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 #include "segment/segment.h"
 
 /* Address space of NIC memory. Pages that are never touched cost nothing. */
@@ -177,8 +179,7 @@ static void fork_prepare(void)
 	bool is_alone = fork_enter();
 
 	nic_for_each_worker(worker_lock);
-	nic_iwcm_fork_prepare();
-	nic_cm_fork_prepare();
+	NIC_PARTS_CALL_BACKWARDS(fork_prepare);
 	if (nic.is_up && segments_count()) {
 		bool is_quiet = mr_table_suspend(&nic.mrs);
 
@@ -189,14 +190,13 @@ static void fork_prepare(void)
 	if (is_alone)
 		own_threads_unpark();
 	pthread_mutex_lock(&nic_agent_lock);
-	nic_cm_fork_prepare_user();
+	NIC_PARTS_CALL_BACKWARDS(fork_prepare_last);
 }
 
 static void fork_parent(void)
 {
 	pthread_mutex_unlock(&nic_agent_lock);
-	nic_cm_fork_parent();
-	nic_iwcm_fork_parent();
+	NIC_PARTS_CALL(fork_parent);
 	nic_for_each_worker(worker_unlock);
 	nic_leave();
 }
@@ -216,12 +216,10 @@ static void fork_child(void)
 		nic_link_forget();
 		nic_control_forget();
 		nic_flows_forget();
-		nic_target_forget();
-		nic_far_forget();
-		nic_peers_forget();
+		NIC_PARTS_CALL_BACKWARDS(forget);
+		close(nic.asked);
 		close(nic.life[0]);
 		close(nic.life[1]);
-		free(nic.free_inboxes);
 		nic_agent_forget();
 		free(nic.srqs);
 		segments_forget();
@@ -234,9 +232,7 @@ static void fork_child(void)
 			abort(); /* going on would corrupt the parent */
 		memset(&nic, 0, sizeof(nic));
 	}
-	nic_import_forget();
-	nic_iwcm_fork_child();
-	nic_cm_fork_child();
+	NIC_PARTS_CALL(fork_child);
 	nic_epoch++;
 	pthread_mutex_unlock(&nic_agent_lock);
 	nic_leave();
@@ -378,6 +374,17 @@ static int key_table_init(void)
 	return error;
 }
 
+/* Where borrowers of our memory leave requests. NULL: no memory. */
+static struct guest_table *guests_make(void)
+{
+	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct guest_table));
+
+	if (!offset)
+		return NULL;
+	nic.public->guests_offset = offset;
+	return arena_peers_side(arena_at(&nic.arena, offset));
+}
+
 int nic_start(void)
 {
 	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -402,18 +409,26 @@ int nic_start(void)
 	nic.srqs = calloc(1, sizeof(*nic.srqs));
 	if (!nic.srqs)
 		goto fail_mrs_done;
-	error = nic_local_start();
-	if (error)
+	nic.guests = guests_make();
+	if (!nic.guests)
 		goto fail_free_srqs;
-	error = nic_far_start();
-	if (error)
-		goto fail_close_life;
 	error = nic_channel_start();
 	if (error)
-		goto fail_close_asked;
+		goto fail_free_srqs;
+	if (pipe2(nic.life, O_CLOEXEC)) {
+		error = log_refusal("no NIC", "pipe2");
+		goto fail_free_srqs;
+	}
+	nic.public->life = nic.life[0];
+	nic.asked = kick_create("no NIC");
+	if (nic.asked < 0) {
+		error = nic.asked;
+		goto fail_close_life;
+	}
 	nic_agent_start();
 	list_init(&nic.ahs);
 	list_init(&nic.memberships);
+	list_init(&nic.xrcds);
 	nic.mrs.touch = nic_memory_touch;
 	nic.public->magic = NIC_PUBLIC_MAGIC;
 	nic.public->version = NIC_PUBLIC_VERSION;
@@ -421,15 +436,15 @@ int nic_start(void)
 	nic.public->shared = nic.shared;
 	nic.public->segments_offset = segments_init(&nic.arena);
 	nic.lane_count = lane_count_choose();
+	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0;
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
+	NIC_PARTS_CALL(start);
 	nic_capture_start();
 	log_is_on(
 		LOG_ERROR); /* tells what is wrong with URNIC_LOG before there is anything to log */
 	nic.is_up = true;
 	return 0;
 
-fail_close_asked:
-	close(nic.asked);
 fail_close_life:
 	close(nic.life[0]);
 	close(nic.life[1]);

@@ -89,6 +89,7 @@ struct nic_dm {
 	uint64_t block_bytes;
 	uint64_t epoch;
 	struct nic_host *host; /* of imported memory, else NULL */
+	void (*release)(struct nic_host *host); /* with `host` */
 };
 
 /*

@@ -17,6 +17,7 @@
 #include "os/own_thread.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 
 enum {
 	RESUME_ATTEMPTS_MAX = 8,
@@ -299,12 +300,12 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 		if (news & SIGNAL_QP_DISCONNECTED)
 			nic_stream_over(qp);
 		if (news & SIGNAL_QP_ASKS)
-			nic_far_ask();
+			nic_control_ask();
 		news &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_ASKS);
 		if (news)
 			qp->on_news(qp->user, news);
 		if (news)
-			nic_target_tell(qp, news);
+			NIC_PARTS_CALL(qp_news, qp, news);
 		break;
 	}
 	case SIGNAL_KIND_SRQ: {
@@ -337,6 +338,17 @@ static int agent_connect(void)
 	return error;
 }
 
+/* Returns 0 or -ENOMEM. */
+static int parts_lane_start(struct worker *worker, struct nic_public_lane *public)
+{
+	int error = 0;
+
+	for (const struct nic_part *const *part = nic_parts; *part && !error; part++)
+		if ((*part)->lane_start)
+			error = (*part)->lane_start(worker, public);
+	return error;
+}
+
 /* Make lane `index`, with a slot that is ours. The NIC is locked. Returns 0 or -errno. */
 static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 {
@@ -350,7 +362,7 @@ static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
 	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
 	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
 	if (!error)
-		error = nic_local_lane_start(worker, &nic.public->lanes[index]);
+		error = parts_lane_start(worker, &nic.public->lanes[index]);
 	if (!error)
 		error = nic_capture_lane_start(worker, &nic.public->lanes[index]);
 	if (error)

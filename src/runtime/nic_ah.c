@@ -12,6 +12,7 @@
 #include "netdev/netdev.h"
 #include "os/log.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 #include "segment/segment.h"
 
 static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 4 * NIC_AH_COUNT_MAX,
@@ -42,7 +43,7 @@ static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 		error = -ENOMEM; /* too many of them, as behind any limit */
 	ah->has_path[lane] = !error;
 	if (!error)
-		nic_datagram_path_open(ah, worker);
+		NIC_PARTS_CALL(ah_opened, ah, worker);
 	return error;
 }
 
@@ -51,7 +52,7 @@ static void ah_close(struct nic_ah *ah)
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		if (!ah->has_path[i])
 			continue;
-		nic_datagram_path_close(ah, nic.worker[i]);
+		NIC_PARTS_CALL(ah_closing, ah, nic.worker[i]);
 		worker_lock(nic.worker[i]);
 		port_udp_path_close(nic.worker[i]->port, ah->path[i]);
 		worker_unlock(nic.worker[i]);
@@ -161,7 +162,7 @@ void nic_addresses_changed(uint32_t ifindex, const struct gid *locals, uint32_t 
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		if (nic.has_datagrams[i] && has_datagrams(nic.worker[i], ifindex))
 			addresses_open(nic.worker[i], ifindex, locals, local_count);
-	nic_door_add_addresses(ifindex, locals, local_count);
+	NIC_PARTS_CALL(addresses_changed, ifindex, locals, local_count);
 	nic_leave();
 }
 

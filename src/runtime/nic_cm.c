@@ -23,6 +23,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 
 enum {
 	SENDERS_MAX = 64, /* local addresses */
@@ -363,25 +364,25 @@ int nic_cm_start(uint64_t guid, const struct nic_cm_user *user)
 	return error;
 }
 
-void nic_cm_fork_prepare(void)
+static void fork_prepare(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-void nic_cm_fork_prepare_user(void)
+static void fork_prepare_last(void)
 {
 	if (manager.is_running)
 		manager.user->fork_prepare();
 }
 
-void nic_cm_fork_parent(void)
+static void fork_parent(void)
 {
 	if (manager.is_running)
 		manager.user->fork_parent();
 	pthread_mutex_unlock(&lock);
 }
 
-void nic_cm_fork_child(void)
+static void fork_child(void)
 {
 	for (uint32_t i = 0; i < manager.sender_count; i++)
 		gsi_socket_close(&manager.senders[i]);
@@ -393,6 +394,13 @@ void nic_cm_fork_child(void)
 	memset(&manager, 0, sizeof(manager));
 	pthread_mutex_unlock(&lock);
 }
+
+const struct nic_part nic_cm_part = {
+	.fork_prepare = fork_prepare,
+	.fork_prepare_last = fork_prepare_last,
+	.fork_parent = fork_parent,
+	.fork_child = fork_child,
+};
 
 uint64_t nic_cm_epoch(void)
 {

@@ -16,6 +16,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 
 /* What is readable, in epoll data. */
 enum control_source {
@@ -44,6 +45,11 @@ static int watch(int fd, uint32_t events, enum control_source source)
 	return epoll_ctl(control.epoll, EPOLL_CTL_ADD, fd, &event)
 		? log_refusal("no NIC", "epoll_ctl")
 		: 0;
+}
+
+void nic_control_ask(void)
+{
+	kick_ring(nic.asked);
 }
 
 int nic_control_watch_asked(int fd)
@@ -165,13 +171,11 @@ static void attend(enum control_source source)
 		nic_agent_ready();
 		break;
 	case CONTROL_SOURCE_ASKED:
-		nic_far_errand();
-		nic_datagram_errand();
-		nic_target_errand();
-		nic_peer_errand();
+		kick_clear(nic.asked);
+		NIC_PARTS_CALL(work);
 		break;
 	case CONTROL_SOURCE_PEER:
-		nic_local_check_peers();
+		NIC_PARTS_CALL(peers_check);
 		break;
 	case CONTROL_SOURCE_STRAYS:
 		strays_send();

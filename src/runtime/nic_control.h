@@ -23,7 +23,16 @@ struct worker;
  */
 int nic_control_start(void);
 
-/* Watch a descriptor, which the errands (nic_internal.h) empty. Any thread. Returns 0 or -errno. */
+/*
+ * Have the control thread call the `work` of each part (nic_part.h) soon. Any thread, with any
+ * lock.
+ */
+void nic_control_ask(void);
+
+/*
+ * Watch a descriptor, which the `work` of a part (nic_part.h) empties. Any thread. Returns 0 or
+ * -errno.
+ */
 int nic_control_watch_asked(int fd);
 
 /* Watch one that breaks, once: the life of a peer on this host. Any thread. Returns 0 or -errno. */

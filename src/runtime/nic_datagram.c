@@ -8,7 +8,12 @@
 #include "local/door.h"
 #include "netdev/netdev.h"
 #include "os/clock.h"
+#include "runtime/nic_control.h"
+#include "runtime/nic_host.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_local.h"
+#include "runtime/nic_part.h"
+#include "runtime/nic_peer.h"
 #include "wire/roce.h"
 
 /* A process that cannot be reached is asked for again after so long. */
@@ -30,12 +35,12 @@ static struct datagram_lane lanes[NIC_LANES_MAX];
 
 /* --- life --- */
 
-void nic_datagram_start(void)
+static void datagram_start(void)
 {
 	door_owner.guests = nic.guests;
 	door_owner.wait = nic_local_wait;
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		datagram_lane_init(&lanes[i], nic_far_ask);
+		datagram_lane_init(&lanes[i], nic_control_ask);
 		tables[i] = NULL;
 	}
 }
@@ -48,7 +53,7 @@ static bool is_any(const struct datagram_route *route, const void *context)
 }
 
 /* What the routes hold of others is not the child's. */
-void nic_datagram_forget(void)
+static void datagram_forget(void)
 {
 	struct datagram_route *route;
 
@@ -94,13 +99,16 @@ static struct nic_door *door_get(void)
 	return NULL;
 }
 
-void nic_door_add(struct nic_qp *qp, const struct nic_qp_init *init)
+static void datagram_qp_created(struct nic_qp *qp, const struct nic_qp_init *init)
 {
 	struct worker *worker = qp->worker;
 	struct datagram_lane *lane = &lanes[worker->lane.index];
-	struct nic_door *door = tables[worker->lane.index] ? door_get() : NULL;
+	struct nic_door *door;
 	struct door_place place;
 
+	if (init->type != QP_TYPE_UD)
+		return;
+	door = tables[worker->lane.index] ? door_get() : NULL;
 	if (!door)
 		return;
 	place = (struct door_place){
@@ -122,7 +130,7 @@ void nic_door_add(struct nic_qp *qp, const struct nic_qp_init *init)
 	worker_unlock(worker);
 }
 
-void nic_door_remove(struct nic_qp *qp)
+static void datagram_qp_ending(struct nic_qp *qp)
 {
 	struct nic_door *door = qp->door;
 	bool is_free;
@@ -142,7 +150,8 @@ void nic_door_remove(struct nic_qp *qp)
 		free(door);
 }
 
-void nic_door_add_addresses(uint32_t ifindex, const struct gid *locals, uint32_t local_count)
+static void datagram_addresses_changed(
+	uint32_t ifindex, const struct gid *locals, uint32_t local_count)
 {
 	list_for_each(door, &doors, struct nic_door, link) {
 		if (door->ifindex != ifindex)
@@ -154,7 +163,7 @@ void nic_door_add_addresses(uint32_t ifindex, const struct gid *locals, uint32_t
 
 /* --- paths --- */
 
-void nic_datagram_path_open(struct nic_ah *ah, struct worker *worker)
+static void datagram_ah_opened(struct nic_ah *ah, struct worker *worker)
 {
 	uint32_t index = worker->lane.index;
 	struct datagram_path *path = &ah->here[index];
@@ -195,7 +204,7 @@ static bool is_of_path(const struct datagram_route *route, const void *path)
 	return route->path == path;
 }
 
-void nic_datagram_path_close(struct nic_ah *ah, struct worker *worker)
+static void datagram_ah_closing(struct nic_ah *ah, struct worker *worker)
 {
 	uint32_t index = worker->lane.index;
 
@@ -215,7 +224,7 @@ static bool is_of_peer(const struct datagram_route *route, const void *peer)
 	return host && container_of(host, struct nic_host, far)->peer == peer;
 }
 
-void nic_datagram_forget_peer(const struct nic_peer *peer)
+static void datagram_peer_exited(const struct nic_peer *peer)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		while (nic.worker[i] && route_drop(nic.worker[i], is_of_peer, peer))
@@ -372,7 +381,8 @@ static void answer(struct worker *worker)
 	worker_unlock(worker);
 }
 
-void nic_datagram_errand(void)
+/* Answer what lanes ask. */
+static void datagram_work(void)
 {
 	nic_enter();
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
@@ -380,3 +390,15 @@ void nic_datagram_errand(void)
 			answer(nic.worker[i]);
 	nic_leave();
 }
+
+const struct nic_part nic_datagram_part = {
+	.start = datagram_start,
+	.work = datagram_work,
+	.peer_exited = datagram_peer_exited,
+	.qp_created = datagram_qp_created,
+	.qp_ending = datagram_qp_ending,
+	.ah_opened = datagram_ah_opened,
+	.ah_closing = datagram_ah_closing,
+	.addresses_changed = datagram_addresses_changed,
+	.forget = datagram_forget,
+};

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include "base/arith.h"
+#include "runtime/nic_host.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
+#include "runtime/nic_peer.h"
 
 #define EXPORT_COUNT (1u << NIC_EXPORT_INDEX_BITS)
 
@@ -39,10 +42,12 @@ void nic_locate(struct nic_locator *ret_locator)
 	nic_leave();
 }
 
-void nic_import_forget(void)
+static void import_fork_child(void)
 {
 	location = (struct location){.memory = -1};
 }
+
+const struct nic_part nic_import_part = {.fork_child = import_fork_child};
 
 int nic_export_start(void)
 {
@@ -291,6 +296,7 @@ int nic_import_dm(
 			.bytes = export.bytes,
 			.epoch = nic_epoch,
 			.host = host,
+			.release = nic_host_put,
 		};
 	nic_leave();
 	return error;

@@ -17,14 +17,10 @@
 #include <pthread.h>
 
 #include "agent/agent_client.h"
-#include "agent/namespace_lookup.h"
 #include "event/event_queue.h"
 #include "local/datagram.h"
 #include "runtime/nic.h"
-#include "runtime/nic_datagram.h"
-#include "runtime/nic_far.h"
-#include "runtime/nic_peer.h"
-#include "runtime/nic_target.h"
+#include "runtime/nic_stream.h"
 #include "segment/nic_public.h"
 #include "worker/worker.h"
 #include "worker/worker_frames.h"
@@ -59,19 +55,27 @@ struct nic_cq {
 	struct nic_cq_hold *holds; /* NIC_LANES_MAX, once it was moderated; else NULL */
 };
 
-/* A queue pair's connection within this host. */
-struct nic_local {
-	struct local_qp local;
-	struct list link; /* in nic.locals */
-	struct nic_peer *peer;
+/*
+ * A queue pair of another process that this one has open: what is done instead. Nothing is locked.
+ */
+struct nic_far_qp {
+	const struct nic_far_qp_ops *ops;
+};
+
+struct nic_far_qp_ops {
+	int (*modify)(struct nic_far_qp *far, enum qp_state to, uint32_t mask,
+		const struct qp_attr *attr);
+	struct nic_qp_state (*query)(struct nic_far_qp *far);
+	void (*close)(struct nic_far_qp *far);
+	uint32_t (*number)(const struct nic_far_qp *far);
 };
 
 struct nic_qp {
 	struct qp *qp;
 	struct worker_frames *frames; /* of a raw packet queue pair, else NULL */
 	struct worker_stream stream; /* of an iWARP queue pair that has one; else its fd is -1 */
-	struct nic_iw_conn
-		*iw_conn; /* whose connection that is; under the NIC's and the worker's lock */
+	struct nic_stream_user
+		*stream_user; /* whose that is; under the NIC's and the worker's lock */
 	struct nic_cq *send_cq;
 	struct nic_xrcd *xrcd; /* of XRC_RECV, else NULL */
 	struct worker *worker;
@@ -83,7 +87,7 @@ struct nic_qp {
 	struct nic_door *door; /* of one for datagrams; NULL: none (nic_datagram.h) */
 	struct list guests; /* of XRC_RECV: other processes that have it open (nic_target.h) */
 	bool is_released; /* by the program; it lives on for guests */
-	struct nic_opening *far; /* it is another process's, and the rest is unset; else NULL */
+	struct nic_far_qp *far; /* it is another process's, and the rest is unset; else NULL */
 };
 
 struct nic_xrcd {
@@ -168,27 +172,14 @@ struct nic {
 	struct worker
 		*last_xrc_send; /* lane of the XRC_SEND queue pair that was made last, or NULL */
 	bool is_local_on;
-	struct rendezvous_name rendezvous; /* how other network namespaces know us */
 	bool is_stamping; /* a program reads when completions were made */
 	struct local_owner owner;
 	int life[2]; /* a pipe: peers hold copies of its reading end; ours alone is the other */
-	struct list peers; /* struct nic_peer */
-	struct list locals; /* struct nic_local */
-	uint64_t *free_inboxes; /* offsets; room for all that there are */
-	uint32_t free_inbox_count;
-	uint32_t inbox_count; /* ever made */
 	struct guest_table *guests; /* of ours */
 	struct attention_table *attentions;
 	bool has_attention[ATTENTION_COUNT]; /* a channel */
-	struct list hosts; /* struct nic_host: whose guests we are */
-	struct list far_srqs; /* struct nic_far_srq */
-	uint32_t far_srq_count;
-	int asked; /* eventfd: queue pairs ask (nic_far.h) */
+	int asked; /* eventfd: nic_control_ask() */
 	struct list xrcds; /* struct nic_xrcd */
-	struct list openings; /* struct nic_opening: targets of other processes (nic_target.h) */
-	struct list target_guests; /* of ours */
-	uint32_t target_guest_count;
-	int target_listener; /* -1: there is none */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
 	struct agent_client agent;
@@ -362,6 +353,12 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane);
  */
 void nic_srq_forget_on_lanes(const struct srq *srq);
 
+/*
+ * Where other processes find our XRC shared receive queues, for nic.srqs; 0: they do not, and send
+ * packets. The NIC is locked.
+ */
+uint64_t nic_srq_share(void);
+
 /* The NIC is being made: room for channels. Returns 0 or -ENOMEM. The NIC is locked. */
 int nic_channel_start(void);
 
@@ -376,48 +373,6 @@ void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
 /* The worker's hook. */
 void nic_cq_alarm(struct worker *worker, struct deadline *alarm);
 
-/* --- nic_local.c; the NIC is locked, workers are not --- */
-
-/* The NIC is being made. Returns 0 or -errno. */
-int nic_local_start(void);
-
-/* A lane is being made. Returns 0 or -ENOMEM. */
-int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public);
-
-/* guest_wait_fn: `who` is the name of a process that has our NIC memory mapped. Any thread. */
-bool nic_local_wait(uint32_t who, uint32_t round);
-
-/*
- * The queue pair is in RTR: if its peer has a loopback address, that names a queue pair of this
- * network namespace. Where there is none the program's requests will fail at once, and the log says
- * why. Asks. The NIC is locked.
- */
-void nic_local_check_loopback(struct nic_qp *qp);
-
-/*
- * The queue pair is in RTR: if its peer is on this host, and ours to reach, they meet there. Asks.
- * Returns whether the peer is another process, that could map our memory.
- */
-bool nic_local_connect(struct nic_qp *qp);
-
-/*
- * Where other processes find our XRC shared receive queues, for nic.srqs; 0: they do not, and send
- * packets.
- */
-uint64_t nic_local_share_srqs(void);
-
-/*
- * One of these queues is found no longer: wait until nobody uses it, and collect what was left for
- * it. False when somebody stands still there: then its memory must never be used again.
- */
-bool nic_local_leave_xrc(void);
-
-/* Some peer may have ended: its queue pairs send packets from now on. The NIC is not locked. */
-void nic_local_check_peers(void);
-
-/* No longer; nothing when it was not. */
-void nic_local_disconnect(struct nic_qp *qp);
-
 /* --- nic_capture.c --- */
 
 /*
@@ -431,12 +386,6 @@ void nic_capture_start(void);
  * -ENOMEM.
  */
 int nic_capture_lane_start(struct worker *worker, struct nic_public_lane *public);
-
-/* nic_cm.c: the manager's part in a fork. The NIC is locked; nic_agent_lock is not. */
-void nic_cm_fork_prepare(void);
-void nic_cm_fork_prepare_user(void); /* its user's; after all other locks */
-void nic_cm_fork_parent(void);
-void nic_cm_fork_child(void);
 
 /* Does its owner wait for an event, or is it about to? A hint. */
 static inline bool nic_cq_is_armed(const struct nic_cq *cq)
@@ -454,33 +403,11 @@ void nic_frames_begin(struct nic_qp *qp, const struct nic_qp_init *init);
 void nic_frames_end(struct nic_qp *qp);
 void nic_frames_close(struct nic_qp *qp);
 
-/*
- * nic_stream.c. Give an iWARP queue pair, by its number, the TCP connection `fd`, with MPA behind
- * it; it is the NIC's then. Returns 0; -EINVAL when there is no such queue pair, or not in a state
- * for it; or -errno; then `fd` is the caller's.
- */
-int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
-	const struct qp_path *path, struct nic_iw_conn *conn);
-
-/*
- * The connection's queue pair goes to the error state; with `is_abandoned`, `conn` hears no more of
- * it.
- */
-void nic_stream_end(struct nic_iw_conn *conn, bool is_abandoned);
-
 /* SIGNAL_QP_DISCONNECTED. The worker is locked. */
 void nic_stream_over(struct nic_qp *qp);
 
 /* The queue pair is about to go. The NIC and the worker are locked. */
 void nic_stream_forget(struct nic_qp *qp);
-
-/* nic_iwcm.c: the same in a fork as nic_cm.c, after it. */
-void nic_iwcm_fork_prepare(void);
-void nic_iwcm_fork_parent(void);
-void nic_iwcm_fork_child(void);
-
-/* nic_import.c: the child of a fork is not where its parent was. */
-void nic_import_forget(void);
 
 /* The child of a fork has no flows. */
 void nic_flows_forget(void);

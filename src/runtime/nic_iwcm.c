@@ -24,6 +24,7 @@
 #include "os/own_thread.h"
 #include "os/setting.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 
 #define CONNECT_NS 20000000000ull
 #define REQUEST_NS 10000000000ull
@@ -480,17 +481,17 @@ int nic_iwcm_start(nic_iw_event_fn *on_event)
 	return error;
 }
 
-void nic_iwcm_fork_prepare(void)
+static void fork_prepare(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-void nic_iwcm_fork_parent(void)
+static void fork_parent(void)
 {
 	pthread_mutex_unlock(&lock);
 }
 
-void nic_iwcm_fork_child(void)
+static void fork_child(void)
 {
 	if (manager.is_running) {
 		list_for_each(conn, &manager.conns, struct nic_iw_conn, node)
@@ -503,6 +504,12 @@ void nic_iwcm_fork_child(void)
 	memset(&manager, 0, sizeof(manager));
 	pthread_mutex_unlock(&lock);
 }
+
+const struct nic_part nic_iwcm_part = {
+	.fork_prepare = fork_prepare,
+	.fork_parent = fork_parent,
+	.fork_child = fork_child,
+};
 
 /* --- what the program wants --- */
 
@@ -589,6 +596,15 @@ void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending
 	}
 }
 
+/* struct nic_stream_user.over */
+static void stream_over(struct nic_stream_user *user)
+{
+	struct nic_iw_conn *conn = container_of(user, struct nic_iw_conn, stream);
+
+	if (!atomic_exchange(&conn->is_end_told, true))
+		manager.on_event(NIC_IW_ENDED, conn);
+}
+
 int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 {
 	const struct qp_path path = {
@@ -605,7 +621,8 @@ int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 	manager_leave(cancel);
 	if (error)
 		return error == -EINVAL ? error : -ECONNRESET;
-	error = nic_stream_open(qpn, fd, &conn->mpa.settings, &path, conn);
+	conn->stream.over = stream_over;
+	error = nic_stream_open(qpn, fd, &conn->mpa.settings, &path, &conn->stream);
 	if (error) {
 		mpa_terminate(&conn->mpa, RDMAP_ERROR_MPA_CATASTROPHIC);
 		frame_send(conn, fd);
@@ -629,7 +646,7 @@ void nic_iwcm_reject(struct nic_iw_conn *conn)
 void nic_iwcm_disconnect(struct nic_iw_conn *conn)
 {
 	if (conn->state == NIC_IW_OPEN)
-		nic_stream_end(conn, false);
+		nic_stream_end(&conn->stream, false);
 }
 
 void nic_iwcm_close(struct nic_iw_conn *conn)
@@ -639,12 +656,6 @@ void nic_iwcm_close(struct nic_iw_conn *conn)
 	conn_drop(conn);
 	manager_leave(cancel);
 	if (conn->state == NIC_IW_OPEN)
-		nic_stream_end(conn, true);
+		nic_stream_end(&conn->stream, true);
 	conn->state = NIC_IW_NONE;
-}
-
-void nic_iwcm_stream_over(struct nic_iw_conn *conn)
-{
-	if (!atomic_exchange(&conn->is_end_told, true))
-		manager.on_event(NIC_IW_ENDED, conn);
 }

@@ -22,6 +22,7 @@
 #include "base/list.h"
 #include "cm/mpa.h"
 #include "port/tcp.h"
+#include "runtime/nic_stream.h"
 
 enum nic_iw_event {
 	NIC_IW_REQUESTED, /* at a listener; nic_iwcm_locked_adopt() takes it, or it is dropped */
@@ -41,7 +42,6 @@ enum nic_iw_state {
 	NIC_IW_OPEN, /* the queue pair has it, or had it */
 };
 
-struct nic_qp;
 struct nic_iw_listener;
 
 struct nic_iw_conn {
@@ -56,7 +56,7 @@ struct nic_iw_conn {
 	struct port_tcp_address local;
 	struct port_tcp_address remote;
 	struct nic_iw_listener *listener; /* of one that waits for a request */
-	struct nic_qp *qp; /* see nic_stream.c */
+	struct nic_stream_user stream; /* see nic_stream.c */
 	_Atomic bool is_end_told;
 	void *user;
 };
@@ -120,8 +120,5 @@ void nic_iwcm_disconnect(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_disc
  * to the error state.
  */
 void nic_iwcm_close(struct nic_iw_conn *conn) URNIC_EXPORT_AS(nic_iwcm_close);
-
-/* nic_stream.c: the stream is over. The worker is locked. */
-void nic_iwcm_stream_over(struct nic_iw_conn *conn);
 
 #endif

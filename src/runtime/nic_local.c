@@ -3,20 +3,33 @@
  * Connections within this host: whom queue pairs meet by src/local.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/spin.h"
 #include "netdev/netdev.h"
 #include "os/clock.h"
 #include "os/log.h"
-#include "os/setting.h"
 #include "port/address.h"
+#include "runtime/nic_datagram.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_local.h"
+#include "runtime/nic_part.h"
+#include "runtime/nic_peer.h"
+
+/* A queue pair's connection within this host. */
+struct nic_local {
+	struct local_qp local;
+	struct list link; /* in `locals` */
+	struct nic_peer *peer;
+};
+
+static struct list locals = {&locals, &locals};
+static uint64_t *free_inboxes; /* offsets; room for all that there are */
+static uint32_t free_inbox_count;
+static uint32_t inboxes_made; /* ever made */
 
 /* Yielding takes a time slice where others want the processor; sleeping does not. */
 enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
@@ -61,7 +74,7 @@ static bool key_quiesce(uint32_t key)
 		clock_now_ns() + (key ? DEREGISTER_NS : SUSPEND_NS), clock_now_ns};
 	bool is_quiet = true;
 
-	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next)
+	for (struct list *link = locals.next; link != &locals; link = link->next)
 		is_quiet = local_quiesce(&container_of(link, struct nic_local, link)->local,
 				   &nic.mrs, key, &patience) &&
 			is_quiet;
@@ -73,13 +86,8 @@ static bool key_quiesce(uint32_t key)
 	return is_quiet;
 }
 
-int nic_local_start(void)
+static void local_start(void)
 {
-	if (pipe2(nic.life, O_CLOEXEC))
-		return log_refusal("no NIC", "pipe2");
-	list_init(&nic.peers);
-	list_init(&nic.locals);
-	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0;
 	nic.owner.wait = inbox_wait;
 	nic.owner.pause = wait_pause;
 	nic.owner.now_ns = clock_now_ns;
@@ -89,13 +97,9 @@ int nic_local_start(void)
 	mr_table_publish(&nic.mrs, &nic.arena, &nic.public->mrs);
 	nic.public->base = (uint64_t)(uintptr_t)nic.arena.base;
 	nic.public->identity = nic_random_u64();
-	nic.rendezvous = rendezvous_name();
-	nic.public->netns = nic.rendezvous.netns;
-	nic.public->life = nic.life[0];
-	return 0;
 }
 
-int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
+static int local_lane_start(struct worker *worker, struct nic_public_lane *public)
 {
 	uint64_t bell, inboxes;
 
@@ -122,19 +126,18 @@ int nic_local_lane_start(struct worker *worker, struct nic_public_lane *public)
 /* An inbox that is nobody's, used or new. Returns 0 or -ENOMEM. */
 static int inbox_take(struct local_inbox *place)
 {
-	if (nic.free_inbox_count) {
-		place->offset = nic.free_inboxes[--nic.free_inbox_count];
+	if (free_inbox_count) {
+		place->offset = free_inboxes[--free_inbox_count];
 	} else {
-		uint64_t *grown = realloc(
-			nic.free_inboxes, (nic.inbox_count + 1) * sizeof(*nic.free_inboxes));
+		uint64_t *grown = realloc(free_inboxes, (inboxes_made + 1) * sizeof(*free_inboxes));
 
 		if (!grown)
 			return -ENOMEM;
-		nic.free_inboxes = grown;
+		free_inboxes = grown;
 		place->offset = arena_alloc_both(&nic.arena, sizeof(struct inbox));
 		if (!place->offset)
 			return -ENOMEM;
-		nic.inbox_count++;
+		inboxes_made++;
 	}
 	place->inbox = arena_peers_side(arena_at(&nic.arena, place->offset));
 	return 0;
@@ -142,7 +145,7 @@ static int inbox_take(struct local_inbox *place)
 
 static void inbox_give_back(uint64_t offset)
 {
-	nic.free_inboxes[nic.free_inbox_count++] = offset;
+	free_inboxes[free_inbox_count++] = offset;
 }
 
 static _Atomic uint64_t *inbox_entry(const struct nic_qp *qp)
@@ -157,42 +160,6 @@ static bool can_be_local(const struct nic_qp *qp)
 		type == QP_TYPE_XRC_RECV;
 
 	return nic.is_local_on && has_way && qp->worker->local.bell;
-}
-
-uint64_t nic_local_share_srqs(void)
-{
-	uint64_t offset;
-
-	if (!nic.is_local_on)
-		return 0;
-	if (nic.srqs->directory)
-		return arena_offset(&nic.arena, nic.srqs->directory);
-	offset = arena_alloc(&nic.arena, sizeof(struct srq_directory));
-	if (offset)
-		nic.srqs->directory = arena_at(&nic.arena, offset);
-	return offset;
-}
-
-bool nic_local_leave_xrc(void)
-{
-	bool is_free = true;
-
-	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next) {
-		struct local_qp *local = &container_of(link, struct nic_local, link)->local;
-
-		if (local->qp->type == QP_TYPE_XRC_RECV)
-			is_free = local_wait(local) && is_free;
-	}
-	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		struct worker *worker = nic.worker[i];
-
-		if (!worker)
-			continue;
-		worker_lock(worker);
-		worker_collect(worker);
-		worker_unlock(worker);
-	}
-	return is_free;
 }
 
 /* There is a process behind the number, and no way to its memory. nic_peer_get() has said why. */
@@ -239,7 +206,7 @@ static bool is_missing(uint32_t qpn)
 	return !is_found;
 }
 
-void nic_local_check_loopback(struct nic_qp *qp)
+static void check_loopback(struct nic_qp *qp)
 {
 	const struct qp_attr *attr = &qp->qp->attr;
 	char text[ADDRESS_TEXT_BYTES];
@@ -263,7 +230,7 @@ static bool is_ready_to_receive(const struct nic_qp *qp)
 	return atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_RTR;
 }
 
-bool nic_local_connect(struct nic_qp *qp)
+static bool local_begin(struct nic_qp *qp)
 {
 	struct local_inbox place;
 	struct nic_peer *peer;
@@ -286,8 +253,8 @@ bool nic_local_connect(struct nic_qp *qp)
 	}
 	local->peer = peer;
 	place.lane = &qp->worker->local;
-	place.srqs_offset = qp->qp->type == QP_TYPE_XRC_RECV ? nic_local_share_srqs() : 0;
-	list_append(&nic.locals, &local->link);
+	place.srqs_offset = qp->qp->type == QP_TYPE_XRC_RECV ? nic_srq_share() : 0;
+	list_append(&locals, &local->link);
 	worker_lock(qp->worker);
 	qp->local = local;
 	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
@@ -300,7 +267,7 @@ bool nic_local_connect(struct nic_qp *qp)
 static void peer_forget(struct nic_peer *peer)
 {
 	peer->is_dead = true;
-	for (struct list *link = nic.locals.next; link != &nic.locals; link = link->next) {
+	for (struct list *link = locals.next; link != &locals; link = link->next) {
 		struct nic_local *local = container_of(link, struct nic_local, link);
 		struct worker *worker;
 
@@ -311,30 +278,21 @@ static void peer_forget(struct nic_peer *peer)
 		local_forget_peer(&local->local);
 		worker_unlock(worker);
 	}
-	nic_far_forget_peer(peer);
+	NIC_PARTS_CALL(peer_exited, peer);
 }
 
-/* One that has ended and was not forgotten yet, or NULL. */
-static struct nic_peer *ended_peer(void)
-{
-	list_for_each(peer, &nic.peers, struct nic_peer, link)
-		if (!peer->is_dead && nic_peer_has_ended(peer))
-			return peer;
-	return NULL;
-}
-
-void nic_local_check_peers(void)
+static void peers_check(void)
 {
 	struct nic_peer *peer;
 
 	nic_enter();
-	while ((peer = ended_peer()))
+	while ((peer = nic_peer_ended()))
 		peer_forget(peer); /* whoever used it last lets it go */
 	nic_peers_end();
 	nic_leave();
 }
 
-void nic_local_disconnect(struct nic_qp *qp)
+static void local_end(struct nic_qp *qp)
 {
 	struct nic_local *local = qp->local;
 	bool is_free;
@@ -352,3 +310,48 @@ void nic_local_disconnect(struct nic_qp *qp)
 	nic_peer_put(local->peer);
 	free(local);
 }
+
+static bool local_connected(struct nic_qp *qp)
+{
+	check_loopback(qp);
+	return local_begin(qp);
+}
+
+/* struct nic_part.srq_leave */
+static bool xrc_leave(void)
+{
+	bool is_free = true;
+
+	for (struct list *link = locals.next; link != &locals; link = link->next) {
+		struct local_qp *local = &container_of(link, struct nic_local, link)->local;
+
+		if (local->qp->type == QP_TYPE_XRC_RECV)
+			is_free = local_wait(local) && is_free;
+	}
+	return is_free;
+}
+
+static bool local_guests_leave(void)
+{
+	return guest_wait(nic.guests, nic_local_wait);
+}
+
+static void local_forget(void)
+{
+	list_init(&locals);
+	free(free_inboxes);
+	free_inboxes = NULL;
+	free_inbox_count = 0;
+	inboxes_made = 0;
+}
+
+const struct nic_part nic_local_part = {
+	.start = local_start,
+	.lane_start = local_lane_start,
+	.peers_check = peers_check,
+	.qp_connected = local_connected,
+	.qp_disconnected = local_end,
+	.srq_leave = xrc_leave,
+	.guests_leave = local_guests_leave,
+	.forget = local_forget,
+};

@@ -370,7 +370,7 @@ void nic_dm_destroy(struct nic_dm *dm)
 {
 	nic_enter();
 	if (dm->epoch == nic_epoch && dm->host)
-		nic_host_put(dm->host);
+		dm->release(dm->host);
 	else if (dm->epoch == nic_epoch)
 		arena_free(&nic.arena, dm->offset, dm->block_bytes);
 	nic_leave();

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "agent/namespace_lookup.h"
 #include "base/arith.h"
 #include "base/once.h"
 #include "os/cancel.h"
@@ -20,12 +21,16 @@
 #include "os/log.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 #include "segment/nic_memory.h"
 
 /* Where the bytes lie that processes lock in others' NIC memory, by who they are. */
 #define LOCKS_OFFSET (1ull << 40)
 
 enum { PIECES_MAX = 2 };
+
+static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
+static struct rendezvous_name own_name; /* how other network namespaces know us */
 
 /* --- other processes' memory --- */
 
@@ -165,7 +170,7 @@ static struct nic_peer *find(uint8_t slot)
 	struct list *link;
 	uint32_t lane;
 
-	for (link = nic.peers.next; link != &nic.peers; link = link->next) {
+	for (link = peer_list.next; link != &peer_list; link = link->next) {
 		struct nic_peer *peer = container_of(link, struct nic_peer, link);
 
 		if (!peer->is_elsewhere &&
@@ -373,7 +378,7 @@ static int segments_open(struct nic_peer *peer)
 
 	int error = peer_segments_init(&peer->segments, list, peer->pidfd);
 
-	peer->segments.on_stale = nic_far_ask; /* nic_peer_errand() */
+	peer->segments.on_stale = nic_control_ask; /* peers_tidy() */
 	return error;
 }
 
@@ -412,7 +417,7 @@ static int create(const struct agent_process *process, struct nic_peer **ret_pee
 		destroy(peer);
 		return error;
 	}
-	list_append(&nic.peers, &peer->link);
+	list_append(&peer_list, &peer->link);
 	*ret_peer = peer;
 	return 0;
 }
@@ -464,7 +469,7 @@ int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 
 static struct nic_peer *find_process(uint32_t pid)
 {
-	list_for_each(peer, &nic.peers, struct nic_peer, link)
+	list_for_each(peer, &peer_list, struct nic_peer, link)
 		if (peer->pid == pid && !nic_peer_has_ended(peer))
 			return peer;
 	return NULL;
@@ -539,14 +544,14 @@ int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_pe
 	const struct gid copy = *gid;
 	int before;
 
-	list_for_each(peer, &nic.peers, struct nic_peer, link)
+	list_for_each(peer, &peer_list, struct nic_peer, link)
 		if (is_it(peer, number)) {
 			peer->users++;
 			*ret_peer = peer;
 			return 0;
 		}
 	before = nic_let_go();
-	rendezvous_ask(&nic.rendezvous, (uint8_t)(number >> 16), &copy, search_visit, &search);
+	rendezvous_ask(&own_name, (uint8_t)(number >> 16), &copy, search_visit, &search);
 	nic_take_again(before);
 	if (!search.peer)
 		return search.error;
@@ -566,7 +571,7 @@ static struct nic_peer *unused_find(uint32_t *ret_count)
 	struct nic_peer *first = NULL;
 
 	*ret_count = 0;
-	for (struct list *link = nic.peers.next; link != &nic.peers; link = link->next) {
+	for (struct list *link = peer_list.next; link != &peer_list; link = link->next) {
 		struct nic_peer *peer = container_of(link, struct nic_peer, link);
 
 		if (peer->users)
@@ -590,15 +595,23 @@ void nic_peer_put(struct nic_peer *peer)
 		return;
 	}
 	list_remove(&peer->link);
-	list_append(&nic.peers, &peer->link);
+	list_append(&peer_list, &peer->link);
 	oldest = unused_find(&unused_count);
 	if (unused_count > NIC_PEERS_UNUSED_MAX)
 		forget(oldest);
 }
 
+struct nic_peer *nic_peer_ended(void)
+{
+	list_for_each(peer, &peer_list, struct nic_peer, link)
+		if (!peer->is_dead && nic_peer_has_ended(peer))
+			return peer;
+	return NULL;
+}
+
 void nic_peers_end(void)
 {
-	list_for_each_safe(peer, &nic.peers, struct nic_peer, link)
+	list_for_each_safe(peer, &peer_list, struct nic_peer, link)
 		if (!peer->users && nic_peer_has_ended(peer))
 			forget(peer);
 }
@@ -673,7 +686,8 @@ bool nic_peer_is_alive(uint32_t who)
 	return has_lock(nic.memory, who);
 }
 
-void nic_peer_errand(void)
+/* Unmap what peers have taken away. */
+static void peers_tidy(void)
 {
 	struct peer_stale *stale = peer_segments_stale();
 
@@ -685,11 +699,24 @@ void nic_peer_errand(void)
 	peer_segments_unmap(stale);
 }
 
-void nic_peers_forget(void)
+/* Close what the child has inherited. */
+static void peers_forget(void)
 {
-	list_for_each_safe(peer, &nic.peers, struct nic_peer, link) {
+	list_for_each_safe(peer, &peer_list, struct nic_peer, link) {
 		peer->peer.base = NULL; /* it was not inherited */
 		destroy(peer);
 	}
-	list_init(&nic.peers);
+	list_init(&peer_list);
 }
+
+static void peers_start(void)
+{
+	own_name = rendezvous_name();
+	nic.public->netns = own_name.netns;
+}
+
+const struct nic_part nic_peer_part = {
+	.start = peers_start,
+	.work = peers_tidy,
+	.forget = peers_forget,
+};

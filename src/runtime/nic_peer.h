@@ -34,7 +34,7 @@ enum { NIC_PEERS_UNUSED_MAX = 8 };
 
 struct nic_peer {
 	struct peer peer;
-	struct list link; /* in nic.peers */
+	struct list link; /* in peer_list */
 	uint32_t users; /* connections */
 	uint64_t identity; /* of its NIC (struct nic_public) */
 	uint32_t pid;
@@ -83,6 +83,9 @@ bool nic_peer_has_ended(const struct nic_peer *peer);
  */
 void nic_peer_put(struct nic_peer *peer);
 
+/* One that has ended and is not marked dead yet, or NULL. */
+struct nic_peer *nic_peer_ended(void);
+
 /* Unmap those that nobody uses and that have ended. */
 void nic_peers_end(void);
 
@@ -107,11 +110,5 @@ bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who);
  * thread.
  */
 bool nic_peer_is_alive(uint32_t who);
-
-/* In the child of a fork: close what it has inherited. */
-void nic_peers_forget(void);
-
-/* Unmap what peers have taken away. The control thread; nothing is locked. */
-void nic_peer_errand(void);
 
 #endif

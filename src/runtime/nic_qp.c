@@ -12,6 +12,7 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 #include "segment/segment.h"
 
 bool nic_has_qp_type(enum qp_type type)
@@ -156,15 +157,12 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 			nic_frames_begin(qp, init);
 		worker_unlock(qp->worker);
 	}
-	if (!error && init->type == QP_TYPE_UD)
-		nic_door_add(qp, init);
 	if (!error)
 		lane_announce(init, qp->worker);
-	if (!error && init->xrcd) {
+	if (!error && init->xrcd)
 		init->xrcd->qp_count++;
-		if (init->xrcd->file.inode)
-			nic_target_listen();
-	}
+	if (!error)
+		NIC_PARTS_CALL(qp_created, qp, init);
 	if (error)
 		nic_frames_close(qp);
 	nic_leave();
@@ -198,8 +196,8 @@ void nic_qp_end(struct nic_qp *qp)
 {
 	if (qp->epoch == nic_epoch) {
 		nic_multicast_forget(qp);
-		nic_local_disconnect(qp);
-		nic_door_remove(qp);
+		NIC_PARTS_CALL(qp_disconnected, qp);
+		NIC_PARTS_CALL(qp_ending, qp);
 		worker_lock(qp->worker);
 		acknowledge(qp);
 		paths_close(qp, &qp->qp->attr, qp->open_paths);
@@ -230,7 +228,7 @@ static void program_release(struct nic_qp *qp)
 void nic_qp_destroy(struct nic_qp *qp)
 {
 	if (qp->far) {
-		nic_opening_close(qp->far);
+		qp->far->ops->close(qp->far);
 		free(qp);
 		return;
 	}
@@ -247,7 +245,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 
 uint32_t nic_qp_number(const struct nic_qp *qp)
 {
-	return qp->far ? nic_opening_number(qp->far) : qp->qp->qpn;
+	return qp->far ? qp->far->ops->number(qp->far) : qp->qp->qpn;
 }
 
 /* Opens `path` to a queue pair of the peer, and sets its id. Returns 0 or -errno. */
@@ -294,18 +292,26 @@ static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 	return error;
 }
 
+static bool parts_qp_connected(struct nic_qp *qp)
+{
+	bool is_another_process = false;
+
+	for (const struct nic_part *const *part = nic_parts; *part; part++)
+		if ((*part)->qp_connected)
+			is_another_process = (*part)->qp_connected(qp) || is_another_process;
+	return is_another_process;
+}
+
 /*
  * What a change of the queue pair means for its connection within this host. The NIC is locked.
  * True: memory is to be made mappable.
  */
 static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 {
-	if ((mask & ATTR_STATE) && to == QP_RTR) {
-		nic_local_check_loopback(qp);
-		return nic_local_connect(qp) && segments_may_begin();
-	}
+	if ((mask & ATTR_STATE) && to == QP_RTR)
+		return parts_qp_connected(qp) && segments_may_begin();
 	if ((mask & ATTR_STATE) && to == QP_RESET)
-		nic_local_disconnect(qp);
+		NIC_PARTS_CALL(qp_disconnected, qp);
 	return false;
 }
 
@@ -359,7 +365,7 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	int error;
 
 	if (qp->far)
-		return nic_opening_modify(qp->far, to, mask, asked);
+		return qp->far->ops->modify(qp->far, to, mask, asked);
 	error = nic_qp_change(qp, to, mask, asked, &has_come);
 	if (has_come)
 		nic_mr_make_mappable();
@@ -386,7 +392,7 @@ struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 	struct nic_qp_state state = {.state = QP_ERR};
 
 	if (qp->far)
-		return nic_opening_query(qp->far);
+		return qp->far->ops->query(qp->far);
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
 		worker_lock(qp->worker);

@@ -7,6 +7,21 @@
 
 #include "os/clock.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
+
+uint64_t nic_srq_share(void)
+{
+	uint64_t offset;
+
+	if (!nic.is_local_on)
+		return 0;
+	if (nic.srqs->directory)
+		return arena_offset(&nic.arena, nic.srqs->directory);
+	offset = arena_alloc(&nic.arena, sizeof(struct srq_directory));
+	if (offset)
+		nic.srqs->directory = arena_at(&nic.arena, offset);
+	return offset;
+}
 
 /* Others read this list while it changes, as that of queue pairs (engine/engine.c). */
 static void publish(struct srq *srq)
@@ -72,7 +87,7 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 	inner.number = srq_table_number(
 		nic.srqs, worker ? (uint8_t)worker->lane.slot : 0, nic_random_u64());
 	if (init->xrcd)
-		nic_local_share_srqs();
+		nic_srq_share();
 	error = srq_init(&srq->srq, &nic.arena, &inner);
 	if (error)
 		return error;
@@ -126,19 +141,51 @@ void nic_srq_forget_on_lanes(const struct srq *srq)
 	}
 }
 
+/*
+ * No initiator finds the queue any more: wait for those at work in it, and take in what they have
+ * left.
+ */
+static bool parts_srq_leave(void)
+{
+	bool is_free = true;
+
+	for (const struct nic_part *const *part = nic_parts; *part; part++)
+		if ((*part)->srq_leave)
+			is_free = (*part)->srq_leave() && is_free;
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = nic.worker[i];
+
+		if (!worker)
+			continue;
+		worker_lock(worker);
+		worker_collect(worker);
+		worker_unlock(worker);
+	}
+	return is_free;
+}
+
+static bool parts_guests_leave(void)
+{
+	bool is_free = true;
+
+	for (const struct nic_part *const *part = nic_parts; *part; part++)
+		if ((*part)->guests_leave)
+			is_free = (*part)->guests_leave() && is_free;
+	return is_free;
+}
+
 void nic_srq_destroy(struct nic_srq *srq)
 {
 	nic_enter();
 	if (srq->epoch == nic_epoch) {
 		srq_withdraw(nic.srqs, &srq->srq);
-		if (srq->srq.xrcd && !nic_local_leave_xrc())
+		if (srq->srq.xrcd && !parts_srq_leave())
 			srq->srq.is_stood_on = true;
 		srq_table_remove(nic.srqs, &srq->srq);
 		nic_srq_forget_on_lanes(&srq->srq);
 		unpublish(&srq->srq);
 		/* Where a guest stands still in it, or an initiator, its memory stays. */
-		if (!srq->srq.is_stood_on &&
-			(!srq->srq.is_shared || guest_wait(nic.guests, nic_local_wait)))
+		if (!srq->srq.is_stood_on && (!srq->srq.is_shared || parts_guests_leave()))
 			srq_done(&srq->srq, &nic.arena);
 	}
 	nic_leave();

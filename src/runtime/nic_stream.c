@@ -3,8 +3,8 @@
  * The TCP connections of iWARP queue pairs: given to them by the connection manager, and taken away
  * when they are over.
  *
- * qp->iw_conn and conn->qp name each other. Both change with the NIC and the worker locked; either
- * lock is enough to read.
+ * qp->stream_user and its `qp` name each other. Both change with the NIC and the worker locked;
+ * either lock is enough to read.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -17,7 +17,6 @@
 #include "os/setting.h"
 #include "port/tcp.h"
 #include "runtime/nic_internal.h"
-#include "runtime/nic_iwcm.h"
 
 enum { PATIENCE_S_MIN = 2, PATIENCE_S_MAX = 86400 };
 
@@ -88,7 +87,7 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 }
 
 int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
-	const struct qp_path *path, struct nic_iw_conn *conn)
+	const struct qp_path *path, struct nic_stream_user *user)
 {
 	struct nic_qp *qp;
 	int error = -EINVAL;
@@ -100,8 +99,8 @@ int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
 		qp->worker->now_ns = clock_now_ns();
 		error = open_locked(qp, fd, settings, path);
 		if (!error) {
-			qp->iw_conn = conn;
-			conn->qp = qp;
+			qp->stream_user = user;
+			user->qp = qp;
 			worker_send(qp->worker, true);
 		}
 		worker_unlock(qp->worker);
@@ -110,18 +109,18 @@ int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
 	return error;
 }
 
-void nic_stream_end(struct nic_iw_conn *conn, bool is_abandoned)
+void nic_stream_end(struct nic_stream_user *user, bool is_abandoned)
 {
 	struct nic_qp *qp;
 
 	nic_enter();
-	qp = conn->qp;
+	qp = user->qp;
 	if (qp) {
 		worker_lock(qp->worker);
 		qp->worker->now_ns = clock_now_ns();
 		if (is_abandoned) {
-			qp->iw_conn = NULL;
-			conn->qp = NULL;
+			qp->stream_user = NULL;
+			user->qp = NULL;
 		}
 		if (qp->qp->state != QP_ERR && qp->qp->state != QP_RESET)
 			qp_set_state(qp->qp, QP_ERR, qp->worker->now_ns);
@@ -134,18 +133,18 @@ void nic_stream_end(struct nic_iw_conn *conn, bool is_abandoned)
 void nic_stream_over(struct nic_qp *qp)
 {
 	worker_stream_close(qp->worker, &qp->stream);
-	if (qp->iw_conn)
-		nic_iwcm_stream_over(qp->iw_conn);
+	if (qp->stream_user)
+		qp->stream_user->over(qp->stream_user);
 }
 
 void nic_stream_forget(struct nic_qp *qp)
 {
-	struct nic_iw_conn *conn = qp->iw_conn;
+	struct nic_stream_user *user = qp->stream_user;
 
 	worker_stream_close(qp->worker, &qp->stream);
-	if (!conn)
+	if (!user)
 		return;
-	qp->iw_conn = NULL;
-	conn->qp = NULL;
-	nic_iwcm_stream_over(conn);
+	qp->stream_user = NULL;
+	user->qp = NULL;
+	user->over(user);
 }

@@ -10,6 +10,7 @@
 
 #include "os/cancel.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 
 socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address)
 {
@@ -56,14 +57,29 @@ int nic_target_receive(int fd, struct target_message *ret_message)
 	return error;
 }
 
-void nic_target_errand(void)
+/* Take in what has come on all connections. */
+static void target_work(void)
 {
 	nic_target_serve();
 	nic_openings_hear();
 }
 
-void nic_target_forget(void)
+static void target_qp_created(struct nic_qp *qp, const struct nic_qp_init *init)
+{
+	(void)qp;
+	if (init->xrcd && init->xrcd->file.inode)
+		nic_target_listen();
+}
+
+static void target_forget(void)
 {
 	nic_target_guests_forget();
 	nic_openings_forget();
 }
+
+const struct nic_part nic_target_part = {
+	.work = target_work,
+	.qp_created = target_qp_created,
+	.qp_news = nic_target_tell,
+	.forget = target_forget,
+};

@@ -15,9 +15,9 @@
  *
  * Hosts and guests are processes of one user, which both look at.
  *
- * Threads: connections are read by the thread that looks for what queue pairs ask for (nic_far.h),
- * in both processes. A call waits for its answer without any lock of the NIC, so that two processes
- * may call each other.
+ * Threads: connections are read by the thread that looks for what queue pairs ask for
+ * (nic_control.h), in both processes. A call waits for its answer without any lock of the NIC, so
+ * that two processes may call each other.
  */
 
 #include <stdbool.h>
@@ -27,8 +27,6 @@
 
 #include "base/list.h"
 #include "runtime/nic.h"
-
-struct nic_opening;
 
 enum target_call {
 	TARGET_OPEN, /* first */
@@ -78,12 +76,6 @@ int nic_target_send(int fd, const struct target_message *message);
  */
 int nic_target_receive(int fd, struct target_message *ret_message);
 
-/* Take in what has come on all connections. The NIC is not locked. */
-void nic_target_errand(void);
-
-/* In the child of a fork. */
-void nic_target_forget(void);
-
 /* --- the host (nic_target_host.c) --- */
 
 /* A target was made that others may open. The NIC is locked, and has a thread. */
@@ -96,16 +88,6 @@ void nic_target_serve(void);
 void nic_target_guests_forget(void);
 
 /* --- the guest (nic_target_guest.c) --- */
-
-/*
- * What nic_qp_modify(), nic_qp_query(), nic_qp_destroy() and nic_qp_number() are for the target of
- * another process.
- */
-int nic_opening_modify(
-	struct nic_opening *opening, enum qp_state to, uint32_t mask, const struct qp_attr *attr);
-struct nic_qp_state nic_opening_query(struct nic_opening *opening);
-void nic_opening_close(struct nic_opening *opening);
-uint32_t nic_opening_number(const struct nic_opening *opening);
 
 void nic_openings_hear(void);
 void nic_openings_forget(void);

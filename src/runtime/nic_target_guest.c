@@ -16,6 +16,8 @@
 #include "os/log.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_peer.h"
+#include "runtime/nic_target.h"
 
 enum {
 	CALL_PATIENCE_S = 10, /* a host that was stopped may answer never */
@@ -23,7 +25,8 @@ enum {
 };
 
 struct nic_opening {
-	struct list link; /* in nic.openings */
+	struct nic_far_qp far; /* what the queue pair knows of it */
+	struct list link; /* in openings */
 	struct nic_qp *qp;
 	uint64_t epoch;
 	uint32_t number;
@@ -38,6 +41,13 @@ struct nic_opening {
 	struct target_message answer;
 	struct nic_qp_state state; /* when the host last told */
 };
+
+static struct list openings = {&openings, &openings};
+
+static struct nic_opening *opening_from(struct nic_far_qp *far)
+{
+	return container_of(far, struct nic_opening, far);
+}
 
 /* --- calls --- */
 
@@ -106,16 +116,17 @@ static int call(struct nic_opening *opening, struct target_message *message, uin
 	return error;
 }
 
-int nic_opening_modify(
-	struct nic_opening *opening, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+static int opening_modify(
+	struct nic_far_qp *far, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
 {
 	struct target_message message = {.call = TARGET_MODIFY, .modify = {to, mask, *attr}};
 
-	return call(opening, &message, CALL_PATIENCE_S);
+	return call(opening_from(far), &message, CALL_PATIENCE_S);
 }
 
-struct nic_qp_state nic_opening_query(struct nic_opening *opening)
+static struct nic_qp_state opening_query(struct nic_far_qp *far)
 {
+	struct nic_opening *opening = opening_from(far);
 	struct target_message message = {.call = TARGET_QUERY};
 	struct nic_qp_state state = {.state = QP_ERR};
 
@@ -128,9 +139,9 @@ struct nic_qp_state nic_opening_query(struct nic_opening *opening)
 	return state;
 }
 
-uint32_t nic_opening_number(const struct nic_opening *opening)
+static uint32_t opening_number(const struct nic_far_qp *far)
 {
-	return opening->number;
+	return container_of(far, struct nic_opening, far)->number;
 }
 
 /* --- opening and closing --- */
@@ -172,6 +183,32 @@ static void opening_init(struct nic_opening *opening, int fd)
 	pthread_condattr_destroy(&attr);
 }
 
+static void opening_close(struct nic_far_qp *far)
+{
+	struct nic_opening *opening = opening_from(far);
+	struct target_message message = {.call = TARGET_CLOSE};
+
+	if (opening->epoch == nic_epoch) {
+		call(opening, &message, CLOSE_PATIENCE_S);
+		nic_enter();
+		list_remove(&opening->link);
+		if (opening->fd >= 0)
+			close(opening->fd);
+		nic_leave();
+		pthread_cond_destroy(&opening->answered);
+		pthread_mutex_destroy(&opening->lock);
+		pthread_mutex_destroy(&opening->calling);
+	}
+	free(opening);
+}
+
+static const struct nic_far_qp_ops far_ops = {
+	.modify = opening_modify,
+	.query = opening_query,
+	.close = opening_close,
+	.number = opening_number,
+};
+
 /* Connect to who may have the target. The NIC is locked. Returns 0 or -errno. */
 static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t number)
 {
@@ -186,11 +223,12 @@ static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t numb
 		return error;
 	}
 	opening_init(opening, fd);
+	opening->far.ops = &far_ops;
 	opening->number = number;
 	opening->xrcd = xrcd;
 	opening->qp = qp;
-	list_append(&nic.openings, &opening->link);
-	qp->far = opening;
+	list_append(&openings, &opening->link);
+	qp->far = &opening->far;
 	return 0;
 }
 
@@ -225,35 +263,17 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 		error = opening_begin(qp, xrcd, number);
 	nic_leave();
 	if (!error)
-		error = call(qp->far, &message, CALL_PATIENCE_S);
+		error = call(opening_from(qp->far), &message, CALL_PATIENCE_S);
 	if (error) {
 		log_write(LOG_INFO, "XRC queue pair 0x%06x cannot be opened: %s", number,
 			strerror(-error));
 		if (qp->far)
-			nic_opening_close(qp->far);
+			opening_close(qp->far);
 		free(qp);
 		return opening_error(error);
 	}
 	*ret_qp = qp;
 	return 0;
-}
-
-void nic_opening_close(struct nic_opening *opening)
-{
-	struct target_message message = {.call = TARGET_CLOSE};
-
-	if (opening->epoch == nic_epoch) {
-		call(opening, &message, CLOSE_PATIENCE_S);
-		nic_enter();
-		list_remove(&opening->link);
-		if (opening->fd >= 0)
-			close(opening->fd);
-		nic_leave();
-		pthread_cond_destroy(&opening->answered);
-		pthread_mutex_destroy(&opening->lock);
-		pthread_mutex_destroy(&opening->calling);
-	}
-	free(opening);
 }
 
 /* --- the thread that reads connections --- */
@@ -302,7 +322,7 @@ static void opening_hear(struct nic_opening *opening)
 void nic_openings_hear(void)
 {
 	nic_enter();
-	list_for_each(opening, &nic.openings, struct nic_opening, link)
+	list_for_each(opening, &openings, struct nic_opening, link)
 		opening_hear(opening);
 	nic_leave();
 }
@@ -311,7 +331,8 @@ void nic_openings_hear(void)
 
 void nic_openings_forget(void)
 {
-	list_for_each(opening, &nic.openings, struct nic_opening, link)
+	list_for_each(opening, &openings, struct nic_opening, link)
 		if (opening->fd >= 0)
 			close(opening->fd);
+	list_init(&openings);
 }

@@ -2,7 +2,7 @@
 /*
  * The host of targets: guests come, call, and go.
  *
- * Only the one thread that reads connections puts guests into nic.target_guests and takes them out,
+ * Only the one thread that reads connections puts guests into target_guests and takes them out,
  * with the NIC locked; and so into and out of the list of their target, with its worker locked as
  * well.
  */
@@ -15,6 +15,7 @@
 #include "os/log.h"
 #include "runtime/nic_control.h"
 #include "runtime/nic_internal.h"
+#include "runtime/nic_target.h"
 
 enum {
 	BACKLOG = 128,
@@ -23,7 +24,7 @@ enum {
 };
 
 struct guest {
-	struct list link; /* in nic.target_guests */
+	struct list link; /* in target_guests */
 	struct list qp_link; /* in qp->guests */
 	int fd;
 	struct nic_qp *qp; /* NULL: it has opened none */
@@ -31,6 +32,10 @@ struct guest {
 };
 
 /* --- listening --- */
+
+static struct list target_guests = {&target_guests, &target_guests};
+static uint32_t target_guest_count;
+static int target_listener = -1; /* -1: there is none */
 
 /* Returns 0 or -errno. */
 static int listener_open(int *ret_fd)
@@ -55,7 +60,7 @@ static int listener_open(int *ret_fd)
 
 void nic_target_listen(void)
 {
-	int error = nic.target_listener < 0 ? listener_open(&nic.target_listener) : 0;
+	int error = target_listener < 0 ? listener_open(&target_listener) : 0;
 
 	if (error)
 		log_write(LOG_ERROR,
@@ -68,8 +73,8 @@ static void listener_close(int error)
 {
 	log_write(LOG_ERROR, "no more processes can open the XRC queue pairs of this one: %s",
 		strerror(error));
-	close(nic.target_listener);
-	nic.target_listener = -1;
+	close(target_listener);
+	target_listener = -1;
 }
 
 /* The NIC is locked. */
@@ -77,7 +82,7 @@ static void guest_add(int fd)
 {
 	struct guest *guest = NULL;
 
-	if (nic.target_guest_count < GUESTS_MAX && nic_target_is_trusted(fd))
+	if (target_guest_count < GUESTS_MAX && nic_target_is_trusted(fd))
 		guest = calloc(1, sizeof(*guest));
 	if (!guest || nic_control_watch_asked(fd)) {
 		free(guest);
@@ -86,8 +91,8 @@ static void guest_add(int fd)
 	}
 	guest->fd = fd;
 	list_init(&guest->qp_link);
-	list_append(&nic.target_guests, &guest->link);
-	nic.target_guest_count++;
+	list_append(&target_guests, &guest->link);
+	target_guest_count++;
 }
 
 static void guests_accept(void)
@@ -95,8 +100,8 @@ static void guests_accept(void)
 	int fd = 0;
 
 	nic_enter();
-	while (nic.target_listener >= 0 && fd >= 0) {
-		fd = accept4(nic.target_listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	while (target_listener >= 0 && fd >= 0) {
+		fd = accept4(target_listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			guest_add(fd);
 		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -209,7 +214,7 @@ static void guest_drop(struct guest *guest)
 	guest_close(guest);
 	nic_enter();
 	list_remove(&guest->link);
-	nic.target_guest_count--;
+	target_guest_count--;
 	nic_leave();
 	close(guest->fd);
 	free(guest);
@@ -218,7 +223,7 @@ static void guest_drop(struct guest *guest)
 void nic_target_serve(void)
 {
 	guests_accept();
-	list_for_each_safe(guest, &nic.target_guests, struct guest, link)
+	list_for_each_safe(guest, &target_guests, struct guest, link)
 		if (!guest_serve(guest))
 			guest_drop(guest);
 }
@@ -238,7 +243,7 @@ void nic_target_tell(struct nic_qp *qp, uint32_t news)
 
 void nic_target_guests_forget(void)
 {
-	list_for_each_safe(guest, &nic.target_guests, struct guest, link) {
+	list_for_each_safe(guest, &target_guests, struct guest, link) {
 		struct nic_qp *qp = guest->qp;
 
 		list_remove(&guest->qp_link);
@@ -247,7 +252,9 @@ void nic_target_guests_forget(void)
 		if (qp && qp->is_released && list_is_empty(&qp->guests))
 			free(qp);
 	}
-	list_init(&nic.target_guests);
-	if (nic.target_listener >= 0)
-		close(nic.target_listener);
+	list_init(&target_guests);
+	if (target_listener >= 0)
+		close(target_listener);
+	target_listener = -1;
+	target_guest_count = 0;
 }

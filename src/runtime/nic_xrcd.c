@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/nic_internal.h"
+#include "runtime/nic_part.h"
 
 /* The domain of this file that there is, or NULL. The NIC is locked. */
 static struct nic_xrcd *find(const struct xrc_file *file, uint32_t ifindex)
@@ -66,7 +67,7 @@ static void end_if_unused(struct nic_xrcd *xrcd)
 	if (xrcd->openings || xrcd->qp_count)
 		return;
 	if (xrcd->epoch == nic_epoch) {
-		nic_far_forget_xrcd(xrcd);
+		NIC_PARTS_CALL(xrcd_ending, xrcd);
 		list_remove(&xrcd->link);
 	}
 	free(xrcd);
