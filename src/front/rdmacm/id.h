@@ -21,10 +21,10 @@
 #define URNIC_FRONT_RDMACM_ID_H
 
 #include "base/list.h"
+#include "connection/nic_cm.h"
+#include "connection/nic_iwcm.h"
 #include "event/event_queue.h"
 #include "front/rdmacm/abi.h"
-#include "runtime/nic_cm.h"
-#include "runtime/nic_iwcm.h"
 
 enum {
 	ID_EVENT_COUNT = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,

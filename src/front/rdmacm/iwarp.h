@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections of identifiers on iWARP devices: what connect.c and channel.c do with the connection
- * manager of InfiniBand, by MPA over TCP (runtime/nic_iwcm.h).
+ * manager of InfiniBand, by MPA over TCP (connection/nic_iwcm.h).
  *
  * The other end's answer carries what there is to be agreed on, so an active side is connected when
  * the program takes it, and there is nothing like IB's last message. A passive side is connected

@@ -6,7 +6,7 @@
  * can be duplicated and handed to ibv_import_device(), which knows its context again by the file's
  * identity. In another process, which has an adapter of its own, it makes a context of that one,
  * through which the objects of the first can be imported: the file says where they are to be found
- * (runtime/nic_import.h).
+ * (peer/nic_import.h).
  *
  * One lock (`context_lock`) guards the list of open contexts. Only events are posted while it is
  * held.
@@ -39,7 +39,7 @@
 #include "front/verbs/xrcd.h"
 #include "netdev/netdev_watch.h"
 #include "os/log.h"
-#include "runtime/nic_import.h"
+#include "peer/nic_import.h"
 
 /* What the files behind command descriptors are called. */
 #define COMMAND_FILE "urnic-context"

@@ -18,7 +18,7 @@
 #include "event/event_queue.h"
 #include "front/verbs/abi.h"
 #include "front/verbs/device.h"
-#include "runtime/nic_locator.h"
+#include "peer/nic_locator.h"
 
 enum context_event {
 #define CONTEXT_EVENT(name, type, port) CONTEXT_EVENT_##name,

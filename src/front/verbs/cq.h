@@ -11,7 +11,7 @@
 #include "front/verbs/channel.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
-#include "runtime/nic.h"
+#include "nic/nic.h"
 
 /* Where the polling of an extended queue is; see cq_ex.c. */
 struct cq_cursor {

@@ -15,9 +15,9 @@
 #include "front/verbs/fork.h"
 #include "front/verbs/select.h"
 #include "netdev/netdev_news.h"
+#include "nic/nic.h"
 #include "os/log.h"
 #include "os/setting.h"
-#include "runtime/nic.h"
 
 /*
  * IPv6, UDP, BTH, the longest extended headers of a packet with payload (RETH and immediate data),

@@ -6,8 +6,8 @@
 #include "base/arith.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/result.h"
-#include "runtime/nic.h"
-#include "runtime/nic_import.h"
+#include "nic/nic.h"
+#include "peer/nic_import.h"
 
 /* As on adapters with such memory, it is copied to and from in words. */
 #define WORD_BYTES    4

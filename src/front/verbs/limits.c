@@ -9,11 +9,11 @@
 #include "front/verbs/device.h"
 #include "memory/copy.h"
 #include "memory/mr.h"
+#include "nic/nic.h"
 #include "os/log.h"
 #include "os/setting.h"
 #include "qp/qp.h"
 #include "queue/cq.h"
-#include "runtime/nic.h"
 
 /* clang-format off */
 #define LIMIT(field, value, why) .field = value,

@@ -14,8 +14,8 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/probe.h"
 #include "front/verbs/result.h"
-#include "runtime/nic.h"
-#include "runtime/nic_import.h"
+#include "nic/nic.h"
+#include "peer/nic_import.h"
 
 /* Flags that the NIC looks at. */
 #define ACCESS_NIC                                                                   \

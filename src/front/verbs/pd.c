@@ -5,7 +5,7 @@
 
 #include "front/verbs/domain.h"
 #include "front/verbs/result.h"
-#include "runtime/nic_import.h"
+#include "peer/nic_import.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {

@@ -9,7 +9,7 @@
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
 #include "front/verbs/wr.h"
-#include "runtime/nic.h"
+#include "nic/nic.h"
 
 /* The kinds of asynchronous events that a queue pair has. */
 enum qp_event {

@@ -14,10 +14,10 @@
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "memory/mr.h"
+#include "nic/nic.h"
 #include "qp/qp.h"
 #include "queue/cq.h"
 #include "queue/sq.h"
-#include "runtime/nic.h"
 #include "wire/bth.h"
 
 /*

@@ -8,7 +8,7 @@
 #include "front/verbs/async.h"
 #include "front/verbs/domain.h"
 #include "front/verbs/object.h"
-#include "runtime/nic.h"
+#include "nic/nic.h"
 
 /*
  * Outstanding operations on a matching list: they are done when they are posted, so any number

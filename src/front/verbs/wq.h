@@ -7,7 +7,7 @@
 
 #include "front/verbs/async.h"
 #include "front/verbs/object.h"
-#include "runtime/nic.h"
+#include "nic/nic.h"
 
 struct wq_front {
 	struct ibv_wq verbs;

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lock: `lock`, the manager's; see lock_order.def. urnicd is never asked with the manager locked,
+ * so that connections of other threads go on meanwhile.
+ *
+ * Thread: one. It sleeps until a message comes, a deadline is due, or a kick says that an earlier
+ * deadline was set.
+ */
+#include "connection/nic_cm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/gsi_socket.h"
+#include "base/arith.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/cancel.h"
+#include "os/clock.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/own_thread.h"
+
+enum {
+	SENDERS_MAX = 64, /* local addresses */
+	FDS_MAX = SENDERS_MAX + 2,
+	MESSAGES_PER_TURN = 64,
+	REOPEN_PAUSE_MS = 100, /* between attempts to reach a new urnicd */
+};
+
+struct manager {
+	bool is_running;
+	struct cm cm;
+	uint8_t slot;
+	const struct nic_cm_user *user;
+	int gsi; /* from urnicd; the thread's */
+	int kick; /* eventfd */
+	uint64_t sleeps_until_ns; /* the thread */
+	uint32_t sender_count;
+	struct gsi_socket senders[SENDERS_MAX]; /* one per local address */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct manager manager;
+
+/* --- sending --- */
+
+static bool is_same_address(const struct agent_address *a, const struct agent_address *b)
+{
+	return gid_is_equal(&a->gid, &b->gid) && a->scope_ifindex == b->scope_ifindex;
+}
+
+static struct agent_address address_of(const struct gid *gid, uint32_t ifindex)
+{
+	return (struct agent_address){
+		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
+}
+
+static struct gsi_socket *sender_find(const struct agent_address *address)
+{
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		if (is_same_address(&manager.senders[i].address, address))
+			return &manager.senders[i];
+	return NULL;
+}
+
+/* What cannot be sent is lost, as on a network; it is repeated. */
+static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
+{
+	struct agent_address address = address_of(&path->local, path->ifindex);
+	struct gsi_socket *sender = sender_find(&address);
+
+	if (sender)
+		gsi_socket_send(sender, &path->remote, path->traffic_class, packet);
+}
+
+static void kick(void)
+{
+	kick_ring(manager.kick);
+}
+
+/* Do what a call to the manager has caused. It is locked. */
+static void pump(void)
+{
+	uint8_t packet[GSI_PACKET_BYTES];
+	struct cm_event event;
+	struct cm_path path;
+
+	while (cm_next_event(&manager.cm, &event))
+		manager.user->on_event(&event);
+	while (cm_next_packet(&manager.cm, &path, packet))
+		send_one(&path, packet);
+	nic.public->cm = manager.cm.counters;
+	if (cm_deadline_ns(&manager.cm) < manager.sleeps_until_ns) {
+		manager.sleeps_until_ns = 0;
+		kick();
+	}
+}
+
+static int manager_enter(void)
+{
+	int cancel = cancel_forbid();
+
+	pthread_mutex_lock(&lock);
+	return cancel;
+}
+
+static void manager_leave(int cancel)
+{
+	if (manager.is_running)
+		pump();
+	pthread_mutex_unlock(&lock);
+	cancel_allow(cancel);
+}
+
+/* --- the thread --- */
+
+static void receive_one(const struct agent_message *message, const uint8_t *packet)
+{
+	const struct agent_forward *head = &message->forward;
+	const uint8_t *mad = gsi_packet_mad(packet, head->data_bytes);
+	struct cm_path path = {
+		.local = head->dgid,
+		.remote = head->sgid,
+		.traffic_class = head->tos,
+	};
+	struct agent_address address;
+	int cancel;
+
+	if (!mad)
+		return;
+	address = address_of(&path.local, message->forward.ifindex);
+	path.ifindex = message->forward.ifindex;
+	nic_cm_use_address(&address);
+	cancel = manager_enter();
+	cm_receive(&manager.cm, &path, mad, clock_now_ns());
+	manager_leave(cancel);
+}
+
+/* Returns false when urnicd has gone. */
+static bool receive_all(void)
+{
+	static uint8_t packet[AGENT_PACKET_BYTES_MAX];
+	struct passed_fds descriptors;
+	struct agent_message message;
+
+	for (unsigned i = 0; i < MESSAGES_PER_TURN; i++) {
+		int rc = agent_message_receive(
+			manager.gsi, false, &message, packet, &descriptors, MSG_DONTWAIT);
+
+		if (rc == -EAGAIN)
+			return true;
+		if (rc)
+			return false;
+		passed_fds_close(&descriptors);
+		if (message.type == AGENT_FORWARD)
+			receive_one(&message, packet);
+	}
+	return true;
+}
+
+/* Another socket from urnicd. Returns 0 or -errno. */
+static int gsi_ask(void)
+{
+	int fd, rc = nic_turn_begin();
+
+	if (rc)
+		return rc;
+	rc = agent_client_gsi_open(&nic.agent, manager.slot, &fd);
+	if (rc)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	/* A fork waits for the lock: its child closes the descriptor that is the manager's then. */
+	if (!rc) {
+		close(manager.gsi);
+		manager.gsi = fd;
+	}
+	nic_turn_end();
+	return rc;
+}
+
+/* urnicd has died: its successor is asked for another socket. */
+static void gsi_reopen(void)
+{
+	if (!gsi_ask())
+		return;
+	own_thread_sleep();
+	poll(NULL, 0, REOPEN_PAUSE_MS);
+	own_thread_wake();
+}
+
+/* How long to sleep, for poll(): rounded up. The manager is locked. */
+static int sleep_choose(void)
+{
+	uint64_t deadline_ns = cm_deadline_ns(&manager.cm);
+	uint64_t now_ns = clock_now_ns();
+
+	manager.sleeps_until_ns = deadline_ns;
+	if (deadline_ns == DEADLINE_NEVER)
+		return -1;
+	if (deadline_ns <= now_ns)
+		return 0;
+	return (int)min_u64(div_ceil_u64(deadline_ns - now_ns, 1000000), INT32_MAX);
+}
+
+/* What the network says of messages that did not arrive. The manager is locked. */
+static void reports_take(struct gsi_socket *sender)
+{
+	uint8_t packet[GSI_PACKET_BYTES];
+	struct cm_path path = {.local = sender->address.gid};
+	int error;
+
+	while ((error = gsi_socket_report(sender, &path.remote, packet)) >= 0) {
+		const uint8_t *mad = gsi_packet_mad(packet, sizeof(packet));
+
+		if (error == 0 || !mad)
+			continue;
+		cm_undeliverable(&manager.cm, &path, error == ECONNREFUSED, mad);
+		pump();
+	}
+}
+
+/*
+ * What the thread sleeps on: urnicd, kicks, and errors of the senders. The manager is locked.
+ * Returns how many.
+ */
+static unsigned list_fds(struct pollfd fds[FDS_MAX])
+{
+	unsigned count = 0;
+
+	fds[count++] = (struct pollfd){.fd = manager.gsi, .events = POLLIN};
+	fds[count++] = (struct pollfd){.fd = manager.kick, .events = POLLIN};
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		fds[count++] = (struct pollfd){.fd = manager.senders[i].fd};
+	return count;
+}
+
+/* Deadlines and reports. */
+static void serve(void)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		reports_take(&manager.senders[i]);
+	while (cm_expire(&manager.cm, clock_now_ns()))
+		pump();
+	pthread_mutex_unlock(&lock);
+}
+
+static void *thread_main(void *unused)
+{
+	(void)unused;
+	own_thread_wake();
+	for (;;) {
+		struct pollfd fds[FDS_MAX];
+		unsigned count;
+		int timeout_ms;
+
+		pthread_mutex_lock(&lock);
+		timeout_ms = sleep_choose();
+		count = list_fds(fds);
+		pthread_mutex_unlock(&lock);
+		own_thread_poll(fds, count, timeout_ms);
+		if (fds[1].revents)
+			kick_clear(manager.kick);
+		if (fds[0].revents && !receive_all())
+			gsi_reopen();
+		serve();
+	}
+	return NULL;
+}
+
+/* --- life --- */
+
+/* Connections go without if there is no memory for it. */
+static void testaments_keep(void)
+{
+	uint64_t offset = arena_alloc(&nic.arena, CM_TESTAMENTS_MAX * sizeof(struct cm_testament));
+
+	if (!offset)
+		return;
+	cm_keep_testaments(&manager.cm, arena_at(&nic.arena, offset), CM_TESTAMENTS_MAX);
+	atomic_store_explicit(&nic.public->testaments_offset, offset, memory_order_release);
+}
+
+static int numbers_begin(uint64_t guid)
+{
+	struct permutation *permutation = nic_permutation_draw();
+
+	if (!permutation)
+		return -ENOMEM;
+	cm_init(&manager.cm, manager.slot, guid, permutation, nic_random_u64());
+	free(permutation);
+	return 0;
+}
+
+/* The NIC is locked, in a turn. */
+static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *user)
+{
+	int gsi = -1;
+	int error;
+
+	nic_ask();
+	error = agent_client_gsi_open(&nic.agent, slot, &gsi);
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	nic_ask_done(gsi);
+	if (error)
+		return error;
+	manager.slot = slot;
+	manager.gsi = gsi;
+	manager.kick = kick_create("no connection manager");
+	if (manager.kick < 0) {
+		error = manager.kick;
+		goto fail_close;
+	}
+	manager.user = user;
+	manager.sleeps_until_ns = 0;
+	error = numbers_begin(guid);
+	if (error)
+		goto fail_close_kick;
+	testaments_keep();
+	error = own_thread_start(NULL, "urnic-cm", thread_main, NULL);
+	if (error)
+		goto fail_close_kick;
+	manager.is_running = true;
+	return 0;
+
+fail_close_kick:
+	close(manager.kick);
+fail_close:
+	close(manager.gsi);
+	return error;
+}
+
+/* The NIC is locked. Asks. */
+static int manager_start_once(uint64_t guid, const struct nic_cm_user *user)
+{
+	struct worker *worker;
+	int error = nic_start();
+
+	if (!error)
+		error = nic_worker_get(0, &worker);
+	if (!error)
+		error = nic_ask_begin();
+	if (error)
+		return error;
+	if (!manager.is_running)
+		error = manager_start((uint8_t)worker->lane.slot, guid, user);
+	nic_ask_end();
+	return error;
+}
+
+int nic_cm_start(uint64_t guid, const struct nic_cm_user *user)
+{
+	int error = 0;
+
+	nic_enter();
+	if (!manager.is_running)
+		error = manager_start_once(guid, user);
+	nic_leave();
+	return error;
+}
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void fork_prepare_last(void)
+{
+	if (manager.is_running)
+		manager.user->fork_prepare();
+}
+
+static void fork_parent(void)
+{
+	if (manager.is_running)
+		manager.user->fork_parent();
+	pthread_mutex_unlock(&lock);
+}
+
+static void fork_child(void)
+{
+	for (uint32_t i = 0; i < manager.sender_count; i++)
+		gsi_socket_close(&manager.senders[i]);
+	if (manager.is_running) {
+		manager.user->fork_child();
+		close(manager.gsi);
+		close(manager.kick);
+	}
+	memset(&manager, 0, sizeof(manager));
+	pthread_mutex_unlock(&lock);
+}
+
+const struct nic_part nic_cm_part = {
+	.fork_prepare = fork_prepare,
+	.fork_prepare_last = fork_prepare_last,
+	.fork_parent = fork_parent,
+	.fork_child = fork_child,
+};
+
+uint64_t nic_cm_epoch(void)
+{
+	return nic_epoch;
+}
+
+uint32_t nic_cm_random_psn(void)
+{
+	return (uint32_t)nic_random_u64() & 0xffffff;
+}
+
+/* --- addresses and ports --- */
+
+int nic_cm_use_address(const struct agent_address *address)
+{
+	int cancel = cancel_forbid();
+	bool is_known;
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	is_known = sender_find(address) != NULL;
+	pthread_mutex_unlock(&lock);
+	if (!is_known)
+		rc = nic_cm_hear_address(address);
+	pthread_mutex_lock(&lock);
+	if (rc == 0 && !sender_find(address)) {
+		rc = manager.sender_count == SENDERS_MAX
+			? -ENOSPC
+			: gsi_socket_open(&manager.senders[manager.sender_count], address);
+		if (rc == 0) {
+			manager.sender_count++;
+			kick(); /* the thread listens to it, too */
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	cancel_allow(cancel);
+	return rc;
+}
+
+int nic_cm_hear_address(const struct agent_address *address)
+{
+	int cancel = cancel_forbid();
+	int rc = nic_turn_begin();
+
+	if (!rc) {
+		rc = agent_client_gsi_address(&nic.agent, address);
+		if (rc)
+			log_write(LOG_ERROR, "%s", nic.agent.why);
+		nic_turn_end();
+	}
+	cancel_allow(cancel);
+	return rc;
+}
+
+int nic_cm_claim(struct agent_claim *claim)
+{
+	int cancel = cancel_forbid();
+	int rc = nic_turn_begin();
+
+	if (!rc) {
+		rc = agent_client_claim(&nic.agent, claim);
+		/* What is refused says its errno; what is not answered has more to say. */
+		if (rc == -ETIMEDOUT)
+			log_write(LOG_ERROR, "%s", nic.agent.why);
+		nic_turn_end();
+	}
+	cancel_allow(cancel);
+	return rc;
+}
+
+void nic_cm_unclaim(struct agent_claim *claim)
+{
+	int cancel = cancel_forbid();
+
+	nic_agent_unclaim(claim);
+	cancel_allow(cancel);
+}
+
+/* --- the manager's calls --- */
+
+int nic_cm_conn_create(struct cm_conn *conn, void *user)
+{
+	int cancel = manager_enter();
+	int rc = cm_conn_create(&manager.cm, conn, user);
+
+	manager_leave(cancel);
+	return rc;
+}
+
+void nic_cm_release(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+
+	cm_release(&manager.cm, conn, clock_now_ns());
+	manager_leave(cancel);
+}
+
+void nic_cm_listen(struct cm_listener *listener)
+{
+	int cancel = manager_enter();
+
+	cm_listen(&manager.cm, listener);
+	manager_leave(cancel);
+}
+
+void nic_cm_listener_add(struct cm_listener *listener, struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+
+	cm_listener_add(listener, conn);
+	manager_leave(cancel);
+}
+
+void nic_cm_unlisten(struct cm_listener *listener)
+{
+	int cancel = manager_enter();
+	struct cm_conn *spare;
+
+	while ((spare = cm_listener_take(listener))) {
+		cm_release(&manager.cm, spare, clock_now_ns());
+		pump();
+	}
+	cm_unlisten(listener);
+	manager_leave(cancel);
+}
+
+int nic_cm_connect(struct cm_conn *conn, const struct cm_path *path, const struct cm_req *req)
+{
+	int cancel = manager_enter();
+	int rc = cm_connect(&manager.cm, conn, path, req, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_accept(struct cm_conn *conn, const struct cm_rep *rep)
+{
+	int cancel = manager_enter();
+	int rc = cm_accept(&manager.cm, conn, rep, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_reject(struct cm_conn *conn, const struct cm_rej *rej)
+{
+	int cancel = manager_enter();
+	int rc = cm_reject(&manager.cm, conn, rej, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_ready(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+	int rc = cm_ready(&manager.cm, conn, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_establish(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+	int rc = cm_establish(&manager.cm, conn, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+void nic_cm_settle(const struct cm_conn *conn)
+{
+	uint32_t slot = conn->local_qpn >> 16;
+
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = nic.worker[i];
+
+		if (!worker || worker->lane.slot != slot)
+			continue;
+		worker_lock(worker);
+		worker_settle(worker);
+		worker_unlock(worker);
+	}
+	nic_leave();
+}
+
+int nic_cm_disconnect(struct cm_conn *conn)
+{
+	int cancel = manager_enter();
+	int rc = cm_disconnect(&manager.cm, conn, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_sidr_request(
+	struct cm_conn *conn, const struct cm_path *path, const struct cm_sidr_req *request)
+{
+	int cancel = manager_enter();
+	int rc = cm_sidr_request(&manager.cm, conn, path, request, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}
+
+int nic_cm_sidr_answer(struct cm_conn *conn, const struct cm_sidr_rep *answer)
+{
+	int cancel = manager_enter();
+	int rc = cm_sidr_answer(&manager.cm, conn, answer, clock_now_ns());
+
+	manager_leave(cancel);
+	return rc;
+}

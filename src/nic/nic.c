@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of the process's NIC: memory, fork, the end.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "nic/nic_control.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/cancel.h"
+#include "os/clock.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/own_thread.h"
+#include "os/setting.h"
+#include "segment/segment.h"
+
+/* Address space of NIC memory. Pages that are never touched cost nothing. */
+#define NIC_MEMORY_BYTES ARENA_SIDE_BYTES /* on either side */
+
+enum { NIC_LANES_DEFAULT_MAX = 4 };
+
+/* The set-up lock, and what its holder's cancellation state was. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int cancel_before;
+struct nic nic;
+uint64_t nic_epoch = 1;
+
+void nic_enter(void)
+{
+	int before = cancel_forbid();
+
+	pthread_mutex_lock(&lock);
+	cancel_before = before;
+}
+
+void nic_leave(void)
+{
+	int before = cancel_before;
+
+	pthread_mutex_unlock(&lock);
+	cancel_allow(before);
+}
+
+int nic_let_go(void)
+{
+	int before = cancel_before;
+
+	pthread_mutex_unlock(&lock);
+	return before;
+}
+
+void nic_take_again(int before)
+{
+	pthread_mutex_lock(&lock);
+	cancel_before = before;
+}
+
+/* From the device, where getrandom() is refused: by a sandbox, or by a kernel before 3.17. */
+static bool random_read(void *bytes, size_t count)
+{
+	int before = cancel_forbid();
+	int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+	bool has_all = fd >= 0 && read(fd, bytes, count) == (ssize_t)count;
+
+	if (fd >= 0)
+		close(fd);
+	cancel_allow(before);
+	return has_all;
+}
+
+/* Returns false where there is no source of random numbers. */
+static bool random_draw(void *bytes, size_t count)
+{
+	uint8_t *to = bytes;
+
+	while (count > 0) {
+		ssize_t got = getrandom(to, count, 0);
+
+		if (got < 0 && errno != EINTR)
+			return random_read(to, count);
+		if (got > 0) {
+			to += got;
+			count -= (size_t)got;
+		}
+	}
+	return true;
+}
+
+/* Drawn when the NIC starts, and mixed with a count for what cannot be drawn later. Any thread. */
+static uint64_t random_reserve;
+
+static uint64_t random_from_reserve(void)
+{
+	return mix_u64(__atomic_add_fetch(&random_reserve, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED));
+}
+
+static int random_start(void)
+{
+	uint64_t first;
+
+	if (!random_draw(&first, sizeof(first)))
+		return log_refusal("no random numbers, so there is no NIC", "getrandom");
+	__atomic_store_n(&random_reserve, first, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void random_fill(void *bytes, size_t count)
+{
+	static atomic_bool is_said;
+	uint8_t *to = bytes;
+
+	if (random_draw(to, count))
+		return;
+	if (!atomic_exchange(&is_said, true))
+		log_refusal("keys can be guessed more easily from now on", "getrandom");
+	for (size_t i = 0; i < count; i++)
+		to[i] = (uint8_t)random_from_reserve();
+}
+
+uint64_t nic_random_u64(void)
+{
+	uint64_t value = 0;
+
+	random_fill(&value, sizeof(value));
+	return value;
+}
+
+struct permutation *nic_permutation_draw(void)
+{
+	struct permutation *permutation = malloc(sizeof(*permutation));
+
+	if (permutation)
+		random_fill(permutation, sizeof(*permutation));
+	return permutation;
+}
+
+uint64_t nic_now_ns(void)
+{
+	return clock_now_ns();
+}
+
+void nic_for_each_worker(void (*act)(struct worker *worker))
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.worker[i])
+			act(nic.worker[i]);
+}
+
+/*
+ * Lock the NIC; if memory of the program's was moved (segment/segment.h), alone if possible.
+ * Returns whether the caller is.
+ */
+static bool fork_enter(void)
+{
+	bool is_moved, is_alone;
+
+	nic_enter();
+	is_moved = nic.is_up && segments_count();
+	nic_leave();
+	is_alone = is_moved && own_threads_park();
+	nic_enter();
+	return is_alone;
+}
+
+/* So that the child finds nothing half done, and shares no memory with its parent. */
+static void fork_prepare(void)
+{
+	bool is_alone = fork_enter();
+
+	nic_for_each_worker(worker_lock);
+	NIC_PARTS_CALL_BACKWARDS(fork_prepare);
+	if (nic.is_up && segments_count()) {
+		bool is_quiet = mr_table_suspend(&nic.mrs);
+
+		segments_unmap(&nic.mrs);
+		segments_move_out(is_alone, is_quiet);
+		mr_table_resume(&nic.mrs);
+	}
+	if (is_alone)
+		own_threads_unpark();
+	pthread_mutex_lock(&nic_agent_lock);
+	NIC_PARTS_CALL_BACKWARDS(fork_prepare_last);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&nic_agent_lock);
+	NIC_PARTS_CALL(fork_parent);
+	nic_for_each_worker(worker_unlock);
+	nic_leave();
+}
+
+/*
+ * The child has no NIC. The parent's memory must not be touched through what the child inherited,
+ * so zeros are laid over it: stray polls and posts on old objects find empty queues of no depth.
+ */
+static void fork_child(void)
+{
+	if (nic.is_up) {
+		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+			if (nic.worker[i]) {
+				lock_order_give(&nic.worker[i]->lock);
+				worker_destroy(nic.worker[i], true);
+			}
+		nic_link_forget();
+		nic_control_forget();
+		nic_flows_forget();
+		NIC_PARTS_CALL_BACKWARDS(forget);
+		close(nic.asked);
+		close(nic.life[0]);
+		close(nic.life[1]);
+		nic_agent_forget();
+		free(nic.srqs);
+		segments_forget();
+		close(nic.memory);
+		close(nic.shared);
+		void *zeros =
+			mmap(nic.arena.base, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		if (zeros == MAP_FAILED)
+			abort(); /* going on would corrupt the parent */
+		memset(&nic, 0, sizeof(nic));
+	}
+	NIC_PARTS_CALL(fork_child);
+	nic_epoch++;
+	pthread_mutex_unlock(&nic_agent_lock);
+	nic_leave();
+}
+
+static void fork_watch(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+void nic_worker_pass(struct worker *worker)
+{
+	worker_lock(worker);
+	worker_unlock(worker);
+}
+
+/* A program that ends without destroying its queue pairs still owes what nic_qp_destroy() sends. */
+static void worker_say_goodbye(struct worker *worker)
+{
+	if (worker_try_lock(worker)) {
+		worker_send(worker, true);
+		worker_unlock(worker);
+	}
+}
+
+__attribute__((destructor)) static void nic_say_goodbye(void)
+{
+	nic_for_each_worker(worker_say_goodbye);
+}
+
+static uint32_t lane_count_choose(void)
+{
+	cpu_set_t cpus;
+	uint32_t count = 1;
+
+	if (!sched_getaffinity(0, sizeof(cpus), &cpus))
+		count = (uint32_t)CPU_COUNT(&cpus);
+	count = min_u32(max_u32(count, 1), NIC_LANES_DEFAULT_MAX);
+	return setting_number("URNIC_LANES", 1, NIC_LANES_MAX, count);
+}
+
+/* Past that limit the kernel would not say so, but end the program (SIGXFSZ). */
+static bool file_may_be_so_long(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes;
+}
+
+/* A memfd as long as one side. Whoever maps it relies on its pages. Returns it or -errno. */
+static int side_open(const char *name)
+{
+	int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	int error;
+
+	if (file < 0)
+		return log_refusal("no NIC memory", "memfd_create");
+	if (!ftruncate(file, (off_t)NIC_MEMORY_BYTES) &&
+		!fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		return file;
+	error = log_refusal("no NIC memory", "ftruncate");
+	close(file);
+	return error;
+}
+
+static bool side_map(uint8_t *at, int file)
+{
+	return mmap(at, NIC_MEMORY_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0) != MAP_FAILED;
+}
+
+/* Both sides (base/arena.h), one behind the other. Returns 0 or -errno. */
+static int sides_map(void)
+{
+	uint8_t *base = mmap(NULL, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int error;
+
+	if (base == MAP_FAILED)
+		return -errno;
+	if (!side_map(base, nic.memory) || !side_map(base + ARENA_SIDE_BYTES, nic.shared)) {
+		error = -errno;
+		munmap(base, ARENA_SPAN(NIC_MEMORY_BYTES));
+		return error;
+	}
+	/*
+	 * From here on nobody else can map it to write there. Linux before 5.1 does not know how.
+	 */
+	fcntl(nic.memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+	arena_init(&nic.arena, base, NIC_MEMORY_BYTES);
+	return 0;
+}
+
+static void memory_close(void)
+{
+	munmap(nic.arena.base, ARENA_SPAN(NIC_MEMORY_BYTES));
+	close(nic.shared);
+	close(nic.memory);
+}
+
+static int memory_open(void)
+{
+	int error;
+
+	if (!file_may_be_so_long(NIC_MEMORY_BYTES)) {
+		log_write(LOG_ERROR,
+			"no file for NIC memory: lift the limit on file sizes (ulimit -f)");
+		return -EFBIG;
+	}
+	nic.memory = side_open("urnic");
+	if (nic.memory < 0)
+		return nic.memory;
+	nic.shared = side_open("urnic-shared");
+	if (nic.shared < 0) {
+		close(nic.memory);
+		return nic.shared;
+	}
+	error = sides_map();
+	if (!error)
+		return 0;
+	close(nic.shared);
+	close(nic.memory);
+	log_write(LOG_ERROR,
+		"no address space for NIC memory (%s): raise the limit on virtual memory (ulimit -v)",
+		strerror(-error));
+	return error;
+}
+
+static int key_table_init(void)
+{
+	struct permutation *permutation = nic_permutation_draw();
+	int error;
+
+	if (!permutation)
+		return -ENOMEM;
+	error = mr_table_init(&nic.mrs, &nic.arena, MR_SLOT_COUNT_MAX, permutation);
+	free(permutation);
+	return error;
+}
+
+/* Where borrowers of our memory leave requests. NULL: no memory. */
+static struct guest_table *guests_make(void)
+{
+	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct guest_table));
+
+	if (!offset)
+		return NULL;
+	nic.public->guests_offset = offset;
+	return arena_peers_side(arena_at(&nic.arena, offset));
+}
+
+int nic_start(void)
+{
+	static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+	uint64_t offset;
+	int error;
+
+	if (nic.is_up)
+		return 0;
+	pthread_once(&fork_once, fork_watch);
+	error = random_start();
+	if (!error)
+		error = memory_open();
+	if (error)
+		return error;
+	offset = arena_alloc(&nic.arena, sizeof(struct nic_public));
+	assert(offset == NIC_PUBLIC_OFFSET);
+	nic.public = arena_at(&nic.arena, offset);
+	error = key_table_init();
+	if (error)
+		goto fail_close_memory;
+	error = -ENOMEM;
+	nic.srqs = calloc(1, sizeof(*nic.srqs));
+	if (!nic.srqs)
+		goto fail_mrs_done;
+	nic.guests = guests_make();
+	if (!nic.guests)
+		goto fail_free_srqs;
+	error = nic_channel_start();
+	if (error)
+		goto fail_free_srqs;
+	if (pipe2(nic.life, O_CLOEXEC)) {
+		error = log_refusal("no NIC", "pipe2");
+		goto fail_free_srqs;
+	}
+	nic.public->life = nic.life[0];
+	nic.asked = kick_create("no NIC");
+	if (nic.asked < 0) {
+		error = nic.asked;
+		goto fail_close_life;
+	}
+	nic_agent_start();
+	list_init(&nic.ahs);
+	list_init(&nic.memberships);
+	list_init(&nic.xrcds);
+	nic.mrs.touch = nic_memory_touch;
+	nic.public->magic = NIC_PUBLIC_MAGIC;
+	nic.public->version = NIC_PUBLIC_VERSION;
+	nic.public->pid = (uint32_t)getpid();
+	nic.public->shared = nic.shared;
+	nic.public->segments_offset = segments_init(&nic.arena);
+	nic.lane_count = lane_count_choose();
+	nic.is_local_on = setting_choice("URNIC_LOCAL", "on", "off", NULL) == 0;
+	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
+	NIC_PARTS_CALL(start);
+	nic_capture_start();
+	log_is_on(
+		LOG_ERROR); /* tells what is wrong with URNIC_LOG before there is anything to log */
+	nic.is_up = true;
+	return 0;
+
+fail_close_life:
+	close(nic.life[0]);
+	close(nic.life[1]);
+fail_free_srqs:
+	free(nic.srqs);
+fail_mrs_done:
+	mr_table_done(&nic.mrs);
+fail_close_memory:
+	memory_close();
+	return error;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The NIC's side of urnicd: whose turn it is to ask, slots for its lanes, packets that went astray,
+ * a new urnicd after the death of the old one.
+ *
+ * Lock: nic_agent_lock, for the connection and for the turn. It is locked for microseconds at a
+ * time: never while a thread waits. A turn is no lock: who waits for one has locked nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "nic/nic_control.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/own_thread.h"
+
+enum {
+	RESUME_ATTEMPTS_MAX = 8,
+	/* The control thread has news of urnicd, and another thread its turn. */
+	CONTROL_PAUSE_MS = 10,
+};
+
+pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct {
+	bool is_taken; /* under nic_agent_lock */
+	pthread_cond_t is_over; /* likewise; monotonic */
+	int cancel; /* who has the turn: how it has locked the NIC */
+	int arriving; /* a descriptor from urnicd that is nowhere else yet, or -1; as is_taken */
+} turn;
+static __thread bool is_napping; /* in a wait of this thread, which is one of ours */
+
+/* --- turns --- */
+
+static void pause_begin(void)
+{
+	pthread_mutex_unlock(&nic_agent_lock);
+	is_napping = own_thread_nap();
+}
+
+static void pause_end(void)
+{
+	if (is_napping)
+		own_thread_wake();
+	pthread_mutex_lock(&nic_agent_lock);
+}
+
+static const struct agent_pause agent_pause = {.begin = pause_begin, .end = pause_end};
+
+static void turn_init(void)
+{
+	pthread_condattr_t attr;
+
+	memset(&turn, 0, sizeof(turn));
+	turn.arriving = -1;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&turn.is_over, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+void nic_agent_start(void)
+{
+	turn_init();
+	agent_client_init(&nic.agent, &agent_pause);
+}
+
+void nic_agent_forget(void)
+{
+	if (turn.arriving >= 0)
+		close(turn.arriving);
+	agent_client_forget(&nic.agent);
+}
+
+/* Wait until no thread has its turn. nic_agent_lock is locked. Returns 0 or -ETIMEDOUT. */
+static int turn_await(uint64_t timeout_ns)
+{
+	uint64_t until_ns = clock_now_ns() + timeout_ns;
+	const struct timespec until = {
+		(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+	int error = 0;
+
+	while (turn.is_taken && !error)
+		error = pthread_cond_timedwait(&turn.is_over, &nic_agent_lock, &until);
+	return turn.is_taken ? -ETIMEDOUT : 0;
+}
+
+int nic_turn_begin(void)
+{
+	int error;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	error = turn_await(AGENT_ANSWER_TIMEOUT_S * 1000000000ull);
+	if (!error) {
+		turn.is_taken = true;
+		return 0;
+	}
+	/* The sentence is the other thread's, which will find the same. */
+	agent_client_fail_silent(&nic.agent);
+	log_write(LOG_ERROR, "%s", nic.agent.why);
+	pthread_mutex_unlock(&nic_agent_lock);
+	return error;
+}
+
+void nic_turn_end(void)
+{
+	turn.is_taken = false;
+	pthread_cond_broadcast(&turn.is_over);
+	pthread_mutex_unlock(&nic_agent_lock);
+	nic_control_send_strays();
+}
+
+bool nic_turn_is_free(void)
+{
+	if (pthread_mutex_trylock(&nic_agent_lock))
+		return false;
+	if (!turn.is_taken)
+		return true;
+	pthread_mutex_unlock(&nic_agent_lock);
+	return false;
+}
+
+int nic_ask_begin(void)
+{
+	int cancel = nic_let_go();
+	int error = nic_turn_begin();
+
+	if (!error)
+		pthread_mutex_unlock(&nic_agent_lock);
+	nic_take_again(cancel);
+	return error;
+}
+
+void nic_ask(void)
+{
+	turn.cancel = nic_let_go();
+	pthread_mutex_lock(&nic_agent_lock);
+}
+
+void nic_ask_done(int fd)
+{
+	turn.arriving = fd;
+	pthread_mutex_unlock(&nic_agent_lock);
+	nic_take_again(turn.cancel);
+	turn.arriving = -1;
+}
+
+void nic_ask_end(void)
+{
+	pthread_mutex_lock(&nic_agent_lock);
+	nic_turn_end();
+}
+
+void nic_agent_unclaim(struct agent_claim *claim)
+{
+	pthread_mutex_lock(&nic_agent_lock);
+	if (turn.is_taken) {
+		agent_client_unclaim_unanswered(&nic.agent, claim);
+		pthread_mutex_unlock(&nic_agent_lock);
+		return;
+	}
+	turn.is_taken = true;
+	agent_client_unclaim(&nic.agent, claim);
+	nic_turn_end();
+}
+
+/* --- lanes and packets --- */
+
+/* The slot is lost: another process has it now. What lived on it hears so. */
+static void worker_fail(struct worker *worker)
+{
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
+		struct qp *qp = worker->lane.qp_by_number[number];
+
+		if (qp && qp->state != QP_ERR && qp->state != QP_RESET) {
+			signal_raise(&worker->lane.signals, &qp->signal, SIGNAL_QP_FATAL);
+			qp_set_state(qp, QP_ERR, worker->now_ns);
+		}
+	}
+	worker_unlock(worker);
+}
+
+static struct worker *worker_of_slot(uint8_t slot)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
+
+		if (worker && worker->lane.slot == slot)
+			return worker;
+	}
+	return NULL;
+}
+
+static void forwarded_receive(const struct agent_packet *packet)
+{
+	struct worker *worker = worker_of_slot(packet->head.slot);
+	struct packet_origin origin = {
+		.source = &packet->head.sgid,
+		.destination = &packet->head.dgid,
+		.traffic_class = packet->head.tos,
+	};
+
+	if (!worker)
+		return;
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	engine_receive(
+		&worker->lane, &origin, packet->data, packet->head.data_bytes, worker->now_ns);
+	worker_send(worker, true);
+	worker_unlock(worker);
+}
+
+/*
+ * Slots that a new urnicd had given away before it heard of us are lost. Any request may find that
+ * out, when it meets a dead urnicd.
+ */
+static void lost_slots_fail(void)
+{
+	struct agent_slots lost;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	lost = nic.agent.lost;
+	pthread_mutex_unlock(&nic_agent_lock);
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
+
+		if (worker && agent_slots_has(&lost, (uint8_t)worker->lane.slot))
+			worker_fail(worker);
+	}
+}
+
+/* urnicd died. Everything goes on; a new one is told of this process. */
+static void agent_resume(void)
+{
+	int error = -ECONNRESET;
+
+	if (nic_turn_begin())
+		return;
+	/*
+	 * Another thread may have found the same. The new urnicd may die, too, before it knows us.
+	 */
+	if (!agent_client_has_ended(&nic.agent))
+		error = 0;
+	for (unsigned i = 0; i < RESUME_ATTEMPTS_MAX && error == -ECONNRESET; i++)
+		error = agent_client_resume(&nic.agent);
+	if (error)
+		log_write(LOG_ERROR, "urnicd has died and no new one could be started: %s",
+			nic.agent.why);
+	nic_turn_end();
+	lost_slots_fail();
+}
+
+/* The next packet that was passed on to us; as agent_client_receive(). */
+static int forwarded_next(struct agent_packet *ret_packet)
+{
+	int error;
+
+	pthread_mutex_lock(&nic_agent_lock);
+	/* Whoever waits for an answer reads what comes before it. */
+	error = turn_await(CONTROL_PAUSE_MS * 1000000ull);
+	if (!error)
+		error = agent_client_receive(&nic.agent, ret_packet);
+	pthread_mutex_unlock(&nic_agent_lock);
+	return error;
+}
+
+void nic_agent_ready(void)
+{
+	static __thread struct agent_packet packet;
+	int error;
+
+	while (!(error = forwarded_next(&packet)))
+		forwarded_receive(&packet);
+	if (error == -ECONNRESET)
+		agent_resume();
+}
+
+static void signal_deliver(struct worker *worker, struct signal *signal, uint32_t news)
+{
+	switch (signal->kind) {
+	case SIGNAL_KIND_CQ: {
+		struct nic_cq *cq = container_of(signal, struct nic_cq, cq.signal);
+
+		if (news & SIGNAL_CQ_HELD)
+			nic_cq_hold(cq, worker);
+		if (news & ~(uint32_t)SIGNAL_CQ_HELD)
+			cq->on_news(cq->user, news & ~(uint32_t)SIGNAL_CQ_HELD);
+		break;
+	}
+	case SIGNAL_KIND_QP: {
+		struct nic_qp *qp = container_of(signal, struct qp, signal)->user;
+
+		if (news & SIGNAL_QP_DISCONNECTED)
+			nic_stream_over(qp);
+		if (news & SIGNAL_QP_ASKS)
+			nic_control_ask();
+		news &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_ASKS);
+		if (news)
+			qp->on_news(qp->user, news);
+		if (news)
+			NIC_PARTS_CALL(qp_news, qp, news);
+		break;
+	}
+	case SIGNAL_KIND_SRQ: {
+		struct nic_srq *srq = container_of(signal, struct nic_srq, srq.signal);
+
+		srq->on_news(srq->user, news);
+		break;
+	}
+	case SIGNAL_KIND_WQ: {
+		struct nic_wq *wq = container_of(signal, struct nic_wq, wq.signal);
+
+		wq->on_news(wq->user, news);
+		break;
+	}
+	}
+}
+
+static const struct worker_hooks hooks = {
+	.forward = nic_control_forward,
+	.signal = signal_deliver,
+	.alarm = nic_cq_alarm,
+};
+
+/* nic_agent_lock is locked, in a turn. */
+static int agent_connect(void)
+{
+	int error = nic.has_agent ? 0 : agent_client_begin(&nic.agent);
+
+	nic.has_agent = !error;
+	return error;
+}
+
+/* Returns 0 or -ENOMEM. */
+static int parts_lane_start(struct worker *worker, struct nic_public_lane *public)
+{
+	int error = 0;
+
+	for (const struct nic_part *const *part = nic_parts; *part && !error; part++)
+		if ((*part)->lane_start)
+			error = (*part)->lane_start(worker, public);
+	return error;
+}
+
+/* Make lane `index`, with a slot that is ours. The NIC is locked. Returns 0 or -errno. */
+static int worker_make(uint32_t index, uint8_t slot, struct worker **ret_worker)
+{
+	struct worker *worker;
+	int error = worker_create(
+		&nic.arena, &nic.mrs, slot, index, &nic.public->lanes[index], &hooks, &worker);
+
+	if (error)
+		return error;
+	worker->lane.srqs = nic.srqs;
+	atomic_store_explicit(&worker->is_stamping, nic.is_stamping, memory_order_relaxed);
+	error = deadline_heap_reserve(&worker->alarms, nic.moderated_count);
+	if (!error)
+		error = parts_lane_start(worker, &nic.public->lanes[index]);
+	if (!error)
+		error = nic_capture_lane_start(worker, &nic.public->lanes[index]);
+	if (error)
+		goto fail_destroy;
+	error = nic_control_start();
+	if (error)
+		goto fail_destroy;
+	error = worker_start(worker);
+	if (error)
+		goto fail_destroy;
+	atomic_store_explicit(&nic.public->lanes[index].lane_offset, worker->lane.public_offset,
+		memory_order_release);
+	__atomic_store_n(&nic.worker[index], worker, __ATOMIC_RELEASE);
+	*ret_worker = worker;
+	return 0;
+
+fail_destroy:
+	worker_destroy(worker, false);
+	return error;
+}
+
+/* In a turn. */
+static void slot_give_back(uint8_t slot)
+{
+	pthread_mutex_lock(&nic_agent_lock);
+	agent_client_detach(&nic.agent, slot);
+	pthread_mutex_unlock(&nic_agent_lock);
+}
+
+/* Make lane `index`, with a slot from urnicd. The NIC is locked, in a turn. Returns 0 or -errno. */
+static int worker_lease(uint32_t index)
+{
+	struct worker *worker;
+	uint8_t slot;
+	int error;
+
+	nic_ask();
+	error = agent_connect();
+	if (!error)
+		error = agent_client_attach(&nic.agent, nic.memory, &slot);
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	nic_ask_done(-1);
+	if (error)
+		return error;
+	error = worker_make(index, slot, &worker);
+	if (error)
+		slot_give_back(slot);
+	return error;
+}
+
+int nic_worker_get(uint32_t index, struct worker **ret_worker)
+{
+	int error = 0;
+
+	if (!nic.worker[index]) {
+		error = nic_ask_begin();
+		if (error)
+			return error;
+		if (!nic.worker[index])
+			error = worker_lease(index);
+		nic_ask_end();
+	}
+	if (!error)
+		*ret_worker = nic.worker[index];
+	return error;
+}

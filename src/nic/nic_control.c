@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lock: `stray_lock`, for the ring of packets that wait for nic_agent_lock. It is the innermost
+ * lock, and is held for a copy at most.
+ */
+#include "nic/nic_control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/cancel.h"
+#include "os/kick.h"
+#include "os/log.h"
+#include "os/own_thread.h"
+
+/* What is readable, in epoll data. */
+enum control_source {
+	CONTROL_SOURCE_AGENT,
+	CONTROL_SOURCE_ASKED,
+	CONTROL_SOURCE_PEER,
+	CONTROL_SOURCE_STRAYS,
+};
+
+enum { EVENTS_MAX = 16, STRAYS_MAX = 64 };
+
+static struct {
+	bool is_there;
+	int epoll;
+	int strays; /* eventfd: the ring has packets */
+	struct agent_packet *stray; /* STRAYS_MAX */
+	uint32_t stray_first; /* of stray_count */
+	uint32_t stray_count;
+} control;
+static pthread_mutex_t stray_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int watch(int fd, uint32_t events, enum control_source source)
+{
+	struct epoll_event event = {.events = events, .data.u32 = source};
+
+	return epoll_ctl(control.epoll, EPOLL_CTL_ADD, fd, &event)
+		? log_refusal("no NIC", "epoll_ctl")
+		: 0;
+}
+
+void nic_control_ask(void)
+{
+	kick_ring(nic.asked);
+}
+
+int nic_control_watch_asked(int fd)
+{
+	return watch(fd, EPOLLIN, CONTROL_SOURCE_ASKED);
+}
+
+int nic_control_watch_peer(int fd)
+{
+	return watch(fd, EPOLLONESHOT, CONTROL_SOURCE_PEER);
+}
+
+/* --- packets for other slots --- */
+
+/* The ring's first packet; it stays. False: there is none. */
+static bool stray_peek(struct agent_packet *ret_packet)
+{
+	bool is_there;
+
+	pthread_mutex_lock(&stray_lock);
+	is_there = control.stray_count != 0;
+	if (is_there)
+		*ret_packet = control.stray[control.stray_first];
+	pthread_mutex_unlock(&stray_lock);
+	return is_there;
+}
+
+static void stray_remove(void)
+{
+	pthread_mutex_lock(&stray_lock);
+	control.stray_first = (control.stray_first + 1) % STRAYS_MAX;
+	control.stray_count--;
+	pthread_mutex_unlock(&stray_lock);
+}
+
+static void strays_send(void)
+{
+	static struct agent_packet packet; /* this thread's */
+	kick_clear(control.strays);
+	if (!nic_turn_is_free())
+		return; /* nic_control_send_strays() will be called */
+	while (stray_peek(&packet)) {
+		agent_client_forward(&nic.agent, &packet.head, packet.data);
+		stray_remove();
+	}
+	pthread_mutex_unlock(&nic_agent_lock);
+}
+
+/* False: the ring is full. */
+static bool stray_add(const struct agent_forward *head, const uint8_t *data)
+{
+	bool has_room;
+
+	pthread_mutex_lock(&stray_lock);
+	has_room = control.stray_count < STRAYS_MAX;
+	if (has_room) {
+		struct agent_packet *place =
+			&control.stray[(control.stray_first + control.stray_count++) % STRAYS_MAX];
+
+		place->head = *head;
+		memcpy(place->data, data, head->data_bytes);
+	}
+	pthread_mutex_unlock(&stray_lock);
+	if (has_room)
+		kick_ring(control.strays);
+	return has_room;
+}
+
+/* Packets stay in their order: none is sent past those in the ring. */
+static bool has_strays(void)
+{
+	bool has;
+
+	pthread_mutex_lock(&stray_lock);
+	has = control.stray_count != 0;
+	pthread_mutex_unlock(&stray_lock);
+	return has;
+}
+
+void nic_control_send_strays(void)
+{
+	if (has_strays())
+		kick_ring(control.strays);
+}
+
+void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet)
+{
+	struct agent_forward head = {
+		.sgid = *packet->sgid,
+		.dgid = *packet->dgid,
+		.data_bytes = packet->data_bytes,
+		.source_port = packet->source_port,
+		.tos = packet->tos,
+		.slot = slot,
+	};
+	bool is_sent = false;
+	int cancel;
+
+	if (packet->data_bytes > AGENT_PACKET_BYTES_MAX)
+		return;
+	cancel = cancel_forbid();
+	if (nic_turn_is_free()) {
+		is_sent = !has_strays();
+		if (is_sent)
+			agent_client_forward(&nic.agent, &head, packet->data);
+		pthread_mutex_unlock(&nic_agent_lock);
+	}
+	if (!is_sent && !stray_add(&head, packet->data))
+		nic.public->lanes[worker->lane.index].port.rx_strays_dropped++;
+	cancel_allow(cancel);
+}
+
+/* --- the thread --- */
+
+static void attend(enum control_source source)
+{
+	switch (source) {
+	case CONTROL_SOURCE_AGENT:
+		nic_agent_ready();
+		break;
+	case CONTROL_SOURCE_ASKED:
+		kick_clear(nic.asked);
+		NIC_PARTS_CALL(work);
+		break;
+	case CONTROL_SOURCE_PEER:
+		NIC_PARTS_CALL(peers_check);
+		break;
+	case CONTROL_SOURCE_STRAYS:
+		strays_send();
+		break;
+	}
+}
+
+/* Each source bears to be looked at when it has nothing. */
+static void attend_all(void)
+{
+	attend(CONTROL_SOURCE_AGENT);
+	attend(CONTROL_SOURCE_ASKED);
+	attend(CONTROL_SOURCE_PEER);
+	attend(CONTROL_SOURCE_STRAYS);
+}
+
+static void *control_main(void *argument)
+{
+	struct epoll_event events[EVENTS_MAX];
+
+	(void)argument;
+	own_thread_wake();
+	for (;;) {
+		int count = own_thread_epoll_wait(control.epoll, events, EVENTS_MAX, -1);
+
+		for (int i = 0; i < count; i++)
+			attend((enum control_source)events[i].data.u32);
+		if (count < 0 && errno != EINTR)
+			attend_all();
+	}
+	return NULL;
+}
+
+static void control_close(void)
+{
+	if (control.epoll >= 0)
+		close(control.epoll);
+	if (control.strays >= 0)
+		close(control.strays);
+	free(control.stray);
+}
+
+int nic_control_start(void)
+{
+	int error = 0;
+
+	if (control.is_there)
+		return 0;
+	control.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (control.epoll < 0)
+		return log_refusal("no NIC", "epoll_create1");
+	control.strays = kick_create("no NIC");
+	control.stray = calloc(STRAYS_MAX, sizeof(*control.stray));
+	if (control.strays < 0)
+		error = control.strays;
+	else if (!control.stray)
+		error = -ENOMEM;
+	if (!error)
+		error = watch(control.strays, EPOLLIN, CONTROL_SOURCE_STRAYS);
+	if (!error)
+		error = watch(agent_client_fd(&nic.agent), EPOLLIN, CONTROL_SOURCE_AGENT);
+	if (!error)
+		error = nic_control_watch_asked(nic.asked);
+	if (!error)
+		error = own_thread_start(NULL, "urnic-control", control_main, NULL);
+	if (error)
+		control_close();
+	control.is_there = !error;
+	return error;
+}
+
+void nic_control_forget(void)
+{
+	if (control.is_there)
+		control_close();
+	memset(&control, 0, sizeof(control));
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets past the kernel's UDP: which addresses have a link, and the thread that asks the kernel
+ * for the Ethernet addresses of neighbours (port_udp_question).
+ *
+ * The thread is there once an address has a link, and sleeps until a lane has a question. The
+ * kernel's neighbour table is behind a lock that whoever configures interfaces may hold for long,
+ * so no lane waits for it. The thread takes one worker's lock at a time, and none while it asks.
+ */
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "netdev/neighbour.h"
+#include "nic/nic_internal.h"
+#include "os/cancel.h"
+#include "os/log.h"
+#include "os/own_thread.h"
+
+/* One question of a lane, if it has any, and its answer. */
+static bool question_settle(struct worker *worker)
+{
+	struct port_udp_question question;
+	uint8_t mac[NEIGHBOUR_MAC_BYTES];
+	bool has_question, is_known;
+
+	worker_lock(worker);
+	has_question = port_udp_next_question(worker->port, &question);
+	worker_unlock(worker);
+	if (!has_question)
+		return false;
+	is_known = neighbour_mac(&question.local, &question.remote, question.ifindex, mac);
+	worker_lock(worker);
+	port_udp_answer(worker->port, &question, is_known ? mac : NULL);
+	worker_unlock(worker);
+	return true;
+}
+
+static void questions_settle(void)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
+
+		while (worker && question_settle(worker))
+			;
+	}
+}
+
+static void *thread_main(void *unused)
+{
+	int kick = nic.link_kick;
+	uint64_t kicks;
+
+	(void)unused;
+	own_thread_wake();
+	for (;;) {
+		ssize_t bytes;
+
+		own_thread_sleep();
+		bytes = read(kick, &kicks, sizeof(kicks));
+		own_thread_wake();
+		if (bytes == sizeof(kicks))
+			questions_settle();
+		else if (errno != EINTR)
+			break;
+	}
+	own_thread_end();
+	return NULL;
+}
+
+/* The worker is locked. */
+static void on_question(void *unused)
+{
+	int cancel = cancel_forbid();
+
+	(void)unused;
+	/* It fails when the thread has more to look at than it can count. */
+	(void)!eventfd_write(nic.link_kick, 1);
+	cancel_allow(cancel);
+}
+
+/* The NIC is locked. Returns 0 or -errno. */
+static int thread_start(void)
+{
+	int error;
+
+	if (nic.has_link_thread)
+		return 0;
+	nic.link_kick = eventfd(0, EFD_CLOEXEC);
+	if (nic.link_kick < 0)
+		return -errno;
+	error = own_thread_start(NULL, "urnic-link", thread_main, NULL);
+	if (error)
+		close(nic.link_kick);
+	else
+		nic.has_link_thread = true;
+	return error;
+}
+
+static const char *why_no_link(int error)
+{
+	switch (error) {
+	case -EPERM:
+		return "it takes CAP_NET_RAW";
+	case -EACCES:
+		return "urnicd --system passes them on";
+	case -EOPNOTSUPP:
+		return "it takes plain Ethernet, and Linux 6.2";
+	case -EUSERS:
+		return "as many lanes as may do so already do";
+	default:
+		return strerror(-error);
+	}
+}
+
+void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
+{
+	static _Atomic uint32_t told; /* of which interface: it has more than one address */
+	char name[IF_NAMESIZE] = "?";
+	int error;
+
+	if (nic.link == NIC_LINK_OFF)
+		return;
+	error = worker_use_link(worker, index, ifindex);
+	if (!error)
+		error = thread_start();
+	if (!error)
+		port_udp_on_question(worker->port, on_question, NULL);
+	if (!error || nic.link != NIC_LINK_ON || atomic_exchange(&told, ifindex) == ifindex)
+		return;
+	if_indextoname(ifindex, name);
+	log_write(LOG_ERROR, "URNIC_LINK is on, but packets of %s go through UDP sockets: %s", name,
+		why_no_link(error));
+}
+
+void nic_link_forget(void)
+{
+	if (nic.has_link_thread)
+		close(nic.link_kick);
+}

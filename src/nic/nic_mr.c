@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions, memory windows, and the NIC's own memory that programs may have.
+ *
+ * What changes or takes away a key does so with every lane locked: nobody is in the middle of a
+ * copy then, and nobody meets a region that is half changed.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "memory/mw.h"
+#include "nic/nic_internal.h"
+#include "os/own_thread.h"
+#include "segment/segment.h"
+
+static uint8_t random_variant(void)
+{
+	return (uint8_t)nic_random_u64();
+}
+
+/* The NIC is locked. */
+static void lanes_leave(void)
+{
+	nic_for_each_worker(worker_unlock);
+	if (nic.is_up)
+		nic.public->mr_count = mr_table_count(&nic.mrs);
+}
+
+static void lanes_lock(void)
+{
+	nic_enter();
+	nic_for_each_worker(worker_lock);
+}
+
+static void lanes_unlock(void)
+{
+	lanes_leave();
+	nic_leave();
+}
+
+/* --- memory that peers can map ------------------------------------------------------------ */
+
+/* Is it memory of the program's, which is there as long as the region is? */
+static bool is_program_memory(const struct mr_region *region)
+{
+	return !(region->access & MR_ON_DEMAND) && !arena_contains(&nic.arena, region->address);
+}
+
+/*
+ * Lock the NIC, with everything else in the process at rest if that `is_wanted` and possible.
+ * Returns whether it is.
+ */
+static bool enter_alone(bool is_wanted)
+{
+	bool is_alone = is_wanted && own_threads_park();
+
+	nic_enter();
+	return is_alone;
+}
+
+static void leave_alone(bool is_alone)
+{
+	nic_leave();
+	if (is_alone)
+		own_threads_unpark();
+}
+
+/* Where can it be mapped? The NIC is locked. */
+static struct mr_extent extent_hold(const struct mr_region *region)
+{
+	struct mr_extent extent = {0, 0, 0};
+	uint64_t start = (uintptr_t)region->address;
+
+	if (is_program_memory(region))
+		return segment_hold(region->address, region->bytes);
+	if (arena_contains(&nic.arena, region->address))
+		extent = (struct mr_extent){start, start + region->bytes, SEGMENT_NIC_MEMORY};
+	return extent;
+}
+
+static void extent_let_go(const struct mr_region *region, bool is_alone)
+{
+	if (is_program_memory(region))
+		segment_let_go(region->address, region->bytes, is_alone);
+}
+
+/*
+ * A peer stands still in the middle of a copy to or from this memory, which is no region's any more
+ * or another's. Moved memory becomes private memory, so that the peer's mapping is of a file range
+ * that nobody uses. Memory that is shared by the program's wish stays what it is. All lanes are
+ * locked.
+ */
+static void extent_give_up(const struct mr_region *region, bool is_alone)
+{
+	if (!is_program_memory(region) || !segments_are_moved(region->address, region->bytes))
+		return;
+	mr_table_suspend(&nic.mrs);
+	segments_give_up(&nic.mrs, region->address, region->bytes, is_alone);
+	mr_table_resume(&nic.mrs);
+}
+
+/* Is there something to do that is better done alone? */
+static bool is_cover_wanted(const struct mr_region *region)
+{
+	bool is_wanted;
+
+	nic_enter();
+	is_wanted = !nic_start() && is_program_memory(region) &&
+		segment_is_wanted(region->address, region->bytes);
+	nic_leave();
+	return is_wanted;
+}
+
+static bool is_moved(uint32_t key, uint32_t pd)
+{
+	struct mr_region region;
+	bool is;
+
+	nic_enter();
+	is = nic.is_up && mr_table_find(&nic.mrs, key, pd, &region) && is_program_memory(&region) &&
+		segments_are_moved(region.address, region.bytes);
+	nic_leave();
+	return is;
+}
+
+/* The NIC is locked. 0 or -errno. */
+static int region_add(const struct mr_region *region, bool is_alone, uint32_t *ret_key)
+{
+	struct mr_extent extent = extent_hold(region);
+	int error = mr_table_add(&nic.mrs, region, random_variant(), ret_key);
+
+	if (error)
+		extent_let_go(region, is_alone);
+	else
+		mr_table_place(&nic.mrs, *ret_key, &extent);
+	nic.public->mr_count = mr_table_count(&nic.mrs);
+	return error;
+}
+
+/* The table is suspended: nobody uses what it names. */
+static void cover_all(bool is_alone)
+{
+	struct mr_region region;
+	struct mr_extent extent;
+
+	for (uint32_t i = 0; mr_table_next(&nic.mrs, &i, &region);)
+		if (is_program_memory(&region))
+			segment_cover(region.address, region.bytes, is_alone, false);
+	for (uint32_t i = 0; mr_table_next(&nic.mrs, &i, &region);) {
+		extent = extent_hold(&region);
+		mr_table_place_last(&nic.mrs, i, &extent);
+	}
+}
+
+void nic_mr_make_mappable(void)
+{
+	bool is_alone = enter_alone(true);
+
+	if (nic.is_up && segments_begin()) {
+		nic_for_each_worker(worker_lock);
+		if (mr_table_suspend(&nic.mrs))
+			cover_all(is_alone);
+		mr_table_resume(&nic.mrs);
+		lanes_leave();
+	}
+	leave_alone(is_alone);
+}
+
+/* --- regions ------------------------------------------------------------------------------ */
+
+int nic_mr_register(const struct mr_region *region, uint32_t *ret_key)
+{
+	bool is_wanted = is_cover_wanted(region);
+	bool is_alone = enter_alone(is_wanted);
+	int error = nic_start();
+
+	if (!error) {
+		if (is_wanted)
+			segment_cover(region->address, region->bytes, is_alone,
+				mr_table_overlaps(
+					&nic.mrs, (uintptr_t)region->address, region->bytes));
+		error = region_add(region, is_alone, ret_key);
+	}
+	leave_alone(is_alone);
+	return error;
+}
+
+int nic_mr_register_null(uint32_t pd, uint32_t *ret_key)
+{
+	int error;
+
+	nic_enter();
+	error = nic_start();
+	if (!error)
+		error = mr_table_add_null(&nic.mrs, pd, random_variant(), ret_key);
+	if (!error)
+		nic.public->mr_count = mr_table_count(&nic.mrs);
+	nic_leave();
+	return error;
+}
+
+int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
+{
+	bool is_alone = enter_alone(is_moved(key, pd));
+	struct mr_region before;
+	bool is_held = false;
+	int error = -EINVAL;
+
+	nic_for_each_worker(worker_lock);
+	if (nic.is_up && mr_table_find(&nic.mrs, key, pd, &before)) {
+		struct mr_extent extent = extent_hold(region);
+
+		error = mr_table_change(&nic.mrs, key, pd, region);
+		if (error >= 0)
+			mr_table_place(&nic.mrs, key, &extent);
+		if (error == MR_IS_STOOD_ON)
+			extent_give_up(&before, is_alone);
+		is_held = true;
+	}
+	lanes_leave();
+	if (is_held)
+		extent_let_go(error < 0 ? region : &before, is_alone);
+	leave_alone(is_alone);
+	return error < 0 ? error : 0;
+}
+
+int nic_mr_deregister(uint32_t key, uint32_t pd)
+{
+	bool is_alone = enter_alone(is_moved(key, pd));
+	struct mr_region region;
+	bool is_region = nic.is_up && mr_table_find(&nic.mrs, key, pd, &region);
+	int error;
+
+	nic_for_each_worker(worker_lock);
+	error = nic.is_up ? mr_table_remove(&nic.mrs, key, pd) : -EINVAL;
+	if (is_region && error == MR_IS_STOOD_ON)
+		extent_give_up(&region, is_alone);
+	lanes_leave();
+	if (is_region && error >= 0)
+		extent_let_go(&region, is_alone);
+	leave_alone(is_alone);
+	return error < 0 ? error : 0;
+}
+
+int nic_mw_create(uint32_t pd, enum mr_kind kind, uint32_t *ret_key)
+{
+	int error;
+
+	nic_enter();
+	error = nic_start();
+	if (!error)
+		error = mw_add(&nic.mrs, pd, kind, kind == MR_KIND_WINDOW_2 ? 0 : random_variant(),
+			ret_key);
+	nic_leave();
+	return error;
+}
+
+int nic_mw_destroy(uint32_t key, uint32_t pd)
+{
+	int error;
+
+	lanes_lock();
+	error = nic.is_up ? mw_remove(&nic.mrs, key, pd) : -EINVAL;
+	lanes_unlock();
+	return error;
+}
+
+/* The first byte of the page. */
+static uintptr_t page_of(const void *address)
+{
+	return (uintptr_t)address & ~((uintptr_t)getpagesize() - 1);
+}
+
+/*
+ * Kernels before 5.14 cannot populate, and say EINVAL to any page, even to one that is known to be
+ * there.
+ */
+static bool can_populate(void)
+{
+	static _Atomic int answer; /* 0: not asked yet */
+	char known[1] = {0};
+
+	if (!answer)
+		answer = madvise((void *)page_of(known), 1, MADV_POPULATE_WRITE) ? -1 : 1;
+	return answer > 0;
+}
+
+bool nic_memory_touch(void *address, uint64_t bytes, bool is_written)
+{
+	uintptr_t start = (uintptr_t)address;
+	uintptr_t first = page_of(address);
+
+	if (madvise((void *)first, start - first + bytes,
+		    is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+		return true;
+	return errno == EINVAL && !can_populate();
+}
+
+static int find_errno(enum mr_fault fault)
+{
+	switch (fault) {
+	case MR_OK:
+		return 0;
+	case MR_FAULT_KEY:
+	case MR_FAULT_STATE:
+	case MR_FAULT_ALIGN:
+	case MR_FAULT_LATER:
+		return -ENOENT;
+	case MR_FAULT_PD:
+	case MR_FAULT_ACCESS:
+		return -EPERM;
+	case MR_FAULT_BOUNDS:
+	case MR_FAULT_PAGE:
+		return -EFAULT;
+	}
+	return -ENOENT;
+}
+
+int nic_mr_find(uint32_t key, uint32_t pd, uint32_t access, uint64_t iova, uint64_t bytes,
+	void **ret_address)
+{
+	enum mr_fault fault = MR_FAULT_KEY;
+	uint8_t *pointer = NULL;
+
+	nic_enter();
+	if (nic.is_up)
+		fault = mr_resolve(&nic.mrs, key, pd, access, iova, bytes, &pointer);
+	nic_leave();
+	*ret_address = pointer;
+	return find_errno(fault);
+}
+
+int nic_dm_create(uint64_t bytes, uint32_t log_align, struct nic_dm *ret_dm)
+{
+	uint64_t align = 1ull << log_align;
+	uint64_t block_bytes = bytes + (align > ARENA_BLOCK_BYTES_MIN ? align : 0);
+	uint64_t offset = 0;
+	int error;
+
+	nic_enter();
+	error = nic_start();
+	if (!error)
+		offset = arena_alloc_shared(&nic.arena, block_bytes);
+	if (!error && !offset)
+		error = -ENOMEM;
+	if (!error) {
+		uintptr_t start = (uintptr_t)arena_peers_side(arena_at(&nic.arena, offset));
+
+		*ret_dm = (struct nic_dm){
+			.memory = (uint8_t *)align_up_u64(start, align),
+			.bytes = bytes,
+			.offset = offset,
+			.block_bytes = block_bytes,
+			.epoch = nic_epoch,
+		};
+	}
+	nic_leave();
+	return error;
+}
+
+bool nic_dm_is_alive(const struct nic_dm *dm)
+{
+	return dm->epoch == nic_epoch;
+}
+
+void nic_dm_destroy(struct nic_dm *dm)
+{
+	nic_enter();
+	if (dm->epoch == nic_epoch && dm->host)
+		dm->release(dm->host);
+	else if (dm->epoch == nic_epoch)
+		arena_free(&nic.arena, dm->offset, dm->block_bytes);
+	nic_leave();
+}

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: set-up under the NIC's lock, posting under the lane's.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "segment/segment.h"
+
+bool nic_has_qp_type(enum qp_type type)
+{
+	return engine_has_type(type);
+}
+
+/* Not from before a fork? */
+static bool are_of_this_nic(const struct nic_qp_init *init)
+{
+	return (!init->send_cq || init->send_cq->epoch == nic_epoch) &&
+		(!init->recv_cq || init->recv_cq->epoch == nic_epoch) &&
+		(!init->srq || init->srq->epoch == nic_epoch) &&
+		(!init->xrcd || init->xrcd->epoch == nic_epoch);
+}
+
+/*
+ * The lane that it will live on. Whoever receives over XRC mostly also sends: then one lane has
+ * both halves of the conversation.
+ */
+static uint32_t home_of(const struct nic_qp_init *init)
+{
+	assert(init->type == QP_TYPE_XRC_RECV ? init->xrcd != NULL : init->send_cq != NULL);
+	if (init->type != QP_TYPE_XRC_RECV)
+		return init->send_cq->home;
+	return nic.last_xrc_send ? nic.last_xrc_send->lane.index : init->xrcd->home;
+}
+
+/* It lives on this lane now: polls of its completion queues drive it. */
+static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
+{
+	uint32_t lane = worker->lane.index;
+
+	if (init->send_cq)
+		nic_cq_add_lanes(init->send_cq, 1u << lane);
+	if (init->recv_cq)
+		nic_cq_add_lanes(init->recv_cq, 1u << lane);
+	if (init->xrcd)
+		nic_xrcd_add_lane(init->xrcd, lane);
+	if (init->type == QP_TYPE_XRC_SEND)
+		nic.last_xrc_send = worker;
+}
+
+static struct agent_address address_of(const struct gid *local, uint32_t ifindex)
+{
+	return (struct agent_address){
+		.gid = *local,
+		.scope_ifindex = gid_is_link_local(local) ? ifindex : 0,
+	};
+}
+
+int nic_address_find(struct worker *worker, const struct gid *local, uint32_t ifindex)
+{
+	const struct agent_address address = address_of(local, ifindex);
+	int index;
+
+	worker_lock(worker);
+	index = worker_address_find(worker, &address.gid, address.scope_ifindex);
+	worker_unlock(worker);
+	return index;
+}
+
+/* Get a socket from urnicd. The NIC is locked, in a turn. Returns the address's index or -errno. */
+static int address_add(struct worker *worker, const struct agent_address *address, uint32_t ifindex)
+{
+	int socket = -1;
+	int index, error;
+
+	nic_ask();
+	error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, address, &socket);
+	if (error)
+		log_write(LOG_ERROR, "%s", nic.agent.why);
+	nic_ask_done(socket);
+	if (error)
+		return error;
+	worker_lock(worker);
+	index = worker_address_add(worker, &address->gid, address->scope_ifindex, socket);
+	if (index >= 0)
+		nic_link_use(worker, (uint32_t)index, ifindex);
+	worker_unlock(worker);
+	return index;
+}
+
+int nic_address_open(struct worker *worker, const struct gid *local, uint32_t ifindex)
+{
+	const struct agent_address address = address_of(local, ifindex);
+	int index = nic_address_find(worker, &address.gid, ifindex);
+	int error;
+
+	if (index >= 0)
+		return index;
+	error = nic_ask_begin();
+	if (error)
+		return error;
+	index = nic_address_find(worker, &address.gid, ifindex);
+	if (index < 0)
+		index = address_add(worker, &address, ifindex);
+	nic_ask_end();
+	return index;
+}
+
+int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
+{
+	struct nic_qp *qp = calloc(1, sizeof(*qp));
+	struct qp_init inner = {
+		.type = init->type,
+		.pd = init->pd,
+		.send_cq = init->send_cq ? &init->send_cq->cq : NULL,
+		.recv_cq = init->recv_cq ? &init->recv_cq->cq : NULL,
+		.xrcd = init->xrcd ? init->xrcd->id : 0,
+		.file = init->xrcd ? init->xrcd->file : (struct xrc_file){0, 0},
+		.srq = init->srq ? &init->srq->srq : NULL,
+		.caps = init->caps,
+		.mtu_bytes = init->mtu_bytes,
+		.is_all_signaled = init->is_all_signaled,
+		.owner = init->ifindex,
+		.user = qp,
+	};
+	int error;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->send_cq = init->send_cq;
+	qp->xrcd = init->xrcd;
+	qp->on_news = init->on_news;
+	qp->user = init->user;
+	qp->epoch = nic_epoch;
+	qp->stream.fd = -1;
+	list_init(&qp->guests);
+	nic_enter();
+	error = are_of_this_nic(init) ? 0 : -EINVAL;
+	if (!error)
+		error = nic_worker_get(home_of(init), &qp->worker);
+	if (!error && init->type == QP_TYPE_UD)
+		error = nic_datagrams_start(qp->worker, init);
+	if (!error && init->type == QP_TYPE_RAW_PACKET)
+		error = nic_frames_open(qp, init->ifindex);
+	if (!error) {
+		worker_lock(qp->worker);
+		error = engine_qp_create(&qp->worker->lane, &inner, nic_random_u64(), &qp->qp);
+		if (!error && qp->frames)
+			nic_frames_begin(qp, init);
+		worker_unlock(qp->worker);
+	}
+	if (!error)
+		lane_announce(init, qp->worker);
+	if (!error && init->xrcd)
+		init->xrcd->qp_count++;
+	if (!error)
+		NIC_PARTS_CALL(qp_created, qp, init);
+	if (error)
+		nic_frames_close(qp);
+	nic_leave();
+	if (error)
+		free(qp);
+	else
+		*ret_qp = qp;
+	return error;
+}
+
+/* Close those that `which` has. The worker is locked. */
+static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
+{
+	if (which & ATTR_AV)
+		port_udp_path_close(qp->worker->port, attr->path.id);
+	if (which & ATTR_ALT_PATH)
+		port_udp_path_close(qp->worker->port, attr->alt_path.id);
+}
+
+/*
+ * What the program has seen complete here, an adapter has acknowledged by now. The worker is
+ * locked.
+ */
+static void acknowledge(struct nic_qp *qp)
+{
+	qp->worker->now_ns = clock_now_ns();
+	worker_send(qp->worker, true);
+}
+
+void nic_qp_end(struct nic_qp *qp)
+{
+	if (qp->epoch == nic_epoch) {
+		nic_multicast_forget(qp);
+		NIC_PARTS_CALL(qp_disconnected, qp);
+		NIC_PARTS_CALL(qp_ending, qp);
+		worker_lock(qp->worker);
+		acknowledge(qp);
+		paths_close(qp, &qp->qp->attr, qp->open_paths);
+		nic_frames_end(qp);
+		nic_stream_forget(qp);
+		engine_qp_destroy(qp->qp);
+		worker_unlock(qp->worker);
+	}
+	if (qp->xrcd)
+		nic_xrcd_put(qp->xrcd);
+	nic_frames_close(qp);
+	free(qp);
+}
+
+static void on_news_of_nobody(void *user, uint32_t news)
+{
+	(void)user;
+	(void)news;
+}
+
+/* It is no program's, and lives on for guests. Its worker is locked. */
+static void program_release(struct nic_qp *qp)
+{
+	qp->on_news = on_news_of_nobody;
+	qp->is_released = true;
+}
+
+void nic_qp_destroy(struct nic_qp *qp)
+{
+	if (qp->far) {
+		qp->far->ops->close(qp->far);
+		free(qp);
+		return;
+	}
+	nic_enter();
+	if (list_is_empty(&qp->guests)) {
+		nic_qp_end(qp);
+	} else {
+		worker_lock(qp->worker);
+		program_release(qp);
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+}
+
+uint32_t nic_qp_number(const struct nic_qp *qp)
+{
+	return qp->far ? qp->far->ops->number(qp->far) : qp->qp->qpn;
+}
+
+/* Opens `path` to a queue pair of the peer, and sets its id. Returns 0 or -errno. */
+static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_qpn)
+{
+	int index = nic_address_open(worker, &path->local, path->ifindex);
+	int error;
+
+	if (index < 0)
+		return index;
+	struct port_udp_path settings = {
+		.address = (uint8_t)index,
+		.destination_slot = (uint8_t)(dest_qpn >> 16),
+		.dscp = path->traffic_class >> 2,
+		.hop_limit = path->hop_limit,
+		.flow_label = path->flow_label,
+		.remote = path->remote,
+	};
+	worker_lock(worker);
+	error = port_udp_path_open(worker->port, &settings, &path->id);
+	worker_unlock(worker);
+	return error;
+}
+
+/*
+ * Open those of the two paths in `attr` that `mask` has, ATTR_AV and ATTR_ALT_PATH. The NIC is
+ * locked, the worker is not. Returns 0, or -errno and none is open.
+ */
+static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
+{
+	uint32_t dest_qpn = mask & ATTR_DEST_QPN ? attr->dest_qpn : qp->qp->attr.dest_qpn;
+	int error = 0;
+
+	if (mask & ATTR_AV)
+		error = path_open(qp->worker, &attr->path, dest_qpn);
+	if (error || !(mask & ATTR_ALT_PATH))
+		return error;
+	error = path_open(qp->worker, &attr->alt_path, dest_qpn);
+	if (error && (mask & ATTR_AV)) {
+		worker_lock(qp->worker);
+		paths_close(qp, attr, ATTR_AV);
+		worker_unlock(qp->worker);
+	}
+	return error;
+}
+
+static bool parts_qp_connected(struct nic_qp *qp)
+{
+	bool is_another_process = false;
+
+	for (const struct nic_part *const *part = nic_parts; *part; part++)
+		if ((*part)->qp_connected)
+			is_another_process = (*part)->qp_connected(qp) || is_another_process;
+	return is_another_process;
+}
+
+/*
+ * What a change of the queue pair means for its connection within this host. The NIC is locked.
+ * True: memory is to be made mappable.
+ */
+static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
+{
+	if ((mask & ATTR_STATE) && to == QP_RTR)
+		return parts_qp_connected(qp) && segments_may_begin();
+	if ((mask & ATTR_STATE) && to == QP_RESET)
+		NIC_PARTS_CALL(qp_disconnected, qp);
+	return false;
+}
+
+static void say_refusal(
+	const struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+{
+	struct qp_modify_refusal refusal;
+
+	qp_modify_explain(qp, to, mask, attr, &refusal);
+	log_write(LOG_INFO, "queue pair 0x%06x does not go from %s to %s: %s%s", qp->qpn,
+		refusal.from, refusal.to, refusal.reason, refusal.attribute);
+}
+
+int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
+	bool *ret_has_come)
+{
+	struct qp_attr attr = *asked;
+	uint32_t paths = mask & (ATTR_AV | ATTR_ALT_PATH);
+	int error;
+
+	nic_enter();
+	error = qp->epoch == nic_epoch ? paths_open(qp, &attr, mask) : -EIO;
+	if (!error) {
+		worker_lock(qp->worker);
+		struct qp_attr before = qp->qp->attr;
+		if (to == QP_RESET || to == QP_ERR)
+			acknowledge(qp);
+		qp->worker->now_ns = clock_now_ns();
+		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
+		if (error) {
+			if (error == -EINVAL && log_is_on(LOG_INFO))
+				say_refusal(qp->qp, to, mask, &attr);
+			paths_close(qp, &attr, paths);
+		} else if (to == QP_RESET) {
+			paths_close(qp, &before, qp->open_paths);
+			qp->open_paths = 0;
+		} else {
+			paths_close(qp, &before, qp->open_paths & paths);
+			qp->open_paths |= paths;
+		}
+		worker_unlock(qp->worker);
+	}
+	*ret_has_come = !error && local_follow(qp, to, mask);
+	nic_leave();
+	return error;
+}
+
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
+{
+	bool has_come;
+	int error;
+
+	if (qp->far)
+		return qp->far->ops->modify(qp->far, to, mask, asked);
+	error = nic_qp_change(qp, to, mask, asked, &has_come);
+	if (has_come)
+		nic_mr_make_mappable();
+	return error;
+}
+
+int nic_qp_set_rate(struct nic_qp *qp, uint32_t rate_kbps, uint32_t burst_bytes)
+{
+	int error = -EIO;
+
+	nic_enter();
+	if (qp->epoch == nic_epoch) {
+		worker_lock(qp->worker);
+		error = qp_set_rate(qp->qp, rate_kbps, burst_bytes);
+		worker_send(qp->worker, true);
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+	return error;
+}
+
+struct nic_qp_state nic_qp_query(struct nic_qp *qp)
+{
+	struct nic_qp_state state = {.state = QP_ERR};
+
+	if (qp->far)
+		return qp->far->ops->query(qp->far);
+	nic_enter();
+	if (qp->epoch == nic_epoch) {
+		worker_lock(qp->worker);
+		state.state = qp->qp->state;
+		state.is_sq_draining = qp->qp->is_sq_draining;
+		state.has_path = qp->open_paths & ATTR_AV;
+		state.has_alt_path = qp->open_paths & ATTR_ALT_PATH;
+		state.attr = qp->qp->attr;
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+	return state;
+}
+
+static void worker_fail_interface(struct worker *worker, uint32_t ifindex)
+{
+	worker_lock(worker);
+	worker->now_ns = clock_now_ns();
+	for (uint32_t number = 0; number < LANE_QP_COUNT_MAX; number++) {
+		struct qp *qp = worker->lane.qp_by_number[number];
+
+		if (qp && qp->public->owner == ifindex && qp->state != QP_RESET &&
+			qp->state != QP_ERR)
+			qp_set_state(qp, QP_ERR, worker->now_ns);
+	}
+	worker_unlock(worker);
+}
+
+void nic_interface_removed(uint32_t ifindex)
+{
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.worker[i])
+			worker_fail_interface(nic.worker[i], ifindex);
+	nic_leave();
+}
+
+/*
+ * What every posting begins with. A request that needs no packet does not need the time either, but
+ * for who reads when it was complete.
+ */
+static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
+{
+	worker_lock(qp->worker);
+	if (qp->local)
+		worker_stamp(qp->worker);
+	else if (qp->qp->type == QP_TYPE_IWARP)
+		worker_glance(qp->worker);
+	else
+		qp->worker->now_ns = clock_now_ns();
+}
+
+/*
+ * All that was ever posted was executed within this host, and nothing else waits to be sent. The
+ * worker is locked.
+ */
+static inline bool is_all_done(const struct nic_qp *qp)
+{
+	const struct send_queue *sq = qp->qp->sq;
+
+	return qp->local && sq->completed == sq->posted &&
+		!engine_has_packets(&qp->worker->lane, true) &&
+		!atomic_load_explicit(&qp->worker->are_acks_deferred, memory_order_relaxed);
+}
+
+/* What every posting ends with. The worker is locked, and is not any more. */
+static inline __attribute__((always_inline)) void posted(struct nic_qp *qp)
+{
+	struct worker *worker = qp->worker;
+
+	if (!is_all_done(qp)) {
+		if (qp->local && engine_has_packets(&worker->lane, true))
+			worker->now_ns = clock_now_ns();
+		worker_send(worker, true);
+	}
+	worker_unlock(worker);
+	if (qp->send_cq &&
+		!nic_cq_is_armed(
+			qp->send_cq)) /* it will poll, and a post drives as well as a poll */
+		worker_note_polls(worker, 1);
+}
+
+int nic_qp_post_send(
+	struct nic_qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	struct worker *worker = qp->worker;
+	int error;
+
+	*ret_posted = 0;
+	if (qp->epoch != nic_epoch)
+		return -EINVAL;
+	qp_foresee(qp->qp, wrs->opcode, wrs->remote_address);
+	post_begin(qp);
+	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
+	posted(qp);
+	return error;
+}
+
+struct send_queue *nic_qp_send_queue(struct nic_qp *qp)
+{
+	return qp->far ? NULL : qp->qp->sq;
+}
+
+int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
+{
+	const struct send_wqe *last = batch->last;
+	struct worker *worker = qp->worker;
+	int error;
+
+	if (qp->epoch != nic_epoch)
+		return -EINVAL;
+	qp_foresee(qp->qp, last->opcode, last->remote_address);
+	post_begin(qp);
+	error = engine_post_batch(qp->qp, batch, worker->now_ns);
+	posted(qp);
+	return error;
+}
+
+bool nic_can_send(enum qp_type type, uint32_t opcode)
+{
+	return opcode < WR_OPCODE_COUNT && (wr_table[opcode].type_mask & 1u << type);
+}
+
+/*
+ * Requests that were posted while the queue pair went to the error state must be flushed like those
+ * before them.
+ */
+static void recv_flush(struct nic_qp *qp)
+{
+	worker_lock(qp->worker);
+	qp->worker->now_ns = clock_now_ns();
+	if (qp->qp->state == QP_ERR)
+		qp_flush(qp->qp, qp->worker->now_ns);
+	worker_unlock(qp->worker);
+}
+
+int nic_qp_post_recv(
+	struct nic_qp *qp, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted)
+{
+	int error = 0;
+	uint32_t posted;
+
+	*ret_posted = 0;
+	if (qp->epoch != nic_epoch)
+		return -EINVAL;
+	for (posted = 0; posted < count; posted++) {
+		error = qp_post_recv(qp->qp, &wrs[posted]);
+		if (error)
+			break;
+	}
+	*ret_posted = posted;
+	/*
+	 * Who flushes sets the state and then empties the queue, under its lock, as it is posted
+	 * to: either what was posted is found there, or the state is seen here.
+	 */
+	if (atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_ERR)
+		recv_flush(qp);
+	return error;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The TCP connections of iWARP queue pairs: given to them by the connection manager, and taken away
+ * when they are over.
+ *
+ * qp->stream_user and its `qp` name each other. Both change with the NIC and the worker locked;
+ * either lock is enough to read.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "nic/nic_internal.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "os/setting.h"
+#include "port/tcp.h"
+
+enum { PATIENCE_S_MIN = 2, PATIENCE_S_MAX = 86400 };
+
+/* URNIC_TCP_PATIENCE, in seconds: see docs/environment.md. */
+static unsigned patience_choose(void)
+{
+	static atomic_bool is_told;
+	const char *text = setting_text("URNIC_TCP_PATIENCE");
+	unsigned asked;
+
+	if (!text)
+		return PORT_TCP_PATIENCE_S;
+	if (text_number(text, 0, PATIENCE_S_MAX, &asked) && (!asked || asked >= PATIENCE_S_MIN))
+		return asked;
+	if (!atomic_exchange(&is_told, true))
+		log_write(LOG_ERROR,
+			"URNIC_TCP_PATIENCE is '%.40s'; it may be 0, or %d to %d; using %d", text,
+			PATIENCE_S_MIN, PATIENCE_S_MAX, PORT_TCP_PATIENCE_S);
+	return PORT_TCP_PATIENCE_S;
+}
+
+/* The NIC is locked. */
+static struct nic_qp *qp_find(uint32_t qpn)
+{
+	struct nic_qp *found = NULL;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX && !found; i++) {
+		struct worker *worker = nic.worker[i];
+		struct qp *qp;
+
+		if (!worker || worker->lane.slot != qpn >> 16)
+			continue;
+		worker_lock(worker);
+		qp = engine_qp_find(&worker->lane, qpn);
+		found = qp && qp->type == QP_TYPE_IWARP ? qp->user : NULL;
+		worker_unlock(worker);
+	}
+	return found;
+}
+
+/* The worker is locked. */
+static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *settings,
+	const struct qp_path *path)
+{
+	struct iwarp_qp *iwarp = iwarp_from_qp(qp->qp);
+	unsigned patience_s = patience_choose();
+	int error;
+
+	if (qp->stream.fd >= 0)
+		return -EINVAL;
+	if (patience_s)
+		port_tcp_set_patience(fd, patience_s);
+	qp->stream = (struct worker_stream){
+		.fd = fd, .iwarp = iwarp, .patience_ns = patience_s * 1000000000ull};
+	error = worker_stream_add(qp->worker, &qp->stream);
+	if (!error) {
+		error = iwarp_open(iwarp, settings, qp->worker->now_ns);
+		if (error)
+			worker_stream_remove(qp->worker, &qp->stream);
+	}
+	if (error) {
+		qp->stream.fd = -1;
+		return error;
+	}
+	qp->qp->attr.path = *path;
+	qp_path_publish(qp->qp);
+	return 0;
+}
+
+int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
+	const struct qp_path *path, struct nic_stream_user *user)
+{
+	struct nic_qp *qp;
+	int error = -EINVAL;
+
+	nic_enter();
+	qp = nic.is_up ? qp_find(qpn) : NULL;
+	if (qp) {
+		worker_lock(qp->worker);
+		qp->worker->now_ns = clock_now_ns();
+		error = open_locked(qp, fd, settings, path);
+		if (!error) {
+			qp->stream_user = user;
+			user->qp = qp;
+			worker_send(qp->worker, true);
+		}
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+	return error;
+}
+
+void nic_stream_end(struct nic_stream_user *user, bool is_abandoned)
+{
+	struct nic_qp *qp;
+
+	nic_enter();
+	qp = user->qp;
+	if (qp) {
+		worker_lock(qp->worker);
+		qp->worker->now_ns = clock_now_ns();
+		if (is_abandoned) {
+			qp->stream_user = NULL;
+			user->qp = NULL;
+		}
+		if (qp->qp->state != QP_ERR && qp->qp->state != QP_RESET)
+			qp_set_state(qp->qp, QP_ERR, qp->worker->now_ns);
+		worker_send(qp->worker, true);
+		worker_unlock(qp->worker);
+	}
+	nic_leave();
+}
+
+void nic_stream_over(struct nic_qp *qp)
+{
+	worker_stream_close(qp->worker, &qp->stream);
+	if (qp->stream_user)
+		qp->stream_user->over(qp->stream_user);
+}
+
+void nic_stream_forget(struct nic_qp *qp)
+{
+	struct nic_stream_user *user = qp->stream_user;
+
+	worker_stream_close(qp->worker, &qp->stream);
+	if (!user)
+		return;
+	qp->stream_user = NULL;
+	user->qp = NULL;
+	user->over(user);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "peer/nic_datagram.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "local/datagram.h"
+#include "local/door.h"
+#include "netdev/netdev.h"
+#include "nic/nic_control.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/clock.h"
+#include "peer/nic_host.h"
+#include "peer/nic_local.h"
+#include "peer/nic_peer.h"
+#include "wire/roce.h"
+
+/* A process that cannot be reached is asked for again after so long. */
+#define AGAIN_NS 1000000000ull
+
+/* A queue pair's door. It stays one when the queue pair goes: senders may be late. */
+struct nic_door {
+	struct door_qp local;
+	struct list link; /* in `doors`, or `free_doors` */
+	uint64_t offset; /* struct door */
+	uint32_t ifindex;
+};
+
+static struct list doors = {&doors, &doors};
+static struct list free_doors = {&free_doors, &free_doors};
+static struct door_owner door_owner;
+static struct door_table *tables[NIC_LANES_MAX]; /* ours; NULL: none */
+static struct datagram_lane lanes[NIC_LANES_MAX];
+
+/* --- life --- */
+
+static void datagram_start(void)
+{
+	door_owner.guests = nic.guests;
+	door_owner.wait = nic_local_wait;
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		datagram_lane_init(&lanes[i], nic_control_ask);
+		tables[i] = NULL;
+	}
+}
+
+static bool is_any(const struct datagram_route *route, const void *context)
+{
+	(void)route;
+	(void)context;
+	return true;
+}
+
+/* What the routes hold of others is not the child's. */
+static void datagram_forget(void)
+{
+	struct datagram_route *route;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		while ((route = datagram_route_take(&lanes[i], is_any, NULL)))
+			free(route);
+	list_for_each_safe(door, &doors, struct nic_door, link)
+		free(door);
+	list_for_each_safe(door, &free_doors, struct nic_door, link)
+		free(door);
+	list_init(&doors);
+	list_init(&free_doors);
+}
+
+uint64_t nic_datagram_lane_start(const struct worker *worker)
+{
+	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct door_table));
+
+	tables[worker->lane.index] = offset ? arena_at(&nic.arena, offset) : NULL;
+	return offset;
+}
+
+/* --- doors --- */
+
+/* One that is nobody's, used or new; NULL: no memory. */
+static struct nic_door *door_get(void)
+{
+	struct nic_door *door;
+
+	if (!list_is_empty(&free_doors)) {
+		door = list_first(&free_doors, struct nic_door, link);
+		list_remove(&door->link);
+		return door;
+	}
+	door = calloc(1, sizeof(*door));
+	if (!door)
+		return NULL;
+	list_init(&door->link);
+	door->offset = arena_alloc(&nic.arena, sizeof(struct door));
+	if (door->offset)
+		return door;
+	free(door);
+	return NULL;
+}
+
+static void datagram_qp_created(struct nic_qp *qp, const struct nic_qp_init *init)
+{
+	struct worker *worker = qp->worker;
+	struct datagram_lane *lane = &lanes[worker->lane.index];
+	struct nic_door *door;
+	struct door_place place;
+
+	if (init->type != QP_TYPE_UD)
+		return;
+	door = tables[worker->lane.index] ? door_get() : NULL;
+	if (!door)
+		return;
+	place = (struct door_place){
+		.door = arena_at(&nic.arena, door->offset),
+		.offset = door->offset,
+		.table = tables[worker->lane.index],
+		.bell = worker->guest_bell,
+		.owner = &door_owner,
+	};
+	door->ifindex = init->ifindex;
+	door->local = (struct door_qp){.serial = 0};
+	atomic_store(&place.door->address_count, 0);
+	for (uint32_t i = 0; i < init->local_count; i++)
+		door_add_address(place.door, &init->locals[i]);
+	list_append(&doors, &door->link);
+	worker_lock(worker);
+	qp->door = door;
+	door_add(&door->local, qp->qp, &place, lane);
+	worker_unlock(worker);
+}
+
+static void datagram_qp_ending(struct nic_qp *qp)
+{
+	struct nic_door *door = qp->door;
+	bool is_free;
+
+	if (!door)
+		return;
+	worker_lock(qp->worker);
+	is_free = door_remove(&door->local, clock_now_ns());
+	if (!is_free)
+		qp->qp->rq_offset = 0; /* it stays where it is */
+	qp->door = NULL;
+	worker_unlock(qp->worker);
+	list_remove(&door->link);
+	if (is_free)
+		list_append(&free_doors, &door->link);
+	else
+		free(door);
+}
+
+static void datagram_addresses_changed(
+	uint32_t ifindex, const struct gid *locals, uint32_t local_count)
+{
+	list_for_each(door, &doors, struct nic_door, link) {
+		if (door->ifindex != ifindex)
+			continue;
+		for (uint32_t i = 0; i < local_count; i++)
+			door_add_address(door->local.place.door, &locals[i]);
+	}
+}
+
+/* --- paths --- */
+
+static void datagram_ah_opened(struct nic_ah *ah, struct worker *worker)
+{
+	uint32_t index = worker->lane.index;
+	struct datagram_path *path = &ah->here[index];
+
+	if (!ah->may_be_here)
+		return;
+	*path = (struct datagram_path){
+		.id = ah->path[index],
+		.local = gid_ip_address(&ah->route.local),
+		.remote = ah->route.remote,
+		.traffic_class = roce_traffic_class(ah->route.traffic_class),
+		.hop_limit = ah->route.hop_limit,
+	};
+	worker_lock(worker);
+	datagram_path_add(&lanes[index], path);
+	worker_unlock(worker);
+}
+
+/* Out of the lane, which is not locked: what it holds of a process is given back. */
+static bool route_drop(struct worker *worker,
+	bool (*is_it)(const struct datagram_route *route, const void *context), const void *context)
+{
+	struct datagram_route *route;
+
+	worker_lock(worker);
+	route = datagram_route_take(&lanes[worker->lane.index], is_it, context);
+	worker_unlock(worker);
+	if (!route)
+		return false;
+	if (route->process.host)
+		nic_host_put(container_of(route->process.host, struct nic_host, far));
+	free(route);
+	return true;
+}
+
+static bool is_of_path(const struct datagram_route *route, const void *path)
+{
+	return route->path == path;
+}
+
+static void datagram_ah_closing(struct nic_ah *ah, struct worker *worker)
+{
+	uint32_t index = worker->lane.index;
+
+	if (!ah->may_be_here)
+		return;
+	worker_lock(worker);
+	datagram_path_remove(&lanes[index], &ah->here[index]);
+	worker_unlock(worker);
+	while (route_drop(worker, is_of_path, &ah->here[index]))
+		;
+}
+
+static bool is_of_peer(const struct datagram_route *route, const void *peer)
+{
+	const struct far_host *host = route->process.host;
+
+	return host && container_of(host, struct nic_host, far)->peer == peer;
+}
+
+static void datagram_peer_exited(const struct nic_peer *peer)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		while (nic.worker[i] && route_drop(nic.worker[i], is_of_peer, peer))
+			;
+}
+
+/* --- answering --- */
+
+/* What of the host's is needed for this lane of ours. Returns 0 or -errno. */
+static int host_reach(struct worker *worker, uint8_t slot, struct nic_host *host,
+	struct datagram_process *ret_process)
+{
+	struct datagram_process *process = ret_process;
+	struct nic_peer *peer = host->peer;
+	uint64_t bell_offset;
+	int error;
+
+	process->doors = nic_peer_doors(peer, slot, &process->lane);
+	if (!process->doors)
+		return -ENOENT;
+	error = nic_peer_reach_lane(peer, process->lane, &bell_offset);
+	if (error)
+		return error;
+	host->far.bell_offset[process->lane] = bell_offset;
+	worker_lock(worker);
+	process->seat = far_seat(&host->far, worker->lane.index, process->lane);
+	worker_unlock(worker);
+	if (!process->seat)
+		return -ENOSPC;
+	process->seat_offset = far_seat_offset(&peer->peer, process->seat);
+	process->bell = peer_at_shared(&peer->peer, bell_offset, sizeof(struct guest_bell));
+	process->host = &host->far;
+	return 0;
+}
+
+/* Slot 0 is urnicd's. Asks. Returns 0 or -errno. */
+static int peer_find_of(
+	const struct gid *remote, uint32_t ifindex, uint32_t qpn, struct nic_peer **ret_peer)
+{
+	uint8_t slot = (uint8_t)(qpn >> 16);
+
+	if (!slot)
+		return -ENOENT;
+	return netdev_has_address(remote, ifindex) ? nic_peer_get(slot, ret_peer)
+						   : nic_peer_get_elsewhere(remote, qpn, ret_peer);
+}
+
+/*
+ * The process behind a number of this address. Asks. Returns 0; its host is used once more then; or
+ * -errno.
+ */
+static int process_find(struct worker *worker, const struct gid *remote, uint32_t ifindex,
+	uint32_t qpn, struct datagram_process *ret_process)
+{
+	uint8_t slot = (uint8_t)(qpn >> 16);
+	struct nic_peer *peer;
+	struct nic_host *host;
+	int error = peer_find_of(remote, ifindex, qpn, &peer);
+
+	if (error)
+		return error;
+	error = nic_host_get(peer, &host);
+	if (error) {
+		nic_peer_put(peer);
+		return error;
+	}
+	error = host_reach(worker, slot, host, ret_process);
+	if (error)
+		nic_host_put(host);
+	return error;
+}
+
+/* Whose path the question is about. The NIC is locked. */
+static const struct nic_ah *ah_of(
+	const struct worker *worker, const struct datagram_question *question)
+{
+	return container_of(question->path, struct nic_ah, here[worker->lane.index]);
+}
+
+static bool is_same(const struct datagram_route *route, const void *context)
+{
+	const struct datagram_question *question = context;
+
+	return route->path == question->path && route->qpn == question->qpn;
+}
+
+/*
+ * Who has asked, if it is there still, was told that it is to go by packets. The worker is locked.
+ */
+static void count_unreachable(const struct worker *worker, uint32_t qpn)
+{
+	struct qp *qp = worker->lane.qp_by_number[qpn % LANE_QP_COUNT_MAX];
+
+	if (qp && qp->qpn == qpn)
+		qp_count(qp, COUNTER_local_unreachable, 1);
+}
+
+static struct datagram_question question_of(struct worker *worker)
+{
+	struct datagram_question question;
+
+	worker_lock(worker);
+	question = lanes[worker->lane.index].question;
+	worker_unlock(worker);
+	return question;
+}
+
+/*
+ * Is it still the lane's question? The address handle may have been destroyed, and another one may
+ * be where it was.
+ */
+static bool is_asked_still(
+	struct worker *worker, const struct datagram_question *before, const struct gid *remote)
+{
+	struct datagram_question now = question_of(worker);
+
+	return now.path == before->path && now.qpn == before->qpn &&
+		gid_is_equal(&ah_of(worker, &now)->route.remote, remote);
+}
+
+static void answer(struct worker *worker)
+{
+	struct datagram_lane *lane = &lanes[worker->lane.index];
+	struct datagram_question question = question_of(worker);
+	struct datagram_route *route;
+	struct qp_path path;
+	int error;
+
+	if (!question.path)
+		return;
+	path = ah_of(worker, &question)->route;
+	while (lane->route_count >= DATAGRAM_ROUTES_MAX &&
+		route_drop(worker, datagram_route_is_idle, NULL))
+		;
+	while (lane->route_count >= DATAGRAM_ROUTES_MAX && route_drop(worker, is_any, NULL))
+		;
+	route_drop(worker, is_same, &question);
+	route = calloc(1, sizeof(*route));
+	if (!route)
+		return; /* it stays a question */
+	error = process_find(worker, &path.remote, path.ifindex, question.qpn, &route->process);
+	if (!is_asked_still(worker, &question, &path.remote)) {
+		if (!error)
+			nic_host_put(container_of(route->process.host, struct nic_host, far));
+		free(route);
+		return;
+	}
+	if (error)
+		route->again_ns = clock_now_ns() + AGAIN_NS;
+	worker_lock(worker);
+	if (error && error != -ENOENT)
+		count_unreachable(worker, question.asker);
+	datagram_answer(lane, route);
+	worker_unlock(worker);
+}
+
+/* Answer what lanes ask. */
+static void datagram_work(void)
+{
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (nic.worker[i])
+			answer(nic.worker[i]);
+	nic_leave();
+}
+
+const struct nic_part nic_datagram_part = {
+	.start = datagram_start,
+	.work = datagram_work,
+	.peer_exited = datagram_peer_exited,
+	.qp_created = datagram_qp_created,
+	.qp_ending = datagram_qp_ending,
+	.ah_opened = datagram_ah_opened,
+	.ah_closing = datagram_ah_closing,
+	.addresses_changed = datagram_addresses_changed,
+	.forget = datagram_forget,
+};

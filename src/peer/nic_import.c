@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "peer/nic_import.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/arith.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "peer/nic_host.h"
+#include "peer/nic_peer.h"
+
+#define EXPORT_COUNT (1u << NIC_EXPORT_INDEX_BITS)
+
+static_assert(sizeof(struct nic_export) == 64, "a cache line each");
+
+/* What importers read at a locator's address. */
+struct location {
+	uint64_t nonce; /* 0: it was not made yet */
+	int32_t memory; /* descriptor of NIC memory; -1: there is none yet */
+	uint32_t reserved;
+};
+
+static struct location location = {.memory = -1};
+
+/* --- the owner --- */
+
+void nic_locate(struct nic_locator *ret_locator)
+{
+	nic_enter();
+	while (!location.nonce)
+		location.nonce = nic_random_u64();
+	*ret_locator = (struct nic_locator){
+		.pid = (uint32_t)getpid(),
+		.address = (uintptr_t)&location,
+		.nonce = location.nonce,
+	};
+	nic_leave();
+}
+
+static void import_fork_child(void)
+{
+	location = (struct location){.memory = -1};
+}
+
+const struct nic_part nic_import_part = {.fork_child = import_fork_child};
+
+int nic_export_start(void)
+{
+	int error;
+
+	nic_enter();
+	error = nic_start();
+	nic_leave();
+	return error;
+}
+
+/*
+ * The NIC is locked. NULL when there is no room in its memory, or no memory: after a fork, of what
+ * was made before.
+ */
+static struct nic_export *table_get(void)
+{
+	if (!nic.is_up)
+		return NULL;
+	if (!nic.public->exports_offset)
+		nic.public->exports_offset =
+			arena_alloc(&nic.arena, EXPORT_COUNT * sizeof(struct nic_export));
+	location.memory = nic.memory;
+	return nic.public->exports_offset ? arena_at(&nic.arena, nic.public->exports_offset) : NULL;
+}
+
+static void export_write(uint32_t handle, const struct nic_export *export)
+{
+	struct nic_export *table;
+
+	nic_enter();
+	table = table_get();
+	if (table) {
+		struct nic_export *place = &table[handle % EXPORT_COUNT];
+
+		place->kind = export->kind;
+		place->opening = export->opening;
+		place->key = export->key;
+		place->bytes = export->bytes;
+		place->offset = export->offset;
+		atomic_store_explicit(&place->handle, handle, memory_order_release);
+	}
+	nic_leave();
+}
+
+void nic_export_pd(uint32_t handle, uint64_t opening)
+{
+	export_write(handle, &(struct nic_export){.kind = NIC_EXPORT_PD, .opening = opening});
+}
+
+void nic_export_mr(uint32_t handle, uint64_t opening, uint32_t key, uint64_t bytes)
+{
+	struct nic_export export = {
+		.kind = NIC_EXPORT_MR, .opening = opening, .key = key, .bytes = bytes};
+
+	export_write(handle, &export);
+}
+
+void nic_export_dm(uint32_t handle, uint64_t opening, const struct nic_dm *dm)
+{
+	struct nic_export export = {.kind = NIC_EXPORT_DM, .opening = opening, .bytes = dm->bytes};
+
+	if (!arena_contains(&nic.arena, dm->memory))
+		return; /* it was imported itself */
+	export.offset = arena_offset(&nic.arena, arena_owners_side(dm->memory));
+	export_write(handle, &export);
+}
+
+void nic_export_end(uint32_t handle)
+{
+	nic_enter();
+	if (nic.is_up && nic.public->exports_offset) {
+		struct nic_export *table = arena_at(&nic.arena, nic.public->exports_offset);
+		struct nic_export *place = &table[handle % EXPORT_COUNT];
+
+		if (atomic_load(&place->handle) == handle)
+			atomic_store(&place->handle, 0);
+	}
+	nic_leave();
+}
+
+/* --- the importer --- */
+
+static int locate(const struct nic_locator *locator, struct location *ret_location)
+{
+	struct iovec local = {ret_location, sizeof(*ret_location)};
+	struct iovec remote = {(void *)(uintptr_t)locator->address, sizeof(*ret_location)};
+
+	if (process_vm_readv((pid_t)locator->pid, &local, 1, &remote, 1, 0) !=
+		sizeof(*ret_location))
+		return errno == EFAULT ? -ESRCH : -errno;
+	return ret_location->nonce == locator->nonce ? 0 : -ESRCH;
+}
+
+int nic_import_look(const struct nic_locator *locator)
+{
+	struct location there;
+
+	return locate(locator, &there);
+}
+
+/* The process's NIC memory, or -errno. */
+static int memory_get(const struct nic_locator *locator)
+{
+	struct location there;
+	int error = locate(locator, &there);
+	int pidfd, memory;
+
+	if (error)
+		return error;
+	if (there.memory < 0)
+		return -ENOENT; /* nothing was ever made there */
+	pidfd = (int)syscall(SYS_pidfd_open, locator->pid, 0);
+	if (pidfd < 0)
+		return -errno;
+	memory = (int)syscall(SYS_pidfd_getfd, pidfd, there.memory, 0);
+	error = -errno;
+	close(pidfd);
+	return memory < 0 ? error : memory;
+}
+
+/* One that does what only its own CPUs can do; without one, that is refused. */
+static void reach_some_lane(struct nic_host *host)
+{
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		if (host->far.bell_offset[i] ||
+			!nic_peer_reach_lane(host->peer, i, &host->far.bell_offset[i]))
+			return;
+}
+
+/* The NIC is locked. */
+static int host_open(const struct nic_locator *locator, struct nic_host **ret_host)
+{
+	struct worker *worker;
+	int memory, error;
+
+	error = locator->pid == (uint32_t)getpid() ? -EINVAL : nic_start();
+	if (!error)
+		error = nic_worker_get(0, &worker); /* whose thread hears of its end */
+	if (error)
+		return error;
+	memory = memory_get(locator);
+	if (memory < 0)
+		return memory;
+	error = nic_host_get_process(locator->pid, memory, ret_host);
+	if (!error)
+		reach_some_lane(*ret_host);
+	return error;
+}
+
+/* What the host says of the object. Returns 0 or -ENOENT. */
+static int export_read(const struct nic_host *host, uint64_t opening, uint32_t handle,
+	enum nic_export_kind kind, struct nic_export *ret_export)
+{
+	const struct peer *peer = &host->peer->peer;
+	const struct nic_export *table =
+		peer_at(peer, host->peer->public->exports_offset, EXPORT_COUNT * sizeof(*table));
+	const struct nic_export *place;
+
+	if (!table || !handle)
+		return -ENOENT;
+	place = &table[handle % EXPORT_COUNT];
+	if (atomic_load_explicit(&place->handle, memory_order_acquire) != handle)
+		return -ENOENT;
+	ret_export->kind = place->kind;
+	ret_export->opening = place->opening;
+	ret_export->key = place->key;
+	ret_export->bytes = place->bytes;
+	ret_export->offset = place->offset;
+	return ret_export->kind == kind && ret_export->opening == opening ? 0 : -ENOENT;
+}
+
+/* The NIC is locked. On success the host is used once more. */
+static int import(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
+	enum nic_export_kind kind, struct nic_host **ret_host, struct nic_export *ret_export)
+{
+	int error = host_open(locator, ret_host);
+
+	if (error)
+		return error;
+	error = export_read(*ret_host, opening, handle, kind, ret_export);
+	if (error)
+		nic_host_put(*ret_host);
+	return error;
+}
+
+int nic_import_pd(
+	const struct nic_locator *locator, uint64_t opening, uint32_t handle, uint32_t *ret_pd)
+{
+	struct nic_export export;
+	struct nic_host *host;
+	int error;
+
+	nic_enter();
+	error = import(locator, opening, handle, NIC_EXPORT_PD, &host, &export);
+	if (!error) {
+		error = nic_domain_add(host, handle, ret_pd);
+		nic_host_put(host);
+	}
+	nic_leave();
+	return error;
+}
+
+void nic_unimport_pd(uint32_t pd)
+{
+	nic_enter();
+	if (nic.is_up)
+		nic_domain_remove(pd);
+	nic_leave();
+}
+
+int nic_import_mr(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
+	uint32_t *ret_key, uint64_t *ret_bytes)
+{
+	struct nic_export export;
+	struct nic_host *host;
+	int error;
+
+	nic_enter();
+	error = import(locator, opening, handle, NIC_EXPORT_MR, &host, &export);
+	if (!error) {
+		*ret_key = export.key;
+		*ret_bytes = export.bytes;
+		nic_host_put(host);
+	}
+	nic_leave();
+	return error;
+}
+
+int nic_import_dm(
+	const struct nic_locator *locator, uint64_t opening, uint32_t handle, struct nic_dm *ret_dm)
+{
+	struct nic_export export;
+	struct nic_host *host;
+	int error;
+
+	nic_enter();
+	error = import(locator, opening, handle, NIC_EXPORT_DM, &host, &export);
+	if (!error && !range_inside(export.offset, export.bytes, 0, host->peer->peer.bytes)) {
+		nic_host_put(host);
+		error = -EINVAL;
+	}
+	if (!error)
+		*ret_dm = (struct nic_dm){
+			.memory = arena_peers_side(host->peer->peer.base + export.offset),
+			.bytes = export.bytes,
+			.epoch = nic_epoch,
+			.host = host,
+			.release = nic_host_put,
+		};
+	nic_leave();
+	return error;
+}

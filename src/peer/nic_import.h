@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_PEER_NIC_IMPORT_H
+#define URNIC_PEER_NIC_IMPORT_H
+
+/*
+ * Protection domains, memory regions and device memory of one process, used by another one.
+ *
+ * The owner keeps a table in NIC memory of what may be imported, by handles. A program hands a
+ * descriptor to another program, and behind that descriptor lies where its process is to be found
+ * (struct nic_locator). The importer reads that process's memory as a debugger would, if the kernel
+ * lets it, and from there on it is a guest of that process (nic_host.h).
+ *
+ * What is imported stays its owner's. Programs agree on when it goes; one that does not is met with
+ * errors.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/export.h"
+#include "nic/nic.h"
+#include "peer/nic_locator.h"
+
+enum nic_export_kind {
+	NIC_EXPORT_NONE,
+	NIC_EXPORT_PD,
+	NIC_EXPORT_MR,
+	NIC_EXPORT_DM,
+};
+
+struct nic_export {
+	_Atomic uint32_t handle; /* of the object; 0: nothing is here */
+	uint32_t kind; /* enum nic_export_kind */
+	uint64_t opening; /* of the device, that its handle means something to */
+	uint32_t key; /* of a region */
+	uint32_t reserved;
+	uint64_t bytes; /* of a region or device memory */
+	uint64_t offset; /* of device memory: its twin's, on the owner's side of NIC memory */
+	uint64_t more[3];
+};
+
+/* Objects are found by the low bits of their handles, which no two that live have in common. */
+enum { NIC_EXPORT_INDEX_BITS = 20 };
+
+/* --- the owner --- */
+
+/* Where this process is found. */
+void nic_locate(struct nic_locator *ret_locator) URNIC_EXPORT_AS(nic_locate);
+
+/*
+ * There has to be NIC memory before anything is exported. Returns 0 or -errno, and the log has said
+ * why.
+ */
+int nic_export_start(void) URNIC_EXPORT_AS(nic_export_start);
+
+/*
+ * Let others import a domain, a region, or device memory. If there is no room for that they cannot,
+ * and nothing is said.
+ */
+void nic_export_pd(uint32_t handle, uint64_t opening) URNIC_EXPORT_AS(nic_export_pd);
+void nic_export_mr(uint32_t handle, uint64_t opening, uint32_t key, uint64_t bytes)
+	URNIC_EXPORT_AS(nic_export_mr);
+void nic_export_dm(uint32_t handle, uint64_t opening, const struct nic_dm *dm)
+	URNIC_EXPORT_AS(nic_export_dm);
+
+/* No longer. */
+void nic_export_end(uint32_t handle) URNIC_EXPORT_AS(nic_export_end);
+
+/* --- the importer --- */
+
+/*
+ * Is the process there, and may we reach its memory? Returns 0; -ESRCH when it is not there any
+ * more; -EPERM; or another -errno.
+ */
+int nic_import_look(const struct nic_locator *locator) URNIC_EXPORT_AS(nic_import_look);
+
+/*
+ * Import the object that `handle`, any value, means to the opening. Returns 0; -ENOENT when there
+ * is no such object; or as nic_import_look().
+ *
+ * A domain gets a number here, in the place of handles of own ones, until nic_unimport_pd(). A
+ * region has its key. Device memory is mapped until nic_dm_destroy(), which is the end of the
+ * import and not of the memory.
+ */
+int nic_import_pd(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
+	uint32_t *ret_pd) URNIC_EXPORT_AS(nic_import_pd);
+int nic_import_mr(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
+	uint32_t *ret_key, uint64_t *ret_bytes) URNIC_EXPORT_AS(nic_import_mr);
+int nic_import_dm(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
+	struct nic_dm *ret_dm) URNIC_EXPORT_AS(nic_import_dm);
+
+/* No queue pair works in it any more, and no region is in it. */
+void nic_unimport_pd(uint32_t pd) URNIC_EXPORT_AS(nic_unimport_pd);
+
+#endif

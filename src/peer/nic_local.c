@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections within this host: whom queue pairs meet by src/local.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spin.h"
+#include "netdev/netdev.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/clock.h"
+#include "os/log.h"
+#include "peer/nic_datagram.h"
+#include "peer/nic_local.h"
+#include "peer/nic_peer.h"
+#include "port/address.h"
+
+/* A queue pair's connection within this host. */
+struct nic_local {
+	struct local_qp local;
+	struct list link; /* in `locals` */
+	struct nic_peer *peer;
+};
+
+static struct list locals = {&locals, &locals};
+static uint64_t *free_inboxes; /* offsets; room for all that there are */
+static uint32_t free_inbox_count;
+static uint32_t inboxes_made; /* ever made */
+
+/* Yielding takes a time slice where others want the processor; sleeping does not. */
+enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
+
+/* struct local_owner.pause */
+static void wait_pause(uint32_t round)
+{
+	struct timespec sleep = {.tv_nsec = WAIT_SLEEP_NS};
+
+	if (round < WAIT_SPINS)
+		spin_pause();
+	else if (round < WAIT_YIELDS)
+		sched_yield();
+	else
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
+}
+
+bool nic_local_wait(uint32_t who, uint32_t round)
+{
+	if (round >= WAIT_YIELDS && !nic_peer_is_alive(who))
+		return false;
+	wait_pause(round);
+	return true;
+}
+
+/* struct local_owner.wait */
+static bool inbox_wait(const struct inbox *inbox, uint32_t round)
+{
+	return nic_local_wait(atomic_load(&inbox->initiator), round);
+}
+
+/*
+ * Patience with peers that stand still in the middle of a copy: of deregistration, and of what
+ * suspends all keys (a fork, moving memory).
+ */
+enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
+
+/* mr_quiesce_fn; the NIC is locked. */
+static bool key_quiesce(uint32_t key)
+{
+	const struct inbox_patience patience = {
+		clock_now_ns() + (key ? DEREGISTER_NS : SUSPEND_NS), clock_now_ns};
+	bool is_quiet = true;
+
+	for (struct list *link = locals.next; link != &locals; link = link->next)
+		is_quiet = local_quiesce(&container_of(link, struct nic_local, link)->local,
+				   &nic.mrs, key, &patience) &&
+			is_quiet;
+	is_quiet = guest_quiesce(nic.guests, nic_local_wait, &nic.mrs, key, &patience) && is_quiet;
+	if (!is_quiet)
+		log_write(LOG_INFO,
+			"a process of this host stands still in the middle of a copy to or from registered "
+			"memory: its request goes by packets");
+	return is_quiet;
+}
+
+static void local_start(void)
+{
+	nic.owner.wait = inbox_wait;
+	nic.owner.pause = wait_pause;
+	nic.owner.now_ns = clock_now_ns;
+	while (!nic.owner.who)
+		nic.owner.who = (uint32_t)nic_random_u64();
+	nic.mrs.quiesce = key_quiesce;
+	mr_table_publish(&nic.mrs, &nic.arena, &nic.public->mrs);
+	nic.public->base = (uint64_t)(uintptr_t)nic.arena.base;
+	nic.public->identity = nic_random_u64();
+}
+
+static int local_lane_start(struct worker *worker, struct nic_public_lane *public)
+{
+	uint64_t bell, inboxes;
+
+	bell = arena_alloc(&nic.arena, sizeof(struct guest_bell));
+	if (!bell)
+		return -ENOMEM;
+	worker->guest_bell = arena_peers_side(arena_at(&nic.arena, bell));
+	guest_bell_init(worker->guest_bell, nic.guests);
+	public->kick = worker->kick;
+	atomic_store(&public->guest_bell_offset, bell);
+	if (!nic.is_local_on)
+		return 0;
+	bell = arena_alloc(&nic.arena, sizeof(struct inbox_bell));
+	inboxes = arena_alloc(&nic.arena, sizeof(struct inbox_table));
+	if (!bell || !inboxes)
+		return -ENOMEM;
+	worker->local.bell = arena_peers_side(arena_at(&nic.arena, bell));
+	worker->inboxes = arena_at(&nic.arena, inboxes);
+	atomic_store(&public->inboxes_offset, inboxes);
+	atomic_store(&public->doors_offset, nic_datagram_lane_start(worker));
+	return 0;
+}
+
+/* An inbox that is nobody's, used or new. Returns 0 or -ENOMEM. */
+static int inbox_take(struct local_inbox *place)
+{
+	if (free_inbox_count) {
+		place->offset = free_inboxes[--free_inbox_count];
+	} else {
+		uint64_t *grown = realloc(free_inboxes, (inboxes_made + 1) * sizeof(*free_inboxes));
+
+		if (!grown)
+			return -ENOMEM;
+		free_inboxes = grown;
+		place->offset = arena_alloc_both(&nic.arena, sizeof(struct inbox));
+		if (!place->offset)
+			return -ENOMEM;
+		inboxes_made++;
+	}
+	place->inbox = arena_peers_side(arena_at(&nic.arena, place->offset));
+	return 0;
+}
+
+static void inbox_give_back(uint64_t offset)
+{
+	free_inboxes[free_inbox_count++] = offset;
+}
+
+static _Atomic uint64_t *inbox_entry(const struct nic_qp *qp)
+{
+	return &qp->worker->inboxes->offset[qp->qp->qpn % INBOX_TABLE_COUNT];
+}
+
+static bool can_be_local(const struct nic_qp *qp)
+{
+	enum qp_type type = qp->qp->type;
+	bool has_way = type == QP_TYPE_RC || type == QP_TYPE_UC || type == QP_TYPE_XRC_SEND ||
+		type == QP_TYPE_XRC_RECV;
+
+	return nic.is_local_on && has_way && qp->worker->local.bell;
+}
+
+/* There is a process behind the number, and no way to its memory. nic_peer_get() has said why. */
+static void count_unreachable(const struct nic_qp *qp, int error)
+{
+	if (error == -ENOENT)
+		return;
+	worker_lock(qp->worker);
+	qp_count(qp->qp, COUNTER_local_unreachable, 1);
+	worker_unlock(qp->worker);
+}
+
+/* The process on this host that has the peer of the queue pair. Returns 0 or -errno. */
+static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
+{
+	const struct qp_attr *attr = &qp->qp->attr;
+	const struct gid *remote = &attr->path.remote;
+
+	char text[ADDRESS_TEXT_BYTES];
+	int error;
+
+	if (netdev_has_address(remote, attr->path.ifindex))
+		return nic_peer_get((uint8_t)(attr->dest_qpn >> 16), ret_peer);
+	error = nic_peer_get_elsewhere(remote, attr->dest_qpn, ret_peer);
+	if (error == -ENOENT && log_is_on(LOG_INFO))
+		log_write(LOG_INFO,
+			"queue pair 0x%06x goes by packets: no process of this user that can be seen from "
+			"here has queue pair 0x%06x of %s",
+			qp->qp->qpn, attr->dest_qpn, gid_to_text(remote, 0, text));
+	return error;
+}
+
+/* Where the process cannot be looked into, its queue pair is taken to exist. */
+static bool is_missing(uint32_t qpn)
+{
+	struct nic_peer *peer;
+	int error = nic_peer_get((uint8_t)(qpn >> 16), &peer);
+	bool is_found;
+
+	if (error)
+		return error == -ENOENT;
+	is_found = nic_peer_find_qp(peer, qpn) != NULL;
+	nic_peer_put(peer);
+	return !is_found;
+}
+
+static void check_loopback(struct nic_qp *qp)
+{
+	const struct qp_attr *attr = &qp->qp->attr;
+	char text[ADDRESS_TEXT_BYTES];
+
+	/* A receiving queue pair over XRC does not send to the number that it is connected with. */
+	if (qp->qp->type == QP_TYPE_XRC_SEND || qp->qp->type == QP_TYPE_XRC_RECV ||
+		!gid_is_loopback(&attr->path.remote) || !is_missing(attr->dest_qpn))
+		return;
+	log_write(LOG_ERROR,
+		"queue pair 0x%06x is connected with queue pair 0x%06x of %s, but no process here has "
+		"that one; a loopback address never leads to another host: use a device of another "
+		"interface",
+		qp->qp->qpn, attr->dest_qpn, gid_to_text(&attr->path.remote, 0, text));
+	worker_lock(qp->worker);
+	qp->qp->is_peer_missing = true;
+	worker_unlock(qp->worker);
+}
+
+static bool is_ready_to_receive(const struct nic_qp *qp)
+{
+	return atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_RTR;
+}
+
+static bool local_begin(struct nic_qp *qp)
+{
+	struct local_inbox place;
+	struct nic_peer *peer;
+	struct nic_local *local;
+	int error;
+
+	if (!can_be_local(qp) || qp->local)
+		return false;
+	error = peer_find_of(qp, &peer);
+	if (error) {
+		count_unreachable(qp, error);
+		return false;
+	}
+	local = calloc(1, sizeof(*local));
+	/* Meanwhile a guest of the target may have reset it, or connected it again. */
+	if (!local || qp->local || !is_ready_to_receive(qp) || inbox_take(&place)) {
+		nic_peer_put(peer);
+		free(local);
+		return false;
+	}
+	local->peer = peer;
+	place.lane = &qp->worker->local;
+	place.srqs_offset = qp->qp->type == QP_TYPE_XRC_RECV ? nic_srq_share() : 0;
+	list_append(&locals, &local->link);
+	worker_lock(qp->worker);
+	qp->local = local;
+	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
+		nic_peer_inboxes(peer, (uint8_t)(qp->qp->attr.dest_qpn >> 16)), &nic.owner);
+	worker_unlock(qp->worker);
+	atomic_store(inbox_entry(qp), place.offset);
+	return !peer->is_self;
+}
+
+static void peer_forget(struct nic_peer *peer)
+{
+	peer->is_dead = true;
+	for (struct list *link = locals.next; link != &locals; link = link->next) {
+		struct nic_local *local = container_of(link, struct nic_local, link);
+		struct worker *worker;
+
+		if (local->peer != peer)
+			continue;
+		worker = container_of(local->local.qp->lane, struct worker, lane);
+		worker_lock(worker);
+		local_forget_peer(&local->local);
+		worker_unlock(worker);
+	}
+	NIC_PARTS_CALL(peer_exited, peer);
+}
+
+static void peers_check(void)
+{
+	struct nic_peer *peer;
+
+	nic_enter();
+	while ((peer = nic_peer_ended()))
+		peer_forget(peer); /* whoever used it last lets it go */
+	nic_peers_end();
+	nic_leave();
+}
+
+static void local_end(struct nic_qp *qp)
+{
+	struct nic_local *local = qp->local;
+	bool is_free;
+
+	if (!local)
+		return;
+	atomic_store(inbox_entry(qp), 0);
+	worker_lock(qp->worker);
+	is_free = local_disconnect(&local->local, clock_now_ns());
+	qp->local = NULL;
+	worker_unlock(qp->worker);
+	if (is_free)
+		inbox_give_back(local->local.inbox_offset);
+	list_remove(&local->link);
+	nic_peer_put(local->peer);
+	free(local);
+}
+
+static bool local_connected(struct nic_qp *qp)
+{
+	check_loopback(qp);
+	return local_begin(qp);
+}
+
+/* struct nic_part.srq_leave */
+static bool xrc_leave(void)
+{
+	bool is_free = true;
+
+	for (struct list *link = locals.next; link != &locals; link = link->next) {
+		struct local_qp *local = &container_of(link, struct nic_local, link)->local;
+
+		if (local->qp->type == QP_TYPE_XRC_RECV)
+			is_free = local_wait(local) && is_free;
+	}
+	return is_free;
+}
+
+static bool local_guests_leave(void)
+{
+	return guest_wait(nic.guests, nic_local_wait);
+}
+
+static void local_forget(void)
+{
+	list_init(&locals);
+	free(free_inboxes);
+	free_inboxes = NULL;
+	free_inbox_count = 0;
+	inboxes_made = 0;
+}
+
+const struct nic_part nic_local_part = {
+	.start = local_start,
+	.lane_start = local_lane_start,
+	.peers_check = peers_check,
+	.qp_connected = local_connected,
+	.qp_disconnected = local_end,
+	.srq_leave = xrc_leave,
+	.guests_leave = local_guests_leave,
+	.forget = local_forget,
+};

@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "peer/nic_peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent/namespace_lookup.h"
+#include "base/arith.h"
+#include "base/once.h"
+#include "nic/nic_control.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/cancel.h"
+#include "os/futex.h"
+#include "os/log.h"
+#include "segment/nic_memory.h"
+
+/* Where the bytes lie that processes lock in others' NIC memory, by who they are. */
+#define LOCKS_OFFSET (1ull << 40)
+
+enum { PIECES_MAX = 2 };
+
+static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
+static struct rendezvous_name own_name; /* how other network namespaces know us */
+
+/* --- other processes' memory --- */
+
+static struct nic_peer *nic_peer_of(struct peer *peer)
+{
+	return container_of(peer, struct nic_peer, peer);
+}
+
+/* The last bytes are a piece of their own: the kernel copies one piece after the other. */
+static unsigned pieces_of(uint8_t *start, size_t bytes, struct iovec pieces[PIECES_MAX])
+{
+	size_t tail_bytes = bytes > sizeof(uint64_t) ? sizeof(uint64_t) : 0;
+
+	pieces[0] = (struct iovec){start, bytes - tail_bytes};
+	pieces[1] = (struct iovec){start + bytes - tail_bytes, tail_bytes};
+	return tail_bytes ? 2 : 1;
+}
+
+static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
+{
+	struct iovec local = {(void *)(uintptr_t)from, bytes};
+	struct iovec remote[PIECES_MAX];
+	unsigned count = pieces_of((uint8_t *)(uintptr_t)to, bytes, remote);
+
+	return process_vm_writev((pid_t)nic_peer_of(peer)->pid, &local, 1, remote, count, 0) ==
+		(ssize_t)bytes;
+}
+
+static bool far_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
+{
+	struct iovec local = {to, bytes};
+	struct iovec remote = {(void *)(uintptr_t)from, bytes};
+
+	return process_vm_readv((pid_t)nic_peer_of(peer)->pid, &local, 1, &remote, 1, 0) ==
+		(ssize_t)bytes;
+}
+
+static void kick(struct peer *peer, uint32_t lane)
+{
+	struct nic_peer *nic_peer = nic_peer_of(peer);
+	uint64_t one = 1;
+	int before = cancel_forbid();
+	int fd = lane < NIC_LANES_MAX ? nic_peer->kick[lane] : -1;
+
+	if (fd >= 0 && write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		log_write(
+			LOG_INFO, "process %u cannot be woken: %s", nic_peer->pid, strerror(errno));
+	cancel_allow(before);
+}
+
+/* peer_ops.map: by what the region says of itself. */
+static uint8_t *far_map(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	struct nic_peer *nic_peer = nic_peer_of(peer);
+	struct mr_extent extent;
+	uint64_t there;
+
+	if (!mr_region_extent(&peer->mrs, region, &extent) || address >= extent.end)
+		return NULL;
+	if (address < extent.start) {
+		*bytes = min_u64(*bytes, extent.start - address);
+		return NULL;
+	}
+	*bytes = min_u64(*bytes, extent.end - address);
+	if (extent.segment != SEGMENT_NIC_MEMORY)
+		return peer_segments_at(&nic_peer->segments, extent.segment, address, *bytes);
+	there = READ_ONCE(nic_peer->public->base) + ARENA_SIDE_BYTES;
+	if (!range_inside(address, *bytes, there, peer->bytes))
+		return NULL;
+	return peer->base + ARENA_SIDE_BYTES + (address - there);
+}
+
+static void wake(struct peer *peer, struct attention *attention)
+{
+	(void)peer;
+	futex_wake(attention_wakes(attention));
+}
+
+static const struct peer_ops far_ops = {
+	.write = far_write,
+	.read = far_read,
+	.map = far_map,
+	.kick = kick,
+	.wake = wake,
+};
+
+/* --- ourselves --- */
+
+static uint8_t *self_map(
+	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
+{
+	(void)peer;
+	(void)region;
+	(void)bytes;
+	return (uint8_t *)(uintptr_t)address;
+}
+
+static const struct peer_ops self_ops = {
+	.map = self_map,
+	.kick = kick,
+	.wake = wake,
+};
+
+/* --- getting one --- */
+
+static bool is_of_slot(
+	const struct nic_public *public, uint64_t bytes, uint8_t slot, uint32_t *ret_lane)
+{
+	const uint8_t *base = (const uint8_t *)public - NIC_PUBLIC_OFFSET;
+
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
+		uint64_t offset = atomic_load(&public->lanes[i].lane_offset);
+		const struct lane_public *lane;
+
+		if (!offset || offset % ARENA_BLOCK_BYTES_MIN || offset > bytes - sizeof(*lane))
+			continue;
+		lane = (const struct lane_public *)(const void *)(base + offset);
+		if (lane->slot == slot) {
+			*ret_lane = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool nic_peer_has_ended(const struct nic_peer *peer)
+{
+	struct pollfd pollfd = {.fd = peer->life};
+
+	return peer->is_dead || (!peer->is_self && poll(&pollfd, 1, 0) != 0);
+}
+
+/* In this network namespace. */
+static struct nic_peer *find(uint8_t slot)
+{
+	struct list *link;
+	uint32_t lane;
+
+	for (link = peer_list.next; link != &peer_list; link = link->next) {
+		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+
+		if (!peer->is_elsewhere &&
+			is_of_slot(peer->public, peer->peer.bytes, slot, &lane) &&
+			!nic_peer_has_ended(peer))
+			return peer;
+	}
+	return NULL;
+}
+
+/* Who has the slot, and its NIC memory. The NIC is locked, in a turn. Returns 0 or -errno. */
+static int process_find(uint8_t slot, struct agent_process *ret_process)
+{
+	int error;
+
+	nic_ask();
+	error = agent_client_find(&nic.agent, slot, ret_process);
+	nic_ask_done(error ? -1 : ret_process->memory);
+	return error;
+}
+
+static int identity_read(int memory, uint64_t *ret_identity)
+{
+	uint64_t magic;
+	uint32_t version;
+
+	if (pread(memory, &magic, sizeof(magic),
+		    NIC_PUBLIC_OFFSET + offsetof(struct nic_public, magic)) != sizeof(magic) ||
+		pread(memory, &version, sizeof(version),
+			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, version)) !=
+			sizeof(version) ||
+		pread(memory, ret_identity, sizeof(*ret_identity),
+			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity)) !=
+			sizeof(*ret_identity))
+		return -EPROTO;
+	return magic == NIC_PUBLIC_MAGIC && version == NIC_PUBLIC_VERSION ? 0 : -EPROTO;
+}
+
+int nic_peer_identify(uint8_t slot, uint64_t *ret_identity)
+{
+	struct agent_process process;
+	int error = nic_ask_begin();
+
+	if (error)
+		return error;
+	error = process_find(slot, &process);
+	nic_ask_end();
+	if (error)
+		return error;
+	if (process.memory < 0 || process.uid != geteuid())
+		error = -EPERM;
+	else
+		error = identity_read(process.memory, ret_identity);
+	if (process.memory >= 0)
+		close(process.memory);
+	return error;
+}
+
+struct qp_public *nic_peer_find_qp(const struct nic_peer *peer, uint32_t number)
+{
+	const struct lane_public *lane;
+	uint64_t offset;
+	uint32_t index;
+
+	if (!is_of_slot(peer->public, peer->peer.bytes, (uint8_t)(number >> 16), &index))
+		return NULL;
+	lane = peer_at(
+		&peer->peer, atomic_load(&peer->public->lanes[index].lane_offset), sizeof(*lane));
+	offset = lane ? atomic_load(&lane->first_qp_offset) : 0;
+	for (uint32_t i = 0; i < LANE_QP_COUNT_MAX; i++) {
+		struct qp_public *qp = peer_at(&peer->peer, offset, sizeof(*qp));
+
+		if (!qp || qp->qpn == number)
+			return qp;
+		offset = qp->next_offset;
+	}
+	return NULL;
+}
+
+/* Map one side at `at`. Returns 0 or -errno. */
+static int side_map(uint8_t *at, uint64_t bytes, int protection, int memory)
+{
+	return mmap(at, (size_t)bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, memory,
+		       0) == MAP_FAILED
+		? -errno
+		: 0;
+}
+
+/*
+ * Map the owner's side, which cannot shrink under us, with room for the peers'. Returns 0 or
+ * -errno.
+ */
+static int memory_map(struct nic_peer *peer)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)(LOCKS_OFFSET + nic.owner.who),
+		.l_len = 1};
+	uint64_t bytes = peer->peer.bytes;
+	uint8_t *base;
+	int error;
+
+	if (fcntl(peer->memory, F_OFD_SETLK, &lock))
+		return -errno;
+	base = mmap(NULL, ARENA_SPAN(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		-1, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	peer->peer.base = base;
+	error = side_map(base, bytes, PROT_READ, peer->memory);
+	if (error)
+		return error;
+	madvise(base, ARENA_SPAN(bytes), MADV_DONTFORK);
+	peer->public =
+		(const struct nic_public *)(const void *)(peer->peer.base + NIC_PUBLIC_OFFSET);
+	if (peer->public->magic != NIC_PUBLIC_MAGIC || peer->public->version != NIC_PUBLIC_VERSION)
+		return -EPROTO;
+	peer->identity = peer->public->identity;
+	peer->is_elsewhere = peer->public->netns != nic.public->netns;
+	peer->peer.attentions = peer_at(
+		&peer->peer, peer->public->attentions_offset, sizeof(struct attention_table));
+	return mr_table_view(
+		&peer->peer.mrs, peer->peer.base, peer->peer.bytes, &peer->public->mrs);
+}
+
+/* Map the peers' side, of which the process has the descriptor. Returns 0 or -errno. */
+static int shared_map(struct nic_peer *peer)
+{
+	uint8_t *at = peer->peer.base + ARENA_SIDE_BYTES;
+	int shared = nic_memory_get_shared(peer->pidfd, peer->public->shared, peer->peer.bytes);
+	int error;
+
+	if (shared < 0)
+		return shared;
+	error = side_map(at, peer->peer.bytes, PROT_READ | PROT_WRITE, shared);
+	close(shared);
+	if (!error)
+		madvise(at, peer->peer.bytes, MADV_DONTFORK);
+	return error;
+}
+
+/* Is the process the one whose NIC memory this is, and may we look into it? Returns 0 or -errno. */
+static int process_open(struct nic_peer *peer)
+{
+	uint64_t identity = 0;
+	uint64_t at =
+		peer->public->base + NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity);
+	int error;
+
+	peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
+	if (peer->pidfd < 0)
+		return -errno;
+	if (!far_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity)))
+		return -errno;
+	if (identity != peer->identity)
+		return -ESRCH;
+	error = shared_map(peer);
+	if (error)
+		return error;
+	peer->life = (int)syscall(SYS_pidfd_getfd, peer->pidfd, peer->public->life, 0);
+	if (peer->life < 0)
+		return -errno;
+	return nic_peer_has_ended(peer) ? -ESRCH : nic_control_watch_peer(peer->life);
+}
+
+static void destroy(struct nic_peer *peer)
+{
+	if (!peer->is_self) {
+		peer_segments_done(&peer->segments, !peer->peer.base);
+		if (peer->peer.base)
+			munmap(peer->peer.base, ARENA_SPAN(peer->peer.bytes));
+		for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+			if (peer->kick[i] >= 0)
+				close(peer->kick[i]);
+		if (peer->life >= 0)
+			close(peer->life); /* which takes it out of the worker's epoll set */
+		if (peer->pidfd >= 0)
+			close(peer->pidfd);
+		if (peer->memory >= 0)
+			close(peer->memory);
+	}
+	free(peer);
+}
+
+static int self_open(struct nic_peer *peer)
+{
+	int error;
+
+	peer->is_self = true;
+	peer->peer.base = nic.arena.base;
+	peer->peer.bytes = nic.arena.bytes;
+	peer->peer.ops = &self_ops;
+	peer->public = nic.public;
+	peer->identity = nic.public->identity;
+	peer->peer.attentions = nic.attentions;
+	error = mr_table_view(&peer->peer.mrs, nic.arena.base, nic.arena.bytes, &nic.public->mrs);
+	peer->peer.mrs.touch = nic_memory_touch;
+	return error;
+}
+
+static int segments_open(struct nic_peer *peer)
+{
+	const struct segment_public *list = peer_at(&peer->peer, peer->public->segments_offset,
+		SEGMENT_COUNT_MAX * sizeof(struct segment_public));
+
+	int error = peer_segments_init(&peer->segments, list, peer->pidfd);
+
+	peer->segments.on_stale = nic_control_ask; /* peers_tidy() */
+	return error;
+}
+
+static int other_open(struct nic_peer *peer, const struct agent_process *process)
+{
+	int error;
+
+	/* Root is shown everybody's memory, and yet trusts nobody with its own. */
+	if (process->memory < 0 || process->uid != geteuid())
+		return -EPERM;
+	peer->peer.ops = &far_ops;
+	peer->memory = nic_memory_open(process->memory, geteuid(), &peer->peer.bytes);
+	if (peer->memory < 0)
+		return peer->memory;
+	error = memory_map(peer);
+	if (!error)
+		error = process_open(peer);
+	return error ? error : segments_open(peer);
+}
+
+static int create(const struct agent_process *process, struct nic_peer **ret_peer)
+{
+	struct nic_peer *peer = calloc(1, sizeof(*peer));
+	int error;
+
+	if (!peer)
+		return -ENOMEM;
+	peer->pid = process->pid;
+	peer->memory = -1;
+	peer->pidfd = -1;
+	peer->life = -1;
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		peer->kick[i] = -1;
+	error = process->pid == (uint32_t)getpid() ? self_open(peer) : other_open(peer, process);
+	if (error) {
+		destroy(peer);
+		return error;
+	}
+	list_append(&peer_list, &peer->link);
+	*ret_peer = peer;
+	return 0;
+}
+
+/* create(), and a sentence when that cannot be. */
+static int create_or_say(const struct agent_process *process, struct nic_peer **ret_peer)
+{
+	int error = create(process, ret_peer);
+
+	if (error)
+		log_write(LOG_INFO, "process %u is on this host, but goes by packets: %s",
+			process->pid, strerror(-error));
+	return error;
+}
+
+/* The NIC is locked, in a turn. */
+static int find_or_create(uint8_t slot, struct nic_peer **ret_peer)
+{
+	struct agent_process process;
+	int error;
+
+	*ret_peer = find(slot);
+	if (*ret_peer)
+		return 0;
+	error = process_find(slot, &process);
+	if (error)
+		return error;
+	error = create_or_say(&process, ret_peer);
+	if (process.memory >= 0)
+		close(process.memory);
+	return error;
+}
+
+int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
+{
+	struct nic_peer *peer = find(slot);
+	int error = peer ? 0 : nic_ask_begin();
+
+	if (!error && !peer) {
+		error = find_or_create(slot, &peer);
+		nic_ask_end();
+	}
+	if (error)
+		return error;
+	peer->users++;
+	*ret_peer = peer;
+	return 0;
+}
+
+static struct nic_peer *find_process(uint32_t pid)
+{
+	list_for_each(peer, &peer_list, struct nic_peer, link)
+		if (peer->pid == pid && !nic_peer_has_ended(peer))
+			return peer;
+	return NULL;
+}
+
+int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
+{
+	struct agent_process process = {.pid = pid, .memory = memory};
+	struct nic_peer *found = find_process(pid);
+	struct stat stat;
+	int error = 0;
+
+	if (fstat(memory, &stat))
+		return -errno;
+	process.uid = stat.st_uid;
+	if (!found)
+		error = create(&process, &found);
+	if (error)
+		return error;
+	found->users++;
+	*ret_peer = found;
+	return 0;
+}
+
+/* --- in other network namespaces --- */
+
+struct search {
+	uint32_t number; /* of a queue pair */
+	struct nic_peer *peer; /* NULL: not found */
+	int error;
+};
+
+static bool is_it(const struct nic_peer *peer, uint32_t number)
+{
+	return peer->is_elsewhere && !nic_peer_has_ended(peer) && nic_peer_find_qp(peer, number);
+}
+
+/* It has the slot; does it have the queue pair? The NIC is locked. */
+static bool search_process(struct search *search, const struct agent_process *process)
+{
+	struct nic_peer *peer = find_process(process->pid);
+
+	/* We are not there: the number is that of another PID namespace. */
+	if (process->pid == (uint32_t)getpid())
+		return false;
+	if (!peer)
+		search->error = create_or_say(process, &peer);
+	if (!peer)
+		return false;
+	peer->users++;
+	if (is_it(peer, search->number))
+		search->peer = peer;
+	else
+		nic_peer_put(peer);
+	return search->peer;
+}
+
+/* rendezvous_visit; the NIC is not locked. */
+static bool search_visit(void *context, const struct agent_process *process)
+{
+	bool is_found;
+
+	nic_enter();
+	is_found = search_process(context, process);
+	nic_leave();
+	return is_found;
+}
+
+int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_peer **ret_peer)
+{
+	struct search search = {.number = number, .error = -ENOENT};
+	const struct gid copy = *gid;
+	int before;
+
+	list_for_each(peer, &peer_list, struct nic_peer, link)
+		if (is_it(peer, number)) {
+			peer->users++;
+			*ret_peer = peer;
+			return 0;
+		}
+	before = nic_let_go();
+	rendezvous_ask(&own_name, (uint8_t)(number >> 16), &copy, search_visit, &search);
+	nic_take_again(before);
+	if (!search.peer)
+		return search.error;
+	*ret_peer = search.peer;
+	return 0;
+}
+
+static void forget(struct nic_peer *peer)
+{
+	list_remove(&peer->link);
+	destroy(peer);
+}
+
+/* The first unused one in the list; how many there are. */
+static struct nic_peer *unused_find(uint32_t *ret_count)
+{
+	struct nic_peer *first = NULL;
+
+	*ret_count = 0;
+	for (struct list *link = peer_list.next; link != &peer_list; link = link->next) {
+		struct nic_peer *peer = container_of(link, struct nic_peer, link);
+
+		if (peer->users)
+			continue;
+		if (!first)
+			first = peer;
+		++*ret_count;
+	}
+	return first;
+}
+
+void nic_peer_put(struct nic_peer *peer)
+{
+	struct nic_peer *oldest;
+	uint32_t unused_count;
+
+	if (!peer || --peer->users)
+		return;
+	if (nic_peer_has_ended(peer)) {
+		forget(peer);
+		return;
+	}
+	list_remove(&peer->link);
+	list_append(&peer_list, &peer->link);
+	oldest = unused_find(&unused_count);
+	if (unused_count > NIC_PEERS_UNUSED_MAX)
+		forget(oldest);
+}
+
+struct nic_peer *nic_peer_ended(void)
+{
+	list_for_each(peer, &peer_list, struct nic_peer, link)
+		if (!peer->is_dead && nic_peer_has_ended(peer))
+			return peer;
+	return NULL;
+}
+
+void nic_peers_end(void)
+{
+	list_for_each_safe(peer, &peer_list, struct nic_peer, link)
+		if (!peer->users && nic_peer_has_ended(peer))
+			forget(peer);
+}
+
+/* Returns 0 or -errno. */
+static int kick_open(struct nic_peer *peer, uint32_t lane)
+{
+	int fd = peer->public->lanes[lane].kick;
+
+	if (peer->kick[lane] >= 0)
+		return 0;
+	if (!peer->is_self)
+		fd = (int)syscall(SYS_pidfd_getfd, peer->pidfd, fd, 0);
+	if (fd < 0)
+		return -errno;
+	peer->kick[lane] = fd;
+	return 0;
+}
+
+int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell_offset)
+{
+	uint64_t offset;
+
+	if (lane >= NIC_LANES_MAX)
+		return -ENOENT;
+	offset = atomic_load(&peer->public->lanes[lane].guest_bell_offset);
+	if (!peer_at(&peer->peer, offset, sizeof(struct guest_bell)))
+		return -ENOENT;
+	*ret_bell_offset = offset;
+	return kick_open(peer, lane);
+}
+
+const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot)
+{
+	uint32_t lane;
+
+	if (!is_of_slot(peer->public, peer->peer.bytes, slot, &lane) || kick_open(peer, lane))
+		return NULL;
+	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[lane].inboxes_offset),
+		sizeof(struct inbox_table));
+}
+
+const struct door_table *nic_peer_doors(
+	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane)
+{
+	if (!is_of_slot(peer->public, peer->peer.bytes, slot, ret_lane))
+		return NULL;
+	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[*ret_lane].doors_offset),
+		sizeof(struct door_table));
+}
+
+/* Has the process of this name a lock on the memory, which was opened by us? */
+static bool has_lock(int memory, uint32_t who)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)(LOCKS_OFFSET + who),
+		.l_len = 1};
+
+	if (who == nic.owner.who)
+		return true;
+	return fcntl(memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who)
+{
+	return has_lock(peer->is_self ? nic.memory : peer->memory, who);
+}
+
+bool nic_peer_is_alive(uint32_t who)
+{
+	return has_lock(nic.memory, who);
+}
+
+/* Unmap what peers have taken away. */
+static void peers_tidy(void)
+{
+	struct peer_stale *stale = peer_segments_stale();
+
+	if (!stale)
+		return;
+	nic_enter();
+	nic_for_each_worker(nic_worker_pass); /* who copied there is done */
+	nic_leave();
+	peer_segments_unmap(stale);
+}
+
+/* Close what the child has inherited. */
+static void peers_forget(void)
+{
+	list_for_each_safe(peer, &peer_list, struct nic_peer, link) {
+		peer->peer.base = NULL; /* it was not inherited */
+		destroy(peer);
+	}
+	list_init(&peer_list);
+}
+
+static void peers_start(void)
+{
+	own_name = rendezvous_name();
+	nic.public->netns = own_name.netns;
+}
+
+const struct nic_part nic_peer_part = {
+	.start = peers_start,
+	.work = peers_tidy,
+	.forget = peers_forget,
+};

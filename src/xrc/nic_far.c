@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * XRC shared receive queues of other processes of this host (local/far.h).
+ *
+ * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_ASKS. The slot
+ * in the number tells the process; a NIC thread maps its memory, and looks for a queue of this
+ * number in a domain of the same file. From then on queue pairs find it in nic.srqs. It goes when
+ * the XRC domain does, when its process ends, and when it is found to be gone.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ib/rc/rc.h"
+#include "local/far.h"
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/log.h"
+#include "peer/nic_host.h"
+#include "peer/nic_peer.h"
+
+enum { FAR_SRQS_MAX = 1024 };
+
+/* A shared receive queue of another process. */
+struct nic_far_srq {
+	struct far_srq far;
+	struct list link; /* in far_srqs */
+	struct nic_host *host;
+	uint32_t domain;
+};
+
+static struct list far_srqs = {&far_srqs, &far_srqs};
+static uint32_t far_srq_count;
+
+/* --- shared receive queues --- */
+
+static void srq_link(struct nic_far_srq *srq)
+{
+	atomic_store(&srq->far.srq.next_afar, atomic_load(&nic.srqs->first_afar));
+	atomic_store_explicit(&nic.srqs->first_afar, &srq->far.srq, memory_order_release);
+	list_append(&far_srqs, &srq->link);
+	far_srq_count++;
+}
+
+static void srq_unlink(struct nic_far_srq *srq)
+{
+	struct srq *_Atomic *at = &nic.srqs->first_afar;
+
+	while (atomic_load(at) != &srq->far.srq)
+		at = &atomic_load(at)->next_afar;
+	atomic_store(at, atomic_load(&srq->far.srq.next_afar));
+	list_remove(&srq->link);
+	far_srq_count--;
+}
+
+static void srq_drop(struct nic_far_srq *srq)
+{
+	srq_unlink(srq);
+	nic_srq_forget_on_lanes(&srq->far.srq);
+	nic_domain_remove(srq->domain);
+	nic_host_put(srq->host);
+	free(srq);
+}
+
+/* Drop those that are gone, or of this domain (0: none). */
+static void srqs_sweep(uint32_t xrcd)
+{
+	struct list *link = far_srqs.next;
+
+	while (link != &far_srqs) {
+		struct nic_far_srq *srq = container_of(link, struct nic_far_srq, link);
+
+		link = link->next;
+		if (srq->far.srq.xrcd == xrcd || !srq->far.srq.afar->is_there(&srq->far.srq))
+			srq_drop(srq);
+	}
+}
+
+/* Is this queue's domain ours, too? */
+static bool is_of_file(const struct srq_public *public, const struct nic_xrcd *xrcd)
+{
+	return public->owner == xrcd->ifindex && public->file.device == xrcd->file.device &&
+		public->file.inode == xrcd->file.inode && public->cq_offset;
+}
+
+/* The queue of this number that the peer shares with `xrcd`: its offset; 0: none. */
+static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrcd, uint32_t number)
+{
+	uint64_t offset = atomic_load(&peer->public->first_srq_offset);
+
+	for (uint32_t i = 0; i < NIC_SRQ_COUNT_MAX; i++) {
+		const struct srq_public *public = peer_at(&peer->peer, offset, sizeof(*public));
+
+		if (!public)
+			return 0;
+		if (atomic_load(&public->number) == number)
+			return is_of_file(public, xrcd) ? offset : 0;
+		offset = public->next_offset;
+	}
+	return 0;
+}
+
+/*
+ * See the queue at `offset`, with a host that is used once more, and given back on failure. Returns
+ * 0 or -errno.
+ */
+static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t offset)
+{
+	const struct srq_public *public = peer_at(&host->peer->peer, offset, sizeof(*public));
+	struct nic_far_srq *srq = calloc(1, sizeof(*srq));
+	int error = srq && public ? 0 : -ENOMEM;
+
+	if (!error)
+		error = nic_domain_add(host, public->pd, &srq->domain);
+	if (!error && !far_srq_init(&srq->far, &host->far, offset, srq->domain, xrcd->id)) {
+		nic_domain_remove(srq->domain);
+		error = -ENOENT;
+	}
+	if (!error)
+		error = nic_peer_reach_lane(
+			host->peer, srq->far.lane, &host->far.bell_offset[srq->far.lane]);
+	if (error) {
+		free(srq);
+		nic_host_put(host);
+		return error;
+	}
+	srq->host = host;
+	srq_link(srq);
+	return 0;
+}
+
+static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
+{
+	struct nic_peer *peer;
+	struct nic_host *host;
+	uint64_t offset;
+	int error;
+
+	srqs_sweep(0);
+	if (far_srq_count >= FAR_SRQS_MAX)
+		return -ENOMEM;
+	error = nic_peer_get((uint8_t)(number >> 16), &peer);
+	if (error)
+		return error;
+	offset = peer->is_self ? 0 : srq_find(peer, xrcd, number);
+	error = offset ? nic_host_get(peer, &host) : -ENOENT;
+	if (error) {
+		nic_peer_put(peer);
+		return error;
+	}
+	return srq_see(host, xrcd, offset);
+}
+
+/*
+ * See to it that queue pairs of the domain find the queue of this number, any value. Returns 0;
+ * -ENOENT when there is none; or another -errno.
+ */
+static int srq_look(const struct nic_xrcd *xrcd, uint32_t number)
+{
+	return srq_table_find(nic.srqs, number) || srq_table_find_afar(nic.srqs, number, xrcd->id)
+		? 0
+		: srq_attach(xrcd, number);
+}
+
+/* --- asking --- */
+
+/*
+ * The queue pair of this number, if it is there still and waits for the answer. The worker is
+ * locked.
+ */
+static struct qp *asking_still(struct worker *worker, uint32_t qpn, uint32_t number)
+{
+	uint32_t asked;
+	struct qp *qp = engine_qp_asking(&worker->lane, &asked);
+
+	return qp && qp->qpn == qpn && asked == number ? qp : NULL;
+}
+
+/* Answer one queue pair of the lane. False when none asks. */
+static bool answer_one(struct worker *worker)
+{
+	struct nic_xrcd *xrcd;
+	uint32_t number, qpn;
+	struct qp *qp;
+	int error;
+
+	worker_lock(worker);
+	qp = engine_qp_asking(&worker->lane, &number);
+	qpn = qp ? qp->qpn : 0;
+	xrcd = qp ? ((struct nic_qp *)qp->user)->xrcd : NULL;
+	worker_unlock(worker);
+	if (!qp)
+		return false;
+	xrcd->qp_count++; /* the queue pair may go while urnicd is asked */
+	error = srq_look(xrcd, number);
+	nic_xrcd_put(xrcd);
+	if (error)
+		log_write(LOG_INFO,
+			"shared receive queue 0x%06x, named at queue pair 0x%06x, is not to be found: %s",
+			number, qpn, strerror(-error));
+	worker_lock(worker);
+	qp = asking_still(worker, qpn, number);
+	if (qp)
+		rc_xrc_answer(rc_from_qp(qp), number);
+	worker_unlock(worker);
+	return true;
+}
+
+static void far_work(void)
+{
+	nic_enter();
+	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
+		for (uint32_t done = 0; nic.worker[i] && done < LANE_QP_COUNT_MAX; done++)
+			if (!answer_one(nic.worker[i]))
+				break;
+	nic_leave();
+}
+
+/* --- ends --- */
+
+static void far_peer_exited(const struct nic_peer *peer)
+{
+	(void)peer; /* its host is marked by now */
+	srqs_sweep(0);
+}
+
+static void far_xrcd_ending(const struct nic_xrcd *xrcd)
+{
+	srqs_sweep(xrcd->id);
+}
+
+static void far_forget(void)
+{
+	list_for_each_safe(srq, &far_srqs, struct nic_far_srq, link)
+		free(srq);
+	list_init(&far_srqs);
+	far_srq_count = 0;
+}
+
+const struct nic_part nic_far_part = {
+	.work = far_work,
+	.peer_exited = far_peer_exited,
+	.xrcd_ending = far_xrcd_ending,
+	.forget = far_forget,
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What both ends of a connection between a target's host and a guest do.
+ */
+#include "xrc/nic_target.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "nic/nic_internal.h"
+#include "nic/nic_part.h"
+#include "os/cancel.h"
+
+socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address)
+{
+	int length;
+
+	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	/* An abstract name: it begins with a zero. */
+	length = snprintf(&ret_address->sun_path[1], sizeof(ret_address->sun_path) - 1,
+		"urnic-%016llx", (unsigned long long)identity);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+bool nic_target_is_trusted(int fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) && peer.uid == geteuid();
+}
+
+int nic_target_send(int fd, const struct target_message *message)
+{
+	int cancel = cancel_forbid();
+	int error =
+		send(fd, message, sizeof(*message), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+
+	cancel_allow(cancel);
+	return error;
+}
+
+int nic_target_receive(int fd, struct target_message *ret_message)
+{
+	int cancel = cancel_forbid();
+	ssize_t bytes = recv(fd, ret_message, sizeof(*ret_message), MSG_DONTWAIT | MSG_TRUNC);
+	int error = bytes < 0 ? -errno : 0;
+
+	cancel_allow(cancel);
+	if (error == -EINTR)
+		return -EAGAIN;
+	if (!error && !bytes)
+		return -ECONNRESET;
+	if (!error && (bytes != sizeof(*ret_message) || ret_message->call >= TARGET_CALL_COUNT))
+		return -EPROTO;
+	return error;
+}
+
+/* Take in what has come on all connections. */
+static void target_work(void)
+{
+	nic_target_serve();
+	nic_openings_hear();
+}
+
+static void target_qp_created(struct nic_qp *qp, const struct nic_qp_init *init)
+{
+	(void)qp;
+	if (init->xrcd && init->xrcd->file.inode)
+		nic_target_listen();
+}
+
+static void target_forget(void)
+{
+	nic_target_guests_forget();
+	nic_openings_forget();
+}
+
+const struct nic_part nic_target_part = {
+	.work = target_work,
+	.qp_created = target_qp_created,
+	.qp_news = nic_target_tell,
+	.forget = target_forget,
+};

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_XRC_NIC_TARGET_H
+#define URNIC_XRC_NIC_TARGET_H
+
+/*
+ * Receiving queue pairs of an XRC domain (targets) that processes have in common.
+ *
+ * A target lives in the process that made it, its host, which listens on a unix socket whose name
+ * is its NIC's identity. Whoever opens the target by its number has a connection there: calls go
+ * one way (struct target_message), answers and the target's events the other. A connection that
+ * ends is an opening less, whether it was closed or the guest was killed. A target whose program
+ * has destroyed it goes on as long as there is one. The host may be a guest of its own.
+ *
+ * A target ends with its host. Each guest then has it in the error state, and hears a fatal event.
+ *
+ * Hosts and guests are processes of one user, which both look at.
+ *
+ * Threads: connections are read by the thread that looks for what queue pairs ask for
+ * (nic_control.h), in both processes. A call waits for its answer without any lock of the NIC, so
+ * that two processes may call each other.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/list.h"
+#include "nic/nic.h"
+
+enum target_call {
+	TARGET_OPEN, /* first */
+	TARGET_MODIFY,
+	TARGET_QUERY,
+	TARGET_CLOSE,
+	TARGET_NEWS, /* not a call: from the host, not answered */
+	TARGET_CALL_COUNT
+};
+
+/* A call or the answer to it, or news. */
+struct target_message {
+	uint32_t call; /* enum target_call */
+	uint32_t sequence; /* the answer repeats it */
+	int32_t error; /* of an answer: 0 or -errno */
+	uint32_t news; /* enum signal_news */
+	union {
+		struct {
+			uint32_t number;
+			uint32_t ifindex;
+			struct xrc_file file;
+		} open;
+		struct {
+			enum qp_state to;
+			uint32_t mask;
+			struct qp_attr attr;
+		} modify;
+		struct nic_qp_state state; /* of an answer */
+	};
+};
+
+/* Where a host listens, by the identity of its NIC. Returns the length for bind() and connect(). */
+socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address);
+
+/* Is the process at the other end one of our user? */
+bool nic_target_is_trusted(int fd);
+
+/*
+ * Never blocks. Returns 0; -EAGAIN when there is no room; or another -errno, and nobody is there
+ * any more.
+ */
+int nic_target_send(int fd, const struct target_message *message);
+
+/*
+ * Never blocks. Returns 0; -EAGAIN when there is none; or another -errno, and nothing will come any
+ * more.
+ */
+int nic_target_receive(int fd, struct target_message *ret_message);
+
+/* --- the host (nic_target_host.c) --- */
+
+/* A target was made that others may open. The NIC is locked, and has a thread. */
+void nic_target_listen(void);
+
+/* Tell the guests. The target's worker is locked. */
+void nic_target_tell(struct nic_qp *qp, uint32_t news);
+
+void nic_target_serve(void);
+void nic_target_guests_forget(void);
+
+/* --- the guest (nic_target_guest.c) --- */
+
+void nic_openings_hear(void);
+void nic_openings_forget(void);
+
+#endif

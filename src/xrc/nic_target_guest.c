@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The guest of a target: who has opened the receiving queue pair of another process.
+ *
+ * Locks: opening.calling (one call at a time), opening.lock (its answer); see lock_order.def. The
+ * control thread takes the second with the NIC locked; a caller does not lock the NIC.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "nic/nic_control.h"
+#include "nic/nic_internal.h"
+#include "os/cancel.h"
+#include "os/log.h"
+#include "peer/nic_peer.h"
+#include "xrc/nic_target.h"
+
+enum {
+	CALL_PATIENCE_S = 10, /* a host that was stopped may answer never */
+	CLOSE_PATIENCE_S = 2, /* the end of the connection says the same */
+};
+
+struct nic_opening {
+	struct nic_far_qp far; /* what the queue pair knows of it */
+	struct list link; /* in openings */
+	struct nic_qp *qp;
+	uint64_t epoch;
+	uint32_t number;
+	struct nic_xrcd *xrcd;
+	pthread_mutex_t calling;
+	pthread_mutex_t lock; /* of the rest */
+	pthread_cond_t answered;
+	int fd;
+	bool is_lost; /* its host has ended */
+	bool is_answered; /* the call with this sequence */
+	uint32_t sequence;
+	struct target_message answer;
+	struct nic_qp_state state; /* when the host last told */
+};
+
+static struct list openings = {&openings, &openings};
+
+static struct nic_opening *opening_from(struct nic_far_qp *far)
+{
+	return container_of(far, struct nic_opening, far);
+}
+
+/* --- calls --- */
+
+static void state_note(struct nic_opening *opening, const struct nic_qp_state *state)
+{
+	opening->state = *state;
+	if (opening->is_lost)
+		opening->state.state = QP_ERR;
+}
+
+/*
+ * Locked by both. Returns 0 and the answer is there; -ETIMEDOUT; or -EIO when the opening is lost.
+ */
+static int answer_await(struct nic_opening *opening, const struct timespec *end)
+{
+	int error = 0;
+
+	while (!opening->is_lost && !opening->is_answered && !error)
+		error = pthread_cond_timedwait(&opening->answered, &opening->lock, end);
+	if (opening->is_lost)
+		return -EIO;
+	return opening->is_answered ? 0 : -error;
+}
+
+/* Locked by both. As call(). */
+static int call_locked(
+	struct nic_opening *opening, struct target_message *message, const struct timespec *end)
+{
+	int error;
+
+	if (opening->is_lost)
+		return -EIO;
+	message->sequence = ++opening->sequence;
+	opening->is_answered = false;
+	error = nic_target_send(opening->fd, message);
+	if (error == -EAGAIN)
+		return -ETIMEDOUT; /* it has not answered for a long time */
+	error = answer_await(opening, end);
+	if (!error) {
+		error = opening->answer.error;
+		state_note(opening, &opening->answer.state);
+	}
+	return error;
+}
+
+/*
+ * Returns 0, what the host says, -EIO when there is none any more, or -ETIMEDOUT; then it may do it
+ * later.
+ */
+static int call(struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
+{
+	struct timespec end;
+	int cancel, error;
+
+	if (opening->epoch != nic_epoch)
+		return -EIO;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += patience_s;
+	cancel = cancel_forbid();
+	pthread_mutex_lock(&opening->calling);
+	pthread_mutex_lock(&opening->lock);
+	error = call_locked(opening, message, &end);
+	pthread_mutex_unlock(&opening->lock);
+	pthread_mutex_unlock(&opening->calling);
+	cancel_allow(cancel);
+	return error;
+}
+
+static int opening_modify(
+	struct nic_far_qp *far, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+{
+	struct target_message message = {.call = TARGET_MODIFY, .modify = {to, mask, *attr}};
+
+	return call(opening_from(far), &message, CALL_PATIENCE_S);
+}
+
+static struct nic_qp_state opening_query(struct nic_far_qp *far)
+{
+	struct nic_opening *opening = opening_from(far);
+	struct target_message message = {.call = TARGET_QUERY};
+	struct nic_qp_state state = {.state = QP_ERR};
+
+	call(opening, &message, CALL_PATIENCE_S);
+	if (opening->epoch != nic_epoch)
+		return state;
+	pthread_mutex_lock(&opening->lock);
+	state = opening->state;
+	pthread_mutex_unlock(&opening->lock);
+	return state;
+}
+
+static uint32_t opening_number(const struct nic_far_qp *far)
+{
+	return container_of(far, struct nic_opening, far)->number;
+}
+
+/* --- opening and closing --- */
+
+/* A connection to the process that has the slot; it may be ended already. Returns it or -errno. */
+static int host_connect(uint8_t slot)
+{
+	struct sockaddr_un address;
+	uint64_t identity;
+	int error = nic_peer_identify(slot, &identity);
+	int fd;
+
+	if (error)
+		return error;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, nic_target_address(identity, &address)))
+		error = -errno;
+	if (!error && !nic_target_is_trusted(fd))
+		error = -EPERM;
+	if (error)
+		close(fd);
+	return error ? error : fd;
+}
+
+static void opening_init(struct nic_opening *opening, int fd)
+{
+	pthread_condattr_t attr;
+
+	memset(opening, 0, sizeof(*opening));
+	opening->epoch = nic_epoch;
+	opening->fd = fd;
+	pthread_mutex_init(&opening->calling, NULL);
+	pthread_mutex_init(&opening->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&opening->answered, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void opening_close(struct nic_far_qp *far)
+{
+	struct nic_opening *opening = opening_from(far);
+	struct target_message message = {.call = TARGET_CLOSE};
+
+	if (opening->epoch == nic_epoch) {
+		call(opening, &message, CLOSE_PATIENCE_S);
+		nic_enter();
+		list_remove(&opening->link);
+		if (opening->fd >= 0)
+			close(opening->fd);
+		nic_leave();
+		pthread_cond_destroy(&opening->answered);
+		pthread_mutex_destroy(&opening->lock);
+		pthread_mutex_destroy(&opening->calling);
+	}
+	free(opening);
+}
+
+static const struct nic_far_qp_ops far_ops = {
+	.modify = opening_modify,
+	.query = opening_query,
+	.close = opening_close,
+	.number = opening_number,
+};
+
+/* Connect to who may have the target. The NIC is locked. Returns 0 or -errno. */
+static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t number)
+{
+	struct nic_opening *opening = malloc(sizeof(*opening));
+	int fd = opening ? host_connect((uint8_t)(number >> 16)) : -ENOMEM;
+	int error = fd < 0 ? fd : nic_control_watch_asked(fd);
+
+	if (error) {
+		if (fd >= 0)
+			close(fd);
+		free(opening);
+		return error;
+	}
+	opening_init(opening, fd);
+	opening->far.ops = &far_ops;
+	opening->number = number;
+	opening->xrcd = xrcd;
+	opening->qp = qp;
+	list_append(&openings, &opening->link);
+	qp->far = &opening->far;
+	return 0;
+}
+
+/* What the program hears: whatever the reason, it cannot be opened. */
+static int opening_error(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -ETIMEDOUT
+		? error
+		: -EINVAL;
+}
+
+int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
+	struct nic_qp **ret_qp)
+{
+	struct target_message message = {
+		.call = TARGET_OPEN,
+		.open = {number, xrcd->ifindex, xrcd->file},
+	};
+	struct nic_qp *qp = calloc(1, sizeof(*qp));
+	struct worker *worker;
+	int error;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->on_news = on_news;
+	qp->user = user;
+	nic_enter();
+	error = xrcd->epoch == nic_epoch && xrcd->file.inode && number >> 24 == 0 ? 0 : -EINVAL;
+	if (!error)
+		error = nic_worker_get(xrcd->home, &worker); /* which knows urnicd */
+	if (!error)
+		error = opening_begin(qp, xrcd, number);
+	nic_leave();
+	if (!error)
+		error = call(opening_from(qp->far), &message, CALL_PATIENCE_S);
+	if (error) {
+		log_write(LOG_INFO, "XRC queue pair 0x%06x cannot be opened: %s", number,
+			strerror(-error));
+		if (qp->far)
+			opening_close(qp->far);
+		free(qp);
+		return opening_error(error);
+	}
+	*ret_qp = qp;
+	return 0;
+}
+
+/* --- the thread that reads connections --- */
+
+/* The host has ended: who waits for an answer hears so, and the program does. */
+static void opening_lose(struct nic_opening *opening)
+{
+	pthread_mutex_lock(&opening->lock);
+	close(opening->fd);
+	opening->fd = -1;
+	opening->is_lost = true;
+	opening->state.state = QP_ERR;
+	pthread_cond_broadcast(&opening->answered);
+	pthread_mutex_unlock(&opening->lock);
+	opening->qp->on_news(opening->qp->user, SIGNAL_QP_FATAL);
+}
+
+static void answer_take(struct nic_opening *opening, const struct target_message *message)
+{
+	pthread_mutex_lock(&opening->lock);
+	if (message->sequence == opening->sequence) {
+		opening->answer = *message;
+		opening->is_answered = true;
+		pthread_cond_signal(&opening->answered);
+	}
+	pthread_mutex_unlock(&opening->lock);
+}
+
+/* The NIC is locked. */
+static void opening_hear(struct nic_opening *opening)
+{
+	struct target_message message;
+	int error = opening->fd < 0 ? -EAGAIN : 0;
+
+	while (!error) {
+		error = nic_target_receive(opening->fd, &message);
+		if (!error && message.call == TARGET_NEWS)
+			opening->qp->on_news(opening->qp->user, message.news);
+		else if (!error)
+			answer_take(opening, &message);
+	}
+	if (error != -EAGAIN)
+		opening_lose(opening);
+}
+
+void nic_openings_hear(void)
+{
+	nic_enter();
+	list_for_each(opening, &openings, struct nic_opening, link)
+		opening_hear(opening);
+	nic_leave();
+}
+
+/* --- fork --- */
+
+void nic_openings_forget(void)
+{
+	list_for_each(opening, &openings, struct nic_opening, link)
+		if (opening->fd >= 0)
+			close(opening->fd);
+	list_init(&openings);
+}
