@@ -53,7 +53,7 @@ struct datagram_process {
 	struct far_host *host; /* NULL: nobody who can be reached */
 	uint32_t lane; /* of the host's, that has the number's slot */
 	const struct door_table *doors; /* its */
-	struct guest_bell *bell; /* its */
+	struct doorbell *bell; /* its */
 	struct guest_seat *seat; /* ours there, of these two lanes */
 	uint64_t seat_offset;
 };

@@ -67,7 +67,7 @@ struct door_place {
 	struct door *door; /* zeroed */
 	uint64_t offset;
 	struct door_table *table; /* of the lane */
-	struct guest_bell *bell; /* of the lane */
+	struct doorbell *bell; /* of the lane */
 	struct door_owner *owner;
 };
 

@@ -169,13 +169,13 @@ enum mr_fault far_get(const struct far_domain *domain, uint32_t key, uint32_t qp
 }
 
 /* A lane of the host's that can be woken, and its bell. NULL: there is none. */
-static struct guest_bell *any_bell(const struct far_host *host, uint32_t *ret_lane)
+static struct doorbell *any_bell(const struct far_host *host, uint32_t *ret_lane)
 {
 	for (uint32_t i = 0; i < FAR_LANES_MAX; i++) {
 		*ret_lane = i;
 		if (host->bell_offset[i])
 			return peer_at_shared(
-				host->peer, host->bell_offset[i], sizeof(struct guest_bell));
+				host->peer, host->bell_offset[i], sizeof(struct doorbell));
 	}
 	return NULL;
 }
@@ -218,7 +218,7 @@ static enum mr_fault ask(const struct far_domain *domain, struct guest_seat *sea
 {
 	struct far_host *host = domain->host;
 	uint32_t lane;
-	struct guest_bell *bell = any_bell(host, &lane);
+	struct doorbell *bell = any_bell(host, &lane);
 	uint32_t state = GUEST_WORD_DONE; /* an answer that came too late for who asked */
 
 	atomic_compare_exchange_strong(&seat->word.state, &state, GUEST_WORD_NONE);
@@ -325,7 +325,7 @@ static bool srq_publish(
 	const struct far_srq *srq, struct guest_seat *seat, const struct guest_record *record)
 {
 	const struct peer *peer = srq->host->peer;
-	struct guest_bell *bell =
+	struct doorbell *bell =
 		peer_at_shared(peer, srq->host->bell_offset[srq->lane], sizeof(*bell));
 
 	return bell && guest_publish(seat, bell, far_seat_offset(peer, seat), record);

@@ -55,7 +55,7 @@ struct far_host {
 	 * lock.
 	 */
 	struct guest_seat *record[FAR_LANES_MAX][FAR_LANES_MAX];
-	uint64_t bell_offset[FAR_LANES_MAX]; /* struct guest_bell of its lanes; 0: not reached */
+	uint64_t bell_offset[FAR_LANES_MAX]; /* struct doorbell of its lanes; 0: not reached */
 };
 
 /* A protection domain of a host's. */

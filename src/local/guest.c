@@ -7,7 +7,6 @@
 #include "local/door.h"
 
 static_assert(sizeof(struct guest_record) == 64, "a cache line each");
-static_assert(sizeof(struct guest_bell) == 64, "a cache line of its own");
 
 /* --- the owner --- */
 
@@ -82,18 +81,6 @@ static uint64_t seat_offset(const struct lane *lane, const struct guest_seat *se
 	return arena_offset(lane->arena, arena_owners_side(seat));
 }
 
-static void ring(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
-{
-	uint64_t first;
-
-	if (atomic_exchange(&seat->is_rung, 1))
-		return;
-	first = atomic_load_explicit(&bell->first_offset, memory_order_relaxed);
-	do {
-		seat->next_offset = first;
-	} while (!atomic_compare_exchange_weak(&bell->first_offset, &first, offset));
-}
-
 /* --- seats that were rung --- */
 
 struct rung {
@@ -101,7 +88,7 @@ struct rung {
 	uint32_t count;
 };
 
-static struct guest_table *table_of(struct guest_bell *bell)
+static struct guest_table *table_of(struct doorbell *bell)
 {
 	const struct guest_bell_private *private = arena_owners_side(bell);
 
@@ -109,7 +96,7 @@ static struct guest_table *table_of(struct guest_bell *bell)
 }
 
 /* The seat whose twin is at this offset, any value; NULL when none is. */
-static struct guest_seat *seat_at(const struct lane *lane, struct guest_bell *bell, uint64_t offset)
+static struct guest_seat *seat_at(const struct lane *lane, struct doorbell *bell, uint64_t offset)
 {
 	struct guest_table *table = table_of(bell);
 	uint64_t distance = offset - seat_offset(lane, &table->seat[0]);
@@ -189,7 +176,7 @@ static uint32_t rung_add(struct rung *rung, struct lane *lane, struct guest_seat
 
 /* The list is broken, and nobody knows who was on it: all seats are. */
 static __attribute__((cold, noinline)) uint32_t rung_take_all(
-	struct rung *rung, struct lane *lane, struct guest_bell *bell)
+	struct rung *rung, struct lane *lane, struct doorbell *bell)
 {
 	struct guest_table *table = table_of(bell);
 	uint32_t count = 0;
@@ -198,28 +185,28 @@ static __attribute__((cold, noinline)) uint32_t rung_take_all(
 	for (uint32_t i = 0; i < GUEST_SEAT_COUNT; i++) {
 		struct guest_seat *seat = &table->seat[i];
 
-		if (!rung_has(rung, seat) && atomic_exchange(&seat->is_rung, 0))
+		if (!rung_has(rung, seat) && ready_reset(&seat->ready))
 			count += rung_add(rung, lane, seat);
 	}
 	return count;
 }
 
 /* Take the seats off the list, and do what they ask for. Returns how much that was. */
-static uint32_t rung_take(struct rung *rung, struct lane *lane, struct guest_bell *bell)
+static uint32_t rung_take(struct rung *rung, struct lane *lane, struct doorbell *bell)
 {
-	uint64_t offset = atomic_exchange(&bell->first_offset, 0);
+	uint64_t offset = doorbell_take(bell);
 	uint32_t count = 0;
 
 	rung->count = 0;
 	while (offset) {
 		struct guest_seat *seat = seat_at(lane, bell, offset);
 
-		offset = seat ? READ_ONCE(seat->next_offset) : 0;
+		offset = seat ? ready_next(&seat->ready) : 0;
 		/*
 		 * From here on it may be rung again: look at it after that. What is not rung is on
 		 * no list.
 		 */
-		if (!seat || !atomic_exchange(&seat->is_rung, 0) || rung_has(rung, seat))
+		if (!seat || !ready_reset(&seat->ready) || rung_has(rung, seat))
 			return count + rung_take_all(rung, lane, bell);
 		count += rung_add(rung, lane, seat);
 	}
@@ -255,14 +242,14 @@ static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_
  * Datagrams whose turn has not come are left. *ret_early is the first of them, among those of its
  * queue pair; or has no serial.
  */
-static void rung_leave(const struct rung *rung, const struct lane *lane, struct guest_bell *bell,
+static void rung_leave(const struct rung *rung, const struct lane *lane, struct doorbell *bell,
 	struct guest_record *ret_early)
 {
 	struct guest_record record;
 
 	ret_early->serial = 0;
 	for (uint32_t i = 0; i < rung->count; i++) {
-		ring(rung->seat[i], bell, seat_offset(lane, rung->seat[i]));
+		doorbell_ring(bell, &rung->seat[i]->ready, seat_offset(lane, rung->seat[i]));
 		if (!seat_next_record(lane, rung->seat[i], &record) || !record.serial ||
 			door_is_in_turn(lane, &record))
 			continue; /* it has changed, or more has come */
@@ -277,7 +264,7 @@ static void rung_leave(const struct rung *rung, const struct lane *lane, struct 
 #define ROUND_RECORDS_MAX ((uint32_t)GUEST_SEAT_COUNT * GUEST_RECORD_COUNT)
 
 static uint32_t collect_round(
-	struct lane *lane, struct guest_bell *bell, uint64_t now_ns, struct guest_record *ret_early)
+	struct lane *lane, struct doorbell *bell, uint64_t now_ns, struct guest_record *ret_early)
 {
 	struct rung rung;
 	uint32_t count = rung_take(&rung, lane, bell);
@@ -296,7 +283,7 @@ static uint32_t collect_round(
  */
 enum { ROUNDS_MAX = 64 };
 
-uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns)
+uint32_t guest_collect(struct lane *lane, struct doorbell *bell, uint64_t now_ns)
 {
 	struct guest_record early;
 	uint32_t count = collect_round(lane, bell, now_ns, &early);
@@ -446,7 +433,7 @@ struct guest_seat *guest_sit(struct guest_table *table, uint32_t who,
 		struct guest_seat *seat = &table->seat[i];
 		uint32_t holder = atomic_load(&seat->guest);
 
-		if (atomic_load(&seat->is_rung) || (holder && is_alive(context, holder)))
+		if (atomic_load(&seat->ready.is_rung) || (holder && is_alive(context, holder)))
 			continue;
 		if (seat_take(seat, holder, who))
 			return seat;
@@ -467,13 +454,13 @@ void guest_enter(struct guest_seat *seat, uint64_t mark)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-void guest_ask(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset)
+void guest_ask(struct guest_seat *seat, struct doorbell *bell, uint64_t offset)
 {
 	atomic_store(&seat->word.state, GUEST_WORD_ASKED);
-	ring(seat, bell, offset);
+	doorbell_ring(bell, &seat->ready, offset);
 }
 
-bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset,
+bool guest_publish(struct guest_seat *seat, struct doorbell *bell, uint64_t offset,
 	const struct guest_record *record)
 {
 	uint32_t published = atomic_load_explicit(&seat->published, memory_order_relaxed);
@@ -484,7 +471,7 @@ bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t of
 		return false;
 	*place = *record;
 	atomic_store_explicit(&seat->published, published + 1, memory_order_release);
-	ring(seat, bell, offset);
+	doorbell_ring(bell, &seat->ready, offset);
 	atomic_thread_fence(memory_order_seq_cst);
 	return true;
 }

@@ -96,9 +96,7 @@ struct guest_seat {
 	_Atomic uint32_t guest; /* its name (local_owner.who); 0: nobody's */
 	_Atomic uint32_t published; /* records */
 	_Atomic uint64_t in_use; /* the guest's mark, as in inboxes */
-	_Atomic uint32_t is_rung; /* it is, or is about to be, on a bell's list */
-	uint32_t reserved;
-	uint64_t next_offset; /* on that list */
+	struct ready ready;
 	alignas(64) _Atomic uint32_t collected;
 	alignas(64) struct guest_word word;
 	alignas(64) struct guest_record record[GUEST_RECORD_COUNT];
@@ -110,15 +108,6 @@ struct guest_table {
 	struct guest_seat seat[GUEST_SEAT_COUNT];
 };
 
-/*
- * The seats that have news for a lane of the owner's: a list that anybody adds to, and the owner
- * takes at once.
- */
-struct guest_bell {
-	_Atomic uint64_t first_offset;
-	uint64_t reserved[7];
-};
-
 /* What the owner itself goes by: the twin of a bell. */
 struct guest_bell_private {
 	uint64_t table_distance; /* from the bell to the table, modulo 2^64 */
@@ -127,7 +116,7 @@ struct guest_bell_private {
 /* --- the owner --- */
 
 /* A bell, zeroed on both sides, is one for seats of this table. */
-static inline void guest_bell_init(struct guest_bell *bell, const struct guest_table *table)
+static inline void guest_bell_init(struct doorbell *bell, const struct guest_table *table)
 {
 	struct guest_bell_private *private = (struct guest_bell_private *)arena_owners_side(bell);
 
@@ -140,18 +129,12 @@ static inline void guest_bell_init(struct guest_bell *bell, const struct guest_t
  */
 typedef bool guest_wait_fn(uint32_t who, uint32_t round);
 
-/* Has a guest left something for this lane? A hint. */
-static inline bool guest_has_news(const struct guest_bell *bell)
-{
-	return atomic_load_explicit(&bell->first_offset, memory_order_relaxed) != 0;
-}
-
 /*
  * Complete what guests have left for a lane, and do what they ask for. Returns how much it was.
  * Requests of a datagram queue pair's own receive queue complete in the order in which they were
  * posted: who is about to leave one that comes before another is waited for a moment.
  */
-uint32_t guest_collect(struct lane *lane, struct guest_bell *bell, uint64_t now_ns);
+uint32_t guest_collect(struct lane *lane, struct doorbell *bell, uint64_t now_ns);
 
 /* Wait until no guest uses memory of this key, which is found no longer. As local_quiesce(). */
 bool guest_quiesce(struct guest_table *table, guest_wait_fn *wait, const struct mr_table *mrs,
@@ -203,13 +186,13 @@ static inline bool guest_has_room(const struct guest_seat *seat)
 }
 
 /* Ask for what seat->word says, but its state. The owner's lane is to be woken. */
-void guest_ask(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset);
+void guest_ask(struct guest_seat *seat, struct doorbell *bell, uint64_t offset);
 
 /*
  * Leave a record, and put the seat on the bell's list; `offset` is where the seat is. False when
  * there is no room. What is read after that is as it was then or later.
  */
-bool guest_publish(struct guest_seat *seat, struct guest_bell *bell, uint64_t offset,
+bool guest_publish(struct guest_seat *seat, struct doorbell *bell, uint64_t offset,
 	const struct guest_record *record);
 
 #endif

@@ -4,7 +4,6 @@
 #include <assert.h>
 
 static_assert(sizeof(struct inbox_record) == 64, "a cache line each");
-static_assert(sizeof(struct inbox_bell) == 64, "a cache line of its own");
 
 /* The sequence of a record that nobody will publish. No generation that is open has it. */
 #define CLOSED inbox_sequence(0, 0)
@@ -107,16 +106,4 @@ bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark)
 {
 	atomic_store(&inbox->in_use, mark);
 	return inbox_is_entered(inbox, generation);
-}
-
-void inbox_ring(struct inbox *inbox, struct inbox_bell *bell, uint64_t offset)
-{
-	uint64_t first;
-
-	if (atomic_exchange(&inbox->is_rung, 1))
-		return;
-	first = atomic_load_explicit(&bell->first_offset, memory_order_relaxed);
-	do {
-		inbox->next_offset = first;
-	} while (!atomic_compare_exchange_weak(&bell->first_offset, &first, offset));
 }

@@ -14,7 +14,7 @@
  *   `in_use`           the initiator's mark: which key it is using, or that it is publishing. The
  *                      owner waits for it before memory or an inbox changes hands. It revokes the
  *                      mark of an initiator that stands still.
- *   `is_rung`          the inbox is, or is about to be, on its lane's list of those that have news.
+ *   `ready`            whether the inbox is on the ready list of its lane's doorbell.
  *
  * A record says that a receive request was taken, and what its completion is. The owner collects
  * records into the completion queue; nobody else pushes there, so overruns, events and moderation
@@ -47,6 +47,7 @@
 #include "base/fence.h"
 #include "base/gid.h"
 #include "base/once.h"
+#include "local/doorbell.h"
 #include "memory/mr.h"
 #include "queue/rq.h"
 
@@ -115,7 +116,7 @@ struct inbox {
 	uint32_t xrcd; /* of an XRC target, whose requests name the queue; else 0 */
 	uint64_t srqs_offset; /* and struct srq_directory, which says where it is */
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
-	uint64_t bell_offset; /* struct inbox_bell */
+	uint64_t bell_offset; /* struct doorbell */
 	/* And these at any time, but seldom. */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access */
@@ -137,8 +138,7 @@ struct inbox {
 	_Atomic uint64_t bytes;
 
 	/* Both do. */
-	alignas(64) _Atomic uint32_t is_rung;
-	uint64_t next_offset; /* on the bell's list */
+	alignas(64) struct ready ready;
 
 	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
 
@@ -180,14 +180,6 @@ static inline struct inbox_record inbox_record_read(const struct inbox_record *r
 		.srqn = READ_ONCE(record->srqn),
 	};
 }
-
-/*
- * The inboxes of a lane that have news: a list that anybody adds to, and the owner takes at once.
- */
-struct inbox_bell {
-	_Atomic uint64_t first_offset;
-	uint64_t reserved[7];
-};
 
 /* The inboxes of a lane, by number; 0: none. */
 struct inbox_table {
@@ -367,11 +359,5 @@ static inline bool inbox_publish(
 	atomic_store_explicit(&inbox->count, number + 1, memory_order_relaxed);
 	return true;
 }
-
-/*
- * Put the inbox on its lane's list. `bell` and `offset` are those that it names, and its twin is
- * at.
- */
-void inbox_ring(struct inbox *inbox, struct inbox_bell *bell, uint64_t offset);
 
 #endif

@@ -75,7 +75,7 @@ bool local_attach(struct local_qp *local)
 	bool is_ours = is_for(inbox, qp);
 	local->target_cq = peer_at(peer, READ_ONCE(inbox->cq_offset), sizeof(struct cq_ring));
 	local->target_bell =
-		peer_at_shared(peer, READ_ONCE(inbox->bell_offset), sizeof(struct inbox_bell));
+		peer_at_shared(peer, READ_ONCE(inbox->bell_offset), sizeof(struct doorbell));
 	local->target_rq = peer_at(peer, READ_ONCE(inbox->rq_offset), sizeof(struct recv_queue));
 	local->target_srqs =
 		peer_at(peer, READ_ONCE(inbox->srqs_offset), sizeof(struct srq_directory));
@@ -143,7 +143,7 @@ void local_tell_first(struct local_qp *local)
 
 	if (!local_begin(local, INBOX_PUBLISHES))
 		return;
-	inbox_ring(target, local->target_bell, local->target_offset);
+	doorbell_ring(local->target_bell, &target->ready, local->target_offset);
 	local_end(local);
 	local->peer->ops->kick(local->peer, target->lane);
 }
@@ -207,7 +207,7 @@ static bool publish(struct local_qp *local, const struct inbox_record *record)
 		rq_count_taken(local->target_rq, record->taken);
 	if (!atomic_load(&target->is_watched) ||
 		atomic_load_explicit(&target->wants_first, memory_order_relaxed))
-		inbox_ring(target, local->target_bell, local->target_offset);
+		doorbell_ring(local->target_bell, &target->ready, local->target_offset);
 	return true;
 }
 

@@ -339,7 +339,7 @@ static __attribute__((cold, noinline)) uint32_t collect_everywhere(
 		struct local_qp *local = local_of(lane->qp_by_number[i]);
 
 		if (local)
-			atomic_exchange(&local->inbox->is_rung, 0);
+			ready_reset(&local->inbox->ready);
 		count += rung_collect(local, now_ns);
 	}
 	return count;
@@ -348,19 +348,17 @@ static __attribute__((cold, noinline)) uint32_t collect_everywhere(
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
 	uint32_t count = collect_watched(local_lane, now_ns);
-	uint64_t offset = 0;
+	uint64_t offset = doorbell_take(local_lane->bell);
 
-	if (atomic_load_explicit(&local_lane->bell->first_offset, memory_order_relaxed))
-		offset = atomic_exchange(&local_lane->bell->first_offset, 0);
 	for (uint32_t i = 0; offset; i++) {
 		struct inbox *inbox = i < LANE_QP_COUNT_MAX ? inbox_at(lane, offset) : NULL;
 
-		offset = inbox ? READ_ONCE(inbox->next_offset) : 0;
+		offset = inbox ? ready_next(&inbox->ready) : 0;
 		/*
 		 * From here on it may be rung again: look at it after that. What is not rung is on
 		 * no list.
 		 */
-		if (!inbox || !atomic_exchange(&inbox->is_rung, 0))
+		if (!inbox || !ready_reset(&inbox->ready))
 			return count + collect_everywhere(lane, now_ns);
 		count += rung_collect(owner_of(lane, inbox), now_ns);
 	}
@@ -585,7 +583,7 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
-		atomic_store(&local->inbox->is_rung, 0); /* by one that died before it could */
+		ready_reset(&local->inbox->ready); /* for one that died before it had pushed it */
 	else if (local->qp->srq)
 		local->qp->srq->is_stood_on = true;
 	atomic_store(&local->qp->public->inbox_offset, 0);

@@ -73,7 +73,7 @@ struct local_watch {
 
 /* A lane's part: its bell, and those of its inboxes that have most to say. */
 struct local_lane {
-	struct inbox_bell *bell; /* NULL: nobody meets on this host */
+	struct doorbell *bell; /* NULL: nobody meets on this host */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
 	uint32_t next_watch; /* whose place the next one may take */
@@ -107,7 +107,7 @@ struct local_qp {
 	struct recv_queue
 		*target_rq; /* NULL: not for initiators; of an XRC target: of the request at hand */
 	struct cq_ring *target_cq;
-	struct inbox_bell *target_bell;
+	struct doorbell *target_bell;
 	uint64_t target_offset;
 	uint32_t generation; /* of the target */
 	bool is_inside; /* the target, while a request is executed */
@@ -202,7 +202,7 @@ static inline bool local_has_news(const struct local_lane *lane)
 			atomic_load_explicit(&watch->published, memory_order_relaxed))
 			return true;
 	}
-	return atomic_load_explicit(&lane->bell->first_offset, memory_order_relaxed) != 0;
+	return doorbell_is_rung(lane->bell);
 }
 
 /* Collect what initiators have left in the inboxes of a lane. Returns how many records it was. */

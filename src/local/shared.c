@@ -81,7 +81,7 @@ void shared_hand_over(struct local_qp *local)
 	if (!inbox_publish(target, local->generation, &record))
 		return;
 	local->has_handed_over = true;
-	inbox_ring(target, local->target_bell, local->target_offset);
+	doorbell_ring(local->target_bell, &target->ready, local->target_offset);
 }
 
 /* --- the owner --- */

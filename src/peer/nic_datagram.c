@@ -255,7 +255,7 @@ static int host_reach(struct worker *worker, uint8_t slot, struct nic_host *host
 	if (!process->seat)
 		return -ENOSPC;
 	process->seat_offset = far_seat_offset(&peer->peer, process->seat);
-	process->bell = peer_at_shared(&peer->peer, bell_offset, sizeof(struct guest_bell));
+	process->bell = peer_at_shared(&peer->peer, bell_offset, sizeof(struct doorbell));
 	process->host = &host->far;
 	return 0;
 }

@@ -103,7 +103,7 @@ static int local_lane_start(struct worker *worker, struct nic_public_lane *publi
 {
 	uint64_t bell, inboxes;
 
-	bell = arena_alloc(&nic.arena, sizeof(struct guest_bell));
+	bell = arena_alloc(&nic.arena, sizeof(struct doorbell));
 	if (!bell)
 		return -ENOMEM;
 	worker->guest_bell = arena_peers_side(arena_at(&nic.arena, bell));
@@ -112,7 +112,7 @@ static int local_lane_start(struct worker *worker, struct nic_public_lane *publi
 	atomic_store(&public->guest_bell_offset, bell);
 	if (!nic.is_local_on)
 		return 0;
-	bell = arena_alloc(&nic.arena, sizeof(struct inbox_bell));
+	bell = arena_alloc(&nic.arena, sizeof(struct doorbell));
 	inboxes = arena_alloc(&nic.arena, sizeof(struct inbox_table));
 	if (!bell || !inboxes)
 		return -ENOMEM;

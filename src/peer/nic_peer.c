@@ -638,7 +638,7 @@ int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell
 	if (lane >= NIC_LANES_MAX)
 		return -ENOENT;
 	offset = atomic_load(&peer->public->lanes[lane].guest_bell_offset);
-	if (!peer_at(&peer->peer, offset, sizeof(struct guest_bell)))
+	if (!peer_at(&peer->peer, offset, sizeof(struct doorbell)))
 		return -ENOENT;
 	*ret_bell_offset = offset;
 	return kick_open(peer, lane);

@@ -98,7 +98,7 @@ const struct door_table *nic_peer_doors(
 
 /*
  * Its lane of this index can be kicked from here on. Sets the offset of the lane's struct
- * guest_bell. Returns 0, -ENOENT when there is no such lane, or another -errno.
+ * doorbell. Returns 0, -ENOENT when there is no such lane, or another -errno.
  */
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell_offset);
 

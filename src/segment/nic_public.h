@@ -42,7 +42,7 @@ enum {
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t inboxes_offset; /* struct inbox_table; 0: none */
-	_Atomic uint64_t guest_bell_offset; /* struct guest_bell, on the peers' side */
+	_Atomic uint64_t guest_bell_offset; /* struct doorbell, on the peers' side */
 	_Atomic uint64_t
 		capture_offset; /* struct record_ring, of struct captured, on the peers' side */
 	_Atomic uint64_t doors_offset; /* struct door_table; 0: none */

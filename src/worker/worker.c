@@ -122,7 +122,7 @@ static unsigned collect(struct worker *worker)
 
 	if (local_has_news(&worker->local))
 		count = local_collect(&worker->lane, &worker->local, worker->now_ns);
-	if (worker->guest_bell && guest_has_news(worker->guest_bell)) {
+	if (worker->guest_bell && doorbell_is_rung(worker->guest_bell)) {
 		count += guest_collect(&worker->lane, worker->guest_bell, worker->now_ns);
 		worker->has_guests = true;
 	}

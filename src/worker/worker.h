@@ -95,7 +95,7 @@ struct worker {
 	struct lane lane;
 	struct local_lane local; /* without a bell, nobody meets on this host */
 	struct inbox_table *inboxes; /* with it */
-	struct guest_bell
+	struct doorbell
 		*guest_bell; /* NULL before the lane has started, and in tests without a NIC */
 	bool has_guests; /* one has left something here */
 	struct capture capture; /* without a ring, before the lane has started */
@@ -209,7 +209,7 @@ int worker_watch_streams_timer(struct worker *worker);
 static inline bool worker_has_news(const struct worker *worker)
 {
 	return local_has_news(&worker->local) ||
-		(worker->guest_bell && guest_has_news(worker->guest_bell));
+		(worker->guest_bell && doorbell_is_rung(worker->guest_bell));
 }
 
 /* Hand out the signals that wait. The worker is locked. */

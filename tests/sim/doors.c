@@ -21,7 +21,7 @@ struct doors {
 	struct mr_public mrs;
 	struct guest_table *guests;
 	struct door_owner owner;
-	struct guest_bell *bell[WORLD_LANE_COUNT_MAX];
+	struct doorbell *bell[WORLD_LANE_COUNT_MAX];
 	uint64_t bell_offset[WORLD_LANE_COUNT_MAX];
 	struct door_table *table[WORLD_LANE_COUNT_MAX];
 	struct datagram_lane lane[WORLD_LANE_COUNT_MAX];
@@ -109,7 +109,7 @@ static void lane_init(struct world *world, struct host *host, uint32_t lane)
 	uint64_t offset;
 
 	doors->bell[lane] =
-		shared_object(&host->arena, sizeof(struct guest_bell), &doors->bell_offset[lane]);
+		shared_object(&host->arena, sizeof(struct doorbell), &doors->bell_offset[lane]);
 	guest_bell_init(doors->bell[lane], doors->guests);
 	doors->table[lane] = object(&host->arena, sizeof(struct door_table), &offset);
 	datagram_lane_init(&doors->lane[lane], ask);
@@ -288,7 +288,7 @@ static bool collect(struct world *world, struct host *host, uint32_t index)
 {
 	struct doors *doors = host->doors;
 
-	if (!guest_has_news(doors->bell[index]))
+	if (!doorbell_is_rung(doors->bell[index]))
 		return false;
 	if (!doors->is_lazy || draw(world) % 4 == 0)
 		guest_collect(&host->lane[index], doors->bell[index], sim_now_ns(world->sim));

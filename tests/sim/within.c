@@ -126,7 +126,7 @@ static void host_init(struct world *world, uint32_t number)
 	host->srqs->directory = arena_at(&host->arena, within->srqs_offset);
 	mr_table_publish(&host->mrs, &host->arena, &within->mrs);
 	for (uint32_t i = 0; i < host->lane_count; i++) {
-		uint64_t bell_offset = arena_alloc(&host->arena, sizeof(struct inbox_bell));
+		uint64_t bell_offset = arena_alloc(&host->arena, sizeof(struct doorbell));
 
 		within->table_offset[i] = arena_alloc(&host->arena, sizeof(struct inbox_table));
 		if (!bell_offset || !within->table_offset[i])

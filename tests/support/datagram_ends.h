@@ -46,7 +46,7 @@ struct end {
 	uint8_t memory[MEMORY_BYTES];
 	uint32_t key;
 	struct guest_table *guests;
-	struct guest_bell *bell;
+	struct doorbell *bell;
 	struct door_owner owner;
 	struct door_table *table;
 	struct door *door;

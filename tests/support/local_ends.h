@@ -197,7 +197,7 @@ static inline void end_init(struct end *end, uint32_t number)
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	assert_int_equal(mr_table_add(&end->mrs, &region, 0, &end->key), 0);
 	end->local_lane.bell = arena_peers_side(
-		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct inbox_bell))));
+		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct doorbell))));
 	end->table_offset = arena_alloc(&end->arena, sizeof(struct inbox_table));
 	end->inbox_offset = arena_alloc(&end->arena, sizeof(struct inbox));
 	end->owner = (struct local_owner){wait, pause, no_time, 1 + number};
@@ -209,7 +209,7 @@ static inline struct inbox *inbox_of(uint32_t number)
 	return arena_peers_side(arena_at(&ends[number].arena, ends[number].inbox_offset));
 }
 
-static inline struct inbox_bell *bell_of(uint32_t number)
+static inline struct doorbell *bell_of(uint32_t number)
 {
 	return ends[number].local_lane.bell;
 }

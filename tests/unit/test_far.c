@@ -41,7 +41,7 @@ static struct cq cq;
 static struct srq srq;
 static struct srq_table *srqs;
 static struct guest_table *guests;
-static struct guest_bell *bell;
+static struct doorbell *bell;
 static uint8_t memory[BYTES];
 static uint32_t key;
 static uint32_t kicks;
@@ -363,7 +363,7 @@ static void guests_take_turns_and_each_keeps_its_order(void **state)
 	publish(one, 2);
 	publish(other, 4);
 	assert_int_equal(collect(), 5);
-	assert_false(guest_has_news(bell));
+	assert_false(doorbell_is_rung(bell));
 	for (uint32_t i = 0; i < 5; i++) {
 		uint32_t of_one;
 
@@ -445,10 +445,10 @@ static void list_of_seats_that_cannot_be_loses_no_seat(void **state)
 	for (uint32_t i = 0; i < ARRAY_COUNT(wrong); i++) {
 		publish(seat, i);
 		if (i == 0)
-			seat->next_offset = wrong[i];
+			seat->ready.next_offset = wrong[i];
 		else
 			bell->first_offset = wrong[i];
-		atomic_store(&beyond->is_rung, 1);
+		atomic_store(&beyond->ready.is_rung, 1);
 		assert_int_equal(collect(), 1);
 		assert_int_equal(completion().wr_id, 100 + i);
 		expect_unsound(1 + i);

@@ -384,7 +384,7 @@ static void list_of_inboxes_that_is_a_circle_ends(void **state)
 	(void)state;
 	post_receive(1);
 	post(WR_SEND, 1);
-	inbox_of(1)->next_offset = ends[1].inbox_offset;
+	inbox_of(1)->ready.next_offset = ends[1].inbox_offset;
 	assert_int_equal(collect(), 1);
 	assert_int_equal(poll_received().wr_id, 1);
 	bell_of(1)->first_offset = 0x123456789abcdef;

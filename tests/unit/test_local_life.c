@@ -68,13 +68,13 @@ static void record_is_published_or_the_inbox_is_closed_before_it(void **state)
 static void inbox_is_listed_once_however_often_it_is_rung(void **state)
 {
 	(void)state;
-	inbox_ring(inbox_of(1), bell_of(1), ends[1].inbox_offset);
-	inbox_ring(inbox_of(1), bell_of(1), ends[1].inbox_offset);
+	doorbell_ring(bell_of(1), &inbox_of(1)->ready, ends[1].inbox_offset);
+	doorbell_ring(bell_of(1), &inbox_of(1)->ready, ends[1].inbox_offset);
 	assert_int_equal(bell_of(1)->first_offset, ends[1].inbox_offset);
-	assert_int_equal(inbox_of(1)->next_offset, 0);
+	assert_int_equal(inbox_of(1)->ready.next_offset, 0);
 	collect();
 	assert_int_equal(bell_of(1)->first_offset, 0);
-	inbox_ring(inbox_of(1), bell_of(1), ends[1].inbox_offset);
+	doorbell_ring(bell_of(1), &inbox_of(1)->ready, ends[1].inbox_offset);
 	assert_int_equal(bell_of(1)->first_offset, ends[1].inbox_offset);
 }
 
@@ -110,12 +110,12 @@ static void close_does_not_wait_for_the_dead(void **state)
 {
 	(void)state;
 	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
-	atomic_store(&inbox_of(1)->is_rung, 1); /* it died before the inbox was on the list */
+	atomic_store(&inbox_of(1)->ready.is_rung, 1); /* it died before the inbox was on the list */
 	leaves_in = 0;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(wait_rounds, 1);
 	assert_true(local_disconnect(&ends[1].local, NOW_NS));
-	assert_int_equal(inbox_of(1)->is_rung, 0);
+	assert_int_equal(inbox_of(1)->ready.is_rung, 0);
 }
 
 static void inbox_in_which_somebody_stands_still_is_not_used_again(void **state)

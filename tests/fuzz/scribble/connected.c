@@ -203,7 +203,7 @@ static void end_places_add(uint32_t number)
 	words_add(&scene.words, inbox, offsetof(struct inbox, record));
 	words_add(&scene.words, inbox, sizeof(*inbox));
 	words_add(&scene.words, &inbox->held, sizeof(inbox->held));
-	words_add(&scene.words, bell_of(number), sizeof(struct inbox_bell));
+	words_add(&scene.words, bell_of(number), sizeof(struct doorbell));
 	twin_add(arena_at(&end->arena, ARENA_BLOCK_BYTES_MIN),
 		end->arena.used_bytes - ARENA_BLOCK_BYTES_MIN);
 	if (end->srq.rq)
@@ -541,7 +541,7 @@ static void record_forge(uint32_t number)
 		inbox->held.srqn = draw(4) ? SRQN : draw(100);
 	}
 	atomic_store(&record->sequence, inbox_sequence(private->generation, private->collected));
-	inbox_ring(inbox, bell_of(number), ends[number].inbox_offset);
+	doorbell_ring(bell_of(number), &inbox->ready, ends[number].inbox_offset);
 }
 
 static void operation_do(uint32_t number)

@@ -317,8 +317,8 @@ static void record_forge(void)
 			(uint64_t)rq->moves << 32 | (rq_known(rq) + draw(8)));
 	seat->record[published % GUEST_RECORD_COUNT] = record;
 	atomic_store(&seat->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
-	atomic_store(&seat->is_rung, 1);
-	seat->next_offset =
+	atomic_store(&seat->ready.is_rung, 1);
+	seat->ready.next_offset =
 		draw(2) ? atomic_load(&ends[1].bell->first_offset) : words_value(words, 0);
 	atomic_store(&ends[1].bell->first_offset, far_seat_offset(&peer, seat));
 }

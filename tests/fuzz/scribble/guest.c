@@ -48,7 +48,7 @@ static struct cq cq;
 static struct srq srq;
 static struct srq_table *srqs;
 static struct guest_table *guests;
-static struct guest_bell *bell;
+static struct doorbell *bell;
 static uint8_t memory[MEMORY_BYTES];
 static uint32_t key;
 static bool has_memory;
@@ -443,8 +443,9 @@ static void record_forge(void)
 			(uint64_t)srq.rq->moves << 32 | (rq_known(srq.rq) + draw(8)));
 	seat->record[published % GUEST_RECORD_COUNT] = record;
 	atomic_store(&seat->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
-	atomic_store(&seat->is_rung, 1);
-	seat->next_offset = draw(2) ? atomic_load(&bell->first_offset) : words_value(words, 0);
+	atomic_store(&seat->ready.is_rung, 1);
+	seat->ready.next_offset =
+		draw(2) ? atomic_load(&bell->first_offset) : words_value(words, 0);
 	atomic_store(&bell->first_offset, far_seat_offset(&peer, seat));
 }
 
