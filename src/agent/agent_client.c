@@ -78,8 +78,8 @@ int agent_client_fail_silent(struct agent_client *client)
 	if (client->agent_pid)
 		snprintf(process, sizeof(process), " (process %u)", client->agent_pid);
 	return fail(client, -ETIMEDOUT,
-		"urnicd%s does not answer within %d seconds: it is stopped (kill -CONT) or overrun "
-		"(end it, programs that run go on)",
+		"urnicd%s does not answer within %d seconds: it is stopped (kill -CONT) or overloaded "
+		"(end it; running programs go on)",
 		process, AGENT_ANSWER_TIMEOUT_S);
 }
 
@@ -313,8 +313,8 @@ static int fail_connect(struct agent_client *client, int error, const char *path
 {
 	if (error == -ETIMEDOUT)
 		return fail(client, error,
-			"urnicd takes no connection at %s, whose queue is full for %d s: its process is "
-			"stopped (kill -CONT) or overrun (end it, programs that run go on)",
+			"urnicd at %s has accepted no connection for %d s: its process is "
+			"stopped (kill -CONT) or overloaded (end it; running programs go on)",
 			path, CONNECT_WAIT_MS / 1000);
 	if (error == -ENOPROTOOPT)
 		return fail(client, error, "urnic needs Linux 5.14 or newer (SO_NETNS_COOKIE)");
@@ -383,11 +383,11 @@ static int start(struct agent_client *client)
 
 	if (rc && given)
 		return fail(client, rc,
-			"URNIC_URNICD is %.100s, which is no program; without it the one beside the library is taken",
+			"URNIC_URNICD is %.100s, which is not a program; unset it to use the one beside the library",
 			given);
 	if (rc)
 		return fail(client, rc,
-			"the program urnicd is not where it should be: set URNIC_URNICD");
+			"the program urnicd is missing beside the library: set URNIC_URNICD");
 	agent_settings_check();
 	pause_begin(client);
 	rc = agent_start(path);
@@ -402,7 +402,7 @@ static int start(struct agent_client *client)
 			geteuid());
 	if (rc == -ETIMEDOUT)
 		return fail(client, rc,
-			"%s does not begin: it is stopped, or the machine is overrun", path);
+			"%s does not start: it is stopped, or the machine is overloaded", path);
 	if (rc == -ECANCELED)
 		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
 	if (rc)
@@ -427,7 +427,7 @@ static int connect_or_start(struct agent_client *client)
 	}
 	return fail(client, -ETIMEDOUT,
 		"urnicd leaves before it answers: it cannot accept programs (URNICD_LOG=FILE in its "
-		"environment has it say why), or it is of an older version of urnic and leaves for good soon "
+		"environment logs the reason), or it is of an older version of urnic and leaves soon "
 		"after the programs that use it have ended");
 }
 

@@ -89,7 +89,7 @@ struct mpa_policy nic_iwcm_policy(void)
 			policy.ready |= MPA_READY_SEND;
 		else if (!atomic_exchange(&is_told, true))
 			log_write(LOG_ERROR,
-				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them; it is left out",
+				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them; it is ignored",
 				(int)min_u64(word.bytes, 40), word.text);
 	}
 	return policy;

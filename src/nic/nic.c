@@ -123,7 +123,7 @@ static void random_fill(void *bytes, size_t count)
 	if (random_draw(to, count))
 		return;
 	if (!atomic_exchange(&is_said, true))
-		log_refusal("keys can be guessed more easily from now on", "getrandom");
+		log_refusal("new memory keys are easier to guess", "getrandom");
 	for (size_t i = 0; i < count; i++)
 		to[i] = (uint8_t)random_from_reserve();
 }

@@ -200,7 +200,7 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 		nic_multicast_refuse_scope();
 	else if (gid_is_ipv4(&ah->route.local) != gid_is_ipv4(&ah->route.remote))
 		log_write(LOG_INFO,
-			"an address handle leads from IPv4 to IPv6, or the other way round");
+			"the two addresses of an address handle must be of one family, IPv4 or IPv6");
 	else
 		error = nic_start();
 	if (!error)

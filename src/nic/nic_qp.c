@@ -321,7 +321,7 @@ static void say_refusal(
 	struct qp_modify_refusal refusal;
 
 	qp_modify_explain(qp, to, mask, attr, &refusal);
-	log_write(LOG_INFO, "queue pair 0x%06x does not go from %s to %s: %s%s", qp->qpn,
+	log_write(LOG_INFO, "queue pair 0x%06x cannot change from %s to %s: %s%s", qp->qpn,
 		refusal.from, refusal.to, refusal.reason, refusal.attribute);
 }
 

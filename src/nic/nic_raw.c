@@ -28,7 +28,7 @@ int nic_frames_open(struct nic_qp *qp, uint32_t ifindex)
 	error = port_packet_open(ifindex, &frames->port);
 	if (error) {
 		log_write(LOG_ERROR,
-			error == -EPERM ? "no raw packet queue pair: that takes CAP_NET_RAW in "
+			error == -EPERM ? "no raw packet queue pair: it needs CAP_NET_RAW in "
 					  "this network namespace"
 					: "no raw packet queue pair: %s",
 			strerror(-error));

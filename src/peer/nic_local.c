@@ -81,8 +81,8 @@ static bool key_quiesce(uint32_t key)
 	is_quiet = guest_quiesce(nic.guests, nic_local_wait, &nic.mrs, key, &patience) && is_quiet;
 	if (!is_quiet)
 		log_write(LOG_INFO,
-			"a process of this host stands still in the middle of a copy to or from registered "
-			"memory: its request goes by packets");
+			"a process of this host has stopped in the middle of a copy to or from registered "
+			"memory: its request falls back to packets");
 	return is_quiet;
 }
 
@@ -186,7 +186,7 @@ static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 	error = nic_peer_get_elsewhere(remote, attr->dest_qpn, ret_peer);
 	if (error == -ENOENT && log_is_on(LOG_INFO))
 		log_write(LOG_INFO,
-			"queue pair 0x%06x goes by packets: no process of this user that can be seen from "
+			"queue pair 0x%06x uses packets: no process of this user that is visible "
 			"here has queue pair 0x%06x of %s",
 			qp->qp->qpn, attr->dest_qpn, gid_to_text(remote, 0, text));
 	return error;

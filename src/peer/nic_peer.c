@@ -428,7 +428,8 @@ static int create_or_say(const struct agent_process *process, struct nic_peer **
 	int error = create(process, ret_peer);
 
 	if (error)
-		log_write(LOG_INFO, "process %u is on this host, but goes by packets: %s",
+		log_write(LOG_INFO,
+			"process %u is on this host, but packets are needed to reach it: %s",
 			process->pid, strerror(-error));
 	return error;
 }

@@ -349,7 +349,7 @@ static void end(struct segment *segment, bool is_alone)
 	error = segment_move_out(segments.file, segment->offset, segment->window_bytes, is_alone);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (error)
-		log_write(LOG_ERROR, "registered memory at %p stays shared memory: %s",
+		log_write(LOG_ERROR, "memory at %p, deregistered, cannot be made private again: %s",
 			(void *)(uintptr_t)segment->start, strerror(-error));
 	else
 		withdraw(segment);

@@ -43,7 +43,8 @@ static bool adopt_sockets(struct adoption *adoption, const struct bag_label *lab
 	if (!group || !group_adopt(group, label->first, fds, label->count))
 		return false;
 	if (!adoption->is_own_bag && bag_put(server->bag, label, fds) != 0)
-		log_line("a bag is full: some sockets would not survive the end of this urnicd");
+		log_line(
+			"the fd store is full: some sockets would not survive the end of this urnicd");
 	if (label->first == 0)
 		server_watch_group(server, group);
 	adoption->sockets += label->count;
@@ -146,6 +147,6 @@ void adopt_bag(struct server *server, int bag)
 			rc = bag_visit(bag, visit, adoption);
 	}
 	if (rc)
-		log_line("cannot read a bag: %s", strerror(-rc));
+		log_line("cannot read an fd store: %s", strerror(-rc));
 	free(adoption);
 }

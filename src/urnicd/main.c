@@ -52,13 +52,13 @@ static void usage(FILE *to)
 		"\n"
 		"  -f, --foreground    stay in the foreground and report on standard error\n"
 		"  -s, --system        serve every user of this namespace (root only); stay\n"
-		"  -i, --idle SECONDS  leave after so long without programs; 0: stay (default %d,\n"
+		"  -i, --idle SECONDS  leave after this time without programs; 0: stay (default %d,\n"
 		"                      or the environment's URNICD_IDLE_S)\n"
 		"  -h, --help          print this\n"
 		"  -V, --version       print the version\n"
 		"\n"
-		"URNICD_LOG=FILE in the environment makes it write what happens to FILE.\n"
-		"Exit status: 0 it listens (in the background) or has done its work, 1 it failed,\n"
+		"With URNICD_LOG=FILE in the environment it appends its log to FILE.\n"
+		"Exit status: 0 it listens (in the background) or has left, 1 it failed,\n"
 		"2 wrong usage, 3 another one listens already, 4 too few open files allowed,\n"
 		"5 no directory for its socket.\n",
 		AGENT_IDLE_S);
@@ -193,7 +193,7 @@ static void become_daemon(void)
 		_exit(pid > 0 ? AGENT_EXIT_LISTENING : AGENT_EXIT_FAILED);
 	setsid();
 	if (chdir("/") != 0)
-		log_line("cannot leave the directory that I was started in");
+		log_line("cannot change to the root directory");
 	if (null >= 0) {
 		dup2(null, STDIN_FILENO);
 		dup2(null, STDOUT_FILENO);

@@ -177,7 +177,7 @@ void owner_describe(const struct agent_address *address, char *ret_text, size_t 
 	gid_to_text(&address->gid, address->scope_ifindex, where);
 	if (!visit_rows(is_in_the_way, &search)) {
 		snprintf(ret_text, text_bytes,
-			"UDP port 4791 of %s is taken, by whom /proc does not show", where);
+			"UDP port 4791 of %s is taken; /proc does not show the owner", where);
 		return;
 	}
 	uid = search.found.uid;

@@ -178,7 +178,7 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 			text);
 	case EUSERS:
 		return refuse(request, rc,
-			"urnicd has all %d addresses in use that it can have: end programs on "
+			"urnicd serves its maximum of %d addresses: end programs on "
 			"others",
 			SERVER_GROUPS_MAX);
 	case ENOSPC:
@@ -252,7 +252,8 @@ static int open_channel(struct request *request, struct group *group, uint8_t sl
 	if (rc)
 		return refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
 	if (bag_put(server->bag, &label, &ours) != 0)
-		log_line("the bag is full: a channel would not survive the end of this urnicd");
+		log_line(
+			"the fd store is full: a channel would not survive the end of this urnicd");
 	group_admit(group, slot, group_is_barred(group, slot));
 	answer(request);
 	request->answer_fd = theirs;
@@ -369,13 +370,13 @@ static int handle_find(struct request *request)
 	struct agent_message *message;
 
 	if (request->client->is_foreign && request->message.find.host != server->host)
-		return refuse(request, -ENOENT, "this network namespace is another host's");
+		return refuse(request, -ENOENT, "this network namespace belongs to another host");
 	if (!gid_is_zero(&gid) && !netdev_has_address(&gid, 0))
 		return refuse(request, -ENOENT, "the address is not of this network namespace");
 	if (lease->state != SLOT_LEASED && server->has_survivors && !server_is_settled(server))
 		return LATER;
 	if (lease->state != SLOT_LEASED)
-		return refuse(request, -ENOENT, "slot %u is nobody's", slot);
+		return refuse(request, -ENOENT, "no process leases slot %u", slot);
 	message = answer(request);
 	message->find.pid = (uint32_t)found->pid;
 	message->find.uid = found->uid;
@@ -476,7 +477,7 @@ static int handle_claim(struct request *request)
 	if (is_new && port && port < PRIVILEGED_PORTS &&
 		!may_claim_low_ports(server, request->client))
 		return refuse(request, -EACCES,
-			"port %u is below %d: that takes CAP_NET_BIND_SERVICE in the user namespace "
+			"port %u is below %d: it needs CAP_NET_BIND_SERVICE in the user namespace "
 			"that owns the network namespace",
 			port, PRIVILEGED_PORTS);
 	if (is_new &&
@@ -612,7 +613,7 @@ static void refuse_unwanted(struct request *request)
 	}
 	getrlimit(RLIMIT_NOFILE, &files);
 	refuse(request, -EMFILE,
-		"urnicd (process %d) has as many files open as it may, %llu: end programs, or end it and "
+		"urnicd (process %d) has reached its limit of %llu open files: end programs, or end it and "
 		"raise the limit (ulimit -Hn) of the program that starts it",
 		getpid(), (unsigned long long)files.rlim_cur);
 	request->message.status = EMFILE;
@@ -661,7 +662,8 @@ bool request_receive(struct server *server, struct client *client)
 		passed_fds_close(&request.descriptors);
 	if (!is_fine) {
 		server->counters.clients_faulted++;
-		log_line("process %d (%s) is cut off: not our protocol", client->pid, client->comm);
+		log_line("process %d (%s) is disconnected: its message is not of urnicd's protocol",
+			client->pid, client->comm);
 	}
 	return is_fine;
 }

@@ -178,7 +178,7 @@ static void sweep_channels(struct server *server)
 		return;
 	rc = bag_sweep(server->bag, is_needed, server);
 	if (rc)
-		log_line("cannot sweep the bag: %s", strerror(-rc));
+		log_line("cannot sweep the fd store: %s", strerror(-rc));
 	server->closed_channels = 0;
 }
 
@@ -228,7 +228,7 @@ uint32_t server_drop_groups(struct server *server)
 	}
 	rc = count ? bag_sweep(server->bag, is_needed, server) : 0;
 	if (rc)
-		log_line("cannot sweep the bag: %s", strerror(-rc));
+		log_line("cannot sweep the fd store: %s", strerror(-rc));
 	for (uint32_t i = 0; i < count; i++)
 		group_done(&dropped[i]);
 	free(dropped);
@@ -265,7 +265,7 @@ static bool has_ended(const struct client *client)
 
 static void client_drop(struct server *server, struct client *client)
 {
-	log_line("process %d (%s) has left", client->pid, client->comm);
+	log_line("process %d (%s) has disconnected", client->pid, client->comm);
 	if (client->memory >= 0 && has_ended(client))
 		gsi_execute_testaments(server, client->memory, &client->slots);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
@@ -365,7 +365,7 @@ static bool accept_failed(struct server *server, int error)
 	if (error == -EAGAIN)
 		return false;
 	if (!server->is_resting)
-		log_line("no program can come: accept4: %s", strerror(-error));
+		log_line("no program can connect: accept4: %s", strerror(-error));
 	listener_rest(server, REST_MS);
 	server->is_useless = server->client_count == 0;
 	return false;
@@ -437,7 +437,8 @@ static bool client_accept(struct server *server)
 	server->client_count++;
 	server->foreign_count += is_foreign;
 	server->counters.clients_accepted++;
-	log_line("process %d (%s) of user %u has come", client->pid, client->comm, client->uid);
+	log_line(
+		"process %d (%s) of user %u has connected", client->pid, client->comm, client->uid);
 	return !is_unwanted;
 }
 
@@ -549,11 +550,11 @@ int server_run(struct server *server)
 
 		listener_wake(server);
 		if (is_idle(server)) {
-			log_line("nobody needs me: good bye");
+			log_line("no program is connected: leaving");
 			return 0;
 		}
 		if (server->is_useless) {
-			log_line("I am of no use: good bye");
+			log_line("no program is connected and none can connect: leaving");
 			return 0;
 		}
 		count = epoll_wait(
@@ -618,7 +619,7 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 	server->settled_at_ms = server_now_ms() + SERVER_SETTLE_MS;
 	server->is_successor = server->has_adopted || server->has_survivors;
 	if (server->has_survivors)
-		log_line("an earlier urnicd has left survivors: waiting for them");
+		log_line("programs of an earlier urnicd are running: waiting for them");
 	*ret_server = server;
 	return 0;
 fail_destroy:

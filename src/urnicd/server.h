@@ -59,7 +59,7 @@ struct server {
 	int epoll;
 	int listener;
 	int reserve; /* a descriptor to accept with when there are no others, or -1: in use */
-	bool is_useless; /* nobody is here, and nobody can come */
+	bool is_useless; /* no program is connected, and none can connect */
 	bool is_resting; /* the listener is not watched */
 	uint64_t rests_until_ms;
 	uint64_t netns; /* its network namespace: agent/place.h */

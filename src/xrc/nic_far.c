@@ -197,7 +197,7 @@ static bool answer_one(struct worker *worker)
 	nic_xrcd_put(xrcd);
 	if (error)
 		log_write(LOG_INFO,
-			"shared receive queue 0x%06x, named at queue pair 0x%06x, is not to be found: %s",
+			"shared receive queue 0x%06x, which a request to queue pair 0x%06x names, is not found: %s",
 			number, qpn, strerror(-error));
 	worker_lock(worker);
 	qp = asking_still(worker, qpn, number);

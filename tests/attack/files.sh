@@ -75,5 +75,5 @@ await 'nobody holds connections' test -s "$scratch/holder"
 holder=$(cat "$scratch/holder")
 try && fail 'a program works without a descriptor for it'
 [ $took -le 10 ] || fail "a program takes $took s to fail: $said"
-echo "$said" | grep -q "urnicd (process $daemon) has as many files open as it may, 64: .*ulimit" ||
+echo "$said" | grep -q "urnicd (process $daemon) has reached its limit of 64 open files: .*ulimit" ||
 	fail "a program is told: $said"

@@ -151,7 +151,7 @@ kill -STOP $daemons
 attack "$(as $attacker)" "held = fill('$path')"
 attempted='the queue of the system-wide urnicd is full'
 try 15 "$(as $victim)" && fail 'a program works without its urnicd'
-echo "$said" | grep -q "no connection at $path, whose queue is full for 2 s: .*kill -CONT" ||
+echo "$said" | grep -q "urnicd at $path has accepted no connection for 2 s: .*kill -CONT" ||
 	fail "the victim of a full queue is told: $said"
 end_attacks
 # shellcheck disable=SC2086

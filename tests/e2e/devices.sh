@@ -46,7 +46,7 @@ said_of() {
 for value in nonsense -1 /no/such/directory "$(printf %05000d 0)"; do
 	said_of "$value" $plain
 	for variable in $plain; do
-		[ "$(echo "$said" | grep -cE "$variable (is|has) '.*; (using|it is left)")" = 1 ] ||
+		[ "$(echo "$said" | grep -cE "$variable (is|has) '.*; (using|it is ignored)")" = 1 ] ||
 			fail "$variable=$value: $said"
 	done
 	echo "$said" | grep '0\{101\}' && fail "of a long value there is too much: $said"
@@ -66,7 +66,7 @@ said=$(on a env URNIC_TRANSPORTS=nonsense "$urnic" run -- ibv_devices 2>&1)
 [ "$(echo "$said" | grep -c "URNIC_TRANSPORTS is")" = 1 ] || fail "urnic run and the program: $said"
 said=$(on a "$urnic" run --no-view -- env URNIC_LINK=on ibv_ud_pingpong -d rocep_lo -g 0 127.0.0.1 2>&1)
 [ "$(echo "$said" | grep -c 'URNIC_LINK is on, but packets of lo go through UDP sockets: ')" = 1 ] || fail "URNIC_LINK=on: $said"
-on a "$urnic" capture -i no-such -- true 2>&1 | grep -q 'nothing is called no-such' || fail 'capture -i no-such says nothing'
+on a "$urnic" capture -i no-such -- true 2>&1 | grep -q 'no device or interface is called no-such' || fail 'capture -i no-such says nothing'
 
 # What the urnicd that a program starts would not understand, the program says; host b has no urnicd
 # yet.

@@ -77,4 +77,4 @@ in_some_attempt raw_between a $MAC_A raw_ethernet_lat -s 64 -n 200 --tcp $ip -K 
 said=$(on a setpriv --bounding-set=-net_raw --inh-caps=-net_raw \
 	"$urnic" run --no-view -- raw_ethernet_lat --server -d rocep_veth0 -B $MAC_A -E $MAC_B 2>&1) &&
 	fail 'anybody may send raw frames'
-echo "$said" | grep -q 'no raw packet queue pair: that takes CAP_NET_RAW' || fail "is told: $said"
+echo "$said" | grep -q 'no raw packet queue pair: it needs CAP_NET_RAW' || fail "is told: $said"

@@ -55,8 +55,8 @@ release() {
 }
 
 # urnicd cannot be had.
-refused 'URNIC_URNICD is /no/such/program, which is no program' URNIC_URNICD=/no/such/program
-refused 'URNIC_URNICD is /etc/passwd, which is no program' URNIC_URNICD=/etc/passwd
+refused 'URNIC_URNICD is /no/such/program, which is not a program' URNIC_URNICD=/no/such/program
+refused 'URNIC_URNICD is /etc/passwd, which is not a program' URNIC_URNICD=/etc/passwd
 refused '/bin/false failed; run it with --foreground to see why' URNIC_URNICD=/bin/false
 refused 'leaves before it answers' URNIC_URNICD=/bin/true
 echo garbage >"$scratch/garbage"

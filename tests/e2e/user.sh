@@ -106,7 +106,7 @@ for client in a:root b:root b:user; do
 	done
 	kill "$(process server)" "$(process client)"
 	finish_well server client
-	[ "$(cat "$scratch/server" "$scratch/client" | grep -c 'is on this host, but goes by packets: ')" = $((${#as} ? 0 : 2)) ] ||
+	[ "$(cat "$scratch/server" "$scratch/client" | grep -c 'is on this host, but packets are needed to reach it: ')" = $((${#as} ? 0 : 2)) ] ||
 		fail "${client#*:}'s server, user's client on ${client%:*}: $(cat "$scratch/server" "$scratch/client")"
 done
 unset URNIC_HOST_ID URNIC_LOG

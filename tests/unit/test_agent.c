@@ -185,7 +185,7 @@ static void all_addresses_in_use_is_said(void **state)
 		address.gid.raw[15]++;
 	}
 	assert_int_equal(rc, -EUSERS);
-	assert_non_null(strstr(client.why, "all 64 addresses"));
+	assert_non_null(strstr(client.why, "maximum of 64 addresses"));
 	agent_client_done(&client);
 }
 

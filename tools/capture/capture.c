@@ -22,11 +22,11 @@ const char command_capture_help[] =
 	"usage: urnic capture [-w FILE] [-i DEVICE] [-p PID] [-c COUNT] [-s BYTES]\n"
 	"                     [--] [PROGRAM [ARGUMENTS]]\n"
 	"\n"
-	"Captures what processes of this host exchange without packets (RC, UC, XRC, UD),\n"
-	"as the packets that it would have been: of every process of yours in this network namespace that\n"
-	"runs on urnic (root: of every process). Processes that begin later are seen from their first\n"
-	"request on. They never wait: what comes faster than it is read is lost, and counted. Packets\n"
-	"themselves are seen by tcpdump and others on the network interface.\n"
+	"Captures the messages that processes of this host exchange without packets (RC, UC, XRC, UD),\n"
+	"and shows them as packets. It captures your processes in this network namespace that run on\n"
+	"urnic; as root, those of all users. It captures processes that start later from their first\n"
+	"request on. Processes never wait for it: records that it does not read in time are lost and\n"
+	"counted. tcpdump and others show real packets on the network interface.\n"
 	"\n"
 	"With PROGRAM, runs it on urnic (urnic run) and captures until it ends; else until interrupted.\n"
 	"\n"
@@ -34,8 +34,8 @@ const char command_capture_help[] =
 	"                 it, print a line for each packet.\n"
 	"  -i DEVICE      only packets of this device or interface\n"
 	"  -p PID         only packets of this process\n"
-	"  -c COUNT       end after so many packets\n"
-	"  -s BYTES       keep so many of each packet, from the IP header on (100 has all headers);\n"
+	"  -c COUNT       end after this number of packets\n"
+	"  -s BYTES       keep this much of each packet, from the IP header on (100 has all headers);\n"
 	"                 without it, all\n"
 	"\n"
 	"The exit status is PROGRAM's; without one 0, or 1 if capturing failed.\n"
@@ -66,7 +66,7 @@ static void on_signal(int number)
 static int parse_number(const char *what, const char *text, uint32_t *ret_number)
 {
 	if (!text_number(text, 1, INT32_MAX, ret_number)) {
-		complain("capture: %s is a number from 1 on, not '%s'", what, text);
+		complain("capture: %s must be a number of at least 1, not '%s'", what, text);
 		return -EINVAL;
 	}
 	return 0;
@@ -106,8 +106,7 @@ static FILE *file_open(const struct options *options)
 	if (options->file && strcmp(options->file, "-") != 0)
 		file = fopen(options->file, "we");
 	else if (options->file && isatty(STDOUT_FILENO)) {
-		complain(
-			"capture: a terminal cannot show a capture file; without -w there are lines");
+		complain("capture: a terminal cannot show a capture file; omit -w to print lines");
 		return NULL;
 	}
 	if (!file)
@@ -261,7 +260,7 @@ int command_capture(int argc, char **argv)
 			   (pid_t)options.pid)) {
 		if (!capture_output_has_wanted(&output))
 			complain(
-				"capture: nothing is called %s now; urnic devices lists what there is",
+				"capture: no device or interface is called %s; urnic devices lists them",
 				options.filter.device);
 		status = capture(&options, &sources, &output);
 		capture_output_end(&output, capture_sources_dropped(&sources));

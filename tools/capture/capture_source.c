@@ -229,7 +229,8 @@ static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int m
 	if (!error)
 		error = memory_map(process);
 	if (error) {
-		complain("capture: not process %d (%s): %s", pid, process->comm, why_not(error));
+		complain("capture: cannot capture process %d (%s): %s", pid, process->comm,
+			why_not(error));
 		return;
 	}
 	lanes_look(process);
@@ -403,7 +404,8 @@ int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, p
 	*sources = (struct capture_sources){.snap_bytes = snap_bytes, .only = only};
 	error = capture_socket_listen(&sources->listener);
 	if (error == -EADDRINUSE)
-		complain("capture: you have another capture at work here");
+		complain(
+			"capture: another capture of this user is running in this network namespace");
 	else if (error)
 		complain("capture: cannot listen: %s", strerror(-error));
 	if (error)

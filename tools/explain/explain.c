@@ -32,7 +32,7 @@ const char command_explain_help[] =
 	"    both, status and vendor_err.\n"
 	"  a part of a name: retry\n"
 	"\n"
-	"The exit status is 1 if there is a WORD that nothing is known about.\n";
+	"The exit status is 1 if a WORD is unknown.\n";
 
 #define STATUS_PREFIX "IBV_WC_"
 

@@ -27,9 +27,9 @@ const char command_host_help[] =
 	"  host a    10.99.0.1/24, fd00:99::1/64 on veth0\n"
 	"  host b    10.99.0.2/24, fd00:99::2/64 on veth0\n"
 	"\n"
-	"  up      make the network; packets can flow on return. If it is up already, that is fine.\n"
-	"  exec    run PROGRAM on a host. The exit status is PROGRAM's. URNIC_HOST_ID is set in its\n"
-	"          environment, unless it is already: to urnic the hosts are two machines.\n"
+	"  up      make the network; packets can flow on return. Succeeds if it is up already.\n"
+	"  exec    run PROGRAM on a host. The exit status is PROGRAM's. Sets URNIC_HOST_ID in its\n"
+	"          environment unless you have set it, so that urnic takes the hosts for two machines.\n"
 	"  list    the networks that are up\n"
 	"  down    end the network\n"
 	"\n"
@@ -62,14 +62,14 @@ static int parse_options(
 			options.name = optarg;
 		if (letter == 'm' &&
 			!text_number(optarg, NETWORK_MTU_MIN, NETWORK_MTU_MAX, &options.mtu)) {
-			complain("host: an MTU is a number from %d to %d, not '%s'",
+			complain("host: the MTU must be a number from %d to %d, not '%s'",
 				NETWORK_MTU_MIN, NETWORK_MTU_MAX, optarg);
 			return -EINVAL;
 		}
 	}
 	if (!network_name_is_valid(options.name)) {
 		complain(
-			"host: a network's name is lower-case letters, digits and hyphens, not '%s'",
+			"host: a network's name has lower-case letters, digits and hyphens only, not '%s'",
 			options.name);
 		return -EINVAL;
 	}

@@ -25,13 +25,13 @@ const char command_run_help[] =
 	"per network interface that is up and has an address. Nothing is installed or changed.\n"
 	"\n"
 	"Some programs also look at /sys/class/infiniband or /dev/infiniband: UCX and MPIs on it,\n"
-	"ibstat, monitoring agents. Run by root they get a private view in which these are there; any\n"
-	"other user asks for it.\n"
+	"ibstat, monitoring agents. For root, a private view shows them the devices there; other users\n"
+	"ask for it by --view.\n"
 	"\n"
-	"  --view       give PROGRAM that view. Needs user namespaces where the user is not root; in\n"
-	"               the view, other users' files then belong to nobody and set-user-id programs\n"
-	"               run as oneself.\n"
-	"  --no-view    do not, also as root\n"
+	"  --view       give PROGRAM the view. Users other than root need user namespaces for it; in\n"
+	"               the view other users' files then belong to nobody, and set-user-id programs\n"
+	"               run as you.\n"
+	"  --no-view    no view, also as root\n"
 	"  --rsocket    make RDMA connections of PROGRAM's TCP and UDP sockets, by rdma-core's\n"
 	"               librspreload.so (Debian has it in the package librdmacm1); see rsocket(7)\n"
 	"  --print      print the library directory and run nothing\n"
@@ -217,8 +217,7 @@ static int choose_view(enum view_choice choice)
 	result = view_enter_quietly(choice == VIEW_ALWAYS);
 	if (result == 0 || choice == VIEW_IF_FREE)
 		return 0;
-	complain("run: this system does not let us make a private view of /sys and /dev: %s",
-		strerror(-result));
+	complain("run: this system refuses a private view of /sys and /dev: %s", strerror(-result));
 	return result;
 }
 

@@ -22,10 +22,10 @@ const char command_stat_help[] =
 	"usage: urnic stat [--json] [--all] [--device DEVICE] [--pid PID] [--qp NUMBER]\n"
 	"\n"
 	"Shows the counters of every process that runs on urnic in this network namespace: of each\n"
-	"queue pair, with its device, state and peer, of each lane and its UDP port, and of urnicd. The\n"
-	"processes do not notice. Other users' counters are for root to see.\n"
+	"queue pair, with its device, state and peer, of each lane and its UDP port, and of urnicd. It\n"
+	"does not disturb the processes. Only root sees other users' counters.\n"
 	"\n"
-	"  --all              with the counters that are zero\n"
+	"  --all              also the counters that are zero\n"
 	"  --device DEVICE    only queue pairs of this device or interface\n"
 	"  --pid PID          only this process\n"
 	"  --qp NUMBER        only this queue pair: 135467, 0x02112b\n"
@@ -33,7 +33,7 @@ const char command_stat_help[] =
 	"\n"
 	"`urnic explain NAME` says what a counter counts.\n"
 	"\n"
-	"The exit status is 0 also if nothing runs; 1 if nothing is as --device, --pid and --qp ask.\n";
+	"The exit status is 0 if nothing runs, and 1 if nothing matches --device, --pid and --qp.\n";
 
 struct filter {
 	const char *device;
@@ -239,7 +239,7 @@ static int report_make(const struct filter *filter, struct stat_report *ret_repo
 static int parse_number(const char *what, const char *text, uint32_t max, uint32_t *ret_number)
 {
 	if (!text_number_or_hex(text, 0, max, ret_number)) {
-		complain("stat: %s is a number up to %u, not '%s'", what, max, text);
+		complain("stat: %s must be a number up to %u, not '%s'", what, max, text);
 		return -EINVAL;
 	}
 	return 0;
@@ -276,7 +276,7 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 		filter->has_qpn |= letter == 'q';
 	}
 	if (result == 0 && optind != argc) {
-		complain("stat: what is '%s'? urnic stat --help", argv[optind]);
+		complain("stat: unknown argument '%s'; urnic stat --help", argv[optind]);
 		return -EINVAL;
 	}
 	*ret_options = options;
@@ -303,7 +303,7 @@ int command_stat(int argc, char **argv)
 		complain("stat: no urnicd runs here, so no program uses urnic in this network "
 			 "namespace");
 	if (filter_is_set(&options.filter) && report.process_count == 0) {
-		complain("stat: nothing runs that was asked for");
+		complain("stat: no running program matches the options");
 		status = EXIT_FAILED;
 	}
 	report_done(&report);

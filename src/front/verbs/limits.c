@@ -82,12 +82,11 @@ static void complain(const struct text_part *item, uint32_t highest)
 	const int shown = (int)min_u64(item->bytes, SHOWN_BYTES_MAX);
 
 	if (highest)
-		log_write(LOG_ERROR,
-			"URNIC_LIMITS has '%.*s'; it may be 1 to %u; it is left as it is", shown,
-			item->text, highest);
+		log_write(LOG_ERROR, "URNIC_LIMITS has '%.*s'; it may be 1 to %u; it is ignored",
+			shown, item->text, highest);
 	else
 		log_write(LOG_ERROR,
-			"URNIC_LIMITS has '%.*s', which is not limit=number of a limit that can be set (max_qp, max_cqe ... of ibv_devinfo -v); it is left out",
+			"URNIC_LIMITS has '%.*s', which is not limit=number of a limit that can be set (max_qp, max_cqe ... of ibv_devinfo -v); it is ignored",
 			shown, item->text);
 }
 

@@ -19,7 +19,7 @@ static void path_refuse(const struct ibv_ah_attr *ah, uint8_t port)
 		log_write(LOG_INFO, "ah_attr.port_num is %u; the device has port %d only", port,
 			DEVICE_PORT);
 	else
-		log_write(LOG_INFO, "ah_attr.grh.sgid_index %u is behind the end of the GID table",
+		log_write(LOG_INFO, "ah_attr.grh.sgid_index %u is beyond the end of the GID table",
 			ah->grh.sgid_index);
 }
 
@@ -40,7 +40,7 @@ int path_from_verbs(
 		: ibv_rate_to_mbps((enum ibv_rate)ah->static_rate);
 
 	if (rate_mbps < 0) {
-		log_write(LOG_INFO, "ah_attr.static_rate %u is no rate", ah->static_rate);
+		log_write(LOG_INFO, "ah_attr.static_rate %u is not a valid rate", ah->static_rate);
 		return EINVAL;
 	}
 	if (rate_mbps < DEVICE_PORT_RATE_MBPS)
