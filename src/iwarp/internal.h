@@ -126,41 +126,8 @@ static inline void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe 
 	tx->is_turn_of_answers = true;
 }
 
-/* Complete the requests at the head of the send queue that are done, unless they are held back. */
+/* Complete the requests at the head of the send queue that are done. */
 void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns);
-
-/* Some bytes were taken: the completion of what is done now may be held back. */
-void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns);
-
-/* What is held back is completed now: its time is over, */
-void iwarp_defer_end(struct iwarp_qp *iwarp, uint64_t now_ns);
-
-/* the peer has sent something, the program has posted something: that was or was not worth it. */
-static inline void iwarp_learn(struct iwarp_qp *iwarp, int change, uint64_t now_ns)
-{
-	struct iwarp_transmit *tx = &iwarp->tx;
-
-	if (tx->is_answer_due) {
-		tx->luck += change;
-		if (tx->luck > IWARP_LUCK_MAX)
-			tx->luck = IWARP_LUCK_MAX;
-		else if (tx->luck < -IWARP_LUCK_MAX)
-			tx->luck = -IWARP_LUCK_MAX;
-		tx->is_answer_due = false;
-	}
-	if (tx->defer_end_ns)
-		iwarp_defer_end(iwarp, now_ns);
-}
-
-static inline void iwarp_answered(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	iwarp_learn(iwarp, IWARP_LUCK_ANSWERED, now_ns);
-}
-
-static inline void iwarp_unanswered(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	iwarp_learn(iwarp, IWARP_LUCK_SILENT, now_ns);
-}
 
 static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 {
@@ -211,11 +178,8 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment);
 /* The responder may send requests. */
 void iwarp_hold_over(struct iwarp_qp *iwarp);
 
-/* When to come back to an open stream: a message waits, a completion is held back. */
+/* Set the deadline of an open stream: a message waits, or the responder waits for the initiator. */
 void iwarp_deadline_update(struct iwarp_qp *iwarp);
-
-/* Come back at `at_ns`, or before: for what is mostly over by then. */
-void iwarp_deadline_hasten(struct iwarp_qp *iwarp, uint64_t at_ns);
 
 /* The peer broke a rule: say so, and end. `ulpdu` NULL when it is not about a segment. */
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,

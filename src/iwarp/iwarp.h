@@ -21,11 +21,7 @@
  * so that the CRC is that of what is sent even if the program changes what a peer reads. Without, a
  * long payload is lent: it stays where it is until it is taken.
  *
- * A request that needs no answer is done when its last byte was taken. The completion of a WRITE
- * may be held back for a moment: a program that polls for it, and then watches its memory for the
- * peer's answer, would leave nobody but the NIC's thread to take that in. So it polls until the
- * answer is there. Whether that is worth it is learnt: does the peer send something before the
- * program goes on?
+ * A request that needs no answer is done when its last byte was taken.
  *
  * Receiving. With CRCs, or markers, a FPDU is collected, checked, and then placed. Without, the
  * payload of a long segment goes straight to where it belongs once its header was checked, its last
@@ -76,17 +72,6 @@ enum {
  * come. What the rule protects, the initiator on its way into full operation, has long got there.
  */
 #define IWARP_HOLD_NS 100000000ull
-
-/*
- * How long the completion of a WRITE is held back at most, where that seems worth it; and what one
- * more that was answered before the program went on, or not, adds to how much it seems so.
- */
-#define IWARP_DEFER_NS 250000ull
-enum {
-	IWARP_LUCK_ANSWERED = 2,
-	IWARP_LUCK_SILENT = -1,
-	IWARP_LUCK_MAX = 4,
-};
 
 /* How long a peer may take to end its half of the stream. */
 #define IWARP_CLOSE_NS 2000000000ull
@@ -175,13 +160,6 @@ struct iwarp_transmit {
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message */
 	uint32_t answers_out; /* READs and atomics without an answer */
-	uint64_t defer_end_ns; /* until then the completion of a WRITE is held back; 0: none is */
-	bool is_answer_due; /* what was sent last is a WRITE, and nothing has come since */
-	/*
-	 * In guessing that an answer comes; -IWARP_LUCK_MAX to IWARP_LUCK_MAX, below 0 not to be
-	 * trusted
-	 */
-	int luck;
 	enum fault fault; /* what the request at `index` fails with when its turn comes */
 	struct mr_cached own; /* of the keys that SENDs and WRITEs name */
 	struct iwarp_owed owed[QP_RD_ATOMIC_MAX]; /* a ring */

@@ -167,7 +167,6 @@ void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 	rx->end += bytes - direct_bytes;
 	assert(rx->end <= IWARP_RX_BYTES);
 	iwarp_resume(iwarp, now_ns);
-	iwarp_answered(iwarp, now_ns);
 }
 
 /* --- sending --- */

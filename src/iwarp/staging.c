@@ -253,6 +253,5 @@ void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 {
 	assert(bytes && bytes <= iwarp->tx.staged_bytes);
 	pieces_take(&iwarp->tx, bytes);
-	iwarp_defer_begin(iwarp, now_ns);
 	iwarp_complete(iwarp, now_ns);
 }

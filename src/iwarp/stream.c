@@ -36,18 +36,7 @@ void iwarp_deadline_update(struct iwarp_qp *iwarp)
 		at_ns = iwarp->rx.stall_look_ns;
 	if (iwarp->tx.hold_end_ns)
 		at_ns = min_u64(at_ns, iwarp->tx.hold_end_ns);
-	if (iwarp->tx.defer_end_ns)
-		at_ns = min_u64(at_ns, iwarp->tx.defer_end_ns);
 	qp_set_deadline(&iwarp->qp, at_ns);
-}
-
-/* A deadline that is not wanted any more stays, and finds nothing to do. */
-void iwarp_deadline_hasten(struct iwarp_qp *iwarp, uint64_t at_ns)
-{
-	const struct deadline *deadline = &iwarp->qp.deadline;
-
-	if (!deadline->position || deadline->at_ns > at_ns)
-		qp_set_deadline(&iwarp->qp, at_ns);
 }
 
 /* --- opening --- */
@@ -101,7 +90,6 @@ static void over(struct iwarp_qp *iwarp)
 /* The queue pair is in error: what is staged goes out, and that is the end of it. */
 static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
-	iwarp_defer_end(iwarp, now_ns);
 	iwarp_loans_end(iwarp);
 	iwarp->stream = IWARP_STREAM_ENDING;
 	iwarp->rx.start = 0;
@@ -178,8 +166,8 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 /* --- the transport --- */
 
 /*
- * The initiator has been waited for; a completion was held back; a message waits for a receive
- * request; or the peer does not take what is left for it, or does not end its half.
+ * The initiator has been waited for; a message waits for a receive request; or the peer does not
+ * take what is left for it, or does not end its half.
  */
 static void expire(struct qp *qp, uint64_t now_ns)
 {
@@ -191,10 +179,6 @@ static void expire(struct qp *qp, uint64_t now_ns)
 	}
 	if (iwarp->tx.hold_end_ns && now_ns >= iwarp->tx.hold_end_ns)
 		iwarp_hold_over(iwarp);
-	if (iwarp->tx.defer_end_ns && now_ns >= iwarp->tx.defer_end_ns) {
-		iwarp_defer_end(iwarp, now_ns);
-		qp->lane->is_unattended = true;
-	}
 	if (iwarp_is_stalled(iwarp) && now_ns >= iwarp->rx.stall_look_ns)
 		iwarp_resume(iwarp, now_ns);
 	if (iwarp->stream == IWARP_STREAM_OPEN)
@@ -203,7 +187,7 @@ static void expire(struct qp *qp, uint64_t now_ns)
 
 static void posted(struct qp *qp, uint64_t now_ns)
 {
-	iwarp_unanswered(iwarp_from_qp(qp), now_ns);
+	(void)now_ns;
 	iwarp_schedule(iwarp_from_qp(qp));
 }
 
@@ -242,7 +226,6 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	} else if (qp->state == QP_RTS) {
 		iwarp_schedule(iwarp);
 	} else if (qp->state == QP_SQD) {
-		iwarp_defer_end(iwarp, now_ns);
 		iwarp_complete(iwarp, now_ns);
 	}
 }
@@ -263,8 +246,7 @@ static void check(const struct qp *qp)
 		assert(qp->state != QP_ERR && qp->state != QP_RESET);
 		assert(tx->index - qp->sq->completed <= qp->sq->posted - qp->sq->completed);
 		assert(tx->answers_out <= iwarp->settings.ord);
-		assert(!(rx->stall_end_ns || tx->hold_end_ns || tx->defer_end_ns) ||
-			qp->deadline.position);
+		assert(!(rx->stall_end_ns || tx->hold_end_ns) || qp->deadline.position);
 		assert(!tx->hold_end_ns || tx->is_held);
 	}
 }

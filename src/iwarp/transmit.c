@@ -418,52 +418,10 @@ static void fail(struct iwarp_qp *iwarp, uint64_t now_ns)
 		qp_set_state(&iwarp->qp, QP_ERR, now_ns);
 }
 
-/* Was a WRITE the last that was sent, and does its completion matter to a program that polls? */
-static bool is_write_last(const struct iwarp_qp *iwarp)
-{
-	const struct iwarp_transmit *tx = &iwarp->tx;
-	const struct qp *qp = &iwarp->qp;
-	const struct send_wqe *last = sq_at(qp->sq, tx->index - 1);
-
-	return !tx->staged_bytes && tx->index == qp->sq->posted && tx->index != qp->sq->completed &&
-		last->opcode == WR_RDMA_WRITE &&
-		(qp->is_all_signaled || last->flags & SEND_SIGNALED);
-}
-
-/*
- * A program that has filled its queue could not go on, and one that is about to sleep does not
- * poll.
- */
-void iwarp_defer_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	struct iwarp_transmit *tx = &iwarp->tx;
-	const struct qp *qp = &iwarp->qp;
-
-	tx->is_answer_due = is_write_last(iwarp);
-	if (!tx->is_answer_due || tx->defer_end_ns || tx->luck < 0 || qp->state != QP_RTS ||
-		qp->sq->posted - qp->sq->completed > max_u32(qp->caps.send_depth / 2, 1) ||
-		cq_is_armed(qp->send_cq))
-		return;
-	tx->defer_end_ns = now_ns + IWARP_DEFER_NS;
-	iwarp_deadline_hasten(iwarp, tx->defer_end_ns);
-}
-
-void iwarp_defer_end(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	struct iwarp_transmit *tx = &iwarp->tx;
-
-	if (!tx->defer_end_ns)
-		return;
-	tx->defer_end_ns = 0;
-	iwarp_complete(iwarp, now_ns);
-}
-
 void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct qp *qp = &iwarp->qp;
 
-	if (iwarp->tx.defer_end_ns)
-		return;
 	while (iwarp->stream == IWARP_STREAM_OPEN && qp->sq->completed != iwarp->tx.index &&
 		is_done(&iwarp->tx, sq_at(qp->sq, qp->sq->completed)))
 		qp_complete_send(qp, FAULT_NONE, now_ns);

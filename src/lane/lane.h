@@ -76,11 +76,6 @@ struct lane {
 	uint32_t member_count;
 	uint32_t burst_packets; /* that the first of the lists has sent in its turn */
 	/*
-	 * A program was told all there is, and may watch its memory from now on; for the owner to
-	 * clear
-	 */
-	bool is_unattended;
-	/*
 	 * Payloads that may be sent from where they lie, and packets that may come in rows: of so
 	 * many bytes and more, 0: none. Set by the owner.
 	 */

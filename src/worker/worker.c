@@ -341,10 +341,6 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 	worker_send(worker, false);
 	if (worker->flushes != flushes)
 		worker_note_polls(worker, worker->flushes - flushes);
-	if (worker->lane.is_unattended) {
-		worker->lane.is_unattended = false;
-		worker_note_arm(worker);
-	}
 	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
 		worker->deferring_weight = 0;
 	} else if (!has_completed(worker, cq)) {

@@ -177,7 +177,7 @@ static void check_guards(const struct stream_end *end)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct stream_options options = {.settings = stream_settings(false), .is_deferring = true};
+	struct stream_options options = {.settings = stream_settings(false)};
 	struct input input = {.at = data, .left = size};
 	struct mr_region region;
 	struct stream_end end;

@@ -290,7 +290,7 @@ static void break_it(struct history *history)
 static void side_start(struct history *history, struct side *side, struct side *peer,
 	const struct iwarp_settings *settings)
 {
-	struct stream_options options = {.settings = *settings, .is_deferring = true};
+	struct stream_options options = {.settings = *settings};
 
 	stream_start(&side->end, &options);
 	side->peer = peer;

@@ -107,8 +107,6 @@ void stream_start(struct stream_end *end, const struct stream_options *options)
 	REQUIRE(!qp_modify(end->qp, QP_INIT, ATTR_STATE | ATTR_ACCESS, &attr, 0));
 	if (!options->is_not_open)
 		REQUIRE(!iwarp_open(end->iwarp, &options->settings, 0));
-	if (!options->is_deferring)
-		end->iwarp->tx.luck = -IWARP_LUCK_MAX;
 	after(end);
 }
 

@@ -29,7 +29,6 @@ struct stream_options {
 	uint32_t access; /* enum mr_access, of the queue pair; 0: all */
 	uint32_t cq_entries; /* 0: 512 */
 	bool is_not_open; /* leave it in INIT */
-	bool is_deferring; /* completions of WRITEs may be held back */
 };
 
 struct stream_end {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is staged to be sent: markers, payloads that are lent and what becomes of them, completions
- * that are held back.
+ * What is staged to be sent: markers, payloads that are lent and what becomes of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,13 +42,6 @@ static void expect(struct stream_end *end, enum wc_status status)
 
 	assert_true(stream_poll(end, &cqe));
 	assert_int_equal(cqe.status, status);
-}
-
-static void expect_none(struct stream_end *end)
-{
-	struct cqe cqe;
-
-	assert_false(stream_poll(end, &cqe));
 }
 
 static uint32_t parts_of(struct stream_end *end, struct iwarp_part parts[IWARP_PIECES_MAX])
@@ -245,145 +237,6 @@ static void lists_of_any_lengths_arrive(void **state)
 	}
 }
 
-/* --- completions that are held back --- */
-
-static void start_deferring(void)
-{
-	struct stream_options options = {.settings = stream_settings(true), .is_deferring = true};
-
-	stream_pair_start(&a, &b, &options);
-}
-
-static void completion_of_a_write_waits_for_the_answer(void **state)
-{
-	struct sge sge;
-
-	(void)state;
-	start_deferring();
-	post(WR_RDMA_WRITE, 8);
-	stream_run(&a, &b);
-	expect_none(&a);
-	struct send_wr answer = stream_wr(&b, &a, WR_RDMA_WRITE, &sge, AT, 8, FAR);
-	assert_int_equal(stream_post(&b, &answer), 0);
-	stream_run(&a, &b);
-	expect(&a, WC_SUCCESS);
-	stop();
-}
-
-static void completion_of_a_write_does_not_wait_for_long(void **state)
-{
-	(void)state;
-	start_deferring();
-	post(WR_RDMA_WRITE, 8);
-	stream_run(&a, &b);
-	stream_pass(&a, IWARP_DEFER_NS - 1);
-	expect_none(&a);
-	stream_pass(&a, 1);
-	expect(&a, WC_SUCCESS);
-	assert_true(a.lane.is_unattended);
-	stop();
-}
-
-/*
- * A deadline that is not wanted any more stays where it is: the next completion is held back for
- * all of its own time.
- */
-static void completion_of_a_write_outlives_the_deadline_of_another(void **state)
-{
-	const uint64_t later_ns = IWARP_DEFER_NS * 3 / 4;
-	struct sge sge;
-
-	(void)state;
-	start_deferring();
-	post(WR_RDMA_WRITE, 8);
-	stream_run(&a, &b);
-	struct send_wr answer = stream_wr(&b, &a, WR_RDMA_WRITE, &sge, AT, 8, FAR);
-	assert_int_equal(stream_post(&b, &answer), 0);
-	stream_run(&a, &b);
-	expect(&a, WC_SUCCESS);
-	stream_pass(&a, later_ns);
-	post(WR_RDMA_WRITE, 8);
-	stream_run(&a, &b);
-	stream_pass(&a, IWARP_DEFER_NS - later_ns);
-	expect_none(&a);
-	stream_pass(&a, later_ns - 1);
-	expect_none(&a);
-	stream_pass(&a, 1);
-	expect(&a, WC_SUCCESS);
-	stop();
-}
-
-static void completion_is_not_held_back_where_that_is_no_use(void **state)
-{
-	uint32_t held = 0;
-
-	(void)state;
-	start_deferring();
-	stream_post_receive(&b, 1, 0, 100);
-	post(WR_SEND, 8); /* its answer is a completion as well */
-	stream_run(&a, &b);
-	expect(&a, WC_SUCCESS);
-	post(WR_RDMA_WRITE, 8);
-	stream_run(&a, &b);
-	post(WR_RDMA_WRITE, 8); /* goes on without waiting */
-	expect(&a, WC_SUCCESS);
-	stream_run(&a, &b);
-	stream_pass(&a, IWARP_DEFER_NS);
-	expect(&a, WC_SUCCESS);
-	cq_arm(&a.cq, CQ_ARM_NEXT); /* sleeps */
-	post(WR_RDMA_WRITE, 8);
-	stream_run(&a, &b);
-	expect(&a, WC_SUCCESS);
-	for (int i = 0; i < 100; i++) { /* a row of WRITEs that nobody answers */
-		post(WR_RDMA_WRITE, 8);
-		stream_run(&a, &b);
-		held += a.iwarp->tx.defer_end_ns != 0;
-		stream_pass(&a, IWARP_DEFER_NS);
-		expect(&a, WC_SUCCESS);
-	}
-	assert_int_equal(held, 0);
-	stop();
-}
-
-static void completion_is_held_back_again_when_answers_come(void **state)
-{
-	uint32_t held = 0;
-
-	(void)state;
-	start_deferring();
-	a.iwarp->tx.luck = -IWARP_LUCK_MAX;
-	for (int i = 0; i < 10; i++) {
-		struct sge sge;
-		struct send_wr answer;
-
-		post(WR_RDMA_WRITE, 8);
-		post(WR_RDMA_WRITE, 8);
-		stream_run(&a, &b);
-		held += a.iwarp->tx.defer_end_ns != 0;
-		stream_pass(&a, IWARP_DEFER_NS); /* answers are late, too */
-		answer = stream_wr(&b, &a, WR_RDMA_WRITE, &sge, AT, 8, FAR);
-		assert_int_equal(stream_post(&b, &answer), 0);
-		stream_run(&a, &b);
-		expect(&a, WC_SUCCESS);
-		expect(&a, WC_SUCCESS);
-		stream_pass(&b, IWARP_DEFER_NS);
-		expect(&b, WC_SUCCESS);
-	}
-	assert_true(held >= 3);
-	stop();
-}
-
-static void completion_that_is_held_back_is_no_failure_at_the_end(void **state)
-{
-	(void)state;
-	start_deferring();
-	post(WR_RDMA_WRITE, 8);
-	stream_run(&a, &b);
-	assert_int_equal(qp_modify(a.qp, QP_ERR, ATTR_STATE, &(struct qp_attr){0}, 0), 0);
-	expect(&a, WC_SUCCESS);
-	stop();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,12 +249,6 @@ int main(void)
 		cmocka_unit_test(memory_that_goes_while_it_is_lent_ends_the_stream),
 		cmocka_unit_test(what_a_peer_reads_is_lent_with_its_right),
 		cmocka_unit_test(lists_of_any_lengths_arrive),
-		cmocka_unit_test(completion_of_a_write_waits_for_the_answer),
-		cmocka_unit_test(completion_of_a_write_does_not_wait_for_long),
-		cmocka_unit_test(completion_of_a_write_outlives_the_deadline_of_another),
-		cmocka_unit_test(completion_is_not_held_back_where_that_is_no_use),
-		cmocka_unit_test(completion_is_held_back_again_when_answers_come),
-		cmocka_unit_test(completion_that_is_held_back_is_no_failure_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
