@@ -106,22 +106,15 @@ bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns);
 /* Owe the answer to a request of the peer's. False when there are as many as we serve at once. */
 bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed);
 
-/* The stream position that a request is done at. */
-static inline void iwarp_wqe_set_end(struct send_wqe *wqe, uint64_t position)
-{
-	wqe->ssn = (uint32_t)(position >> 32);
-	wqe->packet_count = (uint32_t)position;
-}
-
 /* All of the request at tx->index is staged. */
 static inline void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
-	wqe->is_started = IWARP_STAGED;
-	iwarp_wqe_set_end(wqe, tx->position);
+	wqe->stream.end_position = tx->position;
+	wqe->stream.is_answered = false;
 	tx->index++;
-	tx->offset = 0;
+	tx->message_offset = 0;
 	tx->is_in_message = false;
 	tx->is_turn_of_answers = true;
 }

@@ -121,14 +121,6 @@ struct iwarp_owed {
 	struct rdmap_atomic_response atomic; /* executed already */
 };
 
-/* What a send request has come to; in its is_started. */
-enum iwarp_progress {
-	IWARP_WAITING,
-	IWARP_STARTED, /* some of it is staged */
-	IWARP_STAGED, /* all of it; `ssn` and `packet_count` are the stream position behind it */
-	IWARP_ANSWERED, /* a READ or atomic: the answer has come */
-};
-
 /* What is staged, in the order of the stream: bytes of ours, or of the memory that a key names. */
 struct iwarp_piece {
 	enum {
@@ -151,14 +143,14 @@ struct iwarp_transmit {
 	uint32_t staged_bytes; /* of all pieces */
 	uint64_t position; /* in the stream, behind them */
 	uint32_t index; /* the send request to be staged next, or in the middle of it */
-	uint32_t offset; /* bytes of it that are staged */
+	uint32_t message_offset; /* MO of its next segment: so many bytes of it are staged */
 	bool is_in_message; /* of the send queue: nothing may come between its segments */
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
 	bool is_held; /* the responder sends no request before the initiator's first FPDU */
 	uint64_t hold_end_ns; /* or before this; 0: there is no such time */
 	bool is_ready_owed; /* the initiator has to say so, before all else */
 	bool is_turn_of_answers;
-	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message */
+	uint32_t msn[DDP_QUEUE_COUNT]; /* MSN of the next message */
 	uint32_t answers_out; /* READs and atomics without an answer */
 	enum fault fault; /* what the request at `index` fails with when its turn comes */
 	struct mr_cached own; /* of the keys that SENDs and WRITEs name */

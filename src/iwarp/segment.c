@@ -409,12 +409,12 @@ static void answered(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 
-	sq_at(iwarp->qp.sq, rx->answer_index)->is_started = IWARP_ANSWERED;
+	sq_at(iwarp->qp.sq, rx->answer_index)->stream.is_answered = true;
 	rx->answer_bytes = 0;
 	iwarp->tx.answers_out--;
 	while (iwarp->tx.answers_out &&
 		(!iwarp_has_answer(sq_at(iwarp->qp.sq, rx->answer_index)) ||
-			sq_at(iwarp->qp.sq, rx->answer_index)->is_started == IWARP_ANSWERED))
+			sq_at(iwarp->qp.sq, rx->answer_index)->stream.is_answered))
 		rx->answer_index++;
 	iwarp_schedule(iwarp);
 	iwarp_complete(iwarp, now_ns);

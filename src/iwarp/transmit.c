@@ -151,11 +151,6 @@ static uint64_t sent_position(const struct iwarp_transmit *tx)
 	return tx->position - tx->staged_bytes;
 }
 
-static uint64_t wqe_end(const struct send_wqe *wqe)
-{
-	return (uint64_t)wqe->ssn << 32 | wqe->packet_count;
-}
-
 /*
  * The next segment's payload of a SEND or WRITE, to be lent; or nothing, and how many bytes of it
  * are to be copied.
@@ -163,11 +158,11 @@ static uint64_t wqe_end(const struct send_wqe *wqe)
 static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
 	const struct iwarp_transmit *tx = &iwarp->tx;
-	uint32_t left_bytes = wqe->total_bytes - tx->offset;
+	uint32_t left_bytes = wqe->total_bytes - tx->message_offset;
 	struct sge slice;
 
 	if (iwarp_may_lend(iwarp, left_bytes) && !(wqe->flags & SEND_INLINE)) {
-		slice = sge_slice(wqe->sge, wqe->sge_count, tx->offset,
+		slice = sge_slice(wqe->sge, wqe->sge_count, tx->message_offset,
 			min_u32(left_bytes, IWARP_LOAN_BYTES_MAX));
 		if (iwarp_may_lend(iwarp, slice.bytes))
 			return (struct iwarp_piece){
@@ -183,10 +178,10 @@ static bool gather(struct iwarp_qp *iwarp, const struct send_wqe *wqe, uint32_t 
 	struct qp *qp = &iwarp->qp;
 
 	if (wqe->flags & SEND_INLINE)
-		memcpy(to, wqe->inline_bytes + iwarp->tx.offset, bytes);
+		memcpy(to, wqe->inline_bytes + iwarp->tx.message_offset, bytes);
 	else
 		iwarp->tx.fault = message_local_fault(sge_gather(qp->lane->mrs, qp->pd, wqe->sge,
-			wqe->sge_count, iwarp->tx.offset, bytes, to));
+			wqe->sge_count, iwarp->tx.message_offset, bytes, to));
 	return iwarp->tx.fault == FAULT_NONE;
 }
 
@@ -203,7 +198,7 @@ static bool stage_payload(struct iwarp_qp *iwarp, const struct send_wqe *wqe,
 			return false;
 		iwarp_fpdu_end(iwarp, segment, payload->bytes);
 	}
-	tx->offset += payload->bytes;
+	tx->message_offset += payload->bytes;
 	tx->is_in_message = true;
 	return true;
 }
@@ -222,9 +217,9 @@ static void stage_send(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	struct iwarp_transmit *tx = &iwarp->tx;
 	const struct iwarp_piece payload = payload_choose(iwarp, wqe);
 	struct ddp_segment segment =
-		iwarp_untagged(tx, send_opcode(wqe), DDP_QUEUE_SEND, tx->offset);
+		iwarp_untagged(tx, send_opcode(wqe), DDP_QUEUE_SEND, tx->message_offset);
 
-	segment.is_last = tx->offset + payload.bytes == wqe->total_bytes;
+	segment.is_last = tx->message_offset + payload.bytes == wqe->total_bytes;
 	segment.untagged.invalidate_stag = rdmap_has_invalidate(segment.opcode) ? wqe->imm : 0;
 	if (stage_payload(iwarp, wqe, &segment, &payload) && segment.is_last) {
 		tx->msn[DDP_QUEUE_SEND]++;
@@ -257,8 +252,8 @@ static void stage_write(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	const struct iwarp_piece payload = payload_choose(iwarp, wqe);
 	struct ddp_segment segment = {
 		.opcode = RDMAP_WRITE,
-		.is_last = tx->offset + payload.bytes == wqe->total_bytes,
-		.tagged = {.stag = wqe->rkey, .offset = wqe->remote_address + tx->offset},
+		.is_last = tx->message_offset + payload.bytes == wqe->total_bytes,
+		.tagged = {.stag = wqe->rkey, .offset = wqe->remote_address + tx->message_offset},
 	};
 
 	if (tx->is_imm_due) {
@@ -370,7 +365,7 @@ static void execute_local(struct iwarp_qp *iwarp, struct send_wqe *wqe, uint64_t
 	if (iwarp->tx.fault)
 		return;
 	iwarp_request_staged(iwarp, wqe);
-	iwarp_wqe_set_end(wqe, sent_position(&iwarp->tx));
+	wqe->stream.end_position = sent_position(&iwarp->tx);
 	iwarp_complete(iwarp, now_ns);
 }
 
@@ -398,11 +393,11 @@ static void stage_request(struct iwarp_qp *iwarp, uint64_t now_ns)
 
 /* --- completing --- */
 
+/* Is a request done, all of which is staged? */
 static bool is_done(const struct iwarp_transmit *tx, const struct send_wqe *wqe)
 {
-	if (iwarp_has_answer(wqe))
-		return wqe->is_started == IWARP_ANSWERED;
-	return wqe->is_started == IWARP_STAGED && sent_position(tx) >= wqe_end(wqe);
+	return iwarp_has_answer(wqe) ? wqe->stream.is_answered
+				     : sent_position(tx) >= wqe->stream.end_position;
 }
 
 /* A request of our own that cannot be executed ends the stream, when those before it are done. */

@@ -131,9 +131,18 @@ struct send_wqe {
 	};
 	uint32_t total_bytes; /* 0 to 2^31 */
 	uint32_t sge_count;
-	struct psn first_psn; /* set by the transport when it starts to send it */
-	uint32_t packet_count;
-	uint32_t ssn; /* its number among the messages that the responder counts */
+	/* The transport's own, from when it starts to send it. */
+	union {
+		struct { /* in packets */
+			struct psn first_psn;
+			uint32_t packet_count;
+			uint32_t ssn; /* its number among the messages that the responder counts */
+		};
+		struct { /* over iWARP */
+			uint64_t end_position; /* in the byte stream, behind its last FPDU */
+			bool is_answered; /* a READ or atomic: its response was placed */
+		} stream;
+	};
 	uint16_t is_started;
 	uint16_t goes_by_packets; /* it cannot be executed without (qp.h, struct qp_local_ops) */
 	uint32_t srqn;
