@@ -9,20 +9,16 @@
 #include "iwarp/iwarp.h"
 #include "memory/abroad.h"
 
-/* --- quick.c --- */
+/* --- fast_path.c --- */
 
 /*
- * Stage the next request, if it is nothing but a usual one. Returns false when not: nothing has
- * changed that matters.
+ * Take in the next FPDU, if it is whole and a plain SEND or WRITE without errors. Returns false if
+ * it is not: the FPDU is still to be taken.
  */
-bool iwarp_stage_quickly(struct iwarp_qp *iwarp);
+bool iwarp_receive_fast(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/* --- receive.c --- */
-
-/*
- * Take in the next FPDU, or some of it, of whatever kind. Returns false when that needs more bytes.
- */
-bool iwarp_take(struct iwarp_qp *iwarp, uint64_t now_ns);
+/* Stage the next request, if it is a small SEND or WRITE. Otherwise returns false. */
+bool iwarp_stage_fast(struct iwarp_qp *iwarp);
 
 /* --- staging.c --- */
 

@@ -271,10 +271,10 @@ unsigned iwarp_output(
 	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns);
 
 /*
- * The same for a single request, small and of a usual kind, when nothing else is to be sent: one
- * part. NULL when it is not so, with nothing done.
+ * The same for a single small SEND or WRITE, when nothing else is to be sent: one part. NULL, with
+ * nothing done, when this is not the case.
  */
-const uint8_t *iwarp_output_quickly(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
+const uint8_t *iwarp_output_fast(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 
 /* The first `bytes` of them were taken. */
 void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);

@@ -259,7 +259,11 @@ static void segment_end(struct iwarp_qp *iwarp, uint64_t now_ns)
 	}
 }
 
-bool iwarp_take(struct iwarp_qp *iwarp, uint64_t now_ns)
+/*
+ * Takes in the next FPDU, or some of it, of whatever kind. Returns false when that needs more
+ * bytes.
+ */
+static bool fpdu_take(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 	uint32_t left_bytes, there_bytes;
@@ -276,4 +280,24 @@ bool iwarp_take(struct iwarp_qp *iwarp, uint64_t now_ns)
 		return payload_take(
 			iwarp, min_u32(there_bytes, left_bytes - IWARP_TAIL_BYTES), now_ns);
 	return false;
+}
+
+void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns)
+{
+	while (iwarp->stream == IWARP_STREAM_OPEN && iwarp->rx.start != iwarp->rx.end &&
+		(iwarp_receive_fast(iwarp, now_ns) || fpdu_take(iwarp, now_ns)))
+		;
+}
+
+void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
+{
+	struct iwarp_receive *rx = &iwarp->rx;
+	uint32_t direct_bytes = min_u32(bytes, rx->direct_bytes);
+
+	if (iwarp->stream != IWARP_STREAM_OPEN)
+		return; /* an ending stream discards what arrives */
+	rx->placed_bytes += direct_bytes;
+	rx->end += bytes - direct_bytes;
+	assert(rx->end <= IWARP_RX_BYTES);
+	iwarp_resume(iwarp, now_ns);
 }

@@ -215,7 +215,7 @@ unsigned iwarp_output(
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
-	while (has_more(iwarp) && (iwarp_stage_quickly(iwarp) || iwarp_stage_next(iwarp, now_ns)))
+	while (has_more(iwarp) && (iwarp_stage_fast(iwarp) || iwarp_stage_next(iwarp, now_ns)))
 		;
 	for (uint32_t i = 0; i < tx->piece_count; i++) {
 		const struct iwarp_piece *piece = piece_at(tx, i);

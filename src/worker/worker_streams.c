@@ -398,10 +398,10 @@ static __attribute__((noinline)) bool write_once(
 }
 
 /* The same for a single small message. */
-static inline bool write_quickly(struct worker *worker, struct worker_stream *stream)
+static inline bool write_fast(struct worker *worker, struct worker_stream *stream)
 {
 	uint32_t bytes;
-	const uint8_t *at = iwarp_output_quickly(stream->iwarp, &bytes);
+	const uint8_t *at = iwarp_output_fast(stream->iwarp, &bytes);
 	const struct iovec piece = {(void *)(uintptr_t)at, at ? bytes : 0};
 
 	return at && written(worker, stream, port_tcp_send(stream->fd, &piece, 1), bytes);
@@ -409,7 +409,7 @@ static inline bool write_quickly(struct worker *worker, struct worker_stream *st
 
 static void send_turn(struct worker *worker, struct worker_stream *stream)
 {
-	unsigned writes = write_quickly(worker, stream);
+	unsigned writes = write_fast(worker, stream);
 
 	while (writes < WRITES_PER_TURN && write_once(worker, stream))
 		writes++;

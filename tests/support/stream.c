@@ -173,7 +173,7 @@ int stream_post_receive(struct stream_end *end, uint64_t wr_id, uint64_t offset,
 /* As the runtime does it: the short way, if it is one. */
 static unsigned output(struct stream_end *end, struct iwarp_part parts[IWARP_PIECES_MAX])
 {
-	parts[0].at = iwarp_output_quickly(end->iwarp, &parts[0].bytes);
+	parts[0].at = iwarp_output_fast(end->iwarp, &parts[0].bytes);
 	return parts[0].at ? 1 : iwarp_output(end->iwarp, parts, end->now_ns);
 }
 

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The short way for most of what is small: a SEND or WRITE of one FPDU that is there as a whole,
- * and its like in the other direction. Between two system calls the processor has forgotten what it
- * knew of us, so that what counts is how little code there is.
+ * The fast path: a SEND or WRITE of one FPDU that is there as a whole, and a small SEND or WRITE to
+ * be staged. System calls evict our code from L1, so what counts is how little code a message runs.
  *
- * Whatever is not so, or not as it should be, takes the long way, which says what is wrong with it.
- * So receiving begins here, and is handed on to receive.c FPDU by FPDU. Keys are looked up once,
- * and then known.
+ * Anything else, and anything that is wrong, is left to receive.c and transmit.c, which find the
+ * error. Keys are looked up once, and then cached.
  */
-#include <assert.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "iwarp/internal.h"
 #include "memory/copy.h"
 
@@ -22,7 +18,7 @@ struct extent {
 	uint32_t bytes;
 };
 
-static __attribute__((cold)) uint8_t *look_up(const struct iwarp_qp *iwarp,
+static __attribute__((cold)) uint8_t *extent_look_up(const struct iwarp_qp *iwarp,
 	struct mr_cached *cached, const struct extent *extent, struct mr_user user, uint32_t access)
 {
 	const struct mr_table *mrs = iwarp->qp.lane->mrs;
@@ -35,16 +31,16 @@ static __attribute__((cold)) uint8_t *look_up(const struct iwarp_qp *iwarp,
 }
 
 /*
- * Where the bytes lie, when they do so in a region, and all of them may be used; NULL: take the
- * long way.
+ * The address of the bytes, if they lie in one piece in a region that allows the access. NULL: not
+ * for the fast path.
  */
-static inline uint8_t *find(const struct iwarp_qp *iwarp, struct mr_cached *cached,
+static inline uint8_t *extent_find(const struct iwarp_qp *iwarp, struct mr_cached *cached,
 	const struct extent *extent, struct mr_user user, uint32_t access)
 {
 	uint8_t *at =
 		mr_cached_find(cached, extent->key, access | MR_TOUCH, extent->iova, extent->bytes);
 
-	return at ? at : look_up(iwarp, cached, extent, user, access | MR_TOUCH);
+	return at ? at : extent_look_up(iwarp, cached, extent, user, access | MR_TOUCH);
 }
 
 /* --- receiving --- */
@@ -59,7 +55,7 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 	ddp_tagged_decode(&segment, ulpdu);
 	if (!bytes || !(iwarp->qp.attr.access & MR_REMOTE_WRITE))
 		return false;
-	to = find(iwarp, &rx->remote,
+	to = extent_find(iwarp, &rx->remote,
 		&(struct extent){segment.tagged.offset, segment.tagged.stag, bytes},
 		qp_mr_user(&iwarp->qp), MR_REMOTE_WRITE);
 	if (!to)
@@ -72,8 +68,8 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 }
 
 /*
- * A receive request that was taken for it is, on the long way, one that its message has begun to
- * fill.
+ * Returning false after iwarp_receive_begin() is fine: to receive.c, the receive request that was
+ * taken is that of a message of which no byte has arrived.
  */
 static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {
@@ -91,7 +87,8 @@ static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulp
 	if (bytes) {
 		if (!rx->receive.sge_count || bytes > sge->bytes)
 			return false;
-		to = find(iwarp, &rx->local, &(struct extent){sge->address, sge->lkey, bytes},
+		to = extent_find(iwarp, &rx->local,
+			&(struct extent){sge->address, sge->lkey, bytes},
 			(struct mr_user){iwarp->qp.recv_pd, 0}, MR_LOCAL_WRITE);
 		if (!to)
 			return false;
@@ -103,8 +100,8 @@ static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulp
 	return true;
 }
 
-/* In the middle of something, or of a kind for the long way only. */
-static bool is_busy(const struct iwarp_qp *iwarp)
+/* Is a segment under way, or does the stream need receive.c for each FPDU? */
+static bool is_receive_busy(const struct iwarp_qp *iwarp)
 {
 	const struct iwarp_receive *rx = &iwarp->rx;
 
@@ -112,18 +109,14 @@ static bool is_busy(const struct iwarp_qp *iwarp)
 		iwarp->settings.receives_markers | (rx->stall_end_ns != 0);
 }
 
-/*
- * Takes in the next FPDU, if it is whole and nothing but a usual one. Returns false when not:
- * nothing has changed that matters.
- */
-static bool take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns)
+bool iwarp_receive_fast(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 	const uint8_t *fpdu = rx->bytes + rx->start, *ulpdu = fpdu + FPDU_LENGTH_BYTES;
 	uint32_t there_bytes = rx->end - rx->start, ulpdu_bytes, bytes;
 	bool is_write, is_send;
 
-	if (there_bytes < fpdu_bytes(DDP_TAGGED_BYTES) || is_busy(iwarp))
+	if (there_bytes < fpdu_bytes(DDP_TAGGED_BYTES) || is_receive_busy(iwarp))
 		return false;
 	ulpdu_bytes = fpdu_ulpdu_bytes(fpdu);
 	bytes = fpdu_bytes(ulpdu_bytes);
@@ -149,29 +142,9 @@ static bool take_quickly(struct iwarp_qp *iwarp, uint64_t now_ns)
 	return true;
 }
 
-void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns)
-{
-	while (iwarp->stream == IWARP_STREAM_OPEN && iwarp->rx.start != iwarp->rx.end &&
-		(take_quickly(iwarp, now_ns) || iwarp_take(iwarp, now_ns)))
-		;
-}
-
-void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
-{
-	struct iwarp_receive *rx = &iwarp->rx;
-	uint32_t direct_bytes = min_u32(bytes, rx->direct_bytes);
-
-	if (iwarp->stream != IWARP_STREAM_OPEN)
-		return; /* what comes now is thrown away */
-	rx->placed_bytes += direct_bytes;
-	rx->end += bytes - direct_bytes;
-	assert(rx->end <= IWARP_RX_BYTES);
-	iwarp_resume(iwarp, now_ns);
-}
-
 /* --- sending --- */
 
-static bool may_stage(const struct iwarp_qp *iwarp)
+static bool is_fast_path_open(const struct iwarp_qp *iwarp)
 {
 	const struct iwarp_transmit *tx = &iwarp->tx;
 	const struct qp *qp = &iwarp->qp;
@@ -183,8 +156,8 @@ static bool may_stage(const struct iwarp_qp *iwarp)
 		tx->index != qp->sq->posted && iwarp_has_room(tx);
 }
 
-/* Where its bytes are, at most as many as are never lent; NULL: take the long way. */
-static const uint8_t *source(struct iwarp_qp *iwarp, const struct send_wqe *wqe)
+/* The address of a request's bytes, if they are few and in one piece; else NULL. */
+static const uint8_t *payload_find(struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
 	const struct sge *sge = wqe->sge;
 
@@ -194,13 +167,14 @@ static const uint8_t *source(struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 		return wqe->inline_bytes;
 	if (wqe->sge_count != 1 || !sge->bytes)
 		return NULL;
-	return find(iwarp, &iwarp->tx.own, &(struct extent){sge->address, sge->lkey, sge->bytes},
+	return extent_find(iwarp, &iwarp->tx.own,
+		&(struct extent){sge->address, sge->lkey, sge->bytes},
 		(struct mr_user){iwarp->qp.pd, 0}, MR_LOCAL_READ);
 }
 
 /*
- * The headers of a whole message, with the FPDU's length. In words, of which the CRC is made right
- * afterwards: a processor waits that reads what it has written in smaller pieces.
+ * The headers of a whole message, and the FPDU's length before them. They are written in words,
+ * because the CRC reads them in words next: a load from several smaller stores stalls.
  */
 static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, uint32_t ulpdu_bytes,
 	bool is_write, uint8_t *fpdu)
@@ -218,10 +192,8 @@ static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, u
 	}
 }
 
-/*
- * The next request becomes a FPDU. Returns false when it is none for this way: nothing has changed.
- */
-static inline bool stage(struct iwarp_qp *iwarp)
+/* Stages the next request. Returns false, with nothing changed, if the fast path cannot. */
+static inline bool request_stage(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 	uint8_t *fpdu = tx->bytes + tx->tail;
@@ -234,7 +206,7 @@ static inline bool stage(struct iwarp_qp *iwarp)
 	is_write = wqe->opcode == WR_RDMA_WRITE;
 	if (!is_write && (wqe->opcode != WR_SEND || (wqe->flags & SEND_SOLICITED)))
 		return false;
-	from = source(iwarp, wqe);
+	from = payload_find(iwarp, wqe);
 	if (!from)
 		return false;
 	bytes = wqe->total_bytes;
@@ -247,17 +219,17 @@ static inline bool stage(struct iwarp_qp *iwarp)
 	return true;
 }
 
-bool iwarp_stage_quickly(struct iwarp_qp *iwarp)
+bool iwarp_stage_fast(struct iwarp_qp *iwarp)
 {
-	return may_stage(iwarp) && stage(iwarp);
+	return is_fast_path_open(iwarp) && request_stage(iwarp);
 }
 
-const uint8_t *iwarp_output_quickly(struct iwarp_qp *iwarp, uint32_t *ret_bytes)
+const uint8_t *iwarp_output_fast(struct iwarp_qp *iwarp, uint32_t *ret_bytes)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
-	if (tx->piece_count || tx->index + 1 != iwarp->qp.sq->posted || !may_stage(iwarp) ||
-		!stage(iwarp))
+	if (tx->piece_count || tx->index + 1 != iwarp->qp.sq->posted || !is_fast_path_open(iwarp) ||
+		!request_stage(iwarp))
 		return NULL;
 	*ret_bytes = tx->staged_bytes;
 	return tx->bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Small messages, which take a short way, and what may make them leave it.
+ * Small messages, which take the fast path, and what makes them leave it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
