@@ -34,7 +34,7 @@ enum {
 static const int socket_none = -1;
 static const uint64_t answer_timeout_ns = AGENT_ANSWER_TIMEOUT_S * 1000000000ull;
 
-__attribute__((format(printf, 3, 4))) static int fail(
+__attribute__((format(printf, 3, 4))) static int agent_client_fail(
 	struct agent_client *client, int error, const char *format, ...)
 {
 	va_list arguments;
@@ -64,7 +64,7 @@ static int fail_version(struct agent_client *client, uint32_t version)
 	socklen_t bytes = sizeof(peer);
 
 	getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes);
-	return fail(client, -EPROTONOSUPPORT,
+	return agent_client_fail(client, -EPROTONOSUPPORT,
 		"urnicd (process %d) is of another version of urnic (its protocol %u, ours %u): it "
 		"leaves soon after the programs that use it have ended",
 		peer.pid, version, AGENT_VERSION);
@@ -77,7 +77,7 @@ int agent_client_fail_silent(struct agent_client *client)
 	/* It says so itself: the kernel only knows the process that has made its socket. */
 	if (client->agent_pid)
 		snprintf(process, sizeof(process), " (process %u)", client->agent_pid);
-	return fail(client, -ETIMEDOUT,
+	return agent_client_fail(client, -ETIMEDOUT,
 		"urnicd%s does not answer within %d seconds: it is stopped (kill -CONT) or overloaded "
 		"(end it; running programs go on)",
 		process, AGENT_ANSWER_TIMEOUT_S);
@@ -114,7 +114,7 @@ static bool wait_for(const struct agent_client *client, int fd, short events, ui
 /* --- requests --- */
 
 /* A message whose answer nobody waits for. What does not get through dies with the connection. */
-static void tell(struct agent_client *client, struct agent_message *message)
+static void agent_send_only(struct agent_client *client, struct agent_message *message)
 {
 	message->version = AGENT_VERSION;
 	message->sequence = ++client->sequence;
@@ -129,7 +129,7 @@ static void late_answer(struct agent_client *client, const struct agent_message 
 
 	if (answer->type == AGENT_ATTACH && !answer->status &&
 		!agent_slots_has(&client->slots, (uint8_t)answer->attach.slot))
-		tell(client, &message);
+		agent_send_only(client, &message);
 }
 
 /* Receive until the answer to the request is there, which is in `message`. */
@@ -149,13 +149,15 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 		if (rc == -EAGAIN)
 			return agent_client_fail_silent(client);
 		if (is_gone(rc))
-			return fail(client, -ECONNRESET, "urnicd closed the connection");
+			return agent_client_fail(
+				client, -ECONNRESET, "urnicd closed the connection");
 		if (rc == -EMFILE)
-			return fail(client, rc, "too many open files: raise the limit (ulimit -n)");
+			return agent_client_fail(
+				client, rc, "too many open files: raise the limit (ulimit -n)");
 		if (rc == -EPROTONOSUPPORT)
 			return fail_version(client, message->version);
 		if (rc)
-			return fail(client, rc, "urnicd does not speak our protocol");
+			return agent_client_fail(client, rc, "urnicd does not speak our protocol");
 		if (message->type == type && message->sequence == sequence)
 			return 0;
 		passed_fds_close(descriptors);
@@ -165,7 +167,7 @@ static int await_answer(struct agent_client *client, struct agent_message *messa
 			late_answer(client, message);
 		i++;
 	}
-	return fail(client, -EPROTO, "urnicd sends packets but no answer");
+	return agent_client_fail(client, -EPROTO, "urnicd sends packets but no answer");
 }
 
 /* A message that a child sends. */
@@ -233,25 +235,25 @@ static int exchange_within(struct agent_client *client, struct agent_message *me
 	if (rc == -EAGAIN)
 		return agent_client_fail_silent(client);
 	if (is_gone(rc))
-		return fail(client, -ECONNRESET, "urnicd closed the connection");
+		return agent_client_fail(client, -ECONNRESET, "urnicd closed the connection");
 	if (rc == -ETOOMANYREFS)
-		return fail(client, rc,
+		return agent_client_fail(client, rc,
 			"this program may not pass descriptors: raise its limit on open files "
 			"(ulimit -n)");
 	if (rc)
-		return fail(client, rc, "cannot send to urnicd: %s", strerror(-rc));
+		return agent_client_fail(client, rc, "cannot send to urnicd: %s", strerror(-rc));
 	rc = await_answer(client, message, descriptors, until_ns);
 	if (rc)
 		return rc;
 	if (message->status != 0) {
 		passed_fds_close(descriptors);
-		return fail(client, -message->status, "%s", message->why);
+		return agent_client_fail(client, -message->status, "%s", message->why);
 	}
 	return 0;
 }
 
-static int exchange(struct agent_client *client, struct agent_message *message, const int *fds,
-	uint32_t fd_count, struct passed_fds *descriptors)
+static int agent_exchange(struct agent_client *client, struct agent_message *message,
+	const int *fds, uint32_t fd_count, struct passed_fds *descriptors)
 {
 	return exchange_within(client, message, fds, fd_count, descriptors, answer_timeout_ns);
 }
@@ -262,19 +264,19 @@ static void give_back(struct agent_client *client, struct agent_message *message
 	struct passed_fds descriptors;
 
 	if (client->fd < 0 || client->is_silent)
-		tell(client, message);
+		agent_send_only(client, message);
 	else if (!exchange_within(
 			 client, message, NULL, 0, &descriptors, AGENT_GIVE_BACK_MS * 1000000ull))
 		passed_fds_close(&descriptors);
 }
 
 /* A request that outlives one death of urnicd. */
-static int request(struct agent_client *client, struct agent_message *message, const int *fds,
-	uint32_t fd_count, struct passed_fds *descriptors)
+static int agent_exchange_or_resume(struct agent_client *client, struct agent_message *message,
+	const int *fds, uint32_t fd_count, struct passed_fds *descriptors)
 {
 	struct agent_message copy = *message;
 	int rc = client->fd < 0 ? -ECONNRESET
-				: exchange(client, message, fds, fd_count, descriptors);
+				: agent_exchange(client, message, fds, fd_count, descriptors);
 
 	if (rc != -ECONNRESET)
 		return rc;
@@ -282,11 +284,11 @@ static int request(struct agent_client *client, struct agent_message *message, c
 	if (rc)
 		return rc;
 	*message = copy;
-	return exchange(client, message, fds, fd_count, descriptors);
+	return agent_exchange(client, message, fds, fd_count, descriptors);
 }
 
 /* Make the connection what agent_client_fd() is about. */
-static int watch(struct agent_client *client)
+static int connection_watch(struct agent_client *client)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
@@ -294,14 +296,15 @@ static int watch(struct agent_client *client)
 		client->watcher = epoll_create1(EPOLL_CLOEXEC);
 	if (client->watcher < 0 ||
 		epoll_ctl(client->watcher, EPOLL_CTL_ADD, client->fd, &event) != 0)
-		return fail(client, -errno, "cannot watch urnicd: %s", strerror(errno));
+		return agent_client_fail(
+			client, -errno, "cannot watch urnicd: %s", strerror(errno));
 	return 0;
 }
 
 /*
  * A copy of the connection in a forked child would keep the dead one in the watcher: take it out.
  */
-static void disconnect(struct agent_client *client)
+static void connection_close(struct agent_client *client)
 {
 	if (client->fd >= 0 && client->watcher >= 0)
 		epoll_ctl(client->watcher, EPOLL_CTL_DEL, client->fd, NULL);
@@ -312,13 +315,14 @@ static void disconnect(struct agent_client *client)
 static int fail_connect(struct agent_client *client, int error, const char *path)
 {
 	if (error == -ETIMEDOUT)
-		return fail(client, error,
+		return agent_client_fail(client, error,
 			"urnicd at %s has accepted no connection for %d s: its process is "
 			"stopped (kill -CONT) or overloaded (end it; running programs go on)",
 			path, CONNECT_WAIT_MS / 1000);
 	if (error == -ENOPROTOOPT)
-		return fail(client, error, "urnic needs Linux 5.14 or newer (SO_NETNS_COOKIE)");
-	return fail(client, error, "cannot reach urnicd: %s%s", strerror(-error),
+		return agent_client_fail(
+			client, error, "urnic needs Linux 5.14 or newer (SO_NETNS_COOKIE)");
+	return agent_client_fail(client, error, "cannot reach urnicd: %s%s", strerror(-error),
 		error == -EMFILE ? ": raise the limit on open files (ulimit -n)" : "");
 }
 
@@ -350,10 +354,10 @@ static int connect_to(struct agent_client *client, enum place_whose whose)
 	if (rc < 0)
 		return fail_connect(client, rc, path);
 	client->fd = rc;
-	rc = exchange(client, &message, NULL, 0, &descriptors);
+	rc = agent_exchange(client, &message, NULL, 0, &descriptors);
 	if (rc)
 		goto fail_close;
-	rc = watch(client);
+	rc = connection_watch(client);
 	if (rc) {
 		passed_fds_close(&descriptors);
 		goto fail_close;
@@ -363,7 +367,7 @@ static int connect_to(struct agent_client *client, enum place_whose whose)
 	passed_fds_close(&descriptors);
 	return 0;
 fail_close:
-	disconnect(client);
+	connection_close(client);
 	return rc;
 }
 
@@ -375,38 +379,39 @@ static int connect_running(struct agent_client *client)
 	return rc == -ECONNREFUSED ? connect_to(client, PLACE_OWN) : rc;
 }
 
-static int start(struct agent_client *client)
+static int urnicd_start(struct agent_client *client)
 {
 	const char *given = setting_path("URNIC_URNICD");
 	char path[PATH_MAX];
 	int rc = agent_find(path, sizeof(path));
 
 	if (rc && given)
-		return fail(client, rc,
+		return agent_client_fail(client, rc,
 			"URNIC_URNICD is %.100s, which is not a program; unset it to use the one beside the library",
 			given);
 	if (rc)
-		return fail(client, rc,
+		return agent_client_fail(client, rc,
 			"the program urnicd is missing beside the library: set URNIC_URNICD");
 	agent_settings_check();
 	pause_begin(client);
 	rc = agent_start(path);
 	pause_end(client);
 	if (rc == -EMFILE)
-		return fail(client, rc, "urnicd needs %d open files: raise the limit (ulimit -n)",
-			AGENT_FILES_MIN);
+		return agent_client_fail(client, rc,
+			"urnicd needs %d open files: raise the limit (ulimit -n)", AGENT_FILES_MIN);
 	if (rc == -ENOTDIR)
-		return fail(client, rc,
+		return agent_client_fail(client, rc,
 			"urnicd has no directory for its socket: user %u can make none in /run, /dev/shm "
 			"and /tmp that others cannot write to",
 			geteuid());
 	if (rc == -ETIMEDOUT)
-		return fail(client, rc,
+		return agent_client_fail(client, rc,
 			"%s does not start: it is stopped, or the machine is overloaded", path);
 	if (rc == -ECANCELED)
-		return fail(client, rc, "%s failed; run it with --foreground to see why", path);
+		return agent_client_fail(
+			client, rc, "%s failed; run it with --foreground to see why", path);
 	if (rc)
-		return fail(client, rc, "cannot run %s: %s", path, strerror(-rc));
+		return agent_client_fail(client, rc, "cannot run %s: %s", path, strerror(-rc));
 	return 0;
 }
 
@@ -417,7 +422,7 @@ static int connect_or_start(struct agent_client *client)
 	for (unsigned i = 0; i < CONNECT_ATTEMPTS_MAX; i++) {
 		rc = connect_running(client);
 		if (rc == -ECONNREFUSED)
-			rc = start(client);
+			rc = urnicd_start(client);
 		else if (rc != -ECONNRESET)
 			return rc;
 		else
@@ -425,7 +430,7 @@ static int connect_or_start(struct agent_client *client)
 		if (rc)
 			return rc;
 	}
-	return fail(client, -ETIMEDOUT,
+	return agent_client_fail(client, -ETIMEDOUT,
 		"urnicd leaves before it answers: it cannot accept programs (URNICD_LOG=FILE in its "
 		"environment logs the reason), or it is of an older version of urnic and leaves soon "
 		"after the programs that use it have ended");
@@ -495,7 +500,8 @@ int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_sl
 {
 	struct agent_message message = {.type = AGENT_ATTACH};
 	struct passed_fds descriptors;
-	int rc = request(client, &message, &memory, memory >= 0 ? 1 : 0, &descriptors);
+	int rc = agent_exchange_or_resume(
+		client, &message, &memory, memory >= 0 ? 1 : 0, &descriptors);
 
 	if (rc)
 		return rc;
@@ -511,7 +517,7 @@ int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_sl
 /* A number from elsewhere may name slot 0; urnicd would cut off who asks for it. */
 static int no_process(struct agent_client *client)
 {
-	return fail(client, -ENOENT, "slot 0 is urnicd's own");
+	return agent_client_fail(client, -ENOENT, "slot 0 is urnicd's own");
 }
 
 void agent_client_detach(struct agent_client *client, uint8_t slot)
@@ -529,7 +535,7 @@ static int request_socket(
 	struct agent_client *client, struct agent_message *message, int *ret_socket)
 {
 	struct passed_fds descriptors;
-	int rc = request(client, message, NULL, 0, &descriptors);
+	int rc = agent_exchange_or_resume(client, message, NULL, 0, &descriptors);
 	int fd;
 
 	if (rc)
@@ -537,7 +543,7 @@ static int request_socket(
 	fd = passed_fds_take(&descriptors, 0);
 	passed_fds_close(&descriptors);
 	if (fd < 0)
-		return fail(client, -EMFILE,
+		return agent_client_fail(client, -EMFILE,
 			"the socket from urnicd did not arrive: too many open files");
 	*ret_socket = fd;
 	return 0;
@@ -607,7 +613,7 @@ bool agent_client_has_ended(const struct agent_client *client)
  * Claim what we held before. The old bag is what a new urnicd needs to know the sockets of its
  * predecessor.
  */
-static int claim(struct agent_client *client)
+static int slots_resume(struct agent_client *client)
 {
 	struct agent_message message = {
 		.type = AGENT_RESUME,
@@ -627,7 +633,7 @@ static int claim(struct agent_client *client)
 		fds[fd_count++] = client->old_bag;
 	if (client->memory >= 0)
 		fds[fd_count++] = client->memory;
-	rc = exchange(client, &message, fds, fd_count, &descriptors);
+	rc = agent_exchange(client, &message, fds, fd_count, &descriptors);
 	if (rc)
 		return rc;
 	passed_fds_close(&descriptors);
@@ -689,7 +695,7 @@ static int claims_repeat(struct agent_client *client)
 
 		claim->is_repeated = true;
 		claim_message(claim, &message);
-		rc = exchange(client, &message, NULL, 0, &descriptors);
+		rc = agent_exchange(client, &message, NULL, 0, &descriptors);
 		if (rc == -ECONNRESET || rc == -ETIMEDOUT)
 			return rc;
 		claim = claim_find(client, id);
@@ -705,18 +711,18 @@ int agent_client_resume(struct agent_client *client)
 {
 	int rc;
 
-	disconnect(client);
+	connection_close(client);
 	client->is_silent = false;
 	client->old_bag = client->bag;
 	client->bag = socket_none;
 	rc = connect_or_start(client);
 	if (rc == 0)
-		rc = claim(client);
+		rc = slots_resume(client);
 	if (rc == 0)
 		rc = claims_repeat(client);
 	if (rc) {
 		/* The old bag is still the one that we depend on. */
-		disconnect(client);
+		connection_close(client);
 		close_if_open(&client->bag);
 		client->bag = client->old_bag;
 		client->old_bag = socket_none;
@@ -742,7 +748,7 @@ int agent_client_list(
 {
 	struct agent_message message = {.type = AGENT_LIST, .list.index = *index};
 	struct passed_fds descriptors;
-	int rc = request(client, &message, NULL, 0, &descriptors);
+	int rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
 
 	if (rc)
 		return rc;
@@ -762,7 +768,8 @@ int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_pr
 {
 	struct agent_message message = {.type = AGENT_FIND, .find.slot = slot};
 	struct passed_fds descriptors;
-	int rc = slot ? request(client, &message, NULL, 0, &descriptors) : no_process(client);
+	int rc = slot ? agent_exchange_or_resume(client, &message, NULL, 0, &descriptors)
+		      : no_process(client);
 
 	if (rc)
 		return rc;
@@ -774,7 +781,7 @@ int agent_client_stat(struct agent_client *client, struct agent_counters *ret_co
 {
 	struct agent_message message = {.type = AGENT_STAT};
 	struct passed_fds descriptors;
-	int rc = request(client, &message, NULL, 0, &descriptors);
+	int rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
 
 	if (rc)
 		return rc;
@@ -794,7 +801,7 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
 {
 	struct agent_message message = {.type = AGENT_GSI_ADDRESS, .gsi_address.address = *address};
 	struct passed_fds descriptors;
-	int rc = request(client, &message, NULL, 0, &descriptors);
+	int rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
 
 	if (rc == 0)
 		passed_fds_close(&descriptors);
@@ -805,7 +812,7 @@ static void unclaim_tell(struct agent_client *client, uint32_t id)
 {
 	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = id};
 
-	tell(client, &message);
+	agent_send_only(client, &message);
 }
 
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
@@ -820,7 +827,7 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 		list_init(&claim->node);
 	}
 	claim_message(claim, &message);
-	rc = request(client, &message, NULL, 0, &descriptors);
+	rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
 	if (rc) {
 		/* urnicd may do it later. */
 		if (is_new && rc == -ETIMEDOUT)

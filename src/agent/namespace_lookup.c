@@ -43,7 +43,8 @@ struct question {
 };
 
 /* Returns 0 and a process, whose memory the caller owns; or -errno. */
-static int exchange(int fd, const struct question *question, struct agent_process *ret_process)
+static int question_exchange(
+	int fd, const struct question *question, struct agent_process *ret_process)
 {
 	struct agent_message message = {
 		.version = AGENT_VERSION,
@@ -77,7 +78,7 @@ static bool ask_one(void *context, int fd)
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (exchange(fd, question, &process))
+	if (question_exchange(fd, question, &process))
 		return false;
 	is_found = question->visit(question->context, &process);
 	if (process.memory >= 0)

@@ -25,13 +25,13 @@ enum {
 	LUCK_MIN = -32,
 };
 
-static void say(const struct event_lookout *lookout, enum attention_state state)
+static void state_publish(const struct event_lookout *lookout, enum attention_state state)
 {
 	atomic_store(&lookout->attention->state, state);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-static bool begin(struct event_queue *queue, struct event_lookout *lookout)
+static bool attend_begin(struct event_queue *queue, struct event_lookout *lookout)
 {
 	bool is_free;
 
@@ -39,7 +39,7 @@ static bool begin(struct event_queue *queue, struct event_lookout *lookout)
 	is_free = !queue->is_attended && !queue->is_rung;
 	if (is_free) {
 		queue->is_attended = true;
-		say(lookout, ATTENTION_LOOKS);
+		state_publish(lookout, ATTENTION_LOOKS);
 	}
 	pthread_mutex_unlock(&queue->lock);
 	return is_free;
@@ -49,10 +49,10 @@ static bool begin(struct event_queue *queue, struct event_lookout *lookout)
  * Under the lock. What comes from here on is told to others; what came before is seen by the
  * caller's next look.
  */
-static void leave(struct event_queue *queue, struct event_lookout *lookout)
+static void attend_end(struct event_queue *queue, struct event_lookout *lookout)
 {
 	queue->is_attended = false;
-	say(lookout, ATTENTION_NONE);
+	state_publish(lookout, ATTENTION_NONE);
 	event_queue_ring(queue);
 }
 
@@ -62,7 +62,7 @@ static void give_up(void *argument)
 	struct event_lookout *lookout = atomic_load(&queue->lookout);
 
 	pthread_mutex_lock(&queue->lock);
-	leave(queue, lookout);
+	attend_end(queue, lookout);
 	pthread_mutex_unlock(&queue->lock);
 	lookout->look(lookout);
 }
@@ -102,11 +102,11 @@ static int sleep_here(struct event_queue *queue, struct event_lookout *lookout)
 	uint32_t wakes = atomic_load(attention_wakes(lookout->attention));
 	int error = 0;
 
-	say(lookout, ATTENTION_SLEEPS);
+	state_publish(lookout, ATTENTION_SLEEPS);
 	lookout->look(lookout);
 	if (!atomic_load(&queue->has_waiting))
 		error = futex_wait(attention_wakes(lookout->attention), wakes);
-	say(lookout, ATTENTION_LOOKS);
+	state_publish(lookout, ATTENTION_LOOKS);
 	if (!atomic_load(&queue->has_waiting))
 		lookout->look(lookout);
 	return error;
@@ -116,7 +116,7 @@ static int sleep_here(struct event_queue *queue, struct event_lookout *lookout)
  * The caller attends. Returns 0 when there is an event; -EINTR; -ENOENT when there is nothing to
  * see from here.
  */
-static int await(struct event_queue *queue, struct event_lookout *lookout)
+static int attend_wait(struct event_queue *queue, struct event_lookout *lookout)
 {
 	enum event_view view = lookout->look(lookout);
 	int error = view == EVENT_VIEW_NONE ? -ENOENT : 0;
@@ -142,10 +142,10 @@ int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *eve
 	bool has_event;
 	int error;
 
-	if (!lookout || !is_blocking(queue) || !begin(queue, lookout))
+	if (!lookout || !is_blocking(queue) || !attend_begin(queue, lookout))
 		return -ENOENT;
 	pthread_cleanup_push(give_up, queue);
-	error = await(queue, lookout);
+	error = attend_wait(queue, lookout);
 	pthread_cleanup_pop(false);
 	pthread_mutex_lock(&queue->lock);
 	/*
@@ -154,7 +154,7 @@ int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *eve
 	has_event = !list_is_empty(&queue->waiting);
 	if (has_event)
 		event_queue_take_first(queue, hold, argument);
-	leave(queue, lookout);
+	attend_end(queue, lookout);
 	pthread_mutex_unlock(&queue->lock);
 	lookout->look(lookout);
 	if (has_event)

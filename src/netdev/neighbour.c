@@ -95,7 +95,8 @@ static int on_answer(const struct nlmsghdr *header, void *data)
 }
 
 /* Returns 0 or -errno: -ENOENT when there is no such thing. */
-static int ask(struct mnl_socket *netlink, struct nlmsghdr *request, struct answer *ret_answer)
+static int netlink_ask(
+	struct mnl_socket *netlink, struct nlmsghdr *request, struct answer *ret_answer)
 {
 	char buffer[MESSAGE_BYTES];
 	ssize_t bytes;
@@ -130,7 +131,7 @@ static int ask_route(struct mnl_socket *netlink, const struct gid *local, const 
 	mnl_attr_put(request, RTA_SRC, from.bytes, from.at);
 	if (gid_is_link_local(remote))
 		mnl_attr_put_u32(request, RTA_OIF, ifindex);
-	return ask(netlink, request, ret_answer);
+	return netlink_ask(netlink, request, ret_answer);
 }
 
 static int ask_neighbour(struct mnl_socket *netlink, const struct ip *hop, uint32_t ifindex,
@@ -145,7 +146,7 @@ static int ask_neighbour(struct mnl_socket *netlink, const struct ip *hop, uint3
 	neighbour->ndm_family = (uint8_t)hop->family;
 	neighbour->ndm_ifindex = (int)ifindex;
 	mnl_attr_put(request, NDA_DST, hop->bytes, hop->at);
-	return ask(netlink, request, ret_answer);
+	return netlink_ask(netlink, request, ret_answer);
 }
 
 /* An empty datagram makes the kernel ask; it waits in its queue meanwhile. */
@@ -177,7 +178,7 @@ static bool has_link_addresses(uint32_t ifindex)
 	return has;
 }
 
-static enum neighbour look(struct mnl_socket *netlink, const struct gid *local,
+static enum neighbour neighbour_look_up(struct mnl_socket *netlink, const struct gid *local,
 	const struct gid *remote, uint32_t ifindex)
 {
 	struct ip hop = ip_of(remote);
@@ -206,7 +207,7 @@ enum neighbour neighbour_look(const struct gid *local, const struct gid *remote,
 	enum neighbour neighbour = NEIGHBOUR_KNOWN;
 
 	if (netlink) {
-		neighbour = look(netlink, local, remote, ifindex);
+		neighbour = neighbour_look_up(netlink, local, remote, ifindex);
 		mnl_socket_close(netlink);
 	}
 	cancel_allow(cancel);

@@ -51,7 +51,7 @@ static struct attributes attributes_parse(const struct nlmsghdr *header, unsigne
 	return attributes;
 }
 
-static struct netdev *find(struct netdev_list *list, uint32_t ifindex)
+static struct netdev *netdev_find(struct netdev_list *list, uint32_t ifindex)
 {
 	for (uint32_t i = 0; i < list->count; i++)
 		if (list->devices[i].ifindex == ifindex)
@@ -114,7 +114,7 @@ static void gid_insert(struct netdev *netdev, const struct gid *gid)
 static int on_address(const struct nlmsghdr *header, void *data)
 {
 	const struct ifaddrmsg *address = mnl_nlmsg_get_payload(header);
-	struct netdev *netdev = find(((struct snapshot *)data)->list, address->ifa_index);
+	struct netdev *netdev = netdev_find(((struct snapshot *)data)->list, address->ifa_index);
 	struct attributes attributes = attributes_parse(header, sizeof(*address));
 	const struct nlattr *wide_flags = attributes.of_type[IFA_FLAGS];
 	uint32_t flags = wide_flags ? mnl_attr_get_u32(wide_flags) : address->ifa_flags;
@@ -145,11 +145,11 @@ static struct netdev *route_netdev(struct netdev_list *list, const struct attrib
 	const struct nlattr *hops = attributes->of_type[RTA_MULTIPATH];
 
 	if (out)
-		return find(list, mnl_attr_get_u32(out));
+		return netdev_find(list, mnl_attr_get_u32(out));
 	if (hops && mnl_attr_get_payload_len(hops) >= sizeof(struct rtnexthop)) {
 		const struct rtnexthop *hop = mnl_attr_get_payload(hops);
 
-		return find(list, (uint32_t)hop->rtnh_ifindex);
+		return netdev_find(list, (uint32_t)hop->rtnh_ifindex);
 	}
 	return NULL;
 }
@@ -176,15 +176,15 @@ static int on_route(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-static int refused(struct snapshot *snapshot, const char *call)
+static int snapshot_refused(struct snapshot *snapshot, const char *call)
 {
 	snapshot->refused_call = call;
 	return -errno;
 }
 
 /* Ask for all of one kind of object, and hand each to `on_object`. */
-static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes, mnl_cb_t on_object,
-	struct snapshot *snapshot)
+static int netlink_dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes,
+	mnl_cb_t on_object, struct snapshot *snapshot)
 {
 	struct nlmsghdr *header = mnl_nlmsg_put_header(snapshot->buffer);
 	ssize_t bytes;
@@ -194,11 +194,11 @@ static int dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes,
 	header->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	mnl_nlmsg_put_extra_header(header, payload_bytes);
 	if (mnl_socket_sendto(netlink, header, header->nlmsg_len) < 0)
-		return refused(snapshot, "sendto");
+		return snapshot_refused(snapshot, "sendto");
 	do {
 		bytes = mnl_socket_recvfrom(netlink, snapshot->buffer, DUMP_BUFFER_BYTES);
 		if (bytes < 0)
-			return refused(snapshot, "recvfrom");
+			return snapshot_refused(snapshot, "recvfrom");
 		result = mnl_cb_run(snapshot->buffer, (size_t)bytes, 0,
 			mnl_socket_get_portid(netlink), on_object, snapshot);
 	} while (result > MNL_CB_STOP);
@@ -215,26 +215,30 @@ static uint64_t netns_cookie_of(const struct mnl_socket *netlink)
 	return cookie;
 }
 
-static int fill(struct snapshot *snapshot)
+static int snapshot_fill(struct snapshot *snapshot)
 {
 	struct mnl_socket *netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	int error;
 
 	if (!netlink)
-		return refused(snapshot, "socket");
+		return snapshot_refused(snapshot, "socket");
 	snapshot->list->netns_cookie = netns_cookie_of(netlink);
-	error = mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ? refused(snapshot, "bind") : 0;
+	error = mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ? snapshot_refused(snapshot, "bind")
+								: 0;
 	if (!error)
-		error = dump(netlink, RTM_GETLINK, sizeof(struct ifinfomsg), on_link, snapshot);
+		error = netlink_dump(
+			netlink, RTM_GETLINK, sizeof(struct ifinfomsg), on_link, snapshot);
 	if (!error)
-		error = dump(netlink, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, snapshot);
+		error = netlink_dump(
+			netlink, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, snapshot);
 	if (!error)
-		error = dump(netlink, RTM_GETROUTE, sizeof(struct rtmsg), on_route, snapshot);
+		error = netlink_dump(
+			netlink, RTM_GETROUTE, sizeof(struct rtmsg), on_route, snapshot);
 	mnl_socket_close(netlink);
 	return error;
 }
 
-static int compare(const void *left, const void *right)
+static int netdev_compare(const void *left, const void *right)
 {
 	const struct netdev *a = left, *b = right;
 
@@ -251,7 +255,7 @@ static int snapshot_take(struct snapshot *snapshot)
 	memset(snapshot->list, 0, sizeof(*snapshot->list));
 	snapshot->list->is_complete = true;
 	snapshot->best = NULL;
-	return fill(snapshot);
+	return snapshot_fill(snapshot);
 }
 
 int netdev_list_create(struct netdev_list **ret_list)
@@ -277,7 +281,7 @@ int netdev_list_create(struct netdev_list **ret_list)
 	}
 	if (snapshot.best)
 		snapshot.best->has_default_route = true;
-	qsort(snapshot.list->devices, snapshot.list->count, sizeof(struct netdev), compare);
+	qsort(snapshot.list->devices, snapshot.list->count, sizeof(struct netdev), netdev_compare);
 	free(snapshot.buffer);
 	*ret_list = snapshot.list;
 	return 0;

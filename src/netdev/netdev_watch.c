@@ -83,7 +83,7 @@ static void watchers_forget(void)
 		atomic_store(&watchers[i], NULL);
 }
 
-static void *watch(void *argument)
+static void *watch_thread(void *argument)
 {
 	struct pollfd fds[] = {
 		{.fd = stop_fd, .events = POLLIN},
@@ -133,20 +133,20 @@ static void descriptors_close(void)
 		close(fd);
 }
 
-static int start(void)
+static int watch_start(void)
 {
 	int error;
 
 	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = stop_fd < 0 ? -errno : netlink_open();
 	if (!error)
-		error = own_thread_start(&thread, "urnic-netdev", watch, NULL);
+		error = own_thread_start(&thread, "urnic-netdev", watch_thread, NULL);
 	if (error)
 		descriptors_close();
 	return error;
 }
 
-static void stop(void)
+static void watch_stop(void)
 {
 	eventfd_write(stop_fd, 1);
 	pthread_join(thread, NULL);
@@ -184,7 +184,7 @@ uint32_t netdev_watch_start(void (*on_change)(void))
 	watch_epoch = epoch;
 	watchers_add(on_change);
 	if (users++ == 0) {
-		int error = start();
+		int error = watch_start();
 		is_running = !error;
 		if (error)
 			log_write(LOG_ERROR,
@@ -203,7 +203,7 @@ void netdev_watch_stop(uint32_t watch_epoch)
 	pthread_mutex_lock(&lock);
 	if (watch_epoch == epoch && --users == 0) {
 		if (is_running)
-			stop();
+			watch_stop();
 		is_running = false;
 		watchers_forget();
 	}

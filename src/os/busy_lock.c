@@ -20,7 +20,7 @@ _Atomic uint32_t busy_locks_queued;
  * Sleep while the word has the value, for a nap at most. Wakes that name none of `bits` do not end
  * it.
  */
-static void nap(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
+static void word_sleep(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
 {
 	uint64_t until_ns = clock_now_ns() + BUSY_LOCK_NAP_NS;
 	const struct timespec until = {
@@ -29,7 +29,7 @@ static void nap(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
 	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, &until, NULL, bits);
 }
 
-static void wake(_Atomic uint32_t *word, uint32_t bits)
+static void word_wake(_Atomic uint32_t *word, uint32_t bits)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, bits);
 }
@@ -74,7 +74,7 @@ static void queue_up(struct busy_lock *lock)
 		if (take_unseen(lock))
 			hand_over(lock); /* to the first, which may be this thread */
 		else
-			nap(&lock->ticket_served, served, bit_of(ticket));
+			word_sleep(&lock->ticket_served, served, bit_of(ticket));
 	}
 	atomic_fetch_sub(&lock->queued, 1);
 	atomic_fetch_sub(&busy_locks_queued, 1);
@@ -88,7 +88,7 @@ void busy_lock_wait(struct busy_lock *lock)
 		spin_pause();
 	}
 	atomic_fetch_add(&lock->sleepers, 1);
-	nap(&lock->is_held, 1, FUTEX_BITSET_MATCH_ANY);
+	word_sleep(&lock->is_held, 1, FUTEX_BITSET_MATCH_ANY);
 	if (!busy_lock_try(lock))
 		queue_up(lock);
 	atomic_fetch_sub(&lock->sleepers, 1);
@@ -102,5 +102,5 @@ void busy_unlock_wake(struct busy_lock *lock)
 		return;
 	}
 	atomic_store_explicit(&lock->is_held, 0, memory_order_release);
-	wake(&lock->is_held, FUTEX_BITSET_MATCH_ANY);
+	word_wake(&lock->is_held, FUTEX_BITSET_MATCH_ANY);
 }

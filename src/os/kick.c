@@ -20,7 +20,7 @@ int kick_create(const char *what)
 	return fd < 0 ? log_refusal(what, "eventfd2") : fd;
 }
 
-static void refused(const char *call)
+static void kick_refused(const char *call)
 {
 	static atomic_bool is_said;
 
@@ -37,7 +37,7 @@ void kick_ring(int fd)
 	/* EAGAIN: the counter is full, so it is readable. */
 	while (write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
 		if (++attempts == ATTEMPTS_MAX) {
-			refused("write");
+			kick_refused("write");
 			break;
 		}
 	}
@@ -50,6 +50,6 @@ void kick_clear(int fd)
 	int before = cancel_forbid();
 
 	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN && errno != EINTR)
-		refused("read");
+		kick_refused("read");
 	cancel_allow(before);
 }

@@ -14,7 +14,7 @@
 static enum log_level chosen_level = LOG_ERROR;
 static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
 
-static void choose(void)
+static void log_choose(void)
 {
 	const char *text = setting_text("URNIC_LOG");
 
@@ -32,7 +32,7 @@ static void choose(void)
 
 bool log_is_on(enum log_level level)
 {
-	pthread_once(&chosen_once, choose);
+	pthread_once(&chosen_once, log_choose);
 	return level <= chosen_level;
 }
 
@@ -51,7 +51,7 @@ void log_write(enum log_level level, const char *format, ...)
 }
 
 /* For the person who can do something about it; empty where that is not known. */
-static const char *advice(int error)
+static const char *error_advice(int error)
 {
 	switch (error) {
 	case EMFILE:
@@ -76,7 +76,7 @@ int log_refusal(const char *what, const char *call)
 {
 	int error = errno;
 
-	log_write(LOG_ERROR, "%s: %s: %s%s", what, call, strerror(error), advice(error));
+	log_write(LOG_ERROR, "%s: %s: %s%s", what, call, strerror(error), error_advice(error));
 	errno = error;
 	return -error;
 }

@@ -164,7 +164,7 @@ uint32_t port_packet_frame_bytes_max(const struct port_packet *port)
 }
 
 /* A socket that was bound once cannot be unbound: a filter takes everything away from it. */
-static int shut(const struct port_packet *port, bool is_shut)
+static int input_shut(const struct port_packet *port, bool is_shut)
 {
 	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog program = {1, &nothing};
@@ -180,7 +180,7 @@ int port_packet_listen(struct port_packet *port, bool shall_listen)
 
 	if (shall_listen == port->is_listening)
 		return 0;
-	error = shut(port, !shall_listen);
+	error = input_shut(port, !shall_listen);
 	if (!error && shall_listen)
 		error = bind_to(port, ETH_P_ALL);
 	if (!error)
@@ -245,7 +245,7 @@ static uint8_t *restore_vlan(uint8_t *frame, const struct tpacket2_hdr *slot)
 	return frame - FRAME_VLAN_BYTES;
 }
 
-static void take(struct port_packet *port, struct tpacket2_hdr *slot,
+static void frame_take(struct port_packet *port, struct tpacket2_hdr *slot,
 	port_packet_frame_fn *on_frame, void *context)
 {
 	uint8_t *frame = (uint8_t *)slot + slot->tp_mac;
@@ -271,7 +271,7 @@ unsigned port_packet_receive(
 
 		if (!(__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
 			break;
-		take(port, slot, on_frame, context);
+		frame_take(port, slot, on_frame, context);
 		__atomic_store_n(&slot->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
 		port->next_slot = (port->next_slot + 1) % port->slot_count;
 	}

@@ -233,7 +233,7 @@ static struct frame *heap_pop(struct sim *sim)
  * --- links ---
  */
 
-static void report(struct sim *sim, uint32_t from, uint32_t to, enum sim_fate fate,
+static void fate_report(struct sim *sim, uint32_t from, uint32_t to, enum sim_fate fate,
 	const uint8_t *frame, size_t bytes)
 {
 	sim->count[fate]++;
@@ -269,7 +269,7 @@ static void flip_bits(struct sim *sim, uint8_t *data, uint32_t bytes)
 }
 
 /* One copy of a frame leaves at `start_ns`. */
-static void travel(struct sim *sim, uint32_t from, uint32_t to, const struct gid *destination,
+static void frame_travel(struct sim *sim, uint32_t from, uint32_t to, const struct gid *destination,
 	uint64_t start_ns, const uint8_t *data, uint32_t bytes)
 {
 	const struct sim_link *link = &sim->link[from][to];
@@ -318,17 +318,17 @@ static void send_frame(struct sim *sim, uint32_t from, uint32_t to, const struct
 	uint64_t left_ns;
 
 	if (is_partitioned(link, sim->now_ns)) {
-		report(sim, from, to, SIM_PARTITIONED, data, bytes);
+		fate_report(sim, from, to, SIM_PARTITIONED, data, bytes);
 	} else if (!wire_take(sim, from, to, bytes, &left_ns)) {
-		report(sim, from, to, SIM_OVERFLOWED, data, bytes);
+		fate_report(sim, from, to, SIM_OVERFLOWED, data, bytes);
 	} else if (sim_random_chance(&sim->random, link->loss_ppm)) {
-		report(sim, from, to, SIM_LOST, data, bytes);
+		fate_report(sim, from, to, SIM_LOST, data, bytes);
 	} else {
-		report(sim, from, to, SIM_SENT, data, bytes);
-		travel(sim, from, to, destination, left_ns, data, bytes);
+		fate_report(sim, from, to, SIM_SENT, data, bytes);
+		frame_travel(sim, from, to, destination, left_ns, data, bytes);
 		if (sim_random_chance(&sim->random, link->duplicate_ppm)) {
-			report(sim, from, to, SIM_DUPLICATED, data, bytes);
-			travel(sim, from, to, destination, left_ns, data, bytes);
+			fate_report(sim, from, to, SIM_DUPLICATED, data, bytes);
+			frame_travel(sim, from, to, destination, left_ns, data, bytes);
 		}
 	}
 }
@@ -430,7 +430,7 @@ static bool is_for_port(const struct sim *sim, const struct frame *frame, const 
 			port->lane->slot == bth.dest_qpn.value >> 16);
 }
 
-static void deliver(struct sim *sim, const struct frame *frame)
+static void frame_deliver(struct sim *sim, const struct frame *frame)
 {
 	size_t bytes = frame->bytes - ROCE_ICRC_BYTES;
 	struct packet_origin origin = {
@@ -444,10 +444,10 @@ static void deliver(struct sim *sim, const struct frame *frame)
 		return;
 	flow_between(sim, frame->from, frame->destination, &flow);
 	if (!icrc_verify(&flow, ipv4_id, ICRC_IPV4_DF, frame->data, bytes)) {
-		report(sim, frame->from, frame->to, SIM_CORRUPTED, frame->data, frame->bytes);
+		fate_report(sim, frame->from, frame->to, SIM_CORRUPTED, frame->data, frame->bytes);
 		return;
 	}
-	report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
+	fate_report(sim, frame->from, frame->to, SIM_DELIVERED, frame->data, frame->bytes);
 	for (uint32_t i = 0; i < sim->port_count; i++)
 		if (is_for_port(sim, frame, &sim->port[i])) {
 			engine_look_at_time(sim->port[i].lane, sim->now_ns);
@@ -498,7 +498,7 @@ bool sim_step(struct sim *sim, uint64_t limit_ns)
 			frame->at_ns = sim->paused_until_ns[host];
 			heap_push(sim, frame);
 		} else {
-			deliver(sim, frame);
+			frame_deliver(sim, frame);
 			free(frame);
 		}
 	}

@@ -13,12 +13,12 @@
 
 #include "port/address.h"
 
-static socklen_t make(union socket_address *to, const struct port_tcp_address *from)
+static socklen_t sockaddr_make(union socket_address *to, const struct port_tcp_address *from)
 {
 	return socket_address_make(to, &from->gid, from->ifindex, from->port);
 }
 
-static void set(int fd, int level, int name, int value)
+static void option_set(int fd, int level, int name, int value)
 {
 	setsockopt(fd, level, name, &value, sizeof(value));
 }
@@ -28,20 +28,20 @@ void port_tcp_set_patience(int fd, unsigned seconds)
 {
 	unsigned idle_s = seconds / 4 + !(seconds / 4), interval_s = seconds / 8 + !(seconds / 8);
 
-	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)idle_s);
-	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, (int)interval_s);
-	set(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)((seconds - idle_s) / interval_s));
+	option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)idle_s);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, (int)interval_s);
+	option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)((seconds - idle_s) / interval_s));
 }
 
 /* What cannot be set is not worth failing for. */
 static void options_set(int fd)
 {
-	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	port_tcp_set_patience(fd, PORT_TCP_PATIENCE_S);
 }
 
-static int fail(int fd)
+static int fail_close(int fd)
 {
 	int error = -errno;
 
@@ -59,16 +59,16 @@ static int open_socket(sa_family_t family)
 int port_tcp_listen(const struct port_tcp_address *local, bool is_ipv6_only, int backlog)
 {
 	union socket_address address;
-	socklen_t bytes = make(&address, local);
+	socklen_t bytes = sockaddr_make(&address, local);
 	int fd = open_socket(address.base.sa_family);
 
 	if (fd < 0)
 		return fd;
-	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	option_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (address.base.sa_family == AF_INET6)
-		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_ipv6_only);
+		option_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, is_ipv6_only);
 	if (bind(fd, &address.base, bytes) || listen(fd, backlog))
-		return fail(fd);
+		return fail_close(fd);
 	return fd;
 }
 
@@ -86,21 +86,21 @@ int port_tcp_connect(
 	const struct port_tcp_address *local, const struct port_tcp_address *remote, uint8_t tos)
 {
 	union socket_address from, to;
-	socklen_t from_bytes = make(&from, local), to_bytes = make(&to, remote);
+	socklen_t from_bytes = sockaddr_make(&from, local), to_bytes = sockaddr_make(&to, remote);
 	int fd = open_socket(to.base.sa_family);
 
 	if (fd < 0)
 		return fd;
 	options_set(fd);
-	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	option_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (to.base.sa_family == AF_INET6)
-		set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+		option_set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
 	else
-		set(fd, IPPROTO_IP, IP_TOS, tos);
+		option_set(fd, IPPROTO_IP, IP_TOS, tos);
 	if (bind(fd, &from.base, from_bytes))
-		return fail(fd);
+		return fail_close(fd);
 	if (connect(fd, &to.base, to_bytes) && errno != EINPROGRESS)
-		return fail(fd);
+		return fail_close(fd);
 	return fd;
 }
 

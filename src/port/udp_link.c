@@ -101,7 +101,7 @@ struct program {
 };
 
 /* Load from the packet, `size` BPF_B, BPF_H or BPF_W; go on if `test` of it and `value` holds. */
-static void want(
+static void program_require(
 	struct program *program, uint16_t size, uint32_t offset, uint16_t test, uint32_t value)
 {
 	struct sock_filter load = BPF_STMT(BPF_LD | BPF_ABS, offset);
@@ -114,13 +114,13 @@ static void want(
 	program->code[program->count++] = jump;
 }
 
-static void give(struct program *program, uint32_t verdict)
+static void program_return(struct program *program, uint32_t verdict)
 {
 	program->code[program->count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
 }
 
 /* Let every condition that does not hold lead to the instruction that comes next. */
-static void otherwise(struct program *program)
+static void program_otherwise(struct program *program)
 {
 	for (uint8_t i = 0; i < program->count; i++) {
 		struct sock_filter *jump = &program->code[i];
@@ -132,7 +132,7 @@ static void otherwise(struct program *program)
 	}
 }
 
-static int attach(int fd, struct program *program)
+static int program_attach(int fd, struct program *program)
 {
 	struct sock_fprog filter = {.len = program->count, .filter = program->code};
 
@@ -143,11 +143,11 @@ static int attach(int fd, struct program *program)
 static void want_plain_headers(struct program *program, bool is_ipv4, uint32_t ip)
 {
 	if (is_ipv4) {
-		want(program, BPF_B, ip, BPF_JEQ, IPV4_VERSION_AND_WORDS);
-		want(program, BPF_H, ip + IPV4_FLAGS, BPF_JSET, IPV4_FRAGMENT);
-		want(program, BPF_B, ip + IPV4_PROTOCOL, BPF_JEQ, IP_PROTOCOL_UDP);
+		program_require(program, BPF_B, ip, BPF_JEQ, IPV4_VERSION_AND_WORDS);
+		program_require(program, BPF_H, ip + IPV4_FLAGS, BPF_JSET, IPV4_FRAGMENT);
+		program_require(program, BPF_B, ip + IPV4_PROTOCOL, BPF_JEQ, IP_PROTOCOL_UDP);
 	} else {
-		want(program, BPF_B, ip + IPV6_NEXT_HEADER, BPF_JEQ, IP_PROTOCOL_UDP);
+		program_require(program, BPF_B, ip + IPV6_NEXT_HEADER, BPF_JEQ, IP_PROTOCOL_UDP);
 	}
 }
 
@@ -183,20 +183,21 @@ static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 
 	want_plain_headers(&program, is_ipv4, ip);
 	for (uint32_t i = is_ipv4 ? 12 : 0; i < 16; i += 4)
-		want(&program, BPF_W, is_ipv4 ? ip + 4 + i : ip + 24 + i, BPF_JEQ,
+		program_require(&program, BPF_W, is_ipv4 ? ip + 4 + i : ip + 24 + i, BPF_JEQ,
 			get_be32(gid->raw + i));
-	want(&program, BPF_H, udp + 2, BPF_JEQ, ROCE_UDP_PORT);
-	want(&program, BPF_B, udp + ROCE_UDP_BYTES + UDP_SLOT_OFFSET, BPF_JEQ, slot);
-	want(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), BPF_JEQ, PACKET_HOST);
+	program_require(&program, BPF_H, udp + 2, BPF_JEQ, ROCE_UDP_PORT);
+	program_require(&program, BPF_B, udp + ROCE_UDP_BYTES + UDP_SLOT_OFFSET, BPF_JEQ, slot);
+	program_require(
+		&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), BPF_JEQ, PACKET_HOST);
 	program.code[program.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0);
 	program.code[program.count++] =
 		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, LINK_SHORT_BYTES, 1, 0);
-	give(&program, UINT32_MAX);
+	program_return(&program, UINT32_MAX);
 	want_no_middle(&program, udp + ROCE_UDP_BYTES);
-	give(&program, udp + ROCE_UDP_BYTES + BTH_BYTES);
-	otherwise(&program);
-	give(&program, 0);
-	return attach(fd, &program);
+	program_return(&program, udp + ROCE_UDP_BYTES + BTH_BYTES);
+	program_otherwise(&program);
+	program_return(&program, 0);
+	return program_attach(fd, &program);
 }
 
 /* What the socket does not take: what the ring takes whole. */
@@ -206,14 +207,14 @@ static int filter_socket(int fd, const struct gid *gid, uint32_t ifindex)
 	struct program program = {.count = 0};
 
 	want_plain_headers(&program, is_ipv4, (uint32_t)SKF_NET_OFF);
-	want(&program, BPF_W, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX), BPF_JEQ, ifindex);
+	program_require(&program, BPF_W, (uint32_t)(SKF_AD_OFF + SKF_AD_IFINDEX), BPF_JEQ, ifindex);
 	program.code[program.count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0);
 	program.code[program.count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K,
 		LINK_SHORT_BYTES - ROCE_ETHERNET_BYTES - ip_bytes(is_ipv4), 1, 0);
-	give(&program, 0);
-	otherwise(&program);
-	give(&program, UINT32_MAX);
-	return attach(fd, &program);
+	program_return(&program, 0);
+	program_otherwise(&program);
+	program_return(&program, UINT32_MAX);
+	return program_attach(fd, &program);
 }
 
 /* Before Linux 6.2, a ring that wants to know how super-packets are cut does not get them. */

@@ -155,7 +155,7 @@ static void address_to_peer(struct udp_message *message, struct udp_path *path,
  * one on: the kernel copies from the first one on, and finds in the nearest cache what was read
  * last.
  */
-static void seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
+static void packets_seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
 	const struct icrc_flow *flow = &head->path->icrc;
 
@@ -175,7 +175,7 @@ static void message_make(
 
 	message->bytes = run_bytes(port, first, count);
 	*header = (struct msghdr){.msg_iov = &port->out_iov[port->out_piece_count]};
-	seal(port, head, count);
+	packets_seal(port, head, count);
 	if (is_frame)
 		piece_add(port, message->headers,
 			udp_link_headers_make(

@@ -27,7 +27,7 @@ int peer_segments_init(struct peer_segments *segments, const struct segment_publ
 	return list && !segments->of ? -ENOMEM : 0;
 }
 
-static void unmap(struct peer_segment *segment)
+static void segment_unmap(struct peer_segment *segment)
 {
 	if (segment->base)
 		munmap(segment->base, segment->bytes);
@@ -51,7 +51,7 @@ void peer_segments_done(struct peer_segments *segments, bool is_child)
 	if (is_child)
 		stale_forget();
 	for (uint32_t i = 0; segments->of && !is_child && i < SEGMENT_COUNT_MAX; i++)
-		unmap(&segments->of[i]);
+		segment_unmap(&segments->of[i]);
 	free(segments->of);
 	segments->of = NULL;
 	segments->list = NULL;
@@ -72,7 +72,8 @@ static int file_get(const struct peer_segments *segments, const struct segment_p
 	return -1;
 }
 
-static uint8_t *map(const struct peer_segments *segments, const struct segment_public *public)
+static uint8_t *segment_map(
+	const struct peer_segments *segments, const struct segment_public *public)
 {
 	int file = file_get(segments, public);
 	void *base;
@@ -89,7 +90,7 @@ static uint8_t *map(const struct peer_segments *segments, const struct segment_p
 }
 
 /* One that lacks the memory to be listed stays mapped. */
-static void leave(const struct peer_segments *segments, struct peer_segment *segment)
+static void segment_leave(const struct peer_segments *segments, struct peer_segment *segment)
 {
 	struct peer_stale *one = segment->base ? malloc(sizeof(*one)) : NULL;
 
@@ -125,7 +126,7 @@ void peer_segments_unmap(struct peer_stale *all)
 }
 
 /* Those whose place has become another's, or nobody's. */
-static void sweep(struct peer_segments *segments)
+static void segments_sweep(struct peer_segments *segments)
 {
 	for (uint32_t i = 0; i < SEGMENT_COUNT_MAX; i++) {
 		struct peer_segment *segment = &segments->of[i];
@@ -134,14 +135,14 @@ static void sweep(struct peer_segments *segments)
 		if (serial == 0 || atomic_load(&segments->list[i].serial) == serial)
 			continue;
 		if (segments->on_stale)
-			leave(segments, segment);
+			segment_leave(segments, segment);
 		else
-			unmap(segment);
+			segment_unmap(segment);
 	}
 }
 
 /* What cannot be mapped is kept as that: it will not become better. */
-static void renew(struct peer_segments *segments, uint32_t index, uint64_t serial)
+static void segment_renew(struct peer_segments *segments, uint32_t index, uint64_t serial)
 {
 	struct segment_public public = segments->list[index];
 	struct peer_segment *segment = &segments->of[index];
@@ -156,10 +157,10 @@ static void renew(struct peer_segments *segments, uint32_t index, uint64_t seria
 		return;
 	pthread_mutex_lock(&lock);
 	if (atomic_load_explicit(&segment->serial, memory_order_relaxed) != serial) {
-		sweep(segments);
+		segments_sweep(segments);
 		segment->start = public.start;
 		segment->bytes = public.bytes;
-		segment->base = map(segments, &public);
+		segment->base = segment_map(segments, &public);
 		atomic_store_explicit(&segment->serial, serial, memory_order_release);
 	}
 	pthread_mutex_unlock(&lock);
@@ -178,7 +179,7 @@ uint8_t *peer_segments_at(
 	if (serial == 0)
 		return NULL;
 	if (atomic_load_explicit(&segment->serial, memory_order_acquire) != serial)
-		renew(segments, index, serial);
+		segment_renew(segments, index, serial);
 	if (atomic_load_explicit(&segment->serial, memory_order_acquire) != serial ||
 		!segment->base || !range_inside(address, bytes, segment->start, segment->bytes))
 		return NULL;

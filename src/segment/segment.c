@@ -95,7 +95,7 @@ static int file_make(void)
 	return file;
 }
 
-static void begin(void)
+static void registry_begin(void)
 {
 	segments.may_begin = false;
 	if (segments.list && is_possible())
@@ -106,7 +106,7 @@ bool segments_begin(void)
 {
 	if (!segments.may_begin)
 		return false;
-	begin();
+	registry_begin();
 	return segments.file > 0;
 }
 
@@ -125,7 +125,7 @@ uint64_t segments_init(struct arena *arena)
 	segments.file = -1;
 	segments.may_begin = policy == POLICY_AUTO;
 	if (policy == POLICY_MAP)
-		begin();
+		registry_begin();
 	return offset;
 }
 
@@ -162,7 +162,7 @@ static struct range whole_pages(const void *address, uint64_t bytes)
 }
 
 /* Bytes of both; 0: none. */
-static struct range common(const struct segment *segment, uint64_t address, uint64_t bytes)
+static struct range common_range(const struct segment *segment, uint64_t address, uint64_t bytes)
 {
 	uint64_t start = max_u64(segment->start, address);
 	uint64_t end = min_u64(segment->start + segment->bytes, address + bytes);
@@ -170,17 +170,18 @@ static struct range common(const struct segment *segment, uint64_t address, uint
 	return (struct range){start, end > start ? end - start : 0};
 }
 
-static struct segment *overlapping(uint64_t address, uint64_t bytes, uint32_t from)
+static struct segment *segment_overlapping(uint64_t address, uint64_t bytes, uint32_t from)
 {
 	for (uint32_t i = from; i < segments.used; i++)
-		if (segments.of[i].bytes && common(&segments.of[i], address, bytes).bytes)
+		if (segments.of[i].bytes && common_range(&segments.of[i], address, bytes).bytes)
 			return &segments.of[i];
 	return NULL;
 }
 
-#define FOR_EACH_OVERLAPPING(segment, address, bytes)                               \
-	for (struct segment *segment = overlapping((address), (bytes), 0); segment; \
-		segment = overlapping((address), (bytes), (uint32_t)(segment - segments.of) + 1))
+#define FOR_EACH_OVERLAPPING(segment, address, bytes)                                       \
+	for (struct segment *segment = segment_overlapping((address), (bytes), 0); segment; \
+		segment = segment_overlapping(                                              \
+			(address), (bytes), (uint32_t)(segment - segments.of) + 1))
 
 static struct segment *slot_find(void)
 {
@@ -195,7 +196,7 @@ static int file_of(const struct segment *segment)
 	return segment->file >= 0 ? segment->file : segments.file;
 }
 
-static void publish(struct segment *slot, const struct segment *segment)
+static void segment_publish(struct segment *slot, const struct segment *segment)
 {
 	uint32_t index = (uint32_t)(slot - segments.of);
 	struct segment_public *public = &segments.list[index];
@@ -214,7 +215,7 @@ static void publish(struct segment *slot, const struct segment *segment)
 	atomic_store_explicit(&public->serial, ++segments.last_serial, memory_order_release);
 }
 
-static void withdraw(struct segment *slot)
+static void segment_withdraw(struct segment *slot)
 {
 	atomic_store_explicit(&segments.list[slot - segments.of].serial, 0, memory_order_relaxed);
 	/*
@@ -232,7 +233,7 @@ bool segment_is_wanted(const void *address, uint64_t bytes)
 	struct range pages = whole_pages(address, bytes);
 
 	return segments.file > 0 && pages.bytes && pages.bytes <= MOVED_BYTES_MAX &&
-		!overlapping(pages.start, pages.bytes, 0);
+		!segment_overlapping(pages.start, pages.bytes, 0);
 }
 
 static void cover_shared(struct segment *slot, struct range pages)
@@ -248,7 +249,7 @@ static void cover_shared(struct segment *slot, struct range pages)
 		.offset = memory.offset,
 		.file = memory.file,
 	};
-	publish(slot, &segment);
+	segment_publish(slot, &segment);
 }
 
 static void cover_private(struct segment *slot, struct range pages)
@@ -276,7 +277,7 @@ static void cover_private(struct segment *slot, struct range pages)
 		segments.file, segment.offset, segment.start, segment.bytes, is_anonymous);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!error)
-		publish(slot, &segment);
+		segment_publish(slot, &segment);
 }
 
 static void note_given_up(const struct segment *segment)
@@ -320,7 +321,7 @@ struct mr_extent segment_hold(const void *address, uint64_t bytes)
 
 	FOR_EACH_OVERLAPPING(segment, start, bytes)
 	{
-		struct range both = common(segment, start, bytes);
+		struct range both = common_range(segment, start, bytes);
 
 		segment->holds++;
 		if (both.bytes > extent.end - extent.start)
@@ -334,14 +335,14 @@ struct mr_extent segment_hold(const void *address, uint64_t bytes)
  * Moved memory becomes private again; where that fails it is told, and tried again when the process
  * forks.
  */
-static void end(struct segment *segment, bool is_alone)
+static void segment_end(struct segment *segment, bool is_alone)
 {
 	sigset_t all, before;
 	int error;
 
 	if (segment->file >= 0) {
 		close(segment->file);
-		withdraw(segment);
+		segment_withdraw(segment);
 		return;
 	}
 	sigfillset(&all);
@@ -352,7 +353,7 @@ static void end(struct segment *segment, bool is_alone)
 		log_write(LOG_ERROR, "memory at %p, deregistered, cannot be made private again: %s",
 			(void *)(uintptr_t)segment->start, strerror(-error));
 	else
-		withdraw(segment);
+		segment_withdraw(segment);
 }
 
 void segment_let_go(const void *address, uint64_t bytes, bool is_alone)
@@ -361,7 +362,7 @@ void segment_let_go(const void *address, uint64_t bytes, bool is_alone)
 	FOR_EACH_OVERLAPPING(segment, (uintptr_t)address, bytes)
 	{
 		if (--segment->holds == 0)
-			end(segment, is_alone);
+			segment_end(segment, is_alone);
 	}
 }
 
@@ -384,7 +385,7 @@ void segments_move_out(bool is_alone, bool is_quiet)
 		if (is_moved(&segments.of[i])) {
 			if (!is_quiet)
 				note_given_up(&segments.of[i]);
-			end(&segments.of[i], is_alone);
+			segment_end(&segments.of[i], is_alone);
 		}
 }
 
@@ -397,7 +398,7 @@ void segments_give_up(
 			continue;
 		mr_table_unmap(table, (uint32_t)(segment - segments.of));
 		note_given_up(segment);
-		end(segment, is_alone);
+		segment_end(segment, is_alone);
 	}
 }
 

@@ -19,7 +19,7 @@
 #include "os/log.h"
 #include "os/vma.h"
 
-static void *at(uint64_t address)
+static void *pointer_at(uint64_t address)
 {
 	return (void *)(uintptr_t)address;
 }
@@ -257,7 +257,7 @@ bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous)
 static int write_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 {
 	while (bytes) {
-		ssize_t written = pwrite(file, at(start), bytes, (off_t)offset);
+		ssize_t written = pwrite(file, pointer_at(start), bytes, (off_t)offset);
 
 		if (written < 0 && errno == EINTR)
 			continue;
@@ -273,7 +273,7 @@ static int write_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 static int read_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 {
 	while (bytes) {
-		ssize_t count = pread(file, at(start), bytes, (off_t)offset);
+		ssize_t count = pread(file, pointer_at(start), bytes, (off_t)offset);
 
 		if (count < 0 && errno == EINTR)
 			continue;
@@ -348,7 +348,7 @@ int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, b
 	int error = pages_copy(file, offset, start, bytes, is_anonymous);
 
 	if (!error &&
-		mmap(at(start), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+		mmap(pointer_at(start), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
 			(off_t)offset) == MAP_FAILED)
 		error = -errno;
 	if (error) {
@@ -356,7 +356,7 @@ int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, b
 		return error;
 	}
 	/* Who forks without our handlers (a bare system call) shall not share it with the child. */
-	madvise(at(start), bytes, MADV_DONTFORK);
+	madvise(pointer_at(start), bytes, MADV_DONTFORK);
 	return 0;
 }
 
@@ -394,7 +394,7 @@ static bool pieces_see(void *user, const struct vma *vma)
 
 static bool map_over(const struct piece *piece, int prot, int flags, int file)
 {
-	return mmap(at(piece->start), piece->bytes, prot, flags | MAP_FIXED, file,
+	return mmap(pointer_at(piece->start), piece->bytes, prot, flags | MAP_FIXED, file,
 		       file < 0 ? 0 : (off_t)piece->offset) != MAP_FAILED;
 }
 
@@ -418,7 +418,7 @@ static int piece_copy_back(const struct piece *piece, int file)
 	if (error && !map_over(piece, piece->prot, MAP_SHARED, file))
 		abort(); /* the program's memory would be another */
 	if (!error && piece->prot != (PROT_READ | PROT_WRITE))
-		mprotect(at(piece->start), piece->bytes, piece->prot);
+		mprotect(pointer_at(piece->start), piece->bytes, piece->prot);
 	return error;
 }
 
@@ -427,10 +427,11 @@ static void pages_own(uint64_t start, uint64_t bytes)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
 
-	if (madvise(at(start), bytes, MADV_POPULATE_WRITE) == 0)
+	if (madvise(pointer_at(start), bytes, MADV_POPULATE_WRITE) == 0)
 		return;
 	for (uint64_t done = 0; done < bytes; done += page_bytes)
-		__atomic_fetch_or((volatile uint8_t *)at(start + done), 0, __ATOMIC_RELAXED);
+		__atomic_fetch_or(
+			(volatile uint8_t *)pointer_at(start + done), 0, __ATOMIC_RELAXED);
 }
 
 /*
@@ -442,7 +443,7 @@ static int piece_make_private(const struct piece *piece, int file)
 		return -errno;
 	pages_own(piece->start, piece->bytes);
 	if (piece->prot != (PROT_READ | PROT_WRITE))
-		mprotect(at(piece->start), piece->bytes, piece->prot);
+		mprotect(pointer_at(piece->start), piece->bytes, piece->prot);
 	return 0;
 }
 

@@ -66,7 +66,7 @@ static bool adopt_channel(struct server *server, const struct bag_label *label, 
 		relay_adopt(server->relay, &label->address, slot, member, fd) == 0;
 }
 
-static void visit(void *context, const struct bag_label *label, const int *fds)
+static void message_adopt(void *context, const struct bag_label *label, const int *fds)
 {
 	struct adoption *adoption = context;
 
@@ -87,7 +87,7 @@ static void visit(void *context, const struct bag_label *label, const int *fds)
  * What the ledger says of slots and members. One that is older than what we know already says
  * nothing.
  */
-static void restore(struct adoption *adoption)
+static void ledger_restore(struct adoption *adoption)
 {
 	struct server *server = adoption->server;
 	const struct ledger *ledger = &adoption->ledger;
@@ -139,12 +139,12 @@ void adopt_bag(struct server *server, int bag)
 		/* A group's sockets may be in another order than theirs: bag_sweep(). */
 		do {
 			sockets = adoption->sockets;
-			rc = bag_visit(bag, visit, adoption);
+			rc = bag_visit(bag, message_adopt, adoption);
 		} while (!rc && adoption->sockets > sockets);
-		restore(adoption);
+		ledger_restore(adoption);
 		adoption->is_for_channels = true;
 		if (!rc)
-			rc = bag_visit(bag, visit, adoption);
+			rc = bag_visit(bag, message_adopt, adoption);
 	}
 	if (rc)
 		log_line("cannot read an fd store: %s", strerror(-rc));

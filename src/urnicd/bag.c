@@ -72,7 +72,7 @@ struct message {
 };
 
 /* Look at the message at the peek offset. Returns its bytes, or -errno. */
-static ssize_t peek(int bag, struct message *message)
+static ssize_t message_peek(int bag, struct message *message)
 {
 	struct iovec iov = {&message->label, sizeof(message->label)};
 	int flags;
@@ -89,7 +89,7 @@ static ssize_t peek(int bag, struct message *message)
 static bool visit_next(int bag, bag_visit_fn *visit, void *context)
 {
 	struct message message;
-	ssize_t bytes = peek(bag, &message);
+	ssize_t bytes = message_peek(bag, &message);
 
 	if (bytes < 0)
 		return false;
@@ -115,7 +115,7 @@ int bag_visit(int bag, bag_visit_fn *visit, void *context)
 }
 
 /* Take the message at the head, which was looked at, out. Its descriptors are closed. */
-static void discard(int bag)
+static void message_discard(int bag)
 {
 	struct bag_label label;
 
@@ -129,7 +129,7 @@ static void discard(int bag)
 static int sweep_next(int bag, const struct bag_label *mark, bag_keep_fn *keep, void *context)
 {
 	struct message message;
-	ssize_t bytes = peek(bag, &message);
+	ssize_t bytes = message_peek(bag, &message);
 	bool is_mark;
 	int rc = 0;
 
@@ -148,7 +148,7 @@ static int sweep_next(int bag, const struct bag_label *mark, bag_keep_fn *keep, 
 	passed_fds_close(&message.fds);
 	if (rc)
 		return rc;
-	discard(bag);
+	message_discard(bag);
 	return is_mark;
 }
 

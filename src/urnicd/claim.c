@@ -16,7 +16,7 @@ static bool is_ipv6_only(const struct claim *claim)
 	return claim->flags & AGENT_CLAIM_IPV6_ONLY;
 }
 
-static bool includes(const struct claim *claim, const struct agent_address *address)
+static bool claim_includes(const struct claim *claim, const struct agent_address *address)
 {
 	return cm_address_matches(&claim->address.gid, claim->address.scope_ifindex,
 		is_ipv6_only(claim), &address->gid, address->scope_ifindex);
@@ -29,7 +29,7 @@ static bool is_ipv4_only(const struct claim *claim)
 }
 
 /* 0, or why the two cannot both be. */
-static int conflict(const struct claim *a, const struct claim *b)
+static int claim_conflict(const struct claim *a, const struct claim *b)
 {
 	bool is_any = cm_address_is_any(&a->address.gid) || cm_address_is_any(&b->address.gid);
 
@@ -39,7 +39,7 @@ static int conflict(const struct claim *a, const struct claim *b)
 		!(a->flags & b->flags & AGENT_CLAIM_LISTENS))
 		return 0;
 	if (!is_any)
-		return includes(a, &b->address) ? -EADDRINUSE : 0;
+		return claim_includes(a, &b->address) ? -EADDRINUSE : 0;
 	/* Families that never meet. */
 	if ((is_ipv4_only(a) && is_ipv6_only(b)) || (is_ipv6_only(a) && is_ipv4_only(b)))
 		return 0;
@@ -116,7 +116,7 @@ static uint32_t place_of(const struct claim_table *table, uint32_t client, uint3
 	return table->count;
 }
 
-static struct claim *find(struct claim_table *table, uint32_t client, uint32_t id)
+static struct claim *claim_find(struct claim_table *table, uint32_t client, uint32_t id)
 {
 	uint32_t place = place_of(table, client, id);
 
@@ -144,7 +144,7 @@ static const struct claim *port_next(const struct claim_table *table, const stru
 }
 
 /* May `wanted` be, beside all others? */
-static int check(const struct claim_table *table, const struct claim *wanted)
+static int claim_check(const struct claim_table *table, const struct claim *wanted)
 {
 	for (const struct claim *other = port_first(table, wanted->service_id); other;
 		other = port_next(table, other)) {
@@ -152,7 +152,7 @@ static int check(const struct claim_table *table, const struct claim *wanted)
 
 		if (other->client == wanted->client && other->id == wanted->id)
 			continue;
-		rc = conflict(other, wanted);
+		rc = claim_conflict(other, wanted);
 		if (rc)
 			return rc;
 	}
@@ -168,7 +168,7 @@ static int choose_port(struct claim_table *table, struct claim *wanted)
 		uint32_t port = (table->last_port + i) % EPHEMERAL_COUNT;
 
 		wanted->service_id = space | (EPHEMERAL_FIRST + port);
-		if (check(table, wanted) == 0) {
+		if (claim_check(table, wanted) == 0) {
 			table->last_port = port;
 			return 0;
 		}
@@ -179,13 +179,13 @@ static int choose_port(struct claim_table *table, struct claim *wanted)
 int claim_table_put(struct claim_table *table, const struct claim *wanted, uint64_t *ret_service_id)
 {
 	struct claim claim = *wanted;
-	struct claim *old = find(table, wanted->client, wanted->id);
+	struct claim *old = claim_find(table, wanted->client, wanted->id);
 	int rc;
 
 	if (!old && table->count == AGENT_CLAIMS_MAX)
 		return -ENOSPC;
 	rc = ip_cm_service_port(claim.service_id) == 0 ? choose_port(table, &claim)
-						       : check(table, &claim);
+						       : claim_check(table, &claim);
 	if (rc)
 		return rc;
 	if (!old) {
@@ -202,7 +202,7 @@ int claim_table_put(struct claim_table *table, const struct claim *wanted, uint6
 
 void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, uint64_t now_ms)
 {
-	struct claim *claim = find(table, client, id);
+	struct claim *claim = claim_find(table, client, id);
 
 	if (!claim)
 		return;
@@ -249,7 +249,7 @@ const struct claim *claim_table_listener(
 	for (const struct claim *claim = port_first(table, service_id); claim;
 		claim = port_next(table, claim)) {
 		if (claim->service_id != service_id || !(claim->flags & AGENT_CLAIM_LISTENS) ||
-			!includes(claim, address))
+			!claim_includes(claim, address))
 			continue;
 		if (!best || gid_is_equal(&claim->address.gid, &address->gid))
 			best = claim;

@@ -43,18 +43,18 @@ static int set_option(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-static int attach(int fd, int option, struct sock_filter *filter, size_t count)
+static int filter_attach(int fd, int option, struct sock_filter *filter, size_t count)
 {
 	struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
 
 	return setsockopt(fd, SOL_SOCKET, option, &program, sizeof(program)) ? -errno : 0;
 }
 
-static int bar(int fd)
+static int socket_bar(int fd)
 {
 	struct sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
 
-	return attach(fd, SO_ATTACH_FILTER, drop, ARRAY_COUNT(drop));
+	return filter_attach(fd, SO_ATTACH_FILTER, drop, ARRAY_COUNT(drop));
 }
 
 /* What the lane that will own the socket needs. Options are the socket's, whoever holds it. */
@@ -97,7 +97,7 @@ static int udp_socket(const struct agent_address *address)
  * Is the port free? Binding a member does not tell: the group of an earlier urnicd of the same
  * user would let it in, behind sockets that we do not know.
  */
-static int probe(const struct agent_address *address)
+static int address_probe(const struct agent_address *address)
 {
 	int fd = udp_socket(address);
 	int rc;
@@ -118,7 +118,7 @@ static int member_open(const struct agent_address *address)
 	if (fd < 0)
 		return fd;
 	if ((rc = set_options(fd, gid_is_ipv4(&address->gid))) ||
-		(rc = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) || (rc = bar(fd)) ||
+		(rc = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) || (rc = socket_bar(fd)) ||
 		(rc = bind_socket(fd, address))) {
 		close(fd);
 		return rc;
@@ -145,7 +145,7 @@ struct program {
 	uint16_t count;
 };
 
-static void emit(struct program *program, struct sock_filter instruction)
+static void program_emit(struct program *program, struct sock_filter instruction)
 {
 	assert(program->count < PROGRAM_INSTRUCTIONS_MAX);
 	program->code[program->count++] = instruction;
@@ -163,19 +163,20 @@ static void emit_choice(
 
 	if (count <= ROW_SLOTS) {
 		for (uint32_t i = 0; i < count; i++) {
-			emit(program,
+			program_emit(program,
 				(struct sock_filter)BPF_JUMP(
 					BPF_JMP | BPF_JEQ | BPF_K, slots[i], 0, 1));
-			emit(program,
+			program_emit(program,
 				(struct sock_filter)BPF_STMT(
 					BPF_RET | BPF_K, group->member_of_slot[slots[i]]));
 		}
-		emit(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
+		program_emit(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
 		return;
 	}
-	emit(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, slots[half], 0, 1));
+	program_emit(program,
+		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, slots[half], 0, 1));
 	jump = program->count;
-	emit(program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+	program_emit(program, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
 	emit_choice(program, group, slots, half);
 	program->code[jump].k = (uint32_t)(program->count - jump - 1);
 	emit_choice(program, group, slots + half, count - half);
@@ -190,9 +191,11 @@ int group_steer(const struct group *group)
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++)
 		if (group->member_of_slot[slot])
 			slots[count++] = (uint8_t)slot;
-	emit(&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_TOP_BYTE));
+	program_emit(
+		&program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, QPN_TOP_BYTE));
 	emit_choice(&program, group, slots, count);
-	return attach(group->sockets[0], SO_ATTACH_REUSEPORT_CBPF, program.code, program.count);
+	return filter_attach(
+		group->sockets[0], SO_ATTACH_REUSEPORT_CBPF, program.code, program.count);
 }
 
 static uint32_t next_step(const struct group *group)
@@ -233,9 +236,9 @@ fail_close:
 }
 
 /* Returns 0 or -errno. */
-static int begin(struct group *group, int bag)
+static int group_begin(struct group *group, int bag)
 {
-	int rc = probe(&group->address);
+	int rc = address_probe(&group->address);
 
 	if (!rc)
 		rc = grow_step(group, bag);
@@ -288,7 +291,7 @@ static void table_put(struct group *group, uint8_t slot, uint8_t member)
 int group_assign(struct group *group, const struct group_wish *wish, int bag)
 {
 	uint8_t member;
-	int rc = group->count == 0 ? begin(group, bag) : 0;
+	int rc = group->count == 0 ? group_begin(group, bag) : 0;
 
 	if (rc || wish->slot == 0)
 		return rc;
@@ -301,7 +304,7 @@ int group_assign(struct group *group, const struct group_wish *wish, int bag)
 	}
 	if (group->member_of_slot[wish->slot] == member)
 		return 0;
-	bar(group->sockets[member]);
+	socket_bar(group->sockets[member]);
 	table_put(group, wish->slot, member);
 	return group_steer(group);
 }
@@ -391,7 +394,7 @@ void group_bar(struct group *group, uint8_t slot)
 	int fd = group_socket(group, slot);
 
 	if (fd >= 0)
-		bar(fd);
+		socket_bar(fd);
 }
 
 void group_admit(struct group *group, uint8_t slot, bool is_new_owner)

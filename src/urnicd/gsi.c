@@ -73,7 +73,8 @@ static bool send_message(
 	return has_room;
 }
 
-static void answer(struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
+static void answer_send(
+	struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
 {
 	struct cm_message reply;
 
@@ -97,7 +98,7 @@ static struct gsi_port *port_of_address(
 	return NULL;
 }
 
-static void execute(struct server *server, const struct cm_testament *testament)
+static void last_message_send(struct server *server, const struct cm_testament *testament)
 {
 	struct gsi_port *gsi = port_of_address(server, &testament->local, testament->ifindex);
 	struct cm_message message;
@@ -126,7 +127,7 @@ void gsi_execute_testaments(struct server *server, int memory, const struct agen
 			return;
 		for (uint32_t j = 0; j < TESTAMENTS_PER_READ; j++)
 			if (agent_slots_has(slots, cm_comm_id_slot(testaments[j].local_comm_id)))
-				execute(server, &testaments[j]);
+				last_message_send(server, &testaments[j]);
 	}
 }
 
@@ -165,7 +166,7 @@ static const struct client *client_of_slot(const struct server *server, uint8_t 
 }
 
 /* Returns false when nobody takes it. */
-static bool route(struct gsi_port *gsi, const struct cm_message *message,
+static bool message_route(struct gsi_port *gsi, const struct cm_message *message,
 	const struct port_udp_packet *packet)
 {
 	const struct agent_address address = {
@@ -210,8 +211,8 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 		gsi->server->counters.gsi_malformed++;
 		return false;
 	}
-	if (!route(gsi, &message, packet))
-		answer(gsi, packet->sgid, &message);
+	if (!message_route(gsi, &message, packet))
+		answer_send(gsi, packet->sgid, &message);
 	return false;
 }
 

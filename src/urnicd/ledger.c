@@ -28,7 +28,7 @@ int ledger_create(uint32_t generation)
 	return fd;
 }
 
-static void put(int fd, const void *part, size_t bytes, size_t offset)
+static void ledger_write(int fd, const void *part, size_t bytes, size_t offset)
 {
 	if (pwrite(fd, part, bytes, (off_t)offset) != (ssize_t)bytes)
 		log_line("the ledger cannot be written: the next urnicd would not know all slots");
@@ -36,17 +36,19 @@ static void put(int fd, const void *part, size_t bytes, size_t offset)
 
 void ledger_put_generation(int fd, uint32_t generation)
 {
-	put(fd, &generation, sizeof(generation), offsetof(struct ledger, generation));
+	ledger_write(fd, &generation, sizeof(generation), offsetof(struct ledger, generation));
 }
 
 void ledger_put_lease(int fd, uint8_t slot, const struct ledger_lease *lease)
 {
-	put(fd, lease, sizeof(*lease), offsetof(struct ledger, leases) + slot * sizeof(*lease));
+	ledger_write(
+		fd, lease, sizeof(*lease), offsetof(struct ledger, leases) + slot * sizeof(*lease));
 }
 
 void ledger_put_group(int fd, uint32_t index, const struct ledger_group *group)
 {
-	put(fd, group, sizeof(*group), offsetof(struct ledger, groups) + index * sizeof(*group));
+	ledger_write(fd, group, sizeof(*group),
+		offsetof(struct ledger, groups) + index * sizeof(*group));
 }
 
 bool ledger_read(int fd, struct ledger *ret_ledger)

@@ -42,7 +42,7 @@ struct options {
 	uint32_t idle_s;
 };
 
-static void usage(FILE *to)
+static void usage_print(FILE *to)
 {
 	fprintf(to,
 		"usage: urnicd [--foreground] [--system] [--idle SECONDS]\n"
@@ -90,20 +90,20 @@ static int parse_options(int argc, char **argv, struct options *options)
 			idle = optarg;
 			break;
 		case 'h':
-			usage(stdout);
+			usage_print(stdout);
 			return EXIT_SUCCESS;
 		case 'V':
 			printf("urnicd %s\n", urnic_version());
 			return EXIT_SUCCESS;
 		default:
-			usage(stderr);
+			usage_print(stderr);
 			return AGENT_EXIT_USAGE;
 		}
 	}
 	options->idle_s = setting_number(
 		"URNICD_IDLE_S", 0, AGENT_IDLE_S_MAX, options->is_system ? 0 : AGENT_IDLE_S);
 	if (optind != argc || (idle && !text_number(idle, 0, AGENT_IDLE_S_MAX, &options->idle_s))) {
-		usage(stderr);
+		usage_print(stderr);
 		return AGENT_EXIT_USAGE;
 	}
 	if (options->is_system && geteuid() != 0) {
@@ -202,7 +202,7 @@ static void become_daemon(void)
 	}
 }
 
-static int serve(const struct server_settings *settings)
+static int server_serve(const struct server_settings *settings)
 {
 	struct server *server;
 	int rc = server_create(settings, &server);
@@ -226,14 +226,14 @@ static pid_t keep_start(const struct server_settings *settings)
 		return pid;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	_exit(serve(settings));
+	_exit(server_serve(settings));
 }
 
 /*
  * Keep a server running, whatever happens to it, until it leaves of its own accord or we are told
  * to end.
  */
-static int keep(const struct server_settings *settings)
+static int server_keep(const struct server_settings *settings)
 {
 	sigset_t events;
 	pid_t server;
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
 	log_open(options.is_foreground);
 	if (!options.is_foreground)
 		become_daemon();
-	status = options.is_system ? keep(&settings) : serve(&settings);
+	status = options.is_system ? server_keep(&settings) : server_serve(&settings);
 	/* A program that finds no urnicd finds the port free. */
 	close(settings.bag);
 	place_leave(&listener);

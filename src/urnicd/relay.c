@@ -108,7 +108,7 @@ static struct channel *channel_unused(struct relay *relay)
 	return NULL;
 }
 
-static int watch(struct relay *relay, int operation, int fd, uint32_t events, enum watch what,
+static int epoll_watch(struct relay *relay, int operation, int fd, uint32_t events, enum watch what,
 	const struct channel *channel)
 {
 	uint64_t index = channel ? (uint64_t)(channel - relay->channels) : 0;
@@ -172,9 +172,9 @@ static int channel_begin(struct relay *relay, const struct agent_address *addres
 		.address = *address,
 		.inode = status.st_ino,
 		.overflows_seen = overflows_so_far(member)};
-	rc = watch(relay, EPOLL_CTL_ADD, ours, 0, WATCH_CHANNEL, channel);
+	rc = epoll_watch(relay, EPOLL_CTL_ADD, ours, 0, WATCH_CHANNEL, channel);
 	if (!rc)
-		rc = watch(relay, EPOLL_CTL_ADD, member, EPOLLIN, WATCH_MEMBER, channel);
+		rc = epoll_watch(relay, EPOLL_CTL_ADD, member, EPOLLIN, WATCH_MEMBER, channel);
 	if (rc) {
 		epoll_ctl(relay->epoll, EPOLL_CTL_DEL, ours, NULL);
 		channel->ours = -1;
@@ -413,14 +413,15 @@ static void member_ready(struct relay *relay, struct channel *channel)
 		pass_batch(relay, channel);
 		return;
 	}
-	watch(relay, EPOLL_CTL_MOD, channel->member, 0, WATCH_MEMBER, channel);
-	watch(relay, EPOLL_CTL_MOD, channel->ours, EPOLLOUT | EPOLLONESHOT, WATCH_CHANNEL, channel);
+	epoll_watch(relay, EPOLL_CTL_MOD, channel->member, 0, WATCH_MEMBER, channel);
+	epoll_watch(relay, EPOLL_CTL_MOD, channel->ours, EPOLLOUT | EPOLLONESHOT, WATCH_CHANNEL,
+		channel);
 }
 
 static void channel_ready(struct relay *relay, struct channel *channel)
 {
 	if (channel->ours >= 0)
-		watch(relay, EPOLL_CTL_MOD, channel->member, EPOLLIN, WATCH_MEMBER, channel);
+		epoll_watch(relay, EPOLL_CTL_MOD, channel->member, EPOLLIN, WATCH_MEMBER, channel);
 }
 
 static void *thread_main(void *context)
@@ -465,7 +466,7 @@ int relay_create(struct relay **ret_relay)
 		rc = -errno;
 		goto fail_destroy;
 	}
-	rc = watch(relay, EPOLL_CTL_ADD, relay->stop, EPOLLIN, WATCH_STOP, NULL);
+	rc = epoll_watch(relay, EPOLL_CTL_ADD, relay->stop, EPOLLIN, WATCH_STOP, NULL);
 	if (!rc)
 		rc = -pthread_create(&relay->thread, NULL, thread_main, relay);
 	if (rc)

@@ -43,7 +43,7 @@ struct request {
 	bool is_answer_fd_ours; /* and to be closed then */
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(
+__attribute__((format(printf, 3, 4))) static int request_refuse(
 	struct request *request, int error, const char *format, ...)
 {
 	va_list arguments;
@@ -58,11 +58,11 @@ __attribute__((format(printf, 3, 4))) static int refuse(
 static int refuse_quota(struct request *request, const char *why)
 {
 	request->server->counters.quota_refused++;
-	return refuse(request, -EDQUOT, "%s", why);
+	return request_refuse(request, -EDQUOT, "%s", why);
 }
 
 /* The body of the answer, all zero. */
-static struct agent_message *answer(struct request *request)
+static struct agent_message *answer_begin(struct request *request)
 {
 	memset(request->message.why, 0, sizeof(request->message.why));
 	return &request->message;
@@ -71,7 +71,7 @@ static struct agent_message *answer(struct request *request)
 static int handle_hello(struct request *request)
 {
 	struct server *server = request->server;
-	struct agent_message *message = answer(request);
+	struct agent_message *message = answer_begin(request);
 
 	message->hello.pid = (uint32_t)getpid();
 	message->hello.is_system = server->is_system;
@@ -121,7 +121,8 @@ static int handle_attach(struct request *request)
 	int slot;
 
 	if (!take_memory(request, 0))
-		return refuse(request, -EINVAL, "the descriptor of NIC memory is not a memfd");
+		return request_refuse(
+			request, -EINVAL, "the descriptor of NIC memory is not a memfd");
 	if (server->has_survivors && !server_is_settled(server))
 		return LATER;
 	is_full = quota_is_reached(server, client->uid, QUOTA_SLOTS, why, sizeof(why));
@@ -130,14 +131,14 @@ static int handle_attach(struct request *request)
 	if (slot < 0 && is_full)
 		return refuse_quota(request, why);
 	if (slot < 0)
-		return refuse(request, slot, "all %d slots are in use: `urnic stat` shows by whom",
-			AGENT_SLOTS - 1);
+		return request_refuse(request, slot,
+			"all %d slots are in use: `urnic stat` shows by whom", AGENT_SLOTS - 1);
 	/* An orphan's sockets are still open: they begin empty when this process opens them. */
 	server_clear_slot(server, (uint8_t)slot);
 	server_note_lease(server, (uint8_t)slot);
 	agent_slots_add(&client->slots, (uint8_t)slot);
 	server->counters.slots_leased++;
-	answer(request)->attach.slot = (uint32_t)slot;
+	answer_begin(request)->attach.slot = (uint32_t)slot;
 	return 0;
 }
 
@@ -146,10 +147,11 @@ static int handle_detach(struct request *request)
 	uint8_t slot = (uint8_t)request->message.detach.slot;
 
 	if (!agent_slots_has(&request->client->slots, slot))
-		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
+		return request_refuse(
+			request, -EINVAL, "slot %u is not leased to this process", slot);
 	agent_slots_remove(&request->client->slots, slot);
 	server_release_slot(request->server, slot);
-	answer(request);
+	answer_begin(request);
 	return 0;
 }
 
@@ -162,30 +164,30 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 	switch (-rc) {
 	case EADDRINUSE:
 		if (group_has_survivors(address))
-			return refuse(request, rc,
+			return request_refuse(request, rc,
 				"UDP port 4791 of %s belongs to an urnicd that has died, and a "
 				"program that still uses it does not answer (stopped?): end it",
 				text);
 		owner_describe(address, request->message.why, sizeof(request->message.why));
 		return rc;
 	case EADDRNOTAVAIL:
-		return refuse(
+		return request_refuse(
 			request, rc, "%s is not an address of this host, or not usable yet", text);
 	case EMFILE:
 	case ENFILE:
-		return refuse(request, rc,
+		return request_refuse(request, rc,
 			"urnicd may not open enough sockets for %s: raise the limit on open files",
 			text);
 	case EUSERS:
-		return refuse(request, rc,
+		return request_refuse(request, rc,
 			"urnicd serves its maximum of %d addresses: end programs on "
 			"others",
 			SERVER_GROUPS_MAX);
 	case ENOSPC:
-		return refuse(request, rc,
+		return request_refuse(request, rc,
 			"urnicd has as many sockets open as the limit on open files lets it share");
 	default:
-		return refuse(
+		return request_refuse(
 			request, rc, "cannot open UDP port 4791 of %s: %s", text, strerror(-rc));
 	}
 }
@@ -247,15 +249,15 @@ static int open_channel(struct request *request, struct group *group, uint8_t sl
 		server->relay, &group->address, slot, group_socket(group, slot), &ours, &theirs);
 
 	if (rc == -ENOSPC)
-		return refuse(
+		return request_refuse(
 			request, rc, "all %d channels of urnicd are in use", RELAY_CHANNELS_MAX);
 	if (rc)
-		return refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
+		return request_refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
 	if (bag_put(server->bag, &label, &ours) != 0)
 		log_line(
 			"the fd store is full: a channel would not survive the end of this urnicd");
 	group_admit(group, slot, group_is_barred(group, slot));
-	answer(request);
+	answer_begin(request);
 	request->answer_fd = theirs;
 	request->is_answer_fd_ours = true;
 	return 0;
@@ -271,7 +273,8 @@ static int handle_open(struct request *request)
 	int rc;
 
 	if (!agent_slots_has(&request->client->slots, slot))
-		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
+		return request_refuse(
+			request, -EINVAL, "slot %u is not leased to this process", slot);
 	if (!gid_is_link_local(&address.gid))
 		address.scope_ifindex = 0;
 	rc = group_for(request, &address, slot, &group);
@@ -288,7 +291,7 @@ static int handle_open(struct request *request)
 	group_admit(group, slot, group_is_barred(group, slot));
 	group_give(group, slot);
 	server_note_group(server, group);
-	answer(request);
+	answer_begin(request);
 	request->answer_fd = group_socket(group, slot);
 	return 0;
 }
@@ -303,12 +306,12 @@ static int handle_resume(struct request *request)
 
 	if (request->descriptors.count != has_bag + request->message.resume.has_memory ||
 		!take_memory(request, has_bag))
-		return refuse(
+		return request_refuse(
 			request, -EINVAL, "the descriptors are not those that were announced");
 	/* Another user could label sockets as it likes. */
 	if (has_bag && client->uid == geteuid())
 		adopt_bag(server, request->descriptors.fds[0]);
-	message = answer(request);
+	message = answer_begin(request);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (!agent_slots_has(&wanted, (uint8_t)slot))
 			continue;
@@ -348,9 +351,9 @@ static int handle_list(struct request *request)
 		(server->clients[index].fd < 0 || !server->clients[index].is_greeted))
 		index++;
 	if (index >= SERVER_CLIENTS_MAX)
-		return refuse(request, -ENOENT, "there are no more processes");
+		return request_refuse(request, -ENOENT, "there are no more processes");
 	found = &server->clients[index];
-	message = answer(request);
+	message = answer_begin(request);
 	message->list.index = index + 1;
 	message->list.pid = (uint32_t)found->pid;
 	message->list.uid = found->uid;
@@ -370,14 +373,16 @@ static int handle_find(struct request *request)
 	struct agent_message *message;
 
 	if (request->client->is_foreign && request->message.find.host != server->host)
-		return refuse(request, -ENOENT, "this network namespace belongs to another host");
+		return request_refuse(
+			request, -ENOENT, "this network namespace belongs to another host");
 	if (!gid_is_zero(&gid) && !netdev_has_address(&gid, 0))
-		return refuse(request, -ENOENT, "the address is not of this network namespace");
+		return request_refuse(
+			request, -ENOENT, "the address is not of this network namespace");
 	if (lease->state != SLOT_LEASED && server->has_survivors && !server_is_settled(server))
 		return LATER;
 	if (lease->state != SLOT_LEASED)
-		return refuse(request, -ENOENT, "no process leases slot %u", slot);
-	message = answer(request);
+		return request_refuse(request, -ENOENT, "no process leases slot %u", slot);
+	message = answer_begin(request);
 	message->find.pid = (uint32_t)found->pid;
 	message->find.uid = found->uid;
 	message->find.has_memory = show_memory(request, found);
@@ -391,7 +396,7 @@ static int handle_stat(struct request *request)
 	server->counters.claims_held = server->claims.count;
 	if (server->relay)
 		relay_count_up(server->relay, &server->counters);
-	answer(request)->stat = server->counters;
+	answer_begin(request)->stat = server->counters;
 	return 0;
 }
 
@@ -407,16 +412,18 @@ static int handle_gsi_open(struct request *request)
 	int fds[2];
 
 	if (!agent_slots_has(&client->slots, slot))
-		return refuse(request, -EINVAL, "slot %u is not leased to this process", slot);
+		return request_refuse(
+			request, -EINVAL, "slot %u is not leased to this process", slot);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
-		return refuse(request, -errno, "cannot make a socket pair: %s", strerror(errno));
+		return request_refuse(
+			request, -errno, "cannot make a socket pair: %s", strerror(errno));
 	/* As large as we are allowed to: a thousand connections may be made at once. */
 	if (setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
 		setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	if (client->gsi >= 0)
 		close(client->gsi);
 	client->gsi = fds[0];
-	answer(request);
+	answer_begin(request);
 	request->answer_fd = fds[1];
 	request->is_answer_fd_ours = true;
 	return 0;
@@ -439,7 +446,7 @@ static int handle_gsi_address(struct request *request)
 		return LATER;
 	if (rc)
 		return refuse_open(request, &address, rc);
-	answer(request);
+	answer_begin(request);
 	return 0;
 }
 
@@ -476,7 +483,7 @@ static int handle_claim(struct request *request)
 	is_new = !claim_table_has(&server->claims, wanted.client, wanted.id);
 	if (is_new && port && port < PRIVILEGED_PORTS &&
 		!may_claim_low_ports(server, request->client))
-		return refuse(request, -EACCES,
+		return request_refuse(request, -EACCES,
 			"port %u is below %d: it needs CAP_NET_BIND_SERVICE in the user namespace "
 			"that owns the network namespace",
 			port, PRIVILEGED_PORTS);
@@ -486,14 +493,14 @@ static int handle_claim(struct request *request)
 	rc = claim_table_put(&server->claims, &wanted, &service_id);
 	if (rc) {
 		server->counters.claims_refused++;
-		return refuse(request, rc,
+		return request_refuse(request, rc,
 			rc == -ENOSPC ? "all ports are in use"
 				      : "another program has port %u already",
 			(unsigned)(uint16_t)wanted.service_id);
 	}
 	request->client->claims += server->claims.count - before;
 	server->counters.claims_made++;
-	answer(request)->claim.service_id = service_id;
+	answer_begin(request)->claim.service_id = service_id;
 	return 0;
 }
 
@@ -505,14 +512,14 @@ static int handle_unclaim(struct request *request)
 	claim_table_drop(&server->claims, (uint32_t)(request->client - server->clients),
 		request->message.unclaim.id, server_now_ms());
 	request->client->claims -= before - server->claims.count;
-	answer(request);
+	answer_begin(request);
 	return 0;
 }
 
 /*
  * Pass a packet on. Nobody waits for an answer: what cannot be delivered is lost, as on a network.
  */
-static void forward(struct request *request, const uint8_t *packet)
+static void packet_forward(struct request *request, const uint8_t *packet)
 {
 	struct server *server = request->server;
 	const struct slot_lease *lease = &server->slots.leases[request->message.forward.slot];
@@ -528,7 +535,7 @@ static void forward(struct request *request, const uint8_t *packet)
 		server->counters.packets_forwarded++;
 }
 
-static int handle(struct request *request)
+static int request_handle(struct request *request)
 {
 	switch ((enum agent_message_type)request->message.type) {
 	case AGENT_HELLO:
@@ -566,7 +573,7 @@ static bool handle_and_answer(struct request *request)
 {
 	struct client *client = request->client;
 	struct agent_message asked = request->message;
-	int rc = handle(request);
+	int rc = request_handle(request);
 
 	client->is_waiting = rc == LATER;
 	if (rc == LATER) {
@@ -612,7 +619,7 @@ static void refuse_unwanted(struct request *request)
 		return;
 	}
 	getrlimit(RLIMIT_NOFILE, &files);
-	refuse(request, -EMFILE,
+	request_refuse(request, -EMFILE,
 		"urnicd (process %d) has reached its limit of %llu open files: end programs, or end it and "
 		"raise the limit (ulimit -Hn) of the program that starts it",
 		getpid(), (unsigned long long)files.rlim_cur);
@@ -652,7 +659,7 @@ bool request_receive(struct server *server, struct client *client)
 		return false;
 	}
 	if (rc == 0 && request.message.type == AGENT_FORWARD && client->is_greeted) {
-		forward(&request, packet);
+		packet_forward(&request, packet);
 		return true;
 	}
 	is_fine = rc == 0 && is_in_order(client, request.message.type);

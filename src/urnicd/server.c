@@ -49,8 +49,8 @@ bool server_is_settled(const struct server *server)
 	return server->has_adopted || server_now_ms() >= server->settled_at_ms;
 }
 
-static int watch(struct server *server, int operation, int fd, uint32_t events, enum watch what,
-	uint64_t index)
+static int epoll_watch(struct server *server, int operation, int fd, uint32_t events,
+	enum watch what, uint64_t index)
 {
 	struct epoll_event event = {.events = events, .data.u64 = (uint64_t)what << 32 | index};
 
@@ -94,7 +94,7 @@ void server_watch_group(struct server *server, struct group *group)
 
 	if (rc)
 		log_line("cannot listen to QP1 of an address: %s", strerror(-rc));
-	watch(server, EPOLL_CTL_ADD, group->sockets[0], EPOLLIN, WATCH_GROUP, index);
+	epoll_watch(server, EPOLL_CTL_ADD, group->sockets[0], EPOLLIN, WATCH_GROUP, index);
 }
 
 void server_note_group(struct server *server, const struct group *group)
@@ -296,7 +296,7 @@ static void watch_process(struct server *server, struct client *client)
 {
 	client->pidfd = client->pid > 0 ? (int)syscall(SYS_pidfd_open, client->pid, 0) : -1;
 	if (client->pidfd >= 0)
-		watch(server, EPOLL_CTL_ADD, client->pidfd, EPOLLIN, WATCH_PROCESS,
+		epoll_watch(server, EPOLL_CTL_ADD, client->pidfd, EPOLLIN, WATCH_PROCESS,
 			(uint64_t)(client - server->clients));
 }
 
@@ -315,7 +315,7 @@ static struct client *unused_client(struct server *server)
  */
 static void listener_rest(struct server *server, unsigned ms)
 {
-	watch(server, EPOLL_CTL_MOD, server->listener, 0, WATCH_LISTENER, 0);
+	epoll_watch(server, EPOLL_CTL_MOD, server->listener, 0, WATCH_LISTENER, 0);
 	server->is_resting = true;
 	server->rests_until_ms = server_now_ms() + ms;
 }
@@ -338,8 +338,8 @@ static void listener_wake(struct server *server)
 		server->rests_until_ms = server_now_ms() + REST_MS;
 		return;
 	}
-	server->is_resting =
-		watch(server, EPOLL_CTL_MOD, server->listener, EPOLLIN, WATCH_LISTENER, 0) != 0;
+	server->is_resting = epoll_watch(server, EPOLL_CTL_MOD, server->listener, EPOLLIN,
+				     WATCH_LISTENER, 0) != 0;
 }
 
 static int listener_accept(const struct server *server)
@@ -426,7 +426,7 @@ static bool client_accept(struct server *server)
 		.is_over_quota = is_over,
 		.is_unwanted = is_unwanted,
 		.is_foreign = is_foreign};
-	if (watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, WATCH_CLIENT,
+	if (epoll_watch(server, EPOLL_CTL_ADD, fd, EPOLLIN, WATCH_CLIENT,
 		    (uint64_t)(client - server->clients)) != 0) {
 		close(fd);
 		client->fd = -1;
@@ -445,8 +445,8 @@ static bool client_accept(struct server *server)
 /* While a request waits nothing more is read: a client has one request in hand at most. */
 static void client_rearm(struct server *server, struct client *client)
 {
-	watch(server, EPOLL_CTL_MOD, client->fd, client->is_waiting ? 0 : EPOLLIN, WATCH_CLIENT,
-		(uint64_t)(client - server->clients));
+	epoll_watch(server, EPOLL_CTL_MOD, client->fd, client->is_waiting ? 0 : EPOLLIN,
+		WATCH_CLIENT, (uint64_t)(client - server->clients));
 }
 
 static void client_event(struct server *server, struct client *client, uint32_t events)
@@ -470,7 +470,7 @@ static void process_event(struct server *server, struct client *client)
 		client_drop(server, client);
 }
 
-static void dispatch(struct server *server, const struct epoll_event *event)
+static void event_dispatch(struct server *server, const struct epoll_event *event)
 {
 	uint32_t index = (uint32_t)event->data.u64;
 
@@ -562,7 +562,7 @@ int server_run(struct server *server)
 		if (count < 0 && errno != EINTR)
 			return -errno;
 		for (int i = 0; i < count; i++)
-			dispatch(server, &events[i]);
+			event_dispatch(server, &events[i]);
 	}
 }
 
@@ -602,7 +602,7 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 		rc = -errno;
 		goto fail_destroy;
 	}
-	rc = watch(server, EPOLL_CTL_ADD, server->listener, EPOLLIN, WATCH_LISTENER, 0);
+	rc = epoll_watch(server, EPOLL_CTL_ADD, server->listener, EPOLLIN, WATCH_LISTENER, 0);
 	if (rc)
 		goto fail_destroy;
 	if (server->is_system)

@@ -165,7 +165,7 @@ static bool program_has_ended(pid_t program, int *ret_status)
 /* --- capturing --- */
 
 /* Write what has happened by now. Returns whether that was anything. */
-static bool drain(
+static bool sources_drain(
 	struct capture_sources *sources, struct capture_output *output, uint64_t count_max)
 {
 	uint64_t until_ns = clock_now_ns();
@@ -204,7 +204,7 @@ static bool shall_end(const struct options *options, const struct capture_output
 		(program <= 0 && options->count_max && output->packets >= options->count_max);
 }
 
-static int capture(const struct options *options, struct capture_sources *sources,
+static int capture_run(const struct options *options, struct capture_sources *sources,
 	struct capture_output *output)
 {
 	pid_t program = 0;
@@ -222,7 +222,7 @@ static int capture(const struct options *options, struct capture_sources *source
 
 		is_last = shall_end(options, output, program, &status);
 		capture_sources_look(sources);
-		has_any = drain(sources, output, options->count_max);
+		has_any = sources_drain(sources, output, options->count_max);
 		if (!is_last)
 			poll(&pollfd, 1, has_any ? BUSY_MS : IDLE_MS);
 	}
@@ -262,7 +262,7 @@ int command_capture(int argc, char **argv)
 			complain(
 				"capture: no device or interface is called %s; urnic devices lists them",
 				options.filter.device);
-		status = capture(&options, &sources, &output);
+		status = capture_run(&options, &sources, &output);
 		capture_output_end(&output, capture_sources_dropped(&sources));
 		capture_sources_close(&sources);
 		fprintf(stderr, "urnic: capture: %lu packets, %lu lost\n",

@@ -66,8 +66,8 @@ static void headers_print(FILE *file, const struct packet *packet)
 }
 
 /* Of a packet that was cut off, all but the payload. */
-static bool decode(const struct captured *head, const uint8_t *bytes, struct packet *packet,
-	uint8_t room[CAPTURED_BYTES_MAX])
+static bool captured_decode(const struct captured *head, const uint8_t *bytes,
+	struct packet *packet, uint8_t room[CAPTURED_BYTES_MAX])
 {
 	const struct opcode_info *info;
 
@@ -94,7 +94,7 @@ void capture_text(FILE *file, const struct captured *head, const uint8_t *bytes,
 	fprintf(file, " %s %s[%d] %s %s > %s", interface, origin->comm, origin->pid,
 		head->is_sent ? "out" : "in", gid_text(&head->source, source),
 		gid_text(&head->destination, destination));
-	if (decode(head, bytes, &packet, room)) {
+	if (captured_decode(head, bytes, &packet, room)) {
 		fprintf(file, " QP 0x%06x", packet.bth.dest_qpn.value);
 		headers_print(file, &packet);
 		if (packet.payload_bytes)

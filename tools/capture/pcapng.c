@@ -42,7 +42,7 @@ static void body_begin(struct body *body)
 }
 
 /* Each item takes a multiple of four bytes. */
-static void put(struct body *body, const void *bytes, size_t count)
+static void body_put(struct body *body, const void *bytes, size_t count)
 {
 	size_t padded = (count + 3) & ~(size_t)3;
 
@@ -55,7 +55,7 @@ static void put(struct body *body, const void *bytes, size_t count)
 
 static void put_u32(struct body *body, uint32_t value)
 {
-	put(body, &value, sizeof(value));
+	body_put(body, &value, sizeof(value));
 }
 
 /* Times are in two halves, the upper one first, whatever the byte order. */
@@ -65,23 +65,23 @@ static void put_time(struct body *body, uint64_t time_ns)
 	put_u32(body, (uint32_t)time_ns);
 }
 
-static void option(struct body *body, uint16_t code, const void *value, size_t bytes)
+static void option_put(struct body *body, uint16_t code, const void *value, size_t bytes)
 {
 	uint16_t head[2] = {code, (uint16_t)bytes};
 
-	put(body, head, sizeof(head));
-	put(body, value, bytes);
+	body_put(body, head, sizeof(head));
+	body_put(body, value, bytes);
 }
 
 static void option_text(struct body *body, uint16_t code, const char *text)
 {
 	if (text)
-		option(body, code, text, strlen(text));
+		option_put(body, code, text, strlen(text));
 }
 
 static void options_end(struct body *body)
 {
-	option(body, OPTION_END, NULL, 0);
+	option_put(body, OPTION_END, NULL, 0);
 }
 
 static void block_write(FILE *file, uint32_t type, const struct body *body)
@@ -102,8 +102,8 @@ void pcapng_begin(FILE *file, const char *application)
 
 	body_begin(&body);
 	put_u32(&body, BYTE_ORDER_MAGIC);
-	put(&body, version, sizeof(version));
-	put(&body, &not_known, sizeof(not_known));
+	body_put(&body, version, sizeof(version));
+	body_put(&body, &not_known, sizeof(not_known));
 	option_text(&body, SECTION_APPLICATION, application);
 	options_end(&body);
 	block_write(file, BLOCK_SECTION, &body);
@@ -116,11 +116,11 @@ void pcapng_interface(FILE *file, const char *name, const char *description, uin
 	const uint8_t resolution = TIME_NANOSECONDS;
 
 	body_begin(&body);
-	put(&body, type, sizeof(type));
+	body_put(&body, type, sizeof(type));
 	put_u32(&body, snap_bytes);
 	option_text(&body, INTERFACE_NAME, name);
 	option_text(&body, INTERFACE_DESCRIPTION, description);
-	option(&body, INTERFACE_TIME_RESOLUTION, &resolution, sizeof(resolution));
+	option_put(&body, INTERFACE_TIME_RESOLUTION, &resolution, sizeof(resolution));
 	options_end(&body);
 	block_write(file, BLOCK_INTERFACE, &body);
 }
@@ -135,11 +135,11 @@ void pcapng_packet(FILE *file, const struct pcapng_packet *packet)
 	put_time(&body, packet->time_ns);
 	put_u32(&body, packet->count);
 	put_u32(&body, packet->whole);
-	put(&body, packet->bytes, packet->count);
+	body_put(&body, packet->bytes, packet->count);
 	option_text(&body, OPTION_COMMENT, packet->comment);
-	option(&body, PACKET_FLAGS, &flags, sizeof(flags));
+	option_put(&body, PACKET_FLAGS, &flags, sizeof(flags));
 	if (packet->dropped)
-		option(&body, PACKET_DROPPED, &packet->dropped, sizeof(packet->dropped));
+		option_put(&body, PACKET_DROPPED, &packet->dropped, sizeof(packet->dropped));
 	options_end(&body);
 	block_write(file, BLOCK_PACKET, &body);
 }
@@ -152,8 +152,8 @@ void pcapng_statistics(
 	body_begin(&body);
 	put_u32(&body, interface);
 	put_time(&body, time_ns);
-	option(&body, STATISTICS_RECEIVED, &received, sizeof(received));
-	option(&body, STATISTICS_DROPPED, &dropped, sizeof(dropped));
+	option_put(&body, STATISTICS_RECEIVED, &received, sizeof(received));
+	option_put(&body, STATISTICS_DROPPED, &dropped, sizeof(dropped));
 	options_end(&body);
 	block_write(file, BLOCK_STATISTICS, &body);
 }

@@ -78,7 +78,7 @@ static int parse_options(
 	return 0;
 }
 
-static int usage(void)
+static int usage_print(void)
 {
 	fputs(command_host_help, stderr);
 	return EXIT_USAGE;
@@ -92,7 +92,7 @@ static int host_up(int argc, char **argv)
 	if (parse_options(argc, argv, "+n:m:", &options) < 0)
 		return EXIT_USAGE;
 	if (options.first != argc)
-		return usage();
+		return usage_print();
 	result = network_make(options.name, options.mtu);
 	if (result == -EEXIST) {
 		printf("%s is up already\n", options.name);
@@ -115,7 +115,7 @@ static int host_down(int argc, char **argv)
 	if (parse_options(argc, argv, "+n:", &options) < 0)
 		return EXIT_USAGE;
 	if (options.first != argc)
-		return usage();
+		return usage_print();
 	result = network_open(options.name, &network);
 	if (result == 0) {
 		network_close(&network);
@@ -162,7 +162,7 @@ static int host_exec(int argc, char **argv)
 	if (first < argc && strcmp(argv[first], "--") == 0)
 		first++;
 	if (first >= argc)
-		return usage();
+		return usage_print();
 	host = host_index(argv[options.first]);
 	if (host < 0) {
 		complain("host: the hosts are a and b, there is no '%s'", argv[options.first]);
@@ -205,7 +205,7 @@ static int host_list(int argc, char **argv)
 {
 	(void)argv;
 	if (argc > 1)
-		return usage();
+		return usage_print();
 	network_for_each(print_network, NULL);
 	return EXIT_OK;
 }
@@ -226,7 +226,7 @@ int command_host(int argc, char **argv)
 	char *longer;
 
 	if (argc < 2)
-		return usage();
+		return usage_print();
 	if (asprintf(&longer, "%s:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin") < 0)
 		return EXIT_FAILED;
 	setenv("PATH", longer, 1);

@@ -221,7 +221,7 @@ static int choose_view(enum view_choice choice)
 	return result;
 }
 
-static int run(const struct options *options, char **argv, const char *libraries)
+static int program_run(const struct options *options, char **argv, const char *libraries)
 {
 	if (path_list_prepend("LD_LIBRARY_PATH", libraries) < 0) {
 		complain("run: %s", strerror(errno));
@@ -254,7 +254,7 @@ int command_run(int argc, char **argv)
 	if (options.is_print)
 		puts(libraries);
 	else
-		status = run(&options, argv, libraries);
+		status = program_run(&options, argv, libraries);
 	free(libraries);
 	return status;
 }

@@ -226,7 +226,7 @@ static void process_count_up(struct seen_list *now, const struct agent_process *
 }
 
 /* Returns whether programs use urnic. */
-static bool look(void)
+static bool programs_look(void)
 {
 	struct agent_client client;
 	struct agent_process process;
@@ -322,11 +322,11 @@ static int count_open(int inotify, int open_count)
 	return open_count > 0 ? open_count : 0;
 }
 
-static _Noreturn void keep(int program, int inotify)
+static _Noreturn void counters_keep(int program, int inotify)
 {
 	struct pollfd polled[] = {{inotify, POLLIN, 0}, {program, POLLIN, 0}};
 	int open_count = 0;
-	bool is_busy = look();
+	bool is_busy = programs_look();
 
 	for (;;) {
 		int wait_ms = is_busy ? BUSY_MS : -1;
@@ -345,7 +345,7 @@ static _Noreturn void keep(int program, int inotify)
 		/* An urnicd that is only asked by us shall be able to leave. */
 		if (is_busy || open_count > 0 || polled[0].revents) {
 			open_count = count_open(inotify, open_count);
-			is_busy = look();
+			is_busy = programs_look();
 		}
 	}
 }
@@ -400,7 +400,7 @@ void view_counters_keep(void)
 		setsid();
 		prctl(PR_SET_NAME, "urnic-counters");
 		close_inherited();
-		keep(program, inotify);
+		counters_keep(program, inotify);
 	}
 	if (child > 0)
 		waitpid(child, NULL, 0);
