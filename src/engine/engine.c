@@ -362,7 +362,7 @@ int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, u
 		error = qp_post_send(qp, &wrs[posted]);
 	*ret_posted = error ? posted - 1 : posted;
 	if (*ret_posted)
-		engine_posted(qp, sq_at(qp->sq, qp->sq->posted - 1), now_ns);
+		engine_posted(qp, now_ns);
 	return error;
 }
 

@@ -157,12 +157,13 @@ void engine_expire(struct lane *lane, uint64_t now_ns);
 int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
 	uint64_t now_ns);
 
-/* Requests were posted, the last of which is `last`: begin them. */
+/* Requests were posted: begin them. */
 void engine_begin(struct qp *qp, uint64_t now_ns);
 
-static inline void engine_posted(struct qp *qp, const struct send_wqe *last, uint64_t now_ns)
+/* The same, by the fast path where there is one. */
+static inline void engine_posted(struct qp *qp, uint64_t now_ns)
 {
-	if (!qp->local || !local_execute_one(qp, last, now_ns))
+	if (!qp->local || !local_execute_posted(qp, now_ns))
 		engine_begin(qp, now_ns);
 }
 
@@ -174,7 +175,7 @@ static inline int engine_post_batch(struct qp *qp, const struct sq_batch *batch,
 	int error = qp_post_batch(qp, batch);
 
 	if (!error)
-		engine_posted(qp, batch->last, now_ns);
+		engine_posted(qp, now_ns);
 	return error;
 }
 

@@ -123,6 +123,7 @@ struct inbox {
 	_Atomic uint32_t wants_first; /* it is to hear of the next request, whatever it is */
 	_Atomic uint32_t arrived; /* inbox_arrived(): of packets, where nobody acknowledges them */
 	_Atomic uint32_t is_watched; /* the owner looks at the next record by itself */
+	_Atomic uint32_t revoked; /* so many in-use marks were */
 	alignas(64) _Atomic uint32_t collected; /* records that the owner has seen */
 
 	/* The initiator writes these. */
@@ -276,6 +277,23 @@ static inline bool inbox_mark_holds(const _Atomic uint64_t *in_use)
 {
 	atomic_thread_fence(memory_order_acquire);
 	return !(atomic_load_explicit(in_use, memory_order_relaxed) & INBOX_IS_REVOKED);
+}
+
+/*
+ * The same by `revoked`: inbox_revoked() before the mark was set. A processor waits for a word
+ * that it has just changed by a locked instruction, so reading another word than `in_use` is
+ * faster. The owner counts after it has revoked, and before it pauses. It may count for an
+ * earlier mark: false may be wrong, true is not.
+ */
+static inline uint32_t inbox_revoked(const struct inbox *inbox)
+{
+	return atomic_load_explicit(&inbox->revoked, memory_order_acquire);
+}
+
+static inline bool inbox_mark_held(const struct inbox *inbox, uint32_t revoked)
+{
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&inbox->revoked, memory_order_relaxed) == revoked;
 }
 
 /* The mark is set. Is the inbox open in `generation`? If not, it is left again. */

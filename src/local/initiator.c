@@ -77,8 +77,9 @@ bool local_attach(struct local_qp *local)
 	local->target_bell =
 		peer_at_shared(peer, READ_ONCE(inbox->bell_offset), sizeof(struct doorbell));
 	local->target_rq = peer_at(peer, READ_ONCE(inbox->rq_offset), sizeof(struct recv_queue));
-	local->target_srqs =
-		peer_at(peer, READ_ONCE(inbox->srqs_offset), sizeof(struct srq_directory));
+	local->target_srqs = qp->type == QP_TYPE_XRC_SEND
+		? peer_at(peer, READ_ONCE(inbox->srqs_offset), sizeof(struct srq_directory))
+		: NULL;
 	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_bell;
 	if (is_ours) {
 		atomic_store(&inbox->initiator, local->owner->who);
@@ -369,7 +370,7 @@ static enum shortcut send_execute(
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (wqe->total_bytes && receive.sge_count)
-		local_foresee(&local->receive, receive.sge[0].address);
+		local_prefetch(&local->receive, receive.sge[0].address);
 
 	struct local_theirs theirs = {
 		receive.sge,

@@ -138,7 +138,7 @@ bool local_move(struct local_qp *local, const struct send_wqe *wqe,
 	const struct local_theirs *theirs, bool is_written);
 
 /* Bytes go to `iova` soon, probably where the last ones went. Nothing is looked up for it. */
-static inline void local_foresee(const struct mr_cached *cached, uint64_t iova)
+static inline void local_prefetch(const struct mr_cached *cached, uint64_t iova)
 {
 	uint64_t offset = iova - cached->iova;
 

@@ -452,13 +452,16 @@ bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uin
 	do {
 		if (!inbox_mark_meets(&inbox->in_use, mrs, key, &mark))
 			return true;
-		if (mark & INBOX_IS_REVOKED)
+		if (mark & INBOX_IS_REVOKED) {
+			atomic_fetch_add(&inbox->revoked, 1); /* another thread may not have yet */
 			return false;
+		}
 		if (!local->owner->wait(inbox, round))
 			return true;
 	} while (!inbox_is_late(round++, patience));
 	if (inbox_revoke(&inbox->in_use, mrs, key))
 		return true;
+	atomic_fetch_add(&inbox->revoked, 1);
 	local->owner->wait(inbox, round); /* see inbox_mark_holds() */
 	return false;
 }
@@ -504,7 +507,6 @@ static const struct qp_local_ops ops = {
 	.arrived = arrived,
 	.can_execute = local_can_execute,
 	.execute = local_execute,
-	.execute_row = local_execute_row,
 	.collect = qp_collect,
 	.state_changed = state_changed,
 	.modified = modified,

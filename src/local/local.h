@@ -8,15 +8,14 @@
  * look at the peer's, through which we execute ours on the peer. Each direction is by itself: a
  * requester that has no way in sends packets, and so it does with every single request that it
  * cannot execute here: one that the peer will refuse, one for memory that cannot be reached, one
- * for which no receive request comes in time, one that nobody has written a short way for. All that
- * can go wrong with a request is then said by the peer's own responder, with its own NAK, state and
- * events. What is here only ever succeeds.
+ * for which no receive request comes in time. All that can go wrong with a request is then said by
+ * the peer's own responder, with its own NAK, state and events. What is here only ever succeeds.
  *
  *     inbox.h     what an initiator leaves at its target
  *     peer.h      the target's memory
  *     initiator.c executes work requests
  *     move.c      moves their bytes
- *     row.c       executes most of them: plain ones
+ *     batch.c     the fast path: executes plain ones, one or many
  *     words.c     atomics and the requests of annex A19
  *     shared.h    with shared receive queues
  *     capture.h   what requests would have been on a wire
@@ -213,15 +212,12 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
 enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
 
-/* row.c */
-uint32_t local_execute_row(struct qp *qp, uint32_t count);
-
 /*
- * Execute and complete the one request that is in the send queue of an RC queue pair at rest, if it
- * is as plain as one of a row. False, with nothing done, when anything of that is not so. `qp` is
- * any one that has a peer on this host (qp->local).
+ * The fast path (batch.c): execute and complete what is in the send queue of an RC queue pair at
+ * rest, as far as it is plain. `qp` is any one that has a peer on this host (qp->local), and was
+ * just posted to. False: requests are left, which are for the transport to begin.
  */
-bool local_execute_one(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns);
+bool local_execute_posted(struct qp *qp, uint64_t now_ns);
 
 /* Has the peer opened its inbox for us? If so it is ours from here on. */
 bool local_attach(struct local_qp *local);

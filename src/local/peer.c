@@ -59,10 +59,10 @@ void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached)
 	bytes = start < end ? end - start : 0;
 	ret_cached->pointer =
 		bytes && peer->ops->map ? peer->ops->map(peer, region, start, &bytes) : NULL;
-	if (!ret_cached->pointer)
-		ret_cached->key_word = NULL;
 	ret_cached->iova += start - address;
 	ret_cached->bytes = bytes;
+	if (!ret_cached->pointer)
+		*ret_cached = (struct mr_cached){.key_word = NULL};
 }
 
 /* Some of it may be mapped, and some not. */

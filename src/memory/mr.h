@@ -263,7 +263,7 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
  * demand. Zeroed, it holds nothing.
  */
 struct mr_cached {
-	const _Atomic uint64_t *key_word; /* NULL: nothing */
+	const _Atomic uint64_t *key_word; /* NULL: nothing, and all else is 0 */
 	uint64_t word;
 	uint64_t iova; /* the bytes that it is good for, as peers and work requests name them */
 	uint64_t bytes;
@@ -273,16 +273,16 @@ struct mr_cached {
 
 /*
  * Where the bytes lie; NULL when only mr_resolve_for() can tell. What it needs of the world is the
- * same.
+ * same. `access` is not 0: a cache of nothing is all zeros,
+ * and grants none.
  */
 static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t key, uint32_t access,
 	uint64_t iova, uint64_t bytes)
 {
 	uint64_t offset = iova - cached->iova;
 
-	if (!cached->key_word || (uint32_t)cached->word != key ||
-		(cached->access & access) != access || offset > cached->bytes ||
-		bytes > cached->bytes - offset)
+	if ((uint32_t)cached->word != key || (cached->access & access) != access ||
+		offset > cached->bytes || bytes > cached->bytes - offset)
 		return NULL;
 	if (atomic_load_explicit(cached->key_word, memory_order_acquire) != cached->word)
 		return NULL;

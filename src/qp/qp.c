@@ -204,15 +204,6 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 	qp_count(qp, COUNTER_completions, 1);
 }
 
-void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns)
-{
-	struct send_queue *sq = qp->sq;
-	uint32_t end = sq->completed + count;
-
-	while (sq->completed != end && qp->state != QP_ERR)
-		qp_complete_success(qp, sq_at(sq, sq->completed), now_ns);
-}
-
 void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 {
 	qp_complete_send(qp, fault, now_ns);

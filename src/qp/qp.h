@@ -202,12 +202,6 @@ struct qp_local_ops {
 	enum shortcut (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 		uint64_t *ret_at_ns, enum fault *ret_fault);
 	/*
-	 * Execute plain requests in a row: some of the next `count`, 1 and up, at sq->completed,
-	 * none of which was begun. The first one that is not plain, or that cannot be executed so,
-	 * ends the row. Returns how many were executed.
-	 */
-	uint32_t (*execute_row)(struct qp *qp, uint32_t count);
-	/*
 	 * A packet of the peer's is about to be executed: what it has done without comes first. The
 	 * queue pair may go to the error state by that.
 	 */
@@ -459,12 +453,6 @@ void qp_flush(struct qp *qp, uint64_t now_ns);
  */
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
-/*
- * The same for the `count` oldest ones, which have succeeded; or fewer, if the queue pair goes to
- * the error state by that.
- */
-void qp_complete_row(struct qp *qp, uint32_t count, uint64_t now_ns);
-
 /* Does a request that succeeds make a completion? */
 static inline bool qp_tells(const struct qp *qp, const struct send_wqe *wqe)
 {
@@ -478,6 +466,21 @@ static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe
 		qp_complete_send(qp, FAULT_NONE, now_ns);
 	else
 		qp->sq->completed++;
+}
+
+/*
+ * The same for the `count` oldest ones, at least 1, of which `wqe` is the first; or fewer, if the
+ * queue pair goes to the error state.
+ */
+static inline void qp_complete_batch(
+	struct qp *qp, const struct send_wqe *wqe, uint32_t count, uint64_t now_ns)
+{
+	for (;;) {
+		qp_complete_success(qp, wqe, now_ns);
+		if (!--count || qp->state == QP_ERR)
+			return;
+		wqe = sq_at(qp->sq, qp->sq->completed);
+	}
 }
 
 /*

@@ -248,8 +248,8 @@ static void request_whose_mark_is_revoked_is_done_once_more(void **state)
 		if (opcode == WR_SEND)
 			post_receive(7);
 		ends[0].peer.ops = ways[i / 4];
-		ends[0].local.remote.key_word = NULL;
-		ends[0].local.receive.key_word = NULL;
+		ends[0].local.remote = (struct mr_cached){.key_word = NULL};
+		ends[0].local.receive = (struct mr_cached){.key_word = NULL};
 		post(opcode, bytes);
 		/*
 		 * Plain ones are tried once more, by a key that was kept: the owner does not revoke
@@ -270,6 +270,36 @@ static void request_whose_mark_is_revoked_is_done_once_more(void **state)
 	}
 	post(WR_RDMA_WRITE, 100);
 	assert_false(has_packets(0));
+}
+
+static uint32_t asked;
+
+static bool can_execute_noted(struct qp *qp, const struct send_wqe *wqe)
+{
+	asked++;
+	return local_can_execute(qp, wqe);
+}
+
+static void plain_request_whose_mark_is_revoked_leaves_the_fast_path(void **state)
+{
+	static const uint32_t opcodes[] = {WR_RDMA_WRITE, WR_SEND};
+	struct qp_local_ops noting = *ends[0].qp->local->ops;
+
+	(void)state;
+	noting.can_execute = can_execute_noted;
+	ends[0].qp->local->ops = &noting;
+	ends[0].peer.ops = &revoking_mapped_ops;
+	for (uint32_t i = 0; i < 2; i++) {
+		post_receive(7);
+		post_receive(7);
+		asked = 0;
+		post(opcodes[i], 100);
+		assert_int_equal(asked, 1);
+		assert_int_equal(poll_sent().status, WC_SUCCESS);
+		post(opcodes[i], 100);
+		assert_int_equal(asked, 1);
+		assert_int_equal(poll_sent().status, WC_SUCCESS);
+	}
 }
 
 /* It may have been done to the word that was there, or to none. */
@@ -318,6 +348,7 @@ int main(void)
 		TEST(owner_out_of_patience_revokes_the_mark_once),
 		TEST(owner_out_of_patience_does_not_wait_for_marks_that_keep_changing),
 		TEST(request_whose_mark_is_revoked_is_done_once_more),
+		TEST(plain_request_whose_mark_is_revoked_leaves_the_fast_path),
 		TEST(atomic_whose_mark_is_revoked_fails),
 		TEST(deregistration_waits_for_who_uses_the_key_and_for_nobody_else),
 		TEST(last_message_is_collected_before_the_connection_ends),

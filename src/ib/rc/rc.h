@@ -344,6 +344,17 @@ static inline bool rc_requester_is_at_rest(const struct rc_qp *rc)
 		requester->rnr_until_ns == DEADLINE_NEVER && !requester->local_fault;
 }
 
+/*
+ * The `count` oldest requests, at least 1, of which `wqe` is the first, were executed without
+ * packets while the requester was at rest: they are complete.
+ */
+static inline void rc_requester_executed(
+	struct rc_qp *rc, const struct send_wqe *wqe, uint32_t count, uint64_t now_ns)
+{
+	rc->requester.wqe_index += count;
+	qp_complete_batch(&rc->qp, wqe, count, now_ns);
+}
+
 /* READs, atomics, ATOMIC WRITEs, FLUSHes: what counts as a READ in the comments here. */
 static inline bool rc_wqe_has_answer(const struct send_wqe *wqe)
 {

@@ -530,26 +530,8 @@ static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 	return NULL;
 }
 
-/*
- * Most programs post the same again and again: what all of a row have in common is looked at once.
- */
-static void shortcut_rows(struct rc_qp *rc, uint64_t now_ns)
-{
-	struct send_queue *sq = rc->qp.sq;
-	uint32_t count = 1;
-
-	while (count && sq->completed != sq->posted && rc_requester_is_at_rest(rc)) {
-		count = rc->qp.local->ops->execute_row(&rc->qp, sq->posted - sq->completed);
-		rc->requester.wqe_index += count;
-		qp_complete_row(&rc->qp, count, now_ns);
-	}
-}
-
 bool rc_requester_shortcut(struct rc_qp *rc, uint64_t now_ns)
 {
-	shortcut_rows(rc, now_ns);
-	if (rc->qp.sq->completed == rc->qp.sq->posted)
-		return true;
 	return wqe_next(rc, now_ns) == NULL;
 }
 

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The fast path: plain WRITEs and SENDs. A plain request is one piece, or inline, that goes to one
+ * piece, and both are mapped here. Most requests of programs are plain, posted one by one or
+ * many at once. Any other request is refused with nothing done of it, and local_execute() has it.
+ */
+#include "ib/rc/rc.h"
+#include "local/capture.h"
+#include "local/initiator.h"
+
+enum { BATCH_COUNT_MAX = 64 };
+
+/* Where the bytes of a plain request begin, of up to `limit_bytes`; NULL when it is none. */
+static inline const uint8_t *batch_source(struct local_qp *local, const struct send_wqe *wqe,
+	enum wr_opcode opcode, uint32_t limit_bytes)
+{
+	const struct sge *sge = wqe->sge;
+	bool is_inline = wqe->flags & SEND_INLINE;
+	const uint8_t *from;
+
+	if (wqe->opcode != opcode || wqe->goes_by_packets || !wqe->total_bytes ||
+		wqe->total_bytes > limit_bytes || (!is_inline && wqe->sge_count != 1))
+		return NULL;
+	if (is_inline)
+		return wqe->inline_bytes;
+	from = mr_cached_find(
+		&local->own, sge->lkey, MR_LOCAL_READ | MR_TOUCH, sge->address, wqe->total_bytes);
+	return from ? from : local_own_keep(local, sge, wqe->total_bytes);
+}
+
+/* --- WRITEs --- */
+
+/* May requests WRITE to the target at all? */
+static inline bool batch_may_write(struct local_qp *local)
+{
+	uint32_t access = atomic_load_explicit(&local->target->access, memory_order_relaxed);
+
+	return (access & MR_REMOTE_WRITE) && !local_is_invalidating(local);
+}
+
+/* The batch's first request names another range than the last batch: keep that one from here on. */
+static __attribute__((noinline)) uint8_t *write_target_keep(
+	struct local_qp *local, const struct send_wqe *wqe)
+{
+	const struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
+	const struct local_theirs theirs = {
+		&range, 1, {local->target_pd, local->target->qpn}, MR_REMOTE_WRITE, &local->remote};
+
+	return local_theirs_keep(local, &theirs);
+}
+
+/* Where the bytes go, if that is in the range that is kept. Another key is not found in it. */
+static inline uint8_t *write_target(const struct local_qp *local, const struct send_wqe *wqe)
+{
+	return mr_cached_find(&local->remote, wqe->rkey, MR_REMOTE_WRITE | MR_TOUCH,
+		wqe->remote_address, wqe->total_bytes);
+}
+
+static inline void write_place(
+	struct local_qp *local, const struct send_wqe *wqe, uint8_t *to, const uint8_t *from)
+{
+	copy_place_next(&local->turn, to, from, wqe->total_bytes);
+	qp_expect_write(local->qp, to, wqe->remote_address);
+}
+
+/*
+ * The requests behind the first one, `count` of them with it, as long as they name its key. Returns
+ * how many were executed with it; their bytes are added to *bytes.
+ */
+static __attribute__((noinline)) uint32_t batch_write_more(
+	struct local_qp *local, struct send_queue *sq, uint32_t count, uint32_t *bytes)
+{
+	uint32_t first = sq->completed, done;
+
+	count = min_u32(count, BATCH_COUNT_MAX);
+	for (done = 1; done < count; done++) {
+		const struct send_wqe *wqe = sq_at(sq, first + done);
+		const uint8_t *from =
+			batch_source(local, wqe, WR_RDMA_WRITE, LOCAL_STEP_BYTES - *bytes);
+		uint8_t *to = from ? write_target(local, wqe) : NULL;
+
+		if (!to)
+			break;
+		write_place(local, wqe, to, from);
+		*bytes += wqe->total_bytes;
+	}
+	return done;
+}
+
+/*
+ * All of the batch go under the in-use mark of the first one's key. When the owner has revoked that
+ * mark meanwhile, none of them counts as executed, and each is tried again by local_execute().
+ */
+static inline uint32_t batch_write(
+	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
+{
+	struct inbox *target = local->target;
+	const uint8_t *from = batch_source(local, wqe, WR_RDMA_WRITE, LOCAL_STEP_BYTES);
+	uint32_t revoked = inbox_revoked(target);
+	uint32_t bytes = wqe->total_bytes, done = 1;
+	uint8_t *to;
+	bool holds;
+
+	if (!from || !batch_may_write(local) ||
+		!inbox_enter(target, local->generation, INBOX_USES_KEY | wqe->rkey))
+		return 0;
+	to = write_target(local, wqe);
+	if (!to)
+		to = write_target_keep(local, wqe);
+	if (!to) {
+		inbox_leave(target);
+		return 0;
+	}
+	write_place(local, wqe, to, from);
+	if (count > 1)
+		done = batch_write_more(local, sq, count, &bytes);
+	holds = inbox_mark_held(target, revoked);
+	inbox_leave(target);
+	if (!holds)
+		return 0;
+	local_executed(local, &target->writes, done, bytes);
+	return done;
+}
+
+/* --- SENDs --- */
+
+/* A receive request for another range than the last one's. */
+static __attribute__((noinline)) uint8_t *send_target_keep(
+	struct local_qp *local, const struct sge *sge, uint32_t bytes)
+{
+	const struct sge range = {sge->address, bytes, sge->lkey};
+	const struct local_theirs theirs = {
+		&range, 1, {local->target_recv_pd, 0}, MR_LOCAL_WRITE, &local->receive};
+
+	return local_theirs_keep(local, &theirs);
+}
+
+/* Each under an in-use mark of its own, which ends when it is delivered. */
+static inline bool batch_send_one(struct local_qp *local, const struct send_wqe *wqe)
+{
+	const uint8_t *from = batch_source(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
+	uint32_t revoked = inbox_revoked(local->target);
+	uint64_t wr_id;
+	struct sge sge;
+	uint8_t *to;
+
+	if (!from || !inbox_has_room(local->target, &local->collected_seen))
+		return false;
+	prefetch_to_write(inbox_place(local->target));
+	if (!rq_peek_first(local->target_rq, local->peer->base, local->peer->bytes,
+		    &local->posted_seen, &wr_id, &sge))
+		return false;
+	local_prefetch(&local->receive, sge.address);
+	if (sge.bytes < wqe->total_bytes || !local_begin(local, INBOX_USES_KEY | sge.lkey))
+		return false;
+	to = mr_cached_find(&local->receive, sge.lkey, MR_LOCAL_WRITE | MR_TOUCH, sge.address,
+		wqe->total_bytes);
+	if (!to)
+		to = send_target_keep(local, &sge, wqe->total_bytes);
+	if (!to)
+		return false;
+	copy_place_next(&local->turn, to, from, wqe->total_bytes);
+	local->is_waiting = false;
+	return inbox_mark_held(local->target, revoked) && local_deliver(local, wqe, WC_RECV, wr_id);
+}
+
+static inline uint32_t batch_send(
+	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
+{
+	uint32_t first = sq->completed, done = 0;
+
+	/* Is the next message's receive request this initiator's? */
+	if (local->is_rq_shared || !local->target_rq)
+		return 0;
+	count = min_u32(count, BATCH_COUNT_MAX);
+	while (batch_send_one(local, wqe) && ++done < count)
+		wqe = sq_at(sq, first + done);
+	local_end(local);
+	return done;
+}
+
+/* --- both --- */
+
+static __attribute__((noinline)) void batch_capture(
+	struct local_qp *local, struct send_queue *sq, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		local_capture(local, sq_at(sq, sq->completed + i));
+}
+
+/*
+ * Execute and complete some of the next `count` requests. Returns how many. A constant `count`
+ * makes this short, and it is written to be inlined for that.
+ */
+static inline uint32_t batch_execute(struct qp *qp, uint32_t count, uint64_t now_ns)
+{
+	struct local_qp *local = local_from_qp(qp);
+	struct send_queue *sq = qp->sq;
+	const struct send_wqe *wqe = sq_at(sq, sq->completed);
+	uint32_t done;
+
+	if (wqe->opcode == WR_RDMA_WRITE)
+		done = batch_write(local, sq, wqe, count);
+	else if (wqe->opcode == WR_SEND)
+		done = batch_send(local, sq, wqe, count);
+	else
+		return 0;
+	if (!done)
+		return 0;
+	if (lane_is_captured(qp->lane))
+		batch_capture(local, sq, done);
+	qp_count(qp, COUNTER_local_requests, done);
+	rc_requester_executed(rc_from_qp(qp), wqe, done, now_ns);
+	return done;
+}
+
+/*
+ * May requests of this queue pair go by the fast path? One to an XRC target names a queue, so it is
+ * never plain. Unreliable queue pairs have more to look at first.
+ */
+static inline bool batch_is_possible(struct qp *qp)
+{
+	return qp->type == QP_TYPE_RC && qp->state == QP_RTS && !qp->pace && !qp->has_alt_path &&
+		!qp_has_tags(qp) && rc_requester_is_at_rest(rc_from_qp(qp));
+}
+
+static __attribute__((noinline)) bool batches_execute(struct qp *qp, uint64_t now_ns)
+{
+	struct send_queue *sq = qp->sq;
+
+	while (sq->posted != sq->completed)
+		if (!batch_is_possible(qp) ||
+			!batch_execute(qp, sq->posted - sq->completed, now_ns))
+			return false;
+	return true;
+}
+
+/* Whether the peer's inbox is open still is seen when it is entered. */
+__attribute__((flatten)) bool local_execute_posted(struct qp *qp, uint64_t now_ns)
+{
+	struct local_qp *local = local_from_qp(qp);
+	const struct send_queue *sq = qp->sq;
+
+	if (!local->target && !local_attach(local))
+		return false;
+	if (sq->posted - sq->completed != 1)
+		return batches_execute(qp, now_ns);
+	return batch_is_possible(qp) && batch_execute(qp, 1, now_ns);
+}
