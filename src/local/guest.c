@@ -88,11 +88,14 @@ struct rung {
 	uint32_t count;
 };
 
+static struct guest_bell_private *bell_private(struct doorbell *bell)
+{
+	return (struct guest_bell_private *)arena_owners_side(bell);
+}
+
 static struct guest_table *table_of(struct doorbell *bell)
 {
-	const struct guest_bell_private *private = arena_owners_side(bell);
-
-	return (struct guest_table *)((uintptr_t)bell + private->table_distance);
+	return (struct guest_table *)((uintptr_t)bell + bell_private(bell)->table_distance);
 }
 
 /* The seat whose twin is at this offset, any value; NULL when none is. */
@@ -283,7 +286,7 @@ static uint32_t collect_round(
  */
 enum { ROUNDS_MAX = 64 };
 
-uint32_t guest_collect(struct lane *lane, struct doorbell *bell, uint64_t now_ns)
+static uint32_t seats_collect(struct lane *lane, struct doorbell *bell, uint64_t now_ns)
 {
 	struct guest_record early;
 	uint32_t count = collect_round(lane, bell, now_ns, &early);
@@ -302,6 +305,26 @@ uint32_t guest_collect(struct lane *lane, struct doorbell *bell, uint64_t now_ns
 		found = collect_round(lane, bell, now_ns, &early);
 		count += found;
 	}
+	return count;
+}
+
+/*
+ * A record may fail a queue pair, which collects for its own door before it flushes. Guests decide
+ * how many queue pairs fail in this way, so the depth has a limit. A level takes some 4 KiB of
+ * stack.
+ */
+enum { COLLECT_DEPTH_MAX = 8 };
+
+uint32_t guest_collect(struct lane *lane, struct doorbell *bell, uint64_t now_ns)
+{
+	struct guest_bell_private *private = bell_private(bell);
+	uint32_t count;
+
+	if (private->depth == COLLECT_DEPTH_MAX)
+		return 0;
+	private->depth++;
+	count = seats_collect(lane, bell, now_ns);
+	private->depth--;
 	return count;
 }
 

@@ -111,6 +111,7 @@ struct guest_table {
 /* What the owner itself goes by: the twin of a bell. */
 struct guest_bell_private {
 	uint64_t table_distance; /* from the bell to the table, modulo 2^64 */
+	uint32_t depth; /* calls of guest_collect() that are under way, each within another one */
 };
 
 /* --- the owner --- */
@@ -133,6 +134,9 @@ typedef bool guest_wait_fn(uint32_t who, uint32_t round);
  * Complete what guests have left for a lane, and do what they ask for. Returns how much it was.
  * Requests of a datagram queue pair's own receive queue complete in the order in which they were
  * posted: who is about to leave one that comes before another is waited for a moment.
+ *
+ * A record may fail a datagram queue pair, whose door calls this again. A call that is nested too
+ * deeply does nothing: the calls around it, or the next one, collect the rest.
  */
 uint32_t guest_collect(struct lane *lane, struct doorbell *bell, uint64_t now_ns);
 

@@ -186,6 +186,99 @@ static void record_that_cannot_be_completes_nothing(void **state)
 	assert_int_equal(atomic_load(ends[1].lane.unsound), 4);
 }
 
+/* --- queue pairs that fail by what a guest leaves while others fail --- */
+
+enum { FAILING_COUNT = 500, STACK_BYTES_MAX = 256 << 10 };
+
+static struct {
+	struct door_qp local[FAILING_COUNT];
+	struct door_owner owner;
+	uint32_t count; /* those for which a record was left */
+	uintptr_t lowest; /* stack address of a wait */
+} failing;
+
+/* A record by which the next queue pair fails. */
+static void failure_publish(void)
+{
+	const struct door_qp *local = &failing.local[failing.count++];
+	const struct guest_record record = {
+		.opcode = WC_RECV,
+		.qpn = local->qp->qpn,
+		.serial = local->serial,
+		.byte_count = GRH_BYTES,
+		.fault = FAULT_LOCAL_KEY,
+	};
+
+	assert_true(guest_publish(
+		other.seat, ends[1].bell, far_seat_offset(host.peer, other.seat), &record));
+}
+
+/* A door is being closed: the guest leaves one more record meanwhile. */
+static bool failing_wait(uint32_t who, uint32_t round)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	(void)who;
+	(void)round;
+	if (here < failing.lowest)
+		failing.lowest = here;
+	if (failing.count < FAILING_COUNT)
+		failure_publish();
+	return false;
+}
+
+static void failing_add(struct door_qp *local)
+{
+	const struct qp_init init = {
+		.type = QP_TYPE_UD,
+		.mtu_bytes = 4096,
+		.pd = PD,
+		.send_cq = &ends[1].send_cq,
+		.recv_cq = &ends[1].recv_cq,
+		.caps = {1, 1, 1, 1, 0},
+	};
+	struct door_place place = {
+		.owner = &failing.owner, .table = ends[1].table, .bell = ends[1].bell};
+	struct sge sge = {(uintptr_t)ends[1].memory, 100, ends[1].key};
+	struct recv_wr wr = {1, &sge, 1};
+	struct qp *qp;
+
+	assert_int_equal(
+		engine_qp_create(&ends[1].lane, &init, 10 + (uint32_t)(local - failing.local), &qp),
+		0);
+	place.door = object(&ends[1].arena, sizeof(*place.door), &place.offset);
+	door_add(local, qp, &place, &ends[1].datagrams);
+	make_ready(qp);
+	assert_int_equal(qp_post_recv(qp, &wr), 0);
+}
+
+static void queue_pairs_that_fail_by_one_another_do_not_exhaust_the_stack(void **state)
+{
+	(void)state;
+	memset(&failing, 0, sizeof(failing));
+	failing.owner = (struct door_owner){ends[1].guests, failing_wait, 0};
+	failing.lowest = UINTPTR_MAX;
+	for (uint32_t i = 0; i < FAILING_COUNT; i++)
+		failing_add(&failing.local[i]);
+	other.seat = far_seat(&host, 0, 1);
+	assert_non_null(other.seat);
+	guest_enter(other.seat, INBOX_PUBLISHES);
+	failure_publish();
+	while (collect())
+		;
+	for (uint32_t i = 0; i < FAILING_COUNT; i++) {
+		assert_int_equal(failing.local[i].qp->state, QP_ERR);
+		assert_int_equal(poll_received().status, WC_LOC_PROT_ERR);
+	}
+	for (uint32_t i = 0; i < FAILING_COUNT; i++) {
+		struct qp *qp = failing.local[i].qp;
+
+		assert_true(door_remove(&failing.local[i], now_ns));
+		engine_qp_destroy(qp);
+	}
+	assert_in_range((uintptr_t)__builtin_frame_address(0) - failing.lowest, 0, STACK_BYTES_MAX);
+}
+
 static void requests_of_two_senders_complete_in_the_order_in_which_they_were_posted(void **state)
 {
 	(void)state;
@@ -300,6 +393,7 @@ int main(void)
 		TEST(record_for_an_earlier_queue_pair_is_thrown_away),
 		TEST(closing_waits_for_whoever_is_inside),
 		TEST(record_that_cannot_be_completes_nothing),
+		TEST(queue_pairs_that_fail_by_one_another_do_not_exhaust_the_stack),
 		TEST(whoever_stands_still_inside_keeps_the_receive_queue),
 		TEST(reset_takes_away_what_was_only_looked_at),
 		TEST(process_that_has_ended_is_reached_by_packets),
