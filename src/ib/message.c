@@ -11,25 +11,13 @@
 
 enum fault message_local_fault(enum mr_fault fault)
 {
-	switch (fault) {
-	case MR_OK:
-		return FAULT_NONE;
-	case MR_FAULT_KEY:
-		return FAULT_LOCAL_KEY;
-	case MR_FAULT_PD:
-		return FAULT_LOCAL_PD;
-	case MR_FAULT_ACCESS:
-		return FAULT_LOCAL_ACCESS;
-	case MR_FAULT_BOUNDS:
-		return FAULT_LOCAL_BOUNDS;
-	case MR_FAULT_PAGE:
-		return FAULT_LOCAL_PAGE;
-	case MR_FAULT_STATE: /* of a bind only */
-	case MR_FAULT_ALIGN: /* of an operation on a word only */
-	case MR_FAULT_LATER:
-		break;
-	}
-	return FAULT_LOCAL_KEY;
+	static const enum fault faults[] = {
+#define MR_FAULT(name, local, bind, tagged, read, sentence) [MR_FAULT_##name] = FAULT_##local,
+#include "memory/mr_fault.def"
+#undef MR_FAULT
+	};
+
+	return faults[fault];
 }
 
 enum fault message_check(const struct qp *qp, const struct send_wqe *wqe)

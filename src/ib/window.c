@@ -5,28 +5,16 @@
 
 static enum fault bind_fault(enum mr_fault fault)
 {
-	switch (fault) {
-	case MR_OK:
-		return FAULT_NONE;
-	case MR_FAULT_KEY:
-		return FAULT_BIND_KEY;
-	case MR_FAULT_PD:
-		return FAULT_BIND_PD;
-	case MR_FAULT_ACCESS:
-		return FAULT_BIND_ACCESS;
-	case MR_FAULT_BOUNDS:
-		return FAULT_BIND_BOUNDS;
-	case MR_FAULT_PAGE: /* of an access only */
-		break;
-	case MR_FAULT_STATE:
-	case MR_FAULT_ALIGN:
-	case MR_FAULT_LATER:
-		return FAULT_BIND_STATE;
-	}
-	return FAULT_BIND_KEY;
+	static const enum fault faults[] = {
+#define MR_FAULT(name, local, bind, tagged, read, sentence) [MR_FAULT_##name] = FAULT_##bind,
+#include "memory/mr_fault.def"
+#undef MR_FAULT
+	};
+
+	return faults[fault];
 }
 
-static enum fault bind(struct qp *qp, const struct send_wqe *wqe)
+static enum fault bind_execute(struct qp *qp, const struct send_wqe *wqe)
 {
 	struct mw_bind bind = {
 		.key = wqe->rkey,
@@ -46,7 +34,7 @@ static enum fault bind(struct qp *qp, const struct send_wqe *wqe)
 enum fault window_execute(struct qp *qp, const struct send_wqe *wqe)
 {
 	if (wqe->opcode == WR_BIND_MW)
-		return bind(qp, wqe);
+		return bind_execute(qp, wqe);
 	if (mw_invalidate(qp->lane->mrs, wqe->imm, qp_mr_user(qp)))
 		return FAULT_INVALIDATE_KEY;
 	if (qp->local)

@@ -39,50 +39,32 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment)
 
 /* --- checks --- */
 
-/* What a Terminate message calls it, of data for memory and of memory to be read. */
+/* What a Terminate message says of a refused access by data for memory. */
 static enum rdmap_error tagged_error(enum mr_fault fault)
 {
-	switch (fault) {
-	case MR_OK:
-		return RDMAP_OK;
-	case MR_FAULT_PD:
-		return RDMAP_ERROR_TAGGED_STREAM;
-	case MR_FAULT_BOUNDS:
-	case MR_FAULT_PAGE:
-		return RDMAP_ERROR_TAGGED_BOUNDS;
-	case MR_FAULT_ACCESS:
-		return RDMAP_ERROR_READ_ACCESS;
-	case MR_FAULT_KEY:
-	case MR_FAULT_STATE:
-	case MR_FAULT_ALIGN:
-	case MR_FAULT_LATER:
-		break;
-	}
-	return RDMAP_ERROR_TAGGED_STAG;
+	static const enum rdmap_error errors[] = {
+#define MR_FAULT(name, local, bind, tagged, read, sentence) \
+	[MR_FAULT_##name] = RDMAP_ERROR_##tagged,
+#include "memory/mr_fault.def"
+#undef MR_FAULT
+	};
+
+	return errors[fault];
 }
 
+/* What it says of a READ or atomic. */
 static enum rdmap_error read_error(enum mr_fault fault)
 {
-	switch (fault) {
-	case MR_OK:
-		return RDMAP_OK;
-	case MR_FAULT_PD:
-		return RDMAP_ERROR_READ_STREAM;
-	case MR_FAULT_BOUNDS:
-	case MR_FAULT_PAGE:
-		return RDMAP_ERROR_READ_BOUNDS;
-	case MR_FAULT_ACCESS:
-		return RDMAP_ERROR_READ_ACCESS;
-	case MR_FAULT_KEY:
-	case MR_FAULT_STATE:
-	case MR_FAULT_ALIGN:
-	case MR_FAULT_LATER:
-		break;
-	}
-	return RDMAP_ERROR_READ_STAG;
+	static const enum rdmap_error errors[] = {
+#define MR_FAULT(name, local, bind, tagged, read, sentence) [MR_FAULT_##name] = RDMAP_ERROR_##read,
+#include "memory/mr_fault.def"
+#undef MR_FAULT
+	};
+
+	return errors[fault];
 }
 
-static bool wraps(uint64_t offset, uint32_t bytes)
+static bool range_wraps(uint64_t offset, uint32_t bytes)
 {
 	return bytes && offset > UINT64_MAX - (bytes - 1);
 }
@@ -92,7 +74,7 @@ static enum rdmap_error write_check(struct iwarp_qp *iwarp, const struct ddp_seg
 {
 	if (!segment->payload_bytes)
 		return RDMAP_OK;
-	if (wraps(segment->tagged.offset, segment->payload_bytes))
+	if (range_wraps(segment->tagged.offset, segment->payload_bytes))
 		return RDMAP_ERROR_TAGGED_WRAP;
 	if (!(iwarp->qp.attr.access & MR_REMOTE_WRITE))
 		return RDMAP_ERROR_READ_ACCESS;
@@ -101,7 +83,8 @@ static enum rdmap_error write_check(struct iwarp_qp *iwarp, const struct ddp_seg
 			MR_REMOTE_WRITE, segment->tagged.offset, segment->payload_bytes));
 }
 
-static struct send_wqe *awaited(struct iwarp_qp *iwarp)
+/* The oldest READ or atomic without an answer, or NULL. */
+static struct send_wqe *wqe_awaited(struct iwarp_qp *iwarp)
 {
 	return iwarp->tx.answers_out ? sq_at(iwarp->qp.sq, iwarp->rx.answer_index) : NULL;
 }
@@ -110,7 +93,7 @@ static enum rdmap_error read_response_check(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	const struct iwarp_receive *rx = &iwarp->rx;
-	const struct send_wqe *wqe = awaited(iwarp);
+	const struct send_wqe *wqe = wqe_awaited(iwarp);
 
 	if (rx->is_ready_answer_awaited)
 		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_TAGGED_BOUNDS
@@ -217,7 +200,7 @@ enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_se
 		return tagged_error(mr_put(qp->lane->mrs, segment->tagged.stag, qp_mr_user(qp),
 			MR_REMOTE_WRITE, segment->tagged.offset + offset, bytes, from));
 	if (segment->opcode == RDMAP_READ_RESPONSE) {
-		wqe = awaited(iwarp);
+		wqe = wqe_awaited(iwarp);
 		fault = sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count,
 			rx->answer_bytes + offset, bytes, from);
 	} else {
@@ -263,7 +246,7 @@ uint8_t *iwarp_segment_target(
 			? NULL
 			: to;
 	if (segment->opcode == RDMAP_READ_RESPONSE) {
-		wqe = awaited(iwarp);
+		wqe = wqe_awaited(iwarp);
 		return list_target(
 			iwarp, qp->pd, wqe->sge, wqe->sge_count, rx->answer_bytes + offset, bytes);
 	}
@@ -327,7 +310,7 @@ static enum rdmap_error read_request_finish(
 	enum mr_fault fault = MR_OK;
 
 	rdmap_read_request_decode(&owed.read, segment->payload);
-	if (wraps(owed.read.source_offset, owed.read.bytes))
+	if (range_wraps(owed.read.source_offset, owed.read.bytes))
 		return RDMAP_ERROR_READ_WRAP;
 	if (owed.read.bytes && !(qp->attr.access & MR_REMOTE_READ))
 		return RDMAP_ERROR_READ_ACCESS;
@@ -405,7 +388,7 @@ static enum rdmap_error atomic_request_finish(
 }
 
 /* The oldest READ or atomic has its answer; which one is the oldest now? */
-static void answered(struct iwarp_qp *iwarp, uint64_t now_ns)
+static void answer_finish(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 
@@ -431,14 +414,14 @@ static void read_response_finish(
 	}
 	rx->answer_bytes += segment->payload_bytes;
 	if (segment->is_last)
-		answered(iwarp, now_ns);
+		answer_finish(iwarp, now_ns);
 }
 
 static enum rdmap_error atomic_response_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
 {
 	const struct qp *qp = &iwarp->qp;
-	const struct send_wqe *wqe = awaited(iwarp);
+	const struct send_wqe *wqe = wqe_awaited(iwarp);
 	struct rdmap_atomic_response response;
 	uint8_t bytes[sizeof(response.original)];
 
@@ -449,31 +432,22 @@ static enum rdmap_error atomic_response_finish(
 	if (sge_scatter(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(bytes), bytes))
 		return RDMAP_ERROR_STREAM_CATASTROPHIC;
 	iwarp->rx.msn[DDP_QUEUE_ATOMIC_RESPONSE]++;
-	answered(iwarp, now_ns);
+	answer_finish(iwarp, now_ns);
 	return RDMAP_OK;
 }
 
+/* What the READ or atomic that a Terminate message quotes fails with. */
 static enum fault terminate_fault(enum rdmap_error error)
 {
-	switch ((int)error) {
-	case RDMAP_ERROR_READ_STAG:
-	case RDMAP_ERROR_READ_BOUNDS:
-	case RDMAP_ERROR_READ_ACCESS:
-	case RDMAP_ERROR_READ_STREAM:
-	case RDMAP_ERROR_READ_WRAP:
-	case RDMAP_ERROR_REMOTE_PROTECTION:
-	case RDMAP_ERROR_TAGGED_STAG:
-	case RDMAP_ERROR_TAGGED_BOUNDS:
-	case RDMAP_ERROR_TAGGED_STREAM:
-	case RDMAP_ERROR_TAGGED_WRAP:
-		return FAULT_REMOTE_ACCESS;
-	case RDMAP_ERROR_INVALIDATE:
-	case RDMAP_ERROR_INVALIDATE_OPERATION:
-	case RDMAP_ERROR_UNTAGGED_TOO_LONG:
-		return FAULT_REMOTE_INVALID;
-	default:
-		return FAULT_REMOTE_OPERATIONAL;
-	}
+	static const enum fault faults[RDMAP_ERROR_COUNT] = {
+		[RDMAP_OK] = FAULT_REMOTE_OPERATIONAL, /* a code that no RFC has */
+#define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
+	[RDMAP_ERROR_##name] = FAULT_##fault,
+#include "wire/rdmap_error.def"
+#undef RDMAP_ERROR
+	};
+
+	return faults[error];
 }
 
 /*
@@ -489,7 +463,7 @@ static void terminate_finish(
 	rdmap_terminate_decode(&terminate, segment->payload, segment->payload_bytes);
 	signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_FATAL);
 	qp_count(qp, COUNTER_terminates_rcvd, 1);
-	if (terminate.is_about_read && awaited(iwarp) &&
+	if (terminate.is_about_read && wqe_awaited(iwarp) &&
 		qp->sq->completed == iwarp->rx.answer_index)
 		qp_complete_send(qp, terminate_fault(terminate.error), now_ns);
 	iwarp_ended(iwarp, false, now_ns);

@@ -79,7 +79,7 @@ void iwarp_hold_over(struct iwarp_qp *iwarp)
 
 /* --- ending --- */
 
-static void over(struct iwarp_qp *iwarp)
+static void stream_over(struct iwarp_qp *iwarp)
 {
 	iwarp->stream = IWARP_STREAM_OVER;
 	qp_set_deadline(&iwarp->qp, DEADLINE_NEVER);
@@ -124,7 +124,7 @@ void iwarp_half_closed(struct iwarp_qp *iwarp, uint64_t now_ns)
 	qp_set_deadline(&iwarp->qp, now_ns + IWARP_CLOSE_NS);
 	iwarp_unschedule(iwarp);
 	if (iwarp->is_peer_ended)
-		over(iwarp);
+		stream_over(iwarp);
 }
 
 void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns)
@@ -135,30 +135,35 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns)
 	if (iwarp->qp.state != QP_ERR)
 		qp_set_state(&iwarp->qp, QP_ERR, now_ns);
 	if (is_lost || iwarp->stream == IWARP_STREAM_ENDED)
-		over(iwarp);
+		stream_over(iwarp);
 }
 
-static bool is_access_error(enum rdmap_error error)
+/* What the program hears when an error of its peer's ends the stream. */
+static uint32_t error_signal(enum rdmap_error error)
 {
-	return error == RDMAP_ERROR_READ_STAG || error == RDMAP_ERROR_READ_BOUNDS ||
-		error == RDMAP_ERROR_READ_ACCESS || error == RDMAP_ERROR_READ_STREAM ||
-		error == RDMAP_ERROR_READ_WRAP || error == RDMAP_ERROR_TAGGED_STAG ||
-		error == RDMAP_ERROR_TAGGED_BOUNDS || error == RDMAP_ERROR_TAGGED_STREAM ||
-		error == RDMAP_ERROR_TAGGED_WRAP || error == RDMAP_ERROR_INVALIDATE;
+	static const uint32_t signals[RDMAP_ERROR_COUNT] = {
+#define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
+	[RDMAP_ERROR_##name] = SIGNAL_QP_##signal,
+#include "wire/rdmap_error.def"
+#undef RDMAP_ERROR
+	};
+
+	return signals[error];
 }
 
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
 	uint32_t ulpdu_bytes, uint64_t now_ns)
 {
 	struct qp *qp = &iwarp->qp;
-	bool is_access = is_access_error(error);
+	uint32_t news = error_signal(error);
 
 	if (iwarp->stream != IWARP_STREAM_OPEN)
 		return;
-	qp_count(qp, is_access ? COUNTER_resp_remote_access_errors : COUNTER_resp_invalid_request,
+	qp_count(qp,
+		news == SIGNAL_QP_ACCESS ? COUNTER_resp_remote_access_errors
+					 : COUNTER_resp_invalid_request,
 		1);
-	signal_raise(
-		&qp->lane->signals, &qp->signal, is_access ? SIGNAL_QP_ACCESS : SIGNAL_QP_REQUEST);
+	signal_raise(&qp->lane->signals, &qp->signal, news);
 	iwarp_stage_terminate(iwarp, error, ulpdu, ulpdu_bytes);
 	qp_set_state(qp, QP_ERR, now_ns);
 }
@@ -169,12 +174,12 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
  * The initiator has been waited for; a message waits for a receive request; or the peer does not
  * take what is left for it, or does not end its half.
  */
-static void expire(struct qp *qp, uint64_t now_ns)
+static void stream_expire(struct qp *qp, uint64_t now_ns)
 {
 	struct iwarp_qp *iwarp = iwarp_from_qp(qp);
 
 	if (iwarp->stream != IWARP_STREAM_OPEN) {
-		over(iwarp);
+		stream_over(iwarp);
 		return;
 	}
 	if (iwarp->tx.hold_end_ns && now_ns >= iwarp->tx.hold_end_ns)
@@ -185,7 +190,7 @@ static void expire(struct qp *qp, uint64_t now_ns)
 		iwarp_deadline_update(iwarp);
 }
 
-static void posted(struct qp *qp, uint64_t now_ns)
+static void stream_posted(struct qp *qp, uint64_t now_ns)
 {
 	(void)now_ns;
 	iwarp_schedule(iwarp_from_qp(qp));
@@ -203,10 +208,10 @@ static void receive_abandon(struct iwarp_qp *iwarp, uint64_t now_ns)
 		&iwarp->qp, iwarp->rx.receive.wr_id, &cqe, iwarp->rx.receive_fault, false, now_ns);
 }
 
-static void forget(struct iwarp_qp *iwarp)
+static void stream_forget(struct iwarp_qp *iwarp)
 {
 	if (iwarp->stream != IWARP_STREAM_NONE && iwarp->stream != IWARP_STREAM_OVER)
-		over(iwarp);
+		stream_over(iwarp);
 	iwarp->stream = IWARP_STREAM_NONE;
 	iwarp->is_peer_ended = false;
 	memset(&iwarp->tx, 0, offsetof(struct iwarp_transmit, bytes));
@@ -218,7 +223,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	struct iwarp_qp *iwarp = iwarp_from_qp(qp);
 
 	if (qp->state == QP_RESET) {
-		forget(iwarp);
+		stream_forget(iwarp);
 	} else if (qp->state == QP_ERR && old != QP_ERR) {
 		receive_abandon(iwarp, now_ns);
 		if (iwarp->stream == IWARP_STREAM_OPEN)
@@ -230,7 +235,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-static void check(const struct qp *qp)
+static void stream_check(const struct qp *qp)
 {
 	const struct iwarp_qp *iwarp = container_of(qp, struct iwarp_qp, qp);
 	const struct iwarp_transmit *tx = &iwarp->tx;
@@ -258,8 +263,8 @@ const struct qp_transport iwarp_transport = {
 	.object_bytes = sizeof(struct iwarp_qp),
 	.receive = qp_refuse_packet,
 	.next_packet = qp_has_no_packets,
-	.expire = expire,
-	.posted = posted,
+	.expire = stream_expire,
+	.posted = stream_posted,
 	.state_changed = state_changed,
-	.check = check,
+	.check = stream_check,
 };

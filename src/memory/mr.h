@@ -61,19 +61,12 @@ enum mr_access {
 	MR_REMOTE_ANY = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC,
 };
 
-/* Why an access, a bind or an invalidation was refused. */
+/* Why an access, a bind or an invalidation was refused: see the sentences of the table. */
 enum mr_fault {
 	MR_OK,
-	MR_FAULT_KEY, /* no region or window has this key (never had, or no longer) */
-	/* It belongs to another protection domain, or, a type 2 window, to another queue pair */
-	MR_FAULT_PD,
-	MR_FAULT_ACCESS, /* it does not grant what the operation needs */
-	MR_FAULT_BOUNDS, /* the range is not inside of it */
-	MR_FAULT_PAGE, /* the memory of an on-demand region is not there */
-	MR_FAULT_STATE, /* a type 2 window is bound already */
-	MR_FAULT_ALIGN, /* the memory of an aligned word is not */
-	/* Whoever has to do it is busy: nothing was done, and may be tried again (abroad.h) */
-	MR_FAULT_LATER,
+#define MR_FAULT(name, local, bind, tagged, read, sentence) MR_FAULT_##name,
+#include "memory/mr_fault.def"
+#undef MR_FAULT
 };
 
 enum mr_kind {

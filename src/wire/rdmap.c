@@ -29,7 +29,7 @@ static const struct error_info {
 	uint8_t layer, type, code;
 } errors[RDMAP_ERROR_COUNT] = {
 	[RDMAP_OK] = {.name = "OK", .sentence = "nothing"},
-#define RDMAP_ERROR(name, layer, type, code, sentence) \
+#define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
 	[RDMAP_ERROR_##name] = {#name, sentence, layer, type, code},
 #include "wire/rdmap_error.def"
 #undef RDMAP_ERROR
@@ -114,61 +114,61 @@ uint32_t ddp_encode(const struct ddp_segment *segment, uint8_t *to)
 
 /* --- payloads --- */
 
-void rdmap_read_request_decode(struct rdmap_read_request *request, const uint8_t *from)
+/* FIELD(bits, offset, name) */
+#define READ_REQUEST_FIELDS(FIELD) \
+	FIELD(32, 0, sink_stag)    \
+	FIELD(64, 4, sink_offset)  \
+	FIELD(32, 12, bytes)       \
+	FIELD(32, 16, source_stag) \
+	FIELD(64, 20, source_offset)
+
+#define ATOMIC_REQUEST_FIELDS(FIELD) \
+	FIELD(32, 0, operation)      \
+	FIELD(32, 4, id)             \
+	FIELD(32, 8, stag)           \
+	FIELD(64, 12, offset)        \
+	FIELD(64, 20, operand)       \
+	FIELD(64, 28, operand_mask)  \
+	FIELD(64, 36, compare)       \
+	FIELD(64, 44, compare_mask)
+
+#define ATOMIC_RESPONSE_FIELDS(FIELD) \
+	FIELD(32, 0, id)              \
+	FIELD(64, 4, original)
+
+#define FIELD_DECODE(bits, at, name) value->name = get_be##bits(from + (at));
+#define FIELD_ENCODE(bits, at, name) put_be##bits(to + (at), value->name);
+
+void rdmap_read_request_decode(struct rdmap_read_request *value, const uint8_t *from)
 {
-	*request = (struct rdmap_read_request){
-		.sink_stag = get_be32(from),
-		.sink_offset = get_be64(from + 4),
-		.bytes = get_be32(from + 12),
-		.source_stag = get_be32(from + 16),
-		.source_offset = get_be64(from + 20),
-	};
+	READ_REQUEST_FIELDS(FIELD_DECODE)
 }
 
-void rdmap_read_request_encode(const struct rdmap_read_request *request, uint8_t *to)
+void rdmap_read_request_encode(const struct rdmap_read_request *value, uint8_t *to)
 {
-	put_be32(to, request->sink_stag);
-	put_be64(to + 4, request->sink_offset);
-	put_be32(to + 12, request->bytes);
-	put_be32(to + 16, request->source_stag);
-	put_be64(to + 20, request->source_offset);
+	READ_REQUEST_FIELDS(FIELD_ENCODE)
 }
 
-void rdmap_atomic_request_decode(struct rdmap_atomic_request *request, const uint8_t *from)
+/* The operation has four bits; those before it are reserved (RFC 7306 section 5.2.1). */
+void rdmap_atomic_request_decode(struct rdmap_atomic_request *value, const uint8_t *from)
 {
-	*request = (struct rdmap_atomic_request){
-		.operation = get_be32(from) & 0xf,
-		.id = get_be32(from + 4),
-		.stag = get_be32(from + 8),
-		.offset = get_be64(from + 12),
-		.operand = get_be64(from + 20),
-		.operand_mask = get_be64(from + 28),
-		.compare = get_be64(from + 36),
-		.compare_mask = get_be64(from + 44),
-	};
+	ATOMIC_REQUEST_FIELDS(FIELD_DECODE)
+	value->operation &= 0xf;
 }
 
-void rdmap_atomic_request_encode(const struct rdmap_atomic_request *request, uint8_t *to)
+void rdmap_atomic_request_encode(const struct rdmap_atomic_request *value, uint8_t *to)
 {
-	put_be32(to, request->operation);
-	put_be32(to + 4, request->id);
-	put_be32(to + 8, request->stag);
-	put_be64(to + 12, request->offset);
-	put_be64(to + 20, request->operand);
-	put_be64(to + 28, request->operand_mask);
-	put_be64(to + 36, request->compare);
-	put_be64(to + 44, request->compare_mask);
+	ATOMIC_REQUEST_FIELDS(FIELD_ENCODE)
 }
 
-void rdmap_atomic_response_decode(struct rdmap_atomic_response *response, const uint8_t *from)
+void rdmap_atomic_response_decode(struct rdmap_atomic_response *value, const uint8_t *from)
 {
-	*response = (struct rdmap_atomic_response){get_be32(from), get_be64(from + 4)};
+	ATOMIC_RESPONSE_FIELDS(FIELD_DECODE)
 }
 
-void rdmap_atomic_response_encode(const struct rdmap_atomic_response *response, uint8_t *to)
+void rdmap_atomic_response_encode(const struct rdmap_atomic_response *value, uint8_t *to)
 {
-	put_be32(to, response->id);
-	put_be64(to + 4, response->original);
+	ATOMIC_RESPONSE_FIELDS(FIELD_ENCODE)
 }
 
 /* --- Terminate --- */

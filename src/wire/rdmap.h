@@ -28,7 +28,7 @@ enum rdmap_opcode {
 
 enum rdmap_error {
 	RDMAP_OK,
-#define RDMAP_ERROR(name, layer, type, code, sentence) RDMAP_ERROR_##name,
+#define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) RDMAP_ERROR_##name,
 #include "wire/rdmap_error.def"
 #undef RDMAP_ERROR
 	RDMAP_ERROR_COUNT
@@ -159,8 +159,8 @@ struct rdmap_read_request {
 	uint64_t source_offset;
 };
 
-void rdmap_read_request_decode(struct rdmap_read_request *request, const uint8_t *from);
-void rdmap_read_request_encode(const struct rdmap_read_request *request, uint8_t *to);
+void rdmap_read_request_decode(struct rdmap_read_request *value, const uint8_t *from);
+void rdmap_read_request_encode(const struct rdmap_read_request *value, uint8_t *to);
 
 enum rdmap_atomic {
 	RDMAP_FETCH_ADD = 0,
@@ -178,16 +178,16 @@ struct rdmap_atomic_request {
 	uint64_t compare_mask; /* bits that are compared */
 };
 
-void rdmap_atomic_request_decode(struct rdmap_atomic_request *request, const uint8_t *from);
-void rdmap_atomic_request_encode(const struct rdmap_atomic_request *request, uint8_t *to);
+void rdmap_atomic_request_decode(struct rdmap_atomic_request *value, const uint8_t *from);
+void rdmap_atomic_request_encode(const struct rdmap_atomic_request *value, uint8_t *to);
 
 struct rdmap_atomic_response {
 	uint32_t id;
 	uint64_t original;
 };
 
-void rdmap_atomic_response_decode(struct rdmap_atomic_response *response, const uint8_t *from);
-void rdmap_atomic_response_encode(const struct rdmap_atomic_response *response, uint8_t *to);
+void rdmap_atomic_response_decode(struct rdmap_atomic_response *value, const uint8_t *from);
+void rdmap_atomic_response_encode(const struct rdmap_atomic_response *value, uint8_t *to);
 
 /* --- Terminate --- */
 
