@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/arith.h"
+#include "ib/unreliable.h"
 #include "ib/window.h"
 
 static struct uc_qp *uc_from_qp(struct qp *qp)
@@ -26,20 +27,21 @@ static enum fault wqe_start(struct uc_qp *uc, struct send_wqe *wqe)
 }
 
 /* The oldest work request; NULL when there is none for now. In SQD only one that was started is. */
-static struct send_wqe *wqe_oldest(const struct qp *qp)
+static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 {
 	struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
 
+	(void)now_ns;
 	if (qp->sq->completed == qp->sq->posted)
 		return NULL;
 	return qp->state == QP_RTS || (qp->state == QP_SQD && wqe->is_started) ? wqe : NULL;
 }
 
 /*
- * Nobody says which packets have arrived but the peer's memory. Is it time for what needs no
- * packet? Else packets are followed by packets, but not for ever.
+ * Only the peer's memory says which packets have arrived. DONE when all have: a request may then be
+ * executed without packets. Until then it follows them as packets, but not for ever.
  */
-static enum shortcut arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum shortcut peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	if (uc->qp.local->ops->has_arrived(&uc->qp, uc->next)) {
 		uc->detours = 0;
@@ -61,56 +63,29 @@ static enum shortcut arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at
 	return SHORTCUT_PACKETS;
 }
 
-/* Execute the request without packets, if its peer is on this host. */
-static enum shortcut shortcut(struct uc_qp *uc, struct send_wqe *wqe, uint64_t now_ns)
+static enum shortcut wqe_execute(
+	struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault)
 {
-	struct qp *qp = &uc->qp;
 	uint64_t at_ns = DEADLINE_NEVER;
-	enum fault fault = FAULT_NONE;
 	enum shortcut way;
 
-	if (!qp->local || wqe->is_started || wqe->goes_by_packets ||
-		!qp->local->ops->can_execute(qp, wqe))
-		return SHORTCUT_PACKETS;
-	way = arrival(uc, now_ns, &at_ns);
-	if (way == SHORTCUT_DONE)
-		way = qp->local->ops->execute(qp, wqe, now_ns, &at_ns, &fault);
-	if (way == SHORTCUT_PACKETS)
-		wqe->goes_by_packets = true;
-	qp_set_deadline(qp, at_ns);
-	return way;
-}
-
-/* The work request to send from now, or NULL. Executes those before it that need no packets. */
-static struct send_wqe *wqe_in_turn(struct qp *qp, uint64_t now_ns)
-{
-	struct send_wqe *wqe;
-
-	while ((wqe = wqe_oldest(qp))) {
-		enum shortcut way = SHORTCUT_DONE;
-		enum fault fault = FAULT_NONE;
-
-		if (wr_table[wqe->opcode].is_local)
-			fault = window_execute(qp, wqe);
-		else
-			way = shortcut(uc_from_qp(qp), wqe, now_ns);
-		if (way == SHORTCUT_PACKETS)
-			return wqe;
-		if (way == SHORTCUT_LATER)
-			return NULL;
-		if (fault)
-			qp_fail_send(qp, fault, now_ns);
-		else
-			qp_complete_send(qp, FAULT_NONE, now_ns);
+	if (wr_table[wqe->opcode].is_local) {
+		*ret_fault = window_execute(qp, wqe);
+		return SHORTCUT_DONE;
 	}
-	return NULL;
+	if (!unreliable_is_local(qp, wqe))
+		return SHORTCUT_PACKETS;
+	way = peer_arrival(uc_from_qp(qp), now_ns, &at_ns);
+	return unreliable_execute(qp, wqe, way, at_ns, now_ns);
 }
 
-static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+static const struct unreliable_steps uc_steps = {.next = wqe_oldest, .execute = wqe_execute};
+
+static size_t uc_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct uc_qp *uc = uc_from_qp(qp);
 	enum fault fault = FAULT_NONE;
-	struct send_wqe *wqe = wqe_in_turn(qp, now_ns);
+	struct send_wqe *wqe = unreliable_next(qp, &uc_steps, now_ns);
 	struct packet packet;
 	size_t bytes = 0;
 
@@ -137,30 +112,21 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	return bytes;
 }
 
-static void posted(struct qp *qp, uint64_t now_ns)
+static void uc_posted(struct qp *qp, uint64_t now_ns)
 {
-	if (qp->state != QP_RTS)
-		return;
-	if (!qp->local || wqe_in_turn(qp, now_ns))
-		qp_schedule(qp, LANE_TX_DATA);
-}
-
-static void expire(struct qp *qp, uint64_t now_ns)
-{
-	qp_set_deadline(qp, DEADLINE_NEVER);
-	posted(qp, now_ns);
+	unreliable_posted(qp, &uc_steps, now_ns);
 }
 
 /* --- responder --- */
 
-/* Who sends without packets has to know. */
+/* A peer that executes requests without packets waits for this. */
 static void tell_arrived(struct uc_qp *uc)
 {
 	if (uc->qp.local)
 		uc->qp.local->ops->arrived(&uc->qp, uc->expected, uc->message.has_receive);
 }
 
-static void hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
+static void uc_hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 {
 	struct uc_qp *uc = uc_from_qp(qp);
 
@@ -179,7 +145,8 @@ static void message_drop(struct uc_qp *uc)
 	uc->message.kind = MESSAGE_NONE;
 }
 
-static void refuse(struct uc_qp *uc, enum refusal refusal, enum fault fault, uint64_t now_ns)
+static void request_refuse(
+	struct uc_qp *uc, enum refusal refusal, enum fault fault, uint64_t now_ns)
 {
 	struct qp *qp = &uc->qp;
 
@@ -256,7 +223,7 @@ static enum packet_verdict key_refused(
 	return PACKET_GUESSED;
 }
 
-static enum packet_verdict execute(struct uc_qp *uc, const struct packet *packet,
+static enum packet_verdict request_execute(struct uc_qp *uc, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
 	struct message *message = &uc->message;
@@ -270,7 +237,7 @@ static enum packet_verdict execute(struct uc_qp *uc, const struct packet *packet
 	else
 		refusal = message_write_execute(message, &uc->qp, packet, now_ns);
 	if (refusal) {
-		refuse(uc, refusal, fault, now_ns);
+		request_refuse(uc, refusal, fault, now_ns);
 		return refusal == REFUSED_ACCESS ? key_refused(uc, origin, now_ns) : PACKET_DROPPED;
 	}
 	if (names_key(packet))
@@ -285,7 +252,7 @@ static bool is_late(const struct uc_qp *uc, int32_t ahead)
 	return uc->is_synchronized && ahead < 0 && ahead >= -UC_LATE_PACKETS;
 }
 
-static enum packet_verdict respond(struct uc_qp *uc, const struct packet *packet,
+static enum packet_verdict request_receive(struct uc_qp *uc, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
 	int32_t ahead = psn_diff(packet->bth.psn, uc->expected);
@@ -310,11 +277,11 @@ static enum packet_verdict respond(struct uc_qp *uc, const struct packet *packet
 	uc->is_synchronized = true;
 	uc->expected = psn_add(packet->bth.psn, 1);
 	if (opcode_begins_message(packet->info) || uc->message.kind != MESSAGE_NONE)
-		return execute(uc, packet, origin, now_ns);
+		return request_execute(uc, packet, origin, now_ns);
 	return PACKET_DROPPED;
 }
 
-static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
+static enum packet_verdict uc_receive(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
 	enum packet_verdict verdict;
@@ -331,14 +298,14 @@ static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
 		qp->is_comm_established = true;
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_ESTABLISHED);
 	}
-	verdict = respond(uc_from_qp(qp), packet, origin, now_ns);
+	verdict = request_receive(uc_from_qp(qp), packet, origin, now_ns);
 	tell_arrived(uc_from_qp(qp));
 	return verdict;
 }
 
 /* --- life --- */
 
-static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+static void uc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
 	struct uc_qp *uc = uc_from_qp(qp);
 
@@ -354,10 +321,10 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 			uc->detours = 0;
 			uc->waiting_since_ns = 0;
 		}
-		posted(qp, now_ns); /* what was posted in SQD */
+		uc_posted(qp, now_ns); /* what was posted in SQD */
 		break;
 	case QP_SQD:
-		if (!wqe_oldest(qp))
+		if (!wqe_oldest(qp, now_ns))
 			qp_sq_drained(qp);
 		break;
 	case QP_ERR:
@@ -374,7 +341,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-static void check(const struct qp *qp)
+static void uc_check(const struct qp *qp)
 {
 	const struct uc_qp *uc = container_of(qp, struct uc_qp, qp);
 
@@ -388,11 +355,11 @@ static_assert(offsetof(struct uc_qp, qp) == 0, "the engine frees it by its queue
 
 const struct qp_transport uc_transport = {
 	.object_bytes = sizeof(struct uc_qp),
-	.receive = receive,
-	.next_packet = next_packet,
-	.expire = expire,
-	.posted = posted,
-	.hold = hold,
-	.state_changed = state_changed,
-	.check = check,
+	.receive = uc_receive,
+	.next_packet = uc_next_packet,
+	.expire = unreliable_expire,
+	.posted = uc_posted,
+	.hold = uc_hold,
+	.state_changed = uc_state_changed,
+	.check = uc_check,
 };

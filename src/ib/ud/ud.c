@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "ib/message.h"
+#include "ib/unreliable.h"
 #include "wire/roce.h"
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
@@ -39,22 +40,6 @@ static bool is_early(struct ud_qp *ud, uint64_t now_ns)
 	return true;
 }
 
-/* Deliver the datagram without a packet, if it is for this host. */
-static enum shortcut shortcut(struct qp *qp, struct send_wqe *wqe, uint64_t now_ns)
-{
-	uint64_t at_ns = DEADLINE_NEVER;
-	enum fault fault = FAULT_NONE;
-	enum shortcut way;
-
-	if (!qp->local || wqe->goes_by_packets || !qp->local->ops->can_execute(qp, wqe))
-		return SHORTCUT_PACKETS;
-	way = qp->local->ops->execute(qp, wqe, now_ns, &at_ns, &fault);
-	if (way == SHORTCUT_PACKETS)
-		wqe->goes_by_packets = true;
-	qp_set_deadline(qp, at_ns);
-	return way;
-}
-
 /*
  * What makes a request fail before any of it is looked at. Adapters complete it with an error, and
  * so does rxe; no verb refuses it when it is posted.
@@ -67,37 +52,30 @@ static enum fault wqe_fault(const struct send_wqe *wqe)
 	return wqe->datagram.path == DATAGRAM_PATH_DENIED ? FAULT_DATAGRAM_PD : FAULT_NONE;
 }
 
-/*
- * The datagram to send a packet for, or one that fails, or NULL. Delivers those before it that need
- * no packet.
- */
-static const struct send_wqe *wqe_in_turn(struct qp *qp, uint64_t now_ns)
+static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 {
-	while (qp->state == QP_RTS && qp->sq->completed != qp->sq->posted) {
-		struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
+	bool is_idle = qp->state != QP_RTS || qp->sq->completed == qp->sq->posted;
 
-		if (is_early(ud_from_qp(qp), now_ns))
-			return NULL;
-		if (wqe_fault(wqe))
-			return wqe;
-		switch (shortcut(qp, wqe, now_ns)) {
-		case SHORTCUT_PACKETS:
-			return wqe;
-		case SHORTCUT_LATER:
-			return NULL;
-		case SHORTCUT_DONE:
-		case SHORTCUT_FAILED:
-			qp_complete_send(qp, FAULT_NONE, now_ns);
-			break;
-		}
-	}
-	return NULL;
+	return is_idle || is_early(ud_from_qp(qp), now_ns) ? NULL
+							   : sq_at(qp->sq, qp->sq->completed);
 }
 
-static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+/* A datagram that fails counts as one for a packet: ud_next_packet() completes it. */
+static enum shortcut wqe_execute(
+	struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault)
+{
+	(void)ret_fault;
+	if (wqe_fault(wqe) || !unreliable_is_local(qp, wqe))
+		return SHORTCUT_PACKETS;
+	return unreliable_execute(qp, wqe, SHORTCUT_DONE, DEADLINE_NEVER, now_ns);
+}
+
+static const struct unreliable_steps ud_steps = {.next = wqe_oldest, .execute = wqe_execute};
+
+static size_t ud_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
-	const struct send_wqe *wqe = wqe_in_turn(qp, now_ns);
+	const struct send_wqe *wqe = unreliable_next(qp, &ud_steps, now_ns);
 	enum fault fault;
 	struct packet packet;
 	size_t bytes = 0;
@@ -126,24 +104,15 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	return bytes;
 }
 
-static void posted(struct qp *qp, uint64_t now_ns)
+static void ud_posted(struct qp *qp, uint64_t now_ns)
 {
-	if (qp->state != QP_RTS)
-		return;
-	if (!qp->local || wqe_in_turn(qp, now_ns))
-		qp_schedule(qp, LANE_TX_DATA);
-}
-
-static void expire(struct qp *qp, uint64_t now_ns)
-{
-	qp_set_deadline(qp, DEADLINE_NEVER);
-	posted(qp, now_ns);
+	unreliable_posted(qp, &ud_steps, now_ns);
 }
 
 /* --- receiving --- */
 
 /* Take the receive request for so many bytes. COUNTER_COUNT, or what to count the datagram as. */
-static enum counter take(struct ud_qp *ud, uint64_t bytes, uint64_t now_ns)
+static enum counter receive_take(struct ud_qp *ud, uint64_t bytes, uint64_t now_ns)
 {
 	struct qp *qp = &ud->qp;
 	enum counter reason;
@@ -178,7 +147,7 @@ static enum counter reason_to_drop(struct ud_qp *ud, const struct packet *packet
 		return COUNTER_qkey_violations;
 	if (packet->payload_bytes > PAYLOAD_BYTES_MAX)
 		return COUNTER_resp_local_length_error;
-	return take(ud, GRH_BYTES + packet->payload_bytes, now_ns);
+	return receive_take(ud, GRH_BYTES + packet->payload_bytes, now_ns);
 }
 
 void ud_grh_make(
@@ -197,7 +166,7 @@ void ud_grh_make(
 	grh_encode(&grh, to);
 }
 
-static enum mr_fault place(
+static enum mr_fault datagram_place(
 	const struct ud_qp *ud, const struct packet *packet, const struct packet_origin *origin)
 {
 	const struct mr_table *mrs = ud->qp.lane->mrs;
@@ -247,7 +216,7 @@ static void receive_complete(struct ud_qp *ud, const struct packet *packet,
 	ud_receive_end(&ud->qp, ud->receive.wr_id, &cqe, fault, packet->bth.is_solicited, now_ns);
 }
 
-static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
+static enum packet_verdict ud_receive(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
@@ -260,14 +229,14 @@ static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
 		return PACKET_DROPPED;
 	}
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
-	enum fault fault = message_local_fault(place(ud, packet, origin));
+	enum fault fault = message_local_fault(datagram_place(ud, packet, origin));
 	receive_complete(ud, packet, origin, fault, now_ns);
 	return PACKET_TAKEN;
 }
 
 /* --- life --- */
 
-static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+static void ud_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
 	struct cqe cqe = {.opcode = WC_RECV};
@@ -276,7 +245,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	if (qp->state == QP_RTS && old == QP_RTR)
 		ud->next = psn_from(qp->attr.sq_psn);
 	else if (qp->state == QP_RTS)
-		posted(qp, now_ns); /* what was posted in SQD */
+		ud_posted(qp, now_ns); /* what was posted in SQD */
 	if (qp->state == QP_SQD)
 		qp_sq_drained(qp); /* a datagram is sent or not, never half */
 	if (qp->state == QP_RESET) {
@@ -289,7 +258,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-static void check(const struct qp *qp)
+static void ud_check(const struct qp *qp)
 {
 	assert(qp->sq->posted - qp->sq->completed <= qp->sq->depth);
 	assert(qp->state == QP_RTS || qp->state == QP_SQD || qp->sq->completed == qp->sq->posted);
@@ -300,10 +269,10 @@ static_assert(offsetof(struct ud_qp, qp) == 0, "the engine frees it by its queue
 
 const struct qp_transport ud_transport = {
 	.object_bytes = sizeof(struct ud_qp),
-	.receive = receive,
-	.next_packet = next_packet,
-	.expire = expire,
-	.posted = posted,
-	.state_changed = state_changed,
-	.check = check,
+	.receive = ud_receive,
+	.next_packet = ud_next_packet,
+	.expire = unreliable_expire,
+	.posted = ud_posted,
+	.state_changed = ud_state_changed,
+	.check = ud_check,
 };
