@@ -4,7 +4,7 @@
 
 /*
  * Private memory into a file that others can map, and back, at the addresses where it is.
- * docs/architecture.md ("Memory that a peer can map") argues why no write is lost.
+ * docs/memory.md ("Memory that a peer can map") argues why no write is lost.
  *
  * Moving in needs a caller that is alone (own_threads_park()): nothing keeps another thread from
  * writing between the copy and the exchange. Moving out does not: a private mapping of the file

@@ -15,7 +15,7 @@
  * time, until it has not. A poll of an armed completion queue does not count: its owner is about to
  * sleep. Who arms one ends the tick, because many programs poll for a moment before they sleep.
  * Ticks get longer while nothing changes, up to WORKER_TICK_NS << WORKER_TRUST_MAX: a thread that
- * wakes up often has Linux starve other programs (docs/architecture.md).
+ * wakes up often has Linux starve other programs (docs/lanes.md).
  *
  * After a packet the NIC thread looks for the next one for a short while before it sleeps
  * (WORKER_SPIN_NS): a remote peer's READs and atomics mostly come in rows, and waking a thread
