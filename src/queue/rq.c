@@ -333,7 +333,10 @@ bool rq_look_back(
  */
 enum { FASTER_MAX = 1000 };
 
-/* The queue is locked: only takers in other processes may be faster. */
+/*
+ * The queue is locked: only takers in other processes may be faster. One that sets the count back
+ * has requests wait again that have completed: those are skipped.
+ */
 static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
 	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
@@ -344,9 +347,12 @@ static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
 			return false;
 		slot_copy(wqe, slot, slot->sge_count);
 		if (rq_take_peeked(rq, taken)) {
+			bool is_out = slot->is_out;
+
 			slot->is_out = 0;
 			rq_know_taken(rq, (uint32_t)taken);
-			return true;
+			if (is_out)
+				return true;
 		}
 	}
 	return false;

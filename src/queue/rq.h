@@ -21,7 +21,8 @@
  * Header and slots are the owner's, so what they say is true for the owner. The takers' line may
  * say anything. The owner of a queue that no other queue pair takes from has its own count in
  * `known`, and does not read that line. For a shared one, a count that is not between `known` and
- * `posted` is put right: requests may be lost or taken twice by that, nothing else.
+ * `posted` is put right. By that, requests may be lost, or be filled by two takers; each completes
+ * once at most.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H

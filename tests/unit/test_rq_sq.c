@@ -211,6 +211,26 @@ static void rq_that_was_resized_has_no_more_requests_than_slots(void **state)
 	assert_int_equal(rq_count(rq), 10);
 }
 
+/* A taker sets the count of those taken back, or says that it has taken one that waits still. */
+static void rq_request_that_has_completed_is_not_taken_again(void **state)
+{
+	struct recv_queue *rq = arena_at(&arena, rq_create_shared(&arena, 4, 1));
+	struct recv_wqe wqe;
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(rq_post(rq, &(struct recv_wr){.wr_id = 10 + i}), 0);
+	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_true(rq_redeem(rq, 0, &wqe));
+	assert_true(rq_redeem(rq, 2, &wqe));
+	atomic_store(&rq_takers(rq)->taken, 0);
+	assert_true(rq_take(rq, &wqe));
+	assert_int_equal(wqe.wr_id, 11);
+	assert_true(rq_take(rq, &wqe));
+	assert_int_equal(wqe.wr_id, 13);
+	assert_false(rq_take(rq, &wqe));
+}
+
 static void sq_is_full_until_completions_are_polled(void **state)
 {
 	struct send_queue *sq = arena_at(&arena, sq_create(&arena, 3, SGE_MAX, 0));
@@ -279,6 +299,7 @@ int main(void)
 			rq_request_is_taken_by_one_of_many_processes_while_slots_move, setup),
 		cmocka_unit_test_setup(rq_taker_afar_believes_nothing_that_is_out_of_bounds, setup),
 		cmocka_unit_test_setup(rq_that_was_resized_has_no_more_requests_than_slots, setup),
+		cmocka_unit_test_setup(rq_request_that_has_completed_is_not_taken_again, setup),
 		cmocka_unit_test_setup(sq_is_full_until_completions_are_polled, setup),
 		cmocka_unit_test_setup(sq_indices_wrap_around_32_bits, setup),
 		cmocka_unit_test_setup(sq_slots_hold_the_longest_list_and_inline_data, setup),
