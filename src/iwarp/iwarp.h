@@ -37,7 +37,7 @@
 #include <stdbool.h>
 
 #include "qp/qp.h"
-#include "wire/mpa.h"
+#include "wire/mpa_frame.h"
 #include "wire/rdmap.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "ib/memory_window.h"
 #include "ib/message.h"
-#include "ib/window.h"
 #include "iwarp/internal.h"
 #include "wire/bytes.h"
 

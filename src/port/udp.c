@@ -70,7 +70,7 @@ static int set_options(int fd, bool is_ipv4)
 {
 	const int on = 1;
 
-	/* A former owner's link may have left its filter (udp_link.c). */
+	/* A former owner's link may have left its filter (udp_bypass.c). */
 	setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &on, sizeof(on));
 	if (setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) != 0)
 		return -errno;

@@ -5,7 +5,7 @@
 /*
  * What the files of the UDP port share: udp.c makes and unmakes it, udp_receive.c and udp_send.c
  * are the data path, udp_tail.c orders acknowledgements, udp_path.c sets up paths and their
- * sockets, udp_link.c goes around all of them. Nobody else includes this.
+ * sockets, udp_bypass.c goes around all of them. Nobody else includes this.
  */
 
 #include <sys/socket.h>
@@ -73,7 +73,7 @@ struct udp_neighbour {
 	uint64_t routed_ms; /* when the kernel last found a way to it */
 };
 
-struct udp_link; /* udp_link.c */
+struct udp_link; /* udp_bypass.c */
 
 struct udp_receiver {
 	int fd; /* -1: none any more */
@@ -322,7 +322,7 @@ size_t udp_tail_find(const uint8_t *data, size_t bytes, size_t segment_bytes);
 /* A tail, whose ICRC was good, came from there. */
 void udp_tail_heard(struct port_udp *port, uint8_t address, const struct gid *remote);
 
-/* --- the link (udp_link.c) --- */
+/* --- the link (udp_bypass.c) --- */
 
 /* Take in what has come over the link of an address. Returns the number of datagrams. */
 unsigned udp_link_receive(

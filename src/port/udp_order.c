@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The order of packets that come two ways, over the link and by the socket, where no mark tells it
- * (udp_link.c): which queue pairs are within a message, and so have middle packets to come by the
+ * (udp_bypass.c): which queue pairs are within a message, and so have middle packets to come by the
  * socket. What is after those has to wait.
  *
  * Only a guess at what is on its way. Who is not known here is not waited for, and who never comes

@@ -9,7 +9,7 @@
 
 #include "port/address.h"
 #include "urnicd/bag.h"
-#include "urnicd/log.h"
+#include "urnicd/event_log.h"
 
 struct adoption {
 	struct server *server;

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "urnicd/log.h"
+#include "urnicd/event_log.h"
 
 int ledger_create(uint32_t generation)
 {

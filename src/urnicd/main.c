@@ -28,7 +28,7 @@
 #include "base/version.h"
 #include "os/setting.h"
 #include "urnicd/bag.h"
-#include "urnicd/log.h"
+#include "urnicd/event_log.h"
 #include "urnicd/server.h"
 
 enum {

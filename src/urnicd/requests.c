@@ -20,11 +20,11 @@
 #include "port/address.h"
 #include "urnicd/adopt.h"
 #include "urnicd/bag.h"
-#include "urnicd/log.h"
+#include "urnicd/event_log.h"
 #include "urnicd/owner.h"
 #include "urnicd/privilege.h"
 #include "urnicd/quota.h"
-#include "wire/cm.h"
+#include "wire/cm_message.h"
 
 /* Not a result: the request can only be answered when the server has settled. */
 enum { LATER = 1 };

@@ -21,7 +21,7 @@
 #include "port/address.h"
 #include "urnicd/adopt.h"
 #include "urnicd/bag.h"
-#include "urnicd/log.h"
+#include "urnicd/event_log.h"
 #include "urnicd/owner.h"
 #include "urnicd/quota.h"
 #include "urnicd/requests.h"

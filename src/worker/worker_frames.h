@@ -11,7 +11,7 @@
 
 #include "base/list.h"
 #include "ether/raw.h"
-#include "port/packet.h"
+#include "port/af_packet.h"
 #include "worker/worker.h"
 
 struct worker_frames {

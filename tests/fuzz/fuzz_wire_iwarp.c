@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/mpa.h"
+#include "wire/mpa_frame.h"
 #include "wire/rdmap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "ib/memory_window.h"
 #include "ib/rc/rc.h"
-#include "ib/window.h"
 
 void rc_requester_start(struct rc_qp *rc)
 {

@@ -4,8 +4,8 @@
 #include <assert.h>
 
 #include "base/arith.h"
+#include "ib/memory_window.h"
 #include "ib/unreliable.h"
-#include "ib/window.h"
 
 static struct uc_qp *uc_from_qp(struct qp *qp)
 {

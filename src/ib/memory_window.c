@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ib/window.h"
+#include "ib/memory_window.h"
 
 #include "memory/mw.h"
 

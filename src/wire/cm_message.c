@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "wire/cm.h"
+#include "wire/cm_message.h"
 
 #include <assert.h>
 #include <string.h>

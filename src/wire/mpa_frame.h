@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_WIRE_MPA_H
-#define URNIC_WIRE_MPA_H
+#ifndef URNIC_WIRE_MPA_FRAME_H
+#define URNIC_WIRE_MPA_FRAME_H
 
 /*
  * MPA, the layer between TCP and DDP (RFC 5044): the two frames that open a connection, and the

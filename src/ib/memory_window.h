@@ -3,8 +3,8 @@
  * Memory windows in a send queue: work requests that the NIC executes by itself when their turn
  * comes (IBTA 10.6.7.2, 10.8.3).
  */
-#ifndef URNIC_IB_WINDOW_H
-#define URNIC_IB_WINDOW_H
+#ifndef URNIC_IB_MEMORY_WINDOW_H
+#define URNIC_IB_MEMORY_WINDOW_H
 
 #include "qp/qp.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_URNICD_LOG_H
-#define URNIC_URNICD_LOG_H
+#ifndef URNIC_URNICD_EVENT_LOG_H
+#define URNIC_URNICD_EVENT_LOG_H
 
 #include <stdbool.h>
 

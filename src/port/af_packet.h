@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_PORT_PACKET_H
-#define URNIC_PORT_PACKET_H
+#ifndef URNIC_PORT_AF_PACKET_H
+#define URNIC_PORT_AF_PACKET_H
 
 /*
  * The Ethernet port of one raw packet queue pair: whole frames in and out of an AF_PACKET socket.

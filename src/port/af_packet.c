@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "port/packet.h"
+#include "port/af_packet.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

@@ -19,7 +19,7 @@
 #include <net/if.h>
 #include <sys/syscall.h>
 
-#include "port/packet.h"
+#include "port/af_packet.h"
 #include "support/netns.h"
 
 enum { MTU = 1500, ROUNDS = 3000, QUIET_MS = 30, PATIENCE_MS = 60000 };

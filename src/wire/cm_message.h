@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_WIRE_CM_H
-#define URNIC_WIRE_CM_H
+#ifndef URNIC_WIRE_CM_MESSAGE_H
+#define URNIC_WIRE_CM_MESSAGE_H
 
 /*
  * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and what the RDMA
