@@ -13,7 +13,7 @@ static struct cm_message answer_begin(const struct cm_message *message, enum cm_
 		.attribute = attribute, .transaction_id = message->transaction_id};
 }
 
-static struct cm_message reject(const struct cm_message *message, uint32_t local_comm_id,
+static struct cm_message reject_answer(const struct cm_message *message, uint32_t local_comm_id,
 	uint32_t remote_comm_id, enum cm_answered answered, enum cm_reject reason)
 {
 	struct cm_message rej = answer_begin(message, CM_REJ);
@@ -29,11 +29,11 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 {
 	switch (message->attribute) {
 	case CM_REQ:
-		*ret_answer = reject(message, 0, message->req.local_comm_id, CM_ANSWERED_REQ,
+		*ret_answer = reject_answer(message, 0, message->req.local_comm_id, CM_ANSWERED_REQ,
 			CM_REJECT_INVALID_SERVICE_ID);
 		return true;
 	case CM_REP:
-		*ret_answer = reject(message, message->rep.remote_comm_id,
+		*ret_answer = reject_answer(message, message->rep.remote_comm_id,
 			message->rep.local_comm_id, CM_ANSWERED_REP, CM_REJECT_INVALID_COMM_ID);
 		return true;
 	case CM_RTU:
@@ -41,7 +41,7 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 		 * The specification asks for nothing; but a peer that thinks it is connected had
 		 * better hear that it is not.
 		 */
-		*ret_answer = reject(message, message->rtu.remote_comm_id,
+		*ret_answer = reject_answer(message, message->rtu.remote_comm_id,
 			message->rtu.local_comm_id, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
 		return true;
 	case CM_DREQ:

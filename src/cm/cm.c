@@ -17,7 +17,7 @@ enum {
 
 /* --- tables --- */
 
-static struct list *bucket(struct list *buckets, uint32_t key)
+static struct list *table_bucket(struct list *buckets, uint32_t key)
 {
 	key *= 0x9e3779b1u;
 	return &buckets[key >> 16 & (CM_BUCKETS - 1)];
@@ -25,7 +25,7 @@ static struct list *bucket(struct list *buckets, uint32_t key)
 
 struct cm_conn *cm_find_local(struct cm *cm, uint32_t comm_id)
 {
-	list_for_each(conn, bucket(cm->by_local, comm_id), struct cm_conn, by_local)
+	list_for_each(conn, table_bucket(cm->by_local, comm_id), struct cm_conn, by_local)
 		if (conn->local_comm_id == comm_id)
 			return conn;
 	return NULL;
@@ -39,7 +39,7 @@ static bool is_sidr(const struct cm_conn *conn)
 struct cm_conn *cm_find_remote(
 	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr)
 {
-	list_for_each(conn, bucket(cm->by_remote, comm_id), struct cm_conn, by_remote)
+	list_for_each(conn, table_bucket(cm->by_remote, comm_id), struct cm_conn, by_remote)
 		if (conn->remote_comm_id == comm_id && is_sidr(conn) == wants_sidr &&
 			gid_is_equal(&conn->path.remote, remote))
 			return conn;
@@ -59,7 +59,7 @@ static bool was_established(const struct cm_conn *conn)
 struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
 	const struct cm_conn *except)
 {
-	list_for_each(conn, bucket(cm->by_qpn, qpn), struct cm_conn, by_qpn)
+	list_for_each(conn, table_bucket(cm->by_qpn, qpn), struct cm_conn, by_qpn)
 		if (conn->remote_qpn == qpn && conn->remote_guid == guid && conn != except &&
 			was_established(conn) && gid_is_equal(&conn->path.remote, remote))
 			return conn;
@@ -139,9 +139,9 @@ void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, u
 {
 	conn->remote_comm_id = comm_id;
 	conn->remote_qpn = qpn;
-	list_append(bucket(cm->by_remote, comm_id), &conn->by_remote);
+	list_append(table_bucket(cm->by_remote, comm_id), &conn->by_remote);
 	if (qpn != 0)
-		list_append(bucket(cm->by_qpn, qpn), &conn->by_qpn);
+		list_append(table_bucket(cm->by_qpn, qpn), &conn->by_qpn);
 	if (!conn->testament && !is_sidr(conn))
 		cm_leave_testament(cm, conn);
 }
@@ -238,7 +238,7 @@ void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 }
 
 /* Nothing refers to it any more. */
-static void forget(struct cm *cm, struct cm_conn *conn)
+static void conn_forget(struct cm *cm, struct cm_conn *conn)
 {
 	list_remove(&conn->by_local);
 	cm->conn_count--;
@@ -256,7 +256,7 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 	conn->remote_qpn = 0;
 	cm_set_state(conn, CM_STATE_IDLE);
 	if (conn->is_released)
-		forget(cm, conn);
+		conn_forget(cm, conn);
 }
 
 void cm_leave_half_open(struct cm_conn *conn)
@@ -307,7 +307,7 @@ void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	}
 }
 
-static void repeat(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+static void message_repeat(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	cm->counters.messages_repeated++;
 	conn->is_repeated = true;
@@ -340,7 +340,7 @@ bool cm_expire(struct cm *cm, uint64_t now_ns)
 		cm->counters.timeouts++;
 		cm_give_up(cm, conn, now_ns);
 	} else {
-		repeat(cm, conn, now_ns);
+		message_repeat(cm, conn, now_ns);
 	}
 	return true;
 }
@@ -398,7 +398,7 @@ int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user)
 	list_init(&conn->by_qpn);
 	list_init(&conn->half_open);
 	conn->local_comm_id = comm_id_next(cm);
-	list_append(bucket(cm->by_local, conn->local_comm_id), &conn->by_local);
+	list_append(table_bucket(cm->by_local, conn->local_comm_id), &conn->by_local);
 	return 0;
 }
 
@@ -434,7 +434,7 @@ struct cm_conn *cm_listener_take(struct cm_listener *listener)
 void cm_conn_publish(struct cm *cm, struct cm_conn *conn)
 {
 	list_remove(&conn->by_local);
-	list_append(bucket(cm->by_local, conn->local_comm_id), &conn->by_local);
+	list_append(table_bucket(cm->by_local, conn->local_comm_id), &conn->by_local);
 }
 
 void cm_unlisten(struct cm_listener *listener)

@@ -8,7 +8,7 @@
 
 enum { READY_ALL = MPA_READY_SEND | MPA_READY_WRITE | MPA_READY_READ };
 
-static void put(struct mpa_conn *mpa, struct mpa_frame *frame, const void *data, size_t bytes)
+static void frame_put(struct mpa_conn *mpa, struct mpa_frame *frame, const void *data, size_t bytes)
 {
 	assert(bytes <= mpa_private_room(frame->is_enhanced));
 	frame->private_bytes = (uint16_t)bytes;
@@ -43,7 +43,7 @@ void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 	mpa->is_active = true;
 	mpa->policy = *policy;
 	mpa->reads = *reads;
-	put(mpa, &request, data, bytes);
+	frame_put(mpa, &request, data, bytes);
 }
 
 void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy)
@@ -106,7 +106,7 @@ void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void 
 	};
 	reply.ird = reads_answer(limit.ird, mpa->settings.ird);
 	reply.ord = reads_answer(limit.ord, mpa->settings.ord);
-	put(mpa, &reply, data, bytes);
+	frame_put(mpa, &reply, data, bytes);
 }
 
 void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes)
@@ -119,7 +119,7 @@ void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes)
 		.is_enhanced = mpa->peer.is_enhanced,
 	};
 
-	put(mpa, &reply, data, bytes);
+	frame_put(mpa, &reply, data, bytes);
 }
 
 /* --- bytes --- */
@@ -140,7 +140,7 @@ uint8_t *mpa_offer(struct mpa_conn *mpa, uint32_t *ret_bytes)
 	return mpa->in + mpa->in_bytes;
 }
 
-static enum mpa_event invalid(struct mpa_conn *mpa, enum rdmap_error error)
+static enum mpa_event frame_invalid(struct mpa_conn *mpa, enum rdmap_error error)
 {
 	mpa->error = error;
 	return MPA_INVALID;
@@ -165,7 +165,7 @@ void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error)
 static enum mpa_event reply_refuse(struct mpa_conn *mpa, enum rdmap_error error)
 {
 	mpa_terminate(mpa, error);
-	return invalid(mpa, error);
+	return frame_invalid(mpa, error);
 }
 
 /* What an enhanced reply says of READs and of getting ready (RFC 6581 section 9). */
@@ -194,7 +194,7 @@ static enum mpa_event reply_check(struct mpa_conn *mpa)
 	if (reply->is_rejected)
 		return MPA_REJECTED;
 	if (reply->revision > mpa->policy.revision)
-		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
+		return frame_invalid(mpa, RDMAP_ERROR_MPA_FRAME);
 	mpa->settings = (struct iwarp_settings){
 		.has_crc = reply->wants_crc || mpa->policy.wants_crc,
 		.sends_markers = reply->wants_markers,
@@ -213,11 +213,11 @@ enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes)
 	if (mpa->in_bytes < MPA_FRAME_BYTES)
 		return MPA_NOTHING;
 	if (mpa_frame_follow_bytes(mpa->in, mpa->is_active) < 0)
-		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
+		return frame_invalid(mpa, RDMAP_ERROR_MPA_FRAME);
 	if (mpa->in_bytes < in_whole_bytes(mpa))
 		return MPA_NOTHING;
 	if (!mpa_frame_decode(&mpa->peer, mpa->in))
-		return invalid(mpa, RDMAP_ERROR_MPA_FRAME);
+		return frame_invalid(mpa, RDMAP_ERROR_MPA_FRAME);
 	return mpa->is_active ? reply_check(mpa) : MPA_REQUESTED;
 }
 

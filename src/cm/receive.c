@@ -19,7 +19,7 @@ enum verdict {
 
 enum { ATTRIBUTE_FIRST = CM_REQ, ATTRIBUTE_COUNT = CM_APR - CM_REQ + 1 };
 
-static const uint8_t verdicts[ATTRIBUTE_COUNT][CM_STATE_COUNT] = {
+static const uint8_t verdict_table[ATTRIBUTE_COUNT][CM_STATE_COUNT] = {
 #define CM_VERDICT(MESSAGE, STATE, verdict) \
 	[CM_##MESSAGE - ATTRIBUTE_FIRST][CM_STATE_##STATE] = VERDICT_##verdict,
 #include "cm/cm_verdict.def"
@@ -28,7 +28,7 @@ static const uint8_t verdicts[ATTRIBUTE_COUNT][CM_STATE_COUNT] = {
 
 static enum verdict verdict_of(const struct cm_message *message, const struct cm_conn *conn)
 {
-	return (enum verdict)verdicts[message->attribute - ATTRIBUTE_FIRST][conn->state];
+	return (enum verdict)verdict_table[message->attribute - ATTRIBUTE_FIRST][conn->state];
 }
 
 /* Ask the peer for time: the program has not decided yet (IBTA 12.6.6). */
@@ -115,8 +115,8 @@ static struct cm_listener *find_listener(struct cm *cm, uint64_t service_id,
 	return best;
 }
 
-static void refuse(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
-	uint16_t reason)
+static void request_refuse(struct cm *cm, const struct cm_path *path,
+	const struct cm_message *message, uint16_t reason)
 {
 	struct cm_message answer;
 
@@ -145,7 +145,7 @@ static bool may_ask_peer(struct cm *cm, const struct gid *remote, uint64_t now_n
  * know it says so. It goes to the peer's address and the answer names both communication IDs, so
  * that only the peer can give it.
  */
-static void ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+static void peer_ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	struct cm_message lap = {
 		.attribute = CM_LAP,
@@ -188,7 +188,7 @@ static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	if (conn->asks >= CM_ASKS_MAX && now_ns - conn->asked_ns >= CM_ASK_PAUSE_NS)
 		return false;
 	cm->counters.requests_stale++;
-	ask(cm, conn, now_ns);
+	peer_ask(cm, conn, now_ns);
 	return true;
 }
 
@@ -258,7 +258,7 @@ static void receive_new_req(struct cm *cm, const struct cm_path *path,
 	if (fault == 0 && !listener)
 		fault = CM_REJECT_INVALID_SERVICE_ID;
 	if (fault != 0) {
-		refuse(cm, path, message, (uint16_t)fault);
+		request_refuse(cm, path, message, (uint16_t)fault);
 		return;
 	}
 	if (!has_room(listener, now_ns)) {
@@ -326,7 +326,7 @@ static void receive_sidr_req(
 		return;
 	}
 	if (!listener) {
-		refuse(cm, path, message, 0);
+		request_refuse(cm, path, message, 0);
 		return;
 	}
 	conn = conn_begin(cm, listener, path, message);
@@ -424,7 +424,7 @@ static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 		cm->counters.stale_ended++;
 }
 
-/* The answer to our question whether the peer has the connection (ask). */
+/* The answer to our question whether the peer has the connection (peer_ask). */
 static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *apr, uint64_t now_ns)
 {
 	if (conn->asks == 0) {
@@ -438,7 +438,7 @@ static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *a
 	cm_disconnect(cm, conn, now_ns);
 }
 
-static void take(
+static void message_take(
 	struct cm *cm, struct cm_conn *conn, const struct cm_message *message, uint64_t now_ns)
 {
 	switch (message->attribute) {
@@ -537,7 +537,7 @@ static void receive_of_conn(struct cm *cm, struct cm_conn *conn, const struct cm
 	}
 	switch (verdict_of(message, conn)) {
 	case VERDICT_TAKE:
-		take(cm, conn, message, now_ns);
+		message_take(cm, conn, message, now_ns);
 		break;
 	case VERDICT_AGAIN:
 		answer_again(cm, conn, message);

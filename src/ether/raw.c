@@ -20,7 +20,7 @@ static bool has_frames(const struct qp *qp)
 	return qp->state == QP_RTS && qp->sq->completed != qp->sq->posted;
 }
 
-static void schedule(struct qp *qp)
+static void frames_schedule(struct qp *qp)
 {
 	if (!has_frames(qp) || qp->tx_list != LANE_TX_NONE || qp->deadline.position)
 		return;
@@ -28,13 +28,14 @@ static void schedule(struct qp *qp)
 	qp->tx_list = LANE_TX_FRAMES;
 }
 
-static void unschedule(struct qp *qp)
+static void frames_unschedule(struct qp *qp)
 {
 	list_remove(&qp->tx_link);
 	qp->tx_list = LANE_TX_NONE;
 }
 
-static enum fault gather(const struct raw_qp *raw, const struct send_wqe *wqe, uint8_t *buffer)
+static enum fault frame_gather(
+	const struct raw_qp *raw, const struct send_wqe *wqe, uint8_t *buffer)
 {
 	const struct qp *qp = &raw->qp;
 
@@ -56,15 +57,15 @@ uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns)
 
 	if (qp->state != QP_RTS || index == qp->sq->posted) {
 		if (!raw->taken)
-			unschedule(qp);
+			frames_unschedule(qp);
 		return 0;
 	}
 	if (pace_holds(qp, now_ns)) {
 		if (!raw->taken)
-			unschedule(qp);
+			frames_unschedule(qp);
 		return 0;
 	}
-	fault = gather(raw, sq_at(qp->sq, index), buffer);
+	fault = frame_gather(raw, sq_at(qp->sq, index), buffer);
 	if (fault == FAULT_NONE) {
 		raw->taken++;
 		pace_count(qp, sq_at(qp->sq, index)->total_bytes, now_ns);
@@ -96,7 +97,7 @@ void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns)
 
 void raw_frames_blocked(struct raw_qp *raw, uint64_t now_ns)
 {
-	unschedule(&raw->qp);
+	frames_unschedule(&raw->qp);
 	qp_set_deadline(&raw->qp, now_ns + RAW_BLOCKED_NS);
 }
 
@@ -107,17 +108,17 @@ void raw_frame_dropped(struct raw_qp *raw, uint64_t now_ns)
 		qp_complete_send(&raw->qp, FAULT_NONE, now_ns);
 }
 
-static void expire(struct qp *qp, uint64_t now_ns)
+static void blocked_expire(struct qp *qp, uint64_t now_ns)
 {
 	(void)now_ns;
 	qp_set_deadline(qp, DEADLINE_NEVER);
-	schedule(qp);
+	frames_schedule(qp);
 }
 
-static void posted(struct qp *qp, uint64_t now_ns)
+static void sends_posted(struct qp *qp, uint64_t now_ns)
 {
 	(void)now_ns;
-	schedule(qp);
+	frames_schedule(qp);
 }
 
 /* --- receiving --- */
@@ -128,7 +129,7 @@ struct target {
 	uint32_t pd;
 };
 
-static bool choose(struct raw_qp *raw, const struct frame_key *key, struct target *target)
+static bool target_choose(struct raw_qp *raw, const struct frame_key *key, struct target *target)
 {
 	const struct raw_spread *spread = &raw->spread;
 
@@ -143,12 +144,12 @@ static bool choose(struct raw_qp *raw, const struct frame_key *key, struct targe
 	return atomic_load_explicit(&wq->state, memory_order_relaxed) == WQ_READY;
 }
 
-static bool take(struct qp *qp, const struct target *target, struct recv_wqe *wqe)
+static bool target_take_recv(struct qp *qp, const struct target *target, struct recv_wqe *wqe)
 {
 	return target->wq ? rq_take(target->wq->rq, wqe) : qp_take_recv(qp, wqe);
 }
 
-static void complete(struct raw_qp *raw, const struct target *target, uint64_t wr_id,
+static void target_complete(struct raw_qp *raw, const struct target *target, uint64_t wr_id,
 	struct cqe *cqe, enum fault fault, uint64_t now_ns)
 {
 	struct lane *lane = raw->qp.lane;
@@ -169,7 +170,7 @@ static void complete(struct raw_qp *raw, const struct target *target, uint64_t w
 }
 
 /* A receive request whose memory is not what it should be: nothing more can be trusted to it. */
-static void fail(struct raw_qp *raw, const struct target *target, uint64_t now_ns)
+static void target_fail(struct raw_qp *raw, const struct target *target, uint64_t now_ns)
 {
 	if (target->wq)
 		wq_fail(target->wq, raw->qp.lane, now_ns);
@@ -177,7 +178,7 @@ static void fail(struct raw_qp *raw, const struct target *target, uint64_t now_n
 		qp_set_state(&raw->qp, QP_ERR, now_ns);
 }
 
-static void deliver(struct raw_qp *raw, const struct flow_rule *rule,
+static void frame_deliver(struct raw_qp *raw, const struct flow_rule *rule,
 	const struct flow_frame *frame, const uint8_t *bytes, uint64_t now_ns)
 {
 	struct qp *qp = &raw->qp;
@@ -186,17 +187,17 @@ static void deliver(struct raw_qp *raw, const struct flow_rule *rule,
 	struct target target;
 	struct recv_wqe wqe;
 
-	if (!choose(raw, &frame->key, &target)) {
+	if (!target_choose(raw, &frame->key, &target)) {
 		qp_count(qp, COUNTER_bad_state_drops, 1);
 		return;
 	}
-	if (!take(qp, &target, &wqe)) {
+	if (!target_take_recv(qp, &target, &wqe)) {
 		qp_count(qp, COUNTER_no_receive_drops, 1);
 		return;
 	}
 	if (wqe.total_bytes < frame->bytes) {
 		qp_count(qp, COUNTER_resp_local_length_error, 1);
-		complete(raw, &target, wqe.wr_id, &cqe, FAULT_FRAME_TOO_LONG, now_ns);
+		target_complete(raw, &target, wqe.wr_id, &cqe, FAULT_FRAME_TOO_LONG, now_ns);
 		return;
 	}
 	fault = message_local_fault(sge_scatter(
@@ -205,9 +206,9 @@ static void deliver(struct raw_qp *raw, const struct flow_rule *rule,
 		flow_rule_count(rule, frame->bytes);
 		qp_count(qp, COUNTER_rcvd_bytes, frame->bytes);
 	}
-	complete(raw, &target, wqe.wr_id, &cqe, fault, now_ns);
+	target_complete(raw, &target, wqe.wr_id, &cqe, fault, now_ns);
 	if (fault != FAULT_NONE)
-		fail(raw, &target, now_ns);
+		target_fail(raw, &target, now_ns);
 }
 
 /*
@@ -240,7 +241,7 @@ void raw_receive(struct raw_qp *raw, const struct flow_table *table, const uint8
 	if (!rule)
 		return;
 	qp_count(qp, COUNTER_rcvd_pkts, 1);
-	deliver(raw, rule, &frame, bytes, now_ns);
+	frame_deliver(raw, rule, &frame, bytes, now_ns);
 }
 
 /* --- the transport --- */
@@ -252,17 +253,17 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	(void)old;
 	(void)now_ns;
 	if (qp->state == QP_RTS) {
-		schedule(qp);
+		frames_schedule(qp);
 		return;
 	}
 	raw->taken = 0;
 	qp_set_deadline(qp, DEADLINE_NEVER);
-	unschedule(qp);
+	frames_unschedule(qp);
 	if (qp->state == QP_SQD)
 		qp_sq_drained(qp);
 }
 
-static void check(const struct qp *qp)
+static void raw_check(const struct qp *qp)
 {
 	const struct raw_qp *raw = container_of(qp, struct raw_qp, qp);
 	bool is_listed = qp->tx_list == LANE_TX_FRAMES;
@@ -280,9 +281,9 @@ const struct qp_transport raw_transport = {
 	.object_bytes = sizeof(struct raw_qp),
 	.receive = qp_refuse_packet,
 	.next_packet = qp_has_no_packets,
-	.resume = schedule,
-	.expire = expire,
-	.posted = posted,
+	.resume = frames_schedule,
+	.expire = blocked_expire,
+	.posted = sends_posted,
 	.state_changed = state_changed,
-	.check = check,
+	.check = raw_check,
 };

@@ -29,7 +29,7 @@ struct input {
 	uint32_t count;
 };
 
-static void add(struct input *input, const void *field, uint32_t bytes)
+static void input_add(struct input *input, const void *field, uint32_t bytes)
 {
 	memcpy(input->bytes + input->count, field, bytes);
 	input->count += bytes;
@@ -58,12 +58,12 @@ uint32_t rss_hash(const uint8_t key[RSS_KEY_BYTES], uint32_t fields, const struc
 
 	fields &= fields_of(frame);
 	if (fields & (RSS_SRC_IPV4 | RSS_SRC_IPV6))
-		add(&input, frame->src_ip, address_bytes);
+		input_add(&input, frame->src_ip, address_bytes);
 	if (fields & (RSS_DST_IPV4 | RSS_DST_IPV6))
-		add(&input, frame->dst_ip, address_bytes);
+		input_add(&input, frame->dst_ip, address_bytes);
 	if (fields & (RSS_SRC_PORT_TCP | RSS_SRC_PORT_UDP))
-		add(&input, &frame->src_port, 2);
+		input_add(&input, &frame->src_port, 2);
 	if (fields & (RSS_DST_PORT_TCP | RSS_DST_PORT_UDP))
-		add(&input, &frame->dst_port, 2);
+		input_add(&input, &frame->dst_port, 2);
 	return rss_toeplitz(key, input.bytes, input.count);
 }

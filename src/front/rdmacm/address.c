@@ -9,12 +9,12 @@
 
 enum { ANY_PORT = 9 /* where nothing is sent: connect() wants one */ };
 
-static const struct sockaddr_in *ipv4(const struct sockaddr *address)
+static const struct sockaddr_in *address_ipv4(const struct sockaddr *address)
 {
 	return (const struct sockaddr_in *)(const void *)address;
 }
 
-static const struct sockaddr_in6 *ipv6(const struct sockaddr *address)
+static const struct sockaddr_in6 *address_ipv6(const struct sockaddr *address)
 {
 	return (const struct sockaddr_in6 *)(const void *)address;
 }
@@ -37,17 +37,17 @@ struct gid address_gid(const struct sockaddr *address)
 	uint8_t bytes[4];
 
 	if (address->sa_family == AF_INET) {
-		memcpy(bytes, &ipv4(address)->sin_addr, sizeof(bytes));
+		memcpy(bytes, &address_ipv4(address)->sin_addr, sizeof(bytes));
 		return gid_from_ipv4(bytes);
 	}
-	memcpy(gid.raw, &ipv6(address)->sin6_addr, sizeof(gid.raw));
+	memcpy(gid.raw, &address_ipv6(address)->sin6_addr, sizeof(gid.raw));
 	return gid;
 }
 
 uint16_t address_port(const struct sockaddr *address)
 {
-	return ntohs(
-		address->sa_family == AF_INET ? ipv4(address)->sin_port : ipv6(address)->sin6_port);
+	return ntohs(address->sa_family == AF_INET ? address_ipv4(address)->sin_port
+						   : address_ipv6(address)->sin6_port);
 }
 
 void address_set_port(struct sockaddr *address, uint16_t port)
@@ -61,15 +61,15 @@ void address_set_port(struct sockaddr *address, uint16_t port)
 bool address_is_any(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)
-		return ipv4(address)->sin_addr.s_addr == htonl(INADDR_ANY);
-	return IN6_IS_ADDR_UNSPECIFIED(&ipv6(address)->sin6_addr);
+		return address_ipv4(address)->sin_addr.s_addr == htonl(INADDR_ANY);
+	return IN6_IS_ADDR_UNSPECIFIED(&address_ipv6(address)->sin6_addr);
 }
 
 bool address_is_loopback(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)
-		return ntohl(ipv4(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&ipv6(address)->sin6_addr);
+		return ntohl(address_ipv4(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&address_ipv6(address)->sin6_addr);
 }
 
 uint32_t address_ifindex(const struct sockaddr *address)
@@ -77,7 +77,7 @@ uint32_t address_ifindex(const struct sockaddr *address)
 	struct gid gid = address_gid(address);
 
 	return address->sa_family == AF_INET6 && gid_is_link_local(&gid)
-		? ipv6(address)->sin6_scope_id
+		? address_ipv6(address)->sin6_scope_id
 		: 0;
 }
 

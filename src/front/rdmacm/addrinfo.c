@@ -88,7 +88,7 @@ static int set_source(struct rdma_addrinfo *res, const struct rdma_addrinfo *hin
 	return res->ai_src_addr ? 0 : EAI_MEMORY;
 }
 
-static int fill(
+static int addrinfo_fill(
 	struct rdma_addrinfo *res, const struct addrinfo *found, const struct rdma_addrinfo *hints)
 {
 	struct sockaddr *address = copy_address(found->ai_addr, found->ai_addrlen);
@@ -156,7 +156,7 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	if (node || service) {
 		rc = getaddrinfo(node, service, &to, &found);
 		if (rc == 0)
-			rc = fill(res, found, hints);
+			rc = addrinfo_fill(res, found, hints);
 		if (found)
 			freeaddrinfo(found);
 	} else {

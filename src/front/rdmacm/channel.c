@@ -278,7 +278,7 @@ static void take_response(struct held *held, struct id *id)
 }
 
 /* Returns false when the event is not one for the program. */
-static bool take(struct held *held, struct id *id)
+static bool event_take(struct held *held, struct id *id)
 {
 	int error;
 
@@ -340,7 +340,7 @@ static void count_taken(struct id *owner)
 }
 
 /* What is needed of the event while it cannot go. */
-static void hold(struct event *event, void *argument)
+static void event_hold(struct event *event, void *argument)
 {
 	const struct id_event *source = container_of(event, struct id_event, event);
 	struct held *held = argument;
@@ -358,7 +358,7 @@ static int take_event(struct channel *channel, struct held *held)
 	int rc;
 
 	atomic_fetch_add(&channel->readers, 1);
-	rc = event_queue_take(&channel->queue, hold, held);
+	rc = event_queue_take(&channel->queue, event_hold, held);
 	atomic_fetch_sub(&channel->readers, 1);
 	return rc;
 }
@@ -383,7 +383,7 @@ int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **
 		id = held->owner;
 		listen = id->listen;
 		held->public.id = &id->id;
-		if (take(held, id))
+		if (event_take(held, id))
 			break;
 		pthread_mutex_lock(&listen->mutex);
 		listen->events_taken--;

@@ -236,7 +236,7 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *given)
 	return id_is_datagram(id) ? 0 : id_complete(id);
 }
 
-static int reject(struct id *id, uint16_t reason, const void *data, uint8_t bytes)
+static int id_reject(struct id *id, uint16_t reason, const void *data, uint8_t bytes)
 {
 	struct cm_sidr_rep refusal = {.status = CM_SIDR_REJECTED};
 	struct cm_rej rej = {.reason = reason};
@@ -266,7 +266,7 @@ int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 
 	if (!id)
 		return -1;
-	rc = reject(id, CM_REJECT_CONSUMER, data, data ? bytes : 0);
+	rc = id_reject(id, CM_REJECT_CONSUMER, data, data ? bytes : 0);
 	return rc ? fail(-rc) : 0;
 }
 
@@ -502,6 +502,6 @@ int rdma_reject_ece(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 
 	if (!id)
 		return -1;
-	rc = reject(id, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
+	rc = id_reject(id, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
 	return rc ? fail(-rc) : 0;
 }

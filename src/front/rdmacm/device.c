@@ -8,7 +8,7 @@
 
 enum { GIDS_MAX = 64 /* of one device */ };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[DEVICE_COUNT_MAX];
 static uint32_t device_count;
 
@@ -21,7 +21,7 @@ static bool is_known(const struct ibv_device *verbs)
 }
 
 /* A device that cannot be opened is left out. */
-static void add(struct ibv_device *verbs)
+static void device_add(struct ibv_device *verbs)
 {
 	struct device *device = &devices[device_count];
 	struct ibv_device_attr attr;
@@ -53,14 +53,14 @@ int devices_refresh(void)
 	struct ibv_device **list;
 	int count, rc;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&devices_lock);
 	list = ibv_get_device_list(&count);
 	for (int i = 0; list && i < count; i++)
-		add(list[i]);
+		device_add(list[i]);
 	rc = list ? (int)device_count : -errno;
 	if (list)
 		ibv_free_device_list(list);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&devices_lock);
 	return rc;
 }
 
@@ -72,10 +72,10 @@ struct ibv_xrcd *device_xrcd(struct device *device)
 		.oflags = O_CREAT,
 	};
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&devices_lock);
 	if (!device->xrcd)
 		device->xrcd = ibv_open_xrcd(device->context, &init);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&devices_lock);
 	return device->xrcd;
 }
 

@@ -225,7 +225,7 @@ static void on_request(const struct cm_event *event)
 }
 
 /* The peer accepted: what was agreed. Nobody gets more than both offered. */
-static void agree(struct id *id, const struct cm_rep *rep)
+static void agreement_make(struct id *id, const struct cm_rep *rep)
 {
 	struct id_agreement *agreement = &id->agreement;
 
@@ -278,7 +278,7 @@ void id_on_event(const struct cm_event *event)
 		break;
 	case CM_EVENT_REP:
 		id->response = event->message;
-		agree(id, &event->message.rep);
+		agreement_make(id, &event->message.rep);
 		id_post(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 		break;
 	case CM_EVENT_ESTABLISHED:

@@ -160,7 +160,7 @@ void iwarp_unlisten(struct id *id)
 		id_unref(spare);
 }
 
-static void agree(struct id *id, const struct mpa_reads *reads)
+static void agreement_make(struct id *id, const struct mpa_reads *reads)
 {
 	id->agreement.responder_resources =
 		(uint8_t)min_u32(reads->ird, id->device->responder_resources_max);
@@ -184,7 +184,7 @@ int iwarp_open_request(struct id *id)
 	id->path.remote = id->iw.remote.gid;
 	address_make(&addr->src_storage, &id->path.local, id->iw.local.port, id->path.ifindex);
 	address_make(&addr->dst_storage, &id->path.remote, id->iw.remote.port, id->path.ifindex);
-	agree(id, &reads);
+	agreement_make(id, &reads);
 	return id_fill_path(id);
 }
 
@@ -205,7 +205,7 @@ int iwarp_connect(
 
 	if (rc)
 		return rc;
-	agree(id, &asked);
+	agreement_make(id, &asked);
 	reads = (struct mpa_reads){
 		id->agreement.responder_resources, id->agreement.initiator_depth};
 	id->iw_qpn = qpn_of(id, param);

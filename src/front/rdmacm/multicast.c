@@ -12,7 +12,7 @@
 
 enum { MULTICAST_QPN = 0xffffff };
 
-static struct group *find(struct id *id, const struct gid *gid)
+static struct group *group_find(struct id *id, const struct gid *gid)
 {
 	list_for_each(group, &id->groups, struct group, node)
 		if (gid_is_equal(&group->gid, gid))
@@ -20,7 +20,8 @@ static struct group *find(struct id *id, const struct gid *gid)
 	return NULL;
 }
 
-static int join(struct id *id, const struct sockaddr *address, bool is_send_only, void *context)
+static int group_join(
+	struct id *id, const struct sockaddr *address, bool is_send_only, void *context)
 {
 	struct group *group;
 	struct gid gid;
@@ -54,7 +55,7 @@ int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *address, voi
 
 	if (!id)
 		return -1;
-	error = address ? join(id, address, false, context) : EINVAL;
+	error = address ? group_join(id, address, false, context) : EINVAL;
 	return error ? fail(error) : id_complete(id);
 }
 
@@ -70,7 +71,7 @@ int rdma_join_multicast_ex(
 	if (!attr || attr->comp_mask != all || !attr->addr ||
 		attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return fail(EINVAL);
-	error = join(
+	error = group_join(
 		id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
 	return error ? fail(error) : id_complete(id);
 }
@@ -120,7 +121,7 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *address)
 	if (!address || address_bytes(address) == 0)
 		return fail(EINVAL);
 	gid = address_gid(address);
-	group = find(id, &gid);
+	group = group_find(id, &gid);
 	if (!group)
 		return fail(EADDRNOTAVAIL);
 	group_leave(group);

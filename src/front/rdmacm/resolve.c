@@ -77,7 +77,7 @@ static int bind_source(struct id *id, const struct sockaddr *source, const struc
 }
 
 /* Mostly the next hop is known, and the answer with it. */
-static int reach(struct id *id, int timeout_ms)
+static int neighbour_reach(struct id *id, int timeout_ms)
 {
 	int rc;
 
@@ -95,7 +95,7 @@ static int reach(struct id *id, int timeout_ms)
 	return rc;
 }
 
-static void explain(const struct id *id, int rc)
+static void route_error_log(const struct id *id, int rc)
 {
 	if (rc == -ENETUNREACH || rc == -EHOSTUNREACH)
 		id_log(id, "there is no route");
@@ -117,9 +117,9 @@ int rdma_resolve_addr(
 	if (rc == 0)
 		rc = id_route(id, remote);
 	if (rc == 0)
-		rc = reach(id, timeout_ms);
+		rc = neighbour_reach(id, timeout_ms);
 	if (rc) {
-		explain(id, rc);
+		route_error_log(id, rc);
 		return fail(-rc);
 	}
 	return id_complete(id);

@@ -3,7 +3,7 @@
  * The thread tells by an event what came of it; whoever takes that moves the identifier on
  * (channel.c).
  *
- * Lock: `lock`, for the list; id_lock and that of the event queue are taken under it.
+ * Lock: `resolver_lock`, for the list; id_lock and that of the event queue are taken under it.
  */
 #include "front/rdmacm/resolver.h"
 
@@ -16,13 +16,13 @@
 
 enum { LOOK_NS = 2000000 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list waiting = {&waiting, &waiting}; /* of id.in_resolving */
-static uint32_t count;
+static pthread_mutex_t resolver_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list ids_waiting = {&ids_waiting, &ids_waiting}; /* of id.in_resolving */
+static uint32_t waiting_count;
 static bool is_running; /* the thread */
 
 /* Returns false while it is not decided. */
-static bool decide(struct id *id, uint64_t now_ns)
+static bool id_decide(struct id *id, uint64_t now_ns)
 {
 	if (neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
 		NEIGHBOUR_KNOWN) {
@@ -42,19 +42,19 @@ static bool look_at_all(void)
 	uint64_t now_ns = clock_now_ns();
 	bool has_more;
 
-	pthread_mutex_lock(&lock);
-	for (uint32_t turns = count; turns > 0; turns--) {
-		struct id *id = list_first(&waiting, struct id, in_resolving);
+	pthread_mutex_lock(&resolver_lock);
+	for (uint32_t turns = waiting_count; turns > 0; turns--) {
+		struct id *id = list_first(&ids_waiting, struct id, in_resolving);
 
 		list_remove(&id->in_resolving);
-		if (decide(id, now_ns))
-			count--;
+		if (id_decide(id, now_ns))
+			waiting_count--;
 		else
-			list_append(&waiting, &id->in_resolving);
+			list_append(&ids_waiting, &id->in_resolving);
 	}
-	has_more = count > 0;
+	has_more = waiting_count > 0;
 	is_running = has_more;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&resolver_lock);
 	return has_more;
 }
 
@@ -75,48 +75,48 @@ static void *thread_main(void *unused)
 
 void resolver_fork_prepare(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&resolver_lock);
 }
 
 void resolver_fork_parent(void)
 {
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&resolver_lock);
 }
 
 /* What the parent resolves is none of the child's. */
 void resolver_fork_child(void)
 {
-	while (!list_is_empty(&waiting))
-		list_remove(&list_first(&waiting, struct id, in_resolving)->in_resolving);
-	count = 0;
+	while (!list_is_empty(&ids_waiting))
+		list_remove(&list_first(&ids_waiting, struct id, in_resolving)->in_resolving);
+	waiting_count = 0;
 	is_running = false;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&resolver_lock);
 }
 
 int resolver_wait(struct id *id, int timeout_ms)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&resolver_lock);
 	if (!is_running)
 		rc = own_thread_start(NULL, "urnic-resolver", thread_main, NULL);
 	if (rc == 0) {
 		is_running = true;
 		id->resolve_until_ns =
 			clock_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000u;
-		list_append(&waiting, &id->in_resolving);
-		count++;
+		list_append(&ids_waiting, &id->in_resolving);
+		waiting_count++;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&resolver_lock);
 	return rc;
 }
 
 void resolver_forget(struct id *id)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&resolver_lock);
 	if (list_is_linked(&id->in_resolving)) {
 		list_remove(&id->in_resolving);
-		count--;
+		waiting_count--;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&resolver_lock);
 }

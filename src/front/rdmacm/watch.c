@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under it.
+ * Lock: `watch_lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under it.
  * Thread: that of netdev/netdev_watch.h.
  */
 #include "front/rdmacm/watch.h"
@@ -17,18 +17,18 @@
  * lie. A bucket that was never used is zeroed.
  */
 enum { BUCKETS = 1 << 10 };
-static struct list ids = {&ids, &ids};
-static struct list buckets[BUCKETS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under `lock`: what was there when it was last looked at; NULL: nobody has looked */
-static struct netdev_list *before;
-static uint64_t epoch; /* under `lock`: of the process that is watched in; 0: none */
+static struct list watched_ids = {&watched_ids, &watched_ids};
+static struct list id_buckets[BUCKETS];
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Under `watch_lock`: what was there when it was last looked at; NULL: nobody has looked */
+static struct netdev_list *snapshot_before;
+static uint64_t watch_epoch; /* under `watch_lock`: of the process that is watched in; 0: none */
 
 /* With id_lock held. */
 static struct list *bucket_of(const struct rdma_cm_id *public)
 {
 	uint64_t hash = ((uintptr_t) public >> 4) * 0x9e3779b97f4a7c15ull;
-	struct list *bucket = &buckets[(hash >> 32) % BUCKETS];
+	struct list *bucket = &id_buckets[(hash >> 32) % BUCKETS];
 
 	if (!bucket->next)
 		list_init(bucket);
@@ -38,7 +38,7 @@ static struct list *bucket_of(const struct rdma_cm_id *public)
 void watch_add(struct id *id)
 {
 	pthread_mutex_lock(&id_lock);
-	list_append(&ids, &id->in_ids);
+	list_append(&watched_ids, &id->in_ids);
 	list_append(bucket_of(&id->id), &id->in_bucket);
 	pthread_mutex_unlock(&id_lock);
 }
@@ -81,7 +81,7 @@ static struct wanted wanted_find(void)
 	struct wanted wanted = {false, false};
 
 	pthread_mutex_lock(&id_lock);
-	list_for_each(id, &ids, struct id, in_ids) {
+	list_for_each(id, &watched_ids, struct id, in_ids) {
 		const struct cm_listener *listener = &id->listener;
 		bool is_dual = gid_is_zero(&listener->address);
 
@@ -98,7 +98,7 @@ static struct wanted wanted_find(void)
 	return wanted;
 }
 
-static void hear(const struct gid *gid, uint32_t ifindex, void *argument)
+static void address_hear(const struct gid *gid, uint32_t ifindex, void *argument)
 {
 	const struct wanted *wanted = argument;
 	const struct agent_address address = {
@@ -113,7 +113,7 @@ static void addresses_hear(void)
 	struct wanted wanted = wanted_find();
 
 	if (wanted.ipv4 || wanted.ipv6)
-		device_for_each_gid(DEVICE_KIND_ROCE, hear, &wanted);
+		device_for_each_gid(DEVICE_KIND_ROCE, address_hear, &wanted);
 }
 
 /* --- interfaces that change or go --- */
@@ -126,24 +126,24 @@ static const struct netdev *netdev_find(const struct netdev_list *list, uint32_t
 	return NULL;
 }
 
-static void tell(uint32_t ifindex, enum rdma_cm_event_type type)
+static void id_tell(uint32_t ifindex, enum rdma_cm_event_type type)
 {
 	pthread_mutex_lock(&id_lock);
-	list_for_each(id, &ids, struct id, in_ids)
+	list_for_each(id, &watched_ids, struct id, in_ids)
 		if (id->epoch == nic_cm_epoch() && id->device && id->path.ifindex == ifindex)
 			id_post_locked(id, &id->events[type], 0);
 	pthread_mutex_unlock(&id_lock);
 }
 
-static void compare(const struct netdev_list *old, const struct netdev_list *new)
+static void interfaces_compare(const struct netdev_list *old, const struct netdev_list *new)
 {
 	for (uint32_t i = 0; i < old->count; i++) {
 		const struct netdev *was = &old->devices[i], *is = netdev_find(new, was->ifindex);
 
 		if (!is && new->is_complete)
-			tell(was->ifindex, RDMA_CM_EVENT_DEVICE_REMOVAL);
+			id_tell(was->ifindex, RDMA_CM_EVENT_DEVICE_REMOVAL);
 		if (is && memcmp(is->mac, was->mac, sizeof(is->mac)) != 0)
-			tell(was->ifindex, RDMA_CM_EVENT_ADDR_CHANGE);
+			id_tell(was->ifindex, RDMA_CM_EVENT_ADDR_CHANGE);
 	}
 }
 
@@ -154,43 +154,43 @@ static void interfaces_changed(void)
 	addresses_hear();
 	if (netdev_list_create(&now))
 		return;
-	pthread_mutex_lock(&lock);
-	if (before)
-		compare(before, now);
-	free(before);
-	before = now;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&watch_lock);
+	if (snapshot_before)
+		interfaces_compare(snapshot_before, now);
+	free(snapshot_before);
+	snapshot_before = now;
+	pthread_mutex_unlock(&watch_lock);
 }
 
 void watch_fork_prepare(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&watch_lock);
 }
 
 void watch_fork_parent(void)
 {
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&watch_lock);
 }
 
 /* A forked child is watched anew. */
 void watch_fork_child(void)
 {
-	free(before);
-	before = NULL;
-	epoch = 0;
-	pthread_mutex_unlock(&lock);
+	free(snapshot_before);
+	snapshot_before = NULL;
+	watch_epoch = 0;
+	pthread_mutex_unlock(&watch_lock);
 }
 
 void watch_start(void)
 {
 	bool is_first;
 
-	pthread_mutex_lock(&lock);
-	is_first = epoch != nic_cm_epoch();
-	epoch = nic_cm_epoch();
-	if (is_first && netdev_list_create(&before))
-		before = NULL;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&watch_lock);
+	is_first = watch_epoch != nic_cm_epoch();
+	watch_epoch = nic_cm_epoch();
+	if (is_first && netdev_list_create(&snapshot_before))
+		snapshot_before = NULL;
+	pthread_mutex_unlock(&watch_lock);
 	if (is_first)
 		netdev_watch_start(interfaces_changed);
 }

@@ -101,7 +101,7 @@ int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t
 
 /* --- peers --- */
 
-static unsigned hash(const union datagram_name *name)
+static unsigned address_hash(const union datagram_name *name)
 {
 	uint32_t sum = 0;
 
@@ -119,7 +119,7 @@ static bool is_same(const union datagram_name *a, const union datagram_name *b)
 static struct datagram_peer *peer_find(
 	const struct datagram *datagram, const union datagram_name *name)
 {
-	struct datagram_peer *peer = datagram->peers[hash(name)];
+	struct datagram_peer *peer = datagram->peers[address_hash(name)];
 
 	if (datagram->peer && is_same(&datagram->peer->name, name))
 		return datagram->peer;
@@ -129,7 +129,7 @@ static struct datagram_peer *peer_find(
 /* A new peer takes the place of an old one, which will be asked again if need be. */
 static int peer_get(struct rs *rs, const union datagram_name *name, struct datagram_peer **ret_peer)
 {
-	struct datagram_peer **place = &rs->datagram->peers[hash(name)];
+	struct datagram_peer **place = &rs->datagram->peers[address_hash(name)];
 	struct datagram_peer *peer;
 	int error;
 
@@ -195,7 +195,7 @@ static bool local_address(struct msghdr *header, union datagram_name *ret_name)
 }
 
 /* Who sent a datagram over UDP wants to know our queue pair. Without one it goes on as it did. */
-static void answer(struct rs *rs, const union datagram_name *from, struct msghdr *header)
+static void resolution_answer(struct rs *rs, const union datagram_name *from, struct msghdr *header)
 {
 	struct datagram_endpoint *endpoint;
 	union datagram_name local;
@@ -241,7 +241,7 @@ static bool udp_receive(struct rs *rs)
 	}
 	if (udp.op == DATAGRAM_OP_CTRL)
 		return true;
-	answer(rs, &from, &header);
+	resolution_answer(rs, &from, &header);
 	datagram->message = (struct datagram_message){
 		.from = from,
 		.data = datagram->udp_buffer + header_bytes,

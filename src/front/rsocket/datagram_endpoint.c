@@ -307,7 +307,7 @@ static int gid_index_of(struct ibv_context *context, const union ibv_gid *gid)
 }
 
 /* Where the socket sends from: the system's choice, unless it is bound to one address. */
-static int resolve(struct rs *rs, struct rdma_cm_id *id, const union datagram_name *to)
+static int destination_resolve(struct rs *rs, struct rdma_cm_id *id, const union datagram_name *to)
 {
 	union datagram_name own;
 	int error = own_name(rs, &own);
@@ -358,7 +358,7 @@ int datagram_peer_create(
 	peer->name = *name;
 	error = rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP) ? errno : 0;
 	if (!error)
-		error = resolve(rs, id, name);
+		error = destination_resolve(rs, id, name);
 	if (!error &&
 		!datagram_name_from(
 			&local, rdma_get_local_addr(id), sizeof(struct sockaddr_storage)))

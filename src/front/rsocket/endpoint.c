@@ -473,7 +473,7 @@ static void message_left(struct rs *rs, uint32_t message)
 	}
 }
 
-static void failed(struct rs *rs, const struct ibv_wc *wc)
+static void rs_failed(struct rs *rs, const struct ibv_wc *wc)
 {
 	if (rs->state != RS_CONNECTED)
 		return;
@@ -505,7 +505,7 @@ void rs_completions_take(struct rs *rs)
 			if (!(wc->wr_id & WR_RECEIVE))
 				message_left(rs, (uint32_t)wc->wr_id);
 			if (wc->status != IBV_WC_SUCCESS) {
-				failed(rs, wc);
+				rs_failed(rs, wc);
 			} else if (wc->wr_id & WR_RECEIVE) {
 				received++;
 				message_arrived(rs, message_of(rs, wc));

@@ -52,7 +52,7 @@ static struct rs_mapping *mapping_find(const struct rs *rs, const void *buf, siz
 	return mapping;
 }
 
-static int announce(struct rs *rs, struct rs_mapping *mapping, bool is_there)
+static int iomap_announce(struct rs *rs, struct rs_mapping *mapping, bool is_there)
 {
 	struct rs_iomap entry = {mapping->offset, {0, 0, 0}};
 	int error = rs_wait(rs, can_number_or_ended, false);
@@ -65,7 +65,7 @@ static int announce(struct rs *rs, struct rs_mapping *mapping, bool is_there)
 	return error ? error : rs_iomap_send(rs, &entry, (uint32_t)mapping->index);
 }
 
-static int map(struct rs *rs, void *buf, size_t len, int prot, off_t *offset)
+static int iomap_create(struct rs *rs, void *buf, size_t len, int prot, off_t *offset)
 {
 	bool is_remote = prot == PROT_WRITE;
 	int access = is_remote ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
@@ -90,7 +90,7 @@ static int map(struct rs *rs, void *buf, size_t len, int prot, off_t *offset)
 		error = ENOBUFS;
 	mapping->offset = *offset == -1 ? (uintptr_t)buf : (uint64_t)*offset;
 	if (!error && is_remote)
-		error = announce(rs, mapping, true);
+		error = iomap_announce(rs, mapping, true);
 	if (error) {
 		if (mapping->mr)
 			ibv_dereg_mr(mapping->mr);
@@ -113,7 +113,7 @@ off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offse
 		return -1;
 	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
-	error = map(rs, buf, len, prot, &offset);
+	error = iomap_create(rs, buf, len, prot, &offset);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	return error ? rs_result(error) : offset;
@@ -136,7 +136,7 @@ int riounmap(int socket, void *buf, size_t len)
 
 		/* The peer hears of it while it is still there: the entry becomes empty. */
 		if (mapping->index >= 0 && rs->state == RS_CONNECTED)
-			announce(rs, mapping, false);
+			iomap_announce(rs, mapping, false);
 		while (*link != mapping)
 			link = &(*link)->next;
 		*link = mapping->next;
@@ -179,8 +179,8 @@ static int iowrite_piece(
 	return rs_data_send(rs, from, *ret_bytes, &to, true);
 }
 
-static int iowrite(struct rs *rs, const struct iovec *piece, uint64_t offset, bool is_nonblocking,
-	size_t *ret_written)
+static int iomap_write(struct rs *rs, const struct iovec *piece, uint64_t offset,
+	bool is_nonblocking, size_t *ret_written)
 {
 	struct pieces from = pieces_begin(piece, 1);
 	int error = 0;
@@ -212,8 +212,8 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 		return (size_t)-1;
 	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
-	error = iowrite(rs, &piece, (uint64_t)offset, rs->is_nonblocking || (flags & MSG_DONTWAIT),
-		&written);
+	error = iomap_write(rs, &piece, (uint64_t)offset,
+		rs->is_nonblocking || (flags & MSG_DONTWAIT), &written);
 	pthread_mutex_unlock(&rs->lock);
 	rs_put(rs);
 	if (error && !written)

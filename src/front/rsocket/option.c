@@ -11,7 +11,7 @@
 
 #include "front/rsocket/rsocket.h"
 
-static uint32_t clamp(int value, uint32_t min, uint32_t max)
+static uint32_t clamp_int(int value, uint32_t min, uint32_t max)
 {
 	if (value < 0 || (uint32_t)value < min)
 		return min;
@@ -34,11 +34,12 @@ static int set_socket(struct rs *rs, int name, int value)
 		return 0;
 	case SO_RCVBUF:
 		if (!rs->cq)
-			options->receive_buffer_bytes = clamp(value, 4096, 1u << 28);
+			options->receive_buffer_bytes = clamp_int(value, 4096, 1u << 28);
 		return 0;
 	case SO_SNDBUF:
 		if (!rs->cq)
-			options->send_buffer_bytes = clamp(value, 2 * RS_SEND_BYTES_MIN, 1u << 28);
+			options->send_buffer_bytes =
+				clamp_int(value, 2 * RS_SEND_BYTES_MIN, 1u << 28);
 		return 0;
 	case SO_KEEPALIVE:
 		options->keepalive = value;
@@ -81,16 +82,19 @@ static int set_rdma(struct rs *rs, int name, int value)
 		return EINVAL;
 	switch (name) {
 	case RDMA_SQSIZE:
-		options->send_queue_size = clamp(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
+		options->send_queue_size = clamp_int(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
 		return 0;
 	case RDMA_RQSIZE:
-		options->receive_queue_size = clamp(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
+		options->receive_queue_size =
+			clamp_int(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
 		return 0;
 	case RDMA_INLINE: /* entries of tables travel inline */
-		options->inline_bytes = clamp(value, sizeof(struct rs_iomap), RS_QUEUE_SIZE_MAX);
+		options->inline_bytes =
+			clamp_int(value, sizeof(struct rs_iomap), RS_QUEUE_SIZE_MAX);
 		return 0;
 	case RDMA_IOMAPSIZE:
-		options->iomap_count = rs_unscale(rs_scale(clamp(value, 0, RS_IOMAP_COUNT_MAX)));
+		options->iomap_count =
+			rs_unscale(rs_scale(clamp_int(value, 0, RS_IOMAP_COUNT_MAX)));
 		return 0;
 	default:
 		return ENOPROTOOPT;

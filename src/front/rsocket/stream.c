@@ -141,7 +141,7 @@ static int error_of_event(const struct rdma_cm_event *event)
 	}
 }
 
-static void established(struct rs *rs, const struct rdma_cm_event *event)
+static void stream_established(struct rs *rs, const struct rdma_cm_event *event)
 {
 	int error = 0;
 
@@ -154,7 +154,7 @@ static void established(struct rs *rs, const struct rdma_cm_event *event)
 		rs->state = RS_CONNECTED;
 }
 
-static void disconnected(struct rs *rs)
+static void stream_disconnected(struct rs *rs)
 {
 	if (rs->cq)
 		rs_completions_take(rs); /* what arrived before the end */
@@ -179,10 +179,10 @@ static void event_take(struct rs *rs, const struct rdma_cm_event *event)
 		error = connect_now(rs);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		established(rs, event);
+		stream_established(rs, event);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		disconnected(rs);
+		stream_disconnected(rs);
 		break;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		break;

@@ -9,18 +9,18 @@
 #include "front/rsocket/rsocket.h"
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rs **table;
+static struct rs **rs_table;
 static int table_size;
 
 static int table_grow(int fd)
 {
 	int size = fd < 64 ? 128 : fd * 2;
-	struct rs **larger = realloc(table, (size_t)size * sizeof(struct rs *));
+	struct rs **larger = realloc(rs_table, (size_t)size * sizeof(struct rs *));
 
 	if (!larger)
 		return ENOMEM;
 	memset(larger + table_size, 0, (size_t)(size - table_size) * sizeof(struct rs *));
-	table = larger;
+	rs_table = larger;
 	table_size = size;
 	return 0;
 }
@@ -33,7 +33,7 @@ int rs_table_add(struct rs *rs)
 	if (rs->fd >= table_size)
 		error = table_grow(rs->fd);
 	if (!error)
-		table[rs->fd] = rs;
+		rs_table[rs->fd] = rs;
 	pthread_mutex_unlock(&table_lock);
 	return error;
 }
@@ -41,8 +41,8 @@ int rs_table_add(struct rs *rs)
 void rs_table_remove(struct rs *rs)
 {
 	pthread_mutex_lock(&table_lock);
-	if (rs->fd >= 0 && rs->fd < table_size && table[rs->fd] == rs)
-		table[rs->fd] = NULL;
+	if (rs->fd >= 0 && rs->fd < table_size && rs_table[rs->fd] == rs)
+		rs_table[rs->fd] = NULL;
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -52,7 +52,7 @@ struct rs *rs_find(int fd)
 
 	pthread_mutex_lock(&table_lock);
 	if (fd >= 0 && fd < table_size)
-		rs = table[fd];
+		rs = rs_table[fd];
 	if (rs)
 		__atomic_add_fetch(&rs->users, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&table_lock);

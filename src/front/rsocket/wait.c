@@ -50,7 +50,7 @@ void rs_advance(struct rs *rs)
 }
 
 /* Ask for a wake-up; then look once more. */
-static void arm(struct rs *rs)
+static void rs_arm(struct rs *rs)
 {
 	if (rs->datagram)
 		rs_datagram_arm(rs);
@@ -59,7 +59,7 @@ static void arm(struct rs *rs)
 }
 
 /* The descriptors that have news of a socket. */
-static nfds_t watch(const struct rs *rs, struct pollfd fds[2])
+static nfds_t fd_watch(const struct rs *rs, struct pollfd fds[2])
 {
 	nfds_t count = 0;
 
@@ -73,7 +73,7 @@ static nfds_t watch(const struct rs *rs, struct pollfd fds[2])
 	return count;
 }
 
-static void spin(struct rs *rs, rs_condition_fn *condition)
+static void poll_spin(struct rs *rs, rs_condition_fn *condition)
 {
 	uint64_t end_ns = now_ns() + SPIN_NS;
 
@@ -91,7 +91,7 @@ static void spin(struct rs *rs, rs_condition_fn *condition)
 static int sleep_for_news(struct rs *rs)
 {
 	struct pollfd fds[2];
-	nfds_t count = watch(rs, fds);
+	nfds_t count = fd_watch(rs, fds);
 	int error = 0;
 
 	rs->is_waited_for = true;
@@ -112,13 +112,13 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking)
 		return 0;
 	if (is_nonblocking)
 		return EAGAIN;
-	spin(rs, condition);
+	poll_spin(rs, condition);
 	while (!error && !condition(rs)) {
 		if (rs->is_waited_for) {
 			pthread_cond_wait(&rs->changed, &rs->lock);
 			continue;
 		}
-		arm(rs);
+		rs_arm(rs);
 		rs_advance(rs);
 		if (condition(rs))
 			break;
@@ -132,7 +132,7 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking)
 
 /* --- rpoll --- */
 
-static short readiness(const struct rs *rs)
+static short rs_readiness(const struct rs *rs)
 {
 	short events = 0;
 
@@ -168,17 +168,17 @@ static short readiness(const struct rs *rs)
 }
 
 /* What of the asked-for events is there; and, `shall_arm`, have the next one wake a sleeper. */
-static short look(struct rs *rs, short wanted, bool shall_arm)
+static short rs_look(struct rs *rs, short wanted, bool shall_arm)
 {
 	short ready;
 
 	pthread_mutex_lock(&rs->lock);
 	rs_advance(rs);
-	ready = readiness(rs);
+	ready = rs_readiness(rs);
 	if (!(ready & (wanted | POLLHUP | POLLERR)) && shall_arm) {
-		arm(rs);
+		rs_arm(rs);
 		rs_advance(rs);
-		ready = readiness(rs);
+		ready = rs_readiness(rs);
 	}
 	pthread_mutex_unlock(&rs->lock);
 	return ready & (wanted | POLLHUP | POLLERR);
@@ -196,8 +196,8 @@ static int look_at_all(
 
 		fds[i].revents = 0;
 		if (rs) {
-			fds[i].revents = look(rs, fds[i].events, shall_arm);
-			under_count += watch(rs, under + under_count);
+			fds[i].revents = rs_look(rs, fds[i].events, shall_arm);
+			under_count += fd_watch(rs, under + under_count);
 			rs_put(rs);
 		} else {
 			struct pollfd one = fds[i];

@@ -51,12 +51,12 @@
 #define COMP_VECTOR_COUNT 64
 
 pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list contexts = {&contexts, &contexts};
+static struct list open_contexts = {&open_contexts, &open_contexts};
 
 void contexts_tell(const struct device *device, uint32_t news)
 {
 	pthread_mutex_lock(&context_lock);
-	list_for_each(context, &contexts, struct context, node) {
+	list_for_each(context, &open_contexts, struct context, node) {
 		if (context->device != device)
 			continue;
 		for (int i = 0; i < CONTEXT_EVENT_COUNT; i++)
@@ -97,7 +97,7 @@ struct command {
 	uint32_t transport; /* enum device_transport */
 };
 
-static const char magic[16] = COMMAND_FILE;
+static const char command_magic[16] = COMMAND_FILE;
 
 /*
  * `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's.
@@ -131,7 +131,7 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	verbs->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	pthread_mutex_init(&verbs->mutex, NULL);
 	pthread_mutex_lock(&context_lock);
-	list_append(&contexts, &context->node);
+	list_append(&open_contexts, &context->node);
 	pthread_mutex_unlock(&context_lock);
 	return context;
 }
@@ -153,7 +153,7 @@ static int command_make(const struct device *device, uint64_t opening)
 		log_refusal("no device can be opened", "memfd_create");
 		return -1;
 	}
-	memcpy(command.magic, magic, sizeof(magic));
+	memcpy(command.magic, command_magic, sizeof(command_magic));
 	nic_locate(&command.owner);
 	if (pwrite(fd, &command, sizeof(command), 0) == sizeof(command))
 		return fd;
@@ -191,7 +191,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 /* The open context whose command descriptor is the same file, or NULL. Locked. */
 static const struct context *file_lookup(const struct stat *file)
 {
-	list_for_each(context, &contexts, struct context, node) {
+	list_for_each(context, &open_contexts, struct context, node) {
 		struct stat own;
 
 		if (fstat(context->verbs.context.cmd_fd, &own) == 0 && own.st_dev == file->st_dev &&
@@ -249,7 +249,7 @@ static int identity_elsewhere(int cmd_fd, const struct stat *file, struct identi
 	int error;
 
 	if (pread(cmd_fd, &command, sizeof(command), 0) != sizeof(command) ||
-		memcmp(command.magic, magic, sizeof(magic)) != 0)
+		memcmp(command.magic, command_magic, sizeof(command_magic)) != 0)
 		return EINVAL;
 	if (file->st_uid != geteuid())
 		return EPERM;
@@ -334,7 +334,7 @@ static struct context *context_take(const struct ibv_context *verbs)
 	struct context *taken = NULL;
 
 	pthread_mutex_lock(&context_lock);
-	list_for_each(context, &contexts, struct context, node)
+	list_for_each(context, &open_contexts, struct context, node)
 		if (&context->verbs.context == verbs) {
 			list_remove(&context->node);
 			taken = context;

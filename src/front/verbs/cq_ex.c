@@ -21,7 +21,7 @@ static struct cq_front *front_of(struct ibv_cq_ex *cq)
 	return container_of(cq, struct cq_front, extended);
 }
 
-static const struct cqe *current(struct ibv_cq_ex *cq)
+static const struct cqe *current_cqe(struct ibv_cq_ex *cq)
 {
 	return &front_of(cq)->cursor.cqe;
 }
@@ -34,9 +34,9 @@ static uint64_t wallclock_offset_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - nic_now_ns();
 }
 
-static void show(struct ibv_cq_ex *cq)
+static void cqe_show(struct ibv_cq_ex *cq)
 {
-	const struct cqe *cqe = current(cq);
+	const struct cqe *cqe = current_cqe(cq);
 
 	cq->wr_id = cqe->wr_id;
 	cq->status = (enum ibv_wc_status)cqe->status;
@@ -65,7 +65,7 @@ static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 	}
 	if (cursor->has_wallclock)
 		cursor->wallclock_offset_ns = wallclock_offset_ns();
-	show(cq);
+	cqe_show(cq);
 	return 0;
 }
 
@@ -75,7 +75,7 @@ static int next_poll(struct ibv_cq_ex *cq)
 
 	if (!nic_cq_next(front->nic, &front->cursor.cqe))
 		return ENOENT;
-	show(cq);
+	cqe_show(cq);
 	return 0;
 }
 
@@ -83,37 +83,37 @@ static int next_poll(struct ibv_cq_ex *cq)
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
 {
-	return (enum ibv_wc_opcode)current(cq)->opcode;
+	return (enum ibv_wc_opcode)current_cqe(cq)->opcode;
 }
 
 static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
 {
-	return current(cq)->fault;
+	return current_cqe(cq)->fault;
 }
 
 static uint32_t read_byte_len(struct ibv_cq_ex *cq)
 {
-	return current(cq)->byte_count;
+	return current_cqe(cq)->byte_count;
 }
 
 static __be32 read_imm_data(struct ibv_cq_ex *cq)
 {
-	return cqe_imm_data(current(cq));
+	return cqe_imm_data(current_cqe(cq));
 }
 
 static uint32_t read_qp_num(struct ibv_cq_ex *cq)
 {
-	return current(cq)->qpn;
+	return current_cqe(cq)->qpn;
 }
 
 static uint32_t read_src_qp(struct ibv_cq_ex *cq)
 {
-	return current(cq)->source_qpn;
+	return current_cqe(cq)->source_qpn;
 }
 
 static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
 {
-	return current(cq)->flags;
+	return current_cqe(cq)->flags;
 }
 
 /* RoCE has no LIDs. */
@@ -125,7 +125,7 @@ static uint32_t read_slid(struct ibv_cq_ex *cq)
 
 static uint8_t read_sl(struct ibv_cq_ex *cq)
 {
-	return cqe_service_level(current(cq));
+	return cqe_service_level(current_cqe(cq));
 }
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
@@ -136,12 +136,12 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 
 static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
 {
-	return current(cq)->flags & WC_GRH ? 0 : current(cq)->flow_tag;
+	return current_cqe(cq)->flags & WC_GRH ? 0 : current_cqe(cq)->flow_tag;
 }
 
 static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 {
-	const struct cqe *cqe = current(cq);
+	const struct cqe *cqe = current_cqe(cq);
 
 	*info = (struct ibv_wc_tm_info){0};
 	if (cqe->flags & WC_TM_MATCH) {
@@ -152,12 +152,12 @@ static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 
 static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 {
-	return current(cq)->made_ns;
+	return current_cqe(cq)->made_ns;
 }
 
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 {
-	return current(cq)->made_ns + front_of(cq)->cursor.wallclock_offset_ns;
+	return current_cqe(cq)->made_ns + front_of(cq)->cursor.wallclock_offset_ns;
 }
 
 /* --- making one --- */

@@ -27,10 +27,10 @@
 
 pthread_mutex_t refresh_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct device *table[DEVICE_COUNT_MAX];
+static struct device *device_table[DEVICE_COUNT_MAX];
 static uint32_t table_count;
 /* The devices of the last snapshot, in order. */
-static struct device *present[DEVICE_COUNT_MAX];
+static struct device *present_devices[DEVICE_COUNT_MAX];
 static uint32_t present_count;
 
 /*
@@ -89,7 +89,7 @@ static __be64 guid_from_netdev(const struct netdev *netdev, enum device_transpor
 static bool is_name_taken(const char *name)
 {
 	for (uint32_t i = 0; i < table_count; i++)
-		if (!table[i]->is_gone && strcmp(table[i]->verbs.name, name) == 0)
+		if (!device_table[i]->is_gone && strcmp(device_table[i]->verbs.name, name) == 0)
 			return true;
 	return false;
 }
@@ -98,10 +98,11 @@ static struct device *device_find(
 	const struct netdev *netdev, uint64_t netns_cookie, enum device_transport transport)
 {
 	for (uint32_t i = 0; i < table_count; i++)
-		if (!table[i]->is_gone && table[i]->netns_cookie == netns_cookie &&
-			table[i]->transport == transport && table[i]->ifindex == netdev->ifindex &&
-			strcmp(table[i]->ifname, netdev->name) == 0)
-			return table[i];
+		if (!device_table[i]->is_gone && device_table[i]->netns_cookie == netns_cookie &&
+			device_table[i]->transport == transport &&
+			device_table[i]->ifindex == netdev->ifindex &&
+			strcmp(device_table[i]->ifname, netdev->name) == 0)
+			return device_table[i];
 	return NULL;
 }
 
@@ -135,7 +136,7 @@ static struct device *device_add(const struct netdev *netdev, uint64_t netns_coo
 		verbs->dev_name);
 	snprintf(verbs->ibdev_path, sizeof(verbs->ibdev_path), "/sys/class/infiniband/%s",
 		verbs->name);
-	table[table_count++] = device;
+	device_table[table_count++] = device;
 	return device;
 }
 
@@ -269,7 +270,7 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 			if (!device || present_count == DEVICE_COUNT_MAX)
 				continue;
 			device->is_present = true;
-			present[present_count++] = device;
+			present_devices[present_count++] = device;
 		}
 		if (device)
 			news[device->index] |= device_update(device, order[i]);
@@ -324,9 +325,9 @@ static void table_update(
 
 	present_count = 0;
 	for (uint32_t i = 0; i < table_count; i++) {
-		table[i]->is_present = false;
-		if (!table[i]->is_gone && !is_listed(list, table[i])) {
-			device_remove(table[i]);
+		device_table[i]->is_present = false;
+		if (!device_table[i]->is_gone && !is_listed(list, device_table[i])) {
+			device_remove(device_table[i]);
 			news[i] |= CONTEXT_FATAL;
 		}
 	}
@@ -369,7 +370,7 @@ static int snapshot_apply(uint32_t news[DEVICE_COUNT_MAX])
 	pthread_mutex_unlock(&device_lock);
 	for (uint32_t i = 0; i < count; i++)
 		if (news[i])
-			contexts_tell(table[i], news[i]);
+			contexts_tell(device_table[i], news[i]);
 	free(list);
 	return 0;
 }
@@ -389,7 +390,7 @@ int device_refresh(void)
 	pthread_mutex_unlock(&refresh_lock);
 	for (uint32_t i = 0; i < DEVICE_COUNT_MAX; i++)
 		if (news[i])
-			nic_tell(table[i], news[i]);
+			nic_tell(device_table[i], news[i]);
 	return error;
 }
 
@@ -400,7 +401,7 @@ uint32_t device_list(struct device **devices)
 	pthread_mutex_lock(&device_lock);
 	count = present_count;
 	for (uint32_t i = 0; i < count; i++)
-		devices[i] = present[i];
+		devices[i] = present_devices[i];
 	pthread_mutex_unlock(&device_lock);
 	return count;
 }
@@ -411,8 +412,8 @@ struct device *device_lookup(const struct ibv_device *verbs)
 
 	pthread_mutex_lock(&device_lock);
 	for (uint32_t i = 0; i < table_count && !device; i++)
-		if (&table[i]->verbs == verbs)
-			device = table[i];
+		if (&device_table[i]->verbs == verbs)
+			device = device_table[i];
 	pthread_mutex_unlock(&device_lock);
 	return device;
 }
@@ -423,8 +424,9 @@ struct device *device_lookup_path(const char *ibdev_path)
 
 	pthread_mutex_lock(&device_lock);
 	for (uint32_t i = 0; i < table_count && !device; i++)
-		if (!table[i]->is_gone && strcmp(table[i]->verbs.ibdev_path, ibdev_path) == 0)
-			device = table[i];
+		if (!device_table[i]->is_gone &&
+			strcmp(device_table[i]->verbs.ibdev_path, ibdev_path) == 0)
+			device = device_table[i];
 	pthread_mutex_unlock(&device_lock);
 	return device;
 }

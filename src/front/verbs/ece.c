@@ -19,7 +19,7 @@ static bool is_queue_pair(const struct ibv_qp *qp)
 	return object != NULL;
 }
 
-static int answer(const struct ibv_qp *qp, struct ibv_ece *ece)
+static int ece_answer(const struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!is_queue_pair(qp))
 		return ENOENT;
@@ -29,10 +29,10 @@ static int answer(const struct ibv_qp *qp, struct ibv_ece *ece)
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return result_of("ibv_set_ece", ece->comp_mask ? EINVAL : answer(qp, ece));
+	return result_of("ibv_set_ece", ece->comp_mask ? EINVAL : ece_answer(qp, ece));
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return result_of("ibv_query_ece", answer(qp, ece));
+	return result_of("ibv_query_ece", ece_answer(qp, ece));
 }

@@ -45,7 +45,7 @@ static void require_layer(struct making *making, enum frame_layer layer)
 	making->rule.mask.layers |= (uint8_t)layer;
 }
 
-static int name(struct making *making, enum named part)
+static int part_mark_named(struct making *making, enum named part)
 {
 	if (making->named & part)
 		return EINVAL;
@@ -61,7 +61,7 @@ static int add_ethernet(struct making *making, const struct ibv_flow_spec_eth *s
 	TAKE(making, spec, vlan_tag, vlan_tag);
 	if (spec->mask.vlan_tag)
 		require_layer(making, FRAME_LAYER_VLAN);
-	return name(making, NAMED_ETHERNET);
+	return part_mark_named(making, NAMED_ETHERNET);
 }
 
 static int add_ipv4(struct making *making, const struct ibv_flow_spec_ipv4 *spec)
@@ -69,7 +69,7 @@ static int add_ipv4(struct making *making, const struct ibv_flow_spec_ipv4 *spec
 	TAKE(making, spec, src_ip, src_ip);
 	TAKE(making, spec, dst_ip, dst_ip);
 	require_layer(making, FRAME_LAYER_IPV4);
-	return name(making, NAMED_IP);
+	return part_mark_named(making, NAMED_IP);
 }
 
 static int add_ipv4_ext(struct making *making, const struct ibv_flow_spec_ipv4_ext *spec)
@@ -82,7 +82,7 @@ static int add_ipv4_ext(struct making *making, const struct ibv_flow_spec_ipv4_e
 	TAKE(making, spec, traffic_class, tos);
 	TAKE(making, spec, hop_limit, ttl);
 	require_layer(making, FRAME_LAYER_IPV4);
-	return name(making, NAMED_IP);
+	return part_mark_named(making, NAMED_IP);
 }
 
 static int add_ipv6(struct making *making, const struct ibv_flow_spec_ipv6 *spec)
@@ -94,7 +94,7 @@ static int add_ipv6(struct making *making, const struct ibv_flow_spec_ipv6 *spec
 	TAKE(making, spec, traffic_class, traffic_class);
 	TAKE(making, spec, hop_limit, hop_limit);
 	require_layer(making, FRAME_LAYER_IPV6);
-	return name(making, NAMED_IP);
+	return part_mark_named(making, NAMED_IP);
 }
 
 static int add_ports(struct making *making, const struct ibv_flow_spec_tcp_udp *spec)
@@ -102,19 +102,19 @@ static int add_ports(struct making *making, const struct ibv_flow_spec_tcp_udp *
 	TAKE(making, spec, src_port, src_port);
 	TAKE(making, spec, dst_port, dst_port);
 	require_layer(making, spec->type == IBV_FLOW_SPEC_TCP ? FRAME_LAYER_TCP : FRAME_LAYER_UDP);
-	return name(making, NAMED_PORTS);
+	return part_mark_named(making, NAMED_PORTS);
 }
 
 static int add_tag(struct making *making, const struct ibv_flow_spec_action_tag *spec)
 {
 	making->rule.tag = spec->tag_id;
-	return name(making, NAMED_TAG);
+	return part_mark_named(making, NAMED_TAG);
 }
 
 static int add_counters(struct making *making, const struct ibv_flow_spec_counter_action *spec)
 {
 	making->counters = spec->counters;
-	return spec->counters ? name(making, NAMED_COUNTERS) : EINVAL;
+	return spec->counters ? part_mark_named(making, NAMED_COUNTERS) : EINVAL;
 }
 
 /*

@@ -34,7 +34,7 @@ static void locks_give(void)
 	pthread_mutex_unlock(&refresh_lock);
 }
 
-static void watch(void)
+static void handlers_register(void)
 {
 	pthread_atfork(locks_take, locks_give, locks_give);
 }
@@ -43,7 +43,7 @@ void fork_watch(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, watch);
+	pthread_once(&once, handlers_register);
 }
 
 int ibv_fork_init(void)

@@ -77,7 +77,7 @@ bool limits_set(struct ibv_device_attr *limits, const struct text_part *item, ui
 
 enum { SHOWN_BYTES_MAX = 60 };
 
-static void complain(const struct text_part *item, uint32_t highest)
+static void limits_complain(const struct text_part *item, uint32_t highest)
 {
 	const int shown = (int)min_u64(item->bytes, SHOWN_BYTES_MAX);
 
@@ -90,7 +90,7 @@ static void complain(const struct text_part *item, uint32_t highest)
 			shown, item->text);
 }
 
-static void configure(void)
+static void limits_read(void)
 {
 	const char *text = setting_text("URNIC_LIMITS");
 	struct text_part item;
@@ -98,7 +98,7 @@ static void configure(void)
 
 	while (text && text_item_next(&text, &item))
 		if (!limits_set(&device_limits, &item, &highest))
-			complain(&item, highest);
+			limits_complain(&item, highest);
 	/* Each queue pair has its own. */
 	device_limits.max_res_rd_atom = device_limits.max_qp * device_limits.max_qp_rd_atom;
 }
@@ -107,5 +107,5 @@ void limits_configure(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, configure);
+	pthread_once(&once, limits_read);
 }

@@ -199,7 +199,7 @@ static int rereg_check(
  * `changed` is the region as it shall be, its protection domain used. 0 or a positive errno; then
  * nothing has changed.
  */
-static int rereg(struct mr *mr, const struct mr *changed)
+static int mr_rereg(struct mr *mr, const struct mr *changed)
 {
 	struct mr_region region = region_of(changed);
 	int error = memory_check(changed->verbs.addr, changed->verbs.length, changed->access);
@@ -241,7 +241,7 @@ static int rereg_found(
 			return ENOENT;
 	}
 	before = mr->pd;
-	error = rereg(mr, &changed);
+	error = mr_rereg(mr, &changed);
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		object_unref(error ? changed.pd : before);
 	return error;

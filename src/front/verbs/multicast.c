@@ -9,7 +9,8 @@
 typedef int change_fn(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex);
 
 /* 0 or a positive errno. */
-static int change(struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_fn *change_nic)
+static int membership_change(
+	struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_fn *change_nic)
 {
 	struct context *context = context_of(verbs->context);
 	struct object *object = object_ref(verbs->handle, OBJECT_QP, context);
@@ -28,11 +29,11 @@ static int change(struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_f
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid;
-	return result_of("ibv_attach_mcast", change(qp, gid, nic_multicast_attach));
+	return result_of("ibv_attach_mcast", membership_change(qp, gid, nic_multicast_attach));
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	(void)lid;
-	return result_of("ibv_detach_mcast", change(qp, gid, nic_multicast_detach));
+	return result_of("ibv_detach_mcast", membership_change(qp, gid, nic_multicast_detach));
 }

@@ -26,14 +26,14 @@ struct slot {
 };
 
 pthread_mutex_t object_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slot *slots;
+static struct slot *object_slots;
 static uint32_t slot_count;
 /* The free slots, a queue; `first_free` is slot_count when there is none. */
 static uint32_t first_free;
 static uint32_t last_free;
 
 /* How many of each kind the devices have, by their index; what they share is the first one's. */
-static uint32_t counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
+static uint32_t object_counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
 
 /* Limits that struct ibv_device_attr has no field for. */
 static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_COUNT_MAX;
@@ -57,7 +57,7 @@ static const struct limit {
 /* Under the lock. */
 static uint32_t *count_of(const struct context *context, enum object_kind kind)
 {
-	return &counts[limits[kind].is_shared ? 0 : context->device->index][kind];
+	return &object_counts[limits[kind].is_shared ? 0 : context->device->index][kind];
 }
 
 static bool is_at_limit(const struct context *context, enum object_kind kind)
@@ -75,12 +75,12 @@ static bool table_grow(void)
 
 	if (count > SLOT_COUNT_MAX)
 		return false;
-	grown = realloc(slots, count * sizeof(*slots));
+	grown = realloc(object_slots, count * sizeof(*object_slots));
 	if (!grown)
 		return false;
-	slots = grown;
+	object_slots = grown;
 	for (uint32_t i = slot_count; i < count; i++)
-		slots[i] = (struct slot){.generation = 1, .next_free = i + 1};
+		object_slots[i] = (struct slot){.generation = 1, .next_free = i + 1};
 	first_free = slot_count;
 	last_free = count - 1;
 	slot_count = count;
@@ -96,7 +96,7 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 	if (is_at_limit(context, kind) || (first_free == slot_count && !table_grow())) {
 		error = ENOMEM;
 	} else {
-		slot = &slots[first_free];
+		slot = &object_slots[first_free];
 		*object = (struct object){
 			.kind = kind,
 			.handle = slot->generation << INDEX_BITS | first_free,
@@ -119,7 +119,7 @@ static struct slot *slot_lookup(uint32_t handle, enum object_kind kind, const st
 
 	if (index >= slot_count)
 		return NULL;
-	slot = &slots[index];
+	slot = &object_slots[index];
 	if (!slot->object || slot->object->handle != handle || slot->object->kind != kind ||
 		slot->object->context->opening != via->opening)
 		return NULL;
@@ -152,7 +152,7 @@ void object_unref(struct object *object)
 /* Takes the object out of its slot. Under the lock. */
 static struct object *slot_free(struct slot *slot)
 {
-	uint32_t index = (uint32_t)(slot - slots);
+	uint32_t index = (uint32_t)(slot - object_slots);
 	struct object *object = slot->object;
 
 	--*count_of(object->context, object->kind);
@@ -164,7 +164,7 @@ static struct object *slot_free(struct slot *slot)
 	if (first_free == slot_count)
 		first_free = index;
 	else
-		slots[last_free].next_free = index;
+		object_slots[last_free].next_free = index;
 	last_free = index;
 	return object;
 }
@@ -207,10 +207,10 @@ struct object *object_remove_one(const struct context *context, enum object_kind
 
 	pthread_mutex_lock(&object_lock);
 	for (uint32_t i = 0; i < slot_count && !object; i++) {
-		const struct object *found = slots[i].object;
+		const struct object *found = object_slots[i].object;
 
 		if (found && found->context == context && found->kind == kind && !found->users)
-			object = slot_free(&slots[i]);
+			object = slot_free(&object_slots[i]);
 	}
 	pthread_mutex_unlock(&object_lock);
 	return object;

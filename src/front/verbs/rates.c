@@ -11,7 +11,7 @@ struct rate {
 };
 
 /* clang-format off */
-static const struct rate rates[] = {
+static const struct rate rate_table[] = {
 #define RATE(name, multiple_, mbps_) [name] = {.multiple = multiple_, .mbps = mbps_},
 #include "front/verbs/rates.def"
 #undef RATE
@@ -23,7 +23,7 @@ static const struct rate *rate_lookup(enum ibv_rate rate)
 	static const struct rate unassigned;
 	size_t index = (unsigned int)rate;
 
-	return index < ARRAY_COUNT(rates) ? &rates[index] : &unassigned;
+	return index < ARRAY_COUNT(rate_table) ? &rate_table[index] : &unassigned;
 }
 
 int ibv_rate_to_mult(enum ibv_rate rate)
@@ -35,8 +35,8 @@ int ibv_rate_to_mult(enum ibv_rate rate)
 
 enum ibv_rate mult_to_ibv_rate(int mult)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(rates); i++)
-		if (mult > 0 && rates[i].multiple == mult)
+	for (size_t i = 0; i < ARRAY_COUNT(rate_table); i++)
+		if (mult > 0 && rate_table[i].multiple == mult)
 			return (enum ibv_rate)i;
 	return IBV_RATE_MAX;
 }
@@ -50,8 +50,8 @@ int ibv_rate_to_mbps(enum ibv_rate rate)
 
 enum ibv_rate mbps_to_ibv_rate(int mbps)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(rates); i++)
-		if (mbps > 0 && rates[i].mbps == mbps)
+	for (size_t i = 0; i < ARRAY_COUNT(rate_table); i++)
+		if (mbps > 0 && rate_table[i].mbps == mbps)
 			return (enum ibv_rate)i;
 	return IBV_RATE_MAX;
 }

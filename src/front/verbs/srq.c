@@ -44,7 +44,7 @@ static bool are_tags_allowed(const struct ibv_srq_init_attr_ex *init)
 }
 
 /* Is there such a type, and what it needs? 0 or a positive errno. */
-static int check(const struct ibv_srq_init_attr_ex *init)
+static int srq_init_check(const struct ibv_srq_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
 		return EINVAL;
@@ -144,7 +144,7 @@ struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_a
 {
 	struct srq_front *srq;
 	struct domain domain;
-	int error = check(init);
+	int error = srq_init_check(init);
 
 	if (!error && device_is_iwarp(context_of(context)->device) &&
 		type_of(init) != IBV_SRQT_BASIC)

@@ -32,7 +32,7 @@ static void on_news(void *user, uint32_t news)
 }
 
 /* 0 or a positive errno. */
-static int check(const struct ibv_wq_init_attr *init)
+static int wq_init_check(const struct ibv_wq_init_attr *init)
 {
 	if (init->wq_type != IBV_WQT_RQ || !init->pd || !init->cq ||
 		(init->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS))
@@ -48,7 +48,8 @@ static int check(const struct ibv_wq_init_attr *init)
 /*
  * Becomes the user of what the queue is built on, and makes the NIC's part. 0 or a positive errno.
  */
-static int make(struct wq_front *wq, struct context *context, const struct ibv_wq_init_attr *init)
+static int wq_make(
+	struct wq_front *wq, struct context *context, const struct ibv_wq_init_attr *init)
 {
 	struct nic_wq_init nic_init = {
 		.depth = init->max_wr,
@@ -73,7 +74,7 @@ static int make(struct wq_front *wq, struct context *context, const struct ibv_w
 	return error;
 }
 
-static void unrefer(struct wq_front *wq)
+static void wq_unrefer(struct wq_front *wq)
 {
 	if (wq->pd)
 		object_unref(wq->pd);
@@ -91,7 +92,7 @@ static void wq_free(struct wq_front *wq)
 struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *init)
 {
 	struct wq_front *wq = NULL;
-	int error = check(init);
+	int error = wq_init_check(init);
 
 	if (!error) {
 		wq = calloc(1, sizeof(*wq));
@@ -102,11 +103,11 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 		pthread_mutex_init(&wq->verbs.mutex, NULL);
 		pthread_cond_init(&wq->verbs.cond, NULL);
 		async_event_init(&wq->fatal, IBV_EVENT_WQ_FATAL, &wq->verbs);
-		error = make(wq, context_of(context), init);
+		error = wq_make(wq, context_of(context), init);
 	}
 	if (error) {
 		if (wq) {
-			unrefer(wq);
+			wq_unrefer(wq);
 			wq_free(wq);
 		}
 		errno = error;
@@ -123,7 +124,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 }
 
 /* Its public structure is locked. 0 or a positive errno. */
-static int modify(struct wq_front *wq, const struct ibv_wq_attr *attr)
+static int wq_state_change(struct wq_front *wq, const struct ibv_wq_attr *attr)
 {
 	int error = 0;
 
@@ -151,7 +152,7 @@ int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 		return result_of("ibv_modify_wq", ENOENT);
 	front = container_of(object, struct wq_front, object);
 	pthread_mutex_lock(&front->verbs.mutex);
-	error = modify(front, attr);
+	error = wq_state_change(front, attr);
 	pthread_mutex_unlock(&front->verbs.mutex);
 	object_unref(object);
 	return result_of("ibv_modify_wq", error);
@@ -163,7 +164,7 @@ void wq_release(struct object *object)
 
 	nic_wq_destroy(wq->nic);
 	event_queue_forget(&context_of(wq->verbs.context)->async, &wq->fatal.event);
-	unrefer(wq);
+	wq_unrefer(wq);
 	wq->verbs.handle = 0;
 }
 

@@ -26,7 +26,7 @@ static struct qp_front *front_of(struct ibv_qp_ex *ex)
 	return container_of(ex, struct qp_front, extended);
 }
 
-static void fail(struct wr_builder *builder, int error)
+static void builder_fail(struct wr_builder *builder, int error)
 {
 	if (!builder->error)
 		builder->error = error;
@@ -51,7 +51,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 static void finish_last(struct wr_builder *builder)
 {
 	if (builder->awaits_target)
-		fail(builder, EINVAL);
+		builder_fail(builder, EINVAL);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -76,7 +76,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 /* --- requests --- */
 
 /* Begin a request, so far without data. Inline: a program posts by several calls as it is. */
-static inline struct send_wqe *build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
+static inline struct send_wqe *wr_build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
 {
 	struct wr_builder *builder = &front_of(ex)->builder;
 
@@ -84,7 +84,7 @@ static inline struct send_wqe *build(struct ibv_qp_ex *ex, enum wr_opcode opcode
 	if (!builder->error) {
 		builder->wqe = sq_batch_add(&builder->batch);
 		if (!builder->wqe)
-			fail(builder, ENOMEM);
+			builder_fail(builder, ENOMEM);
 	}
 	struct send_wqe *wqe = builder->wqe;
 	wqe->wr_id = ex->wr_id;
@@ -101,7 +101,7 @@ static inline struct send_wqe *build(struct ibv_qp_ex *ex, enum wr_opcode opcode
 static struct send_wqe *build_remote(
 	struct ibv_qp_ex *ex, enum wr_opcode opcode, uint32_t rkey, uint64_t remote_addr)
 {
-	struct send_wqe *wqe = build(ex, opcode);
+	struct send_wqe *wqe = wr_build(ex, opcode);
 
 	wqe->rkey = rkey;
 	wqe->remote_address = remote_addr;
@@ -110,32 +110,32 @@ static struct send_wqe *build_remote(
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-	build(ex, WR_SEND);
+	wr_build(ex, WR_SEND);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
-	build(ex, WR_SEND_WITH_IMM)->imm = be32toh(imm_data);
+	wr_build(ex, WR_SEND_WITH_IMM)->imm = be32toh(imm_data);
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
-	build(ex, WR_SEND_WITH_INV)->imm = invalidate_rkey;
+	wr_build(ex, WR_SEND_WITH_INV)->imm = invalidate_rkey;
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
-	build(ex, WR_LOCAL_INV)->imm = invalidate_rkey;
+	wr_build(ex, WR_LOCAL_INV)->imm = invalidate_rkey;
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *bind_info)
 {
-	struct send_wqe *wqe = build(ex, WR_BIND_MW);
+	struct send_wqe *wqe = wr_build(ex, WR_BIND_MW);
 	struct send_wr wr;
 
 	if (!mw_bind_2_from_verbs(&wr, mw, rkey, bind_info)) {
-		fail(&front_of(ex)->builder, EINVAL);
+		builder_fail(&front_of(ex)->builder, EINVAL);
 		return;
 	}
 	wqe->rkey = wr.rkey;
@@ -191,7 +191,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	struct send_wqe *wqe = build_remote(ex, WR_FLUSH, rkey, remote_addr);
 
 	if (len > MESSAGE_BYTES_MAX) {
-		fail(&front_of(ex)->builder, EINVAL);
+		builder_fail(&front_of(ex)->builder, EINVAL);
 		return;
 	}
 	wqe->flush = (struct wr_flush){
@@ -204,24 +204,24 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 /* --- what belongs to them --- */
 
 /* The request that a setter is about; NULL when there is none, or something has gone wrong. */
-static struct send_wqe *current(struct wr_builder *builder)
+static struct send_wqe *current_wqe(struct wr_builder *builder)
 {
 	if (builder->wqe != &builder->scratch)
 		return builder->wqe;
-	fail(builder, EINVAL);
+	builder_fail(builder, EINVAL);
 	return NULL;
 }
 
 /* The same for data, which some requests do not take. */
 static struct send_wqe *current_with_data(struct wr_builder *builder)
 {
-	struct send_wqe *wqe = current(builder);
+	struct send_wqe *wqe = current_wqe(builder);
 
 	if (!wqe ||
 		(wqe->opcode != WR_LOCAL_INV && wqe->opcode != WR_BIND_MW &&
 			wqe->opcode != WR_ATOMIC_WRITE && wqe->opcode != WR_FLUSH))
 		return wqe;
-	fail(builder, EINVAL);
+	builder_fail(builder, EINVAL);
 	return NULL;
 }
 
@@ -229,17 +229,17 @@ static void wr_set_ud_addr(
 	struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 {
 	struct qp_front *qp = front_of(ex);
-	struct send_wqe *wqe = current(&qp->builder);
+	struct send_wqe *wqe = current_wqe(&qp->builder);
 
 	if (wqe && !ah_target(&wqe->datagram, ah, qp, remote_qpn, remote_qkey))
-		fail(&qp->builder, EINVAL);
+		builder_fail(&qp->builder, EINVAL);
 	qp->builder.awaits_target = false;
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 {
 	struct wr_builder *builder = &front_of(ex)->builder;
-	struct send_wqe *wqe = current(builder);
+	struct send_wqe *wqe = current_wqe(builder);
 
 	if (wqe)
 		wqe->srqn = remote_srqn;
@@ -263,7 +263,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	if (!wqe)
 		return;
 	if (num_sge > qp->cap.max_send_sge || (num_sge && !list)) {
-		fail(builder, EINVAL);
+		builder_fail(builder, EINVAL);
 		return;
 	}
 	for (size_t i = 0; i < num_sge; i++) {
@@ -271,7 +271,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 		total_bytes += list[i].length;
 	}
 	if (total_bytes > MESSAGE_BYTES_MAX) {
-		fail(builder, EINVAL);
+		builder_fail(builder, EINVAL);
 		return;
 	}
 	list_is_set(wqe, num_sge, total_bytes);
@@ -288,7 +288,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	if (!wqe)
 		return;
 	if (!qp->cap.max_send_sge || length > MESSAGE_BYTES_MAX) {
-		fail(&qp->builder, EINVAL);
+		builder_fail(&qp->builder, EINVAL);
 		return;
 	}
 	wqe->sge[0].address = addr;
@@ -322,12 +322,12 @@ static void wr_set_inline_data_list(
 	if (!wqe)
 		return;
 	if (is_filled(wqe) || (num_buf && !list)) {
-		fail(builder, EINVAL);
+		builder_fail(builder, EINVAL);
 		return;
 	}
 	for (size_t i = 0; i < num_buf; i++) {
 		if (list[i].length > qp->cap.max_inline_data - total_bytes) {
-			fail(builder, EINVAL);
+			builder_fail(builder, EINVAL);
 			return;
 		}
 		if (list[i].length)
@@ -345,7 +345,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	if (!wqe)
 		return;
 	if (is_filled(wqe) || length > qp->cap.max_inline_data) {
-		fail(&qp->builder, EINVAL);
+		builder_fail(&qp->builder, EINVAL);
 		return;
 	}
 	if (length == sizeof(uint64_t))

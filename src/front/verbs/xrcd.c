@@ -41,8 +41,8 @@ struct xrc_target {
 };
 
 pthread_mutex_t xrcd_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list domains = {&domains, &domains};
-static struct list openings = {&openings, &openings};
+static struct list xrc_domains = {&xrc_domains, &xrc_domains};
+static struct list xrcd_openings = {&xrcd_openings, &xrcd_openings};
 
 static struct xrcd_front *front_of(struct object *object)
 {
@@ -62,7 +62,7 @@ struct nic_xrcd *nic_xrcd_of(struct object *object)
  */
 static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
 {
-	list_for_each(domain, &domains, struct xrc_domain, node)
+	list_for_each(domain, &xrc_domains, struct xrc_domain, node)
 		if (domain->device == device && domain->file_device == file->st_dev &&
 			domain->file_inode == file->st_ino && nic_xrcd_is_alive(domain->nic))
 			return domain;
@@ -136,7 +136,7 @@ static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fr
 		if (!domain) {
 			domain = fresh;
 			if (file)
-				list_append(&domains, &domain->node);
+				list_append(&xrc_domains, &domain->node);
 		}
 		domain->openings++;
 		*ret_domain = domain;
@@ -194,7 +194,7 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 	if (error)
 		goto fail_unref;
 	pthread_mutex_lock(&xrcd_lock);
-	list_append(&openings, &xrcd->node);
+	list_append(&xrcd_openings, &xrcd->node);
 	pthread_mutex_unlock(&xrcd_lock);
 	return &xrcd->verbs;
 
@@ -212,7 +212,7 @@ static uint32_t handle_of(const struct ibv_xrcd *verbs)
 	uint32_t handle = 0;
 
 	pthread_mutex_lock(&xrcd_lock);
-	list_for_each(xrcd, &openings, struct xrcd_front, node)
+	list_for_each(xrcd, &xrcd_openings, struct xrcd_front, node)
 		if (&xrcd->verbs == verbs)
 			handle = xrcd->object.handle;
 	pthread_mutex_unlock(&xrcd_lock);
