@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages without a connection: whose they are, and what to answer when they are nobody's.
+ * Messages without a connection: how they are routed, and the answers to those that no process
+ * takes.
  */
 #include <string.h>
 
@@ -38,8 +39,8 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 		return true;
 	case CM_RTU:
 		/*
-		 * The specification asks for nothing; but a peer that thinks it is connected had
-		 * better hear that it is not.
+		 * The specification asks for no answer here. A peer that thinks it is connected
+		 * learns from the REJ that it is not.
 		 */
 		*ret_answer = reject_answer(message, message->rtu.remote_comm_id,
 			message->rtu.local_comm_id, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);
@@ -126,7 +127,7 @@ enum cm_route cm_route(
 		return CM_ROUTE_COMM_ID;
 	case CM_REJ:
 		*ret_comm_id = message->rej.remote_comm_id;
-		/* From somebody who gave up before it heard of us: anybody may be meant. */
+		/* The peer gave up before it knew our ID, so any process may be meant. */
 		return *ret_comm_id == 0 ? CM_ROUTE_ALL : CM_ROUTE_COMM_ID;
 	case CM_REP:
 		*ret_comm_id = message->rep.remote_comm_id;

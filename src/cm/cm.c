@@ -47,8 +47,8 @@ struct cm_conn *cm_find_remote(
 }
 
 /*
- * Was it established? Before that a REQ proves nothing: anybody may have sent it in the peer's
- * name, and is not to keep the peer out that way.
+ * Is the connection established, or past that? A REQ alone proves nothing: any host may send one in
+ * the peer's name, and must not keep the peer out that way.
  */
 static bool was_established(const struct cm_conn *conn)
 {
@@ -66,7 +66,7 @@ struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const st
 	return NULL;
 }
 
-/* What the peer is to hear if we die in this state. */
+/* Write the message that the peer receives if the process dies in this state. */
 static void testament_write(struct cm_conn *conn)
 {
 	struct cm_testament *testament = conn->testament;
@@ -91,7 +91,7 @@ static void testament_write(struct cm_conn *conn)
 		testament->attribute = 0;
 }
 
-/* NULL when all are taken. */
+/* Returns NULL when all are used. */
 static struct cm_testament *testament_take(struct cm *cm)
 {
 	while (cm->testament_next < cm->testament_count) {
@@ -112,7 +112,7 @@ void cm_leave_testament(struct cm *cm, struct cm_conn *conn)
 	testament_write(conn);
 }
 
-/* The lowest free one is taken next: memory that was never used stays so. */
+/* The lowest free entry is taken next, so memory that was never used stays untouched. */
 static void testament_give_back(struct cm *cm, struct cm_conn *conn)
 {
 	if (!conn->testament)
@@ -237,7 +237,7 @@ void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	deadline_set(&cm->deadlines, &conn->deadline, now_ns + cm_timeout_ns(CM_LIFETIME_CODE));
 }
 
-/* Nothing refers to it any more. */
+/* Nothing refers to the connection any more. */
 static void conn_forget(struct cm *cm, struct cm_conn *conn)
 {
 	list_remove(&conn->by_local);
@@ -371,7 +371,7 @@ void cm_done(struct cm *cm)
 	deadline_heap_done(&cm->deadlines);
 }
 
-/* One that no connection has: of 2^24, the number last used comes back last. */
+/* An ID that no connection has. Of the 2^24 numbers, the one used last comes up last. */
 static uint32_t comm_id_next(struct cm *cm)
 {
 	uint32_t comm_id;

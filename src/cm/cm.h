@@ -3,27 +3,26 @@
 #define URNIC_CM_CM_H
 
 /*
- * The connection manager of one process: the protocol of IBTA volume 1, chapter 12, as a value that
- * is told what happened and asked what to do.
+ * The connection manager of one process: the protocol of IBTA volume 1, chapter 12, without I/O.
+ * The caller feeds it messages and the time, and picks up packets and events.
  *
- * A `struct cm_conn` is one connection, or one enquiry after a service's queue pair (SIDR), from
- * the first message to the end of its time wait. Its memory is the caller's: made for an active
- * side by whoever connects, for a passive side given to a listener beforehand, as many as its
- * backlog, because no peer makes us allocate. cm_release() says that the program has no use for it
- * any more; the manager may still have to finish the protocol, and says CM_EVENT_RELEASED when the
- * memory is the caller's again.
+ * A `struct cm_conn` is one connection, or one request for a service's queue pair (SIDR), from the
+ * first message to the end of its time wait. The caller owns its memory: the active side makes one
+ * to connect; the passive side gives a listener as many as its backlog, because no peer may make us
+ * allocate. cm_release() says that the program is done with a connection. The manager may still
+ * have to finish the protocol; CM_EVENT_RELEASED then returns the memory to the caller.
  *
- * Calls: cm_receive() and cm_expire() tell what happened, the others what the program wants. After
- * each call the caller takes what it caused: cm_next_event() until there is none, cm_next_packet()
- * until there is none. cm_deadline_ns() says when to return.
+ * Calls: cm_receive() and cm_expire() report what happened, the others what the program wants.
+ * After each call the caller fetches the results: cm_next_event() until there is none,
+ * cm_next_packet() until there is none. cm_deadline_ns() says when to return.
  *
- * Lost messages are sent again, first after CM_FIRST_RETRY_NS, then after twice as long and so on
- * up to the peer's response timeout. That is sooner than chapter 12 asks for, and does not count:
- * what is given up is given up after (retries + 1) response timeouts.
+ * Lost messages are repeated, first after CM_FIRST_RETRY_NS, then after twice as long and so on, up
+ * to the peer's response timeout. Chapter 12 asks for the response timeout only; the earlier
+ * repetitions do not count as retries. The manager gives up after (retries + 1) response timeouts.
  *
  * The peer is hostile: a message for a connection must come from its peer's address and name both
- * communication IDs; which message is allowed in which state is the table cm_verdict.def. The
- * caller serializes. Times are monotonic nanoseconds.
+ * communication IDs. The table cm_verdict.def lists the messages that each state allows. The caller
+ * serializes. Times are monotonic nanoseconds.
  */
 
 #include <stdbool.h>
@@ -43,25 +42,23 @@ enum {
 	CM_EVENTS = 4, /* events that one call may cause */
 	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s, as the kernel's rdma_cm */
 	CM_RETRIES_MAX = 15,
-	CM_DREQ_RETRIES =
-		2, /* the connection is over anyway; three response timeouts are enough to say so */
+	CM_DREQ_RETRIES = 2, /* three response timeouts: the connection is over in any case */
 	CM_SERVICE_TIMEOUT = 24, /* 69 s: what we ask for in a MRA, and the most that we grant */
 	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait, twice the life of a packet */
-	CM_ASKS_MAX =
-		3, /* questions without an answer, after which a peer is taken not to answer */
+	CM_ASKS_MAX = 3, /* unanswered questions after which a peer counts as silent */
 	CM_ASKED_PEERS = 64, /* power of two */
 	CM_ASKS_OF_PEER_MAX = 8, /* questions to one peer in CM_ASKS_PERIOD_NS */
 	CM_HALF_OPEN_MIN =
-		128, /* of a listener: programs ask for a backlog of 1 and take many at once */
+		128, /* per listener: programs ask for a backlog of 1 and accept many at once */
 };
 
 /*
- * How long an accepted connection may wait for its RTU, whatever its REQ says of timeouts and
- * retries: ten repetitions of the REP. A peer that asks for time (MRA) gets CM_SERVICE_TIMEOUT on
+ * How long an accepted connection may wait for its RTU, whatever timeouts and retries its REQ
+ * names: ten repetitions of the REP. A peer that asks for time (MRA) gets CM_SERVICE_TIMEOUT on
  * top, once.
  */
 #define CM_HALF_OPEN_NS     33000000000u
-#define CM_HALF_OPEN_MIN_NS 1000000000u /* a peer that exists has sent its RTU by then, mostly */
+#define CM_HALF_OPEN_MIN_NS 1000000000u /* a live peer has usually sent its RTU by then */
 
 #define CM_ASK_PAUSE_NS   250000000u /* between questions about one queue pair */
 #define CM_ASKS_PERIOD_NS 1000000000u
@@ -74,9 +71,9 @@ enum cm_state {
 };
 
 enum cm_event_kind {
-	CM_EVENT_REQ, /* passive: a request; `listener` says whose, event->message.req */
+	CM_EVENT_REQ, /* passive: a request at `listener`; event->message.req */
 	CM_EVENT_REP, /* active: accepted; event->message.rep. cm_ready() or cm_reject() answers */
-	CM_EVENT_ESTABLISHED, /* passive: the RTU has come */
+	CM_EVENT_ESTABLISHED, /* passive: the RTU is here */
 	CM_EVENT_REJ, /* event->message.rej */
 	CM_EVENT_DREQ, /* the peer disconnects; cm_disconnect() answers */
 	CM_EVENT_DREP, /* the peer has answered our DREQ */
@@ -86,16 +83,18 @@ enum cm_event_kind {
 	CM_EVENT_REQ_TIMEOUT, /* no answer to our REQ or SIDR_REQ */
 	CM_EVENT_REP_TIMEOUT, /* no answer to our REP */
 	CM_EVENT_DREQ_TIMEOUT, /* no answer to our DREQ; the connection is over all the same */
-	CM_EVENT_UNREACHABLE, /* the network says that nobody gets our REQ or SIDR_REQ */
+	CM_EVENT_UNREACHABLE, /* the network reports that no host gets our REQ or SIDR_REQ */
 	CM_EVENT_RELEASED, /* after cm_release(): the memory is the caller's */
 };
 
-/* From where to where. */
+/* The two ends of a connection. */
 struct cm_path {
 	struct gid local;
 	struct gid remote;
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
-	/* For the messages; of what the connection sends, the queue pair decides */
+	/*
+	 * Of the manager's messages; the connection's own packets take theirs from the queue pair
+	 */
 	uint8_t traffic_class;
 };
 
@@ -107,8 +106,8 @@ struct cm_listener {
 	uint32_t ifindex; /* of a link-local address, else 0 */
 	bool is_ipv6_only; /* with any: no IPv4 */
 	uint32_t half_open_max; /* connections that are accepted and not established */
-	uint32_t half_open_count; /* of them */
-	struct list half_open; /* struct cm_conn: they, in the order in which they were accepted */
+	uint32_t half_open_count; /* connections in half_open */
+	struct list half_open; /* struct cm_conn, in the order of their acceptance */
 	struct list asked; /* struct cm_conn: requests that the program has not answered */
 	void *user;
 };
@@ -124,8 +123,7 @@ struct cm_conn {
 	uint64_t remote_guid; /* of the peer's channel adapter, by its REQ or REP */
 	uint64_t transaction_id;
 	struct cm_path path;
-	struct cm_message
-		sent; /* what a duplicate is answered with, or what is sent until an answer comes */
+	struct cm_message sent; /* repeated until it is answered, and in answer to a duplicate */
 	struct deadline deadline;
 	uint64_t give_up_ns; /* while a message is unanswered */
 	uint64_t retry_ns; /* the wait until the next repetition */
@@ -133,12 +131,12 @@ struct cm_conn {
 	uint64_t retry_max_ns;
 	uint8_t response_timeout; /* code; the peer's time to answer */
 	uint8_t retries; /* of response timeouts */
-	uint8_t asks; /* whether it still knows the connection, that the peer has not answered */
-	uint64_t asked_ns; /* the last of them; 0: never */
-	uint64_t accepted_ns; /* when we sent the REP; 0: we did not */
-	struct cm_listener *listener; /* NULL: established, over, or not of one */
+	uint8_t asks; /* questions that the peer has not answered yet */
+	uint64_t asked_ns; /* the last question; 0: never */
+	uint64_t accepted_ns; /* when we sent the REP; 0: not sent */
+	struct cm_listener *listener; /* NULL: established, over, or of no listener */
 	struct list half_open; /* in listener->half_open or ->asked */
-	struct list by_local; /* in cm.by_local; a listener's spare, in its list of them */
+	struct list by_local; /* in cm.by_local; of a spare: in listener->spares */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
 	struct list by_qpn; /* in cm.by_qpn, while live and the peer's queue pair is known */
 	struct cm_testament *testament; /* NULL: none */
@@ -149,17 +147,17 @@ struct cm_event {
 	enum cm_event_kind kind;
 	struct cm_conn *conn;
 	struct cm_listener *listener; /* with CM_EVENT_REQ and CM_EVENT_SIDR_REQ */
-	struct cm_message message; /* what has come, if anything */
+	struct cm_message message; /* the message that caused the event, if any */
 };
 
 /*
- * What is to be said to a connection's peer should its process die: plain data in memory that
- * another process can read. All zero: nothing.
+ * The last message of a connection: what urnicd sends to the peer if the process dies. Plain data
+ * in memory that another process can read. All zero: none.
  */
 struct cm_testament {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
 	uint32_t local_comm_id;
-	uint32_t remote_comm_id; /* 0: not known yet; a REJ then says that time has run out */
+	uint32_t remote_comm_id; /* 0: not known yet; the REJ's reason is then a timeout */
 	uint32_t remote_qpn;
 	uint32_t answered; /* of a REJ: enum cm_answered */
 	uint32_t ifindex; /* of a link-local address */
@@ -183,12 +181,15 @@ struct cm {
 	uint32_t next_psn;
 	struct permutation permutation;
 	struct deadline_heap deadlines;
-	uint32_t conn_count; /* that deadlines are reserved for */
+	uint32_t conn_count; /* for which deadlines are reserved */
 	struct list listeners;
 	struct list by_local[CM_BUCKETS];
 	struct list by_remote[CM_BUCKETS];
 	struct list by_qpn[CM_BUCKETS];
-	/* Questions to peers, by a hash of their address: peers of one hash share a limit. */
+	/*
+	 * Questions to peers, by a hash of the peer's address. Peers with the same hash share a
+	 * limit.
+	 */
 	struct cm_asked {
 		uint64_t since_ns;
 		uint32_t count;
@@ -201,52 +202,53 @@ struct cm {
 	uint32_t event_first, event_count;
 	struct cm_event events[CM_EVENTS];
 	struct cm_testament
-		*testaments; /* `testament_count` of them, the caller's; NULL: none are left */
+		*testaments; /* `testament_count` of them, of the caller; NULL: none are kept */
 	uint32_t testament_count;
-	uint32_t testament_next; /* all before it are used */
+	uint32_t testament_next; /* all entries before it are used */
 	struct cm_counters counters;
 };
 
 /*
- * `slot`         The process's: messages come back by way of it.
+ * `slot`         The process's slot, by which urnicd routes messages to it.
  * `permutation`  Random, and copied: communication IDs cannot be predicted.
- * `random`       Where numbers begin.
+ * `random`       The first communication ID and PSN.
  */
 void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutation *permutation,
 	uint64_t random);
 
 /*
- * Keep testaments from now on.
+ * Keep the last messages of connections from now on.
  *
- * `testaments`  Zeroed, the caller's, for the life of the manager; no connection is known yet.
+ * `testaments`  Zeroed, owned by the caller, for the life of the manager; no connection is known
+ *               yet.
  */
 void cm_keep_testaments(struct cm *cm, struct cm_testament *testaments, uint32_t count);
 
-/* All connections are released and gone, no listener is left. */
+/* All connections are released and gone; no listener is left. */
 void cm_done(struct cm *cm);
 
 /* --- what happened ------------------------------------------------------------------------ */
 
 /*
- * A MAD came for QP1.
+ * Take in a MAD that arrived for QP1.
  *
- * `path`  From us to its sender: `remote` is where it came from, `local` where it came to.
+ * `path`  From us to its sender: `remote` is the sender's address, `local` the address that it was
+ *         sent to.
  */
 void cm_receive(
 	struct cm *cm, const struct cm_path *path, const uint8_t mad[MAD_BYTES], uint64_t now_ns);
 
 /*
- * A message of ours did not arrive, says the network.
+ * The network reports that a message of ours did not arrive.
  *
- * `path`           It was to go along.
- * `is_port_closed` The host is there, but nobody on it who could answer: as good as a REJ with
- * reason "invalid service ID". Otherwise the
- *                  host, or the way to it, is not.
- * `mad`            The message, which proves that whoever says so has seen it.
+ * `path`            The path of that message.
+ * `is_port_closed`  The host is there, but has no process to answer: as good as a REJ with reason
+ *                   "invalid service ID". Otherwise the host cannot be reached.
+ * `mad`             The message; it proves that the reporting host has seen it.
  *
- * Only a first message, a REQ or SIDR_REQ, is taken to be undeliverable; with a connection once
- * there, silence decides. A closed port is believed when it is met a second time: some programs
- * (qperf) tell their port before they listen.
+ * Only a first message, a REQ or SIDR_REQ, is undeliverable; once there is a connection, silence
+ * decides. A closed port counts from the second report on: some programs (qperf) publish their port
+ * before they listen.
  */
 void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_closed,
 	const uint8_t mad[MAD_BYTES]);
@@ -254,7 +256,7 @@ void cm_undeliverable(struct cm *cm, const struct cm_path *path, bool is_port_cl
 /* When cm_expire() is due, or DEADLINE_NEVER. */
 uint64_t cm_deadline_ns(const struct cm *cm);
 
-/* Let one deadline expire. Returns whether there was one; call until there is none. */
+/* Handle one expired deadline. Returns whether there was one; call until there is none. */
 bool cm_expire(struct cm *cm, uint64_t now_ns);
 
 /* --- what it caused ----------------------------------------------------------------------- */
@@ -275,35 +277,35 @@ bool cm_next_packet(struct cm *cm, struct cm_path *ret_path, uint8_t ret_packet[
 int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user);
 
 /*
- * The program has no use for it any more: whatever the protocol still asks for is done, then comes
+ * The program is done with the connection. The manager finishes the protocol, then reports
  * CM_EVENT_RELEASED.
  */
 void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
- * Requests for listener->service_id come to it from now on. The service, the address, half_open_max
- * (the backlog; at least CM_HALF_OPEN_MIN is allowed) and `user` are the caller's to set.
+ * Direct requests for listener->service_id to this listener from now on. The caller sets the
+ * service, the address, half_open_max (the backlog; at least CM_HALF_OPEN_MIN is allowed) and
+ * `user`.
  *
- * half_open_max of its connections may be accepted and not established. One that is accepted beyond
- * that displaces the oldest of them whose peer is silent, which ends as after a timeout. While the
- * oldest is younger than CM_HALF_OPEN_MIN_NS requests are dropped.
+ * half_open_max of its connections may be accepted and not established. One more displaces the
+ * oldest of them whose peer is silent, which ends as after a timeout. While that one is younger
+ * than CM_HALF_OPEN_MIN_NS, requests are dropped.
  */
 void cm_listen(struct cm *cm, struct cm_listener *listener);
 
 /* Give a listener one more connection to use for a request; it is in state IDLE. */
 void cm_listener_add(struct cm_listener *listener, struct cm_conn *conn);
 
-/* Take one back, NULL when there is none. */
+/* Take a spare connection back; NULL when there is none. */
 struct cm_conn *cm_listener_take(struct cm_listener *listener);
 
-/* No more requests. The spare connections have been taken back. */
+/* Take no more requests. The caller has taken the spare connections back. */
 void cm_unlisten(struct cm_listener *listener);
 
 /*
  * Ask for a connection: IDLE -> REQ_SENT.
  *
- * `req`  What the program says about its side; communication ID, GIDs, timeouts and retries of the
- *        manager are filled in here.
+ * `req`  The program's side. The manager fills in communication ID, GIDs, timeouts and retries.
  *
  * Like all below: returns 0, or -EINVAL in a state that does not allow it.
  */
@@ -320,12 +322,12 @@ int cm_reject(struct cm *cm, struct cm_conn *conn, const struct cm_rej *rej, uin
 int cm_ready(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
- * The queue pair has received something, so the RTU is as good as here: REP_SENT -> ESTABLISHED
- * (IBTA 12.9.7.2).
+ * The queue pair has received a packet, which stands for the RTU: REP_SENT -> ESTABLISHED (IBTA
+ * 12.9.7.2).
  */
 int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* Ask to disconnect, or answer the peer that did. */
+/* Ask to disconnect, or answer the peer's DREQ. */
 int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
@@ -348,41 +350,42 @@ void cm_check(const struct cm *cm);
 /* --- without a connection ----------------------------------------------------------------- */
 
 /*
- * The answer to a message that nobody here can take: a REJ for a REQ (or another message that waits
- * for an answer), a SIDR_REP for a SIDR_REQ, a DREP for a DREQ (IBTA 12.9.8.1, 12.11.2, 12.9.9).
+ * The answer to a message that no connection or listener takes: a REJ for a REQ (or another message
+ * that waits for an answer), a SIDR_REP for a SIDR_REQ, a DREP for a DREQ (IBTA 12.9.8.1, 12.11.2,
+ * 12.9.9).
  *
- * Returns false when none is due.
+ * Returns false when no answer is due.
  */
 bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_answer);
 
 /*
- * The message of a testament: any bytes.
+ * Build a connection's last message. The memory is another process's: any bytes are legal input.
  *
  * Returns false when there is none.
  */
 bool cm_testament_message(const struct cm_testament *testament, struct cm_message *ret_message);
 
-/* To whom a message belongs. */
+/* What a message is routed by. */
 enum cm_route {
-	CM_ROUTE_SERVICE, /* who listens on this service ID */
-	CM_ROUTE_COMM_ID, /* who has this communication ID */
-	CM_ROUTE_ALL, /* it does not say */
+	CM_ROUTE_SERVICE, /* the listener on this service ID */
+	CM_ROUTE_COMM_ID, /* the connection with this communication ID */
+	CM_ROUTE_ALL, /* the message names neither */
 };
 
-/* Sets the ID that it is about, and not the other one. */
+/* Sets the ID by which the message is routed, and leaves the other one. */
 enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
 
 /*
- * The address that a request was made to. Mostly that is where its packet arrived.
+ * The address that a request was made to. Mostly that is the address at which its packet arrived.
  *
  * A program may connect to a loopback address, for which there is no device. Its packets then go
- * from an address of the host to the same one, and the RDMA IP CM header (IBTA A11) has the
- * loopback address. The header is believed only then: another host cannot name a loopback address.
+ * from an address of the host to the same address, and the RDMA IP CM header (IBTA A11) has the
+ * loopback address. The header is trusted only then: another host cannot name a loopback address.
  *
  * `message`     A REQ or a SIDR_REQ; any other is for `local`.
- * `local`       Where the packet arrived.
- * `remote`      Where it came from.
+ * `local`       The address at which the packet arrived.
+ * `remote`      The address of its sender.
  * `ret_header`  The RDMA IP CM header if that names the address, else untouched. NULL: not wanted.
  */
 struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
@@ -392,7 +395,7 @@ struct gid cm_request_address(const struct cm_message *message, const struct gid
 /* The zero address of IPv6 (which stands for both families) or of IPv4. */
 bool cm_address_is_any(const struct gid *gid) URNIC_EXPORT_AS(cm_address_is_any);
 
-/* Does an address that somebody listens on include this one? `ifindex` is that of `address`. */
+/* Does the address that a listener is bound to include this one? `ifindex` is that of `address`. */
 bool cm_address_matches(const struct gid *listening, uint32_t listening_ifindex, bool is_ipv6_only,
 	const struct gid *address, uint32_t ifindex) URNIC_EXPORT_AS(cm_address_matches);
 

@@ -3,9 +3,9 @@
 #define URNIC_CM_INTERNAL_H
 
 /*
- * What the files of the manager share: cm.c is its life, its tables and its timers; program.c what
- * the program wants; receive.c what the peer says; answer.c is about messages without a connection.
- * Nobody else includes this.
+ * What the files of the manager share. cm.c has its life, its tables and its timers; program.c the
+ * program's calls; receive.c the peer's messages; request.c those that begin a connection; answer.c
+ * the messages without a connection. No other room includes this header.
  */
 
 #include "cm/cm.h"
@@ -16,10 +16,13 @@ void cm_emit(struct cm *cm, const struct cm_path *path, const struct cm_message 
 /* Start to send conn->sent until an answer comes. */
 void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries, uint64_t now_ns);
 
-/* An answer has come, or none is waited for any more. */
+/* Stop repeating conn->sent: its answer is here, or no longer needed. */
 void cm_stop_sending(struct cm *cm, struct cm_conn *conn);
 
-/* Tell the program, unless it has released the connection. `message` may be NULL. */
+/*
+ * Queue an event for the program, unless the program has released the connection. `message` may be
+ * NULL.
+ */
 void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
 	const struct cm_message *message);
 
@@ -27,33 +30,47 @@ void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
 void cm_send_reject(
 	struct cm *cm, struct cm_conn *conn, enum cm_answered answered, uint16_t reason);
 
-/* Who gives up may not know the peer's ID, and then names itself (IBTA 12.6.7.2). */
+/*
+ * Name this channel adapter in a REJ that cannot name the peer's communication ID (IBTA 12.6.7.2).
+ */
 void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid);
 
-/* What a REJ in this state answers (enum cm_answered); -1 where none may be sent. */
+/* The message that a REJ in this state answers (enum cm_answered); -1 where no REJ is allowed. */
 int cm_rejectable(enum cm_state state);
 
-/* The connection is over: packets may still be under way. */
+/* End the connection, and keep its IDs reserved while its packets may still be under way. */
 void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* The connection is over and forgotten; its memory goes back if it was released. */
+/* End the connection and forget it. A released connection's memory returns to its owner. */
 void cm_enter_idle(struct cm *cm, struct cm_conn *conn);
 
-/* A listener's spare becomes a connection. */
+/* Turn a listener's spare into a connection. */
 void cm_conn_publish(struct cm *cm, struct cm_conn *conn);
 
-/* It is established, or over: it does not count against its listener's limit any more. */
+/* Stop counting an established or ended connection against its listener's limit. */
 void cm_leave_half_open(struct cm_conn *conn);
 
-/* The first of those that may make room for another: accepted, and its peer silent. NULL: none. */
+/*
+ * The connection that may make room for a new one: the first that is accepted and whose peer is
+ * silent. NULL: none.
+ */
 struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 
-/* Its time is up: the peer is told, and the program. */
+/* End a connection whose time is up; the peer and the program are notified. */
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
+
+/* A REQ that belongs to no connection: begin one with a spare of its listener, or refuse the REQ. */
+void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
+	uint64_t now_ns);
+
+/* The same for a SIDR_REQ, or a duplicate of one. */
+void cm_request_sidr(struct cm *cm, const struct cm_path *path, const struct cm_message *message);
 
 void cm_set_state(struct cm_conn *conn, enum cm_state state);
 
-/* Have urnicd tell the peer, should the process die; from now on, as the state asks for. */
+/*
+ * Keep the connection's last message up to date from now on: urnicd sends it if the process dies.
+ */
 void cm_leave_testament(struct cm *cm, struct cm_conn *conn);
 
 void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, uint32_t qpn);
@@ -63,8 +80,8 @@ struct cm_conn *cm_find_remote(
 	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr);
 
 /*
- * The connection, beyond its beginnings and other than `except`, with this queue pair of this
- * adapter at this address.
+ * The established connection, other than `except`, with this queue pair of this adapter at this
+ * address.
  */
 struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
 	const struct cm_conn *except);

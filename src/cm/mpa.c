@@ -55,8 +55,9 @@ void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy)
 /* --- the responder's answer --- */
 
 /*
- * One of what the initiator offers to say that it is ready: best by an empty WRITE, which nobody
- * has to take notice of. One that offers nothing is told that (RFC 6581 section 9.2).
+ * Choose one of the RTR messages that the initiator offers. The empty WRITE is best, because the
+ * responder's queue pair need not handle it. An initiator that offers none gets the WRITE, too (RFC
+ * 6581 section 9.2).
  */
 static uint32_t ready_choose(uint32_t offered)
 {
@@ -66,8 +67,8 @@ static uint32_t ready_choose(uint32_t offered)
 }
 
 /*
- * READs in a frame; MPA_READS_MAX is answered by the same: they were agreed on elsewhere (RFC 6581
- * section 9.1).
+ * READs in a frame. MPA_READS_MAX is answered by itself: the sides agree on READs elsewhere (RFC
+ * 6581 section 9.1).
  */
 static uint16_t reads_answer(uint32_t asked, uint32_t reads)
 {
@@ -124,7 +125,7 @@ void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes)
 
 /* --- bytes --- */
 
-/* How many the awaited frame has, as far as is known. */
+/* The length of the awaited frame, as far as it is known. */
 static uint32_t in_whole_bytes(const struct mpa_conn *mpa)
 {
 	int follow_bytes = mpa->in_bytes < MPA_FRAME_BYTES
@@ -161,14 +162,14 @@ void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error)
 						   : fpdu_seal(mpa->out, bytes, has_crc);
 }
 
-/* A valid reply that we cannot live with. */
+/* Refuse a valid reply that asks for more than we can do. */
 static enum mpa_event reply_refuse(struct mpa_conn *mpa, enum rdmap_error error)
 {
 	mpa_terminate(mpa, error);
 	return frame_invalid(mpa, error);
 }
 
-/* What an enhanced reply says of READs and of getting ready (RFC 6581 section 9). */
+/* Agree on READs and on the RTR message of an enhanced reply (RFC 6581 section 9). */
 static enum mpa_event enhanced_agree(struct mpa_conn *mpa)
 {
 	const struct mpa_frame *reply = &mpa->peer;

@@ -4,16 +4,16 @@
 
 /*
  * MPA's connection set-up (RFC 5044 section 7.1, RFC 6581): a request, a reply, and what both agree
- * on. As a value: it is asked for bytes and given bytes, never more of them than its frame has, so
- * that what follows is left for whoever comes next.
+ * on. Without I/O: the caller moves the bytes. It never asks for more bytes than the frame has, so
+ * that the bytes behind the frame stay for the stream's user.
  *
- * The initiator:  mpa_connect(), then bytes both ways until MPA_ACCEPTED or MPA_REJECTED.
- * The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or
- *                 mpa_reject(), and bytes to be sent.
+ *     The initiator:  mpa_connect(), then bytes both ways until MPA_ACCEPTED or MPA_REJECTED.
+ *     The responder:  mpa_listen(), bytes until MPA_REQUESTED; the program decides; mpa_accept() or
+ *                     mpa_reject(), and bytes to be sent.
  *
- * The peer is hostile: a frame that is not valid is MPA_INVALID, and that is the end of it. A reply
- * that is valid, but cannot be lived with, is so, too; what mpa_output() has then is a Terminate
- * message that says why. The caller serializes.
+ * The peer is hostile: a frame that is not valid ends the set-up with MPA_INVALID. So does a valid
+ * reply that asks for more than we can do; mpa_output() then has the Terminate message that says
+ * why. The caller serializes.
  */
 
 #include "base/export.h"
@@ -21,23 +21,23 @@
 #include "wire/mpa_frame.h"
 
 enum mpa_event {
-	MPA_NOTHING, /* more bytes, please */
+	MPA_NOTHING, /* more bytes are needed */
 	MPA_REQUESTED,
 	MPA_ACCEPTED,
 	MPA_REJECTED,
-	MPA_INVALID, /* not MPA, or what cannot be agreed on; mpa_conn.error */
+	MPA_INVALID, /* not MPA, or no agreement is possible; mpa_conn.error */
 };
 
-/* What this host wants of MPA. */
+/* The host's wishes. */
 struct mpa_policy {
-	uint8_t revision; /* 1 or 2, of requests; a reply has that of its request */
+	uint8_t revision; /* 1 or 2, of requests; a reply has the revision of its request */
 	bool wants_crc;
 	bool wants_markers; /* in what we receive */
 	bool is_peer_to_peer; /* ask for it */
-	uint32_t ready; /* enum mpa_ready: the ways that are offered then; 0: all */
+	uint32_t ready; /* enum mpa_ready: the RTR messages that are offered then; 0: all */
 };
 
-/* READs and atomics that a side serves at once, and has under way. */
+/* READs and atomics: how many a side serves at once, and how many it has under way. */
 struct mpa_reads {
 	uint32_t ird;
 	uint32_t ord;
@@ -46,11 +46,10 @@ struct mpa_reads {
 struct mpa_conn {
 	bool is_active;
 	struct mpa_policy policy;
-	struct mpa_reads
-		reads; /* that the program wants; the responder's count from mpa_accept() on */
+	struct mpa_reads reads; /* the program's wish; the responder's count from mpa_accept() on */
 	enum rdmap_error error; /* with MPA_INVALID */
-	struct mpa_frame peer; /* request or reply, once it is there */
-	/* What was agreed: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept() */
+	struct mpa_frame peer; /* request or reply, once it is complete */
+	/* The agreement: the initiator's with MPA_ACCEPTED, the responder's after mpa_accept() */
 	struct iwarp_settings settings;
 	uint32_t in_bytes;
 	uint32_t out_first, out_end;
@@ -58,7 +57,7 @@ struct mpa_conn {
 	uint8_t out[MPA_FRAME_BYTES + MPA_PRIVATE_BYTES_MAX];
 };
 
-/* The private data that a program may send. */
+/* The room for a program's private data. */
 static inline size_t mpa_data_room(const struct mpa_conn *mpa)
 {
 	return mpa_private_room(mpa->is_active ? mpa->policy.revision == 2 : mpa->peer.is_enhanced);
@@ -67,7 +66,7 @@ static inline size_t mpa_data_room(const struct mpa_conn *mpa)
 /*
  * Ask for a connection.
  *
- * `data`  `bytes` of them, at most as mpa_private_room() of the policy's revision says.
+ * `data`  `bytes` of private data, at most mpa_private_room() of the policy's revision.
  */
 void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 	const struct mpa_reads *reads, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_connect);
@@ -76,29 +75,31 @@ void mpa_connect(struct mpa_conn *mpa, const struct mpa_policy *policy,
 void mpa_listen(struct mpa_conn *mpa, const struct mpa_policy *policy);
 
 /*
- * Answer a request that has come; `bytes` is at most mpa_data_room(). What is said about READs is
- * what both can.
+ * Answer a request; `bytes` is at most mpa_data_room(). The reply names as many READs as both sides
+ * can do.
  */
 void mpa_accept(struct mpa_conn *mpa, const struct mpa_reads *reads, const void *data, size_t bytes)
 	URNIC_EXPORT_AS(mpa_accept);
 void mpa_reject(struct mpa_conn *mpa, const void *data, size_t bytes) URNIC_EXPORT_AS(mpa_reject);
 
 /*
- * After MPA_ACCEPTED or mpa_accept(): the connection cannot be, after all. Makes the Terminate
- * message that says so, in a FPDU as was agreed, to be sent behind what there is to be sent yet
- * (RFC 6581 section 9).
+ * After MPA_ACCEPTED or mpa_accept(): end the connection. Makes a Terminate message in a FPDU as
+ * agreed, to be sent after the bytes that are still unsent (RFC 6581 section 9).
  */
 void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error) URNIC_EXPORT_AS(mpa_terminate);
 
-/* The READs that a request which has come allows us, and wants of us. */
+/* The READs that a received request allows us, and wants of us. */
 struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)
 	URNIC_EXPORT_AS(mpa_requested_reads);
 
-/* Where the next received bytes go, and how many at most: at least one while a frame is awaited. */
+/*
+ * The buffer and the highest count of the next received bytes: at least one while a frame is
+ * incomplete.
+ */
 uint8_t *mpa_offer(struct mpa_conn *mpa, uint32_t *ret_bytes);
 enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes);
 
-/* What is to be sent, and that so much was. */
+/* The bytes to be sent; and that `bytes` of them were sent. */
 const uint8_t *mpa_output(const struct mpa_conn *mpa, uint32_t *ret_bytes);
 void mpa_sent(struct mpa_conn *mpa, uint32_t bytes);
 

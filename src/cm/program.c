@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the program wants of a connection.
+ * The program's calls for a connection.
  */
 #include <assert.h>
 #include <errno.h>
@@ -80,7 +80,7 @@ int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	sent->max_cm_retries = CM_RETRIES_MAX;
 	memcpy(sent->primary_local_gid, path->local.raw, sizeof(path->local.raw));
 	memcpy(sent->primary_remote_gid, path->remote.raw, sizeof(path->remote.raw));
-	/* RoCE has no LIDs; these are the permissive ones, as other implementations send them. */
+	/* RoCE has no LIDs; other implementations send these permissive ones, too. */
 	sent->primary_local_lid = 0xffff;
 	sent->primary_remote_lid = 0xffff;
 	conn->response_timeout = CM_RESPONSE_TIMEOUT;
@@ -100,8 +100,8 @@ struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener)
 }
 
 /*
- * It waits for its RTU, and so counts for its listener: the one that has waited longest goes, if
- * there are too many.
+ * The connection waits for its RTU from now on and counts against its listener's limit. Beyond the
+ * limit, the connection that has waited longest is given up.
  */
 static void half_open_begin(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {

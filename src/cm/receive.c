@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the peer says. A message is decoded, its connection found and compared, the table asked;
- * only then something changes.
+ * The peer's messages. The manager decodes a message, finds its connection, compares the peer and
+ * looks the message up in the table of verdicts; only then it changes state.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "base/arith.h"
 #include "cm/internal.h"
-#include "wire/bytes.h"
 
 enum verdict {
 	VERDICT_DROP,
@@ -52,8 +51,8 @@ static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered messa
 }
 
 /*
- * The answer to a duplicate. What was sent last is kept in conn->sent, except for a LAP, which is
- * never accepted.
+ * Answer a duplicate with conn->sent, the message sent last. A LAP is always refused: we have no
+ * alternate paths.
  */
 static void answer_again(struct cm *cm, struct cm_conn *conn, const struct cm_message *message)
 {
@@ -95,189 +94,6 @@ static void answer_again(struct cm *cm, struct cm_conn *conn, const struct cm_me
 	cm_emit(cm, &conn->path, &answer);
 }
 
-/* --- REQ and SIDR_REQ: messages that find no connection, but make one --- */
-
-static struct cm_listener *find_listener(struct cm *cm, uint64_t service_id,
-	const struct cm_path *path, const struct cm_message *message)
-{
-	struct gid address = cm_request_address(message, &path->local, &path->remote, NULL);
-	struct cm_listener *best = NULL;
-
-	list_for_each(listener, &cm->listeners, struct cm_listener, node) {
-		if (listener->service_id != service_id ||
-			!cm_address_matches(&listener->address, listener->ifindex,
-				listener->is_ipv6_only, &address, path->ifindex))
-			continue;
-		/* One address before any address. */
-		if (!best || gid_is_equal(&listener->address, &address))
-			best = listener;
-	}
-	return best;
-}
-
-static void request_refuse(struct cm *cm, const struct cm_path *path,
-	const struct cm_message *message, uint16_t reason)
-{
-	struct cm_message answer;
-
-	cm->counters.requests_refused++;
-	if (!cm_answer_unknown(message, &answer))
-		return;
-	if (answer.attribute == CM_REJ)
-		answer.rej.reason = reason;
-	cm_emit(cm, path, &answer);
-}
-
-/* May this peer be asked once more? */
-static bool may_ask_peer(struct cm *cm, const struct gid *remote, uint64_t now_ns)
-{
-	uint32_t hash = (get_be32(remote->raw + 12) ^ get_be32(remote->raw + 4)) * 0x9e3779b1u;
-	struct cm_asked *asked = &cm->asked[hash >> 16 & (CM_ASKED_PEERS - 1)];
-
-	if (now_ns - asked->since_ns >= CM_ASKS_PERIOD_NS)
-		*asked = (struct cm_asked){.since_ns = now_ns};
-	return asked->count++ < CM_ASKS_OF_PEER_MAX;
-}
-
-/*
- * Ask the peer whether it still has the connection. A LAP is a question that changes nothing: a
- * peer that knows the connection says that it does not do that, or does nothing; one that does not
- * know it says so. It goes to the peer's address and the answer names both communication IDs, so
- * that only the peer can give it.
- */
-static void peer_ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
-{
-	struct cm_message lap = {
-		.attribute = CM_LAP,
-		.transaction_id = conn->transaction_id,
-		.lap =
-			{
-				.local_comm_id = conn->local_comm_id,
-				.remote_comm_id = conn->remote_comm_id,
-				.remote_qpn = conn->remote_qpn,
-				.remote_response_timeout = CM_RESPONSE_TIMEOUT,
-				.alternate_local_lid = 0xffff,
-				.alternate_remote_lid = 0xffff,
-			},
-	};
-
-	if (conn->state != CM_STATE_ESTABLISHED ||
-		(conn->asked_ns != 0 && now_ns - conn->asked_ns < CM_ASK_PAUSE_NS) ||
-		!may_ask_peer(cm, &conn->path.remote, now_ns)) {
-		cm->counters.stale_unasked++;
-		return;
-	}
-	memcpy(lap.lap.alternate_local_gid, conn->path.local.raw, sizeof(conn->path.local.raw));
-	memcpy(lap.lap.alternate_remote_gid, conn->path.remote.raw, sizeof(conn->path.remote.raw));
-	conn->asked_ns = now_ns;
-	conn->asks++;
-	cm->counters.stale_asked++;
-	cm_emit(cm, &conn->path, &lap);
-}
-
-/*
- * The peer uses a queue pair that we think it uses for another connection: that one may be over,
- * which the peer forgot to say or we did not hear (IBTA 12.9.8.3.1). Or a stranger says so in the
- * peer's name, who has only the number to guess. So the REQ ends nothing; the peer is asked. Where
- * it never answers (the kernel's manager ignores such questions on Ethernet) the REQ is taken for a
- * new one, and the RTU, which names an ID that a stranger does not know, says that it was the
- * peer's. Returns whether to refuse the REQ.
- */
-static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
-{
-	if (conn->asks >= CM_ASKS_MAX && now_ns - conn->asked_ns >= CM_ASK_PAUSE_NS)
-		return false;
-	cm->counters.requests_stale++;
-	peer_ask(cm, conn, now_ns);
-	return true;
-}
-
-/* May this REQ be shown to a program? */
-static enum cm_reject check_req(const struct cm_req *req, const struct cm_path *path)
-{
-	bool is_xrc = req->transport_service == CM_SERVICE_EXTENDED &&
-		req->extended_transport == CM_EXTENDED_XRC;
-
-	if (req->transport_service != CM_SERVICE_RC && req->transport_service != CM_SERVICE_UC &&
-		!is_xrc)
-		return CM_REJECT_INVALID_TRANSPORT;
-	/* Who asks must be who sends: the answers go there. */
-	if (memcmp(req->primary_local_gid, path->remote.raw, sizeof(path->remote.raw)) != 0 ||
-		memcmp(req->primary_remote_gid, path->local.raw, sizeof(path->local.raw)) != 0)
-		return CM_REJECT_PRIMARY_GID;
-	return (enum cm_reject)0;
-}
-
-/* Would there be room for it, if it was accepted? */
-static bool has_room(const struct cm_listener *listener, uint64_t now_ns)
-{
-	const struct cm_conn *oldest;
-
-	if (listener->half_open_count < listener->half_open_max)
-		return true;
-	oldest = cm_oldest_half_open(listener);
-	return oldest && now_ns - oldest->accepted_ns >= CM_HALF_OPEN_MIN_NS;
-}
-
-/* Take a spare connection of the listener for a request. */
-static struct cm_conn *conn_begin(struct cm *cm, struct cm_listener *listener,
-	const struct cm_path *path, const struct cm_message *message)
-{
-	struct cm_conn *conn;
-
-	if (list_is_empty(&listener->spares)) {
-		cm->counters.requests_overflown++;
-		return NULL;
-	}
-	conn = list_first(&listener->spares, struct cm_conn, by_local);
-	cm_conn_publish(cm, conn);
-	conn->path = *path;
-	conn->transaction_id = message->transaction_id;
-	return conn;
-}
-
-static void tell_request(struct cm *cm, struct cm_conn *conn, struct cm_listener *listener,
-	const struct cm_message *message)
-{
-	cm_tell(cm, conn, message->attribute == CM_REQ ? CM_EVENT_REQ : CM_EVENT_SIDR_REQ, message);
-	cm->events[(cm->event_first + cm->event_count - 1) % CM_EVENTS].listener = listener;
-}
-
-static void receive_new_req(struct cm *cm, const struct cm_path *path,
-	const struct cm_message *message, uint64_t now_ns)
-{
-	const struct cm_req *req = &message->req;
-	enum cm_reject fault = check_req(req, path);
-	struct cm_listener *listener = find_listener(cm, req->service_id, path, message);
-	struct cm_conn *stale =
-		cm_find_qpn(cm, req->local_qpn, req->local_ca_guid, &path->remote, NULL);
-	struct cm_conn *conn;
-
-	if (fault == 0 && stale && is_stale(cm, stale, now_ns))
-		fault = CM_REJECT_STALE_CONNECTION;
-	if (fault == 0 && !listener)
-		fault = CM_REJECT_INVALID_SERVICE_ID;
-	if (fault != 0) {
-		request_refuse(cm, path, message, (uint16_t)fault);
-		return;
-	}
-	if (!has_room(listener, now_ns)) {
-		cm->counters.requests_overflown++;
-		return;
-	}
-	conn = conn_begin(cm, listener, path, message);
-	if (!conn)
-		return;
-	conn->listener = listener;
-	list_append(&listener->asked, &conn->half_open);
-	conn->remote_guid = req->local_ca_guid;
-	conn->response_timeout = (uint8_t)min_u32(req->local_response_timeout, CM_SERVICE_TIMEOUT);
-	conn->retries = req->max_cm_retries;
-	cm_remember_remote(cm, conn, req->local_comm_id, req->local_qpn);
-	cm_set_state(conn, CM_STATE_REQ_RCVD);
-	tell_request(cm, conn, listener, message);
-}
-
 static void receive_req(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
 	uint64_t now_ns)
 {
@@ -292,7 +108,7 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 	 * duplicate.
 	 */
 	if (!conn || conn->is_active) {
-		receive_new_req(cm, path, message, now_ns);
+		cm_request_new(cm, path, message, now_ns);
 		return;
 	}
 	switch (verdict_of(message, conn)) {
@@ -308,33 +124,6 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 		cm->counters.messages_unexpected++;
 		break;
 	}
-}
-
-static void receive_sidr_req(
-	struct cm *cm, const struct cm_path *path, const struct cm_message *message)
-{
-	const struct cm_sidr_req *req = &message->sidr_req;
-	struct cm_listener *listener = find_listener(cm, req->service_id, path, message);
-	struct cm_conn *conn;
-
-	if (req->request_id == 0) {
-		cm->counters.messages_malformed++;
-		return;
-	}
-	if (cm_find_remote(cm, req->request_id, &path->remote, true)) {
-		cm->counters.duplicates++; /* the program has yet to answer */
-		return;
-	}
-	if (!listener) {
-		request_refuse(cm, path, message, 0);
-		return;
-	}
-	conn = conn_begin(cm, listener, path, message);
-	if (!conn)
-		return;
-	cm_set_state(conn, CM_STATE_SIDR_REQ_RCVD);
-	cm_remember_remote(cm, conn, req->request_id, 0);
-	tell_request(cm, conn, listener, message);
 }
 
 /* --- messages of a connection --- */
@@ -385,7 +174,7 @@ static void take_rep(struct cm *cm, struct cm_conn *conn, const struct cm_messag
 		return;
 	}
 	cm_stop_sending(cm, conn);
-	list_remove(&conn->by_remote); /* a MRA may have told */
+	list_remove(&conn->by_remote); /* a MRA may have named the ID */
 	cm_remember_remote(cm, conn, message->rep.local_comm_id, message->rep.local_qpn);
 	conn->remote_guid = message->rep.local_ca_guid;
 	cm_set_state(conn, CM_STATE_REP_RCVD);
@@ -402,7 +191,7 @@ static void take_dreq(
 	cm_stop_sending(cm, conn);
 	cm_leave_half_open(conn);
 	if (conn->state == CM_STATE_DREQ_SENT) {
-		/* Both ask at once: each answers the other, and that is that. */
+		/* Both sides have sent a DREQ: each answers the other, and both are done. */
 		answer_again(cm, conn, message);
 		cm_tell(cm, conn, CM_EVENT_DREP, NULL);
 		cm_enter_timewait(cm, conn, now_ns);
@@ -413,7 +202,10 @@ static void take_dreq(
 	cm_tell(cm, conn, CM_EVENT_DREQ, message);
 }
 
-/* The peer has its queue pair in this connection: an earlier one with that is over. */
+/*
+ * The RTU proves that the peer uses its queue pair for this connection: an earlier connection with
+ * the same queue pair is over.
+ */
 static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	struct cm_conn *stale =
@@ -424,7 +216,7 @@ static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 		cm->counters.stale_ended++;
 }
 
-/* The answer to our question whether the peer has the connection (peer_ask). */
+/* The answer to peer_ask(): does the peer have the connection? */
 static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *apr, uint64_t now_ns)
 {
 	if (conn->asks == 0) {
@@ -478,8 +270,8 @@ static void message_take(
 }
 
 /*
- * The peer's communication ID as the message tells it; 0 where it has none, or may not know its
- * own.
+ * The communication ID that the sender names as its own; 0 where the message has none, or the
+ * sender may not have one yet.
  */
 static uint32_t sender_comm_id(const struct cm_message *message)
 {
@@ -508,7 +300,7 @@ static uint32_t sender_comm_id(const struct cm_message *message)
 	return 0;
 }
 
-/* Is the message from the peer of this very connection? */
+/* Is the message from the peer of this connection? */
 static bool is_from_peer(
 	const struct cm_conn *conn, const struct cm_path *path, const struct cm_message *message)
 {
@@ -518,8 +310,8 @@ static bool is_from_peer(
 		!gid_is_equal(&conn->path.local, &path->local))
 		return false;
 	/*
-	 * Before the peer has told its ID, any will do; a REJ of our REQ may come from somebody who
-	 * has none.
+	 * Before the peer has named its ID, any ID is right. The REJ of a REQ may come from a host
+	 * that has no ID for us.
 	 */
 	if (conn->remote_comm_id == 0 || message->attribute == CM_SIDR_REP ||
 		(message->attribute == CM_REJ && theirs == 0 &&
@@ -555,7 +347,7 @@ static void receive_of_conn(struct cm *cm, struct cm_conn *conn, const struct cm
 static struct cm_conn *find_addressee(struct cm *cm, const struct cm_path *path,
 	const struct cm_message *message, uint32_t comm_id)
 {
-	/* Who gave up waiting for our answer does not know our ID. */
+	/* A peer that timed out before our answer does not know our ID. */
 	if (message->attribute == CM_REJ && comm_id == 0 &&
 		message->rej.reason == CM_REJECT_TIMEOUT)
 		return cm_find_remote(cm, message->rej.local_comm_id, &path->remote, false);
@@ -580,7 +372,7 @@ void cm_receive(
 		return;
 	}
 	if (message.attribute == CM_SIDR_REQ) {
-		receive_sidr_req(cm, path, &message);
+		cm_request_sidr(cm, path, &message);
 		return;
 	}
 	cm_route(&message, &service_id, &comm_id);
