@@ -78,32 +78,33 @@ void cm_rej_name_itself(struct cm_rej *rej, uint64_t guid)
 	put_be64(rej->info, guid);
 }
 
-bool cm_testament_message(const struct cm_testament *testament, struct cm_message *ret_message)
+bool cm_last_message_build(
+	const struct cm_last_message *last_message, struct cm_message *ret_message)
 {
-	struct cm_message message = {.transaction_id = testament->local_comm_id};
+	struct cm_message message = {.transaction_id = last_message->local_comm_id};
 
-	switch (testament->attribute) {
+	switch (last_message->attribute) {
 	case CM_REJ:
 		message.attribute = CM_REJ;
-		message.rej.local_comm_id = testament->local_comm_id;
-		message.rej.remote_comm_id = testament->remote_comm_id;
-		message.rej.message = (uint8_t)testament->answered;
+		message.rej.local_comm_id = last_message->local_comm_id;
+		message.rej.remote_comm_id = last_message->remote_comm_id;
+		message.rej.message = (uint8_t)last_message->answered;
 		message.rej.reason = CM_REJECT_CONSUMER;
-		if (testament->remote_comm_id == 0) {
+		if (last_message->remote_comm_id == 0) {
 			message.rej.reason = CM_REJECT_TIMEOUT;
-			cm_rej_name_itself(&message.rej, testament->ca_guid);
+			cm_rej_name_itself(&message.rej, last_message->ca_guid);
 		}
 		break;
 	case CM_DREQ:
 		message.attribute = CM_DREQ;
-		message.dreq.local_comm_id = testament->local_comm_id;
-		message.dreq.remote_comm_id = testament->remote_comm_id;
-		message.dreq.remote_qpn = testament->remote_qpn;
+		message.dreq.local_comm_id = last_message->local_comm_id;
+		message.dreq.remote_comm_id = last_message->remote_comm_id;
+		message.dreq.remote_qpn = last_message->remote_qpn;
 		break;
 	case CM_DREP:
 		message.attribute = CM_DREP;
-		message.drep.local_comm_id = testament->local_comm_id;
-		message.drep.remote_comm_id = testament->remote_comm_id;
+		message.drep.local_comm_id = last_message->local_comm_id;
+		message.drep.remote_comm_id = last_message->remote_comm_id;
 		break;
 	default:
 		return false;

@@ -67,72 +67,72 @@ struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const st
 }
 
 /* Write the message that the peer receives if the process dies in this state. */
-static void testament_write(struct cm_conn *conn)
+static void last_message_write(struct cm_conn *conn)
 {
-	struct cm_testament *testament = conn->testament;
+	struct cm_last_message *last_message = conn->last_message;
 	int answered = cm_rejectable(conn->state);
 
-	if (!testament)
+	if (!last_message)
 		return;
-	testament->local_comm_id = conn->local_comm_id;
-	testament->remote_comm_id = conn->remote_comm_id;
-	testament->remote_qpn = conn->remote_qpn;
-	testament->answered = answered < 0 ? 0 : (uint32_t)answered;
-	testament->ifindex = conn->path.ifindex;
-	testament->local = conn->path.local;
-	testament->remote = conn->path.remote;
+	last_message->local_comm_id = conn->local_comm_id;
+	last_message->remote_comm_id = conn->remote_comm_id;
+	last_message->remote_qpn = conn->remote_qpn;
+	last_message->answered = answered < 0 ? 0 : (uint32_t)answered;
+	last_message->ifindex = conn->path.ifindex;
+	last_message->local = conn->path.local;
+	last_message->remote = conn->path.remote;
 	if (answered >= 0)
-		testament->attribute = CM_REJ;
+		last_message->attribute = CM_REJ;
 	else if (conn->state == CM_STATE_ESTABLISHED || conn->state == CM_STATE_DREQ_SENT)
-		testament->attribute = CM_DREQ;
+		last_message->attribute = CM_DREQ;
 	else if (conn->state == CM_STATE_DREQ_RCVD)
-		testament->attribute = CM_DREP;
+		last_message->attribute = CM_DREP;
 	else
-		testament->attribute = 0;
+		last_message->attribute = 0;
 }
 
 /* Returns NULL when all are used. */
-static struct cm_testament *testament_take(struct cm *cm)
+static struct cm_last_message *last_message_take(struct cm *cm)
 {
-	while (cm->testament_next < cm->testament_count) {
-		struct cm_testament *testament = &cm->testaments[cm->testament_next++];
+	while (cm->last_message_next < cm->last_message_count) {
+		struct cm_last_message *last_message = &cm->last_messages[cm->last_message_next++];
 
-		if (testament->local_comm_id == 0) {
-			testament->ca_guid = cm->guid;
-			return testament;
+		if (last_message->local_comm_id == 0) {
+			last_message->ca_guid = cm->guid;
+			return last_message;
 		}
 	}
 	return NULL;
 }
 
-void cm_leave_testament(struct cm *cm, struct cm_conn *conn)
+void cm_leave_last_message(struct cm *cm, struct cm_conn *conn)
 {
-	if (!conn->testament)
-		conn->testament = testament_take(cm);
-	testament_write(conn);
+	if (!conn->last_message)
+		conn->last_message = last_message_take(cm);
+	last_message_write(conn);
 }
 
 /* The lowest free entry is taken next, so memory that was never used stays untouched. */
-static void testament_give_back(struct cm *cm, struct cm_conn *conn)
+static void last_message_give_back(struct cm *cm, struct cm_conn *conn)
 {
-	if (!conn->testament)
+	if (!conn->last_message)
 		return;
-	memset(conn->testament, 0, sizeof(*conn->testament));
-	cm->testament_next =
-		min_u32(cm->testament_next, (uint32_t)(conn->testament - cm->testaments));
-	conn->testament = NULL;
+	memset(conn->last_message, 0, sizeof(*conn->last_message));
+	cm->last_message_next =
+		min_u32(cm->last_message_next, (uint32_t)(conn->last_message - cm->last_messages));
+	conn->last_message = NULL;
 }
 
-void cm_keep_testaments(struct cm *cm, struct cm_testament *testaments, uint32_t count)
+void cm_keep_last_messages(struct cm *cm, struct cm_last_message *last_messages, uint32_t count)
 {
-	cm->testaments = testaments;
-	cm->testament_count = count;
+	cm->last_messages = last_messages;
+	cm->last_message_count = count;
 }
 
 void cm_set_state(struct cm_conn *conn, enum cm_state state)
 {
 	conn->state = state;
-	testament_write(conn);
+	last_message_write(conn);
 }
 
 void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, uint32_t qpn)
@@ -142,8 +142,8 @@ void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, u
 	list_append(table_bucket(cm->by_remote, comm_id), &conn->by_remote);
 	if (qpn != 0)
 		list_append(table_bucket(cm->by_qpn, qpn), &conn->by_qpn);
-	if (!conn->testament && !is_sidr(conn))
-		cm_leave_testament(cm, conn);
+	if (!conn->last_message && !is_sidr(conn))
+		cm_leave_last_message(cm, conn);
 }
 
 /* --- what it caused --- */
@@ -232,7 +232,7 @@ void cm_enter_timewait(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	list_remove(&conn->by_qpn);
 	cm_leave_half_open(conn);
-	testament_give_back(cm, conn);
+	last_message_give_back(cm, conn);
 	cm_set_state(conn, CM_STATE_TIMEWAIT);
 	deadline_set(&cm->deadlines, &conn->deadline, now_ns + cm_timeout_ns(CM_LIFETIME_CODE));
 }
@@ -251,7 +251,7 @@ void cm_enter_idle(struct cm *cm, struct cm_conn *conn)
 	list_remove(&conn->by_remote);
 	list_remove(&conn->by_qpn);
 	cm_leave_half_open(conn);
-	testament_give_back(cm, conn);
+	last_message_give_back(cm, conn);
 	conn->remote_comm_id = 0;
 	conn->remote_qpn = 0;
 	cm_set_state(conn, CM_STATE_IDLE);

@@ -139,7 +139,7 @@ struct cm_conn {
 	struct list by_local; /* in cm.by_local; of a spare: in listener->spares */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
 	struct list by_qpn; /* in cm.by_qpn, while live and the peer's queue pair is known */
-	struct cm_testament *testament; /* NULL: none */
+	struct cm_last_message *last_message; /* NULL: none */
 	void *user;
 };
 
@@ -154,7 +154,7 @@ struct cm_event {
  * The last message of a connection: what urnicd sends to the peer if the process dies. Plain data
  * in memory that another process can read. All zero: none.
  */
-struct cm_testament {
+struct cm_last_message {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
 	uint32_t local_comm_id;
 	uint32_t remote_comm_id; /* 0: not known yet; the REJ's reason is then a timeout */
@@ -166,7 +166,7 @@ struct cm_testament {
 	struct gid remote;
 };
 
-enum { CM_TESTAMENTS_MAX = 4096 /* of a process; further connections leave none */ };
+enum { CM_LAST_MESSAGES_MAX = 4096 /* of a process; further connections leave none */ };
 
 struct cm_counters {
 #define COUNTER(name, sentence) uint64_t name;
@@ -201,10 +201,10 @@ struct cm {
 	} outbox[CM_OUTBOX];
 	uint32_t event_first, event_count;
 	struct cm_event events[CM_EVENTS];
-	struct cm_testament
-		*testaments; /* `testament_count` of them, of the caller; NULL: none are kept */
-	uint32_t testament_count;
-	uint32_t testament_next; /* all entries before it are used */
+	struct cm_last_message *
+		last_messages; /* `last_message_count` of them, of the caller; NULL: none are kept */
+	uint32_t last_message_count;
+	uint32_t last_message_next; /* all entries before it are used */
 	struct cm_counters counters;
 };
 
@@ -219,10 +219,10 @@ void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutatio
 /*
  * Keep the last messages of connections from now on.
  *
- * `testaments`  Zeroed, owned by the caller, for the life of the manager; no connection is known
- *               yet.
+ * `last_messages`  Zeroed, owned by the caller, for the life of the manager; no connection is
+ *                  known yet.
  */
-void cm_keep_testaments(struct cm *cm, struct cm_testament *testaments, uint32_t count);
+void cm_keep_last_messages(struct cm *cm, struct cm_last_message *last_messages, uint32_t count);
 
 /* All connections are released and gone; no listener is left. */
 void cm_done(struct cm *cm);
@@ -363,7 +363,8 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
  *
  * Returns false when there is none.
  */
-bool cm_testament_message(const struct cm_testament *testament, struct cm_message *ret_message);
+bool cm_last_message_build(
+	const struct cm_last_message *last_message, struct cm_message *ret_message);
 
 /* What a message is routed by. */
 enum cm_route {

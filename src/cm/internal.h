@@ -71,7 +71,7 @@ void cm_set_state(struct cm_conn *conn, enum cm_state state);
 /*
  * Keep the connection's last message up to date from now on: urnicd sends it if the process dies.
  */
-void cm_leave_testament(struct cm *cm, struct cm_conn *conn);
+void cm_leave_last_message(struct cm *cm, struct cm_conn *conn);
 
 void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, uint32_t qpn);
 

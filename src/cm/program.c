@@ -86,7 +86,7 @@ int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	conn->response_timeout = CM_RESPONSE_TIMEOUT;
 	conn->retries = CM_RETRIES_MAX;
 	cm_set_state(conn, CM_STATE_REQ_SENT);
-	cm_leave_testament(cm, conn);
+	cm_leave_last_message(cm, conn);
 	cm_send_until_answered(cm, conn, conn->retries, now_ns);
 	return 0;
 }

@@ -275,14 +275,15 @@ static void *thread_main(void *unused)
 /* --- life --- */
 
 /* Connections go without if there is no memory for it. */
-static void testaments_keep(void)
+static void last_messages_keep(void)
 {
-	uint64_t offset = arena_alloc(&nic.arena, CM_TESTAMENTS_MAX * sizeof(struct cm_testament));
+	uint64_t offset =
+		arena_alloc(&nic.arena, CM_LAST_MESSAGES_MAX * sizeof(struct cm_last_message));
 
 	if (!offset)
 		return;
-	cm_keep_testaments(&manager.cm, arena_at(&nic.arena, offset), CM_TESTAMENTS_MAX);
-	atomic_store_explicit(&nic.public->testaments_offset, offset, memory_order_release);
+	cm_keep_last_messages(&manager.cm, arena_at(&nic.arena, offset), CM_LAST_MESSAGES_MAX);
+	atomic_store_explicit(&nic.public->last_messages_offset, offset, memory_order_release);
 }
 
 static int numbers_begin(uint64_t guid)
@@ -321,7 +322,7 @@ static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *
 	error = numbers_begin(guid);
 	if (error)
 		goto fail_close_kick;
-	testaments_keep();
+	last_messages_keep();
 	error = own_thread_start(NULL, "urnic-cm", thread_main, NULL);
 	if (error)
 		goto fail_close_kick;

@@ -77,8 +77,8 @@ struct nic_public {
 	uint64_t attentions_offset; /* struct attention_table; 0: there is none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
-	/* Struct cm_testament[CM_TESTAMENTS_MAX]; 0 while there is no manager */
-	_Atomic uint64_t testaments_offset;
+	/* Struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no manager */
+	_Atomic uint64_t last_messages_offset;
 	struct cm_counters cm; /* of the connection manager; zero while there is none */
 	struct capture_public capture; /* on the peers' side: written by who captures */
 };

@@ -14,7 +14,7 @@
 
 enum {
 	TURNS_MAX = 16, /* batches, before others have their turn */
-	TESTAMENTS_PER_READ = 64,
+	LAST_MESSAGES_PER_READ = 64,
 };
 
 int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct group *group)
@@ -98,36 +98,37 @@ static struct gsi_port *port_of_address(
 	return NULL;
 }
 
-static void last_message_send(struct server *server, const struct cm_testament *testament)
+static void last_message_send(struct server *server, const struct cm_last_message *last_message)
 {
-	struct gsi_port *gsi = port_of_address(server, &testament->local, testament->ifindex);
+	struct gsi_port *gsi = port_of_address(server, &last_message->local, last_message->ifindex);
 	struct cm_message message;
 
-	if (gsi && cm_testament_message(testament, &message) &&
-		send_message(gsi, &testament->remote, &message))
-		server->counters.gsi_testaments++;
+	if (gsi && cm_last_message_build(last_message, &message) &&
+		send_message(gsi, &last_message->remote, &message))
+		server->counters.gsi_last_messages++;
 }
 
-void gsi_execute_testaments(struct server *server, int memory, const struct agent_slots *slots)
+void gsi_execute_last_messages(struct server *server, int memory, const struct agent_slots *slots)
 {
-	struct cm_testament testaments[TESTAMENTS_PER_READ];
+	struct cm_last_message last_messages[LAST_MESSAGES_PER_READ];
 	struct nic_public directory;
 	uint64_t offset;
 
 	if (pread(memory, &directory, sizeof(directory), NIC_PUBLIC_OFFSET) != sizeof(directory) ||
 		directory.magic != NIC_PUBLIC_MAGIC || directory.version != NIC_PUBLIC_VERSION)
 		return;
-	offset = directory.testaments_offset;
-	if (offset == 0 || offset > INT64_MAX - CM_TESTAMENTS_MAX * sizeof(testaments[0]))
+	offset = directory.last_messages_offset;
+	if (offset == 0 || offset > INT64_MAX - CM_LAST_MESSAGES_MAX * sizeof(last_messages[0]))
 		return;
-	for (uint32_t i = 0; i < CM_TESTAMENTS_MAX; i += TESTAMENTS_PER_READ) {
-		uint64_t at = offset + i * sizeof(testaments[0]);
+	for (uint32_t i = 0; i < CM_LAST_MESSAGES_MAX; i += LAST_MESSAGES_PER_READ) {
+		uint64_t at = offset + i * sizeof(last_messages[0]);
 
-		if (pread(memory, testaments, sizeof(testaments), (off_t)at) != sizeof(testaments))
+		if (pread(memory, last_messages, sizeof(last_messages), (off_t)at) !=
+			sizeof(last_messages))
 			return;
-		for (uint32_t j = 0; j < TESTAMENTS_PER_READ; j++)
-			if (agent_slots_has(slots, cm_comm_id_slot(testaments[j].local_comm_id)))
-				last_message_send(server, &testaments[j]);
+		for (uint32_t j = 0; j < LAST_MESSAGES_PER_READ; j++)
+			if (agent_slots_has(slots, cm_comm_id_slot(last_messages[j].local_comm_id)))
+				last_message_send(server, &last_messages[j]);
 	}
 }
 

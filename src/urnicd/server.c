@@ -267,7 +267,7 @@ static void client_drop(struct server *server, struct client *client)
 {
 	log_line("process %d (%s) has disconnected", client->pid, client->comm);
 	if (client->memory >= 0 && has_ended(client))
-		gsi_execute_testaments(server, client->memory, &client->slots);
+		gsi_execute_last_messages(server, client->memory, &client->slots);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (agent_slots_has(&client->slots, (uint8_t)slot))
 			server_release_slot(server, (uint8_t)slot);

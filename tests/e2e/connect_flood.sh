@@ -31,7 +31,7 @@ echo "ten connections during the flood: $(head -n 1 "$scratch/client")"
 wait $flood || fail 'the flood ends early'
 connect 20
 # Tables keep the size that they had when most was going on: up to 16,384 deadlines, 8 bytes each
-# (base/deadline.c makes twice as many), and 4,096 testaments of 64 bytes. 15,000 of the messages
+# (base/deadline.c makes twice as many), and 4,096 last messages of 64 bytes. 15,000 of the messages
 # are requests to the listener: one allocation left over of each shows.
 [ "$allocated" -le $((before + 16384 * 2 * 8 + 16384)) ] || fail "the server has allocated $allocated bytes, and had $before"
 [ "$nic" -le $((nic_before + 256 + 64)) ] || fail "its NIC has $nic KiB, and had $nic_before"

@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CONNS = 6, SPARES = 3, TESTAMENTS = 4 };
+enum { CONNS = 6, SPARES = 3, LAST_MESSAGES = 4 };
 
 struct input {
 	const uint8_t *data;
@@ -24,7 +24,7 @@ static struct cm cm;
 static struct cm_conn conns[CONNS];
 static bool has_gone[CONNS];
 static struct cm_listener listener;
-static struct cm_testament testaments[TESTAMENTS];
+static struct cm_last_message last_messages[LAST_MESSAGES];
 static uint64_t now_ns;
 static bool is_checked; /* which takes most of the time, so not in every run */
 
@@ -153,10 +153,10 @@ static void call(struct input *input)
 static void begin(void)
 {
 	memset(has_gone, 0, sizeof(has_gone));
-	memset(testaments, 0, sizeof(testaments));
+	memset(last_messages, 0, sizeof(last_messages));
 	now_ns = 1;
 	cm_init(&cm, 1, 2, test_permutation(3), 4);
-	cm_keep_testaments(&cm, testaments, TESTAMENTS);
+	cm_keep_last_messages(&cm, last_messages, LAST_MESSAGES);
 	listener = (struct cm_listener){.service_id = 7};
 	cm_listen(&cm, &listener);
 	for (uint32_t i = 0; i < CONNS; i++) {
@@ -189,8 +189,8 @@ static void end(void)
 	for (uint32_t i = 0; i < CONNS; i++)
 		if (!has_gone[i])
 			abort();
-	for (uint32_t i = 0; i < TESTAMENTS; i++)
-		if (testaments[i].local_comm_id != 0)
+	for (uint32_t i = 0; i < LAST_MESSAGES; i++)
+		if (last_messages[i].local_comm_id != 0)
 			abort();
 	cm_done(&cm);
 }

@@ -138,15 +138,15 @@ static unsigned leased_slots(struct agent_client *client)
 	return count;
 }
 
-/* A client that leaves one testament: a disconnect, to be said to the loopback's QP1. */
-static void connect_with_testament(struct agent_client *client)
+/* A client that leaves one last message: a disconnect, to be said to the loopback's QP1. */
+static void connect_with_last_message(struct agent_client *client)
 {
 	const struct nic_public public = {
 		.magic = NIC_PUBLIC_MAGIC,
 		.version = NIC_PUBLIC_VERSION,
-		.testaments_offset = NIC_PUBLIC_OFFSET + sizeof(public),
+		.last_messages_offset = NIC_PUBLIC_OFFSET + sizeof(public),
 	};
-	struct cm_testament testament = {
+	struct cm_last_message last_message = {
 		.attribute = CM_DREQ,
 		.remote_comm_id = 1,
 		.local = loopback.gid,
@@ -156,43 +156,43 @@ static void connect_with_testament(struct agent_client *client)
 	uint8_t slot;
 
 	assert_int_equal(agent_client_connect(client), 0);
-	assert_int_equal(
-		ftruncate(memory,
-			(off_t)(public.testaments_offset + CM_TESTAMENTS_MAX * sizeof(testament))),
+	assert_int_equal(ftruncate(memory,
+				 (off_t)(public.last_messages_offset +
+					 CM_LAST_MESSAGES_MAX * sizeof(last_message))),
 		0);
 	assert_int_equal(agent_client_attach(client, memory, &slot), 0);
-	testament.local_comm_id = (uint32_t)slot << 24 | 1;
+	last_message.local_comm_id = (uint32_t)slot << 24 | 1;
 	assert_int_equal(
 		pwrite(memory, &public, sizeof(public), NIC_PUBLIC_OFFSET), sizeof(public));
-	assert_int_equal(
-		pwrite(memory, &testament, sizeof(testament), (off_t) public.testaments_offset),
-		sizeof(testament));
+	assert_int_equal(pwrite(memory, &last_message, sizeof(last_message),
+				 (off_t) public.last_messages_offset),
+		sizeof(last_message));
 	close(memory);
 }
 
-static uint64_t testaments_executed(struct agent_client *client)
+static uint64_t last_messages_executed(struct agent_client *client)
 {
 	struct agent_counters counters;
 
 	assert_int_equal(agent_client_stat(client, &counters), 0);
-	return counters.gsi_testaments;
+	return counters.gsi_last_messages;
 }
 
-static void testament_is_executed_when_its_process_has_ended(void **state)
+static void last_message_is_executed_when_its_process_has_ended(void **state)
 {
 	struct agent_client cut_off, ended;
 	struct holder holder;
 
 	(void)state;
 	holder_open(&holder, 1, &loopback);
-	connect_with_testament(&cut_off);
+	connect_with_last_message(&cut_off);
 	assert_int_equal(send(cut_off.fd, "?", 1, 0), 1);
 	wait_for_hangup(&cut_off);
-	assert_int_equal(testaments_executed(&holder.client), 0);
+	assert_int_equal(last_messages_executed(&holder.client), 0);
 	agent_client_done(&cut_off);
-	connect_with_testament(&ended);
+	connect_with_last_message(&ended);
 	agent_client_done(&ended);
-	assert_int_equal(testaments_executed(&holder.client), 1);
+	assert_int_equal(last_messages_executed(&holder.client), 1);
 	holder_close(&holder);
 }
 
@@ -459,7 +459,7 @@ int main(void)
 		TEST(newcomer_after_the_kill_waits_for_the_survivor),
 		TEST(request_that_meets_a_dead_urnicd_resumes_by_itself),
 		TEST(urnicd_killed_again_and_again_loses_nothing),
-		TEST(testament_is_executed_when_its_process_has_ended),
+		TEST(last_message_is_executed_when_its_process_has_ended),
 		TEST(killed_client_frees_its_slots_and_bars_their_sockets),
 		TEST(reused_slot_delivers_nothing_of_its_former_owner),
 		TEST(survivor_that_does_not_come_back_is_named),

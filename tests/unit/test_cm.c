@@ -327,49 +327,49 @@ static void release_says_what_the_state_asks_for(void **state)
  * The peer's communication ID is not known yet: the peer finds the request by ours, and by who we
  * are.
  */
-static void testament_of_a_request_says_that_time_is_out(void **state)
+static void last_message_of_a_request_says_that_time_is_out(void **state)
 {
-	static struct cm_testament testaments[4];
+	static struct cm_last_message last_messages[4];
 	struct cm_message message;
 
 	(void)state;
-	memset(testaments, 0, sizeof(testaments));
-	cm_keep_testaments(&cm, testaments, 4);
+	memset(last_messages, 0, sizeof(last_messages));
+	cm_keep_last_messages(&cm, last_messages, 4);
 	go_req_sent();
-	assert_true(cm_testament_message(&testaments[0], &message));
+	assert_true(cm_last_message_build(&last_messages[0], &message));
 	assert_int_equal(message.attribute, CM_REJ);
 	assert_int_equal(message.rej.reason, CM_REJECT_TIMEOUT);
 	assert_int_equal(message.rej.local_comm_id, conn.local_comm_id);
 	assert_int_equal(message.rej.remote_comm_id, 0);
 	assert_int_equal(message.rej.info_bytes, 8);
 	cm_release(&cm, &conn, now_ns);
-	assert_false(cm_testament_message(&testaments[0], &message));
+	assert_false(cm_last_message_build(&last_messages[0], &message));
 }
 
-static void testament_follows_the_state(void **state)
+static void last_message_follows_the_state(void **state)
 {
-	static struct cm_testament testaments[4];
+	static struct cm_last_message last_messages[4];
 	struct cm_message message;
 	struct cm_conn *passive;
 
 	(void)state;
-	memset(testaments, 0, sizeof(testaments));
-	cm_keep_testaments(&cm, testaments, 4);
-	assert_false(cm_testament_message(&testaments[0], &message));
+	memset(last_messages, 0, sizeof(last_messages));
+	cm_keep_last_messages(&cm, last_messages, 4);
+	assert_false(cm_last_message_build(&last_messages[0], &message));
 	passive = go_rep_sent();
-	assert_true(cm_testament_message(&testaments[0], &message));
+	assert_true(cm_last_message_build(&last_messages[0], &message));
 	assert_int_equal(message.attribute, CM_REJ);
 	message = peer_message(CM_RTU, passive);
 	hear(&message);
-	assert_true(cm_testament_message(&testaments[0], &message));
+	assert_true(cm_last_message_build(&last_messages[0], &message));
 	assert_int_equal(message.attribute, CM_DREQ);
 	assert_int_equal(message.dreq.remote_comm_id, PEER_COMM_ID);
 	message = peer_message(CM_DREQ, passive);
 	hear(&message);
-	assert_true(cm_testament_message(&testaments[0], &message));
+	assert_true(cm_last_message_build(&last_messages[0], &message));
 	assert_int_equal(message.attribute, CM_DREP);
 	cm_disconnect(&cm, passive, now_ns);
-	assert_false(cm_testament_message(&testaments[0], &message));
+	assert_false(cm_last_message_build(&last_messages[0], &message));
 }
 
 int main(void)
@@ -394,8 +394,8 @@ int main(void)
 		TEST(path_change_is_declined),
 		TEST(message_of_an_unknown_connection_is_answered_as_it_deserves),
 		TEST(release_says_what_the_state_asks_for),
-		TEST(testament_of_a_request_says_that_time_is_out),
-		TEST(testament_follows_the_state),
+		TEST(last_message_of_a_request_says_that_time_is_out),
+		TEST(last_message_follows_the_state),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
