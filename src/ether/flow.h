@@ -22,13 +22,13 @@
 struct qp;
 
 enum flow_kind {
-	FLOW_SNIFFER, /* every frame of the port, also what other queue pairs and the host send */
+	FLOW_SNIFFER, /* every frame of the port, in both directions */
 	FLOW_NORMAL,
 	FLOW_MULTICAST_DEFAULT, /* multicast frames that no normal rule traps */
-	FLOW_ALL_DEFAULT, /* whatever nothing else traps */
+	FLOW_ALL_DEFAULT, /* frames that no other rule traps */
 };
 
-/* What a rule has counted; shared with those who read. */
+/* The frames that a rule has delivered. Shared with the threads that read the counters. */
 struct flow_counters {
 	_Atomic uint64_t packets;
 	_Atomic uint64_t bytes;

@@ -71,7 +71,7 @@ uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns)
 		pace_count(qp, sq_at(qp->sq, index)->total_bytes, now_ns);
 		return sq_at(qp->sq, index)->total_bytes;
 	}
-	/* Those before it come first. */
+	/* The frames before this request are sent first. */
 	if (!raw->taken) {
 		qp_complete_send(qp, fault, now_ns);
 		qp_set_state(qp, QP_ERR, now_ns);
@@ -87,7 +87,10 @@ void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns)
 	for (uint32_t i = count; i < raw->taken; i++)
 		pace_take_back(qp, sq_at(qp->sq, qp->sq->completed + i)->total_bytes);
 	raw->taken = 0;
-	/* A completion queue that overruns on the way ends it all: the rest was flushed. */
+	/*
+	 * An overrun of the completion queue moves the queue pair to the error state, which flushed
+	 * the rest.
+	 */
 	for (; count && qp->state != QP_ERR; count--) {
 		qp_count(qp, COUNTER_sent_pkts, 1);
 		qp_count(qp, COUNTER_sent_bytes, sq_at(qp->sq, qp->sq->completed)->total_bytes);
@@ -123,9 +126,9 @@ static void sends_posted(struct qp *qp, uint64_t now_ns)
 
 /* --- receiving --- */
 
-/* Where a frame is to go. */
+/* The queue that takes a frame. */
 struct target {
-	struct wq *wq; /* NULL: the queue pair's own queue, or the shared one that it takes from */
+	struct wq *wq; /* NULL: the queue pair's own receive queue or SRQ */
 	uint32_t pd;
 };
 
@@ -169,7 +172,7 @@ static void target_complete(struct raw_qp *raw, const struct target *target, uin
 		wq_fail(target->wq, lane, now_ns);
 }
 
-/* A receive request whose memory is not what it should be: nothing more can be trusted to it. */
+/* The memory of a receive request is not accessible: the queue fails. */
 static void target_fail(struct raw_qp *raw, const struct target *target, uint64_t now_ns)
 {
 	if (target->wq)
@@ -212,8 +215,8 @@ static void frame_deliver(struct raw_qp *raw, const struct flow_rule *rule,
 }
 
 /*
- * The work queues behind a table have states of their own; as on adapters, the queue pair needs
- * none then.
+ * Work queues behind a table have states of their own. As on adapters, the queue pair's state then
+ * matters only if it is ERR.
  */
 static bool is_receiving(const struct raw_qp *raw)
 {

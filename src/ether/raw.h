@@ -5,21 +5,22 @@
 /*
  * Raw packet queue pairs: whole Ethernet frames through work queues.
  *
- * A send request is one frame, gathered as it is, without FCS; a received frame that a flow rule
- * steers here takes one receive request. There is no peer, no header of ours and nothing to
- * acknowledge: a send is complete when the interface has taken it.
+ * A send request is one frame without FCS. A received frame takes one receive request of each queue
+ * pair that a flow rule steers it to. There is no peer, no header of ours and no acknowledgement: a
+ * send is complete when the interface has taken the frame.
  *
  * Frames do not travel with the lane's packets. Queue pairs with frames to send wait in
- * lane->tx_frames; the runtime takes frames from the first one, in batches, and says how many went:
+ * lane->tx_frames. The runtime takes frames from the first queue pair, in batches, and reports how
+ * many the interface took:
  *
- *     raw_next_frame() ... raw_next_frame(), then raw_frames_sent() and, if it was not all,
+ *     raw_next_frame() ... raw_next_frame(), then raw_frames_sent() and, if frames are left,
  *     raw_frames_blocked() or raw_frame_dropped()
  *
  * With an indirection table a queue pair only receives: each frame goes to the work queue that its
- * hash picks.
+ * hash selects.
  *
- * A frame longer than its receive request completes that request with a length error and nothing
- * else: whoever can send us frames must not be able to stop the queue pair.
+ * A frame longer than its receive request completes that request with a length error. The queue
+ * pair goes on, because any host on the link can send such a frame.
  */
 
 #include <stdbool.h>
@@ -31,7 +32,7 @@
 
 enum { RAW_TABLE_MAX = 128 };
 
-/* How long to wait for an interface that takes no more. */
+/* The wait before another try when the interface takes no more. */
 #define RAW_BLOCKED_NS 100000
 
 /* An indirection table: which work queue takes which hash. */
@@ -45,8 +46,7 @@ struct raw_spread {
 
 struct raw_qp {
 	struct qp qp;
-	uint32_t
-		taken; /* frames that raw_next_frame() has given out and nobody has accounted for */
+	uint32_t taken; /* frames from raw_next_frame() that are not reported as sent yet */
 	uint32_t ifindex;
 	uint32_t frame_bytes_max; /* the longest the interface takes, without FCS */
 	struct raw_spread spread;
@@ -59,7 +59,7 @@ static inline struct raw_qp *raw_from_qp(struct qp *qp)
 	return container_of(qp, struct raw_qp, qp);
 }
 
-/* A new queue pair gets to know its interface. */
+/* Set the interface of a new queue pair. */
 void raw_attach(struct raw_qp *raw, uint32_t ifindex, uint32_t frame_bytes_max);
 
 /*
@@ -67,24 +67,21 @@ void raw_attach(struct raw_qp *raw, uint32_t ifindex, uint32_t frame_bytes_max);
  *
  * `buffer`  Room for frame_bytes_max.
  *
- * Returns its length; 0 when there is none now, or none may go yet for the queue pair's rate. A
- * request that cannot be sent is completed with its fault, and the queue pair goes to the error
- * state.
+ * Returns its length; 0 when there is none, or the queue pair's rate allows none yet. A request
+ * that cannot be sent completes with its fault, and the queue pair goes to the error state.
  */
 uint32_t raw_next_frame(struct raw_qp *raw, uint8_t *buffer, uint64_t now_ns);
 
-/*
- * The interface has taken the first `count` frames given out; the others will be given out again.
- */
+/* The interface has taken the first `count` frames. raw_next_frame() returns the others again. */
 void raw_frames_sent(struct raw_qp *raw, uint32_t count, uint64_t now_ns);
 
-/* The interface takes no more: leave the list, and come back in a moment. */
+/* The interface takes no more: leave the list, and try again after RAW_BLOCKED_NS. */
 void raw_frames_blocked(struct raw_qp *raw, uint64_t now_ns);
 
-/* The first frame cannot be sent, now or later: it is lost, as a wire loses frames. */
+/* The interface refuses the first frame for good. The frame counts as lost on the wire. */
 void raw_frame_dropped(struct raw_qp *raw, uint64_t now_ns);
 
-/* The queue pair of this lane whose turn it is to send frames, or NULL. */
+/* The queue pair of this lane that sends frames next, or NULL. */
 static inline struct raw_qp *raw_first(struct lane *lane)
 {
 	return list_is_empty(&lane->tx_frames)
@@ -93,12 +90,12 @@ static inline struct raw_qp *raw_first(struct lane *lane)
 }
 
 /*
- * A frame was seen on the interface.
+ * Take in a frame that was seen on the interface.
  *
  * `table`         The rules; NULL for none.
  * `bytes`         From the destination address on, without FCS. Anything is legal input.
- * `count`         How many.
- * `is_departing`  This host sends it to somebody else.
+ * `count`         The frame's length.
+ * `is_departing`  This host sends the frame to another.
  */
 void raw_receive(struct raw_qp *raw, const struct flow_table *table, const uint8_t *bytes,
 	uint32_t count, bool is_departing, uint64_t now_ns);

@@ -3,12 +3,12 @@
 #define URNIC_ETHER_WQ_H
 
 /*
- * Receive work queues: a receive queue with a completion queue of its own, to be chosen from an
- * indirection table by what steers frames to it.
+ * Receive work queues: a receive queue with a completion queue of its own, which an indirection
+ * table selects for a frame.
  *
- * Queue pairs of several lanes may deliver into one: the receive queue and the completion queue
- * have their own locks, the state is one word. The owner changes the state, and passes through
- * every lane's lock before it flushes or destroys.
+ * Queue pairs of several lanes may deliver into the same work queue. The receive queue and the
+ * completion queue have their own locks; the state is one word. The owner changes the state, and
+ * passes through every lane's lock before it flushes or destroys.
  */
 
 #include <stdatomic.h>
@@ -26,7 +26,7 @@ enum wq_state {
 };
 
 struct wq {
-	uint32_t number; /* below all queue pair numbers of programs: its top byte is 0 */
+	uint32_t number; /* its top byte is 0, unlike that of a queue pair */
 	uint32_t pd;
 	_Atomic uint32_t state; /* enum wq_state */
 	uint32_t sge_max;
@@ -41,18 +41,18 @@ int wq_init(struct wq *wq, struct arena *arena, struct cq *cq, uint32_t depth, u
 void wq_done(struct wq *wq, struct arena *arena);
 
 /*
- * Post one receive request. Returns 0; -EINVAL for one that is too long a list, or in state RESET;
+ * Post one receive request. Returns 0; -EINVAL when the list is too long, or in state RESET;
  * -ENOMEM when the queue is full. In state ERROR the caller flushes afterwards.
  */
 int wq_post_recv(struct wq *wq, const struct recv_wr *wr);
 
-/* The queue has failed: its completion queue, or the memory of a request. */
+/* Move the queue to state ERROR, because its completion queue or the memory of a request failed. */
 void wq_fail(struct wq *wq, struct lane *lane, uint64_t now_ns);
 
-/* Forget requests and completions. */
+/* Discard requests and completions. */
 void wq_reset(struct wq *wq);
 
-/* Complete what is queued as flushed. `lane` is any one that the caller has locked. */
+/* Complete all queued requests as flushed. The caller has locked `lane`, which may be any. */
 void wq_flush(struct wq *wq, struct lane *lane, uint64_t now_ns);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets: their life, datagrams out and in.
+ * Datagram rsockets: their life, sending and receiving.
  *
- * There is no thread behind a socket: what comes over UDP is taken in by calls on it, and the
- * kernel keeps it until then. Nothing that comes makes us remember a peer; sending to it does.
+ * There is no thread behind a socket: the kernel keeps UDP messages until a call on the socket
+ * reads them. A received message never makes the socket remember a peer; only sending does.
  */
 #include "front/rsocket/datagram.h"
 
@@ -15,12 +15,13 @@
 
 #include "port/socket.h"
 
-/* A peer may have begun anew with another queue pair: it is asked again after this time. */
+/* A peer may have restarted with another queue pair: ask for its number again after this time. */
 #define ASK_AGAIN_NS 1000000000u
 
 enum {
-	UDP_TURNS = 16, /* messages without a datagram that one look takes in */
-	UDP_PAUSE_NS = 20000, /* between looks, each a system call: most datagrams come otherwise */
+	UDP_TURNS = 16, /* UDP messages without a datagram that one call reads at most */
+	UDP_PAUSE_NS =
+		20000, /* between reads of the UDP socket: most datagrams come to the queue pair */
 };
 
 static uint64_t now_ns(void)
@@ -38,7 +39,7 @@ static int udp_open(int domain, int protocol)
 	const int on = 1;
 	int fd = socket_open(domain, SOCK_DGRAM | SOCK_CLOEXEC, protocol);
 
-	/* To know which of its addresses a message came to. */
+	/* With this option the kernel reports the destination address of each message. */
 	if (fd >= 0 && domain == AF_INET)
 		setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on));
 	else if (fd >= 0)
@@ -89,7 +90,7 @@ int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t
 
 	if (connect(rs->fd, address, bytes))
 		return errno;
-	/* AF_UNSPEC: connected no more. */
+	/* AF_UNSPEC: dissolve the connection. */
 	if (datagram_name_from(&name, address, bytes))
 		error = datagram_peer_create(rs, &name, &peer);
 	if (error)
@@ -115,7 +116,7 @@ static bool is_same(const union datagram_name *a, const union datagram_name *b)
 	return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-/* The peer of this name, if something was sent to it. */
+/* The peer with this name, if the socket has sent to it. */
 static struct datagram_peer *peer_find(
 	const struct datagram *datagram, const union datagram_name *name)
 {
@@ -126,7 +127,10 @@ static struct datagram_peer *peer_find(
 	return peer && is_same(&peer->name, name) ? peer : NULL;
 }
 
-/* A new peer takes the place of an old one, which will be asked again if need be. */
+/*
+ * A new peer replaces an old one with the same hash; the socket asks the old one again if it sends
+ * to it.
+ */
 static int peer_get(struct rs *rs, const union datagram_name *name, struct datagram_peer **ret_peer)
 {
 	struct datagram_peer **place = &rs->datagram->peers[address_hash(name)];
@@ -168,7 +172,9 @@ static int udp_send(struct rs *rs, const union datagram_name *to,
 	return sendmsg(rs->fd, &message, flags | MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-/* The address of ours that a message came to. Returns false when the kernel does not say. */
+/*
+ * The local address that a message was sent to. Returns false when the kernel does not report it.
+ */
 static bool local_address(struct msghdr *header, union datagram_name *ret_name)
 {
 	memset(ret_name, 0, sizeof(*ret_name));
@@ -194,7 +200,9 @@ static bool local_address(struct msghdr *header, union datagram_name *ret_name)
 	return false;
 }
 
-/* Who sent a datagram over UDP wants to know our queue pair. Without one it goes on as it did. */
+/*
+ * The sender of a datagram over UDP asks for our queue pair. Without an answer it keeps using UDP.
+ */
 static void resolution_answer(struct rs *rs, const union datagram_name *from, struct msghdr *header)
 {
 	struct datagram_endpoint *endpoint;
@@ -204,7 +212,7 @@ static void resolution_answer(struct rs *rs, const union datagram_name *from, st
 		udp_send(rs, from, endpoint, DATAGRAM_OP_CTRL, NULL, 0, MSG_DONTWAIT);
 }
 
-/* One message. Returns false when there is none. */
+/* Read one message. Returns false when there is none. */
 static bool udp_receive(struct rs *rs)
 {
 	struct datagram *datagram = rs->datagram;
@@ -308,7 +316,8 @@ void rs_datagram_advance(struct rs *rs)
 	if (!datagram->message.data)
 		endpoints_receive(rs);
 	/*
-	 * A connected socket hears its peer only. The header says so; UDP's is the kernel's word.
+	 * A connected socket receives from its peer only. A datagram's header names the sender;
+	 * with UDP the kernel does.
 	 */
 	if (datagram->message.data && !is_for_us(datagram))
 		message_drop(datagram);
@@ -411,8 +420,8 @@ static int send_packet(struct datagram_peer *peer, const struct msghdr *message,
 }
 
 /*
- * Over UDP, if the peer's queue pair is not known, or not for certain, or the datagram is too long
- * for it.
+ * Use UDP while the peer's queue pair is unknown or uncertain, or for a datagram that is too long
+ * for a packet.
  */
 static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t bytes)
 {
@@ -420,7 +429,7 @@ static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t byte
 
 	if (bytes > peer->endpoint->packet_bytes - peer->endpoint->header_bytes)
 		return true;
-	/* Its answer may be there by now. */
+	/* The peer's answer may be there by now. */
 	if (!peer->qpn && !rs->datagram->message.data)
 		udp_receive_some(rs);
 	if (peer->qpn && now - peer->asked_ns < ASK_AGAIN_NS)

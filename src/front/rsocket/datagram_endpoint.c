@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs of datagram rsockets, and ways to peers.
+ * Queue pairs of datagram rsockets, and routes to peers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ void datagram_endpoint_give_back(struct datagram_endpoint *endpoint, uint32_t sl
 	};
 	struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = list, .num_sge = 2}, *bad;
 
-	/* It was posted before, or there is room for it: this fails only with the queue pair. */
+	/* The queue has room, so this fails only with the queue pair. */
 	ibv_post_recv(endpoint->id->qp, &wr, &bad);
 }
 
@@ -98,8 +98,8 @@ static in_port_t *port_of(union datagram_name *name)
 }
 
 /*
- * The way to itself names the device, which binding to a loopback address would not. The port need
- * not be the socket's: nobody asks the connection manager for it.
+ * Resolving the address to itself names the device; binding to a loopback address would not. The
+ * port need not be the socket's, because no peer asks the connection manager for it.
  */
 static int id_make(struct datagram_endpoint *endpoint, const union datagram_name *name)
 {
@@ -117,7 +117,10 @@ static int id_make(struct datagram_endpoint *endpoint, const union datagram_name
 	return 0;
 }
 
-/* The socket's own name. It gets a port now, if it has none: datagrams tell it. 0 or an errno. */
+/*
+ * The socket's own name. A socket without a port gets one now, because datagrams name it. 0 or an
+ * errno.
+ */
 static int own_name(struct rs *rs, union datagram_name *ret_name)
 {
 	socklen_t bytes = sizeof(*ret_name);
@@ -306,7 +309,10 @@ static int gid_index_of(struct ibv_context *context, const union ibv_gid *gid)
 	return -1;
 }
 
-/* Where the socket sends from: the system's choice, unless it is bound to one address. */
+/*
+ * A socket that is not bound to an address sends from the address that the kernel's routing
+ * chooses.
+ */
 static int destination_resolve(struct rs *rs, struct rdma_cm_id *id, const union datagram_name *to)
 {
 	union datagram_name own;

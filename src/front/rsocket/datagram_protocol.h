@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets on the wire, as rdma-core's librdmacm speaks.
+ * Datagram rsockets on the wire, compatible with rdma-core's librdmacm.
  *
  * A datagram socket has a UDP socket, whose address is its name, and a UD queue pair per local
- * address. A datagram is a SEND with the sender's name in front. To learn a peer's queue pair a
- * datagram is sent over UDP instead, with the number of the sender's own; the peer takes it like
- * any other, and answers with a message without data (op CTRL) and its number. Either side may use
- * UDP at any time. Q_Key: RDMA_UDP_QKEY.
+ * address. A datagram is a SEND with the sender's name in front. To learn a peer's queue pair
+ * number, a socket sends a datagram over UDP with the number of its own queue pair. The peer
+ * delivers that datagram like any other, and answers with a message without data (op CTRL) that has
+ * its number. Either side may use UDP at any time. Q_Key: RDMA_UDP_QKEY.
  *
  *     UD    version, length, port, address [IPv6: flow information, address]    8 or 24 bytes
  *     UDP   tag, version, op, length, 0, queue pair number, address             16 or 28 bytes
  *
- * The datagram follows.
- * Big-endian; `version` is 4 or 6, `length` that of the header. Receivers have room for 2048 bytes
- * with header.
+ * The datagram follows its header. Fields are big-endian; `version` is 4 or 6, `length` is the
+ * header's. Receivers have room for 2048 bytes with header.
  */
 #ifndef URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
 #define URNIC_FRONT_RSOCKET_DATAGRAM_PROTOCOL_H
@@ -33,8 +32,8 @@ enum {
 };
 
 enum datagram_op {
-	DATAGRAM_OP_DATA = 0, /* a datagram; CTRL is to be sent back */
-	DATAGRAM_OP_CTRL = 7, /* a queue pair's number only */
+	DATAGRAM_OP_DATA = 0, /* a datagram; the receiver answers with CTRL */
+	DATAGRAM_OP_CTRL = 7, /* only the number of a queue pair */
 };
 
 /* The name of a socket. Unused bytes are zero, so memcmp() compares. */
@@ -42,7 +41,7 @@ union datagram_name {
 	struct sockaddr base;
 	struct sockaddr_in ipv4;
 	struct sockaddr_in6 ipv6;
-	uint8_t bytes[sizeof(struct sockaddr_in6)]; /* all of it: equal names are equal in each */
+	uint8_t bytes[sizeof(struct sockaddr_in6)]; /* all bytes: equal names are equal in each */
 };
 
 static inline socklen_t datagram_name_bytes(const union datagram_name *name)
@@ -50,7 +49,7 @@ static inline socklen_t datagram_name_bytes(const union datagram_name *name)
 	return name->base.sa_family == AF_INET ? sizeof(name->ipv4) : sizeof(name->ipv6);
 }
 
-/* Returns false for a family or a length that cannot be. */
+/* Returns false for a family or a length that is not supported. */
 static inline bool datagram_name_from(
 	union datagram_name *name, const struct sockaddr *from, socklen_t bytes)
 {
@@ -67,7 +66,9 @@ static inline bool datagram_name_from(
 	return true;
 }
 
-/* The IPv4 name that a socket of both families has for a peer without IPv6; others as they are. */
+/*
+ * The IPv4 name that a socket of both families has for a peer without IPv6; other names unchanged.
+ */
 static inline union datagram_name datagram_name_unmapped(const union datagram_name *name)
 {
 	union datagram_name ipv4;
@@ -81,7 +82,7 @@ static inline union datagram_name datagram_name_unmapped(const union datagram_na
 	return ipv4;
 }
 
-/* And back, for a socket of this family. */
+/* The opposite, for a socket of this family. */
 static inline union datagram_name datagram_name_mapped(const union datagram_name *name, int family)
 {
 	union datagram_name ipv6;
@@ -97,7 +98,7 @@ static inline union datagram_name datagram_name_mapped(const union datagram_name
 	return ipv6;
 }
 
-/* Of a datagram. Returns its length. */
+/* Encode the header of a datagram. Returns its length. */
 static inline size_t datagram_header_encode(
 	uint8_t to[DATAGRAM_HEADER_BYTES_MAX], const union datagram_name *from)
 {
@@ -117,7 +118,7 @@ static inline size_t datagram_header_encode(
 	return to[1];
 }
 
-/* Any bytes. Returns the header's length and whose it says it is, or 0. */
+/* Decode any bytes. Returns the header's length and the sender that it names, or 0. */
 static inline size_t datagram_header_decode(
 	union datagram_name *name, const uint8_t *from, size_t bytes)
 {
@@ -164,7 +165,7 @@ static inline size_t datagram_udp_header_encode(uint8_t to[DATAGRAM_UDP_HEADER_B
 	return to[6];
 }
 
-/* Any bytes. Returns the header's length, or 0. */
+/* Decode any bytes. Returns the header's length, or 0. */
 static inline size_t datagram_udp_header_decode(
 	struct datagram_udp_header *header, const uint8_t *from, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a stream has once its device is known: queue pair, buffers, tables; and the messages.
+ * The resources of a stream whose device is known: queue pair, buffers, tables; and the messages.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "front/rsocket/rsocket.h"
 
 /*
- * wr_id of receive requests, with their number; those of sends are the message itself, for the
- * IOMAP bytes see below.
+ * wr_id of receive requests, with their number. The wr_id of a send is its message; for IOMAP bytes
+ * see below.
  */
 #define WR_RECEIVE (1ull << 63)
 
@@ -27,7 +27,7 @@ static size_t target_bytes(const struct rs *rs)
 		rs->options.iomap_count * sizeof(struct rs_iomap);
 }
 
-/* Zeroed memory that is registered. */
+/* Allocate zeroed memory and register it. */
 static int buffer_make(
 	struct rs *rs, size_t bytes, int access, void *ret_buffer, struct ibv_mr **ret_mr)
 {
@@ -104,7 +104,7 @@ static int queue_pair_make(struct rs *rs)
 	return rdma_create_qp(rs->id, NULL, &init) ? errno : 0;
 }
 
-/* Of the receive queue, those behind the last ones. */
+/* Post the next `count` requests of the receive queue. */
 static int receives_post(struct rs *rs, uint32_t count)
 {
 	struct ibv_recv_wr wrs[POST_BATCH] = {0};
@@ -154,7 +154,10 @@ int rs_endpoint_create(struct rs *rs)
 	rs->send_slots = options->send_queue_size - RS_CTRL_COUNT;
 	rs->send_free_bytes = options->send_buffer_bytes;
 	rs->grant_at = (uint16_t)(options->receive_queue_size / 2);
-	/* The first half was given to the peer in the private data, the second can be at once. */
+	/*
+	 * The private data grants the first half to the peer; the second half can be granted at
+	 * once.
+	 */
 	rs->free_offset = options->receive_buffer_bytes / 2;
 	rs->free_bytes = options->receive_buffer_bytes / 2;
 	return 0;
@@ -252,7 +255,7 @@ int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes)
 
 /* --- messages out --- */
 
-/* The requests are in the order in which they were given; the last one says when they are done. */
+/* Post requests in the order of the list. The last one is signaled. */
 static int requests_post(struct rs *rs, struct ibv_send_wr *first)
 {
 	struct ibv_send_wr *bad;
@@ -263,7 +266,7 @@ static int requests_post(struct rs *rs, struct ibv_send_wr *first)
 	return error;
 }
 
-/* A WRITE of what `list` names, then the message, unless the WRITE is silent. */
+/* Post a WRITE of the elements in `list`, then the message, unless the WRITE is silent. */
 static int write_post(struct rs *rs, uint32_t message, struct ibv_sge *list, int count,
 	const struct rs_sge *to, unsigned flags, bool is_silent)
 {
@@ -291,7 +294,7 @@ static int write_post(struct rs *rs, uint32_t message, struct ibv_sge *list, int
 	return requests_post(rs, is_message_apart && !count ? &send : &write);
 }
 
-/* A message alone. */
+/* Post a message without data. */
 static int message_post(struct rs *rs, uint32_t message)
 {
 	return write_post(rs, message, NULL, 0, &(struct rs_sge){0, 0, 0}, 0, false);
@@ -316,7 +319,7 @@ bool rs_is_sent(const struct rs *rs)
 			rs->ctrl_slots == RS_CTRL_COUNT);
 }
 
-/* What is at send_offset, in one or two elements: the send buffer is a ring. */
+/* The bytes at send_offset, in one or two elements: the send buffer is a ring. */
 static int send_list(struct rs *rs, uint32_t bytes, struct ibv_sge list[2])
 {
 	uint32_t size = rs->options.send_buffer_bytes;
@@ -372,7 +375,7 @@ int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl)
 	return message_post(rs, rs_message(RS_OP_CTRL, ctrl));
 }
 
-/* The half of the receive buffer that is free, as the peer is told. */
+/* Grant the free half of the receive buffer to the peer. */
 static int half_send(struct rs *rs, uint32_t message)
 {
 	uint32_t half_bytes = rs->options.receive_buffer_bytes / 2;
@@ -419,7 +422,10 @@ static void peer_closed(struct rs *rs)
 	rs->state = RS_DISCONNECTED;
 }
 
-/* DATA; hostile numbers included: more than was granted, or more than there is room for. */
+/*
+ * Take in a DATA message. The peer is hostile: it may name more bytes than were granted, or than
+ * there is room for.
+ */
 static void data_arrived(struct rs *rs, uint32_t bytes)
 {
 	uint32_t size = rs->options.receive_queue_size;
@@ -442,7 +448,7 @@ static void message_arrived(struct rs *rs, uint32_t message)
 	case RS_OP_SGL:
 		rs->send_limit = (uint16_t)operand;
 		break;
-	case RS_OP_IOMAP: /* the entry is there to be found; it was a numbered message */
+	case RS_OP_IOMAP: /* a numbered message; its entry is already in the table */
 		rs->receive_sequence++;
 		break;
 	case RS_OP_CTRL:
@@ -477,14 +483,17 @@ static void rs_failed(struct rs *rs, const struct ibv_wc *wc)
 {
 	if (rs->state != RS_CONNECTED)
 		return;
-	/* Flushed requests say that it is over, but not why: rdma_cm will, or has. */
+	/*
+	 * A flushed request says that the connection is over, but not why; the rdma_cm event has
+	 * the reason.
+	 */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		peer_closed(rs);
 	else
 		rs_fail(rs, wc->status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 }
 
-/* What a receive request brought. */
+/* The message of a completed receive request. */
 static uint32_t message_of(const struct rs *rs, const struct ibv_wc *wc)
 {
 	return rs->is_iwarp ? rs->received[(uint32_t)wc->wr_id] : ntohl(wc->imm_data);

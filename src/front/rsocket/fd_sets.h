@@ -21,8 +21,8 @@ static inline bool fd_sets_has(const fd_set *set, int fd)
 }
 
 /*
- * An entry for each descriptor below `limit` that is in a set. Returns how many; `fds` has room for
- * `limit`.
+ * Make an entry for each descriptor below `limit` that is in a set. Returns how many; `fds` has
+ * room for `limit`.
  */
 static inline nfds_t fd_sets_to_poll(const struct fd_sets *sets, int limit, struct pollfd *fds)
 {
@@ -48,7 +48,7 @@ static inline int fd_sets_keep(fd_set *set, int fd, bool is_ready)
 	return is_ready;
 }
 
-/* Leave what is ready in the sets. Returns what select() does. */
+/* Leave only ready descriptors in the sets. Returns the result of select(). */
 static inline int fd_sets_from_poll(
 	const struct fd_sets *sets, const struct pollfd *fds, nfds_t count)
 {
@@ -64,7 +64,7 @@ static inline int fd_sets_from_poll(
 	return ready;
 }
 
-/* For poll(): rounded up; -1: for ever. */
+/* The timeout for poll(): rounded up; -1: for ever. */
 static inline int fd_sets_timeout_ms(const struct timeval *timeout)
 {
 	int64_t ms;

@@ -2,8 +2,8 @@
 /*
  * Memory of the application that the peer writes into directly (rsocket(7), riomap).
  *
- * A mapping is announced to the peer by an entry in its iomap table, before the next bytes that are
- * sent on the stream. riowrite() looks the offset up in the table that the peer fills here.
+ * An entry in the peer's iomap table announces a mapping, before the next bytes of the stream.
+ * riowrite() looks the offset up in the local table, which the peer fills.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static bool has_room_or_ended(const struct rs *rs)
 		(rs->send_slots > 0 && rs->send_free_bytes >= RS_SEND_BYTES_MIN);
 }
 
-/* The first index that no mapping of ours has in the peer's table; -1 when it is full. */
+/* The first index in the peer's table that is free; -1 when the table is full. */
 static int free_index(const struct rs *rs)
 {
 	for (uint32_t index = 0; index < rs->peer_iomap.bytes; index++) {
@@ -134,7 +134,7 @@ int riounmap(int socket, void *buf, size_t len)
 	} else {
 		struct rs_mapping **link = &rs->mappings;
 
-		/* The peer hears of it while it is still there: the entry becomes empty. */
+		/* Empty the peer's entry before the memory is deregistered. */
 		if (mapping->index >= 0 && rs->state == RS_CONNECTED)
 			iomap_announce(rs, mapping, false);
 		while (*link != mapping)
@@ -161,7 +161,7 @@ static const struct rs_iomap *iomap_find(const struct rs *rs, uint64_t offset)
 	return NULL;
 }
 
-/* One piece, as long as the mapping, the send buffer and a transfer allow. */
+/* Write one piece, as long as the mapping, the send buffer and a transfer allow. */
 static int iowrite_piece(
 	struct rs *rs, struct pieces *from, size_t count, uint64_t offset, uint32_t *ret_bytes)
 {

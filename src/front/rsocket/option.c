@@ -55,7 +55,7 @@ static int set_socket(struct rs *rs, int name, int value)
 static int set_tcp(struct rs *rs, int name, int value)
 {
 	switch (name) {
-	case TCP_NODELAY: /* nothing is ever held back */
+	case TCP_NODELAY: /* sends are never delayed */
 		rs->options.no_delay = value != 0;
 		return 0;
 	case TCP_KEEPIDLE:
@@ -88,7 +88,7 @@ static int set_rdma(struct rs *rs, int name, int value)
 		options->receive_queue_size =
 			clamp_int(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
 		return 0;
-	case RDMA_INLINE: /* entries of tables travel inline */
+	case RDMA_INLINE: /* table entries are sent inline */
 		options->inline_bytes =
 			clamp_int(value, sizeof(struct rs_iomap), RS_QUEUE_SIZE_MAX);
 		return 0;
@@ -127,7 +127,7 @@ static int set_number(struct rs *rs, int level, int name, int value)
 	}
 }
 
-/* A datagram socket's options are those of its UDP socket, but for ours. */
+/* A datagram socket takes the options of its UDP socket, except those of rsocket. */
 static bool is_kernels(const struct rs *rs, int level, int name)
 {
 	return rs->datagram && level != SOL_RDMA &&
@@ -199,7 +199,7 @@ static int get_socket(struct rs *rs, int name, int *value)
 	}
 }
 
-/* What one packet holds, from the path MTU once that is known. */
+/* The payload of one packet, from the path MTU once that is known. */
 static int segment_bytes(const struct rs *rs)
 {
 	struct ibv_qp_init_attr init;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The application's memory as a list of pieces, and a place in it that moves on as bytes are
- * copied.
+ * The application's memory as a list of pieces, with a position that advances as bytes are copied.
  */
 #ifndef URNIC_FRONT_RSOCKET_PIECES_H
 #define URNIC_FRONT_RSOCKET_PIECES_H
@@ -12,19 +11,19 @@
 #include <sys/uio.h>
 
 struct pieces {
-	const struct iovec *first; /* what is left of the list */
+	const struct iovec *first; /* the rest of the list */
 	int count;
-	size_t offset; /* into the first */
+	size_t offset; /* into the first piece */
 };
 
 enum pieces_direction { PIECES_OUT, PIECES_IN };
 
-/* From the beginning of a list, which is borrowed. */
+/* Start at the beginning of a list, which is borrowed. */
 struct pieces pieces_begin(const struct iovec *list, int count);
 
 size_t pieces_bytes(const struct iovec *list, int count);
 
-/* Copy `bytes` bytes, which the list still has: out of the list into `memory`, or the other way. */
+/* Copy `bytes` bytes, which the list still has: out of the list into `memory`, or back. */
 void pieces_copy(
 	struct pieces *pieces, void *memory, size_t bytes, enum pieces_direction direction);
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rsockets on the wire: what two ends of a stream say to each other, as rdma-core's librdmacm says
- * it (its docs/rsocket), version 1.
+ * rsockets on the wire: the messages of a stream, compatible with rdma-core's librdmacm (its
+ * docs/rsocket), version 1.
  *
- * Everything is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's receive
- * buffer, whose free halves the peer names by writing entries into our `target` table; messages
- * without bytes are WRITEs of length 0. Over iWARP, which need not have immediate data, a SEND of
- * four bytes takes its place, in the sender's byte order, behind the WRITE if there is one. The
- * immediate data says which:
+ * Every message is an RDMA WRITE with immediate data. Bytes of the stream go into the peer's
+ * receive buffer. The peer grants free halves of that buffer by writing entries into our `target`
+ * table. Messages without bytes are WRITEs of length 0. iWARP need not have immediate data: there a
+ * SEND of four bytes, in the sender's byte order, follows the WRITE if there is one. The immediate
+ * data is:
  *
  *     31..29  operation    28..0  its operand
  *     DATA    bytes that were written
- *     SGL     an entry of the target table may be new; the sequence number (16 bits) up to which
- *             DATA messages may now be sent
- *     IOMAP   an entry of the iomap table is new: its index
+ *     SGL     the target table may have a new entry; the sequence number (16 bits) up to which DATA
+ *             messages may be sent
+ *     IOMAP   the index of a new entry of the iomap table
  *     CTRL    enum rs_ctrl
  *
- * DATA and IOMAP messages are numbered; each needs a receive request at the peer, and that is what
- * the sequence number in SGL grants. SGL and CTRL messages are not: few are under way at a time,
+ * DATA and IOMAP messages are numbered. Each needs a receive request at the peer; the sequence
+ * number in SGL grants them. SGL and CTRL messages are not numbered: few are under way at a time,
  * and the queue pair's RNR retries cover them.
  */
 #ifndef URNIC_FRONT_RSOCKET_PROTOCOL_H
@@ -36,9 +36,9 @@ enum rs_op {
 };
 
 enum rs_ctrl {
-	RS_CTRL_DISCONNECT, /* nothing more is sent or received */
+	RS_CTRL_DISCONNECT, /* the sender neither sends nor receives any more */
 	RS_CTRL_KEEPALIVE,
-	RS_CTRL_SHUTDOWN, /* nothing more is sent */
+	RS_CTRL_SHUTDOWN, /* the sender sends no more */
 };
 
 #define RS_OPERAND_BITS 29
@@ -66,7 +66,7 @@ struct rs_sge {
 	uint32_t bytes;
 };
 
-/* An entry of the iomap table: what the application mapped at `offset`. */
+/* An entry of the iomap table: the memory that the application mapped at `offset`. */
 struct rs_iomap {
 	uint64_t offset;
 	struct rs_sge sge;
@@ -74,15 +74,15 @@ struct rs_iomap {
 
 /* Flags of the private data. */
 enum {
-	RS_CONN_BIG_ENDIAN = 1 << 0, /* table entries of this end are in big-endian order */
-	RS_CONN_IOMAP = 1 << 1, /* iomap_size is there */
+	RS_CONN_BIG_ENDIAN = 1 << 0, /* this end writes its table entries in big-endian order */
+	RS_CONN_IOMAP = 1 << 1, /* iomap_size is valid */
 };
 
 /* Private data of REQ and REP, big-endian. */
 struct rs_conn_data {
 	uint8_t version;
 	uint8_t flags;
-	uint16_t credits; /* DATA messages that may be sent at first */
+	uint16_t credits; /* DATA messages that the receiver may send before the first SGL */
 	uint8_t reserved[3];
 	uint8_t iomap_size; /* entries of the iomap table behind the target table, scaled */
 	struct rs_sge target_sgl; /* the sender's target table; `bytes` counts its entries */

@@ -2,8 +2,7 @@
 /*
  * rsockets: the sockets API over RDMA (rsocket(7)), for librdmacm.so.1.
  *
- * Written on the public verbs and rdma_cm alone: what is under them, an adapter or urnic, does not
- * matter here.
+ * The code uses only public verbs and rdma_cm, so it runs on an adapter as well as on urnic.
  *
  *     table.c     descriptors to sockets
  *     stream.c    life of a stream: socket, bind, listen, accept, connect, shutdown, close
@@ -14,12 +13,12 @@
  *     iomap.c     riomap(), riounmap(), riowrite()
  *     option.c    options, flags, names
  *
- * A stream's descriptor is that of its rdma_cm event channel. It is made non-blocking, whatever the
- * application asks for: a blocking call waits in poll(), for the event channel and the completion
- * channel at once, so that the end of a connection is seen while data is waited for.
+ * A stream's descriptor is that of its rdma_cm event channel. The channel is non-blocking, even for
+ * blocking sockets: a blocking call waits in poll(), for the event channel and the completion
+ * channel at once. So a call that waits for data also sees the end of the connection.
  *
  * Threads: each stream has one lock, which covers all of it; only the wait is outside. One thread
- * at a time waits for the descriptors, the others wait for it.
+ * at a time polls the descriptors, the others wait for that thread.
  */
 #ifndef URNIC_FRONT_RSOCKET_RSOCKET_H
 #define URNIC_FRONT_RSOCKET_RSOCKET_H
@@ -28,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is declared in them is exported; all else is hidden. */
+/* Declarations in the public headers are exported; all others are hidden. */
 #pragma GCC visibility push(default)
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
@@ -50,7 +49,7 @@ enum {
 	RS_BUFFER_BYTES_DEFAULT = 1 << 17,
 	RS_IOMAP_COUNT_MAX = 127 << 8,
 	RS_RESOLVE_TIMEOUT_MS = 2000,
-	RS_DATAGRAM_BYTES_MAX = 2020, /* what any receiver has room for, with the longest header */
+	RS_DATAGRAM_BYTES_MAX = 2020, /* any receiver has this much room, with the longest header */
 	RS_DATAGRAM_PIECES_MAX = 16,
 };
 
@@ -63,11 +62,11 @@ enum rs_state {
 	RS_CONNECTING, /* REQ sent */
 	RS_ACCEPTING, /* REP sent */
 	RS_CONNECTED,
-	RS_DISCONNECTED, /* was connected; what arrived may still be read */
-	RS_FAILED, /* `error` says why */
+	RS_DISCONNECTED, /* was connected; received bytes may still be read */
+	RS_FAILED, /* `error` has the reason */
 };
 
-/* A mapping that the application made with riomap(). */
+/* A mapping made with riomap(). */
 struct rs_mapping {
 	struct rs_mapping *next;
 	struct ibv_mr *mr;
@@ -81,10 +80,10 @@ struct rs_options {
 	uint32_t send_queue_size;
 	uint32_t receive_queue_size;
 	uint32_t inline_bytes;
-	uint32_t iomap_count; /* mappings that the peer may announce to us */
+	uint32_t iomap_count; /* mappings that the peer may announce */
 	bool is_address_reused;
 	bool is_v6_only;
-	/* Kept and given back; they change nothing. */
+	/* Stored and returned only. */
 	int keepalive;
 	int oob_inline;
 	int no_delay;
@@ -99,8 +98,8 @@ struct datagram; /* datagram.h */
 struct rs {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool is_waited_for; /* a thread waits for the descriptors */
-	uint32_t users; /* calls at work on it; freed when closed and 0 */
+	bool is_waited_for; /* a thread polls the descriptors */
+	uint32_t users; /* calls that use it; freed when closed and 0 */
 
 	int fd;
 	int family;
@@ -118,16 +117,16 @@ struct rs {
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	uint32_t unacknowledged_events;
-	uint32_t send_slots; /* free for DATA and IOMAP messages */
-	uint32_t ctrl_slots; /* free for SGL and CTRL messages */
+	uint32_t send_slots; /* free slots for DATA and IOMAP messages */
+	uint32_t ctrl_slots; /* free slots for SGL and CTRL messages */
 
 	/* sending */
 	uint8_t *send_buffer;
 	struct ibv_mr *send_mr;
-	uint32_t send_offset; /* where the next byte goes */
+	uint32_t send_offset; /* of the next byte */
 	uint32_t send_free_bytes;
 	uint16_t send_sequence; /* of the next numbered message */
-	uint16_t send_limit; /* the first that may not be sent */
+	uint16_t send_limit; /* the first that may not be sent yet */
 	struct rs_sge *target; /* the peer writes here; see protocol.h */
 	struct ibv_mr *target_mr;
 	uint32_t target_index; /* the entry in use */
@@ -136,72 +135,72 @@ struct rs {
 	/* receiving */
 	uint8_t *receive_buffer;
 	struct ibv_mr *receive_mr;
-	uint32_t *received; /* behind the receive buffer: where messages that are SENDs go */
-	uint32_t receive_index; /* of the receive request to be posted next */
+	uint32_t *received; /* behind the receive buffer: payload of messages that are SENDs */
+	uint32_t receive_index; /* of the next receive request to post */
 	uint32_t *messages; /* bytes of each DATA message not read yet: a ring */
 	uint32_t message_count;
 	uint32_t message_head;
 	uint32_t read_offset; /* of the next byte to read */
-	uint32_t free_bytes; /* read, and not yet given to the peer again */
-	uint32_t free_offset; /* where they begin */
+	uint32_t free_bytes; /* read, and not granted to the peer again */
+	uint32_t free_offset; /* their first byte */
 	uint16_t receive_sequence; /* DATA messages read */
-	uint16_t grant_at; /* when it is reached, the peer gets more */
+	uint16_t grant_at; /* grant more to the peer at this sequence number */
 	struct rs_sge peer_target; /* the peer's target table; `bytes` counts its entries */
 	uint32_t peer_target_index; /* the entry to write next */
 	struct rs_sge peer_iomap;
-	bool is_peer_swapped; /* its tables are in the other byte order */
+	bool is_peer_swapped; /* the peer's tables are in the other byte order */
 
 	struct rs_mapping *mappings;
 };
 
 /* --- table.c --- */
 
-/* Take a new socket into the table, under rs->fd. 0 or a positive errno. */
+/* Enter a new socket into the table, under rs->fd. 0 or a positive errno. */
 int rs_table_add(struct rs *rs);
-/* Its descriptor no longer names it. */
+/* Remove the socket from the table. */
 void rs_table_remove(struct rs *rs);
-/* The socket of a descriptor, with a user more, or NULL with errno EBADF. Undo with rs_put(). */
+/* The socket of a descriptor, with one more user, or NULL with errno EBADF. Undo with rs_put(). */
 struct rs *rs_get(int fd);
-/* NULL for a descriptor that is no rsocket; errno stays. */
+/* NULL for a descriptor that is no rsocket; errno is unchanged. */
 struct rs *rs_find(int fd);
-/* The last user of a closed socket frees it. */
+/* Drop a user. The last user of a closed socket frees it. */
 void rs_put(struct rs *rs);
 
 /* --- stream.c --- */
 
-/* Take in events of the connection. The stream is locked. */
+/* Handle events of the connection. The stream is locked. */
 void rs_connection_advance(struct rs *rs);
-/* The connection has failed. */
+/* Put the stream into state RS_FAILED. */
 void rs_fail(struct rs *rs, int error);
 void rs_free(struct rs *rs);
 
 /* --- endpoint.c --- */
 
-/* Make queue pair, buffers and tables on rs->id, and post the receive requests. 0 or an errno. */
+/* Create queue pair, buffers and tables on rs->id, and post the receive requests. 0 or an errno. */
 int rs_endpoint_create(struct rs *rs);
 void rs_endpoint_destroy(struct rs *rs);
-/* What the peer is to know of this end, and the opposite. The latter fails with EPROTO. */
+/* Encode the private data for the peer, and take in the peer's. The latter fails with EPROTO. */
 void rs_conn_data_make(const struct rs *rs, struct rs_conn_data *to);
 int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes);
 
-/* Take in completions: what arrived, what was sent. */
+/* Handle completions of receives and sends. */
 void rs_completions_take(struct rs *rs);
 /* Ask for an event at the next completion; then look once more. */
 void rs_completions_arm(struct rs *rs);
 
 /*
- * Write the next `bytes` bytes of the application's into the peer's memory, by way of the send
- * buffer, which has room for them. `is_silent`: the peer is not told.
+ * Copy the next `bytes` bytes into the send buffer, which has room for them, and write them into
+ * the peer's memory. `is_silent`: without a message to the peer.
  */
 int rs_data_send(struct rs *rs, struct pieces *from, uint32_t bytes, const struct rs_sge *to,
 	bool is_silent);
-/* The same for one entry of the peer's iomap table. */
+/* Write one entry of the peer's iomap table. */
 int rs_iomap_send(struct rs *rs, const struct rs_iomap *entry, uint32_t index);
 int rs_ctrl_send(struct rs *rs, enum rs_ctrl ctrl);
-/* Give the peer what was read, if that is enough to be worth a message. */
+/* Grant the bytes read to the peer, if they are enough to be worth a message. */
 void rs_grant(struct rs *rs);
 
-/* Room for a numbered message, and for bytes in the peer's receive buffer. */
+/* Is there room for a numbered message, and for bytes in the peer's receive buffer? */
 bool rs_can_number(const struct rs *rs);
 bool rs_can_send(const struct rs *rs);
 bool rs_is_sent(const struct rs *rs);
@@ -211,16 +210,16 @@ bool rs_is_sent(const struct rs *rs);
 /* Open the UDP socket of a datagram socket: rs->fd. 0 or an errno; close in either case. */
 int rs_datagram_open(struct rs *rs, int protocol);
 void rs_datagram_close(struct rs *rs);
-/* Wait until what was sent has left. */
+/* Wait until all datagrams are sent. */
 void rs_datagram_finish(struct rs *rs);
 /* 0 or an errno, as connect(). */
 int rs_datagram_connect(struct rs *rs, const struct sockaddr *address, socklen_t bytes);
 
-/* One datagram, to message->msg_name or to whom the socket is connected. 0 or an errno. */
+/* Send one datagram, to message->msg_name or to the connected peer. 0 or an errno. */
 int rs_datagram_send(struct rs *rs, const struct msghdr *message, int flags);
 int rs_datagram_receive(struct rs *rs, struct msghdr *message, int flags, size_t *ret_bytes);
 
-/* As the functions of streams below; one descriptor has all news. */
+/* Like the functions of streams below; one descriptor reports all events. */
 void rs_datagram_advance(struct rs *rs);
 void rs_datagram_arm(struct rs *rs);
 int rs_datagram_watched(const struct rs *rs);
@@ -231,12 +230,12 @@ bool rs_datagram_can_send(const struct rs *rs);
 
 typedef bool rs_condition_fn(const struct rs *rs);
 
-/* Everything that can be done without waiting. */
+/* Do all work that is possible without waiting. */
 void rs_advance(struct rs *rs);
 
 /*
- * Wait until the condition holds. The stream is locked, and unlocked meanwhile. Returns 0; EAGAIN
- * when it does not hold and the caller does not wait; EINTR.
+ * Wait until the condition holds. The stream is locked, and unlocked during the wait. Returns 0;
+ * EAGAIN when the condition does not hold and the caller does not wait; EINTR.
  */
 int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking);
 

@@ -157,7 +157,7 @@ static void stream_established(struct rs *rs, const struct rdma_cm_event *event)
 static void stream_disconnected(struct rs *rs)
 {
 	if (rs->cq)
-		rs_completions_take(rs); /* what arrived before the end */
+		rs_completions_take(rs); /* data that arrived before the end */
 	if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING)
 		rs->state = RS_DISCONNECTED;
 	rs->can_read = false;
@@ -256,7 +256,7 @@ static bool has_connection_event(const struct rs *rs)
 	return poll(&fd, 1, 0) == 1;
 }
 
-/* Answer a request with a stream of its own. NULL with errno; then the request was refused. */
+/* Answer a request with a new stream. NULL with errno: the request was refused. */
 static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *event)
 {
 	struct rs_conn_data data;
@@ -279,7 +279,7 @@ static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *even
 	if (!error)
 		error = rs_conn_data_take(
 			rs, event->param.conn.private_data, event->param.conn.private_data_len);
-	rdma_ack_cm_event(event); /* before the id may move */
+	rdma_ack_cm_event(event); /* before the program moves the id */
 	if (!error && rdma_migrate_id(id, rs->events))
 		error = errno;
 	if (!error) {
@@ -298,7 +298,7 @@ static struct rs *accept_request(struct rs *listener, struct rdma_cm_event *even
 	return NULL;
 }
 
-/* The next connection request; other events of a listener are of no use. NULL: none. */
+/* Take the next connection request; a listener ignores other events. NULL: none. */
 static struct rdma_cm_event *request_take(struct rs *rs)
 {
 	struct rdma_cm_event *event;
@@ -328,7 +328,7 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		event = error ? NULL : request_take(rs);
 		if (event)
 			accepted = accept_request(rs, event);
-		/* One that failed is the peer's trouble, unless it is ours. */
+		/* EPROTO is the peer's fault: wait for the next request. Other errors are ours. */
 		if (event && !accepted && errno != EPROTO)
 			error = errno;
 	}
@@ -362,7 +362,7 @@ static int connect_start(struct rs *rs, const struct sockaddr *addr)
 	case RS_ACCEPTING:
 		return EISCONN;
 	case RS_FAILED:
-		return 0; /* what the attempt under way came to */
+		return 0; /* the caller reports rs->error */
 	case RS_LISTENING:
 	case RS_DISCONNECTED:
 		return EINVAL;

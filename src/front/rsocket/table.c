@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Descriptors to sockets: an array as large as the descriptors are.
+ * The table from descriptors to sockets: an array that grows up to the highest descriptor.
  */
 #include <errno.h>
 #include <stdlib.h>

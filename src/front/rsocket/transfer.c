@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bytes out and in.
+ * Sending and receiving bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool can_send_or_ended(const struct rs *rs)
 	return rs->state != RS_CONNECTED || !rs->can_write || rs_can_send(rs);
 }
 
-/* Why nothing can be sent any more; 0 while it can. */
+/* The reason why nothing can be sent any more; 0 while sending is possible. */
 static int send_error(const struct rs *rs)
 {
 	if (rs->state == RS_FAILED)
@@ -36,8 +36,8 @@ static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 	struct rs_sge to = *target;
 
 	/*
-	 * Before it is sent: the peer may have read it, and written the entry anew, when that
-	 * returns.
+	 * Update the entry before the send: after the send the peer may already have read the bytes
+	 * and written the entry anew.
 	 */
 	target->address += bytes;
 	target->bytes -= bytes;
@@ -47,8 +47,8 @@ static int send_piece(struct rs *rs, struct pieces *from, uint32_t bytes)
 }
 
 /*
- * Short pieces first, so that the wire is busy while later ones are copied. Returns what was sent
- * before an error; the error only when nothing was.
+ * Begin with short pieces, so that the wire is busy while longer ones are copied. Returns the bytes
+ * sent before an error; the error only when there are none.
  */
 static ssize_t send_all(struct rs *rs, const struct iovec *list, int count, bool is_nonblocking)
 {
@@ -152,7 +152,7 @@ static bool can_receive_or_ended(const struct rs *rs)
 	return !is_opening && (rs->message_count || rs->state != RS_CONNECTED || !rs->can_read);
 }
 
-/* What is there, up to `bytes`. Peeking leaves it there. */
+/* Copy received bytes, up to `bytes`. Peeking leaves them in the buffer. */
 static size_t receive_there(struct rs *rs, struct pieces *to, size_t bytes, bool is_peek)
 {
 	uint32_t size = rs->options.receive_buffer_bytes;
@@ -212,8 +212,8 @@ static ssize_t receive_all(struct rs *rs, const struct iovec *list, int count, i
 	if (!error && rs->state < RS_RESOLVING_ADDRESS)
 		error = ENOTCONN;
 	/*
-	 * rstream looks at errno at the end of a stream, too: it must not say EAGAIN, be that of an
-	 * earlier call or of one within this one.
+	 * rstream reads errno at the end of a stream, too. It must not be EAGAIN, nor the errno of
+	 * an earlier or an inner call.
 	 */
 	errno = error;
 	return error ? -1 : 0;

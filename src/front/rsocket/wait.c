@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting: for one stream in a blocking call, for many descriptors in rpoll() and rselect().
+ * Waiting: for one stream in a blocking call, and for many descriptors in rpoll() and rselect().
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,12 +12,12 @@
 #include "front/rsocket/rsocket.h"
 
 /*
- * rpoll() looks again at least this often: another thread may have taken in, and told nobody, what
- * it sleeps for.
+ * rpoll() looks again at least this often: another thread may have handled the event that rpoll()
+ * sleeps for, without a wake-up.
  */
 enum { SLICE_MS = 50, FDS_ON_STACK = 32 };
 
-/* Before it sleeps a call looks for completions this long: waking up takes longer. */
+/* A call polls for completions this long before it sleeps, because a wake-up takes longer. */
 #define SPIN_NS 10000
 
 int rs_result(int error)
@@ -49,7 +49,7 @@ void rs_advance(struct rs *rs)
 	}
 }
 
-/* Ask for a wake-up; then look once more. */
+/* Ask for a wake-up; the caller looks once more afterwards. */
 static void rs_arm(struct rs *rs)
 {
 	if (rs->datagram)
@@ -58,7 +58,7 @@ static void rs_arm(struct rs *rs)
 		rs_completions_arm(rs);
 }
 
-/* The descriptors that have news of a socket. */
+/* The descriptors that report events of a socket. */
 static nfds_t fd_watch(const struct rs *rs, struct pollfd fds[2])
 {
 	nfds_t count = 0;
@@ -87,7 +87,7 @@ static void poll_spin(struct rs *rs, rs_condition_fn *condition)
 	}
 }
 
-/* Sleep until a descriptor has news. The stream is locked before and after. */
+/* Sleep until a descriptor is readable. The stream is locked before and after. */
 static int sleep_for_news(struct rs *rs)
 {
 	struct pollfd fds[2];
@@ -159,7 +159,7 @@ static short rs_readiness(const struct rs *rs)
 		if (rs_can_send(rs) || !rs->can_write)
 			events |= POLLOUT;
 		return events;
-	case RS_DISCONNECTED: /* first what arrived, then the end */
+	case RS_DISCONNECTED: /* first the received bytes, then the end */
 		return rs->message_count ? POLLIN : POLLIN | POLLOUT | POLLHUP;
 	case RS_FAILED:
 		return POLLIN | POLLOUT | POLLHUP | POLLERR;
@@ -167,7 +167,7 @@ static short rs_readiness(const struct rs *rs)
 	return 0;
 }
 
-/* What of the asked-for events is there; and, `shall_arm`, have the next one wake a sleeper. */
+/* Which of the wanted events are ready? With `shall_arm`, the next event wakes a sleeper. */
 static short rs_look(struct rs *rs, short wanted, bool shall_arm)
 {
 	short ready;
@@ -184,7 +184,7 @@ static short rs_look(struct rs *rs, short wanted, bool shall_arm)
 	return ready & (wanted | POLLHUP | POLLERR);
 }
 
-/* One look at all of them. Returns how many are ready; `ret_under` is what to sleep on. */
+/* Look at all descriptors once. Returns how many are ready; `ret_under` is the list to poll. */
 static int look_at_all(
 	struct pollfd *fds, nfds_t count, bool shall_arm, struct pollfd *under, nfds_t *ret_under)
 {
