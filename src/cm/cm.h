@@ -201,8 +201,8 @@ struct cm {
 	} outbox[CM_OUTBOX];
 	uint32_t event_first, event_count;
 	struct cm_event events[CM_EVENTS];
-	struct cm_last_message *
-		last_messages; /* `last_message_count` of them, of the caller; NULL: none are kept */
+	struct cm_last_message
+		*last_messages; /* `last_message_count`, the caller's; NULL: none are kept */
 	uint32_t last_message_count;
 	uint32_t last_message_next; /* all entries before it are used */
 	struct cm_counters counters;

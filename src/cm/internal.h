@@ -59,7 +59,7 @@ struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 /* End a connection whose time is up; the peer and the program are notified. */
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* A REQ that belongs to no connection: begin one with a spare of its listener, or refuse the REQ. */
+/* A REQ that belongs to no connection: begin one with a spare of its listener, or refuse it. */
 void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
 	uint64_t now_ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `watch_lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under it.
- * Thread: that of netdev/netdev_watch.h.
+ * Lock: `watch_lock`, for the two snapshots; id_lock, for the list of identifiers, is taken under
+ * it. Thread: that of netdev/netdev_watch.h.
  */
 #include "front/rdmacm/watch.h"
 
