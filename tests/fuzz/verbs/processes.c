@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Random programs that share an XRC domain and import each other's objects: fuzz_processes
- * [--seconds N] [--processes N] [--seed N].
+ * [--seconds N] [--processes N] [--seed N] [--scribble PROGRAM].
  *
  * Each process makes random verbs calls: it makes and destroys shared receive queues, receiving and
  * sending queue pairs in one domain, opens the receiving queue pairs of others, connects any with
  * any, sends to anybody's queues and memory, and imports protection domains and regions. What all
  * have is on a board that they share. Meanwhile processes are killed, stopped for a moment or told
  * to end, at random, and others take their places.
+ *
+ * With --scribble one more process of the same user, PROGRAM (tests/attack/scribble.c), writes
+ * random words into the NIC memory of all others.
  *
  * It fails when a call does not answer as it may, when a process crashes, leaks or races (the
  * sanitizers tell), or hangs.
@@ -695,17 +698,69 @@ static void disturb(struct process *process, struct card *card)
 	}
 }
 
+/* --- an attacker --------------------------------------------------------------------------- */
+
+enum {
+	ATTACK_MS = 300, /* then another attacker begins, which sees the processes of that time */
+	ATTACK_FOUND_NOTHING = 3, /* tests/attack/scribble.c */
+};
+
+static pid_t attack_start(const char *program, const struct process *processes, uint64_t seed)
+{
+	char numbers[PROCESSES_MAX + 2][24];
+	char *arguments[PROCESSES_MAX + 4] = {(char *)(uintptr_t)program, numbers[0], numbers[1]};
+	unsigned count = 3;
+	pid_t pid;
+
+	snprintf(numbers[0], sizeof(numbers[0]), "%llu", (unsigned long long)seed);
+	snprintf(numbers[1], sizeof(numbers[1]), "%d", ATTACK_MS);
+	for (unsigned i = 0; i < process_count; i++) {
+		if (!processes[i].pid)
+			continue;
+		snprintf(numbers[2 + i], sizeof(numbers[0]), "%d", processes[i].pid);
+		arguments[count++] = numbers[2 + i];
+	}
+	fflush(NULL);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
+	execv(program, arguments);
+	_exit(127);
+}
+
+/* Counts in `*attacks` one that has written. False when the attacker itself has failed. */
+static bool attack_reap(pid_t *attacker, uint64_t *attacks, int options)
+{
+	int status;
+
+	if (*attacker <= 0 || waitpid(*attacker, &status, options) != *attacker)
+		return true;
+	*attacker = 0;
+	if (status == 0)
+		++*attacks;
+	else if (!WIFEXITED(status) || WEXITSTATUS(status) != ATTACK_FOUND_NOTHING) {
+		fprintf(stderr, "the attacker ended with status 0x%x\n", (unsigned)status);
+		return false;
+	}
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"seconds", required_argument, NULL, 's'},
 		{"processes", required_argument, NULL, 'p'},
 		{"seed", required_argument, NULL, 'r'},
+		{"scribble", required_argument, NULL, 'a'},
 		{0},
 	};
 	struct process processes[PROCESSES_MAX] = {0};
 	double seconds = 5, until;
-	uint64_t seed = 1, started = 0, beats = 0;
+	uint64_t seed = 1, started = 0, beats = 0, attacks = 0;
+	const char *scribble = NULL;
+	pid_t attacker = 0;
 	bool is_well = true;
 	int letter;
 
@@ -716,6 +771,8 @@ int main(int argc, char **argv)
 			process_count = (unsigned)atoi(optarg) % (PROCESSES_MAX + 1);
 		else if (letter == 'r')
 			seed = strtoull(optarg, NULL, 0);
+		else if (letter == 'a')
+			scribble = optarg;
 		else
 			return 2;
 	}
@@ -741,6 +798,9 @@ int main(int argc, char **argv)
 			is_well = process->pid > 0 && reap(process, WNOHANG) &&
 				!is_hanging(process, &board[i]);
 		}
+		is_well = attack_reap(&attacker, &attacks, WNOHANG) && is_well;
+		if (scribble && !attacker)
+			attacker = attack_start(scribble, processes, seed + attacks);
 		usleep(20000);
 		if (is_well && below(100) < 10) {
 			unsigned i = below(process_count);
@@ -749,13 +809,19 @@ int main(int argc, char **argv)
 				disturb(&processes[i], &board[i]);
 		}
 	}
+	is_well = attack_reap(&attacker, &attacks, 0) && is_well;
+	if (scribble && !attacks) {
+		fprintf(stderr, "no attacker has found NIC memory that it may write to\n");
+		is_well = false;
+	}
 	for (unsigned i = 0; i < process_count; i++) {
 		board[i].shall_end = true;
 		if (processes[i].pid > 0 && is_well)
 			is_well = reap(&processes[i], 0);
 		beats += board[i].beats;
 	}
-	printf("seed %llu: %llu calls of %llu processes\n", (unsigned long long)seed,
-		(unsigned long long)beats, (unsigned long long)started);
+	printf("seed %llu: %llu calls of %llu processes, %llu attacks\n", (unsigned long long)seed,
+		(unsigned long long)beats, (unsigned long long)started,
+		(unsigned long long)attacks);
 	return is_well ? 0 : 1;
 }
