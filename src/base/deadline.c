@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void place(struct deadline_heap *heap, uint32_t position, struct deadline *deadline)
+static void entry_place(struct deadline_heap *heap, uint32_t position, struct deadline *deadline)
 {
 	heap->entries[position] = deadline;
 	deadline->position = position;
@@ -15,10 +15,10 @@ static void place(struct deadline_heap *heap, uint32_t position, struct deadline
 static void sift_up(struct deadline_heap *heap, uint32_t position, struct deadline *deadline)
 {
 	while (position > 1 && heap->entries[position / 2]->at_ns > deadline->at_ns) {
-		place(heap, position, heap->entries[position / 2]);
+		entry_place(heap, position, heap->entries[position / 2]);
 		position /= 2;
 	}
-	place(heap, position, deadline);
+	entry_place(heap, position, deadline);
 }
 
 static void sift_down(struct deadline_heap *heap, uint32_t position, struct deadline *deadline)
@@ -33,14 +33,14 @@ static void sift_down(struct deadline_heap *heap, uint32_t position, struct dead
 			child++;
 		if (heap->entries[child]->at_ns >= deadline->at_ns)
 			break;
-		place(heap, position, heap->entries[child]);
+		entry_place(heap, position, heap->entries[child]);
 		position = child;
 	}
-	place(heap, position, deadline);
+	entry_place(heap, position, deadline);
 }
 
 /* The entry at `position` has a new time: move it to where it belongs. */
-static void settle(struct deadline_heap *heap, uint32_t position, struct deadline *deadline)
+static void entry_move(struct deadline_heap *heap, uint32_t position, struct deadline *deadline)
 {
 	if (position > 1 && heap->entries[position / 2]->at_ns > deadline->at_ns)
 		sift_up(heap, position, deadline);
@@ -48,14 +48,14 @@ static void settle(struct deadline_heap *heap, uint32_t position, struct deadlin
 		sift_down(heap, position, deadline);
 }
 
-static void clear(struct deadline_heap *heap, struct deadline *deadline)
+static void entry_remove(struct deadline_heap *heap, struct deadline *deadline)
 {
 	uint32_t position = deadline->position;
 	struct deadline *last = heap->entries[heap->count--];
 
 	deadline->position = 0;
 	if (last != deadline)
-		settle(heap, position, last);
+		entry_move(heap, position, last);
 }
 
 void deadline_heap_init(struct deadline_heap *heap)
@@ -95,10 +95,10 @@ void deadline_set(struct deadline_heap *heap, struct deadline *deadline, uint64_
 		assert(heap->count < heap->capacity);
 		sift_up(heap, ++heap->count, deadline);
 	} else if (at_ns == DEADLINE_NEVER) {
-		clear(heap, deadline);
+		entry_remove(heap, deadline);
 		deadline->at_ns = DEADLINE_NEVER;
 	} else if (deadline->at_ns != at_ns) {
 		deadline->at_ns = at_ns;
-		settle(heap, deadline->position, deadline);
+		entry_move(heap, deadline->position, deadline);
 	}
 }

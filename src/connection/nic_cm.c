@@ -78,13 +78,13 @@ static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET
 		gsi_socket_send(sender, &path->remote, path->traffic_class, packet);
 }
 
-static void kick(void)
+static void manager_kick(void)
 {
 	kick_ring(manager.kick);
 }
 
 /* Do what a call to the manager has caused. It is locked. */
-static void pump(void)
+static void manager_pump(void)
 {
 	uint8_t packet[GSI_PACKET_BYTES];
 	struct cm_event event;
@@ -97,7 +97,7 @@ static void pump(void)
 	nic.public->cm = manager.cm.counters;
 	if (cm_deadline_ns(&manager.cm) < manager.sleeps_until_ns) {
 		manager.sleeps_until_ns = 0;
-		kick();
+		manager_kick();
 	}
 }
 
@@ -112,7 +112,7 @@ static int manager_enter(void)
 static void manager_leave(int cancel)
 {
 	if (manager.is_running)
-		pump();
+		manager_pump();
 	pthread_mutex_unlock(&lock);
 	cancel_allow(cancel);
 }
@@ -219,7 +219,7 @@ static void reports_take(struct gsi_socket *sender)
 		if (error == 0 || !mad)
 			continue;
 		cm_undeliverable(&manager.cm, &path, error == ECONNREFUSED, mad);
-		pump();
+		manager_pump();
 	}
 }
 
@@ -239,13 +239,13 @@ static unsigned list_fds(struct pollfd fds[FDS_MAX])
 }
 
 /* Deadlines and reports. */
-static void serve(void)
+static void deadlines_serve(void)
 {
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < manager.sender_count; i++)
 		reports_take(&manager.senders[i]);
 	while (cm_expire(&manager.cm, clock_now_ns()))
-		pump();
+		manager_pump();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -267,7 +267,7 @@ static void *thread_main(void *unused)
 			kick_clear(manager.kick);
 		if (fds[0].revents && !receive_all())
 			gsi_reopen();
-		serve();
+		deadlines_serve();
 	}
 	return NULL;
 }
@@ -433,7 +433,7 @@ int nic_cm_use_address(const struct agent_address *address)
 			: gsi_socket_open(&manager.senders[manager.sender_count], address);
 		if (rc == 0) {
 			manager.sender_count++;
-			kick(); /* the thread listens to it, too */
+			manager_kick(); /* the thread listens to it, too */
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -522,7 +522,7 @@ void nic_cm_unlisten(struct cm_listener *listener)
 
 	while ((spare = cm_listener_take(listener))) {
 		cm_release(&manager.cm, spare, clock_now_ns());
-		pump();
+		manager_pump();
 	}
 	cm_unlisten(listener);
 	manager_leave(cancel);

@@ -97,7 +97,7 @@ struct mpa_policy nic_iwcm_policy(void)
 
 /* --- sockets --- */
 
-static int watch(int fd, uint32_t events, int operation)
+static int fd_watch(int fd, uint32_t events, int operation)
 {
 	struct epoll_event event = {.events = events, .data.fd = fd};
 
@@ -106,7 +106,7 @@ static int watch(int fd, uint32_t events, int operation)
 		: 0;
 }
 
-static void kick(void)
+static void manager_kick(void)
 {
 	kick_ring(manager.kick);
 }
@@ -115,7 +115,7 @@ static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)
 {
 	conn->deadline_ns = clock_now_ns() + wait_ns;
 	if (conn->deadline_ns < manager.sleeps_until_ns)
-		kick();
+		manager_kick();
 }
 
 /* The descriptor is the caller's from here on. */
@@ -144,7 +144,7 @@ static void conn_drop(struct nic_iw_conn *conn)
 	conn->state = NIC_IW_NONE;
 	if (listener && listener->is_full) {
 		listener->is_full = false;
-		watch(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
+		fd_watch(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
 	}
 }
 
@@ -177,10 +177,10 @@ static int frame_send(struct nic_iw_conn *conn, int fd)
 	return 0;
 }
 
-static void asked(struct nic_iw_conn *conn, enum mpa_event event)
+static void request_note(struct nic_iw_conn *conn, enum mpa_event event)
 {
 	/* Nobody is watched who has to wait for the program. */
-	watch(conn->fd, 0, EPOLL_CTL_MOD);
+	fd_watch(conn->fd, 0, EPOLL_CTL_MOD);
 	conn->state = NIC_IW_DECIDING;
 	conn->deadline_ns = UINT64_MAX;
 	if (event == MPA_REQUESTED) {
@@ -220,21 +220,21 @@ static void frame_receive(struct nic_iw_conn *conn)
 			return;
 		}
 		if (event != MPA_NOTHING) {
-			asked(conn, event);
+			request_note(conn, event);
 			return;
 		}
 	}
 }
 
 /* Begins to connect. Returns 0 or -errno. */
-static int attempt(struct nic_iw_conn *conn)
+static int connect_attempt(struct nic_iw_conn *conn)
 {
 	int fd = port_tcp_connect(&conn->local, &conn->remote, conn->tos);
 	int error;
 
 	if (fd < 0)
 		return fd;
-	error = watch(fd, EPOLLOUT, EPOLL_CTL_ADD);
+	error = fd_watch(fd, EPOLLOUT, EPOLL_CTL_ADD);
 	if (error) {
 		close(fd);
 		return error;
@@ -250,7 +250,7 @@ static int attempt(struct nic_iw_conn *conn)
  * without TCP's reset would not have said anything yet: one that listens again within a moment has
  * the connection.
  */
-static void refused(struct nic_iw_conn *conn)
+static void conn_refused(struct nic_iw_conn *conn)
 {
 	close(conn->fd); /* which takes it out of the set */
 	conn->fd = -1;
@@ -259,12 +259,12 @@ static void refused(struct nic_iw_conn *conn)
 	set_deadline(conn, REFUSED_NS);
 }
 
-static void connected(struct nic_iw_conn *conn)
+static void conn_connected(struct nic_iw_conn *conn)
 {
 	int error = port_tcp_connected(conn->fd);
 
 	if (error == -ECONNREFUSED && conn->refusals < REFUSALS_MAX) {
-		refused(conn);
+		conn_refused(conn);
 		return;
 	}
 	if (!error)
@@ -272,7 +272,7 @@ static void connected(struct nic_iw_conn *conn)
 	if (!error)
 		error = frame_send(conn, conn->fd);
 	if (!error)
-		error = watch(conn->fd, EPOLLIN, EPOLL_CTL_MOD);
+		error = fd_watch(conn->fd, EPOLLIN, EPOLL_CTL_MOD);
 	if (error) {
 		conn_fail(conn, error);
 		return;
@@ -285,7 +285,7 @@ static void conn_look(struct nic_iw_conn *conn)
 {
 	switch (conn->state) {
 	case NIC_IW_CONNECTING:
-		connected(conn);
+		conn_connected(conn);
 		break;
 	case NIC_IW_ASKING:
 	case NIC_IW_LISTENING:
@@ -319,7 +319,7 @@ static void accept_one(struct nic_iw_listener *listener, struct nic_iw_conn *con
 	mpa_listen(&conn->mpa, &policy);
 	list_append(&manager.conns, &conn->node);
 	if (port_tcp_addresses(fd, &conn->local, &conn->remote) ||
-		watch(fd, EPOLLIN, EPOLL_CTL_ADD))
+		fd_watch(fd, EPOLLIN, EPOLL_CTL_ADD))
 		conn_drop(conn);
 	else
 		set_deadline(conn, REQUEST_NS);
@@ -356,7 +356,7 @@ static void listener_look(struct nic_iw_listener *listener)
 
 		if (!conn) {
 			listener->is_full = true;
-			watch(listener->fd, 0, EPOLL_CTL_MOD);
+			fd_watch(listener->fd, 0, EPOLL_CTL_MOD);
 			pending_hurry(listener);
 			return;
 		}
@@ -371,7 +371,7 @@ static void listener_look(struct nic_iw_listener *listener)
 
 /* --- the thread --- */
 
-static void look(int fd)
+static void socket_look(int fd)
 {
 	list_for_each(listener, &manager.listeners, struct nic_iw_listener, node)
 		if (listener->fd == fd) {
@@ -386,7 +386,7 @@ static void look(int fd)
 }
 
 /* Lets what has waited too long go. Returns when to come back. */
-static uint64_t expire(void)
+static uint64_t conns_expire(void)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
 	struct list *node = manager.conns.next;
@@ -396,7 +396,8 @@ static uint64_t expire(void)
 
 		node = node->next;
 		if (conn->deadline_ns <= now_ns) {
-			int error = conn->state == NIC_IW_REFUSED ? attempt(conn) : -ETIMEDOUT;
+			int error =
+				conn->state == NIC_IW_REFUSED ? connect_attempt(conn) : -ETIMEDOUT;
 
 			if (error) {
 				conn_fail(conn, error);
@@ -431,8 +432,8 @@ static void *thread_main(void *unused)
 
 		pthread_mutex_lock(&lock);
 		for (int i = 0; i < count; i++)
-			look(events[i].data.fd);
-		manager.sleeps_until_ns = expire();
+			socket_look(events[i].data.fd);
+		manager.sleeps_until_ns = conns_expire();
 		timeout_ms = sleep_ms(manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
 		count = own_thread_epoll_wait(manager.epoll, events, EVENTS_MAX, timeout_ms);
@@ -454,7 +455,7 @@ static int manager_start(nic_iw_event_fn *on_event)
 	if (manager.epoll < 0)
 		return log_refusal("no connection manager", "epoll_create1");
 	manager.kick = kick_create("no connection manager");
-	error = manager.kick < 0 ? manager.kick : watch(manager.kick, EPOLLIN, EPOLL_CTL_ADD);
+	error = manager.kick < 0 ? manager.kick : fd_watch(manager.kick, EPOLLIN, EPOLL_CTL_ADD);
 	if (!error)
 		error = own_thread_start(NULL, "urnic-iwcm", thread_main, NULL);
 	if (error) {
@@ -533,7 +534,7 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 	if (!error) {
 		cancel = manager_enter();
 		list_append(&manager.listeners, &listener->node);
-		error = watch(listener->fd, EPOLLIN, EPOLL_CTL_ADD);
+		error = fd_watch(listener->fd, EPOLLIN, EPOLL_CTL_ADD);
 		manager_leave(cancel);
 	}
 	if (error) {
@@ -571,7 +572,7 @@ int nic_iwcm_connect(struct nic_iw_conn *conn, uint8_t tos)
 	conn->tos = tos;
 	conn->error = 0;
 	conn->refusals = 0;
-	error = attempt(conn);
+	error = connect_attempt(conn);
 	if (!error)
 		list_append(&manager.conns, &conn->node);
 	manager_leave(cancel);
@@ -592,7 +593,7 @@ void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending
 	pending->state = NIC_IW_NONE;
 	if (listener->is_full) {
 		listener->is_full = false;
-		watch(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
+		fd_watch(listener->fd, EPOLLIN, EPOLL_CTL_MOD);
 	}
 }
 

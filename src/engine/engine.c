@@ -121,14 +121,14 @@ struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn)
  * Others read this list while it changes: each link is whole at any moment, and an entry is linked
  * only when it is complete.
  */
-static void publish(struct lane *lane, struct qp *qp)
+static void lane_publish(struct lane *lane, struct qp *qp)
 {
 	qp->public->next_offset = lane->public->first_qp_offset;
 	lane->public->first_qp_offset = qp->public_offset;
 	lane->public->qp_count = lane->qp_count;
 }
 
-static void unpublish(struct lane *lane, struct qp *qp)
+static void lane_unpublish(struct lane *lane, struct qp *qp)
 {
 	struct qp_public *before = NULL;
 	uint64_t offset = lane->public->first_qp_offset;
@@ -185,7 +185,7 @@ int engine_qp_create(
 	}
 	*qp_place(lane, qp->qpn) = qp;
 	lane->qp_count++;
-	publish(lane, qp);
+	lane_publish(lane, qp);
 	*ret_qp = qp;
 	return 0;
 }
@@ -197,7 +197,7 @@ void engine_qp_destroy(struct qp *qp)
 	multicast_forget(qp);
 	*qp_place(lane, qp->qpn) = NULL;
 	lane->qp_count--;
-	unpublish(lane, qp);
+	lane_unpublish(lane, qp);
 	qp_done(qp);
 	free(qp);
 }

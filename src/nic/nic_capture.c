@@ -39,7 +39,7 @@ static bool is_watched(void)
 }
 
 /* capture_owner.look; a worker is locked. */
-static void look(void)
+static void capture_look(void)
 {
 	int cancel = cancel_forbid();
 
@@ -55,7 +55,7 @@ static void look(void)
 	cancel_allow(cancel);
 }
 
-static const struct capture_owner owner = {.now_ns = clock_now_ns, .look = look};
+static const struct capture_owner owner = {.now_ns = clock_now_ns, .look = capture_look};
 
 void nic_capture_start(void)
 {

@@ -26,7 +26,7 @@ static bool has_peers(const struct worker *worker)
 	return atomic_load_explicit(&worker->local.watch_count, memory_order_relaxed) != 0;
 }
 
-static enum event_view look(struct event_lookout *lookout)
+static enum event_view channel_look(struct event_lookout *lookout)
 {
 	struct nic_channel *channel = container_of(lookout, struct nic_channel, lookout);
 	uint32_t lanes = atomic_load_explicit(&channel->lane_mask, memory_order_acquire);
@@ -48,7 +48,7 @@ int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_chann
 	if (!channel)
 		return -ENOMEM;
 	channel->queue = queue;
-	channel->lookout.look = look;
+	channel->lookout.look = channel_look;
 	*ret_channel = channel;
 	return 0;
 }

@@ -38,7 +38,7 @@ static struct {
 } control;
 static pthread_mutex_t stray_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int watch(int fd, uint32_t events, enum control_source source)
+static int fd_watch(int fd, uint32_t events, enum control_source source)
 {
 	struct epoll_event event = {.events = events, .data.u32 = source};
 
@@ -54,12 +54,12 @@ void nic_control_ask(void)
 
 int nic_control_watch_asked(int fd)
 {
-	return watch(fd, EPOLLIN, CONTROL_SOURCE_ASKED);
+	return fd_watch(fd, EPOLLIN, CONTROL_SOURCE_ASKED);
 }
 
 int nic_control_watch_peer(int fd)
 {
-	return watch(fd, EPOLLONESHOT, CONTROL_SOURCE_PEER);
+	return fd_watch(fd, EPOLLONESHOT, CONTROL_SOURCE_PEER);
 }
 
 /* --- packets for other slots --- */
@@ -164,7 +164,7 @@ void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_
 
 /* --- the thread --- */
 
-static void attend(enum control_source source)
+static void source_handle(enum control_source source)
 {
 	switch (source) {
 	case CONTROL_SOURCE_AGENT:
@@ -186,10 +186,10 @@ static void attend(enum control_source source)
 /* Each source bears to be looked at when it has nothing. */
 static void attend_all(void)
 {
-	attend(CONTROL_SOURCE_AGENT);
-	attend(CONTROL_SOURCE_ASKED);
-	attend(CONTROL_SOURCE_PEER);
-	attend(CONTROL_SOURCE_STRAYS);
+	source_handle(CONTROL_SOURCE_AGENT);
+	source_handle(CONTROL_SOURCE_ASKED);
+	source_handle(CONTROL_SOURCE_PEER);
+	source_handle(CONTROL_SOURCE_STRAYS);
 }
 
 static void *control_main(void *argument)
@@ -202,7 +202,7 @@ static void *control_main(void *argument)
 		int count = own_thread_epoll_wait(control.epoll, events, EVENTS_MAX, -1);
 
 		for (int i = 0; i < count; i++)
-			attend((enum control_source)events[i].data.u32);
+			source_handle((enum control_source)events[i].data.u32);
 		if (count < 0 && errno != EINTR)
 			attend_all();
 	}
@@ -234,9 +234,9 @@ int nic_control_start(void)
 	else if (!control.stray)
 		error = -ENOMEM;
 	if (!error)
-		error = watch(control.strays, EPOLLIN, CONTROL_SOURCE_STRAYS);
+		error = fd_watch(control.strays, EPOLLIN, CONTROL_SOURCE_STRAYS);
 	if (!error)
-		error = watch(agent_client_fd(&nic.agent), EPOLLIN, CONTROL_SOURCE_AGENT);
+		error = fd_watch(agent_client_fd(&nic.agent), EPOLLIN, CONTROL_SOURCE_AGENT);
 	if (!error)
 		error = nic_control_watch_asked(nic.asked);
 	if (!error)

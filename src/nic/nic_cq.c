@@ -158,7 +158,7 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  * is perhaps a process of this machine. So after a row of polls for nothing it is offered, and at
  * once when a thread waits for any lane.
  */
-static void drive(struct worker *worker, struct cq_taker *taker)
+static void lane_drive(struct worker *worker, struct cq_taker *taker)
 {
 	static __thread uint32_t polls_locked, polls_idle;
 
@@ -198,7 +198,7 @@ static void drive_all(struct nic_cq *cq, struct cq_taker *taker)
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
 
 	for (; lanes; lanes &= lanes - 1)
-		drive(nic.worker[__builtin_ctz(lanes)], taker);
+		lane_drive(nic.worker[__builtin_ctz(lanes)], taker);
 }
 
 /* Tell the lanes' threads that somebody polls. An armed queue's owner is about to sleep. */
@@ -227,7 +227,7 @@ static void tell_failures(const struct cqe *cqes, uint32_t count)
 			tell_failure(&cqes[i]);
 }
 
-static uint32_t take(struct nic_cq *cq, uint32_t count, struct cqe *out)
+static uint32_t queue_take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
 
@@ -237,7 +237,7 @@ static uint32_t take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 
 uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
-	uint32_t taken = take(cq, count, out);
+	uint32_t taken = queue_take(cq, count, out);
 
 	if (cq->epoch != nic_epoch)
 		return taken;
@@ -248,12 +248,12 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 
 	drive_all(cq, &taker);
 	tell_failures(out, taker.taken);
-	return taker.taken + take(cq, count - taker.taken, out + taker.taken);
+	return taker.taken + queue_take(cq, count - taker.taken, out + taker.taken);
 }
 
 bool nic_cq_next(struct nic_cq *cq, struct cqe *out)
 {
-	return take(cq, 1, out) == 1;
+	return queue_take(cq, 1, out) == 1;
 }
 
 int nic_cq_resize(struct nic_cq *cq, uint32_t capacity)
@@ -272,7 +272,7 @@ void nic_cq_ignore_overrun(struct nic_cq *cq)
 	cq_ignore_overrun(&cq->cq);
 }
 
-static void stamp(struct worker *worker)
+static void worker_begin_stamping(struct worker *worker)
 {
 	atomic_store_explicit(&worker->is_stamping, true, memory_order_relaxed);
 }
@@ -281,7 +281,7 @@ void nic_cq_stamp(void)
 {
 	nic_enter();
 	nic.is_stamping = true;
-	nic_for_each_worker(stamp);
+	nic_for_each_worker(worker_begin_stamping);
 	nic_leave();
 }
 
@@ -302,7 +302,7 @@ void nic_collect(uint32_t lanes)
  * Initiators on this host that came before the queue was armed have woken nobody: what they have
  * left is taken in now. Those that come later see that it is armed.
  */
-static void collect(const struct nic_cq *cq)
+static void lanes_collect(const struct nic_cq *cq)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	nic_collect(atomic_load_explicit(&cq->lane_mask, memory_order_acquire));
@@ -322,6 +322,6 @@ void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm)
 	if (cq->epoch != nic_epoch)
 		return;
 	cq_arm(&cq->cq, arm);
-	collect(cq);
+	lanes_collect(cq);
 	note_arm(cq);
 }

@@ -183,7 +183,7 @@ static void membership_end(struct membership *membership)
 	free(membership);
 }
 
-static int attach(struct nic_qp *qp, const struct gid *group, uint32_t ifindex)
+static int group_attach(struct nic_qp *qp, const struct gid *group, uint32_t ifindex)
 {
 	struct membership *membership;
 	int error;
@@ -228,7 +228,7 @@ int nic_multicast_attach(struct nic_qp *qp, const struct gid *mgid, uint32_t ifi
 	else if (gid_is_interface_local(&group))
 		nic_multicast_refuse_scope();
 	else if (qp->qp->type == QP_TYPE_UD && gid_is_multicast(&group))
-		error = attach(qp, &group, ifindex);
+		error = group_attach(qp, &group, ifindex);
 	nic_leave();
 	return error;
 }

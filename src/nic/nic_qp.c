@@ -186,7 +186,7 @@ static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t 
  * What the program has seen complete here, an adapter has acknowledged by now. The worker is
  * locked.
  */
-static void acknowledge(struct nic_qp *qp)
+static void lane_acknowledge(struct nic_qp *qp)
 {
 	qp->worker->now_ns = clock_now_ns();
 	worker_send(qp->worker, true);
@@ -199,7 +199,7 @@ void nic_qp_end(struct nic_qp *qp)
 		NIC_PARTS_CALL(qp_disconnected, qp);
 		NIC_PARTS_CALL(qp_ending, qp);
 		worker_lock(qp->worker);
-		acknowledge(qp);
+		lane_acknowledge(qp);
 		paths_close(qp, &qp->qp->attr, qp->open_paths);
 		nic_frames_end(qp);
 		nic_stream_forget(qp);
@@ -338,7 +338,7 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		worker_lock(qp->worker);
 		struct qp_attr before = qp->qp->attr;
 		if (to == QP_RESET || to == QP_ERR)
-			acknowledge(qp);
+			lane_acknowledge(qp);
 		qp->worker->now_ns = clock_now_ns();
 		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
 		if (error) {
@@ -459,7 +459,7 @@ static inline bool is_all_done(const struct nic_qp *qp)
 }
 
 /* What every posting ends with. The worker is locked, and is not any more. */
-static inline __attribute__((always_inline)) void posted(struct nic_qp *qp)
+static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 {
 	struct worker *worker = qp->worker;
 
@@ -487,7 +487,7 @@ int nic_qp_post_send(
 	qp_foresee(qp->qp, wrs->opcode, wrs->remote_address);
 	post_begin(qp);
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
-	posted(qp);
+	post_done(qp);
 	return error;
 }
 
@@ -507,7 +507,7 @@ int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 	qp_foresee(qp->qp, last->opcode, last->remote_address);
 	post_begin(qp);
 	error = engine_post_batch(qp->qp, batch, worker->now_ns);
-	posted(qp);
+	post_done(qp);
 	return error;
 }
 

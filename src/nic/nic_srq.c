@@ -24,14 +24,14 @@ uint64_t nic_srq_share(void)
 }
 
 /* Others read this list while it changes, as that of queue pairs (engine/engine.c). */
-static void publish(struct srq *srq)
+static void srq_publish(struct srq *srq)
 {
 	srq->public->next_offset = nic.public->first_srq_offset;
 	nic.public->first_srq_offset = srq->public_offset;
 	nic.public->srq_count = nic.srqs->count;
 }
 
-static void unpublish(const struct srq *srq)
+static void srq_unpublish(const struct srq *srq)
 {
 	struct srq_public *before = NULL;
 	uint64_t offset = nic.public->first_srq_offset;
@@ -48,7 +48,7 @@ static void unpublish(const struct srq *srq)
 }
 
 /* The NIC is locked and up. */
-static int add(struct nic_srq *srq, const struct nic_srq_init *init)
+static int srq_add(struct nic_srq *srq, const struct nic_srq_init *init)
 {
 	struct srq_init inner = {
 		.pd = init->pd,
@@ -92,7 +92,7 @@ static int add(struct nic_srq *srq, const struct nic_srq_init *init)
 	if (error)
 		return error;
 	srq_table_add(nic.srqs, &srq->srq);
-	publish(&srq->srq);
+	srq_publish(&srq->srq);
 	if (init->xrcd) {
 		init->xrcd->home = init->cq->home;
 		nic_cq_add_lanes(init->cq, init->xrcd->lane_mask);
@@ -114,7 +114,7 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 	nic_enter();
 	error = nic_start();
 	if (!error)
-		error = add(srq, init);
+		error = srq_add(srq, init);
 	srq->epoch = nic_epoch;
 	nic_leave();
 	if (error)
@@ -183,7 +183,7 @@ void nic_srq_destroy(struct nic_srq *srq)
 			srq->srq.is_stood_on = true;
 		srq_table_remove(nic.srqs, &srq->srq);
 		nic_srq_forget_on_lanes(&srq->srq);
-		unpublish(&srq->srq);
+		srq_unpublish(&srq->srq);
 		/* Where a guest stands still in it, or an initiator, its memory stays. */
 		if (!srq->srq.is_stood_on && (!srq->srq.is_shared || parts_guests_leave()))
 			srq_done(&srq->srq, &nic.arena);
@@ -198,7 +198,7 @@ uint32_t nic_srq_number(const struct nic_srq *srq)
 }
 
 /* The NIC is locked: nobody else changes the depth. */
-static int modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
+static int srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
 {
 	struct recv_queue *rq = srq->srq.rq;
 	int error = 0;
@@ -217,7 +217,7 @@ int nic_srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *l
 	int error;
 
 	nic_enter();
-	error = srq->epoch == nic_epoch ? modify(srq, depth, limit) : -EIO;
+	error = srq->epoch == nic_epoch ? srq_modify(srq, depth, limit) : -EIO;
 	nic_leave();
 	return error;
 }

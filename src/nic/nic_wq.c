@@ -9,7 +9,7 @@
 #include "os/clock.h"
 
 /* The NIC is locked. */
-static int add(struct nic_wq *wq, const struct nic_wq_init *init)
+static int wq_add(struct nic_wq *wq, const struct nic_wq_init *init)
 {
 	int error = nic_worker_get(init->cq->home, &wq->worker);
 
@@ -42,7 +42,7 @@ int nic_wq_create(const struct nic_wq_init *init, struct nic_wq **ret_wq)
 	wq->user = init->user;
 	wq->epoch = nic_epoch;
 	nic_enter();
-	error = init->cq->epoch == nic_epoch ? add(wq, init) : -EINVAL;
+	error = init->cq->epoch == nic_epoch ? wq_add(wq, init) : -EINVAL;
 	nic_leave();
 	if (error)
 		free(wq);
@@ -74,7 +74,7 @@ enum wq_state nic_wq_state(const struct nic_wq *wq)
 	return (enum wq_state)atomic_load_explicit(&wq->wq.state, memory_order_relaxed);
 }
 
-static void flush(struct nic_wq *wq)
+static void queue_flush(struct nic_wq *wq)
 {
 	worker_lock(wq->worker);
 	if (nic_wq_state(wq) == WQ_ERROR)
@@ -100,7 +100,7 @@ int nic_wq_modify(struct nic_wq *wq, enum wq_state to)
 		atomic_store_explicit(&wq->wq.state, to, memory_order_relaxed);
 		nic_for_each_worker(nic_worker_pass); /* who saw the old state is done */
 		if (to == WQ_ERROR)
-			flush(wq);
+			queue_flush(wq);
 		if (to == WQ_RESET)
 			wq_reset(&wq->wq);
 	}
@@ -126,6 +126,6 @@ int nic_wq_post_recv(
 	/* The posts before the state, as the flusher does it the other way round. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (nic_wq_state(wq) == WQ_ERROR)
-		flush(wq);
+		queue_flush(wq);
 	return error;
 }

@@ -13,7 +13,7 @@
 #include "nic/nic_part.h"
 
 /* The domain of this file that there is, or NULL. The NIC is locked. */
-static struct nic_xrcd *find(const struct xrc_file *file, uint32_t ifindex)
+static struct nic_xrcd *xrcd_find(const struct xrc_file *file, uint32_t ifindex)
 {
 	if (!file->inode)
 		return NULL;
@@ -25,7 +25,7 @@ static struct nic_xrcd *find(const struct xrc_file *file, uint32_t ifindex)
 }
 
 /* The NIC is locked, and up. NULL: no memory. */
-static struct nic_xrcd *create(const struct xrc_file *file, uint32_t ifindex)
+static struct nic_xrcd *xrcd_create(const struct xrc_file *file, uint32_t ifindex)
 {
 	struct nic_xrcd *xrcd = calloc(1, sizeof(*xrcd));
 
@@ -48,9 +48,9 @@ int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xr
 	nic_enter();
 	error = nic_start();
 	if (!error) {
-		xrcd = find(file, ifindex);
+		xrcd = xrcd_find(file, ifindex);
 		if (!xrcd)
-			xrcd = create(file, ifindex);
+			xrcd = xrcd_create(file, ifindex);
 		error = xrcd ? 0 : -ENOMEM;
 	}
 	if (!error) {

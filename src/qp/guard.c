@@ -23,7 +23,8 @@ static uint64_t up_until_ns(const struct guard *guard, const struct allowance *a
 }
 
 /* One try less, or none if there are none. Returns when the guard is down. */
-static uint64_t spend(struct guard *guard, const struct allowance *allowance, uint64_t now_ns)
+static uint64_t allowance_spend(
+	struct guard *guard, const struct allowance *allowance, uint64_t now_ns)
 {
 	uint64_t limit_ns = now_ns + allowance->tries * allowance->try_ns;
 
@@ -46,9 +47,9 @@ void guard_note(struct lane *lane, struct qp *qp, enum guard_kind kind,
 	uint64_t *until_ns = &lane->guards.until_ns[kind];
 	struct guard *peer = &lane->guards.peer[peer_of(origin->source)][kind];
 
-	*until_ns = max_u64(*until_ns, spend(peer, &of_peer, now_ns));
+	*until_ns = max_u64(*until_ns, allowance_spend(peer, &of_peer, now_ns));
 	if (qp)
-		*until_ns = max_u64(*until_ns, spend(&qp->guard[kind], &of_qp, now_ns));
+		*until_ns = max_u64(*until_ns, allowance_spend(&qp->guard[kind], &of_qp, now_ns));
 }
 
 bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_origin *origin,

@@ -51,18 +51,18 @@ uint64_t pace_datagram_ns(uint32_t rate_kbps, size_t bytes)
 	return bytes_ns(rate_kbps, bytes + packet_overhead_bytes(false));
 }
 
-static void count(struct pace *pace, uint64_t bytes, uint64_t now_ns)
+static void bytes_count(struct pace *pace, uint64_t bytes, uint64_t now_ns)
 {
 	pace->due_ns =
 		max_u64(pace->due_ns, now_ns) + duration_ns(pace, bytes + pace->overhead_bytes);
 }
 
-static void wait(struct pace *pace)
+static void rate_wait(struct pace *pace)
 {
 	deadline_set(&pace->qp->lane->pacing, &pace->deadline, pace->due_ns - pace->burst_ns);
 }
 
-static void resume(struct qp *qp)
+static void rate_resume(struct qp *qp)
 {
 	if (qp->transport->resume)
 		qp->transport->resume(qp);
@@ -84,9 +84,9 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 		bytes = pace->plain->next_unpaced(qp, buffer, ret_path, now_ns);
 	qp->lane->lend_run_bytes = run_bytes;
 	if (bytes)
-		count(pace, bytes, now_ns);
+		bytes_count(pace, bytes, now_ns);
 	else if (is_early)
-		wait(pace);
+		rate_wait(pace);
 	return bytes;
 }
 
@@ -100,14 +100,14 @@ bool pace_holds(struct qp *qp, uint64_t now_ns)
 	bool is_early = has_rate(qp) && qp->pace->due_ns > now_ns + qp->pace->burst_ns;
 
 	if (is_early)
-		wait(qp->pace);
+		rate_wait(qp->pace);
 	return is_early;
 }
 
 void pace_count(struct qp *qp, uint64_t frame_bytes, uint64_t now_ns)
 {
 	if (has_rate(qp))
-		count(qp->pace, frame_bytes, now_ns);
+		bytes_count(qp->pace, frame_bytes, now_ns);
 }
 
 void pace_take_back(struct qp *qp, uint64_t frame_bytes)
@@ -178,7 +178,7 @@ void pace_update(struct qp *qp)
 		pace->burst_ns = burst_of(pace);
 	}
 	if (was_waiting)
-		resume(qp);
+		rate_resume(qp);
 }
 
 void pace_done(struct qp *qp)
@@ -196,6 +196,6 @@ void pace_expire(struct lane *lane, uint64_t now_ns)
 
 	while ((first = deadline_heap_first(&lane->pacing)) && first->at_ns <= now_ns) {
 		deadline_set(&lane->pacing, first, DEADLINE_NEVER);
-		resume(container_of(first, struct pace, deadline)->qp);
+		rate_resume(container_of(first, struct pace, deadline)->qp);
 	}
 }

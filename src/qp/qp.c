@@ -131,7 +131,7 @@ static void report_none(struct qp *qp, uint64_t now_ns)
 	qp_set_state(qp, QP_ERR, now_ns);
 }
 
-static void push(
+static void flush_push(
 	struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited, uint64_t now_ns)
 {
 	struct lane *lane = qp->lane;
@@ -228,7 +228,7 @@ void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct 
 	if (srq->afar)
 		srq->afar->complete(srq, qp->lane, cqe, is_solicited);
 	else
-		push(qp, srq->cq, cqe, is_solicited, now_ns);
+		flush_push(qp, srq->cq, cqe, is_solicited, now_ns);
 }
 
 void qp_take_on(struct qp *qp, struct srq *srq)
@@ -248,7 +248,7 @@ void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault
 		return;
 	}
 	recv_fill(qp, wr_id, cqe, fault, now_ns);
-	push(qp, qp->recv_cq, cqe, is_solicited, now_ns);
+	flush_push(qp, qp->recv_cq, cqe, is_solicited, now_ns);
 }
 
 void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t now_ns)

@@ -187,7 +187,7 @@ void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 		ret_refusal->reason = "it has changed meanwhile";
 }
 
-static void apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
+static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr *from)
 {
 	struct qp_attr *to = &qp->attr;
 
@@ -255,7 +255,7 @@ static bool is_rate_set(uint32_t mask, const struct qp_attr *attr)
 }
 
 /* What other processes see of the attributes. */
-static void publish(struct qp *qp)
+static void qp_publish(struct qp *qp)
 {
 	qp->public->dest_qpn = qp->attr.dest_qpn;
 	qp_path_publish(qp);
@@ -270,14 +270,14 @@ int qp_modify(
 
 	if (is_rate_set(mask, attr) && pace_prepare(qp))
 		return -ENOMEM;
-	apply(qp, mask, attr);
+	attributes_apply(qp, mask, attr);
 	if (mask & ATTR_ALT_PATH)
 		alternate_apply(qp, attr);
 	if (mask & ATTR_PATH_MIG)
 		migration_apply(qp, attr->migration);
 	if (qp->attr.path_mtu)
 		qp->mtu_bytes = 128u << qp->attr.path_mtu;
-	publish(qp);
+	qp_publish(qp);
 	if (mask & (ATTR_RATE_LIMIT | ATTR_AV))
 		pace_update(qp);
 	if (mask & ATTR_AV)

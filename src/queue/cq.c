@@ -147,7 +147,7 @@ static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 }
 
 /* There is no room. The ring is locked, and is not any more. */
-static void overrun(struct cq *cq, struct signal_queue *signals)
+static void queue_overrun(struct cq *cq, struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;
 	bool was_dead = atomic_load_explicit(&ring->has_overrun, memory_order_relaxed);
@@ -169,7 +169,7 @@ struct cqe *cq_push_begin(struct cq *cq, const struct arena *arena, struct signa
 
 	if (atomic_load_explicit(&ring->has_overrun, memory_order_relaxed) ||
 		(is_full && !ring->ignores_overrun)) {
-		overrun(cq, signals);
+		queue_overrun(cq, signals);
 		return NULL;
 	}
 	if (is_full)

@@ -258,7 +258,7 @@ static bool stray_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe 
 }
 
 /* The queue is locked. */
-static bool redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe)
+static bool slot_redeem(struct recv_queue *rq, uint32_t taken, struct recv_wqe *ret_wqe)
 {
 	uint32_t posted = atomic_load_explicit(&rq->posted, memory_order_relaxed);
 	struct recv_slot *slot = slot_at(rq, taken);
@@ -277,7 +277,7 @@ bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe)
 	if (ticket > UINT32_MAX)
 		return false;
 	spin_lock(&rq->lock);
-	is_sound = redeem(rq, (uint32_t)ticket, ret_wqe);
+	is_sound = slot_redeem(rq, (uint32_t)ticket, ret_wqe);
 	spin_unlock(&rq->lock);
 	return is_sound;
 }
@@ -337,7 +337,7 @@ enum { FASTER_MAX = 1000 };
  * The queue is locked: only takers in other processes may be faster. One that sets the count back
  * has requests wait again that have completed: those are skipped.
  */
-static bool take(struct recv_queue *rq, struct recv_wqe *wqe)
+static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
 	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
 		uint64_t taken = taken_checked(rq);
@@ -471,7 +471,7 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 	bool has_one;
 
 	spin_lock(&rq->lock);
-	has_one = take(rq, wqe);
+	has_one = slot_take(rq, wqe);
 	spin_unlock(&rq->lock);
 	return has_one;
 }
@@ -499,7 +499,7 @@ bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_b
 	bool has_one;
 
 	spin_lock(&rq->lock);
-	has_one = take(rq, wqe);
+	has_one = slot_take(rq, wqe);
 	*ret_is_below = has_one && is_below(rq);
 	spin_unlock(&rq->lock);
 	return has_one;

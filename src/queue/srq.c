@@ -51,7 +51,7 @@ struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, 
 	return srq;
 }
 
-static void share(struct srq *srq, const struct srq_init *init)
+static void slots_share(struct srq *srq, const struct srq_init *init)
 {
 	srq->is_shared = true;
 	srq->public->file = init->file;
@@ -92,7 +92,7 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init)
 		atomic_store(&srq->public->serial, init->serial);
 	}
 	if (init->file.inode)
-		share(srq, init);
+		slots_share(srq, init);
 	atomic_store(&srq->public->number, init->number);
 	return 0;
 }

@@ -59,7 +59,7 @@ static bool is_in_sync(const struct tags *tags)
 }
 
 /* One of the counts has changed. */
-static void activate(struct tags *tags)
+static void entry_activate(struct tags *tags)
 {
 	if (!is_in_sync(tags))
 		return;
@@ -70,7 +70,7 @@ static void activate(struct tags *tags)
 static void sync_to(struct tags *tags, uint32_t handled_count)
 {
 	tags->handled_count = handled_count;
-	activate(tags);
+	entry_activate(tags);
 }
 
 static void give_back(struct tags *tags, struct entry *entry)
@@ -80,7 +80,7 @@ static void give_back(struct tags *tags, struct entry *entry)
 	entry->is_waiting = false;
 }
 
-static int add(struct tags *tags, struct tag_wr *wr)
+static int entry_add(struct tags *tags, struct tag_wr *wr)
 {
 	struct entry *entry;
 
@@ -123,13 +123,13 @@ static int remove_entry(struct tags *tags, uint32_t handle, enum fault *ret_faul
 }
 
 /* The list is locked. */
-static int execute(struct tags *tags, struct tag_wr *wr, enum fault *ret_fault)
+static int list_execute(struct tags *tags, struct tag_wr *wr, enum fault *ret_fault)
 {
 	if (wr->has_count || wr->operation == TAG_SYNC)
 		sync_to(tags, wr->unexpected_count);
 	switch (wr->operation) {
 	case TAG_ADD:
-		return add(tags, wr);
+		return entry_add(tags, wr);
 	case TAG_REMOVE:
 		return remove_entry(tags, wr->handle, ret_fault);
 	case TAG_SYNC:
@@ -147,7 +147,7 @@ int tags_execute(struct tags *tags, struct tag_wr *wr, struct cqe *ret_cqe)
 	int error;
 
 	spin_lock(&tags->lock);
-	error = execute(tags, wr, &fault);
+	error = list_execute(tags, wr, &fault);
 	needs_sync = !is_in_sync(tags);
 	spin_unlock(&tags->lock);
 	if (!error)
@@ -161,7 +161,7 @@ int tags_execute(struct tags *tags, struct tag_wr *wr, struct cqe *ret_cqe)
 	return error;
 }
 
-static struct entry *find(struct tags *tags, uint64_t tag)
+static struct entry *entry_find(struct tags *tags, uint64_t tag)
 {
 	list_for_each(entry, &tags->waiting, struct entry, link)
 		if (entry->is_active && (tag & entry->mask) == entry->tag)
@@ -181,7 +181,7 @@ static enum tag_match take_unexpected(
 		return TAG_UNEXPECTED;
 	spin_lock(&tags->lock);
 	tags->unexpected_count--;
-	activate(tags);
+	entry_activate(tags);
 	spin_unlock(&tags->lock);
 	return TAG_NOT_READY;
 }
@@ -193,7 +193,7 @@ enum tag_match tags_take(struct tags *tags, uint64_t tag, bool may_match, tags_t
 	struct entry *entry;
 
 	spin_lock(&tags->lock);
-	entry = find(tags, tag);
+	entry = entry_find(tags, tag);
 	if (entry && may_match) {
 		*wqe = entry->buffer;
 		give_back(tags, entry);

@@ -59,7 +59,7 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 }
 
 /* Packets of RoCE. Out of line: it is long, and streams go by. */
-static __attribute__((noinline)) void transmit(struct worker *worker, bool with_acks)
+static __attribute__((noinline)) void packets_transmit(struct worker *worker, bool with_acks)
 {
 	struct lane *lane = &worker->lane;
 	uint32_t staged_bytes = 0, equal_bytes = 0, last_bytes = 0;
@@ -96,7 +96,7 @@ static __attribute__((noinline)) void transmit(struct worker *worker, bool with_
 	port_udp_flush(worker->port);
 }
 
-static void expire(struct worker *worker)
+static void deadlines_expire(struct worker *worker)
 {
 	struct deadline *alarm;
 
@@ -116,7 +116,7 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 }
 
 /* The worker's clock was read. */
-static unsigned collect(struct worker *worker)
+static unsigned local_work_collect(struct worker *worker)
 {
 	unsigned count = 0;
 
@@ -132,7 +132,7 @@ static unsigned collect(struct worker *worker)
 void worker_collect(struct worker *worker)
 {
 	worker->now_ns = clock_now_ns();
-	collect(worker);
+	local_work_collect(worker);
 }
 
 unsigned worker_take_in(struct worker *worker)
@@ -142,7 +142,7 @@ unsigned worker_take_in(struct worker *worker)
 	worker->now_ns = clock_now_ns();
 	worker->is_now_fresh = true;
 	engine_look_at_time(&worker->lane, worker->now_ns);
-	datagrams = collect(worker);
+	datagrams = local_work_collect(worker);
 	datagrams += port_udp_receive(worker->port, on_packet, worker);
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
@@ -150,7 +150,7 @@ unsigned worker_take_in(struct worker *worker)
 		datagrams += worker_streams_receive(worker);
 	if (datagrams)
 		worker->last_packet_ns = worker->now_ns;
-	expire(worker);
+	deadlines_expire(worker);
 	return datagrams;
 }
 
@@ -168,7 +168,7 @@ void worker_settle(struct worker *worker)
 	worker_send(worker, true);
 }
 
-static void skip(struct worker *worker, uint32_t polls)
+static void skip_set(struct worker *worker, uint32_t polls)
 {
 	atomic_store_explicit(&worker->polls_skip, polls, memory_order_relaxed);
 	atomic_store_explicit(&worker->polls_skipped, 0, memory_order_relaxed);
@@ -181,7 +181,7 @@ static void skip_adapt(struct worker *worker, unsigned datagrams)
 		return;
 	worker->polls_skip_next =
 		datagrams ? 0 : min_u32(2 * worker->polls_skip_next, WORKER_SKIP_MAX);
-	skip(worker, worker->polls_skip_next);
+	skip_set(worker, worker->polls_skip_next);
 }
 
 static unsigned collect_quickly(struct worker *worker)
@@ -190,8 +190,8 @@ static unsigned collect_quickly(struct worker *worker)
 		return 0;
 	worker_stamp(worker);
 	worker->polls_skip_next = max_u32(worker->polls_skip_next, WORKER_SKIP_MIN);
-	skip(worker, worker->polls_skip_next);
-	return collect(worker);
+	skip_set(worker, worker->polls_skip_next);
+	return local_work_collect(worker);
 }
 
 /*
@@ -226,7 +226,7 @@ static unsigned take_in_quickly(struct worker *worker)
 		worker->clockless_polls = 0;
 		worker->now_ticks = clock_ticks();
 		worker->now_ns = clock_now_ns();
-		expire(worker);
+		deadlines_expire(worker);
 	}
 	return datagrams;
 }
@@ -288,9 +288,9 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 {
 	if (atomic_load_explicit(&worker->polls_skip, memory_order_relaxed) &&
 		worker_deadline_ns(worker) != DEADLINE_NEVER)
-		skip(worker, 0);
+		skip_set(worker, 0);
 	if (engine_has_packets(&worker->lane, with_acks) || port_udp_is_blocked(worker->port))
-		transmit(worker, with_acks);
+		packets_transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
 		worker_frames_send(worker);
 	bool has_more = engine_has_packets(&worker->lane, true);
@@ -356,7 +356,7 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 /* --- life --- */
 
 /* A descriptor that is watched already stays so. */
-static int watch(int epoll, int fd, enum worker_source source)
+static int fd_watch(int epoll, int fd, enum worker_source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
 
@@ -377,10 +377,11 @@ static int descriptors_open(struct worker *worker)
 	worker->kick = kick_create("no lane");
 	if (worker->kick < 0)
 		return worker->kick;
-	error = watch(worker->epoll_quiet, worker->kick, WORKER_SOURCE_KICK);
+	error = fd_watch(worker->epoll_quiet, worker->kick, WORKER_SOURCE_KICK);
 	if (!error)
-		error = watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
-	return error ? error : watch(worker->epoll_all, worker->epoll_quiet, WORKER_SOURCE_QUIET);
+		error = fd_watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
+	return error ? error
+		     : fd_watch(worker->epoll_all, worker->epoll_quiet, WORKER_SOURCE_QUIET);
 }
 
 static void descriptors_close(struct worker *worker)
@@ -476,7 +477,8 @@ int worker_address_add(
 	worker->address[index] = (struct worker_address){*gid, scope_ifindex};
 	worker->address_count = max_u32(worker->address_count, (uint32_t)index + 1);
 	/* What fails now is tried again when the thread next drives the lane. */
-	if (worker->is_watching_sockets && watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
+	if (worker->is_watching_sockets &&
+		fd_watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
 		worker->is_watching_sockets = false;
 	return index;
 }
@@ -508,14 +510,14 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 		if (!(fds[i].events & POLLIN))
 			continue;
 		if (shall_watch)
-			watch(worker->epoll_all, fds[i].fd, WORKER_SOURCE_SOCKET);
+			fd_watch(worker->epoll_all, fds[i].fd, WORKER_SOURCE_SOCKET);
 		else
 			epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, fds[i].fd, NULL);
 	}
 	worker_frames_watch(worker, shall_watch);
 	if (shall_watch) {
 		worker_streams_watch(worker);
-		watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
+		fd_watch(worker->epoll_all, worker->epoll_streams, WORKER_SOURCE_SOCKET);
 	} else {
 		epoll_ctl(worker->epoll_all, EPOLL_CTL_DEL, worker->epoll_streams, NULL);
 	}
@@ -524,5 +526,5 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch)
 
 int worker_watch_streams_timer(struct worker *worker)
 {
-	return watch(worker->epoll_quiet, worker->streams_timer, WORKER_SOURCE_STREAMS);
+	return fd_watch(worker->epoll_quiet, worker->streams_timer, WORKER_SOURCE_STREAMS);
 }

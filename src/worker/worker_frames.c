@@ -7,7 +7,8 @@
 
 struct flow_table *worker_flows;
 
-static void watch(const struct worker *worker, const struct worker_frames *frames, bool shall_watch)
+static void frames_watch(
+	const struct worker *worker, const struct worker_frames *frames, bool shall_watch)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = WORKER_SOURCE_SOCKET};
 
@@ -19,14 +20,14 @@ void worker_frames_add(struct worker *worker, struct worker_frames *frames)
 {
 	list_append(&worker->frames, &frames->link);
 	if (worker->is_watching_sockets)
-		watch(worker, frames, true);
+		frames_watch(worker, frames, true);
 }
 
 void worker_frames_remove(struct worker *worker, struct worker_frames *frames)
 {
 	list_remove(&frames->link);
 	if (worker->is_watching_sockets)
-		watch(worker, frames, false);
+		frames_watch(worker, frames, false);
 }
 
 void worker_frames_forget(struct worker *worker)
@@ -40,7 +41,7 @@ void worker_frames_forget(struct worker *worker)
 void worker_frames_watch(struct worker *worker, bool shall_watch)
 {
 	list_for_each(frames, &worker->frames, struct worker_frames, link)
-		watch(worker, frames, shall_watch);
+		frames_watch(worker, frames, shall_watch);
 }
 
 struct reception {

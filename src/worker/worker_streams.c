@@ -23,7 +23,7 @@ enum {
 };
 
 /* Tells the set what to look for. */
-static int watch(const struct worker *worker, struct worker_stream *stream, int operation)
+static int stream_watch(const struct worker *worker, struct worker_stream *stream, int operation)
 {
 	struct epoll_event event = {
 		.events = (stream->is_deaf || stream->is_stalled ? 0u : EPOLLIN) |
@@ -41,7 +41,7 @@ static void hot_end(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
 
-	if (hot && !watch(worker, hot, EPOLL_CTL_ADD))
+	if (hot && !stream_watch(worker, hot, EPOLL_CTL_ADD))
 		worker->hot_stream = NULL;
 }
 
@@ -64,7 +64,7 @@ static void watch_anew(struct worker *worker, struct worker_stream *stream)
 	if (worker->hot_stream == stream)
 		hot_end(worker);
 	else
-		watch(worker, stream, EPOLL_CTL_MOD);
+		stream_watch(worker, stream, EPOLL_CTL_MOD);
 }
 
 void worker_streams_watch(struct worker *worker)
@@ -94,7 +94,7 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream)
 	int error = timer_open(worker);
 
 	if (!error)
-		error = watch(worker, stream, EPOLL_CTL_ADD);
+		error = stream_watch(worker, stream, EPOLL_CTL_ADD);
 	if (error)
 		return error;
 	list_append(&worker->streams, &stream->link);
@@ -135,7 +135,7 @@ void worker_streams_forget(struct worker *worker)
 }
 
 /* Does what the queue pair wants of its stream. Closing is done when its signal is delivered. */
-static void settle(struct worker *worker, struct worker_stream *stream)
+static void stream_settle(struct worker *worker, struct worker_stream *stream)
 {
 	if (stream->iwarp->stream == IWARP_STREAM_OPEN || iwarp_wish(stream->iwarp) != IWARP_END)
 		return;
@@ -160,7 +160,7 @@ static void note_time(struct worker *worker)
 }
 
 /* Nothing more comes: the set would say so for ever. */
-static void ended(struct worker *worker, struct worker_stream *stream, bool is_lost)
+static void stream_ended(struct worker *worker, struct worker_stream *stream, bool is_lost)
 {
 	stream->is_deaf = true;
 	watch_anew(worker, stream);
@@ -168,7 +168,7 @@ static void ended(struct worker *worker, struct worker_stream *stream, bool is_l
 }
 
 /* A read returned `bytes`. Returns whether there may be more at once. */
-static inline bool take(struct worker *worker, struct worker_stream *stream, int64_t bytes,
+static inline bool read_take(struct worker *worker, struct worker_stream *stream, int64_t bytes,
 	uint64_t room_bytes, unsigned *reads)
 {
 	if (bytes == -EAGAIN)
@@ -176,7 +176,7 @@ static inline bool take(struct worker *worker, struct worker_stream *stream, int
 	note_time(worker);
 	++*reads;
 	if (bytes <= 0)
-		ended(worker, stream, bytes < 0);
+		stream_ended(worker, stream, bytes < 0);
 	else
 		iwarp_received(stream->iwarp, (uint32_t)bytes, worker->now_ns);
 	return bytes > 0 && (uint64_t)bytes == room_bytes;
@@ -195,7 +195,8 @@ static bool read_once(struct worker *worker, struct worker_stream *stream, unsig
 		pieces[i] = (struct iovec){spans[i].at, spans[i].bytes};
 		room_bytes += spans[i].bytes;
 	}
-	return take(worker, stream, port_tcp_receive(stream->fd, pieces, count), room_bytes, reads);
+	return read_take(
+		worker, stream, port_tcp_receive(stream->fd, pieces, count), room_bytes, reads);
 }
 
 static void note_stall(struct worker *worker, struct worker_stream *stream)
@@ -209,7 +210,7 @@ static void note_stall(struct worker *worker, struct worker_stream *stream)
 	watch_anew(worker, stream);
 }
 
-static unsigned receive(struct worker *worker, struct worker_stream *stream)
+static unsigned stream_receive(struct worker *worker, struct worker_stream *stream)
 {
 	unsigned reads = 0;
 
@@ -221,7 +222,7 @@ static unsigned receive(struct worker *worker, struct worker_stream *stream)
 		if (!read_once(worker, stream, &reads))
 			break;
 	note_stall(worker, stream);
-	settle(worker, stream);
+	stream_settle(worker, stream);
 	return reads;
 }
 
@@ -231,12 +232,12 @@ static inline unsigned receive_hot(struct worker *worker)
 	unsigned reads = 0;
 
 	if (!worker->has_read_ahead)
-		return receive(worker, hot);
+		return stream_receive(worker, hot);
 	worker->has_read_ahead = false;
-	if (take(worker, hot, worker->ahead_bytes, IWARP_RX_BYTES, &reads))
-		return reads + receive(worker, hot);
+	if (read_take(worker, hot, worker->ahead_bytes, IWARP_RX_BYTES, &reads))
+		return reads + stream_receive(worker, hot);
 	note_stall(worker, hot);
-	settle(worker, hot);
+	stream_settle(worker, hot);
 	return reads;
 }
 
@@ -247,7 +248,7 @@ static unsigned receive_from_stalled(struct worker *worker)
 
 	list_for_each(stream, &worker->streams, struct worker_stream, link)
 		if (stream->is_stalled)
-			reads += receive(worker, stream);
+			reads += stream_receive(worker, stream);
 	return reads;
 }
 
@@ -277,7 +278,7 @@ static unsigned receive_from_ready(struct worker *worker)
 
 		if (stream->is_blocked && (events[i].events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 			iwarp_schedule(stream->iwarp);
-		if (events[i].events & ~(uint32_t)EPOLLOUT && receive(worker, stream)) {
+		if (events[i].events & ~(uint32_t)EPOLLOUT && stream_receive(worker, stream)) {
 			last = stream;
 			reads++;
 		}
@@ -334,14 +335,14 @@ static bool is_gone(struct worker_stream *stream, const struct port_tcp_state *t
 	return stream->silent_since_ns && now_ns - stream->silent_since_ns >= stream->patience_ns;
 }
 
-static void look(struct worker *worker, struct worker_stream *stream)
+static void stream_look(struct worker *worker, struct worker_stream *stream)
 {
 	struct port_tcp_state tcp;
 
 	if (!stream->patience_ns || port_tcp_look(stream->fd, &tcp))
 		return;
 	if (is_gone(stream, &tcp, worker->now_ns))
-		ended(worker, stream, true);
+		stream_ended(worker, stream, true);
 	else if (tcp.is_under_way)
 		look_later(worker, stream);
 }
@@ -355,7 +356,7 @@ void worker_streams_look(struct worker *worker)
 	if (read(worker->streams_timer, &expirations, sizeof(expirations)) > 0)
 		worker->is_streams_timer_set = false;
 	list_for_each(stream, &worker->streams, struct worker_stream, link)
-		look(worker, stream);
+		stream_look(worker, stream);
 	worker_unlock(worker);
 }
 
@@ -365,11 +366,11 @@ void worker_streams_look(struct worker *worker)
  * So many bytes of `bytes` were taken, or the -errno why not. Returns whether more may be sent at
  * once.
  */
-static bool written(
+static bool write_done(
 	struct worker *worker, struct worker_stream *stream, int64_t taken, int64_t bytes)
 {
 	if (taken < 0 && taken != -EAGAIN) {
-		ended(worker, stream, true);
+		stream_ended(worker, stream, true);
 		return false;
 	}
 	set_blocked(worker, stream, taken < bytes);
@@ -394,7 +395,7 @@ static __attribute__((noinline)) bool write_once(
 		pieces[i] = (struct iovec){(void *)(uintptr_t)parts[i].at, parts[i].bytes};
 		bytes += parts[i].bytes;
 	}
-	return written(worker, stream, port_tcp_send(stream->fd, pieces, count), bytes);
+	return write_done(worker, stream, port_tcp_send(stream->fd, pieces, count), bytes);
 }
 
 /* The same for a single small message. */
@@ -404,7 +405,7 @@ static inline bool write_fast(struct worker *worker, struct worker_stream *strea
 	const uint8_t *at = iwarp_output_fast(stream->iwarp, &bytes);
 	const struct iovec piece = {(void *)(uintptr_t)at, at ? bytes : 0};
 
-	return at && written(worker, stream, port_tcp_send(stream->fd, &piece, 1), bytes);
+	return at && write_done(worker, stream, port_tcp_send(stream->fd, &piece, 1), bytes);
 }
 
 static void send_turn(struct worker *worker, struct worker_stream *stream)
@@ -416,7 +417,7 @@ static void send_turn(struct worker *worker, struct worker_stream *stream)
 	iwarp_unschedule(stream->iwarp);
 	if (writes == WRITES_PER_TURN)
 		iwarp_schedule(stream->iwarp);
-	settle(worker, stream);
+	stream_settle(worker, stream);
 }
 
 void worker_streams_send(struct worker *worker)

@@ -146,7 +146,7 @@ static bool hold_is_worth_it(struct worker *worker)
  * Leave the CPU for a moment to the application, so that it can post; send what is owed when it has
  * not.
  */
-static void hold(struct worker *worker)
+static void acks_hold(struct worker *worker)
 {
 	wait_for(worker, worker->epoll_quiet, WORKER_HOLD_NS);
 	if (!worker_try_lock(worker)) {
@@ -220,7 +220,7 @@ static void socket_errors_clear(struct worker *worker)
 /*
  * Drive the lane once, unless somebody else is at it. Returns how long the thread may sleep.
  */
-static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
+static uint64_t thread_drive(struct worker *worker, uint64_t *idle_since_ns)
 {
 	uint64_t sleep_ns;
 
@@ -244,7 +244,7 @@ static uint64_t drive(struct worker *worker, uint64_t *idle_since_ns)
 	worker_unlock(worker);
 	if (!are_acks_deferred(worker))
 		return sleep_ns;
-	hold(worker);
+	acks_hold(worker);
 	/* The wait in there may have swallowed a kick. */
 	return min_u64(sleep_ns, WORKER_TICK_NS);
 }
@@ -283,7 +283,7 @@ void *worker_thread_main(void *argument)
 		}
 		quiet_ticks = 0;
 		trust = 0;
-		uint64_t sleep_ns = drive(worker, &idle_since_ns);
+		uint64_t sleep_ns = thread_drive(worker, &idle_since_ns);
 		is_known &= clock_now_ns() - worker->last_polled_ns < WORKER_IDLE_NS;
 		if (sleep_ns)
 			wait_for(worker, worker->epoll_all, sleep_ns);
