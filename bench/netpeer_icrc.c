@@ -63,7 +63,7 @@ static void header_make(uint8_t *to, enum opcode opcode, uint32_t psn)
 {
 	const struct bth bth = {.opcode = (uint8_t)opcode,
 		.pkey = BTH_PKEY_DEFAULT,
-		.psn = psn_from(psn & PSN_MASK)};
+		.psn = psn_from(psn & U24_MASK)};
 
 	bth_encode(&bth, to);
 }
@@ -167,7 +167,7 @@ static bool ack_take(struct stream *stream, uint32_t next_psn, uint32_t *outstan
 		!icrc_verify_any_id(&stream->flow, &stream->lengths, 0, ack, ACK_BYTES, &id))
 		return false;
 	bth_decode(&bth, ack);
-	*outstanding = (next_psn - (bth.psn.value + 1)) & PSN_MASK;
+	*outstanding = (next_psn - (bth.psn.value + 1)) & U24_MASK;
 	return true;
 }
 

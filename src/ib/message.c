@@ -157,7 +157,7 @@ size_t message_packet_lend(struct qp *qp, const struct packet *packet, const str
 
 /* --- receiving --- */
 
-static bool follows(const struct message *message, const struct opcode_info *info)
+static bool operation_follows(const struct message *message, const struct opcode_info *info)
 {
 	switch (message->kind) {
 	case MESSAGE_NONE:
@@ -173,7 +173,7 @@ static bool follows(const struct message *message, const struct opcode_info *inf
 bool message_is_in_sequence(
 	const struct message *message, const struct qp *qp, const struct packet *packet)
 {
-	return follows(message, packet->info) &&
+	return operation_follows(message, packet->info) &&
 		opcode_payload_fits(packet->info, packet->payload_bytes, qp->mtu_bytes);
 }
 

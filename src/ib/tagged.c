@@ -50,7 +50,7 @@ static bool can_rendezvous(const struct qp *qp)
 	return qp->state == QP_RTS && qp->sq->capacity - (qp->sq->posted - qp->sq->completed) >= 2;
 }
 
-static void complete(struct qp *qp, const struct message *message, struct cqe *cqe,
+static void tagged_complete(struct qp *qp, const struct message *message, struct cqe *cqe,
 	const struct packet *packet, enum fault fault, uint64_t now_ns)
 {
 	qp_complete_recv(qp, message->receive.wr_id, cqe, fault, packet->bth.is_solicited, now_ns);
@@ -129,11 +129,11 @@ static enum refusal rendezvous_give_up(struct message *message, struct qp *qp,
 		return REFUSED_OPERATIONAL;
 	}
 	message->has_receive = false;
-	complete(qp, message, &cqe, packet, FAULT_RENDEZVOUS_TOO_LONG, now_ns);
+	tagged_complete(qp, message, &cqe, packet, FAULT_RENDEZVOUS_TOO_LONG, now_ns);
 	return ACCEPTED;
 }
 
-static enum refusal rendezvous(struct message *message, struct qp *qp, const struct head *head,
+static enum refusal rendezvous_take(struct message *message, struct qp *qp, const struct head *head,
 	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
 {
 	struct cqe cqe = match_cqe(head, 0);
@@ -141,7 +141,7 @@ static enum refusal rendezvous(struct message *message, struct qp *qp, const str
 	if (message->receive.total_bytes < head->rvh.bytes)
 		return rendezvous_give_up(message, qp, head, packet, ret_fault, now_ns);
 	message->has_receive = false;
-	complete(qp, message, &cqe, packet, FAULT_NONE, now_ns);
+	tagged_complete(qp, message, &cqe, packet, FAULT_NONE, now_ns);
 	if (qp->state == QP_RTS) /* the completion found room */
 		rendezvous_post(qp, head, &message->receive, packet->payload, now_ns);
 	return ACCEPTED;
@@ -150,7 +150,7 @@ static enum refusal rendezvous(struct message *message, struct qp *qp, const str
 /* --- data in the message --- */
 
 /* Take what the message is to go into; *ret_skip is the part of the first packet that does not. */
-static enum refusal begin(
+static enum refusal tagged_begin(
 	struct message *message, struct qp *qp, const struct head *head, uint32_t *ret_skip)
 {
 	bool may_match = !head->is_rendezvous || can_rendezvous(qp);
@@ -174,8 +174,8 @@ static enum refusal begin(
 	return message->has_receive ? ACCEPTED : REFUSED_NOT_READY;
 }
 
-static enum refusal place(struct message *message, struct qp *qp, const struct packet *packet,
-	uint32_t skip, enum fault *ret_fault)
+static enum refusal tagged_place(struct message *message, struct qp *qp,
+	const struct packet *packet, uint32_t skip, enum fault *ret_fault)
 {
 	const struct recv_wqe *receive = &message->receive;
 	uint32_t bytes = packet->payload_bytes - skip;
@@ -194,7 +194,7 @@ static enum refusal place(struct message *message, struct qp *qp, const struct p
 }
 
 /* The data of the whole message is there. */
-static void end(struct message *message, struct qp *qp, const struct packet *packet,
+static void tagged_end(struct message *message, struct qp *qp, const struct packet *packet,
 	struct cqe *cqe, uint64_t now_ns)
 {
 	cqe->opcode = message->tag_opcode;
@@ -207,32 +207,32 @@ static void end(struct message *message, struct qp *qp, const struct packet *pac
 	}
 	message->kind = MESSAGE_NONE;
 	message->has_receive = false;
-	complete(qp, message, cqe, packet, FAULT_NONE, now_ns);
+	tagged_complete(qp, message, cqe, packet, FAULT_NONE, now_ns);
 	qp_count(qp, COUNTER_rdma_sends, 1);
 }
 
-static enum refusal first(struct message *message, struct qp *qp, const struct packet *packet,
-	enum fault *ret_fault, uint64_t now_ns)
+static enum refusal tagged_first(struct message *message, struct qp *qp,
+	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
 {
 	struct head head = head_decode(packet);
 	struct cqe cqe = {.opcode = WC_RECV};
 	uint32_t skip;
-	enum refusal refusal = begin(message, qp, &head, &skip);
+	enum refusal refusal = tagged_begin(message, qp, &head, &skip);
 
 	if (refusal)
 		return refusal;
 	if (message->is_matched && head.is_rendezvous)
-		return rendezvous(message, qp, &head, packet, ret_fault, now_ns);
-	refusal = place(message, qp, packet, skip, ret_fault);
+		return rendezvous_take(message, qp, &head, packet, ret_fault, now_ns);
+	refusal = tagged_place(message, qp, packet, skip, ret_fault);
 	if (refusal)
 		return refusal;
 	message->kind = MESSAGE_SEND;
 	if (message->is_matched)
 		cqe = match_cqe(&head, 0);
 	if (opcode_ends_message(packet->info))
-		end(message, qp, packet, &cqe, now_ns);
+		tagged_end(message, qp, packet, &cqe, now_ns);
 	else if (message->is_matched)
-		complete(qp, message, &cqe, packet, FAULT_NONE, now_ns);
+		tagged_complete(qp, message, &cqe, packet, FAULT_NONE, now_ns);
 	return ACCEPTED;
 }
 
@@ -245,9 +245,9 @@ enum refusal tagged_send_execute(struct message *message, struct qp *qp,
 	if (opcode_has_invalidate(packet->info))
 		return REFUSED_INVALID;
 	if (opcode_begins_message(packet->info))
-		return first(message, qp, packet, ret_fault, now_ns);
-	refusal = place(message, qp, packet, 0, ret_fault);
+		return tagged_first(message, qp, packet, ret_fault, now_ns);
+	refusal = tagged_place(message, qp, packet, 0, ret_fault);
 	if (!refusal && opcode_ends_message(packet->info))
-		end(message, qp, packet, &cqe, now_ns);
+		tagged_end(message, qp, packet, &cqe, now_ns);
 	return refusal;
 }

@@ -25,7 +25,7 @@ static uint32_t waiting_bytes(const struct iwarp_receive *rx)
 
 /* --- offering --- */
 
-static void compact(struct iwarp_receive *rx)
+static void buffer_compact(struct iwarp_receive *rx)
 {
 	if (rx->start == 0 ||
 		(rx->start != rx->end && IWARP_RX_BYTES - rx->start >= FPDU_MARKED_BYTES_MAX))
@@ -60,7 +60,7 @@ unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS
 	if (iwarp->is_peer_ended || iwarp->stream == IWARP_STREAM_NONE ||
 		iwarp->stream == IWARP_STREAM_OVER || iwarp_is_stalled(iwarp))
 		return 0;
-	compact(rx);
+	buffer_compact(rx);
 	if (is_receiving(iwarp)) {
 		spans[0] = direct_span(iwarp);
 		rx->direct_bytes = spans[0].bytes;
@@ -87,7 +87,7 @@ static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segme
 }
 
 /* No receive request. Returns whether the message may wait for one, or go on waiting. */
-static bool stall(struct iwarp_qp *iwarp, uint64_t now_ns)
+static bool stall_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
 
@@ -191,7 +191,7 @@ static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 	if (!is_whole && !may_begin_early(iwarp, &rx->segment))
 		return false;
 	error = iwarp_segment_check(iwarp, &rx->segment);
-	if (error == RDMAP_ERROR_UNTAGGED_NO_BUFFER && stall(iwarp, now_ns))
+	if (error == RDMAP_ERROR_UNTAGGED_NO_BUFFER && stall_begin(iwarp, now_ns))
 		return false;
 	stall_over(iwarp);
 	if (error) {

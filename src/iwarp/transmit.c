@@ -173,7 +173,8 @@ static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const str
 }
 
 /* Copies it out. Returns false when its memory is refused. */
-static bool gather(struct iwarp_qp *iwarp, const struct send_wqe *wqe, uint32_t bytes, uint8_t *to)
+static bool payload_gather(
+	struct iwarp_qp *iwarp, const struct send_wqe *wqe, uint32_t bytes, uint8_t *to)
 {
 	struct qp *qp = &iwarp->qp;
 
@@ -194,7 +195,7 @@ static bool stage_payload(struct iwarp_qp *iwarp, const struct send_wqe *wqe,
 	if (payload->kind == IWARP_LENT) {
 		iwarp_fpdu_lend(iwarp, segment, payload);
 	} else {
-		if (!gather(iwarp, wqe, payload->bytes, iwarp_fpdu_begin(tx, segment)))
+		if (!payload_gather(iwarp, wqe, payload->bytes, iwarp_fpdu_begin(tx, segment)))
 			return false;
 		iwarp_fpdu_end(iwarp, segment, payload->bytes);
 	}
@@ -401,7 +402,7 @@ static bool is_done(const struct iwarp_transmit *tx, const struct send_wqe *wqe)
 }
 
 /* A request of our own that cannot be executed ends the stream, when those before it are done. */
-static void fail(struct iwarp_qp *iwarp, uint64_t now_ns)
+static void request_fail(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	enum fault fault = iwarp->tx.fault;
 
@@ -423,7 +424,7 @@ void iwarp_complete(struct iwarp_qp *iwarp, uint64_t now_ns)
 	if (iwarp->stream != IWARP_STREAM_OPEN)
 		return;
 	if (iwarp->tx.fault && qp->sq->completed == iwarp->tx.index)
-		fail(iwarp, now_ns);
+		request_fail(iwarp, now_ns);
 	else if (qp->state == QP_SQD && qp->sq->completed == iwarp->tx.index &&
 		!iwarp->tx.is_in_message)
 		qp_sq_drained(qp);

@@ -11,7 +11,7 @@
 #include "wire/bth.h"
 #include "wire/opcode.h"
 
-enum { RESPONSE = 1 << PSN_BITS }; /* a queue pair's requests and responses are numbered apart */
+enum { RESPONSE = 1 << U24_BITS }; /* a queue pair's requests and responses are numbered apart */
 
 static struct udp_order *order_of(
 	struct port_udp *port, const struct udp_flow *flow, uint32_t stream)

@@ -88,7 +88,7 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 		return "qp_access_flags has bits that are no access flags";
 	if ((mask & ATTR_PATH_MTU) && (attr->path_mtu < MTU_MIN || attr->path_mtu > MTU_MAX))
 		return "path_mtu is no value of enum ibv_mtu";
-	if ((mask & ATTR_DEST_QPN) && attr->dest_qpn > PSN_MASK)
+	if ((mask & ATTR_DEST_QPN) && attr->dest_qpn > U24_MASK)
 		return "dest_qp_num has more than 24 bits";
 	if ((mask & ATTR_MAX_RD_ATOMIC) && attr->max_rd_atomic > QP_INIT_RD_ATOMIC_MAX)
 		return "max_rd_atomic is more than the device's max_qp_init_rd_atom";
@@ -209,9 +209,9 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 	if (mask & ATTR_DEST_QPN)
 		to->dest_qpn = from->dest_qpn;
 	if (mask & ATTR_RQ_PSN)
-		to->rq_psn = from->rq_psn & PSN_MASK;
+		to->rq_psn = from->rq_psn & U24_MASK;
 	if (mask & ATTR_SQ_PSN)
-		to->sq_psn = from->sq_psn & PSN_MASK;
+		to->sq_psn = from->sq_psn & U24_MASK;
 	if (mask & ATTR_MAX_RD_ATOMIC)
 		to->max_rd_atomic = from->max_rd_atomic;
 	if (mask & ATTR_MAX_DEST_RD_ATOMIC)

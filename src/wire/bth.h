@@ -68,8 +68,8 @@ static inline void bth_encode(const struct bth *bth, uint8_t to[BTH_BYTES])
 	put_be16(to + 2, bth->pkey);
 	put_be32(to + 4,
 		(uint32_t)bth->fecn << 31 | (uint32_t)bth->becn << 30 |
-			(bth->dest_qpn.value & PSN_MASK));
-	put_be32(to + 8, (uint32_t)bth->ack_requested << 31 | (bth->psn.value & PSN_MASK));
+			(bth->dest_qpn.value & U24_MASK));
+	put_be32(to + 8, (uint32_t)bth->ack_requested << 31 | (bth->psn.value & U24_MASK));
 }
 
 /* Another number for a packet, which then does not ask for an acknowledgement. */

@@ -15,7 +15,7 @@ static bool is_sound(const struct captured *captured)
 }
 
 /* All of it is there: complete what depends on all of it. */
-static void complete(
+static void frame_complete(
 	const struct captured *captured, struct captured_frame *frame, uint32_t header_bytes)
 {
 	uint8_t *packet = frame->bytes + header_bytes;
@@ -58,6 +58,6 @@ bool captured_frame_make(
 		return true;
 	}
 	ret_frame->count = ret_frame->whole;
-	complete(captured, ret_frame, header_bytes);
+	frame_complete(captured, ret_frame, header_bytes);
 	return true;
 }

@@ -24,7 +24,7 @@ struct cursor {
 	size_t left;
 };
 
-static void skip(struct cursor *cursor, size_t bytes)
+static void cursor_skip(struct cursor *cursor, size_t bytes)
 {
 	cursor->at += bytes;
 	cursor->left -= bytes;
@@ -59,7 +59,7 @@ static void read_ipv4(struct frame_key *key, struct cursor *cursor)
 	key->ip_protocol = ip[IPV4_PROTOCOL];
 	memcpy(key->src_ip, ip + IPV4_ADDRESSES, 4);
 	memcpy(key->dst_ip, ip + IPV4_ADDRESSES + 4, 4);
-	skip(cursor, header_bytes);
+	cursor_skip(cursor, header_bytes);
 	if (!(get_be16(ip + IPV4_FLAGS) & IPV4_FRAGMENT_OFFSET))
 		read_ports(key, cursor);
 }
@@ -78,7 +78,7 @@ static void read_ipv6(struct frame_key *key, struct cursor *cursor)
 	key->hop_limit = header.hop_limit;
 	memcpy(key->src_ip, header.sgid.raw, 16);
 	memcpy(key->dst_ip, header.dgid.raw, 16);
-	skip(cursor, IPV6_BYTES);
+	cursor_skip(cursor, IPV6_BYTES);
 	read_ports(key, cursor);
 }
 
@@ -88,7 +88,7 @@ static void read_ethernet(struct frame_key *key, struct cursor *cursor)
 	memcpy(key->dst_mac, cursor->at, FRAME_MAC_BYTES);
 	memcpy(key->src_mac, cursor->at + FRAME_MAC_BYTES, FRAME_MAC_BYTES);
 	memcpy(&key->ether_type, cursor->at + 2 * FRAME_MAC_BYTES, 2);
-	skip(cursor, FRAME_ETHERNET_BYTES);
+	cursor_skip(cursor, FRAME_ETHERNET_BYTES);
 	for (int tags = 0; tags < VLAN_TAGS_MAX; tags++) {
 		uint16_t type = be16toh(key->ether_type);
 
@@ -99,7 +99,7 @@ static void read_ethernet(struct frame_key *key, struct cursor *cursor)
 			memcpy(&key->vlan_tag, cursor->at, 2);
 		key->layers |= FRAME_LAYER_VLAN;
 		memcpy(&key->ether_type, cursor->at + 2, 2);
-		skip(cursor, FRAME_VLAN_BYTES);
+		cursor_skip(cursor, FRAME_VLAN_BYTES);
 	}
 }
 

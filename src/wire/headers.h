@@ -37,7 +37,7 @@ static inline void xrceth_decode(struct xrceth *xrceth, const uint8_t from[XRCET
 
 static inline void xrceth_encode(const struct xrceth *xrceth, uint8_t to[XRCETH_BYTES])
 {
-	put_be32(to, xrceth->srqn & PSN_MASK);
+	put_be32(to, xrceth->srqn & U24_MASK);
 }
 
 /* Datagrams: the queue key that must match the receiver's, and who sent. */
@@ -55,7 +55,7 @@ static inline void deth_decode(struct deth *deth, const uint8_t from[DETH_BYTES]
 static inline void deth_encode(const struct deth *deth, uint8_t to[DETH_BYTES])
 {
 	put_be32(to, deth->qkey);
-	put_be32(to + 4, deth->source_qpn.value & PSN_MASK);
+	put_be32(to + 4, deth->source_qpn.value & U24_MASK);
 }
 
 /* FLUSH: what "placed" has to mean, and for which bytes (IBTA annex A19). */
@@ -165,8 +165,8 @@ static inline void aeth_decode(struct aeth *aeth, const uint8_t from[AETH_BYTES]
 static inline void aeth_encode(const struct aeth *aeth, uint8_t to[AETH_BYTES])
 {
 	put_be32(to,
-		(uint32_t)aeth->kind << 29 | (uint32_t)(aeth->value & AETH_VALUE_MASK) << PSN_BITS |
-			(aeth->msn.value & PSN_MASK));
+		(uint32_t)aeth->kind << 29 | (uint32_t)(aeth->value & AETH_VALUE_MASK) << U24_BITS |
+			(aeth->msn.value & U24_MASK));
 }
 
 /* The answer to an atomic: what the memory held before. */

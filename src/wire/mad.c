@@ -59,7 +59,7 @@ void gsi_packet_encode(uint32_t psn, uint8_t to[GSI_PACKET_BYTES])
 
 	packet_init(&packet, OPCODE_UD_SEND_ONLY);
 	packet.bth.dest_qpn = (struct qpn){GSI_QPN};
-	packet.bth.psn = (struct psn){psn & PSN_MASK};
+	packet.bth.psn = (struct psn){psn & U24_MASK};
 	packet.deth = (struct deth){.qkey = GSI_QKEY, .source_qpn = {GSI_QPN}};
 	packet_encode_headers(&packet, to);
 }

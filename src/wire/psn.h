@@ -15,8 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PSN_BITS 24
-#define PSN_MASK ((1u << PSN_BITS) - 1)
+/* PSNs, MSNs and queue pair numbers have 24 bits. */
+#define U24_BITS 24
+#define U24_MASK ((1u << U24_BITS) - 1)
 
 struct psn {
 	uint32_t value;
@@ -36,14 +37,14 @@ struct qpn {
 #define QPN_MULTICAST ((struct qpn){0xffffff})
 
 /* Distance from `from` to `to`, the short way round: -2^23 .. 2^23 - 1. */
-static inline int32_t psn_distance24(uint32_t to, uint32_t from)
+static inline int32_t u24_distance(uint32_t to, uint32_t from)
 {
-	return (int32_t)((to - from) << (32 - PSN_BITS)) >> (32 - PSN_BITS);
+	return (int32_t)((to - from) << (32 - U24_BITS)) >> (32 - U24_BITS);
 }
 
 static inline struct psn psn_from(uint32_t value)
 {
-	return (struct psn){value & PSN_MASK};
+	return (struct psn){value & U24_MASK};
 }
 
 /* `count` packets later, modulo 2^24: psn_add(p, -1u) is the PSN before p. */
@@ -55,7 +56,7 @@ static inline struct psn psn_add(struct psn psn, uint32_t count)
 /* How many packets `a` is after `b`; negative when it is before. Half the space lies each way. */
 static inline int32_t psn_diff(struct psn a, struct psn b)
 {
-	return psn_distance24(a.value, b.value);
+	return u24_distance(a.value, b.value);
 }
 
 static inline bool psn_before(struct psn a, struct psn b)
@@ -70,7 +71,7 @@ static inline bool psn_equal(struct psn a, struct psn b)
 
 static inline struct msn msn_from(uint32_t value)
 {
-	return (struct msn){value & PSN_MASK};
+	return (struct msn){value & U24_MASK};
 }
 
 static inline struct msn msn_add(struct msn msn, uint32_t count)
@@ -81,7 +82,7 @@ static inline struct msn msn_add(struct msn msn, uint32_t count)
 /* How many messages `a` is after `b`; negative when it is before. */
 static inline int32_t msn_diff(struct msn a, struct msn b)
 {
-	return psn_distance24(a.value, b.value);
+	return u24_distance(a.value, b.value);
 }
 
 static inline bool msn_equal(struct msn a, struct msn b)
@@ -91,7 +92,7 @@ static inline bool msn_equal(struct msn a, struct msn b)
 
 static inline struct qpn qpn_from(uint32_t value)
 {
-	return (struct qpn){value & PSN_MASK};
+	return (struct qpn){value & U24_MASK};
 }
 
 static inline bool qpn_equal(struct qpn a, struct qpn b)

@@ -12,7 +12,7 @@
  * must come. Then una stops there, and false comes back: responses are missing (an implied NAK,
  * IBTA 9.7.5.1.1).
  */
-static bool acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
+static bool requests_acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 	struct send_queue *sq = rc->qp.sq;
@@ -123,7 +123,7 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 	struct psn psn = packet->bth.psn;
 	bool is_ack = aeth->kind == AETH_ACK;
 
-	if (!acknowledge(rc, is_ack ? psn_add(psn, 1) : psn, now_ns)) {
+	if (!requests_acknowledge(rc, is_ack ? psn_add(psn, 1) : psn, now_ns)) {
 		implied_nak(rc, now_ns);
 		return;
 	}
@@ -140,7 +140,7 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 /*
  * The oldest work request, when it is a READ or atomic whose response for una may come; else NULL.
  */
-static struct send_wqe *awaited(struct rc_qp *rc)
+static struct send_wqe *wqe_awaited(struct rc_qp *rc)
 {
 	struct send_queue *sq = rc->qp.sq;
 
@@ -236,11 +236,11 @@ static void response_receive(struct rc_qp *rc, const struct packet *packet, uint
 {
 	bool is_atomic_ack = packet->info->operation == OPERATION_ATOMIC_ACK;
 
-	if (!acknowledge(rc, packet->bth.psn, now_ns)) {
+	if (!requests_acknowledge(rc, packet->bth.psn, now_ns)) {
 		implied_nak(rc, now_ns);
 		return;
 	}
-	const struct send_wqe *wqe = awaited(rc);
+	const struct send_wqe *wqe = wqe_awaited(rc);
 	if (!wqe || !psn_equal(packet->bth.psn, rc->requester.una) ||
 		is_answered_by_atomic_ack(wqe) != is_atomic_ack) {
 		qp_count(&rc->qp, COUNTER_invalid_responses, 1);

@@ -35,7 +35,7 @@ static bool has_half_for(const struct qp *qp, enum opcode_role role)
 	return qp->type != (role == OPCODE_ROLE_REQUEST ? QP_TYPE_XRC_SEND : QP_TYPE_XRC_RECV);
 }
 
-static enum packet_verdict receive(struct qp *qp, const struct packet *packet,
+static enum packet_verdict rc_receive(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
@@ -77,7 +77,7 @@ static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
  * acknowledgement goes first: the request may be the program's answer to what it acknowledges, and
  * the peer is to complete its own request before it takes in the answer.
  */
-static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+static size_t rc_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 	size_t bytes;
@@ -105,7 +105,7 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 }
 
 /* An acknowledgement does not overtake READ responses, which are paced. */
-static size_t next_unpaced(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+static size_t rc_next_unpaced(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 
@@ -113,12 +113,12 @@ static size_t next_unpaced(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, u
 	return rc->responder.owed_count ? 0 : rc_response_next(rc, buffer, now_ns);
 }
 
-static void expire(struct qp *qp, uint64_t now_ns)
+static void rc_expire(struct qp *qp, uint64_t now_ns)
 {
 	rc_recovery_expire(rc_from_qp(qp), now_ns);
 }
 
-static void posted(struct qp *qp, uint64_t now_ns)
+static void rc_posted(struct qp *qp, uint64_t now_ns)
 {
 	if (qp->state != QP_RTS)
 		return;
@@ -126,7 +126,7 @@ static void posted(struct qp *qp, uint64_t now_ns)
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
-static void hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
+static void rc_hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 {
 	struct message *message = &rc_from_qp(qp)->responder.message;
 
@@ -137,12 +137,12 @@ static void hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 	message_hold(message, wqe);
 }
 
-static void migrated(struct qp *qp)
+static void rc_migrated(struct qp *qp)
 {
 	rc_recovery_begin(rc_from_qp(qp));
 }
 
-static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
+static void rc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 
@@ -176,7 +176,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 }
 
 /* The invariants of both halves. */
-static void check(const struct qp *qp)
+static void rc_check(const struct qp *qp)
 {
 	const struct rc_qp *rc = container_of(qp, struct rc_qp, qp);
 	const struct rc_requester *requester = &rc->requester;
@@ -205,13 +205,13 @@ static_assert(offsetof(struct rc_qp, qp) == 0, "the engine frees it by its queue
 
 const struct qp_transport rc_transport = {
 	.object_bytes = sizeof(struct rc_qp),
-	.receive = receive,
-	.next_packet = next_packet,
-	.next_unpaced = next_unpaced,
-	.expire = expire,
-	.posted = posted,
-	.state_changed = state_changed,
-	.hold = hold,
-	.migrated = migrated,
-	.check = check,
+	.receive = rc_receive,
+	.next_packet = rc_next_packet,
+	.next_unpaced = rc_next_unpaced,
+	.expire = rc_expire,
+	.posted = rc_posted,
+	.state_changed = rc_state_changed,
+	.hold = rc_hold,
+	.migrated = rc_migrated,
+	.check = rc_check,
 };

@@ -12,19 +12,19 @@
 
 /* --- deadlines --- */
 
-static uint64_t earliest(const struct rc_requester *requester)
+static uint64_t deadline_earliest(const struct rc_requester *requester)
 {
 	return min_u64(
 		min_u64(requester->retry_at_ns, requester->probe_at_ns), requester->rnr_until_ns);
 }
 
 /*
- * Deadlines mostly move later, with each acknowledgement. The heap is left alone then: expire()
- * finds that nothing is due and sets the true one.
+ * Deadlines mostly move later, with each acknowledgement. The heap is left alone then:
+ * rc_recovery_expire() finds that nothing is due and sets the true one.
  */
 static void deadline_refresh(struct rc_qp *rc)
 {
-	uint64_t at_ns = earliest(&rc->requester);
+	uint64_t at_ns = deadline_earliest(&rc->requester);
 
 	if (at_ns == DEADLINE_NEVER || rc->qp.deadline.position == 0 ||
 		at_ns < rc->qp.deadline.at_ns)
@@ -254,7 +254,7 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 	rc_requester_schedule(rc);
 }
 
-static void probe(struct rc_qp *rc, uint64_t now_ns)
+static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 
@@ -285,7 +285,7 @@ static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
 	return true;
 }
 
-static void retry(struct rc_qp *rc, uint64_t now_ns)
+static void timeout_retry(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 
@@ -321,11 +321,11 @@ void rc_recovery_expire(struct rc_qp *rc, uint64_t now_ns)
 		qp_schedule(&rc->qp, LANE_TX_DATA);
 		answer_timers_set(rc, now_ns);
 	} else if (requester->retry_at_ns <= now_ns) {
-		retry(rc, now_ns);
+		timeout_retry(rc, now_ns);
 		if (rc->qp.state == QP_ERR)
 			return;
 	} else if (requester->probe_at_ns <= now_ns) {
-		probe(rc, now_ns);
+		request_probe(rc, now_ns);
 	}
-	qp_set_deadline(&rc->qp, earliest(requester));
+	qp_set_deadline(&rc->qp, deadline_earliest(requester));
 }

@@ -399,7 +399,8 @@ static size_t flush_packet(const struct rc_qp *rc, const struct send_wqe *wqe, u
 }
 
 /* The packet at the cursor was written: move the cursor and what follows from it. */
-static void sent(struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
+static void packet_sent(
+	struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
@@ -482,7 +483,7 @@ static enum shortcut shortcut_execute(struct rc_qp *rc, struct send_wqe *wqe, ui
  * before comes first. An acknowledgement may be long in coming, so a request follows it by packets,
  * too; but a whole stream of them waits for once.
  */
-static enum shortcut shortcut(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
+static enum shortcut wqe_shortcut(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 
@@ -518,7 +519,7 @@ static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 				return NULL;
 			continue;
 		}
-		way = shortcut(rc, wqe, now_ns);
+		way = wqe_shortcut(rc, wqe, now_ns);
 		if (way == SHORTCUT_PACKETS)
 			return wqe;
 		if (way != SHORTCUT_DONE || rc->qp.state == QP_ERR)
@@ -556,6 +557,6 @@ size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 		return 0;
 	}
 	rc->requester.is_window_closed = false;
-	sent(rc, wqe, packets, now_ns);
+	packet_sent(rc, wqe, packets, now_ns);
 	return bytes;
 }

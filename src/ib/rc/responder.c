@@ -24,8 +24,8 @@ void rc_responder_start(struct rc_qp *rc)
  * A fatal NAK: the peer hears `code`, this queue pair goes to the error state (IBTA 9.9.3,
  * responder class C).
  */
-static void fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault, uint32_t news,
-	uint64_t now_ns)
+static void responder_fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault,
+	uint32_t news, uint64_t now_ns)
 {
 	rc_response_owe_nak(rc, AETH_NAK, (uint8_t)code);
 	rc->responder.is_failed = true;
@@ -41,7 +41,7 @@ static void fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault,
  * its request stays without an answer (IBTA 9.9.3, responder class J). What came before it is
  * acknowledged.
  */
-static void fail_silently(struct rc_qp *rc, enum fault receive_fault, uint64_t now_ns)
+static void responder_fail_silently(struct rc_qp *rc, enum fault receive_fault, uint64_t now_ns)
 {
 	if (!psn_equal(rc->responder.expected, psn_from(rc->qp.attr.rq_psn)))
 		rc_response_owe_ack(rc);
@@ -53,31 +53,33 @@ static void fail_silently(struct rc_qp *rc, enum fault receive_fault, uint64_t n
 		qp_set_state(&rc->qp, QP_ERR, now_ns);
 }
 
-static void refuse(struct rc_qp *rc, enum refusal refusal, enum fault local_fault, uint64_t now_ns)
+static void request_refuse(
+	struct rc_qp *rc, enum refusal refusal, enum fault local_fault, uint64_t now_ns)
 {
 	switch (refusal) {
 	case ACCEPTED:
 		break;
 	case REFUSED_INVALID:
 		qp_count(&rc->qp, COUNTER_resp_invalid_request, 1);
-		fail(rc, AETH_NAK_INVALID_REQUEST, FAULT_PEER_PROTOCOL, SIGNAL_QP_REQUEST, now_ns);
+		responder_fail(rc, AETH_NAK_INVALID_REQUEST, FAULT_PEER_PROTOCOL, SIGNAL_QP_REQUEST,
+			now_ns);
 		break;
 	case REFUSED_TOO_LONG:
 		qp_count(&rc->qp, COUNTER_resp_local_length_error, 1);
-		fail(rc, AETH_NAK_INVALID_REQUEST, FAULT_RECEIVE_TOO_SHORT, 0, now_ns);
+		responder_fail(rc, AETH_NAK_INVALID_REQUEST, FAULT_RECEIVE_TOO_SHORT, 0, now_ns);
 		break;
 	case REFUSED_ACCESS:
 		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
-		fail(rc, AETH_NAK_REMOTE_ACCESS, local_fault ? local_fault : FAULT_PEER_PROTOCOL,
-			SIGNAL_QP_ACCESS, now_ns);
+		responder_fail(rc, AETH_NAK_REMOTE_ACCESS,
+			local_fault ? local_fault : FAULT_PEER_PROTOCOL, SIGNAL_QP_ACCESS, now_ns);
 		break;
 	case REFUSED_INVALIDATE:
 		qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
-		fail_silently(rc, FAULT_REMOTE_INVALIDATE, now_ns);
+		responder_fail_silently(rc, FAULT_REMOTE_INVALIDATE, now_ns);
 		break;
 	case REFUSED_OPERATIONAL:
 		qp_count(&rc->qp, COUNTER_resp_operation_errors, 1);
-		fail(rc, AETH_NAK_REMOTE_OPERATIONAL, local_fault, 0, now_ns);
+		responder_fail(rc, AETH_NAK_REMOTE_OPERATIONAL, local_fault, 0, now_ns);
 		break;
 	case REFUSED_NOT_READY:
 		qp_count(&rc->qp, COUNTER_rnr_nak_sent, 1);
@@ -288,7 +290,7 @@ static enum refusal write_execute(
 /* --- sequence --- */
 
 /* Execute a request that has the expected PSN. */
-static enum refusal execute(
+static enum refusal request_execute(
 	struct rc_qp *rc, const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
 {
 	struct message *message = &rc->responder.message;
@@ -376,7 +378,7 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
 }
 
 /* The packet was executed: what comes next. */
-static void advance(struct rc_qp *rc, const struct packet *packet)
+static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
 	enum opcode_operation operation = packet->info->operation;
@@ -430,10 +432,10 @@ enum packet_verdict rc_responder_receive(
 		early_receive(rc, packet);
 	if (ahead)
 		return PACKET_DROPPED;
-	enum refusal refusal = execute(rc, packet, &fault, now_ns);
+	enum refusal refusal = request_execute(rc, packet, &fault, now_ns);
 	if (refusal)
-		refuse(rc, refusal, fault, now_ns);
+		request_refuse(rc, refusal, fault, now_ns);
 	else if (rc->qp.state != QP_ERR) /* its completion found room */
-		advance(rc, packet);
+		expected_advance(rc, packet);
 	return refusal ? PACKET_DROPPED : PACKET_TAKEN;
 }

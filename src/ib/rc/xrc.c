@@ -11,7 +11,7 @@
  * No queue of this number is known. Another process may have it, whose memory is not mapped yet:
  * somebody else is asked to look, and the request comes again.
  */
-static enum refusal ask(struct rc_qp *rc, uint32_t number)
+static enum refusal queue_ask(struct rc_qp *rc, uint32_t number)
 {
 	struct rc_responder *responder = &rc->responder;
 
@@ -37,7 +37,7 @@ enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet)
 	if (!srq)
 		srq = srq_table_find_afar(qp->lane->srqs, number, qp->xrcd);
 	if (!srq)
-		return has_begun ? REFUSED_INVALID : ask(rc, number);
+		return has_begun ? REFUSED_INVALID : queue_ask(rc, number);
 	if (!srq->xrcd || srq->xrcd != qp->xrcd)
 		return REFUSED_INVALID;
 	if (srq != qp->srq && has_begun)
