@@ -69,6 +69,18 @@ static enum opcode opcode_of(
 	return (enum opcode)(class | (operation + with_imm));
 }
 
+enum opcode message_response_opcode(uint32_t index, uint32_t count)
+{
+	static const enum opcode opcodes[] = {
+		[POSITION_FIRST] = OPCODE_RC_READ_RESPONSE_FIRST,
+		[POSITION_MIDDLE] = OPCODE_RC_READ_RESPONSE_MIDDLE,
+		[POSITION_LAST] = OPCODE_RC_READ_RESPONSE_LAST,
+		[POSITION_ONLY] = OPCODE_RC_READ_RESPONSE_ONLY,
+	};
+
+	return opcodes[position_of(index, count)];
+}
+
 void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index)
 {

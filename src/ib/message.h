@@ -41,6 +41,9 @@ enum fault message_check(const struct qp *qp, const struct send_wqe *wqe);
 void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index);
 
+/* The opcode (of class RC) of READ response packet `index` of `count`. */
+enum opcode message_response_opcode(uint32_t index, uint32_t count);
+
 /*
  * Write that packet, BTH to pad, gathering its payload.
  *

@@ -135,15 +135,6 @@ static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 		answer_show(local, OPCODE_RC_ACKNOWLEDGE, 0, wqe, packet.bth.psn);
 }
 
-static enum opcode response_opcode(uint32_t index, uint32_t count)
-{
-	if (count == 1)
-		return OPCODE_RC_READ_RESPONSE_ONLY;
-	if (index == 0)
-		return OPCODE_RC_READ_RESPONSE_FIRST;
-	return index == count - 1 ? OPCODE_RC_READ_RESPONSE_LAST : OPCODE_RC_READ_RESPONSE_MIDDLE;
-}
-
 static void read_show(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t mtu_bytes = local->qp->mtu_bytes;
@@ -159,7 +150,7 @@ static void read_show(struct local_qp *local, const struct send_wqe *wqe)
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t offset = (uint64_t)i * mtu_bytes;
 
-		answer_init(local, &packet, response_opcode(i, count), psn_add(first, i));
+		answer_init(local, &packet, message_response_opcode(i, count), psn_add(first, i));
 		packet_set_payload(
 			&packet, NULL, (uint32_t)min_u64(mtu_bytes, wqe->total_bytes - offset));
 		show(local, &packet, wqe, offset, false);

@@ -102,14 +102,16 @@ static struct rc_resource *oldest_owed(struct rc_responder *responder)
 	return oldest;
 }
 
+/* A READ of 2^31 bytes takes 2^23 packets at the smallest MTU: too many for psn_diff(). */
+static uint32_t packets_between(struct psn first, struct psn stop)
+{
+	return psn_from(stop.value - first.value).value;
+}
+
 static enum opcode read_opcode(const struct rc_resource *resource)
 {
-	bool is_first = psn_equal(resource->next, resource->start);
-	bool is_last = psn_equal(psn_add(resource->next, 1), resource->stop);
-
-	if (is_first)
-		return is_last ? OPCODE_RC_READ_RESPONSE_ONLY : OPCODE_RC_READ_RESPONSE_FIRST;
-	return is_last ? OPCODE_RC_READ_RESPONSE_LAST : OPCODE_RC_READ_RESPONSE_MIDDLE;
+	return message_response_opcode(packets_between(resource->start, resource->next),
+		packets_between(resource->start, resource->stop));
 }
 
 /*
