@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The parts of the NIC. `start`, `work` and most other hooks run in this order; `forget` and
+ * `fork_prepare` run in the opposite order. A part may use the parts before it: what it holds of
+ * theirs is given back first.
+ */
 #include <stddef.h>
 
 #include "nic/nic_part.h"
