@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ABI of librdmacm.so.1, as its callers see it. Every source of this room includes the public
- * headers through this file and in no other way: what is declared here has default visibility,
- * everything else in the library is hidden.
+ * headers only through this file: its declarations have default visibility, all other symbols of
+ * the library are hidden.
  */
 #ifndef URNIC_FRONT_RDMACM_ABI_H
 #define URNIC_FRONT_RDMACM_ABI_H

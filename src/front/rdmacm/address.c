@@ -7,7 +7,7 @@
 
 #include "port/socket.h"
 
-enum { ANY_PORT = 9 /* where nothing is sent: connect() wants one */ };
+enum { ANY_PORT = 9 /* nothing is sent to it, but connect() needs a port */ };
 
 static const struct sockaddr_in *address_ipv4(const struct sockaddr *address)
 {

@@ -33,10 +33,10 @@ void address_make(
 	struct sockaddr_storage *address, const struct gid *gid, uint16_t port, uint32_t ifindex);
 
 /*
- * The local address from which the system would send to `remote`: its routing decides.
+ * The local address from which the kernel's routing would send to `remote`.
  *
- * `tos`    May matter to it.
- * `local`  In: where to send from, or any address of the family of `remote`. Out: where from.
+ * `tos`    The type of service, which routing rules may look at.
+ * `local`  In: the address to send from, or any address of the family of `remote`. Out: the source.
  *
  * Returns 0, or -errno: -ENETUNREACH and the like.
  */

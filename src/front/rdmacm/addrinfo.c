@@ -66,10 +66,7 @@ static void set_kind(struct rdma_addrinfo *res, const struct rdma_addrinfo *hint
 			: IBV_QPT_RC;
 }
 
-/*
- * Where we would send from. A route that is not there yet is not an error here: rdma_resolve_addr()
- * says so.
- */
+/* Set the source address. A missing route is no error here: rdma_resolve_addr() reports it. */
 static int set_source(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
 	struct sockaddr_storage local = {.ss_family = res->ai_dst_addr->sa_family};
@@ -118,7 +115,7 @@ static bool is_address(const struct sockaddr *address, socklen_t bytes)
 		bytes >= address_bytes(address);
 }
 
-/* The addresses of the hints themselves, if they have any, when there is no name to resolve. */
+/* Take the addresses of the hints, if there are any, when there is no name to resolve. */
 static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
 	set_kind(res, hints);

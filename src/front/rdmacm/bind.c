@@ -26,7 +26,7 @@ static uint32_t claim_flags(const struct id *id, sa_family_t family)
 	return flags;
 }
 
-/* A local address that no device has: is it one of this host at all? */
+/* Log why no device has a local address: the address may not even be one of this host. */
 static int explain_no_device(const struct sockaddr *address)
 {
 	struct sockaddr_storage local = {0};
@@ -73,8 +73,8 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 
 /*
  * The kernel's rdma_cm takes no device for a loopback address, as for any address, and programs
- * know it: libfabric binds to one to hear whether connections work at all, and would from then on
- * see the device of that address only.
+ * rely on it: libfabric binds to one to test whether connections work, and would from then on see
+ * only the device of that address.
  */
 int id_bind(struct id *id, const struct sockaddr *address)
 {
@@ -143,8 +143,8 @@ struct listening {
 };
 
 /*
- * With any address, one that cannot be had does not keep the others from being served; more may
- * come (watch.c).
+ * With any address, an address that fails does not keep the others from being served. watch.c adds
+ * addresses that appear later.
  */
 static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 {
@@ -154,7 +154,7 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
 	int rc;
 
-	/* Requests to a loopback address arrive at whichever address of the host they come from. */
+	/* A request to a loopback address may arrive at any address of the host. */
 	if (!gid_is_loopback(&listener->address) &&
 		!cm_address_matches(&listener->address, listener->ifindex, listener->is_ipv6_only,
 			gid, ifindex))
@@ -166,16 +166,13 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 		listening->opened++;
 }
 
-/*
- * Requests come to whoever listens first, and only then to the program's identifiers in reserve.
- * Returns 0 or -errno.
- */
+/* Requests go to the listener first, and take an identifier of its reserve. Returns 0 or -errno. */
 static int roce_listen(struct id *id, uint32_t backlog)
 {
 	struct listening listening = {.id = id};
 	int rc;
 
-	/* Options may have come after binding. */
+	/* The program may have set options after binding. */
 	id->claim.flags = claim_flags(id, id->id.route.addr.src_addr.sa_family);
 	id->listener = (struct cm_listener){
 		.service_id = id->claim.service_id,

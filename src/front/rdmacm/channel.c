@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels, and what an event does when the program takes it: the queue pair of an accepted
- * connection comes up then, in the program's thread.
+ * Event channels, and the effects of an event when the program takes it: the queue pair of an
+ * accepted connection is brought up then, in the program's thread.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 /* An event that the program holds. */
 struct held {
 	struct rdma_cm_event public; /* first */
-	struct id *owner; /* whose destruction waits for it to be acknowledged */
+	struct id *owner; /* its destruction waits until the event is acknowledged */
 	uint8_t private_data[256];
-	struct group *group; /* of a multicast event, until it is taken */
+	struct group *group; /* of a multicast event, until the program takes it */
 };
 
 static struct channel *channel_of(struct rdma_event_channel *public)
@@ -47,9 +47,9 @@ void channel_destroy(struct channel *channel)
 	if (!channel)
 		return;
 	/*
-	 * Programs (rping) destroy a channel while a thread waits in it and expect that thread to
-	 * go on waiting, until the process ends. It does, as long as the other end of its
-	 * descriptor stays open.
+	 * Programs (rping) destroy a channel while a thread waits in it, and expect that thread to
+	 * wait until the process ends. The thread does, as long as the other end of its descriptor
+	 * stays open.
 	 */
 	if (atomic_load(&channel->readers) > 0) {
 		close(channel->queue.fd);
@@ -186,7 +186,7 @@ static bool take_debt(struct id *listen)
 	return is_owed;
 }
 
-/* What requests have taken out of the reserve. What there is no memory for stays owed. */
+/* Refill the reserve after requests have taken from it. Without memory the rest stays pending. */
 static void replace_spares(struct id *listen)
 {
 	while (take_debt(listen)) {
@@ -200,8 +200,8 @@ static void replace_spares(struct id *listen)
 }
 
 /*
- * A request: the program gets a new identifier. Returns false when there can be none; then nobody
- * hears of the request.
+ * Give the program a new identifier for a request. Returns false when that fails; the program then
+ * does not see the request.
  */
 static bool take_request(struct held *held, struct id *id)
 {
@@ -229,7 +229,7 @@ static bool take_request(struct held *held, struct id *id)
 	return true;
 }
 
-/* The same over iWARP, where nobody waits for more. */
+/* The same over iWARP, which has no third message. */
 static void take_reply(struct held *held, struct id *id)
 {
 	int rc = iwarp_establish(id);
@@ -245,8 +245,8 @@ static void take_reply(struct held *held, struct id *id)
 }
 
 /*
- * The peer accepted. With a queue pair of ours, it is brought up and the peer is told; else that is
- * the program's to do (rdma_establish).
+ * The peer has accepted. A queue pair of the identifier is brought up and the RTU sent; without one
+ * the program calls rdma_establish().
  */
 static void take_response(struct held *held, struct id *id)
 {
@@ -339,7 +339,7 @@ static void count_taken(struct id *owner)
 	pthread_mutex_unlock(&owner->mutex);
 }
 
-/* What is needed of the event while it cannot go. */
+/* Keep the part of the event that later calls need, while the event may not be freed. */
 static void event_hold(struct event *event, void *argument)
 {
 	const struct id_event *source = container_of(event, struct id_event, event);

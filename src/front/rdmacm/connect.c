@@ -10,7 +10,7 @@
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/iwarp.h"
 
-/* What the program gives, or what stands in for it: as much as the device can. */
+/* The program's parameters, or the defaults: as much as the device can do. */
 static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)
 {
 	if (param)
@@ -24,8 +24,8 @@ static struct rdma_conn_param param_or_default(const struct rdma_conn_param *par
 }
 
 /*
- * Private data: the program's, behind what its address information brought along. Returns its
- * length or -EINVAL.
+ * Put the program's private data behind that of the address information. Returns the length or
+ * -EINVAL.
  */
 static int private_data(
 	const struct id *id, const struct rdma_conn_param *param, uint8_t *to, size_t room)
@@ -296,7 +296,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 		return -1;
 	if (event != IBV_EVENT_COMM_EST)
 		return fail(EINVAL);
-	/* The RTU may have come meanwhile: nothing is left to do then. */
+	/* The RTU may have arrived meanwhile: then there is nothing left to do. */
 	nic_cm_establish(&id->conn);
 	return 0;
 }
@@ -315,9 +315,9 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		nic_iwcm_disconnect(&id->iw);
 		return id->state == ID_OVER ? 0 : id_complete(id);
 	}
-	/* The queue pair may be one that the program made itself. */
+	/* The program may have made the queue pair itself. */
 	nic_cm_settle(&id->conn);
-	/* One that the peer has ended, and that was answered, needs nothing more. */
+	/* A disconnect that the peer began, and that is answered, needs nothing more. */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);
 }
@@ -334,7 +334,7 @@ static void attr_init(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 		*mask |= IBV_QP_QKEY;
 		return;
 	}
-	/* The program has to allow what it wants the peer to do by registering memory for it. */
+	/* The program allows remote access by registering memory for it. */
 	attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	if (id->id.qp_type != IBV_QPT_UC)
 		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -397,10 +397,7 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	bool is_known = id_is_datagram(id) || id->agreement.remote_qpn != 0;
 
-	/*
-	 * Beyond INIT it is the connection that moves an iWARP queue pair: nothing is left to the
-	 * program.
-	 */
+	/* Beyond INIT the connection moves an iWARP queue pair, so the attributes are empty. */
 	if (id->is_iwarp && (attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS)) {
 		*mask = 0;
 		return 0;
@@ -430,8 +427,8 @@ static int attr_for(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 }
 
 /*
- * Programs (rping) hand over what lies on their stack and give all of it to ibv_modify_qp: nothing
- * of that remains.
+ * Programs (rping) pass an uninitialised structure and hand all of it to ibv_modify_qp, so every
+ * field is overwritten.
  */
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *mask)
 {

@@ -20,7 +20,7 @@ static bool is_known(const struct ibv_device *verbs)
 	return false;
 }
 
-/* A device that cannot be opened is left out. */
+/* Skip a device that cannot be opened. */
 static void device_add(struct ibv_device *verbs)
 {
 	struct device *device = &devices[device_count];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices as this library opens them: each once, for all identifiers, with one protection domain
- * that stands in where a program names none. They stay open to the end of the process. Any thread
- * may call.
+ * Devices as this library opens them: each once, for all identifiers, with a protection domain for
+ * programs that name none. They stay open to the end of the process. Any thread may call.
  */
 #ifndef URNIC_FRONT_RDMACM_DEVICE_H
 #define URNIC_FRONT_RDMACM_DEVICE_H
@@ -29,7 +28,7 @@ struct device {
 	uint8_t initiator_depth_max;
 };
 
-/* Open what there is now. Returns how many devices, or -errno. */
+/* Open devices that are new. Returns the number of devices, or -errno. */
 int devices_refresh(void);
 
 /* The device at `index` of what devices_refresh() counted. */
@@ -47,11 +46,11 @@ struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifind
 	uint32_t *ret_gid_index, uint32_t *ret_ifindex);
 
 /*
- * The device that stands in for a loopback address, which mostly has none: the first of these kinds
- * whose port is active, as with the kernel's rdma_cm.
+ * The device for a loopback address that no device has: the first of these kinds whose port is
+ * active, as with the kernel's rdma_cm.
  *
- * `is_ipv4`  Which family its address is to be of, where it has both.
- * `ret_gid`  An address of the device, to which a program's packets go instead.
+ * `is_ipv4`  The family of its address, if it has both.
+ * `ret_gid`  An address of the device, to which the packets go.
  *
  * Returns NULL when no device is active.
  */
@@ -61,7 +60,7 @@ struct device *device_find_for_loopback(uint32_t kinds, bool is_ipv4, struct gid
 /* Is there a device of this kind? */
 bool device_exists(enum device_kind kind);
 
-/* The XRC domain that stands in where a program names none. NULL and errno. */
+/* The XRC domain for programs that name none. NULL and errno. */
 struct ibv_xrcd *device_xrcd(struct device *device);
 
 /* Call with each local address of each device of these kinds. */

@@ -103,7 +103,10 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 	if (listen->qp_init) {
 		struct ibv_qp_init_attr init = *listen->qp_init;
 
-		/* The domain of the endpoint, if it is of the device that the request came to. */
+		/*
+		 * Pass the endpoint's domain only if it is of the device at which the request
+		 * arrived.
+		 */
 		if (rdma_create_qp(event->id,
 			    public->pd && public->pd->context == event->id->verbs ? public->pd
 										  : NULL,

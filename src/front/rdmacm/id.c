@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of identifiers: creation, events, requests, options, the end.
+ * The life of identifiers: creation, events, requests, the end.
  */
 #include "front/rdmacm/id.h"
 
@@ -61,7 +61,7 @@ int id_start(void)
 	return rc;
 }
 
-/* Did it come into this process by fork()? Then its connection is the parent's. */
+/* Was the identifier inherited by fork()? Then its connection belongs to the parent. */
 static bool is_inherited(const struct id *id)
 {
 	return id->epoch != nic_cm_epoch();
@@ -179,7 +179,7 @@ static struct channel *channel_of(const struct id *id)
 	return container_of(id->id.channel, struct channel, public);
 }
 
-/* The request's events go to its listener's channel until the program has taken it. */
+/* Events of a request go to its listener's channel until the program has taken the request. */
 void id_post_locked(struct id *id, struct id_event *event, int status)
 {
 	event->status = status;
@@ -224,7 +224,7 @@ static void on_request(const struct cm_event *event)
 	id_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 }
 
-/* The peer accepted: what was agreed. Nobody gets more than both offered. */
+/* Combine both offers after the peer has accepted: each count is the lower of the two. */
 static void agreement_make(struct id *id, const struct cm_rep *rep)
 {
 	struct id_agreement *agreement = &id->agreement;
@@ -260,7 +260,7 @@ void id_log(const struct id *id, const char *why)
 	log_write(LOG_INFO, "no connection to %s port %u: %s", text, address_port(to), why);
 }
 
-/* Of an active side that is not connected after all. */
+/* Log why an active side is not connected. */
 static void log_failure(const struct id *id, const char *why)
 {
 	if (id->conn.is_active)
@@ -287,7 +287,7 @@ void id_on_event(const struct cm_event *event)
 	case CM_EVENT_REJ:
 		id->response = event->message;
 		log_failure(id, cm_reject_sentence(event->message.rej.reason));
-		/* A connection that was there, and is unknown to the other side now. */
+		/* The connection was established, and the other side no longer knows it. */
 		if (event->conn->state == CM_STATE_TIMEWAIT &&
 			event->message.rej.reason != CM_REJECT_STALE_CONNECTION)
 			id_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -357,7 +357,7 @@ int id_add_spare(struct id *listen)
 		id_free(spare);
 		return rc;
 	}
-	/* The program's reference comes with the request. */
+	/* The program's reference is added with the request. */
 	spare->has_conn = true;
 	nic_cm_listener_add(&listen->listener, &spare->conn);
 	return 0;
@@ -365,7 +365,7 @@ int id_add_spare(struct id *listen)
 
 /* --- the end --- */
 
-/* Requests that the program has not heard of. */
+/* Drop the requests that the program has not taken. */
 static void drop_requests(struct id *listen)
 {
 	for (;;) {
@@ -451,99 +451,6 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	return 0;
 }
 
-/* --- options --- */
-
-static int option_int(const void *value, size_t bytes, int *ret_value)
-{
-	if (bytes != sizeof(*ret_value))
-		return EINVAL;
-	memcpy(ret_value, value, sizeof(*ret_value));
-	return 0;
-}
-
-static int set_id_option(struct id *id, int name, const void *value, size_t bytes)
-{
-	int number = 0, error;
-
-	switch (name) {
-	case RDMA_OPTION_ID_TOS:
-		if (bytes != 1)
-			return EINVAL;
-		id->tos = *(const uint8_t *)value;
-		return 0;
-	case RDMA_OPTION_ID_REUSEADDR:
-		error = option_int(value, bytes, &number);
-		if (!error && (number ? id->state == ID_LISTENING : id->state != ID_IDLE))
-			error = EINVAL;
-		if (!error)
-			id->is_reusable = number;
-		return error;
-	case RDMA_OPTION_ID_AFONLY:
-		error = option_int(value, bytes, &number);
-		if (!error && id->state != ID_IDLE && id->state != ID_BOUND)
-			error = EINVAL;
-		if (!error)
-			id->is_family_only = number;
-		return error;
-	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		if (bytes != 1 || *(const uint8_t *)value > 31 || id_is_datagram(id))
-			return EINVAL;
-		id->ack_timeout = *(const uint8_t *)value;
-		return 0;
-	default:
-		return ENOSYS;
-	}
-}
-
-/*
- * A path record in place of rdma_resolve_route(), as the kernel takes it on Ethernet too. The
- * addresses decide where packets go, so of the record only the MTU counts.
- */
-static int set_ib_path(struct id *id, const void *value, size_t bytes)
-{
-	const uint32_t wanted =
-		IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
-	struct ibv_path_data data;
-	size_t at = 0;
-	int rc;
-
-	do {
-		if (bytes - at < sizeof(data))
-			return EINVAL;
-		memcpy(&data, (const uint8_t *)value + at, sizeof(data));
-		at += sizeof(data);
-	} while (data.flags != wanted);
-	if (id->state != ID_ADDRESS_RESOLVED)
-		return EINVAL;
-	rc = id_fill_path(id);
-	if (rc)
-		return -rc;
-	id->agreement.path_mtu =
-		(uint8_t)min_u32(id->agreement.path_mtu, max_u32(data.path.mtu & 63, IBV_MTU_256));
-	id->id.route.path_rec->mtu = id->agreement.path_mtu;
-	id->state = ID_ROUTE_RESOLVED;
-	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	return 0;
-}
-
-int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value, size_t bytes)
-{
-	struct id *id = id_find(public);
-	int error;
-
-	if (!id)
-		return -1;
-	if (!value)
-		return fail(EINVAL);
-	if (level == RDMA_OPTION_IB)
-		error = name == RDMA_OPTION_IB_PATH ? set_ib_path(id, value, bytes) : ENOSYS;
-	else if (level == RDMA_OPTION_ID)
-		error = set_id_option(id, name, value, bytes);
-	else
-		error = ENOSYS;
-	return error ? fail(error) : 0;
-}
-
 int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 {
 	struct id *id = id_find(public);
@@ -627,7 +534,7 @@ int id_open_request(struct id *id)
 	struct gid local = id->path.local;
 	int rc;
 
-	/* From here on it is the program's: destroying it is what a failure leads to. */
+	/* From here on the program owns the identifier: after a failure it must be destroyed. */
 	pthread_mutex_lock(&id_lock);
 	list_remove(&id->in_requests);
 	id->references++;

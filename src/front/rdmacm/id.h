@@ -47,15 +47,15 @@ struct channel {
 enum id_state {
 	ID_IDLE,
 	ID_BOUND,
-	ID_RESOLVING, /* whether the next hop is there */
+	ID_RESOLVING, /* waits for the next hop */
 	ID_ADDRESS_RESOLVED,
 	ID_ROUTE_RESOLVED,
 	ID_LISTENING,
-	ID_CONNECTING, /* active: asked, no answer yet */
+	ID_CONNECTING, /* active: REQ sent */
 	/* Active: accepted, and the program has no queue pair here: rdma_establish() */
 	ID_RESPONDED,
-	ID_REQUESTED, /* passive: to be accepted or refused */
-	ID_ACCEPTED, /* passive: waiting for the other side to be ready */
+	ID_REQUESTED, /* passive: the program accepts or refuses */
+	ID_ACCEPTED, /* passive: waits for the RTU */
 	ID_CONNECTED,
 	ID_OVER, /* refused, disconnected, failed */
 };
@@ -68,15 +68,15 @@ struct id_event {
 	struct group *group; /* of a multicast event, else NULL */
 };
 
-/* What a connection was agreed to have; host order. */
+/* The agreed attributes of a connection; host order. */
 struct id_agreement {
 	/* Each side says with which PSN the other begins (IBTA 12.7). */
-	uint32_t rq_psn; /* what we said */
-	uint32_t sq_psn; /* what we were told */
+	uint32_t rq_psn; /* ours, sent to the peer */
+	uint32_t sq_psn; /* the peer's */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey; /* datagrams */
 	uint8_t responder_resources; /* READs and atomics that we serve at once */
-	uint8_t initiator_depth; /* that we have under way */
+	uint8_t initiator_depth; /* READs and atomics that we have under way */
 	uint8_t retry_count;
 	uint8_t rnr_retry_count;
 	uint8_t ack_timeout;
@@ -86,11 +86,11 @@ struct id_agreement {
 
 struct id {
 	struct rdma_cm_id id; /* first: programs hold this */
-	/* Moved by the program's calls; watch.c, in a thread of its own, looks who listens */
+	/* Changed by the program's calls; watch.c reads it in its own thread */
 	_Atomic(enum id_state) state;
 	struct list in_ids; /* of watch.c, like the next */
 	struct list in_bucket;
-	struct list in_resolving; /* of resolver.c, with when it gives up */
+	struct list in_resolving; /* of resolver.c, like the next, its time limit */
 	uint64_t resolve_until_ns;
 	uint64_t epoch; /* of the process, across forks */
 	uint32_t references; /* under id_lock */
@@ -103,8 +103,8 @@ struct id {
 	uint32_t gid_index; /* of the local address */
 	struct cm_path path;
 	struct id_agreement agreement;
-	struct nic_iw_conn iw; /* iWARP: what `conn` is otherwise */
-	uint32_t iw_qpn; /* of the queue pair that a connection is asked for */
+	struct nic_iw_conn iw; /* iWARP: in place of `conn` */
+	uint32_t iw_qpn; /* of the queue pair for which a connection is requested */
 
 	/* Options */
 	uint8_t tos;
@@ -114,10 +114,9 @@ struct id {
 
 	/* Listening */
 	struct cm_listener listener;
-	struct list
-		requests; /* of id.in_requests: told, not yet taken by the program; under id_lock */
+	struct list requests; /* of id.in_requests: not taken by the program yet; under id_lock */
 	struct list in_requests;
-	struct id *listen; /* of a request: whose */
+	struct id *listen; /* of a request: its listener */
 	uint32_t spares_owed; /* taken by requests, not yet replaced; under id_lock */
 	struct nic_iw_listener iw_listener;
 	uint32_t iw_spares_owed; /* likewise */
@@ -158,7 +157,7 @@ static inline bool id_is_datagram(const struct id *id)
 	return id->id.qp_type == IBV_QPT_UD;
 }
 
-/* -1 and errno, as this ABI reports. `error` is positive. */
+/* Return -1 and set errno, as this ABI reports errors. `error` is positive. */
 static inline int fail(int error)
 {
 	errno = error;
@@ -169,70 +168,66 @@ static inline int fail(int error)
 struct id *id_create(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
 
-/* Give back the last of it. */
+/* Drop a reference. The last one frees the identifier. */
 void id_unref(struct id *id);
 
-/* One sentence for whom it concerns: why there is no connection to the remote address. */
+/* Log why there is no connection to the remote address. */
 void id_log(const struct id *id, const char *why);
 
-/* Tell the program. */
+/* Queue an event for the program. */
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * The same for an event that is not one of id->events; with id_lock held; and the end of one, taken
- * or not.
+ * The same for an event that is not in id->events, with id_lock held; and the removal of an event,
+ * taken or not.
  */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
 
-/* What the manager has to tell: struct nic_cm_user. */
+/* Handle an event of the connection manager: struct nic_cm_user. */
 void id_on_event(const struct cm_event *event);
 
 /*
- * Wait for the event of the call just made, if the identifier is one whose calls wait. Returns 0 or
- * -1 and errno.
+ * Wait for the event of the call just made, if the identifier is synchronous. Returns 0 or -1 and
+ * errno.
  */
 int id_complete(struct id *id);
 
-/* Start what every identifier needs. Returns 0 or -errno. */
+/* Start the services that all identifiers need. Returns 0 or -errno. */
 int id_start(void);
 
 /* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
 int id_add_spare(struct id *listen);
 
 /*
- * A request comes to the program's knowledge: device, addresses, what the peer asks for. Returns 0
- * or -errno.
+ * Prepare a request for the program: device, addresses, the peer's parameters. Returns 0 or -errno.
  */
 int id_open_request(struct id *id);
 
 /* Claim the port of `address` and take the device that has it. Returns 0 or -errno. */
 int id_bind(struct id *id, const struct sockaddr *address);
 
-/* The identifier is of this device from now on, and has its protection domain unless it has one. */
+/* Set the identifier's device, and its protection domain unless the program has set one. */
 void id_use_device(struct id *id, struct device *device, uint32_t gid_index);
 
 /*
- * Take the first device of these kinds (enum device_kind) that has this address, and for a loopback
- * address that none has the device that stands in (device_find_for_loopback()). -ENODEV: there is
- * none.
+ * Take the first device of these kinds (enum device_kind) that has this address. For a loopback
+ * address without a device, take that of device_find_for_loopback(). -ENODEV: there is none.
  */
 int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t ifindex);
 
-/*
- * The kinds of devices that can do what the identifier is for: iWARP is for reliable connections.
- */
+/* The kinds of devices that can serve the identifier: iWARP serves reliable connections only. */
 uint32_t id_device_kinds(const struct id *id);
 
-/* A new identifier that nobody knows. NULL when there is no memory. */
+/* A new identifier without a connection. NULL when there is no memory. */
 struct id *id_alloc(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
 
 /* Choose local address and device for a remote one. Returns 0 or -errno. */
 int id_route(struct id *id, const struct sockaddr *remote);
 
-/* The route as the public structure shows it. Returns 0 or -errno. */
+/* Fill in the route of the public structure. Returns 0 or -errno. */
 int id_fill_path(struct id *id);
 
 /*
@@ -241,7 +236,7 @@ int id_fill_path(struct id *id);
 int id_qp_connect(struct id *id);
 int id_qp_fail(struct id *id);
 
-/* A private channel for calls that wait. NULL and errno. */
+/* A private channel for synchronous calls. NULL and errno. */
 struct channel *channel_create(void);
 void channel_destroy(struct channel *channel);
 

@@ -219,7 +219,7 @@ int iwarp_connect(
 	mpa_connect(&id->iw.mpa, &policy, &reads, data, bytes);
 	id->state = ID_CONNECTING;
 	rc = nic_iwcm_connect(&id->iw, id->tos);
-	/* The port is the program's among rdma_cm's, but may be somebody's among TCP's. */
+	/* The port is free among rdma_cm's ports, but a TCP socket may have it. */
 	if (rc == -EADDRINUSE) {
 		id->iw.local.port = 0;
 		rc = nic_iwcm_connect(&id->iw, id->tos);
@@ -256,7 +256,7 @@ int iwarp_accept(
 		id->agreement.responder_resources, id->agreement.initiator_depth};
 	mpa_accept(&id->iw.mpa, &reads, data, bytes);
 	id->state = ID_ACCEPTED;
-	/* The stream may be over as soon as the queue pair has it: this news comes first. */
+	/* Post this event first: the stream may end as soon as the queue pair has it. */
 	id_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	rc = nic_iwcm_open(&id->iw, qpn_of(id, param), id->path.ifindex);
 	if (rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups. On RoCE a group is an IP multicast address (IBTA annex A17.9), so there is
- * nobody to ask: joining is attaching the queue pair when the program takes the event.
+ * Multicast groups. On RoCE a group is an IP multicast address (IBTA annex A17.9), without a subnet
+ * administrator: joining attaches the queue pair when the program takes the event.
  */
 #include "front/rdmacm/multicast.h"
 

@@ -15,12 +15,12 @@ struct group {
 };
 
 /*
- * The program takes the event of joining: fill it in and attach the queue pair. Returns 0 or an
+ * The program takes the event of a join: fill it in and attach the queue pair. Returns 0 or an
  * errno.
  */
 int group_taken(struct group *group, struct rdma_cm_event *event);
 
-/* The program has no use for the group any more, whether or not it took the event. */
+/* Leave the group, whether or not the program has taken the event. */
 void group_leave(struct group *group);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs of identifiers, with the completion queues that a program need not make itself.
+ * Queue pairs of identifiers, with the completion queues that the program has left out.
  */
 #include "base/arith.h"
 #include "front/rdmacm/device.h"
@@ -40,7 +40,10 @@ static int cq_create(struct rdma_cm_id *id, uint32_t depth, struct ibv_cq **ret_
 	return 0;
 }
 
-/* Make what the program left out; those are the identifier's and go with its queue pair. */
+/*
+ * Create the completion queues that the program left out. The identifier owns them and destroys
+ * them with its queue pair.
+ */
 static int cqs_complete(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *init)
 {
 	int error = 0;
@@ -76,7 +79,7 @@ static int qp_initialize(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_s
 	return ibv_modify_qp(qp, &attr, mask);
 }
 
-/* A queue pair for datagrams needs no peer: it can be used at once. */
+/* Bring up a datagram queue pair: it needs no peer. */
 static int qp_prepare(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	int error = qp_initialize(id, qp, IBV_QPS_INIT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses and routes. The kernel's routing decides; on Ethernet there is no more to a route than
- * the two addresses.
+ * Addresses and routes. The kernel's routing decides; on Ethernet the two addresses are the whole
+ * route.
  */
 #include <net/if.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "netdev/neighbour.h"
 #include "os/log.h"
 
-/* Which device sends there, from which address. */
+/* Choose the device and the source address for a destination. */
 static int choose_device(
 	struct id *id, const struct sockaddr *remote, struct sockaddr_storage *local)
 {
@@ -29,8 +29,8 @@ static int choose_device(
 }
 
 /*
- * Where packets to this address go. Those to a loopback address that no device has go to the
- * address of the host that they come from. iWARP's go by TCP, which knows loopback addresses.
+ * The destination of packets to this address. For a loopback address without a device that is the
+ * source address itself. iWARP's packets go by TCP, which knows loopback addresses.
  */
 static struct gid path_remote(const struct id *id, const struct sockaddr *remote)
 {
@@ -76,7 +76,7 @@ static int bind_source(struct id *id, const struct sockaddr *source, const struc
 	return id_bind(id, (struct sockaddr *)&any);
 }
 
-/* Mostly the next hop is known, and the answer with it. */
+/* Usually the next hop is known, and the call is done at once. */
 static int neighbour_reach(struct id *id, int timeout_ms)
 {
 	int rc;
@@ -170,9 +170,9 @@ int id_fill_path(struct id *id)
 }
 
 /*
- * On Ethernet there is nobody to ask for a route: it cannot fail later, and
- * RDMA_CM_EVENT_ROUTE_ERROR is never raised, as it is not by the kernel's rdma_cm there. That
- * looks, as we do, whether the interface of the address is still there.
+ * On Ethernet a route needs no query, so the call cannot fail later. RDMA_CM_EVENT_ROUTE_ERROR is
+ * never raised, as with the kernel's rdma_cm there. Like the kernel, check that the interface of
+ * the address still exists.
  */
 int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread tells by an event what came of it; whoever takes that moves the identifier on
- * (channel.c).
+ * The thread reports the result as an event. channel.c changes the identifier's state when the
+ * program takes it.
  *
  * Lock: `resolver_lock`, for the list; id_lock and that of the event queue are taken under it.
  */
@@ -21,7 +21,7 @@ static struct list ids_waiting = {&ids_waiting, &ids_waiting}; /* of id.in_resol
 static uint32_t waiting_count;
 static bool is_running; /* the thread */
 
-/* Returns false while it is not decided. */
+/* Returns false while the result is open. */
 static bool id_decide(struct id *id, uint64_t now_ns)
 {
 	if (neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
@@ -36,7 +36,7 @@ static bool id_decide(struct id *id, uint64_t now_ns)
 	return true;
 }
 
-/* Look at each once. Returns false when none is left; then the thread has ended. */
+/* Look at each identifier once. Returns false when none is left; then the thread has ended. */
 static bool look_at_all(void)
 {
 	uint64_t now_ns = clock_now_ns();
@@ -83,7 +83,7 @@ void resolver_fork_parent(void)
 	pthread_mutex_unlock(&resolver_lock);
 }
 
-/* What the parent resolves is none of the child's. */
+/* A child does not resolve for its parent. */
 void resolver_fork_child(void)
 {
 	while (!list_is_empty(&ids_waiting))

@@ -13,16 +13,16 @@
 #include "netdev/netdev_watch.h"
 
 /*
- * The identifiers that the program has, under id_lock: all of them, and by a hash of where they
- * lie. A bucket that was never used is zeroed.
+ * The program's identifiers, under id_lock: in one list, and by a hash of their address in memory.
+ * A bucket that was never used is zeroed.
  */
 enum { BUCKETS = 1 << 10 };
 static struct list watched_ids = {&watched_ids, &watched_ids};
 static struct list id_buckets[BUCKETS];
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under `watch_lock`: what was there when it was last looked at; NULL: nobody has looked */
+/* Under `watch_lock`: the interfaces of the last look; NULL: none yet */
 static struct netdev_list *snapshot_before;
-static uint64_t watch_epoch; /* under `watch_lock`: of the process that is watched in; 0: none */
+static uint64_t watch_epoch; /* under `watch_lock`: of the process that watches; 0: none */
 
 /* With id_lock held. */
 static struct list *bucket_of(const struct rdma_cm_id *public)
@@ -68,8 +68,8 @@ struct id *id_find(struct rdma_cm_id *public)
 /* --- addresses that come later --- */
 
 /*
- * The families of which each new address has to be heard, too: listeners at any address take
- * requests there, and so do listeners at a loopback address (device_find_for_loopback()).
+ * The families whose new addresses are reported to urnicd, too. Listeners at any address take
+ * requests there; so do listeners at a loopback address (device_find_for_loopback()).
  */
 struct wanted {
 	bool ipv4;
@@ -172,7 +172,7 @@ void watch_fork_parent(void)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-/* A forked child is watched anew. */
+/* A forked child starts to watch anew. */
 void watch_fork_child(void)
 {
 	free(snapshot_before);

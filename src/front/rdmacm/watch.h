@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What becomes of interfaces while identifiers depend on them: listeners at any address hear
- * addresses that come later, and identifiers hear that their device is gone
+ * Watches interfaces while identifiers depend on them. Listeners at any address also listen at
+ * addresses that appear later. Identifiers get an event when their device is gone
  * (RDMA_CM_EVENT_DEVICE_REMOVAL) or has another hardware address (RDMA_CM_EVENT_ADDR_CHANGE).
  */
 #ifndef URNIC_FRONT_RDMACM_WATCH_H

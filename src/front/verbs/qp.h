@@ -50,6 +50,14 @@ static inline struct qp_front *qp_of(struct ibv_qp *verbs)
 	return container_of(verbs, struct qp_front, verbs);
 }
 
+/* The queue pair that a control call names; undo with object_unref(&qp->object). */
+static inline struct qp_front *qp_ref(const struct ibv_qp *verbs)
+{
+	struct object *object = object_ref(verbs->handle, OBJECT_QP, context_of(verbs->context));
+
+	return object ? container_of(object, struct qp_front, object) : NULL;
+}
+
 /* create_qp_ex and open_qp of the table in the context. */
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
 struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *attr);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Options of identifiers: rdma_set_option().
+ */
+#include "front/rdmacm/id.h"
+
+static int option_int(const void *value, size_t bytes, int *ret_value)
+{
+	if (bytes != sizeof(*ret_value))
+		return EINVAL;
+	memcpy(ret_value, value, sizeof(*ret_value));
+	return 0;
+}
+
+static int set_id_option(struct id *id, int name, const void *value, size_t bytes)
+{
+	int number = 0, error;
+
+	switch (name) {
+	case RDMA_OPTION_ID_TOS:
+		if (bytes != 1)
+			return EINVAL;
+		id->tos = *(const uint8_t *)value;
+		return 0;
+	case RDMA_OPTION_ID_REUSEADDR:
+		error = option_int(value, bytes, &number);
+		if (!error && (number ? id->state == ID_LISTENING : id->state != ID_IDLE))
+			error = EINVAL;
+		if (!error)
+			id->is_reusable = number;
+		return error;
+	case RDMA_OPTION_ID_AFONLY:
+		error = option_int(value, bytes, &number);
+		if (!error && id->state != ID_IDLE && id->state != ID_BOUND)
+			error = EINVAL;
+		if (!error)
+			id->is_family_only = number;
+		return error;
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		if (bytes != 1 || *(const uint8_t *)value > 31 || id_is_datagram(id))
+			return EINVAL;
+		id->ack_timeout = *(const uint8_t *)value;
+		return 0;
+	default:
+		return ENOSYS;
+	}
+}
+
+/*
+ * Take a path record in place of rdma_resolve_route(), as the kernel does on Ethernet, too. Packets
+ * follow the addresses, so only the record's MTU counts.
+ */
+static int set_ib_path(struct id *id, const void *value, size_t bytes)
+{
+	const uint32_t wanted =
+		IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
+	struct ibv_path_data data;
+	size_t at = 0;
+	int rc;
+
+	do {
+		if (bytes - at < sizeof(data))
+			return EINVAL;
+		memcpy(&data, (const uint8_t *)value + at, sizeof(data));
+		at += sizeof(data);
+	} while (data.flags != wanted);
+	if (id->state != ID_ADDRESS_RESOLVED)
+		return EINVAL;
+	rc = id_fill_path(id);
+	if (rc)
+		return -rc;
+	id->agreement.path_mtu =
+		(uint8_t)min_u32(id->agreement.path_mtu, max_u32(data.path.mtu & 63, IBV_MTU_256));
+	id->id.route.path_rec->mtu = id->agreement.path_mtu;
+	id->state = ID_ROUTE_RESOLVED;
+	id_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}
+
+int rdma_set_option(struct rdma_cm_id *public, int level, int name, void *value, size_t bytes)
+{
+	struct id *id = id_find(public);
+	int error;
+
+	if (!id)
+		return -1;
+	if (!value)
+		return fail(EINVAL);
+	if (level == RDMA_OPTION_IB)
+		error = name == RDMA_OPTION_IB_PATH ? set_ib_path(id, value, bytes) : ENOSYS;
+	else if (level == RDMA_OPTION_ID)
+		error = set_id_option(id, name, value, bytes);
+	else
+		error = ENOSYS;
+	return error ? fail(error) : 0;
+}

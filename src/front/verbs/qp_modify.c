@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Modifying and querying queue pairs.
+ */
+#include "front/verbs/qp.h"
+#include "front/verbs/result.h"
+
+/*
+ * Programs set both halves of an extended reliable connection alike; the kernel overlooks what the
+ * other half has, and perftest counts on it.
+ */
+static int known_mask(const struct qp_front *qp, int mask)
+{
+	switch ((int)qp->verbs.qp_type) {
+	case IBV_QPT_XRC_SEND:
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return mask;
+	}
+}
+
+/* 0 or a positive errno. */
+static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs, int mask)
+{
+	enum qp_state state =
+		mask & IBV_QP_STATE ? (enum qp_state)verbs->qp_state : nic_qp_query(qp->nic).state;
+	struct device *device = context_of(qp->verbs.context)->device;
+	struct qp_attr attr;
+	int error;
+
+	if (device_is_gone(device) && state != QP_ERR && state != QP_RESET)
+		return EIO;
+	error = qp_attr_from_verbs(device, verbs, mask, &attr);
+	if (!error)
+		error = -nic_qp_modify(qp->nic, state, (uint32_t)mask, &attr);
+	if (error)
+		return error;
+	qp->verbs.state = (enum ibv_qp_state)state;
+	return 0;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct qp_front *front = qp_ref(qp);
+	int error;
+
+	if (!front)
+		return result_of("ibv_modify_qp", ENOENT);
+	pthread_mutex_lock(&front->verbs.mutex);
+	error = qp_modify_verbs(front, attr, known_mask(front, attr_mask));
+	pthread_mutex_unlock(&front->verbs.mutex);
+	object_unref(&front->object);
+	return result_of("ibv_modify_qp", error);
+}
+
+/*
+ * The typical packet size is a hint to hardware that cannot count what it sends; here every packet
+ * counts for what it is.
+ */
+int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	struct qp_front *front;
+	int error;
+
+	if (attr->comp_mask || (!attr->rate_limit && (attr->max_burst_sz || attr->typical_pkt_sz)))
+		return result_of("ibv_modify_qp_rate_limit", EINVAL);
+	front = qp_ref(qp);
+	if (!front)
+		return result_of("ibv_modify_qp_rate_limit", ENOENT);
+	error = -nic_qp_set_rate(front->nic, attr->rate_limit, attr->max_burst_sz);
+	object_unref(&front->object);
+	return result_of("ibv_modify_qp_rate_limit", error);
+}
+
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+	struct ibv_qp_init_attr *init_attr)
+{
+	struct qp_front *front = qp_ref(qp);
+	struct nic_qp_state state;
+
+	/* A hint of what is wanted: all of it is as cheap. */
+	(void)attr_mask;
+	if (!front)
+		return result_of("ibv_query_qp", ENOENT);
+	pthread_mutex_lock(&front->verbs.mutex);
+	state = nic_qp_query(front->nic);
+	*attr = qp_attr_to_verbs(front, &state);
+	*init_attr = (struct ibv_qp_init_attr){
+		.qp_context = front->verbs.qp_context,
+		.send_cq = front->verbs.send_cq,
+		.recv_cq = front->verbs.recv_cq,
+		.srq = front->verbs.srq,
+		.cap = front->cap,
+		.qp_type = front->verbs.qp_type,
+		.sq_sig_all = front->is_all_signaled,
+	};
+	front->verbs.state = (enum ibv_qp_state)state.state;
+	pthread_mutex_unlock(&front->verbs.mutex);
+	object_unref(&front->object);
+	return 0;
+}
+
+/* Bytes of a packet are placed in order, but within one they are not. */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	(void)qp;
+	(void)op;
+	(void)flags;
+	return 0;
+}
