@@ -35,7 +35,7 @@ static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verb
 	return true;
 }
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void ah_release(struct object *object);
 
 #endif

@@ -24,7 +24,7 @@ static inline struct channel *channel_of(struct ibv_comp_channel *verbs)
 	return container_of(verbs, struct channel, verbs);
 }
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void channel_release(struct object *object);
 
 /* One queue more on the channel. False when it is being destroyed. Undo with object_unref(). */

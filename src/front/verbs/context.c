@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening and closing.
+ * Opening and closing devices.
  *
- * The command descriptor that an adapter's kernel driver would listen on is a memory file here. It
- * can be duplicated and handed to ibv_import_device(), which knows its context again by the file's
- * identity. In another process, which has an adapter of its own, it makes a context of that one,
- * through which the objects of the first can be imported: the file says where they are to be found
- * (peer/nic_import.h).
+ * An adapter's command descriptor belongs to its kernel driver; here it is a memory file. A program
+ * can duplicate it and pass it to ibv_import_device(), which finds the context by the file's
+ * identity. Another process has an adapter of its own: there the import makes a context of that
+ * adapter, through which the objects of the first process can be imported. The file says where
+ * these are (peer/nic_import.h).
  *
- * One lock (`context_lock`) guards the list of open contexts. Only events are posted while it is
- * held.
+ * One lock (`context_lock`) guards the list of open contexts. Under it only events are posted.
  */
 #include "front/verbs/context.h"
 
@@ -41,12 +40,12 @@
 #include "os/log.h"
 #include "peer/nic_import.h"
 
-/* What the files behind command descriptors are called. */
+/* The name of the files behind command descriptors. */
 #define COMMAND_FILE "urnic-context"
 
 /*
- * Interrupt vectors to choose from for completion events: all the same here, but programs ask for
- * one each per thread.
+ * Interrupt vectors for completion events. All are the same here, but programs ask for one per
+ * thread.
  */
 #define COMP_VECTOR_COUNT 64
 
@@ -86,7 +85,7 @@ static void events_prepare(struct context *context)
 		async_event_init_port(&context->events[i], of[i].type, of[i].port);
 }
 
-/* What is in the file behind a command descriptor. */
+/* The contents of the file behind a command descriptor. */
 struct command {
 	char magic[16];
 	struct nic_locator owner;
@@ -201,7 +200,7 @@ static const struct context *file_lookup(const struct stat *file)
 	return NULL;
 }
 
-/* What makes a context the context that it is. */
+/* The attributes that identify a context. */
 struct identity {
 	struct device *device; /* NULL: none */
 	uint64_t opening;
@@ -294,9 +293,9 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 }
 
 /*
- * Programs close devices with queues and regions still there, and a kernel driver then destroys
- * these. So they go, users before what they use; only their structures stay, because the program
- * has pointers to them.
+ * Release the objects of a context. Programs close devices with queues and regions still open, and
+ * a kernel driver then destroys these, users before the objects that they use. Only the structures
+ * stay, because the program has pointers to them.
  */
 static void objects_release(struct context *context)
 {

@@ -30,7 +30,7 @@ int counters_read(struct ibv_counters *verbs, uint64_t *values, uint32_t count, 
 struct flow_counters *counters_bind(struct ibv_counters *verbs, const struct context *context);
 void counters_unbind(struct flow_counters *bound);
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void counters_release(struct object *object);
 
 #endif

@@ -6,7 +6,7 @@
 /* Completions that cross from the NIC at a time. */
 #define POLL_BATCH 16
 
-/* Under a lane's lock: wakes, and calls nothing of the NIC. */
+/* Called under a lane's lock: may wake threads, but not call the NIC. */
 static void on_news(void *user, uint32_t news)
 {
 	struct cq_front *cq = user;

@@ -15,7 +15,7 @@
 
 /* Where the polling of an extended queue is; see cq_ex.c. */
 struct cq_cursor {
-	pthread_mutex_t lock; /* from start_poll to end_poll, unless one thread only polls */
+	pthread_mutex_t lock; /* from start_poll to end_poll, unless only one thread polls */
 	bool is_locking;
 	bool has_wallclock;
 	uint64_t wallclock_offset_ns; /* from the NIC's clock to the time of day */
@@ -30,13 +30,13 @@ struct cq_front {
 	struct object object;
 	struct domain domain;
 	struct nic_cq *nic;
-	struct channel *channel; /* NULL: nobody wants events */
+	struct channel *channel; /* NULL: without events */
 	struct event completion; /* in the channel's queue */
 	struct async_event error; /* in the context's */
 	struct cq_cursor cursor; /* of an extended queue */
 };
 
-/* For the data path, which trusts its pointers. */
+/* For the data path, which does not check pointers. */
 static inline struct cq_front *cq_of(struct ibv_cq *verbs)
 {
 	return container_of(verbs, struct cq_front, verbs);
@@ -65,7 +65,7 @@ static inline uint8_t cqe_service_level(const struct cqe *cqe)
 }
 
 /*
- * Give back all but the structure, of which the object was taken out of the table. Events are left
+ * Release all but the structure; the object is already out of the table. Events are left
  * to be acknowledged.
  */
 void cq_release(struct object *object);

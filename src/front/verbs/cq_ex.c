@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended completion queues: one completion at a time, of which a program reads the fields that it
- * wants.
+ * Extended completion queues: a program polls one completion at a time, and reads only the fields
+ * that it needs.
  *
  * start_poll takes the first completion and leaves the cursor locked, next_poll takes one more,
- * end_poll unlocks. A second thread that starts to poll meanwhile waits, as on adapters: told that
- * there is nothing, it might go to sleep on completions that the first never looks at. A queue that
- * is single-threaded, by its flag or its thread domain, has no such lock. ibv_poll_cq() on the same
- * queue takes what comes next, and waits for nobody.
+ * end_poll unlocks. A second thread that starts to poll meanwhile waits, as on adapters: if it got
+ * "empty", it might sleep on completions that the first thread leaves in the queue. A queue that is
+ * single-threaded, by its flag or its thread domain, has no such lock. ibv_poll_cq() on the same
+ * queue takes the next completion without the lock.
  *
- * Only start_poll drives the NIC; next_poll looks into memory.
+ * Only start_poll drives the NIC; next_poll reads memory.
  */
 #include <time.h>
 

@@ -14,7 +14,7 @@
  */
 #define DM_BYTES_MAX (1u << 20)
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void dm_release(struct object *object);
 
 /* The operations that programs reach through the table in a context. */

@@ -57,7 +57,7 @@ int td_dealloc(struct ibv_td *verbs)
 
 /* --- parent domains --- */
 
-/* Becomes the user of what the domain is built on. 0 or a positive errno. */
+/* Reference the objects that the domain is built on. 0 or a positive errno. */
 static int parent_domain_refer(struct parent_domain *domain)
 {
 	const struct ibv_parent_domain_init_attr *attr = &domain->attr;

@@ -83,7 +83,7 @@ int td_dealloc(struct ibv_td *verbs);
  */
 int parent_domain_dealloc(struct ibv_pd *pd);
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void parent_domain_release(struct object *object);
 void td_release(struct object *object);
 

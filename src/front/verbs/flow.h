@@ -11,7 +11,7 @@
 struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr);
 int flow_destroy(struct ibv_flow *verbs);
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void flow_release(struct object *object);
 
 #endif

@@ -36,7 +36,7 @@ struct mr {
 struct ibv_mr *mr_make(
 	struct ibv_pd *pd, const struct mr *made, uint64_t iova, unsigned int access, bool is_own);
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void mr_release(struct object *object);
 
 /* The operations that programs reach through the tables in a context. */

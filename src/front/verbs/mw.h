@@ -28,7 +28,7 @@ bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rk
 bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
 	const struct ibv_mw_bind_info *info);
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void mw_release_front(struct object *object);
 
 /* The operations that programs reach through the tables in a context. */

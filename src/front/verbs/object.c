@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`object_lock`) guards the table and the fields of every object in it. Nothing is called
- * while it is held.
+ * One lock (`object_lock`) guards the table and the fields of every object in it. Under it no
+ * function of another file is called.
  *
- * Freed slots are used again in the order in which they were freed, so that a generation lasts as
- * long as possible.
+ * Freed slots are reused in the order in which they were freed, so that a generation lasts as long
+ * as possible.
  */
 #include "front/verbs/object.h"
 

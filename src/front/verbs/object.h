@@ -3,14 +3,14 @@
  * Objects and their handles.
  *
  * Each object that a program creates (protection domain, memory region, queue ...) has a handle, a
- * number in the public structure. A control call looks the handle up and works on what the table
- * says: an object that was destroyed, is of another kind or of another opening of a device is
- * refused, as a kernel would refuse it, whatever the program's pointer points to. A handle is an
- * index and a generation, so that one of a former object does not match a later one.
+ * number in the public structure. A control call looks the handle up and works with the table's
+ * entry. The table refuses an object that was destroyed, is of another kind, or belongs to another
+ * opening of a device, whatever the program's pointer is. A handle is an index and a generation, so
+ * that the handle of a former object does not match a later one.
  *
- * An object that others are built on (a protection domain, a completion queue) is used by them, and
- * cannot be removed while it is. A context counts the objects that were created through it, so that
- * it does not go while they are there.
+ * An object that others are built on (a protection domain, a completion queue) counts them as
+ * users, and cannot be removed while it has any. A context counts its objects, and lives until they
+ * are gone.
  *
  * The owner of a `struct object` is the object that embeds it. All functions take one lock of their
  * own; any thread may call.

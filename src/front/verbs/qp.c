@@ -65,8 +65,8 @@ static bool is_xrc(enum ibv_qp_type type)
 }
 
 /*
- * What the queue pair has of what it was asked for: no receive queue if it shares one, no queues
- * for the halves of XRC.
+ * The capabilities of the queue pair: no receive queue if it shares one, and no queues for the
+ * halves of XRC.
  */
 static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
@@ -105,7 +105,7 @@ void qp_tell(struct qp_front *qp, uint32_t news)
 			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
 }
 
-/* Under a lane's lock: wakes, and calls nothing of the NIC. */
+/* Called under a lane's lock: may wake threads, but not call the NIC. */
 static void on_news(void *user, uint32_t news)
 {
 	qp_tell(user, news);
@@ -147,7 +147,7 @@ static void unref_if(struct object *object)
 		object_unref(object);
 }
 
-/* Also for one that refers to a part of it only. */
+/* Also undoes a partial set of references. */
 static void qp_unrefer(struct qp_front *qp)
 {
 	unref_if(qp->pd);
@@ -165,7 +165,7 @@ static void qp_free(struct qp_front *qp)
 	domain_free(&qp->domain, DOMAIN_QP, qp);
 }
 
-/* Becomes the user of what the queue pair is built on. 0 or a positive errno. */
+/* Reference the objects that the queue pair is built on. 0 or a positive errno. */
 static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 {
 	struct context *context = context_of(qp->verbs.context);
@@ -248,8 +248,8 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 }
 
 /*
- * How a queue pair without queues of its own delivers; it is driven with the first of its
- * completion queues.
+ * Set up a queue pair that delivers into an indirection table. It is driven with the first
+ * completion queue of the table.
  */
 static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
 	struct nic_spread *spread, struct nic_qp_init *init)
@@ -263,8 +263,8 @@ static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_has
 }
 
 /*
- * Queue pairs of iWARP begin in INIT, as those of the kernel's devices do; libibverbs says RESET of
- * them until they are asked.
+ * Queue pairs of iWARP begin in INIT, as those of the kernel's devices do. libibverbs reports RESET
+ * until the program queries the state.
  */
 static void qp_begin(const struct qp_front *qp)
 {
@@ -334,10 +334,7 @@ static int check_spread(const struct ibv_qp_init_attr_ex *init)
 		: EINVAL;
 }
 
-/*
- * Which of the fields that came with ibv_create_qp_ex() are there, and may they be? 0 or a positive
- * errno.
- */
+/* Check the fields that only ibv_create_qp_ex() has. 0 or a positive errno. */
 static int check_extension(const struct ibv_qp_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
@@ -387,8 +384,8 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		return NULL;
 	}
 	/*
-	 * What it is created with: a queue pair that shares a receive queue, or is a half of XRC,
-	 * has none of its own.
+	 * Report the capabilities of the queue pair: one that shares a receive queue, or is a half
+	 * of XRC, has no receive queue.
 	 */
 	init->cap.max_recv_wr = qp->cap.max_recv_wr;
 	init->cap.max_recv_sge = qp->cap.max_recv_sge;

@@ -44,7 +44,7 @@ struct qp_front {
 	struct async_event events[QP_EVENT_COUNT];
 };
 
-/* For the data path, which trusts its pointers. */
+/* For the data path, which does not check pointers. */
 static inline struct qp_front *qp_of(struct ibv_qp *verbs)
 {
 	return container_of(verbs, struct qp_front, verbs);
@@ -83,7 +83,7 @@ int path_from_verbs(struct device *device, const struct ibv_ah_attr *ah, uint8_t
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);
 
 /*
- * Give back all but the structure, of which the object was taken out of the table. Events are left
+ * Release all but the structure; the object is already out of the table. Events are left
  * to be acknowledged.
  */
 void qp_release(struct object *object);

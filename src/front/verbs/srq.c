@@ -16,7 +16,7 @@ enum {
 	ATTR_MASK_KNOWN = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT,
 };
 
-/* Under a lane's lock, or the NIC's: wakes, and calls nothing of the NIC. */
+/* Called under a lane's lock or the NIC's: may wake threads, but not call the NIC. */
 static void on_news(void *user, uint32_t news)
 {
 	struct srq_front *srq = user;
@@ -75,7 +75,7 @@ static void srq_prepare(
 	async_event_init(&srq->limit, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->verbs);
 }
 
-/* Becomes the user of what the queue is built on. 0 or a positive errno. */
+/* Reference the objects that the queue is built on. 0 or a positive errno. */
 static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *init)
 {
 	struct context *context = context_of(srq->verbs.context);
@@ -89,7 +89,7 @@ static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *i
 	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM) ? 0 : ENOENT;
 }
 
-/* Also for one that refers to a part of it only. */
+/* Also undoes a partial set of references. */
 static void srq_unrefer(struct srq_front *srq)
 {
 	struct object *objects[] = {srq->pd, srq->xrcd, srq->cq};

@@ -28,7 +28,7 @@ struct srq_front {
 	struct async_event limit;
 };
 
-/* For the data path, which trusts its pointers. */
+/* For the data path, which does not check pointers. */
 static inline struct srq_front *srq_of(struct ibv_srq *verbs)
 {
 	return container_of(verbs, struct srq_front, verbs);
@@ -49,7 +49,7 @@ static inline struct nic_srq *nic_srq_of(struct object *object)
 }
 
 /*
- * Give back all but the structure, of which the object was taken out of the table. Events are left
+ * Release all but the structure; the object is already out of the table. Events are left
  * to be acknowledged.
  */
 void srq_release(struct object *object);

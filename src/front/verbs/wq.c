@@ -22,7 +22,7 @@ static_assert(IBV_WQS_RESET == (int)WQ_RESET && IBV_WQS_RDY == (int)WQ_READY &&
 
 /* --- work queues --- */
 
-/* Under a lane's lock: wakes, and calls nothing of the NIC. */
+/* Called under a lane's lock: may wake threads, but not call the NIC. */
 static void on_news(void *user, uint32_t news)
 {
 	struct wq_front *wq = user;

@@ -47,7 +47,7 @@ struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spr
 /* post_recv of a work queue. */
 int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void wq_release(struct object *object);
 void wq_table_release(struct object *object);
 

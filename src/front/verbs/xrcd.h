@@ -30,7 +30,7 @@ struct object *xrcd_ref(const struct ibv_xrcd *xrcd, const struct context *conte
 /* The NIC's part of it. */
 struct nic_xrcd *nic_xrcd_of(struct object *object);
 
-/* Give back all but the structure, of which the object was taken out of the table. */
+/* Release all but the structure; the object is already out of the table. */
 void xrcd_release(struct object *object);
 
 /*
