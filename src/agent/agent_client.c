@@ -195,7 +195,7 @@ static int pass_past_limit(void *context)
 
 /*
  * The kernel refused: more descriptors of this user's are under way in messages than this program
- * may open. Mostly they are in urnicds' bags, one for each network namespace. The program's limit
+ * may open. Mostly they are in urnicds' fd stores, one for each network namespace. The program's limit
  * is mostly low only until the program asks for more. That is for the program to decide; so a child
  * asks for more, and sends.
  */
@@ -363,7 +363,7 @@ static int connect_to(struct agent_client *client, enum place_whose whose)
 		goto fail_close;
 	}
 	client->agent_pid = message.hello.pid;
-	client->bag = passed_fds_take(&descriptors, 0);
+	client->fd_store = passed_fds_take(&descriptors, 0);
 	passed_fds_close(&descriptors);
 	return 0;
 fail_close:
@@ -442,8 +442,8 @@ void agent_client_init(struct agent_client *client, const struct agent_pause *pa
 	client->pause = pause;
 	client->fd = socket_none;
 	client->watcher = socket_none;
-	client->bag = socket_none;
-	client->old_bag = socket_none;
+	client->fd_store = socket_none;
+	client->old_fd_store = socket_none;
 	client->memory = socket_none;
 	list_init(&client->claims);
 }
@@ -486,8 +486,8 @@ void agent_client_forget(struct agent_client *client)
 {
 	close_if_open(&client->fd);
 	close_if_open(&client->watcher);
-	close_if_open(&client->bag);
-	close_if_open(&client->old_bag);
+	close_if_open(&client->fd_store);
+	close_if_open(&client->old_fd_store);
 	agent_client_init(client, client->pause);
 }
 
@@ -610,7 +610,7 @@ bool agent_client_has_ended(const struct agent_client *client)
 }
 
 /*
- * Claim what we held before. The old bag is what a new urnicd needs to know the sockets of its
+ * Claim what we held before. The old fd store is what a new urnicd needs to know the sockets of its
  * predecessor.
  */
 static int slots_resume(struct agent_client *client)
@@ -620,7 +620,7 @@ static int slots_resume(struct agent_client *client)
 		.resume =
 			{
 				.slots = client->slots,
-				.has_bag = client->old_bag >= 0,
+				.has_fd_store = client->old_fd_store >= 0,
 				.has_memory = client->memory >= 0,
 			},
 	};
@@ -629,8 +629,8 @@ static int slots_resume(struct agent_client *client)
 	uint32_t fd_count = 0;
 	int rc;
 
-	if (client->old_bag >= 0)
-		fds[fd_count++] = client->old_bag;
+	if (client->old_fd_store >= 0)
+		fds[fd_count++] = client->old_fd_store;
 	if (client->memory >= 0)
 		fds[fd_count++] = client->memory;
 	rc = agent_exchange(client, &message, fds, fd_count, &descriptors);
@@ -713,22 +713,22 @@ int agent_client_resume(struct agent_client *client)
 
 	connection_close(client);
 	client->is_silent = false;
-	client->old_bag = client->bag;
-	client->bag = socket_none;
+	client->old_fd_store = client->fd_store;
+	client->fd_store = socket_none;
 	rc = connect_or_start(client);
 	if (rc == 0)
 		rc = slots_resume(client);
 	if (rc == 0)
 		rc = claims_repeat(client);
 	if (rc) {
-		/* The old bag is still the one that we depend on. */
+		/* The old fd store is still the one that we depend on. */
 		connection_close(client);
-		close_if_open(&client->bag);
-		client->bag = client->old_bag;
-		client->old_bag = socket_none;
+		close_if_open(&client->fd_store);
+		client->fd_store = client->old_fd_store;
+		client->old_fd_store = socket_none;
 		return rc;
 	}
-	close_if_open(&client->old_bag);
+	close_if_open(&client->old_fd_store);
 	return 0;
 }
 

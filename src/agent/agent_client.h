@@ -9,7 +9,7 @@
  * (agent/place.h), else starts one. urnicd may die at any time; the sockets it gave us go on. Its
  * death shows as end of file on agent_client_fd(): agent_client_receive() says -ECONNRESET, and the
  * caller calls agent_client_resume(), which finds or starts a new urnicd, hands it the sockets that
- * it needs to carry on (the bag) and claims our slots again. A request that meets a dead urnicd
+ * it needs to carry on (the fd store) and claims our slots again. A request that meets a dead urnicd
  * does the same by itself, once.
  *
  * The caller serializes all calls on one client. They wait for a second at most while urnicd is
@@ -51,8 +51,8 @@ struct agent_client {
 	const struct agent_pause *pause; /* NULL: the thread waits with whatever it has locked */
 	int fd; /* the connection, or -1 */
 	int watcher; /* epoll of the connection, whichever it is, or -1 */
-	int bag; /* dup of urnicd's bag, or -1; never read here */
-	int old_bag; /* that of the urnicd that has died, while another is told; or -1 */
+	int fd_store; /* dup of urnicd's fd store, or -1; never read here */
+	int old_fd_store; /* that of the urnicd that has died, while another is told; or -1 */
 	int memory; /* our NIC memory's memfd (the caller's), or -1 */
 	uint32_t agent_pid; /* process number of urnicd, for messages; 0: it has not said yet */
 	uint32_t sequence; /* of the last request */

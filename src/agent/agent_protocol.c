@@ -48,7 +48,7 @@ static bool is_request_legal(const struct agent_message *message)
 	case AGENT_OPEN:
 		return is_slot(message->open.slot);
 	case AGENT_RESUME:
-		return message->resume.has_bag <= 1 && message->resume.has_memory <= 1 &&
+		return message->resume.has_fd_store <= 1 && message->resume.has_memory <= 1 &&
 			!agent_slots_has(&message->resume.slots, 0);
 	case AGENT_GSI_OPEN:
 		return is_slot(message->gsi_open.slot);

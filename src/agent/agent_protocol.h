@@ -114,7 +114,8 @@ struct agent_message {
 		} open;
 		struct {
 			struct agent_slots slots; /* request: held; answer: confirmed */
-			uint32_t has_bag; /* request: 1 when the old bag comes along, first */
+			uint32_t
+				has_fd_store; /* request: 1 when the old fd store comes along, first */
 			uint32_t has_memory; /* request: 1 when the memfd of NIC memory does */
 		} resume;
 		struct agent_forward forward;

@@ -15,7 +15,7 @@
 
 #include "base/arith.h"
 #include "port/address.h"
-#include "urnicd/bag.h"
+#include "urnicd/fd_store.h"
 #include "wire/roce.h"
 
 enum {
@@ -25,7 +25,8 @@ enum {
 	QPN_TOP_BYTE = 5, /* in the BTH, which the UDP payload begins with: IBTA 9.2 */
 };
 
-static_assert((int)GROUP_STEP_MAX <= (int)BAG_DESCRIPTORS_MAX, "a step is one message in the bag");
+static_assert((int)GROUP_STEP_MAX <= (int)FD_STORE_DESCRIPTORS_MAX,
+	"a step is one message in the fd store");
 
 void group_init(struct group *group, const struct agent_address *address)
 {
@@ -205,11 +206,11 @@ static uint32_t next_step(const struct group *group)
 	return min_u32(step, AGENT_SLOTS - group->count);
 }
 
-static int grow_step(struct group *group, int bag)
+static int grow_step(struct group *group, int store)
 {
-	struct bag_label label = {
+	struct fd_store_label label = {
 		.version = AGENT_VERSION,
-		.kind = BAG_SOCKETS,
+		.kind = FD_STORE_SOCKETS,
 		.address = group->address,
 		.first = group->count,
 	};
@@ -223,10 +224,10 @@ static int grow_step(struct group *group, int bag)
 		group->sockets[group->count++] = rc;
 	}
 	label.count = group->count - label.first;
-	rc = bag_put(bag, &label, group->sockets + label.first);
+	rc = fd_store_put(store, &label, group->sockets + label.first);
 	if (rc)
 		goto fail_close;
-	/* In the bag, the sockets are there to stay. */
+	/* In the fd store, the sockets are there to stay. */
 	return 0;
 fail_close:
 	/* The last ones of the group: the kernel moves nothing. */
@@ -236,12 +237,12 @@ fail_close:
 }
 
 /* Returns 0 or -errno. */
-static int group_begin(struct group *group, int bag)
+static int group_begin(struct group *group, int store)
 {
 	int rc = address_probe(&group->address);
 
 	if (!rc)
-		rc = grow_step(group, bag);
+		rc = grow_step(group, store);
 	if (!rc)
 		rc = group_steer(group);
 	if (!rc)
@@ -288,16 +289,16 @@ static void table_put(struct group *group, uint8_t slot, uint8_t member)
 	group->member_of_slot[slot] = member;
 }
 
-int group_assign(struct group *group, const struct group_wish *wish, int bag)
+int group_assign(struct group *group, const struct group_wish *wish, int store)
 {
 	uint8_t member;
-	int rc = group->count == 0 ? group_begin(group, bag) : 0;
+	int rc = group->count == 0 ? group_begin(group, store) : 0;
 
 	if (rc || wish->slot == 0)
 		return rc;
 	member = member_for(group, wish);
 	if (!member) {
-		rc = group->count == AGENT_SLOTS ? -ENOSPC : grow_step(group, bag);
+		rc = group->count == AGENT_SLOTS ? -ENOSPC : grow_step(group, store);
 		if (rc)
 			return rc;
 		member = member_for(group, wish);

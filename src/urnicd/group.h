@@ -28,7 +28,7 @@
 
 enum {
 	GROUP_STEP_MIN =
-		4, /* members opened, and put into the bag, at a time: as many as there are */
+		4, /* members opened, and put into the fd store, at a time: as many as there are */
 	GROUP_STEP_MAX = 64,
 };
 
@@ -62,12 +62,12 @@ uint32_t group_sockets_missing(const struct group *group, const struct group_wis
  * Have a slot have a member, barred unless it had this one before. Slot 0: have the group have
  * sockets.
  *
- * `bag`  Where new ones are put as well.
+ * `store`  Where new ones are put as well.
  *
  * Returns 0; -EADDRINUSE when somebody else has the port, of whichever user; -EADDRNOTAVAIL when
  * the address is not this host's; or another -errno. Sockets opened so far stay, still in order.
  */
-int group_assign(struct group *group, const struct group_wish *wish, int bag);
+int group_assign(struct group *group, const struct group_wish *wish, int store);
 
 /* Have packets go where the table of members says. Nothing is to be done after group_assign(). */
 int group_steer(const struct group *group);

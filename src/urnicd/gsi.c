@@ -108,7 +108,7 @@ static void last_message_send(struct server *server, const struct cm_last_messag
 		server->counters.gsi_last_messages++;
 }
 
-void gsi_execute_last_messages(struct server *server, int memory, const struct agent_slots *slots)
+void gsi_send_last_messages(struct server *server, int memory, const struct agent_slots *slots)
 {
 	struct cm_last_message last_messages[LAST_MESSAGES_PER_READ];
 	struct nic_public directory;

@@ -37,7 +37,7 @@ void gsi_port_close(struct gsi_port *gsi);
  * `memory`  Its NIC memory; any bytes.
  * `slots`   That it had, and that its communication IDs begin with.
  */
-void gsi_execute_last_messages(struct server *server, int memory, const struct agent_slots *slots);
+void gsi_send_last_messages(struct server *server, int memory, const struct agent_slots *slots);
 
 /* Take in what has come. */
 void gsi_port_receive(struct gsi_port *gsi);

@@ -2,9 +2,9 @@
 /*
  * urnicd: arguments, becoming a daemon, and, for a system-wide one, the keeper.
  *
- * A system-wide urnicd is two processes. The keeper holds the listening socket and the bag and
+ * A system-wide urnicd is two processes. The keeper holds the listening socket and the fd store and
  * does nothing but start the other, the server, again when it dies: clients of other users may not
- * hold the bag.
+ * hold the fd store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +27,8 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "os/setting.h"
-#include "urnicd/bag.h"
 #include "urnicd/event_log.h"
+#include "urnicd/fd_store.h"
 #include "urnicd/server.h"
 
 enum {
@@ -114,7 +114,7 @@ static int parse_options(int argc, char **argv, struct options *options)
 }
 
 /*
- * How many sockets may lie in the bag. The kernel lets no program of a user pass descriptors while
+ * How many sockets may lie in the fd store. The kernel lets no program of a user pass descriptors while
  * more of that user's are under way in messages than the program may open (root excepted, and root
  * alone runs a system-wide urnicd). So leave room below the limit that programs usually have.
  */
@@ -324,12 +324,13 @@ int main(int argc, char **argv)
 	settings = (struct server_settings){
 		.sockets_max = limit,
 		.listener = listener.socket,
-		.bag = bag_create(),
+		.fd_store = fd_store_create(),
 		.is_system = options.is_system,
 		.idle_ms = options.idle_s * 1000,
 	};
-	if (settings.bag < 0) {
-		fprintf(stderr, "urnicd: cannot make its sockets: %s\n", strerror(-settings.bag));
+	if (settings.fd_store < 0) {
+		fprintf(stderr, "urnicd: cannot make its sockets: %s\n",
+			strerror(-settings.fd_store));
 		place_leave(&listener);
 		return AGENT_EXIT_FAILED;
 	}
@@ -338,7 +339,7 @@ int main(int argc, char **argv)
 		become_daemon();
 	status = options.is_system ? server_keep(&settings) : server_serve(&settings);
 	/* A program that finds no urnicd finds the port free. */
-	close(settings.bag);
+	close(settings.fd_store);
 	place_leave(&listener);
 	return status;
 }

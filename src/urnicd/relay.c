@@ -118,7 +118,7 @@ static int epoll_watch(struct relay *relay, int operation, int fd, uint32_t even
 }
 
 /*
- * Locked. The bag has duplicates of both descriptors, so that closing them would not end their
+ * Locked. The fd store has duplicates of both descriptors, so that closing them would not end their
  * being watched.
  */
 static void channel_close(struct relay *relay, struct channel *channel)

@@ -18,10 +18,10 @@
 #include "base/arith.h"
 #include "netdev/netdev.h"
 #include "port/address.h"
-#include "urnicd/adopt.h"
-#include "urnicd/bag.h"
 #include "urnicd/event_log.h"
-#include "urnicd/owner.h"
+#include "urnicd/fd_store.h"
+#include "urnicd/fd_store_adopt.h"
+#include "urnicd/port_holder.h"
 #include "urnicd/privilege.h"
 #include "urnicd/quota.h"
 #include "wire/cm_message.h"
@@ -75,9 +75,9 @@ static int handle_hello(struct request *request)
 
 	message->hello.pid = (uint32_t)getpid();
 	message->hello.is_system = server->is_system;
-	/* Who has the bag can read everybody's packets. */
+	/* Who has the fd store can read everybody's packets. */
 	if (request->client->uid == geteuid())
-		request->answer_fd = server->bag;
+		request->answer_fd = server->fd_store;
 	request->client->is_greeted = true;
 	return 0;
 }
@@ -168,7 +168,7 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 				"UDP port 4791 of %s belongs to an urnicd that has died, and a "
 				"program that still uses it does not answer (stopped?): end it",
 				text);
-		owner_describe(address, request->message.why, sizeof(request->message.why));
+		port_holder_describe(address, request->message.why, sizeof(request->message.why));
 		return rc;
 	case EADDRNOTAVAIL:
 		return request_refuse(
@@ -192,7 +192,7 @@ static int refuse_open(struct request *request, const struct agent_address *addr
 	}
 }
 
-/* Sockets in the bag count against all of a user's programs that pass descriptors. */
+/* Sockets in the fd store count against all of a user's programs that pass descriptors. */
 static bool has_room(
 	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)
 {
@@ -233,9 +233,9 @@ static int group_for(struct request *request, const struct agent_address *addres
 static int open_channel(struct request *request, struct group *group, uint8_t slot)
 {
 	struct server *server = request->server;
-	const struct bag_label label = {
+	const struct fd_store_label label = {
 		.version = AGENT_VERSION,
-		.kind = BAG_CHANNEL,
+		.kind = FD_STORE_CHANNEL,
 		.address = group->address,
 		.first = slot,
 		.count = 1,
@@ -253,7 +253,7 @@ static int open_channel(struct request *request, struct group *group, uint8_t sl
 			request, rc, "all %d channels of urnicd are in use", RELAY_CHANNELS_MAX);
 	if (rc)
 		return request_refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
-	if (bag_put(server->bag, &label, &ours) != 0)
+	if (fd_store_put(server->fd_store, &label, &ours) != 0)
 		log_line(
 			"the fd store is full: a channel would not survive the end of this urnicd");
 	group_admit(group, slot, group_is_barred(group, slot));
@@ -301,16 +301,16 @@ static int handle_resume(struct request *request)
 	struct server *server = request->server;
 	struct client *client = request->client;
 	struct agent_slots wanted = request->message.resume.slots;
-	bool has_bag = request->message.resume.has_bag;
+	bool has_fd_store = request->message.resume.has_fd_store;
 	struct agent_message *message;
 
-	if (request->descriptors.count != has_bag + request->message.resume.has_memory ||
-		!take_memory(request, has_bag))
+	if (request->descriptors.count != has_fd_store + request->message.resume.has_memory ||
+		!take_memory(request, has_fd_store))
 		return request_refuse(
 			request, -EINVAL, "the descriptors are not those that were announced");
 	/* Another user could label sockets as it likes. */
-	if (has_bag && client->uid == geteuid())
-		adopt_bag(server, request->descriptors.fds[0]);
+	if (has_fd_store && client->uid == geteuid())
+		fd_store_adopt(server, request->descriptors.fds[0]);
 	message = answer_begin(request);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (!agent_slots_has(&wanted, (uint8_t)slot))
@@ -629,7 +629,7 @@ static void refuse_unwanted(struct request *request)
 	log_line("process %d is refused: no descriptors are left", request->client->pid);
 }
 
-/* Who comes from another network namespace is not greeted, as that would give it the bag. */
+/* Who comes from another network namespace is not greeted, as that would give it the fd store. */
 static bool is_in_order(const struct client *client, uint32_t type)
 {
 	if (client->is_foreign)

@@ -19,10 +19,10 @@
 #include "netdev/netdev.h"
 #include "os/process.h"
 #include "port/address.h"
-#include "urnicd/adopt.h"
-#include "urnicd/bag.h"
 #include "urnicd/event_log.h"
-#include "urnicd/owner.h"
+#include "urnicd/fd_store.h"
+#include "urnicd/fd_store_adopt.h"
+#include "urnicd/port_holder.h"
 #include "urnicd/quota.h"
 #include "urnicd/requests.h"
 
@@ -30,7 +30,7 @@ enum {
 	EVENTS_PER_TURN = 64,
 	REST_MS = 100, /* between attempts to accept without descriptors */
 	UNWANTED_MS = 50, /* for a client to ask, which it does as soon as it has connected */
-	CLOSED_CHANNELS_MAX = 64, /* in the bag, besides as many as there are open ones */
+	CLOSED_CHANNELS_MAX = 64, /* in the fd store, besides as many as there are open ones */
 };
 
 /* What an epoll event is about: the kind in the upper half of its data, an index in the lower. */
@@ -134,7 +134,7 @@ int server_group_assign(struct server *server, struct group *group, uint8_t slot
 	const struct group_wish wish = {
 		.slot = slot, .is_kept = !server_gives_members(server, uid), .leased = &leased};
 	bool is_new = group->count == 0;
-	int rc = group_assign(group, &wish, server->bag);
+	int rc = group_assign(group, &wish, server->fd_store);
 
 	server_note_group(server, group);
 	if (is_new && group->count > 0) {
@@ -159,24 +159,24 @@ bool server_gives_members(const struct server *server, uid_t uid)
 	return !server->is_system || uid == geteuid();
 }
 
-static bool is_needed(void *context, const struct bag_label *label, const int *fds)
+static bool is_needed(void *context, const struct fd_store_label *label, const int *fds)
 {
 	struct server *server = context;
 
-	if (label->kind == BAG_SOCKETS)
+	if (label->kind == FD_STORE_SOCKETS)
 		return server_group_find(server, &label->address) != NULL;
-	return label->kind != BAG_CHANNEL ||
+	return label->kind != FD_STORE_CHANNEL ||
 		relay_has(server->relay, &label->address, (uint8_t)label->first, fds[0]);
 }
 
-/* The bag keeps channels that are closed, until they are more than those that are open. */
+/* The fd store keeps channels that are closed, until they are more than those that are open. */
 static void sweep_channels(struct server *server)
 {
 	int rc;
 
 	if (server->closed_channels <= relay_count(server->relay) + CLOSED_CHANNELS_MAX)
 		return;
-	rc = bag_sweep(server->bag, is_needed, server);
+	rc = fd_store_sweep(server->fd_store, is_needed, server);
 	if (rc)
 		log_line("cannot sweep the fd store: %s", strerror(-rc));
 	server->closed_channels = 0;
@@ -206,7 +206,7 @@ static bool is_gone(const struct server *server, const struct group *group)
 }
 
 /*
- * Out of the bag before they are closed: an urnicd that dies in between leaves sockets that nobody
+ * Out of the fd store before they are closed: an urnicd that dies in between leaves sockets that nobody
  * has.
  */
 uint32_t server_drop_groups(struct server *server)
@@ -226,7 +226,7 @@ uint32_t server_drop_groups(struct server *server)
 		group_init(group, &group->address);
 		server_note_group(server, group);
 	}
-	rc = count ? bag_sweep(server->bag, is_needed, server) : 0;
+	rc = count ? fd_store_sweep(server->fd_store, is_needed, server) : 0;
 	if (rc)
 		log_line("cannot sweep the fd store: %s", strerror(-rc));
 	for (uint32_t i = 0; i < count; i++)
@@ -267,7 +267,7 @@ static void client_drop(struct server *server, struct client *client)
 {
 	log_line("process %d (%s) has disconnected", client->pid, client->comm);
 	if (client->memory >= 0 && has_ended(client))
-		gsi_execute_last_messages(server, client->memory, &client->slots);
+		gsi_send_last_messages(server, client->memory, &client->slots);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (agent_slots_has(&client->slots, (uint8_t)slot))
 			server_release_slot(server, (uint8_t)slot);
@@ -566,14 +566,16 @@ int server_run(struct server *server)
 	}
 }
 
-/* The bag is new, and has none. */
+/* The fd store is new, and has none. */
 static int ledger_begin(struct server *server)
 {
-	const struct bag_label label = {.version = AGENT_VERSION, .kind = BAG_LEDGER, .count = 1};
+	const struct fd_store_label label = {
+		.version = AGENT_VERSION, .kind = FD_STORE_LEDGER, .count = 1};
 
 	server->generation = 1;
 	server->ledger = ledger_create(server->generation);
-	return server->ledger < 0 ? server->ledger : bag_put(server->bag, &label, &server->ledger);
+	return server->ledger < 0 ? server->ledger
+				  : fd_store_put(server->fd_store, &label, &server->ledger);
 }
 
 int server_create(const struct server_settings *settings, struct server **ret_server)
@@ -591,7 +593,7 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 	name = rendezvous_name();
 	server->netns = name.netns;
 	server->host = name.host;
-	server->bag = settings->bag;
+	server->fd_store = settings->fd_store;
 	server->ledger = -1;
 	server->idle_since_ms = server_now_ms();
 	for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
@@ -610,12 +612,12 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 	if (rc)
 		goto fail_destroy;
 	server->started_at_ms = server_now_ms();
-	adopt_bag(server, server->bag);
+	fd_store_adopt(server, server->fd_store);
 	if (server->ledger < 0)
 		rc = ledger_begin(server);
 	if (rc)
 		goto fail_destroy;
-	server->has_survivors = !server->has_adopted && owner_has_survivors();
+	server->has_survivors = !server->has_adopted && port_holder_has_survivors();
 	server->settled_at_ms = server_now_ms() + SERVER_SETTLE_MS;
 	server->is_successor = server->has_adopted || server->has_survivors;
 	if (server->has_survivors)

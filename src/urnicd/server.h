@@ -5,13 +5,13 @@
 /*
  * urnicd's server: one thread, one epoll loop.
  *
- * server.c owns the loop, the connections and the clock; requests.c answers messages; adopt.c
+ * server.c owns the loop, the connections and the clock; requests.c answers messages; fd_store_adopt.c
  * takes over what an earlier urnicd left. All of it is bounded by the tables below and allocated
  * at start.
  *
  * After a start a second may have to pass before a slot can be given away: sockets of this user
  * that are open on port 4791 show that an earlier urnicd was killed, and only a survivor that
- * claims its slots brings the bag. Until then (`settled_at_ms`) requests that depend on it wait.
+ * claims its slots brings the fd store. Until then (`settled_at_ms`) requests that depend on it wait.
  */
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@
 enum {
 	SERVER_CLIENTS_MAX = 512, /* twice the slots: tools that only look need none */
 	SERVER_GROUPS_MAX =
-		LEDGER_GROUPS_MAX, /* local addresses; bounded by what the bag can hold */
+		LEDGER_GROUPS_MAX, /* local addresses; bounded by what the fd store can hold */
 	SERVER_SETTLE_MS = 1000,
 	SERVER_FOREIGN_MAX = 64, /* clients that are of other network namespaces, at a time */
 };
@@ -64,10 +64,10 @@ struct server {
 	uint64_t rests_until_ms;
 	uint64_t netns; /* its network namespace: agent/place.h */
 	uint64_t host; /* its host identity: agent/namespace_lookup.h */
-	int bag;
-	int ledger; /* in the bag, too; or -1 */
+	int fd_store;
+	int ledger; /* in the fd store, too; or -1 */
 	uint32_t generation; /* of it */
-	bool has_adopted; /* a bag with sockets or leases in it */
+	bool has_adopted; /* a fd store with sockets or leases in it */
 	bool has_survivors; /* is to be expected */
 	uint64_t settled_at_ms;
 	uint64_t idle_since_ms; /* while there are no clients */
@@ -81,7 +81,7 @@ struct server {
 	struct gsi_port gsi_ports[SERVER_GROUPS_MAX]; /* slot 0 of each group */
 	/* Of packets for users other than root; NULL: this is not the system's urnicd */
 	struct relay *relay;
-	uint32_t closed_channels; /* that the bag still has */
+	uint32_t closed_channels; /* that the fd store still has */
 	struct claim_table claims;
 	/* Of an urnicd that died: others may still have to claim what is theirs */
 	bool is_successor;
@@ -90,7 +90,7 @@ struct server {
 
 struct server_settings {
 	int listener; /* bound and listening; the caller's */
-	int bag; /* empty, or inherited from an urnicd that died; the caller's */
+	int fd_store; /* empty, or inherited from an urnicd that died; the caller's */
 	bool is_system; /* serve every user */
 	uint32_t idle_ms; /* leave after so long without clients; 0: never */
 	uint32_t sockets_max; /* open no more than these */

@@ -145,8 +145,8 @@ static void take_slots(void)
 		}
 		close(found.memory);
 	}
-	if (client.bag >= 0) {
-		printf("took the bag\n");
+	if (client.fd_store >= 0) {
+		printf("took the fd store\n");
 		finds++;
 	}
 	agent_client_done(&client);

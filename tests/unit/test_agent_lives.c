@@ -360,7 +360,7 @@ static int use_system_urnicd(void)
 	uint32_t index = 0;
 
 	holder_open(&holder, 3, &loopback);
-	assert_int_equal(holder.client.bag, -1);
+	assert_int_equal(holder.client.fd_store, -1);
 	assert_steers(&holder, &loopback);
 	while (agent_client_list(&holder.client, &index, &process) == 0)
 		assert_int_equal(process.memory, -1);

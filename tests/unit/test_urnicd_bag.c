@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "urnicd/bag.h"
+#include "urnicd/fd_store.h"
 
 /* What a visit saw. */
 struct seen {
@@ -33,24 +33,24 @@ static int marked_descriptor(unsigned slot)
 	return fd;
 }
 
-static void put(int bag, unsigned first, unsigned count)
+static void put(int store, unsigned first, unsigned count)
 {
-	const struct bag_label label = {
+	const struct fd_store_label label = {
 		.version = AGENT_VERSION,
-		.kind = BAG_SOCKETS,
+		.kind = FD_STORE_SOCKETS,
 		.first = first,
 		.count = count,
 	};
-	int fds[BAG_DESCRIPTORS_MAX] = {0};
+	int fds[FD_STORE_DESCRIPTORS_MAX] = {0};
 
 	for (unsigned i = 0; i < count; i++)
 		fds[i] = marked_descriptor(first + i);
-	assert_int_equal(bag_put(bag, &label, fds), 0);
+	assert_int_equal(fd_store_put(store, &label, fds), 0);
 	for (unsigned i = 0; i < count; i++)
 		close(fds[i]);
 }
 
-static void look(void *context, const struct bag_label *label, const int *fds)
+static void look(void *context, const struct fd_store_label *label, const int *fds)
 {
 	struct seen *seen = context;
 
@@ -65,11 +65,11 @@ static void look(void *context, const struct bag_label *label, const int *fds)
 	}
 }
 
-static void assert_holds(int bag, unsigned messages, unsigned descriptors)
+static void assert_holds(int store, unsigned messages, unsigned descriptors)
 {
 	struct seen seen = {0};
 
-	assert_int_equal(bag_visit(bag, look, &seen), 0);
+	assert_int_equal(fd_store_visit(store, look, &seen), 0);
 	assert_int_equal(seen.messages, messages);
 	assert_int_equal(seen.descriptors, descriptors);
 	assert_int_equal(seen.wrong, 0);
@@ -77,58 +77,59 @@ static void assert_holds(int bag, unsigned messages, unsigned descriptors)
 
 static void contents_survive_any_number_of_visits(void **state)
 {
-	int bag = bag_create();
+	int store = fd_store_create();
 
 	(void)state;
-	assert_true(bag >= 0);
-	assert_holds(bag, 0, 0);
-	put(bag, 0, 32);
-	put(bag, 32, 32);
-	put(bag, 64, BAG_DESCRIPTORS_MAX);
+	assert_true(store >= 0);
+	assert_holds(store, 0, 0);
+	put(store, 0, 32);
+	put(store, 32, 32);
+	put(store, 64, FD_STORE_DESCRIPTORS_MAX);
 	for (unsigned i = 0; i < 3; i++)
-		assert_holds(bag, 3, 64 + BAG_DESCRIPTORS_MAX);
-	put(bag, 128, 1);
-	assert_holds(bag, 4, 65 + BAG_DESCRIPTORS_MAX);
-	close(bag);
+		assert_holds(store, 3, 64 + FD_STORE_DESCRIPTORS_MAX);
+	put(store, 128, 1);
+	assert_holds(store, 4, 65 + FD_STORE_DESCRIPTORS_MAX);
+	close(store);
 }
 
 static void contents_survive_the_process_that_filled_it(void **state)
 {
-	int bag = bag_create();
+	int store = fd_store_create();
 	pid_t child = fork();
 
 	(void)state;
 	if (child == 0) {
-		put(bag, 0, 32);
+		put(store, 0, 32);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	assert_holds(bag, 1, 32);
+	assert_holds(store, 1, 32);
 	/* And whoever holds it can go on filling it. */
-	put(bag, 32, 32);
-	assert_holds(bag, 2, 64);
-	close(bag);
+	put(store, 32, 32);
+	assert_holds(store, 2, 64);
+	close(store);
 }
 
 static void full_bag_refuses_and_keeps_what_it_has(void **state)
 {
-	const struct bag_label label = {.version = AGENT_VERSION, .kind = BAG_MARK, .first = 1};
-	int bag = bag_create();
+	const struct fd_store_label label = {
+		.version = AGENT_VERSION, .kind = FD_STORE_MARK, .first = 1};
+	int store = fd_store_create();
 	unsigned count = 0;
 	int rc;
 
 	(void)state;
-	put(bag, 0, 1);
-	while ((rc = bag_put(bag, &label, NULL)) == 0)
+	put(store, 0, 1);
+	while ((rc = fd_store_put(store, &label, NULL)) == 0)
 		count++;
 	assert_int_equal(rc, -ENOSPC);
 	/* The usual 768 sockets are at most 192 messages. */
 	assert_true(count >= 192);
-	assert_holds(bag, 1, 1);
-	close(bag);
+	assert_holds(store, 1, 1);
+	close(store);
 }
 
-static bool is_odd(void *context, const struct bag_label *label, const int *fds)
+static bool is_odd(void *context, const struct fd_store_label *label, const int *fds)
 {
 	unsigned *kept = context;
 
@@ -137,7 +138,7 @@ static bool is_odd(void *context, const struct bag_label *label, const int *fds)
 	return label->first & 1;
 }
 
-static void look_at_slots(void *context, const struct bag_label *label, const int *fds)
+static void look_at_slots(void *context, const struct fd_store_label *label, const int *fds)
 {
 	struct stat status;
 	uint64_t *slots = context;
@@ -150,39 +151,39 @@ static void look_at_slots(void *context, const struct bag_label *label, const in
 
 static void sweep_keeps_what_is_needed_in_its_order(void **state)
 {
-	int bag = bag_create();
+	int store = fd_store_create();
 	uint64_t slots = 0;
 	unsigned kept = 0;
 
 	(void)state;
-	assert_int_equal(bag_sweep(bag, is_odd, &kept), 0);
+	assert_int_equal(fd_store_sweep(store, is_odd, &kept), 0);
 	for (unsigned slot = 1; slot < 10; slot++)
-		put(bag, slot, 1);
-	assert_int_equal(send(bag, "junk", 4, 0), 4);
-	assert_int_equal(bag_sweep(bag, is_odd, &kept), 0);
+		put(store, slot, 1);
+	assert_int_equal(send(store, "junk", 4, 0), 4);
+	assert_int_equal(fd_store_sweep(store, is_odd, &kept), 0);
 	assert_int_equal(kept, 5);
-	assert_int_equal(bag_visit(bag, look_at_slots, &slots), 0);
+	assert_int_equal(fd_store_visit(store, look_at_slots, &slots), 0);
 	assert_int_equal(slots, 0x13579);
-	assert_holds(bag, 5, 5);
-	assert_int_equal(bag_sweep(bag, is_odd, &kept), 0);
-	assert_holds(bag, 5, 5);
-	close(bag);
+	assert_holds(store, 5, 5);
+	assert_int_equal(fd_store_sweep(store, is_odd, &kept), 0);
+	assert_holds(store, 5, 5);
+	close(store);
 }
 
 static void strangers_can_put_nothing_in(void **state)
 {
 	struct sockaddr_un address;
 	socklen_t bytes = sizeof(address);
-	int bag = bag_create();
+	int store = fd_store_create();
 	int stranger = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	(void)state;
-	assert_int_equal(getsockname(bag, (struct sockaddr *)&address, &bytes), 0);
+	assert_int_equal(getsockname(store, (struct sockaddr *)&address, &bytes), 0);
 	assert_int_equal(connect(stranger, (struct sockaddr *)&address, bytes), -1);
 	assert_int_equal(sendto(stranger, "x", 1, 0, (struct sockaddr *)&address, bytes), -1);
-	assert_holds(bag, 0, 0);
+	assert_holds(store, 0, 0);
 	close(stranger);
-	close(bag);
+	close(store);
 }
 
 /* How many descriptors are open, by the number of the next. */
@@ -196,27 +197,30 @@ static int next_descriptor(void)
 
 static void unlabelled_messages_are_skipped_and_leak_nothing(void **state)
 {
-	const struct bag_label wrong[] = {
-		{.version = 99, .kind = BAG_SOCKETS, .count = 1},
+	const struct fd_store_label wrong[] = {
+		{.version = 99, .kind = FD_STORE_SOCKETS, .count = 1},
 		{.version = AGENT_VERSION, .kind = 77, .count = 1},
-		{.version = AGENT_VERSION, .kind = BAG_MARK, .count = 1},
-		{.version = AGENT_VERSION, .kind = BAG_SOCKETS, .first = AGENT_SLOTS, .count = 1},
-		{.version = AGENT_VERSION, .kind = BAG_SOCKETS, .count = 0},
+		{.version = AGENT_VERSION, .kind = FD_STORE_MARK, .count = 1},
+		{.version = AGENT_VERSION,
+			.kind = FD_STORE_SOCKETS,
+			.first = AGENT_SLOTS,
+			.count = 1},
+		{.version = AGENT_VERSION, .kind = FD_STORE_SOCKETS, .count = 0},
 	};
-	int bag = bag_create();
+	int store = fd_store_create();
 	int fd = marked_descriptor(0);
 	int before;
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		assert_int_equal(bag_put(bag, &wrong[i], &fd), 0);
-	assert_int_equal(send(bag, "junk", 4, 0), 4);
-	put(bag, 0, 2);
+		assert_int_equal(fd_store_put(store, &wrong[i], &fd), 0);
+	assert_int_equal(send(store, "junk", 4, 0), 4);
+	put(store, 0, 2);
 	before = next_descriptor();
-	assert_holds(bag, 1, 2);
+	assert_holds(store, 1, 2);
 	assert_int_equal(next_descriptor(), before);
 	close(fd);
-	close(bag);
+	close(store);
 }
 
 int main(void)

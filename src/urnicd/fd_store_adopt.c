@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/adopt.h"
+#include "urnicd/fd_store_adopt.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "port/address.h"
-#include "urnicd/bag.h"
 #include "urnicd/event_log.h"
+#include "urnicd/fd_store.h"
 
 struct adoption {
 	struct server *server;
-	bool is_own_bag;
+	bool is_own_store;
 	bool is_for_channels; /* the groups are there */
 	uint32_t sockets; /* adopted so far */
 	bool has_ledger;
@@ -27,14 +27,15 @@ static bool adopt_ledger(struct adoption *adoption, int fd)
 	if (adoption->has_ledger || !ledger_read(fd, &adoption->ledger))
 		return false;
 	adoption->has_ledger = true;
-	if (!adoption->is_own_bag)
+	if (!adoption->is_own_store)
 		return false;
 	server->ledger = fd;
 	server->generation = adoption->ledger.generation;
 	return true;
 }
 
-static bool adopt_sockets(struct adoption *adoption, const struct bag_label *label, const int *fds)
+static bool adopt_sockets(
+	struct adoption *adoption, const struct fd_store_label *label, const int *fds)
 {
 	struct server *server = adoption->server;
 	struct group *group = server_group(server, &label->address);
@@ -42,7 +43,7 @@ static bool adopt_sockets(struct adoption *adoption, const struct bag_label *lab
 
 	if (!group || !group_adopt(group, label->first, fds, label->count))
 		return false;
-	if (!adoption->is_own_bag && bag_put(server->bag, label, fds) != 0)
+	if (!adoption->is_own_store && fd_store_put(server->fd_store, label, fds) != 0)
 		log_line(
 			"the fd store is full: some sockets would not survive the end of this urnicd");
 	if (label->first == 0)
@@ -56,7 +57,7 @@ static bool adopt_sockets(struct adoption *adoption, const struct bag_label *lab
 }
 
 /* A process that outlived the last urnicd has the other end, or nobody has. */
-static bool adopt_channel(struct server *server, const struct bag_label *label, int fd)
+static bool adopt_channel(struct server *server, const struct fd_store_label *label, int fd)
 {
 	const struct group *group = server_group_find(server, &label->address);
 	uint8_t slot = (uint8_t)label->first;
@@ -66,17 +67,17 @@ static bool adopt_channel(struct server *server, const struct bag_label *label, 
 		relay_adopt(server->relay, &label->address, slot, member, fd) == 0;
 }
 
-static void message_adopt(void *context, const struct bag_label *label, const int *fds)
+static void message_adopt(void *context, const struct fd_store_label *label, const int *fds)
 {
 	struct adoption *adoption = context;
 
-	if (label->kind == BAG_LEDGER && !adoption->is_for_channels &&
+	if (label->kind == FD_STORE_LEDGER && !adoption->is_for_channels &&
 		adopt_ledger(adoption, fds[0]))
 		return;
-	if (label->kind == BAG_CHANNEL && adoption->is_for_channels &&
+	if (label->kind == FD_STORE_CHANNEL && adoption->is_for_channels &&
 		adopt_channel(adoption->server, label, fds[0]))
 		return;
-	if (label->kind == BAG_SOCKETS && !adoption->is_for_channels &&
+	if (label->kind == FD_STORE_SOCKETS && !adoption->is_for_channels &&
 		adopt_sockets(adoption, label, fds))
 		return;
 	for (uint32_t i = 0; i < label->count; i++)
@@ -93,7 +94,7 @@ static void ledger_restore(struct adoption *adoption)
 	const struct ledger *ledger = &adoption->ledger;
 
 	if (!adoption->has_ledger ||
-		(!adoption->is_own_bag && ledger->generation < server->generation))
+		(!adoption->is_own_store && ledger->generation < server->generation))
 		return;
 	for (uint32_t i = 0; i < LEDGER_GROUPS_MAX; i++) {
 		struct group *group = ledger->groups[i].is_used
@@ -113,7 +114,7 @@ static void ledger_restore(struct adoption *adoption)
 		server_note_lease(server, (uint8_t)slot);
 		server->has_adopted = true;
 	}
-	if (adoption->is_own_bag)
+	if (adoption->is_own_store)
 		return;
 	server->generation = ledger->generation + 1;
 	ledger_put_generation(server->ledger, server->generation);
@@ -127,24 +128,24 @@ static bool is_same(int a, int b)
 		of_a.st_dev == of_b.st_dev;
 }
 
-void adopt_bag(struct server *server, int bag)
+void fd_store_adopt(struct server *server, int store)
 {
 	struct adoption *adoption = calloc(1, sizeof(*adoption));
 	uint32_t sockets;
 	int rc = adoption ? 0 : -ENOMEM;
 
-	if (adoption && (bag == server->bag || !is_same(bag, server->bag))) {
+	if (adoption && (store == server->fd_store || !is_same(store, server->fd_store))) {
 		adoption->server = server;
-		adoption->is_own_bag = bag == server->bag;
-		/* A group's sockets may be in another order than theirs: bag_sweep(). */
+		adoption->is_own_store = store == server->fd_store;
+		/* A group's sockets may be in another order than theirs: fd_store_sweep(). */
 		do {
 			sockets = adoption->sockets;
-			rc = bag_visit(bag, message_adopt, adoption);
+			rc = fd_store_visit(store, message_adopt, adoption);
 		} while (!rc && adoption->sockets > sockets);
 		ledger_restore(adoption);
 		adoption->is_for_channels = true;
 		if (!rc)
-			rc = bag_visit(bag, message_adopt, adoption);
+			rc = fd_store_visit(store, message_adopt, adoption);
 	}
 	if (rc)
 		log_line("cannot read an fd store: %s", strerror(-rc));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_URNICD_OWNER_H
-#define URNIC_URNICD_OWNER_H
+#ifndef URNIC_URNICD_PORT_HOLDER_H
+#define URNIC_URNICD_PORT_HOLDER_H
 
 /*
  * Who has UDP port 4791, as far as /proc shows, in words for the user.
@@ -16,9 +16,9 @@
  *
  * `ret_text`  One sentence, terminated; `text_bytes` long.
  */
-void owner_describe(const struct agent_address *address, char *ret_text, size_t text_bytes);
+void port_holder_describe(const struct agent_address *address, char *ret_text, size_t text_bytes);
 
 /* Does this user have sockets on port 4791 already? Then an earlier urnicd has left survivors. */
-bool owner_has_survivors(void);
+bool port_holder_has_survivors(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/owner.h"
+#include "urnicd/port_holder.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -108,7 +108,7 @@ static bool is_ours(void *context, const struct udp_row *row)
 	return row->uid == geteuid();
 }
 
-bool owner_has_survivors(void)
+bool port_holder_has_survivors(void)
 {
 	return visit_rows(is_ours, NULL);
 }
@@ -167,7 +167,7 @@ static struct holder find_holder(unsigned long inode)
 	return holder;
 }
 
-void owner_describe(const struct agent_address *address, char *ret_text, size_t text_bytes)
+void port_holder_describe(const struct agent_address *address, char *ret_text, size_t text_bytes)
 {
 	struct search search = {.address = address};
 	char where[ADDRESS_TEXT_BYTES];

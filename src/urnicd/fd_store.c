@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/bag.h"
+#include "urnicd/fd_store.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -9,75 +9,75 @@
 #include <unistd.h>
 
 enum {
-	BAG_BUFFER_BYTES = 4 << 20,
-	BAG_MESSAGES_MAX = 4096, /* to look at, in a bag that someone hands us */
+	FD_STORE_BUFFER_BYTES = 4 << 20,
+	FD_STORE_MESSAGES_MAX = 4096, /* to look at, in a fd store that someone hands us */
 };
 
-int bag_create(void)
+int fd_store_create(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	socklen_t address_bytes = sizeof(address);
-	const int buffer_bytes = BAG_BUFFER_BYTES;
-	int bag = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int buffer_bytes = FD_STORE_BUFFER_BYTES;
+	int store = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int rc;
 
-	if (bag < 0)
+	if (store < 0)
 		return -errno;
 	/* As large as we are allowed to: not an error when that is less. */
-	if (setsockopt(bag, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof(buffer_bytes)))
-		setsockopt(bag, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
+	if (setsockopt(store, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof(buffer_bytes)))
+		setsockopt(store, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
 	/* Binding to no name makes the kernel choose an abstract one. */
-	if (bind(bag, (struct sockaddr *)&address, sizeof(address.sun_family)) != 0 ||
-		getsockname(bag, (struct sockaddr *)&address, &address_bytes) != 0 ||
-		connect(bag, (struct sockaddr *)&address, address_bytes) != 0) {
+	if (bind(store, (struct sockaddr *)&address, sizeof(address.sun_family)) != 0 ||
+		getsockname(store, (struct sockaddr *)&address, &address_bytes) != 0 ||
+		connect(store, (struct sockaddr *)&address, address_bytes) != 0) {
 		rc = -errno;
-		close(bag);
+		close(store);
 		return rc;
 	}
-	return bag;
+	return store;
 }
 
-int bag_put(int bag, const struct bag_label *label, const int *fds)
+int fd_store_put(int store, const struct fd_store_label *label, const int *fds)
 {
 	struct iovec iov = {(void *)label, sizeof(*label)};
-	int rc = fd_pass_send(bag, &iov, 1, fds, label->count, MSG_DONTWAIT);
+	int rc = fd_pass_send(store, &iov, 1, fds, label->count, MSG_DONTWAIT);
 
 	if (rc == -EAGAIN)
 		return -ENOSPC;
 	return rc == -ETOOMANYREFS ? -EMFILE : rc;
 }
 
-static bool is_label_legal(const struct bag_label *label, uint32_t count)
+static bool is_label_legal(const struct fd_store_label *label, uint32_t count)
 {
 	if (label->version != AGENT_VERSION || label->first >= AGENT_SLOTS ||
 		label->count != count || count > AGENT_SLOTS - label->first)
 		return false;
 	switch (label->kind) {
-	case BAG_SOCKETS:
+	case FD_STORE_SOCKETS:
 		return count > 0;
-	case BAG_CHANNEL:
-	case BAG_LEDGER:
+	case FD_STORE_CHANNEL:
+	case FD_STORE_LEDGER:
 		return count == 1;
 	default:
 		return false;
 	}
 }
 
-/* A message of the bag that was looked at. */
+/* A message of the fd store that was looked at. */
 struct message {
-	struct bag_label label;
+	struct fd_store_label label;
 	struct passed_fds fds;
 	bool is_cut; /* not all its descriptors came */
 	bool is_whole; /* a label and all its descriptors, whatever they say */
 };
 
 /* Look at the message at the peek offset. Returns its bytes, or -errno. */
-static ssize_t message_peek(int bag, struct message *message)
+static ssize_t message_peek(int store, struct message *message)
 {
 	struct iovec iov = {&message->label, sizeof(message->label)};
 	int flags;
 	ssize_t bytes = fd_pass_receive(
-		bag, &iov, 1, PASSED_FDS_MAX, &message->fds, &flags, MSG_PEEK | MSG_DONTWAIT);
+		store, &iov, 1, PASSED_FDS_MAX, &message->fds, &flags, MSG_PEEK | MSG_DONTWAIT);
 
 	message->is_cut = flags & MSG_CTRUNC;
 	message->is_whole =
@@ -86,10 +86,10 @@ static ssize_t message_peek(int bag, struct message *message)
 }
 
 /* Visit the message at the peek offset and move the offset on. Returns false after the last. */
-static bool visit_next(int bag, bag_visit_fn *visit, void *context)
+static bool visit_next(int store, fd_store_visit_fn *visit, void *context)
 {
 	struct message message;
-	ssize_t bytes = message_peek(bag, &message);
+	ssize_t bytes = message_peek(store, &message);
 
 	if (bytes < 0)
 		return false;
@@ -101,35 +101,36 @@ static bool visit_next(int bag, bag_visit_fn *visit, void *context)
 	return bytes > 0;
 }
 
-int bag_visit(int bag, bag_visit_fn *visit, void *context)
+int fd_store_visit(int store, fd_store_visit_fn *visit, void *context)
 {
 	const int start = 0;
 	const int off = -1;
 
-	if (setsockopt(bag, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
+	if (setsockopt(store, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
 		return -errno;
-	for (unsigned i = 0; i < BAG_MESSAGES_MAX && visit_next(bag, visit, context); i++)
+	for (unsigned i = 0; i < FD_STORE_MESSAGES_MAX && visit_next(store, visit, context); i++)
 		;
-	setsockopt(bag, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof(off));
+	setsockopt(store, SOL_SOCKET, SO_PEEK_OFF, &off, sizeof(off));
 	return 0;
 }
 
 /* Take the message at the head, which was looked at, out. Its descriptors are closed. */
-static void message_discard(int bag)
+static void message_discard(int store)
 {
-	struct bag_label label;
+	struct fd_store_label label;
 
-	recv(bag, &label, sizeof(label), MSG_DONTWAIT);
+	recv(store, &label, sizeof(label), MSG_DONTWAIT);
 }
 
 /*
  * Move the message at the head to the end, if it is needed, or throw it away. Returns 0, 1 at the
  * mark, or -errno.
  */
-static int sweep_next(int bag, const struct bag_label *mark, bag_keep_fn *keep, void *context)
+static int sweep_next(
+	int store, const struct fd_store_label *mark, fd_store_keep_fn *keep, void *context)
 {
 	struct message message;
-	ssize_t bytes = message_peek(bag, &message);
+	ssize_t bytes = message_peek(store, &message);
 	bool is_mark;
 	int rc = 0;
 
@@ -139,31 +140,31 @@ static int sweep_next(int bag, const struct bag_label *mark, bag_keep_fn *keep, 
 		passed_fds_close(&message.fds);
 		return -EMFILE;
 	}
-	is_mark = message.is_whole && message.label.kind == BAG_MARK &&
+	is_mark = message.is_whole && message.label.kind == FD_STORE_MARK &&
 		memcmp(&message.label, mark, sizeof(*mark)) == 0;
 	/* First a second time, and then no longer at the head. */
 	if (!is_mark && message.is_whole && is_label_legal(&message.label, message.fds.count) &&
 		keep(context, &message.label, message.fds.fds))
-		rc = bag_put(bag, &message.label, message.fds.fds);
+		rc = fd_store_put(store, &message.label, message.fds.fds);
 	passed_fds_close(&message.fds);
 	if (rc)
 		return rc;
-	message_discard(bag);
+	message_discard(store);
 	return is_mark;
 }
 
-int bag_sweep(int bag, bag_keep_fn *keep, void *context)
+int fd_store_sweep(int store, fd_store_keep_fn *keep, void *context)
 {
 	static uint32_t sweeps;
-	const struct bag_label mark = {
+	const struct fd_store_label mark = {
 		.version = AGENT_VERSION,
-		.kind = BAG_MARK,
+		.kind = FD_STORE_MARK,
 		.first = (uint32_t)getpid(),
 		.sweep = ++sweeps,
 	};
-	int rc = bag_put(bag, &mark, NULL);
+	int rc = fd_store_put(store, &mark, NULL);
 
 	while (!rc)
-		rc = sweep_next(bag, &mark, keep, context);
+		rc = sweep_next(store, &mark, keep, context);
 	return rc < 0 ? rc : 0;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_URNICD_FD_STORE_ADOPT_H
+#define URNIC_URNICD_FD_STORE_ADOPT_H
+
+#include "urnicd/server.h"
+
+/*
+ * Take over the sockets in a fd store that an earlier urnicd filled: their groups become ours, slots in
+ * use orphans, and what our own fd store does not hold yet goes into it.
+ *
+ * `store`  The server's own (inherited), or a survivor's. Stays the caller's.
+ *
+ * Sockets that are not what their label says, or that we have already, are left out.
+ */
+void fd_store_adopt(struct server *server, int store);
+
+#endif
