@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Claims: service IDs that urnicd keeps for this process. */
+#include <errno.h>
+
+#include "agent/agent_exchange.h"
+
+static void claim_message(const struct agent_claim *claim, struct agent_message *ret_message)
+{
+	*ret_message = (struct agent_message){
+		.type = AGENT_CLAIM,
+		.claim =
+			{
+				.service_id = claim->service_id,
+				.address = claim->address,
+				.id = claim->id,
+				.flags = claim->flags,
+			},
+	};
+}
+
+static struct agent_claim *claim_find(const struct agent_client *client, uint32_t id)
+{
+	list_for_each(claim, &client->claims, struct agent_claim, node)
+		if (claim->id == id)
+			return claim;
+	return NULL;
+}
+
+static struct agent_claim *claim_unrepeated(const struct agent_client *client)
+{
+	list_for_each(claim, &client->claims, struct agent_claim, node)
+		if (!claim->is_repeated)
+			return claim;
+	return NULL;
+}
+
+/*
+ * A new urnicd does not know the claims of its predecessor; the first process to ask has the port.
+ * Another thread may remove a claim from the list while this thread waits: look it up again.
+ */
+int agent_claims_repeat(struct agent_client *client)
+{
+	struct agent_claim *claim;
+
+	list_for_each(each, &client->claims, struct agent_claim, node)
+		each->is_repeated = false;
+	while ((claim = claim_unrepeated(client))) {
+		struct passed_fds descriptors;
+		struct agent_message message;
+		uint32_t id = claim->id;
+		int rc;
+
+		claim->is_repeated = true;
+		claim_message(claim, &message);
+		rc = agent_exchange(client, &message, NULL, 0, &descriptors);
+		if (rc == -ECONNRESET || rc == -ETIMEDOUT)
+			return rc;
+		claim = claim_find(client, id);
+		if (claim)
+			claim->is_lost = rc != 0;
+		if (rc == 0)
+			passed_fds_close(&descriptors);
+	}
+	return 0;
+}
+
+static void unclaim_tell(struct agent_client *client, uint32_t id)
+{
+	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = id};
+
+	agent_send_only(client, &message);
+}
+
+int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
+{
+	struct passed_fds descriptors;
+	struct agent_message message;
+	bool is_new = claim->id == 0;
+	int rc;
+
+	if (is_new) {
+		claim->id = ++client->claims_made;
+		list_init(&claim->node);
+	}
+	claim_message(claim, &message);
+	rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
+	if (rc) {
+		/* urnicd may still execute the request: take the claim back. */
+		if (is_new && rc == -ETIMEDOUT)
+			unclaim_tell(client, claim->id);
+		if (is_new)
+			claim->id = 0;
+		return rc;
+	}
+	passed_fds_close(&descriptors);
+	claim->service_id = message.claim.service_id;
+	if (is_new)
+		list_append(&client->claims, &claim->node);
+	return 0;
+}
+
+void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim)
+{
+	struct agent_message message = {.type = AGENT_UNCLAIM, .unclaim.id = claim->id};
+
+	if (claim->id == 0)
+		return;
+	list_remove(&claim->node);
+	claim->id = 0;
+	agent_give_back(client, &message);
+}
+
+void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_claim *claim)
+{
+	if (claim->id == 0)
+		return;
+	list_remove(&claim->node);
+	unclaim_tell(client, claim->id);
+	claim->id = 0;
+}
