@@ -3,24 +3,23 @@
 #define URNIC_AGENT_AGENT_CLIENT_H
 
 /*
- * A process's connection to urnicd: slots, receive sockets, packets that went astray.
+ * A process's connection to urnicd: slots, receive sockets, misdirected packets.
  *
- * One per process. agent_client_connect() finds the system's urnicd, else the user's own
- * (agent/place.h), else starts one. urnicd may die at any time; the sockets it gave us go on. Its
- * death shows as end of file on agent_client_fd(): agent_client_receive() says -ECONNRESET, and the
- * caller calls agent_client_resume(), which finds or starts a new urnicd, hands it the sockets that
- * it needs to carry on (the fd store) and claims our slots again. A request that meets a dead urnicd
- * does the same by itself, once.
+ * A process has one client. agent_client_connect() finds the system's urnicd, else the user's own
+ * (agent/place.h), else starts one. urnicd may die at any time; sockets in use keep working. The
+ * end of file on agent_client_fd() reports its death, and agent_client_receive() returns
+ * -ECONNRESET. The caller then calls agent_client_resume(). This finds or starts a new urnicd,
+ * passes it the fd store of its predecessor, and resumes the leases of this process. A request that
+ * meets a dead urnicd resumes by itself, once.
  *
- * The caller serializes all calls on one client. They wait for a second at most while urnicd is
- * well, and for AGENT_ANSWER_TIMEOUT_S when it is stopped. agent_client_receive(), _forward() and
- * _forget() never wait; _detach() and _unclaim() wait some milliseconds. A caller that shares the
- * client between threads gives it a `pause`, which lets go of the caller's lock while a call waits.
- * At each of these points all descriptors of the client are in the struct, so that a child of a
- * fork at that point can close them.
+ * The caller serializes all calls on one client. A call waits for a second at most while urnicd
+ * runs, and for AGENT_ANSWER_TIMEOUT_S when urnicd is stopped. agent_client_receive(), _forward()
+ * and _forget() never wait; _detach() and _unclaim() wait for milliseconds. A caller that shares
+ * the client between threads sets `pause`, which releases the caller's lock while a call waits. The
+ * struct then holds all descriptors of the client, so that the child of a fork can close them.
  *
- * After fork() the child calls agent_client_forget() and may then connect anew: the connection is
- * its parent's.
+ * The connection belongs to the process that made it. After fork() the child calls
+ * agent_client_forget() and may connect anew.
  *
  * A call that fails leaves a sentence for the user in `why`.
  */
@@ -33,40 +32,40 @@
 
 enum {
 	/*
-	 * urnicd answers at once, but for a second in which it waits for survivors of its
-	 * predecessor. The rest is for machines that are busy, or were suspended.
+	 * urnicd waits for survivors of its predecessor for a second and otherwise answers at once.
+	 * The rest is for a machine that is busy or was suspended.
 	 */
 	AGENT_ANSWER_TIMEOUT_S = 20,
-	/* Destroying what urnicd knows of does not wait for longer. */
+	/* The longest that a call which returns a slot or a claim waits. */
 	AGENT_GIVE_BACK_MS = 50,
 };
 
-/* Around each wait: let go of the lock that serializes the calls, and take it again. */
+/* Around each wait: release the lock that serializes the calls, and take it again. */
 struct agent_pause {
 	void (*begin)(void);
 	void (*end)(void);
 };
 
 struct agent_client {
-	const struct agent_pause *pause; /* NULL: the thread waits with whatever it has locked */
+	const struct agent_pause *pause; /* NULL: the thread keeps its locks while it waits */
 	int fd; /* the connection, or -1 */
-	int watcher; /* epoll of the connection, whichever it is, or -1 */
+	int watcher; /* epoll descriptor that has the present connection, or -1 */
 	int fd_store; /* dup of urnicd's fd store, or -1; never read here */
-	int old_fd_store; /* that of the urnicd that has died, while another is told; or -1 */
-	int memory; /* our NIC memory's memfd (the caller's), or -1 */
-	uint32_t agent_pid; /* process number of urnicd, for messages; 0: it has not said yet */
+	int old_fd_store; /* fd store of the dead urnicd, during a resumption; or -1 */
+	int memory; /* memfd of our NIC memory (the caller's), or -1 */
+	uint32_t agent_pid; /* process number of urnicd, for messages; 0: not known yet */
 	uint32_t sequence; /* of the last request */
-	bool is_silent; /* the last request was not answered, and nothing has come since */
-	struct agent_slots slots; /* that we lease */
-	struct agent_slots lost; /* that a new urnicd had given away before we could resume */
-	struct list claims; /* of struct agent_claim: made again when urnicd is */
-	uint32_t claims_made; /* ever: names the next one */
-	uint64_t forwards_dropped; /* packets that arrived while we waited for an answer */
+	bool is_silent; /* the last request timed out, and no message has arrived since */
+	struct agent_slots slots; /* leased to this client */
+	struct agent_slots lost; /* leased by a new urnicd to others before we could resume */
+	struct list claims; /* of struct agent_claim: repeated at each new urnicd */
+	uint32_t claims_made; /* ever; the next claim's id is one more */
+	uint64_t forwards_dropped; /* packets that arrived during a wait for an answer */
 	char why[AGENT_WHY_BYTES];
 };
 
 /*
- * A service ID, claimed from urnicd against all processes. The caller's memory, from
+ * A service ID that urnicd keeps for this process. The caller owns the memory; it is in use from
  * agent_client_claim() to agent_client_unclaim().
  */
 struct agent_claim {
@@ -75,11 +74,11 @@ struct agent_claim {
 	struct agent_address address;
 	uint32_t flags; /* enum agent_claim_flags */
 	uint32_t id;
-	bool is_lost; /* after the death of urnicd, another process was faster */
-	bool is_repeated; /* the new urnicd was asked for it */
+	bool is_lost; /* after the death of urnicd, another process claimed the ID first */
+	bool is_repeated; /* this claim was made again at the new urnicd */
 };
 
-/* A packet for one of our slots that reached another process, or another lane of ours. */
+/* A packet for a slot of this process that reached another process, or another of our lanes. */
 struct agent_packet {
 	struct agent_forward head;
 	uint8_t data[AGENT_PACKET_BYTES_MAX];
@@ -91,41 +90,40 @@ struct agent_process {
 	uint32_t uid;
 	char comm[PROCESS_NAME_BYTES];
 	struct agent_slots slots;
-	int memory; /* its NIC memory, owned by the caller; -1 if none, or another user's */
+	int memory; /* its NIC memory, owned by the caller; -1: none, or another user's */
 };
 
 /*
- * Initialize a client that is not connected: agent_client_forget() is all that may be called, and
- * agent_client_begin(), which connects it as agent_client_connect() does.
+ * Initialize a client that is not connected. Only agent_client_forget() may follow, and
+ * agent_client_begin(), which connects as agent_client_connect() does.
  *
- * `pause`  NULL, or what to do around each wait. Kept.
+ * `pause`  NULL, or the calls around each wait. Kept.
  */
 void agent_client_init(struct agent_client *client, const struct agent_pause *pause);
 int agent_client_begin(struct agent_client *client);
 
 /*
- * Connect to urnicd, starting it if need be.
+ * Connect to urnicd, and start it if none runs.
  *
  * `client`  Uninitialized. After a failure it needs no done().
  *
- * Returns 0; -ENOENT when the program urnicd is not found; -ENOTDIR when it finds no directory for
- * its socket; -ETIMEDOUT when it does not take the connection or does not answer; or another
- * -errno.
+ * Returns 0; -ENOENT when the program urnicd is not found; -ENOTDIR when urnicd finds no directory
+ * for its socket; -ETIMEDOUT when urnicd does not accept or does not answer; or another -errno.
  */
 int agent_client_connect(struct agent_client *client);
 
-/* Like connect, but -ECONNREFUSED when no urnicd runs: for tools that only look. */
+/* Like connect, but -ECONNREFUSED when no urnicd runs: for tools that only read. */
 int agent_client_connect_running(struct agent_client *client);
 
-/* Close the connection, which gives all slots back. */
+/* Close the connection, which returns all slots. */
 void agent_client_done(struct agent_client *client);
 
-/* In a forked child: close the descriptors, leave the parent's leases alone. */
+/* In a forked child: close the descriptors; the parent's leases stay. */
 void agent_client_forget(struct agent_client *client);
 
 /*
- * The descriptor to poll for input: there is something to receive, or urnicd has died. The same
- * from connect to done, over all resumptions.
+ * The descriptor to poll for input. It is readable when a message waits or urnicd has died. It
+ * stays the same from connect to done, over all resumptions.
  */
 int agent_client_fd(const struct agent_client *client);
 
@@ -133,17 +131,17 @@ int agent_client_fd(const struct agent_client *client);
  * Lease a slot.
  *
  * `memory`  memfd of the process's NIC memory, whose counters tools of the same user may read; or
- *           -1. One per process: a later one replaces it. Stays the caller's and open as long as
+ *           -1. A process has one; a later one replaces it. The caller keeps it open as long as
  *           the client.
  *
- * Returns 0 and a slot from 1 to 255, -ENOSPC when all are leased, -EDQUOT when our user has its
- * share of them, or another -errno.
+ * Returns 0 and a slot from 1 to 255, -ENOSPC when all are leased, -EDQUOT when our user has used
+ * up its quota, or another -errno.
  */
 int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_slot);
 
 /*
- * Give a slot back. The caller has closed the sockets that came with it. Waits for the answer for
- * AGENT_GIVE_BACK_MS, and not at all while urnicd is silent; it is given back all the same.
+ * Return a slot, whose sockets the caller has closed. Waits for the answer for AGENT_GIVE_BACK_MS,
+ * and not at all while urnicd is silent; urnicd gets the slot back in both cases.
  */
 void agent_client_detach(struct agent_client *client, uint8_t slot);
 
@@ -151,40 +149,40 @@ void agent_client_detach(struct agent_client *client, uint8_t slot);
  * Get the receive socket of (`slot`, `address`), bound to port 4791: nonblocking, UDP_GRO, TOS
  * reported.
  *
- * `slot`  One that we lease.
+ * `slot`  Leased to this client.
  *
- * Returns 0 and a socket that the caller owns; -EADDRINUSE when something else has the port (`why`
- * says who, and what to do); -EADDRNOTAVAIL when the address is not this host's; -EUSERS for too
+ * Returns 0 and a socket that the caller owns; -EADDRINUSE when another program has the port (`why`
+ * names it and the remedy); -EADDRNOTAVAIL when the address is not this host's; -EUSERS for too
  * many addresses; -ENOSPC for too many sockets; or another -errno.
  */
 int agent_client_open(struct agent_client *client, uint8_t slot,
 	const struct agent_address *address, int *ret_socket);
 
 /*
- * Pass on a packet that is for another slot.
+ * Pass a packet on to the process of another slot.
  *
  * `data`  `head->data_bytes` bytes, BTH to pad, its ICRC already checked.
  *
- * Returns 0; or -EAGAIN or another -errno: the packet is lost, as a network may lose it.
+ * Returns 0; or -EAGAIN or another -errno: the packet is dropped, as a network may drop it.
  */
 int agent_client_forward(
 	struct agent_client *client, const struct agent_forward *head, const uint8_t *data);
 
 /*
- * Take the next packet that was passed on to us.
+ * Receive the next packet that another process passed on to this one.
  *
- * Returns 0 and the packet; -EAGAIN when there is none; -ECONNRESET when urnicd is gone: resume.
+ * Returns 0 and the packet; -EAGAIN when there is none; -ECONNRESET when urnicd has died: resume.
  */
 int agent_client_receive(struct agent_client *client, struct agent_packet *ret_packet);
 
 /*
- * After urnicd died: find or start another and carry on.
+ * After the death of urnicd: connect to another, starting it if none runs, and resume.
  *
- * `client->lost` gains the slots that could not be claimed again. Their lanes receive nothing any
- * more: the caller closes their sockets and puts their queue pairs into error.
+ * `client->lost` gains the slots that could not be resumed. Their lanes receive no more packets:
+ * the caller closes their sockets and puts their queue pairs into error.
  *
- * Returns 0, or the -errno of connecting; sockets in use go on either way, and the call may be
- * repeated.
+ * Returns 0, or the -errno of connecting. Sockets in use keep working in both cases, and the caller
+ * may repeat the call.
  */
 int agent_client_resume(struct agent_client *client);
 
@@ -192,14 +190,14 @@ int agent_client_resume(struct agent_client *client);
 bool agent_client_has_ended(const struct agent_client *client);
 
 /*
- * Leave the sentence in `why` for a call that would wait for a silent urnicd. Returns -ETIMEDOUT.
+ * Store the sentence for a call that would wait for a silent urnicd in `why`. Returns -ETIMEDOUT.
  */
 int agent_client_fail_silent(struct agent_client *client);
 
 /*
- * List who urnicd serves, one process per call.
+ * List the processes that urnicd serves, one per call.
  *
- * `index`  0 at first; moved on by each call.
+ * `index`  0 at first; each call advances it.
  *
  * Returns 0 and a process, -ENOENT after the last, or another -errno.
  */
@@ -207,17 +205,17 @@ int agent_client_list(
 	struct agent_client *client, uint32_t *index, struct agent_process *ret_process);
 
 /*
- * Get the socket on which packets for QP1 come that are for this process: messages AGENT_FORWARD,
- * for agent_message_receive(). At its end urnicd has died: ask again.
+ * Get the socket on which urnicd passes this process its packets for QP1. They are messages
+ * AGENT_FORWARD, for agent_message_receive(). End of file means that urnicd has died: call again.
  *
- * `slot`  One that we lease; our communication IDs have it as their top byte.
+ * `slot`  Leased to this client; the top byte of our communication IDs.
  *
  * Returns 0 and a socket that the caller owns, or -errno.
  */
 int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket);
 
 /*
- * Have urnicd take in what comes for QP1 at a local address. Returns 0, or -errno as
+ * Have urnicd receive packets for QP1 at a local address. Returns 0, or -errno as
  * agent_client_open().
  */
 int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address);
@@ -225,31 +223,32 @@ int agent_client_gsi_address(struct agent_client *client, const struct agent_add
 /*
  * Claim a service ID, or change the address or flags of a claim that is in the list.
  *
- * `claim`  Zeroed before its first use, but for service_id, address, flags. With port 0 a free one
- *          is chosen. Unchanged on failure.
+ * `claim`  Zeroed before its first use, but for service_id, address, flags. For port 0 urnicd
+ *          chooses a free port. Unchanged on failure.
  *
  * Returns 0; -EADDRINUSE when another claim has the same port of the same address, or
  * -EADDRNOTAVAIL of any address (the two that rdma_bind_addr(3) tells apart); -EACCES for a port
- * below 1024 without CAP_NET_BIND_SERVICE; -EDQUOT when our user has its share of ports; -ENOSPC;
- * or another -errno.
+ * below 1024 without CAP_NET_BIND_SERVICE; -EDQUOT when our user has used up its quota of ports;
+ * -ENOSPC; or another -errno.
  */
 int agent_client_claim(struct agent_client *client, struct agent_claim *claim);
 
-/* Give a claim back. One that was never made is fine. Waits as agent_client_detach() does. */
+/* Return a claim, or one that was never made. Waits as agent_client_detach() does. */
 void agent_client_unclaim(struct agent_client *client, struct agent_claim *claim);
 
-/* The same without a wait: also while another thread waits in a call on the same client. */
+/* The same without a wait, and also while another thread waits in a call on the same client. */
 void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_claim *claim);
 
 /*
- * Who has this slot?
+ * Find the process that leases a slot.
  *
- * Returns 0 and a process, whose slots and name are not said; -ENOENT: nobody; or another -errno.
+ * Returns 0 and a process, without its slots and name; -ENOENT: the slot is free; or another
+ * -errno.
  */
 int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process);
 
 /*
- * The process that the answer to a FIND tells of. Its memory is the caller's; all else that came is
+ * Read the process from the answer to a FIND. The caller owns its memory; other descriptors are
  * closed.
  */
 void agent_process_found(const struct agent_message *answer, struct passed_fds *descriptors,

@@ -10,8 +10,8 @@
  * host order, always whole, except FORWARD, which is followed by the packet. Requests are numbered
  * by the process; an answer repeats type and sequence. Descriptors travel beside it (SCM_RIGHTS).
  *
- * Both ends are checked like strangers: what agent_message_receive() lets through has a legal
- * version, type, length and count of descriptors, slot numbers in range and terminated strings.
+ * Neither end trusts the other. A message that agent_message_receive() returns has a legal version,
+ * type, length and count of descriptors, slot numbers in range and terminated strings.
  */
 
 #include <assert.h>
@@ -32,18 +32,17 @@ enum {
 	AGENT_WHY_BYTES = 256, /* a sentence, terminated */
 	AGENT_PACKET_BYTES_MAX = 4352, /* MTU 4096, the longest headers, rounded up */
 	AGENT_CLAIMS_MAX = 8192, /* service IDs claimed by all processes together */
-	AGENT_IDLE_S =
-		10, /* without a client, after which urnicd leaves; URNICD_IDLE_S says another */
+	AGENT_IDLE_S = 10, /* without a client, after which urnicd exits; see URNICD_IDLE_S */
 	AGENT_IDLE_S_MAX = 1000000,
-	AGENT_FILES_MIN = 64, /* open files that urnicd must be allowed, to be of use to anybody */
+	AGENT_FILES_MIN = 64, /* open files that urnicd needs to serve one program */
 };
 
-/* What the program urnicd exits with; once it listens it goes on in the background. */
+/* The exit status of the program urnicd, which continues in the background once it listens. */
 enum agent_exit {
 	AGENT_EXIT_LISTENING = 0,
 	AGENT_EXIT_FAILED = 1,
 	AGENT_EXIT_USAGE = 2,
-	AGENT_EXIT_RUNNING = 3, /* another one listens already */
+	AGENT_EXIT_RUNNING = 3, /* another urnicd listens already */
 	AGENT_EXIT_FILES = 4, /* it may not open AGENT_FILES_MIN files */
 	AGENT_EXIT_PLACE = 5, /* there is no directory for its socket (agent/place.h) */
 };
@@ -73,13 +72,13 @@ struct agent_slots {
 
 /* struct agent_message, claim.flags. */
 enum agent_claim_flags {
-	AGENT_CLAIM_LISTENS = 1 << 0, /* requests for it are to come to this process */
-	AGENT_CLAIM_SHARES = 1 << 1, /* others may claim it too, as long as at most one listens */
-	AGENT_CLAIM_IPV6_ONLY = 1 << 2, /* the zero address does not mean IPv4 */
+	AGENT_CLAIM_LISTENS = 1 << 0, /* urnicd passes connection requests to this process */
+	AGENT_CLAIM_SHARES = 1 << 1, /* others may claim the ID too, while at most one listens */
+	AGENT_CLAIM_IPV6_ONLY = 1 << 2, /* the zero address does not include IPv4 */
 	AGENT_CLAIM_FLAGS = 7,
 };
 
-/* A packet that reached the wrong slot, with what its new owner's port would have told about it. */
+/* A packet that reached the wrong slot, with the facts that the right slot's port would report. */
 struct agent_forward {
 	struct gid sgid;
 	struct gid dgid;
@@ -92,7 +91,7 @@ struct agent_forward {
 };
 
 struct agent_message {
-	/* These four are where they are in every version: another one can be told so. */
+	/* These four have the same place in every version, so that an old peer can be refused. */
 	uint32_t version; /* AGENT_VERSION */
 	uint32_t type; /* enum agent_message_type */
 	uint32_t sequence; /* set by the requester, repeated in the answer; 0 in FORWARD */
@@ -115,12 +114,14 @@ struct agent_message {
 		struct {
 			struct agent_slots slots; /* request: held; answer: confirmed */
 			uint32_t
-				has_fd_store; /* request: 1 when the old fd store comes along, first */
-			uint32_t has_memory; /* request: 1 when the memfd of NIC memory does */
+				has_fd_store; /* request: 1: the first descriptor is the old fd store */
+			uint32_t
+				has_memory; /* request: 1: the next one is the memfd of NIC memory */
 		} resume;
 		struct agent_forward forward;
 		struct {
-			uint32_t index; /* request: clients to skip; answer: what to ask for next */
+			uint32_t
+				index; /* request: clients to skip; answer: index of the next request */
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
 			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
@@ -138,7 +139,8 @@ struct agent_message {
 			/* request; with port 0: any free one. Answer: the one claimed */
 			uint64_t service_id;
 			struct agent_address address; /* request: a local one, or zero for any */
-			uint32_t id; /* request: the process's name for it; one it has is changed */
+			uint32_t
+				id; /* request: chosen by the process; a known id changes its claim */
 			uint32_t flags; /* request: enum agent_claim_flags */
 		} claim;
 		struct {
@@ -158,7 +160,7 @@ struct agent_message {
 	};
 };
 
-/* The layout is an interface between two programs, if, but for its head, only of one version. */
+/* Two programs share this layout: the head in every version, the rest in one version. */
 enum { AGENT_HEAD_BYTES = offsetof(struct agent_message, why) };
 static_assert(AGENT_HEAD_BYTES == 16, "of every version");
 static_assert(
@@ -182,11 +184,11 @@ static inline void agent_slots_remove(struct agent_slots *slots, uint8_t slot)
 /*
  * Send one message.
  *
- * `packet`  What follows a FORWARD, `message->forward.data_bytes` long; NULL for every other type.
- * `fds`     `fd_count` descriptors to go along; stay the caller's.
+ * `packet`  The packet of a FORWARD, `message->forward.data_bytes` long; NULL for other types.
+ * `fds`     `fd_count` descriptors to pass; stay the caller's.
  * `flags`   MSG_DONTWAIT or 0.
  *
- * Returns 0 or -errno: -EAGAIN when the other end does not read, -EPIPE when it is gone.
+ * Returns 0 or -errno: -EAGAIN when the queue of the other end is full, -EPIPE when it is closed.
  */
 int agent_message_send(int socket, const struct agent_message *message, const uint8_t *packet,
 	const int *fds, uint32_t fd_count, int flags);
@@ -194,13 +196,13 @@ int agent_message_send(int socket, const struct agent_message *message, const ui
 /*
  * Receive and check one message.
  *
- * `is_request`       Whether we are urnicd: requests and answers may carry different descriptors.
- * `packet`           AGENT_PACKET_BYTES_MAX bytes, for what follows a FORWARD; NULL refuses them.
+ * `is_request`       True in urnicd: requests and answers may carry different descriptors.
+ * `packet`           AGENT_PACKET_BYTES_MAX bytes, for the packet of a FORWARD; NULL refuses these.
  * `ret_descriptors`  Filled and owned by the caller on success; nothing is open after a failure.
  *
- * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTONOSUPPORT for a message of
- * another version, of which the head was received, -EPROTO for one that is not legal, -EMFILE when
- * its descriptor exceeds our limit, or another -errno of recvmsg().
+ * Returns 0, -EAGAIN, -ECONNRESET at the end of the connection, -EPROTONOSUPPORT and the head of a
+ * message of another version, -EPROTO for an illegal message, -EMFILE when our limit on open files
+ * leaves no room for its descriptors, or another -errno of recvmsg().
  */
 int agent_message_receive(int socket, bool is_request, struct agent_message *ret_message,
 	uint8_t *packet, struct passed_fds *ret_descriptors, int flags);

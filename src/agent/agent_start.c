@@ -24,18 +24,17 @@
 #include "os/setting.h"
 
 /*
- * The C library's other name of clone(). Under the usual one ThreadSanitizer takes every call for a
- * fork(), and breaks down in a child that shares its memory.
+ * The C library's other name of clone(). ThreadSanitizer takes each call of clone() for a fork(),
+ * and fails in a child that shares its memory.
  */
 int __clone(int (*run)(void *), void *stack_end, int flags, void *context, ...);
 
 enum {
 	CHILD_STACK_BYTES = 64 << 10,
-	BEGIN_TIMEOUT_MS =
-		20000, /* of urnicd, which begins in milliseconds where nobody stops it */
+	BEGIN_TIMEOUT_MS = 20000, /* urnicd starts in milliseconds unless it is stopped */
 };
 
-/* Where urnicd lies, seen from the directory of the library (or, in tests, of the program). */
+/* Paths of urnicd, relative to the directory of the library (or, in tests, of the program). */
 static const char *const places[] = {
 	"urnicd", "../urnicd", /* build/lib/liburnic.so */
 	"../../urnicd", /* build/tests/unit/test_agent */
@@ -70,19 +69,19 @@ int agent_find(char *ret_path, size_t path_bytes)
 	return -ENOENT;
 }
 
-/* The calling thread's; both children run in its memory while it is suspended. */
+/* On the calling thread's stack; both children use it while this thread is suspended. */
 struct launch {
 	const char *path;
 	char **environment;
 	char *stack; /* of CHILD_STACK_BYTES, for the inner child */
-	bool is_secure; /* the program runs with another's rights (AT_SECURE) */
+	bool is_secure; /* the program runs with another user's rights (AT_SECURE) */
 	int status; /* of urnicd, from waitpid() */
-	int error; /* why it did not run, or 0 */
+	int error; /* why urnicd did not run, or 0 */
 };
 
 /*
- * The environment without what would load another program's libraries into urnicd. None of it where
- * the program's caller, who set it, is not the user that urnicd runs as.
+ * The environment without variables that would load libraries of the program into urnicd. It is
+ * empty for a program with AT_SECURE, whose caller is not the user that urnicd runs as.
  *
  * Returns an array to be freed, with borrowed strings.
  */
@@ -106,12 +105,11 @@ static char **clean_environment(bool is_secure)
 }
 
 /*
- * Become one user, the effective one. The real user of a setuid program is its caller, who may
- * signal whatever has that real user. A setgid program's group is not for the urnicd that serves
- * all of its user's programs.
+ * Make the effective user the real and saved one, too. The caller of a setuid program is its real
+ * user and may signal every process with that real user. The group of a setgid program is dropped,
+ * as urnicd serves all programs of the user.
  *
- * System calls, as the C library would change the threads of the program around us, too. Returns 0
- * or -1.
+ * Uses system calls, as the C library would change all threads of the program. Returns 0 or -1.
  */
 static int leave_caller(void)
 {
@@ -128,7 +126,7 @@ static int leave_caller(void)
 	return real != uid ? (int)syscall(SYS_setresuid, uid, uid, uid) : 0;
 }
 
-/* What a caller allowed a setuid program must not end its urnicd, where that may be undone. */
+/* Undo, where permitted, the limits by which the caller of a setuid program could end urnicd. */
 static void leave_limits(void)
 {
 	static const int limits[] = {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_AS};
@@ -145,7 +143,7 @@ static int launch_program(void *context)
 	char *const arguments[] = {(char *)"urnicd", NULL};
 	int null = open("/dev/null", O_RDWR);
 
-	/* Before it is the program's terminal that signals it. */
+	/* A new session: the program's terminal must not signal urnicd. */
 	setsid();
 	if (launch->is_secure)
 		leave_limits();
@@ -164,7 +162,7 @@ static int launch_program(void *context)
 }
 
 /*
- * Has the process ended in time? A sandbox that refuses a descriptor of it gets no time limit.
+ * Has the process ended in time? There is no limit in a sandbox that refuses a pidfd.
  */
 static bool has_ended_in_time(pid_t pid)
 {
@@ -181,7 +179,7 @@ static bool has_ended_in_time(pid_t pid)
 
 /*
  * The outer child: starts the inner one and waits for it. A child that executes a program sends
- * SIGCHLD when it ends, however it was made; this one does not, and so can do without.
+ * SIGCHLD at its end in any case. The outer child executes none, so the program gets no signal.
  */
 static int launch_and_wait(void *context)
 {
@@ -250,7 +248,7 @@ int agent_in_child(int (*run)(void *context), void *context)
 	if (pid < 0)
 		rc = -errno;
 	else
-		/* It has ended. Another thread may have been quicker, with __WALL: no matter. */
+		/* The child has ended. Another thread may have reaped it with __WALL. */
 		waitpid(pid, NULL, __WALL);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	pthread_setcancelstate(cancel_state, NULL);

@@ -3,21 +3,20 @@
 #define URNIC_AGENT_AGENT_START_H
 
 /*
- * Starting urnicd from inside someone else's program.
+ * Start urnicd from inside a program that uses the libraries.
  *
- * The program around us must not notice: no SIGCHLD, no child that its wait() could return, none of
- * its descriptors, signal handlers or preloaded libraries in urnicd. Any thread may call.
+ * The program sees no effect: no SIGCHLD and no child that its wait() could return. urnicd gets
+ * none of the program's descriptors, signal handlers and preloaded libraries. Any thread may call.
  *
- * Nor may a setuid program's caller have a hand in it: urnicd's real and saved users are the
- * effective one, so that only that user may signal it; its session is its own; and its environment
- * is empty. Priority, processors and control group stay as the caller left them.
+ * The caller of a setuid program has no influence on urnicd. urnicd's real and saved users are the
+ * effective one, so that only that user may signal it. It has a session of its own and an empty
+ * environment. Priority, processors and control group stay those of the program.
  */
 
 #include <stddef.h>
 
 /*
- * Find the program: $URNIC_URNICD, else beside the library that this code is in, in a build tree
- * or installed.
+ * Find the program: $URNIC_URNICD, else the one beside this library, in a build tree or installed.
  *
  * `ret_path`  `path_bytes` long.
  *
@@ -27,24 +26,24 @@ int agent_find(char *ret_path, size_t path_bytes);
 
 /*
  * Call `run` in a child process that shares our memory and has its own limits, while this thread
- * waits. The child makes system calls and nothing else of the C library.
+ * waits. The child makes system calls only and calls no other function of the C library.
  *
- * Returns 0 when it has ended, or -errno when there was none.
+ * Returns 0 when the child has ended, or -errno when it could not be created.
  */
 int agent_in_child(int (*run)(void *context), void *context);
 
 /*
  * Run the program and wait until it listens.
  *
- * Returns 0 when an urnicd listens (this one, or one that was quicker), -errno when it could not be
- * run, -EMFILE when the limit on open files that it inherits is too low, -ENOTDIR when there is no
- * directory for its socket, -ECANCELED when it ran and failed; by hand it says why.
+ * Returns 0 when an urnicd listens, this one or one that another process started first. -EMFILE:
+ * the limit on open files that urnicd inherits is too low; -ENOTDIR: there is no directory for its
+ * socket; -ECANCELED: it ran and failed (run by hand, it prints the reason); or another -errno: it
+ * could not be run.
  */
 int agent_start(const char *path);
 
 /*
- * Say in the log what in the environment the urnicd that is started from here will not understand,
- * and do without.
+ * Log each variable of the environment whose value the urnicd that starts from here will ignore.
  */
 void agent_settings_check(void);
 

@@ -28,14 +28,14 @@ static int descriptors_receive(int connection, int ret_fds[SIDES])
 	ssize_t bytes;
 	int error, flags;
 
-	/* It connects and sends without doing anything in between. */
+	/* The process sends directly after its connect(), so the message is here in a moment. */
 	if (poll(&pollfd, 1, MESSAGE_WAIT_MS) < 1)
 		return -ETIMEDOUT;
 	bytes = fd_pass_receive(
 		connection, &piece, 1, PASSED_FDS_MAX, &descriptors, &flags, MSG_DONTWAIT);
 	if (bytes < 0)
 		return (int)bytes;
-	/* There may be others, and all that came are open. */
+	/* A process may have passed more: close the others. */
 	if (descriptors.count == SIDES)
 		for (uint32_t i = 0; i < SIDES; i++)
 			ret_fds[i] = passed_fds_take(&descriptors, i);
@@ -62,7 +62,7 @@ int capture_socket_accept(
 	else
 		result = descriptors_receive(connection, fds);
 	close(connection);
-	/* -EAGAIN is that nobody has connected. */
+	/* -EAGAIN means that no process has connected. */
 	if (result < 0)
 		return result == -EAGAIN ? -EPROTO : result;
 	*ret_pid = peer.pid;

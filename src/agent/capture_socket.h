@@ -3,12 +3,12 @@
 #define URNIC_AGENT_CAPTURE_SOCKET_H
 
 /*
- * How a process that starts meets one that captures.
+ * How a starting process finds a running capture.
  *
- * Who captures listens on a unix SOCK_SEQPACKET socket, whose path agent/place.h finds; root for
- * all users. Each NIC that begins connects, and if somebody listens there who may look at its
- * user's memory anyway (the same user, or root), hands over the descriptor of its NIC memory.
- * Nothing is answered, and the connection ends.
+ * The capturing program listens on a unix SOCK_SEQPACKET socket, whose path agent/place.h finds;
+ * root listens for all users. Each new NIC connects. If the listener is of the same user or root,
+ * the NIC passes it the descriptors of its NIC memory. The listener sends no answer, and the
+ * connection ends.
  */
 
 #include <stdbool.h>
@@ -17,22 +17,22 @@
 #include "agent/place.h"
 
 /*
- * Listen, as the effective user. Returns 0 and a listener, for place_leave(); or -errno:
- * -EADDRINUSE when another process of the user does.
+ * Listen, as the effective user. Returns 0 and a listener, for place_leave(); -EADDRINUSE when
+ * another process of the user listens; or another -errno.
  */
 int capture_socket_listen(struct place_listener *ret_listener);
 
 /*
- * Take in what a process that has begun has handed over. Returns 0, its number, its user and the
- * descriptors of both sides of its NIC memory, which are the caller's and may be of anything;
- * -EAGAIN when there is none; or another -errno for one that is to be ignored.
+ * Receive the NIC memory of a new process. Returns 0, the process, its user and the descriptors of
+ * both sides of its NIC memory. The caller owns these and checks them: they may be of anything.
+ * Returns -EAGAIN when no process has connected; another -errno: ignore the process.
  */
 int capture_socket_accept(
 	int listener, pid_t *ret_pid, uid_t *ret_uid, int *ret_memory, int *ret_shared);
 
 /*
- * Hand over both sides of NIC memory to whoever captures what this user does. Returns whether
- * anybody took it. Never blocks.
+ * Pass both sides of NIC memory to the program that captures this user's processes. Returns whether
+ * such a program took them. Never blocks.
  */
 bool capture_socket_offer(int memory, int shared);
 

@@ -29,7 +29,7 @@ static int set_option(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* Nobody has a reason to send to this socket, and what comes must not pile up. */
+/* No peer sends to this socket: drop what arrives, so that the queue stays empty. */
 static int refuse_input(int fd)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -58,7 +58,7 @@ static int bind_source(struct gsi_socket *gsi)
 	const unsigned range = 0x10000 - ROCE_SOURCE_PORT_MIN;
 	uint16_t first = 0;
 
-	/* Where it is refused, the search begins at the lowest. */
+	/* Without a random number the search begins at the lowest port. */
 	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
 		first = 0;
 	for (unsigned i = 0; i < SOURCE_PORTS_TRIED_MAX; i++) {

@@ -3,10 +3,10 @@
 #define URNIC_AGENT_GSI_SOCKET_H
 
 /*
- * A socket that sends packets from QP1 of one local address, and hears what becomes of them.
+ * A socket that sends packets from QP1 of one local address and reports those that did not arrive.
  *
- * Not a lane's port: these packets are few, and what matters is that ICMP says when nobody is
- * there. Nothing blocks; the caller serializes calls on one socket.
+ * It is not a lane's port, as these packets are few and their sender needs the ICMP errors of
+ * hosts without a listener. Nothing blocks; the caller serializes calls on one socket.
  */
 
 #include <stdint.h>
@@ -24,18 +24,18 @@ struct gsi_socket {
 int gsi_socket_open(struct gsi_socket *gsi, const struct agent_address *address);
 void gsi_socket_close(struct gsi_socket *gsi);
 
-/* Send one packet, BTH to pad. Returns 0 or -errno: it is lost, as on a network. */
+/* Send one packet, BTH to pad. Returns 0 or -errno: the packet is dropped, as on a network. */
 int gsi_socket_send(struct gsi_socket *gsi, const struct gid *to, uint8_t traffic_class,
 	const uint8_t packet[GSI_PACKET_BYTES]);
 
 /*
- * Take one report of a packet that did not arrive.
+ * Read one report of a packet that did not arrive.
  *
  * `ret_packet`  The packet.
- * `ret_to`      Where it was going.
+ * `ret_to`      Its destination.
  *
  * Returns the positive errno: ECONNREFUSED when no program there has UDP port 4791, EHOSTUNREACH
- * and the like; 0 for a report that is of no use; -EAGAIN when there is none.
+ * and the like; 0 for a report about another kind of packet; -EAGAIN when there is none.
  */
 int gsi_socket_report(
 	struct gsi_socket *gsi, struct gid *ret_to, uint8_t ret_packet[GSI_PACKET_BYTES]);

@@ -10,10 +10,10 @@
 #include "os/setting.h"
 
 enum {
-	ANSWER_TIMEOUT_S = 2, /* one second of it may be urnicd's, that waits for survivors */
+	ANSWER_TIMEOUT_S = 2, /* urnicd may wait for survivors for one second of it */
 };
 
-/* FNV-1a. Who gives the same number to two hosts has chosen to. */
+/* FNV-1a. Hosts with equal identities count as one host, on the user's own account. */
 static uint64_t host_number(void)
 {
 	const char *text = setting_text("URNIC_HOST_ID");
@@ -26,23 +26,23 @@ static uint64_t host_number(void)
 	return number;
 }
 
-struct rendezvous_name rendezvous_name(void)
+struct namespace_id namespace_id_own(void)
 {
-	struct rendezvous_name name = {.host = host_number()};
+	struct namespace_id name = {.host = host_number()};
 
-	place_netns(&name.netns); /* which stays 0 if that fails */
+	place_netns(&name.netns); /* stays 0 on failure */
 	return name;
 }
 
 struct question {
-	const struct rendezvous_name *own;
+	const struct namespace_id *own;
 	uint8_t slot;
 	const struct gid *gid;
-	rendezvous_visit *visit;
+	namespace_visit_fn *visit;
 	void *context;
 };
 
-/* Returns 0 and a process, whose memory the caller owns; or -errno. */
+/* Returns 0 and a process, whose memory the caller closes; or -errno. */
 static int question_exchange(
 	int fd, const struct question *question, struct agent_process *ret_process)
 {
@@ -68,8 +68,8 @@ static int question_exchange(
 	return 0;
 }
 
-/* place_visit. Returns true when enough have been asked. */
-static bool ask_one(void *context, int fd)
+/* place_visit: ask one urnicd. Returns true when its answer ends the lookup. */
+static bool urnicd_ask(void *context, int fd)
 {
 	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
 	const struct question *question = context;
@@ -86,12 +86,12 @@ static bool ask_one(void *context, int fd)
 	return is_found;
 }
 
-void rendezvous_ask(const struct rendezvous_name *own, uint8_t slot, const struct gid *gid,
-	rendezvous_visit *visit, void *context)
+void namespace_lookup(const struct namespace_id *own, uint8_t slot, const struct gid *gid,
+	namespace_visit_fn *visit, void *context)
 {
 	struct question question = {
 		.own = own, .slot = slot, .gid = gid, .visit = visit, .context = context};
 
 	if (own->netns)
-		place_visit_others(PLACE_URNICD, own->netns, ask_one, &question);
+		place_visit_others(PLACE_URNICD, own->netns, urnicd_ask, &question);
 }

@@ -3,15 +3,15 @@
 #define URNIC_AGENT_NAMESPACE_LOOKUP_H
 
 /*
- * Asking the urnicds of other network namespaces of this host for a process. Where they listen is
- * agent/place.h's.
+ * Find a process in another network namespace of this host, by asking the urnicd there. Where
+ * urnicds listen is in agent/place.h.
  *
- * The question has the host identity of who asks (URNIC_HOST_ID): an urnicd of another identity has
- * nobody. Nothing is asked over the network. A process that is not found here is another host's, or
- * another container's with file systems of its own.
+ * The question has the host identity of the asking process (URNIC_HOST_ID); an urnicd with another
+ * identity answers that it has no such process. Nothing goes over the network. A process that is
+ * not found runs on another host, or in a container with file systems of its own.
  *
- * Who comes from another network namespace gets none of urnicd's sockets: it may ask for processes
- * (FIND in agent/agent_messages.def), of its own user, and for nothing else.
+ * A client from another network namespace gets none of urnicd's sockets. It may ask for processes
+ * of its own user (FIND in agent/agent_messages.def) and make no other request.
  */
 
 #include <stdbool.h>
@@ -19,32 +19,29 @@
 
 #include "agent/agent_client.h"
 
-/* Which network namespace of which host a process is in. */
-struct rendezvous_name {
-	/*
-	 * Number of the network namespace, which no other has that exists; 0: not known, so nobody
-	 * meets
-	 */
+/* The network namespace and the host of a process. */
+struct namespace_id {
+	/* Unique among the existing network namespaces; 0: not known, so no lookup is possible */
 	uint64_t netns;
-	uint64_t host; /* by URNIC_HOST_ID; 0: none is set */
+	uint64_t host; /* hash of URNIC_HOST_ID; 0: not set */
 };
 
-struct rendezvous_name rendezvous_name(void);
+struct namespace_id namespace_id_own(void);
 
-/* Is told of a process; its memory is closed afterwards. True: that was the one. */
-typedef bool rendezvous_visit(void *context, const struct agent_process *process);
+/* Inspect one process, whose memory is closed afterwards. True ends the lookup. */
+typedef bool namespace_visit_fn(void *context, const struct agent_process *process);
 
 /*
- * Ask all other network namespaces of this host for the process that has a slot there, until
- * `visit` is content.
+ * Ask all other network namespaces of this host for the process of a slot there, until `visit`
+ * returns true.
  *
- * `own`  Who asks.
- * `gid`  An address of the network namespace.
+ * `own`  The namespace that asks.
+ * `gid`  An address of the wanted network namespace.
  *
- * What `visit` is told was said by an urnicd of this user or root's. One that does not answer is
- * waited for two seconds at most.
+ * The processes come from urnicds of this user or of root. An urnicd that does not answer delays
+ * the lookup by two seconds at most.
  */
-void rendezvous_ask(const struct rendezvous_name *own, uint8_t slot, const struct gid *gid,
-	rendezvous_visit *visit, void *context);
+void namespace_lookup(const struct namespace_id *own, uint8_t slot, const struct gid *gid,
+	namespace_visit_fn *visit, void *context);
 
 #endif

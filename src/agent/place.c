@@ -25,10 +25,10 @@
 
 enum {
 	LISTEN_BACKLOG = 128,
-	LISTEN_WAIT_MS = 2000, /* for another listener that has the lock and does not listen yet */
+	LISTEN_WAIT_MS = 2000, /* for a process that has the lock and does not listen yet */
 	PAUSE_MS = 5,
-	ENDING_MS = 50, /* between the first and the last descriptor of a process that is killed */
-	LOCK_ATTEMPTS = 8, /* who leaves may remove the file that was just locked */
+	ENDING_MS = 50, /* from the first to the last descriptor that the kernel closes at a kill */
+	LOCK_ATTEMPTS = 8, /* a leaving listener may remove the file that was just locked */
 	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
 	DIRECTORY_BYTES = 64, /* the longest below, terminated */
 	OVERFLOW_UID = 65534, /* how the kernel shows users that a user namespace does not know */
@@ -36,13 +36,13 @@ enum {
 
 static const char *const kind_names[] = {[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture"};
 
-/* Anybody may make directories there, and nobody remove another's. */
+/* Every user may make directories there, and only the owner may remove one. */
 static const char *const shared_parents[] = {"/dev/shm", "/tmp"};
 
-/* A directory that is trusted. */
+/* A trusted directory. */
 struct place {
 	int fd;
-	uid_t owner; /* as it is seen from here */
+	uid_t owner; /* as this user namespace shows it */
 	char path[DIRECTORY_BYTES];
 };
 
@@ -89,13 +89,13 @@ static uid_t user_outside(void)
 	return found;
 }
 
-/* May only its owner write there? */
+/* Is the owner the only user that may write there? */
 static bool is_closed(const struct stat *directory)
 {
 	return S_ISDIR(directory->st_mode) && !(directory->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Of a root that we are not. */
+/* Is it the directory of a root that is another user? */
 static bool is_roots(const struct stat *directory)
 {
 	struct stat parent;
@@ -116,7 +116,7 @@ static bool is_own(const char *path, const struct stat *directory)
 	return directory->st_uid == geteuid() && !(directory->st_mode & forbidden);
 }
 
-/* Returns 0 or -errno; -EPERM: it is there, and not to be trusted. */
+/* Returns 0 or -errno; -EPERM: the directory exists and is not trusted. */
 static int place_open(const char *path, enum place_whose whose, struct place *ret_place)
 {
 	struct stat status;
@@ -136,8 +136,8 @@ static int place_open(const char *path, enum place_whose whose, struct place *re
 }
 
 /*
- * The name of one of the directories of user `uid`, as it is called outside; or "" for one that is
- * root's alone. Returns false after the last.
+ * The name of one of the directories of user `uid`, a number outside the user namespace; or "" for
+ * a directory that only root has. Returns false after the last.
  */
 static bool own_path(unsigned index, uid_t uid, char ret_path[DIRECTORY_BYTES])
 {
@@ -153,7 +153,7 @@ static bool own_path(unsigned index, uid_t uid, char ret_path[DIRECTORY_BYTES])
 	return true;
 }
 
-/* Made if need be. */
+/* Open a directory, making it if it is missing. */
 static int place_make(const char *path, struct place *ret_place)
 {
 	if (mkdir(path, S_IRWXU) && errno != EEXIST)
@@ -161,7 +161,7 @@ static int place_make(const char *path, struct place *ret_place)
 	return place_open(path, PLACE_OWN, ret_place);
 }
 
-/* One whose name nobody could know before. */
+/* Make a directory with a random name, which no other user can take first. */
 static int place_make_random(const char *parent, uid_t uid, struct place *ret_place)
 {
 	char path[DIRECTORY_BYTES];
@@ -172,13 +172,13 @@ static int place_make_random(const char *parent, uid_t uid, struct place *ret_pl
 	return place_open(path, PLACE_OWN, ret_place);
 }
 
-/* Says nothing about the directory: the process or the machine is out of something. */
+/* The process or the machine lacks a resource; the directory may be fine. */
 static bool is_shortage(int error)
 {
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
-/* The first of the user's directories that there is, or that can be made. */
+/* The first of the user's directories that exists or can be made. */
 static int place_make_any(bool is_for_all, struct place *ret_place)
 {
 	uid_t uid = user_outside();
@@ -197,7 +197,7 @@ static int place_make_any(bool is_for_all, struct place *ret_place)
 	return -EACCES;
 }
 
-/* Returns 0 to go on; 1: no more; or -errno: no more, either. */
+/* Returns 0 to go on; 1 or -errno ends the search. */
 typedef int visit_place(void *context, const struct place *place);
 
 static int visit_path(const char *path, enum place_whose whose, visit_place *visit, void *context)
@@ -233,7 +233,7 @@ static int visit_random(const char *parent, uid_t uid, visit_place *visit, void 
 	return result;
 }
 
-/* Each directory that there is. Returns what the last visit did. */
+/* Visit each existing directory. Returns the result of the last visit. */
 static int visit_places(enum place_whose whose, visit_place *visit, void *context)
 {
 	uid_t uid = user_outside();
@@ -257,7 +257,7 @@ static void name_print(
 	snprintf(ret_name, NAME_BYTES, "%s-%" PRIx64 "%s", kind_names[kind], netns, suffix);
 }
 
-/* The number of the network namespace, or 0 when it is no such name. */
+/* The number of the network namespace in a file name, or 0 for other names. */
 static uint64_t name_parse(enum place_kind kind, const char *suffix, const char *name)
 {
 	size_t kind_bytes = strlen(kind_names[kind]);
@@ -272,7 +272,7 @@ static uint64_t name_parse(enum place_kind kind, const char *suffix, const char 
 }
 
 /*
- * Returns a descriptor that has the lock; -EWOULDBLOCK when another process has it; or another
+ * Returns a descriptor with the lock; -EWOULDBLOCK when another process has the lock; or another
  * -errno.
  */
 static int lock_take(int directory, const char *name, int flags)
@@ -301,7 +301,7 @@ struct lock_search {
 	const char *except; /* a directory, or NULL */
 };
 
-/* visit_place: -EWOULDBLOCK when a listener of this network namespace has its lock there. */
+/* visit_place: -EWOULDBLOCK when a listener of this network namespace has a lock there. */
 static int is_locked(void *context, const struct place *place)
 {
 	const struct lock_search *search = context;
@@ -317,7 +317,7 @@ static int is_locked(void *context, const struct place *place)
 	return fd == -EWOULDBLOCK || is_shortage(fd) ? fd : 0;
 }
 
-/* Remove what listeners have left that are gone. */
+/* Remove the files of listeners that have ended. */
 static void place_sweep(const struct place *place, enum place_kind kind, uint64_t own_netns)
 {
 	int copy = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -354,7 +354,7 @@ static int socket_address(const char *directory, const char *name, struct sockad
 	return 0;
 }
 
-/* The lock is taken. */
+/* The caller has the lock. */
 static int socket_listen(const struct place *place, const char *name, bool is_for_all)
 {
 	struct sockaddr_un address;
@@ -386,7 +386,7 @@ static int listen_in(struct place *place, enum place_kind kind, uint64_t netns, 
 	name_print(kind, netns, "", name);
 	name_print(kind, netns, ".lock", lock_name);
 	lock = lock_take(place->fd, lock_name, O_CREAT);
-	if (lock == -ENOENT) /* the last one that left has removed the directory */
+	if (lock == -ENOENT) /* the last listener to leave has removed the directory */
 		return -EWOULDBLOCK;
 	if (lock < 0)
 		return lock;
@@ -425,8 +425,8 @@ static int listen_once(
 }
 
 /*
- * Does the listener that took this connection live? One that is being killed has closed some of its
- * descriptors and not yet all, and hangs up. Closes the connection.
+ * Is the listener of this connection alive? A process that is being killed may have closed some of
+ * its descriptors only, and then hangs up. Closes the connection.
  */
 static bool is_alive(int fd)
 {
@@ -455,7 +455,7 @@ int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *r
 		fd = place_connect(kind, PLACE_OWN, 0, path);
 		if (fd >= 0 ? is_alive(fd) : fd == -ETIMEDOUT)
 			return -EADDRINUSE;
-		/* Two that give way to each other do so for different times. */
+		/* Two processes that give way to each other wait for different times. */
 		usleep((PAUSE_MS + (useconds_t)getpid() % 8) * 1000);
 	} while (clock_now_ns() < give_up_ns);
 	return -EADDRINUSE;
@@ -475,18 +475,18 @@ void place_leave(struct place_listener *listener)
 	unlinkat(listener->directory, name, 0);
 	unlinkat(listener->directory, slash + 1, 0);
 	*slash = '\0';
-	rmdir(lock_path); /* unless others are there */
+	rmdir(lock_path); /* fails while other listeners have files there */
 	close(listener->socket);
 	close(listener->lock);
 	close(listener->directory);
 	listener->socket = -1;
 }
 
-/* --- who looks for them --- */
+/* --- connecting --- */
 
 /*
- * Connect to a socket of a directory that is trusted. Returns it; -EAGAIN when its queue is full;
- * or another -errno.
+ * Connect to a listener in a trusted directory. Returns a socket; -EAGAIN when the listener's queue
+ * is full; or another -errno.
  */
 static int socket_connect(const struct place *place, const char *name)
 {
@@ -531,7 +531,7 @@ static int connect_there(void *context, const struct place *place)
 		fd = socket_connect(place, search->name);
 	}
 	if (fd < 0 && fd != -EAGAIN && !is_shortage(fd))
-		return 0; /* nobody listens, or for others */
+		return 0; /* no process listens, or one for other users */
 	snprintf(search->path, PLACE_PATH_BYTES, "%s/%s", place->path, search->name);
 	search->result = fd == -EAGAIN ? -ETIMEDOUT : fd;
 	return 1;

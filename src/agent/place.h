@@ -3,33 +3,31 @@
 #define URNIC_AGENT_PLACE_H
 
 /*
- * Where processes of one host find each other's listening sockets: those of urnicd, and of `urnic
- * capture`.
+ * The paths of the sockets on which urnicd and `urnic capture` listen.
  *
- * A socket is a path in a directory into which only its owner can write. The path is named after
- * the network namespace, by the number that the kernel gives it (SO_NETNS_COOKIE, Linux 5.14),
- * which no other namespace gets until the next start of the kernel. The directories, in this order:
+ * A socket lies in a directory into which only its owner can write. Its name has the kernel's
+ * number of the network namespace (SO_NETNS_COOKIE, Linux 5.14), which is unique until the next
+ * boot. The directories, in this order:
  *
  *	/run/urnic                          root's; of root's urnicd and of `urnicd --system`
  *	/run/user/UID/urnic                 a user's
  *	/dev/shm/urnic-UID, /tmp/urnic-UID  a user's, where the one above cannot be made
  *	/dev/shm/urnic-UID.XXXXXX, /tmp/... the same, where another user has taken these names
  *
- * A listener is in the first that can be made; whoever looks for it looks in all. UID is the user's
- * number outside the user namespace, so that the roots of two user namespaces do not meet in one
- * name. No directory depends on the environment: two programs of one user always look in the same
- * ones.
+ * A listener uses the first directory that it can make; a connecting process tries all. UID is the
+ * user's number outside the user namespace, so the roots of two user namespaces have different
+ * names. No directory depends on the environment, so all programs of one user try the same ones.
  *
- * What counts as a user's directory: its owner is the user, nobody else has any right to it, and it
- * can be opened. The last is a proof even where the kernel shows every user from outside the user
- * namespace as the same one. /run/urnic counts as root's if its owner is 0, or, in a user namespace
- * that does not know its owner, if it has the owner of /run, and only that owner may write to
- * either. A link counts as nothing. What does not count is absent. After connecting, the peer's
- * user (SO_PEERCRED) must be the directory's.
+ * A user's directory is trusted if the user owns it, no other user has any right to it, and it can
+ * be opened. The last proves ownership even where the kernel shows all users from outside the user
+ * namespace as one. /run/urnic is trusted if its owner is 0 and only that owner may write to it and
+ * to /run. In a user namespace that does not know the owner, the owner of /run counts instead of 0.
+ * A symbolic link is never trusted. Untrusted directories count as absent. After connecting, the
+ * peer's user (SO_PEERCRED) must be the directory's owner.
  *
- * The lock against a second listener is a lock (flock) on a file beside the socket. Who takes it
- * removes what listeners that were killed have left in the directory; the last listener to leave
- * removes the directory.
+ * A lock (flock) on a file beside the socket prevents a second listener. The process that takes the
+ * lock removes the files of killed listeners from the directory; the last listener to leave removes
+ * the directory.
  */
 
 #include <stdbool.h>
@@ -55,8 +53,8 @@ enum place_whose {
 int place_netns(uint64_t *ret_netns);
 
 /*
- * The number of the network namespace that the socket `fd` was made in, or 0. For an accepted
- * connection that is where the peer made its socket, which no message can forge.
+ * The number of the network namespace in which the socket `fd` was created, or 0. For an accepted
+ * connection this is the namespace of the peer's socket, which the peer cannot forge.
  */
 uint64_t place_netns_of(int fd);
 
@@ -71,11 +69,10 @@ struct place_listener {
  * Listen in this network namespace.
  *
  * `is_for_all`    Every user may connect: in root's directory only.
- * `ret_listener`  To be given to place_leave(). On failure it has no socket, and that is fine
- *                 there.
+ * `ret_listener`  For place_leave(), which accepts it after a failure, too.
  *
- * Returns 0; -EADDRINUSE when another process of the user listens, or does not do so for two
- * seconds although it is about to; -EACCES when no directory can be made; -ENOPROTOOPT when the
+ * Returns 0; -EADDRINUSE when another process of the user listens, or has the lock for two seconds
+ * without listening; -EACCES when no directory can be made; -ENOPROTOOPT when the
  * network namespace has no number; or another -errno.
  */
 int place_listen(enum place_kind kind, bool is_for_all, struct place_listener *ret_listener);
@@ -86,23 +83,23 @@ void place_leave(struct place_listener *listener);
 /*
  * Connect to the listener of this network namespace.
  *
- * `wait_ms`   How long to try again while the listener's queue of connections is full. With 0 the
- *             call never blocks.
- * `ret_path`  PLACE_PATH_BYTES bytes: of the socket that was connected to, or whose queue is full.
+ * `wait_ms`   How long to retry while the listener's queue of connections is full. With 0 the call
+ *             never blocks.
+ * `ret_path`  PLACE_PATH_BYTES bytes: path of the listener that accepted or whose queue is full.
  *
- * Returns a SOCK_SEQPACKET socket, blocking; -ECONNREFUSED when there is none that can be trusted;
+ * Returns a SOCK_SEQPACKET socket, blocking; -ECONNREFUSED when there is no trusted listener;
  * -ETIMEDOUT when its queue stays full; or another -errno.
  */
 int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms, char *ret_path);
 
-/* Is told of a connection to a listener, which is closed afterwards. True: no more. */
+/* Use a connection to one listener, which is closed afterwards. True ends the search. */
 typedef bool place_visit(void *context, int fd);
 
 /*
  * Connect to the listeners of all other network namespaces, root's and the user's own, one after
- * the other. Those that cannot be connected to at once are passed over.
+ * the other. A listener that does not accept at once is skipped.
  *
- * Returns whether a visit said true.
+ * Returns whether a visit returned true.
  */
 bool place_visit_others(
 	enum place_kind kind, uint64_t own_netns, place_visit *visit, void *context);

@@ -30,7 +30,7 @@
 enum { PIECES_MAX = 2 };
 
 static struct list peer_list = {&peer_list, &peer_list}; /* struct nic_peer */
-static struct rendezvous_name own_name; /* how other network namespaces know us */
+static struct namespace_id own_name; /* how other network namespaces know us */
 
 /* --- other processes' memory --- */
 
@@ -528,7 +528,7 @@ static bool search_process(struct search *search, const struct agent_process *pr
 	return search->peer;
 }
 
-/* rendezvous_visit; the NIC is not locked. */
+/* namespace_visit_fn; the NIC is not locked. */
 static bool search_visit(void *context, const struct agent_process *process)
 {
 	bool is_found;
@@ -552,7 +552,7 @@ int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_pe
 			return 0;
 		}
 	before = nic_let_go();
-	rendezvous_ask(&own_name, (uint8_t)(number >> 16), &copy, search_visit, &search);
+	namespace_lookup(&own_name, (uint8_t)(number >> 16), &copy, search_visit, &search);
 	nic_take_again(before);
 	if (!search.peer)
 		return search.error;
@@ -712,7 +712,7 @@ static void peers_forget(void)
 
 static void peers_start(void)
 {
-	own_name = rendezvous_name();
+	own_name = namespace_id_own();
 	nic.public->netns = own_name.netns;
 }
 

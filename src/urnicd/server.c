@@ -581,7 +581,7 @@ static int ledger_begin(struct server *server)
 int server_create(const struct server_settings *settings, struct server **ret_server)
 {
 	struct server *server = calloc(1, sizeof(*server));
-	struct rendezvous_name name;
+	struct namespace_id name;
 	int rc;
 
 	if (!server)
@@ -590,7 +590,7 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 	server->idle_ms = settings->idle_ms;
 	server->sockets_max = settings->sockets_max;
 	server->listener = settings->listener;
-	name = rendezvous_name();
+	name = namespace_id_own();
 	server->netns = name.netns;
 	server->host = name.host;
 	server->fd_store = settings->fd_store;

@@ -25,7 +25,7 @@ static const struct gid absent = {{[10] = 0xff, [11] = 0xff, 192, 0, 2, 1}};
 static int here, there; /* network namespaces; tests begin and end here */
 static int memory; /* NIC memory of the process there */
 
-/* What rendezvous_ask() says. */
+/* What namespace_lookup() says. */
 struct answers {
 	unsigned count;
 	struct agent_process last; /* its memory is that of `bytes` */
@@ -45,10 +45,10 @@ static bool visit(void *context, const struct agent_process *process)
 
 static struct answers ask(uint8_t slot, const struct gid *gid)
 {
-	const struct rendezvous_name own = rendezvous_name();
+	const struct namespace_id own = namespace_id_own();
 	struct answers answers = {0};
 
-	rendezvous_ask(&own, slot, gid, visit, &answers);
+	namespace_lookup(&own, slot, gid, visit, &answers);
 	return answers;
 }
 

@@ -143,12 +143,12 @@ static bool keep_memory(void *argument, const struct agent_process *process)
 /* The NIC memory of who has the slot there. */
 static int memory_of(uint8_t slot)
 {
-	const struct rendezvous_name own = rendezvous_name();
+	const struct namespace_id own = namespace_id_own();
 	struct gid gid;
 	int memory = -1;
 
 	memcpy(&gid, &address_there, sizeof(gid));
-	rendezvous_ask(&own, slot, &gid, keep_memory, &memory);
+	namespace_lookup(&own, slot, &gid, keep_memory, &memory);
 	MUST(memory >= 0);
 	return memory;
 }
