@@ -71,7 +71,9 @@ static int fail_connect(struct agent_client *client, int error, const char *path
 		error == -EMFILE ? ": raise the limit on open files (ulimit -n)" : "");
 }
 
-/* place_connect(), retried while urnicd's queue is full; the caller's lock is released meanwhile. */
+/*
+ * place_connect(), retried while urnicd's queue is full; the caller's lock is released meanwhile.
+ */
 static int place_connect_retry(struct agent_client *client, enum place_whose whose, char *path)
 {
 	uint64_t until_ns = clock_now_ns() + CONNECT_WAIT_MS * 1000000ull;

@@ -113,15 +113,15 @@ struct agent_message {
 		} open;
 		struct {
 			struct agent_slots slots; /* request: held; answer: confirmed */
-			uint32_t
-				has_fd_store; /* request: 1: the first descriptor is the old fd store */
-			uint32_t
-				has_memory; /* request: 1: the next one is the memfd of NIC memory */
+			/* Request: 1: the first descriptor is the old fd store */
+			uint32_t has_fd_store;
+			/* Request: 1: the next one is the memfd of NIC memory */
+			uint32_t has_memory;
 		} resume;
 		struct agent_forward forward;
 		struct {
-			uint32_t
-				index; /* request: clients to skip; answer: index of the next request */
+			/* Request: clients to skip; answer: index of the next request */
+			uint32_t index;
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
 			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
@@ -139,8 +139,8 @@ struct agent_message {
 			/* request; with port 0: any free one. Answer: the one claimed */
 			uint64_t service_id;
 			struct agent_address address; /* request: a local one, or zero for any */
-			uint32_t
-				id; /* request: chosen by the process; a known id changes its claim */
+			/* Request: chosen by the process; a known id changes its claim */
+			uint32_t id;
 			uint32_t flags; /* request: enum agent_claim_flags */
 		} claim;
 		struct {

@@ -9,8 +9,8 @@
  * and from then on steers two slots' packets wrongly. So every member also sits in the receive
  * queue of one unix datagram socket that is connected to itself, in SCM_RIGHTS messages, each with
  * a label. Every client holds a duplicate of that one descriptor. When urnicd is killed the
- * members live on in the queue; the next urnicd gets the fd store from a survivor and reads it without
- * emptying it (MSG_PEEK with SO_PEEK_OFF), so that a second death loses nothing either.
+ * members live on in the queue; the next urnicd gets the fd store from a survivor and reads it
+ * without emptying it (MSG_PEEK with SO_PEEK_OFF), so that a second death loses nothing either.
  *
  * Being connected to itself, the socket takes messages from nobody else, and no limit on its
  * queue's length applies but the send buffer: some 270 messages of up to 253 descriptors by

@@ -5,8 +5,8 @@
 #include "urnicd/server.h"
 
 /*
- * Take over the sockets in a fd store that an earlier urnicd filled: their groups become ours, slots in
- * use orphans, and what our own fd store does not hold yet goes into it.
+ * Take over the sockets in a fd store that an earlier urnicd filled: their groups become ours,
+ * slots in use orphans, and what our own fd store does not hold yet goes into it.
  *
  * `store`  The server's own (inherited), or a survivor's. Stays the caller's.
  *

@@ -5,9 +5,9 @@
 /*
  * The ledger: what the next urnicd has to know of slots and groups beside the sockets themselves.
  *
- * A memfd that lies in the fd store. urnicd writes each change into it before it answers the request, so
- * a successor finds which slots were leased, by whose processes, and which member of each group is
- * whose.
+ * A memfd that lies in the fd store. urnicd writes each change into it before it answers the
+ * request, so a successor finds which slots were leased, by whose processes, and which member of
+ * each group is whose.
  */
 
 #include <stdbool.h>

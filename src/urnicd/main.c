@@ -114,9 +114,9 @@ static int parse_options(int argc, char **argv, struct options *options)
 }
 
 /*
- * How many sockets may lie in the fd store. The kernel lets no program of a user pass descriptors while
- * more of that user's are under way in messages than the program may open (root excepted, and root
- * alone runs a system-wide urnicd). So leave room below the limit that programs usually have.
+ * How many sockets may lie in the fd store. The kernel lets no program of a user pass descriptors
+ * while more of that user's are under way in messages than the program may open (root excepted, and
+ * root alone runs a system-wide urnicd). So leave room below the limit that programs usually have.
  */
 static uint32_t sockets_max(bool is_system)
 {

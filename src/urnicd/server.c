@@ -206,8 +206,8 @@ static bool is_gone(const struct server *server, const struct group *group)
 }
 
 /*
- * Out of the fd store before they are closed: an urnicd that dies in between leaves sockets that nobody
- * has.
+ * Out of the fd store before they are closed: an urnicd that dies in between leaves sockets that
+ * nobody has.
  */
 uint32_t server_drop_groups(struct server *server)
 {

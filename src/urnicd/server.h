@@ -5,13 +5,14 @@
 /*
  * urnicd's server: one thread, one epoll loop.
  *
- * server.c owns the loop, the connections and the clock; requests.c answers messages; fd_store_adopt.c
- * takes over what an earlier urnicd left. All of it is bounded by the tables below and allocated
- * at start.
+ * server.c owns the loop, the connections and the clock; requests.c answers messages;
+ * fd_store_adopt.c takes over what an earlier urnicd left. All of it is bounded by the tables below
+ * and allocated at start.
  *
  * After a start a second may have to pass before a slot can be given away: sockets of this user
  * that are open on port 4791 show that an earlier urnicd was killed, and only a survivor that
- * claims its slots brings the fd store. Until then (`settled_at_ms`) requests that depend on it wait.
+ * claims its slots brings the fd store. Until then (`settled_at_ms`) requests that depend on it
+ * wait.
  */
 
 #include <stdbool.h>
