@@ -22,13 +22,13 @@ static bool claim_includes(const struct claim *claim, const struct agent_address
 		is_ipv6_only(claim), &address->gid, address->scope_ifindex);
 }
 
-/* Both of one family and of it alone? */
+/* Are both of one address family, and of that alone? */
 static bool is_ipv4_only(const struct claim *claim)
 {
 	return gid_is_ipv4(&claim->address.gid);
 }
 
-/* 0, or why the two cannot both be. */
+/* 0, or the -errno of the rule that excludes one of the two. */
 static int claim_conflict(const struct claim *a, const struct claim *b)
 {
 	bool is_any = cm_address_is_any(&a->address.gid) || cm_address_is_any(&b->address.gid);
@@ -40,7 +40,7 @@ static int claim_conflict(const struct claim *a, const struct claim *b)
 		return 0;
 	if (!is_any)
 		return claim_includes(a, &b->address) ? -EADDRINUSE : 0;
-	/* Families that never meet. */
+	/* The families are disjoint. */
 	if ((is_ipv4_only(a) && is_ipv6_only(b)) || (is_ipv6_only(a) && is_ipv4_only(b)))
 		return 0;
 	if (is_ipv4_only(a) != is_ipv4_only(b) && !gid_is_zero(&a->address.gid) &&
@@ -72,7 +72,7 @@ static void chain_remove(uint16_t *first, uint16_t *next, uint32_t place)
 	*first = next[place];
 }
 
-/* Have both indexes find the claim at this place. */
+/* Add the claim at this place to both indexes. */
 static void index_add(struct claim_table *table, uint32_t place)
 {
 	const struct claim *claim = &table->claims[place];
@@ -91,7 +91,7 @@ static void index_remove(struct claim_table *table, uint32_t place)
 		place);
 }
 
-/* The last claim moves into the place. */
+/* Fill the place with the last claim. */
 static void remove_at(struct claim_table *table, uint32_t place)
 {
 	uint32_t last = table->count - 1;
@@ -105,7 +105,7 @@ static void remove_at(struct claim_table *table, uint32_t place)
 	table->count--;
 }
 
-/* Its place; `count`: there is none. */
+/* The place of a claim; `count`: not found. */
 static uint32_t place_of(const struct claim_table *table, uint32_t client, uint32_t id)
 {
 	uint32_t i = table->owner_first[owner_hash(client, id)];
@@ -143,7 +143,7 @@ static const struct claim *port_next(const struct claim_table *table, const stru
 	return i ? &table->claims[i - 1] : NULL;
 }
 
-/* May `wanted` be, beside all others? */
+/* Is `wanted` compatible with all other claims? */
 static int claim_check(const struct claim_table *table, const struct claim *wanted)
 {
 	for (const struct claim *other = port_first(table, wanted->service_id); other;
@@ -159,7 +159,7 @@ static int claim_check(const struct claim_table *table, const struct claim *want
 	return 0;
 }
 
-/* Ports are handed out in turn, so that one that was given back rests for a while. */
+/* Ports are chosen in turn, so that a dropped one stays unused for a while. */
 static int choose_port(struct claim_table *table, struct claim *wanted)
 {
 	uint64_t space = wanted->service_id & ~(uint64_t)0xffff;
@@ -212,7 +212,7 @@ void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, u
 	remove_at(table, (uint32_t)(claim - table->claims));
 }
 
-/* Of whatever port space. */
+/* In any port space. */
 static bool has_port_of(uint64_t service_id, uint64_t other)
 {
 	return ip_cm_service_port(service_id) == ip_cm_service_port(other);

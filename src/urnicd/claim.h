@@ -3,13 +3,14 @@
 #define URNIC_URNICD_CLAIM_H
 
 /*
- * Who has which service ID: the ports of the RDMA port spaces, shared by all processes of the
- * network namespace.
+ * The claimed service IDs: ports of the RDMA port spaces, which all processes of the network
+ * namespace share.
  *
- * A claim is (service ID, local address or any). The rules are those of the kernel's rdma_cm: two
- * claims of one port exclude each other when their addresses are equal, or one is any address of a
- * family that the other belongs to; unless both say that they share, and then one of them may
- * listen. An array, bounded, indexed by port and by who has the claim; pure.
+ * A claim is (service ID, local address or any). The rules are those of the kernel's rdma_cm. Two
+ * claims of one port exclude each other when their addresses are equal, or one is the zero address
+ * of the other's family. If both have AGENT_CLAIM_SHARES, both may exist, and one may listen.
+ *
+ * The table is a bounded array with indexes by port and by (client, id). Pure.
  */
 
 #include <stdbool.h>
@@ -19,17 +20,17 @@
 
 struct claim {
 	uint32_t client; /* index */
-	uint32_t id; /* the client's name for it */
+	uint32_t id; /* chosen by the client */
 	uint64_t service_id;
 	struct agent_address address; /* zero, or the zero address of IPv4: any */
 	uint32_t flags; /* enum agent_claim_flags */
-	uint64_t made_ms; /* when */
+	uint64_t made_ms; /* time of the request */
 };
 
 enum {
 	CLAIM_RECENT_COUNT = 64,
-	CLAIM_RECENT_MS = 3000, /* a busy machine may take its time */
-	CLAIM_PORTS = 1 << 16, /* of whatever port space */
+	CLAIM_RECENT_MS = 3000, /* allows for a busy machine */
+	CLAIM_PORTS = 1 << 16, /* of all port spaces together */
 	CLAIM_OWNERS = 1 << 13, /* hashes of (client, id) */
 };
 
@@ -39,8 +40,8 @@ struct claim_table {
 	struct claim_recent {
 		uint64_t service_id;
 		uint64_t until_ms;
-	} recent[CLAIM_RECENT_COUNT]; /* listeners that were given up just now */
-	uint32_t last_port; /* ephemeral, handed out */
+	} recent[CLAIM_RECENT_COUNT]; /* listeners that ended last */
+	uint32_t last_port; /* the ephemeral port chosen last */
 	/* Chains of places in `claims`, each plus one: 0 ends a chain. */
 	uint16_t port_first[CLAIM_PORTS];
 	uint16_t port_next[AGENT_CLAIMS_MAX];
@@ -50,34 +51,36 @@ struct claim_table {
 };
 
 /*
- * Add a claim, or change the one with this client and id. With port 0 a free port is chosen, 32768
- * and up.
+ * Add a claim, or change the claim with this client and id. For port 0 the table chooses a free
+ * port from 32768 up.
  *
  * Returns 0 and the service ID; -EADDRINUSE; -EADDRNOTAVAIL where any address is involved; -ENOSPC.
  */
 int claim_table_put(
 	struct claim_table *table, const struct claim *wanted, uint64_t *ret_service_id);
 
-/* Has the client a claim of this id? */
+/* Has the client a claim with this id? */
 bool claim_table_has(const struct claim_table *table, uint32_t client, uint32_t id);
 
-/* Nothing happens if there is none. `now_ms`: of any clock, the same in all calls. */
+/* Drop a claim, if it exists. `now_ms`: of any clock, the same in all calls. */
 void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, uint64_t now_ms);
 void claim_table_drop_client(struct claim_table *table, uint32_t client);
 
-/* Is there a claim of just this address? */
+/* Is there a claim of exactly this address? */
 bool claim_table_has_address(const struct claim_table *table, const struct agent_address *address);
 
-/* Who listens at (service ID, address): one address before any. NULL: nobody. */
+/* The listener at (service ID, address); an exact address precedes the zero one. NULL: none. */
 const struct claim *claim_table_listener(
 	const struct claim_table *table, uint64_t service_id, const struct agent_address *address);
 
 /*
- * Nobody listens there: is somebody likely to, in a moment? A port that was claimed, or whose
- * listener ended, less than CLAIM_RECENT_MS ago. Programs tell their port and only then listen
- * (qperf), or accept one connection, close the listener and listen anew for the next (ib_send_lat
- * -R), with -c UD in another port space, while the other end is connecting already: whoever asks in
- * between is better left to ask once more than refused. So the port counts, and not the port space.
+ * For a port without a listener: is a program likely to listen soon? True for CLAIM_RECENT_MS after
+ * a claim of the port or the end of a listener.
+ *
+ * A program may publish its port before it listens (qperf), or close its listener after each
+ * connection and listen anew (ib_send_lat -R; with -c UD in another port space). A request that
+ * arrives in between is left without an answer, so that its sender retries. The port space is
+ * ignored.
  */
 bool claim_table_expects(const struct claim_table *table, uint64_t service_id, uint64_t now_ms);
 

@@ -23,7 +23,7 @@ int fd_store_create(void)
 
 	if (store < 0)
 		return -errno;
-	/* As large as we are allowed to: not an error when that is less. */
+	/* A smaller buffer, where the limit is lower, is no error. */
 	if (setsockopt(store, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof(buffer_bytes)))
 		setsockopt(store, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
 	/* Binding to no name makes the kernel choose an abstract one. */
@@ -67,8 +67,8 @@ static bool is_label_legal(const struct fd_store_label *label, uint32_t count)
 struct message {
 	struct fd_store_label label;
 	struct passed_fds fds;
-	bool is_cut; /* not all its descriptors came */
-	bool is_whole; /* a label and all its descriptors, whatever they say */
+	bool is_cut; /* some of its descriptors were not received */
+	bool is_whole; /* has the size of a label, and all its descriptors */
 };
 
 /* Look at the message at the peek offset. Returns its bytes, or -errno. */
@@ -142,7 +142,7 @@ static int sweep_next(
 	}
 	is_mark = message.is_whole && message.label.kind == FD_STORE_MARK &&
 		memcmp(&message.label, mark, sizeof(*mark)) == 0;
-	/* First a second time, and then no longer at the head. */
+	/* Append the message first and remove the head then, so that it is never missing. */
 	if (!is_mark && message.is_whole && is_label_legal(&message.label, message.fds.count) &&
 		keep(context, &message.label, message.fds.fds))
 		rc = fd_store_put(store, &message.label, message.fds.fds);

@@ -3,24 +3,23 @@
 #define URNIC_URNICD_FD_STORE_H
 
 /*
- * The fd store: a socket that keeps other sockets alive, and tells a later urnicd which they are.
+ * The fd store: a socket whose queue keeps other sockets open, with a label for each.
  *
- * A SO_REUSEPORT group must never lose a member: the kernel moves its last socket into the hole,
- * and from then on steers two slots' packets wrongly. So every member also sits in the receive
- * queue of one unix datagram socket that is connected to itself, in SCM_RIGHTS messages, each with
- * a label. Every client holds a duplicate of that one descriptor. When urnicd is killed the
- * members live on in the queue; the next urnicd gets the fd store from a survivor and reads it
- * without emptying it (MSG_PEEK with SO_PEEK_OFF), so that a second death loses nothing either.
+ * A SO_REUSEPORT group must never lose a member: the kernel would move the last socket into the gap
+ * and steer the packets of two slots wrongly. So each member also lies in the receive queue of one
+ * unix datagram socket that is connected to itself, in SCM_RIGHTS messages with labels. Every
+ * client has a duplicate of that socket. When urnicd is killed, the members stay open in the queue.
+ * The next urnicd gets the fd store from a survivor. It reads the queue without emptying it
+ * (MSG_PEEK with SO_PEEK_OFF), so a second death loses no socket either.
  *
- * Being connected to itself, the socket takes messages from nobody else, and no limit on its
- * queue's length applies but the send buffer: some 270 messages of up to 253 descriptors by
- * default, twice that with the buffer asked for here.
+ * A socket that is connected to itself accepts no messages of other sockets. Only the send buffer
+ * limits its queue: some 270 messages of up to 253 descriptors by default, and twice that with the
+ * buffer requested here.
  *
- * Messages leave it only in a sweep, which moves those that are still needed from the queue's head
- * to its end, one by one. An urnicd that is killed in the middle leaves one message twice, and all
- * of them in another order.
+ * Only a sweep removes messages. It moves each needed message from the queue's head to its end. An
+ * urnicd that is killed during a sweep leaves one message twice, and all in another order.
  *
- * For one urnicd at a time: the peek offset belongs to the socket, not to a descriptor.
+ * One urnicd at a time uses it: the peek offset belongs to the socket, not to a descriptor.
  */
 
 #include <stdbool.h>
@@ -36,7 +35,7 @@ enum fd_store_label_kind {
 	FD_STORE_SOCKETS = 1, /* members of an address's group, in their order */
 	FD_STORE_LEDGER = 2, /* urnicd/ledger.h */
 	FD_STORE_CHANNEL = 3, /* urnicd's end of a channel of the relay */
-	FD_STORE_MARK = 4, /* of fd_store_sweep(): to where it has come; no sockets */
+	FD_STORE_MARK = 4, /* the end of a sweep; no sockets */
 };
 
 struct fd_store_label {
@@ -45,7 +44,7 @@ struct fd_store_label {
 	struct agent_address address;
 	uint32_t first; /* number of the first socket among the members; or the slot of a channel */
 	uint32_t count; /* sockets beside the label */
-	uint32_t sweep; /* FD_STORE_MARK only: which */
+	uint32_t sweep; /* FD_STORE_MARK only: the number of the sweep */
 };
 
 /* Returns a new, empty fd store or -errno. */
@@ -63,9 +62,9 @@ int fd_store_put(int store, const struct fd_store_label *label, const int *fds);
 typedef void fd_store_visit_fn(void *context, const struct fd_store_label *label, const int *fds);
 
 /*
- * Visit every message in order, leaving the fd store as it is.
+ * Visit every message in order. The fd store does not change.
  *
- * `store`  From anywhere: what is not labelled as ours is skipped.
+ * `store`  Of any origin: messages without a legal label are skipped.
  *
  * Returns 0 or -errno.
  */
@@ -75,9 +74,9 @@ int fd_store_visit(int store, fd_store_visit_fn *visit, void *context);
 typedef bool fd_store_keep_fn(void *context, const struct fd_store_label *label, const int *fds);
 
 /*
- * Throw away the messages that are no longer needed, and all that are not labelled as ours.
+ * Remove the messages that are no longer needed, and those without a legal label.
  *
- * Returns 0 or -errno: then some that are not needed are still there, and nothing is lost.
+ * Returns 0 or -errno; after a failure some of them remain, and no needed message is lost.
  */
 int fd_store_sweep(int store, fd_store_keep_fn *keep, void *context);
 

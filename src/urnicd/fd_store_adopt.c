@@ -14,7 +14,7 @@
 struct adoption {
 	struct server *server;
 	bool is_own_store;
-	bool is_for_channels; /* the groups are there */
+	bool is_for_channels; /* the second pass, with all groups adopted */
 	uint32_t sockets; /* adopted so far */
 	bool has_ledger;
 	struct ledger ledger;
@@ -56,7 +56,7 @@ static bool adopt_sockets(
 	return true;
 }
 
-/* A process that outlived the last urnicd has the other end, or nobody has. */
+/* A survivor has the other end, or the channel is closed. */
 static bool adopt_channel(struct server *server, const struct fd_store_label *label, int fd)
 {
 	const struct group *group = server_group_find(server, &label->address);
@@ -85,8 +85,7 @@ static void message_adopt(void *context, const struct fd_store_label *label, con
 }
 
 /*
- * What the ledger says of slots and members. One that is older than what we know already says
- * nothing.
+ * Restore leases and members from the ledger. A ledger older than our own state is ignored.
  */
 static void ledger_restore(struct adoption *adoption)
 {

@@ -58,7 +58,7 @@ static int socket_bar(int fd)
 	return filter_attach(fd, SO_ATTACH_FILTER, drop, ARRAY_COUNT(drop));
 }
 
-/* What the lane that will own the socket needs. Options are the socket's, whoever holds it. */
+/* Set the options that the lane needs. They belong to the socket, not to a descriptor. */
 static int set_options(int fd, bool is_ipv4)
 {
 	int rc;
@@ -70,7 +70,7 @@ static int set_options(int fd, bool is_ipv4)
 	else if (!(rc = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) &&
 		!(rc = set_option(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1)))
 		rc = set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-	/* As large as we are allowed to: not an error when that is less. */
+	/* A smaller buffer, where the limit is lower, is no error. */
 	if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
 		set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
 	return rc;
@@ -95,8 +95,8 @@ static int udp_socket(const struct agent_address *address)
 }
 
 /*
- * Is the port free? Binding a member does not tell: the group of an earlier urnicd of the same
- * user would let it in, behind sockets that we do not know.
+ * Is the port free? The bind() of a member does not answer that: it would succeed in the group of
+ * an earlier urnicd of the same user, behind sockets that this urnicd does not know.
  */
 static int address_probe(const struct agent_address *address)
 {
@@ -130,7 +130,8 @@ static int member_open(const struct agent_address *address)
 bool group_has_survivors(const struct agent_address *address)
 {
 	/*
-	 * Behind all others: nothing is steered to it, and when it closes the kernel moves nothing.
+	 * The socket is the last member: the program steers no packet to it, and its close moves no
+	 * other member.
 	 */
 	int fd = member_open(address);
 
@@ -140,7 +141,7 @@ bool group_has_survivors(const struct agent_address *address)
 	return true;
 }
 
-/* The program that picks a member, under construction. */
+/* The steering program, under construction. */
 struct program {
 	struct sock_filter code[PROGRAM_INSTRUCTIONS_MAX];
 	uint16_t count;
@@ -153,8 +154,8 @@ static void program_emit(struct program *program, struct sock_filter instruction
 }
 
 /*
- * Return the member of the slot in the accumulator: halve the slots, `count` of them in order,
- * until few are left, and compare with each of those. Member 0 has what matches none.
+ * Emit the search for the slot in the accumulator, and the return of its member. The code halves
+ * the `count` ordered slots until few are left, and compares with each. The default is member 0.
  */
 static void emit_choice(
 	struct program *program, const struct group *group, const uint8_t *slots, uint32_t count)
@@ -227,10 +228,10 @@ static int grow_step(struct group *group, int store)
 	rc = fd_store_put(store, &label, group->sockets + label.first);
 	if (rc)
 		goto fail_close;
-	/* In the fd store, the sockets are there to stay. */
+	/* Sockets in the fd store stay open for good. */
 	return 0;
 fail_close:
-	/* The last ones of the group: the kernel moves nothing. */
+	/* These are the last members: closing them moves no other. */
 	while (group->count > label.first)
 		close(group->sockets[--group->count]);
 	return rc;
@@ -250,7 +251,7 @@ static int group_begin(struct group *group, int store)
 	return rc;
 }
 
-/* The member that the slot has, or may have without one more being opened; 0: there is none. */
+/* The member that the slot has or may get without a new socket; 0: none. */
 static uint8_t member_for(const struct group *group, const struct group_wish *wish)
 {
 	uint8_t best = group->member_of_slot[wish->slot];
@@ -279,7 +280,7 @@ uint32_t group_sockets_missing(const struct group *group, const struct group_wis
 }
 
 /*
- * The member is this slot's from now on, and no other's. What has none has 0, and that has 0, too.
+ * Assign the member to this slot alone. Both tables use 0 for "none", and entry 0 stays 0.
  */
 static void table_put(struct group *group, uint8_t slot, uint8_t member)
 {
@@ -343,7 +344,7 @@ void group_restore(struct group *group, const struct ledger_group *noted)
 	group_steer(group);
 }
 
-/* Is `fd` a socket as member_open() makes them, made by this user? */
+/* Is `fd` a socket with the properties of member_open(), created by this user? */
 static bool is_member(int fd, const struct agent_address *address)
 {
 	union socket_address name = {0};
@@ -406,7 +407,7 @@ void group_admit(struct group *group, uint8_t slot, bool is_new_owner)
 
 	if (fd < 0)
 		return;
-	/* While the filter is still on, so that this ends. */
+	/* The filter is still on, so that the loop ends. */
 	while (is_new_owner && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
 		;
 	if (group_is_barred(group, slot))

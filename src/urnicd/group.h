@@ -3,20 +3,20 @@
 #define URNIC_URNICD_GROUP_H
 
 /*
- * The receive sockets of one local address: a SO_REUSEPORT group on (address, 4791), the members of
- * which slots share.
+ * The receive sockets of one local address: a SO_REUSEPORT group on (address, 4791), whose members
+ * belong to slots.
  *
- * A classic BPF program picks the member by the top byte of the packet's destination QPN, which is
- * the slot. The kernel numbers members in the order in which they were bound, so they are opened
- * some at a time, and none is closed before all are. Member 0 is slot 0's, urnicd's own, and gets
- * what is for a slot that has no member.
+ * A classic BPF program selects the member by the top byte of the packet's destination QPN, which
+ * is the slot. The kernel numbers members in the order in which they were bound. So urnicd opens
+ * several at a time, and closes none before it closes all. Member 0 belongs to slot 0, urnicd's
+ * own, and receives packets for slots without a member.
  *
- * A slot gets a member when its process opens the address, and keeps it after the slot was given
- * back, until another slot needs one. So a group has about as many members as slots that are in use
- * at one time, whatever numbers they have.
+ * A slot gets a member when its process opens the address. It keeps the member after the process
+ * has returned the slot, until another slot needs one. So a group has about as many members as
+ * slots were in use at one time.
  *
- * A member whose slot nobody leases is barred: a filter drops what comes, so that nothing queues
- * up.
+ * A member whose slot is not leased is barred: its filter drops all packets, so that its queue
+ * stays empty.
  */
 
 #include <stdbool.h>
@@ -27,19 +27,19 @@
 #include "urnicd/ledger.h"
 
 enum {
-	GROUP_STEP_MIN =
-		4, /* members opened, and put into the fd store, at a time: as many as there are */
+	/* A step opens members and puts them into the fd store: as many as the group has already */
+	GROUP_STEP_MIN = 4,
 	GROUP_STEP_MAX = 64,
 };
 
 struct group {
 	struct agent_address address;
-	uid_t maker; /* whose process was the first to ask for it; 0 after a restart */
+	uid_t maker; /* user of the process that first asked for the address; 0 after a restart */
 	uint32_t count; /* sockets[count] and above are not open */
 	int sockets[AGENT_SLOTS]; /* members */
-	uint8_t slot_of_member[AGENT_SLOTS]; /* 0: nobody's */
+	uint8_t slot_of_member[AGENT_SLOTS]; /* 0: no slot */
 	uint8_t member_of_slot[AGENT_SLOTS]; /* 0: none */
-	bool is_given[AGENT_SLOTS]; /* a process has had this member */
+	bool is_given[AGENT_SLOTS]; /* a process has received this member */
 };
 
 /* An address without sockets. */
@@ -48,32 +48,32 @@ void group_init(struct group *group, const struct agent_address *address);
 /* Close all sockets. */
 void group_done(struct group *group);
 
-/* Which slots are in use, and which members may be given to a slot. */
+/* The slot that needs a member, and the members that it may get. */
 struct group_wish {
 	uint8_t slot;
-	bool is_kept; /* by urnicd: a member that no process has had */
-	const struct agent_slots *leased; /* slots whose members stay theirs */
+	bool is_kept; /* urnicd keeps the member itself: only one that no process has received */
+	const struct agent_slots *leased; /* slots that keep their members */
 };
 
 /* How many sockets group_assign() would open. */
 uint32_t group_sockets_missing(const struct group *group, const struct group_wish *wish);
 
 /*
- * Have a slot have a member, barred unless it had this one before. Slot 0: have the group have
- * sockets.
+ * Assign a member to a slot, barred unless the slot had this member before. For slot 0, open the
+ * first sockets of the group.
  *
- * `store`  Where new ones are put as well.
+ * `store`  The fd store, which gets new sockets as well.
  *
- * Returns 0; -EADDRINUSE when somebody else has the port, of whichever user; -EADDRNOTAVAIL when
- * the address is not this host's; or another -errno. Sockets opened so far stay, still in order.
+ * Returns 0; -EADDRINUSE when another program of any user has the port; -EADDRNOTAVAIL when the
+ * address is not this host's; or another -errno. Sockets opened so far stay open and in order.
  */
 int group_assign(struct group *group, const struct group_wish *wish, int store);
 
-/* Have packets go where the table of members says. Nothing is to be done after group_assign(). */
+/* Attach the program that steers by the table of members. group_assign() does so by itself. */
 int group_steer(const struct group *group);
 
 /*
- * Take over sockets that an earlier urnicd opened. Their slots come with group_restore().
+ * Adopt sockets that an earlier urnicd opened. group_restore() assigns their slots.
  *
  * `first`  Their number among the members.
  * `fds`    `count` sockets; owned by the group on success, else by the caller.
@@ -83,36 +83,35 @@ int group_steer(const struct group *group);
 bool group_adopt(struct group *group, uint32_t first, const int *fds, uint32_t count);
 
 /*
- * Have members belong to slots as an earlier urnicd wrote down, as far as that can be; steer to
- * them.
+ * Assign members to slots as the ledger of an earlier urnicd says, as far as its entries are legal,
+ * and steer to them.
  */
 void group_restore(struct group *group, const struct ledger_group *noted);
 
-/* Write down whose members are. */
+/* Fill the ledger's entry of the group. */
 void group_note(const struct group *group, struct ledger_group *ret_noted);
 
 /*
- * After group_assign() said -EADDRINUSE: are they sockets of this very user that an earlier urnicd
- * opened, in the hands of a process that has not brought them back?
+ * After -EADDRINUSE from group_assign(): is the port that of an earlier urnicd of this user, whose
+ * sockets a process still has and has not yet handed over?
  */
 bool group_has_survivors(const struct agent_address *address);
 
-/* The socket of a slot; -1: it has none. */
+/* The socket of a slot; -1: the slot has none. */
 int group_socket(const struct group *group, uint8_t slot);
 
-/* A process gets the socket of a slot. */
+/* Note that a process receives the socket of a slot. */
 void group_give(struct group *group, uint8_t slot);
 
 /*
- * Is the socket of a slot barred? A filter of its owner's, which is longer than the bar's one
- * instruction, is no bar.
+ * Is the socket of a slot barred? The bar is one instruction; its owner's own filter is longer.
  */
 bool group_is_barred(const struct group *group, uint8_t slot);
 
-/* Let nothing into a slot's socket any more. Nothing happens if there is none. */
+/* Bar a slot's socket, if the slot has one. */
 void group_bar(struct group *group, uint8_t slot);
 
-/* Let packets in. `is_new_owner`: throw away what is queued, which was for another. */
+/* Remove the bar. `is_new_owner`: drop the queued packets, which are for the former owner. */
 void group_admit(struct group *group, uint8_t slot, bool is_new_owner);
 
 #endif

@@ -13,7 +13,7 @@
 #include "urnicd/server.h"
 
 enum {
-	TURNS_MAX = 16, /* batches, before others have their turn */
+	TURNS_MAX = 16, /* batches per call, so that other sockets have their turn */
 	LAST_MESSAGES_PER_READ = 64,
 };
 
@@ -44,13 +44,13 @@ void gsi_port_close(struct gsi_port *gsi)
 	gsi->port = NULL;
 }
 
-/* After the death of an urnicd, those who outlived it need a moment to say what is theirs. */
+/* After the death of an urnicd, give survivors time to repeat their claims before a refusal. */
 static bool may_answer(const struct server *server)
 {
 	return !server->is_successor || server_now_ms() >= server->started_at_ms + SERVER_SETTLE_MS;
 }
 
-/* Returns false when it cannot be sent: lost, as on a network. */
+/* Returns false when the message cannot be sent; it is dropped, as on a network. */
 static bool send_message(
 	struct gsi_port *gsi, const struct gid *to, const struct cm_message *message)
 {
@@ -68,7 +68,7 @@ static bool send_message(
 		cm_message_encode(message, packet + GSI_PACKET_BYTES - MAD_BYTES);
 		port_udp_stage(gsi->port, path, GSI_PACKET_BYTES);
 	}
-	/* Sends what is staged. */
+	/* The close flushes the staged packet. */
 	port_udp_path_close(gsi->port, path);
 	return has_room;
 }
@@ -132,7 +132,7 @@ void gsi_send_last_messages(struct server *server, int memory, const struct agen
 	}
 }
 
-/* Returns false when this client has no ear for it. */
+/* Returns false when this client has no socket for QP1. */
 static bool pass_on(struct server *server, const struct client *client, uint32_t ifindex,
 	const struct port_udp_packet *packet)
 {
@@ -166,7 +166,7 @@ static const struct client *client_of_slot(const struct server *server, uint8_t 
 	return lease->state == SLOT_LEASED ? &server->clients[lease->client] : NULL;
 }
 
-/* Returns false when nobody takes it. */
+/* Returns false when no process takes the message. */
 static bool message_route(struct gsi_port *gsi, const struct cm_message *message,
 	const struct port_udp_packet *packet)
 {
@@ -217,7 +217,7 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 	return false;
 }
 
-/* Once in the life of a port. */
+/* Log once per port. */
 static void refusal_tell(struct gsi_port *gsi)
 {
 	const struct port_udp_refusal *refusal = port_udp_refusal(gsi->port);

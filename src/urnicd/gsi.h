@@ -5,10 +5,10 @@
 /*
  * QP1 of one local address: the general services interface.
  *
- * Packets for QP1 come to slot 0, which is urnicd's. It reads as much of them as is needed to know
- * whose they are (by service ID, or by the slot in the communication ID) and passes them on. What
- * is nobody's it answers itself: there is no listener, or no such connection. Processes send their
- * own messages; nothing of theirs comes through here.
+ * Packets for QP1 arrive at slot 0, which is urnicd's. urnicd finds the process of a packet by the
+ * service ID, or by the slot in the communication ID, and passes the packet on. If there is no
+ * listener or no such connection, urnicd answers by itself. Processes send their own messages
+ * directly.
  */
 
 #include "agent/agent_protocol.h"
@@ -23,23 +23,23 @@ struct gsi_port {
 	struct port_udp_counters counters;
 	const struct group *group;
 	uint32_t psn;
-	bool has_told_refusal; /* what the port was refused is in the log */
+	bool has_told_refusal; /* the log has the port's first refused system call */
 };
 
-/* Begin to listen at a group that has its slot 0. Returns 0 or -errno. */
+/* Open QP1 of a group that has a member for slot 0. Returns 0 or -errno. */
 int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct group *group);
 void gsi_port_close(struct gsi_port *gsi);
 
 /*
- * A process has ended: say to the peers of its connections what it left to be said, as a kernel
- * would (IBTA 12.9.7.1: destroying ends a connection).
+ * Send the last messages of a process that has ended, so that its peers learn that its connections
+ * have ended (IBTA 12.9.7.1: destroying ends a connection).
  *
  * `memory`  Its NIC memory; any bytes.
- * `slots`   That it had, and that its communication IDs begin with.
+ * `slots`   Its slots; its communication IDs begin with one of them.
  */
 void gsi_send_last_messages(struct server *server, int memory, const struct agent_slots *slots);
 
-/* Take in what has come. */
+/* Receive what waits at QP1. */
 void gsi_port_receive(struct gsi_port *gsi);
 
 #endif

@@ -3,11 +3,10 @@
 #define URNIC_URNICD_LEDGER_H
 
 /*
- * The ledger: what the next urnicd has to know of slots and groups beside the sockets themselves.
+ * The ledger: the leases and the groups' tables, for the next urnicd.
  *
- * A memfd that lies in the fd store. urnicd writes each change into it before it answers the
- * request, so a successor finds which slots were leased, by whose processes, and which member of
- * each group is whose.
+ * It is a memfd in the fd store. urnicd writes each change into it before it answers the request.
+ * So a successor finds the leased slots, their users, and the slot of each member of each group.
  */
 
 #include <stdbool.h>
@@ -20,9 +19,9 @@ enum { LEDGER_GROUPS_MAX = 64 };
 /* A group's members by number; member 0 is slot 0's. */
 struct ledger_group {
 	struct agent_address address;
-	uint32_t is_used; /* 0: nothing else here counts */
-	uint8_t slot_of_member[AGENT_SLOTS]; /* 0: nobody's */
-	uint8_t is_given[AGENT_SLOTS]; /* 1: a process has had it */
+	uint32_t is_used; /* 0: the entry is empty */
+	uint8_t slot_of_member[AGENT_SLOTS]; /* 0: no slot */
+	uint8_t is_given[AGENT_SLOTS]; /* 1: a process has received the member */
 };
 
 struct ledger_lease {
@@ -32,7 +31,7 @@ struct ledger_lease {
 
 struct ledger {
 	uint32_t version; /* AGENT_VERSION */
-	uint32_t generation; /* one more than that of the ledger that this urnicd took over */
+	uint32_t generation; /* one more than that of the ledger before it */
 	struct ledger_lease leases[AGENT_SLOTS];
 	struct ledger_group groups[LEDGER_GROUPS_MAX];
 };
@@ -40,14 +39,14 @@ struct ledger {
 /* Returns the descriptor of a new, empty ledger or -errno. */
 int ledger_create(uint32_t generation);
 
-/* Write one part of it. */
+/* Write one part of a ledger. */
 void ledger_put_generation(int fd, uint32_t generation);
 void ledger_put_lease(int fd, uint8_t slot, const struct ledger_lease *lease);
 void ledger_put_group(int fd, uint32_t index, const struct ledger_group *group);
 
 /*
- * Read a ledger from anywhere. Returns false if it is none of our version. What it says is to be
- * checked.
+ * Read a ledger of any origin. Returns false if it is not of our version. The caller checks its
+ * entries.
  */
 bool ledger_read(int fd, struct ledger *ret_ledger);
 

@@ -3,8 +3,8 @@
  * urnicd: arguments, becoming a daemon, and, for a system-wide one, the keeper.
  *
  * A system-wide urnicd is two processes. The keeper holds the listening socket and the fd store and
- * does nothing but start the other, the server, again when it dies: clients of other users may not
- * hold the fd store.
+ * restarts the other, the server, when it dies. Clients of other users cannot do this, as they may
+ * not have the fd store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +129,7 @@ static uint32_t sockets_max(bool is_system)
 }
 
 /*
- * A program that is about to exhaust its own limit must not leave all others an urnicd like that.
+ * Is the limit on open files sufficient? urnicd inherits it from one program and serves them all.
  */
 static bool may_open_enough(void)
 {
@@ -159,7 +159,7 @@ static void reserved_signal_reset(int signal_number)
 	}
 }
 
-/* Undo what the program that started us had set for itself. */
+/* Undo settings of the program that started urnicd. */
 static void shed_inheritance(void)
 {
 	static const int limits[] = {
@@ -183,7 +183,7 @@ static void shed_inheritance(void)
 	}
 }
 
-/* Go on in the background; whoever waits for us learns that we listen. */
+/* Continue in the background; the exit of this process reports that urnicd listens. */
 static void become_daemon(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -230,15 +230,14 @@ static pid_t keep_start(const struct server_settings *settings)
 }
 
 /*
- * Keep a server running, whatever happens to it, until it leaves of its own accord or we are told
- * to end.
+ * Restart the server whenever it dies, until it exits by itself or a signal ends the keeper.
  */
 static int server_keep(const struct server_settings *settings)
 {
 	sigset_t events;
 	pid_t server;
 
-	/* Taken one by one below, so that none is lost between a look and a wait. */
+	/* sigwaitinfo() below takes them, so that none is lost between a check and a wait. */
 	sigemptyset(&events);
 	sigaddset(&events, SIGCHLD);
 	sigaddset(&events, SIGTERM);
@@ -264,7 +263,7 @@ static int server_keep(const struct server_settings *settings)
 	}
 }
 
-/* Says why. Returns an exit status. */
+/* Prints the reason. Returns an exit status. */
 static int cannot_listen(int error, bool is_system)
 {
 	if (error == -EADDRINUSE) {
@@ -285,9 +284,8 @@ static int cannot_listen(int error, bool is_system)
 }
 
 /*
- * An urnicd that was killed just now may not have let go of its lock, though its programs have
- * heard of its end. A program that starts an urnicd tries again by itself; who starts the system's
- * does not.
+ * The kernel may still hold the lock of an urnicd that was killed just now. A program that starts
+ * an urnicd retries by itself; a user who starts the system's does not.
  */
 static int listen_at_place(bool is_system, struct place_listener *listener)
 {
@@ -338,7 +336,7 @@ int main(int argc, char **argv)
 	if (!options.is_foreground)
 		become_daemon();
 	status = options.is_system ? server_keep(&settings) : server_serve(&settings);
-	/* A program that finds no urnicd finds the port free. */
+	/* Close the sockets first: a program that finds no urnicd must find the port free. */
 	close(settings.fd_store);
 	place_leave(&listener);
 	return status;

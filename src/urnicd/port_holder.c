@@ -65,7 +65,7 @@ static bool parse_row(const char *line, struct udp_row *row)
 	return true;
 }
 
-/* Returns whether a visit did. */
+/* Returns whether a visit returned true. */
 static bool visit_rows(bool (*visit)(void *context, const struct udp_row *row), void *context)
 {
 	static const char *const tables[] = {"/proc/net/udp", "/proc/net/udp6"};
@@ -138,7 +138,7 @@ static bool has_socket(int process, const char *link_wanted)
 	return is_found;
 }
 
-/* The process that has the socket open, if we may see it. */
+/* The process that has the socket open, if /proc shows it to this user. */
 static struct holder find_holder(unsigned long inode)
 {
 	DIR *processes = opendir("/proc");

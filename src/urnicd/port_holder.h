@@ -3,7 +3,7 @@
 #define URNIC_URNICD_PORT_HOLDER_H
 
 /*
- * Who has UDP port 4791, as far as /proc shows, in words for the user.
+ * The process or kernel driver that has UDP port 4791, as /proc shows it, for messages.
  */
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "agent/agent_protocol.h"
 
 /*
- * Say who keeps us from binding (address, 4791), and what to do about it.
+ * Describe the holder of (address, 4791), and the remedy.
  *
  * `ret_text`  One sentence, terminated; `text_bytes` long.
  */

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAMESPACES_MAX = 32 /* the kernel nests no more */ };
+enum { NAMESPACES_MAX = 32 /* the kernel's limit on nesting */ };
 
-/* What /proc says of a process. */
+/* Facts of a process from /proc. */
 struct state {
 	uid_t uid; /* effective */
 	uint64_t capabilities; /* effective, in its user namespace */
@@ -54,8 +54,8 @@ static bool is_namespace(int fd, const struct stat *wanted)
 }
 
 /*
- * Capabilities hold in the process's own user namespace and in those below it. Besides, who made a
- * user namespace has them all in it.
+ * Capabilities hold in the process's own user namespace and in those below it. The creator of a
+ * user namespace has all capabilities in it.
  */
 static bool is_capable_in(int user_namespace, const struct state *state)
 {

@@ -5,17 +5,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { PRIVILEGED_PORTS = 1024 /* the first that takes no privilege */ };
+enum { PRIVILEGED_PORTS = 1024 /* the first port that needs no privilege */ };
 
 /*
- * May a process claim a port below PRIVILEGED_PORTS: has it CAP_NET_BIND_SERVICE in the user
- * namespace that owns our network namespace? The kernel's rdma_cm asks for the same.
+ * May a process claim a port below PRIVILEGED_PORTS? Like the kernel's rdma_cm, this requires
+ * CAP_NET_BIND_SERVICE in the user namespace that owns our network namespace.
  *
- * `pid`    It is on the other end of a connection.
- * `uid`    Its effective user when it connected. What it has become since, by executing a setuid
- *          program, does not count.
- * `pidfd`  Of it: a number that another process has by now says nothing. -1: it says nothing at
- *          all.
+ * `pid`    The process at the other end of a connection.
+ * `uid`    Its effective user when it connected. Rights that it has gained since, by executing a
+ *          setuid program, do not count.
+ * `pidfd`  Of the process; proves that `pid` is not reused. -1: the answer is no.
  */
 bool privilege_has_low_ports(pid_t pid, uid_t uid, int pidfd);
 

@@ -3,11 +3,11 @@
 #define URNIC_URNICD_QUOTA_H
 
 /*
- * What one user may have of the system's urnicd: never more than there is left for all others.
+ * The quota of one user in the system's urnicd: never more than what is free for all others.
  *
- * A user alone may have half of everything. Two users who take all they can have a third each, and
- * so on, so a user who comes later always finds something. Root, and the one user of an urnicd that
- * a program started, may have all.
+ * A single user may have half of each resource. Two users at their quota have a third each, and so
+ * on, so a later user always gets some. Root, and the one user of an urnicd that a program started,
+ * have no quota.
  */
 
 #include <stdbool.h>
@@ -21,14 +21,14 @@ enum quota {
 	QUOTA_FOREIGN, /* connections from other network namespaces */
 	QUOTA_SLOTS,
 	QUOTA_CLAIMS,
-	QUOTA_GROUPS, /* of addresses that no interface need have, those of 127.0.0.0/8 */
+	QUOTA_GROUPS, /* of addresses that need no interface: 127.0.0.0/8 */
 	QUOTA_CHANNELS,
 };
 
 /*
- * Has the user got its share?
+ * Has the user used up its quota?
  *
- * `ret_why`  If so: a sentence that says of what, and what to do, of up to `why_bytes`.
+ * `ret_why`  If so, a sentence with the resource and the remedy, of up to `why_bytes`.
  */
 bool quota_is_reached(
 	const struct server *server, uid_t uid, enum quota what, char *ret_why, size_t why_bytes);

@@ -30,7 +30,7 @@ enum {
 	CONTROL_BYTES = 128,
 };
 
-/* What an epoll event is about: the kind in the upper half of its data, an index in the lower. */
+/* The subject of an epoll event: the kind in the upper half of its data, an index in the lower. */
 enum watch { WATCH_STOP, WATCH_MEMBER, WATCH_CHANNEL };
 
 struct channel {
@@ -48,7 +48,7 @@ struct relay {
 	int epoll;
 	int stop;
 	pthread_mutex_t lock;
-	_Atomic unsigned waiters; /* callers that want the lock: the thread lets them in */
+	_Atomic unsigned waiters; /* callers that wait for the lock, to which the thread yields */
 	uint32_t count;
 	struct channel channels[RELAY_CHANNELS_MAX];
 	_Atomic uint64_t datagrams, strays, lost; /* as in agent_counters.def */
@@ -85,7 +85,7 @@ static bool is_address(const struct agent_address *a, const struct agent_address
 	return gid_is_equal(&a->gid, &b->gid) && a->scope_ifindex == b->scope_ifindex;
 }
 
-/* Locked. NULL: there is none. */
+/* Locked. NULL: no such channel. */
 static struct channel *channel_find(
 	struct relay *relay, const struct agent_address *address, uint8_t slot)
 {
@@ -118,8 +118,8 @@ static int epoll_watch(struct relay *relay, int operation, int fd, uint32_t even
 }
 
 /*
- * Locked. The fd store has duplicates of both descriptors, so that closing them would not end their
- * being watched.
+ * Locked. The fd store has duplicates of both descriptors, so that their close would not remove
+ * them from the epoll set.
  */
 static void channel_close(struct relay *relay, struct channel *channel)
 {
@@ -130,7 +130,7 @@ static void channel_close(struct relay *relay, struct channel *channel)
 	relay->count--;
 }
 
-/* What the channel tells about each datagram. What the kernel refuses is not told. */
+/* Have the kernel report the facts that a channel's head has. It may refuse some of them. */
 static void member_prepare(int member, bool is_ipv4)
 {
 	const int on = 1;
@@ -192,9 +192,9 @@ int relay_open(struct relay *relay, const struct agent_address *address, uint8_t
 
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
 		return -errno;
-	/* Datagrams wait at the charge of who sent them. */
+	/* The sender's buffer is charged for queued datagrams. */
 	rc = setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) ? -errno : 0;
-	/* Nothing comes back. */
+	/* The process sends nothing through the channel. */
 	shutdown(fds[0], SHUT_RD);
 	lock_as_caller(relay);
 	if (!rc)
@@ -215,7 +215,7 @@ int relay_adopt(struct relay *relay, const struct agent_address *address, uint8_
 {
 	int rc;
 
-	/* A message without a head is thrown away by its receiver, if there is one. */
+	/* The receiver, if the other end is open, drops a message without a head. */
 	if (send(ours, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		return -EPIPE;
 	lock_as_caller(relay);
@@ -246,7 +246,7 @@ uint32_t relay_count(const struct relay *relay)
 	return relay->count;
 }
 
-/* Only callers change the table, and they are one thread. */
+/* Without the lock: only the one calling thread changes the table. */
 uint32_t relay_count_of(const struct relay *relay, const struct agent_slots *slots)
 {
 	uint32_t count = 0;
@@ -328,7 +328,7 @@ static bool is_of_slot(const uint8_t *data, size_t bytes, uint32_t segment_bytes
 	return true;
 }
 
-/* Pass each packet on to the channel of its own slot. */
+/* Pass each packet on to the channel of the packet's slot. */
 static void pass_one_by_one(struct relay *relay, const struct channel *channel,
 	struct udp_channel_head *head, uint8_t *data, size_t bytes)
 {
@@ -350,7 +350,7 @@ static void pass_one_by_one(struct relay *relay, const struct channel *channel,
 	}
 }
 
-/* Is there room for a batch? EPOLLOUT tells when the channel is three quarters empty. */
+/* Is there room for a batch? EPOLLOUT reports a channel that is three quarters empty. */
 static bool has_room(const struct channel *channel)
 {
 	int queued_bytes;
@@ -403,7 +403,7 @@ static void pass_batch(struct relay *relay, struct channel *channel)
 }
 
 /*
- * Locked. The event may be about a former user of this place in the table: then nothing has come.
+ * Locked. A stale event, of the former channel of this entry, finds nothing to read.
  */
 static void member_ready(struct relay *relay, struct channel *channel)
 {

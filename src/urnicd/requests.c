@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The answer to each message. A handler gets the request and turns it into the answer; it returns
- * 0, a negative errno with a sentence in `why`, or LATER.
- */
+/* Reads a client's message, calls its handler and sends the answer. */
 #include "urnicd/requests.h"
 
 #include <errno.h>
@@ -15,36 +12,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/arith.h"
 #include "netdev/netdev.h"
-#include "port/address.h"
 #include "urnicd/event_log.h"
-#include "urnicd/fd_store.h"
 #include "urnicd/fd_store_adopt.h"
-#include "urnicd/port_holder.h"
-#include "urnicd/privilege.h"
 #include "urnicd/quota.h"
-#include "wire/cm_message.h"
+#include "urnicd/request_handlers.h"
 
-/* Not a result: the request can only be answered when the server has settled. */
-enum { LATER = 1 };
-
-enum {
-	GSI_BUFFER_BYTES = 4 << 20, /* of packets for QP1 that a process has not read yet */
-	SURVIVOR_MS = 10000, /* in which those who outlived an urnicd say what they have */
-};
-
-struct request {
-	struct server *server;
-	struct client *client;
-	struct agent_message message;
-	struct passed_fds descriptors; /* that came; closed after the handler */
-	int answer_fd; /* to go with the answer, or -1 */
-	bool is_answer_fd_ours; /* and to be closed then */
-};
-
-__attribute__((format(printf, 3, 4))) static int request_refuse(
-	struct request *request, int error, const char *format, ...)
+int request_refuse(struct request *request, int error, const char *format, ...)
 {
 	va_list arguments;
 
@@ -54,15 +28,13 @@ __attribute__((format(printf, 3, 4))) static int request_refuse(
 	return error;
 }
 
-/* `why`: from quota_is_reached(). */
-static int refuse_quota(struct request *request, const char *why)
+int request_refuse_quota(struct request *request, const char *why)
 {
 	request->server->counters.quota_refused++;
 	return request_refuse(request, -EDQUOT, "%s", why);
 }
 
-/* The body of the answer, all zero. */
-static struct agent_message *answer_begin(struct request *request)
+struct agent_message *request_answer(struct request *request)
 {
 	memset(request->message.why, 0, sizeof(request->message.why));
 	return &request->message;
@@ -71,11 +43,11 @@ static struct agent_message *answer_begin(struct request *request)
 static int handle_hello(struct request *request)
 {
 	struct server *server = request->server;
-	struct agent_message *message = answer_begin(request);
+	struct agent_message *message = request_answer(request);
 
 	message->hello.pid = (uint32_t)getpid();
 	message->hello.is_system = server->is_system;
-	/* Who has the fd store can read everybody's packets. */
+	/* A process with the fd store can read all processes' packets. */
 	if (request->client->uid == geteuid())
 		request->answer_fd = server->fd_store;
 	request->client->is_greeted = true;
@@ -83,7 +55,8 @@ static int handle_hello(struct request *request)
 }
 
 /*
- * Remember the memfd that came at `index`, in place of an earlier one. Returns false if it is none.
+ * Store the client's memfd, the descriptor at `index`, in place of an earlier one. Returns false if
+ * the descriptor is no memfd.
  */
 static bool take_memory(struct request *request, uint32_t index)
 {
@@ -106,7 +79,7 @@ static uint32_t random_u32(void)
 {
 	uint32_t value;
 
-	/* Without it a slot is merely easier to guess. */
+	/* Without random numbers a slot is merely easier to guess. */
 	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
 		value = (uint32_t)(server_now_ms() * 0x9e3779b1u >> 8);
 	return value;
@@ -124,21 +97,21 @@ static int handle_attach(struct request *request)
 		return request_refuse(
 			request, -EINVAL, "the descriptor of NIC memory is not a memfd");
 	if (server->has_survivors && !server_is_settled(server))
-		return LATER;
+		return REQUEST_LATER;
 	is_full = quota_is_reached(server, client->uid, QUOTA_SLOTS, why, sizeof(why));
 	slot = slot_take(&server->slots, (uint32_t)(client - server->clients), client->uid,
 		!is_full, random_u32(), server_now_ms());
 	if (slot < 0 && is_full)
-		return refuse_quota(request, why);
+		return request_refuse_quota(request, why);
 	if (slot < 0)
 		return request_refuse(request, slot,
 			"all %d slots are in use: `urnic stat` shows by whom", AGENT_SLOTS - 1);
-	/* An orphan's sockets are still open: they begin empty when this process opens them. */
+	/* An orphan's sockets are still open: bar them, so that this process finds them empty. */
 	server_clear_slot(server, (uint8_t)slot);
 	server_note_lease(server, (uint8_t)slot);
 	agent_slots_add(&client->slots, (uint8_t)slot);
 	server->counters.slots_leased++;
-	answer_begin(request)->attach.slot = (uint32_t)slot;
+	request_answer(request)->attach.slot = (uint32_t)slot;
 	return 0;
 }
 
@@ -151,148 +124,7 @@ static int handle_detach(struct request *request)
 			request, -EINVAL, "slot %u is not leased to this process", slot);
 	agent_slots_remove(&request->client->slots, slot);
 	server_release_slot(request->server, slot);
-	answer_begin(request);
-	return 0;
-}
-
-/* Why a group could not grow, for the user. */
-static int refuse_open(struct request *request, const struct agent_address *address, int rc)
-{
-	char text[ADDRESS_TEXT_BYTES];
-
-	gid_to_text(&address->gid, address->scope_ifindex, text);
-	switch (-rc) {
-	case EADDRINUSE:
-		if (group_has_survivors(address))
-			return request_refuse(request, rc,
-				"UDP port 4791 of %s belongs to an urnicd that has died, and a "
-				"program that still uses it does not answer (stopped?): end it",
-				text);
-		port_holder_describe(address, request->message.why, sizeof(request->message.why));
-		return rc;
-	case EADDRNOTAVAIL:
-		return request_refuse(
-			request, rc, "%s is not an address of this host, or not usable yet", text);
-	case EMFILE:
-	case ENFILE:
-		return request_refuse(request, rc,
-			"urnicd may not open enough sockets for %s: raise the limit on open files",
-			text);
-	case EUSERS:
-		return request_refuse(request, rc,
-			"urnicd serves its maximum of %d addresses: end programs on "
-			"others",
-			SERVER_GROUPS_MAX);
-	case ENOSPC:
-		return request_refuse(request, rc,
-			"urnicd has as many sockets open as the limit on open files lets it share");
-	default:
-		return request_refuse(
-			request, rc, "cannot open UDP port 4791 of %s: %s", text, strerror(-rc));
-	}
-}
-
-/* Sockets in the fd store count against all of a user's programs that pass descriptors. */
-static bool has_room(
-	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)
-{
-	uint32_t sockets = server_group_missing(server, group, slot, uid);
-
-	for (uint32_t i = 0; i < server->group_count; i++)
-		sockets += server->groups[i].count;
-	return sockets <= server->sockets_max;
-}
-
-/*
- * The group of an address, where a slot may have a socket more. Returns 0 or an error with its
- * sentence.
- */
-static int group_for(struct request *request, const struct agent_address *address, uint8_t slot,
-	struct group **ret_group)
-{
-	struct server *server = request->server;
-	uid_t uid = request->client->uid;
-	struct group *group = server_group(server, address);
-	char why[AGENT_WHY_BYTES];
-
-	if (!group)
-		return refuse_open(request, address, -EUSERS);
-	if (!has_room(server, group, slot, uid) &&
-		(server_drop_groups(server) == 0 || !has_room(server, group, slot, uid)))
-		return refuse_open(request, address, -ENOSPC);
-	if (server->is_system && group->count == 0 && !server_address_lasts(address)) {
-		server_drop_groups(server);
-		if (quota_is_reached(server, uid, QUOTA_GROUPS, why, sizeof(why)))
-			return refuse_quota(request, why);
-	}
-	*ret_group = group;
-	return 0;
-}
-
-/* A member would let its holder have every user's packets. */
-static int open_channel(struct request *request, struct group *group, uint8_t slot)
-{
-	struct server *server = request->server;
-	const struct fd_store_label label = {
-		.version = AGENT_VERSION,
-		.kind = FD_STORE_CHANNEL,
-		.address = group->address,
-		.first = slot,
-		.count = 1,
-	};
-	char why[AGENT_WHY_BYTES];
-	int ours, theirs, rc;
-
-	if (quota_is_reached(server, request->client->uid, QUOTA_CHANNELS, why, sizeof(why)))
-		return refuse_quota(request, why);
-	rc = relay_open(
-		server->relay, &group->address, slot, group_socket(group, slot), &ours, &theirs);
-
-	if (rc == -ENOSPC)
-		return request_refuse(
-			request, rc, "all %d channels of urnicd are in use", RELAY_CHANNELS_MAX);
-	if (rc)
-		return request_refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
-	if (fd_store_put(server->fd_store, &label, &ours) != 0)
-		log_line(
-			"the fd store is full: a channel would not survive the end of this urnicd");
-	group_admit(group, slot, group_is_barred(group, slot));
-	answer_begin(request);
-	request->answer_fd = theirs;
-	request->is_answer_fd_ours = true;
-	return 0;
-}
-
-static int handle_open(struct request *request)
-{
-	struct server *server = request->server;
-	struct agent_address address = request->message.open.address;
-	uint8_t slot = (uint8_t)request->message.open.slot;
-	struct group *group;
-	uid_t uid = request->client->uid;
-	int rc;
-
-	if (!agent_slots_has(&request->client->slots, slot))
-		return request_refuse(
-			request, -EINVAL, "slot %u is not leased to this process", slot);
-	if (!gid_is_link_local(&address.gid))
-		address.scope_ifindex = 0;
-	rc = group_for(request, &address, slot, &group);
-	if (rc)
-		return rc;
-	rc = server_group_assign(server, group, slot, uid);
-	/* The port may be in the hands of a survivor that is about to bring it. */
-	if (rc == -EADDRINUSE && !server_is_settled(server))
-		return LATER;
-	if (rc)
-		return refuse_open(request, &address, rc);
-	if (!server_gives_members(server, uid))
-		return open_channel(request, group, slot);
-	group_admit(group, slot, group_is_barred(group, slot));
-	group_give(group, slot);
-	server_note_group(server, group);
-	answer_begin(request);
-	request->answer_fd = group_socket(group, slot);
+	request_answer(request);
 	return 0;
 }
 
@@ -308,10 +140,10 @@ static int handle_resume(struct request *request)
 		!take_memory(request, has_fd_store))
 		return request_refuse(
 			request, -EINVAL, "the descriptors are not those that were announced");
-	/* Another user could label sockets as it likes. */
+	/* Another user could send forged labels. */
 	if (has_fd_store && client->uid == geteuid())
 		fd_store_adopt(server, request->descriptors.fds[0]);
-	message = answer_begin(request);
+	message = request_answer(request);
 	for (unsigned slot = 1; slot < AGENT_SLOTS; slot++) {
 		if (!agent_slots_has(&wanted, (uint8_t)slot))
 			continue;
@@ -329,7 +161,7 @@ static int handle_resume(struct request *request)
 	return 0;
 }
 
-/* Its memory goes with the answer, if the client may look into it. Returns whether it does. */
+/* Pass the memory of `found` with the answer, if the client may read it. Returns whether. */
 static bool show_memory(struct request *request, const struct client *found)
 {
 	bool is_shown = found->memory >= 0 &&
@@ -353,7 +185,7 @@ static int handle_list(struct request *request)
 	if (index >= SERVER_CLIENTS_MAX)
 		return request_refuse(request, -ENOENT, "there are no more processes");
 	found = &server->clients[index];
-	message = answer_begin(request);
+	message = request_answer(request);
 	message->list.index = index + 1;
 	message->list.pid = (uint32_t)found->pid;
 	message->list.uid = found->uid;
@@ -379,10 +211,10 @@ static int handle_find(struct request *request)
 		return request_refuse(
 			request, -ENOENT, "the address is not of this network namespace");
 	if (lease->state != SLOT_LEASED && server->has_survivors && !server_is_settled(server))
-		return LATER;
+		return REQUEST_LATER;
 	if (lease->state != SLOT_LEASED)
 		return request_refuse(request, -ENOENT, "no process leases slot %u", slot);
-	message = answer_begin(request);
+	message = request_answer(request);
 	message->find.pid = (uint32_t)found->pid;
 	message->find.uid = found->uid;
 	message->find.has_memory = show_memory(request, found);
@@ -396,135 +228,19 @@ static int handle_stat(struct request *request)
 	server->counters.claims_held = server->claims.count;
 	if (server->relay)
 		relay_count_up(server->relay, &server->counters);
-	answer_begin(request)->stat = server->counters;
+	request_answer(request)->stat = server->counters;
 	return 0;
 }
 
 /*
- * The client's end of a new socket pair goes with the answer; ours is where packets for QP1 go. One
- * that the client had before is closed.
- */
-static int handle_gsi_open(struct request *request)
-{
-	const int bytes = GSI_BUFFER_BYTES;
-	struct client *client = request->client;
-	uint8_t slot = (uint8_t)request->message.gsi_open.slot;
-	int fds[2];
-
-	if (!agent_slots_has(&client->slots, slot))
-		return request_refuse(
-			request, -EINVAL, "slot %u is not leased to this process", slot);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
-		return request_refuse(
-			request, -errno, "cannot make a socket pair: %s", strerror(errno));
-	/* As large as we are allowed to: a thousand connections may be made at once. */
-	if (setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
-		setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	if (client->gsi >= 0)
-		close(client->gsi);
-	client->gsi = fds[0];
-	answer_begin(request);
-	request->answer_fd = fds[1];
-	request->is_answer_fd_ours = true;
-	return 0;
-}
-
-static int handle_gsi_address(struct request *request)
-{
-	struct server *server = request->server;
-	struct agent_address address = request->message.gsi_address.address;
-	struct group *group;
-	int rc;
-
-	if (!gid_is_link_local(&address.gid))
-		address.scope_ifindex = 0;
-	rc = group_for(request, &address, 0, &group);
-	if (rc)
-		return rc;
-	rc = server_group_assign(server, group, 0, request->client->uid);
-	if (rc == -EADDRINUSE && !server_is_settled(server))
-		return LATER;
-	if (rc)
-		return refuse_open(request, &address, rc);
-	answer_begin(request);
-	return 0;
-}
-
-/*
- * What a process had claimed before urnicd died it has still, though it may have dropped its
- * privileges.
- */
-static bool may_claim_low_ports(const struct server *server, const struct client *client)
-{
-	return (client->is_survivor && server_now_ms() < server->started_at_ms + SURVIVOR_MS) ||
-		privilege_has_low_ports(client->pid, client->uid, client->pidfd);
-}
-
-static int handle_claim(struct request *request)
-{
-	struct server *server = request->server;
-	const struct claim wanted = {
-		.client = (uint32_t)(request->client - server->clients),
-		.id = request->message.claim.id,
-		.service_id = request->message.claim.service_id,
-		.address = request->message.claim.address,
-		.flags = request->message.claim.flags,
-		.made_ms = server_now_ms(),
-	};
-	uint16_t port = ip_cm_service_port(wanted.service_id);
-	uint32_t before = server->claims.count;
-	char why[AGENT_WHY_BYTES];
-	uint64_t service_id;
-	bool is_new;
-	int rc;
-
-	if (server->has_survivors && !server_is_settled(server))
-		return LATER;
-	is_new = !claim_table_has(&server->claims, wanted.client, wanted.id);
-	if (is_new && port && port < PRIVILEGED_PORTS &&
-		!may_claim_low_ports(server, request->client))
-		return request_refuse(request, -EACCES,
-			"port %u is below %d: it needs CAP_NET_BIND_SERVICE in the user namespace "
-			"that owns the network namespace",
-			port, PRIVILEGED_PORTS);
-	if (is_new &&
-		quota_is_reached(server, request->client->uid, QUOTA_CLAIMS, why, sizeof(why)))
-		return refuse_quota(request, why);
-	rc = claim_table_put(&server->claims, &wanted, &service_id);
-	if (rc) {
-		server->counters.claims_refused++;
-		return request_refuse(request, rc,
-			rc == -ENOSPC ? "all ports are in use"
-				      : "another program has port %u already",
-			(unsigned)(uint16_t)wanted.service_id);
-	}
-	request->client->claims += server->claims.count - before;
-	server->counters.claims_made++;
-	answer_begin(request)->claim.service_id = service_id;
-	return 0;
-}
-
-static int handle_unclaim(struct request *request)
-{
-	struct server *server = request->server;
-	uint32_t before = server->claims.count;
-
-	claim_table_drop(&server->claims, (uint32_t)(request->client - server->clients),
-		request->message.unclaim.id, server_now_ms());
-	request->client->claims -= before - server->claims.count;
-	answer_begin(request);
-	return 0;
-}
-
-/*
- * Pass a packet on. Nobody waits for an answer: what cannot be delivered is lost, as on a network.
+ * Pass a packet on, without an answer. If that fails the packet is dropped, as on a network.
  */
 static void packet_forward(struct request *request, const uint8_t *packet)
 {
 	struct server *server = request->server;
 	const struct slot_lease *lease = &server->slots.leases[request->message.forward.slot];
 
-	/* One user does not speak in another's name, but for root. */
+	/* Only root may send packets to another user's process. */
 	if (lease->state != SLOT_LEASED ||
 		(lease->uid != request->client->uid && request->client->uid != 0))
 		server->counters.packets_unowned++;
@@ -545,7 +261,7 @@ static int request_handle(struct request *request)
 	case AGENT_DETACH:
 		return handle_detach(request);
 	case AGENT_OPEN:
-		return handle_open(request);
+		return request_handle_open(request);
 	case AGENT_RESUME:
 		return handle_resume(request);
 	case AGENT_LIST:
@@ -553,13 +269,13 @@ static int request_handle(struct request *request)
 	case AGENT_STAT:
 		return handle_stat(request);
 	case AGENT_GSI_OPEN:
-		return handle_gsi_open(request);
+		return request_handle_gsi_open(request);
 	case AGENT_GSI_ADDRESS:
-		return handle_gsi_address(request);
+		return request_handle_gsi_address(request);
 	case AGENT_CLAIM:
-		return handle_claim(request);
+		return request_handle_claim(request);
 	case AGENT_UNCLAIM:
-		return handle_unclaim(request);
+		return request_handle_unclaim(request);
 	case AGENT_FIND:
 		return handle_find(request);
 	case AGENT_FORWARD:
@@ -568,15 +284,15 @@ static int request_handle(struct request *request)
 	return -EPROTO;
 }
 
-/* Returns false when the client does not take its answer. */
+/* Returns false when the client does not read its answer. */
 static bool handle_and_answer(struct request *request)
 {
 	struct client *client = request->client;
 	struct agent_message asked = request->message;
 	int rc = request_handle(request);
 
-	client->is_waiting = rc == LATER;
-	if (rc == LATER) {
+	client->is_waiting = rc == REQUEST_LATER;
+	if (rc == REQUEST_LATER) {
 		client->waiting = asked;
 		passed_fds_close(&request->descriptors);
 		return true;
@@ -592,7 +308,7 @@ static bool handle_and_answer(struct request *request)
 	return rc == 0;
 }
 
-/* The head of our answer is the same in each version, and says which is ours. */
+/* The head of an answer is the same in all versions, and has our version. */
 static void refuse_version(struct server *server, struct client *client, uint32_t version)
 {
 	struct agent_message message = {
@@ -604,7 +320,7 @@ static void refuse_version(struct server *server, struct client *client, uint32_
 		client->pid, client->comm, version, AGENT_VERSION);
 }
 
-/* Answer whatever an unwanted client asks. Its descriptor is needed for the next one. */
+/* Refuse an unwanted client's request. Its connection is closed next, for its descriptor. */
 static void refuse_unwanted(struct request *request)
 {
 	struct rlimit files = {0};
@@ -629,7 +345,7 @@ static void refuse_unwanted(struct request *request)
 	log_line("process %d is refused: no descriptors are left", request->client->pid);
 }
 
-/* Who comes from another network namespace is not greeted, as that would give it the fd store. */
+/* A client from another network namespace gets no HELLO, as the answer has the fd store. */
 static bool is_in_order(const struct client *client, uint32_t type)
 {
 	if (client->is_foreign)

@@ -5,14 +5,13 @@
 /*
  * urnicd's server: one thread, one epoll loop.
  *
- * server.c owns the loop, the connections and the clock; requests.c answers messages;
- * fd_store_adopt.c takes over what an earlier urnicd left. All of it is bounded by the tables below
- * and allocated at start.
+ * server.c has the loop and the clock, server_clients.c the connections, server_groups.c groups and
+ * leases. requests.c answers messages. fd_store_adopt.c adopts the sockets of an earlier urnicd.
+ * All memory is bounded by the tables below and allocated at start.
  *
- * After a start a second may have to pass before a slot can be given away: sockets of this user
- * that are open on port 4791 show that an earlier urnicd was killed, and only a survivor that
- * claims its slots brings the fd store. Until then (`settled_at_ms`) requests that depend on it
- * wait.
+ * Open sockets of this user on port 4791 at the start show that an earlier urnicd was killed. Only
+ * a survivor that resumes its slots can pass on the fd store. So requests that depend on the leases
+ * wait for a second, until `settled_at_ms`.
  */
 
 #include <stdbool.h>
@@ -27,29 +26,29 @@
 #include "urnicd/slot.h"
 
 enum {
-	SERVER_CLIENTS_MAX = 512, /* twice the slots: tools that only look need none */
+	SERVER_CLIENTS_MAX = 512, /* twice the slots: tools that only read need no slot */
 	SERVER_GROUPS_MAX =
-		LEDGER_GROUPS_MAX, /* local addresses; bounded by what the fd store can hold */
+		LEDGER_GROUPS_MAX, /* local addresses; the fd store's size bounds them */
 	SERVER_SETTLE_MS = 1000,
-	SERVER_FOREIGN_MAX = 64, /* clients that are of other network namespaces, at a time */
+	SERVER_FOREIGN_MAX = 64, /* present clients from other network namespaces */
 };
 
 struct client {
 	int fd; /* -1: unused */
-	int pidfd; /* its process; -1 if it cannot be watched */
+	int pidfd; /* its process; -1 if urnicd cannot watch the process */
 	int memory; /* memfd of its NIC memory, or -1 */
-	int gsi; /* where packets for QP1 go to it, or -1 */
+	int gsi; /* socket for its packets for QP1, or -1 */
 	pid_t pid;
 	uid_t uid;
 	char comm[PROCESS_NAME_BYTES];
 	struct agent_slots slots;
-	bool is_foreign; /* of another network namespace: may ask for processes, and nothing else */
+	bool is_foreign; /* from another network namespace: may only ask for processes */
 	bool is_greeted;
-	bool is_survivor; /* of an earlier urnicd: it resumed */
-	bool is_over_quota; /* to be told so */
-	uint32_t claims; /* that it has */
-	bool is_unwanted; /* accepted with the last descriptor, to be told so */
-	bool is_waiting; /* `waiting` is to be answered later; until then nothing is read */
+	bool is_survivor; /* it resumed slots of an earlier urnicd */
+	bool is_over_quota; /* its first request is refused for that */
+	uint32_t claims; /* their number */
+	bool is_unwanted; /* accepted with the last descriptor; its first request is refused */
+	bool is_waiting; /* `waiting` is answered later; until then urnicd reads no other request */
 	struct agent_message waiting;
 };
 
@@ -59,33 +58,32 @@ struct server {
 	uint32_t sockets_max; /* in all groups together */
 	int epoll;
 	int listener;
-	int reserve; /* a descriptor to accept with when there are no others, or -1: in use */
+	int reserve; /* a descriptor to close when accept() finds no free one; -1: closed */
 	bool is_useless; /* no program is connected, and none can connect */
-	bool is_resting; /* the listener is not watched */
+	bool is_resting; /* the loop does not watch the listener */
 	uint64_t rests_until_ms;
-	uint64_t netns; /* its network namespace: agent/place.h */
-	uint64_t host; /* its host identity: agent/namespace_lookup.h */
+	uint64_t netns; /* number of our network namespace: agent/place.h */
+	uint64_t host; /* our host identity: agent/namespace_lookup.h */
 	int fd_store;
-	int ledger; /* in the fd store, too; or -1 */
-	uint32_t generation; /* of it */
-	bool has_adopted; /* a fd store with sockets or leases in it */
-	bool has_survivors; /* is to be expected */
+	int ledger; /* also in the fd store; or -1 */
+	uint32_t generation; /* of the ledger */
+	bool has_adopted; /* this urnicd has adopted sockets or leases */
+	bool has_survivors; /* survivors of an earlier urnicd may still connect */
 	uint64_t settled_at_ms;
 	uint64_t idle_since_ms; /* while there are no clients */
 	uint32_t client_count;
-	uint32_t foreign_count; /* of them */
+	uint32_t foreign_count; /* of the clients, those with is_foreign */
 	uint32_t group_count;
 	struct agent_counters counters;
 	struct slot_table slots;
 	struct client clients[SERVER_CLIENTS_MAX];
 	struct group groups[SERVER_GROUPS_MAX];
 	struct gsi_port gsi_ports[SERVER_GROUPS_MAX]; /* slot 0 of each group */
-	/* Of packets for users other than root; NULL: this is not the system's urnicd */
+	/* Passes packets to processes of users other than root; NULL: not the system's urnicd */
 	struct relay *relay;
-	uint32_t closed_channels; /* that the fd store still has */
+	uint32_t closed_channels; /* the fd store still has them */
 	struct claim_table claims;
-	/* Of an urnicd that died: others may still have to claim what is theirs */
-	bool is_successor;
+	bool is_successor; /* an earlier urnicd died; survivors may still repeat their claims */
 	uint64_t started_at_ms;
 };
 
@@ -106,49 +104,68 @@ int server_run(struct server *server);
 /* Close everything but the settings' descriptors. NULL is fine. */
 void server_destroy(struct server *server);
 
-/* For the other files of urnicd. */
+/* --- for the other files of urnicd --- */
+
+/* The subject of an epoll event: the kind in the upper half of its data, an index in the lower. */
+enum watch { WATCH_LISTENER, WATCH_CLIENT, WATCH_PROCESS, WATCH_GROUP };
+
+/* epoll_ctl() for one subject. Returns 0 or -errno. */
+int server_epoll_watch(struct server *server, int operation, int fd, uint32_t events,
+	enum watch what, uint64_t index);
+
+/* Accept one connection (server_clients.c). Returns false when no other connection waits. */
+bool server_accept(struct server *server);
+
+/* Watch the listener again, once it has rested after a shortage of descriptors. */
+void server_listener_wake(struct server *server);
+
+/* Close a connection and release the slots, claims and channels of its process. */
+void server_client_drop(struct server *server, struct client *client);
+
+/* Read from a client again, or stop while its request waits: a client has one request at a time. */
+void server_client_rearm(struct server *server, struct client *client);
 
 uint64_t server_now_ms(void);
 
-/* Have all survivors had time to claim what is theirs? */
+/* Have all survivors had time to resume? */
 bool server_is_settled(const struct server *server);
 
-/* The group of an address; NULL: there is none. */
+/* The group of an address; NULL: none. */
 struct group *server_group_find(struct server *server, const struct agent_address *address);
 
 /*
- * Find or start the group of an address. Returns NULL when there are too many, those not counted
- * whose address has gone and that nobody uses: they are closed.
+ * Find or start the group of an address. Closes unused groups of former addresses when the table is
+ * full. Returns NULL when it stays full.
  */
 struct group *server_group(struct server *server, const struct agent_address *address);
 
-/* Is it an address of this network namespace's, and not one of many that nobody has set up? */
+/* Does an interface of this network namespace have the address? Of 127.0.0.0/8, only 127.0.0.1. */
 bool server_address_lasts(const struct agent_address *address);
 
-/* Close the groups whose addresses do not last and that nobody uses. Returns how many they were. */
+/* Close the unused groups whose addresses no interface has. Returns their number. */
 uint32_t server_drop_groups(struct server *server);
 
-/* Have a slot have a socket of an address; slot 0: urnicd itself. As group_assign(). */
+/* Assign a socket of a group to a slot; slot 0 is urnicd's own. As group_assign(). */
 int server_group_assign(struct server *server, struct group *group, uint8_t slot, uid_t uid);
 
-/* How many sockets that would open. */
+/* How many sockets server_group_assign() would open. */
 uint32_t server_group_missing(
 	const struct server *server, const struct group *group, uint8_t slot, uid_t uid);
 
-/* Poll slot 0 of a group, which just got its sockets. */
+/* Poll slot 0 of a group whose first sockets are open now. */
 void server_watch_group(struct server *server, struct group *group);
 
-/* Write into the ledger what has changed. */
+/* Write a changed group or lease into the ledger. */
 void server_note_group(struct server *server, const struct group *group);
 void server_note_lease(struct server *server, uint8_t slot);
 
-/* May this user's processes have members of groups? Others have channels (urnicd/relay.h). */
+/* May this user's processes receive members of groups? Others get channels (urnicd/relay.h). */
 bool server_gives_members(const struct server *server, uid_t uid);
 
-/* Bar a slot's sockets, close its channels. */
+/* Bar a slot's sockets and close its channels. */
 void server_clear_slot(struct server *server, uint8_t slot);
 
-/* The slot has no owner any more: return it, bar its sockets, close its channels. */
+/* Return a slot, bar its sockets and close its channels. */
 void server_release_slot(struct server *server, uint8_t slot);
 
 #endif

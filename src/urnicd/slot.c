@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Is it some user's: leased, or until a while ago? */
+/* Does a user have the slot: leased, or returned less than SLOT_REST_MS ago? */
 static bool is_bound(const struct slot_lease *lease, uint64_t now_ms)
 {
 	return lease->state == SLOT_LEASED ||
@@ -19,14 +19,14 @@ static bool is_available(
 	return is_bound(lease, now_ms) ? lease->uid == uid : may_take_more;
 }
 
-/* May it be drawn: is it free, and not among the last that were given back? */
+/* May the slot be drawn: is it free, and not among those returned last? */
 static bool is_rested(const struct slot_table *table, const struct slot_lease *lease)
 {
 	return lease->state == SLOT_FREE &&
 		(lease->returned == 0 || table->returns - lease->returned >= SLOT_RESTING_COUNT);
 }
 
-/* Of those that may not be drawn: is `a` to be leased before `b`? */
+/* Of two slots that may not be drawn: is `a` leased before `b`? */
 static bool is_before(const struct slot_lease *a, const struct slot_lease *b)
 {
 	if (a->state != b->state)

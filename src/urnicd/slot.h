@@ -3,12 +3,12 @@
 #define URNIC_URNICD_SLOT_H
 
 /*
- * Who leases which slot. Pure.
+ * The leases of slots. Pure.
  *
- * A slot is drawn at random, so that nobody who has not seen a packet can name the queue pair
- * numbers of a process. Slots that were given back just now are not drawn while there are others:
- * packets may still be under way to their former owners. For a minute no other user is given them
- * at all. Slot 0 is urnicd's and never in the table's gift.
+ * urnicd draws a slot at random, so that an attacker who has seen no packet cannot guess the queue
+ * pair numbers of a process. It does not draw the slots returned last while others are free, as
+ * packets to their former owners may still arrive. For a minute no other user gets them at all.
+ * Slot 0 is urnicd's own and is never leased.
  */
 
 #include <stdbool.h>
@@ -18,23 +18,23 @@
 #include "agent/agent_protocol.h"
 
 enum {
-	SLOT_RESTING_COUNT = 16, /* given back last of all, and not drawn while there are others */
-	SLOT_REST_MS = 60000, /* until then it stays its user's: peers have given up by then */
+	SLOT_RESTING_COUNT = 16, /* returned last, and not drawn while others are free */
+	SLOT_REST_MS = 60000, /* a returned slot stays its user's so long: peers give up before */
 };
 
 enum slot_state {
 	SLOT_FREE,
 	SLOT_LEASED, /* by a client */
-	SLOT_ORPHAN, /* leased when the last urnicd died; its owner has not claimed it yet */
+	SLOT_ORPHAN, /* leased when the last urnicd died; its process has not resumed it yet */
 };
 
 struct slot_lease {
 	enum slot_state state;
 	uint32_t client; /* index, while leased */
-	bool has_user; /* was leased before, or is: by a process of `uid` */
+	bool has_user; /* a process of `uid` leases or leased the slot */
 	uid_t uid;
 	uint64_t returned; /* sequence number of its return; 0: never used */
-	uint64_t returned_ms; /* when; or when it became an orphan */
+	uint64_t returned_ms; /* time of its return, or of becoming an orphan */
 };
 
 struct slot_table {
@@ -43,11 +43,11 @@ struct slot_table {
 };
 
 /*
- * Lease a slot: a free one, drawn; when none may be drawn, the free one that was returned longest
- * ago; then an orphan.
+ * Lease a slot: a free one, drawn at random; else the free one that was returned longest ago; else
+ * an orphan.
  *
- * `may_take_more`  Than the slots that are this user's already (slot_count_of()).
- * `random`         All 32 bits are.
+ * `may_take_more`  Whether this user may have more slots than it has (slot_count_of()).
+ * `random`         32 random bits.
  * `now_ms`         Of any clock, the same in all calls.
  *
  * Returns the slot, or -ENOSPC.
@@ -56,8 +56,8 @@ int slot_take(struct slot_table *table, uint32_t client, uid_t uid, bool may_tak
 	uint32_t random, uint64_t now_ms);
 
 /*
- * Lease a certain slot to the process that had it under the last urnicd. False: it is no orphan of
- * this user's.
+ * Lease a slot to the process that had it under the last urnicd. False: the slot is no orphan of
+ * this user.
  */
 bool slot_resume(struct slot_table *table, uint8_t slot, uint32_t client, uid_t uid);
 
@@ -65,14 +65,13 @@ bool slot_resume(struct slot_table *table, uint8_t slot, uint32_t client, uid_t 
 void slot_return(struct slot_table *table, uint8_t slot, uint64_t now_ms);
 
 /*
- * The slot was leased to a process of this user when the last urnicd died. Nothing happens unless
- * it is free.
+ * Mark a free slot as leased to a process of this user when the last urnicd died.
  */
 void slot_orphan(struct slot_table *table, uint8_t slot, uid_t uid, uint64_t now_ms);
 
 /*
- * How many slots are this user's: leased, or given back less than SLOT_REST_MS ago; how many are
- * nobody's.
+ * The number of slots that this user leases or returned less than SLOT_REST_MS ago, and the number
+ * of slots that no user has so.
  */
 uint32_t slot_count_of(const struct slot_table *table, uid_t uid, uint64_t now_ms);
 uint32_t slot_count_free(const struct slot_table *table, uint64_t now_ms);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests for sockets: the receive socket of a slot, a channel in its place, and QP1. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "port/address.h"
+#include "urnicd/event_log.h"
+#include "urnicd/fd_store.h"
+#include "urnicd/port_holder.h"
+#include "urnicd/quota.h"
+#include "urnicd/request_handlers.h"
+
+enum { GSI_BUFFER_BYTES = 4 << 20 /* of packets for QP1 that a process has not read yet */ };
+
+/* Describe for the user why a group could not grow. */
+static int refuse_open(struct request *request, const struct agent_address *address, int rc)
+{
+	char text[ADDRESS_TEXT_BYTES];
+
+	gid_to_text(&address->gid, address->scope_ifindex, text);
+	switch (-rc) {
+	case EADDRINUSE:
+		if (group_has_survivors(address))
+			return request_refuse(request, rc,
+				"UDP port 4791 of %s belongs to an urnicd that has died, and a "
+				"program that still uses it does not answer (stopped?): end it",
+				text);
+		port_holder_describe(address, request->message.why, sizeof(request->message.why));
+		return rc;
+	case EADDRNOTAVAIL:
+		return request_refuse(
+			request, rc, "%s is not an address of this host, or not usable yet", text);
+	case EMFILE:
+	case ENFILE:
+		return request_refuse(request, rc,
+			"urnicd may not open enough sockets for %s: raise the limit on open files",
+			text);
+	case EUSERS:
+		return request_refuse(request, rc,
+			"urnicd serves its maximum of %d addresses: end programs on "
+			"others",
+			SERVER_GROUPS_MAX);
+	case ENOSPC:
+		return request_refuse(request, rc,
+			"urnicd has as many sockets open as the limit on open files lets it share");
+	default:
+		return request_refuse(
+			request, rc, "cannot open UDP port 4791 of %s: %s", text, strerror(-rc));
+	}
+}
+
+/* Sockets in the fd store count against the limit of each program of the user that passes some. */
+static bool has_room(
+	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)
+{
+	uint32_t sockets = server_group_missing(server, group, slot, uid);
+
+	for (uint32_t i = 0; i < server->group_count; i++)
+		sockets += server->groups[i].count;
+	return sockets <= server->sockets_max;
+}
+
+/*
+ * Get the group of an address, with room for one more slot. Returns 0, or an error with a sentence.
+ */
+static int group_for(struct request *request, const struct agent_address *address, uint8_t slot,
+	struct group **ret_group)
+{
+	struct server *server = request->server;
+	uid_t uid = request->client->uid;
+	struct group *group = server_group(server, address);
+	char why[AGENT_WHY_BYTES];
+
+	if (!group)
+		return refuse_open(request, address, -EUSERS);
+	if (!has_room(server, group, slot, uid) &&
+		(server_drop_groups(server) == 0 || !has_room(server, group, slot, uid)))
+		return refuse_open(request, address, -ENOSPC);
+	if (server->is_system && group->count == 0 && !server_address_lasts(address)) {
+		server_drop_groups(server);
+		if (quota_is_reached(server, uid, QUOTA_GROUPS, why, sizeof(why)))
+			return request_refuse_quota(request, why);
+	}
+	*ret_group = group;
+	return 0;
+}
+
+/* Open a channel, as the holder of a member could receive every user's packets. */
+static int open_channel(struct request *request, struct group *group, uint8_t slot)
+{
+	struct server *server = request->server;
+	const struct fd_store_label label = {
+		.version = AGENT_VERSION,
+		.kind = FD_STORE_CHANNEL,
+		.address = group->address,
+		.first = slot,
+		.count = 1,
+	};
+	char why[AGENT_WHY_BYTES];
+	int ours, theirs, rc;
+
+	if (quota_is_reached(server, request->client->uid, QUOTA_CHANNELS, why, sizeof(why)))
+		return request_refuse_quota(request, why);
+	rc = relay_open(
+		server->relay, &group->address, slot, group_socket(group, slot), &ours, &theirs);
+
+	if (rc == -ENOSPC)
+		return request_refuse(
+			request, rc, "all %d channels of urnicd are in use", RELAY_CHANNELS_MAX);
+	if (rc)
+		return request_refuse(request, rc, "cannot make a channel: %s", strerror(-rc));
+	if (fd_store_put(server->fd_store, &label, &ours) != 0)
+		log_line(
+			"the fd store is full: a channel would not survive the end of this urnicd");
+	group_admit(group, slot, group_is_barred(group, slot));
+	request_answer(request);
+	request->answer_fd = theirs;
+	request->is_answer_fd_ours = true;
+	return 0;
+}
+
+int request_handle_open(struct request *request)
+{
+	struct server *server = request->server;
+	struct agent_address address = request->message.open.address;
+	uint8_t slot = (uint8_t)request->message.open.slot;
+	struct group *group;
+	uid_t uid = request->client->uid;
+	int rc;
+
+	if (!agent_slots_has(&request->client->slots, slot))
+		return request_refuse(
+			request, -EINVAL, "slot %u is not leased to this process", slot);
+	if (!gid_is_link_local(&address.gid))
+		address.scope_ifindex = 0;
+	rc = group_for(request, &address, slot, &group);
+	if (rc)
+		return rc;
+	rc = server_group_assign(server, group, slot, uid);
+	/* A survivor may have the port and is about to pass on the fd store. */
+	if (rc == -EADDRINUSE && !server_is_settled(server))
+		return REQUEST_LATER;
+	if (rc)
+		return refuse_open(request, &address, rc);
+	if (!server_gives_members(server, uid))
+		return open_channel(request, group, slot);
+	group_admit(group, slot, group_is_barred(group, slot));
+	group_give(group, slot);
+	server_note_group(server, group);
+	request_answer(request);
+	request->answer_fd = group_socket(group, slot);
+	return 0;
+}
+
+/*
+ * Create a socket pair for the client's packets for QP1. The answer passes the client's end. An
+ * earlier pair is closed.
+ */
+int request_handle_gsi_open(struct request *request)
+{
+	const int bytes = GSI_BUFFER_BYTES;
+	struct client *client = request->client;
+	uint8_t slot = (uint8_t)request->message.gsi_open.slot;
+	int fds[2];
+
+	if (!agent_slots_has(&client->slots, slot))
+		return request_refuse(
+			request, -EINVAL, "slot %u is not leased to this process", slot);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+		return request_refuse(
+			request, -errno, "cannot make a socket pair: %s", strerror(errno));
+	/* As large as the limit allows: a program may make a thousand connections at once. */
+	if (setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
+		setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	if (client->gsi >= 0)
+		close(client->gsi);
+	client->gsi = fds[0];
+	request_answer(request);
+	request->answer_fd = fds[1];
+	request->is_answer_fd_ours = true;
+	return 0;
+}
+
+int request_handle_gsi_address(struct request *request)
+{
+	struct server *server = request->server;
+	struct agent_address address = request->message.gsi_address.address;
+	struct group *group;
+	int rc;
+
+	if (!gid_is_link_local(&address.gid))
+		address.scope_ifindex = 0;
+	rc = group_for(request, &address, 0, &group);
+	if (rc)
+		return rc;
+	rc = server_group_assign(server, group, 0, request->client->uid);
+	if (rc == -EADDRINUSE && !server_is_settled(server))
+		return REQUEST_LATER;
+	if (rc)
+		return refuse_open(request, &address, rc);
+	request_answer(request);
+	return 0;
+}
