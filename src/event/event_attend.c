@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting at a lookout. The attendant says in NIC memory what it does; event_queue_post() and peers
- * on this host (local/initiator.c) read that after they have left something.
+ * Waiting at a lookout. The waiting thread publishes its state in NIC memory. event_queue_post()
+ * and peers on this host (local/peer.c) read it after they have left a completion.
+ *
+ * The thread polls for LOOK_NS before it sleeps. That shortens the wait of its program and takes
+ * less processor time than going to sleep and waking up, so programs beside it gain, too.
+ * bench/attend measures both.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +16,14 @@
 #include "os/clock.h"
 #include "os/futex.h"
 
-/* About what going to sleep and waking up take. */
+/* About the time that going to sleep and waking up take. */
 #define LOOK_NS 10000
 
 enum {
 	LOOKS_PER_CLOCK = 8,
 	/*
-	 * Times in a row that looking was of no use, until it is not tried; and then not so many
-	 * times.
+	 * After LUCK_MAX fruitless waits in a row, the thread does not poll before its next
+	 * -LUCK_MIN sleeps.
 	 */
 	LUCK_MAX = 8,
 	LUCK_MIN = -32,
@@ -46,8 +50,7 @@ static bool attend_begin(struct event_queue *queue, struct event_lookout *lookou
 }
 
 /*
- * Under the lock. What comes from here on is told to others; what came before is seen by the
- * caller's next look.
+ * Under the lock. Later events go to other waiters; the caller's next look finds earlier ones.
  */
 static void attend_end(struct event_queue *queue, struct event_lookout *lookout)
 {
@@ -75,7 +78,7 @@ static bool is_worth_it(struct event_lookout *lookout)
 	return false;
 }
 
-/* Look for as long as it is likely to be of use. */
+/* Poll for LOOK_NS, unless recent waits were fruitless. */
 static void look_for_a_while(struct event_queue *queue, struct event_lookout *lookout)
 {
 	uint64_t until_ns = clock_now_ns() + LOOK_NS;
@@ -96,7 +99,7 @@ static void look_for_a_while(struct event_queue *queue, struct event_lookout *lo
 		lookout->luck = LUCK_MIN;
 }
 
-/* Returns 0 when there is an event, or was, or -EINTR. */
+/* Returns 0 after a wake-up, or -EINTR. */
 static int sleep_here(struct event_queue *queue, struct event_lookout *lookout)
 {
 	uint32_t wakes = atomic_load(attention_wakes(lookout->attention));
@@ -113,8 +116,8 @@ static int sleep_here(struct event_queue *queue, struct event_lookout *lookout)
 }
 
 /*
- * The caller attends. Returns 0 when there is an event; -EINTR; -ENOENT when there is nothing to
- * see from here.
+ * Wait at the lookout. Returns 0 when there is an event; -EINTR; -ENOENT when the lookout sees
+ * nothing any more.
  */
 static int attend_wait(struct event_queue *queue, struct event_lookout *lookout)
 {
@@ -149,7 +152,8 @@ int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *eve
 	pthread_cleanup_pop(false);
 	pthread_mutex_lock(&queue->lock);
 	/*
-	 * It may have been forgotten since; and one that is there is taken even when a signal came.
+	 * The event may have been forgotten since. An event that is there is taken in spite of a
+	 * signal.
 	 */
 	has_event = !list_is_empty(&queue->waiting);
 	if (has_event)

@@ -3,9 +3,9 @@
  * Lock: queue->lock, for the list, the counts and the bell. Under it `hold` takes at most the lock
  * of what the event is about (lock_order.def).
  *
- * The bell is taken back by reading the program's end. Whoever reads it rings again if the list is
- * not empty afterwards, so that every waiting reader is woken as long as there is something for it.
- * While somebody attends, nothing rings.
+ * Reading the program's end silences the bell. The reader rings again if the list is not empty
+ * afterwards, so that each waiting reader with an event is woken. While a thread attends, the bell
+ * stays silent.
  */
 #include "event/event_queue.h"
 
@@ -53,13 +53,13 @@ void event_queue_ring(struct event_queue *queue)
 	static const char bell;
 	int cancel = cancel_forbid();
 
-	/* There is room: the last byte was taken back, or never sent. */
+	/* The socket has room: the last byte was read, or none was sent. */
 	if (!queue->is_rung && !queue->is_attended && !list_is_empty(&queue->waiting))
 		queue->is_rung = send(queue->bell_fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	cancel_allow(cancel);
 }
 
-/* Under the lock: who attends has to come for an event. */
+/* Under the lock: wake the attending thread for an event. */
 static void attendant_call(struct event_queue *queue)
 {
 	struct attention *attention = atomic_load(&queue->lookout)->attention;
@@ -102,7 +102,7 @@ void event_queue_take_first(struct event_queue *queue,
 	hold(event, argument);
 }
 
-/* Wait at the descriptor. Returns 0 when the bell was heard, which is silent again; or -errno. */
+/* Wait at the descriptor. Returns 0 after reading the bell's byte; or -errno. */
 static int bell_await(struct event_queue *queue)
 {
 	char bell;
@@ -122,7 +122,7 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 	int error;
 
 	while (!has_event) {
-		/* An event that is there already is taken without any other such point */
+		/* Taking a present event has no other cancellation point. */
 		pthread_testcancel();
 		error = event_queue_attend(queue, hold, argument);
 		if (error != -ENOENT)
@@ -132,7 +132,7 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 			return error;
 		pthread_mutex_lock(&queue->lock);
 		queue->is_rung = false;
-		/* Empty only if the event was forgotten after its bell had been heard. */
+		/* Empty only if the event was forgotten after the bell's byte was read. */
 		has_event = !list_is_empty(&queue->waiting);
 		if (has_event)
 			event_queue_take_first(queue, hold, argument);
@@ -152,8 +152,8 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	event->waiting = 0;
 	list_changed(queue);
 	/*
-	 * Nobody may be woken for nothing. If a reader has the bell already, it comes here next and
-	 * rings again for others.
+	 * Silence the bell of an empty list. A reader that has the byte already takes the lock next
+	 * and rings again for others.
 	 */
 	if (queue->is_rung && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
 		recv(queue->fd, &bell, 1, MSG_DONTWAIT) == 1)

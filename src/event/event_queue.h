@@ -6,20 +6,20 @@
  * Programs put the descriptor into poll, epoll or SIGIO, make it non-blocking with fcntl, and take
  * events with a call that reads it. So it is a real descriptor, readable exactly while an event
  * waits: one end of a socket pair that holds at most one byte, the bell. The events themselves are
- * entries of a list, one entry per source with a count, so nothing is allocated and nothing can
- * overflow however long the program does not look.
+ * entries of a list, one entry per source with a count. So posting allocates nothing, and no event
+ * is lost however late the program takes it.
  *
- * A queue may have a lookout: a way to see what is about to be posted. Then a thread that takes an
- * event from a blocking descriptor does not wait at that but attends by itself (queue/attention.h):
- * it looks for a while, for as long as going to sleep and waking up would take, if that has been of
- * use lately, and then sleeps at the lookout. What is posted meanwhile is that thread's, and rings
- * no bell. There is one such thread at a time; others wait at the descriptor.
+ * A queue may have a lookout: a function that collects completions and posts their events. A thread
+ * that waits on a blocking descriptor then attends (queue/attention.h) and leaves the descriptor
+ * alone. It polls the lookout for about as long as a sleep and a wake-up take, unless recent polls
+ * were fruitless, and then sleeps on a futex. Events posted meanwhile are that thread's and ring no
+ * bell. One thread attends at a time; others wait at the descriptor.
  *
- * A source (a completion queue, say) embeds its `struct event`. Owner of the event is the source;
- * it takes itself out with event_queue_forget() before it goes.
+ * A source (a completion queue, say) embeds its `struct event` and owns it. It calls
+ * event_queue_forget() before it is destroyed.
  *
- * Any thread may call. Posting does not block beyond the few instructions of the queue's lock and
- * one system call for the first event of a row.
+ * Any thread may call. Posting takes the queue's lock, and one system call for the first event of a
+ * batch.
  */
 #ifndef URNIC_EVENT_EVENT_QUEUE_H
 #define URNIC_EVENT_EVENT_QUEUE_H
@@ -37,19 +37,19 @@ struct event {
 	struct list node;
 	/* Times posted and not yet taken; in the list exactly while not 0. */
 	uint32_t waiting;
-	/* Times taken, ever: what the source's destruction waits to see acknowledged. */
+	/* Times taken, ever: the source's destruction waits for so many acknowledgements. */
 	uint32_t taken;
 };
 
 enum event_view {
-	EVENT_VIEW_NONE, /* nothing can be seen from here (any more) */
-	EVENT_VIEW_EMPTY, /* nobody comes this way: looking for long is of no use */
+	EVENT_VIEW_NONE, /* the lookout sees no completions (any more) */
+	EVENT_VIEW_EMPTY, /* no peer uses this channel: do not poll */
 	EVENT_VIEW_OPEN,
 };
 
 struct event_lookout {
 	struct attention *attention;
-	/* Take in what has come, and post what it means. Called without the queue's lock. */
+	/* Collect completions and post their events. Called without the queue's lock. */
 	enum event_view (*look)(struct event_lookout *lookout);
 	int luck; /* see event_attend.c */
 };
@@ -59,7 +59,7 @@ struct event_queue {
 	int bell_fd; /* ours */
 	pthread_mutex_t lock;
 	struct list waiting; /* of struct event, oldest first */
-	bool is_rung; /* a byte was sent and not yet taken back */
+	bool is_rung; /* a byte was sent and not yet read */
 	bool is_attended; /* by a thread */
 	_Atomic bool has_waiting; /* the list is not empty; written under the lock */
 	struct event_lookout *_Atomic lookout; /* NULL: none */
@@ -68,7 +68,7 @@ struct event_queue {
 
 /* Returns 0 or -errno. */
 int event_queue_init(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_init);
-/* Closes both descriptors. No event is in the queue any more. */
+/* Close both descriptors. The queue must be empty. */
 void event_queue_done(struct event_queue *queue) URNIC_EXPORT_AS(event_queue_done);
 
 static inline void event_init(struct event *event)
@@ -78,15 +78,15 @@ static inline void event_init(struct event *event)
 	event->taken = 0;
 }
 
-/* One more time `event`. */
+/* Post `event` once more. */
 void event_queue_post(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_post);
 
 /*
  * Take the oldest event; waits for one unless the descriptor is non-blocking.
  *
- * `hold`  Called with the event under the queue's lock, so that its source cannot go before the
- *         caller has what it needs of it.
+ * `hold`  Called with the event under the queue's lock, so that its source exists while the caller
+ *         reads it.
  *
  * Returns 0, or -errno: -EAGAIN on a non-blocking descriptor, -EINTR as read(2).
  */
@@ -94,13 +94,12 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 	void *argument) URNIC_EXPORT_AS(event_queue_take);
 
 /*
- * Drop what `event` has waiting. event->taken does not change any more: that many acknowledgements
- * its source is owed.
+ * Drop the untaken posts of `event`. event->taken does not change after this call.
  */
 void event_queue_forget(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_forget);
 
-/* The queue has a lookout from now on, to the end of its life. */
+/* Give the queue a lookout, for the rest of its life. */
 void event_queue_give_lookout(struct event_queue *queue, struct event_lookout *lookout);
 
 /*
@@ -110,10 +109,10 @@ void event_queue_give_lookout(struct event_queue *queue, struct event_lookout *l
 int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
 	void *argument);
 
-/* event_queue.c and event_attend.c: take the first event, which is there; under the lock. */
+/* event_queue.c and event_attend.c: take the first event of a list that is not empty; locked. */
 void event_queue_take_first(struct event_queue *queue,
 	void (*hold)(struct event *event, void *argument), void *argument);
-/* The same: if an event waits that nobody attends to, the descriptor is readable. */
+/* The same: ring, if an event waits and no thread attends. */
 void event_queue_ring(struct event_queue *queue);
 
 #endif
