@@ -53,7 +53,7 @@ void port_udp_destroy(struct port_udp *port)
 		return;
 	udp_paths_destroy(port);
 	for (uint32_t i = 0; i < port->receiver_count; i++) {
-		udp_link_close(port->receivers[i].link);
+		udp_bypass_close(port->receivers[i].bypass);
 		if (port->receivers[i].fd >= 0)
 			close(port->receivers[i].fd);
 	}
@@ -153,8 +153,8 @@ fail_close:
 
 void port_udp_remove_address(struct port_udp *port, uint32_t index)
 {
-	udp_link_close(port->receivers[index].link);
-	port->receivers[index].link = NULL;
+	udp_bypass_close(port->receivers[index].bypass);
+	port->receivers[index].bypass = NULL;
 	close(port->receivers[index].fd);
 	port->receivers[index].fd = -1;
 	for (uint32_t i = 0; i < UDP_FLOWS_COUNT; i++)
@@ -171,9 +171,9 @@ unsigned port_udp_fds(const struct port_udp *port, struct pollfd *ret_fds)
 
 		if (receiver->fd >= 0)
 			ret_fds[count++] = (struct pollfd){.fd = receiver->fd, .events = POLLIN};
-		if (receiver->link)
+		if (receiver->bypass)
 			ret_fds[count++] = (struct pollfd){
-				.fd = udp_link_fd(receiver->link), .events = POLLIN};
+				.fd = udp_bypass_fd(receiver->bypass), .events = POLLIN};
 	}
 	if (port->is_blocked) {
 		/* A flush stopped at the first packet that is still staged. */

@@ -17,7 +17,7 @@
  * (UDP_SEGMENT) and hands them to the kernel. When the kernel's queue is full the rest stays
  * staged, in order, and nothing more can be staged until a later flush has got rid of it.
  *
- * Where it may, the port goes around the kernel's UDP in both directions: port_udp_use_link().
+ * Where it may, the port goes around the kernel's UDP in both directions: port_udp_use_bypass().
  *
  * Nothing here blocks. The caller serializes all calls on one port (the lane's lock). Everything
  * the data path needs is allocated by create, add_address and path_open.
@@ -111,7 +111,7 @@ int port_udp_add_address(
  * same there that they would slow each other down; -ENOMEM; or another -errno. After any of these
  * the address works as before.
  */
-int port_udp_use_link(struct port_udp *port, uint32_t address, uint32_t ifindex);
+int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifindex);
 
 /*
  * Whose Ethernet address the port wants to know before it sends frames there. Only the kernel's
@@ -155,8 +155,8 @@ void port_udp_remove_address(struct port_udp *port, uint32_t index);
  *              close paths; it must not flush or receive.
  *
  * Returns the number of datagrams read. 0 means that the sockets are empty; but a datagram may be
- * on its way from one to the other (port_udp_use_link()), and an address where nothing has come for
- * a while is looked at in each 16th call only. So a caller about to sleep sleeps in a
+ * on its way from one to the other (port_udp_use_bypass()), and an address where nothing has come
+ * for a while is looked at in each 16th call only. So a caller about to sleep sleeps in a
  * level-triggered poll of port_udp_fds().
  */
 unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, void *context);

@@ -3,9 +3,10 @@
 #define URNIC_PORT_UDP_INTERNAL_H
 
 /*
- * What the files of the UDP port share: udp.c makes and unmakes it, udp_receive.c and udp_send.c
- * are the data path, udp_tail.c orders acknowledgements, udp_path.c sets up paths and their
- * sockets, udp_bypass.c goes around all of them. Nobody else includes this.
+ * Shared by the files of the UDP port only. udp.c creates and destroys the port. udp_receive.c and
+ * udp_send.c are the data path, udp_tail.c orders acknowledgements, and udp_path.c opens paths and
+ * their sockets. udp_bypass.c exchanges frames with the interface itself: udp_bypass_open.c sets it
+ * up, udp_neighbour.c has Ethernet addresses, and udp_order.c keeps its order with the socket.
  */
 
 #include <sys/socket.h>
@@ -73,12 +74,27 @@ struct udp_neighbour {
 	uint64_t routed_ms; /* when the kernel last found a way to it */
 };
 
-struct udp_link; /* udp_bypass.c */
+/* udp_bypass.c */
+enum {
+	BYPASS_SLOT_BYTES = 2048,
+	BYPASS_SLOTS_COUNT = 1024,
+	UDP_HEARD_MS = 50,
+	UDP_ROUTED_MS = 100,
+	UDP_CONFIRMED_MS = 3000,
+};
+
+struct udp_bypass {
+	int fd;
+	uint32_t ifindex;
+	uint8_t *ring;
+	uint32_t next_slot;
+	uint32_t stalled_looks;
+};
 
 struct udp_receiver {
 	int fd; /* -1: none any more */
 	bool is_channel; /* of urnicd's, in place of the socket (udp_channel.h) */
-	struct udp_link *link; /* NULL: the socket is all there is */
+	struct udp_bypass *bypass; /* NULL: the socket is all there is */
 	uint32_t scope_ifindex;
 	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
 	uint32_t empty_looks; /* in a row */
@@ -325,7 +341,7 @@ void udp_tail_heard(struct port_udp *port, uint8_t address, const struct gid *re
 /* --- the link (udp_bypass.c) --- */
 
 /* Take in what has come over the link of an address. Returns the number of datagrams. */
-unsigned udp_link_receive(
+unsigned udp_bypass_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
 /*
@@ -333,7 +349,7 @@ unsigned udp_link_receive(
  * mark. Nothing happens when it has none. Returns whether it had, and then the Ethernet addresses
  * it came with.
  */
-bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
+bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
 	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);
 
 /*
@@ -344,14 +360,14 @@ bool udp_link_catch_up(struct port_udp *port, uint8_t address, const uint8_t *da
 void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs);
 
-void udp_link_close(struct udp_link *link);
-int udp_link_fd(const struct udp_link *link);
+void udp_bypass_close(struct udp_bypass *bypass);
+int udp_bypass_fd(const struct udp_bypass *bypass);
 
 /*
  * The link that a message of a path leaves by now; NULL: its socket. `data_bytes` of UDP payload,
  * `now_ms` of udp_now_ms().
  */
-struct udp_link *udp_link_of(const struct port_udp *port, const struct udp_path *path,
+struct udp_bypass *udp_bypass_of(const struct port_udp *port, const struct udp_path *path,
 	uint32_t data_bytes, uint64_t now_ms);
 
 /* Time to a few milliseconds, for next to nothing. */
@@ -361,7 +377,7 @@ uint64_t udp_now_ms(void);
  * Make the headers of a message for the link, of `data_bytes`, cut into packets of `segment_bytes`
  * (0: one). Returns their length.
  */
-uint32_t udp_link_headers_make(
+uint32_t udp_bypass_headers_make(
 	const struct udp_path *path, uint32_t data_bytes, uint32_t segment_bytes, uint8_t *to);
 
 /* The neighbour at the end of a new path, and of one no longer. */

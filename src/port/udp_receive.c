@@ -93,7 +93,7 @@ static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
 		counters->rx_ce_marked++;
 	if (on_packet(context, packet)) {
 		*was_taken = true;
-		if (port->receivers[packet->address].link)
+		if (port->receivers[packet->address].bypass)
 			udp_order_note(port, flow, packet->data);
 	}
 	return true;
@@ -208,8 +208,8 @@ static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_b
 
 	for (int i = 0; i < count; i++) {
 		uint8_t macs[ROCE_MACS_BYTES];
-		bool has_macs = receiver->link &&
-			udp_link_catch_up(port, address, port->in_iov[i].iov_base,
+		bool has_macs = receiver->bypass &&
+			udp_bypass_catch_up(port, address, port->in_iov[i].iov_base,
 				port->in[i].msg_len, macs, on_packet, context);
 
 		*ret_bytes += port->in[i].msg_len;
@@ -261,7 +261,7 @@ static bool is_worth_a_look(const struct port_udp *port, uint32_t address, bool 
 		return true;
 	return !has_come &&
 		(receiver->empty_looks < UDP_EMPTY_LOOKS ||
-			(address == port->busiest && !receiver->link));
+			(address == port->busiest && !receiver->bypass));
 }
 
 static unsigned receive_one_address(
@@ -272,8 +272,8 @@ static unsigned receive_one_address(
 
 	if (receiver->fd < 0)
 		return 0;
-	if (receiver->link)
-		total = udp_link_receive(port, address, on_packet, context);
+	if (receiver->bypass)
+		total = udp_bypass_receive(port, address, on_packet, context);
 	if (is_worth_a_look(port, address, total > 0)) {
 		unsigned count = udp_socket_receive(port, address, on_packet, context);
 

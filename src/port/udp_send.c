@@ -178,7 +178,7 @@ static void message_make(
 	packets_seal(port, head, count);
 	if (is_frame)
 		piece_add(port, message->headers,
-			udp_link_headers_make(
+			udp_bypass_headers_make(
 				head->path, message->bytes, segment_bytes, message->headers));
 	else
 		address_to_peer(message, head->path, segment_bytes, header);
@@ -192,7 +192,7 @@ static void message_make(
  * long message follows a short one, the two take the same way: an interface with several queues may
  * have another for each way, and the long one may be the answer to what the short one acknowledges.
  */
-static struct udp_link *way_of(
+static struct udp_bypass *way_of(
 	const struct port_udp *port, uint32_t first, uint32_t count, uint64_t now_ms)
 {
 	const struct udp_path *path = port->staged[first].path;
@@ -200,20 +200,20 @@ static struct udp_link *way_of(
 
 	if (next < port->staged_end && port->staged[next].path == path)
 		bytes = max_u32(bytes, run_bytes(port, next, udp_run_length(port, next)));
-	return udp_link_of(port, path, bytes, now_ms);
+	return udp_bypass_of(port, path, bytes, now_ms);
 }
 
 /*
- * Make as many messages as go through one socket in one call: a link's (*ret_link), or the sender
+ * Make as many messages as go through one socket in one call: a link's (*ret_bypass), or the sender
  * of the first path. Returns how many, at least one.
  */
-static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_link **ret_link)
+static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_bypass **ret_bypass)
 {
 	const struct udp_sender *sender = port->staged[port->staged_first].path->sender;
 	uint32_t next = port->staged_first;
 	unsigned count = 0;
 
-	*ret_link = NULL;
+	*ret_bypass = NULL;
 	port->out_piece_count = 0;
 	while (count < UDP_SEND_BATCH && next < port->staged_end &&
 		port->out_piece_count <= UDP_SEND_PIECES - (3 * UDP_SEGMENTS_MAX + 2)) {
@@ -223,12 +223,12 @@ static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_li
 			break;
 		udp_tail_arrange(port, next);
 		uint32_t packets = udp_run_length(port, next);
-		struct udp_link *link = way_of(port, next, packets, now_ms);
+		struct udp_bypass *bypass = way_of(port, next, packets, now_ms);
 		if (count == 0)
-			*ret_link = link;
-		else if (link != *ret_link || (!link && path->sender != sender))
+			*ret_bypass = bypass;
+		else if (bypass != *ret_bypass || (!bypass && path->sender != sender))
 			break;
-		message_make(port, count, next, packets, link != NULL);
+		message_make(port, count, next, packets, bypass != NULL);
 		next += packets;
 		count++;
 	}
@@ -312,19 +312,20 @@ static bool handle_refusal(struct port_udp *port, int error)
 /* Send one batch. Returns false when the rest has to wait. */
 static bool send_batch(struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
 {
-	struct udp_link *link;
-	unsigned count = batch_make(port, now_ms, &link);
-	int sent = udp_sendmmsg(link ? udp_link_fd(link) : path->sender->fd, port->out, count);
+	struct udp_bypass *bypass;
+	unsigned count = batch_make(port, now_ms, &bypass);
+	int sent =
+		udp_sendmmsg(bypass ? udp_bypass_fd(bypass) : path->sender->fd, port->out, count);
 
 	if (sent > 0) {
 		account_sent(port, (unsigned)sent);
-		if (link)
+		if (bypass)
 			port->counters->tx_frames += (unsigned)sent;
 		else if (path->neighbour)
 			path->neighbour->routed_ms = now_ms;
 		return true;
 	}
-	if (link) {
+	if (bypass) {
 		handle_link_refusal(port, errno);
 		return true;
 	}

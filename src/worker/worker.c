@@ -486,7 +486,7 @@ int worker_address_add(
 int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
 	bool was_watching = worker->is_watching_sockets;
-	int error = port_udp_use_link(worker->port, index, ifindex);
+	int error = port_udp_use_bypass(worker->port, index, ifindex);
 
 	worker_watch_sockets(worker, false);
 	worker_watch_sockets(worker, was_watching);

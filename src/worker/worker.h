@@ -188,7 +188,7 @@ int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
 
 /*
- * Have packets of an address go around the kernel's UDP (port_udp_use_link()). The worker is
+ * Have packets of an address go around the kernel's UDP (port_udp_use_bypass()). The worker is
  * locked. Returns 0 or the -errno that says why not.
  */
 int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex);

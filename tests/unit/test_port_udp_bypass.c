@@ -103,7 +103,7 @@ static void end_open(struct end *end, const char *address, bool has_link)
 	port_udp_on_question(end->port, on_question, end);
 	if (has_link)
 		assert_int_equal(
-			port_udp_use_link(end->port, 0, if_nametoindex(end->interface)), 0);
+			port_udp_use_bypass(end->port, 0, if_nametoindex(end->interface)), 0);
 }
 
 static uint32_t path_to(struct end *from, const struct end *to, uint8_t dscp, uint8_t hop_limit)
@@ -706,8 +706,8 @@ static void interface_without_ethernet_has_no_link(void **state)
 	(void)state;
 	ends_open(true, true, false);
 	netns_switch(b.netns);
-	assert_int_equal(port_udp_use_link(b.port, 0, if_nametoindex("lo")), -EOPNOTSUPP);
-	assert_int_equal(port_udp_use_link(b.port, 0, 12345), -ENODEV);
+	assert_int_equal(port_udp_use_bypass(b.port, 0, if_nametoindex("lo")), -EOPNOTSUPP);
+	assert_int_equal(port_udp_use_bypass(b.port, 0, 12345), -ENODEV);
 	exchange(20);
 }
 
@@ -729,7 +729,7 @@ static void links_on_one_interface_are_few(void **state)
 		assert_int_equal(port_udp_add_address(ports[count], &other, 0,
 					 udp_bound_socket(&other, ROCE_UDP_PORT)),
 			0);
-		error = port_udp_use_link(ports[count], 0, if_nametoindex("vb"));
+		error = port_udp_use_bypass(ports[count], 0, if_nametoindex("vb"));
 	}
 	assert_int_equal(error, -EUSERS);
 	while (count > 0)
@@ -743,7 +743,7 @@ static bool can_link(void)
 
 	netns_switch(a.netns);
 	end_open(&a, "10.99.0.1", false);
-	error = port_udp_use_link(a.port, 0, if_nametoindex("va"));
+	error = port_udp_use_bypass(a.port, 0, if_nametoindex("va"));
 	ends_close(NULL);
 	if (error)
 		printf("skipped: no link to an interface: %s\n", strerror(-error));

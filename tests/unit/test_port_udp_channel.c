@@ -145,7 +145,7 @@ static void channel_has_no_link(void **state)
 {
 	(void)state;
 	ends_open();
-	assert_int_equal(port_udp_use_link(udp_b.port, 0, 1), -EACCES);
+	assert_int_equal(port_udp_use_bypass(udp_b.port, 0, 1), -EACCES);
 }
 
 int main(void)

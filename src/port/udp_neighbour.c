@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The Ethernet addresses of next hops, for frames past the kernel's UDP (udp_bypass.c).
+ *
+ * Any host on the link can send frames with the peer's IP address and an Ethernet address of its
+ * own. So the port trusts no frame. It uses the address that the kernel's neighbour table has for
+ * the route's next hop. A thread of the NIC asks the kernel for it (port_udp_question). So packets
+ * go where the kernel would send them, and a host that forges frames moves none.
+ *
+ * A frame from that address, with a packet that a queue pair took, shows that the neighbour is
+ * alive, for UDP_HEARD_MS. A frame from another address makes the port ask again, once in
+ * UDP_ASK_MS. Each time that the kernel has no address doubles the pause before the next question.
+ * The port asks anew after UDP_CONFIRM_MS, and uses no answer older than UDP_CONFIRMED_MS. Packets
+ * to a silent or unconfirmed neighbour leave by the UDP socket. So does a packet to each neighbour
+ * once in UDP_ROUTED_MS, so that the port soon notices a changed route.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "base/arith.h"
+#include "port/udp_internal.h"
+#include "wire/bytes.h"
+#include "wire/frame.h"
+
+enum {
+	UDP_ASK_MS = 100,
+	UDP_ASK_UNKNOWN_MS_MIN = 10,
+	UDP_ASK_UNKNOWN_MS_MAX = 1000,
+	UDP_CONFIRM_MS = 1000,
+};
+
+uint64_t udp_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static struct udp_neighbour *neighbour_at(
+	struct port_udp *port, uint8_t address, const struct gid *gid)
+{
+	uint32_t hash = get_be32(gid->raw + 12) * 0x9e3779b1u ^ (uint32_t)address << 24;
+
+	return &port->neighbours[(hash >> 24) % UDP_NEIGHBOURS_COUNT];
+}
+
+static bool neighbour_is(
+	const struct udp_neighbour *neighbour, uint8_t address, const struct gid *gid)
+{
+	return neighbour->paths > 0 && neighbour->address == address &&
+		gid_is_equal(&neighbour->gid, gid);
+}
+
+static void neighbour_ask(struct port_udp *port, struct udp_neighbour *neighbour, uint64_t now_ms)
+{
+	if (!port->on_question || neighbour->is_asked || now_ms < neighbour->ask_from_ms)
+		return;
+	neighbour->is_asked = true;
+	neighbour->ask_from_ms = now_ms + neighbour->ask_pause_ms;
+	port->question_count++;
+	port->on_question(port->question_context);
+}
+
+void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
+{
+	uint8_t address = path->settings.address;
+	struct udp_neighbour *neighbour = neighbour_at(port, address, &path->settings.remote);
+
+	if (neighbour->paths == 0) {
+		port->question_count -= neighbour->is_asked;
+		*neighbour = (struct udp_neighbour){
+			.address = address,
+			.gid = path->settings.remote,
+			.routed_ms = udp_now_ms(),
+			.ask_pause_ms = UDP_ASK_UNKNOWN_MS_MIN,
+		};
+	} else if (!neighbour_is(neighbour, address, &path->settings.remote)) {
+		return;
+	}
+	neighbour->paths++;
+	path->neighbour = neighbour;
+	/* The answer is there before the first frame, mostly. */
+	if (port->receivers[address].bypass && !gid_is_multicast(&neighbour->gid))
+		neighbour_ask(port, neighbour, udp_now_ms());
+}
+
+void udp_neighbour_unref(struct udp_path *path)
+{
+	if (path->neighbour)
+		path->neighbour->paths--;
+}
+
+/* Has the kernel given the address, not long ago? */
+static bool is_confirmed(const struct udp_neighbour *neighbour, uint64_t now_ms)
+{
+	return neighbour->confirmed_ms && now_ms - neighbour->confirmed_ms <= UDP_CONFIRMED_MS;
+}
+
+void udp_neighbour_heard(
+	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs)
+{
+	struct udp_neighbour *neighbour = neighbour_at(port, address, gid);
+	const uint8_t *own = macs, *from = macs + FRAME_MAC_BYTES;
+	uint64_t now_ms;
+
+	if (!neighbour_is(neighbour, address, gid))
+		return;
+	now_ms = udp_now_ms();
+	if (!is_confirmed(neighbour, now_ms) ||
+		memcmp(neighbour->macs, from, FRAME_MAC_BYTES) != 0) {
+		neighbour_ask(port, neighbour, now_ms);
+		return;
+	}
+	/* The kernel has seen that this one is the interface's own: it is a PACKET_HOST. */
+	memcpy(neighbour->macs + FRAME_MAC_BYTES, own, FRAME_MAC_BYTES);
+	neighbour->heard_ms = now_ms;
+	if (now_ms - neighbour->confirmed_ms > UDP_CONFIRM_MS)
+		neighbour_ask(port, neighbour, now_ms);
+}
+
+void port_udp_on_question(struct port_udp *port, port_udp_question_fn *on_question, void *context)
+{
+	port->on_question = on_question;
+	port->question_context = context;
+}
+
+bool port_udp_next_question(struct port_udp *port, struct port_udp_question *ret_question)
+{
+	for (uint32_t i = 0; i < UDP_NEIGHBOURS_COUNT && port->question_count; i++) {
+		struct udp_neighbour *neighbour = &port->neighbours[i];
+		const struct udp_receiver *receiver = &port->receivers[neighbour->address];
+
+		if (!neighbour->is_asked)
+			continue;
+		neighbour->is_asked = false;
+		port->question_count--;
+		if (!neighbour->paths || !receiver->bypass)
+			continue;
+		*ret_question = (struct port_udp_question){
+			.neighbour = i,
+			.ifindex = receiver->bypass->ifindex,
+			.local = receiver->gid,
+			.remote = neighbour->gid,
+		};
+		return true;
+	}
+	return false;
+}
+
+void port_udp_answer(
+	struct port_udp *port, const struct port_udp_question *question, const uint8_t *mac)
+{
+	struct udp_neighbour *neighbour = &port->neighbours[question->neighbour];
+
+	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &question->remote) ||
+		!gid_is_equal(&port->receivers[neighbour->address].gid, &question->local))
+		return; /* the last path to it was closed meanwhile, and another has its place */
+	if (!mac || memcmp(neighbour->macs, mac, FRAME_MAC_BYTES) != 0)
+		neighbour->heard_ms = 0;
+	neighbour->confirmed_ms = mac ? udp_now_ms() : 0;
+	neighbour->ask_pause_ms =
+		mac ? UDP_ASK_MS : min_u32(2 * neighbour->ask_pause_ms, UDP_ASK_UNKNOWN_MS_MAX);
+	if (mac)
+		memcpy(neighbour->macs, mac, FRAME_MAC_BYTES);
+}
