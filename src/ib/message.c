@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "memory/abroad.h"
+#include "memory/mr_borrowed.h"
 #include "memory/mw.h"
 #include "wire/roce.h"
 
@@ -293,7 +293,7 @@ enum refusal message_write_execute(
 {
 	struct reth write = message->write;
 	bool takes_receive = opcode_has_immediate(packet->info);
-	bool is_abroad = false;
+	bool is_borrowed = false;
 	uint8_t *to = NULL;
 
 	if (opcode_begins_message(packet->info)) {
@@ -309,8 +309,8 @@ enum refusal message_write_execute(
 	if (packet->payload_bytes &&
 		mr_resolve_for(qp->lane->mrs, write.rkey, qp_mr_user(qp),
 			MR_REMOTE_WRITE | MR_TOUCH, write.va, packet->payload_bytes, &to)) {
-		is_abroad = mr_is_abroad(qp->lane->mrs, qp->pd);
-		if (!is_abroad ||
+		is_borrowed = mr_is_borrowed(qp->lane->mrs, qp->pd);
+		if (!is_borrowed ||
 			mr_check(qp->lane->mrs, write.rkey, qp_mr_user(qp), MR_REMOTE_WRITE,
 				write.va, packet->payload_bytes))
 			return REFUSED_ACCESS;
@@ -318,11 +318,11 @@ enum refusal message_write_execute(
 	if (takes_receive && !message_take_receive(message, qp))
 		return REFUSED_NOT_READY;
 
-	if (is_abroad &&
+	if (is_borrowed &&
 		mr_put(qp->lane->mrs, write.rkey, qp_mr_user(qp), MR_REMOTE_WRITE, write.va,
 			packet->payload_bytes, packet->payload))
 		return REFUSED_ACCESS;
-	if (packet->payload_bytes && !is_abroad)
+	if (packet->payload_bytes && !is_borrowed)
 		copy_place(to, packet->payload, packet->payload_bytes);
 	if (opcode_begins_message(packet->info))
 		message->write_bytes = write.dma_bytes;

@@ -10,12 +10,12 @@ struct send_wqe *unreliable_next(
 		enum fault fault = FAULT_NONE;
 
 		switch (steps->execute(qp, wqe, now_ns, &fault)) {
-		case SHORTCUT_PACKETS:
+		case QP_LOCAL_PACKETS:
 			return wqe;
-		case SHORTCUT_LATER:
+		case QP_LOCAL_LATER:
 			return NULL;
-		case SHORTCUT_DONE:
-		case SHORTCUT_FAILED:
+		case QP_LOCAL_DONE:
+		case QP_LOCAL_FAILED:
 			break;
 		}
 		if (fault)
@@ -41,15 +41,15 @@ void unreliable_expire(struct qp *qp, uint64_t now_ns)
 }
 
 /* FAILED completes like DONE: an unreliable request does not tell what became of its message. */
-enum shortcut unreliable_execute(
-	struct qp *qp, struct send_wqe *wqe, enum shortcut way, uint64_t at_ns, uint64_t now_ns)
+enum qp_local_result unreliable_execute(struct qp *qp, struct send_wqe *wqe,
+	enum qp_local_result result, uint64_t at_ns, uint64_t now_ns)
 {
 	enum fault fault = FAULT_NONE;
 
-	if (way == SHORTCUT_DONE)
-		way = qp->local->ops->execute(qp, wqe, now_ns, &at_ns, &fault);
-	if (way == SHORTCUT_PACKETS)
+	if (result == QP_LOCAL_DONE)
+		result = qp->local->ops->execute(qp, wqe, now_ns, &at_ns, &fault);
+	if (result == QP_LOCAL_PACKETS)
 		wqe->goes_by_packets = true;
 	qp_set_deadline(qp, at_ns);
-	return way;
+	return result;
 }

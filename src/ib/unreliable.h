@@ -22,7 +22,7 @@ struct unreliable_steps {
 	 * Execute it without packets, if that is possible. DONE or FAILED completes it, with the
 	 * fault of its own that *ret_fault was set to, if any.
 	 */
-	enum shortcut (*execute)(
+	enum qp_local_result (*execute)(
 		struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault);
 };
 
@@ -50,7 +50,7 @@ static inline bool unreliable_is_local(struct qp *qp, const struct send_wqe *wqe
  * Execute it, if `way` is DONE; the transport may have found that it has to wait until `at_ns`
  * (LATER), or goes by packets. Returns what became of it, and sets the deadline.
  */
-enum shortcut unreliable_execute(
-	struct qp *qp, struct send_wqe *wqe, enum shortcut way, uint64_t at_ns, uint64_t now_ns);
+enum qp_local_result unreliable_execute(struct qp *qp, struct send_wqe *wqe,
+	enum qp_local_result result, uint64_t at_ns, uint64_t now_ns);
 
 #endif

@@ -7,7 +7,7 @@
  */
 
 #include "iwarp/iwarp.h"
-#include "memory/abroad.h"
+#include "memory/mr_borrowed.h"
 
 /* --- fast_path.c --- */
 
@@ -79,7 +79,7 @@ void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 static inline bool iwarp_may_lend(const struct iwarp_qp *iwarp, uint64_t bytes)
 {
 	return !iwarp->settings.has_crc && !iwarp->settings.sends_markers &&
-		bytes >= IWARP_LOAN_BYTES_MIN && !mr_is_abroad(iwarp->qp.lane->mrs, iwarp->qp.pd);
+		bytes >= IWARP_LOAN_BYTES_MIN && !mr_is_borrowed(iwarp->qp.lane->mrs, iwarp->qp.pd);
 }
 
 /*

@@ -94,28 +94,28 @@ static __attribute__((noinline)) uint32_t batch_write_more(
 static inline uint32_t batch_write(
 	struct local_qp *local, struct send_queue *sq, const struct send_wqe *wqe, uint32_t count)
 {
-	struct inbox *target = local->target;
+	struct request_channel *target = local->target;
 	const uint8_t *from = batch_source(local, wqe, WR_RDMA_WRITE, LOCAL_STEP_BYTES);
-	uint32_t revoked = inbox_revoked(target);
+	uint32_t revoked = channel_revoked(target);
 	uint32_t bytes = wqe->total_bytes, done = 1;
 	uint8_t *to;
 	bool holds;
 
 	if (!from || !batch_may_write(local) ||
-		!inbox_enter(target, local->generation, INBOX_USES_KEY | wqe->rkey))
+		!channel_enter(target, local->generation, CHANNEL_USES_KEY | wqe->rkey))
 		return 0;
 	to = write_target(local, wqe);
 	if (!to)
 		to = write_target_keep(local, wqe);
 	if (!to) {
-		inbox_leave(target);
+		channel_leave(target);
 		return 0;
 	}
 	write_place(local, wqe, to, from);
 	if (count > 1)
 		done = batch_write_more(local, sq, count, &bytes);
-	holds = inbox_mark_held(target, revoked);
-	inbox_leave(target);
+	holds = channel_mark_held_since(target, revoked);
+	channel_leave(target);
 	if (!holds)
 		return 0;
 	local_executed(local, &target->writes, done, bytes);
@@ -139,19 +139,19 @@ static __attribute__((noinline)) uint8_t *send_target_keep(
 static inline bool batch_send_one(struct local_qp *local, const struct send_wqe *wqe)
 {
 	const uint8_t *from = batch_source(local, wqe, WR_SEND, LOCAL_STEP_BYTES);
-	uint32_t revoked = inbox_revoked(local->target);
+	uint32_t revoked = channel_revoked(local->target);
 	uint64_t wr_id;
 	struct sge sge;
 	uint8_t *to;
 
-	if (!from || !inbox_has_room(local->target, &local->collected_seen))
+	if (!from || !channel_has_room(local->target, &local->collected_seen))
 		return false;
-	prefetch_to_write(inbox_place(local->target));
+	prefetch_to_write(channel_place(local->target));
 	if (!rq_peek_first(local->target_rq, local->peer->base, local->peer->bytes,
 		    &local->posted_seen, &wr_id, &sge))
 		return false;
 	local_prefetch(&local->receive, sge.address);
-	if (sge.bytes < wqe->total_bytes || !local_begin(local, INBOX_USES_KEY | sge.lkey))
+	if (sge.bytes < wqe->total_bytes || !local_begin(local, CHANNEL_USES_KEY | sge.lkey))
 		return false;
 	to = mr_cached_find(&local->receive, sge.lkey, MR_LOCAL_WRITE | MR_TOUCH, sge.address,
 		wqe->total_bytes);
@@ -161,7 +161,8 @@ static inline bool batch_send_one(struct local_qp *local, const struct send_wqe 
 		return false;
 	copy_place_next(&local->turn, to, from, wqe->total_bytes);
 	local->is_waiting = false;
-	return inbox_mark_held(local->target, revoked) && local_deliver(local, wqe, WC_RECV, wr_id);
+	return channel_mark_held_since(local->target, revoked) &&
+		local_deliver(local, wqe, WC_RECV, wr_id);
 }
 
 static inline uint32_t batch_send(
@@ -235,7 +236,7 @@ static __attribute__((noinline)) bool batches_execute(struct qp *qp, uint64_t no
 	return true;
 }
 
-/* Whether the peer's inbox is open still is seen when it is entered. */
+/* Whether the peer's channel is open still is seen when it is entered. */
 __attribute__((flatten)) bool local_execute_posted(struct qp *qp, uint64_t now_ns)
 {
 	struct local_qp *local = local_from_qp(qp);

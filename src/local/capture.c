@@ -229,7 +229,7 @@ void local_capture(struct local_qp *local, const struct send_wqe *wqe)
 }
 
 void datagram_capture(
-	struct door_qp *from, const struct datagram_path *path, const struct send_wqe *wqe)
+	struct ud_endpoint_qp *from, const struct datagram_path *path, const struct send_wqe *wqe)
 {
 	const struct qp *qp = from->qp;
 	struct captured about = {

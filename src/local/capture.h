@@ -22,6 +22,6 @@ void local_capture(struct local_qp *local, const struct send_wqe *wqe);
 
 /* The same for a datagram, which goes on a path. Its packets are numbered from 0. */
 void datagram_capture(
-	struct door_qp *from, const struct datagram_path *path, const struct send_wqe *wqe);
+	struct ud_endpoint_qp *from, const struct datagram_path *path, const struct send_wqe *wqe);
 
 #endif

@@ -13,8 +13,8 @@
  * How long a datagram waits, and how much longer the next one may if this one did not wait, or not
  * in vain.
  */
-#define PATIENCE_NS_MAX  4000000u
-#define PATIENCE_NS_GAIN 1000u
+#define WAIT_BUDGET_NS_MAX  4000000u
+#define WAIT_BUDGET_NS_GAIN 1000u
 /* And how often it looks meanwhile. */
 #define LOOK_NS_MIN 2000u
 #define LOOK_NS_MAX 100000u
@@ -25,7 +25,7 @@ enum { PAYLOAD_BYTES_MAX = 4096 };
  * So many go by packets, one behind the other, before one waits whether they have come. A socket
  * has room for them.
  */
-enum { DETOURS_MAX = 32 };
+enum { FALLBACKS_MAX = 32 };
 
 /* --- who can be reached --- */
 
@@ -93,11 +93,11 @@ struct datagram_route *datagram_route_take(struct datagram_lane *lane,
 bool datagram_route_is_idle(const struct datagram_route *route, const void *context)
 {
 	(void)context;
-	return !route->door || atomic_load(&route->door->serial) != route->serial;
+	return !route->endpoint || atomic_load(&route->endpoint->serial) != route->serial;
 }
 
 /* The question is for who may make system calls. One at a time. */
-static void ask(const struct door_qp *from, const struct datagram_route *known,
+static void ask(const struct ud_endpoint_qp *from, const struct datagram_route *known,
 	const struct datagram_target *target, uint64_t now_ns)
 {
 	struct datagram_lane *lane = from->lane;
@@ -121,43 +121,43 @@ void datagram_answer(struct datagram_lane *lane, struct datagram_route *route)
 	route->path = question->path;
 	route->qpn = question->qpn;
 	route->packets = question->packets;
-	route->patience_ns = PATIENCE_NS_MAX;
+	route->wait_budget_ns = WAIT_BUDGET_NS_MAX;
 	list_append(routes_at(lane, route->path->id, route->qpn), &route->link);
 	lane->route_count++;
 	question->path = NULL;
 }
 
-/* --- the door --- */
+/* --- the endpoint --- */
 
 static struct peer *peer_of(const struct datagram_route *route)
 {
-	return route->process.host->peer;
+	return route->process.owner->peer;
 }
 
-static bool has_address(const struct door *door, const struct gid *address)
+static bool has_address(const struct ud_endpoint *endpoint, const struct gid *address)
 {
-	uint32_t count = atomic_load_explicit(&door->address_count, memory_order_acquire);
+	uint32_t count = atomic_load_explicit(&endpoint->address_count, memory_order_acquire);
 
-	for (uint32_t i = 0; i < count && i < DOOR_ADDRESSES_MAX; i++)
-		if (gid_is_equal(&door->address[i], address))
+	for (uint32_t i = 0; i < count && i < UD_ENDPOINT_ADDRESSES_MAX; i++)
+		if (gid_is_equal(&endpoint->address[i], address))
 			return true;
 	return false;
 }
 
 /* We are inside, so it does not change. */
-static bool door_read(struct datagram_route *route, struct door *door)
+static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endpoint)
 {
 	struct peer *peer = peer_of(route);
-	uint64_t serial = atomic_load(&door->serial);
+	uint64_t serial = atomic_load(&endpoint->serial);
 
-	if (!serial || door->qpn != route->qpn || !has_address(door, &route->path->remote))
+	if (!serial || endpoint->qpn != route->qpn || !has_address(endpoint, &route->path->remote))
 		return false;
-	route->rq = peer_at(peer, door->rq_offset, sizeof(struct recv_queue));
-	route->cq = peer_at(peer, door->cq_offset, sizeof(struct cq_ring));
+	route->rq = peer_at(peer, endpoint->rq_offset, sizeof(struct recv_queue));
+	route->cq = peer_at(peer, endpoint->cq_offset, sizeof(struct cq_ring));
 	if (!route->rq || !route->cq)
 		return false;
-	route->recv_pd = door->recv_pd;
-	route->is_rq_shared = door->is_rq_shared;
+	route->recv_pd = endpoint->recv_pd;
+	route->is_rq_shared = endpoint->is_rq_shared;
 	route->posted_seen = rq_taken(route->rq);
 	route->receive = (struct mr_cached){.key_word = NULL};
 	if (route->serial)
@@ -168,7 +168,7 @@ static bool door_read(struct datagram_route *route, struct door *door)
 	route->has_given_up = rq_count(route->rq) == 0;
 	route->given_up_posted = route->posted_seen;
 	route->serial = serial;
-	route->door = door;
+	route->endpoint = endpoint;
 	return true;
 }
 
@@ -178,29 +178,30 @@ static bool door_read(struct datagram_route *route, struct door *door)
  */
 static void mark(struct datagram_route *route, uint64_t key)
 {
-	struct guest_seat *seat = route->process.seat;
+	struct borrower_channel *channel = route->process.channel;
 
-	if (atomic_load_explicit(&seat->in_use, memory_order_relaxed) != (INBOX_USES_KEY | key))
-		guest_enter(seat, INBOX_USES_KEY | key);
-	route->mark = INBOX_USES_KEY | key;
+	if (atomic_load_explicit(&channel->in_use, memory_order_relaxed) !=
+		(CHANNEL_USES_KEY | key))
+		borrower_channel_enter(channel, CHANNEL_USES_KEY | key);
+	route->mark = CHANNEL_USES_KEY | key;
 }
 
-/* Begin to use the door: true when it is open. */
+/* Begin to use the endpoint: true when it is open. */
 static bool enter(struct datagram_route *route)
 {
 	const struct datagram_process *process = &route->process;
-	struct door *door = route->door;
+	struct ud_endpoint *endpoint = route->endpoint;
 	uint64_t offset;
 
-	guest_enter(process->seat, route->mark ? route->mark : INBOX_PUBLISHES);
-	if (door && atomic_load(&door->serial) == route->serial)
+	borrower_channel_enter(process->channel, route->mark ? route->mark : CHANNEL_PUBLISHES);
+	if (endpoint && atomic_load(&endpoint->serial) == route->serial)
 		return true;
-	route->door = NULL;
-	offset = atomic_load(&process->doors->offset[route->qpn % LANE_QP_COUNT_MAX]);
-	door = peer_at(peer_of(route), offset, sizeof(*door));
-	if (door && door_read(route, door))
+	route->endpoint = NULL;
+	offset = atomic_load(&process->endpoints->offset[route->qpn % LANE_QP_COUNT_MAX]);
+	endpoint = peer_at(peer_of(route), offset, sizeof(*endpoint));
+	if (endpoint && endpoint_read(route, endpoint))
 		return true;
-	guest_leave(process->seat);
+	borrower_channel_leave(process->channel);
 	return false;
 }
 
@@ -212,7 +213,7 @@ struct datagram {
 	uint8_t bytes[GRH_BYTES + PAYLOAD_BYTES_MAX];
 };
 
-static const uint8_t *own_find(struct door_qp *from, const struct sge *sge, uint32_t bytes)
+static const uint8_t *own_find(struct ud_endpoint_qp *from, const struct sge *sge, uint32_t bytes)
 {
 	const struct qp *qp = from->qp;
 	const uint32_t access = MR_LOCAL_READ | MR_TOUCH;
@@ -228,7 +229,7 @@ static const uint8_t *own_find(struct door_qp *from, const struct sge *sge, uint
 
 /* False when memory refuses: packets will say so. */
 static bool payload_find(
-	struct door_qp *from, const struct send_wqe *wqe, struct datagram *ret_datagram)
+	struct ud_endpoint_qp *from, const struct send_wqe *wqe, struct datagram *ret_datagram)
 {
 	const struct qp *qp = from->qp;
 	uint8_t *copy = ret_datagram->bytes + GRH_BYTES;
@@ -300,12 +301,12 @@ static bool theirs_check(struct datagram_route *route, const struct recv_wqe *re
 	return true;
 }
 
-/* What was there when the request was taken is not found: see far_await_key(). */
+/* What was there when the request was taken is not found: see owner_await_key(). */
 static bool await_key(struct datagram_route *route, uint32_t key, uint32_t round)
 {
-	guest_enter(route->process.seat, INBOX_PUBLISHES);
+	borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
 	route->mark = 0;
-	return far_await_key(route->process.host, key, round);
+	return owner_await_key(route->process.owner, key, round);
 }
 
 enum { REVOKED_MAX = 16 }; /* times that a mark was, then the bytes are not there */
@@ -324,17 +325,18 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 		fault = theirs_find(route, &at, &place);
 		if (fault == MR_FAULT_KEY && await_key(route, at.lkey, round++))
 			continue;
-		if (!fault && guest_mark_holds(route->process.seat) &&
+		if (!fault && borrower_channel_mark_holds(route->process.channel) &&
 			!peer_put(peer_of(route), &place, 0, from + done, at.bytes))
 			fault = MR_FAULT_PAGE;
 		if (fault)
 			return fault;
-		if (guest_mark_holds(route->process.seat))
+		if (borrower_channel_mark_holds(route->process.channel))
 			done += at.bytes;
 		else if (revoked++ == REVOKED_MAX)
 			return MR_FAULT_PAGE;
+		/* Once more */
 		else
-			guest_enter(route->process.seat, INBOX_PUBLISHES); /* once more */
+			borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
 	}
 	return MR_OK;
 }
@@ -369,11 +371,11 @@ static enum mr_fault fill(struct datagram_route *route, const struct recv_wqe *r
 	if (!is_mapped)
 		to = datagram->bytes;
 	fill_at(route, wqe, datagram, to);
-	if (is_mapped && !guest_mark_holds(route->process.seat)) {
+	if (is_mapped && !borrower_channel_mark_holds(route->process.channel)) {
 		to = datagram->bytes;
 		is_mapped = false;
 		fill_at(route, wqe, datagram, to);
-		guest_enter(route->process.seat, INBOX_PUBLISHES);
+		borrower_channel_enter(route->process.channel, CHANNEL_PUBLISHES);
 	}
 	return is_mapped ? MR_OK : theirs_put(route, receive, to, bytes);
 }
@@ -384,7 +386,7 @@ enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that
  * Take one that the datagram fits in. LATER: there is none, or no room for one more record.
  * *ret_taken: how many were taken before.
  */
-static enum shortcut take(struct datagram_route *route, const struct send_wqe *wqe,
+static enum qp_local_result take(struct datagram_route *route, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t *ret_taken)
 {
 	const struct peer *peer = peer_of(route);
@@ -393,15 +395,15 @@ static enum shortcut take(struct datagram_route *route, const struct send_wqe *w
 
 	do {
 		if (attempt++ == FASTER_MAX)
-			return SHORTCUT_PACKETS;
-		if (!guest_has_room(route->process.seat) ||
-			!rq_peek_afar(route->rq, peer->base, peer->bytes, &route->posted_seen,
+			return QP_LOCAL_PACKETS;
+		if (!borrower_channel_has_room(route->process.channel) ||
+			!rq_peek_borrowed(route->rq, peer->base, peer->bytes, &route->posted_seen,
 				receive, ret_taken))
-			return SHORTCUT_LATER;
+			return QP_LOCAL_LATER;
 		if (bytes > receive->total_bytes || !theirs_check(route, receive, bytes))
-			return SHORTCUT_PACKETS;
+			return QP_LOCAL_PACKETS;
 	} while (!rq_take_peeked(route->rq, *ret_taken));
-	return SHORTCUT_DONE;
+	return QP_LOCAL_DONE;
 }
 
 static void kick(const struct datagram_route *route)
@@ -410,13 +412,13 @@ static void kick(const struct datagram_route *route)
 }
 
 /* The receive request is complete, filled or not. */
-static void publish(const struct door_qp *from, const struct datagram_route *route,
+static void publish(const struct ud_endpoint_qp *from, const struct datagram_route *route,
 	const struct send_wqe *wqe, const struct recv_wqe *receive, uint64_t taken,
 	enum mr_fault fault)
 {
 	const struct datagram_process *process = &route->process;
 	bool has_imm = wr_table[wqe->opcode].has_imm;
-	const struct guest_record record = {
+	const struct borrower_record record = {
 		.wr_id = receive->wr_id,
 		.opcode = WC_RECV,
 		.flags = WC_GRH | (has_imm ? WC_WITH_IMM : 0),
@@ -432,8 +434,9 @@ static void publish(const struct door_qp *from, const struct datagram_route *rou
 		.taken = (uint32_t)taken,
 	};
 
-	/* There was room, and nobody else publishes in this seat. */
-	guest_publish(process->seat, process->bell, process->seat_offset, &record);
+	/* There was room, and nobody else publishes in this channel. */
+	borrower_channel_publish(
+		process->channel, process->doorbell, process->channel_offset, &record);
 	if (fault)
 		kick(route);
 }
@@ -441,7 +444,8 @@ static void publish(const struct door_qp *from, const struct datagram_route *rou
 /* --- waiting --- */
 
 /* Wait a while; PACKETS when that was long enough. */
-static enum shortcut wait_more(struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result wait_more(
+	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint64_t waited_ns;
 
@@ -453,24 +457,25 @@ static enum shortcut wait_more(struct datagram_route *route, uint64_t now_ns, ui
 		route->waiting_since_ns = 0;
 	} else if (!route->waiting_since_ns) {
 		route->waiting_since_ns = now_ns;
-		if (!guest_has_room(route->process.seat)) /* nobody polls, or not soon */
+		/* Nobody polls, or not soon */
+		if (!borrower_channel_has_room(route->process.channel))
 			kick(route);
 	}
 	waited_ns = route->waiting_since_ns ? now_ns - route->waiting_since_ns : 0;
-	if (waited_ns >= route->patience_ns) {
+	if (waited_ns >= route->wait_budget_ns) {
 		route->is_waiting = false;
-		route->patience_ns /= 2;
-		return SHORTCUT_PACKETS;
+		route->wait_budget_ns /= 2;
+		return QP_LOCAL_PACKETS;
 	}
 	*ret_at_ns = now_ns + min_u64(max_u64(waited_ns / 2, LOOK_NS_MIN), LOOK_NS_MAX);
-	return SHORTCUT_LATER;
+	return QP_LOCAL_LATER;
 }
 
 static void waited_well(struct datagram_route *route)
 {
-	uint64_t more_ns = PATIENCE_NS_GAIN + (route->is_waiting ? route->patience_ns : 0);
+	uint64_t more_ns = WAIT_BUDGET_NS_GAIN + (route->is_waiting ? route->wait_budget_ns : 0);
 
-	route->patience_ns = min_u64(route->patience_ns + more_ns, PATIENCE_NS_MAX);
+	route->wait_budget_ns = min_u64(route->wait_budget_ns + more_ns, WAIT_BUDGET_NS_MAX);
 	route->is_waiting = false;
 	route->has_given_up = false;
 }
@@ -479,33 +484,34 @@ static void waited_well(struct datagram_route *route)
  * Have those that went by packets come? If not, this one follows them, or waits a while; then those
  * that have not come are lost.
  */
-static enum shortcut follow(struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result follow(
+	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
 {
-	uint32_t arrived = atomic_load_explicit(&route->door->arrived, memory_order_acquire);
+	uint32_t arrived = atomic_load_explicit(&route->endpoint->arrived, memory_order_acquire);
 
 	if (route->packets && arrived - route->arrived_before < route->packets) {
-		if (route->packets < DETOURS_MAX)
-			return SHORTCUT_PACKETS;
-		if (wait_more(route, now_ns, ret_at_ns) == SHORTCUT_LATER)
-			return SHORTCUT_LATER;
+		if (route->packets < FALLBACKS_MAX)
+			return QP_LOCAL_PACKETS;
+		if (wait_more(route, now_ns, ret_at_ns) == QP_LOCAL_LATER)
+			return QP_LOCAL_LATER;
 	}
 	route->packets = 0;
-	return SHORTCUT_DONE;
+	return QP_LOCAL_DONE;
 }
 
 /* There is no receive request. That is waited for once, and again when one has been posted. */
-static enum shortcut await_receive(
+static enum qp_local_result await_receive(
 	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint32_t posted = atomic_load_explicit(&route->rq->posted, memory_order_relaxed);
-	enum shortcut way;
+	enum qp_local_result result;
 
 	if (route->has_given_up && route->given_up_posted == posted)
-		return SHORTCUT_PACKETS;
-	way = wait_more(route, now_ns, ret_at_ns);
-	route->has_given_up = way == SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
+	result = wait_more(route, now_ns, ret_at_ns);
+	route->has_given_up = result == QP_LOCAL_PACKETS;
 	route->given_up_posted = posted;
-	return way;
+	return result;
 }
 
 /* --- sending --- */
@@ -518,38 +524,38 @@ bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe)
 }
 
 /* May the datagram come in? */
-static bool knows_key(
-	const struct door_qp *from, const struct datagram_route *route, const struct send_wqe *wqe)
+static bool knows_key(const struct ud_endpoint_qp *from, const struct datagram_route *route,
+	const struct send_wqe *wqe)
 {
 	uint32_t qkey = wqe->datagram.qkey;
 
 	if (qkey & UD_QKEY_OWN)
 		qkey = from->qp->attr.qkey;
-	return qkey == atomic_load_explicit(&route->door->qkey, memory_order_relaxed);
+	return qkey == atomic_load_explicit(&route->endpoint->qkey, memory_order_relaxed);
 }
 
 /* Inside. */
-static enum shortcut deliver(struct door_qp *from, struct datagram_route *route,
+static enum qp_local_result deliver(struct ud_endpoint_qp *from, struct datagram_route *route,
 	const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	struct datagram datagram;
 	struct recv_wqe receive;
-	enum shortcut way;
+	enum qp_local_result result;
 	uint64_t taken;
 
 	if (!knows_key(from, route, wqe) || !payload_find(from, wqe, &datagram))
-		return SHORTCUT_PACKETS;
-	way = follow(route, now_ns, ret_at_ns);
-	if (way != SHORTCUT_DONE)
-		return way;
-	way = take(route, wqe, &receive, &taken);
-	if (way == SHORTCUT_LATER)
+		return QP_LOCAL_PACKETS;
+	result = follow(route, now_ns, ret_at_ns);
+	if (result != QP_LOCAL_DONE)
+		return result;
+	result = take(route, wqe, &receive, &taken);
+	if (result == QP_LOCAL_LATER)
 		return await_receive(route, now_ns, ret_at_ns);
-	if (way == SHORTCUT_DONE) {
+	if (result == QP_LOCAL_DONE) {
 		publish(from, route, wqe, &receive, taken, fill(route, &receive, wqe, &datagram));
 		waited_well(route);
 	}
-	return way;
+	return result;
 }
 
 /* It was delivered. */
@@ -558,56 +564,56 @@ static void tell(const struct datagram_route *route, const struct send_wqe *wqe)
 	if (route->is_rq_shared && rq_note_low(route->rq))
 		kick(route);
 	else
-		peer_tell(peer_of(route), route->cq, route->process.lane,
+		peer_notify(peer_of(route), route->cq, route->process.lane,
 			(wqe->flags & SEND_SOLICITED) != 0);
 }
 
-/* It goes by packets, though there is a door. */
+/* It goes by packets, though there is a UD endpoint. */
 static void goes_by_packets(struct datagram_route *route)
 {
 	if (!route->packets)
 		route->arrived_before =
-			atomic_load_explicit(&route->door->arrived, memory_order_acquire);
+			atomic_load_explicit(&route->endpoint->arrived, memory_order_acquire);
 	route->packets++;
 	route->is_waiting = false;
 }
 
-static enum shortcut execute(struct door_qp *from, struct datagram_route *route,
+static enum qp_local_result execute(struct ud_endpoint_qp *from, struct datagram_route *route,
 	const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
-	enum shortcut way;
+	enum qp_local_result result;
 
-	if (atomic_load_explicit(&route->process.host->is_gone, memory_order_relaxed) ||
+	if (atomic_load_explicit(&route->process.owner->is_gone, memory_order_relaxed) ||
 		!enter(route))
-		return SHORTCUT_PACKETS;
-	way = deliver(from, route, wqe, now_ns, ret_at_ns);
-	guest_leave(route->process.seat);
-	if (way == SHORTCUT_DONE)
+		return QP_LOCAL_PACKETS;
+	result = deliver(from, route, wqe, now_ns, ret_at_ns);
+	borrower_channel_leave(route->process.channel);
+	if (result == QP_LOCAL_DONE)
 		tell(route, wqe);
-	else if (way == SHORTCUT_PACKETS)
+	else if (result == QP_LOCAL_PACKETS)
 		goes_by_packets(route);
-	return way;
+	return result;
 }
 
-enum shortcut datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+enum qp_local_result datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault)
 {
-	struct door_qp *from = door_from_qp(qp);
+	struct ud_endpoint_qp *from = ud_endpoint_from_qp(qp);
 	const struct datagram_target *target = &wqe->datagram;
 	struct datagram_route *route = route_find(from->lane, target->path, target->qpn);
-	enum shortcut way;
+	enum qp_local_result result;
 
 	(void)ret_fault;
-	if (!route || !route->process.host) {
+	if (!route || !route->process.owner) {
 		ask(from, route, target, now_ns);
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	}
-	way = execute(from, route, wqe, now_ns, ret_at_ns);
-	if (way == SHORTCUT_DONE) {
+	result = execute(from, route, wqe, now_ns, ret_at_ns);
+	if (result == QP_LOCAL_DONE) {
 		if (lane_is_captured(qp->lane))
 			datagram_capture(from, route->path, wqe);
 		qp_count(qp, COUNTER_local_requests, 1);
-	} else if (way == SHORTCUT_PACKETS)
+	} else if (result == QP_LOCAL_PACKETS)
 		qp_count(qp, COUNTER_local_declined, 1);
-	return way;
+	return result;
 }

@@ -6,16 +6,16 @@
  * lane knows those that may lead to addresses of this host. The first datagram on such a path to a
  * queue pair goes by packets, and so do all until somebody who may make system calls has said what
  * process is behind the number (datagram_answer()); then there is a route. A sender with a route
- * finds the queue pair's door (local/door.h), and is a guest there.
+ * finds the queue pair's endpoint (local/ud_endpoint.h), and is a borrower there.
  *
  * What is delivered here only succeeds. A datagram that the queue pair would not take (another
  * Q_Key, too long for its receive request) or that cannot be delivered goes by packets, and is
  * dropped and counted there as ever. So do those behind it until it is through, so that they stay
  * in order. A sender is held up only by a receiver that is a little behind: for a receive request,
  * if there were some before; and by one that is far behind, by so many packets or as many records
- * as its seat has room for. Both the less, the more often it was in vain, as a datagram queue pair
- * has other destinations, too. When several senders use packets at once, or some are lost, order
- * may be lost, which datagrams never promise.
+ * as its channel has room for. Both the less, the more often it was in vain, as a datagram queue
+ * pair has other destinations, too. When several senders use packets at once, or some are lost,
+ * order may be lost, which datagrams never promise.
  *
  * Threads: the lane's lock.
  */
@@ -27,8 +27,8 @@
 
 #include "base/gid.h"
 #include "base/list.h"
-#include "local/door.h"
-#include "local/far.h"
+#include "local/owner.h"
+#include "local/ud_endpoint.h"
 #include "memory/mr.h"
 #include "qp/qp.h"
 
@@ -50,12 +50,12 @@ struct datagram_path {
 
 /* Whom a number stands for. */
 struct datagram_process {
-	struct far_host *host; /* NULL: nobody who can be reached */
+	struct owner_process *owner; /* NULL: nobody who can be reached */
 	uint32_t lane; /* of the host's, that has the number's slot */
-	const struct door_table *doors; /* its */
-	struct doorbell *bell; /* its */
-	struct guest_seat *seat; /* ours there, of these two lanes */
-	uint64_t seat_offset;
+	const struct ud_endpoint_table *endpoints; /* its */
+	struct doorbell *doorbell; /* its */
+	struct borrower_channel *channel; /* ours there, of these two lanes */
+	uint64_t channel_offset;
 };
 
 struct datagram_route {
@@ -63,9 +63,9 @@ struct datagram_route {
 	const struct datagram_path *path;
 	uint32_t qpn;
 	struct datagram_process process;
-	uint64_t again_ns; /* without a host: when to ask again */
-	/* The door that was found. */
-	struct door *door; /* NULL: none */
+	uint64_t again_ns; /* without an owner: when to ask again */
+	/* The endpoint that was found. */
+	struct ud_endpoint *endpoint; /* NULL: none */
 	uint64_t serial;
 	uint32_t recv_pd;
 	bool is_rq_shared;
@@ -74,11 +74,11 @@ struct datagram_route {
 	uint32_t posted_seen; /* of its receive requests */
 	struct mr_cached receive; /* of keys that they name */
 	uint64_t mark; /* that of the last such key; 0: none */
-	/* Those that went by packets: so many since `door->arrived` was `arrived_before`. */
+	/* Those that went by packets: so many since `endpoint->arrived` was `arrived_before`. */
 	uint32_t packets;
 	uint32_t arrived_before;
 	/* Waiting. */
-	uint64_t patience_ns;
+	uint64_t wait_budget_ns;
 	bool is_waiting;
 	uint64_t waiting_since_ns; /* 0: since the last post */
 	bool has_given_up; /* nobody waits for a receive request before another is posted */
@@ -127,7 +127,7 @@ bool datagram_route_is_idle(const struct datagram_route *route, const void *cont
 
 /* See struct qp_local_ops. */
 bool datagram_can_execute(struct qp *qp, const struct send_wqe *wqe);
-enum shortcut datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+enum qp_local_result datagram_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
 
 #endif

@@ -5,9 +5,9 @@
 /*
  * Doorbells: how other processes say that they have left something for a lane.
  *
- * A doorbell is the head of a ready list. What has something for the lane (an inbox, a seat) has a
- * `struct ready`, by which it is on that list once, however often it rings. Any process pushes; the
- * owner takes the whole list at once. Offsets are those of the owner's NIC memory.
+ * A doorbell is the head of a ready list. What has something for the lane (a channel, a channel)
+ * has a `struct ready`, by which it is on that list once, however often it rings. Any process
+ * pushes; the owner takes the whole list at once. Offsets are those of the owner's NIC memory.
  *
  * Doorbell and `struct ready` lie on the peers' side of NIC memory (base/arena.h) and may say
  * anything: whoever walks the list checks each offset, and that what is there was ringing.

@@ -17,31 +17,31 @@
  * How long a message waits for a receive request here, before packets hear the peer say that there
  * is none.
  */
-#define PATIENCE_NS     4000000u
-#define PATIENCE_NS_MIN 2000u
-#define PATIENCE_NS_MAX 100000u
+#define WAIT_BUDGET_NS     4000000u
+#define WAIT_BUDGET_NS_MIN 2000u
+#define WAIT_BUDGET_NS_MAX 100000u
 
 /* --- attaching --- */
 
-static bool is_for(const struct inbox *inbox, const struct qp *qp)
+static bool is_for(const struct request_channel *channel, const struct qp *qp)
 {
-	return inbox->qpn == qp->attr.dest_qpn && inbox->dest_qpn == qp->qpn &&
-		inbox->rq_psn == qp->attr.sq_psn &&
-		gid_is_equal(&inbox->local, &qp->attr.path.remote) &&
-		gid_is_equal(&inbox->remote, &qp->attr.path.local);
+	return channel->qpn == qp->attr.dest_qpn && channel->dest_qpn == qp->qpn &&
+		channel->rq_psn == qp->attr.sq_psn &&
+		gid_is_equal(&channel->local, &qp->attr.path.remote) &&
+		gid_is_equal(&channel->remote, &qp->attr.path.local);
 }
 
-/* What was kept is of another inbox. */
-static void begin_anew(struct local_qp *local, struct inbox *inbox)
+/* What was kept is of another channel. */
+static void begin_anew(struct local_qp *local, struct request_channel *channel)
 {
 	local->is_inside = false;
-	local->is_rq_shared = inbox->is_rq_shared || local->target_srqs;
+	local->is_rq_shared = channel->is_rq_shared || local->target_srqs;
 	local->target_srqn = SHARED_NO_SRQN;
-	local->target_pd = inbox->pd;
-	local->target_recv_pd = inbox->recv_pd;
+	local->target_pd = channel->pd;
+	local->target_recv_pd = channel->recv_pd;
 	local->has_handed_over = false;
 	local->is_invalidating = false;
-	local->collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
+	local->collected_seen = atomic_load_explicit(&channel->collected, memory_order_acquire);
 	local->posted_seen = local->target_rq ? rq_taken(local->target_rq) : 0;
 	local->taken_seen = local->posted_seen;
 	local->remote = (struct mr_cached){.key_word = NULL};
@@ -56,39 +56,40 @@ bool local_attach(struct local_qp *local)
 {
 	const struct qp *qp = local->qp;
 	struct peer *peer = local->peer;
-	struct inbox *inbox;
+	struct request_channel *channel;
 	uint64_t offset;
 	uint32_t generation;
 
 	if (!local->table)
 		return false;
-	offset = atomic_load_explicit(
-		&local->table->offset[qp->attr.dest_qpn % INBOX_TABLE_COUNT], memory_order_acquire);
-	inbox = peer_at_shared(peer, offset, sizeof(*inbox));
-	if (!inbox)
+	offset =
+		atomic_load_explicit(&local->table->offset[qp->attr.dest_qpn % CHANNEL_TABLE_COUNT],
+			memory_order_acquire);
+	channel = peer_at_shared(peer, offset, sizeof(*channel));
+	if (!channel)
 		return false;
-	generation = inbox_generation(inbox);
-	if (!inbox_generation_is_open(generation) ||
-		!inbox_enter(inbox, generation, INBOX_PUBLISHES))
+	generation = channel_generation(channel);
+	if (!channel_generation_is_open(generation) ||
+		!channel_enter(channel, generation, CHANNEL_PUBLISHES))
 		return false;
 	/* It does not change while we are in it. */
-	bool is_ours = is_for(inbox, qp);
-	local->target_cq = peer_at(peer, READ_ONCE(inbox->cq_offset), sizeof(struct cq_ring));
-	local->target_bell =
-		peer_at_shared(peer, READ_ONCE(inbox->bell_offset), sizeof(struct doorbell));
-	local->target_rq = peer_at(peer, READ_ONCE(inbox->rq_offset), sizeof(struct recv_queue));
+	bool is_ours = is_for(channel, qp);
+	local->target_cq = peer_at(peer, READ_ONCE(channel->cq_offset), sizeof(struct cq_ring));
+	local->target_doorbell =
+		peer_at_shared(peer, READ_ONCE(channel->doorbell_offset), sizeof(struct doorbell));
+	local->target_rq = peer_at(peer, READ_ONCE(channel->rq_offset), sizeof(struct recv_queue));
 	local->target_srqs = qp->type == QP_TYPE_XRC_SEND
-		? peer_at(peer, READ_ONCE(inbox->srqs_offset), sizeof(struct srq_directory))
+		? peer_at(peer, READ_ONCE(channel->srqs_offset), sizeof(struct srq_directory))
 		: NULL;
-	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_bell;
+	is_ours = is_ours && (local->target_cq || local->target_srqs) && local->target_doorbell;
 	if (is_ours) {
-		atomic_store(&inbox->initiator, local->owner->who);
+		atomic_store(&channel->initiator, local->owner->who);
 		local->generation = generation;
 		local->target_offset = offset;
-		local->target = inbox;
-		begin_anew(local, inbox);
+		local->target = channel;
+		begin_anew(local, channel);
 	}
-	inbox_leave(inbox);
+	channel_leave(channel);
 	return is_ours;
 }
 
@@ -115,7 +116,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 	case WR_ATOMIC_CMP_AND_SWP:
 	case WR_ATOMIC_FETCH_AND_ADD:
 	case WR_ATOMIC_WRITE:
-		return !local->has_far_atomics || local->far_key != wqe->rkey;
+		return !local->has_unmapped_atomics || local->unmapped_key != wqe->rkey;
 	default:
 		return false;
 	}
@@ -127,7 +128,7 @@ bool local_can_execute(struct qp *qp, const struct send_wqe *wqe)
 static bool move_remote(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t access, bool is_written)
 {
-	const struct inbox *target = local->target;
+	const struct request_channel *target = local->target;
 	struct sge range = {wqe->remote_address, wqe->total_bytes, wqe->rkey};
 	struct local_theirs theirs = {
 		&range, 1, {local->target_pd, target->qpn}, access, &local->remote};
@@ -138,13 +139,13 @@ static bool move_remote(
 
 /* --- telling --- */
 
-void local_tell_first(struct local_qp *local)
+void local_notify_first(struct local_qp *local)
 {
-	struct inbox *target = local->target;
+	struct request_channel *target = local->target;
 
-	if (!local_begin(local, INBOX_PUBLISHES))
+	if (!local_begin(local, CHANNEL_PUBLISHES))
 		return;
-	doorbell_ring(local->target_bell, &target->ready, local->target_offset);
+	doorbell_ring(local->target_doorbell, &target->ready, local->target_offset);
 	local_end(local);
 	local->peer->ops->kick(local->peer, target->lane);
 }
@@ -171,54 +172,55 @@ static void give_up(struct local_qp *local)
 }
 
 /* A message is ready, and there is nobody to take it: wait a while, then let packets ask. */
-static enum shortcut not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint64_t waited_ns;
 
 	if (has_given_up(local))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	/*
 	 * Who posts knows the time roughly only; who comes back because of a deadline has looked.
 	 */
 	if (!local->is_waiting) {
 		local->is_waiting = true;
 		local->waiting_since_ns = 0;
-		if (!inbox_has_room(local->target, &local->collected_seen)) /* nobody polls */
+		if (!channel_has_room(local->target, &local->collected_seen)) /* nobody polls */
 			local->peer->ops->kick(local->peer, local->target->lane);
 	} else if (!local->waiting_since_ns) {
 		local->waiting_since_ns = now_ns;
 	}
 	waited_ns = local->waiting_since_ns ? now_ns - local->waiting_since_ns : 0;
-	if (waited_ns >= PATIENCE_NS) {
+	if (waited_ns >= WAIT_BUDGET_NS) {
 		give_up(local);
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	}
-	*ret_at_ns = now_ns + min_u64(max_u64(waited_ns / 2, PATIENCE_NS_MIN), PATIENCE_NS_MAX);
-	return SHORTCUT_LATER;
+	*ret_at_ns =
+		now_ns + min_u64(max_u64(waited_ns / 2, WAIT_BUDGET_NS_MIN), WAIT_BUDGET_NS_MAX);
+	return QP_LOCAL_LATER;
 }
 
 /* Publish while inside. */
-static bool publish(struct local_qp *local, const struct inbox_record *record)
+static bool publish(struct local_qp *local, const struct channel_record *record)
 {
-	struct inbox *target = local->target;
+	struct request_channel *target = local->target;
 
-	if (!inbox_publish(target, local->generation, record))
+	if (!channel_publish(target, local->generation, record))
 		return false;
 	if (!local->is_rq_shared)
 		rq_count_taken(local->target_rq, record->taken);
 	if (!atomic_load(&target->is_watched) ||
 		atomic_load_explicit(&target->wants_first, memory_order_relaxed))
-		doorbell_ring(local->target_bell, &target->ready, local->target_offset);
+		doorbell_ring(local->target_doorbell, &target->ready, local->target_offset);
 	return true;
 }
 
 bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id)
 {
-	struct inbox *target = local->target;
+	struct request_channel *target = local->target;
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool is_solicited = (wqe->flags & SEND_SOLICITED) != 0;
-	struct inbox_record record = {
+	struct channel_record record = {
 		.wr_id = wr_id,
 		.opcode = opcode,
 		.flags = (info->has_imm ? WC_WITH_IMM : 0) |
@@ -231,21 +233,22 @@ bool local_deliver(
 	};
 
 	/* With bytes to move, we are inside. */
-	if ((!local->is_inside && !local_begin(local, INBOX_PUBLISHES)) || !publish(local, &record))
+	if ((!local->is_inside && !local_begin(local, CHANNEL_PUBLISHES)) ||
+		!publish(local, &record))
 		return false;
 	if (info->has_invalidate) {
 		local->is_invalidating = true;
 		local->invalidated_number =
 			atomic_load_explicit(&target->count, memory_order_relaxed);
 	}
-	qp_expect_record(local->qp, inbox_place(target));
+	qp_expect_record(local->qp, channel_place(target));
 	local_count(&target->bytes, opcode == WC_RECV ? wqe->total_bytes : 0);
 	local_end(local);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed) ||
 		(local->is_rq_shared && rq_note_low(local->target_rq)))
 		local->peer->ops->kick(local->peer, target->lane);
 	else
-		peer_tell(local->peer, local->target_cq, target->lane, is_solicited);
+		peer_notify(local->peer, local->target_cq, target->lane, is_solicited);
 	return true;
 }
 
@@ -255,9 +258,9 @@ bool local_deliver(
  */
 static bool peek(struct local_qp *local, struct recv_wqe *receive)
 {
-	if (!inbox_has_room(local->target, &local->collected_seen))
+	if (!channel_has_room(local->target, &local->collected_seen))
 		return false;
-	prefetch_to_write(inbox_place(local->target));
+	prefetch_to_write(channel_place(local->target));
 	return local->is_rq_shared ? shared_peek(local, receive)
 				   : rq_peek(local->target_rq, local->peer->base,
 					     local->peer->bytes, &local->posted_seen, receive);
@@ -309,7 +312,7 @@ static bool take(struct local_qp *local, struct recv_wqe *receive)
  * The request to fill has to be taken first: what may go wrong later than that is only that memory
  * is not there.
  */
-static enum shortcut send_shared(
+static enum qp_local_result send_shared(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	struct recv_wqe receive;
@@ -323,47 +326,47 @@ static enum shortcut send_shared(
 
 	do {
 		if (attempt++ == FASTER_MAX)
-			return SHORTCUT_PACKETS;
+			return QP_LOCAL_PACKETS;
 		if (!peek(local, &receive))
 			return not_ready(local, now_ns, ret_at_ns);
 		theirs.count = receive.sge_count;
 		if (wqe->total_bytes > receive.total_bytes ||
 			!local_may_move(local, wqe, &theirs, true))
-			return SHORTCUT_PACKETS;
-		if (!local_begin(local, INBOX_PUBLISHES))
-			return SHORTCUT_PACKETS;
+			return QP_LOCAL_PACKETS;
+		if (!local_begin(local, CHANNEL_PUBLISHES))
+			return QP_LOCAL_PACKETS;
 	} while (!shared_take(local, &receive));
 	local->is_waiting = false;
 	if (local_move(local, wqe, &theirs, true) &&
 		local_deliver(local, wqe, WC_RECV, receive.wr_id))
-		return SHORTCUT_DONE;
+		return QP_LOCAL_DONE;
 	shared_hand_over(local);
-	return SHORTCUT_PACKETS;
+	return QP_LOCAL_PACKETS;
 }
 
 /* The bytes of the WRITE are there. */
-static enum shortcut imm_shared(struct local_qp *local, const struct send_wqe *wqe,
+static enum qp_local_result imm_shared(struct local_qp *local, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t now_ns, uint64_t *ret_at_ns)
 {
-	if (!local_begin(local, INBOX_PUBLISHES))
-		return SHORTCUT_PACKETS;
+	if (!local_begin(local, CHANNEL_PUBLISHES))
+		return QP_LOCAL_PACKETS;
 	if (!take(local, receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	if (local_deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, receive->wr_id))
-		return SHORTCUT_DONE;
+		return QP_LOCAL_DONE;
 	shared_hand_over(local);
-	return SHORTCUT_PACKETS;
+	return QP_LOCAL_PACKETS;
 }
 
 /* --- requests --- */
 
-static enum shortcut send_execute(
+static enum qp_local_result send_execute(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	struct recv_wqe receive;
 
 	if (!may_invalidate(local, wqe))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	if (local->is_rq_shared)
 		return send_shared(local, wqe, now_ns, ret_at_ns);
 	if (!peek(local, &receive))
@@ -383,80 +386,80 @@ static enum shortcut send_execute(
 		local_move(local, wqe, &theirs, true) &&
 		local_deliver(local, wqe, WC_RECV, receive.wr_id);
 
-	return is_done ? SHORTCUT_DONE : SHORTCUT_PACKETS;
+	return is_done ? QP_LOCAL_DONE : QP_LOCAL_PACKETS;
 }
 
-static enum shortcut write_execute(
+static enum qp_local_result write_execute(
 	struct local_qp *local, const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	bool has_imm = wr_table[wqe->opcode].has_imm;
-	enum shortcut shortcut;
+	enum qp_local_result result;
 	struct recv_wqe receive;
 
 	if (has_imm && !peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	if (has_imm && local->is_rq_shared) {
-		shortcut = imm_shared(local, wqe, &receive, now_ns, ret_at_ns);
-		if (shortcut != SHORTCUT_DONE)
-			return shortcut;
+		result = imm_shared(local, wqe, &receive, now_ns, ret_at_ns);
+		if (result != QP_LOCAL_DONE)
+			return result;
 	} else if (has_imm && !local_deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, receive.wr_id))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	local_executed(local, &local->target->writes, 1, wqe->total_bytes);
-	return SHORTCUT_DONE;
+	return QP_LOCAL_DONE;
 }
 
-static enum shortcut read_execute(struct local_qp *local, const struct send_wqe *wqe)
+static enum qp_local_result read_execute(struct local_qp *local, const struct send_wqe *wqe)
 {
 	if (!move_remote(local, wqe, MR_REMOTE_READ, false))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	local_executed(local, &local->target->reads, 1, wqe->total_bytes);
-	return SHORTCUT_DONE;
+	return QP_LOCAL_DONE;
 }
 
-enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault)
 {
 	struct local_qp *local = local_from_qp(qp);
-	enum shortcut shortcut;
+	enum qp_local_result result;
 
 	if ((wr_table[wqe->opcode].has_answer && !qp->attr.max_rd_atomic) ||
 		(names_key(wqe) && local_is_invalidating(local)))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	if (local->target_srqs &&
-		(!local_begin(local, INBOX_PUBLISHES) || !shared_select(local, wqe->srqn))) {
+		(!local_begin(local, CHANNEL_PUBLISHES) || !shared_select(local, wqe->srqn))) {
 		local_end(local);
 		qp_count(qp, COUNTER_local_declined, 1);
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	}
 	switch ((int)wr_table[wqe->opcode].operation) {
 	case OPERATION_SEND:
-		shortcut = send_execute(local, wqe, now_ns, ret_at_ns);
+		result = send_execute(local, wqe, now_ns, ret_at_ns);
 		break;
 	case OPERATION_WRITE:
-		shortcut = write_execute(local, wqe, now_ns, ret_at_ns);
+		result = write_execute(local, wqe, now_ns, ret_at_ns);
 		break;
 	case OPERATION_READ:
-		shortcut = read_execute(local, wqe);
+		result = read_execute(local, wqe);
 		break;
 	case OPERATION_ATOMIC_WRITE:
-		shortcut = local_store_word(local, wqe);
+		result = local_store_word(local, wqe);
 		break;
 	case OPERATION_FLUSH:
-		shortcut = local_flush(local, wqe);
+		result = local_flush(local, wqe);
 		break;
 	default:
-		shortcut = local_atomic(local, wqe, ret_fault);
+		result = local_atomic(local, wqe, ret_fault);
 		break;
 	}
 	local_end(local);
-	if (lane_is_captured(qp->lane) && shortcut <= SHORTCUT_FAILED)
+	if (lane_is_captured(qp->lane) && result <= QP_LOCAL_FAILED)
 		local_capture(local, wqe);
-	if (shortcut == SHORTCUT_DONE)
+	if (result == QP_LOCAL_DONE)
 		qp_count(qp, COUNTER_local_requests, 1);
-	else if (shortcut == SHORTCUT_PACKETS)
+	else if (result == QP_LOCAL_PACKETS)
 		qp_count(qp, COUNTER_local_declined, 1);
-	return shortcut;
+	return result;
 }

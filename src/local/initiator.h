@@ -12,25 +12,25 @@
 #include "base/prefetch.h"
 #include "local/local.h"
 
-/* In the target's inbox, under this mark from here on. False: it was closed. */
+/* In the target's channel, under this mark from here on. False: it was closed. */
 static inline bool local_begin(struct local_qp *local, uint64_t mark)
 {
-	local->is_inside = local->is_inside ? inbox_remark(local->target, local->generation, mark)
-					    : inbox_enter(local->target, local->generation, mark);
+	local->is_inside = local->is_inside ? channel_remark(local->target, local->generation, mark)
+					    : channel_enter(local->target, local->generation, mark);
 	return local->is_inside;
 }
 
 static inline void local_end(struct local_qp *local)
 {
 	if (local->is_inside)
-		inbox_leave(local->target);
+		channel_leave(local->target);
 	local->is_inside = false;
 }
 
 /* The same before bytes that this key names are moved. */
 static inline bool local_use(struct local_qp *local, uint32_t key)
 {
-	return local_begin(local, INBOX_USES_KEY | key);
+	return local_begin(local, CHANNEL_USES_KEY | key);
 }
 
 /*
@@ -39,17 +39,17 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
  */
 static inline bool local_mark_holds(const struct local_qp *local)
 {
-	return inbox_mark_holds(&local->target->in_use);
+	return channel_mark_holds(&local->target->in_use);
 }
 
 /* --- initiator.c --- */
 
-/* The peer's inbox, where it was last, or where it is now. False: it has none for us. */
+/* The peer's channel, where it was last, or where it is now. False: it has none for us. */
 static inline bool local_is_attached(struct local_qp *local)
 {
-	const struct inbox *target = local->target;
+	const struct request_channel *target = local->target;
 
-	if (target && inbox_generation(target) == local->generation)
+	if (target && channel_generation(target) == local->generation)
 		return true;
 	local->target = NULL;
 	return local_attach(local);
@@ -64,33 +64,33 @@ static inline void local_count(_Atomic uint64_t *count, uint64_t amount)
 }
 
 /* The first request, and one that takes no receive request: the owner hears of it all the same. */
-void local_tell_first(struct local_qp *local);
+void local_notify_first(struct local_qp *local);
 
 /*
  * Requests that take no receive request were executed, one or more: so many more in `count`, of the
- * target's inbox.
+ * target's channel.
  */
 static inline void local_executed(
 	struct local_qp *local, _Atomic uint64_t *count, uint32_t requests, uint32_t bytes)
 {
-	struct inbox *target = local->target;
+	struct request_channel *target = local->target;
 
 	local_count(count, requests);
 	local_count(&target->bytes, bytes);
 	if (atomic_load_explicit(&target->wants_first, memory_order_relaxed))
-		local_tell_first(local);
+		local_notify_first(local);
 }
 
 /*
  * The receive request `wr_id`, the next one, was filled: it is taken, and complete. False when the
- * inbox was closed.
+ * channel was closed.
  */
 bool local_deliver(
 	struct local_qp *local, const struct send_wqe *wqe, uint32_t opcode, uint64_t wr_id);
 
 /*
  * A key that goes with a message goes when the owner collects that. Whoever names one before has to
- * come by packets, which the owner looks at after the inbox.
+ * come by packets, which the owner looks at after the channel.
  */
 bool local_invalidates_still(struct local_qp *local);
 
@@ -148,12 +148,12 @@ static inline void local_prefetch(const struct mr_cached *cached, uint64_t iova)
 
 /* --- words.c --- */
 
-/* FETCH AND ADD, COMPARE AND SWAP. `ret_fault` is set for SHORTCUT_FAILED. */
-enum shortcut local_atomic(
+/* FETCH AND ADD, COMPARE AND SWAP. `ret_fault` is set for QP_LOCAL_FAILED. */
+enum qp_local_result local_atomic(
 	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault);
 
 /* ATOMIC WRITE and FLUSH (IBTA annex A19). */
-enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wqe);
-enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe);
+enum qp_local_result local_store_word(struct local_qp *local, const struct send_wqe *wqe);
+enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe);
 
 #endif

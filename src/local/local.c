@@ -13,7 +13,7 @@ static void established(struct local_qp *local)
 {
 	struct qp *qp = local->qp;
 
-	atomic_store_explicit(&local->inbox->wants_first, 0, memory_order_relaxed);
+	atomic_store_explicit(&local->channel->wants_first, 0, memory_order_relaxed);
 	if (qp->state != QP_RTR || qp->is_comm_established)
 		return;
 	qp->is_comm_established = true;
@@ -87,7 +87,7 @@ static bool shared_redeem(struct local_qp *local, struct srq *srq, uint64_t tick
 	return true;
 }
 
-static bool is_record(const struct inbox_record *record)
+static bool is_record(const struct channel_record *record)
 {
 	const uint32_t flags = WC_WITH_IMM | WC_WITH_INV;
 
@@ -97,9 +97,9 @@ static bool is_record(const struct inbox_record *record)
 
 /* One that is more than a SEND, or is not of the queue pair's own queue. */
 static __attribute__((noinline)) void collect_other(
-	struct local_qp *local, const struct inbox_record *place, uint64_t now_ns)
+	struct local_qp *local, const struct channel_record *place, uint64_t now_ns)
 {
-	const struct inbox_record record = inbox_record_read(place);
+	const struct channel_record record = channel_record_read(place);
 	struct qp *qp = local->qp;
 	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
 	struct srq *srq = shared_srq_of(qp, record.srqn);
@@ -113,8 +113,8 @@ static __attribute__((noinline)) void collect_other(
 	};
 	uint64_t wr_id = 0;
 
-	inbox_collected(local->inbox);
-	if (record.opcode == INBOX_TAKEN && is_shared(qp)) {
+	channel_collected(local->channel);
+	if (record.opcode == CHANNEL_TAKEN && is_shared(qp)) {
 		shared_collect(local, now_ns);
 		return;
 	}
@@ -136,7 +136,8 @@ static __attribute__((noinline)) void collect_other(
 			qp, srq, wr_id, &cqe, FAULT_NONE, record.is_solicited != 0, now_ns);
 }
 
-static void collect_one(struct local_qp *local, const struct inbox_record *record, uint64_t now_ns)
+static void collect_one(
+	struct local_qp *local, const struct channel_record *record, uint64_t now_ns)
 {
 	struct qp *qp = local->qp;
 	uint32_t bytes = READ_ONCE(record->byte_count);
@@ -148,36 +149,36 @@ static void collect_one(struct local_qp *local, const struct inbox_record *recor
 		return;
 	}
 	if (!own_redeem(local, READ_ONCE(record->taken), bytes, &wr_id)) {
-		inbox_collected(local->inbox);
+		channel_collected(local->channel);
 		unsound_fail(local, now_ns);
 		return;
 	}
 	qp_count(qp, COUNTER_rdma_sends, 1);
-	inbox_collected(local->inbox);
+	channel_collected(local->channel);
 	qp_complete_message(qp, wr_id, bytes, now_ns);
 }
 
 /* Say where the next record will be. */
 static void watch_next(struct local_qp *local)
 {
-	const struct inbox *inbox = local->inbox;
-	const struct inbox_private *private = inbox_private(inbox);
+	const struct request_channel *channel = local->channel;
+	const struct channel_private *private = channel_private(channel);
 
 	atomic_store_explicit(&local->watch->sequence,
-		&inbox->record[private->collected % INBOX_RECORD_COUNT].sequence,
+		&channel->record[private->collected % CHANNEL_RECORD_COUNT].sequence,
 		memory_order_relaxed);
 	atomic_store_explicit(&local->watch->published,
-		inbox_sequence(private->generation, private->collected), memory_order_relaxed);
+		channel_sequence(private->generation, private->collected), memory_order_relaxed);
 }
 
 static uint32_t collect(struct local_qp *local, uint64_t now_ns)
 {
-	const struct inbox_record *record;
+	const struct channel_record *record;
 	uint32_t count = 0;
 
 	/* There are no more than that; those that come meanwhile are heard of again. */
-	while (count < INBOX_RECORD_COUNT && !local->is_unsound &&
-		(record = inbox_next(local->inbox))) {
+	while (count < CHANNEL_RECORD_COUNT && !local->is_unsound &&
+		(record = channel_next(local->channel))) {
 		collect_one(local, record, now_ns);
 		count++;
 	}
@@ -214,7 +215,7 @@ static void watch_begin(struct local_qp *local, struct local_watch *watch)
 	watch->is_busy = true;
 	local->watch = watch;
 	watch_next(local);
-	atomic_store_explicit(&local->inbox->is_watched, 1, memory_order_relaxed);
+	atomic_store_explicit(&local->channel->is_watched, 1, memory_order_relaxed);
 }
 
 /*
@@ -222,7 +223,7 @@ static void watch_begin(struct local_qp *local, struct local_watch *watch)
  */
 static void watch_leave(struct local_qp *local)
 {
-	atomic_store(&local->inbox->is_watched, 0);
+	atomic_store(&local->channel->is_watched, 0);
 	atomic_thread_fence(memory_order_seq_cst);
 	local->watch = NULL;
 }
@@ -281,19 +282,19 @@ static struct local_qp *local_of(struct qp *qp)
 	return qp && qp->local && qp->local->ops == &ops ? local_from_qp(qp) : NULL;
 }
 
-/* The queue pair whose inbox this is; NULL when it has none any more, or it is none. */
-static struct local_qp *owner_of(const struct lane *lane, const struct inbox *inbox)
+/* The queue pair whose channel this is; NULL when it has none any more, or it is none. */
+static struct local_qp *owner_of(const struct lane *lane, const struct request_channel *channel)
 {
 	struct local_qp *local =
-		local_of(lane->qp_by_number[READ_ONCE(inbox->qpn) % LANE_QP_COUNT_MAX]);
+		local_of(lane->qp_by_number[READ_ONCE(channel->qpn) % LANE_QP_COUNT_MAX]);
 
-	return local && local->inbox == inbox ? local : NULL;
+	return local && local->channel == channel ? local : NULL;
 }
 
-/* What may be an inbox at this offset, any value; or NULL. */
-static struct inbox *inbox_at(const struct lane *lane, uint64_t offset)
+/* What may be a channel at this offset, any value; or NULL. */
+static struct request_channel *channel_at(const struct lane *lane, uint64_t offset)
 {
-	return arena_has_block(lane->arena, offset, sizeof(struct inbox))
+	return arena_has_block(lane->arena, offset, sizeof(struct request_channel))
 		? arena_peers_side(arena_at(lane->arena, offset))
 		: NULL;
 }
@@ -312,7 +313,7 @@ static uint32_t collect_watched(struct local_lane *lane, uint64_t now_ns)
 }
 
 /*
- * An inbox was on the list. `local` is NULL when it is nobody's. Returns how many records it had.
+ * A channel was on the list. `local` is NULL when it is nobody's. Returns how many records it had.
  */
 static uint32_t rung_collect(struct local_qp *local, uint64_t now_ns)
 {
@@ -320,10 +321,10 @@ static uint32_t rung_collect(struct local_qp *local, uint64_t now_ns)
 
 	if (!local)
 		return 0;
-	if (atomic_load_explicit(&local->inbox->wants_first, memory_order_relaxed))
+	if (atomic_load_explicit(&local->channel->wants_first, memory_order_relaxed))
 		established(local);
 	count = collect(local, now_ns);
-	if (!local->watch && inbox_is_open(local->inbox))
+	if (!local->watch && channel_is_open(local->channel))
 		watch(local, now_ns);
 	return count;
 }
@@ -339,7 +340,7 @@ static __attribute__((cold, noinline)) uint32_t collect_everywhere(
 		struct local_qp *local = local_of(lane->qp_by_number[i]);
 
 		if (local)
-			ready_reset(&local->inbox->ready);
+			ready_reset(&local->channel->ready);
 		count += rung_collect(local, now_ns);
 	}
 	return count;
@@ -348,26 +349,27 @@ static __attribute__((cold, noinline)) uint32_t collect_everywhere(
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
 {
 	uint32_t count = collect_watched(local_lane, now_ns);
-	uint64_t offset = doorbell_take(local_lane->bell);
+	uint64_t offset = doorbell_take(local_lane->doorbell);
 
 	for (uint32_t i = 0; offset; i++) {
-		struct inbox *inbox = i < LANE_QP_COUNT_MAX ? inbox_at(lane, offset) : NULL;
+		struct request_channel *channel =
+			i < LANE_QP_COUNT_MAX ? channel_at(lane, offset) : NULL;
 
-		offset = inbox ? ready_next(&inbox->ready) : 0;
+		offset = channel ? ready_next(&channel->ready) : 0;
 		/*
 		 * From here on it may be rung again: look at it after that. What is not rung is on
 		 * no list.
 		 */
-		if (!inbox || !ready_reset(&inbox->ready))
+		if (!channel || !ready_reset(&channel->ready))
 			return count + collect_everywhere(lane, now_ns);
-		count += rung_collect(owner_of(lane, inbox), now_ns);
+		count += rung_collect(owner_of(lane, channel), now_ns);
 	}
 	return count;
 }
 
-static bool is_in_use(const struct inbox *inbox)
+static bool is_in_use(const struct request_channel *channel)
 {
-	return atomic_load(&inbox->in_use) != INBOX_IS_FREE;
+	return atomic_load(&channel->in_use) != CHANNEL_IS_FREE;
 }
 
 enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for one that stands still */
@@ -375,9 +377,10 @@ enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for one that stands st
 bool local_wait(struct local_qp *local)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	for (uint32_t round = 0; is_in_use(local->inbox); round++) {
-		if (!local->owner->wait(local->inbox, round)) {
-			atomic_store(&local->inbox->in_use, INBOX_IS_FREE); /* nobody's any more */
+	for (uint32_t round = 0; is_in_use(local->channel); round++) {
+		if (!local->owner->wait(local->channel, round)) {
+			/* nobody's any more */
+			atomic_store(&local->channel->in_use, CHANNEL_IS_FREE);
 			return true;
 		}
 		if (round == CLOSE_ROUNDS_MAX)
@@ -389,7 +392,7 @@ bool local_wait(struct local_qp *local)
 /* Let nobody in, and wait until nobody is. False when somebody stands still in there. */
 static bool close_and_wait(struct local_qp *local)
 {
-	inbox_close(local->inbox);
+	channel_close(local->channel);
 	return local_wait(local);
 }
 
@@ -402,13 +405,13 @@ enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
  */
 static void farewell(const struct local_qp *local)
 {
-	const struct inbox *target = local->target;
+	const struct request_channel *target = local->target;
 
-	if (!target || !inbox_has_news(target, local->generation))
+	if (!target || !channel_has_uncollected(target, local->generation))
 		return;
 	local->peer->ops->kick(local->peer, target->lane);
 	for (uint32_t round = 0; round < FAREWELL_ROUNDS_MAX; round++) {
-		if (!inbox_has_news(target, local->generation))
+		if (!channel_has_uncollected(target, local->generation))
 			return;
 		local->owner->pause(round);
 	}
@@ -431,7 +434,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		local_forget_peer(local);
 		break;
 	case QP_RTS:
-		atomic_store_explicit(&local->inbox->wants_first, 0, memory_order_relaxed);
+		atomic_store_explicit(&local->channel->wants_first, 0, memory_order_relaxed);
 		break;
 	case QP_RTR:
 	case QP_SQD:
@@ -442,27 +445,28 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 }
 
 bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key,
-	const struct inbox_patience *patience)
+	const struct wait_budget *budget)
 {
-	struct inbox *inbox = local->inbox;
+	struct request_channel *channel = local->channel;
 	uint32_t round = 0;
 	uint64_t mark;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	do {
-		if (!inbox_mark_meets(&inbox->in_use, mrs, key, &mark))
+		if (!channel_mark_meets(&channel->in_use, mrs, key, &mark))
 			return true;
-		if (mark & INBOX_IS_REVOKED) {
-			atomic_fetch_add(&inbox->revoked, 1); /* another thread may not have yet */
+		if (mark & CHANNEL_IS_REVOKED) {
+			/* Another thread may not have yet */
+			atomic_fetch_add(&channel->revoked, 1);
 			return false;
 		}
-		if (!local->owner->wait(inbox, round))
+		if (!local->owner->wait(channel, round))
 			return true;
-	} while (!inbox_is_late(round++, patience));
-	if (inbox_revoke(&inbox->in_use, mrs, key))
+	} while (!channel_is_late(round++, budget));
+	if (channel_revoke(&channel->in_use, mrs, key))
 		return true;
-	atomic_fetch_add(&inbox->revoked, 1);
-	local->owner->wait(inbox, round); /* see inbox_mark_holds() */
+	atomic_fetch_add(&channel->revoked, 1);
+	local->owner->wait(channel, round); /* see channel_mark_holds() */
 	return false;
 }
 
@@ -475,31 +479,31 @@ enum { INVALIDATE_NS = 50000000 };
 static void quiesce(struct qp *qp, uint32_t key)
 {
 	const struct local_qp *local = local_from_qp(qp);
-	const struct inbox_patience patience = {
+	const struct wait_budget budget = {
 		local->owner->now_ns() + INVALIDATE_NS, local->owner->now_ns};
 
-	local_quiesce(local, qp->lane->mrs, key, &patience);
+	local_quiesce(local, qp->lane->mrs, key, &budget);
 }
 
 static void modified(struct qp *qp)
 {
 	atomic_store_explicit(
-		&local_from_qp(qp)->inbox->access, qp->attr.access, memory_order_relaxed);
+		&local_from_qp(qp)->channel->access, qp->attr.access, memory_order_relaxed);
 }
 
 static bool has_arrived(const struct qp *qp, struct psn next)
 {
-	const struct inbox *target = local_from_qp(qp)->target;
+	const struct request_channel *target = local_from_qp(qp)->target;
 
 	return target &&
 		atomic_load_explicit(&target->arrived, memory_order_acquire) ==
-		inbox_arrived(next.value, false);
+		channel_arrived(next.value, false);
 }
 
 static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 {
-	atomic_store_explicit(&local_from_qp(qp)->inbox->arrived,
-		inbox_arrived(expected.value, keeps_receive), memory_order_release);
+	atomic_store_explicit(&local_from_qp(qp)->channel->arrived,
+		channel_arrived(expected.value, keeps_receive), memory_order_release);
 }
 
 static const struct qp_local_ops ops = {
@@ -513,48 +517,48 @@ static const struct qp_local_ops ops = {
 	.quiesce = quiesce,
 };
 
-void local_connect(struct local_qp *local, struct qp *qp, const struct local_inbox *place,
-	struct peer *peer, const struct inbox_table *table, const struct local_owner *owner)
+void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
+	struct peer *peer, const struct channel_table *table, const struct local_owner *owner)
 {
-	struct inbox *inbox = place->inbox;
+	struct request_channel *channel = place->channel;
 	const struct arena *arena = qp->lane->arena;
 
 	local->base.ops = &ops;
 	local->qp = qp;
 	local->owner = owner;
-	local->inbox = inbox;
-	local->inbox_offset = place->offset;
+	local->channel = channel;
+	local->channel_offset = place->offset;
 	local->lane = place->lane;
 	local->peer = peer;
 	local->table = table;
-	inbox->qpn = qp->qpn;
-	inbox->dest_qpn = qp->attr.dest_qpn;
-	inbox->rq_psn = qp->attr.rq_psn;
-	inbox->pd = qp->pd;
-	inbox->recv_pd = qp->recv_pd;
-	inbox->lane = qp->lane->index;
-	inbox->local = qp->attr.path.local;
-	inbox->remote = qp->attr.path.remote;
-	inbox->rq_offset = shared_rq_offset(qp);
-	inbox->is_rq_shared = qp->srq || qp->type == QP_TYPE_XRC_RECV;
-	inbox->xrcd = qp->xrcd;
-	inbox->srqs_offset = qp->type == QP_TYPE_XRC_RECV ? place->srqs_offset : 0;
-	inbox->cq_offset = qp->recv_cq ? arena_offset(arena, qp->recv_cq->ring) : 0;
-	inbox->bell_offset = arena_offset(arena, arena_owners_side(place->lane->bell));
-	atomic_store(&inbox->writes, 0);
-	atomic_store(&inbox->reads, 0);
-	atomic_store(&inbox->atomics, 0);
-	atomic_store(&inbox->atomic_writes, 0);
-	atomic_store(&inbox->flushes, 0);
-	atomic_store(&inbox->bytes, 0);
-	atomic_store_explicit(&inbox->wants_first, qp->state == QP_RTR, memory_order_relaxed);
-	atomic_store_explicit(&inbox->is_watched, 0, memory_order_relaxed);
-	atomic_store_explicit(&inbox->arrived,
-		inbox_arrived(psn_from(qp->attr.rq_psn).value, false), memory_order_relaxed);
+	channel->qpn = qp->qpn;
+	channel->dest_qpn = qp->attr.dest_qpn;
+	channel->rq_psn = qp->attr.rq_psn;
+	channel->pd = qp->pd;
+	channel->recv_pd = qp->recv_pd;
+	channel->lane = qp->lane->index;
+	channel->local = qp->attr.path.local;
+	channel->remote = qp->attr.path.remote;
+	channel->rq_offset = shared_rq_offset(qp);
+	channel->is_rq_shared = qp->srq || qp->type == QP_TYPE_XRC_RECV;
+	channel->xrcd = qp->xrcd;
+	channel->srqs_offset = qp->type == QP_TYPE_XRC_RECV ? place->srqs_offset : 0;
+	channel->cq_offset = qp->recv_cq ? arena_offset(arena, qp->recv_cq->ring) : 0;
+	channel->doorbell_offset = arena_offset(arena, arena_owners_side(place->lane->doorbell));
+	atomic_store(&channel->writes, 0);
+	atomic_store(&channel->reads, 0);
+	atomic_store(&channel->atomics, 0);
+	atomic_store(&channel->atomic_writes, 0);
+	atomic_store(&channel->flushes, 0);
+	atomic_store(&channel->bytes, 0);
+	atomic_store_explicit(&channel->wants_first, qp->state == QP_RTR, memory_order_relaxed);
+	atomic_store_explicit(&channel->is_watched, 0, memory_order_relaxed);
+	atomic_store_explicit(&channel->arrived,
+		channel_arrived(psn_from(qp->attr.rq_psn).value, false), memory_order_relaxed);
 	qp->local = &local->base;
 	modified(qp);
-	atomic_store(&qp->public->inbox_offset, place->offset);
-	inbox_open(inbox);
+	atomic_store(&qp->public->channel_offset, place->offset);
+	channel_open(channel);
 }
 
 void local_forget_peer(struct local_qp *local)
@@ -564,15 +568,15 @@ void local_forget_peer(struct local_qp *local)
 	local->target = NULL;
 }
 
-/* The inbox goes; what was counted there stays. */
-static void counters_take_over(struct qp *qp, const struct inbox *inbox)
+/* The channel goes; what was counted there stays. */
+static void counters_take_over(struct qp *qp, const struct request_channel *channel)
 {
-	qp_count(qp, COUNTER_rdma_writes, atomic_load(&inbox->writes));
-	qp_count(qp, COUNTER_rdma_reads, atomic_load(&inbox->reads));
-	qp_count(qp, COUNTER_rdma_atomics, atomic_load(&inbox->atomics));
-	qp_count(qp, COUNTER_rdma_atomic_writes, atomic_load(&inbox->atomic_writes));
-	qp_count(qp, COUNTER_rdma_flushes, atomic_load(&inbox->flushes));
-	qp_count(qp, COUNTER_rcvd_bytes, atomic_load(&inbox->bytes));
+	qp_count(qp, COUNTER_rdma_writes, atomic_load(&channel->writes));
+	qp_count(qp, COUNTER_rdma_reads, atomic_load(&channel->reads));
+	qp_count(qp, COUNTER_rdma_atomics, atomic_load(&channel->atomics));
+	qp_count(qp, COUNTER_rdma_atomic_writes, atomic_load(&channel->atomic_writes));
+	qp_count(qp, COUNTER_rdma_flushes, atomic_load(&channel->flushes));
+	qp_count(qp, COUNTER_rcvd_bytes, atomic_load(&channel->bytes));
 }
 
 bool local_disconnect(struct local_qp *local, uint64_t now_ns)
@@ -585,11 +589,11 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
-		ready_reset(&local->inbox->ready); /* for one that died before it had pushed it */
+		ready_reset(&local->channel->ready); /* for one that died before it had pushed it */
 	else if (local->qp->srq)
-		local->qp->srq->is_stood_on = true;
-	atomic_store(&local->qp->public->inbox_offset, 0);
-	counters_take_over(local->qp, local->inbox);
+		local->qp->srq->is_in_use = true;
+	atomic_store(&local->qp->public->channel_offset, 0);
+	counters_take_over(local->qp, local->channel);
 	local->qp->local = NULL;
 	return is_free;
 }

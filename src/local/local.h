@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The same-host transport: the initiator's CPU is the adapter. This is about connections (RC, XRC,
- * UC); datagrams go the same way by doors (door.h, datagram.h).
+ * UC); datagrams go the same way by endpoints (endpoint.h, datagram.h).
  *
- * A queue pair whose peer is on this host has two things here. Its inbox, in our NIC memory,
+ * A queue pair whose peer is on this host has two things here. Its channel, in our NIC memory,
  * through which the peer executes its requests on us; and, once the peer has opened one for us, a
  * look at the peer's, through which we execute ours on the peer. Each direction is by itself: a
  * requester that has no way in sends packets, and so it does with every single request that it
@@ -11,7 +11,7 @@
  * for which no receive request comes in time. All that can go wrong with a request is then said by
  * the peer's own responder, with its own NAK, state and events. What is here only ever succeeds.
  *
- *     inbox.h     what an initiator leaves at its target
+ *     channel.h     what an initiator leaves at its target
  *     peer.h      the target's memory
  *     initiator.c executes work requests
  *     move.c      moves their bytes
@@ -24,10 +24,10 @@
  * Order: a request is executed here when everything before it is complete, so packets and short
  * ways of one queue pair never overtake each other.
  *
- * Death and standstill: a peer that ends leaves its inbox open, with nobody behind it. What needs
+ * Death and standstill: a peer that ends leaves its channel open, with nobody behind it. What needs
  * the peer's process then fails, the request goes by packets, nobody answers, and the retries run
  * out as for any dead peer. A stopped peer delays only what takes memory away, which waits for its
- * mark in our inbox, and revokes the mark after a while.
+ * mark in our channel, and revokes the mark after a while.
  *
  * Threads: everything here runs under the lane's lock. What needs a system call comes from outside
  * (struct peer_ops, struct local_owner).
@@ -40,7 +40,7 @@
 
 #include "base/arith.h"
 #include "base/list.h"
-#include "local/inbox.h"
+#include "local/channel.h"
 #include "local/peer.h"
 #include "memory/copy.h"
 #include "qp/qp.h"
@@ -48,20 +48,20 @@
 /* What a target needs of its surroundings. */
 struct local_owner {
 	/*
-	 * Somebody uses the inbox, and has for `round` calls: let some time pass. False when nobody
-	 * does in truth, because the initiator is dead.
+	 * Somebody uses the channel, and has for `round` calls: let some time pass. False when
+	 * nobody does in truth, because the initiator is dead.
 	 */
-	bool (*wait)(const struct inbox *inbox, uint32_t round);
+	bool (*wait)(const struct request_channel *channel, uint32_t round);
 	void (*pause)(uint32_t round); /* just let some time pass */
 	uint64_t (*now_ns)(void);
-	uint32_t who; /* of this process, told to targets (inbox.initiator) */
+	uint32_t who; /* of this process, told to targets (channel.initiator) */
 };
 
 enum { LOCAL_WATCHED_MAX = 8 };
 
 /*
- * An inbox that its lane watches. Written under the lane's lock; read by anybody, for a hint:
- * inboxes never go away.
+ * A channel that its lane watches. Written under the lane's lock; read by anybody, for a hint:
+ * channels never go away.
  */
 struct local_watch {
 	const _Atomic uint64_t *_Atomic sequence; /* of the record that comes next */
@@ -70,9 +70,9 @@ struct local_watch {
 	bool is_busy; /* there was something since its place was last wanted for another one */
 };
 
-/* A lane's part: its bell, and those of its inboxes that have most to say. */
+/* A lane's part: its doorbell, and those of its channels that have most to say. */
 struct local_lane {
-	struct doorbell *bell; /* NULL: nobody meets on this host */
+	struct doorbell *doorbell; /* NULL: nobody meets on this host */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
 	uint32_t next_watch; /* whose place the next one may take */
@@ -92,21 +92,21 @@ struct local_qp {
 	struct qp *qp;
 	const struct local_owner *owner;
 	/* As target. */
-	struct inbox *inbox;
-	uint64_t inbox_offset;
+	struct request_channel *channel;
+	uint64_t channel_offset;
 	struct local_lane *lane;
-	struct local_watch *watch; /* NULL: the inbox is not watched */
+	struct local_watch *watch; /* NULL: the channel is not watched */
 	bool has_taken; /* receive requests, by records */
 	uint32_t last_taken; /* rq_taken() before the last of them */
-	bool is_unsound; /* what lies in the inbox cannot be: nothing is collected any more */
+	bool is_unsound; /* what lies in the channel cannot be: nothing is collected any more */
 	/* As initiator. */
 	struct peer *peer; /* NULL: not known (any more) */
-	const struct inbox_table *table; /* the peer's, of the lane of its queue pair */
-	struct inbox *target; /* the peer's inbox; NULL until it has opened it for us */
+	const struct channel_table *table; /* the peer's, of the lane of its queue pair */
+	struct request_channel *target; /* the peer's channel; NULL until it has opened it for us */
 	struct recv_queue
 		*target_rq; /* NULL: not for initiators; of an XRC target: of the request at hand */
 	struct cq_ring *target_cq;
-	struct doorbell *target_bell;
+	struct doorbell *target_doorbell;
 	uint64_t target_offset;
 	uint32_t generation; /* of the target */
 	bool is_inside; /* the target, while a request is executed */
@@ -118,9 +118,9 @@ struct local_qp {
 	uint32_t target_srqn; /* that its receive queue was found by; no number when none was */
 	uint32_t target_pd; /* of what remote keys name */
 	uint32_t target_recv_pd;
-	bool has_handed_over; /* the last record is INBOX_TAKEN */
+	bool has_handed_over; /* the last record is CHANNEL_TAKEN */
 	uint32_t taken_seen; /* rq_taken() of it when there was none to be had */
-	uint64_t peeked; /* rq_peek_afar()'s of the request that was looked at */
+	uint64_t peeked; /* rq_peek_borrowed()'s of the request that was looked at */
 	struct mr_cached own; /* of keys that our requests name */
 	struct mr_cached remote; /* that name memory of the target */
 	struct mr_cached receive; /* that its receive requests name */
@@ -132,8 +132,8 @@ struct local_qp {
 	uint32_t given_up_posted; /* since so many were */
 	bool is_invalidating; /* a message that takes a key away was not collected yet */
 	uint32_t invalidated_number; /* when so many records were */
-	bool has_far_atomics; /* the last atomic was for memory that is not mapped here */
-	uint32_t far_key; /* and this was its key */
+	bool has_unmapped_atomics; /* the last atomic was for memory that is not mapped here */
+	uint32_t unmapped_key; /* and this was its key */
 	struct local_captured captured;
 };
 
@@ -142,25 +142,25 @@ static inline struct local_qp *local_from_qp(const struct qp *qp)
 	return container_of(qp->local, struct local_qp, base);
 }
 
-/* What an inbox is made of that is not the queue pair's own. */
-struct local_inbox {
-	struct inbox *inbox; /* closed */
+/* What a channel is made of that is not the queue pair's own. */
+struct local_channel {
+	struct request_channel *channel; /* closed */
 	uint64_t offset;
 	struct local_lane *lane; /* of the queue pair */
 	uint64_t srqs_offset; /* struct srq_directory of this process; 0: XRC targets get packets */
 };
 
 /*
- * The queue pair is in RTR: its peer is on this host. Opens our inbox to it. `local` is zeroed and
- * belongs to the queue pair until local_disconnect(). `peer` and `table` may be NULL: then requests
- * go by packets.
+ * The queue pair is in RTR: its peer is on this host. Opens our channel to it. `local` is zeroed
+ * and belongs to the queue pair until local_disconnect(). `peer` and `table` may be NULL: then
+ * requests go by packets.
  */
-void local_connect(struct local_qp *local, struct qp *qp, const struct local_inbox *place,
-	struct peer *peer, const struct inbox_table *table, const struct local_owner *owner);
+void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
+	struct peer *peer, const struct channel_table *table, const struct local_owner *owner);
 
 /*
- * End it. False when somebody stands still in the inbox: then it must never be used again. Else it
- * is closed, collected and in no bell's list.
+ * End it. False when somebody stands still in the channel: then it must never be used again. Else
+ * it is closed, collected and in no doorbell's list.
  */
 bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 
@@ -171,26 +171,26 @@ void local_forget_peer(struct local_qp *local);
  * Wait until nobody uses memory of this key, which is found no longer. The lane need not be locked,
  * but nobody may disconnect the queue pair meanwhile.
  *
- * False when that has not come true within `patience`: the initiator stands still. Its mark is
+ * False when that has not come true within `budget`: the initiator stands still. Its mark is
  * revoked, so it knows, and no request of it succeeds by what it moves from now on; but it may
  * still move bytes, LOCAL_STEP_BYTES at most.
  */
 bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key,
-	const struct inbox_patience *patience);
+	const struct wait_budget *budget);
 
 /*
  * Something that initiators find by its number is found no longer: wait until nobody is in the
- * inbox who may have found it. False when somebody stands still there: then its memory must never
+ * channel who may have found it. False when somebody stands still there: then its memory must never
  * be used again. As local_quiesce().
  */
 bool local_wait(struct local_qp *local);
 
-/* Has an inbox of this lane news? A hint, for any thread. */
-static inline bool local_has_news(const struct local_lane *lane)
+/* Has a channel of this lane news? A hint, for any thread. */
+static inline bool local_has_work(const struct local_lane *lane)
 {
 	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_acquire);
 
-	if (!lane->bell)
+	if (!lane->doorbell)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct local_watch *watch = &lane->watch[i];
@@ -201,15 +201,15 @@ static inline bool local_has_news(const struct local_lane *lane)
 			atomic_load_explicit(&watch->published, memory_order_relaxed))
 			return true;
 	}
-	return doorbell_is_rung(lane->bell);
+	return doorbell_is_rung(lane->doorbell);
 }
 
-/* Collect what initiators have left in the inboxes of a lane. Returns how many records it was. */
+/* Collect what initiators have left in the channels of a lane. Returns how many records it was. */
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns);
 
 /* initiator.c: see struct qp_local_ops. */
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);
-enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+enum qp_local_result local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 	uint64_t *ret_at_ns, enum fault *ret_fault);
 
 /*
@@ -219,7 +219,7 @@ enum shortcut local_execute(struct qp *qp, const struct send_wqe *wqe, uint64_t 
  */
 bool local_execute_posted(struct qp *qp, uint64_t now_ns);
 
-/* Has the peer opened its inbox for us? If so it is ours from here on. */
+/* Has the peer opened its channel for us? If so it is ours from here on. */
 bool local_attach(struct local_qp *local);
 
 #endif

@@ -158,7 +158,8 @@ static void wake(struct peer *peer, const struct cq_ring *cq, uint32_t lane)
 	}
 }
 
-void peer_tell_armed(struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited)
+void peer_notify_armed(
+	struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited)
 {
 	if (is_awaited(cq, is_solicited))
 		wake(peer, cq, lane);

@@ -2,7 +2,7 @@
 /*
  * A peer on this host: its NIC memory, mapped here, and the memory of its process.
  *
- * Two kinds of memory, reached in two ways. NIC memory (queues, tables, inboxes) is one stretch
+ * Two kinds of memory, reached in two ways. NIC memory (queues, tables, channels) is one stretch
  * that is always mapped: offsets lead from its directory to everything. The program's memory is
  * what its regions name, at addresses of the other process. A lookup (peer_find) turns a key into a
  * place there, with the checks that the peer's own responder makes, on the peer's own table. Bytes
@@ -10,8 +10,8 @@
  * place is mapped here too (peer_ops.map), else by whoever can reach the other process
  * (peer_ops.write and .read: one system call).
  *
- * The peer changes its tables while they are used. Who uses a place says so in the peer's inbox
- * (local/inbox.h) before the lookup and until the bytes have moved; a region that is deregistered
+ * The peer changes its tables while they are used. Who uses a place says so in the peer's channel
+ * (local/channel.h) before the lookup and until the bytes have moved; a region that is deregistered
  * waits for that.
  *
  * There is no system call in this room: the functions that need one come from outside. Threads: a
@@ -61,7 +61,7 @@ struct peer {
 	struct attention_table *attentions; /* NULL: nobody there attends to anything */
 };
 
-/* Where bytes of a region lie. Good as long as the inbox says that its key is in use. */
+/* Where bytes of a region lie. Good as long as the channel says that its key is in use. */
 struct peer_place {
 	uint8_t *here; /* NULL: not mapped, or not all of it */
 	uint64_t there; /* address in the peer's process; 0 with `here` NULL is a null region */
@@ -94,13 +94,14 @@ bool peer_get(struct peer *peer, const struct peer_place *place, uint64_t offset
  * Something that is to complete in the peer's queue `cq` was left for its lane, before this call
  * (sequentially consistent). Wake who waits for it, if the queue is armed for that.
  */
-void peer_tell_armed(struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited);
+void peer_notify_armed(
+	struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited);
 
-static inline void peer_tell(
+static inline void peer_notify(
 	struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited)
 {
 	if (atomic_load(&cq->arm) != CQ_ARM_NONE)
-		peer_tell_armed(peer, cq, lane, is_solicited);
+		peer_notify_armed(peer, cq, lane, is_solicited);
 }
 
 /*

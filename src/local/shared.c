@@ -41,11 +41,11 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	const struct peer *peer = local->peer;
 
-	if (local->has_handed_over && inbox_has_news(local->target, local->generation))
+	if (local->has_handed_over && channel_has_uncollected(local->target, local->generation))
 		return false; /* the copy is still wanted */
 	local->has_handed_over = false;
-	if (rq_peek_afar(local->target_rq, peer->base, peer->bytes, &local->posted_seen, receive,
-		    &local->peeked))
+	if (rq_peek_borrowed(local->target_rq, peer->base, peer->bytes, &local->posted_seen,
+		    receive, &local->peeked))
 		return true;
 	if (rq_taken(local->target_rq) != local->taken_seen) {
 		local->taken_seen = rq_taken(local->target_rq);
@@ -56,32 +56,32 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
 {
-	struct inbox_held *held = &local->target->held;
+	struct channel_reservation *held = &local->target->reservation;
 
 	held->wr_id = receive->wr_id;
 	held->srqn = local->target_srqn;
 	if (!rq_take_peeked(local->target_rq, local->peeked))
 		return false;
 	atomic_store_explicit(&held->sequence,
-		inbox_sequence(local->generation, inbox_count(local->target)),
+		channel_sequence(local->generation, channel_count(local->target)),
 		memory_order_release);
 	return true;
 }
 
 void shared_hand_over(struct local_qp *local)
 {
-	const struct inbox_record record = {.opcode = INBOX_TAKEN, .srqn = local->target_srqn};
-	struct inbox *target = local->target;
+	const struct channel_record record = {.opcode = CHANNEL_TAKEN, .srqn = local->target_srqn};
+	struct request_channel *target = local->target;
 
-	if (!inbox_remark(target, local->generation, INBOX_PUBLISHES)) {
+	if (!channel_remark(target, local->generation, CHANNEL_PUBLISHES)) {
 		local->is_inside = false;
 		return; /* it was closed: the target has the request back */
 	}
 	local->is_inside = true;
-	if (!inbox_publish(target, local->generation, &record))
+	if (!channel_publish(target, local->generation, &record))
 		return;
 	local->has_handed_over = true;
-	doorbell_ring(local->target_bell, &target->ready, local->target_offset);
+	doorbell_ring(local->target_doorbell, &target->ready, local->target_offset);
 }
 
 /* --- the owner --- */
@@ -109,7 +109,7 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
  * A request that was taken for a message that was not received: it waits for it, or is flushed with
  * the queue pair.
  */
-static void hold(struct qp *qp, const struct inbox_held *held, uint64_t now_ns)
+static void hold(struct qp *qp, const struct channel_reservation *held, uint64_t now_ns)
 {
 	struct srq *srq = shared_srq_of(qp, READ_ONCE(held->srqn));
 	struct cqe cqe = {.opcode = WC_RECV};
@@ -130,17 +130,17 @@ static void hold(struct qp *qp, const struct inbox_held *held, uint64_t now_ns)
 
 void shared_collect(struct local_qp *local, uint64_t now_ns)
 {
-	hold(local->qp, &local->inbox->held, now_ns);
+	hold(local->qp, &local->channel->reservation, now_ns);
 }
 
 void shared_reclaim(struct local_qp *local, uint64_t now_ns)
 {
-	struct inbox *inbox = local->inbox;
-	const struct inbox_private *private = inbox_private(inbox);
+	struct request_channel *channel = local->channel;
+	const struct channel_private *private = channel_private(channel);
 	/* The generation it was open in is the one before. */
-	uint64_t held = inbox_sequence(private->generation - 1, private->collected);
+	uint64_t held = channel_sequence(private->generation - 1, private->collected);
 	bool is_shared = local->qp->srq || local->qp->type == QP_TYPE_XRC_RECV;
 
-	if (is_shared && atomic_compare_exchange_strong(&inbox->held.sequence, &held, 0))
-		hold(local->qp, &inbox->held, now_ns);
+	if (is_shared && atomic_compare_exchange_strong(&channel->reservation.sequence, &held, 0))
+		hold(local->qp, &channel->reservation, now_ns);
 }

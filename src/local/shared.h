@@ -8,10 +8,10 @@
  * Several initiators take from it, and packets do. So a request is not taken by its record, as one
  * of a queue pair's own is, but by a compare-and-swap in the ring (queue/rq.h), before its buffer
  * is touched. From then on until its record is published it is held, as a responder holds one in
- * the middle of a message: the inbox names it, and the number of the record that is to come.
+ * the middle of a message: the channel names it, and the number of the record that is to come.
  *
  * An initiator that cannot fill the buffer after all hands the request over: a record says so, and
- * the message that comes by packets is received with it. If the inbox is closed first, or the
+ * the message that comes by packets is received with it. If the channel is closed first, or the
  * initiator has died, then the owner finds what is held, and it completes as flushed with the queue
  * pair. Who is killed between the compare-and-swap and the next store takes one request with it;
  * the queue goes on.
@@ -31,7 +31,7 @@
 
 /*
  * An XRC target: the request that is executed names this queue of its domain, with whose protection
- * domain all of it is checked. We are in the inbox, and stay there: the queue does not go away
+ * domain all of it is checked. We are in the channel, and stay there: the queue does not go away
  * meanwhile. False: the target's process has no such queue, and the request goes by packets.
  */
 bool shared_select(struct local_qp *local, uint32_t srqn);
@@ -44,7 +44,8 @@ bool shared_select(struct local_qp *local, uint32_t srqn);
 bool shared_peek(struct local_qp *local, struct recv_wqe *receive);
 
 /*
- * Take it. We are in the inbox, and it has room for a record. False when somebody else was faster.
+ * Take it. We are in the channel, and it has room for a record. False when somebody else was
+ * faster.
  */
 bool shared_take(struct local_qp *local, const struct recv_wqe *receive);
 
@@ -65,7 +66,7 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn);
 void shared_collect(struct local_qp *local, uint64_t now_ns);
 
 /*
- * The inbox is closed and its records are collected: what its initiator still held is ours again.
+ * The channel is closed and its records are collected: what its initiator still held is ours again.
  */
 void shared_reclaim(struct local_qp *local, uint64_t now_ns);
 

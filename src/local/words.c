@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "local/initiator.h"
-#include "memory/abroad.h"
+#include "memory/mr_borrowed.h"
 #include "wire/headers.h"
 
 /* --- atomics --- */
@@ -34,8 +34,8 @@ static bool word_find(
 			peer_cache(local->peer, wqe->rkey, &local->remote);
 	}
 	if (!fault && !place.here) {
-		local->has_far_atomics = true;
-		local->far_key = wqe->rkey;
+		local->has_unmapped_atomics = true;
+		local->unmapped_key = wqe->rkey;
 	}
 	*ret_word = place.here;
 	return !fault && place.here && (uintptr_t)place.here % sizeof(uint64_t) == 0;
@@ -64,7 +64,7 @@ static enum mr_fault result_store(
 	return MR_OK;
 }
 
-enum shortcut local_atomic(
+enum qp_local_result local_atomic(
 	struct local_qp *local, const struct send_wqe *wqe, enum fault *ret_fault)
 {
 	const struct qp *qp = local->qp;
@@ -78,22 +78,22 @@ enum shortcut local_atomic(
 	if (!(granted & MR_REMOTE_ATOMIC) || wqe->remote_address % sizeof(uint64_t) ||
 		wqe->total_bytes != sizeof(uint64_t) || !result_find(local, wqe, &result) ||
 		!local_use(local, wqe->rkey))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	is_done = word_find(local, wqe, MR_REMOTE_ATOMIC, &at);
 	if (is_done)
 		original = mr_word_apply(&word, at);
 	was_revoked = is_done && !local_mark_holds(local);
 	local_end(local);
 	if (!is_done)
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	if (was_revoked) {
 		*ret_fault = FAULT_REMOTE_ACCESS; /* nobody can know whether the word had it */
-		return SHORTCUT_FAILED;
+		return QP_LOCAL_FAILED;
 	}
 	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));
 	fault = result_store(qp, wqe, result, original);
 	*ret_fault = fault ? FAULT_LOCAL_PAGE : FAULT_NONE; /* the rest was checked */
-	return fault ? SHORTCUT_FAILED : SHORTCUT_DONE;
+	return fault ? QP_LOCAL_FAILED : QP_LOCAL_DONE;
 }
 
 /* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
@@ -112,7 +112,7 @@ static bool value_get(const struct local_qp *local, const struct send_wqe *wqe, 
 		(uint8_t *)ret_value);
 }
 
-enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wqe)
+enum qp_local_result local_store_word(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 	struct mr_word word = {.operation = MR_WORD_STORE};
@@ -121,23 +121,23 @@ enum shortcut local_store_word(struct local_qp *local, const struct send_wqe *wq
 
 	if (!(granted & MR_REMOTE_WRITE) || wqe->remote_address % sizeof(uint64_t) ||
 		!value_get(local, wqe, &word.value) || !local_use(local, wqe->rkey))
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	is_done = word_find(local, wqe, MR_REMOTE_WRITE, &at);
 	if (is_done)
 		mr_word_apply(&word, at);
 	is_done = is_done && local_mark_holds(local);
 	local_end(local);
 	if (!is_done)
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	local_executed(local, &local->target->atomic_writes, 1, sizeof(uint64_t));
-	return SHORTCUT_DONE;
+	return QP_LOCAL_DONE;
 }
 
 /*
  * What was written before is visible already: requests are executed in their order, and caches are
  * coherent.
  */
-enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe)
+enum qp_local_result local_flush(struct local_qp *local, const struct send_wqe *wqe)
 {
 	uint32_t granted = atomic_load_explicit(&local->target->access, memory_order_relaxed);
 	const struct mr_table *mrs = &local->peer->mrs;
@@ -146,15 +146,15 @@ enum shortcut local_flush(struct local_qp *local, const struct send_wqe *wqe)
 	uint8_t *pointer;
 
 	if (!(granted & MR_FLUSH_GLOBAL) || wqe->flush.placement != FETH_PLACEMENT_GLOBAL)
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	if (wqe->flush.selectivity == FETH_SELECT_REGION)
 		fault = mr_resolve_whole(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL);
 	else
 		fault = mr_resolve_for(mrs, wqe->rkey, user, MR_FLUSH_GLOBAL, wqe->remote_address,
 			wqe->flush.bytes, &pointer);
 	if (fault || wqe->flush.selectivity > FETH_SELECT_REGION)
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	atomic_thread_fence(memory_order_seq_cst);
 	local_executed(local, &local->target->flushes, 1, 0);
-	return SHORTCUT_DONE;
+	return QP_LOCAL_DONE;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "memory/abroad.h"
+#include "memory/mr_borrowed.h"
 
 enum { TAIL_BYTES = 8, LINE_BYTES = 64, PAGE_BYTES = 4096 };
 
@@ -185,8 +185,8 @@ struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, si
 	return slice;
 }
 
-/* The same when some of it may be abroad. */
-static enum mr_fault scatter_abroad(const struct mr_table *table, uint32_t pd, struct walk *check,
+/* The same when some of it may be borrowed. */
+static enum mr_fault scatter_borrowed(const struct mr_table *table, uint32_t pd, struct walk *check,
 	struct walk *walk, const uint8_t *from)
 {
 	struct mr_user user = {pd, 0};
@@ -214,8 +214,8 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 	size_t step_bytes;
 	uint8_t *to = NULL;
 
-	if (mr_is_abroad(table, pd))
-		return scatter_abroad(table, pd, &check, &walk, from);
+	if (mr_is_borrowed(table, pd))
+		return scatter_borrowed(table, pd, &check, &walk, from);
 	while (walk_next(&check, &address, &lkey, &step_bytes)) {
 		enum mr_fault fault = mr_resolve(
 			table, lkey, pd, MR_LOCAL_WRITE | MR_TOUCH, address, step_bytes, &to);

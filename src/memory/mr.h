@@ -3,8 +3,8 @@
  * Memory regions and their keys: the protection hardware of the NIC.
  *
  * This is the only code that turns (key, address, length) into a pointer. Local work requests and
- * remote peers come through the same door, mr_resolve(), with the rights that their operation needs
- * (IBTA 10.6, 9.7.5.2.4: R_Key, bounds, access).
+ * remote peers come through the same endpoint, mr_resolve(), with the rights that their operation
+ * needs (IBTA 10.6, 9.7.5.2.4: R_Key, bounds, access).
  *
  * A key is 32 bits: the upper 24 are a secret permutation of (slot, generation), so that keys are
  * unpredictable (IBTA 10.6.3.3 leaves their making to the NIC; base/permute.h says how far); the
@@ -140,8 +140,8 @@ enum {
 	MR_SLOT_COUNT_MAX = 1 << 16, /* slot and generation share the 24 key bits: 16 + 8 */
 	MR_REGION_COUNT_MAX = 3 << 14, /* of these slots, so many are for regions */
 	MR_WINDOW_COUNT_MAX = 1 << 14, /* and so many for windows */
-	MR_PD_ABROAD_END =
-		1 << 20, /* protection domains below may be other processes' (abroad.h) */
+	MR_PD_BORROWED_END =
+		1 << 20, /* protection domains below may be other processes' (mr_borrowed.h) */
 	MR_NULL_BYTES = 1 << 16, /* the longest single copy to or from a null region */
 };
 
@@ -168,7 +168,7 @@ struct mr_public {
 	uint32_t reserved;
 };
 
-struct mr_abroad;
+struct mr_borrowed;
 
 struct mr_table {
 	struct mr_slot *slots;
@@ -187,8 +187,8 @@ struct mr_table {
 	uint32_t window_count; /* bound or not */
 	mr_touch_fn *touch; /* set by the owner; NULL: what is on demand is there */
 	mr_quiesce_fn *quiesce; /* set by the owner; NULL: nobody else maps the table */
-	const struct mr_abroad
-		*abroad; /* set by the owner; NULL: all protection domains are at home */
+	const struct mr_borrowed
+		*borrowed; /* set by the owner; NULL: all protection domains are at home */
 };
 
 /*

@@ -375,13 +375,13 @@ static int key_table_init(void)
 }
 
 /* Where borrowers of our memory leave requests. NULL: no memory. */
-static struct guest_table *guests_make(void)
+static struct borrower_table *borrowers_make(void)
 {
-	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct guest_table));
+	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct borrower_table));
 
 	if (!offset)
 		return NULL;
-	nic.public->guests_offset = offset;
+	nic.public->borrowers_offset = offset;
 	return arena_peers_side(arena_at(&nic.arena, offset));
 }
 
@@ -409,8 +409,8 @@ int nic_start(void)
 	nic.srqs = calloc(1, sizeof(*nic.srqs));
 	if (!nic.srqs)
 		goto fail_mrs_done;
-	nic.guests = guests_make();
-	if (!nic.guests)
+	nic.borrowers = borrowers_make();
+	if (!nic.borrowers)
 		goto fail_free_srqs;
 	error = nic_channel_start();
 	if (error)

@@ -43,7 +43,7 @@ struct nic_ah;
 struct nic_channel;
 struct nic_cq;
 struct nic_flow;
-struct nic_host;
+struct nic_owner;
 struct nic_qp;
 struct nic_srq;
 struct nic_wq;
@@ -88,8 +88,8 @@ struct nic_dm {
 	uint64_t offset;
 	uint64_t block_bytes;
 	uint64_t epoch;
-	struct nic_host *host; /* of imported memory, else NULL */
-	void (*release)(struct nic_host *host); /* with `host` */
+	struct nic_owner *owner; /* of imported memory, else NULL */
+	void (*release)(struct nic_owner *owner); /* with `owner` */
 };
 
 /*

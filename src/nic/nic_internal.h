@@ -57,16 +57,16 @@ struct nic_cq {
 /*
  * A queue pair of another process that this one has open: what is done instead. Nothing is locked.
  */
-struct nic_far_qp {
-	const struct nic_far_qp_ops *ops;
+struct nic_borrowed_qp {
+	const struct nic_borrowed_qp_ops *ops;
 };
 
-struct nic_far_qp_ops {
-	int (*modify)(struct nic_far_qp *far, enum qp_state to, uint32_t mask,
+struct nic_borrowed_qp_ops {
+	int (*modify)(struct nic_borrowed_qp *borrowed, enum qp_state to, uint32_t mask,
 		const struct qp_attr *attr);
-	struct nic_qp_state (*query)(struct nic_far_qp *far);
-	void (*close)(struct nic_far_qp *far);
-	uint32_t (*number)(const struct nic_far_qp *far);
+	struct nic_qp_state (*query)(struct nic_borrowed_qp *borrowed);
+	void (*close)(struct nic_borrowed_qp *borrowed);
+	uint32_t (*number)(const struct nic_borrowed_qp *borrowed);
 };
 
 struct nic_qp {
@@ -83,10 +83,11 @@ struct nic_qp {
 	uint64_t epoch;
 	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
 	struct nic_local *local; /* NULL: not within this host */
-	struct nic_door *door; /* of one for datagrams; NULL: none (nic_datagram.h) */
-	struct list guests; /* of XRC_RECV: other processes that have it open (nic_target.h) */
-	bool is_released; /* by the program; it lives on for guests */
-	struct nic_far_qp *far; /* it is another process's, and the rest is unset; else NULL */
+	struct nic_ud_endpoint *endpoint; /* of one for datagrams; NULL: none (nic_datagram.h) */
+	struct list borrowers; /* of XRC_RECV: other processes that have it open (nic_target.h) */
+	bool is_released; /* by the program; it lives on for borrowers */
+	/* It is another process's, and the rest is unset; else NULL */
+	struct nic_borrowed_qp *borrowed;
 };
 
 struct nic_xrcd {
@@ -174,7 +175,7 @@ struct nic {
 	bool is_stamping; /* a program reads when completions were made */
 	struct local_owner owner;
 	int life[2]; /* a pipe: peers hold copies of its reading end; ours alone is the other */
-	struct guest_table *guests; /* of ours */
+	struct borrower_table *borrowers; /* of ours */
 	struct attention_table *attentions;
 	bool has_attention[ATTENTION_COUNT]; /* a channel */
 	int asked; /* eventfd: nic_control_ask() */

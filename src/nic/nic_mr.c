@@ -369,8 +369,8 @@ bool nic_dm_is_alive(const struct nic_dm *dm)
 void nic_dm_destroy(struct nic_dm *dm)
 {
 	nic_enter();
-	if (dm->epoch == nic_epoch && dm->host)
-		dm->release(dm->host);
+	if (dm->epoch == nic_epoch && dm->owner)
+		dm->release(dm->owner);
 	else if (dm->epoch == nic_epoch)
 		arena_free(&nic.arena, dm->offset, dm->block_bytes);
 	nic_leave();

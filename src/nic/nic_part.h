@@ -65,7 +65,7 @@ struct nic_part {
 	 */
 	bool (*srq_leave)(void);
 	/* Wait until no borrower is at work in our memory. False when one stands still there. */
-	bool (*guests_leave)(void);
+	bool (*borrowers_leave)(void);
 	/* The XRC domain is going, and has no queue pairs any more. */
 	void (*xrcd_ending)(const struct nic_xrcd *xrcd);
 

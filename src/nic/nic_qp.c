@@ -141,7 +141,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
 	qp->stream.fd = -1;
-	list_init(&qp->guests);
+	list_init(&qp->borrowers);
 	nic_enter();
 	error = are_of_this_nic(init) ? 0 : -EINVAL;
 	if (!error)
@@ -218,7 +218,7 @@ static void on_news_of_nobody(void *user, uint32_t news)
 	(void)news;
 }
 
-/* It is no program's, and lives on for guests. Its worker is locked. */
+/* It is no program's, and lives on for borrowers. Its worker is locked. */
 static void program_release(struct nic_qp *qp)
 {
 	qp->on_news = on_news_of_nobody;
@@ -227,13 +227,13 @@ static void program_release(struct nic_qp *qp)
 
 void nic_qp_destroy(struct nic_qp *qp)
 {
-	if (qp->far) {
-		qp->far->ops->close(qp->far);
+	if (qp->borrowed) {
+		qp->borrowed->ops->close(qp->borrowed);
 		free(qp);
 		return;
 	}
 	nic_enter();
-	if (list_is_empty(&qp->guests)) {
+	if (list_is_empty(&qp->borrowers)) {
 		nic_qp_end(qp);
 	} else {
 		worker_lock(qp->worker);
@@ -245,7 +245,7 @@ void nic_qp_destroy(struct nic_qp *qp)
 
 uint32_t nic_qp_number(const struct nic_qp *qp)
 {
-	return qp->far ? qp->far->ops->number(qp->far) : qp->qp->qpn;
+	return qp->borrowed ? qp->borrowed->ops->number(qp->borrowed) : qp->qp->qpn;
 }
 
 /* Opens `path` to a queue pair of the peer, and sets its id. Returns 0 or -errno. */
@@ -364,8 +364,8 @@ int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	bool has_come;
 	int error;
 
-	if (qp->far)
-		return qp->far->ops->modify(qp->far, to, mask, asked);
+	if (qp->borrowed)
+		return qp->borrowed->ops->modify(qp->borrowed, to, mask, asked);
 	error = nic_qp_change(qp, to, mask, asked, &has_come);
 	if (has_come)
 		nic_mr_make_mappable();
@@ -391,8 +391,8 @@ struct nic_qp_state nic_qp_query(struct nic_qp *qp)
 {
 	struct nic_qp_state state = {.state = QP_ERR};
 
-	if (qp->far)
-		return qp->far->ops->query(qp->far);
+	if (qp->borrowed)
+		return qp->borrowed->ops->query(qp->borrowed);
 	nic_enter();
 	if (qp->epoch == nic_epoch) {
 		worker_lock(qp->worker);
@@ -493,7 +493,7 @@ int nic_qp_post_send(
 
 struct send_queue *nic_qp_send_queue(struct nic_qp *qp)
 {
-	return qp->far ? NULL : qp->qp->sq;
+	return qp->borrowed ? NULL : qp->qp->sq;
 }
 
 int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)

@@ -164,13 +164,13 @@ static bool parts_srq_leave(void)
 	return is_free;
 }
 
-static bool parts_guests_leave(void)
+static bool parts_borrowers_leave(void)
 {
 	bool is_free = true;
 
 	for (const struct nic_part *const *part = nic_parts; *part; part++)
-		if ((*part)->guests_leave)
-			is_free = (*part)->guests_leave() && is_free;
+		if ((*part)->borrowers_leave)
+			is_free = (*part)->borrowers_leave() && is_free;
 	return is_free;
 }
 
@@ -180,12 +180,12 @@ void nic_srq_destroy(struct nic_srq *srq)
 	if (srq->epoch == nic_epoch) {
 		srq_withdraw(nic.srqs, &srq->srq);
 		if (srq->srq.xrcd && !parts_srq_leave())
-			srq->srq.is_stood_on = true;
+			srq->srq.is_in_use = true;
 		srq_table_remove(nic.srqs, &srq->srq);
 		nic_srq_forget_on_lanes(&srq->srq);
 		srq_unpublish(&srq->srq);
-		/* Where a guest stands still in it, or an initiator, its memory stays. */
-		if (!srq->srq.is_stood_on && (!srq->srq.is_shared || parts_guests_leave()))
+		/* A stopped borrower or initiator may still use its memory, which stays then. */
+		if (!srq->srq.is_in_use && (!srq->srq.is_shared || parts_borrowers_leave()))
 			srq_done(&srq->srq, &nic.arena);
 	}
 	nic_leave();

@@ -70,7 +70,7 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 	if (patience_s)
 		port_tcp_set_patience(fd, patience_s);
 	qp->stream = (struct worker_stream){
-		.fd = fd, .iwarp = iwarp, .patience_ns = patience_s * 1000000000ull};
+		.fd = fd, .iwarp = iwarp, .wait_budget_ns = patience_s * 1000000000ull};
 	error = worker_stream_add(qp->worker, &qp->stream);
 	if (!error) {
 		error = iwarp_open(iwarp, settings, qp->worker->now_ns);

@@ -5,40 +5,40 @@
 #include <stdlib.h>
 
 #include "local/datagram.h"
-#include "local/door.h"
+#include "local/ud_endpoint.h"
 #include "netdev/netdev.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/clock.h"
-#include "peer/nic_host.h"
 #include "peer/nic_local.h"
+#include "peer/nic_owner.h"
 #include "peer/nic_peer.h"
 #include "wire/roce.h"
 
 /* A process that cannot be reached is asked for again after so long. */
 #define AGAIN_NS 1000000000ull
 
-/* A queue pair's door. It stays one when the queue pair goes: senders may be late. */
-struct nic_door {
-	struct door_qp local;
-	struct list link; /* in `doors`, or `free_doors` */
-	uint64_t offset; /* struct door */
+/* A queue pair's endpoint. It stays one when the queue pair goes: senders may be late. */
+struct nic_ud_endpoint {
+	struct ud_endpoint_qp local;
+	struct list link; /* in `endpoints`, or `free_endpoints` */
+	uint64_t offset; /* struct ud_endpoint */
 	uint32_t ifindex;
 };
 
-static struct list doors = {&doors, &doors};
-static struct list free_doors = {&free_doors, &free_doors};
-static struct door_owner door_owner;
-static struct door_table *tables[NIC_LANES_MAX]; /* ours; NULL: none */
+static struct list endpoints = {&endpoints, &endpoints};
+static struct list free_endpoints = {&free_endpoints, &free_endpoints};
+static struct ud_endpoint_owner ud_endpoint_owner;
+static struct ud_endpoint_table *tables[NIC_LANES_MAX]; /* ours; NULL: none */
 static struct datagram_lane lanes[NIC_LANES_MAX];
 
 /* --- life --- */
 
 static void datagram_start(void)
 {
-	door_owner.guests = nic.guests;
-	door_owner.wait = nic_local_wait;
+	ud_endpoint_owner.borrowers = nic.borrowers;
+	ud_endpoint_owner.wait = nic_local_wait;
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		datagram_lane_init(&lanes[i], nic_control_ask);
 		tables[i] = NULL;
@@ -60,42 +60,42 @@ static void datagram_forget(void)
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		while ((route = datagram_route_take(&lanes[i], is_any, NULL)))
 			free(route);
-	list_for_each_safe(door, &doors, struct nic_door, link)
-		free(door);
-	list_for_each_safe(door, &free_doors, struct nic_door, link)
-		free(door);
-	list_init(&doors);
-	list_init(&free_doors);
+	list_for_each_safe(endpoint, &endpoints, struct nic_ud_endpoint, link)
+		free(endpoint);
+	list_for_each_safe(endpoint, &free_endpoints, struct nic_ud_endpoint, link)
+		free(endpoint);
+	list_init(&endpoints);
+	list_init(&free_endpoints);
 }
 
 uint64_t nic_datagram_lane_start(const struct worker *worker)
 {
-	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct door_table));
+	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct ud_endpoint_table));
 
 	tables[worker->lane.index] = offset ? arena_at(&nic.arena, offset) : NULL;
 	return offset;
 }
 
-/* --- doors --- */
+/* --- endpoints --- */
 
 /* One that is nobody's, used or new; NULL: no memory. */
-static struct nic_door *door_get(void)
+static struct nic_ud_endpoint *endpoint_get(void)
 {
-	struct nic_door *door;
+	struct nic_ud_endpoint *endpoint;
 
-	if (!list_is_empty(&free_doors)) {
-		door = list_first(&free_doors, struct nic_door, link);
-		list_remove(&door->link);
-		return door;
+	if (!list_is_empty(&free_endpoints)) {
+		endpoint = list_first(&free_endpoints, struct nic_ud_endpoint, link);
+		list_remove(&endpoint->link);
+		return endpoint;
 	}
-	door = calloc(1, sizeof(*door));
-	if (!door)
+	endpoint = calloc(1, sizeof(*endpoint));
+	if (!endpoint)
 		return NULL;
-	list_init(&door->link);
-	door->offset = arena_alloc(&nic.arena, sizeof(struct door));
-	if (door->offset)
-		return door;
-	free(door);
+	list_init(&endpoint->link);
+	endpoint->offset = arena_alloc(&nic.arena, sizeof(struct ud_endpoint));
+	if (endpoint->offset)
+		return endpoint;
+	free(endpoint);
 	return NULL;
 }
 
@@ -103,61 +103,61 @@ static void datagram_qp_created(struct nic_qp *qp, const struct nic_qp_init *ini
 {
 	struct worker *worker = qp->worker;
 	struct datagram_lane *lane = &lanes[worker->lane.index];
-	struct nic_door *door;
-	struct door_place place;
+	struct nic_ud_endpoint *endpoint;
+	struct ud_endpoint_place place;
 
 	if (init->type != QP_TYPE_UD)
 		return;
-	door = tables[worker->lane.index] ? door_get() : NULL;
-	if (!door)
+	endpoint = tables[worker->lane.index] ? endpoint_get() : NULL;
+	if (!endpoint)
 		return;
-	place = (struct door_place){
-		.door = arena_at(&nic.arena, door->offset),
-		.offset = door->offset,
+	place = (struct ud_endpoint_place){
+		.endpoint = arena_at(&nic.arena, endpoint->offset),
+		.offset = endpoint->offset,
 		.table = tables[worker->lane.index],
-		.bell = worker->guest_bell,
-		.owner = &door_owner,
+		.doorbell = worker->borrower_doorbell,
+		.owner = &ud_endpoint_owner,
 	};
-	door->ifindex = init->ifindex;
-	door->local = (struct door_qp){.serial = 0};
-	atomic_store(&place.door->address_count, 0);
+	endpoint->ifindex = init->ifindex;
+	endpoint->local = (struct ud_endpoint_qp){.serial = 0};
+	atomic_store(&place.endpoint->address_count, 0);
 	for (uint32_t i = 0; i < init->local_count; i++)
-		door_add_address(place.door, &init->locals[i]);
-	list_append(&doors, &door->link);
+		ud_endpoint_add_address(place.endpoint, &init->locals[i]);
+	list_append(&endpoints, &endpoint->link);
 	worker_lock(worker);
-	qp->door = door;
-	door_add(&door->local, qp->qp, &place, lane);
+	qp->endpoint = endpoint;
+	ud_endpoint_add(&endpoint->local, qp->qp, &place, lane);
 	worker_unlock(worker);
 }
 
 static void datagram_qp_ending(struct nic_qp *qp)
 {
-	struct nic_door *door = qp->door;
+	struct nic_ud_endpoint *endpoint = qp->endpoint;
 	bool is_free;
 
-	if (!door)
+	if (!endpoint)
 		return;
 	worker_lock(qp->worker);
-	is_free = door_remove(&door->local, clock_now_ns());
+	is_free = ud_endpoint_remove(&endpoint->local, clock_now_ns());
 	if (!is_free)
 		qp->qp->rq_offset = 0; /* it stays where it is */
-	qp->door = NULL;
+	qp->endpoint = NULL;
 	worker_unlock(qp->worker);
-	list_remove(&door->link);
+	list_remove(&endpoint->link);
 	if (is_free)
-		list_append(&free_doors, &door->link);
+		list_append(&free_endpoints, &endpoint->link);
 	else
-		free(door);
+		free(endpoint);
 }
 
 static void datagram_addresses_changed(
 	uint32_t ifindex, const struct gid *locals, uint32_t local_count)
 {
-	list_for_each(door, &doors, struct nic_door, link) {
-		if (door->ifindex != ifindex)
+	list_for_each(endpoint, &endpoints, struct nic_ud_endpoint, link) {
+		if (endpoint->ifindex != ifindex)
 			continue;
 		for (uint32_t i = 0; i < local_count; i++)
-			door_add_address(door->local.place.door, &locals[i]);
+			ud_endpoint_add_address(endpoint->local.place.endpoint, &locals[i]);
 	}
 }
 
@@ -193,8 +193,8 @@ static bool route_drop(struct worker *worker,
 	worker_unlock(worker);
 	if (!route)
 		return false;
-	if (route->process.host)
-		nic_host_put(container_of(route->process.host, struct nic_host, far));
+	if (route->process.owner)
+		nic_owner_put(container_of(route->process.owner, struct nic_owner, process));
 	free(route);
 	return true;
 }
@@ -219,9 +219,9 @@ static void datagram_ah_closing(struct nic_ah *ah, struct worker *worker)
 
 static bool is_of_peer(const struct datagram_route *route, const void *peer)
 {
-	const struct far_host *host = route->process.host;
+	const struct owner_process *owner = route->process.owner;
 
-	return host && container_of(host, struct nic_host, far)->peer == peer;
+	return owner && container_of(owner, struct nic_owner, process)->peer == peer;
 }
 
 static void datagram_peer_exited(const struct nic_peer *peer)
@@ -234,29 +234,29 @@ static void datagram_peer_exited(const struct nic_peer *peer)
 /* --- answering --- */
 
 /* What of the host's is needed for this lane of ours. Returns 0 or -errno. */
-static int host_reach(struct worker *worker, uint8_t slot, struct nic_host *host,
+static int owner_reach(struct worker *worker, uint8_t slot, struct nic_owner *owner,
 	struct datagram_process *ret_process)
 {
 	struct datagram_process *process = ret_process;
-	struct nic_peer *peer = host->peer;
-	uint64_t bell_offset;
+	struct nic_peer *peer = owner->peer;
+	uint64_t doorbell_offset;
 	int error;
 
-	process->doors = nic_peer_doors(peer, slot, &process->lane);
-	if (!process->doors)
+	process->endpoints = nic_peer_endpoints(peer, slot, &process->lane);
+	if (!process->endpoints)
 		return -ENOENT;
-	error = nic_peer_reach_lane(peer, process->lane, &bell_offset);
+	error = nic_peer_reach_lane(peer, process->lane, &doorbell_offset);
 	if (error)
 		return error;
-	host->far.bell_offset[process->lane] = bell_offset;
+	owner->process.doorbell_offset[process->lane] = doorbell_offset;
 	worker_lock(worker);
-	process->seat = far_seat(&host->far, worker->lane.index, process->lane);
+	process->channel = owner_channel(&owner->process, worker->lane.index, process->lane);
 	worker_unlock(worker);
-	if (!process->seat)
+	if (!process->channel)
 		return -ENOSPC;
-	process->seat_offset = far_seat_offset(&peer->peer, process->seat);
-	process->bell = peer_at_shared(&peer->peer, bell_offset, sizeof(struct doorbell));
-	process->host = &host->far;
+	process->channel_offset = owner_channel_offset(&peer->peer, process->channel);
+	process->doorbell = peer_at_shared(&peer->peer, doorbell_offset, sizeof(struct doorbell));
+	process->owner = &owner->process;
 	return 0;
 }
 
@@ -273,27 +273,27 @@ static int peer_find_of(
 }
 
 /*
- * The process behind a number of this address. Asks. Returns 0; its host is used once more then; or
- * -errno.
+ * The process behind a number of this address. Asks. Returns 0; its owner is used once more then;
+ * or -errno.
  */
 static int process_find(struct worker *worker, const struct gid *remote, uint32_t ifindex,
 	uint32_t qpn, struct datagram_process *ret_process)
 {
 	uint8_t slot = (uint8_t)(qpn >> 16);
 	struct nic_peer *peer;
-	struct nic_host *host;
+	struct nic_owner *owner;
 	int error = peer_find_of(remote, ifindex, qpn, &peer);
 
 	if (error)
 		return error;
-	error = nic_host_get(peer, &host);
+	error = nic_owner_get(peer, &owner);
 	if (error) {
 		nic_peer_put(peer);
 		return error;
 	}
-	error = host_reach(worker, slot, host, ret_process);
+	error = owner_reach(worker, slot, owner, ret_process);
 	if (error)
-		nic_host_put(host);
+		nic_owner_put(owner);
 	return error;
 }
 
@@ -368,7 +368,8 @@ static void answer(struct worker *worker)
 	error = process_find(worker, &path.remote, path.ifindex, question.qpn, &route->process);
 	if (!is_asked_still(worker, &question, &path.remote)) {
 		if (!error)
-			nic_host_put(container_of(route->process.host, struct nic_host, far));
+			nic_owner_put(
+				container_of(route->process.owner, struct nic_owner, process));
 		free(route);
 		return;
 	}

@@ -3,8 +3,8 @@
 #define URNIC_PEER_NIC_DATAGRAM_H
 
 /*
- * Datagrams within this host (local/datagram.h): doors of our queue pairs, and routes to those of
- * others.
+ * Datagrams within this host (local/datagram.h): endpoints of our queue pairs, and routes to those
+ * of others.
  *
  * A route takes system calls and may have to wait for urnicd, so no thread that posts makes one: it
  * asks, a NIC thread answers, and datagrams go by packets until then. Routes go with the address
@@ -18,8 +18,8 @@
 struct worker;
 
 /*
- * The lane begins. Returns the offset of its struct door_table; 0: there is no memory for one, and
- * datagrams come by packets.
+ * The lane begins. Returns the offset of its struct ud_endpoint_table; 0: there is no memory for
+ * one, and datagrams come by packets.
  */
 uint64_t nic_datagram_lane_start(const struct worker *worker);
 

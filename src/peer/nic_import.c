@@ -11,7 +11,7 @@
 #include "base/arith.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
-#include "peer/nic_host.h"
+#include "peer/nic_owner.h"
 #include "peer/nic_peer.h"
 
 #define EXPORT_COUNT (1u << NIC_EXPORT_INDEX_BITS)
@@ -170,16 +170,16 @@ static int memory_get(const struct nic_locator *locator)
 }
 
 /* One that does what only its own CPUs can do; without one, that is refused. */
-static void reach_some_lane(struct nic_host *host)
+static void reach_some_lane(struct nic_owner *owner)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
-		if (host->far.bell_offset[i] ||
-			!nic_peer_reach_lane(host->peer, i, &host->far.bell_offset[i]))
+		if (owner->process.doorbell_offset[i] ||
+			!nic_peer_reach_lane(owner->peer, i, &owner->process.doorbell_offset[i]))
 			return;
 }
 
 /* The NIC is locked. */
-static int host_open(const struct nic_locator *locator, struct nic_host **ret_host)
+static int host_open(const struct nic_locator *locator, struct nic_owner **ret_owner)
 {
 	struct worker *worker;
 	int memory, error;
@@ -192,19 +192,19 @@ static int host_open(const struct nic_locator *locator, struct nic_host **ret_ho
 	memory = memory_get(locator);
 	if (memory < 0)
 		return memory;
-	error = nic_host_get_process(locator->pid, memory, ret_host);
+	error = nic_owner_get_process(locator->pid, memory, ret_owner);
 	if (!error)
-		reach_some_lane(*ret_host);
+		reach_some_lane(*ret_owner);
 	return error;
 }
 
-/* What the host says of the object. Returns 0 or -ENOENT. */
-static int export_read(const struct nic_host *host, uint64_t opening, uint32_t handle,
+/* What the owner says of the object. Returns 0 or -ENOENT. */
+static int export_read(const struct nic_owner *owner, uint64_t opening, uint32_t handle,
 	enum nic_export_kind kind, struct nic_export *ret_export)
 {
-	const struct peer *peer = &host->peer->peer;
+	const struct peer *peer = &owner->peer->peer;
 	const struct nic_export *table =
-		peer_at(peer, host->peer->public->exports_offset, EXPORT_COUNT * sizeof(*table));
+		peer_at(peer, owner->peer->public->exports_offset, EXPORT_COUNT * sizeof(*table));
 	const struct nic_export *place;
 
 	if (!table || !handle)
@@ -220,17 +220,17 @@ static int export_read(const struct nic_host *host, uint64_t opening, uint32_t h
 	return ret_export->kind == kind && ret_export->opening == opening ? 0 : -ENOENT;
 }
 
-/* The NIC is locked. On success the host is used once more. */
+/* The NIC is locked. On success the owner is used once more. */
 static int import(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
-	enum nic_export_kind kind, struct nic_host **ret_host, struct nic_export *ret_export)
+	enum nic_export_kind kind, struct nic_owner **ret_owner, struct nic_export *ret_export)
 {
-	int error = host_open(locator, ret_host);
+	int error = host_open(locator, ret_owner);
 
 	if (error)
 		return error;
-	error = export_read(*ret_host, opening, handle, kind, ret_export);
+	error = export_read(*ret_owner, opening, handle, kind, ret_export);
 	if (error)
-		nic_host_put(*ret_host);
+		nic_owner_put(*ret_owner);
 	return error;
 }
 
@@ -238,14 +238,14 @@ int nic_import_pd(
 	const struct nic_locator *locator, uint64_t opening, uint32_t handle, uint32_t *ret_pd)
 {
 	struct nic_export export;
-	struct nic_host *host;
+	struct nic_owner *owner;
 	int error;
 
 	nic_enter();
-	error = import(locator, opening, handle, NIC_EXPORT_PD, &host, &export);
+	error = import(locator, opening, handle, NIC_EXPORT_PD, &owner, &export);
 	if (!error) {
-		error = nic_domain_add(host, handle, ret_pd);
-		nic_host_put(host);
+		error = nic_domain_add(owner, handle, ret_pd);
+		nic_owner_put(owner);
 	}
 	nic_leave();
 	return error;
@@ -263,15 +263,15 @@ int nic_import_mr(const struct nic_locator *locator, uint64_t opening, uint32_t 
 	uint32_t *ret_key, uint64_t *ret_bytes)
 {
 	struct nic_export export;
-	struct nic_host *host;
+	struct nic_owner *owner;
 	int error;
 
 	nic_enter();
-	error = import(locator, opening, handle, NIC_EXPORT_MR, &host, &export);
+	error = import(locator, opening, handle, NIC_EXPORT_MR, &owner, &export);
 	if (!error) {
 		*ret_key = export.key;
 		*ret_bytes = export.bytes;
-		nic_host_put(host);
+		nic_owner_put(owner);
 	}
 	nic_leave();
 	return error;
@@ -281,22 +281,22 @@ int nic_import_dm(
 	const struct nic_locator *locator, uint64_t opening, uint32_t handle, struct nic_dm *ret_dm)
 {
 	struct nic_export export;
-	struct nic_host *host;
+	struct nic_owner *owner;
 	int error;
 
 	nic_enter();
-	error = import(locator, opening, handle, NIC_EXPORT_DM, &host, &export);
-	if (!error && !range_inside(export.offset, export.bytes, 0, host->peer->peer.bytes)) {
-		nic_host_put(host);
+	error = import(locator, opening, handle, NIC_EXPORT_DM, &owner, &export);
+	if (!error && !range_inside(export.offset, export.bytes, 0, owner->peer->peer.bytes)) {
+		nic_owner_put(owner);
 		error = -EINVAL;
 	}
 	if (!error)
 		*ret_dm = (struct nic_dm){
-			.memory = arena_peers_side(host->peer->peer.base + export.offset),
+			.memory = arena_peers_side(owner->peer->peer.base + export.offset),
 			.bytes = export.bytes,
 			.epoch = nic_epoch,
-			.host = host,
-			.release = nic_host_put,
+			.owner = owner,
+			.release = nic_owner_put,
 		};
 	nic_leave();
 	return error;

@@ -8,7 +8,7 @@
  * The owner keeps a table in NIC memory of what may be imported, by handles. A program hands a
  * descriptor to another program, and behind that descriptor lies where its process is to be found
  * (struct nic_locator). The importer reads that process's memory as a debugger would, if the kernel
- * lets it, and from there on it is a guest of that process (nic_host.h).
+ * lets it, and from there on it is a borrower of that process (nic_owner.h).
  *
  * What is imported stays its owner's. Programs agree on when it goes; one that does not is met with
  * errors.

@@ -27,9 +27,9 @@ struct nic_local {
 };
 
 static struct list locals = {&locals, &locals};
-static uint64_t *free_inboxes; /* offsets; room for all that there are */
-static uint32_t free_inbox_count;
-static uint32_t inboxes_made; /* ever made */
+static uint64_t *free_channels; /* offsets; room for all that there are */
+static uint32_t free_channel_count;
+static uint32_t channels_made; /* ever made */
 
 /* Yielding takes a time slice where others want the processor; sleeping does not. */
 enum { WAIT_SPINS = 200, WAIT_YIELDS = 204, WAIT_SLEEP_NS = 50000 };
@@ -56,9 +56,9 @@ bool nic_local_wait(uint32_t who, uint32_t round)
 }
 
 /* struct local_owner.wait */
-static bool inbox_wait(const struct inbox *inbox, uint32_t round)
+static bool channel_wait(const struct request_channel *channel, uint32_t round)
 {
-	return nic_local_wait(atomic_load(&inbox->initiator), round);
+	return nic_local_wait(atomic_load(&channel->initiator), round);
 }
 
 /*
@@ -70,15 +70,16 @@ enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
 /* mr_quiesce_fn; the NIC is locked. */
 static bool key_quiesce(uint32_t key)
 {
-	const struct inbox_patience patience = {
+	const struct wait_budget budget = {
 		clock_now_ns() + (key ? DEREGISTER_NS : SUSPEND_NS), clock_now_ns};
 	bool is_quiet = true;
 
 	for (struct list *link = locals.next; link != &locals; link = link->next)
 		is_quiet = local_quiesce(&container_of(link, struct nic_local, link)->local,
-				   &nic.mrs, key, &patience) &&
+				   &nic.mrs, key, &budget) &&
 			is_quiet;
-	is_quiet = guest_quiesce(nic.guests, nic_local_wait, &nic.mrs, key, &patience) && is_quiet;
+	is_quiet =
+		borrower_quiesce(nic.borrowers, nic_local_wait, &nic.mrs, key, &budget) && is_quiet;
 	if (!is_quiet)
 		log_write(LOG_INFO,
 			"a process of this host has stopped in the middle of a copy to or from registered "
@@ -88,7 +89,7 @@ static bool key_quiesce(uint32_t key)
 
 static void local_start(void)
 {
-	nic.owner.wait = inbox_wait;
+	nic.owner.wait = channel_wait;
 	nic.owner.pause = wait_pause;
 	nic.owner.now_ns = clock_now_ns;
 	while (!nic.owner.who)
@@ -101,56 +102,57 @@ static void local_start(void)
 
 static int local_lane_start(struct worker *worker, struct nic_public_lane *public)
 {
-	uint64_t bell, inboxes;
+	uint64_t doorbell, channels;
 
-	bell = arena_alloc(&nic.arena, sizeof(struct doorbell));
-	if (!bell)
+	doorbell = arena_alloc(&nic.arena, sizeof(struct doorbell));
+	if (!doorbell)
 		return -ENOMEM;
-	worker->guest_bell = arena_peers_side(arena_at(&nic.arena, bell));
-	guest_bell_init(worker->guest_bell, nic.guests);
+	worker->borrower_doorbell = arena_peers_side(arena_at(&nic.arena, doorbell));
+	borrower_doorbell_init(worker->borrower_doorbell, nic.borrowers);
 	public->kick = worker->kick;
-	atomic_store(&public->guest_bell_offset, bell);
+	atomic_store(&public->borrower_doorbell_offset, doorbell);
 	if (!nic.is_local_on)
 		return 0;
-	bell = arena_alloc(&nic.arena, sizeof(struct doorbell));
-	inboxes = arena_alloc(&nic.arena, sizeof(struct inbox_table));
-	if (!bell || !inboxes)
+	doorbell = arena_alloc(&nic.arena, sizeof(struct doorbell));
+	channels = arena_alloc(&nic.arena, sizeof(struct channel_table));
+	if (!doorbell || !channels)
 		return -ENOMEM;
-	worker->local.bell = arena_peers_side(arena_at(&nic.arena, bell));
-	worker->inboxes = arena_at(&nic.arena, inboxes);
-	atomic_store(&public->inboxes_offset, inboxes);
-	atomic_store(&public->doors_offset, nic_datagram_lane_start(worker));
+	worker->local.doorbell = arena_peers_side(arena_at(&nic.arena, doorbell));
+	worker->channels = arena_at(&nic.arena, channels);
+	atomic_store(&public->channels_offset, channels);
+	atomic_store(&public->endpoints_offset, nic_datagram_lane_start(worker));
 	return 0;
 }
 
-/* An inbox that is nobody's, used or new. Returns 0 or -ENOMEM. */
-static int inbox_take(struct local_inbox *place)
+/* A channel that is nobody's, used or new. Returns 0 or -ENOMEM. */
+static int channel_take(struct local_channel *place)
 {
-	if (free_inbox_count) {
-		place->offset = free_inboxes[--free_inbox_count];
+	if (free_channel_count) {
+		place->offset = free_channels[--free_channel_count];
 	} else {
-		uint64_t *grown = realloc(free_inboxes, (inboxes_made + 1) * sizeof(*free_inboxes));
+		uint64_t *grown =
+			realloc(free_channels, (channels_made + 1) * sizeof(*free_channels));
 
 		if (!grown)
 			return -ENOMEM;
-		free_inboxes = grown;
-		place->offset = arena_alloc_both(&nic.arena, sizeof(struct inbox));
+		free_channels = grown;
+		place->offset = arena_alloc_both(&nic.arena, sizeof(struct request_channel));
 		if (!place->offset)
 			return -ENOMEM;
-		inboxes_made++;
+		channels_made++;
 	}
-	place->inbox = arena_peers_side(arena_at(&nic.arena, place->offset));
+	place->channel = arena_peers_side(arena_at(&nic.arena, place->offset));
 	return 0;
 }
 
-static void inbox_give_back(uint64_t offset)
+static void channel_give_back(uint64_t offset)
 {
-	free_inboxes[free_inbox_count++] = offset;
+	free_channels[free_channel_count++] = offset;
 }
 
-static _Atomic uint64_t *inbox_entry(const struct nic_qp *qp)
+static _Atomic uint64_t *channel_entry(const struct nic_qp *qp)
 {
-	return &qp->worker->inboxes->offset[qp->qp->qpn % INBOX_TABLE_COUNT];
+	return &qp->worker->channels->offset[qp->qp->qpn % CHANNEL_TABLE_COUNT];
 }
 
 static bool can_be_local(const struct nic_qp *qp)
@@ -159,7 +161,7 @@ static bool can_be_local(const struct nic_qp *qp)
 	bool has_way = type == QP_TYPE_RC || type == QP_TYPE_UC || type == QP_TYPE_XRC_SEND ||
 		type == QP_TYPE_XRC_RECV;
 
-	return nic.is_local_on && has_way && qp->worker->local.bell;
+	return nic.is_local_on && has_way && qp->worker->local.doorbell;
 }
 
 /* There is a process behind the number, and no way to its memory. nic_peer_get() has said why. */
@@ -232,7 +234,7 @@ static bool is_ready_to_receive(const struct nic_qp *qp)
 
 static bool local_begin(struct nic_qp *qp)
 {
-	struct local_inbox place;
+	struct local_channel place;
 	struct nic_peer *peer;
 	struct nic_local *local;
 	int error;
@@ -245,8 +247,8 @@ static bool local_begin(struct nic_qp *qp)
 		return false;
 	}
 	local = calloc(1, sizeof(*local));
-	/* Meanwhile a guest of the target may have reset it, or connected it again. */
-	if (!local || qp->local || !is_ready_to_receive(qp) || inbox_take(&place)) {
+	/* Meanwhile a borrower of the target may have reset it, or connected it again. */
+	if (!local || qp->local || !is_ready_to_receive(qp) || channel_take(&place)) {
 		nic_peer_put(peer);
 		free(local);
 		return false;
@@ -258,9 +260,9 @@ static bool local_begin(struct nic_qp *qp)
 	worker_lock(qp->worker);
 	qp->local = local;
 	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
-		nic_peer_inboxes(peer, (uint8_t)(qp->qp->attr.dest_qpn >> 16)), &nic.owner);
+		nic_peer_channels(peer, (uint8_t)(qp->qp->attr.dest_qpn >> 16)), &nic.owner);
 	worker_unlock(qp->worker);
-	atomic_store(inbox_entry(qp), place.offset);
+	atomic_store(channel_entry(qp), place.offset);
 	return !peer->is_self;
 }
 
@@ -299,13 +301,13 @@ static void local_end(struct nic_qp *qp)
 
 	if (!local)
 		return;
-	atomic_store(inbox_entry(qp), 0);
+	atomic_store(channel_entry(qp), 0);
 	worker_lock(qp->worker);
 	is_free = local_disconnect(&local->local, clock_now_ns());
 	qp->local = NULL;
 	worker_unlock(qp->worker);
 	if (is_free)
-		inbox_give_back(local->local.inbox_offset);
+		channel_give_back(local->local.channel_offset);
 	list_remove(&local->link);
 	nic_peer_put(local->peer);
 	free(local);
@@ -331,18 +333,18 @@ static bool xrc_leave(void)
 	return is_free;
 }
 
-static bool local_guests_leave(void)
+static bool local_borrowers_leave(void)
 {
-	return guest_wait(nic.guests, nic_local_wait);
+	return borrower_wait(nic.borrowers, nic_local_wait);
 }
 
 static void local_forget(void)
 {
 	list_init(&locals);
-	free(free_inboxes);
-	free_inboxes = NULL;
-	free_inbox_count = 0;
-	inboxes_made = 0;
+	free(free_channels);
+	free_channels = NULL;
+	free_channel_count = 0;
+	channels_made = 0;
 }
 
 const struct nic_part nic_local_part = {
@@ -352,6 +354,6 @@ const struct nic_part nic_local_part = {
 	.qp_connected = local_connected,
 	.qp_disconnected = local_end,
 	.srq_leave = xrc_leave,
-	.guests_leave = local_guests_leave,
+	.borrowers_leave = local_borrowers_leave,
 	.forget = local_forget,
 };

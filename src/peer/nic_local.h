@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* guest_wait_fn: `who` is the name of a process that has our NIC memory mapped. Any thread. */
+/* borrower_wait_fn: `who` is the name of a process that has our NIC memory mapped. Any thread. */
 bool nic_local_wait(uint32_t who, uint32_t round);
 
 #endif

@@ -49,7 +49,7 @@ static unsigned pieces_of(uint8_t *start, size_t bytes, struct iovec pieces[PIEC
 	return tail_bytes ? 2 : 1;
 }
 
-static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
+static bool process_write(struct peer *peer, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	struct iovec local = {(void *)(uintptr_t)from, bytes};
 	struct iovec remote[PIECES_MAX];
@@ -59,7 +59,7 @@ static bool far_write(struct peer *peer, uint64_t to, const uint8_t *from, size_
 		(ssize_t)bytes;
 }
 
-static bool far_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
+static bool process_read(struct peer *peer, uint8_t *to, uint64_t from, size_t bytes)
 {
 	struct iovec local = {to, bytes};
 	struct iovec remote = {(void *)(uintptr_t)from, bytes};
@@ -82,7 +82,7 @@ static void kick(struct peer *peer, uint32_t lane)
 }
 
 /* peer_ops.map: by what the region says of itself. */
-static uint8_t *far_map(
+static uint8_t *process_map(
 	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
 	struct nic_peer *nic_peer = nic_peer_of(peer);
@@ -110,10 +110,10 @@ static void wake(struct peer *peer, struct attention *attention)
 	futex_wake(attention_wakes(attention));
 }
 
-static const struct peer_ops far_ops = {
-	.write = far_write,
-	.read = far_read,
-	.map = far_map,
+static const struct peer_ops process_ops = {
+	.write = process_write,
+	.read = process_read,
+	.map = process_map,
 	.kick = kick,
 	.wake = wake,
 };
@@ -323,7 +323,7 @@ static int process_open(struct nic_peer *peer)
 	peer->pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
 	if (peer->pidfd < 0)
 		return -errno;
-	if (!far_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity)))
+	if (!process_read(&peer->peer, (uint8_t *)&identity, at, sizeof(identity)))
 		return -errno;
 	if (identity != peer->identity)
 		return -ESRCH;
@@ -389,7 +389,7 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 	/* Root is shown everybody's memory, and yet trusts nobody with its own. */
 	if (process->memory < 0 || process->uid != geteuid())
 		return -EPERM;
-	peer->peer.ops = &far_ops;
+	peer->peer.ops = &process_ops;
 	peer->memory = nic_memory_open(process->memory, geteuid(), &peer->peer.bytes);
 	if (peer->memory < 0)
 		return peer->memory;
@@ -632,36 +632,36 @@ static int kick_open(struct nic_peer *peer, uint32_t lane)
 	return 0;
 }
 
-int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell_offset)
+int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset)
 {
 	uint64_t offset;
 
 	if (lane >= NIC_LANES_MAX)
 		return -ENOENT;
-	offset = atomic_load(&peer->public->lanes[lane].guest_bell_offset);
+	offset = atomic_load(&peer->public->lanes[lane].borrower_doorbell_offset);
 	if (!peer_at(&peer->peer, offset, sizeof(struct doorbell)))
 		return -ENOENT;
-	*ret_bell_offset = offset;
+	*ret_doorbell_offset = offset;
 	return kick_open(peer, lane);
 }
 
-const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot)
+const struct channel_table *nic_peer_channels(struct nic_peer *peer, uint8_t slot)
 {
 	uint32_t lane;
 
 	if (!is_of_slot(peer->public, peer->peer.bytes, slot, &lane) || kick_open(peer, lane))
 		return NULL;
-	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[lane].inboxes_offset),
-		sizeof(struct inbox_table));
+	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[lane].channels_offset),
+		sizeof(struct channel_table));
 }
 
-const struct door_table *nic_peer_doors(
+const struct ud_endpoint_table *nic_peer_endpoints(
 	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane)
 {
 	if (!is_of_slot(peer->public, peer->peer.bytes, slot, ret_lane))
 		return NULL;
-	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[*ret_lane].doors_offset),
-		sizeof(struct door_table));
+	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[*ret_lane].endpoints_offset),
+		sizeof(struct ud_endpoint_table));
 }
 
 /* Has the process of this name a lock on the memory, which was opened by us? */
@@ -677,7 +677,7 @@ static bool has_lock(int memory, uint32_t who)
 	return fcntl(memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
 }
 
-bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who)
+bool nic_peer_has_borrower(const struct nic_peer *peer, uint32_t who)
 {
 	return has_lock(peer->is_self ? nic.memory : peer->memory, who);
 }

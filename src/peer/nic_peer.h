@@ -25,8 +25,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "local/door.h"
 #include "local/local.h"
+#include "local/ud_endpoint.h"
 #include "segment/nic_public.h"
 #include "segment/peer_segments.h"
 
@@ -89,24 +89,24 @@ struct nic_peer *nic_peer_ended(void);
 /* Unmap those that nobody uses and that have ended. */
 void nic_peers_end(void);
 
-/* The inboxes of the lane that has this slot, or NULL. Its peer can be kicked from here on. */
-const struct inbox_table *nic_peer_inboxes(struct nic_peer *peer, uint8_t slot);
+/* The channels of the lane that has this slot, or NULL. Its peer can be kicked from here on. */
+const struct channel_table *nic_peer_channels(struct nic_peer *peer, uint8_t slot);
 
-/* The doors of the lane that has this slot, or NULL. Sets the lane's index. */
-const struct door_table *nic_peer_doors(
+/* The endpoints of the lane that has this slot, or NULL. Sets the lane's index. */
+const struct ud_endpoint_table *nic_peer_endpoints(
 	const struct nic_peer *peer, uint8_t slot, uint32_t *ret_lane);
 
 /*
  * Its lane of this index can be kicked from here on. Sets the offset of the lane's struct
  * doorbell. Returns 0, -ENOENT when there is no such lane, or another -errno.
  */
-int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_bell_offset);
+int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset);
 
 /* Does the process live that calls itself `who` in this peer's NIC memory? Any thread. */
-bool nic_peer_has_guest(const struct nic_peer *peer, uint32_t who);
+bool nic_peer_has_borrower(const struct nic_peer *peer, uint32_t who);
 
 /*
- * Does the process live that calls itself `who` (local_owner.who) in one of our inboxes? Any
+ * Does the process live that calls itself `who` (local_owner.who) in one of our channels? Any
  * thread.
  */
 bool nic_peer_is_alive(uint32_t who);

@@ -225,8 +225,8 @@ void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct 
 	enum fault fault, bool is_solicited, uint64_t now_ns)
 {
 	recv_fill(qp, wr_id, cqe, fault, now_ns);
-	if (srq->afar)
-		srq->afar->complete(srq, qp->lane, cqe, is_solicited);
+	if (srq->borrowed)
+		srq->borrowed->complete(srq, qp->lane, cqe, is_solicited);
 	else
 		flush_push(qp, srq->cq, cqe, is_solicited, now_ns);
 }
@@ -243,7 +243,7 @@ void qp_take_on(struct qp *qp, struct srq *srq)
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns)
 {
-	if (qp->srq && qp->srq->afar) {
+	if (qp->srq && qp->srq->borrowed) {
 		qp_complete_recv_of(qp, qp->srq, wr_id, cqe, fault, is_solicited, now_ns);
 		return;
 	}

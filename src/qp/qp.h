@@ -107,8 +107,8 @@ struct qp_public {
 	uint64_t rq_offset; /* of the shared receive queue, if it has one */
 	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
 	uint64_t owner; /* which open device it belongs to */
-	_Atomic uint64_t
-		inbox_offset; /* struct inbox (local/inbox.h), which counts, too; 0: none */
+	/* Struct request_channel (local/channel.h), which counts, too; 0: none */
+	_Atomic uint64_t channel_offset;
 	struct counters counters;
 };
 
@@ -179,11 +179,11 @@ struct qp_transport {
 };
 
 /* What became of a request that was to be executed without packets. */
-enum shortcut {
-	SHORTCUT_DONE,
-	SHORTCUT_FAILED, /* with a fault of this side, after it was executed */
-	SHORTCUT_LATER, /* not yet: the peer is not ready */
-	SHORTCUT_PACKETS, /* not this way: packets say what is wrong with it, or can do it */
+enum qp_local_result {
+	QP_LOCAL_DONE,
+	QP_LOCAL_FAILED, /* with a fault of this side, after it was executed */
+	QP_LOCAL_LATER, /* not yet: the peer is not ready */
+	QP_LOCAL_PACKETS, /* not this way: packets say what is wrong with it, or can do it */
 };
 
 /*
@@ -199,7 +199,7 @@ struct qp_local_ops {
 	 * side, is for packets to find; then nothing was moved. LATER sets *ret_at_ns to when to
 	 * ask again, FAILED sets *ret_fault.
 	 */
-	enum shortcut (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
+	enum qp_local_result (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 		uint64_t *ret_at_ns, enum fault *ret_fault);
 	/*
 	 * A packet of the peer's is about to be executed: what it has done without comes first. The
@@ -441,8 +441,8 @@ static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 {
 	if (!qp->srq)
 		return rq_take(qp->rq, wqe);
-	return qp->srq->afar ? qp->srq->afar->take(qp->srq, qp->lane, wqe)
-			     : srq_take(qp->srq, wqe, &qp->lane->signals);
+	return qp->srq->borrowed ? qp->srq->borrowed->take(qp->srq, qp->lane, wqe)
+				 : srq_take(qp->srq, wqe, &qp->lane->signals);
 }
 
 /* In the error states: complete what is queued, as flushed. In SQE those are the sends only. */

@@ -359,7 +359,7 @@ static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 }
 
 /* The slot at `taken`, if it can be one, and lies in these bytes. */
-static const struct recv_slot *slot_afar(
+static const struct recv_slot *slot_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t taken)
 {
 	const struct recv_slot *slot = slot_at(rq, taken);
@@ -386,7 +386,7 @@ static const struct recv_slot *slot_peek(
 {
 	uint32_t taken = rq_taken(rq);
 
-	return has_posted(rq, taken, posted_seen) ? slot_afar(rq, base, bytes, taken) : NULL;
+	return has_posted(rq, taken, posted_seen) ? slot_borrowed(rq, base, bytes, taken) : NULL;
 }
 
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
@@ -421,7 +421,7 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
 	return true;
 }
 
-bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken)
 {
 	uint64_t taken = atomic_load_explicit(&rq_takers(rq)->taken, memory_order_acquire);
@@ -432,7 +432,7 @@ bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t byt
 		return false;
 	if (!has_posted(rq, (uint32_t)taken, posted_seen))
 		return false;
-	slot = slot_afar(rq, base, bytes, (uint32_t)taken);
+	slot = slot_borrowed(rq, base, bytes, (uint32_t)taken);
 	if (!slot)
 		return false;
 	/* Read once: it may change until it is known that nobody else had the slot. */
@@ -451,14 +451,14 @@ bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken)
 	return atomic_compare_exchange_strong(&rq_takers(rq)->taken, &taken, rq_taken_next(taken));
 }
 
-bool rq_take_afar(
+bool rq_take_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe)
 {
 	uint32_t posted_seen = rq_taken(rq);
 	uint64_t taken;
 
 	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
-		if (!rq_peek_afar(rq, base, bytes, &posted_seen, wqe, &taken))
+		if (!rq_peek_borrowed(rq, base, bytes, &posted_seen, wqe, &taken))
 			return false;
 		if (rq_take_peeked(rq, taken))
 			return true;

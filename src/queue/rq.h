@@ -9,12 +9,12 @@
  * Header and slots are two blocks, so that a queue that is resized keeps its place. The header says
  * how far away the slots are; whoever maps NIC memory, wherever, can follow.
  *
- * Other processes may take from a shared one as well (rq_take_afar). They hold no lock, because
+ * Other processes may take from a shared one as well (rq_take_borrowed). They hold no lock, because
  * they may be stopped or killed at any moment: who counts a request as taken, by one
  * compare-and-swap, has it. The count is told apart by how often the slots have moved, or the queue
  * was reset, so that nobody takes what he has read while they did.
  *
- * Who takes may be another process, on another processor (local/inbox.h). It has a cache line of
+ * Who takes may be another process, on another processor (local/channel.h). It has a cache line of
  * its own, on the peers' side of NIC memory (base/arena.h), and looks at the owner's only when the
  * queue seems to be empty.
  *
@@ -162,10 +162,10 @@ uint32_t rq_limit(struct recv_queue *rq);
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
 /*
- * For a taker in another process, when it is the only one (local/inbox.h): copy the oldest request,
- * which is not taken by that. The queue lies in the `bytes` at `base`, but what it says of itself
- * may be anything. `*posted_seen` is the taker's, and begins as rq_taken(). False when there is
- * none.
+ * For a taker in another process, when it is the only one (local/channel.h): copy the oldest
+ * request, which is not taken by that. The queue lies in the `bytes` at `base`, but what it says of
+ * itself may be anything. `*posted_seen` is the taker's, and begins as rq_taken(). False when there
+ * is none.
  */
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
@@ -180,12 +180,12 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
  * believed. *ret_taken is what rq_take_peeked() needs to make this request the caller's; that says
  * false when somebody else was faster, or the slots have moved. No limit is looked at.
  */
-bool rq_peek_afar(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
+bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
 bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken);
 
 /* Both at once: the oldest request is the caller's when this returns true. */
-bool rq_take_afar(
+bool rq_take_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
 
 /* How many were ever taken; and to say that this one was, which nobody else has taken. */
@@ -261,8 +261,8 @@ static inline void rq_lend(struct recv_queue *rq)
 
 /*
  * For the owner of a queue that others take from: somebody says that he has taken the request of
- * this number, which may be any (rq_peek_afar). Said once, and true as far as can be known, that
- * gives the request.
+ * this number, which may be any (rq_peek_borrowed). Said once, and true as far as can be known,
+ * that gives the request.
  */
 bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
 

@@ -42,12 +42,12 @@ struct srq *srq_table_find(const struct srq_table *table, uint32_t number)
 	return srq && srq->number == number ? srq : NULL;
 }
 
-struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, uint32_t xrcd)
+struct srq *srq_table_find_borrowed(const struct srq_table *table, uint32_t number, uint32_t xrcd)
 {
-	struct srq *srq = atomic_load_explicit(&table->first_afar, memory_order_acquire);
+	struct srq *srq = atomic_load_explicit(&table->first_borrowed, memory_order_acquire);
 
-	while (srq && !(srq->number == number && srq->xrcd == xrcd && srq->afar->is_there(srq)))
-		srq = atomic_load_explicit(&srq->next_afar, memory_order_acquire);
+	while (srq && !(srq->number == number && srq->xrcd == xrcd && srq->borrowed->is_there(srq)))
+		srq = atomic_load_explicit(&srq->next_borrowed, memory_order_acquire);
 	return srq;
 }
 

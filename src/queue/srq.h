@@ -51,8 +51,8 @@ struct srq_public {
 struct lane;
 struct srq;
 
-/* What becomes of a shared receive queue of another process (local/far.h). The lane is locked. */
-struct srq_afar {
+/* What becomes of a shared receive queue of another process (local/owner.h). The lane is locked. */
+struct srq_borrowed {
 	/* srq_take(), and the completion of what was taken. */
 	bool (*take)(struct srq *srq, struct lane *lane, struct recv_wqe *wqe);
 	void (*complete)(
@@ -71,12 +71,12 @@ struct srq {
 	uint64_t rq_offset;
 	struct srq_public *public;
 	uint64_t public_offset;
-	bool is_shared; /* its XRC domain is: guests take from it (local/guest.h) */
+	bool is_shared; /* its XRC domain is: borrowers take from it (local/borrower.h) */
 	/* Who took from it may stand still in the middle: its memory must never be used again */
-	bool is_stood_on;
-	const struct srq_afar
-		*afar; /* it is another process's, and has no cq, tags, public; else NULL */
-	struct srq *_Atomic next_afar;
+	bool is_in_use;
+	const struct srq_borrowed
+		*borrowed; /* it is another process's, and has no cq, tags, public; else NULL */
+	struct srq *_Atomic next_borrowed;
 	struct signal signal;
 };
 
@@ -109,7 +109,7 @@ struct srq_table {
 	uint32_t count;
 	/* Of XRC queues, in NIC memory, for other processes; NULL: there is none */
 	struct srq_directory *directory;
-	struct srq *_Atomic first_afar; /* those of other processes, linked by next_afar */
+	struct srq *_Atomic first_borrowed; /* those of other processes, linked by next_borrowed */
 	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
 };
 
@@ -126,7 +126,7 @@ void srq_table_remove(struct srq_table *table, const struct srq *srq);
 struct srq *srq_table_find(const struct srq_table *table, uint32_t number);
 
 /* The same among those of other processes, for queue pairs of this XRC domain. */
-struct srq *srq_table_find_afar(const struct srq_table *table, uint32_t number, uint32_t xrcd);
+struct srq *srq_table_find_borrowed(const struct srq_table *table, uint32_t number, uint32_t xrcd);
 
 /* Fill *srq. Returns 0 or -ENOMEM. */
 int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);

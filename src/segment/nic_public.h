@@ -41,11 +41,11 @@ enum {
 
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
-	_Atomic uint64_t inboxes_offset; /* struct inbox_table; 0: none */
-	_Atomic uint64_t guest_bell_offset; /* struct doorbell, on the peers' side */
+	_Atomic uint64_t channels_offset; /* struct channel_table; 0: none */
+	_Atomic uint64_t borrower_doorbell_offset; /* struct doorbell, on the peers' side */
 	_Atomic uint64_t
 		capture_offset; /* struct record_ring, of struct captured, on the peers' side */
-	_Atomic uint64_t doors_offset; /* struct door_table; 0: none */
+	_Atomic uint64_t endpoints_offset; /* struct ud_endpoint_table; 0: none */
 	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
 	uint32_t reserved;
 	struct port_udp_counters port;
@@ -73,7 +73,7 @@ struct nic_public {
 	uint64_t base; /* where NIC memory lies in its owner's address space */
 	uint64_t identity; /* random: no other NIC's */
 	uint64_t netns; /* of the process: see agent/namespace_lookup.h */
-	uint64_t guests_offset; /* struct guest_table, on the peers' side */
+	uint64_t borrowers_offset; /* struct borrower_table, on the peers' side */
 	uint64_t attentions_offset; /* struct attention_table; 0: there is none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */

@@ -120,10 +120,10 @@ static unsigned local_work_collect(struct worker *worker)
 {
 	unsigned count = 0;
 
-	if (local_has_news(&worker->local))
+	if (local_has_work(&worker->local))
 		count = local_collect(&worker->lane, &worker->local, worker->now_ns);
-	if (worker->guest_bell && doorbell_is_rung(worker->guest_bell)) {
-		count += guest_collect(&worker->lane, worker->guest_bell, worker->now_ns);
+	if (worker->borrower_doorbell && doorbell_is_rung(worker->borrower_doorbell)) {
+		count += borrower_collect(&worker->lane, worker->borrower_doorbell, worker->now_ns);
 		worker->has_guests = true;
 	}
 	return count;

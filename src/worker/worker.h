@@ -38,7 +38,7 @@
 
 #include "engine/engine.h"
 #include "engine/multicast.h"
-#include "local/guest.h"
+#include "local/borrower.h"
 #include "local/local.h"
 #include "os/busy_lock.h"
 #include "os/clock.h"
@@ -93,10 +93,10 @@ struct worker_hooks {
 struct worker {
 	struct busy_lock lock;
 	struct lane lane;
-	struct local_lane local; /* without a bell, nobody meets on this host */
-	struct inbox_table *inboxes; /* with it */
-	struct doorbell
-		*guest_bell; /* NULL before the lane has started, and in tests without a NIC */
+	struct local_lane local; /* without a doorbell, nobody meets on this host */
+	struct channel_table *channels; /* with it */
+	/* NULL before the lane has started, and in tests without a NIC */
+	struct doorbell *borrower_doorbell;
 	bool has_guests; /* one has left something here */
 	struct capture capture; /* without a ring, before the lane has started */
 	struct deadline_heap alarms; /* the NIC's own, beside the lane's deadlines */
@@ -208,8 +208,8 @@ int worker_watch_streams_timer(struct worker *worker);
 /* Has a peer on this host left something? A hint, for any thread. */
 static inline bool worker_has_news(const struct worker *worker)
 {
-	return local_has_news(&worker->local) ||
-		(worker->guest_bell && doorbell_is_rung(worker->guest_bell));
+	return local_has_work(&worker->local) ||
+		(worker->borrower_doorbell && doorbell_is_rung(worker->borrower_doorbell));
 }
 
 /* Hand out the signals that wait. The worker is locked. */

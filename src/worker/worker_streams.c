@@ -19,7 +19,7 @@ enum {
 	SILENCE_MAX =
 		64, /* questions to the set without an answer, after which it is asked seldom: */
 	SELDOM = 16, /* every so many polls */
-	LOOKS = 8, /* while a peer's patience lasts */
+	LOOKS = 8, /* while a peer's budget lasts */
 };
 
 /* Tells the set what to look for. */
@@ -313,7 +313,7 @@ unsigned worker_streams_receive(struct worker *worker)
 /* Bytes are under way. The timer is mostly set already. */
 static void look_later(struct worker *worker, const struct worker_stream *stream)
 {
-	uint64_t wait_ns = stream->patience_ns / LOOKS;
+	uint64_t wait_ns = stream->wait_budget_ns / LOOKS;
 	const struct itimerspec once = {
 		.it_value = {(time_t)(wait_ns / 1000000000u), (long)(wait_ns % 1000000000u)}};
 
@@ -332,14 +332,15 @@ static bool is_gone(struct worker_stream *stream, const struct port_tcp_state *t
 		stream->silent_since_ns = now_ns;
 	else
 		stream->silent_since_ns = max_u64(stream->silent_since_ns, heard_ns);
-	return stream->silent_since_ns && now_ns - stream->silent_since_ns >= stream->patience_ns;
+	return stream->silent_since_ns &&
+		now_ns - stream->silent_since_ns >= stream->wait_budget_ns;
 }
 
 static void stream_look(struct worker *worker, struct worker_stream *stream)
 {
 	struct port_tcp_state tcp;
 
-	if (!stream->patience_ns || port_tcp_look(stream->fd, &tcp))
+	if (!stream->wait_budget_ns || port_tcp_look(stream->fd, &tcp))
 		return;
 	if (is_gone(stream, &tcp, worker->now_ns))
 		stream_ended(worker, stream, true);

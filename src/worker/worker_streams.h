@@ -13,7 +13,7 @@
  * if it has been silent.
  *
  * While bytes are under way the thread looks now and then whether the peer still answers TCP. One
- * that has not for the stream's patience is gone. A peer that does not read answers, and is waited
+ * that has not for the stream's budget is gone. A peer that does not read answers, and is waited
  * for.
  */
 
@@ -28,7 +28,7 @@ struct worker_stream {
 	struct list link; /* in worker->streams */
 	int fd; /* -1: closed */
 	struct iwarp_qp *iwarp; /* its `carrier` is this */
-	uint64_t patience_ns; /* 0: as long as the kernel's */
+	uint64_t wait_budget_ns; /* 0: as long as the kernel's */
 	uint64_t silent_since_ns; /* seen so, of a peer that owes an answer; 0: does not */
 	bool is_blocked; /* the kernel takes no more bytes now */
 	bool is_deaf; /* nothing more is to be received: the set does not say so again */

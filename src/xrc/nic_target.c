@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What both ends of a connection between a target's host and a guest do.
+ * What both ends of a connection between a target's owner and a borrower do.
  */
 #include "xrc/nic_target.h"
 
@@ -73,7 +73,7 @@ static void target_qp_created(struct nic_qp *qp, const struct nic_qp_init *init)
 
 static void target_forget(void)
 {
-	nic_target_guests_forget();
+	nic_target_borrowers_forget();
 	nic_openings_forget();
 }
 

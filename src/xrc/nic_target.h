@@ -5,15 +5,16 @@
 /*
  * Receiving queue pairs of an XRC domain (targets) that processes have in common.
  *
- * A target lives in the process that made it, its host, which listens on a unix socket whose name
+ * A target lives in the process that made it, its owner, which listens on a unix socket whose name
  * is its NIC's identity. Whoever opens the target by its number has a connection there: calls go
  * one way (struct target_message), answers and the target's events the other. A connection that
- * ends is an opening less, whether it was closed or the guest was killed. A target whose program
- * has destroyed it goes on as long as there is one. The host may be a guest of its own.
+ * ends is an opening less, whether it was closed or the borrower was killed. A target whose program
+ * has destroyed it goes on as long as there is one. The owner may be a borrower of its own.
  *
- * A target ends with its host. Each guest then has it in the error state, and hears a fatal event.
+ * A target ends with its owner. Each borrower then has it in the error state, and hears a fatal
+ * event.
  *
- * Hosts and guests are processes of one user, which both look at.
+ * Owners and borrowers are processes of one user, which both look at.
  *
  * Threads: connections are read by the thread that looks for what queue pairs ask for
  * (nic_control.h), in both processes. A call waits for its answer without any lock of the NIC, so
@@ -33,7 +34,7 @@ enum target_call {
 	TARGET_MODIFY,
 	TARGET_QUERY,
 	TARGET_CLOSE,
-	TARGET_NEWS, /* not a call: from the host, not answered */
+	TARGET_NEWS, /* not a call: from the owner, not answered */
 	TARGET_CALL_COUNT
 };
 
@@ -58,7 +59,9 @@ struct target_message {
 	};
 };
 
-/* Where a host listens, by the identity of its NIC. Returns the length for bind() and connect(). */
+/*
+ * Where an owner listens, by the identity of its NIC. Returns the length for bind() and connect().
+ */
 socklen_t nic_target_address(uint64_t identity, struct sockaddr_un *ret_address);
 
 /* Is the process at the other end one of our user? */
@@ -76,18 +79,18 @@ int nic_target_send(int fd, const struct target_message *message);
  */
 int nic_target_receive(int fd, struct target_message *ret_message);
 
-/* --- the host (nic_target_host.c) --- */
+/* --- the owner (nic_target_owner.c) --- */
 
 /* A target was made that others may open. The NIC is locked, and has a thread. */
 void nic_target_listen(void);
 
-/* Tell the guests. The target's worker is locked. */
+/* Tell the borrowers. The target's worker is locked. */
 void nic_target_tell(struct nic_qp *qp, uint32_t news);
 
 void nic_target_serve(void);
-void nic_target_guests_forget(void);
+void nic_target_borrowers_forget(void);
 
-/* --- the guest (nic_target_guest.c) --- */
+/* --- the borrower (nic_target_borrower.c) --- */
 
 void nic_openings_hear(void);
 void nic_openings_forget(void);

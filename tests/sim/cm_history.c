@@ -22,7 +22,7 @@ enum {
 };
 
 /* The longest that a request can go unanswered, and the longest that the rest can take. */
-#define PATIENCE_NS (400ull * SECOND_NS)
+#define WAIT_BUDGET_NS (400ull * SECOND_NS)
 
 static const uint64_t service_id = 0x01061234;
 
@@ -477,7 +477,7 @@ static void run_until_silence(struct world *world)
 	uint64_t at_ns;
 
 	while ((at_ns = next_ns(world)) != DEADLINE_NEVER) {
-		DEMAND(world, at_ns < PATIENCE_NS + 2 * SECOND_NS);
+		DEMAND(world, at_ns < WAIT_BUDGET_NS + 2 * SECOND_NS);
 		if (at_ns > world->now_ns)
 			world->now_ns = at_ns;
 		step(world);

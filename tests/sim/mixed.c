@@ -15,7 +15,7 @@ enum {
 	CQ_ENTRIES = 1024,
 	POOL_COUNT = 2, /* per host */
 	XRCD = 5,
-	FAR_PROBES_MAX = 12, /* doubling from 1 ms passes any distance here after seven */
+	BORROWED_PROBES_MAX = 12, /* doubling from 1 ms passes any distance here after seven */
 };
 
 #define MS             1000000ull
@@ -434,7 +434,7 @@ static void check_counters(struct run *run, struct mixed_result *result)
 					(unsigned long long)retransmitted,
 					(unsigned long long)probes);
 			if (run->weather == WEATHER_FAR && is_always_ready(run))
-				WORLD_CHECK(&run->world, probes <= FAR_PROBES_MAX,
+				WORLD_CHECK(&run->world, probes <= BORROWED_PROBES_MAX,
 					"%llu probes on a perfect network",
 					(unsigned long long)probes);
 		}

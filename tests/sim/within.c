@@ -42,8 +42,8 @@ static void maybe_revoke(struct within *within)
 	for (uint32_t i = 0; i < within->local_count; i++) {
 		struct local_qp *local = within->local[i];
 
-		if (local->target && atomic_load(&local->target->in_use) & INBOX_USES_KEY)
-			atomic_fetch_or(&local->target->in_use, INBOX_IS_REVOKED);
+		if (local->target && atomic_load(&local->target->in_use) & CHANNEL_USES_KEY)
+			atomic_fetch_or(&local->target->in_use, CHANNEL_IS_REVOKED);
 	}
 }
 
@@ -86,10 +86,10 @@ static void kick(struct peer *peer, uint32_t lane)
 static const struct peer_ops mapped_ops = {far_write, far_read, map, kick, NULL};
 static const struct peer_ops far_ops = {far_write, far_read, NULL, kick, NULL};
 
-/* One thread runs all: nobody can be in an inbox while its owner waits. */
-static bool wait(const struct inbox *inbox, uint32_t round)
+/* One thread runs all: nobody can be in a channel while its owner waits. */
+static bool wait(const struct request_channel *channel, uint32_t round)
 {
-	(void)inbox;
+	(void)channel;
 	(void)round;
 	abort();
 }
@@ -126,12 +126,13 @@ static void host_init(struct world *world, uint32_t number)
 	host->srqs->directory = arena_at(&host->arena, within->srqs_offset);
 	mr_table_publish(&host->mrs, &host->arena, &within->mrs);
 	for (uint32_t i = 0; i < host->lane_count; i++) {
-		uint64_t bell_offset = arena_alloc(&host->arena, sizeof(struct doorbell));
+		uint64_t doorbell_offset = arena_alloc(&host->arena, sizeof(struct doorbell));
 
-		within->table_offset[i] = arena_alloc(&host->arena, sizeof(struct inbox_table));
-		if (!bell_offset || !within->table_offset[i])
+		within->table_offset[i] = arena_alloc(&host->arena, sizeof(struct channel_table));
+		if (!doorbell_offset || !within->table_offset[i])
 			abort();
-		within->lane[i].bell = arena_peers_side(arena_at(&host->arena, bell_offset));
+		within->lane[i].doorbell =
+			arena_peers_side(arena_at(&host->arena, doorbell_offset));
 	}
 }
 
@@ -155,12 +156,12 @@ void within_done(struct within *within)
 	free(within);
 }
 
-static struct inbox_table *table_of(const struct host *host, uint32_t lane)
+static struct channel_table *table_of(const struct host *host, uint32_t lane)
 {
 	return arena_at(&host->arena, host->within->table_offset[lane]);
 }
 
-static const struct inbox_table *table_of_slot(const struct host *host, uint32_t slot)
+static const struct channel_table *table_of_slot(const struct host *host, uint32_t slot)
 {
 	for (uint32_t i = 0; i < host->lane_count; i++)
 		if (host->lane[i].slot == slot)
@@ -178,7 +179,7 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 {
 	struct host *host = &world->host[number];
 	struct within *within = host->within;
-	struct local_inbox place;
+	struct local_channel place;
 	struct local_qp *local;
 	bool has_way;
 
@@ -188,17 +189,17 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 	if (!local || within->local_count == CONNECTION_COUNT_MAX)
 		abort();
 	has_way = sim_random_next(&world->local_random) % 8 != 0;
-	place.offset = arena_alloc(&host->arena, sizeof(struct inbox));
+	place.offset = arena_alloc(&host->arena, sizeof(struct request_channel));
 	if (!place.offset)
 		abort();
-	place.inbox = arena_peers_side(arena_at(&host->arena, place.offset));
+	place.channel = arena_peers_side(arena_at(&host->arena, place.offset));
 	place.lane = &within->lane[qp->lane->index];
 	place.srqs_offset = within->srqs_offset;
 	within->local[within->local_count++] = local;
 	local_connect(local, qp, &place, has_way ? &within->peer : NULL,
 		has_way ? table_of_slot(&world->host[1 - number], qp->attr.dest_qpn >> 16) : NULL,
 		&within->owner);
-	table_of(host, qp->lane->index)->offset[qp->qpn % INBOX_TABLE_COUNT] = place.offset;
+	table_of(host, qp->lane->index)->offset[qp->qpn % CHANNEL_TABLE_COUNT] = place.offset;
 }
 
 void within_disconnect(struct world *world, struct qp *qp)
@@ -212,7 +213,7 @@ void within_disconnect(struct world *world, struct qp *qp)
 
 			if (local->qp != qp)
 				continue;
-			table_of(host, qp->lane->index)->offset[qp->qpn % INBOX_TABLE_COUNT] = 0;
+			table_of(host, qp->lane->index)->offset[qp->qpn % CHANNEL_TABLE_COUNT] = 0;
 			if (!local_disconnect(local, sim_now_ns(world->sim)))
 				abort();
 			free(local);
@@ -227,7 +228,7 @@ bool within_has_news(const struct world *world, uint32_t number)
 	const struct host *host = &world->host[number];
 
 	for (uint32_t i = 0; host->within && i < host->lane_count; i++)
-		if (local_has_news(&host->within->lane[i]))
+		if (local_has_work(&host->within->lane[i]))
 			return true;
 	return false;
 }
@@ -240,7 +241,7 @@ bool within_collect(struct world *world, uint32_t number)
 	for (uint32_t i = 0; host->within && i < host->lane_count; i++) {
 		struct local_lane *lane = &host->within->lane[i];
 
-		if (!local_has_news(lane))
+		if (!local_has_work(lane))
 			continue;
 		has_collected = true;
 		if (!host->within->is_lazy || sim_random_next(&world->local_random) % 4 == 0)

@@ -5,7 +5,7 @@
 /*
  * Two hosts of a world as two processes of one: their queue pairs meet by src/local. By the seed
  * the memory of either is mapped by the other, or copied, or now and then not to be reached;
- * inboxes are collected late; and some connections have a way in one direction only.
+ * channels are collected late; and some connections have a way in one direction only.
  */
 
 #include "world.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "doors.h"
 #include "pool.h"
 #include "support/arena_memory.h"
+#include "ud_endpoints.h"
 #include "wire/packet.h"
 #include "within.h"
 
@@ -104,7 +104,7 @@ void world_init(struct world *world, uint64_t seed, uint32_t lane_count, bool is
 	world->local_random.state = seed;
 	if (is_local) {
 		within_init(world);
-		doors_init(world);
+		endpoints_init(world);
 	}
 }
 
@@ -131,7 +131,7 @@ void world_done(struct world *world)
 			engine_lane_done(&host->lane[j]);
 		mr_table_done(&host->mrs);
 		within_done(host->within);
-		doors_done(host->doors);
+		endpoints_done(host->endpoints);
 		free(host->srqs);
 		arena_memory_free(host->arena_memory, ARENA_BYTES);
 	}
@@ -146,13 +146,13 @@ struct qp *world_qp_create(
 	if (engine_qp_create(&host->lane[lane], init, sim_random_next(&world->random), &qp))
 		abort();
 	if (init->type == QP_TYPE_UD)
-		doors_add(world, qp, host->number);
+		endpoints_add(world, qp, host->number);
 	return qp;
 }
 
 void world_qp_destroy(struct world *world, struct qp *qp)
 {
-	doors_remove(world, qp);
+	endpoints_remove(world, qp);
 	within_disconnect(world, qp);
 	engine_qp_destroy(qp);
 }
@@ -235,7 +235,7 @@ bool world_step(struct world *world, uint64_t limit_ns)
 
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
 		has_happened |= within_collect(world, i);
-		has_happened |= doors_collect(world, i);
+		has_happened |= endpoints_collect(world, i);
 		signals_note(world, i);
 		for (uint32_t j = 0; j < world->host[i].lane_count; j++)
 			engine_check(&world->host[i].lane[j]);

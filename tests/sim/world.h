@@ -29,7 +29,7 @@ struct host {
 	uint32_t lane_count;
 	struct lane lane[WORLD_LANE_COUNT_MAX];
 	struct within *within; /* NULL: the hosts are two machines */
-	struct doors *doors; /* NULL: neither */
+	struct endpoints *endpoints; /* NULL: neither */
 };
 
 struct world {
@@ -82,7 +82,7 @@ void world_qp_destroy(struct world *world, struct qp *qp);
 void world_connect(
 	struct world *world, struct qp *a, struct qp *b, const struct connection *connection);
 
-/* Worlds that are made from now on are two processes of one host (within.h, doors.h). */
+/* Worlds that are made from now on are two processes of one host (within.h, ud_endpoints.h). */
 void world_set_local(bool is_now_local);
 
 /* What host `number` knows of the process at the other end is that it is gone. */

@@ -26,7 +26,7 @@ enum {
 	DEPTH = 256,
 	QKEY = 0x1234,
 	PATH = 7,
-	SENDER = 11, /* its name as a guest */
+	SENDER = 11, /* its name as a borrower */
 	TRAFFIC_CLASS = 0x4a,
 	HOP_LIMIT = 33,
 };
@@ -45,12 +45,12 @@ struct end {
 	struct qp *qp;
 	uint8_t memory[MEMORY_BYTES];
 	uint32_t key;
-	struct guest_table *guests;
-	struct doorbell *bell;
-	struct door_owner owner;
-	struct door_table *table;
-	struct door *door;
-	struct door_qp local;
+	struct borrower_table *borrowers;
+	struct doorbell *doorbell;
+	struct ud_endpoint_owner owner;
+	struct ud_endpoint_table *table;
+	struct ud_endpoint *endpoint;
+	struct ud_endpoint_qp local;
 	struct datagram_lane datagrams;
 };
 
@@ -59,27 +59,27 @@ static bool is_shared; /* the receiver has a shared receive queue */
 static bool is_mapped; /* its memory, by the sender */
 static bool is_broken; /* nobody can write to its memory */
 static struct peer peer; /* the receiver */
-static struct far_host host;
+static struct owner_process owner_process;
 static struct datagram_path path;
 static struct datagram_route route;
 static uint32_t asked, kicks;
-static uint32_t leaves_in; /* rounds until whoever marks a seat leaves; 0: it is dead */
+static uint32_t leaves_in; /* rounds until whoever marks a channel leaves; 0: it is dead */
 static void (*before_leaving)(void); /* what it does then; NULL: nothing */
 static uint64_t now_ns;
 
 static inline bool wait(uint32_t who, uint32_t round)
 {
-	struct guest_table *guests = ends[1].guests;
+	struct borrower_table *borrowers = ends[1].borrowers;
 
-	for (uint32_t i = 0; i < guests->used_count; i++) {
-		struct guest_seat *seat = &guests->seat[i];
+	for (uint32_t i = 0; i < borrowers->used_count; i++) {
+		struct borrower_channel *channel = &borrowers->channel[i];
 
-		if (!leaves_in || round + 1 != leaves_in || seat->guest != who ||
-			seat->in_use == INBOX_IS_FREE)
+		if (!leaves_in || round + 1 != leaves_in || channel->borrower != who ||
+			channel->in_use == CHANNEL_IS_FREE)
 			continue;
 		if (before_leaving)
 			before_leaving();
-		guest_leave(seat);
+		borrower_channel_leave(channel);
 	}
 	return leaves_in != 0;
 }
@@ -102,7 +102,7 @@ static inline void pause_round(uint32_t round)
 	mr_table_resume(&ends[1].mrs);
 }
 
-static const struct far_owner far_owner = {SENDER, is_alive, pause_round};
+static const struct owner_ops owner_ops = {SENDER, is_alive, pause_round};
 
 static uint32_t
 	revokes_in; /* writes until the receiver revokes the mark: what is written then is lost */
@@ -112,11 +112,11 @@ static inline bool is_revoked_now(void)
 	bool is_now = revokes_in && --revokes_in == 0;
 
 	if (is_now)
-		atomic_fetch_or(&route.process.seat->in_use, INBOX_IS_REVOKED);
+		atomic_fetch_or(&route.process.channel->in_use, CHANNEL_IS_REVOKED);
 	return is_now;
 }
 
-static inline bool far_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
+static inline bool peer_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	(void)of;
 	if (!is_broken && !is_revoked_now())
@@ -124,7 +124,7 @@ static inline bool far_write(struct peer *of, uint64_t to, const uint8_t *from, 
 	return !is_broken;
 }
 
-static inline uint8_t *far_map(
+static inline uint8_t *peer_map(
 	struct peer *of, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
 	(void)of;
@@ -142,7 +142,7 @@ static inline void kick(struct peer *of, uint32_t lane)
 	kicks++;
 }
 
-static const struct peer_ops ops = {far_write, NULL, far_map, kick, NULL};
+static const struct peer_ops ops = {peer_write, NULL, peer_map, kick, NULL};
 
 static inline void ask(void)
 {
@@ -189,7 +189,7 @@ static inline void end_init(struct end *end, uint32_t number)
 	struct mr_region region = {
 		PD, MR_LOCAL_WRITE, (uintptr_t)end->memory, MEMORY_BYTES, end->memory};
 	const struct srq_init shared = {.number = 1, .pd = PD, .depth = DEPTH, .sge_count_max = 4};
-	struct door_place place = {.owner = &end->owner};
+	struct ud_endpoint_place place = {.owner = &end->owner};
 	struct gid own = gid_of(number);
 	uint64_t offset;
 
@@ -207,19 +207,19 @@ static inline void end_init(struct end *end, uint32_t number)
 		assert_int_equal(srq_init(&end->srq, &end->arena, &shared), 0);
 		init.srq = &end->srq;
 	}
-	end->guests = arena_peers_side(object(&end->arena, sizeof(*end->guests), &offset));
-	end->bell = arena_peers_side(object(&end->arena, sizeof(*end->bell), &offset));
-	guest_bell_init(end->bell, end->guests);
+	end->borrowers = arena_peers_side(object(&end->arena, sizeof(*end->borrowers), &offset));
+	end->doorbell = arena_peers_side(object(&end->arena, sizeof(*end->doorbell), &offset));
+	borrower_doorbell_init(end->doorbell, end->borrowers);
 	end->table = object(&end->arena, sizeof(*end->table), &offset);
-	end->owner = (struct door_owner){end->guests, wait, 0};
+	end->owner = (struct ud_endpoint_owner){end->borrowers, wait, 0};
 	datagram_lane_init(&end->datagrams, ask);
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
-	end->door = object(&end->arena, sizeof(*end->door), &place.offset);
-	place.door = end->door;
+	end->endpoint = object(&end->arena, sizeof(*end->endpoint), &place.offset);
+	place.endpoint = end->endpoint;
 	place.table = end->table;
-	place.bell = end->bell;
-	door_add_address(end->door, &own);
-	door_add(&end->local, end->qp, &place, &end->datagrams);
+	place.doorbell = end->doorbell;
+	ud_endpoint_add_address(end->endpoint, &own);
+	ud_endpoint_add(&end->local, end->qp, &place, &end->datagrams);
 	make_ready(end->qp);
 }
 
@@ -229,12 +229,12 @@ static inline void answer(void)
 	struct datagram_process *process = &route.process;
 
 	memset(&route, 0, sizeof(route));
-	process->host = &host;
-	process->doors = ends[1].table;
-	process->bell = ends[1].bell;
-	process->seat = far_seat(&host, 0, 0);
-	assert_non_null(process->seat);
-	process->seat_offset = far_seat_offset(host.peer, process->seat);
+	process->owner = &owner_process;
+	process->endpoints = ends[1].table;
+	process->doorbell = ends[1].doorbell;
+	process->channel = owner_channel(&owner_process, 0, 0);
+	assert_non_null(process->channel);
+	process->channel_offset = owner_channel_offset(owner_process.peer, process->channel);
 	datagram_answer(&ends[0].datagrams, &route);
 }
 
@@ -319,7 +319,7 @@ static inline struct cqe poll_received(void)
 
 static inline uint32_t collect(void)
 {
-	return guest_collect(&ends[1].lane, ends[1].bell, now_ns);
+	return borrower_collect(&ends[1].lane, ends[1].doorbell, now_ns);
 }
 
 static inline uint64_t dropped(enum counter counter)
@@ -353,10 +353,10 @@ static inline int setup_ends(void **state)
 	end_init(&ends[1], 1);
 	peer = (struct peer){.base = ends[1].arena.base, .bytes = ends[1].arena.bytes, .ops = &ops};
 	assert_int_equal(mr_table_view(&peer.mrs, peer.base, peer.bytes, &ends[1].mrs_public), 0);
-	memset(&host, 0, sizeof(host));
-	host.peer = &peer;
-	host.guests = ends[1].guests;
-	host.owner = &far_owner;
+	memset(&owner_process, 0, sizeof(owner_process));
+	owner_process.peer = &peer;
+	owner_process.borrowers = ends[1].borrowers;
+	owner_process.ops = &owner_ops;
 	path = (struct datagram_path){
 		.id = PATH,
 		.local = gid_of(0),
@@ -395,7 +395,7 @@ static inline int teardown(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 2; i++) {
 		engine_check(&ends[i].lane);
-		door_remove(&ends[i].local, now_ns);
+		ud_endpoint_remove(&ends[i].local, now_ns);
 		engine_qp_destroy(ends[i].qp);
 		if (i == 1 && is_shared)
 			srq_done(&ends[i].srq, &ends[i].arena);

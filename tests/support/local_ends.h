@@ -45,7 +45,7 @@ struct end {
 	uint32_t key;
 	struct local_lane local_lane;
 	uint64_t table_offset;
-	uint64_t inbox_offset;
+	uint64_t channel_offset;
 	struct local_owner owner;
 	struct peer peer; /* the other end */
 	struct local_qp local;
@@ -59,13 +59,13 @@ enum { SRQN = 0x40007, XRCD = 2 }; /* of XRC ends */
 static uint32_t kicks;
 static uint32_t wakes;
 static uint32_t wait_rounds; /* how often the last wait was called */
-static uint32_t leaves_in; /* rounds until whoever is in the inbox leaves it; 0: it is dead */
+static uint32_t leaves_in; /* rounds until whoever is in the channel leaves it; 0: it is dead */
 
-static inline bool wait(const struct inbox *inbox, uint32_t round)
+static inline bool wait(const struct request_channel *channel, uint32_t round)
 {
 	wait_rounds = round + 1;
 	if (leaves_in && round + 1 == leaves_in)
-		inbox_leave((struct inbox *)(uintptr_t)inbox);
+		channel_leave((struct request_channel *)(uintptr_t)channel);
 	return leaves_in != 0;
 }
 
@@ -196,22 +196,22 @@ static inline void end_init(struct end *end, uint32_t number)
 		init.recv_cq = NULL;
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	assert_int_equal(mr_table_add(&end->mrs, &region, 0, &end->key), 0);
-	end->local_lane.bell = arena_peers_side(
+	end->local_lane.doorbell = arena_peers_side(
 		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct doorbell))));
-	end->table_offset = arena_alloc(&end->arena, sizeof(struct inbox_table));
-	end->inbox_offset = arena_alloc(&end->arena, sizeof(struct inbox));
+	end->table_offset = arena_alloc(&end->arena, sizeof(struct channel_table));
+	end->channel_offset = arena_alloc(&end->arena, sizeof(struct request_channel));
 	end->owner = (struct local_owner){wait, pause, no_time, 1 + number};
 	mr_table_publish(&end->mrs, &end->arena, &end->mrs_public);
 }
 
-static inline struct inbox *inbox_of(uint32_t number)
+static inline struct request_channel *channel_of(uint32_t number)
 {
-	return arena_peers_side(arena_at(&ends[number].arena, ends[number].inbox_offset));
+	return arena_peers_side(arena_at(&ends[number].arena, ends[number].channel_offset));
 }
 
-static inline struct doorbell *bell_of(uint32_t number)
+static inline struct doorbell *doorbell_of(uint32_t number)
 {
-	return ends[number].local_lane.bell;
+	return ends[number].local_lane.doorbell;
 }
 
 static inline void modify(
@@ -220,12 +220,12 @@ static inline void modify(
 	assert_int_equal(qp_modify(qp, to, ATTR_STATE | mask, attr, NOW_NS), 0);
 }
 
-/* To RTR, with an inbox for the other one. */
+/* To RTR, with a channel for the other one. */
 static inline void meet(uint32_t number)
 {
 	struct end *end = &ends[number], *other = &ends[1 - number];
-	struct inbox_table *table = arena_at(&end->arena, end->table_offset);
-	struct local_inbox place = {inbox_of(number), end->inbox_offset, &end->local_lane, 0};
+	struct channel_table *table = arena_at(&end->arena, end->table_offset);
+	struct local_channel place = {channel_of(number), end->channel_offset, &end->local_lane, 0};
 	struct qp_attr attr = {
 		.port = 1,
 		.access = MR_REMOTE_ANY | MR_FLUSH_GLOBAL,
@@ -253,7 +253,7 @@ static inline void meet(uint32_t number)
 		0);
 	local_connect(&end->local, end->qp, &place, &end->peer,
 		arena_at(&other->arena, other->table_offset), &end->owner);
-	table->offset[end->qp->qpn % INBOX_TABLE_COUNT] = end->inbox_offset;
+	table->offset[end->qp->qpn % CHANNEL_TABLE_COUNT] = end->channel_offset;
 }
 
 static inline void ready_to_send(uint32_t number, uint32_t sq_psn)

@@ -118,7 +118,7 @@ static void take_begin(pthread_t *thread, _Atomic int *result)
 	assert_int_equal(pthread_create(thread, NULL, take_once, result), 0);
 }
 
-static void what_was_left_is_taken_without_the_bell(void **state)
+static void what_was_left_is_taken_without_the_doorbell(void **state)
 {
 	(void)state;
 	leave_something();
@@ -307,7 +307,7 @@ static void where_nothing_can_be_seen_the_descriptor_is_waited_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_was_left_is_taken_without_the_bell),
+		TEST(what_was_left_is_taken_without_the_doorbell),
 		TEST(more_than_one_event_leaves_the_descriptor_readable),
 		TEST(sleeper_is_woken_by_a_post),
 		TEST(sleeper_is_woken_by_a_peer),

@@ -125,7 +125,7 @@ static void flush_of_what_it_may_flush_is_done_at_once(void **state)
 	post_flush(MEMORY_BYTES, FETH_PLACEMENT_GLOBAL);
 	assert_int_equal(poll_sent().opcode, WC_FLUSH);
 	assert_false(has_packets(0));
-	assert_int_equal(inbox_of(1)->flushes, 1);
+	assert_int_equal(channel_of(1)->flushes, 1);
 }
 
 static void flush_beyond_the_region_goes_by_packets(void **state)
@@ -149,10 +149,10 @@ static void atomic_write_is_one_store_where_memory_is_mapped(void **state)
 	post(WR_ATOMIC_WRITE, 8);
 	assert_int_equal(poll_sent().opcode, WC_ATOMIC_WRITE);
 	assert_memory_equal(ends[1].memory, ends[0].memory, 8);
-	assert_int_equal(inbox_of(1)->atomic_writes, 1);
+	assert_int_equal(channel_of(1)->atomic_writes, 1);
 	post(WR_ATOMIC_WRITE, 16); /* which is refused there */
 	assert_true(has_packets(0));
-	assert_int_equal(inbox_of(1)->atomic_writes, 1);
+	assert_int_equal(channel_of(1)->atomic_writes, 1);
 }
 
 static void atomic_write_elsewhere_goes_by_packets(void **state)
@@ -170,7 +170,7 @@ static void write_is_there_when_posting_returns(void **state)
 	assert_memory_equal(ends[1].memory, ends[0].memory, 3000);
 	assert_int_equal(poll_sent().status, WC_SUCCESS);
 	assert_false(has_packets(0));
-	assert_int_equal(inbox_of(1)->writes, 1);
+	assert_int_equal(channel_of(1)->writes, 1);
 }
 
 static void message_completes_at_the_target_when_it_collects(void **state)
@@ -243,14 +243,14 @@ static void message_whose_receive_comes_in_time_needs_no_packet(void **state)
 static void messages_stop_when_nobody_collects(void **state)
 {
 	(void)state;
-	for (uint32_t i = 0; i <= INBOX_RECORD_COUNT; i++)
+	for (uint32_t i = 0; i <= CHANNEL_RECORD_COUNT; i++)
 		post_receive(i);
-	for (uint32_t i = 0; i <= INBOX_RECORD_COUNT; i++)
+	for (uint32_t i = 0; i <= CHANNEL_RECORD_COUNT; i++)
 		post(WR_SEND, 1);
 	assert_int_equal(rq_count(ends[1].qp->rq), 1);
 	assert_int_equal(kicks > 0, 1);
-	assert_int_equal(collect(), INBOX_RECORD_COUNT);
-	for (uint32_t i = 0; i < INBOX_RECORD_COUNT; i++)
+	assert_int_equal(collect(), CHANNEL_RECORD_COUNT);
+	for (uint32_t i = 0; i < CHANNEL_RECORD_COUNT; i++)
 		assert_int_equal(poll_received().wr_id, i);
 }
 
@@ -295,7 +295,7 @@ static void who_attends_to_an_armed_queue_is_left_alone_or_woken(void **state)
 	arena_memory_free(table, ARENA_BYTES);
 }
 
-/* The first message rings; from then on the inbox is watched. */
+/* The first message rings; from then on the channel is watched. */
 static void watched(void)
 {
 	ready_to_send(1, PSN);
@@ -304,19 +304,19 @@ static void watched(void)
 	assert_int_equal(collect(), 1);
 	poll_received();
 	poll_sent();
-	assert_true(inbox_of(1)->is_watched);
+	assert_true(channel_of(1)->is_watched);
 }
 
-static void inbox_that_is_watched_needs_no_bell(void **state)
+static void channel_that_is_watched_needs_no_doorbell(void **state)
 {
 	(void)state;
 	watched();
-	for (uint32_t i = 2; i < 2 + 2 * INBOX_RECORD_COUNT; i++) {
-		assert_false(local_has_news(&ends[1].local_lane));
+	for (uint32_t i = 2; i < 2 + 2 * CHANNEL_RECORD_COUNT; i++) {
+		assert_false(local_has_work(&ends[1].local_lane));
 		post_receive(i);
 		post(WR_SEND, 1);
-		assert_int_equal(bell_of(1)->first_offset, 0);
-		assert_true(local_has_news(&ends[1].local_lane));
+		assert_int_equal(doorbell_of(1)->first_offset, 0);
+		assert_true(local_has_work(&ends[1].local_lane));
 		assert_int_equal(collect(), 1);
 		assert_int_equal(poll_received().wr_id, i);
 		poll_sent();
@@ -350,7 +350,7 @@ static void record_that_names_another_request_ends_the_connection(void **state)
 	post_receive(1);
 	post_receive(2);
 	post(WR_SEND, 1);
-	inbox_of(1)->record[0].taken = 1; /* there is one, but it is not its turn */
+	channel_of(1)->record[0].taken = 1; /* there is one, but it is not its turn */
 	collect();
 	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 1);
 	assert_int_equal(cqe.wr_id, 1);
@@ -364,7 +364,7 @@ static void record_with_more_bytes_than_fit_ends_the_connection(void **state)
 	(void)state;
 	post_receive(1);
 	post(WR_SEND, 1);
-	inbox_of(1)->record[0].byte_count = UINT32_MAX;
+	channel_of(1)->record[0].byte_count = UINT32_MAX;
 	collect();
 	assert_int_equal(ends[1].qp->state, QP_ERR);
 }
@@ -374,20 +374,20 @@ static void wr_id_is_the_one_that_was_posted_whatever_the_record_says(void **sta
 	(void)state;
 	post_receive(1);
 	post(WR_SEND, 1);
-	inbox_of(1)->record[0].wr_id = 0xdead;
+	channel_of(1)->record[0].wr_id = 0xdead;
 	assert_int_equal(collect(), 1);
 	assert_int_equal(poll_received().wr_id, 1);
 }
 
-static void list_of_inboxes_that_is_a_circle_ends(void **state)
+static void list_of_channels_that_is_a_circle_ends(void **state)
 {
 	(void)state;
 	post_receive(1);
 	post(WR_SEND, 1);
-	inbox_of(1)->ready.next_offset = ends[1].inbox_offset;
+	channel_of(1)->ready.next_offset = ends[1].channel_offset;
 	assert_int_equal(collect(), 1);
 	assert_int_equal(poll_received().wr_id, 1);
-	bell_of(1)->first_offset = 0x123456789abcdef;
+	doorbell_of(1)->first_offset = 0x123456789abcdef;
 	assert_int_equal(collect(), 0);
 	assert_int_equal(atomic_load(ends[1].lane.unsound), 2);
 }
@@ -427,12 +427,12 @@ int main(void)
 		TEST(messages_stop_when_nobody_collects),
 		TEST(sleeping_target_is_kicked_when_its_queue_is_armed),
 		TEST(who_attends_to_an_armed_queue_is_left_alone_or_woken),
-		TEST(inbox_that_is_watched_needs_no_bell),
+		TEST(channel_that_is_watched_needs_no_doorbell),
 		TEST(receive_request_is_free_when_its_record_was_collected),
 		TEST(record_that_names_another_request_ends_the_connection),
 		TEST(record_with_more_bytes_than_fit_ends_the_connection),
 		TEST(wr_id_is_the_one_that_was_posted_whatever_the_record_says),
-		TEST(list_of_inboxes_that_is_a_circle_ends),
+		TEST(list_of_channels_that_is_a_circle_ends),
 		TEST(first_request_tells_that_the_connection_is_established),
 	};
 

@@ -82,9 +82,9 @@ static void row_is_there_and_complete_when_posting_returns(void **state)
 	assert_true(cq_is_empty(&ends[0].send_cq));
 	assert_false(has_packets(0));
 	assert_int_equal(counted(COUNTER_local_requests), DEPTH);
-	assert_int_equal(inbox_of(1)->writes, DEPTH);
-	assert_int_equal(inbox_of(1)->bytes, DEPTH * WORD_BYTES);
-	assert_int_equal(inbox_of(1)->in_use, INBOX_IS_FREE);
+	assert_int_equal(channel_of(1)->writes, DEPTH);
+	assert_int_equal(channel_of(1)->bytes, DEPTH * WORD_BYTES);
+	assert_int_equal(channel_of(1)->in_use, CHANNEL_IS_FREE);
 }
 
 static void inline_data_goes_in_a_row(void **state)
@@ -149,9 +149,9 @@ static uint32_t looked_up;
 static uint8_t *map_marked(
 	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
-	uint64_t mark = atomic_load(&inbox_of(1)->in_use);
+	uint64_t mark = atomic_load(&channel_of(1)->in_use);
 
-	assert_true(mark & INBOX_USES_KEY);
+	assert_true(mark & CHANNEL_USES_KEY);
 	assert_ptr_equal(mr_region_of(&ends[0].peer.mrs, (uint32_t)mark), region);
 	looked_up++;
 	return map_all(peer, region, address, bytes);
@@ -207,19 +207,19 @@ static void row_needs_the_right_of_the_queue_pair(void **state)
 	writes_make(10);
 	writes_post(10);
 	memset(ends[1].memory, 0, MEMORY_BYTES);
-	atomic_store(&inbox_of(1)->access, MR_REMOTE_READ);
+	atomic_store(&channel_of(1)->access, MR_REMOTE_READ);
 	writes_post(10);
 	assert_false(is_there(0));
 	assert_true(has_packets(0));
 }
 
-static void row_does_not_enter_a_closed_inbox(void **state)
+static void row_does_not_enter_a_closed_channel(void **state)
 {
 	(void)state;
 	writes_make(10);
 	writes_post(10);
 	memset(ends[1].memory, 0, MEMORY_BYTES);
-	inbox_close(inbox_of(1));
+	channel_close(channel_of(1));
 	writes_post(10);
 	assert_false(is_there(0));
 	assert_true(has_packets(0));
@@ -231,7 +231,7 @@ static uint64_t longest;
 
 static void kick_noted(struct peer *peer, uint32_t lane)
 {
-	uint64_t writes = atomic_load(&inbox_of(1)->writes);
+	uint64_t writes = atomic_load(&channel_of(1)->writes);
 
 	(void)peer;
 	(void)lane;
@@ -256,11 +256,11 @@ static void batch_of_long_writes_ends_at_four_mebibytes(void **state)
 	ends[0].peer.ops = &noting;
 	longest = 0;
 	executed = COUNT;
-	atomic_store(&inbox_of(1)->wants_first, 1);
+	atomic_store(&channel_of(1)->wants_first, 1);
 	writes_post(COUNT);
 	assert_int_equal(longest, BATCH);
 	assert_int_equal(counted(COUNTER_local_requests), 2 * COUNT);
-	assert_int_equal(inbox_of(1)->bytes, COUNT * (WORD_BYTES + BYTES));
+	assert_int_equal(channel_of(1)->bytes, COUNT * (WORD_BYTES + BYTES));
 	assert_memory_equal(ends[0].memory, ends[1].memory, BYTES);
 }
 
@@ -316,8 +316,8 @@ static void messages_in_a_row_fill_receive_requests_in_turn(void **state)
 		assert_int_equal(poll_sent().wr_id, i);
 	assert_false(has_packets(0));
 	assert_int_equal(counted(COUNTER_local_requests), 1 + MESSAGES);
-	assert_int_equal(inbox_of(1)->bytes, (1 + MESSAGES) * WORD_BYTES);
-	assert_int_equal(inbox_of(1)->in_use, INBOX_IS_FREE);
+	assert_int_equal(channel_of(1)->bytes, (1 + MESSAGES) * WORD_BYTES);
+	assert_int_equal(channel_of(1)->in_use, CHANNEL_IS_FREE);
 }
 
 static void receive_requests_may_be_for_several_regions(void **state)
@@ -404,18 +404,18 @@ static void memory_that_went_gets_no_message(void **state)
 	assert_true(has_packets(0));
 }
 
-static void messages_do_not_enter_a_closed_inbox(void **state)
+static void messages_do_not_enter_a_closed_channel(void **state)
 {
 	(void)state;
 	messages_make(2);
 	for (uint32_t i = 0; i < 2; i++)
 		room_post(i, ROOM_BYTES);
 	writes_post(1);
-	inbox_close(inbox_of(1));
+	channel_close(channel_of(1));
 	wrs[0] = wrs[1];
 	writes_post(1);
 	assert_false(has_come(1));
-	assert_int_equal(inbox_of(1)->in_use, INBOX_IS_FREE);
+	assert_int_equal(channel_of(1)->in_use, CHANNEL_IS_FREE);
 	assert_true(has_packets(0));
 }
 
@@ -504,7 +504,7 @@ int main(void)
 		TEST(keys_may_take_turns),
 		TEST(key_that_went_is_not_used_for_another_row),
 		TEST(row_needs_the_right_of_the_queue_pair),
-		TEST(row_does_not_enter_a_closed_inbox),
+		TEST(row_does_not_enter_a_closed_channel),
 		TEST(batch_of_long_writes_ends_at_four_mebibytes),
 		TEST(messages_in_a_row_fill_receive_requests_in_turn),
 		TEST(receive_requests_may_be_for_several_regions),
@@ -512,7 +512,7 @@ int main(void)
 		TEST(message_that_nobody_takes_yet_waits),
 		TEST(solicited_message_is_told_to_who_waits_for_one),
 		TEST(memory_that_went_gets_no_message),
-		TEST(messages_do_not_enter_a_closed_inbox),
+		TEST(messages_do_not_enter_a_closed_channel),
 		TEST_ALONE(row_is_there_and_complete_when_posting_returns),
 		TEST_ALONE(inline_data_goes_in_a_row),
 		TEST_ALONE(other_requests_have_their_place_between_rows),
@@ -520,13 +520,13 @@ int main(void)
 		TEST_ALONE(other_key_in_a_row_is_looked_up_by_itself),
 		TEST_ALONE(key_that_went_is_not_used_for_another_row),
 		TEST_ALONE(row_needs_the_right_of_the_queue_pair),
-		TEST_ALONE(row_does_not_enter_a_closed_inbox),
+		TEST_ALONE(row_does_not_enter_a_closed_channel),
 		TEST_ALONE(messages_in_a_row_fill_receive_requests_in_turn),
 		TEST_ALONE(receive_requests_may_be_for_several_regions),
 		TEST_ALONE(messages_end_before_a_request_without_room),
 		TEST_ALONE(message_that_nobody_takes_yet_waits),
 		TEST_ALONE(memory_that_went_gets_no_message),
-		TEST_ALONE(messages_do_not_enter_a_closed_inbox),
+		TEST_ALONE(messages_do_not_enter_a_closed_channel),
 		TEST_ALONE(plain_request_takes_the_fast_path),
 		TEST_ALONE(request_at_a_rate_goes_by_packets),
 		TEST_ALONE(request_that_is_posted_in_sqd_waits),

@@ -131,7 +131,7 @@ static void datagram_is_written_again_when_its_mark_was_revoked(void **state)
 	assert_int_equal(collect(), 1);
 	assert_int_equal(poll_received().fault, FAULT_NONE);
 	assert_memory_equal(ends[1].memory + GRH_BYTES, ends[0].memory, 99);
-	assert_int_equal(atomic_load(&route.process.seat->in_use), INBOX_IS_FREE);
+	assert_int_equal(atomic_load(&route.process.channel->in_use), CHANNEL_IS_FREE);
 }
 
 static void datagram_takes_from_a_shared_receive_queue(void **state)
@@ -375,7 +375,7 @@ static void datagram_does_not_wait_for_ever_for_packets_that_were_lost(void **st
 	assert_false(has_packets());
 }
 
-static void seat_that_nobody_collects_from_fills_and_the_receiver_is_woken(void **state)
+static void channel_that_nobody_collects_from_fills_and_the_receiver_is_woken(void **state)
 {
 	uint32_t sent = 0;
 
@@ -421,7 +421,7 @@ int main(void)
 		TEST(datagram_that_waits_in_vain_is_dropped_and_the_next_one_waits_less),
 		TEST(datagram_follows_packets_by_packets),
 		TEST(datagram_does_not_wait_for_ever_for_packets_that_were_lost),
-		TEST(seat_that_nobody_collects_from_fills_and_the_receiver_is_woken),
+		TEST(channel_that_nobody_collects_from_fills_and_the_receiver_is_woken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

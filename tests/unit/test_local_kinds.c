@@ -203,10 +203,11 @@ static void xrc_record_of_a_queue_that_is_gone_completes_nothing(void **state)
 	assert_true(cq_is_empty(&ends[1].recv_cq));
 }
 
-static void xrc_queue_is_given_up_when_nobody_is_in_the_inbox(void **state)
+static void xrc_queue_is_given_up_when_nobody_is_in_the_channel(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	assert_true(
+		channel_enter(channel_of(1), channel_generation(channel_of(1)), CHANNEL_PUBLISHES));
 	leaves_in = 4;
 	assert_true(local_wait(&ends[1].local));
 	assert_int_equal(wait_rounds, 4);
@@ -229,7 +230,7 @@ int main(void)
 		XRC_TEST(xrc_queue_of_another_domain_is_not_found),
 		XRC_TEST(xrc_queue_that_was_withdrawn_is_not_found),
 		XRC_TEST(xrc_record_of_a_queue_that_is_gone_completes_nothing),
-		XRC_TEST(xrc_queue_is_given_up_when_nobody_is_in_the_inbox),
+		XRC_TEST(xrc_queue_is_given_up_when_nobody_is_in_the_channel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,81 +1,81 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who may enter an inbox of a connection within one host, and what happens when an end goes.
+ * Who may enter a channel of a connection within one host, and what happens when an end goes.
  */
 #include "support/local_ends.h"
 
 /* --- who may enter --- */
 
-static void inbox_of_another_connection_is_not_entered(void **state)
+static void channel_of_another_connection_is_not_entered(void **state)
 {
 	(void)state;
-	inbox_of(1)->rq_psn = PSN + 1;
+	channel_of(1)->rq_psn = PSN + 1;
 	post(WR_RDMA_WRITE, 1);
 	assert_true(has_packets(0));
-	inbox_of(1)->rq_psn = PSN;
-	inbox_of(1)->remote = gid_of(7);
+	channel_of(1)->rq_psn = PSN;
+	channel_of(1)->remote = gid_of(7);
 	assert_false(local_attach(&ends[0].local));
-	inbox_of(1)->remote = gid_of(0);
-	inbox_of(1)->cq_offset = ARENA_BYTES;
+	channel_of(1)->remote = gid_of(0);
+	channel_of(1)->cq_offset = ARENA_BYTES;
 	assert_false(local_attach(&ends[0].local));
-	inbox_of(1)->cq_offset = arena_offset(&ends[1].arena, ends[1].recv_cq.ring);
+	channel_of(1)->cq_offset = arena_offset(&ends[1].arena, ends[1].recv_cq.ring);
 	assert_true(local_attach(&ends[0].local));
 }
 
-static void inbox_that_was_closed_and_opened_is_another_one(void **state)
+static void channel_that_was_closed_and_opened_is_another_one(void **state)
 {
-	struct inbox *inbox = inbox_of(1);
-	uint32_t generation = inbox_generation(inbox);
-	struct inbox_record record = {0};
+	struct request_channel *channel = channel_of(1);
+	uint32_t generation = channel_generation(channel);
+	struct channel_record record = {0};
 
 	(void)state;
-	assert_true(inbox_enter(inbox, generation, INBOX_PUBLISHES));
-	assert_false(inbox_enter(inbox, generation, INBOX_PUBLISHES));
-	inbox_close(inbox);
-	assert_false(inbox_publish(inbox, generation, &record));
-	inbox_leave(inbox);
-	assert_false(inbox_enter(inbox, generation, INBOX_PUBLISHES));
-	inbox_open(inbox);
-	assert_false(inbox_enter(inbox, generation, INBOX_PUBLISHES));
-	assert_true(inbox_enter(inbox, generation + 2, INBOX_PUBLISHES));
-	inbox_leave(inbox);
+	assert_true(channel_enter(channel, generation, CHANNEL_PUBLISHES));
+	assert_false(channel_enter(channel, generation, CHANNEL_PUBLISHES));
+	channel_close(channel);
+	assert_false(channel_publish(channel, generation, &record));
+	channel_leave(channel);
+	assert_false(channel_enter(channel, generation, CHANNEL_PUBLISHES));
+	channel_open(channel);
+	assert_false(channel_enter(channel, generation, CHANNEL_PUBLISHES));
+	assert_true(channel_enter(channel, generation + 2, CHANNEL_PUBLISHES));
+	channel_leave(channel);
 }
 
-static void record_is_published_or_the_inbox_is_closed_before_it(void **state)
+static void record_is_published_or_the_channel_is_closed_before_it(void **state)
 {
-	struct inbox *inbox = inbox_of(1);
-	uint32_t generation = inbox_generation(inbox);
-	struct inbox_record record = {.wr_id = 5};
+	struct request_channel *channel = channel_of(1);
+	uint32_t generation = channel_generation(channel);
+	struct channel_record record = {.wr_id = 5};
 
 	(void)state;
-	assert_true(inbox_enter(inbox, generation, INBOX_PUBLISHES));
-	assert_true(inbox_publish(inbox, generation, &record));
-	inbox_close(inbox);
-	assert_false(inbox_publish(inbox, generation, &record));
-	assert_int_equal(inbox_next(inbox)->wr_id, 5);
-	inbox_collected(inbox);
-	assert_null(inbox_next(inbox));
-	inbox_leave(inbox);
-	inbox_open(inbox);
-	assert_null(inbox_next(inbox));
-	assert_false(inbox_publish(inbox, generation, &record));
-	assert_true(inbox_publish(inbox, generation + 2, &record));
-	inbox_close(inbox);
-	assert_int_equal(inbox_next(inbox)->wr_id, 5);
-	inbox_collected(inbox);
+	assert_true(channel_enter(channel, generation, CHANNEL_PUBLISHES));
+	assert_true(channel_publish(channel, generation, &record));
+	channel_close(channel);
+	assert_false(channel_publish(channel, generation, &record));
+	assert_int_equal(channel_next(channel)->wr_id, 5);
+	channel_collected(channel);
+	assert_null(channel_next(channel));
+	channel_leave(channel);
+	channel_open(channel);
+	assert_null(channel_next(channel));
+	assert_false(channel_publish(channel, generation, &record));
+	assert_true(channel_publish(channel, generation + 2, &record));
+	channel_close(channel);
+	assert_int_equal(channel_next(channel)->wr_id, 5);
+	channel_collected(channel);
 }
 
-static void inbox_is_listed_once_however_often_it_is_rung(void **state)
+static void channel_is_listed_once_however_often_it_is_rung(void **state)
 {
 	(void)state;
-	doorbell_ring(bell_of(1), &inbox_of(1)->ready, ends[1].inbox_offset);
-	doorbell_ring(bell_of(1), &inbox_of(1)->ready, ends[1].inbox_offset);
-	assert_int_equal(bell_of(1)->first_offset, ends[1].inbox_offset);
-	assert_int_equal(inbox_of(1)->ready.next_offset, 0);
+	doorbell_ring(doorbell_of(1), &channel_of(1)->ready, ends[1].channel_offset);
+	doorbell_ring(doorbell_of(1), &channel_of(1)->ready, ends[1].channel_offset);
+	assert_int_equal(doorbell_of(1)->first_offset, ends[1].channel_offset);
+	assert_int_equal(channel_of(1)->ready.next_offset, 0);
 	collect();
-	assert_int_equal(bell_of(1)->first_offset, 0);
-	doorbell_ring(bell_of(1), &inbox_of(1)->ready, ends[1].inbox_offset);
-	assert_int_equal(bell_of(1)->first_offset, ends[1].inbox_offset);
+	assert_int_equal(doorbell_of(1)->first_offset, 0);
+	doorbell_ring(doorbell_of(1), &channel_of(1)->ready, ends[1].channel_offset);
+	assert_int_equal(doorbell_of(1)->first_offset, ends[1].channel_offset);
 }
 
 /* --- the end --- */
@@ -100,7 +100,8 @@ static void error_state_flushes_what_was_not_taken(void **state)
 static void close_waits_for_who_is_inside(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	assert_true(
+		channel_enter(channel_of(1), channel_generation(channel_of(1)), CHANNEL_PUBLISHES));
 	leaves_in = 5;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(wait_rounds, 5);
@@ -109,19 +110,22 @@ static void close_waits_for_who_is_inside(void **state)
 static void close_does_not_wait_for_the_dead(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
-	atomic_store(&inbox_of(1)->ready.is_rung, 1); /* it died before the inbox was on the list */
+	assert_true(
+		channel_enter(channel_of(1), channel_generation(channel_of(1)), CHANNEL_PUBLISHES));
+	/* It died before the channel was on the list */
+	atomic_store(&channel_of(1)->ready.is_rung, 1);
 	leaves_in = 0;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(wait_rounds, 1);
 	assert_true(local_disconnect(&ends[1].local, NOW_NS));
-	assert_int_equal(inbox_of(1)->ready.is_rung, 0);
+	assert_int_equal(channel_of(1)->ready.is_rung, 0);
 }
 
-static void inbox_in_which_somebody_stands_still_is_not_used_again(void **state)
+static void channel_in_which_somebody_stands_still_is_not_used_again(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	assert_true(
+		channel_enter(channel_of(1), channel_generation(channel_of(1)), CHANNEL_PUBLISHES));
 	leaves_in = UINT32_MAX;
 	assert_false(local_disconnect(&ends[1].local, NOW_NS));
 }
@@ -144,71 +148,71 @@ static void request_that_was_published_is_taken_though_the_initiator_died(void *
 static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void **state)
 {
 	struct mr_region region = {PD, ACCESS, 0, 16, ends[1].memory};
-	const struct inbox_patience patience = {1, no_time};
+	const struct wait_budget budget = {1, no_time};
 	uint32_t generation, other;
 
 	(void)state;
 	assert_int_equal(mr_table_add(&ends[1].mrs, &region, 9, &other), 0);
-	generation = inbox_generation(inbox_of(1));
-	assert_true(inbox_enter(inbox_of(1), generation, INBOX_USES_KEY | other));
+	generation = channel_generation(channel_of(1));
+	assert_true(channel_enter(channel_of(1), generation, CHANNEL_USES_KEY | other));
 	leaves_in = 3;
-	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &patience));
+	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &budget));
 	assert_int_equal(wait_rounds, 0);
-	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, other, &patience));
+	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, other, &budget));
 	assert_int_equal(wait_rounds, 3);
 }
 
-static void owner_out_of_patience_revokes_the_mark_once(void **state)
+static void owner_out_of_budget_revokes_the_mark_once(void **state)
 {
-	const struct inbox_patience patience = {1, all_time};
-	struct inbox *inbox = inbox_of(1);
-	uint32_t key = ends[1].key, generation = inbox_generation(inbox);
+	const struct wait_budget budget = {1, all_time};
+	struct request_channel *channel = channel_of(1);
+	uint32_t key = ends[1].key, generation = channel_generation(channel);
 
 	(void)state;
-	assert_true(inbox_enter(inbox, generation, INBOX_USES_KEY | key));
-	assert_true(inbox_mark_holds(&inbox->in_use));
+	assert_true(channel_enter(channel, generation, CHANNEL_USES_KEY | key));
+	assert_true(channel_mark_holds(&channel->in_use));
 	leaves_in = UINT32_MAX;
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &patience));
-	assert_false(inbox_mark_holds(&inbox->in_use));
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &budget));
+	assert_false(channel_mark_holds(&channel->in_use));
 	wait_rounds = 0;
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &patience));
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &budget));
 	assert_int_equal(wait_rounds, 0);
-	inbox_leave(inbox);
-	assert_true(inbox_enter(inbox, generation, INBOX_USES_KEY | key));
-	assert_true(inbox_mark_holds(&inbox->in_use));
-	inbox_leave(inbox);
+	channel_leave(channel);
+	assert_true(channel_enter(channel, generation, CHANNEL_USES_KEY | key));
+	assert_true(channel_mark_holds(&channel->in_use));
+	channel_leave(channel);
 }
 
 static uint32_t waits;
 
 /* Another mark each time, of a key that nobody knows. */
-static bool wait_and_mark(const struct inbox *inbox, uint32_t round)
+static bool wait_and_mark(const struct request_channel *channel, uint32_t round)
 {
-	atomic_store(
-		&((struct inbox *)(uintptr_t)inbox)->in_use, INBOX_USES_KEY | (0x1000 + round));
+	atomic_store(&((struct request_channel *)(uintptr_t)channel)->in_use,
+		CHANNEL_USES_KEY | (0x1000 + round));
 	return ++waits < 10000; /* else it would never end */
 }
 
-static void owner_out_of_patience_does_not_wait_for_marks_that_keep_changing(void **state)
+static void owner_out_of_budget_does_not_wait_for_marks_that_keep_changing(void **state)
 {
-	const struct inbox_patience patience = {1, all_time};
+	const struct wait_budget budget = {1, all_time};
 
 	(void)state;
 	waits = 0;
 	ends[1].owner.wait = wait_and_mark;
-	wait_and_mark(inbox_of(1), 0);
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &patience));
+	wait_and_mark(channel_of(1), 0);
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &budget));
 	assert_in_range(waits, 1, 1000);
 	ends[1].owner.wait = wait;
 }
 
-/* How the initiator's peer is asked for memory; its owner runs out of patience right then. */
+/* How the initiator's peer is asked for memory; its owner runs out of budget right then. */
 static void revoke(void)
 {
-	const struct inbox_patience patience = {1, all_time};
+	const struct wait_budget budget = {1, all_time};
 
 	leaves_in = UINT32_MAX;
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &patience));
+	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &budget));
 	leaves_in = 1;
 }
 
@@ -266,7 +270,7 @@ static void request_whose_mark_is_revoked_is_done_once_more(void **state)
 		if (opcode == WR_SEND)
 			assert_int_equal(poll_received().wr_id, 7);
 		assert_memory_equal(ends[1].memory, ends[0].memory, bytes);
-		ends[0].local.has_far_atomics = false;
+		ends[0].local.has_unmapped_atomics = false;
 	}
 	post(WR_RDMA_WRITE, 100);
 	assert_false(has_packets(0));
@@ -336,17 +340,17 @@ static void peer_that_is_gone_is_not_touched(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(inbox_of_another_connection_is_not_entered),
-		TEST(inbox_that_was_closed_and_opened_is_another_one),
-		TEST(record_is_published_or_the_inbox_is_closed_before_it),
-		TEST(inbox_is_listed_once_however_often_it_is_rung),
+		TEST(channel_of_another_connection_is_not_entered),
+		TEST(channel_that_was_closed_and_opened_is_another_one),
+		TEST(record_is_published_or_the_channel_is_closed_before_it),
+		TEST(channel_is_listed_once_however_often_it_is_rung),
 		TEST(error_state_flushes_what_was_not_taken),
 		TEST(close_waits_for_who_is_inside),
 		TEST(close_does_not_wait_for_the_dead),
-		TEST(inbox_in_which_somebody_stands_still_is_not_used_again),
+		TEST(channel_in_which_somebody_stands_still_is_not_used_again),
 		TEST(request_that_was_published_is_taken_though_the_initiator_died),
-		TEST(owner_out_of_patience_revokes_the_mark_once),
-		TEST(owner_out_of_patience_does_not_wait_for_marks_that_keep_changing),
+		TEST(owner_out_of_budget_revokes_the_mark_once),
+		TEST(owner_out_of_budget_does_not_wait_for_marks_that_keep_changing),
 		TEST(request_whose_mark_is_revoked_is_done_once_more),
 		TEST(plain_request_whose_mark_is_revoked_leaves_the_fast_path),
 		TEST(atomic_whose_mark_is_revoked_fails),

@@ -187,7 +187,7 @@ static void held_request_that_was_not_posted_is_none(void **state)
 	ends[0].peer.ops = &deadly;
 	if (!setjmp(death))
 		post(WR_SEND, 10);
-	inbox_of(1)->held.wr_id = 1;
+	channel_of(1)->reservation.wr_id = 1;
 	leaves_in = 0;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_true(cq_is_empty(&ends[1].recv_cq));
@@ -213,7 +213,7 @@ static void what_was_held_is_not_found_by_the_next_connection(void **state)
 	ends[0].peer.ops = &unreachable;
 	post(WR_SEND, 100);
 	assert_true(local_disconnect(&ends[1].local, NOW_NS));
-	inbox_open(inbox_of(1));
+	channel_open(channel_of(1));
 	ends[1].qp->local = &ends[1].local.base;
 	qp_set_state(ends[1].qp, QP_ERR, NOW_NS);
 	assert_int_equal(poll_received().wr_id, 50); /* the responder had it */
@@ -223,10 +223,11 @@ static void what_was_held_is_not_found_by_the_next_connection(void **state)
 static void queue_in_which_somebody_stands_still_is_not_used_again(void **state)
 {
 	(void)state;
-	assert_true(inbox_enter(inbox_of(1), inbox_generation(inbox_of(1)), INBOX_PUBLISHES));
+	assert_true(
+		channel_enter(channel_of(1), channel_generation(channel_of(1)), CHANNEL_PUBLISHES));
 	leaves_in = UINT32_MAX;
 	assert_false(local_disconnect(&ends[1].local, NOW_NS));
-	assert_true(ends[1].srq.is_stood_on);
+	assert_true(ends[1].srq.is_in_use);
 }
 
 static void message_without_a_request_waits_for_one(void **state)

@@ -659,7 +659,7 @@ static void requester_is_patient_while_the_machine_is_overloaded(void **state)
 		script_drain(&script);
 	}
 	script_expect_completion(&script, 1, WC_RETRY_EXC_ERR);
-	assert_int_equal(script.now_ns - start_ns, 2 * RC_PATIENCE_STARVED * TIMEOUT_NS);
+	assert_int_equal(script.now_ns - start_ns, 2 * RC_TIMEOUT_FACTOR_STARVED * TIMEOUT_NS);
 }
 
 static void requester_progress_gives_the_retries_back(void **state)

@@ -102,12 +102,12 @@ struct shared {
 	_Atomic uint32_t is_over;
 };
 
-static void take_afar(struct shared *shared, struct recv_queue *rq)
+static void take_borrowed(struct shared *shared, struct recv_queue *rq)
 {
 	struct recv_wqe wqe;
 
 	while (!atomic_load(&shared->is_over) || rq_count(rq)) {
-		if (!rq_take_afar(rq, shared->memory, ARENA_BYTES, &wqe)) {
+		if (!rq_take_borrowed(rq, shared->memory, ARENA_BYTES, &wqe)) {
 			sched_yield();
 			continue;
 		}
@@ -154,7 +154,7 @@ static void rq_request_is_taken_by_one_of_many_processes_while_slots_move(void *
 	for (int i = 0; i < TAKERS; i++) {
 		children[i] = fork();
 		if (!children[i])
-			take_afar(shared, rq);
+			take_borrowed(shared, rq);
 		assert_true(children[i] > 0);
 	}
 	for (uint64_t i = 0; i < REQUESTS; i++)
@@ -178,17 +178,17 @@ static void rq_taker_afar_believes_nothing_that_is_out_of_bounds(void **state)
 	(void)state;
 	assert_int_equal(rq_post(rq, &wr), 0);
 	rq->slots_distance += ARENA_BYTES;
-	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_false(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
 	rq->slots_distance -= ARENA_BYTES - 4; /* misaligned */
-	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_false(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
 	rq->slots_distance -= 4;
 	assert_int_equal(rq_post(rq, &wr), 0);
 	atomic_fetch_add(&rq_takers(rq)->taken, 1ull << 32); /* its slots are being moved */
-	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_false(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
 	atomic_fetch_add(&rq_takers(rq)->taken, 1ull << 32);
-	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
-	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
-	assert_false(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_true(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_true(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_false(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
 }
 
 /* Requests that were taken when the queue shrank do not wait again, whatever takers write. */
@@ -202,7 +202,7 @@ static void rq_that_was_resized_has_no_more_requests_than_slots(void **state)
 	for (uint32_t i = 0; i < 100; i++)
 		assert_int_equal(rq_post(rq, &wr), 0);
 	for (uint32_t i = 0; i < 90; i++)
-		assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+		assert_true(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
 	assert_int_equal(rq_resize(&arena, rq, 16), 0);
 	atomic_store(&rq_takers(rq)->taken, (uint64_t)rq->moves << 32 | 5);
 	rq_mend(rq);
@@ -220,7 +220,7 @@ static void rq_request_that_has_completed_is_not_taken_again(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(rq_post(rq, &(struct recv_wr){.wr_id = 10 + i}), 0);
-	assert_true(rq_take_afar(rq, arena_memory, ARENA_BYTES, &wqe));
+	assert_true(rq_take_borrowed(rq, arena_memory, ARENA_BYTES, &wqe));
 	assert_true(rq_redeem(rq, 0, &wqe));
 	assert_true(rq_redeem(rq, 2, &wqe));
 	atomic_store(&rq_takers(rq)->taken, 0);

@@ -512,7 +512,7 @@ static void host_may_be_killed_at_any_moment(void **state)
 	killed_at_any_moment(true);
 }
 
-static void guest_may_be_killed_at_any_moment(void **state)
+static void borrower_may_be_killed_at_any_moment(void **state)
 {
 	(void)state;
 	killed_at_any_moment(false);
@@ -543,7 +543,7 @@ int main(void)
 		cmocka_unit_test(it_ends_with_the_process_that_made_it),
 		cmocka_unit_test(it_goes_with_its_last_user_however_that_ends),
 		cmocka_unit_test(host_may_be_killed_at_any_moment),
-		cmocka_unit_test(guest_may_be_killed_at_any_moment),
+		cmocka_unit_test(borrower_may_be_killed_at_any_moment),
 	};
 
 	if (HAS_THREAD_SANITIZER)

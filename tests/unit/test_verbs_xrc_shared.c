@@ -2,7 +2,7 @@
 /*
  * An XRC domain that two processes share, one of which is killed at a random moment.
  *
- * The test's own process sends. In `guest_*` its messages go to a receiving queue pair of the
+ * The test's own process sends. In `borrower_*` its messages go to a receiving queue pair of the
  * child's and name a shared receive queue of its own; in `host_*` they come to a queue pair of its
  * own and name a queue of the child's. Rounds: XRC_KILL_ROUNDS, 12 unless set.
  */
@@ -182,7 +182,7 @@ static void own_queue_works(void)
 	xrc_receive_all(&here);
 }
 
-static void guest_is_killed(void **state)
+static void borrower_is_killed(void **state)
 {
 	(void)state;
 	if (HAS_THREAD_SANITIZER)
@@ -192,7 +192,7 @@ static void guest_is_killed(void **state)
 		struct ibv_qp *sender;
 
 		/*
-		 * What a dead guest has taken is lost: a queue that was used by many of them is
+		 * What a dead borrower has taken is lost: a queue that was used by many of them is
 		 * made anew.
 		 */
 		timeout = TIMEOUT_SHORT;
@@ -372,7 +372,7 @@ int main(void)
 		cmocka_unit_test(words_of_another_process_are_operated_on),
 		cmocka_unit_test(number_in_another_domain_is_refused),
 		cmocka_unit_test(domain_of_another_process_is_there),
-		cmocka_unit_test(guest_is_killed),
+		cmocka_unit_test(borrower_is_killed),
 		cmocka_unit_test(host_is_killed),
 	};
 

@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "base/arith.h"
-#include "local/inbox.h"
+#include "local/channel.h"
 #include "segment/nic_memory.h"
 
 enum {
@@ -68,19 +68,21 @@ static void read_recv_queue(
 }
 
 /* What a peer on this host has executed here, it has counted there. */
-static void read_inbox(const struct sides *sides, uint64_t offset, uint64_t counters[COUNTER_COUNT])
+static void read_channel(
+	const struct sides *sides, uint64_t offset, uint64_t counters[COUNTER_COUNT])
 {
-	struct inbox inbox;
+	struct request_channel channel;
 
 	if (offset == 0 || sides->peers < 0 ||
-		copy_at(sides->peers, offset, &inbox, offsetof(struct inbox, record)) < 0)
+		copy_at(sides->peers, offset, &channel, offsetof(struct request_channel, record)) <
+			0)
 		return;
-	counters[COUNTER_rdma_writes] += inbox.writes;
-	counters[COUNTER_rdma_reads] += inbox.reads;
-	counters[COUNTER_rdma_atomics] += inbox.atomics;
-	counters[COUNTER_rdma_atomic_writes] += inbox.atomic_writes;
-	counters[COUNTER_rdma_flushes] += inbox.flushes;
-	counters[COUNTER_rcvd_bytes] += inbox.bytes;
+	counters[COUNTER_rdma_writes] += channel.writes;
+	counters[COUNTER_rdma_reads] += channel.reads;
+	counters[COUNTER_rdma_atomics] += channel.atomics;
+	counters[COUNTER_rdma_atomic_writes] += channel.atomic_writes;
+	counters[COUNTER_rdma_flushes] += channel.flushes;
+	counters[COUNTER_rcvd_bytes] += channel.bytes;
 }
 
 /*
@@ -109,7 +111,7 @@ static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 	};
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		ret_qp->counters[i] = counter_read(&public.counters, (enum counter)i);
-	read_inbox(sides, public.inbox_offset, ret_qp->counters);
+	read_channel(sides, public.channel_offset, ret_qp->counters);
 	read_send_queue(sides->owners, public.sq_offset, &ret_qp->send_queue);
 	read_recv_queue(sides, public.rq_offset, &ret_qp->recv_queue);
 	*ret_next = public.next_offset;

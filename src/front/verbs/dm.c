@@ -22,7 +22,7 @@
 struct dm {
 	struct ibv_dm verbs;
 	struct object object;
-	struct nic_dm nic; /* nic.host: it is another process's */
+	struct nic_dm nic; /* nic.owner: it is another process's */
 };
 
 /* What is allocated, per device. */
@@ -155,7 +155,7 @@ void dm_release(struct object *object)
 
 	nic_export_end(object->handle);
 	nic_dm_destroy(&dm->nic);
-	if (!dm->nic.host)
+	if (!dm->nic.owner)
 		bytes_give(context_of(dm->verbs.context)->device, dm->nic.bytes);
 	dm->verbs.handle = 0;
 }

@@ -8,8 +8,8 @@
  * queue pair too, by its number, and it goes when the last of these public queue pairs is
  * destroyed. Each of them hears its events.
  *
- * Other processes that open the same file share the shared receive queues in it (xrc/nic_far.c)
- * and the receiving queue pairs (xrc/nic_target.h).
+ * Other processes that open the same file share the shared receive queues in it
+ * (xrc/nic_borrowed.c) and the receiving queue pairs (xrc/nic_target.h).
  *
  * The public structure of a domain has no handle, so its pointer is looked for among those that are
  * open.

@@ -122,7 +122,7 @@ static void rc_posted(struct qp *qp, uint64_t now_ns)
 {
 	if (qp->state != QP_RTS)
 		return;
-	if (!qp->local || !rc_requester_shortcut(rc_from_qp(qp), now_ns))
+	if (!qp->local || !rc_requester_execute_local(rc_from_qp(qp), now_ns))
 		qp_schedule(qp, LANE_TX_DATA);
 }
 

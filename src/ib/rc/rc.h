@@ -49,7 +49,7 @@ enum {
 	RC_ACK_INTERVAL_PACKETS_MAX = 64, /* ask for an acknowledgement at least this often */
 	/* Of a stream that could go without packets; then it waits until none is under way */
 	RC_DETOURS_MAX = 16,
-	RC_PATIENCE_STARVED = 4, /* timeouts per retry on an overloaded machine */
+	RC_TIMEOUT_FACTOR_STARVED = 4, /* timeouts per retry on an overloaded machine */
 	RC_RETRIES_LATE_MAX = 7, /* in a row that do not count */
 	RC_TURN_PACKETS =
 		16, /* requests in a row before responses get their turn, and the other way round */
@@ -202,7 +202,7 @@ void rc_requester_resume(struct rc_qp *rc);
  * The peer is on this host: execute what can be without packets. False when there is a packet to
  * send next.
  */
-bool rc_requester_shortcut(struct rc_qp *rc, uint64_t now_ns);
+bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns);
 
 /* Write the next request packet; 0 when the requester waits for something. */
 size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
@@ -245,7 +245,7 @@ void rc_recovery_expire(struct rc_qp *rc, uint64_t now_ns);
 /* A packet was lost in the network: go back with half the window. Once per una. */
 void rc_recovery_lost(struct rc_qp *rc, uint64_t now_ns);
 
-/* The peer asked for patience (RNR timer `code`). */
+/* The peer asks to wait (RNR timer `code`). */
 void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
 
 /* Nothing is outstanding: send nothing until `until_ns`. It does not count as a retry. */

@@ -52,10 +52,10 @@ static uint64_t probe_interval_ns(const struct rc_requester *requester)
 static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
 {
 	uint64_t timeout_ns = rc->qp.is_peer_missing ? 0 : ack_timeout(rc);
-	uint64_t patience = now_ns < rc->qp.lane->starved_until_ns ? RC_PATIENCE_STARVED : 1;
+	uint64_t factor = now_ns < rc->qp.lane->starved_until_ns ? RC_TIMEOUT_FACTOR_STARVED : 1;
 
 	rc->requester.retry_at_ns =
-		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + patience * timeout_ns;
+		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + factor * timeout_ns;
 }
 
 /* Something is outstanding, or nothing is: set the timers that wait for an answer. */

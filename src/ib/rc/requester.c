@@ -452,30 +452,31 @@ static size_t packet_next(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t 
 
 /* --- the same host --- */
 
-static enum shortcut shortcut_execute(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
+static enum qp_local_result request_execute_local(
+	struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 {
 	enum fault fault = FAULT_NONE;
 	uint64_t at_ns = DEADLINE_NEVER;
-	enum shortcut shortcut;
+	enum qp_local_result result;
 
-	shortcut = rc->qp.local->ops->execute(&rc->qp, wqe, now_ns, &at_ns, &fault);
-	switch (shortcut) {
-	case SHORTCUT_DONE:
+	result = rc->qp.local->ops->execute(&rc->qp, wqe, now_ns, &at_ns, &fault);
+	switch (result) {
+	case QP_LOCAL_DONE:
 		rc->requester.wqe_index++;
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
 		rc_requester_settle(rc, now_ns);
 		break;
-	case SHORTCUT_FAILED:
+	case QP_LOCAL_FAILED:
 		rc_requester_fail(rc, fault, now_ns);
 		break;
-	case SHORTCUT_LATER:
+	case QP_LOCAL_LATER:
 		rc_recovery_pause(rc, at_ns, now_ns);
 		break;
-	case SHORTCUT_PACKETS:
+	case QP_LOCAL_PACKETS:
 		wqe->goes_by_packets = true;
 		break;
 	}
-	return shortcut;
+	return result;
 }
 
 /*
@@ -483,25 +484,26 @@ static enum shortcut shortcut_execute(struct rc_qp *rc, struct send_wqe *wqe, ui
  * before comes first. An acknowledgement may be long in coming, so a request follows it by packets,
  * too; but a whole stream of them waits for once.
  */
-static enum shortcut wqe_shortcut(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
+static enum qp_local_result wqe_execute_local(
+	struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
 
 	if (!rc->qp.local || wqe->is_started || wqe->goes_by_packets)
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	if (!rc->qp.local->ops->can_execute(&rc->qp, wqe)) {
 		requester->detours = 0;
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	}
 	if (psn_equal(requester->una, requester->next)) {
 		requester->detours = 0;
-		return shortcut_execute(rc, wqe, now_ns);
+		return request_execute_local(rc, wqe, now_ns);
 	}
 	if (requester->detours == RC_DETOURS_MAX)
-		return SHORTCUT_LATER;
+		return QP_LOCAL_LATER;
 	requester->detours++;
 	wqe->goes_by_packets = true;
-	return SHORTCUT_PACKETS;
+	return QP_LOCAL_PACKETS;
 }
 
 /* The work request that has a packet to send now, or NULL. Executes what needs none before it. */
@@ -512,17 +514,17 @@ static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 
 	while ((wait = rc_requester_wait(rc)) == RC_WAIT_NOTHING) {
 		struct send_wqe *wqe = sq_at(sq, rc->requester.wqe_index);
-		enum shortcut way;
+		enum qp_local_result result;
 
 		if (rc_wqe_is_local(wqe)) {
 			if (!local_pass(rc, wqe, now_ns))
 				return NULL;
 			continue;
 		}
-		way = wqe_shortcut(rc, wqe, now_ns);
-		if (way == SHORTCUT_PACKETS)
+		result = wqe_execute_local(rc, wqe, now_ns);
+		if (result == QP_LOCAL_PACKETS)
 			return wqe;
-		if (way != SHORTCUT_DONE || rc->qp.state == QP_ERR)
+		if (result != QP_LOCAL_DONE || rc->qp.state == QP_ERR)
 			return NULL;
 	}
 	if (wait == RC_WAIT_CREDIT)
@@ -531,7 +533,7 @@ static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 	return NULL;
 }
 
-bool rc_requester_shortcut(struct rc_qp *rc, uint64_t now_ns)
+bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns)
 {
 	return wqe_next(rc, now_ns) == NULL;
 }

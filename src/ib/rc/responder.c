@@ -10,7 +10,7 @@
 
 #include "ib/rc/rc.h"
 #include "ib/tagged.h"
-#include "memory/abroad.h"
+#include "memory/mr_borrowed.h"
 
 void rc_responder_start(struct rc_qp *rc)
 {

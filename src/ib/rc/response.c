@@ -10,7 +10,7 @@
 
 #include "base/arith.h"
 #include "ib/rc/rc.h"
-#include "memory/abroad.h"
+#include "memory/mr_borrowed.h"
 #include "wire/credit.h"
 #include "wire/roce.h"
 

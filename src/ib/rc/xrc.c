@@ -35,7 +35,7 @@ enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet)
 	struct srq *srq = srq_table_find(qp->lane->srqs, number);
 
 	if (!srq)
-		srq = srq_table_find_afar(qp->lane->srqs, number, qp->xrcd);
+		srq = srq_table_find_borrowed(qp->lane->srqs, number, qp->xrcd);
 	if (!srq)
 		return has_begun ? REFUSED_INVALID : queue_ask(rc, number);
 	if (!srq->xrcd || srq->xrcd != qp->xrcd)

@@ -41,42 +41,42 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
  * Only the peer's memory says which packets have arrived. DONE when all have: a request may then be
  * executed without packets. Until then it follows them as packets, but not for ever.
  */
-static enum shortcut peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	if (uc->qp.local->ops->has_arrived(&uc->qp, uc->next)) {
 		uc->detours = 0;
 		uc->waiting_since_ns = 0;
-		return SHORTCUT_DONE;
+		return QP_LOCAL_DONE;
 	}
 	if (uc->detours < UC_DETOURS_MAX) {
 		uc->detours++;
-		return SHORTCUT_PACKETS;
+		return QP_LOCAL_PACKETS;
 	}
 	if (!uc->waiting_since_ns)
 		uc->waiting_since_ns = now_ns;
 	if (now_ns - uc->waiting_since_ns < UC_ARRIVAL_NS) {
 		*ret_at_ns = now_ns + UC_ARRIVAL_LOOK_NS;
-		return SHORTCUT_LATER;
+		return QP_LOCAL_LATER;
 	}
 	uc->waiting_since_ns = 0; /* some were lost; the next one tells where we are */
 	uc->detours = 0;
-	return SHORTCUT_PACKETS;
+	return QP_LOCAL_PACKETS;
 }
 
-static enum shortcut wqe_execute(
+static enum qp_local_result wqe_execute(
 	struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault)
 {
 	uint64_t at_ns = DEADLINE_NEVER;
-	enum shortcut way;
+	enum qp_local_result result;
 
 	if (wr_table[wqe->opcode].is_local) {
 		*ret_fault = window_execute(qp, wqe);
-		return SHORTCUT_DONE;
+		return QP_LOCAL_DONE;
 	}
 	if (!unreliable_is_local(qp, wqe))
-		return SHORTCUT_PACKETS;
-	way = peer_arrival(uc_from_qp(qp), now_ns, &at_ns);
-	return unreliable_execute(qp, wqe, way, at_ns, now_ns);
+		return QP_LOCAL_PACKETS;
+	result = peer_arrival(uc_from_qp(qp), now_ns, &at_ns);
+	return unreliable_execute(qp, wqe, result, at_ns, now_ns);
 }
 
 static const struct unreliable_steps uc_steps = {.next = wqe_oldest, .execute = wqe_execute};

@@ -61,13 +61,13 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 }
 
 /* A datagram that fails counts as one for a packet: ud_next_packet() completes it. */
-static enum shortcut wqe_execute(
+static enum qp_local_result wqe_execute(
 	struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault)
 {
 	(void)ret_fault;
 	if (wqe_fault(wqe) || !unreliable_is_local(qp, wqe))
-		return SHORTCUT_PACKETS;
-	return unreliable_execute(qp, wqe, SHORTCUT_DONE, DEADLINE_NEVER, now_ns);
+		return QP_LOCAL_PACKETS;
+	return unreliable_execute(qp, wqe, QP_LOCAL_DONE, DEADLINE_NEVER, now_ns);
 }
 
 static const struct unreliable_steps ud_steps = {.next = wqe_oldest, .execute = wqe_execute};

@@ -24,7 +24,7 @@ struct program {
 	bool is_receiving[REQUESTS_MAX], is_sending[REQUESTS_MAX];
 	uint32_t window_key;
 	bool is_apart; /* local_disconnect() was called */
-	bool is_stood_on; /* that was false: the inbox is not used again */
+	bool is_in_use; /* that was false: the channel is not used again */
 	bool has_memory; /* its region is there */
 };
 
@@ -38,14 +38,14 @@ static bool is_hostile(void)
 /* --- what the ends need of their surroundings --- */
 
 /* The attacker has it look as if initiators came and went. */
-static bool wait_in_inbox(const struct inbox *inbox, uint32_t round)
+static bool wait_in_channel(const struct request_channel *channel, uint32_t round)
 {
-	struct inbox *marked = (struct inbox *)(uintptr_t)inbox;
+	struct request_channel *marked = (struct request_channel *)(uintptr_t)channel;
 
 	(void)round;
 	if (scene.is_restless)
 		atomic_store(
-			&marked->in_use, INBOX_USES_KEY | (uint32_t)words_value(&scene.words, 0));
+			&marked->in_use, CHANNEL_USES_KEY | (uint32_t)words_value(&scene.words, 0));
 	scene_pause();
 	return !scene.is_dead;
 }
@@ -153,10 +153,10 @@ static void region_add(uint32_t number)
 /* Somebody waits for the keys' users, as the runtime does. */
 static bool end_quiesce(uint32_t number, uint32_t key)
 {
-	const struct inbox_patience patience = {scene.now_ns + 100000000, now};
+	const struct wait_budget budget = {scene.now_ns + 100000000, now};
 
 	return programs[number].is_apart ||
-		local_quiesce(&ends[number].local, &ends[number].mrs, key, &patience);
+		local_quiesce(&ends[number].local, &ends[number].mrs, key, &budget);
 }
 
 static bool first_quiesce(uint32_t key)
@@ -174,7 +174,7 @@ static void end_make(uint32_t number)
 	struct end *end = &ends[number];
 
 	end_init(end, number);
-	end->owner = (struct local_owner){wait_in_inbox, pause_in_round, now, 1 + number};
+	end->owner = (struct local_owner){wait_in_channel, pause_in_round, now, 1 + number};
 	mr_table_remove(&end->mrs, end->key, PD);
 	memset(end->memory, GUARD_BYTE, sizeof(end->memory));
 	programs[number] = (struct program){.is_apart = false};
@@ -198,31 +198,31 @@ static void queue_add(struct recv_queue *rq)
 static void end_places_add(uint32_t number)
 {
 	struct end *end = &ends[number];
-	struct inbox *inbox = inbox_of(number);
+	struct request_channel *channel = channel_of(number);
 
-	words_add(&scene.words, inbox, offsetof(struct inbox, record));
-	words_add(&scene.words, inbox, sizeof(*inbox));
-	words_add(&scene.words, &inbox->held, sizeof(inbox->held));
-	words_add(&scene.words, bell_of(number), sizeof(struct doorbell));
+	words_add(&scene.words, channel, offsetof(struct request_channel, record));
+	words_add(&scene.words, channel, sizeof(*channel));
+	words_add(&scene.words, &channel->reservation, sizeof(channel->reservation));
+	words_add(&scene.words, doorbell_of(number), sizeof(struct doorbell));
 	twin_add(arena_at(&end->arena, ARENA_BLOCK_BYTES_MIN),
 		end->arena.used_bytes - ARENA_BLOCK_BYTES_MIN);
 	if (end->srq.rq)
 		queue_add(end->srq.rq);
 	if (end->qp->rq_offset)
 		queue_add(end->qp->rq);
-	words_add_value(&scene.words, end->inbox_offset);
-	words_add_value(&scene.words, inbox_private(inbox)->generation);
+	words_add_value(&scene.words, end->channel_offset);
+	words_add_value(&scene.words, channel_private(channel)->generation);
 	words_add_value(&scene.words, end->key);
-	words_add_value(&scene.words, INBOX_USES_KEY | end->key);
+	words_add_value(&scene.words, CHANNEL_USES_KEY | end->key);
 	words_add_value(&scene.words, (uintptr_t)end->memory + GUARD_BYTES);
-	words_add_value(&scene.words, INBOX_TAKEN);
+	words_add_value(&scene.words, CHANNEL_TAKEN);
 }
 
 /* Everything that the initiator reads of a hostile owner. */
 static void hostile_places_add(void)
 {
 	struct end *end = &ends[1];
-	struct inbox_table *table = arena_at(&end->arena, end->table_offset);
+	struct channel_table *table = arena_at(&end->arena, end->table_offset);
 	struct recv_queue *rq = end->srq.rq ? end->srq.rq : end->qp->rq;
 
 	scene.words.is_undone = true;
@@ -235,7 +235,7 @@ static void hostile_places_add(void)
 	words_add(&scene.words, rq, sizeof(*rq));
 	words_add(&scene.words, (uint8_t *)rq + rq->slots_distance, 4096);
 	words_add(&scene.words, end->recv_cq.ring, sizeof(*end->recv_cq.ring));
-	words_add(&scene.words, (void *)&table->offset[end->qp->qpn % INBOX_TABLE_COUNT], 8);
+	words_add(&scene.words, (void *)&table->offset[end->qp->qpn % CHANNEL_TABLE_COUNT], 8);
 	if (end->srqs) {
 		words_add(&scene.words, end->srq.public, sizeof(*end->srq.public));
 		words_add(&scene.words,
@@ -462,7 +462,7 @@ static void end_disconnect(uint32_t number)
 	engine_check(&ends[number].lane);
 	if (draw(4))
 		qp_set_state(ends[number].qp, QP_ERR, scene.now_ns);
-	programs[number].is_stood_on = !local_disconnect(&ends[number].local, scene.now_ns);
+	programs[number].is_in_use = !local_disconnect(&ends[number].local, scene.now_ns);
 }
 
 static bool is_alive(uint32_t number)
@@ -470,7 +470,7 @@ static bool is_alive(uint32_t number)
 	return !programs[number].is_apart && ends[number].qp->state != QP_ERR;
 }
 
-/* The inbox, too, is another one, if somebody stands still in the old one. */
+/* The channel, too, is another one, if somebody stands still in the old one. */
 static void end_reset(uint32_t number)
 {
 	const struct qp_attr attr = {.port = 1};
@@ -479,9 +479,9 @@ static void end_reset(uint32_t number)
 	end_disconnect(number);
 	poll_end(number);
 	modify(end->qp, QP_RESET, 0, &attr);
-	if (programs[number].is_stood_on)
-		end->inbox_offset = arena_alloc_both(&end->arena, sizeof(struct inbox));
-	if (!end->inbox_offset)
+	if (programs[number].is_in_use)
+		end->channel_offset = arena_alloc_both(&end->arena, sizeof(struct request_channel));
+	if (!end->channel_offset)
 		scene_fail("the arena is full");
 	memset(&end->local, 0, sizeof(end->local));
 	programs[number].is_apart = false;
@@ -511,9 +511,9 @@ static void time_pass(uint32_t number)
 /* A record that looks right. */
 static void record_forge(uint32_t number)
 {
-	struct inbox *inbox = inbox_of(number);
-	const struct inbox_private *private = inbox_private(inbox);
-	struct inbox_record *record = inbox_record_at(inbox, private->collected);
+	struct request_channel *channel = channel_of(number);
+	const struct channel_private *private = channel_private(channel);
+	struct channel_record *record = channel_record_at(channel, private->collected);
 	struct words *words = &scene.words;
 	const struct recv_queue *rq =
 		ends[number].srq.rq ? ends[number].srq.rq : ends[number].qp->rq;
@@ -521,11 +521,12 @@ static void record_forge(uint32_t number)
 	if (is_hostile())
 		return;
 	if (draw_once_in(8))
-		atomic_store(&inbox->in_use, INBOX_USES_KEY | words_value(words, ends[number].key));
+		atomic_store(
+			&channel->in_use, CHANNEL_USES_KEY | words_value(words, ends[number].key));
 	record->wr_id = draw(2) && ends[number].srq.rq ? rq_known(rq) + draw(8)
 						       : words_value(words, record->wr_id);
 	record->opcode = draw(8) ? (draw(2) ? WC_RECV : WC_RECV_RDMA_WITH_IMM)
-		: draw(2)        ? INBOX_TAKEN
+		: draw(2)        ? CHANNEL_TAKEN
 				 : (uint32_t)words_value(words, WC_RECV);
 	record->flags =
 		draw(8) ? draw(4) & (WC_WITH_IMM | WC_WITH_INV) : (uint32_t)words_value(words, 0);
@@ -537,11 +538,11 @@ static void record_forge(uint32_t number)
 	record->is_solicited = draw(2);
 	record->srqn = draw(4) ? SRQN : (uint32_t)words_value(words, SRQN);
 	if (draw_once_in(2)) {
-		inbox->held.wr_id = ends[number].srq.rq ? rq_known(rq) + draw(8) : draw(8);
-		inbox->held.srqn = draw(4) ? SRQN : draw(100);
+		channel->reservation.wr_id = ends[number].srq.rq ? rq_known(rq) + draw(8) : draw(8);
+		channel->reservation.srqn = draw(4) ? SRQN : draw(100);
 	}
-	atomic_store(&record->sequence, inbox_sequence(private->generation, private->collected));
-	doorbell_ring(bell_of(number), &inbox->ready, ends[number].inbox_offset);
+	atomic_store(&record->sequence, channel_sequence(private->generation, private->collected));
+	doorbell_ring(doorbell_of(number), &channel->ready, ends[number].channel_offset);
 }
 
 static void operation_do(uint32_t number)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams: one NIC sends to another one's queue pair by its door, as a guest.
+ * Datagrams: one NIC sends to another one's queue pair by its endpoint, as a borrower.
  */
 #include "scenes.h"
 #include "support/datagram_ends.h"
@@ -28,29 +28,29 @@ static bool is_hostile(void)
 
 /* --- what the ends need of their surroundings --- */
 
-/* The attacker has it look as if guests came and went. */
-static bool wait_for_guest(uint32_t who, uint32_t round)
+/* The attacker has it look as if borrowers came and went. */
+static bool wait_for_borrower(uint32_t who, uint32_t round)
 {
-	struct guest_table *guests = ends[1].guests;
+	struct borrower_table *borrowers = ends[1].borrowers;
 
 	(void)who;
 	(void)round;
 	for (uint32_t i = 0; scene.is_restless && i < 4; i++)
-		atomic_store(&guests->seat[i].in_use,
-			INBOX_USES_KEY | (uint32_t)words_value(&scene.words, 0));
+		atomic_store(&borrowers->channel[i].in_use,
+			CHANNEL_USES_KEY | (uint32_t)words_value(&scene.words, 0));
 	if (draw_once_in(8))
-		atomic_store(&ends[1].guests->used_count, draw(GUEST_SEAT_COUNT + 2));
+		atomic_store(&ends[1].borrowers->used_count, draw(BORROWER_CHANNEL_COUNT + 2));
 	scene_pause();
 	return !scene.is_dead;
 }
 
-static bool guest_is_alive(void *context, uint32_t who)
+static bool borrower_is_alive(void *context, uint32_t who)
 {
 	(void)context;
 	return who == SENDER || draw(2);
 }
 
-static void guest_pause(uint32_t round)
+static void borrower_pause(uint32_t round)
 {
 	(void)round;
 	scene_pause();
@@ -78,7 +78,7 @@ static bool is_allowed(uint64_t address, uint64_t bytes)
 	return is_inside;
 }
 
-static bool guest_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
+static bool borrower_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	bool is_there = is_allowed(to, bytes);
 
@@ -88,7 +88,7 @@ static bool guest_write(struct peer *of, uint64_t to, const uint8_t *from, size_
 	return is_there;
 }
 
-static uint8_t *guest_map(
+static uint8_t *borrower_map(
 	struct peer *of, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
 	(void)of;
@@ -102,16 +102,16 @@ static uint8_t *guest_map(
 	return (uint8_t *)(uintptr_t)address;
 }
 
-static void guest_kick(struct peer *of, uint32_t lane)
+static void borrower_kick(struct peer *of, uint32_t lane)
 {
 	(void)of;
 	(void)lane;
 	words_scribble(&scene.words, draw_attack(2));
 }
 
-static const struct peer_ops copied = {guest_write, NULL, NULL, guest_kick, NULL};
-static const struct peer_ops mapped = {guest_write, NULL, guest_map, guest_kick, NULL};
-static const struct far_owner guest_owner = {SENDER, guest_is_alive, guest_pause};
+static const struct peer_ops copied = {borrower_write, NULL, NULL, borrower_kick, NULL};
+static const struct peer_ops mapped = {borrower_write, NULL, borrower_map, borrower_kick, NULL};
+static const struct owner_ops borrower_owner = {SENDER, borrower_is_alive, borrower_pause};
 
 /* --- the scene --- */
 
@@ -125,25 +125,25 @@ static void region_add(void)
 
 static bool key_quiesce(uint32_t key)
 {
-	const struct inbox_patience patience = {scene.now_ns + 100000000, now};
+	const struct wait_budget budget = {scene.now_ns + 100000000, now};
 
-	return guest_quiesce(ends[1].guests, wait_for_guest, &ends[1].mrs, key, &patience);
+	return borrower_quiesce(ends[1].borrowers, wait_for_borrower, &ends[1].mrs, key, &budget);
 }
 
 static void places_add(void)
 {
 	struct end *end = &ends[1];
 	struct recv_queue *rq = is_shared ? end->srq.rq : end->qp->rq;
-	struct guest_table *guests = end->guests;
+	struct borrower_table *borrowers = end->borrowers;
 
-	words_add(&scene.words, guests, sizeof(*guests));
-	words_add(&scene.words, guests, 64 + sizeof(guests->seat[0]));
+	words_add(&scene.words, borrowers, sizeof(*borrowers));
+	words_add(&scene.words, borrowers, 64 + sizeof(borrowers->channel[0]));
 	for (uint32_t i = 0; i < 4; i++)
-		words_add(&scene.words, &guests->seat[i], 256);
-	words_add(&scene.words, end->bell, sizeof(*end->bell));
+		words_add(&scene.words, &borrowers->channel[i], 256);
+	words_add(&scene.words, end->doorbell, sizeof(*end->doorbell));
 	words_add(&scene.words, arena_peers_side(rq), sizeof(*rq));
 	for (uint32_t i = 0; i < 3; i++)
-		words_add_value(&scene.words, far_seat_offset(&peer, &guests->seat[i]));
+		words_add_value(&scene.words, owner_channel_offset(&peer, &borrowers->channel[i]));
 	words_add_value(&scene.words, end->key);
 	words_add_value(&scene.words, end->qp->qpn);
 	words_add_value(&scene.words, end->local.serial);
@@ -158,14 +158,14 @@ static void hostile_places_add(void)
 	scene.words.is_undone = true;
 	words_add(&scene.words, end->mrs.slots, 2 * sizeof(struct mr_slot));
 	words_add(&scene.words, end->mrs.places, 2 * sizeof(struct mr_place));
-	words_add(&scene.words, end->door, sizeof(*end->door));
-	words_add(&scene.words, end->door, 64);
+	words_add(&scene.words, end->endpoint, sizeof(*end->endpoint));
+	words_add(&scene.words, end->endpoint, 64);
 	words_add(&scene.words, (void *)&end->table->offset[end->qp->qpn % LANE_QP_COUNT_MAX], 8);
 	words_add(&scene.words, rq, sizeof(*rq));
 	words_add(&scene.words, (uint8_t *)rq + rq->slots_distance, 4096);
 	words_add(&scene.words, end->recv_cq.ring, sizeof(*end->recv_cq.ring));
 	words_add_value(&scene.words, arena_offset(&end->arena, rq));
-	words_add_value(&scene.words, arena_offset(&end->arena, end->door));
+	words_add_value(&scene.words, arena_offset(&end->arena, end->endpoint));
 	words_add_value(&scene.words, end->arena.bytes);
 }
 
@@ -182,9 +182,9 @@ static void scene_make(void)
 	region_add();
 	ends[0].lane.srqs = ends[1].lane.srqs = &no_srqs;
 	ends[1].mrs.quiesce = key_quiesce;
-	ends[1].owner.wait = wait_for_guest;
+	ends[1].owner.wait = wait_for_borrower;
 	peer.ops = draw(2) ? &mapped : &copied;
-	host.owner = &guest_owner;
+	owner_process.ops = &borrower_owner;
 }
 
 static void guard_check(const uint8_t *guard)
@@ -279,21 +279,21 @@ static void memory_change(void)
 	}
 }
 
-static void door_take_away(void)
+static void endpoint_take_away(void)
 {
 	if (!is_removed)
-		door_remove(&ends[1].local, scene.now_ns);
+		ud_endpoint_remove(&ends[1].local, scene.now_ns);
 	is_removed = true;
 }
 
-/* A record that looks right, in one of the first seats. */
+/* A record that looks right, in one of the first channels. */
 static void record_forge(void)
 {
-	struct guest_seat *seat = &ends[1].guests->seat[draw(3)];
+	struct borrower_channel *channel = &ends[1].borrowers->channel[draw(3)];
 	struct words *words = &scene.words;
 	const struct recv_queue *rq = is_shared ? ends[1].srq.rq : ends[1].qp->rq;
-	uint32_t published = atomic_load(&seat->published);
-	struct guest_record record = {
+	uint32_t published = atomic_load(&channel->published);
+	struct borrower_record record = {
 		.wr_id = draw(4) ? rq_known(rq) + draw(8) : words_value(words, 0),
 		.opcode = WC_RECV,
 		.flags = draw(4) ? WC_GRH : (uint32_t)words_value(words, 0),
@@ -310,17 +310,17 @@ static void record_forge(void)
 	if (is_hostile())
 		return;
 	if (draw_once_in(8))
-		atomic_store(&seat->in_use, INBOX_USES_KEY | words_value(words, 0));
+		atomic_store(&channel->in_use, CHANNEL_USES_KEY | words_value(words, 0));
 	record.taken = draw(4) ? ends[1].local.turn + draw(6) : (uint32_t)words_value(words, 0);
 	if (draw(2))
 		atomic_store(&rq_takers(rq)->taken,
 			(uint64_t)rq->moves << 32 | (rq_known(rq) + draw(8)));
-	seat->record[published % GUEST_RECORD_COUNT] = record;
-	atomic_store(&seat->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
-	atomic_store(&seat->ready.is_rung, 1);
-	seat->ready.next_offset =
-		draw(2) ? atomic_load(&ends[1].bell->first_offset) : words_value(words, 0);
-	atomic_store(&ends[1].bell->first_offset, far_seat_offset(&peer, seat));
+	channel->record[published % BORROWER_RECORD_COUNT] = record;
+	atomic_store(&channel->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
+	atomic_store(&channel->ready.is_rung, 1);
+	channel->ready.next_offset =
+		draw(2) ? atomic_load(&ends[1].doorbell->first_offset) : words_value(words, 0);
+	atomic_store(&ends[1].doorbell->first_offset, owner_channel_offset(&peer, channel));
 }
 
 static void sender_do(void)
@@ -361,12 +361,12 @@ static void receiver_do(void)
 		break;
 	case 4:
 		if (draw_once_in(64))
-			door_take_away();
+			endpoint_take_away();
 		break;
 	case 5:
 	case 6:
 	case 7:
-		guest_collect(&ends[1].lane, ends[1].bell, scene.now_ns);
+		borrower_collect(&ends[1].lane, ends[1].doorbell, scene.now_ns);
 		break;
 	default:
 		receive_post();
@@ -390,7 +390,7 @@ void datagram_round(void)
 	for (uint32_t i = draw(16); i; i--) {
 		receive_post();
 		send_post();
-		guest_collect(&ends[1].lane, ends[1].bell, scene.now_ns);
+		borrower_collect(&ends[1].lane, ends[1].doorbell, scene.now_ns);
 		packets_carry();
 		poll_all();
 	}
@@ -414,14 +414,14 @@ void datagram_round(void)
 	}
 	operation_begin();
 	if (!is_hostile())
-		door_take_away();
+		endpoint_take_away();
 	operation_end();
 	if (scene.kind == ROUND_THREAD)
 		scene.words.written += words_thread_end();
 	words_undo(&scene.words);
 	scene.words.place_count = 0;
-	door_take_away();
-	door_remove(&ends[0].local, scene.now_ns);
+	endpoint_take_away();
+	ud_endpoint_remove(&ends[0].local, scene.now_ns);
 	poll_all();
 	guard_check(ends[1].memory);
 	guard_check(ends[1].memory + GUARD_BYTES + REGION_BYTES);

@@ -109,7 +109,7 @@ static void round_play(uint64_t number)
 {
 	static const enum round_kind kinds[] = {ROUND_PLAIN, ROUND_STEPS, ROUND_PLAIN,
 		ROUND_HOSTILE_OWNER, ROUND_STEPS, ROUND_PLAIN, ROUND_HOSTILE_OWNER, ROUND_THREAD};
-	static void (*const rounds[])(void) = {connected_round, datagram_round, guest_round};
+	static void (*const rounds[])(void) = {connected_round, datagram_round, borrower_round};
 
 	seed = number;
 	alarm(HANG_SECONDS);

@@ -44,7 +44,7 @@ extern uint64_t slowest_ns; /* operation, of the processor's time */
 
 void connected_round(void); /* RC, UC, XRC; with shared receive queues */
 void datagram_round(void); /* UD */
-void guest_round(void); /* imported protection domains, XRC queues of another process */
+void borrower_round(void); /* imported protection domains, XRC queues of another process */
 
 /* A number of the scene's below `limit`; one time in `limit`. */
 uint32_t draw(uint32_t limit);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inboxes: where a connected peer on the same host leaves what its requests have done here.
+ * Channels: where a connected peer on the same host leaves what its requests have done here.
  *
- * An inbox lies in the NIC memory of the queue pair's owner, its target; the other end, the
+ * A channel lies in the NIC memory of the queue pair's owner, its target; the other end, the
  * initiator, has it mapped. There is no lock that the two share: a process may be stopped or killed
  * between any two instructions, and the other one goes on. Instead each word has one writer, or
  * changes by one compare-and-swap:
  *
- *   `generation`       odd while the inbox is open.
+ *   `generation`       odd while the channel is open.
  *   `record.sequence`  which record is there. The initiator publishes the next one by a
- *                      compare-and-swap of its word, the owner closes the inbox by another one of
+ *                      compare-and-swap of its word, the owner closes the channel by another one of
  *                      the same word: one of the two is first.
  *   `in_use`           the initiator's mark: which key it is using, or that it is publishing. The
- *                      owner waits for it before memory or an inbox changes hands. It revokes the
+ *                      owner waits for it before memory or a channel changes hands. It revokes the
  *                      mark of an initiator that stands still.
- *   `ready`            whether the inbox is on the ready list of its lane's doorbell.
+ *   `ready`            whether the channel is on the ready list of its lane's doorbell.
  *
  * A record says that a receive request was taken, and what its completion is. The owner collects
  * records into the completion queue; nobody else pushes there, so overruns, events and moderation
@@ -23,20 +23,20 @@
  * which others take, too, has to be taken first: until its record is published it is `held`
  * (shared.h).
  *
- * An inbox lies on the peers' side of NIC memory (base/arena.h), so it may say anything. What the
+ * A channel lies on the peers' side of NIC memory (base/arena.h), so it may say anything. What the
  * owner has to rely on, the generation and the number of records that it has collected, it keeps in
  * the twin on its own side.
  *
- * A record is one cache line, and all that has to travel for it: the owner of a busy inbox watches
- * the next record itself (is_watched), and nobody rings.
+ * A record is one cache line, and all that has to travel for it: the owner of a busy channel
+ * watches the next record itself (is_watched), and nobody rings.
  *
- * Inboxes are never given back to NIC memory: an initiator that was stopped may hold a pointer to
+ * Channels are never given back to NIC memory: an initiator that was stopped may hold a pointer to
  * one for as long as it likes. They are used again for other queue pairs, with another generation.
  *
  * Threads: the initiator holds its lane's lock, the owner its own. Both run at the same time.
  */
-#ifndef URNIC_LOCAL_INBOX_H
-#define URNIC_LOCAL_INBOX_H
+#ifndef URNIC_LOCAL_CHANNEL_H
+#define URNIC_LOCAL_CHANNEL_H
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -52,23 +52,24 @@
 #include "queue/rq.h"
 
 enum {
-	INBOX_RECORD_COUNT = 128, /* a power of two: what an initiator may be ahead of the owner */
-	INBOX_TABLE_COUNT = 1 << 16, /* queue pairs of a lane, by the low bits of their numbers */
+	/* A power of two: what an initiator may be ahead of the owner */
+	CHANNEL_RECORD_COUNT = 128,
+	CHANNEL_TABLE_COUNT = 1 << 16, /* queue pairs of a lane, by the low bits of their numbers */
 };
 
-/* The marks of inbox.in_use that are no keys (those are below 2^32, with INBOX_USES_KEY). */
-#define INBOX_IS_FREE   0ull
-#define INBOX_USES_KEY  (1ull << 32)
-#define INBOX_PUBLISHES (2ull << 32)
+/* The marks of channel.in_use that are no keys (those are below 2^32, with CHANNEL_USES_KEY). */
+#define CHANNEL_IS_FREE   0ull
+#define CHANNEL_USES_KEY  (1ull << 32)
+#define CHANNEL_PUBLISHES (2ull << 32)
 
 /*
  * The owner adds it to a mark that it has waited for too long, before the memory that the mark
  * keeps becomes other memory. Leaving, or another mark, takes it away.
  */
-#define INBOX_IS_REVOKED (1ull << 63)
+#define CHANNEL_IS_REVOKED (1ull << 63)
 
 /* How long an owner waits for marks: until `now_ns` says that it is later than `until_ns`. */
-struct inbox_patience {
+struct wait_budget {
 	uint64_t until_ns;
 	uint64_t (*now_ns)(void);
 };
@@ -77,18 +78,18 @@ struct inbox_patience {
  * The opcode of a record that completes nothing: the request in `held` serves a message that comes
  * by packets.
  */
-#define INBOX_TAKEN UINT32_MAX
+#define CHANNEL_TAKEN UINT32_MAX
 
 /* A receive request that was taken from a shared queue and has no record yet. */
-struct inbox_held {
+struct channel_reservation {
 	_Atomic uint64_t sequence; /* of that record, when it is taken; 0: nothing is held */
 	uint64_t wr_id;
 	uint32_t srqn;
 };
 
 /* A receive request that was taken, and how it completes: successfully. */
-struct inbox_record {
-	_Atomic uint64_t sequence; /* inbox_sequence(): written last */
+struct channel_record {
+	_Atomic uint64_t sequence; /* channel_sequence(): written last */
 	uint64_t wr_id;
 	uint32_t opcode; /* enum wc_opcode */
 	uint32_t flags; /* enum wc_flags */
@@ -101,8 +102,8 @@ struct inbox_record {
 	uint64_t reserved_too[2];
 };
 
-struct inbox {
-	/* The owner writes these while the inbox is closed. */
+struct request_channel {
+	/* The owner writes these while the channel is closed. */
 	uint32_t qpn;
 	uint32_t dest_qpn;
 	uint32_t rq_psn; /* that the connection began with: whose it is */
@@ -116,12 +117,13 @@ struct inbox {
 	uint32_t xrcd; /* of an XRC target, whose requests name the queue; else 0 */
 	uint64_t srqs_offset; /* and struct srq_directory, which says where it is */
 	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
-	uint64_t bell_offset; /* struct doorbell */
+	uint64_t doorbell_offset; /* struct doorbell */
 	/* And these at any time, but seldom. */
 	_Atomic uint32_t generation;
 	_Atomic uint32_t access; /* enum mr_access */
 	_Atomic uint32_t wants_first; /* it is to hear of the next request, whatever it is */
-	_Atomic uint32_t arrived; /* inbox_arrived(): of packets, where nobody acknowledges them */
+	/* channel_arrived(): of packets, where nobody acknowledges them */
+	_Atomic uint32_t arrived;
 	_Atomic uint32_t is_watched; /* the owner looks at the next record by itself */
 	_Atomic uint32_t revoked; /* so many in-use marks were */
 	alignas(64) _Atomic uint32_t collected; /* records that the owner has seen */
@@ -141,36 +143,36 @@ struct inbox {
 	/* Both do. */
 	alignas(64) struct ready ready;
 
-	alignas(64) struct inbox_record record[INBOX_RECORD_COUNT];
+	alignas(64) struct channel_record record[CHANNEL_RECORD_COUNT];
 
 	/*
 	 * The initiator writes it; the owner reads it when a record says so, or takes it back when
-	 * the inbox is closed.
+	 * the channel is closed.
 	 */
-	alignas(64) struct inbox_held held;
+	alignas(64) struct channel_reservation reservation;
 };
 
-/* What the owner itself goes by: the twin of an inbox. */
-struct inbox_private {
+/* What the owner itself goes by: the twin of a channel. */
+struct channel_private {
 	uint32_t generation;
 	uint32_t collected;
 };
 
-static inline struct inbox_private *inbox_private(const struct inbox *inbox)
+static inline struct channel_private *channel_private(const struct request_channel *channel)
 {
-	return (struct inbox_private *)arena_owners_side(inbox);
+	return (struct channel_private *)arena_owners_side(channel);
 }
 
 /* For the owner: may initiators come in? */
-static inline bool inbox_is_open(const struct inbox *inbox)
+static inline bool channel_is_open(const struct request_channel *channel)
 {
-	return inbox_private(inbox)->generation & 1;
+	return channel_private(channel)->generation & 1;
 }
 
 /* A copy of what is there now, which does not change while it is looked at. */
-static inline struct inbox_record inbox_record_read(const struct inbox_record *record)
+static inline struct channel_record channel_record_read(const struct channel_record *record)
 {
-	return (struct inbox_record){
+	return (struct channel_record){
 		.wr_id = READ_ONCE(record->wr_id),
 		.opcode = READ_ONCE(record->opcode),
 		.flags = READ_ONCE(record->flags),
@@ -182,26 +184,26 @@ static inline struct inbox_record inbox_record_read(const struct inbox_record *r
 	};
 }
 
-/* The inboxes of a lane, by number; 0: none. */
-struct inbox_table {
-	_Atomic uint64_t offset[INBOX_TABLE_COUNT];
+/* The channels of a lane, by number; 0: none. */
+struct channel_table {
+	_Atomic uint64_t offset[CHANNEL_TABLE_COUNT];
 };
 
-static inline bool inbox_generation_is_open(uint32_t generation)
+static inline bool channel_generation_is_open(uint32_t generation)
 {
 	return generation & 1;
 }
 
-static inline uint32_t inbox_generation(const struct inbox *inbox)
+static inline uint32_t channel_generation(const struct request_channel *channel)
 {
-	return atomic_load_explicit(&inbox->generation, memory_order_acquire);
+	return atomic_load_explicit(&channel->generation, memory_order_acquire);
 }
 
 /*
  * All packets before `psn` were taken in; a receive request was taken for one that is to come, or
  * not.
  */
-static inline uint32_t inbox_arrived(uint32_t psn, bool keeps_receive)
+static inline uint32_t channel_arrived(uint32_t psn, bool keeps_receive)
 {
 	return psn | (uint32_t)keeps_receive << 24;
 }
@@ -209,59 +211,60 @@ static inline uint32_t inbox_arrived(uint32_t psn, bool keeps_receive)
 /*
  * What the sequence of a record is when it is number `number` of a generation: they count from 0.
  */
-static inline uint64_t inbox_sequence(uint32_t generation, uint32_t number)
+static inline uint64_t channel_sequence(uint32_t generation, uint32_t number)
 {
 	return (uint64_t)generation << 32 | number;
 }
 
-static inline struct inbox_record *inbox_record_at(struct inbox *inbox, uint32_t number)
+static inline struct channel_record *channel_record_at(
+	struct request_channel *channel, uint32_t number)
 {
-	return &inbox->record[number % INBOX_RECORD_COUNT];
+	return &channel->record[number % CHANNEL_RECORD_COUNT];
 }
 
 /* --- the owner --- */
 
 /*
- * Let initiators in; what the owner says of itself is filled in. The inbox is closed, and nobody is
- * in it.
+ * Let initiators in; what the owner says of itself is filled in. The channel is closed, and nobody
+ * is in it.
  */
-void inbox_open(struct inbox *inbox);
+void channel_open(struct request_channel *channel);
 
 /*
- * Let nobody in any more: what is published now is all there will be, and inbox_next() finds it
+ * Let nobody in any more: what is published now is all there will be, and channel_next() finds it
  * still. Whoever is in it may still move bytes, until `in_use` says no. Closed already is fine.
  */
-void inbox_close(struct inbox *inbox);
+void channel_close(struct request_channel *channel);
 
 /*
- * Does the mark of an inbox or seat say that memory of this key may be in use? *ret_mark is the
+ * Does the mark of a channel or channel say that memory of this key may be in use? *ret_mark is the
  * mark.
  */
-bool inbox_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
+bool channel_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
 	uint64_t *ret_mark);
 
 /* Was a mark waited for long enough, with `round` calls? */
-bool inbox_is_late(uint32_t round, const struct inbox_patience *patience);
+bool channel_is_late(uint32_t round, const struct wait_budget *budget);
 
 /*
  * A mark that meets the key has been waited for long enough: revoke it. True when no mark does any
  * more. A mark that changes faster than it can be revoked is no honest one: false, as for one that
  * was revoked.
  */
-bool inbox_revoke(_Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key);
+bool channel_revoke(_Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key);
 
 /*
- * The next record of the generation that the inbox is open in, or was last; or NULL. It may change
- * while it is read. The caller counts it with inbox_collected() when it has what it needs.
+ * The next record of the generation that the channel is open in, or was last; or NULL. It may
+ * change while it is read. The caller counts it with channel_collected() when it has what it needs.
  */
-const struct inbox_record *inbox_next(const struct inbox *inbox);
-void inbox_collected(struct inbox *inbox);
+const struct channel_record *channel_next(const struct request_channel *channel);
+void channel_collected(struct request_channel *channel);
 
 /* --- the initiator --- */
 
-static inline void inbox_leave(struct inbox *inbox)
+static inline void channel_leave(struct request_channel *channel)
 {
-	atomic_store_explicit(&inbox->in_use, INBOX_IS_FREE, memory_order_release);
+	atomic_store_explicit(&channel->in_use, CHANNEL_IS_FREE, memory_order_release);
 }
 
 /*
@@ -273,94 +276,97 @@ static inline void inbox_leave(struct inbox *inbox)
  * when the load is done; the owner pauses after it has revoked, so they are out of it before the
  * memory is replaced. An initiator that is stopped has an empty store buffer.
  */
-static inline bool inbox_mark_holds(const _Atomic uint64_t *in_use)
+static inline bool channel_mark_holds(const _Atomic uint64_t *in_use)
 {
 	atomic_thread_fence(memory_order_acquire);
-	return !(atomic_load_explicit(in_use, memory_order_relaxed) & INBOX_IS_REVOKED);
+	return !(atomic_load_explicit(in_use, memory_order_relaxed) & CHANNEL_IS_REVOKED);
 }
 
 /*
- * The same by `revoked`: inbox_revoked() before the mark was set. A processor waits for a word
+ * The same by `revoked`: channel_revoked() before the mark was set. A processor waits for a word
  * that it has just changed by a locked instruction, so reading another word than `in_use` is
  * faster. The owner counts after it has revoked, and before it pauses. It may count for an
  * earlier mark: false may be wrong, true is not.
  */
-static inline uint32_t inbox_revoked(const struct inbox *inbox)
+static inline uint32_t channel_revoked(const struct request_channel *channel)
 {
-	return atomic_load_explicit(&inbox->revoked, memory_order_acquire);
+	return atomic_load_explicit(&channel->revoked, memory_order_acquire);
 }
 
-static inline bool inbox_mark_held(const struct inbox *inbox, uint32_t revoked)
+static inline bool channel_mark_held_since(const struct request_channel *channel, uint32_t revoked)
 {
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&inbox->revoked, memory_order_relaxed) == revoked;
+	return atomic_load_explicit(&channel->revoked, memory_order_relaxed) == revoked;
 }
 
-/* The mark is set. Is the inbox open in `generation`? If not, it is left again. */
-static inline bool inbox_is_entered(struct inbox *inbox, uint32_t generation)
+/* The mark is set. Is the channel open in `generation`? If not, it is left again. */
+static inline bool channel_is_entered(struct request_channel *channel, uint32_t generation)
 {
 	fence_after_rmw(); /* the mark is visible before the generation, and keys, are read */
-	if (atomic_load(&inbox->generation) == generation)
+	if (atomic_load(&channel->generation) == generation)
 		return true;
-	inbox_leave(inbox);
+	channel_leave(channel);
 	return false;
 }
 
 /*
- * Begin to use: true when the inbox is open in `generation`, and `mark` is set. Sequentially
+ * Begin to use: true when the channel is open in `generation`, and `mark` is set. Sequentially
  * consistent: the mark is seen, or what it is to be seen before has happened.
  */
-static inline bool inbox_enter(struct inbox *inbox, uint32_t generation, uint64_t mark)
+static inline bool channel_enter(
+	struct request_channel *channel, uint32_t generation, uint64_t mark)
 {
-	uint64_t expected = INBOX_IS_FREE;
+	uint64_t expected = CHANNEL_IS_FREE;
 
-	return atomic_compare_exchange_strong(&inbox->in_use, &expected, mark) &&
-		inbox_is_entered(inbox, generation);
+	return atomic_compare_exchange_strong(&channel->in_use, &expected, mark) &&
+		channel_is_entered(channel, generation);
 }
 
 /* The same for who is in it, under another mark. Out of it when it says false. */
-bool inbox_remark(struct inbox *inbox, uint32_t generation, uint64_t mark);
+bool channel_remark(struct request_channel *channel, uint32_t generation, uint64_t mark);
 
 /* Records that the initiator has published. */
-static inline uint32_t inbox_count(const struct inbox *inbox)
+static inline uint32_t channel_count(const struct request_channel *channel)
 {
-	return atomic_load_explicit(&inbox->count, memory_order_relaxed);
+	return atomic_load_explicit(&channel->count, memory_order_relaxed);
 }
 
 /* Where the next one will be. */
-static inline const struct inbox_record *inbox_place(const struct inbox *inbox)
+static inline const struct channel_record *channel_place(const struct request_channel *channel)
 {
-	return &inbox->record[inbox_count(inbox) % INBOX_RECORD_COUNT];
+	return &channel->record[channel_count(channel) % CHANNEL_RECORD_COUNT];
 }
 
 /*
  * Room for one more record. `*collected_seen` is the initiator's, any earlier value of `collected`.
  */
-static inline bool inbox_has_room(const struct inbox *inbox, uint32_t *collected_seen)
+static inline bool channel_has_room(const struct request_channel *channel, uint32_t *collected_seen)
 {
-	if (inbox_count(inbox) - *collected_seen >= INBOX_RECORD_COUNT)
-		*collected_seen = atomic_load_explicit(&inbox->collected, memory_order_acquire);
-	return inbox_count(inbox) - *collected_seen < INBOX_RECORD_COUNT;
+	if (channel_count(channel) - *collected_seen >= CHANNEL_RECORD_COUNT)
+		*collected_seen = atomic_load_explicit(&channel->collected, memory_order_acquire);
+	return channel_count(channel) - *collected_seen < CHANNEL_RECORD_COUNT;
 }
 
 /* Is it open in this generation still, with records that the owner has not seen? */
-static inline bool inbox_has_news(const struct inbox *inbox, uint32_t generation)
+static inline bool channel_has_uncollected(
+	const struct request_channel *channel, uint32_t generation)
 {
-	return inbox_generation(inbox) == generation &&
-		inbox_count(inbox) != atomic_load_explicit(&inbox->collected, memory_order_acquire);
+	return channel_generation(channel) == generation &&
+		channel_count(channel) !=
+		atomic_load_explicit(&channel->collected, memory_order_acquire);
 }
 
 /*
- * Publish a record; its sequence does not matter. The initiator is in the inbox, and there is room.
- * False when the inbox was closed. What is read after it was published is as it was then or later
- * (sequentially consistent).
+ * Publish a record; its sequence does not matter. The initiator is in the channel, and there is
+ * room. False when the channel was closed. What is read after it was published is as it was then or
+ * later (sequentially consistent).
  */
-static inline bool inbox_publish(
-	struct inbox *inbox, uint32_t generation, const struct inbox_record *record)
+static inline bool channel_publish(
+	struct request_channel *channel, uint32_t generation, const struct channel_record *record)
 {
-	uint32_t number = inbox_count(inbox);
-	struct inbox_record *place = inbox_record_at(inbox, number);
-	uint64_t empty = inbox_sequence(generation, number - INBOX_RECORD_COUNT);
+	uint32_t number = channel_count(channel);
+	struct channel_record *place = channel_record_at(channel, number);
+	uint64_t empty = channel_sequence(generation, number - CHANNEL_RECORD_COUNT);
 
 	place->wr_id = record->wr_id;
 	place->opcode = record->opcode;
@@ -371,10 +377,10 @@ static inline bool inbox_publish(
 	place->is_solicited = record->is_solicited;
 	place->srqn = record->srqn;
 	if (!atomic_compare_exchange_strong(
-		    &place->sequence, &empty, inbox_sequence(generation, number)))
+		    &place->sequence, &empty, channel_sequence(generation, number)))
 		return false;
 	fence_after_rmw(); /* before the initiator reads who watches, waits or is armed */
-	atomic_store_explicit(&inbox->count, number + 1, memory_order_relaxed);
+	atomic_store_explicit(&channel->count, number + 1, memory_order_relaxed);
 	return true;
 }
 

@@ -1,104 +1,104 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "local/door.h"
+#include "local/ud_endpoint.h"
 
 #include <assert.h>
 
 #include "ib/ud/ud.h"
 #include "local/datagram.h"
 
-static bool is_open(const struct door *door)
+static bool is_open(const struct ud_endpoint *endpoint)
 {
-	return atomic_load_explicit(&door->serial, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&endpoint->serial, memory_order_relaxed) != 0;
 }
 
-static void door_open(struct door_qp *local)
+static void ud_endpoint_open(struct ud_endpoint_qp *local)
 {
-	struct door *door = local->place.door;
+	struct ud_endpoint *endpoint = local->place.endpoint;
 
-	if (is_open(door))
+	if (is_open(endpoint))
 		return;
 	local->serial = atomic_fetch_add(&local->place.owner->last_serial, 1) + 1;
 	local->turn = local->qp->srq ? 0 : rq_known(local->qp->rq);
-	atomic_store_explicit(&door->arrived, 0, memory_order_relaxed);
-	atomic_store_explicit(&door->serial, local->serial, memory_order_release);
+	atomic_store_explicit(&endpoint->arrived, 0, memory_order_relaxed);
+	atomic_store_explicit(&endpoint->serial, local->serial, memory_order_release);
 }
 
 /* Let nobody in, wait until nobody is, and collect what they have left. */
-static void door_close(struct door_qp *local, uint64_t now_ns)
+static void ud_endpoint_close(struct ud_endpoint_qp *local, uint64_t now_ns)
 {
-	struct door *door = local->place.door;
-	const struct door_owner *owner = local->place.owner;
+	struct ud_endpoint *endpoint = local->place.endpoint;
+	const struct ud_endpoint_owner *owner = local->place.owner;
 
-	if (!is_open(door))
+	if (!is_open(endpoint))
 		return;
-	atomic_store(&door->serial, 0);
-	if (!guest_wait(owner->guests, owner->wait))
-		local->is_stood_on = true;
-	guest_collect(local->qp->lane, local->place.bell, now_ns);
+	atomic_store(&endpoint->serial, 0);
+	if (!borrower_wait(owner->borrowers, owner->wait))
+		local->is_in_use = true;
+	borrower_collect(local->qp->lane, local->place.doorbell, now_ns);
 }
 
 /* --- what the queue pair tells --- */
 
 static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 {
-	struct door_qp *local = door_from_qp(qp);
+	struct ud_endpoint_qp *local = ud_endpoint_from_qp(qp);
 
 	(void)old;
 	if (qp_is_receiving(qp) && qp->state != QP_ERR)
-		door_open(local);
+		ud_endpoint_open(local);
 	else
-		door_close(local, now_ns);
+		ud_endpoint_close(local, now_ns);
 	if (qp->state == QP_RESET)
 		local->serial = 0;
 }
 
 static void modified(struct qp *qp)
 {
-	atomic_store_explicit(
-		&door_from_qp(qp)->place.door->qkey, qp->attr.qkey, memory_order_relaxed);
+	atomic_store_explicit(&ud_endpoint_from_qp(qp)->place.endpoint->qkey, qp->attr.qkey,
+		memory_order_relaxed);
 }
 
 static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 {
-	struct door *door = door_from_qp(qp)->place.door;
-	uint32_t before = atomic_load_explicit(&door->arrived, memory_order_relaxed);
+	struct ud_endpoint *endpoint = ud_endpoint_from_qp(qp)->place.endpoint;
+	uint32_t before = atomic_load_explicit(&endpoint->arrived, memory_order_relaxed);
 
 	(void)expected;
 	(void)keeps_receive;
-	atomic_store_explicit(&door->arrived, before + 1, memory_order_release);
+	atomic_store_explicit(&endpoint->arrived, before + 1, memory_order_release);
 }
 
 /* All before this request are complete, or given up. */
-static void turn_set(struct door_qp *local, uint32_t turn)
+static void turn_set(struct ud_endpoint_qp *local, uint32_t turn)
 {
 	local->turn = turn;
 	rq_know_taken(local->qp->rq, turn - 1);
 }
 
 enum {
-	TURNS_MAX = 16, /* how often a packet looks whether it is its turn: guests may be fast */
+	TURNS_MAX = 16, /* how often a packet looks whether it is its turn: borrowers may be fast */
 	FASTER_MAX = 1000, /* and at most as fast as that */
 };
 
 /*
- * All that guests have taken before is to complete first. The queue pair may fail by that: then
+ * All that borrowers have taken before is to complete first. The queue pair may fail by that: then
  * there are no requests.
  */
 static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 {
-	const struct door_qp *local = door_from_qp(qp);
-	const struct door_owner *owner = local->place.owner;
+	const struct ud_endpoint_qp *local = ud_endpoint_from_qp(qp);
+	const struct ud_endpoint_owner *owner = local->place.owner;
 
-	guest_collect(qp->lane, local->place.bell, now_ns);
+	borrower_collect(qp->lane, local->place.doorbell, now_ns);
 	if (local->turn == rq_taken(qp->rq) || attempt == 0)
 		return;
-	guest_wait_briefly(owner->guests, owner->wait);
-	guest_collect(qp->lane, local->place.bell, now_ns);
+	borrower_wait_briefly(owner->borrowers, owner->wait);
+	borrower_collect(qp->lane, local->place.doorbell, now_ns);
 }
 
 static enum counter take(struct qp *qp, uint64_t bytes, struct recv_wqe *receive, uint64_t now_ns)
 {
-	struct door_qp *local = door_from_qp(qp);
+	struct ud_endpoint_qp *local = ud_endpoint_from_qp(qp);
 	const struct arena *arena = qp->lane->arena;
 	uint32_t seen = rq_taken(qp->rq);
 	uint64_t taken;
@@ -108,7 +108,7 @@ static enum counter take(struct qp *qp, uint64_t bytes, struct recv_wqe *receive
 			rq_mend(qp->rq);
 		if (local->turn != rq_taken(qp->rq))
 			await_turn(qp, attempt, now_ns);
-		if (!rq_peek_afar(qp->rq, arena->base, arena->bytes, &seen, receive, &taken))
+		if (!rq_peek_borrowed(qp->rq, arena->base, arena->bytes, &seen, receive, &taken))
 			return COUNTER_no_receive_drops;
 		if (bytes > receive->total_bytes)
 			return COUNTER_resp_local_length_error;
@@ -133,76 +133,76 @@ static const struct qp_local_ops ops = {
 
 /* --- life --- */
 
-static _Atomic uint64_t *entry_of(const struct door_qp *local)
+static _Atomic uint64_t *entry_of(const struct ud_endpoint_qp *local)
 {
 	return &local->place.table->offset[local->qp->qpn % LANE_QP_COUNT_MAX];
 }
 
-void door_add(struct door_qp *local, struct qp *qp, const struct door_place *place,
-	struct datagram_lane *lane)
+void ud_endpoint_add(struct ud_endpoint_qp *local, struct qp *qp,
+	const struct ud_endpoint_place *place, struct datagram_lane *lane)
 {
-	struct door *door = place->door;
+	struct ud_endpoint *endpoint = place->endpoint;
 	const struct arena *arena = qp->lane->arena;
 
 	local->base.ops = &ops;
 	local->qp = qp;
 	local->place = *place;
 	local->lane = lane;
-	door->qpn = qp->qpn;
-	door->recv_pd = qp->recv_pd;
-	door->rq_offset = qp->srq ? qp->srq->rq_offset : qp->rq_offset;
-	door->cq_offset = arena_offset(arena, qp->recv_cq->ring);
-	door->is_rq_shared = qp->srq != NULL;
+	endpoint->qpn = qp->qpn;
+	endpoint->recv_pd = qp->recv_pd;
+	endpoint->rq_offset = qp->srq ? qp->srq->rq_offset : qp->rq_offset;
+	endpoint->cq_offset = arena_offset(arena, qp->recv_cq->ring);
+	endpoint->is_rq_shared = qp->srq != NULL;
 	qp->local = &local->base;
 	if (!qp->srq)
 		rq_lend(qp->rq);
 	atomic_store_explicit(entry_of(local), place->offset, memory_order_release);
 }
 
-void door_add_address(struct door *door, const struct gid *address)
+void ud_endpoint_add_address(struct ud_endpoint *endpoint, const struct gid *address)
 {
-	uint32_t count = atomic_load_explicit(&door->address_count, memory_order_relaxed);
+	uint32_t count = atomic_load_explicit(&endpoint->address_count, memory_order_relaxed);
 
 	for (uint32_t i = 0; i < count; i++)
-		if (gid_is_equal(&door->address[i], address))
+		if (gid_is_equal(&endpoint->address[i], address))
 			return;
-	if (count == DOOR_ADDRESSES_MAX)
+	if (count == UD_ENDPOINT_ADDRESSES_MAX)
 		return;
-	door->address[count] = *address;
-	atomic_store_explicit(&door->address_count, count + 1, memory_order_release);
+	endpoint->address[count] = *address;
+	atomic_store_explicit(&endpoint->address_count, count + 1, memory_order_release);
 }
 
-bool door_remove(struct door_qp *local, uint64_t now_ns)
+bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns)
 {
 	atomic_store(entry_of(local), 0);
-	door_close(local, now_ns);
+	ud_endpoint_close(local, now_ns);
 	local->qp->local = NULL;
-	if (local->is_stood_on && local->qp->srq)
-		local->qp->srq->is_stood_on = true;
-	return !local->is_stood_on;
+	if (local->is_in_use && local->qp->srq)
+		local->qp->srq->is_in_use = true;
+	return !local->is_in_use;
 }
 
 /* --- collecting --- */
 
 /* Whose it is, and was when the record was left; NULL: nobody's any more. */
-static struct qp *receiver_of(const struct lane *lane, const struct guest_record *record)
+static struct qp *receiver_of(const struct lane *lane, const struct borrower_record *record)
 {
 	struct qp *qp = lane->qp_by_number[record->qpn % LANE_QP_COUNT_MAX];
 
 	return qp && qp->type == QP_TYPE_UD && qp->qpn == record->qpn && qp->local &&
-			door_from_qp(qp)->serial == record->serial
+			ud_endpoint_from_qp(qp)->serial == record->serial
 		? qp
 		: NULL;
 }
 
-bool door_is_in_turn(const struct lane *lane, const struct guest_record *record)
+bool ud_endpoint_is_in_turn(const struct lane *lane, const struct borrower_record *record)
 {
 	const struct qp *qp = receiver_of(lane, record);
 	uint32_t turn, ahead;
 
 	if (!qp || qp->srq)
 		return true;
-	turn = door_from_qp(qp)->turn;
+	turn = ud_endpoint_from_qp(qp)->turn;
 	ahead = record->taken - turn;
 	/*
 	 * Who was given up and comes late all the same is past his turn. What is not posted has
@@ -212,21 +212,22 @@ bool door_is_in_turn(const struct lane *lane, const struct guest_record *record)
 		ahead >= atomic_load_explicit(&qp->rq->posted, memory_order_relaxed) - turn;
 }
 
-void door_wait(const struct lane *lane, const struct guest_record *record)
+void ud_endpoint_wait(const struct lane *lane, const struct borrower_record *record)
 {
-	const struct door_owner *owner = door_from_qp(receiver_of(lane, record))->place.owner;
+	const struct ud_endpoint_owner *owner =
+		ud_endpoint_from_qp(receiver_of(lane, record))->place.owner;
 
-	guest_wait_briefly(owner->guests, owner->wait);
+	borrower_wait_briefly(owner->borrowers, owner->wait);
 }
 
-void door_skip(const struct lane *lane, const struct guest_record *record)
+void ud_endpoint_skip(const struct lane *lane, const struct borrower_record *record)
 {
-	if (!door_is_in_turn(lane, record))
-		turn_set(door_from_qp(receiver_of(lane, record)), record->taken);
+	if (!ud_endpoint_is_in_turn(lane, record))
+		turn_set(ud_endpoint_from_qp(receiver_of(lane, record)), record->taken);
 }
 
 /* As packets are (ib/ud/ud.c). */
-void door_collect(struct lane *lane, const struct guest_record *record, uint64_t now_ns)
+void ud_endpoint_collect(struct lane *lane, const struct borrower_record *record, uint64_t now_ns)
 {
 	struct qp *qp = receiver_of(lane, record);
 	enum fault fault =
@@ -253,7 +254,7 @@ void door_collect(struct lane *lane, const struct guest_record *record, uint64_t
 	}
 	if (qp->srq)
 		srq_note_taken(qp->srq, &lane->signals);
-	else if (record->taken == door_from_qp(qp)->turn)
-		turn_set(door_from_qp(qp), record->taken + 1);
+	else if (record->taken == ud_endpoint_from_qp(qp)->turn)
+		turn_set(ud_endpoint_from_qp(qp), record->taken + 1);
 	ud_receive_end(qp, wqe.wr_id, &cqe, fault, record->is_solicited != 0, now_ns);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of doors, and the order in which what is left at them completes. */
+/* The life of endpoints, and the order in which what is left at them completes. */
 #include "support/datagram_ends.h"
 
 /* --- life --- */
 
-static void door_is_closed_in_error_and_what_came_before_completes_first(void **state)
+static void endpoint_is_closed_in_error_and_what_came_before_completes_first(void **state)
 {
 	(void)state;
 	post_receive(1, 100);
@@ -17,7 +17,7 @@ static void door_is_closed_in_error_and_what_came_before_completes_first(void **
 	assert_true(has_packets());
 }
 
-static void door_opens_anew_after_reset(void **state)
+static void endpoint_opens_anew_after_reset(void **state)
 {
 	struct cqe cqe;
 
@@ -37,14 +37,15 @@ static void door_opens_anew_after_reset(void **state)
 
 static void record_for_an_earlier_queue_pair_is_thrown_away(void **state)
 {
-	const struct guest_record record = {.opcode = WC_RECV,
+	const struct borrower_record record = {.opcode = WC_RECV,
 		.qpn = ends[1].qp->qpn,
 		.serial = ends[1].local.serial + 1,
 		.byte_count = GRH_BYTES};
 	struct cqe cqe;
 
 	(void)state;
-	guest_publish(route.process.seat, ends[1].bell, route.process.seat_offset, &record);
+	borrower_channel_publish(
+		route.process.channel, ends[1].doorbell, route.process.channel_offset, &record);
 	collect();
 	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 0);
 }
@@ -54,11 +55,11 @@ static void closing_waits_for_whoever_is_inside(void **state)
 	(void)state;
 	post_receive(1, 100);
 	post(10);
-	guest_enter(route.process.seat, INBOX_PUBLISHES);
+	borrower_channel_enter(route.process.channel, CHANNEL_PUBLISHES);
 	leaves_in = 3;
 	modify(ends[1].qp, QP_ERR, 0, &(struct qp_attr){0});
-	assert_int_equal(atomic_load(&route.process.seat->in_use), INBOX_IS_FREE);
-	assert_false(ends[1].local.is_stood_on);
+	assert_int_equal(atomic_load(&route.process.channel->in_use), CHANNEL_IS_FREE);
+	assert_false(ends[1].local.is_in_use);
 }
 
 static void whoever_stands_still_inside_keeps_the_receive_queue(void **state)
@@ -66,10 +67,10 @@ static void whoever_stands_still_inside_keeps_the_receive_queue(void **state)
 	(void)state;
 	post_receive(1, 100);
 	post(10);
-	guest_enter(route.process.seat, INBOX_PUBLISHES);
+	borrower_channel_enter(route.process.channel, CHANNEL_PUBLISHES);
 	leaves_in = UINT32_MAX;
 	modify(ends[1].qp, QP_ERR, 0, &(struct qp_attr){0});
-	assert_true(ends[1].local.is_stood_on);
+	assert_true(ends[1].local.is_in_use);
 }
 
 static void reset_takes_away_what_was_only_looked_at(void **state)
@@ -80,8 +81,8 @@ static void reset_takes_away_what_was_only_looked_at(void **state)
 
 	(void)state;
 	post_receive(1, 100);
-	assert_true(
-		rq_peek_afar(ends[1].qp->rq, peer.base, peer.bytes, &posted_seen, &wqe, &taken));
+	assert_true(rq_peek_borrowed(
+		ends[1].qp->rq, peer.base, peer.bytes, &posted_seen, &wqe, &taken));
 	modify(ends[1].qp, QP_RESET, 0, &(struct qp_attr){0});
 	make_ready(ends[1].qp);
 	for (uint64_t i = 0; i < 3; i++)
@@ -95,17 +96,17 @@ static void process_that_has_ended_is_reached_by_packets(void **state)
 {
 	(void)state;
 	post_receive(1, 100);
-	atomic_store(&host.is_gone, true);
+	atomic_store(&owner_process.is_gone, true);
 	post(10);
 	assert_true(has_packets());
 }
 
 /* --- order --- */
 
-/* Another sender: its seat, and the request that it has taken there. */
+/* Another sender: its channel, and the request that it has taken there. */
 struct other {
-	struct guest_seat *seat;
-	struct guest_record record;
+	struct borrower_channel *channel;
+	struct borrower_record record;
 };
 
 static struct other other;
@@ -117,12 +118,12 @@ static void other_takes(void)
 	struct recv_wqe wqe;
 	uint64_t taken;
 
-	other.seat = far_seat(&host, 0, 1);
-	assert_non_null(other.seat);
-	guest_enter(other.seat, INBOX_PUBLISHES);
-	assert_true(rq_peek_afar(rq, peer.base, peer.bytes, &posted_seen, &wqe, &taken));
+	other.channel = owner_channel(&owner_process, 0, 1);
+	assert_non_null(other.channel);
+	borrower_channel_enter(other.channel, CHANNEL_PUBLISHES);
+	assert_true(rq_peek_borrowed(rq, peer.base, peer.bytes, &posted_seen, &wqe, &taken));
 	assert_true(rq_take_peeked(rq, taken));
-	other.record = (struct guest_record){
+	other.record = (struct borrower_record){
 		.wr_id = wqe.wr_id,
 		.opcode = WC_RECV,
 		.qpn = ends[1].qp->qpn,
@@ -134,17 +135,17 @@ static void other_takes(void)
 
 static void other_publishes(void)
 {
-	guest_publish(
-		other.seat, ends[1].bell, far_seat_offset(host.peer, other.seat), &other.record);
+	borrower_channel_publish(other.channel, ends[1].doorbell,
+		owner_channel_offset(owner_process.peer, other.channel), &other.record);
 }
 
 /* One for which there is no other way. */
 static void packet_comes_with(uint32_t bytes)
 {
-	atomic_store(&host.is_gone, true);
+	atomic_store(&owner_process.is_gone, true);
 	post(bytes);
 	assert_int_equal(carry(false), 1);
-	atomic_store(&host.is_gone, false);
+	atomic_store(&owner_process.is_gone, false);
 }
 
 static void packet_comes(void)
@@ -186,13 +187,13 @@ static void record_that_cannot_be_completes_nothing(void **state)
 	assert_int_equal(atomic_load(ends[1].lane.unsound), 4);
 }
 
-/* --- queue pairs that fail by what a guest leaves while others fail --- */
+/* --- queue pairs that fail by what a borrower leaves while others fail --- */
 
 enum { FAILING_COUNT = 500, STACK_BYTES_MAX = 256 << 10 };
 
 static struct {
-	struct door_qp local[FAILING_COUNT];
-	struct door_owner owner;
+	struct ud_endpoint_qp local[FAILING_COUNT];
+	struct ud_endpoint_owner owner;
 	uint32_t count; /* those for which a record was left */
 	uintptr_t lowest; /* stack address of a wait */
 } failing;
@@ -200,8 +201,8 @@ static struct {
 /* A record by which the next queue pair fails. */
 static void failure_publish(void)
 {
-	const struct door_qp *local = &failing.local[failing.count++];
-	const struct guest_record record = {
+	const struct ud_endpoint_qp *local = &failing.local[failing.count++];
+	const struct borrower_record record = {
 		.opcode = WC_RECV,
 		.qpn = local->qp->qpn,
 		.serial = local->serial,
@@ -209,11 +210,11 @@ static void failure_publish(void)
 		.fault = FAULT_LOCAL_KEY,
 	};
 
-	assert_true(guest_publish(
-		other.seat, ends[1].bell, far_seat_offset(host.peer, other.seat), &record));
+	assert_true(borrower_channel_publish(other.channel, ends[1].doorbell,
+		owner_channel_offset(owner_process.peer, other.channel), &record));
 }
 
-/* A door is being closed: the guest leaves one more record meanwhile. */
+/* A endpoint is being closed: the borrower leaves one more record meanwhile. */
 static bool failing_wait(uint32_t who, uint32_t round)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -227,7 +228,7 @@ static bool failing_wait(uint32_t who, uint32_t round)
 	return false;
 }
 
-static void failing_add(struct door_qp *local)
+static void failing_add(struct ud_endpoint_qp *local)
 {
 	const struct qp_init init = {
 		.type = QP_TYPE_UD,
@@ -237,8 +238,8 @@ static void failing_add(struct door_qp *local)
 		.recv_cq = &ends[1].recv_cq,
 		.caps = {1, 1, 1, 1, 0},
 	};
-	struct door_place place = {
-		.owner = &failing.owner, .table = ends[1].table, .bell = ends[1].bell};
+	struct ud_endpoint_place place = {
+		.owner = &failing.owner, .table = ends[1].table, .doorbell = ends[1].doorbell};
 	struct sge sge = {(uintptr_t)ends[1].memory, 100, ends[1].key};
 	struct recv_wr wr = {1, &sge, 1};
 	struct qp *qp;
@@ -246,8 +247,8 @@ static void failing_add(struct door_qp *local)
 	assert_int_equal(
 		engine_qp_create(&ends[1].lane, &init, 10 + (uint32_t)(local - failing.local), &qp),
 		0);
-	place.door = object(&ends[1].arena, sizeof(*place.door), &place.offset);
-	door_add(local, qp, &place, &ends[1].datagrams);
+	place.endpoint = object(&ends[1].arena, sizeof(*place.endpoint), &place.offset);
+	ud_endpoint_add(local, qp, &place, &ends[1].datagrams);
 	make_ready(qp);
 	assert_int_equal(qp_post_recv(qp, &wr), 0);
 }
@@ -256,13 +257,13 @@ static void queue_pairs_that_fail_by_one_another_do_not_exhaust_the_stack(void *
 {
 	(void)state;
 	memset(&failing, 0, sizeof(failing));
-	failing.owner = (struct door_owner){ends[1].guests, failing_wait, 0};
+	failing.owner = (struct ud_endpoint_owner){ends[1].borrowers, failing_wait, 0};
 	failing.lowest = UINTPTR_MAX;
 	for (uint32_t i = 0; i < FAILING_COUNT; i++)
 		failing_add(&failing.local[i]);
-	other.seat = far_seat(&host, 0, 1);
-	assert_non_null(other.seat);
-	guest_enter(other.seat, INBOX_PUBLISHES);
+	other.channel = owner_channel(&owner_process, 0, 1);
+	assert_non_null(other.channel);
+	borrower_channel_enter(other.channel, CHANNEL_PUBLISHES);
 	failure_publish();
 	while (collect())
 		;
@@ -273,7 +274,7 @@ static void queue_pairs_that_fail_by_one_another_do_not_exhaust_the_stack(void *
 	for (uint32_t i = 0; i < FAILING_COUNT; i++) {
 		struct qp *qp = failing.local[i].qp;
 
-		assert_true(door_remove(&failing.local[i], now_ns));
+		assert_true(ud_endpoint_remove(&failing.local[i], now_ns));
 		engine_qp_destroy(qp);
 	}
 	assert_in_range((uintptr_t)__builtin_frame_address(0) - failing.lowest, 0, STACK_BYTES_MAX);
@@ -288,7 +289,7 @@ static void requests_of_two_senders_complete_in_the_order_in_which_they_were_pos
 	post(10);
 	post(10);
 	other_publishes();
-	guest_leave(other.seat);
+	borrower_channel_leave(other.channel);
 	post(10);
 	assert_int_equal(collect(), 4);
 	for (uint64_t i = 1; i <= 4; i++)
@@ -336,7 +337,7 @@ static void request_that_was_taken_by_a_stopped_process_comes_late(void **state)
 	assert_int_equal(collect(), 1);
 	expect_received(2);
 	other_publishes();
-	guest_leave(other.seat);
+	borrower_channel_leave(other.channel);
 	assert_int_equal(collect(), 1);
 	expect_received(1);
 }
@@ -388,8 +389,8 @@ static void packet_that_is_too_long_leaves_the_receive_request_where_it_is(void 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(door_is_closed_in_error_and_what_came_before_completes_first),
-		TEST(door_opens_anew_after_reset),
+		TEST(endpoint_is_closed_in_error_and_what_came_before_completes_first),
+		TEST(endpoint_opens_anew_after_reset),
 		TEST(record_for_an_earlier_queue_pair_is_thrown_away),
 		TEST(closing_waits_for_whoever_is_inside),
 		TEST(record_that_cannot_be_completes_nothing),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC shared receive queues of other processes of this host (local/far.h).
+ * XRC shared receive queues of other processes of this host (local/owner.h).
  *
  * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_ASKS. The slot
  * in the number tells the process; a NIC thread maps its memory, and looks for a queue of this
@@ -13,66 +13,67 @@
 #include <string.h>
 
 #include "ib/rc/rc.h"
-#include "local/far.h"
+#include "local/owner.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/log.h"
-#include "peer/nic_host.h"
+#include "peer/nic_owner.h"
 #include "peer/nic_peer.h"
 
-enum { FAR_SRQS_MAX = 1024 };
+enum { BORROWED_SRQS_MAX = 1024 };
 
 /* A shared receive queue of another process. */
-struct nic_far_srq {
-	struct far_srq far;
-	struct list link; /* in far_srqs */
-	struct nic_host *host;
+struct nic_borrowed_srq {
+	struct borrowed_srq borrowed;
+	struct list link; /* in borrowed_srqs */
+	struct nic_owner *owner;
 	uint32_t domain;
 };
 
-static struct list far_srqs = {&far_srqs, &far_srqs};
-static uint32_t far_srq_count;
+static struct list borrowed_srqs = {&borrowed_srqs, &borrowed_srqs};
+static uint32_t borrowed_srq_count;
 
 /* --- shared receive queues --- */
 
-static void srq_link(struct nic_far_srq *srq)
+static void srq_link(struct nic_borrowed_srq *srq)
 {
-	atomic_store(&srq->far.srq.next_afar, atomic_load(&nic.srqs->first_afar));
-	atomic_store_explicit(&nic.srqs->first_afar, &srq->far.srq, memory_order_release);
-	list_append(&far_srqs, &srq->link);
-	far_srq_count++;
+	atomic_store(&srq->borrowed.srq.next_borrowed, atomic_load(&nic.srqs->first_borrowed));
+	atomic_store_explicit(&nic.srqs->first_borrowed, &srq->borrowed.srq, memory_order_release);
+	list_append(&borrowed_srqs, &srq->link);
+	borrowed_srq_count++;
 }
 
-static void srq_unlink(struct nic_far_srq *srq)
+static void srq_unlink(struct nic_borrowed_srq *srq)
 {
-	struct srq *_Atomic *at = &nic.srqs->first_afar;
+	struct srq *_Atomic *at = &nic.srqs->first_borrowed;
 
-	while (atomic_load(at) != &srq->far.srq)
-		at = &atomic_load(at)->next_afar;
-	atomic_store(at, atomic_load(&srq->far.srq.next_afar));
+	while (atomic_load(at) != &srq->borrowed.srq)
+		at = &atomic_load(at)->next_borrowed;
+	atomic_store(at, atomic_load(&srq->borrowed.srq.next_borrowed));
 	list_remove(&srq->link);
-	far_srq_count--;
+	borrowed_srq_count--;
 }
 
-static void srq_drop(struct nic_far_srq *srq)
+static void srq_drop(struct nic_borrowed_srq *srq)
 {
 	srq_unlink(srq);
-	nic_srq_forget_on_lanes(&srq->far.srq);
+	nic_srq_forget_on_lanes(&srq->borrowed.srq);
 	nic_domain_remove(srq->domain);
-	nic_host_put(srq->host);
+	nic_owner_put(srq->owner);
 	free(srq);
 }
 
 /* Drop those that are gone, or of this domain (0: none). */
 static void srqs_sweep(uint32_t xrcd)
 {
-	struct list *link = far_srqs.next;
+	struct list *link = borrowed_srqs.next;
 
-	while (link != &far_srqs) {
-		struct nic_far_srq *srq = container_of(link, struct nic_far_srq, link);
+	while (link != &borrowed_srqs) {
+		struct nic_borrowed_srq *srq = container_of(link, struct nic_borrowed_srq, link);
 
 		link = link->next;
-		if (srq->far.srq.xrcd == xrcd || !srq->far.srq.afar->is_there(&srq->far.srq))
+		if (srq->borrowed.srq.xrcd == xrcd ||
+			!srq->borrowed.srq.borrowed->is_there(&srq->borrowed.srq))
 			srq_drop(srq);
 	}
 }
@@ -102,30 +103,32 @@ static uint64_t srq_find(const struct nic_peer *peer, const struct nic_xrcd *xrc
 }
 
 /*
- * See the queue at `offset`, with a host that is used once more, and given back on failure. Returns
- * 0 or -errno.
+ * See the queue at `offset`, with an owner that is used once more, and given back on failure.
+ * Returns 0 or -errno.
  */
-static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t offset)
+static int srq_see(struct nic_owner *owner, const struct nic_xrcd *xrcd, uint64_t offset)
 {
-	const struct srq_public *public = peer_at(&host->peer->peer, offset, sizeof(*public));
-	struct nic_far_srq *srq = calloc(1, sizeof(*srq));
+	const struct srq_public *public = peer_at(&owner->peer->peer, offset, sizeof(*public));
+	struct nic_borrowed_srq *srq = calloc(1, sizeof(*srq));
 	int error = srq && public ? 0 : -ENOMEM;
 
 	if (!error)
-		error = nic_domain_add(host, public->pd, &srq->domain);
-	if (!error && !far_srq_init(&srq->far, &host->far, offset, srq->domain, xrcd->id)) {
+		error = nic_domain_add(owner, public->pd, &srq->domain);
+	if (!error &&
+		!borrowed_srq_init(
+			&srq->borrowed, &owner->process, offset, srq->domain, xrcd->id)) {
 		nic_domain_remove(srq->domain);
 		error = -ENOENT;
 	}
 	if (!error)
-		error = nic_peer_reach_lane(
-			host->peer, srq->far.lane, &host->far.bell_offset[srq->far.lane]);
+		error = nic_peer_reach_lane(owner->peer, srq->borrowed.lane,
+			&owner->process.doorbell_offset[srq->borrowed.lane]);
 	if (error) {
 		free(srq);
-		nic_host_put(host);
+		nic_owner_put(owner);
 		return error;
 	}
-	srq->host = host;
+	srq->owner = owner;
 	srq_link(srq);
 	return 0;
 }
@@ -133,23 +136,23 @@ static int srq_see(struct nic_host *host, const struct nic_xrcd *xrcd, uint64_t 
 static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
 {
 	struct nic_peer *peer;
-	struct nic_host *host;
+	struct nic_owner *owner;
 	uint64_t offset;
 	int error;
 
 	srqs_sweep(0);
-	if (far_srq_count >= FAR_SRQS_MAX)
+	if (borrowed_srq_count >= BORROWED_SRQS_MAX)
 		return -ENOMEM;
 	error = nic_peer_get((uint8_t)(number >> 16), &peer);
 	if (error)
 		return error;
 	offset = peer->is_self ? 0 : srq_find(peer, xrcd, number);
-	error = offset ? nic_host_get(peer, &host) : -ENOENT;
+	error = offset ? nic_owner_get(peer, &owner) : -ENOENT;
 	if (error) {
 		nic_peer_put(peer);
 		return error;
 	}
-	return srq_see(host, xrcd, offset);
+	return srq_see(owner, xrcd, offset);
 }
 
 /*
@@ -158,7 +161,8 @@ static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
  */
 static int srq_look(const struct nic_xrcd *xrcd, uint32_t number)
 {
-	return srq_table_find(nic.srqs, number) || srq_table_find_afar(nic.srqs, number, xrcd->id)
+	return srq_table_find(nic.srqs, number) ||
+			srq_table_find_borrowed(nic.srqs, number, xrcd->id)
 		? 0
 		: srq_attach(xrcd, number);
 }
@@ -207,7 +211,7 @@ static bool answer_one(struct worker *worker)
 	return true;
 }
 
-static void far_work(void)
+static void borrowed_work(void)
 {
 	nic_enter();
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
@@ -219,28 +223,28 @@ static void far_work(void)
 
 /* --- ends --- */
 
-static void far_peer_exited(const struct nic_peer *peer)
+static void borrowed_peer_exited(const struct nic_peer *peer)
 {
-	(void)peer; /* its host is marked by now */
+	(void)peer; /* its owner is marked by now */
 	srqs_sweep(0);
 }
 
-static void far_xrcd_ending(const struct nic_xrcd *xrcd)
+static void borrowed_xrcd_ending(const struct nic_xrcd *xrcd)
 {
 	srqs_sweep(xrcd->id);
 }
 
-static void far_forget(void)
+static void borrowed_forget(void)
 {
-	list_for_each_safe(srq, &far_srqs, struct nic_far_srq, link)
+	list_for_each_safe(srq, &borrowed_srqs, struct nic_borrowed_srq, link)
 		free(srq);
-	list_init(&far_srqs);
-	far_srq_count = 0;
+	list_init(&borrowed_srqs);
+	borrowed_srq_count = 0;
 }
 
-const struct nic_part nic_far_part = {
-	.work = far_work,
-	.peer_exited = far_peer_exited,
-	.xrcd_ending = far_xrcd_ending,
-	.forget = far_forget,
+const struct nic_part nic_borrowed_part = {
+	.work = borrowed_work,
+	.peer_exited = borrowed_peer_exited,
+	.xrcd_ending = borrowed_xrcd_ending,
+	.forget = borrowed_forget,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An inbox between two threads: its initiator publishes as fast as it can, its owner collects,
+ * A channel between two threads: its initiator publishes as fast as it can, its owner collects,
  * closes it at any moment, and opens it again. What the initiator was told is true: a record that
  * was published is collected, once, in its order; one that was not, never is.
  */
@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-#include "local/inbox.h"
+#include "local/channel.h"
 #include "port/sim_random.h"
 #include "support/arena_memory.h"
 
-enum { INBOX_BYTES = 1 << 16, GENERATIONS = 400, RECORDS_MAX = 600 };
+enum { CHANNEL_BYTES = 1 << 16, GENERATIONS = 400, RECORDS_MAX = 600 };
 
-static struct inbox *inbox;
+static struct request_channel *channel;
 static _Atomic uint32_t told[2 * GENERATIONS + 2]; /* published, by generation */
 static _Atomic bool is_over;
 
@@ -28,21 +28,21 @@ static void publish_all(uint32_t generation)
 	uint32_t collected_seen = 0;
 
 	while (!atomic_load(&is_over)) {
-		struct inbox_record record = {
-			.wr_id = inbox_sequence(generation, inbox_count(inbox))};
+		struct channel_record record = {
+			.wr_id = channel_sequence(generation, channel_count(channel))};
 		bool is_published;
 
-		if (!inbox_has_room(inbox, &collected_seen)) {
-			if (inbox_generation(inbox) != generation)
+		if (!channel_has_room(channel, &collected_seen)) {
+			if (channel_generation(channel) != generation)
 				return;
 			continue;
 		}
-		if (!inbox_enter(inbox, generation, INBOX_PUBLISHES))
+		if (!channel_enter(channel, generation, CHANNEL_PUBLISHES))
 			return;
-		is_published = inbox_publish(inbox, generation, &record);
+		is_published = channel_publish(channel, generation, &record);
 		if (is_published)
 			atomic_fetch_add(&told[generation], 1);
-		inbox_leave(inbox);
+		channel_leave(channel);
 		if (!is_published)
 			return;
 	}
@@ -52,9 +52,9 @@ static void *initiator(void *unused)
 {
 	(void)unused;
 	while (!atomic_load(&is_over)) {
-		uint32_t generation = inbox_generation(inbox);
+		uint32_t generation = channel_generation(channel);
 
-		if (inbox_generation_is_open(generation))
+		if (channel_generation_is_open(generation))
 			publish_all(generation);
 	}
 	return NULL;
@@ -63,11 +63,11 @@ static void *initiator(void *unused)
 /* Collect what there is, at most `limit`; `count` were before. Returns how many there are then. */
 static uint32_t collect(uint32_t generation, uint32_t count, uint32_t limit)
 {
-	const struct inbox_record *record;
+	const struct channel_record *record;
 
-	while (count < limit && (record = inbox_next(inbox))) {
-		assert_int_equal(record->wr_id, inbox_sequence(generation, count));
-		inbox_collected(inbox);
+	while (count < limit && (record = channel_next(channel))) {
+		assert_int_equal(record->wr_id, channel_sequence(generation, count));
+		channel_collected(channel);
 		count++;
 	}
 	return count;
@@ -84,14 +84,14 @@ static void what_was_published_is_collected_and_nothing_else(void **state)
 		uint32_t limit = (uint32_t)sim_random_below(&random, RECORDS_MAX);
 		uint32_t count = 0;
 
-		inbox_open(inbox);
-		uint32_t generation = inbox_generation(inbox);
+		channel_open(channel);
+		uint32_t generation = channel_generation(channel);
 		while (count < limit)
 			count = collect(generation, count, limit);
 		/* Whoever is in it now publishes nothing any more, however long he stays. */
-		inbox_close(inbox);
+		channel_close(channel);
 		count = collect(generation, count, UINT32_MAX);
-		while (atomic_load(&inbox->in_use) != INBOX_IS_FREE)
+		while (atomic_load(&channel->in_use) != CHANNEL_IS_FREE)
 			;
 		assert_int_equal(count, atomic_load(&told[generation]));
 	}
@@ -105,6 +105,6 @@ int main(void)
 		cmocka_unit_test(what_was_published_is_collected_and_nothing_else),
 	};
 
-	inbox = arena_peers_side(arena_memory_new(INBOX_BYTES));
+	channel = arena_peers_side(arena_memory_new(CHANNEL_BYTES));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The host of targets: guests come, call, and go.
+ * The owner of targets: borrowers come, call, and go.
  *
- * Only the one thread that reads connections puts guests into target_guests and takes them out,
- * with the NIC locked; and so into and out of the list of their target, with its worker locked as
- * well.
+ * Only the one thread that reads connections puts borrowers into target_borrowers and takes them
+ * out, with the NIC locked; and so into and out of the list of their target, with its worker locked
+ * as well.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,12 +20,12 @@
 enum {
 	BACKLOG = 128,
 	GUESTS_MAX = 4096,
-	CALLS_IN_A_ROW = 16, /* of one guest */
+	CALLS_IN_A_ROW = 16, /* of one borrower */
 };
 
-struct guest {
-	struct list link; /* in target_guests */
-	struct list qp_link; /* in qp->guests */
+struct borrower {
+	struct list link; /* in target_borrowers */
+	struct list qp_link; /* in qp->borrowers */
 	int fd;
 	struct nic_qp *qp; /* NULL: it has opened none */
 	uint32_t unsaid; /* news that there was no room for */
@@ -33,8 +33,8 @@ struct guest {
 
 /* --- listening --- */
 
-static struct list target_guests = {&target_guests, &target_guests};
-static uint32_t target_guest_count;
+static struct list target_borrowers = {&target_borrowers, &target_borrowers};
+static uint32_t target_borrower_count;
 static int target_listener = -1; /* -1: there is none */
 
 /* Returns 0 or -errno. */
@@ -78,24 +78,24 @@ static void listener_close(int error)
 }
 
 /* The NIC is locked. */
-static void guest_add(int fd)
+static void borrower_add(int fd)
 {
-	struct guest *guest = NULL;
+	struct borrower *borrower = NULL;
 
-	if (target_guest_count < GUESTS_MAX && nic_target_is_trusted(fd))
-		guest = calloc(1, sizeof(*guest));
-	if (!guest || nic_control_watch_asked(fd)) {
-		free(guest);
+	if (target_borrower_count < GUESTS_MAX && nic_target_is_trusted(fd))
+		borrower = calloc(1, sizeof(*borrower));
+	if (!borrower || nic_control_watch_asked(fd)) {
+		free(borrower);
 		close(fd);
 		return;
 	}
-	guest->fd = fd;
-	list_init(&guest->qp_link);
-	list_append(&target_guests, &guest->link);
-	target_guest_count++;
+	borrower->fd = fd;
+	list_init(&borrower->qp_link);
+	list_append(&target_borrowers, &borrower->link);
+	target_borrower_count++;
 }
 
-static void guests_accept(void)
+static void borrowers_accept(void)
 {
 	int fd = 0;
 
@@ -103,7 +103,7 @@ static void guests_accept(void)
 	while (target_listener >= 0 && fd >= 0) {
 		fd = accept4(target_listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
-			guest_add(fd);
+			borrower_add(fd);
 		else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			listener_close(errno);
 	}
@@ -135,126 +135,127 @@ static struct nic_qp *target_find(uint32_t number, uint32_t ifindex, const struc
 	return found;
 }
 
-static int guest_open(struct guest *guest, const struct target_message *call)
+static int borrower_open(struct borrower *borrower, const struct target_message *call)
 {
 	struct nic_qp *qp;
 
 	nic_enter();
-	qp = guest->qp ? NULL
-		       : target_find(call->open.number, call->open.ifindex, &call->open.file);
+	qp = borrower->qp ? NULL
+			  : target_find(call->open.number, call->open.ifindex, &call->open.file);
 	if (qp) {
 		worker_lock(qp->worker);
-		list_append(&qp->guests, &guest->qp_link);
+		list_append(&qp->borrowers, &borrower->qp_link);
 		worker_unlock(qp->worker);
-		guest->qp = qp;
+		borrower->qp = qp;
 	}
 	nic_leave();
 	return qp ? 0 : -EINVAL;
 }
 
-/* With the last guest a target goes that its program has destroyed. */
-static void guest_close(struct guest *guest)
+/* With the last borrower a target goes that its program has destroyed. */
+static void borrower_close(struct borrower *borrower)
 {
-	struct nic_qp *qp = guest->qp;
+	struct nic_qp *qp = borrower->qp;
 
 	if (!qp)
 		return;
 	nic_enter();
 	worker_lock(qp->worker);
-	list_remove(&guest->qp_link);
+	list_remove(&borrower->qp_link);
 	worker_unlock(qp->worker);
-	guest->qp = NULL;
-	if (qp->is_released && list_is_empty(&qp->guests))
+	borrower->qp = NULL;
+	if (qp->is_released && list_is_empty(&qp->borrowers))
 		nic_qp_end(qp);
 	nic_leave();
 }
 
 /* Returns 0 or -errno. */
-static int execute(struct guest *guest, const struct target_message *call)
+static int execute(struct borrower *borrower, const struct target_message *call)
 {
 	bool has_come; /* only the program's own threads can move its memory */
 
 	if (call->call == TARGET_OPEN)
-		return guest_open(guest, call);
-	if (!guest->qp)
+		return borrower_open(borrower, call);
+	if (!borrower->qp)
 		return -EINVAL;
 	if (call->call == TARGET_MODIFY)
-		return nic_qp_change(guest->qp, call->modify.to, call->modify.mask,
+		return nic_qp_change(borrower->qp, call->modify.to, call->modify.mask,
 			&call->modify.attr, &has_come);
 	if (call->call == TARGET_CLOSE)
-		guest_close(guest);
+		borrower_close(borrower);
 	return 0;
 }
 
-/* False when the guest is gone. */
-static bool guest_serve(struct guest *guest)
+/* False when the borrower is gone. */
+static bool borrower_serve(struct borrower *borrower)
 {
 	struct target_message call;
 	int error = 0;
 
 	for (uint32_t i = 0; i < CALLS_IN_A_ROW && !error; i++) {
-		error = nic_target_receive(guest->fd, &call);
+		error = nic_target_receive(borrower->fd, &call);
 		if (error)
 			break;
 		struct target_message answer = {
 			.call = call.call,
 			.sequence = call.sequence,
-			.error = execute(guest, &call),
+			.error = execute(borrower, &call),
 		};
 
-		if (guest->qp)
-			answer.state = nic_qp_query(guest->qp);
-		error = nic_target_send(guest->fd, &answer) ? -EPIPE : 0;
+		if (borrower->qp)
+			answer.state = nic_qp_query(borrower->qp);
+		error = nic_target_send(borrower->fd, &answer) ? -EPIPE : 0;
 	}
 	return !error || error == -EAGAIN;
 }
 
-static void guest_drop(struct guest *guest)
+static void borrower_drop(struct borrower *borrower)
 {
-	guest_close(guest);
+	borrower_close(borrower);
 	nic_enter();
-	list_remove(&guest->link);
-	target_guest_count--;
+	list_remove(&borrower->link);
+	target_borrower_count--;
 	nic_leave();
-	close(guest->fd);
-	free(guest);
+	close(borrower->fd);
+	free(borrower);
 }
 
 void nic_target_serve(void)
 {
-	guests_accept();
-	list_for_each_safe(guest, &target_guests, struct guest, link)
-		if (!guest_serve(guest))
-			guest_drop(guest);
+	borrowers_accept();
+	list_for_each_safe(borrower, &target_borrowers, struct borrower, link)
+		if (!borrower_serve(borrower))
+			borrower_drop(borrower);
 }
 
 /* --- news --- */
 
 void nic_target_tell(struct nic_qp *qp, uint32_t news)
 {
-	list_for_each(guest, &qp->guests, struct guest, qp_link) {
-		struct target_message message = {.call = TARGET_NEWS, .news = guest->unsaid | news};
+	list_for_each(borrower, &qp->borrowers, struct borrower, qp_link) {
+		struct target_message message = {
+			.call = TARGET_NEWS, .news = borrower->unsaid | news};
 
-		guest->unsaid = nic_target_send(guest->fd, &message) ? message.news : 0;
+		borrower->unsaid = nic_target_send(borrower->fd, &message) ? message.news : 0;
 	}
 }
 
 /* --- fork --- */
 
-void nic_target_guests_forget(void)
+void nic_target_borrowers_forget(void)
 {
-	list_for_each_safe(guest, &target_guests, struct guest, link) {
-		struct nic_qp *qp = guest->qp;
+	list_for_each_safe(borrower, &target_borrowers, struct borrower, link) {
+		struct nic_qp *qp = borrower->qp;
 
-		list_remove(&guest->qp_link);
-		close(guest->fd);
-		free(guest);
-		if (qp && qp->is_released && list_is_empty(&qp->guests))
+		list_remove(&borrower->qp_link);
+		close(borrower->fd);
+		free(borrower);
+		if (qp && qp->is_released && list_is_empty(&qp->borrowers))
 			free(qp);
 	}
-	list_init(&target_guests);
+	list_init(&target_borrowers);
 	if (target_listener >= 0)
 		close(target_listener);
 	target_listener = -1;
-	target_guest_count = 0;
+	target_borrower_count = 0;
 }

@@ -3,20 +3,20 @@
  * Memory of other processes' protection domains.
  *
  * A queue pair may work in a domain that belongs to another process: one that was imported, or that
- * of a shared receive queue over XRC. Such a domain has a number here below MR_PD_ABROAD_END, which
- * no domain of this process has. A key that the table does not have for it is looked up in the
- * owner's table, and the bytes are moved to and from the owner's memory, by functions that come
- * from outside (struct mr_abroad). Regions that this process registers in such a domain are in its
- * own table, and found first.
+ * of a shared receive queue over XRC. Such a domain has a number here below MR_PD_BORROWED_END,
+ * which no domain of this process has. A key that the table does not have for it is looked up in
+ * the owner's table, and the bytes are moved to and from the owner's memory, by functions that come
+ * from outside (struct mr_borrowed). Regions that this process registers in such a domain are in
+ * its own table, and found first.
  *
  * There are no pointers to such memory: its owner may take it away at any time, and waits only for
- * who is in the middle of one of these calls. So what may be abroad is moved by mr_put() and
+ * who is in the middle of one of these calls. So what may be borrowed is moved by mr_put() and
  * mr_get().
  *
  * Threads: as lookups, under one lane's lock.
  */
-#ifndef URNIC_MEMORY_ABROAD_H
-#define URNIC_MEMORY_ABROAD_H
+#ifndef URNIC_MEMORY_MR_BORROWED_H
+#define URNIC_MEMORY_MR_BORROWED_H
 
 #include <stddef.h>
 
@@ -36,7 +36,7 @@ struct mr_word {
 };
 
 /* What the outside sets. MR_FAULT_PAGE when memory that may be accessed cannot be reached. */
-struct mr_abroad {
+struct mr_borrowed {
 	/* mr_resolve_for(), but for the pointer. */
 	enum mr_fault (*check)(
 		uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes);
@@ -56,16 +56,16 @@ struct mr_abroad {
 		const struct mr_word *word, uint64_t *ret_before);
 };
 
-static inline bool mr_is_abroad(const struct mr_table *table, uint32_t pd)
+static inline bool mr_is_borrowed(const struct mr_table *table, uint32_t pd)
 {
-	return pd < MR_PD_ABROAD_END && table->abroad;
+	return pd < MR_PD_BORROWED_END && table->borrowed;
 }
 
-/* mr_resolve_for() for those who need no pointer, at home or abroad. */
+/* mr_resolve_for() for those who need no pointer, own or borrowed. */
 enum mr_fault mr_check(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes);
 
-/* Copy, at home or abroad, if `access` is granted. */
+/* Copy, own or borrowed, if `access` is granted. */
 enum mr_fault mr_put(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from);
 enum mr_fault mr_get(const struct mr_table *table, uint32_t key, struct mr_user user,
@@ -78,7 +78,7 @@ enum mr_fault mr_get(const struct mr_table *table, uint32_t key, struct mr_user 
 uint64_t mr_word_apply(const struct mr_word *word, void *target);
 
 /*
- * The same for a key, at home or abroad. MR_FAULT_ALIGN when `iova`, which is a multiple of 8,
+ * The same for a key, own or borrowed. MR_FAULT_ALIGN when `iova`, which is a multiple of 8,
  * names memory whose address is not.
  */
 enum mr_fault mr_apply(const struct mr_table *table, uint32_t key, struct mr_user user,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The guest of a target: who has opened the receiving queue pair of another process.
+ * The borrower of a target: who has opened the receiving queue pair of another process.
  *
  * Locks: opening.calling (one call at a time), opening.lock (its answer); see lock_order.def. The
  * control thread takes the second with the NIC locked; a caller does not lock the NIC.
@@ -20,12 +20,12 @@
 #include "xrc/nic_target.h"
 
 enum {
-	CALL_PATIENCE_S = 10, /* a host that was stopped may answer never */
+	CALL_PATIENCE_S = 10, /* an owner that was stopped may answer never */
 	CLOSE_PATIENCE_S = 2, /* the end of the connection says the same */
 };
 
 struct nic_opening {
-	struct nic_far_qp far; /* what the queue pair knows of it */
+	struct nic_borrowed_qp borrowed; /* what the queue pair knows of it */
 	struct list link; /* in openings */
 	struct nic_qp *qp;
 	uint64_t epoch;
@@ -35,18 +35,18 @@ struct nic_opening {
 	pthread_mutex_t lock; /* of the rest */
 	pthread_cond_t answered;
 	int fd;
-	bool is_lost; /* its host has ended */
+	bool is_lost; /* its owner has ended */
 	bool is_answered; /* the call with this sequence */
 	uint32_t sequence;
 	struct target_message answer;
-	struct nic_qp_state state; /* when the host last told */
+	struct nic_qp_state state; /* when the owner last told */
 };
 
 static struct list openings = {&openings, &openings};
 
-static struct nic_opening *opening_from(struct nic_far_qp *far)
+static struct nic_opening *opening_from(struct nic_borrowed_qp *borrowed)
 {
-	return container_of(far, struct nic_opening, far);
+	return container_of(borrowed, struct nic_opening, borrowed);
 }
 
 /* --- calls --- */
@@ -94,8 +94,8 @@ static int call_locked(
 }
 
 /*
- * Returns 0, what the host says, -EIO when there is none any more, or -ETIMEDOUT; then it may do it
- * later.
+ * Returns 0, what the owner says, -EIO when there is none any more, or -ETIMEDOUT; then it may do
+ * it later.
  */
 static int call(struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
 {
@@ -116,17 +116,17 @@ static int call(struct nic_opening *opening, struct target_message *message, uin
 	return error;
 }
 
-static int opening_modify(
-	struct nic_far_qp *far, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
+static int opening_modify(struct nic_borrowed_qp *borrowed, enum qp_state to, uint32_t mask,
+	const struct qp_attr *attr)
 {
 	struct target_message message = {.call = TARGET_MODIFY, .modify = {to, mask, *attr}};
 
-	return call(opening_from(far), &message, CALL_PATIENCE_S);
+	return call(opening_from(borrowed), &message, CALL_PATIENCE_S);
 }
 
-static struct nic_qp_state opening_query(struct nic_far_qp *far)
+static struct nic_qp_state opening_query(struct nic_borrowed_qp *borrowed)
 {
-	struct nic_opening *opening = opening_from(far);
+	struct nic_opening *opening = opening_from(borrowed);
 	struct target_message message = {.call = TARGET_QUERY};
 	struct nic_qp_state state = {.state = QP_ERR};
 
@@ -139,15 +139,15 @@ static struct nic_qp_state opening_query(struct nic_far_qp *far)
 	return state;
 }
 
-static uint32_t opening_number(const struct nic_far_qp *far)
+static uint32_t opening_number(const struct nic_borrowed_qp *borrowed)
 {
-	return container_of(far, struct nic_opening, far)->number;
+	return container_of(borrowed, struct nic_opening, borrowed)->number;
 }
 
 /* --- opening and closing --- */
 
 /* A connection to the process that has the slot; it may be ended already. Returns it or -errno. */
-static int host_connect(uint8_t slot)
+static int owner_connect(uint8_t slot)
 {
 	struct sockaddr_un address;
 	uint64_t identity;
@@ -183,9 +183,9 @@ static void opening_init(struct nic_opening *opening, int fd)
 	pthread_condattr_destroy(&attr);
 }
 
-static void opening_close(struct nic_far_qp *far)
+static void opening_close(struct nic_borrowed_qp *borrowed)
 {
-	struct nic_opening *opening = opening_from(far);
+	struct nic_opening *opening = opening_from(borrowed);
 	struct target_message message = {.call = TARGET_CLOSE};
 
 	if (opening->epoch == nic_epoch) {
@@ -202,7 +202,7 @@ static void opening_close(struct nic_far_qp *far)
 	free(opening);
 }
 
-static const struct nic_far_qp_ops far_ops = {
+static const struct nic_borrowed_qp_ops borrowed_ops = {
 	.modify = opening_modify,
 	.query = opening_query,
 	.close = opening_close,
@@ -213,7 +213,7 @@ static const struct nic_far_qp_ops far_ops = {
 static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t number)
 {
 	struct nic_opening *opening = malloc(sizeof(*opening));
-	int fd = opening ? host_connect((uint8_t)(number >> 16)) : -ENOMEM;
+	int fd = opening ? owner_connect((uint8_t)(number >> 16)) : -ENOMEM;
 	int error = fd < 0 ? fd : nic_control_watch_asked(fd);
 
 	if (error) {
@@ -223,12 +223,12 @@ static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t numb
 		return error;
 	}
 	opening_init(opening, fd);
-	opening->far.ops = &far_ops;
+	opening->borrowed.ops = &borrowed_ops;
 	opening->number = number;
 	opening->xrcd = xrcd;
 	opening->qp = qp;
 	list_append(&openings, &opening->link);
-	qp->far = &opening->far;
+	qp->borrowed = &opening->borrowed;
 	return 0;
 }
 
@@ -263,12 +263,12 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 		error = opening_begin(qp, xrcd, number);
 	nic_leave();
 	if (!error)
-		error = call(opening_from(qp->far), &message, CALL_PATIENCE_S);
+		error = call(opening_from(qp->borrowed), &message, CALL_PATIENCE_S);
 	if (error) {
 		log_write(LOG_INFO, "XRC queue pair 0x%06x cannot be opened: %s", number,
 			strerror(-error));
-		if (qp->far)
-			opening_close(qp->far);
+		if (qp->borrowed)
+			opening_close(qp->borrowed);
 		free(qp);
 		return opening_error(error);
 	}
@@ -278,7 +278,7 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 
 /* --- the thread that reads connections --- */
 
-/* The host has ended: who waits for an answer hears so, and the program does. */
+/* The owner has ended: who waits for an answer hears so, and the program does. */
 static void opening_lose(struct nic_opening *opening)
 {
 	pthread_mutex_lock(&opening->lock);

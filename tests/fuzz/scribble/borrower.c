@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guests and their host: memory of an imported protection domain, and an XRC shared receive queue
- * of another process.
+ * Borrowers and their owner: memory of an imported protection domain, and an XRC shared receive
+ * queue of another process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include "base/arith.h"
 #include "engine/engine.h"
-#include "local/far.h"
+#include "local/owner.h"
 #include "scenes.h"
 #include "support/arena_memory.h"
 #include "support/permutation.h"
@@ -27,7 +27,7 @@ enum {
 	REGION_BYTES = MEMORY_BYTES - 2 * GUARD_BYTES,
 	BYTES_MAX = 2000, /* of an access */
 	PD = 77,
-	PD_HERE = 5, /* what the guest calls it */
+	PD_HERE = 5, /* what the borrower calls it */
 	XRCD = 3,
 	SRQN = 0x9aaaa,
 	LANE = 1,
@@ -38,7 +38,7 @@ enum {
 	FIRST_RECEIVE = 1000,
 };
 
-/* The host. */
+/* The owner_process. */
 static struct arena arena;
 static void *arena_memory;
 static struct mr_table mrs;
@@ -47,8 +47,8 @@ static struct lane lane;
 static struct cq cq;
 static struct srq srq;
 static struct srq_table *srqs;
-static struct guest_table *guests;
-static struct doorbell *bell;
+static struct borrower_table *borrowers;
+static struct doorbell *doorbell;
 static uint8_t memory[MEMORY_BYTES];
 static uint32_t key;
 static bool has_memory;
@@ -56,12 +56,12 @@ static uint32_t received;
 static bool is_receiving[REQUESTS_MAX];
 static bool is_withdrawn;
 
-/* The guest. */
+/* The borrower. */
 static struct peer peer;
-static struct far_host host;
-static struct far_srq far;
-static struct far_domain domain;
-static struct lane guest_lane;
+static struct owner_process owner_process;
+static struct borrowed_srq far;
+static struct borrowed_domain domain;
+static struct lane borrower_lane;
 static uint8_t own[BYTES_MAX];
 
 static bool is_hostile(void)
@@ -71,36 +71,36 @@ static bool is_hostile(void)
 
 /* --- what both need of their surroundings --- */
 
-/* The attacker has it look as if guests came and went. */
-static bool wait_for_guest(uint32_t who, uint32_t round)
+/* The attacker has it look as if borrowers came and went. */
+static bool wait_for_borrower(uint32_t who, uint32_t round)
 {
 	(void)who;
 	(void)round;
 	for (uint32_t i = 0; scene.is_restless && i < 4; i++)
-		atomic_store(&guests->seat[i].in_use,
-			INBOX_USES_KEY | (uint32_t)words_value(&scene.words, 0));
+		atomic_store(&borrowers->channel[i].in_use,
+			CHANNEL_USES_KEY | (uint32_t)words_value(&scene.words, 0));
 	if (draw_once_in(8))
-		atomic_store(&guests->used_count, draw(GUEST_SEAT_COUNT + 2));
+		atomic_store(&borrowers->used_count, draw(BORROWER_CHANNEL_COUNT + 2));
 	scene_pause();
 	return !scene.is_dead;
 }
 
-static bool guest_is_alive(void *context, uint32_t who)
+static bool borrower_is_alive(void *context, uint32_t who)
 {
 	(void)context;
 	return who == GUEST || draw(2);
 }
 
-/* The host comes now and then. */
-static void guest_pause(uint32_t round)
+/* The owner comes now and then. */
+static void borrower_pause(uint32_t round)
 {
 	(void)round;
 	scene_pause();
 	if (draw_once_in(64) && !is_hostile())
-		guest_collect(&lane, bell, scene.now_ns);
+		borrower_collect(&lane, doorbell, scene.now_ns);
 }
 
-static const struct far_owner guest_owner = {GUEST, guest_is_alive, guest_pause};
+static const struct owner_ops borrower_owner = {GUEST, borrower_is_alive, borrower_pause};
 
 static uint64_t now(void)
 {
@@ -123,7 +123,7 @@ static bool is_allowed(uint64_t address, uint64_t bytes)
 	return is_inside;
 }
 
-static bool guest_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
+static bool borrower_write(struct peer *of, uint64_t to, const uint8_t *from, size_t bytes)
 {
 	bool is_there = is_allowed(to, bytes);
 
@@ -133,7 +133,7 @@ static bool guest_write(struct peer *of, uint64_t to, const uint8_t *from, size_
 	return is_there;
 }
 
-static bool guest_read(struct peer *of, uint8_t *to, uint64_t from, size_t bytes)
+static bool borrower_read(struct peer *of, uint8_t *to, uint64_t from, size_t bytes)
 {
 	bool is_there = is_allowed(from, bytes);
 
@@ -143,7 +143,7 @@ static bool guest_read(struct peer *of, uint8_t *to, uint64_t from, size_t bytes
 	return is_there;
 }
 
-static uint8_t *guest_map(
+static uint8_t *borrower_map(
 	struct peer *of, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
 {
 	(void)of;
@@ -157,25 +157,26 @@ static uint8_t *guest_map(
 	return (uint8_t *)(uintptr_t)address;
 }
 
-static void guest_kick(struct peer *of, uint32_t index)
+static void borrower_kick(struct peer *of, uint32_t index)
 {
 	(void)of;
 	(void)index;
 	words_scribble(&scene.words, draw_attack(2));
 	if (draw_once_in(4) && !is_hostile())
-		guest_collect(&lane, bell, scene.now_ns);
+		borrower_collect(&lane, doorbell, scene.now_ns);
 }
 
-static const struct peer_ops copied = {guest_write, guest_read, NULL, guest_kick, NULL};
-static const struct peer_ops mapped = {guest_write, guest_read, guest_map, guest_kick, NULL};
+static const struct peer_ops copied = {borrower_write, borrower_read, NULL, borrower_kick, NULL};
+static const struct peer_ops mapped = {
+	borrower_write, borrower_read, borrower_map, borrower_kick, NULL};
 
 /* --- the scene --- */
 
 static bool key_quiesce(uint32_t of_key)
 {
-	const struct inbox_patience patience = {scene.now_ns + 100000000, now};
+	const struct wait_budget budget = {scene.now_ns + 100000000, now};
 
-	return guest_quiesce(guests, wait_for_guest, &mrs, of_key, &patience);
+	return borrower_quiesce(borrowers, wait_for_borrower, &mrs, of_key, &budget);
 }
 
 static void region_add(void)
@@ -206,16 +207,16 @@ static void host_make(void)
 	assert_int_equal(mr_table_init(&mrs, &arena, 16, test_permutation(1)), 0);
 	mr_table_publish(&mrs, &arena, &mrs_public);
 	assert_int_equal(engine_lane_init(&lane, &arena, &mrs, 9, LANE), 0);
-	assert_int_equal(engine_lane_init(&guest_lane, &arena, &mrs, 10, 0), 0);
+	assert_int_equal(engine_lane_init(&borrower_lane, &arena, &mrs, 10, 0), 0);
 	assert_int_equal(cq_init(&cq, &arena, 512), 0);
 	assert_int_equal(srq_init(&srq, &arena, &init), 0);
 	srqs = calloc(1, sizeof(*srqs));
 	assert_non_null(srqs);
 	srq_table_add(srqs, &srq);
 	lane.srqs = srqs;
-	guests = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*guests))));
-	bell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*bell))));
-	guest_bell_init(bell, guests);
+	borrowers = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*borrowers))));
+	doorbell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*doorbell))));
+	borrower_doorbell_init(doorbell, borrowers);
 	memset(memory, GUARD_BYTE, sizeof(memory));
 	mrs.quiesce = key_quiesce;
 	region_add();
@@ -223,30 +224,30 @@ static void host_make(void)
 	is_withdrawn = false;
 }
 
-static void guest_make(void)
+static void borrower_make(void)
 {
 	peer = (struct peer){
 		.base = arena.base, .bytes = ARENA_BYTES, .ops = draw(2) ? &mapped : &copied};
 	assert_int_equal(mr_table_view(&peer.mrs, peer.base, peer.bytes, &mrs_public), 0);
-	memset(&host, 0, sizeof(host));
-	host.peer = &peer;
-	host.guests = guests;
-	host.owner = &guest_owner;
-	host.bell_offset[LANE] = arena_offset(&arena, arena_owners_side(bell));
-	domain = (struct far_domain){&host, PD};
-	assert_true(far_srq_init(&far, &host, srq.public_offset, PD_HERE, XRCD));
+	memset(&owner_process, 0, sizeof(owner_process));
+	owner_process.peer = &peer;
+	owner_process.borrowers = borrowers;
+	owner_process.ops = &borrower_owner;
+	owner_process.doorbell_offset[LANE] = arena_offset(&arena, arena_owners_side(doorbell));
+	domain = (struct borrowed_domain){&owner_process, PD};
+	assert_true(borrowed_srq_init(&far, &owner_process, srq.public_offset, PD_HERE, XRCD));
 }
 
 static void places_add(void)
 {
-	words_add(&scene.words, guests, sizeof(*guests));
+	words_add(&scene.words, borrowers, sizeof(*borrowers));
 	for (uint32_t i = 0; i < 4; i++)
-		words_add(&scene.words, &guests->seat[i], 256);
-	words_add(&scene.words, guests, 128);
-	words_add(&scene.words, bell, sizeof(*bell));
+		words_add(&scene.words, &borrowers->channel[i], 256);
+	words_add(&scene.words, borrowers, 128);
+	words_add(&scene.words, doorbell, sizeof(*doorbell));
 	words_add(&scene.words, arena_peers_side(srq.rq), sizeof(*srq.rq));
 	for (uint32_t i = 0; i < 3; i++)
-		words_add_value(&scene.words, far_seat_offset(&peer, &guests->seat[i]));
+		words_add_value(&scene.words, owner_channel_offset(&peer, &borrowers->channel[i]));
 	words_add_value(&scene.words, key);
 	words_add_value(&scene.words, SRQN);
 	words_add_value(&scene.words, PD);
@@ -266,7 +267,7 @@ static void hostile_places_add(void)
 	words_add_value(&scene.words, srq.rq_offset);
 }
 
-/* --- what the guest does --- */
+/* --- what the borrower does --- */
 
 static uint64_t address_draw(void)
 {
@@ -278,7 +279,7 @@ static void word_ask(void)
 	const struct mr_word word = {(enum mr_word_operation)draw(MR_WORD_STORE + 1), 1, 2};
 	uint64_t before, address = (uintptr_t)memory + GUARD_BYTES + draw(1000) * 8;
 
-	far_apply(&domain, key, QPN, MR_REMOTE_ATOMIC, address, &word, &before);
+	borrowed_apply(&domain, key, QPN, MR_REMOTE_ATOMIC, address, &word, &before);
 }
 
 static void message_take(void)
@@ -286,30 +287,30 @@ static void message_take(void)
 	struct recv_wqe wqe;
 	struct cqe cqe = {.opcode = WC_RECV, .byte_count = draw(100), .qpn = QPN};
 
-	if (!far.srq.afar->take(&far.srq, &guest_lane, &wqe))
+	if (!far.srq.borrowed->take(&far.srq, &borrower_lane, &wqe))
 		return;
 	if (wqe.sge_count > SGE_COUNT_MAX)
 		scene_fail("a receive request of %u entries", wqe.sge_count);
 	for (uint32_t i = 0; i < wqe.sge_count; i++)
-		far_put(&domain, wqe.sge[i].lkey, QPN, MR_LOCAL_WRITE, wqe.sge[i].address,
+		borrowed_put(&domain, wqe.sge[i].lkey, QPN, MR_LOCAL_WRITE, wqe.sge[i].address,
 			min_u32(wqe.sge[i].bytes, sizeof(own)), own);
 	cqe.wr_id = wqe.wr_id;
-	far.srq.afar->complete(&far.srq, &guest_lane, &cqe, draw(2));
+	far.srq.borrowed->complete(&far.srq, &borrower_lane, &cqe, draw(2));
 }
 
-static void guest_do(void)
+static void borrower_do(void)
 {
 	uint32_t bytes = draw(BYTES_MAX);
 
 	switch (draw(8)) {
 	case 0:
-		far_check(&domain, key, QPN, MR_REMOTE_WRITE, address_draw(), bytes);
+		borrowed_check(&domain, key, QPN, MR_REMOTE_WRITE, address_draw(), bytes);
 		break;
 	case 1:
-		far_put(&domain, key, QPN, MR_REMOTE_WRITE, address_draw(), bytes, own);
+		borrowed_put(&domain, key, QPN, MR_REMOTE_WRITE, address_draw(), bytes, own);
 		break;
 	case 2:
-		far_get(&domain, key, QPN, MR_REMOTE_READ, address_draw(), bytes, own);
+		borrowed_get(&domain, key, QPN, MR_REMOTE_READ, address_draw(), bytes, own);
 		break;
 	case 3:
 		word_ask();
@@ -320,7 +321,7 @@ static void guest_do(void)
 	}
 }
 
-/* --- what the host does --- */
+/* --- what the owner does --- */
 
 static void receive_post(void)
 {
@@ -349,7 +350,7 @@ static void srq_take_away(void)
 {
 	if (!is_withdrawn) {
 		srq_withdraw(srqs, &srq);
-		guest_wait(guests, wait_for_guest);
+		borrower_wait(borrowers, wait_for_borrower);
 		srq_table_remove(srqs, &srq);
 	}
 	is_withdrawn = true;
@@ -391,7 +392,7 @@ static void host_do(void)
 	case 5:
 	case 6:
 	case 7:
-		guest_collect(&lane, bell, scene.now_ns);
+		borrower_collect(&lane, doorbell, scene.now_ns);
 		break;
 	default:
 		receive_post();
@@ -401,26 +402,26 @@ static void host_do(void)
 
 /* --- what the attacker does --- */
 
-static void word_forge(struct guest_seat *seat)
+static void word_forge(struct borrower_channel *channel)
 {
 	struct words *words = &scene.words;
 
-	seat->word.key = draw(4) ? key : (uint32_t)words_value(words, key);
-	seat->word.pd = draw(4) ? PD : (uint32_t)words_value(words, PD);
-	seat->word.access = (uint32_t)words_value(words, MR_REMOTE_ATOMIC);
-	seat->word.operation = (uint32_t)words_value(words, 1);
-	seat->word.iova = draw(2) ? (uintptr_t)memory + GUARD_BYTES + draw(2000) * 8
-				  : words_value(words, seat->word.iova);
-	atomic_store(&seat->word.state, GUEST_WORD_ASKED);
+	channel->word.key = draw(4) ? key : (uint32_t)words_value(words, key);
+	channel->word.pd = draw(4) ? PD : (uint32_t)words_value(words, PD);
+	channel->word.access = (uint32_t)words_value(words, MR_REMOTE_ATOMIC);
+	channel->word.operation = (uint32_t)words_value(words, 1);
+	channel->word.iova = draw(2) ? (uintptr_t)memory + GUARD_BYTES + draw(2000) * 8
+				     : words_value(words, channel->word.iova);
+	atomic_store(&channel->word.state, BORROWER_WORD_REQUESTED);
 }
 
-/* A record that looks right, in one of the first seats. */
+/* A record that looks right, in one of the first channels. */
 static void record_forge(void)
 {
-	struct guest_seat *seat = &guests->seat[draw(3)];
+	struct borrower_channel *channel = &borrowers->channel[draw(3)];
 	struct words *words = &scene.words;
-	uint32_t published = atomic_load(&seat->published);
-	struct guest_record record = {
+	uint32_t published = atomic_load(&channel->published);
+	struct borrower_record record = {
 		.wr_id = draw(4) ? rq_known(srq.rq) + draw(16) : words_value(words, 0),
 		.opcode = draw(4) ? WC_RECV : (uint32_t)words_value(words, 0),
 		.flags = (uint32_t)words_value(words, 0),
@@ -435,18 +436,18 @@ static void record_forge(void)
 	if (is_hostile())
 		return;
 	if (draw_once_in(8))
-		atomic_store(&seat->in_use, INBOX_USES_KEY | words_value(words, key));
+		atomic_store(&channel->in_use, CHANNEL_USES_KEY | words_value(words, key));
 	if (draw_once_in(4))
-		word_forge(seat);
+		word_forge(channel);
 	if (draw(2))
 		atomic_store(&rq_takers(srq.rq)->taken,
 			(uint64_t)srq.rq->moves << 32 | (rq_known(srq.rq) + draw(8)));
-	seat->record[published % GUEST_RECORD_COUNT] = record;
-	atomic_store(&seat->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
-	atomic_store(&seat->ready.is_rung, 1);
-	seat->ready.next_offset =
-		draw(2) ? atomic_load(&bell->first_offset) : words_value(words, 0);
-	atomic_store(&bell->first_offset, far_seat_offset(&peer, seat));
+	channel->record[published % BORROWER_RECORD_COUNT] = record;
+	atomic_store(&channel->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
+	atomic_store(&channel->ready.is_rung, 1);
+	channel->ready.next_offset =
+		draw(2) ? atomic_load(&doorbell->first_offset) : words_value(words, 0);
+	atomic_store(&doorbell->first_offset, owner_channel_offset(&peer, channel));
 }
 
 static void guard_check(const uint8_t *guard)
@@ -456,14 +457,14 @@ static void guard_check(const uint8_t *guard)
 			scene_fail("a byte beside the region has changed");
 }
 
-void guest_round(void)
+void borrower_round(void)
 {
 	host_make();
-	guest_make();
+	borrower_make();
 	for (uint32_t i = draw(8); i; i--) {
 		receive_post();
 		message_take();
-		guest_collect(&lane, bell, scene.now_ns);
+		borrower_collect(&lane, doorbell, scene.now_ns);
 		poll_all();
 	}
 	places_add();
@@ -476,14 +477,14 @@ void guest_round(void)
 			record_forge();
 		operation_begin();
 		if (is_hostile() || draw(2))
-			guest_do();
+			borrower_do();
 		else
 			host_do();
 		poll_all();
 		operation_end();
 	}
 	operation_begin();
-	far_host_done(&host);
+	owner_process_done(&owner_process);
 	if (!is_hostile())
 		srq_take_away();
 	operation_end();
@@ -498,7 +499,7 @@ void guest_round(void)
 	if (!is_withdrawn)
 		srq_table_remove(srqs, &srq);
 	srq_done(&srq, &arena);
-	engine_lane_done(&guest_lane);
+	engine_lane_done(&borrower_lane);
 	engine_lane_done(&lane);
 	mr_table_done(&mrs);
 	free(srqs);

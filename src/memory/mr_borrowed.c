@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "memory/abroad.h"
+#include "memory/mr_borrowed.h"
 
 #include <string.h>
 
@@ -11,8 +11,8 @@ enum mr_fault mr_check(const struct mr_table *table, uint32_t key, struct mr_use
 	uint8_t *pointer;
 	enum mr_fault fault = mr_resolve_for(table, key, user, access, iova, bytes, &pointer);
 
-	if (fault && mr_is_abroad(table, user.pd))
-		fault = table->abroad->check(key, user, access, iova, bytes);
+	if (fault && mr_is_borrowed(table, user.pd))
+		fault = table->borrowed->check(key, user, access, iova, bytes);
 	return fault;
 }
 
@@ -24,8 +24,8 @@ enum mr_fault mr_put(const struct mr_table *table, uint32_t key, struct mr_user 
 
 	if (!fault)
 		copy_place(to, from, bytes);
-	else if (mr_is_abroad(table, user.pd))
-		fault = table->abroad->put(key, user, access, iova, bytes, from);
+	else if (mr_is_borrowed(table, user.pd))
+		fault = table->borrowed->put(key, user, access, iova, bytes, from);
 	return fault;
 }
 
@@ -38,8 +38,8 @@ enum mr_fault mr_get(const struct mr_table *table, uint32_t key, struct mr_user 
 
 	if (!fault)
 		memcpy(to, from, bytes);
-	else if (mr_is_abroad(table, user.pd))
-		fault = table->abroad->get(key, user, access, iova, bytes, to);
+	else if (mr_is_borrowed(table, user.pd))
+		fault = table->borrowed->get(key, user, access, iova, bytes, to);
 	return fault;
 }
 
@@ -67,8 +67,8 @@ enum mr_fault mr_apply(const struct mr_table *table, uint32_t key, struct mr_use
 	enum mr_fault fault = mr_resolve_for(
 		table, key, user, access | MR_TOUCH, iova, sizeof(uint64_t), &target);
 
-	if (fault && mr_is_abroad(table, user.pd))
-		return table->abroad->apply(key, user, access, iova, word, ret_before);
+	if (fault && mr_is_borrowed(table, user.pd))
+		return table->borrowed->apply(key, user, access, iova, word, ret_before);
 	if (fault)
 		return fault;
 	if ((uintptr_t)target % sizeof(uint64_t))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A guest and its host in one process: the receiving half of an extended reliable connection, with
- * a scripted peer, takes from a shared receive queue of the host's, in the host's memory. (The
- * other way round nothing happens.)
+ * A borrower and its owner in one process: the receiving half of an extended reliable connection,
+ * with a scripted peer, takes from a shared receive queue of the owner's, in the owner's memory.
+ * (The other way round nothing happens.)
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "ib/rc/rc.h"
-#include "local/far.h"
+#include "local/owner.h"
 #include "support/arena_memory.h"
 #include "support/permutation.h"
 #include "support/script.h"
@@ -21,7 +21,7 @@
 enum {
 	ARENA_BYTES = 16 << 20,
 	HOST_PD = 77,
-	PD_HERE = 5, /* what it is called at the guest's */
+	PD_HERE = 5, /* what it is called at the borrower's */
 	HOST_SRQN = 0x09aaaa,
 	HOST_LANE = 1,
 	DEPTH = 300,
@@ -31,7 +31,7 @@ enum {
 
 #define NOW_NS 1000000000ull
 
-/* The host. */
+/* The owner. */
 static struct arena arena;
 static void *arena_memory;
 static struct mr_table mrs;
@@ -40,20 +40,20 @@ static struct lane lane;
 static struct cq cq;
 static struct srq srq;
 static struct srq_table *srqs;
-static struct guest_table *guests;
-static struct doorbell *bell;
+static struct borrower_table *borrowers;
+static struct doorbell *doorbell;
 static uint8_t memory[BYTES];
 static uint32_t key;
 static uint32_t kicks;
-static uint32_t leaves_in; /* rounds until whoever marks a seat leaves; 0: it is dead */
+static uint32_t leaves_in; /* rounds until whoever marks a channel leaves; 0: it is dead */
 
-/* The guest. */
+/* The borrower. */
 static struct script script;
 static struct peer peer;
-static struct far_host host;
-static struct far_srq far;
-static struct far_domain domain;
-static bool is_mapped; /* the host's memory */
+static struct owner_process owner;
+static struct borrowed_srq far;
+static struct borrowed_domain domain;
+static bool is_mapped; /* the owner's memory */
 static uint64_t marks_seen; /* while bytes were moved */
 static bool is_other_alive;
 static uint8_t *own_memory;
@@ -65,9 +65,9 @@ static uint32_t waits;
 static bool wait(uint32_t who, uint32_t round)
 {
 	waits++;
-	for (uint32_t i = 0; i < guests->used_count; i++)
-		if (leaves_in && round + 1 == leaves_in && guests->seat[i].guest == who)
-			guest_leave(&guests->seat[i]);
+	for (uint32_t i = 0; i < borrowers->used_count; i++)
+		if (leaves_in && round + 1 == leaves_in && borrowers->channel[i].borrower == who)
+			borrower_channel_leave(&borrowers->channel[i]);
 	return leaves_in != 0;
 }
 
@@ -78,38 +78,38 @@ static bool is_alive(void *context, uint32_t who)
 }
 
 static uint32_t pauses;
-static uint32_t comes_in; /* pauses until the host looks; 0: it does not */
-static uint32_t resumes_in; /* pauses until the host's keys are found again; 0: they are not */
+static uint32_t comes_in; /* pauses until the owner looks; 0: it does not */
+static uint32_t resumes_in; /* pauses until the owner's keys are found again; 0: they are not */
 
 static void pause_round(uint32_t round)
 {
 	(void)round;
 	if (++pauses == comes_in)
-		guest_collect(&lane, bell, NOW_NS);
+		borrower_collect(&lane, doorbell, NOW_NS);
 	if (pauses == resumes_in)
 		mr_table_resume(&mrs);
 }
 
-static const struct far_owner far_owner = {GUEST, is_alive, pause_round};
+static const struct owner_ops owner_ops = {GUEST, is_alive, pause_round};
 
 static uint64_t marks(void)
 {
 	uint64_t all = 0;
 
-	for (uint32_t i = 0; i < guests->used_count; i++)
-		all |= atomic_load(&guests->seat[i].in_use);
+	for (uint32_t i = 0; i < borrowers->used_count; i++)
+		all |= atomic_load(&borrowers->channel[i].in_use);
 	return all;
 }
 
 static uint32_t
-	revokes_in; /* copies until the host revokes the mark: what is copied then is lost */
+	revokes_in; /* copies until the owner revokes the mark: what is copied then is lost */
 
 static bool is_revoked_now(void)
 {
 	bool is_now = revokes_in && --revokes_in == 0;
 
-	for (uint32_t i = 0; is_now && i < guests->used_count; i++)
-		atomic_fetch_or(&guests->seat[i].in_use, INBOX_IS_REVOKED);
+	for (uint32_t i = 0; is_now && i < borrowers->used_count; i++)
+		atomic_fetch_or(&borrowers->channel[i].in_use, CHANNEL_IS_REVOKED);
 	return is_now;
 }
 
@@ -156,31 +156,31 @@ static enum mr_fault check(
 	uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes)
 {
 	assert_int_equal(user.pd, PD_HERE);
-	return far_check(&domain, of_key, user.qpn, access, iova, bytes);
+	return borrowed_check(&domain, of_key, user.qpn, access, iova, bytes);
 }
 
 static enum mr_fault put(uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova,
 	size_t bytes, const uint8_t *from)
 {
 	assert_int_equal(user.pd, PD_HERE);
-	return far_put(&domain, of_key, user.qpn, access, iova, bytes, from);
+	return borrowed_put(&domain, of_key, user.qpn, access, iova, bytes, from);
 }
 
 static enum mr_fault get(uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova,
 	size_t bytes, uint8_t *to)
 {
 	assert_int_equal(user.pd, PD_HERE);
-	return far_get(&domain, of_key, user.qpn, access, iova, bytes, to);
+	return borrowed_get(&domain, of_key, user.qpn, access, iova, bytes, to);
 }
 
 static enum mr_fault apply(uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova,
 	const struct mr_word *word, uint64_t *ret_before)
 {
 	assert_int_equal(user.pd, PD_HERE);
-	return far_apply(&domain, of_key, user.qpn, access, iova, word, ret_before);
+	return borrowed_apply(&domain, of_key, user.qpn, access, iova, word, ret_before);
 }
 
-static const struct mr_abroad abroad = {check, put, get, apply};
+static const struct mr_borrowed borrowed = {check, put, get, apply};
 
 /* --- making them --- */
 
@@ -212,9 +212,9 @@ static void host_make(void)
 	srq_table_add(srqs, &srq);
 	lane.srqs = srqs;
 	assert_int_equal(mr_table_add(&mrs, &region, 0, &key), 0);
-	guests = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*guests))));
-	bell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*bell))));
-	guest_bell_init(bell, guests);
+	borrowers = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*borrowers))));
+	doorbell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*doorbell))));
+	borrower_doorbell_init(doorbell, borrowers);
 	memset(memory, 0, sizeof(memory));
 }
 
@@ -226,17 +226,17 @@ static int setup(void **state)
 	host_make();
 	script_start(&script, &options);
 	own_memory = script.memory;
-	script.mrs.abroad = &abroad;
+	script.mrs.borrowed = &borrowed;
 	peer = (struct peer){.base = arena.base, .bytes = ARENA_BYTES, .ops = &ops};
 	assert_int_equal(mr_table_view(&peer.mrs, peer.base, peer.bytes, &mrs_public), 0);
-	memset(&host, 0, sizeof(host));
-	host.peer = &peer;
-	host.guests = guests;
-	host.owner = &far_owner;
-	host.bell_offset[HOST_LANE] = arena_offset(&arena, arena_owners_side(bell));
-	domain = (struct far_domain){&host, HOST_PD};
-	assert_true(far_srq_init(&far, &host, srq.public_offset, PD_HERE, SCRIPT_XRCD));
-	atomic_store(&script.srqs->first_afar, &far.srq);
+	memset(&owner, 0, sizeof(owner));
+	owner.peer = &peer;
+	owner.borrowers = borrowers;
+	owner.ops = &owner_ops;
+	owner.doorbell_offset[HOST_LANE] = arena_offset(&arena, arena_owners_side(doorbell));
+	domain = (struct borrowed_domain){&owner, HOST_PD};
+	assert_true(borrowed_srq_init(&far, &owner, srq.public_offset, PD_HERE, SCRIPT_XRCD));
+	atomic_store(&script.srqs->first_borrowed, &far.srq);
 	script.srqn = HOST_SRQN;
 	kicks = 0;
 	is_mapped = false;
@@ -252,7 +252,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	far_host_done(&host);
+	owner_process_done(&owner);
 	script.memory = own_memory;
 	script_end(&script);
 	engine_lane_done(&lane);
@@ -272,7 +272,7 @@ static void post(uint64_t wr_id, uint32_t bytes)
 
 static uint32_t collect(void)
 {
-	return guest_collect(&lane, bell, NOW_NS);
+	return borrower_collect(&lane, doorbell, NOW_NS);
 }
 
 static struct cqe completion(void)
@@ -302,11 +302,11 @@ static void message_is_placed_and_completes_at_the_host(void **state)
 	script_expect_ack(&script, 1, 1);
 	for (uint32_t i = 0; i < SCRIPT_MTU_BYTES; i++)
 		assert_int_equal(memory[i], (uint8_t)(SCRIPT_RQ_PSN + i));
-	assert_true(marks_seen & INBOX_USES_KEY);
+	assert_true(marks_seen & CHANNEL_USES_KEY);
 	assert_int_equal((uint32_t)marks_seen, key);
 	assert_int_equal(marks(), 0);
 	script_expect_no_completion(&script);
-	assert_true(cq_is_empty(&cq)); /* the host's own threads do that */
+	assert_true(cq_is_empty(&cq)); /* the owner's own threads do that */
 	assert_int_equal(collect(), 1);
 	cqe = completion();
 	assert_int_equal(cqe.wr_id, 7);
@@ -333,13 +333,14 @@ static void host_that_waits_is_woken(void **state)
 	assert_int_equal(news, SIGNAL_COMPLETION);
 }
 
-/* Somebody else's record, about the request of this number of the host's queue. */
-static void publish(struct guest_seat *seat, uint64_t taken)
+/* Somebody else's record, about the request of this number of the owner's queue. */
+static void publish(struct borrower_channel *channel, uint64_t taken)
 {
-	const struct guest_record record = {
+	const struct borrower_record record = {
 		.wr_id = taken, .opcode = WC_RECV, .srqn = HOST_SRQN, .qpn = 1};
 
-	assert_true(guest_publish(seat, bell, far_seat_offset(&peer, seat), &record));
+	assert_true(borrower_channel_publish(
+		channel, doorbell, owner_channel_offset(&peer, channel), &record));
 }
 
 /* The request of number i has wr_id 100 + i. */
@@ -349,10 +350,10 @@ static void post_many(uint32_t count)
 		post(100 + i, 100);
 }
 
-static void guests_take_turns_and_each_keeps_its_order(void **state)
+static void borrowers_take_turns_and_each_keeps_its_order(void **state)
 {
-	struct guest_seat *one = guest_sit(guests, 1, is_alive, NULL);
-	struct guest_seat *other = guest_sit(guests, 2, is_alive, NULL);
+	struct borrower_channel *one = borrower_channel_take(borrowers, 1, is_alive, NULL);
+	struct borrower_channel *other = borrower_channel_take(borrowers, 2, is_alive, NULL);
 	uint64_t seen[5], last[2] = {0, 0};
 
 	(void)state;
@@ -363,7 +364,7 @@ static void guests_take_turns_and_each_keeps_its_order(void **state)
 	publish(one, 2);
 	publish(other, 4);
 	assert_int_equal(collect(), 5);
-	assert_false(doorbell_is_rung(bell));
+	assert_false(doorbell_is_rung(doorbell));
 	for (uint32_t i = 0; i < 5; i++) {
 		uint32_t of_one;
 
@@ -376,7 +377,7 @@ static void guests_take_turns_and_each_keeps_its_order(void **state)
 	assert_true((seen[2] == 0 || seen[2] == 2) != (seen[3] == 0 || seen[3] == 2));
 }
 
-/* --- what a guest may write, and cannot be true --- */
+/* --- what a borrower may write, and cannot be true --- */
 
 static void expect_unsound(uint64_t count)
 {
@@ -388,17 +389,17 @@ static void expect_unsound(uint64_t count)
 
 static void record_of_a_request_that_was_not_posted_completes_nothing(void **state)
 {
-	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
+	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
 
 	(void)state;
 	post_many(2);
-	publish(seat, 2);
-	publish(seat, UINT64_MAX);
+	publish(channel, 2);
+	publish(channel, UINT64_MAX);
 	assert_int_equal(collect(), 2);
 	expect_unsound(2);
 	/* One that was posted, twice. */
-	publish(seat, 1);
-	publish(seat, 1);
+	publish(channel, 1);
+	publish(channel, 1);
 	assert_int_equal(collect(), 2);
 	assert_int_equal(completion().wr_id, 101);
 	expect_unsound(3);
@@ -406,48 +407,48 @@ static void record_of_a_request_that_was_not_posted_completes_nothing(void **sta
 
 static void record_of_more_bytes_than_fit_completes_nothing(void **state)
 {
-	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
+	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
 
 	(void)state;
 	post_many(1);
-	publish(seat, 0);
-	seat->record[0].byte_count = 101;
+	publish(channel, 0);
+	channel->record[0].byte_count = 101;
 	assert_int_equal(collect(), 1);
 	expect_unsound(1);
 }
 
-static void seat_of_more_records_than_fit_is_empty(void **state)
+static void channel_of_more_records_than_fit_is_empty(void **state)
 {
-	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
+	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
 
 	(void)state;
 	post_many(1);
-	publish(seat, 0);
-	atomic_fetch_add(&seat->published, GUEST_RECORD_COUNT);
+	publish(channel, 0);
+	atomic_fetch_add(&channel->published, BORROWER_RECORD_COUNT);
 	assert_int_equal(collect(), 0);
 	expect_unsound(1);
-	publish(seat, 0);
+	publish(channel, 0);
 	assert_int_equal(collect(), 1);
 	assert_int_equal(completion().wr_id, 100);
 }
 
-/* The list leads elsewhere, or round in a circle: all seats are looked at. */
-static void list_of_seats_that_cannot_be_loses_no_seat(void **state)
+/* The list leads elsewhere, or round in a circle: all channels are looked at. */
+static void list_of_channels_that_cannot_be_loses_no_channel(void **state)
 {
-	struct guest_seat *seat = guest_sit(guests, 1, is_alive, NULL);
-	uint64_t offset = far_seat_offset(&peer, seat);
-	const uint64_t wrong[] = {offset, offset + 1, offset - sizeof(*seat),
-		offset + GUEST_SEAT_COUNT * sizeof(*seat), UINT64_MAX};
-	struct guest_seat *beyond = seat + GUEST_SEAT_COUNT;
+	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
+	uint64_t offset = owner_channel_offset(&peer, channel);
+	const uint64_t wrong[] = {offset, offset + 1, offset - sizeof(*channel),
+		offset + BORROWER_CHANNEL_COUNT * sizeof(*channel), UINT64_MAX};
+	struct borrower_channel *beyond = channel + BORROWER_CHANNEL_COUNT;
 
 	(void)state;
 	post_many(ARRAY_COUNT(wrong));
 	for (uint32_t i = 0; i < ARRAY_COUNT(wrong); i++) {
-		publish(seat, i);
+		publish(channel, i);
 		if (i == 0)
-			seat->ready.next_offset = wrong[i];
+			channel->ready.next_offset = wrong[i];
 		else
-			bell->first_offset = wrong[i];
+			doorbell->first_offset = wrong[i];
 		atomic_store(&beyond->ready.is_rung, 1);
 		assert_int_equal(collect(), 1);
 		assert_int_equal(completion().wr_id, 100 + i);
@@ -519,14 +520,14 @@ static void host_that_does_not_collect_is_not_overrun(void **state)
 		script_drain(&script);
 	}
 	sent--; /* the last one was not ready */
-	assert_int_equal(sent, GUEST_RECORD_COUNT - GUEST_ROOM_MIN);
+	assert_int_equal(sent, BORROWER_RECORD_COUNT - BORROWER_ROOM_MIN);
 	assert_int_equal(rq_count(srq.rq), DEPTH - sent);
 	assert_int_equal(collect(), sent);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, sent, 10);
 	assert_int_equal(collect(), 1);
 }
 
-/* --- the host's memory --- */
+/* --- the owner's memory --- */
 
 static void keys_are_the_host_s(void **state)
 {
@@ -585,7 +586,7 @@ static void key_that_the_host_suspends_is_waited_for(void **state)
 	mr_table_resume(&mrs);
 }
 
-static void key_of_the_guest_is_none_of_the_host_s(void **state)
+static void key_of_the_borrower_is_none_of_the_host_s(void **state)
 {
 	(void)state;
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 10, 10);
@@ -640,7 +641,7 @@ static void atomic_that_the_host_does_not_come_to_is_not_ready(void **state)
 	script.memory = memory;
 	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 64, 5, 0);
 	script_expect_rnr(&script, 0);
-	guest_collect(&lane, bell, NOW_NS); /* too late: it was taken back */
+	borrower_collect(&lane, doorbell, NOW_NS); /* too late: it was taken back */
 	assert_int_equal(memory[64], 0);
 	pauses = 0;
 	comes_in = 1;
@@ -656,15 +657,15 @@ static void atomic_is_checked_by_the_host_that_does_it(void **state)
 
 	(void)state;
 	comes_in = 1;
-	assert_int_equal(
-		far_apply(&domain, key + 1, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory, &word, &before),
-		MR_FAULT_KEY);
-	assert_int_equal(far_apply(&domain, key, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory + BYTES,
+	assert_int_equal(borrowed_apply(&domain, key + 1, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory,
 				 &word, &before),
+		MR_FAULT_KEY);
+	assert_int_equal(borrowed_apply(&domain, key, 0, MR_REMOTE_ATOMIC,
+				 (uintptr_t)memory + BYTES, &word, &before),
 		MR_FAULT_BOUNDS);
-	host.bell_offset[HOST_LANE] = 0; /* it has nobody who could */
-	assert_int_equal(
-		far_apply(&domain, key, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory, &word, &before),
+	owner.doorbell_offset[HOST_LANE] = 0; /* it has nobody who could */
+	assert_int_equal(borrowed_apply(&domain, key, 0, MR_REMOTE_ATOMIC, (uintptr_t)memory, &word,
+				 &before),
 		MR_FAULT_PAGE);
 }
 
@@ -673,20 +674,20 @@ static uint64_t no_time(void)
 	return 0;
 }
 
-static void deregistration_waits_for_guests(void **state)
+static void deregistration_waits_for_borrowers(void **state)
 {
-	struct guest_seat *seat = guest_sit(guests, GUEST, is_alive, NULL);
-	const struct inbox_patience patience = {1, no_time};
+	struct borrower_channel *channel = borrower_channel_take(borrowers, GUEST, is_alive, NULL);
+	const struct wait_budget budget = {1, no_time};
 
 	(void)state;
-	assert_non_null(seat);
-	guest_enter(seat, INBOX_USES_KEY | key);
+	assert_non_null(channel);
+	borrower_channel_enter(channel, CHANNEL_USES_KEY | key);
 	leaves_in = 3;
-	assert_true(guest_quiesce(guests, wait, &mrs, key, &patience));
-	assert_int_equal(atomic_load(&seat->in_use), INBOX_IS_FREE);
-	guest_enter(seat, INBOX_USES_KEY | key);
+	assert_true(borrower_quiesce(borrowers, wait, &mrs, key, &budget));
+	assert_int_equal(atomic_load(&channel->in_use), CHANNEL_IS_FREE);
+	borrower_channel_enter(channel, CHANNEL_USES_KEY | key);
 	leaves_in = 0; /* it is dead: nobody is waited for */
-	assert_true(guest_quiesce(guests, wait, &mrs, key, &patience));
+	assert_true(borrower_quiesce(borrowers, wait, &mrs, key, &budget));
 }
 
 static uint64_t all_time(void)
@@ -698,32 +699,32 @@ static uint64_t all_time(void)
 static bool wait_and_mark(uint32_t who, uint32_t round)
 {
 	(void)who;
-	guest_enter(&guests->seat[0], INBOX_USES_KEY | (0x1000 + round));
+	borrower_channel_enter(&borrowers->channel[0], CHANNEL_USES_KEY | (0x1000 + round));
 	return ++waits < 10000; /* else it would never end */
 }
 
 static void deregistration_does_not_wait_for_marks_that_keep_changing(void **state)
 {
-	const struct inbox_patience patience = {1, all_time};
+	const struct wait_budget budget = {1, all_time};
 
 	(void)state;
-	assert_non_null(guest_sit(guests, GUEST, is_alive, NULL));
+	assert_non_null(borrower_channel_take(borrowers, GUEST, is_alive, NULL));
 	waits = 0;
 	wait_and_mark(GUEST, 0);
-	assert_false(guest_quiesce(guests, wait_and_mark, &mrs, key, &patience));
+	assert_false(borrower_quiesce(borrowers, wait_and_mark, &mrs, key, &budget));
 	assert_in_range(waits, 1, 1000);
 }
 
-/* Whoever writes there can mark all seats. */
-static void owner_waits_for_all_seats_at_once(void **state)
+/* Whoever writes there can mark all channels. */
+static void owner_waits_for_all_channels_at_once(void **state)
 {
 	(void)state;
-	atomic_store(&guests->used_count, GUEST_SEAT_COUNT);
-	for (uint32_t i = 0; i < GUEST_SEAT_COUNT; i++)
-		guest_enter(&guests->seat[i], INBOX_PUBLISHES);
+	atomic_store(&borrowers->used_count, BORROWER_CHANNEL_COUNT);
+	for (uint32_t i = 0; i < BORROWER_CHANNEL_COUNT; i++)
+		borrower_channel_enter(&borrowers->channel[i], CHANNEL_PUBLISHES);
 	leaves_in = UINT32_MAX;
 	waits = 0;
-	assert_false(guest_wait(guests, wait));
+	assert_false(borrower_wait(borrowers, wait));
 	assert_in_range(waits, 1, 3000);
 }
 
@@ -735,11 +736,11 @@ static void bytes_are_moved_again_when_the_mark_was_revoked(void **state)
 	is_mapped = false;
 	revokes_in = 1;
 	assert_int_equal(
-		far_put(&domain, key, 0, MR_REMOTE_WRITE, (uintptr_t)memory, 8, bytes), MR_OK);
+		borrowed_put(&domain, key, 0, MR_REMOTE_WRITE, (uintptr_t)memory, 8, bytes), MR_OK);
 	assert_memory_equal(memory, bytes, 8);
 	revokes_in = 1;
 	assert_int_equal(
-		far_get(&domain, key, 0, MR_REMOTE_READ, (uintptr_t)memory, 8, back), MR_OK);
+		borrowed_get(&domain, key, 0, MR_REMOTE_READ, (uintptr_t)memory, 8, back), MR_OK);
 	assert_memory_equal(back, bytes, 8);
 	assert_int_equal(marks(), 0);
 }
@@ -752,8 +753,8 @@ static void queue_that_went_is_not_taken_from(void **state)
 	post(1, 100);
 	script_send_data(&script, OPCODE_RC_SEND_FIRST, 0, SCRIPT_MTU_BYTES / 4);
 	withdraw();
-	assert_false(far.srq.afar->is_there(&far.srq));
-	assert_false(far.srq.afar->take(&far.srq, &script.lane, &(struct recv_wqe){0}));
+	assert_false(far.srq.borrowed->is_there(&far.srq));
+	assert_false(far.srq.borrowed->take(&far.srq, &script.lane, &(struct recv_wqe){0}));
 	script.qp->is_xrcd_shared = false;
 	script_drain(&script);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
@@ -770,52 +771,52 @@ static void record_for_a_queue_that_went_is_thrown_away(void **state)
 	assert_true(cq_is_empty(&cq));
 }
 
-static void queue_is_not_given_back_while_a_guest_stands_in_it(void **state)
+static void queue_is_not_given_back_while_a_borrower_stands_in_it(void **state)
 {
-	struct guest_seat *seat = guest_sit(guests, GUEST, is_alive, NULL);
+	struct borrower_channel *channel = borrower_channel_take(borrowers, GUEST, is_alive, NULL);
 
 	(void)state;
-	guest_enter(seat, INBOX_PUBLISHES);
+	borrower_channel_enter(channel, CHANNEL_PUBLISHES);
 	leaves_in = 1000000;
-	assert_false(guest_wait(guests, wait));
+	assert_false(borrower_wait(borrowers, wait));
 	leaves_in = 5;
-	assert_true(guest_wait(guests, wait));
+	assert_true(borrower_wait(borrowers, wait));
 }
 
 static void host_that_ended_is_left_alone(void **state)
 {
 	(void)state;
 	post(1, 100);
-	atomic_store(&host.is_gone, true);
+	atomic_store(&owner.is_gone, true);
 	assert_int_equal(
-		far_check(&domain, key, 0, MR_LOCAL_READ, (uintptr_t)memory, 1), MR_FAULT_KEY);
+		borrowed_check(&domain, key, 0, MR_LOCAL_READ, (uintptr_t)memory, 1), MR_FAULT_KEY);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
 	assert_int_equal(rq_count(srq.rq), 1);
 }
 
-static void seat_of_a_dead_guest_is_somebody_else_s(void **state)
+static void channel_of_a_dead_borrower_is_another_s(void **state)
 {
-	struct guest_seat *first = guest_sit(guests, 1, is_alive, NULL);
-	struct guest_seat *second;
+	struct borrower_channel *first = borrower_channel_take(borrowers, 1, is_alive, NULL);
+	struct borrower_channel *second;
 
 	(void)state;
-	guest_enter(first, INBOX_PUBLISHES);
-	second = guest_sit(guests, 2, is_alive, NULL);
+	borrower_channel_enter(first, CHANNEL_PUBLISHES);
+	second = borrower_channel_take(borrowers, 2, is_alive, NULL);
 	assert_ptr_not_equal(first, second);
 	is_other_alive = false;
-	assert_ptr_equal(guest_sit(guests, GUEST, is_alive, NULL), first);
-	assert_int_equal(atomic_load(&first->in_use), INBOX_IS_FREE);
-	guest_rise(first);
-	assert_ptr_equal(guest_sit(guests, GUEST, is_alive, NULL), first);
+	assert_ptr_equal(borrower_channel_take(borrowers, GUEST, is_alive, NULL), first);
+	assert_int_equal(atomic_load(&first->in_use), CHANNEL_IS_FREE);
+	borrower_channel_release(first);
+	assert_ptr_equal(borrower_channel_take(borrowers, GUEST, is_alive, NULL), first);
 }
 
-static void seats_are_no_more_than_there_are(void **state)
+static void channels_are_no_more_than_there_are(void **state)
 {
 	(void)state;
-	for (uint32_t i = 0; i < GUEST_SEAT_COUNT; i++)
-		assert_non_null(guest_sit(guests, 1, is_alive, NULL));
-	assert_null(guest_sit(guests, 2, is_alive, NULL));
+	for (uint32_t i = 0; i < BORROWER_CHANNEL_COUNT; i++)
+		assert_non_null(borrower_channel_take(borrowers, 1, is_alive, NULL));
+	assert_null(borrower_channel_take(borrowers, 2, is_alive, NULL));
 	post(1, 100);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_rnr(&script, 0);
@@ -830,14 +831,14 @@ static void queue_that_is_not_known_is_asked_for(void **state)
 
 	(void)state;
 	post(1, 100);
-	atomic_store(&script.srqs->first_afar, NULL);
+	atomic_store(&script.srqs->first_borrowed, NULL);
 	script.qp->is_xrcd_shared = true;
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_rnr(&script, 0);
 	assert_int_equal(script_news(&script), SIGNAL_QP_ASKS);
 	assert_ptr_equal(engine_qp_asking(&script.lane, &number), script.qp);
 	assert_int_equal(number, HOST_SRQN);
-	atomic_store(&script.srqs->first_afar, &far.srq);
+	atomic_store(&script.srqs->first_borrowed, &far.srq);
 	rc_xrc_answer(rc_from_qp(script.qp), number);
 	assert_null(engine_qp_asking(&script.lane, &number));
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
@@ -847,7 +848,7 @@ static void queue_that_is_not_known_is_asked_for(void **state)
 static void queue_that_was_not_found_is_an_invalid_request(void **state)
 {
 	(void)state;
-	atomic_store(&script.srqs->first_afar, NULL);
+	atomic_store(&script.srqs->first_borrowed, NULL);
 	script.qp->is_xrcd_shared = true;
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_rnr(&script, 0);
@@ -862,16 +863,16 @@ static void queue_that_was_not_found_is_an_invalid_request(void **state)
 
 static void public_state_out_of_bounds_is_no_queue(void **state)
 {
-	struct far_srq other;
+	struct borrowed_srq other;
 
 	(void)state;
-	assert_false(far_srq_init(&other, &host, ARENA_BYTES - 64, PD_HERE, SCRIPT_XRCD));
-	assert_false(far_srq_init(&other, &host, 3, PD_HERE, SCRIPT_XRCD));
+	assert_false(borrowed_srq_init(&other, &owner, ARENA_BYTES - 64, PD_HERE, SCRIPT_XRCD));
+	assert_false(borrowed_srq_init(&other, &owner, 3, PD_HERE, SCRIPT_XRCD));
 	srq.public->rq_offset = ARENA_BYTES;
-	assert_false(far_srq_init(&other, &host, srq.public_offset, PD_HERE, SCRIPT_XRCD));
+	assert_false(borrowed_srq_init(&other, &owner, srq.public_offset, PD_HERE, SCRIPT_XRCD));
 	srq.public->rq_offset = srq.rq_offset;
-	srq.public->lane = FAR_LANES_MAX;
-	assert_false(far_srq_init(&other, &host, srq.public_offset, PD_HERE, SCRIPT_XRCD));
+	srq.public->lane = OWNER_LANES_MAX;
+	assert_false(borrowed_srq_init(&other, &owner, srq.public_offset, PD_HERE, SCRIPT_XRCD));
 	srq.public->lane = HOST_LANE;
 }
 
@@ -882,11 +883,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(message_is_placed_and_completes_at_the_host),
 		TEST(host_that_waits_is_woken),
-		TEST(guests_take_turns_and_each_keeps_its_order),
+		TEST(borrowers_take_turns_and_each_keeps_its_order),
 		TEST(record_of_a_request_that_was_not_posted_completes_nothing),
 		TEST(record_of_more_bytes_than_fit_completes_nothing),
-		TEST(seat_of_more_records_than_fit_is_empty),
-		TEST(list_of_seats_that_cannot_be_loses_no_seat),
+		TEST(channel_of_more_records_than_fit_is_empty),
+		TEST(list_of_channels_that_cannot_be_loses_no_channel),
 		TEST(host_hears_of_its_limit),
 		TEST(request_that_the_host_has_not_is_not_ready),
 		TEST(message_that_is_too_long_fails_both_ends),
@@ -894,22 +895,22 @@ int main(void)
 		TEST(host_that_does_not_collect_is_not_overrun),
 		TEST(keys_are_the_host_s),
 		TEST(key_that_the_host_suspends_is_waited_for),
-		TEST(key_of_the_guest_is_none_of_the_host_s),
+		TEST(key_of_the_borrower_is_none_of_the_host_s),
 		TEST(range_beyond_the_host_s_region_is_refused),
 		TEST(other_domain_of_the_host_is_refused),
 		TEST(atomic_on_memory_that_is_not_mapped_is_the_host_s_to_do),
 		TEST(atomic_that_the_host_does_not_come_to_is_not_ready),
 		TEST(atomic_is_checked_by_the_host_that_does_it),
-		TEST(deregistration_waits_for_guests),
+		TEST(deregistration_waits_for_borrowers),
 		TEST(deregistration_does_not_wait_for_marks_that_keep_changing),
-		TEST(owner_waits_for_all_seats_at_once),
+		TEST(owner_waits_for_all_channels_at_once),
 		TEST(bytes_are_moved_again_when_the_mark_was_revoked),
 		TEST(queue_that_went_is_not_taken_from),
 		TEST(record_for_a_queue_that_went_is_thrown_away),
-		TEST(queue_is_not_given_back_while_a_guest_stands_in_it),
+		TEST(queue_is_not_given_back_while_a_borrower_stands_in_it),
 		TEST(host_that_ended_is_left_alone),
-		TEST(seat_of_a_dead_guest_is_somebody_else_s),
-		TEST(seats_are_no_more_than_there_are),
+		TEST(channel_of_a_dead_borrower_is_another_s),
+		TEST(channels_are_no_more_than_there_are),
 		TEST(queue_that_is_not_known_is_asked_for),
 		TEST(queue_that_was_not_found_is_an_invalid_request),
 		TEST(public_state_out_of_bounds_is_no_queue),

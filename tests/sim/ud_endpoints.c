@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "doors.h"
+#include "ud_endpoints.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "local/datagram.h"
 
-enum { DOOR_COUNT_MAX = 16 };
+enum { UD_ENDPOINT_COUNT_MAX = 16 };
 
 #define AGAIN_NS 1000000u
 
 /* How this host sees one of the two. */
 struct view {
 	struct peer peer;
-	struct far_host host;
+	struct owner_process owner;
 	struct world *world;
 };
 
-struct doors {
+struct endpoints {
 	struct mr_public mrs;
-	struct guest_table *guests;
-	struct door_owner owner;
-	struct doorbell *bell[WORLD_LANE_COUNT_MAX];
-	uint64_t bell_offset[WORLD_LANE_COUNT_MAX];
-	struct door_table *table[WORLD_LANE_COUNT_MAX];
+	struct borrower_table *borrowers;
+	struct ud_endpoint_owner owner;
+	struct doorbell *doorbell[WORLD_LANE_COUNT_MAX];
+	uint64_t doorbell_offset[WORLD_LANE_COUNT_MAX];
+	struct ud_endpoint_table *table[WORLD_LANE_COUNT_MAX];
 	struct datagram_lane lane[WORLD_LANE_COUNT_MAX];
 	struct datagram_path path[WORLD_LANE_COUNT_MAX][WORLD_HOST_COUNT];
-	struct far_owner guest; /* who this host is elsewhere */
+	struct owner_ops borrower; /* what the other hosts call this one */
 	struct view view[WORLD_HOST_COUNT];
 	bool is_lazy; /* collects late */
-	struct door_qp *door[DOOR_COUNT_MAX];
-	uint32_t door_count;
+	struct ud_endpoint_qp *endpoint[UD_ENDPOINT_COUNT_MAX];
+	uint32_t endpoint_count;
 };
 
 static uint64_t draw(struct world *world)
@@ -83,7 +83,7 @@ static bool is_alive(void *context, uint32_t who)
 	return true;
 }
 
-/* doors_collect() looks by itself. */
+/* endpoints_collect() looks by itself. */
 static void ask(void)
 {
 }
@@ -105,64 +105,66 @@ static void *shared_object(struct arena *arena, uint64_t bytes, uint64_t *ret_of
 
 static void lane_init(struct world *world, struct host *host, uint32_t lane)
 {
-	struct doors *doors = host->doors;
+	struct endpoints *endpoints = host->endpoints;
 	uint64_t offset;
 
-	doors->bell[lane] =
-		shared_object(&host->arena, sizeof(struct doorbell), &doors->bell_offset[lane]);
-	guest_bell_init(doors->bell[lane], doors->guests);
-	doors->table[lane] = object(&host->arena, sizeof(struct door_table), &offset);
-	datagram_lane_init(&doors->lane[lane], ask);
+	endpoints->doorbell[lane] = shared_object(
+		&host->arena, sizeof(struct doorbell), &endpoints->doorbell_offset[lane]);
+	borrower_doorbell_init(endpoints->doorbell[lane], endpoints->borrowers);
+	endpoints->table[lane] = object(&host->arena, sizeof(struct ud_endpoint_table), &offset);
+	datagram_lane_init(&endpoints->lane[lane], ask);
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
-		doors->path[lane][i] = (struct datagram_path){
+		endpoints->path[lane][i] = (struct datagram_path){
 			.id = sim_path(host->number, i),
 			.local = host->address,
 			.remote = world->host[i].address,
 		};
-		datagram_path_add(&doors->lane[lane], &doors->path[lane][i]);
+		datagram_path_add(&endpoints->lane[lane], &endpoints->path[lane][i]);
 	}
 }
 
 static void host_init(struct world *world, struct host *host)
 {
-	struct doors *doors = calloc(1, sizeof(*doors));
+	struct endpoints *endpoints = calloc(1, sizeof(*endpoints));
 	uint64_t offset;
 
-	if (!doors)
+	if (!endpoints)
 		abort();
-	host->doors = doors;
-	mr_table_publish(&host->mrs, &host->arena, &doors->mrs);
-	doors->guests = shared_object(&host->arena, sizeof(struct guest_table), &offset);
-	doors->owner = (struct door_owner){.guests = doors->guests, .wait = wait};
-	doors->guest = (struct far_owner){.who = 1 + host->number, .is_alive = is_alive};
-	doors->is_lazy = draw(world) % 2;
+	host->endpoints = endpoints;
+	mr_table_publish(&host->mrs, &host->arena, &endpoints->mrs);
+	endpoints->borrowers = shared_object(&host->arena, sizeof(struct borrower_table), &offset);
+	endpoints->owner =
+		(struct ud_endpoint_owner){.borrowers = endpoints->borrowers, .wait = wait};
+	endpoints->borrower = (struct owner_ops){.who = 1 + host->number, .is_alive = is_alive};
+	endpoints->is_lazy = draw(world) % 2;
 	for (uint32_t i = 0; i < host->lane_count; i++)
 		lane_init(world, host, i);
 }
 
-static void view_init(struct world *world, struct doors *doors, uint32_t number)
+static void view_init(struct world *world, struct endpoints *endpoints, uint32_t number)
 {
-	struct view *view = &doors->view[number];
+	struct view *view = &endpoints->view[number];
 	const struct host *host = &world->host[number];
 
 	view->world = world;
 	view->peer.base = host->arena.base;
 	view->peer.bytes = host->arena.bytes;
 	view->peer.ops = draw(world) % 2 ? &mapped_ops : &far_ops;
-	if (mr_table_view(&view->peer.mrs, view->peer.base, view->peer.bytes, &host->doors->mrs))
+	if (mr_table_view(
+		    &view->peer.mrs, view->peer.base, view->peer.bytes, &host->endpoints->mrs))
 		abort();
-	view->host.peer = &view->peer;
-	view->host.guests = host->doors->guests;
-	view->host.owner = &doors->guest;
+	view->owner.peer = &view->peer;
+	view->owner.borrowers = host->endpoints->borrowers;
+	view->owner.ops = &endpoints->borrower;
 }
 
-void doors_init(struct world *world)
+void endpoints_init(struct world *world)
 {
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
 		host_init(world, &world->host[i]);
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++)
 		for (uint32_t j = 0; j < WORLD_HOST_COUNT; j++)
-			view_init(world, world->host[i].doors, j);
+			view_init(world, world->host[i].endpoints, j);
 }
 
 static bool is_any(const struct datagram_route *route, const void *context)
@@ -172,54 +174,54 @@ static bool is_any(const struct datagram_route *route, const void *context)
 	return true;
 }
 
-void doors_done(struct doors *doors)
+void endpoints_done(struct endpoints *endpoints)
 {
 	struct datagram_route *route;
 
-	for (uint32_t i = 0; doors && i < WORLD_LANE_COUNT_MAX; i++)
-		while (doors->table[i] &&
-			(route = datagram_route_take(&doors->lane[i], is_any, NULL)))
+	for (uint32_t i = 0; endpoints && i < WORLD_LANE_COUNT_MAX; i++)
+		while (endpoints->table[i] &&
+			(route = datagram_route_take(&endpoints->lane[i], is_any, NULL)))
 			free(route);
-	free(doors);
+	free(endpoints);
 }
 
-void doors_add(struct world *world, struct qp *qp, uint32_t number)
+void endpoints_add(struct world *world, struct qp *qp, uint32_t number)
 {
 	struct host *host = &world->host[number];
-	struct doors *doors = host->doors;
-	struct door_place place;
-	struct door_qp *door;
+	struct endpoints *endpoints = host->endpoints;
+	struct ud_endpoint_place place;
+	struct ud_endpoint_qp *endpoint;
 
-	if (!doors)
+	if (!endpoints)
 		return;
-	door = calloc(1, sizeof(*door));
-	if (!door || doors->door_count == DOOR_COUNT_MAX)
+	endpoint = calloc(1, sizeof(*endpoint));
+	if (!endpoint || endpoints->endpoint_count == UD_ENDPOINT_COUNT_MAX)
 		abort();
-	place = (struct door_place){
-		.table = doors->table[qp->lane->index],
-		.bell = doors->bell[qp->lane->index],
-		.owner = &doors->owner,
+	place = (struct ud_endpoint_place){
+		.table = endpoints->table[qp->lane->index],
+		.doorbell = endpoints->doorbell[qp->lane->index],
+		.owner = &endpoints->owner,
 	};
-	place.door = object(&host->arena, sizeof(struct door), &place.offset);
-	door_add_address(place.door, &host->address);
-	door_add(door, qp, &place, &doors->lane[qp->lane->index]);
-	doors->door[doors->door_count++] = door;
+	place.endpoint = object(&host->arena, sizeof(struct ud_endpoint), &place.offset);
+	ud_endpoint_add_address(place.endpoint, &host->address);
+	ud_endpoint_add(endpoint, qp, &place, &endpoints->lane[qp->lane->index]);
+	endpoints->endpoint[endpoints->endpoint_count++] = endpoint;
 }
 
-void doors_remove(struct world *world, struct qp *qp)
+void endpoints_remove(struct world *world, struct qp *qp)
 {
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
-		struct doors *doors = world->host[i].doors;
+		struct endpoints *endpoints = world->host[i].endpoints;
 
-		for (uint32_t j = 0; doors && j < doors->door_count; j++) {
-			struct door_qp *door = doors->door[j];
+		for (uint32_t j = 0; endpoints && j < endpoints->endpoint_count; j++) {
+			struct ud_endpoint_qp *endpoint = endpoints->endpoint[j];
 
-			if (door->qp != qp)
+			if (endpoint->qp != qp)
 				continue;
-			if (!door_remove(door, sim_now_ns(world->sim)))
+			if (!ud_endpoint_remove(endpoint, sim_now_ns(world->sim)))
 				abort();
-			free(door);
-			doors->door[j] = doors->door[--doors->door_count];
+			free(endpoint);
+			endpoints->endpoint[j] = endpoints->endpoint[--endpoints->endpoint_count];
 			return;
 		}
 	}
@@ -230,19 +232,19 @@ void doors_remove(struct world *world, struct qp *qp)
 static struct datagram_process process_of(
 	struct world *world, const struct host *from, uint32_t lane, uint32_t to, uint32_t qpn)
 {
-	struct far_host *host = &from->doors->view[to].host;
+	struct owner_process *owner = &from->endpoints->view[to].owner;
 	const struct host *other = &world->host[to];
-	struct datagram_process process = {.host = host};
+	struct datagram_process process = {.owner = owner};
 
 	while (other->lane[process.lane].slot != qpn >> 16)
 		process.lane++;
-	process.doors = other->doors->table[process.lane];
-	process.bell = other->doors->bell[process.lane];
-	host->bell_offset[process.lane] = other->doors->bell_offset[process.lane];
-	process.seat = far_seat(host, lane, process.lane);
-	if (!process.seat)
+	process.endpoints = other->endpoints->table[process.lane];
+	process.doorbell = other->endpoints->doorbell[process.lane];
+	owner->doorbell_offset[process.lane] = other->endpoints->doorbell_offset[process.lane];
+	process.channel = owner_channel(owner, lane, process.lane);
+	if (!process.channel)
 		abort();
-	process.seat_offset = arena_offset(&other->arena, arena_owners_side(process.seat));
+	process.channel_offset = arena_offset(&other->arena, arena_owners_side(process.channel));
 	return process;
 }
 
@@ -262,7 +264,7 @@ static void forget(struct datagram_lane *lane,
 /* True when somebody asks. */
 static bool answer(struct world *world, struct host *host, uint32_t index)
 {
-	struct datagram_lane *lane = &host->doors->lane[index];
+	struct datagram_lane *lane = &host->endpoints->lane[index];
 	struct datagram_question question = lane->question;
 	struct datagram_route *route;
 
@@ -276,7 +278,7 @@ static bool answer(struct world *world, struct host *host, uint32_t index)
 		abort();
 	if (draw(world) % 8)
 		route->process = process_of(world, host, index,
-			(uint32_t)(question.path - host->doors->path[index]), question.qpn);
+			(uint32_t)(question.path - host->endpoints->path[index]), question.qpn);
 	else
 		route->again_ns = sim_now_ns(world->sim) + AGAIN_NS;
 	datagram_answer(lane, route);
@@ -286,25 +288,26 @@ static bool answer(struct world *world, struct host *host, uint32_t index)
 /* True when there was something to collect. */
 static bool collect(struct world *world, struct host *host, uint32_t index)
 {
-	struct doors *doors = host->doors;
+	struct endpoints *endpoints = host->endpoints;
 
-	if (!doorbell_is_rung(doors->bell[index]))
+	if (!doorbell_is_rung(endpoints->doorbell[index]))
 		return false;
-	if (!doors->is_lazy || draw(world) % 4 == 0)
-		guest_collect(&host->lane[index], doors->bell[index], sim_now_ns(world->sim));
+	if (!endpoints->is_lazy || draw(world) % 4 == 0)
+		borrower_collect(
+			&host->lane[index], endpoints->doorbell[index], sim_now_ns(world->sim));
 	return true;
 }
 
-bool doors_collect(struct world *world, uint32_t number)
+bool endpoints_collect(struct world *world, uint32_t number)
 {
 	struct host *host = &world->host[number];
 	bool has_happened = false;
 
-	for (uint32_t i = 0; host->doors && i < host->lane_count; i++) {
+	for (uint32_t i = 0; host->endpoints && i < host->lane_count; i++) {
 		has_happened |= collect(world, host, i);
 		has_happened |= answer(world, host, i);
 		if (draw(world) % 256 == 0)
-			forget(&host->doors->lane[i], is_any, NULL);
+			forget(&host->endpoints->lane[i], is_any, NULL);
 	}
 	return has_happened;
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/channel.h"
+
+#include <assert.h>
+
+static_assert(sizeof(struct channel_record) == 64, "a cache line each");
+
+/* The sequence of a record that nobody will publish. No generation that is open has it. */
+#define CLOSED channel_sequence(0, 0)
+
+void channel_open(struct request_channel *channel)
+{
+	struct channel_private *private = channel_private(channel);
+	uint32_t generation = private->generation + 1;
+
+	assert(channel_generation_is_open(generation));
+	*private = (struct channel_private){.generation = generation};
+	atomic_store_explicit(&channel->collected, 0, memory_order_relaxed);
+	atomic_store_explicit(&channel->count, 0, memory_order_relaxed);
+	for (uint32_t i = 0; i < CHANNEL_RECORD_COUNT; i++)
+		atomic_store_explicit(&channel->record[i].sequence,
+			channel_sequence(generation, i - CHANNEL_RECORD_COUNT),
+			memory_order_relaxed);
+	atomic_store_explicit(&channel->generation, generation, memory_order_release);
+}
+
+/* The first record that was not published yet never will be, nor those behind it. */
+static void records_close(struct request_channel *channel, uint32_t generation)
+{
+	uint32_t first = channel_private(channel)->collected;
+
+	for (uint32_t number = first; number - first < CHANNEL_RECORD_COUNT; number++) {
+		uint64_t empty = channel_sequence(generation, number - CHANNEL_RECORD_COUNT);
+
+		if (atomic_compare_exchange_strong(
+			    &channel_record_at(channel, number)->sequence, &empty, CLOSED))
+			return;
+	}
+}
+
+void channel_close(struct request_channel *channel)
+{
+	struct channel_private *private = channel_private(channel);
+	uint32_t generation = private->generation;
+
+	if (!channel_generation_is_open(generation))
+		return;
+	private->generation = generation + 1;
+	atomic_store(&channel->generation, generation + 1);
+	records_close(channel, generation);
+}
+
+bool channel_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
+	uint64_t *ret_mark)
+{
+	uint64_t mark = atomic_load(in_use);
+
+	*ret_mark = mark;
+	return (mark & CHANNEL_USES_KEY) && mr_keys_may_meet(mrs, (uint32_t)mark, key);
+}
+
+enum {
+	CLOCKLESS_ROUNDS =
+		200, /* of a wait: it spins, and no mark of a process that runs lasts longer */
+	REVOKE_ATTEMPTS_MAX = 16,
+};
+
+bool channel_is_late(uint32_t round, const struct wait_budget *budget)
+{
+	return round >= CLOCKLESS_ROUNDS && budget->now_ns() >= budget->until_ns;
+}
+
+bool channel_revoke(_Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key)
+{
+	uint64_t mark;
+
+	for (uint32_t attempt = 0; attempt < REVOKE_ATTEMPTS_MAX; attempt++) {
+		if (!channel_mark_meets(in_use, mrs, key, &mark))
+			return true;
+		if (atomic_compare_exchange_strong(in_use, &mark, mark | CHANNEL_IS_REVOKED))
+			return false;
+	}
+	return false;
+}
+
+const struct channel_record *channel_next(const struct request_channel *channel)
+{
+	uint32_t generation = channel_private(channel)->generation;
+	uint32_t number = channel_private(channel)->collected;
+	const struct channel_record *record = &channel->record[number % CHANNEL_RECORD_COUNT];
+
+	generation -= !channel_generation_is_open(generation);
+	return atomic_load_explicit(&record->sequence, memory_order_acquire) ==
+			channel_sequence(generation, number)
+		? record
+		: NULL;
+}
+
+void channel_collected(struct request_channel *channel)
+{
+	uint32_t collected = ++channel_private(channel)->collected;
+
+	atomic_store_explicit(&channel->collected, collected, memory_order_release);
+}
+
+bool channel_remark(struct request_channel *channel, uint32_t generation, uint64_t mark)
+{
+	atomic_store(&channel->in_use, mark);
+	return channel_is_entered(channel, generation);
+}

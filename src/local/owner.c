@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/owner.h"
+
+#include <string.h>
+
+#include "base/once.h"
+
+/* --- channels --- */
+
+static bool is_gone(const struct owner_process *owner)
+{
+	return atomic_load_explicit(&owner->is_gone, memory_order_relaxed);
+}
+
+/* The owner is not gone. */
+static struct borrower_channel *sit(struct owner_process *owner)
+{
+	return borrower_channel_take(
+		owner->borrowers, owner->ops->who, owner->ops->is_alive, owner);
+}
+
+struct borrower_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its)
+{
+	struct borrower_channel **channel = &owner->record[own][its];
+
+	if (!*channel)
+		*channel = sit(owner);
+	return *channel;
+}
+
+/* A channel of ours that nobody marks now, busy from here on. NULL when there is none. */
+static struct owner_mark *mark_channel_take(struct owner_process *owner)
+{
+	for (uint32_t i = 0; i < OWNER_MARKS_MAX; i++) {
+		struct owner_mark *mark = &owner->mark[i];
+
+		if (atomic_exchange_explicit(&mark->is_busy, true, memory_order_acquire))
+			continue;
+		if (!mark->channel)
+			mark->channel = sit(owner);
+		if (mark->channel)
+			return mark;
+		atomic_store_explicit(&mark->is_busy, false, memory_order_release);
+		break;
+	}
+	return NULL;
+}
+
+/* Begin to use `key`. NULL when that is not possible. */
+static struct owner_mark *key_enter(struct owner_process *owner, uint32_t key)
+{
+	struct owner_mark *mark = is_gone(owner) ? NULL : mark_channel_take(owner);
+
+	if (mark)
+		borrower_channel_enter(mark->channel, CHANNEL_USES_KEY | key);
+	return mark;
+}
+
+static void key_leave(struct owner_mark *mark)
+{
+	borrower_channel_leave(mark->channel);
+	atomic_store_explicit(&mark->is_busy, false, memory_order_release);
+}
+
+/* --- memory --- */
+
+/*
+ * An owner that does not wait any longer revokes the mark of a borrower that stands still: then the
+ * bytes are moved once more, if the key is found.
+ */
+
+enum { REVOKED_MAX = 16 }; /* times in a row: then the bytes are not there */
+
+/* Whoever copies for us finds out whether on-demand memory is there. */
+static enum mr_fault find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
+{
+	return peer_find_unseen(domain->owner->peer, key, (struct mr_user){domain->pd, qpn}, access,
+		iova, bytes, ret_place);
+}
+
+enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* of owner_ops.pause: some 200 ms */
+
+bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round)
+{
+	if (round == SUSPENDED_ROUNDS_MAX || !mr_key_is_known(&owner->peer->mrs, key))
+		return false;
+	owner->ops->pause(round);
+	return true;
+}
+
+enum mr_fault borrowed_check(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, uint64_t bytes)
+{
+	const struct mr_user user = {domain->pd, qpn};
+	const struct mr_table *mrs = &domain->owner->peer->mrs;
+	enum mr_fault fault = MR_FAULT_KEY;
+	uint32_t round = 0;
+	uint8_t *pointer;
+
+	if (is_gone(domain->owner))
+		return MR_FAULT_KEY;
+	do
+		fault = mr_resolve_for(
+			mrs, key, user, access & ~(uint32_t)MR_TOUCH, iova, bytes, &pointer);
+	while (fault == MR_FAULT_KEY && owner_await_key(domain->owner, key, round++));
+	return fault;
+}
+
+/* Where it lies: its key is marked when this is MR_OK. */
+static enum mr_fault enter(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, uint64_t bytes, struct owner_mark **ret_mark,
+	struct peer_place *ret_place)
+{
+	enum mr_fault fault;
+	uint32_t round = 0;
+
+	do {
+		*ret_mark = key_enter(domain->owner, key);
+		if (!*ret_mark)
+			return MR_FAULT_KEY;
+		fault = find(domain, key, qpn, access, iova, bytes, ret_place);
+		if (fault)
+			key_leave(*ret_mark);
+	} while (fault == MR_FAULT_KEY && owner_await_key(domain->owner, key, round++));
+	return fault;
+}
+
+enum mr_fault borrowed_put(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from)
+{
+	struct owner_mark *mark;
+	struct peer_place place;
+	enum mr_fault fault;
+	uint32_t attempt = 0;
+	bool has_moved;
+
+	do {
+		fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+		if (fault)
+			return fault;
+		if (borrower_channel_mark_holds(mark->channel) &&
+			!peer_put(domain->owner->peer, &place, 0, from, bytes))
+			fault = MR_FAULT_PAGE;
+		has_moved = borrower_channel_mark_holds(mark->channel);
+		key_leave(mark);
+	} while (!has_moved && ++attempt < REVOKED_MAX);
+	return has_moved ? fault : MR_FAULT_PAGE;
+}
+
+enum mr_fault borrowed_get(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, size_t bytes, uint8_t *to)
+{
+	struct owner_mark *mark;
+	struct peer_place place;
+	enum mr_fault fault;
+	uint32_t attempt = 0;
+	bool has_moved;
+
+	do {
+		fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+		if (fault)
+			return fault;
+		if (!peer_get(domain->owner->peer, &place, 0, to, bytes))
+			fault = MR_FAULT_PAGE;
+		has_moved = borrower_channel_mark_holds(mark->channel);
+		key_leave(mark);
+	} while (!has_moved && ++attempt < REVOKED_MAX);
+	return has_moved ? fault : MR_FAULT_PAGE;
+}
+
+/* A lane of the owner's that can be woken, and its doorbell. NULL: there is none. */
+static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t *ret_lane)
+{
+	for (uint32_t i = 0; i < OWNER_LANES_MAX; i++) {
+		*ret_lane = i;
+		if (owner->doorbell_offset[i])
+			return peer_at_shared(
+				owner->peer, owner->doorbell_offset[i], sizeof(struct doorbell));
+	}
+	return NULL;
+}
+
+enum {
+	ASK_ROUNDS_MAX =
+		1040, /* of owner_ops.pause, until it is asked for again later: some milliseconds */
+	DO_ROUNDS_MAX = 4000, /* for one who has begun */
+};
+
+/* The answer. MR_FAULT_LATER when nobody came. */
+static enum mr_fault answer_await(
+	const struct owner_process *owner, struct borrower_word *word, uint64_t *ret_before)
+{
+	uint32_t state = BORROWER_WORD_REQUESTED;
+	uint32_t rounds_max = ASK_ROUNDS_MAX;
+	uint32_t fault;
+
+	for (uint32_t round = 0; atomic_load(&word->state) != BORROWER_WORD_DONE; round++) {
+		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
+			return MR_FAULT_PAGE; /* it was killed or stopped over it */
+		if (round == rounds_max) {
+			state = BORROWER_WORD_REQUESTED;
+			if (atomic_compare_exchange_strong(
+				    &word->state, &state, BORROWER_WORD_NONE))
+				return MR_FAULT_LATER;
+			rounds_max = DO_ROUNDS_MAX;
+		}
+		owner->ops->pause(round);
+	}
+	atomic_store(&word->state, BORROWER_WORD_NONE);
+	*ret_before = READ_ONCE(word->before);
+	fault = READ_ONCE(word->fault);
+	return fault <= MR_FAULT_LATER ? (enum mr_fault)fault : MR_FAULT_PAGE;
+}
+
+/* The owner's own CPUs have to do it. */
+static enum mr_fault ask(const struct borrowed_domain *domain, struct borrower_channel *channel,
+	uint32_t key, uint32_t qpn, uint32_t access, uint64_t iova, const struct mr_word *word,
+	uint64_t *ret_before)
+{
+	struct owner_process *owner = domain->owner;
+	uint32_t lane;
+	struct doorbell *doorbell = any_doorbell(owner, &lane);
+	uint32_t state = BORROWER_WORD_DONE; /* an answer that came too late for who asked */
+
+	atomic_compare_exchange_strong(&channel->word.state, &state, BORROWER_WORD_NONE);
+	if (!doorbell || atomic_load(&channel->word.state) != BORROWER_WORD_NONE)
+		return MR_FAULT_PAGE;
+	channel->word.key = key;
+	channel->word.pd = domain->pd;
+	channel->word.qpn = qpn;
+	channel->word.access = access;
+	channel->word.operation = word->operation;
+	channel->word.iova = iova;
+	channel->word.compare = word->compare;
+	channel->word.value = word->value;
+	borrower_word_request(channel, doorbell, owner_channel_offset(owner->peer, channel));
+	owner->peer->ops->kick(owner->peer, lane);
+	return answer_await(owner, &channel->word, ret_before);
+}
+
+enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before)
+{
+	struct owner_mark *mark;
+	struct peer_place place;
+	enum mr_fault fault =
+		enter(domain, key, qpn, access, iova, sizeof(uint64_t), &mark, &place);
+
+	if (fault)
+		return fault;
+	if (place.here && (uintptr_t)place.here % sizeof(uint64_t))
+		fault = MR_FAULT_ALIGN;
+	else if (place.here)
+		*ret_before = mr_word_apply(word, place.here);
+	if (place.here && !borrower_channel_mark_holds(mark->channel))
+		fault = MR_FAULT_PAGE; /* nobody can know whether the word had it */
+	/* The owner may have to take the key away before it comes to this */
+	borrower_channel_leave(mark->channel);
+	if (!fault && !place.here)
+		fault = ask(domain, mark->channel, key, qpn, access, iova, word, ret_before);
+	atomic_store_explicit(&mark->is_busy, false, memory_order_release);
+	return fault;
+}
+
+/* --- shared receive queues --- */
+
+static struct borrowed_srq *borrowed_srq_of(struct srq *srq)
+{
+	return container_of(srq, struct borrowed_srq, srq);
+}
+
+static struct borrower_channel *record_channel(struct borrowed_srq *srq, const struct lane *lane)
+{
+	return owner_channel(srq->owner, lane->index, srq->lane);
+}
+
+/* Is the queue still there? The channel is marked, so it stays if it is. */
+static bool is_there(const struct borrowed_srq *srq)
+{
+	return atomic_load(&srq->public->number) == srq->srq.number &&
+		atomic_load(&srq->public->serial) == srq->serial;
+}
+
+/* The owner sleeps until something completes, or does not come for its records. */
+static void kick(const struct borrowed_srq *srq)
+{
+	srq->owner->peer->ops->kick(srq->owner->peer, srq->lane);
+}
+
+/*
+ * Queue pairs in the middle of messages have taken requests and left no records: half of the
+ * channel is theirs.
+ */
+static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
+{
+	struct borrowed_srq *srq = borrowed_srq_of(verbs);
+	struct borrower_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
+	const struct peer *peer = srq->owner->peer;
+	bool is_taken;
+
+	if (!channel)
+		return false;
+	borrower_channel_enter(channel, CHANNEL_PUBLISHES);
+	is_taken = is_there(srq) && borrower_channel_has_room(channel);
+	if (!is_taken)
+		kick(srq);
+	is_taken = is_taken && rq_take_borrowed(verbs->rq, peer->base, peer->bytes, wqe);
+	borrower_channel_leave(channel);
+	return is_taken;
+}
+
+/*
+ * A request was taken, and its record published: wake who waits at the owner, for that or for the
+ * queue's limit.
+ */
+static void srq_tell(const struct borrowed_srq *srq, bool is_solicited)
+{
+	if (rq_note_low(srq->srq.rq))
+		kick(srq);
+	else
+		peer_notify(srq->owner->peer, srq->cq, srq->lane, is_solicited);
+}
+
+/* The channel is marked. False when it has no room. */
+static bool srq_publish(const struct borrowed_srq *srq, struct borrower_channel *channel,
+	const struct borrower_record *record)
+{
+	const struct peer *peer = srq->owner->peer;
+	struct doorbell *doorbell =
+		peer_at_shared(peer, srq->owner->doorbell_offset[srq->lane], sizeof(*doorbell));
+
+	return doorbell &&
+		borrower_channel_publish(
+			channel, doorbell, owner_channel_offset(peer, channel), record);
+}
+
+/* A queue that is gone has no use for the record, and its owner throws it away. */
+static void complete(struct srq *verbs, struct lane *lane, const struct cqe *cqe, bool is_solicited)
+{
+	struct borrowed_srq *srq = borrowed_srq_of(verbs);
+	struct borrower_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
+	struct borrower_record record = {
+		.wr_id = cqe->wr_id,
+		.opcode = cqe->opcode,
+		.flags = cqe->flags,
+		.byte_count = cqe->byte_count,
+		.imm = cqe->imm,
+		.is_solicited = is_solicited,
+		.qpn = cqe->qpn,
+		.srqn = verbs->number,
+		.fault = cqe->fault,
+	};
+
+	if (!channel)
+		return;
+	borrower_channel_enter(channel, CHANNEL_PUBLISHES);
+	if (srq_publish(srq, channel, &record) && is_there(srq))
+		srq_tell(srq, is_solicited);
+	borrower_channel_leave(channel);
+}
+
+static bool srq_is_there(const struct srq *verbs)
+{
+	const struct borrowed_srq *srq = container_of(verbs, struct borrowed_srq, srq);
+
+	return !is_gone(srq->owner) && is_there(srq);
+}
+
+static const struct srq_borrowed borrowed = {
+	.take = take,
+	.complete = complete,
+	.is_there = srq_is_there,
+};
+
+bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, uint64_t offset,
+	uint32_t pd, uint32_t xrcd)
+{
+	struct srq_public *public = peer_at(owner->peer, offset, sizeof(*public));
+	uint32_t number;
+
+	memset(srq, 0, sizeof(*srq));
+	if (!public)
+		return false;
+	number = atomic_load(&public->number);
+	srq->owner = owner;
+	srq->public = public;
+	srq->serial = atomic_load(&public->serial);
+	srq->lane = public->lane;
+	srq->cq = peer_at(owner->peer, public->cq_offset, sizeof(struct cq_ring));
+	srq->srq.rq = peer_at(owner->peer, public->rq_offset, sizeof(struct recv_queue));
+	srq->srq.number = number;
+	srq->srq.pd = pd;
+	srq->srq.xrcd = xrcd;
+	srq->srq.borrowed = &borrowed;
+	return number && public->file.inode && srq->cq && srq->srq.rq &&
+		srq->lane < OWNER_LANES_MAX && is_there(srq);
+}
+
+void owner_process_done(struct owner_process *owner)
+{
+	for (uint32_t i = 0; i < OWNER_MARKS_MAX; i++)
+		if (owner->mark[i].channel)
+			borrower_channel_release(owner->mark[i].channel);
+	for (uint32_t i = 0; i < OWNER_LANES_MAX; i++)
+		for (uint32_t j = 0; j < OWNER_LANES_MAX; j++)
+			if (owner->record[i][j])
+				borrower_channel_release(owner->record[i][j]);
+}

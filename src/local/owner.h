@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An owner: another process of this machine, as a borrower sees it (local/borrower.h).
+ *
+ * Its datagram queue pairs are reached by local/datagram.h. Two more things of an owner are used
+ * here. Its memory, by queue pairs in one of its protection domains: each access takes a channel of
+ * the owner, marks the key, looks it up in the owner's table, moves the bytes, and takes the mark
+ * away. And its XRC shared receive queues, each by a struct srq of our own (borrowed_srq), which
+ * queue pairs take on like any other: taking a request is one compare-and-swap in the owner's ring,
+ * and completing it leaves a record, which the owner's own threads put into the completion queue.
+ *
+ * An owner that ends takes nothing along but its own: channels, marks and records lie in its
+ * memory, which stays mapped here. What is asked of it from then on is refused.
+ *
+ * No system call here: whoever makes an owner gives it what needs one (struct peer_ops, struct
+ * owner_ops). Threads: any, each with some lane's lock.
+ */
+#ifndef URNIC_LOCAL_OWNER_H
+#define URNIC_LOCAL_OWNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/borrower.h"
+#include "local/peer.h"
+#include "memory/mr_borrowed.h"
+#include "queue/srq.h"
+
+enum {
+	OWNER_MARKS_MAX = 16, /* accesses to memory of one host at a time */
+	OWNER_LANES_MAX = 16, /* of a process */
+};
+
+struct owner_ops {
+	uint32_t who; /* of this process, told to owners */
+	/* Does the process live that calls itself `who` at this host? */
+	bool (*is_alive)(void *owner, uint32_t who);
+	/* Something is waited for, and has been for `round` calls: let some time pass. */
+	void (*pause)(uint32_t round);
+};
+
+struct owner_mark {
+	_Atomic bool is_busy;
+	struct borrower_channel *channel; /* NULL: not taken yet */
+};
+
+struct owner_process {
+	struct peer *peer;
+	struct borrower_table *borrowers;
+	const struct owner_ops *ops;
+	_Atomic bool is_gone;
+	struct owner_mark mark[OWNER_MARKS_MAX];
+	/*
+	 * Where each lane of ours leaves records for each lane of the host's; under our lane's
+	 * lock.
+	 */
+	struct borrower_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
+	/* Struct doorbell of its lanes; 0: not reached */
+	uint64_t doorbell_offset[OWNER_LANES_MAX];
+};
+
+/* A protection domain of an owner's. */
+struct borrowed_domain {
+	struct owner_process *owner;
+	uint32_t pd; /* there */
+};
+
+/* One of its shared receive queues. */
+struct borrowed_srq {
+	struct srq srq; /* srq.borrowed is set */
+	struct owner_process *owner;
+	struct srq_public *public;
+	struct cq_ring *cq;
+	uint64_t serial;
+	uint32_t lane; /* the owner's, that completes for it */
+};
+
+/* --- memory: as struct mr_borrowed says --- */
+
+enum mr_fault borrowed_check(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, uint64_t bytes);
+enum mr_fault borrowed_put(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from);
+enum mr_fault borrowed_get(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, size_t bytes, uint8_t *to);
+enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before);
+
+/* --- shared receive queues --- */
+
+/*
+ * See the owner's queue whose public state is at `offset` of its memory, any value. `pd` is the
+ * number here of its protection domain, `xrcd` that of the XRC domain. False when there is none
+ * that is shared.
+ */
+bool borrowed_srq_init(struct borrowed_srq *srq, struct owner_process *owner, uint64_t offset,
+	uint32_t pd, uint32_t xrcd);
+
+/*
+ * The owner does not find this key. It finds none while it moves its memory, or forks: that is
+ * waited for, without a mark of a key. False: it is not that, or lasts too long. `round`: how often
+ * that was waited for before.
+ */
+bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round);
+
+/*
+ * The channel in which lane `own` of ours leaves records for lane `its` of the host's, and uses
+ * what it needs for that; NULL: there is none. The own lane is locked.
+ */
+struct borrower_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its);
+
+/* Where a channel is in the owner's NIC memory: its twin. */
+static inline uint64_t owner_channel_offset(
+	const struct peer *owner, const struct borrower_channel *channel)
+{
+	return (uint64_t)((uint8_t *)arena_owners_side(channel) - owner->base);
+}
+
+/* All channels are free again; nobody uses the owner. */
+void owner_process_done(struct owner_process *owner);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Doors: where processes of this host leave datagrams for a queue pair.
+ *
+ * A datagram queue pair has no peer whose channel (local/channel.h) it could have: anybody may send
+ * to it who knows its number and Q_Key. So each has a UD endpoint in NIC memory, found by its
+ * number, which says what a sender has to know: the Q_Key, the addresses that the queue pair
+ * receives on, its receive queue. The sender is a borrower (local/borrower.h): it marks what it
+ * uses, takes a receive request by a compare-and-swap, fills it, and leaves a record in its channel
+ * (local/datagram.h). Our threads collect it into the completion queue.
+ *
+ * The endpoint is open while packets would be received. Its serial number is another one each time,
+ * so what was left for the queue pair that it had before is thrown away. Whoever closes it waits
+ * for borrowers who are inside. A request that a borrower has taken and was killed with is lost;
+ * the queue goes on.
+ *
+ * Threads: borrowers at any time. The owner under the lane's lock.
+ */
+#ifndef URNIC_LOCAL_UD_ENDPOINT_H
+#define URNIC_LOCAL_UD_ENDPOINT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arith.h"
+#include "base/gid.h"
+#include "local/borrower.h"
+#include "qp/qp.h"
+#include "wire/grh.h"
+
+enum { UD_ENDPOINT_ADDRESSES_MAX = 32 };
+
+struct ud_endpoint {
+	/* The owner writes these while nobody knows the endpoint. */
+	uint32_t qpn;
+	uint32_t recv_pd;
+	uint64_t rq_offset;
+	uint64_t cq_offset; /* struct cq_ring, to see whether it is armed */
+	uint32_t is_rq_shared; /* it may have a limit */
+	/* And these at any time. */
+	_Atomic uint32_t qkey;
+	_Atomic uint64_t serial; /* 0: it is closed */
+	_Atomic uint32_t address_count; /* grows only */
+	struct gid address[UD_ENDPOINT_ADDRESSES_MAX]; /* of the device */
+	/*
+	 * Packets that have come, whatever became of them: who has sent some looks here whether
+	 * they are through.
+	 */
+	alignas(64) _Atomic uint32_t arrived;
+};
+
+/* The endpoints of a lane, by the low bits of the queue pairs' numbers; 0: none. */
+struct ud_endpoint_table {
+	_Atomic uint64_t offset[LANE_QP_COUNT_MAX];
+};
+
+/* What all endpoints of a process have in common. */
+struct ud_endpoint_owner {
+	struct borrower_table *borrowers;
+	borrower_wait_fn *wait;
+	_Atomic uint64_t last_serial; /* of those ever given */
+};
+
+struct ud_endpoint_place {
+	struct ud_endpoint *endpoint; /* zeroed */
+	uint64_t offset;
+	struct ud_endpoint_table *table; /* of the lane */
+	struct doorbell *doorbell; /* of the lane */
+	struct ud_endpoint_owner *owner;
+};
+
+struct datagram_lane;
+
+/* A datagram queue pair's part in this. The runtime allocates it with the queue pair. */
+struct ud_endpoint_qp {
+	struct qp_local base; /* qp->local */
+	struct qp *qp;
+	/* As receiver. */
+	struct ud_endpoint_place place;
+	/* The endpoint's, or what it was when it was closed by an error; 0: nothing is collected */
+	uint64_t serial;
+	/*
+	 * Of its own receive queue: so many requests were taken whose completions are made, or
+	 * lost. The next one to complete has this number; borrowers and packets take them as they
+	 * come.
+	 */
+	uint32_t turn;
+	/* A borrower stands still at the receive queue: its memory must never be used again */
+	bool is_in_use;
+	/* As sender: local/datagram.h. */
+	struct datagram_lane *lane;
+	struct mr_cached own; /* of keys that our requests name */
+	struct psn captured; /* number of the next datagram that somebody captures */
+};
+
+static inline struct ud_endpoint_qp *ud_endpoint_from_qp(const struct qp *qp)
+{
+	return container_of(qp->local, struct ud_endpoint_qp, base);
+}
+
+/*
+ * Give the queue pair, which is in RESET, a UD endpoint. `local` is zeroed, and belongs to it until
+ * ud_endpoint_remove(). `lane` says who can be reached.
+ */
+void ud_endpoint_add(struct ud_endpoint_qp *local, struct qp *qp,
+	const struct ud_endpoint_place *place, struct datagram_lane *lane);
+
+/* The queue pair's device has this address, too. The lane is locked. */
+void ud_endpoint_add_address(struct ud_endpoint *endpoint, const struct gid *address);
+
+/*
+ * The queue pair is about to be destroyed. False when a borrower stands still at its receive queue:
+ * then endpoint and queue must never be used again, nor the shared queue if it has one, which knows
+ * (srq.is_in_use).
+ */
+bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns);
+
+/*
+ * A borrower has left this for one of the lane's queue pairs. Can it complete now, or are there
+ * requests before it that were taken? Then wait until borrowers who are at it may have left them;
+ * or give those up that are not there by now.
+ */
+bool ud_endpoint_is_in_turn(const struct lane *lane, const struct borrower_record *record);
+void ud_endpoint_wait(const struct lane *lane, const struct borrower_record *record);
+void ud_endpoint_skip(const struct lane *lane, const struct borrower_record *record);
+
+/* Complete it. */
+void ud_endpoint_collect(struct lane *lane, const struct borrower_record *record, uint64_t now_ns);
+
+#endif
