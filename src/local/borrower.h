@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Borrowers: other processes of this host that use memory and XRC shared receive queues of this
- * one.
+ * Borrowers: other processes of this host that use memory and receive queues of this one.
  *
- * A borrower (local/owner.h) is no peer of a queue pair of ours. It has queue pairs of its own, in
- * a protection domain that it imported from us, or in an XRC domain that we share; or it sends
- * datagrams to ours (local/ud_endpoint.h). Each of its lanes takes channels in a table in our NIC
- * memory. In a channel its borrower marks what it uses while it uses it, as initiators do in
- * channels (local/channel.h), and leaves records of receive requests that it took from our queues
- * and filled. Our threads collect them into completion queues, so overruns, events and moderation
- * are ours as ever.
+ * A borrower (local/owner.h) is not the peer of a queue pair of this process. Its queue pairs work
+ * in a protection domain that it imported, or in a shared XRC domain, or it sends datagrams to a UD
+ * endpoint (local/ud_endpoint.h). Each of its lanes takes borrower's channels from a table in the
+ * owner's NIC memory. A borrower's channel is like a request channel (local/channel.h), but belongs
+ * to no queue pair: the borrower sets its in-use mark there, and leaves records of receive requests
+ * that it has taken and filled. The owner's threads collect the records into completion queues.
  *
- * Table, channels and doorbells lie on the peers' side of NIC memory (base/arena.h) and may say
- * anything. The owner's own count of what it has collected is in the twin of the channel. A record
- * that cannot be true completes nothing, and is counted (lane_count_unsound).
+ * Table, channels and doorbells lie on the peers' side of NIC memory (base/arena.h), so their words
+ * may be invalid. The owner's count of collected records is in the twin of the channel. An invalid
+ * record completes nothing, and is counted (lane_count_unsound).
  *
- * A borrower takes a channel by writing its name there. If it dies, the channel is free for another
- * one. A channel whose borrower was killed while it was ringing a doorbell may be lost, which is
- * why there are more than anybody needs.
+ * A borrower takes a channel by writing its name there. Another borrower may take the channel of a
+ * dead one. A borrower that is killed while it rings a doorbell may lose its channel, so the table
+ * has more than are needed.
  *
- * Threads: borrowers at any time, under a lane's lock of theirs. The owner collects under a lane's
- * lock of its own.
+ * Threads: borrowers at any time, under the lock of one of their lanes. The owner collects under
+ * the lock of its own lane.
  */
 #ifndef URNIC_LOCAL_BORROWER_H
 #define URNIC_LOCAL_BORROWER_H

@@ -58,7 +58,7 @@ static bool payload_get(const struct qp *qp, const struct packet *packet,
 }
 
 /* Show a packet, which has the request's bytes from `offset` on. */
-static void put(const struct qp *qp, struct captured *about, const struct packet *packet,
+static void packet_put(const struct qp *qp, struct captured *about, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset)
 {
 	uint8_t bytes[CAPTURED_BYTES_MAX];
@@ -72,12 +72,12 @@ static void put(const struct qp *qp, struct captured *about, const struct packet
 	capture_put(qp->lane->capture, about, bytes, count);
 }
 
-static void show(const struct local_qp *local, const struct packet *packet,
+static void packets_show(const struct local_qp *local, const struct packet *packet,
 	const struct send_wqe *wqe, uint64_t offset, bool is_request)
 {
 	struct captured about = ends_of(local, is_request);
 
-	put(local->qp, &about, packet, wqe, offset);
+	packet_put(local->qp, &about, packet, wqe, offset);
 }
 
 /* A packet of ours with the next number, which takes `packets` of them. */
@@ -111,7 +111,7 @@ static void answer_show(struct local_qp *local, enum opcode opcode, uint64_t ori
 
 	answer_init(local, &packet, opcode, psn);
 	packet.atomicacketh.original = original;
-	show(local, &packet, wqe, 0, false);
+	packets_show(local, &packet, wqe, 0, false);
 }
 
 /* SEND, WRITE */
@@ -128,7 +128,7 @@ static void message_show(struct local_qp *local, const struct send_wqe *wqe)
 		packet.bth.psn = psn_add(local->captured.next, i);
 		packet.bth.ack_requested =
 			qp->type != QP_TYPE_UC && opcode_ends_message(packet.info);
-		show(local, &packet, wqe, (uint64_t)i * qp->mtu_bytes, true);
+		packets_show(local, &packet, wqe, (uint64_t)i * qp->mtu_bytes, true);
 	}
 	local->captured.next = psn_add(local->captured.next, shape.packet_count);
 	if (qp->type != QP_TYPE_UC)
@@ -146,14 +146,14 @@ static void read_show(struct local_qp *local, const struct send_wqe *wqe)
 	packet.bth.ack_requested = false;
 	packet.xrceth.srqn = wqe->srqn;
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
-	show(local, &packet, wqe, 0, true);
+	packets_show(local, &packet, wqe, 0, true);
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t offset = (uint64_t)i * mtu_bytes;
 
 		answer_init(local, &packet, message_response_opcode(i, count), psn_add(first, i));
 		packet_set_payload(
 			&packet, NULL, (uint32_t)min_u64(mtu_bytes, wqe->total_bytes - offset));
-		show(local, &packet, wqe, offset, false);
+		packets_show(local, &packet, wqe, offset, false);
 	}
 }
 
@@ -175,7 +175,7 @@ static void atomic_show(struct local_qp *local, const struct send_wqe *wqe)
 		.swap_add = is_swap ? wqe->swap : wqe->compare_add,
 		.compare = is_swap ? wqe->compare_add : 0,
 	};
-	show(local, &packet, wqe, 0, true);
+	packets_show(local, &packet, wqe, 0, true);
 	(void)sge_gather(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, 0, sizeof(original),
 		(uint8_t *)&original);
 	answer_show(local, OPCODE_RC_ATOMIC_ACKNOWLEDGE, original, wqe, psn);
@@ -196,7 +196,7 @@ static void annex_show(struct local_qp *local, const struct send_wqe *wqe)
 		packet.feth = (struct feth){wqe->flush.placement, wqe->flush.selectivity};
 	else
 		packet_set_payload(&packet, NULL, wqe->total_bytes);
-	show(local, &packet, wqe, 0, true);
+	packets_show(local, &packet, wqe, 0, true);
 	answer_show(local, OPCODE_RC_READ_RESPONSE_ONLY, 0, wqe, psn);
 }
 
@@ -246,5 +246,5 @@ void datagram_capture(
 
 	ud_packet_init(&packet, qp, wqe, from->captured);
 	from->captured = psn_add(from->captured, 1);
-	put(qp, &about, &packet, wqe, 0);
+	packet_put(qp, &about, &packet, wqe, 0);
 }

@@ -1,37 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Channels: where a connected peer on the same host leaves what its requests have done here.
+ * Request channels: where a connected initiator leaves what its requests have done at its target.
  *
- * A channel lies in the NIC memory of the queue pair's owner, its target; the other end, the
- * initiator, has it mapped. There is no lock that the two share: a process may be stopped or killed
- * between any two instructions, and the other one goes on. Instead each word has one writer, or
- * changes by one compare-and-swap:
+ * A channel lies in the NIC memory of the target, its owner. The initiator has it mapped. The two
+ * share no lock, because a process may be stopped or killed between any two instructions. Instead
+ * each word has one writer, or changes by one compare-and-swap:
  *
- *   `generation`       odd while the channel is open.
- *   `record.sequence`  which record is there. The initiator publishes the next one by a
- *                      compare-and-swap of its word, the owner closes the channel by another one of
- *                      the same word: one of the two is first.
- *   `in_use`           the initiator's mark: which key it is using, or that it is publishing. The
- *                      owner waits for it before memory or a channel changes hands. It revokes the
- *                      mark of an initiator that stands still.
- *   `ready`            whether the channel is on the ready list of its lane's doorbell.
+ *   `generation`       Odd while the channel is open.
+ *   `record.sequence`  Which record is there. The initiator publishes the next record by a
+ *                      compare-and-swap of its sequence. The owner closes the channel by another
+ *                      compare-and-swap of the same word, so one of the two is first.
+ *   `in_use`           The initiator's in-use mark: the key that it is using, or that it is
+ *                      publishing. The owner waits for it before memory or a channel changes hands,
+ *                      and revokes the mark of a stopped initiator.
+ *   `ready`            Whether the channel is on the ready list of its lane's doorbell.
  *
- * A record says that a receive request was taken, and what its completion is. The owner collects
- * records into the completion queue; nobody else pushes there, so overruns, events and moderation
- * are the owner's as ever. A request of the queue pair's own counts as taken when its record is
- * published, so an initiator that dies takes none with it. One of a shared receive queue, from
- * which others take, too, has to be taken first: until its record is published it is `held`
- * (shared.h).
+ * A record says which receive request was taken, and how it completes. Only the owner collects
+ * records into completion queues, so overruns, events and moderation have one implementation. A
+ * request of the queue pair's own receive queue is taken by the publication of its record, so an
+ * initiator that dies takes none with it. A request of a shared receive queue is taken first, and
+ * is reserved until its record is published (shared.h).
  *
- * A channel lies on the peers' side of NIC memory (base/arena.h), so it may say anything. What the
- * owner has to rely on, the generation and the number of records that it has collected, it keeps in
- * the twin on its own side.
+ * A channel lies on the peers' side of NIC memory (base/arena.h), so its words may be invalid. The
+ * owner keeps the generation and the count of collected records in the twin on its own side.
  *
- * A record is one cache line, and all that has to travel for it: the owner of a busy channel
- * watches the next record itself (is_watched), and nobody rings.
+ * A record is one cache line, and the only line that a message needs besides its payload. The owner
+ * of a busy channel watches the next record (is_watched), and the initiator rings no doorbell.
  *
- * Channels are never given back to NIC memory: an initiator that was stopped may hold a pointer to
- * one for as long as it likes. They are used again for other queue pairs, with another generation.
+ * Channels never return to the allocator of NIC memory, because a stopped initiator may keep a
+ * pointer to one. Later queue pairs reuse them with another generation.
  *
  * Threads: the initiator holds its lane's lock, the owner its own. Both run at the same time.
  */

@@ -97,7 +97,7 @@ bool datagram_route_is_idle(const struct datagram_route *route, const void *cont
 }
 
 /* The question is for who may make system calls. One at a time. */
-static void ask(const struct ud_endpoint_qp *from, const struct datagram_route *known,
+static void lookup_request(const struct ud_endpoint_qp *from, const struct datagram_route *known,
 	const struct datagram_target *target, uint64_t now_ns)
 {
 	struct datagram_lane *lane = from->lane;
@@ -176,7 +176,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
  * What is marked stays marked: the key that the last receive request named mostly is that of the
  * next one, too.
  */
-static void mark(struct datagram_route *route, uint64_t key)
+static void key_mark(struct datagram_route *route, uint64_t key)
 {
 	struct borrower_channel *channel = route->process.channel;
 
@@ -187,7 +187,7 @@ static void mark(struct datagram_route *route, uint64_t key)
 }
 
 /* Begin to use the endpoint: true when it is open. */
-static bool enter(struct datagram_route *route)
+static bool endpoint_enter(struct datagram_route *route)
 {
 	const struct datagram_process *process = &route->process;
 	struct ud_endpoint *endpoint = route->endpoint;
@@ -321,7 +321,7 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 	for (size_t done = 0; done < bytes;) {
 		struct sge at = sge_slice(receive->sge, receive->sge_count, done, bytes - done);
 
-		mark(route, at.lkey);
+		key_mark(route, at.lkey);
 		fault = theirs_find(route, &at, &place);
 		if (fault == MR_FAULT_KEY && await_key(route, at.lkey, round++))
 			continue;
@@ -348,7 +348,7 @@ static uint8_t *theirs_mapped(
 	struct peer_place place;
 	struct sge at = sge_slice(receive->sge, receive->sge_count, 0, bytes);
 
-	mark(route, at.lkey);
+	key_mark(route, at.lkey);
 	return at.bytes < bytes || theirs_find(route, &at, &place) ? NULL : place.here;
 }
 
@@ -361,7 +361,7 @@ static void fill_at(const struct datagram_route *route, const struct send_wqe *w
 }
 
 /* The receive request is ours: fill it. Where the mark was revoked meanwhile, once more. */
-static enum mr_fault fill(struct datagram_route *route, const struct recv_wqe *receive,
+static enum mr_fault receive_fill(struct datagram_route *route, const struct recv_wqe *receive,
 	const struct send_wqe *wqe, struct datagram *datagram)
 {
 	size_t bytes = GRH_BYTES + wqe->total_bytes;
@@ -386,7 +386,7 @@ enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that
  * Take one that the datagram fits in. LATER: there is none, or no room for one more record.
  * *ret_taken: how many were taken before.
  */
-static enum qp_local_result take(struct datagram_route *route, const struct send_wqe *wqe,
+static enum qp_local_result receive_take(struct datagram_route *route, const struct send_wqe *wqe,
 	struct recv_wqe *receive, uint64_t *ret_taken)
 {
 	const struct peer *peer = peer_of(route);
@@ -406,13 +406,13 @@ static enum qp_local_result take(struct datagram_route *route, const struct send
 	return QP_LOCAL_DONE;
 }
 
-static void kick(const struct datagram_route *route)
+static void route_kick(const struct datagram_route *route)
 {
 	peer_of(route)->ops->kick(peer_of(route), route->process.lane);
 }
 
 /* The receive request is complete, filled or not. */
-static void publish(const struct ud_endpoint_qp *from, const struct datagram_route *route,
+static void record_publish(const struct ud_endpoint_qp *from, const struct datagram_route *route,
 	const struct send_wqe *wqe, const struct recv_wqe *receive, uint64_t taken,
 	enum mr_fault fault)
 {
@@ -438,7 +438,7 @@ static void publish(const struct ud_endpoint_qp *from, const struct datagram_rou
 	borrower_channel_publish(
 		process->channel, process->doorbell, process->channel_offset, &record);
 	if (fault)
-		kick(route);
+		route_kick(route);
 }
 
 /* --- waiting --- */
@@ -459,7 +459,7 @@ static enum qp_local_result wait_more(
 		route->waiting_since_ns = now_ns;
 		/* Nobody polls, or not soon */
 		if (!borrower_channel_has_room(route->process.channel))
-			kick(route);
+			route_kick(route);
 	}
 	waited_ns = route->waiting_since_ns ? now_ns - route->waiting_since_ns : 0;
 	if (waited_ns >= route->wait_budget_ns) {
@@ -484,7 +484,7 @@ static void waited_well(struct datagram_route *route)
  * Have those that went by packets come? If not, this one follows them, or waits a while; then those
  * that have not come are lost.
  */
-static enum qp_local_result follow(
+static enum qp_local_result packets_follow(
 	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint32_t arrived = atomic_load_explicit(&route->endpoint->arrived, memory_order_acquire);
@@ -535,8 +535,9 @@ static bool knows_key(const struct ud_endpoint_qp *from, const struct datagram_r
 }
 
 /* Inside. */
-static enum qp_local_result deliver(struct ud_endpoint_qp *from, struct datagram_route *route,
-	const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
+static enum qp_local_result datagram_deliver(struct ud_endpoint_qp *from,
+	struct datagram_route *route, const struct send_wqe *wqe, uint64_t now_ns,
+	uint64_t *ret_at_ns)
 {
 	struct datagram datagram;
 	struct recv_wqe receive;
@@ -545,24 +546,25 @@ static enum qp_local_result deliver(struct ud_endpoint_qp *from, struct datagram
 
 	if (!knows_key(from, route, wqe) || !payload_find(from, wqe, &datagram))
 		return QP_LOCAL_PACKETS;
-	result = follow(route, now_ns, ret_at_ns);
+	result = packets_follow(route, now_ns, ret_at_ns);
 	if (result != QP_LOCAL_DONE)
 		return result;
-	result = take(route, wqe, &receive, &taken);
+	result = receive_take(route, wqe, &receive, &taken);
 	if (result == QP_LOCAL_LATER)
 		return await_receive(route, now_ns, ret_at_ns);
 	if (result == QP_LOCAL_DONE) {
-		publish(from, route, wqe, &receive, taken, fill(route, &receive, wqe, &datagram));
+		record_publish(from, route, wqe, &receive, taken,
+			receive_fill(route, &receive, wqe, &datagram));
 		waited_well(route);
 	}
 	return result;
 }
 
 /* It was delivered. */
-static void tell(const struct datagram_route *route, const struct send_wqe *wqe)
+static void receiver_notify(const struct datagram_route *route, const struct send_wqe *wqe)
 {
 	if (route->is_rq_shared && rq_note_low(route->rq))
-		kick(route);
+		route_kick(route);
 	else
 		peer_notify(peer_of(route), route->cq, route->process.lane,
 			(wqe->flags & SEND_SOLICITED) != 0);
@@ -578,18 +580,18 @@ static void goes_by_packets(struct datagram_route *route)
 	route->is_waiting = false;
 }
 
-static enum qp_local_result execute(struct ud_endpoint_qp *from, struct datagram_route *route,
+static enum qp_local_result route_execute(struct ud_endpoint_qp *from, struct datagram_route *route,
 	const struct send_wqe *wqe, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	enum qp_local_result result;
 
 	if (atomic_load_explicit(&route->process.owner->is_gone, memory_order_relaxed) ||
-		!enter(route))
+		!endpoint_enter(route))
 		return QP_LOCAL_PACKETS;
-	result = deliver(from, route, wqe, now_ns, ret_at_ns);
+	result = datagram_deliver(from, route, wqe, now_ns, ret_at_ns);
 	borrower_channel_leave(route->process.channel);
 	if (result == QP_LOCAL_DONE)
-		tell(route, wqe);
+		receiver_notify(route, wqe);
 	else if (result == QP_LOCAL_PACKETS)
 		goes_by_packets(route);
 	return result;
@@ -605,10 +607,10 @@ enum qp_local_result datagram_execute(struct qp *qp, const struct send_wqe *wqe,
 
 	(void)ret_fault;
 	if (!route || !route->process.owner) {
-		ask(from, route, target, now_ns);
+		lookup_request(from, route, target, now_ns);
 		return QP_LOCAL_PACKETS;
 	}
-	result = execute(from, route, wqe, now_ns, ret_at_ns);
+	result = route_execute(from, route, wqe, now_ns, ret_at_ns);
 	if (result == QP_LOCAL_DONE) {
 		if (lane_is_captured(qp->lane))
 			datagram_capture(from, route->path, wqe);

@@ -2,20 +2,19 @@
 /*
  * Datagrams to queue pairs of this host.
  *
- * Each datagram names a path (an address handle's, on this lane) and a queue pair. Of the paths, a
- * lane knows those that may lead to addresses of this host. The first datagram on such a path to a
- * queue pair goes by packets, and so do all until somebody who may make system calls has said what
- * process is behind the number (datagram_answer()); then there is a route. A sender with a route
- * finds the queue pair's endpoint (local/ud_endpoint.h), and is a borrower there.
+ * A datagram names a path (an address handle's, on this lane) and a queue pair. The lane knows the
+ * paths that may lead to addresses of this host. The first datagrams on such a path to a queue pair
+ * go by packets, until the control thread has found the process behind the number
+ * (datagram_answer()); then there is a route. A sender with a route finds the queue pair's UD
+ * endpoint (local/ud_endpoint.h), and is a borrower there.
  *
- * What is delivered here only succeeds. A datagram that the queue pair would not take (another
- * Q_Key, too long for its receive request) or that cannot be delivered goes by packets, and is
- * dropped and counted there as ever. So do those behind it until it is through, so that they stay
- * in order. A sender is held up only by a receiver that is a little behind: for a receive request,
- * if there were some before; and by one that is far behind, by so many packets or as many records
- * as its channel has room for. Both the less, the more often it was in vain, as a datagram queue
- * pair has other destinations, too. When several senders use packets at once, or some are lost,
- * order may be lost, which datagrams never promise.
+ * Only datagrams that succeed are delivered here. Any other one goes by packets, and the receiver
+ * drops and counts it: another Q_Key, too long for its receive request. The datagrams behind it
+ * follow by packets until it has arrived, so that they stay in order. A sender waits for a receive
+ * request if there were some before, and for a receiver that is behind by as many packets or
+ * records as it has room for. Each fruitless wait halves the next, because a datagram queue pair
+ * has other destinations, too. Datagrams may lose their order when several senders use packets at
+ * once, or when packets are lost; IBTA promises none.
  *
  * Threads: the lane's lock.
  */

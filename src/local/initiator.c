@@ -200,7 +200,7 @@ static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, u
 }
 
 /* Publish while inside. */
-static bool publish(struct local_qp *local, const struct channel_record *record)
+static bool record_publish(struct local_qp *local, const struct channel_record *record)
 {
 	struct request_channel *target = local->target;
 
@@ -234,7 +234,7 @@ bool local_deliver(
 
 	/* With bytes to move, we are inside. */
 	if ((!local->is_inside && !local_begin(local, CHANNEL_PUBLISHES)) ||
-		!publish(local, &record))
+		!record_publish(local, &record))
 		return false;
 	if (info->has_invalidate) {
 		local->is_invalidating = true;
@@ -256,7 +256,7 @@ bool local_deliver(
  * The receive request that the next message takes. If the queue is not shared, nobody else does
  * meanwhile.
  */
-static bool peek(struct local_qp *local, struct recv_wqe *receive)
+static bool receive_peek(struct local_qp *local, struct recv_wqe *receive)
 {
 	if (!channel_has_room(local->target, &local->collected_seen))
 		return false;
@@ -297,12 +297,12 @@ static bool names_key(const struct send_wqe *wqe)
 enum { FASTER_MAX = 1000 }; /* others, one after the other; more often than that it is none */
 
 /* Take the request that was looked at, or the next one. False: others have taken all there were. */
-static bool take(struct local_qp *local, struct recv_wqe *receive)
+static bool shared_take_next(struct local_qp *local, struct recv_wqe *receive)
 {
 	for (uint32_t attempt = 0; attempt < FASTER_MAX; attempt++) {
 		if (shared_take(local, receive))
 			return true;
-		if (!peek(local, receive))
+		if (!receive_peek(local, receive))
 			break;
 	}
 	return false;
@@ -327,7 +327,7 @@ static enum qp_local_result send_shared(
 	do {
 		if (attempt++ == FASTER_MAX)
 			return QP_LOCAL_PACKETS;
-		if (!peek(local, &receive))
+		if (!receive_peek(local, &receive))
 			return not_ready(local, now_ns, ret_at_ns);
 		theirs.count = receive.sge_count;
 		if (wqe->total_bytes > receive.total_bytes ||
@@ -350,7 +350,7 @@ static enum qp_local_result imm_shared(struct local_qp *local, const struct send
 {
 	if (!local_begin(local, CHANNEL_PUBLISHES))
 		return QP_LOCAL_PACKETS;
-	if (!take(local, receive))
+	if (!shared_take_next(local, receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	if (local_deliver(local, wqe, WC_RECV_RDMA_WITH_IMM, receive->wr_id))
 		return QP_LOCAL_DONE;
@@ -369,7 +369,7 @@ static enum qp_local_result send_execute(
 		return QP_LOCAL_PACKETS;
 	if (local->is_rq_shared)
 		return send_shared(local, wqe, now_ns, ret_at_ns);
-	if (!peek(local, &receive))
+	if (!receive_peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (wqe->total_bytes && receive.sge_count)
@@ -396,7 +396,7 @@ static enum qp_local_result write_execute(
 	enum qp_local_result result;
 	struct recv_wqe receive;
 
-	if (has_imm && !peek(local, &receive))
+	if (has_imm && !receive_peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
 	local->is_waiting = false;
 	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))

@@ -9,7 +9,7 @@
 
 /* --- the target --- */
 
-static void established(struct local_qp *local)
+static void qp_established(struct local_qp *local)
 {
 	struct qp *qp = local->qp;
 
@@ -171,7 +171,7 @@ static void watch_next(struct local_qp *local)
 		channel_sequence(private->generation, private->collected), memory_order_relaxed);
 }
 
-static uint32_t collect(struct local_qp *local, uint64_t now_ns)
+static uint32_t channel_collect(struct local_qp *local, uint64_t now_ns)
 {
 	const struct channel_record *record;
 	uint32_t count = 0;
@@ -195,7 +195,7 @@ static uint32_t collect(struct local_qp *local, uint64_t now_ns)
  */
 static void collect_all(struct local_qp *local, uint64_t now_ns)
 {
-	collect(local, now_ns);
+	channel_collect(local, now_ns);
 	if (local->has_taken)
 		rq_count_taken(local->qp->rq, local->last_taken);
 	local->has_taken = false;
@@ -257,11 +257,11 @@ static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now
 		return NULL;
 	}
 	watch_leave(silent);
-	collect(silent, now_ns);
+	channel_collect(silent, now_ns);
 	return watch;
 }
 
-static void watch(struct local_qp *local, uint64_t now_ns)
+static void channel_watch(struct local_qp *local, uint64_t now_ns)
 {
 	struct local_lane *lane = local->lane;
 	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
@@ -308,7 +308,7 @@ static uint32_t collect_watched(struct local_lane *lane, uint64_t now_ns)
 	 */
 	for (uint32_t i = 0; i < atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
 		i++)
-		count += collect(lane->watch[i].local, now_ns);
+		count += channel_collect(lane->watch[i].local, now_ns);
 	return count;
 }
 
@@ -322,10 +322,10 @@ static uint32_t rung_collect(struct local_qp *local, uint64_t now_ns)
 	if (!local)
 		return 0;
 	if (atomic_load_explicit(&local->channel->wants_first, memory_order_relaxed))
-		established(local);
-	count = collect(local, now_ns);
+		qp_established(local);
+	count = channel_collect(local, now_ns);
 	if (!local->watch && channel_is_open(local->channel))
-		watch(local, now_ns);
+		channel_watch(local, now_ns);
 	return count;
 }
 
@@ -403,7 +403,7 @@ enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
  * other ways, that the connection is over: programs that hear so look there no more. An
  * acknowledgement says that of packets. A target that does not come for it is not waited for long.
  */
-static void farewell(const struct local_qp *local)
+static void wait_for_last_records(const struct local_qp *local)
 {
 	const struct request_channel *target = local->target;
 
@@ -426,7 +426,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	case QP_ERR:
 	case QP_RESET:
 	case QP_INIT:
-		farewell(local);
+		wait_for_last_records(local);
 		close_and_wait(local);
 		collect_all(local, now_ns);
 		shared_reclaim(local, now_ns);
@@ -476,7 +476,7 @@ enum { INVALIDATE_NS = 50000000 };
  * The memory of a window that was invalidated stays registered: a late byte of an initiator that
  * stands still harms nobody else.
  */
-static void quiesce(struct qp *qp, uint32_t key)
+static void qp_quiesce(struct qp *qp, uint32_t key)
 {
 	const struct local_qp *local = local_from_qp(qp);
 	const struct wait_budget budget = {
@@ -485,7 +485,7 @@ static void quiesce(struct qp *qp, uint32_t key)
 	local_quiesce(local, qp->lane->mrs, key, &budget);
 }
 
-static void modified(struct qp *qp)
+static void qp_modified(struct qp *qp)
 {
 	atomic_store_explicit(
 		&local_from_qp(qp)->channel->access, qp->attr.access, memory_order_relaxed);
@@ -500,7 +500,7 @@ static bool has_arrived(const struct qp *qp, struct psn next)
 		channel_arrived(next.value, false);
 }
 
-static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
+static void packets_arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 {
 	atomic_store_explicit(&local_from_qp(qp)->channel->arrived,
 		channel_arrived(expected.value, keeps_receive), memory_order_release);
@@ -508,13 +508,13 @@ static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 
 static const struct qp_local_ops ops = {
 	.has_arrived = has_arrived,
-	.arrived = arrived,
+	.arrived = packets_arrived,
 	.can_execute = local_can_execute,
 	.execute = local_execute,
 	.collect = qp_collect,
 	.state_changed = state_changed,
-	.modified = modified,
-	.quiesce = quiesce,
+	.modified = qp_modified,
+	.quiesce = qp_quiesce,
 };
 
 void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
@@ -556,7 +556,7 @@ void local_connect(struct local_qp *local, struct qp *qp, const struct local_cha
 	atomic_store_explicit(&channel->arrived,
 		channel_arrived(psn_from(qp->attr.rq_psn).value, false), memory_order_relaxed);
 	qp->local = &local->base;
-	modified(qp);
+	qp_modified(qp);
 	atomic_store(&qp->public->channel_offset, place->offset);
 	channel_open(channel);
 }
@@ -583,7 +583,7 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 {
 	bool is_free;
 
-	farewell(local);
+	wait_for_last_records(local);
 	is_free = close_and_wait(local);
 	collect_all(local, now_ns);
 	watch_end(local);

@@ -65,7 +65,7 @@ uint8_t *local_theirs_keep(struct local_qp *local, const struct local_theirs *th
  * Move bytes between `own`, which was approved, and one entry of theirs. Inside, if it went well;
  * then the mark held all the time.
  */
-static bool step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
+static bool move_step(struct local_qp *local, uint8_t *own, const struct local_theirs *theirs,
 	const struct sge *at, bool is_written)
 {
 	struct peer_place place;
@@ -147,7 +147,7 @@ static bool move_steps(struct local_qp *local, const struct send_wqe *wqe,
 			return false;
 		if (is_null_region(local->qp->lane->mrs, pointer))
 			at.bytes = step_bytes = min_u32(step_bytes, MR_NULL_BYTES);
-		if (!step(local, pointer, theirs, &at, is_written))
+		if (!move_step(local, pointer, theirs, &at, is_written))
 			return false;
 		own.skip_bytes += step_bytes;
 		their.skip_bytes += step_bytes;
@@ -179,7 +179,7 @@ static bool move_once(struct local_qp *local, const struct send_wqe *wqe,
 		!local_own_find(
 			local, wqe->sge[0].lkey, own_access, wqe->sge[0].address, at.bytes, &own))
 		return false;
-	return step(local, own, theirs, &at, is_written);
+	return move_step(local, own, theirs, &at, is_written);
 }
 
 bool local_move(struct local_qp *local, const struct send_wqe *wqe,

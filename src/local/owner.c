@@ -13,7 +13,7 @@ static bool is_gone(const struct owner_process *owner)
 }
 
 /* The owner is not gone. */
-static struct borrower_channel *sit(struct owner_process *owner)
+static struct borrower_channel *channel_take(struct owner_process *owner)
 {
 	return borrower_channel_take(
 		owner->borrowers, owner->ops->who, owner->ops->is_alive, owner);
@@ -24,7 +24,7 @@ struct borrower_channel *owner_channel(struct owner_process *owner, uint32_t own
 	struct borrower_channel **channel = &owner->record[own][its];
 
 	if (!*channel)
-		*channel = sit(owner);
+		*channel = channel_take(owner);
 	return *channel;
 }
 
@@ -37,7 +37,7 @@ static struct owner_mark *mark_channel_take(struct owner_process *owner)
 		if (atomic_exchange_explicit(&mark->is_busy, true, memory_order_acquire))
 			continue;
 		if (!mark->channel)
-			mark->channel = sit(owner);
+			mark->channel = channel_take(owner);
 		if (mark->channel)
 			return mark;
 		atomic_store_explicit(&mark->is_busy, false, memory_order_release);
@@ -72,7 +72,7 @@ static void key_leave(struct owner_mark *mark)
 enum { REVOKED_MAX = 16 }; /* times in a row: then the bytes are not there */
 
 /* Whoever copies for us finds out whether on-demand memory is there. */
-static enum mr_fault find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
 {
 	return peer_find_unseen(domain->owner->peer, key, (struct mr_user){domain->pd, qpn}, access,
@@ -108,8 +108,8 @@ enum mr_fault borrowed_check(const struct borrowed_domain *domain, uint32_t key,
 }
 
 /* Where it lies: its key is marked when this is MR_OK. */
-static enum mr_fault enter(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
-	uint32_t access, uint64_t iova, uint64_t bytes, struct owner_mark **ret_mark,
+static enum mr_fault key_enter_found(const struct borrowed_domain *domain, uint32_t key,
+	uint32_t qpn, uint32_t access, uint64_t iova, uint64_t bytes, struct owner_mark **ret_mark,
 	struct peer_place *ret_place)
 {
 	enum mr_fault fault;
@@ -119,7 +119,7 @@ static enum mr_fault enter(const struct borrowed_domain *domain, uint32_t key, u
 		*ret_mark = key_enter(domain->owner, key);
 		if (!*ret_mark)
 			return MR_FAULT_KEY;
-		fault = find(domain, key, qpn, access, iova, bytes, ret_place);
+		fault = key_find(domain, key, qpn, access, iova, bytes, ret_place);
 		if (fault)
 			key_leave(*ret_mark);
 	} while (fault == MR_FAULT_KEY && owner_await_key(domain->owner, key, round++));
@@ -136,7 +136,7 @@ enum mr_fault borrowed_put(const struct borrowed_domain *domain, uint32_t key, u
 	bool has_moved;
 
 	do {
-		fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+		fault = key_enter_found(domain, key, qpn, access, iova, bytes, &mark, &place);
 		if (fault)
 			return fault;
 		if (borrower_channel_mark_holds(mark->channel) &&
@@ -158,7 +158,7 @@ enum mr_fault borrowed_get(const struct borrowed_domain *domain, uint32_t key, u
 	bool has_moved;
 
 	do {
-		fault = enter(domain, key, qpn, access, iova, bytes, &mark, &place);
+		fault = key_enter_found(domain, key, qpn, access, iova, bytes, &mark, &place);
 		if (fault)
 			return fault;
 		if (!peer_get(domain->owner->peer, &place, 0, to, bytes))
@@ -214,9 +214,9 @@ static enum mr_fault answer_await(
 }
 
 /* The owner's own CPUs have to do it. */
-static enum mr_fault ask(const struct borrowed_domain *domain, struct borrower_channel *channel,
-	uint32_t key, uint32_t qpn, uint32_t access, uint64_t iova, const struct mr_word *word,
-	uint64_t *ret_before)
+static enum mr_fault word_request(const struct borrowed_domain *domain,
+	struct borrower_channel *channel, uint32_t key, uint32_t qpn, uint32_t access,
+	uint64_t iova, const struct mr_word *word, uint64_t *ret_before)
 {
 	struct owner_process *owner = domain->owner;
 	uint32_t lane;
@@ -245,7 +245,7 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 	struct owner_mark *mark;
 	struct peer_place place;
 	enum mr_fault fault =
-		enter(domain, key, qpn, access, iova, sizeof(uint64_t), &mark, &place);
+		key_enter_found(domain, key, qpn, access, iova, sizeof(uint64_t), &mark, &place);
 
 	if (fault)
 		return fault;
@@ -258,7 +258,8 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 	/* The owner may have to take the key away before it comes to this */
 	borrower_channel_leave(mark->channel);
 	if (!fault && !place.here)
-		fault = ask(domain, mark->channel, key, qpn, access, iova, word, ret_before);
+		fault = word_request(
+			domain, mark->channel, key, qpn, access, iova, word, ret_before);
 	atomic_store_explicit(&mark->is_busy, false, memory_order_release);
 	return fault;
 }
@@ -283,7 +284,7 @@ static bool is_there(const struct borrowed_srq *srq)
 }
 
 /* The owner sleeps until something completes, or does not come for its records. */
-static void kick(const struct borrowed_srq *srq)
+static void srq_kick(const struct borrowed_srq *srq)
 {
 	srq->owner->peer->ops->kick(srq->owner->peer, srq->lane);
 }
@@ -292,7 +293,7 @@ static void kick(const struct borrowed_srq *srq)
  * Queue pairs in the middle of messages have taken requests and left no records: half of the
  * channel is theirs.
  */
-static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
+static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 {
 	struct borrowed_srq *srq = borrowed_srq_of(verbs);
 	struct borrower_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
@@ -304,7 +305,7 @@ static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 	borrower_channel_enter(channel, CHANNEL_PUBLISHES);
 	is_taken = is_there(srq) && borrower_channel_has_room(channel);
 	if (!is_taken)
-		kick(srq);
+		srq_kick(srq);
 	is_taken = is_taken && rq_take_borrowed(verbs->rq, peer->base, peer->bytes, wqe);
 	borrower_channel_leave(channel);
 	return is_taken;
@@ -317,7 +318,7 @@ static bool take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 static void srq_tell(const struct borrowed_srq *srq, bool is_solicited)
 {
 	if (rq_note_low(srq->srq.rq))
-		kick(srq);
+		srq_kick(srq);
 	else
 		peer_notify(srq->owner->peer, srq->cq, srq->lane, is_solicited);
 }
@@ -336,7 +337,8 @@ static bool srq_publish(const struct borrowed_srq *srq, struct borrower_channel 
 }
 
 /* A queue that is gone has no use for the record, and its owner throws it away. */
-static void complete(struct srq *verbs, struct lane *lane, const struct cqe *cqe, bool is_solicited)
+static void owner_srq_complete(
+	struct srq *verbs, struct lane *lane, const struct cqe *cqe, bool is_solicited)
 {
 	struct borrowed_srq *srq = borrowed_srq_of(verbs);
 	struct borrower_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
@@ -368,8 +370,8 @@ static bool srq_is_there(const struct srq *verbs)
 }
 
 static const struct srq_borrowed borrowed = {
-	.take = take,
-	.complete = complete,
+	.take = owner_srq_take,
+	.complete = owner_srq_complete,
 	.is_there = srq_is_there,
 };
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An owner: another process of this machine, as a borrower sees it (local/borrower.h).
+ * Owners: other processes of this host whose memory and receive queues this process borrows.
  *
- * Its datagram queue pairs are reached by local/datagram.h. Two more things of an owner are used
- * here. Its memory, by queue pairs in one of its protection domains: each access takes a channel of
- * the owner, marks the key, looks it up in the owner's table, moves the bytes, and takes the mark
- * away. And its XRC shared receive queues, each by a struct srq of our own (borrowed_srq), which
- * queue pairs take on like any other: taking a request is one compare-and-swap in the owner's ring,
- * and completing it leaves a record, which the owner's own threads put into the completion queue.
+ * local/borrower.h is the owner's side of this; local/datagram.h sends to an owner's UD endpoints.
+ * Queue pairs in a protection domain of an owner access its memory: each access sets the in-use
+ * mark of a borrower's channel, looks the key up in the owner's table, moves the bytes, and clears
+ * the mark. Queue pairs take from the XRC shared receive queues of an owner by a struct srq of this
+ * process (borrowed_srq). Taking a request is one compare-and-swap in the owner's ring. Completing
+ * it leaves a record, which the owner's threads collect into the completion queue.
  *
- * An owner that ends takes nothing along but its own: channels, marks and records lie in its
- * memory, which stays mapped here. What is asked of it from then on is refused.
+ * When an owner ends, its memory stays mapped here with all channels, marks and records. Calls for
+ * it are refused from then on.
  *
- * No system call here: whoever makes an owner gives it what needs one (struct peer_ops, struct
- * owner_ops). Threads: any, each with some lane's lock.
+ * This file makes no system calls: struct peer_ops and struct owner_ops do. Threads: any, with the
+ * lock of some lane.
  */
 #ifndef URNIC_LOCAL_OWNER_H
 #define URNIC_LOCAL_OWNER_H

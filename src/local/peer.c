@@ -140,7 +140,7 @@ static bool is_awaited(const struct cq_ring *cq, bool is_solicited)
 	return false;
 }
 
-static void wake(struct peer *peer, const struct cq_ring *cq, uint32_t lane)
+static void waiter_wake(struct peer *peer, const struct cq_ring *cq, uint32_t lane)
 {
 	uint32_t number = atomic_load_explicit(&cq->attention, memory_order_relaxed);
 	struct attention *attention = attention_at(peer->attentions, number);
@@ -162,5 +162,5 @@ void peer_notify_armed(
 	struct peer *peer, const struct cq_ring *cq, uint32_t lane, bool is_solicited)
 {
 	if (is_awaited(cq, is_solicited))
-		wake(peer, cq, lane);
+		waiter_wake(peer, cq, lane);
 }

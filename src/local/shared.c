@@ -109,7 +109,7 @@ struct srq *shared_srq_of(const struct qp *qp, uint32_t srqn)
  * A request that was taken for a message that was not received: it waits for it, or is flushed with
  * the queue pair.
  */
-static void hold(struct qp *qp, const struct channel_reservation *held, uint64_t now_ns)
+static void request_reserve(struct qp *qp, const struct channel_reservation *held, uint64_t now_ns)
 {
 	struct srq *srq = shared_srq_of(qp, READ_ONCE(held->srqn));
 	struct cqe cqe = {.opcode = WC_RECV};
@@ -130,7 +130,7 @@ static void hold(struct qp *qp, const struct channel_reservation *held, uint64_t
 
 void shared_collect(struct local_qp *local, uint64_t now_ns)
 {
-	hold(local->qp, &local->channel->reservation, now_ns);
+	request_reserve(local->qp, &local->channel->reservation, now_ns);
 }
 
 void shared_reclaim(struct local_qp *local, uint64_t now_ns)
@@ -142,5 +142,5 @@ void shared_reclaim(struct local_qp *local, uint64_t now_ns)
 	bool is_shared = local->qp->srq || local->qp->type == QP_TYPE_XRC_RECV;
 
 	if (is_shared && atomic_compare_exchange_strong(&channel->reservation.sequence, &held, 0))
-		hold(local->qp, &channel->reservation, now_ns);
+		request_reserve(local->qp, &channel->reservation, now_ns);
 }

@@ -52,13 +52,13 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		local->serial = 0;
 }
 
-static void modified(struct qp *qp)
+static void qp_modified(struct qp *qp)
 {
 	atomic_store_explicit(&ud_endpoint_from_qp(qp)->place.endpoint->qkey, qp->attr.qkey,
 		memory_order_relaxed);
 }
 
-static void arrived(struct qp *qp, struct psn expected, bool keeps_receive)
+static void packet_arrived(struct qp *qp, struct psn expected, bool keeps_receive)
 {
 	struct ud_endpoint *endpoint = ud_endpoint_from_qp(qp)->place.endpoint;
 	uint32_t before = atomic_load_explicit(&endpoint->arrived, memory_order_relaxed);
@@ -96,7 +96,8 @@ static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 	borrower_collect(qp->lane, local->place.doorbell, now_ns);
 }
 
-static enum counter take(struct qp *qp, uint64_t bytes, struct recv_wqe *receive, uint64_t now_ns)
+static enum counter packet_take(
+	struct qp *qp, uint64_t bytes, struct recv_wqe *receive, uint64_t now_ns)
 {
 	struct ud_endpoint_qp *local = ud_endpoint_from_qp(qp);
 	const struct arena *arena = qp->lane->arena;
@@ -126,9 +127,9 @@ static const struct qp_local_ops ops = {
 	.can_execute = datagram_can_execute,
 	.execute = datagram_execute,
 	.state_changed = state_changed,
-	.modified = modified,
-	.arrived = arrived,
-	.take = take,
+	.modified = qp_modified,
+	.arrived = packet_arrived,
+	.take = packet_take,
 };
 
 /* --- life --- */

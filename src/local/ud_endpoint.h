@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Doors: where processes of this host leave datagrams for a queue pair.
+ * UD endpoints: where processes of this host leave datagrams for a queue pair.
  *
- * A datagram queue pair has no peer whose channel (local/channel.h) it could have: anybody may send
- * to it who knows its number and Q_Key. So each has a UD endpoint in NIC memory, found by its
- * number, which says what a sender has to know: the Q_Key, the addresses that the queue pair
- * receives on, its receive queue. The sender is a borrower (local/borrower.h): it marks what it
- * uses, takes a receive request by a compare-and-swap, fills it, and leaves a record in its channel
- * (local/datagram.h). Our threads collect it into the completion queue.
+ * A datagram queue pair has no single peer, so it has no request channel (local/channel.h). It has
+ * an endpoint in NIC memory instead, found by its number. The endpoint says what a sender has to
+ * know: the Q_Key, the addresses that the queue pair receives on, and its receive queue. The sender
+ * is a borrower (local/borrower.h): it sets its in-use mark, takes a receive request by a
+ * compare-and-swap, fills it, and leaves a record in its borrower's channel (local/datagram.h). The
+ * owner's threads collect the record into the completion queue.
  *
- * The endpoint is open while packets would be received. Its serial number is another one each time,
- * so what was left for the queue pair that it had before is thrown away. Whoever closes it waits
- * for borrowers who are inside. A request that a borrower has taken and was killed with is lost;
- * the queue goes on.
+ * The endpoint is open while packets would be received. Each opening has a new serial number, so
+ * the owner discards records for earlier queue pairs. Closing waits for the marks of borrowers. A
+ * borrower that is killed loses the request that it had taken; the queue goes on.
  *
  * Threads: borrowers at any time. The owner under the lane's lock.
  */

@@ -42,7 +42,7 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
  * Stores that do not go through the caches are seen in any order: the fence comes before the last
  * bytes.
  */
-static void stream(uint8_t *to, const uint8_t *from, size_t bytes)
+static void stream_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	for (; bytes; bytes -= LINE_BYTES, to += LINE_BYTES, from += LINE_BYTES) {
 		__m128i a = _mm_loadu_si128((const void *)from);
@@ -58,7 +58,7 @@ static void stream(uint8_t *to, const uint8_t *from, size_t bytes)
 	_mm_sfence();
 }
 #else
-static void stream(uint8_t *to, const uint8_t *from, size_t bytes)
+static void stream_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	memmove(to, from, bytes);
 }
@@ -73,7 +73,7 @@ void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes)
 		size_t line_bytes = (bytes - head_bytes - TAIL_BYTES) & ~(size_t)(LINE_BYTES - 1);
 
 		memmove(to, from, head_bytes);
-		stream(to + head_bytes, from + head_bytes, line_bytes);
+		stream_copy(to + head_bytes, from + head_bytes, line_bytes);
 		to += head_bytes + line_bytes;
 		from += head_bytes + line_bytes;
 		bytes -= head_bytes + line_bytes;

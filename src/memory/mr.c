@@ -221,7 +221,7 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 static const uint32_t writes = MR_LOCAL_WRITE | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
 
 /* A right is missing. If that is the one to touch on-demand memory unseen, have it looked for. */
-static enum mr_fault demand(const struct mr_table *table, uint32_t granted, uint32_t access,
+static enum mr_fault pages_demand(const struct mr_table *table, uint32_t granted, uint32_t access,
 	uint64_t address, uint64_t bytes)
 {
 	if ((granted & (access & ~(uint32_t)MR_TOUCH)) != (access & ~(uint32_t)MR_TOUCH))
@@ -262,7 +262,7 @@ static enum mr_fault window_resolve(const struct mr_table *table, const struct m
 	address += iova - start;
 	*ret_pointer = (uint8_t *)(uintptr_t)address;
 	return (granted & access) == access ? MR_OK
-					    : demand(table, granted, access, address, bytes);
+					    : pages_demand(table, granted, access, address, bytes);
 }
 
 static enum mr_fault null_resolve(const struct mr_table *table, const struct mr_slot *slot,
@@ -298,7 +298,7 @@ enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct 
 	*ret_pointer = (uint8_t *)(uintptr_t)address;
 	uint32_t granted = atomic_load_explicit(&slot->access, memory_order_relaxed);
 	return (granted & access) == access ? MR_OK
-					    : demand(table, granted, access, address, bytes);
+					    : pages_demand(table, granted, access, address, bytes);
 }
 
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached)

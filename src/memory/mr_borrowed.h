@@ -2,16 +2,14 @@
 /*
  * Memory of other processes' protection domains.
  *
- * A queue pair may work in a domain that belongs to another process: one that was imported, or that
- * of a shared receive queue over XRC. Such a domain has a number here below MR_PD_BORROWED_END,
- * which no domain of this process has. A key that the table does not have for it is looked up in
- * the owner's table, and the bytes are moved to and from the owner's memory, by functions that come
- * from outside (struct mr_borrowed). Regions that this process registers in such a domain are in
- * its own table, and found first.
+ * A queue pair may work in a domain of another process: an imported one, or that of a shared
+ * receive queue over XRC. Such a domain has a number below MR_PD_BORROWED_END here, which no domain
+ * of this process has. Regions that this process registers in the domain are in its own table, and
+ * are found first. Any other key is looked up in the owner's table, and the functions of struct
+ * mr_borrowed move the bytes.
  *
- * There are no pointers to such memory: its owner may take it away at any time, and waits only for
- * who is in the middle of one of these calls. So what may be borrowed is moved by mr_put() and
- * mr_get().
+ * There are no pointers to borrowed memory. Its owner may take it away at any time, and waits only
+ * for a call that is under way. So mr_put() and mr_get() move bytes that may be borrowed.
  *
  * Threads: as lookups, under one lane's lock.
  */

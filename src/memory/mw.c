@@ -31,7 +31,7 @@ static bool is_bound(const struct mr_slot *slot)
 }
 
 /* The window is locked, and bound. */
-static void unbind(const struct mr_table *table, struct mr_slot *slot)
+static void window_unbind(const struct mr_table *table, struct mr_slot *slot)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_relaxed);
 	/* Whoever sees what is written next sees the key gone, too. */
@@ -60,7 +60,7 @@ int mw_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 	if (!slot || slot->pd != pd)
 		return -EINVAL;
 	if (is_bound(slot))
-		unbind(table, slot);
+		window_unbind(table, slot);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (table->quiesce)
 		table->quiesce(key);
@@ -126,7 +126,7 @@ static enum mr_fault bind_locked(
 			return fault;
 	}
 	if (is_bound(slot))
-		unbind(table, slot);
+		window_unbind(table, slot);
 	if (region)
 		bind_execute(table, slot, region, bind);
 	return MR_OK;
@@ -173,7 +173,7 @@ enum mr_fault mw_invalidate(const struct mr_table *table, uint32_t key, struct m
 	spin_lock(&slot->lock);
 	fault = invalidate_check(slot, key, user);
 	if (!fault)
-		unbind(table, slot);
+		window_unbind(table, slot);
 	spin_unlock(&slot->lock);
 	return fault;
 }
@@ -187,7 +187,7 @@ void mw_release(const struct mr_table *table, uint32_t qpn)
 			continue;
 		spin_lock(&slot->lock);
 		if (is_bound(slot) && atomic_load_explicit(&slot->qpn, memory_order_relaxed) == qpn)
-			unbind(table, slot);
+			window_unbind(table, slot);
 		spin_unlock(&slot->lock);
 	}
 }

@@ -345,7 +345,7 @@ static bool is_asked_still(
 		gid_is_equal(&ah_of(worker, &now)->route.remote, remote);
 }
 
-static void answer(struct worker *worker)
+static void lookup_answer(struct worker *worker)
 {
 	struct datagram_lane *lane = &lanes[worker->lane.index];
 	struct datagram_question question = question_of(worker);
@@ -388,7 +388,7 @@ static void datagram_work(void)
 	nic_enter();
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		if (nic.worker[i])
-			answer(nic.worker[i]);
+			lookup_answer(nic.worker[i]);
 	nic_leave();
 }
 

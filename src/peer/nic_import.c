@@ -131,7 +131,7 @@ void nic_export_end(uint32_t handle)
 
 /* --- the importer --- */
 
-static int locate(const struct nic_locator *locator, struct location *ret_location)
+static int object_locate(const struct nic_locator *locator, struct location *ret_location)
 {
 	struct iovec local = {ret_location, sizeof(*ret_location)};
 	struct iovec remote = {(void *)(uintptr_t)locator->address, sizeof(*ret_location)};
@@ -146,14 +146,14 @@ int nic_import_look(const struct nic_locator *locator)
 {
 	struct location there;
 
-	return locate(locator, &there);
+	return object_locate(locator, &there);
 }
 
 /* The process's NIC memory, or -errno. */
 static int memory_get(const struct nic_locator *locator)
 {
 	struct location there;
-	int error = locate(locator, &there);
+	int error = object_locate(locator, &there);
 	int pidfd, memory;
 
 	if (error)
@@ -221,7 +221,7 @@ static int export_read(const struct nic_owner *owner, uint64_t opening, uint32_t
 }
 
 /* The NIC is locked. On success the owner is used once more. */
-static int import(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
+static int object_import(const struct nic_locator *locator, uint64_t opening, uint32_t handle,
 	enum nic_export_kind kind, struct nic_owner **ret_owner, struct nic_export *ret_export)
 {
 	int error = host_open(locator, ret_owner);
@@ -242,7 +242,7 @@ int nic_import_pd(
 	int error;
 
 	nic_enter();
-	error = import(locator, opening, handle, NIC_EXPORT_PD, &owner, &export);
+	error = object_import(locator, opening, handle, NIC_EXPORT_PD, &owner, &export);
 	if (!error) {
 		error = nic_domain_add(owner, handle, ret_pd);
 		nic_owner_put(owner);
@@ -267,7 +267,7 @@ int nic_import_mr(const struct nic_locator *locator, uint64_t opening, uint32_t 
 	int error;
 
 	nic_enter();
-	error = import(locator, opening, handle, NIC_EXPORT_MR, &owner, &export);
+	error = object_import(locator, opening, handle, NIC_EXPORT_MR, &owner, &export);
 	if (!error) {
 		*ret_key = export.key;
 		*ret_bytes = export.bytes;
@@ -285,7 +285,7 @@ int nic_import_dm(
 	int error;
 
 	nic_enter();
-	error = import(locator, opening, handle, NIC_EXPORT_DM, &owner, &export);
+	error = object_import(locator, opening, handle, NIC_EXPORT_DM, &owner, &export);
 	if (!error && !range_inside(export.offset, export.bytes, 0, owner->peer->peer.bytes)) {
 		nic_owner_put(owner);
 		error = -EINVAL;

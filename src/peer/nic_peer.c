@@ -68,7 +68,7 @@ static bool process_read(struct peer *peer, uint8_t *to, uint64_t from, size_t b
 		(ssize_t)bytes;
 }
 
-static void kick(struct peer *peer, uint32_t lane)
+static void peer_kick(struct peer *peer, uint32_t lane)
 {
 	struct nic_peer *nic_peer = nic_peer_of(peer);
 	uint64_t one = 1;
@@ -104,7 +104,7 @@ static uint8_t *process_map(
 	return peer->base + ARENA_SIDE_BYTES + (address - there);
 }
 
-static void wake(struct peer *peer, struct attention *attention)
+static void peer_wake(struct peer *peer, struct attention *attention)
 {
 	(void)peer;
 	futex_wake(attention_wakes(attention));
@@ -114,8 +114,8 @@ static const struct peer_ops process_ops = {
 	.write = process_write,
 	.read = process_read,
 	.map = process_map,
-	.kick = kick,
-	.wake = wake,
+	.kick = peer_kick,
+	.wake = peer_wake,
 };
 
 /* --- ourselves --- */
@@ -131,8 +131,8 @@ static uint8_t *self_map(
 
 static const struct peer_ops self_ops = {
 	.map = self_map,
-	.kick = kick,
-	.wake = wake,
+	.kick = peer_kick,
+	.wake = peer_wake,
 };
 
 /* --- getting one --- */
@@ -165,7 +165,7 @@ bool nic_peer_has_ended(const struct nic_peer *peer)
 }
 
 /* In this network namespace. */
-static struct nic_peer *find(uint8_t slot)
+static struct nic_peer *peer_of_slot(uint8_t slot)
 {
 	struct list *link;
 	uint32_t lane;
@@ -336,7 +336,7 @@ static int process_open(struct nic_peer *peer)
 	return nic_peer_has_ended(peer) ? -ESRCH : nic_control_watch_peer(peer->life);
 }
 
-static void destroy(struct nic_peer *peer)
+static void peer_destroy(struct nic_peer *peer)
 {
 	if (!peer->is_self) {
 		peer_segments_done(&peer->segments, !peer->peer.base);
@@ -399,7 +399,7 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 	return error ? error : segments_open(peer);
 }
 
-static int create(const struct agent_process *process, struct nic_peer **ret_peer)
+static int peer_create(const struct agent_process *process, struct nic_peer **ret_peer)
 {
 	struct nic_peer *peer = calloc(1, sizeof(*peer));
 	int error;
@@ -414,7 +414,7 @@ static int create(const struct agent_process *process, struct nic_peer **ret_pee
 		peer->kick[i] = -1;
 	error = process->pid == (uint32_t)getpid() ? self_open(peer) : other_open(peer, process);
 	if (error) {
-		destroy(peer);
+		peer_destroy(peer);
 		return error;
 	}
 	list_append(&peer_list, &peer->link);
@@ -425,7 +425,7 @@ static int create(const struct agent_process *process, struct nic_peer **ret_pee
 /* create(), and a sentence when that cannot be. */
 static int create_or_say(const struct agent_process *process, struct nic_peer **ret_peer)
 {
-	int error = create(process, ret_peer);
+	int error = peer_create(process, ret_peer);
 
 	if (error)
 		log_write(LOG_INFO,
@@ -440,7 +440,7 @@ static int find_or_create(uint8_t slot, struct nic_peer **ret_peer)
 	struct agent_process process;
 	int error;
 
-	*ret_peer = find(slot);
+	*ret_peer = peer_of_slot(slot);
 	if (*ret_peer)
 		return 0;
 	error = process_find(slot, &process);
@@ -454,7 +454,7 @@ static int find_or_create(uint8_t slot, struct nic_peer **ret_peer)
 
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 {
-	struct nic_peer *peer = find(slot);
+	struct nic_peer *peer = peer_of_slot(slot);
 	int error = peer ? 0 : nic_ask_begin();
 
 	if (!error && !peer) {
@@ -487,7 +487,7 @@ int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer)
 		return -errno;
 	process.uid = stat.st_uid;
 	if (!found)
-		error = create(&process, &found);
+		error = peer_create(&process, &found);
 	if (error)
 		return error;
 	found->users++;
@@ -560,10 +560,10 @@ int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_pe
 	return 0;
 }
 
-static void forget(struct nic_peer *peer)
+static void part_forget(struct nic_peer *peer)
 {
 	list_remove(&peer->link);
-	destroy(peer);
+	peer_destroy(peer);
 }
 
 /* The first unused one in the list; how many there are. */
@@ -592,14 +592,14 @@ void nic_peer_put(struct nic_peer *peer)
 	if (!peer || --peer->users)
 		return;
 	if (nic_peer_has_ended(peer)) {
-		forget(peer);
+		part_forget(peer);
 		return;
 	}
 	list_remove(&peer->link);
 	list_append(&peer_list, &peer->link);
 	oldest = unused_find(&unused_count);
 	if (unused_count > NIC_PEERS_UNUSED_MAX)
-		forget(oldest);
+		part_forget(oldest);
 }
 
 struct nic_peer *nic_peer_ended(void)
@@ -614,7 +614,7 @@ void nic_peers_end(void)
 {
 	list_for_each_safe(peer, &peer_list, struct nic_peer, link)
 		if (!peer->users && nic_peer_has_ended(peer))
-			forget(peer);
+			part_forget(peer);
 }
 
 /* Returns 0 or -errno. */
@@ -705,7 +705,7 @@ static void peers_forget(void)
 {
 	list_for_each_safe(peer, &peer_list, struct nic_peer, link) {
 		peer->peer.base = NULL; /* it was not inherited */
-		destroy(peer);
+		peer_destroy(peer);
 	}
 	list_init(&peer_list);
 }

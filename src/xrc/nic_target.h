@@ -3,22 +3,20 @@
 #define URNIC_XRC_NIC_TARGET_H
 
 /*
- * Receiving queue pairs of an XRC domain (targets) that processes have in common.
+ * Receiving queue pairs of an XRC domain (targets) that several processes have open.
  *
- * A target lives in the process that made it, its owner, which listens on a unix socket whose name
- * is its NIC's identity. Whoever opens the target by its number has a connection there: calls go
- * one way (struct target_message), answers and the target's events the other. A connection that
- * ends is an opening less, whether it was closed or the borrower was killed. A target whose program
- * has destroyed it goes on as long as there is one. The owner may be a borrower of its own.
+ * A target lives in the process that made it, its owner. The owner listens on a unix socket, whose
+ * name is its NIC's identity. A process that opens the target by its number, a borrower, connects
+ * there. Calls go one way (struct target_message), answers and the target's events the other. The
+ * end of a connection ends the opening, whether the borrower closed it or was killed. After its
+ * program has destroyed it, a target lives on until its last opening ends. The owner may have it
+ * open itself.
  *
- * A target ends with its owner. Each borrower then has it in the error state, and hears a fatal
- * event.
+ * A target ends with its owner. Each borrower then has it in the error state, and gets a fatal
+ * event. Owner and borrowers are processes of one user, which both sides check.
  *
- * Owners and borrowers are processes of one user, which both look at.
- *
- * Threads: connections are read by the thread that looks for what queue pairs ask for
- * (nic_control.h), in both processes. A call waits for its answer without any lock of the NIC, so
- * that two processes may call each other.
+ * Threads: the control thread (nic_control.h) reads connections, in both processes. A call waits
+ * for its answer without any lock of the NIC, so that two processes may call each other.
  */
 
 #include <stdbool.h>

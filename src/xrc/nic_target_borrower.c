@@ -97,7 +97,8 @@ static int call_locked(
  * Returns 0, what the owner says, -EIO when there is none any more, or -ETIMEDOUT; then it may do
  * it later.
  */
-static int call(struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
+static int owner_call(
+	struct nic_opening *opening, struct target_message *message, uint32_t patience_s)
 {
 	struct timespec end;
 	int cancel, error;
@@ -121,7 +122,7 @@ static int opening_modify(struct nic_borrowed_qp *borrowed, enum qp_state to, ui
 {
 	struct target_message message = {.call = TARGET_MODIFY, .modify = {to, mask, *attr}};
 
-	return call(opening_from(borrowed), &message, CALL_PATIENCE_S);
+	return owner_call(opening_from(borrowed), &message, CALL_PATIENCE_S);
 }
 
 static struct nic_qp_state opening_query(struct nic_borrowed_qp *borrowed)
@@ -130,7 +131,7 @@ static struct nic_qp_state opening_query(struct nic_borrowed_qp *borrowed)
 	struct target_message message = {.call = TARGET_QUERY};
 	struct nic_qp_state state = {.state = QP_ERR};
 
-	call(opening, &message, CALL_PATIENCE_S);
+	owner_call(opening, &message, CALL_PATIENCE_S);
 	if (opening->epoch != nic_epoch)
 		return state;
 	pthread_mutex_lock(&opening->lock);
@@ -189,7 +190,7 @@ static void opening_close(struct nic_borrowed_qp *borrowed)
 	struct target_message message = {.call = TARGET_CLOSE};
 
 	if (opening->epoch == nic_epoch) {
-		call(opening, &message, CLOSE_PATIENCE_S);
+		owner_call(opening, &message, CLOSE_PATIENCE_S);
 		nic_enter();
 		list_remove(&opening->link);
 		if (opening->fd >= 0)
@@ -263,7 +264,7 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 		error = opening_begin(qp, xrcd, number);
 	nic_leave();
 	if (!error)
-		error = call(opening_from(qp->borrowed), &message, CALL_PATIENCE_S);
+		error = owner_call(opening_from(qp->borrowed), &message, CALL_PATIENCE_S);
 	if (error) {
 		log_write(LOG_INFO, "XRC queue pair 0x%06x cannot be opened: %s", number,
 			strerror(-error));

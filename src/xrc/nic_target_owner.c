@@ -170,7 +170,7 @@ static void borrower_close(struct borrower *borrower)
 }
 
 /* Returns 0 or -errno. */
-static int execute(struct borrower *borrower, const struct target_message *call)
+static int call_execute(struct borrower *borrower, const struct target_message *call)
 {
 	bool has_come; /* only the program's own threads can move its memory */
 
@@ -199,7 +199,7 @@ static bool borrower_serve(struct borrower *borrower)
 		struct target_message answer = {
 			.call = call.call,
 			.sequence = call.sequence,
-			.error = execute(borrower, &call),
+			.error = call_execute(borrower, &call),
 		};
 
 		if (borrower->qp)
