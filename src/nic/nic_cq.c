@@ -10,17 +10,6 @@
 #include "os/log.h"
 #include "segment/segment.h"
 
-enum {
-	POLLS_LOCKED_MAX =
-		20, /* polls in a row that meet a locked lane before they give up the CPU */
-	/*
-	 * Weight of polls in a row without a packet: some round trips of a fast network; and from
-	 * then on.
-	 */
-	POLLS_IDLE_MAX = 128 * WORKER_LOOK_WEIGHT,
-	POLLS_IDLE_STEP = 32 * WORKER_LOOK_WEIGHT,
-};
-
 int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_news_fn *on_news,
 	void *user, struct nic_cq **ret_cq)
 {
@@ -105,7 +94,7 @@ static int holds_make(struct nic_cq *cq)
 	return 0;
 }
 
-/* The NIC is locked. No lane pushes into the queue any more. */
+/* No lane pushes into the queue any more. The NIC is locked. */
 static void holds_unmake(struct nic_cq *cq)
 {
 	if (!cq->holds)
@@ -138,7 +127,7 @@ void nic_cq_destroy(struct nic_cq *cq)
 {
 	nic_enter();
 	if (cq->epoch == nic_epoch) {
-		nic_for_each_worker(nic_worker_pass); /* a signal of it may be on its way */
+		nic_for_each_worker(nic_worker_pass); /* its signals are delivered */
 		holds_unmake(cq);
 		cq_done(&cq->cq, &nic.arena);
 	}
@@ -153,19 +142,18 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 }
 
 /*
- * Do in this thread what the lane can do now. Nobody waits: a locked lane is being driven. But this
- * thread polls, and whom it waits for may need the CPU: the driver of the lane, or the peer, which
- * is perhaps a process of this machine. So after a row of polls for nothing it is offered, and at
- * once when a thread waits for any lane.
+ * Drive the lane in this thread. A locked lane is not waited for: its lock's holder drives it. But
+ * that holder may need this CPU, and so may the peer, if it is a process of this machine. So this
+ * thread yields the CPU after many fruitless polls, and at once when a thread waits for any lane.
  */
 static void lane_drive(struct worker *worker, struct cq_taker *taker)
 {
-	static __thread uint32_t polls_locked, polls_idle;
+	static __thread uint32_t polls_locked, idle_weight;
 
 	if (worker_poll_is_idle(worker))
 		return;
 	if (!worker_try_lock(worker)) {
-		if (++polls_locked < POLLS_LOCKED_MAX && !busy_locks_are_wanted())
+		if (++polls_locked < POLL_LOCKED_MAX && !busy_locks_are_wanted())
 			return;
 		polls_locked = 0;
 		sched_yield();
@@ -175,22 +163,15 @@ static void lane_drive(struct worker *worker, struct cq_taker *taker)
 	worker->lane.taker = taker;
 	unsigned datagrams = worker_poll(worker, taker->cq);
 	worker->lane.taker = NULL;
-	uint32_t weight = worker->poll_weight;
+	uint32_t weight = worker->policy.weight;
 	bool has_guests = worker->has_guests;
 	worker_unlock(worker);
-	/*
-	 * This may be the only thread that the program has, and the only call that it still makes.
-	 */
+	/* No other thread may ever do this: the program may have one thread and only poll. */
 	if (has_guests && segments_may_begin())
 		nic_mr_make_mappable();
 	polls_locked = 0;
-	polls_idle = datagrams ? 0 : polls_idle + weight;
-	if (polls_idle >= POLLS_IDLE_MAX) {
-		polls_idle -= POLLS_IDLE_STEP;
+	if (poll_policy_yields(&idle_weight, weight, datagrams) || busy_locks_are_wanted())
 		sched_yield();
-	} else if (busy_locks_are_wanted()) {
-		sched_yield();
-	}
 }
 
 static void drive_all(struct nic_cq *cq, struct cq_taker *taker)
@@ -201,7 +182,7 @@ static void drive_all(struct nic_cq *cq, struct cq_taker *taker)
 		lane_drive(nic.worker[__builtin_ctz(lanes)], taker);
 }
 
-/* Tell the lanes' threads that somebody polls. An armed queue's owner is about to sleep. */
+/* Count the poll, except of an armed queue: its owner is about to sleep. */
 static void note_poll(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
@@ -209,29 +190,29 @@ static void note_poll(struct nic_cq *cq)
 	if (nic_cq_is_armed(cq))
 		return;
 	for (; lanes; lanes &= lanes - 1)
-		worker_note_polls(nic.worker[__builtin_ctz(lanes)], 1);
+		poll_policy_note(&nic.worker[__builtin_ctz(lanes)]->policy, 1);
 }
 
-/* For a person who asked to be told: what failed, and which check it was. */
-static __attribute__((cold)) void tell_failure(const struct cqe *cqe)
+/* Log the failed request and the check that failed, if the user has set URNIC_LOG=info. */
+static __attribute__((cold)) void failure_log(const struct cqe *cqe)
 {
 	if (log_is_on(LOG_INFO))
 		log_write(LOG_INFO, "queue pair 0x%06x, work request %llu: %s", cqe->qpn,
 			(unsigned long long)cqe->wr_id, fault_sentence((enum fault)cqe->fault));
 }
 
-static void tell_failures(const struct cqe *cqes, uint32_t count)
+static void failures_log(const struct cqe *cqes, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (cqes[i].fault != FAULT_NONE && cqes[i].fault != FAULT_FLUSHED)
-			tell_failure(&cqes[i]);
+			failure_log(&cqes[i]);
 }
 
 static uint32_t queue_take(struct nic_cq *cq, uint32_t count, struct cqe *out)
 {
 	uint32_t taken = cq_poll(&cq->cq, &nic.arena, count, out);
 
-	tell_failures(out, taken);
+	failures_log(out, taken);
 	return taken;
 }
 
@@ -247,7 +228,7 @@ uint32_t nic_cq_poll(struct nic_cq *cq, uint32_t count, struct cqe *out)
 	struct cq_taker taker = {.cq = &cq->cq, .out = out, .room = count};
 
 	drive_all(cq, &taker);
-	tell_failures(out, taker.taken);
+	failures_log(out, taker.taken);
 	return taker.taken + queue_take(cq, count - taker.taken, out + taker.taken);
 }
 
@@ -290,7 +271,7 @@ void nic_collect(uint32_t lanes)
 	for (; lanes; lanes &= lanes - 1) {
 		struct worker *worker = nic.worker[__builtin_ctz(lanes)];
 
-		if (!worker_has_news(worker))
+		if (!worker_has_local_work(worker))
 			continue;
 		worker_lock(worker);
 		worker_collect(worker);
@@ -299,8 +280,8 @@ void nic_collect(uint32_t lanes)
 }
 
 /*
- * Initiators on this host that came before the queue was armed have woken nobody: what they have
- * left is taken in now. Those that come later see that it is armed.
+ * Collect what initiators on this host left before the queue was armed, because they woke no
+ * thread. Later initiators see that the queue is armed.
  */
 static void lanes_collect(const struct nic_cq *cq)
 {
@@ -308,7 +289,7 @@ static void lanes_collect(const struct nic_cq *cq)
 	nic_collect(atomic_load_explicit(&cq->lane_mask, memory_order_acquire));
 }
 
-/* It is not polled on, for all that is known. */
+/* The caller is about to sleep: the lanes' threads take over. */
 static void note_arm(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);

@@ -472,7 +472,7 @@ static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 	if (qp->send_cq &&
 		!nic_cq_is_armed(
 			qp->send_cq)) /* it will poll, and a post drives as well as a poll */
-		worker_note_polls(worker, 1);
+		poll_policy_note(&worker->policy, 1);
 }
 
 int nic_qp_post_send(

@@ -18,16 +18,15 @@
 #include "worker/worker_streams.h"
 
 /*
- * Staged bytes of equal packets after which they are handed to the kernel: one super-packet, so
- * that the receiver starts early. What is before them and of another length (the first packet of a
- * WRITE is longer by its RETH) goes along, and does not count: a super-packet is the cheaper, the
- * fuller it is.
+ * Staged bytes of equal packets after which the kernel gets them: one super-packet, so that the
+ * receiver starts early. Packets of another length before them (the first of a WRITE is longer by
+ * its RETH) go along but do not count, because a full super-packet costs less per byte.
  */
 enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
 static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full packets");
 
-/* Less is copied more quickly than the kernel takes it in pieces. */
+/* A shorter payload is copied faster than the kernel gathers it in pieces. */
 enum { LEND_BYTES_MIN = 2048 };
 
 /* --- progress --- */
@@ -58,7 +57,7 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 		&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
 }
 
-/* Packets of RoCE. Out of line: it is long, and streams go by. */
+/* Sends RoCE packets. Out of line: it is long, and lanes with only streams do not need it. */
 static __attribute__((noinline)) void packets_transmit(struct worker *worker, bool with_acks)
 {
 	struct lane *lane = &worker->lane;
@@ -115,7 +114,7 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 	return alarm ? min_u64(alarm->at_ns, deadline_ns) : deadline_ns;
 }
 
-/* The worker's clock was read. */
+/* Collects what peers on this host have left. `now_ns` is fresh enough. */
 static unsigned local_work_collect(struct worker *worker)
 {
 	unsigned count = 0;
@@ -154,7 +153,10 @@ unsigned worker_take_in(struct worker *worker)
 	return datagrams;
 }
 
-/* A peer may send faster than we take in: what counts has arrived by the first call. */
+/*
+ * A bound, because a peer may send faster than this lane receives: all that matters has arrived
+ * before the first call.
+ */
 enum { SETTLE_CALLS_MAX = 64 };
 
 void worker_settle(struct worker *worker)
@@ -168,62 +170,37 @@ void worker_settle(struct worker *worker)
 	worker_send(worker, true);
 }
 
-static void skip_set(struct worker *worker, uint32_t polls)
-{
-	atomic_store_explicit(&worker->polls_skip, polls, memory_order_relaxed);
-	atomic_store_explicit(&worker->polls_skipped, 0, memory_order_relaxed);
-}
-
-/* The sockets were looked at; there were `datagrams`. */
-static void skip_adapt(struct worker *worker, unsigned datagrams)
-{
-	if (!atomic_load_explicit(&worker->polls_skip, memory_order_relaxed))
-		return;
-	worker->polls_skip_next =
-		datagrams ? 0 : min_u32(2 * worker->polls_skip_next, WORKER_SKIP_MAX);
-	skip_set(worker, worker->polls_skip_next);
-}
-
 static unsigned collect_quickly(struct worker *worker)
 {
-	if (!worker_has_news(worker))
+	if (!worker_has_local_work(worker))
 		return 0;
 	worker_stamp(worker);
-	worker->polls_skip_next = max_u32(worker->polls_skip_next, WORKER_SKIP_MIN);
-	skip_set(worker, worker->polls_skip_next);
+	poll_policy_local_work(&worker->policy);
 	return local_work_collect(worker);
 }
 
 /*
- * The same for a poll, which mostly finds nothing: the clock is read when a packet has come, and
- * else only now and then to see whether a deadline has passed.
+ * worker_take_in() for a poll, which mostly finds nothing. It reads the clock only when a packet
+ * has arrived, and on some of the other calls to see whether a deadline has passed.
  */
 static unsigned take_in_quickly(struct worker *worker)
 {
 	unsigned datagrams, reads;
 
-	atomic_store_explicit(&worker->polls_driving,
-		atomic_load_explicit(&worker->polls_driving, memory_order_relaxed) + 1,
-		memory_order_relaxed);
+	poll_policy_begin(&worker->policy);
 	worker->is_now_fresh = false;
-	worker->poll_weight = 1 +
-		atomic_load_explicit(&worker->polls_skipped, memory_order_relaxed) /
-			WORKER_SKIP_WEIGHT;
 	reads = worker->stream_count ? worker_streams_receive(worker) : 0;
 	datagrams = collect_quickly(worker);
 	if (!datagrams) {
 		datagrams = port_udp_receive(worker->port, on_packet, worker);
-		if (port_udp_looks(worker->port))
-			worker->poll_weight += WORKER_LOOK_WEIGHT - 1;
-		skip_adapt(worker, datagrams);
+		poll_policy_sockets_read(&worker->policy, datagrams, port_udp_looks(worker->port));
 	}
 	if (!list_is_empty(&worker->frames))
 		datagrams += worker_frames_receive(worker);
 	datagrams += reads;
 	if (datagrams) {
 		worker->last_packet_ns = worker->now_ns;
-	} else if (++worker->clockless_polls >= WORKER_CLOCKLESS_POLLS) {
-		worker->clockless_polls = 0;
+	} else if (poll_policy_reads_clock(&worker->policy)) {
 		worker->now_ticks = clock_ticks();
 		worker->now_ns = clock_now_ns();
 		deadlines_expire(worker);
@@ -231,7 +208,7 @@ static unsigned take_in_quickly(struct worker *worker)
 	return datagrams;
 }
 
-void worker_tell(struct worker *worker)
+void worker_deliver_signals(struct worker *worker)
 {
 	struct signal *signal;
 	uint32_t news;
@@ -241,8 +218,8 @@ void worker_tell(struct worker *worker)
 }
 
 /*
- * Either the thread sees that one was armed before it begins its tick, or it is seen here to have
- * begun it.
+ * Both sides write, then read: either the thread sees `was_armed` before it begins its tick, or
+ * this function sees that the tick has begun and ends it.
  */
 void worker_note_arm(struct worker *worker)
 {
@@ -252,7 +229,7 @@ void worker_note_arm(struct worker *worker)
 		kick_ring(worker->kick);
 }
 
-/* The thread may sleep past that time, and nobody else may be there by then. */
+/* The thread may sleep past that time, and no application may poll by then: wake the thread. */
 void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at_ns)
 {
 	deadline_set(&worker->alarms, alarm, at_ns);
@@ -262,33 +239,32 @@ void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at
 	}
 }
 
-/* Does something wait for its time, and does nobody see to that yet? */
-static bool is_time_unattended(const struct worker *worker)
+/* Is there a deadline that the sleeping thread or skipping polls would miss? */
+static bool is_deadline_unattended(const struct worker *worker)
 {
 	const struct lane *lane = &worker->lane;
 
 	return (lane->deadlines.count || lane->pacing.count || worker->alarms.count) &&
-		(worker->is_deep_asleep ||
-			atomic_load_explicit(&worker->polls_skip, memory_order_relaxed));
+		(worker->is_deep_asleep || poll_policy_is_skipping(&worker->policy));
 }
 
-/* Nothing to send, nothing owed, nobody to wake. */
+/* Is there nothing to send, no acknowledgement pending, and no thread to wake? */
 static bool is_quiet(const struct worker *worker)
 {
 	const struct lane *lane = &worker->lane;
 
 	return !engine_has_packets(lane, true) && list_is_empty(&lane->tx_frames) &&
-		list_is_empty(&lane->tx_streams) && !is_time_unattended(worker) &&
+		list_is_empty(&lane->tx_streams) && !is_deadline_unattended(worker) &&
 		!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed) &&
 		!port_udp_is_blocked(worker->port);
 }
 
-/* There is something. Out of line: mostly there is nothing but streams. */
+/* Sends all but streams. Out of line: mostly there is nothing, or only streams have something. */
 static __attribute__((noinline)) void send_all(struct worker *worker, bool with_acks)
 {
-	if (atomic_load_explicit(&worker->polls_skip, memory_order_relaxed) &&
+	if (poll_policy_is_skipping(&worker->policy) &&
 		worker_deadline_ns(worker) != DEADLINE_NEVER)
-		skip_set(worker, 0);
+		poll_policy_set_skip(&worker->policy, 0);
 	if (engine_has_packets(&worker->lane, with_acks) || port_udp_is_blocked(worker->port))
 		packets_transmit(worker, with_acks);
 	if (!list_is_empty(&worker->lane.tx_frames))
@@ -296,7 +272,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	bool has_more = engine_has_packets(&worker->lane, true);
 	atomic_store_explicit(
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
-	/* This thread may not come back for a long time: the other one has to. */
+	/* The application may not call again for a long time: the NIC thread goes on. */
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
 			!list_is_empty(&worker->lane.tx_streams) ||
@@ -322,12 +298,10 @@ static bool has_completed(const struct worker *worker, const struct cq *cq)
 }
 
 /*
- * With a completion in hand the application is likely to answer at once; without one, what
- * completes its request may be right behind the packet that came. Either way acknowledgements can
- * wait a little, but not for long.
+ * An application that gets a completion is likely to answer at once. Without a completion, the
+ * packet that completes its request may be right behind. Either way acknowledgements wait a little.
  *
- * A poll that sends a long message takes as long as many, and is as good a sign that the lane is
- * driven.
+ * A poll that sends a long message takes as long as many short polls, so it counts as many.
  */
 unsigned worker_poll(struct worker *worker, const struct cq *cq)
 {
@@ -340,22 +314,17 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 	datagrams = take_in_quickly(worker);
 	worker_send(worker, false);
 	if (worker->flushes != flushes)
-		worker_note_polls(worker, worker->flushes - flushes);
-	if (!atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed)) {
-		worker->deferring_weight = 0;
-	} else if (!has_completed(worker, cq)) {
-		worker->deferring_weight += worker->poll_weight;
-		if (worker->deferring_weight > WORKER_DEFERRING_WEIGHT) {
-			worker->deferring_weight = 0;
-			worker_send(worker, true);
-		}
-	}
+		poll_policy_note(&worker->policy, worker->flushes - flushes);
+	bool are_deferred = atomic_load_explicit(&worker->are_acks_deferred, memory_order_relaxed);
+	if (poll_policy_sends_acks(
+		    &worker->policy, are_deferred, are_deferred && has_completed(worker, cq)))
+		worker_send(worker, true);
 	return datagrams;
 }
 
 /* --- life --- */
 
-/* A descriptor that is watched already stays so. */
+/* Watching a descriptor twice does no harm. */
 static int fd_watch(int epoll, int fd, enum worker_source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};
@@ -476,7 +445,7 @@ int worker_address_add(
 		return index;
 	worker->address[index] = (struct worker_address){*gid, scope_ifindex};
 	worker->address_count = max_u32(worker->address_count, (uint32_t)index + 1);
-	/* What fails now is tried again when the thread next drives the lane. */
+	/* If this fails, the thread tries again when it next drives the lane. */
 	if (worker->is_watching_sockets &&
 		fd_watch(worker->epoll_all, socket, WORKER_SOURCE_SOCKET))
 		worker->is_watching_sockets = false;

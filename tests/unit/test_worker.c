@@ -135,18 +135,18 @@ static void write_of_64_kib_leaves_in_two_datagrams(void **state)
 
 static void poll_that_sends_a_long_message_counts_for_many(void **state)
 {
-	uint32_t polls = worker->polls;
+	uint32_t polls = worker->policy.polls;
 
 	(void)state;
 	connect_to_nobody();
 	worker_poll(worker, &cq);
-	assert_int_equal(worker->polls, polls);
+	assert_int_equal(worker->policy.polls, polls);
 	post_write(sizeof(payload));
 	worker_poll(worker, &cq);
-	assert_true(worker->polls > polls);
-	polls = worker->polls;
+	assert_true(worker->policy.polls > polls);
+	polls = worker->policy.polls;
 	worker_poll(worker, &cq);
-	assert_int_equal(worker->polls, polls);
+	assert_int_equal(worker->policy.polls, polls);
 }
 
 static void worker_that_is_unlocked_has_told_its_news(void **state)

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "lane/poll_policy.h"
+
+#include "base/arith.h"
+
+/*
+ * The application has neither polled nor posted for a while: this process is a target of others or
+ * waits for events. An active application needs the CPU more than this thread does, also one that
+ * posts and watches its memory.
+ */
+static bool is_passive(const struct poll_thread *thread, uint64_t now_ns)
+{
+	return now_ns - thread->polled_ns > POLL_IDLE_NS;
+}
+
+static bool is_being_polled(struct poll_thread *thread, const struct poll_policy *policy,
+	bool was_armed, uint64_t now_ns)
+{
+	uint32_t polls = atomic_load_explicit(&policy->polls, memory_order_relaxed);
+	uint32_t driving = atomic_load_explicit(&policy->polls_driving, memory_order_relaxed);
+	bool is_polled = !was_armed &&
+		polls - thread->polls_seen >= (uint32_t)POLL_COUNT_PER_TICK << thread->trust &&
+		driving != thread->driving_seen;
+
+	if (polls != thread->polls_seen)
+		thread->polled_ns = now_ns;
+	if (is_polled || was_armed || now_ns - thread->seen_ns > POLL_TICK_NS) {
+		thread->polls_seen = polls;
+		thread->driving_seen = driving;
+		thread->seen_ns = now_ns;
+	}
+	return is_polled;
+}
+
+bool poll_thread_stands_back(struct poll_thread *thread, const struct poll_policy *policy,
+	bool was_armed, uint64_t now_ns)
+{
+	if (!is_being_polled(thread, policy, was_armed, now_ns)) {
+		thread->quiet_ticks = 0;
+		thread->trust = 0;
+		return false;
+	}
+	thread->trust = min_u32(thread->quiet_ticks / POLL_QUIET_TICKS, POLL_TRUST_MAX);
+	thread->is_regular |= thread->quiet_ticks >= POLL_QUIET_TICKS;
+	thread->quiet_ticks++;
+	return true;
+}
+
+void poll_thread_drove(struct poll_thread *thread, uint64_t now_ns)
+{
+	thread->is_regular &= now_ns - thread->polled_ns < POLL_IDLE_NS;
+}
+
+bool poll_thread_holds_acks(struct poll_thread *thread, uint64_t now_ns)
+{
+	if (is_passive(thread, now_ns))
+		return false;
+	if (thread->hold_luck >= 0)
+		return true;
+	thread->hold_luck++;
+	return false;
+}
+
+void poll_thread_held_acks(struct poll_thread *thread, bool has_answered)
+{
+	if (has_answered)
+		thread->hold_luck = POLL_HOLD_LUCK_MAX;
+	else if (--thread->hold_luck < 0)
+		thread->hold_luck = POLL_HOLD_LUCK_MIN;
+}
+
+/*
+ * The longest sleep that only packets interrupt: a quarter of the silence so far. After it the
+ * thread finds what the application has left: new deadlines, acknowledgements, and receive requests
+ * for stalled messages.
+ */
+static uint64_t tick_ns(const struct poll_lane *lane)
+{
+	uint64_t silence_ns = lane->now_ns - lane->packet_ns;
+
+	if (lane->is_stalled)
+		return POLL_TICK_NS;
+	return min_u64(max_u64(silence_ns / 4, POLL_TICK_NS), POLL_TICK_NS << POLL_TRUST_MAX);
+}
+
+uint64_t poll_thread_sleep_ns(struct poll_thread *thread, const struct poll_lane *lane)
+{
+	bool is_waiting = lane->deadline_ns != UINT64_MAX || lane->is_blocked;
+
+	if (lane->datagrams || is_waiting)
+		thread->idle_since_ns = lane->now_ns;
+	if (lane->datagrams || lane->has_output)
+		return 0;
+	if (is_passive(thread, lane->now_ns) && lane->now_ns - lane->packet_ns < POLL_SPIN_NS)
+		return 0;
+	if (is_waiting && lane->deadline_ns <= lane->now_ns)
+		return 0;
+	if (is_waiting)
+		return min_u64(lane->deadline_ns - lane->now_ns, tick_ns(lane));
+	return lane->now_ns - thread->idle_since_ns < POLL_IDLE_NS ? tick_ns(lane) : UINT64_MAX;
+}
