@@ -2,9 +2,9 @@
 /*
  * Named counters of a queue pair.
  *
- * They lie in NIC memory so that `urnic stat` can read them from another process while they count.
- * One thread writes (whoever holds the lane's lock), anyone reads; each value is exact, the set as
- * a whole is not a snapshot.
+ * Counters lie in NIC memory so that `urnic stat` can read them from another process while they
+ * count. The holder of the lane's lock writes, and any thread reads. Each value is exact; the set
+ * as a whole is not a snapshot.
  */
 #ifndef URNIC_LANE_COUNTER_H
 #define URNIC_LANE_COUNTER_H
@@ -35,7 +35,7 @@ static inline uint64_t counter_read(const struct counters *counters, enum counte
 	return atomic_load_explicit(&counters->value[counter], memory_order_relaxed);
 }
 
-/* The name of a counter, and a sentence for people. */
+/* The name of a counter, and its sentence in counter.def. */
 const char *counter_name(enum counter counter);
 const char *counter_sentence(enum counter counter);
 

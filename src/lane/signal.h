@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Signals: what the engine wants told to the outside once it is done.
+ * Signals: events of the engine's objects that the NIC delivers after the engine is done.
  *
- * The engine makes no system calls, so it cannot wake anybody. An object that has news (a
- * completion on an armed queue, an asynchronous event) raises its signal; the signal waits in the
- * lane's queue until the runtime takes it out, under the same lane lock, and writes to a
- * descriptor. Each object has one signal with a bit per kind of news, so nothing is allocated and
- * nothing is said twice.
+ * The engine makes no system calls, so it wakes no thread. An object with an event (a completion on
+ * an armed queue, an asynchronous event) raises its signal. The signal waits in the lane's queue
+ * until the worker takes it out, under the same lane lock, and the NIC writes to a descriptor. Each
+ * object has one signal with a bit per kind of event, so nothing is allocated, and no event is
+ * reported twice.
  *
- * An object that several lanes serve (a completion queue, a shared receive queue) may be raised by
- * all at once: who turns its bits from zero queues it.
+ * Several lanes may raise the signal of an object that they share (a completion queue, a shared
+ * receive queue). The lane that sets the first bit queues the signal.
  */
 #ifndef URNIC_LANE_SIGNAL_H
 #define URNIC_LANE_SIGNAL_H
@@ -26,14 +26,14 @@ enum signal_kind {
 	SIGNAL_KIND_WQ,
 };
 
-/* News, as bits (lane/signal.def): SIGNAL_COMPLETION and so on. */
+/* Kinds of events, as bits (lane/signal.def): SIGNAL_COMPLETION and so on. */
 enum signal_news {
 #define SIGNAL(name, bit) SIGNAL_##name = 1 << (bit),
 #include "lane/signal.def"
 #undef SIGNAL
 };
 
-/* The news of all kinds of objects travel in one word: no two share a bit. */
+/* One word carries the events of all kinds of objects, so no two kinds share a bit. */
 enum {
 #define SIGNAL(name, bit) +SIGNAL_##name
 	SIGNAL_SUM = 0
@@ -65,7 +65,7 @@ static inline void signal_raise(struct signal_queue *queue, struct signal *signa
 	}
 }
 
-/* Takes one signal out of the queue and its news out of the signal; NULL when there is none. */
+/* Takes a signal out of the queue, and its events out of the signal; NULL if the queue is empty. */
 static inline struct signal *signal_take(struct signal_queue *queue, uint32_t *ret_news)
 {
 	struct signal *signal = queue->first;
@@ -77,7 +77,7 @@ static inline struct signal *signal_take(struct signal_queue *queue, uint32_t *r
 	return signal;
 }
 
-/* The object is about to go: what it still had to say is taken back, if it is in this queue. */
+/* The object is about to go: discard its signal if it is in this queue. */
 static inline void signal_forget(struct signal_queue *queue, struct signal *signal)
 {
 	struct signal **link = &queue->first;

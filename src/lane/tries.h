@@ -4,20 +4,19 @@
 
 /*
  * Allowances of tries: how many wrong numbers a stranger may send before a guard is up. A queue
- * pair has one of each kind, and a lane has one of each kind for every peer. qp/guard.h has the
- * model, and spends them.
+ * pair has an allowance of each kind, and a lane has them for every peer. qp/guard.h has the model.
  */
 
 #include <stdint.h>
 
 enum { GUARD_PEERS = 64 }; /* a power of two */
 
-/* An allowance. Zeroed, it is whole. */
+/* An allowance. Zeroed, it is full. */
 struct guard {
-	uint64_t whole_at_ns; /* when it will have grown back; in the past: it has */
+	uint64_t whole_at_ns; /* when it will be full again; in the past: it is full */
 };
 
-/* What tries use up. */
+/* What strangers guess. */
 enum guard_kind {
 	GUARD_NUMBERS,
 	GUARD_KEYS,

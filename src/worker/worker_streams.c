@@ -12,9 +12,9 @@
 #include "os/log.h"
 
 enum {
-	READY_MAX = 64, /* streams that one question finds */
-	READS_PER_TURN = 8, /* of one stream */
-	WRITES_PER_TURN = 8,
+	READY_MAX = 64, /* streams that one read of the epoll set finds */
+	READS_PER_TURN = 8, /* of a stream */
+	WRITES_PER_TURN = 8, /* of a stream */
 	TURNS_PER_CALL = 32, /* of streams that send */
 	SILENCE_MAX =
 		64, /* questions to the set without an answer, after which it is asked seldom: */
@@ -22,7 +22,7 @@ enum {
 	LOOKS = 8, /* while a peer's budget lasts */
 };
 
-/* Tells the set what to look for. */
+/* Tells the epoll set which events of the stream to report. */
 static int stream_watch(const struct worker *worker, struct worker_stream *stream, int operation)
 {
 	struct epoll_event event = {
@@ -35,7 +35,8 @@ static int stream_watch(const struct worker *worker, struct worker_stream *strea
 }
 
 /*
- * The set looks after it again. One that it does not take stays as it is, and is read at each poll.
+ * Puts the hot stream back into the epoll set. If the set refuses it, the stream stays hot, and
+ * each poll reads from it.
  */
 static void hot_end(struct worker *worker)
 {
@@ -45,7 +46,7 @@ static void hot_end(struct worker *worker)
 		worker->hot_stream = NULL;
 }
 
-/* The set, and who sleeps on it, are spared what the application finds by itself. */
+/* Takes the stream out of the epoll set, because polls read from it directly. */
 static void hot_begin(struct worker *worker, struct worker_stream *stream)
 {
 	if (worker->is_watching_sockets || stream->is_blocked || stream->is_deaf ||
@@ -58,7 +59,7 @@ static void hot_begin(struct worker *worker, struct worker_stream *stream)
 	worker->hot_stream = stream;
 }
 
-/* What to look for has changed. */
+/* The events to report have changed. */
 static void watch_anew(struct worker *worker, struct worker_stream *stream)
 {
 	if (worker->hot_stream == stream)
@@ -134,7 +135,9 @@ void worker_streams_forget(struct worker *worker)
 	}
 }
 
-/* Does what the queue pair wants of its stream. Closing is done when its signal is delivered. */
+/*
+ * Ends the stream if the queue pair wants that. The descriptor is closed by the signal's handler.
+ */
 static void stream_settle(struct worker *worker, struct worker_stream *stream)
 {
 	if (stream->iwarp->stream == IWARP_STREAM_OPEN || iwarp_wish(stream->iwarp) != IWARP_END)
@@ -159,7 +162,7 @@ static void note_time(struct worker *worker)
 		worker_glance(worker);
 }
 
-/* Nothing more comes: the set would say so for ever. */
+/* The stream has no more input. The epoll set would report that again and again: stop it. */
 static void stream_ended(struct worker *worker, struct worker_stream *stream, bool is_lost)
 {
 	stream->is_deaf = true;
@@ -241,7 +244,7 @@ static inline unsigned receive_hot(struct worker *worker)
 	return reads;
 }
 
-/* Those that the set says nothing of. */
+/* Receives from stalled streams, which the epoll set does not report. */
 static unsigned receive_from_stalled(struct worker *worker)
 {
 	unsigned reads = 0;
@@ -288,7 +291,7 @@ static unsigned receive_from_ready(struct worker *worker)
 	return reads;
 }
 
-/* While others than the hot one have nothing to say they are asked now and then. */
+/* Is the epoll set to be read in this poll? Seldom, while only the hot stream is active. */
 static bool is_set_due(struct worker *worker)
 {
 	if (worker->stream_count == 1)
@@ -310,7 +313,7 @@ unsigned worker_streams_receive(struct worker *worker)
 
 /* --- peers that are gone --- */
 
-/* Bytes are under way. The timer is mostly set already. */
+/* Bytes are under way, so the peer is checked later. Mostly the timer is set already. */
 static void look_later(struct worker *worker, const struct worker_stream *stream)
 {
 	uint64_t wait_ns = stream->wait_budget_ns / LOOKS;
@@ -364,8 +367,8 @@ void worker_streams_look(struct worker *worker)
 /* --- sending --- */
 
 /*
- * So many bytes of `bytes` were taken, or the -errno why not. Returns whether more may be sent at
- * once.
+ * The kernel took `taken` of `bytes`, or refused them with -errno. Returns whether the stream may
+ * send more at once.
  */
 static bool write_done(
 	struct worker *worker, struct worker_stream *stream, int64_t taken, int64_t bytes)
@@ -381,7 +384,7 @@ static bool write_done(
 	return !stream->is_blocked;
 }
 
-/* Returns whether it may send more at once. */
+/* Returns whether the stream may send more at once. */
 static __attribute__((noinline)) bool write_once(
 	struct worker *worker, struct worker_stream *stream)
 {
@@ -399,7 +402,7 @@ static __attribute__((noinline)) bool write_once(
 	return write_done(worker, stream, port_tcp_send(stream->fd, pieces, count), bytes);
 }
 
-/* The same for a single small message. */
+/* Sends a single small message. */
 static inline bool write_fast(struct worker *worker, struct worker_stream *stream)
 {
 	uint32_t bytes;

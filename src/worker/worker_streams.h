@@ -3,14 +3,13 @@
 #define URNIC_WORKER_WORKER_STREAMS_H
 
 /*
- * The streams of a lane's iWARP queue pairs, each a TCP connection, which whoever drives the lane
- * looks after along with the lane's UDP port.
+ * The streams of a lane's iWARP queue pairs. Each is a TCP connection, and the thread that drives
+ * the lane serves them along with the lane's UDP port.
  *
- * All sockets are in an epoll set of the lane's own. While an application polls, so that nobody
- * sleeps on the set, the stream that something came from last is hot: it is not in the set, and
- * each poll reads from it right away. That is one system call in place of two, and the segment that
- * comes has no set, nor sets of sets, to be announced to. The set is asked for the others; seldom,
- * if it has been silent.
+ * All sockets are in an epoll set of the lane. While an application polls, no thread sleeps on that
+ * set. Then the stream that received last is hot: it is not in the set, and each poll reads from it
+ * directly. That is one system call instead of two, and an arriving segment notifies no epoll set.
+ * The other streams are found through the set, which is read seldom while it has been silent.
  *
  * While bytes are under way the thread looks now and then whether the peer still answers TCP. One
  * that has not for the stream's budget is gone. A peer that does not read answers, and is waited
@@ -31,42 +30,44 @@ struct worker_stream {
 	uint64_t wait_budget_ns; /* 0: as long as the kernel's */
 	uint64_t silent_since_ns; /* seen so, of a peer that owes an answer; 0: does not */
 	bool is_blocked; /* the kernel takes no more bytes now */
-	bool is_deaf; /* nothing more is to be received: the set does not say so again */
-	bool is_stalled; /* a message waits for a receive request: likewise, for now */
+	bool is_deaf; /* its input has ended: the epoll set does not report it */
+	bool is_stalled; /* a message waits for a receive request: not reported either */
 };
 
 /*
- * Begin to look after a stream, whose queue pair was opened. Takes `fd`. The worker is locked.
- * Returns 0 or -errno.
+ * Begin to serve a stream whose queue pair was opened. On success the worker owns `fd`. The worker
+ * is locked. Returns 0 or -errno.
  */
 int worker_stream_add(struct worker *worker, struct worker_stream *stream);
 
-/* Look after it no longer; `fd` is the caller's again. The worker is locked. */
+/* Stop serving a stream; the caller owns `fd` again. The worker is locked. */
 void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
 
-/* Close it and look after it no longer; again does no harm. The worker is locked. */
+/* Stop serving a stream and close it; a second call does no harm. The worker is locked. */
 void worker_stream_close(struct worker *worker, struct worker_stream *stream);
 
-/* Close the sockets of all: the process has forked, and this is the child. */
+/* Close the sockets of all streams, in a forked child. */
 void worker_streams_forget(struct worker *worker);
 
-/* The sockets are to wake whoever sleeps on them: none is hot. The worker is locked. */
+/* Put the hot stream back into the epoll set, so that it wakes the thread. The worker is locked. */
 void worker_streams_watch(struct worker *worker);
 
-/* Take in what has come. The worker is locked. Returns how many reads found something. */
+/* Receive from all streams. The worker is locked. Returns how many reads found something. */
 unsigned worker_streams_receive(struct worker *worker);
 
 /*
- * Read from the hot stream, if there is one, for worker_streams_receive(), which is to follow
- * before anything else happens to the lane. For a function with few calls above it: after a system
- * call a processor foresees the returns of the functions that are entered from then on, and of few
- * of those that were entered before; each of the others costs it more than most of them do. The
- * worker is locked.
+ * Read from the hot stream, if there is one. The caller calls worker_streams_receive() next, before
+ * anything else happens to the lane. The worker is locked.
+ *
+ * For a function near the top of the stack. After a system call, a CPU mispredicts the returns of
+ * most functions that were entered before it, and each misprediction costs more than such a
+ * function does.
  */
 static inline void worker_streams_read_ahead(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
-	bool is_read = hot && !hot->is_deaf && !hot->is_stalled; /* and by nobody else before */
+	/* Then no other read has preceded */
+	bool is_read = hot && !hot->is_deaf && !hot->is_stalled;
 	uint8_t *buffer = is_read ? iwarp_offer_buffer(hot->iwarp) : NULL;
 
 	if (!buffer)
@@ -75,10 +76,10 @@ static inline void worker_streams_read_ahead(struct worker *worker)
 	worker->has_read_ahead = true;
 }
 
-/* The timer has expired: look for peers that are gone. The worker is not locked. */
+/* The timer has expired: check for dead peers. The worker is not locked. */
 void worker_streams_look(struct worker *worker);
 
-/* Send what there is to send. The worker is locked. */
+/* Send all that streams have to send. The worker is locked. */
 void worker_streams_send(struct worker *worker);
 
 #endif
