@@ -145,7 +145,7 @@ static bool channel_record_next(const struct lane *lane, const struct borrower_c
 	uint32_t published = atomic_load_explicit(&channel->published, memory_order_acquire);
 
 	if (published - *collected > BORROWER_RECORD_COUNT) {
-		*collected = published; /* nobody knows what there is */
+		*collected = published; /* the count is invalid: skip what it covers */
 		lane_count_unsound(lane);
 	}
 	if (published == *collected)
@@ -180,7 +180,7 @@ static uint32_t rung_add(struct rung *rung, struct lane *lane, struct borrower_c
 	return word_execute(lane, &channel->word);
 }
 
-/* The list is broken, and nobody knows who was on it: all channels are. */
+/* The list is broken: check all channels of the table. */
 static __attribute__((cold, noinline)) uint32_t rung_take_all(
 	struct rung *rung, struct lane *lane, struct doorbell *doorbell)
 {
@@ -372,7 +372,7 @@ bool borrower_quiesce(struct borrower_table *table, borrower_wait_fn *wait,
 	return is_quiet;
 }
 
-/* Of borrower_wait_fn, for those that stand still. */
+/* Calls of borrower_wait_fn, for a stopped borrower. */
 enum {
 	WAIT_ROUNDS_MAX = 2000,
 	WAIT_ROUNDS_BRIEF = 284, /* some 4 ms */
@@ -444,7 +444,7 @@ static struct borrower_channel *channel_take_next(struct borrower_table *table, 
 		attempt++) {
 		if (!atomic_compare_exchange_strong(&table->used_count, &count, count + 1))
 			continue;
-		/* Somebody else may have found it in between. */
+		/* Another borrower may have taken it in between. */
 		if (channel_take(&table->channel[count], 0, who))
 			return &table->channel[count];
 		count++;

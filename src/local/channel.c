@@ -5,7 +5,7 @@
 
 static_assert(sizeof(struct channel_record) == 64, "a cache line each");
 
-/* The sequence of a record that nobody will publish. No generation that is open has it. */
+/* The sequence of a record that is never published. No open generation has it. */
 #define CLOSED channel_sequence(0, 0)
 
 void channel_open(struct request_channel *channel)

@@ -27,7 +27,7 @@ enum { PAYLOAD_BYTES_MAX = 4096 };
  */
 enum { FALLBACKS_MAX = 32 };
 
-/* --- who can be reached --- */
+/* --- paths and routes --- */
 
 void datagram_lane_init(struct datagram_lane *lane, void (*ask)(void))
 {
@@ -434,7 +434,7 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 		.taken = (uint32_t)taken,
 	};
 
-	/* There was room, and nobody else publishes in this channel. */
+	/* There was room, and this lane alone publishes in this channel. */
 	borrower_channel_publish(
 		process->channel, process->doorbell, process->channel_offset, &record);
 	if (fault)

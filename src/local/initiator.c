@@ -171,7 +171,7 @@ static void give_up(struct local_qp *local)
 		atomic_load_explicit(&local->target_rq->posted, memory_order_relaxed);
 }
 
-/* A message is ready, and there is nobody to take it: wait a while, then let packets ask. */
+/* No receive request is posted: wait a while, then fall back to packets. */
 static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	uint64_t waited_ns;

@@ -208,7 +208,7 @@ static void qp_collect(struct qp *qp, uint64_t now_ns)
 
 /* --- watching --- */
 
-/* Nobody rings for it any more. */
+/* Initiators no longer ring for it. */
 static void watch_begin(struct local_qp *local, struct local_watch *watch)
 {
 	watch->local = local;
@@ -329,7 +329,7 @@ static uint32_t rung_collect(struct local_qp *local, uint64_t now_ns)
 	return count;
 }
 
-/* The list is broken, and nobody knows who was on it. */
+/* The list is broken: check all channels of the lane. */
 static __attribute__((cold, noinline)) uint32_t collect_everywhere(
 	struct lane *lane, uint64_t now_ns)
 {
@@ -372,14 +372,14 @@ static bool is_in_use(const struct request_channel *channel)
 	return atomic_load(&channel->in_use) != CHANNEL_IS_FREE;
 }
 
-enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for one that stands still */
+enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for a stopped initiator */
 
 bool local_wait(struct local_qp *local)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	for (uint32_t round = 0; is_in_use(local->channel); round++) {
 		if (!local->owner->wait(local->channel, round)) {
-			/* nobody's any more */
+			/* its initiator has ended */
 			atomic_store(&local->channel->in_use, CHANNEL_IS_FREE);
 			return true;
 		}
@@ -389,7 +389,7 @@ bool local_wait(struct local_qp *local)
 	return true;
 }
 
-/* Let nobody in, and wait until nobody is. False when somebody stands still in there. */
+/* Close the channel, and wait for its mark. False when a stopped initiator keeps it. */
 static bool close_and_wait(struct local_qp *local)
 {
 	channel_close(local->channel);

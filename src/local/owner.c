@@ -28,7 +28,7 @@ struct borrower_channel *owner_channel(struct owner_process *owner, uint32_t own
 	return *channel;
 }
 
-/* A channel of ours that nobody marks now, busy from here on. NULL when there is none. */
+/* A channel of ours without a mark, busy from here on. NULL when there is none. */
 static struct owner_mark *mark_channel_take(struct owner_process *owner)
 {
 	for (uint32_t i = 0; i < OWNER_MARKS_MAX; i++) {
@@ -71,7 +71,7 @@ static void key_leave(struct owner_mark *mark)
 
 enum { REVOKED_MAX = 16 }; /* times in a row: then the bytes are not there */
 
-/* Whoever copies for us finds out whether on-demand memory is there. */
+/* The copy itself finds out whether on-demand memory is there. */
 static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, uint64_t bytes, struct peer_place *ret_place)
 {
@@ -184,10 +184,10 @@ static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t
 enum {
 	ASK_ROUNDS_MAX =
 		1040, /* of owner_ops.pause, until it is asked for again later: some milliseconds */
-	DO_ROUNDS_MAX = 4000, /* for one who has begun */
+	DO_ROUNDS_MAX = 4000, /* for an owner that has begun */
 };
 
-/* The answer. MR_FAULT_LATER when nobody came. */
+/* The answer. MR_FAULT_LATER when the owner did not begin in time. */
 static enum mr_fault answer_await(
 	const struct owner_process *owner, struct borrower_word *word, uint64_t *ret_before)
 {
@@ -221,7 +221,8 @@ static enum mr_fault word_request(const struct borrowed_domain *domain,
 	struct owner_process *owner = domain->owner;
 	uint32_t lane;
 	struct doorbell *doorbell = any_doorbell(owner, &lane);
-	uint32_t state = BORROWER_WORD_DONE; /* an answer that came too late for who asked */
+	uint32_t state =
+		BORROWER_WORD_DONE; /* an answer that came after its request had been given up */
 
 	atomic_compare_exchange_strong(&channel->word.state, &state, BORROWER_WORD_NONE);
 	if (!doorbell || atomic_load(&channel->word.state) != BORROWER_WORD_NONE)
@@ -254,7 +255,7 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 	else if (place.here)
 		*ret_before = mr_word_apply(word, place.here);
 	if (place.here && !borrower_channel_mark_holds(mark->channel))
-		fault = MR_FAULT_PAGE; /* nobody can know whether the word had it */
+		fault = MR_FAULT_PAGE; /* it is unknown whether the word has changed */
 	/* The owner may have to take the key away before it comes to this */
 	borrower_channel_leave(mark->channel);
 	if (!fault && !place.here)

@@ -23,7 +23,7 @@ static void ud_endpoint_open(struct ud_endpoint_qp *local)
 	atomic_store_explicit(&endpoint->serial, local->serial, memory_order_release);
 }
 
-/* Let nobody in, wait until nobody is, and collect what they have left. */
+/* Refuse borrowers, wait for their marks, and collect their records. */
 static void ud_endpoint_close(struct ud_endpoint_qp *local, uint64_t now_ns)
 {
 	struct ud_endpoint *endpoint = local->place.endpoint;
@@ -185,7 +185,7 @@ bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns)
 
 /* --- collecting --- */
 
-/* Whose it is, and was when the record was left; NULL: nobody's any more. */
+/* The queue pair that the record was left for; NULL when that has gone. */
 static struct qp *receiver_of(const struct lane *lane, const struct borrower_record *record)
 {
 	struct qp *qp = lane->qp_by_number[record->qpn % LANE_QP_COUNT_MAX];

@@ -87,7 +87,7 @@ enum qp_local_result local_atomic(
 	if (!is_done)
 		return QP_LOCAL_PACKETS;
 	if (was_revoked) {
-		*ret_fault = FAULT_REMOTE_ACCESS; /* nobody can know whether the word had it */
+		*ret_fault = FAULT_REMOTE_ACCESS; /* it is unknown whether the word has changed */
 		return QP_LOCAL_FAILED;
 	}
 	local_executed(local, &local->target->atomics, 1, sizeof(uint64_t));

@@ -450,7 +450,7 @@ void mr_table_resume(const struct mr_table *table)
 		struct mr_slot *slot = &table->slots[i];
 		uint64_t word = atomic_load_explicit(&slot->key_word, memory_order_relaxed);
 
-		/* Nobody else changes it: all lanes are locked. */
+		/* It does not change: all lanes are locked. */
 		if (word & MR_KEY_IS_SUSPENDED)
 			mr_slot_publish(slot, (uint32_t)word);
 	}

@@ -34,7 +34,7 @@ static bool is_bound(const struct mr_slot *slot)
 static void window_unbind(const struct mr_table *table, struct mr_slot *slot)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_relaxed);
-	/* Whoever sees what is written next sees the key gone, too. */
+	/* A reader of what is written next sees the key gone, too. */
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&slot->qpn, 0, memory_order_relaxed);
 	atomic_fetch_sub_explicit(

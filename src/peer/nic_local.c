@@ -289,7 +289,7 @@ static void peers_check(void)
 
 	nic_enter();
 	while ((peer = nic_peer_ended()))
-		peer_forget(peer); /* whoever used it last lets it go */
+		peer_forget(peer); /* its last user releases it */
 	nic_peers_end();
 	nic_leave();
 }

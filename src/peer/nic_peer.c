@@ -386,7 +386,7 @@ static int other_open(struct nic_peer *peer, const struct agent_process *process
 {
 	int error;
 
-	/* Root is shown everybody's memory, and yet trusts nobody with its own. */
+	/* Root can see the memory of all users, but shares its own with none of them. */
 	if (process->memory < 0 || process->uid != geteuid())
 		return -EPERM;
 	peer->peer.ops = &process_ops;
@@ -695,7 +695,7 @@ static void peers_tidy(void)
 	if (!stale)
 		return;
 	nic_enter();
-	nic_for_each_worker(nic_worker_pass); /* who copied there is done */
+	nic_for_each_worker(nic_worker_pass); /* copies that were under way are done */
 	nic_leave();
 	peer_segments_unmap(stale);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The borrower of a target: who has opened the receiving queue pair of another process.
+ * The borrower of a target: it has opened the receiving queue pair of another process.
  *
  * Locks: opening.calling (one call at a time), opening.lock (its answer); see lock_order.def. The
  * control thread takes the second with the NIC locked; a caller does not lock the NIC.
@@ -210,7 +210,7 @@ static const struct nic_borrowed_qp_ops borrowed_ops = {
 	.number = opening_number,
 };
 
-/* Connect to who may have the target. The NIC is locked. Returns 0 or -errno. */
+/* Connect to the process that may have the target. The NIC is locked. Returns 0 or -errno. */
 static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t number)
 {
 	struct nic_opening *opening = malloc(sizeof(*opening));
@@ -279,7 +279,7 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 
 /* --- the thread that reads connections --- */
 
-/* The owner has ended: who waits for an answer hears so, and the program does. */
+/* The owner has ended: wake the threads that wait for an answer, and notify the program. */
 static void opening_lose(struct nic_opening *opening)
 {
 	pthread_mutex_lock(&opening->lock);

@@ -68,7 +68,7 @@ void nic_target_listen(void)
 			strerror(-error));
 }
 
-/* Nobody comes in any more. Whoever cannot be let in would keep the thread awake. */
+/* Stop listening: a connection that cannot be accepted would keep the thread awake. */
 static void listener_close(int error)
 {
 	log_write(LOG_ERROR, "no more processes can open the XRC queue pairs of this one: %s",
