@@ -145,7 +145,7 @@ static const struct {
 	const char *said;
 } refusals[] = {
 	{rtr_without_grh, EINVAL, "RTR over RoCE needs ah_attr.is_global and a GRH"},
-	{rtr_from_another_gid, EINVAL, "sgid_index 31 is behind the end of the GID table"},
+	{rtr_from_another_gid, EINVAL, "sgid_index 31 is beyond the end of the GID table"},
 	{rtr_without_its_peer, EINVAL, "missing in the mask: IBV_QP_DEST_QPN"},
 	{rtr_with_a_qkey, EINVAL, "does not belong to the transition: IBV_QP_QKEY"},
 	{rtr_with_too_many_reads, EINVAL, "max_dest_rd_atomic is more than"},
