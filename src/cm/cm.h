@@ -57,8 +57,14 @@ enum {
  * names: ten repetitions of the REP. A peer that asks for time (MRA) gets CM_SERVICE_TIMEOUT on
  * top, once.
  */
-#define CM_HALF_OPEN_NS     33000000000u
-#define CM_HALF_OPEN_MIN_NS 1000000000u /* a live peer has usually sent its RTU by then */
+#define CM_HALF_OPEN_NS 33000000000u
+
+/*
+ * An accepted connection keeps its place for so long, in which a live peer usually sends its RTU.
+ * Shorter than the period in which peers repeat a REQ: a flood frees places once in this time, and
+ * a peer that repeats its REQ in step with it would never meet one.
+ */
+#define CM_HALF_OPEN_MIN_NS 200000000u
 
 #define CM_ASK_PAUSE_NS   250000000u /* between questions about one queue pair */
 #define CM_ASKS_PERIOD_NS 1000000000u
