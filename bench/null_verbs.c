@@ -7,7 +7,7 @@
  * The library underneath sets everything up. Then posting (ibv_wr_*, as perftest does) copies into
  * the other process's memory and counts, and polling hands out what was counted: no check, no lock,
  * no error, no queue that is full, one queue pair per process, messages of SLOT_BYTES. So what a
- * program reaches with it, no verbs can exceed on this machine, whoever wrote them. DIRECTORY,
+ * program reaches with it, no verbs library can exceed on this machine. DIRECTORY,
  * which both processes are given, is where they find each other's memory; it is to be on a tmpfs,
  * and empty.
  */

@@ -27,8 +27,8 @@ struct unreliable_steps {
 };
 
 /*
- * Execute and complete the requests that need no packet. Returns the one to send next, or NULL when
- * there is none for now.
+ * Execute and complete the requests that need no packet. Returns the request to send next,
+ * or NULL when no request is ready to be sent.
  */
 struct send_wqe *unreliable_next(
 	struct qp *qp, const struct unreliable_steps *steps, uint64_t now_ns);

@@ -228,14 +228,15 @@ static inline struct channel_record *channel_record_at(
 void channel_open(struct request_channel *channel);
 
 /*
- * Let nobody in any more: what is published now is all there will be, and channel_next() finds it
- * still. Whoever is in it may still move bytes, until `in_use` says no. Closed already is fine.
+ * Close the channel to initiators: they publish no further record, and channel_next() still finds
+ * the published ones. An initiator with a mark in `in_use` may still move bytes. A channel that is
+ * closed already stays closed.
  */
 void channel_close(struct request_channel *channel);
 
 /*
- * Does the mark of a channel or channel say that memory of this key may be in use? *ret_mark is the
- * mark.
+ * Does the in-use mark of either kind of channel say that memory of this key may be in use?
+ * *ret_mark is the mark.
  */
 bool channel_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
 	uint64_t *ret_mark);

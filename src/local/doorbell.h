@@ -5,12 +5,14 @@
 /*
  * Doorbells: how other processes say that they have left something for a lane.
  *
- * A doorbell is the head of a ready list. What has something for the lane (a channel, a channel)
- * has a `struct ready`, by which it is on that list once, however often it rings. Any process
- * pushes; the owner takes the whole list at once. Offsets are those of the owner's NIC memory.
+ * A doorbell is the head of a ready list. Each request channel and each borrower's channel of the
+ * lane has a `struct ready`, which is on that list at most once, however often the channel rings.
+ * Any process pushes; the owner takes the whole list at once. Offsets are those of the owner's NIC
+ * memory.
  *
- * Doorbell and `struct ready` lie on the peers' side of NIC memory (base/arena.h) and may say
- * anything: whoever walks the list checks each offset, and that what is there was ringing.
+ * Doorbell and `struct ready` lie on the peers' side of NIC memory (base/arena.h), so a hostile
+ * process may write anything there. The owner checks each offset on the list, and that the channel
+ * at that offset was ringing.
  */
 
 #include <assert.h>
@@ -30,10 +32,10 @@ static_assert(sizeof(struct doorbell) == 64, "a cache line of its own");
 struct ready {
 	_Atomic uint32_t is_rung; /* it is, or is about to be, on the list */
 	uint32_t reserved;
-	uint64_t next_offset; /* of what is behind it there; 0: nothing */
+	uint64_t next_offset; /* of the next channel on the list; 0: it is the last */
 };
 
-/* Put what `ready` belongs to, which is at `offset`, on the list if it is not there. */
+/* Put the channel at `offset`, to which `ready` belongs, on the list if it is not there. */
 static inline void doorbell_ring(struct doorbell *doorbell, struct ready *ready, uint64_t offset)
 {
 	uint64_t first;
@@ -58,15 +60,15 @@ static inline uint64_t doorbell_take(struct doorbell *doorbell)
 	return doorbell_is_rung(doorbell) ? atomic_exchange(&doorbell->first_offset, 0) : 0;
 }
 
-/* What is behind it on the list. It is to be read before ready_reset(). */
+/* The offset of the next channel on the list. Read it before ready_reset(). */
 static inline uint64_t ready_next(const struct ready *ready)
 {
 	return READ_ONCE(ready->next_offset);
 }
 
 /*
- * It is off the list, and may ring again from here on: look at what it has after this. False when
- * it was not ringing, so the list is broken.
+ * The channel is off the list and may ring again: collect from it after this call. Returns false
+ * when the channel was not ringing, so the list is broken.
  */
 static inline bool ready_reset(struct ready *ready)
 {

@@ -306,8 +306,8 @@ static inline bool qp_takes_sends(const struct qp *qp)
 }
 
 /*
- * A request is about to be posted. The cache line that its peer waits for is sent for now: it is
- * long in coming, and is needed last.
+ * A request is about to be posted. Prefetch the cache line that its peer polls: the line takes long
+ * to arrive, and the post writes it last.
  */
 static inline void qp_foresee(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
 {

@@ -306,8 +306,8 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 }
 
 /*
- * A slot that a taker on another processor has read is long in coming back: it is sent for now, not
- * when it is posted to.
+ * Prefetch the slot: a taker on another processor has read it, so its cache line takes long to come
+ * back. The next post to the slot finds it here.
  */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 {

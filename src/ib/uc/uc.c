@@ -26,7 +26,7 @@ static enum fault wqe_start(struct uc_qp *uc, struct send_wqe *wqe)
 	return fault;
 }
 
-/* The oldest work request; NULL when there is none for now. In SQD only one that was started is. */
+/* The oldest request that may be sent, or NULL. In SQD that is only one that has been started. */
 static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 {
 	struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
