@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, the manager's; see lock_order.def. urnicd is never asked with the manager locked,
- * so that connections of other threads go on meanwhile.
+ * Lock: `lock`, the manager's; see lock_order.def. No thread waits for urnicd with it locked, so a
+ * connection set up by one thread does not delay those of others.
  *
- * Thread: one. It sleeps until a message comes, a deadline is due, or a kick says that an earlier
- * deadline was set.
+ * Thread: one. It sleeps until a message arrives, a deadline is due, or a call sets an earlier
+ * deadline and writes to `kick`.
  */
 #include "connection/nic_cm.h"
 
@@ -37,11 +37,11 @@ struct manager {
 	struct cm cm;
 	uint8_t slot;
 	const struct nic_cm_user *user;
-	int gsi; /* from urnicd; the thread's */
-	int kick; /* eventfd */
-	uint64_t sleeps_until_ns; /* the thread */
+	int gsi; /* socket to urnicd; used by the thread only */
+	int kick; /* eventfd that ends the thread's sleep */
+	uint64_t sleeps_until_ns; /* deadline that the thread waits for; 0: it is awake */
 	uint32_t sender_count;
-	struct gsi_socket senders[SENDERS_MAX]; /* one per local address */
+	struct gsi_socket senders[SENDERS_MAX];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,7 +68,7 @@ static struct gsi_socket *sender_find(const struct agent_address *address)
 	return NULL;
 }
 
-/* What cannot be sent is lost, as on a network; it is repeated. */
+/* A packet that the kernel refuses counts as lost; cm/ sends it again. */
 static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET_BYTES])
 {
 	struct agent_address address = address_of(&path->local, path->ifindex);
@@ -83,7 +83,7 @@ static void manager_kick(void)
 	kick_ring(manager.kick);
 }
 
-/* Do what a call to the manager has caused. It is locked. */
+/* Deliver the events and packets that a call of cm/ has caused. The manager is locked. */
 static void manager_pump(void)
 {
 	uint8_t packet[GSI_PACKET_BYTES];
@@ -141,7 +141,7 @@ static void receive_one(const struct agent_message *message, const uint8_t *pack
 	manager_leave(cancel);
 }
 
-/* Returns false when urnicd has gone. */
+/* Returns false when urnicd has closed the socket. */
 static bool receive_all(void)
 {
 	static uint8_t packet[AGENT_PACKET_BYTES_MAX];
@@ -163,8 +163,8 @@ static bool receive_all(void)
 	return true;
 }
 
-/* Another socket from urnicd. Returns 0 or -errno. */
-static int gsi_ask(void)
+/* Replace the socket to urnicd. Returns 0 or -errno. */
+static int gsi_replace(void)
 {
 	int fd, rc = nic_turn_begin();
 
@@ -173,7 +173,7 @@ static int gsi_ask(void)
 	rc = agent_client_gsi_open(&nic.agent, manager.slot, &fd);
 	if (rc)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	/* A fork waits for the lock: its child closes the descriptor that is the manager's then. */
+	/* A fork waits for this turn, and its child closes whatever descriptor `gsi` names. */
 	if (!rc) {
 		close(manager.gsi);
 		manager.gsi = fd;
@@ -182,17 +182,17 @@ static int gsi_ask(void)
 	return rc;
 }
 
-/* urnicd has died: its successor is asked for another socket. */
+/* urnicd has died: get a socket from the next one. */
 static void gsi_reopen(void)
 {
-	if (!gsi_ask())
+	if (!gsi_replace())
 		return;
 	own_thread_sleep();
 	poll(NULL, 0, REOPEN_PAUSE_MS);
 	own_thread_wake();
 }
 
-/* How long to sleep, for poll(): rounded up. The manager is locked. */
+/* The timeout for poll(), rounded up to milliseconds. The manager is locked. */
 static int sleep_choose(void)
 {
 	uint64_t deadline_ns = cm_deadline_ns(&manager.cm);
@@ -206,7 +206,10 @@ static int sleep_choose(void)
 	return (int)min_u64(div_ceil_u64(deadline_ns - now_ns, 1000000), INT32_MAX);
 }
 
-/* What the network says of messages that did not arrive. The manager is locked. */
+/*
+ * Take the ICMP errors for messages of `sender`: cm/ ends the attempts at once. The manager is
+ * locked.
+ */
 static void reports_take(struct gsi_socket *sender)
 {
 	uint8_t packet[GSI_PACKET_BYTES];
@@ -224,8 +227,8 @@ static void reports_take(struct gsi_socket *sender)
 }
 
 /*
- * What the thread sleeps on: urnicd, kicks, and errors of the senders. The manager is locked.
- * Returns how many.
+ * The descriptors that the thread polls; of the senders, only their errors. The manager is locked.
+ * Returns the count.
  */
 static unsigned list_fds(struct pollfd fds[FDS_MAX])
 {
@@ -238,7 +241,6 @@ static unsigned list_fds(struct pollfd fds[FDS_MAX])
 	return count;
 }
 
-/* Deadlines and reports. */
 static void deadlines_serve(void)
 {
 	pthread_mutex_lock(&lock);
@@ -274,7 +276,7 @@ static void *thread_main(void *unused)
 
 /* --- life --- */
 
-/* Connections go without if there is no memory for it. */
+/* Without memory for last messages, urnicd ends no connection of this process after its death. */
 static void last_messages_keep(void)
 {
 	uint64_t offset =
@@ -297,7 +299,7 @@ static int numbers_begin(uint64_t guid)
 	return 0;
 }
 
-/* The NIC is locked, in a turn. */
+/* The NIC is locked, and the caller has the turn at urnicd. */
 static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *user)
 {
 	int gsi = -1;
@@ -336,7 +338,7 @@ fail_close:
 	return error;
 }
 
-/* The NIC is locked. Asks. */
+/* The NIC is locked; the call unlocks it while it waits for urnicd. */
 static int manager_start_once(uint64_t guid, const struct nic_cm_user *user)
 {
 	struct worker *worker;
@@ -425,7 +427,7 @@ int nic_cm_use_address(const struct agent_address *address)
 	is_known = sender_find(address) != NULL;
 	pthread_mutex_unlock(&lock);
 	if (!is_known)
-		rc = nic_cm_hear_address(address);
+		rc = nic_cm_receive_address(address);
 	pthread_mutex_lock(&lock);
 	if (rc == 0 && !sender_find(address)) {
 		rc = manager.sender_count == SENDERS_MAX
@@ -433,7 +435,7 @@ int nic_cm_use_address(const struct agent_address *address)
 			: gsi_socket_open(&manager.senders[manager.sender_count], address);
 		if (rc == 0) {
 			manager.sender_count++;
-			manager_kick(); /* the thread listens to it, too */
+			manager_kick(); /* for the thread to poll the new socket */
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -441,7 +443,7 @@ int nic_cm_use_address(const struct agent_address *address)
 	return rc;
 }
 
-int nic_cm_hear_address(const struct agent_address *address)
+int nic_cm_receive_address(const struct agent_address *address)
 {
 	int cancel = cancel_forbid();
 	int rc = nic_turn_begin();
@@ -463,7 +465,7 @@ int nic_cm_claim(struct agent_claim *claim)
 
 	if (!rc) {
 		rc = agent_client_claim(&nic.agent, claim);
-		/* What is refused says its errno; what is not answered has more to say. */
+		/* The caller reports a refusal by its errno; only a missing answer is logged. */
 		if (rc == -ETIMEDOUT)
 			log_write(LOG_ERROR, "%s", nic.agent.why);
 		nic_turn_end();
@@ -573,7 +575,7 @@ int nic_cm_establish(struct cm_conn *conn)
 	return rc;
 }
 
-void nic_cm_settle(const struct cm_conn *conn)
+void nic_cm_drive_lane(const struct cm_conn *conn)
 {
 	uint32_t slot = conn->local_qpn >> 16;
 

@@ -3,16 +3,18 @@
 #define URNIC_CONNECTION_NIC_CM_H
 
 /*
- * The process's connection manager: cm/cm.h on sockets, with a clock and a thread.
+ * The process's connection manager of RoCE devices: cm/cm.h on sockets, with a clock and a thread.
  *
- * There is one, made by the first nic_cm_start(). Messages for this process come from urnicd, on a
- * socket of their own; ours go out from sockets of ours, one per local address. A thread waits for
- * messages and deadlines. The functions below lock the manager, do what their namesakes of cm/cm.h
- * do, send what that caused, and tell the events: `on_event` is called with the manager locked, by
- * whichever thread caused the event, and may call nothing here.
+ * The first nic_cm_start() makes the manager. urnicd passes it the messages of QP1 for this process
+ * on a unix socket. It sends from sockets of its own, one per local address. Its thread waits for
+ * messages and deadlines.
  *
- * After fork() the child has no manager: what it inherited of connections is dead, and calls on it
- * do nothing.
+ * Each function below locks the manager, does what its namesake in cm/cm.h does, sends the packets
+ * and delivers the events that result. The thread that causes an event calls `on_event` with the
+ * manager locked. `on_event` may not call these functions.
+ *
+ * After fork() the child has no manager: inherited connections are dead, and calls for them do
+ * nothing.
  */
 
 #include "agent/agent_client.h"
@@ -22,9 +24,9 @@
 struct nic_cm_user {
 	void (*on_event)(const struct cm_event *event);
 	/*
-	 * Around a fork: take the locks that come after the manager's, so that the child finds
-	 * nothing half done; give them back; the same in the child, which forgets what is the
-	 * parent's.
+	 * Around a fork. `fork_prepare` takes the locks that come after the manager's, so that the
+	 * child finds consistent objects. The other two release them in the parent and in the
+	 * child. The child also forgets its parent's connections.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_parent)(void);
@@ -34,28 +36,30 @@ struct nic_cm_user {
 /*
  * Start the manager, unless it runs already.
  *
- * `guid`      Of a device; the manager's name for itself in messages.
- * `user`      The same in each call; kept.
+ * `guid`  GUID of a device; the manager's communication IDs carry it in CM messages.
+ * `user`  Callbacks, the same in each call. Borrowed until the process ends.
  *
- * Returns 0 or the -errno of urnicd or of making a thread; the reason is in the log.
+ * Returns 0, or -errno of urnicd or of making the thread; the reason is in the log.
  */
 int nic_cm_start(uint64_t guid, const struct nic_cm_user *user) URNIC_EXPORT_AS(nic_cm_start);
 
 /*
- * Have what comes for QP1 at a local address, and be able to send from it. Any number of times.
+ * Receive the messages for QP1 of a local address, and open a socket to send from it. Repeated
+ * calls do no harm.
  *
- * Returns 0 or the -errno of agent_client_gsi_address(), or of making a socket.
+ * Returns 0, or -errno of agent_client_gsi_address() or of making the socket.
  */
 int nic_cm_use_address(const struct agent_address *address) URNIC_EXPORT_AS(nic_cm_use_address);
 
-/* Only the first half of that: have what comes for QP1 there. */
-int nic_cm_hear_address(const struct agent_address *address) URNIC_EXPORT_AS(nic_cm_hear_address);
+/* Receive the messages for QP1 of a local address, without a socket to send from it. */
+int nic_cm_receive_address(const struct agent_address *address)
+	URNIC_EXPORT_AS(nic_cm_receive_address);
 
 /* agent_client_claim() and agent_client_unclaim(). The manager runs. */
 int nic_cm_claim(struct agent_claim *claim) URNIC_EXPORT_AS(nic_cm_claim);
 void nic_cm_unclaim(struct agent_claim *claim) URNIC_EXPORT_AS(nic_cm_unclaim);
 
-/* Each as in cm/cm.h. They return -ENODEV in a forked child for what it inherited. */
+/* Each as in cm/cm.h. In a forked child, calls for inherited connections return -ENODEV. */
 int nic_cm_conn_create(struct cm_conn *conn, void *user) URNIC_EXPORT_AS(nic_cm_conn_create);
 void nic_cm_release(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_release);
 void nic_cm_listen(struct cm_listener *listener) URNIC_EXPORT_AS(nic_cm_listen);
@@ -71,21 +75,21 @@ int nic_cm_reject(struct cm_conn *conn, const struct cm_rej *rej) URNIC_EXPORT_A
 int nic_cm_ready(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_ready);
 int nic_cm_establish(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_establish);
 /*
- * The lane of the connection's queue pair takes in what has arrived, and sends what it owes. So
- * what the peer acknowledged before it disconnected is complete before the program hears of that;
- * and the peer has our acknowledgements before our DREQ. Not with the manager locked.
+ * Drive the lane of the connection's queue pair: process the packets that have arrived, and send
+ * pending acknowledgements. Requests that the peer acknowledged before its DREQ then complete
+ * before the program sees the disconnect. The peer gets our acknowledgements before our DREQ. The
+ * manager is unlocked.
  */
-void nic_cm_settle(const struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_settle);
+void nic_cm_drive_lane(const struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_drive_lane);
 int nic_cm_disconnect(struct cm_conn *conn) URNIC_EXPORT_AS(nic_cm_disconnect);
 int nic_cm_sidr_request(struct cm_conn *conn, const struct cm_path *path,
 	const struct cm_sidr_req *request) URNIC_EXPORT_AS(nic_cm_sidr_request);
 int nic_cm_sidr_answer(struct cm_conn *conn, const struct cm_sidr_rep *answer)
 	URNIC_EXPORT_AS(nic_cm_sidr_answer);
 
-/* Which life of the process this is: it changes with a fork. */
+/* Number of the process's current NIC; a forked child has another one. */
 uint64_t nic_cm_epoch(void) URNIC_EXPORT_AS(nic_cm_epoch);
 
-/* 24 random bits, for a starting PSN. */
 uint32_t nic_cm_random_psn(void) URNIC_EXPORT_AS(nic_cm_random_psn);
 
 #endif

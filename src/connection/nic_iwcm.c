@@ -2,9 +2,9 @@
 /*
  * Lock: `lock`, the manager's; see lock_order.def. The thread takes no other.
  *
- * Thread: one. It sleeps in epoll until a socket has something, or the oldest deadline is due. What
- * epoll names is a descriptor, which is looked for under the lock: its connection may have gone
- * meanwhile, or another one may have the number, which then is just looked at.
+ * Thread: one. It sleeps in epoll until a socket is ready or the earliest deadline is due. epoll
+ * reports a descriptor number, and the thread looks up its connection under the lock. If the
+ * connection has closed and another one has the number, the thread reads that one to no effect.
  */
 #include "connection/nic_iwcm.h"
 
@@ -28,23 +28,23 @@
 
 #define CONNECT_NS 20000000000ull
 #define REQUEST_NS 10000000000ull
-#define HURRY_NS   500000000ull /* in place of REQUEST_NS, while others wait for a place */
+#define HURRY_NS   500000000ull /* instead of REQUEST_NS, while other peers wait for a free place */
 #define REFUSED_NS 50000000ull
-#define REPLY_NS   60000000000ull /* the program at the other end has to decide */
+#define REPLY_NS   60000000000ull /* long, because the peer's program decides */
 
 enum {
 	EVENTS_MAX = 64,
-	REFUSALS_MAX = 10, /* half a second: see refused() */
-	PENDING_MIN = 16, /* connections without a request, at a listener */
+	REFUSALS_MAX = 10, /* REFUSED_NS apart, half a second in all; see conn_refused() */
+	PENDING_MIN = 16, /* least number of a listener's connections without a request */
 };
 
 static struct manager {
 	bool is_running;
 	int epoll;
-	int kick; /* eventfd */
-	uint64_t sleeps_until_ns; /* the thread */
+	int kick; /* eventfd that ends the thread's sleep */
+	uint64_t sleeps_until_ns; /* deadline that the thread waits for */
 	nic_iw_event_fn *on_event;
-	struct list conns; /* with descriptors of the manager's */
+	struct list conns; /* connections whose descriptors the manager has */
 	struct list listeners;
 } manager;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -67,7 +67,7 @@ static void manager_leave(int cancel)
 
 struct mpa_policy nic_iwcm_policy(void)
 {
-	static atomic_bool is_told;
+	static atomic_bool is_logged;
 	struct mpa_policy policy = {.revision = 2, .wants_crc = true, .is_peer_to_peer = true};
 	const char *words = setting_text("URNIC_MPA");
 	struct text_part word;
@@ -87,7 +87,7 @@ struct mpa_policy nic_iwcm_policy(void)
 			policy.ready |= MPA_READY_READ;
 		else if (text_part_is(&word, "ready=send"))
 			policy.ready |= MPA_READY_SEND;
-		else if (!atomic_exchange(&is_told, true))
+		else if (!atomic_exchange(&is_logged, true))
 			log_write(LOG_ERROR,
 				"URNIC_MPA has '%.*s'; it may have revision=1, crc=off, markers, peer-to-peer=off, and ready=write, read or send, with commas between them; it is ignored",
 				(int)min_u64(word.bytes, 40), word.text);
@@ -118,7 +118,7 @@ static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)
 		manager_kick();
 }
 
-/* The descriptor is the caller's from here on. */
+/* Take a connection's descriptor from the manager; the caller owns it. */
 static int conn_release_fd(struct nic_iw_conn *conn)
 {
 	int fd = conn->fd;
@@ -130,7 +130,7 @@ static int conn_release_fd(struct nic_iw_conn *conn)
 	return fd;
 }
 
-/* The end of a connection that no queue pair has. */
+/* Close a connection that no queue pair has taken over. */
 static void conn_drop(struct nic_iw_conn *conn)
 {
 	struct nic_iw_listener *listener = conn->listener;
@@ -150,19 +150,19 @@ static void conn_drop(struct nic_iw_conn *conn)
 
 static void conn_fail(struct nic_iw_conn *conn, int error)
 {
-	bool is_told = !conn->listener;
+	bool has_user = !conn->listener;
 
 	conn_drop(conn);
 	conn->error = error;
-	if (is_told)
+	if (has_user)
 		manager.on_event(NIC_IW_FAILED, conn);
 }
 
 /* --- frames --- */
 
 /*
- * Send what there is of our frame. It fits an empty socket. Returns 0, or -errno and the connection
- * is no good.
+ * Send the MPA frame that is pending; it fits the buffer of an idle socket. Returns 0, or -errno
+ * when the connection is broken.
  */
 static int frame_send(struct nic_iw_conn *conn, int fd)
 {
@@ -179,13 +179,13 @@ static int frame_send(struct nic_iw_conn *conn, int fd)
 
 static void request_note(struct nic_iw_conn *conn, enum mpa_event event)
 {
-	/* Nobody is watched who has to wait for the program. */
+	/* The program decides next, so epoll reports only errors until then. */
 	fd_watch(conn->fd, 0, EPOLL_CTL_MOD);
 	conn->state = NIC_IW_DECIDING;
 	conn->deadline_ns = UINT64_MAX;
 	if (event == MPA_REQUESTED) {
 		manager.on_event(NIC_IW_REQUESTED, conn);
-		if (conn->state == NIC_IW_DECIDING) /* nobody has adopted it */
+		if (conn->state == NIC_IW_DECIDING) /* on_event adopted no connection */
 			conn_drop(conn);
 	} else if (event == MPA_ACCEPTED) {
 		manager.on_event(NIC_IW_ACCEPTED, conn);
@@ -226,7 +226,6 @@ static void frame_receive(struct nic_iw_conn *conn)
 	}
 }
 
-/* Begins to connect. Returns 0 or -errno. */
 static int connect_attempt(struct nic_iw_conn *conn)
 {
 	int fd = port_tcp_connect(&conn->local, &conn->remote, conn->tos);
@@ -246,13 +245,13 @@ static int connect_attempt(struct nic_iw_conn *conn)
 }
 
 /*
- * Nobody listens there. Programs (perftest) listen for one connection after the other, and a host
- * without TCP's reset would not have said anything yet: one that listens again within a moment has
- * the connection.
+ * The peer's host refused the connection: no program listens there now. A program that accepts one
+ * connection at a time (perftest) listens again within a moment, so try again. Hosts without TCP
+ * resets stay silent instead, which has the same effect.
  */
 static void conn_refused(struct nic_iw_conn *conn)
 {
-	close(conn->fd); /* which takes it out of the set */
+	close(conn->fd); /* epoll forgets a closed descriptor */
 	conn->fd = -1;
 	conn->state = NIC_IW_REFUSED;
 	conn->refusals++;
@@ -277,21 +276,21 @@ static void conn_connected(struct nic_iw_conn *conn)
 		conn_fail(conn, error);
 		return;
 	}
-	conn->state = NIC_IW_ASKING;
+	conn->state = NIC_IW_REQUESTING;
 	set_deadline(conn, REPLY_NS);
 }
 
-static void conn_look(struct nic_iw_conn *conn)
+static void conn_serve(struct nic_iw_conn *conn)
 {
 	switch (conn->state) {
 	case NIC_IW_CONNECTING:
 		conn_connected(conn);
 		break;
-	case NIC_IW_ASKING:
+	case NIC_IW_REQUESTING:
 	case NIC_IW_LISTENING:
 		frame_receive(conn);
 		break;
-	case NIC_IW_DECIDING: /* it was reset: the program will notice when it answers */
+	case NIC_IW_DECIDING: /* reset by the peer: the program's next call fails */
 		epoll_ctl(manager.epoll, EPOLL_CTL_DEL, conn->fd, NULL);
 		break;
 	case NIC_IW_NONE:
@@ -325,8 +324,8 @@ static void accept_one(struct nic_iw_listener *listener, struct nic_iw_conn *con
 		set_deadline(conn, REQUEST_NS);
 }
 
-/* Who connects and says nothing is not to keep others out for long. */
-static void pending_hurry(struct nic_iw_listener *listener)
+/* The listener is full: give silent peers less time to send their request. */
+static void pending_shorten_deadlines(struct nic_iw_listener *listener)
 {
 	uint64_t end_ns = clock_now_ns() + HURRY_NS;
 
@@ -336,19 +335,22 @@ static void pending_hurry(struct nic_iw_listener *listener)
 				min_u64(listener->pending[i].deadline_ns, end_ns);
 }
 
-/* The kernel asks again and again; that there was nothing to accept after all is no failure. */
+/*
+ * A connection that went before accept() is no failure. Log other errors once: epoll reports them
+ * again and again.
+ */
 static void accept_failed(int error)
 {
-	static atomic_bool is_said;
+	static atomic_bool is_logged;
 
 	if (error == EAGAIN || error == ECONNABORTED || error == EINTR ||
-		atomic_exchange(&is_said, true))
+		atomic_exchange(&is_logged, true))
 		return;
 	errno = error;
 	log_refusal("a connection was not accepted", "accept4");
 }
 
-static void listener_look(struct nic_iw_listener *listener)
+static void listener_serve(struct nic_iw_listener *listener)
 {
 	for (;;) {
 		struct nic_iw_conn *conn = pending_find(listener);
@@ -357,7 +359,7 @@ static void listener_look(struct nic_iw_listener *listener)
 		if (!conn) {
 			listener->is_full = true;
 			fd_watch(listener->fd, 0, EPOLL_CTL_MOD);
-			pending_hurry(listener);
+			pending_shorten_deadlines(listener);
 			return;
 		}
 		fd = port_tcp_accept(listener->fd);
@@ -371,21 +373,21 @@ static void listener_look(struct nic_iw_listener *listener)
 
 /* --- the thread --- */
 
-static void socket_look(int fd)
+static void socket_serve(int fd)
 {
 	list_for_each(listener, &manager.listeners, struct nic_iw_listener, node)
 		if (listener->fd == fd) {
-			listener_look(listener);
+			listener_serve(listener);
 			return;
 		}
 	list_for_each(conn, &manager.conns, struct nic_iw_conn, node)
 		if (conn->fd == fd) {
-			conn_look(conn);
+			conn_serve(conn);
 			return;
 		}
 }
 
-/* Lets what has waited too long go. Returns when to come back. */
+/* Drop connections whose deadline has passed. Returns the next deadline. */
 static uint64_t conns_expire(void)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -432,7 +434,7 @@ static void *thread_main(void *unused)
 
 		pthread_mutex_lock(&lock);
 		for (int i = 0; i < count; i++)
-			socket_look(events[i].data.fd);
+			socket_serve(events[i].data.fd);
 		manager.sleeps_until_ns = conns_expire();
 		timeout_ms = sleep_ms(manager.sleeps_until_ns);
 		pthread_mutex_unlock(&lock);
@@ -473,7 +475,7 @@ int nic_iwcm_start(nic_iw_event_fn *on_event)
 	int cancel, error;
 
 	nic_enter();
-	error = nic_start(); /* which watches for forks */
+	error = nic_start(); /* registers the fork handlers */
 	nic_leave();
 	cancel = manager_enter();
 	if (!error && !manager.is_running)
@@ -526,7 +528,7 @@ int nic_iwcm_listen(struct nic_iw_listener *listener, const struct port_tcp_addr
 	listener->is_full = false;
 	listener->fd = port_tcp_listen(local, is_ipv6_only, (int)backlog);
 	error = listener->fd < 0 ? listener->fd : 0;
-	/* That the address is another's, or nobody's, is for the program to say. */
+	/* The program gets these two errors; they need no line in the log. */
 	if (error && error != -EADDRINUSE && error != -EADDRNOTAVAIL) {
 		errno = -error;
 		log_refusal("no listener for iWARP connections", "socket, bind or listen");
@@ -597,12 +599,11 @@ void nic_iwcm_locked_adopt(struct nic_iw_conn *conn, struct nic_iw_conn *pending
 	}
 }
 
-/* struct nic_stream_user.over */
 static void stream_over(struct nic_stream_user *user)
 {
 	struct nic_iw_conn *conn = container_of(user, struct nic_iw_conn, stream);
 
-	if (!atomic_exchange(&conn->is_end_told, true))
+	if (!atomic_exchange(&conn->is_end_reported, true))
 		manager.on_event(NIC_IW_ENDED, conn);
 }
 
@@ -617,7 +618,7 @@ int nic_iwcm_open(struct nic_iw_conn *conn, uint32_t qpn, uint32_t ifindex)
 	if (!error) {
 		fd = conn_release_fd(conn);
 		conn->state = NIC_IW_OPEN;
-		atomic_store(&conn->is_end_told, false);
+		atomic_store(&conn->is_end_reported, false);
 	}
 	manager_leave(cancel);
 	if (error)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The parts of the NIC. `start`, `work` and most other hooks run in this order; `forget` and
- * `fork_prepare` run in the opposite order. A part may use the parts before it: what it holds of
- * theirs is given back first.
+ * The parts of the NIC. Most hooks run in this order; `forget` and `fork_prepare` run in the
+ * opposite order. A part may use the parts before it, and releases what it has of theirs first.
  */
 #include <stddef.h>
 

@@ -159,7 +159,7 @@ static void listen_at(const struct gid *gid, uint32_t ifindex, void *argument)
 		!cm_address_matches(&listener->address, listener->ifindex, listener->is_ipv6_only,
 			gid, ifindex))
 		return;
-	rc = nic_cm_hear_address(&address);
+	rc = nic_cm_receive_address(&address);
 	if (rc)
 		listening->error = rc;
 	else

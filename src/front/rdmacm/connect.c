@@ -316,7 +316,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 		return id->state == ID_OVER ? 0 : id_complete(id);
 	}
 	/* The program may have made the queue pair itself. */
-	nic_cm_settle(&id->conn);
+	nic_cm_drive_lane(&id->conn);
 	/* A disconnect that the peer began, and that is answered, needs nothing more. */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);

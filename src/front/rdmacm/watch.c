@@ -105,7 +105,7 @@ static void address_hear(const struct gid *gid, uint32_t ifindex, void *argument
 		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
 
 	if (gid_is_ipv4(gid) ? wanted->ipv4 : wanted->ipv6)
-		nic_cm_hear_address(&address);
+		nic_cm_receive_address(&address);
 }
 
 static void addresses_hear(void)
