@@ -94,9 +94,11 @@ struct poll_policy {
 	_Atomic uint32_t polls_driving; /* those that read the sockets; the lock's holder writes */
 	_Atomic uint32_t skip; /* so many polls in a row skip the sockets; 0: none does */
 	_Atomic uint32_t skipped; /* in a row */
+	_Atomic uint32_t locked; /* polls in a row that found the lane locked, about */
 	uint32_t skip_next; /* `skip` after the next poll of the sockets without a packet */
 	uint32_t weight; /* of the last poll */
 	uint32_t deferring_weight; /* of polls in a row with acknowledgements deferred */
+	uint32_t idle_weight; /* of polls in a row without a packet */
 	uint32_t clockless; /* polls in a row without a packet or a clock reading */
 };
 
@@ -222,16 +224,30 @@ static inline bool poll_policy_sends_acks(
 }
 
 /*
- * A poll of `weight` has received `datagrams`. `*idle_weight` is the polling thread's, of its polls
- * in a row without a packet. Returns whether the thread yields its CPU.
+ * The poll has received `datagrams`. Returns whether the polling thread yields its CPU, because
+ * many polls in a row have received nothing. The caller has the lane locked.
  */
-static inline bool poll_policy_yields(uint32_t *idle_weight, uint32_t weight, unsigned datagrams)
+static inline bool poll_policy_yields(struct poll_policy *policy, unsigned datagrams)
 {
-	*idle_weight = datagrams ? 0 : *idle_weight + weight;
-	if (*idle_weight < POLL_YIELD_WEIGHT)
+	atomic_store_explicit(&policy->locked, 0, memory_order_relaxed);
+	policy->idle_weight = datagrams ? 0 : policy->idle_weight + policy->weight;
+	if (policy->idle_weight < POLL_YIELD_WEIGHT)
 		return false;
-	*idle_weight -= POLL_YIELD_AGAIN_WEIGHT;
+	policy->idle_weight -= POLL_YIELD_AGAIN_WEIGHT;
 	return true;
+}
+
+/*
+ * The poll has found the lane locked. Returns whether the polling thread yields its CPU to the
+ * lock's holder. Several threads may poll at once: a lost count delays the yield by one poll.
+ */
+static inline bool poll_policy_yields_to_holder(struct poll_policy *policy)
+{
+	uint32_t locked = atomic_load_explicit(&policy->locked, memory_order_relaxed) + 1;
+	bool yields = locked >= POLL_LOCKED_MAX;
+
+	atomic_store_explicit(&policy->locked, yields ? 0 : locked, memory_order_relaxed);
+	return yields;
 }
 
 /* --- the lane's thread --- */

@@ -148,29 +148,24 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
  */
 static void lane_drive(struct worker *worker, struct cq_taker *taker)
 {
-	static __thread uint32_t polls_locked, idle_weight;
-
 	if (worker_poll_is_idle(worker))
 		return;
 	if (!worker_try_lock(worker)) {
-		if (++polls_locked < POLL_LOCKED_MAX && !busy_locks_are_wanted())
-			return;
-		polls_locked = 0;
-		sched_yield();
+		if (poll_policy_yields_to_holder(&worker->policy) || busy_locks_are_wanted())
+			sched_yield();
 		return;
 	}
 	worker_streams_read_ahead(worker);
 	worker->lane.taker = taker;
 	unsigned datagrams = worker_poll(worker, taker->cq);
 	worker->lane.taker = NULL;
-	uint32_t weight = worker->policy.weight;
+	bool yields = poll_policy_yields(&worker->policy, datagrams);
 	bool has_guests = worker->has_guests;
 	worker_unlock(worker);
 	/* No other thread may ever do this: the program may have one thread and only poll. */
 	if (has_guests && segments_may_begin())
 		nic_mr_make_mappable();
-	polls_locked = 0;
-	if (poll_policy_yields(&idle_weight, weight, datagrams) || busy_locks_are_wanted())
+	if (yields || busy_locks_are_wanted())
 		sched_yield();
 }
 

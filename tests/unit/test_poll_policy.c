@@ -105,18 +105,33 @@ static void deferred_acks_are_sent_by_the_fourth_poll_without_a_completion(void 
 
 static void polling_thread_yields_after_many_fruitless_polls(void **state)
 {
-	uint32_t idle_weight = 0;
+	struct poll_policy policy = {.weight = POLL_CALL_WEIGHT};
 	unsigned polls = 1;
 
 	(void)state;
-	while (!poll_policy_yields(&idle_weight, POLL_CALL_WEIGHT, 0))
+	while (!poll_policy_yields(&policy, 0))
 		polls++;
 	assert_int_equal(polls, POLL_YIELD_WEIGHT / POLL_CALL_WEIGHT);
-	for (polls = 1; !poll_policy_yields(&idle_weight, POLL_CALL_WEIGHT, 0); polls++)
+	for (polls = 1; !poll_policy_yields(&policy, 0); polls++)
 		;
 	assert_int_equal(polls, POLL_YIELD_AGAIN_WEIGHT / POLL_CALL_WEIGHT);
-	assert_false(poll_policy_yields(&idle_weight, POLL_CALL_WEIGHT, 1));
-	assert_int_equal(idle_weight, 0);
+	assert_false(poll_policy_yields(&policy, 1));
+	assert_int_equal(policy.idle_weight, 0);
+}
+
+static void polling_thread_yields_to_the_holder_of_a_locked_lane(void **state)
+{
+	struct poll_policy policy = {0};
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned poll = 1; poll < POLL_LOCKED_MAX; poll++)
+			assert_false(poll_policy_yields_to_holder(&policy));
+		assert_true(poll_policy_yields_to_holder(&policy));
+	}
+	assert_false(poll_policy_yields_to_holder(&policy));
+	poll_policy_yields(&policy, 0);
+	assert_int_equal(policy.locked, 0);
 }
 
 /* --- the thread --- */
@@ -267,6 +282,7 @@ int main(void)
 		cmocka_unit_test(deferred_acks_wait_while_polls_find_completions),
 		cmocka_unit_test(deferred_acks_are_sent_by_the_fourth_poll_without_a_completion),
 		cmocka_unit_test(polling_thread_yields_after_many_fruitless_polls),
+		cmocka_unit_test(polling_thread_yields_to_the_holder_of_a_locked_lane),
 		cmocka_unit_test(thread_stands_back_for_polls_and_for_longer_each_time),
 		cmocka_unit_test(thread_drives_when_polls_are_few_or_read_no_sockets),
 		cmocka_unit_test(thread_drives_at_once_when_a_queue_was_armed),
