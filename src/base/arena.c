@@ -24,7 +24,7 @@ void arena_init(struct arena *arena, void *base, uint64_t bytes)
 	arena->used_bytes = ARENA_BLOCK_BYTES_MIN; /* so that no block has offset 0 */
 }
 
-/* A block with whatever is in it; *ret_is_used says whether anything may be. */
+/* A block as its last user left it; *ret_is_used is false when the block is still zeroed. */
 static uint64_t block_take(struct arena *arena, uint64_t bytes, bool *ret_is_used)
 {
 	assert(bytes > 0);

@@ -2,22 +2,22 @@
 /*
  * NIC memory: one contiguous stretch of pages, handed out by offset.
  *
- * Everything that a peer on the same host may one day map (rings, the memory-region table, the
- * public state of queue pairs) lies here, so it refers to its neighbours by offset, never by
- * pointer. Offset 0 means "none". The pages come from outside (a memfd in production, plain memory
- * in tests); untouched pages cost nothing.
+ * Peers on the same host may map this memory (queues, the table of regions, public state of queue
+ * pairs). So its contents refer to each other by offset, never by pointer. Offset 0 means "none".
+ * The caller brings the pages: a memfd in production, plain memory in tests. Untouched pages cost
+ * nothing.
  *
- * Blocks are powers of two from 64 bytes up, each size with its own free list, so that an
- * allocation is a few instructions and never walks. Blocks are not split or merged: a NIC makes few
- * sizes of objects, again and again.
+ * Blocks are powers of two from 64 bytes up, each size with its own free list, so an allocation
+ * takes a few instructions and never walks. Blocks are not split or merged, because a NIC makes few
+ * sizes of objects again and again.
  *
- * Two sides. The owner's side is what arena_alloc() hands out: in production other processes map it
- * read-only. Each byte of it has a twin on the peers' side, ARENA_SIDE_BYTES further on, which
- * other processes may write. An object that peers write has a part on either side, at the same
- * offset: each field lies on the side of who writes it. So the owner trusts what it reads on its
- * own side, and nothing that it reads on the peers'.
+ * The memory has two sides. arena_alloc() hands out the owner's side, which other processes map
+ * read-only in production. Each byte of it has a twin on the peers' side, ARENA_SIDE_BYTES further
+ * on, which other processes may write. An object that peers write has a part on either side, at the
+ * same offset, and each field lies on its writer's side. So the owner trusts what it reads on its
+ * own side, and nothing that it reads on the peers' side.
  *
- * Threads: the caller serializes alloc and free (set-up path). arena_at() may be called by anyone.
+ * Threads: the caller serializes alloc and free (set-up path). Any thread may call arena_at().
  */
 #ifndef URNIC_BASE_ARENA_H
 #define URNIC_BASE_ARENA_H
@@ -31,42 +31,40 @@ enum {
 	ARENA_CLASS_COUNT = 32,
 };
 
-/* From a block to its twin on the peers' side; the most that the owner's side may have. */
+/* From a block to its twin on the peers' side; also the largest size of the owner's side. */
 #define ARENA_SIDE_BYTES (1ull << 35)
 
-/* Both sides of an arena with so many bytes on the owner's. */
+/* The address space of both sides, with `bytes` on the owner's. */
 #define ARENA_SPAN(bytes) (ARENA_SIDE_BYTES + (bytes))
 
 struct arena {
 	uint8_t *base;
 	uint64_t bytes; /* of the owner's side */
-	uint64_t used_bytes; /* high-water mark of what was ever handed out */
-	uint64_t live_bytes; /* what is handed out now, rounded to blocks */
+	uint64_t used_bytes; /* high-water mark of allocations */
+	uint64_t live_bytes; /* allocated now, rounded to blocks */
 	uint64_t free_list[ARENA_CLASS_COUNT]; /* offset of the first free block of each class */
 };
 
 /*
- * Take over ARENA_SPAN(bytes) of zeroed address space at `base` (aligned to 64), of which both
- * sides are memory: `bytes` at its start, and as many ARENA_SIDE_BYTES further on. Borrowed until
- * the last use of the arena.
+ * Manage ARENA_SPAN(bytes) of zeroed address space at `base`, which is aligned to 64. Both sides
+ * are memory: `bytes` at `base`, and as many ARENA_SIDE_BYTES further on. The arena borrows them
+ * until its last use.
  */
 void arena_init(struct arena *arena, void *base, uint64_t bytes);
 
 /*
- * Hand out a block of at least `bytes` (1 and up), aligned to 64 and zeroed on the owner's side.
- * What its twin holds is whatever was left there. Returns its offset, or 0 when the arena is full.
+ * Allocate a block of at least `bytes` (1 and up), aligned to 64 and zeroed on the owner's side.
+ * Its twin keeps what the last user left there. Returns its offset, or 0 when the arena is full.
  */
 uint64_t arena_alloc(struct arena *arena, uint64_t bytes);
 
-/* The same for who uses the twin alone: that is zeroed, and the block may hold anything. */
+/* The same for a caller that uses the twin alone: the twin is zeroed, the block is not. */
 uint64_t arena_alloc_shared(struct arena *arena, uint64_t bytes);
 
 /* The same with both zeroed. */
 uint64_t arena_alloc_both(struct arena *arena, uint64_t bytes);
 
-/*
- * Give back what arena_alloc() returned for the same `bytes`. Offset 0 is fine.
- */
+/* Free the block that arena_alloc() returned for the same `bytes`. Offset 0 is fine. */
 void arena_free(struct arena *arena, uint64_t offset, uint64_t bytes);
 
 static inline void *arena_at(const struct arena *arena, uint64_t offset)
@@ -74,7 +72,6 @@ static inline void *arena_at(const struct arena *arena, uint64_t offset)
 	return arena->base + offset;
 }
 
-/* The twin of what lies on one side. */
 static inline void *arena_peers_side(const void *pointer)
 {
 	return (void *)((uintptr_t)pointer + ARENA_SIDE_BYTES);
@@ -85,17 +82,14 @@ static inline void *arena_owners_side(const void *pointer)
 	return (void *)((uintptr_t)pointer - ARENA_SIDE_BYTES);
 }
 
-/* Can there be a block of so many bytes at this offset, any value? */
+/* Can a block of `bytes` be at `offset`? Both may have any value. */
 static inline bool arena_has_block(const struct arena *arena, uint64_t offset, uint64_t bytes)
 {
 	return offset != 0 && offset % ARENA_BLOCK_BYTES_MIN == 0 && offset < arena->bytes &&
 		bytes <= arena->bytes - offset;
 }
 
-/*
- * Does a byte at this address lie in the arena's memory, on either side? Before arena_init(), none
- * does.
- */
+/* Does `pointer` lie in the arena's memory, on either side? False before arena_init(). */
 static inline bool arena_contains(const struct arena *arena, const void *pointer)
 {
 	return (uint64_t)((uintptr_t)pointer - (uintptr_t)arena->base) < ARENA_SPAN(arena->bytes) &&

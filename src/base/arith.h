@@ -2,8 +2,8 @@
 /*
  * Small arithmetic that must not go wrong.
  *
- * Lengths and addresses from the wire are hostile: they are compared by subtraction, never by a sum
- * that may wrap. What is here is pure, header-only and knows no protocol.
+ * Lengths and addresses from the wire are hostile, so callers compare them by subtraction, never by
+ * a sum that may wrap. All functions are pure and know no protocol.
  */
 #ifndef URNIC_BASE_ARITH_H
 #define URNIC_BASE_ARITH_H
@@ -37,8 +37,8 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 }
 
 /*
- * Every bit of the result depends on every bit of `value`, and no two values have one result: for
- * hash tables, and for random numbers from a counter (SplitMix64). A key makes nothing secret here.
+ * A bijection in which every bit of the result depends on every bit of `value` (SplitMix64). For
+ * hash tables, and for random numbers from a counter; no key makes its results secret.
  */
 static inline uint64_t mix_u64(uint64_t value)
 {
@@ -52,22 +52,19 @@ static inline uint64_t div_ceil_u64(uint64_t value, uint64_t divisor)
 	return value / divisor + (value % divisor != 0);
 }
 
-/* The smallest power of two that is at least `value`; `value` is from 1 to 2^31. */
+/* The smallest power of two that is at least `value`, 1 to 2^31. */
 static inline uint32_t pow2_ceil_u32(uint32_t value)
 {
 	return value <= 1 ? 1 : 1u << (32 - __builtin_clz(value - 1));
 }
 
-/* `align` is a power of two; the caller knows that the sum does not wrap. */
+/* `align` is a power of two; the sum must not wrap. */
 static inline uint64_t align_up_u64(uint64_t value, uint64_t align)
 {
 	return (value + align - 1) & ~(align - 1);
 }
 
-/*
- * Is [start, start + bytes) inside [base, base + limit_bytes)? Right for every input, also where
- * the ends wrap.
- */
+/* Is [start, start + bytes) inside [base, base + limit_bytes)? Right also where the ends wrap. */
 static inline bool range_inside(uint64_t start, uint64_t bytes, uint64_t base, uint64_t limit_bytes)
 {
 	uint64_t offset = start - base;

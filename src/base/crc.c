@@ -12,8 +12,8 @@
 #define X_TO_8     0x00800000u
 
 /*
- * isa-l leaves the upper halves of the vector registers in use: the next SSE instruction, somewhere
- * in the caller, would wait for them (measured: a tenth of the bandwidth).
+ * isa-l leaves the upper halves of the vector registers in use. The caller's next SSE instruction
+ * would then wait for them, which costs a tenth of the bandwidth.
  */
 #ifdef __x86_64__
 __attribute__((target("avx"))) static void vectors_clean(void)
@@ -39,7 +39,7 @@ static uint32_t times_x(uint32_t a)
 	return a >> 1 ^ (-(a & 1) & POLYNOMIAL);
 }
 
-/* Of a short message: isa-l begins with tables that are not in the cache by then. */
+/* For a short message: isa-l begins with tables that have left the cache by then. */
 #ifdef __x86_64__
 enum { SHORT_BYTES_MAX = 128 };
 
@@ -86,7 +86,7 @@ uint32_t crc32c(const void *bytes, size_t length)
 	if (is_short(length))
 		return crc32c_short(bytes, length);
 	assert(length <= INT32_MAX);
-	/* Its argument could be const. */
+	/* isa-l only reads the bytes. */
 	crc = ~crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)length, UINT32_MAX);
 	vectors_clean();
 	return crc;
@@ -109,7 +109,7 @@ uint32_t crc32_multiply(uint32_t a, uint32_t b)
 {
 	uint32_t product = 0;
 
-	/* From the lowest power of a upwards, b growing by x each time. */
+	/* From a's lowest power upwards; b gains a factor x each time. */
 	for (; a; a <<= 1) {
 		product ^= -(a >> 31) & b;
 		b = times_x(b);

@@ -3,17 +3,17 @@
 #define URNIC_BASE_CRC_H
 
 /*
- * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, and its algebra; and CRC-32C, which
+ * CRC-32 as Ethernet, gzip and the InfiniBand ICRC use it, with its algebra; and CRC-32C, which
  * iSCSI and MPA use.
  *
- * A CRC value here is what zlib would return: start with 0, pass each result on to the next call.
- * The fast function and the plain one agree on every input; tests hold them to it.
+ * CRC values are those of zlib: start with 0, and pass each result to the next call. The fast
+ * function and the plain one agree on every input; a test compares them.
  *
- * The register of a CRC is a polynomial over GF(2) modulo P = x^32 + x^26 + ... + 1, bit 31 holding
- * x^0. Two messages of equal length that differ by D have CRCs that differ by D * x^32 mod P, and
- * each zero byte that follows multiplies the difference by x^8. Multiplying by x^-8 once per byte
- * leads back from a difference of CRCs to the bytes that caused it, when those are at most four in
- * a row whose place is known.
+ * The register of a CRC is a polynomial over GF(2) modulo P = x^32 + x^26 + ... + 1, with x^0 in
+ * bit 31. Two messages of equal length that differ by D have CRCs that differ by D * x^32 mod P.
+ * Each zero byte that follows multiplies the difference by x^8. So a multiplication by x^-8 per
+ * byte leads back from a difference of CRCs to the bytes that caused it. These are at most four
+ * adjacent bytes at a known place.
  *
  * No state: any thread.
  */
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of what `crc` stands for followed by `bytes`. `length` may be 0. */
+/* The CRC of the bytes behind `crc`, followed by `length` bytes, which may be 0. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
 
 /* The same, one bit at a time, straight from the definition. */
@@ -33,10 +33,10 @@ uint32_t crc32c(const void *bytes, size_t length);
 /* The product of two polynomials modulo P. */
 uint32_t crc32_multiply(uint32_t a, uint32_t b);
 
-/* x^(8 * count) modulo P: what `count` following bytes make of a difference. */
+/* x^(8 * count) modulo P: the factor that `count` following bytes apply to a difference. */
 uint32_t crc32_shift(size_t count);
 
-/* x^(-8 * count) modulo P: undoes `count` following bytes, 0 .. CRC32_UNSHIFT_BYTES_MAX. */
+/* x^(-8 * count) modulo P: cancels `count` following bytes, 0 .. CRC32_UNSHIFT_BYTES_MAX. */
 #define CRC32_UNSHIFT_BYTES_MAX 0x1ffff
 uint32_t crc32_unshift(size_t count);
 

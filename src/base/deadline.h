@@ -2,10 +2,9 @@
 /*
  * Deadlines: a binary heap of intrusive entries, earliest first.
  *
- * Each entry belongs to one object and carries one time, so that the heap holds at most as many
- * entries as the objects that were reserved for; setting a deadline never allocates. Setting,
- * moving and clearing are O(log n); a look at the earliest is O(1). Times are monotonic nanoseconds
- * that the caller brings. The caller serializes.
+ * Each object has one entry with one time, and callers reserve an entry per object. So setting a
+ * deadline never allocates. Set, move and clear are O(log n); the earliest deadline is O(1). Times
+ * are monotonic nanoseconds. The caller serializes.
  */
 #ifndef URNIC_BASE_DEADLINE_H
 #define URNIC_BASE_DEADLINE_H
@@ -29,20 +28,13 @@ struct deadline_heap {
 void deadline_heap_init(struct deadline_heap *heap);
 void deadline_heap_done(struct deadline_heap *heap);
 
-/*
- * Make room so that `count` deadlines can be set at once. Returns 0 or -ENOMEM (then nothing
- * changed).
- */
+/* Reserve room for `count` deadlines in all. Returns 0, or -ENOMEM with nothing changed. */
 int deadline_heap_reserve(struct deadline_heap *heap, uint32_t count);
 
-/*
- * Set or move a deadline. DEADLINE_NEVER clears it.
- */
+/* Set or move a deadline. DEADLINE_NEVER clears it. */
 void deadline_set(struct deadline_heap *heap, struct deadline *deadline, uint64_t at_ns);
 
-/*
- * The earliest deadline, or NULL. It stays in the heap.
- */
+/* The earliest deadline, or NULL. It stays in the heap. */
 static inline struct deadline *deadline_heap_first(const struct deadline_heap *heap)
 {
 	return heap->count ? heap->entries[1] : NULL;

@@ -5,9 +5,9 @@
 /*
  * A global identifier: 16 bytes in network order, as in a GRH (IBTA 4.1).
  *
- * RoCEv2 has no identifiers of its own (IBTA annex A17): a GID is an IP address. An IPv6 address is
- * itself, an IPv4 address a.b.c.d is ::ffff:a.b.c.d. A link-local GID says nothing about its
- * interface: whoever keeps one keeps an interface index beside it.
+ * In RoCEv2 a GID is an IP address (IBTA annex A17): an IPv6 address unchanged, an IPv4 address
+ * a.b.c.d as ::ffff:a.b.c.d. A link-local GID does not name its interface, so code that stores a
+ * GID stores an interface index beside it.
  */
 
 #include <stdbool.h>
@@ -43,7 +43,7 @@ static inline bool gid_is_link_local(const struct gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-/* 127.0.0.0/8 or ::1: an address that is the same host everywhere. */
+/* 127.0.0.0/8 or ::1. */
 static inline bool gid_is_loopback(const struct gid *gid)
 {
 	static const struct gid loopback = {{[15] = 1}};
@@ -51,15 +51,14 @@ static inline bool gid_is_loopback(const struct gid *gid)
 	return gid_is_ipv4(gid) ? gid->raw[12] == 127 : gid_is_equal(gid, &loopback);
 }
 
-/* An IP multicast address, of either family. */
 static inline bool gid_is_multicast(const struct gid *gid)
 {
 	return gid_is_ipv4(gid) ? (gid->raw[12] & 0xf0) == 0xe0 : gid->raw[0] == 0xff;
 }
 
 /*
- * A group of IPv6 whose packets stay within an interface (RFC 4291 section 2.7: scope 1, and the
- * reserved 0). Kernels neither send them nor take them in.
+ * An IPv6 group whose packets stay within an interface (RFC 4291 section 2.7: scope 1, and the
+ * reserved 0). Kernels neither send nor receive them.
  */
 static inline bool gid_is_interface_local(const struct gid *gid)
 {
@@ -67,8 +66,8 @@ static inline bool gid_is_interface_local(const struct gid *gid)
 }
 
 /*
- * The IP address of a GID. They differ only where a multicast address of IPv4 is written as the
- * multicast GID ff0e::ffff:a.b.c.d, as programs do that know RoCE of old.
+ * The IP address of a GID. The two differ only for IPv4 multicast in RoCEv1's form
+ * ff0e::ffff:a.b.c.d, which older programs use.
  */
 static inline struct gid gid_ip_address(const struct gid *gid)
 {

@@ -2,8 +2,8 @@
 /*
  * Intrusive doubly linked list.
  *
- * A node that is in no list points to itself, so `list_remove` is always allowed and
- * `list_is_linked` tells. Nothing is owned, nothing is allocated; the caller serializes.
+ * A node that is in no list points to itself, so list_remove() is always allowed. Nothing is owned,
+ * nothing is allocated; the caller serializes.
  */
 #ifndef URNIC_BASE_LIST_H
 #define URNIC_BASE_LIST_H
@@ -40,7 +40,7 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
-/* Puts `node`, which is in no list, at the end. */
+/* Append `node`, which is in no list. */
 static inline void list_append(struct list *head, struct list *node)
 {
 	node->prev = head->prev;
@@ -55,7 +55,7 @@ static inline void list_append(struct list *head, struct list *node)
 	for (type *iterator = list_first(head, type, member); &iterator->member != (head); \
 		iterator = list_first(&iterator->member, type, member))
 
-/* The same, where the body may remove and free what `iterator` points at, and no other. */
+/* The same, for a body that removes or frees the node at `iterator`, and no other. */
 #define list_for_each_safe(iterator, head, type, member)                          \
 	for (type *iterator = list_first(head, type, member),                     \
 		  *iterator##_next = list_first(&iterator->member, type, member); \

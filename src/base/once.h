@@ -3,8 +3,8 @@
 #define URNIC_BASE_ONCE_H
 
 /*
- * Read plain data that another process may change at any time: once, as it is at that moment. What
- * was read is checked and then used; it is never read again.
+ * Read plain data that another process may change at any time. The caller checks and uses the value
+ * that it read, and never reads the place again.
  */
 #define READ_ONCE(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
 

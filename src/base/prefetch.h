@@ -3,18 +3,17 @@
 #define URNIC_BASE_PREFETCH_H
 
 /*
- * Have the cache line at `address` brought here to be written. A hint: the address may be anything.
+ * Bring the cache line at `address`, which may be anything, here to be written.
  *
- * A line that another processor polls takes two trips per message, one to take it away from there
- * and one to bring it back. The first one begins with this, not when the store comes out of the
- * pipeline.
+ * A message to a line that another processor polls takes two trips: the line comes here, and goes
+ * back. The prefetch starts the first trip before the store leaves the pipeline.
  */
 static inline void prefetch_to_write(const void *address)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	/*
-	 * Not __builtin_prefetch(): without -mprfchw that has the line brought to be read.
-	 * Processors without it do nothing.
+	 * Not __builtin_prefetch(): without -mprfchw it brings the line to be read. Processors
+	 * without prefetchw do nothing.
 	 */
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
 #else

@@ -6,10 +6,10 @@
 
 #include "base/arith.h"
 
-/* Before each record. A whole number of these is what a record takes. */
+/* Before each record. A record takes a multiple of its size. */
 struct head {
 	uint32_t count; /* of the record's bytes */
-	uint32_t count_again; /* so that zeros, and most of what is not ours, are no record */
+	uint32_t count_again; /* rejects zeros, and most other bytes that are no record */
 };
 
 static uint64_t room_of(uint32_t count)

@@ -3,13 +3,12 @@
 #define URNIC_BASE_RECORD_RING_H
 
 /*
- * A ring of records of any length, from one writer to one reader in another process.
+ * A ring of records of any length, from a writer to a reader in another process.
  *
- * The writer never waits: what finds no room is dropped, and counted. Each side writes one index,
- * and trusts the other with nothing: a writer sees a full ring where the reader's index makes no
- * sense, a reader loses what is in the ring where the writer's does not. Plain data without
- * pointers; zeroed memory is an empty ring, and no page of it is touched that no record has
- * reached.
+ * The writer never waits: a record that finds no room is dropped and counted. Each side writes one
+ * index and does not trust the other's. The writer treats an impossible reader's index as a full
+ * ring; the reader answers an impossible writer's index by emptying the ring. Plain data without
+ * pointers; zeroed memory is an empty ring. A page is untouched until a record reaches it.
  *
  * Threads: one writer and one reader, at the same time.
  */
@@ -25,9 +24,9 @@ enum {
 };
 
 struct record_ring {
-	alignas(64) _Atomic uint64_t written; /* bytes, ever; the writer's, as is the next */
-	_Atomic uint64_t dropped; /* records, ever */
-	alignas(64) _Atomic uint64_t read; /* bytes, ever; the reader's */
+	alignas(64) _Atomic uint64_t written; /* bytes in all; the writer's, as is the next */
+	_Atomic uint64_t dropped; /* records in all */
+	alignas(64) _Atomic uint64_t read; /* bytes in all; the reader's */
 	alignas(64) uint8_t bytes[RECORD_RING_BYTES];
 };
 
@@ -37,8 +36,8 @@ struct record_piece {
 };
 
 /*
- * Append one record: the `count` pieces behind each other, RECORD_BYTES_MAX at most. False, and
- * counted, when there is no room.
+ * Append a record: the `count` pieces behind each other, RECORD_BYTES_MAX at most. When there is no
+ * room, the record is counted as dropped, and the result is false.
  */
 bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces, uint32_t count);
 
@@ -47,12 +46,12 @@ bool record_ring_put(struct record_ring *ring, const struct record_piece *pieces
  *
  * `to`  Room for RECORD_BYTES_MAX.
  *
- * Returns its length, 0 when there is none; or -EPROTO when the writer does not keep to the rules:
- * then everything was thrown away.
+ * Returns its length; 0 when there is none; -EPROTO when the writer broke the rules, and the ring
+ * was emptied.
  */
 int record_ring_take(struct record_ring *ring, uint8_t *to);
 
-/* Begin anew, as reader. */
+/* Empty the ring, as its reader. */
 void record_ring_skip(struct record_ring *ring);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A spin lock for the few instructions that move one queue entry.
+ * A spin lock for the few instructions that move a queue entry.
  *
- * It lies in NIC memory as plain data: four bytes, zero when free. A holder never blocks, calls out
- * or touches pages that may be missing, so that the wait is as long as one ring operation of
- * another core, or one time slice if the holder is preempted.
+ * It lies in NIC memory as plain data: four bytes, zero when free. A holder never blocks, never
+ * calls out and touches no page that may be missing. So a wait lasts as long as another core's
+ * queue operation, or a time slice if the holder is preempted.
  */
 #ifndef URNIC_BASE_SPIN_H
 #define URNIC_BASE_SPIN_H

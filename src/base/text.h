@@ -3,10 +3,9 @@
 #define URNIC_BASE_TEXT_H
 
 /*
- * Text that others chose: the names of processes and of network interfaces. A terminal obeys
- * control characters in it, and a line break in it makes a second line of a log.
- *
- * And text that users write: numbers, and lists with commas. Pure functions; any thread.
+ * Text from others, such as names of processes and of network interfaces. A terminal obeys its
+ * control characters, and a line break starts a second line of a log. And text that users write:
+ * numbers, and lists with commas. Pure functions; any thread.
  */
 
 #include <stdbool.h>
@@ -14,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Replace all but printable ASCII, one '?' for each byte. */
+/* Replace each byte that is not printable ASCII by '?'. */
 static inline void text_make_printable(char *text)
 {
 	for (; *text; text++)
@@ -29,9 +28,10 @@ struct text_part {
 };
 
 /*
- * Take the next item off a comma-separated list: without the blanks around it, and not empty.
+ * Take the next item off a comma-separated list, without surrounding blanks; empty items are
+ * skipped.
  *
- * `list`  Moved on.
+ * `list`  Advanced.
  *
  * Returns false at the end of the list.
  */
@@ -53,9 +53,8 @@ static inline bool text_part_is(const struct text_part *part, const char *word)
 }
 
 /*
- * The whole part as a decimal number.
- *
- * Returns false, and leaves *ret_value, when it is none or not from `lowest` to `highest`.
+ * The whole part as a decimal number. Returns false, and leaves *ret_value, when the part is no
+ * number or outside of `lowest` to `highest`.
  */
 static inline bool text_part_number(
 	const struct text_part *part, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
@@ -75,7 +74,6 @@ static inline bool text_part_number(
 	return true;
 }
 
-/* text_part_number() of a terminated text. */
 static inline bool text_number(
 	const char *text, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
 {
@@ -84,7 +82,7 @@ static inline bool text_number(
 	return text_part_number(&whole, lowest, highest, ret_value);
 }
 
-/* As text_number(), and the text may also be hexadecimal, with 0x in front. */
+/* As text_number(); the text may also be hexadecimal, with 0x in front. */
 static inline bool text_number_or_hex(
 	const char *text, uint32_t lowest, uint32_t highest, uint32_t *ret_value)
 {
