@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a completion says: statuses, opcodes, faults, and the entry that lies in a completion queue.
+ * The contents of a completion: statuses, opcodes, faults, and the entry of a completion queue.
  *
- * Numeric values of statuses, opcodes and flags are those of struct ibv_wc, so that the front end
- * copies and does not translate (tests/abi holds them against the public header).
+ * Statuses, opcodes and flags have the values of struct ibv_wc, so the front end copies them
+ * without translation (tests/abi compares them with the public header).
  */
 #ifndef URNIC_QUEUE_COMPLETION_H
 #define URNIC_QUEUE_COMPLETION_H
@@ -54,7 +54,7 @@ enum wc_opcode {
 	WC_TM_DEL,
 	WC_TM_SYNC,
 	WC_TM_RECV, /* a message with a tag; see the flags */
-	WC_TM_NO_TAG, /* a message without one */
+	WC_TM_NO_TAG, /* a message without a tag */
 };
 
 enum wc_flags {
@@ -67,9 +67,9 @@ enum wc_flags {
 };
 
 /*
- * What a datagram came in (IBTA annex A17.4.5.1 asks for it). Ethernet has no service levels, and
- * mlx5 answers in the place of one: bit 3 for UDP, the others for the network header. UCX looks
- * there for where in the first 40 bytes the address is.
+ * The network header of a datagram, in place of the service level, which Ethernet does not have.
+ * The bits are those of mlx5: bit 3 for UDP, the others for the IP version. UCX takes the IP
+ * version from them, to find the address in the first 40 bytes.
  */
 enum wc_service_level {
 	WC_SERVICE_LEVEL_UDP_IPV6 = 0x9,
@@ -90,7 +90,7 @@ const char *fault_sentence(enum fault fault);
 /* One completion queue entry: a cache line. */
 struct cqe {
 	uint64_t wr_id;
-	/* The send queue whose slots polling this entry frees, in NIC memory; 0 for none */
+	/* The send queue whose slots polling this entry frees, in NIC memory; 0 for none. */
 	uint64_t queue_offset;
 	union {
 		uint32_t queue_index; /* the work request's index in that queue */
@@ -112,10 +112,10 @@ struct cqe {
 		uint32_t service_level; /* with WC_GRH: enum wc_service_level */
 		uint32_t tag_low; /* with WC_TM_MATCH */
 	};
-	uint64_t made_ns; /* when the NIC made it: the now_ns of the work that it is of */
+	uint64_t made_ns; /* now_ns of the call that made the completion */
 };
 
-/* The tag of a matched message, and what its sender said beside. */
+/* The tag of a matched message, and the context that its sender gave. */
 static inline void cqe_set_tag(struct cqe *cqe, uint64_t tag, uint32_t context)
 {
 	cqe->tag_high = (uint32_t)(tag >> 32);

@@ -54,7 +54,7 @@ void cq_ignore_overrun(struct cq *cq)
 	cq->ring->ignores_overrun = 1;
 }
 
-/* Move what waits to the entries at `offset`, of which there are `capacity`. The ring is locked. */
+/* Move the unpolled entries to the `capacity` entries at `offset`. The ring is locked. */
 static void move_entries(
 	struct cq *cq, const struct arena *arena, uint64_t offset, uint32_t capacity)
 {
@@ -98,7 +98,7 @@ int cq_resize(struct cq *cq, struct arena *arena, uint32_t capacity)
 	return 0;
 }
 
-/* The ring is locked. Does this completion end the waiting that the queue was armed for? */
+/* Does this completion raise the signal that the queue was armed for? The ring is locked. */
 static bool is_armed_for(const struct cq_ring *ring, const struct cqe *cqe, bool is_solicited)
 {
 	switch ((enum cq_arm)atomic_load_explicit(&ring->arm, memory_order_relaxed)) {
@@ -112,14 +112,14 @@ static bool is_armed_for(const struct cq_ring *ring, const struct cqe *cqe, bool
 	return false;
 }
 
-/* What comes with an entry's leaving, by whatever way: the send queue's slots are free. */
+/* An entry leaves the queue: free its slots in the send queue. */
 static void release_slots(const struct arena *arena, const struct cqe *cqe)
 {
 	if (cqe->queue_offset)
 		sq_release(arena_at(arena, cqe->queue_offset), cqe->queue_index);
 }
 
-/* Lose the oldest entry. The ring is locked, and full. */
+/* The ring is locked, and full. */
 static void drop_oldest(const struct cq *cq, const struct arena *arena)
 {
 	uint32_t tail = atomic_load_explicit(&cq->ring->tail, memory_order_relaxed);
@@ -129,8 +129,8 @@ static void drop_oldest(const struct cq *cq, const struct arena *arena)
 }
 
 /*
- * An armed queue has got a completion that it was armed for: the news, now or later. The ring is
- * locked.
+ * An armed queue has got a completion that it was armed for: raise the signal, or delay it
+ * (moderation). The ring is locked.
  */
 static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 {
@@ -146,7 +146,7 @@ static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 	return SIGNAL_COMPLETION;
 }
 
-/* There is no room. The ring is locked, and is not any more. */
+/* There is no room. Unlocks the ring. */
 static void queue_overrun(struct cq *cq, struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;

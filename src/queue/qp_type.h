@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The numbers that queue pairs are described by, as verbs define them: types, states, attribute
- * bits.
+ * Types, states and attribute bits of queue pairs.
  *
- * Values are those of enum ibv_qp_state and enum ibv_qp_attr_mask; types are our own, dense.
+ * States and attribute bits have the values of enum ibv_qp_state and enum ibv_qp_attr_mask. Types
+ * are urnic's own, dense.
  */
 #ifndef URNIC_QUEUE_QP_TYPE_H
 #define URNIC_QUEUE_QP_TYPE_H
@@ -20,22 +20,20 @@ enum qp_type {
 };
 
 enum qp_state {
-	QP_RESET, /* just made, or forgotten: holds nothing */
+	QP_RESET, /* just created, or reset: all queues are empty */
 	QP_INIT, /* receive requests may be posted */
-	QP_RTR, /* ready to receive: the responder works */
-	QP_RTS, /* ready to send: both halves work */
+	QP_RTR, /* the responder works */
+	QP_RTS, /* requester and responder work */
 	QP_SQD, /* send queue drained */
 	QP_SQE, /* send queue in error (unreliable types) */
-	QP_ERR, /* everything is flushed */
+	QP_ERR, /* all requests are flushed */
 	QP_STATE_COUNT
 };
 
-/*
- * Path migration (IBTA 17.2.8). The values of enum ibv_mig_state.
- */
+/* Path migration (IBTA 17.2.8). The values of enum ibv_mig_state. */
 enum qp_migration {
-	QP_MIGRATED, /* the primary path is all there is to know */
-	QP_REARM, /* it could migrate, and waits to hear that the peer could, too */
+	QP_MIGRATED, /* only the primary path is in use */
+	QP_REARM, /* could migrate, and waits for the peer to be able to */
 	QP_ARMED, /* either end may migrate at any time */
 };
 

@@ -11,8 +11,8 @@
 static_assert(sizeof(struct recv_queue) == 128, "a cache line for what changes");
 
 /*
- * Slots are cache lines: whoever writes one does not take away the next one from who reads it on
- * another processor.
+ * Slots are cache lines, so writing a slot does not take the next one from its reader on another
+ * processor.
  */
 enum { LINE_BYTES = 64 };
 
@@ -26,7 +26,7 @@ static uint8_t *slots_of(const struct recv_queue *rq)
 	return (uint8_t *)((uintptr_t)rq + rq->slots_distance);
 }
 
-/* `slots` and `capacity` are those of the queue, or those that it is about to get. */
+/* `slots` and `capacity` are those of the queue, or its future ones. */
 static struct recv_slot *slot_in(
 	const struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t index)
 {
@@ -81,7 +81,7 @@ static struct recv_strays *strays_of(const struct recv_queue *rq)
 				   : NULL;
 }
 
-/* For a queue of this capacity. Returns its offset, or 0. */
+/* Returns the offset of the strays of a queue of this capacity, or 0. */
 static uint64_t strays_create(struct arena *arena, uint32_t capacity, uint32_t stride_bytes)
 {
 	uint32_t count = max_u32(capacity, RECV_STRAYS_MIN);
@@ -137,8 +137,8 @@ static uint64_t taken_of(uint32_t moves, uint32_t count)
 }
 
 /*
- * The queue is locked. How many were taken, and how often the slots have moved: what the takers'
- * line of a shared queue says, if that can be.
+ * The count of taken requests and, in the high half, of moves. In a shared queue it comes from the
+ * takers' line, if that is possible. The queue is locked.
  */
 static uint64_t taken_checked(struct recv_queue *rq)
 {
@@ -162,8 +162,8 @@ void rq_mend(struct recv_queue *rq)
 }
 
 /*
- * The queue is locked. Has it room? What others have taken from a shared one is looked at when it
- * seems full: their line is not ours.
+ * Has the queue room? The owner reads the takers' line of a shared queue only when the queue seems
+ * full, because reading takes the line from the takers. The queue is locked.
  */
 static bool has_room(struct recv_queue *rq, uint32_t posted)
 {
@@ -187,9 +187,9 @@ static void slot_copy(struct recv_wqe *wqe, const struct recv_slot *slot, uint32
 	wqe->total_bytes = sge_total_bytes(wqe->sge, sge_count);
 }
 
-/* --- requests of a shared queue that were taken and have not completed --- */
+/* --- strays: requests of a shared queue that were taken and have not completed --- */
 
-/* Number `place` of them, counted from 1. */
+/* Stray number `place`, counted from 1. */
 static struct recv_stray *stray_at(
 	const struct recv_queue *rq, struct recv_strays *strays, uint32_t place)
 {
@@ -199,7 +199,7 @@ static struct recv_stray *stray_at(
 		(uint64_t)(place - 1) * (sizeof(struct recv_stray) + rq->stride_bytes));
 }
 
-/* Take the one of this number out of its chain. NULL: there is none. */
+/* Take stray number `taken` out of its chain. NULL: there is none. */
 static struct recv_stray *stray_take(
 	const struct recv_queue *rq, struct recv_strays *strays, uint32_t taken)
 {
@@ -235,8 +235,8 @@ static void stray_put(const struct recv_queue *rq, struct recv_strays *strays,
 }
 
 /*
- * The slot of this number is about to be used again, or to go: remember what is not known to have
- * completed.
+ * The slot of request `taken` is about to be reused or freed: keep the request as a stray, unless
+ * its completion is known.
  */
 static void slot_leave(struct recv_queue *rq, const struct recv_slot *slot, uint32_t taken)
 {
@@ -306,8 +306,8 @@ int rq_post(struct recv_queue *rq, const struct recv_wr *wr)
 }
 
 /*
- * Prefetch the slot: a taker on another processor has read it, so its cache line takes long to come
- * back. The next post to the slot finds it here.
+ * Prefetch the slot: its last reader was a taker on another processor, so the cache line takes long
+ * to come back. The next post to the slot writes it.
  */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken)
 {
@@ -329,13 +329,15 @@ bool rq_look_back(
 }
 
 /*
- * Takers of a shared queue that are faster, one after the other: more often than that it is none.
+ * How often takers in other processes may be faster in a row. More means that their count is
+ * impossible, and the queue counts as empty.
  */
 enum { FASTER_MAX = 1000 };
 
 /*
- * The queue is locked: only takers in other processes may be faster. One that sets the count back
- * has requests wait again that have completed: those are skipped.
+ * Take the oldest request. Only takers in other processes can be faster, because the queue is
+ * locked. A taker that sets the count back makes completed requests appear again; those are
+ * skipped.
  */
 static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 {
@@ -358,7 +360,7 @@ static bool slot_take(struct recv_queue *rq, struct recv_wqe *wqe)
 	return false;
 }
 
-/* The slot at `taken`, if it can be one, and lies in these bytes. */
+/* The slot at `taken`; NULL when it cannot be one, or lies outside of these bytes. */
 static const struct recv_slot *slot_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t taken)
 {
@@ -372,7 +374,7 @@ static const struct recv_slot *slot_borrowed(
 		: NULL;
 }
 
-/* Has one been posted that was not taken? `*seen` is what the taker knows of those posted. */
+/* Is there a request that was posted and not taken? `*seen` caches `posted` for the taker. */
 static bool has_posted(const struct recv_queue *rq, uint32_t taken, uint32_t *seen)
 {
 	if ((int32_t)(*seen - taken) <= 0)
@@ -380,7 +382,7 @@ static bool has_posted(const struct recv_queue *rq, uint32_t taken, uint32_t *se
 	return (int32_t)(*seen - taken) > 0;
 }
 
-/* The oldest request, which is the caller's to take; NULL when there is none. */
+/* The oldest request that is not taken; NULL when there is none. */
 static const struct recv_slot *slot_peek(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, uint32_t *posted_seen)
 {
@@ -413,7 +415,7 @@ bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t by
 	if (!slot || !slot->sge_count)
 		return false;
 	*ret_wr_id = slot->wr_id;
-	/* Read once: it may change. */
+	/* Read once: another process may change it. */
 	ret_sge->address = __atomic_load_n(&slot->sge[0].address, __ATOMIC_RELAXED);
 	ret_sge->bytes = __atomic_load_n(&slot->sge[0].bytes, __ATOMIC_RELAXED);
 	ret_sge->lkey = __atomic_load_n(&slot->sge[0].lkey, __ATOMIC_RELAXED);
@@ -428,14 +430,14 @@ bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t
 	const struct recv_slot *slot;
 	uint32_t sge_count;
 
-	if ((taken >> 32) & 1) /* its owner has stopped, or is about to be done */
+	if ((taken >> 32) & 1) /* the owner is moving the slots */
 		return false;
 	if (!has_posted(rq, (uint32_t)taken, posted_seen))
 		return false;
 	slot = slot_borrowed(rq, base, bytes, (uint32_t)taken);
 	if (!slot)
 		return false;
-	/* Read once: it may change until it is known that nobody else had the slot. */
+	/* Read once: it may change until rq_take_peeked() has succeeded. */
 	sge_count = __atomic_load_n(&slot->sge_count, __ATOMIC_RELAXED);
 	if (sge_count > SGE_COUNT_MAX)
 		return false;
@@ -445,7 +447,7 @@ bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t
 	return true;
 }
 
-/* Whatever was read is forgotten if this fails. */
+/* If this fails, the caller discards what it has read. */
 bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken)
 {
 	return atomic_compare_exchange_strong(&rq_takers(rq)->taken, &taken, rq_taken_next(taken));
@@ -476,14 +478,14 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe)
 	return has_one;
 }
 
-/* Somebody in another process has found that there are fewer requests than the limit. */
+/* Has a taker in another process found fewer requests than the limit? */
 static bool limit_is_passed(const struct recv_queue *rq)
 {
 	return atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed) ==
 		atomic_load_explicit(&rq->limit_turn, memory_order_relaxed);
 }
 
-/* The queue is locked. Turns the limit off when the queue is below it. */
+/* Turns the limit off when the queue is below it. The queue is locked. */
 static bool is_below(struct recv_queue *rq)
 {
 	uint32_t limit = atomic_load_explicit(&rq->limit, memory_order_relaxed);
@@ -539,8 +541,8 @@ uint32_t rq_limit(struct recv_queue *rq)
 }
 
 /*
- * The queue is locked. From here on nobody takes with what he has read before; or, when `moves` is
- * odd, at all.
+ * From here on no process takes a request by what it read before. While `moves` is odd, none takes
+ * a request at all. The queue is locked.
  */
 static void moves_count(struct recv_queue *rq)
 {
@@ -549,8 +551,8 @@ static void moves_count(struct recv_queue *rq)
 }
 
 /*
- * The queue is locked. Moves the requests from number `taken` on to other slots, of which there are
- * enough. Meanwhile nobody takes any.
+ * Move the requests from number `taken` on to other slots, of which there are enough. Meanwhile no
+ * process takes any. The queue is locked.
  */
 static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t taken)
 {
@@ -564,7 +566,7 @@ static void slots_move(struct recv_queue *rq, uint8_t *slots, uint32_t capacity,
 	rq->capacity = capacity;
 }
 
-/* The queue is locked. Those that are known go to other memory, which has room for more. */
+/* Move the known strays to a larger table. The queue is locked. */
 static void strays_move(struct recv_queue *rq, struct recv_strays *to)
 {
 	struct recv_strays *from = strays_of(rq);
@@ -579,9 +581,8 @@ static void strays_move(struct recv_queue *rq, struct recv_strays *to)
 }
 
 /*
- * The queue is locked. Returns 0 or -EINVAL. The takers' line is read once. What it says becomes
- * what the owner knows, so no later value of that line makes more requests wait than there are
- * slots.
+ * Returns 0 or -EINVAL. The takers' line is read once, and its count becomes `known`. So no later
+ * value of that line makes more requests pending than there are slots. The queue is locked.
  */
 static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity, uint32_t depth)
 {
@@ -589,7 +590,7 @@ static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity
 	uint32_t taken;
 	int error = 0;
 
-	moves_count(rq); /* nobody takes */
+	moves_count(rq); /* nobody takes from here on */
 	taken = (uint32_t)taken_checked(rq);
 	if (posted - taken > depth) {
 		error = -EINVAL;
@@ -625,7 +626,7 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 				strays_free(arena, strays, rq->stride_bytes);
 			return -ENOMEM;
 		}
-		/* Fresh pages come now, not to somebody who holds the lock. */
+		/* Touch fresh pages before taking the lock. */
 		memset(arena_at(arena, slots), 0, slots_bytes(capacity, rq->stride_bytes));
 	}
 	spin_lock(&rq->lock);
@@ -642,7 +643,7 @@ int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth)
 	return error;
 }
 
-/* What others have read before is not theirs to take (rq_take_peeked). */
+/* Requests that takers read before the reset are no longer theirs (rq_take_peeked). */
 void rq_reset(struct recv_queue *rq)
 {
 	spin_lock(&rq->lock);

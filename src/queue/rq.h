@@ -3,26 +3,25 @@
  * Receive queues.
  *
  * A ring of receive requests in NIC memory. The application posts at one end, responders take from
- * the other; a spin lock in the block orders both, so that a shared receive queue (queue/srq.h) is
- * the same thing with several takers. A taken request is copied out: its slot is free at once.
+ * the other. A spin lock in the block orders both, so a shared receive queue (queue/srq.h) is the
+ * same ring with several takers. A taken request is copied out, which frees its slot at once.
  *
- * Header and slots are two blocks, so that a queue that is resized keeps its place. The header says
- * how far away the slots are; whoever maps NIC memory, wherever, can follow.
+ * Header and slots are two blocks, so a resized queue keeps its place. The header has the distance
+ * to the slots, so a process can find them wherever it maps NIC memory.
  *
- * Other processes may take from a shared one as well (rq_take_borrowed). They hold no lock, because
- * they may be stopped or killed at any moment: who counts a request as taken, by one
- * compare-and-swap, has it. The count is told apart by how often the slots have moved, or the queue
- * was reset, so that nobody takes what he has read while they did.
+ * Other processes may take from a shared queue as well (rq_take_borrowed). They hold no lock,
+ * because a process may be stopped or killed at any moment. The process whose compare-and-swap
+ * increments the count has the request. The count also has the number of moves and resets of the
+ * slots, so a taker cannot take a request that it read before a move.
  *
- * Who takes may be another process, on another processor (local/channel.h). It has a cache line of
- * its own, on the peers' side of NIC memory (base/arena.h), and looks at the owner's only when the
+ * The taker may be another process on another processor (local/channel.h). It has a cache line of
+ * its own, on the peers' side of NIC memory (base/arena.h). It reads the owner's line only when the
  * queue seems to be empty.
  *
- * Header and slots are the owner's, so what they say is true for the owner. The takers' line may
- * say anything. The owner of a queue that no other queue pair takes from has its own count in
- * `known`, and does not read that line. For a shared one, a count that is not between `known` and
- * `posted` is put right. By that, requests may be lost, or be filled by two takers; each completes
- * once at most.
+ * The owner writes header and slots, so it trusts them; the takers' line may say anything. The
+ * owner of a queue with one taking queue pair has its own count in `known`, and does not read that
+ * line. The owner of a shared queue corrects a count that is not between `known` and `posted`.
+ * Requests may be lost by that, or be filled by two takers; each completes once at most.
  */
 #ifndef URNIC_QUEUE_RQ_H
 #define URNIC_QUEUE_RQ_H
@@ -56,64 +55,63 @@ struct recv_wqe {
 struct recv_slot {
 	uint64_t wr_id;
 	uint32_t sge_count;
-	uint32_t is_out; /* of a shared queue: the owner has not heard that the request was taken */
+	/* Of a shared queue: the owner does not know yet that the request was taken. */
+	uint32_t is_out;
 	struct sge sge[];
 };
 
 /*
- * Requests of a shared queue that were taken, and whose slots have been used again before the owner
- * heard of it: as many as the queue has slots, and RECV_STRAYS_MIN at least, as a program may post
- * before it has polled. Then the oldest is forgotten. Found by number: `first` has a chain for each
- * value of its low bits.
+ * Strays: taken requests of a shared queue whose slots were reused before the owner knew of it. A
+ * program may post before it has polled. So there is room for as many as the queue has slots, and
+ * for RECV_STRAYS_MIN at least; beyond that the oldest is forgotten. `first` has a chain of strays
+ * for each value of the low bits of their numbers.
  */
-enum { RECV_STRAYS_MIN = 1024 }; /* a power of two: what eight peers may be ahead of the owner */
+/* A power of two; eight peers may be so far ahead of the owner. */
+enum { RECV_STRAYS_MIN = 1024 };
 
 struct recv_stray {
 	uint32_t taken; /* its number */
-	uint32_t next; /* the next one of its chain, counted from 1; 0: none */
+	uint32_t next; /* next of its chain, counted from 1; 0: none */
 	uint32_t is_out;
 	uint32_t reserved;
-	struct recv_slot slot; /* with room for a whole one */
+	struct recv_slot slot; /* with room for all entries */
 };
 
 struct recv_strays {
 	uint32_t count; /* a power of two */
-	uint32_t turn; /* the place of the next one */
+	uint32_t turn; /* place of the next stray */
 	uint32_t first[]; /* `count` of them; behind them the strays */
 };
 
 struct recv_queue {
-	/* What seldom changes, or never. */
+	/* Changes seldom or never. */
 	uint32_t capacity; /* slots: a power of two */
-	uint32_t depth; /* requests it holds: what the user asked for */
+	uint32_t depth; /* requests that the user requested room for */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
-	uint32_t is_shared; /* several take from it, each by a compare-and-swap */
-	uint32_t keeps_slots; /* of what was taken, until the owner hears of it (rq_know_taken) */
-	_Atomic uint32_t limit; /* a take that leaves fewer requests tells, once; 0: none tells */
+	uint32_t is_shared; /* several processes take from it, each by a compare-and-swap */
+	uint32_t keeps_slots; /* of taken requests, until rq_know_taken() */
+	_Atomic uint32_t limit; /* a take that leaves fewer requests signals, once; 0: off */
 	_Atomic uint32_t limit_turn; /* how often the limit was set */
 	uint64_t slots_distance; /* from this header to the first slot, modulo 2^64 */
-	uint64_t strays_distance; /* and to the struct recv_strays; 0: there are none */
+	uint64_t strays_distance; /* to the struct recv_strays; 0: there are none */
 	/* The owner's. */
 	alignas(64) struct spin lock;
 	_Atomic uint32_t posted;
-	/*
-	 * Of those taken, what the owner knows of: a slot is free for posting when its taking is
-	 * known.
-	 */
+	/* Taken requests that the owner knows of, whose slots are free for posting. */
 	_Atomic uint32_t known;
 	uint32_t moves; /* the high half of `taken` */
 };
 
 /*
- * On the peers' side, at the header's place. What takers write has not the low address bits of what
- * they read next, capacity and distance: a processor would take the one for the other for a moment.
+ * On the peers' side, at the header's place. `taken` must not have the low address bits of capacity
+ * and distance, which takers read next: a processor would mistake the store for those for a moment.
  */
 struct recv_queue_takers {
 	uint64_t reserved[8];
-	_Atomic uint64_t taken; /* the low half counts; the high one is odd while slots move */
-	_Atomic uint32_t
-		low_turn; /* the limit_turn of the limit that was last found to be passed */
+	_Atomic uint64_t taken; /* the low half counts; the high half is odd while slots move */
+	/* The limit_turn of the limit that was last found to be passed. */
+	_Atomic uint32_t low_turn;
 };
 
 static inline struct recv_queue_takers *rq_takers(const struct recv_queue *rq)
@@ -121,34 +119,34 @@ static inline struct recv_queue_takers *rq_takers(const struct recv_queue *rq)
 	return (struct recv_queue_takers *)arena_peers_side(rq);
 }
 
-/* Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full. */
+/* `depth` is 0 to 2^20. Returns the offset of the queue, or 0 when the arena is full. */
 uint64_t rq_create(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
 
-/* The same for one that queue pairs share, of this process and others. */
+/* The same for a queue that queue pairs of this process and others share. */
 uint64_t rq_create_shared(struct arena *arena, uint32_t depth, uint32_t sge_count_max);
 void rq_destroy(struct arena *arena, uint64_t offset);
 
-/* Post one request whose sge_count was checked. Returns 0, or -ENOMEM when the queue is full. */
+/* Post a request whose sge_count was checked. Returns 0, or -ENOMEM when the queue is full. */
 int rq_post(struct recv_queue *rq, const struct recv_wr *wr);
 
 /* Take the oldest request into *wqe. False when there is none. */
 bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
 
 /*
- * The same for a queue that has a limit. *ret_is_below becomes true when this take has left fewer
- * requests than the limit: it is off then (IBTA 10.2.9).
+ * The same for a queue that has a limit. *ret_is_below becomes true when fewer requests than the
+ * limit remain; the limit is then off (IBTA 10.2.9).
  */
 bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below);
 
 /*
- * Has the queue fewer requests than its limit, since another process took some? Then the limit is
+ * Has the queue fewer requests than its limit, because another process took some? The limit is then
  * off.
  */
 bool rq_is_below_limit(struct recv_queue *rq);
 
 /*
- * Set the limit, 0 to depth, or 0 to turn it off. True when fewer requests wait even now: the limit
- * is off again.
+ * Set the limit, 1 to depth, or 0 to turn it off. True when fewer requests are pending already; the
+ * limit is then off again.
  */
 bool rq_set_limit(struct recv_queue *rq, uint32_t limit);
 
@@ -156,45 +154,44 @@ bool rq_set_limit(struct recv_queue *rq, uint32_t limit);
 uint32_t rq_limit(struct recv_queue *rq);
 
 /*
- * Make room for `depth` requests, 1 to 2^20; those that wait stay, in their order. Any thread may
- * post and take meanwhile. Returns 0; -EINVAL when more than `depth` wait; -ENOMEM.
+ * Change the room to `depth` requests, 1 to 2^20; pending requests stay, in their order. Any thread
+ * may post and take meanwhile. Returns 0; -EINVAL when more than `depth` are pending; -ENOMEM.
  */
 int rq_resize(struct arena *arena, struct recv_queue *rq, uint32_t depth);
 
 /*
- * For a taker in another process, when it is the only one (local/channel.h): copy the oldest
- * request, which is not taken by that. The queue lies in the `bytes` at `base`, but what it says of
- * itself may be anything. `*posted_seen` is the taker's, and begins as rq_taken(). False when there
- * is none.
+ * For the only taker, in another process (local/channel.h): copy the oldest request, and do not
+ * take it. The queue lies in the `bytes` at `base`; its contents may be anything. `*posted_seen`
+ * belongs to the taker, and begins as rq_taken(). False when there is no request.
  */
 bool rq_peek(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe);
 
-/* The same for who needs the first entry of its list only. False, too, when it has none. */
+/* The same for a taker that needs only the first entry. False also when the list is empty. */
 bool rq_peek_first(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, uint64_t *ret_wr_id, struct sge *ret_sge);
 
 /*
- * The same for one taker of many, in any process. wqe->wr_id is the request's number, which its
- * owner knows it by (rq_redeem, rq_look_back): what a taker says of the program's own word is not
- * believed. *ret_taken is what rq_take_peeked() needs to make this request the caller's; that says
- * false when somebody else was faster, or the slots have moved. No limit is looked at.
+ * The same for a taker of many, in any process. wqe->wr_id is the request's number, by which its
+ * owner finds it (rq_redeem, rq_look_back); the owner does not trust a program's wr_id from a
+ * taker. rq_take_peeked() with *ret_taken makes the request the caller's. It returns false when
+ * another taker was faster, or the slots have moved. Neither checks the limit.
  */
 bool rq_peek_borrowed(const struct recv_queue *rq, const uint8_t *base, uint64_t bytes,
 	uint32_t *posted_seen, struct recv_wqe *wqe, uint64_t *ret_taken);
 bool rq_take_peeked(const struct recv_queue *rq, uint64_t taken);
 
-/* Both at once: the oldest request is the caller's when this returns true. */
+/* Both at once. True: the oldest request is the caller's. */
 bool rq_take_borrowed(
 	const struct recv_queue *rq, const uint8_t *base, uint64_t bytes, struct recv_wqe *wqe);
 
-/* How many were ever taken; and to say that this one was, which nobody else has taken. */
+/* How many requests were taken so far. */
 static inline uint32_t rq_taken(const struct recv_queue *rq)
 {
 	return (uint32_t)atomic_load_explicit(&rq_takers(rq)->taken, memory_order_relaxed);
 }
 
-/* The same with one more: the count does not carry. */
+/* `taken` with one more request: the low half does not carry into the high one. */
 static inline uint64_t rq_taken_next(uint64_t taken)
 {
 	return (taken & ~(uint64_t)UINT32_MAX) | (uint32_t)(taken + 1);
@@ -210,30 +207,30 @@ static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
 }
 
 /*
- * The owner hears that the request after the first `taken` was taken, by another process. The lane
- * is locked.
+ * The owner learns that another process took the request after the first `taken`. The lane is
+ * locked.
  */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
-/* Of those taken, what the owner knows of. */
+/* How many taken requests the owner knows of. */
 static inline uint32_t rq_known(const struct recv_queue *rq)
 {
 	return atomic_load_explicit(&rq->known, memory_order_relaxed);
 }
 
-/* For the owner: can it be that so many were taken? */
+/* For the owner: is `taken` a possible count of taken requests? */
 static inline bool rq_may_be_taken(const struct recv_queue *rq, uint32_t taken)
 {
 	return taken - rq_known(rq) <=
 		atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_known(rq);
 }
 
-/* For the owner: put the count of those taken right, if it cannot be. */
+/* For the owner: correct an impossible count of taken requests. */
 void rq_mend(struct recv_queue *rq);
 
 /*
  * For the owner of a queue that is not shared: is the request after the first `taken` the next one
- * whose taking it has to hear of?
+ * that rq_know_taken() has to report?
  */
 static inline bool rq_is_next(const struct recv_queue *rq, uint32_t taken)
 {
@@ -241,17 +238,17 @@ static inline bool rq_is_next(const struct recv_queue *rq, uint32_t taken)
 }
 
 /*
- * For the owner of a queue that keeps its slots, or is not shared. What was the request after the
- * first `taken`, any number: *ret_wr_id, and *ret_bytes that its list holds. False when it was not
- * posted, or its slot was used again.
+ * For the owner of a queue that keeps its slots, or is not shared. *ret_wr_id and *ret_bytes, the
+ * length of its list, are those of the request after the first `taken`, any number. False when that
+ * request was not posted, or its slot was reused.
  */
 bool rq_look_back(
 	const struct recv_queue *rq, uint32_t taken, uint64_t *ret_wr_id, uint64_t *ret_bytes);
 
 /*
- * From here on others take from the queue of a queue pair, too. It keeps the slots of what was
- * taken until the owner hears of it, which it does in the order of the requests. (A shared queue
- * does not: its requests complete in any order.)
+ * From here on others take from the queue of a queue pair, too. The queue keeps the slots of taken
+ * requests until the owner knows of them, in the order of the requests. (A shared receive queue
+ * does not keep them, because its requests complete in any order.).
  */
 static inline void rq_lend(struct recv_queue *rq)
 {
@@ -260,20 +257,20 @@ static inline void rq_lend(struct recv_queue *rq)
 }
 
 /*
- * For the owner of a queue that others take from: somebody says that he has taken the request of
- * this number, which may be any (rq_peek_borrowed). Said once, and true as far as can be known,
- * that gives the request.
+ * For the owner of a queue that others take from. A taker claims the request of number `ticket`,
+ * which may be any (rq_peek_borrowed). Returns the request when the claim is plausible and the
+ * first one.
  */
 bool rq_redeem(struct recv_queue *rq, uint64_t ticket, struct recv_wqe *ret_wqe);
 
 /*
- * Are there fewer requests than the limit, which is on? For takers in other processes: true once,
- * to whom has to wake the owner, who hears of it whatever is posted meanwhile.
+ * For takers in other processes: is a limit on, and are there fewer requests? True for one taker,
+ * which has to wake the owner; the owner then learns it whatever was posted meanwhile.
  */
 static inline bool rq_note_low(const struct recv_queue *rq)
 {
-	uint32_t turn =
-		atomic_load(&rq->limit_turn); /* before the limit, which is 0 while this changes */
+	/* The turn is read before the limit, which is 0 while both change. */
+	uint32_t turn = atomic_load(&rq->limit_turn);
 	uint32_t limit = atomic_load(&rq->limit);
 	uint32_t told = atomic_load_explicit(&rq_takers(rq)->low_turn, memory_order_relaxed);
 
@@ -281,14 +278,13 @@ static inline bool rq_note_low(const struct recv_queue *rq)
 		return false;
 	if (atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq) >= limit)
 		return false;
-	/* If its owner has set another meanwhile, he has counted the requests then. */
+	/* An owner that has set another limit meanwhile has counted the requests then. */
 	return atomic_compare_exchange_strong(&rq_takers(rq)->low_turn, &told, turn);
 }
 
-/* Forget all requests (reset). */
 void rq_reset(struct recv_queue *rq);
 
-/* The requests that wait. */
+/* Pending requests. */
 static inline uint32_t rq_count(const struct recv_queue *rq)
 {
 	return atomic_load_explicit(&rq->posted, memory_order_acquire) - rq_taken(rq);

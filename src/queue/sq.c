@@ -111,7 +111,8 @@ int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_byte
 	wqe->rkey = wr->rkey;
 	wqe->srqn = wr->srqn;
 	wqe->remote_address = wr->remote_address;
-	wqe->compare_add = wr->compare_add; /* these two are also what shares their room */
+	/* These two fields also copy the union's other members. */
+	wqe->compare_add = wr->compare_add;
 	wqe->swap = wr->swap;
 	wqe->total_bytes = total_bytes;
 	wqe->sge_count = wr->sge_count;

@@ -2,16 +2,16 @@
 /*
  * Send queues.
  *
- * A ring of work requests in NIC memory, each slot with room for the scatter/gather entries and
- * inline bytes that the queue was created for. Four indices run through it, all counting up
- * forever, their low bits naming the slot:
+ * A ring of work requests in NIC memory. Each slot has room for the scatter/gather entries and
+ * inline bytes that the queue was created for. Its indices count up forever, and their low bits
+ * name the slot:
  *
  *     released <= completed <= ... sent ... <= posted
  *
- * `posted` moves when the application posts, `completed` when a request is done, `released` when
- * its completion was polled: only then may the slot be used again, as on adapters. Requests that
- * complete without a completion are released by the next one that has one. What lies between
- * `completed` and `posted` is the transport's business.
+ * `posted` moves when the application posts, `completed` when a request is done. `released` moves
+ * when a completion is polled: as on adapters, only then may the slot be reused. A request without
+ * a completion is released by the next one that has a completion. The transport manages the
+ * requests between `completed` and `posted`.
  *
  * Threads: everything runs under the lane's lock except sq_release(), which the poller calls.
  */
@@ -40,7 +40,7 @@ enum send_flags {
 	SEND_SIGNALED = 1 << 1,
 	SEND_SOLICITED = 1 << 2,
 	SEND_INLINE = 1 << 3,
-	SEND_IP_CSUM = 1 << 4, /* asks an adapter to fill in checksums, which this one does not */
+	SEND_IP_CSUM = 1 << 4, /* asks an adapter to fill in checksums; urnic does not */
 };
 
 struct wr_info {
@@ -51,8 +51,8 @@ struct wr_info {
 	bool has_imm;
 	bool has_invalidate;
 	bool takes_receive;
-	bool has_answer; /* complete only when its own answer has come */
-	bool fills_list; /* data comes into its scatter/gather list */
+	bool has_answer; /* completes only with its own response */
+	bool fills_list; /* the response fills its scatter/gather list */
 	bool has_list;
 	bool is_local; /* sends nothing */
 };
@@ -62,21 +62,18 @@ extern const struct wr_info wr_table[WR_OPCODE_COUNT];
 /* The longest message (IBTA 9.7.1.1: 2^31). */
 #define MESSAGE_BYTES_MAX (1u << 31)
 
-/* Where one datagram goes. */
+/* The destination of a datagram. */
 struct datagram_target {
 	uint32_t path; /* its id (struct qp_path), or DATAGRAM_PATH_DENIED */
 	uint32_t qpn;
-	uint32_t qkey; /* with its top bit set, that of the sending queue pair goes instead */
-	uint32_t rate_kbps; /* the static rate of the path; 0: that of the port */
+	uint32_t qkey; /* with its top bit set, the sending queue pair's key is sent instead */
+	uint32_t rate_kbps; /* the static rate of the path; 0: the port's */
 };
 
-/*
- * In place of a path: the address handle is of another protection domain. No path has this id
- * (port/udp.h).
- */
+/* In place of a path id (port/udp.h): the address handle is of another protection domain. */
 #define DATAGRAM_PATH_DENIED (UINT32_MAX - 1)
 
-/* BIND_MW: `rkey` is the key that the window shall have, `remote_address` its first byte. */
+/* BIND_MW: `rkey` is the window's future key, `remote_address` its first byte. */
 struct wr_bind {
 	uint64_t bytes;
 	uint32_t region_key;
@@ -90,10 +87,10 @@ struct wr_flush {
 	uint8_t selectivity; /* enum feth_selectivity */
 };
 
-/* What the application asks for; the parts that its opcode does not use are ignored. */
+/* A request of the application; fields that its opcode does not use are ignored. */
 struct send_wr {
 	uint64_t wr_id;
-	uint32_t opcode; /* enum wr_opcode, from the user: any value */
+	uint32_t opcode; /* enum wr_opcode; any value, as the user set it */
 	uint32_t flags; /* enum send_flags */
 	uint32_t imm; /* immediate data in host order, or the key to invalidate */
 	uint32_t rkey;
@@ -131,22 +128,22 @@ struct send_wqe {
 	};
 	uint32_t total_bytes; /* 0 to 2^31 */
 	uint32_t sge_count;
-	/* The transport's own, from when it starts to send it. */
+	/* The transport's own, from when it starts to send the request. */
 	union {
 		struct { /* in packets */
 			struct psn first_psn;
 			uint32_t packet_count;
-			uint32_t ssn; /* its number among the messages that the responder counts */
+			uint32_t ssn; /* number among the messages that the responder counts */
 		};
 		struct { /* over iWARP */
 			uint64_t end_position; /* in the byte stream, behind its last FPDU */
-			bool is_answered; /* a READ or atomic: its response was placed */
+			bool is_answered; /* a READ or atomic whose response was placed */
 		} stream;
 	};
 	uint16_t is_started;
-	uint16_t goes_by_packets; /* it cannot be executed without (qp.h, struct qp_local_ops) */
+	uint16_t goes_by_packets; /* must be sent in packets (qp.h, struct qp_local_ops) */
 	uint32_t srqn;
-	/* The list, or, with SEND_INLINE, the bytes themselves. */
+	/* The list; with SEND_INLINE the payload. */
 	union {
 		struct sge sge[1];
 		uint8_t inline_bytes[1];
@@ -155,7 +152,7 @@ struct send_wqe {
 
 struct send_queue {
 	uint32_t capacity; /* slots: a power of two */
-	uint32_t depth; /* requests that may be outstanding: what the user asked for */
+	uint32_t depth; /* requests that may be outstanding, as the user requested */
 	uint32_t stride_bytes;
 	uint32_t sge_count_max;
 	uint32_t inline_bytes_max;
@@ -165,9 +162,7 @@ struct send_queue {
 	uint64_t reserved[4];
 };
 
-/*
- * Create a queue in `arena`. `depth` 0 to 2^20; returns its offset, or 0 when the arena is full.
- */
+/* `depth` is 0 to 2^20. Returns the offset of the queue, or 0 when the arena is full. */
 uint64_t sq_create(
 	struct arena *arena, uint32_t depth, uint32_t sge_count_max, uint32_t inline_bytes_max);
 void sq_destroy(struct arena *arena, uint64_t offset);
@@ -180,10 +175,7 @@ static inline struct send_wqe *sq_at(struct send_queue *sq, uint32_t index)
 		(uint64_t)(index & (sq->capacity - 1)) * sq->stride_bytes);
 }
 
-/*
- * Slot `index`, which is not before `posted`, to be written; NULL when `depth` requests are
- * outstanding.
- */
+/* Slot `index` >= `posted`, to be written; NULL when `depth` requests are outstanding. */
 static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
 {
 	uint32_t released = atomic_load_explicit(&sq->released, memory_order_acquire);
@@ -192,27 +184,25 @@ static inline struct send_wqe *sq_slot(struct send_queue *sq, uint32_t index)
 }
 
 /*
- * Requests that are being built in the slots behind `posted`, where nobody looks, and are posted
- * all at once (qp_post_batch). The poster keeps others from posting meanwhile; the lane's lock is
- * not needed.
+ * Requests that a thread builds in the slots behind `posted`, which no actor reads, and posts at
+ * once (qp_post_batch). The poster keeps other threads from posting meanwhile, without the lane's
+ * lock.
  */
 struct sq_batch {
 	struct send_queue *sq;
-	uint32_t first; /* sq->posted when it was begun */
+	uint32_t first; /* sq->posted at the begin */
 	uint32_t count;
-	struct send_wqe *last; /* of them, when there are any */
+	struct send_wqe *last; /* the last request; undefined while `count` is 0 */
 };
 
-/* Begin anew: there are none yet. */
+/* Begin an empty batch. */
 static inline void sq_batch_begin(struct sq_batch *batch)
 {
 	batch->first = batch->sq->posted;
 	batch->count = 0;
 }
 
-/*
- * One more request, not yet filled in. NULL when the queue is full.
- */
+/* Add a request, to be filled in. NULL when the queue is full. */
 static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
 {
 	struct send_wqe *wqe = sq_slot(batch->sq, batch->first + batch->count);
@@ -225,21 +215,18 @@ static inline struct send_wqe *sq_batch_add(struct sq_batch *batch)
 }
 
 /*
- * Copy a checked work request into the next slot. Inline bytes are copied from the addresses in the
- * list as they are: the application's own memory, no key needed. Returns 0, or -ENOMEM when `depth`
+ * Copy a checked work request into the next slot. Inline bytes come from the list's addresses in
+ * the application's own memory; their keys are not checked. Returns 0, or -ENOMEM when `depth`
  * requests are outstanding.
  */
 int sq_post(struct send_queue *sq, const struct send_wr *wr, uint32_t total_bytes);
 
-/*
- * The completion of request `index` was polled: its slot, and all before it, are free. Any thread.
- */
+/* The completion of request `index` was polled: its slot and all before it are free. Any thread. */
 static inline void sq_release(struct send_queue *sq, uint32_t index)
 {
 	atomic_store_explicit(&sq->released, index + 1, memory_order_release);
 }
 
-/* Empty the queue (reset). */
 void sq_reset(struct send_queue *sq);
 
 #endif

@@ -2,19 +2,19 @@
 /*
  * Shared receive queues (IBTA 10.2.9).
  *
- * A receive queue that belongs to no queue pair: any number of them take from it, in the order in
- * which their messages come. Its requests are scattered within its own protection domain. It has
- * no state: a queue pair that fails leaves the requests to the others.
+ * A receive queue that belongs to no queue pair: any number of queue pairs take from it, in the
+ * order in which their messages arrive. Its requests are scattered within its own protection
+ * domain. It has no state: a queue pair that fails leaves the requests to the others.
  *
- * An XRC queue (IBTA annex A14) is one that the requests of extended reliable connections name. It
+ * The requests of extended reliable connections name an XRC queue (IBTA annex A14). Such a queue
  * has a completion queue, and belongs to an XRC domain.
  *
- * The program may ask to be told when fewer than a limit are left: one signal, and the limit is
- * off.
+ * The program may request a signal for when fewer requests than a limit remain. The signal turns
+ * the limit off.
  *
- * Queue pairs of all lanes take from it at once; the lock of the ring (queue/rq.h) orders them. The
- * owner (runtime) destroys it after the queue pairs. struct srq_public and the ring lie in NIC
- * memory.
+ * Queue pairs of all lanes take from the queue at once; the lock of the ring (queue/rq.h) orders
+ * them. The owner (room nic) destroys it after the queue pairs. struct srq_public and the ring lie
+ * in NIC memory.
  */
 #ifndef URNIC_QUEUE_SRQ_H
 #define URNIC_QUEUE_SRQ_H
@@ -28,7 +28,7 @@
 #include "queue/cq.h"
 #include "queue/rq.h"
 
-/* The file that an XRC domain is opened by, which other processes open too; zeros: none. */
+/* The file by which processes open an XRC domain; zeros: none. */
 struct xrc_file {
 	uint64_t device;
 	uint64_t inode;
@@ -36,46 +36,47 @@ struct xrc_file {
 
 struct srq_public {
 	_Atomic uint32_t number; /* 0: it is gone */
-	uint32_t lane; /* of a shared one: whose threads complete what other processes take */
+	/* Of a shared queue: the lane that completes requests that other processes take. */
+	uint32_t lane;
 	uint64_t rq_offset; /* struct recv_queue */
-	uint64_t next_offset; /* of the next one in the NIC's list */
-	uint64_t owner; /* which open device it belongs to */
+	uint64_t next_offset; /* of the next entry in the NIC's list */
+	uint64_t owner; /* the open device that it belongs to */
 	struct xrc_file file; /* of the XRC domain that it shares with other processes */
-	_Atomic uint64_t serial; /* of an XRC queue: random, no other one's */
-	/* Struct cq_ring, to see whether it is armed; 0 if it is not an XRC queue */
+	_Atomic uint64_t serial; /* of an XRC queue: random and unique */
+	/* struct cq_ring, which says whether it is armed; 0 if this is no XRC queue. */
 	uint64_t cq_offset;
 	uint32_t pd;
-	uint32_t xrcd; /* the owner's number of its XRC domain; 0 when it is not an XRC queue */
+	uint32_t xrcd; /* the owner's number of its XRC domain; 0 when it is no XRC queue */
 };
 
 struct lane;
 struct srq;
 
-/* What becomes of a shared receive queue of another process (local/owner.h). The lane is locked. */
+/* The operations on a shared receive queue of another process. The lane is locked. */
 struct srq_borrowed {
-	/* srq_take(), and the completion of what was taken. */
+	/* srq_take(), and the completion of a taken request. */
 	bool (*take)(struct srq *srq, struct lane *lane, struct recv_wqe *wqe);
 	void (*complete)(
 		struct srq *srq, struct lane *lane, const struct cqe *cqe, bool is_solicited);
-	/* Does its owner have it still? */
+	/* Does its owner still have it? */
 	bool (*is_there)(const struct srq *srq);
 };
 
 struct srq {
 	uint32_t number;
 	uint32_t pd;
-	uint32_t xrcd; /* the XRC domain; 0 when it is not an XRC queue */
+	uint32_t xrcd; /* the XRC domain; 0 when it is no XRC queue */
 	struct cq *cq; /* of an XRC or tag-matching queue: where its requests complete */
 	struct tags *tags; /* of a tag-matching queue, else NULL */
 	struct recv_queue *rq;
 	uint64_t rq_offset;
 	struct srq_public *public;
 	uint64_t public_offset;
-	bool is_shared; /* its XRC domain is: borrowers take from it (local/borrower.h) */
-	/* Who took from it may stand still in the middle: its memory must never be used again */
+	bool is_shared; /* borrowers in its XRC domain take from it (local/borrower.h) */
+	/* A stopped process may be taking from it: its memory is never reused. */
 	bool is_in_use;
-	const struct srq_borrowed
-		*borrowed; /* it is another process's, and has no cq, tags, public; else NULL */
+	/* Of a queue of another process, which has no cq, tags, public; else NULL. */
+	const struct srq_borrowed *borrowed;
 	struct srq *_Atomic next_borrowed;
 	struct signal signal;
 };
@@ -83,21 +84,21 @@ struct srq {
 struct srq_init {
 	uint32_t number; /* below 2^24 */
 	uint32_t pd;
-	uint32_t xrcd; /* 0: not an XRC queue */
-	struct cq *cq; /* of an XRC or tag-matching queue, which it outlives */
+	uint32_t xrcd; /* 0: no XRC queue */
+	struct cq *cq; /* of an XRC or tag-matching queue; outlives it */
 	uint32_t tag_count; /* buffers of a tag-matching queue, else 0 */
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max;
 	uint64_t owner;
 	uint64_t serial; /* of an XRC queue */
-	struct xrc_file
-		file; /* of its XRC domain, if other processes are to share it; then also: */
+	/* Of an XRC domain that other processes share; then `lane` is set, too. */
+	struct xrc_file file;
 	uint32_t lane;
 };
 
 /*
- * The shared receive queues of a process by the low 16 bits of their numbers. The owner changes it,
- * and sees to it that no lane uses a queue that it took out.
+ * The XRC queues of a process by the low 16 bits of their numbers. The owner changes it, and
+ * ensures that no lane uses a queue that it has taken out.
  */
 #define SRQ_TABLE_SIZE 65536
 
@@ -107,15 +108,14 @@ struct srq_directory {
 
 struct srq_table {
 	uint32_t count;
-	/* Of XRC queues, in NIC memory, for other processes; NULL: there is none */
+	/* Of XRC queues, in NIC memory, for other processes; NULL: none. */
 	struct srq_directory *directory;
-	struct srq *_Atomic first_borrowed; /* those of other processes, linked by next_borrowed */
+	struct srq *_Atomic first_borrowed; /* of other processes, linked by next_borrowed */
 	struct srq *_Atomic by_number[SRQ_TABLE_SIZE];
 };
 
 /*
- * A number that is free, its top byte `slot`. `random`: where the search starts. The table is not
- * full.
+ * A free number with top byte `slot`. `random` says where the search starts. The table is not full.
  */
 uint32_t srq_table_number(const struct srq_table *table, uint8_t slot, uint64_t random);
 
@@ -125,7 +125,7 @@ void srq_table_remove(struct srq_table *table, const struct srq *srq);
 /* The queue with this number, any value, or NULL. Any thread. */
 struct srq *srq_table_find(const struct srq_table *table, uint32_t number);
 
-/* The same among those of other processes, for queue pairs of this XRC domain. */
+/* The same among queues of other processes, for queue pairs of this XRC domain. */
 struct srq *srq_table_find_borrowed(const struct srq_table *table, uint32_t number, uint32_t xrcd);
 
 /* Fill *srq. Returns 0 or -ENOMEM. */
@@ -134,13 +134,10 @@ int srq_init(struct srq *srq, struct arena *arena, const struct srq_init *init);
 /* From here on no other process finds it. */
 void srq_withdraw(const struct srq_table *table, struct srq *srq);
 
-/* No queue pair takes from it any more, and its signal is in no lane's queue. */
+/* Call when no queue pair takes from it any more, and its signal is in no lane's queue. */
 void srq_done(struct srq *srq, struct arena *arena);
 
-/*
- * Post one request. Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when it is
- * full.
- */
+/* Returns 0; -EINVAL for too many scatter/gather entries; -ENOMEM when the queue is full. */
 int srq_post(struct srq *srq, const struct recv_wr *wr);
 
 /*
@@ -149,7 +146,7 @@ int srq_post(struct srq *srq, const struct recv_wr *wr);
  */
 bool srq_take(struct srq *srq, struct recv_wqe *wqe, struct signal_queue *signals);
 
-/* Another process has taken from it: is the limit met? */
+/* Another process has taken a request: raise the signal if the limit is passed. */
 void srq_note_taken(struct srq *srq, struct signal_queue *signals);
 
 #endif

@@ -8,14 +8,14 @@
 
 #include "base/list.h"
 
-/* A handle is a generation over an index. */
+/* A handle is a generation and an index. */
 enum { INDEX_BITS = 10 };
 
 static_assert(TAGS_COUNT_MAX <= 1 << INDEX_BITS, "an index fits a handle");
 
 struct entry {
 	struct list link; /* in `waiting`, oldest first, or in `free` */
-	uint32_t generation; /* grows when the entry is used again; 0: never was */
+	uint32_t generation; /* grows with each reuse; 0: never used */
 	bool is_waiting;
 	bool is_active;
 	uint64_t tag;
@@ -27,7 +27,7 @@ struct tags {
 	struct spin lock;
 	uint32_t count;
 	uint32_t unexpected_count; /* messages that were found unexpected */
-	uint32_t handled_count; /* as the program says */
+	uint32_t handled_count; /* as the program reports it */
 	struct list waiting;
 	struct list free;
 	struct entry entries[];
@@ -58,7 +58,7 @@ static bool is_in_sync(const struct tags *tags)
 	return tags->unexpected_count == tags->handled_count;
 }
 
-/* One of the counts has changed. */
+/* A count has changed. */
 static void entry_activate(struct tags *tags)
 {
 	if (!is_in_sync(tags))
@@ -105,7 +105,7 @@ static int entry_add(struct tags *tags, struct tag_wr *wr)
 	return 0;
 }
 
-/* *ret_fault says when a message was faster. */
+/* *ret_fault says when a message has already taken the buffer. */
 static int remove_entry(struct tags *tags, uint32_t handle, enum fault *ret_fault)
 {
 	uint32_t index = handle & ((1u << INDEX_BITS) - 1);
@@ -170,9 +170,8 @@ static struct entry *entry_find(struct tags *tags, uint64_t tag)
 }
 
 /*
- * Take a request for a message that counts as unexpected already, so that a buffer which is added
- * meanwhile is not found by a later message first. The list is not locked: `take` has a lock of its
- * own.
+ * Take a request for a message that is already counted as unexpected. So no later message finds a
+ * buffer that is added meanwhile. The list is not locked, because `take` has a lock of its own.
  */
 static enum tag_match take_unexpected(
 	struct tags *tags, tags_take_fn *take, void *context, struct recv_wqe *wqe)

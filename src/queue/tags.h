@@ -2,17 +2,18 @@
 /*
  * The matching list of a tag-matching shared receive queue.
  *
- * The program adds buffers with a tag and a mask; a message takes the oldest one whose tag is its
- * own under the mask. A message that finds none is unexpected: it goes into an ordinary request of
- * the queue, for the program to match by itself.
+ * The program adds buffers with a tag and a mask. A message takes the oldest buffer whose tag
+ * equals its own under the mask. A message without a match is unexpected: it goes into an ordinary
+ * request of the queue, and the program matches it.
  *
- * Both match at the same time, so they could disagree: a buffer that the program adds while an
- * unexpected message for it is on its way to the program must not take a later message. Therefore
- * the list counts unexpected messages, and the program says how many it has handled. While the two
- * differ, buffers that are added lie idle; when they agree again, all become active.
+ * NIC and program match at the same time, so they could disagree. The program may add a buffer
+ * while an unexpected message for it is on its way to the program; that buffer must not take a
+ * later message. Therefore the list counts unexpected messages, and the program reports how many it
+ * has handled. While the two differ, added buffers are idle; when they agree again, all become
+ * active.
  *
- * Queue pairs of all lanes match, any thread changes the list: one spin lock. The memory is the
- * owner's alone; nothing is allocated after creation.
+ * Queue pairs of all lanes match, and any thread changes the list, under one spin lock. Only the
+ * owner accesses the memory; nothing is allocated after creation.
  */
 #ifndef URNIC_QUEUE_TAGS_H
 #define URNIC_QUEUE_TAGS_H
@@ -27,12 +28,12 @@
 enum {
 	TAGS_COUNT_MAX = 1024, /* buffers of one list */
 	/*
-	 * The send queue of a queue pair belongs to the list: it is for the READ and the final
-	 * message of rendezvous, two slots each.
+	 * The send queue of a queue pair belongs to the list, for the READ and the final message of
+	 * a rendezvous, two slots each.
 	 */
 	TAGS_SEND_DEPTH = 64,
 	TAGS_INLINE_BYTES = 32,
-	/* The longest rendezvous request that is matched here; a longer one is the program's. */
+	/* The longest rendezvous request that the NIC matches; the program handles longer ones. */
 	TAGS_RENDEZVOUS_BYTES_MAX = 64,
 };
 
@@ -45,9 +46,9 @@ struct tag_wr {
 	uint64_t wr_id;
 	uint32_t operation; /* enum tag_operation, from the user: any value */
 	bool is_signaled;
-	bool has_count; /* also says how many unexpected messages were handled; SYNC always does */
+	bool has_count; /* reports unexpected_count; SYNC always does */
 	uint32_t unexpected_count;
-	uint32_t handle; /* REMOVE: of what; ADD sets it */
+	uint32_t handle; /* REMOVE: the buffer's; ADD sets it */
 	uint64_t recv_wr_id; /* ADD: names the buffer in completions */
 	uint64_t tag;
 	uint64_t mask;
@@ -55,17 +56,18 @@ struct tag_wr {
 	uint32_t sge_count;
 };
 
-/* A list for `count` buffers, 1 to TAGS_COUNT_MAX. NULL when memory is out. */
+/* A list for `count` buffers, 1 to TAGS_COUNT_MAX. NULL when there is no memory. */
 struct tags *tags_create(uint32_t count);
 void tags_destroy(struct tags *tags);
 
 /*
- * Execute one operation on the list.
+ * Execute an operation on the list.
  *
- * `ret_cqe`  Its completion, but for the time: to be pushed if it was asked for or says an error.
+ * `ret_cqe`  Its completion, without the time. The caller pushes it if it was requested or is an
+ *            error.
  *
- * Returns 0; -EINVAL for an operation that there is not, too many scatter/gather entries, or a
- * handle that never was one; -ENOMEM when the list is full. A buffer that is gone already makes a
+ * Returns 0; -EINVAL for an unknown operation, too many scatter/gather entries, or a handle that
+ * was never given out; -ENOMEM when the list is full. Removing a buffer that has gone makes a
  * completion with an error.
  */
 int tags_execute(struct tags *tags, struct tag_wr *wr, struct cqe *ret_cqe);
@@ -73,22 +75,22 @@ int tags_execute(struct tags *tags, struct tag_wr *wr, struct cqe *ret_cqe);
 enum tag_match {
 	TAG_MATCHED, /* a buffer was taken */
 	TAG_UNEXPECTED, /* an ordinary request was taken, and the message counted */
-	TAG_NOT_READY, /* nothing was taken: there is no request */
+	TAG_NOT_READY, /* there is no request; nothing was taken */
 };
 
-/* How tags_take() gets at the ordinary requests: false when there is none. */
+/* Takes an ordinary request: false when there is none. */
 typedef bool tags_take_fn(void *context, struct recv_wqe *wqe);
 
 /*
- * Find the buffer for a message with this tag, or else a request for an unexpected one.
+ * Find the buffer for a message with this tag, or else a request for an unexpected message.
  *
- * `may_match`  False when this queue pair cannot take a matching message now: then nothing is taken
+ * `may_match`  False when this queue pair cannot take a matching message now. Then nothing is taken
  *              if there is a buffer for it.
  */
 enum tag_match tags_take(struct tags *tags, uint64_t tag, bool may_match, tags_take_fn *take,
 	void *context, struct recv_wqe *wqe);
 
-/* Check the invariants; asserts. For tests. */
+/* Assert the invariants. For tests. */
 void tags_check(const struct tags *tags);
 
 #endif
