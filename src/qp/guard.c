@@ -5,7 +5,7 @@
 #include "qp/qp.h"
 #include "wire/bytes.h"
 
-/* How much there is, and how fast it grows back. */
+/* The number of tries, and the time in which a try grows back. */
 struct allowance {
 	uint64_t tries;
 	uint64_t try_ns;
@@ -14,7 +14,7 @@ struct allowance {
 static const struct allowance of_qp = {GUARD_TRIES, GUARD_TRY_NS};
 static const struct allowance of_peer = {GUARD_PEER_TRIES, GUARD_PEER_TRY_NS};
 
-/* When there is room for one try again. */
+/* The guard is up until there is room for a try again. */
 static uint64_t up_until_ns(const struct guard *guard, const struct allowance *allowance)
 {
 	uint64_t spare_ns = (allowance->tries - 1) * allowance->try_ns;
@@ -22,7 +22,7 @@ static uint64_t up_until_ns(const struct guard *guard, const struct allowance *a
 	return guard->whole_at_ns > spare_ns ? guard->whole_at_ns - spare_ns : 0;
 }
 
-/* One try less, or none if there are none. Returns when the guard is down. */
+/* Spend a try, or stay at none. Returns when the guard is down. */
 static uint64_t allowance_spend(
 	struct guard *guard, const struct allowance *allowance, uint64_t now_ns)
 {
@@ -65,7 +65,7 @@ bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_
 
 bool guard_refuses(struct qp *qp, const struct packet_origin *origin)
 {
-	/* From another address, the queue pair itself refuses it. */
+	/* A packet from another address is refused by the queue pair itself. */
 	if (!qp->peer_port || origin->source_port == qp->peer_port ||
 		!gid_is_equal(&qp->attr.path.remote, origin->source))
 		return false;

@@ -5,10 +5,10 @@
 /*
  * Guards against guessing.
  *
- * RoCEv2 authenticates nobody. A stranger sends packets with the peer's IP address and sees none
- * of the answers, so he guesses the numbers: queue pair number (24 bits), PSN (24 bits), key
- * (32 bits). A wrong number costs him nothing, and he tries a million a second. So a wrong number
- * is a try, and there is an allowance of tries:
+ * RoCEv2 has no authentication. A stranger can send packets with the peer's IP address, but sees
+ * none of the answers. So the stranger guesses numbers: queue pair number (24 bits), PSN (24 bits),
+ * key (32 bits). A wrong number costs nothing, and a million a second are possible. So each wrong
+ * number is a try, and tries have an allowance:
  *
  *     a try at numbers                             a try at keys
  *       a queue pair number that is not in use       a WRITE over UC that is refused for key,
@@ -18,28 +18,28 @@
  *       GUARD_PSN_DISTANCE from the expected one     connection, as IBTA 9.9.3 has it.)
  *       a WRITE over UC that is refused
  *
- * A queue pair has GUARD_TRIES of each kind, and one grows back in GUARD_TRY_NS. All queue pairs of
- * a lane with the same peer share GUARD_PEER_TRIES, and one grows back in GUARD_PEER_TRY_NS. While
- * either allowance is used up, the guard is up:
+ * A queue pair has GUARD_TRIES of each kind, and a try grows back in GUARD_TRY_NS. All queue pairs
+ * of a lane with the same peer share GUARD_PEER_TRIES, which grow back in GUARD_PEER_TRY_NS each.
+ * While either allowance is used up, the guard is up:
  *
- *   - Numbers: a packet from another UDP source port than the peer's last good packet is dropped
- *     and counted (guarded_drops). An RC response needs an MSN that the outstanding requests allow.
- *   - Keys: a WRITE over UC with a key that this queue pair has not executed a WRITE with is
- *     dropped before the key is looked up, and counted (guarded_keys). Tries from another port than
- *     the peer's do not count here, or they would keep the peer from using new keys.
+ * - Numbers: a packet from another UDP source port than the peer's last good packet is dropped and
+ *   counted (guarded_drops). An RC response needs an MSN that the outstanding requests allow.
+ * - Keys: a WRITE over UC with a key that this queue pair has not executed a WRITE with is dropped
+ *   before the key lookup, and counted (guarded_keys). Tries from other ports than the peer's do
+ *   not count here, or they would keep the peer from using new keys.
  *
- * An RC request with a PSN that is far off never gets an answer: it may be late, too, and of the
- * connection that the queue pair had before.
+ * An RC request with a far PSN is never answered: it may also be a late packet of the queue pair's
+ * previous connection.
  *
- * Without tries the guard changes nothing. With them it loses packets of a peer that changes its
- * source port, and WRITEs of a UC peer with a new key. A reliable peer sends again, and is heard
- * when the tries end. rxe and urnic send all packets of a connection from one port. urnic draws it
- * at random of 2^14; rxe computes it from its queue pair number.
+ * Without tries the guard changes nothing. With tries, a peer that changes its source port loses
+ * packets, and a UC peer loses WRITEs with a new key. A reliable peer retransmits, and gets through
+ * when the tries end. rxe and urnic send all packets of a connection from one port. urnic draws the
+ * port at random from 2^14; rxe computes it from its queue pair number.
  *
- * What a stranger needs on average, at a million packets a second, while the guard is up. He
- * knows the queue pair's number, and neither port nor PSN nor key:
+ * The mean cost of a guess while the guard is up, at a million packets a second. The stranger knows
+ * the queue pair's number, but neither port nor PSN nor key:
  *
- *     an RC response that is believed    2^31 packets, 36 minutes: a port of 2^14, and a PSN of
+ *     an RC response that is accepted    2^31 packets, 36 minutes: a port of 2^14, and a PSN of
  *                                        2^24 of which 128 are outstanding. After 2^24 messages
  *                                        the MSN makes it 2^48 packets, 9 years.
  *     an RC request that is executed     2^38 packets, 3 days: the port, and the expected PSN.
@@ -73,20 +73,20 @@ enum {
 #define GUARD_PEER_TRY_NS 125000000ull
 
 /*
- * A packet from `origin` was a try at a number or a key.
+ * Count a packet from `origin` as a try at a number or a key.
  *
- * `qp`  Whose number it had; NULL: nobody's.
+ * `qp`  The queue pair with that number; NULL: the number is not in use.
  */
 void guard_note(struct lane *lane, struct qp *qp, enum guard_kind kind,
 	const struct packet_origin *origin, uint64_t now_ns);
 
-/* Is a guard up for packets of the queue pair from there? */
+/* Is a guard up for packets of the queue pair from `origin`? */
 bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_origin *origin,
 	uint64_t now_ns);
 
 /*
- * A guard of numbers is up. Is the packet to be dropped, because it does not come from its peer's
- * port? Counts it then.
+ * A guard of numbers is up. Drop the packet, because it is not from the peer's port? Counts the
+ * drop.
  */
 bool guard_refuses(struct qp *qp, const struct packet_origin *origin);
 

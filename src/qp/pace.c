@@ -10,7 +10,7 @@
 #include "wire/grh.h"
 #include "wire/roce.h"
 
-/* What an Ethernet frame has around an IP packet, and a packet around BTH to pad. */
+/* The bytes of an Ethernet frame around an IP packet, and of a packet around BTH to pad. */
 enum {
 	FCS_BYTES = 4,
 	ETHERNET_BYTES = 14 + FCS_BYTES,
@@ -21,11 +21,11 @@ enum {
 struct pace {
 	struct qp *qp;
 	const struct qp_transport *plain; /* of the queue pair's type */
-	struct qp_transport paced; /* what the queue pair has while there is a rate */
+	struct qp_transport paced; /* in use while there is a rate */
 	struct deadline deadline;
 	uint32_t rate_kbps;
 	uint32_t overhead_bytes; /* of each packet */
-	uint64_t burst_ns; /* packets may be so early */
+	uint64_t burst_ns; /* how early packets may be */
 	uint64_t due_ns; /* when the next packet is due */
 };
 
@@ -77,7 +77,7 @@ static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, ui
 	uint32_t run_bytes = qp->lane->lend_run_bytes;
 	size_t bytes = 0;
 
-	qp->lane->lend_run_bytes = 0; /* it is packet by packet that they are due */
+	qp->lane->lend_run_bytes = 0; /* the rate applies to each packet */
 	if (!is_early)
 		bytes = pace->plain->next_packet(qp, buffer, ret_path, now_ns);
 	else if (pace->plain->next_unpaced)
@@ -147,7 +147,7 @@ static uint32_t rate_of(const struct qp_attr *attr)
 	return min_u32(attr->rate_limit_kbps, attr->path.rate_kbps);
 }
 
-/* An unset burst is what the rate makes in PACE_BURST_NS; each burst holds one packet. */
+/* An unset burst is PACE_BURST_NS of the rate; each burst holds a packet. */
 static uint64_t burst_of(const struct pace *pace)
 {
 	uint32_t asked_bytes = pace->qp->attr.burst_bytes;

@@ -48,7 +48,7 @@ int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32
 	qp->recv_cq = init->recv_cq;
 	qp->sq = arena_at(arena, qp->sq_offset);
 	if (has_tags)
-		qp->sq->depth = 0; /* not the program's */
+		qp->sq->depth = 0; /* the program has no send queue */
 	qp->srq = init->srq;
 	if (init->srq)
 		qp->rq = init->srq->rq;
@@ -77,7 +77,7 @@ fail_destroy_sq:
 	return -ENOMEM;
 }
 
-/* Windows are for the connection that they were bound on. */
+/* Windows belong to the connection on which they were bound. */
 static void windows_release(struct qp *qp)
 {
 	if (qp->has_bound_windows)
@@ -86,8 +86,8 @@ static void windows_release(struct qp *qp)
 }
 
 /*
- * Completions that the queue pair has pushed are no longer of interest. Those that an XRC_RECV
- * queue pair pushed belong to the shared receive queues.
+ * Drop the completions that the queue pair has pushed. Those of an XRC_RECV queue pair belong to
+ * the shared receive queues.
  */
 static void completions_forget(struct qp *qp)
 {
@@ -143,7 +143,7 @@ static void flush_push(
 		report_none(qp, now_ns);
 }
 
-/* A request of the NIC's own, for a rendezvous (ib/tagged.h): only the data's arrival is told. */
+/* A request of the NIC's own, for a rendezvous (ib/tagged.h). Only the READ makes a completion. */
 static void complete_rendezvous(
 	struct qp *qp, const struct send_wqe *wqe, enum fault fault, uint64_t now_ns)
 {
@@ -346,7 +346,7 @@ size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uin
 	return 0;
 }
 
-/* The length of the list, or -EINVAL for one that is longer than any message. */
+/* The length of the list; -EINVAL when it is longer than any message. */
 static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 {
 	uint64_t total_bytes = sge_total_bytes(wr->sge, wr->sge_count);
@@ -356,7 +356,7 @@ static int64_t list_bytes(const struct qp *qp, const struct send_wr *wr)
 	return total_bytes > limit_bytes ? -EINVAL : (int64_t)total_bytes;
 }
 
-/* A request without a scatter/gather list, whatever the program has left there. */
+/* Post a request without its scatter/gather list, which the program may have left set. */
 static int post_bare(struct qp *qp, const struct send_wr *wr)
 {
 	struct send_wr bare = *wr;
@@ -370,7 +370,7 @@ static int post_bare(struct qp *qp, const struct send_wr *wr)
 	return error;
 }
 
-/* A UD queue pair takes RDMA and atomics, too, and completes them with an error (ib/ud). */
+/* A UD queue pair accepts RDMA and atomics, and completes them with an error (ib/ud). */
 static bool is_opcode_taken(const struct qp *qp, uint32_t opcode)
 {
 	const struct wr_info *info = &wr_table[opcode];
@@ -395,7 +395,7 @@ int qp_post_send(struct qp *qp, const struct send_wr *wr)
 	if (wr->sge_count > qp->caps.send_sge_max)
 		return -EINVAL;
 	if (info->fills_list && (wr->flags & SEND_INLINE))
-		return -EINVAL; /* the data comes in, not out */
+		return -EINVAL; /* the response fills the list */
 	total_bytes = list_bytes(qp, wr);
 	if (total_bytes < 0)
 		return -EINVAL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs: what all types have in common.
+ * Queue pairs: the common part of all types.
  *
- * struct qp holds the attributes, the queues and the place in the lane; the transport that makes
- * packets out of it embeds it (struct rc_qp and so on) and is reached through `transport`. struct
- * qp_public is the part that others may read from NIC memory: state, peers, counters.
+ * struct qp holds the attributes, the queues and the place in the lane. A transport embeds it
+ * (struct rc_qp and so on), and is called through `transport`. struct qp_public, in NIC memory, is
+ * the part that other processes may read: state, peers, counters.
  *
  * The lane's lock covers everything here. Only qp_set_state() assigns the state. The owner (engine)
  * creates and destroys; transports and the front end refer to it.
@@ -31,20 +31,16 @@
 #include "queue/srq.h"
 #include "wire/packet.h"
 
-/*
- * READs and atomics of one queue pair: that it remembers as responder, that it has outstanding as
- * requester.
- */
+/* READs and atomics that a responder remembers, and that a requester has outstanding. */
 enum {
 	QP_RD_ATOMIC_MAX = 16,
-	QP_INIT_RD_ATOMIC_MAX =
-		128, /* as many as rxe takes: programs ask for what the peer takes */
+	/* As many as rxe takes, because programs use the peer's limit. */
+	QP_INIT_RD_ATOMIC_MAX = 128,
 };
 
 /*
- * Where packets of a queue pair go. `id` names it to the port; of the rest the addresses are
- * compared with those of received packets, and all of it is for who opens paths and for people who
- * ask.
+ * A path of a queue pair. `id` names it to the port. The transport compares the addresses with
+ * those of received packets. All fields are used for opening paths and for queries.
  */
 struct qp_path {
 	uint32_t id;
@@ -54,16 +50,16 @@ struct qp_path {
 	uint32_t flow_label; /* 20 bits */
 	uint8_t traffic_class; /* its upper six bits, the DSCP, are used */
 	uint8_t hop_limit; /* 0 means 64 */
-	uint8_t service_level; /* 0 to 15; nothing depends on it */
+	uint8_t service_level; /* 0 to 15; has no effect */
 	uint8_t static_rate; /* code (IBTA 9.11) */
-	uint32_t rate_kbps; /* what that means on this port; 0: as fast as possible */
+	uint32_t rate_kbps; /* the static rate on this port; 0: as fast as possible */
 };
 
-/* The attributes of ibv_modify_qp that RC, UC and UD have. */
+/* The attributes of ibv_modify_qp. */
 struct qp_attr {
 	enum qp_state cur_state;
 	bool is_drain_told; /* raise SIGNAL_QP_DRAINED when SQD has been reached */
-	uint32_t access; /* enum mr_access: what the peer may do to this queue pair at all */
+	uint32_t access; /* enum mr_access: what the peer may do through this queue pair */
 	uint32_t pkey_index;
 	uint32_t port; /* from 1 */
 	uint32_t qkey;
@@ -77,14 +73,14 @@ struct qp_attr {
 	uint32_t min_rnr_timer; /* code, 0 to 31 */
 	uint32_t timeout; /* code, 0 (never) to 31 */
 	uint32_t retry_cnt; /* 0 to 7 */
-	uint32_t rnr_retry; /* 0 to 6; 7 means for ever */
-	struct qp_path alt_path; /* when it has one */
+	uint32_t rnr_retry; /* 0 to 6; 7 means without limit */
+	struct qp_path alt_path; /* if has_alt_path */
 	uint32_t alt_pkey_index;
 	uint32_t alt_port;
 	uint32_t alt_timeout; /* code */
 	enum qp_migration migration;
 	uint32_t rate_limit_kbps; /* of the send queue, at most PACE_RATE_KBPS_MAX; 0: none */
-	uint32_t burst_bytes; /* that may go at once in spite of it; 0: as pace.h says */
+	uint32_t burst_bytes; /* that may be sent at once in spite of it; 0: the default (pace.h) */
 };
 
 struct qp_caps {
@@ -106,58 +102,57 @@ struct qp_public {
 	uint64_t sq_offset;
 	uint64_t rq_offset; /* of the shared receive queue, if it has one */
 	uint64_t next_offset; /* of the next queue pair's public state in the NIC's list */
-	uint64_t owner; /* which open device it belongs to */
-	/* Struct request_channel (local/channel.h), which counts, too; 0: none */
+	uint64_t owner; /* the open device that it belongs to */
+	/* struct request_channel (local/channel.h), which also has counters; 0: none. */
 	_Atomic uint64_t channel_offset;
 	struct counters counters;
 };
 
 /*
- * How a received packet came here: what a connection compares with its peer, and a datagram tells
- * its receiver. Borrowed for the call, GIDs too.
+ * The origin of a received packet. A connection compares it with its peer, and a datagram queue
+ * pair reports it to the program. Borrowed for the call, as are the GIDs.
  */
 struct packet_origin {
 	const struct gid *source;
 	const struct gid *destination;
 	uint8_t traffic_class;
-	uint8_t hop_limit; /* that was left on arrival; 0 when nobody knows */
-	uint32_t ifindex; /* of the interface that a multicast packet came through */
-	uint16_t source_port; /* of UDP; 0 when nobody knows */
+	uint8_t hop_limit; /* as it arrived; 0 when unknown */
+	uint32_t ifindex; /* the interface that received a multicast packet */
+	uint16_t source_port; /* of UDP; 0 when unknown */
 };
 
-/* What a queue pair makes of a packet. */
+/* The result of a received packet. */
 enum packet_verdict {
-	PACKET_TAKEN, /* it is what the peer was to send next, or may have sent */
-	PACKET_DROPPED, /* nothing came of it: late, repeated, early, refused, or not the peer's */
+	PACKET_TAKEN, /* the peer's next packet, or one that it may have sent */
+	PACKET_DROPPED, /* without effect: late, repeated, early, refused, or not the peer's */
 	PACKET_GUESSED, /* likewise, and the peer has no reason to send it: a try (guard.h) */
 };
 
-/* What a type of queue pair does. One constant object per type; the engine has the table. */
+/* The operations of a queue pair type. A constant object per type; the engine has the table. */
 struct qp_transport {
-	size_t object_bytes; /* of the object that struct qp is the first member of */
+	size_t object_bytes; /* of the object whose first member is struct qp */
 	/*
-	 * One packet for this queue pair, decoded, from anybody. A connected transport begins with
+	 * A decoded packet for this queue pair, from any sender. A connected transport begins with
 	 * qp_is_from_peer().
 	 */
 	enum packet_verdict (*receive)(struct qp *qp, const struct packet *packet,
 		const struct packet_origin *origin, uint64_t now_ns);
 	/*
-	 * Write the next packet to send, BTH to pad, into `buffer` (room for the largest). Returns
-	 * its length, and in *ret_path the id of the path that it takes; or 0 when there is nothing
-	 * more to send now.
+	 * Write the next packet, BTH to pad, into `buffer` (room for the largest). Returns its
+	 * length, and in *ret_path the id of its path; 0 when there is nothing to send now.
 	 */
 	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 	/*
-	 * The same while the queue pair is not to send yet because of its rate: acknowledgements.
-	 * NULL when there are none.
+	 * The same while the rate holds the queue pair back: acknowledgements. NULL: there are
+	 * none.
 	 */
 	size_t (*next_unpaced)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 	/*
-	 * The queue pair has waited for its rate and may send again. NULL: it has its turn on
-	 * lane->tx_data.
+	 * The queue pair has waited for its rate and may send again. NULL: qp_schedule() on
+	 * lane->tx_data suffices.
 	 */
 	void (*resume)(struct qp *qp);
-	/* The queue pair's deadline has passed. NULL for a transport that never sets one. */
+	/* The queue pair's deadline has passed. NULL for a transport that never sets a deadline. */
 	void (*expire)(struct qp *qp, uint64_t now_ns);
 	/* Work requests were added to the send queue. */
 	void (*posted)(struct qp *qp, uint64_t now_ns);
@@ -167,68 +162,68 @@ struct qp_transport {
 	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/*
-	 * A receive request of the shared receive queue, which a peer on this host has taken for a
-	 * message that comes by packets after all. The queue pair receives. NULL for transports
-	 * that have no such peers.
+	 * A peer on this host took a receive request of the shared receive queue for a message, and
+	 * then fell back to packets. The queue pair uses the request for that message. NULL for
+	 * transports without such peers.
 	 */
 	void (*hold)(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe);
-	/* The primary path is another one now. May be NULL. */
+	/* The primary path has changed. May be NULL. */
 	void (*migrated)(struct qp *qp);
-	/* Check the invariants; asserts. For tests. */
+	/* Assert the invariants. For tests. */
 	void (*check)(const struct qp *qp);
 };
 
-/* What became of a request that was to be executed without packets. */
+/* The result of a request that the same-host transport was to execute. */
 enum qp_local_result {
 	QP_LOCAL_DONE,
-	QP_LOCAL_FAILED, /* with a fault of this side, after it was executed */
-	QP_LOCAL_LATER, /* not yet: the peer is not ready */
-	QP_LOCAL_PACKETS, /* not this way: packets say what is wrong with it, or can do it */
+	QP_LOCAL_FAILED, /* with a fault of this side, after its execution */
+	QP_LOCAL_LATER, /* the peer is not ready */
+	QP_LOCAL_PACKETS, /* fallback: packets can execute it, or find what is wrong with it */
 };
 
 /*
- * The same-host transport's part of a queue pair (src/local): it executes requests with the
- * initiator's own CPU, if the peer is on this host. The transport asks it before it cuts a request
+ * The same-host transport's part of a queue pair (src/local). It executes requests with the
+ * initiator's own CPU, if the peer is on this host. The requester calls it before it cuts a request
  * into packets.
  */
 struct qp_local_ops {
-	/* Can requests like this one be executed now? A hint: execute may still say no. */
+	/* Can requests like this one be executed now? A hint: execute may still refuse. */
 	bool (*can_execute)(struct qp *qp, const struct send_wqe *wqe);
 	/*
-	 * Execute a request while nothing before it is incomplete. What is wrong with it, on either
-	 * side, is for packets to find; then nothing was moved. LATER sets *ret_at_ns to when to
-	 * ask again, FAILED sets *ret_fault.
+	 * Execute a request while nothing before it is incomplete. A request that is wrong on
+	 * either side falls back to packets, and moves no bytes. LATER sets *ret_at_ns to the time
+	 * of the next attempt, FAILED sets *ret_fault.
 	 */
 	enum qp_local_result (*execute)(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns,
 		uint64_t *ret_at_ns, enum fault *ret_fault);
 	/*
-	 * A packet of the peer's is about to be executed: what it has done without comes first. The
-	 * queue pair may go to the error state by that.
+	 * A packet of the peer is about to be executed. First complete the requests that the peer
+	 * has executed without packets; by that the queue pair may go to the error state.
 	 */
 	void (*collect)(struct qp *qp, uint64_t now_ns);
 	/*
-	 * The state has changed from `old`: after the transport heard of it, before queues are
+	 * The state has changed from `old`. Called after the transport's own, before queues are
 	 * flushed.
 	 */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
-	/* Attributes have changed, before the state does. */
+	/* Attributes have changed. Called before the state changes. */
 	void (*modified)(struct qp *qp);
 	/*
-	 * For transports without acknowledgements. Has the peer taken in all packets before this
-	 * one, and keeps it no receive request for one that is to come? And, at the peer: this is
-	 * where it is now; a datagram queue pair says only that one more packet has come.
+	 * For transports without acknowledgements. has_arrived: has the peer processed all packets
+	 * before `next`, with no receive request kept for a later one? arrived: the peer reports
+	 * the PSN that it expects; a datagram queue pair only reports another packet.
 	 */
 	bool (*has_arrived)(const struct qp *qp, struct psn next);
 	void (*arrived)(struct qp *qp, struct psn expected, bool keeps_receive);
 	/*
-	 * For datagram queue pairs with a receive queue of their own, which others empty, too: take
-	 * a request for a packet of `bytes`, when all before it are complete. COUNTER_COUNT, or as
-	 * what to count the packet that finds none, or none that is long enough. The queue pair may
-	 * go to the error state by that.
+	 * For datagram queue pairs whose own receive queue other processes empty, too. Take a
+	 * request for a packet of `bytes`, when all before it are complete. Returns COUNTER_COUNT,
+	 * or the counter for a packet without a request that is long enough. By that the queue pair
+	 * may go to the error state.
 	 */
 	enum counter (*take)(
 		struct qp *qp, uint64_t bytes, struct recv_wqe *ret_receive, uint64_t now_ns);
-	/* A window's key was invalidated: return when the peer does not use it any more. */
+	/* A window's key was invalidated: return when the peer no longer uses it. */
 	void (*quiesce)(struct qp *qp, uint32_t key);
 };
 
@@ -245,41 +240,42 @@ struct qp {
 	enum qp_state state;
 	uint32_t qpn;
 	uint32_t pd;
-	uint32_t recv_pd; /* of receive requests: the shared receive queue may have another one */
+	/* Of receive requests: a shared receive queue may have another protection domain. */
+	uint32_t recv_pd;
 	uint32_t xrcd; /* the XRC domain of an XRC_RECV queue pair */
 	bool is_xrcd_shared; /* with other processes */
 	struct cq *send_cq;
 	struct cq *recv_cq;
 	struct send_queue *sq;
 	/*
-	 * NULL: it has a receive queue of its own, or none at all. An XRC_RECV queue pair takes on
-	 * the queue that each request names, and with it `rq`, `recv_cq` and both domains.
+	 * NULL: the queue pair has a receive queue of its own, or none. An XRC_RECV queue pair
+	 * adopts the queue that each request names, with its `rq`, `recv_cq` and both domains.
 	 */
 	struct srq *srq;
-	struct recv_queue *rq; /* its own or the shared one; NULL when there is none */
+	struct recv_queue *rq; /* its own or the shared queue; NULL when there is none */
 	uint64_t sq_offset;
-	uint64_t rq_offset; /* 0 when it has none of its own */
+	uint64_t rq_offset; /* 0 when it has no receive queue of its own */
 	bool is_all_signaled;
 	bool is_comm_established;
 	bool has_alt_path; /* attr.alt_path was set */
-	bool is_migration_refused; /* the peer was refused since this end was armed */
+	bool is_migration_refused; /* the program knows that the peer's migration was refused */
 	bool is_peer_missing; /* no process of the host has attr.dest_qpn: requests fail at once */
 	/* UDP source port of the last packet taken; 0: none, or a datagram queue pair. */
 	uint16_t peer_port;
 	struct guard guard[GUARD_KIND_COUNT]; /* against guessing */
-	bool has_bound_windows; /* of type 2, since it was made or reset */
-	bool is_sq_draining; /* in SQD, and a request that was started before is not complete */
+	bool has_bound_windows; /* of type 2, since creation or reset */
+	bool is_sq_draining; /* in SQD, with incomplete requests that were started before */
 	struct qp_caps caps;
 	struct qp_attr attr;
-	uint32_t mtu_bytes; /* of the path, or, for datagrams, of the port */
+	uint32_t mtu_bytes; /* of the path; for datagrams, of the port */
 	struct deadline deadline;
 	struct pace *pace; /* NULL: it was never paced */
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
 	/*
-	 * What the next post within this host probably stores to: read by any thread, and only a
-	 * hint (qp_foresee). 0: not known.
+	 * Where the next post within this host will probably store: a hint that any thread reads
+	 * (qp_foresee). 0: unknown.
 	 */
-	_Atomic uintptr_t write_shift; /* from a remote address to where it is mapped */
+	_Atomic uintptr_t write_shift; /* from a remote address to its mapping */
 	_Atomic uintptr_t record_place;
 	struct list tx_link;
 	enum lane_tx tx_list;
@@ -292,13 +288,12 @@ static inline void qp_count(struct qp *qp, enum counter counter, uint64_t amount
 	counter_add(&qp->public->counters, counter, amount);
 }
 
-/* Does its shared receive queue match tags? Then its send queue is the NIC's. */
+/* Does its shared receive queue match tags? The send queue is then the NIC's. */
 static inline bool qp_has_tags(const struct qp *qp)
 {
 	return qp->srq && qp->srq->tags;
 }
 
-/* Does its state take requests? */
 static inline bool qp_takes_sends(const struct qp *qp)
 {
 	return qp->state == QP_RTS || qp->state == QP_SQD || qp->state == QP_SQE ||
@@ -306,8 +301,8 @@ static inline bool qp_takes_sends(const struct qp *qp)
 }
 
 /*
- * A request is about to be posted. Prefetch the cache line that its peer polls: the line takes long
- * to arrive, and the post writes it last.
+ * Prefetch the cache line that the peer polls, before a request is posted. The line takes long to
+ * arrive, and the post writes it last.
  */
 static inline void qp_foresee(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
 {
@@ -320,103 +315,101 @@ static inline void qp_foresee(const struct qp *qp, uint32_t opcode, uint64_t rem
 		prefetch_to_write((const void *)record);
 }
 
-/* A WRITE to `remote_address` went to `place`. The lane is locked. */
+/* A WRITE to `remote_address` has written at `place`. The lane is locked. */
 static inline void qp_expect_write(struct qp *qp, const void *place, uint64_t remote_address)
 {
 	atomic_store_explicit(&qp->write_shift, (uintptr_t)place - (uintptr_t)remote_address,
 		memory_order_relaxed);
 }
 
-/* The next message's record goes to `place`. The lane is locked. */
+/* The next message's record will be written at `place`. The lane is locked. */
 static inline void qp_expect_record(struct qp *qp, const void *place)
 {
 	atomic_store_explicit(&qp->record_place, (uintptr_t)place, memory_order_relaxed);
 }
 
-/* What a queue pair is created with. */
+/* The arguments of qp_init(). */
 struct qp_init {
 	enum qp_type type;
-	uint32_t pd; /* not of XRC_RECV */
-	uint32_t xrcd; /* of XRC_RECV only */
-	struct xrc_file file; /* that other processes share the domain by; zeros: none does */
+	uint32_t pd; /* not for XRC_RECV */
+	uint32_t xrcd; /* XRC_RECV only */
+	struct xrc_file file; /* of the domain, if other processes share it; else zeros */
 	struct cq *send_cq; /* NULL for XRC_RECV */
 	struct cq *recv_cq; /* NULL for XRC_SEND and XRC_RECV, which have no receive queue */
 	struct srq *srq; /* NULL for a receive queue of its own; outlives the queue pair */
-	struct qp_caps caps; /* those of the receive queue do not matter with an srq */
+	struct qp_caps caps; /* those of the receive queue are unused with an srq */
 	uint32_t mtu_bytes; /* of the port; a connection's path has its own */
 	bool is_all_signaled;
 	uint64_t owner; /* shown in the public state */
-	void *user; /* the front end's object; not touched here */
+	void *user; /* the front end's object; not used here */
 };
 
 /*
- * Fill a zeroed queue pair: queues and public state in lane->arena, state RESET. Returns 0 or
- * -ENOMEM (then nothing is kept).
+ * Fill a zeroed queue pair: queues and public state in lane->arena, state RESET. Returns 0, or
+ * -ENOMEM with nothing allocated.
  */
 int qp_init(struct qp *qp, struct lane *lane, const struct qp_init *init, uint32_t qpn,
 	const struct qp_transport *transport);
 
-/* Take it out of the lane's lists and give back its NIC memory. */
+/* Remove it from the lane's lists and free its NIC memory. */
 void qp_done(struct qp *qp);
 
 /*
  * Change attributes, and the state if ATTR_STATE is in `mask`.
  *
- * `to`    The state asked for; qp->state when the mask does not have ATTR_STATE.
+ * `to`    The requested state; qp->state when the mask does not have ATTR_STATE.
  * `mask`  enum qp_attr_mask; from the user, any bits.
  * `attr`  The values for the bits in `mask`. attr->path.id and attr->alt_path.id name paths that
  *         the caller has opened.
  *
  * Returns 0; -EINVAL when the transition, the mask or a value is not allowed, or the send queue
- * still drains; or -ENOMEM for a rate (then nothing changed).
+ * still drains; -ENOMEM for a rate. Errors change nothing.
  */
 int qp_modify(struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr,
 	uint64_t now_ns);
 
-/* Why qp_modify() refuses a change with -EINVAL, in words. Static strings. */
+/* The reason why qp_modify() returns -EINVAL. Static strings. */
 struct qp_modify_refusal {
 	const char *from; /* names of states */
 	const char *to;
 	const char *reason;
-	const char *attribute; /* its bit's name, behind a reason that ends with a colon; "" */
+	/* Name of its bit, which follows a reason that ends with a colon; "" */
+	const char *attribute;
 };
 
-/* The arguments are those of qp_modify(), and the queue pair is what it was. */
+/* The arguments are those of qp_modify(), with the queue pair unchanged since. */
 void qp_modify_explain(const struct qp *qp, enum qp_state to, uint32_t mask,
 	const struct qp_attr *attr, struct qp_modify_refusal *ret_refusal);
 
 /*
  * Change the rate limit in RTS (ibv_modify_qp_rate_limit). `rate_kbps` 0 for none; `burst_bytes` 0
- * for the usual. Returns 0, -EINVAL or -ENOMEM.
+ * for the default. Returns 0, -EINVAL or -ENOMEM.
  */
 int qp_set_rate(struct qp *qp, uint32_t rate_kbps, uint32_t burst_bytes);
 
 /*
- * The one place where the state changes. ERR flushes both queues, SQE that of the sends; RESET
- * empties them. A shared receive queue is left alone, but in ERR the queue pair says that it takes
- * nothing from it any more (IBTA 11.6.3.1).
+ * Only this function assigns the state. ERR flushes both queues, SQE the send queue; RESET empties
+ * them. Nothing happens to a shared receive queue, but in ERR the queue pair signals that it takes
+ * nothing more from the queue (IBTA 11.6.3.1).
  */
 void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 
-/*
- * `receive` and `next_packet` of a transport that has no RoCE packets: whoever sends it one errs.
- */
+/* `receive` and `next_packet` of a transport without RoCE packets. */
 enum packet_verdict qp_refuse_packet(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns);
 size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 
 /*
- * Post one work request. Returns 0; -EINVAL for a request that this queue pair cannot execute or a
- * state that does not take any; -ENOMEM when the queue is full. In the error states requests are
- * accepted and flushed (IBTA 10.3.1.6, 10.3.1.7). The caller calls transport->posted() after a
- * batch.
+ * Post a work request. Returns 0; -EINVAL for a request that this queue pair cannot execute, or a
+ * state without posting; -ENOMEM when the queue is full. In the error states requests are accepted
+ * and flushed (IBTA 10.3.1.6, 10.3.1.7). The caller calls transport->posted() after a batch.
  */
 int qp_post_send(struct qp *qp, const struct send_wr *wr);
 
 /*
- * Post the requests of a batch, which was begun with this queue pair's send queue and whose
- * requests were checked when they were built. Returns 0; -EINVAL for a state that does not take
- * any, or when the queue was emptied since. The caller calls transport->posted().
+ * Post a batch that was begun on this queue pair's send queue, with requests that were checked when
+ * they were built. Returns 0; -EINVAL for a state without posting, or when the queue was emptied
+ * since. The caller calls transport->posted().
  */
 static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 {
@@ -428,15 +421,13 @@ static inline int qp_post_batch(struct qp *qp, const struct sq_batch *batch)
 }
 
 /*
- * Post one receive request. Needs no lane lock except in the error state, where it is flushed at
- * once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a receive
- * queue of its own; -ENOMEM when the queue is full.
+ * Post a receive request. Needs no lane lock except in the error state, where the request is
+ * flushed at once. Returns 0; -EINVAL for too many scatter/gather entries, in RESET, or without a
+ * receive queue of its own; -ENOMEM when the queue is full.
  */
 int qp_post_recv(struct qp *qp, const struct recv_wr *wr);
 
-/*
- * Take the oldest receive request, from the queue pair's own queue or the shared one. False: none.
- */
+/* Take the oldest receive request, from the own or the shared queue. False: none. */
 static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 {
 	if (!qp->srq)
@@ -445,21 +436,18 @@ static inline bool qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 				 : srq_take(qp->srq, wqe, &qp->lane->signals);
 }
 
-/* In the error states: complete what is queued, as flushed. In SQE those are the sends only. */
+/* Complete the queued requests as flushed. For the error states; in SQE only the sends. */
 void qp_flush(struct qp *qp, uint64_t now_ns);
 
-/*
- * Complete the oldest incomplete send request. A success that is not signaled makes no completion.
- */
+/* Complete the oldest incomplete send request. An unsignaled success makes no completion. */
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
-/* Does a request that succeeds make a completion? */
 static inline bool qp_tells(const struct qp *qp, const struct send_wqe *wqe)
 {
 	return qp->is_all_signaled || qp_has_tags(qp) || (wqe->flags & SEND_SIGNALED);
 }
 
-/* `wqe`, the oldest one, has succeeded. */
+/* `wqe`, the oldest request, has succeeded. */
 static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns)
 {
 	if (qp_tells(qp, wqe))
@@ -469,8 +457,8 @@ static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe
 }
 
 /*
- * The same for the `count` oldest ones, at least 1, of which `wqe` is the first; or fewer, if the
- * queue pair goes to the error state.
+ * The same for the `count` oldest requests, at least 1, the first of which is `wqe`. Ends early
+ * when the queue pair goes to the error state.
  */
 static inline void qp_complete_batch(
 	struct qp *qp, const struct send_wqe *wqe, uint32_t count, uint64_t now_ns)
@@ -484,82 +472,77 @@ static inline void qp_complete_batch(
 }
 
 /*
- * The oldest send request of an unreliable queue pair cannot be executed: it completes with
- * `fault`, and sending stops until the program says otherwise (SQE, IBTA 10.3.1.6). Receiving goes
- * on.
+ * The oldest send request of an unreliable queue pair cannot be executed. It completes with
+ * `fault`, and sending stops until the program resumes it (SQE, IBTA 10.3.1.6). Receiving goes on.
  */
 void qp_fail_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
 /*
- * Complete a receive request that was taken. `cqe` has byte_count, imm, flags, opcode filled in;
- * the rest is set here.
+ * Complete a receive request that was taken. `cqe` has byte_count, imm, flags and opcode; the
+ * function sets the other fields.
  */
 void qp_complete_recv(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault fault,
 	bool is_solicited, uint64_t now_ns);
 
-/* The same for a message of `bytes` bytes without anything special. */
+/* The same for a message of `bytes` bytes without immediate data or flags. */
 void qp_complete_message(struct qp *qp, uint64_t wr_id, uint32_t bytes, uint64_t now_ns);
 
-/*
- * qp_complete_recv() for an XRC shared receive queue, of any process, which the queue pair need not
- * have taken on.
- */
+/* qp_complete_recv() for any XRC shared receive queue, of any process. */
 void qp_complete_recv_of(struct qp *qp, struct srq *srq, uint64_t wr_id, struct cqe *cqe,
 	enum fault fault, bool is_solicited, uint64_t now_ns);
 
-/* An XRC_RECV queue pair is in no message: its next one is received with this queue. */
+/* An XRC_RECV queue pair between messages receives the next one with this queue. */
 void qp_take_on(struct qp *qp, struct srq *srq);
 
 /*
- * In SQD a transport starts no work request (IBTA 10.3.1.5). It calls this when those that it had
- * started are complete; again does no harm.
+ * In SQD a transport starts no work request (IBTA 10.3.1.5). It calls this, once or more, when the
+ * started requests are complete.
  */
 void qp_sq_drained(struct qp *qp);
 
-/* The queue pair has something to send, or (ack) owes an acknowledgement. */
+/* The queue pair has something to send; on the list of acknowledgements, an acknowledgement. */
 void qp_schedule(struct qp *qp, enum lane_tx list);
 
-/* (Re)set the one deadline. */
+/* Set or move the queue pair's deadline. */
 static inline void qp_set_deadline(struct qp *qp, uint64_t at_ns)
 {
 	deadline_set(&qp->lane->deadlines, &qp->deadline, at_ns);
 }
 
-/* Whom the memory table sees in this queue pair. */
+/* The identity of this queue pair for the memory table. */
 static inline struct mr_user qp_mr_user(const struct qp *qp)
 {
 	return (struct mr_user){qp->pd, qp->qpn};
 }
 
-/* Is it in a state in which packets reach the transport? */
+/* Do packets reach the transport in this state? */
 static inline bool qp_is_receiving(const struct qp *qp)
 {
 	return qp->state != QP_RESET && qp->state != QP_INIT;
 }
 
-/*
- * --- paths (qp_path.c) ---
- */
+/* --- paths (qp_path.c) --- */
 
-/* Opens the queue pair's addresses to people: after the paths have changed. */
+/* Publish the queue pair's addresses in NIC memory, after the paths have changed. */
 void qp_path_publish(struct qp *qp);
 
 /*
- * Use the alternate path from now on; the primary one is the alternate then. The queue pair is
- * armed, or is told to.
+ * Migrate: the alternate path becomes the primary one, and vice versa. The queue pair is armed, or
+ * the program requests it.
  */
 void qp_migrate(struct qp *qp);
 
 /*
- * The slow half of qp_is_from_peer(): the packet is not from the primary path, or path migration is
- * under way, which it may advance. `is_primary` says which.
+ * The slow half of qp_is_from_peer(): the packet is not from the primary path (`is_primary`), or
+ * path migration is under way and the packet may advance it.
  */
 bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct packet_origin *origin,
 	bool is_primary);
 
 /*
- * Did the packet travel from the peer's address to ours, on either path? Counts it, as received or
- * as refused. One from the alternate path that says so migrates the queue pair (IBTA 17.2.8.1.4).
+ * Did the packet travel from the peer's address to the queue pair's, on either path? Counts it as
+ * received or as refused. A packet on the alternate path with MigReq migrates the queue pair (IBTA
+ * 17.2.8.1.4).
  */
 static inline bool qp_is_from_peer(
 	struct qp *qp, const struct packet *packet, const struct packet_origin *origin)
@@ -573,7 +556,7 @@ static inline bool qp_is_from_peer(
 	return is_from_peer;
 }
 
-/* Is a guard up for packets from there (guard.h)? */
+/* Is a guard up for packets from `origin` (guard.h)? */
 static inline bool qp_is_guarded(const struct qp *qp, enum guard_kind kind,
 	const struct packet_origin *origin, uint64_t now_ns)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * ibv_modify_qp: which transitions and attributes are allowed, and what they change.
- */
+/* ibv_modify_qp: which transitions and attributes are allowed, and what they change. */
 #include <errno.h>
 #include <string.h>
 
@@ -45,7 +43,7 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 	mask &= ~(uint32_t)ATTR_STATE;
 	if (to == QP_RESET)
 		return mask == 0;
-	/* As in the kernel's table, a queue pair that holds nothing cannot fail. */
+	/* As in the kernel's table, ERR is not reachable from RESET. */
 	if (to == QP_ERR)
 		return mask == 0 && qp->state != QP_RESET;
 	if (!transition->is_allowed || qp->is_sq_draining)
@@ -55,8 +53,8 @@ static bool is_mask_allowed(const struct qp *qp, enum qp_state to, uint32_t mask
 }
 
 /*
- * What may be asked for: to rearm, with an alternate path; to migrate, or to give it up. To be
- * armed takes the peer (IBTA 17.2.8.1).
+ * A program may request to rearm, with an alternate path; to migrate; or to give migration up. Only
+ * the peer's packets arm a queue pair (IBTA 17.2.8.1).
  */
 static bool is_migration_allowed(const struct qp *qp, uint32_t mask, enum qp_migration to)
 {
@@ -71,7 +69,7 @@ static bool is_migration_allowed(const struct qp *qp, uint32_t mask, enum qp_mig
 	return false;
 }
 
-/* What is wrong with a value; NULL when all may be. */
+/* The reason why a value is refused; NULL when all are valid. */
 static const char *values_refusal(const struct qp *qp, uint32_t mask, const struct qp_attr *attr)
 {
 	if ((mask & ATTR_CUR_STATE) && attr->cur_state != qp->state)
@@ -81,8 +79,7 @@ static const char *values_refusal(const struct qp *qp, uint32_t mask, const stru
 	if ((mask & ATTR_PORT) && attr->port != 1)
 		return "port_num has to be 1";
 	/*
-	 * What else regions may be registered with means nothing here, but programs pass on what
-	 * they have.
+	 * Programs also pass the flags that they register regions with; those have no effect here.
 	 */
 	if ((mask & ATTR_ACCESS) && (attr->access & ~(uint32_t)MR_ACCESS_DEFINED))
 		return "qp_access_flags has bits that are no access flags";
@@ -149,7 +146,7 @@ static const char *attr_name(uint32_t mask)
 	return "an unknown bit";
 }
 
-/* What is wrong with the mask; "" when it is not the mask. */
+/* The reason why the mask is refused; "" when the mask is valid. */
 static const char *mask_refusal(
 	const struct qp *qp, enum qp_state to, uint32_t mask, const char **ret_name)
 {
@@ -191,7 +188,7 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 {
 	struct qp_attr *to = &qp->attr;
 
-	/* It holds for one drain only: who does not ask again is not told again. */
+	/* SQD_NOTIFY holds for a single drain. */
 	if (mask & ATTR_STATE)
 		to->is_drain_told = (mask & ATTR_SQD_NOTIFY) && from->is_drain_told;
 	if (mask & ATTR_ACCESS)
@@ -254,7 +251,7 @@ static bool is_rate_set(uint32_t mask, const struct qp_attr *attr)
 		((mask & ATTR_ALT_PATH) && attr->alt_path.rate_kbps);
 }
 
-/* What other processes see of the attributes. */
+/* The attributes that other processes can read. */
 static void qp_publish(struct qp *qp)
 {
 	qp->public->dest_qpn = qp->attr.dest_qpn;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Automatic path migration (IBTA 17.2.8): a second path that both ends know, and how either end
- * moves to it.
+ * Automatic path migration (IBTA 17.2.8): both ends know a second path, and either end can move to
+ * it.
  *
- * Packets say whether their sender has migrated (BTH, MigReq). Who is told to rearm stops saying
- * so, and is armed when it hears that the peer has stopped, too. An armed end that cannot get
- * through, or is told to, moves to the alternate path and says so again; the peer that receives
- * such a packet on the alternate path follows.
+ * Each packet says whether its sender has migrated (BTH, MigReq). An end that the program rearms
+ * stops setting MigReq, and is armed when the peer has stopped, too. An armed end whose packets
+ * fail, or whose program requests it, moves to the alternate path and sets MigReq again. The peer
+ * that receives such a packet on the alternate path follows.
  *
- * The two paths change places, so that what is still on its way on the old one is the peer's, and
- * an end that is given no other alternate can be armed to go back.
+ * The two paths are exchanged. So late packets on the old path are still the peer's, and an end
+ * without another alternate can be armed to go back.
  */
 #include "qp/qp.h"
 
@@ -45,8 +45,8 @@ void qp_migrate(struct qp *qp)
 }
 
 /*
- * The peer has moved to where we do not follow. The program hears it once: anybody can send such a
- * packet.
+ * The peer has migrated, and this end cannot follow. The event is raised once, because any host can
+ * send such a packet.
  */
 static void migration_refuse(struct qp *qp)
 {
@@ -62,7 +62,7 @@ bool qp_path_accept(struct qp *qp, const struct packet *packet, const struct pac
 	bool is_from_alternate = is_alternate(qp, origin);
 	bool has_migrated = packet->bth.is_migrated;
 
-	/* Paths of equal addresses: only who was armed before takes it for news. */
+	/* When both paths have equal addresses, only an end that was armed before may migrate. */
 	if (has_migrated && is_from_alternate &&
 		(qp->attr.migration == QP_ARMED || (qp->attr.migration == QP_REARM && !is_primary)))
 		qp_migrate(qp);

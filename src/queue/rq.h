@@ -66,7 +66,7 @@ struct recv_slot {
  * for RECV_STRAYS_MIN at least; beyond that the oldest is forgotten. `first` has a chain of strays
  * for each value of the low bits of their numbers.
  */
-/* A power of two; eight peers may be so far ahead of the owner. */
+/* A power of two: the records of eight request channels (local/channel.h). */
 enum { RECV_STRAYS_MIN = 1024 };
 
 struct recv_stray {
