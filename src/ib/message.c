@@ -60,7 +60,7 @@ static enum opcode opcode_of(
 	};
 	const struct wr_info *info = &wr_table[wqe->opcode];
 	bool ends = position == POSITION_LAST || position == POSITION_ONLY;
-	/* Each opcode with immediate data follows the one without. */
+	/* Each opcode with immediate data follows its variant without. */
 	uint8_t with_imm = info->has_imm && ends;
 	uint8_t operation = info->operation == OPERATION_SEND ? send[position] : write[position];
 
@@ -115,7 +115,7 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 	return packet_bytes(packet);
 }
 
-/* The headers of a run after those of its first packet, `bytes` each. */
+/* Write the headers of a run behind those of its first packet, `bytes` each. */
 static void headers_repeat(
 	const struct packet *packet, uint8_t *headers, size_t bytes, uint32_t packets)
 {
@@ -129,7 +129,8 @@ static void headers_repeat(
 }
 
 /*
- * Where the payloads of a run lie, if in one piece; else that of its first packet alone, or NULL.
+ * The payloads of a run, if they are contiguous; else the payload of the first packet alone, or
+ * NULL.
  */
 static const uint8_t *run_piece(const struct qp *qp, const struct packet *packet,
 	const struct send_wqe *wqe, uint32_t index, uint32_t *ret_packets)
@@ -264,7 +265,7 @@ enum refusal message_send_execute(struct message *message, struct qp *qp,
 	return ACCEPTED;
 }
 
-/* The first packet names the whole range; it is checked at once, and again packet by packet. */
+/* The first packet names the whole range: check it now, and again with each packet. */
 static enum refusal write_begin(
 	const struct qp *qp, const struct packet *packet, struct reth *ret_write)
 {
@@ -280,7 +281,7 @@ static enum refusal write_begin(
 	return ACCEPTED;
 }
 
-/* Do the bytes of this packet fit what is left of the message (IBTA C9-67 to C9-69)? */
+/* Does the payload fit the rest of the message (IBTA C9-67 to C9-69)? */
 static bool write_length_fits(const struct packet *packet, uint32_t left_bytes)
 {
 	if (opcode_ends_message(packet->info))

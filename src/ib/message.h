@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages: what the connected transports have in common.
+ * Messages: the common part of the connected transports.
  *
- * A SEND or WRITE is cut into packets of the path MTU in the same way by all of them, and its
- * packets are taken in with the same checks in the same order. What differs stays with the
- * transport: who may send when, which packet is the expected one, and what follows from a refusal
- * (a NAK that ends a reliable connection, silence on an unreliable one).
+ * All of them cut a SEND or WRITE into packets of the path MTU in the same way, and receive its
+ * packets with the same checks in the same order. Each transport decides by itself when to send,
+ * which packet it expects, and what a refusal causes (a NAK that ends a reliable connection,
+ * silence on an unreliable one).
  *
- * All of this runs under the lane's lock.
+ * Everything runs under the lane's lock.
  */
 #ifndef URNIC_IB_MESSAGE_H
 #define URNIC_IB_MESSAGE_H
@@ -22,21 +22,21 @@
 
 /* --- sending --- */
 
-/* The packets that a message of `bytes` takes: at least one. */
+/* The number of packets of a message of `bytes`: at least one. */
 static inline uint32_t message_packet_count(const struct qp *qp, uint64_t bytes)
 {
 	return bytes ? (uint32_t)div_ceil_u64(bytes, qp->mtu_bytes) : 1;
 }
 
-/* What a work request fails with when its own memory is refused. */
+/* The fault of a work request whose own memory is refused. */
 enum fault message_local_fault(enum mr_fault fault);
 
-/* May the NIC read all that this SEND or WRITE names? Inline data needs nobody's leave. */
+/* May the NIC read all memory of this SEND or WRITE? Inline data needs no check. */
 enum fault message_check(const struct qp *qp, const struct send_wqe *wqe);
 
 /*
  * Start packet `index` (0 to wqe->packet_count - 1) of a SEND or WRITE: opcode, destination,
- * lengths, headers. Its PSN, and whether it asks for an acknowledgement, are the caller's to add.
+ * lengths, headers. The caller adds the PSN and the request for an acknowledgement.
  */
 void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode_class class,
 	const struct send_wqe *wqe, uint32_t index);
@@ -45,9 +45,8 @@ void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode
 enum opcode message_response_opcode(uint32_t index, uint32_t count);
 
 /*
- * Write that packet, BTH to pad, gathering its payload.
- *
- * Returns its length. When memory refuses, *ret_fault says why and what was written is worthless.
+ * Write that packet, BTH to pad, gathering its payload. Returns its length. When memory is refused,
+ * *ret_fault says why, and `buffer` is undefined.
  */
 size_t message_packet_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
 	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
@@ -67,10 +66,10 @@ size_t message_packet_lend(struct qp *qp, const struct packet *packet, const str
 
 /* --- receiving --- */
 
-/* What is wrong with a request. */
+/* The reasons to refuse a request. */
 enum refusal {
 	ACCEPTED,
-	/* Malformed, out of place, not for this queue pair (IBTA table of 9.9.3) */
+	/* Malformed, out of place, or not for this queue pair (IBTA 9.9.3). */
 	REFUSED_INVALID,
 	REFUSED_TOO_LONG, /* longer than the receive request */
 	REFUSED_ACCESS, /* remote key, bounds or right of the region */
@@ -85,38 +84,38 @@ enum message_kind {
 	MESSAGE_WRITE, /* in a WRITE: middle or last */
 };
 
-/* The message that is being received. Zeroed, it is none. */
+/* The message that is being received; none when zeroed. */
 struct message {
 	enum message_kind kind;
-	bool has_receive; /* `receive` was taken, and is to be completed or used again */
+	bool has_receive; /* `receive` was taken, and will complete or serve the next message */
 	struct recv_wqe receive;
 	uint64_t placed_bytes; /* of a SEND */
-	struct reth write; /* of a WRITE: va and dma_bytes move on with each packet */
+	struct reth write; /* of a WRITE: va and dma_bytes advance with each packet */
 	uint32_t write_bytes; /* its whole length */
-	/* Of a SEND to a tag-matching queue: enum wc_opcode of its completion */
+	/* Of a SEND to a tag-matching queue: enum wc_opcode of its completion. */
 	uint32_t tag_opcode;
-	bool is_matched; /* and whether its tag was found */
+	bool is_matched; /* likewise: its tag was found */
 };
 
 /*
- * Does the packet follow the one before (IBTA 9.7.4.1.5, table 57), with a payload that its opcode
- * allows at the path MTU?
+ * Does the packet follow the previous one (IBTA 9.7.4.1.5, table 57), with a payload that its
+ * opcode allows at the path MTU?
  */
 bool message_is_in_sequence(
 	const struct message *message, const struct qp *qp, const struct packet *packet);
 
 /*
- * Execute one packet of a SEND or WRITE that is in sequence: check everything, then place it, and
- * complete the receive request that the message ends with. A refused packet has changed nothing,
- * but that a receive request may have been taken. `ret_fault` says what REFUSED_OPERATIONAL means
- * for the receive request.
+ * Execute a packet of a SEND or WRITE that is in sequence: check everything, then place it, and
+ * complete the receive request at the message's end. A refused packet changes nothing, except that
+ * a receive request may have been taken. After REFUSED_OPERATIONAL *ret_fault is the fault of the
+ * receive request.
  */
 enum refusal message_send_execute(struct message *message, struct qp *qp,
 	const struct packet *packet, enum fault *ret_fault, uint64_t now_ns);
 enum refusal message_write_execute(
 	struct message *message, struct qp *qp, const struct packet *packet, uint64_t now_ns);
 
-/* Take the receive request that the message ends with, unless it has it. False: there is none. */
+/* Take the receive request of this message, unless already taken. False: there is none. */
 bool message_take_receive(struct message *message, struct qp *qp);
 
 /*
@@ -125,7 +124,7 @@ bool message_take_receive(struct message *message, struct qp *qp);
  */
 void message_hold(struct message *message, const struct recv_wqe *wqe);
 
-/* The message will not be finished: a receive request that was taken completes with `fault`. */
+/* Give the message up: its receive request, if taken, completes with `fault`. */
 void message_abandon(struct message *message, struct qp *qp, enum fault fault, uint64_t now_ns);
 
 #endif

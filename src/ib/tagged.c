@@ -11,7 +11,7 @@ enum { RENDEZVOUS_BYTES = TMH_BYTES + RVH_BYTES };
 
 static_assert((int)RENDEZVOUS_BYTES == (int)TAGS_INLINE_BYTES, "the final message fits a slot");
 
-/* A message's first packet, looked at. */
+/* The first packet of a message, parsed. */
 struct head {
 	bool is_tagged; /* to be matched */
 	bool is_rendezvous;
@@ -44,7 +44,7 @@ static bool take_plain(void *context, struct recv_wqe *wqe)
 	return qp_take_recv(context, wqe);
 }
 
-/* Are two slots of the send queue free, and is it running? */
+/* Is the send queue running, with two free slots? */
 static bool can_rendezvous(const struct qp *qp)
 {
 	return qp->state == QP_RTS && qp->sq->capacity - (qp->sq->posted - qp->sq->completed) >= 2;
@@ -66,7 +66,7 @@ static struct cqe match_cqe(const struct head *head, uint32_t flags)
 
 /* --- rendezvous --- */
 
-/* The list of the buffer, cut to the length of the payload. */
+/* Copy the list of the buffer, cut to the length of the payload. */
 static uint32_t list_cut(struct sge *to, const struct recv_wqe *from, uint32_t bytes)
 {
 	uint32_t count = 0;
@@ -88,7 +88,7 @@ static struct send_wqe *slot_next(struct qp *qp)
 	return wqe;
 }
 
-/* Read the payload; when that is done, send the headers back as the word that it is. */
+/* READ the payload; then return the sender's headers in the final message. */
 static void rendezvous_post(struct qp *qp, const struct head *head, const struct recv_wqe *buffer,
 	const uint8_t *headers, uint64_t now_ns)
 {
@@ -110,7 +110,7 @@ static void rendezvous_post(struct qp *qp, const struct head *head, const struct
 	qp->transport->posted(qp, now_ns);
 }
 
-/* The buffer is too short: the program gets the headers in it, and goes on by itself. */
+/* The buffer is too short: the program gets the headers in it, and executes the READ itself. */
 static enum refusal rendezvous_give_up(struct message *message, struct qp *qp,
 	const struct head *head, const struct packet *packet, enum fault *ret_fault,
 	uint64_t now_ns)
@@ -142,14 +142,17 @@ static enum refusal rendezvous_take(struct message *message, struct qp *qp, cons
 		return rendezvous_give_up(message, qp, head, packet, ret_fault, now_ns);
 	message->has_receive = false;
 	tagged_complete(qp, message, &cqe, packet, FAULT_NONE, now_ns);
-	if (qp->state == QP_RTS) /* the completion found room */
+	if (qp->state == QP_RTS) /* the completion queue had room */
 		rendezvous_post(qp, head, &message->receive, packet->payload, now_ns);
 	return ACCEPTED;
 }
 
 /* --- data in the message --- */
 
-/* Take what the message is to go into; *ret_skip is the part of the first packet that does not. */
+/*
+ * Take the buffer or request of the message; *ret_skip is the length of the headers that are not
+ * placed.
+ */
 static enum refusal tagged_begin(
 	struct message *message, struct qp *qp, const struct head *head, uint32_t *ret_skip)
 {
@@ -193,7 +196,7 @@ static enum refusal tagged_place(struct message *message, struct qp *qp,
 	return ACCEPTED;
 }
 
-/* The data of the whole message is there. */
+/* The data of the whole message is placed. */
 static void tagged_end(struct message *message, struct qp *qp, const struct packet *packet,
 	struct cqe *cqe, uint64_t now_ns)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The completer: what the peer answers, and which work requests that completes (IBTA 9.7.5.1,
+ * The completer: responses of the peer, and the work requests that they complete (IBTA 9.7.5.1,
  * 9.9.2).
  */
 #include "base/arith.h"
@@ -8,9 +8,9 @@
 #include "wire/credit.h"
 
 /*
- * The peer has executed everything before `target`. A READ or atomic is not done by that: its data
- * must come. Then una stops there, and false comes back: responses are missing (an implied NAK,
- * IBTA 9.7.5.1.1).
+ * The peer has executed everything before `target`. A READ or atomic also needs its data: una stops
+ * at a READ or atomic whose response is missing, and the result is false (an implied NAK, IBTA
+ * 9.7.5.1.1).
  */
 static bool requests_acknowledge(struct rc_qp *rc, struct psn target, uint64_t now_ns)
 {
@@ -58,7 +58,7 @@ static void implied_nak(struct rc_qp *rc, uint64_t now_ns)
 	rc_recovery_lost(rc, now_ns);
 }
 
-/* Take over what an AETH says about receive requests at the peer (IBTA 9.7.7.2.2). */
+/* Store the credits of an AETH: receive requests at the peer (IBTA 9.7.7.2.2). */
 static void credit_update(struct rc_qp *rc, const struct aeth *aeth)
 {
 	struct rc_requester *requester = &rc->requester;
@@ -96,7 +96,7 @@ static void nak_receive(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 	}
 }
 
-/* The first message that is not complete, by its number. */
+/* The number of the first incomplete message. */
 static struct msn oldest_ssn(const struct rc_qp *rc)
 {
 	const struct send_wqe *wqe = sq_at(rc->qp.sq, rc->qp.sq->completed);
@@ -107,7 +107,7 @@ static struct msn oldest_ssn(const struct rc_qp *rc)
 	return msn_from(wqe->ssn + 1 - chunks);
 }
 
-/* Can the peer have completed so many messages, and no more? Something is outstanding. */
+/* Can the peer have completed as many messages as the MSN says? Something is outstanding. */
 static bool is_msn_plausible(const struct rc_qp *rc, const struct packet *packet)
 {
 	if (!(packet->info->headers & HEADER_AETH))
@@ -138,7 +138,7 @@ static void acknowledge_receive(struct rc_qp *rc, const struct packet *packet, u
 }
 
 /*
- * The oldest work request, when it is a READ or atomic whose response for una may come; else NULL.
+ * The oldest work request, if it is a READ or atomic that waits for the response at una; else NULL.
  */
 static struct send_wqe *wqe_awaited(struct rc_qp *rc)
 {
@@ -203,7 +203,7 @@ static void atomic_response(
 		response_placed(rc, wqe, now_ns);
 }
 
-/* ATOMIC WRITE and FLUSH are answered by a READ response without data (IBTA annex A19). */
+/* The peer answers ATOMIC WRITE and FLUSH with a READ response without data (IBTA annex A19). */
 static void empty_response(
 	struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet, uint64_t now_ns)
 {
@@ -231,7 +231,7 @@ static bool is_answered_by_atomic_ack(const struct send_wqe *wqe)
 	return operation == OPERATION_COMPARE_SWAP || operation == OPERATION_FETCH_ADD;
 }
 
-/* READ response or atomic acknowledge. It also says that everything before it was executed. */
+/* READ response or atomic acknowledge, which also acknowledges everything before it. */
 static void response_receive(struct rc_qp *rc, const struct packet *packet, uint64_t now_ns)
 {
 	bool is_atomic_ack = packet->info->operation == OPERATION_ATOMIC_ACK;
@@ -251,10 +251,7 @@ static void response_receive(struct rc_qp *rc, const struct packet *packet, uint
 	response_take(rc, wqe, packet, now_ns);
 }
 
-/*
- * An unsolicited ACK repeats the newest PSN to say that there are receive requests again (IBTA
- * 9.7.7.2.3).
- */
+/* An unsolicited ACK repeats the newest PSN to report new receive requests (IBTA 9.7.7.2.3). */
 static void stale_receive(struct rc_qp *rc, const struct packet *packet)
 {
 	bool is_newest = psn_equal(psn_add(packet->bth.psn, 1), rc->requester.una);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A reliable connected queue pair: requester and responder behind struct qp_transport.
- */
+/* A reliable connected queue pair: requester and responder behind struct qp_transport. */
 #include "ib/rc/rc.h"
 
 #include <assert.h>
 
 /*
- * In the error state, the only thing left to say is why. A peer that sends the refused packet again
- * hears it again, unless its fault is one that the responder keeps to itself. A peer that sends one
- * before it again, whose answer was lost, is still answered; or else it would take an earlier
- * request for the one that failed.
+ * In the error state the responder only repeats its answers. A peer that repeats the refused packet
+ * gets the NAK again, unless the responder is silent about that fault. A peer that repeats an
+ * earlier packet, whose answer was lost, gets that answer; otherwise it would take an earlier
+ * request for the failed one.
  */
 static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 {
@@ -54,7 +52,7 @@ static enum packet_verdict rc_receive(struct qp *qp, const struct packet *packet
 	}
 	bool is_guarded = qp_is_guarded(qp, GUARD_NUMBERS, origin, now_ns);
 
-	/* A response cannot be of this connection: nothing was asked in RTR. */
+	/* A response is not of this connection: in RTR nothing was requested. */
 	if (qp->state == QP_RTR && !qp->is_comm_established &&
 		packet->info->role == OPCODE_ROLE_REQUEST) {
 		qp->is_comm_established = true;
@@ -73,9 +71,9 @@ static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 }
 
 /*
- * Requests and responses take turns, so that a long queue of one kind does not starve the other. An
- * acknowledgement goes first: the request may be the program's answer to what it acknowledges, and
- * the peer is to complete its own request before it takes in the answer.
+ * Requests and responses alternate, so that a long queue of either kind does not starve the other.
+ * An acknowledgement goes first: the request may be the program's reply to the acknowledged
+ * message, and the peer should complete its own request before it receives the reply.
  */
 static size_t rc_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
 {
@@ -175,7 +173,7 @@ static void rc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-/* The invariants of both halves. */
+/* The invariants of requester and responder. */
 static void rc_check(const struct qp *qp)
 {
 	const struct rc_qp *rc = container_of(qp, struct rc_qp, qp);
@@ -196,7 +194,7 @@ static void rc_check(const struct qp *qp)
 	assert(requester->wqe_index - sq->completed <= sq->posted - sq->completed);
 	assert(requester->window_packets >= 1 &&
 		requester->window_packets <= RC_WINDOW_PACKETS_MAX);
-	/* Whatever is outstanding, somebody wakes up for it. */
+	/* A timer runs for every outstanding packet. */
 	if (!psn_equal(requester->una, requester->next))
 		assert(rc->qp.deadline.position != 0);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Recovery: how much may be unanswered, when an answer is overdue, and going back then (IBTA
- * 9.7.5.2.8, 9.7.6.1.3).
+ * Recovery: the window of unacknowledged packets, timeouts, and going back (IBTA 9.7.5.2.8,
+ * 9.7.6.1.3).
  *
- * Timers, all behind the queue pair's one deadline: retry (local ACK timeout), probe (early
+ * Timers, all behind the queue pair's single deadline: retry (local ACK timeout), probe (early
  * retransmission), RNR.
  */
 #include "base/arith.h"
@@ -19,8 +19,8 @@ static uint64_t deadline_earliest(const struct rc_requester *requester)
 }
 
 /*
- * Deadlines mostly move later, with each acknowledgement. The heap is left alone then:
- * rc_recovery_expire() finds that nothing is due and sets the true one.
+ * Acknowledgements mostly move deadlines later, and then the heap stays as it is:
+ * rc_recovery_expire() finds that nothing is due and sets the true deadline.
  */
 static void deadline_refresh(struct rc_qp *rc)
 {
@@ -36,7 +36,7 @@ static uint64_t ack_timeout(const struct rc_qp *rc)
 	return ack_timeout_ns((uint8_t)rc->qp.attr.timeout);
 }
 
-/* However steady the path, the machine at its end may be late by RC_PROBE_NS_MIN. */
+/* RC_PROBE_NS_MIN is a scheduling delay of the peer, which even a steady path can have. */
 static uint64_t probe_interval_ns(const struct rc_requester *requester)
 {
 	uint64_t interval_ns =
@@ -46,8 +46,8 @@ static uint64_t probe_interval_ns(const struct rc_requester *requester)
 }
 
 /*
- * A requester may wait for up to four times the timeout (IBTA 9.7.6.1.3). It does where this
- * machine is overloaded: the peer may be a process of the same machine, and answer as late.
+ * A requester may wait for up to four times the timeout (IBTA 9.7.6.1.3). It does so while this
+ * machine is overloaded, because the peer may be a process of the same machine.
  */
 static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
 {
@@ -58,7 +58,7 @@ static void retry_arm(struct rc_qp *rc, uint64_t now_ns)
 		timeout_ns == TIMER_INFINITE_NS ? DEADLINE_NEVER : now_ns + factor * timeout_ns;
 }
 
-/* Something is outstanding, or nothing is: set the timers that wait for an answer. */
+/* Set or clear the timers that wait for a response. */
 static void answer_timers_set(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
@@ -125,8 +125,8 @@ static void window_shrink(struct rc_requester *requester, bool to_one)
 /* --- measuring the round trip --- */
 
 /*
- * A packet sent again can be timed, too, if the peer said that it was missing: an answer to the
- * first copy is unlikely then. One that was sent again on suspicion cannot.
+ * A retransmission can also be timed if the peer reported the packet missing, because a response to
+ * the first copy is then unlikely. A retransmission on suspicion cannot.
  */
 static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new, uint64_t now_ns)
 {
@@ -140,8 +140,8 @@ static void rtt_sent(struct rc_requester *requester, struct psn psn, bool is_new
 }
 
 /*
- * A measurement ends the back-off of the probes, and nothing else does: an answer that came after a
- * probe may be late rather than lost, and then the path is slower than the interval (Karn's rule).
+ * Only a measurement ends the back-off of the probes. A response after a probe may be late rather
+ * than lost, and then the path is slower than the interval (Karn's rule).
  */
 static void rtt_answered(struct rc_requester *requester, uint64_t now_ns)
 {
@@ -181,9 +181,10 @@ static void go_back(struct rc_qp *rc)
 	requester->reads_outstanding = 0;
 	requester->since_ack_request = 0;
 	requester->is_window_closed = false;
-	requester->is_timing_rtt = false; /* an answer could be to either copy */
+	requester->is_timing_rtt = false; /* a response could be to either copy */
 	if (!psn_equal(requester->cursor, requester->next))
-		requester->local_fault = FAULT_NONE; /* found again when the cursor gets there */
+		/* The requester finds it again at the cursor. */
+		requester->local_fault = FAULT_NONE;
 	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
 
@@ -206,7 +207,7 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns)
 
 	qp_count(&rc->qp, COUNTER_rnr_nak_rcvd, 1);
 	if (requester->rnr_until_ns != DEADLINE_NEVER)
-		return; /* a copy: the request was not sent again since */
+		return; /* a copy: the request was not retransmitted since */
 	if (rc->qp.attr.rnr_retry != 7) {
 		if (!requester->rnr_retries_left) {
 			qp_count(&rc->qp, COUNTER_rnr_retry_exceeded_err, 1);
@@ -235,8 +236,8 @@ void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns)
 		requester->read_head = (requester->read_head + 1) % QP_INIT_RD_ATOMIC_MAX;
 		requester->reads_outstanding--;
 	}
-	if (psn_before(requester->cursor,
-		    requester->una)) { /* an answer to a packet that was to be sent again */
+	/* A response to a packet that was to be retransmitted moves the cursor, too. */
+	if (psn_before(requester->cursor, requester->una)) {
 		requester->cursor = requester->una;
 		requester->wqe_index = rc->qp.sq->completed;
 	}
@@ -268,10 +269,10 @@ static void request_probe(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Nobody ran the lane when the timeout was over. What has arrived meanwhile was read just now and
- * had no answer in it, but more may be under way, as the packet was sent when the machine was
- * overloaded: the retry does not count. Not for ever, as a peer that is gone is to be noticed on a
- * machine that is always late, too.
+ * Has the lane run only after the timeout? Responses that arrived meanwhile were processed just
+ * now, but more may be under way, because the packet left an overloaded machine. So the retry does
+ * not count. At most RC_RETRIES_LATE_MAX in a row do not, so that a machine that is always late
+ * notices a dead peer, too.
  */
 static bool is_excused(struct rc_qp *rc, uint64_t now_ns)
 {
@@ -295,7 +296,7 @@ static void timeout_retry(struct rc_qp *rc, uint64_t now_ns)
 	}
 	qp_count(&rc->qp, COUNTER_local_ack_timeout_err, 1);
 	if (is_excused(rc, now_ns)) {
-		; /* it goes again, and costs nothing */
+		; /* retransmit without counting a retry */
 	} else if (requester->retries_left) {
 		requester->retries_left--;
 	} else if (rc->qp.attr.migration == QP_ARMED) {

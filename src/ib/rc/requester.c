@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The requester: what to send next (IBTA 9.7.1 to 9.7.3, 9.7.7).
- */
+/* The requester: what to send next (IBTA 9.7.1 to 9.7.3, 9.7.7). */
 #include <assert.h>
 #include <string.h>
 
@@ -23,7 +21,7 @@ void rc_requester_start(struct rc_qp *rc)
 	rc_recovery_stop(rc);
 }
 
-/* Has it sent, or begun to send, what is not complete? */
+/* Is a started request incomplete? */
 static bool has_started(const struct rc_qp *rc)
 {
 	struct send_queue *sq = rc->qp.sq;
@@ -65,7 +63,7 @@ static bool is_at_start(const struct rc_requester *requester, const struct send_
 }
 
 /*
- * The packets that the request at the cursor takes: a READ takes those of its responses, to the end
+ * The number of PSNs of the request at the cursor. A READ takes those of its responses, to the end
  * of the chunk.
  */
 static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe *wqe)
@@ -81,9 +79,7 @@ static uint32_t packets_at_cursor(const struct rc_qp *rc, const struct send_wqe 
 	return min_u32(to_chunk_end, total - sent);
 }
 
-/*
- * The peer is not known to have a receive request for this message, number `ssn`, which takes one.
- */
+/* Does message `ssn` take a receive request that the peer is not known to have? */
 static bool is_beyond_credit(
 	const struct rc_requester *requester, const struct send_wqe *wqe, uint32_t ssn)
 {
@@ -92,8 +88,8 @@ static bool is_beyond_credit(
 }
 
 /*
- * No receive request is known: send only the message's first packet, alone, to learn whether there
- * is one now (IBTA 9.7.7.2.5).
+ * Without a known receive request, send only the message's first packet, alone, to learn whether
+ * there is a new one (IBTA 9.7.7.2.5).
  */
 static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
@@ -102,16 +98,16 @@ static bool is_stalled_by_credit(const struct rc_qp *rc, const struct send_wqe *
 
 	if (!is_beyond_credit(requester, wqe, ssn))
 		return false;
-	/* Waiting makes sense only for an answer that was asked for. */
+	/* Wait only for a response that was requested. */
 	return rc_in_flight(requester) > 0 && requester->since_ack_request == 0 &&
 		(is_at_start(requester, wqe) || !psn_before(wqe->first_psn, requester->una));
 }
 
 /*
- * A window counts as full when less than an eighth of it is free, and opens again when a quarter
- * is. Otherwise its end would cut rows of packets short, and each acknowledgement would let out as
- * many packets as it is for, the last of which fills the window and asks for the next: bursts that
- * were small once stay small, and a packet costs most where it travels alone.
+ * A window counts as full when less than an eighth is free, and opens again when a quarter is.
+ * Without this hysteresis, each acknowledgement would release only as many packets as it
+ * acknowledges. Small bursts would stay small for good, and a packet costs most when it travels
+ * alone.
  */
 static bool has_window(const struct rc_requester *requester, uint32_t outstanding, uint32_t packets)
 {
@@ -121,7 +117,7 @@ static bool has_window(const struct rc_requester *requester, uint32_t outstandin
 	return outstanding + max_u32(packets, free_packets) <= window;
 }
 
-/* A local request waits for nobody, but a fence; and once executed for nothing any more. */
+/* A local request waits only for a fence, and after its execution for nothing. */
 static enum rc_wait local_wait(const struct rc_requester *requester, const struct send_wqe *wqe)
 {
 	bool is_fenced = !wqe->is_started && (wqe->flags & SEND_FENCE);
@@ -161,7 +157,7 @@ enum rc_wait rc_requester_wait(const struct rc_qp *rc)
 }
 
 /*
- * Can this work request be executed at all? Checked before its first packet, so that a bad one
+ * Can this work request be executed? Checked before its first packet, so that an invalid request
  * sends nothing.
  */
 static enum fault wqe_check(const struct rc_qp *rc, const struct send_wqe *wqe)
@@ -195,8 +191,8 @@ static void wqe_start(struct rc_qp *rc, struct send_wqe *wqe)
 
 /*
  * A work request that cannot be executed completes with its fault, but only after those before it
- * (IBTA 10.8.3). Until then the requester stands still. One that has sent a part already fails in
- * the same way.
+ * (IBTA 10.8.3). Until then the requester waits. A request that is partly sent fails in the same
+ * way.
  */
 static void wqe_fault(struct rc_qp *rc, enum fault fault, uint64_t now_ns)
 {
@@ -218,7 +214,7 @@ void rc_requester_settle(struct rc_qp *rc, uint64_t now_ns)
 
 		if (!rc_wqe_is_local(wqe) || !wqe->is_started)
 			return;
-		/* It has no packet that going back could come to. */
+		/* A local request has no packet at which going back could stop. */
 		if (requester->wqe_index == sq->completed)
 			requester->wqe_index++;
 		qp_complete_send(&rc->qp, FAULT_NONE, now_ns);
@@ -226,8 +222,8 @@ void rc_requester_settle(struct rc_qp *rc, uint64_t now_ns)
 }
 
 /*
- * Pass over the local request at the cursor, and execute it if that was not done yet: it is passed
- * again after going back. False when it cannot be executed.
+ * Pass the local request at the cursor, and execute it unless it was executed before going back.
+ * False when it cannot be executed.
  */
 static bool local_pass(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 {
@@ -252,7 +248,7 @@ static bool local_pass(struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
 
 /* --- packets --- */
 
-/* Will the work request after this one, or this one itself, perhaps have to wait for an answer? */
+/* May this work request, or the next one, have to wait for an acknowledgement? */
 static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 {
 	const struct rc_requester *requester = &rc->requester;
@@ -268,8 +264,9 @@ static bool may_stall_next(const struct rc_qp *rc, const struct send_wqe *wqe)
 }
 
 /*
- * How many packets may go without asking. One acknowledgement costs as much as several packets; but
- * two are on their way while the window is full, and one of them opens it (has_window).
+ * How many packets may be sent without a request for an acknowledgement. An acknowledgement costs
+ * as much as several packets. With half a window, two are under way while the window is full, and
+ * the first opens it (has_window).
  */
 static uint32_t ack_interval_packets(const struct rc_requester *requester)
 {
@@ -277,8 +274,8 @@ static uint32_t ack_interval_packets(const struct rc_requester *requester)
 }
 
 /*
- * Every acknowledgement costs a packet, so most packets do not ask. But whatever the requester may
- * come to wait for must have been asked for by a packet before it.
+ * Every acknowledgement costs a packet, so most packets request none. But before the requester can
+ * wait for an acknowledgement, an earlier packet must have requested it.
  */
 static bool must_ask_for_ack(
 	const struct rc_qp *rc, const struct send_wqe *wqe, const struct opcode_info *info)
@@ -286,7 +283,9 @@ static bool must_ask_for_ack(
 	const struct rc_requester *requester = &rc->requester;
 	bool is_signaled = rc->qp.is_all_signaled || (wqe->flags & SEND_SIGNALED);
 	uint32_t interval = ack_interval_packets(requester);
-	/* Who asks begins a row: rather soon than in the middle of one. */
+	/*
+	 * In the middle of a message a packet requests early, because its request begins a new run.
+	 */
 	uint32_t row = info->position == POSITION_MIDDLE ? max_u32(interval / 4, 1) : 1;
 
 	if (opcode_ends_message(info) && (is_signaled || may_stall_next(rc, wqe)))
@@ -297,8 +296,8 @@ static bool must_ask_for_ack(
 }
 
 /*
- * How many packets from this one on differ from it in their numbers only: those of the middle of a
- * message that the window has room for, up to the next one that asks for an acknowledgement.
+ * How many packets from this one on differ only in their PSNs: packets of the middle of a message,
+ * as far as the window allows, up to the next one that requests an acknowledgement.
  */
 static uint32_t run_packets_max(
 	const struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet)
@@ -318,7 +317,7 @@ static uint32_t run_packets_max(
 			requester->window_packets - outstanding));
 }
 
-/* One packet of a SEND or WRITE, or a run of them. */
+/* A packet of a SEND or WRITE, or a run of them. */
 static size_t data_packet(
 	struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer, enum fault *ret_fault)
 {
@@ -341,7 +340,7 @@ static size_t data_packet(
 	return bytes;
 }
 
-/* The request of one READ chunk, from the cursor to the chunk's end. */
+/* The request of a READ chunk, from the cursor to the chunk's end. */
 static size_t read_packet(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer)
 {
 	const struct rc_requester *requester = &rc->requester;
@@ -379,7 +378,7 @@ static size_t atomic_write_packet(
 	struct packet packet;
 
 	rc_packet_init(rc, &packet, OPCODE_RC_ATOMIC_WRITE, rc->requester.cursor);
-	packet.bth.ack_requested = true; /* as rxe sends it, though the answer comes anyway */
+	packet.bth.ack_requested = true; /* as in rxe, although a response comes anyway */
 	packet_set_payload(&packet, NULL, wqe->total_bytes);
 	packet.xrceth.srqn = wqe->srqn;
 	packet.reth = (struct reth){wqe->remote_address, wqe->rkey, wqe->total_bytes};
@@ -398,7 +397,7 @@ static size_t flush_packet(const struct rc_qp *rc, const struct send_wqe *wqe, u
 	return packet_encode_headers(&packet, buffer);
 }
 
-/* The packet at the cursor was written: move the cursor and what follows from it. */
+/* The packet at the cursor was written: move the cursor. */
 static void packet_sent(
 	struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
 {
@@ -413,7 +412,8 @@ static void packet_sent(
 
 		requester->read_end[slot] = requester->cursor;
 		requester->reads_outstanding++;
-		requester->since_ack_request = 0; /* its response acknowledges what is before it */
+		/* Its response acknowledges everything before it. */
+		requester->since_ack_request = 0;
 	}
 	bool is_new = psn_before(requester->next, requester->cursor);
 	if (is_new)
@@ -425,7 +425,7 @@ static void packet_sent(
 	rc_recovery_sent(rc, psn, is_new, now_ns);
 }
 
-/* Write the packet at the cursor; *ret_packets is how many PSNs it takes. */
+/* Write the packet at the cursor; *ret_packets is the number of its PSNs. */
 static size_t packet_next(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer,
 	uint32_t *ret_packets, enum fault *ret_fault)
 {
@@ -480,9 +480,10 @@ static enum qp_local_result request_execute_local(
 }
 
 /*
- * Execute the request at the cursor without packets, if its peer is on this host. What was sent
- * before comes first. An acknowledgement may be long in coming, so a request follows it by packets,
- * too; but a whole stream of them waits for once.
+ * Execute the request at the cursor without packets, if the peer is on this host. Earlier packets
+ * must be acknowledged first. An acknowledgement may take long, so a request behind packets uses
+ * packets, too; after RC_DETOURS_MAX such requests the requester waits until no packet is under
+ * way.
  */
 static enum qp_local_result wqe_execute_local(
 	struct rc_qp *rc, struct send_wqe *wqe, uint64_t now_ns)
@@ -506,7 +507,9 @@ static enum qp_local_result wqe_execute_local(
 	return QP_LOCAL_PACKETS;
 }
 
-/* The work request that has a packet to send now, or NULL. Executes what needs none before it. */
+/*
+ * The work request to send a packet of now, or NULL. Executes requests without packets before it.
+ */
 static struct send_wqe *wqe_next(struct rc_qp *rc, uint64_t now_ns)
 {
 	struct send_queue *sq = rc->qp.sq;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder: the peer's requests (IBTA 9.7.4, 9.7.5.2).
+ * The responder: executes the peer's requests (IBTA 9.7.4, 9.7.5.2).
  *
  * Each request passes the checks in the specification's order: PSN, sequence of opcodes, operation
- * supported and allowed, length, receive request available, key and bounds. Only then anything
- * changes. A refused request leaves memory and queues as they were and owes a NAK.
+ * supported and allowed, length, receive request available, key and bounds. Only then the responder
+ * changes anything. A refused request leaves memory and queues as they were, and causes a NAK.
  */
 #include <string.h>
 
@@ -21,8 +21,7 @@ void rc_responder_start(struct rc_qp *rc)
 /* --- refusing --- */
 
 /*
- * A fatal NAK: the peer hears `code`, this queue pair goes to the error state (IBTA 9.9.3,
- * responder class C).
+ * Send a fatal NAK, and put this queue pair into the error state (IBTA 9.9.3, responder class C).
  */
 static void responder_fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault,
 	uint32_t news, uint64_t now_ns)
@@ -37,9 +36,8 @@ static void responder_fail(struct rc_qp *rc, enum aeth_nak code, enum fault rece
 }
 
 /*
- * The receive request fails and this queue pair goes to the error state, and the peer is not told:
- * its request stays without an answer (IBTA 9.9.3, responder class J). What came before it is
- * acknowledged.
+ * The receive request fails, and this queue pair goes to the error state. The peer gets no answer
+ * to its request (IBTA 9.9.3, responder class J); earlier requests are acknowledged.
  */
 static void responder_fail_silently(struct rc_qp *rc, enum fault receive_fault, uint64_t now_ns)
 {
@@ -91,9 +89,10 @@ static void request_refuse(
 /* --- READ and atomics --- */
 
 /*
- * The next slot of the ring of READs and atomics, as large as max_dest_rd_atomic. If it was never
- * answered, the peer has more outstanding than it was told it may (IBTA 9.7.4.1.4). An answer that
- * is owed once more, to a duplicate, is not needed by a peer that has moved on: it is dropped.
+ * The next slot of the ring of READs and atomics, which has max_dest_rd_atomic slots. If its
+ * request was never answered, the peer has more outstanding than allowed (IBTA 9.7.4.1.4). A
+ * pending answer to a duplicate is dropped, because a peer that sends new requests does not need
+ * it.
  */
 static struct rc_resource *resource_next(struct rc_qp *rc)
 {
@@ -152,8 +151,9 @@ static enum refusal read_execute(struct rc_qp *rc, const struct packet *packet)
 }
 
 /*
- * What an operation on a word is refused with. Memory may be aligned otherwise than what the peer
- * calls it; or be that of another process, which has to do it and does not come to it now.
+ * The refusal of an operation on a word. The mapping of a region may be aligned differently from
+ * its iova. And the owner of borrowed memory executes the operation itself, which it may be too
+ * busy to do.
  */
 static enum refusal word_refusal(enum mr_fault fault)
 {
@@ -201,7 +201,7 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 
 /* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
 
-/* Owe the answer, a READ response without data. */
+/* Queue the answer, a READ response without data. */
 static void answer_owe(struct rc_qp *rc, struct rc_resource *resource, const struct packet *packet)
 {
 	struct rc_resource kept = {
@@ -214,7 +214,7 @@ static void answer_owe(struct rc_qp *rc, struct rc_resource *resource, const str
 	resource_take(rc, resource, &kept);
 }
 
-/* Eight bytes as they lie in memory, written by one store. */
+/* Eight bytes in memory order, written by a single store. */
 static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *packet)
 {
 	const struct reth *reth = &packet->reth;
@@ -238,9 +238,8 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 }
 
 /*
- * Requests are executed in their order, by CPUs whose caches are coherent: what was written before
- * is visible to everybody once it is written. Persistence cannot be promised by this NIC, which
- * knows nothing of the memory below: no region grants it.
+ * Requests execute in their order on coherent CPUs, so earlier writes are already visible. The NIC
+ * cannot promise persistence, because it does not know the memory below; no region grants it.
  */
 static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 {
@@ -272,8 +271,8 @@ static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 }
 
 /*
- * A WRITE with immediate data that reaches where it may not has found its receive request, which
- * completes with an error of its own (IBTA 11.6.2, local access error).
+ * A WRITE with immediate data that is refused for its key has a receive request, which completes
+ * with a status of its own (IBTA 11.6.2, local access error).
  */
 static enum refusal write_execute(
 	struct rc_qp *rc, const struct packet *packet, enum fault *ret_fault, uint64_t now_ns)
@@ -324,8 +323,8 @@ static enum refusal request_execute(
 }
 
 /*
- * A READ asked for again, perhaps only its rest; any other range is not a duplicate and is dropped
- * (IBTA C9-73 to C9-76).
+ * A repeated READ request, perhaps for the rest only. Any other range is no duplicate and is
+ * dropped (IBTA C9-73 to C9-76).
  */
 static void read_again(struct rc_qp *rc, struct rc_resource *resource, const struct packet *packet)
 {
@@ -337,7 +336,9 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 		packet->reth.rkey == resource->rkey && skipped_bytes <= resource->bytes &&
 		packet->reth.dma_bytes <= resource->bytes - skipped_bytes;
 
-	/* A part that stops early would end in the middle of the message: nobody asks for that. */
+	/*
+	 * A part that stops early would end in the middle of the message, which no peer requests.
+	 */
 	if (is_inside && psn_equal(stop, resource->end))
 		rc_response_owe(rc, resource, packet->bth.psn, stop);
 }
@@ -355,7 +356,7 @@ static struct rc_resource *resource_find(struct rc_responder *responder, struct 
 }
 
 /*
- * A request that was executed before: answer it again, execute nothing twice (IBTA 9.7.4.1.2,
+ * A request that was executed before: repeat the answer, execute nothing (IBTA 9.7.4.1.2,
  * 9.7.5.1.4).
  */
 void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
@@ -377,7 +378,7 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
 		rc_response_owe(rc, resource, resource->first, resource->end);
 }
 
-/* The packet was executed: what comes next. */
+/* The packet was executed: expect the next one. */
 static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 {
 	struct rc_responder *responder = &rc->responder;
@@ -417,10 +418,9 @@ enum packet_verdict rc_responder_receive(
 	enum fault fault = FAULT_NONE;
 
 	/*
-	 * No peer has so many packets under way: this one is a guess, or late, and of the
-	 * connection that the queue pair had before it was reset. A sequence NAK (IBTA 9.7.5.1.1)
-	 * would take the place of an acknowledgement that is owed, and the peer has not sent what
-	 * it names.
+	 * No peer has so many packets under way: the packet is a guess, or a late packet of the
+	 * queue pair's previous connection. A sequence NAK (IBTA 9.7.5.1.1) would replace a pending
+	 * acknowledgement, and name a packet that the peer has not sent.
 	 */
 	if (ahead > GUARD_PSN_DISTANCE || ahead < -GUARD_PSN_DISTANCE) {
 		qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
@@ -435,7 +435,7 @@ enum packet_verdict rc_responder_receive(
 	enum refusal refusal = request_execute(rc, packet, &fault, now_ns);
 	if (refusal)
 		request_refuse(rc, refusal, fault, now_ns);
-	else if (rc->qp.state != QP_ERR) /* its completion found room */
+	else if (rc->qp.state != QP_ERR) /* the completion queue had room */
 		expected_advance(rc, packet);
 	return refusal ? PACKET_DROPPED : PACKET_TAKEN;
 }

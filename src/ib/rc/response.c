@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the responder owes: READ responses, atomic acknowledgements, ACKs, NAKs, in the order of the
+ * Pending responses: READ responses, atomic acknowledgements, ACKs, NAKs, in the order of the
  * requests (IBTA 9.7.5.1).
  *
- * READ responses and atomic acknowledgements wait in their resources and go out oldest first. An
- * ACK or NAK is for the newest request and waits behind them; several ACKs owed are one.
+ * READ responses and atomic acknowledgements wait in their resources, and leave oldest first. An
+ * ACK or NAK is for the newest request and waits behind them; several pending ACKs are one packet.
  */
 #include <string.h>
 
@@ -15,8 +15,8 @@
 #include "wire/roce.h"
 
 /*
- * The credits of an ACK: the receive requests that wait (IBTA 9.7.7.2.2). Those of a shared queue
- * may be somebody else's by the time the peer counts on them: no number is given.
+ * The credits of an ACK: the pending receive requests (IBTA 9.7.7.2.2). A shared queue gives no
+ * number, because another queue pair may take its requests first.
  */
 static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
 {
@@ -81,14 +81,14 @@ void rc_response_stop(struct rc_qp *rc)
 	if (responder->is_failed)
 		return;
 	if (responder->owed_count)
-		responder->is_ack_owed =
-			false; /* it would overtake what is not answered any more */
+		/* It would overtake responses that were given up. */
+		responder->is_ack_owed = false;
 	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
 		rc_response_settle(rc, &responder->resource[i]);
 	responder->is_nak_owed = false;
 }
 
-/* The oldest resource that is owed. */
+/* The oldest resource with a pending answer. */
 static struct rc_resource *oldest_owed(struct rc_responder *responder)
 {
 	struct rc_resource *oldest = NULL;
@@ -115,9 +115,9 @@ static enum opcode read_opcode(const struct rc_resource *resource)
 }
 
 /*
- * The region is gone, or no longer readable, in the middle of a READ: the rest cannot be sent. Who
- * has had the whole answer and asks again may be a copy of a request from the time before the peer
- * itself revoked the window: that is no reason to end a connection.
+ * The region went, or its right to read, in the middle of a READ, so the rest cannot be sent. After
+ * a complete answer the request may be a late copy, from before the peer itself revoked the window;
+ * then the connection goes on.
  */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {
@@ -134,8 +134,8 @@ static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t 
 }
 
 /*
- * How many responses from this one on differ from it in their numbers only, and are wanted at once:
- * those of the middle.
+ * How many responses from this one on differ only in their PSNs and can be sent at once: those of
+ * the middle.
  */
 static uint32_t run_packets_max(
 	const struct rc_qp *rc, const struct rc_resource *resource, const struct packet *packet)
@@ -161,8 +161,8 @@ static enum mr_fault read_gather(
 }
 
 /*
- * The payloads of a run, each behind its header. Returns how many there are: memory may be refused
- * in between.
+ * Write the payloads of a run, each behind its header. Returns how many; fewer when memory is
+ * refused in between.
  */
 static uint32_t read_run(struct rc_qp *rc, struct rc_resource *resource,
 	const struct packet *packet, uint8_t *buffer, uint32_t packets)
@@ -223,7 +223,7 @@ static size_t atomic_next(struct rc_qp *rc, struct rc_resource *resource, uint8_
 	return packet_encode_headers(&packet, buffer);
 }
 
-/* ATOMIC WRITE and FLUSH: done, and nothing to say about it. */
+/* The answer to ATOMIC WRITE and FLUSH: a READ response without data. */
 static size_t empty_next(struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer)
 {
 	struct packet packet;
@@ -285,7 +285,7 @@ size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 	}
 	if (responder->is_nak_owed) {
 		responder->is_nak_owed = false;
-		responder->is_ack_owed = false; /* a NAK acknowledges what is before it */
+		responder->is_ack_owed = false; /* a NAK acknowledges everything before it */
 		return acknowledge_next(rc, &responder->nak, responder->nak_psn, buffer);
 	}
 	return rc_response_ack(rc, buffer);

@@ -2,14 +2,15 @@
 /*
  * The receiving half of an extended reliable connection (IBTA annex A14).
  *
- * It has no queues, no completion queue and no protection domain of its own: each request names a
- * shared receive queue of its XRC domain, whose domain and completion queue it is executed with.
+ * It has no receive queue, completion queue or protection domain of its own. Each request names a
+ * shared receive queue of its XRC domain, and is executed with the domain and completion queue of
+ * that one.
  */
 #include "ib/rc/rc.h"
 
 /*
- * No queue of this number is known. Another process may have it, whose memory is not mapped yet:
- * somebody else is asked to look, and the request comes again.
+ * No queue of this number is known. Another process may have it, and its memory may not be mapped
+ * yet. So the control thread looks for it, and the request is executed when the peer repeats it.
  */
 static enum refusal queue_ask(struct rc_qp *rc, uint32_t number)
 {

@@ -26,7 +26,7 @@ static enum fault wqe_start(struct uc_qp *uc, struct send_wqe *wqe)
 	return fault;
 }
 
-/* The oldest request that may be sent, or NULL. In SQD that is only one that has been started. */
+/* The oldest request that may be sent, or NULL. In SQD only a started request may. */
 static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 {
 	struct send_wqe *wqe = sq_at(qp->sq, qp->sq->completed);
@@ -38,8 +38,9 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 }
 
 /*
- * Only the peer's memory says which packets have arrived. DONE when all have: a request may then be
- * executed without packets. Until then it follows them as packets, but not for ever.
+ * UC has no acknowledgements, so only the peer's memory says which packets have arrived. DONE when
+ * all have: a request may then be executed without packets. Until then the requester sends packets,
+ * or waits for a limited time.
  */
 static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint64_t *ret_at_ns)
 {
@@ -58,7 +59,7 @@ static enum qp_local_result peer_arrival(struct uc_qp *uc, uint64_t now_ns, uint
 		*ret_at_ns = now_ns + UC_ARRIVAL_LOOK_NS;
 		return QP_LOCAL_LATER;
 	}
-	uc->waiting_since_ns = 0; /* some were lost; the next one tells where we are */
+	uc->waiting_since_ns = 0; /* packets were lost; the next one resynchronizes the peer */
 	uc->detours = 0;
 	return QP_LOCAL_PACKETS;
 }
@@ -119,7 +120,7 @@ static void uc_posted(struct qp *qp, uint64_t now_ns)
 
 /* --- responder --- */
 
-/* A peer that executes requests without packets waits for this. */
+/* A peer on this host that executes requests without packets waits for this. */
 static void tell_arrived(struct uc_qp *uc)
 {
 	if (uc->qp.local)
@@ -137,7 +138,7 @@ static void uc_hold(struct qp *qp, struct srq *srq, const struct recv_wqe *wqe)
 	tell_arrived(uc);
 }
 
-/* The rest of the message in progress will not come, or will not be taken. */
+/* Give up the message in progress: its rest will not come, or is refused. */
 static void message_drop(struct uc_qp *uc)
 {
 	if (uc->message.kind != MESSAGE_NONE)
@@ -150,7 +151,7 @@ static void request_refuse(
 {
 	struct qp *qp = &uc->qp;
 
-	/* What was refused at its first packet is a dropped message, too. */
+	/* A message that is refused at its first packet also counts as dropped. */
 	if (uc->message.kind == MESSAGE_NONE)
 		qp_count(qp, COUNTER_dropped_messages, 1);
 	message_drop(uc);
@@ -164,10 +165,10 @@ static void request_refuse(
 		qp_count(qp, COUNTER_resp_local_length_error, 1);
 		break;
 	case REFUSED_ACCESS:
-	case REFUSED_INVALIDATE: /* no opcode of this transport carries a key to invalidate */
+	case REFUSED_INVALIDATE: /* no UC opcode carries a key to invalidate */
 		qp_count(qp, COUNTER_resp_remote_access_errors, 1);
 		break;
-	case REFUSED_OPERATIONAL: /* our own fault, and the only refusal that is (IBTA 9.9.3) */
+	case REFUSED_OPERATIONAL: /* the own receive request is bad (IBTA 9.9.3) */
 		qp_count(qp, COUNTER_resp_operation_errors, 1);
 		message_abandon(&uc->message, qp, fault, now_ns);
 		if (qp->state != QP_ERR)
@@ -187,7 +188,7 @@ static bool key_is_proven(const struct uc_qp *uc, uint32_t key)
 	return false;
 }
 
-/* A WRITE with this key was executed. Mostly it is the last one again. */
+/* A WRITE with this key was executed. Mostly the key is that of the last WRITE. */
 static void key_prove(struct uc_qp *uc, uint32_t key)
 {
 	uint32_t last = (uc->proven_count - 1) % UC_PROVEN_KEYS;
@@ -198,13 +199,13 @@ static void key_prove(struct uc_qp *uc, uint32_t key)
 	uc->proven_count = uc->proven_count == UINT32_MAX ? UC_PROVEN_KEYS : uc->proven_count + 1;
 }
 
-/* One without bytes names a key that nobody looks up. */
+/* Does the packet name a key? A WRITE without bytes has a key that is never looked up. */
 static bool names_key(const struct packet *packet)
 {
 	return (packet->info->headers & HEADER_RETH) && packet->reth.dma_bytes;
 }
 
-/* While somebody tries keys, one that is new is not looked up. */
+/* While the guard of keys is up, an unproven key is not looked up. */
 static bool key_may_be_tried(const struct uc_qp *uc, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
@@ -212,7 +213,7 @@ static bool key_may_be_tried(const struct uc_qp *uc, const struct packet *packet
 		key_is_proven(uc, packet->reth.rkey);
 }
 
-/* A WRITE was refused for its key: a try at one, if the peer's port is known to the sender. */
+/* A WRITE was refused for its key. The packet counts as a try if it has the peer's port. */
 static enum packet_verdict key_refused(
 	struct uc_qp *uc, const struct packet_origin *origin, uint64_t now_ns)
 {
@@ -246,7 +247,7 @@ static enum packet_verdict request_execute(struct uc_qp *uc, const struct packet
 	return PACKET_TAKEN;
 }
 
-/* Is the packet one that comes late, or for the second time? */
+/* Does the packet come late, or for the second time? */
 static bool is_late(const struct uc_qp *uc, int32_t ahead)
 {
 	return uc->is_synchronized && ahead < 0 && ahead >= -UC_LATE_PACKETS;
@@ -270,9 +271,9 @@ static enum packet_verdict request_receive(struct uc_qp *uc, const struct packet
 		message_drop(uc);
 	}
 	if (opcode_begins_message(packet->info))
-		message_drop(uc); /* the peer has given up the one before */
+		message_drop(uc); /* the peer has given up the previous message */
 	else if (uc->message.kind == MESSAGE_NONE && ahead != 0)
-		/* `expected` stays: what comes before this packet may still arrive. */
+		/* Keep `expected`: earlier packets may still arrive. */
 		return PACKET_DROPPED;
 	uc->is_synchronized = true;
 	uc->expected = psn_add(packet->bth.psn, 1);
@@ -321,7 +322,7 @@ static void uc_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 			uc->detours = 0;
 			uc->waiting_since_ns = 0;
 		}
-		uc_posted(qp, now_ns); /* what was posted in SQD */
+		uc_posted(qp, now_ns); /* requests posted in SQD */
 		break;
 	case QP_SQD:
 		if (!wqe_oldest(qp, now_ns))

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unreliable connection (IBTA 9.8.2): a reliable connection without answers.
+ * Unreliable connection (IBTA 9.8.2): a reliable connection without responses.
  *
  * The requester cuts SENDs and WRITEs into packets; a work request is complete when its last packet
- * was sent. The responder takes in messages of which every packet arrives, in order. Of any other
- * message nothing is heard: the receive request that it took serves the next one, and the bytes
- * that a WRITE has placed stay (IBTA 9.8.2.2).
+ * was sent. The responder receives messages whose packets all arrive, in order. Any other message
+ * vanishes: its receive request serves the next message, and bytes that a WRITE has placed stay
+ * (IBTA 9.8.2.2).
  *
- * A First or Only packet is always welcome, whatever came before (IBTA 9.8.2.2.1), except one from
- * the recent past. InfiniBand networks neither duplicate nor reorder, so the specification would
- * take a late or duplicated packet for a new message. On an IP network that would deliver a message
- * twice, or an old one after a newer; packets up to UC_LATE_PACKETS behind the expected one are
- * dropped.
+ * A First or Only packet is accepted after any other packet (IBTA 9.8.2.2.1), except a late one.
+ * InfiniBand networks neither duplicate nor reorder, so the specification takes a late or
+ * duplicated packet for a new message. An IP network does both: a message would be delivered twice,
+ * or after a newer one. So the responder drops packets up to UC_LATE_PACKETS behind the expected
+ * one.
  *
- * All of this runs under the lane's lock.
+ * Everything runs under the lane's lock.
  */
 #ifndef URNIC_IB_UC_UC_H
 #define URNIC_IB_UC_UC_H
@@ -26,20 +26,19 @@
 #include "wire/psn.h"
 
 /*
- * Farther behind, a packet is taken for one that is ahead: a peer that was cut off for so long that
- * its PSNs came round must not be shut out for as long again.
+ * A packet farther behind counts as ahead. A peer that was cut off until its PSNs came round would
+ * otherwise be refused for as long again.
  */
 #define UC_LATE_PACKETS 65536
 
 /*
- * Requests of which a peer on this host does not need packets wait for the packets before them:
- * after so many have been sent like those, and for so long, as packets may be lost.
+ * A request that needs no packets waits for the packets before it. It does so after UC_DETOURS_MAX
+ * such requests were sent as packets, and for UC_ARRIVAL_NS at most, because packets may be lost.
  */
 enum { UC_DETOURS_MAX = 16 };
 
 /*
- * Keys that WRITEs were executed with, the last ones: they are good while somebody tries others
- * (qp/guard.h).
+ * The keys of the last executed WRITEs. They stay valid while the guard of keys is up (qp/guard.h).
  */
 enum { UC_PROVEN_KEYS = 16 };
 #define UC_ARRIVAL_NS      4000000u
@@ -49,14 +48,14 @@ struct uc_qp {
 	struct qp qp;
 	struct psn next; /* to send */
 	uint32_t sent_packets; /* of the work request in progress, which is the oldest one */
-	/* Requests sent since the peer, on this host, had taken in all before them */
+	/* Requests sent since the peer, on this host, had processed all packets before them. */
 	uint32_t detours;
-	uint64_t waiting_since_ns; /* for it to do so; 0: nobody waits */
+	uint64_t waiting_since_ns; /* since when a request waits for that; 0: none waits */
 	struct psn expected;
-	bool is_synchronized; /* a packet was taken: `expected` follows from it, not from rq_psn */
+	bool is_synchronized; /* `expected` follows a received packet; else it is rq_psn */
 	struct message message; /* in progress */
 	uint32_t proven[UC_PROVEN_KEYS]; /* a ring */
-	uint32_t proven_count; /* ever */
+	uint32_t proven_count; /* keys added so far */
 };
 
 extern const struct qp_transport uc_transport;

@@ -41,8 +41,8 @@ static bool is_early(struct ud_qp *ud, uint64_t now_ns)
 }
 
 /*
- * What makes a request fail before any of it is looked at. Adapters complete it with an error, and
- * so does rxe; no verb refuses it when it is posted.
+ * Faults that need no look at the memory. Adapters and rxe complete such a request with an error;
+ * no verb refuses to post it.
  */
 static enum fault wqe_fault(const struct send_wqe *wqe)
 {
@@ -60,7 +60,7 @@ static struct send_wqe *wqe_oldest(struct qp *qp, uint64_t now_ns)
 							   : sq_at(qp->sq, qp->sq->completed);
 }
 
-/* A datagram that fails counts as one for a packet: ud_next_packet() completes it. */
+/* A datagram that fails takes the way of packets: ud_next_packet() completes it. */
 static enum qp_local_result wqe_execute(
 	struct qp *qp, struct send_wqe *wqe, uint64_t now_ns, enum fault *ret_fault)
 {
@@ -111,7 +111,7 @@ static void ud_posted(struct qp *qp, uint64_t now_ns)
 
 /* --- receiving --- */
 
-/* Take the receive request for so many bytes. COUNTER_COUNT, or what to count the datagram as. */
+/* Take a receive request for `bytes`. COUNTER_COUNT, or the counter of the dropped datagram. */
 static enum counter receive_take(struct ud_qp *ud, uint64_t bytes, uint64_t now_ns)
 {
 	struct qp *qp = &ud->qp;
@@ -122,7 +122,7 @@ static enum counter receive_take(struct ud_qp *ud, uint64_t bytes, uint64_t now_
 		ud->has_receive = reason == COUNTER_COUNT;
 		return reason;
 	}
-	/* One that is too short is for the next datagram. */
+	/* A request that is too short stays for the next datagram. */
 	if (!ud->has_receive)
 		ud->has_receive = qp_take_recv(qp, &ud->receive);
 	if (!ud->has_receive)
@@ -130,7 +130,7 @@ static enum counter receive_take(struct ud_qp *ud, uint64_t bytes, uint64_t now_
 	return bytes > ud->receive.total_bytes ? COUNTER_resp_local_length_error : COUNTER_COUNT;
 }
 
-/* What to count a datagram as that is not for this queue pair; COUNTER_COUNT when it is. */
+/* The counter of a datagram that is not for this queue pair; COUNTER_COUNT when it is. */
 static enum counter reason_to_drop(struct ud_qp *ud, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns)
 {
@@ -139,7 +139,7 @@ static enum counter reason_to_drop(struct ud_qp *ud, const struct packet *packet
 
 	if (opcode_class(packet->info) != OPCODE_CLASS_UD || qp->state == QP_ERR)
 		return COUNTER_bad_state_drops;
-	/* A multicast address goes with the multicast number, and only with it (IBTA 10.5.2). */
+	/* A multicast address requires the multicast number, and vice versa (IBTA 10.5.2). */
 	if (is_multicast != gid_is_multicast(origin->destination) ||
 		gid_is_ipv4(origin->source) != gid_is_ipv4(origin->destination))
 		return COUNTER_bad_address_drops;
@@ -186,7 +186,7 @@ void ud_receive_end(struct qp *qp, uint64_t wr_id, struct cqe *cqe, enum fault f
 	bool is_solicited, uint64_t now_ns)
 {
 	qp_complete_recv(qp, wr_id, cqe, fault, is_solicited, now_ns);
-	if (fault) { /* our own receive request is bad (IBTA 9.9.3) */
+	if (fault) { /* the own receive request is bad (IBTA 9.9.3) */
 		qp_count(qp, COUNTER_resp_operation_errors, 1);
 		if (qp->state != QP_ERR)
 			qp_set_state(qp, QP_ERR, now_ns);
@@ -245,9 +245,9 @@ static void ud_state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	if (qp->state == QP_RTS && old == QP_RTR)
 		ud->next = psn_from(qp->attr.sq_psn);
 	else if (qp->state == QP_RTS)
-		ud_posted(qp, now_ns); /* what was posted in SQD */
+		ud_posted(qp, now_ns); /* requests posted in SQD */
 	if (qp->state == QP_SQD)
-		qp_sq_drained(qp); /* a datagram is sent or not, never half */
+		qp_sq_drained(qp); /* no datagram is ever half sent */
 	if (qp->state == QP_RESET) {
 		ud->has_receive = false;
 		ud->due_ns = 0;
