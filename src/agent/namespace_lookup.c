@@ -69,7 +69,7 @@ static int question_exchange(
 }
 
 /* place_visit: ask one urnicd. Returns true when its answer ends the lookup. */
-static bool urnicd_ask(void *context, int fd)
+static bool urnicd_request(void *context, int fd)
 {
 	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
 	const struct question *question = context;
@@ -93,5 +93,5 @@ void namespace_lookup(const struct namespace_id *own, uint8_t slot, const struct
 		.own = own, .slot = slot, .gid = gid, .visit = visit, .context = context};
 
 	if (own->netns)
-		place_visit_others(PLACE_URNICD, own->netns, urnicd_ask, &question);
+		place_visit_others(PLACE_URNICD, own->netns, urnicd_request, &question);
 }

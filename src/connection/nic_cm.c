@@ -305,11 +305,11 @@ static int manager_start(uint8_t slot, uint64_t guid, const struct nic_cm_user *
 	int gsi = -1;
 	int error;
 
-	nic_ask();
+	nic_request_enter();
 	error = agent_client_gsi_open(&nic.agent, slot, &gsi);
 	if (error)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	nic_ask_done(gsi);
+	nic_request_leave(gsi);
 	if (error)
 		return error;
 	manager.slot = slot;
@@ -347,12 +347,12 @@ static int manager_start_once(uint64_t guid, const struct nic_cm_user *user)
 	if (!error)
 		error = nic_worker_get(0, &worker);
 	if (!error)
-		error = nic_ask_begin();
+		error = nic_request_begin();
 	if (error)
 		return error;
 	if (!manager.is_running)
 		error = manager_start((uint8_t)worker->lane.slot, guid, user);
-	nic_ask_end();
+	nic_request_end();
 	return error;
 }
 

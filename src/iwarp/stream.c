@@ -155,15 +155,15 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 	uint32_t ulpdu_bytes, uint64_t now_ns)
 {
 	struct qp *qp = &iwarp->qp;
-	uint32_t news = error_signal(error);
+	uint32_t events = error_signal(error);
 
 	if (iwarp->stream != IWARP_STREAM_OPEN)
 		return;
 	qp_count(qp,
-		news == SIGNAL_QP_ACCESS ? COUNTER_resp_remote_access_errors
-					 : COUNTER_resp_invalid_request,
+		events == SIGNAL_QP_ACCESS ? COUNTER_resp_remote_access_errors
+					   : COUNTER_resp_invalid_request,
 		1);
-	signal_raise(&qp->lane->signals, &qp->signal, news);
+	signal_raise(&qp->lane->signals, &qp->signal, events);
 	iwarp_stage_terminate(iwarp, error, ulpdu, ulpdu_bytes);
 	qp_set_state(qp, QP_ERR, now_ns);
 }

@@ -27,7 +27,7 @@ enum signal_kind {
 };
 
 /* Kinds of events, as bits (lane/signal.def): SIGNAL_COMPLETION and so on. */
-enum signal_news {
+enum signal_event {
 #define SIGNAL(name, bit) SIGNAL_##name = 1 << (bit),
 #include "lane/signal.def"
 #undef SIGNAL
@@ -49,7 +49,7 @@ static_assert(SIGNAL_SUM == SIGNAL_UNION, "two rows of lane/signal.def share a b
 
 struct signal {
 	struct signal *next;
-	_Atomic uint32_t news;
+	_Atomic uint32_t events;
 	enum signal_kind kind;
 };
 
@@ -57,22 +57,22 @@ struct signal_queue {
 	struct signal *first;
 };
 
-static inline void signal_raise(struct signal_queue *queue, struct signal *signal, uint32_t news)
+static inline void signal_raise(struct signal_queue *queue, struct signal *signal, uint32_t events)
 {
-	if (atomic_fetch_or_explicit(&signal->news, news, memory_order_acq_rel) == 0) {
+	if (atomic_fetch_or_explicit(&signal->events, events, memory_order_acq_rel) == 0) {
 		signal->next = queue->first;
 		queue->first = signal;
 	}
 }
 
 /* Takes a signal out of the queue, and its events out of the signal; NULL if the queue is empty. */
-static inline struct signal *signal_take(struct signal_queue *queue, uint32_t *ret_news)
+static inline struct signal *signal_take(struct signal_queue *queue, uint32_t *ret_events)
 {
 	struct signal *signal = queue->first;
 
 	if (signal) {
 		queue->first = signal->next;
-		*ret_news = atomic_exchange_explicit(&signal->news, 0, memory_order_acq_rel);
+		*ret_events = atomic_exchange_explicit(&signal->events, 0, memory_order_acq_rel);
 	}
 	return signal;
 }

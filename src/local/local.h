@@ -185,7 +185,7 @@ bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uin
  */
 bool local_wait(struct local_qp *local);
 
-/* Has a channel of this lane news? A hint, for any thread. */
+/* Has a channel of this lane events? A hint, for any thread. */
 static inline bool local_has_work(const struct local_lane *lane)
 {
 	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_acquire);

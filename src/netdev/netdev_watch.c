@@ -36,7 +36,7 @@ static void (*_Atomic watchers[WATCHERS_MAX])(void); /* whom the thread calls */
 
 /*
  * Takes all messages off the socket unread: what is true now is read anew. One that was lost is
- * news, too.
+ * events, too.
  */
 static void messages_discard(int fd)
 {
@@ -47,7 +47,7 @@ static void messages_discard(int fd)
 		;
 }
 
-/* Waits for news on the first `count` descriptors; the first one is the word to stop. */
+/* Waits for events on the first `count` descriptors; the first one is the word to stop. */
 static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	eventfd_t word;
@@ -57,7 +57,7 @@ static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
 						       : eventfd_read(fds[0].fd, &word) == 0;
 }
 
-static void tell_watchers(void)
+static void notify_watchers(void)
 {
 	for (unsigned i = 0; i < WATCHERS_MAX; i++) {
 		void (*on_change)(void) = atomic_load(&watchers[i]);
@@ -96,7 +96,7 @@ static void *watch_thread(void *argument)
 		if (!fds[1].revents)
 			continue;
 		messages_discard(fds[1].fd);
-		tell_watchers();
+		notify_watchers();
 		if (is_told_to_stop(fds, 1, WATCH_PAUSE_MS))
 			break;
 	}

@@ -217,7 +217,7 @@ static void fork_child(void)
 		nic_control_forget();
 		nic_flows_forget();
 		NIC_PARTS_CALL_BACKWARDS(forget);
-		close(nic.asked);
+		close(nic.work_kick);
 		close(nic.life[0]);
 		close(nic.life[1]);
 		nic_agent_forget();
@@ -420,9 +420,9 @@ int nic_start(void)
 		goto fail_free_srqs;
 	}
 	nic.public->life = nic.life[0];
-	nic.asked = kick_create("no NIC");
-	if (nic.asked < 0) {
-		error = nic.asked;
+	nic.work_kick = kick_create("no NIC");
+	if (nic.work_kick < 0) {
+		error = nic.work_kick;
 		goto fail_close_life;
 	}
 	nic_agent_start();

@@ -131,16 +131,16 @@ void nic_channel_destroy(struct nic_channel *channel) URNIC_EXPORT_AS(nic_channe
 /* --- completion queues -------------------------------------------------------------------- */
 
 /*
- * News of a completion queue: enum signal_news bits. Called by any thread with a lane locked: it
+ * Events of a completion queue: enum signal_event bits. Called by any thread with a lane locked: it
  * may wake, it may not call the NIC.
  */
-typedef void nic_cq_news_fn(void *user, uint32_t news);
+typedef void nic_cq_event_fn(void *user, uint32_t events);
 
 /*
  * Create a queue for at least `capacity` entries, 1 to CQ_CAPACITY_MAX. `channel` is where
- * `on_news` posts what it hears; NULL: nowhere. Returns 0 or -ENOMEM.
+ * `on_event` posts what it hears; NULL: nowhere. Returns 0 or -ENOMEM.
  */
-int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_news_fn *on_news,
+int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_event_fn *on_event,
 	void *user, struct nic_cq **ret_cq) URNIC_EXPORT_AS(nic_cq_create);
 void nic_cq_destroy(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_destroy);
 
@@ -175,7 +175,7 @@ void nic_cq_ignore_overrun(struct nic_cq *cq) URNIC_EXPORT_AS(nic_cq_ignore_over
  */
 void nic_cq_stamp(void) URNIC_EXPORT_AS(nic_cq_stamp);
 
-/* Ask for one news of SIGNAL_COMPLETION (queue/cq.h). Any thread. */
+/* Ask for one events of SIGNAL_COMPLETION (queue/cq.h). Any thread. */
 void nic_cq_arm(struct nic_cq *cq, enum cq_arm arm) URNIC_EXPORT_AS(nic_cq_arm);
 
 /* --- XRC domains (IBTA annex A14) ---------------------------------------------------------- */
@@ -201,8 +201,8 @@ bool nic_xrcd_is_alive(const struct nic_xrcd *xrcd) URNIC_EXPORT_AS(nic_xrcd_is_
 /* The most of them in a process. */
 #define NIC_SRQ_COUNT_MAX 16384
 
-/* News of a shared receive queue, SIGNAL_SRQ_LIMIT; the same rules as for nic_cq_news_fn. */
-typedef void nic_srq_news_fn(void *user, uint32_t news);
+/* Events of a shared receive queue, SIGNAL_SRQ_LIMIT; the same rules as for nic_cq_event_fn. */
+typedef void nic_srq_event_fn(void *user, uint32_t events);
 
 struct nic_srq_init {
 	uint32_t pd; /* of the memory that its requests name */
@@ -212,7 +212,7 @@ struct nic_srq_init {
 	uint32_t ifindex;
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max; /* up to SGE_COUNT_MAX */
-	nic_srq_news_fn *on_news;
+	nic_srq_event_fn *on_event;
 	void *user;
 };
 
@@ -233,7 +233,7 @@ uint32_t nic_srq_number(const struct nic_srq *srq) URNIC_EXPORT_AS(nic_srq_numbe
 
 /*
  * Change the depth (NULL: leave it), then the limit (NULL: leave it; 0: off). A limit that is not
- * reached when it is set is news at once.
+ * reached when it is set is an event at once.
  *
  * Returns 0; -EINVAL for a depth below the requests that wait, or a limit above the depth; -ENOMEM.
  * Then nothing has changed.
@@ -262,8 +262,8 @@ int nic_srq_post_tag(struct nic_srq *srq, struct tag_wr *wr) URNIC_EXPORT_AS(nic
 
 /* --- queue pairs -------------------------------------------------------------------------- */
 
-/* News of a queue pair; the same rules as for nic_cq_news_fn. */
-typedef void nic_qp_news_fn(void *user, uint32_t news);
+/* Events of a queue pair; the same rules as for nic_cq_event_fn. */
+typedef void nic_qp_event_fn(void *user, uint32_t events);
 
 /* What a raw packet queue pair delivers into instead of a receive queue (ether/rss.h). */
 struct nic_spread {
@@ -288,7 +288,7 @@ struct nic_qp_init {
 	uint32_t local_count;
 	const struct nic_spread *spread; /* NULL: none */
 	bool is_all_signaled;
-	nic_qp_news_fn *on_news;
+	nic_qp_event_fn *on_event;
 	void *user;
 };
 
@@ -310,15 +310,15 @@ void nic_qp_destroy(struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_destroy);
 
 /*
  * Open the receiving queue pair of this number, any value, in the domain: one of another process
- * that has a domain of the same file, or one of this process that lives on for others. It has news,
+ * that has a domain of the same file, or one of this process that lives on for others. It has events,
  * is modified and queried like one that was created; destroying it closes it, and it goes when
- * nobody has it open. When the process ends in which it lives, that is news (SIGNAL_QP_FATAL), and
+ * nobody has it open. When the process ends in which it lives, that is an event (SIGNAL_QP_FATAL), and
  * it is in the error state.
  *
  * Returns 0; -EINVAL when there is none; -ENOMEM; -ETIMEDOUT when its process does not answer; or
  * another -errno.
  */
-int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
+int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_event, void *user,
 	struct nic_qp **ret_qp) URNIC_EXPORT_AS(nic_target_open);
 
 uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
@@ -449,15 +449,15 @@ void nic_ah_target(const struct nic_ah *ah, const struct nic_qp *qp, struct data
 /* The most work queues of a process. */
 #define NIC_WQ_COUNT_MAX 16384
 
-/* News of a work queue; the same rules as for nic_cq_news_fn. */
-typedef void nic_wq_news_fn(void *user, uint32_t news);
+/* Events of a work queue; the same rules as for nic_cq_event_fn. */
+typedef void nic_wq_event_fn(void *user, uint32_t events);
 
 struct nic_wq_init {
 	uint32_t pd;
 	struct nic_cq *cq;
 	uint32_t depth; /* 1 to 2^20 */
 	uint32_t sge_count_max; /* up to SGE_COUNT_MAX */
-	nic_wq_news_fn *on_news;
+	nic_wq_event_fn *on_event;
 	void *user;
 };
 

@@ -21,7 +21,7 @@
 
 enum {
 	RESUME_ATTEMPTS_MAX = 8,
-	/* The control thread has news of urnicd, and another thread its turn. */
+	/* urnicd has sent something while another thread has its turn. */
 	CONTROL_PAUSE_MS = 10,
 };
 
@@ -125,7 +125,7 @@ bool nic_turn_is_free(void)
 	return false;
 }
 
-int nic_ask_begin(void)
+int nic_request_begin(void)
 {
 	int cancel = nic_let_go();
 	int error = nic_turn_begin();
@@ -136,13 +136,13 @@ int nic_ask_begin(void)
 	return error;
 }
 
-void nic_ask(void)
+void nic_request_enter(void)
 {
 	turn.cancel = nic_let_go();
 	pthread_mutex_lock(&nic_agent_lock);
 }
 
-void nic_ask_done(int fd)
+void nic_request_leave(int fd)
 {
 	turn.arriving = fd;
 	pthread_mutex_unlock(&nic_agent_lock);
@@ -150,7 +150,7 @@ void nic_ask_done(int fd)
 	turn.arriving = -1;
 }
 
-void nic_ask_end(void)
+void nic_request_end(void)
 {
 	pthread_mutex_lock(&nic_agent_lock);
 	nic_turn_end();
@@ -282,42 +282,42 @@ void nic_agent_ready(void)
 		agent_resume();
 }
 
-static void signal_deliver(struct worker *worker, struct signal *signal, uint32_t news)
+static void signal_deliver(struct worker *worker, struct signal *signal, uint32_t events)
 {
 	switch (signal->kind) {
 	case SIGNAL_KIND_CQ: {
 		struct nic_cq *cq = container_of(signal, struct nic_cq, cq.signal);
 
-		if (news & SIGNAL_CQ_HELD)
+		if (events & SIGNAL_CQ_HELD)
 			nic_cq_hold(cq, worker);
-		if (news & ~(uint32_t)SIGNAL_CQ_HELD)
-			cq->on_news(cq->user, news & ~(uint32_t)SIGNAL_CQ_HELD);
+		if (events & ~(uint32_t)SIGNAL_CQ_HELD)
+			cq->on_event(cq->user, events & ~(uint32_t)SIGNAL_CQ_HELD);
 		break;
 	}
 	case SIGNAL_KIND_QP: {
 		struct nic_qp *qp = container_of(signal, struct qp, signal)->user;
 
-		if (news & SIGNAL_QP_DISCONNECTED)
+		if (events & SIGNAL_QP_DISCONNECTED)
 			nic_stream_over(qp);
-		if (news & SIGNAL_QP_ASKS)
-			nic_control_ask();
-		news &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_ASKS);
-		if (news)
-			qp->on_news(qp->user, news);
-		if (news)
-			NIC_PARTS_CALL(qp_news, qp, news);
+		if (events & SIGNAL_QP_ASKS)
+			nic_control_wake();
+		events &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_ASKS);
+		if (events)
+			qp->on_event(qp->user, events);
+		if (events)
+			NIC_PARTS_CALL(qp_events, qp, events);
 		break;
 	}
 	case SIGNAL_KIND_SRQ: {
 		struct nic_srq *srq = container_of(signal, struct nic_srq, srq.signal);
 
-		srq->on_news(srq->user, news);
+		srq->on_event(srq->user, events);
 		break;
 	}
 	case SIGNAL_KIND_WQ: {
 		struct nic_wq *wq = container_of(signal, struct nic_wq, wq.signal);
 
-		wq->on_news(wq->user, news);
+		wq->on_event(wq->user, events);
 		break;
 	}
 	}
@@ -399,13 +399,13 @@ static int worker_lease(uint32_t index)
 	uint8_t slot;
 	int error;
 
-	nic_ask();
+	nic_request_enter();
 	error = agent_connect();
 	if (!error)
 		error = agent_client_attach(&nic.agent, nic.memory, &slot);
 	if (error)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	nic_ask_done(-1);
+	nic_request_leave(-1);
 	if (error)
 		return error;
 	error = worker_make(index, slot, &worker);
@@ -419,12 +419,12 @@ int nic_worker_get(uint32_t index, struct worker **ret_worker)
 	int error = 0;
 
 	if (!nic.worker[index]) {
-		error = nic_ask_begin();
+		error = nic_request_begin();
 		if (error)
 			return error;
 		if (!nic.worker[index])
 			error = worker_lease(index);
-		nic_ask_end();
+		nic_request_end();
 	}
 	if (!error)
 		*ret_worker = nic.worker[index];

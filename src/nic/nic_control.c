@@ -21,7 +21,7 @@
 /* What is readable, in epoll data. */
 enum control_source {
 	CONTROL_SOURCE_AGENT,
-	CONTROL_SOURCE_ASKED,
+	CONTROL_SOURCE_WORK,
 	CONTROL_SOURCE_PEER,
 	CONTROL_SOURCE_STRAYS,
 };
@@ -47,14 +47,14 @@ static int fd_watch(int fd, uint32_t events, enum control_source source)
 		: 0;
 }
 
-void nic_control_ask(void)
+void nic_control_wake(void)
 {
-	kick_ring(nic.asked);
+	kick_ring(nic.work_kick);
 }
 
-int nic_control_watch_asked(int fd)
+int nic_control_watch_work(int fd)
 {
-	return fd_watch(fd, EPOLLIN, CONTROL_SOURCE_ASKED);
+	return fd_watch(fd, EPOLLIN, CONTROL_SOURCE_WORK);
 }
 
 int nic_control_watch_peer(int fd)
@@ -170,8 +170,8 @@ static void source_handle(enum control_source source)
 	case CONTROL_SOURCE_AGENT:
 		nic_agent_ready();
 		break;
-	case CONTROL_SOURCE_ASKED:
-		kick_clear(nic.asked);
+	case CONTROL_SOURCE_WORK:
+		kick_clear(nic.work_kick);
 		NIC_PARTS_CALL(work);
 		break;
 	case CONTROL_SOURCE_PEER:
@@ -187,7 +187,7 @@ static void source_handle(enum control_source source)
 static void attend_all(void)
 {
 	source_handle(CONTROL_SOURCE_AGENT);
-	source_handle(CONTROL_SOURCE_ASKED);
+	source_handle(CONTROL_SOURCE_WORK);
 	source_handle(CONTROL_SOURCE_PEER);
 	source_handle(CONTROL_SOURCE_STRAYS);
 }
@@ -238,7 +238,7 @@ int nic_control_start(void)
 	if (!error)
 		error = fd_watch(agent_client_fd(&nic.agent), EPOLLIN, CONTROL_SOURCE_AGENT);
 	if (!error)
-		error = nic_control_watch_asked(nic.asked);
+		error = nic_control_watch_work(nic.work_kick);
 	if (!error)
 		error = own_thread_start(NULL, "urnic-control", control_main, NULL);
 	if (error)

@@ -27,13 +27,13 @@ int nic_control_start(void);
  * Have the control thread call the `work` of each part (nic_part.h) soon. Any thread, with any
  * lock.
  */
-void nic_control_ask(void);
+void nic_control_wake(void);
 
 /*
  * Watch a descriptor, which the `work` of a part (nic_part.h) empties. Any thread. Returns 0 or
  * -errno.
  */
-int nic_control_watch_asked(int fd);
+int nic_control_watch_work(int fd);
 
 /* Watch one that breaks, once: the life of a peer on this host. Any thread. Returns 0 or -errno. */
 int nic_control_watch_peer(int fd);

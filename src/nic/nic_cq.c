@@ -10,7 +10,7 @@
 #include "os/log.h"
 #include "segment/segment.h"
 
-int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_news_fn *on_news,
+int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_event_fn *on_event,
 	void *user, struct nic_cq **ret_cq)
 {
 	struct nic_cq *cq = calloc(1, sizeof(*cq));
@@ -28,7 +28,7 @@ int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_news_fn
 			nic_channel_begin(channel);
 			atomic_store(&cq->cq.ring->attention, channel->number);
 		}
-		cq->on_news = on_news;
+		cq->on_event = on_event;
 		cq->user = user;
 		cq->epoch = nic_epoch;
 		cq->home = nic.next_home++ % nic.lane_count;
@@ -160,10 +160,10 @@ static void lane_drive(struct worker *worker, struct cq_taker *taker)
 	unsigned datagrams = worker_poll(worker, taker->cq);
 	worker->lane.taker = NULL;
 	bool yields = poll_policy_yields(&worker->policy, datagrams);
-	bool has_guests = worker->has_guests;
+	bool has_borrowers = worker->has_borrowers;
 	worker_unlock(worker);
 	/* No other thread may ever do this: the program may have one thread and only poll. */
-	if (has_guests && segments_may_begin())
+	if (has_borrowers && segments_may_begin())
 		nic_mr_make_mappable();
 	if (yields || busy_locks_are_wanted())
 		sched_yield();

@@ -46,7 +46,7 @@ struct nic_channel {
 struct nic_cq {
 	struct cq cq;
 	struct nic_channel *channel; /* NULL: nobody wants events */
-	nic_cq_news_fn *on_news;
+	nic_cq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
 	uint32_t home; /* lane of queue pairs that send into it */
@@ -78,7 +78,7 @@ struct nic_qp {
 	struct nic_cq *send_cq;
 	struct nic_xrcd *xrcd; /* of XRC_RECV, else NULL */
 	struct worker *worker;
-	nic_qp_news_fn *on_news;
+	nic_qp_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
 	uint32_t open_paths; /* ATTR_AV, ATTR_ALT_PATH */
@@ -107,7 +107,7 @@ struct nic_srq {
 	struct srq srq;
 	struct nic_cq *cq; /* of a tag-matching queue, else NULL */
 	struct worker *worker; /* likewise: whose lock operations on its list take */
-	nic_srq_news_fn *on_news;
+	nic_srq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
 };
@@ -116,7 +116,7 @@ struct nic_wq {
 	struct wq wq;
 	struct nic_cq *cq;
 	struct worker *worker; /* whose lock its flushes take */
-	nic_wq_news_fn *on_news;
+	nic_wq_event_fn *on_event;
 	void *user;
 	uint64_t epoch;
 };
@@ -178,7 +178,7 @@ struct nic {
 	struct borrower_table *borrowers; /* of ours */
 	struct attention_table *attentions;
 	bool has_attention[ATTENTION_COUNT]; /* a channel */
-	int asked; /* eventfd: nic_control_ask() */
+	int work_kick; /* eventfd: nic_control_wake() */
 	struct list xrcds; /* struct nic_xrcd */
 	struct worker *worker[NIC_LANES_MAX];
 	bool has_agent;
@@ -214,12 +214,12 @@ void nic_take_again(int before);
  *
  *	nic_enter();
  *	...                                   urnicd is needed
- *	error = nic_ask_begin();              the NIC was unlocked: look whether it is needed still
- *	nic_ask();                            the NIC is unlocked, nic_agent_lock is locked
+ *	error = nic_request_begin();              the NIC was unlocked: look whether it is needed still
+ *	nic_request_enter();                            the NIC is unlocked, nic_agent_lock is locked
  *	error = agent_client_...(&nic.agent)  which unlocks that around each wait
- *	nic_ask_done(fd);                     the NIC is locked, nic_agent_lock is not
+ *	nic_request_leave(fd);                     the NIC is locked, nic_agent_lock is not
  *	...                                   commit
- *	nic_ask_end();
+ *	nic_request_end();
  *	nic_leave();
  *
  * Whatever calls a function that asks has the NIC unlocked meanwhile; such functions say so.
@@ -229,19 +229,19 @@ void nic_take_again(int before);
  * Begin a turn, and end it. The NIC is locked, and is unlocked meanwhile. Returns 0; or -ETIMEDOUT,
  * and the log has a sentence, when another thread waits for urnicd in vain.
  */
-int nic_ask_begin(void);
-void nic_ask_end(void);
+int nic_request_begin(void);
+void nic_request_end(void);
 
 /*
  * Within a turn: from the first to the second the connection is the caller's. `fd` is the
  * descriptor that has arrived, or -1: the child of a fork closes it until the NIC is locked.
  */
-void nic_ask(void);
-void nic_ask_done(int fd);
+void nic_request_enter(void);
+void nic_request_leave(int fd);
 
 /*
  * The same for a thread that has not locked the NIC: a turn, in which the connection is the
- * caller's. Returns as nic_ask_begin(), and has the turn on 0.
+ * caller's. Returns as nic_request_begin(), and has the turn on 0.
  */
 int nic_turn_begin(void);
 void nic_turn_end(void);

@@ -29,7 +29,7 @@ struct nic_part {
 	void (*start)(void);
 	/* A lane is being made. Returns 0 or -ENOMEM. */
 	int (*lane_start)(struct worker *worker, struct nic_public_lane *public);
-	/* Somebody has called nic_control_ask(). The control thread; nothing is locked. */
+	/* Somebody has called nic_control_wake(). The control thread; nothing is locked. */
 	void (*work)(void);
 	/* A descriptor of nic_control_watch_peer() broke. The control thread; nothing is locked. */
 	void (*peers_check)(void);
@@ -48,10 +48,10 @@ struct nic_part {
 	/* It is about to be destroyed. */
 	void (*qp_ending)(struct nic_qp *qp);
 	/*
-	 * The program was told these news (enum signal_news). The worker is locked, the NIC need
+	 * The program was told these events (enum signal_event). The worker is locked, the NIC need
 	 * not be.
 	 */
-	void (*qp_news)(struct nic_qp *qp, uint32_t news);
+	void (*qp_events)(struct nic_qp *qp, uint32_t events);
 
 	/* The address handle has a path on the lane, or is about to lose it. */
 	void (*ah_opened)(struct nic_ah *ah, struct worker *worker);

@@ -81,11 +81,11 @@ static int address_add(struct worker *worker, const struct agent_address *addres
 	int socket = -1;
 	int index, error;
 
-	nic_ask();
+	nic_request_enter();
 	error = agent_client_open(&nic.agent, (uint8_t)worker->lane.slot, address, &socket);
 	if (error)
 		log_write(LOG_ERROR, "%s", nic.agent.why);
-	nic_ask_done(socket);
+	nic_request_leave(socket);
 	if (error)
 		return error;
 	worker_lock(worker);
@@ -104,13 +104,13 @@ int nic_address_open(struct worker *worker, const struct gid *local, uint32_t if
 
 	if (index >= 0)
 		return index;
-	error = nic_ask_begin();
+	error = nic_request_begin();
 	if (error)
 		return error;
 	index = nic_address_find(worker, &address.gid, ifindex);
 	if (index < 0)
 		index = address_add(worker, &address, ifindex);
-	nic_ask_end();
+	nic_request_end();
 	return index;
 }
 
@@ -137,7 +137,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 		return -ENOMEM;
 	qp->send_cq = init->send_cq;
 	qp->xrcd = init->xrcd;
-	qp->on_news = init->on_news;
+	qp->on_event = init->on_event;
 	qp->user = init->user;
 	qp->epoch = nic_epoch;
 	qp->stream.fd = -1;
@@ -212,16 +212,16 @@ void nic_qp_end(struct nic_qp *qp)
 	free(qp);
 }
 
-static void on_news_of_nobody(void *user, uint32_t news)
+static void ignore_events(void *user, uint32_t events)
 {
 	(void)user;
-	(void)news;
+	(void)events;
 }
 
 /* It is no program's, and lives on for borrowers. Its worker is locked. */
 static void program_release(struct nic_qp *qp)
 {
-	qp->on_news = on_news_of_nobody;
+	qp->on_event = ignore_events;
 	qp->is_released = true;
 }
 

@@ -109,7 +109,7 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 
 	if (!srq)
 		return -ENOMEM;
-	srq->on_news = init->on_news;
+	srq->on_event = init->on_event;
 	srq->user = init->user;
 	nic_enter();
 	error = nic_start();
@@ -208,7 +208,7 @@ static int srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t
 	if (depth)
 		error = rq_resize(&nic.arena, rq, *depth);
 	if (!error && limit && rq_set_limit(rq, *limit))
-		srq->on_news(srq->user, SIGNAL_SRQ_LIMIT);
+		srq->on_event(srq->user, SIGNAL_SRQ_LIMIT);
 	return error;
 }
 

@@ -18,23 +18,24 @@
 #include "os/setting.h"
 #include "port/tcp.h"
 
-enum { PATIENCE_S_MIN = 2, PATIENCE_S_MAX = 86400 };
+enum { USER_TIMEOUT_S_MIN = 2, USER_TIMEOUT_S_MAX = 86400 };
 
 /* URNIC_TCP_PATIENCE, in seconds: see docs/environment.md. */
-static unsigned patience_choose(void)
+static unsigned user_timeout_choose(void)
 {
-	static atomic_bool is_told;
+	static atomic_bool is_logged;
 	const char *text = setting_text("URNIC_TCP_PATIENCE");
-	unsigned asked;
+	unsigned seconds;
 
 	if (!text)
 		return PORT_TCP_PATIENCE_S;
-	if (text_number(text, 0, PATIENCE_S_MAX, &asked) && (!asked || asked >= PATIENCE_S_MIN))
-		return asked;
-	if (!atomic_exchange(&is_told, true))
+	if (text_number(text, 0, USER_TIMEOUT_S_MAX, &seconds) &&
+		(!seconds || seconds >= USER_TIMEOUT_S_MIN))
+		return seconds;
+	if (!atomic_exchange(&is_logged, true))
 		log_write(LOG_ERROR,
 			"URNIC_TCP_PATIENCE is '%.40s'; it may be 0, or %d to %d; using %d", text,
-			PATIENCE_S_MIN, PATIENCE_S_MAX, PORT_TCP_PATIENCE_S);
+			USER_TIMEOUT_S_MIN, USER_TIMEOUT_S_MAX, PORT_TCP_PATIENCE_S);
 	return PORT_TCP_PATIENCE_S;
 }
 
@@ -62,15 +63,15 @@ static int open_locked(struct nic_qp *qp, int fd, const struct iwarp_settings *s
 	const struct qp_path *path)
 {
 	struct iwarp_qp *iwarp = iwarp_from_qp(qp->qp);
-	unsigned patience_s = patience_choose();
+	unsigned user_timeout_s = user_timeout_choose();
 	int error;
 
 	if (qp->stream.fd >= 0)
 		return -EINVAL;
-	if (patience_s)
-		port_tcp_set_patience(fd, patience_s);
+	if (user_timeout_s)
+		port_tcp_set_patience(fd, user_timeout_s);
 	qp->stream = (struct worker_stream){
-		.fd = fd, .iwarp = iwarp, .wait_budget_ns = patience_s * 1000000000ull};
+		.fd = fd, .iwarp = iwarp, .wait_budget_ns = user_timeout_s * 1000000000ull};
 	error = worker_stream_add(qp->worker, &qp->stream);
 	if (!error) {
 		error = iwarp_open(iwarp, settings, qp->worker->now_ns);

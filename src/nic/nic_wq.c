@@ -38,7 +38,7 @@ int nic_wq_create(const struct nic_wq_init *init, struct nic_wq **ret_wq)
 	if (!wq)
 		return -ENOMEM;
 	wq->cq = init->cq;
-	wq->on_news = init->on_news;
+	wq->on_event = init->on_event;
 	wq->user = init->user;
 	wq->epoch = nic_epoch;
 	nic_enter();

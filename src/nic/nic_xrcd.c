@@ -188,11 +188,11 @@ bool nic_xrcd_is_elsewhere(const struct nic_xrcd *xrcd)
 	bool is_elsewhere = false;
 
 	nic_enter();
-	if (agent_knows_us(xrcd) && !nic_ask_begin()) {
-		nic_ask();
+	if (agent_knows_us(xrcd) && !nic_request_begin()) {
+		nic_request_enter();
 		is_elsewhere = is_in_some(xrcd);
-		nic_ask_done(-1);
-		nic_ask_end();
+		nic_request_leave(-1);
+		nic_request_end();
 	}
 	nic_leave();
 	return is_elsewhere;

@@ -111,7 +111,7 @@ static void wait_refused(const char *call)
 	int error = errno;
 
 	if (!atomic_exchange(&is_said, true))
-		log_refusal("a thread of the NIC cannot sleep until there is news", call);
+		log_refusal("a thread of the NIC cannot sleep", call);
 	nanosleep(&pause, NULL);
 	errno = error;
 }

@@ -40,7 +40,7 @@ static void datagram_start(void)
 	ud_endpoint_owner.borrowers = nic.borrowers;
 	ud_endpoint_owner.wait = nic_local_wait;
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
-		datagram_lane_init(&lanes[i], nic_control_ask);
+		datagram_lane_init(&lanes[i], nic_control_wake);
 		tables[i] = NULL;
 	}
 }

@@ -186,9 +186,9 @@ static int process_find(uint8_t slot, struct agent_process *ret_process)
 {
 	int error;
 
-	nic_ask();
+	nic_request_enter();
 	error = agent_client_find(&nic.agent, slot, ret_process);
-	nic_ask_done(error ? -1 : ret_process->memory);
+	nic_request_leave(error ? -1 : ret_process->memory);
 	return error;
 }
 
@@ -212,12 +212,12 @@ static int identity_read(int memory, uint64_t *ret_identity)
 int nic_peer_identify(uint8_t slot, uint64_t *ret_identity)
 {
 	struct agent_process process;
-	int error = nic_ask_begin();
+	int error = nic_request_begin();
 
 	if (error)
 		return error;
 	error = process_find(slot, &process);
-	nic_ask_end();
+	nic_request_end();
 	if (error)
 		return error;
 	if (process.memory < 0 || process.uid != geteuid())
@@ -378,7 +378,7 @@ static int segments_open(struct nic_peer *peer)
 
 	int error = peer_segments_init(&peer->segments, list, peer->pidfd);
 
-	peer->segments.on_stale = nic_control_ask; /* peers_tidy() */
+	peer->segments.on_stale = nic_control_wake; /* peers_tidy() */
 	return error;
 }
 
@@ -455,11 +455,11 @@ static int find_or_create(uint8_t slot, struct nic_peer **ret_peer)
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer)
 {
 	struct nic_peer *peer = peer_of_slot(slot);
-	int error = peer ? 0 : nic_ask_begin();
+	int error = peer ? 0 : nic_request_begin();
 
 	if (!error && !peer) {
 		error = find_or_create(slot, &peer);
-		nic_ask_end();
+		nic_request_end();
 	}
 	if (error)
 		return error;

@@ -220,7 +220,7 @@ static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_b
 	return count;
 }
 
-/* Others than these are news of packets that were sent, or of the interface. */
+/* Any other error concerns a packet sent before, or the interface. */
 static void receive_failed(struct port_udp *port, int error)
 {
 	port->counters->rx_errors++;

@@ -290,7 +290,7 @@ void qp_flush(struct qp *qp, uint64_t now_ns)
 
 void qp_sq_drained(struct qp *qp)
 {
-	if (qp->is_sq_draining && qp->attr.is_drain_told)
+	if (qp->is_sq_draining && qp->attr.has_drain_event)
 		signal_raise(&qp->lane->signals, &qp->signal, SIGNAL_QP_DRAINED);
 	qp->is_sq_draining = false;
 }

@@ -58,7 +58,7 @@ struct qp_path {
 /* The attributes of ibv_modify_qp. */
 struct qp_attr {
 	enum qp_state cur_state;
-	bool is_drain_told; /* raise SIGNAL_QP_DRAINED when SQD has been reached */
+	bool has_drain_event; /* raise SIGNAL_QP_DRAINED when SQD has been reached */
 	uint32_t access; /* enum mr_access: what the peer may do through this queue pair */
 	uint32_t pkey_index;
 	uint32_t port; /* from 1 */

@@ -190,7 +190,7 @@ static void attributes_apply(struct qp *qp, uint32_t mask, const struct qp_attr 
 
 	/* SQD_NOTIFY holds for a single drain. */
 	if (mask & ATTR_STATE)
-		to->is_drain_told = (mask & ATTR_SQD_NOTIFY) && from->is_drain_told;
+		to->has_drain_event = (mask & ATTR_SQD_NOTIFY) && from->has_drain_event;
 	if (mask & ATTR_ACCESS)
 		to->access = from->access;
 	if (mask & ATTR_PKEY_INDEX)

@@ -182,14 +182,14 @@ void cq_push_end(
 {
 	struct cq_ring *ring = cq->ring;
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-	uint32_t news = 0;
+	uint32_t events = 0;
 
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 	if (is_armed_for(ring, entry, is_solicited))
-		news = tell_or_hold(ring, entry->made_ns);
+		events = tell_or_hold(ring, entry->made_ns);
 	spin_unlock(&ring->lock);
-	if (news)
-		signal_raise(signals, &cq->signal, news);
+	if (events)
+		signal_raise(signals, &cq->signal, events);
 }
 
 bool cq_push(struct cq *cq, const struct arena *arena, const struct cqe *cqe, bool is_solicited,

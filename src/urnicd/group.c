@@ -252,7 +252,7 @@ static int group_begin(struct group *group, int store)
 }
 
 /* The member that the slot has or may get without a new socket; 0: none. */
-static uint8_t member_for(const struct group *group, const struct group_wish *wish)
+static uint8_t member_for(const struct group *group, const struct group_need *wish)
 {
 	uint8_t best = group->member_of_slot[wish->slot];
 
@@ -272,7 +272,7 @@ static uint8_t member_for(const struct group *group, const struct group_wish *wi
 	return best;
 }
 
-uint32_t group_sockets_missing(const struct group *group, const struct group_wish *wish)
+uint32_t group_sockets_missing(const struct group *group, const struct group_need *wish)
 {
 	if (group->count > 0 && (wish->slot == 0 || member_for(group, wish)))
 		return 0;
@@ -290,7 +290,7 @@ static void table_put(struct group *group, uint8_t slot, uint8_t member)
 	group->member_of_slot[slot] = member;
 }
 
-int group_assign(struct group *group, const struct group_wish *wish, int store)
+int group_assign(struct group *group, const struct group_need *wish, int store)
 {
 	uint8_t member;
 	int rc = group->count == 0 ? group_begin(group, store) : 0;

@@ -49,14 +49,14 @@ void group_init(struct group *group, const struct agent_address *address);
 void group_done(struct group *group);
 
 /* The slot that needs a member, and the members that it may get. */
-struct group_wish {
+struct group_need {
 	uint8_t slot;
 	bool is_kept; /* urnicd keeps the member itself: only one that no process has received */
 	const struct agent_slots *leased; /* slots that keep their members */
 };
 
 /* How many sockets group_assign() would open. */
-uint32_t group_sockets_missing(const struct group *group, const struct group_wish *wish);
+uint32_t group_sockets_missing(const struct group *group, const struct group_need *wish);
 
 /*
  * Assign a member to a slot, barred unless the slot had this member before. For slot 0, open the
@@ -67,7 +67,7 @@ uint32_t group_sockets_missing(const struct group *group, const struct group_wis
  * Returns 0; -EADDRINUSE when another program of any user has the port; -EADDRNOTAVAIL when the
  * address is not this host's; or another -errno. Sockets opened so far stay open and in order.
  */
-int group_assign(struct group *group, const struct group_wish *wish, int store);
+int group_assign(struct group *group, const struct group_need *wish, int store);
 
 /* Attach the program that steers by the table of members. group_assign() does so by itself. */
 int group_steer(const struct group *group);

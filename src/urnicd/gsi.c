@@ -23,7 +23,7 @@ int gsi_port_open(struct gsi_port *gsi, struct server *server, const struct grou
 
 	gsi->server = server;
 	gsi->group = group;
-	gsi->has_told_refusal = false;
+	gsi->has_logged_refusal = false;
 	rc = port_udp_create(0, &gsi->counters, &gsi->port);
 	if (rc)
 		return rc;
@@ -222,9 +222,9 @@ static void refusal_tell(struct gsi_port *gsi)
 {
 	const struct port_udp_refusal *refusal = port_udp_refusal(gsi->port);
 
-	if (!refusal->call || gsi->has_told_refusal)
+	if (!refusal->call || gsi->has_logged_refusal)
 		return;
-	gsi->has_told_refusal = true;
+	gsi->has_logged_refusal = true;
 	log_line("messages to and from QP1 are lost: %s: %s", refusal->call,
 		strerror(refusal->error));
 }

@@ -23,7 +23,7 @@ struct gsi_port {
 	struct port_udp_counters counters;
 	const struct group *group;
 	uint32_t psn;
-	bool has_told_refusal; /* the log has the port's first refused system call */
+	bool has_logged_refusal; /* the log has the port's first refused system call */
 };
 
 /* Open QP1 of a group that has a member for slot 0. Returns 0 or -errno. */

@@ -77,7 +77,7 @@ static struct agent_slots slots_leased(const struct server *server)
 int server_group_assign(struct server *server, struct group *group, uint8_t slot, uid_t uid)
 {
 	const struct agent_slots leased = slots_leased(server);
-	const struct group_wish wish = {
+	const struct group_need wish = {
 		.slot = slot, .is_kept = !server_gives_members(server, uid), .leased = &leased};
 	bool is_new = group->count == 0;
 	int rc = group_assign(group, &wish, server->fd_store);
@@ -94,7 +94,7 @@ uint32_t server_group_missing(
 	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)
 {
 	const struct agent_slots leased = slots_leased(server);
-	const struct group_wish wish = {
+	const struct group_need wish = {
 		.slot = slot, .is_kept = !server_gives_members(server, uid), .leased = &leased};
 
 	return group_sockets_missing(group, &wish);

@@ -123,7 +123,7 @@ static unsigned local_work_collect(struct worker *worker)
 		count = local_collect(&worker->lane, &worker->local, worker->now_ns);
 	if (worker->borrower_doorbell && doorbell_is_rung(worker->borrower_doorbell)) {
 		count += borrower_collect(&worker->lane, worker->borrower_doorbell, worker->now_ns);
-		worker->has_guests = true;
+		worker->has_borrowers = true;
 	}
 	return count;
 }
@@ -211,10 +211,10 @@ static unsigned take_in_quickly(struct worker *worker)
 void worker_deliver_signals(struct worker *worker)
 {
 	struct signal *signal;
-	uint32_t news;
+	uint32_t events;
 
-	while ((signal = signal_take(&worker->lane.signals, &news)))
-		worker->hooks->signal(worker, signal, news);
+	while ((signal = signal_take(&worker->lane.signals, &events)))
+		worker->hooks->signal(worker, signal, events);
 }
 
 /*

@@ -66,7 +66,7 @@ struct worker_hooks {
 	/* A packet for another slot has arrived. The worker is locked. */
 	void (*forward)(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet);
 	/* A signal was raised. The worker is locked. */
-	void (*signal)(struct worker *worker, struct signal *signal, uint32_t news);
+	void (*signal)(struct worker *worker, struct signal *signal, uint32_t events);
 	/* A time set by worker_set_alarm() has come. The worker is locked. */
 	void (*alarm)(struct worker *worker, struct deadline *alarm);
 };
@@ -78,7 +78,7 @@ struct worker {
 	struct channel_table *channels; /* NULL without a doorbell */
 	/* NULL before the lane has started, and in tests without a NIC */
 	struct doorbell *borrower_doorbell;
-	bool has_guests; /* a process with queue pairs in our memory has left work here */
+	bool has_borrowers; /* a process with queue pairs in our memory has left work here */
 	struct capture capture; /* has no ring before the lane has started */
 	struct deadline_heap alarms; /* of the NIC's objects; the lane has deadlines of its own */
 	struct port_udp *port;

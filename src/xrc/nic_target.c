@@ -80,6 +80,6 @@ static void target_forget(void)
 const struct nic_part nic_target_part = {
 	.work = target_work,
 	.qp_created = target_qp_created,
-	.qp_news = nic_target_tell,
+	.qp_events = nic_target_post_events,
 	.forget = target_forget,
 };

@@ -32,16 +32,16 @@ enum target_call {
 	TARGET_MODIFY,
 	TARGET_QUERY,
 	TARGET_CLOSE,
-	TARGET_NEWS, /* not a call: from the owner, not answered */
+	TARGET_EVENTS, /* not a call: from the owner, not answered */
 	TARGET_CALL_COUNT
 };
 
-/* A call or the answer to it, or news. */
+/* A call or the answer to it, or events. */
 struct target_message {
 	uint32_t call; /* enum target_call */
 	uint32_t sequence; /* the answer repeats it */
 	int32_t error; /* of an answer: 0 or -errno */
-	uint32_t news; /* enum signal_news */
+	uint32_t events; /* enum signal_event */
 	union {
 		struct {
 			uint32_t number;
@@ -83,7 +83,7 @@ int nic_target_receive(int fd, struct target_message *ret_message);
 void nic_target_listen(void);
 
 /* Tell the borrowers. The target's worker is locked. */
-void nic_target_tell(struct nic_qp *qp, uint32_t news);
+void nic_target_post_events(struct nic_qp *qp, uint32_t events);
 
 void nic_target_serve(void);
 void nic_target_borrowers_forget(void);

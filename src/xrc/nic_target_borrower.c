@@ -215,7 +215,7 @@ static int opening_begin(struct nic_qp *qp, struct nic_xrcd *xrcd, uint32_t numb
 {
 	struct nic_opening *opening = malloc(sizeof(*opening));
 	int fd = opening ? owner_connect((uint8_t)(number >> 16)) : -ENOMEM;
-	int error = fd < 0 ? fd : nic_control_watch_asked(fd);
+	int error = fd < 0 ? fd : nic_control_watch_work(fd);
 
 	if (error) {
 		if (fd >= 0)
@@ -241,7 +241,7 @@ static int opening_error(int error)
 		: -EINVAL;
 }
 
-int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_news, void *user,
+int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_event, void *user,
 	struct nic_qp **ret_qp)
 {
 	struct target_message message = {
@@ -254,7 +254,7 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_news_fn *on_n
 
 	if (!qp)
 		return -ENOMEM;
-	qp->on_news = on_news;
+	qp->on_event = on_event;
 	qp->user = user;
 	nic_enter();
 	error = xrcd->epoch == nic_epoch && xrcd->file.inode && number >> 24 == 0 ? 0 : -EINVAL;
@@ -289,7 +289,7 @@ static void opening_lose(struct nic_opening *opening)
 	opening->state.state = QP_ERR;
 	pthread_cond_broadcast(&opening->answered);
 	pthread_mutex_unlock(&opening->lock);
-	opening->qp->on_news(opening->qp->user, SIGNAL_QP_FATAL);
+	opening->qp->on_event(opening->qp->user, SIGNAL_QP_FATAL);
 }
 
 static void answer_take(struct nic_opening *opening, const struct target_message *message)
@@ -311,8 +311,8 @@ static void opening_hear(struct nic_opening *opening)
 
 	while (!error) {
 		error = nic_target_receive(opening->fd, &message);
-		if (!error && message.call == TARGET_NEWS)
-			opening->qp->on_news(opening->qp->user, message.news);
+		if (!error && message.call == TARGET_EVENTS)
+			opening->qp->on_event(opening->qp->user, message.events);
 		else if (!error)
 			answer_take(opening, &message);
 	}

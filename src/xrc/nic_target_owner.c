@@ -28,7 +28,7 @@ struct borrower {
 	struct list qp_link; /* in qp->borrowers */
 	int fd;
 	struct nic_qp *qp; /* NULL: it has opened none */
-	uint32_t unsaid; /* news that there was no room for */
+	uint32_t unsaid; /* events that there was no room for */
 };
 
 /* --- listening --- */
@@ -50,7 +50,7 @@ static int listener_open(int *ret_fd)
 	if (bind(fd, (struct sockaddr *)&address, bytes) || listen(fd, BACKLOG))
 		error = -errno;
 	if (!error)
-		error = nic_control_watch_asked(fd);
+		error = nic_control_watch_work(fd);
 	if (error)
 		close(fd);
 	else
@@ -84,7 +84,7 @@ static void borrower_add(int fd)
 
 	if (target_borrower_count < GUESTS_MAX && nic_target_is_trusted(fd))
 		borrower = calloc(1, sizeof(*borrower));
-	if (!borrower || nic_control_watch_asked(fd)) {
+	if (!borrower || nic_control_watch_work(fd)) {
 		free(borrower);
 		close(fd);
 		return;
@@ -228,15 +228,15 @@ void nic_target_serve(void)
 			borrower_drop(borrower);
 }
 
-/* --- news --- */
+/* --- events --- */
 
-void nic_target_tell(struct nic_qp *qp, uint32_t news)
+void nic_target_post_events(struct nic_qp *qp, uint32_t events)
 {
 	list_for_each(borrower, &qp->borrowers, struct borrower, qp_link) {
 		struct target_message message = {
-			.call = TARGET_NEWS, .news = borrower->unsaid | news};
+			.call = TARGET_EVENTS, .events = borrower->unsaid | events};
 
-		borrower->unsaid = nic_target_send(borrower->fd, &message) ? message.news : 0;
+		borrower->unsaid = nic_target_send(borrower->fd, &message) ? message.events : 0;
 	}
 }
 

@@ -168,7 +168,7 @@ static void solicited_only(struct events *events)
 	peer_barrier(events->peer);
 }
 
-/* A completion that waits when the queue is armed is old; the next one is news. */
+/* Arming reports no completion that is in the queue already, only the next one. */
 static void nonblocking(struct events *events)
 {
 	struct ibv_cq *cq;

@@ -265,7 +265,7 @@ static void mixed_close(struct mixed *mixed)
 
 static volatile sig_atomic_t is_told_to_end;
 
-static void tell_to_end(int signal_number)
+static void notify_end(int signal_number)
 {
 	(void)signal_number;
 	is_told_to_end = 1;
@@ -280,7 +280,7 @@ void verify_mixed(struct peer *peer, uint32_t count, int ready)
 	mixed_open(&mixed, peer);
 	if (ready >= 0)
 		CHECK(write(ready, "", 1) == 1, "nobody waits");
-	signal(SIGTERM, tell_to_end);
+	signal(SIGTERM, notify_end);
 	while (finished < count) {
 		if (is_told_to_end)
 			count = started;

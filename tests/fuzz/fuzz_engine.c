@@ -492,7 +492,7 @@ static void receive(struct target *target, struct input *input)
 
 static void step(struct target *target, struct input *input)
 {
-	uint32_t news;
+	uint32_t events;
 
 	switch (take_u8(input) % 16) {
 	case 0:
@@ -523,7 +523,7 @@ static void step(struct target *target, struct input *input)
 	default:
 		receive(target, input);
 	}
-	while (signal_take(&target->lane.signals, &news))
+	while (signal_take(&target->lane.signals, &events))
 		;
 	engine_check(&target->lane);
 }

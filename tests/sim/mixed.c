@@ -386,7 +386,7 @@ static bool step(struct run *run, uint64_t limit_ns)
 
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT && has_pools(run); i++)
 		for (uint32_t j = 0; j < POOL_COUNT; j++)
-			pool_check(&run->pool[i][j], within_has_news(&run->world, i));
+			pool_check(&run->pool[i][j], within_has_events(&run->world, i));
 	return has_happened;
 }
 

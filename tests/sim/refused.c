@@ -54,11 +54,11 @@ static const struct refused_case {
 	enum wc_status status;
 	enum qp_state peer_state;
 	enum wc_status receive_status;
-	uint32_t peer_news;
+	uint32_t peer_events;
 } cases[] = {
-#define REFUSED(opcode, damage, status, state, receive_status, news)                      \
+#define REFUSED(opcode, damage, status, state, receive_status, events)                    \
 	{#opcode " with " #damage, WR_##opcode, DAMAGE_##damage, WC_##status, QP_##state, \
-		WC_##receive_status, news},
+		WC_##receive_status, events},
 #include "refused.def"
 #undef REFUSED
 };
@@ -409,8 +409,9 @@ static void check_after(struct run *run)
 		qp_state_name(run->qp[0]->state));
 	WORLD_CHECK(&run->world, peer->state == run->row->peer_state, "%s: responder in %s",
 		run->row->name, qp_state_name(peer->state));
-	uint32_t news = run->world.news[1] & (SIGNAL_QP_ACCESS | SIGNAL_QP_REQUEST);
-	WORLD_CHECK(&run->world, news == run->row->peer_news, "%s: news %x", run->row->name, news);
+	uint32_t events = run->world.events[1] & (SIGNAL_QP_ACCESS | SIGNAL_QP_REQUEST);
+	WORLD_CHECK(&run->world, events == run->row->peer_events, "%s: events %x", run->row->name,
+		events);
 	for (uint32_t i = 0; i < REGION_BYTES; i++)
 		WORLD_CHECK(&run->world, run->bad_memory[i] == CANARY, "%s: byte %u changed",
 			run->row->name, i);

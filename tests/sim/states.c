@@ -69,11 +69,11 @@ void states_add(struct states *states, struct qp *a, struct qp *b)
 
 static void drain(struct states *states, struct qp *qp)
 {
-	struct qp_attr attr = {.is_drain_told = between(states, 0, 1)};
+	struct qp_attr attr = {.has_drain_event = between(states, 0, 1)};
 
 	if (qp->state == QP_RTS) {
 		modify(states, qp, QP_SQD, ATTR_STATE | ATTR_SQD_NOTIFY, &attr);
-		states->was_drained |= attr.is_drain_told;
+		states->was_drained |= attr.has_drain_event;
 		states->actions[0]++;
 	}
 }
@@ -177,10 +177,10 @@ void states_act(struct states *states)
 void states_check_final(const struct states *states)
 {
 	const struct world *world = states->world;
-	uint32_t news = world->news[0] | world->news[1];
+	uint32_t events = world->events[0] | world->events[1];
 
-	WORLD_CHECK(world, !states->was_drained || (news & SIGNAL_QP_DRAINED), "nobody was told");
-	WORLD_CHECK(world, !(news & SIGNAL_QP_NOT_MIGRATED), "a migration was refused");
-	WORLD_CHECK(world, !states->actions[3] || (news & SIGNAL_QP_MIGRATED),
+	WORLD_CHECK(world, !states->was_drained || (events & SIGNAL_QP_DRAINED), "nobody was told");
+	WORLD_CHECK(world, !(events & SIGNAL_QP_NOT_MIGRATED), "a migration was refused");
+	WORLD_CHECK(world, !states->actions[3] || (events & SIGNAL_QP_MIGRATED),
 		"nobody heard of a migration");
 }

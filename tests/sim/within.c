@@ -223,7 +223,7 @@ void within_disconnect(struct world *world, struct qp *qp)
 	}
 }
 
-bool within_has_news(const struct world *world, uint32_t number)
+bool within_has_events(const struct world *world, uint32_t number)
 {
 	const struct host *host = &world->host[number];
 

@@ -24,7 +24,7 @@ void within_disconnect(struct world *world, struct qp *qp);
 bool within_collect(struct world *world, uint32_t number);
 
 /* Is there something to be collected still? */
-bool within_has_news(const struct world *world, uint32_t number);
+bool within_has_events(const struct world *world, uint32_t number);
 
 void within_forget_peer(struct world *world, uint32_t number);
 

@@ -112,11 +112,11 @@ static void signals_note(struct world *world, uint32_t host)
 {
 	for (uint32_t i = 0; i < world->host[host].lane_count; i++) {
 		struct signal *signal;
-		uint32_t news;
+		uint32_t events;
 
-		while ((signal = signal_take(&world->host[host].lane[i].signals, &news)))
+		while ((signal = signal_take(&world->host[host].lane[i].signals, &events)))
 			if (signal->kind == SIGNAL_KIND_QP)
-				world->news[host] |= news;
+				world->events[host] |= events;
 			else if (signal->kind == SIGNAL_KIND_SRQ)
 				container_of(signal, struct pool, srq.signal)->told_count++;
 	}

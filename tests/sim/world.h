@@ -38,7 +38,7 @@ struct world {
 	struct sim *sim;
 	struct sim_random random;
 	struct host host[WORLD_HOST_COUNT];
-	uint32_t news[WORLD_HOST_COUNT]; /* all that queue pairs there ever signaled */
+	uint32_t events[WORLD_HOST_COUNT]; /* all that queue pairs there ever signaled */
 	struct sim_random
 		local_random; /* of its own, so that histories are those of two machines */
 };

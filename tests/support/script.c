@@ -291,7 +291,7 @@ void script_expect_untouched(const struct script *script)
 		assert_int_equal(script->memory[i], i % FILL_MODULUS);
 }
 
-uint32_t script_news(struct script *script)
+uint32_t script_events(struct script *script)
 {
 	uint32_t bits = 0;
 

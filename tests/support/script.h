@@ -113,8 +113,8 @@ void script_expect_refusal(struct script *script, uint32_t index, enum aeth_nak 
 /* Nothing has reached the memory. */
 void script_expect_untouched(const struct script *script);
 
-/* The news of one signal, enum signal_news; 0 when there is none. */
-uint32_t script_news(struct script *script);
+/* The events of one signal, enum signal_event; 0 when there is none. */
+uint32_t script_events(struct script *script);
 
 /*
  * The peer sends a packet. script_packet() prepares one; PSNs of requests count from SCRIPT_RQ_PSN,

@@ -60,12 +60,12 @@ static void memory_start(struct stream_end *end)
 static void after(struct stream_end *end)
 {
 	struct signal *signal;
-	uint32_t news;
+	uint32_t events;
 
 	engine_check(&end->lane);
-	while ((signal = signal_take(&end->lane.signals, &news)))
+	while ((signal = signal_take(&end->lane.signals, &events)))
 		if (signal->kind == SIGNAL_KIND_QP)
-			end->news |= news;
+			end->events |= events;
 	if (iwarp_wish(end->iwarp) == IWARP_END) {
 		REQUIRE(!end->has_said_end);
 		end->has_said_end = true;

@@ -44,7 +44,7 @@ struct stream_end {
 	uint64_t now_ns;
 	bool has_said_end; /* our half is closed */
 	bool is_closed;
-	uint32_t news; /* enum signal_news, so far */
+	uint32_t events; /* enum signal_event, so far */
 };
 
 /* Settings that most tests use: 16 READs each way, no CRC. */

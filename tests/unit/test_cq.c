@@ -43,7 +43,7 @@ static bool push(uint64_t wr_id, uint32_t qpn, enum wc_status status, bool is_so
 	return cq_push(&cq, &arena, &cqe, is_solicited, &signals);
 }
 
-static uint32_t news(void)
+static uint32_t events(void)
 {
 	uint32_t bits = 0;
 
@@ -80,10 +80,10 @@ static void cq_when_full_is_dead_for_good(void **state)
 	for (uint32_t i = 0; i < 8; i++)
 		assert_true(push(i, 1, WC_SUCCESS, false));
 	assert_false(push(8, 1, WC_SUCCESS, false));
-	assert_int_equal(news(), SIGNAL_CQ_OVERRUN);
+	assert_int_equal(events(), SIGNAL_CQ_OVERRUN);
 	assert_int_equal(cq_poll(&cq, &arena, 16, cqe), 8);
 	assert_false(push(9, 1, WC_SUCCESS, false));
-	assert_int_equal(news(), 0); /* said once */
+	assert_int_equal(events(), 0); /* said once */
 }
 
 static void cq_armed_for_next_signals_the_next_only(void **state)
@@ -91,11 +91,11 @@ static void cq_armed_for_next_signals_the_next_only(void **state)
 	(void)state;
 	push(0, 1, WC_SUCCESS, false);
 	cq_arm(&cq, CQ_ARM_NEXT);
-	assert_int_equal(news(), 0); /* what is there raises none */
+	assert_int_equal(events(), 0); /* what is there raises none */
 	push(1, 1, WC_SUCCESS, false);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 	push(2, 1, WC_SUCCESS, false);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 }
 
 static void cq_armed_for_solicited_waits_for_solicited_or_failed(void **state)
@@ -103,12 +103,12 @@ static void cq_armed_for_solicited_waits_for_solicited_or_failed(void **state)
 	(void)state;
 	cq_arm(&cq, CQ_ARM_SOLICITED);
 	push(0, 1, WC_SUCCESS, false);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	push(1, 1, WC_SUCCESS, true);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 	cq_arm(&cq, CQ_ARM_SOLICITED);
 	push(2, 1, WC_WR_FLUSH_ERR, false);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 }
 
 static void cq_armed_twice_keeps_the_wider_request(void **state)
@@ -117,11 +117,11 @@ static void cq_armed_twice_keeps_the_wider_request(void **state)
 	cq_arm(&cq, CQ_ARM_NEXT);
 	cq_arm(&cq, CQ_ARM_SOLICITED);
 	push(0, 1, WC_SUCCESS, false);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 	cq_arm(&cq, CQ_ARM_SOLICITED);
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push(1, 1, WC_SUCCESS, false);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 }
 
 static void cq_forgets_one_queue_pair_and_keeps_the_order_of_others(void **state)
@@ -176,7 +176,7 @@ static void cq_entry_is_there_when_all_of_it_is_written(void **state)
 	for (uint32_t i = 0; i < cq.ring->capacity; i++)
 		push(i, 1, WC_SUCCESS, false);
 	assert_null(cq_push_begin(&cq, &arena, &signals));
-	assert_int_equal(news(), SIGNAL_CQ_OVERRUN);
+	assert_int_equal(events(), SIGNAL_CQ_OVERRUN);
 	assert_int_equal(cq_poll(&cq, &arena, 1, &out), 1); /* it is not locked */
 }
 
@@ -227,7 +227,7 @@ static void cq_hands_over_nothing_that_it_is_armed_for(void **state)
 	cq_arm(&cq, CQ_ARM_SOLICITED);
 	assert_false(hand_over(&taker, 0));
 	push(0, 1, WC_SUCCESS, true);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 }
 
 static void cq_that_is_dead_hands_over_nothing(void **state)
@@ -240,7 +240,7 @@ static void cq_that_is_dead_hands_over_nothing(void **state)
 		push(i, 1, WC_SUCCESS, false);
 	assert_int_equal(cq_poll(&cq, &arena, 8, out), 8);
 	assert_false(hand_over(&taker, 9));
-	assert_int_equal(news(), SIGNAL_CQ_OVERRUN);
+	assert_int_equal(events(), SIGNAL_CQ_OVERRUN);
 }
 
 static void cq_handing_over_frees_the_slots_of_the_send_queue(void **state)
@@ -268,7 +268,7 @@ static void cq_that_ignores_overruns_loses_the_oldest(void **state)
 	assert_true(cq_push(&cq, &arena, &first, false, &signals));
 	for (uint32_t i = 1; i < 11; i++)
 		assert_true(push(i, 1, WC_SUCCESS, false));
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	assert_int_equal(sq->released, 1); /* its slots are not lost with it */
 	assert_int_equal(cq_poll(&cq, &arena, 16, cqe), 8);
 	for (uint32_t i = 0; i < 8; i++)
@@ -326,32 +326,32 @@ static void cq_moderated_signals_after_the_count_or_the_time(void **state)
 	cq_moderate(&cq, 3, 1000);
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push_at(50);
-	assert_int_equal(news(), SIGNAL_CQ_HELD);
+	assert_int_equal(events(), SIGNAL_CQ_HELD);
 	push_at(60);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	push_at(70);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 	push_at(80);
-	assert_int_equal(news(), 0); /* not armed */
+	assert_int_equal(events(), 0); /* not armed */
 
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push_at(5000);
-	assert_int_equal(news(), SIGNAL_CQ_HELD);
+	assert_int_equal(events(), SIGNAL_CQ_HELD);
 	assert_int_equal(cq_release_held(&cq, 5999, &signals), 6000);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	assert_true(cq_release_held(&cq, 6000, &signals) == UINT64_MAX);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 	assert_true(cq_release_held(&cq, 7000, &signals) == UINT64_MAX);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 
 	cq_moderate(&cq, 1, 1000);
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push_at(8000);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 	cq_moderate(&cq, 2, 0);
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push_at(9000);
-	assert_int_equal(news(), SIGNAL_COMPLETION);
+	assert_int_equal(events(), SIGNAL_COMPLETION);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -286,7 +286,7 @@ static void engine_queue_pair_that_is_destroyed_leaves_nothing_behind(void **sta
 	uint64_t live_bytes = script.arena.live_bytes;
 	struct recv_wr wr = {0};
 	struct qp *qp;
-	uint32_t news;
+	uint32_t events;
 
 	(void)state;
 	assert_int_equal(engine_qp_create(&script.lane, &init, 9, &qp), 0);
@@ -297,8 +297,8 @@ static void engine_queue_pair_that_is_destroyed_leaves_nothing_behind(void **sta
 	signal_raise(&script.lane.signals, &qp->signal, SIGNAL_QP_ACCESS);
 	signal_raise(&script.lane.signals, &script.cq.signal, SIGNAL_COMPLETION);
 	engine_qp_destroy(qp);
-	assert_ptr_equal(signal_take(&script.lane.signals, &news), &script.cq.signal);
-	assert_null(signal_take(&script.lane.signals, &news));
+	assert_ptr_equal(signal_take(&script.lane.signals, &events), &script.cq.signal);
+	assert_null(signal_take(&script.lane.signals, &events));
 	assert_true(cq_is_empty(&script.cq));
 	assert_int_equal(script.arena.live_bytes, live_bytes);
 }

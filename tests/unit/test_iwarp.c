@@ -342,10 +342,10 @@ static void bad_key_of_a_write_ends_the_stream(void **state)
 	stream_run(&a, &b);
 	expect(&a, WC_RDMA_WRITE, WC_SUCCESS); /* all that a WRITE promises */
 	assert_int_equal(expect(&b, 0, WC_WR_FLUSH_ERR).wr_id, 7);
-	assert_true(b.news & SIGNAL_QP_ACCESS);
-	assert_true(a.news & SIGNAL_QP_FATAL);
+	assert_true(b.events & SIGNAL_QP_ACCESS);
+	assert_true(a.events & SIGNAL_QP_FATAL);
 	assert_true(a.is_closed && b.is_closed);
-	assert_true((a.news & SIGNAL_QP_DISCONNECTED) && (b.news & SIGNAL_QP_DISCONNECTED));
+	assert_true((a.events & SIGNAL_QP_DISCONNECTED) && (b.events & SIGNAL_QP_DISCONNECTED));
 	stop();
 }
 
@@ -431,7 +431,7 @@ static void lost_connection_flushes_what_is_under_way(void **state)
 	stream_give_end(&a, true);
 	expect(&a, 0, WC_WR_FLUSH_ERR);
 	assert_true(a.is_closed);
-	assert_true(a.news & SIGNAL_QP_DISCONNECTED);
+	assert_true(a.events & SIGNAL_QP_DISCONNECTED);
 	stop();
 }
 
@@ -527,7 +527,7 @@ static void queue_pair_that_was_reset_has_another_stream(void **state)
 
 static void send_queue_drains_in_sqd(void **state)
 {
-	struct qp_attr attr = {.is_drain_told = true};
+	struct qp_attr attr = {.has_drain_event = true};
 
 	(void)state;
 	start(false, 0);
@@ -539,7 +539,7 @@ static void send_queue_drains_in_sqd(void **state)
 	assert_true(a.qp->is_sq_draining);
 	stream_run(&a, &b);
 	assert_false(a.qp->is_sq_draining);
-	assert_true(a.news & SIGNAL_QP_DRAINED);
+	assert_true(a.events & SIGNAL_QP_DRAINED);
 	expect(&a, WC_RDMA_READ, WC_SUCCESS);
 	expect_none(&a);
 	assert_int_equal(qp_modify(a.qp, QP_RTS, ATTR_STATE, &attr, 0), 0);

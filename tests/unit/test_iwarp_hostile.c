@@ -341,7 +341,7 @@ static void message_numbers_that_jump_are_refused(void **state)
 			stream_post_receive(&end, 1, RECEIVE_AT, 1000);
 			give(&segment, NULL, numbered[i].payload_bytes);
 			assert_true(is_refused());
-			assert_true(end.news & SIGNAL_QP_REQUEST);
+			assert_true(end.events & SIGNAL_QP_REQUEST);
 			assert_true(is_untouched());
 			stream_stop(&end);
 		}

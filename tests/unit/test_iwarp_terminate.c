@@ -115,7 +115,7 @@ static void expect_the_end(enum wc_status read)
 	assert_int_equal(reads + others, 3);
 	assert_true(read == WC_WR_FLUSH_ERR || reads == 1);
 	assert_int_equal(end.qp->state, QP_ERR);
-	assert_true(end.news & SIGNAL_QP_FATAL);
+	assert_true(end.events & SIGNAL_QP_FATAL);
 	assert_int_equal(stream_take(&end, bytes, sizeof(bytes)), 0);
 	assert_true(end.has_said_end);
 	assert_true(stream_is_untouched(&end, 0, STREAM_MEMORY_BYTES));
@@ -193,8 +193,8 @@ static void terminate_that_is_none_is_refused(void **state)
 		segment.is_last = i != 2;
 		give(&segment, payload, i == 3 ? 3 : 4);
 		assert_int_equal(end.qp->state, QP_ERR);
-		assert_true(end.news & SIGNAL_QP_REQUEST);
-		assert_false(end.news & SIGNAL_QP_FATAL);
+		assert_true(end.events & SIGNAL_QP_REQUEST);
+		assert_false(end.events & SIGNAL_QP_FATAL);
 		stream_take(&end, bytes, sizeof(bytes));
 		stream_stop(&end);
 	}

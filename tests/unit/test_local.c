@@ -394,14 +394,14 @@ static void list_of_channels_that_is_a_circle_ends(void **state)
 
 static void first_request_tells_that_the_connection_is_established(void **state)
 {
-	uint32_t news = 0;
+	uint32_t events = 0;
 
 	(void)state;
 	post(WR_RDMA_WRITE, 1);
 	assert_int_equal(kicks, 1);
 	collect();
-	assert_ptr_equal(signal_take(&ends[1].lane.signals, &news), &ends[1].qp->signal);
-	assert_int_equal(news, SIGNAL_QP_ESTABLISHED);
+	assert_ptr_equal(signal_take(&ends[1].lane.signals, &events), &ends[1].qp->signal);
+	assert_int_equal(events, SIGNAL_QP_ESTABLISHED);
 	post(WR_RDMA_WRITE, 1);
 	assert_int_equal(kicks, 1);
 }

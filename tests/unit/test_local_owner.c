@@ -321,7 +321,7 @@ static void message_is_placed_and_completes_at_the_host(void **state)
 
 static void host_that_waits_is_woken(void **state)
 {
-	uint32_t news = 0;
+	uint32_t events = 0;
 
 	(void)state;
 	post(1, 100);
@@ -329,8 +329,8 @@ static void host_that_waits_is_woken(void **state)
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	assert_int_equal(kicks, 1);
 	assert_int_equal(collect(), 1);
-	assert_ptr_equal(signal_take(&lane.signals, &news), &cq.signal);
-	assert_int_equal(news, SIGNAL_COMPLETION);
+	assert_ptr_equal(signal_take(&lane.signals, &events), &cq.signal);
+	assert_int_equal(events, SIGNAL_COMPLETION);
 }
 
 /* Somebody else's record, about the request of this number of the owner's queue. */
@@ -458,7 +458,7 @@ static void list_of_channels_that_cannot_be_loses_no_channel(void **state)
 
 static void host_hears_of_its_limit(void **state)
 {
-	uint32_t news = 0;
+	uint32_t events = 0;
 
 	(void)state;
 	post(1, 100);
@@ -469,8 +469,8 @@ static void host_hears_of_its_limit(void **state)
 	post(3, 100);
 	post(4, 100); /* it was passed all the same */
 	collect();
-	assert_ptr_equal(signal_take(&lane.signals, &news), &srq.signal);
-	assert_int_equal(news, SIGNAL_SRQ_LIMIT);
+	assert_ptr_equal(signal_take(&lane.signals, &events), &srq.signal);
+	assert_int_equal(events, SIGNAL_SRQ_LIMIT);
 }
 
 static void request_that_the_host_has_not_is_not_ready(void **state)
@@ -835,7 +835,7 @@ static void queue_that_is_not_known_is_asked_for(void **state)
 	script.qp->is_xrcd_shared = true;
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_rnr(&script, 0);
-	assert_int_equal(script_news(&script), SIGNAL_QP_ASKS);
+	assert_int_equal(script_events(&script), SIGNAL_QP_ASKS);
 	assert_ptr_equal(engine_qp_asking(&script.lane, &number), script.qp);
 	assert_int_equal(number, HOST_SRQN);
 	atomic_store(&script.srqs->first_borrowed, &far.srq);
@@ -852,10 +852,10 @@ static void queue_that_was_not_found_is_an_invalid_request(void **state)
 	script.qp->is_xrcd_shared = true;
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_rnr(&script, 0);
-	script_news(&script);
+	script_events(&script);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10); /* too soon */
 	script_expect_rnr(&script, 0);
-	script_news(&script);
+	script_events(&script);
 	rc_xrc_answer(rc_from_qp(script.qp), HOST_SRQN);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);

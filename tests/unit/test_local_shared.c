@@ -66,7 +66,7 @@ static void message_that_fits_no_request_takes_none(void **state)
 
 static void limit_is_told_by_the_owner_who_is_woken_for_it(void **state)
 {
-	uint32_t news = 0;
+	uint32_t events = 0;
 
 	(void)state;
 	ready_to_send(1, PSN); /* it wants to hear of no first request any more */
@@ -78,8 +78,8 @@ static void limit_is_told_by_the_owner_who_is_woken_for_it(void **state)
 	post(WR_SEND, 1);
 	assert_int_equal(kicks, 1);
 	assert_int_equal(collect(), 2);
-	assert_ptr_equal(signal_take(&ends[1].lane.signals, &news), &ends[1].srq.signal);
-	assert_int_equal(news, SIGNAL_SRQ_LIMIT);
+	assert_ptr_equal(signal_take(&ends[1].lane.signals, &events), &ends[1].srq.signal);
+	assert_int_equal(events, SIGNAL_SRQ_LIMIT);
 	post_receive(4);
 	post(WR_SEND, 1);
 	assert_int_equal(kicks, 1);
@@ -87,7 +87,7 @@ static void limit_is_told_by_the_owner_who_is_woken_for_it(void **state)
 
 static void limit_that_was_passed_is_told_though_there_are_requests_again(void **state)
 {
-	uint32_t news = 0;
+	uint32_t events = 0;
 
 	(void)state;
 	ready_to_send(1, PSN);
@@ -100,8 +100,8 @@ static void limit_that_was_passed_is_told_though_there_are_requests_again(void *
 	post_receive(3);
 	assert_int_equal(rq_limit(ends[1].srq.rq), 0);
 	assert_int_equal(collect(), 1);
-	assert_ptr_equal(signal_take(&ends[1].lane.signals, &news), &ends[1].srq.signal);
-	assert_int_equal(news, SIGNAL_SRQ_LIMIT);
+	assert_ptr_equal(signal_take(&ends[1].lane.signals, &events), &ends[1].srq.signal);
+	assert_int_equal(events, SIGNAL_SRQ_LIMIT);
 	assert_false(rq_set_limit(ends[1].srq.rq, 1));
 	assert_int_equal(rq_limit(ends[1].srq.rq), 1);
 }

@@ -132,7 +132,7 @@ static void try_mask(enum qp_state from, enum qp_state to, uint32_t mask)
 	attr.cur_state = from;
 	memset(&script.qp->attr, 0x11, sizeof(before));
 	script.qp->attr.path_mtu = 4;
-	script.qp->attr.is_drain_told = true;
+	script.qp->attr.has_drain_event = true;
 	/* A rate that was set has made its queue pair ready for it. */
 	script.qp->attr.rate_limit_kbps = 0;
 	script.qp->attr.path.rate_kbps = 0;

@@ -73,11 +73,11 @@ static void responder_solicited_send_wakes_a_solicited_waiter(void **state)
 	script_post_receive(&script, 100);
 	cq_arm(&script.cq, CQ_ARM_SOLICITED);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 5);
-	assert_int_equal(script_news(&script), 0);
+	assert_int_equal(script_events(&script), 0);
 	packet = script_packet(&script, OPCODE_RC_SEND_ONLY, 1);
 	packet.bth.is_solicited = true;
 	script_send(&script, &packet);
-	assert_int_equal(script_news(&script), SIGNAL_COMPLETION);
+	assert_int_equal(script_events(&script), SIGNAL_COMPLETION);
 }
 
 /*
@@ -232,7 +232,7 @@ static void opcode_is_out_of_place(enum opcode opcode)
 {
 	script_send_write(&script, opcode, 1, SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
 	script_expect_refusal(&script, 1, AETH_NAK_INVALID_REQUEST);
-	assert_int_equal(script_news(&script), SIGNAL_QP_REQUEST);
+	assert_int_equal(script_events(&script), SIGNAL_QP_REQUEST);
 	restart(NULL);
 }
 
@@ -354,7 +354,7 @@ static void responder_write_beyond_its_region_writes_nothing(void **state)
 		(uintptr_t)script.memory + SCRIPT_MEMORY_BYTES - SCRIPT_MTU_BYTES, script.key, 512};
 	script_send(&script, &packet);
 	script_expect_refusal(&script, 0, AETH_NAK_REMOTE_ACCESS);
-	assert_int_equal(script_news(&script), SIGNAL_QP_ACCESS);
+	assert_int_equal(script_events(&script), SIGNAL_QP_ACCESS);
 	script_expect_untouched(&script);
 }
 
@@ -485,7 +485,7 @@ static void responder_region_that_goes_away_ends_the_read(void **state)
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
 	assert_int_equal(mr_table_remove(&script.mrs, script.key, SCRIPT_PD), 0);
 	script_expect_refusal(&script, 1, AETH_NAK_REMOTE_ACCESS);
-	assert_int_equal(script_news(&script), SIGNAL_QP_ACCESS);
+	assert_int_equal(script_events(&script), SIGNAL_QP_ACCESS);
 }
 
 /*

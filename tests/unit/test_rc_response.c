@@ -113,8 +113,8 @@ static void response_receive_that_overruns_its_queue_is_not_acknowledged(void **
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 1, 1);
 	script_expect_silence(&script);
 	assert_int_equal(script.qp->state, QP_ERR);
-	bits |= script_news(&script);
-	bits |= script_news(&script);
+	bits |= script_events(&script);
+	bits |= script_events(&script);
 	assert_int_equal(bits, SIGNAL_QP_FATAL | SIGNAL_CQ_OVERRUN);
 }
 

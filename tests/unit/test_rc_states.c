@@ -30,7 +30,7 @@ static int teardown(void **state)
 }
 
 /* What has the queue pair told the outside since the last time? */
-static uint32_t news(void)
+static uint32_t events(void)
 {
 	uint32_t all = 0;
 	uint32_t one;
@@ -47,7 +47,7 @@ static int modify(enum qp_state to, uint32_t mask, const struct qp_attr *attr)
 
 static void drain(void)
 {
-	struct qp_attr attr = {.is_drain_told = true};
+	struct qp_attr attr = {.has_drain_event = true};
 
 	assert_int_equal(modify(QP_SQD, ATTR_SQD_NOTIFY, &attr), 0);
 }
@@ -61,21 +61,21 @@ static void sqd_with_nothing_under_way_is_drained_at_once(void **state)
 {
 	(void)state;
 	drain();
-	assert_int_equal(news(), SIGNAL_QP_DRAINED);
+	assert_int_equal(events(), SIGNAL_QP_DRAINED);
 	assert_false(script.qp->is_sq_draining);
 }
 
 static void sqd_without_notification_tells_nothing(void **state)
 {
-	struct qp_attr attr = {.is_drain_told = true};
+	struct qp_attr attr = {.has_drain_event = true};
 
 	(void)state;
 	assert_int_equal(modify(QP_SQD, 0, &attr), 0);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	resume();
-	attr.is_drain_told = false;
+	attr.has_drain_event = false;
 	assert_int_equal(modify(QP_SQD, ATTR_SQD_NOTIFY, &attr), 0);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 }
 
 static void sqd_ends_what_was_started_and_starts_nothing(void **state)
@@ -91,9 +91,9 @@ static void sqd_ends_what_was_started_and_starts_nothing(void **state)
 	assert_true(script.qp->is_sq_draining);
 	script_send_ack(&script, 1, 0, SCRIPT_UNLIMITED);
 	assert_true(script.qp->is_sq_draining);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	script_send_ack(&script, 2, 1, SCRIPT_UNLIMITED);
-	assert_int_equal(news() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
+	assert_int_equal(events() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
 	assert_false(script.qp->is_sq_draining);
 	script_expect_completion(&script, 0, WC_SUCCESS);
 
@@ -104,7 +104,7 @@ static void sqd_ends_what_was_started_and_starts_nothing(void **state)
 	resume();
 	script_expect(&script, OPCODE_RC_SEND_ONLY, 3);
 	script_expect(&script, OPCODE_RC_SEND_ONLY, 4);
-	assert_int_equal(news() & SIGNAL_QP_DRAINED, 0);
+	assert_int_equal(events() & SIGNAL_QP_DRAINED, 0);
 }
 
 static void sqd_unsignaled_message_that_asked_for_nothing_still_drains(void **state)
@@ -118,7 +118,7 @@ static void sqd_unsignaled_message_that_asked_for_nothing_still_drains(void **st
 	script_pass(&script, 100 * SCRIPT_MS);
 	assert_true(script_expect(&script, OPCODE_RC_SEND_ONLY, 0)->bth.ack_requested);
 	script_send_ack(&script, 0, 1, SCRIPT_UNLIMITED);
-	assert_int_equal(news() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
+	assert_int_equal(events() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
 }
 
 static void sqd_waits_for_the_data_of_a_read(void **state)
@@ -128,9 +128,9 @@ static void sqd_waits_for_the_data_of_a_read(void **state)
 	script_expect(&script, OPCODE_RC_READ_REQUEST, 0);
 	drain();
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0, SCRIPT_MTU_BYTES);
-	assert_int_equal(news() & SIGNAL_QP_DRAINED, 0);
+	assert_int_equal(events() & SIGNAL_QP_DRAINED, 0);
 	script_send_response(&script, OPCODE_RC_READ_RESPONSE_LAST, 1, SCRIPT_MTU_BYTES);
-	assert_int_equal(news() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
+	assert_int_equal(events() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
 }
 
 static void sqd_sends_again_what_was_lost(void **state)
@@ -143,7 +143,7 @@ static void sqd_sends_again_what_was_lost(void **state)
 	script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 1);
 	script_expect(&script, OPCODE_RC_WRITE_LAST, 2);
 	script_send_ack(&script, 2, 1, SCRIPT_UNLIMITED);
-	assert_int_equal(news() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
+	assert_int_equal(events() & SIGNAL_QP_DRAINED, SIGNAL_QP_DRAINED);
 }
 
 static void sqd_still_answers_the_peer(void **state)
@@ -168,7 +168,7 @@ static void sqd_that_drains_allows_only_reset_and_error(void **state)
 	assert_int_equal(modify(QP_SQD, ATTR_TIMEOUT, &attr), -EINVAL);
 	assert_int_equal(modify(QP_ERR, 0, &attr), 0);
 	script_expect_completion(&script, 0, WC_WR_FLUSH_ERR);
-	assert_int_equal(news() & SIGNAL_QP_DRAINED, 0);
+	assert_int_equal(events() & SIGNAL_QP_DRAINED, 0);
 	assert_false(script.qp->is_sq_draining);
 }
 
@@ -269,7 +269,7 @@ static void migration_is_armed_when_the_peer_is_too(void **state)
 	assert_int_equal(script.qp->attr.migration, QP_REARM);
 	receive_one(1, false);
 	assert_int_equal(script.qp->attr.migration, QP_ARMED);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 }
 
 static void migration_needs_an_alternate_path(void **state)
@@ -294,7 +294,7 @@ static void migration_on_request_changes_the_path_and_says_so(void **state)
 	(void)state;
 	arm();
 	assert_int_equal(migrate(QP_MIGRATED), 0);
-	assert_int_equal(news(), SIGNAL_QP_MIGRATED);
+	assert_int_equal(events(), SIGNAL_QP_MIGRATED);
 	assert_int_equal(script.qp->attr.timeout, 15);
 	assert_int_equal(script.qp->attr.alt_timeout, 14);
 	script.path = ALTERNATE;
@@ -317,11 +317,11 @@ static void migration_follows_the_peer(void **state)
 	script_expect_ack(&script, 1, 2);
 	peer_moves();
 	receive_one(2, true);
-	assert_int_equal(news(), SIGNAL_QP_MIGRATED);
+	assert_int_equal(events(), SIGNAL_QP_MIGRATED);
 	script.path = ALTERNATE;
 	script_expect_ack(&script, 2, 3);
 	receive_one(3, true);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 }
 
 static void migration_comes_before_the_error_of_exhausted_retries(void **state)
@@ -329,7 +329,7 @@ static void migration_comes_before_the_error_of_exhausted_retries(void **state)
 	(void)state;
 	arm();
 	script_post(&script, WR_SEND, 1, SEND_SIGNALED);
-	while (!(news() & SIGNAL_QP_MIGRATED)) {
+	while (!(events() & SIGNAL_QP_MIGRATED)) {
 		script_drain(&script);
 		script_pass(&script, SCRIPT_MS);
 	}
@@ -364,9 +364,9 @@ static void migration_to_another_path_is_refused_and_told_once(void **state)
 	peer_moves();
 	script.remote.raw[15] = 99;
 	receive_one(1, true);
-	assert_int_equal(news(), SIGNAL_QP_NOT_MIGRATED);
+	assert_int_equal(events(), SIGNAL_QP_NOT_MIGRATED);
 	receive_one(1, true);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	script_expect_silence(&script);
 	assert_int_equal(script.qp->attr.migration, QP_ARMED);
 	assert_int_equal(script_counter(&script, COUNTER_bad_address_drops), 2);
@@ -382,7 +382,7 @@ static void packets_on_the_alternate_path_are_the_peers(void **state)
 	assert_int_equal(migrate(QP_MIGRATED), 0);
 	receive_one(0, true);
 	script_expect_ack(&script, 0, 1);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 }
 
 static void reset_forgets_the_alternate_path(void **state)
@@ -522,13 +522,13 @@ static void only_a_request_establishes_communication(void **state)
 {
 	(void)state;
 	qp_set_state(script.qp, QP_RTR, script.now_ns);
-	news();
+	events();
 	script_send_ack(&script, 0, 0, SCRIPT_UNLIMITED); /* of an earlier connection */
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 8, 8);
-	assert_int_equal(news(), SIGNAL_QP_ESTABLISHED);
+	assert_int_equal(events(), SIGNAL_QP_ESTABLISHED);
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 1, 8, 8);
-	assert_int_equal(news(), 0);
+	assert_int_equal(events(), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

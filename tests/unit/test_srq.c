@@ -53,19 +53,19 @@ static uint64_t take(void)
 	return wqe.wr_id;
 }
 
-/* The news of the one signal that waits, or 0. */
-static uint32_t news_of(const struct signal *signal)
+/* The events of the one signal that waits, or 0. */
+static uint32_t events_of(const struct signal *signal)
 {
-	uint32_t news = 0;
-	const struct signal *raised = signal_take(&script.lane.signals, &news);
+	uint32_t events = 0;
+	const struct signal *raised = signal_take(&script.lane.signals, &events);
 
 	assert_true(!raised || raised == signal);
-	return news;
+	return events;
 }
 
 static bool is_limit_reached(void)
 {
-	return news_of(&script.srq.signal) == SIGNAL_SRQ_LIMIT;
+	return events_of(&script.srq.signal) == SIGNAL_SRQ_LIMIT;
 }
 
 /*
@@ -292,7 +292,7 @@ static void failed_queue_pair_leaves_the_shared_requests(void **state)
 	/* It was too long for the first one; that fails, the second stays. */
 	script_expect_completion(&script, 1, WC_LOC_LEN_ERR);
 	assert_int_equal(script.qp->state, QP_ERR);
-	assert_int_equal(news_of(&script.qp->signal), SIGNAL_QP_LAST_WQE);
+	assert_int_equal(events_of(&script.qp->signal), SIGNAL_QP_LAST_WQE);
 	script_expect_no_completion(&script);
 	assert_int_equal(take(), 2);
 	script_drain(&script);
@@ -310,9 +310,9 @@ static void modified_to_error_returns_the_message_in_progress_only(void **state)
 	assert_int_equal(qp_modify(script.qp, QP_ERR, ATTR_STATE, NULL, script.now_ns), 0);
 	script_expect_completion(&script, 1, WC_WR_FLUSH_ERR);
 	script_expect_no_completion(&script);
-	assert_int_equal(news_of(&script.qp->signal), SIGNAL_QP_LAST_WQE);
+	assert_int_equal(events_of(&script.qp->signal), SIGNAL_QP_LAST_WQE);
 	assert_int_equal(qp_modify(script.qp, QP_ERR, ATTR_STATE, NULL, script.now_ns), 0);
-	assert_int_equal(news_of(&script.qp->signal), 0);
+	assert_int_equal(events_of(&script.qp->signal), 0);
 	assert_int_equal(qp_modify(script.qp, QP_RESET, ATTR_STATE, NULL, script.now_ns), 0);
 	assert_int_equal(take(), 2);
 }

@@ -96,7 +96,7 @@ static void expect_event(enum ibv_event_type type)
 	ibv_ack_async_event(&event);
 }
 
-/* No event but late news of the veth's other end. */
+/* No event, except late ones of the veth's other end. */
 static void expect_quiet(void)
 {
 	assert_false(has_event(QUIET_MS));
@@ -182,7 +182,7 @@ static void query_that_comes_first_does_not_swallow_the_event(void **state)
 	}
 }
 
-static void other_interfaces_are_no_news(void **state)
+static void change_of_another_interface_posts_no_event(void **state)
 {
 	(void)state;
 	assert_int_equal(netns_run("ip addr add 10.97.0.1/24 dev vb; ip link set lo mtu 9000"), 0);
@@ -395,7 +395,7 @@ int main(void)
 		TEST(interface_that_goes_down_keeps_its_addresses),
 		TEST(address_that_comes_and_goes_changes_the_table),
 		TEST(query_that_comes_first_does_not_swallow_the_event),
-		TEST(other_interfaces_are_no_news),
+		TEST(change_of_another_interface_posts_no_event),
 		TEST(queue_pair_keeps_its_address_when_the_table_moves),
 		TEST(interface_that_is_removed_is_fatal),
 		TEST(every_context_hears_it),

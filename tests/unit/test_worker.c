@@ -28,11 +28,11 @@ static struct cq cq;
 static struct qp *qp;
 static uint32_t delivered;
 
-static void deliver(struct worker *of, struct signal *signal, uint32_t news)
+static void deliver(struct worker *of, struct signal *signal, uint32_t events)
 {
 	assert_ptr_equal(of, worker);
 	assert_ptr_equal(signal, &cq.signal);
-	delivered |= news;
+	delivered |= events;
 }
 
 static int make_worker(void **state)
@@ -149,7 +149,7 @@ static void poll_that_sends_a_long_message_counts_for_many(void **state)
 	assert_int_equal(worker->policy.polls, polls);
 }
 
-static void worker_that_is_unlocked_has_told_its_news(void **state)
+static void worker_unlock_delivers_pending_events(void **state)
 {
 	(void)state;
 	signal_raise(&worker->lane.signals, &cq.signal, SIGNAL_COMPLETION);
@@ -206,7 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			worker_that_is_unlocked_has_told_its_news, make_worker, unmake_worker),
+			worker_unlock_delivers_pending_events, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(
 			write_of_64_kib_leaves_in_two_datagrams, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(

@@ -177,7 +177,7 @@ static int add_process(
 	return 0;
 }
 
-static int urnicd_ask(
+static int urnicd_request(
 	struct agent_client *client, const struct filter *filter, struct stat_report *report)
 {
 	struct agent_process agent;
@@ -224,7 +224,7 @@ static int report_make(const struct filter *filter, struct stat_report *ret_repo
 	if (result == 0)
 		device_facts_make_printable(report.devices, report.device_count);
 	if (result == 0)
-		result = urnicd_ask(&client, filter, &report);
+		result = urnicd_request(&client, filter, &report);
 	agent_client_done(&client);
 	if (result < 0) {
 		complain("stat: cannot read the counters: %s", strerror(-result));

@@ -88,7 +88,7 @@ static void held_set_data(struct held *held, const void **ret_data, uint8_t *ret
 	*ret_bytes = (uint8_t)bytes;
 }
 
-static void tell_req(struct held *held, const struct cm_req *req)
+static void report_req(struct held *held, const struct cm_req *req)
 {
 	struct rdma_conn_param *conn = &held->public.param.conn;
 
@@ -111,7 +111,7 @@ static void tell_sidr_req(struct held *held, const struct cm_sidr_req *req)
 		req->private_data + IP_CM_HEADER_BYTES, IP_CM_SIDR_DATA_BYTES);
 }
 
-static void tell_rep(struct held *held, const struct cm_rep *rep)
+static void report_rep(struct held *held, const struct cm_rep *rep)
 {
 	struct rdma_conn_param *conn = &held->public.param.conn;
 
@@ -141,7 +141,7 @@ static void tell_sidr_rep(struct held *held, const struct cm_sidr_rep *rep, cons
 	ud->ah_attr.port_num = DEVICE_PORT;
 }
 
-static void tell_response(struct held *held, struct id *id)
+static void report_response(struct held *held, struct id *id)
 {
 	if (id->is_iwarp) {
 		if (id->iw.mpa.is_active)
@@ -150,7 +150,7 @@ static void tell_response(struct held *held, struct id *id)
 	}
 	switch (id->response.attribute) {
 	case CM_REP:
-		tell_rep(held, &id->response.rep);
+		report_rep(held, &id->response.rep);
 		break;
 	case CM_SIDR_REP:
 		tell_sidr_rep(held, &id->response.sidr_rep, id);
@@ -179,9 +179,9 @@ static bool take_debt(struct id *listen)
 	bool is_owed;
 
 	pthread_mutex_lock(&id_lock);
-	is_owed = listen->spares_owed > 0;
+	is_owed = listen->spares_missing > 0;
 	if (is_owed)
-		listen->spares_owed--;
+		listen->spares_missing--;
 	pthread_mutex_unlock(&id_lock);
 	return is_owed;
 }
@@ -193,7 +193,7 @@ static void replace_spares(struct id *listen)
 		if (id_add_spare(listen) == 0)
 			continue;
 		pthread_mutex_lock(&id_lock);
-		listen->spares_owed++;
+		listen->spares_missing++;
 		pthread_mutex_unlock(&id_lock);
 		return;
 	}
@@ -219,7 +219,7 @@ static bool take_request(struct held *held, struct id *id)
 	if (id->is_iwarp)
 		iwarp_tell(id, &held->public.param.conn, held->private_data);
 	else if (id->request.attribute == CM_REQ)
-		tell_req(held, &id->request.req);
+		report_req(held, &id->request.req);
 	else
 		tell_sidr_req(held, &id->request.sidr_req);
 	if (listen->is_sync && rdma_migrate_id(&id->id, NULL)) {
@@ -253,7 +253,7 @@ static void take_response(struct held *held, struct id *id)
 	const struct cm_rej rej = {.reason = CM_REJECT_CONSUMER};
 	int error;
 
-	tell_response(held, id);
+	report_response(held, id);
 	if (id->is_iwarp) {
 		take_reply(held, id);
 		return;
@@ -290,10 +290,10 @@ static bool event_take(struct held *held, struct id *id)
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		id->state = ID_CONNECTED;
-		tell_response(held, id);
+		report_response(held, id);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		tell_response(held, id);
+		report_response(held, id);
 		id->state = ID_OVER;
 		id_qp_fail(id);
 		break;

@@ -217,7 +217,7 @@ static void on_request(const struct cm_event *event)
 	id->listen = listen;
 	id->state = ID_REQUESTED;
 	pthread_mutex_lock(&id_lock);
-	listen->spares_owed++;
+	listen->spares_missing++;
 	id->id.channel = listen->id.channel;
 	list_append(&listen->requests, &id->in_requests);
 	pthread_mutex_unlock(&id_lock);

@@ -117,9 +117,9 @@ struct id {
 	struct list requests; /* of id.in_requests: not taken by the program yet; under id_lock */
 	struct list in_requests;
 	struct id *listen; /* of a request: its listener */
-	uint32_t spares_owed; /* taken by requests, not yet replaced; under id_lock */
+	uint32_t spares_missing; /* taken by requests, not yet replaced; under id_lock */
 	struct nic_iw_listener iw_listener;
-	uint32_t iw_spares_owed; /* likewise */
+	uint32_t iw_spares_missing; /* likewise */
 	struct list iw_spares; /* the reserve for its requests, of in_requests; under id_lock */
 
 	/* Events */

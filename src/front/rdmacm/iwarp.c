@@ -33,7 +33,7 @@ static void on_request(struct nic_iw_conn *pending)
 	id->listen = listen;
 	id->state = ID_REQUESTED;
 	pthread_mutex_lock(&id_lock);
-	listen->iw_spares_owed++;
+	listen->iw_spares_missing++;
 	id->id.channel = listen->id.channel;
 	list_append(&listen->requests, &id->in_requests);
 	pthread_mutex_unlock(&id_lock);
@@ -106,9 +106,9 @@ static bool take_debt(struct id *listen)
 	bool is_owed;
 
 	pthread_mutex_lock(&id_lock);
-	is_owed = listen->iw_spares_owed > 0;
+	is_owed = listen->iw_spares_missing > 0;
 	if (is_owed)
-		listen->iw_spares_owed--;
+		listen->iw_spares_missing--;
 	pthread_mutex_unlock(&id_lock);
 	return is_owed;
 }
@@ -119,7 +119,7 @@ void iwarp_replace_spares(struct id *listen)
 		if (spare_add(listen) == 0)
 			continue;
 		pthread_mutex_lock(&id_lock);
-		listen->iw_spares_owed++;
+		listen->iw_spares_missing++;
 		pthread_mutex_unlock(&id_lock);
 		return;
 	}

@@ -88,7 +88,7 @@ static void poll_spin(struct rs *rs, rs_condition_fn *condition)
 }
 
 /* Sleep until a descriptor is readable. The stream is locked before and after. */
-static int sleep_for_news(struct rs *rs)
+static int sleep_for_completion(struct rs *rs)
 {
 	struct pollfd fds[2];
 	nfds_t count = fd_watch(rs, fds);
@@ -122,7 +122,7 @@ int rs_wait(struct rs *rs, rs_condition_fn *condition, bool is_nonblocking)
 		rs_advance(rs);
 		if (condition(rs))
 			break;
-		error = sleep_for_news(rs);
+		error = sleep_for_completion(rs);
 		rs_advance(rs);
 		pthread_cond_broadcast(&rs->changed);
 	}

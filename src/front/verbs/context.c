@@ -52,14 +52,14 @@
 pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list open_contexts = {&open_contexts, &open_contexts};
 
-void contexts_tell(const struct device *device, uint32_t news)
+void contexts_post(const struct device *device, uint32_t events)
 {
 	pthread_mutex_lock(&context_lock);
 	list_for_each(context, &open_contexts, struct context, node) {
 		if (context->device != device)
 			continue;
 		for (int i = 0; i < CONTEXT_EVENT_COUNT; i++)
-			if (news & 1u << i)
+			if (events & 1u << i)
 				async_event_post(context, &context->events[i]);
 	}
 	pthread_mutex_unlock(&context_lock);

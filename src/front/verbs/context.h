@@ -27,8 +27,8 @@ enum context_event {
 	CONTEXT_EVENT_COUNT
 };
 
-/* The same as bits: news of a device. */
-enum context_news {
+/* The same as bits. */
+enum context_event_bit {
 #define CONTEXT_EVENT(name, type, port) CONTEXT_##name = 1 << CONTEXT_EVENT_##name,
 #include "front/verbs/context_event.def"
 #undef CONTEXT_EVENT
@@ -69,7 +69,7 @@ static inline bool context_is_foreign(const struct context *context)
 	return context->owner.pid != 0;
 }
 
-/* Tell the contexts of a device the news, enum context_news. Any thread. */
-void contexts_tell(const struct device *device, uint32_t news);
+/* Post events, enum context_event_bit, to all contexts of a device. Any thread. */
+void contexts_post(const struct device *device, uint32_t events);
 
 #endif

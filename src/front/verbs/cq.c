@@ -7,13 +7,13 @@
 #define POLL_BATCH 16
 
 /* Called under a lane's lock: may wake threads, but not call the NIC. */
-static void on_news(void *user, uint32_t news)
+static void on_event(void *user, uint32_t events)
 {
 	struct cq_front *cq = user;
 
-	if ((news & SIGNAL_COMPLETION) && cq->channel)
+	if ((events & SIGNAL_COMPLETION) && cq->channel)
 		event_queue_post(&cq->channel->queue, &cq->completion);
-	if (news & SIGNAL_CQ_OVERRUN)
+	if (events & SIGNAL_CQ_OVERRUN)
 		async_event_post(context_of(cq->verbs.context), &cq->error);
 }
 
@@ -45,7 +45,7 @@ static void cq_free(struct cq_front *cq)
 static int cq_make(struct cq_front *cq, uint32_t capacity)
 {
 	int error = nic_cq_create(
-		capacity, cq->channel ? cq->channel->nic : NULL, on_news, cq, &cq->nic);
+		capacity, cq->channel ? cq->channel->nic : NULL, on_event, cq, &cq->nic);
 
 	if (error)
 		return -error;

@@ -14,7 +14,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/fork.h"
 #include "front/verbs/select.h"
-#include "netdev/netdev_news.h"
+#include "netdev/netdev_change.h"
 #include "nic/nic.h"
 #include "os/log.h"
 #include "os/setting.h"
@@ -140,19 +140,19 @@ static struct device *device_add(const struct netdev *netdev, uint64_t netns_coo
 	return device;
 }
 
-/* Takes over what is true of the interface now. Returns the news, enum context_news. */
+/* Takes over what is true of the interface now. Returns the events, enum context_event_bit. */
 static uint32_t device_update(struct device *device, const struct netdev *netdev)
 {
 	bool is_active = netdev->is_up && netdev->has_carrier;
-	uint32_t news = 0;
+	uint32_t events = 0;
 
 	if (is_active != device->is_active)
-		news |= is_active ? CONTEXT_PORT_ACTIVE : CONTEXT_PORT_ERR;
+		events |= is_active ? CONTEXT_PORT_ACTIVE : CONTEXT_PORT_ERR;
 	if (gid_table_update(&device->gids, netdev->gids, netdev->gid_count))
-		news |= CONTEXT_GID_CHANGE;
+		events |= CONTEXT_GID_CHANGE;
 	device->is_active = is_active;
 	device->mtu_bytes = netdev->mtu_bytes;
-	return news;
+	return events;
 }
 
 static void device_remove(struct device *device)
@@ -251,7 +251,7 @@ static void name_check(
 
 /* The wanted interfaces become, or stay, devices of this transport. Under device_lock. */
 static void transport_update(const struct netdev_list *list, struct netdev *const *order,
-	uint32_t count, enum device_transport transport, const char *names, uint32_t *news)
+	uint32_t count, enum device_transport transport, const char *names, uint32_t *events)
 {
 	unsigned int unnamed = 0;
 
@@ -273,7 +273,7 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 			present_devices[present_count++] = device;
 		}
 		if (device)
-			news[device->index] |= device_update(device, order[i]);
+			events[device->index] |= device_update(device, order[i]);
 	}
 }
 
@@ -314,11 +314,11 @@ static void interfaces_check(void)
 }
 
 /*
- * Brings the table in line with a snapshot. `news` has room for DEVICE_COUNT_MAX, by the devices'
+ * Brings the table in line with a snapshot. `events` has room for DEVICE_COUNT_MAX, by the devices'
  * index. The names that the environment gives are for the first transport. Under device_lock.
  */
-static void table_update(
-	const struct netdev_list *list, struct netdev *const *order, uint32_t count, uint32_t *news)
+static void table_update(const struct netdev_list *list, struct netdev *const *order,
+	uint32_t count, uint32_t *events)
 {
 	const char *wanted = transports_wanted();
 	const char *names = setting_text("URNIC_DEVICE_NAME");
@@ -328,33 +328,33 @@ static void table_update(
 		device_table[i]->is_present = false;
 		if (!device_table[i]->is_gone && !is_listed(list, device_table[i])) {
 			device_remove(device_table[i]);
-			news[i] |= CONTEXT_FATAL;
+			events[i] |= CONTEXT_FATAL;
 		}
 	}
 	for (int place = 0; place < DEVICE_TRANSPORT_COUNT; place++)
 		for (int i = 0; i < DEVICE_TRANSPORT_COUNT; i++)
 			if (select_transport_place(wanted, transports[i].name) == place)
 				transport_update(list, order, count, (enum device_transport)i,
-					place == 0 ? names : NULL, news);
+					place == 0 ? names : NULL, events);
 	interfaces_check();
 }
 
-/* What the NIC has to know of the news. */
-static void nic_tell(struct device *device, uint32_t news)
+/* What the NIC has to know of the events. */
+static void nic_update(struct device *device, uint32_t events)
 {
 	struct gid gids[GID_TABLE_LENGTH];
 	uint32_t count;
 
-	if (news & CONTEXT_FATAL)
+	if (events & CONTEXT_FATAL)
 		nic_interface_removed(device->ifindex);
-	if (news & CONTEXT_GID_CHANGE) {
+	if (events & CONTEXT_GID_CHANGE) {
 		count = device_gids(device, gids);
 		nic_addresses_changed(device->ifindex, gids, count);
 	}
 }
 
 /* Take a snapshot and apply it. Returns 0 or -errno. Under refresh_lock. */
-static int snapshot_apply(uint32_t news[DEVICE_COUNT_MAX])
+static int snapshot_apply(uint32_t events[DEVICE_COUNT_MAX])
 {
 	struct netdev *order[NETDEV_COUNT_MAX];
 	struct netdev_list *list;
@@ -365,32 +365,32 @@ static int snapshot_apply(uint32_t news[DEVICE_COUNT_MAX])
 		return error;
 	pthread_mutex_lock(&device_lock);
 	count = netdevs_order(list, order);
-	table_update(list, order, count, news);
+	table_update(list, order, count, events);
 	count = table_count;
 	pthread_mutex_unlock(&device_lock);
 	for (uint32_t i = 0; i < count; i++)
-		if (news[i])
-			contexts_tell(device_table[i], news[i]);
+		if (events[i])
+			contexts_post(device_table[i], events[i]);
 	free(list);
 	return 0;
 }
 
 int device_refresh(void)
 {
-	static bool is_stale = true; /* news of which no snapshot could be taken */
-	uint32_t news[DEVICE_COUNT_MAX] = {0};
+	static bool is_stale = true; /* events of which no snapshot could be taken */
+	uint32_t events[DEVICE_COUNT_MAX] = {0};
 	int error = 0;
 
 	limits_configure();
 	pthread_mutex_lock(&refresh_lock);
-	if (netdev_has_news() || is_stale) {
-		error = snapshot_apply(news);
+	if (netdev_has_changes() || is_stale) {
+		error = snapshot_apply(events);
 		is_stale = error != 0;
 	}
 	pthread_mutex_unlock(&refresh_lock);
 	for (uint32_t i = 0; i < DEVICE_COUNT_MAX; i++)
-		if (news[i])
-			nic_tell(device_table[i], news[i]);
+		if (events[i])
+			nic_update(device_table[i], events[i]);
 	return error;
 }
 

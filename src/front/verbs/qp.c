@@ -93,29 +93,29 @@ static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
 		cap->max_inline_data <= INLINE_BYTES_MAX;
 }
 
-void qp_tell(struct qp_front *qp, uint32_t news)
+void qp_post_events(struct qp_front *qp, uint32_t events)
 {
-	static const uint32_t news_of[QP_EVENT_COUNT] = {
-#define QP_EVENT(name, news, type) [QP_EVENT_##name] = news,
+	static const uint32_t events_of[QP_EVENT_COUNT] = {
+#define QP_EVENT(name, events, type) [QP_EVENT_##name] = events,
 #include "front/verbs/qp_event.def"
 #undef QP_EVENT
 	};
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		if (news & news_of[i])
+		if (events & events_of[i])
 			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
 }
 
 /* Called under a lane's lock: may wake threads, but not call the NIC. */
-static void on_news(void *user, uint32_t news)
+static void on_event(void *user, uint32_t events)
 {
-	qp_tell(user, news);
+	qp_post_events(user, events);
 }
 
 static void qp_prepare(
 	struct qp_front *qp, struct ibv_context *context, const struct ibv_qp_init_attr_ex *init)
 {
 	static const enum ibv_event_type type_of[QP_EVENT_COUNT] = {
-#define QP_EVENT(name, news, type) [QP_EVENT_##name] = type,
+#define QP_EVENT(name, events, type) [QP_EVENT_##name] = type,
 #include "front/verbs/qp_event.def"
 #undef QP_EVENT
 	};
@@ -297,7 +297,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 		.locals = locals,
 		.local_count = device_gids(context->device, locals),
 		.is_all_signaled = qp->is_all_signaled,
-		.on_news = on_news,
+		.on_event = on_event,
 		.user = qp,
 	};
 	struct nic_spread spread;

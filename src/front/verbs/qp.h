@@ -13,7 +13,7 @@
 
 /* The kinds of asynchronous events that a queue pair has. */
 enum qp_event {
-#define QP_EVENT(name, news, type) QP_EVENT_##name,
+#define QP_EVENT(name, events, type) QP_EVENT_##name,
 #include "front/verbs/qp_event.def"
 #undef QP_EVENT
 	QP_EVENT_COUNT
@@ -62,8 +62,8 @@ static inline struct qp_front *qp_ref(const struct ibv_qp *verbs)
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init);
 struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
-/* Post the events for this news, enum signal_news. */
-void qp_tell(struct qp_front *qp, uint32_t news);
+/* Post the asynchronous events for these bits of enum signal_event. */
+void qp_post_events(struct qp_front *qp, uint32_t events);
 
 /*
  * Translate what ibv_modify_qp was given: all fields, of which the NIC looks at those that `mask`

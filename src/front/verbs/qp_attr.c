@@ -92,7 +92,7 @@ int qp_attr_from_verbs(
 
 	*attr = (struct qp_attr){
 		.cur_state = (enum qp_state)verbs->cur_qp_state,
-		.is_drain_told = verbs->en_sqd_async_notify != 0,
+		.has_drain_event = verbs->en_sqd_async_notify != 0,
 		.access = verbs->qp_access_flags,
 		.pkey_index = verbs->pkey_index,
 		.port = verbs->port_num,
@@ -138,7 +138,7 @@ struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_
 		.qp_access_flags = attr->access,
 		.cap = qp->cap,
 		.pkey_index = (uint16_t)attr->pkey_index,
-		.en_sqd_async_notify = attr->is_drain_told,
+		.en_sqd_async_notify = attr->has_drain_event,
 		.sq_draining = nic->is_sq_draining,
 		.max_rd_atomic = (uint8_t)attr->max_rd_atomic,
 		.max_dest_rd_atomic = (uint8_t)attr->max_dest_rd_atomic,

@@ -154,7 +154,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 
 	if (port_num != DEVICE_PORT)
 		return result_of("ibv_query_port", EINVAL);
-	/* A link that went down since is news; that the interfaces cannot be read now is not. */
+	/* The link may have gone down. If interfaces cannot be read, answer from known state. */
 	device_refresh();
 	port = device_port(device);
 	full = (struct ibv_port_attr){

@@ -23,7 +23,7 @@ static inline int result_of(const char *call, int error)
 	return error ? result_refused(call, error) : 0;
 }
 
-/* The same for posting. A queue that is full (ENOMEM) is no news to anybody: nothing is logged. */
+/* The same for posting. A full queue (ENOMEM) is normal and not logged. */
 int result_of_post(const char *call, int error) __attribute__((cold));
 
 #endif

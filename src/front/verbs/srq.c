@@ -17,11 +17,11 @@ enum {
 };
 
 /* Called under a lane's lock or the NIC's: may wake threads, but not call the NIC. */
-static void on_news(void *user, uint32_t news)
+static void on_event(void *user, uint32_t events)
 {
 	struct srq_front *srq = user;
 
-	if (news & SIGNAL_SRQ_LIMIT)
+	if (events & SIGNAL_SRQ_LIMIT)
 		async_event_post(context_of(srq->verbs.context), &srq->limit);
 }
 
@@ -115,7 +115,7 @@ static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *in
 		.ifindex = context->device->ifindex,
 		.depth = init->attr.max_wr,
 		.sge_count_max = init->attr.max_sge,
-		.on_news = on_news,
+		.on_event = on_event,
 		.user = srq,
 	};
 	int error;

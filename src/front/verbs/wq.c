@@ -23,11 +23,11 @@ static_assert(IBV_WQS_RESET == (int)WQ_RESET && IBV_WQS_RDY == (int)WQ_READY &&
 /* --- work queues --- */
 
 /* Called under a lane's lock: may wake threads, but not call the NIC. */
-static void on_news(void *user, uint32_t news)
+static void on_event(void *user, uint32_t events)
 {
 	struct wq_front *wq = user;
 
-	if (news & SIGNAL_WQ_FATAL)
+	if (events & SIGNAL_WQ_FATAL)
 		async_event_post(context_of(wq->verbs.context), &wq->fatal);
 }
 
@@ -54,7 +54,7 @@ static int wq_make(
 	struct nic_wq_init nic_init = {
 		.depth = init->max_wr,
 		.sge_count_max = init->max_sge,
-		.on_news = on_news,
+		.on_event = on_event,
 		.user = wq,
 	};
 	int error;

@@ -248,13 +248,13 @@ int xrcd_close(struct ibv_xrcd *xrcd)
 /* --- receiving queue pairs ---------------------------------------------------------------- */
 
 /* Under a lane's lock, or the NIC's. */
-static void on_news(void *user, uint32_t news)
+static void on_event(void *user, uint32_t events)
 {
 	struct xrc_target *target = user;
 
 	pthread_mutex_lock(&xrcd_lock);
 	list_for_each(qp, &target->fronts, struct qp_front, target_node)
-		qp_tell(qp, news);
+		qp_post_events(qp, events);
 	pthread_mutex_unlock(&xrcd_lock);
 }
 
@@ -294,7 +294,7 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
 	if (!target)
 		return ENOMEM;
 	init->xrcd = domain->nic;
-	init->on_news = on_news;
+	init->on_event = on_event;
 	init->user = target;
 	error = -nic_qp_create(init, &target->nic);
 	if (error)
@@ -332,7 +332,7 @@ int xrc_target_open(struct qp_front *qp, uint32_t number)
 	target = target_new();
 	if (!target)
 		return ENOMEM;
-	error = -nic_target_open(domain->nic, number, on_news, target, &target->nic);
+	error = -nic_target_open(domain->nic, number, on_event, target, &target->nic);
 	if (error)
 		free(target);
 	else

@@ -36,7 +36,7 @@ void xrcd_release(struct object *object);
 /*
  * Make the receiving queue pair behind `qp`, in the domain qp->xrcd. Sets qp->nic and qp->target.
  *
- * `init`  All but on_news and user.
+ * `init`  All but on_event and user.
  *
  * 0 or a positive errno.
  */

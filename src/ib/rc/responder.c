@@ -24,13 +24,13 @@ void rc_responder_start(struct rc_qp *rc)
  * Send a fatal NAK, and put this queue pair into the error state (IBTA 9.9.3, responder class C).
  */
 static void responder_fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault,
-	uint32_t news, uint64_t now_ns)
+	uint32_t events, uint64_t now_ns)
 {
 	rc_response_owe_nak(rc, AETH_NAK, (uint8_t)code);
 	rc->responder.is_failed = true;
 	message_abandon(&rc->responder.message, &rc->qp, receive_fault, now_ns);
-	if (news)
-		signal_raise(&rc->qp.lane->signals, &rc->qp.signal, news);
+	if (events)
+		signal_raise(&rc->qp.lane->signals, &rc->qp.signal, events);
 	if (rc->qp.state != QP_ERR)
 		qp_set_state(&rc->qp, QP_ERR, now_ns);
 }

@@ -369,14 +369,14 @@ static void poll_all(void)
 
 static void host_do(void)
 {
-	uint32_t news;
+	uint32_t events;
 
 	switch (draw(12)) {
 	case 0:
 		memory_change();
 		break;
 	case 1:
-		while (signal_take(&lane.signals, &news))
+		while (signal_take(&lane.signals, &events))
 			;
 		break;
 	case 2:

@@ -389,9 +389,9 @@ static void poll_end(uint32_t number)
 
 static void signals_take(uint32_t number)
 {
-	uint32_t news;
+	uint32_t events;
 
-	while (signal_take(&ends[number].lane.signals, &news))
+	while (signal_take(&ends[number].lane.signals, &events))
 		;
 }
 

@@ -341,14 +341,14 @@ static void sender_do(void)
 
 static void receiver_do(void)
 {
-	uint32_t news;
+	uint32_t events;
 
 	switch (draw(12)) {
 	case 0:
 		memory_change();
 		break;
 	case 1:
-		while (signal_take(&ends[1].lane.signals, &news))
+		while (signal_take(&ends[1].lane.signals, &events))
 			;
 		break;
 	case 2:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef URNIC_NETDEV_NETDEV_NEWS_H
-#define URNIC_NETDEV_NETDEV_NEWS_H
+#ifndef URNIC_NETDEV_NETDEV_CHANGE_H
+#define URNIC_NETDEV_NETDEV_CHANGE_H
 
 /*
  * Is a snapshot of the interfaces (netdev/netdev.h) still true?
@@ -19,6 +19,6 @@
  * time, in another namespace, in a forked child, and whenever it cannot be known. Take the snapshot
  * after asking. The caller serializes; the answer is the process's, given once.
  */
-bool netdev_has_news(void) URNIC_EXPORT_AS(netdev_has_news);
+bool netdev_has_changes(void) URNIC_EXPORT_AS(netdev_has_changes);
 
 #endif

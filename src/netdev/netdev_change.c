@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "netdev/netdev_news.h"
+#include "netdev/netdev_change.h"
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -41,16 +41,16 @@ static void open_here(const struct stat *here)
 	owner = getpid();
 }
 
-/* Empties the socket. A message that was lost is news, too. */
+/* Empties the socket. A lost message counts as a change. */
 static bool take_messages(void)
 {
-	bool has_news = false;
+	bool has_changes = false;
 	char byte;
 
 	while (recv(mnl_socket_get_fd(netlink), &byte, 1, MSG_DONTWAIT | MSG_TRUNC) >= 0 ||
 		errno == ENOBUFS || errno == EINTR)
-		has_news = true;
-	return has_news;
+		has_changes = true;
+	return has_changes;
 }
 
 static bool is_where_it_was(const struct stat *here)
@@ -59,18 +59,18 @@ static bool is_where_it_was(const struct stat *here)
 		namespace.st_dev == here->st_dev;
 }
 
-bool netdev_has_news(void)
+bool netdev_has_changes(void)
 {
 	int cancel = cancel_forbid();
-	bool has_news = true;
+	bool has_changes = true;
 	struct stat here;
 
 	if (stat("/proc/thread-self/ns/net", &here) == 0) {
 		if (is_where_it_was(&here))
-			has_news = take_messages();
+			has_changes = take_messages();
 		else
 			open_here(&here);
 	}
 	cancel_allow(cancel);
-	return has_news;
+	return has_changes;
 }
