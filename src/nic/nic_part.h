@@ -5,7 +5,7 @@
 /*
  * The parts of the NIC that its objects do not know: other processes of the host, XRC domains that
  * processes share, connection managers. Each part is a table of hooks. The NIC calls the hooks at
- * set-up, at the end of objects and for rare events; posting, polling and packets call none.
+ * set-up, at the end of objects and for rare events. Posting, polling and packets call none.
  *
  * A part keeps its own state. Every hook may be NULL.
  *
@@ -25,58 +25,63 @@ struct nic_xrcd;
 struct worker;
 
 struct nic_part {
-	/* The NIC is being made. It has memory. */
+	/* The NIC is being made. NIC memory exists. */
 	void (*start)(void);
 	/* A lane is being made. Returns 0 or -ENOMEM. */
 	int (*lane_start)(struct worker *worker, struct nic_public_lane *public);
-	/* Somebody has called nic_control_wake(). The control thread; nothing is locked. */
+	/*
+	 * Do the work for which nic_control_wake() was called. Control thread; nothing is locked.
+	 */
 	void (*work)(void);
-	/* A descriptor of nic_control_watch_peer() broke. The control thread; nothing is locked. */
+	/* A descriptor of nic_control_watch_peer() broke. Control thread; nothing is locked. */
 	void (*peers_check)(void);
-	/* This process of the host has ended. */
+	/* A process of the host has ended. */
 	void (*peer_exited)(const struct nic_peer *peer);
 
-	/* The queue pair was made. */
 	void (*qp_created)(struct nic_qp *qp, const struct nic_qp_init *init);
 	/*
-	 * It is in RTR. Asks (nic_internal.h). Returns whether its peer is a process of this host
-	 * that could map our memory.
+	 * The queue pair is in RTR. May wait for urnicd (nic_internal.h). Returns whether its peer
+	 * is a process of this host that could map memory of the program.
 	 */
 	bool (*qp_connected)(struct nic_qp *qp);
-	/* It is in RESET, or about to be destroyed. */
+	/* The queue pair is in RESET, or about to be destroyed. */
 	void (*qp_disconnected)(struct nic_qp *qp);
-	/* It is about to be destroyed. */
+	/* The queue pair is about to be destroyed. */
 	void (*qp_ending)(struct nic_qp *qp);
 	/*
-	 * The program was told these events (enum signal_event). The worker is locked, the NIC need
-	 * not be.
+	 * The queue pair's events (enum signal_event) were passed to its creator. The worker is
+	 * locked; the NIC may be unlocked.
 	 */
 	void (*qp_events)(struct nic_qp *qp, uint32_t events);
 
-	/* The address handle has a path on the lane, or is about to lose it. */
+	/* The address handle got a path on the lane, or is about to lose it. */
 	void (*ah_opened)(struct nic_ah *ah, struct worker *worker);
 	void (*ah_closing)(struct nic_ah *ah, struct worker *worker);
-	/* The device of this interface has these addresses now. */
+	/* The addresses of an interface's device have changed to these. */
 	void (*addresses_changed)(uint32_t ifindex, const struct gid *locals, uint32_t local_count);
 
 	/*
-	 * A shared receive queue of an XRC domain is found no longer: wait until no connection uses
-	 * it. False when a peer stands still there: then its memory must never be used again.
+	 * A shared receive queue of an XRC domain has left its table: wait until no connection uses
+	 * it. Returns false when a stopped peer does; then the memory of the queue must never be
+	 * used again.
 	 */
 	bool (*srq_leave)(void);
-	/* Wait until no borrower is at work in our memory. False when one stands still there. */
+	/*
+	 * Wait until no borrower executes requests in our memory. Returns false when a stopped one
+	 * does.
+	 */
 	bool (*borrowers_leave)(void);
-	/* The XRC domain is going, and has no queue pairs any more. */
+	/* The XRC domain is going; its queue pairs are gone. */
 	void (*xrcd_ending)(const struct nic_xrcd *xrcd);
 
 	/*
-	 * The NIC goes, in the child of a fork; its memory is still there. From the last part to
-	 * the first.
+	 * In the child of a fork: forget the parent's NIC, whose memory still exists. Last part
+	 * first.
 	 */
 	void (*forget)(void);
 	/*
-	 * A fork: all workers are locked, nic_agent_lock is not. From the last part to the first;
-	 * the others, after it, in order, and also where there is no NIC.
+	 * Around a fork: all workers are locked, nic_agent_lock is not. fork_prepare runs last part
+	 * first. The other hooks run after it, in order. All run even if there is no NIC.
 	 */
 	void (*fork_prepare)(void);
 	void (*fork_prepare_last)(void); /* after all other locks */
@@ -84,10 +89,10 @@ struct nic_part {
 	void (*fork_child)(void);
 };
 
-/* The parts, NULL last: the one place that knows all (nic_parts.c). */
+/* The parts, NULL last (nic_parts.c). */
 extern const struct nic_part *const nic_parts[];
 
-/* Call a hook that returns nothing, of each part that has it, in order. */
+/* Call a hook that returns nothing, for each part that has it, in order. */
 #define NIC_PARTS_CALL(hook, ...)                                                      \
 	do {                                                                           \
 		for (const struct nic_part *const *part_ = nic_parts; *part_; part_++) \
@@ -95,7 +100,7 @@ extern const struct nic_part *const nic_parts[];
 				(*part_)->hook(__VA_ARGS__);                           \
 	} while (0)
 
-/* The same, from the last to the first. */
+/* The same, last part first. */
 #define NIC_PARTS_CALL_BACKWARDS(hook)                          \
 	do {                                                    \
 		for (uint32_t i_ = nic_part_count(); i_-- > 0;) \

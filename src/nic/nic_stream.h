@@ -3,8 +3,8 @@
 #define URNIC_NIC_NIC_STREAM_H
 
 /*
- * The TCP connections of iWARP queue pairs: given to them by a connection manager, and taken away
- * when they are over.
+ * The TCP connections of iWARP queue pairs. A connection manager hands them over, and is told when
+ * they end.
  *
  * The manager embeds a struct nic_stream_user in its connection. It names the queue pair, and the
  * queue pair names it.
@@ -19,20 +19,20 @@ struct nic_qp;
 
 struct nic_stream_user {
 	struct nic_qp *qp; /* NULL: none */
-	/* The stream is over. The worker is locked. */
+	/* The stream has ended. The worker is locked. */
 	void (*over)(struct nic_stream_user *user);
 };
 
 /*
- * Give an iWARP queue pair, by its number, the TCP connection `fd`, with MPA behind it; it is the
- * NIC's then. `user->over` is set. Returns 0; -EINVAL when there is no such queue pair, or not in a
- * state for it; or -errno; then `fd` is the caller's.
+ * Hand the TCP connection `fd`, after MPA's negotiation, to an iWARP queue pair. The caller has set
+ * `user->over`. On success the NIC owns `fd`. Returns 0; -EINVAL when no such queue pair is in a
+ * legal state; or another -errno.
  */
 int nic_stream_open(uint32_t qpn, int fd, const struct iwarp_settings *settings,
 	const struct qp_path *path, struct nic_stream_user *user);
 
 /*
- * The user's queue pair goes to the error state; with `is_abandoned`, `user` hears no more of it.
+ * Move the user's queue pair to the error state. With `is_abandoned`, `user` gets no further call.
  */
 void nic_stream_end(struct nic_stream_user *user, bool is_abandoned);
 
