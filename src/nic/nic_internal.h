@@ -85,7 +85,7 @@ struct nic_qp {
 	/* processes that have this XRC_RECV queue pair open (nic_target.h) */
 	struct list borrowers;
 	bool is_released; /* the program has destroyed it; it lives on for borrowers */
-	/* NULL: the queue pair is this process's. Otherwise the fields above are unset. */
+	/* NULL: the queue pair is this process's. Otherwise `qp` and `worker` are unset. */
 	struct nic_borrowed_qp *borrowed;
 };
 
