@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The life of the process's NIC: memory, fork, the end.
- */
+/* The life of the process's NIC: its memory, forks, its end. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +23,12 @@
 #include "os/setting.h"
 #include "segment/segment.h"
 
-/* Address space of NIC memory. Pages that are never touched cost nothing. */
+/* Address space; pages that are never touched cost nothing. */
 #define NIC_MEMORY_BYTES ARENA_SIDE_BYTES /* on either side */
 
 enum { NIC_LANES_DEFAULT_MAX = 4 };
 
-/* The set-up lock, and what its holder's cancellation state was. */
+/* The set-up lock, and its holder's former cancellation state. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_before;
 struct nic nic;
@@ -66,7 +64,7 @@ void nic_take_again(int before)
 	cancel_before = before;
 }
 
-/* From the device, where getrandom() is refused: by a sandbox, or by a kernel before 3.17. */
+/* Read the device where getrandom() fails: in a sandbox, or before Linux 3.17. */
 static bool random_read(void *bytes, size_t count)
 {
 	int before = cancel_forbid();
@@ -79,7 +77,7 @@ static bool random_read(void *bytes, size_t count)
 	return has_all;
 }
 
-/* Returns false where there is no source of random numbers. */
+/* Returns false if there is no source of random numbers. */
 static bool random_draw(void *bytes, size_t count)
 {
 	uint8_t *to = bytes;
@@ -97,7 +95,7 @@ static bool random_draw(void *bytes, size_t count)
 	return true;
 }
 
-/* Drawn when the NIC starts, and mixed with a count for what cannot be drawn later. Any thread. */
+/* Drawn when the NIC starts. Later draws that fail mix it with a counter. Any thread. */
 static uint64_t random_reserve;
 
 static uint64_t random_from_reserve(void)
@@ -158,8 +156,8 @@ void nic_for_each_worker(void (*act)(struct worker *worker))
 }
 
 /*
- * Lock the NIC; if memory of the program's was moved (segment/segment.h), alone if possible.
- * Returns whether the caller is.
+ * Lock the NIC. If memory of the program was moved (segment/segment.h), stop all other threads too,
+ * if possible. Returns whether they are stopped.
  */
 static bool fork_enter(void)
 {
@@ -173,7 +171,7 @@ static bool fork_enter(void)
 	return is_alone;
 }
 
-/* So that the child finds nothing half done, and shares no memory with its parent. */
+/* Make all objects consistent for the child, and share no memory with it. */
 static void fork_prepare(void)
 {
 	bool is_alone = fork_enter();
@@ -202,8 +200,8 @@ static void fork_parent(void)
 }
 
 /*
- * The child has no NIC. The parent's memory must not be touched through what the child inherited,
- * so zeros are laid over it: stray polls and posts on old objects find empty queues of no depth.
+ * The child has no NIC. Map zeros over NIC memory, which is the parent's: stray polls and posts of
+ * inherited objects then find empty queues of no depth.
  */
 static void fork_child(void)
 {
@@ -229,7 +227,7 @@ static void fork_child(void)
 			mmap(nic.arena.base, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		if (zeros == MAP_FAILED)
-			abort(); /* going on would corrupt the parent */
+			abort(); /* otherwise the child would corrupt the parent */
 		memset(&nic, 0, sizeof(nic));
 	}
 	NIC_PARTS_CALL(fork_child);
@@ -249,7 +247,7 @@ void nic_worker_pass(struct worker *worker)
 	worker_unlock(worker);
 }
 
-/* A program that ends without destroying its queue pairs still owes what nic_qp_destroy() sends. */
+/* The program ends without destroying its queue pairs: send what nic_qp_destroy() sends. */
 static void worker_say_goodbye(struct worker *worker)
 {
 	if (worker_try_lock(worker)) {
@@ -274,7 +272,7 @@ static uint32_t lane_count_choose(void)
 	return setting_number("URNIC_LANES", 1, NIC_LANES_MAX, count);
 }
 
-/* Past that limit the kernel would not say so, but end the program (SIGXFSZ). */
+/* Beyond RLIMIT_FSIZE the kernel does not return an error, but ends the program (SIGXFSZ). */
 static bool file_may_be_so_long(uint64_t bytes)
 {
 	struct rlimit limit;
@@ -282,7 +280,10 @@ static bool file_may_be_so_long(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes;
 }
 
-/* A memfd as long as one side. Whoever maps it relies on its pages. Returns it or -errno. */
+/*
+ * Make a memfd of one side's size, sealed against shrinking, because peers rely on its pages.
+ * Returns the memfd or -errno.
+ */
 static int side_open(const char *name)
 {
 	int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -305,7 +306,7 @@ static bool side_map(uint8_t *at, int file)
 		       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0) != MAP_FAILED;
 }
 
-/* Both sides (base/arena.h), one behind the other. Returns 0 or -errno. */
+/* Map both sides (base/arena.h), one behind the other. Returns 0 or -errno. */
 static int sides_map(void)
 {
 	uint8_t *base = mmap(NULL, ARENA_SPAN(NIC_MEMORY_BYTES), PROT_NONE,
@@ -320,7 +321,8 @@ static int sides_map(void)
 		return error;
 	}
 	/*
-	 * From here on nobody else can map it to write there. Linux before 5.1 does not know how.
+	 * No other process can map the owner's side for writing from here on. Linux before 5.1
+	 * lacks this seal.
 	 */
 	fcntl(nic.memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 	arena_init(&nic.arena, base, NIC_MEMORY_BYTES);
@@ -374,7 +376,7 @@ static int key_table_init(void)
 	return error;
 }
 
-/* Where borrowers of our memory leave requests. NULL: no memory. */
+/* Borrowers of our memory leave requests here. NULL: out of memory. */
 static struct borrower_table *borrowers_make(void)
 {
 	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct borrower_table));
@@ -440,8 +442,7 @@ int nic_start(void)
 	nic.link = (enum nic_link)setting_choice("URNIC_LINK", "auto", "off", "on");
 	NIC_PARTS_CALL(start);
 	nic_capture_start();
-	log_is_on(
-		LOG_ERROR); /* tells what is wrong with URNIC_LOG before there is anything to log */
+	log_is_on(LOG_ERROR); /* reports a wrong URNIC_LOG before the first line */
 	nic.is_up = true;
 	return 0;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC's side of urnicd: whose turn it is to ask, slots for its lanes, packets that went astray,
- * a new urnicd after the death of the old one.
+ * The NIC's side of urnicd: turns, slots for lanes, packets for other slots, and a new urnicd after
+ * the death of the old one.
  *
- * Lock: nic_agent_lock, for the connection and for the turn. It is locked for microseconds at a
- * time: never while a thread waits. A turn is no lock: who waits for one has locked nothing.
+ * Lock: nic_agent_lock, for the connection and the turn. A thread has it for microseconds and never
+ * waits with it locked. A turn is no lock: a thread that waits for one has nothing locked.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 enum {
 	RESUME_ATTEMPTS_MAX = 8,
-	/* urnicd has sent something while another thread has its turn. */
+	/* longest wait of the control thread for the end of another turn */
 	CONTROL_PAUSE_MS = 10,
 };
 
@@ -30,22 +30,22 @@ pthread_mutex_t nic_agent_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	bool is_taken; /* under nic_agent_lock */
 	pthread_cond_t is_over; /* likewise; monotonic */
-	int cancel; /* who has the turn: how it has locked the NIC */
-	int arriving; /* a descriptor from urnicd that is nowhere else yet, or -1; as is_taken */
+	int cancel; /* of the thread that has the turn: how it has locked the NIC */
+	int arriving; /* a descriptor from urnicd that no object owns yet, or -1; as is_taken */
 } turn;
-static __thread bool is_napping; /* in a wait of this thread, which is one of ours */
+static __thread bool is_waiting; /* this thread, one of ours, waits */
 
 /* --- turns --- */
 
 static void pause_begin(void)
 {
 	pthread_mutex_unlock(&nic_agent_lock);
-	is_napping = own_thread_nap();
+	is_waiting = own_thread_nap();
 }
 
 static void pause_end(void)
 {
-	if (is_napping)
+	if (is_waiting)
 		own_thread_wake();
 	pthread_mutex_lock(&nic_agent_lock);
 }
@@ -100,7 +100,7 @@ int nic_turn_begin(void)
 		turn.is_taken = true;
 		return 0;
 	}
-	/* The sentence is the other thread's, which will find the same. */
+	/* The other thread logs why urnicd does not answer; say the same to this caller. */
 	agent_client_fail_silent(&nic.agent);
 	log_write(LOG_ERROR, "%s", nic.agent.why);
 	pthread_mutex_unlock(&nic_agent_lock);
@@ -171,7 +171,7 @@ void nic_agent_unclaim(struct agent_claim *claim)
 
 /* --- lanes and packets --- */
 
-/* The slot is lost: another process has it now. What lived on it hears so. */
+/* Another process has this slot now: move all queue pairs on it to the error state. */
 static void worker_fail(struct worker *worker)
 {
 	worker_lock(worker);
@@ -218,8 +218,8 @@ static void forwarded_receive(const struct agent_packet *packet)
 }
 
 /*
- * Slots that a new urnicd had given away before it heard of us are lost. Any request may find that
- * out, when it meets a dead urnicd.
+ * Fail the lanes whose slots a new urnicd had leased to others before we resumed them. Any request
+ * may meet a dead urnicd, and so find this out.
  */
 static void lost_slots_fail(void)
 {
@@ -236,7 +236,7 @@ static void lost_slots_fail(void)
 	}
 }
 
-/* urnicd died. Everything goes on; a new one is told of this process. */
+/* urnicd died: announce this process and its slots to the next one. */
 static void agent_resume(void)
 {
 	int error = -ECONNRESET;
@@ -244,7 +244,7 @@ static void agent_resume(void)
 	if (nic_turn_begin())
 		return;
 	/*
-	 * Another thread may have found the same. The new urnicd may die, too, before it knows us.
+	 * Another thread may have resumed already. And the new urnicd may die before it knows us.
 	 */
 	if (!agent_client_has_ended(&nic.agent))
 		error = 0;
@@ -257,13 +257,13 @@ static void agent_resume(void)
 	lost_slots_fail();
 }
 
-/* The next packet that was passed on to us; as agent_client_receive(). */
+/* Receive the next forwarded packet, as agent_client_receive(). */
 static int forwarded_next(struct agent_packet *ret_packet)
 {
 	int error;
 
 	pthread_mutex_lock(&nic_agent_lock);
-	/* Whoever waits for an answer reads what comes before it. */
+	/* A thread that waits for an answer also reads the packets before it. */
 	error = turn_await(CONTROL_PAUSE_MS * 1000000ull);
 	if (!error)
 		error = agent_client_receive(&nic.agent, ret_packet);
@@ -338,7 +338,6 @@ static int agent_connect(void)
 	return error;
 }
 
-/* Returns 0 or -ENOMEM. */
 static int parts_lane_start(struct worker *worker, struct nic_public_lane *public)
 {
 	int error = 0;
@@ -384,7 +383,7 @@ fail_destroy:
 	return error;
 }
 
-/* In a turn. */
+/* The caller has the turn. */
 static void slot_give_back(uint8_t slot)
 {
 	pthread_mutex_lock(&nic_agent_lock);

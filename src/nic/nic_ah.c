@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address handles: paths of datagrams, opened when the handle is made and not when it is used.
+ * Address handles: paths of datagrams, opened when a handle is created rather than when it is used.
  *
- * Any queue pair of the process may use one, on whichever lane it lives, so a handle has a path on
- * each lane that has queue pairs for datagrams.
+ * Any queue pair of the process may use a handle. So a handle has a path on each lane that has UD
+ * queue pairs.
  */
 #include <assert.h>
 #include <errno.h>
@@ -19,8 +19,8 @@ static_assert(PORT_UDP_PATHS_MAX >= 2 * LANE_QP_COUNT_MAX + 4 * NIC_AH_COUNT_MAX
 	"a lane's paths do not run out before its queue pairs and the address handles of four devices do");
 
 /*
- * Open the handle on a lane, where it has the address of this index. The NIC is locked, the worker
- * is not. Returns 0 or -errno.
+ * Open the handle's path on a lane, from the local address of this index. The NIC is locked, the
+ * worker is not. Returns 0 or -errno.
  */
 static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 {
@@ -40,7 +40,7 @@ static int ah_path_open(struct nic_ah *ah, struct worker *worker, int index)
 	error = port_udp_path_open(worker->port, &settings, &ah->path[lane]);
 	worker_unlock(worker);
 	if (error == -ENOSPC)
-		error = -ENOMEM; /* too many of them, as behind any limit */
+		error = -ENOMEM; /* too many handles: the error of any other limit */
 	ah->has_path[lane] = !error;
 	if (!error)
 		NIC_PARTS_CALL(ah_opened, ah, worker);
@@ -59,7 +59,10 @@ static void ah_close(struct nic_ah *ah)
 	}
 }
 
-/* Ask for the handle's address. Returns its index or -errno. The NIC is unlocked meanwhile. */
+/*
+ * Open the handle's local address on a lane. Returns its index or -errno. The NIC is unlocked
+ * meanwhile.
+ */
 static int address_try(struct nic_ah *ah, struct worker *worker)
 {
 	const struct gid local = ah->route.local;
@@ -68,7 +71,7 @@ static int address_try(struct nic_ah *ah, struct worker *worker)
 	return nic_address_open(worker, &local, ah->route.ifindex);
 }
 
-/* A lane that needs the handle and does not have it yet; NIC_LANES_MAX: none. */
+/* A lane with UD queue pairs on which the handle was not tried; NIC_LANES_MAX: none. */
 static uint32_t lane_untried(const struct nic_ah *ah)
 {
 	uint32_t lane = 0;
@@ -78,7 +81,7 @@ static uint32_t lane_untried(const struct nic_ah *ah)
 	return lane;
 }
 
-/* On every lane that needs it; there may be more of them after each question. */
+/* Try every lane. While a request to urnicd waits, more lanes may need the handle. */
 static int ah_open_all(struct nic_ah *ah)
 {
 	uint32_t lane;
@@ -103,8 +106,8 @@ static struct nic_ah *ah_untried(uint32_t lane)
 }
 
 /*
- * Open all handles that there are on a lane. While urnicd is asked for an address the handle may be
- * destroyed: so the addresses come first, and then what takes no question.
+ * Open all handles on a lane. A handle may be destroyed while urnicd opens its address. So open all
+ * addresses first, then the paths, which need no urnicd.
  */
 static void ahs_open(struct worker *worker)
 {
@@ -122,8 +125,8 @@ static void ahs_open(struct worker *worker)
 }
 
 /*
- * Datagrams may come to any address of the device. An address that cannot be opened now (an IPv6
- * address that is still tentative, say) is no reason to have none. Returns 0 if there is one.
+ * Open the addresses of the device that datagrams may be sent to. Some may fail, such as an IPv6
+ * address that is still tentative. Returns 0 if at least one is open.
  */
 static int addresses_open(
 	struct worker *worker, uint32_t ifindex, const struct gid *locals, uint32_t count)
@@ -210,7 +213,7 @@ int nic_ah_create(const struct qp_path *route, struct nic_ah **ret_ah)
 		error = ah_open_all(ah);
 	if (!error)
 		list_append(&nic.ahs, &ah->link);
-	/* Whom we send datagrams to mostly answers, and its memory is reached as ours is. */
+	/* The receiver of datagrams mostly answers, and then accesses our memory as we do its. */
 	has_come = !error && ah->may_be_here && segments_may_begin() &&
 		netdev_has_address(&ah->route.remote, ah->route.ifindex);
 	nic_leave();

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The NIC's side of a capture (lane/capture.h): whoever captures is another process, which comes
- * and goes.
- */
+/* The NIC's side of a capture (lane/capture.h). The capturing process may come and go. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,10 +11,7 @@
 #include "os/cancel.h"
 #include "os/clock.h"
 
-/*
- * Its pages go back, as far as they are whole ones. Whoever writes there meanwhile loses what it
- * writes.
- */
+/* Release the ring's whole pages. A lane that writes there meanwhile loses its record. */
 static void ring_discard(uint64_t offset)
 {
 	const struct record_ring *ring = arena_peers_side(arena_at(&nic.arena, offset));
@@ -38,7 +32,7 @@ static bool is_watched(void)
 	return fcntl(nic.memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
 }
 
-/* capture_owner.look; a worker is locked. */
+/* capture_owner.look, which stops a capture that has ended. A worker is locked. */
 static void capture_look(void)
 {
 	int cancel = cancel_forbid();
@@ -62,7 +56,7 @@ void nic_capture_start(void)
 	struct capture_public *capture = nic_public_capture(nic.public);
 
 	atomic_store(&capture->snap_bytes, CAPTURED_BYTES_MAX);
-	/* Before it is told, so that it has the last word. */
+	/* Before the offer, because the capturing process may clear it. */
 	atomic_store(&capture->is_on, 1);
 	if (!capture_socket_offer(nic.memory, nic.shared))
 		atomic_store(&capture->is_on, 0);

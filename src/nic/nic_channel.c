@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Completion channels: what those that wait for an event do by themselves (event/event_queue.h).
- */
+/* Completion channels: how waiters for events collect completions (event/event_queue.h). */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

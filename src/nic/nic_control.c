@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lock: `stray_lock`, for the ring of packets that wait for nic_agent_lock. It is the innermost
- * lock, and is held for a copy at most.
+ * lock, taken for a copy at most.
  */
 #include "nic/nic_control.h"
 
@@ -18,7 +18,7 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 
-/* What is readable, in epoll data. */
+/* The ready source, in epoll data. */
 enum control_source {
 	CONTROL_SOURCE_AGENT,
 	CONTROL_SOURCE_WORK,
@@ -64,7 +64,7 @@ int nic_control_watch_peer(int fd)
 
 /* --- packets for other slots --- */
 
-/* The ring's first packet; it stays. False: there is none. */
+/* Read the ring's first packet and leave it there. Returns false if there is none. */
 static bool stray_peek(struct agent_packet *ret_packet)
 {
 	bool is_there;
@@ -87,10 +87,10 @@ static void stray_remove(void)
 
 static void strays_send(void)
 {
-	static struct agent_packet packet; /* this thread's */
+	static struct agent_packet packet; /* of the control thread only */
 	kick_clear(control.strays);
 	if (!nic_turn_is_free())
-		return; /* nic_control_send_strays() will be called */
+		return; /* nic_control_send_strays() follows */
 	while (stray_peek(&packet)) {
 		agent_client_forward(&nic.agent, &packet.head, packet.data);
 		stray_remove();
@@ -118,7 +118,7 @@ static bool stray_add(const struct agent_forward *head, const uint8_t *data)
 	return has_room;
 }
 
-/* Packets stay in their order: none is sent past those in the ring. */
+/* Packets keep their order: none overtakes those in the ring. */
 static bool has_strays(void)
 {
 	bool has;
@@ -183,7 +183,7 @@ static void source_handle(enum control_source source)
 	}
 }
 
-/* Each source bears to be looked at when it has nothing. */
+/* Handling a source that is not ready does nothing. */
 static void attend_all(void)
 {
 	source_handle(CONTROL_SOURCE_AGENT);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Completion queues, and polling: where an application's thread becomes the NIC.
- */
+/* Completion queues, and polling: where a program's thread does the NIC's work. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -60,7 +58,7 @@ void nic_cq_alarm(struct worker *worker, struct deadline *alarm)
 	nic_cq_hold(container_of(alarm, struct nic_cq_hold, alarm)->cq, worker);
 }
 
-/* Room for one more alarm on every lane that there is. The NIC is locked. Returns 0 or -ENOMEM. */
+/* Reserve one more alarm on every lane. The NIC is locked. Returns 0 or -ENOMEM. */
 static int reserve_alarms(void)
 {
 	int error = 0;
@@ -142,9 +140,9 @@ uint32_t nic_cq_capacity(const struct nic_cq *cq)
 }
 
 /*
- * Drive the lane in this thread. A locked lane is not waited for: its lock's holder drives it. But
- * that holder may need this CPU, and so may the peer, if it is a process of this machine. So this
- * thread yields the CPU after many fruitless polls, and at once when a thread waits for any lane.
+ * Drive the lane in this thread. If the lane is locked, do not wait: the lock's holder drives it.
+ * That holder, or a peer process of this machine, may need this CPU. So yield the CPU after many
+ * fruitless polls, and at once when a thread waits for any lane.
  */
 static void lane_drive(struct worker *worker, struct cq_taker *taker)
 {
@@ -162,7 +160,7 @@ static void lane_drive(struct worker *worker, struct cq_taker *taker)
 	bool yields = poll_policy_yields(&worker->policy, datagrams);
 	bool has_borrowers = worker->has_borrowers;
 	worker_unlock(worker);
-	/* No other thread may ever do this: the program may have one thread and only poll. */
+	/* Do this here: the program may have one thread that only polls. */
 	if (has_borrowers && segments_may_begin())
 		nic_mr_make_mappable();
 	if (yields || busy_locks_are_wanted())
@@ -177,7 +175,7 @@ static void drive_all(struct nic_cq *cq, struct cq_taker *taker)
 		lane_drive(nic.worker[__builtin_ctz(lanes)], taker);
 }
 
-/* Count the poll, except of an armed queue: its owner is about to sleep. */
+/* Count the poll. The owner of an armed queue is about to sleep, so its polls do not count. */
 static void note_poll(struct nic_cq *cq)
 {
 	uint32_t lanes = atomic_load_explicit(&cq->lane_mask, memory_order_acquire);
@@ -275,8 +273,8 @@ void nic_collect(uint32_t lanes)
 }
 
 /*
- * Collect what initiators on this host left before the queue was armed, because they woke no
- * thread. Later initiators see that the queue is armed.
+ * Collect what initiators on this host left before the queue was armed; they woke no thread.
+ * Initiators that come later see that the queue is armed.
  */
 static void lanes_collect(const struct nic_cq *cq)
 {

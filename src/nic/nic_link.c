@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets past the kernel's UDP: which addresses have a link, and the thread that asks the kernel
- * for the Ethernet addresses of neighbours (port_udp_question).
+ * Packets that bypass the kernel's UDP: which addresses have a link, and the thread that looks up
+ * the Ethernet addresses of neighbours (port_udp_question).
  *
- * The thread is there once an address has a link, and sleeps until a lane has a question. The
- * kernel's neighbour table is behind a lock that whoever configures interfaces may hold for long,
- * so no lane waits for it. The thread takes one worker's lock at a time, and none while it asks.
+ * The thread starts with the first link, and sleeps until a lane needs a lookup. No lane does
+ * lookups: another program may hold the lock of the kernel's neighbour table for long while it
+ * configures interfaces. The thread takes one worker's lock at a time, and has none during a
+ * lookup.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -19,8 +20,8 @@
 #include "os/log.h"
 #include "os/own_thread.h"
 
-/* One question of a lane, if it has any, and its answer. */
-static bool question_settle(struct worker *worker)
+/* Do one lookup for a lane. Returns false if the lane needs none. */
+static bool lookup_answer(struct worker *worker)
 {
 	struct port_udp_question question;
 	uint8_t mac[NEIGHBOUR_MAC_BYTES];
@@ -38,12 +39,12 @@ static bool question_settle(struct worker *worker)
 	return true;
 }
 
-static void questions_settle(void)
+static void lookups_answer(void)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
 
-		while (worker && question_settle(worker))
+		while (worker && lookup_answer(worker))
 			;
 	}
 }
@@ -62,7 +63,7 @@ static void *thread_main(void *unused)
 		bytes = read(kick, &kicks, sizeof(kicks));
 		own_thread_wake();
 		if (bytes == sizeof(kicks))
-			questions_settle();
+			lookups_answer();
 		else if (errno != EINTR)
 			break;
 	}
@@ -76,7 +77,7 @@ static void on_question(void *unused)
 	int cancel = cancel_forbid();
 
 	(void)unused;
-	/* It fails when the thread has more to look at than it can count. */
+	/* eventfd_write() fails only when the counter is full, and then the thread is awake. */
 	(void)!eventfd_write(nic.link_kick, 1);
 	cancel_allow(cancel);
 }
@@ -117,7 +118,7 @@ static const char *why_no_link(int error)
 
 void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 {
-	static _Atomic uint32_t told; /* of which interface: it has more than one address */
+	static _Atomic uint32_t logged; /* the interface last logged, which has several addresses */
 	char name[IF_NAMESIZE] = "?";
 	int error;
 
@@ -128,7 +129,7 @@ void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 		error = thread_start();
 	if (!error)
 		port_udp_on_question(worker->port, on_question, NULL);
-	if (!error || nic.link != NIC_LINK_ON || atomic_exchange(&told, ifindex) == ifindex)
+	if (!error || nic.link != NIC_LINK_ON || atomic_exchange(&logged, ifindex) == ifindex)
 		return;
 	if_indextoname(ifindex, name);
 	log_write(LOG_ERROR, "URNIC_LINK is on, but packets of %s go through UDP sockets: %s", name,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions, memory windows, and the NIC's own memory that programs may have.
+ * Memory regions, memory windows, and device memory.
  *
- * What changes or takes away a key does so with every lane locked: nobody is in the middle of a
- * copy then, and nobody meets a region that is half changed.
+ * A change or removal of a key locks every lane. So no copy is in progress then, and no lane sees a
+ * half-changed region.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@ static uint8_t random_variant(void)
 	return (uint8_t)nic_random_u64();
 }
 
-/* The NIC is locked. */
+/* Wait until no lane is at work. The NIC is locked. */
 static void lanes_leave(void)
 {
 	nic_for_each_worker(worker_unlock);
@@ -43,15 +43,15 @@ static void lanes_unlock(void)
 
 /* --- memory that peers can map ------------------------------------------------------------ */
 
-/* Is it memory of the program's, which is there as long as the region is? */
+/* Is it memory of the program, which stays mapped as long as the region exists? */
 static bool is_program_memory(const struct mr_region *region)
 {
 	return !(region->access & MR_ON_DEMAND) && !arena_contains(&nic.arena, region->address);
 }
 
 /*
- * Lock the NIC, with everything else in the process at rest if that `is_wanted` and possible.
- * Returns whether it is.
+ * Lock the NIC, and stop all other threads if that `is_wanted` and possible. Returns whether they
+ * are stopped.
  */
 static bool enter_alone(bool is_wanted)
 {
@@ -68,7 +68,7 @@ static void leave_alone(bool is_alone)
 		own_threads_unpark();
 }
 
-/* Where can it be mapped? The NIC is locked. */
+/* The segment, or the part of NIC memory, that has the region's memory. The NIC is locked. */
 static struct mr_extent extent_hold(const struct mr_region *region)
 {
 	struct mr_extent extent = {0, 0, 0};
@@ -88,10 +88,9 @@ static void extent_let_go(const struct mr_region *region, bool is_alone)
 }
 
 /*
- * A peer stands still in the middle of a copy to or from this memory, which is no region's any more
- * or another's. Moved memory becomes private memory, so that the peer's mapping is of a file range
- * that nobody uses. Memory that is shared by the program's wish stays what it is. All lanes are
- * locked.
+ * A stopped peer is in the middle of a copy to or from this memory, and its region has ended or
+ * changed. Make moved memory private again, so that the peer's mapping is of an unused file range.
+ * Memory that the program itself shares stays shared. All lanes are locked.
  */
 static void extent_give_up(const struct mr_region *region, bool is_alone)
 {
@@ -102,7 +101,7 @@ static void extent_give_up(const struct mr_region *region, bool is_alone)
 	mr_table_resume(&nic.mrs);
 }
 
-/* Is there something to do that is better done alone? */
+/* Does the region need work that is safest with all other threads stopped? */
 static bool is_cover_wanted(const struct mr_region *region)
 {
 	bool is_wanted;
@@ -140,7 +139,7 @@ static int region_add(const struct mr_region *region, bool is_alone, uint32_t *r
 	return error;
 }
 
-/* The table is suspended: nobody uses what it names. */
+/* The table is suspended, so no lane uses its memory. */
 static void cover_all(bool is_alone)
 {
 	struct mr_region region;
@@ -268,19 +267,15 @@ int nic_mw_destroy(uint32_t key, uint32_t pd)
 	return error;
 }
 
-/* The first byte of the page. */
 static uintptr_t page_of(const void *address)
 {
 	return (uintptr_t)address & ~((uintptr_t)getpagesize() - 1);
 }
 
-/*
- * Kernels before 5.14 cannot populate, and say EINVAL to any page, even to one that is known to be
- * there.
- */
+/* Linux before 5.14 cannot populate, and returns EINVAL even for a page that is mapped. */
 static bool can_populate(void)
 {
-	static _Atomic int answer; /* 0: not asked yet */
+	static _Atomic int answer; /* 0: not tested yet */
 	char known[1] = {0};
 
 	if (!answer)

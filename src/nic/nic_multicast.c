@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups: the sockets that receive them.
+ * Multicast groups and their sockets.
  *
- * The kernel gives each socket that is bound to a group's address and has joined it a copy of every
- * packet, in contrast to the receive sockets of the host's own addresses, of which one gets it. So
- * each lane with an attached queue pair has a socket of its own per group, which it opens itself:
- * urnicd is not needed. Several may be bound to one address, of whichever user (SO_REUSEADDR).
+ * The kernel copies a multicast packet to every socket that is bound to the group's address and has
+ * joined the group. A unicast packet goes to one socket instead. So each lane with an attached
+ * queue pair opens a socket of its own per group, without urnicd. Sockets of several users may be
+ * bound to one address (SO_REUSEADDR).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -43,7 +43,9 @@ static int join_ipv4(int fd, const struct gid *group, uint32_t ifindex)
 	int error;
 
 	memcpy(&request.imr_multiaddr, group->raw + 12, sizeof(request.imr_multiaddr));
-	/* What other sockets of this host have joined is not for this one. */
+	/*
+	 * Receive only groups that this socket has joined, not those of other sockets of the host.
+	 */
 	error = set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if (!error && setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof(request)))
 		error = -errno;
@@ -72,7 +74,7 @@ static int bind_group(int fd, const struct gid *group, uint32_t ifindex)
 	return bind(fd, &address.base, bytes) ? -errno : 0;
 }
 
-/* Returns a socket that receives what is sent to the group on this interface, or -errno. */
+/* Returns a socket that receives the group's packets on this interface, or -errno. */
 static int group_open(const struct gid *group, uint32_t ifindex)
 {
 	bool is_ipv4 = gid_is_ipv4(group);
@@ -82,7 +84,7 @@ static int group_open(const struct gid *group, uint32_t ifindex)
 
 	if (fd < 0)
 		return -errno;
-	/* As large as we are allowed to: not an error when that is less. */
+	/* A smaller buffer, where the limit is lower, is no error. */
 	if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES))
 		set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER_BYTES);
 	error = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -114,7 +116,7 @@ static struct membership *membership_find(
 	return NULL;
 }
 
-/* Is this the first of its group? */
+/* Is this the first membership of its group? */
 static bool is_first(const struct membership *asked)
 {
 	list_for_each(membership, &nic.memberships, struct membership, link)
@@ -135,7 +137,7 @@ static bool has_room(const struct gid *group, uint32_t ifindex)
 	return members ? members < NIC_GROUP_QP_COUNT_MAX : groups < NIC_GROUP_COUNT_MAX;
 }
 
-/* Make sure that the worker receives what is sent to the group. Returns 0 or -errno. */
+/* Make the worker receive the group's packets. Returns 0 or -errno. */
 static int group_receive(struct worker *worker, const struct gid *group, uint32_t ifindex)
 {
 	int index, socket;

@@ -20,7 +20,7 @@ bool nic_has_qp_type(enum qp_type type)
 	return engine_has_type(type);
 }
 
-/* Not from before a fork? */
+/* Are all the objects of this NIC, and none from before a fork? */
 static bool are_of_this_nic(const struct nic_qp_init *init)
 {
 	return (!init->send_cq || init->send_cq->epoch == nic_epoch) &&
@@ -30,8 +30,8 @@ static bool are_of_this_nic(const struct nic_qp_init *init)
 }
 
 /*
- * The lane that it will live on. Whoever receives over XRC mostly also sends: then one lane has
- * both halves of the conversation.
+ * The lane of the new queue pair. A program that receives over XRC mostly also sends, so one lane
+ * gets both directions of its traffic.
  */
 static uint32_t home_of(const struct nic_qp_init *init)
 {
@@ -41,7 +41,7 @@ static uint32_t home_of(const struct nic_qp_init *init)
 	return nic.last_xrc_send ? nic.last_xrc_send->lane.index : init->xrcd->home;
 }
 
-/* It lives on this lane now: polls of its completion queues drive it. */
+/* The queue pair lives on this lane: polls of its completion queues drive it. */
 static void lane_announce(const struct nic_qp_init *init, struct worker *worker)
 {
 	uint32_t lane = worker->lane.index;
@@ -173,7 +173,7 @@ int nic_qp_create(const struct nic_qp_init *init, struct nic_qp **ret_qp)
 	return error;
 }
 
-/* Close those that `which` has. The worker is locked. */
+/* Close the paths in `which`. The worker is locked. */
 static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t which)
 {
 	if (which & ATTR_AV)
@@ -183,8 +183,8 @@ static void paths_close(struct nic_qp *qp, const struct qp_attr *attr, uint32_t 
 }
 
 /*
- * What the program has seen complete here, an adapter has acknowledged by now. The worker is
- * locked.
+ * An adapter acknowledges a request before the program sees its completion, so do that before the
+ * queue pair ends. The worker is locked.
  */
 static void lane_acknowledge(struct nic_qp *qp)
 {
@@ -218,7 +218,7 @@ static void ignore_events(void *user, uint32_t events)
 	(void)events;
 }
 
-/* It is no program's, and lives on for borrowers. Its worker is locked. */
+/* The program destroys a queue pair that borrowers still use. Its worker is locked. */
 static void program_release(struct nic_qp *qp)
 {
 	qp->on_event = ignore_events;
@@ -271,8 +271,8 @@ static int path_open(struct worker *worker, struct qp_path *path, uint32_t dest_
 }
 
 /*
- * Open those of the two paths in `attr` that `mask` has, ATTR_AV and ATTR_ALT_PATH. The NIC is
- * locked, the worker is not. Returns 0, or -errno and none is open.
+ * Open the paths of `attr` that `mask` names, ATTR_AV and ATTR_ALT_PATH. The NIC is locked, the
+ * worker is not. Returns 0, or -errno and none is open.
  */
 static int paths_open(struct nic_qp *qp, struct qp_attr *attr, uint32_t mask)
 {
@@ -303,8 +303,8 @@ static bool parts_qp_connected(struct nic_qp *qp)
 }
 
 /*
- * What a change of the queue pair means for its connection within this host. The NIC is locked.
- * True: memory is to be made mappable.
+ * Open or close the same-host connection of a queue pair that has changed state. The NIC is locked.
+ * Returns true if memory is to be made mappable.
  */
 static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 {
@@ -431,8 +431,8 @@ void nic_interface_removed(uint32_t ifindex)
 }
 
 /*
- * What every posting begins with. A request that needs no packet does not need the time either, but
- * for who reads when it was complete.
+ * The start of each post. Skip the clock while all requests stay within the host and no program
+ * reads times of completions.
  */
 static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 {
@@ -446,8 +446,7 @@ static inline __attribute__((always_inline)) void post_begin(struct nic_qp *qp)
 }
 
 /*
- * All that was ever posted was executed within this host, and nothing else waits to be sent. The
- * worker is locked.
+ * Were all requests executed within this host, and is nothing else pending? The worker is locked.
  */
 static inline bool is_all_done(const struct nic_qp *qp)
 {
@@ -458,7 +457,7 @@ static inline bool is_all_done(const struct nic_qp *qp)
 		!atomic_load_explicit(&qp->worker->are_acks_deferred, memory_order_relaxed);
 }
 
-/* What every posting ends with. The worker is locked, and is not any more. */
+/* The end of each post. Unlocks the worker. */
 static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 {
 	struct worker *worker = qp->worker;
@@ -469,9 +468,8 @@ static inline __attribute__((always_inline)) void post_done(struct nic_qp *qp)
 		worker_send(worker, true);
 	}
 	worker_unlock(worker);
-	if (qp->send_cq &&
-		!nic_cq_is_armed(
-			qp->send_cq)) /* it will poll, and a post drives as well as a poll */
+	/* A program that does not sleep will poll, and a post drives the lane as well. */
+	if (qp->send_cq && !nic_cq_is_armed(qp->send_cq))
 		poll_policy_note(&worker->policy, 1);
 }
 
@@ -516,10 +514,7 @@ bool nic_can_send(enum qp_type type, uint32_t opcode)
 	return opcode < WR_OPCODE_COUNT && (wr_table[opcode].type_mask & 1u << type);
 }
 
-/*
- * Requests that were posted while the queue pair went to the error state must be flushed like those
- * before them.
- */
+/* Flush requests that were posted while the queue pair went to the error state. */
 static void recv_flush(struct nic_qp *qp)
 {
 	worker_lock(qp->worker);
@@ -545,8 +540,8 @@ int nic_qp_post_recv(
 	}
 	*ret_posted = posted;
 	/*
-	 * Who flushes sets the state and then empties the queue, under its lock, as it is posted
-	 * to: either what was posted is found there, or the state is seen here.
+	 * The flusher sets the state, then empties the queue under the queue's lock, which a post
+	 * takes too. So the flusher finds this request, or this thread sees the state.
 	 */
 	if (atomic_load_explicit(&qp->qp->public->state, memory_order_relaxed) == QP_ERR)
 		recv_flush(qp);

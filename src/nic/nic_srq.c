@@ -23,7 +23,7 @@ uint64_t nic_srq_share(void)
 	return offset;
 }
 
-/* Others read this list while it changes, as that of queue pairs (engine/engine.c). */
+/* Peers read this list while it changes, like that of queue pairs (engine/engine.c). */
 static void srq_publish(struct srq *srq)
 {
 	srq->public->next_offset = nic.public->first_srq_offset;
@@ -83,7 +83,7 @@ static int srq_add(struct nic_srq *srq, const struct nic_srq_init *init)
 	}
 	if (nic.srqs->count == NIC_SRQ_COUNT_MAX)
 		return -ENOMEM;
-	/* The slot is nobody else's, so nobody on this host has the same number. */
+	/* Slots are unique on the host, so the number is too. */
 	inner.number = srq_table_number(
 		nic.srqs, worker ? (uint8_t)worker->lane.slot : 0, nic_random_u64());
 	if (init->xrcd)
@@ -125,8 +125,8 @@ int nic_srq_create(const struct nic_srq_init *init, struct nic_srq **ret_srq)
 }
 
 /*
- * Whoever was at work with it is done when this returns, a signal of it is delivered, and no queue
- * pair of its domain knows it.
+ * On return, every thread that was using the queue has left it, its signal is delivered, and no
+ * queue pair of its domain knows it.
  */
 void nic_srq_forget_on_lanes(const struct srq *srq)
 {
@@ -141,10 +141,7 @@ void nic_srq_forget_on_lanes(const struct srq *srq)
 	}
 }
 
-/*
- * No initiator finds the queue any more: wait for those at work in it, and take in what they have
- * left.
- */
+/* Initiators no longer find the queue: wait for those that use it, and collect their records. */
 static bool parts_srq_leave(void)
 {
 	bool is_free = true;
@@ -184,7 +181,7 @@ void nic_srq_destroy(struct nic_srq *srq)
 		srq_table_remove(nic.srqs, &srq->srq);
 		nic_srq_forget_on_lanes(&srq->srq);
 		srq_unpublish(&srq->srq);
-		/* A stopped borrower or initiator may still use its memory, which stays then. */
+		/* A stopped borrower or initiator may still use this memory, so never free it. */
 		if (!srq->srq.is_in_use && (!srq->srq.is_shared || parts_borrowers_leave()))
 			srq_done(&srq->srq, &nic.arena);
 	}
@@ -197,7 +194,7 @@ uint32_t nic_srq_number(const struct nic_srq *srq)
 	return srq->srq.number;
 }
 
-/* The NIC is locked: nobody else changes the depth. */
+/* The NIC is locked, so no other thread changes the depth. */
 static int srq_modify(struct nic_srq *srq, const uint32_t *depth, const uint32_t *limit)
 {
 	struct recv_queue *rq = srq->srq.rq;

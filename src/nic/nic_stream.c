@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The TCP connections of iWARP queue pairs: given to them by the connection manager, and taken away
- * when they are over.
- *
  * qp->stream_user and its `qp` name each other. Both change with the NIC and the worker locked;
  * either lock is enough to read.
  */

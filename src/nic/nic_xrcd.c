@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains: a number that shared receive queues and queue pairs have in common, and the lanes
- * that serve it.
+ * XRC domains. A domain is a number that shared receive queues and queue pairs have in common, and
+ * the lanes that serve it.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 
-/* The domain of this file that there is, or NULL. The NIC is locked. */
+/* The domain of this file, or NULL. The NIC is locked. */
 static struct nic_xrcd *xrcd_find(const struct xrc_file *file, uint32_t ifindex)
 {
 	if (!file->inode)
@@ -24,7 +24,7 @@ static struct nic_xrcd *xrcd_find(const struct xrc_file *file, uint32_t ifindex)
 	return NULL;
 }
 
-/* The NIC is locked, and up. NULL: no memory. */
+/* Returns NULL when out of memory. The NIC is locked and up. */
 static struct nic_xrcd *xrcd_create(const struct xrc_file *file, uint32_t ifindex)
 {
 	struct nic_xrcd *xrcd = calloc(1, sizeof(*xrcd));
@@ -61,7 +61,7 @@ int nic_xrcd_create(const struct xrc_file *file, uint32_t ifindex, struct nic_xr
 	return error;
 }
 
-/* Nobody has it any more? The NIC is locked. */
+/* End the domain after its last use. The NIC is locked. */
 static void end_if_unused(struct nic_xrcd *xrcd)
 {
 	if (xrcd->openings || xrcd->qp_count)
@@ -112,7 +112,8 @@ void nic_xrcd_add_lane(struct nic_xrcd *xrcd, uint32_t lane)
 /* --- other processes --- */
 
 /*
- * urnicd tells who there is; and tells others of us once we have a slot. Asks. The NIC is locked.
+ * urnicd lists the other processes, and lists us to them once we have a slot. May wait for urnicd.
+ * The NIC is locked.
  */
 static bool agent_knows_us(const struct nic_xrcd *xrcd)
 {
@@ -145,7 +146,7 @@ void nic_xrcd_show(struct nic_xrcd *xrcd)
 	nic_leave();
 }
 
-/* Is there such a domain in this NIC memory, of whatever process? */
+/* Does this NIC memory, of any process, have such a domain? */
 static bool is_in(int memory, const struct nic_xrcd *xrcd)
 {
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
@@ -167,7 +168,7 @@ static bool is_in(int memory, const struct nic_xrcd *xrcd)
 	return false;
 }
 
-/* The connection is ours. */
+/* Does any other process have such a domain? The caller has the turn. */
 static bool is_in_some(const struct nic_xrcd *xrcd)
 {
 	struct agent_process process;

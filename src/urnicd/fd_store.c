@@ -10,7 +10,8 @@
 
 enum {
 	FD_STORE_BUFFER_BYTES = 4 << 20,
-	FD_STORE_MESSAGES_MAX = 4096, /* to look at, in a fd store that someone hands us */
+	/* limit on reading a fd store that a client passes to urnicd */
+	FD_STORE_MESSAGES_MAX = 4096,
 };
 
 int fd_store_create(void)
@@ -63,7 +64,7 @@ static bool is_label_legal(const struct fd_store_label *label, uint32_t count)
 	}
 }
 
-/* A message of the fd store that was looked at. */
+/* A message of the fd store. */
 struct message {
 	struct fd_store_label label;
 	struct passed_fds fds;
@@ -71,7 +72,7 @@ struct message {
 	bool is_whole; /* has the size of a label, and all its descriptors */
 };
 
-/* Look at the message at the peek offset. Returns its bytes, or -errno. */
+/* Peek at the message at the peek offset. Returns its bytes, or -errno. */
 static ssize_t message_peek(int store, struct message *message)
 {
 	struct iovec iov = {&message->label, sizeof(message->label)};
@@ -114,7 +115,7 @@ int fd_store_visit(int store, fd_store_visit_fn *visit, void *context)
 	return 0;
 }
 
-/* Take the message at the head, which was looked at, out. Its descriptors are closed. */
+/* Remove the message at the head. Its descriptors are closed. */
 static void message_discard(int store)
 {
 	struct fd_store_label label;

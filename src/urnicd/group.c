@@ -20,7 +20,7 @@
 
 enum {
 	RECEIVE_BUFFER_BYTES = 8 << 20,
-	ROW_SLOTS = 8, /* that the program compares one by one */
+	LEAF_SLOTS = 8, /* slots at which the search of the program ends, comparing each */
 	PROGRAM_INSTRUCTIONS_MAX = 1024,
 	QPN_TOP_BYTE = 5, /* in the BTH, which the UDP payload begins with: IBTA 9.2 */
 };
@@ -163,7 +163,7 @@ static void emit_choice(
 	uint32_t half = count / 2;
 	uint16_t jump;
 
-	if (count <= ROW_SLOTS) {
+	if (count <= LEAF_SLOTS) {
 		for (uint32_t i = 0; i < count; i++) {
 			program_emit(program,
 				(struct sock_filter)BPF_JUMP(

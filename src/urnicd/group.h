@@ -34,7 +34,7 @@ enum {
 
 struct group {
 	struct agent_address address;
-	uid_t maker; /* user of the process that first asked for the address; 0 after a restart */
+	uid_t maker; /* user of the process that first requested the address; 0 after a restart */
 	uint32_t count; /* sockets[count] and above are not open */
 	int sockets[AGENT_SLOTS]; /* members */
 	uint8_t slot_of_member[AGENT_SLOTS]; /* 0: no slot */

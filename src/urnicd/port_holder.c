@@ -14,7 +14,7 @@
 #include "port/address.h"
 #include "wire/roce.h"
 
-/* One bound UDP socket, as /proc/net/udp and udp6 list them. */
+/* A bound UDP socket, as /proc/net/udp and udp6 list them. */
 struct udp_row {
 	struct gid gid; /* all zero: any address of either family, or of IPv6 alone */
 	bool is_any;

@@ -42,7 +42,8 @@ struct client {
 	uid_t uid;
 	char comm[PROCESS_NAME_BYTES];
 	struct agent_slots slots;
-	bool is_foreign; /* from another network namespace: may only ask for processes */
+	/* from another network namespace: may only request the list of processes */
+	bool is_foreign;
 	bool is_greeted;
 	bool is_survivor; /* it resumed slots of an earlier urnicd */
 	bool is_over_quota; /* its first request is refused for that */
