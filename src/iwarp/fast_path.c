@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fast path: a SEND or WRITE of one FPDU that is there as a whole, and a small SEND or WRITE to
- * be staged. System calls evict our code from L1, so what counts is how little code a message runs.
+ * The fast path: it receives a SEND or WRITE of one complete FPDU, and stages a small SEND or
+ * WRITE. System calls evict our code from L1; keep this path small.
  *
- * Anything else, and anything that is wrong, is left to receive.c and transmit.c, which find the
- * error. Keys are looked up once, and then cached.
+ * Everything else, errors included, is left to receive.c and transmit.c. A key is looked up once
+ * and then cached.
  */
 #include <string.h>
 
 #include "iwarp/internal.h"
 #include "memory/copy.h"
 
-/* Bytes of a region, as a request or a header names them. */
+/* The bytes that a request or a header names. */
 struct extent {
 	uint64_t iova;
 	uint32_t key;
@@ -31,7 +31,7 @@ static __attribute__((cold)) uint8_t *extent_look_up(const struct iwarp_qp *iwar
 }
 
 /*
- * The address of the bytes, if they lie in one piece in a region that allows the access. NULL: not
+ * The address of the bytes, if they are contiguous in a region that grants the access. NULL: not
  * for the fast path.
  */
 static inline uint8_t *extent_find(const struct iwarp_qp *iwarp, struct mr_cached *cached,
@@ -68,8 +68,8 @@ static bool write_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ul
 }
 
 /*
- * Returning false after iwarp_receive_begin() is fine: to receive.c, the receive request that was
- * taken is that of a message of which no byte has arrived.
+ * May return false after iwarp_receive_begin(): to receive.c, the receive request then belongs to a
+ * message without bytes so far.
  */
 static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {
@@ -100,7 +100,7 @@ static bool send_take(struct iwarp_qp *iwarp, const uint8_t *ulpdu, uint32_t ulp
 	return true;
 }
 
-/* Is a segment under way, or does the stream need receive.c for each FPDU? */
+/* Is a segment incomplete, or does the stream need receive.c for each FPDU? */
 static bool is_receive_busy(const struct iwarp_qp *iwarp)
 {
 	const struct iwarp_receive *rx = &iwarp->rx;
@@ -156,7 +156,7 @@ static bool is_fast_path_open(const struct iwarp_qp *iwarp)
 		tx->index != qp->sq->posted && iwarp_has_room(tx);
 }
 
-/* The address of a request's bytes, if they are few and in one piece; else NULL. */
+/* The address of a request's payload, if it is short and contiguous; else NULL. */
 static const uint8_t *payload_find(struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
 	const struct sge *sge = wqe->sge;
@@ -173,8 +173,8 @@ static const uint8_t *payload_find(struct iwarp_qp *iwarp, const struct send_wqe
 }
 
 /*
- * The headers of a whole message, and the FPDU's length before them. They are written in words,
- * because the CRC reads them in words next: a load from several smaller stores stalls.
+ * The headers of a whole message, and the FPDU's length before them. Written in words, because the
+ * CRC reads words next, and a load from several smaller stores stalls.
  */
 static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, uint32_t ulpdu_bytes,
 	bool is_write, uint8_t *fpdu)
@@ -192,7 +192,7 @@ static void header_make(struct iwarp_transmit *tx, const struct send_wqe *wqe, u
 	}
 }
 
-/* Stages the next request. Returns false, with nothing changed, if the fast path cannot. */
+/* Stage the next request. Returns false, with nothing changed, if the fast path cannot. */
 static inline bool request_stage(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;

@@ -2,9 +2,7 @@
 #ifndef URNIC_IWARP_INTERNAL_H
 #define URNIC_IWARP_INTERNAL_H
 
-/*
- * What the halves of a stream ask of each other.
- */
+/* Functions that the files of this room share. */
 
 #include "iwarp/iwarp.h"
 #include "memory/mr_borrowed.h"
@@ -12,8 +10,8 @@
 /* --- fast_path.c --- */
 
 /*
- * Take in the next FPDU, if it is whole and a plain SEND or WRITE without errors. Returns false if
- * it is not: the FPDU is still to be taken.
+ * Receive the next FPDU, if it is complete and a plain SEND or WRITE without errors. Returns false,
+ * with the FPDU still in the buffer, if not.
  */
 bool iwarp_receive_fast(struct iwarp_qp *iwarp, uint64_t now_ns);
 
@@ -22,7 +20,7 @@ bool iwarp_stage_fast(struct iwarp_qp *iwarp);
 
 /* --- staging.c --- */
 
-/* Is there room for one more FPDU, and a Terminate message behind it? */
+/* Is there room for another FPDU, and for a Terminate message behind it? */
 enum { FPDU_PIECES_MAX = 3 };
 static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
 {
@@ -30,23 +28,23 @@ static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
 		tx->piece_count + FPDU_PIECES_MAX < IWARP_PIECES_MAX;
 }
 
-/* The next message of a queue; all of it, or its segment at `offset`. */
+/* The next message of a queue: all of it, or its segment at `offset`. */
 struct ddp_segment iwarp_untagged(const struct iwarp_transmit *tx, enum rdmap_opcode opcode,
 	enum ddp_queue queue, uint32_t offset);
 
-/* Begin a FPDU: where its payload goes, behind its header. */
+/* Begin a FPDU. Returns the place of its payload, behind its header. */
 uint8_t *iwarp_fpdu_begin(struct iwarp_transmit *tx, const struct ddp_segment *segment);
 
-/* Its payload of `bytes` bytes is there. */
+/* End the FPDU: its payload of `bytes` bytes is written. */
 void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t bytes);
 
 /*
- * Own bytes that are a FPDU, or its end, or its header (IWARP_OWN, IWARP_OWN_HEADER) are there,
- * behind what is staged.
+ * Add own bytes that were written behind the staged ones: a FPDU or its end (IWARP_OWN), or its
+ * header (IWARP_OWN_HEADER).
  */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes);
 
-/* The same, of a whole FPDU that is the only one. */
+/* The same for a complete FPDU, with nothing else staged. */
 static inline void iwarp_own_begin(struct iwarp_transmit *tx, uint32_t bytes)
 {
 	tx->pieces[tx->first_piece] =
@@ -57,7 +55,7 @@ static inline void iwarp_own_begin(struct iwarp_transmit *tx, uint32_t bytes)
 	tx->tail += bytes;
 }
 
-/* All of a FPDU is there, `bytes` bytes, of which so many are payload. */
+/* A complete FPDU of `bytes`, of which `payload_bytes` are payload, was written. */
 static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uint32_t payload_bytes)
 {
 	if (iwarp->tx.piece_count)
@@ -69,13 +67,13 @@ static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uin
 }
 
 /*
- * The same for a whole FPDU with a payload, `kind`, `key`, `at` and `bytes` of a piece, that is
- * lent.
+ * The same for a complete FPDU with a zero-copy payload, described by `kind`, `key`, `at` and
+ * `bytes` of a piece.
  */
 void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload);
 
-/* May a payload of so many bytes be lent? */
+/* May a payload of so many bytes be sent without a copy? */
 static inline bool iwarp_may_lend(const struct iwarp_qp *iwarp, uint64_t bytes)
 {
 	return !iwarp->settings.has_crc && !iwarp->settings.sends_markers &&
@@ -83,26 +81,28 @@ static inline bool iwarp_may_lend(const struct iwarp_qp *iwarp, uint64_t bytes)
 }
 
 /*
- * The program has its memory back: what was lent to a FPDU that is on its way is copied, or the
- * stream ends with that; FPDUs that are not are staged no longer from the first with a loan on.
+ * Give the program its memory back. The zero-copy payload of a FPDU that is partly sent is copied,
+ * or the stream ends. Other FPDUs, from the first with a zero-copy payload on, are no longer
+ * staged.
  */
 void iwarp_loans_end(struct iwarp_qp *iwarp);
 
 /*
- * Stage a Terminate message; `ulpdu` NULL for none. Loans end before. There is always room for one.
+ * Stage a Terminate message, for which there is always room; `ulpdu` NULL for none. Ends zero-copy
+ * payloads first.
  */
 void iwarp_stage_terminate(
 	struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
 
 /* --- transmit.c --- */
 
-/* Stage one more FPDU. Returns false when there is none now. */
+/* Stage another FPDU. Returns false when there is none now. */
 bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/* Owe the answer to a request of the peer's. False when there are as many as we serve at once. */
+/* Queue the answer to a request of the peer. False when all places are in use. */
 bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed);
 
-/* All of the request at tx->index is staged. */
+/* The request at tx->index is completely staged. */
 static inline void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
@@ -126,15 +126,15 @@ static inline bool iwarp_has_answer(const struct send_wqe *wqe)
 /* --- segment.c --- */
 
 /*
- * Check the header of a received segment: may it come now, and where does its payload go? Nothing
- * has changed if it may not.
+ * Check the header of a received segment: is the segment allowed now, and where does its payload
+ * go? A refused segment changes nothing.
  */
 enum rdmap_error iwarp_segment_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment);
 
-/* Take the receive request that a new message is for. */
+/* Take the receive request for a new message. */
 enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode);
 
-/* Its message, of `cqe->byte_count`, is there. */
+/* Its message, of `cqe->byte_count` bytes, is complete. */
 void iwarp_receive_end(
 	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns);
 
@@ -145,32 +145,29 @@ void iwarp_receive_end(
 enum rdmap_error iwarp_segment_place(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	uint32_t offset, const uint8_t *from, uint32_t bytes);
 
-/*
- * The address where those bytes lie in one piece; NULL when they do not, or may not be written any
- * more.
- */
+/* The address of those bytes; NULL when they are not contiguous, or no longer writable. */
 uint8_t *iwarp_segment_target(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint32_t offset, uint32_t bytes);
 
 /*
- * All of it is placed: what follows from it. `segment->payload` is all of the payload where it is
- * no data.
+ * The segment is completely placed: execute its effect. `segment->payload` is the whole payload of
+ * a segment without data.
  */
 enum rdmap_error iwarp_segment_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns);
 
-/* Does it carry data for memory, so that placing it may begin before it is all there? */
+/* Does it carry data for memory, so that placing may begin before all of it has arrived? */
 bool iwarp_segment_is_data(const struct ddp_segment *segment);
 
 /* --- stream.c --- */
 
-/* The responder may send requests. */
+/* From now on the responder may send requests. */
 void iwarp_hold_over(struct iwarp_qp *iwarp);
 
-/* Set the deadline of an open stream: a message waits, or the responder waits for the initiator. */
+/* Set the deadline of an open stream: for a stalled message, or for the initiator's first FPDU. */
 void iwarp_deadline_update(struct iwarp_qp *iwarp);
 
-/* The peer broke a rule: say so, and end. `ulpdu` NULL when it is not about a segment. */
+/* The peer broke a rule: stage a Terminate message, and end. `ulpdu` NULL: not about a segment. */
 void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t *ulpdu,
 	uint32_t ulpdu_bytes, uint64_t now_ns);
 

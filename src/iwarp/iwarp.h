@@ -5,33 +5,32 @@
 /*
  * Reliable connections over a byte stream: RDMAP over DDP over MPA (RFC 5040, 5041, 5044, 7306).
  *
- * A queue pair of type QP_TYPE_IWARP has a stream, which the runtime carries over TCP and the
- * simulator over a model of it. The connection manager opens it (MPA's request and reply are behind
- * us then); from then on, whoever drives the lane moves bytes:
+ * A queue pair of type QP_TYPE_IWARP has a stream. The worker carries it over TCP, the simulator
+ * over a model of TCP. The connection manager opens it after MPA's request and reply. From then on
+ * the holder of the lane's lock moves bytes:
  *
- *     iwarp_offer()     where shall what comes next go?
- *     iwarp_received()  so much has come
- *     iwarp_output()    what is to be sent?
- *     iwarp_sent()      so much has been taken
- *     iwarp_ended()     nothing more will come
- *     iwarp_wish()      what shall become of the stream?
+ *     iwarp_offer()     where to receive the next bytes
+ *     iwarp_received()  how many bytes were received
+ *     iwarp_output()    which bytes to send
+ *     iwarp_sent()      how many bytes the carrier has taken
+ *     iwarp_ended()     no more bytes will arrive
+ *     iwarp_wish()      whether to keep, end or close the stream
  *
- * Sending. Requests and READ responses become FPDUs, whole messages in turn. With CRCs, or markers,
- * they are staged in a buffer of the queue pair: bytes are copied out of the program's memory once,
- * so that the CRC is that of what is sent even if the program changes what a peer reads. Without, a
- * long payload is lent: it stays where it is until it is taken.
+ * Sending. Requests and READ responses become FPDUs; whole messages alternate. With CRCs or markers
+ * they are staged in a buffer of the queue pair. This copies bytes out of the program's memory
+ * once, so the CRC is right even if the program changes memory that a peer reads. Otherwise a long
+ * payload is zero-copy: it stays in the program's memory until the carrier takes it. A request
+ * without a response is done when the carrier has taken its last byte.
  *
- * A request that needs no answer is done when its last byte was taken.
+ * Receiving. With CRCs or markers a FPDU is collected, checked, and then placed. Otherwise the
+ * payload of a long segment goes straight to its destination once its header was checked. Its last
+ * bytes are placed last, for programs that poll them.
  *
- * Receiving. With CRCs, or markers, a FPDU is collected, checked, and then placed. Without, the
- * payload of a long segment goes straight to where it belongs once its header was checked, its last
- * bytes excepted: those are placed last, for programs that watch them.
+ * The end. The queue pair goes to the error state because the program requests it, the peer has
+ * ended, or either side broke a rule. Staged bytes are sent, then a Terminate message if a rule was
+ * broken. Then the stream is closed. SIGNAL_QP_DISCONNECTED reports that.
  *
- * The end. The queue pair goes to the error state because the program wants it, or the peer has
- * ended, or somebody broke a rule. What was staged goes out, and behind it, if a rule was broken, a
- * Terminate message; then the stream is closed. SIGNAL_QP_DISCONNECTED says that it is over.
- *
- * All of this runs under the lane's lock. A peer can make none of it allocate.
+ * Everything runs under the lane's lock. No peer can make it allocate.
  */
 
 #include <stdbool.h>
@@ -41,35 +40,33 @@
 #include "wire/rdmap.h"
 
 enum {
-	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that we send */
-	/* The same, of one that is lent: the ULPDU has 64,768 at most (RFC 5044 section 3) */
+	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that urnic sends */
+	/* Of a zero-copy segment: the ULPDU has 64,768 at most (RFC 5044 section 3). */
 	IWARP_LOAN_BYTES_MAX = 64704,
-	IWARP_LOAN_BYTES_MIN =
-		4096, /* less is copied more quickly than the kernel takes it in pieces */
-	IWARP_TX_BATCH_BYTES = 65536, /* staged bytes after which no more are, until they went */
-	IWARP_TX_LENT_BYTES = 256 << 10, /* the same, lent ones among them */
+	IWARP_LOAN_BYTES_MIN = 4096, /* copying fewer is faster than pieces for the kernel */
+	IWARP_TX_BATCH_BYTES = 65536, /* limit of staged bytes that are not sent */
+	IWARP_TX_LENT_BYTES = 256 << 10, /* the same, including zero-copy payloads */
 	IWARP_TX_BYTES = IWARP_TX_BATCH_BYTES + 2 * FPDU_MARKED_BYTES_MAX,
-	IWARP_PIECES_MAX = 32, /* of what is staged: a power of two */
+	IWARP_PIECES_MAX = 32, /* staged pieces: a power of two */
 	IWARP_RX_BYTES = 2 * 65536,
 	IWARP_SPANS_MAX = 2,
-	IWARP_DIRECT_BYTES_MIN = 4096, /* payload that is worth a place of its own */
+	IWARP_DIRECT_BYTES_MIN = 4096, /* a payload from here on is received at its destination */
 	IWARP_TAIL_BYTES = 64, /* of a payload, that are placed last */
 };
 
 /*
- * How long a message waits for a receive request, with all that is behind it, before the stream is
- * ended for it; and how often to look. RFC 5041 has only the end; but a receiver may be as slow as
- * it likes in taking bytes from TCP, and programs that were written for InfiniBand post a little
- * late at times.
+ * How long a message, with all messages behind it, waits for a receive request before the stream
+ * ends, and how often to look. RFC 5041 ends the stream at once. But a receiver may read from TCP
+ * as late as it likes, and programs that were written for InfiniBand post a little late at times.
  */
 #define IWARP_STALL_NS      1000000000ull
 #define IWARP_STALL_LOOK_NS 100000ull
 
 /*
- * How long a responder that did not agree on the peer-to-peer mode waits for the initiator's first
- * FPDU before it sends a request of its own. RFC 5044 section 7.1.2 has it wait for ever; but siw
- * as initiator does not ask for that mode, and where the server speaks first nothing would ever
- * come. What the rule protects, the initiator on its way into full operation, has long got there.
+ * How long a responder without the peer-to-peer mode waits for the initiator's first FPDU before it
+ * sends a request. RFC 5044 section 7.1.2 has no limit. But siw as initiator does not request that
+ * mode, and a server that speaks first would wait for ever. The rule protects an initiator that is
+ * not yet in full operation; it is by then.
  */
 #define IWARP_HOLD_NS 100000000ull
 
@@ -77,57 +74,56 @@ enum {
 #define IWARP_CLOSE_NS 2000000000ull
 
 enum iwarp_stream {
-	IWARP_STREAM_NONE, /* never opened, or forgotten by a reset */
+	IWARP_STREAM_NONE, /* never opened, or reset */
 	IWARP_STREAM_OPEN,
-	IWARP_STREAM_ENDING, /* what is staged goes out; what comes in is thrown away */
-	IWARP_STREAM_ENDED, /* all has gone out: our half is closed, the peer's is waited for */
+	IWARP_STREAM_ENDING, /* staged bytes are sent; received bytes are discarded */
+	IWARP_STREAM_ENDED, /* our half is closed; the peer's is not */
 	IWARP_STREAM_OVER,
 };
 
-/* What the queue pair wants to become of its stream. */
+/* The queue pair's request about its stream. */
 enum iwarp_wish {
 	IWARP_KEEP,
-	IWARP_END, /* close our half, behind what was sent; go on receiving */
-	IWARP_CLOSE, /* close it all */
+	IWARP_END, /* close our half, behind the sent bytes; keep receiving */
+	IWARP_CLOSE, /* close both halves */
 };
 
-/* What MPA's request and reply agreed. */
+/* The result of MPA's request and reply. */
 struct iwarp_settings {
 	bool has_crc;
 	bool sends_markers;
 	bool receives_markers;
 	bool is_initiator;
-	uint32_t ready; /* enum mpa_ready: what the initiator sends first; 0: nothing */
+	uint32_t ready; /* enum mpa_ready: the initiator's first message; 0: none */
 	uint32_t ird; /* READs and atomics that we serve at once; 0 to QP_RD_ATOMIC_MAX */
-	uint32_t ord; /* that we have under way */
+	uint32_t ord; /* READs and atomics that we have outstanding */
 };
 
-/* A place for received bytes. */
+/* Room for received bytes. */
 struct iwarp_span {
 	uint8_t *at;
 	uint32_t bytes;
 };
 
-/* Bytes to be sent. */
 struct iwarp_part {
 	const uint8_t *at;
 	uint32_t bytes;
 };
 
-/* A READ or atomic request of the peer's that is not answered yet. */
+/* A READ or atomic request of the peer that is not answered yet. */
 struct iwarp_owed {
 	enum rdmap_opcode opcode;
 	struct rdmap_read_request read;
 	struct rdmap_atomic_response atomic; /* executed already */
 };
 
-/* What is staged, in the order of the stream: bytes of ours, or of the memory that a key names. */
+/* A staged piece of the stream: own bytes, or memory that a key names. */
 struct iwarp_piece {
 	enum {
 		IWARP_OWN, /* bytes[at ...] */
-		IWARP_OWN_HEADER, /* the same: all of a FPDU before a payload that is lent */
-		IWARP_LENT, /* of a SEND or WRITE */
-		IWARP_LENT_READ, /* of what the peer reads */
+		IWARP_OWN_HEADER, /* the same: all of a FPDU before a zero-copy payload */
+		IWARP_LENT, /* zero-copy payload of a SEND or WRITE */
+		IWARP_LENT_READ, /* zero-copy payload of a READ response */
 	} kind;
 	uint32_t bytes; /* at least 1 */
 	uint32_t key;
@@ -138,57 +134,55 @@ struct iwarp_transmit {
 	struct iwarp_piece pieces[IWARP_PIECES_MAX]; /* a ring */
 	uint32_t first_piece, piece_count;
 	bool is_first_begun; /* some of the first piece was taken */
-	bool is_cut; /* within a FPDU: memory that was lent has gone */
-	uint32_t tail; /* of bytes[], where what is staged next goes */
+	bool is_cut; /* within a FPDU: the memory of a zero-copy payload has gone */
+	uint32_t tail; /* of bytes[]: where the next bytes are staged */
 	uint32_t staged_bytes; /* of all pieces */
-	uint64_t position; /* in the stream, behind them */
-	uint32_t index; /* the send request to be staged next, or in the middle of it */
-	uint32_t message_offset; /* MO of its next segment: so many bytes of it are staged */
-	bool is_in_message; /* of the send queue: nothing may come between its segments */
+	uint64_t position; /* in the stream, behind all pieces */
+	uint32_t index; /* of the send request to be staged next, or partly staged */
+	uint32_t message_offset; /* MO of its next segment: how much of it is staged */
+	bool is_in_message; /* of the send queue: its segments must not be interrupted */
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
 	bool is_held; /* the responder sends no request before the initiator's first FPDU */
-	uint64_t hold_end_ns; /* or before this; 0: there is no such time */
-	bool is_ready_owed; /* the initiator has to say so, before all else */
+	uint64_t hold_end_ns; /* or before this time; 0: no limit */
+	bool is_ready_owed; /* the initiator has to send its ready message before all else */
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* MSN of the next message */
-	uint32_t answers_out; /* READs and atomics without an answer */
-	enum fault fault; /* what the request at `index` fails with when its turn comes */
-	struct mr_cached own; /* of the keys that SENDs and WRITEs name */
+	uint32_t answers_out; /* outstanding READs and atomics */
+	enum fault fault; /* of the request at `index`, which fails in its turn */
+	struct mr_cached own; /* keys of SENDs and WRITEs */
 	struct iwarp_owed owed[QP_RD_ATOMIC_MAX]; /* a ring */
 	uint32_t owed_first, owed_count;
-	uint32_t owed_offset; /* bytes of the first one's response that are staged */
+	uint32_t owed_offset; /* staged bytes of the first one's response */
 	uint8_t bytes[IWARP_TX_BYTES];
 };
 
 struct iwarp_receive {
-	uint32_t start, end; /* bytes[start .. end) wait */
-	uint32_t direct_bytes; /* of the last offer, that were not bytes[] */
-	/*
-	 * With markers: in the stream, of the FPDU that begins at `start` or is behind the one that
-	 * does
-	 */
+	uint32_t start, end; /* bytes[start .. end) are to be processed */
+	uint32_t direct_bytes; /* of the last offer, outside of bytes[] */
+	/* With markers: place in the stream of the FPDU at `start`, or of the one after it. */
 	uint64_t position;
-	bool is_checked; /* the FPDU at `start` is whole, has a good CRC, and no markers any more */
-	bool has_segment; /* its header was checked, and has been taken out of bytes[] */
+	/* The FPDU at `start` is complete, with a good CRC, and its markers are removed. */
+	bool is_checked;
+	bool has_segment; /* its header was checked, and removed from bytes[] */
 	struct ddp_segment segment;
 	uint32_t placed_bytes; /* of its payload */
-	uint32_t trailer_bytes; /* pad and CRC behind it */
-	/* The next message waits for a receive request until then; 0: it does not */
+	uint32_t trailer_bytes; /* pad and CRC */
+	/* The next message waits for a receive request until then; 0: it does not. */
 	uint64_t stall_end_ns;
 	uint64_t stall_look_ns; /* when to look again */
 	bool is_ready_awaited; /* the next FPDU is the initiator's first */
-	/* An empty READ response answers an initiator that was ready with a READ */
+	/* An empty READ response answers an initiator whose ready message is a READ. */
 	bool is_ready_answer_awaited;
-	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the one under way */
-	struct mr_cached remote; /* of the keys that the peer's WRITEs name */
-	struct mr_cached local; /* that receive requests name */
+	uint32_t msn[DDP_QUEUE_COUNT]; /* of the next message, or of the incomplete one */
+	struct mr_cached remote; /* keys of the peer's WRITEs */
+	struct mr_cached local; /* keys of receive requests */
 	bool has_receive; /* `receive` was taken */
 	struct recv_wqe receive;
-	enum fault receive_fault; /* that it completes with if its message does not */
-	enum rdmap_opcode send_opcode; /* of the message that `receive` is for */
-	uint32_t send_bytes; /* of it, so far */
-	uint32_t write_bytes; /* WRITE segments since the last message with immediate data */
-	uint32_t answer_index; /* the oldest READ or atomic without an answer, if there is one */
+	enum fault receive_fault; /* its fault if its message fails */
+	enum rdmap_opcode send_opcode; /* of the message in `receive` */
+	uint32_t send_bytes; /* of that message, so far */
+	uint32_t write_bytes; /* of WRITE segments since the last message with immediate data */
+	uint32_t answer_index; /* of the oldest READ or atomic without an answer, if there is one */
 	uint32_t answer_bytes; /* of a READ's response, so far */
 	uint8_t bytes[IWARP_RX_BYTES];
 };
@@ -198,7 +192,7 @@ struct iwarp_qp {
 	enum iwarp_stream stream;
 	struct iwarp_settings settings;
 	bool is_peer_ended;
-	void *carrier; /* of the bytes: the runtime's */
+	void *carrier; /* of the bytes; the worker's */
 	struct iwarp_transmit tx;
 	struct iwarp_receive rx;
 };
@@ -211,23 +205,22 @@ static inline struct iwarp_qp *iwarp_from_qp(struct qp *qp)
 }
 
 /*
- * Give a queue pair in INIT its stream: it goes to RTS.
- *
- * Returns 0, or -EINVAL in another state, or when it had a stream since its last reset.
+ * Give a queue pair in INIT its stream: it goes to RTS. Returns 0; -EINVAL in another state, or
+ * when it had a stream since its last reset.
  */
 int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, uint64_t now_ns);
 
 /*
- * Where shall received bytes go?
+ * Where to receive bytes.
  *
- * `spans`  Room for IWARP_SPANS_MAX; to be filled in order, at once: memory of the program among
- *          them is approved until the lane is unlocked.
+ * `spans`  Room for IWARP_SPANS_MAX; to be filled in order, at once: program memory among them is
+ *          approved until the lane is unlocked.
  *
- * Returns how many spans there are; 0 when no more bytes are wanted.
+ * Returns the number of spans; 0 when the queue pair takes no more bytes now.
  */
 unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS_MAX]);
 
-/* The same when nothing is in the middle: IWARP_RX_BYTES in one piece. NULL when something is. */
+/* The same between segments: IWARP_RX_BYTES in one span. NULL when a segment is incomplete. */
 static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -241,12 +234,11 @@ static inline uint8_t *iwarp_offer_buffer(struct iwarp_qp *iwarp)
 	return rx->bytes;
 }
 
-/* The first `bytes` bytes of what was offered last are there now. At least 1. */
+/* The first `bytes` bytes of the last offer, at least 1, were received. */
 void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
 /*
- * Does a message wait for a receive request? Nothing is offered then; ask again with
- * iwarp_resume().
+ * Does a message wait for a receive request? Nothing is offered then; iwarp_resume() looks again.
  */
 static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
 {
@@ -254,25 +246,23 @@ static inline bool iwarp_is_stalled(const struct iwarp_qp *iwarp)
 }
 void iwarp_resume(struct iwarp_qp *iwarp, uint64_t now_ns);
 
-/*
- * Nothing more will come. `is_lost`: nor can anything be sent any more.
- */
+/* No more bytes will arrive. `is_lost`: nor can bytes be sent. */
 void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns);
 
 /*
- * The bytes to be sent next, in order; more may come after them.
+ * The bytes to be sent next, in order; there may be more behind them.
  *
- * `parts`  Room for IWARP_PIECES_MAX; to be sent at once: memory of the program among them is
- *          approved until the lane is unlocked.
+ * `parts`  Room for IWARP_PIECES_MAX; to be sent at once: program memory among them is approved
+ *          until the lane is unlocked.
  *
- * Returns how many parts there are, none of them empty; 0 for nothing now.
+ * Returns the number of parts, none of them empty; 0 for nothing now.
  */
 unsigned iwarp_output(
 	struct iwarp_qp *iwarp, struct iwarp_part parts[IWARP_PIECES_MAX], uint64_t now_ns);
 
 /*
- * The same for a single small SEND or WRITE, when nothing else is to be sent: one part. NULL, with
- * nothing done, when this is not the case.
+ * The same for a single small SEND or WRITE, with nothing else to send: one part. Else NULL, with
+ * nothing done.
  */
 const uint8_t *iwarp_output_fast(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 
@@ -280,15 +270,15 @@ const uint8_t *iwarp_output_fast(struct iwarp_qp *iwarp, uint32_t *ret_bytes);
 void iwarp_sent(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns);
 
 /*
- * What shall become of the stream? Asked after each of the calls above; IWARP_END is said once,
- * iwarp_half_closed() follows.
+ * What to do with the stream. The carrier calls this after each of the calls above. IWARP_END comes
+ * once; iwarp_half_closed() follows it.
  */
 enum iwarp_wish iwarp_wish(const struct iwarp_qp *iwarp);
 void iwarp_half_closed(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /*
- * The queue pair of this lane whose turn it is to send, or NULL; it leaves the list when
- * iwarp_output() has nothing, or here.
+ * The next queue pair of this lane to send, or NULL. It leaves the list when iwarp_output() has
+ * nothing, or by iwarp_unschedule().
  */
 static inline struct iwarp_qp *iwarp_first(struct lane *lane)
 {
@@ -298,7 +288,7 @@ static inline struct iwarp_qp *iwarp_first(struct lane *lane)
 }
 void iwarp_unschedule(struct iwarp_qp *iwarp);
 
-/* The same, to have it in the list again: its stream takes bytes again. */
+/* Put the queue pair back on the list: its stream takes bytes again. */
 void iwarp_schedule(struct iwarp_qp *iwarp);
 
 #endif

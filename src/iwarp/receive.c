@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The receiving half: FPDUs out of a stream that comes in any pieces (RFC 5044 section 5).
- */
+/* The receiving half: FPDUs from a stream that arrives in any pieces (RFC 5044 section 5). */
 #include <assert.h>
 #include <string.h>
 
@@ -9,7 +7,7 @@
 #include "iwarp/internal.h"
 
 /*
- * Behind a payload that was received in place: its tail, its trailer, the head of the next segment.
+ * Behind a payload that is received in place: its tail, its trailer, the head of the next segment.
  */
 enum { AFTER_DIRECT_BYTES = IWARP_TAIL_BYTES + 64 };
 
@@ -35,7 +33,7 @@ static void buffer_compact(struct iwarp_receive *rx)
 	rx->start = 0;
 }
 
-/* The rest of a long payload, except its tail, if it can be received where it belongs. */
+/* The rest of a long payload, except its tail, if it can be received at its destination. */
 static struct iwarp_span direct_span(struct iwarp_qp *iwarp)
 {
 	const struct iwarp_receive *rx = &iwarp->rx;
@@ -71,22 +69,22 @@ unsigned iwarp_offer(struct iwarp_qp *iwarp, struct iwarp_span spans[IWARP_SPANS
 	return count + 1;
 }
 
-/* --- taking in --- */
+/* --- receiving --- */
 
-/* Is a FPDU looked at when all of it is there, and not before? */
+/* Are FPDUs processed only when they are complete? */
 static bool is_collecting(const struct iwarp_qp *iwarp)
 {
 	return iwarp->settings.has_crc || iwarp->settings.receives_markers;
 }
 
-/* May its payload be placed before all of it is there? Only if it is worth it. */
+/* May its payload be placed before all of it has arrived? Only if it is long enough. */
 static bool may_begin_early(const struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	return !is_collecting(iwarp) && iwarp_segment_is_data(segment) &&
 		segment->payload_bytes >= IWARP_DIRECT_BYTES_MIN + IWARP_TAIL_BYTES;
 }
 
-/* No receive request. Returns whether the message may wait for one, or go on waiting. */
+/* There is no receive request. Returns whether the message may wait for one, or go on waiting. */
 static bool stall_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -95,7 +93,7 @@ static bool stall_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 		return false;
 	if (!rx->stall_end_ns) {
 		if (iwarp->tx.hold_end_ns)
-			iwarp_hold_over(iwarp); /* it is a FPDU of the initiator's */
+			iwarp_hold_over(iwarp); /* it is a FPDU of the initiator */
 		rx->stall_end_ns = now_ns + IWARP_STALL_NS;
 		qp_count(&iwarp->qp, COUNTER_receive_stalls, 1);
 	}
@@ -112,10 +110,7 @@ static void stall_over(struct iwarp_qp *iwarp)
 	iwarp_deadline_update(iwarp);
 }
 
-/*
- * Takes the markers out of the FPDU of `bytes` bytes at `start`. Returns false when it was refused
- * for them.
- */
+/* Remove the markers of the FPDU of `bytes` bytes at `start`. Returns false when it was refused. */
 static bool markers_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -131,8 +126,8 @@ static bool markers_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns
 }
 
 /*
- * Is all of the next FPDU there, and what MPA adds to it in order? Returns false when not, or it
- * was refused.
+ * Is the next FPDU complete, with a good CRC and good markers? Returns false when not yet, or when
+ * it was refused.
  */
 static bool fpdu_collect(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
@@ -160,8 +155,8 @@ static bool fpdu_collect(struct iwarp_qp *iwarp, uint64_t now_ns)
 }
 
 /*
- * A FPDU begins. Checks it, and takes its header out of the buffer; returns false when more of it
- * has to come first, or it was refused.
+ * A FPDU begins. Checks it, and removes its header from the buffer. Returns false when more of it
+ * has to arrive first, or when it was refused.
  */
 static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
@@ -207,7 +202,7 @@ static bool segment_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 	return true;
 }
 
-/* Places the next bytes of the payload. */
+/* Place the next bytes of the payload. */
 static bool payload_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -227,7 +222,7 @@ static bool payload_take(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns
 	return true;
 }
 
-/* All of the segment's FPDU is there. */
+/* The segment's FPDU is complete. */
 static void segment_end(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -259,10 +254,7 @@ static void segment_end(struct iwarp_qp *iwarp, uint64_t now_ns)
 	}
 }
 
-/*
- * Takes in the next FPDU, or some of it, of whatever kind. Returns false when that needs more
- * bytes.
- */
+/* Process the next FPDU, or a part of it. Returns false when that needs more bytes. */
 static bool fpdu_take(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -295,7 +287,7 @@ void iwarp_received(struct iwarp_qp *iwarp, uint32_t bytes, uint64_t now_ns)
 	uint32_t direct_bytes = min_u32(bytes, rx->direct_bytes);
 
 	if (iwarp->stream != IWARP_STREAM_OPEN)
-		return; /* an ending stream discards what arrives */
+		return; /* an ending stream discards received bytes */
 	rx->placed_bytes += direct_bytes;
 	rx->end += bytes - direct_bytes;
 	assert(rx->end <= IWARP_RX_BYTES);

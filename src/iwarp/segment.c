@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What received segments are checked for, where their payload goes, and what follows from them (RFC
- * 5041 section 5, RFC 5040 section 5).
+ * Received segments: their checks, the place of their payload, and their effect (RFC 5041 section
+ * 5, RFC 5040 section 5).
  *
- * Untagged messages come in the order of their numbers, and the segments of each in the order of
- * their offsets: TCP keeps the order, so anything else is an error. A READ response is taken for
- * the oldest READ only, and goes to the scatter list of that request; what key it names is compared
- * with what was asked for, and never looked up.
+ * Untagged messages arrive in the order of their numbers, and their segments in the order of their
+ * offsets. TCP keeps the order, so any other order is an error. A READ response is valid for the
+ * oldest READ only, and goes to the scatter list of that request. Its key is compared with the
+ * request's, and never looked up.
  */
 #include <stdatomic.h>
 
@@ -39,7 +39,7 @@ bool iwarp_segment_is_data(const struct ddp_segment *segment)
 
 /* --- checks --- */
 
-/* What a Terminate message says of a refused access by data for memory. */
+/* The Terminate code for data whose memory access is refused. */
 static enum rdmap_error tagged_error(enum mr_fault fault)
 {
 	static const enum rdmap_error errors[] = {
@@ -52,7 +52,7 @@ static enum rdmap_error tagged_error(enum mr_fault fault)
 	return errors[fault];
 }
 
-/* What it says of a READ or atomic. */
+/* The Terminate code for a refused READ or atomic. */
 static enum rdmap_error read_error(enum mr_fault fault)
 {
 	static const enum rdmap_error errors[] = {
@@ -69,7 +69,7 @@ static bool range_wraps(uint64_t offset, uint32_t bytes)
 	return bytes && offset > UINT64_MAX - (bytes - 1);
 }
 
-/* An empty one names no memory (RFC 5040 section 5.3). */
+/* An empty WRITE names no memory (RFC 5040 section 5.3). */
 static enum rdmap_error write_check(struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	if (!segment->payload_bytes)
@@ -110,7 +110,6 @@ static enum rdmap_error read_response_check(
 	return RDMAP_OK;
 }
 
-/* Take the receive request that a new message is for. */
 enum rdmap_error iwarp_receive_begin(struct iwarp_qp *iwarp, enum rdmap_opcode opcode)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -131,7 +130,7 @@ static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segm
 		return RDMAP_ERROR_UNTAGGED_OFFSET;
 	if (rx->has_receive && segment->opcode != rx->send_opcode)
 		return RDMAP_ERROR_UNEXPECTED_OPCODE;
-	/* The empty one that says that the initiator is ready is for nobody. */
+	/* The empty message by which the initiator is ready takes no receive request. */
 	if (rx->is_ready_awaited && (iwarp->settings.ready & MPA_READY_SEND))
 		return segment->payload_bytes || !segment->is_last ? RDMAP_ERROR_UNTAGGED_TOO_LONG
 								   : RDMAP_OK;
@@ -150,7 +149,7 @@ static enum rdmap_error send_check(struct iwarp_qp *iwarp, const struct ddp_segm
 	return error;
 }
 
-/* A message of one segment. */
+/* A message of a single segment. */
 static enum rdmap_error whole_check(const struct ddp_segment *segment)
 {
 	if (segment->untagged.offset)
@@ -254,7 +253,7 @@ uint8_t *iwarp_segment_target(
 		rx->send_bytes + offset, bytes);
 }
 
-/* --- what follows --- */
+/* --- effects --- */
 
 void iwarp_receive_end(
 	struct iwarp_qp *iwarp, struct cqe *cqe, enum rdmap_opcode opcode, uint64_t now_ns)
@@ -286,7 +285,7 @@ static void send_finish(struct iwarp_qp *iwarp, const struct ddp_segment *segmen
 	iwarp_receive_end(iwarp, &cqe, segment->opcode, now_ns);
 }
 
-/* It belongs to the WRITE before it; what that was long is all that the receiver can know of it. */
+/* Immediate data completes the WRITE before it; its segments give the WRITE's length. */
 static void immediate_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)
 {
@@ -326,7 +325,7 @@ static enum rdmap_error read_request_finish(
 	return RDMAP_OK;
 }
 
-/* Fields end where the mask has ones: no carry crosses them. */
+/* Add fields that end where `ends` has ones: no carry crosses them. */
 static uint64_t fields_add(uint64_t a, uint64_t b, uint64_t ends)
 {
 	return ((a & ~ends) + (b & ~ends)) ^ ((a ^ b) & ends);
@@ -387,7 +386,7 @@ static enum rdmap_error atomic_request_finish(
 	return RDMAP_OK;
 }
 
-/* The oldest READ or atomic has its answer; which one is the oldest now? */
+/* The oldest READ or atomic has its answer: find the next one. */
 static void answer_finish(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct iwarp_receive *rx = &iwarp->rx;
@@ -436,11 +435,11 @@ static enum rdmap_error atomic_response_finish(
 	return RDMAP_OK;
 }
 
-/* What the READ or atomic that a Terminate message quotes fails with. */
+/* The fault of the READ or atomic that a Terminate message quotes. */
 static enum fault terminate_fault(enum rdmap_error error)
 {
 	static const enum fault faults[RDMAP_ERROR_COUNT] = {
-		[RDMAP_OK] = FAULT_REMOTE_OPERATIONAL, /* a code that no RFC has */
+		[RDMAP_OK] = FAULT_REMOTE_OPERATIONAL, /* a code without an RFC */
 #define RDMAP_ERROR(name, layer, type, code, fault, signal, sentence) \
 	[RDMAP_ERROR_##name] = FAULT_##fault,
 #include "wire/rdmap_error.def"
@@ -451,8 +450,9 @@ static enum fault terminate_fault(enum rdmap_error error)
 }
 
 /*
- * The peer gives up. Requests that need no answer are complete already, so the oldest that is not
- * is mostly a READ; that is the one to be blamed if the peer quotes a READ.
+ * The peer terminates the connection. Requests without a response are complete already, so the
+ * oldest incomplete request is mostly a READ. It fails with the Terminate code if the peer quotes a
+ * READ.
  */
 static void terminate_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment, uint64_t now_ns)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is staged: FPDUs, made whole by whole, as pieces of the stream, until their last byte was
- * taken.
+ * Staged bytes: FPDUs, made one by one, as pieces of the stream, until the carrier has taken their
+ * last byte.
  *
- * FPDUs of our own bytes lie behind each other in tx.bytes and make one piece. A payload that is
- * lent makes three: header, loan, and trailer, which the next FPDUs may follow. A loan is approved
- * each time that it is offered to be sent.
+ * FPDUs of own bytes lie behind each other in tx.bytes and make a single piece. A FPDU with a
+ * zero-copy payload makes three: header, payload, and trailer, which the next FPDUs may follow. The
+ * memory of a zero-copy payload is approved each time that it is offered for sending.
  */
 #include <assert.h>
 #include <string.h>
@@ -33,7 +33,6 @@ static bool is_lent(const struct iwarp_piece *piece)
 	return piece->kind == IWARP_LENT || piece->kind == IWARP_LENT_READ;
 }
 
-/* One more. */
 static struct iwarp_piece *piece_add(struct iwarp_transmit *tx, uint32_t bytes)
 {
 	assert(tx->piece_count < IWARP_PIECES_MAX);
@@ -47,7 +46,7 @@ static void lent_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
 	*piece_add(tx, piece->bytes) = *piece;
 }
 
-/* What lies behind own bytes that end a FPDU goes along with them. */
+/* Bytes behind own bytes that end a FPDU extend their piece. */
 void iwarp_own_add(struct iwarp_transmit *tx, int kind, uint32_t bytes)
 {
 	struct iwarp_piece *last = piece_at(tx, tx->piece_count - 1), *piece;
@@ -132,7 +131,7 @@ void iwarp_stage_terminate(
 	iwarp_fpdu_end(iwarp, &segment, rdmap_terminate_encode(error, ulpdu, ulpdu_bytes, payload));
 }
 
-/* --- loans --- */
+/* --- zero-copy payloads --- */
 
 static const uint8_t *loan_resolve(const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
 {
@@ -148,14 +147,14 @@ static const uint8_t *loan_resolve(const struct iwarp_qp *iwarp, const struct iw
 	return fault ? NULL : at;
 }
 
-/* Where the bytes of a piece are; NULL when a loan may not be used any more. */
+/* The bytes of a piece; NULL when the memory of a zero-copy payload is no longer valid. */
 static inline const uint8_t *piece_resolve(
 	const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
 {
 	return is_lent(piece) ? loan_resolve(iwarp, piece) : iwarp->tx.bytes + piece->at;
 }
 
-/* Copies it behind what is staged. Returns false when it cannot be had any more. */
+/* Copy the payload behind the staged bytes. Returns false when its memory is no longer valid. */
 static bool loan_copy(struct iwarp_qp *iwarp, struct iwarp_piece *piece)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
@@ -180,8 +179,8 @@ static void pieces_drop(struct iwarp_transmit *tx, uint32_t from)
 }
 
 /*
- * Only the first FPDU can be on its way: its header, or some of it, was taken, or is all that is
- * left in front of the loan.
+ * Only the first FPDU can be partly sent: its header, or some of it, was taken, or is all that
+ * precedes the payload.
  */
 void iwarp_loans_end(struct iwarp_qp *iwarp)
 {
@@ -202,7 +201,7 @@ void iwarp_loans_end(struct iwarp_qp *iwarp)
 
 /* --- sending --- */
 
-/* Might there be something to stage? */
+/* May there be something to stage? */
 static bool has_more(const struct iwarp_qp *iwarp)
 {
 	const struct iwarp_transmit *tx = &iwarp->tx;
@@ -221,7 +220,7 @@ unsigned iwarp_output(
 		const struct iwarp_piece *piece = piece_at(tx, i);
 
 		parts[i] = (struct iwarp_part){piece_resolve(iwarp, piece), piece->bytes};
-		if (!parts[i].at) { /* and with it the rest of a FPDU */
+		if (!parts[i].at) { /* and the rest of the FPDU */
 			iwarp_ended(iwarp, true, now_ns);
 			return 0;
 		}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The life of a stream, and the transport that the engine sees.
- */
+/* The life of a stream, and the transport that the engine calls. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -9,7 +7,7 @@
 #include "base/arith.h"
 #include "iwarp/internal.h"
 
-/* --- the list of those that have something to send --- */
+/* --- the list of queue pairs with something to send --- */
 
 void iwarp_schedule(struct iwarp_qp *iwarp)
 {
@@ -87,7 +85,7 @@ static void stream_over(struct iwarp_qp *iwarp)
 	signal_raise(&iwarp->qp.lane->signals, &iwarp->qp.signal, SIGNAL_QP_DISCONNECTED);
 }
 
-/* The queue pair is in error: what is staged goes out, and that is the end of it. */
+/* The queue pair is in error: send the staged bytes, then end. */
 static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	iwarp_loans_end(iwarp);
@@ -138,7 +136,7 @@ void iwarp_ended(struct iwarp_qp *iwarp, bool is_lost, uint64_t now_ns)
 		stream_over(iwarp);
 }
 
-/* What the program hears when an error of its peer's ends the stream. */
+/* The event for an error of the peer that ends the stream. */
 static uint32_t error_signal(enum rdmap_error error)
 {
 	static const uint32_t signals[RDMAP_ERROR_COUNT] = {
@@ -171,8 +169,8 @@ void iwarp_refuse(struct iwarp_qp *iwarp, enum rdmap_error error, const uint8_t 
 /* --- the transport --- */
 
 /*
- * The initiator has been waited for; a message waits for a receive request; or the peer does not
- * take what is left for it, or does not end its half.
+ * The wait for the initiator is over; or a message waits for a receive request; or the peer does
+ * not take the last bytes, or does not end its half.
  */
 static void stream_expire(struct qp *qp, uint64_t now_ns)
 {
@@ -196,7 +194,7 @@ static void stream_posted(struct qp *qp, uint64_t now_ns)
 	iwarp_schedule(iwarp_from_qp(qp));
 }
 
-/* A receive request that a message of the peer had begun to fill. */
+/* Complete a receive request that a message of the peer had begun to fill. */
 static void receive_abandon(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	struct cqe cqe = {.opcode = WC_RECV};

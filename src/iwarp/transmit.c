@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sending half: requests of the send queue and answers to the peer's become FPDUs.
+ * The sending half: requests of the send queue and answers to the peer become FPDUs.
  *
- * Messages do not interleave. Between two messages, answers and requests take turns.
+ * Messages do not interleave. Between two messages, answers and requests alternate.
  */
 #include <assert.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void stage_atomic_response(
 	owed_next(tx);
 }
 
-/* Quotes what is left of the request (RFC 5040 section 4.8). */
+/* Quotes the rest of the request (RFC 5040 section 4.8). */
 static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request *read,
 	enum rdmap_error error, uint64_t now_ns)
 {
@@ -94,7 +94,7 @@ static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request 
 	iwarp_refuse(iwarp, error, ulpdu, sizeof(ulpdu), now_ns);
 }
 
-/* The region was there when the request came; it may be gone by now. */
+/* The region existed when the request arrived; it may be gone. */
 static void stage_read_response(
 	struct iwarp_qp *iwarp, const struct rdmap_read_request *read, uint64_t now_ns)
 {
@@ -152,8 +152,8 @@ static uint64_t sent_position(const struct iwarp_transmit *tx)
 }
 
 /*
- * The next segment's payload of a SEND or WRITE, to be lent; or nothing, and how many bytes of it
- * are to be copied.
+ * The payload of the next segment of a SEND or WRITE, if it is zero-copy. Otherwise only `bytes`,
+ * the number of bytes to copy.
  */
 static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
@@ -172,7 +172,7 @@ static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const str
 		.kind = IWARP_OWN, .bytes = min_u32(left_bytes, IWARP_PAYLOAD_BYTES_MAX)};
 }
 
-/* Copies it out. Returns false when its memory is refused. */
+/* Copy the payload. Returns false when its memory is refused. */
 static bool payload_gather(
 	struct iwarp_qp *iwarp, const struct send_wqe *wqe, uint32_t bytes, uint8_t *to)
 {
@@ -186,7 +186,7 @@ static bool payload_gather(
 	return iwarp->tx.fault == FAULT_NONE;
 }
 
-/* Stages a segment with that payload. Returns false when its memory is refused. */
+/* Stage a segment with that payload. Returns false when its memory is refused. */
 static bool stage_payload(struct iwarp_qp *iwarp, const struct send_wqe *wqe,
 	const struct ddp_segment *segment, const struct iwarp_piece *payload)
 {
@@ -228,9 +228,7 @@ static void stage_send(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	}
 }
 
-/*
- * Immediate data is a message of its own, behind the WRITE that it belongs to (RFC 7306 section 5).
- */
+/* Immediate data is a message of its own, behind its WRITE (RFC 7306 section 5). */
 static void stage_immediate(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
@@ -318,7 +316,7 @@ static void stage_atomic_request(struct iwarp_qp *iwarp, struct send_wqe *wqe)
 	answer_awaited(iwarp, wqe);
 }
 
-/* The check of a request when its turn comes, of all its own memory at once. */
+/* Check all memory of a request at once, in its turn. */
 static enum fault request_check(const struct iwarp_qp *iwarp, const struct send_wqe *wqe)
 {
 	const struct qp *qp = &iwarp->qp;
@@ -335,7 +333,7 @@ static enum fault request_check(const struct iwarp_qp *iwarp, const struct send_
 		sge_check(qp->lane->mrs, qp->pd, MR_LOCAL_WRITE, wqe->sge, wqe->sge_count));
 }
 
-/* May the request at tx->index be staged now, or the next segment of it? */
+/* May the request at tx->index, or its next segment, be staged now? */
 static bool request_is_ready(const struct iwarp_qp *iwarp)
 {
 	const struct iwarp_transmit *tx = &iwarp->tx;
@@ -394,14 +392,14 @@ static void stage_request(struct iwarp_qp *iwarp, uint64_t now_ns)
 
 /* --- completing --- */
 
-/* Is a request done, all of which is staged? */
+/* Is a completely staged request done? */
 static bool is_done(const struct iwarp_transmit *tx, const struct send_wqe *wqe)
 {
 	return iwarp_has_answer(wqe) ? wqe->stream.is_answered
 				     : sent_position(tx) >= wqe->stream.end_position;
 }
 
-/* A request of our own that cannot be executed ends the stream, when those before it are done. */
+/* An own request that cannot be executed ends the stream, when those before it are done. */
 static void request_fail(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
 	enum fault fault = iwarp->tx.fault;
