@@ -15,7 +15,7 @@
 #include "iwarp/iwarp.h"
 #include "wire/packet.h"
 
-/* The types of queue pairs that there are. */
+/* NULL: no such type. */
 static const struct qp_transport *const transports[QP_TYPE_COUNT] = {
 	[QP_TYPE_RC] = &rc_transport,
 	[QP_TYPE_XRC_SEND] = &rc_transport,
@@ -118,8 +118,8 @@ struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn)
 }
 
 /*
- * Others read this list while it changes: each link is whole at any moment, and an entry is linked
- * only when it is complete.
+ * Other processes read this list while it changes. Each link is consistent at any moment, and an
+ * entry is complete before it is linked.
  */
 static void lane_publish(struct lane *lane, struct qp *qp)
 {
@@ -149,12 +149,12 @@ bool engine_has_type(enum qp_type type)
 	return (unsigned)type < QP_TYPE_COUNT && transports[type];
 }
 
-/* A number that no queue pair of the lane has: the next from a random one on. The lane has room. */
+/* A free number of the lane, searched from a random one on. The lane has room. */
 static uint32_t number_choose(const struct lane *lane, uint64_t random)
 {
 	uint32_t number = (uint32_t)random % LANE_QP_COUNT_MAX;
 
-	/* One number is everybody's. */
+	/* The multicast number belongs to no queue pair. */
 	while (lane->qp_by_number[number] || (lane->slot << 16 | number) == QPN_MULTICAST.value)
 		number = (number + 1) % LANE_QP_COUNT_MAX;
 	return lane->slot << 16 | number;
@@ -244,7 +244,7 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 		count_drop(lane, DROP_malformed);
 		return false;
 	}
-	/* The membership bit may differ: a limited and a full member may talk (IBTA 10.9.3). */
+	/* The membership bit may differ: a limited member may talk to a full one (IBTA 10.9.3). */
 	if ((packet.bth.pkey & 0x7fff) != (BTH_PKEY_DEFAULT & 0x7fff)) {
 		count_drop(lane, DROP_pkey_mismatch);
 		return false;
@@ -279,7 +279,7 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 	return false;
 }
 
-/* The queue pair has nothing more to send, or had its turn. */
+/* The queue pair has nothing more to send, or its turn is over. */
 static void turn_end(struct lane *lane, struct qp *qp, bool has_more)
 {
 	list_remove(&qp->tx_link);

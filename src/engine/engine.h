@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine: a lane of the NIC as a value that is told what happened and asked what to do.
+ * The engine: a lane of the NIC without I/O. The caller reports events, and fetches packets.
  *
- *     engine_receive       these bytes arrived
- *     engine_next_packet   what shall I send?
- *     engine_deadline_ns   when must I come back?    engine_expire: I am back
- *     engine_post_*        the application wants something
+ *     engine_receive       a packet arrived
+ *     engine_next_packet   the next packet to send
+ *     engine_deadline_ns   when to call engine_expire
+ *     engine_post_*        the application posts requests
  *
- * No system call, no clock, no thread, no random source in here or below: time, random numbers and
- * memory come from outside. The same code runs on sockets and on the simulated network. After any
- * call, signals may wait in lane->signals (lane/signal.h).
+ * This room and all below it make no system call, read no clock, start no thread and draw no random
+ * numbers. Time, random numbers and memory come from the caller, so the same code runs on sockets
+ * and on the simulated network. Each call may leave signals in lane->signals (lane/signal.h).
  *
  * Threads: the caller holds the lane's lock for every function that takes a lane or one of its
- * queue pairs, except where it says otherwise. Nothing blocks; nothing is allocated after creation.
+ * queue pairs, unless stated otherwise. Nothing blocks; nothing is allocated after creation.
  */
 #ifndef URNIC_ENGINE_ENGINE_H
 #define URNIC_ENGINE_ENGINE_H
@@ -33,7 +33,7 @@ enum drop {
 	DROP_COUNT
 };
 
-/* What others may read about a lane, in NIC memory. */
+/* The part of a lane that other processes may read, in NIC memory. */
 struct lane_public {
 	uint32_t slot;
 	uint32_t qp_count;
@@ -42,10 +42,10 @@ struct lane_public {
 	_Atomic uint64_t drops[DROP_COUNT];
 };
 
-/* Room that engine_next_packet() needs: the longest header, an MTU of payload. */
+/* Room for a packet: the longest header, an MTU of payload. */
 #define ENGINE_PACKET_BYTES_MAX (OPCODE_HEADER_BYTES_MAX + 4096 + 4)
 
-/* Packets of one queue pair in a row before the next one gets its turn. */
+/* Packets of a queue pair in a row before the next one's turn. */
 #define ENGINE_BURST_PACKETS 32
 
 /*
@@ -59,51 +59,46 @@ struct lane_public {
 int engine_lane_init(struct lane *lane, struct arena *arena, const struct mr_table *mrs,
 	uint32_t slot, uint32_t index);
 
-/* All its queue pairs are destroyed. */
 void engine_lane_done(struct lane *lane);
 
 /*
- * Create a queue pair in state RESET.
+ * Create a queue pair in state RESET. A queue pair of an XRC domain that processes share lies in
+ * NIC memory, so that another process can take it over.
  *
- * `random`  A random number: where the search for a free queue pair number starts.
+ * `random`  Where the search for a free queue pair number starts.
  *
- * One of an XRC domain that processes share lies in NIC memory, so that another process can go on
- * with it.
- *
- * Returns 0, -ENOMEM, -EBUSY when there is one of this number, or -EOPNOTSUPP for a type that this
- * engine does not have. Also touches the arena: the caller holds the lock that serializes
- * arena_alloc() too.
+ * Returns 0; -ENOMEM; -EBUSY when the number is in use; -EOPNOTSUPP for an unknown type. The caller
+ * also holds the lock that serializes arena_alloc().
  */
 int engine_qp_create(
 	struct lane *lane, const struct qp_init *init, uint64_t random, struct qp **ret_qp);
 void engine_qp_destroy(struct qp *qp);
 
 /*
- * The next queue pair of the lane that asks for a shared receive queue of another process
- * (rc_xrc_asks), or NULL. The caller answers it.
+ * The next queue pair of the lane that waits for the lookup of a shared receive queue in other
+ * processes (rc_xrc_asks), or NULL. The caller answers with rc_xrc_answer().
  */
 struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number);
 
 /*
- * An XRC shared receive queue is being destroyed, and is no longer in lane->srqs: no queue pair of
- * the lane knows it any more when this returns.
+ * An XRC shared receive queue is being destroyed, and is no longer in lane->srqs: detach all queue
+ * pairs of the lane from it.
  */
 void engine_srq_forget(struct lane *lane, const struct srq *srq);
 
-/* Does the engine have queue pairs of this type? Any thread. */
 bool engine_has_type(enum qp_type type);
 
 /*
- * Take in one packet.
+ * Receive a packet.
  *
- * `origin`  The IP addresses it travelled between, and what else the IP header said.
+ * `origin`  Addresses and other fields of its IP header.
  * `bytes`   From the first BTH byte to the last before the ICRC, which was checked. Borrowed for
  *           the call.
- * `length`  Anything; hostile input is expected.
+ * `length`  Any; hostile input is expected.
  * `now_ns`  Monotonic time, not before that of any earlier call.
  *
- * Returns whether one queue pair took the packet for its peer's. False for multicast, too, which
- * comes from anybody.
+ * Returns whether a queue pair accepted the packet as its peer's. False for multicast, which may
+ * come from any host.
  */
 bool engine_receive(struct lane *lane, const struct packet_origin *origin, const uint8_t *bytes,
 	size_t length, uint64_t now_ns);
@@ -128,15 +123,15 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
 size_t engine_next_packet(
 	struct lane *lane, bool with_acks, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 
-/* Is there something to send? Acknowledgements count only `with_acks`. */
+/* Acknowledgements count only `with_acks`. */
 static inline bool engine_has_packets(const struct lane *lane, bool with_acks)
 {
 	return !list_is_empty(&lane->tx_data) || (with_acks && !list_is_empty(&lane->tx_ack));
 }
 
 /*
- * Packets follow. Before they move deadlines: was one due long ago? Then nobody has run the lane
- * for a while (LANE_LATE_NS).
+ * Call before packets move deadlines. A deadline that was due long ago shows that no thread has
+ * driven the lane (LANE_LATE_NS).
  */
 static inline void engine_look_at_time(struct lane *lane, uint64_t now_ns)
 {
@@ -146,30 +141,28 @@ static inline void engine_look_at_time(struct lane *lane, uint64_t now_ns)
 		lane_note_lateness(lane, first->at_ns, now_ns);
 }
 
-/* When engine_expire() wants to be called; DEADLINE_NEVER when nothing waits for time to pass. */
+/* When to call engine_expire(); DEADLINE_NEVER when no deadline is set. */
 uint64_t engine_deadline_ns(const struct lane *lane);
 void engine_expire(struct lane *lane, uint64_t now_ns);
 
 /*
- * Post requests, in order, until one is refused. Returns 0 or the refused one's -errno
- * (qp/qp.h); *ret_posted is how many were taken.
+ * Post requests, in order, until one is refused. Returns 0, or the -errno of the refused request
+ * (qp/qp.h); *ret_posted is how many were accepted.
  */
 int engine_post_send(struct qp *qp, const struct send_wr *wrs, uint32_t count, uint32_t *ret_posted,
 	uint64_t now_ns);
 
-/* Requests were posted: begin them. */
+/* Execute or schedule the posted requests. */
 void engine_begin(struct qp *qp, uint64_t now_ns);
 
-/* The same, by the fast path where there is one. */
+/* The same, with the fast path first. */
 static inline void engine_posted(struct qp *qp, uint64_t now_ns)
 {
 	if (!qp->local || !local_execute_posted(qp, now_ns))
 		engine_begin(qp, now_ns);
 }
 
-/*
- * Post a batch of requests that were built in place: all of them, or none. Returns qp_post_batch().
- */
+/* Post a batch that was built in place: all requests, or none. Returns qp_post_batch(). */
 static inline int engine_post_batch(struct qp *qp, const struct sq_batch *batch, uint64_t now_ns)
 {
 	int error = qp_post_batch(qp, batch);
@@ -182,7 +175,7 @@ static inline int engine_post_batch(struct qp *qp, const struct sq_batch *batch,
 /* The queue pair with this number, or NULL. */
 struct qp *engine_qp_find(const struct lane *lane, uint32_t qpn);
 
-/* Check the invariants of a lane and its queue pairs; asserts. For tests, after every step. */
+/* Assert the invariants of a lane and its queue pairs. For tests, after every step. */
 void engine_check(const struct lane *lane);
 
 const char *drop_name(enum drop drop);

@@ -3,15 +3,15 @@
 #define URNIC_LANE_CAPTURE_H
 
 /*
- * What a lane shows of its requests within this host while somebody captures them.
+ * The capture of a lane's requests within this host.
  *
- * A word in NIC memory says whether anybody does; another process sets and clears it at any time.
- * While it is set, requests that are executed without packets are written, as the packets that they
- * would have been, into a ring of the lane's in NIC memory. Whoever captures empties it; what finds
- * it full is dropped and counted, and nothing ever waits. Once a second the owner is asked to see
- * whether whoever set the word is still there.
+ * A word in NIC memory turns it on; the capturing process sets and clears that word at any time.
+ * While it is set, the lane writes each request that is executed without packets, as the packets
+ * that it would have been, into a ring in NIC memory. The capturing process empties the ring. A
+ * packet that finds it full is dropped and counted, and the lane never waits. Once a second the
+ * lane calls the owner, which checks that the capturing process still exists.
  *
- * Without anybody, a lane looks at the word once for a request, or for a row of them.
+ * Otherwise a lane only reads the word, once per request or batch.
  *
  * Threads: all under the lane's lock.
  */
@@ -30,10 +30,10 @@ struct capture_public {
 	_Atomic uint32_t snap_bytes; /* of each packet, from its BTH on */
 };
 
-/* What a lane needs of its surroundings. */
+/* The environment of a lane. */
 struct capture_owner {
 	uint64_t (*now_ns)(void); /* monotonic */
-	/* Packets are captured: clear the word if whoever set it has gone without doing so. */
+	/* Packets are captured: clear the word if the process that set it has gone. */
 	void (*look)(void);
 };
 
@@ -44,7 +44,7 @@ struct capture {
 	uint64_t looked_ns; /* when owner->look() was called; 0: never */
 };
 
-/* The word is never set there. */
+/* For lanes before they are started: its word is never set. */
 extern const struct capture_public capture_nowhere;
 
 static inline bool capture_is_on(const struct capture_public *public)
@@ -52,17 +52,17 @@ static inline bool capture_is_on(const struct capture_public *public)
 	return atomic_load_explicit(&public->is_on, memory_order_relaxed);
 }
 
-/* What time it is. Packets of one request have one. */
+/* The time for all packets of a request. */
 static inline uint64_t capture_now_ns(const struct capture *capture)
 {
 	return capture->owner->now_ns();
 }
 
 /*
- * Show a packet.
+ * Write a packet to the ring.
  *
- * `about`  But captured_bytes, which is set.
- * `bytes`  `count` of them, from the BTH on: about->packet_bytes, or fewer.
+ * `about`  Without captured_bytes, which is set here.
+ * `bytes`  `count` bytes, from the BTH on: about->packet_bytes, or fewer.
  */
 void capture_put(
 	struct capture *capture, struct captured *about, const uint8_t *bytes, uint32_t count);

@@ -30,9 +30,9 @@
 #define LANE_QP_COUNT_MAX 65536
 
 /*
- * A deadline that is served so late shows that no thread drove the lane: the machine is overloaded,
- * and may stay so for LANE_STARVED_NS. On an idle machine a sleeping thread wakes up within a
- * millisecond or two.
+ * A deadline that is served so late shows that no thread drove the lane. The machine is overloaded,
+ * and counts as overloaded for LANE_STARVED_NS. An idle machine wakes a sleeping thread within two
+ * milliseconds.
  */
 #define LANE_LATE_NS    20000000u
 #define LANE_STARVED_NS 5000000000u
@@ -54,14 +54,14 @@ enum lane_tx {
 struct lane_member {
 	struct qp *qp;
 	struct gid group;
-	uint32_t ifindex; /* the interface that the group is on */
+	uint32_t ifindex; /* of the group */
 };
 
 struct lane {
 	struct arena *arena;
 	const struct mr_table *mrs;
-	struct guards guards; /* against guessing */
-	const struct srq_table *srqs; /* those that XRC requests may name; set by the owner */
+	struct guards guards;
+	const struct srq_table *srqs; /* the queues that XRC requests may name; set by the owner */
 	struct deadline_heap deadlines;
 	struct deadline_heap pacing; /* of queue pairs that wait for their rate (pace.h) */
 	struct list tx_data;
@@ -69,7 +69,7 @@ struct lane {
 	struct list tx_frames;
 	struct list tx_streams;
 	struct signal_queue signals;
-	struct cq_taker *taker; /* of the poll that drives the lane now; NULL: none does */
+	struct cq_taker *taker; /* of the poll that drives the lane now; NULL: none */
 	struct qp **qp_by_number; /* LANE_QP_COUNT_MAX entries, by the low 16 bits of the number */
 	uint32_t qp_count;
 	struct lane_member *members; /* allocated when they are attached */
@@ -80,18 +80,18 @@ struct lane {
 	 * the owner.
 	 */
 	uint32_t lend_bytes_min;
-	/* A run ends with the packet that reaches so many bytes; 0: with its first packet */
+	/* A run ends with the packet that reaches so many bytes; 0: with its first packet. */
 	uint32_t lend_run_bytes;
 	/* Results of the last engine_next_packet(). */
 	const uint8_t *lent; /* the zero-copy payload; NULL: it is in the buffer */
 	uint32_t lent_bytes; /* of each packet */
 	uint32_t run_packets; /* made: a run of equal ones, if more than one */
-	/* Is a capture on, and its ring; the owner sets both together. */
+	/* Whether a capture is on, and its ring; the owner sets both together. */
 	const struct capture_public *capture_public;
 	struct capture *capture;
 	struct lane_public *public; /* for readers in other processes (engine/engine.h) */
 	uint64_t public_offset;
-	uint64_t starved_until_ns; /* the machine is taken to be overloaded (LANE_LATE_NS) */
+	uint64_t starved_until_ns; /* the machine counts as overloaded until then (LANE_LATE_NS) */
 	/* Counts impossible records that processes of this host left in shared memory */
 	_Atomic uint64_t *unsound;
 	uint32_t slot; /* 1 to 255 */

@@ -24,7 +24,7 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 		memcpy(to + bytes - TAIL_BYTES, &tail, TAIL_BYTES);
 		return;
 	}
-	/* A constant size is one store instruction. */
+	/* A constant size is a single store instruction. */
 	switch (bytes) {
 	case 8:
 		memmove(to, from, 8);
@@ -38,10 +38,7 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 }
 
 #ifdef __x86_64__
-/*
- * Stores that do not go through the caches are seen in any order: the fence comes before the last
- * bytes.
- */
+/* Stores around the caches become visible in any order, so a fence precedes the last bytes. */
 static void stream_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	for (; bytes; bytes -= LINE_BYTES, to += LINE_BYTES, from += LINE_BYTES) {
@@ -81,7 +78,7 @@ void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes)
 	copy_place(to, from, bytes);
 }
 
-/* Each page forwards, which is what processors foresee. */
+/* From the last page to the first, but forwards within a page, which processors prefetch. */
 static void place_backwards(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	size_t body_bytes = bytes - TAIL_BYTES;
@@ -110,7 +107,7 @@ void copy_place_turning(struct copy_turn *turn, uint8_t *to, const uint8_t *from
 		copy_place_long(to, from, bytes);
 }
 
-/* A walk over the stretches of a list that hold bytes [offset, offset + bytes). */
+/* A walk over the parts of a list that hold bytes [offset, offset + bytes). */
 struct walk {
 	const struct sge *list;
 	uint32_t count;
@@ -185,7 +182,7 @@ struct sge sge_slice(const struct sge *list, uint32_t count, uint64_t offset, si
 	return slice;
 }
 
-/* The same when some of it may be borrowed. */
+/* The same for a list that may name borrowed memory. */
 static enum mr_fault scatter_borrowed(const struct mr_table *table, uint32_t pd, struct walk *check,
 	struct walk *walk, const uint8_t *from)
 {
@@ -222,8 +219,8 @@ enum mr_fault sge_scatter(const struct mr_table *table, uint32_t pd, const struc
 
 		if (fault)
 			return fault;
-		if (step_bytes ==
-			bytes) { /* the usual case: all of it in one place, resolved once */
+		/* The usual case: all of it in one place, resolved once. */
+		if (step_bytes == bytes) {
 			copy_place(to, from, bytes);
 			return MR_OK;
 		}

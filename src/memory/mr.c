@@ -57,7 +57,7 @@ void mr_table_done(struct mr_table *table)
 	memset(table, 0, sizeof(*table));
 }
 
-/* Never-used slots first, then the one that has been free longest. */
+/* A slot that was never used, or else the one that has been free longest. */
 static struct mr_slot *slot_next(struct mr_table *table)
 {
 	uint32_t index;
@@ -96,7 +96,7 @@ static void place_write(
 
 	atomic_store_explicit(&place->segment, extent->segment, memory_order_relaxed);
 	atomic_store_explicit(&place->start, extent->start, memory_order_relaxed);
-	/* A peer that sees the end sees the rest; there is none as long as it is 0. */
+	/* A peer that reads the end also sees the other fields; an end of 0 means no place. */
 	atomic_store_explicit(&place->end, extent->end, memory_order_release);
 }
 
@@ -167,9 +167,7 @@ int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint
 	return 0;
 }
 
-/*
- * The region or null region that `pd` has under this key, when nothing is bound to it. 0 or -errno.
- */
+/* The region or null region of `pd` under this key, without bound windows. Returns 0 or -errno. */
 static int region_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_slot **ret_slot)
 {
@@ -183,7 +181,7 @@ static int region_find(
 	return 0;
 }
 
-/* From now on the key is not found, and nobody uses what it named; false as mr_quiesce_fn. */
+/* From now on the key is not found, and no process uses its memory; false as mr_quiesce_fn. */
 static bool key_withdraw(const struct mr_table *table, struct mr_slot *slot, uint32_t key)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_seq_cst);
@@ -220,7 +218,7 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 
 static const uint32_t writes = MR_LOCAL_WRITE | MR_REMOTE_WRITE | MR_REMOTE_ATOMIC;
 
-/* A right is missing. If that is the one to touch on-demand memory unseen, have it looked for. */
+/* A right is missing. If it is MR_TOUCH, because of on-demand memory, fault the pages in. */
 static enum mr_fault pages_demand(const struct mr_table *table, uint32_t granted, uint32_t access,
 	uint64_t address, uint64_t bytes)
 {
@@ -233,10 +231,10 @@ static enum mr_fault pages_demand(const struct mr_table *table, uint32_t granted
 }
 
 /*
- * A window may be bound again while it is looked at, and under the same key. So what was read is
- * good if the whole word of the key is what it was before, with its version. A window that changes
- * in between is one that the requester has no right to at this moment. The queue pair decides over
- * type 2, and had the window's protection domain when it bound it.
+ * A window may be bound again during the lookup, under the same key. So the fields are valid only
+ * if the whole key word, with its version, is the same before and after. If it changed, the
+ * requester has no right to the window at this moment. For type 2 the queue pair decides; it had
+ * the window's protection domain when it bound the window.
  */
 static enum mr_fault window_resolve(const struct mr_table *table, const struct mr_slot *slot,
 	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
@@ -341,9 +339,7 @@ const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key)
 	return index < table->slot_count ? &table->slots[index] : NULL;
 }
 
-/*
- * Keys of one slot differ in their generation and variant; whoever uses a window uses some region.
- */
+/* Keys of a slot differ in generation and variant; a window may lie in any region. */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key)
 {
 	const struct mr_slot *slot = mr_slot_find(table, used);
@@ -351,7 +347,7 @@ bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key)
 	return used == key || !slot || mr_kind_is_window(mr_slot_kind(slot));
 }
 
-/* --- seen from another process --- */
+/* --- lookups by another process --- */
 
 void mr_table_publish(
 	const struct mr_table *table, const struct arena *arena, struct mr_public *ret_public)
@@ -375,7 +371,7 @@ static bool never_there(void *address, uint64_t bytes, bool is_written)
 int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *where)
 {
-	const struct mr_public copy = *where; /* it may change */
+	const struct mr_public copy = *where; /* the other process may change it */
 	const struct mr_public *public = &copy;
 	uint64_t table_bytes = (uint64_t) public->slot_count * sizeof(struct mr_slot);
 	uint64_t places_bytes = (uint64_t) public->slot_count * sizeof(struct mr_place);
@@ -431,7 +427,7 @@ bool mr_table_suspend(const struct mr_table *table)
 	for (uint32_t i = 0; i < table->fresh_count; i++)
 		if (atomic_load_explicit(&table->slots[i].key_word, memory_order_relaxed))
 			atomic_fetch_or(&table->slots[i].key_word, MR_KEY_IS_SUSPENDED);
-	/* As none is found, each that is in use may be any. */
+	/* No key is found, so the keys in use are unknown. */
 	return !table->quiesce || table->quiesce(0);
 }
 
@@ -450,7 +446,7 @@ void mr_table_resume(const struct mr_table *table)
 		struct mr_slot *slot = &table->slots[i];
 		uint64_t word = atomic_load_explicit(&slot->key_word, memory_order_relaxed);
 
-		/* It does not change: all lanes are locked. */
+		/* It does not change, because all lanes are locked. */
 		if (word & MR_KEY_IS_SUSPENDED)
 			mr_slot_publish(slot, (uint32_t)word);
 	}

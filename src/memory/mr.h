@@ -2,34 +2,32 @@
 /*
  * Memory regions and their keys: the protection hardware of the NIC.
  *
- * This is the only code that turns (key, address, length) into a pointer. Local work requests and
- * remote peers come through the same endpoint, mr_resolve(), with the rights that their operation
- * needs (IBTA 10.6, 9.7.5.2.4: R_Key, bounds, access).
+ * Only this code turns (key, address, length) into a pointer. Local work requests and remote peers
+ * both call mr_resolve(), with the rights that their operation needs (IBTA 10.6, 9.7.5.2.4: R_Key,
+ * bounds, access).
  *
- * A key is 32 bits: the upper 24 are a secret permutation of (slot, generation), so that keys are
- * unpredictable (IBTA 10.6.3.3 leaves their making to the NIC; base/permute.h says how far); the
- * low 8 are a random variant. Both change each time a slot is used again, and slots are used again
- * as late as possible, so a key of a region that is gone does not match a later region. lkey and
- * rkey of a region are equal; what remote peers may do is decided by the access flags.
+ * A key has 32 bits. The upper 24 are a secret permutation of (slot, generation), so a peer cannot
+ * predict a key (base/permute.h says how far; IBTA 10.6.3.3 leaves the choice to the NIC). The low
+ * 8 are a random variant. Both change with each reuse of a slot, and slots are reused as late as
+ * possible. So the key of a deregistered region does not match a later one. lkey and rkey are
+ * equal; the access flags decide what remote peers may do.
  *
- * Memory is not pinned: a registration costs no memlock limit, pages may be swapped or moved, a NIC
- * made of software uses the process's own page tables. Registering does not touch the pages. What a
- * program registers is there when it does, and has to stay; only of an on-demand region
- * (MR_ON_DEMAND) it may be missing, so each access there asks first (mr_touch_fn), which others do
- * not pay for.
+ * Memory is not pinned: the NIC uses the process's own page tables, so pages may be swapped or
+ * moved, and no memlock limit applies. Registering does not touch the pages. Memory must exist when
+ * it is registered, and as long as it is. Only on-demand regions (MR_ON_DEMAND) may lack pages, so
+ * each access there calls mr_touch_fn first.
  *
- * A null region discards what is written to it and gives zeros: scatter/gather entries may name any
- * address of it.
+ * A null region discards writes and reads as zeros, at any address of a scatter/gather entry.
  *
- * Memory windows have slots of the same table (memory/mw.h), so that a peer's key is looked up once
- * whatever it names.
+ * Memory windows have slots of the same table (memory/mw.h), so a peer's key is looked up only
+ * once.
  *
- * Beside each region the table says which of its bytes another process can map (struct mr_extent):
- * a peer on the same host copies to and from those directly.
+ * Beside each region the table has the range that other processes can map (struct mr_extent). A
+ * peer on the same host copies to and from those bytes directly.
  *
- * The table is plain data in NIC memory. Threads: adding, changing and removing are serialized by
- * the caller (set-up path), and what changes or removes also needs every lane's lock: whoever still
- * copies holds one of them. A lookup runs under one lane's lock.
+ * The table is plain data in NIC memory. Threads: the caller serializes adding, changing and
+ * removing (set-up path). Changing and removing also need every lane's lock, because a copy runs
+ * under such a lock. A lookup runs under one lane's lock.
  */
 #ifndef URNIC_MEMORY_MR_H
 #define URNIC_MEMORY_MR_H
@@ -50,18 +48,18 @@ enum mr_access {
 	MR_REMOTE_ATOMIC = 1 << 3,
 	MR_WINDOW_BIND = 1 << 4, /* windows may be bound to the region */
 	MR_ZERO_BASED = 1 << 5, /* of a window: peers count from its first byte */
-	MR_ON_DEMAND = 1 << 6, /* pages may be missing: they are looked for before each access */
+	MR_ON_DEMAND = 1 << 6, /* pages may be missing, and are faulted in before each access */
 	MR_FLUSH_GLOBAL = 1 << 8,
 	MR_RELAXED_ORDERING = 1 << 20,
 	/* Not flags of verbs: */
-	MR_LOCAL_READ = 1 << 16, /* every region grants it, no window does */
+	MR_LOCAL_READ = 1 << 16, /* each region grants it, no window does */
 	MR_TOUCH = 1 << 17, /* the bytes are read or written next; see mr_touch_fn */
 
 	MR_ACCESS_DEFINED = 0x3ff003ff, /* all that verbs define, or may in the optional range */
 	MR_REMOTE_ANY = MR_REMOTE_WRITE | MR_REMOTE_READ | MR_REMOTE_ATOMIC,
 };
 
-/* Why an access, a bind or an invalidation was refused: see the sentences of the table. */
+/* The reasons of a refused access, bind or invalidation, with their sentences in the table. */
 enum mr_fault {
 	MR_OK,
 #define MR_FAULT(name, local, bind, tagged, read, sentence) MR_FAULT_##name,
@@ -78,22 +76,22 @@ enum mr_kind {
 };
 
 /*
- * One slot of the table; a cache line. Of a region, everything is written under all lanes' locks or
- * while `key_word` is 0; of a window, under `lock`, and read between two equal values of
- * `key_word`.
+ * A slot of the table; a cache line. The fields of a region are written under all lanes' locks, or
+ * while `key_word` is 0. Those of a window are written under `lock`, and are valid between two
+ * equal reads of `key_word`.
  */
 struct mr_slot {
 	/*
-	 * 1 << 32 | key while it can be accessed, else 0: every key is a legal one. Above, from bit
-	 * 34 on, a version: no two words that a slot is found by are equal (struct mr_cached).
+	 * 1 << 32 | key while the slot can be accessed, else 0, because every key is legal. Bits
+	 * from 34 on are a version, so no two words of a slot are equal (struct mr_cached).
 	 */
 	_Atomic uint64_t key_word;
 	uint32_t pd;
 	_Atomic uint32_t access;
-	_Atomic uint64_t iova; /* what peers and work requests name as its first address */
+	_Atomic uint64_t iova; /* its first address for peers and work requests */
 	_Atomic uint64_t bytes;
-	_Atomic uint64_t address; /* where it lies in the owner's address space */
-	_Atomic uint32_t qpn; /* of a bound type 2 window: whose it is */
+	_Atomic uint64_t address; /* in the owner's address space */
+	_Atomic uint32_t qpn; /* of a bound type 2 window: its queue pair */
 	_Atomic uint32_t window_count; /* of a region: windows bound to it */
 	uint32_t region_index; /* of a bound window: the slot of its region */
 	struct spin lock;
@@ -103,15 +101,15 @@ struct mr_slot {
 	_Atomic uint32_t version; /* of key_word */
 };
 
-/* Who asks: a queue pair and its protection domain. No queue pair has number 0. */
+/* A queue pair and its protection domain. No queue pair has number 0. */
 struct mr_user {
 	uint32_t pd;
 	uint32_t qpn;
 };
 
 /*
- * Bytes that lie in memory which other processes can map: [start, end) in the owner's address space
- * are in the segment of this index (segment/segment.h). None: start equals end.
+ * Bytes that other processes can map: [start, end) in the owner's address space are in segment
+ * number `segment` (segment/segment.h). None: start equals end.
  */
 struct mr_extent {
 	uint64_t start;
@@ -119,7 +117,7 @@ struct mr_extent {
 	uint32_t segment;
 };
 
-/* The same beside a slot; written like the slot. */
+/* The same beside a slot, and written in the same way. */
 struct mr_place {
 	_Atomic uint64_t start;
 	_Atomic uint64_t end;
@@ -127,7 +125,7 @@ struct mr_place {
 	uint32_t reserved;
 };
 
-/* What registering needs to know. */
+/* The arguments of a registration. */
 struct mr_region {
 	uint32_t pd;
 	uint32_t access; /* enum mr_access, or'ed */
@@ -138,10 +136,9 @@ struct mr_region {
 
 enum {
 	MR_SLOT_COUNT_MAX = 1 << 16, /* slot and generation share the 24 key bits: 16 + 8 */
-	MR_REGION_COUNT_MAX = 3 << 14, /* of these slots, so many are for regions */
-	MR_WINDOW_COUNT_MAX = 1 << 14, /* and so many for windows */
-	MR_PD_BORROWED_END =
-		1 << 20, /* protection domains below may be other processes' (mr_borrowed.h) */
+	MR_REGION_COUNT_MAX = 3 << 14, /* of these slots, for regions */
+	MR_WINDOW_COUNT_MAX = 1 << 14, /* and for windows */
+	MR_PD_BORROWED_END = 1 << 20, /* lower numbers may be other processes' (mr_borrowed.h) */
 	MR_NULL_BYTES = 1 << 16, /* the longest single copy to or from a null region */
 };
 
@@ -152,14 +149,14 @@ enum {
 typedef bool mr_touch_fn(void *address, uint64_t bytes, bool is_written);
 
 /*
- * A key has ceased to be found; before what it named changes or goes, nobody in another process may
- * use it any more. Returns when that is so, which may take a while; or false when a process that
- * stands still did not let it be so in time: what that process moves from now on counts for
- * nothing, but may still reach the memory. 0: any key.
+ * A key is no longer found. Before its memory changes or goes, no other process may use it. Returns
+ * true when that is so, which may take a while. Returns false when a stopped process did not
+ * release it in time: that process may still write to the memory, but completes no request with it.
+ * 0: any key.
  */
 typedef bool mr_quiesce_fn(uint32_t key);
 
-/* Where another process that maps NIC memory finds the table. */
+/* By this, other processes that map NIC memory find the table. */
 struct mr_public {
 	uint64_t slots_offset;
 	uint64_t places_offset;
@@ -175,20 +172,19 @@ struct mr_table {
 	struct mr_place *places; /* of each slot that is a region */
 	uint32_t slot_count;
 	const struct permutation *permutation; /* in NIC memory */
-	/* What a null region gives, and where it discards: MR_NULL_BYTES each */
+	/* A null region's source of zeros and its sink, MR_NULL_BYTES each. */
 	uint8_t *null_zeros;
 	uint8_t *null_sink;
-	uint32_t
-		*free_ring; /* slots in the order in which they became free; private to the owner */
+	uint32_t *free_ring; /* slots in the order of their release; private to the owner */
 	uint32_t free_head;
 	uint32_t free_count;
 	uint32_t fresh_count; /* slots from here on were never used */
 	uint32_t region_count;
 	uint32_t window_count; /* bound or not */
-	mr_touch_fn *touch; /* set by the owner; NULL: what is on demand is there */
-	mr_quiesce_fn *quiesce; /* set by the owner; NULL: nobody else maps the table */
-	const struct mr_borrowed
-		*borrowed; /* set by the owner; NULL: all protection domains are at home */
+	mr_touch_fn *touch; /* set by the owner; NULL: on-demand memory always exists */
+	mr_quiesce_fn *quiesce; /* set by the owner; NULL: no other process maps the table */
+	/* Set by the owner; NULL: all protection domains are this process's. */
+	const struct mr_borrowed *borrowed;
 };
 
 /*
@@ -200,26 +196,25 @@ int mr_table_init(struct mr_table *table, struct arena *arena, uint32_t slot_cou
 void mr_table_done(struct mr_table *table);
 
 /*
- * Register a region. `variant` is a random byte. On success *ret_key is its key. Returns 0; -ENOMEM
+ * Register a region. `variant` is a random byte. *ret_key is set on success. Returns 0; -ENOMEM
  * when the table is full; -EINVAL when the range wraps around the address space, or when remote
- * write or atomic access is asked for without local write (IBTA 10.6.3.1, C10-87).
+ * write or atomic access is requested without local write (IBTA 10.6.3.1, C10-87).
  */
 int mr_table_add(
 	struct mr_table *table, const struct mr_region *region, uint8_t variant, uint32_t *ret_key);
 
-/* Make a null region. Returns 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint32_t *ret_key);
 
 /*
- * The region has changed or gone, and mr_quiesce_fn said false: a process that stands still may
- * reach the memory that it had.
+ * The region has changed or gone, but a stopped process may still reach its memory (mr_quiesce_fn).
  */
 enum { MR_IS_STOOD_ON = 1 };
 
 /*
  * Give a region other memory, rights, protection domain, all at once; its key stays. Every lane is
  * locked. Returns 0; MR_IS_STOOD_ON; -EINVAL as mr_table_add(), or when `pd` has no region with
- * this key; -EBUSY when windows are bound to it. On failure nothing has changed.
+ * this key; -EBUSY when windows are bound to it. Errors change nothing.
  */
 int mr_table_change(
 	struct mr_table *table, uint32_t key, uint32_t pd, const struct mr_region *region);
@@ -231,18 +226,18 @@ int mr_table_change(
 int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 
 /*
- * Turn (key, address, length) into a pointer, if `user`, or its peer, may do `access` there.
+ * Turn (key, address, length) into a pointer, if `user`, or its peer, has the rights `access`.
  *
- * `access`       The rights needed: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones; with MR_TOUCH
+ * `access`       The required rights: MR_LOCAL_READ, MR_LOCAL_WRITE, or remote ones; with MR_TOUCH
  *                when the bytes are accessed next, and not just checked.
- * `iova, bytes`  The range, from anybody: any values are legal input.
- * `ret_pointer`  Set on success; for bytes == 0 it may point anywhere and must not be followed. For
- *                a null region it is good for MR_NULL_BYTES.
+ * `iova, bytes`  The range; any values are legal input, hostile or not.
+ * `ret_pointer`  Set on success. Must not be followed for bytes == 0. For a null region it is valid
+ *                for MR_NULL_BYTES.
  */
 enum mr_fault mr_resolve_for(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer);
 
-/* The same for scatter/gather lists: the queue pair does not matter to regions. */
+/* The same for scatter/gather lists, where the queue pair has no influence. */
 static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t key, uint32_t pd,
 	uint32_t access, uint64_t iova, uint64_t bytes, uint8_t **ret_pointer)
 {
@@ -251,23 +246,21 @@ static inline enum mr_fault mr_resolve(const struct mr_table *table, uint32_t ke
 }
 
 /*
- * What one lookup of a region has found, kept for the next ones by the same user: as long as one
- * word is what it was, all of it holds. Of what is neither a window nor a null region nor on
- * demand. Zeroed, it holds nothing.
+ * The cached result of a lookup by the same user, valid while one word is unchanged. Only for
+ * regions that are neither null regions nor on demand. Zeroed, it is empty.
  */
 struct mr_cached {
-	const _Atomic uint64_t *key_word; /* NULL: nothing, and all else is 0 */
+	const _Atomic uint64_t *key_word; /* NULL: empty, and all else is 0 */
 	uint64_t word;
-	uint64_t iova; /* the bytes that it is good for, as peers and work requests name them */
+	uint64_t iova; /* start of the valid bytes, for peers and work requests */
 	uint64_t bytes;
 	uint8_t *pointer; /* to the first of them */
-	uint32_t access; /* all that the region grants */
+	uint32_t access; /* the rights of the region */
 };
 
 /*
- * Where the bytes lie; NULL when only mr_resolve_for() can tell. What it needs of the world is the
- * same. `access` is not 0: a cache of nothing is all zeros,
- * and grants none.
+ * The address of the bytes; NULL when mr_resolve_for() has to look. Locks as there. `access` is not
+ * 0, so an empty cache grants nothing.
  */
 static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t key, uint32_t access,
 	uint64_t iova, uint64_t bytes)
@@ -283,90 +276,84 @@ static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t k
 }
 
 /*
- * Keep what mr_resolve_for() has just said of `key` to `user`, unless it is nothing to keep. A
- * table's own pointers are kept as they are; who sees another process's table has to say where the
- * bytes are.
+ * Cache what mr_resolve_for() has just found for `key`, if it can be cached. Pointers are cached as
+ * they are in the table; a reader of another process's table translates them.
  */
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
-/* The same for all of a region or window, wherever it starts and ends. */
+/* The same for a whole region or window. */
 enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
 
-/*
- * The region that `key` names, or that the window lies in which it names; NULL when that is not
- * known now.
- */
+/* The region of `key`, or the region in which its window lies; NULL when unknown now. */
 const struct mr_slot *mr_region_of(const struct mr_table *table, uint32_t key);
 
-/*
- * May somebody who uses `used` use memory of the region or window `key`, which is found no longer?
- */
+/* May a user of key `used` reach memory of the region or window `key`, which is no longer found? */
 bool mr_keys_may_meet(const struct mr_table *table, uint32_t used, uint32_t key);
 
-/* Say where the table is. */
+/* Publish the table's place. */
 void mr_table_publish(
 	const struct mr_table *table, const struct arena *arena, struct mr_public *ret_public);
 
 /*
- * See another process's table, of which `public` says where it lies in the `bytes` at `base`. For
- * lookups only: they turn keys into addresses of that process; NULL is a null region, whose bytes
- * are nowhere. What is on demand there is refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when
- * the table is not inside of that memory.
+ * View another process's table, which `public` places in the `bytes` at `base`. For lookups only:
+ * they turn keys into addresses of that process. NULL is a null region, whose bytes exist nowhere.
+ * On-demand regions are refused with MR_FAULT_PAGE. Returns 0, or -EINVAL when the table is not
+ * inside of that memory.
  */
 int mr_table_view(
 	struct mr_table *view, uint8_t *base, uint64_t bytes, const struct mr_public *public);
 
 /*
- * Say which bytes of a region can be mapped; none of a new or changed one can. `key` is a region's,
- * which nobody takes away meanwhile.
+ * Set the bytes of a region that can be mapped; none of a new or changed region can. The region of
+ * `key` must not be removed meanwhile.
  */
 void mr_table_place(const struct mr_table *table, uint32_t key, const struct mr_extent *extent);
 
 /*
- * Which bytes of a region can be mapped? False: none. True for whoever uses its key (mr_quiesce_fn)
- * as long as he does.
+ * The bytes of a region that can be mapped. False: none. The result holds as long as the caller
+ * uses the key (mr_quiesce_fn).
  */
 bool mr_region_extent(
 	const struct mr_table *table, const struct mr_slot *region, struct mr_extent *ret_extent);
 
 /*
- * No key is found until mr_table_resume(), and nobody else uses what keys name when this returns
- * true; see mr_quiesce_fn. Every lane is locked.
+ * No key is found until mr_table_resume(). True: no other process uses the memory of any key; see
+ * mr_quiesce_fn. Every lane is locked.
  */
 bool mr_table_suspend(const struct mr_table *table);
 void mr_table_resume(const struct mr_table *table);
 
 /*
- * Would this key be found, were the table not suspended? For lookups in another process's table:
- * whether they failed for that.
+ * Would this key be found if the table were not suspended? Tells a failed lookup in another
+ * process's table apart from a suspended table.
  */
 bool mr_key_is_known(const struct mr_table *table, uint32_t key);
 
 /* From now on no region can be mapped by this segment. The table is suspended. */
 void mr_table_unmap(const struct mr_table *table, uint32_t segment);
 
-/* The region, on demand or not, that `pd` has under this key. False: none. */
+/* The region of `pd` with this key, on demand or not. False: none. */
 bool mr_table_find(
 	const struct mr_table *table, uint32_t key, uint32_t pd, struct mr_region *ret_region);
 
 /*
- * Walk over all regions but null regions, also while the table is suspended. *index is 0 at first.
+ * Walk over all regions except null regions, also while the table is suspended. *index starts as 0.
  * False: there are no more.
  */
 bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_region *ret_region);
 
-/* As mr_table_place(), for the region that mr_table_next() came to last. */
+/* mr_table_place() for the region that mr_table_next() found last. */
 void mr_table_place_last(
 	const struct mr_table *table, uint32_t index, const struct mr_extent *extent);
 
 /*
- * Does any region, null regions apart, have bytes in [address, address + bytes)? Looks at the whole
+ * Does any region except null regions have bytes in [address, address + bytes)? Scans the whole
  * table.
  */
 bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes);
 
-/* The regions that live now, null regions among them. */
+/* Live regions, including null regions. */
 uint32_t mr_table_count(const struct mr_table *table);
 
 #endif

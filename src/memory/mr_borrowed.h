@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of other processes' protection domains.
+ * Memory in protection domains of other processes.
  *
  * A queue pair may work in a domain of another process: an imported one, or that of a shared
- * receive queue over XRC. Such a domain has a number below MR_PD_BORROWED_END here, which no domain
- * of this process has. Regions that this process registers in the domain are in its own table, and
- * are found first. Any other key is looked up in the owner's table, and the functions of struct
- * mr_borrowed move the bytes.
+ * receive queue over XRC. The number of such a domain is below MR_PD_BORROWED_END, and no domain of
+ * this process has such a number. Regions that this process registers in the domain are in its own
+ * table, and are found first. Any other key is looked up in the owner's table, and the functions of
+ * struct mr_borrowed move the bytes.
  *
- * There are no pointers to borrowed memory. Its owner may take it away at any time, and waits only
- * for a call that is under way. So mr_put() and mr_get() move bytes that may be borrowed.
+ * There are no pointers to borrowed memory. Its owner may remove it at any time, and waits only for
+ * a call in progress. So mr_put() and mr_get() move bytes that may be borrowed.
  *
  * Threads: as lookups, under one lane's lock.
  */
@@ -20,7 +20,6 @@
 
 #include "memory/mr.h"
 
-/* An operation on eight aligned bytes. */
 enum mr_word_operation {
 	MR_WORD_COMPARE_SWAP,
 	MR_WORD_FETCH_ADD,
@@ -33,22 +32,19 @@ struct mr_word {
 	uint64_t value; /* to swap in, add or store */
 };
 
-/* What the outside sets. MR_FAULT_PAGE when memory that may be accessed cannot be reached. */
+/* Set by room peer. MR_FAULT_PAGE when memory that may be accessed cannot be reached. */
 struct mr_borrowed {
-	/* mr_resolve_for(), but for the pointer. */
+	/* mr_resolve_for() without a pointer. */
 	enum mr_fault (*check)(
 		uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes);
-	/*
-	 * The same, and copy to there or from there. What is written becomes visible as by
-	 * copy_place().
-	 */
+	/* The same, then copy. Written bytes become visible as by copy_place(). */
 	enum mr_fault (*put)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		size_t bytes, const uint8_t *from);
 	enum mr_fault (*get)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		size_t bytes, uint8_t *to);
 	/*
-	 * Apply `word`, atomically. Sets what was there before. `iova` is aligned. MR_FAULT_LATER
-	 * when its owner has to do it, and did not.
+	 * Apply `word` atomically, and set *ret_before to the previous contents. `iova` is aligned.
+	 * MR_FAULT_LATER when the owner has to execute it, and did not.
 	 */
 	enum mr_fault (*apply)(uint32_t key, struct mr_user user, uint32_t access, uint64_t iova,
 		const struct mr_word *word, uint64_t *ret_before);
@@ -59,7 +55,7 @@ static inline bool mr_is_borrowed(const struct mr_table *table, uint32_t pd)
 	return pd < MR_PD_BORROWED_END && table->borrowed;
 }
 
-/* mr_resolve_for() for those who need no pointer, own or borrowed. */
+/* mr_resolve_for() without a pointer, for own or borrowed memory. */
 enum mr_fault mr_check(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, uint64_t bytes);
 
@@ -71,13 +67,13 @@ enum mr_fault mr_get(const struct mr_table *table, uint32_t key, struct mr_user 
 
 /*
  * Apply a word to memory of this process: eight aligned bytes, in this machine's byte order.
- * Returns what was there.
+ * Returns the previous contents.
  */
 uint64_t mr_word_apply(const struct mr_word *word, void *target);
 
 /*
- * The same for a key, own or borrowed. MR_FAULT_ALIGN when `iova`, which is a multiple of 8,
- * names memory whose address is not.
+ * The same for a key, own or borrowed. `iova` is a multiple of 8; MR_FAULT_ALIGN when its memory is
+ * not aligned.
  */
 enum mr_fault mr_apply(const struct mr_table *table, uint32_t key, struct mr_user user,
 	uint32_t access, uint64_t iova, const struct mr_word *word, uint64_t *ret_before);

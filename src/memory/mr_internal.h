@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What regions and windows share: the slots of the table. Included by mr.c and mw.c.
- */
+/* The slots of the table, which regions and windows share. For mr.c and mw.c. */
 #ifndef URNIC_MEMORY_MR_INTERNAL_H
 #define URNIC_MEMORY_MR_INTERNAL_H
 
@@ -16,16 +14,16 @@ enum { MR_KEY_VERSION_SHIFT = 34 };
 
 #define MR_KEY_MASK ((1ull << MR_KEY_VERSION_SHIFT) - 1)
 
-/* Take a slot that is free, as `kind`, without a key that works. NULL when there is none. */
+/* Take a free slot as `kind`; its key is not found yet. NULL when there is none. */
 struct mr_slot *mr_slot_take(struct mr_table *table, uint32_t pd, enum mr_kind kind);
 
-/* Give it back: no key that it had matches again. */
+/* Free the slot: its old keys never match again. */
 void mr_slot_free(struct mr_table *table, struct mr_slot *slot);
 
 /* The key of a slot for one of its 256 variants. */
 uint32_t mr_slot_key(const struct mr_table *table, const struct mr_slot *slot, uint8_t variant);
 
-/* A word that the slot was never found by. Nobody else makes one at the same time. */
+/* A word that the slot never had. Calls for the same slot are serialized. */
 static inline uint64_t mr_slot_word(struct mr_slot *slot, uint32_t key)
 {
 	uint64_t version = atomic_load_explicit(&slot->version, memory_order_relaxed) + 1;
@@ -40,17 +38,13 @@ static inline void mr_slot_publish(struct mr_slot *slot, uint32_t key)
 	atomic_store_explicit(&slot->key_word, mr_slot_word(slot, key), memory_order_release);
 }
 
-/* Is it found under `key`? */
 static inline bool mr_slot_has_key(const struct mr_slot *slot, uint32_t key, memory_order order)
 {
 	return (atomic_load_explicit(&slot->key_word, order) & MR_KEY_MASK) ==
 		(MR_KEY_IS_LIVE | key);
 }
 
-/*
- * The slot that is found under `key`, or NULL. A key that was made up names some slot, but not its
- * key.
- */
+/* The slot that is found under `key`, or NULL. An invented key maps to a slot with another key. */
 static inline struct mr_slot *mr_slot_find(const struct mr_table *table, uint32_t key)
 {
 	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);
@@ -72,7 +66,7 @@ static inline bool mr_kind_is_window(enum mr_kind kind)
 	return kind == MR_KIND_WINDOW_1 || kind == MR_KIND_WINDOW_2;
 }
 
-/* Its fields, which somebody may be changing if it is a window. */
+/* A field, which another lane may be changing if the slot is a window. */
 static inline uint64_t mr_slot_get(const _Atomic uint64_t *field)
 {
 	return atomic_load_explicit(field, memory_order_relaxed);

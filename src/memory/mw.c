@@ -7,10 +7,10 @@
 #include "base/arith.h"
 #include "memory/mr_internal.h"
 
-/* What a bind may grant; other flags mean nothing to a window. */
+/* The rights that a bind may grant; other flags have no effect on a window. */
 #define GRANTED (MR_REMOTE_ANY | MR_FLUSH_GLOBAL)
 
-/* The window that a key names, bound or not, whatever its variant. NULL when there is none. */
+/* The window of a key, bound or not, whatever the key's variant. NULL when there is none. */
 static struct mr_slot *window_find(const struct mr_table *table, uint32_t key)
 {
 	uint32_t plain = permute_back(table->permutation, key >> MR_KEY_VARIANT_BITS);
@@ -34,7 +34,7 @@ static bool is_bound(const struct mr_slot *slot)
 static void window_unbind(const struct mr_table *table, struct mr_slot *slot)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_relaxed);
-	/* A reader of what is written next sees the key gone, too. */
+	/* A reader of the next writes also sees that the key has gone. */
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&slot->qpn, 0, memory_order_relaxed);
 	atomic_fetch_sub_explicit(
@@ -68,7 +68,7 @@ int mw_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 	return 0;
 }
 
-/* Does the region allow what the bind asks for (IBTA 10.6.7.2.1)? */
+/* Does the region allow the bind (IBTA 10.6.7.2.1)? */
 static enum mr_fault region_check(const struct mr_slot *region, const struct mw_bind *bind)
 {
 	uint32_t access = atomic_load_explicit(&region->access, memory_order_relaxed);
@@ -145,7 +145,7 @@ enum mr_fault mw_bind(const struct mr_table *table, const struct mw_bind *bind)
 	return fault;
 }
 
-/* May `user` invalidate what is found in this slot under this key? */
+/* May `user` invalidate the slot under this key? */
 static enum mr_fault invalidate_check(const struct mr_slot *slot, uint32_t key, struct mr_user user)
 {
 	if (!mr_slot_has_key(slot, key, memory_order_acquire))
