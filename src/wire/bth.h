@@ -13,8 +13,8 @@
  *       8        acknowledge request 1 bit, reserved 7
  *       9 .. 11  PSN
  *
- * Reserved bits are sent as zero and ignored when received. Decoding cannot fail: whether the
- * opcode is known and the version supported is packet_decode()'s question.
+ * Reserved bits are sent as zero and ignored when received. Decoding cannot fail; packet_decode()
+ * checks opcode and version.
  */
 
 #include <stdbool.h>
@@ -25,10 +25,10 @@
 
 #define BTH_BYTES 12
 
-/* The only header version there is. */
+/* The only header version. */
 #define BTH_TVER 0
 
-/* The default partition, full membership: the one key this NIC has. */
+/* The default partition, full membership: the only key of this NIC. */
 #define BTH_PKEY_DEFAULT 0xffff
 
 struct bth {
@@ -36,7 +36,7 @@ struct bth {
 	uint8_t pad_bytes; /* 0 .. 3, after the payload */
 	uint8_t tver; /* 0 .. 15 */
 	bool is_solicited; /* raise an event at the receiver's completion channel */
-	bool is_migrated; /* path migration state; always set by who does not migrate */
+	bool is_migrated; /* path migration state; always set on paths that do not migrate */
 	bool ack_requested;
 	bool fecn;
 	bool becn;
@@ -72,7 +72,7 @@ static inline void bth_encode(const struct bth *bth, uint8_t to[BTH_BYTES])
 	put_be32(to + 8, (uint32_t)bth->ack_requested << 31 | (bth->psn.value & U24_MASK));
 }
 
-/* Another number for a packet, which then does not ask for an acknowledgement. */
+/* Give a packet another PSN, and clear its request for an acknowledgement. */
 static inline void bth_renumber(uint8_t bth[BTH_BYTES], struct psn psn)
 {
 	put_be32(bth + 8, psn.value);

@@ -5,9 +5,9 @@
 /*
  * Big-endian integers in byte arrays, at any alignment.
  *
- * Everything InfiniBand puts on the wire is big-endian, except the ICRC. All reads and writes of
- * wire integers go through these functions; compilers turn each into one load or store and one byte
- * swap. The caller has checked that the bytes are there.
+ * Everything that InfiniBand puts on the wire is big-endian, except the ICRC. All accesses to wire
+ * integers use these functions; compilers turn each into a load or store and a byte swap. The
+ * caller checks that the bytes exist.
  */
 
 #include <endian.h>
@@ -61,7 +61,7 @@ static inline void put_be64(uint8_t *to, uint64_t value)
 	memcpy(to, &value, sizeof(value));
 }
 
-/* The one little-endian integer on the wire: the ICRC. */
+/* The only little-endian integer on the wire: the ICRC. */
 static inline uint32_t get_le32(const uint8_t *from)
 {
 	uint32_t value;

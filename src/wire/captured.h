@@ -3,11 +3,10 @@
 #define URNIC_WIRE_CAPTURED_H
 
 /*
- * A packet that a request executed within a host would have been: what a lane says of it, and the
- * IP packet that this makes for people and programs that read captures.
+ * A captured packet: the packet that a request executed within a host would have been.
  *
- * A lane says what it knows at the moment: addresses, ports and the packet from the BTH on, or its
- * beginning. The rest is made by whoever looks, who has time: IP and UDP headers, and the ICRC.
+ * A lane writes what it knows at that moment: addresses, ports and the packet from the BTH on, or
+ * its beginning. The reader has time, and adds the rest: IP and UDP headers, and the ICRC.
  *
  * Plain data; pure functions; any thread.
  */
@@ -33,30 +32,30 @@ struct captured {
 	struct gid destination;
 	uint32_t ifindex; /* of the device; 0: that of the local address */
 	uint32_t qpn; /* of the queue pair in this process */
-	uint32_t flow_label; /* 20 bits; 0 where not known */
+	uint32_t flow_label; /* 20 bits; 0 when unknown */
 	uint32_t packet_bytes; /* BTH to pad */
-	uint32_t captured_bytes; /* that follow: some of these, or all */
+	uint32_t captured_bytes; /* that follow: all of them, or the first */
 	uint16_t source_port;
 	uint8_t traffic_class;
-	uint8_t hop_limit; /* 0: not known */
-	uint32_t is_sent; /* by this process; 0: it has received it */
+	uint8_t hop_limit; /* 0: unknown */
+	uint32_t is_sent; /* by this process; 0: received */
 	uint32_t reserved;
 };
 
-/* A packet on its way through the network, from the IP header to the ICRC. */
+/* A packet as on the network, from the IP header to the ICRC. */
 struct captured_frame {
-	uint32_t count; /* of bytes that are here */
-	uint32_t whole; /* that it had */
+	uint32_t count; /* bytes that were captured */
+	uint32_t whole; /* bytes that the packet had */
 	uint8_t bytes[CAPTURED_FRAME_BYTES_MAX];
 };
 
 /*
- * Make the IP packet of what was captured.
+ * Make the IP packet of a captured packet.
  *
  * `captured`  From another process: any values.
- * `bytes`     captured->captured_bytes of them, which the caller has checked to be there.
+ * `bytes`     captured->captured_bytes of them; the caller has checked that they exist.
  *
- * Returns false for what is none.
+ * Returns false for impossible values.
  */
 bool captured_frame_make(
 	const struct captured *captured, const uint8_t *bytes, struct captured_frame *ret_frame);

@@ -3,12 +3,11 @@
 #define URNIC_WIRE_CM_MESSAGE_H
 
 /*
- * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and what the RDMA
- * IP CM service puts into them (annex A11).
+ * The messages of the InfiniBand connection manager (IBTA 12.6) as plain structs, and the private
+ * data of the RDMA IP CM service (annex A11).
  *
- * wire/cm_message.def is the specification: the structs below have exactly its fields, in host
- * order, and both directions are expanded from its rows. A message is a value; it refers to
- * nothing.
+ * The rows of wire/cm_message.def define the fields of the structs, in host order, and both
+ * directions of the conversion. A message is a value; it refers to nothing.
  */
 
 #include <stdbool.h>
@@ -33,7 +32,7 @@ enum cm_attribute {
 	;
 #include "wire/cm_message.def"
 
-/* What a MRA or REJ answers. */
+/* The message that a MRA or REJ answers. */
 enum cm_answered {
 	CM_ANSWERED_REQ = 0,
 	CM_ANSWERED_REP = 1,
@@ -47,7 +46,7 @@ enum cm_reject {
 #undef CM_REJECT
 };
 
-/* A sentence for people. Never NULL: a code without a row has one too. */
+/* For users. Never NULL: a code without a row has a sentence, too. */
 const char *cm_reject_sentence(uint16_t reason) URNIC_EXPORT_AS(cm_reject_sentence);
 
 /* struct cm_req, `transport_service`. */
@@ -88,16 +87,16 @@ struct cm_message {
 };
 
 /*
- * Decode one message.
+ * Decode a message.
  *
- * `message`  Filled on success, else undefined.
+ * `message`  Set on success, else undefined.
  *
- * Returns false unless the MAD is a known message of the connection manager in the versions that
- * there are (IBTA 12.6.1).
+ * Returns false unless the MAD is a known message of the connection manager in a known version
+ * (IBTA 12.6.1).
  */
 bool cm_message_decode(struct cm_message *message, const uint8_t mad[MAD_BYTES]);
 
-/* Write all 256 bytes. Fields wider than their row are cut to it. */
+/* Write all 256 bytes. Fields wider than their row are cut to its width. */
 void cm_message_encode(const struct cm_message *message, uint8_t mad[MAD_BYTES]);
 
 /* The name of a message, "REQ". */
@@ -110,9 +109,8 @@ const char *cm_attribute_name(enum cm_attribute attribute);
 #define IP_CM_SERVICE_PREFIX      0x0000000001000000u
 
 enum {
-	IP_CM_HEADER_BYTES =
-		36, /* in front of the program's own private data in a REQ or SIDR_REQ */
-	IP_CM_REQ_DATA_BYTES = 92 - IP_CM_HEADER_BYTES, /* what is left for the program in a REQ */
+	IP_CM_HEADER_BYTES = 36, /* before the program's own private data in a REQ or SIDR_REQ */
+	IP_CM_REQ_DATA_BYTES = 92 - IP_CM_HEADER_BYTES, /* the program's part of a REQ */
 	IP_CM_SIDR_DATA_BYTES = 216 - IP_CM_HEADER_BYTES,
 };
 
@@ -138,7 +136,7 @@ struct ip_cm_header {
 	struct gid destination;
 };
 
-/* Returns false for another version of the header, or an IP version that there is not. */
+/* Returns false for an unknown version of the header or of IP. */
 bool ip_cm_header_decode(struct ip_cm_header *header, const uint8_t from[IP_CM_HEADER_BYTES])
 	URNIC_EXPORT_AS(ip_cm_header_decode);
 void ip_cm_header_encode(const struct ip_cm_header *header, uint8_t to[IP_CM_HEADER_BYTES])

@@ -19,7 +19,7 @@ uint8_t credit_code(uint32_t count)
 	uint8_t low = 0;
 	uint8_t high = CREDIT_CODE_UNLIMITED;
 
-	/* counts[low] <= count, and counts[high], where there is one, is above it. */
+	/* counts[low] <= count; counts[high] is above it, or is the end. */
 	while (high - low > 1) {
 		uint8_t middle = (uint8_t)((low + high) / 2);
 

@@ -8,18 +8,18 @@
 
 #include <stdint.h>
 
-/* In an ACK: this responder gives no credits, send as you like (it has an SRQ, say). */
+/* In an ACK: the responder gives no credits (it has a shared receive queue, say). */
 #define CREDIT_CODE_UNLIMITED 31
 
-/* What credit_count() says for it: more than any queue holds. */
+/* credit_count() of that code: more than any queue has. */
 #define CREDIT_COUNT_UNLIMITED UINT32_MAX
 
-/* How many requests `code`, 0 .. 31, allows. */
+/* The number of requests that `code`, 0 .. 31, allows. */
 uint32_t credit_count(uint8_t code);
 
 /*
- * The code of the largest count that is at most `count`: a responder never promises more than it
- * has. Never CREDIT_CODE_UNLIMITED.
+ * The code of the largest count that is at most `count`, so a responder never promises too much.
+ * Never CREDIT_CODE_UNLIMITED.
  */
 uint8_t credit_code(uint32_t count);
 

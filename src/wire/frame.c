@@ -18,7 +18,7 @@ enum {
 	UDP_BYTES = 8,
 };
 
-/* What is left of the frame. */
+/* The rest of the frame. */
 struct cursor {
 	const uint8_t *at;
 	size_t left;

@@ -3,19 +3,19 @@
 #define URNIC_WIRE_FRAME_H
 
 /*
- * What steers an Ethernet frame: the fields of its Ethernet, IP, TCP and UDP headers that a flow
- * rule can look at or a hash can be made of.
+ * The key of an Ethernet frame: the header fields that flow rules and hashes use, of Ethernet, IP,
+ * TCP and UDP.
  *
- * A key is 64 bytes with a fixed place for each field, so that matching a rule is a masked
- * comparison of eight words whatever the rule says. Fields of a layer that the frame does not have
- * are 0, and `layers` says which it has; integers stay in network order, as the rules name them.
+ * A key is 64 bytes with a fixed place for each field, so matching any rule is a masked comparison
+ * of eight words. Fields of a missing layer are 0, and `layers` has the layers of the frame.
+ * Integers are in network order, as in the rules.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-	FRAME_ETHERNET_BYTES = 14, /* addresses and type: the shortest frame there is */
+	FRAME_ETHERNET_BYTES = 14, /* addresses and type: the shortest frame */
 	FRAME_VLAN_BYTES = 4,
 	FRAME_MAC_BYTES = 6,
 };
@@ -49,9 +49,9 @@ struct frame_key {
  * Read the key of a frame.
  *
  * `bytes`  The frame, from the destination address on, without FCS. Anything is legal input: a
- *          layer that does not fit, or is malformed, is not there. A fragment that is not the first
- *          has no TCP or UDP layer.
- * `count`  How many.
+ *          layer that does not fit, or is malformed, counts as missing. A fragment that is not the
+ *          first has no TCP or UDP layer.
+ * `count`  Its length.
  */
 void frame_key_read(struct frame_key *key, const uint8_t *bytes, size_t count);
 

@@ -5,10 +5,10 @@
 /*
  * The Global Route Header: the 40 bytes that precede a datagram in its receive buffer (IBTA 8.3).
  *
- * InfiniBand sends it. RoCEv2 does not: the receiving NIC writes there the IP header the datagram
- * came with. An IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes,
- * and programs tell the two apart by the version fields and the IPv4 checksum (annex A17), so
- * both must be right and the first 20 bytes zero.
+ * InfiniBand sends it. RoCEv2 does not: the receiving NIC writes the datagram's IP header there. An
+ * IPv6 header has the layout of a GRH; an IPv4 header goes into the last 20 bytes. Programs tell
+ * the two apart by the version fields and the IPv4 checksum (annex A17). So both must be right, and
+ * the first 20 bytes zero.
  */
 
 #include <stdbool.h>
@@ -19,19 +19,15 @@
 
 #define GRH_BYTES 40
 
-/* What follows a GRH: InfiniBand's transport, or the UDP of RoCEv2 (IP_PROTOCOL_UDP). */
+/* The header after a GRH: InfiniBand's transport, or the UDP of RoCEv2 (IP_PROTOCOL_UDP). */
 #define GRH_NEXT_HEADER_IB 0x1b
 
 /* Write the 40 bytes, as an IPv4 header when the GIDs are IPv4 addresses. */
 void grh_encode(const struct ip_header *header, uint8_t to[GRH_BYTES]);
 
 /*
- * Read the 40 bytes in either form.
- *
- * `header`  Filled on success, else untouched.
- *
- * Returns false when the bytes are neither form: no version 6, no IPv4 header whose checksum is
- * right.
+ * Read the 40 bytes in either form. Returns false, with *header unchanged, for bytes without
+ * version 6 and without an IPv4 header of a right checksum.
  */
 bool grh_decode(struct ip_header *header, const uint8_t from[GRH_BYTES])
 	URNIC_EXPORT_AS(grh_decode);

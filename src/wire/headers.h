@@ -5,9 +5,9 @@
 /*
  * The extended transport headers (IBTA 9.3), one struct and one decode/encode pair each.
  *
- * Decoding cannot fail: each function reads exactly <HEADER>_BYTES bytes, which the caller has
- * checked to be there, and every bit pattern is a value. Reserved bits are sent as zero and ignored
- * when received. Integers are in host order, immediate data too.
+ * Decoding cannot fail: each function reads exactly <HEADER>_BYTES bytes, and every bit pattern is
+ * a value. The caller checks that the bytes exist. Reserved bits are sent as zero and ignored when
+ * received. Integers are in host order, immediate data too.
  */
 
 #include <stdint.h>
@@ -25,7 +25,7 @@
 #define IMMDT_BYTES        4
 #define IETH_BYTES         4
 
-/* XRC: which shared receive queue a request is for. */
+/* XRC: the shared receive queue of a request. */
 struct xrceth {
 	uint32_t srqn; /* < 2^24 */
 };
@@ -40,7 +40,7 @@ static inline void xrceth_encode(const struct xrceth *xrceth, uint8_t to[XRCETH_
 	put_be32(to, xrceth->srqn & U24_MASK);
 }
 
-/* Datagrams: the queue key that must match the receiver's, and who sent. */
+/* Datagrams: the sender, and the Q_Key that must match the receiver's. */
 struct deth {
 	uint32_t qkey;
 	struct qpn source_qpn;
@@ -58,7 +58,7 @@ static inline void deth_encode(const struct deth *deth, uint8_t to[DETH_BYTES])
 	put_be32(to + 4, deth->source_qpn.value & U24_MASK);
 }
 
-/* FLUSH: what "placed" has to mean, and for which bytes (IBTA annex A19). */
+/* FLUSH: the kind of placement, and the bytes to be placed (IBTA annex A19). */
 #define FETH_PLACEMENT_GLOBAL     0x1u /* visible to every observer of the memory */
 #define FETH_PLACEMENT_PERSISTENT 0x2u /* survives a power cut */
 
@@ -108,7 +108,7 @@ static inline void reth_encode(const struct reth *reth, uint8_t to[RETH_BYTES])
 struct atomiceth {
 	uint64_t va; /* must be a multiple of 8; anything can arrive */
 	uint32_t rkey;
-	uint64_t swap_add; /* the new value, or what to add */
+	uint64_t swap_add; /* the new value, or the addend */
 	uint64_t compare; /* COMPARE_SWAP only; FETCH_ADD ignores it */
 };
 
@@ -129,7 +129,7 @@ static inline void atomiceth_encode(const struct atomiceth *atomiceth, uint8_t t
 	put_be64(to + 20, atomiceth->compare);
 }
 
-/* The answer of a responder: bits 7..5 of the syndrome (IBTA 9.3.5). */
+/* The kind of a response: bits 7..5 of the syndrome (IBTA 9.3.5). */
 enum aeth_kind {
 	AETH_ACK = 0, /* `value`: end-to-end credit code, see wire/credit.h */
 	AETH_RNR_NAK = 1, /* `value`: RNR timer code, see wire/timer.h */
@@ -169,7 +169,7 @@ static inline void aeth_encode(const struct aeth *aeth, uint8_t to[AETH_BYTES])
 			(aeth->msn.value & U24_MASK));
 }
 
-/* The answer to an atomic: what the memory held before. */
+/* The response to an atomic: the previous contents of the memory. */
 struct atomicacketh {
 	uint64_t original;
 };

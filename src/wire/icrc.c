@@ -9,7 +9,7 @@
 #include "wire/bth.h"
 #include "wire/bytes.h"
 
-/* The CRC of eight bytes of ones: the LRH that RoCE does not have. */
+/* The CRC of eight bytes of ones, which stand for the LRH that RoCE does not have. */
 #define CRC_OF_ONES 0x2144df1cu
 
 enum {
@@ -75,7 +75,7 @@ bool icrc_flow_is_ipv4(const struct icrc_flow *flow)
 	return flow->header_bytes == IPV4_HEADER_BYTES;
 }
 
-/* Completes the headers of a packet of `length` bytes. */
+/* Complete the headers of a packet of `length` bytes. */
 static void headers_finish(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
 	size_t length, uint8_t *headers)
 {
@@ -105,9 +105,9 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 		packet + BTH_BYTES, length - BTH_BYTES);
 }
 
-/* --- the quick way --- */
+/* --- the fast path --- */
 
-/* What it makes of the CRC when these bytes come instead of zeros. */
+/* How the CRC changes when zeros are replaced by these bytes. */
 static uint32_t change_of(const uint8_t *bytes, size_t count)
 {
 	static const uint8_t zeros[IPV6_HEADER_BYTES];
@@ -132,7 +132,7 @@ static uint32_t length_change(size_t length, bool is_ipv4)
 		crc32_multiply(change_of(&ones, 1), crc32_shift(length - BTH_RESV8A - 1));
 }
 
-/* The entry of this length, which is possible. */
+/* The entry of this length, which is valid. */
 static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t length)
 {
 	struct icrc_length *entry = &lengths->met[length / 4 % ICRC_LENGTHS_COUNT];
@@ -146,10 +146,10 @@ static struct icrc_length *length_find(struct icrc_lengths *lengths, size_t leng
 	return entry;
 }
 
-/* What an IPv4 identification changes at the end of the headers, instead of zero. */
+/* How an IPv4 identification, in place of zero, changes the CRC at the end of the headers. */
 static uint32_t id_change(uint32_t id)
 {
-	/* Of each bit: it is followed by 22 bytes. */
+	/* For each bit: 22 bytes follow it. */
 	static const uint32_t bits[16] = {
 		0x9b73ead4,
 		0xed96d3e9,
@@ -185,7 +185,7 @@ static uint32_t compute_quickly(const struct icrc_flow *flow, const struct icrc_
 	crc = crc32_update(crc, packet, entry->length - lent_bytes);
 	if (lent)
 		crc = crc32_update(crc, lent, lent_bytes);
-	/* The masked byte is zero but in notifications of congestion. */
+	/* The masked byte is zero except in congestion notifications. */
 	if (packet[BTH_RESV8A]) {
 		crc ^= crc32_multiply(change_of(packet + BTH_RESV8A, 1),
 			crc32_shift(entry->length - BTH_RESV8A - 1));
@@ -220,7 +220,7 @@ bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_f
 		icrc_compute(flow, ipv4_id, ipv4_flags, packet, length);
 }
 
-/* What moves an error of an IPv4 packet of this length back to the identification. */
+/* The factor that moves an error of an IPv4 packet of this length back to the identification. */
 static uint32_t shift_factor(struct icrc_length *entry)
 {
 	if (!entry->factor)

@@ -5,28 +5,26 @@
 /*
  * The invariant CRC at the end of every RoCEv2 packet (IBTA 7.8.1 and annex A17).
  *
- * It is a CRC-32 over eight bytes of ones, the IP and UDP headers, the packet from BTH to pad; bits
- * that routers may change count as ones: ToS, TTL and checksum (IPv6: traffic class, flow label and
- * hop limit), the UDP checksum, the BTH's FECN, BECN and reserved byte. So a sender must know the
- * headers the kernel will write, and a receiver must reconstruct them.
+ * It is a CRC-32 over eight bytes of ones, the IP and UDP headers, and the packet from BTH to pad.
+ * Bits that routers may change count as ones: ToS, TTL and checksum (IPv6: traffic class, flow
+ * label and hop limit), the UDP checksum, the BTH's FECN, BECN and reserved byte. So a sender must
+ * know the headers that the kernel will write, and a receiver must reconstruct them.
  *
- * `struct icrc_flow` holds those headers, ready but for the lengths: make one per address pair and
- * port pair and keep it. It is a value without references; computing does not change it, so threads
- * may share one.
+ * `struct icrc_flow` holds those headers except for the lengths; make one per address pair and port
+ * pair. It is a value without references, and computing does not change it, so threads may share
+ * it.
  *
- * CRCs are linear, so the headers need not be gone through for every packet: the flow has the CRC
- * of its headers with lengths of zero, and what the lengths and the masked byte of the BTH change
- * at the end of a packet depends only on how long it is. `struct icrc_lengths` remembers that, one
- * entry for each length, and what is left is one run over the packet as it lies there.
+ * CRCs are linear. So the flow has the CRC of its headers with lengths of zero. The changes by the
+ * lengths and by the masked byte of the BTH depend only on the packet's length. `struct
+ * icrc_lengths` caches them per length, so each packet needs a single pass over its own bytes.
  *
- * One field a receiver on an ordinary socket cannot reconstruct: the IPv4 identification. CRCs are
- * linear, so the difference between the ICRC received and the one computed with some id is the
- * difference of the two ids, moved along by the bytes that follow; moving it back is one
- * multiplication (base/crc.h). What comes out is four bytes: the id, which is free, and flags and
- * fragment offset, which must be those of a whole datagram, DF or not. The price: of 2^32
- * errors 2^17 pass instead of one, and among these are a few of a single bit. Senders keep their
- * ids in order, so a receiver that remembers the last id of a flow gives the right hint, and can
- * distrust a packet whose id is far from it.
+ * A receiver on an ordinary socket cannot reconstruct the IPv4 identification. The difference
+ * between the received ICRC and one computed with some id is the difference of the two ids, moved
+ * along by the following bytes. One multiplication moves it back (base/crc.h), and gives four
+ * bytes: the id, which is free, and flags and fragment offset, which must be those of a whole
+ * datagram, with or without DF. So of 2^32 errors 2^17 pass instead of one, a few of a single bit
+ * among them. Senders count their ids, so a receiver that caches the last id of a flow has a good
+ * hint, and can distrust a packet with a distant id.
  */
 
 #include <stdbool.h>
@@ -39,20 +37,19 @@
 /* The longest packet, BTH to pad, that fits a UDP datagram over IPv4 with its ICRC. */
 #define ICRC_PACKET_BYTES_MAX (0xffff - IPV4_BYTES - ROCE_UDP_BYTES - ROCE_ICRC_BYTES)
 
-/* The bits of IPv4's flags and fragment offset that a whole datagram may carry. */
+/* The bits of flags and fragment offset that a whole IPv4 datagram may have set. */
 #define ICRC_IPV4_DF 0x4000
 
 struct icrc_flow {
 	/* IP and UDP header, masked, lengths and IPv4 identification zero, DF set. */
 	uint8_t header[IPV6_BYTES + ROCE_UDP_BYTES];
 	uint8_t header_bytes; /* 28: IPv4, 48: IPv6 */
-	uint32_t crc; /* of all that comes before the BTH, as `header` has it */
+	uint32_t crc; /* of all bytes before the BTH, as in `header` */
 };
 
 /*
- * What all packets of a length have in common, for those met so far: every multiple of 4 up to
- * twice the largest path MTU has a place of its own. For one thread at a time; all zero is a valid,
- * empty start.
+ * The cached values of each length: every multiple of 4 up to twice the largest path MTU has a
+ * place of its own. For one thread at a time; all zero is a valid, empty start.
  */
 #define ICRC_LENGTHS_COUNT 2048
 struct icrc_lengths {
@@ -60,7 +57,7 @@ struct icrc_lengths {
 		uint32_t length; /* of the packet, BTH to pad; 0: empty */
 		uint32_t change_ipv4; /* of the ICRC, by the lengths and the masked byte */
 		uint32_t change_ipv6;
-		/* What moves an error back to the IPv4 identification; 0: not computed yet */
+		/* Moves an error back to the IPv4 identification; 0: not computed yet. */
 		uint32_t factor;
 	} met[ICRC_LENGTHS_COUNT];
 };
@@ -77,7 +74,7 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t source[16], const uint
 bool icrc_flow_is_ipv4(const struct icrc_flow *flow);
 
 /*
- * The ICRC of one packet.
+ * The ICRC of a packet.
  *
  * `ipv4_id`     The IPv4 identification; ignored for IPv6.
  * `ipv4_flags`  ICRC_IPV4_DF or 0; ignored for IPv6.
@@ -100,9 +97,8 @@ void icrc_seal_lent(const struct icrc_flow *flow, struct icrc_lengths *lengths, 
 	uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes);
 
 /*
- * Check the ICRC at packet[length .. length + 3] when all headers are known: captures, IPv6.
- *
- * `length`  Any value; the packet fails when it is out of range.
+ * Check the ICRC at packet[length .. length + 3] when all headers are known: captures, IPv6. Any
+ * `length` is legal; a packet with an invalid one fails.
  */
 bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_flags,
 	const uint8_t *packet, size_t length);
@@ -111,11 +107,11 @@ bool icrc_verify(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t ipv4_f
  * Check the ICRC at packet[length .. length + 3] when the IPv4 identification is unknown. Over IPv6
  * this is icrc_verify().
  *
- * `lengths` The receiver's own memory of them.
- * `hint`    The likely identification: 0, or one more than that of the packet before. A right hint
- *           saves the multiplication, a wrong one costs nothing.
+ * `lengths` The receiver's own cache.
+ * `hint`    The likely identification: 0, or the previous packet's plus one. A right hint saves the
+ *           multiplication, a wrong hint costs nothing.
  * `length`  Any value, as above.
- * `ret_id`  Set on success to the identification the packet must have had; 0 over IPv6.
+ * `ret_id`  Set on success to the identification of the packet; 0 over IPv6.
  */
 bool icrc_verify_any_id(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t hint,
 	const uint8_t *packet, size_t length, uint16_t *ret_id);

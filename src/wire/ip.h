@@ -63,9 +63,8 @@ static inline size_t ip_header_bytes(const struct gid *sgid)
 }
 
 /*
- * Write a header: of IPv4 with DF, identification 0 and its checksum.
- *
- * `to`  ip_header_bytes(&header->sgid) bytes.
+ * Write a header to ip_header_bytes(&header->sgid) bytes: IPv4 with DF, identification 0 and its
+ * checksum.
  */
 void ip_header_encode(const struct ip_header *header, uint8_t *to);
 
@@ -76,15 +75,15 @@ void ip_header_encode(const struct ip_header *header, uint8_t *to);
  *
  * ipv4_header_decode() returns false for another version, options, or a total length below the
  * header's; ipv6_header_decode() for another version. `header` is set on success only. Neither
- * looks at the checksum, at fragments, or at whether the payload is there.
+ * checks the checksum, fragments, or whether the payload is complete.
  */
 bool ipv4_header_decode(struct ip_header *header, const uint8_t from[IPV4_BYTES]);
 bool ipv6_header_decode(struct ip_header *header, const uint8_t from[IPV6_BYTES]);
 
-/* Add 16-bit words in network order to a sum; an odd last byte counts as followed by a zero. */
+/* Add 16-bit words in network order to a sum; an odd last byte is padded with zero. */
 uint32_t ip_sum_add(uint32_t sum, const uint8_t *bytes, size_t count);
 
-/* The one's complement sum of what was added; a checksum is its complement. */
+/* The one's complement sum of the added words; a checksum is its complement. */
 uint16_t ip_sum_fold(uint32_t sum);
 
 #endif

@@ -70,7 +70,7 @@ void mad_header_decode(struct mad_header *header, const uint8_t from[MAD_HEADER_
 void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BYTES]);
 
 /*
- * The MAD in a packet that came for QP1.
+ * The MAD in a packet for QP1.
  *
  * `packet`  From the first BTH byte to the last byte before the ICRC; `length` may be anything.
  *
@@ -80,7 +80,7 @@ void mad_header_encode(const struct mad_header *header, uint8_t to[MAD_HEADER_BY
 const uint8_t *gsi_packet_mad(const uint8_t *packet, size_t length);
 
 /*
- * Write BTH and DETH of a packet from QP1 to QP1. The MAD follows by the caller, at to +
+ * Write BTH and DETH of a packet from QP1 to QP1. The caller writes the MAD, at to +
  * GSI_PACKET_BYTES - MAD_BYTES.
  *
  * `psn`  Counted by the sender; only its low 24 bits are used.

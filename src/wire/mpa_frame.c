@@ -116,7 +116,7 @@ uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
 
 /* --- markers (RFC 5044 section 4.3) --- */
 
-/* Bytes of a FPDU before the first marker that is in it, if there is one. */
+/* The offset of the first marker in a FPDU that begins at `position`, if it has a marker. */
 static uint32_t marker_first(uint64_t position)
 {
 	return (uint32_t)(-position % MPA_MARKER_INTERVAL);
@@ -129,9 +129,7 @@ uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes)
 	return bytes <= first ? 0 : (bytes - first + MPA_MARKED_BYTES - 1) / MPA_MARKED_BYTES;
 }
 
-/*
- * What the marker `at` bytes from where the FPDU begins, or a marker before it, points back with.
- */
+/* The distance that a marker `at` bytes behind the beginning of the FPDU has to state. */
 static uint32_t marker_make(uint32_t first, uint32_t at)
 {
 	return at && !first ? at - MPA_MARKER_BYTES : at;
@@ -157,9 +155,7 @@ uint32_t fpdu_seal_marked(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc, uin
 	return marked_bytes;
 }
 
-/*
- * Of a marker, the reserved half and the two lowest bits are not looked at (RFC 5044 section 4.2).
- */
+/* A marker's reserved half and its two lowest bits are not checked (RFC 5044 section 4.2). */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position)
 {
 	uint32_t first = marker_first(position), at, gone = 0, end = bytes;

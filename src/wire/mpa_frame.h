@@ -6,18 +6,16 @@
  * MPA, the layer between TCP and DDP (RFC 5044): the two frames that open a connection, and the
  * frames that carry data (FPDUs).
  *
- * A request or reply is 20 bytes and then private data. With revision 2 it may be enhanced (RFC
- * 6581): the private data begins with four bytes that say how many READs each side serves and has
- * under way, and how a peer-to-peer connection gets ready.
+ * A request or reply is 20 bytes and private data. With revision 2 it may be enhanced (RFC 6581):
+ * the private data begins with four bytes. They have each side's numbers of served and outstanding
+ * READs, and how a peer-to-peer connection gets ready.
  *
  * A FPDU is a 16-bit length, as many bytes for DDP (the ULPDU), zeros up to a multiple of four, and
- * a CRC32C of all that, in little-endian order. Without CRCs its field is there all the same, and
- * not looked at.
+ * a CRC32C of all that, in little-endian order. Without CRCs the field exists and is not checked.
  *
- * A receiver may ask for markers: every 512 bytes of the stream, from its first FPDU on, four bytes
- * say how far back the FPDU begins in which they lie (section 4.3). All lengths are multiples of
- * four, so no field is cut by one. A marker where one FPDU ends and the next begins belongs to the
- * latter. The CRC covers them.
+ * A receiver may request markers: every 512 bytes of the stream, from its first FPDU on, four bytes
+ * state how far back their FPDU begins (section 4.3). All lengths are multiples of four, so a
+ * marker cuts no field. A marker between two FPDUs belongs to the second. The CRC covers markers.
  *
  * No state: any thread.
  */
@@ -33,12 +31,12 @@
 
 enum {
 	MPA_FRAME_BYTES = 20, /* before the private data */
-	MPA_PRIVATE_BYTES_MAX = 512, /* the four enhanced ones among them */
+	MPA_PRIVATE_BYTES_MAX = 512, /* including the four enhanced bytes */
 	MPA_ENHANCED_BYTES = 4,
-	MPA_READS_MAX = 0x3fff, /* of a field of 14 bits: "as many as you like" */
+	MPA_READS_MAX = 0x3fff, /* the largest value of the 14 bits: no limit */
 };
 
-/* How the initiator of a peer-to-peer connection says that it is ready: by an empty message. */
+/* The empty message by which the initiator of a peer-to-peer connection is ready. */
 enum mpa_ready {
 	MPA_READY_SEND = 1 << 0,
 	MPA_READY_WRITE = 1 << 1,
@@ -48,33 +46,32 @@ enum mpa_ready {
 struct mpa_frame {
 	bool is_reply;
 	uint8_t revision; /* 1 or 2 */
-	bool wants_markers; /* in what it receives */
-	bool wants_crc; /* in both directions, even if only one side wants it */
-	bool is_rejected; /* a reply: no */
-	bool is_enhanced; /* revision 2: the fields below are there */
+	bool wants_markers; /* in received FPDUs */
+	bool wants_crc; /* in both directions, even if only one side wants CRCs */
+	bool is_rejected; /* a reply: refused */
+	bool is_enhanced; /* revision 2: the fields below are valid */
 	bool is_peer_to_peer; /* the responder may send first, once the initiator is ready */
-	uint32_t ready; /* enum mpa_ready: that are offered, or the one that is chosen */
+	uint32_t ready; /* enum mpa_ready: the offered ones, or the chosen one */
 	uint16_t ird; /* READs that the sender of the frame serves at once */
-	uint16_t ord; /* READs that it wants to have under way */
+	uint16_t ord; /* READs that it wants to have outstanding */
 	uint16_t private_bytes; /* the program's */
 	uint8_t private_data[MPA_PRIVATE_BYTES_MAX];
 };
 
 /*
- * Look at the first MPA_FRAME_BYTES of what should be a request, or a reply.
- *
- * Returns how many bytes follow them, 0 to MPA_PRIVATE_BYTES_MAX; or -1 when it is no such frame,
- * of a revision that there is not, or announces too many (RFC 5044 section 7.1.1).
+ * Check the first MPA_FRAME_BYTES of a request or reply. Returns how many bytes follow them, 0 to
+ * MPA_PRIVATE_BYTES_MAX; -1 for another frame, an unknown revision, or too many bytes (RFC 5044
+ * section 7.1.1).
  */
 int mpa_frame_follow_bytes(const uint8_t *bytes, bool is_reply);
 
 /*
- * Decode a whole frame for which mpa_frame_follow_bytes() has returned what there is behind its
- * header. Returns false for an enhanced one that is too short to be one.
+ * Decode a whole frame, of a length that mpa_frame_follow_bytes() has accepted. Returns false for
+ * an enhanced frame that is too short.
  */
 bool mpa_frame_decode(struct mpa_frame *frame, const uint8_t *bytes);
 
-/* Private data that a frame has room for. */
+/* The room for private data in a frame. */
 static inline size_t mpa_private_room(bool is_enhanced)
 {
 	return is_enhanced ? MPA_PRIVATE_BYTES_MAX - MPA_ENHANCED_BYTES : MPA_PRIVATE_BYTES_MAX;
@@ -101,35 +98,30 @@ enum {
 		FPDU_BYTES_MAX + (FPDU_BYTES_MAX / MPA_MARKED_BYTES + 1) * MPA_MARKER_BYTES,
 };
 
-/* Length, ULPDU and pad: what the CRC covers. */
+/* Length, ULPDU and pad: the bytes under the CRC. */
 static inline uint32_t fpdu_covered_bytes(uint32_t ulpdu_bytes)
 {
 	return (FPDU_LENGTH_BYTES + ulpdu_bytes + 3) & ~3u;
 }
 
-/* All of a FPDU. */
 static inline uint32_t fpdu_bytes(uint32_t ulpdu_bytes)
 {
 	return fpdu_covered_bytes(ulpdu_bytes) + FPDU_CRC_BYTES;
 }
 
 /*
- * Make a FPDU of the ULPDU that lies behind the room for its length: length, pad and CRC, or a CRC
- * field of zeros.
- *
- * `fpdu`  Room for fpdu_bytes(ulpdu_bytes).
- *
- * Returns its length.
+ * Make a FPDU of the ULPDU behind the room for its length: length, pad and CRC, or a CRC field of
+ * zeros. `fpdu` has room for fpdu_bytes(ulpdu_bytes). Returns the FPDU's length.
  */
 uint32_t fpdu_seal(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc);
 
-/* The same when its length is there, too. */
+/* The same when the length is already written. */
 static inline uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool has_crc)
 {
 	uint32_t covered_bytes = fpdu_covered_bytes(ulpdu_bytes);
 	uint32_t pad_at = FPDU_LENGTH_BYTES + ulpdu_bytes;
 
-	put_le32(fpdu + pad_at, 0); /* it may reach into the CRC's field */
+	put_le32(fpdu + pad_at, 0); /* may overlap the CRC's field, which is written next */
 	put_le32(fpdu + covered_bytes, has_crc ? crc32c(fpdu, covered_bytes) : 0);
 	return covered_bytes + FPDU_CRC_BYTES;
 }
@@ -139,7 +131,6 @@ static inline uint32_t fpdu_seal_end(uint8_t *fpdu, uint32_t ulpdu_bytes, bool h
 /* The markers in a FPDU of `bytes` bytes that begins `position` bytes into the stream. */
 uint32_t fpdu_marker_count(uint64_t position, uint32_t bytes);
 
-/* Does it begin with one? */
 static inline bool fpdu_begins_with_marker(uint64_t position)
 {
 	return position % MPA_MARKER_INTERVAL == 0;
@@ -160,19 +151,19 @@ static inline uint32_t fpdu_marked_bytes(uint64_t position, uint32_t ulpdu_bytes
 }
 
 /*
- * Take the markers out of a whole FPDU of `bytes` bytes in the stream: what is left ends where it
- * ended. Returns how many bytes it begins later, or -1 when a marker does not name the beginning of
- * the FPDU (then nothing has changed).
+ * Remove the markers from a complete FPDU of `bytes` bytes in the stream; its end stays in place.
+ * Returns how many bytes later it begins. Returns -1, with nothing changed, when a marker does not
+ * state the beginning of the FPDU.
  */
 int fpdu_unmark(uint8_t *fpdu, uint32_t bytes, uint64_t position);
 
-/* The ULPDU bytes that a FPDU announces; its first two bytes are there. */
+/* The length of the ULPDU, by the FPDU's first two bytes. */
 static inline uint32_t fpdu_ulpdu_bytes(const uint8_t *fpdu)
 {
 	return get_be16(fpdu);
 }
 
-/* Is the CRC of a whole FPDU, of `bytes` bytes in the stream, right? */
+/* Is the CRC of a complete FPDU, of `bytes` bytes in the stream, right? */
 static inline bool fpdu_crc_is_good(const uint8_t *fpdu, uint32_t bytes)
 {
 	uint32_t covered_bytes = bytes - FPDU_CRC_BYTES;

@@ -6,7 +6,7 @@
 #include "wire/bth.h"
 #include "wire/headers.h"
 
-/* A constant expression, unlike a function of the same sense. */
+/* A macro, because static_assert() needs a constant expression. */
 #define HEADER_BYTES(headers)                                              \
 	(BTH_BYTES + ((headers)&HEADER_XRCETH ? XRCETH_BYTES : 0) +        \
 		((headers)&HEADER_DETH ? DETH_BYTES : 0) +                 \
@@ -18,7 +18,9 @@
 		((headers)&HEADER_IMMDT ? IMMDT_BYTES : 0) +               \
 		((headers)&HEADER_IETH ? IETH_BYTES : 0))
 
-/* The top three bits of each value are its class, and no row outgrows what senders reserve. */
+/*
+ * The top three bits of each value are its class, and no row exceeds the room that senders reserve.
+ */
 #define OPCODE(class_, value, name_, role_, operation_, position_, payload_, headers_)       \
 	static_assert(((value)&OPCODE_CLASS_MASK) == OPCODE_CLASS_##class_, #class_ #name_); \
 	static_assert(HEADER_BYTES(headers_) <= OPCODE_HEADER_BYTES_MAX, #class_ #name_);

@@ -3,13 +3,12 @@
 #define URNIC_WIRE_OPCODE_H
 
 /*
- * The BTH opcodes and what each one promises about its packet.
+ * The BTH opcodes, and the properties of their packets.
  *
- * opcode.def holds one row per opcode; everything else (the enum, names, header lengths, payload
- * rules) is expanded from it. An opcode is a class in its top three bits and an operation in its
- * low five, and the classes that share an operation share its number: OPCODE_CLASS_UC |
- * OPCODE_RC_SEND_FIRST is OPCODE_UC_SEND_FIRST. A requester that serves several classes can use
- * that.
+ * opcode.def has a row per opcode; the enum, names, header lengths and payload rules are expanded
+ * from it. An opcode is a class in its top three bits and an operation in its low five. Classes
+ * that share an operation share its number: OPCODE_CLASS_UC | OPCODE_RC_SEND_FIRST is
+ * OPCODE_UC_SEND_FIRST. The requesters use that.
  *
  * All of this is constant data: any thread, any time.
  */
@@ -34,7 +33,7 @@ enum __attribute__((packed)) opcode_class {
 };
 #define OPCODE_CLASS_MASK 0xe0
 
-/* Who a packet is for at the far end. */
+/* The half of the queue pair that a packet is for. */
 enum __attribute__((packed)) opcode_role {
 	OPCODE_ROLE_REQUEST, /* from a requester to the responder */
 	OPCODE_ROLE_RESPONSE, /* from a responder to the requester */
@@ -46,17 +45,17 @@ enum __attribute__((packed)) opcode_operation {
 	OPERATION_WRITE,
 	OPERATION_READ,
 	OPERATION_READ_RESPONSE,
-	OPERATION_ACKNOWLEDGE, /* positive or negative: the AETH says */
+	OPERATION_ACKNOWLEDGE, /* positive or negative, by the AETH */
 	OPERATION_ATOMIC_ACK,
 	OPERATION_COMPARE_SWAP,
 	OPERATION_FETCH_ADD,
 	OPERATION_ATOMIC_WRITE,
 	OPERATION_FLUSH,
 	OPERATION_CNP,
-	OPERATION_NONE, /* of no opcode: of work requests that send no packet */
+	OPERATION_NONE, /* for work requests that send no packet */
 };
 
-/* Where in its message a packet stands. */
+/* The position of a packet in its message. */
 enum __attribute__((packed)) opcode_position {
 	POSITION_FIRST,
 	POSITION_MIDDLE,
@@ -64,7 +63,7 @@ enum __attribute__((packed)) opcode_position {
 	POSITION_ONLY,
 };
 
-/* How much payload, the pad not counted, an opcode carries (IBTA 9.7.4.1.6). */
+/* The payload bytes of an opcode, without pad (IBTA 9.7.4.1.6). */
 enum __attribute__((packed)) opcode_payload {
 	PAYLOAD_NONE, /* 0 */
 	PAYLOAD_MTU, /* exactly the path MTU */
@@ -85,7 +84,7 @@ enum __attribute__((packed)) opcode_payload {
 #define HEADER_IMMDT        (1u << 7)
 #define HEADER_IETH         (1u << 8)
 
-/* The longest run of BTH and extended headers of any opcode: XRC atomics. */
+/* The longest BTH with extended headers of any opcode: XRC atomics. */
 #define OPCODE_HEADER_BYTES_MAX 44
 
 struct opcode_info {
@@ -101,7 +100,7 @@ struct opcode_info {
 
 extern const struct opcode_info opcode_table[256];
 
-/* The row of `opcode`, any value of the wire's byte; NULL when the opcode is not in opcode.def. */
+/* The row of `opcode`, any value of the wire's byte; NULL when opcode.def has none. */
 static inline const struct opcode_info *opcode_info(uint8_t opcode)
 {
 	const struct opcode_info *info = &opcode_table[opcode];
@@ -135,7 +134,7 @@ static inline bool opcode_ends_message(const struct opcode_info *info)
 }
 
 /*
- * Whether a payload has a length its opcode allows (IBTA 9.7.4.1.6).
+ * Does a payload have a length that its opcode allows (IBTA 9.7.4.1.6)?
  *
  * `payload_bytes`  Without the pad; any value.
  * `mtu_bytes`      The path MTU of the queue pair: 256, 512, 1024, 2048 or 4096.

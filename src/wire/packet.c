@@ -24,7 +24,7 @@ const char *packet_fault_sentence(enum packet_fault fault)
 	return fault_texts[fault].sentence;
 }
 
-/* The caller has checked that info->header_bytes bytes are there. */
+/* The caller has checked that info->header_bytes bytes exist. */
 static void extended_decode(struct packet *packet, const uint8_t *from)
 {
 	uint32_t headers = packet->info->headers;
@@ -66,8 +66,8 @@ static void extended_decode(struct packet *packet, const uint8_t *from)
 }
 
 /*
- * Whether the payload can be legal at some path MTU. A request that is not is the responder's to
- * refuse, with a NAK (IBTA 9.7.4.1.6).
+ * Can the payload be legal at some path MTU? A request is accepted here, because the responder
+ * refuses it with a NAK (IBTA 9.7.4.1.6).
  */
 static bool payload_is_possible(const struct opcode_info *info, size_t payload_bytes)
 {
@@ -125,7 +125,7 @@ void packet_set_payload(struct packet *packet, const uint8_t *payload, uint32_t 
 	packet->bth.pad_bytes = (uint8_t)(-payload_bytes & 0x3);
 }
 
-/* Writes the extended headers at `to`; returns where they end. */
+/* Write the extended headers at `to`; returns their end. */
 static uint8_t *extended_encode(const struct packet *packet, uint8_t *to)
 {
 	uint32_t headers = packet->info->headers;

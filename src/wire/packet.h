@@ -3,16 +3,14 @@
 #define URNIC_WIRE_PACKET_H
 
 /*
- * One packet of the InfiniBand transport, from the BTH to the end of the pad, as a plain struct.
+ * A packet of the InfiniBand transport, from the BTH to the end of the pad, as a plain struct.
  *
- * Received bytes are decoded once, here, or refused; nobody later reads wire fields. A packet to
- * send is a struct that packet_init() started and its maker filled in; packet_encode_headers()
- * writes what comes before the payload. Neither the ICRC nor anything below the BTH is part of it
- * (wire/icrc.h knows those).
+ * Received bytes are decoded or refused once, here; later code reads no wire fields. To send, a
+ * caller fills in a struct that packet_init() started, and packet_encode_headers() writes the
+ * headers. The ICRC (wire/icrc.h) and everything below the BTH are not part of it.
  *
- * A struct packet owns nothing. The payload points into the bytes it was decoded from and lives as
- * long as they do. Only the extended headers named in info->headers hold values; the others are not
- * even initialised.
+ * A struct packet owns nothing. The payload points into the decoded bytes and lives as long as they
+ * do. Only the extended headers in info->headers have values; the others are not even initialised.
  */
 
 #include <stddef.h>
@@ -47,34 +45,34 @@ struct packet {
 };
 
 /*
- * Decode one packet.
+ * Decode a packet.
  *
- * `packet`  Filled when PACKET_OK comes back; otherwise its content is undefined.
+ * `packet`  Set when the result is PACKET_OK; otherwise undefined.
  * `bytes`   From the first BTH byte to the last byte before the ICRC. Borrowed for the life of
  *           *packet.
  * `length`  Anything: hostile input is expected.
  *
- * Checks what can be checked without knowing the queue pair (IBTA 9.6.1): lengths, version,
- * opcode, pad, and payload lengths of responses that do not depend on the path MTU. The others,
- * which need an answer or the MTU, opcode_payload_fits() checks later.
+ * Checks everything that does not need the queue pair (IBTA 9.6.1): lengths, version, opcode, pad,
+ * and payload lengths of responses that do not depend on the path MTU. opcode_payload_fits() checks
+ * the other lengths later, with the MTU.
  */
 enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, size_t length);
 
 /*
  * Start a packet to send: BTH of `opcode` with the default partition key and the migrated bit set,
- * as queue pairs that never migrate send it, everything else zero; no payload. The extended headers
- * are the caller's to fill.
+ * as for queue pairs that never migrate; everything else zero; no payload. The caller fills in the
+ * extended headers.
  */
 void packet_init(struct packet *packet, enum opcode opcode);
 
 /*
- * Set the payload length and the pad count that follows from it. `payload` may be NULL when the
- * caller places the bytes itself.
+ * Set the payload length, and the pad count. `payload` may be NULL when the caller places the
+ * bytes.
  */
 void packet_set_payload(struct packet *packet, const uint8_t *payload, uint32_t payload_bytes);
 
 /*
- * Write the BTH and the extended headers of packet->info. Payload and pad follow by the caller.
+ * Write the BTH and the extended headers of packet->info. The caller writes payload and pad.
  *
  * `to`  Room for packet->info->header_bytes, at most OPCODE_HEADER_BYTES_MAX.
  *
@@ -88,7 +86,7 @@ static inline size_t packet_bytes(const struct packet *packet)
 	return (size_t)packet->info->header_bytes + packet->payload_bytes + packet->bth.pad_bytes;
 }
 
-/* The name of the counter of a fault, and a sentence for people. PACKET_OK has "" for both. */
+/* The name of the counter of a fault, and a sentence for users. PACKET_OK has "" for both. */
 const char *packet_fault_counter(enum packet_fault fault);
 const char *packet_fault_sentence(enum packet_fault fault);
 

@@ -6,10 +6,10 @@
  * The 24-bit numbers of the transport: packet sequence numbers, message sequence numbers and queue
  * pair numbers.
  *
- * Each is a one-member struct, so that a PSN cannot be passed as a QPN and `a < b`, which is wrong
- * for numbers that wrap, does not compile. Invariant: value < 2^24. Arithmetic here keeps it; who
- * builds one from an integer of unknown origin uses psn_from(), msn_from() or qpn_from(), which
- * keep the low 24 bits.
+ * Each is a one-member struct. So a PSN cannot be passed as a QPN, and `a < b`, which is wrong for
+ * numbers that wrap, does not compile. Invariant: value < 2^24; the functions here keep it.
+ * psn_from(), msn_from() and qpn_from() make one from any integer, of which they keep the low 24
+ * bits.
  */
 
 #include <stdbool.h>
@@ -31,12 +31,12 @@ struct qpn {
 	uint32_t value;
 };
 
-/* The two queue pairs every port has, and where multicast datagrams go. */
+/* The two queue pairs of every port, and the destination of multicast datagrams. */
 #define QPN_SMI       ((struct qpn){0})
 #define QPN_GSI       ((struct qpn){1})
 #define QPN_MULTICAST ((struct qpn){0xffffff})
 
-/* Distance from `from` to `to`, the short way round: -2^23 .. 2^23 - 1. */
+/* Distance from `from` to `to`, in the shorter direction: -2^23 .. 2^23 - 1. */
 static inline int32_t u24_distance(uint32_t to, uint32_t from)
 {
 	return (int32_t)((to - from) << (32 - U24_BITS)) >> (32 - U24_BITS);
@@ -53,7 +53,7 @@ static inline struct psn psn_add(struct psn psn, uint32_t count)
 	return psn_from(psn.value + count);
 }
 
-/* How many packets `a` is after `b`; negative when it is before. Half the space lies each way. */
+/* How many packets `a` is after `b`: negative when it is before. */
 static inline int32_t psn_diff(struct psn a, struct psn b)
 {
 	return u24_distance(a.value, b.value);
@@ -79,7 +79,7 @@ static inline struct msn msn_add(struct msn msn, uint32_t count)
 	return msn_from(msn.value + count);
 }
 
-/* How many messages `a` is after `b`; negative when it is before. */
+/* How many messages `a` is after `b`: negative when it is before. */
 static inline int32_t msn_diff(struct msn a, struct msn b)
 {
 	return u24_distance(a.value, b.value);

@@ -64,8 +64,8 @@ uint32_t ddp_header_bytes_of(const uint8_t *bytes)
 }
 
 /*
- * What is too short for its header, or its message, has no error code of its own; for the peer it
- * is a message that does not exist.
+ * A segment that is too short for its header, or its message, has no error code of its own. The
+ * peer gets the code of an unknown message.
  */
 enum rdmap_error ddp_decode(struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes)
 {
@@ -149,7 +149,7 @@ void rdmap_read_request_encode(const struct rdmap_read_request *value, uint8_t *
 	READ_REQUEST_FIELDS(FIELD_ENCODE)
 }
 
-/* The operation has four bits; those before it are reserved (RFC 7306 section 5.2.1). */
+/* The operation has four bits; the others are reserved (RFC 7306 section 5.2.1). */
 void rdmap_atomic_request_decode(struct rdmap_atomic_request *value, const uint8_t *from)
 {
 	ATOMIC_REQUEST_FIELDS(FIELD_DECODE)

@@ -5,10 +5,10 @@
 /*
  * DDP segments (RFC 5041) with the RDMAP messages in them (RFC 5040, RFC 7306).
  *
- * A ULPDU is one segment of one message: a header, tagged (a key, STag, and an offset, for memory
- * that was advertised) or untagged (a queue, a message number, an offset into that message), and
- * payload. rdmap_opcode.def has the messages, rdmap_error.def what may be wrong with one, in the
- * words of the Terminate message that says so.
+ * A ULPDU is a segment of a message: a header and payload. A tagged header names advertised memory
+ * (a key, STag, and an offset). An untagged header names a queue, a message number, and an offset
+ * into that message. rdmap_opcode.def has the messages. rdmap_error.def has the errors, in the
+ * words of the Terminate message.
  *
  * No state: any thread.
  */
@@ -72,7 +72,7 @@ struct ddp_segment {
 	uint32_t payload_bytes;
 };
 
-/* What the two control bytes that every segment begins with are made of. */
+/* The two control bytes at the beginning of every segment. */
 enum {
 	DDP_TAGGED = 0x80, /* of the first */
 	DDP_LAST = 0x40,
@@ -88,23 +88,18 @@ bool rdmap_is_solicited(enum rdmap_opcode opcode);
 bool rdmap_has_invalidate(enum rdmap_opcode opcode);
 const char *rdmap_name(enum rdmap_opcode opcode);
 
-/* The length of its header. */
 static inline uint32_t ddp_header_bytes(bool is_tagged)
 {
 	return is_tagged ? DDP_TAGGED_BYTES : DDP_UNTAGGED_BYTES;
 }
 
-/*
- * How long is the header of the segment that begins like this? `bytes` has at least one. For a
- * receiver that wants to see no more.
- */
+/* The header's length of the segment with this first byte. */
 uint32_t ddp_header_bytes_of(const uint8_t *bytes);
 
 /*
- * Decode the header of a segment of `ulpdu_bytes` bytes, of which the header is there, if there are
- * as many as it needs; the payload may not be there yet.
- *
- * Returns RDMAP_OK, or what is wrong with it: version, opcode, model, queue, length.
+ * Decode the header of a segment of `ulpdu_bytes` bytes. Its header has arrived, as far as it fits;
+ * its payload may be incomplete. Returns RDMAP_OK, or the error: version, opcode, model, queue,
+ * length.
  */
 enum rdmap_error ddp_decode(
 	struct ddp_segment *segment, const uint8_t *ulpdu, uint32_t ulpdu_bytes);
@@ -120,7 +115,7 @@ static inline uint16_t ddp_control(enum rdmap_opcode opcode, bool is_tagged, boo
 		RDMAP_VERSION << RDMAP_VERSION_SHIFT | opcode);
 }
 
-/* The fields behind them. */
+/* The fields behind the control bytes. */
 static inline void ddp_tagged_decode(struct ddp_segment *segment, const uint8_t *from)
 {
 	segment->tagged.stag = get_be32(from + 2);
@@ -152,7 +147,7 @@ static inline void ddp_untagged_encode(const struct ddp_segment *segment, uint8_
 /* --- payloads of messages --- */
 
 struct rdmap_read_request {
-	uint32_t sink_stag; /* where the response goes */
+	uint32_t sink_stag; /* the response's destination */
 	uint64_t sink_offset;
 	uint32_t bytes;
 	uint32_t source_stag;
@@ -169,10 +164,10 @@ enum rdmap_atomic {
 
 struct rdmap_atomic_request {
 	uint32_t operation; /* enum rdmap_atomic; any value of four bits when decoded */
-	uint32_t id; /* comes back with the response */
+	uint32_t id; /* returned with the response */
 	uint32_t stag;
 	uint64_t offset;
-	uint64_t operand; /* to add, or to swap in */
+	uint64_t operand; /* the addend, or the new value */
 	uint64_t operand_mask; /* adding: one bits end a field; swapping: bits that change */
 	uint64_t compare;
 	uint64_t compare_mask; /* bits that are compared */
@@ -197,24 +192,21 @@ const char *rdmap_error_sentence(enum rdmap_error error);
 /*
  * Write the payload of a Terminate message.
  *
- * `ulpdu`  The segment that was refused, or NULL for none: its header is quoted, and all of a READ
- *          request whose memory was refused (RFC 5040 section 4.8, figure 10).
+ * `ulpdu`  The refused segment, or NULL for none. Its header is quoted, and all of a READ request
+ *          whose memory was refused (RFC 5040 section 4.8, figure 10).
  *
  * Returns its length.
  */
 uint32_t rdmap_terminate_encode(
 	enum rdmap_error error, const uint8_t *ulpdu, uint32_t ulpdu_bytes, uint8_t *to);
 
-/* What a Terminate message said. */
+/* The contents of a Terminate message. */
 struct rdmap_terminate {
-	enum rdmap_error error; /* RDMAP_OK for a code that there is not */
-	bool is_about_read; /* a READ or atomic request of ours is what was refused */
+	enum rdmap_error error; /* RDMAP_OK for an unknown code */
+	bool is_about_read; /* the peer refused a READ or atomic request of ours */
 };
 
-/*
- * `bytes` is at least 4. Linux's siw has the parts of a byte the other way round; that is
- * understood, too.
- */
+/* `bytes` is at least 4. siw swaps the two halves of a byte; that form is accepted, too. */
 void rdmap_terminate_decode(
 	struct rdmap_terminate *terminate, const uint8_t *payload, uint32_t bytes);
 

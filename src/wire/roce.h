@@ -3,23 +3,23 @@
 #define URNIC_WIRE_ROCE_H
 
 /*
- * The numbers of RoCEv2 below the BTH (IBTA annex A17): packets travel as UDP datagrams that end in
- * the ICRC.
+ * The numbers of RoCEv2 below the BTH (IBTA annex A17): packets are UDP datagrams that end in the
+ * ICRC.
  */
 #include <stdint.h>
 
-/* Where every RoCEv2 packet goes, whoever sends it. */
+/* The destination port of every RoCEv2 packet. */
 #define ROCE_UDP_PORT 4791
 
-/* Where they come from: any port, but this range is reserved for it, to give routers entropy. */
+/* Source ports may be any. This range is reserved for RoCEv2, to give routers entropy. */
 #define ROCE_SOURCE_PORT_MIN 0xc000
 
 #define ROCE_UDP_BYTES  8
 #define ROCE_ICRC_BYTES 4
 
 /*
- * What an IP header says of a queue pair's or an address handle's traffic class: its DSCP, and
- * ECT(0) (RFC 3168).
+ * The traffic class of an IP header: the DSCP of a queue pair's or address handle's traffic class,
+ * and ECT(0) (RFC 3168).
  */
 static inline uint8_t roce_traffic_class(uint8_t traffic_class)
 {

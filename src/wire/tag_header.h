@@ -3,8 +3,8 @@
 #define URNIC_WIRE_TAG_HEADER_H
 
 /*
- * The headers of tag matching: a layer of its own at the beginning of a SEND's payload, as
- * <infiniband/tm_types.h> defines it. A rendezvous request and its completion carry both headers.
+ * The headers of tag matching, at the beginning of a SEND's payload, as in <infiniband/tm_types.h>.
+ * A rendezvous request and its completion have both headers.
  */
 
 #include <stddef.h>
@@ -18,9 +18,9 @@ enum {
 };
 
 enum tmh_opcode {
-	TMH_NO_TAG, /* for the receiver's software as it is */
-	TMH_RENDEZVOUS, /* the payload is to be read from the sender */
-	TMH_FINISHED, /* it was read */
+	TMH_NO_TAG, /* for the receiver's program, unmatched */
+	TMH_RENDEZVOUS, /* the receiver READs the payload from the sender */
+	TMH_FINISHED, /* the receiver has read the payload */
 	TMH_EAGER, /* the payload follows */
 };
 
@@ -30,7 +30,7 @@ struct tmh {
 	uint64_t tag;
 };
 
-/* Where the payload of a rendezvous lies. */
+/* The place of a rendezvous's payload. */
 struct rvh {
 	uint64_t va;
 	uint32_t rkey;
