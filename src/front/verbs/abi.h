@@ -2,13 +2,13 @@
 /*
  * The ABI of libibverbs.so.1, as its callers see it.
  *
- * Every source of this room includes the public headers through this file and in no other way. What
- * is declared here has default visibility, everything else in the library is hidden; the version
- * script made of symbols.def then gives each name its version.
+ * All sources of this room include the public headers through this file only. Declarations here
+ * have default visibility; everything else in the library is hidden. The version script, made of
+ * symbols.def, gives each name its version.
  *
- * The three calls that the public header covers with a macro of the same name are uncovered,
- * because here they are defined. Names that the library exports but no public header declares
- * (rdma-core kept their header to itself) are declared at the end.
+ * The public header covers three calls with macros of the same name. They are undefined here,
+ * because this room defines the calls. The end declares names that the library exports and no
+ * public header declares.
  */
 #ifndef URNIC_FRONT_VERBS_ABI_H
 #define URNIC_FRONT_VERBS_ABI_H
@@ -33,22 +33,22 @@
 #undef ibv_reg_mr_iova
 
 /*
- * Read one attribute file of a device, as it would stand in sysfs.
+ * Read one attribute file of a device, as sysfs would show it.
  *
  * `dir`   The device's ibdev_path, or any directory.
  * `file`  The name below it, "board_id" or "ports/1/gid_attrs/types/0".
- * `buf`   Takes the text without its final newline, always terminated when `size` is not 0.
+ * `buf`   Takes the text without its final newline. Terminated unless `size` is 0.
  *
  * Returns the length of the text, or -1.
  */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* The mount point of sysfs, or what SYSFS_PATH says in its place. Static storage. */
+/* The mount point of sysfs, or the value of SYSFS_PATH. Static storage. */
 const char *ibv_get_sysfs_path(void);
 
 /*
- * The kernel's layouts into the library's and back. librdmacm was their only user; the destination
- * is wholly overwritten.
+ * From the kernel's layouts to the library's and back. librdmacm was their only user. They
+ * overwrite the whole destination.
  */
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src);
@@ -56,8 +56,8 @@ void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_pat
 void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst, struct ibv_sa_path_rec *src);
 
 /*
- * The type of one GID the way ibv_devinfo and pyverbs ask for it: 0 for InfiniBand and RoCE v1, 1
- * for RoCE v2.
+ * The type of a GID in the numbers that ibv_devinfo and pyverbs expect: 0 for InfiniBand and RoCE
+ * v1, 1 for RoCE v2.
  *
  * Returns 0, or -1 with errno.
  */

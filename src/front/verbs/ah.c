@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Address handles: where a datagram goes.
- */
 #include "front/verbs/ah.h"
 
 #include <stdlib.h>
@@ -10,10 +7,9 @@
 #include "front/verbs/result.h"
 #include "wire/grh.h"
 
-/* Hops that a reply may take, where the request does not say. */
+/* Hop limit of a reply to a message whose hop limit is unknown. */
 #define REPLY_HOP_LIMIT 0xff
 
-/* 0 or a positive errno. */
 static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, struct context *context)
 {
 	struct qp_path route;
@@ -99,7 +95,7 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	struct ip_header header;
 	uint8_t sgid_index;
 
-	/* Without a GRH there is no address: RoCE packets always have one. */
+	/* RoCE packets always have a GRH; without one there is no address. */
 	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH) ||
 		!grh_decode(&header, (const uint8_t *)grh)) {
 		errno = EINVAL;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Address handles: where a datagram goes.
- */
+/* Address handles. */
 #ifndef URNIC_FRONT_VERBS_AH_H
 #define URNIC_FRONT_VERBS_AH_H
 
@@ -16,9 +14,9 @@ struct ah {
 };
 
 /*
- * For the data path, which trusts its pointers: where a datagram of `qp` goes. An address handle of
- * another protection domain leads nowhere, which the queue pair completes with an error (IBTA
- * 10.2.2, C10-10). False without an address handle.
+ * On the data path, which trusts its pointers: set the destination of a datagram from `qp`. An
+ * address handle of another protection domain leads to an error completion (IBTA 10.2.2, C10-10).
+ * Returns false without an address handle.
  */
 static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verbs,
 	const struct qp_front *qp, uint32_t qpn, uint32_t qkey)
@@ -35,7 +33,6 @@ static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verb
 	return true;
 }
 
-/* Release all but the structure; the object is already out of the table. */
 void ah_release(struct object *object);
 
 #endif

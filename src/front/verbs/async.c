@@ -5,7 +5,7 @@ void async_event_init(struct async_event *async, enum ibv_event_type type, void 
 {
 	event_init(&async->event);
 	async->verbs.event_type = type;
-	/* Every pointer of the union has the same place. */
+	/* All pointers of the union have the same offset. */
 	async->verbs.element.qp = element;
 }
 
@@ -59,7 +59,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	/*
-	 * Events of a port or a device belong to no object: nobody waits for their acknowledgement.
+	 * Events of a port or a device belong to no object, so no destruction waits for their
+	 * acknowledgement.
 	 */
 	if (event->event_type == IBV_EVENT_CQ_ERR) {
 		struct ibv_cq *cq = event->element.cq;

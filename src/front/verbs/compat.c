@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ABI of 2006 (name@IBVERBS_1.0), present and refusing. See symbols.def.
+ * The ABI of 2006 (name@IBVERBS_1.0): all its calls refuse. See symbols.def.
  *
- * Arguments are not looked at, so each function is defined without any: the calling convention
- * leaves them to the caller.
+ * The functions read no arguments, so they are defined without any; in the calling convention the
+ * caller cleans up.
  */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* `remove` leaves nothing of the C name: only name@version goes into the symbol table. */
+/* `remove` deletes the C name, so only name@version goes into the symbol table. */
 #define COMPAT(type, name, version, ...)                                     \
 	__attribute__((visibility("default"))) type compat_##name(void);     \
 	__asm__(".symver compat_" #name ", " #name "@" #version ", remove"); \

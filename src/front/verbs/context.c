@@ -2,13 +2,14 @@
 /*
  * Opening and closing devices.
  *
- * An adapter's command descriptor belongs to its kernel driver; here it is a memory file. A program
- * can duplicate it and pass it to ibv_import_device(), which finds the context by the file's
- * identity. Another process has an adapter of its own: there the import makes a context of that
- * adapter, through which the objects of the first process can be imported. The file says where
- * these are (peer/nic_import.h).
+ * An adapter's command descriptor belongs to its kernel driver; here it is a memfd. A program can
+ * duplicate it and pass it to ibv_import_device(), which finds the context by the identity of the
+ * file. In another process, the import makes a context of that process's own adapter. The program
+ * can then import objects of the first process through it. The memfd says where these are
+ * (peer/nic_import.h).
  *
- * One lock (`context_lock`) guards the list of open contexts. Under it only events are posted.
+ * One lock (`context_lock`) guards the list of open contexts. With it locked, this file only posts
+ * events.
  */
 #include "front/verbs/context.h"
 
@@ -40,13 +41,9 @@
 #include "os/log.h"
 #include "peer/nic_import.h"
 
-/* The name of the files behind command descriptors. */
 #define COMMAND_FILE "urnic-context"
 
-/*
- * Interrupt vectors for completion events. All are the same here, but programs ask for one per
- * thread.
- */
+/* Number of interrupt vectors. They have no effect, but programs use one per thread. */
 #define COMP_VECTOR_COUNT 64
 
 pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -85,12 +82,11 @@ static void events_prepare(struct context *context)
 		async_event_init_port(&context->events[i], of[i].type, of[i].port);
 }
 
-/* The contents of the file behind a command descriptor. */
+/* Contents of the memfd behind a command descriptor. */
 struct command {
 	char magic[16];
 	struct nic_locator owner;
 	uint64_t opening;
-	/* The device. */
 	uint64_t netns_cookie;
 	uint32_t ifindex;
 	uint32_t transport; /* enum device_transport */
@@ -98,9 +94,7 @@ struct command {
 
 static const char command_magic[16] = COMMAND_FILE;
 
-/*
- * `cmd_fd` becomes the context's. NULL with errno on failure, when `cmd_fd` is still the caller's.
- */
+/* The context takes `cmd_fd`, on success only. NULL with errno on failure. */
 static struct context *context_create(struct device *device, uint64_t opening, int cmd_fd)
 {
 	struct context *context = calloc(1, sizeof(*context));
@@ -200,7 +194,6 @@ static const struct context *file_lookup(const struct stat *file)
 	return NULL;
 }
 
-/* The attributes that identify a context. */
 struct identity {
 	struct device *device; /* NULL: none */
 	uint64_t opening;
@@ -208,7 +201,7 @@ struct identity {
 	uint64_t owner_opening;
 };
 
-/* That of a context of this process whose command descriptor is the same file. */
+/* The identity of this process's context with the same file. */
 static struct identity identity_here(const struct stat *file)
 {
 	struct identity identity = {.device = NULL};
@@ -223,7 +216,9 @@ static struct identity identity_here(const struct stat *file)
 	return identity;
 }
 
-/* The same device in this process, or NULL: one of another network namespace is none. */
+/*
+ * This process's device for the command's interface. NULL: none, or in another network namespace.
+ */
 static struct device *device_again(const struct command *command)
 {
 	struct device *devices[DEVICE_COUNT_MAX];
@@ -240,7 +235,7 @@ static struct device *device_again(const struct command *command)
 	return NULL;
 }
 
-/* That of another process's. 0 or a positive errno. */
+/* The identity of a context of another process. */
 static int identity_elsewhere(int cmd_fd, const struct stat *file, struct identity *ret_identity)
 {
 	struct command command;
@@ -293,9 +288,9 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 }
 
 /*
- * Release the objects of a context. Programs close devices with queues and regions still open, and
- * a kernel driver then destroys these, users before the objects that they use. Only the structures
- * stay, because the program has pointers to them.
+ * Release all objects of a context, users before the objects that they use. A kernel driver does
+ * this too, for programs that close a device with objects still open. The structures stay
+ * allocated, because the program has pointers to them.
  */
 static void objects_release(struct context *context)
 {
@@ -327,7 +322,7 @@ static void objects_release(struct context *context)
 			steps[i].release(object);
 }
 
-/* Takes the context out of the list. NULL when it is not open. */
+/* Take the context out of the list. NULL if it is not open. */
 static struct context *context_take(const struct ibv_context *verbs)
 {
 	struct context *taken = NULL;
@@ -351,7 +346,7 @@ int ibv_close_device(struct ibv_context *context)
 		return result_of("ibv_close_device", EINVAL);
 	netdev_watch_stop(front->watch);
 	objects_release(front);
-	/* What an object of an importing context is built on lives on, and with it this context. */
+	/* Objects of importing contexts are built on objects of this one, so keep it. */
 	if (object_context_is_used(front))
 		return 0;
 	close(context->cmd_fd);

@@ -2,13 +2,12 @@
 /*
  * An open device.
  *
- * A program may open a device several times. All contexts of a process share the one NIC, but each
- * has descriptors and objects of its own: a handle means something only to the context that it was
- * made through, and to those that were imported from that one.
+ * A program may open a device several times. All contexts of a process share one NIC, but each has
+ * its own descriptors and objects. A handle is valid only in the context in which it was created,
+ * and in contexts imported from that one.
  *
- * The structure that programs see lies inside of ours; context_of() goes from one to the other. A
- * context has no handle to be checked by: except for closing, its pointer is trusted, as in every
- * libibverbs.
+ * The structure that programs see is embedded in ours; context_of() converts. Contexts have no
+ * handles, so their pointers are trusted, except when they are closed.
  */
 #ifndef URNIC_FRONT_VERBS_CONTEXT_H
 #define URNIC_FRONT_VERBS_CONTEXT_H
@@ -34,25 +33,25 @@ enum context_event_bit {
 #undef CONTEXT_EVENT
 };
 
-/* An asynchronous event that waits, or may come to wait, in a context's queue; async.h. */
+/* An asynchronous event that can wait in a context's queue; see async.h. */
 struct async_event {
 	struct event event;
-	struct ibv_async_event verbs; /* what a program gets */
+	struct ibv_async_event verbs; /* passed to the program */
 };
 
 struct context {
 	struct verbs_context verbs; /* programs hold &verbs.context */
 	struct device *device;
-	/* A number for each ibv_open_device(); imported contexts have that of the first */
+	/* number of the ibv_open_device(); an imported context has that of the original */
 	uint64_t opening;
-	struct nic_locator
-		owner; /* of one that was imported from another process; else its pid is 0 */
-	uint64_t owner_opening; /* there */
+	struct nic_locator owner; /* of an imported context: the other process; else its pid is 0 */
+	uint64_t owner_opening; /* `opening` in that process */
 	struct event_queue async; /* its descriptor is verbs.context.async_fd */
 	struct list node; /* in the list of open contexts */
 	struct async_event events[CONTEXT_EVENT_COUNT];
 	uint32_t watch; /* from netdev_watch_start() */
-	uint32_t object_count; /* created through it; under the lock of object.c */
+	/* objects created through this context; under the lock of object.c */
+	uint32_t object_count;
 };
 
 static inline struct context *context_of(struct ibv_context *verbs)
@@ -60,10 +59,7 @@ static inline struct context *context_of(struct ibv_context *verbs)
 	return container_of(verbs, struct context, verbs.context);
 }
 
-/*
- * Was it imported from another process? Handles that the program imports are those of that process
- * then.
- */
+/* Was the context imported from another process? If so, handles to import are that process's. */
 static inline bool context_is_foreign(const struct context *context)
 {
 	return context->owner.pid != 0;

@@ -6,7 +6,7 @@
 #include "base/arith.h"
 #include "front/verbs/result.h"
 
-/* Points of one object; there are two things to count. */
+/* Points of one counters object; there are only two values to count. */
 enum { POINT_COUNT_MAX = 16 };
 
 struct counters {
@@ -14,7 +14,7 @@ struct counters {
 	struct object object;
 	struct flow_counters values;
 	pthread_mutex_t lock; /* for the points and flow_count */
-	uint32_t flow_count; /* made with it */
+	uint32_t flow_count; /* flows that use it */
 	uint32_t point_count;
 	struct {
 		enum ibv_counter_description what;
@@ -70,7 +70,7 @@ int counters_attach(
 	struct counters *counters = counters_of(verbs);
 	int error = 0;
 
-	/* A flow that is there already would have to be stopped meanwhile. */
+	/* Attaching to an existing flow would have to stop the flow meanwhile. */
 	if (flow)
 		return result_of("ibv_attach_counters_point_flow", EOPNOTSUPP);
 	if (attr->comp_mask)

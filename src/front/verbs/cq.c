@@ -3,10 +3,9 @@
 
 #include "front/verbs/result.h"
 
-/* Completions that cross from the NIC at a time. */
+/* Completions that one call copies from the NIC. */
 #define POLL_BATCH 16
 
-/* Called under a lane's lock: may wake threads, but not call the NIC. */
 static void on_event(void *user, uint32_t events)
 {
 	struct cq_front *cq = user;
@@ -41,7 +40,7 @@ static void cq_free(struct cq_front *cq)
 	domain_free(&cq->domain, DOMAIN_CQ, cq);
 }
 
-/* The NIC's part, and the handle. 0 or a positive errno. */
+/* Create the NIC's queue and the handle. */
 static int cq_make(struct cq_front *cq, uint32_t capacity)
 {
 	int error = nic_cq_create(
@@ -98,7 +97,7 @@ fail:
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 	struct ibv_comp_channel *channel, int comp_vector)
 {
-	/* Numbers below 0 become too large ones. */
+	/* A negative cqe becomes too large a number, which is refused. */
 	struct ibv_cq_init_attr_ex init = {
 		.cqe = (uint32_t)cqe,
 		.cq_context = cq_context,
@@ -243,7 +242,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 		errno = -error;
 		return -1;
 	}
-	/* It stays until this event is acknowledged. */
+	/* The queue stays until this event is acknowledged. */
 	*cq = &front->verbs;
 	*cq_context = front->verbs.cq_context;
 	return 0;

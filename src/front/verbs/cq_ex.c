@@ -3,11 +3,11 @@
  * Extended completion queues: a program polls one completion at a time, and reads only the fields
  * that it needs.
  *
- * start_poll takes the first completion and leaves the cursor locked, next_poll takes one more,
- * end_poll unlocks. A second thread that starts to poll meanwhile waits, as on adapters: if it got
- * "empty", it might sleep on completions that the first thread leaves in the queue. A queue that is
- * single-threaded, by its flag or its thread domain, has no such lock. ibv_poll_cq() on the same
- * queue takes the next completion without the lock.
+ * start_poll takes the first completion and leaves the cursor locked, next_poll takes another,
+ * end_poll unlocks. A second thread that starts to poll meanwhile waits, as on adapters. With
+ * "empty" as the answer it might sleep while the first thread leaves completions in the queue. A
+ * queue that is single-threaded, by its flag or its thread domain, has no lock. ibv_poll_cq() on
+ * the same queue takes the next completion without the lock.
  *
  * Only start_poll drives the NIC; next_poll reads memory.
  */
@@ -116,7 +116,6 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
 	return current_cqe(cq)->flags;
 }
 
-/* RoCE has no LIDs. */
 static uint32_t read_slid(struct ibv_cq_ex *cq)
 {
 	(void)cq;
@@ -173,7 +172,7 @@ enum {
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 };
 
-/* A field that was not asked for has its function all the same; one that there is not has none. */
+/* Set the function of each field, requested by the program or not; unsupported fields have none. */
 static void functions_set(struct ibv_cq_ex *cq)
 {
 	cq->start_poll = start_poll;
@@ -225,8 +224,8 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 }
 
 /*
- * The raw clock counts nanoseconds, and has no seconds: programs that know adapters read tv_nsec
- * alone.
+ * The raw clock counts nanoseconds in tv_nsec and sets no seconds, because programs made for
+ * adapters read tv_nsec alone.
  */
 int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {

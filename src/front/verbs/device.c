@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`device_lock`) guards the table and what in a device can change. Nothing is called
- * while it is held. Another one (`refresh_lock`) is held from before a snapshot is taken until it
- * has been applied and told, so that an older snapshot never follows a newer one. Order:
- * refresh_lock, then device_lock or context_lock.
+ * One lock (`device_lock`) guards the table and the changing parts of a device. No function of
+ * another file is called with it locked. Another lock (`refresh_lock`) is held from before a
+ * snapshot is taken until its events are posted. So an older snapshot never replaces a newer one.
+ * Order: refresh_lock, then device_lock or context_lock.
  */
 #include "front/verbs/device.h"
 
@@ -34,8 +34,8 @@ static struct device *present_devices[DEVICE_COUNT_MAX];
 static uint32_t present_count;
 
 /*
- * Six bytes for an interface that has no hardware address, the same each time, and most likely of
- * its own among hosts: FNV-1a of the host's and the interface's name, in the range of locally
+ * A hardware address for an interface without one: FNV-1a of the names of the host and the
+ * interface. It is the same each time, most likely unique among hosts, and in the range of locally
  * administered addresses.
  */
 static void mac_invent(const char *ifname, uint8_t mac[6])
@@ -65,7 +65,7 @@ static const struct {
 
 /*
  * A modified EUI-64 of the hardware address, as the kernel's RDMA drivers make it (RFC 4291
- * appendix A); of the second device of an interface, one that differs.
+ * appendix A). The second device of an interface gets a different one.
  */
 static __be64 guid_from_netdev(const struct netdev *netdev, enum device_transport transport)
 {
@@ -140,7 +140,7 @@ static struct device *device_add(const struct netdev *netdev, uint64_t netns_coo
 	return device;
 }
 
-/* Takes over what is true of the interface now. Returns the events, enum context_event_bit. */
+/* Update the device from the interface. Returns the events, enum context_event_bit. */
 static uint32_t device_update(struct device *device, const struct netdev *netdev)
 {
 	bool is_active = netdev->is_up && netdev->has_carrier;
@@ -173,7 +173,7 @@ static bool is_listed(const struct netdev_list *list, const struct device *devic
 	return false;
 }
 
-/* Is there an interface beside loopback that can reach other hosts now? */
+/* Can an interface besides loopback reach other hosts now? */
 static bool has_network(const struct netdev_list *list)
 {
 	for (uint32_t i = 0; i < list->count; i++)
@@ -184,9 +184,9 @@ static bool has_network(const struct netdev_list *list)
 }
 
 /*
- * Programs that have devices of the same subnet on two hosts take them for connected, and
- * 127.0.0.0/8 looks the same everywhere. So loopback is a device only for a host without network,
- * or where the environment names it. Once it is a device of this process it stays one.
+ * Programs take devices of the same subnet on two hosts for connected, and 127.0.0.0/8 is the same
+ * subnet everywhere. So loopback is a device only on a host without network, or if the environment
+ * names it. Once it is a device of this process it stays one.
  */
 static bool is_loopback_wanted(const struct netdev_list *list, const struct netdev *loopback)
 {
@@ -201,10 +201,7 @@ static bool is_loopback_wanted(const struct netdev_list *list, const struct netd
 	return false;
 }
 
-/*
- * The wanted interfaces in the order of their devices. Returns how many they are. Under
- * device_lock.
- */
+/* The wanted interfaces in the order of their devices. Returns their number. Under device_lock. */
 static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NETDEV_COUNT_MAX])
 {
 	const char *patterns = setting_text("URNIC_INTERFACES");
@@ -230,10 +227,7 @@ static uint32_t netdevs_order(struct netdev_list *list, struct netdev *order[NET
 	return count;
 }
 
-/*
- * Say what has become of the name that URNIC_DEVICE_NAME gives a new device, if it is not called
- * so. Under device_lock.
- */
+/* If a new device did not get the name of URNIC_DEVICE_NAME, log why. Under device_lock. */
 static void name_check(
 	const struct device *device, bool is_good, const char *name, const char *names)
 {
@@ -249,7 +243,7 @@ static void name_check(
 			names, name, device->ifname, device->verbs.name);
 }
 
-/* The wanted interfaces become, or stay, devices of this transport. Under device_lock. */
+/* Make, or update, a device of this transport for each wanted interface. Under device_lock. */
 static void transport_update(const struct netdev_list *list, struct netdev *const *order,
 	uint32_t count, enum device_transport transport, const char *names, uint32_t *events)
 {
@@ -277,10 +271,7 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 	}
 }
 
-/*
- * URNIC_TRANSPORTS, if it means something; NULL for the default. What is wrong with it is said
- * once. Under device_lock.
- */
+/* URNIC_TRANSPORTS; NULL: the default. A mistake in it is logged once. Under device_lock. */
 static const char *transports_wanted(void)
 {
 	static bool is_told;
@@ -299,7 +290,7 @@ static const char *transports_wanted(void)
 	return NULL;
 }
 
-/* URNIC_INTERFACES may leave nothing. Said once. Under device_lock. */
+/* Log once if URNIC_INTERFACES leaves no device. Under device_lock. */
 static void interfaces_check(void)
 {
 	static bool is_told;
@@ -314,8 +305,8 @@ static void interfaces_check(void)
 }
 
 /*
- * Brings the table in line with a snapshot. `events` has room for DEVICE_COUNT_MAX, by the devices'
- * index. The names that the environment gives are for the first transport. Under device_lock.
+ * Update the table from a snapshot. `events` has DEVICE_COUNT_MAX entries, by the index of the
+ * device. The names of the environment are for the first transport. Under device_lock.
  */
 static void table_update(const struct netdev_list *list, struct netdev *const *order,
 	uint32_t count, uint32_t *events)
@@ -339,7 +330,7 @@ static void table_update(const struct netdev_list *list, struct netdev *const *o
 	interfaces_check();
 }
 
-/* What the NIC has to know of the events. */
+/* Pass the events to the NIC. */
 static void nic_update(struct device *device, uint32_t events)
 {
 	struct gid gids[GID_TABLE_LENGTH];
@@ -377,7 +368,7 @@ static int snapshot_apply(uint32_t events[DEVICE_COUNT_MAX])
 
 int device_refresh(void)
 {
-	static bool is_stale = true; /* events of which no snapshot could be taken */
+	static bool is_stale = true; /* a snapshot failed, so events may be missing */
 	uint32_t events[DEVICE_COUNT_MAX] = {0};
 	int error = 0;
 
@@ -520,8 +511,8 @@ const char *ibv_get_device_name(struct ibv_device *device)
 }
 
 /*
- * The index by which RDMA netlink knows a device. It knows none of ours, and programs that get one
- * ask it (UCX, which prints an error then).
+ * RDMA netlink has indexes for the kernel's devices only. With an index, programs would look it up
+ * there; UCX prints an error when that fails.
  */
 int ibv_get_device_index(struct ibv_device *device)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices: one per network interface that is up, has an address and is wanted, and transport that
- * is wanted.
+ * Devices: one per wanted transport and network interface. An interface is wanted when it is up,
+ * has an address, and the environment does not exclude it.
  *
- * A device is made when its interface is first seen and stays for the life of the process, at one
- * address, under one name: programs compare device pointers, and may hold one whose interface has
- * gone. What can change (addresses, MTU, link) is read anew by device_refresh(); between two
- * refreshes all answers are of one snapshot. While a device is open, the interfaces are watched,
- * and each change of them is such a refresh, which also tells the device's contexts.
+ * A device is made when its interface is first seen. It keeps its address in memory and its name
+ * until the process ends, because programs compare device pointers, and may keep one whose
+ * interface has gone. device_refresh() reads addresses, MTU and link anew; between two refreshes
+ * all answers are of one snapshot. While a device is open, each change of the interfaces causes a
+ * refresh, which posts events to the device's contexts.
  *
- * A device whose interface was removed is gone for good; an interface that comes back is another
- * device, which may have its name.
+ * A device whose interface was removed stays gone. If the interface comes back it is another
+ * device, perhaps of the same name.
  *
- * Every function here takes the locks of this file for itself; any thread may call.
+ * Functions here take this file's locks; any thread may call.
  */
 #ifndef URNIC_FRONT_VERBS_DEVICE_H
 #define URNIC_FRONT_VERBS_DEVICE_H
@@ -26,7 +26,8 @@
 #include "netdev/netdev.h"
 
 /*
- * Interfaces that come and go under new names each take one for ever; those beyond are not offered.
+ * Each new name of an interface takes an entry until the process ends. Further interfaces are not
+ * offered.
  */
 #define DEVICE_COUNT_MAX 128
 
@@ -34,15 +35,15 @@
 #define DEVICE_PORT 1
 
 /*
- * The rate that it states: one lane of EDR, near to what a UDP socket carries. A static rate from
- * this on limits nothing.
+ * The port's rate: one lane of EDR, near to that of a UDP socket. A static rate of at least this
+ * limits nothing.
  */
 #define DEVICE_PORT_RATE_MBPS 25781
 
-/* What that port says it can do, of IBTA's PortInfo:CapabilityMask. */
+/* The port's bits of IBTA's PortInfo:CapabilityMask. */
 #define DEVICE_PORT_CAPABILITIES (IBV_PORT_IP_BASED_GIDS | IBV_PORT_CM_SUP)
 
-/* What queue pairs of a device speak. */
+/* The protocol of a device's queue pairs. */
 enum device_transport { DEVICE_ROCE, DEVICE_IWARP, DEVICE_TRANSPORT_COUNT };
 
 struct device {
@@ -52,16 +53,15 @@ struct device {
 	__be64 guid; /* written once */
 	char ifname[NETDEV_NAME_BYTES];
 	uint32_t ifindex;
-	uint64_t netns_cookie; /* where that index is its interface */
-	/* Below: under the lock of device.c. */
+	uint64_t netns_cookie; /* the namespace in which ifindex is its interface */
+	/* The fields below are under the lock of device.c. */
 	bool is_present; /* in the last snapshot: up, with an address, wanted */
-	bool is_active; /* up, and something is plugged in */
+	bool is_active; /* up, and has a carrier */
 	bool is_gone; /* the interface was removed */
 	uint32_t mtu_bytes;
 	struct gid_table gids;
 };
 
-/* The state of a port at one moment. */
 struct device_port {
 	bool is_active;
 	uint32_t gid_count;
@@ -69,26 +69,24 @@ struct device_port {
 };
 
 /*
- * Read the interfaces again, bring all devices in line with them, and tell open contexts what has
- * changed. Returns 0 or -errno; on failure nothing has changed.
+ * Read the interfaces again, update all devices, and post the changes to open contexts. Returns 0
+ * or -errno; on failure nothing has changed.
  */
 int device_refresh(void);
 
 /*
- * The devices of the last snapshot, in the order in which programs shall see them.
+ * The devices of the last snapshot, in the order for programs.
  *
  * `devices`  Room for DEVICE_COUNT_MAX pointers.
  *
- * Returns how many were written.
+ * Returns the number of pointers.
  */
 uint32_t device_list(struct device **devices);
 
-/*
- * The device behind a pointer that a program passed: any value. NULL when it is none of ours.
- */
+/* The device for a program's pointer, which may have any value. NULL: none. */
 struct device *device_lookup(const struct ibv_device *verbs);
 
-/* The device with this sysfs path, NULL when there is none. */
+/* The device with this sysfs path; NULL: none. */
 struct device *device_lookup_path(const char *ibdev_path);
 
 static inline bool device_is_iwarp(const struct device *device)
@@ -102,13 +100,13 @@ bool device_is_gone(struct device *device);
 /* The state of the port as of the last refresh. */
 struct device_port device_port(struct device *device);
 
-/* The largest path MTU whose packets fit the interface: the active MTU of the port. */
+/* The active MTU of the port: the largest path MTU whose packets fit the interface. */
 enum ibv_mtu device_mtu(const struct device_port *port);
 
-/* The GID at `index`, any number, as of the last refresh. False when there is none. */
+/* The GID at `index`, any number, as of the last refresh. False: there is none. */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 
-/* All of them. Returns how many were written. */
+/* All GIDs. Returns their number. */
 uint32_t device_gids(struct device *device, struct gid gids[GID_TABLE_LENGTH]);
 
 #endif

@@ -9,11 +9,11 @@
 #include "nic/nic.h"
 #include "peer/nic_import.h"
 
-/* As on adapters with such memory, it is copied to and from in words. */
+/* Copies are of whole words, as on adapters with device memory. */
 #define WORD_BYTES    4
 #define LOG_ALIGN_MAX 12
 
-/* Flags that a region of it may have; it is always zero-based. */
+/* Flags that a region of device memory may have; it is always zero-based. */
 #define ACCESS_ACCEPTED                                                                  \
 	(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |      \
 		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | \
@@ -22,13 +22,13 @@
 struct dm {
 	struct ibv_dm verbs;
 	struct object object;
-	struct nic_dm nic; /* nic.owner: it is another process's */
+	struct nic_dm nic; /* nic.owner is set: memory of another process */
 };
 
-/* What is allocated, per device. */
+/* Allocated memory per device. */
 static _Atomic uint64_t allocated_bytes[DEVICE_COUNT_MAX];
 
-/* False when the device has not so much left. */
+/* False: the device has too little left. */
 static bool bytes_take(const struct device *device, uint64_t bytes)
 {
 	_Atomic uint64_t *allocated = &allocated_bytes[device->index];
@@ -45,8 +45,8 @@ static void bytes_give(const struct device *device, uint64_t bytes)
 }
 
 /*
- * The memory that a call names; undo with object_unref(). ENOENT for none, EIO in the child of a
- * fork for the parent's.
+ * The memory that a call names; undo with object_unref(). ENOENT: none; EIO: the parent's, in the
+ * child of a fork.
  */
 static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **ret_object)
 {
@@ -62,7 +62,7 @@ static int dm_ref(uint32_t handle, struct ibv_context *context, struct object **
 	return 0;
 }
 
-/* Where a copy goes: a range in words, inside. NULL when it is not. */
+/* The destination of a copy, which is a range of words inside the memory. NULL: it is not. */
 static uint8_t *place_of(struct object *object, uint64_t offset, uint64_t bytes)
 {
 	const struct nic_dm *nic = &container_of(object, struct dm, object)->nic;
@@ -194,7 +194,7 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 	return mr;
 }
 
-/* Memory of another process, mapped. NULL with errno. */
+/* Map memory of another process. NULL with errno. */
 static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct context *front = context_of(context);
@@ -218,7 +218,7 @@ static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_ha
 	return &dm->verbs;
 }
 
-/* A second public structure; the memory stays its creator's. */
+/* Make a second public structure for memory that stays its creator's. */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct object *object;
@@ -239,7 +239,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	return imported;
 }
 
-/* Foreign memory that is still used goes with its context. */
+/* Foreign memory in use goes with its context. */
 void ibv_unimport_dm(struct ibv_dm *dm)
 {
 	if (context_is_foreign(context_of(dm->context)))

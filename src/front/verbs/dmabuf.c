@@ -10,12 +10,15 @@
 #include "base/arith.h"
 #include "front/verbs/mr.h"
 
-/* Flags that a region of a DMA-buf may have, beside the optional range. */
+/* Flags that a region of a DMA-buf may have, besides those of the optional range. */
 #define ACCESS_ACCEPTED                                                              \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE)
 
-/* Tell the driver. Returns 0 or -1 with errno, ENOTTY for a descriptor that is no DMA-buf's. */
+/*
+ * Announce the start or end of CPU access to the driver. Returns 0, or -1 with errno: ENOTTY if the
+ * descriptor is no DMA-buf.
+ */
 static int sync_cpu(int fd, uint64_t edge)
 {
 	struct dma_buf_sync sync = {.flags = edge | DMA_BUF_SYNC_RW};
@@ -30,10 +33,7 @@ void dmabuf_unmap(void *address, size_t bytes, int fd)
 	close(fd);
 }
 
-/*
- * Map whole pages around [offset, offset + length) of the DMA-buf into made->mapping. 0 or a
- * positive errno.
- */
+/* Map whole pages around [offset, offset + length) of the DMA-buf into made->mapping. */
 static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, bool is_written)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -70,7 +70,7 @@ static int dmabuf_map(struct mr *made, uint64_t offset, size_t length, int fd, b
 	return 0;
 }
 
-/* Does the buffer reach so far? What lies behind its end can be mapped, but not touched. */
+/* Does the buffer extend so far? Bytes behind its end can be mapped, but not accessed. */
 static bool has_bytes(int fd, uint64_t offset, size_t length)
 {
 	off_t bytes = lseek(fd, 0, SEEK_END);

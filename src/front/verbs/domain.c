@@ -8,9 +8,9 @@
 enum {
 	ALIGNMENT_BYTES = 64,
 	/*
-	 * IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of newer headers: buffers may lie
-	 * where a guest of confidential computing shares memory with its devices. A NIC in the
-	 * guest needs none of that.
+	 * IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of newer headers: in confidential
+	 * computing, buffers may lie in memory that the virtual machine shares with devices. This
+	 * NIC is in the virtual machine, so the flag changes nothing.
 	 */
 	COMP_MASK_UNPROTECTED = 1 << 2,
 	COMP_MASK_KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
@@ -57,13 +57,13 @@ int td_dealloc(struct ibv_td *verbs)
 
 /* --- parent domains --- */
 
-/* Reference the objects that the domain is built on. 0 or a positive errno. */
+/* Reference the objects that the domain is built on. */
 static int parent_domain_refer(struct parent_domain *domain)
 {
 	const struct ibv_parent_domain_init_attr *attr = &domain->attr;
 	struct context *context = context_of(domain->verbs.context);
 
-	/* Not another parent domain: whose allocator would be asked? */
+	/* A parent domain cannot be built on another one: two allocators would apply. */
 	domain->pd = object_ref(attr->pd->handle, OBJECT_PD, context);
 	if (!domain->pd) {
 		struct object *known = pd_ref(attr->pd);
@@ -142,10 +142,7 @@ int parent_domain_dealloc(struct ibv_pd *pd)
 
 /* --- what is made through them --- */
 
-/*
- * The program's allocator. NULL when it has no memory; IBV_ALLOCATOR_USE_DEFAULT when it leaves it
- * to us.
- */
+/* Call the program's allocator. NULL: it has no memory; IBV_ALLOCATOR_USE_DEFAULT: it declines. */
 static void *alloc_by_program(
 	const struct parent_domain *parent, enum domain_resource resource, size_t bytes)
 {
@@ -156,7 +153,9 @@ static void *alloc_by_program(
 	if (!(attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS))
 		return IBV_ALLOCATOR_USE_DEFAULT;
 	memory = attr->alloc(pd, attr->pd_context, bytes, ALIGNMENT_BYTES, resource);
-	/* It should be zeroed already, but a stray value here would be a wild pointer later. */
+	/*
+	 * A wrong program may not have zeroed it, and a stray value would be a wild pointer later.
+	 */
 	if (memory && memory != IBV_ALLOCATOR_USE_DEFAULT)
 		memset(memory, 0, bytes);
 	return memory;

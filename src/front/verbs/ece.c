@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Enhanced connection establishment: options of their own that adapters of one vendor agree on when
- * they connect.
+ * Enhanced connection establishment: vendor options that two adapters agree on when they connect.
  *
- * This NIC has none. It says so (vendor and options 0), takes part in the exchange, and accepts of
- * a peer's options what it has: nothing.
+ * This NIC has no options. It reports vendor and options 0, takes part in the exchange, and accepts
+ * none of the peer's options.
  */
 #include "front/verbs/qp.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Ethernet address behind a GID. Nothing here needs it, the kernel routes our packets; some
- * programs ask.
+ * The Ethernet address behind a GID, for programs. This NIC does not need it, because the kernel
+ * routes packets.
  */
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -15,7 +15,10 @@
 /* What the call writes for "no VLAN". */
 #define VLAN_NONE 0xffff
 
-/* Group addresses are mapped, not looked up (RFC 1112 section 6.4, RFC 2464 section 7). */
+/*
+ * Multicast addresses map to Ethernet addresses without a lookup (RFC 1112 section 6.4, RFC 2464
+ * section 7).
+ */
 static bool mac_of_group(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (gid_is_ipv4(gid) && gid->raw[12] >> 4 == 0xe) {
@@ -32,10 +35,7 @@ static bool mac_of_group(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 	return false;
 }
 
-/*
- * A link-local address that was made from the Ethernet address still holds it (RFC 4291 appendix
- * A).
- */
+/* A link-local address made from the Ethernet address contains it (RFC 4291 appendix A). */
 static bool mac_of_link_local(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (!gid_is_link_local(gid) || gid->raw[11] != 0xff || gid->raw[12] != 0xfe)
@@ -46,7 +46,7 @@ static bool mac_of_link_local(const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZ
 	return true;
 }
 
-/* What the kernel's neighbour table has. Returns 0 or a positive errno. */
+/* Look up the kernel's neighbour table. */
 static int mac_of_neighbour(
 	const struct device *device, const struct gid *gid, uint8_t mac[ETHERNET_LL_SIZE])
 {

@@ -16,7 +16,7 @@ struct flow_front {
 	struct flow_counters *counters; /* NULL: none */
 };
 
-/* Which headers and actions a rule has named: none may be named twice. */
+/* Headers and actions that a rule has named; it may name none twice. */
 enum named {
 	NAMED_ETHERNET = 1 << 0,
 	NAMED_IP = 1 << 1,
@@ -25,14 +25,14 @@ enum named {
 	NAMED_COUNTERS = 1 << 4,
 };
 
-/* A rule in the making. */
+/* A rule under construction. */
 struct making {
 	struct flow_rule rule;
 	uint32_t named; /* enum named */
 	struct ibv_counters *counters;
 };
 
-/* A filter's field into value and mask. */
+/* Copy a filter's field to value and mask. */
 #define TAKE(making, spec, field, from)                                                            \
 	do {                                                                                       \
 		memcpy(&(making)->rule.value.field, &(spec)->val.from, sizeof((spec)->val.from));  \
@@ -117,9 +117,7 @@ static int add_counters(struct making *making, const struct ibv_flow_spec_counte
 	return spec->counters ? part_mark_named(making, NAMED_COUNTERS) : EINVAL;
 }
 
-/*
- * 0; EINVAL for one of the wrong size or out of place; EOPNOTSUPP for what cannot be matched here.
- */
+/* EINVAL: wrong size or place; EOPNOTSUPP: cannot be matched here. */
 static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 {
 	switch ((uint32_t)spec->hdr.type) {
@@ -159,7 +157,7 @@ static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
 	for (uint32_t i = 0; i < attr->num_of_specs && !error; i++) {
 		struct ibv_flow_spec spec = {0};
 
-		/* They lie one behind the other, aligned to nothing. */
+		/* Specifications follow each other unaligned. */
 		memcpy(&spec.hdr, next, sizeof(spec.hdr));
 		if (spec.hdr.size < sizeof(spec.hdr) || spec.hdr.size > sizeof(spec))
 			return EINVAL;
@@ -170,7 +168,7 @@ static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
 	return error;
 }
 
-/* Bits of the value that the mask leaves out mean nothing. */
+/* Clear bits of the value that the mask leaves out. */
 static void mask_value(struct flow_rule *rule)
 {
 	uint8_t *value = (uint8_t *)&rule->value;
@@ -199,7 +197,6 @@ static int kind_from_verbs(enum ibv_flow_attr_type verbs, enum flow_kind *ret_ki
 	return EINVAL;
 }
 
-/* 0 or a positive errno. */
 static int rule_from_verbs(const struct ibv_flow_attr *attr, struct making *making)
 {
 	struct flow_rule *rule = &making->rule;
@@ -228,7 +225,6 @@ static void flow_unrefer(struct flow_front *flow)
 	object_unref(flow->qp);
 }
 
-/* 0 or a positive errno. */
 static int flow_make(
 	struct flow_front *flow, struct context *context, const struct ibv_flow_attr *attr)
 {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fork support: our own locks, and of what programs ask for, nothing.
+ * Fork support: the locks of this room. The calls of programs have no effect.
  *
- * An adapter reads and writes physical pages, so a fork under a registration could part the process
- * from its own memory. This NIC uses the process's own addresses: a copy on write concerns it no
- * more than any other code of the process.
+ * An adapter accesses physical pages, so a copy on write after a fork could separate it from the
+ * process. This NIC uses the addresses of the process, so a copy on write does not matter.
  */
 #include "front/verbs/fork.h"
 
 #include "front/verbs/abi.h"
 
 #pragma GCC visibility push(default)
-/* Exported by every libibverbs, declared by no public header. */
+/* Every libibverbs exports these; no public header declares them. */
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 #pragma GCC visibility pop

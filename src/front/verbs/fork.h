@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The locks of this room across fork(): held while the process forks, so that a child in which
- * other threads no longer exist finds them free, and what they guard whole. Locks that live in
- * objects are not among them: objects of the parent are dead in the child.
+ * The locks of this room across fork(). The forking thread takes them, so that the child finds them
+ * free and their data consistent. Locks inside of objects are left out, because the parent's
+ * objects are dead in the child.
  */
 #ifndef URNIC_FRONT_VERBS_FORK_H
 #define URNIC_FRONT_VERBS_FORK_H
@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 /*
- * In the order of os/lock_order.def. Each is its file's; nothing outside of this room is
- * called while it is held (but event queues under xrcd_lock, which is also taken under a lane's
- * lock).
+ * In the order of os/lock_order.def. Each belongs to its file. No function outside of this room is
+ * called with one locked. The exception is event queues under xrcd_lock, which is also taken under
+ * a lane's lock.
  */
 extern pthread_mutex_t refresh_lock;
 extern pthread_mutex_t context_lock;
@@ -20,7 +20,7 @@ extern pthread_mutex_t device_lock;
 extern pthread_mutex_t xrcd_lock;
 extern pthread_mutex_t object_lock;
 
-/* From now on. Any number of times. */
+/* Register the handlers. Repeated calls do no harm. */
 void fork_watch(void);
 
 #endif

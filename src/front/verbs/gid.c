@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The GID table, as programs read it. The four calls differ in how they refuse; each as its man
+ * The GID table, as programs read it. The four calls report errors differently, each as its man
  * page says.
  */
 #include "base/arith.h"
 #include "front/verbs/context.h"
 #include "front/verbs/result.h"
 
-/* What ibv_query_gid_type() answers: the numbers of the kernel, not those of enum ibv_gid_type. */
+/* Answers of ibv_query_gid_type(): the kernel's numbers, not those of enum ibv_gid_type. */
 #define KERNEL_GID_TYPE_IB      0
 #define KERNEL_GID_TYPE_ROCE_V2 1
 
@@ -25,7 +25,7 @@ static struct ibv_gid_entry entry_make(
 	return entry;
 }
 
-/* An empty entry reads as zero; only an index outside of the table is an error. */
+/* An empty entry reads as zero; an index outside of the table is an error. */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
 	struct gid found = {{0}};
@@ -62,7 +62,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	if (port_num != DEVICE_PORT || gid_index >= GID_TABLE_LENGTH)
 		return result_of("ibv_query_gid_ex", EINVAL);
 	if (!device_gid(device, gid_index, &gid))
-		return errno = ENODATA; /* how programs find the end of the table: nothing to log */
+		/* programs find the end of the table like this: do not log */
+		return errno = ENODATA;
 	full = entry_make(device, gid_index, &gid);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &full, min_u64(entry_size, sizeof(full)));

@@ -2,11 +2,11 @@
 /*
  * The GID table of a port.
  *
- * It has no empty entries: programs take the first one, or all of them up to the length that the
- * port states. So the entries behind an address that goes move up, and a new address comes last;
- * the others keep their order, and those before keep their index. Programs hear of each change
- * (IBV_EVENT_GID_CHANGE). What was made of an entry holds the address and not the index: a queue
- * pair or an address handle goes on as before. The first filling keeps the order it is given.
+ * The table has no empty entries, because programs read the first one, or all up to the length of
+ * the table. When an address goes, the entries behind it move up. A new address comes last.
+ * Programs get IBV_EVENT_GID_CHANGE for each change. Queue pairs and address handles contain the
+ * address instead of the index, so a change does not affect them. The first filling keeps the given
+ * order.
  *
  * Plain data; the caller serializes.
  */
@@ -20,21 +20,21 @@
 #include "base/gid.h"
 
 /*
- * One interface rarely has more addresses; those beyond are not offered. An index fits the 8 bits
- * of sgid_index.
+ * An interface rarely has more addresses; further ones are not offered. Indexes fit the 8 bits of
+ * sgid_index.
  */
 #define GID_TABLE_LENGTH 32
 
-/* Zeroed, it is an empty table. */
+/* A zeroed table is empty. */
 struct gid_table {
 	uint32_t count;
 	struct gid gid[GID_TABLE_LENGTH];
 };
 
-/* Bring the table in line with the addresses that exist now. Returns whether it changed. */
+/* Update the table from the existing addresses. Returns whether it changed. */
 bool gid_table_update(struct gid_table *table, const struct gid *gids, size_t count);
 
-/* The entry at `index`, any number; NULL when there is none. */
+/* The entry at `index`, any number; NULL: none. */
 const struct gid *gid_table_at(const struct gid_table *table, uint32_t index);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between the kernel's layouts and the library's. Field by field, because the two differ in order
- * and width.
+ * Copies between the kernel's layouts and the library's, field by field, because order and width
+ * differ.
  */
 #include "front/verbs/abi.h"
 

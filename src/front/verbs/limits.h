@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The limits of a device: the same for every device of the process, fixed before the first one is
- * seen.
+ * The limits of a device: equal for all devices of the process, and fixed before the first device
+ * exists.
  */
 #ifndef URNIC_FRONT_VERBS_LIMITS_H
 #define URNIC_FRONT_VERBS_LIMITS_H
@@ -14,12 +14,12 @@
 #include "front/verbs/abi.h"
 
 /*
- * What every device says about itself, limits.def: all but names and identifiers. Written by
- * limits_configure(), read after.
+ * All rows of limits.def, without names and identifiers. limits_configure() writes it; later it is
+ * only read.
  */
 extern struct ibv_device_attr device_limits;
 
-/* Take over URNIC_LIMITS, once. What it says wrong is said in the log, and has no effect. */
+/* Apply URNIC_LIMITS, once. Mistakes in it are logged and have no effect. */
 void limits_configure(void);
 
 /*
@@ -27,8 +27,8 @@ void limits_configure(void);
  *
  * `item`  "field=number".
  *
- * False, and nothing has changed, when there is no such settable field or the number is not within
- * its range; then *ret_highest is the range's end, or 0 when the field is the trouble.
+ * Returns false without a change if there is no such settable field, or the number is out of range.
+ * *ret_highest is then the end of the range, or 0 for an unknown field.
  */
 bool limits_set(
 	struct ibv_device_attr *limits, const struct text_part *item, uint32_t *ret_highest);

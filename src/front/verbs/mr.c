@@ -2,8 +2,8 @@
 /*
  * Memory regions. The NIC knows a region by its key and the number of its protection domain.
  *
- * On-demand paging is how this NIC works anyway. What a program asks for by IBV_ACCESS_ON_DEMAND is
- * that nobody looks whether the memory is there when it is registered.
+ * Paging on demand is the only way this NIC works. IBV_ACCESS_ON_DEMAND only skips the check, at
+ * registration, that the memory is mapped.
  */
 #include "front/verbs/mr.h"
 
@@ -17,7 +17,7 @@
 #include "nic/nic.h"
 #include "peer/nic_import.h"
 
-/* Flags that the NIC looks at. */
+/* Flags that the NIC uses. */
 #define ACCESS_NIC                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | MR_FLUSH_GLOBAL |    \
@@ -25,12 +25,11 @@
 /* Flags that a registration may have. Those of the optional range may be ignored by definition. */
 #define ACCESS_ACCEPTED \
 	(ACCESS_NIC | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
-/* FLUSH to persistence, of later kernels: known, and not offered. */
+/* FLUSH to persistence, of newer headers: known, and not offered. */
 #define ACCESS_FLUSH_PERSISTENT (1u << 9)
 
 #define REREG_SUPPORTED (unsigned int)IBV_REREG_MR_FLAGS_SUPPORTED
 
-/* 0 or a positive errno. */
 static int access_check(unsigned int access)
 {
 	if (access & ACCESS_FLUSH_PERSISTENT)
@@ -38,13 +37,13 @@ static int access_check(unsigned int access)
 	return access & ~(unsigned int)ACCESS_ACCEPTED ? EINVAL : 0;
 }
 
-/* All of the address space, whatever is in it at any time. */
+/* A region of all the address space, whatever is mapped there. */
 static bool is_implicit(const void *addr, size_t length, unsigned int access)
 {
 	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
 }
 
-/* Is the program's memory there, as far as it has to be? 0 or a positive errno. */
+/* Is the program's memory mapped, as far as this registration needs it? */
 static int memory_check(void *addr, size_t length, unsigned int access)
 {
 	bool is_written = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
@@ -63,7 +62,7 @@ static struct mr_region region_of(const struct mr *mr)
 	};
 }
 
-/* Becomes an object. 0 or a positive errno. */
+/* Give the region a handle. */
 static int mr_publish(struct mr *mr, uint32_t key)
 {
 	int error = object_add(&mr->object, OBJECT_MR, context_of(mr->verbs.context));
@@ -81,7 +80,7 @@ static int mr_publish(struct mr *mr, uint32_t key)
 }
 
 /*
- * `mr` as made, and its protection domain a used one; both are the caller's on failure. NULL with
+ * A copy of `made`, which uses its protection domain. On failure both stay the caller's. NULL with
  * errno.
  */
 static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
@@ -113,7 +112,7 @@ static void mr_free(struct mr *mr)
 	free(mr);
 }
 
-/* The region was registered under `key`, or not: what the program gets. */
+/* Finish a registration: return the region for the program, or undo. */
 static struct ibv_mr *mr_finish(struct mr *mr, int error, uint32_t key)
 {
 	if (!error)
@@ -180,7 +179,7 @@ struct ibv_mr *mr_alloc_null(struct ibv_pd *pd)
 
 /* --- registering again -------------------------------------------------------------------- */
 
-/* What the man page calls an input error. 0 or a positive errno. */
+/* Input errors, as the man page defines them. */
 static int rereg_check(
 	int flags, const struct ibv_pd *pd, const void *addr, size_t length, int access)
 {
@@ -196,8 +195,8 @@ static int rereg_check(
 }
 
 /*
- * `changed` is the region as it shall be, its protection domain used. 0 or a positive errno; then
- * nothing has changed.
+ * Change the region to `changed`, whose protection domain is referenced. On failure nothing has
+ * changed.
  */
 static int mr_rereg(struct mr *mr, const struct mr *changed)
 {
@@ -217,7 +216,7 @@ static int mr_rereg(struct mr *mr, const struct mr *changed)
 	return 0;
 }
 
-/* The part of ibv_rereg_mr() with a region that was found. 0 or a positive errno. */
+/* ibv_rereg_mr() for a region that was found. */
 static int rereg_found(
 	struct mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
@@ -290,7 +289,7 @@ void mr_release(struct object *object)
 	mr->verbs.handle = 0;
 }
 
-/* Nobody uses its key from here on, unless windows are bound to it. 0 or a positive errno. */
+/* End the use of the region's key. EBUSY while windows are bound to it. */
 static int mr_retire(const struct ibv_mr *verbs)
 {
 	struct object *object = object_ref(verbs->handle, OBJECT_MR, context_of(verbs->context));
@@ -327,8 +326,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 /* --- import ------------------------------------------------------------------------------- */
 
 /*
- * The region as its public structure says, if the NIC has it: not in the child of a fork. 0 or a
- * positive errno.
+ * Copy the region from its public structure, if the NIC has the region. The child of a fork has
+ * none.
  */
 static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 {
@@ -344,8 +343,8 @@ static int mr_copy(struct mr *mr, struct ibv_mr *copy)
 }
 
 /*
- * One of another process. It is no object here: only its owner can do more than name its key. NULL
- * with errno.
+ * Import a region of another process. It is no object here, because programs can do no more than
+ * use its key. NULL with errno.
  */
 static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 {
@@ -370,7 +369,7 @@ static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 	return imported;
 }
 
-/* A second public structure for a region that stays its creator's. */
+/* Make a second public structure for a region that stays its creator's. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
 	struct ibv_mr *imported = NULL;
@@ -406,7 +405,6 @@ void ibv_unimport_mr(struct ibv_mr *mr)
 
 /* --- advice ------------------------------------------------------------------------------- */
 
-/* 0 or a positive errno. */
 static int advise_range(
 	uint32_t pd, enum ibv_advise_mr_advice advice, bool is_awaited, const struct ibv_sge *sge)
 {
@@ -417,7 +415,9 @@ static int advise_range(
 
 	if (error || !sge->length)
 		return error;
-	/* Pages that the process has, the NIC has. */
+	/*
+	 * The NIC uses the page tables of the process, so pages without a fault are there already.
+	 */
 	if (advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return 0;
 	return memory_prefetch(address, sge->length, is_written, is_awaited);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Memory regions, as objects of the ABI around the NIC's.
- */
+/* Memory regions: ABI objects around those of the NIC. */
 #ifndef URNIC_FRONT_VERBS_MR_H
 #define URNIC_FRONT_VERBS_MR_H
 
@@ -10,36 +8,34 @@
 struct mr {
 	struct ibv_mr verbs;
 	struct object object;
-	pthread_mutex_t lock; /* for what ibv_rereg_mr() changes */
+	pthread_mutex_t lock; /* for the fields that ibv_rereg_mr() changes */
 	struct object *pd;
-	struct object *dm; /* the device memory that it is a part of, or NULL */
+	struct object *dm; /* the device memory that contains it, or NULL */
 	struct {
-		void *address; /* of a mapping that was made for the region, or NULL */
+		void *address; /* of a mapping made for this region, or NULL */
 		size_t bytes;
-		int fd; /* of the DMA-buf that is mapped */
+		int fd; /* of the mapped DMA-buf */
 	} mapping;
 	uint64_t iova;
 	unsigned int access;
-	bool is_fixed; /* not of the program's own memory: cannot be registered again */
+	bool is_fixed; /* not of ordinary memory: cannot be registered again */
 };
 
 /*
- * Register a region of memory, wherever that comes from.
+ * Register a region of memory of any origin.
  *
- * `made`      What is known of it: address, length, dm, mapping; taken over on success.
- * `iova`      What its first byte is called, if it is not zero-based.
- * `access`    enum ibv_access_flags, any bits.
- * `is_own`    The program's own memory: it is looked at whether it is there.
+ * `made`    Address, length, dm and mapping; taken over on success.
+ * `iova`    Address of its first byte for peers, unless it is zero-based.
+ * `access`  enum ibv_access_flags, any bits.
+ * `is_own`  The program's own memory: check that it is mapped.
  *
  * NULL with errno on failure.
  */
 struct ibv_mr *mr_make(
 	struct ibv_pd *pd, const struct mr *made, uint64_t iova, unsigned int access, bool is_own);
 
-/* Release all but the structure; the object is already out of the table. */
 void mr_release(struct object *object);
 
-/* The operations that programs reach through the tables in a context. */
 struct ibv_mr *mr_alloc_null(struct ibv_pd *pd);
 int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 	struct ibv_sge *sg_list, uint32_t num_sge);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Multicast groups. The LID is InfiniBand's; on RoCE the group is an IP address (IBTA annex A17.9).
- */
+/* Multicast groups. On RoCE a group is an IP address (IBTA annex A17.9), and the LID is ignored. */
 #include "front/verbs/qp.h"
 
 #include "front/verbs/result.h"
 
 typedef int change_fn(struct nic_qp *qp, const struct gid *mgid, uint32_t ifindex);
 
-/* 0 or a positive errno. */
 static int membership_change(
 	struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_fn *change_nic)
 {

@@ -8,11 +8,13 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
 
-/* Local write is a right of the region; programs name it all the same, and adapters let them. */
+/*
+ * Local write is a right of the region, but programs name it for windows, and adapters accept that.
+ */
 #define ACCESS_WINDOW                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | MR_FLUSH_GLOBAL)
-#define KEY_TAG 0xffu /* of a key: the bits that its binder chooses (IBTA 10.6.7.2.1) */
+#define KEY_TAG 0xffu /* bits of a key that the binder chooses (IBTA 10.6.7.2.1) */
 
 struct mw {
 	struct ibv_mw verbs;
@@ -41,7 +43,6 @@ bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t 
 	return mw && info && mw->type == IBV_MW_TYPE_2 && mw_bind_from_verbs(wr, mw, rkey, info);
 }
 
-/* 0 or a positive errno. */
 static int mw_make(struct mw *mw, enum ibv_mw_type type, struct context *context)
 {
 	enum mr_kind kind = type == IBV_MW_TYPE_1 ? MR_KIND_WINDOW_1 : MR_KIND_WINDOW_2;
@@ -102,7 +103,7 @@ int mw_dealloc(struct ibv_mw *mw)
 			offsetof(struct mw, object)));
 }
 
-/* For type 1: the verb posts the bind, and chooses the key. */
+/* Windows of type 1: this call posts the bind, and chooses the key. */
 int mw_bind_verbs(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct qp_front *front = qp_of(qp);

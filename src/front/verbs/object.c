@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`object_lock`) guards the table and the fields of every object in it. Under it no
- * function of another file is called.
+ * One lock (`object_lock`) guards the table and the fields of every object in it. With it locked,
+ * no function of another file is called.
  *
- * Freed slots are reused in the order in which they were freed, so that a generation lasts as long
- * as possible.
+ * Freed slots are reused in the order in which they were freed, so that generations last long.
  */
 #include "front/verbs/object.h"
 
@@ -28,20 +27,22 @@ struct slot {
 pthread_mutex_t object_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *object_slots;
 static uint32_t slot_count;
-/* The free slots, a queue; `first_free` is slot_count when there is none. */
+/* Queue of free slots; `first_free` is slot_count when it is empty. */
 static uint32_t first_free;
 static uint32_t last_free;
 
-/* How many of each kind the devices have, by their index; what they share is the first one's. */
+/*
+ * Number of objects of each kind per device, by its index. Kinds that devices share are counted at
+ * index 0.
+ */
 static uint32_t object_counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
 
-/* Limits that struct ibv_device_attr has no field for. */
+/* Limits without a field in struct ibv_device_attr. */
 static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_COUNT_MAX;
 
-/* How many there may be. */
 static const struct limit {
 	const int *max; /* NULL: any number */
-	bool is_shared; /* by all devices; otherwise each may have so many */
+	bool is_shared; /* by all devices; otherwise the limit is per device */
 } limits[OBJECT_KIND_COUNT] = {
 	[OBJECT_PD] = {&device_limits.max_pd, false},
 	[OBJECT_MR] = {&device_limits.max_mr, true},
@@ -67,7 +68,7 @@ static bool is_at_limit(const struct context *context, enum object_kind kind)
 	return max && *count_of(context, kind) >= (uint32_t)*max;
 }
 
-/* Doubles the table. False when it is as large as it gets, or memory is out. */
+/* Double the table. False: it has its final size, or memory is out. */
 static bool table_grow(void)
 {
 	uint32_t count = slot_count ? slot_count * 2 : SLOT_COUNT_FIRST;
@@ -149,7 +150,7 @@ void object_unref(struct object *object)
 	pthread_mutex_unlock(&object_lock);
 }
 
-/* Takes the object out of its slot. Under the lock. */
+/* Take the object out of its slot. Under the lock. */
 static struct object *slot_free(struct slot *slot)
 {
 	uint32_t index = (uint32_t)(slot - object_slots);

@@ -14,7 +14,7 @@
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
-/* Extended connections, raw packets, tag matching, rates. */
+/* Operations of RoCE devices only: extended connections, raw packets, tag matching, rates. */
 static void roce_fill(struct verbs_context *context)
 {
 	context->open_xrcd = xrcd_open;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The operations that programs reach through the tables in a context, not by name.
+ * The operations that programs call through the tables in a context, not by name.
  *
- * ops_fill() sets every slot: several inline functions of the public header call without looking
- * whether there is something to call. Each operation is documented by its verb: query_port() is
- * ibv_query_port() with the size of the caller's structure.
+ * ops_fill() sets every slot, because several inline functions of the public header do not check
+ * for NULL. Each operation is documented by its verb: query_port() is ibv_query_port() with the
+ * size of the caller's structure. Operations of an object are declared in the object's header.
  */
 #ifndef URNIC_FRONT_VERBS_OPS_H
 #define URNIC_FRONT_VERBS_OPS_H
@@ -13,10 +13,7 @@
 
 #include "front/verbs/abi.h"
 
-/*
- * Fill both tables: with our operations, and for those that this NIC, or an iWARP device, does not
- * have with ones that refuse (EOPNOTSUPP).
- */
+/* Fill both tables. An operation that this NIC, or an iWARP device, lacks returns EOPNOTSUPP. */
 void ops_fill(struct verbs_context *context, bool is_iwarp);
 
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,

@@ -52,7 +52,7 @@ struct object *pd_ref(const struct ibv_pd *pd)
 	parent = object_ref(pd->handle, OBJECT_PARENT_DOMAIN, context);
 	if (!parent)
 		return NULL;
-	/* Alive as long as its parent domain is. */
+	/* The parent domain keeps its protection domain alive. */
 	object = container_of(parent, struct parent_domain, object)->pd;
 	object = object_ref(object->handle, OBJECT_PD, context);
 	object_unref(parent);
@@ -67,7 +67,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	return result_of("ibv_dealloc_pd", error == ENOENT ? parent_domain_dealloc(pd) : error);
 }
 
-/* A domain of another process, by a number here. NULL with errno. */
+/* Make a number here for a domain of another process. NULL with errno. */
 static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_handle)
 {
 	struct context *front = context_of(context);
@@ -92,8 +92,8 @@ static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_ha
 }
 
 /*
- * An imported domain of this process is a second public structure with the handle of the first; the
- * domain stays its creator's.
+ * For a domain of this process, make a second public structure with the same handle. The domain
+ * stays its creator's.
  */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
@@ -116,7 +116,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	return imported;
 }
 
-/* One that is still used goes with its context. */
+/* A foreign domain in use goes with its context. */
 void ibv_unimport_pd(struct ibv_pd *pd)
 {
 	if (context_is_foreign(context_of(pd->context)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains: a number that memory regions and queue pairs share. The number is the handle,
- * unless the domain was imported from another process.
+ * Protection domains: a number that memory regions and queue pairs share. The number is the handle;
+ * that of an imported domain is `imported`.
  */
 #ifndef URNIC_FRONT_VERBS_PD_H
 #define URNIC_FRONT_VERBS_PD_H
@@ -12,10 +12,10 @@
 struct pd {
 	struct ibv_pd verbs;
 	struct object object;
-	uint32_t imported; /* its number, if it is another process's; else 0 */
+	uint32_t imported; /* number of a domain imported from another process, else 0 */
 };
 
-/* What the NIC calls the domain. */
+/* The domain's number in the NIC. */
 static inline uint32_t pd_number(const struct object *object)
 {
 	const struct pd *pd = container_of(object, struct pd, object);
@@ -25,14 +25,10 @@ static inline uint32_t pd_number(const struct object *object)
 
 /*
  * Use the protection domain that a program named, or the one behind the parent domain that it
- * named. NULL when the handle is not that of a living one on the context's device. Undo with
- * object_unref().
+ * named. NULL: not a living one of the context's device. Undo with object_unref().
  */
 struct object *pd_ref(const struct ibv_pd *pd);
 
-/*
- * Nothing of a domain is outside of its structure, of which the object was taken out of the table.
- */
 void pd_release(struct object *object);
 
 #endif

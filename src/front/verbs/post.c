@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting: the program's list of work requests becomes an array of the NIC's, a batch at a time, so
- * that one lock and one system call serve many requests.
+ * Posting: convert the program's list of work requests to an array, a batch at a time, so that one
+ * lock and one system call serve many requests.
  *
- * Pointers are trusted here, as in every libibverbs, as far as they are there; what is in a request
- * is checked by the queue (qp/qp.h).
+ * Pointers other than NULL are trusted, as in every libibverbs. The queue checks the contents of a
+ * request (qp/qp.h).
  */
 #include <assert.h>
 #include <endian.h>
@@ -19,7 +19,7 @@
 
 #define POST_BATCH 32
 
-/* What cannot be right gets an opcode that is none, for the queue to refuse in its turn. */
+/* An illegal request gets an invalid opcode, so that the queue refuses it in order. */
 static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *from)
 {
 	*to = (struct send_wr){
@@ -49,13 +49,13 @@ static void send_wr_from_verbs(struct send_wr *to, const struct ibv_send_wr *fro
 			    to, from->bind_mw.mw, from->bind_mw.rkey, &from->bind_mw.bind_info))
 			to->opcode = WR_OPCODE_COUNT;
 		break;
-	case WR_FLUSH: /* struct ibv_send_wr has no room for it */
+	case WR_FLUSH: /* struct ibv_send_wr has no fields for it */
 		to->opcode = WR_OPCODE_COUNT;
 		break;
 	}
 }
 
-/* Other requests have no address handle: what lies there is an address or a key. */
+/* Does the request have an address handle? In other requests a key or an address has its place. */
 static bool is_datagram(enum ibv_wr_opcode opcode)
 {
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
@@ -104,7 +104,7 @@ int qp_post_send_verbs(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	return error;
 }
 
-/* One of the NIC's functions that post receive requests to `queue`. */
+/* A function of the NIC that posts receive requests to `queue`. */
 typedef int post_recv_fn(
 	void *queue, const struct recv_wr *wrs, uint32_t count, uint32_t *ret_posted);
 

@@ -13,7 +13,7 @@
 #include "base/arith.h"
 #include "os/vma.h"
 
-/* A mapping of this process: [start, end), and what it allows. */
+/* A mapping of this process: [start, end) and its rights. */
 struct mapping {
 	uint64_t start;
 	uint64_t end;
@@ -22,8 +22,8 @@ struct mapping {
 };
 
 /*
- * PROCMAP_QUERY of linux/fs.h since 6.11, which is later than the headers that this is built with:
- * the mapping that covers an address, or the next one.
+ * PROCMAP_QUERY of linux/fs.h since 6.11, newer than the build's headers: the mapping that covers
+ * an address, or the next one.
  */
 struct procmap_query {
 	uint64_t size;
@@ -48,10 +48,10 @@ struct procmap_query {
 #define PROCMAP_VMA_WRITABLE     0x02
 #define PROCMAP_COVERING_OR_NEXT 0x10
 
-/* Walks over the mappings from some address on, by whichever way the kernel has. */
+/* A walk over the mappings from some address on, by the best interface of the kernel. */
 struct walk {
 	int fd;
-	FILE *text; /* of /proc/self/maps, where there is no better way */
+	FILE *text; /* of /proc/self/maps, on kernels without PROCMAP_QUERY */
 	uint64_t next;
 };
 
@@ -85,7 +85,7 @@ static bool text_next(struct walk *walk, struct mapping *mapping)
 	return false;
 }
 
-/* The mapping that covers the walk's address, or the first one behind it. False at the end. */
+/* The mapping that covers the walk's address, or the next one. False at the end. */
 static bool walk_next(struct walk *walk, struct mapping *mapping)
 {
 	struct procmap_query query = {
@@ -102,8 +102,8 @@ static bool walk_next(struct walk *walk, struct mapping *mapping)
 		return true;
 	}
 	/*
-	 * ENOENT: nothing is mapped from there on. Else the kernel is too old for this call, or a
-	 * sandbox refuses it.
+	 * ENOENT: no mapping follows. Any other error: the kernel is too old, or a sandbox refuses
+	 * the call.
 	 */
 	if (!walk->text && errno != ENOENT)
 		walk->text = fdopen(walk->fd, "r");
@@ -154,10 +154,7 @@ int memory_prefetch(void *address, size_t bytes, bool is_written, bool is_awaite
 		return EFAULT;
 	if (madvise((void *)first, span_bytes, is_awaited ? advice : MADV_WILLNEED) == 0)
 		return 0;
-	/*
-	 * EINVAL is what kernels before 5.14 say; to WILLNEED, that this memory is not of that
-	 * kind.
-	 */
+	/* EINVAL: Linux before 5.14. EBADF: WILLNEED for memory of no file. */
 	if (errno == EINVAL || errno == EBADF || !is_awaited)
 		return 0;
 	return errno == ENOMEM ? ENOMEM : EFAULT;

@@ -11,10 +11,7 @@
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
-/*
- * The most inline data that a queue pair may be created for. No device attribute says it; programs
- * try.
- */
+/* The largest inline size. No device attribute has it; programs try. */
 #define INLINE_BYTES_MAX 1024
 
 enum {
@@ -30,8 +27,8 @@ enum {
 };
 
 /*
- * A type that the NIC does not have is refused as not supported, a number that is no type as
- * invalid. iWARP devices have one, which is reliably connected.
+ * An unsupported type gets EOPNOTSUPP, a number that is no type EINVAL. iWARP devices have one
+ * type, RC.
  */
 static int type_from_verbs(
 	const struct device *device, enum ibv_qp_type verbs, enum qp_type *ret_type)
@@ -65,8 +62,8 @@ static bool is_xrc(enum ibv_qp_type type)
 }
 
 /*
- * The capabilities of the queue pair: no receive queue if it shares one, and no queues for the
- * halves of XRC.
+ * The capabilities of the queue pair. One with a shared receive queue has no receive queue, and the
+ * halves of XRC lack a queue each.
  */
 static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 {
@@ -105,7 +102,6 @@ void qp_post_events(struct qp_front *qp, uint32_t events)
 			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
 }
 
-/* Called under a lane's lock: may wake threads, but not call the NIC. */
 static void on_event(void *user, uint32_t events)
 {
 	qp_post_events(user, events);
@@ -165,7 +161,7 @@ static void qp_free(struct qp_front *qp)
 	domain_free(&qp->domain, DOMAIN_QP, qp);
 }
 
-/* Reference the objects that the queue pair is built on. 0 or a positive errno. */
+/* Reference the objects that the queue pair is built on. */
 static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 {
 	struct context *context = context_of(qp->verbs.context);
@@ -184,7 +180,7 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 	if (!init->send_cq || (!init->recv_cq && !is_xrc(init->qp_type)))
 		return EINVAL;
 	qp->send_cq = object_ref(init->send_cq->handle, OBJECT_CQ, context);
-	if (is_xrc(init->qp_type)) /* a receive queue's is ignored, as the kernel does */
+	if (is_xrc(init->qp_type)) /* for a receive queue's, the kernel ignores it too */
 		return qp->pd && qp->send_cq ? 0 : ENOENT;
 	qp->recv_cq = object_ref(init->recv_cq->handle, OBJECT_CQ, context);
 	qp->srq = init->srq ? srq_ref(init->srq) : NULL;
@@ -204,7 +200,6 @@ static void nic_part_destroy(struct qp_front *qp)
 		nic_qp_destroy(qp->nic);
 }
 
-/* 0 or a positive errno. */
 static int nic_part_create(struct qp_front *qp, struct nic_qp_init *init)
 {
 	if (init->type == QP_TYPE_XRC_RECV)
@@ -212,7 +207,7 @@ static int nic_part_create(struct qp_front *qp, struct nic_qp_init *init)
 	return -nic_qp_create(init, &qp->nic);
 }
 
-/* It has its NIC's part: give it a handle. 0 or a positive errno. */
+/* Give the queue pair, whose NIC part exists, a handle. */
 static int qp_add(struct qp_front *qp)
 {
 	int error = object_add(&qp->object, OBJECT_QP, context_of(qp->verbs.context));
@@ -227,8 +222,8 @@ static int qp_add(struct qp_front *qp)
 }
 
 /*
- * A tag-matching queue has the queue pair's send queue for itself, moves data between memory of one
- * domain, and completes in its own completion queue.
+ * A tag-matching queue uses this queue pair's send queue alone, memory of one protection domain,
+ * and its own completion queue.
  */
 static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 {
@@ -248,13 +243,13 @@ static int tags_refer(const struct qp_front *qp, struct nic_qp_init *init)
 }
 
 /*
- * Set up a queue pair that delivers into an indirection table. It is driven with the first
- * completion queue of the table.
+ * Set up a queue pair that delivers into an indirection table. The first completion queue of the
+ * table determines its lane.
  */
 static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_hash_conf *hash,
 	struct nic_spread *spread, struct nic_qp_init *init)
 {
-	assert(hash->rx_hash_key); /* check_spread() */
+	assert(hash->rx_hash_key); /* check_spread() requires it */
 	init->send_cq = wq_table_fill(qp->table, spread);
 	init->recv_cq = init->send_cq;
 	init->spread = spread;
@@ -263,8 +258,8 @@ static void spread_from_verbs(const struct qp_front *qp, const struct ibv_rx_has
 }
 
 /*
- * Queue pairs of iWARP begin in INIT, as those of the kernel's devices do. libibverbs reports RESET
- * until the program queries the state.
+ * iWARP queue pairs begin in INIT, as those of the kernel's devices. libibverbs reports RESET until
+ * the program queries the state.
  */
 static void qp_begin(const struct qp_front *qp)
 {
@@ -272,7 +267,7 @@ static void qp_begin(const struct qp_front *qp)
 		nic_qp_modify(qp->nic, QP_INIT, ATTR_STATE, &(struct qp_attr){.access = 0});
 }
 
-/* The NIC's part, and the handle. 0 or a positive errno. */
+/* Create the NIC's part and the handle. */
 static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
 {
 	struct context *context = context_of(qp->verbs.context);
@@ -315,7 +310,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 	return qp_add(qp);
 }
 
-/* An indirection table and a hash go together, and with raw packets only. 0 or a positive errno. */
+/* An indirection table needs a hash, and both need a raw packet queue pair. */
 static int check_spread(const struct ibv_qp_init_attr_ex *init)
 {
 	const struct ibv_rx_hash_conf *hash = &init->rx_hash_conf;
@@ -334,7 +329,7 @@ static int check_spread(const struct ibv_qp_init_attr_ex *init)
 		: EINVAL;
 }
 
-/* Check the fields that only ibv_create_qp_ex() has. 0 or a positive errno. */
+/* Check the fields that only ibv_create_qp_ex() has. */
 static int check_extension(const struct ibv_qp_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
@@ -384,8 +379,8 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		return NULL;
 	}
 	/*
-	 * Report the capabilities of the queue pair: one that shares a receive queue, or is a half
-	 * of XRC, has no receive queue.
+	 * Report the actual capabilities; queue pairs with a shared receive queue, or of XRC, have
+	 * no receive queue.
 	 */
 	init->cap.max_recv_wr = qp->cap.max_recv_wr;
 	init->cap.max_recv_sge = qp->cap.max_recv_sge;
@@ -435,7 +430,7 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 	}
 	qp->domain = domain;
 	qp_prepare(qp, context, &init);
-	qp->verbs.state = IBV_QPS_UNKNOWN; /* until it is asked */
+	qp->verbs.state = IBV_QPS_UNKNOWN; /* until the program queries it */
 	error = qp_refer(qp, &init);
 	if (!error)
 		error = xrc_target_open(qp, attr->qp_num);
@@ -476,7 +471,7 @@ void qp_release(struct object *object)
 	domain_leave(&qp->domain);
 }
 
-/* EBUSY for a queue pair that is in a multicast group still, ENOENT for one that is not there. */
+/* EBUSY: the queue pair is in a multicast group; ENOENT: there is no such queue pair. */
 static int qp_is_attached(const struct ibv_qp *verbs)
 {
 	struct qp_front *qp = qp_ref(verbs);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The attributes of a queue pair in the ABI's words and in the NIC's. Numbers are the same
- * (tests/abi); the address is not.
+ * Conversion of queue pair attributes between the ABI and the NIC. Numbers are equal (tests/abi);
+ * addresses differ.
  */
 #include "front/verbs/qp.h"
 #include "os/log.h"
 
-/* The index that ibv_query_qp() answers when the address has gone from the table. */
+/* Answer of ibv_query_qp() when the address has left the table. */
 #define SGID_INDEX_NONE 0xff
 
-/* RoCE has no local routes: every address is a global one (IBTA annex A16.4.1). */
+/* Every RoCE address is global; there are no local routes (IBTA annex A16.4.1). */
 static void path_refuse(const struct ibv_ah_attr *ah, uint8_t port)
 {
 	if (!ah->is_global)

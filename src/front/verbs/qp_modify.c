@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Modifying and querying queue pairs.
- */
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
 
 /*
- * Programs set both halves of an extended reliable connection alike; the kernel overlooks what the
- * other half has, and perftest counts on it.
+ * Programs set the same attributes for both XRC halves. The kernel ignores those of the other half,
+ * and perftest relies on that.
  */
 static int known_mask(const struct qp_front *qp, int mask)
 {
@@ -21,7 +18,6 @@ static int known_mask(const struct qp_front *qp, int mask)
 	}
 }
 
-/* 0 or a positive errno. */
 static int qp_modify_verbs(struct qp_front *qp, const struct ibv_qp_attr *verbs, int mask)
 {
 	enum qp_state state =
@@ -56,8 +52,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 }
 
 /*
- * The typical packet size is a hint to hardware that cannot count what it sends; here every packet
- * counts for what it is.
+ * The typical packet size is ignored. It is a hint for hardware that cannot count packets; this NIC
+ * counts each one.
  */
 int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
@@ -80,7 +76,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	struct qp_front *front = qp_ref(qp);
 	struct nic_qp_state state;
 
-	/* A hint of what is wanted: all of it is as cheap. */
+	/* The mask names wanted capabilities; all are equally cheap here. */
 	(void)attr_mask;
 	if (!front)
 		return result_of("ibv_query_qp", ENOENT);
@@ -102,7 +98,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
-/* Bytes of a packet are placed in order, but within one they are not. */
+/* The bytes of several packets are written in order, those within a packet are not. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	(void)qp;

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What a device and its port say about themselves.
- */
 #include <endian.h>
 #include <stdio.h>
 
@@ -20,30 +17,24 @@
 #include "queue/sq.h"
 #include "wire/bth.h"
 
-/*
- * What of struct ibv_port_attr a program knows that was built before port_cap_flags2 was added at
- * its end.
- */
+/* Size of struct ibv_port_attr for programs built before port_cap_flags2 was added at its end. */
 #define PORT_ATTR_BYTES_V1 offsetof(struct ibv_port_attr, port_cap_flags2)
 
-/*
- * IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s; near to what a UDP socket carries. Nothing depends
- * on it.
- */
+/* IBTA 14.2.5.6 PortInfo: one lane, 25 Gbit/s, near to the rate of a UDP socket. Informational. */
 #define WIDTH_1X            1
 #define SPEED_EDR           32
 #define PHYS_STATE_DISABLED 3
 #define PHYS_STATE_LINK_UP  5
 
-/* Completions are stamped in nanoseconds. */
+/* Timestamps of completions are in nanoseconds. */
 #define TIMESTAMP_KHZ 1000000
 
-/* Of the kernel's device_cap_flags_ex, later than the public headers that this is built with. */
+/* Of the kernel's device_cap_flags_ex; newer than the build's headers. */
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 
 /*
- * What iWARP has not: other kinds of queue pairs, address handles, multicast, RNR NAKs, path
+ * iWARP has no other types of queue pairs, no address handles, multicast, RNR NAKs or path
  * migration.
  */
 static void iwarp_attributes(struct ibv_device_attr *attr)
@@ -73,7 +64,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	return 0;
 }
 
-/* Nothing is pinned: whatever a transport does with memory it does on demand. */
+/* No memory is pinned, so every transport supports on-demand paging. */
 static const struct ibv_odp_caps odp_caps = {
 	.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
 	.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a call of the ABI returns that answers an error number.
+ * Results of ABI calls that return an error number.
  *
- * rdma-core's calls end in an ioctl, which sets errno; so errno says the error, too, for programs
- * that print that. With URNIC_LOG=info the log has a sentence. Which argument was wrong is said,
- * where it is not plain, by the check that found it.
+ * rdma-core's calls end in an ioctl, which sets errno. So errno has the error too, for programs
+ * that print it. With URNIC_LOG=info the log names the call and the error. If the wrong argument is
+ * not obvious, the check that found it logs a sentence too.
+ *
+ * Functions of this room return 0 or a positive errno, unless they say otherwise.
  */
 #ifndef URNIC_FRONT_VERBS_RESULT_H
 #define URNIC_FRONT_VERBS_RESULT_H
@@ -12,12 +14,11 @@
 #include <errno.h>
 
 /*
- * Say that `call` failed with `error`, a positive errno. Any thread. Returns `error`, which is in
- * errno, too.
+ * Report that `call` failed with `error`, a positive errno, which is also stored in errno. Returns
+ * `error`. Any thread.
  */
 int result_refused(const char *call, int error) __attribute__((cold));
 
-/* The result of `call`: 0, or a positive errno. */
 static inline int result_of(const char *call, int error)
 {
 	return error ? result_refused(call, error) : 0;

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-/* An interface's name has at most 15 bytes; a longer pattern can still be meant for one. */
+/* Names of interfaces have at most 15 bytes, but patterns may be longer. */
 #define PATTERN_BYTES_MAX 64
 
 static bool item_matches(const struct text_part *item, const char *ifname)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which interfaces become devices, for which transports, in which order, under which names.
+ * Which interfaces become devices, of which transports, in which order, under which names.
  *
  * Three environment variables decide (docs/environment.md): URNIC_INTERFACES lists patterns,
  * URNIC_TRANSPORTS transports, URNIC_DEVICE_NAME names. All are comma-separated; blanks around an
- * item do not count. These functions are given the values and are pure.
+ * item do not count. The functions get the values as arguments and are pure.
  */
 #ifndef URNIC_FRONT_VERBS_SELECT_H
 #define URNIC_FRONT_VERBS_SELECT_H
@@ -15,11 +15,11 @@
 /*
  * The place of an interface among the devices.
  *
- * `patterns`  The value of URNIC_INTERFACES: shell patterns like "eth*,lo". NULL or empty chooses
+ * `patterns`  The value of URNIC_INTERFACES: shell patterns like "eth*,lo". NULL or empty matches
  *             every interface.
  *
- * Returns the number of the first pattern that matches, from 0, or -1 when the interface is not
- * wanted. Interfaces of the same place keep the order in which they were found.
+ * Returns the number of the first matching pattern, from 0; -1: not wanted. Interfaces of the same
+ * place keep the order in which they were found.
  */
 int select_place(const char *patterns, const char *ifname);
 
@@ -38,28 +38,26 @@ bool select_is_named(const char *patterns, const char *names, const char *ifname
  * The name of the device on an interface.
  *
  * `names`    The value of URNIC_DEVICE_NAME, or NULL. An item "ifname=name" names the device on
- *            that interface; an item "name" names the next device that no other item names.
- * `unnamed`  How many devices before this one in the list had no "ifname=name" item. Counted on
- *            when this one has none either.
- * `name`     Takes the name: what the items say, or `prefix`, "_" and the interface's name.
- * `size`     Of `name`, in bytes, the terminator included; at least 32.
+ *            that interface. An item "name" names the next device that no other item names.
+ * `unnamed`  Number of devices before this one that had no "ifname=name" item. Incremented if this
+ *            one has none.
+ * `name`     Set to the item's name, or to `prefix`, "_" and the interface's name.
+ * `size`     Of `name` in bytes, with the terminator; at least 32.
  *
- * Returns false when the items give a name that no device can have, so that it is called as by
- * default: names are of ASCII letters, digits and "_-.:", fit `size`, and do not begin with a dot,
- * as programs make paths of them.
+ * Returns false when the item's name is illegal; the default applies then. Legal names have ASCII
+ * letters, digits and "_-.:", fit `size`, and do not begin with a dot, because programs make paths
+ * of them.
  */
 bool select_name(const char *names, const char *prefix, const char *ifname, unsigned int *unnamed,
 	char *name, size_t size);
 
 /*
- * The place of a transport in a list of those that are wanted, URNIC_TRANSPORTS: -1 when it is not
- * among them.
+ * The place of a transport in URNIC_TRANSPORTS; -1: not in the list.
  *
  * `list`  NULL or empty: "roce".
  */
 int select_transport_place(const char *list, const char *transport);
 
-/* How many items a list has. */
 int select_count(const char *list);
 
 #endif

@@ -16,7 +16,6 @@ enum {
 	ATTR_MASK_KNOWN = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT,
 };
 
-/* Called under a lane's lock or the NIC's: may wake threads, but not call the NIC. */
 static void on_event(void *user, uint32_t events)
 {
 	struct srq_front *srq = user;
@@ -43,7 +42,7 @@ static bool are_tags_allowed(const struct ibv_srq_init_attr_ex *init)
 		cap->max_num_tags <= TAGS_COUNT_MAX && cap->max_ops <= SRQ_TAG_OPS_MAX;
 }
 
-/* Is there such a type, and what it needs? 0 or a positive errno. */
+/* Is the type known, with all its attributes? */
 static int srq_init_check(const struct ibv_srq_init_attr_ex *init)
 {
 	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
@@ -75,7 +74,7 @@ static void srq_prepare(
 	async_event_init(&srq->limit, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->verbs);
 }
 
-/* Reference the objects that the queue is built on. 0 or a positive errno. */
+/* Reference the objects that the queue is built on. */
 static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *init)
 {
 	struct context *context = context_of(srq->verbs.context);
@@ -106,7 +105,7 @@ static void srq_free(struct srq_front *srq)
 	domain_free(&srq->domain, DOMAIN_SRQ, srq);
 }
 
-/* The NIC's part, and the handle. 0 or a positive errno. */
+/* Create the NIC's part and the handle. */
 static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *init)
 {
 	struct context *context = context_of(srq->verbs.context);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Shared receive queues, as objects of the ABI around the NIC's.
- */
+/* Shared receive queues: ABI objects around those of the NIC. */
 #ifndef URNIC_FRONT_VERBS_SRQ_H
 #define URNIC_FRONT_VERBS_SRQ_H
 
@@ -11,8 +9,8 @@
 #include "nic/nic.h"
 
 /*
- * Outstanding operations on a matching list: they are done when they are posted, so any number
- * would do.
+ * Outstanding operations on a matching list. Operations complete when they are posted, so any
+ * number would do.
  */
 #define SRQ_TAG_OPS_MAX 4096
 
@@ -28,15 +26,15 @@ struct srq_front {
 	struct async_event limit;
 };
 
-/* For the data path, which does not check pointers. */
+/* On the data path, which trusts its pointers. */
 static inline struct srq_front *srq_of(struct ibv_srq *verbs)
 {
 	return container_of(verbs, struct srq_front, verbs);
 }
 
 /*
- * Use the queue that a program named. NULL when its handle is not that of a living one on the
- * context's device. Undo with object_unref().
+ * Use the queue that a program named. NULL: not a living one of the context's device. Undo with
+ * object_unref().
  */
 static inline struct object *srq_ref(const struct ibv_srq *srq)
 {
@@ -48,18 +46,13 @@ static inline struct nic_srq *nic_srq_of(struct object *object)
 	return container_of(object, struct srq_front, object)->nic;
 }
 
-/*
- * Release all but the structure; the object is already out of the table. Events are left
- * to be acknowledged.
- */
+/* Events of the queue that wait still need their acknowledgement. */
 void srq_release(struct object *object);
 
-/* create_srq_ex, get_srq_num and post_srq_recv of the tables in the context. */
 struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init);
 int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num);
 int srq_post_recv_verbs(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* post_srq_ops of the table in the context. */
 int srq_post_ops_verbs(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad_wr);
 
 #endif

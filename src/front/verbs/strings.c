@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The words for the enums of the ABI. Scripts compare some of them, so they are those that every
- * libibverbs prints.
- */
+/* Names of the ABI's enum values, the same as in rdma-core, because scripts compare some. */
 #include "base/arith.h"
 #include "front/verbs/abi.h"
 

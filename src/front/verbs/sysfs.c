@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attribute files. Those of our devices are answered here, because there is no kernel driver that
- * would put them into /sys; every other path is read as it is.
+ * Attribute files. This file answers for our devices, because no kernel driver has entries in /sys
+ * for them. Other paths are read from /sys.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define GUID_ARGUMENTS(guid) \
 	GUID_WORD(guid, 0), GUID_WORD(guid, 1), GUID_WORD(guid, 2), GUID_WORD(guid, 3)
 
-/* The length of the value of one of our own files, or -1 when there is no such file. */
+/* The length of the value of one of our files; -1: no such file. */
 static int device_value(struct device *device, const char *file, char *buf, size_t size)
 {
 	int bytes = -1;
@@ -36,7 +36,7 @@ static int device_value(struct device *device, const char *file, char *buf, size
 	return bytes;
 }
 
-/* Eight groups of four digits, nothing left out. */
+/* Eight groups of four digits, with all zeros. */
 static int gid_text(const struct gid *gid, char *buf, size_t size)
 {
 	unsigned int word[8];

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * EOPNOTSUPP and not ENOSYS: test suites skip on the first and fail on the second.
- */
+/* EOPNOTSUPP rather than ENOSYS: test suites skip a test on the first and fail on the second. */
 #include "front/verbs/unsupported.h"
 
-/* The parameters are named in the table for its readers; nothing looks at them. */
+/* The table names the parameters for its readers; no function uses them. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define REFUSE_POINTER(name, type, parameters) \

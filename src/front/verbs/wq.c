@@ -22,7 +22,6 @@ static_assert(IBV_WQS_RESET == (int)WQ_RESET && IBV_WQS_RDY == (int)WQ_READY &&
 
 /* --- work queues --- */
 
-/* Called under a lane's lock: may wake threads, but not call the NIC. */
 static void on_event(void *user, uint32_t events)
 {
 	struct wq_front *wq = user;
@@ -31,7 +30,6 @@ static void on_event(void *user, uint32_t events)
 		async_event_post(context_of(wq->verbs.context), &wq->fatal);
 }
 
-/* 0 or a positive errno. */
 static int wq_init_check(const struct ibv_wq_init_attr *init)
 {
 	if (init->wq_type != IBV_WQT_RQ || !init->pd || !init->cq ||
@@ -45,9 +43,7 @@ static int wq_init_check(const struct ibv_wq_init_attr *init)
 	return 0;
 }
 
-/*
- * Becomes the user of what the queue is built on, and makes the NIC's part. 0 or a positive errno.
- */
+/* Reference the objects that the queue is built on, and create the NIC's part. */
 static int wq_make(
 	struct wq_front *wq, struct context *context, const struct ibv_wq_init_attr *init)
 {
@@ -123,7 +119,7 @@ struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *i
 	return &wq->verbs;
 }
 
-/* Its public structure is locked. 0 or a positive errno. */
+/* The public structure is locked. */
 static int wq_state_change(struct wq_front *wq, const struct ibv_wq_attr *attr)
 {
 	int error = 0;
@@ -192,7 +188,6 @@ static void table_unrefer(struct table_front *table)
 		object_unref(table->queues[--table->count]);
 }
 
-/* 0 or a positive errno. */
 static int table_refer(struct table_front *table, const struct context *context,
 	const struct ibv_rwq_ind_table_init_attr *init)
 {

@@ -18,13 +18,12 @@ struct wq_front {
 	struct async_event fatal;
 };
 
-/* What query_device_ex says about them; exactly enforced. */
+/* Limits that query_device_ex reports; enforced exactly. */
 enum {
 	WQ_TABLE_ENTRIES_MAX = RAW_TABLE_MAX,
 	WQ_TABLE_COUNT_MAX = 4096,
 };
 
-/* The operations of the table in the context. */
 struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *init);
 int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr);
 int wq_destroy(struct ibv_wq *wq);
@@ -33,21 +32,19 @@ struct ibv_rwq_ind_table *wq_table_create(
 int wq_table_destroy(struct ibv_rwq_ind_table *table);
 
 /*
- * Use the table that a program named, for a queue pair. NULL when the handle is not that of a
- * living one. Undo with object_unref().
+ * Use the table that a program named, for a queue pair. NULL: not a living one. Undo with
+ * object_unref().
  */
 struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct context *via);
 
 /*
- * The NIC's side of a table: the queues and how many; the other fields are left alone. The first of
- * the completion queues is returned.
+ * Set the queues of `spread` from the table; its other fields stay. Returns the first completion
+ * queue.
  */
 struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spread);
 
-/* post_recv of a work queue. */
 int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* Release all but the structure; the object is already out of the table. */
 void wq_release(struct object *object);
 void wq_table_release(struct object *object);
 

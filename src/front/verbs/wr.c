@@ -9,13 +9,10 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/result.h"
 
-/* The flags that a program may set; that data is inline is said by how it is given. */
+/* Flags that a program may set. Whether data is inline follows from the setter. */
 #define FLAGS_KNOWN (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
 
-/*
- * The operand of an atomic write, which every slot has room for, whatever its queue was created
- * for.
- */
+/* Operand of an atomic write. Every slot has room for it, whatever its queue was created for. */
 #define ATOMIC_BYTES 8
 static_assert(offsetof(struct wr_extended, wr_flush) == sizeof(struct ibv_qp_ex),
 	"newer headers have the function right behind the others");
@@ -47,7 +44,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	builder->error = 0;
 }
 
-/* The last request is as it is going to be: has it all that it needs? */
+/* The last request is complete: check that nothing is missing. */
 static void finish_last(struct wr_builder *builder)
 {
 	if (builder->awaits_target)
@@ -75,7 +72,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* --- requests --- */
 
-/* Begin a request, so far without data. Inline: a program posts by several calls as it is. */
+/* Begin a request without data. Inline, because a program posts by several calls. */
 static inline struct send_wqe *wr_build(struct ibv_qp_ex *ex, enum wr_opcode opcode)
 {
 	struct wr_builder *builder = &front_of(ex)->builder;
@@ -184,7 +181,7 @@ static void wr_atomic_write(
 	wqe->total_bytes = ATOMIC_BYTES;
 }
 
-/* `type` and `level` are those of the FLUSH extended header (IBTA annex A19). */
+/* `type` and `level` are fields of the FLUSH extended header (IBTA annex A19). */
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
 	uint8_t type, uint8_t level)
 {
@@ -203,7 +200,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 
 /* --- what belongs to them --- */
 
-/* The request that a setter is about; NULL when there is none, or something has gone wrong. */
+/* The request for a setter; NULL: none, or an error has occurred. */
 static struct send_wqe *current_wqe(struct wr_builder *builder)
 {
 	if (builder->wqe != &builder->scratch)
@@ -212,7 +209,7 @@ static struct send_wqe *current_wqe(struct wr_builder *builder)
 	return NULL;
 }
 
-/* The same for data, which some requests do not take. */
+/* The same for data; NULL for requests without data. */
 static struct send_wqe *current_with_data(struct wr_builder *builder)
 {
 	struct send_wqe *wqe = current_wqe(builder);
@@ -278,7 +275,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 }
 
 /*
- * Not by way of a list: what is written in parts and read as a whole at once has a processor wait.
+ * Write the slot directly. With a list in between, the CPU would read as a whole what it has just
+ * written in parts, which stalls.
  */
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
@@ -297,7 +295,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	list_is_set(wqe, 1, length);
 }
 
-/* Does data come into the request's buffers, so that none can be inline? */
+/* Is data written to the request's buffers? Then none can be inline. */
 static bool is_filled(const struct send_wqe *wqe)
 {
 	return wqe->opcode == WR_RDMA_READ || wqe->opcode == WR_ATOMIC_CMP_AND_SWP ||
@@ -357,7 +355,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 /* --- making it --- */
 
-/* An operation: what a program asks for it by, and the request. */
+/* An operation: the program's flag, and the request. */
 struct send_op {
 	uint64_t flag;
 	enum wr_opcode opcode;

@@ -2,13 +2,13 @@
 /*
  * Posting call by call: the functions of struct ibv_qp_ex.
  *
- * wr_start opens a region that is closed by wr_complete or wr_abort. What is built in it is written
- * straight into the slots of the send queue behind the last posted one, where the NIC does not
- * look; wr_complete posts all of it at once, wr_abort forgets it. The first call that goes wrong
- * decides: wr_complete returns its error, and nothing is posted.
+ * wr_start opens a region, and wr_complete or wr_abort closes it. Requests are built in the slots
+ * of the send queue behind the last posted one, which the NIC does not read. wr_complete posts them
+ * all at once, wr_abort discards them. After an error wr_complete returns the first error, and
+ * posts nothing.
  *
- * One thread at a time is in the region of a queue pair, and meanwhile ibv_post_send() on it waits;
- * unless a thread domain says that only one thread posts. The NIC is not held up.
+ * One thread at a time is in the region of a queue pair. ibv_post_send() of another thread waits
+ * meanwhile, unless a thread domain promises that only one thread posts. The NIC does not wait.
  */
 #ifndef URNIC_FRONT_VERBS_WR_H
 #define URNIC_FRONT_VERBS_WR_H
@@ -25,20 +25,19 @@ struct qp_front;
 struct wr_builder {
 	bool is_there; /* the queue pair was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
 	bool is_locking;
-	bool is_target_said; /* requests say where they go: to an address or a queue */
+	bool is_target_said; /* requests name a destination: an address or a queue */
 	struct busy_lock lock;
 	struct sq_batch batch;
-	struct send_wqe
-		*wqe; /* the request being built; `scratch` when there is none, or after an error */
-	int error; /* the first, a positive errno; 0 while there is none */
-	/* A datagram without an address, or an XRC request without a queue, so far */
+	struct send_wqe *wqe; /* the current request; `scratch`: none, or an error occurred */
+	int error; /* the first error, a positive errno; 0: none */
+	/* the current datagram has no address, or the XRC request no queue yet */
 	bool awaits_target;
 	struct send_wqe scratch;
 };
 
 /*
- * The public structure as programs know it that were compiled against headers newer than rdma-core
- * 44's: it grows at its end, and a program calls only what it has asked for in send_ops_flags.
+ * The public structure in headers newer than rdma-core 44's, which extend it at the end. A program
+ * calls only operations that it has named in send_ops_flags.
  */
 struct wr_extended {
 	struct ibv_qp_ex known;
@@ -46,19 +45,19 @@ struct wr_extended {
 		uint8_t type, uint8_t level);
 };
 
-/* IBV_QP_EX_WITH_FLUSH of those headers. */
+/* IBV_QP_EX_WITH_FLUSH of newer headers. */
 #define WR_WITH_FLUSH (1u << 11)
 
 /*
- * Has a queue pair of this type all of these operations, enum ibv_qp_create_send_ops_flags or any
- * other bits?
+ * Does a queue pair of this type have all these operations? Bits of enum
+ * ibv_qp_create_send_ops_flags, or any others.
  */
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags);
 
 /* Set the functions of the public structure. */
 void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags);
 
-/* The queue pair has its NIC's part. */
+/* The queue pair got its NIC part. */
 void wr_builder_start(struct qp_front *qp);
 
 static inline void wr_builder_lock(struct wr_builder *builder)

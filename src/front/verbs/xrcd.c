@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lock (`xrcd_lock`) guards the lists here. Under it only the object table and event queues are
- * called.
+ * One lock (`xrcd_lock`) guards the lists here. With it locked, only the object table and event
+ * queues are called.
  */
 #include "front/verbs/xrcd.h"
 
@@ -14,9 +14,9 @@
 
 enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 
-/* A domain, and its openings. */
+/* A domain and its openings. */
 struct xrc_domain {
-	struct list node; /* among the shared ones; not linked for one that has no file */
+	struct list node; /* in the list of shared domains; not linked without a file */
 	const struct device *device;
 	dev_t file_device;
 	ino_t file_inode;
@@ -28,14 +28,14 @@ struct xrc_domain {
 struct xrcd_front {
 	struct ibv_xrcd verbs;
 	struct object object;
-	struct list node; /* among all that are open */
+	struct list node; /* in the list of open domains */
 	struct xrc_domain *domain;
 };
 
-/* A receiving queue pair, and the public ones in front of it. */
+/* A receiving queue pair and the public queue pairs of it. */
 struct xrc_target {
 	struct list node; /* in the domain */
-	/* Of struct qp_front, by target_node; never empty while it is in the domain */
+	/* of struct qp_front, by target_node; not empty while the target is in the domain */
 	struct list fronts;
 	struct nic_qp *nic;
 };
@@ -56,10 +56,7 @@ struct nic_xrcd *nic_xrcd_of(struct object *object)
 
 /* --- domains ------------------------------------------------------------------------------ */
 
-/*
- * The domain that has this file, or NULL: those of the process that forked this one are not its
- * own. Locked.
- */
+/* The domain of this file, or NULL. Skips domains from before a fork. Locked. */
 static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
 {
 	list_for_each(domain, &xrc_domains, struct xrc_domain, node)
@@ -69,7 +66,7 @@ static struct xrc_domain *domain_find(const struct device *device, const struct 
 	return NULL;
 }
 
-/* `file` is NULL for a domain that nobody else opens. */
+/* `file` NULL: the domain is not shared. */
 static struct xrc_domain *domain_create(const struct device *device, const struct stat *file)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
@@ -93,14 +90,13 @@ static struct xrc_domain *domain_create(const struct device *device, const struc
 	return domain;
 }
 
-/* Nobody has it open. */
+/* The last opening is gone. */
 static void domain_destroy(struct xrc_domain *domain)
 {
 	nic_xrcd_destroy(domain->nic);
 	free(domain);
 }
 
-/* One opening less. */
 static void domain_unref(struct xrc_domain *domain)
 {
 	bool is_last;
@@ -115,8 +111,8 @@ static void domain_unref(struct xrc_domain *domain)
 }
 
 /*
- * The domain of a file, with one more opening: the one that is there, or, with O_CREAT or if
- * another process has it, `fresh`. 0 or a positive errno, as the kernel's.
+ * Open the domain of a file: the existing one; or `fresh`, with O_CREAT or if another process has
+ * the domain open. Errors are the kernel's.
  */
 static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fresh,
 	struct xrc_domain **ret_domain)
@@ -147,7 +143,7 @@ static int domain_ref(const struct stat *file, int oflags, struct xrc_domain *fr
 
 /* --- openings ----------------------------------------------------------------------------- */
 
-/* Find or make the domain. 0 or a positive errno. */
+/* Find or make the domain. */
 static int domain_get(struct ibv_context *context, const struct ibv_xrcd_init_attr *init,
 	struct xrc_domain **ret_domain)
 {
@@ -206,7 +202,7 @@ fail:
 	return NULL;
 }
 
-/* The handle of an opening that a program names, any pointer; 0 when it is none. */
+/* The handle of the opening that a program names by any pointer; 0: none. */
 static uint32_t handle_of(const struct ibv_xrcd *verbs)
 {
 	uint32_t handle = 0;
@@ -247,7 +243,6 @@ int xrcd_close(struct ibv_xrcd *xrcd)
 
 /* --- receiving queue pairs ---------------------------------------------------------------- */
 
-/* Under a lane's lock, or the NIC's. */
 static void on_event(void *user, uint32_t events)
 {
 	struct xrc_target *target = user;
@@ -276,7 +271,7 @@ static struct xrc_target *target_new(void)
 	return target;
 }
 
-/* It has its NIC's part. */
+/* The queue pair has its NIC part. */
 static void target_add(struct xrc_domain *domain, struct xrc_target *target, struct qp_front *qp)
 {
 	pthread_mutex_lock(&xrcd_lock);
@@ -304,7 +299,7 @@ int xrc_target_create(struct qp_front *qp, struct nic_qp_init *init)
 	return error;
 }
 
-/* Join the one of this number that the process has open in the domain. 0 or EINVAL. */
+/* Join the open receiving queue pair of this number in the domain. EINVAL: there is none. */
 static int target_join_known(struct xrc_domain *domain, struct qp_front *qp, uint32_t number)
 {
 	int error = EINVAL;
