@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What copies fastest here: GiB/s by way and size, from memory of this process to memory that
- * another process has mapped, or, for process_vm_writev, to that process's own.
+ * Copy rates of several ways, GiB/s by way and size. The destination is memory that another process
+ * has mapped; for process_vm_writev it is that process's own.
  *
  *     copy [ROUNDS [BYTES]]
  *
- * Two tables: one destination again and again (it stays in the caches as far as it fits), and
- * destinations all over 512 MiB. Medians of ROUNDS (default 7) in which every way takes its turn.
- * With BYTES: the first table, for that size only.
+ * Two tables: one destination each time, which stays in the caches if it fits, and destinations
+ * spread over 512 MiB. Medians of ROUNDS (default 7), in which the ways alternate. With BYTES: the
+ * first table, for that size only.
  */
 #include <errno.h>
 #include <immintrin.h>
@@ -29,10 +29,10 @@
 #define POOL_BYTES     ((size_t)512 << 20)
 #define SIZE_BYTES_MAX ((size_t)64 << 20)
 #define TURN_BYTES \
-	((size_t)128 << 20) /* copied per way, size and round; small sizes: COUNT_MAX copies */
+	((size_t)128 << 20) /* copied per way, size and round; at most COUNT_MAX copies */
 enum { COUNT_MAX = 200000, ROUNDS_MAX = 99 };
 
-static pid_t other; /* has `far` as private memory, and `pool` mapped */
+static pid_t other; /* has `far` as private memory, and maps `pool` */
 static uint8_t *far;
 
 static void copy_memcpy(uint8_t *to, const uint8_t *from, size_t bytes)
@@ -101,7 +101,7 @@ __attribute__((target("avx512f"))) static void copy_stream_64(
 	memcpy(to, from, bytes);
 }
 
-/* What urnic itself does: the same bytes to the same place go from the end every other time. */
+/* Like urnic, copy from the end every other time when source and destination are the same again. */
 static void copy_urnic(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	static struct copy_turn turn;
@@ -159,7 +159,7 @@ static double turn(const struct way *way, const uint8_t *from, size_t bytes, boo
 		count = COUNT_MAX;
 	way->copy(pool, from, bytes);
 	start = now();
-	/* A step that is no divisor of the places: no prefetcher follows it. */
+	/* An odd step that no prefetcher follows. */
 	for (size_t i = 0; i < count; i++)
 		way->copy(pool + i * 40503 % places * bytes, from, bytes);
 	return (double)(count * bytes) / (now() - start) / (double)(1 << 30);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the protocol itself costs: two engines in one thread, packets handed over in memory, no
- * socket, no lock, no ICRC. One round is a SEND there, its acknowledgement, and the polls of both
- * sides; the figure is nanoseconds per round. The rest of a message's latency is the kernel's, and
- * the port's.
+ * The cost of the protocol: two engines in one thread exchange packets in memory, without sockets,
+ * locks or ICRC. One round is a SEND, its acknowledgement, and the polls of both sides. The figure
+ * is nanoseconds per round.
  *
  * Usage: engine [ROUNDS]
  */
@@ -106,7 +105,7 @@ static void side_connect(struct side *side, const struct side *peer)
 		&attr, now_ns));
 }
 
-/* Everything that one side has to send, to the other. */
+/* Pass all pending packets of one side to the other. */
 static void carry(struct side *from, struct side *to)
 {
 	struct packet_origin origin = {.source = &from->gid, .destination = &to->gid};

@@ -85,9 +85,7 @@ void *make_buffer(size_t size)
 
 	if (!buffer)
 		give_up("memory");
-	/*
-	 * Untouched memory would all be the one zero page, which copies faster than anything real.
-	 */
+	/* Untouched memory is the one zero page, which copies faster than real memory. */
 	memset(buffer, 0x55, size);
 	return buffer;
 }
@@ -153,9 +151,7 @@ static int accept_one(const char *address, const char *port)
 	return fd;
 }
 
-/*
- * The server may have been started in the same breath: try for some seconds.
- */
+/* The server may have been started at the same time: try for some seconds. */
 static int connect_patiently(const char *address, const char *port)
 {
 	const struct timespec pause = {.tv_nsec = CONNECT_PAUSE_NS};

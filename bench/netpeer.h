@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * netpeer: what plain sockets reach, to set urnic's figures beside.
+ * netpeer: rates of plain sockets, for comparison with urnic.
  *
- * A server serves one client and ends, as the perftest programs do. They meet on a TCP connection;
- * the client says what to measure, and the TCP modes then use that connection, while the UDP modes
- * open a socket each beside it. Every mode is a pair of functions, one per side. Errors end the
- * process: these are measuring programs, and half a measurement is none.
+ * A server serves one client and ends, as perftest's programs do. Both meet on a TCP connection,
+ * and the client says what to measure. The TCP modes use that connection; for the UDP modes each
+ * side also opens a socket. Each mode is a pair of functions, one per side. Errors end the process.
  */
 #ifndef BENCH_NETPEER_H
 #define BENCH_NETPEER_H
@@ -28,22 +27,24 @@ enum {
 	ROUNDS_MAX = 1 << 24,
 	DEPTH_MAX = 1024,
 	DURATION_MS_MAX = 600000,
-	REQUEST_BYTES = 16, /* a RETH's worth: where, which key, how much */
+	REQUEST_BYTES = 16, /* the size of a RETH: address, key, length */
 	WARM_UP_ROUNDS = 200,
 };
 
-/* What to measure; the client sends it as it is, both ends being the same program. */
+/*
+ * What to measure. The client sends this struct as it is, because both ends run the same program.
+ */
 struct job {
 	uint32_t mode;
 	uint32_t message_bytes; /* 1 to MESSAGE_BYTES_MAX */
 	uint32_t packet_bytes; /* UDP streams: UDP payload of each packet */
 	uint32_t rounds; /* pingpong, request */
-	uint32_t depth; /* request: how many are under way at once */
+	uint32_t depth; /* request: outstanding at once */
 	uint32_t duration_ms; /* stream */
 	uint32_t window_bytes; /* UDP streams: sent but not yet reported as received; 0: any */
 };
 
-/* What a receiver of a stream saw. */
+/* A receiver's view of a stream. */
 struct tally {
 	uint64_t bytes;
 	uint64_t duration_ns; /* from the first arrival to the last */
@@ -55,24 +56,18 @@ typedef void mode_function(const struct job *job, int control_fd);
 #include "modes.def"
 #undef MODE
 
-/*
- * Print what failed, with errno, and end the process.
- */
 noreturn void give_up(const char *what);
 
 uint64_t now_ns(void);
 
 /*
- * Send or receive exactly so many bytes, spinning on a nonblocking descriptor. A peer that hangs up
+ * Send or receive exactly `size` bytes, spinning on a nonblocking descriptor. A peer that closes
  * early ends the process.
  */
 void send_all(int fd, const void *bytes, size_t size);
 void receive_all(int fd, void *bytes, size_t size);
 
-/*
- * A buffer of real memory, that is memory that has been written to. It lives as long as the
- * process.
- */
+/* A buffer of written, and so real, memory. It lives until the process ends. */
 void *make_buffer(size_t size);
 
 /*

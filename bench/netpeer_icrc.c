@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP stream with what RoCEv2 cannot do without: each packet has a BTH and an ICRC over all of
- * it, made from where the payload lies and checked before the payload is copied to its place;
- * acknowledgements come back. No queues, no keys, no retransmission: what an implementation on
- * sockets could reach if all else were free.
+ * The UDP stream with the minimum of RoCEv2: each packet has a BTH and an ICRC. The sender computes
+ * the ICRC from the payload in its place; the receiver checks it before it copies the payload to
+ * its place. Acknowledgements come back. There are no queues, keys or retransmissions. So this is
+ * the bound of an implementation on sockets whose other work costs nothing.
  *
- * The ICRC is that of urnic, over headers that both ends have agreed on; which ones they are does
- * not matter to the time it takes.
+ * The ICRC is urnic's. Both ends have agreed on the headers that it covers; their values do not
+ * affect the time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,18 +22,18 @@
 #include "wire/opcode.h"
 
 enum {
-	FRAME_BYTES = BTH_BYTES + ROCE_ICRC_BYTES, /* of a packet, beside its payload */
-	/* Sent over and over, and received into: a message of the size bench/run uses */
+	FRAME_BYTES = BTH_BYTES + ROCE_ICRC_BYTES, /* of a packet, besides its payload */
+	/* Sent again and again, and received into: the message size of bench/run */
 	MEMORY_BYTES = 1 << 20,
-	BUNDLES = 2, /* per system call: no more than the caches hold */
+	BUNDLES = 2, /* per system call: no more fit the caches */
 	ACK_BYTES = BTH_BYTES + 4, /* with an AETH */
 	ACK_INTERVAL_BYTES = 128 << 10,
-	SPIN_NS = 30000, /* before a receiver sleeps, as urnic's does */
+	SPIN_NS = 30000, /* before a receiver sleeps, as in urnic */
 };
 
 struct stream {
 	int fd;
-	/* Of a packet; packet n has its place at n % places, on both sides */
+	/* Of a packet; packet n has place n % places on both sides */
 	uint32_t payload_bytes;
 	uint32_t places; /* a power of two */
 	uint8_t *memory;
@@ -76,7 +76,7 @@ struct received {
 	uint64_t unacknowledged_bytes;
 };
 
-/* Check the packets of a bundle and copy what is good to its place. */
+/* Check the packets of a bundle, and copy valid payload to its place. */
 static void take_bundle(
 	struct stream *stream, const uint8_t *bundle, size_t bytes, struct received *received)
 {
@@ -105,12 +105,12 @@ static void acknowledge(struct stream *stream, struct received *received)
 
 	header_make(ack, OPCODE_RC_ACKNOWLEDGE, received->next_psn - 1);
 	icrc_seal(&stream->flow, 0, ack, ACK_BYTES);
-	/* A lost one is made good by the next. */
+	/* The next acknowledgement replaces a lost one. */
 	send(stream->fd, ack, sizeof(ack), MSG_DONTWAIT);
 	received->unacknowledged_bytes = 0;
 }
 
-/* False if nothing was there. */
+/* Receive a batch; returns false if there was none. */
 static bool take_in(struct stream *stream, struct mmsghdr *batch, struct received *received)
 {
 	int count = recvmmsg(stream->fd, batch, BUNDLES, MSG_DONTWAIT, NULL);
@@ -156,7 +156,7 @@ void udp_icrc_serve(const struct job *job, int control_fd)
 
 /* --- sending --- */
 
-/* How many of the packets sent are not acknowledged, if one has come that says so. */
+/* Read an acknowledgement, if there is one, and set the number of unacknowledged packets. */
 static bool ack_take(struct stream *stream, uint32_t next_psn, uint32_t *outstanding)
 {
 	uint8_t ack[ACK_BYTES + ROCE_ICRC_BYTES];
@@ -172,8 +172,8 @@ static bool ack_take(struct stream *stream, uint32_t next_psn, uint32_t *outstan
 }
 
 /*
- * Wait until at most `window` packets are under way. What is not acknowledged in time was lost, and
- * given up.
+ * Wait until at most `window` packets are outstanding. Packets that are not acknowledged in time
+ * count as lost.
  */
 static uint32_t wait_for_window(
 	struct stream *stream, uint32_t next_psn, uint32_t outstanding, uint32_t window)
@@ -190,9 +190,8 @@ static uint32_t wait_for_window(
 }
 
 /*
- * The packets of a burst, sealed from the last one on: the kernel copies from the first one on, and
- * finds in the nearest cache what was read last. The ICRC of each lies before the header of the
- * next.
+ * Seal the packets of a burst from the last to the first. The kernel copies from the first on, and
+ * so finds what was read last in L1. The ICRC of each packet precedes the header of the next.
  */
 static void send_packets(struct stream *stream, uint32_t psn, uint32_t count)
 {

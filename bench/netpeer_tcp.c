@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The TCP modes. Both ends poll a nonblocking socket where latency is measured, as an RDMA program
- * polls its completion queue; a stream's receiver sleeps in recv().
+ * The TCP modes. For latency both ends poll a nonblocking socket, as an RDMA program polls its
+ * completion queue. The receiver of a stream sleeps in recv().
  */
 #include <assert.h>
 #include <errno.h>
@@ -47,9 +47,7 @@ void tcp_pingpong_run(const struct job *job, int control_fd)
 	print_latency(durations_ns, job->rounds, 2);
 }
 
-/*
- * Receive what is there, at most `size` bytes; 0 if nothing is.
- */
+/* Receive up to `size` bytes that have arrived; 0: none. */
 static size_t receive_some(int fd, void *bytes, size_t size)
 {
 	ssize_t received = recv(fd, bytes, size, 0);
@@ -61,9 +59,7 @@ static size_t receive_some(int fd, void *bytes, size_t size)
 	return received > 0 ? (size_t)received : 0;
 }
 
-/*
- * Requests that arrived together are answered together, as a program that cares would do it.
- */
+/* Answer requests that arrived together with one call, as an optimized program would. */
 void tcp_request_serve(const struct job *job, int control_fd)
 {
 	char *answers = make_buffer((size_t)job->depth * job->message_bytes);

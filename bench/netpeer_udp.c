@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP modes: connected sockets, which is the fastest that plain UDP does. Ports travel over the
- * control connection; the datagrams use the same two addresses.
+ * The UDP modes, on connected sockets, the fastest kind. Ports travel over the control connection;
+ * the datagrams use the same two addresses.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,9 +20,9 @@
 enum {
 	RECEIVE_BATCH = 16,
 	SOCKET_BUFFER_BYTES = 4 << 20,
-	REPORT_BYTES = 128 << 10, /* how much arrives between two reports */
+	REPORT_BYTES = 128 << 10, /* bytes received between two reports */
 	END_TIMEOUT_MS = 100,
-	SOURCE_BYTES = 1 << 20, /* sent over and over: a message of the size bench/run uses */
+	SOURCE_BYTES = 1 << 20, /* sent again and again: the message size of bench/run */
 };
 
 static void set_port(struct sockaddr_storage *address, in_port_t port)
@@ -55,7 +55,7 @@ int open_beside(int control_fd)
 	if (fd < 0 || bind(fd, (struct sockaddr *)&local, local_bytes) < 0 ||
 		getsockname(fd, (struct sockaddr *)&local, &local_bytes) < 0)
 		give_up("UDP socket");
-	/* The kernel gives what it allows. */
+	/* The kernel limits both sizes. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof(buffer_bytes));
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
 	port = get_port(&local);
@@ -64,7 +64,7 @@ int open_beside(int control_fd)
 	set_port(&remote, port);
 	if (connect(fd, (struct sockaddr *)&remote, remote_bytes) < 0)
 		give_up("UDP connect");
-	/* Neither sends before the other can receive. */
+	/* Both ends are ready to receive before either sends. */
 	send_all(control_fd, "", 1);
 	receive_all(control_fd, &(char){0}, 1);
 	return fd;
@@ -73,7 +73,7 @@ int open_beside(int control_fd)
 /* Ping-pong */
 
 /*
- * Spin until a datagram comes. Plain sockets do not retransmit; on a test network nothing is lost.
+ * Spin until a datagram arrives. Plain sockets do not retransmit, and a test network loses nothing.
  */
 static void receive_datagram(int fd, char *message, size_t size)
 {
@@ -123,9 +123,7 @@ void udp_pingpong_run(const struct job *job, int control_fd)
 
 /* Stream */
 
-/*
- * Receive what is there. False if nothing was.
- */
+/* Receive a batch; returns false if there was none. */
 static bool receive_batch(int fd, struct mmsghdr *batch, struct tally *tally)
 {
 	int count = recvmmsg(fd, batch, RECEIVE_BATCH, MSG_DONTWAIT, NULL);
@@ -182,7 +180,7 @@ void udp_stream_serve(const struct job *job, int control_fd)
 			start_ns = last_ns;
 		if (tally.bytes - reported_bytes >= REPORT_BYTES) {
 			reported_bytes = tally.bytes;
-			/* A lost report is made good by the next. */
+			/* The next report replaces a lost one. */
 			send(fd, &reported_bytes, sizeof(reported_bytes), MSG_DONTWAIT);
 		}
 	}
@@ -217,7 +215,7 @@ void send_burst(int fd, const struct iovec *pieces, size_t count, uint32_t packe
 }
 
 /*
- * Wait until less than a window is under way. What is not reported in time was lost, and given up.
+ * Wait until less than a window is outstanding. Bytes that are not reported in time count as lost.
  */
 static uint64_t wait_for_window(
 	int fd, uint64_t sent_bytes, uint64_t known_bytes, uint32_t window_bytes)

@@ -15,21 +15,21 @@ enum {
 	SEGMENTS_MAX = 64, /* packets of a burst */
 	BURST_BYTES_MAX = 65000,
 	BUNDLE_BYTES_MAX = 1 << 16, /* of packets that the receiving kernel has merged */
-	REPORT_TIMEOUT_MS = 5, /* then what is missing was lost */
+	REPORT_TIMEOUT_MS = 5, /* bytes not reported by then were lost */
 };
 
 /*
- * A UDP socket between the addresses of the control connection, once both ends have swapped ports.
- * It does not block.
+ * A nonblocking UDP socket between the addresses of the control connection; both ends have
+ * exchanged ports.
  */
 int open_beside(int control_fd);
 
-/* Have the kernel merge what comes. */
+/* Have the kernel merge received datagrams. */
 void merge_datagrams(int fd);
 
 /*
- * Sleep until a datagram comes. False when the sender has said that it is done and nothing came
- * since.
+ * Sleep until a datagram arrives. Returns false when the sender has finished and all its datagrams
+ * are received.
  */
 bool wait_for_datagram(int fd, int control_fd);
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program costs by itself: verbs that do nothing but what cannot be left out.
+ * The cost of the program itself: verbs that do only what is indispensable.
  *
  *     NULL_VERBS=DIRECTORY LD_PRELOAD=libnull_verbs.so PROGRAM ARGS
  *
- * The library underneath sets everything up. Then posting (ibv_wr_*, as perftest does) copies into
- * the other process's memory and counts, and polling hands out what was counted: no check, no lock,
- * no error, no queue that is full, one queue pair per process, messages of SLOT_BYTES. So what a
- * program reaches with it, no verbs library can exceed on this machine. DIRECTORY,
- * which both processes are given, is where they find each other's memory; it is to be on a tmpfs,
- * and empty.
+ * The library underneath does the set-up. Then posting (ibv_wr_*, as in perftest) copies into the
+ * other process's memory and counts, and polling returns what was counted. There are no checks,
+ * locks, errors or full queues; one queue pair per process; and messages of SLOT_BYTES. So no verbs
+ * library can exceed these rates on this machine. Both processes get the same DIRECTORY, empty and
+ * on a tmpfs, in which they find each other's memory.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,8 +31,8 @@
 enum { PAGE_BYTES = 4096, RING = 1024, SLOT_BYTES = 48 };
 
 /*
- * A queue pair's messages, in a file of its number. A message is one cache line, and all that
- * travels for it.
+ * A queue pair's messages, in a file named by its number. A message is one cache line, and nothing
+ * else travels for it.
  */
 struct slot {
 	alignas(64) _Atomic uint64_t sequence; /* counts from 1; written last */
@@ -54,9 +53,9 @@ struct request {
 };
 
 static struct {
-	struct request request; /* whose data is to be named next */
-	uint32_t key; /* of the other process's memory, when it is mapped */
-	uint8_t *shift; /* add the address over there */
+	struct request request; /* the request whose data is named next */
+	uint32_t key; /* of the other process's memory, once it is mapped */
+	uint8_t *shift; /* added to an address of the other process */
 	uint32_t dest_qpn;
 	struct slot *far, *near;
 	uint64_t sent, received; /* messages */
@@ -108,10 +107,7 @@ static void *file_map(void *at, int fd, size_t bytes, off_t offset)
 	return base;
 }
 
-/*
- * The whole pages around a region become those of a file, which begins with one that says their
- * address.
- */
+/* Replace the whole pages of a region by those of a file, whose first page has their address. */
 static struct ibv_mr *share(struct ibv_mr *mr)
 {
 	uintptr_t start = (uintptr_t)mr->addr & ~(uintptr_t)(PAGE_BYTES - 1);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * There and back, from one processor to another: what no exchange of the same kind can be faster
- * than.
+ * A round trip from one processor to another: the lower bound of any exchange of the same kind.
  *
  *     roundtrip line|lines|pipe [CPU CPU]
  *
- * `line`: a cache line that both poll and write. `lines`: two, each written by one and polled by
- * the other, as the buffers of two programs are that write to each other. `pipe`: a byte through a
- * pipe, for which the other one sleeps. Prints the median of many short runs, in nanoseconds.
+ * `line`: one cache line, which both sides poll and write. `lines`: two lines, each written by one
+ * side and polled by the other, like the buffers of two programs that write to each other. `pipe`:
+ * a byte through a pipe to a sleeping process. Prints the median of many short runs, in
+ * nanoseconds.
  */
 #include <sched.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum { RUNS = 301, LINE_TRIPS = 2000, PIPE_TRIPS = 50 };
-enum { APART = 32 }; /* words: lines that no prefetcher takes for neighbours */
+enum { APART = 32 }; /* words: too far apart for adjacent-line prefetchers */
 
 static _Atomic uint64_t *there, *back;
 static int pipes[2][2]; /* there, back */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * urnic: the program. Finds the subcommand and hands over.
- */
+/* urnic: finds the subcommand and calls it. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

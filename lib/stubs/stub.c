@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A vendor's library (libmlx5.so.1, libefa.so.1 ...) for a machine without that vendor's hardware.
+ * A stand-in for a vendor's library (libmlx5.so.1, libefa.so.1 ...), for machines without that
+ * vendor's hardware.
  *
- * perftest, UCX, libfabric, pyverbs and DPDK link these libraries directly and ask them whether a
- * device is of their kind. The genuine ones need the private half of libibverbs; these need
- * nothing, say no to everything, and have the same symbols with the same versions, so that programs
- * start. STUB_TABLE, from the build, names the library's table.
+ * perftest, UCX, libfabric, pyverbs and DPDK link these libraries directly, and call them to check
+ * whether a device is of their kind. The genuine libraries need the private half of libibverbs. The
+ * stand-ins need nothing and report every device as foreign. They have the same symbols and
+ * versions, so that programs start. The build sets STUB_TABLE to the library's table.
  *
- * What a function returns follows from its contract, which its row names:
+ * A row names the contract of its function, which determines the result:
  *   POINTER   NULL, and errno is EOPNOTSUPP
  *   INT       EOPNOTSUPP, the verbs convention
  *   NEGATIVE  -EOPNOTSUPP, where a number that is not negative would be a result
  *   SSIZE     -1, and errno is EOPNOTSUPP
  *   BOOL      false. UCX tries its mlx5 transport first when mlx5dv_is_supported() says otherwise
  *   VOID      nothing
- * Arguments are not looked at, so each function is defined without any: the calling convention
- * leaves them to the caller.
+ * The functions read no arguments, so they are defined without any; in the calling convention the
+ * caller cleans up.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -38,8 +39,8 @@
 #define BOOL(name)     STUB(bool, name, false)
 #define VOID(name)     STUB(void, name)
 /*
- * A former version of a name that has a newer default. `remove` keeps old_name itself out of the
- * symbol table.
+ * An earlier version of a name that has a newer default. `remove` keeps old_name out of the symbol
+ * table.
  */
 #define OLD_INT(name, version)            \
 	STUB(int, old_##name, EOPNOTSUPP) \

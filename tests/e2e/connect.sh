@@ -69,7 +69,7 @@ export URNIC_LOG=info
 # A network and a host that are not there, and a host that has nobody on urnic.
 listen server a rping -s -P -a 10.99.0.1 -p 7400
 refused a 'rdma_resolve_addr: Network is unreachable' 'there is no route' rping -c -a 203.0.113.1 -C 1
-refused a 'RDMA_CM_EVENT_ADDR_ERROR, error -110' 'nobody answers' rping -c -a 10.99.0.77 -C 1
+refused a 'RDMA_CM_EVENT_ADDR_ERROR, error -110' 'the next hop does not answer' rping -c -a 10.99.0.77 -C 1
 refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 10.99.0.2 -C 1
 stop server
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic capture: what goes without packets on this host, as the packets that it would have been.
+ * urnic capture: shows same-host traffic, which needs no packets, as the packets that a wire would
+ * carry.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +49,7 @@ const char command_capture_help[] =
 enum { BUSY_MS = 1, IDLE_MS = 5 };
 
 struct options {
-	const char *file; /* NULL: lines */
+	const char *file; /* NULL: print lines */
 	struct capture_filter filter;
 	uint32_t pid;
 	uint32_t count_max; /* 0: no limit */
@@ -114,7 +115,7 @@ static FILE *file_open(const struct options *options)
 	return file;
 }
 
-/* Returns whether all that was written is there. */
+/* Close the file. Returns whether everything was written. */
 static bool file_close(FILE *file)
 {
 	bool is_well = fflush(file) == 0 && !ferror(file);
@@ -124,7 +125,7 @@ static bool file_close(FILE *file)
 
 /* --- the program --- */
 
-/* What it prints must not come between the packets. */
+/* If packets go to standard output, the program's output goes to standard error. */
 static pid_t program_start(const struct options *options)
 {
 	pid_t pid = fork();
@@ -151,7 +152,7 @@ static pid_t program_start(const struct options *options)
 	_exit(EXIT_NOT_RUN);
 }
 
-/* Has it ended, and with which status? */
+/* Has the program ended, and with which status? */
 static bool program_has_ended(pid_t program, int *ret_status)
 {
 	int status;
@@ -164,7 +165,7 @@ static bool program_has_ended(pid_t program, int *ret_status)
 
 /* --- capturing --- */
 
-/* Write what has happened by now. Returns whether that was anything. */
+/* Write all records so far. Returns whether there were any. */
 static bool sources_drain(
 	struct capture_sources *sources, struct capture_output *output, uint64_t count_max)
 {
@@ -188,7 +189,10 @@ static bool sources_drain(
 	return has_any;
 }
 
-/* With a program, its end is ours: a signal that the terminal has sent it, too, is its business. */
+/*
+ * With a program, end when it ends. A signal from the terminal reaches the program too, so leave
+ * the reaction to it.
+ */
 static bool shall_end(const struct options *options, const struct capture_output *output,
 	pid_t program, int *ret_status)
 {

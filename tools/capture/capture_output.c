@@ -45,7 +45,7 @@ static const struct device_facts *device_of(
 	return NULL;
 }
 
-/* One that is not known may have come since they were looked at. */
+/* An unknown device may be new: list the devices again. */
 static const struct device_facts *device_find(
 	struct capture_output *output, const struct captured *head)
 {

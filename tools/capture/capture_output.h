@@ -2,10 +2,7 @@
 #ifndef TOOLS_CAPTURE_OUTPUT_H
 #define TOOLS_CAPTURE_OUTPUT_H
 
-/*
- * Where captured packets go: into a file for Wireshark and the like, or as one line each for
- * people.
- */
+/* The output of captured packets: a file for Wireshark and other tools, or one line each. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +14,7 @@
 
 enum { CAPTURE_INTERFACES_MAX = 256 };
 
-/* What does not go through a device, which it would have gone through. */
+/* The device that traffic without packets would have used. */
 struct capture_interface {
 	uint32_t ifindex;
 	char name[DEVICE_NAME_BYTES + 16]; /* "rocep_eth0 (local)" */
@@ -25,7 +22,7 @@ struct capture_interface {
 	uint64_t dropped;
 };
 
-/* Which packets are wanted. */
+/* The packets to write. */
 struct capture_filter {
 	const char *device; /* its name, or that of its interface; NULL: any */
 };
@@ -33,20 +30,20 @@ struct capture_filter {
 struct capture_output {
 	FILE *file;
 	bool is_text;
-	uint32_t snap_bytes; /* of each IP packet; 0: all */
+	uint32_t snap_bytes; /* of each IP packet; 0: unlimited */
 	struct capture_filter filter;
-	int64_t epoch_ns; /* monotonic time 0, since 1970 */
+	int64_t epoch_ns; /* the time since 1970 at monotonic time 0 */
 	uint64_t packets;
 	uint64_t dropped;
 	uint32_t device_count;
 	struct device_facts *devices;
-	uint64_t devices_ns; /* when they were looked at */
+	uint64_t devices_ns; /* time of the last list of devices */
 	uint32_t interface_count;
 	struct capture_interface interfaces[CAPTURE_INTERFACES_MAX];
 	struct captured_frame frame;
 };
 
-/* Whose packet it is. */
+/* The process and queue pair of a packet. */
 struct capture_origin {
 	int pid;
 	const char *comm;
@@ -59,17 +56,17 @@ struct capture_origin {
 int capture_output_begin(struct capture_output *output, FILE *file, bool is_text,
 	uint32_t snap_bytes, const struct capture_filter *filter);
 
-/* Is there a device now whose packets are wanted? */
+/* Does a device exist that passes the filter? */
 bool capture_output_has_wanted(const struct capture_output *output);
 
-/* Write a packet, if it is wanted. `bytes` follow `head`. */
+/* Write a packet if it passes the filter. Its `bytes` follow `head`. */
 void capture_output_packet(struct capture_output *output, const struct captured *head,
 	const uint8_t *bytes, const struct capture_origin *origin);
 
-/* The end; `dropped` packets were lost after the last that was written. */
+/* End the output. `dropped`: packets lost after the last written one. */
 void capture_output_end(struct capture_output *output, uint64_t dropped);
 
-/* One line. */
+/* Write one packet as one line. */
 void capture_text(FILE *file, const struct captured *head, const uint8_t *bytes,
 	const struct capture_origin *origin, const char *interface, uint64_t time_ns);
 

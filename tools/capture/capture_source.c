@@ -21,7 +21,7 @@
 
 #define ASK_INTERVAL_NS 250000000u
 
-enum { NICS_PER_PROCESS_MAX = 16 /* a process has one; after exec() another */ };
+enum { NICS_PER_PROCESS_MAX = 16 /* one per process, and another after each exec() */ };
 
 /* --- a process --- */
 
@@ -51,7 +51,7 @@ static void process_destroy(struct capture_process *process)
 	if (process->base)
 		munmap(process->base, ARENA_SPAN(process->bytes));
 	if (process->memory >= 0)
-		close(process->memory); /* and the lock is free */
+		close(process->memory); /* also releases the lock */
 	if (process->shared >= 0)
 		close(process->shared);
 	if (process->pidfd >= 0)
@@ -60,7 +60,7 @@ static void process_destroy(struct capture_process *process)
 	free(process);
 }
 
-/* Opened anew, because locks are of who has opened it. */
+/* Open the memory anew, because the lock belongs to the open file description. */
 static int memory_open(struct capture_process *process, int memory, uid_t uid)
 {
 	struct flock lock = {.l_type = F_WRLCK,
@@ -76,7 +76,7 @@ static int memory_open(struct capture_process *process, int memory, uid_t uid)
 	return 0;
 }
 
-/* The peers' side, if it is not here yet. Returns 0 or -errno. */
+/* Open the peers' side, once. Returns 0 or -errno. */
 static int shared_open(struct capture_process *process)
 {
 	const struct nic_public *public =
@@ -113,7 +113,7 @@ static int memory_map(struct capture_process *process)
 	return 0;
 }
 
-/* Its lanes come one by one. */
+/* Map the rings of lanes that have appeared. */
 static void lanes_look(struct capture_process *process)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
@@ -129,7 +129,7 @@ static void lanes_look(struct capture_process *process)
 	}
 }
 
-/* What was captured for somebody else is not ours. */
+/* Skip packets of an earlier capture. */
 static void lanes_skip(struct capture_process *process)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
@@ -157,7 +157,9 @@ static const char *why_not(int error)
 
 /* --- all of them --- */
 
-/* Or has the process had as many NICs as no honest one has? */
+/*
+ * Is the NIC memory known, or does the process pretend to have more NICs than any honest process?
+ */
 static bool is_known(const struct capture_sources *sources, pid_t pid, uint64_t identity)
 {
 	uint32_t nics = 0;
@@ -173,7 +175,7 @@ static bool is_known(const struct capture_sources *sources, pid_t pid, uint64_t 
 	return false;
 }
 
-/* Returns NULL when memory runs out. */
+/* Returns NULL when out of memory. */
 static struct capture_process *process_add(
 	struct capture_sources *sources, pid_t pid, uint64_t identity)
 {
@@ -201,8 +203,8 @@ static struct capture_process *process_add(
 }
 
 /*
- * A process and its NIC memory. `shared`: the peers' side of that, and the process has begun to
- * capture by itself; or -1.
+ * Begin to capture a process with its NIC memory. `shared`: the peers' side, if the process has
+ * begun to capture by itself; or -1.
  */
 static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int memory, int shared)
 {
@@ -212,7 +214,7 @@ static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int m
 
 	if (pid == getpid() || (sources->only && pid != sources->only))
 		return;
-	/* What is no memory has no identity, and is complained about below, once. */
+	/* Other descriptors have no identity; process_add() complains about them, once. */
 	if (nic_memory_check(memory) == 0 &&
 		pread(memory, &identity, sizeof(identity),
 			NIC_PUBLIC_OFFSET + offsetof(struct nic_public, identity)) !=
@@ -247,7 +249,7 @@ static void agent_leave(struct capture_sources *sources)
 	sources->has_agent = false;
 }
 
-/* Who has begun before us. */
+/* Capture the processes that urnicd lists. */
 static void agent_ask(struct capture_sources *sources)
 {
 	struct agent_process process;
@@ -314,7 +316,7 @@ static uint64_t process_dropped(const struct capture_process *process)
 	return dropped;
 }
 
-/* Its last packets are there: it ended before we looked for them. */
+/* The process has ended, so its last packets have been read. */
 static void process_forget(struct capture_sources *sources, uint32_t index)
 {
 	sources->dropped += process_dropped(sources->processes[index]);
@@ -342,12 +344,12 @@ void capture_sources_look(struct capture_sources *sources)
 		if (!process->public)
 			continue;
 		lanes_look(process);
-		/* It may have taken us for gone before we were there. */
+		/* The process may have cleared this before the lock was set. */
 		atomic_store(&nic_public_capture(process->public)->is_on, 1);
 	}
 }
 
-/* Have the lane's oldest record, if it has any. */
+/* Read the lane's oldest record, if there is one. */
 static void lane_fill(struct capture_lane *lane)
 {
 	struct captured *head = (struct captured *)(void *)lane->record;

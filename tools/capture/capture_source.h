@@ -3,15 +3,15 @@
 #define TOOLS_CAPTURE_SOURCE_H
 
 /*
- * The processes that are captured.
+ * The captured processes.
  *
- * Those that run already are known to urnicd, those that begin tell us (agent/capture_socket.h). Of
- * each the NIC memory is mapped, a word in it is set, and a ring per lane is emptied
- * (lane/capture.h). The memory belongs to somebody else, who may be of another version or may mean
- * harm: it cannot shrink, every offset and length is checked, and what is used is copied first.
+ * urnicd lists running processes; new ones announce themselves (agent/capture_socket.h). urnic
+ * capture maps the NIC memory of each, sets a word in it, and empties a ring per lane
+ * (lane/capture.h). The other process may be of another version, or hostile. So its memory must be
+ * sealed against shrinking, every offset and length is checked, and data is copied before use.
  *
- * A byte of the memory is locked as long as we are there: capturing ends by itself if we are
- * killed.
+ * A byte of the memory is locked during the capture. If urnic capture is killed, the lock goes, and
+ * the process stops capturing.
  */
 
 #include <stdbool.h>
@@ -27,8 +27,8 @@ struct capture_process;
 /* One lane's ring, and its oldest record. */
 struct capture_lane {
 	const struct capture_process *process;
-	struct record_ring *ring; /* NULL: there is none yet */
-	uint64_t dropped_before; /* of the ring's count */
+	struct record_ring *ring; /* NULL: not there yet */
+	uint64_t dropped_before; /* the ring's count at the last record */
 	bool has_record;
 	uint64_t dropped; /* packets lost before the record */
 	uint8_t record[RECORD_BYTES_MAX];
@@ -38,7 +38,7 @@ struct capture_process {
 	pid_t pid;
 	char comm[PROCESS_NAME_BYTES];
 	uint64_t identity; /* of its NIC memory */
-	int memory; /* the owner's side; -1: it could not be used, which was complained about */
+	int memory; /* the owner's side; -1: unusable, and reported */
 	int shared; /* the peers' side, or -1 */
 	int pidfd;
 	bool has_ended;
@@ -54,28 +54,28 @@ struct capture_sources {
 	struct place_listener listener;
 	bool has_agent;
 	struct agent_client agent;
-	uint64_t asked_ns; /* when urnicd was asked last */
+	uint64_t asked_ns; /* time of the last request to urnicd */
 	uint32_t count;
 	struct capture_process **processes;
-	uint64_t dropped; /* of processes that are gone, after their last packet */
+	uint64_t dropped; /* of ended processes, after their last packet */
 };
 
-/* Begin. `only` is 0 for all processes. Returns 0, or -errno which was complained about. */
+/* Begin. `only` is 0 for all processes. Returns 0, or -errno after a message. */
 int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, pid_t only);
 
-/* See who has come, and who has gone. */
+/* Find new processes, and forget ended ones. */
 void capture_sources_look(struct capture_sources *sources);
 
 /*
- * The oldest record of all, if it is not from after `until_ns`; NULL: there is none. It stays until
- * the caller says that it is done with it, by has_record.
+ * The oldest record of all lanes, if it is not newer than `until_ns`; NULL: none. It stays until
+ * the caller clears has_record.
  */
 struct capture_lane *capture_sources_next(struct capture_sources *sources, uint64_t until_ns);
 
-/* Packets that were lost and not told about yet. */
+/* Lost packets that were not reported yet. */
 uint64_t capture_sources_dropped(const struct capture_sources *sources);
 
-/* Leave everything as it was. */
+/* End the capture in all processes. */
 void capture_sources_close(struct capture_sources *sources);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * urnic capture's lines for people.
- */
+/* The lines of urnic capture. */
 #include <arpa/inet.h>
 #include <time.h>
 
@@ -29,7 +27,7 @@ static void time_print(FILE *file, uint64_t time_ns)
 	fprintf(file, "%s.%06u", text, (unsigned)(time_ns % 1000000000u / 1000u));
 }
 
-/* What an acknowledgement says. */
+/* The meaning of an acknowledgement. */
 static void aeth_text(const struct packet *packet, char text[TEXT_BYTES])
 {
 	static const char *const kinds[] = {
@@ -65,7 +63,7 @@ static void headers_print(FILE *file, const struct packet *packet)
 		fprintf(file, ", invalidates 0x%08x", packet->ieth.rkey);
 }
 
-/* Of a packet that was cut off, all but the payload. */
+/* Decode a packet that may be cut off; all but its payload. */
 static bool captured_decode(const struct captured *head, const uint8_t *bytes,
 	struct packet *packet, uint8_t room[CAPTURED_BYTES_MAX])
 {

@@ -11,12 +11,11 @@ enum {
 	BYTE_ORDER_MAGIC = 0x1a2b3c4d,
 	LINKTYPE_RAW = 101,
 	BODY_BYTES_MAX = 16384,
-	TIME_NANOSECONDS = 9, /* of if_tsresol: a negative power of ten */
+	TIME_NANOSECONDS = 9, /* if_tsresol: a negative power of ten */
 	INBOUND = 1,
 	OUTBOUND = 2,
 };
 
-/* Options, of any block and of each kind. */
 enum {
 	OPTION_END = 0,
 	OPTION_COMMENT = 1,
@@ -30,7 +29,7 @@ enum {
 	STATISTICS_DROPPED = 5,
 };
 
-/* A block's body while it is made. What it has no room for is left out, which does not happen. */
+/* A block's body under construction. Its size suffices; excess bytes would be left out. */
 struct body {
 	uint32_t count;
 	uint8_t bytes[BODY_BYTES_MAX];
@@ -58,7 +57,7 @@ static void put_u32(struct body *body, uint32_t value)
 	body_put(body, &value, sizeof(value));
 }
 
-/* Times are in two halves, the upper one first, whatever the byte order. */
+/* Times have two halves, the upper one first in either byte order. */
 static void put_time(struct body *body, uint64_t time_ns)
 {
 	put_u32(body, (uint32_t)(time_ns >> 32));
@@ -98,7 +97,7 @@ void pcapng_begin(FILE *file, const char *application)
 {
 	struct body body;
 	const uint16_t version[2] = {1, 0};
-	const int64_t not_known = -1; /* the section's length */
+	const int64_t not_known = -1; /* length of the section */
 
 	body_begin(&body);
 	put_u32(&body, BYTE_ORDER_MAGIC);

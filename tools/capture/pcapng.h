@@ -6,8 +6,7 @@
  * Writing captures: pcapng (draft-ietf-opsawg-pcapng), one section, in this machine's byte order.
  *
  * Packets are IP packets without a link layer (LINKTYPE_RAW). Interfaces are numbered in the order
- * in which they are written, at any time before their first packet. Errors are the stream's:
- * ferror() tells.
+ * in which they are written, before their first packet. Errors are those of the stream (ferror()).
  */
 
 #include <stdbool.h>
@@ -18,14 +17,14 @@ struct pcapng_packet {
 	uint32_t interface;
 	uint64_t time_ns; /* since 1970 */
 	const uint8_t *bytes;
-	uint32_t count; /* of bytes that are here */
-	uint32_t whole; /* that it had */
+	uint32_t count; /* captured bytes */
+	uint32_t whole; /* bytes of the whole packet */
 	bool is_outbound;
-	uint64_t dropped; /* packets that were lost before this one; 0: not written */
+	uint64_t dropped; /* packets lost before this one; 0: not written */
 	const char *comment;
 };
 
-/* Begin the section. `application` is who writes it. */
+/* Begin the section. `application` is the writing program. */
 void pcapng_begin(FILE *file, const char *application);
 
 /* `snap_bytes`  Of each packet; 0: all. */
@@ -33,7 +32,7 @@ void pcapng_interface(FILE *file, const char *name, const char *description, uin
 
 void pcapng_packet(FILE *file, const struct pcapng_packet *packet);
 
-/* How many packets of an interface there were, and how many were lost. */
+/* How many packets an interface had, and how many were lost. */
 void pcapng_statistics(
 	FILE *file, uint32_t interface, uint64_t time_ns, uint64_t received, uint64_t dropped);
 

@@ -3,7 +3,7 @@
  * What the subcommands of urnic share.
  *
  * A subcommand is a row in commands.def and a folder of its own. Its function gets the arguments
- * that follow its name and returns the exit status; --help has been dealt with before it is called.
+ * after its name and returns the exit status. main() has handled --help.
  */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
@@ -13,8 +13,8 @@
 enum exit_status {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
-	EXIT_USAGE = 2, /* the arguments make no sense */
-	EXIT_NOT_RUN = 126, /* as a shell says: found but could not be run */
+	EXIT_USAGE = 2, /* illegal arguments */
+	EXIT_NOT_RUN = 126, /* as in a shell: found, but could not be run */
 	EXIT_NOT_FOUND = 127,
 };
 
@@ -33,9 +33,9 @@ typedef int command_function(int argc, char **argv);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Replace this process by a program, found on PATH. Complains and ends the process when it cannot.
+ * Replace this process by a program, found on PATH. If that fails, complain and end the process.
  *
- * `argv`    NULL-terminated; argv[0] is the program.
+ * `argv`  NULL-terminated; argv[0] is the program.
  */
 noreturn void run_program(char **argv);
 

@@ -92,7 +92,7 @@ int device_facts_create(struct device_facts **ret_devices, uint32_t *ret_count)
 	if (!list)
 		return -errno;
 	devices = calloc((size_t)present + 1, sizeof(*devices));
-	/* An interface that goes away while we look has no facts any more. */
+	/* Skip a device whose interface has gone meanwhile. */
 	for (int i = 0; devices && i < present; i++) {
 		if (take_device(list[i], &devices[count]) == 0)
 			count++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices that programs see, in their order, as plain facts.
+ * The devices that programs see, in their order.
  *
- * Asked of the library that programs are given, by its public interface: what is said here cannot
- * differ from what they see, as long as they have the same URNIC_* variables.
+ * The facts come from urnic's libibverbs through its public interface, so they are what programs
+ * with the same URNIC_* variables see.
  */
 #ifndef TOOLS_DEVICE_FACTS_H
 #define TOOLS_DEVICE_FACTS_H
@@ -27,12 +27,11 @@ struct device_gid {
 
 struct device_facts {
 	char name[DEVICE_NAME_BYTES];
-	char char_device
-		[DEVICE_NAME_BYTES]; /* below /dev/infiniband, where a kernel driver has it */
+	char char_device[DEVICE_NAME_BYTES]; /* below /dev/infiniband, for a kernel driver */
 	char guid[DEVICE_GUID_BYTES]; /* as in sysfs: 0123:4567:89ab:cdef */
 	char interface[IF_NAMESIZE];
 	uint32_t ifindex;
-	uint32_t interface_mtu_bytes; /* of an IP packet; 0 if the interface went away meanwhile */
+	uint32_t interface_mtu_bytes; /* of an IP packet; 0: the interface has gone meanwhile */
 	uint32_t active_mtu_bytes; /* of RDMA payload */
 	bool is_active;
 	uint32_t gid_count;
@@ -40,19 +39,19 @@ struct device_facts {
 };
 
 /*
- * Look at all devices.
+ * List all devices.
  *
- * `ret_devices`  To be freed with free(), also when there are none.
+ * `ret_devices`  For free(), even if there are none.
  *
  * Returns 0 or -errno.
  */
 int device_facts_create(struct device_facts **ret_devices, uint32_t *ret_count);
 
-/* The device on an interface, NULL if there is none. */
+/* The device on an interface; NULL: none. */
 const struct device_facts *device_facts_find(
 	const struct device_facts *devices, uint32_t count, uint32_t ifindex);
 
-/* Make their names fit for a terminal: whoever named an interface chose any characters. */
+/* Make their names fit for a terminal: the name of an interface may have any characters. */
 void device_facts_make_printable(struct device_facts *devices, uint32_t count);
 
 #endif

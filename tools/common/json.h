@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A few words more than cJSON has.
+ * Additions to cJSON.
  *
- * cJSON keeps numbers as doubles; counters are 64 bits wide. json_add_count() writes the digits as
- * they are. When memory runs out cJSON hands out NULL and takes it back: what was to be added is
- * missing, and json_print() of nothing fails.
+ * cJSON stores numbers as doubles, but counters have 64 bits; json_add_count() writes all digits.
+ * When out of memory, cJSON returns NULL and accepts NULL: an item is missing, and json_print() of
+ * NULL fails.
  */
 #ifndef TOOLS_JSON_H
 #define TOOLS_JSON_H
@@ -15,13 +15,13 @@
 
 #include "base/gid.h"
 
-/* A new, empty object at the end of a list; the list's. */
+/* Append a new, empty object to a list, which owns it. */
 cJSON *json_append_object(cJSON *list);
 
-/* A whole number, all 64 bits of it. */
+/* Add a whole number of 64 bits. */
 void json_add_count(cJSON *object, const char *name, uint64_t value);
 
-/* An address as people write it, without a scope. */
+/* Add an address in its usual notation, without a scope. */
 void json_add_gid(cJSON *object, const char *name, const struct gid *gid);
 
 /* Print `root` on standard output and free it. Returns 0, or a negative errno. */

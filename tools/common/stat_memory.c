@@ -15,14 +15,14 @@
 #include "segment/nic_memory.h"
 
 enum {
-	WALKS_MAX = 4, /* attempts at a list that changes under our feet */
+	WALKS_MAX = 4, /* attempts at a list that changes meanwhile */
 	QUEUE_DEPTH_MAX = 1 << 20, /* queue/sq.h, queue/rq.h */
 };
 
 /* Descriptors of NIC memory (segment/nic_public.h). */
 struct sides {
 	int owners;
-	int peers; /* -1: not to be had */
+	int peers; /* -1: not available */
 };
 
 /*
@@ -51,7 +51,7 @@ static void read_send_queue(int fd, uint64_t offset, struct stat_queue *ret_queu
 	ret_queue->is_known = sq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= sq.depth;
 }
 
-/* What others have taken is on the peers' side; without that, what the owner knows of. */
+/* The number of requests taken is on the peers' side; without that side, use the owner's number. */
 static void read_recv_queue(
 	const struct sides *sides, uint64_t offset, struct stat_queue *ret_queue)
 {
@@ -67,7 +67,7 @@ static void read_recv_queue(
 	ret_queue->is_known = rq.depth <= QUEUE_DEPTH_MAX && ret_queue->waiting <= rq.depth;
 }
 
-/* What a peer on this host has executed here, it has counted there. */
+/* Peers on this host count the requests that they execute in their channels. */
 static void read_channel(
 	const struct sides *sides, uint64_t offset, uint64_t counters[COUNTER_COUNT])
 {
@@ -86,8 +86,8 @@ static void read_channel(
 }
 
 /*
- * Read one queue pair of the list. -EPROTO if what is there is none of this slot: it has gone, and
- * its block may be something else by now.
+ * Read one queue pair of the list. -EPROTO if the block is no queue pair of this slot: the queue
+ * pair has gone, and its block may be reused.
  */
 static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 	struct stat_qp *ret_qp, uint64_t *ret_next)
@@ -118,7 +118,7 @@ static int read_qp(const struct sides *sides, uint64_t offset, uint32_t slot,
 	return 0;
 }
 
-/* One more element of an array that doubles; NULL when memory runs out. */
+/* Append an element to an array that doubles; NULL: out of memory. */
 static struct stat_qp *append_qp(struct stat_lane *lane, uint32_t *capacity)
 {
 	if (lane->qp_count == *capacity) {
@@ -137,7 +137,7 @@ static struct stat_qp *append_qp(struct stat_lane *lane, uint32_t *capacity)
 static int walk_qps(
 	const struct sides *sides, uint64_t offset, struct stat_lane *lane, uint32_t *capacity)
 {
-	uint64_t landmark = 0; /* a list that comes back to it goes round in circles (Brent) */
+	uint64_t landmark = 0; /* detects a circular list (Brent's algorithm) */
 
 	lane->qp_count = 0;
 	while (offset != 0) {
@@ -161,7 +161,7 @@ static int walk_qps(
 	return 0;
 }
 
-/* The list has the newest first. */
+/* The list has the newest queue pair first. */
 static void reverse_qps(struct stat_lane *lane)
 {
 	for (uint32_t i = 0; i < lane->qp_count / 2; i++) {
@@ -211,7 +211,7 @@ static int read_lanes(
 	return result;
 }
 
-/* As many as can be read: the list may change under our feet. */
+/* Read as many as possible: the list may change meanwhile. */
 static int read_srqs(
 	const struct sides *sides, const struct nic_public *directory, struct stat_memory *memory)
 {
@@ -237,7 +237,7 @@ static int read_srqs(
 	return 0;
 }
 
-/* The peers' side, of which the process has the descriptor; -1 when it is not to be had. */
+/* The peers' side, by the process's own descriptor; -1: not available. */
 static int peers_side_open(int owners, const struct nic_public *directory, pid_t pid)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);

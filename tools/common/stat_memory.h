@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process's NIC memory says, copied out of it.
+ * A copy of the public state in a process's NIC memory.
  *
- * The memory belongs to somebody else, who changes it while we read, may be of another version, or
- * may mean harm: root looks at everybody's. So it is not mapped (its owner could truncate it under
- * our feet, which is a SIGBUS) but copied piece by piece with pread(), which bounds each offset;
- * every number that is used as an index is checked, and every walk is bounded. A walk that meets a
- * queue pair which just went away begins again, a few times.
+ * The process changes the memory during the copy, and may be of another version or hostile; root
+ * reads the memory of every user. The memory is not mapped, because its owner could truncate it,
+ * which would cause SIGBUS. pread() copies it piece by piece and bounds each offset. Every index is
+ * checked, every walk is bounded. A walk that meets a queue pair that has just gone begins again,
+ * up to WALKS_MAX times.
  *
  * Each counter is exact; the set as a whole is not a snapshot.
  */
@@ -19,11 +19,10 @@
 
 #include "segment/nic_public.h"
 
-/* How full a work queue is. */
 struct stat_queue {
-	bool is_known; /* false if the queue went away meanwhile */
+	bool is_known; /* false: the queue has gone meanwhile */
 	uint32_t depth; /* requests that it has room for */
-	uint32_t waiting; /* requests posted and not yet done (send) or taken (receive) */
+	uint32_t waiting; /* requests posted and not yet completed (send) or taken (receive) */
 };
 
 struct stat_qp {
@@ -42,7 +41,7 @@ struct stat_qp {
 struct stat_lane {
 	uint32_t index;
 	uint32_t slot;
-	/* False if the list of queue pairs was broken each time that it was read */
+	/* False if the list of queue pairs was broken in each attempt */
 	bool is_complete;
 	uint64_t drops[DROP_COUNT];
 	struct port_udp_counters port;
@@ -65,12 +64,12 @@ struct stat_memory {
 };
 
 /*
- * Read all there is.
+ * Copy the state.
  *
  * `fd`          The memfd: the owner's side.
- * `pid`         The process that it belongs to, which has the peers' side. Without that, what peers
- *               have counted is missing.
- * `ret_memory`  To be given to stat_memory_done() on success.
+ * `pid`         The process, which has the peers' side. Without that side, the counts of peers are
+ *               missing.
+ * `ret_memory`  For stat_memory_done() on success.
  *
  * Returns 0, -EPROTO if it is no NIC memory of this version, -ENOMEM, or the -errno of reading.
  */

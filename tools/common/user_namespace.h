@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * User namespaces: how an ordinary user gets to make other namespaces.
- */
+/* User namespaces, which let an ordinary user make other namespaces. */
 #ifndef TOOLS_USER_NAMESPACE_H
 #define TOOLS_USER_NAMESPACE_H
 
@@ -10,11 +8,11 @@
 /*
  * Put this process into a new user namespace, with every capability there until it runs a program.
  *
- * `uid`, `gid`  What our user and group are called inside; 0 makes us root of it. Nobody else's are
- *               known there: their files belong to nobody, and set-user-id bits do not count.
+ * `uid`, `gid`  The caller's user and group inside; 0 makes them root there. All other users map to
+ *               nobody, and set-user-id bits have no effect.
  *
- * The process has no other threads. Returns 0, or -errno where the kernel does not let us; then
- * nothing or half of it has happened.
+ * The process has no other threads. Returns 0, or -errno where the kernel refuses. After an error,
+ * part of the work may be done.
  */
 int user_namespace_enter(uid_t uid, gid_t gid);
 

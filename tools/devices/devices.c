@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * urnic devices: the RDMA devices that programs see, and what they stand on.
- */
+/* urnic devices: the RDMA devices that programs see, and their interfaces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,10 +79,10 @@ static int print_json(const struct device_facts *devices, uint32_t count)
 	return json_print(root);
 }
 
-/* Why there is none, in a sentence. */
+/* Print why there is no device. */
 static void complain_about_none(void)
 {
-	/* Else the library has said it. */
+	/* The library has logged the other reason. */
 	if (!setting_text("URNIC_INTERFACES"))
 		complain("devices: no network interface is up and has an address");
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic explain: what a counter counts, why a request failed.
- *
- * The sentences are those of the tables that the code itself is made of, so what is explained here
- * is what the NIC does.
+ * urnic explain: the meaning of counters, and reasons of failed requests. The sentences are those
+ * of the tables that the NIC itself uses.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -49,10 +47,10 @@ enum topic_kind {
 struct topic {
 	enum topic_kind kind;
 	unsigned number; /* of a status or a fault */
-	unsigned status; /* that a fault comes with */
+	unsigned status; /* status that a fault causes */
 	const char *name;
 	const char *sentence;
-	const char *advice; /* NULL for none */
+	const char *advice; /* NULL: none */
 };
 
 static const struct topic topics[] = {
@@ -142,7 +140,7 @@ static bool has_number(const struct topic *topic)
 	return topic->kind == TOPIC_STATUS || topic->kind == TOPIC_FAULT;
 }
 
-/* Exactly this one, in one of the ways in which programs name it. */
+/* Does the word name exactly this topic, in one of the forms that programs use? */
 static bool is_named(const struct topic *topic, const char *word)
 {
 	uint32_t number;

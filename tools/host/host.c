@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * urnic host: the subcommand; network.c does the work.
- */
+/* urnic host: the subcommand; network.c does the work. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,8 +137,8 @@ static int host_index(const char *name)
 }
 
 /*
- * What a program on a host sees of the other is a machine across a network, unless its user has
- * said otherwise.
+ * To a program on one host, the other one is a machine across a network, unless the user has set
+ * URNIC_HOST_ID.
  */
 static void set_host_identity(const char *network, const char *host)
 {
@@ -221,7 +219,7 @@ int command_host(int argc, char **argv)
 		{"exec", host_exec},
 		{"list", host_list},
 	};
-	/* ip is in /usr/sbin, which is not on everybody's path. */
+	/* ip is in /usr/sbin, which may be missing in PATH. */
 	const char *path = getenv("PATH");
 	char *longer;
 

@@ -22,7 +22,10 @@
 #define NAMED_DIRECTORY "/run/netns"
 #define NAMED_PREFIX    "urnic"
 
-/* Where the holder keeps the hosts' namespaces, as descriptors that others open through /proc. */
+/*
+ * First of the holder's descriptors of the hosts' namespaces, which other processes open through
+ * /proc.
+ */
 enum { HOLDER_FD = 10 };
 
 const struct host_facts hosts[HOST_COUNT] = {
@@ -38,9 +41,7 @@ bool network_name_is_valid(const char *name)
 		strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-/*
- * The name `ip netns` knows a host by: urnic-a, or urnic-NAME-a.
- */
+/* The name of a host for `ip netns`: urnic-a, or urnic-NAME-a. */
 static void named_host(const char *network, int host, char *ret_name, size_t name_bytes)
 {
 	if (strcmp(network, NAMED_PREFIX) == 0)
@@ -49,15 +50,13 @@ static void named_host(const char *network, int host, char *ret_name, size_t nam
 		snprintf(ret_name, name_bytes, NAMED_PREFIX "-%s-%s", network, hosts[host].name);
 }
 
-/*
- * Root of a user namespace may call itself root, but it cannot write to /run.
- */
+/* Root of a user namespace may have user ID 0, but it cannot write to /run. */
 static bool may_name_networks(void)
 {
 	return geteuid() == 0 && access("/run", W_OK) == 0;
 }
 
-/* Networks with names */
+/* Named networks */
 
 static int make_named(const char *name, unsigned mtu)
 {
@@ -132,7 +131,7 @@ static void named_for_each(void (*visit)(const char *name, void *context), void 
 		char name[NETWORK_NAME_BYTES_MAX];
 		struct network network;
 
-		/* Every host a: urnic-a, urnic-NAME-a. */
+		/* Every host a has such a name: urnic-a, urnic-NAME-a. */
 		if (strcmp(entry->d_name, NAMED_PREFIX "-a") == 0)
 			snprintf(name, sizeof(name), NAMED_PREFIX);
 		else if (sscanf(entry->d_name, NAMED_PREFIX "-%31[a-z0-9-]", name) != 1 ||
@@ -150,9 +149,7 @@ static void named_for_each(void (*visit)(const char *name, void *context), void 
 
 /* Networks with a holder */
 
-/*
- * Put this process into a new network namespace and keep that open as `fd`.
- */
+/* Put this process into a new network namespace, and keep that open as `fd`. */
 static int make_namespace(int fd)
 {
 	int opened;
@@ -186,9 +183,7 @@ static int holder_prepare(unsigned mtu)
 	return result;
 }
 
-/*
- * The life of the holder: prepare, tell the parent by a byte, sleep until network_drop() ends it.
- */
+/* The holder: prepare, notify the parent by a byte, sleep until network_drop() ends it. */
 static noreturn void holder_run(unsigned mtu, int ready_fd)
 {
 	int null_fd;
@@ -197,7 +192,7 @@ static noreturn void holder_run(unsigned mtu, int ready_fd)
 	if (chdir("/") < 0 || holder_prepare(mtu) < 0 || write(ready_fd, "", 1) != 1)
 		_exit(EXIT_FAILED);
 	prctl(PR_SET_NAME, "urnic-host");
-	/* Others of the same user must be able to open our namespaces through /proc. */
+	/* Let other processes of this user open the namespaces through /proc. */
 	prctl(PR_SET_DUMPABLE, 1);
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd <= STDERR_FILENO && null_fd >= 0; fd++)
@@ -219,7 +214,7 @@ static int make_held(const char *name, unsigned mtu)
 		return -errno;
 	holder = fork();
 	if (holder == 0) {
-		/* The numbers around HOLDER_FD must be free, the pipe's among them. */
+		/* The descriptors from HOLDER_FD on must be free. */
 		int ready_fd = fcntl(ready[1], F_DUPFD_CLOEXEC, HOLDER_FD + HOST_COUNT);
 
 		close(ready[0]);
@@ -285,7 +280,7 @@ int network_make(const char *name, unsigned mtu)
 		network_close(&network);
 		return -EEXIST;
 	}
-	/* What a set-up that was interrupted left behind would be in the way. */
+	/* Remove the remains of an interrupted set-up. */
 	network_drop(name);
 	return may_name_networks() ? make_named(name, mtu) : make_held(name, mtu);
 }
@@ -313,8 +308,8 @@ int network_enter(const struct network *network, int host)
 	if (setns(network->net_fd[host], CLONE_NEWNET) < 0)
 		return -errno;
 	/*
-	 * /sys/class/net shows the namespace its mount was made in. Where the kernel does not let
-	 * us mount another, programs that read it see the wrong interfaces; everything else works.
+	 * /sys/class/net shows the namespace in which /sys was mounted. Where the kernel refuses
+	 * another mount, programs that read it see the wrong interfaces; everything else works.
 	 */
 	if (unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_SLAVE | MS_REC, NULL) == 0 &&
 		mount("sysfs", "/sys", "sysfs", 0, NULL) < 0)

@@ -15,7 +15,7 @@
 
 #include "common/command.h"
 
-/* Of a millisecond each. */
+/* a millisecond each */
 enum { RUNNING_TRIES = 2000 };
 
 int network_wait_for(pid_t child)
@@ -46,8 +46,8 @@ int network_run_ip(const char *const *arguments)
 }
 
 /*
- * Give a namespace that this process is in IPv6 addresses which are usable at once: nobody else can
- * have them, so nothing needs to be detected.
+ * Make IPv6 addresses usable at once in this process's namespace. No other host can have them, so
+ * there are no duplicates to detect.
  */
 static void skip_duplicate_address_detection(void)
 {
@@ -55,7 +55,7 @@ static void skip_duplicate_address_detection(void)
 
 	if (fd < 0)
 		return;
-	/* Without it a link-local address is merely usable a second later. */
+	/* Without it a link-local address is usable a second later. */
 	if (write(fd, "0", 1) < 0)
 		errno = 0;
 	close(fd);
@@ -84,8 +84,8 @@ static int run_script(int net_fd, int script_fd)
 }
 
 /*
- * Write one host's part of the set-up. Host a also makes the pair; the neighbour entries are
- * permanent, so that the first packet does not wait for an ARP exchange.
+ * Write one host's part of the set-up. Host a also makes the pair. Neighbour entries are permanent,
+ * so that the first packet does not wait for an ARP exchange.
  */
 static void write_script(FILE *script, int host, const struct network *network, unsigned mtu)
 {
@@ -120,9 +120,7 @@ static int configure_host(const struct network *network, int host, unsigned mtu)
 	return result;
 }
 
-/*
- * The kernel reports the link up a moment after both ends are; until then it drops what is sent.
- */
+/* The kernel reports the link up a moment after both ends are, and drops packets until then. */
 static int wait_until_running(int net_fd)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

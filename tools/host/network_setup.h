@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Inside the two hosts of a network: interfaces, addresses, neighbours, all by way of `ip`.
- */
+/* Inside of the two hosts of a network: interfaces, addresses, neighbours, all set with `ip`. */
 #ifndef TOOLS_NETWORK_SETUP_H
 #define TOOLS_NETWORK_SETUP_H
 
@@ -9,13 +7,11 @@
 
 #include "host/network.h"
 
-/*
- * Join two fresh namespaces and configure both; returns when packets can flow. 0 or -errno.
- */
+/* Join two fresh namespaces and configure both. Packets can flow on return. Returns 0 or -errno. */
 int network_configure(const struct network *network, unsigned mtu);
 
 /*
- * Run `ip` with up to six arguments, NULL-terminated. 0, or -EIO after `ip` has said why.
+ * Run `ip` with up to six arguments, NULL-terminated. Returns 0, or -EIO after a message of `ip`.
  */
 int network_run_ip(const char *const *arguments);
 

@@ -10,12 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Field 22 of /proc/PID/stat, counted from the command name, which may itself hold spaces. */
+/* Field 22 of /proc/PID/stat, counted from the command name, which may contain spaces. */
 enum { FIELDS_FROM_NAME_TO_START = 20 };
 
-/*
- * When a process started, in clock ticks since boot; 0 if there is no such process.
- */
+/* When a process started, in clock ticks since boot; 0: there is no such process. */
 static unsigned long long process_start_ticks(pid_t pid)
 {
 	char path[64], text[1024];
@@ -36,9 +34,7 @@ static unsigned long long process_start_ticks(pid_t pid)
 	return field ? strtoull(field, NULL, 10) : 0;
 }
 
-/*
- * The directory, made on demand and checked to be ours alone. 0 or -errno.
- */
+/* The directory, made on demand, if it belongs to this user alone. Returns 0 or -errno. */
 static int state_directory(char *ret_path, size_t path_bytes)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");

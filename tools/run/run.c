@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic run: put our libraries first on a program's library path, and our devices before its eyes.
+ * urnic run: puts urnic's libraries first on a program's library path, and shows it urnic's
+ * devices.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -47,12 +48,12 @@ const char command_run_help[] =
 	"  urnic run --view -- ucx_info -d\n"
 	"  urnic run --rsocket -- iperf3 -c 192.0.2.7\n";
 
-/* What must be in a directory for it to be ours. */
+/* A directory with this file is urnic's. */
 #define MARK "liburnic.so"
 
 /*
- * Where the libraries are, seen from the directory of this program: in the build tree beside it, or
- * installed in the private directory of the same prefix (which may have been moved as a whole).
+ * The directories of the libraries, relative to that of this program: beside it in the build tree,
+ * or the private directory of the same prefix, which may have been moved as a whole.
  */
 static const char *const library_places[] = {
 	"lib",
@@ -74,9 +75,7 @@ static int directory_of_program(char *ret_path, size_t path_bytes)
 	return 0;
 }
 
-/*
- * The absolute path of our library directory, to be freed; NULL if there is none.
- */
+/* The absolute path of the library directory, for free(); NULL: none. */
 static char *find_libraries(void)
 {
 	char program_directory[PATH_MAX];
@@ -100,7 +99,7 @@ static char *find_libraries(void)
 	return NULL;
 }
 
-/* Put `first` in front of the list of paths that the environment variable `name` holds. */
+/* Prepend `first` to the list of paths in an environment variable. */
 static int path_list_prepend(const char *name, const char *first)
 {
 	const char *before = getenv(name);
@@ -117,8 +116,8 @@ static int path_list_prepend(const char *name, const char *first)
 }
 
 /*
- * Where distributions put rdma-core's library that takes a program's calls of sockets and makes
- * rsockets calls of them. It works on our librdmacm.so.1 as it does on rdma-core's.
+ * Where distributions have rdma-core's library that turns a program's socket calls into rsocket
+ * calls. It works with urnic's librdmacm.so.1 too.
  */
 static const char *const rsocket_places[] = {
 	"/usr/lib/*/rsocket/librspreload.so",
@@ -183,9 +182,8 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 }
 
 /*
- * Looking at the devices for the view, the library says nothing of what is wrong in the
- * environment: it will in the program, and once is enough. URNIC_LOG is read once in the life of a
- * process.
+ * List the devices for the view without log lines. The program's own library logs mistakes in the
+ * environment. The process reads URNIC_LOG once.
  */
 static int view_enter_quietly(bool is_wanted)
 {
@@ -204,10 +202,7 @@ static int view_enter_quietly(bool is_wanted)
 	return result;
 }
 
-/*
- * The view is a help that most programs do not need: where it was not asked for and cannot be had,
- * they run without.
- */
+/* Most programs do not need the view. If it is impossible and was not requested, run without it. */
 static int choose_view(enum view_choice choice)
 {
 	int result;

@@ -16,7 +16,7 @@
 
 #define CLASSES   "/sys/class"
 #define DEVICES   "/dev"
-#define HOST_NAME ".host" /* the real /dev, below ours */
+#define HOST_NAME ".host" /* the real /dev, below the new one */
 
 static int enter_namespace(bool may_change_users)
 {
@@ -35,8 +35,8 @@ static int enter_namespace(bool may_change_users)
 }
 
 /*
- * From here on our mounts below `path` stay ours, while new ones from outside still arrive. It is a
- * mount of its own everywhere but in a bare chroot.
+ * Keep this process's mounts below `path` private; new mounts from outside still arrive. `path` is
+ * a mount of its own everywhere but in a bare chroot.
  */
 static int cut_off(const char *path)
 {
@@ -64,9 +64,7 @@ static bool is_directory(const char *path)
 	return stat(path, &file) == 0 && S_ISDIR(file.st_mode);
 }
 
-/*
- * The real directory is below the tmpfs by the time the overlay is mounted: `fd` still leads to it.
- */
+/* A tmpfs covers the real directory when the overlay is mounted, but `fd` still refers to it. */
 static int overlay_classes(int fd)
 {
 	char options[64 + PATH_MAX];
@@ -82,7 +80,7 @@ static int overlay_classes(int fd)
 	return mount("urnic", CLASSES, "overlay", MS_RDONLY, options) < 0 ? -errno : 0;
 }
 
-/* See to it that our directories can be mounted on in /sys/class, where nobody can make any. */
+/* Provide the mount points in /sys/class, where no process can make directories. */
 static int provide_classes(void)
 {
 	int fd, result;
@@ -99,7 +97,7 @@ static int provide_classes(void)
 	return result;
 }
 
-/* Make DEVICES/name lead to what is under that name in the real /dev. */
+/* Make DEVICES/name a link to `name` in the real /dev. */
 static int link_to_host(int host_fd, const struct dirent *entry)
 {
 	char path[sizeof(DEVICES) + NAME_MAX + 1], target[PATH_MAX];
@@ -131,7 +129,7 @@ static int link_all_to_host(void)
 	return result;
 }
 
-/* `host_fd` is a copy of the real /dev and all that is mounted there. */
+/* `host_fd` is a copy of the real /dev with all its mounts. */
 static int replace_devices(int host_fd)
 {
 	int result = mount_tmpfs(DEVICES);
@@ -152,10 +150,7 @@ static int replace_devices(int host_fd)
 	return result;
 }
 
-/*
- * See to it that /dev/infiniband can be mounted on. Making it in the real /dev would be simpler,
- * but all the system would see it.
- */
+/* Provide the mount point /dev/infiniband. In the real /dev the whole system would see it. */
 static int provide_nodes(void)
 {
 	int fd, result;

@@ -23,14 +23,14 @@
 
 enum {
 	DEVICES_MAX = 64,
-	OPEN_MS = 20, /* between two looks while a file is open */
+	OPEN_MS = 20, /* between two updates while a file is open */
 	BUSY_MS = 1000, /* while programs use urnic, and no file is open */
-	LEFT_MS = 5000, /* between two looks for other processes, once the first has ended */
-	/* Of a packet beside its payload: Ethernet, IPv4, UDP, BTH and ICRC. */
+	LEFT_MS = 5000, /* between two searches for other processes, once the first has ended */
+	/* Of a packet besides its payload: Ethernet, IPv4, UDP, BTH and ICRC. */
 	PACKET_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4,
 };
 
-/* As the kernel's: data in units of four bytes, headers included. */
+/* The kernel's counters: data in units of four bytes, headers included. */
 enum port_counter { XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, PORT_COUNTER_COUNT };
 
 static const char *const port_names[PORT_COUNTER_COUNT] = {
@@ -57,7 +57,7 @@ struct port {
 	int directory_fd[2];
 };
 
-/* What a queue pair had counted when it was looked at last. */
+/* The counters of a queue pair at the last update. */
 struct seen {
 	int32_t pid;
 	uint32_t qpn;
@@ -66,7 +66,7 @@ struct seen {
 
 struct seen_list {
 	uint32_t count;
-	struct seen *items; /* in the order in which they were found, which is mostly the same */
+	struct seen *items; /* in the order of discovery, which changes little */
 };
 
 static struct port *ports[DEVICES_MAX];
@@ -128,14 +128,14 @@ int view_counters_add(int directory, const struct device_facts *device)
 	return result;
 }
 
-/* In place, and never shorter than it was: the number only grows. */
+/* Write in place. The text never gets shorter, because the number only grows. */
 static void file_write(int fd, uint64_t value)
 {
 	char text[24];
 	int bytes = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)value);
 
 	if (pwrite(fd, text, (size_t)bytes, 0) < 0)
-		return; /* the file stays what it was */
+		return; /* keep the old value */
 }
 
 static void port_write(const struct port *port)
@@ -168,7 +168,7 @@ static struct port *port_find(uint32_t ifindex)
 	return NULL;
 }
 
-/* Where it was in the list before, starting where it should be. NULL: it is new. */
+/* Find the queue pair in the former list, from the expected position on. NULL: it is new. */
 static const struct seen *seen_find(int32_t pid, uint32_t qpn, uint32_t start)
 {
 	for (uint32_t i = 0; i < before.count; i++) {
@@ -198,7 +198,7 @@ static bool seen_add(struct seen_list *now, int32_t pid, const struct stat_qp *q
 	return true;
 }
 
-/* A number that was used again begins at 0. */
+/* A reused number begins at 0. */
 static void qp_count_up(struct seen_list *now, int32_t pid, const struct stat_qp *qp)
 {
 	struct port *port = port_find(qp->ifindex);
@@ -225,7 +225,7 @@ static void process_count_up(struct seen_list *now, const struct agent_process *
 	stat_memory_done(&memory);
 }
 
-/* Returns whether programs use urnic. */
+/* Update the counters. Returns whether programs use urnic. */
 static bool programs_look(void)
 {
 	struct agent_client client;
@@ -252,8 +252,8 @@ static bool programs_look(void)
 /* --- the keeper ------------------------------------------------------------------------------ */
 
 /*
- * An urnicd has the view if a program in it was the first to need one. It outlives the program, and
- * needs no counters.
+ * An urnicd has the view if a program in the view was the first to need urnicd. It outlives the
+ * program, and needs no counters.
  */
 static bool is_urnicd(const char *pid)
 {
@@ -283,7 +283,7 @@ static bool is_in_view(const char *pid, const char *view)
 	return strcmp(target, view) == 0 && !is_urnicd(pid);
 }
 
-/* Has another process the view? */
+/* Does another process have the view? */
 static bool is_view_used(void)
 {
 	DIR *processes = opendir("/proc");
@@ -302,7 +302,7 @@ static bool is_view_used(void)
 	return is_found;
 }
 
-/* How many files are open, by what inotify says. Directories do not count. */
+/* Count open files from inotify's events. Directories do not count. */
 static int count_open(int inotify, int open_count)
 {
 	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -342,7 +342,7 @@ static _Noreturn void counters_keep(int program, int inotify)
 			polled[1].fd = -1;
 		if (polled[1].fd < 0 && !is_view_used())
 			_exit(EXIT_SUCCESS);
-		/* An urnicd that is only asked by us shall be able to leave. */
+		/* Let an urnicd that only this process uses become idle and leave. */
 		if (is_busy || open_count > 0 || polled[0].revents) {
 			open_count = count_open(inotify, open_count);
 			is_busy = programs_look();
@@ -351,8 +351,8 @@ static _Noreturn void counters_keep(int program, int inotify)
 }
 
 /*
- * What this process was given by its caller would never end for the other side. Our own descriptors
- * are closed by execve().
+ * Close descriptors of the caller: a pipe, say, must end when the caller ends. execve() closes our
+ * own.
  */
 static void close_inherited(void)
 {

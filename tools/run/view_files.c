@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is in the directories of the private view.
- *
- * The values are those that ibv_read_sysfs_file() of our library answers without any view; here
- * they become files.
+ * The files in the directories of the private view. The values are those of ibv_read_sysfs_file().
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +16,7 @@
 #include "run/view.h"
 #include "run/view_counters.h"
 
-/* What a kernel says: IB_USER_VERBS_ABI_VERSION, and that of a driver without private commands. */
+/* Values of a kernel: IB_USER_VERBS_ABI_VERSION, and that of a driver without private commands. */
 #define VERBS_ABI_VERSION  "6"
 #define DRIVER_ABI_VERSION "1"
 
@@ -31,7 +28,7 @@ static const char *const attributes[] = {
 #undef SYSFS
 };
 
-/* `directory` and the part of `path` up to its last slash, made if it is not there. */
+/* Make the parents of `path` below `directory`. */
 static int make_parents(int directory, const char *path)
 {
 	char parent[PATH_MAX];
@@ -44,7 +41,7 @@ static int make_parents(int directory, const char *path)
 	return 0;
 }
 
-/* An attribute file as sysfs has them: one line. */
+/* Write an attribute file in the form of sysfs: one line. */
 static int write_line(int directory, const char *path, const char *value)
 {
 	int result = make_parents(directory, path);
@@ -89,7 +86,7 @@ static int write_gid(int directory, const struct device_facts *device, uint32_t 
 	return result;
 }
 
-/* device/net/<interface>: how programs find the interface of a device. */
+/* Make device/net/<interface>, by which programs find the interface of a device. */
 static int link_interface(int directory, const struct device_facts *device)
 {
 	char path[64], target[64];

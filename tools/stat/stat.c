@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic stat: the counters of everything that runs on urnic here.
+ * urnic stat: the counters of all processes that use urnic on this host.
  *
- * urnicd knows the processes and has a descriptor of each one's NIC memory; the counters are read
- * from there, so the processes do not notice.
+ * urnicd has a descriptor of each process's NIC memory. The counters are read from there without
+ * involving the process.
  */
 #include "stat/stat.h"
 
@@ -121,7 +121,7 @@ static void filter_lane(
 	lane->qp_count = kept;
 }
 
-/* Leaves what is asked for. Returns whether that is anything. */
+/* Remove what the filter excludes. Returns whether anything is left. */
 static bool filter_memory(
 	const struct filter *filter, const struct stat_report *report, struct stat_memory *memory)
 {
@@ -142,9 +142,9 @@ static bool filter_memory(
 	return kept > 0;
 }
 
-/* Asking urnicd */
+/* Requests to urnicd */
 
-/* An urnicd serves also those who only look, us among them. */
+/* Clients that only read, such as this process, have no slots. */
 static bool has_slots(const struct agent_process *process)
 {
 	static const struct agent_slots none;
@@ -204,7 +204,7 @@ static void report_done(struct stat_report *report)
 	free(report->devices);
 }
 
-/* Returns 0 or -errno, which has been complained about. */
+/* Returns 0, or -errno after a message. */
 static int report_make(const struct filter *filter, struct stat_report *ret_report)
 {
 	struct stat_report report = {0};

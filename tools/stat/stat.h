@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What `urnic stat` found, and the two ways to print it.
- *
- * stat.c asks urnicd and fills this in, filters applied; stat_table.c and stat_json.c print it.
+ * The report of `urnic stat`. stat.c fills it from urnicd and applies filters; stat_table.c and
+ * stat_json.c print it.
  */
 #ifndef TOOLS_STAT_H
 #define TOOLS_STAT_H
@@ -15,21 +14,21 @@
 #include "common/stat_memory.h"
 
 struct stat_process {
-	struct agent_process agent; /* its memory's descriptor is closed by now */
-	int error; /* why `memory` is empty: 0, or -EACCES for another user's, or another -errno */
+	struct agent_process agent; /* its memory's descriptor is closed */
+	int error; /* why `memory` is empty: 0, -EACCES for another user's, or another -errno */
 	struct stat_memory memory;
 };
 
 struct stat_report {
-	bool is_running; /* whether there is an urnicd */
+	bool is_running; /* there is an urnicd */
 	struct agent_counters counters; /* urnicd's own */
 	uint32_t process_count;
 	struct stat_process *processes;
 	uint32_t device_count;
-	struct device_facts *devices; /* to put names to ifindexes */
+	struct device_facts *devices; /* for the names of interfaces */
 };
 
-/* The name of the device; of the interface, if it has no device any more; or else a number. */
+/* The name of the device; else that of the interface; else a number. */
 const char *stat_device_name(
 	const struct stat_report *report, uint32_t ifindex, char text[IF_NAMESIZE]);
 

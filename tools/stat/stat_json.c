@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urnic stat --json. Names are an interface: rows are added, never renamed. docs/man/urnic-stat.1
- * describes them.
+ * urnic stat --json. Names are an interface: they may be added, never renamed.
+ * docs/man/urnic-stat.1 lists them.
  */
 #include <string.h>
 

@@ -71,7 +71,7 @@ static void print_cm(const struct cm_counters *cm, bool is_all)
 #undef COUNTER
 }
 
-/* Was the device of this queue pair met before, on an earlier queue pair of the process? */
+/* Is this the process's first queue pair on its device? */
 static bool is_first_of_device(const struct stat_memory *memory, const struct stat_qp *qp)
 {
 	for (uint32_t i = 0; i < memory->lane_count; i++) {

@@ -65,16 +65,16 @@ int id_take_local(struct id *id, uint32_t kinds, const struct gid *gid, uint32_t
 	if (!device)
 		return -ENODEV;
 	id_use_device(id, device, gid_index);
-	/* iWARP's packets go by TCP, which knows loopback addresses. */
+	/* iWARP packets use TCP, which supports loopback addresses. */
 	id->path.local = id->is_iwarp ? *gid : local;
 	id->path.ifindex = found_ifindex;
 	return 0;
 }
 
 /*
- * The kernel's rdma_cm takes no device for a loopback address, as for any address, and programs
- * rely on it: libfabric binds to one to test whether connections work, and would from then on see
- * only the device of that address.
+ * Like the kernel's rdma_cm, choose no device for a loopback address. libfabric relies on it: it
+ * binds to one to test whether connections work, and would then see only the device of that
+ * address.
  */
 int id_bind(struct id *id, const struct sockaddr *address)
 {

@@ -164,7 +164,7 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *param)
 	struct cm_rep rep = {0};
 	int rc;
 
-	/* "The maximum" means what the peer asked for, as far as the device can. */
+	/* The maximum means the peer's number, within the device's limit. */
 	if (param->responder_resources != RDMA_MAX_RESP_RES)
 		agreement->responder_resources = param->responder_resources;
 	if (param->initiator_depth != RDMA_MAX_INIT_DEPTH)
@@ -296,7 +296,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 		return -1;
 	if (event != IBV_EVENT_COMM_EST)
 		return fail(EINVAL);
-	/* The RTU may have arrived meanwhile: then there is nothing left to do. */
+	/* The RTU may have arrived meanwhile; there is nothing left to do. */
 	nic_cm_establish(&id->conn);
 	return 0;
 }
@@ -317,7 +317,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	}
 	/* The program may have made the queue pair itself. */
 	nic_cm_drive_lane(&id->conn);
-	/* A disconnect that the peer began, and that is answered, needs nothing more. */
+	/* Has no effect if the peer began the disconnect and was answered. */
 	nic_cm_disconnect(&id->conn);
 	return id_complete(id);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices as this library opens them: each once, for all identifiers, with a protection domain for
- * programs that name none. They stay open to the end of the process. Any thread may call.
+ * Devices as this library opens them: each once, for all identifiers, with a default protection
+ * domain. They stay open until the process ends. Any thread may call.
  */
 #ifndef URNIC_FRONT_RDMACM_DEVICE_H
 #define URNIC_FRONT_RDMACM_DEVICE_H
@@ -31,7 +31,7 @@ struct device {
 /* Open devices that are new. Returns the number of devices, or -errno. */
 int devices_refresh(void);
 
-/* The device at `index` of what devices_refresh() counted. */
+/* The device at `index`, below the result of devices_refresh(). */
 struct device *device_at(uint32_t index);
 
 /*
@@ -60,10 +60,10 @@ struct device *device_find_for_loopback(uint32_t kinds, bool is_ipv4, struct gid
 /* Is there a device of this kind? */
 bool device_exists(enum device_kind kind);
 
-/* The XRC domain for programs that name none. NULL and errno. */
+/* The default XRC domain. NULL and errno. */
 struct ibv_xrcd *device_xrcd(struct device *device);
 
-/* Call with each local address of each device of these kinds. */
+/* Call `visit` with each local address of each device of these kinds. */
 void device_for_each_gid(uint32_t kinds,
 	void (*visit)(const struct gid *gid, uint32_t ifindex, void *argument), void *argument);
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection identifier as the library sees it: the public structure, the manager's connection,
- * and the events that it can have.
+ * A connection identifier in the library: the public structure, the manager's connection, and its
+ * possible events.
  *
- * Events come from calls of the program (an address was resolved) and from the manager (the peer
- * did something). An identifier has one entry per type of event in its channel's queue, so posting
- * needs no memory. What an event tells beside its type is kept in the identifier until the program
- * takes it.
+ * Calls of the program and the manager cause events. An identifier has one entry per type of event
+ * in its channel's queue, so posting allocates nothing. Details of an event stay in the identifier
+ * until the program takes the event.
  *
- * A listener has as many identifiers in reserve as its backlog. A request takes one, the program's
- * rdma_get_cm_event() puts another in its place.
+ * A listener has as many identifiers in reserve as its backlog. A request takes one; the program's
+ * rdma_get_cm_event() replaces it.
  *
- * Life: the program holds one reference, until rdma_destroy_id(); the manager another, until the
+ * Life: the program has one reference, until rdma_destroy_id(); the manager another, until the
  * connection's protocol has ended.
  *
- * Lock: id_lock guards id->id.channel against events that are being posted, the lists of requests,
- * and reference counts. Its place is in os/lock_order.def.
+ * Lock: id_lock guards id->id.channel while events are posted, the lists of requests, and reference
+ * counts. Its place is in os/lock_order.def.
  */
 #ifndef URNIC_FRONT_RDMACM_ID_H
 #define URNIC_FRONT_RDMACM_ID_H
@@ -28,7 +27,7 @@
 
 enum {
 	ID_EVENT_COUNT = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1,
-	ID_BACKLOG_MAX = 1024, /* and what a backlog of 0 means: both as the kernel's rdma_ucm */
+	ID_BACKLOG_MAX = 1024, /* also for a backlog of 0; as the kernel's rdma_ucm */
 	ID_ACK_TIMEOUT = 17, /* 0.54 s: what the kernel's rdma_cm uses on Ethernet */
 	ID_HOP_LIMIT = 64,
 	ID_RETRY_COUNT_MAX = 7,
@@ -43,7 +42,7 @@ struct channel {
 	_Atomic uint32_t readers; /* threads in rdma_get_cm_event() */
 };
 
-/* What an identifier is good for next. */
+/* The next step of an identifier. */
 enum id_state {
 	ID_IDLE,
 	ID_BOUND,
@@ -52,12 +51,12 @@ enum id_state {
 	ID_ROUTE_RESOLVED,
 	ID_LISTENING,
 	ID_CONNECTING, /* active: REQ sent */
-	/* Active: accepted, and the program has no queue pair here: rdma_establish() */
+	/* active: accepted, and the program has its own queue pair: rdma_establish() */
 	ID_RESPONDED,
-	ID_REQUESTED, /* passive: the program accepts or refuses */
+	ID_REQUESTED, /* passive: the program accepts or rejects */
 	ID_ACCEPTED, /* passive: waits for the RTU */
 	ID_CONNECTED,
-	ID_OVER, /* refused, disconnected, failed */
+	ID_OVER, /* rejected, disconnected, failed */
 };
 
 struct id_event {
@@ -70,13 +69,13 @@ struct id_event {
 
 /* The agreed attributes of a connection; host order. */
 struct id_agreement {
-	/* Each side says with which PSN the other begins (IBTA 12.7). */
+	/* Each side chooses the PSN with which the other begins (IBTA 12.7). */
 	uint32_t rq_psn; /* ours, sent to the peer */
 	uint32_t sq_psn; /* the peer's */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey; /* datagrams */
-	uint8_t responder_resources; /* READs and atomics that we serve at once */
-	uint8_t initiator_depth; /* READs and atomics that we have under way */
+	uint8_t responder_resources; /* READs and atomics that our responder executes at once */
+	uint8_t initiator_depth; /* READs and atomics that our requester has outstanding */
 	uint8_t retry_count;
 	uint8_t rnr_retry_count;
 	uint8_t ack_timeout;
@@ -94,9 +93,9 @@ struct id {
 	uint64_t resolve_until_ns;
 	uint64_t epoch; /* of the process, across forks */
 	uint32_t references; /* under id_lock */
-	bool is_sync; /* the channel is its own, and calls wait for their event */
+	bool is_sync; /* it has its own channel, and calls wait for their event */
 	bool has_conn;
-	bool is_iwarp; /* its device is one, and `iw` its connection */
+	bool is_iwarp; /* its device is an iWARP device, and `iw` its connection */
 	struct cm_conn conn;
 	struct agent_claim claim;
 	struct device *device;
@@ -146,9 +145,9 @@ static inline struct id *id_of(struct rdma_cm_id *public)
 }
 
 /*
- * The identifier that a call names, if the program has it; NULL and errno if not: EINVAL for no
- * pointer, ENOENT for one to what was destroyed, which is not followed. perftest goes on with what
- * it has destroyed when its server was not there yet.
+ * The identifier that a call names. NULL and errno: EINVAL for a null pointer, ENOENT for a
+ * destroyed identifier, which is not dereferenced. perftest uses destroyed ones after its server
+ * was not ready.
  */
 struct id *id_find(struct rdma_cm_id *public);
 
@@ -164,7 +163,7 @@ static inline int fail(int error)
 	return -1;
 }
 
-/* An identifier with a connection of the manager's. NULL and errno. */
+/* An identifier with a connection of the manager. NULL and errno. */
 struct id *id_create(
 	struct channel *channel, enum rdma_port_space ps, enum ibv_qp_type qp_type, void *context);
 
@@ -178,14 +177,14 @@ void id_log(const struct id *id, const char *why);
 void id_post(struct id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * The same for an event that is not in id->events, with id_lock held; and the removal of an event,
- * taken or not.
+ * The same for an event outside of id->events; id_post_locked() with id_lock held. And: remove an
+ * event, taken or not.
  */
 void id_post_event(struct id *id, struct id_event *event, int status);
 void id_post_locked(struct id *id, struct id_event *event, int status);
 void id_forget_event(struct id *id, struct id_event *event);
 
-/* Handle an event of the connection manager: struct nic_cm_user. */
+/* struct nic_cm_user: an event of the connection manager. */
 void id_on_event(const struct cm_event *event);
 
 /*
@@ -231,7 +230,8 @@ int id_route(struct id *id, const struct sockaddr *remote);
 int id_fill_path(struct id *id);
 
 /*
- * Bring the queue pair of an agreed connection up; or into the error state. Return 0 or an errno.
+ * Bring the queue pair of an agreed connection up, or move it to the error state. Return 0 or an
+ * errno.
  */
 int id_qp_connect(struct id *id);
 int id_qp_fail(struct id *id);

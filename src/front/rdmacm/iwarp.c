@@ -219,7 +219,7 @@ int iwarp_connect(
 	mpa_connect(&id->iw.mpa, &policy, &reads, data, bytes);
 	id->state = ID_CONNECTING;
 	rc = nic_iwcm_connect(&id->iw, id->tos);
-	/* The port is free among rdma_cm's ports, but a TCP socket may have it. */
+	/* The port is free in rdma_cm's port space, but a TCP socket may have it. */
 	if (rc == -EADDRINUSE) {
 		id->iw.local.port = 0;
 		rc = nic_iwcm_connect(&id->iw, id->tos);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections of identifiers on iWARP devices, by MPA over TCP (connection/nic_iwcm.h): the
- * counterpart of what connect.c and channel.c do with the connection manager of InfiniBand.
+ * counterpart of connect.c and channel.c.
  *
- * The peer's reply settles all parameters, so an active side is connected when the program takes
- * the reply; there is no RTU. A passive side is connected when it accepts.
+ * The peer's reply agrees on all parameters, and there is no RTU. So an active side is connected
+ * when the program takes the reply, a passive side when it accepts.
  */
 #ifndef URNIC_FRONT_RDMACM_IWARP_H
 #define URNIC_FRONT_RDMACM_IWARP_H
@@ -17,7 +17,7 @@
  */
 int iwarp_listen(struct id *id, uint32_t backlog);
 
-/* Take no more requests, and drop those that the program has not taken. */
+/* Accept no further requests, and drop those that the program has not taken. */
 void iwarp_unlisten(struct id *id);
 
 /* Refill the reserve after requests have taken from it. */
@@ -27,7 +27,7 @@ void iwarp_replace_spares(struct id *listen);
 int iwarp_open_request(struct id *id);
 
 /*
- * Ask for a connection; answer a request; refuse one. `data` is the program's private data. Return
+ * Request a connection; accept a request; reject one. `data` is the program's private data. Return
  * 0 or -errno.
  */
 int iwarp_connect(

@@ -89,7 +89,7 @@ int group_taken(struct group *group, struct rdma_cm_event *event)
 	ud->ah_attr.port_num = DEVICE_PORT;
 	memcpy(ud->ah_attr.grh.dgid.raw, group->gid.raw, sizeof(group->gid.raw));
 	ud->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
-	ud->ah_attr.grh.hop_limit = 1; /* a group of this link */
+	ud->ah_attr.grh.hop_limit = 1; /* stay on this link */
 	ud->ah_attr.grh.traffic_class = id->tos;
 	if (!group->is_send_only && id->id.qp)
 		error = ibv_attach_mcast(id->id.qp, &ud->ah_attr.grh.dgid, 0);

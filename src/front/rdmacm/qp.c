@@ -110,9 +110,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *ini
 	}
 	if (!init->srq && public->srq)
 		init->srq = public->srq;
-	/*
-	 * Adapters round up, and programs (rdma_xclient) send inline without having asked for room.
-	 */
+	/* Adapters round up, and programs (rdma_xclient) send inline without requesting room. */
 	init->cap.max_inline_data = max_u32(init->cap.max_inline_data, INLINE_BYTES_MIN);
 	error = init->qp_type == IBV_QPT_XRC_RECV ? xrcd_complete(public, init)
 						  : cqs_complete(public, init);

@@ -29,8 +29,8 @@ static int choose_device(
 }
 
 /*
- * The destination of packets to this address. For a loopback address without a device that is the
- * source address itself. iWARP's packets go by TCP, which knows loopback addresses.
+ * The destination of packets to this address. For a loopback address without a device it is the
+ * source address. iWARP packets use TCP, which supports loopback addresses.
  */
 static struct gid path_remote(const struct id *id, const struct sockaddr *remote)
 {
@@ -125,7 +125,7 @@ int rdma_resolve_addr(
 	return id_complete(id);
 }
 
-/* The path MTU that the local interface allows; the peer may ask for less. */
+/* The path MTU that the local interface permits; the peer may propose less. */
 static enum ibv_mtu mtu_of(const struct id *id)
 {
 	struct ibv_port_attr port;

@@ -21,7 +21,7 @@ static struct list ids_waiting = {&ids_waiting, &ids_waiting}; /* of id.in_resol
 static uint32_t waiting_count;
 static bool is_running; /* the thread */
 
-/* Returns false while the result is open. */
+/* Report a result, if there is one. Returns false if not. */
 static bool id_decide(struct id *id, uint64_t now_ns)
 {
 	if (neighbour_look(&id->path.local, &id->path.remote, id->path.ifindex) ==
@@ -31,13 +31,13 @@ static bool id_decide(struct id *id, uint64_t now_ns)
 	}
 	if (now_ns < id->resolve_until_ns)
 		return false;
-	id_log(id, "nobody answers at the next hop");
+	id_log(id, "the next hop does not answer");
 	id_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	return true;
 }
 
-/* Look at each identifier once. Returns false when none is left; then the thread has ended. */
-static bool look_at_all(void)
+/* Check each identifier once. Returns false when none is left; then the thread has ended. */
+static bool ids_check(void)
 {
 	uint64_t now_ns = clock_now_ns();
 	bool has_more;
@@ -68,7 +68,7 @@ static void *thread_main(void *unused)
 		own_thread_sleep();
 		nanosleep(&pause, NULL);
 		own_thread_wake();
-	} while (look_at_all());
+	} while (ids_check());
 	own_thread_end();
 	return NULL;
 }

@@ -20,7 +20,7 @@ enum { BUCKETS = 1 << 10 };
 static struct list watched_ids = {&watched_ids, &watched_ids};
 static struct list id_buckets[BUCKETS];
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Under `watch_lock`: the interfaces of the last look; NULL: none yet */
+/* Under `watch_lock`: the previous interfaces; NULL: none yet */
 static struct netdev_list *snapshot_before;
 static uint64_t watch_epoch; /* under `watch_lock`: of the process that watches; 0: none */
 

@@ -9,10 +9,10 @@
 
 #include "front/rdmacm/id.h"
 
-/* Watch, for the life of this process. Any number of times. */
+/* Watch until the process ends. Repeated calls do no harm. */
 void watch_start(void);
 
-/* An identifier of the program's, from now until watch_remove(). */
+/* Add an identifier of the program; watch_remove() takes it out. */
 void watch_add(struct id *id);
 void watch_remove(struct id *id);
 
