@@ -50,37 +50,78 @@ void channel_close(struct request_channel *channel)
 	records_close(channel, generation);
 }
 
-bool channel_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
-	uint64_t *ret_mark)
-{
-	uint64_t mark = atomic_load(in_use);
-
-	*ret_mark = mark;
-	return (mark & CHANNEL_USES_KEY) && mr_keys_may_meet(mrs, (uint32_t)mark, key);
-}
-
 enum {
 	CLOCKLESS_ROUNDS =
 		200, /* of a wait: it spins, and no mark of a process that runs lasts longer */
 	REVOKE_ATTEMPTS_MAX = 16,
 };
 
-bool channel_is_late(uint32_t round, const struct wait_budget *budget)
+/* Does the in-use mark say that memory of this key may be in use? */
+static bool mark_meets(const struct request_channel *channel, const struct mr_table *mrs,
+	uint32_t key, uint64_t *ret_mark)
 {
-	return round >= CLOCKLESS_ROUNDS && budget->now_ns() >= budget->until_ns;
+	uint64_t mark = atomic_load(&channel->in_use);
+
+	*ret_mark = mark;
+	return (mark & CHANNEL_USES_KEY) && mr_keys_may_meet(mrs, (uint32_t)mark, key);
 }
 
-bool channel_revoke(_Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key)
+/* Revoke a mark that meets the key. True when there is none any more. */
+static bool mark_revoke(struct request_channel *channel, const struct mr_table *mrs, uint32_t key)
 {
 	uint64_t mark;
 
 	for (uint32_t attempt = 0; attempt < REVOKE_ATTEMPTS_MAX; attempt++) {
-		if (!channel_mark_meets(in_use, mrs, key, &mark))
+		if (!mark_meets(channel, mrs, key, &mark))
 			return true;
-		if (atomic_compare_exchange_strong(in_use, &mark, mark | CHANNEL_IS_REVOKED))
+		if (atomic_compare_exchange_strong(
+			    &channel->in_use, &mark, mark | CHANNEL_IS_REVOKED))
 			return false;
 	}
 	return false;
+}
+
+bool channel_quiesce(struct request_channel *channel, const struct local_owner *owner,
+	const struct mr_table *mrs, uint32_t key, uint64_t until_ns)
+{
+	uint32_t round = 0;
+	uint64_t mark;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	do {
+		if (!mark_meets(channel, mrs, key, &mark))
+			return true;
+		if (mark & CHANNEL_IS_REVOKED) {
+			/* Another thread may not have yet */
+			atomic_fetch_add(&channel->revoked, 1);
+			return false;
+		}
+		if (!owner->wait(atomic_load(&channel->initiator), round))
+			return true;
+	} while (round++ < CLOCKLESS_ROUNDS || owner->now_ns() < until_ns);
+	if (mark_revoke(channel, mrs, key))
+		return true;
+	atomic_fetch_add(&channel->revoked, 1);
+	owner->wait(atomic_load(&channel->initiator), round); /* see channel_mark_holds() */
+	return false;
+}
+
+static bool is_marked(const struct request_channel *channel)
+{
+	return atomic_load(&channel->in_use) != CHANNEL_IS_FREE;
+}
+
+bool channel_wait(const struct request_channel *channel, const struct local_owner *owner,
+	uint32_t *round, uint32_t rounds_max)
+{
+	while (is_marked(channel)) {
+		if (!owner->wait(atomic_load(&channel->initiator), *round))
+			return true;
+		if (*round == rounds_max)
+			return !is_marked(channel);
+		++*round;
+	}
+	return true;
 }
 
 const struct channel_record *channel_next(const struct request_channel *channel)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Request channels: where a connected initiator leaves what its requests have done at its target.
+ * Request channels: where an initiator leaves what its requests have done at its target.
  *
- * A channel lies in the NIC memory of the target, its owner. The initiator has it mapped. The two
- * share no lock, because a process may be stopped or killed between any two instructions. Instead
+ * A channel lies in the NIC memory of the target, its owner. The initiator has it mapped. It is
+ * connected, or a borrower (local/borrower.h) whose channel belongs to no queue pair. The two share
+ * no lock, because a process may be stopped or killed between any two instructions. Instead
  * each word has one writer, or changes by one compare-and-swap:
  *
  *   `generation`       Odd while the channel is open.
@@ -65,10 +66,20 @@ enum {
  */
 #define CHANNEL_IS_REVOKED (1ull << 63)
 
-/* How long an owner waits for marks: until `now_ns` says that it is later than `until_ns`. */
-struct wait_budget {
-	uint64_t until_ns;
+struct borrower_table;
+
+/* This process, as owner of the channels in its NIC memory, and as initiator in those of others. */
+struct local_owner {
+	/*
+	 * The process called `who` uses a channel, and has for `round` calls: let some time pass.
+	 * False when that process has ended.
+	 */
+	bool (*wait)(uint32_t who, uint32_t round);
+	void (*pause)(uint32_t round); /* just let some time pass */
 	uint64_t (*now_ns)(void);
+	uint32_t who; /* the name of this process, told to targets (request_channel.initiator) */
+	struct borrower_table *borrowers; /* NULL: none are served */
+	_Atomic uint64_t last_serial; /* of UD endpoints that were ever opened */
 };
 
 /*
@@ -84,7 +95,7 @@ struct channel_reservation {
 	uint32_t srqn;
 };
 
-/* A receive request that was taken, and how it completes: successfully. */
+/* A receive request that was taken, and how it completes. */
 struct channel_record {
 	_Atomic uint64_t sequence; /* channel_sequence(): written last */
 	uint64_t wr_id;
@@ -92,15 +103,48 @@ struct channel_record {
 	uint32_t flags; /* enum wc_flags */
 	uint32_t byte_count;
 	uint32_t imm;
-	uint32_t taken; /* of the receive queue, before this one (rq_taken) */
+	/* Of the queue pair's own queue, before this one: rq_taken() */
+	uint32_t taken;
+	/* Of the shared receive queue that it was taken from, or the UD queue pair that receives */
+	uint32_t number;
+	/* A borrower sets these, too. */
+	uint32_t qpn; /* the borrower's */
+	uint32_t fault; /* enum fault */
+	uint64_t serial; /* of the UD endpoint (local/ud_endpoint.h); 0: it is no datagram */
 	uint32_t is_solicited;
-	uint32_t srqn; /* of an XRC target: what it was taken from */
+	uint32_t service_level; /* of a datagram: enum wc_service_level */
+};
+
+/*
+ * An operation on a word that only the owner's own CPUs can do, because nobody else has the memory
+ * mapped. The borrower requests it, and withdraws the request if the owner does not come; who
+ * changes `state` from CHANNEL_WORD_REQUESTED has it.
+ */
+enum channel_word_state {
+	CHANNEL_WORD_NONE,
+	CHANNEL_WORD_REQUESTED,
+	CHANNEL_WORD_TAKEN, /* the owner is about to do it */
+	CHANNEL_WORD_DONE,
+};
+
+struct channel_word {
+	_Atomic uint32_t state; /* enum channel_word_state */
+	uint32_t key;
+	uint32_t pd; /* the owner's */
+	uint32_t qpn;
+	uint32_t access;
+	uint32_t operation; /* enum mr_word_operation */
+	uint64_t iova;
+	uint64_t compare;
+	uint64_t value;
+	/* The answer. */
+	uint32_t fault; /* enum mr_fault */
 	uint32_t reserved;
-	uint64_t reserved_too[2];
+	uint64_t before;
 };
 
 struct request_channel {
-	/* The owner writes these while the channel is closed. */
+	/* The owner writes these while the channel is closed. A borrower's channel has none. */
 	uint32_t qpn;
 	uint32_t dest_qpn;
 	uint32_t rq_psn; /* that the connection began with: whose it is */
@@ -128,7 +172,7 @@ struct request_channel {
 	/* The initiator writes these. */
 	alignas(64) _Atomic uint64_t in_use;
 	_Atomic uint32_t count; /* of records in this generation */
-	_Atomic uint32_t initiator; /* who it is: see local/local.h */
+	_Atomic uint32_t initiator; /* its name (local_owner.who); 0: no borrower's */
 	/* What it has executed; for counters of the owner's (lane/counter.def). */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t reads;
@@ -147,6 +191,8 @@ struct request_channel {
 	 * the channel is closed.
 	 */
 	alignas(64) struct channel_reservation reservation;
+
+	alignas(64) struct channel_word word;
 };
 
 /* What the owner itself goes by: the twin of a channel. */
@@ -177,7 +223,11 @@ static inline struct channel_record channel_record_read(const struct channel_rec
 		.imm = READ_ONCE(record->imm),
 		.taken = READ_ONCE(record->taken),
 		.is_solicited = READ_ONCE(record->is_solicited),
-		.srqn = READ_ONCE(record->srqn),
+		.number = READ_ONCE(record->number),
+		.qpn = READ_ONCE(record->qpn),
+		.fault = READ_ONCE(record->fault),
+		.serial = READ_ONCE(record->serial),
+		.service_level = READ_ONCE(record->service_level),
 	};
 }
 
@@ -235,24 +285,25 @@ void channel_open(struct request_channel *channel);
 void channel_close(struct request_channel *channel);
 
 /*
- * Does the in-use mark of either kind of channel say that memory of this key may be in use?
- * *ret_mark is the mark.
+ * Wait until the initiator uses no memory of this key, which is found no longer. False when it
+ * still does at `until_ns`: the initiator has stopped, and its mark is revoked. It notices that, so
+ * none of its requests succeeds by what it moves from now on; but it may still move the bytes of
+ * one step, LOCAL_STEP_BYTES at most. A mark that changes faster than it can be revoked counts as
+ * revoked.
  */
-bool channel_mark_meets(const _Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key,
-	uint64_t *ret_mark);
-
-/* Was a mark waited for long enough, with `round` calls? */
-bool channel_is_late(uint32_t round, const struct wait_budget *budget);
+bool channel_quiesce(struct request_channel *channel, const struct local_owner *owner,
+	const struct mr_table *mrs, uint32_t key, uint64_t until_ns);
 
 /*
- * A mark that meets the key has been waited for long enough: revoke it. True when no mark does any
- * more. A mark that changes faster than it can be revoked is no honest one: false, as for one that
- * was revoked.
+ * Wait until the channel has no mark, or its initiator is dead. `*round` counts the calls of
+ * local_owner.wait, over several channels; at `rounds_max` it returns false if there is a mark.
  */
-bool channel_revoke(_Atomic uint64_t *in_use, const struct mr_table *mrs, uint32_t key);
+bool channel_wait(const struct request_channel *channel, const struct local_owner *owner,
+	uint32_t *round, uint32_t rounds_max);
 
 /*
- * The next record of the generation that the channel is open in, or was last; or NULL. It may
+ * The next record of the generation that the channel is open in, or was last; or NULL. A borrower's
+ * channel is never opened: its records have the generation before 0, which is the last. It may
  * change while it is read. The caller counts it with channel_collected() when it has what it needs.
  */
 const struct channel_record *channel_next(const struct request_channel *channel);
@@ -274,10 +325,10 @@ static inline void channel_leave(struct request_channel *channel)
  * when the load is done; the owner pauses after it has revoked, so they are out of it before the
  * memory is replaced. An initiator that is stopped has an empty store buffer.
  */
-static inline bool channel_mark_holds(const _Atomic uint64_t *in_use)
+static inline bool channel_mark_holds(const struct request_channel *channel)
 {
 	atomic_thread_fence(memory_order_acquire);
-	return !(atomic_load_explicit(in_use, memory_order_relaxed) & CHANNEL_IS_REVOKED);
+	return !(atomic_load_explicit(&channel->in_use, memory_order_relaxed) & CHANNEL_IS_REVOKED);
 }
 
 /*
@@ -354,6 +405,24 @@ static inline bool channel_has_uncollected(
 		atomic_load_explicit(&channel->collected, memory_order_acquire);
 }
 
+/* Write all of a record but its sequence. */
+static inline void channel_record_write(
+	struct channel_record *place, const struct channel_record *record)
+{
+	place->wr_id = record->wr_id;
+	place->opcode = record->opcode;
+	place->flags = record->flags;
+	place->byte_count = record->byte_count;
+	place->imm = record->imm;
+	place->taken = record->taken;
+	place->number = record->number;
+	place->qpn = record->qpn;
+	place->fault = record->fault;
+	place->serial = record->serial;
+	place->is_solicited = record->is_solicited;
+	place->service_level = record->service_level;
+}
+
 /*
  * Publish a record; its sequence does not matter. The initiator is in the channel, and there is
  * room. False when the channel was closed. What is read after it was published is as it was then or
@@ -366,14 +435,7 @@ static inline bool channel_publish(
 	struct channel_record *place = channel_record_at(channel, number);
 	uint64_t empty = channel_sequence(generation, number - CHANNEL_RECORD_COUNT);
 
-	place->wr_id = record->wr_id;
-	place->opcode = record->opcode;
-	place->flags = record->flags;
-	place->byte_count = record->byte_count;
-	place->imm = record->imm;
-	place->taken = record->taken;
-	place->is_solicited = record->is_solicited;
-	place->srqn = record->srqn;
+	channel_record_write(place, record);
 	if (!atomic_compare_exchange_strong(
 		    &place->sequence, &empty, channel_sequence(generation, number)))
 		return false;

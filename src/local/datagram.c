@@ -178,7 +178,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
  */
 static void key_mark(struct datagram_route *route, uint64_t key)
 {
-	struct borrower_channel *channel = route->process.channel;
+	struct request_channel *channel = route->process.channel;
 
 	if (atomic_load_explicit(&channel->in_use, memory_order_relaxed) !=
 		(CHANNEL_USES_KEY | key))
@@ -201,7 +201,7 @@ static bool endpoint_enter(struct datagram_route *route)
 	endpoint = peer_at(peer_of(route), offset, sizeof(*endpoint));
 	if (endpoint && endpoint_read(route, endpoint))
 		return true;
-	borrower_channel_leave(process->channel);
+	channel_leave(process->channel);
 	return false;
 }
 
@@ -325,12 +325,12 @@ static enum mr_fault theirs_put(struct datagram_route *route, const struct recv_
 		fault = theirs_find(route, &at, &place);
 		if (fault == MR_FAULT_KEY && await_key(route, at.lkey, round++))
 			continue;
-		if (!fault && borrower_channel_mark_holds(route->process.channel) &&
+		if (!fault && channel_mark_holds(route->process.channel) &&
 			!peer_put(peer_of(route), &place, 0, from + done, at.bytes))
 			fault = MR_FAULT_PAGE;
 		if (fault)
 			return fault;
-		if (borrower_channel_mark_holds(route->process.channel))
+		if (channel_mark_holds(route->process.channel))
 			done += at.bytes;
 		else if (revoked++ == REVOKED_MAX)
 			return MR_FAULT_PAGE;
@@ -371,7 +371,7 @@ static enum mr_fault receive_fill(struct datagram_route *route, const struct rec
 	if (!is_mapped)
 		to = datagram->bytes;
 	fill_at(route, wqe, datagram, to);
-	if (is_mapped && !borrower_channel_mark_holds(route->process.channel)) {
+	if (is_mapped && !channel_mark_holds(route->process.channel)) {
 		to = datagram->bytes;
 		is_mapped = false;
 		fill_at(route, wqe, datagram, to);
@@ -418,25 +418,24 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 {
 	const struct datagram_process *process = &route->process;
 	bool has_imm = wr_table[wqe->opcode].has_imm;
-	const struct borrower_record record = {
+	const struct channel_record record = {
 		.wr_id = receive->wr_id,
 		.opcode = WC_RECV,
 		.flags = WC_GRH | (has_imm ? WC_WITH_IMM : 0),
 		.byte_count = GRH_BYTES + wqe->total_bytes,
 		.imm = has_imm ? wqe->imm : 0,
-		.qpn = route->qpn,
+		.number = route->qpn,
 		.fault = message_local_fault(fault),
 		.is_solicited = (wqe->flags & SEND_SOLICITED) != 0,
 		.serial = route->serial,
-		.source_qpn = from->qp->qpn,
+		.qpn = from->qp->qpn,
 		.service_level = gid_is_ipv4(&route->path->remote) ? WC_SERVICE_LEVEL_UDP_IPV4
 								   : WC_SERVICE_LEVEL_UDP_IPV6,
 		.taken = (uint32_t)taken,
 	};
 
 	/* There was room, and this lane alone publishes in this channel. */
-	borrower_channel_publish(
-		process->channel, process->doorbell, process->channel_offset, &record);
+	borrower_channel_publish(peer_of(route), process->channel, process->doorbell, &record);
 	if (fault)
 		route_kick(route);
 }
@@ -589,7 +588,7 @@ static enum qp_local_result route_execute(struct ud_endpoint_qp *from, struct da
 		!endpoint_enter(route))
 		return QP_LOCAL_PACKETS;
 	result = datagram_deliver(from, route, wqe, now_ns, ret_at_ns);
-	borrower_channel_leave(route->process.channel);
+	channel_leave(route->process.channel);
 	if (result == QP_LOCAL_DONE)
 		receiver_notify(route, wqe);
 	else if (result == QP_LOCAL_PACKETS)

@@ -53,8 +53,7 @@ struct datagram_process {
 	uint32_t lane; /* of the host's, that has the number's slot */
 	const struct ud_endpoint_table *endpoints; /* its */
 	struct doorbell *doorbell; /* its */
-	struct borrower_channel *channel; /* ours there, of these two lanes */
-	uint64_t channel_offset;
+	struct request_channel *channel; /* ours there, of these two lanes */
 };
 
 struct datagram_route {

@@ -229,7 +229,7 @@ bool local_deliver(
 		.imm = info->has_imm || info->has_invalidate ? wqe->imm : 0,
 		.taken = rq_taken(local->target_rq),
 		.is_solicited = is_solicited,
-		.srqn = wqe->srqn,
+		.number = wqe->srqn,
 	};
 
 	/* With bytes to move, we are inside. */

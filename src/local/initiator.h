@@ -39,7 +39,7 @@ static inline bool local_use(struct local_qp *local, uint32_t key)
  */
 static inline bool local_mark_holds(const struct local_qp *local)
 {
-	return channel_mark_holds(&local->target->in_use);
+	return channel_mark_holds(local->target);
 }
 
 /* --- initiator.c --- */

@@ -9,7 +9,7 @@
 
 /* --- the target --- */
 
-static void qp_established(struct local_qp *local)
+void local_establish(struct local_qp *local)
 {
 	struct qp *qp = local->qp;
 
@@ -102,7 +102,7 @@ static __attribute__((noinline)) void collect_other(
 	const struct channel_record record = channel_record_read(place);
 	struct qp *qp = local->qp;
 	bool is_xrc = qp->type == QP_TYPE_XRC_RECV;
-	struct srq *srq = shared_srq_of(qp, record.srqn);
+	struct srq *srq = shared_srq_of(qp, record.number);
 	const struct mr_user user = {is_xrc && srq ? srq->pd : qp->pd, qp->qpn};
 	uint64_t bytes = record.opcode == WC_RECV ? record.byte_count : 0; /* in its list */
 	struct cqe cqe = {
@@ -158,20 +158,7 @@ static void collect_one(
 	qp_complete_message(qp, wr_id, bytes, now_ns);
 }
 
-/* Say where the next record will be. */
-static void watch_next(struct local_qp *local)
-{
-	const struct request_channel *channel = local->channel;
-	const struct channel_private *private = channel_private(channel);
-
-	atomic_store_explicit(&local->watch->sequence,
-		&channel->record[private->collected % CHANNEL_RECORD_COUNT].sequence,
-		memory_order_relaxed);
-	atomic_store_explicit(&local->watch->published,
-		channel_sequence(private->generation, private->collected), memory_order_relaxed);
-}
-
-static uint32_t channel_collect(struct local_qp *local, uint64_t now_ns)
+uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns)
 {
 	const struct channel_record *record;
 	uint32_t count = 0;
@@ -184,7 +171,7 @@ static uint32_t channel_collect(struct local_qp *local, uint64_t now_ns)
 	}
 	if (count && local->watch) {
 		local->watch->is_busy = true;
-		watch_next(local);
+		local_watch_next(local);
 	}
 	return count;
 }
@@ -195,7 +182,7 @@ static uint32_t channel_collect(struct local_qp *local, uint64_t now_ns)
  */
 static void collect_all(struct local_qp *local, uint64_t now_ns)
 {
-	channel_collect(local, now_ns);
+	local_collect_channel(local, now_ns);
 	if (local->has_taken)
 		rq_count_taken(local->qp->rq, local->last_taken);
 	local->has_taken = false;
@@ -206,194 +193,26 @@ static void qp_collect(struct qp *qp, uint64_t now_ns)
 	collect_all(local_from_qp(qp), now_ns);
 }
 
-/* --- watching --- */
-
-/* Initiators no longer ring for it. */
-static void watch_begin(struct local_qp *local, struct local_watch *watch)
-{
-	watch->local = local;
-	watch->is_busy = true;
-	local->watch = watch;
-	watch_next(local);
-	atomic_store_explicit(&local->channel->is_watched, 1, memory_order_relaxed);
-}
-
-/*
- * Who publishes from here on rings; what was published before is found by the caller's next look.
- */
-static void watch_leave(struct local_qp *local)
-{
-	atomic_store(&local->channel->is_watched, 0);
-	atomic_thread_fence(memory_order_seq_cst);
-	local->watch = NULL;
-}
-
-static void watch_end(struct local_qp *local)
-{
-	struct local_lane *lane = local->lane;
-	uint32_t last = atomic_load_explicit(&lane->watch_count, memory_order_relaxed) - 1;
-	struct local_watch *watch = local->watch;
-
-	if (!watch)
-		return;
-	watch_leave(local);
-	if (watch != &lane->watch[last]) {
-		watch->local = lane->watch[last].local;
-		watch->is_busy = lane->watch[last].is_busy;
-		watch->local->watch = watch;
-		watch_next(watch->local);
-	}
-	atomic_store_explicit(&lane->watch_count, last, memory_order_relaxed);
-}
-
-/* The place of one that was silent since it was last asked for. NULL: there is none. */
-static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
-{
-	struct local_watch *watch = &lane->watch[lane->next_watch++ % LOCAL_WATCHED_MAX];
-	struct local_qp *silent = watch->local;
-
-	if (watch->is_busy) {
-		watch->is_busy = false;
-		return NULL;
-	}
-	watch_leave(silent);
-	channel_collect(silent, now_ns);
-	return watch;
-}
-
-static void channel_watch(struct local_qp *local, uint64_t now_ns)
-{
-	struct local_lane *lane = local->lane;
-	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
-	struct local_watch *place =
-		count < LOCAL_WATCHED_MAX ? &lane->watch[count] : watch_take_over(lane, now_ns);
-
-	if (!place)
-		return;
-	watch_begin(local, place);
-	if (count < LOCAL_WATCHED_MAX)
-		atomic_store_explicit(&lane->watch_count, count + 1, memory_order_release);
-}
-
-static const struct qp_local_ops ops;
-
-static struct local_qp *local_of(struct qp *qp)
-{
-	return qp && qp->local && qp->local->ops == &ops ? local_from_qp(qp) : NULL;
-}
-
-/* The queue pair whose channel this is; NULL when it has none any more, or it is none. */
-static struct local_qp *owner_of(const struct lane *lane, const struct request_channel *channel)
-{
-	struct local_qp *local =
-		local_of(lane->qp_by_number[READ_ONCE(channel->qpn) % LANE_QP_COUNT_MAX]);
-
-	return local && local->channel == channel ? local : NULL;
-}
-
-/* What may be a channel at this offset, any value; or NULL. */
-static struct request_channel *channel_at(const struct lane *lane, uint64_t offset)
-{
-	return arena_has_block(lane->arena, offset, sizeof(struct request_channel))
-		? arena_peers_side(arena_at(lane->arena, offset))
-		: NULL;
-}
-
-static uint32_t collect_watched(struct local_lane *lane, uint64_t now_ns)
-{
-	uint32_t count = 0;
-
-	/*
-	 * A queue pair that fails by what it collects leaves the list: another one takes its place.
-	 */
-	for (uint32_t i = 0; i < atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
-		i++)
-		count += channel_collect(lane->watch[i].local, now_ns);
-	return count;
-}
-
-/*
- * A channel was on the list. `local` is NULL when it is nobody's. Returns how many records it had.
- */
-static uint32_t rung_collect(struct local_qp *local, uint64_t now_ns)
-{
-	uint32_t count;
-
-	if (!local)
-		return 0;
-	if (atomic_load_explicit(&local->channel->wants_first, memory_order_relaxed))
-		qp_established(local);
-	count = channel_collect(local, now_ns);
-	if (!local->watch && channel_is_open(local->channel))
-		channel_watch(local, now_ns);
-	return count;
-}
-
-/* The list is broken: check all channels of the lane. */
-static __attribute__((cold, noinline)) uint32_t collect_everywhere(
-	struct lane *lane, uint64_t now_ns)
-{
-	uint32_t count = 0;
-
-	lane_count_unsound(lane);
-	for (uint32_t i = 0; i < LANE_QP_COUNT_MAX; i++) {
-		struct local_qp *local = local_of(lane->qp_by_number[i]);
-
-		if (local)
-			ready_reset(&local->channel->ready);
-		count += rung_collect(local, now_ns);
-	}
-	return count;
-}
-
-uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
-{
-	uint32_t count = collect_watched(local_lane, now_ns);
-	uint64_t offset = doorbell_take(local_lane->doorbell);
-
-	for (uint32_t i = 0; offset; i++) {
-		struct request_channel *channel =
-			i < LANE_QP_COUNT_MAX ? channel_at(lane, offset) : NULL;
-
-		offset = channel ? ready_next(&channel->ready) : 0;
-		/*
-		 * From here on it may be rung again: look at it after that. What is not rung is on
-		 * no list.
-		 */
-		if (!channel || !ready_reset(&channel->ready))
-			return count + collect_everywhere(lane, now_ns);
-		count += rung_collect(owner_of(lane, channel), now_ns);
-	}
-	return count;
-}
-
-static bool is_in_use(const struct request_channel *channel)
-{
-	return atomic_load(&channel->in_use) != CHANNEL_IS_FREE;
-}
-
 enum { CLOSE_ROUNDS_MAX = 1200 }; /* of local_owner.wait, for a stopped initiator */
 
-bool local_wait(struct local_qp *local)
+bool local_wait(const struct local_qp *local)
 {
+	uint32_t round = 0;
+
 	atomic_thread_fence(memory_order_seq_cst);
-	for (uint32_t round = 0; is_in_use(local->channel); round++) {
-		if (!local->owner->wait(local->channel, round)) {
-			/* its initiator has ended */
-			atomic_store(&local->channel->in_use, CHANNEL_IS_FREE);
-			return true;
-		}
-		if (round == CLOSE_ROUNDS_MAX)
-			return false;
-	}
-	return true;
+	return channel_wait(local->channel, local->owner, &round, CLOSE_ROUNDS_MAX);
 }
 
 /* Close the channel, and wait for its mark. False when a stopped initiator keeps it. */
 static bool close_and_wait(struct local_qp *local)
 {
+	bool is_free;
+
 	channel_close(local->channel);
-	return local_wait(local);
+	is_free = local_wait(local);
+	if (is_free) /* a dead initiator's mark is still there */
+		atomic_store(&local->channel->in_use, CHANNEL_IS_FREE);
+	return is_free;
 }
 
 enum { FAREWELL_ROUNDS_MAX = 600 }; /* of local_owner.pause */
@@ -430,7 +249,7 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 		close_and_wait(local);
 		collect_all(local, now_ns);
 		shared_reclaim(local, now_ns);
-		watch_end(local);
+		local_watch_end(local);
 		local_forget_peer(local);
 		break;
 	case QP_RTS:
@@ -444,32 +263,6 @@ static void state_changed(struct qp *qp, enum qp_state old, uint64_t now_ns)
 	}
 }
 
-bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key,
-	const struct wait_budget *budget)
-{
-	struct request_channel *channel = local->channel;
-	uint32_t round = 0;
-	uint64_t mark;
-
-	atomic_thread_fence(memory_order_seq_cst);
-	do {
-		if (!channel_mark_meets(&channel->in_use, mrs, key, &mark))
-			return true;
-		if (mark & CHANNEL_IS_REVOKED) {
-			/* Another thread may not have yet */
-			atomic_fetch_add(&channel->revoked, 1);
-			return false;
-		}
-		if (!local->owner->wait(channel, round))
-			return true;
-	} while (!channel_is_late(round++, budget));
-	if (channel_revoke(&channel->in_use, mrs, key))
-		return true;
-	atomic_fetch_add(&channel->revoked, 1);
-	local->owner->wait(channel, round); /* see channel_mark_holds() */
-	return false;
-}
-
 enum { INVALIDATE_NS = 50000000 };
 
 /*
@@ -479,10 +272,9 @@ enum { INVALIDATE_NS = 50000000 };
 static void qp_quiesce(struct qp *qp, uint32_t key)
 {
 	const struct local_qp *local = local_from_qp(qp);
-	const struct wait_budget budget = {
-		local->owner->now_ns() + INVALIDATE_NS, local->owner->now_ns};
 
-	local_quiesce(local, qp->lane->mrs, key, &budget);
+	channel_quiesce(local->channel, local->owner, qp->lane->mrs, key,
+		local->owner->now_ns() + INVALIDATE_NS);
 }
 
 static void qp_modified(struct qp *qp)
@@ -517,15 +309,20 @@ static const struct qp_local_ops ops = {
 	.quiesce = qp_quiesce,
 };
 
+struct local_qp *local_connection_of(struct qp *qp)
+{
+	return qp && qp->local && qp->local->ops == &ops ? local_from_qp(qp) : NULL;
+}
+
 void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
-	struct peer *peer, const struct channel_table *table, const struct local_owner *owner)
+	struct peer *peer, const struct channel_table *table)
 {
 	struct request_channel *channel = place->channel;
 	const struct arena *arena = qp->lane->arena;
 
 	local->base.ops = &ops;
 	local->qp = qp;
-	local->owner = owner;
+	local->owner = place->lane->owner;
 	local->channel = channel;
 	local->channel_offset = place->offset;
 	local->lane = place->lane;
@@ -586,7 +383,7 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns)
 	wait_for_last_records(local);
 	is_free = close_and_wait(local);
 	collect_all(local, now_ns);
-	watch_end(local);
+	local_watch_end(local);
 	local_collect(local->qp->lane, local->lane, now_ns);
 	if (is_free)
 		ready_reset(&local->channel->ready); /* for one that died before it had pushed it */

@@ -45,18 +45,6 @@
 #include "memory/copy.h"
 #include "qp/qp.h"
 
-/* What a target needs of its surroundings. */
-struct local_owner {
-	/*
-	 * Somebody uses the channel, and has for `round` calls: let some time pass. False when
-	 * nobody does in truth, because the initiator is dead.
-	 */
-	bool (*wait)(const struct request_channel *channel, uint32_t round);
-	void (*pause)(uint32_t round); /* just let some time pass */
-	uint64_t (*now_ns)(void);
-	uint32_t who; /* of this process, told to targets (channel.initiator) */
-};
-
 enum { LOCAL_WATCHED_MAX = 8 };
 
 /*
@@ -70,9 +58,12 @@ struct local_watch {
 	bool is_busy; /* there was something since its place was last wanted for another one */
 };
 
-/* A lane's part: its doorbell, and those of its channels that have most to say. */
+/* A lane's part: its doorbell, and the busiest of its connected channels. */
 struct local_lane {
-	struct doorbell *doorbell; /* NULL: nobody meets on this host */
+	struct doorbell *doorbell; /* NULL: no other process reaches this lane */
+	struct local_owner *owner;
+	uint32_t depth; /* calls of local_collect() that are under way, each within another one */
+	bool has_borrowers; /* one has left something here */
 	struct local_watch watch[LOCAL_WATCHED_MAX];
 	_Atomic uint32_t watch_count;
 	uint32_t next_watch; /* whose place the next one may take */
@@ -156,7 +147,7 @@ struct local_channel {
  * requests go by packets.
  */
 void local_connect(struct local_qp *local, struct qp *qp, const struct local_channel *place,
-	struct peer *peer, const struct channel_table *table, const struct local_owner *owner);
+	struct peer *peer, const struct channel_table *table);
 
 /*
  * End it. False when somebody stands still in the channel: then it must never be used again. Else
@@ -168,24 +159,14 @@ bool local_disconnect(struct local_qp *local, uint64_t now_ns);
 void local_forget_peer(struct local_qp *local);
 
 /*
- * Wait until nobody uses memory of this key, which is found no longer. The lane need not be locked,
- * but nobody may disconnect the queue pair meanwhile.
- *
- * False when that has not come true within `budget`: the initiator stands still. Its mark is
- * revoked, so it knows, and no request of it succeeds by what it moves from now on; but it may
- * still move bytes, LOCAL_STEP_BYTES at most.
- */
-bool local_quiesce(const struct local_qp *local, const struct mr_table *mrs, uint32_t key,
-	const struct wait_budget *budget);
-
-/*
  * Something that initiators find by its number is found no longer: wait until nobody is in the
- * channel who may have found it. False when somebody stands still there: then its memory must never
- * be used again. As local_quiesce().
+ * channel who may have found it. False when a stopped initiator still may: then its memory must
+ * never be used again. The lane need not be locked, but nobody may disconnect the queue pair
+ * meanwhile.
  */
-bool local_wait(struct local_qp *local);
+bool local_wait(const struct local_qp *local);
 
-/* Has a channel of this lane events? A hint, for any thread. */
+/* Is there something to collect? A hint, for any thread. */
 static inline bool local_has_work(const struct local_lane *lane)
 {
 	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_acquire);
@@ -204,8 +185,43 @@ static inline bool local_has_work(const struct local_lane *lane)
 	return doorbell_is_rung(lane->doorbell);
 }
 
-/* Collect what initiators have left in the channels of a lane. Returns how many records it was. */
+/* --- collect.c --- */
+
+/*
+ * Collect what initiators have left in the channels of a lane, and do what borrowers request.
+ * Returns how much it was. Datagrams to a queue pair's own receive queue complete in the order in
+ * which its requests were posted; a borrower that is about to publish one of an earlier request is
+ * waited for, a few milliseconds at most.
+ *
+ * A record may fail a datagram queue pair, whose endpoint calls this again. A call that is nested
+ * too deeply does nothing: the calls around it, or the next one, collect the rest.
+ */
 uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns);
+
+/* Say where the next record of a watched channel will be. */
+static inline void local_watch_next(struct local_qp *local)
+{
+	const struct request_channel *channel = local->channel;
+	const struct channel_private *private = channel_private(channel);
+
+	atomic_store_explicit(&local->watch->sequence,
+		&channel->record[private->collected % CHANNEL_RECORD_COUNT].sequence,
+		memory_order_relaxed);
+	atomic_store_explicit(&local->watch->published,
+		channel_sequence(private->generation, private->collected), memory_order_relaxed);
+}
+
+/* The channel is not watched from here on. */
+void local_watch_end(struct local_qp *local);
+
+/* local.c: collect the records of one channel. Returns how many there were. */
+uint32_t local_collect_channel(struct local_qp *local, uint64_t now_ns);
+
+/* local.c: the initiator has executed its first request. */
+void local_establish(struct local_qp *local);
+
+/* The connection of a queue pair within this host; NULL: it has none. `qp` may be NULL. */
+struct local_qp *local_connection_of(struct qp *qp);
 
 /* initiator.c: see struct qp_local_ops. */
 bool local_can_execute(struct qp *qp, const struct send_wqe *wqe);

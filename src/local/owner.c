@@ -13,15 +13,14 @@ static bool is_gone(const struct owner_process *owner)
 }
 
 /* The owner is not gone. */
-static struct borrower_channel *channel_take(struct owner_process *owner)
+static struct request_channel *channel_take(struct owner_process *owner)
 {
-	return borrower_channel_take(
-		owner->borrowers, owner->ops->who, owner->ops->is_alive, owner);
+	return borrower_channel_take(owner->borrowers, owner->peer, owner->self->who);
 }
 
-struct borrower_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its)
+struct request_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its)
 {
-	struct borrower_channel **channel = &owner->record[own][its];
+	struct request_channel **channel = &owner->record[own][its];
 
 	if (!*channel)
 		*channel = channel_take(owner);
@@ -58,7 +57,7 @@ static struct owner_mark *key_enter(struct owner_process *owner, uint32_t key)
 
 static void key_leave(struct owner_mark *mark)
 {
-	borrower_channel_leave(mark->channel);
+	channel_leave(mark->channel);
 	atomic_store_explicit(&mark->is_busy, false, memory_order_release);
 }
 
@@ -79,13 +78,13 @@ static enum mr_fault key_find(const struct borrowed_domain *domain, uint32_t key
 		iova, bytes, ret_place);
 }
 
-enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* of owner_ops.pause: some 200 ms */
+enum { SUSPENDED_ROUNDS_MAX = 4000 }; /* of local_owner.pause: some 200 ms */
 
 bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t round)
 {
 	if (round == SUSPENDED_ROUNDS_MAX || !mr_key_is_known(&owner->peer->mrs, key))
 		return false;
-	owner->ops->pause(round);
+	owner->self->pause(round);
 	return true;
 }
 
@@ -139,10 +138,10 @@ enum mr_fault borrowed_put(const struct borrowed_domain *domain, uint32_t key, u
 		fault = key_enter_found(domain, key, qpn, access, iova, bytes, &mark, &place);
 		if (fault)
 			return fault;
-		if (borrower_channel_mark_holds(mark->channel) &&
+		if (channel_mark_holds(mark->channel) &&
 			!peer_put(domain->owner->peer, &place, 0, from, bytes))
 			fault = MR_FAULT_PAGE;
-		has_moved = borrower_channel_mark_holds(mark->channel);
+		has_moved = channel_mark_holds(mark->channel);
 		key_leave(mark);
 	} while (!has_moved && ++attempt < REVOKED_MAX);
 	return has_moved ? fault : MR_FAULT_PAGE;
@@ -163,7 +162,7 @@ enum mr_fault borrowed_get(const struct borrowed_domain *domain, uint32_t key, u
 			return fault;
 		if (!peer_get(domain->owner->peer, &place, 0, to, bytes))
 			fault = MR_FAULT_PAGE;
-		has_moved = borrower_channel_mark_holds(mark->channel);
+		has_moved = channel_mark_holds(mark->channel);
 		key_leave(mark);
 	} while (!has_moved && ++attempt < REVOKED_MAX);
 	return has_moved ? fault : MR_FAULT_PAGE;
@@ -181,33 +180,32 @@ static struct doorbell *any_doorbell(const struct owner_process *owner, uint32_t
 	return NULL;
 }
 
+/* Calls of local_owner.pause. */
 enum {
-	ASK_ROUNDS_MAX =
-		1040, /* of owner_ops.pause, until it is asked for again later: some milliseconds */
+	ASK_ROUNDS_MAX = 1040, /* some milliseconds, for an owner that has not begun */
 	DO_ROUNDS_MAX = 4000, /* for an owner that has begun */
 };
 
 /* The answer. MR_FAULT_LATER when the owner did not begin in time. */
 static enum mr_fault answer_await(
-	const struct owner_process *owner, struct borrower_word *word, uint64_t *ret_before)
+	const struct owner_process *owner, struct channel_word *word, uint64_t *ret_before)
 {
-	uint32_t state = BORROWER_WORD_REQUESTED;
+	uint32_t state = CHANNEL_WORD_REQUESTED;
 	uint32_t rounds_max = ASK_ROUNDS_MAX;
 	uint32_t fault;
 
-	for (uint32_t round = 0; atomic_load(&word->state) != BORROWER_WORD_DONE; round++) {
+	for (uint32_t round = 0; atomic_load(&word->state) != CHANNEL_WORD_DONE; round++) {
 		if (round == rounds_max && rounds_max == DO_ROUNDS_MAX)
 			return MR_FAULT_PAGE; /* it was killed or stopped over it */
 		if (round == rounds_max) {
-			state = BORROWER_WORD_REQUESTED;
-			if (atomic_compare_exchange_strong(
-				    &word->state, &state, BORROWER_WORD_NONE))
+			state = CHANNEL_WORD_REQUESTED;
+			if (atomic_compare_exchange_strong(&word->state, &state, CHANNEL_WORD_NONE))
 				return MR_FAULT_LATER;
 			rounds_max = DO_ROUNDS_MAX;
 		}
-		owner->ops->pause(round);
+		owner->self->pause(round);
 	}
-	atomic_store(&word->state, BORROWER_WORD_NONE);
+	atomic_store(&word->state, CHANNEL_WORD_NONE);
 	*ret_before = READ_ONCE(word->before);
 	fault = READ_ONCE(word->fault);
 	return fault <= MR_FAULT_LATER ? (enum mr_fault)fault : MR_FAULT_PAGE;
@@ -215,17 +213,17 @@ static enum mr_fault answer_await(
 
 /* The owner's own CPUs have to do it. */
 static enum mr_fault word_request(const struct borrowed_domain *domain,
-	struct borrower_channel *channel, uint32_t key, uint32_t qpn, uint32_t access,
-	uint64_t iova, const struct mr_word *word, uint64_t *ret_before)
+	struct request_channel *channel, uint32_t key, uint32_t qpn, uint32_t access, uint64_t iova,
+	const struct mr_word *word, uint64_t *ret_before)
 {
 	struct owner_process *owner = domain->owner;
 	uint32_t lane;
 	struct doorbell *doorbell = any_doorbell(owner, &lane);
 	uint32_t state =
-		BORROWER_WORD_DONE; /* an answer that came after its request had been given up */
+		CHANNEL_WORD_DONE; /* an answer that came after its request had been given up */
 
-	atomic_compare_exchange_strong(&channel->word.state, &state, BORROWER_WORD_NONE);
-	if (!doorbell || atomic_load(&channel->word.state) != BORROWER_WORD_NONE)
+	atomic_compare_exchange_strong(&channel->word.state, &state, CHANNEL_WORD_NONE);
+	if (!doorbell || atomic_load(&channel->word.state) != CHANNEL_WORD_NONE)
 		return MR_FAULT_PAGE;
 	channel->word.key = key;
 	channel->word.pd = domain->pd;
@@ -235,7 +233,8 @@ static enum mr_fault word_request(const struct borrowed_domain *domain,
 	channel->word.iova = iova;
 	channel->word.compare = word->compare;
 	channel->word.value = word->value;
-	borrower_word_request(channel, doorbell, owner_channel_offset(owner->peer, channel));
+	atomic_store(&channel->word.state, CHANNEL_WORD_REQUESTED);
+	doorbell_ring(doorbell, &channel->ready, peer_offset(owner->peer, channel));
 	owner->peer->ops->kick(owner->peer, lane);
 	return answer_await(owner, &channel->word, ret_before);
 }
@@ -254,10 +253,10 @@ enum mr_fault borrowed_apply(const struct borrowed_domain *domain, uint32_t key,
 		fault = MR_FAULT_ALIGN;
 	else if (place.here)
 		*ret_before = mr_word_apply(word, place.here);
-	if (place.here && !borrower_channel_mark_holds(mark->channel))
+	if (place.here && !channel_mark_holds(mark->channel))
 		fault = MR_FAULT_PAGE; /* it is unknown whether the word has changed */
 	/* The owner may have to take the key away before it comes to this */
-	borrower_channel_leave(mark->channel);
+	channel_leave(mark->channel);
 	if (!fault && !place.here)
 		fault = word_request(
 			domain, mark->channel, key, qpn, access, iova, word, ret_before);
@@ -272,7 +271,7 @@ static struct borrowed_srq *borrowed_srq_of(struct srq *srq)
 	return container_of(srq, struct borrowed_srq, srq);
 }
 
-static struct borrower_channel *record_channel(struct borrowed_srq *srq, const struct lane *lane)
+static struct request_channel *record_channel(struct borrowed_srq *srq, const struct lane *lane)
 {
 	return owner_channel(srq->owner, lane->index, srq->lane);
 }
@@ -297,7 +296,7 @@ static void srq_kick(const struct borrowed_srq *srq)
 static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe *wqe)
 {
 	struct borrowed_srq *srq = borrowed_srq_of(verbs);
-	struct borrower_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
+	struct request_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
 	const struct peer *peer = srq->owner->peer;
 	bool is_taken;
 
@@ -308,7 +307,7 @@ static bool owner_srq_take(struct srq *verbs, struct lane *lane, struct recv_wqe
 	if (!is_taken)
 		srq_kick(srq);
 	is_taken = is_taken && rq_take_borrowed(verbs->rq, peer->base, peer->bytes, wqe);
-	borrower_channel_leave(channel);
+	channel_leave(channel);
 	return is_taken;
 }
 
@@ -325,16 +324,14 @@ static void srq_tell(const struct borrowed_srq *srq, bool is_solicited)
 }
 
 /* The channel is marked. False when it has no room. */
-static bool srq_publish(const struct borrowed_srq *srq, struct borrower_channel *channel,
-	const struct borrower_record *record)
+static bool srq_publish(const struct borrowed_srq *srq, struct request_channel *channel,
+	const struct channel_record *record)
 {
 	const struct peer *peer = srq->owner->peer;
 	struct doorbell *doorbell =
 		peer_at_shared(peer, srq->owner->doorbell_offset[srq->lane], sizeof(*doorbell));
 
-	return doorbell &&
-		borrower_channel_publish(
-			channel, doorbell, owner_channel_offset(peer, channel), record);
+	return doorbell && borrower_channel_publish(peer, channel, doorbell, record);
 }
 
 /* A queue that is gone has no use for the record, and its owner throws it away. */
@@ -342,8 +339,8 @@ static void owner_srq_complete(
 	struct srq *verbs, struct lane *lane, const struct cqe *cqe, bool is_solicited)
 {
 	struct borrowed_srq *srq = borrowed_srq_of(verbs);
-	struct borrower_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
-	struct borrower_record record = {
+	struct request_channel *channel = is_gone(srq->owner) ? NULL : record_channel(srq, lane);
+	struct channel_record record = {
 		.wr_id = cqe->wr_id,
 		.opcode = cqe->opcode,
 		.flags = cqe->flags,
@@ -351,7 +348,7 @@ static void owner_srq_complete(
 		.imm = cqe->imm,
 		.is_solicited = is_solicited,
 		.qpn = cqe->qpn,
-		.srqn = verbs->number,
+		.number = verbs->number,
 		.fault = cqe->fault,
 	};
 
@@ -360,7 +357,7 @@ static void owner_srq_complete(
 	borrower_channel_enter(channel, CHANNEL_PUBLISHES);
 	if (srq_publish(srq, channel, &record) && is_there(srq))
 		srq_tell(srq, is_solicited);
-	borrower_channel_leave(channel);
+	channel_leave(channel);
 }
 
 static bool srq_is_there(const struct srq *verbs)

@@ -12,8 +12,8 @@
  * When an owner ends, its memory stays mapped here with all channels, marks and records. Calls for
  * it are refused from then on.
  *
- * This file makes no system calls: struct peer_ops and struct owner_ops do. Threads: any, with the
- * lock of some lane.
+ * This file makes no system calls: struct peer_ops and struct local_owner do. Threads: any, with
+ * the lock of some lane.
  */
 #ifndef URNIC_LOCAL_OWNER_H
 #define URNIC_LOCAL_OWNER_H
@@ -31,30 +31,22 @@ enum {
 	OWNER_LANES_MAX = 16, /* of a process */
 };
 
-struct owner_ops {
-	uint32_t who; /* of this process, told to owners */
-	/* Does the process live that calls itself `who` at this host? */
-	bool (*is_alive)(void *owner, uint32_t who);
-	/* Something is waited for, and has been for `round` calls: let some time pass. */
-	void (*pause)(uint32_t round);
-};
-
 struct owner_mark {
 	_Atomic bool is_busy;
-	struct borrower_channel *channel; /* NULL: not taken yet */
+	struct request_channel *channel; /* NULL: not taken yet */
 };
 
 struct owner_process {
 	struct peer *peer;
 	struct borrower_table *borrowers;
-	const struct owner_ops *ops;
+	const struct local_owner *self; /* this process */
 	_Atomic bool is_gone;
 	struct owner_mark mark[OWNER_MARKS_MAX];
 	/*
 	 * Where each lane of ours leaves records for each lane of the host's; under our lane's
 	 * lock.
 	 */
-	struct borrower_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
+	struct request_channel *record[OWNER_LANES_MAX][OWNER_LANES_MAX];
 	/* Struct doorbell of its lanes; 0: not reached */
 	uint64_t doorbell_offset[OWNER_LANES_MAX];
 };
@@ -107,14 +99,7 @@ bool owner_await_key(const struct owner_process *owner, uint32_t key, uint32_t r
  * The channel in which lane `own` of ours leaves records for lane `its` of the host's, and uses
  * what it needs for that; NULL: there is none. The own lane is locked.
  */
-struct borrower_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its);
-
-/* Where a channel is in the owner's NIC memory: its twin. */
-static inline uint64_t owner_channel_offset(
-	const struct peer *owner, const struct borrower_channel *channel)
-{
-	return (uint64_t)((uint8_t *)arena_owners_side(channel) - owner->base);
-}
+struct request_channel *owner_channel(struct owner_process *owner, uint32_t own, uint32_t its);
 
 /* All channels are free again; nobody uses the owner. */
 void owner_process_done(struct owner_process *owner);

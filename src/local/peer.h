@@ -51,6 +51,8 @@ struct peer_ops {
 	void (*kick)(struct peer *peer, uint32_t lane);
 	/* Wake who sleeps there, and has been counted as woken. */
 	void (*wake)(struct peer *peer, struct attention *attention);
+	/* Does the process live that calls itself `who` (local_owner.who) in the peer's memory? */
+	bool (*is_alive)(struct peer *peer, uint32_t who);
 };
 
 struct peer {
@@ -125,6 +127,12 @@ static inline void *peer_at_shared(const struct peer *peer, uint64_t offset, uin
 	void *block = peer_at(peer, offset, bytes);
 
 	return block ? arena_peers_side(block) : NULL;
+}
+
+/* The offset of an object that peer_at_shared() would find. */
+static inline uint64_t peer_offset(const struct peer *peer, const void *object)
+{
+	return (uint64_t)((const uint8_t *)arena_owners_side(object) - peer->base);
 }
 
 #endif

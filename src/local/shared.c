@@ -70,7 +70,8 @@ bool shared_take(struct local_qp *local, const struct recv_wqe *receive)
 
 void shared_hand_over(struct local_qp *local)
 {
-	const struct channel_record record = {.opcode = CHANNEL_TAKEN, .srqn = local->target_srqn};
+	const struct channel_record record = {
+		.opcode = CHANNEL_TAKEN, .number = local->target_srqn};
 	struct request_channel *target = local->target;
 
 	if (!channel_remark(target, local->generation, CHANNEL_PUBLISHES)) {

@@ -17,7 +17,7 @@ static void ud_endpoint_open(struct ud_endpoint_qp *local)
 
 	if (is_open(endpoint))
 		return;
-	local->serial = atomic_fetch_add(&local->place.owner->last_serial, 1) + 1;
+	local->serial = atomic_fetch_add(&local->place.lane->owner->last_serial, 1) + 1;
 	local->turn = local->qp->srq ? 0 : rq_known(local->qp->rq);
 	atomic_store_explicit(&endpoint->arrived, 0, memory_order_relaxed);
 	atomic_store_explicit(&endpoint->serial, local->serial, memory_order_release);
@@ -27,14 +27,14 @@ static void ud_endpoint_open(struct ud_endpoint_qp *local)
 static void ud_endpoint_close(struct ud_endpoint_qp *local, uint64_t now_ns)
 {
 	struct ud_endpoint *endpoint = local->place.endpoint;
-	const struct ud_endpoint_owner *owner = local->place.owner;
+	struct local_lane *lane = local->place.lane;
 
 	if (!is_open(endpoint))
 		return;
 	atomic_store(&endpoint->serial, 0);
-	if (!borrower_wait(owner->borrowers, owner->wait))
+	if (!borrower_wait(lane->owner))
 		local->is_in_use = true;
-	borrower_collect(local->qp->lane, local->place.doorbell, now_ns);
+	local_collect(local->qp->lane, lane, now_ns);
 }
 
 /* --- what the queue pair tells --- */
@@ -87,13 +87,13 @@ enum {
 static void await_turn(struct qp *qp, uint32_t attempt, uint64_t now_ns)
 {
 	const struct ud_endpoint_qp *local = ud_endpoint_from_qp(qp);
-	const struct ud_endpoint_owner *owner = local->place.owner;
+	struct local_lane *lane = local->place.lane;
 
-	borrower_collect(qp->lane, local->place.doorbell, now_ns);
+	local_collect(qp->lane, lane, now_ns);
 	if (local->turn == rq_taken(qp->rq) || attempt == 0)
 		return;
-	borrower_wait_briefly(owner->borrowers, owner->wait);
-	borrower_collect(qp->lane, local->place.doorbell, now_ns);
+	borrower_wait_briefly(lane->owner);
+	local_collect(qp->lane, lane, now_ns);
 }
 
 static enum counter packet_take(
@@ -186,17 +186,17 @@ bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns)
 /* --- collecting --- */
 
 /* The queue pair that the record was left for; NULL when that has gone. */
-static struct qp *receiver_of(const struct lane *lane, const struct borrower_record *record)
+static struct qp *receiver_of(const struct lane *lane, const struct channel_record *record)
 {
-	struct qp *qp = lane->qp_by_number[record->qpn % LANE_QP_COUNT_MAX];
+	struct qp *qp = lane->qp_by_number[record->number % LANE_QP_COUNT_MAX];
 
-	return qp && qp->type == QP_TYPE_UD && qp->qpn == record->qpn && qp->local &&
+	return qp && qp->type == QP_TYPE_UD && qp->qpn == record->number && qp->local &&
 			ud_endpoint_from_qp(qp)->serial == record->serial
 		? qp
 		: NULL;
 }
 
-bool ud_endpoint_is_in_turn(const struct lane *lane, const struct borrower_record *record)
+bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record *record)
 {
 	const struct qp *qp = receiver_of(lane, record);
 	uint32_t turn, ahead;
@@ -213,22 +213,14 @@ bool ud_endpoint_is_in_turn(const struct lane *lane, const struct borrower_recor
 		ahead >= atomic_load_explicit(&qp->rq->posted, memory_order_relaxed) - turn;
 }
 
-void ud_endpoint_wait(const struct lane *lane, const struct borrower_record *record)
-{
-	const struct ud_endpoint_owner *owner =
-		ud_endpoint_from_qp(receiver_of(lane, record))->place.owner;
-
-	borrower_wait_briefly(owner->borrowers, owner->wait);
-}
-
-void ud_endpoint_skip(const struct lane *lane, const struct borrower_record *record)
+void ud_endpoint_skip(const struct lane *lane, const struct channel_record *record)
 {
 	if (!ud_endpoint_is_in_turn(lane, record))
 		turn_set(ud_endpoint_from_qp(receiver_of(lane, record)), record->taken);
 }
 
 /* As packets are (ib/ud/ud.c). */
-void ud_endpoint_collect(struct lane *lane, const struct borrower_record *record, uint64_t now_ns)
+void ud_endpoint_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns)
 {
 	struct qp *qp = receiver_of(lane, record);
 	enum fault fault =
@@ -237,7 +229,7 @@ void ud_endpoint_collect(struct lane *lane, const struct borrower_record *record
 		.opcode = WC_RECV,
 		.byte_count = record->byte_count,
 		.imm = record->imm,
-		.source_qpn = record->source_qpn,
+		.source_qpn = record->qpn,
 		.flags = record->flags & (WC_GRH | WC_WITH_IMM),
 		.service_level = (uint8_t)record->service_level,
 	};

@@ -26,6 +26,7 @@
 #include "base/arith.h"
 #include "base/gid.h"
 #include "local/borrower.h"
+#include "local/local.h"
 #include "qp/qp.h"
 #include "wire/grh.h"
 
@@ -55,19 +56,11 @@ struct ud_endpoint_table {
 	_Atomic uint64_t offset[LANE_QP_COUNT_MAX];
 };
 
-/* What all endpoints of a process have in common. */
-struct ud_endpoint_owner {
-	struct borrower_table *borrowers;
-	borrower_wait_fn *wait;
-	_Atomic uint64_t last_serial; /* of those ever given */
-};
-
 struct ud_endpoint_place {
 	struct ud_endpoint *endpoint; /* zeroed */
 	uint64_t offset;
 	struct ud_endpoint_table *table; /* of the lane */
-	struct doorbell *doorbell; /* of the lane */
-	struct ud_endpoint_owner *owner;
+	struct local_lane *lane; /* of the lane */
 };
 
 struct datagram_lane;
@@ -118,14 +111,12 @@ bool ud_endpoint_remove(struct ud_endpoint_qp *local, uint64_t now_ns);
 
 /*
  * A borrower has left this for one of the lane's queue pairs. Can it complete now, or are there
- * requests before it that were taken? Then wait until borrowers who are at it may have left them;
- * or give those up that are not there by now.
+ * requests before it that were taken? ud_endpoint_skip() gives those up that are not there by now.
  */
-bool ud_endpoint_is_in_turn(const struct lane *lane, const struct borrower_record *record);
-void ud_endpoint_wait(const struct lane *lane, const struct borrower_record *record);
-void ud_endpoint_skip(const struct lane *lane, const struct borrower_record *record);
+bool ud_endpoint_is_in_turn(const struct lane *lane, const struct channel_record *record);
+void ud_endpoint_skip(const struct lane *lane, const struct channel_record *record);
 
 /* Complete it. */
-void ud_endpoint_collect(struct lane *lane, const struct borrower_record *record, uint64_t now_ns);
+void ud_endpoint_collect(struct lane *lane, const struct channel_record *record, uint64_t now_ns);
 
 #endif

@@ -411,8 +411,8 @@ int nic_start(void)
 	nic.srqs = calloc(1, sizeof(*nic.srqs));
 	if (!nic.srqs)
 		goto fail_mrs_done;
-	nic.borrowers = borrowers_make();
-	if (!nic.borrowers)
+	nic.owner.borrowers = borrowers_make();
+	if (!nic.owner.borrowers)
 		goto fail_free_srqs;
 	error = nic_channel_start();
 	if (error)

@@ -158,7 +158,7 @@ static void lane_drive(struct worker *worker, struct cq_taker *taker)
 	unsigned datagrams = worker_poll(worker, taker->cq);
 	worker->lane.taker = NULL;
 	bool yields = poll_policy_yields(&worker->policy, datagrams);
-	bool has_borrowers = worker->has_borrowers;
+	bool has_borrowers = worker->local.has_borrowers;
 	worker_unlock(worker);
 	/* Do this here: the program may have one thread that only polls. */
 	if (has_borrowers && segments_may_begin())

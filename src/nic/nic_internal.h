@@ -172,7 +172,6 @@ struct nic {
 	bool is_stamping; /* a program reads times of completions */
 	struct local_owner owner;
 	int life[2]; /* a pipe: peers have copies of [0]; [1] is ours alone, so it breaks with us */
-	struct borrower_table *borrowers;
 	struct attention_table *attentions;
 	bool has_attention[ATTENTION_COUNT]; /* taken by a channel */
 	int work_kick; /* eventfd: nic_control_wake() */

@@ -11,7 +11,6 @@
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
 #include "os/clock.h"
-#include "peer/nic_local.h"
 #include "peer/nic_owner.h"
 #include "peer/nic_peer.h"
 #include "wire/roce.h"
@@ -29,7 +28,6 @@ struct nic_ud_endpoint {
 
 static struct list endpoints = {&endpoints, &endpoints};
 static struct list free_endpoints = {&free_endpoints, &free_endpoints};
-static struct ud_endpoint_owner ud_endpoint_owner;
 static struct ud_endpoint_table *tables[NIC_LANES_MAX]; /* ours; NULL: none */
 static struct datagram_lane lanes[NIC_LANES_MAX];
 
@@ -37,8 +35,6 @@ static struct datagram_lane lanes[NIC_LANES_MAX];
 
 static void datagram_start(void)
 {
-	ud_endpoint_owner.borrowers = nic.borrowers;
-	ud_endpoint_owner.wait = nic_local_wait;
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		datagram_lane_init(&lanes[i], nic_control_wake);
 		tables[i] = NULL;
@@ -115,8 +111,7 @@ static void datagram_qp_created(struct nic_qp *qp, const struct nic_qp_init *ini
 		.endpoint = arena_at(&nic.arena, endpoint->offset),
 		.offset = endpoint->offset,
 		.table = tables[worker->lane.index],
-		.doorbell = worker->borrower_doorbell,
-		.owner = &ud_endpoint_owner,
+		.lane = &worker->local,
 	};
 	endpoint->ifindex = init->ifindex;
 	endpoint->local = (struct ud_endpoint_qp){.serial = 0};
@@ -254,7 +249,6 @@ static int owner_reach(struct worker *worker, uint8_t slot, struct nic_owner *ow
 	worker_unlock(worker);
 	if (!process->channel)
 		return -ENOSPC;
-	process->channel_offset = owner_channel_offset(&peer->peer, process->channel);
 	process->doorbell = peer_at_shared(&peer->peer, doorbell_offset, sizeof(struct doorbell));
 	process->owner = &owner->process;
 	return 0;

@@ -15,7 +15,6 @@
 #include "os/clock.h"
 #include "os/log.h"
 #include "peer/nic_datagram.h"
-#include "peer/nic_local.h"
 #include "peer/nic_peer.h"
 #include "port/address.h"
 
@@ -47,18 +46,13 @@ static void wait_pause(uint32_t round)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &sleep, NULL);
 }
 
-bool nic_local_wait(uint32_t who, uint32_t round)
+/* struct local_owner.wait */
+static bool process_wait(uint32_t who, uint32_t round)
 {
 	if (round >= WAIT_YIELDS && !nic_peer_is_alive(who))
 		return false;
 	wait_pause(round);
 	return true;
-}
-
-/* struct local_owner.wait */
-static bool channel_wait(const struct request_channel *channel, uint32_t round)
-{
-	return nic_local_wait(atomic_load(&channel->initiator), round);
 }
 
 /*
@@ -70,16 +64,13 @@ enum { DEREGISTER_NS = 100000000, SUSPEND_NS = 10000000 };
 /* mr_quiesce_fn; the NIC is locked. */
 static bool key_quiesce(uint32_t key)
 {
-	const struct wait_budget budget = {
-		clock_now_ns() + (key ? DEREGISTER_NS : SUSPEND_NS), clock_now_ns};
-	bool is_quiet = true;
+	uint64_t until_ns = clock_now_ns() + (key ? DEREGISTER_NS : SUSPEND_NS);
+	bool is_quiet = borrower_quiesce(&nic.owner, &nic.mrs, key, until_ns);
 
-	for (struct list *link = locals.next; link != &locals; link = link->next)
-		is_quiet = local_quiesce(&container_of(link, struct nic_local, link)->local,
-				   &nic.mrs, key, &budget) &&
+	list_for_each(local, &locals, struct nic_local, link)
+		is_quiet = channel_quiesce(
+				   local->local.channel, &nic.owner, &nic.mrs, key, until_ns) &&
 			is_quiet;
-	is_quiet =
-		borrower_quiesce(nic.borrowers, nic_local_wait, &nic.mrs, key, &budget) && is_quiet;
 	if (!is_quiet)
 		log_write(LOG_INFO,
 			"a process of this host has stopped in the middle of a copy to or from registered "
@@ -89,7 +80,7 @@ static bool key_quiesce(uint32_t key)
 
 static void local_start(void)
 {
-	nic.owner.wait = channel_wait;
+	nic.owner.wait = process_wait;
 	nic.owner.pause = wait_pause;
 	nic.owner.now_ns = clock_now_ns;
 	while (!nic.owner.who)
@@ -107,17 +98,15 @@ static int local_lane_start(struct worker *worker, struct nic_public_lane *publi
 	doorbell = arena_alloc(&nic.arena, sizeof(struct doorbell));
 	if (!doorbell)
 		return -ENOMEM;
-	worker->borrower_doorbell = arena_peers_side(arena_at(&nic.arena, doorbell));
-	borrower_doorbell_init(worker->borrower_doorbell, nic.borrowers);
+	worker->local.owner = &nic.owner;
+	worker->local.doorbell = arena_peers_side(arena_at(&nic.arena, doorbell));
 	public->kick = worker->kick;
-	atomic_store(&public->borrower_doorbell_offset, doorbell);
+	atomic_store(&public->doorbell_offset, doorbell);
 	if (!nic.is_local_on)
 		return 0;
-	doorbell = arena_alloc(&nic.arena, sizeof(struct doorbell));
 	channels = arena_alloc(&nic.arena, sizeof(struct channel_table));
-	if (!doorbell || !channels)
+	if (!channels)
 		return -ENOMEM;
-	worker->local.doorbell = arena_peers_side(arena_at(&nic.arena, doorbell));
 	worker->channels = arena_at(&nic.arena, channels);
 	atomic_store(&public->channels_offset, channels);
 	atomic_store(&public->endpoints_offset, nic_datagram_lane_start(worker));
@@ -161,7 +150,7 @@ static bool can_be_local(const struct nic_qp *qp)
 	bool has_way = type == QP_TYPE_RC || type == QP_TYPE_UC || type == QP_TYPE_XRC_SEND ||
 		type == QP_TYPE_XRC_RECV;
 
-	return nic.is_local_on && has_way && qp->worker->local.doorbell;
+	return nic.is_local_on && has_way && qp->worker->channels;
 }
 
 /* There is a process behind the number, and no way to its memory. nic_peer_get() has said why. */
@@ -260,7 +249,7 @@ static bool local_begin(struct nic_qp *qp)
 	worker_lock(qp->worker);
 	qp->local = local;
 	local_connect(&local->local, qp->qp, &place, &local->peer->peer,
-		nic_peer_channels(peer, (uint8_t)(qp->qp->attr.dest_qpn >> 16)), &nic.owner);
+		nic_peer_channels(peer, (uint8_t)(qp->qp->attr.dest_qpn >> 16)));
 	worker_unlock(qp->worker);
 	atomic_store(channel_entry(qp), place.offset);
 	return !peer->is_self;
@@ -335,7 +324,7 @@ static bool xrc_leave(void)
 
 static bool local_borrowers_leave(void)
 {
-	return borrower_wait(nic.borrowers, nic_local_wait);
+	return borrower_wait(&nic.owner);
 }
 
 static void local_forget(void)

@@ -74,16 +74,6 @@ static const struct mr_borrowed borrowed = {
 
 /* --- owners --- */
 
-/* struct owner_ops.is_alive */
-static bool is_alive(void *context, uint32_t who)
-{
-	const struct nic_owner *owner = container_of(context, struct nic_owner, process);
-
-	return nic_peer_has_borrower(owner->peer, who);
-}
-
-static struct owner_ops ops = {.is_alive = is_alive};
-
 int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner)
 {
 	struct nic_owner *owner;
@@ -98,12 +88,10 @@ int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner)
 	owner = calloc(1, sizeof(*owner));
 	if (!owner)
 		return -ENOMEM;
-	ops.who = nic.owner.who;
-	ops.pause = nic.owner.pause;
 	owner->peer = peer;
 	owner->users = 1;
 	owner->process.peer = &peer->peer;
-	owner->process.ops = &ops;
+	owner->process.self = &nic.owner;
 	owner->process.borrowers = peer_at_shared(
 		&peer->peer, peer->public->borrowers_offset, sizeof(struct borrower_table));
 	if (!owner->process.borrowers) {

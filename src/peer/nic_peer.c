@@ -110,12 +110,33 @@ static void peer_wake(struct peer *peer, struct attention *attention)
 	futex_wake(attention_wakes(attention));
 }
 
+/* Has the process of this name a lock on the memory, which was opened by us? */
+static bool has_lock(int memory, uint32_t who)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)(LOCKS_OFFSET + who),
+		.l_len = 1};
+
+	if (who == nic.owner.who)
+		return true;
+	return fcntl(memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+static bool peer_is_alive(struct peer *peer, uint32_t who)
+{
+	const struct nic_peer *nic_peer = nic_peer_of(peer);
+
+	return has_lock(nic_peer->is_self ? nic.memory : nic_peer->memory, who);
+}
+
 static const struct peer_ops process_ops = {
 	.write = process_write,
 	.read = process_read,
 	.map = process_map,
 	.kick = peer_kick,
 	.wake = peer_wake,
+	.is_alive = peer_is_alive,
 };
 
 /* --- ourselves --- */
@@ -133,6 +154,7 @@ static const struct peer_ops self_ops = {
 	.map = self_map,
 	.kick = peer_kick,
 	.wake = peer_wake,
+	.is_alive = peer_is_alive,
 };
 
 /* --- getting one --- */
@@ -638,7 +660,7 @@ int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_door
 
 	if (lane >= NIC_LANES_MAX)
 		return -ENOENT;
-	offset = atomic_load(&peer->public->lanes[lane].borrower_doorbell_offset);
+	offset = atomic_load(&peer->public->lanes[lane].doorbell_offset);
 	if (!peer_at(&peer->peer, offset, sizeof(struct doorbell)))
 		return -ENOENT;
 	*ret_doorbell_offset = offset;
@@ -662,24 +684,6 @@ const struct ud_endpoint_table *nic_peer_endpoints(
 		return NULL;
 	return peer_at(&peer->peer, atomic_load(&peer->public->lanes[*ret_lane].endpoints_offset),
 		sizeof(struct ud_endpoint_table));
-}
-
-/* Has the process of this name a lock on the memory, which was opened by us? */
-static bool has_lock(int memory, uint32_t who)
-{
-	struct flock lock = {.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = (off_t)(LOCKS_OFFSET + who),
-		.l_len = 1};
-
-	if (who == nic.owner.who)
-		return true;
-	return fcntl(memory, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
-}
-
-bool nic_peer_has_borrower(const struct nic_peer *peer, uint32_t who)
-{
-	return has_lock(peer->is_self ? nic.memory : peer->memory, who);
 }
 
 bool nic_peer_is_alive(uint32_t who)

@@ -102,9 +102,6 @@ const struct ud_endpoint_table *nic_peer_endpoints(
  */
 int nic_peer_reach_lane(struct nic_peer *peer, uint32_t lane, uint64_t *ret_doorbell_offset);
 
-/* Does the process live that calls itself `who` in this peer's NIC memory? Any thread. */
-bool nic_peer_has_borrower(const struct nic_peer *peer, uint32_t who);
-
 /*
  * Does the process live that calls itself `who` (local_owner.who) in one of our channels? Any
  * thread.

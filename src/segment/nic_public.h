@@ -25,7 +25,7 @@
 #include "port/udp.h"
 
 #define NIC_PUBLIC_MAGIC   0x75726e6963ull /* "urnic" */
-#define NIC_PUBLIC_VERSION 18u
+#define NIC_PUBLIC_VERSION 19u
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 /*
@@ -42,7 +42,7 @@ enum {
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t channels_offset; /* struct channel_table; 0: none */
-	_Atomic uint64_t borrower_doorbell_offset; /* struct doorbell, on the peers' side */
+	_Atomic uint64_t doorbell_offset; /* struct doorbell, on the peers' side */
 	_Atomic uint64_t
 		capture_offset; /* struct record_ring, of struct captured, on the peers' side */
 	_Atomic uint64_t endpoints_offset; /* struct ud_endpoint_table; 0: none */

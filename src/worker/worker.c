@@ -117,15 +117,9 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 /* Collects what peers on this host have left. `now_ns` is fresh enough. */
 static unsigned local_work_collect(struct worker *worker)
 {
-	unsigned count = 0;
-
-	if (local_has_work(&worker->local))
-		count = local_collect(&worker->lane, &worker->local, worker->now_ns);
-	if (worker->borrower_doorbell && doorbell_is_rung(worker->borrower_doorbell)) {
-		count += borrower_collect(&worker->lane, worker->borrower_doorbell, worker->now_ns);
-		worker->has_borrowers = true;
-	}
-	return count;
+	return local_has_work(&worker->local)
+		? local_collect(&worker->lane, &worker->local, worker->now_ns)
+		: 0;
 }
 
 void worker_collect(struct worker *worker)

@@ -74,11 +74,9 @@ struct worker_hooks {
 struct worker {
 	struct busy_lock lock;
 	struct lane lane;
-	struct local_lane local; /* without a doorbell, all peers are reached by packets */
-	struct channel_table *channels; /* NULL without a doorbell */
-	/* NULL before the lane has started, and in tests without a NIC */
-	struct doorbell *borrower_doorbell;
-	bool has_borrowers; /* a process with queue pairs in our memory has left work here */
+	/* Without a doorbell before the lane has started, and in tests without a NIC */
+	struct local_lane local;
+	struct channel_table *channels; /* NULL: all peers are reached by packets */
 	struct capture capture; /* has no ring before the lane has started */
 	struct deadline_heap alarms; /* of the NIC's objects; the lane has deadlines of its own */
 	struct port_udp *port;
@@ -180,8 +178,7 @@ int worker_watch_streams_timer(struct worker *worker);
 /* Has a peer on this host left work? A hint, for any thread. */
 static inline bool worker_has_local_work(const struct worker *worker)
 {
-	return local_has_work(&worker->local) ||
-		(worker->borrower_doorbell && doorbell_is_rung(worker->borrower_doorbell));
+	return local_has_work(&worker->local);
 }
 
 /* Deliver the pending signals. The worker is locked. */

@@ -19,14 +19,12 @@ struct view {
 
 struct endpoints {
 	struct mr_public mrs;
-	struct borrower_table *borrowers;
-	struct ud_endpoint_owner owner;
-	struct doorbell *doorbell[WORLD_LANE_COUNT_MAX];
+	struct local_owner owner;
+	struct local_lane local_lane[WORLD_LANE_COUNT_MAX];
 	uint64_t doorbell_offset[WORLD_LANE_COUNT_MAX];
 	struct ud_endpoint_table *table[WORLD_LANE_COUNT_MAX];
 	struct datagram_lane lane[WORLD_LANE_COUNT_MAX];
 	struct datagram_path path[WORLD_LANE_COUNT_MAX][WORLD_HOST_COUNT];
-	struct owner_ops borrower; /* what the other hosts call this one */
 	struct view view[WORLD_HOST_COUNT];
 	bool is_lazy; /* collects late */
 	struct ud_endpoint_qp *endpoint[UD_ENDPOINT_COUNT_MAX];
@@ -65,9 +63,6 @@ static void kick(struct peer *peer, uint32_t lane)
 	(void)lane;
 }
 
-static const struct peer_ops mapped_ops = {far_write, NULL, map, kick, NULL};
-static const struct peer_ops far_ops = {far_write, NULL, NULL, kick, NULL};
-
 /* One thread runs all: nobody can be inside while an owner waits. */
 static bool wait(uint32_t who, uint32_t round)
 {
@@ -76,12 +71,15 @@ static bool wait(uint32_t who, uint32_t round)
 	abort();
 }
 
-static bool is_alive(void *context, uint32_t who)
+static bool is_alive(struct peer *peer, uint32_t who)
 {
-	(void)context;
+	(void)peer;
 	(void)who;
 	return true;
 }
+
+static const struct peer_ops mapped_ops = {far_write, NULL, map, kick, NULL, is_alive};
+static const struct peer_ops far_ops = {far_write, NULL, NULL, kick, NULL, is_alive};
 
 /* endpoints_collect() looks by itself. */
 static void ask(void)
@@ -108,9 +106,9 @@ static void lane_init(struct world *world, struct host *host, uint32_t lane)
 	struct endpoints *endpoints = host->endpoints;
 	uint64_t offset;
 
-	endpoints->doorbell[lane] = shared_object(
+	endpoints->local_lane[lane].owner = &endpoints->owner;
+	endpoints->local_lane[lane].doorbell = shared_object(
 		&host->arena, sizeof(struct doorbell), &endpoints->doorbell_offset[lane]);
-	borrower_doorbell_init(endpoints->doorbell[lane], endpoints->borrowers);
 	endpoints->table[lane] = object(&host->arena, sizeof(struct ud_endpoint_table), &offset);
 	datagram_lane_init(&endpoints->lane[lane], ask);
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
@@ -132,10 +130,9 @@ static void host_init(struct world *world, struct host *host)
 		abort();
 	host->endpoints = endpoints;
 	mr_table_publish(&host->mrs, &host->arena, &endpoints->mrs);
-	endpoints->borrowers = shared_object(&host->arena, sizeof(struct borrower_table), &offset);
-	endpoints->owner =
-		(struct ud_endpoint_owner){.borrowers = endpoints->borrowers, .wait = wait};
-	endpoints->borrower = (struct owner_ops){.who = 1 + host->number, .is_alive = is_alive};
+	endpoints->owner = (struct local_owner){.wait = wait, .who = 1 + host->number};
+	endpoints->owner.borrowers =
+		shared_object(&host->arena, sizeof(struct borrower_table), &offset);
 	endpoints->is_lazy = draw(world) % 2;
 	for (uint32_t i = 0; i < host->lane_count; i++)
 		lane_init(world, host, i);
@@ -154,8 +151,8 @@ static void view_init(struct world *world, struct endpoints *endpoints, uint32_t
 		    &view->peer.mrs, view->peer.base, view->peer.bytes, &host->endpoints->mrs))
 		abort();
 	view->owner.peer = &view->peer;
-	view->owner.borrowers = host->endpoints->borrowers;
-	view->owner.ops = &endpoints->borrower;
+	view->owner.borrowers = host->endpoints->owner.borrowers;
+	view->owner.self = &endpoints->owner;
 }
 
 void endpoints_init(struct world *world)
@@ -199,8 +196,7 @@ void endpoints_add(struct world *world, struct qp *qp, uint32_t number)
 		abort();
 	place = (struct ud_endpoint_place){
 		.table = endpoints->table[qp->lane->index],
-		.doorbell = endpoints->doorbell[qp->lane->index],
-		.owner = &endpoints->owner,
+		.lane = &endpoints->local_lane[qp->lane->index],
 	};
 	place.endpoint = object(&host->arena, sizeof(struct ud_endpoint), &place.offset);
 	ud_endpoint_add_address(place.endpoint, &host->address);
@@ -239,12 +235,11 @@ static struct datagram_process process_of(
 	while (other->lane[process.lane].slot != qpn >> 16)
 		process.lane++;
 	process.endpoints = other->endpoints->table[process.lane];
-	process.doorbell = other->endpoints->doorbell[process.lane];
+	process.doorbell = other->endpoints->local_lane[process.lane].doorbell;
 	owner->doorbell_offset[process.lane] = other->endpoints->doorbell_offset[process.lane];
 	process.channel = owner_channel(owner, lane, process.lane);
 	if (!process.channel)
 		abort();
-	process.channel_offset = arena_offset(&other->arena, arena_owners_side(process.channel));
 	return process;
 }
 
@@ -290,11 +285,11 @@ static bool collect(struct world *world, struct host *host, uint32_t index)
 {
 	struct endpoints *endpoints = host->endpoints;
 
-	if (!doorbell_is_rung(endpoints->doorbell[index]))
+	if (!local_has_work(&endpoints->local_lane[index]))
 		return false;
 	if (!endpoints->is_lazy || draw(world) % 4 == 0)
-		borrower_collect(
-			&host->lane[index], endpoints->doorbell[index], sim_now_ns(world->sim));
+		local_collect(
+			&host->lane[index], &endpoints->local_lane[index], sim_now_ns(world->sim));
 	return true;
 }
 

@@ -83,13 +83,13 @@ static void kick(struct peer *peer, uint32_t lane)
 	(void)lane;
 }
 
-static const struct peer_ops mapped_ops = {far_write, far_read, map, kick, NULL};
-static const struct peer_ops far_ops = {far_write, far_read, NULL, kick, NULL};
+static const struct peer_ops mapped_ops = {far_write, far_read, map, kick, NULL, NULL};
+static const struct peer_ops far_ops = {far_write, far_read, NULL, kick, NULL, NULL};
 
 /* One thread runs all: nobody can be in a channel while its owner waits. */
-static bool wait(const struct request_channel *channel, uint32_t round)
+static bool wait(uint32_t who, uint32_t round)
 {
-	(void)channel;
+	(void)who;
 	(void)round;
 	abort();
 }
@@ -115,7 +115,7 @@ static void host_init(struct world *world, uint32_t number)
 		abort();
 	host->within = within;
 	within->world = world;
-	within->owner = (struct local_owner){wait, pause, no_time, 1 + number};
+	within->owner = (struct local_owner){wait, pause, no_time, 1 + number, NULL, 0};
 	within->peer.ops = random % 2 ? &mapped_ops : &far_ops;
 	within->is_lazy = random / 2 % 2;
 	within->unreachable_in = random / 4 % 2 ? 2 + (uint32_t)(random / 8 % 20) : 0;
@@ -133,6 +133,7 @@ static void host_init(struct world *world, uint32_t number)
 			abort();
 		within->lane[i].doorbell =
 			arena_peers_side(arena_at(&host->arena, doorbell_offset));
+		within->lane[i].owner = &within->owner;
 	}
 }
 
@@ -197,8 +198,7 @@ void within_connect(struct world *world, struct qp *qp, uint32_t number)
 	place.srqs_offset = within->srqs_offset;
 	within->local[within->local_count++] = local;
 	local_connect(local, qp, &place, has_way ? &within->peer : NULL,
-		has_way ? table_of_slot(&world->host[1 - number], qp->attr.dest_qpn >> 16) : NULL,
-		&within->owner);
+		has_way ? table_of_slot(&world->host[1 - number], qp->attr.dest_qpn >> 16) : NULL);
 	table_of(host, qp->lane->index)->offset[qp->qpn % CHANNEL_TABLE_COUNT] = place.offset;
 }
 

@@ -47,7 +47,8 @@ struct end {
 	uint32_t key;
 	struct borrower_table *borrowers;
 	struct doorbell *doorbell;
-	struct ud_endpoint_owner owner;
+	struct local_owner owner;
+	struct local_lane local_lane;
 	struct ud_endpoint_table *table;
 	struct ud_endpoint *endpoint;
 	struct ud_endpoint_qp local;
@@ -72,21 +73,21 @@ static inline bool wait(uint32_t who, uint32_t round)
 	struct borrower_table *borrowers = ends[1].borrowers;
 
 	for (uint32_t i = 0; i < borrowers->used_count; i++) {
-		struct borrower_channel *channel = &borrowers->channel[i];
+		struct request_channel *channel = &borrowers->channel[i];
 
-		if (!leaves_in || round + 1 != leaves_in || channel->borrower != who ||
+		if (!leaves_in || round + 1 != leaves_in || channel->initiator != who ||
 			channel->in_use == CHANNEL_IS_FREE)
 			continue;
 		if (before_leaving)
 			before_leaving();
-		borrower_channel_leave(channel);
+		channel_leave(channel);
 	}
 	return leaves_in != 0;
 }
 
-static inline bool is_alive(void *context, uint32_t who)
+static inline bool is_alive(struct peer *of, uint32_t who)
 {
-	(void)context;
+	(void)of;
 	return who == SENDER;
 }
 
@@ -102,7 +103,10 @@ static inline void pause_round(uint32_t round)
 	mr_table_resume(&ends[1].mrs);
 }
 
-static const struct owner_ops owner_ops = {SENDER, is_alive, pause_round};
+static inline uint64_t no_time(void)
+{
+	return 0;
+}
 
 static uint32_t
 	revokes_in; /* writes until the receiver revokes the mark: what is written then is lost */
@@ -142,7 +146,7 @@ static inline void kick(struct peer *of, uint32_t lane)
 	kicks++;
 }
 
-static const struct peer_ops ops = {peer_write, NULL, peer_map, kick, NULL};
+static const struct peer_ops ops = {peer_write, NULL, peer_map, kick, NULL, is_alive};
 
 static inline void ask(void)
 {
@@ -189,7 +193,7 @@ static inline void end_init(struct end *end, uint32_t number)
 	struct mr_region region = {
 		PD, MR_LOCAL_WRITE, (uintptr_t)end->memory, MEMORY_BYTES, end->memory};
 	const struct srq_init shared = {.number = 1, .pd = PD, .depth = DEPTH, .sge_count_max = 4};
-	struct ud_endpoint_place place = {.owner = &end->owner};
+	struct ud_endpoint_place place = {.lane = &end->local_lane};
 	struct gid own = gid_of(number);
 	uint64_t offset;
 
@@ -209,15 +213,14 @@ static inline void end_init(struct end *end, uint32_t number)
 	}
 	end->borrowers = arena_peers_side(object(&end->arena, sizeof(*end->borrowers), &offset));
 	end->doorbell = arena_peers_side(object(&end->arena, sizeof(*end->doorbell), &offset));
-	borrower_doorbell_init(end->doorbell, end->borrowers);
 	end->table = object(&end->arena, sizeof(*end->table), &offset);
-	end->owner = (struct ud_endpoint_owner){end->borrowers, wait, 0};
+	end->owner = (struct local_owner){wait, pause_round, no_time, SENDER, end->borrowers, 0};
+	end->local_lane = (struct local_lane){.doorbell = end->doorbell, .owner = &end->owner};
 	datagram_lane_init(&end->datagrams, ask);
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	end->endpoint = object(&end->arena, sizeof(*end->endpoint), &place.offset);
 	place.endpoint = end->endpoint;
 	place.table = end->table;
-	place.doorbell = end->doorbell;
 	ud_endpoint_add_address(end->endpoint, &own);
 	ud_endpoint_add(&end->local, end->qp, &place, &end->datagrams);
 	make_ready(end->qp);
@@ -234,7 +237,6 @@ static inline void answer(void)
 	process->doorbell = ends[1].doorbell;
 	process->channel = owner_channel(&owner_process, 0, 0);
 	assert_non_null(process->channel);
-	process->channel_offset = owner_channel_offset(owner_process.peer, process->channel);
 	datagram_answer(&ends[0].datagrams, &route);
 }
 
@@ -319,7 +321,7 @@ static inline struct cqe poll_received(void)
 
 static inline uint32_t collect(void)
 {
-	return borrower_collect(&ends[1].lane, ends[1].doorbell, now_ns);
+	return local_collect(&ends[1].lane, &ends[1].local_lane, now_ns);
 }
 
 static inline uint64_t dropped(enum counter counter)
@@ -356,7 +358,7 @@ static inline int setup_ends(void **state)
 	memset(&owner_process, 0, sizeof(owner_process));
 	owner_process.peer = &peer;
 	owner_process.borrowers = ends[1].borrowers;
-	owner_process.ops = &owner_ops;
+	owner_process.self = &ends[0].owner;
 	path = (struct datagram_path){
 		.id = PATH,
 		.local = gid_of(0),

@@ -61,11 +61,17 @@ static uint32_t wakes;
 static uint32_t wait_rounds; /* how often the last wait was called */
 static uint32_t leaves_in; /* rounds until whoever is in the channel leaves it; 0: it is dead */
 
-static inline bool wait(const struct request_channel *channel, uint32_t round)
+static inline struct request_channel *channel_of(uint32_t number)
+{
+	return arena_peers_side(arena_at(&ends[number].arena, ends[number].channel_offset));
+}
+
+/* Who has not said its name is in ends[1]'s channel. */
+static inline bool wait(uint32_t who, uint32_t round)
 {
 	wait_rounds = round + 1;
 	if (leaves_in && round + 1 == leaves_in)
-		channel_leave((struct request_channel *)(uintptr_t)channel);
+		channel_leave(channel_of(who != 2));
 	return leaves_in != 0;
 }
 
@@ -115,7 +121,7 @@ static inline void wake(struct peer *peer, struct attention *attention)
 	wakes++;
 }
 
-static const struct peer_ops ops = {far_write, far_read, NULL, kick, wake};
+static const struct peer_ops ops = {far_write, far_read, NULL, kick, wake, NULL};
 
 static inline uint8_t *map_all(
 	struct peer *peer, const struct mr_slot *region, uint64_t address, uint64_t *bytes)
@@ -127,7 +133,7 @@ static inline uint8_t *map_all(
 }
 
 /* All memory can be mapped. */
-static const struct peer_ops mapped_ops = {far_write, far_read, map_all, kick, NULL};
+static const struct peer_ops mapped_ops = {far_write, far_read, map_all, kick, NULL, NULL};
 
 static inline struct gid gid_of(uint32_t number)
 {
@@ -200,13 +206,9 @@ static inline void end_init(struct end *end, uint32_t number)
 		arena_at(&end->arena, arena_alloc(&end->arena, sizeof(struct doorbell))));
 	end->table_offset = arena_alloc(&end->arena, sizeof(struct channel_table));
 	end->channel_offset = arena_alloc(&end->arena, sizeof(struct request_channel));
-	end->owner = (struct local_owner){wait, pause, no_time, 1 + number};
+	end->owner = (struct local_owner){wait, pause, no_time, 1 + number, NULL, 0};
+	end->local_lane.owner = &end->owner;
 	mr_table_publish(&end->mrs, &end->arena, &end->mrs_public);
-}
-
-static inline struct request_channel *channel_of(uint32_t number)
-{
-	return arena_peers_side(arena_at(&ends[number].arena, ends[number].channel_offset));
 }
 
 static inline struct doorbell *doorbell_of(uint32_t number)
@@ -252,7 +254,7 @@ static inline void meet(uint32_t number)
 		mr_table_view(&end->peer.mrs, end->peer.base, end->peer.bytes, &other->mrs_public),
 		0);
 	local_connect(&end->local, end->qp, &place, &end->peer,
-		arena_at(&other->arena, other->table_offset), &end->owner);
+		arena_at(&other->arena, other->table_offset));
 	table->offset[end->qp->qpn % CHANNEL_TABLE_COUNT] = end->channel_offset;
 }
 

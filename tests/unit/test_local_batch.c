@@ -157,7 +157,7 @@ static uint8_t *map_marked(
 	return map_all(peer, region, address, bytes);
 }
 
-static const struct peer_ops marked_ops = {far_write, far_read, map_marked, kick, NULL};
+static const struct peer_ops marked_ops = {far_write, far_read, map_marked, kick, NULL, NULL};
 
 static uint32_t other_region_add(uint32_t number)
 {

@@ -145,10 +145,14 @@ static void request_that_was_published_is_taken_though_the_initiator_died(void *
 	assert_true(cq_is_empty(&ends[1].recv_cq));
 }
 
+static bool quiesce(uint32_t key)
+{
+	return channel_quiesce(channel_of(1), &ends[1].owner, &ends[1].mrs, key, 1);
+}
+
 static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void **state)
 {
 	struct mr_region region = {PD, ACCESS, 0, 16, ends[1].memory};
-	const struct wait_budget budget = {1, no_time};
 	uint32_t generation, other;
 
 	(void)state;
@@ -156,52 +160,51 @@ static void deregistration_waits_for_who_uses_the_key_and_for_nobody_else(void *
 	generation = channel_generation(channel_of(1));
 	assert_true(channel_enter(channel_of(1), generation, CHANNEL_USES_KEY | other));
 	leaves_in = 3;
-	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &budget));
+	assert_true(quiesce(ends[1].key));
 	assert_int_equal(wait_rounds, 0);
-	assert_true(local_quiesce(&ends[1].local, &ends[1].mrs, other, &budget));
+	assert_true(quiesce(other));
 	assert_int_equal(wait_rounds, 3);
 }
 
 static void owner_out_of_budget_revokes_the_mark_once(void **state)
 {
-	const struct wait_budget budget = {1, all_time};
 	struct request_channel *channel = channel_of(1);
 	uint32_t key = ends[1].key, generation = channel_generation(channel);
 
 	(void)state;
+	ends[1].owner.now_ns = all_time;
 	assert_true(channel_enter(channel, generation, CHANNEL_USES_KEY | key));
-	assert_true(channel_mark_holds(&channel->in_use));
+	assert_true(channel_mark_holds(channel));
 	leaves_in = UINT32_MAX;
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &budget));
-	assert_false(channel_mark_holds(&channel->in_use));
+	assert_false(quiesce(key));
+	assert_false(channel_mark_holds(channel));
 	wait_rounds = 0;
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, key, &budget));
+	assert_false(quiesce(key));
 	assert_int_equal(wait_rounds, 0);
 	channel_leave(channel);
 	assert_true(channel_enter(channel, generation, CHANNEL_USES_KEY | key));
-	assert_true(channel_mark_holds(&channel->in_use));
+	assert_true(channel_mark_holds(channel));
 	channel_leave(channel);
 }
 
 static uint32_t waits;
 
 /* Another mark each time, of a key that nobody knows. */
-static bool wait_and_mark(const struct request_channel *channel, uint32_t round)
+static bool wait_and_mark(uint32_t who, uint32_t round)
 {
-	atomic_store(&((struct request_channel *)(uintptr_t)channel)->in_use,
-		CHANNEL_USES_KEY | (0x1000 + round));
+	(void)who;
+	atomic_store(&channel_of(1)->in_use, CHANNEL_USES_KEY | (0x1000 + round));
 	return ++waits < 10000; /* else it would never end */
 }
 
 static void owner_out_of_budget_does_not_wait_for_marks_that_keep_changing(void **state)
 {
-	const struct wait_budget budget = {1, all_time};
-
 	(void)state;
 	waits = 0;
 	ends[1].owner.wait = wait_and_mark;
-	wait_and_mark(channel_of(1), 0);
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &budget));
+	ends[1].owner.now_ns = all_time;
+	wait_and_mark(1, 0);
+	assert_false(quiesce(ends[1].key));
 	assert_in_range(waits, 1, 1000);
 	ends[1].owner.wait = wait;
 }
@@ -209,10 +212,9 @@ static void owner_out_of_budget_does_not_wait_for_marks_that_keep_changing(void 
 /* How the initiator's peer is asked for memory; its owner runs out of budget right then. */
 static void revoke(void)
 {
-	const struct wait_budget budget = {1, all_time};
-
 	leaves_in = UINT32_MAX;
-	assert_false(local_quiesce(&ends[1].local, &ends[1].mrs, ends[1].key, &budget));
+	ends[1].owner.now_ns = all_time;
+	assert_false(quiesce(ends[1].key));
 	leaves_in = 1;
 }
 
@@ -235,9 +237,9 @@ static uint8_t *revoking_map(
 	return map_all(peer, region, address, bytes);
 }
 
-static const struct peer_ops revoking_ops = {revoking_write, revoking_read, NULL, kick, NULL};
+static const struct peer_ops revoking_ops = {revoking_write, revoking_read, NULL, kick, NULL, NULL};
 static const struct peer_ops revoking_mapped_ops = {
-	revoking_write, revoking_read, revoking_map, kick, NULL};
+	revoking_write, revoking_read, revoking_map, kick, NULL, NULL};
 
 static void request_whose_mark_is_revoked_is_done_once_more(void **state)
 {

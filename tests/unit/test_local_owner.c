@@ -41,6 +41,7 @@ static struct cq cq;
 static struct srq srq;
 static struct srq_table *srqs;
 static struct borrower_table *borrowers;
+static struct local_lane local_lane;
 static struct doorbell *doorbell;
 static uint8_t memory[BYTES];
 static uint32_t key;
@@ -66,14 +67,14 @@ static bool wait(uint32_t who, uint32_t round)
 {
 	waits++;
 	for (uint32_t i = 0; i < borrowers->used_count; i++)
-		if (leaves_in && round + 1 == leaves_in && borrowers->channel[i].borrower == who)
-			borrower_channel_leave(&borrowers->channel[i]);
+		if (leaves_in && round + 1 == leaves_in && borrowers->channel[i].initiator == who)
+			channel_leave(&borrowers->channel[i]);
 	return leaves_in != 0;
 }
 
-static bool is_alive(void *context, uint32_t who)
+static bool is_alive(struct peer *of, uint32_t who)
 {
-	(void)context;
+	(void)of;
 	return who == GUEST || is_other_alive;
 }
 
@@ -85,12 +86,17 @@ static void pause_round(uint32_t round)
 {
 	(void)round;
 	if (++pauses == comes_in)
-		borrower_collect(&lane, doorbell, NOW_NS);
+		local_collect(&lane, &local_lane, NOW_NS);
 	if (pauses == resumes_in)
 		mr_table_resume(&mrs);
 }
 
-static const struct owner_ops owner_ops = {GUEST, is_alive, pause_round};
+static uint64_t no_time(void)
+{
+	return 0;
+}
+
+static struct local_owner surroundings;
 
 static uint64_t marks(void)
 {
@@ -150,7 +156,7 @@ static void kick(struct peer *of, uint32_t index)
 	kicks++;
 }
 
-static const struct peer_ops ops = {far_write, far_read, far_map, kick, NULL};
+static const struct peer_ops ops = {far_write, far_read, far_map, kick, NULL, is_alive};
 
 static enum mr_fault check(
 	uint32_t of_key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes)
@@ -214,7 +220,8 @@ static void host_make(void)
 	assert_int_equal(mr_table_add(&mrs, &region, 0, &key), 0);
 	borrowers = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*borrowers))));
 	doorbell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*doorbell))));
-	borrower_doorbell_init(doorbell, borrowers);
+	surroundings = (struct local_owner){wait, pause_round, no_time, GUEST, borrowers, 0};
+	local_lane = (struct local_lane){.doorbell = doorbell, .owner = &surroundings};
 	memset(memory, 0, sizeof(memory));
 }
 
@@ -232,7 +239,7 @@ static int setup(void **state)
 	memset(&owner, 0, sizeof(owner));
 	owner.peer = &peer;
 	owner.borrowers = borrowers;
-	owner.ops = &owner_ops;
+	owner.self = &surroundings;
 	owner.doorbell_offset[HOST_LANE] = arena_offset(&arena, arena_owners_side(doorbell));
 	domain = (struct borrowed_domain){&owner, HOST_PD};
 	assert_true(borrowed_srq_init(&far, &owner, srq.public_offset, PD_HERE, SCRIPT_XRCD));
@@ -272,7 +279,7 @@ static void post(uint64_t wr_id, uint32_t bytes)
 
 static uint32_t collect(void)
 {
-	return borrower_collect(&lane, doorbell, NOW_NS);
+	return local_collect(&lane, &local_lane, NOW_NS);
 }
 
 static struct cqe completion(void)
@@ -334,13 +341,12 @@ static void host_that_waits_is_woken(void **state)
 }
 
 /* Somebody else's record, about the request of this number of the owner's queue. */
-static void publish(struct borrower_channel *channel, uint64_t taken)
+static void publish(struct request_channel *channel, uint64_t taken)
 {
-	const struct borrower_record record = {
-		.wr_id = taken, .opcode = WC_RECV, .srqn = HOST_SRQN, .qpn = 1};
+	const struct channel_record record = {
+		.wr_id = taken, .opcode = WC_RECV, .number = HOST_SRQN, .qpn = 1};
 
-	assert_true(borrower_channel_publish(
-		channel, doorbell, owner_channel_offset(&peer, channel), &record));
+	assert_true(borrower_channel_publish(&peer, channel, doorbell, &record));
 }
 
 /* The request of number i has wr_id 100 + i. */
@@ -352,8 +358,8 @@ static void post_many(uint32_t count)
 
 static void borrowers_take_turns_and_each_keeps_its_order(void **state)
 {
-	struct borrower_channel *one = borrower_channel_take(borrowers, 1, is_alive, NULL);
-	struct borrower_channel *other = borrower_channel_take(borrowers, 2, is_alive, NULL);
+	struct request_channel *one = borrower_channel_take(borrowers, &peer, 1);
+	struct request_channel *other = borrower_channel_take(borrowers, &peer, 2);
 	uint64_t seen[5], last[2] = {0, 0};
 
 	(void)state;
@@ -389,7 +395,7 @@ static void expect_unsound(uint64_t count)
 
 static void record_of_a_request_that_was_not_posted_completes_nothing(void **state)
 {
-	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
+	struct request_channel *channel = borrower_channel_take(borrowers, &peer, 1);
 
 	(void)state;
 	post_many(2);
@@ -407,7 +413,7 @@ static void record_of_a_request_that_was_not_posted_completes_nothing(void **sta
 
 static void record_of_more_bytes_than_fit_completes_nothing(void **state)
 {
-	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
+	struct request_channel *channel = borrower_channel_take(borrowers, &peer, 1);
 
 	(void)state;
 	post_many(1);
@@ -417,29 +423,34 @@ static void record_of_more_bytes_than_fit_completes_nothing(void **state)
 	expect_unsound(1);
 }
 
-static void channel_of_more_records_than_fit_is_empty(void **state)
+static void record_that_is_not_the_next_is_not_collected(void **state)
 {
-	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
+	struct request_channel *channel = borrower_channel_take(borrowers, &peer, 1);
 
 	(void)state;
-	post_many(1);
-	publish(channel, 0);
-	atomic_fetch_add(&channel->published, BORROWER_RECORD_COUNT);
-	assert_int_equal(collect(), 0);
-	expect_unsound(1);
+	post_many(2);
 	publish(channel, 0);
 	assert_int_equal(collect(), 1);
 	assert_int_equal(completion().wr_id, 100);
+	atomic_fetch_add(&channel->count, CHANNEL_RECORD_COUNT);
+	atomic_store(&channel->collected, CHANNEL_RECORD_COUNT);
+	publish(channel, 1);
+	assert_int_equal(collect(), 0);
+	expect_unsound(0);
+	atomic_store(&channel->count, 1);
+	publish(channel, 1);
+	assert_int_equal(collect(), 1);
+	assert_int_equal(completion().wr_id, 101);
 }
 
 /* The list leads elsewhere, or round in a circle: all channels are looked at. */
 static void list_of_channels_that_cannot_be_loses_no_channel(void **state)
 {
-	struct borrower_channel *channel = borrower_channel_take(borrowers, 1, is_alive, NULL);
-	uint64_t offset = owner_channel_offset(&peer, channel);
+	struct request_channel *channel = borrower_channel_take(borrowers, &peer, 1);
+	uint64_t offset = peer_offset(&peer, channel);
 	const uint64_t wrong[] = {offset, offset + 1, offset - sizeof(*channel),
 		offset + BORROWER_CHANNEL_COUNT * sizeof(*channel), UINT64_MAX};
-	struct borrower_channel *beyond = channel + BORROWER_CHANNEL_COUNT;
+	struct request_channel *beyond = channel + BORROWER_CHANNEL_COUNT;
 
 	(void)state;
 	post_many(ARRAY_COUNT(wrong));
@@ -520,7 +531,7 @@ static void host_that_does_not_collect_is_not_overrun(void **state)
 		script_drain(&script);
 	}
 	sent--; /* the last one was not ready */
-	assert_int_equal(sent, BORROWER_RECORD_COUNT - BORROWER_ROOM_MIN);
+	assert_int_equal(sent, CHANNEL_RECORD_COUNT - BORROWER_ROOM_MIN);
 	assert_int_equal(rq_count(srq.rq), DEPTH - sent);
 	assert_int_equal(collect(), sent);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, sent, 10);
@@ -641,7 +652,7 @@ static void atomic_that_the_host_does_not_come_to_is_not_ready(void **state)
 	script.memory = memory;
 	script_send_atomic(&script, OPCODE_RC_FETCH_ADD, 0, 64, 5, 0);
 	script_expect_rnr(&script, 0);
-	borrower_collect(&lane, doorbell, NOW_NS); /* too late: it was taken back */
+	local_collect(&lane, &local_lane, NOW_NS); /* too late: it was taken back */
 	assert_int_equal(memory[64], 0);
 	pauses = 0;
 	comes_in = 1;
@@ -669,25 +680,19 @@ static void atomic_is_checked_by_the_host_that_does_it(void **state)
 		MR_FAULT_PAGE);
 }
 
-static uint64_t no_time(void)
-{
-	return 0;
-}
-
 static void deregistration_waits_for_borrowers(void **state)
 {
-	struct borrower_channel *channel = borrower_channel_take(borrowers, GUEST, is_alive, NULL);
-	const struct wait_budget budget = {1, no_time};
+	struct request_channel *channel = borrower_channel_take(borrowers, &peer, GUEST);
 
 	(void)state;
 	assert_non_null(channel);
 	borrower_channel_enter(channel, CHANNEL_USES_KEY | key);
 	leaves_in = 3;
-	assert_true(borrower_quiesce(borrowers, wait, &mrs, key, &budget));
+	assert_true(borrower_quiesce(&surroundings, &mrs, key, 1));
 	assert_int_equal(atomic_load(&channel->in_use), CHANNEL_IS_FREE);
 	borrower_channel_enter(channel, CHANNEL_USES_KEY | key);
 	leaves_in = 0; /* it is dead: nobody is waited for */
-	assert_true(borrower_quiesce(borrowers, wait, &mrs, key, &budget));
+	assert_true(borrower_quiesce(&surroundings, &mrs, key, 1));
 }
 
 static uint64_t all_time(void)
@@ -705,13 +710,13 @@ static bool wait_and_mark(uint32_t who, uint32_t round)
 
 static void deregistration_does_not_wait_for_marks_that_keep_changing(void **state)
 {
-	const struct wait_budget budget = {1, all_time};
-
 	(void)state;
-	assert_non_null(borrower_channel_take(borrowers, GUEST, is_alive, NULL));
+	assert_non_null(borrower_channel_take(borrowers, &peer, GUEST));
 	waits = 0;
 	wait_and_mark(GUEST, 0);
-	assert_false(borrower_quiesce(borrowers, wait_and_mark, &mrs, key, &budget));
+	surroundings.wait = wait_and_mark;
+	surroundings.now_ns = all_time;
+	assert_false(borrower_quiesce(&surroundings, &mrs, key, 1));
 	assert_in_range(waits, 1, 1000);
 }
 
@@ -724,7 +729,7 @@ static void owner_waits_for_all_channels_at_once(void **state)
 		borrower_channel_enter(&borrowers->channel[i], CHANNEL_PUBLISHES);
 	leaves_in = UINT32_MAX;
 	waits = 0;
-	assert_false(borrower_wait(borrowers, wait));
+	assert_false(borrower_wait(&surroundings));
 	assert_in_range(waits, 1, 3000);
 }
 
@@ -773,14 +778,14 @@ static void record_for_a_queue_that_went_is_thrown_away(void **state)
 
 static void queue_is_not_given_back_while_a_borrower_stands_in_it(void **state)
 {
-	struct borrower_channel *channel = borrower_channel_take(borrowers, GUEST, is_alive, NULL);
+	struct request_channel *channel = borrower_channel_take(borrowers, &peer, GUEST);
 
 	(void)state;
 	borrower_channel_enter(channel, CHANNEL_PUBLISHES);
 	leaves_in = 1000000;
-	assert_false(borrower_wait(borrowers, wait));
+	assert_false(borrower_wait(&surroundings));
 	leaves_in = 5;
-	assert_true(borrower_wait(borrowers, wait));
+	assert_true(borrower_wait(&surroundings));
 }
 
 static void host_that_ended_is_left_alone(void **state)
@@ -797,26 +802,26 @@ static void host_that_ended_is_left_alone(void **state)
 
 static void channel_of_a_dead_borrower_is_another_s(void **state)
 {
-	struct borrower_channel *first = borrower_channel_take(borrowers, 1, is_alive, NULL);
-	struct borrower_channel *second;
+	struct request_channel *first = borrower_channel_take(borrowers, &peer, 1);
+	struct request_channel *second;
 
 	(void)state;
 	borrower_channel_enter(first, CHANNEL_PUBLISHES);
-	second = borrower_channel_take(borrowers, 2, is_alive, NULL);
+	second = borrower_channel_take(borrowers, &peer, 2);
 	assert_ptr_not_equal(first, second);
 	is_other_alive = false;
-	assert_ptr_equal(borrower_channel_take(borrowers, GUEST, is_alive, NULL), first);
+	assert_ptr_equal(borrower_channel_take(borrowers, &peer, GUEST), first);
 	assert_int_equal(atomic_load(&first->in_use), CHANNEL_IS_FREE);
 	borrower_channel_release(first);
-	assert_ptr_equal(borrower_channel_take(borrowers, GUEST, is_alive, NULL), first);
+	assert_ptr_equal(borrower_channel_take(borrowers, &peer, GUEST), first);
 }
 
 static void channels_are_no_more_than_there_are(void **state)
 {
 	(void)state;
 	for (uint32_t i = 0; i < BORROWER_CHANNEL_COUNT; i++)
-		assert_non_null(borrower_channel_take(borrowers, 1, is_alive, NULL));
-	assert_null(borrower_channel_take(borrowers, 2, is_alive, NULL));
+		assert_non_null(borrower_channel_take(borrowers, &peer, 1));
+	assert_null(borrower_channel_take(borrowers, &peer, 2));
 	post(1, 100);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_rnr(&script, 0);
@@ -886,7 +891,7 @@ int main(void)
 		TEST(borrowers_take_turns_and_each_keeps_its_order),
 		TEST(record_of_a_request_that_was_not_posted_completes_nothing),
 		TEST(record_of_more_bytes_than_fit_completes_nothing),
-		TEST(channel_of_more_records_than_fit_is_empty),
+		TEST(record_that_is_not_the_next_is_not_collected),
 		TEST(list_of_channels_that_cannot_be_loses_no_channel),
 		TEST(host_hears_of_its_limit),
 		TEST(request_that_the_host_has_not_is_not_ready),

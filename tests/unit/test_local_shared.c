@@ -20,7 +20,7 @@ static bool write_fails(struct peer *peer, uint64_t to, const uint8_t *from, siz
 	return false;
 }
 
-static const struct peer_ops unreachable = {write_fails, far_read, NULL, kick, NULL};
+static const struct peer_ops unreachable = {write_fails, far_read, NULL, kick, NULL, NULL};
 
 static uint32_t waiting(void)
 {
@@ -156,7 +156,7 @@ static bool write_dies(struct peer *peer, uint64_t to, const uint8_t *from, size
 
 static void request_that_an_initiator_held_who_died_is_flushed_with_the_queue_pair(void **state)
 {
-	static const struct peer_ops deadly = {write_dies, far_read, NULL, kick, NULL};
+	static const struct peer_ops deadly = {write_dies, far_read, NULL, kick, NULL, NULL};
 
 	(void)state;
 	post_receive(50);
@@ -180,7 +180,7 @@ static void request_that_an_initiator_held_who_died_is_flushed_with_the_queue_pa
 
 static void held_request_that_was_not_posted_is_none(void **state)
 {
-	static const struct peer_ops deadly = {write_dies, far_read, NULL, kick, NULL};
+	static const struct peer_ops deadly = {write_dies, far_read, NULL, kick, NULL, NULL};
 
 	(void)state;
 	post_receive(50);

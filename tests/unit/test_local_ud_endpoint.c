@@ -37,15 +37,14 @@ static void endpoint_opens_anew_after_reset(void **state)
 
 static void record_for_an_earlier_queue_pair_is_thrown_away(void **state)
 {
-	const struct borrower_record record = {.opcode = WC_RECV,
-		.qpn = ends[1].qp->qpn,
+	const struct channel_record record = {.opcode = WC_RECV,
+		.number = ends[1].qp->qpn,
 		.serial = ends[1].local.serial + 1,
 		.byte_count = GRH_BYTES};
 	struct cqe cqe;
 
 	(void)state;
-	borrower_channel_publish(
-		route.process.channel, ends[1].doorbell, route.process.channel_offset, &record);
+	borrower_channel_publish(&peer, route.process.channel, ends[1].doorbell, &record);
 	collect();
 	assert_int_equal(cq_poll(&ends[1].recv_cq, &ends[1].arena, 1, &cqe), 0);
 }
@@ -105,8 +104,8 @@ static void process_that_has_ended_is_reached_by_packets(void **state)
 
 /* Another sender: its channel, and the request that it has taken there. */
 struct other {
-	struct borrower_channel *channel;
-	struct borrower_record record;
+	struct request_channel *channel;
+	struct channel_record record;
 };
 
 static struct other other;
@@ -123,10 +122,10 @@ static void other_takes(void)
 	borrower_channel_enter(other.channel, CHANNEL_PUBLISHES);
 	assert_true(rq_peek_borrowed(rq, peer.base, peer.bytes, &posted_seen, &wqe, &taken));
 	assert_true(rq_take_peeked(rq, taken));
-	other.record = (struct borrower_record){
+	other.record = (struct channel_record){
 		.wr_id = wqe.wr_id,
 		.opcode = WC_RECV,
-		.qpn = ends[1].qp->qpn,
+		.number = ends[1].qp->qpn,
 		.serial = ends[1].local.serial,
 		.byte_count = GRH_BYTES,
 		.taken = (uint32_t)taken,
@@ -135,8 +134,7 @@ static void other_takes(void)
 
 static void other_publishes(void)
 {
-	borrower_channel_publish(other.channel, ends[1].doorbell,
-		owner_channel_offset(owner_process.peer, other.channel), &other.record);
+	borrower_channel_publish(&peer, other.channel, ends[1].doorbell, &other.record);
 }
 
 /* One for which there is no other way. */
@@ -193,7 +191,8 @@ enum { FAILING_COUNT = 500, STACK_BYTES_MAX = 256 << 10 };
 
 static struct {
 	struct ud_endpoint_qp local[FAILING_COUNT];
-	struct ud_endpoint_owner owner;
+	struct local_owner owner;
+	struct local_lane lane;
 	uint32_t count; /* those for which a record was left */
 	uintptr_t lowest; /* stack address of a wait */
 } failing;
@@ -202,16 +201,15 @@ static struct {
 static void failure_publish(void)
 {
 	const struct ud_endpoint_qp *local = &failing.local[failing.count++];
-	const struct borrower_record record = {
+	const struct channel_record record = {
 		.opcode = WC_RECV,
-		.qpn = local->qp->qpn,
+		.number = local->qp->qpn,
 		.serial = local->serial,
 		.byte_count = GRH_BYTES,
 		.fault = FAULT_LOCAL_KEY,
 	};
 
-	assert_true(borrower_channel_publish(other.channel, ends[1].doorbell,
-		owner_channel_offset(owner_process.peer, other.channel), &record));
+	assert_true(borrower_channel_publish(&peer, other.channel, ends[1].doorbell, &record));
 }
 
 /* A endpoint is being closed: the borrower leaves one more record meanwhile. */
@@ -238,8 +236,7 @@ static void failing_add(struct ud_endpoint_qp *local)
 		.recv_cq = &ends[1].recv_cq,
 		.caps = {1, 1, 1, 1, 0},
 	};
-	struct ud_endpoint_place place = {
-		.owner = &failing.owner, .table = ends[1].table, .doorbell = ends[1].doorbell};
+	struct ud_endpoint_place place = {.lane = &failing.lane, .table = ends[1].table};
 	struct sge sge = {(uintptr_t)ends[1].memory, 100, ends[1].key};
 	struct recv_wr wr = {1, &sge, 1};
 	struct qp *qp;
@@ -257,7 +254,8 @@ static void queue_pairs_that_fail_by_one_another_do_not_exhaust_the_stack(void *
 {
 	(void)state;
 	memset(&failing, 0, sizeof(failing));
-	failing.owner = (struct ud_endpoint_owner){ends[1].borrowers, failing_wait, 0};
+	failing.owner = (struct local_owner){.wait = failing_wait, .borrowers = ends[1].borrowers};
+	failing.lane = (struct local_lane){.doorbell = ends[1].doorbell, .owner = &failing.owner};
 	failing.lowest = UINTPTR_MAX;
 	for (uint32_t i = 0; i < FAILING_COUNT; i++)
 		failing_add(&failing.local[i]);
@@ -289,7 +287,7 @@ static void requests_of_two_senders_complete_in_the_order_in_which_they_were_pos
 	post(10);
 	post(10);
 	other_publishes();
-	borrower_channel_leave(other.channel);
+	channel_leave(other.channel);
 	post(10);
 	assert_int_equal(collect(), 4);
 	for (uint64_t i = 1; i <= 4; i++)
@@ -337,7 +335,7 @@ static void request_that_was_taken_by_a_stopped_process_comes_late(void **state)
 	assert_int_equal(collect(), 1);
 	expect_received(2);
 	other_publishes();
-	borrower_channel_leave(other.channel);
+	channel_leave(other.channel);
 	assert_int_equal(collect(), 1);
 	expect_received(1);
 }

@@ -48,6 +48,7 @@ static struct cq cq;
 static struct srq srq;
 static struct srq_table *srqs;
 static struct borrower_table *borrowers;
+static struct local_lane local_lane;
 static struct doorbell *doorbell;
 static uint8_t memory[MEMORY_BYTES];
 static uint32_t key;
@@ -85,9 +86,9 @@ static bool wait_for_borrower(uint32_t who, uint32_t round)
 	return !scene.is_dead;
 }
 
-static bool borrower_is_alive(void *context, uint32_t who)
+static bool borrower_is_alive(struct peer *of, uint32_t who)
 {
-	(void)context;
+	(void)of;
 	return who == GUEST || draw(2);
 }
 
@@ -97,15 +98,15 @@ static void borrower_pause(uint32_t round)
 	(void)round;
 	scene_pause();
 	if (draw_once_in(64) && !is_hostile())
-		borrower_collect(&lane, doorbell, scene.now_ns);
+		local_collect(&lane, &local_lane, scene.now_ns);
 }
-
-static const struct owner_ops borrower_owner = {GUEST, borrower_is_alive, borrower_pause};
 
 static uint64_t now(void)
 {
 	return scene.now_ns;
 }
+
+static struct local_owner surroundings;
 
 static bool is_in_region(uint64_t address, uint64_t bytes)
 {
@@ -163,20 +164,19 @@ static void borrower_kick(struct peer *of, uint32_t index)
 	(void)index;
 	words_scribble(&scene.words, draw_attack(2));
 	if (draw_once_in(4) && !is_hostile())
-		borrower_collect(&lane, doorbell, scene.now_ns);
+		local_collect(&lane, &local_lane, scene.now_ns);
 }
 
-static const struct peer_ops copied = {borrower_write, borrower_read, NULL, borrower_kick, NULL};
+static const struct peer_ops copied = {
+	borrower_write, borrower_read, NULL, borrower_kick, NULL, borrower_is_alive};
 static const struct peer_ops mapped = {
-	borrower_write, borrower_read, borrower_map, borrower_kick, NULL};
+	borrower_write, borrower_read, borrower_map, borrower_kick, NULL, borrower_is_alive};
 
 /* --- the scene --- */
 
 static bool key_quiesce(uint32_t of_key)
 {
-	const struct wait_budget budget = {scene.now_ns + 100000000, now};
-
-	return borrower_quiesce(borrowers, wait_for_borrower, &mrs, of_key, &budget);
+	return borrower_quiesce(&surroundings, &mrs, of_key, scene.now_ns + 100000000);
 }
 
 static void region_add(void)
@@ -216,7 +216,9 @@ static void host_make(void)
 	lane.srqs = srqs;
 	borrowers = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*borrowers))));
 	doorbell = arena_peers_side(arena_at(&arena, arena_alloc(&arena, sizeof(*doorbell))));
-	borrower_doorbell_init(doorbell, borrowers);
+	surroundings =
+		(struct local_owner){wait_for_borrower, borrower_pause, now, GUEST, borrowers, 0};
+	local_lane = (struct local_lane){.doorbell = doorbell, .owner = &surroundings};
 	memset(memory, GUARD_BYTE, sizeof(memory));
 	mrs.quiesce = key_quiesce;
 	region_add();
@@ -232,7 +234,7 @@ static void borrower_make(void)
 	memset(&owner_process, 0, sizeof(owner_process));
 	owner_process.peer = &peer;
 	owner_process.borrowers = borrowers;
-	owner_process.ops = &borrower_owner;
+	owner_process.self = &surroundings;
 	owner_process.doorbell_offset[LANE] = arena_offset(&arena, arena_owners_side(doorbell));
 	domain = (struct borrowed_domain){&owner_process, PD};
 	assert_true(borrowed_srq_init(&far, &owner_process, srq.public_offset, PD_HERE, XRCD));
@@ -242,12 +244,13 @@ static void places_add(void)
 {
 	words_add(&scene.words, borrowers, sizeof(*borrowers));
 	for (uint32_t i = 0; i < 4; i++)
-		words_add(&scene.words, &borrowers->channel[i], 256);
+		words_add(&scene.words, &borrowers->channel[i],
+			offsetof(struct request_channel, record));
 	words_add(&scene.words, borrowers, 128);
 	words_add(&scene.words, doorbell, sizeof(*doorbell));
 	words_add(&scene.words, arena_peers_side(srq.rq), sizeof(*srq.rq));
 	for (uint32_t i = 0; i < 3; i++)
-		words_add_value(&scene.words, owner_channel_offset(&peer, &borrowers->channel[i]));
+		words_add_value(&scene.words, peer_offset(&peer, &borrowers->channel[i]));
 	words_add_value(&scene.words, key);
 	words_add_value(&scene.words, SRQN);
 	words_add_value(&scene.words, PD);
@@ -350,7 +353,7 @@ static void srq_take_away(void)
 {
 	if (!is_withdrawn) {
 		srq_withdraw(srqs, &srq);
-		borrower_wait(borrowers, wait_for_borrower);
+		borrower_wait(&surroundings);
 		srq_table_remove(srqs, &srq);
 	}
 	is_withdrawn = true;
@@ -392,7 +395,7 @@ static void host_do(void)
 	case 5:
 	case 6:
 	case 7:
-		borrower_collect(&lane, doorbell, scene.now_ns);
+		local_collect(&lane, &local_lane, scene.now_ns);
 		break;
 	default:
 		receive_post();
@@ -402,7 +405,7 @@ static void host_do(void)
 
 /* --- what the attacker does --- */
 
-static void word_forge(struct borrower_channel *channel)
+static void word_forge(struct request_channel *channel)
 {
 	struct words *words = &scene.words;
 
@@ -412,23 +415,23 @@ static void word_forge(struct borrower_channel *channel)
 	channel->word.operation = (uint32_t)words_value(words, 1);
 	channel->word.iova = draw(2) ? (uintptr_t)memory + GUARD_BYTES + draw(2000) * 8
 				     : words_value(words, channel->word.iova);
-	atomic_store(&channel->word.state, BORROWER_WORD_REQUESTED);
+	atomic_store(&channel->word.state, CHANNEL_WORD_REQUESTED);
 }
 
 /* A record that looks right, in one of the first channels. */
 static void record_forge(void)
 {
-	struct borrower_channel *channel = &borrowers->channel[draw(3)];
+	struct request_channel *channel = &borrowers->channel[draw(3)];
 	struct words *words = &scene.words;
-	uint32_t published = atomic_load(&channel->published);
-	struct borrower_record record = {
+	uint32_t number = channel_private(channel)->collected + (draw_once_in(8) ? draw(200) : 0);
+	struct channel_record record = {
 		.wr_id = draw(4) ? rq_known(srq.rq) + draw(16) : words_value(words, 0),
 		.opcode = draw(4) ? WC_RECV : (uint32_t)words_value(words, 0),
 		.flags = (uint32_t)words_value(words, 0),
 		.byte_count = draw(4) ? draw(1000) : (uint32_t)words_value(words, 0),
 		.imm = 7,
 		.qpn = QPN,
-		.srqn = draw(8) ? SRQN : (uint32_t)words_value(words, 0),
+		.number = draw(8) ? SRQN : (uint32_t)words_value(words, 0),
 		.fault = draw_once_in(4) ? (uint32_t)words_value(words, 0) : 0,
 		.serial = draw(16) ? 0 : words_value(words, 0),
 	};
@@ -442,12 +445,13 @@ static void record_forge(void)
 	if (draw(2))
 		atomic_store(&rq_takers(srq.rq)->taken,
 			(uint64_t)srq.rq->moves << 32 | (rq_known(srq.rq) + draw(8)));
-	channel->record[published % BORROWER_RECORD_COUNT] = record;
-	atomic_store(&channel->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
+	record.sequence = channel_sequence(UINT32_MAX, number);
+	*channel_record_at(channel, number) = record;
+	atomic_store(&channel->count, number + 1);
 	atomic_store(&channel->ready.is_rung, 1);
 	channel->ready.next_offset =
 		draw(2) ? atomic_load(&doorbell->first_offset) : words_value(words, 0);
-	atomic_store(&doorbell->first_offset, owner_channel_offset(&peer, channel));
+	atomic_store(&doorbell->first_offset, peer_offset(&peer, channel));
 }
 
 static void guard_check(const uint8_t *guard)
@@ -464,7 +468,7 @@ void borrower_round(void)
 	for (uint32_t i = draw(8); i; i--) {
 		receive_post();
 		message_take();
-		borrower_collect(&lane, doorbell, scene.now_ns);
+		local_collect(&lane, &local_lane, scene.now_ns);
 		poll_all();
 	}
 	places_add();

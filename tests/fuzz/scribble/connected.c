@@ -38,14 +38,13 @@ static bool is_hostile(void)
 /* --- what the ends need of their surroundings --- */
 
 /* The attacker has it look as if initiators came and went. */
-static bool wait_in_channel(const struct request_channel *channel, uint32_t round)
+static bool wait_in_channel(uint32_t who, uint32_t round)
 {
-	struct request_channel *marked = (struct request_channel *)(uintptr_t)channel;
-
+	(void)who;
 	(void)round;
-	if (scene.is_restless)
-		atomic_store(
-			&marked->in_use, CHANNEL_USES_KEY | (uint32_t)words_value(&scene.words, 0));
+	for (uint32_t i = 0; scene.is_restless && i < 2; i++)
+		atomic_store(&channel_of(i)->in_use,
+			CHANNEL_USES_KEY | (uint32_t)words_value(&scene.words, 0));
 	scene_pause();
 	return !scene.is_dead;
 }
@@ -136,8 +135,8 @@ static void peer_wake(struct peer *peer, struct attention *attention)
 	(void)attention;
 }
 
-static const struct peer_ops copied = {peer_write, peer_read, NULL, peer_kick, peer_wake};
-static const struct peer_ops mapped = {peer_write, peer_read, peer_map, peer_kick, peer_wake};
+static const struct peer_ops copied = {peer_write, peer_read, NULL, peer_kick, peer_wake, NULL};
+static const struct peer_ops mapped = {peer_write, peer_read, peer_map, peer_kick, peer_wake, NULL};
 
 /* --- the scene --- */
 
@@ -153,10 +152,11 @@ static void region_add(uint32_t number)
 /* Somebody waits for the keys' users, as the runtime does. */
 static bool end_quiesce(uint32_t number, uint32_t key)
 {
-	const struct wait_budget budget = {scene.now_ns + 100000000, now};
+	struct end *end = &ends[number];
 
 	return programs[number].is_apart ||
-		local_quiesce(&ends[number].local, &ends[number].mrs, key, &budget);
+		channel_quiesce(
+			channel_of(number), &end->owner, &end->mrs, key, scene.now_ns + 100000000);
 }
 
 static bool first_quiesce(uint32_t key)
@@ -174,7 +174,8 @@ static void end_make(uint32_t number)
 	struct end *end = &ends[number];
 
 	end_init(end, number);
-	end->owner = (struct local_owner){wait_in_channel, pause_in_round, now, 1 + number};
+	end->owner =
+		(struct local_owner){wait_in_channel, pause_in_round, now, 1 + number, NULL, 0};
 	mr_table_remove(&end->mrs, end->key, PD);
 	memset(end->memory, GUARD_BYTE, sizeof(end->memory));
 	programs[number] = (struct program){.is_apart = false};
@@ -536,7 +537,7 @@ static void record_forge(uint32_t number)
 		? rq_known(rq)
 		: (uint32_t)words_value(words, record->taken);
 	record->is_solicited = draw(2);
-	record->srqn = draw(4) ? SRQN : (uint32_t)words_value(words, SRQN);
+	record->number = draw(4) ? SRQN : (uint32_t)words_value(words, SRQN);
 	if (draw_once_in(2)) {
 		channel->reservation.wr_id = ends[number].srq.rq ? rq_known(rq) + draw(8) : draw(8);
 		channel->reservation.srqn = draw(4) ? SRQN : draw(100);

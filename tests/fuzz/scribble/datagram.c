@@ -44,9 +44,9 @@ static bool wait_for_borrower(uint32_t who, uint32_t round)
 	return !scene.is_dead;
 }
 
-static bool borrower_is_alive(void *context, uint32_t who)
+static bool borrower_is_alive(struct peer *of, uint32_t who)
 {
-	(void)context;
+	(void)of;
 	return who == SENDER || draw(2);
 }
 
@@ -109,9 +109,10 @@ static void borrower_kick(struct peer *of, uint32_t lane)
 	words_scribble(&scene.words, draw_attack(2));
 }
 
-static const struct peer_ops copied = {borrower_write, NULL, NULL, borrower_kick, NULL};
-static const struct peer_ops mapped = {borrower_write, NULL, borrower_map, borrower_kick, NULL};
-static const struct owner_ops borrower_owner = {SENDER, borrower_is_alive, borrower_pause};
+static const struct peer_ops copied = {
+	borrower_write, NULL, NULL, borrower_kick, NULL, borrower_is_alive};
+static const struct peer_ops mapped = {
+	borrower_write, NULL, borrower_map, borrower_kick, NULL, borrower_is_alive};
 
 /* --- the scene --- */
 
@@ -125,9 +126,7 @@ static void region_add(void)
 
 static bool key_quiesce(uint32_t key)
 {
-	const struct wait_budget budget = {scene.now_ns + 100000000, now};
-
-	return borrower_quiesce(ends[1].borrowers, wait_for_borrower, &ends[1].mrs, key, &budget);
+	return borrower_quiesce(&ends[1].owner, &ends[1].mrs, key, scene.now_ns + 100000000);
 }
 
 static void places_add(void)
@@ -139,11 +138,12 @@ static void places_add(void)
 	words_add(&scene.words, borrowers, sizeof(*borrowers));
 	words_add(&scene.words, borrowers, 64 + sizeof(borrowers->channel[0]));
 	for (uint32_t i = 0; i < 4; i++)
-		words_add(&scene.words, &borrowers->channel[i], 256);
+		words_add(&scene.words, &borrowers->channel[i],
+			offsetof(struct request_channel, record));
 	words_add(&scene.words, end->doorbell, sizeof(*end->doorbell));
 	words_add(&scene.words, arena_peers_side(rq), sizeof(*rq));
 	for (uint32_t i = 0; i < 3; i++)
-		words_add_value(&scene.words, owner_channel_offset(&peer, &borrowers->channel[i]));
+		words_add_value(&scene.words, peer_offset(&peer, &borrowers->channel[i]));
 	words_add_value(&scene.words, end->key);
 	words_add_value(&scene.words, end->qp->qpn);
 	words_add_value(&scene.words, end->local.serial);
@@ -183,8 +183,9 @@ static void scene_make(void)
 	ends[0].lane.srqs = ends[1].lane.srqs = &no_srqs;
 	ends[1].mrs.quiesce = key_quiesce;
 	ends[1].owner.wait = wait_for_borrower;
+	ends[1].owner.now_ns = now;
 	peer.ops = draw(2) ? &mapped : &copied;
-	owner_process.ops = &borrower_owner;
+	ends[0].owner.pause = borrower_pause;
 }
 
 static void guard_check(const uint8_t *guard)
@@ -289,21 +290,21 @@ static void endpoint_take_away(void)
 /* A record that looks right, in one of the first channels. */
 static void record_forge(void)
 {
-	struct borrower_channel *channel = &ends[1].borrowers->channel[draw(3)];
+	struct request_channel *channel = &ends[1].borrowers->channel[draw(3)];
 	struct words *words = &scene.words;
 	const struct recv_queue *rq = is_shared ? ends[1].srq.rq : ends[1].qp->rq;
-	uint32_t published = atomic_load(&channel->published);
-	struct borrower_record record = {
+	uint32_t number = channel_private(channel)->collected + (draw_once_in(8) ? draw(200) : 0);
+	struct channel_record record = {
 		.wr_id = draw(4) ? rq_known(rq) + draw(8) : words_value(words, 0),
 		.opcode = WC_RECV,
 		.flags = draw(4) ? WC_GRH : (uint32_t)words_value(words, 0),
 		.byte_count = draw(4) ? GRH_BYTES + draw(2000) : (uint32_t)words_value(words, 0),
 		.imm = 7,
-		.qpn = draw(8) ? ends[1].qp->qpn : (uint32_t)words_value(words, 0),
+		.number = draw(8) ? ends[1].qp->qpn : (uint32_t)words_value(words, 0),
 		.fault = draw_once_in(32) ? (uint32_t)words_value(words, 0) : 0,
 		.is_solicited = draw(2),
 		.serial = draw(8) ? ends[1].local.serial : words_value(words, 0),
-		.source_qpn = draw(1000),
+		.qpn = draw(1000),
 		.service_level = (uint32_t)words_value(words, 0),
 	};
 
@@ -315,12 +316,13 @@ static void record_forge(void)
 	if (draw(2))
 		atomic_store(&rq_takers(rq)->taken,
 			(uint64_t)rq->moves << 32 | (rq_known(rq) + draw(8)));
-	channel->record[published % BORROWER_RECORD_COUNT] = record;
-	atomic_store(&channel->published, published + 1 + (draw_once_in(8) ? draw(200) : 0));
+	record.sequence = channel_sequence(UINT32_MAX, number);
+	*channel_record_at(channel, number) = record;
+	atomic_store(&channel->count, number + 1);
 	atomic_store(&channel->ready.is_rung, 1);
 	channel->ready.next_offset =
 		draw(2) ? atomic_load(&ends[1].doorbell->first_offset) : words_value(words, 0);
-	atomic_store(&ends[1].doorbell->first_offset, owner_channel_offset(&peer, channel));
+	atomic_store(&ends[1].doorbell->first_offset, peer_offset(&peer, channel));
 }
 
 static void sender_do(void)
@@ -366,7 +368,7 @@ static void receiver_do(void)
 	case 5:
 	case 6:
 	case 7:
-		borrower_collect(&ends[1].lane, ends[1].doorbell, scene.now_ns);
+		local_collect(&ends[1].lane, &ends[1].local_lane, scene.now_ns);
 		break;
 	default:
 		receive_post();
@@ -390,7 +392,7 @@ void datagram_round(void)
 	for (uint32_t i = draw(16); i; i--) {
 		receive_post();
 		send_post();
-		borrower_collect(&ends[1].lane, ends[1].doorbell, scene.now_ns);
+		local_collect(&ends[1].lane, &ends[1].local_lane, scene.now_ns);
 		packets_carry();
 		poll_all();
 	}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Collecting what initiators have left for a lane: in the channels that it watches, and in those on
+ * its doorbell's ready list. A connected channel is collected at once. Borrowers' channels take
+ * turns, one record each, because datagrams of several borrowers may be for one receive queue.
+ */
+#include "local/borrower.h"
+#include "local/local.h"
+#include "local/ud_endpoint.h"
+
+/* --- watched channels --- */
+
+/* Initiators no longer ring for it. */
+static void watch_begin(struct local_qp *local, struct local_watch *watch)
+{
+	watch->local = local;
+	watch->is_busy = true;
+	local->watch = watch;
+	local_watch_next(local);
+	atomic_store_explicit(&local->channel->is_watched, 1, memory_order_relaxed);
+}
+
+/*
+ * Who publishes from here on rings; what was published before is found by the caller's next look.
+ */
+static void watch_leave(struct local_qp *local)
+{
+	atomic_store(&local->channel->is_watched, 0);
+	atomic_thread_fence(memory_order_seq_cst);
+	local->watch = NULL;
+}
+
+void local_watch_end(struct local_qp *local)
+{
+	struct local_lane *lane = local->lane;
+	uint32_t last = atomic_load_explicit(&lane->watch_count, memory_order_relaxed) - 1;
+	struct local_watch *watch = local->watch;
+
+	if (!watch)
+		return;
+	watch_leave(local);
+	if (watch != &lane->watch[last]) {
+		watch->local = lane->watch[last].local;
+		watch->is_busy = lane->watch[last].is_busy;
+		watch->local->watch = watch;
+		local_watch_next(watch->local);
+	}
+	atomic_store_explicit(&lane->watch_count, last, memory_order_relaxed);
+}
+
+/* The place of one that was silent since it was last asked for. NULL: there is none. */
+static struct local_watch *watch_take_over(struct local_lane *lane, uint64_t now_ns)
+{
+	struct local_watch *watch = &lane->watch[lane->next_watch++ % LOCAL_WATCHED_MAX];
+	struct local_qp *silent = watch->local;
+
+	if (watch->is_busy) {
+		watch->is_busy = false;
+		return NULL;
+	}
+	watch_leave(silent);
+	local_collect_channel(silent, now_ns);
+	return watch;
+}
+
+static void channel_watch(struct local_qp *local, uint64_t now_ns)
+{
+	struct local_lane *lane = local->lane;
+	uint32_t count = atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
+	struct local_watch *place =
+		count < LOCAL_WATCHED_MAX ? &lane->watch[count] : watch_take_over(lane, now_ns);
+
+	if (!place)
+		return;
+	watch_begin(local, place);
+	if (count < LOCAL_WATCHED_MAX)
+		atomic_store_explicit(&lane->watch_count, count + 1, memory_order_release);
+}
+
+static uint32_t watched_collect(struct local_lane *lane, uint64_t now_ns)
+{
+	uint32_t count = 0;
+
+	/*
+	 * A queue pair that fails by what it collects leaves the list: another one takes its place.
+	 */
+	for (uint32_t i = 0; i < atomic_load_explicit(&lane->watch_count, memory_order_relaxed);
+		i++)
+		count += local_collect_channel(lane->watch[i].local, now_ns);
+	return count;
+}
+
+/* --- channels on the ready list --- */
+
+/* The queue pair whose channel this is; NULL when it has none any more, or it is none. */
+static struct local_qp *connection_of(
+	const struct lane *lane, const struct request_channel *channel)
+{
+	struct local_qp *local = local_connection_of(
+		lane->qp_by_number[READ_ONCE(channel->qpn) % LANE_QP_COUNT_MAX]);
+
+	return local && local->channel == channel ? local : NULL;
+}
+
+/* What may be a channel at this offset, any value; or NULL. */
+static struct request_channel *channel_at(const struct lane *lane, uint64_t offset)
+{
+	return arena_has_block(lane->arena, offset, sizeof(struct request_channel))
+		? arena_peers_side(arena_at(lane->arena, offset))
+		: NULL;
+}
+
+/* A connected channel was on the list. Returns how many records it had. */
+static uint32_t connection_collect(struct local_qp *local, uint64_t now_ns)
+{
+	uint32_t count;
+
+	if (atomic_load_explicit(&local->channel->wants_first, memory_order_relaxed))
+		local_establish(local);
+	count = local_collect_channel(local, now_ns);
+	if (!local->watch && channel_is_open(local->channel))
+		channel_watch(local, now_ns);
+	return count;
+}
+
+/* Borrowers' channels that were on the list. */
+struct rung {
+	struct request_channel *channel[BORROWER_CHANNEL_COUNT];
+	uint32_t count;
+};
+
+static bool rung_has(const struct rung *rung, const struct request_channel *channel)
+{
+	for (uint32_t i = 0; i < rung->count; i++)
+		if (rung->channel[i] == channel)
+			return true;
+	return false;
+}
+
+static uint32_t rung_add(struct rung *rung, struct lane *lane, struct request_channel *channel)
+{
+	rung->channel[rung->count++] = channel;
+	return borrower_execute_word(lane, channel);
+}
+
+/* The list is broken: check all channels of the lane and of borrowers. */
+static __attribute__((cold, noinline)) uint32_t list_mend(
+	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
+{
+	struct borrower_table *table = local_lane->owner->borrowers;
+	uint32_t count = 0;
+
+	lane_count_unsound(lane);
+	for (uint32_t i = 0; table && i < BORROWER_CHANNEL_COUNT; i++) {
+		struct request_channel *channel = &table->channel[i];
+
+		if (!rung_has(rung, channel) && ready_reset(&channel->ready))
+			count += rung_add(rung, lane, channel);
+	}
+	for (uint32_t i = 0; i < LANE_QP_COUNT_MAX; i++) {
+		struct local_qp *local = local_connection_of(lane->qp_by_number[i]);
+
+		if (!local)
+			continue;
+		ready_reset(&local->channel->ready);
+		count += connection_collect(local, now_ns);
+	}
+	return count;
+}
+
+/*
+ * A channel was on the list: collect it if it is connected, or do what its borrower requests.
+ * *count grows by how much that was. False when the channel cannot have been on the list.
+ */
+static bool list_entry_take(struct rung *rung, struct request_channel *channel, struct lane *lane,
+	const struct borrower_table *table, uint64_t now_ns, uint32_t *count)
+{
+	bool is_borrowed = table && borrower_has_channel(table, channel);
+	struct local_qp *local = is_borrowed ? NULL : connection_of(lane, channel);
+
+	/* From the reset on it may ring again, so that comes before looking into it. */
+	if ((!is_borrowed && !local) || !ready_reset(&channel->ready) ||
+		(is_borrowed && rung_has(rung, channel)))
+		return false;
+	*count += is_borrowed ? rung_add(rung, lane, channel) : connection_collect(local, now_ns);
+	return true;
+}
+
+/* Channels that may be on the list. */
+enum { LIST_COUNT_MAX = LANE_QP_COUNT_MAX + BORROWER_CHANNEL_COUNT };
+
+/* Take all channels off the list. Returns how much was collected or done. */
+static uint32_t list_take(
+	struct rung *rung, struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
+{
+	const struct borrower_table *table = local_lane->owner->borrowers;
+	uint64_t offset = doorbell_take(local_lane->doorbell);
+	uint32_t count = 0;
+
+	rung->count = 0;
+	for (uint32_t i = 0; offset; i++) {
+		struct request_channel *channel =
+			i < LIST_COUNT_MAX ? channel_at(lane, offset) : NULL;
+
+		offset = channel ? ready_next(&channel->ready) : 0;
+		if (!channel || !list_entry_take(rung, channel, lane, table, now_ns, &count))
+			return count + list_mend(rung, lane, local_lane, now_ns);
+	}
+	return count;
+}
+
+/* --- borrowers' turns --- */
+
+/* A copy of the channel's next record. False: there is none. */
+static bool record_next(const struct request_channel *channel, struct channel_record *ret_record)
+{
+	const struct channel_record *record = channel_next(channel);
+
+	if (!record)
+		return false;
+	*ret_record = channel_record_read(record);
+	return true;
+}
+
+/*
+ * Collect one record of each channel, but for datagrams whose turn has not come. Channels that have
+ * none are forgotten. Returns how many records that was.
+ */
+static uint32_t rung_collect(struct rung *rung, struct lane *lane, uint64_t now_ns)
+{
+	struct channel_record record;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < rung->count;) {
+		struct request_channel *channel = rung->channel[i];
+
+		if (!record_next(channel, &record)) {
+			rung->channel[i] = rung->channel[--rung->count];
+			continue;
+		}
+		if (!record.serial || ud_endpoint_is_in_turn(lane, &record)) {
+			/* First, as a queue pair that fails by the record collects, too. */
+			channel_collected(channel);
+			borrower_collect(lane, &record, now_ns);
+			count++;
+		}
+		i++;
+	}
+	return count;
+}
+
+/*
+ * Datagrams whose turn has not come are left. *ret_early is the first of them, among those of its
+ * queue pair; or has no serial.
+ */
+static void rung_leave(const struct rung *rung, const struct lane *lane, struct doorbell *doorbell,
+	struct channel_record *ret_early)
+{
+	struct channel_record record;
+
+	ret_early->serial = 0;
+	for (uint32_t i = 0; i < rung->count; i++) {
+		struct request_channel *channel = rung->channel[i];
+
+		doorbell_ring(doorbell, &channel->ready,
+			arena_offset(lane->arena, arena_owners_side(channel)));
+		if (!record_next(channel, &record) || !record.serial ||
+			ud_endpoint_is_in_turn(lane, &record))
+			continue; /* it has changed, or more has come */
+		if (!ret_early->serial ||
+			(record.serial == ret_early->serial &&
+				(int32_t)(record.taken - ret_early->taken) < 0))
+			*ret_early = record;
+	}
+}
+
+/* Records of a round: as many as all borrowers' channels have room for. */
+#define ROUND_RECORDS_MAX ((uint32_t)BORROWER_CHANNEL_COUNT * CHANNEL_RECORD_COUNT)
+
+static uint32_t round_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns,
+	struct channel_record *ret_early)
+{
+	struct rung rung;
+	uint32_t count = list_take(&rung, lane, local_lane, now_ns);
+	uint32_t records = 0, found;
+
+	local_lane->has_borrowers |= rung.count != 0;
+
+	do {
+		found = rung_collect(&rung, lane, now_ns);
+		records += found;
+	} while (found && records < ROUND_RECORDS_MAX);
+	rung_leave(&rung, lane, local_lane->doorbell, ret_early);
+	return count + records;
+}
+
+/*
+ * Datagrams that are waited for, one after the other: more often than that, others wait meanwhile.
+ */
+enum { ROUNDS_MAX = 64 };
+
+static uint32_t rounds_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
+{
+	struct channel_record early;
+	uint32_t count = round_collect(lane, local_lane, now_ns, &early);
+	uint32_t found = count;
+	bool has_waited = false;
+
+	for (uint32_t round = 0; early.serial && round < ROUNDS_MAX; round++) {
+		/*
+		 * Nothing was in turn: who has taken what is missing leaves it soon, or never will.
+		 */
+		if (!found && has_waited)
+			ud_endpoint_skip(lane, &early);
+		else if (!found)
+			borrower_wait_briefly(local_lane->owner);
+		has_waited = !found;
+		found = round_collect(lane, local_lane, now_ns, &early);
+		count += found;
+	}
+	return count;
+}
+
+/*
+ * A record may fail a queue pair, which collects for its own endpoint before it flushes. Borrowers
+ * decide how many queue pairs fail in this way, so the depth has a limit. A level takes some 4 KiB
+ * of stack.
+ */
+enum { COLLECT_DEPTH_MAX = 8 };
+
+static __attribute__((noinline)) uint32_t list_collect(
+	struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
+{
+	uint32_t count;
+
+	if (local_lane->depth == COLLECT_DEPTH_MAX)
+		return 0;
+	local_lane->depth++;
+	count = rounds_collect(lane, local_lane, now_ns);
+	local_lane->depth--;
+	return count;
+}
+
+uint32_t local_collect(struct lane *lane, struct local_lane *local_lane, uint64_t now_ns)
+{
+	uint32_t count = watched_collect(local_lane, now_ns);
+
+	if (doorbell_is_rung(local_lane->doorbell))
+		count += list_collect(lane, local_lane, now_ns);
+	return count;
+}
