@@ -25,7 +25,7 @@ static void remove_is(uint32_t handle, enum object_kind kind, int expected)
 
 static void object_is_found_by_handle_kind_and_opening(void **state)
 {
-	struct object object;
+	struct object object = {0};
 
 	(void)state;
 	assert_int_equal(object_add(&object, OBJECT_PD, &context_a), 0);
@@ -45,7 +45,7 @@ static void object_is_found_by_handle_kind_and_opening(void **state)
 
 static void object_in_use_is_not_removed(void **state)
 {
-	struct object object;
+	struct object object = {0};
 
 	(void)state;
 	assert_int_equal(object_add(&object, OBJECT_PD, &context_a), 0);
@@ -57,7 +57,7 @@ static void object_in_use_is_not_removed(void **state)
 
 static void object_removed_twice_is_refused(void **state)
 {
-	struct object object;
+	struct object object = {0};
 
 	(void)state;
 	assert_int_equal(object_add(&object, OBJECT_MR, &context_a), 0);
@@ -67,8 +67,8 @@ static void object_removed_twice_is_refused(void **state)
 
 static void handle_of_a_former_object_does_not_match_a_later_one(void **state)
 {
-	struct object first;
-	struct object second;
+	struct object first = {0};
+	struct object second = {0};
 	uint32_t former;
 
 	(void)state;
@@ -88,7 +88,7 @@ static void handle_of_a_former_object_does_not_match_a_later_one(void **state)
 
 static void context_is_used_while_an_object_of_it_lives(void **state)
 {
-	struct object object;
+	struct object object = {0};
 
 	(void)state;
 	assert_false(object_context_is_used(&context_a));

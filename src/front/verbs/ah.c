@@ -10,7 +10,7 @@
 /* Hop limit of a reply to a message whose hop limit is unknown. */
 #define REPLY_HOP_LIMIT 0xff
 
-static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, struct context *context)
+static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, const struct context *context)
 {
 	struct qp_path route;
 	int error = path_from_verbs(context->device, attr, attr->port_num, &route);
@@ -19,62 +19,38 @@ static int ah_make(struct ah *ah, const struct ibv_ah_attr *attr, struct context
 		return EOPNOTSUPP;
 	if (!error && gid_is_zero(&route.remote))
 		error = EINVAL;
-	if (!error)
-		error = -nic_ah_create(&route, &ah->nic);
-	if (error)
-		return error;
-	error = object_add(&ah->object, OBJECT_AH, context);
-	if (error)
-		nic_ah_destroy(ah->nic);
-	return error;
+	return error ? error : -nic_ah_create(&route, &ah->nic);
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct context *context = context_of(pd->context);
-	struct object *pd_object = pd_ref(pd);
-	struct ah *ah = NULL;
-	int error = ENOENT;
+	struct ah *ah = calloc(1, sizeof(*ah));
+	int error;
 
-	if (!pd_object)
-		goto fail;
-	error = ENOMEM;
-	ah = calloc(1, sizeof(*ah));
 	if (!ah)
-		goto fail;
-	error = ah_make(ah, attr, context);
-	if (error)
-		goto fail;
-	ah->pd = pd_object;
-	ah->verbs = (struct ibv_ah){
-		.context = pd->context,
-		.pd = pd,
-		.handle = ah->object.handle,
-	};
-	return &ah->verbs;
-
-fail:
-	free(ah);
-	if (pd_object)
-		object_unref(pd_object);
-	errno = error;
-	return NULL;
+		return NULL;
+	ah->verbs = (struct ibv_ah){.context = pd->context, .pd = pd};
+	ah->pd = pd_ref(pd);
+	error = ah->pd ? ah_make(ah, attr, context) : ENOENT;
+	return object_publish(&ah->object, OBJECT_AH, context, &ah->verbs.handle, error)
+		? &ah->verbs
+		: NULL;
 }
 
-void ah_release(struct object *object)
+void *ah_release(struct object *object)
 {
 	struct ah *ah = container_of(object, struct ah, object);
 
-	nic_ah_destroy(ah->nic);
+	if (ah->nic)
+		nic_ah_destroy(ah->nic);
 	object_unref(ah->pd);
-	ah->verbs.handle = 0;
+	return ah;
 }
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	return result_of("ibv_destroy_ah",
-		object_destroy(ah->handle, OBJECT_AH, context_of(ah->context), ah_release,
-			offsetof(struct ah, object)));
+	return result_of("ibv_destroy_ah", object_destroy(ah->handle, OBJECT_AH, ah->context));
 }
 
 static bool gid_index_find(struct device *device, const struct gid *gid, uint8_t *ret_index)
@@ -97,14 +73,10 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 
 	/* RoCE packets always have a GRH; without one there is no address. */
 	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH) ||
-		!grh_decode(&header, (const uint8_t *)grh)) {
-		errno = EINVAL;
-		return -1;
-	}
-	if (!gid_index_find(context_of(context)->device, &header.dgid, &sgid_index)) {
-		errno = ENOENT;
-		return -1;
-	}
+		!grh_decode(&header, (const uint8_t *)grh))
+		return result_minus_one(EINVAL);
+	if (!gid_index_find(context_of(context)->device, &header.dgid, &sgid_index))
+		return result_minus_one(ENOENT);
 	*ah_attr = (struct ibv_ah_attr){
 		.grh.sgid_index = sgid_index,
 		.grh.hop_limit = REPLY_HOP_LIMIT,

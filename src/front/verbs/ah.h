@@ -33,6 +33,4 @@ static inline bool ah_target(struct datagram_target *target, struct ibv_ah *verb
 	return true;
 }
 
-void ah_release(struct object *object);
-
 #endif

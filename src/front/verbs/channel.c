@@ -14,39 +14,30 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	if (!channel)
 		return NULL;
 	error = -event_queue_init(&channel->queue);
-	if (error)
-		goto fail_free;
-	error = -nic_channel_create(&channel->queue, &channel->nic);
-	if (error)
-		goto fail_done;
-	error = object_add(&channel->object, OBJECT_CHANNEL, context_of(context));
-	if (error)
-		goto fail_destroy;
+	if (error) {
+		free(channel);
+		return result_null(error);
+	}
 	channel->verbs = (struct ibv_comp_channel){.context = context, .fd = channel->queue.fd};
-	return &channel->verbs;
-
-fail_destroy:
-	nic_channel_destroy(channel->nic);
-fail_done:
-	event_queue_done(&channel->queue);
-fail_free:
-	free(channel);
-	errno = error;
-	return NULL;
+	error = -nic_channel_create(&channel->queue, &channel->nic);
+	return object_publish(&channel->object, OBJECT_CHANNEL, context_of(context), NULL, error)
+		? &channel->verbs
+		: NULL;
 }
 
-void channel_release(struct object *object)
+void *channel_release(struct object *object)
 {
 	struct channel *channel = container_of(object, struct channel, object);
 
-	nic_channel_destroy(channel->nic);
+	if (channel->nic)
+		nic_channel_destroy(channel->nic);
 	event_queue_done(&channel->queue);
+	return channel;
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
 	return result_of("ibv_destroy_comp_channel",
-		object_destroy(channel_of(channel)->object.handle, OBJECT_CHANNEL,
-			context_of(channel->context), channel_release,
-			offsetof(struct channel, object)));
+		object_destroy(
+			channel_of(channel)->object.handle, OBJECT_CHANNEL, channel->context));
 }

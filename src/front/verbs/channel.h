@@ -24,8 +24,6 @@ static inline struct channel *channel_of(struct ibv_comp_channel *verbs)
 	return container_of(verbs, struct channel, verbs);
 }
 
-void channel_release(struct object *object);
-
 /*
  * Count another queue of the channel; undo with object_unref(). Returns false if the channel is
  * being destroyed.

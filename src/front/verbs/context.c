@@ -19,24 +19,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "front/verbs/ah.h"
 #include "front/verbs/async.h"
-#include "front/verbs/channel.h"
-#include "front/verbs/counters.h"
-#include "front/verbs/cq.h"
-#include "front/verbs/dm.h"
-#include "front/verbs/domain.h"
-#include "front/verbs/flow.h"
 #include "front/verbs/fork.h"
-#include "front/verbs/mr.h"
-#include "front/verbs/mw.h"
+#include "front/verbs/object.h"
 #include "front/verbs/ops.h"
-#include "front/verbs/pd.h"
-#include "front/verbs/qp.h"
 #include "front/verbs/result.h"
-#include "front/verbs/srq.h"
-#include "front/verbs/wq.h"
-#include "front/verbs/xrcd.h"
 #include "netdev/netdev_watch.h"
 #include "os/log.h"
 #include "peer/nic_import.h"
@@ -285,41 +272,6 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	context->owner = identity.owner;
 	context->owner_opening = identity.owner_opening;
 	return &context->verbs.context;
-}
-
-/*
- * Release all objects of a context, users before the objects that they use. A kernel driver does
- * this too, for programs that close a device with objects still open. The structures stay
- * allocated, because the program has pointers to them.
- */
-static void objects_release(struct context *context)
-{
-	static const struct {
-		enum object_kind kind;
-		void (*release)(struct object *object);
-	} steps[] = {
-		{OBJECT_FLOW, flow_release},
-		{OBJECT_COUNTERS, counters_release},
-		{OBJECT_QP, qp_release},
-		{OBJECT_WQ_TABLE, wq_table_release},
-		{OBJECT_WQ, wq_release},
-		{OBJECT_SRQ, srq_release},
-		{OBJECT_XRCD, xrcd_release},
-		{OBJECT_AH, ah_release},
-		{OBJECT_CQ, cq_release},
-		{OBJECT_MW, mw_release_front},
-		{OBJECT_MR, mr_release},
-		{OBJECT_DM, dm_release},
-		{OBJECT_PARENT_DOMAIN, parent_domain_release},
-		{OBJECT_TD, td_release},
-		{OBJECT_PD, pd_release},
-		{OBJECT_CHANNEL, channel_release},
-	};
-	struct object *object;
-
-	for (size_t i = 0; i < ARRAY_COUNT(steps); i++)
-		while ((object = object_remove_one(context, steps[i].kind)))
-			steps[i].release(object);
 }
 
 /* Take the context out of the list. NULL if it is not open. */

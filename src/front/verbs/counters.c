@@ -31,37 +31,31 @@ struct ibv_counters *counters_create(
 	struct ibv_context *context, struct ibv_counters_init_attr *attr)
 {
 	struct counters *counters;
-	int error;
 
-	if (attr->comp_mask) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (attr->comp_mask)
+		return result_null(EINVAL);
 	counters = calloc(1, sizeof(*counters));
 	if (!counters)
 		return NULL;
-	error = object_add(&counters->object, OBJECT_COUNTERS, context_of(context));
-	if (error) {
-		free(counters);
-		errno = error;
-		return NULL;
-	}
-	pthread_mutex_init(&counters->lock, NULL);
 	counters->verbs.context = context;
-	return &counters->verbs;
+	pthread_mutex_init(&counters->lock, NULL);
+	return object_publish(&counters->object, OBJECT_COUNTERS, context_of(context), NULL, 0)
+		? &counters->verbs
+		: NULL;
 }
 
-void counters_release(struct object *object)
+void *counters_release(struct object *object)
 {
-	pthread_mutex_destroy(&container_of(object, struct counters, object)->lock);
+	struct counters *counters = container_of(object, struct counters, object);
+
+	pthread_mutex_destroy(&counters->lock);
+	return counters;
 }
 
 int counters_destroy(struct ibv_counters *verbs)
 {
 	return result_of("ibv_destroy_counters",
-		object_destroy(counters_of(verbs)->object.handle, OBJECT_COUNTERS,
-			context_of(verbs->context), counters_release,
-			offsetof(struct counters, object)));
+		object_destroy(counters_of(verbs)->object.handle, OBJECT_COUNTERS, verbs->context));
 }
 
 int counters_attach(

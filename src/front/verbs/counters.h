@@ -26,6 +26,4 @@ int counters_read(struct ibv_counters *verbs, uint64_t *values, uint32_t count, 
 struct flow_counters *counters_bind(struct ibv_counters *verbs, const struct context *context);
 void counters_unbind(struct flow_counters *bound);
 
-void counters_release(struct object *object);
-
 #endif

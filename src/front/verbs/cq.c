@@ -27,71 +27,34 @@ static void cq_prepare(
 	pthread_mutex_init(&cq->verbs.mutex, NULL);
 	pthread_cond_init(&cq->verbs.cond, NULL);
 	pthread_mutex_init(&cq->cursor.lock, NULL);
-	cq->channel = init->channel ? channel_of(init->channel) : NULL;
 	event_init(&cq->completion);
 	async_event_init(&cq->error, IBV_EVENT_CQ_ERR, &cq->verbs);
-}
-
-static void cq_free(struct cq_front *cq)
-{
-	pthread_mutex_destroy(&cq->verbs.mutex);
-	pthread_cond_destroy(&cq->verbs.cond);
-	pthread_mutex_destroy(&cq->cursor.lock);
-	domain_free(&cq->domain, DOMAIN_CQ, cq);
-}
-
-/* Create the NIC's queue and the handle. */
-static int cq_make(struct cq_front *cq, uint32_t capacity)
-{
-	int error = nic_cq_create(
-		capacity, cq->channel ? cq->channel->nic : NULL, on_event, cq, &cq->nic);
-
-	if (error)
-		return -error;
-	error = object_add(&cq->object, OBJECT_CQ, context_of(cq->verbs.context));
-	if (error) {
-		nic_cq_destroy(cq->nic);
-		return error;
-	}
-	cq->verbs.handle = cq->object.handle;
-	cq->verbs.cqe = (int)nic_cq_capacity(cq->nic);
-	return 0;
 }
 
 struct cq_front *cq_create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *init)
 {
 	bool has_parent = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
-	struct domain domain;
 	struct cq_front *cq;
+	struct object object;
 	int error = EINVAL;
 
 	if (init->cqe < 1 || init->cqe > (uint32_t)device_limits.max_cqe ||
 		init->comp_vector >= (uint32_t)context->num_comp_vectors)
-		goto fail;
-	error = ENOMEM;
-	cq = domain_alloc(has_parent ? init->parent_domain : NULL, DOMAIN_CQ, sizeof(*cq), &domain);
+		return result_null(EINVAL);
+	cq = domain_alloc(has_parent ? init->parent_domain : NULL, DOMAIN_CQ, sizeof(*cq), &object);
 	if (!cq)
-		goto fail;
-	cq->domain = domain;
+		return result_null(ENOMEM);
+	cq->object = object;
 	cq_prepare(cq, context, init);
-	error = EINVAL;
-	if (has_parent && !domain.parent)
-		goto fail_free;
-	if (cq->channel && !channel_ref(cq->channel))
-		goto fail_free;
-	error = cq_make(cq, init->cqe);
-	if (error)
-		goto fail_unref_channel;
+	if (init->channel && channel_ref(channel_of(init->channel)))
+		cq->channel = channel_of(init->channel);
+	if (!has_parent == !object.parent && !init->channel == !cq->channel)
+		error = -nic_cq_create(
+			init->cqe, cq->channel ? cq->channel->nic : NULL, on_event, cq, &cq->nic);
+	if (!object_publish(&cq->object, OBJECT_CQ, context_of(context), &cq->verbs.handle, error))
+		return NULL;
+	cq->verbs.cqe = (int)nic_cq_capacity(cq->nic);
 	return cq;
-
-fail_unref_channel:
-	if (cq->channel)
-		object_unref(&cq->channel->object);
-fail_free:
-	cq_free(cq);
-fail:
-	errno = error;
-	return NULL;
 }
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -149,41 +112,37 @@ int cq_modify(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	return result_of("ibv_modify_cq", error);
 }
 
-static void cq_end(struct cq_front *cq)
+void *cq_release(struct object *object)
 {
-	nic_cq_destroy(cq->nic);
+	struct cq_front *cq = container_of(object, struct cq_front, object);
+
+	if (cq->nic)
+		nic_cq_destroy(cq->nic);
 	if (cq->channel) {
 		event_queue_forget(&cq->channel->queue, &cq->completion);
 		object_unref(&cq->channel->object);
 	}
 	event_queue_forget(&context_of(cq->verbs.context)->async, &cq->error.event);
-	cq->verbs.handle = 0;
+	return cq;
 }
 
-void cq_release(struct object *object)
+void cq_free(void *memory)
 {
-	struct cq_front *cq = container_of(object, struct cq_front, object);
+	struct cq_front *cq = memory;
 
-	cq_end(cq);
-	domain_leave(&cq->domain);
+	events_wait(&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.comp_events_completed,
+		cq->completion.taken);
+	events_wait(&cq->verbs.mutex, &cq->verbs.cond, &cq->verbs.async_events_completed,
+		cq->error.event.taken);
+	pthread_mutex_destroy(&cq->verbs.mutex);
+	pthread_cond_destroy(&cq->verbs.cond);
+	pthread_mutex_destroy(&cq->cursor.lock);
+	domain_free(&cq->object, DOMAIN_CQ, cq);
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	struct object *object;
-	struct cq_front *front;
-	int error = object_remove(cq->handle, OBJECT_CQ, context_of(cq->context), &object);
-
-	if (error)
-		return result_of("ibv_destroy_cq", error);
-	front = container_of(object, struct cq_front, object);
-	cq_end(front);
-	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.comp_events_completed,
-		front->completion.taken);
-	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.async_events_completed,
-		front->error.event.taken);
-	cq_free(front);
-	return 0;
+	return result_of("ibv_destroy_cq", object_destroy(cq->handle, OBJECT_CQ, cq->context));
 }
 
 static void wc_from_cqe(struct ibv_wc *wc, const struct cqe *cqe)
@@ -238,10 +197,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 	struct cq_front *front;
 	int error = event_queue_take(&channel_of(channel)->queue, copy_completion, &front);
 
-	if (error) {
-		errno = -error;
-		return -1;
-	}
+	if (error)
+		return result_minus_one(-error);
 	/* The queue stays until this event is acknowledged. */
 	*cq = &front->verbs;
 	*cq_context = front->verbs.cq_context;

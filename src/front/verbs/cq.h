@@ -26,7 +26,6 @@ struct cq_front {
 		struct ibv_cq_ex extended; /* begins with struct ibv_cq */
 	};
 	struct object object;
-	struct domain domain;
 	struct nic_cq *nic;
 	struct channel *channel; /* NULL: no completion events */
 	struct event completion; /* waits in the channel's queue */
@@ -61,8 +60,7 @@ static inline uint8_t cqe_service_level(const struct cqe *cqe)
 	return cqe->flags & WC_GRH ? (uint8_t)cqe->service_level : 0;
 }
 
-/* Events of the queue that wait still need their acknowledgement. */
-void cq_release(struct object *object);
+void cq_free(void *memory);
 
 int cq_poll_verbs(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int cq_request_notify(struct ibv_cq *cq, int solicited_only);

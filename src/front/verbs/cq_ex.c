@@ -15,6 +15,7 @@
 
 #include "front/verbs/cq.h"
 #include "front/verbs/ops.h"
+#include "front/verbs/result.h"
 
 static struct cq_front *front_of(struct ibv_cq_ex *cq)
 {
@@ -199,20 +200,16 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
 	uint32_t flags = init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? init->flags : 0;
 	struct cq_front *cq;
 
-	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (init->comp_mask & ~(uint32_t)COMP_MASK_KNOWN)
+		return result_null(EINVAL);
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED ||
-		flags & ~(uint32_t)CREATE_FLAGS_SUPPORTED) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
+		flags & ~(uint32_t)CREATE_FLAGS_SUPPORTED)
+		return result_null(EOPNOTSUPP);
 	cq = cq_create(context, init);
 	if (!cq)
 		return NULL;
-	cq->cursor.is_locking =
-		!cq->domain.is_single_threaded && !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	cq->cursor.is_locking = !domain_is_single_threaded(&cq->object) &&
+		!(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 	cq->cursor.has_wallclock =
 		(init->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0;
 	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)

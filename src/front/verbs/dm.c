@@ -33,15 +33,12 @@ static bool bytes_take(const struct device *device, uint64_t bytes)
 {
 	_Atomic uint64_t *allocated = &allocated_bytes[device->index];
 
+	if (bytes > DM_BYTES_MAX)
+		return false;
 	if (atomic_fetch_add(allocated, bytes) + bytes <= DM_BYTES_MAX)
 		return true;
 	atomic_fetch_sub(allocated, bytes);
 	return false;
-}
-
-static void bytes_give(const struct device *device, uint64_t bytes)
-{
-	atomic_fetch_sub(&allocated_bytes[device->index], bytes);
 }
 
 /*
@@ -73,34 +70,31 @@ static uint8_t *place_of(struct object *object, uint64_t offset, uint64_t bytes)
 	return nic->memory + offset;
 }
 
-static int dm_write(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr, size_t length)
+/* Copy between the program and the device memory, which is NULL in `to` or `from`. */
+static int dm_copy(const char *call, const struct ibv_dm *dm, uint64_t dm_offset, void *to,
+	const void *from, size_t length)
 {
 	struct object *object;
 	uint8_t *place;
 	int error = dm_ref(dm->handle, dm->context, &object);
 
 	if (error)
-		return result_of("ibv_memcpy_to_dm", error);
+		return result_of(call, error);
 	place = place_of(object, dm_offset, length);
 	if (place)
-		memcpy(place, host_addr, length);
+		memcpy(to ? to : place, from ? from : place, length);
 	object_unref(object);
-	return result_of("ibv_memcpy_to_dm", place ? 0 : EINVAL);
+	return result_of(call, place ? 0 : EINVAL);
+}
+
+static int dm_write(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr, size_t length)
+{
+	return dm_copy("ibv_memcpy_to_dm", dm, dm_offset, NULL, host_addr, length);
 }
 
 static int dm_read(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset, size_t length)
 {
-	struct object *object;
-	const uint8_t *place;
-	int error = dm_ref(dm->handle, dm->context, &object);
-
-	if (error)
-		return result_of("ibv_memcpy_from_dm", error);
-	place = place_of(object, dm_offset, length);
-	if (place)
-		memcpy(host_addr, place, length);
-	object_unref(object);
-	return result_of("ibv_memcpy_from_dm", place ? 0 : EINVAL);
+	return dm_copy("ibv_memcpy_from_dm", dm, dm_offset, host_addr, NULL, length);
 }
 
 static struct ibv_dm verbs_of(struct ibv_context *context, uint32_t handle)
@@ -116,55 +110,41 @@ static struct ibv_dm verbs_of(struct ibv_context *context, uint32_t handle)
 
 struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
-	const struct device *device = context_of(context)->device;
-	struct dm *dm = NULL;
-	int error = EINVAL;
+	struct context *front = context_of(context);
+	struct dm *dm;
+	int error = ENOMEM;
 
 	if (attr->comp_mask || !attr->length || attr->log_align_req > LOG_ALIGN_MAX)
-		goto fail;
-	error = ENOMEM;
-	if (attr->length > DM_BYTES_MAX || !bytes_take(device, attr->length))
-		goto fail;
+		return result_null(EINVAL);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
-		goto fail_give;
-	error = -nic_dm_create(attr->length, attr->log_align_req, &dm->nic);
-	if (error)
-		goto fail_free;
-	error = object_add(&dm->object, OBJECT_DM, context_of(context));
-	if (error)
-		goto fail_destroy;
-	dm->verbs = verbs_of(context, dm->object.handle);
-	nic_export_dm(dm->object.handle, context_of(context)->opening, &dm->nic);
+		return NULL;
+	dm->verbs = verbs_of(context, 0);
+	if (bytes_take(front->device, attr->length)) {
+		dm->nic.bytes = attr->length; /* for dm_release() */
+		error = -nic_dm_create(attr->length, attr->log_align_req, &dm->nic);
+	}
+	if (!object_publish(&dm->object, OBJECT_DM, front, &dm->verbs.handle, error))
+		return NULL;
+	nic_export_dm(dm->object.handle, front->opening, &dm->nic);
 	return &dm->verbs;
-
-fail_destroy:
-	nic_dm_destroy(&dm->nic);
-fail_free:
-	free(dm);
-fail_give:
-	bytes_give(device, attr->length);
-fail:
-	errno = error;
-	return NULL;
 }
 
-void dm_release(struct object *object)
+void *dm_release(struct object *object)
 {
 	struct dm *dm = container_of(object, struct dm, object);
+	const struct device *device = context_of(dm->verbs.context)->device;
 
 	nic_export_end(object->handle);
 	nic_dm_destroy(&dm->nic);
 	if (!dm->nic.owner)
-		bytes_give(context_of(dm->verbs.context)->device, dm->nic.bytes);
-	dm->verbs.handle = 0;
+		atomic_fetch_sub(&allocated_bytes[device->index], dm->nic.bytes);
+	return dm;
 }
 
 int dm_free(struct ibv_dm *dm)
 {
-	return result_of("ibv_free_dm",
-		object_destroy(dm->handle, OBJECT_DM, context_of(dm->context), dm_release,
-			offsetof(struct dm, object)));
+	return result_of("ibv_free_dm", object_destroy(dm->handle, OBJECT_DM, dm->context));
 }
 
 struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,
@@ -174,10 +154,8 @@ struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_off
 	struct ibv_mr *mr = NULL;
 	int error = dm_ref(dm->handle, dm->context, &object);
 
-	if (error) {
-		errno = error;
-		return NULL;
-	}
+	if (error)
+		return result_null(error);
 	errno = EINVAL;
 	const struct nic_dm *nic = &container_of(object, struct dm, object)->nic;
 	if ((access & IBV_ACCESS_ZERO_BASED) && !(access & ~(unsigned int)ACCESS_ACCEPTED) &&
@@ -203,19 +181,10 @@ static struct ibv_dm *import_foreign(struct ibv_context *context, uint32_t dm_ha
 
 	if (!dm)
 		return NULL;
+	dm->verbs = verbs_of(context, 0);
 	error = -nic_import_dm(&front->owner, front->owner_opening, dm_handle, &dm->nic);
-	if (!error) {
-		error = object_add(&dm->object, OBJECT_DM, front);
-		if (error)
-			nic_dm_destroy(&dm->nic);
-	}
-	if (error) {
-		free(dm);
-		errno = error;
-		return NULL;
-	}
-	dm->verbs = verbs_of(context, dm->object.handle);
-	return &dm->verbs;
+	return object_publish(&dm->object, OBJECT_DM, front, &dm->verbs.handle, error) ? &dm->verbs
+										       : NULL;
 }
 
 /* Make a second public structure for memory that stays its creator's. */
@@ -228,10 +197,8 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	if (context_is_foreign(context_of(context)))
 		return import_foreign(context, dm_handle);
 	error = dm_ref(dm_handle, context, &object);
-	if (error) {
-		errno = error;
-		return NULL;
-	}
+	if (error)
+		return result_null(error);
 	object_unref(object);
 	imported = malloc(sizeof(*imported));
 	if (imported)

@@ -11,8 +11,6 @@
 /* Device memory of a process, per device: as much as common adapters have. */
 #define DM_BYTES_MAX (1u << 20)
 
-void dm_release(struct object *object);
-
 struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int dm_free(struct ibv_dm *dm);
 struct ibv_mr *dm_register(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,

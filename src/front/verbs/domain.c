@@ -22,37 +22,28 @@ enum {
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct td *td;
-	int error;
 
-	if (attr->comp_mask) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (attr->comp_mask)
+		return result_null(EINVAL);
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return NULL;
-	error = object_add(&td->object, OBJECT_TD, context_of(context));
-	if (error) {
-		free(td);
-		errno = error;
-		return NULL;
-	}
 	td->verbs.context = context;
-	return &td->verbs;
+	return object_publish(&td->object, OBJECT_TD, context_of(context), NULL, 0) ? &td->verbs
+										    : NULL;
 }
 
-void td_release(struct object *object)
+void *td_release(struct object *object)
 {
-	(void)object;
+	return container_of(object, struct td, object);
 }
 
 int td_dealloc(struct ibv_td *verbs)
 {
 	const struct td *td = container_of(verbs, struct td, verbs);
 
-	return result_of("ibv_dealloc_td",
-		object_destroy(td->object.handle, OBJECT_TD, context_of(verbs->context), td_release,
-			offsetof(struct td, object)));
+	return result_of(
+		"ibv_dealloc_td", object_destroy(td->object.handle, OBJECT_TD, verbs->context));
 }
 
 /* --- parent domains --- */
@@ -68,18 +59,14 @@ static int parent_domain_refer(struct parent_domain *domain)
 	if (!domain->pd) {
 		struct object *known = pd_ref(attr->pd);
 
-		if (known)
-			object_unref(known);
+		object_unref(known);
 		return known ? EINVAL : ENOENT;
 	}
 	if (attr->td) {
 		const struct td *td = container_of(attr->td, struct td, verbs);
 
 		domain->td = object_ref(td->object.handle, OBJECT_TD, context);
-		if (!domain->td) {
-			object_unref(domain->pd);
-			return ENOENT;
-		}
+		return domain->td ? 0 : ENOENT;
 	}
 	return 0;
 }
@@ -95,49 +82,28 @@ static bool is_attr_allowed(const struct ibv_parent_domain_init_attr *attr)
 struct ibv_pd *parent_domain_alloc(
 	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
-	struct parent_domain *domain = NULL;
-	int error = is_attr_allowed(attr) ? 0 : EINVAL;
+	struct parent_domain *domain;
 
-	if (!error) {
-		domain = calloc(1, sizeof(*domain));
-		error = domain ? 0 : ENOMEM;
-	}
-	if (error)
-		goto fail;
+	if (!is_attr_allowed(attr))
+		return result_null(EINVAL);
+	domain = calloc(1, sizeof(*domain));
+	if (!domain)
+		return NULL;
 	domain->verbs.context = context;
 	domain->attr = *attr;
-	error = parent_domain_refer(domain);
-	if (error)
-		goto fail_free;
-	error = object_add(&domain->object, OBJECT_PARENT_DOMAIN, context_of(context));
-	if (error)
-		goto fail_release;
-	domain->verbs.handle = domain->object.handle;
-	return &domain->verbs;
-
-fail_release:
-	parent_domain_release(&domain->object);
-fail_free:
-	free(domain);
-fail:
-	errno = error;
-	return NULL;
+	return object_publish(&domain->object, OBJECT_PARENT_DOMAIN, context_of(context),
+		       &domain->verbs.handle, parent_domain_refer(domain))
+		? &domain->verbs
+		: NULL;
 }
 
-void parent_domain_release(struct object *object)
+void *parent_domain_release(struct object *object)
 {
 	struct parent_domain *domain = container_of(object, struct parent_domain, object);
 
 	object_unref(domain->pd);
-	if (domain->td)
-		object_unref(domain->td);
-	domain->verbs.handle = 0;
-}
-
-int parent_domain_dealloc(struct ibv_pd *pd)
-{
-	return object_destroy(pd->handle, OBJECT_PARENT_DOMAIN, context_of(pd->context),
-		parent_domain_release, offsetof(struct parent_domain, object));
+	object_unref(domain->td);
+	return domain;
 }
 
 /* --- what is made through them --- */
@@ -161,47 +127,45 @@ static void *alloc_by_program(
 	return memory;
 }
 
-void *domain_alloc(const struct ibv_pd *pd, enum domain_resource resource, size_t bytes,
-	struct domain *ret_domain)
+static const struct parent_domain *parent_of(const struct object *object)
 {
-	struct object *object =
-		pd ? object_ref(pd->handle, OBJECT_PARENT_DOMAIN, context_of(pd->context)) : NULL;
-	struct parent_domain *parent;
-	void *memory;
+	return container_of(object->parent, struct parent_domain, object);
+}
 
-	*ret_domain = (struct domain){.parent = object};
-	if (!object)
-		return calloc(1, bytes);
-	parent = container_of(object, struct parent_domain, object);
-	ret_domain->is_single_threaded = parent->td != NULL;
+void *domain_alloc(const struct ibv_pd *pd, enum domain_resource resource, size_t bytes,
+	struct object *ret_object)
+{
+	void *memory = IBV_ALLOCATOR_USE_DEFAULT;
+
+	*ret_object = (struct object){.kind = OBJECT_NONE};
+	if (pd)
+		ret_object->parent =
+			object_ref(pd->handle, OBJECT_PARENT_DOMAIN, context_of(pd->context));
 	bytes = align_up_u64(bytes, ALIGNMENT_BYTES);
-	memory = alloc_by_program(parent, resource, bytes);
-	if (memory == IBV_ALLOCATOR_USE_DEFAULT) {
+	if (ret_object->parent)
+		memory = alloc_by_program(parent_of(ret_object), resource, bytes);
+	ret_object->is_by_program = memory != IBV_ALLOCATOR_USE_DEFAULT;
+	if (!ret_object->is_by_program)
 		memory = calloc(1, bytes);
-	} else {
-		ret_domain->free = parent->attr.free;
-		ret_domain->pd = &parent->verbs;
-		ret_domain->pd_context = parent->attr.pd_context;
-	}
 	if (!memory)
-		object_unref(object);
+		object_unref(ret_object->parent);
 	return memory;
 }
 
-void domain_leave(struct domain *domain)
+void domain_free(const struct object *object, enum domain_resource resource, void *memory)
 {
-	if (domain->parent)
-		object_unref(domain->parent);
-	domain->parent = NULL;
+	const struct parent_domain *parent;
+
+	if (!object->is_by_program) {
+		free(memory);
+		return;
+	}
+	parent = parent_of(object);
+	parent->attr.free(
+		(struct ibv_pd *)&parent->verbs, parent->attr.pd_context, memory, resource);
 }
 
-void domain_free(const struct domain *domain, enum domain_resource resource, void *memory)
+bool domain_is_single_threaded(const struct object *object)
 {
-	struct domain left = *domain;
-
-	if (left.free)
-		left.free(left.pd, left.pd_context, memory, resource);
-	else
-		free(memory);
-	domain_leave(&left);
+	return object->parent && parent_of(object)->td;
 }

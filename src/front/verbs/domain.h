@@ -37,44 +37,28 @@ struct td {
 	struct object object;
 };
 
-/* An object's part of the domain that it was created through. Zeroed: none. */
-struct domain {
-	struct object *parent; /* NULL: a plain protection domain */
-	bool is_single_threaded;
-	/* Frees the object's memory; NULL when the program's allocator did not allocate it. */
-	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
-	struct ibv_pd *pd;
-	void *pd_context;
-};
-
 /*
  * Allocate zeroed memory for an object that is created through `pd`. If `pd` is a parent domain,
  * the object becomes its user.
  *
  * `pd`          As the program named it; NULL for none.
  * `bytes`       Of the object. The allocator is called with an alignment of 64.
- * `ret_domain`  For domain_leave() or domain_free(), one of the two.
+ * `ret_object`  Initial value of the struct object in that memory.
  *
  * NULL: out of memory.
  */
 void *domain_alloc(const struct ibv_pd *pd, enum domain_resource resource, size_t bytes,
-	struct domain *ret_domain);
+	struct object *ret_object);
 
-/* The object is gone, but its memory stays. Its parent domain may go. */
-void domain_leave(struct domain *domain);
+/* Free the memory of an object. It stays a user of its parent domain. */
+void domain_free(const struct object *object, enum domain_resource resource, void *memory);
 
-/* Free the memory of an object, in which `domain` may lie. Its parent domain may go afterwards. */
-void domain_free(const struct domain *domain, enum domain_resource resource, void *memory);
+/* Was the object created through a parent domain with a thread domain? */
+bool domain_is_single_threaded(const struct object *object);
 
 struct ibv_pd *parent_domain_alloc(
 	struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int td_dealloc(struct ibv_td *verbs);
-
-/* ibv_dealloc_pd() for a handle that is not a protection domain's. */
-int parent_domain_dealloc(struct ibv_pd *pd);
-
-void parent_domain_release(struct object *object);
-void td_release(struct object *object);
 
 #endif

@@ -218,13 +218,6 @@ static int rule_from_verbs(const struct ibv_flow_attr *attr, struct making *maki
 	return error;
 }
 
-static void flow_unrefer(struct flow_front *flow)
-{
-	if (flow->counters)
-		counters_unbind(flow->counters);
-	object_unref(flow->qp);
-}
-
 static int flow_make(
 	struct flow_front *flow, struct context *context, const struct ibv_flow_attr *attr)
 {
@@ -239,11 +232,6 @@ static int flow_make(
 	if (!error)
 		error = -nic_flow_create(container_of(flow->qp, struct qp_front, object)->nic,
 			&making.rule, &flow->nic);
-	if (error)
-		return error;
-	error = object_add(&flow->object, OBJECT_FLOW, context);
-	if (error)
-		nic_flow_destroy(flow->nic);
 	return error;
 }
 
@@ -251,37 +239,32 @@ struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 {
 	struct context *context = context_of(qp->context);
 	struct flow_front *flow = calloc(1, sizeof(*flow));
-	int error = ENOENT;
+	int error;
 
 	if (!flow)
 		return NULL;
+	flow->verbs.context = qp->context;
 	flow->qp = object_ref(qp->handle, OBJECT_QP, context);
-	if (flow->qp) {
-		error = flow_make(flow, context, attr);
-		if (error)
-			flow_unrefer(flow);
-	}
-	if (error) {
-		free(flow);
-		errno = error;
-		return NULL;
-	}
-	flow->verbs = (struct ibv_flow){.context = qp->context, .handle = flow->object.handle};
-	return &flow->verbs;
+	error = flow->qp ? flow_make(flow, context, attr) : ENOENT;
+	return object_publish(&flow->object, OBJECT_FLOW, context, &flow->verbs.handle, error)
+		? &flow->verbs
+		: NULL;
 }
 
-void flow_release(struct object *object)
+void *flow_release(struct object *object)
 {
 	struct flow_front *flow = container_of(object, struct flow_front, object);
 
-	nic_flow_destroy(flow->nic);
-	flow_unrefer(flow);
-	flow->verbs.handle = 0;
+	if (flow->nic)
+		nic_flow_destroy(flow->nic);
+	if (flow->counters)
+		counters_unbind(flow->counters);
+	object_unref(flow->qp);
+	return flow;
 }
 
 int flow_destroy(struct ibv_flow *verbs)
 {
-	return result_of("ibv_destroy_flow",
-		object_destroy(verbs->handle, OBJECT_FLOW, context_of(verbs->context), flow_release,
-			offsetof(struct flow_front, object)));
+	return result_of(
+		"ibv_destroy_flow", object_destroy(verbs->handle, OBJECT_FLOW, verbs->context));
 }

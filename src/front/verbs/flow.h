@@ -8,6 +8,4 @@
 struct ibv_flow *flow_create(struct ibv_qp *qp, struct ibv_flow_attr *attr);
 int flow_destroy(struct ibv_flow *verbs);
 
-void flow_release(struct object *object);
-
 #endif

@@ -71,6 +71,7 @@ static int mr_publish(struct mr *mr, uint32_t key)
 		nic_mr_deregister(key, pd_number(mr->pd));
 		return error;
 	}
+	mr->object.public_handle = &mr->verbs.handle;
 	mr->verbs.handle = mr->object.handle;
 	mr->verbs.lkey = key;
 	mr->verbs.rkey = key;
@@ -88,10 +89,8 @@ static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 	struct object *pd_object = pd_ref(pd);
 	struct mr *mr;
 
-	if (!pd_object) {
-		errno = ENOENT;
-		return NULL;
-	}
+	if (!pd_object)
+		return result_null(ENOENT);
 	mr = malloc(sizeof(*mr));
 	if (!mr) {
 		object_unref(pd_object);
@@ -105,9 +104,10 @@ static struct mr *mr_new(struct ibv_pd *pd, const struct mr *made)
 	return mr;
 }
 
-static void mr_free(struct mr *mr)
+void mr_free(void *memory)
 {
-	object_unref(mr->pd);
+	struct mr *mr = memory;
+
 	pthread_mutex_destroy(&mr->lock);
 	free(mr);
 }
@@ -119,9 +119,9 @@ static struct ibv_mr *mr_finish(struct mr *mr, int error, uint32_t key)
 		error = mr_publish(mr, key);
 	if (!error)
 		return &mr->verbs;
+	object_unref(mr->pd);
 	mr_free(mr);
-	errno = error;
-	return NULL;
+	return result_null(error);
 }
 
 struct ibv_mr *mr_make(
@@ -275,7 +275,7 @@ int ibv_rereg_mr(
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-void mr_release(struct object *object)
+void *mr_release(struct object *object)
 {
 	struct mr *mr = container_of(object, struct mr, object);
 
@@ -283,10 +283,9 @@ void mr_release(struct object *object)
 	nic_mr_deregister(mr->verbs.lkey, pd_number(mr->pd));
 	if (mr->mapping.address)
 		dmabuf_unmap(mr->mapping.address, mr->mapping.bytes, mr->mapping.fd);
-	if (mr->dm)
-		object_unref(mr->dm);
+	object_unref(mr->dm);
 	object_unref(mr->pd);
-	mr->verbs.handle = 0;
+	return mr;
 }
 
 /* End the use of the region's key. EBUSY while windows are bound to it. */
@@ -308,19 +307,11 @@ static int mr_retire(const struct ibv_mr *verbs)
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	struct object *object;
-	struct mr *front;
 	int error = mr_retire(mr);
 
 	if (!error)
-		error = object_remove(mr->handle, OBJECT_MR, context_of(mr->context), &object);
-	if (error)
-		return result_of("ibv_dereg_mr", error);
-	mr_release(object);
-	front = container_of(object, struct mr, object);
-	pthread_mutex_destroy(&front->lock);
-	free(front);
-	return 0;
+		error = object_destroy(mr->handle, OBJECT_MR, mr->context);
+	return result_of("ibv_dereg_mr", error);
 }
 
 /* --- import ------------------------------------------------------------------------------- */
@@ -359,8 +350,7 @@ static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 		&context->owner, context->owner_opening, mr_handle, &imported->lkey, &bytes);
 	if (error) {
 		free(imported);
-		errno = error;
-		return NULL;
+		return result_null(error);
 	}
 	imported->context = pd->context;
 	imported->pd = pd;
@@ -372,30 +362,26 @@ static struct ibv_mr *import_foreign(struct ibv_pd *pd, uint32_t mr_handle)
 /* Make a second public structure for a region that stays its creator's. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
-	struct ibv_mr *imported = NULL;
+	struct ibv_mr *imported;
 	struct object *object;
-	int error = ENOENT;
+	int error = ENOMEM;
 
 	if (context_is_foreign(context_of(pd->context)))
 		return import_foreign(pd, mr_handle);
 	object = object_ref(mr_handle, OBJECT_MR, context_of(pd->context));
 	if (!object)
-		goto fail;
-	error = ENOMEM;
+		return result_null(ENOENT);
 	imported = calloc(1, sizeof(*imported));
 	if (imported)
 		error = mr_copy(container_of(object, struct mr, object), imported);
 	object_unref(object);
-	if (error)
-		goto fail;
+	if (error) {
+		free(imported);
+		return result_null(error);
+	}
 	imported->context = pd->context;
 	imported->pd = pd;
 	return imported;
-
-fail:
-	free(imported);
-	errno = error;
-	return NULL;
 }
 
 void ibv_unimport_mr(struct ibv_mr *mr)

@@ -34,7 +34,7 @@ struct mr {
 struct ibv_mr *mr_make(
 	struct ibv_pd *pd, const struct mr *made, uint64_t iova, unsigned int access, bool is_own);
 
-void mr_release(struct object *object);
+void mr_free(void *memory);
 
 struct ibv_mr *mr_alloc_null(struct ibv_pd *pd);
 int mr_advise(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,

@@ -20,6 +20,7 @@ struct mw {
 	struct ibv_mw verbs;
 	struct object object;
 	struct object *pd;
+	bool has_key;
 };
 
 bool mw_bind_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t rkey,
@@ -43,64 +44,41 @@ bool mw_bind_2_from_verbs(struct send_wr *wr, const struct ibv_mw *mw, uint32_t 
 	return mw && info && mw->type == IBV_MW_TYPE_2 && mw_bind_from_verbs(wr, mw, rkey, info);
 }
 
-static int mw_make(struct mw *mw, enum ibv_mw_type type, struct context *context)
-{
-	enum mr_kind kind = type == IBV_MW_TYPE_1 ? MR_KIND_WINDOW_1 : MR_KIND_WINDOW_2;
-	int error = -nic_mw_create(pd_number(mw->pd), kind, &mw->verbs.rkey);
-
-	if (error)
-		return error;
-	error = object_add(&mw->object, OBJECT_MW, context);
-	if (error)
-		nic_mw_destroy(mw->verbs.rkey, pd_number(mw->pd));
-	mw->verbs.handle = mw->object.handle;
-	return error;
-}
-
 struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-	struct mw *mw = NULL;
-	struct object *pd_object;
-	int error = EINVAL;
+	enum mr_kind kind = type == IBV_MW_TYPE_1 ? MR_KIND_WINDOW_1 : MR_KIND_WINDOW_2;
+	struct mw *mw;
+	int error = ENOENT;
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		goto fail;
-	error = ENOENT;
-	pd_object = pd_ref(pd);
-	if (!pd_object)
-		goto fail;
-	error = ENOMEM;
+		return result_null(EINVAL);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
-		goto fail_unref_pd;
-	mw->pd = pd_object;
+		return NULL;
 	mw->verbs = (struct ibv_mw){.context = pd->context, .pd = pd, .type = type};
-	error = mw_make(mw, type, context_of(pd->context));
-	if (!error)
-		return &mw->verbs;
-	free(mw);
-
-fail_unref_pd:
-	object_unref(pd_object);
-fail:
-	errno = error;
-	return NULL;
+	mw->pd = pd_ref(pd);
+	if (mw->pd)
+		error = -nic_mw_create(pd_number(mw->pd), kind, &mw->verbs.rkey);
+	mw->has_key = !error;
+	return object_publish(
+		       &mw->object, OBJECT_MW, context_of(pd->context), &mw->verbs.handle, error)
+		? &mw->verbs
+		: NULL;
 }
 
-void mw_release_front(struct object *object)
+void *mw_release_front(struct object *object)
 {
 	struct mw *mw = container_of(object, struct mw, object);
 
-	nic_mw_destroy(mw->verbs.rkey, pd_number(mw->pd));
+	if (mw->has_key)
+		nic_mw_destroy(mw->verbs.rkey, pd_number(mw->pd));
 	object_unref(mw->pd);
-	mw->verbs.handle = 0;
+	return mw;
 }
 
 int mw_dealloc(struct ibv_mw *mw)
 {
-	return result_of("ibv_dealloc_mw",
-		object_destroy(mw->handle, OBJECT_MW, context_of(mw->context), mw_release_front,
-			offsetof(struct mw, object)));
+	return result_of("ibv_dealloc_mw", object_destroy(mw->handle, OBJECT_MW, mw->context));
 }
 
 /* Windows of type 1: this call posts the bind, and chooses the key. */

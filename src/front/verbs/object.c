@@ -10,7 +10,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "front/verbs/cq.h"
 #include "front/verbs/fork.h"
+#include "front/verbs/mr.h"
+#include "front/verbs/qp.h"
+#include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 
 #define INDEX_BITS       20
@@ -40,30 +44,25 @@ static uint32_t object_counts[DEVICE_COUNT_MAX][OBJECT_KIND_COUNT];
 /* Limits without a field in struct ibv_device_attr. */
 static const int wq_table_count_max = WQ_TABLE_COUNT_MAX, wq_count_max = NIC_WQ_COUNT_MAX;
 
-static const struct limit {
+static const struct {
+	void *(*release)(struct object *object);
+	void (*free)(void *memory);
 	const int *max; /* NULL: any number */
 	bool is_shared; /* by all devices; otherwise the limit is per device */
-} limits[OBJECT_KIND_COUNT] = {
-	[OBJECT_PD] = {&device_limits.max_pd, false},
-	[OBJECT_MR] = {&device_limits.max_mr, true},
-	[OBJECT_MW] = {&device_limits.max_mw, true},
-	[OBJECT_CQ] = {&device_limits.max_cq, false},
-	[OBJECT_SRQ] = {&device_limits.max_srq, true},
-	[OBJECT_QP] = {&device_limits.max_qp, false},
-	[OBJECT_AH] = {&device_limits.max_ah, false},
-	[OBJECT_WQ] = {&wq_count_max, true},
-	[OBJECT_WQ_TABLE] = {&wq_table_count_max, false},
+} kinds[OBJECT_KIND_COUNT] = {
+#define OBJECT_KIND(name, ...) [OBJECT_##name] = {__VA_ARGS__},
+#include "front/verbs/object_kind.def"
 };
 
 /* Under the lock. */
 static uint32_t *count_of(const struct context *context, enum object_kind kind)
 {
-	return &object_counts[limits[kind].is_shared ? 0 : context->device->index][kind];
+	return &object_counts[kinds[kind].is_shared ? 0 : context->device->index][kind];
 }
 
 static bool is_at_limit(const struct context *context, enum object_kind kind)
 {
-	const int *max = limits[kind].max;
+	const int *max = kinds[kind].max;
 
 	return max && *count_of(context, kind) >= (uint32_t)*max;
 }
@@ -98,11 +97,9 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
 		error = ENOMEM;
 	} else {
 		slot = &object_slots[first_free];
-		*object = (struct object){
-			.kind = kind,
-			.handle = slot->generation << INDEX_BITS | first_free,
-			.context = context,
-		};
+		object->kind = kind;
+		object->handle = slot->generation << INDEX_BITS | first_free;
+		object->context = context;
 		slot->object = object;
 		context->object_count++;
 		++*count_of(context, kind);
@@ -144,6 +141,8 @@ struct object *object_ref(uint32_t handle, enum object_kind kind, const struct c
 
 void object_unref(struct object *object)
 {
+	if (!object)
+		return;
 	pthread_mutex_lock(&object_lock);
 	assert(object->users > 0);
 	object->users--;
@@ -156,6 +155,8 @@ static struct object *slot_free(struct slot *slot)
 	uint32_t index = (uint32_t)(slot - object_slots);
 	struct object *object = slot->object;
 
+	if (object->public_handle)
+		*object->public_handle = 0;
 	--*count_of(object->context, object->kind);
 	object->kind = OBJECT_NONE;
 	object->context->object_count--;
@@ -189,20 +190,44 @@ int object_remove(uint32_t handle, enum object_kind kind, const struct context *
 	return error;
 }
 
-int object_destroy(uint32_t handle, enum object_kind kind, const struct context *via,
-	void (*release)(struct object *object), size_t offset)
+/* Release and free an object that is not in the table. */
+static void object_end(struct object *object, enum object_kind kind)
 {
-	struct object *object;
-	int error = object_remove(handle, kind, via, &object);
+	struct object *parent = object->parent;
 
-	if (error)
-		return error;
-	release(object);
-	free((uint8_t *)object - offset);
-	return 0;
+	kinds[kind].free(kinds[kind].release(object));
+	/* Only now, because the parent domain's allocator may have freed the structure. */
+	object_unref(parent);
 }
 
-struct object *object_remove_one(const struct context *context, enum object_kind kind)
+bool object_publish(struct object *object, enum object_kind kind, struct context *context,
+	uint32_t *public_handle, int error)
+{
+	if (!error)
+		error = object_add(object, kind, context);
+	if (error) {
+		object_end(object, kind);
+		errno = error;
+		return false;
+	}
+	object->public_handle = public_handle;
+	if (public_handle)
+		*public_handle = object->handle;
+	return true;
+}
+
+int object_destroy(uint32_t handle, enum object_kind kind, struct ibv_context *via)
+{
+	struct object *object;
+	int error = object_remove(handle, kind, context_of(via), &object);
+
+	if (!error)
+		object_end(object, kind);
+	return error;
+}
+
+/* Remove any object of this kind that `context` created and that has no users. NULL: none. */
+static struct object *object_remove_one(const struct context *context, enum object_kind kind)
 {
 	struct object *object = NULL;
 
@@ -215,6 +240,17 @@ struct object *object_remove_one(const struct context *context, enum object_kind
 	}
 	pthread_mutex_unlock(&object_lock);
 	return object;
+}
+
+void objects_release(const struct context *context)
+{
+	struct object *object;
+
+	for (int i = OBJECT_NONE + 1; i < OBJECT_KIND_COUNT; i++)
+		while ((object = object_remove_one(context, (enum object_kind)i))) {
+			kinds[i].release(object);
+			object_unref(object->parent);
+		}
 }
 
 bool object_context_is_used(const struct context *context)

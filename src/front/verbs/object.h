@@ -12,9 +12,9 @@
  * users, and cannot be removed while it has any. A context counts its objects, and lives until they
  * are gone.
  *
- * The structure that embeds a `struct object` owns it. Each kind has a function `<kind>_release`:
- * it releases everything but the structure, after the object has left the table. All functions here
- * take one lock of their own; any thread may call.
+ * The structure that embeds a `struct object` owns it. object_kind.def has the functions that
+ * release and free the objects of each kind. All functions here take one lock of their own; any
+ * thread may call.
  */
 #ifndef URNIC_FRONT_VERBS_OBJECT_H
 #define URNIC_FRONT_VERBS_OBJECT_H
@@ -25,22 +25,8 @@
 
 enum object_kind {
 	OBJECT_NONE,
-	OBJECT_PD,
-	OBJECT_DM,
-	OBJECT_MR,
-	OBJECT_MW,
-	OBJECT_CHANNEL,
-	OBJECT_CQ,
-	OBJECT_SRQ,
-	OBJECT_XRCD,
-	OBJECT_QP,
-	OBJECT_AH,
-	OBJECT_TD,
-	OBJECT_PARENT_DOMAIN,
-	OBJECT_COUNTERS,
-	OBJECT_FLOW,
-	OBJECT_WQ,
-	OBJECT_WQ_TABLE,
+#define OBJECT_KIND(name, release, free, limit, is_shared) OBJECT_##name,
+#include "front/verbs/object_kind.def"
 	OBJECT_KIND_COUNT
 };
 
@@ -49,15 +35,34 @@ struct object {
 	uint32_t handle; /* never 0 */
 	struct context *context; /* the context that created it; outlives it */
 	uint32_t users; /* objects built on this one, and calls in progress */
+	uint32_t *public_handle; /* the handle in the public structure; NULL: it has none */
+	struct object *parent; /* the parent domain that it was created through, or NULL */
+	bool is_by_program; /* the parent domain's allocator allocated its memory */
 };
 
+#define OBJECT_KIND(name, release, free, limit, is_shared) void *release(struct object *object);
+#include "front/verbs/object_kind.def"
+
 /*
- * Put an object into the table. `context` creates it.
+ * Put an object, so far zeroed but for `parent` and `is_by_program`, into the table. `context`
+ * creates it.
  *
  * Returns 0 and the handle in object->handle; or ENOMEM, also when the device has its limit of such
  * objects.
  */
 int object_add(struct object *object, enum object_kind kind, struct context *context);
+
+/*
+ * Finish the creation of an object: add it to the table, or release and free it after an error.
+ *
+ * `public_handle`  The handle in the public structure, which becomes 0 when the object leaves the
+ *                  table; or NULL.
+ * `error`          The result of the creation so far: 0 or a positive errno.
+ *
+ * Returns false with errno after an error, also one of object_add().
+ */
+bool object_publish(struct object *object, enum object_kind kind, struct context *context,
+	uint32_t *public_handle, int error);
 
 /*
  * Find an object and become its user, so that it stays until object_unref().
@@ -70,6 +75,7 @@ int object_add(struct object *object, enum object_kind kind, struct context *con
  */
 struct object *object_ref(uint32_t handle, enum object_kind kind, const struct context *via);
 
+/* `object` may be NULL. */
 void object_unref(struct object *object);
 
 /*
@@ -82,18 +88,15 @@ void object_unref(struct object *object);
 int object_remove(uint32_t handle, enum object_kind kind, const struct context *via,
 	struct object **ret_object);
 
-/*
- * Remove an object as object_remove(), release it with `release`, and free the structure, in which
- * it is at `offset`. For objects that no thread waits for.
- */
-int object_destroy(uint32_t handle, enum object_kind kind, const struct context *via,
-	void (*release)(struct object *object), size_t offset);
+/* Remove, release and free an object. Returns the result of object_remove(). */
+int object_destroy(uint32_t handle, enum object_kind kind, struct ibv_context *via);
 
 /*
- * Remove any object of this kind that was created through `context` and has no users. NULL: there
- * is none.
+ * Release all objects of a context, users before the objects that they use. A kernel driver does
+ * this too, for programs that close a device with objects still open. The structures stay
+ * allocated, because the program has pointers to them. Objects that an importing context uses stay.
  */
-struct object *object_remove_one(const struct context *context, enum object_kind kind);
+void objects_release(const struct context *context);
 
 /* Does the context have objects? */
 bool object_context_is_used(const struct context *context);

@@ -12,25 +12,19 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	int error = -nic_export_start();
 	struct pd *pd;
 
-	if (error) {
-		errno = error;
-		return NULL;
-	}
+	if (error)
+		return result_null(error);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return NULL;
-	error = object_add(&pd->object, OBJECT_PD, context_of(context));
-	if (error) {
-		free(pd);
-		errno = error;
+	pd->verbs.context = context;
+	if (!object_publish(&pd->object, OBJECT_PD, context_of(context), &pd->verbs.handle, 0))
 		return NULL;
-	}
-	pd->verbs = (struct ibv_pd){.context = context, .handle = pd->object.handle};
 	nic_export_pd(pd->object.handle, context_of(context)->opening);
 	return &pd->verbs;
 }
 
-void pd_release(struct object *object)
+void *pd_release(struct object *object)
 {
 	struct pd *pd = container_of(object, struct pd, object);
 
@@ -38,7 +32,7 @@ void pd_release(struct object *object)
 		nic_unimport_pd(pd->imported);
 	else
 		nic_export_end(object->handle);
-	pd->verbs.handle = 0;
+	return pd;
 }
 
 struct object *pd_ref(const struct ibv_pd *pd)
@@ -61,10 +55,11 @@ struct object *pd_ref(const struct ibv_pd *pd)
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-	int error = object_destroy(pd->handle, OBJECT_PD, context_of(pd->context), pd_release,
-		offsetof(struct pd, object));
+	int error = object_destroy(pd->handle, OBJECT_PD, pd->context);
 
-	return result_of("ibv_dealloc_pd", error == ENOENT ? parent_domain_dealloc(pd) : error);
+	if (error == ENOENT)
+		error = object_destroy(pd->handle, OBJECT_PARENT_DOMAIN, pd->context);
+	return result_of("ibv_dealloc_pd", error);
 }
 
 /* Make a number here for a domain of another process. NULL with errno. */
@@ -76,19 +71,10 @@ static struct ibv_pd *import_foreign(struct ibv_context *context, uint32_t pd_ha
 
 	if (!pd)
 		return NULL;
+	pd->verbs.context = context;
 	error = -nic_import_pd(&front->owner, front->owner_opening, pd_handle, &pd->imported);
-	if (!error) {
-		error = object_add(&pd->object, OBJECT_PD, front);
-		if (error)
-			nic_unimport_pd(pd->imported);
-	}
-	if (error) {
-		free(pd);
-		errno = error;
-		return NULL;
-	}
-	pd->verbs = (struct ibv_pd){.context = context, .handle = pd->object.handle};
-	return &pd->verbs;
+	return object_publish(&pd->object, OBJECT_PD, front, &pd->verbs.handle, error) ? &pd->verbs
+										       : NULL;
 }
 
 /*
@@ -104,10 +90,8 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	if (context_is_foreign(context_of(context)))
 		return import_foreign(context, pd_handle);
 	object = pd_ref(&named);
-	if (!object) {
-		errno = ENOENT;
-		return NULL;
-	}
+	if (!object)
+		return result_null(ENOENT);
 	object_unref(object);
 	imported = calloc(1, sizeof(*imported));
 	if (!imported)

@@ -29,6 +29,4 @@ static inline uint32_t pd_number(const struct object *object)
  */
 struct object *pd_ref(const struct ibv_pd *pd);
 
-void pd_release(struct object *object);
-
 #endif

@@ -137,30 +137,6 @@ static void qp_prepare(
 		async_event_init(&qp->events[i], type_of[i], &qp->verbs);
 }
 
-static void unref_if(struct object *object)
-{
-	if (object)
-		object_unref(object);
-}
-
-/* Also undoes a partial set of references. */
-static void qp_unrefer(struct qp_front *qp)
-{
-	unref_if(qp->pd);
-	unref_if(qp->send_cq);
-	unref_if(qp->recv_cq);
-	unref_if(qp->srq);
-	unref_if(qp->table);
-	unref_if(qp->xrcd);
-}
-
-static void qp_free(struct qp_front *qp)
-{
-	pthread_mutex_destroy(&qp->verbs.mutex);
-	pthread_cond_destroy(&qp->verbs.cond);
-	domain_free(&qp->domain, DOMAIN_QP, qp);
-}
-
 /* Reference the objects that the queue pair is built on. */
 static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 {
@@ -190,35 +166,6 @@ static int qp_refer(struct qp_front *qp, const struct ibv_qp_init_attr_ex *init)
 static struct nic_cq *nic_cq_of(struct object *object)
 {
 	return object ? container_of(object, struct cq_front, object)->nic : NULL;
-}
-
-static void nic_part_destroy(struct qp_front *qp)
-{
-	if (qp->target)
-		xrc_target_close(qp);
-	else
-		nic_qp_destroy(qp->nic);
-}
-
-static int nic_part_create(struct qp_front *qp, struct nic_qp_init *init)
-{
-	if (init->type == QP_TYPE_XRC_RECV)
-		return xrc_target_create(qp, init);
-	return -nic_qp_create(init, &qp->nic);
-}
-
-/* Give the queue pair, whose NIC part exists, a handle. */
-static int qp_add(struct qp_front *qp)
-{
-	int error = object_add(&qp->object, OBJECT_QP, context_of(qp->verbs.context));
-
-	if (error) {
-		nic_part_destroy(qp);
-		return error;
-	}
-	qp->verbs.handle = qp->object.handle;
-	qp->verbs.qp_num = nic_qp_number(qp->nic);
-	return 0;
 }
 
 /*
@@ -267,7 +214,7 @@ static void qp_begin(const struct qp_front *qp)
 		nic_qp_modify(qp->nic, QP_INIT, ATTR_STATE, &(struct qp_attr){.access = 0});
 }
 
-/* Create the NIC's part and the handle. */
+/* Create the NIC's part. */
 static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_hash_conf *hash)
 {
 	struct context *context = context_of(qp->verbs.context);
@@ -301,13 +248,16 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 		spread_from_verbs(qp, hash, &spread, &init);
 	int error = tags_refer(qp, &init);
 
+	if (!error && device_is_gone(context->device))
+		error = EIO;
 	if (!error)
-		error = device_is_gone(context->device) ? EIO : nic_part_create(qp, &init);
+		error = type == QP_TYPE_XRC_RECV ? xrc_target_create(qp, &init)
+						 : -nic_qp_create(&init, &qp->nic);
 	if (error)
 		return error;
 	qp_begin(qp);
 	wr_builder_start(qp);
-	return qp_add(qp);
+	return 0;
 }
 
 /* An indirection table needs a hash, and both need a raw packet queue pair. */
@@ -345,10 +295,30 @@ static int check_extension(const struct ibv_qp_init_attr_ex *init)
 	return check_spread(init);
 }
 
+/* Create a queue pair without its NIC part. NULL: out of memory. */
+static struct qp_front *qp_new(struct ibv_context *context, const struct ibv_qp_init_attr_ex *init)
+{
+	struct object object;
+	struct qp_front *qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &object);
+
+	if (qp) {
+		qp->object = object;
+		qp_prepare(qp, context, init);
+	}
+	return qp;
+}
+
+static bool qp_publish(struct qp_front *qp, int error)
+{
+	if (!error)
+		qp->verbs.qp_num = nic_qp_number(qp->nic);
+	return object_publish(
+		&qp->object, OBJECT_QP, context_of(qp->verbs.context), &qp->verbs.handle, error);
+}
+
 struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
 {
-	struct qp_front *qp = NULL;
-	struct domain domain = {0};
+	struct qp_front *qp;
 	enum qp_type type = QP_TYPE_RC;
 	int error = check_extension(init);
 
@@ -359,25 +329,16 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 	if (!error && (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 		!wr_are_supported(type, init->send_ops_flags))
 		error = EOPNOTSUPP;
-	if (!error) {
-		qp = domain_alloc(init->pd, DOMAIN_QP, sizeof(*qp), &domain);
-		error = qp ? 0 : ENOMEM;
-	}
-	if (!error) {
-		qp->domain = domain;
-		qp_prepare(qp, context, init);
-		error = qp_refer(qp, init);
-		if (!error)
-			error = qp_make(qp, type, &init->rx_hash_conf);
-		if (error) {
-			qp_unrefer(qp);
-			qp_free(qp);
-		}
-	}
-	if (error) {
-		errno = error;
+	if (error)
+		return result_null(error);
+	qp = qp_new(context, init);
+	if (!qp)
+		return result_null(ENOMEM);
+	error = qp_refer(qp, init);
+	if (!error)
+		error = qp_make(qp, type, &init->rx_hash_conf);
+	if (!qp_publish(qp, error))
 		return NULL;
-	}
 	/*
 	 * Report the actual capabilities; queue pairs with a shared receive queue, or of XRC, have
 	 * no receive queue.
@@ -414,35 +375,20 @@ struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *att
 		.qp_type = IBV_QPT_XRC_RECV,
 		.xrcd = attr->xrcd,
 	};
-	struct domain domain;
 	struct qp_front *qp;
 	int error;
 
 	if ((attr->comp_mask & OPEN_MASK_REQUIRED) != OPEN_MASK_REQUIRED ||
-		attr->comp_mask & ~(uint32_t)OPEN_MASK_KNOWN || attr->qp_type != IBV_QPT_XRC_RECV) {
-		errno = EINVAL;
-		return NULL;
-	}
-	qp = domain_alloc(NULL, DOMAIN_QP, sizeof(*qp), &domain);
-	if (!qp) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	qp->domain = domain;
-	qp_prepare(qp, context, &init);
+		attr->comp_mask & ~(uint32_t)OPEN_MASK_KNOWN || attr->qp_type != IBV_QPT_XRC_RECV)
+		return result_null(EINVAL);
+	qp = qp_new(context, &init);
+	if (!qp)
+		return result_null(ENOMEM);
 	qp->verbs.state = IBV_QPS_UNKNOWN; /* until the program queries it */
 	error = qp_refer(qp, &init);
 	if (!error)
 		error = xrc_target_open(qp, attr->qp_num);
-	if (!error)
-		error = qp_add(qp);
-	if (error) {
-		qp_unrefer(qp);
-		qp_free(qp);
-		errno = error;
-		return NULL;
-	}
-	return &qp->verbs;
+	return qp_publish(qp, error) ? &qp->verbs : NULL;
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -452,23 +398,37 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return front->builder.is_there ? &front->extended : NULL;
 }
 
-static void qp_end(struct qp_front *qp)
-{
-	struct event_queue *async = &context_of(qp->verbs.context)->async;
-
-	nic_part_destroy(qp);
-	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		event_queue_forget(async, &qp->events[i].event);
-	qp_unrefer(qp);
-	qp->verbs.handle = 0;
-}
-
-void qp_release(struct object *object)
+void *qp_release(struct object *object)
 {
 	struct qp_front *qp = container_of(object, struct qp_front, object);
+	struct event_queue *async = &context_of(qp->verbs.context)->async;
 
-	qp_end(qp);
-	domain_leave(&qp->domain);
+	if (qp->target)
+		xrc_target_close(qp);
+	else if (qp->nic)
+		nic_qp_destroy(qp->nic);
+	for (int i = 0; i < QP_EVENT_COUNT; i++)
+		event_queue_forget(async, &qp->events[i].event);
+	object_unref(qp->pd);
+	object_unref(qp->send_cq);
+	object_unref(qp->recv_cq);
+	object_unref(qp->srq);
+	object_unref(qp->table);
+	object_unref(qp->xrcd);
+	return qp;
+}
+
+void qp_free(void *memory)
+{
+	struct qp_front *qp = memory;
+	uint32_t taken = 0;
+
+	for (int i = 0; i < QP_EVENT_COUNT; i++)
+		taken += qp->events[i].event.taken;
+	events_wait(&qp->verbs.mutex, &qp->verbs.cond, &qp->verbs.events_completed, taken);
+	pthread_mutex_destroy(&qp->verbs.mutex);
+	pthread_cond_destroy(&qp->verbs.cond);
+	domain_free(&qp->object, DOMAIN_QP, qp);
 }
 
 /* EBUSY: the queue pair is in a multicast group; ENOENT: there is no such queue pair. */
@@ -486,21 +446,9 @@ static int qp_is_attached(const struct ibv_qp *verbs)
 
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	struct object *object;
-	struct qp_front *front;
-	uint32_t taken = 0;
 	int error = qp_is_attached(qp);
 
 	if (!error)
-		error = object_remove(qp->handle, OBJECT_QP, context_of(qp->context), &object);
-
-	if (error)
-		return result_of("ibv_destroy_qp", error);
-	front = container_of(object, struct qp_front, object);
-	qp_end(front);
-	for (int i = 0; i < QP_EVENT_COUNT; i++)
-		taken += front->events[i].event.taken;
-	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed, taken);
-	qp_free(front);
-	return 0;
+		error = object_destroy(qp->handle, OBJECT_QP, qp->context);
+	return result_of("ibv_destroy_qp", error);
 }

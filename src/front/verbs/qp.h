@@ -23,7 +23,6 @@ struct qp_front {
 		struct wr_extended newer; /* begins with both */
 	};
 	struct object object;
-	struct domain domain;
 	struct nic_qp *nic;
 	struct object *pd; /* NULL for XRC_RECV */
 	struct object *send_cq; /* NULL for XRC_RECV */
@@ -77,8 +76,7 @@ int path_from_verbs(struct device *device, const struct ibv_ah_attr *ah, uint8_t
 /* Convert back, for ibv_query_qp. */
 struct ibv_qp_attr qp_attr_to_verbs(const struct qp_front *qp, const struct nic_qp_state *nic);
 
-/* Events of the queue pair that wait still need their acknowledgement. */
-void qp_release(struct object *object);
+void qp_free(void *memory);
 
 int qp_modify_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 

@@ -12,6 +12,7 @@
 #define URNIC_FRONT_VERBS_RESULT_H
 
 #include <errno.h>
+#include <stddef.h>
 
 /*
  * Report that `call` failed with `error`, a positive errno, which is also stored in errno. Returns
@@ -24,7 +25,20 @@ static inline int result_of(const char *call, int error)
 	return error ? result_refused(call, error) : 0;
 }
 
-/* The same for posting. A full queue (ENOMEM) is normal and not logged. */
+/* Fail with NULL or -1, and `error`, a positive errno, in errno. */
+static inline void *result_null(int error)
+{
+	errno = error;
+	return NULL;
+}
+
+static inline int result_minus_one(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* As result_of(), for posting. A full queue (ENOMEM) is normal and not logged. */
 int result_of_post(const char *call, int error) __attribute__((cold));
 
 #endif

@@ -88,36 +88,17 @@ static int srq_refer(struct srq_front *srq, const struct ibv_srq_init_attr_ex *i
 	return srq->pd && srq->cq && (srq->xrcd || type_of(init) == IBV_SRQT_TM) ? 0 : ENOENT;
 }
 
-/* Also undoes a partial set of references. */
-static void srq_unrefer(struct srq_front *srq)
-{
-	struct object *objects[] = {srq->pd, srq->xrcd, srq->cq};
-
-	for (size_t i = 0; i < ARRAY_COUNT(objects); i++)
-		if (objects[i])
-			object_unref(objects[i]);
-}
-
-static void srq_free(struct srq_front *srq)
-{
-	pthread_mutex_destroy(&srq->verbs.mutex);
-	pthread_cond_destroy(&srq->verbs.cond);
-	domain_free(&srq->domain, DOMAIN_SRQ, srq);
-}
-
-/* Create the NIC's part and the handle. */
+/* Create the NIC's part. */
 static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *init)
 {
-	struct context *context = context_of(srq->verbs.context);
 	struct nic_srq_init nic_init = {
 		.pd = pd_number(srq->pd),
-		.ifindex = context->device->ifindex,
+		.ifindex = context_of(srq->verbs.context)->device->ifindex,
 		.depth = init->attr.max_wr,
 		.sge_count_max = init->attr.max_sge,
 		.on_event = on_event,
 		.user = srq,
 	};
-	int error;
 
 	if (srq->xrcd)
 		nic_init.xrcd = nic_xrcd_of(srq->xrcd);
@@ -127,45 +108,31 @@ static int srq_make(struct srq_front *srq, const struct ibv_srq_init_attr_ex *in
 		nic_init.tag_count = init->tm_cap.max_num_tags;
 		srq->has_tags = true;
 	}
-	error = nic_srq_create(&nic_init, &srq->nic);
-	if (error)
-		return -error;
-	error = object_add(&srq->object, OBJECT_SRQ, context);
-	if (error) {
-		nic_srq_destroy(srq->nic);
-		return error;
-	}
-	srq->verbs.handle = srq->object.handle;
-	return 0;
+	return -nic_srq_create(&nic_init, &srq->nic);
 }
 
 struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
 {
+	struct context *front = context_of(context);
 	struct srq_front *srq;
-	struct domain domain;
+	struct object object;
 	int error = srq_init_check(init);
 
-	if (!error && device_is_iwarp(context_of(context)->device) &&
-		type_of(init) != IBV_SRQT_BASIC)
+	if (!error && device_is_iwarp(front->device) && type_of(init) != IBV_SRQT_BASIC)
 		error = EOPNOTSUPP;
 	if (error)
-		goto fail;
-	error = ENOMEM;
-	srq = domain_alloc(init->pd, DOMAIN_SRQ, sizeof(*srq), &domain);
+		return result_null(error);
+	srq = domain_alloc(init->pd, DOMAIN_SRQ, sizeof(*srq), &object);
 	if (!srq)
-		goto fail;
-	srq->domain = domain;
+		return result_null(ENOMEM);
+	srq->object = object;
 	srq_prepare(srq, context, init);
 	error = srq_refer(srq, init);
 	if (!error)
 		error = srq_make(srq, init);
-	if (!error)
-		return &srq->verbs;
-	srq_unrefer(srq);
-	srq_free(srq);
-fail:
-	errno = error;
-	return NULL;
+	return object_publish(&srq->object, OBJECT_SRQ, front, &srq->verbs.handle, error)
+		? &srq->verbs
+		: NULL;
 }
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
@@ -226,36 +193,33 @@ int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num)
 	return 0;
 }
 
-static void srq_end(struct srq_front *srq)
-{
-	nic_srq_destroy(srq->nic);
-	event_queue_forget(&context_of(srq->verbs.context)->async, &srq->limit.event);
-	srq_unrefer(srq);
-	srq->verbs.handle = 0;
-}
-
-void srq_release(struct object *object)
+void *srq_release(struct object *object)
 {
 	struct srq_front *srq = container_of(object, struct srq_front, object);
 
-	srq_end(srq);
-	domain_leave(&srq->domain);
+	if (srq->nic)
+		nic_srq_destroy(srq->nic);
+	event_queue_forget(&context_of(srq->verbs.context)->async, &srq->limit.event);
+	object_unref(srq->pd);
+	object_unref(srq->xrcd);
+	object_unref(srq->cq);
+	return srq;
+}
+
+void srq_free(void *memory)
+{
+	struct srq_front *srq = memory;
+
+	events_wait(&srq->verbs.mutex, &srq->verbs.cond, &srq->verbs.events_completed,
+		srq->limit.event.taken);
+	pthread_mutex_destroy(&srq->verbs.mutex);
+	pthread_cond_destroy(&srq->verbs.cond);
+	domain_free(&srq->object, DOMAIN_SRQ, srq);
 }
 
 int ibv_destroy_srq(struct ibv_srq *srq)
 {
-	struct object *object;
-	struct srq_front *front;
-	int error = object_remove(srq->handle, OBJECT_SRQ, context_of(srq->context), &object);
-
-	if (error)
-		return result_of("ibv_destroy_srq", error);
-	front = container_of(object, struct srq_front, object);
-	srq_end(front);
-	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
-		front->limit.event.taken);
-	srq_free(front);
-	return 0;
+	return result_of("ibv_destroy_srq", object_destroy(srq->handle, OBJECT_SRQ, srq->context));
 }
 
 /* --- tag matching --- */

@@ -22,7 +22,6 @@ struct srq_front {
 	struct object *xrcd; /* NULL: not an XRC queue */
 	struct object *cq; /* of an XRC or tag-matching queue, else NULL */
 	bool has_tags; /* a tag-matching queue */
-	struct domain domain;
 	struct async_event limit;
 };
 
@@ -46,8 +45,7 @@ static inline struct nic_srq *nic_srq_of(struct object *object)
 	return container_of(object, struct srq_front, object)->nic;
 }
 
-/* Events of the queue that wait still need their acknowledgement. */
-void srq_release(struct object *object);
+void srq_free(void *memory);
 
 struct ibv_srq *srq_create_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init);
 int srq_get_number(struct ibv_srq *srq, uint32_t *srq_num);

@@ -53,7 +53,6 @@ static int wq_make(
 		.on_event = on_event,
 		.user = wq,
 	};
-	int error;
 
 	wq->pd = pd_ref(init->pd);
 	wq->cq = object_ref(init->cq->handle, OBJECT_CQ, context);
@@ -61,25 +60,27 @@ static int wq_make(
 		return ENOENT;
 	nic_init.pd = pd_number(wq->pd);
 	nic_init.cq = container_of(wq->cq, struct cq_front, object)->nic;
-	error = -nic_wq_create(&nic_init, &wq->nic);
-	if (error)
-		return error;
-	error = object_add(&wq->object, OBJECT_WQ, context);
-	if (error)
+	return -nic_wq_create(&nic_init, &wq->nic);
+}
+
+void *wq_release(struct object *object)
+{
+	struct wq_front *wq = container_of(object, struct wq_front, object);
+
+	if (wq->nic)
 		nic_wq_destroy(wq->nic);
-	return error;
+	event_queue_forget(&context_of(wq->verbs.context)->async, &wq->fatal.event);
+	object_unref(wq->pd);
+	object_unref(wq->cq);
+	return wq;
 }
 
-static void wq_unrefer(struct wq_front *wq)
+void wq_free(void *memory)
 {
-	if (wq->pd)
-		object_unref(wq->pd);
-	if (wq->cq)
-		object_unref(wq->cq);
-}
+	struct wq_front *wq = memory;
 
-static void wq_free(struct wq_front *wq)
-{
+	events_wait(&wq->verbs.mutex, &wq->verbs.cond, &wq->verbs.events_completed,
+		wq->fatal.event.taken);
 	pthread_mutex_destroy(&wq->verbs.mutex);
 	pthread_cond_destroy(&wq->verbs.cond);
 	free(wq);
@@ -87,32 +88,24 @@ static void wq_free(struct wq_front *wq)
 
 struct ibv_wq *wq_create(struct ibv_context *context, struct ibv_wq_init_attr *init)
 {
-	struct wq_front *wq = NULL;
+	struct wq_front *wq;
 	int error = wq_init_check(init);
 
-	if (!error) {
-		wq = calloc(1, sizeof(*wq));
-		error = wq ? 0 : ENOMEM;
-	}
-	if (!error) {
-		wq->verbs.context = context;
-		pthread_mutex_init(&wq->verbs.mutex, NULL);
-		pthread_cond_init(&wq->verbs.cond, NULL);
-		async_event_init(&wq->fatal, IBV_EVENT_WQ_FATAL, &wq->verbs);
-		error = wq_make(wq, context_of(context), init);
-	}
-	if (error) {
-		if (wq) {
-			wq_unrefer(wq);
-			wq_free(wq);
-		}
-		errno = error;
+	if (error)
+		return result_null(error);
+	wq = calloc(1, sizeof(*wq));
+	if (!wq)
 		return NULL;
-	}
+	wq->verbs.context = context;
+	pthread_mutex_init(&wq->verbs.mutex, NULL);
+	pthread_cond_init(&wq->verbs.cond, NULL);
+	async_event_init(&wq->fatal, IBV_EVENT_WQ_FATAL, &wq->verbs);
+	error = wq_make(wq, context_of(context), init);
+	if (!object_publish(&wq->object, OBJECT_WQ, context_of(context), &wq->verbs.handle, error))
+		return NULL;
 	wq->verbs.pd = init->pd;
 	wq->verbs.cq = init->cq;
 	wq->verbs.wq_num = nic_wq_number(wq->nic);
-	wq->verbs.handle = wq->object.handle;
 	wq->verbs.state = IBV_WQS_RESET;
 	wq->verbs.wq_type = init->wq_type;
 	wq->verbs.post_recv = wq_post_recv_verbs;
@@ -154,39 +147,12 @@ int wq_modify(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 	return result_of("ibv_modify_wq", error);
 }
 
-void wq_release(struct object *object)
-{
-	struct wq_front *wq = container_of(object, struct wq_front, object);
-
-	nic_wq_destroy(wq->nic);
-	event_queue_forget(&context_of(wq->verbs.context)->async, &wq->fatal.event);
-	wq_unrefer(wq);
-	wq->verbs.handle = 0;
-}
-
 int wq_destroy(struct ibv_wq *wq)
 {
-	struct object *object;
-	struct wq_front *front;
-	int error = object_remove(wq->handle, OBJECT_WQ, context_of(wq->context), &object);
-
-	if (error)
-		return result_of("ibv_destroy_wq", error);
-	front = container_of(object, struct wq_front, object);
-	wq_release(object);
-	events_wait(&front->verbs.mutex, &front->verbs.cond, &front->verbs.events_completed,
-		front->fatal.event.taken);
-	wq_free(front);
-	return 0;
+	return result_of("ibv_destroy_wq", object_destroy(wq->handle, OBJECT_WQ, wq->context));
 }
 
 /* --- indirection tables --- */
-
-static void table_unrefer(struct table_front *table)
-{
-	while (table->count)
-		object_unref(table->queues[--table->count]);
-}
 
 static int table_refer(struct table_front *table, const struct context *context,
 	const struct ibv_rwq_ind_table_init_attr *init)
@@ -212,33 +178,21 @@ static int table_refer(struct table_front *table, const struct context *context,
 struct ibv_rwq_ind_table *wq_table_create(
 	struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init)
 {
-	struct table_front *table = NULL;
-	int error = ENOMEM;
+	struct table_front *table;
 
 	if (init->comp_mask || !init->ind_tbl || init->log_ind_tbl_size >= 32 ||
-		1u << init->log_ind_tbl_size > WQ_TABLE_ENTRIES_MAX) {
-		errno = EINVAL;
-		return NULL;
-	}
+		1u << init->log_ind_tbl_size > WQ_TABLE_ENTRIES_MAX)
+		return result_null(EINVAL);
 	table = calloc(1, sizeof(*table));
 	if (!table)
-		goto fail;
-	error = table_refer(table, context_of(context), init);
-	if (!error)
-		error = object_add(&table->object, OBJECT_WQ_TABLE, context_of(context));
-	if (error)
-		goto fail_unrefer;
+		return NULL;
 	table->verbs.context = context;
-	table->verbs.ind_tbl_handle = (int)table->object.handle;
-	table->verbs.ind_tbl_num = (int)table->object.handle;
+	if (!object_publish(&table->object, OBJECT_WQ_TABLE, context_of(context),
+		    (uint32_t *)&table->verbs.ind_tbl_handle,
+		    table_refer(table, context_of(context), init)))
+		return NULL;
+	table->verbs.ind_tbl_num = table->verbs.ind_tbl_handle;
 	return &table->verbs;
-
-fail_unrefer:
-	table_unrefer(table);
-	free(table);
-fail:
-	errno = error;
-	return NULL;
 }
 
 struct object *wq_table_ref(const struct ibv_rwq_ind_table *table, const struct context *via)
@@ -257,18 +211,17 @@ struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spr
 	return container_of(first->cq, struct cq_front, object)->nic;
 }
 
-void wq_table_release(struct object *object)
+void *wq_table_release(struct object *object)
 {
 	struct table_front *table = container_of(object, struct table_front, object);
 
-	table_unrefer(table);
-	table->verbs.ind_tbl_handle = 0;
+	while (table->count)
+		object_unref(table->queues[--table->count]);
+	return table;
 }
 
 int wq_table_destroy(struct ibv_rwq_ind_table *table)
 {
 	return result_of("ibv_destroy_rwq_ind_table",
-		object_destroy((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE,
-			context_of(table->context), wq_table_release,
-			offsetof(struct table_front, object)));
+		object_destroy((uint32_t)table->ind_tbl_handle, OBJECT_WQ_TABLE, table->context));
 }

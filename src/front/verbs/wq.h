@@ -45,7 +45,6 @@ struct nic_cq *wq_table_fill(const struct object *object, struct nic_spread *spr
 
 int wq_post_recv_verbs(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-void wq_release(struct object *object);
-void wq_table_release(struct object *object);
+void wq_free(void *memory);
 
 #endif

@@ -424,7 +424,7 @@ void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
 	struct ibv_qp_ex *ex = &qp->extended;
 
 	builder->is_there = true;
-	builder->is_locking = !qp->domain.is_single_threaded;
+	builder->is_locking = !domain_is_single_threaded(&qp->object);
 	builder->is_target_said =
 		qp->verbs.qp_type == IBV_QPT_UD || qp->verbs.qp_type == IBV_QPT_XRC_SEND;
 	set_requests(ex, send_ops_flags);

@@ -170,36 +170,25 @@ static int domain_get(struct ibv_context *context, const struct ibv_xrcd_init_at
 
 struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_attr *init)
 {
-	struct xrcd_front *xrcd = NULL;
+	struct xrcd_front *xrcd;
 	int error;
 
-	if (init->comp_mask & ~(uint32_t)COMP_MASK_REQUIRED) {
-		error = EOPNOTSUPP;
-		goto fail;
-	}
-	if (init->comp_mask != COMP_MASK_REQUIRED) {
-		error = EINVAL;
-		goto fail;
-	}
+	if (init->comp_mask & ~(uint32_t)COMP_MASK_REQUIRED)
+		return result_null(EOPNOTSUPP);
+	if (init->comp_mask != COMP_MASK_REQUIRED)
+		return result_null(EINVAL);
 	xrcd = calloc(1, sizeof(*xrcd));
-	error = xrcd ? domain_get(context, init, &xrcd->domain) : ENOMEM;
-	if (error)
-		goto fail;
+	if (!xrcd)
+		return NULL;
+	list_init(&xrcd->node);
 	xrcd->verbs.context = context;
-	error = object_add(&xrcd->object, OBJECT_XRCD, context_of(context));
-	if (error)
-		goto fail_unref;
+	error = domain_get(context, init, &xrcd->domain);
+	if (!object_publish(&xrcd->object, OBJECT_XRCD, context_of(context), NULL, error))
+		return NULL;
 	pthread_mutex_lock(&xrcd_lock);
 	list_append(&xrcd_openings, &xrcd->node);
 	pthread_mutex_unlock(&xrcd_lock);
 	return &xrcd->verbs;
-
-fail_unref:
-	domain_unref(xrcd->domain);
-fail:
-	free(xrcd);
-	errno = error;
-	return NULL;
 }
 
 /* The handle of the opening that a program names by any pointer; 0: none. */
@@ -220,25 +209,24 @@ struct object *xrcd_ref(const struct ibv_xrcd *xrcd, const struct context *conte
 	return object_ref(handle_of(xrcd), OBJECT_XRCD, context);
 }
 
-void xrcd_release(struct object *object)
+void *xrcd_release(struct object *object)
 {
 	struct xrcd_front *xrcd = front_of(object);
 
 	pthread_mutex_lock(&xrcd_lock);
 	list_remove(&xrcd->node);
 	pthread_mutex_unlock(&xrcd_lock);
-	domain_unref(xrcd->domain);
+	if (xrcd->domain)
+		domain_unref(xrcd->domain);
+	return xrcd;
 }
 
 int xrcd_close(struct ibv_xrcd *xrcd)
 {
 	uint32_t handle = handle_of(xrcd);
 
-	if (!handle)
-		return result_of("ibv_close_xrcd", ENOENT);
 	return result_of("ibv_close_xrcd",
-		object_destroy(handle, OBJECT_XRCD, context_of(xrcd->context), xrcd_release,
-			offsetof(struct xrcd_front, object)));
+		handle ? object_destroy(handle, OBJECT_XRCD, xrcd->context) : ENOENT);
 }
 
 /* --- receiving queue pairs ---------------------------------------------------------------- */

@@ -30,8 +30,6 @@ struct object *xrcd_ref(const struct ibv_xrcd *xrcd, const struct context *conte
 
 struct nic_xrcd *nic_xrcd_of(struct object *object);
 
-void xrcd_release(struct object *object);
-
 /*
  * Make the receiving queue pair of `qp`, in the domain qp->xrcd. Sets qp->nic and qp->target.
  * `init` lacks on_event and user.
