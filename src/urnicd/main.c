@@ -59,7 +59,7 @@ static void usage_print(FILE *to)
 		"\n"
 		"With URNICD_LOG=FILE in the environment it appends its log to FILE.\n"
 		"Exit status: 0 it listens (in the background) or has left, 1 it failed,\n"
-		"2 wrong usage, 3 another one listens already, 4 too few open files allowed,\n"
+		"2 wrong usage, 3 another urnicd listens already, 4 too few open files allowed,\n"
 		"5 no directory for its socket.\n",
 		AGENT_IDLE_S);
 }
@@ -267,7 +267,7 @@ static int server_keep(const struct server_settings *settings)
 static int cannot_listen(int error, bool is_system)
 {
 	if (error == -EADDRINUSE) {
-		fprintf(stderr, "urnicd: another one listens already\n");
+		fprintf(stderr, "urnicd: another urnicd listens already\n");
 		return AGENT_EXIT_RUNNING;
 	}
 	if (error == -ENOPROTOOPT || error == -EMFILE || error == -ENFILE || error == -ENOMEM) {
@@ -277,7 +277,7 @@ static int cannot_listen(int error, bool is_system)
 		return AGENT_EXIT_FAILED;
 	}
 	fprintf(stderr, "urnicd: no directory for its socket: %s: %s\n",
-		is_system ? "/run/urnic must be root's, and nobody else's to write to"
+		is_system ? "/run/urnic must belong to root, and no other user may write to it"
 			  : "none can be made in /run, /dev/shm and /tmp that is the user's alone",
 		strerror(-error));
 	return AGENT_EXIT_PLACE;

@@ -258,7 +258,7 @@ int command_capture(int argc, char **argv)
 	signals_take();
 	if (capture_output_begin(
 		    &output, file, !options.file, options.snap_bytes, &options.filter)) {
-		complain("capture: cannot look at the devices");
+		complain("capture: cannot list the devices");
 	} else if (!capture_sources_open(&sources,
 			   options.snap_bytes ? options.snap_bytes : CAPTURED_BYTES_MAX,
 			   (pid_t)options.pid)) {

@@ -145,13 +145,13 @@ static void lanes_skip(struct capture_process *process)
 static const char *why_not(int error)
 {
 	if (error == -EBUSY)
-		return "somebody else captures it";
+		return "another capture reads it";
 	if (error == -EPROTO)
 		return "it has another version of urnic";
 	if (error == -EBADF)
-		return "what it calls its NIC memory is something else";
+		return "its NIC memory is not that of a NIC";
 	if (error == -EACCES)
-		return "what it calls its NIC memory belongs to another user";
+		return "its NIC memory belongs to another user";
 	return strerror(-error);
 }
 

@@ -100,7 +100,7 @@ int command_devices(int argc, char **argv)
 	}
 	result = device_facts_create(&devices, &count);
 	if (result < 0) {
-		complain("devices: cannot look at the network interfaces: %s", strerror(-result));
+		complain("devices: cannot list the network interfaces: %s", strerror(-result));
 		return EXIT_FAILED;
 	}
 	device_facts_make_printable(devices, count);

@@ -20,7 +20,7 @@ const char command_explain_help[] =
 	"usage: urnic explain [WORD...]\n"
 	"\n"
 	"Says in a sentence what a counter of `urnic stat` counts, or what a failed completion means\n"
-	"and what to look at. Without a WORD it explains everything.\n"
+	"and what to check. Without a WORD it explains everything.\n"
 	"\n"
 	"A WORD is one of\n"
 	"  the name of a counter: rnr_nak_rcvd\n"

@@ -27,7 +27,7 @@ const char command_run_help[] =
 	"\n"
 	"Some programs also look at /sys/class/infiniband or /dev/infiniband: UCX and MPIs on it,\n"
 	"ibstat, monitoring agents. For root, a private view shows them the devices there; other users\n"
-	"ask for it by --view.\n"
+	"pass --view.\n"
 	"\n"
 	"  --view       give PROGRAM the view. Users other than root need user namespaces for it; in\n"
 	"               the view other users' files then belong to nobody, and set-user-id programs\n"

@@ -85,7 +85,7 @@ const char *stat_error_sentence(int error)
 	if (error == -EPROTO)
 		return "its counters are of another version of urnic";
 	if (error == -EBADF)
-		return "what it calls its NIC memory is something else";
+		return "its NIC memory is not that of a NIC";
 	return strerror(-error);
 }
 

@@ -100,7 +100,7 @@ static void route_error_log(const struct id *id, int rc)
 	if (rc == -ENETUNREACH || rc == -EHOSTUNREACH)
 		id_log(id, "there is no route");
 	else if (rc == -ENODEV)
-		id_log(id, "the way there leads out of an interface that has no device");
+		id_log(id, "its route leads through an interface without a device");
 }
 
 int rdma_resolve_addr(
@@ -188,7 +188,7 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 	if (!if_indextoname(id->path.ifindex, name)) {
 		if (errno != ENXIO && errno != ENODEV)
 			return fail(-log_refusal("the name of an interface is not known", "ioctl"));
-		id_log(id, "the interface that leads there has gone");
+		id_log(id, "the interface of its route has gone");
 		return fail(ENODEV);
 	}
 	rc = id_fill_path(id);
