@@ -6,11 +6,11 @@
  * Flow steering: which raw packet queue pairs get a frame.
  *
  * A rule is a masked key, a rank and the queue pair it steers to. A frame goes to the owners of all
- * matching rules of the best (lowest) rank that has one; a rule that does not trap takes its copy
- * and lets the search go on. Sniffers come first and never trap, the default rules last.
+ * matching rules of the best (lowest) rank. A rule that does not trap takes its copy, and the
+ * search goes on. Sniffers come first and never trap; the default rules are last.
  *
- * To add a rule the owner makes a longer table and puts it in the old one's place; removing one is
- * done in place. Both while nobody reads.
+ * To add a rule, the owner makes a longer table and replaces the old one; rules are removed in
+ * place. The owner does both while no thread reads the table.
  */
 
 #include <stdatomic.h>
@@ -42,7 +42,7 @@ struct flow_rule {
 	uint32_t tag; /* shown in completions */
 	struct frame_key value; /* 0 where the mask is 0 */
 	struct frame_key mask;
-	const struct qp *owner; /* identity only */
+	const struct qp *owner; /* compared, never followed */
 	struct flow_counters *counters; /* NULL: none */
 };
 
@@ -52,24 +52,21 @@ struct flow_table {
 };
 
 /*
- * A copy of `old` (NULL: an empty one) with `rule` added behind its equals. The rule is borrowed
- * for the life of the table. NULL when memory is out.
+ * A copy of `old` (NULL: an empty table) with `rule` behind its equals. The rule is borrowed for
+ * the life of the table. NULL when there is no memory.
  */
 struct flow_table *flow_table_with(const struct flow_table *old, const struct flow_rule *rule);
 
-/* Take a rule out. */
 void flow_table_remove(struct flow_table *table, const struct flow_rule *rule);
 
 struct flow_frame {
 	struct frame_key key;
 	uint32_t ifindex;
 	uint32_t bytes;
-	bool is_departing; /* sent by this host to somebody else: for sniffers only */
+	bool is_departing; /* sent by this host to another one: for sniffers only */
 };
 
-/*
- * Is this frame steered to `owner`? Returns the rule that does it, or NULL. `table` may be NULL.
- */
+/* The rule that steers this frame to `owner`, or NULL. `table` may be NULL. */
 const struct flow_rule *flow_table_find(
 	const struct flow_table *table, const struct flow_frame *frame, const struct qp *owner);
 

@@ -5,12 +5,12 @@
 /*
  * Raw packet queue pairs: whole Ethernet frames through work queues.
  *
- * A send request is one frame without FCS. A received frame takes one receive request of each queue
- * pair that a flow rule steers it to. There is no peer, no header of ours and no acknowledgement: a
- * send is complete when the interface has taken the frame.
+ * A send request is one frame without FCS. A received frame takes a receive request of each queue
+ * pair that a flow rule steers it to. There is no peer, no header of urnic and no acknowledgement:
+ * a send is complete when the interface has taken the frame.
  *
  * Frames do not travel with the lane's packets. Queue pairs with frames to send wait in
- * lane->tx_frames. The runtime takes frames from the first queue pair, in batches, and reports how
+ * lane->tx_frames. The worker takes frames from the first queue pair, in batches, and reports how
  * many the interface took:
  *
  *     raw_next_frame() ... raw_next_frame(), then raw_frames_sent() and, if frames are left,
@@ -32,13 +32,13 @@
 
 enum { RAW_TABLE_MAX = 128 };
 
-/* The wait before another try when the interface takes no more. */
+/* The interval of tries when the interface takes no more frames. */
 #define RAW_BLOCKED_NS 100000
 
-/* An indirection table: which work queue takes which hash. */
+/* An indirection table: from hashes to work queues. */
 struct raw_spread {
-	uint32_t
-		count; /* a power of two up to RAW_TABLE_MAX; 0: the queue pair has its own queue */
+	/* A power of two up to RAW_TABLE_MAX; 0: the queue pair has its own queue. */
+	uint32_t count;
 	uint32_t fields; /* enum rss_field */
 	uint8_t key[RSS_KEY_BYTES];
 	struct wq *table[RAW_TABLE_MAX];
@@ -48,7 +48,7 @@ struct raw_qp {
 	struct qp qp;
 	uint32_t taken; /* frames from raw_next_frame() that are not reported as sent yet */
 	uint32_t ifindex;
-	uint32_t frame_bytes_max; /* the longest the interface takes, without FCS */
+	uint32_t frame_bytes_max; /* the longest that the interface takes, without FCS */
 	struct raw_spread spread;
 };
 
@@ -59,7 +59,6 @@ static inline struct raw_qp *raw_from_qp(struct qp *qp)
 	return container_of(qp, struct raw_qp, qp);
 }
 
-/* Set the interface of a new queue pair. */
 void raw_attach(struct raw_qp *raw, uint32_t ifindex, uint32_t frame_bytes_max);
 
 /*
@@ -81,7 +80,7 @@ void raw_frames_blocked(struct raw_qp *raw, uint64_t now_ns);
 /* The interface refuses the first frame for good. The frame counts as lost on the wire. */
 void raw_frame_dropped(struct raw_qp *raw, uint64_t now_ns);
 
-/* The queue pair of this lane that sends frames next, or NULL. */
+/* The next queue pair of this lane to send frames, or NULL. */
 static inline struct raw_qp *raw_first(struct lane *lane)
 {
 	return list_is_empty(&lane->tx_frames)
@@ -90,7 +89,7 @@ static inline struct raw_qp *raw_first(struct lane *lane)
 }
 
 /*
- * Take in a frame that was seen on the interface.
+ * Receive a frame of the interface.
  *
  * `table`         The rules; NULL for none.
  * `bytes`         From the destination address on, without FCS. Anything is legal input.

@@ -6,9 +6,7 @@
 
 #include "wire/bytes.h"
 
-/*
- * Each set bit of the input adds the 32 bits of the key that begin at the same position.
- */
+/* Each set bit of the input adds the 32 bits of the key that begin at the same position. */
 uint32_t rss_toeplitz(const uint8_t key[RSS_KEY_BYTES], const uint8_t *input, uint32_t count)
 {
 	uint32_t hash = 0;

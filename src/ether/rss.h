@@ -3,11 +3,11 @@
 #define URNIC_ETHER_RSS_H
 
 /*
- * Receive-side scaling: which work queue of an indirection table takes a frame.
+ * Receive-side scaling: the choice of a work queue in an indirection table.
  *
- * The Toeplitz hash over the chosen fields, in the order source address, destination address,
- * source port, destination port, picks the entry by its low bits. A frame that lacks the layer of a
- * chosen field is hashed without it; without any of them it goes to the first entry.
+ * The low bits of a Toeplitz hash select the entry. The hash covers the chosen fields, in the order
+ * source address, destination address, source port, destination port. A frame without the layer of
+ * a chosen field is hashed without that field; a frame without any goes to the first entry.
  */
 
 #include <stdint.h>
@@ -16,7 +16,8 @@
 
 enum {
 	RSS_KEY_BYTES = 40,
-	RSS_INPUT_BYTES_MAX = 36, /* two IPv6 addresses, two ports: what 40 bytes of key reach */
+	/* Two IPv6 addresses, two ports: as far as 40 bytes of key reach. */
+	RSS_INPUT_BYTES_MAX = 36,
 };
 
 /* The values of enum ibv_rx_hash_fields. */

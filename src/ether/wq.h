@@ -8,7 +8,7 @@
  *
  * Queue pairs of several lanes may deliver into the same work queue. The receive queue and the
  * completion queue have their own locks; the state is one word. The owner changes the state, and
- * passes through every lane's lock before it flushes or destroys.
+ * takes and releases every lane's lock before it flushes or destroys.
  */
 
 #include <stdatomic.h>
@@ -41,8 +41,8 @@ int wq_init(struct wq *wq, struct arena *arena, struct cq *cq, uint32_t depth, u
 void wq_done(struct wq *wq, struct arena *arena);
 
 /*
- * Post one receive request. Returns 0; -EINVAL when the list is too long, or in state RESET;
- * -ENOMEM when the queue is full. In state ERROR the caller flushes afterwards.
+ * Post a receive request. Returns 0; -EINVAL when the list is too long, or in state RESET; -ENOMEM
+ * when the queue is full. In state ERROR the caller flushes afterwards.
  */
 int wq_post_recv(struct wq *wq, const struct recv_wr *wr);
 

@@ -17,12 +17,12 @@
 
 enum {
 	MESSAGE_BYTES = 1024,
-	DISCARD_PORT = 9, /* what makes the kernel ask goes there, should there be somebody */
-	/* linux/neighbour.h: reachable, or as good as. */
+	DISCARD_PORT = 9, /* the destination of the datagram that makes the kernel ask */
+	/* linux/neighbour.h: reachable, or as good as reachable. */
 	VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY,
 };
 
-/* An IP address as netlink has it. */
+/* An IP address in netlink's form. */
 struct ip {
 	int family;
 	size_t bytes;
@@ -36,13 +36,13 @@ static struct ip ip_of(const struct gid *gid)
 	return (struct ip){AF_INET6, 16, gid->raw};
 }
 
-/* What is to be known of an answer. */
+/* The used fields of an answer. */
 struct answer {
-	bool is_local; /* of a route: it ends here */
+	bool is_local; /* of a route: it ends at this host */
 	bool has_gateway;
 	uint8_t gateway[16];
 	bool has_via; /* a gateway of the other address family */
-	uint32_t ifindex; /* that it leaves by */
+	uint32_t ifindex; /* outgoing interface */
 	uint16_t state; /* of a neighbour */
 	bool has_mac;
 	uint8_t mac[NEIGHBOUR_MAC_BYTES];
@@ -94,7 +94,7 @@ static int on_answer(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-/* Returns 0 or -errno: -ENOENT when there is no such thing. */
+/* Returns 0 or -errno: -ENOENT when there is no such object. */
 static int netlink_ask(
 	struct mnl_socket *netlink, struct nlmsghdr *request, struct answer *ret_answer)
 {
@@ -149,7 +149,7 @@ static int ask_neighbour(struct mnl_socket *netlink, const struct ip *hop, uint3
 	return netlink_ask(netlink, request, ret_answer);
 }
 
-/* An empty datagram makes the kernel ask; it waits in its queue meanwhile. */
+/* Send an empty datagram: the kernel queues it and looks up the neighbour. */
 static void make_kernel_ask(const struct gid *remote, uint32_t ifindex)
 {
 	union socket_address name;
@@ -158,12 +158,12 @@ static void make_kernel_ask(const struct gid *remote, uint32_t ifindex)
 
 	if (fd < 0)
 		return;
-	/* What waits for the answer sees whether there is one. */
+	/* A failure is ignored, because the caller looks at the neighbour table. */
 	(void)!sendto(fd, "", 0, MSG_DONTWAIT, &name.base, bytes);
 	close(fd);
 }
 
-/* A tunnel, say, has no link addresses to ask for. */
+/* Interfaces such as tunnels have no link addresses. */
 static bool has_link_addresses(uint32_t ifindex)
 {
 	struct ifreq request = {0};

@@ -3,10 +3,9 @@
 #define URNIC_NETDEV_NEIGHBOUR_H
 
 /*
- * Is there anybody at the next hop? What an adapter's driver has to know before it can send, and
- * what the kernel's rdma_cm therefore asks when it resolves an address; here the kernel would find
- * out by itself, but a program wants to hear of a host that is dead when it resolves the address,
- * as with an adapter.
+ * Does the next hop exist? An adapter's driver needs its link address before it can send, so the
+ * kernel's rdma_cm looks it up when it resolves an address. urnic's kernel would do so by itself.
+ * But programs expect address resolution to fail for a dead host.
  */
 
 #include <stdbool.h>
@@ -16,17 +15,17 @@
 #include "base/gid.h"
 
 enum neighbour {
-	NEIGHBOUR_KNOWN, /* it has a link address, or needs none, or nobody can say */
-	NEIGHBOUR_ASKED, /* not yet; the kernel is asking */
+	NEIGHBOUR_KNOWN, /* it has a link address, needs none, or the answer is unknown */
+	NEIGHBOUR_ASKED, /* not yet; the kernel is looking it up */
 };
 
 /*
- * Look at the next hop from a local address to a remote one, and have the kernel ask for its link
- * address if it has none.
+ * Look at the next hop from a local address to a remote one, and make the kernel look up its link
+ * address if that is missing.
  *
- * `ifindex`  Of the interface that it leaves by.
+ * `ifindex`  The outgoing interface.
  *
- * Some ten microseconds; does not wait for an answer. Any thread may call.
+ * Takes some ten microseconds, without waiting for the answer. Any thread may call.
  */
 enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
 	URNIC_EXPORT_AS(neighbour_look);
@@ -37,12 +36,12 @@ enum { NEIGHBOUR_MAC_BYTES = 6 };
  * The Ethernet address of the next hop from a local address to a remote one, from the kernel's
  * routes and its neighbour table.
  *
- * `ifindex`  Of the interface that the route must leave by, without an IPv6 next hop for IPv4.
+ * `ifindex`  The interface that the route must use, without an IPv6 next hop for IPv4.
  * `ret_mac`  Set on success.
  *
- * False when the route leads elsewhere, or the table has no address that the kernel itself would
- * use, or nobody can say. Some ten microseconds, but the kernel may make the caller wait for its
- * lock. Any thread may call.
+ * False when the route uses another interface, the table has no address that the kernel itself
+ * would use, or the answer is unknown. Takes some ten microseconds, but the kernel may make the
+ * caller wait for its lock. Any thread may call.
  */
 bool neighbour_mac(const struct gid *local, const struct gid *remote, uint32_t ifindex,
 	uint8_t ret_mac[NEIGHBOUR_MAC_BYTES]);

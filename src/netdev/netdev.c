@@ -15,11 +15,11 @@
 #include "os/log.h"
 
 enum {
-	DUMP_BUFFER_BYTES = 32768, /* what the kernel fills at most in one message of a dump */
-	DUMP_ATTEMPTS_MAX = 8, /* while somebody changes what is dumped */
+	DUMP_BUFFER_BYTES = 32768, /* the kernel's limit for a message of a dump */
+	DUMP_ATTEMPTS_MAX = 8, /* while the dumped objects keep changing */
 };
 
-/* What a dump fills, and the metric of the best default route seen so far. */
+/* The result of a dump, and the metric of the best default route so far. */
 struct snapshot {
 	char *buffer;
 	struct netdev_list *list;
@@ -28,7 +28,7 @@ struct snapshot {
 	const char *refused_call; /* the system call that failed; NULL: none */
 };
 
-/* The attributes of one netlink message, by type. */
+/* The attributes of a netlink message, by type. */
 struct attributes {
 	const struct nlattr *of_type[64];
 };
@@ -89,7 +89,7 @@ static int on_link(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-/* The place of an address among those of its interface: IPv4, then global IPv6, then link-local. */
+/* The rank of an address within its interface: IPv4, then global IPv6, then link-local. */
 static int gid_rank(const struct gid *gid)
 {
 	if (gid_is_ipv4(gid))
@@ -138,7 +138,7 @@ static int on_address(const struct nlmsghdr *header, void *data)
 	return MNL_CB_OK;
 }
 
-/* The interface that a route leads out of; of several next hops the first. */
+/* The outgoing interface of a route; of several next hops the first one's. */
 static struct netdev *route_netdev(struct netdev_list *list, const struct attributes *attributes)
 {
 	const struct nlattr *out = attributes->of_type[RTA_OIF];
@@ -182,7 +182,7 @@ static int snapshot_refused(struct snapshot *snapshot, const char *call)
 	return -errno;
 }
 
-/* Ask for all of one kind of object, and hand each to `on_object`. */
+/* Request all objects of a type, and pass each to `on_object`. */
 static int netlink_dump(struct mnl_socket *netlink, uint16_t type, size_t payload_bytes,
 	mnl_cb_t on_object, struct snapshot *snapshot)
 {
@@ -249,7 +249,7 @@ static int netdev_compare(const void *left, const void *right)
 	return (a->ifindex > b->ifindex) - (a->ifindex < b->ifindex);
 }
 
-/* One attempt. -EINTR: the dump was inconsistent, because something changed meanwhile. */
+/* One attempt. -EINTR: the dump is inconsistent, because something changed meanwhile. */
 static int snapshot_take(struct snapshot *snapshot)
 {
 	memset(snapshot->list, 0, sizeof(*snapshot->list));

@@ -6,8 +6,8 @@
  * The network interfaces of this network namespace.
  *
  * A snapshot, taken over netlink and never refreshed. Order: the interface of the default route
- * first, then by index, loopback last, so that a program that takes the first usable one is right.
- * Any thread may take a snapshot.
+ * first, then by index, loopback last, because many programs take the first usable one. Any thread
+ * may take a snapshot.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 enum {
 	NETDEV_NAME_BYTES = 16,
 	NETDEV_GIDS_MAX = 32, /* further addresses of an interface are left out */
-	NETDEV_COUNT_MAX = 256, /* further interfaces too */
+	NETDEV_COUNT_MAX = 256, /* further interfaces are left out */
 };
 
 struct netdev {
@@ -30,38 +30,36 @@ struct netdev {
 	bool is_up;
 	bool is_loopback;
 	bool has_carrier; /* operational: false while the cable is out */
-	bool has_default_route; /* the first one, by metric, IPv4 before IPv6 */
+	bool has_default_route; /* the first by metric, IPv4 before IPv6 */
 	uint32_t gid_count;
 	/* IPv4, then global IPv6, then link-local; each in the kernel's order. */
 	struct gid gids[NETDEV_GIDS_MAX];
 };
 
-/* Can it carry an RDMA device now? */
 static inline bool netdev_is_usable(const struct netdev *netdev)
 {
 	return netdev->is_up && netdev->gid_count > 0;
 }
 
 struct netdev_list {
-	uint64_t netns_cookie; /* which network namespace this is; 0 before Linux 5.14 */
+	uint64_t netns_cookie; /* identifies the network namespace; 0 before Linux 5.14 */
 	bool is_complete; /* false: there are more interfaces than fit */
 	uint32_t count;
 	struct netdev devices[NETDEV_COUNT_MAX];
 };
 
 /*
- * Take a snapshot of this network namespace.
+ * Take a snapshot of this network namespace. Tentative and failed (duplicate) IPv6 addresses are
+ * left out, because no socket can be bound to them.
  *
- * Tentative and failed (duplicate) IPv6 addresses are left out: nothing can be bound to them.
- *
- * Returns 0 and a list to be freed with free(); or -ENOMEM or the -errno of netlink.
+ * Returns 0 and a list for free(); -ENOMEM; or the -errno of netlink.
  */
 int netdev_list_create(struct netdev_list **ret_list) URNIC_EXPORT_AS(netdev_list_create);
 
 /*
- * Is this an address of this network namespace?
+ * Does this network namespace have this address?
  *
- * `ifindex`  The interface of a link-local one; 0: any.
+ * `ifindex`  The interface of a link-local address; 0: any.
  */
 bool netdev_has_address(const struct gid *gid, uint32_t ifindex);
 

@@ -6,7 +6,7 @@
 #include "port/address.h"
 #include "port/socket.h"
 
-/* Then a socket can be bound to it. */
+/* A local address is one that a socket can be bound to. */
 static bool can_bind(const struct gid *gid, uint32_t ifindex)
 {
 	union socket_address address;

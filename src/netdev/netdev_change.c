@@ -11,8 +11,8 @@
 #include "os/cancel.h"
 
 static struct mnl_socket *netlink; /* NULL: none */
-static struct stat namespace; /* that it is in */
-static pid_t owner; /* whose it is: a forked child would take messages from its parent */
+static struct stat namespace; /* the network namespace of the socket */
+static pid_t owner; /* process that opened it: a forked child would take its parent's messages */
 
 static int groups_join(void)
 {
@@ -41,7 +41,7 @@ static void open_here(const struct stat *here)
 	owner = getpid();
 }
 
-/* Empties the socket. A lost message counts as a change. */
+/* Empty the socket. A lost message counts as a change. */
 static bool take_messages(void)
 {
 	bool has_changes = false;

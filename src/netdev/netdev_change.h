@@ -3,11 +3,11 @@
 #define URNIC_NETDEV_NETDEV_CHANGE_H
 
 /*
- * Is a snapshot of the interfaces (netdev/netdev.h) still true?
+ * Is a snapshot of the interfaces (netdev/netdev.h) still valid?
  *
- * The kernel queues a message on a socket of ours before whoever changed a link, an address or a
- * route has his answer. So looking whether the socket is empty says for certain, and costs a
- * hundredth of another snapshot.
+ * When a process changes a link, an address or a route, the kernel queues a message on urnic's
+ * socket before it answers that process. So an empty socket proves that nothing has changed. That
+ * check costs a hundredth of a snapshot.
  */
 
 #include <stdbool.h>
@@ -15,9 +15,9 @@
 #include "base/export.h"
 
 /*
- * Has anything changed in this thread's network namespace since this was last asked? True the first
- * time, in another namespace, in a forked child, and whenever it cannot be known. Take the snapshot
- * after asking. The caller serializes; the answer is the process's, given once.
+ * Has anything changed in this thread's network namespace since the last call? Also true the first
+ * time, in another namespace, in a forked child, and when the answer is unknown. Take the snapshot
+ * after the call. The caller serializes; each change is reported once per process.
  */
 bool netdev_has_changes(void) URNIC_EXPORT_AS(netdev_has_changes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `lock`, for everything here; it comes early in lock_order.def. The thread does not take it,
- * so a caller that stops the watch can wait for the thread.
+ * Lock: `lock`, for everything here; it is early in lock_order.def. The thread does not take it, so
+ * a caller that stops the watch can wait for the thread.
  */
 #include "netdev/netdev_watch.h"
 
@@ -27,16 +27,16 @@ enum { WATCHERS_MAX = 2 /* verbs and rdma_cm */ };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t users;
 static uint32_t epoch =
-	1; /* a forked child has one of its own: watches of its parent are not its */
+	1; /* a forked child has another epoch, so its parent's watches are not its own */
 static bool is_running;
 static pthread_t thread;
 static struct mnl_socket *netlink;
 static int stop_fd = -1;
-static void (*_Atomic watchers[WATCHERS_MAX])(void); /* whom the thread calls */
+static void (*_Atomic watchers[WATCHERS_MAX])(void); /* the thread calls them */
 
 /*
- * Takes all messages off the socket unread: what is true now is read anew. One that was lost is
- * events, too.
+ * Discard all messages of the socket: the watchers read the present state. A lost message is an
+ * event, too.
  */
 static void messages_discard(int fd)
 {
@@ -47,7 +47,7 @@ static void messages_discard(int fd)
 		;
 }
 
-/* Waits for events on the first `count` descriptors; the first one is the word to stop. */
+/* Wait for events on the first `count` descriptors; an event on fds[0] ends the thread. */
 static bool is_told_to_stop(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	eventfd_t word;
@@ -154,9 +154,8 @@ static void watch_stop(void)
 }
 
 /*
- * Forking does not wait for the lock: who holds it may wait for the thread, and the thread for a
- * lock that is taken while forking. So the child begins anew, whatever another thread of its parent
- * was at.
+ * fork() does not wait for the lock: its holder may wait for the thread, and the thread for a lock
+ * that fork() takes. So the child starts afresh, whatever the parent's threads were doing.
  */
 static void fork_child(void)
 {

@@ -11,14 +11,14 @@
 #include "base/spin.h"
 #include "os/clock.h"
 
-/* Attempts before it sleeps: about as long as one batch takes. */
+/* Attempts before the sleep: about the duration of a batch. */
 enum { TRIES = 400 };
 
 _Atomic uint32_t busy_locks_queued;
 
 /*
- * Sleep while the word has the value, for a nap at most. Wakes that name none of `bits` do not end
- * it.
+ * Sleep while the word has the value, BUSY_LOCK_NAP_NS at most. Only wake-ups with one of `bits`
+ * end the sleep.
  */
 static void word_sleep(_Atomic uint32_t *word, uint32_t value, uint32_t bits)
 {
@@ -34,13 +34,15 @@ static void word_wake(_Atomic uint32_t *word, uint32_t bits)
 	syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, 1, NULL, NULL, bits);
 }
 
-/* Tickets share bits when more than 32 threads wait; each looks whether it was meant. */
+/*
+ * With more than 32 waiters, tickets share bits; each waiter checks whether its ticket is served.
+ */
 static uint32_t bit_of(uint32_t ticket)
 {
 	return 1u << ticket % 32;
 }
 
-/* The caller has the lock, and a thread is in the queue: it will wait until it has the lock. */
+/* The caller holds the lock, and a queued thread will take it over. */
 static void hand_over(struct busy_lock *lock)
 {
 	uint32_t ticket = atomic_load_explicit(&lock->ticket_served, memory_order_relaxed);
@@ -51,8 +53,8 @@ static void hand_over(struct busy_lock *lock)
 }
 
 /*
- * The holder that frees the lock may not have seen that there is a queue: then the lock is free,
- * and nobody else takes it.
+ * The holder may free the lock without seeing the queue. The lock is then free, but busy_lock_try()
+ * fails because of the queue, so a queued thread takes it here.
  */
 static bool take_unseen(struct busy_lock *lock)
 {
@@ -72,7 +74,7 @@ static void queue_up(struct busy_lock *lock)
 		if ((int32_t)(served - ticket) > 0)
 			break;
 		if (take_unseen(lock))
-			hand_over(lock); /* to the first, which may be this thread */
+			hand_over(lock); /* to the first in the queue, which may be this thread */
 		else
 			word_sleep(&lock->ticket_served, served, bit_of(ticket));
 	}
@@ -98,7 +100,7 @@ void busy_unlock_wake(struct busy_lock *lock)
 {
 	if (atomic_load_explicit(&lock->queued, memory_order_acquire)) {
 		hand_over(lock);
-		sched_yield(); /* the next one may wait for this processor */
+		sched_yield(); /* the next holder may wait for this processor */
 		return;
 	}
 	atomic_store_explicit(&lock->is_held, 0, memory_order_release);

@@ -3,16 +3,16 @@
 #define URNIC_OS_CANCEL_H
 
 /*
- * pthread_cancel() ends a thread inside any system call of the C library's that may block, and some
- * that do not. A program cancels its own threads, in which we run; whoever holds a lock of ours
- * while it makes such a call must not end there.
+ * pthread_cancel() ends a thread inside any system call of the C library that may block, and some
+ * others. A program cancels its own threads, and they run urnic's code. A holder of a urnic lock
+ * that makes such a call must not end there.
  *
- * The port's two calls, which every poll makes, go around the C library and need none of this.
+ * The port's two calls, which every poll makes, bypass the C library and need no protection.
  */
 
 #include <pthread.h>
 
-/* No cancellation from here on. Returns what to give to cancel_allow(). */
+/* Disable cancellation. Returns the argument for cancel_allow(). */
 static inline int cancel_forbid(void)
 {
 	int before;

@@ -2,9 +2,7 @@
 #ifndef URNIC_OS_CLOCK_H
 #define URNIC_OS_CLOCK_H
 
-/*
- * The clock that the engine is driven by: monotonic nanoseconds. No system call on common machines.
- */
+/* The engine's clock: monotonic nanoseconds. No system call on common machines. */
 
 #include <stdint.h>
 #include <time.h>
@@ -18,8 +16,8 @@ static inline uint64_t clock_now_ns(void)
 }
 
 /*
- * Ticks of a counter, of 0.2 to 1 ns, which takes a third of the time to read; it may differ
- * between processors. Not a time: for whether one that was read is recent.
+ * Ticks of a counter, of 0.2 to 1 ns, which reads three times as fast as the clock. Processors'
+ * counters may differ. Not a time, but good for whether an earlier reading is recent.
  */
 static inline uint64_t clock_ticks(void)
 {

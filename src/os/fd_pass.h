@@ -2,9 +2,7 @@
 #ifndef URNIC_OS_FD_PASS_H
 #define URNIC_OS_FD_PASS_H
 
-/*
- * Messages over unix sockets that carry file descriptors (SCM_RIGHTS).
- */
+/* Messages over unix sockets with file descriptors (SCM_RIGHTS). */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,16 +11,16 @@
 
 enum { PASSED_FDS_MAX = 64 }; /* in one message; the kernel's limit is 253 */
 
-/* The descriptors that came with a message. The receiver owns all of them, expected or not. */
+/* The descriptors of a message. The receiver owns all of them, expected or not. */
 struct passed_fds {
 	int fds[PASSED_FDS_MAX]; /* -1: taken out */
 	uint32_t count;
 };
 
 /*
- * Send one message. A signal does not end the call.
+ * Send a message. A signal does not end the call.
  *
- * `fds`    `count` descriptors to go along, at most PASSED_FDS_MAX; stay the caller's.
+ * `fds`    `count` descriptors to send along, at most PASSED_FDS_MAX; they stay the caller's.
  * `flags`  MSG_DONTWAIT or 0.
  *
  * Returns 0 or -errno.
@@ -31,13 +29,13 @@ int fd_pass_send(int socket, struct iovec *pieces, size_t piece_count, const int
 	uint32_t count, int flags);
 
 /*
- * Receive one message. A signal does not end the call. Descriptors are close-on-exec.
+ * Receive a message. A signal does not end the call. Descriptors are close-on-exec.
  *
- * `most`       How many descriptors there is room for, at most PASSED_FDS_MAX.
- * `ret_fds`    What came; empty after a failure.
- * `ret_flags`  As recvmsg() left msg_flags. MSG_CTRUNC: more descriptors were sent than came.
+ * `most`       The largest number of descriptors, at most PASSED_FDS_MAX.
+ * `ret_fds`    The received descriptors; empty after a failure.
+ * `ret_flags`  msg_flags of recvmsg(). MSG_CTRUNC: more descriptors were sent than received.
  *
- * Returns the bytes that came or -errno.
+ * Returns the number of bytes, or -errno.
  */
 ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, uint32_t most,
 	struct passed_fds *ret_fds, int *ret_flags, int flags);
@@ -48,7 +46,7 @@ ssize_t fd_pass_receive(int socket, struct iovec *pieces, size_t piece_count, ui
  */
 int passed_fds_take(struct passed_fds *fds, uint32_t index);
 
-/* Close what was not taken out. */
+/* Close the descriptors that were not taken out. */
 void passed_fds_close(struct passed_fds *fds);
 
 #endif

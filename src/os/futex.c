@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * Bare system calls are no cancellation points: this one may be cancelled while it sleeps, as those
- * of the C library are.
+ * A bare system call is no cancellation point; asynchronous cancellation makes this one
+ * cancellable, as blocking calls of the C library are.
  */
 int futex_wait(_Atomic uint32_t *word, uint32_t value)
 {

@@ -2,20 +2,18 @@
 #ifndef URNIC_OS_FUTEX_H
 #define URNIC_OS_FUTEX_H
 
-/*
- * Sleeping on a word of memory that processes share.
- */
+/* Sleeping on a word of memory that processes share. */
 
 #include <stdatomic.h>
 #include <stdint.h>
 
 /*
- * Sleep while the word is `value`. Returns 0 when there was reason to look again, or -EINTR after a
- * signal whose handler interrupts system calls. A cancellation point; no lock may be held.
+ * Sleep while the word is `value`. Returns 0 after a wake-up, perhaps a spurious one; -EINTR after
+ * a signal whose handler interrupts system calls. A cancellation point; the caller holds no lock.
  */
 int futex_wait(_Atomic uint32_t *word, uint32_t value);
 
-/* Wake one who sleeps on the word. */
+/* Wake a sleeper of the word. */
 void futex_wake(_Atomic uint32_t *word);
 
 #endif

@@ -10,7 +10,7 @@
 #include "os/cancel.h"
 #include "os/log.h"
 
-/* A call that failed once is tried again; a lost kick would leave a thread asleep. */
+/* A failed call is repeated, because a lost kick would leave a thread asleep. */
 enum { ATTEMPTS_MAX = 3 };
 
 int kick_create(const char *what)
@@ -34,7 +34,7 @@ void kick_ring(int fd)
 	int before = cancel_forbid();
 	unsigned attempts = 0;
 
-	/* EAGAIN: the counter is full, so it is readable. */
+	/* EAGAIN: the counter is full, so the descriptor is readable. */
 	while (write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
 		if (++attempts == ATTEMPTS_MAX) {
 			kick_refused("write");

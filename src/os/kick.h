@@ -3,7 +3,7 @@
 #define URNIC_OS_KICK_H
 
 /*
- * An eventfd by which one thread wakes another one. Any thread; nothing blocks, and no thread is
+ * An eventfd by which a thread wakes another one. Any thread; nothing blocks, and no thread is
  * cancelled in here.
  */
 
@@ -13,7 +13,7 @@ int kick_create(const char *what);
 /* Make the descriptor readable. */
 void kick_ring(int fd);
 
-/* It is not readable any longer. */
+/* Make the descriptor unreadable. */
 void kick_clear(int fd);
 
 #endif

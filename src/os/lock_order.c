@@ -81,7 +81,7 @@ void lock_order_take(const void *lock, const char *name, const char *file)
 	hold(lock, rank);
 }
 
-/* Who does not wait for a lock cannot meet another one that waits for him by it. */
+/* A lock that was only tried cannot cause a deadlock, so its order is not checked. */
 void lock_order_took(const void *lock, const char *name, const char *file)
 {
 	hold(lock, rank_of(name, file));

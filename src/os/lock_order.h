@@ -3,11 +3,10 @@
 #define URNIC_OS_LOCK_ORDER_H
 
 /*
- * The order of locks (lock_order.def), checked in builds with -Dlock_order=true, and in no other.
- * Each thread keeps a list of what it holds. Taking a lock out of order, or one that is not on the
- * list, prints both names and aborts. Such a build includes this file before everything else in
- * each source of the runtime and the fronts, and pthread_mutex_lock() means lock_order_mutex_lock()
- * there.
+ * The check of the order of locks (lock_order.def), in builds with -Dlock_order=true only. Each
+ * thread keeps a list of its locks. Taking a lock out of order, or one that is not in the table,
+ * prints both names and aborts. Such a build includes this file first in each source of the runtime
+ * and the fronts, where pthread_mutex_lock() then means lock_order_mutex_lock().
  */
 
 #include <pthread.h>
@@ -17,8 +16,8 @@
 #ifdef URNIC_LOCK_ORDER
 
 /*
- * `lock` is about to be waited for, under this name; it is held now, without having been waited
- * for; it is given back.
+ * The caller is about to wait for `lock`, under this name (take); has got the lock without waiting
+ * (took); frees it (give).
  */
 void lock_order_take(const void *lock, const char *name, const char *file)
 	URNIC_EXPORT_AS(lock_order_take);

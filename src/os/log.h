@@ -3,10 +3,10 @@
 #define URNIC_OS_LOG_H
 
 /*
- * The log: one sentence per line on standard error, for the person whose program does not work.
+ * The log: one sentence per line on standard error, for users whose program does not work.
  *
- * URNIC_LOG chooses how much: "off", "error" (the default: the environment lacks something, so a
- * verb fails), "info" (also what completes with an error, and why). Read once. Any thread.
+ * URNIC_LOG sets the level. "off": nothing. "error", the default: the environment lacks something,
+ * so a verb fails. "info": also completions with an error, and why. Read once. Any thread.
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ enum log_level {
 	LOG_INFO,
 };
 
-/* Is it worth making the text? */
+/* Is the level on? */
 bool log_is_on(enum log_level level) URNIC_EXPORT_AS(log_is_on);
 
 /* Write a line "urnic[pid]: ..." if the level is on. */
@@ -27,13 +27,13 @@ void log_write(enum log_level level, const char *format, ...) URNIC_EXPORT_AS(lo
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * A system call has failed that something cannot do without: say so at level "error", why, and what
- * to do about it where that is known.
+ * A required system call has failed: log at level "error" what is missing, why, and what to do
+ * about it where that is known.
  *
- * `what`  What there is not, or does not happen: "no NIC memory".
- * `call`  The system call's name, as a sandbox's rules have it.
+ * `what`  The missing thing: "no NIC memory".
+ * `call`  The system call's name, as in a sandbox's rules.
  *
- * Returns -errno, which stays as it is.
+ * Returns -errno, and leaves errno unchanged.
  */
 int log_refusal(const char *what, const char *call) URNIC_EXPORT_AS(log_refusal);
 

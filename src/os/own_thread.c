@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: `awake`, held for reading by each thread that is awake, for writing while they are parked.
- * Nobody takes it with another lock held but who parks the threads, and then they are the only ones
- * that could hold one.
+ * Lock: `awake`. Each awake thread holds it for reading; own_threads_park() takes it for writing. A
+ * thread that waits for it holds no other lock, except the one that parks the threads. That one
+ * holds locks that no urnic thread waits for.
  */
 #include "os/own_thread.h"
 
@@ -20,19 +20,19 @@
 #include "os/clock.h"
 
 /*
- * The control thread is awake while it waits for urnicd or another process; everybody else is for
- * microseconds.
+ * The control thread stays awake while it waits for urnicd or another process; other threads stay
+ * awake for microseconds.
  */
 enum { PARK_NS = 50000000 };
 
-/* Who parks comes before those who wake. */
+/* A writer (park) precedes readers (wake). */
 static pthread_rwlock_t awake = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static _Atomic bool is_parking;
-static __thread bool is_awake; /* the calling thread, which is one of ours */
-/* Never more than there are: raised after a thread has begun, lowered before it ends. */
+static __thread bool is_awake; /* the calling thread, if it is urnic's */
+/* Never too high: raised after a thread has begun, lowered before it ends. */
 static _Atomic int thread_count;
 
-/* None of them is in the child of a fork. */
+/* The child of a fork has none of these threads. */
 static void fork_child(void)
 {
 	pthread_rwlock_t fresh = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
@@ -78,19 +78,19 @@ void own_thread_end(void)
 	own_thread_sleep();
 }
 
-/* The kernel's struct sched_attr of Linux 3.14: only recent C libraries declare it. */
+/* The kernel's struct sched_attr of Linux 3.14; older C libraries do not declare it. */
 struct scheduling {
 	uint32_t bytes;
 	uint32_t policy;
 	uint64_t flags;
 	int32_t nice;
 	uint32_t priority;
-	uint64_t runtime_ns; /* the slice, of policy SCHED_OTHER; 0: the kernel's choice */
+	uint64_t runtime_ns; /* the slice, of policy SCHED_OTHER; 0: the default */
 	uint64_t deadline_ns;
 	uint64_t period_ns;
 };
 
-/* A program that has chosen another policy keeps it. A refusal loses nothing. */
+/* A program's choice of another policy stays. A refusal is harmless. */
 void own_thread_shorten_slice(void)
 {
 	struct scheduling scheduling = {.bytes = sizeof(scheduling)};
@@ -170,10 +170,7 @@ void own_thread_yield(void)
 	own_thread_wake();
 }
 
-/*
- * The kernel counts the threads of a process in the links of its task directory, beside "." and
- * "..".
- */
+/* The number of threads, by the links of the task directory, which also has "." and "..". */
 static bool is_alone(void)
 {
 	struct stat task;
@@ -183,7 +180,7 @@ static bool is_alone(void)
 	return (long)task.st_nlink - 2 == (long)atomic_load(&thread_count) + 1;
 }
 
-/* Get the lock for writing in PARK_NS, or not. */
+/* Take the lock for writing within PARK_NS. False: in vain. */
 static bool awake_lock(void)
 {
 	uint64_t until_ns = clock_now_ns() + PARK_NS;

@@ -2,9 +2,7 @@
 #ifndef URNIC_OS_PROCESS_H
 #define URNIC_OS_PROCESS_H
 
-/*
- * What /proc says of another process.
- */
+/* Information of /proc about other processes. */
 
 #include <sys/types.h>
 
@@ -13,11 +11,11 @@
 enum { PROCESS_NAME_BYTES = 16 }; /* the kernel's TASK_COMM_LEN, with the final 0 */
 
 /*
- * The name of a process, in printable characters: another user may have chosen it.
+ * The name of a process, in printable characters, because another user may have chosen it.
  *
  * `directory`  A descriptor of /proc/PID.
  *
- * Both set `ret_name` to "" when the process has ended or /proc is not to be read.
+ * Both set `ret_name` to "" when the process has ended or /proc is not readable.
  */
 void process_name_read(pid_t pid, char ret_name[PROCESS_NAME_BYTES])
 	URNIC_EXPORT_AS(process_name_read);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the user sets in the environment (docs/environment.md).
+ * The user's settings in the environment (docs/environment.md).
  *
- * The library copies the environment when it is loaded, and reads this copy from then on. Another
- * thread of the program may call setenv() at any time, which getenv() does not survive. So these
- * functions may be called by any thread.
+ * The library copies the environment when it is loaded, and reads only this copy. The program may
+ * call setenv() in another thread at any time, which getenv() does not survive. With the copy, any
+ * thread may call these functions.
  *
- * A variable that is empty counts as one that is not set. A value that makes no sense is said in
- * one sentence in the log, and the default holds. Each call parses the value and, if need be,
- * complains anew: a caller keeps what it got.
+ * An empty variable counts as unset. An invalid value is reported in the log, and the default
+ * applies. Each call parses and reports again, so callers keep the result.
  */
 #ifndef URNIC_OS_SETTING_H
 #define URNIC_OS_SETTING_H
@@ -17,36 +16,28 @@
 
 #include "base/export.h"
 
-/*
- * The value of the variable `name`, valid for the life of the process; NULL if it is not set or
- * empty.
- */
+/* The value of variable `name`, valid for the life of the process; NULL if unset or empty. */
 const char *setting_text(const char *name) URNIC_EXPORT_AS(setting_text);
 
 /*
- * The same; NULL, too, in a program that runs with another's rights (secure_getenv(3)): for files
- * and programs.
+ * The same for files and programs; also NULL in a program that runs with another user's rights
+ * (secure_getenv(3)).
  */
 const char *setting_path(const char *name) URNIC_EXPORT_AS(setting_path);
 
-/* All of the copy, as in environ(7). Borrowed; NULL when there was no memory for it. */
+/* The whole copy, as in environ(7). Borrowed; NULL when there was no memory for it. */
 char *const *setting_environment(void);
 
 /*
- * Copy the environment anew, for a program (a test, `urnic`) that has changed it itself. No other
- * thread may be at work in the library, and what setting_text() returned before is gone.
+ * Copy the environment again, after a program (a test, `urnic`) has changed it itself. No other
+ * thread may use the library, and earlier results of setting_text() become invalid.
  */
 void settings_read(void);
 
-/*
- * A number of decimal digits from `lowest` to `highest`. `fallback` if the variable is not set, or
- * anything else.
- */
+/* A decimal number from `lowest` to `highest`. `fallback` if the variable is unset or invalid. */
 unsigned setting_number(const char *name, unsigned lowest, unsigned highest, unsigned fallback);
 
-/*
- * Which of three words, or two if `third` is NULL: 0, 1 or 2. `first` is the default.
- */
+/* The index of the value among three words, or two if `third` is NULL. `first` is the default. */
 int setting_choice(const char *name, const char *first, const char *second, const char *third);
 
 #endif

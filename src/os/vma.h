@@ -2,9 +2,7 @@
 #ifndef URNIC_OS_VMA_H
 #define URNIC_OS_VMA_H
 
-/*
- * The mappings of this process, as /proc/self/maps has them.
- */
+/* The mappings of this process, from /proc/self/maps. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +10,7 @@
 
 #include "base/export.h"
 
-enum { VMA_LINE_BYTES_MAX = 4096 + 256 }; /* a path, and what stands before it */
+enum { VMA_LINE_BYTES_MAX = 4096 + 256 }; /* a path, and the fields before it */
 
 struct vma {
 	uint64_t start;
@@ -22,25 +20,19 @@ struct vma {
 	uint64_t offset; /* in the file */
 	dev_t dev;
 	uint64_t ino; /* 0: no file */
-	const char *name; /* "" when it has none; until the next mapping is read */
+	const char *name; /* "" when it has none; valid until the next mapping is read */
 };
 
 /*
- * Read one line of such a file.
- *
- * `line`  Changed; `vma` refers to it.
- *
- * Returns false when it is no such line.
+ * Parse a line of such a file, which is changed; `vma` refers to it. Returns false for any other
+ * line.
  */
 bool vma_parse(char *line, struct vma *vma) URNIC_EXPORT_AS(vma_parse);
 
-/*
- * One mapping after the other, in the order of their addresses, until `see` says that it has seen
- * enough.
- */
+/* Called for each mapping, in the order of addresses, until the result is true. */
 typedef bool vma_see_fn(void *user, const struct vma *vma);
 
-/* Returns 0; -errno when they cannot be read. */
+/* Returns 0; -errno when the mappings cannot be read. */
 int vmas_read(vma_see_fn *see, void *user);
 
 #endif

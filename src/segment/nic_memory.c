@@ -15,11 +15,11 @@
 static int memory_check(int fd, struct stat *ret_status)
 {
 	struct statfs system;
-	int seals = fcntl(fd, F_GET_SEALS); /* -1 for what is no memory */
+	int seals = fcntl(fd, F_GET_SEALS); /* -1 unless it is a memfd */
 
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, ret_status) || fstatfs(fd, &system))
 		return -EBADF;
-	/* Of huge pages there may be none when the memory is touched, which is a SIGBUS. */
+	/* A missing huge page would be a SIGBUS when the memory is touched. */
 	if (!S_ISREG(ret_status->st_mode) || system.f_type != TMPFS_MAGIC ||
 		ret_status->st_size < (off_t)(NIC_PUBLIC_OFFSET + sizeof(struct nic_public)) ||
 		ret_status->st_size > (off_t)ARENA_SIDE_BYTES)

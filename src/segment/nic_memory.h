@@ -3,12 +3,11 @@
 #define URNIC_SEGMENT_NIC_MEMORY_H
 
 /*
- * The descriptor of a process's NIC memory, as another process gets it: from urnicd, or from a NIC
- * that begins.
+ * The descriptor of another process's NIC memory, from urnicd or from a new NIC.
  *
- * The sender may have put any descriptor in its place: a pipe, a device, a file of another user's,
- * or memory that it truncates while it is mapped. So a descriptor is looked at before anything else
- * is done with it.
+ * The sender may have passed any descriptor instead: a pipe, a device, a file of another user, or
+ * memory that it truncates while it is mapped. So the receiver checks a descriptor before any other
+ * use.
  */
 
 #include <stdint.h>
@@ -16,32 +15,30 @@
 
 /*
  * Is it memory that cannot shrink, and holds at least a struct nic_public, and not more than a side
- * of an arena? It is then an ordinary memfd with F_SEAL_SHRINK, which reading and mapping cannot
- * hurt or block.
- *
- * Returns 0 or -EBADF.
+ * of an arena? It is then an ordinary memfd with F_SEAL_SHRINK, which cannot block a reader, or
+ * kill it through a mapping. Returns 0 or -EBADF.
  */
 int nic_memory_check(int fd);
 
 /*
- * Open it anew, for reading and writing, since locks are of who has opened a file.
+ * Open it again, for reading and writing, because a lock belongs to an open file.
  *
  * `fd`         Stays the caller's.
- * `owner`      The user of the process that it came from. Nobody is made to write to what another
- *              user has.
- * `ret_bytes`  How long it is, and stays.
+ * `owner`      The user of the process that it came from. The caller must not write to another
+ *              user's memory.
+ * `ret_bytes`  Its length, which does not change.
  *
  * Returns a descriptor; -EBADF as above; -EACCES when it is another user's; or another -errno.
  */
 int nic_memory_open(int fd, uid_t owner, uint64_t *ret_bytes);
 
-/* Is it one side of NIC memory whose other side has so many bytes? Returns 0 or -EBADF. */
+/* Is it a side of NIC memory whose other side has `bytes`? Returns 0 or -EBADF. */
 int nic_memory_check_side(int fd, uint64_t bytes);
 
 /*
- * The peers' side (segment/nic_public.h), of which the process behind `pidfd` has the descriptor
- * `fd`, which may be of anything. The other side has `bytes`. Returns a descriptor; -EBADF as
- * above; or another -errno.
+ * The peers' side (segment/nic_public.h): descriptor `fd`, which may be of anything, in the process
+ * behind `pidfd`. The other side has `bytes`. Returns a descriptor; -EBADF as above; or another
+ * -errno.
  */
 int nic_memory_get_shared(int pidfd, int fd, uint64_t bytes);
 

@@ -3,18 +3,18 @@
 #define URNIC_SEGMENT_NIC_PUBLIC_H
 
 /*
- * The directory of a process's NIC memory: where a reader in another process starts.
+ * The directory of a process's NIC memory, from which a reader in another process starts.
  *
  * NIC memory is two memfds of one length (base/arena.h). The owner's side, which urnicd hands out,
- * is sealed: only its owner writes there. The peers' side is reached by its descriptor (`shared`)
- * in the owner's process; what lies at an offset there is the twin of what lies at the same offset
- * of the owner's side.
+ * is sealed: only its owner writes there. Peers get the peers' side by its descriptor (`shared`) in
+ * the owner's process. A block of the peers' side is the twin of the block at the same offset of
+ * the owner's side.
  *
- * It is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies what it needs with
- * pread(), checks magic and version, and follows offsets: directory -> lanes -> queue pairs, and
- * directory -> shared receive queues, directory -> last words of connections. The owner changes
- * things meanwhile, so a reader checks every offset against the size of the memory and bounds every
- * walk.
+ * The directory is the first block of the arena, at NIC_PUBLIC_OFFSET. A reader copies with
+ * pread(), checks magic and version, and follows offsets: directory -> lanes -> queue pairs,
+ * directory -> shared receive queues, directory -> last messages of connections. The owner changes
+ * all of this meanwhile. So a reader checks every offset against the size of the memory and bounds
+ * every walk.
  */
 
 #include <stdint.h>
@@ -29,31 +29,31 @@
 #define NIC_PUBLIC_OFFSET  ARENA_BLOCK_BYTES_MIN
 
 /*
- * Who captures has this byte of the memfd locked: one at a time. If nobody has, capturing ends by
- * itself.
+ * A capturing process locks this byte of the memfd, so only one captures at a time. Capturing ends
+ * when the lock is free.
  */
 #define NIC_CAPTURE_LOCK_OFFSET (1ull << 41)
 
 enum {
 	NIC_LANES_MAX = 16,
-	NIC_PUBLIC_XRCDS_MAX = 256, /* those beyond are not seen by others */
+	NIC_PUBLIC_XRCDS_MAX = 256, /* further ones are invisible to other processes */
 };
 
 struct nic_public_lane {
 	_Atomic uint64_t lane_offset; /* struct lane_public; 0 while there is no such lane */
 	_Atomic uint64_t channels_offset; /* struct channel_table; 0: none */
 	_Atomic uint64_t doorbell_offset; /* struct doorbell, on the peers' side */
-	_Atomic uint64_t
-		capture_offset; /* struct record_ring, of struct captured, on the peers' side */
+	/* struct record_ring, of struct captured, on the peers' side. */
+	_Atomic uint64_t capture_offset;
 	_Atomic uint64_t endpoints_offset; /* struct ud_endpoint_table; 0: none */
 	int32_t kick; /* descriptor of the process that wakes the lane's thread: an eventfd */
 	uint32_t reserved;
 	struct port_udp_counters port;
 };
 
-/* An XRC domain that is open by a file. */
+/* An XRC domain that was opened by a file. */
 struct nic_public_xrcd {
-	_Atomic uint32_t ifindex; /* of its device; 0: there is none here */
+	_Atomic uint32_t ifindex; /* of its device; 0: none */
 	uint32_t reserved;
 	struct xrc_file file;
 };
@@ -65,22 +65,22 @@ struct nic_public {
 	uint32_t mr_count;
 	uint32_t srq_count;
 	_Atomic uint64_t first_srq_offset; /* struct srq_public, linked by next_offset */
-	uint64_t segments_offset; /* struct segment_public[SEGMENT_COUNT_MAX]; 0: there are none */
+	uint64_t segments_offset; /* struct segment_public[SEGMENT_COUNT_MAX]; 0: none */
 	struct nic_public_lane lanes[NIC_LANES_MAX];
 	struct mr_public mrs;
 	int32_t life; /* descriptor of the process: a pipe that breaks when the NIC ends */
 	int32_t shared; /* descriptor of the process: the peers' side of NIC memory */
-	uint64_t base; /* where NIC memory lies in its owner's address space */
-	uint64_t identity; /* random: no other NIC's */
+	uint64_t base; /* address of NIC memory in its owner's address space */
+	uint64_t identity; /* random and unique */
 	uint64_t netns; /* of the process: see agent/namespace_lookup.h */
 	uint64_t borrowers_offset; /* struct borrower_table, on the peers' side */
-	uint64_t attentions_offset; /* struct attention_table; 0: there is none */
+	uint64_t attentions_offset; /* struct attention_table; 0: none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
-	/* Struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no manager */
+	/* struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no manager. */
 	_Atomic uint64_t last_messages_offset;
 	struct cm_counters cm; /* of the connection manager; zero while there is none */
-	struct capture_public capture; /* on the peers' side: written by who captures */
+	struct capture_public capture; /* on the peers' side: the capturing process writes it */
 };
 
 static inline struct capture_public *nic_public_capture(const struct nic_public *public)

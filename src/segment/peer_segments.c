@@ -13,8 +13,8 @@
 #include "base/arith.h"
 
 /*
- * For mapping and unmapping, of any peer. It is taken by nobody who holds another one but a lane's,
- * and held by no one who waits.
+ * For mapping and unmapping, of any peer. A thread that takes it holds at most a lane's lock, and
+ * does not wait while it holds it.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct peer_stale *stale; /* under the lock */
@@ -35,7 +35,7 @@ static void segment_unmap(struct peer_segment *segment)
 	atomic_store_explicit(&segment->serial, 0, memory_order_relaxed);
 }
 
-/* The child of a fork inherits none of the mappings (MADV_DONTFORK). */
+/* The child of a fork inherits no mapping (MADV_DONTFORK). */
 static void stale_forget(void)
 {
 	while (stale) {
@@ -57,7 +57,7 @@ void peer_segments_done(struct peer_segments *segments, bool is_child)
 	segments->list = NULL;
 }
 
-/* The peer's file, if the descriptor is still of the one that it says. -1: no. */
+/* The peer's file, if its descriptor still refers to that file. -1: no. */
 static int file_get(const struct peer_segments *segments, const struct segment_public *public)
 {
 	int file = (int)syscall(SYS_pidfd_getfd, segments->pidfd, public->fd, 0);
@@ -89,7 +89,7 @@ static uint8_t *segment_map(
 	return base;
 }
 
-/* One that lacks the memory to be listed stays mapped. */
+/* Without memory for the list entry the segment stays mapped. */
 static void segment_leave(const struct peer_segments *segments, struct peer_segment *segment)
 {
 	struct peer_stale *one = segment->base ? malloc(sizeof(*one)) : NULL;
@@ -125,7 +125,7 @@ void peer_segments_unmap(struct peer_stale *all)
 	}
 }
 
-/* Those whose place has become another's, or nobody's. */
+/* Give up the mappings of segments that have ended. */
 static void segments_sweep(struct peer_segments *segments)
 {
 	for (uint32_t i = 0; i < SEGMENT_COUNT_MAX; i++) {
@@ -141,16 +141,16 @@ static void segments_sweep(struct peer_segments *segments)
 	}
 }
 
-/* What cannot be mapped is kept as that: it will not become better. */
+/* A segment that cannot be mapped is recorded as such, and not tried again. */
 static void segment_renew(struct peer_segments *segments, uint32_t index, uint64_t serial)
 {
 	struct segment_public public = segments->list[index];
 	struct peer_segment *segment = &segments->of[index];
 
 	/*
-	 * Litmus: the peer writes serial = 0, a release fence, the fields; we read the fields, an
-	 * acquire fence, the serial. If a field is of a later segment, the serial is not what it
-	 * was.
+	 * Litmus: the peer writes serial = 0, a release fence, the fields. This thread reads the
+	 * fields, an acquire fence, the serial. If a field is of a later segment, the serial has
+	 * changed.
 	 */
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&segments->list[index].serial, memory_order_relaxed) != serial)

@@ -5,9 +5,9 @@
 /*
  * Segments of another process (segment/segment.h), mapped here.
  *
- * One is mapped when its first byte is needed and stays mapped until its place in the peer's list
- * is another's, or the peer goes. Its serial number tells. While somebody uses a key, the segments
- * of its region stay what they are, so who holds such a key may use what he was given.
+ * A segment is mapped when its first byte is needed. It stays mapped until another segment has its
+ * place in the peer's list, as its serial number shows, or the peer ends. While a process uses a
+ * key, the segments of that region do not change, so the pointers that it got stay valid.
  *
  * Threads: any.
  */
@@ -24,26 +24,26 @@ struct peer_segment {
 };
 
 struct peer_segments {
-	const struct segment_public *list; /* in the peer's NIC memory; NULL: it has none */
+	const struct segment_public *list; /* in the peer's NIC memory; NULL: none */
 	int pidfd; /* of the peer; borrowed */
 	struct peer_segment *of; /* SEGMENT_COUNT_MAX */
 	/*
-	 * A mapping is of no use any more. The peer may have taken the segment away from under a
-	 * copy of ours that stood still, and other threads of this process go on with that: call
-	 * peer_segments_stale(), wait until each lane was unlocked once, then unmap what it
-	 * returned. NULL: mappings are unmapped at once.
+	 * A mapping is no longer needed. The peer may have ended the segment during a copy of a
+	 * stopped thread of this process, which goes on later. So call peer_segments_stale(), wait
+	 * until each lane was unlocked once, then unmap the result. NULL: mappings are unmapped at
+	 * once.
 	 */
 	void (*on_stale)(void);
 };
 
-/* A mapping that is to be unmapped. */
+/* A mapping to be unmapped. */
 struct peer_stale {
 	struct peer_stale *next;
 	void *base;
 	uint64_t bytes;
 };
 
-/* Those that have become stale since the last call, of all peers; the caller's. */
+/* The mappings that have become stale since the last call, of all peers; the caller's. */
 struct peer_stale *peer_segments_stale(void);
 void peer_segments_unmap(struct peer_stale *stale);
 
@@ -52,14 +52,14 @@ int peer_segments_init(
 	struct peer_segments *segments, const struct segment_public *list, int pidfd);
 
 /*
- * Unmap all. `is_child` of a fork: none was inherited. Before peer_segments_init() (all zeros) it
- * does nothing.
+ * Unmap all. `is_child` of a fork: none was inherited. Without effect before peer_segments_init()
+ * (all zeros).
  */
 void peer_segments_done(struct peer_segments *segments, bool is_child);
 
 /*
- * Where [address, address + bytes) of the peer's lies here, which is in its segment `index`, or
- * NULL when that cannot be mapped. Any values are legal.
+ * The address here of [address, address + bytes) of the peer, in its segment `index`; NULL when it
+ * cannot be mapped. Any values are legal.
  */
 uint8_t *peer_segments_at(
 	struct peer_segments *segments, uint32_t index, uint64_t address, uint64_t bytes);

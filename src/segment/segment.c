@@ -20,22 +20,22 @@
 #include "segment/segment_shared.h"
 
 /*
- * The memfd: address space, of which each segment gets a window, once. A window is several times as
- * long as its segment, so that a mapping which the program extends finds a hole there, and not the
+ * The address space of the memfd. Each segment gets a window of it, once. A window is several times
+ * as long as its segment, so that a mapping which the program extends reaches a hole and not the
  * next segment.
  */
 #define FILE_BYTES       (1ull << 62)
 #define WINDOW_BYTES_MIN (1ull << 32)
 #define MOVED_BYTES_MAX  (1ull << 40)
 
-/* Huge pages of the file lie on huge pages of the address space. */
+/* A huge page of the file lies on a huge page of the address space. */
 #define HUGE_PAGE_BYTES (1ull << 21)
 
 struct segment {
 	uint64_t start;
 	uint64_t bytes;
 	uint64_t offset;
-	uint64_t window_bytes; /* of moved memory: from offset to where another's window begins */
+	uint64_t window_bytes; /* of moved memory: from offset to the next window */
 	int file; /* of shared memory: ours to close; -1: the memfd */
 	uint32_t holds; /* regions with bytes in it */
 };
@@ -45,13 +45,13 @@ enum { GIVEN_UP_MAX = 16 };
 static struct {
 	struct segment_public *list; /* SEGMENT_COUNT_MAX, in NIC memory */
 	struct segment of[SEGMENT_COUNT_MAX]; /* bytes == 0: none */
-	uint32_t used; /* no segment from here on */
+	uint32_t used; /* there is no segment from here on */
 	uint32_t count;
 	uint64_t last_serial;
-	int file; /* the memfd; 0 or -1: there is none */
-	_Atomic bool may_begin; /* it will be made when a peer comes */
+	int file; /* the memfd; 0 or -1: none */
+	_Atomic bool may_begin; /* the memfd will be made when a peer exists */
 	uint64_t next_offset;
-	/* The last ranges of the memfd that a peer which stood still may write to. */
+	/* The last ranges of the memfd that a stopped peer may still write to. */
 	struct {
 		uint64_t offset;
 		uint64_t bytes;
@@ -59,14 +59,12 @@ static struct {
 	uint32_t given_up_count;
 } segments;
 
-/* URNIC_MR, in the order in which setting_choice() is given the words. */
+/* URNIC_MR, in the order of the words for setting_choice(). */
 enum policy { POLICY_AUTO, POLICY_MAP, POLICY_COPY };
 
 /* --- what is wanted ----------------------------------------------------------------------- */
 
-/*
- * Where memory is promised strictly, or files are limited, moved memory might be refused later on.
- */
+/* With strict overcommit or a limit on files, moved memory could lack pages later. */
 static bool is_possible(void)
 {
 	FILE *file = fopen("/proc/sys/vm/overcommit_memory", "re");
@@ -161,7 +159,7 @@ static struct range whole_pages(const void *address, uint64_t bytes)
 	return (struct range){start, end > start ? end - start : 0};
 }
 
-/* Bytes of both; 0: none. */
+/* The intersection; 0 bytes: none. */
 static struct range common_range(const struct segment *segment, uint64_t address, uint64_t bytes)
 {
 	uint64_t start = max_u64(segment->start, address);
@@ -218,9 +216,7 @@ static void segment_publish(struct segment *slot, const struct segment *segment)
 static void segment_withdraw(struct segment *slot)
 {
 	atomic_store_explicit(&segments.list[slot - segments.of].serial, 0, memory_order_relaxed);
-	/*
-	 * A peer that sees what publish() writes next sees that the serial number has changed, too.
-	 */
+	/* A peer that sees what publish() writes next also sees the changed serial number. */
 	atomic_thread_fence(memory_order_release);
 	slot->bytes = 0;
 	segments.count--;
@@ -288,7 +284,7 @@ static void note_given_up(const struct segment *segment)
 	segments.given_up[place].bytes = segment->window_bytes;
 }
 
-/* What was written there since is nobody's. */
+/* Discard late writes of stopped peers. */
 static void given_up_clear(void)
 {
 	for (uint32_t i = 0; i < min_u32(segments.given_up_count, GIVEN_UP_MAX); i++)
@@ -332,8 +328,8 @@ struct mr_extent segment_hold(const void *address, uint64_t bytes)
 }
 
 /*
- * Moved memory becomes private again; where that fails it is told, and tried again when the process
- * forks.
+ * Moved memory becomes private again. A failure is logged, and the attempt repeated when the
+ * process forks.
  */
 static void segment_end(struct segment *segment, bool is_alone)
 {

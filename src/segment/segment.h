@@ -3,26 +3,25 @@
 #define URNIC_SEGMENT_SEGMENT_H
 
 /*
- * Segments: stretches of this process's memory that another process can map.
+ * Segments: parts of this process's memory that another process can map.
  *
  * A segment is a range of pages here and a range of a file, with the same bytes. There are two
- * kinds. Shared memory of the program's (a memfd, System V shared memory, huge pages or not) is a
- * segment as it is, when it cannot shrink under whoever maps it. Private memory is moved: its pages
- * become a range of a sealed memfd of ours, at the same addresses, and private again when the last
- * region that has bytes there is deregistered, or when the process forks (segment/segment_move.h).
+ * kinds. Shared memory of the program (a memfd, System V shared memory, with or without huge pages)
+ * is a segment as it is, if it cannot shrink. Private memory is moved: its pages become a range of
+ * a sealed memfd of urnic, at the same addresses. They become private again when the last region
+ * with bytes there is deregistered, or when the process forks (segment/segment_move.h).
  *
- * A range of the memfd is used once in the life of the process, and then is a hole: a peer that is
- * late finds zeros, and nobody else's memory. A peer that stands still in the middle of a copy, and
- * is not waited for any longer, may write to such a range: that is punched again whenever memory is
- * registered, deregistered or moved, since private mappings of the range remain where threads ran
- * beside (segment_move_out()). The list of segments lies in NIC memory, for peers; each has a
- * serial number that no other ever has.
+ * Each range of the memfd is used once in the life of the process, and is a hole afterwards. So a
+ * late peer finds zeros, and never other memory. A stopped peer that the owner no longer waits for
+ * may still write to such a range. Private mappings of the range may remain (segment_move_out()),
+ * so it is punched again whenever memory is registered, deregistered or moved. The list of segments
+ * lies in NIC memory, for peers; each segment has a unique serial number.
  *
- * URNIC_MR chooses: "copy", no segments, so that peers use process_vm_readv() and _writev(); "map",
- * wherever that is sound; "auto", the default, as "map" from the moment on when there is a peer
- * that could use them (segments_begin()).
+ * URNIC_MR sets the policy. "copy": no segments, so peers use process_vm_readv() and _writev().
+ * "map": segments wherever that is sound. "auto", the default: as "map" once a peer exists that can
+ * use them (segments_begin()).
  *
- * Threads: the NIC is locked. What takes `is_alone` is told whether own_threads_park() said so.
+ * Threads: the NIC is locked. `is_alone` arguments are results of own_threads_park().
  */
 
 #include <stdbool.h>
@@ -33,75 +32,70 @@
 
 enum { SEGMENT_COUNT_MAX = 1024 };
 
-/* An extent's `segment` for bytes that lie in NIC memory itself: device memory. */
+/* An extent's `segment` for bytes in NIC memory itself: device memory. */
 #define SEGMENT_NIC_MEMORY UINT32_MAX
 
-/* As peers see it. Everything else is written while `serial` is 0. */
+/* The part that peers read. All other fields are written while `serial` is 0. */
 struct segment_public {
 	_Atomic uint64_t serial; /* 0: there is no such segment */
 	uint64_t start; /* in the owner's address space */
 	uint64_t bytes;
 	uint64_t offset; /* of the first byte in the file */
-	uint64_t dev; /* which file, should the descriptor be another's by now */
+	uint64_t dev; /* identifies the file, in case the descriptor is reused */
 	uint64_t ino;
-	int32_t fd; /* the owner's descriptor of it */
+	int32_t fd; /* the owner's descriptor of the file */
 	uint32_t reserved[3];
 };
 
-/* Make room for the list. Returns its offset in the arena, or 0 when there is none. */
+/* Allocate the list. Returns its offset in the arena, or 0 when there is no room. */
 uint64_t segments_init(struct arena *arena);
 
 /*
- * There is a peer on this host. True when memory becomes mappable by that, from here on: what is
- * registered already is to be covered and held now.
+ * A peer on this host exists. True when memory becomes mappable from here on: the caller covers and
+ * holds the present regions.
  */
 bool segments_begin(void);
 
-/* Would segments_begin() say so? Any thread. */
+/* Would segments_begin() return true? Any thread. */
 bool segments_may_begin(void);
 
-/* The child of a fork: nothing of its parent's. */
+/* In the child of a fork: forget the parent's segments. */
 void segments_forget(void);
 
-/*
- * Would segment_cover() do something for a region of this memory? If not, nobody needs to park
- * threads for it.
- */
+/* Would segment_cover() have an effect on this memory? If not, no thread needs to be parked. */
 bool segment_is_wanted(const void *address, uint64_t bytes);
 
 /*
- * Make the whole pages of [address, address + bytes) a segment, if it is wanted and sound.
- * `has_neighbours`: another region has bytes there, which a peer may be writing right now; then
- * nothing is done.
+ * Make the whole pages of [address, address + bytes) a segment, if that is wanted and sound.
+ * Nothing happens with `has_neighbours`: another region has bytes there, which a peer may be
+ * writing.
  */
 void segment_cover(const void *address, uint64_t bytes, bool is_alone, bool has_neighbours);
 
 /*
- * A region of this memory is registered: segments that it touches stay what they are until
- * segment_let_go(), and the extent is as much of it as is in one of them.
+ * A region of this memory is registered: its segments do not change until segment_let_go(). Returns
+ * the part of it that lies in one segment.
  */
 struct mr_extent segment_hold(const void *address, uint64_t bytes);
 void segment_let_go(const void *address, uint64_t bytes, bool is_alone);
 
-/* Was some of this memory moved? */
 bool segments_are_moved(const void *address, uint64_t bytes);
 
 /*
- * All that was moved becomes private again, whoever holds it, in two steps: no region of the table
- * can be mapped there any more, then the pages. The table is suspended. Without `is_quiet`, a peer
- * that stands still may write to the file's ranges later on.
+ * All moved memory becomes private again, whatever its use, in two steps: first no region of the
+ * table can be mapped, then the pages are moved. The table is suspended. Without `is_quiet`, a
+ * stopped peer may still write to the file's ranges.
  */
 void segments_unmap(const struct mr_table *table);
 void segments_move_out(bool is_alone, bool is_quiet);
 
 /*
- * The same for what was moved of this memory, because a peer that uses it stands still. The table
- * is suspended.
+ * The same for moved pages of this memory, because a peer that uses it is stopped. The table is
+ * suspended.
  */
 void segments_give_up(
 	const struct mr_table *table, const void *address, uint64_t bytes, bool is_alone);
 
-/* How many there are. */
 uint32_t segments_count(void);
 
 #endif

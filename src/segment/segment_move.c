@@ -27,10 +27,9 @@ static void *pointer_at(uint64_t address)
 /* --- may it be moved? --------------------------------------------------------------------- */
 
 /*
- * Descriptors of these kinds let nobody write to a process's memory, or hold its pages, but one of
- * its threads in a system call. A page in a pipe is only read. Of any other kind (rings of
- * asynchronous I/O, handlers of page faults, devices, buffers that devices share, kinds to come)
- * nobody knows.
+ * Descriptors of these kinds cannot change a process's memory or hold its pages, except during a
+ * system call of its threads. A page in a pipe is only read. All other kinds may: rings of
+ * asynchronous I/O, handlers of page faults, devices, buffers that devices share, unknown kinds.
  */
 static bool is_harmless_name(const char *name)
 {
@@ -62,7 +61,7 @@ static bool is_harmless_socket(int fd, bool *ret_has_ring)
 		domain == AF_NETLINK || domain == AF_PACKET;
 }
 
-/* Terminals, and the devices that are no device. */
+/* Terminals, and devices such as /dev/null and /dev/zero. */
 static bool is_harmless_device(dev_t device)
 {
 	enum {
@@ -90,7 +89,7 @@ static bool is_harmless_device(dev_t device)
 
 enum { RINGS_MAX = 64 };
 
-/* Sockets whose mappings are rings of the kernel's. One more is as bad as an unknown kind. */
+/* Sockets whose mappings are the kernel's rings. One too many counts as an unknown kind. */
 struct rings {
 	uint64_t ino[RINGS_MAX];
 	uint32_t count;
@@ -105,7 +104,7 @@ static bool is_harmless(int directory, const char *entry, struct rings *rings)
 	ssize_t bytes;
 
 	if (fstat(fd, &status))
-		return errno == EBADF; /* it is closed by now */
+		return errno == EBADF; /* it was closed meanwhile */
 	switch (status.st_mode & S_IFMT) {
 	case S_IFREG:
 	case S_IFDIR:
@@ -131,7 +130,7 @@ static bool is_harmless(int directory, const char *entry, struct rings *rings)
 	return is_harmless_name(name);
 }
 
-/* Is a descriptor of the process of a kind that is not known to be harmless? */
+/* Does the process have a descriptor of a kind that is not known to be harmless? */
 static bool has_stranger_open(struct rings *rings)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -147,8 +146,8 @@ static bool has_stranger_open(struct rings *rings)
 }
 
 /*
- * A mapping outlives its descriptor. Files, memory and what the kernel maps by itself are harmless;
- * a ring is if its socket is.
+ * A mapping outlives its descriptor. Files, memory and the kernel's own mappings are harmless; a
+ * ring is if its socket is.
  */
 static bool is_stranger(const struct vma *vma, const struct rings *rings)
 {
@@ -186,8 +185,8 @@ static bool is_anonymous(const struct vma *vma)
 }
 
 /*
- * Memory that was moved before, and moved out beside threads; by this process or the one that it
- * was forked from.
+ * Memory that was moved in before, and moved out while threads ran; by this process or its parent
+ * before fork().
  */
 static bool was_moved(const struct vma *vma)
 {
@@ -213,7 +212,7 @@ static bool survey_see(void *user, const struct vma *vma)
 	return !survey->has_stranger;
 }
 
-/* Does the process keep memory locked? Which, is not said where it is cheap to ask. */
+/* Does the process have locked memory? /proc does not say cheaply which memory. */
 static bool has_locked_memory(void)
 {
 	FILE *status = fopen("/proc/self/status", "re");
@@ -232,7 +231,7 @@ static bool has_policy(uint64_t start)
 {
 	int mode = MPOL_DEFAULT;
 
-	/* Where nobody may ask, nobody may set one. */
+	/* A sandbox that refuses this call also refuses set_mempolicy(). */
 	if (syscall(SYS_get_mempolicy, &mode, NULL, 0, start, MPOL_F_ADDR))
 		return false;
 	return mode != MPOL_DEFAULT;
@@ -253,7 +252,7 @@ bool segment_may_move(uint64_t start, uint64_t bytes, bool *ret_is_anonymous)
 
 /* --- in ----------------------------------------------------------------------------------- */
 
-/* All bytes, in however many steps. 0 or -errno. */
+/* Write all bytes, in any number of steps. 0 or -errno. */
 static int write_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 {
 	while (bytes) {
@@ -290,8 +289,8 @@ static int read_all(int file, uint64_t offset, uint64_t start, uint64_t bytes)
 #define PAGE_SWAPPED (1ull << 62)
 
 /*
- * Which of the next pages there are: one word each. Where the kernel does not say (pagemap -1,
- * too), all are.
+ * The kernel's words of the next pages, which say whether each is present. Without them (also with
+ * pagemap -1), all pages count as present.
  */
 static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t count)
 {
@@ -304,7 +303,7 @@ static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t
 }
 
 /*
- * Copy the pages; of anonymous memory those that were ever touched, the others stay holes. 0 or
+ * Copy the pages; of anonymous memory only pages that were touched, the others stay holes. 0 or
  * -errno.
  */
 static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous)
@@ -355,7 +354,10 @@ int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, b
 		segment_hole_punch(file, offset, bytes);
 		return error;
 	}
-	/* Who forks without our handlers (a bare system call) shall not share it with the child. */
+	/*
+	 * A child that is forked without our handlers (a bare system call) must not share the
+	 * memory.
+	 */
 	madvise(pointer_at(start), bytes, MADV_DONTFORK);
 	return 0;
 }
@@ -398,7 +400,7 @@ static bool map_over(const struct piece *piece, int prot, int flags, int file)
 		       file < 0 ? 0 : (off_t)piece->offset) != MAP_FAILED;
 }
 
-/* Fresh memory over it, and the data copied back. 0 or -errno. */
+/* Map fresh memory over the piece, and copy the data back. 0 or -errno. */
 static int piece_copy_back(const struct piece *piece, int file)
 {
 	uint64_t end = piece->offset + piece->bytes;
@@ -416,13 +418,13 @@ static int piece_copy_back(const struct piece *piece, int file)
 		data = (off_t)stop;
 	}
 	if (error && !map_over(piece, piece->prot, MAP_SHARED, file))
-		abort(); /* the program's memory would be another */
+		abort(); /* the program's memory would have other contents */
 	if (!error && piece->prot != (PROT_READ | PROT_WRITE))
 		mprotect(pointer_at(piece->start), piece->bytes, piece->prot);
 	return error;
 }
 
-/* Have a copy of each page made: as if each were written, without changing what others write. */
+/* Make the kernel copy each page, as by a write, without changing bytes that others write. */
 static void pages_own(uint64_t start, uint64_t bytes)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
@@ -434,9 +436,7 @@ static void pages_own(uint64_t start, uint64_t bytes)
 			(volatile uint8_t *)pointer_at(start + done), 0, __ATOMIC_RELAXED);
 }
 
-/*
- * A private mapping over it, and each page copied by the kernel as if it were written. 0 or -errno.
- */
+/* Map the file privately over the piece, and make the kernel copy each page. 0 or -errno. */
 static int piece_make_private(const struct piece *piece, int file)
 {
 	if (!map_over(piece, PROT_READ | PROT_WRITE, MAP_PRIVATE, file))
@@ -447,7 +447,7 @@ static int piece_make_private(const struct piece *piece, int file)
 	return 0;
 }
 
-/* Those that are found at once. Returns how many, or -errno. */
+/* Move out the pieces of one scan. Returns how many, or -errno. */
 static int pieces_move_out(struct pieces *pieces, int file, bool is_alone)
 {
 	int error;
@@ -470,7 +470,7 @@ int segment_move_out(int file, uint64_t offset, uint64_t bytes, bool is_alone)
 		return -errno;
 	pieces.dev = status.st_dev;
 	pieces.ino = status.st_ino;
-	/* Others may map and unmap while the list of mappings is read. */
+	/* Other threads may map and unmap while the list of mappings is read. */
 	do
 		found = pieces_move_out(&pieces, file, is_alone);
 	while (found == ARRAY_COUNT(pieces.list) || (found > 0 && !is_alone));

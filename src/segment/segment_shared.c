@@ -17,7 +17,7 @@ struct search {
 	uint64_t bytes;
 	struct vma found;
 	bool is_found;
-	bool is_without_name; /* nobody has a descriptor to truncate it by */
+	bool is_without_name; /* no descriptor exists to truncate it by */
 };
 
 static bool search_see(void *user, const struct vma *vma)
@@ -49,7 +49,7 @@ static bool can_read_and_write(int file)
 	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
-/* Among the descriptors that the program has. A copy of it, or -1. */
+/* A copy of an open descriptor of the mapping's file, or -1. */
 static int file_among_open(const struct vma *vma)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -95,7 +95,7 @@ bool shared_memory_find(uint64_t start, uint64_t bytes, struct shared_memory *re
 	file = file_of(&search.found);
 	if (file < 0)
 		return false;
-	/* It may be another's mapping by now, if the program changes it behind our back. */
+	/* The program may have replaced the mapping meanwhile. */
 	if (!is_file_of(file, &search.found) || !(search.is_without_name || cannot_shrink(file))) {
 		close(file);
 		return false;

@@ -2,9 +2,7 @@
 #ifndef URNIC_SEGMENT_SEGMENT_SHARED_H
 #define URNIC_SEGMENT_SEGMENT_SHARED_H
 
-/*
- * Shared memory that the program has made, and a descriptor of it.
- */
+/* Shared memory of the program, and a descriptor of it. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,15 +11,14 @@ struct shared_memory {
 	uint64_t start;
 	uint64_t bytes;
 	uint64_t offset; /* in the file */
-	int file; /* the caller's from now on */
+	int file; /* owned by the caller */
 };
 
 /*
- * The shared mapping that has all of [start, start + bytes), if it is a file of memory that cannot
- * shrink: System V or anonymous shared memory, or a memfd that is sealed against it. A truncated
- * file would kill whoever reads through a mapping of it. False: there is none, or no way to a
- * descriptor of it: the program has closed its own, and only root gets one from
- * /proc/self/map_files.
+ * The shared mapping with all of [start, start + bytes), if it is memory that cannot shrink: System
+ * V or anonymous shared memory, or a sealed memfd. (Reading through a mapping of a truncated file
+ * raises SIGBUS.) False: there is none, or no descriptor of it is available. The program may have
+ * closed its own, and only root gets one from /proc/self/map_files.
  */
 bool shared_memory_find(uint64_t start, uint64_t bytes, struct shared_memory *ret_memory);
 
