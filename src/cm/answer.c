@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Messages without a connection: how they are routed, and the answers to those that no process
- * takes.
- */
+/* Messages without a connection: their routing, and the answers to those that no process takes. */
 #include <string.h>
 
 #include "cm/internal.h"
@@ -39,8 +36,8 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 		return true;
 	case CM_RTU:
 		/*
-		 * The specification asks for no answer here. A peer that thinks it is connected
-		 * learns from the REJ that it is not.
+		 * The specification has no answer here. A peer that thinks it is connected learns
+		 * from the REJ that it is not.
 		 */
 		*ret_answer = reject_answer(message, message->rtu.remote_comm_id,
 			message->rtu.local_comm_id, CM_ANSWERED_OTHER, CM_REJECT_INVALID_COMM_ID);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The manager's life, its tables and its timers.
- */
+/* The manager's life, its tables and its timers. */
 #include "cm/cm.h"
 
 #include <assert.h>
@@ -112,7 +110,7 @@ void cm_leave_last_message(struct cm *cm, struct cm_conn *conn)
 	last_message_write(conn);
 }
 
-/* The lowest free entry is taken next, so memory that was never used stays untouched. */
+/* The lowest free entry is taken next, so unused memory stays untouched. */
 static void last_message_give_back(struct cm *cm, struct cm_conn *conn)
 {
 	if (!conn->last_message)
@@ -146,7 +144,7 @@ void cm_remember_remote(struct cm *cm, struct cm_conn *conn, uint32_t comm_id, u
 		cm_leave_last_message(cm, conn);
 }
 
-/* --- what it caused --- */
+/* --- results: messages and events --- */
 
 void cm_emit(struct cm *cm, const struct cm_path *path, const struct cm_message *message)
 {
@@ -371,7 +369,7 @@ void cm_done(struct cm *cm)
 	deadline_heap_done(&cm->deadlines);
 }
 
-/* An ID that no connection has. Of the 2^24 numbers, the one used last comes up last. */
+/* A free ID. Of the 2^24 numbers, the one used last comes up last. */
 static uint32_t comm_id_next(struct cm *cm)
 {
 	uint32_t comm_id;

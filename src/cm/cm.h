@@ -3,21 +3,22 @@
 #define URNIC_CM_CM_H
 
 /*
- * The connection manager of one process: the protocol of IBTA volume 1, chapter 12, without I/O.
- * The caller feeds it messages and the time, and picks up packets and events.
+ * The connection manager of a process: the protocol of IBTA volume 1, chapter 12, without I/O. The
+ * caller passes messages and the time, and fetches packets and events.
  *
- * A `struct cm_conn` is one connection, or one request for a service's queue pair (SIDR), from the
- * first message to the end of its time wait. The caller owns its memory: the active side makes one
- * to connect; the passive side gives a listener as many as its backlog, because no peer may make us
- * allocate. cm_release() says that the program is done with a connection. The manager may still
- * have to finish the protocol; CM_EVENT_RELEASED then returns the memory to the caller.
+ * A `struct cm_conn` is a connection, or a request for a service's queue pair (SIDR), from the
+ * first message to the end of its time wait. The caller owns its memory. The active side makes one
+ * to connect. The passive side gives a listener as many as its backlog, because no peer may cause
+ * an allocation. cm_release() ends the program's use of a connection. The manager may still have to
+ * finish the protocol; CM_EVENT_RELEASED then returns the memory to the caller.
  *
- * Calls: cm_receive() and cm_expire() report what happened, the others what the program wants.
- * After each call the caller fetches the results: cm_next_event() until there is none,
- * cm_next_packet() until there is none. cm_deadline_ns() says when to return.
+ * cm_receive() and cm_expire() report events of the network and the clock; the other calls are
+ * requests of the program. After each call the caller fetches the results: cm_next_event() until
+ * there is none, then cm_next_packet() until there is none. cm_deadline_ns() says when to call
+ * cm_expire().
  *
  * Lost messages are repeated, first after CM_FIRST_RETRY_NS, then after twice as long and so on, up
- * to the peer's response timeout. Chapter 12 asks for the response timeout only; the earlier
+ * to the peer's response timeout. Chapter 12 requires only the response timeout; the earlier
  * repetitions do not count as retries. The manager gives up after (retries + 1) response timeouts.
  *
  * The peer is hostile: a message for a connection must come from its peer's address and name both
@@ -38,35 +39,35 @@
 
 enum {
 	CM_BUCKETS = 1024, /* power of two */
-	CM_OUTBOX = 64, /* messages that one call may cause */
-	CM_EVENTS = 4, /* events that one call may cause */
+	CM_OUTBOX = 64, /* messages of one call */
+	CM_EVENTS = 4, /* events of one call */
 	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s, as the kernel's rdma_cm */
 	CM_RETRIES_MAX = 15,
 	CM_DREQ_RETRIES = 2, /* three response timeouts: the connection is over in any case */
-	CM_SERVICE_TIMEOUT = 24, /* 69 s: what we ask for in a MRA, and the most that we grant */
+	CM_SERVICE_TIMEOUT = 24, /* 69 s: requested in a MRA, and the most that we grant */
 	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait, twice the life of a packet */
-	CM_ASKS_MAX = 3, /* unanswered questions after which a peer counts as silent */
+	CM_ASKS_MAX = 3, /* unanswered queries after which a peer counts as silent */
 	CM_ASKED_PEERS = 64, /* power of two */
-	CM_ASKS_OF_PEER_MAX = 8, /* questions to one peer in CM_ASKS_PERIOD_NS */
-	CM_HALF_OPEN_MIN =
-		128, /* per listener: programs ask for a backlog of 1 and accept many at once */
+	CM_ASKS_OF_PEER_MAX = 8, /* queries to a peer in CM_ASKS_PERIOD_NS */
+	/* Per listener: programs set a backlog of 1 and accept many at once. */
+	CM_HALF_OPEN_MIN = 128,
 };
 
 /*
- * How long an accepted connection may wait for its RTU, whatever timeouts and retries its REQ
- * names: ten repetitions of the REP. A peer that asks for time (MRA) gets CM_SERVICE_TIMEOUT on
- * top, once.
+ * How long an accepted connection may wait for its RTU, whatever timeouts and retries its REQ has:
+ * ten repetitions of the REP. A peer that requests time (MRA) gets another CM_SERVICE_TIMEOUT,
+ * once.
  */
 #define CM_HALF_OPEN_NS 33000000000u
 
 /*
- * An accepted connection keeps its place for so long, in which a live peer usually sends its RTU.
- * Shorter than the period in which peers repeat a REQ: a flood frees places once in this time, and
- * a peer that repeats its REQ in step with it would never meet one.
+ * An accepted connection keeps its place for so long, because a live peer usually sends its RTU
+ * within it. It is shorter than the interval of repeated REQs. A flood frees places once in this
+ * time, so a peer that repeated its REQ in step with it would never find a place.
  */
 #define CM_HALF_OPEN_MIN_NS 200000000u
 
-#define CM_ASK_PAUSE_NS   250000000u /* between questions about one queue pair */
+#define CM_ASK_PAUSE_NS   250000000u /* between queries about a queue pair */
 #define CM_ASKS_PERIOD_NS 1000000000u
 
 enum cm_state {
@@ -79,7 +80,7 @@ enum cm_state {
 enum cm_event_kind {
 	CM_EVENT_REQ, /* passive: a request at `listener`; event->message.req */
 	CM_EVENT_REP, /* active: accepted; event->message.rep. cm_ready() or cm_reject() answers */
-	CM_EVENT_ESTABLISHED, /* passive: the RTU is here */
+	CM_EVENT_ESTABLISHED, /* passive: the RTU has arrived */
 	CM_EVENT_REJ, /* event->message.rej */
 	CM_EVENT_DREQ, /* the peer disconnects; cm_disconnect() answers */
 	CM_EVENT_DREP, /* the peer has answered our DREQ */
@@ -98,9 +99,7 @@ struct cm_path {
 	struct gid local;
 	struct gid remote;
 	uint32_t ifindex; /* of the local address's interface: the scope of link-local addresses */
-	/*
-	 * Of the manager's messages; the connection's own packets take theirs from the queue pair
-	 */
+	/* Of the manager's messages; the connection's own packets have the queue pair's. */
 	uint8_t traffic_class;
 };
 
@@ -126,10 +125,10 @@ struct cm_conn {
 	uint32_t remote_comm_id; /* 0 until known */
 	uint32_t local_qpn;
 	uint32_t remote_qpn;
-	uint64_t remote_guid; /* of the peer's channel adapter, by its REQ or REP */
+	uint64_t remote_guid; /* of the peer's channel adapter, from its REQ or REP */
 	uint64_t transaction_id;
 	struct cm_path path;
-	struct cm_message sent; /* repeated until it is answered, and in answer to a duplicate */
+	struct cm_message sent; /* repeated until it is answered, and for each duplicate */
 	struct deadline deadline;
 	uint64_t give_up_ns; /* while a message is unanswered */
 	uint64_t retry_ns; /* the wait until the next repetition */
@@ -137,10 +136,10 @@ struct cm_conn {
 	uint64_t retry_max_ns;
 	uint8_t response_timeout; /* code; the peer's time to answer */
 	uint8_t retries; /* of response timeouts */
-	uint8_t asks; /* questions that the peer has not answered yet */
-	uint64_t asked_ns; /* the last question; 0: never */
+	uint8_t asks; /* queries that the peer has not answered yet */
+	uint64_t asked_ns; /* the last query; 0: none */
 	uint64_t accepted_ns; /* when we sent the REP; 0: not sent */
-	struct cm_listener *listener; /* NULL: established, over, or of no listener */
+	struct cm_listener *listener; /* NULL: established, over, or without a listener */
 	struct list half_open; /* in listener->half_open or ->asked */
 	struct list by_local; /* in cm.by_local; of a spare: in listener->spares */
 	struct list by_remote; /* in cm.by_remote, once the peer's communication ID is known */
@@ -157,13 +156,13 @@ struct cm_event {
 };
 
 /*
- * The last message of a connection: what urnicd sends to the peer if the process dies. Plain data
- * in memory that another process can read. All zero: none.
+ * The last message of a connection: urnicd sends it to the peer if the process dies. Plain data in
+ * memory that another process can read. All zero: none.
  */
 struct cm_last_message {
 	uint32_t attribute; /* enum cm_attribute: CM_REJ, CM_DREQ or CM_DREP; 0: unused */
 	uint32_t local_comm_id;
-	uint32_t remote_comm_id; /* 0: not known yet; the REJ's reason is then a timeout */
+	uint32_t remote_comm_id; /* 0: unknown; the REJ's reason is then a timeout */
 	uint32_t remote_qpn;
 	uint32_t answered; /* of a REJ: enum cm_answered */
 	uint32_t ifindex; /* of a link-local address */
@@ -182,18 +181,18 @@ struct cm_counters {
 
 struct cm {
 	uint8_t slot; /* the top byte of our communication IDs */
-	uint64_t guid; /* of the channel adapter, as messages name it */
+	uint64_t guid; /* of the channel adapter, for messages */
 	uint32_t next_id;
 	uint32_t next_psn;
 	struct permutation permutation;
 	struct deadline_heap deadlines;
-	uint32_t conn_count; /* for which deadlines are reserved */
+	uint32_t conn_count; /* reserved in `deadlines` */
 	struct list listeners;
 	struct list by_local[CM_BUCKETS];
 	struct list by_remote[CM_BUCKETS];
 	struct list by_qpn[CM_BUCKETS];
 	/*
-	 * Questions to peers, by a hash of the peer's address. Peers with the same hash share a
+	 * Queries to peers, by a hash of the peer's address. Peers with the same hash share a
 	 * limit.
 	 */
 	struct cm_asked {
@@ -207,8 +206,8 @@ struct cm {
 	} outbox[CM_OUTBOX];
 	uint32_t event_first, event_count;
 	struct cm_event events[CM_EVENTS];
-	struct cm_last_message
-		*last_messages; /* `last_message_count`, the caller's; NULL: none are kept */
+	/* `last_message_count`, the caller's; NULL: none are kept. */
+	struct cm_last_message *last_messages;
 	uint32_t last_message_count;
 	uint32_t last_message_next; /* all entries before it are used */
 	struct cm_counters counters;
@@ -230,13 +229,13 @@ void cm_init(struct cm *cm, uint8_t slot, uint64_t guid, const struct permutatio
  */
 void cm_keep_last_messages(struct cm *cm, struct cm_last_message *last_messages, uint32_t count);
 
-/* All connections are released and gone; no listener is left. */
+/* Call when all connections are released and no listener is left. */
 void cm_done(struct cm *cm);
 
-/* --- what happened ------------------------------------------------------------------------ */
+/* --- events of the network and the clock --------------------------------------------------- */
 
 /*
- * Take in a MAD that arrived for QP1.
+ * Receive a MAD for QP1.
  *
  * `path`  From us to its sender: `remote` is the sender's address, `local` the address that it was
  *         sent to.
@@ -265,7 +264,7 @@ uint64_t cm_deadline_ns(const struct cm *cm);
 /* Handle one expired deadline. Returns whether there was one; call until there is none. */
 bool cm_expire(struct cm *cm, uint64_t now_ns);
 
-/* --- what it caused ----------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------ */
 
 /* Take the oldest event. Returns false when there is none. */
 bool cm_next_event(struct cm *cm, struct cm_event *ret_event);
@@ -273,33 +272,30 @@ bool cm_next_event(struct cm *cm, struct cm_event *ret_event);
 /* Take the next packet, BTH to pad, to be sent along the path. Returns false when there is none. */
 bool cm_next_packet(struct cm *cm, struct cm_path *ret_path, uint8_t ret_packet[GSI_PACKET_BYTES]);
 
-/* --- what the program wants --------------------------------------------------------------- */
+/* --- requests of the program -------------------------------------------------------------- */
 
 /*
- * Make a connection known, in state IDLE. `conn` is zeroed memory of the caller's.
- *
- * Returns 0 or -ENOMEM.
+ * Create a connection in state IDLE. `conn` is zeroed memory of the caller. Returns 0 or -ENOMEM.
  */
 int cm_conn_create(struct cm *cm, struct cm_conn *conn, void *user);
 
 /*
- * The program is done with the connection. The manager finishes the protocol, then reports
+ * The program no longer uses the connection. The manager finishes the protocol, then reports
  * CM_EVENT_RELEASED.
  */
 void cm_release(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
- * Direct requests for listener->service_id to this listener from now on. The caller sets the
- * service, the address, half_open_max (the backlog; at least CM_HALF_OPEN_MIN is allowed) and
- * `user`.
+ * From now on requests for listener->service_id go to this listener. The caller sets the service,
+ * the address, half_open_max (the backlog; at least CM_HALF_OPEN_MIN is allowed) and `user`.
  *
- * half_open_max of its connections may be accepted and not established. One more displaces the
+ * half_open_max of its connections may be accepted and not established. Another one displaces the
  * oldest of them whose peer is silent, which ends as after a timeout. While that one is younger
  * than CM_HALF_OPEN_MIN_NS, requests are dropped.
  */
 void cm_listen(struct cm *cm, struct cm_listener *listener);
 
-/* Give a listener one more connection to use for a request; it is in state IDLE. */
+/* Give a listener another connection, in state IDLE, to use for a request. */
 void cm_listener_add(struct cm_listener *listener, struct cm_conn *conn);
 
 /* Take a spare connection back; NULL when there is none. */
@@ -309,11 +305,11 @@ struct cm_conn *cm_listener_take(struct cm_listener *listener);
 void cm_unlisten(struct cm_listener *listener);
 
 /*
- * Ask for a connection: IDLE -> REQ_SENT.
+ * Request a connection: IDLE -> REQ_SENT.
  *
  * `req`  The program's side. The manager fills in communication ID, GIDs, timeouts and retries.
  *
- * Like all below: returns 0, or -EINVAL in a state that does not allow it.
+ * Like all calls below: returns 0, or -EINVAL in a state that does not allow it.
  */
 int cm_connect(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
 	const struct cm_req *req, uint64_t now_ns);
@@ -333,11 +329,11 @@ int cm_ready(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
  */
 int cm_establish(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* Ask to disconnect, or answer the peer's DREQ. */
+/* Request to disconnect, or answer the peer's DREQ. */
 int cm_disconnect(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
 /*
- * Ask for the queue pair of a service: IDLE -> SIDR_REQ_SENT. `request` has service ID, P_Key and
+ * Request the queue pair of a service: IDLE -> SIDR_REQ_SENT. `request` has service ID, P_Key and
  * private data.
  */
 int cm_sidr_request(struct cm *cm, struct cm_conn *conn, const struct cm_path *path,
@@ -350,7 +346,7 @@ int cm_sidr_answer(
 /* The name of a state, "REQ_SENT". */
 const char *cm_state_name(enum cm_state state);
 
-/* Every invariant of the manager and of its connections. For tests. */
+/* Assert the invariants of the manager and of its connections. For tests. */
 void cm_check(const struct cm *cm);
 
 /* --- without a connection ----------------------------------------------------------------- */
@@ -366,34 +362,33 @@ bool cm_answer_unknown(const struct cm_message *message, struct cm_message *ret_
 
 /*
  * Build a connection's last message. The memory is another process's: any bytes are legal input.
- *
  * Returns false when there is none.
  */
 bool cm_last_message_build(
 	const struct cm_last_message *last_message, struct cm_message *ret_message);
 
-/* What a message is routed by. */
+/* The key by which a message is routed. */
 enum cm_route {
 	CM_ROUTE_SERVICE, /* the listener on this service ID */
 	CM_ROUTE_COMM_ID, /* the connection with this communication ID */
 	CM_ROUTE_ALL, /* the message names neither */
 };
 
-/* Sets the ID by which the message is routed, and leaves the other one. */
+/* Sets the ID by which the message is routed; the other one is unchanged. */
 enum cm_route cm_route(
 	const struct cm_message *message, uint64_t *ret_service_id, uint32_t *ret_comm_id);
 
 /*
  * The address that a request was made to. Mostly that is the address at which its packet arrived.
  *
- * A program may connect to a loopback address, for which there is no device. Its packets then go
- * from an address of the host to the same address, and the RDMA IP CM header (IBTA A11) has the
- * loopback address. The header is trusted only then: another host cannot name a loopback address.
+ * A program may connect to a loopback address, which has no device. Its packets then go from an
+ * address of the host to the same address, and the RDMA IP CM header (IBTA A11) has the loopback
+ * address. The header is trusted only then, because another host cannot name a loopback address.
  *
  * `message`     A REQ or a SIDR_REQ; any other is for `local`.
  * `local`       The address at which the packet arrived.
  * `remote`      The address of its sender.
- * `ret_header`  The RDMA IP CM header if that names the address, else untouched. NULL: not wanted.
+ * `ret_header`  The RDMA IP CM header if that has the address, else untouched. NULL: not wanted.
  */
 struct gid cm_request_address(const struct cm_message *message, const struct gid *local,
 	const struct gid *remote, struct ip_cm_header *ret_header)

@@ -3,9 +3,9 @@
 #define URNIC_CM_INTERNAL_H
 
 /*
- * What the files of the manager share. cm.c has its life, its tables and its timers; program.c the
- * program's calls; receive.c the peer's messages; request.c those that begin a connection; answer.c
- * the messages without a connection. No other room includes this header.
+ * The functions that the files of the manager share. cm.c has its life, its tables and its timers;
+ * program.c the program's calls; receive.c the peer's messages; request.c those that begin a
+ * connection; answer.c the messages without a connection. No other room includes this header.
  */
 
 #include "cm/cm.h"
@@ -16,7 +16,7 @@ void cm_emit(struct cm *cm, const struct cm_path *path, const struct cm_message 
 /* Start to send conn->sent until an answer comes. */
 void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries, uint64_t now_ns);
 
-/* Stop repeating conn->sent: its answer is here, or no longer needed. */
+/* Stop repeating conn->sent: it was answered, or needs no answer any more. */
 void cm_stop_sending(struct cm *cm, struct cm_conn *conn);
 
 /*
@@ -51,15 +51,15 @@ void cm_conn_publish(struct cm *cm, struct cm_conn *conn);
 void cm_leave_half_open(struct cm_conn *conn);
 
 /*
- * The connection that may make room for a new one: the first that is accepted and whose peer is
- * silent. NULL: none.
+ * The connection that may make room for a new one: the first accepted one with a silent peer. NULL:
+ * none.
  */
 struct cm_conn *cm_oldest_half_open(const struct cm_listener *listener);
 
 /* End a connection whose time is up; the peer and the program are notified. */
 void cm_give_up(struct cm *cm, struct cm_conn *conn, uint64_t now_ns);
 
-/* A REQ that belongs to no connection: begin one with a spare of its listener, or refuse it. */
+/* A REQ of no connection: begin one with a spare of its listener, or refuse it. */
 void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_message *message,
 	uint64_t now_ns);
 

@@ -67,8 +67,8 @@ static uint32_t ready_choose(uint32_t offered)
 }
 
 /*
- * READs in a frame. MPA_READS_MAX is answered by itself: the sides agree on READs elsewhere (RFC
- * 6581 section 9.1).
+ * READs in a reply. A request of MPA_READS_MAX gets the same answer: the sides agree on READs
+ * elsewhere (RFC 6581 section 9.1).
  */
 static uint16_t reads_answer(uint32_t asked, uint32_t reads)
 {
@@ -162,7 +162,7 @@ void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error)
 						   : fpdu_seal(mpa->out, bytes, has_crc);
 }
 
-/* Refuse a valid reply that asks for more than we can do. */
+/* Refuse a valid reply that requests more than urnic can do. */
 static enum mpa_event reply_refuse(struct mpa_conn *mpa, enum rdmap_error error)
 {
 	mpa_terminate(mpa, error);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The program's calls for a connection.
- */
+/* The program's calls for a connection. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The peer's messages. The manager decodes a message, finds its connection, compares the peer and
+ * The peer's messages. The manager decodes a message, finds its connection, checks its sender, and
  * looks the message up in the table of verdicts; only then it changes state.
  */
 #include <assert.h>
@@ -30,7 +30,7 @@ static enum verdict verdict_of(const struct cm_message *message, const struct cm
 	return (enum verdict)verdict_table[message->attribute - ATTRIBUTE_FIRST][conn->state];
 }
 
-/* Ask the peer for time: the program has not decided yet (IBTA 12.6.6). */
+/* Request time: the program has not decided yet (IBTA 12.6.6). */
 static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered message)
 {
 	const struct cm_message mra = {
@@ -51,8 +51,8 @@ static void send_mra(struct cm *cm, struct cm_conn *conn, enum cm_answered messa
 }
 
 /*
- * Answer a duplicate with conn->sent, the message sent last. A LAP is always refused: we have no
- * alternate paths.
+ * Answer a duplicate with conn->sent, the message sent last. A LAP is always refused, because urnic
+ * has no alternate paths in connections of its manager.
  */
 static void answer_again(struct cm *cm, struct cm_conn *conn, const struct cm_message *message)
 {
@@ -104,8 +104,8 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 		return;
 	}
 	/*
-	 * The same ID from our side of a connection means a peer that connects to itself, not a
-	 * duplicate.
+	 * The same ID in a connection that this side began is a peer that connects to itself, and
+	 * no duplicate.
 	 */
 	if (!conn || conn->is_active) {
 		cm_request_new(cm, path, message, now_ns);
@@ -142,7 +142,7 @@ static void take_mra(struct cm *cm, struct cm_conn *conn, const struct cm_mra *m
 	if (conn->remote_comm_id == 0)
 		cm_remember_remote(cm, conn, mra->local_comm_id, 0);
 	cm_set_state(conn, is_about_req ? CM_STATE_MRA_REQ_RCVD : CM_STATE_MRA_REP_RCVD);
-	/* Silence until then; after it the usual repetitions. */
+	/* Silence until then; afterwards the usual repetitions. */
 	conn->retry_ns = CM_FIRST_RETRY_NS;
 	conn->give_up_ns = until_ns + (conn->retries + 1u) * cm_timeout_ns(conn->response_timeout);
 	if (!is_about_req) {
@@ -270,8 +270,8 @@ static void message_take(
 }
 
 /*
- * The communication ID that the sender names as its own; 0 where the message has none, or the
- * sender may not have one yet.
+ * The communication ID of the sender; 0 where the message has none, or the sender may not have one
+ * yet.
  */
 static uint32_t sender_comm_id(const struct cm_message *message)
 {
@@ -311,7 +311,7 @@ static bool is_from_peer(
 		return false;
 	/*
 	 * Before the peer has named its ID, any ID is right. The REJ of a REQ may come from a host
-	 * that has no ID for us.
+	 * without an ID for the connection.
 	 */
 	if (conn->remote_comm_id == 0 || message->attribute == CM_SIDR_REP ||
 		(message->attribute == CM_REJ && theirs == 0 &&

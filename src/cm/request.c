@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * New requests: a REQ or SIDR_REQ finds a listener and becomes a connection of its reserve, or the
- * manager refuses it.
+ * New requests: a REQ or SIDR_REQ takes a spare connection of its listener, or the manager refuses
+ * it.
  */
 #include <string.h>
 
@@ -40,7 +40,7 @@ static void request_refuse(struct cm *cm, const struct cm_path *path,
 	cm_emit(cm, path, &answer);
 }
 
-/* May the manager ask this peer once more? */
+/* Is another query to this peer allowed? */
 static bool may_ask_peer(struct cm *cm, const struct gid *remote, uint64_t now_ns)
 {
 	uint32_t hash = (get_be32(remote->raw + 12) ^ get_be32(remote->raw + 4)) * 0x9e3779b1u;
@@ -52,9 +52,9 @@ static bool may_ask_peer(struct cm *cm, const struct gid *remote, uint64_t now_n
 }
 
 /*
- * Ask the peer whether it still has the connection, by a LAP, which changes nothing. A peer that
- * knows the connection refuses or ignores it; a peer that does not says so. The LAP goes to the
- * peer's address and the answer names both communication IDs, so only the peer can give it.
+ * Query whether the peer still has the connection, by a LAP, which changes nothing. A peer that
+ * knows the connection refuses or ignores it; a peer that does not answers so. The LAP goes to the
+ * peer's address, and the answer names both communication IDs, so only the peer can give it.
  */
 static void peer_ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
@@ -87,13 +87,13 @@ static void peer_ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 }
 
 /*
- * A REQ names a queue pair that we know from another connection to this peer. Either that
- * connection is over and its DREQ was lost (IBTA 12.9.8.3.1), or a stranger guessed the number and
- * sends in the peer's name. So the REQ ends nothing; the manager asks the peer.
+ * A REQ names a queue pair of another connection to this peer. Either that connection is over and
+ * its DREQ was lost (IBTA 12.9.8.3.1), or a stranger guessed the number and sends in the peer's
+ * name. So the REQ ends nothing; the manager queries the peer.
  *
- * Some peers never answer (the kernel's manager ignores a LAP on Ethernet). Then the REQ counts as
- * a new one, and the RTU, which names an ID that a stranger does not know, proves that the peer
- * sent it. Returns whether to refuse the REQ.
+ * Some peers never answer (the kernel's manager ignores a LAP on Ethernet). The REQ then counts as
+ * new. The RTU proves that the peer sent it, because the RTU names an ID that a stranger does not
+ * know. Returns whether to refuse the REQ.
  */
 static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
@@ -120,7 +120,7 @@ static enum cm_reject check_req(const struct cm_req *req, const struct cm_path *
 	return (enum cm_reject)0;
 }
 
-/* Is there room for one more half-open connection? */
+/* Is there room for another half-open connection? */
 static bool has_room(const struct cm_listener *listener, uint64_t now_ns)
 {
 	const struct cm_conn *oldest;
@@ -201,7 +201,7 @@ void cm_request_sidr(struct cm *cm, const struct cm_path *path, const struct cm_
 		return;
 	}
 	if (cm_find_remote(cm, req->request_id, &path->remote, true)) {
-		cm->counters.duplicates++; /* the program has yet to answer */
+		cm->counters.duplicates++; /* the program has not answered yet */
 		return;
 	}
 	if (!listener) {

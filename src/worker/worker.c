@@ -18,9 +18,9 @@
 #include "worker/worker_streams.h"
 
 /*
- * Staged bytes of equal packets after which the kernel gets them: one super-packet, so that the
+ * Staged bytes of equal packets after which the kernel gets them, in one super-packet, so that the
  * receiver starts early. Packets of another length before them (the first of a WRITE is longer by
- * its RETH) go along but do not count, because a full super-packet costs less per byte.
+ * its RETH) are sent along, and do not count, because a full super-packet costs less per byte.
  */
 enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 
@@ -57,7 +57,7 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 		&worker->lane, &origin, packet->data, packet->data_bytes, worker->now_ns);
 }
 
-/* Sends RoCE packets. Out of line: it is long, and lanes with only streams do not need it. */
+/* Send RoCE packets. Out of line: it is long, and lanes with only streams do not need it. */
 static __attribute__((noinline)) void packets_transmit(struct worker *worker, bool with_acks)
 {
 	struct lane *lane = &worker->lane;
@@ -114,7 +114,7 @@ uint64_t worker_deadline_ns(const struct worker *worker)
 	return alarm ? min_u64(alarm->at_ns, deadline_ns) : deadline_ns;
 }
 
-/* Collects what peers on this host have left. `now_ns` is fresh enough. */
+/* Collect what peers on this host have left. `now_ns` is recent enough. */
 static unsigned local_work_collect(struct worker *worker)
 {
 	return local_has_work(&worker->local)
@@ -148,8 +148,8 @@ unsigned worker_take_in(struct worker *worker)
 }
 
 /*
- * A bound, because a peer may send faster than this lane receives: all that matters has arrived
- * before the first call.
+ * Limits the calls, because a peer may send faster than this lane receives. All that matters
+ * arrived before the first call.
  */
 enum { SETTLE_CALLS_MAX = 64 };
 
@@ -174,8 +174,8 @@ static unsigned collect_quickly(struct worker *worker)
 }
 
 /*
- * worker_take_in() for a poll, which mostly finds nothing. It reads the clock only when a packet
- * has arrived, and on some of the other calls to see whether a deadline has passed.
+ * worker_take_in() for a poll, which mostly finds nothing. It reads the clock when a packet has
+ * arrived, and on some of the other calls because of deadlines.
  */
 static unsigned take_in_quickly(struct worker *worker)
 {
@@ -253,7 +253,7 @@ static bool is_quiet(const struct worker *worker)
 		!port_udp_is_blocked(worker->port);
 }
 
-/* Sends all but streams. Out of line: mostly there is nothing, or only streams have something. */
+/* Send all except streams. Out of line: mostly there is nothing, or only streams have something. */
 static __attribute__((noinline)) void send_all(struct worker *worker, bool with_acks)
 {
 	if (poll_policy_is_skipping(&worker->policy) &&
@@ -266,7 +266,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 	bool has_more = engine_has_packets(&worker->lane, true);
 	atomic_store_explicit(
 		&worker->are_acks_deferred, !with_acks && has_more, memory_order_release);
-	/* The application may not call again for a long time: the NIC thread goes on. */
+	/* The application may not call again for a long time, so the NIC thread goes on. */
 	if (worker->is_deep_asleep &&
 		(has_more || worker_deadline_ns(worker) != DEADLINE_NEVER ||
 			!list_is_empty(&worker->lane.tx_streams) ||
@@ -293,7 +293,7 @@ static bool has_completed(const struct worker *worker, const struct cq *cq)
 
 /*
  * An application that gets a completion is likely to answer at once. Without a completion, the
- * packet that completes its request may be right behind. Either way acknowledgements wait a little.
+ * packet that completes its request may be next. In both cases acknowledgements wait a little.
  *
  * A poll that sends a long message takes as long as many short polls, so it counts as many.
  */
@@ -318,7 +318,7 @@ unsigned worker_poll(struct worker *worker, const struct cq *cq)
 
 /* --- life --- */
 
-/* Watching a descriptor twice does no harm. */
+/* Watching a descriptor twice is harmless. */
 static int fd_watch(int epoll, int fd, enum worker_source source)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = source};

@@ -51,7 +51,7 @@
 /* The age up to which a time counts as recent: some 20 us of the processor's counter. */
 #define WORKER_RECENT_TICKS 65536
 
-/* What became readable, in epoll data. */
+/* The readable descriptor, in epoll data. */
 enum worker_source {
 	WORKER_SOURCE_SOCKET,
 	WORKER_SOURCE_QUIET,
@@ -87,7 +87,7 @@ struct worker {
 	struct worker_stream *hot_stream; /* NULL: none (worker_streams.h) */
 	bool has_read_ahead; /* worker_streams_read_ahead() has read from the hot stream */
 	int64_t ahead_bytes; /* the result of that read */
-	uint32_t streams_silence; /* reads in a row of epoll_streams that found nothing */
+	uint32_t streams_silence; /* reads in a row of epoll_streams without a result */
 	uint32_t streams_polls; /* since then, while a stream is hot */
 	int epoll_streams; /* all streams but the hot one; in epoll_all */
 	int streams_timer; /* timerfd; -1 before the first stream */
@@ -105,21 +105,21 @@ struct worker {
 	uint64_t last_packet_ns;
 	_Atomic bool was_armed; /* a completion queue was, since the thread last read this */
 	_Atomic bool is_keeping_quiet; /* the thread leaves the sockets alone for a tick */
-	uint64_t now_ns; /* of the progress under way */
+	uint64_t now_ns; /* of the current turn */
 	bool is_now_fresh; /* `now_ns` was read in this turn */
-	uint64_t now_ticks; /* `now_ns` is as recent as this or more */
-	/* Programs read the times of completions: the clock is read for each */
+	uint64_t now_ticks; /* `now_ns` is at least as recent as this */
+	/* Programs read the times of completions: the clock is read for each. */
 	_Atomic bool is_stamping;
 	int epoll_all; /* sockets, unless an application polls, and epoll_quiet */
-	/* Kick, streams' timer: they wake the thread also while an application polls */
+	/* Kick and streams' timer, which wake the thread also while an application polls. */
 	int epoll_quiet;
 	int kick; /* eventfd */
 	bool is_watching_sockets;
-	/* The next poll ends that: the thread would seldom find the lock free */
+	/* The next poll unwatches the sockets: the thread would seldom find the lock free. */
 	_Atomic bool shall_unwatch;
 	uint32_t address_count;
 	struct worker_address {
-		struct gid gid; /* zero for one that was removed */
+		struct gid gid; /* zero: it was removed */
 		uint32_t scope_ifindex;
 	} address[PORT_UDP_ADDRESSES_MAX];
 };
@@ -127,7 +127,7 @@ struct worker {
 /*
  * Make a worker for `slot`. Its thread is not started.
  *
- * `public`  Where the worker's port counts.
+ * `public`  The counters of the worker's port.
  *
  * Returns 0 or -errno.
  */
@@ -139,26 +139,26 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 int worker_start(struct worker *worker);
 
 /*
- * Stop the thread and close everything. The worker has no queue pairs any more. `is_child`: the
- * process is a forked child, which has no such thread.
+ * Stop the thread and close everything. The worker has no queue pairs left. `is_child`: the process
+ * is a forked child, which has no such thread.
  */
 void worker_destroy(struct worker *worker, bool is_child);
 
 /*
- * Index of a local address or multicast group that this worker receives on already, or -1. The
- * worker is locked.
+ * The index of a local address or multicast group that this worker receives on, or -1. The worker
+ * is locked.
  */
 int worker_address_find(const struct worker *worker, const struct gid *gid, uint32_t scope_ifindex);
 
 /*
- * Receive on one more address. The worker owns `socket` from then on. The worker is locked. Returns
+ * Receive on another address. From then on the worker owns `socket`. The worker is locked. Returns
  * the index or -errno.
  */
 int worker_address_add(
 	struct worker *worker, const struct gid *gid, uint32_t scope_ifindex, int socket);
 
 /*
- * Have packets of an address bypass the kernel's UDP (port_udp_use_bypass()). The worker is locked.
+ * Bypass the kernel's UDP for packets of an address (port_udp_use_bypass()). The worker is locked.
  * Returns 0 or -errno.
  */
 int worker_use_link(struct worker *worker, uint32_t index, uint32_t ifindex);
@@ -175,7 +175,7 @@ void worker_watch_sockets(struct worker *worker, bool shall_watch);
 /* Let the thread watch the streams' timer. Returns 0 or -errno. */
 int worker_watch_streams_timer(struct worker *worker);
 
-/* Has a peer on this host left work? A hint, for any thread. */
+/* A hint, for any thread. */
 static inline bool worker_has_local_work(const struct worker *worker)
 {
 	return local_has_work(&worker->local);
@@ -227,12 +227,12 @@ uint64_t worker_deadline_ns(const struct worker *worker);
 unsigned worker_take_in(struct worker *worker);
 
 /*
- * Receive all that has arrived by now, on every address, and send what that causes,
- * acknowledgements included. The worker is locked.
+ * Receive all that has arrived by now, on every address, and send the answers, acknowledgements
+ * included. The worker is locked.
  */
 void worker_settle(struct worker *worker);
 
-/* Collect what peers on this host have left, and nothing else. The worker is locked. */
+/* Only collect what peers on this host have left. The worker is locked. */
 void worker_collect(struct worker *worker);
 
 /*
@@ -249,8 +249,8 @@ void worker_send(struct worker *worker, bool with_acks);
 unsigned worker_poll(struct worker *worker, const struct cq *cq);
 
 /*
- * May a poll skip this lane: it skips the sockets, no local work is there, and no thread waits for
- * a lock? Any thread, without the lock.
+ * May a poll skip this lane? It may if it skips the sockets, there is no local work, and no thread
+ * waits for a lock. Any thread, without the lock.
  */
 static inline bool worker_poll_is_idle(struct worker *worker)
 {

@@ -86,7 +86,7 @@ static struct worker_frames *frames_of(const struct worker *worker, const struct
 	return NULL;
 }
 
-/* One batch of one queue pair. */
+/* Send a batch of one queue pair. */
 static void send_batch(struct worker *worker, struct raw_qp *raw)
 {
 	struct port_packet *port = frames_of(worker, raw)->port;

@@ -3,8 +3,8 @@
 #define URNIC_WORKER_WORKER_FRAMES_H
 
 /*
- * The raw packet queue pairs of a lane at work: each has an Ethernet port of its own, which whoever
- * drives the lane looks after along with the lane's UDP port.
+ * The raw packet queue pairs of a lane at work. Each has an Ethernet port of its own, which the
+ * holder of the lane's lock drives along with the lane's UDP port.
  *
  * The flow table is the process's: read under any lane's lock, changed with all of them held.
  */
@@ -23,23 +23,23 @@ struct worker_frames {
 
 extern struct flow_table *worker_flows;
 
-/* Begin and stop to look after a queue pair. The worker is locked. */
+/* Start and stop serving a queue pair. The worker is locked. */
 void worker_frames_add(struct worker *worker, struct worker_frames *frames);
 void worker_frames_remove(struct worker *worker, struct worker_frames *frames);
 
-/* Close the ports of all: the process has forked, and this is the child. */
+/* In the child of a fork: close all ports. */
 void worker_frames_forget(struct worker *worker);
 
 /* Have arriving frames wake the worker's thread, or not. The worker is locked. */
 void worker_frames_watch(struct worker *worker, bool shall_watch);
 
-/* Read the errors of all sockets, so that they wake nobody any more. The worker is locked. */
+/* Read the errors of all sockets, so that they no longer wake the thread. The worker is locked. */
 void worker_frames_clear_errors(struct worker *worker);
 
-/* Take in frames. The worker is locked. Returns how many were there. */
+/* Receive frames. The worker is locked. Returns how many. */
 unsigned worker_frames_receive(struct worker *worker);
 
-/* Send the frames that queue pairs have. The worker is locked. */
+/* Send the queue pairs' frames. The worker is locked. */
 void worker_frames_send(struct worker *worker);
 
 #endif

@@ -12,14 +12,14 @@
 #include "os/log.h"
 
 enum {
-	READY_MAX = 64, /* streams that one read of the epoll set finds */
+	READY_MAX = 64, /* streams per read of the epoll set */
 	READS_PER_TURN = 8, /* of a stream */
 	WRITES_PER_TURN = 8, /* of a stream */
 	TURNS_PER_CALL = 32, /* of streams that send */
-	SILENCE_MAX =
-		64, /* questions to the set without an answer, after which it is asked seldom: */
-	SELDOM = 16, /* every so many polls */
-	LOOKS = 8, /* while a peer's budget lasts */
+	/* Reads of the set in a row without a result, after which reads are rare: */
+	SILENCE_MAX = 64,
+	SELDOM = 16, /* one in so many polls */
+	LOOKS = 8, /* in a peer's wait budget */
 };
 
 /* Tells the epoll set which events of the stream to report. */
@@ -135,9 +135,7 @@ void worker_streams_forget(struct worker *worker)
 	}
 }
 
-/*
- * Ends the stream if the queue pair wants that. The descriptor is closed by the signal's handler.
- */
+/* End the stream if the queue pair wants that. The signal's handler closes the descriptor. */
 static void stream_settle(struct worker *worker, struct worker_stream *stream)
 {
 	if (stream->iwarp->stream == IWARP_STREAM_OPEN || iwarp_wish(stream->iwarp) != IWARP_END)
@@ -291,7 +289,7 @@ static unsigned receive_from_ready(struct worker *worker)
 	return reads;
 }
 
-/* Is the epoll set to be read in this poll? Seldom, while only the hot stream is active. */
+/* Does this poll read the epoll set? Seldom while only the hot stream is active. */
 static bool is_set_due(struct worker *worker)
 {
 	if (worker->stream_count == 1)
@@ -311,9 +309,9 @@ unsigned worker_streams_receive(struct worker *worker)
 	return reads + receive_from_ready(worker);
 }
 
-/* --- peers that are gone --- */
+/* --- dead peers --- */
 
-/* Bytes are under way, so the peer is checked later. Mostly the timer is set already. */
+/* Bytes are under way, so check the peer later. Mostly the timer is set already. */
 static void look_later(struct worker *worker, const struct worker_stream *stream)
 {
 	uint64_t wait_ns = stream->wait_budget_ns / LOOKS;

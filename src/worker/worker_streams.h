@@ -11,9 +11,9 @@
  * directly. That is one system call instead of two, and an arriving segment notifies no epoll set.
  * The other streams are found through the set, which is read seldom while it has been silent.
  *
- * While bytes are under way the thread looks now and then whether the peer still answers TCP. One
- * that has not for the stream's budget is gone. A peer that does not read answers, and is waited
- * for.
+ * While bytes are under way, the thread checks now and then whether the peer answers TCP. A peer
+ * that has not answered within the stream's wait budget is dead. A peer that does not read still
+ * answers, and the stream waits for it.
  */
 
 #include <stdbool.h>
@@ -26,9 +26,10 @@
 struct worker_stream {
 	struct list link; /* in worker->streams */
 	int fd; /* -1: closed */
-	struct iwarp_qp *iwarp; /* its `carrier` is this */
-	uint64_t wait_budget_ns; /* 0: as long as the kernel's */
-	uint64_t silent_since_ns; /* seen so, of a peer that owes an answer; 0: does not */
+	struct iwarp_qp *iwarp; /* its `carrier` is this stream */
+	uint64_t wait_budget_ns; /* 0: the kernel's */
+	/* Start of the silence of a peer that should answer; 0: it is not silent. */
+	uint64_t silent_since_ns;
 	bool is_blocked; /* the kernel takes no more bytes now */
 	bool is_deaf; /* its input has ended: the epoll set does not report it */
 	bool is_stalled; /* a message waits for a receive request: not reported either */
@@ -43,7 +44,7 @@ int worker_stream_add(struct worker *worker, struct worker_stream *stream);
 /* Stop serving a stream; the caller owns `fd` again. The worker is locked. */
 void worker_stream_remove(struct worker *worker, struct worker_stream *stream);
 
-/* Stop serving a stream and close it; a second call does no harm. The worker is locked. */
+/* Stop serving a stream and close it; a second call is harmless. The worker is locked. */
 void worker_stream_close(struct worker *worker, struct worker_stream *stream);
 
 /* Close the sockets of all streams, in a forked child. */
@@ -57,7 +58,7 @@ unsigned worker_streams_receive(struct worker *worker);
 
 /*
  * Read from the hot stream, if there is one. The caller calls worker_streams_receive() next, before
- * anything else happens to the lane. The worker is locked.
+ * any other change of the lane. The worker is locked.
  *
  * For a function near the top of the stack. After a system call, a CPU mispredicts the returns of
  * most functions that were entered before it, and each misprediction costs more than such a
@@ -66,7 +67,7 @@ unsigned worker_streams_receive(struct worker *worker);
 static inline void worker_streams_read_ahead(struct worker *worker)
 {
 	struct worker_stream *hot = worker->hot_stream;
-	/* Then no other read has preceded */
+	/* No other read has preceded. */
 	bool is_read = hot && !hot->is_deaf && !hot->is_stalled;
 	uint8_t *buffer = is_read ? iwarp_offer_buffer(hot->iwarp) : NULL;
 
@@ -79,7 +80,7 @@ static inline void worker_streams_read_ahead(struct worker *worker)
 /* The timer has expired: check for dead peers. The worker is not locked. */
 void worker_streams_look(struct worker *worker);
 
-/* Send all that streams have to send. The worker is locked. */
+/* Send all bytes of the streams that can be sent now. The worker is locked. */
 void worker_streams_send(struct worker *worker);
 
 #endif
