@@ -10,7 +10,6 @@
 #include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
-#include "front/verbs/unsupported.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
@@ -40,7 +39,6 @@ void ops_fill(struct verbs_context *context, bool is_iwarp)
 {
 	struct ibv_context_ops *ops = &context->context.ops;
 
-	unsupported_fill(context);
 	ops->poll_cq = cq_poll_verbs;
 	ops->req_notify_cq = cq_request_notify;
 	ops->post_send = qp_post_send_verbs;

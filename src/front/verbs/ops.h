@@ -2,8 +2,8 @@
 /*
  * The operations that programs call through the tables in a context, not by name.
  *
- * ops_fill() sets every slot, because several inline functions of the public header do not check
- * for NULL. Each operation is documented by its verb: query_port() is ibv_query_port() with the
+ * The inline functions of the public header refuse an operation whose slot is NULL (EOPNOTSUPP).
+ * Each operation is documented by its verb: query_port() is ibv_query_port() with the
  * size of the caller's structure. Operations of an object are declared in the object's header.
  */
 #ifndef URNIC_FRONT_VERBS_OPS_H
@@ -13,7 +13,7 @@
 
 #include "front/verbs/abi.h"
 
-/* Fill both tables. An operation that this NIC, or an iWARP device, lacks returns EOPNOTSUPP. */
+/* Fill both tables, but for operations that this NIC, or an iWARP device, lacks. */
 void ops_fill(struct verbs_context *context, bool is_iwarp);
 
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
