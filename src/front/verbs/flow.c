@@ -45,108 +45,85 @@ static void require_layer(struct making *making, enum frame_layer layer)
 	making->rule.mask.layers |= (uint8_t)layer;
 }
 
-static int part_mark_named(struct making *making, enum named part)
-{
-	if (making->named & part)
-		return EINVAL;
-	making->named |= part;
-	return 0;
-}
+/* A type of specification: its size, and what of a rule and of a frame it names. */
+static const struct spec_type {
+	uint32_t type; /* enum ibv_flow_spec_type */
+	uint16_t bytes;
+	enum named part;
+	enum frame_layer layer; /* 0: none that it requires */
+} spec_types[] = {
+	{IBV_FLOW_SPEC_ETH, sizeof(struct ibv_flow_spec_eth), NAMED_ETHERNET, 0},
+	{IBV_FLOW_SPEC_IPV4, sizeof(struct ibv_flow_spec_ipv4), NAMED_IP, FRAME_LAYER_IPV4},
+	{IBV_FLOW_SPEC_IPV4_EXT, sizeof(struct ibv_flow_spec_ipv4_ext), NAMED_IP, FRAME_LAYER_IPV4},
+	{IBV_FLOW_SPEC_IPV6, sizeof(struct ibv_flow_spec_ipv6), NAMED_IP, FRAME_LAYER_IPV6},
+	{IBV_FLOW_SPEC_TCP, sizeof(struct ibv_flow_spec_tcp_udp), NAMED_PORTS, FRAME_LAYER_TCP},
+	{IBV_FLOW_SPEC_UDP, sizeof(struct ibv_flow_spec_tcp_udp), NAMED_PORTS, FRAME_LAYER_UDP},
+	{IBV_FLOW_SPEC_ACTION_TAG, sizeof(struct ibv_flow_spec_action_tag), NAMED_TAG, 0},
+	{IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action), NAMED_COUNTERS,
+		0},
+};
 
-static int add_ethernet(struct making *making, const struct ibv_flow_spec_eth *spec)
+static void add_fields(struct making *making, const struct ibv_flow_spec *spec)
 {
-	TAKE(making, spec, dst_mac, dst_mac);
-	TAKE(making, spec, src_mac, src_mac);
-	TAKE(making, spec, ether_type, ether_type);
-	TAKE(making, spec, vlan_tag, vlan_tag);
-	if (spec->mask.vlan_tag)
-		require_layer(making, FRAME_LAYER_VLAN);
-	return part_mark_named(making, NAMED_ETHERNET);
-}
-
-static int add_ipv4(struct making *making, const struct ibv_flow_spec_ipv4 *spec)
-{
-	TAKE(making, spec, src_ip, src_ip);
-	TAKE(making, spec, dst_ip, dst_ip);
-	require_layer(making, FRAME_LAYER_IPV4);
-	return part_mark_named(making, NAMED_IP);
-}
-
-static int add_ipv4_ext(struct making *making, const struct ibv_flow_spec_ipv4_ext *spec)
-{
-	if (spec->mask.flags)
-		return EOPNOTSUPP;
-	TAKE(making, spec, src_ip, src_ip);
-	TAKE(making, spec, dst_ip, dst_ip);
-	TAKE(making, spec, ip_protocol, proto);
-	TAKE(making, spec, traffic_class, tos);
-	TAKE(making, spec, hop_limit, ttl);
-	require_layer(making, FRAME_LAYER_IPV4);
-	return part_mark_named(making, NAMED_IP);
-}
-
-static int add_ipv6(struct making *making, const struct ibv_flow_spec_ipv6 *spec)
-{
-	TAKE(making, spec, src_ip, src_ip);
-	TAKE(making, spec, dst_ip, dst_ip);
-	TAKE(making, spec, flow_label, flow_label);
-	TAKE(making, spec, ip_protocol, next_hdr);
-	TAKE(making, spec, traffic_class, traffic_class);
-	TAKE(making, spec, hop_limit, hop_limit);
-	require_layer(making, FRAME_LAYER_IPV6);
-	return part_mark_named(making, NAMED_IP);
-}
-
-static int add_ports(struct making *making, const struct ibv_flow_spec_tcp_udp *spec)
-{
-	TAKE(making, spec, src_port, src_port);
-	TAKE(making, spec, dst_port, dst_port);
-	require_layer(making, spec->type == IBV_FLOW_SPEC_TCP ? FRAME_LAYER_TCP : FRAME_LAYER_UDP);
-	return part_mark_named(making, NAMED_PORTS);
-}
-
-static int add_tag(struct making *making, const struct ibv_flow_spec_action_tag *spec)
-{
-	making->rule.tag = spec->tag_id;
-	return part_mark_named(making, NAMED_TAG);
-}
-
-static int add_counters(struct making *making, const struct ibv_flow_spec_counter_action *spec)
-{
-	making->counters = spec->counters;
-	return spec->counters ? part_mark_named(making, NAMED_COUNTERS) : EINVAL;
+	switch ((uint32_t)spec->hdr.type) {
+	case IBV_FLOW_SPEC_ETH:
+		TAKE(making, &spec->eth, dst_mac, dst_mac);
+		TAKE(making, &spec->eth, src_mac, src_mac);
+		TAKE(making, &spec->eth, ether_type, ether_type);
+		TAKE(making, &spec->eth, vlan_tag, vlan_tag);
+		if (spec->eth.mask.vlan_tag)
+			require_layer(making, FRAME_LAYER_VLAN);
+		break;
+	case IBV_FLOW_SPEC_IPV4:
+		TAKE(making, &spec->ipv4, src_ip, src_ip);
+		TAKE(making, &spec->ipv4, dst_ip, dst_ip);
+		break;
+	case IBV_FLOW_SPEC_IPV4_EXT:
+		TAKE(making, &spec->ipv4_ext, src_ip, src_ip);
+		TAKE(making, &spec->ipv4_ext, dst_ip, dst_ip);
+		TAKE(making, &spec->ipv4_ext, ip_protocol, proto);
+		TAKE(making, &spec->ipv4_ext, traffic_class, tos);
+		TAKE(making, &spec->ipv4_ext, hop_limit, ttl);
+		break;
+	case IBV_FLOW_SPEC_IPV6:
+		TAKE(making, &spec->ipv6, src_ip, src_ip);
+		TAKE(making, &spec->ipv6, dst_ip, dst_ip);
+		TAKE(making, &spec->ipv6, flow_label, flow_label);
+		TAKE(making, &spec->ipv6, ip_protocol, next_hdr);
+		TAKE(making, &spec->ipv6, traffic_class, traffic_class);
+		TAKE(making, &spec->ipv6, hop_limit, hop_limit);
+		break;
+	case IBV_FLOW_SPEC_TCP:
+	case IBV_FLOW_SPEC_UDP:
+		TAKE(making, &spec->tcp_udp, src_port, src_port);
+		TAKE(making, &spec->tcp_udp, dst_port, dst_port);
+		break;
+	case IBV_FLOW_SPEC_ACTION_TAG:
+		making->rule.tag = spec->flow_tag.tag_id;
+		break;
+	case IBV_FLOW_SPEC_ACTION_COUNT:
+		making->counters = spec->flow_count.counters;
+		break;
+	}
 }
 
 /* EINVAL: wrong size or place; EOPNOTSUPP: cannot be matched here. */
 static int add_spec(struct making *making, const struct ibv_flow_spec *spec)
 {
-	switch ((uint32_t)spec->hdr.type) {
-	case IBV_FLOW_SPEC_ETH:
-		return spec->hdr.size == sizeof(spec->eth) ? add_ethernet(making, &spec->eth)
-							   : EINVAL;
-	case IBV_FLOW_SPEC_IPV4:
-		return spec->hdr.size == sizeof(spec->ipv4) ? add_ipv4(making, &spec->ipv4)
-							    : EINVAL;
-	case IBV_FLOW_SPEC_IPV4_EXT:
-		return spec->hdr.size == sizeof(spec->ipv4_ext)
-			? add_ipv4_ext(making, &spec->ipv4_ext)
-			: EINVAL;
-	case IBV_FLOW_SPEC_IPV6:
-		return spec->hdr.size == sizeof(spec->ipv6) ? add_ipv6(making, &spec->ipv6)
-							    : EINVAL;
-	case IBV_FLOW_SPEC_TCP:
-	case IBV_FLOW_SPEC_UDP:
-		return spec->hdr.size == sizeof(spec->tcp_udp) ? add_ports(making, &spec->tcp_udp)
-							       : EINVAL;
-	case IBV_FLOW_SPEC_ACTION_TAG:
-		return spec->hdr.size == sizeof(spec->flow_tag) ? add_tag(making, &spec->flow_tag)
-								: EINVAL;
-	case IBV_FLOW_SPEC_ACTION_COUNT:
-		return spec->hdr.size == sizeof(spec->flow_count)
-			? add_counters(making, &spec->flow_count)
-			: EINVAL;
-	}
-	return EOPNOTSUPP;
+	const struct spec_type *type = spec_types;
+
+	while (type->type != spec->hdr.type)
+		if (++type == spec_types + ARRAY_COUNT(spec_types))
+			return EOPNOTSUPP;
+	if (spec->hdr.size != type->bytes || (making->named & type->part))
+		return EINVAL;
+	if (type->type == IBV_FLOW_SPEC_IPV4_EXT && spec->ipv4_ext.mask.flags)
+		return EOPNOTSUPP;
+	making->named |= type->part;
+	if (type->layer)
+		require_layer(making, type->layer);
+	add_fields(making, spec);
+	return type->part == NAMED_COUNTERS && !making->counters ? EINVAL : 0;
 }
 
 static int add_specs(struct making *making, const struct ibv_flow_attr *attr)
