@@ -355,61 +355,14 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 /* --- making it --- */
 
-/* An operation: the program's flag, and the request. */
-struct send_op {
-	uint64_t flag;
-	enum wr_opcode opcode;
-};
-
-static const struct send_op send_ops[] = {
-	{IBV_QP_EX_WITH_RDMA_WRITE, WR_RDMA_WRITE},
-	{IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, WR_RDMA_WRITE_WITH_IMM},
-	{IBV_QP_EX_WITH_SEND, WR_SEND},
-	{IBV_QP_EX_WITH_SEND_WITH_IMM, WR_SEND_WITH_IMM},
-	{IBV_QP_EX_WITH_RDMA_READ, WR_RDMA_READ},
-	{IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, WR_ATOMIC_CMP_AND_SWP},
-	{IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WR_ATOMIC_FETCH_AND_ADD},
-	{IBV_QP_EX_WITH_LOCAL_INV, WR_LOCAL_INV},
-	{IBV_QP_EX_WITH_BIND_MW, WR_BIND_MW},
-	{IBV_QP_EX_WITH_SEND_WITH_INV, WR_SEND_WITH_INV},
-	{IBV_QP_EX_WITH_ATOMIC_WRITE, WR_ATOMIC_WRITE},
-	{WR_WITH_FLUSH, WR_FLUSH},
-};
-
 bool wr_are_supported(enum qp_type type, uint64_t send_ops_flags)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(send_ops); i++)
-		if (nic_can_send(type, send_ops[i].opcode))
-			send_ops_flags &= ~send_ops[i].flag;
+#define SEND_OP(flag, request, structure, function) \
+	if (nic_can_send(type, request))            \
+		send_ops_flags &= ~(uint64_t)(flag);
+#include "front/verbs/send_op.def"
+#undef SEND_OP
 	return !send_ops_flags;
-}
-
-static void set_requests(struct ibv_qp_ex *ex, uint64_t ops)
-{
-	if (ops & IBV_QP_EX_WITH_RDMA_WRITE)
-		ex->wr_rdma_write = wr_rdma_write;
-	if (ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
-		ex->wr_rdma_write_imm = wr_rdma_write_imm;
-	if (ops & IBV_QP_EX_WITH_SEND)
-		ex->wr_send = wr_send;
-	if (ops & IBV_QP_EX_WITH_SEND_WITH_IMM)
-		ex->wr_send_imm = wr_send_imm;
-	if (ops & IBV_QP_EX_WITH_RDMA_READ)
-		ex->wr_rdma_read = wr_rdma_read;
-	if (ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
-		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
-	if (ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
-		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
-	if (ops & IBV_QP_EX_WITH_LOCAL_INV)
-		ex->wr_local_inv = wr_local_inv;
-	if (ops & IBV_QP_EX_WITH_BIND_MW)
-		ex->wr_bind_mw = wr_bind_mw;
-	if (ops & IBV_QP_EX_WITH_SEND_WITH_INV)
-		ex->wr_send_inv = wr_send_inv;
-	if (ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
-		ex->wr_atomic_write = wr_atomic_write;
-	if (ops & WR_WITH_FLUSH)
-		container_of(ex, struct wr_extended, known)->wr_flush = wr_flush;
 }
 
 void wr_builder_start(struct qp_front *qp)
@@ -427,7 +380,11 @@ void wr_builder_init(struct qp_front *qp, uint64_t send_ops_flags)
 	builder->is_locking = !domain_is_single_threaded(&qp->object);
 	builder->is_target_said =
 		qp->verbs.qp_type == IBV_QPT_UD || qp->verbs.qp_type == IBV_QPT_XRC_SEND;
-	set_requests(ex, send_ops_flags);
+#define SEND_OP(flag, request, structure, function) \
+	if (send_ops_flags & (flag))                \
+		qp->structure.function = function;
+#include "front/verbs/send_op.def"
+#undef SEND_OP
 	if (qp->verbs.qp_type == IBV_QPT_UD)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
 	if (qp->verbs.qp_type == IBV_QPT_XRC_SEND)
