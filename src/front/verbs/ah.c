@@ -53,18 +53,6 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 	return result_of("ibv_destroy_ah", object_destroy(ah->handle, OBJECT_AH, ah->context));
 }
 
-static bool gid_index_find(struct device *device, const struct gid *gid, uint8_t *ret_index)
-{
-	struct gid entry;
-
-	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++)
-		if (device_gid(device, i, &entry) && gid_is_equal(&entry, gid)) {
-			*ret_index = (uint8_t)i;
-			return true;
-		}
-	return false;
-}
-
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 	struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
 {
@@ -75,7 +63,8 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	if (port_num != DEVICE_PORT || !(wc->wc_flags & IBV_WC_GRH) ||
 		!grh_decode(&header, (const uint8_t *)grh))
 		return result_minus_one(EINVAL);
-	if (!gid_index_find(context_of(context)->device, &header.dgid, &sgid_index))
+	sgid_index = device_gid_index(context_of(context)->device, &header.dgid);
+	if (sgid_index == DEVICE_GID_NONE)
 		return result_minus_one(ENOENT);
 	*ah_attr = (struct ibv_ah_attr){
 		.grh.sgid_index = sgid_index,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/verbs/async.h"
 
+#include "front/verbs/result.h"
+
 void async_event_init(struct async_event *async, enum ibv_event_type type, void *element)
 {
 	event_init(&async->event);
@@ -49,10 +51,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 {
 	int error = event_queue_take(&context_of(context)->async, copy_event, event);
 
-	if (error) {
-		errno = -error;
-		return -1;
-	}
+	if (error)
+		return result_minus_one(-error);
 	return 0;
 }
 

@@ -94,8 +94,7 @@ static struct context *context_create(struct device *device, uint64_t opening, i
 	error = event_queue_init(&context->async);
 	if (error) {
 		free(context);
-		errno = -error;
-		return NULL;
+		return result_null(-error);
 	}
 	context->device = device;
 	context->opening = opening;
@@ -138,8 +137,7 @@ static int command_make(const struct device *device, uint64_t opening)
 	if (pwrite(fd, &command, sizeof(command), 0) == sizeof(command))
 		return fd;
 	close(fd);
-	errno = ENOMEM;
-	return -1;
+	return result_minus_one(ENOMEM);
 }
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
@@ -149,10 +147,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	uint64_t opening;
 	int cmd_fd;
 
-	if (!front || device_is_gone(front)) {
-		errno = ENODEV;
-		return NULL;
-	}
+	if (!front || device_is_gone(front))
+		return result_null(ENODEV);
 	opening = ++opening_count;
 	cmd_fd = command_make(front, opening);
 	if (cmd_fd < 0)
@@ -162,8 +158,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		int error = errno;
 
 		close(cmd_fd);
-		errno = error;
-		return NULL;
+		return result_null(error);
 	}
 	return &context->verbs.context;
 }
@@ -263,8 +258,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 			log_write(LOG_ERROR,
 				"a device that another process has opened cannot be imported: %s",
 				strerror(error));
-		errno = error;
-		return NULL;
+		return result_null(error);
 	}
 	context = context_create(identity.device, identity.opening, cmd_fd);
 	if (!context)

@@ -13,6 +13,7 @@
 
 #include "front/verbs/context.h"
 #include "front/verbs/fork.h"
+#include "front/verbs/result.h"
 #include "front/verbs/select.h"
 #include "netdev/netdev_change.h"
 #include "nic/nic.h"
@@ -473,6 +474,16 @@ bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid)
 	return gid != NULL;
 }
 
+uint8_t device_gid_index(struct device *device, const struct gid *gid)
+{
+	struct gid entry;
+
+	for (uint8_t i = 0; device_gid(device, i, &entry); i++)
+		if (gid_is_equal(&entry, gid))
+			return i;
+	return DEVICE_GID_NONE;
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct device *devices[DEVICE_COUNT_MAX];
@@ -483,10 +494,8 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (num_devices)
 		*num_devices = 0;
 	error = device_refresh();
-	if (error) {
-		errno = -error;
-		return NULL;
-	}
+	if (error)
+		return result_null(-error);
 	count = device_list(devices);
 	list = calloc(count + 1, sizeof(struct ibv_device *));
 	if (!list)

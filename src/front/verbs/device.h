@@ -106,6 +106,10 @@ enum ibv_mtu device_mtu(const struct device_port *port);
 /* The GID at `index`, any number, as of the last refresh. False: there is none. */
 bool device_gid(struct device *device, uint32_t index, struct gid *ret_gid);
 
+/* The index of a GID; DEVICE_GID_NONE, which ibv_query_qp() returns too: the table lacks it. */
+#define DEVICE_GID_NONE 0xff
+uint8_t device_gid_index(struct device *device, const struct gid *gid);
+
 /* All GIDs. Returns their number. */
 uint32_t device_gids(struct device *device, struct gid gids[GID_TABLE_LENGTH]);
 

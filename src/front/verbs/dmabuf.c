@@ -9,6 +9,7 @@
 
 #include "base/arith.h"
 #include "front/verbs/mr.h"
+#include "front/verbs/result.h"
 
 /* Flags that a region of a DMA-buf may have, besides those of the optional range. */
 #define ACCESS_ACCEPTED                                                              \
@@ -90,10 +91,8 @@ struct ibv_mr *ibv_reg_dmabuf_mr(
 		has_bytes(fd, offset, length))
 		error = dmabuf_map(
 			&made, offset, length, fd, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
-	if (error) {
-		errno = error;
-		return NULL;
-	}
+	if (error)
+		return result_null(error);
 	mr = mr_make(pd, &made, iova, (unsigned int)access, false);
 	if (!mr) {
 		error = errno;

@@ -9,19 +9,13 @@
 
 #include "front/verbs/result.h"
 
-static bool is_queue_pair(const struct ibv_qp *qp)
+static int ece_answer(const struct ibv_qp *verbs, struct ibv_ece *ece)
 {
-	struct object *object = object_ref(qp->handle, OBJECT_QP, context_of(qp->context));
+	struct qp_front *qp = qp_ref(verbs);
 
-	if (object)
-		object_unref(object);
-	return object != NULL;
-}
-
-static int ece_answer(const struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	if (!is_queue_pair(qp))
+	if (!qp)
 		return ENOENT;
+	object_unref(&qp->object);
 	*ece = (struct ibv_ece){.vendor_id = 0};
 	return 0;
 }

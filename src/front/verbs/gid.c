@@ -11,18 +11,23 @@
 #define KERNEL_GID_TYPE_IB      0
 #define KERNEL_GID_TYPE_ROCE_V2 1
 
-static struct ibv_gid_entry entry_make(
-	const struct device *device, uint32_t index, const struct gid *gid)
+/* Write an entry as far as the program knows its structure. False: there is no such entry. */
+static bool entry_write(struct device *device, uint32_t index, void *entry, size_t bytes)
 {
-	struct ibv_gid_entry entry = {
+	struct ibv_gid_entry full = {
 		.gid_index = index,
 		.port_num = DEVICE_PORT,
 		.gid_type = device_is_iwarp(device) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = device->ifindex,
 	};
+	struct gid gid;
 
-	memcpy(entry.gid.raw, gid->raw, sizeof(entry.gid.raw));
-	return entry;
+	if (!device_gid(device, index, &gid))
+		return false;
+	memcpy(full.gid.raw, gid.raw, sizeof(full.gid.raw));
+	memset(entry, 0, bytes);
+	memcpy(entry, &full, min_u64(bytes, sizeof(full)));
+	return true;
 }
 
 /* An empty entry reads as zero; an index outside of the table is an error. */
@@ -30,10 +35,8 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 {
 	struct gid found = {{0}};
 
-	if (port_num != DEVICE_PORT || index < 0 || index >= GID_TABLE_LENGTH) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port_num != DEVICE_PORT || index < 0 || index >= GID_TABLE_LENGTH)
+		return result_minus_one(EINVAL);
 	device_gid(context_of(context)->device, (uint32_t)index, &found);
 	memcpy(gid->raw, found.raw, sizeof(gid->raw));
 	return 0;
@@ -41,10 +44,8 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)
 {
-	if (port_num != DEVICE_PORT || index >= GID_TABLE_LENGTH) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port_num != DEVICE_PORT || index >= GID_TABLE_LENGTH)
+		return result_minus_one(EINVAL);
 	*type = device_is_iwarp(context_of(context)->device) ? KERNEL_GID_TYPE_IB
 							     : KERNEL_GID_TYPE_ROCE_V2;
 	return 0;
@@ -53,20 +54,13 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 	struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
-	struct device *device = context_of(context)->device;
-	struct ibv_gid_entry full;
-	struct gid gid;
-
 	if (flags)
 		return result_of("ibv_query_gid_ex", EOPNOTSUPP);
 	if (port_num != DEVICE_PORT || gid_index >= GID_TABLE_LENGTH)
 		return result_of("ibv_query_gid_ex", EINVAL);
-	if (!device_gid(device, gid_index, &gid))
+	if (!entry_write(context_of(context)->device, gid_index, entry, entry_size))
 		/* programs find the end of the table like this: do not log */
 		return errno = ENODATA;
-	full = entry_make(device, gid_index, &gid);
-	memset(entry, 0, entry_size);
-	memcpy(entry, &full, min_u64(entry_size, sizeof(full)));
 	return 0;
 }
 
@@ -75,22 +69,15 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 {
 	struct device *device = context_of(context)->device;
 	uint8_t *out = (uint8_t *)entries;
-	size_t count = 0;
+	uint32_t count = 0;
+	struct gid gid;
 
 	if (flags)
 		return -result_of("ibv_query_gid_table", EOPNOTSUPP);
-	for (uint32_t i = 0; i < GID_TABLE_LENGTH; i++) {
-		struct ibv_gid_entry full;
-		struct gid gid;
-
-		if (!device_gid(device, i, &gid))
-			continue;
-		if (count == max_entries)
-			return -result_of("ibv_query_gid_table", EINVAL);
-		full = entry_make(device, i, &gid);
-		memset(out + count * entry_size, 0, entry_size);
-		memcpy(out + count * entry_size, &full, min_u64(entry_size, sizeof(full)));
+	while (count < max_entries &&
+		entry_write(device, count, out + count * entry_size, entry_size))
 		count++;
-	}
-	return (ssize_t)count;
+	if (device_gid(device, count, &gid))
+		return -result_of("ibv_query_gid_table", EINVAL);
+	return count;
 }

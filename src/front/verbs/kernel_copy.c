@@ -57,52 +57,30 @@ void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_att
 	ibv_copy_ah_attr_from_kern(&dst->alt_ah_attr, &src->alt_ah_attr);
 }
 
+/* A path record has the same names in both layouts. */
+#define PATH_RECORD(type, src)                                                                \
+	(type)                                                                                \
+	{                                                                                     \
+		.dlid = (src)->dlid, .slid = (src)->slid, .raw_traffic = (src)->raw_traffic,  \
+		.flow_label = (src)->flow_label, .hop_limit = (src)->hop_limit,               \
+		.traffic_class = (src)->traffic_class, .reversible = (src)->reversible,       \
+		.numb_path = (src)->numb_path, .pkey = (src)->pkey, .sl = (src)->sl,          \
+		.mtu_selector = (src)->mtu_selector, .mtu = (uint8_t)(src)->mtu,              \
+		.rate_selector = (src)->rate_selector, .rate = (src)->rate,                   \
+		.packet_life_time_selector = (src)->packet_life_time_selector,                \
+		.packet_life_time = (src)->packet_life_time, .preference = (src)->preference, \
+	}
+
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_path_rec *src)
 {
-	*dst = (struct ibv_sa_path_rec){
-		.dlid = src->dlid,
-		.slid = src->slid,
-		.raw_traffic = (int)src->raw_traffic,
-		.flow_label = src->flow_label,
-		.hop_limit = src->hop_limit,
-		.traffic_class = src->traffic_class,
-		.reversible = (int)src->reversible,
-		.numb_path = src->numb_path,
-		.pkey = src->pkey,
-		.sl = src->sl,
-		.mtu_selector = src->mtu_selector,
-		.mtu = (uint8_t)src->mtu,
-		.rate_selector = src->rate_selector,
-		.rate = src->rate,
-		.packet_life_time_selector = src->packet_life_time_selector,
-		.packet_life_time = src->packet_life_time,
-		.preference = src->preference,
-	};
+	*dst = PATH_RECORD(struct ibv_sa_path_rec, src);
 	memcpy(dst->dgid.raw, src->dgid, sizeof(dst->dgid.raw));
 	memcpy(dst->sgid.raw, src->sgid, sizeof(dst->sgid.raw));
 }
 
 void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst, struct ibv_sa_path_rec *src)
 {
-	*dst = (struct ib_user_path_rec){
-		.dlid = src->dlid,
-		.slid = src->slid,
-		.raw_traffic = (uint32_t)src->raw_traffic,
-		.flow_label = src->flow_label,
-		.reversible = (uint32_t)src->reversible,
-		.mtu = src->mtu,
-		.pkey = src->pkey,
-		.hop_limit = src->hop_limit,
-		.traffic_class = src->traffic_class,
-		.numb_path = src->numb_path,
-		.sl = src->sl,
-		.mtu_selector = src->mtu_selector,
-		.rate_selector = src->rate_selector,
-		.rate = src->rate,
-		.packet_life_time_selector = src->packet_life_time_selector,
-		.packet_life_time = src->packet_life_time,
-		.preference = src->preference,
-	};
+	*dst = PATH_RECORD(struct ib_user_path_rec, src);
 	memcpy(dst->dgid, src->dgid.raw, sizeof(dst->dgid));
 	memcpy(dst->sgid, src->sgid.raw, sizeof(dst->sgid));
 }

@@ -9,17 +9,15 @@ typedef int change_fn(struct nic_qp *qp, const struct gid *mgid, uint32_t ifinde
 static int membership_change(
 	struct ibv_qp *verbs, const union ibv_gid *verbs_gid, change_fn *change_nic)
 {
-	struct context *context = context_of(verbs->context);
-	struct object *object = object_ref(verbs->handle, OBJECT_QP, context);
+	struct qp_front *qp = qp_ref(verbs);
 	struct gid mgid;
 	int error;
 
-	if (!object)
+	if (!qp)
 		return ENOENT;
 	memcpy(mgid.raw, verbs_gid->raw, sizeof(mgid.raw));
-	error = -change_nic(container_of(object, struct qp_front, object)->nic, &mgid,
-		context->device->ifindex);
-	object_unref(object);
+	error = -change_nic(qp->nic, &mgid, context_of(verbs->context)->device->ifindex);
+	object_unref(&qp->object);
 	return error;
 }
 

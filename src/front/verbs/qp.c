@@ -90,21 +90,18 @@ static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
 		cap->max_inline_data <= INLINE_BYTES_MAX;
 }
 
-void qp_post_events(struct qp_front *qp, uint32_t events)
+void qp_post_events(void *user, uint32_t events)
 {
+	struct qp_front *qp = user;
 	static const uint32_t events_of[QP_EVENT_COUNT] = {
 #define QP_EVENT(name, events, type) [QP_EVENT_##name] = events,
 #include "front/verbs/qp_event.def"
 #undef QP_EVENT
 	};
+
 	for (int i = 0; i < QP_EVENT_COUNT; i++)
 		if (events & events_of[i])
 			async_event_post(context_of(qp->verbs.context), &qp->events[i]);
-}
-
-static void on_event(void *user, uint32_t events)
-{
-	qp_post_events(user, events);
 }
 
 static void qp_prepare(
@@ -239,7 +236,7 @@ static int qp_make(struct qp_front *qp, enum qp_type type, const struct ibv_rx_h
 		.locals = locals,
 		.local_count = device_gids(context->device, locals),
 		.is_all_signaled = qp->is_all_signaled,
-		.on_event = on_event,
+		.on_event = qp_post_events,
 		.user = qp,
 	};
 	struct nic_spread spread;

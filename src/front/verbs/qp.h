@@ -58,7 +58,7 @@ struct ibv_qp *qp_create_ex(struct ibv_context *context, struct ibv_qp_init_attr
 struct ibv_qp *qp_open(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
 /* Post the asynchronous events for these bits of enum signal_event. */
-void qp_post_events(struct qp_front *qp, uint32_t events);
+void qp_post_events(void *qp, uint32_t events);
 
 /*
  * Convert the attributes of ibv_modify_qp. All fields are converted, the paths only if `mask` names

@@ -6,9 +6,6 @@
 #include "front/verbs/qp.h"
 #include "os/log.h"
 
-/* Answer of ibv_query_qp() when the address has left the table. */
-#define SGID_INDEX_NONE 0xff
-
 /* Every RoCE address is global; there are no local routes (IBTA annex A16.4.1). */
 static void path_refuse(const struct ibv_ah_attr *ah, uint8_t port)
 {
@@ -55,23 +52,13 @@ int path_from_verbs(
 	return 0;
 }
 
-static uint8_t sgid_index_find(struct device *device, const struct gid *local)
-{
-	struct gid gid;
-
-	for (uint8_t i = 0; device_gid(device, i, &gid); i++)
-		if (gid_is_equal(&gid, local))
-			return i;
-	return SGID_INDEX_NONE;
-}
-
 static struct ibv_ah_attr ah_from_path(struct device *device, const struct qp_path *path)
 {
 	struct ibv_ah_attr ah = {
 		.grh =
 			{
 				.flow_label = path->flow_label,
-				.sgid_index = sgid_index_find(device, &path->local),
+				.sgid_index = device_gid_index(device, &path->local),
 				.hop_limit = path->hop_limit,
 				.traffic_class = path->traffic_class,
 			},

@@ -177,10 +177,8 @@ int ibv_query_port(
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	(void)context;
-	if (port_num != DEVICE_PORT || index != 0) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port_num != DEVICE_PORT || index != 0)
+		return result_minus_one(EINVAL);
 	*pkey = htobe16(BTH_PKEY_DEFAULT);
 	return 0;
 }
@@ -188,9 +186,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
 	(void)context;
-	if (port_num != DEVICE_PORT || pkey != htobe16(BTH_PKEY_DEFAULT)) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port_num != DEVICE_PORT || pkey != htobe16(BTH_PKEY_DEFAULT))
+		return result_minus_one(EINVAL);
 	return 0;
 }

@@ -18,8 +18,7 @@ enum { COMP_MASK_REQUIRED = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 struct xrc_domain {
 	struct list node; /* in the list of shared domains; not linked without a file */
 	const struct device *device;
-	dev_t file_device;
-	ino_t file_inode;
+	struct xrc_file file; /* zeroed: none */
 	uint32_t openings;
 	struct nic_xrcd *nic;
 	struct list targets; /* of struct xrc_target */
@@ -60,8 +59,8 @@ struct nic_xrcd *nic_xrcd_of(struct object *object)
 static struct xrc_domain *domain_find(const struct device *device, const struct stat *file)
 {
 	list_for_each(domain, &xrc_domains, struct xrc_domain, node)
-		if (domain->device == device && domain->file_device == file->st_dev &&
-			domain->file_inode == file->st_ino && nic_xrcd_is_alive(domain->nic))
+		if (domain->device == device && domain->file.device == file->st_dev &&
+			domain->file.inode == file->st_ino && nic_xrcd_is_alive(domain->nic))
 			return domain;
 	return NULL;
 }
@@ -70,23 +69,18 @@ static struct xrc_domain *domain_find(const struct device *device, const struct 
 static struct xrc_domain *domain_create(const struct device *device, const struct stat *file)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
-	struct xrc_file key = {0, 0};
 
 	if (!domain)
 		return NULL;
 	if (file)
-		key = (struct xrc_file){file->st_dev, file->st_ino};
-	if (nic_xrcd_create(&key, device->ifindex, &domain->nic)) {
+		domain->file = (struct xrc_file){file->st_dev, file->st_ino};
+	if (nic_xrcd_create(&domain->file, device->ifindex, &domain->nic)) {
 		free(domain);
 		return NULL;
 	}
 	list_init(&domain->node);
 	list_init(&domain->targets);
 	domain->device = device;
-	if (file) {
-		domain->file_device = file->st_dev;
-		domain->file_inode = file->st_ino;
-	}
 	return domain;
 }
 
