@@ -85,7 +85,7 @@ int agent_client_claim(struct agent_client *client, struct agent_claim *claim)
 	claim_message(claim, &message);
 	rc = agent_exchange_or_resume(client, &message, NULL, 0, &descriptors);
 	if (rc) {
-		/* urnicd may still execute the request: take the claim back. */
+		/* urnicd may still execute the request: unclaim. */
 		if (is_new && rc == -ETIMEDOUT)
 			unclaim_tell(client, claim->id);
 		if (is_new)

@@ -59,7 +59,7 @@ struct agent_client {
 	struct agent_slots slots; /* leased to this client */
 	struct agent_slots lost; /* leased by a new urnicd to others before we could resume */
 	struct list claims; /* of struct agent_claim: repeated at each new urnicd */
-	uint32_t claims_made; /* ever; the next claim's id is one more */
+	uint32_t claims_made; /* so far; the next claim's id is one more */
 	uint64_t forwards_dropped; /* packets that arrived during a wait for an answer */
 	char why[AGENT_WHY_BYTES];
 };
@@ -84,7 +84,7 @@ struct agent_packet {
 	uint8_t data[AGENT_PACKET_BYTES_MAX];
 };
 
-/* One process that urnicd serves. */
+/* A process that urnicd serves. */
 struct agent_process {
 	uint32_t pid;
 	uint32_t uid;

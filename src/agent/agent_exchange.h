@@ -3,8 +3,8 @@
 #define URNIC_AGENT_AGENT_EXCHANGE_H
 
 /*
- * One request to urnicd and its answer, for the files of the client: agent_client.c owns the
- * connection and its resumption, agent_requests.c and agent_claims.c make requests.
+ * A request to urnicd and its answer, for the files of the client. agent_client.c owns the
+ * connection and its resumption; agent_requests.c and agent_claims.c make requests.
  *
  * A request has a sequence number, which its answer repeats. An answer that arrives after its
  * request has timed out is dropped; a slot in it goes back to urnicd. Packets that arrive while a

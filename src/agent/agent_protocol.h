@@ -85,13 +85,16 @@ struct agent_forward {
 	uint32_t data_bytes; /* of the packet behind the message, up to AGENT_PACKET_BYTES_MAX */
 	uint16_t source_port;
 	uint8_t tos;
-	uint8_t slot; /* whose packet it is */
+	uint8_t slot; /* that the packet is for */
 	/* Of the local address, when that is link-local and the packet for QP1; else 0 */
 	uint32_t ifindex;
 };
 
 struct agent_message {
-	/* These four have the same place in every version, so that an old peer can be refused. */
+	/*
+	 * These four have the same place in every version, so that a peer of another version can be
+	 * refused.
+	 */
 	uint32_t version; /* AGENT_VERSION */
 	uint32_t type; /* enum agent_message_type */
 	uint32_t sequence; /* set by the requester, repeated in the answer; 0 in FORWARD */
@@ -149,14 +152,17 @@ struct agent_message {
 		struct {
 			/* Request: an address of urnicd's network namespace, or zero for any */
 			struct gid gid;
-			/* Request from another network namespace: the asker's host identity */
+			/*
+			 * Request from another network namespace: the host identity of the
+			 * requesting process.
+			 */
 			uint64_t host;
 			uint32_t slot; /* request */
 			uint32_t pid; /* answer, as all below */
 			uint32_t uid;
 			uint32_t has_memory; /* 1 when the memfd of its NIC memory comes along */
 		} find;
-		char why[AGENT_WHY_BYTES]; /* failed answer: one sentence for the user */
+		char why[AGENT_WHY_BYTES]; /* failed answer: a sentence for the user */
 	};
 };
 
@@ -182,7 +188,7 @@ static inline void agent_slots_remove(struct agent_slots *slots, uint8_t slot)
 }
 
 /*
- * Send one message.
+ * Send a message.
  *
  * `packet`  The packet of a FORWARD, `message->forward.data_bytes` long; NULL for other types.
  * `fds`     `fd_count` descriptors to pass; stay the caller's.

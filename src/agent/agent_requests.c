@@ -24,7 +24,9 @@ int agent_client_attach(struct agent_client *client, int memory, uint8_t *ret_sl
 	return 0;
 }
 
-/* A peer's queue pair number may name slot 0, and urnicd disconnects a client that asks for it. */
+/*
+ * A peer's queue pair number may name slot 0, and urnicd disconnects a client that requests slot 0.
+ */
 static int no_process(struct agent_client *client)
 {
 	return agent_client_fail(client, -ENOENT, "slot 0 is urnicd's own");

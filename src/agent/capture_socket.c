@@ -18,7 +18,7 @@ int capture_socket_listen(struct place_listener *ret_listener)
 	return place_listen(PLACE_CAPTURE, geteuid() == 0, ret_listener);
 }
 
-/* Two descriptors come beside one byte. Returns 0 or -errno. */
+/* Receive a byte with two descriptors. Returns 0 or -errno. */
 static int descriptors_receive(int connection, int ret_fds[SIDES])
 {
 	struct pollfd pollfd = {.fd = connection, .events = POLLIN};

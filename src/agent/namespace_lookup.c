@@ -34,7 +34,7 @@ struct namespace_id namespace_id_own(void)
 	return name;
 }
 
-struct question {
+struct lookup {
 	const struct namespace_id *own;
 	uint8_t slot;
 	const struct gid *gid;
@@ -43,15 +43,12 @@ struct question {
 };
 
 /* Returns 0 and a process, whose memory the caller closes; or -errno. */
-static int question_exchange(
-	int fd, const struct question *question, struct agent_process *ret_process)
+static int lookup_exchange(int fd, const struct lookup *lookup, struct agent_process *ret_process)
 {
 	struct agent_message message = {
 		.version = AGENT_VERSION,
 		.type = AGENT_FIND,
-		.find = {.gid = *question->gid,
-			.host = question->own->host,
-			.slot = question->slot},
+		.find = {.gid = *lookup->gid, .host = lookup->own->host, .slot = lookup->slot},
 	};
 	struct passed_fds descriptors;
 	int error = agent_message_send(fd, &message, NULL, NULL, 0, 0);
@@ -68,19 +65,19 @@ static int question_exchange(
 	return 0;
 }
 
-/* place_visit: ask one urnicd. Returns true when its answer ends the lookup. */
+/* place_visit: a request to one urnicd. Returns true when its answer ends the lookup. */
 static bool urnicd_request(void *context, int fd)
 {
 	const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
-	const struct question *question = context;
+	const struct lookup *lookup = context;
 	struct agent_process process;
 	bool is_found;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	if (question_exchange(fd, question, &process))
+	if (lookup_exchange(fd, lookup, &process))
 		return false;
-	is_found = question->visit(question->context, &process);
+	is_found = lookup->visit(lookup->context, &process);
 	if (process.memory >= 0)
 		close(process.memory);
 	return is_found;
@@ -89,9 +86,9 @@ static bool urnicd_request(void *context, int fd)
 void namespace_lookup(const struct namespace_id *own, uint8_t slot, const struct gid *gid,
 	namespace_visit_fn *visit, void *context)
 {
-	struct question question = {
+	struct lookup lookup = {
 		.own = own, .slot = slot, .gid = gid, .visit = visit, .context = context};
 
 	if (own->netns)
-		place_visit_others(PLACE_URNICD, own->netns, urnicd_request, &question);
+		place_visit_others(PLACE_URNICD, own->netns, urnicd_request, &lookup);
 }

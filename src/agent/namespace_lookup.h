@@ -3,14 +3,14 @@
 #define URNIC_AGENT_NAMESPACE_LOOKUP_H
 
 /*
- * Find a process in another network namespace of this host, by asking the urnicd there. Where
- * urnicds listen is in agent/place.h.
+ * The lookup of a process in another network namespace of this host, through the urnicd there.
+ * agent/place.h has the places where urnicds listen.
  *
- * The question has the host identity of the asking process (URNIC_HOST_ID); an urnicd with another
- * identity answers that it has no such process. Nothing goes over the network. A process that is
- * not found runs on another host, or in a container with file systems of its own.
+ * The request has the host identity of the requesting process (URNIC_HOST_ID); an urnicd with
+ * another identity answers that it has no such process. Nothing goes over the network. A process
+ * that is not found runs on another host, or in a container with file systems of its own.
  *
- * A client from another network namespace gets none of urnicd's sockets. It may ask for processes
+ * A client from another network namespace gets none of urnicd's sockets. It may look up processes
  * of its own user (FIND in agent/agent_messages.def) and make no other request.
  */
 
@@ -21,21 +21,21 @@
 
 /* The network namespace and the host of a process. */
 struct namespace_id {
-	/* Unique among the existing network namespaces; 0: not known, so no lookup is possible */
+	/* Unique among the existing network namespaces; 0: unknown, so no lookup is possible. */
 	uint64_t netns;
 	uint64_t host; /* hash of URNIC_HOST_ID; 0: not set */
 };
 
 struct namespace_id namespace_id_own(void);
 
-/* Inspect one process, whose memory is closed afterwards. True ends the lookup. */
+/* Inspect a process, whose memory is closed afterwards. True ends the lookup. */
 typedef bool namespace_visit_fn(void *context, const struct agent_process *process);
 
 /*
- * Ask all other network namespaces of this host for the process of a slot there, until `visit`
- * returns true.
+ * Look up the process of a slot in all other network namespaces of this host, until `visit` returns
+ * true.
  *
- * `own`  The namespace that asks.
+ * `own`  The requesting process's.
  * `gid`  An address of the wanted network namespace.
  *
  * The processes come from urnicds of this user or of root. An urnicd that does not answer delays

@@ -31,12 +31,12 @@ enum {
 	LOCK_ATTEMPTS = 8, /* a leaving listener may remove the file that was just locked */
 	NAME_BYTES = 32, /* a kind and a number in hexadecimal, terminated */
 	DIRECTORY_BYTES = 64, /* the longest below, terminated */
-	OVERFLOW_UID = 65534, /* how the kernel shows users that a user namespace does not know */
+	OVERFLOW_UID = 65534, /* user number of unknown users in a user namespace */
 };
 
 static const char *const kind_names[] = {[PLACE_URNICD] = "net", [PLACE_CAPTURE] = "capture"};
 
-/* Every user may make directories there, and only the owner may remove one. */
+/* Every user may make directories there, and only the owner may remove them. */
 static const char *const shared_parents[] = {"/dev/shm", "/tmp"};
 
 /* A trusted directory. */

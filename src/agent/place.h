@@ -92,7 +92,7 @@ void place_leave(struct place_listener *listener);
  */
 int place_connect(enum place_kind kind, enum place_whose whose, unsigned wait_ms, char *ret_path);
 
-/* Use a connection to one listener, which is closed afterwards. True ends the search. */
+/* Use a connection to a listener, which is closed afterwards. True ends the search. */
 typedef bool place_visit(void *context, int fd);
 
 /*

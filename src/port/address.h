@@ -15,7 +15,7 @@
 
 #include "base/gid.h"
 
-/* An address of either family; `base.sa_family` says which. */
+/* An address of either family, by `base.sa_family`. */
 union socket_address {
 	struct sockaddr base;
 	struct sockaddr_in ipv4;
@@ -41,9 +41,8 @@ struct gid socket_address_gid(const union socket_address *address);
 uint16_t socket_address_port(const union socket_address *address);
 
 /*
- * Write the GID as people write addresses: 10.0.0.1, fd00::1 or fe80::1%2.
- *
- * Returns `text`, always terminated.
+ * Write the GID in the usual form: 10.0.0.1, fd00::1 or fe80::1%2. Returns `text`, always
+ * terminated.
  */
 const char *gid_to_text(
 	const struct gid *gid, uint32_t scope_ifindex, char text[ADDRESS_TEXT_BYTES]);

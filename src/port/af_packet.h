@@ -3,18 +3,17 @@
 #define URNIC_PORT_AF_PACKET_H
 
 /*
- * The Ethernet port of one raw packet queue pair: whole frames in and out of an AF_PACKET socket.
+ * The Ethernet port of a raw packet queue pair: whole frames in and out of an AF_PACKET socket.
  *
- * Receiving: the kernel writes frames into a ring that it shares with us (TPACKET_V2: a frame is
- * there as soon as it has arrived, and looking for one is no system call). While the port does not
- * listen, the kernel does not copy anything for it. Frames that the host itself sends on the
- * interface are seen too, except those of this port.
+ * Receiving: the kernel writes frames into a ring that it shares with the port (TPACKET_V2: a frame
+ * is readable as soon as it has arrived, without a system call). While the port does not listen,
+ * the kernel copies nothing for it. The port also receives frames that the host sends on the
+ * interface, except its own.
  *
- * Sending: frames are written into buffers of the port and handed over in batches.
+ * Sending: the caller writes frames into buffers of the port, and sends them in batches.
  *
- * The socket is the process's own and needs CAP_NET_RAW in the network namespace; what it receives,
- * the kernel's stack gets as well. Nothing here blocks; the caller serializes all calls on one
- * port.
+ * The socket is the process's own and needs CAP_NET_RAW in the network namespace. The kernel's
+ * stack receives the same frames. Nothing here blocks; the caller serializes all calls on a port.
  */
 
 #include <stdbool.h>
@@ -26,7 +25,7 @@ struct port_packet;
 
 enum { PORT_PACKET_BATCH = 16 };
 
-/* What the interface is asked to receive beyond what it would anyway. */
+/* Frames that the interface receives in addition to its own. */
 enum port_packet_wish {
 	PORT_PACKET_NOTHING,
 	PORT_PACKET_ADDRESS, /* frames to one address, unicast or multicast */
@@ -37,8 +36,8 @@ enum port_packet_wish {
 /*
  * Open a port on an interface.
  *
- * Returns 0; -EPERM without CAP_NET_RAW; -EOPNOTSUPP for an interface whose frames are not
- * Ethernet's; -ENOMEM; or another -errno of the socket.
+ * Returns 0; -EPERM without CAP_NET_RAW; -EOPNOTSUPP for an interface that is not Ethernet;
+ * -ENOMEM; or another -errno of the socket.
  */
 int port_packet_open(uint32_t ifindex, struct port_packet **ret_port);
 void port_packet_close(struct port_packet *port);
@@ -46,41 +45,34 @@ void port_packet_close(struct port_packet *port);
 /* For polling: readable while a frame waits. */
 int port_packet_fd(const struct port_packet *port);
 
-/* The longest frame that the interface had room for when the port was opened, without FCS. */
+/* The longest frame, without FCS, that the interface took when the port was opened. */
 uint32_t port_packet_frame_bytes_max(const struct port_packet *port);
 
 /* Start or stop to receive. Returns 0 or -errno. */
 int port_packet_listen(struct port_packet *port, bool shall_listen);
 
-/* Add a wish, or take one back; they are counted. `mac` is for PORT_PACKET_ADDRESS. 0 or -errno. */
+/* Add or remove a wish; wishes are counted. `mac` is for PORT_PACKET_ADDRESS. 0 or -errno. */
 int port_packet_ask(struct port_packet *port, enum port_packet_wish wish,
 	const uint8_t mac[FRAME_MAC_BYTES], bool shall_have);
 
 /*
  * A received frame, from the destination address on, VLAN tag included, without FCS. Borrowed for
- * the call. `is_departing` when this host sends it to somebody else.
+ * the call. `is_departing`: this host sends the frame to another.
  */
 typedef void port_packet_frame_fn(
 	void *context, const uint8_t *bytes, uint32_t count, bool is_departing);
 
-/*
- * Take in what has arrived, at most one batch.
- *
- * Returns the number of frames that were there.
- */
+/* Receive at most a batch of frames. Returns their number. */
 unsigned port_packet_receive(
 	struct port_packet *port, port_packet_frame_fn *on_frame, void *context);
 
-/* Room for one frame of the next batch; `index` is below PORT_PACKET_BATCH. */
+/* Room for a frame of the next batch; `index` is below PORT_PACKET_BATCH. */
 uint8_t *port_packet_buffer(struct port_packet *port, unsigned index);
 
 /*
- * Hand the first `count` buffers to the kernel.
- *
- * `bytes`  The length of each.
- *
- * Returns how many it took. When it took none, *ret_error says why: -EAGAIN means later, anything
- * else never. Otherwise *ret_error is 0.
+ * Send the first `count` buffers, of `bytes` each. Returns how many the kernel took. If it took
+ * none, *ret_error is -EAGAIN to try again later, or the -errno of a permanent refusal; otherwise
+ * 0.
  */
 unsigned port_packet_send(
 	struct port_packet *port, const uint32_t *bytes, unsigned count, int *ret_error);

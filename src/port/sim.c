@@ -17,7 +17,7 @@ enum {
 	SIM_RUN_BYTES_MAX = 20000, /* of packets that come in a row, in the longest of rows */
 };
 
-/* The identification that an unconnected socket with DF sends in each IPv4 datagram. */
+/* The identification of an unconnected socket with DF in each IPv4 datagram. */
 static const uint16_t ipv4_id = 0;
 
 struct frame {
@@ -25,7 +25,7 @@ struct frame {
 	uint64_t order; /* of sending: equal arrivals keep it */
 	uint32_t from;
 	uint32_t to;
-	const struct gid *destination; /* the host's, or a group's */
+	const struct gid *destination; /* the host's address, or a group's */
 	uint32_t bytes; /* BTH to ICRC */
 	uint8_t data[];
 };
@@ -33,8 +33,8 @@ struct frame {
 struct port {
 	struct lane *lane;
 	uint32_t host;
-	uint64_t data_at_ns; /* when held packets go out; DEADLINE_NEVER when none are held */
-	uint64_t acks_at_ns; /* the same of packets that are nothing but acknowledgements */
+	uint64_t data_at_ns; /* when held packets are sent; DEADLINE_NEVER when none are held */
+	uint64_t acks_at_ns; /* the same for packets that are only acknowledgements */
 };
 
 struct sim {
@@ -45,7 +45,7 @@ struct sim {
 	uint64_t hold_acks_ns;
 	uint32_t host_count;
 	struct gid address[SIM_HOST_COUNT_MAX];
-	uint32_t owner[SIM_HOST_COUNT_MAX]; /* the host whose address this is: mostly itself */
+	uint32_t owner[SIM_HOST_COUNT_MAX]; /* the host with this address: mostly itself */
 	bool is_dead[SIM_HOST_COUNT_MAX];
 	uint64_t paused_until_ns[SIM_HOST_COUNT_MAX];
 	uint32_t group_count;
@@ -148,7 +148,8 @@ uint32_t sim_path(uint32_t from_host, uint32_t to_host)
 	return from_host * SIM_HOST_COUNT_MAX + to_host;
 }
 
-enum { GROUP_PATHS = SIM_HOST_COUNT_MAX * SIM_HOST_COUNT_MAX }; /* the first of them */
+/* Number of the first path to a group. */
+enum { GROUP_PATHS = SIM_HOST_COUNT_MAX * SIM_HOST_COUNT_MAX };
 
 uint32_t sim_add_group(struct sim *sim, const struct gid *address)
 {
@@ -183,9 +184,7 @@ void sim_hold(struct sim *sim, uint64_t data_ns, uint64_t acks_ns)
 	sim->hold_acks_ns = acks_ns;
 }
 
-/*
- * --- frames in flight: a heap, earliest first ---
- */
+/* --- frames in flight: a heap, earliest first --- */
 
 static bool is_earlier(const struct frame *a, const struct frame *b)
 {
@@ -229,9 +228,7 @@ static struct frame *heap_pop(struct sim *sim)
 	return first;
 }
 
-/*
- * --- links ---
- */
+/* --- links --- */
 
 static void fate_report(struct sim *sim, uint32_t from, uint32_t to, enum sim_fate fate,
 	const uint8_t *frame, size_t bytes)
@@ -241,7 +238,7 @@ static void fate_report(struct sim *sim, uint32_t from, uint32_t to, enum sim_fa
 		sim->trace(sim->trace_context, sim->now_ns, from, to, fate, frame, bytes);
 }
 
-/* The port that a host's packets come from; any number does, as long as both ends know it. */
+/* The source port of a host: any number that both ends know. */
 static void flow_between(
 	const struct sim *sim, uint32_t from, const struct gid *destination, struct icrc_flow *flow)
 {
@@ -268,7 +265,7 @@ static void flip_bits(struct sim *sim, uint8_t *data, uint32_t bytes)
 	}
 }
 
-/* One copy of a frame leaves at `start_ns`. */
+/* A copy of a frame leaves at `start_ns`. */
 static void frame_travel(struct sim *sim, uint32_t from, uint32_t to, const struct gid *destination,
 	uint64_t start_ns, const uint8_t *data, uint32_t bytes)
 {
@@ -293,7 +290,9 @@ static void frame_travel(struct sim *sim, uint32_t from, uint32_t to, const stru
 	heap_push(sim, frame);
 }
 
-/* When a frame has left the sender, behind those that wait; false when too many do. */
+/*
+ * The time at which a frame has left its sender, behind the waiting ones. False when too many wait.
+ */
 static bool wire_take(
 	struct sim *sim, uint32_t from, uint32_t to, uint32_t bytes, uint64_t *ret_left_ns)
 {
@@ -333,11 +332,9 @@ static void send_frame(struct sim *sim, uint32_t from, uint32_t to, const struct
 	}
 }
 
-/*
- * --- lanes ---
- */
+/* --- lanes --- */
 
-/* Packets are there, or not: have they been held for long enough? */
+/* Have the packets, if any, been held for long enough? */
 static bool is_due(struct sim *sim, bool is_there, uint64_t hold_ns, uint64_t *at_ns)
 {
 	if (!is_there)
@@ -397,7 +394,7 @@ static void port_flush(struct sim *sim, struct port *port)
 	bool with_acks = is_due(sim, has_any, sim->hold_acks_ns, &port->acks_at_ns);
 
 	if (has_data && !with_data)
-		return; /* acknowledgements go behind data */
+		return; /* acknowledgements follow data */
 	for (;;) {
 		port->lane->lend_run_bytes = (uint32_t)(sim->order * 4099 % SIM_RUN_BYTES_MAX);
 		bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns);
@@ -418,7 +415,8 @@ void sim_flush(struct sim *sim)
 }
 
 /*
- * A multicast frame reaches all lanes of its host, any other the one whose slot its number names.
+ * A multicast frame reaches all lanes of its host; any other frame the lane with the slot of its
+ * QPN.
  */
 static bool is_for_port(const struct sim *sim, const struct frame *frame, const struct port *port)
 {

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 /*
- * socket(2) itself. A program may run with a library that takes the calls of sockets programs and
- * makes rsockets of them (librspreload): the sockets below those must be real ones, whichever
- * thread opens them.
+ * socket(2) itself. A program may run with librspreload, which makes rsockets of the program's
+ * sockets. urnic's own sockets must be real ones, whichever thread opens them.
  */
 static inline int socket_open(int family, int type, int protocol)
 {

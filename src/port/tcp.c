@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of the data path go around the C library's: those are cancellation points, and locks
- * are held.
+ * The calls of the data path bypass the C library, whose functions are cancellation points: the
+ * caller holds locks.
  */
 #include "port/tcp.h"
 
@@ -23,7 +23,7 @@ static void option_set(int fd, int level, int name, int value)
 	setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* A quarter of the time passes before the first question; an eighth between two. */
+/* A quarter of the time passes before the first keepalive probe; an eighth between two. */
 void port_tcp_set_patience(int fd, unsigned seconds)
 {
 	unsigned idle_s = seconds / 4 + !(seconds / 4), interval_s = seconds / 8 + !(seconds / 8);
@@ -33,7 +33,7 @@ void port_tcp_set_patience(int fd, unsigned seconds)
 	option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, (int)((seconds - idle_s) / interval_s));
 }
 
-/* What cannot be set is not worth failing for. */
+/* Refused options are not worth an error. */
 static void options_set(int fd)
 {
 	option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -148,7 +148,7 @@ enum { SEND_FLAGS = MSG_NOSIGNAL | MSG_DONTWAIT };
 static int64_t send_pieces(int fd, const struct iovec *pieces, unsigned count)
 {
 	const struct msghdr message = {
-		.msg_iov = (struct iovec *)(uintptr_t)pieces, /* it could be const */
+		.msg_iov = (struct iovec *)(uintptr_t)pieces, /* the kernel only reads them */
 		.msg_iovlen = count,
 	};
 

@@ -63,21 +63,22 @@ void port_udp_destroy(struct port_udp *port)
 }
 
 /*
- * What the socket is to tell about each packet. urnicd has set most of it already; a port does not
- * depend on that.
+ * Information that the socket has to report for each packet. urnicd has set most of it already; a
+ * port does not depend on that.
  */
 static int set_options(int fd, bool is_ipv4)
 {
 	const int on = 1;
 
-	/* A former owner's link may have left its filter (udp_bypass.c). */
+	/* A former owner's bypass may have left its filter (udp_bypass.c). */
 	setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &on, sizeof(on));
 	if (setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) != 0)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on)) != 0)
 		return -errno;
 	/*
-	 * RoCEv2 has its ICRC: adapters and rxe send no UDP checksum, which IPv6 minds unless told.
+	 * Adapters and rxe send no UDP checksum, because RoCEv2 has its ICRC. IPv6 sockets drop
+	 * such packets by default.
 	 */
 	if (!is_ipv4 && setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on)))
 		return -errno;
@@ -87,14 +88,14 @@ static int set_options(int fd, bool is_ipv4)
 	return 0;
 }
 
-/* Not an error where it fails: the hop limit is not known then. */
+/* On failure the hop limit is unknown, which is no error. */
 static void report_hops(const struct udp_receiver *receiver)
 {
 	const int on = 1;
 	bool is_ipv4 = gid_is_ipv4(&receiver->gid);
 
 	if (receiver->is_channel)
-		return; /* tells them anyway */
+		return; /* a channel always reports it */
 	setsockopt(receiver->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 		is_ipv4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
 }
@@ -107,7 +108,7 @@ void port_udp_report_hops(struct port_udp *port)
 			report_hops(&port->receivers[i]);
 }
 
-/* How many packets the socket had dropped before it became ours. */
+/* The number of packets that the socket had dropped before the port got it. */
 static uint32_t overflows_so_far(int fd)
 {
 	uint32_t info[SK_MEMINFO_VARS];

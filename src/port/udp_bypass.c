@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Past IP and UDP: an AF_PACKET socket on the interface of a local address.
+ * The bypass of IP and UDP: an AF_PACKET socket on the interface of a local address.
  *
- * The kernel passes each packet to such sockets before its network stack sees it, and writes it
- * into a ring that the port reads without a system call. Frames that the port sends pass no routing
- * and no other socket. That halves the cost of a short packet.
+ * The kernel passes each packet to such sockets before its network stack, and writes it into a ring
+ * that the port reads without a system call. Frames that the port sends pass no routing and no
+ * other socket. That halves the cost of a short packet.
  *
  * Receiving. Short datagrams arrive in the ring only; a filter keeps them from the UDP socket. Long
- * datagrams arrive at the socket, as the ring would copy them a second time. The ring has their
- * first bytes, as a mark of their place in the order of arrival. A mark arrives first and its
- * datagram a moment later; the first bytes show which belong together. A full ring or socket may
- * lose either. A datagram without a mark is delivered when the port reads the socket. A mark
- * without a datagram is dropped after a while, or when the datagram of the next mark is there.
+ * datagrams arrive at the socket, because the ring would copy them a second time. The ring has
+ * their first bytes, as a mark of their place in the order of arrival. A mark arrives a moment
+ * before its datagram; the first bytes show which belong together. A full ring or socket may lose
+ * either. A datagram without a mark is delivered when the port reads the socket. A mark without a
+ * datagram is dropped after a while, or when the datagram of the next mark has arrived.
  *
  * A datagram that begins in the middle of a message has no mark. Nearly all datagrams of a long
  * message are such, and marks would cost a tenth of the bandwidth. The PSN of a later packet shows
- * that they are missing; the packet waits for them (udp_order.c).
+ * that they are missing, and that packet waits for them (udp_order.c).
  *
  * Packets that arrive by another interface (loopback, for those of this host) go to the socket.
  *
@@ -35,7 +35,7 @@
 
 enum {
 	BYPASS_BATCH = 32, /* frames per call */
-	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; more is the socket's */
+	BYPASS_SEND_BYTES_MAX = 4096, /* of UDP payload; longer messages use the socket */
 	BYPASS_MARKS_SEARCHED = 64, /* for that of a datagram */
 	BYPASS_STALLED_LOOKS_MAX = 256, /* for the datagram of a mark */
 	GSO_UDP_L4 = 5, /* VIRTIO_NET_HDR_GSO_UDP_L4 of Linux 6.2 */
@@ -49,7 +49,7 @@ static struct tpacket2_hdr *slot_at(const struct udp_bypass *bypass, uint32_t in
 		(size_t)(index % BYPASS_SLOTS_COUNT) * BYPASS_SLOT_BYTES);
 }
 
-/* The slot `ahead` of the next one, if there is something in it. */
+/* The slot `ahead` of the next one, if it is filled; else NULL. */
 static struct tpacket2_hdr *slot_filled(const struct udp_bypass *bypass, uint32_t ahead)
 {
 	struct tpacket2_hdr *slot = slot_at(bypass, bypass->next_slot + ahead);
@@ -79,8 +79,8 @@ static void count_losses(struct port_udp *port, const struct udp_bypass *bypass)
 }
 
 /*
- * Deliver a frame. False: that is too early, as what comes before it is still on its way; unless it
- * may be.
+ * Deliver a frame. Returns false, with nothing delivered, when earlier packets are still to come,
+ * unless `may_be_early`.
  */
 static bool take_frame(struct port_udp *port, uint8_t address, const struct tpacket2_hdr *slot,
 	bool may_be_early, port_udp_packet_fn *on_packet, void *context)
@@ -120,7 +120,7 @@ static bool is_mark_of(const struct tpacket2_hdr *slot, const uint8_t *data)
 		memcmp(end - BTH_BYTES, data, BTH_BYTES) == 0;
 }
 
-/* How far ahead the mark of a datagram is; -1: there is none. */
+/* The distance to the mark of a datagram; -1: there is none. */
 static int mark_find(const struct udp_bypass *bypass, const uint8_t *data)
 {
 	const struct tpacket2_hdr *slot;
@@ -156,8 +156,8 @@ bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *
 }
 
 /*
- * Deliver what is next in the ring. False: not yet, as something that the socket has, or will have
- * in a moment, comes before it; unless it has been waited for long enough.
+ * Deliver the next slot of the ring. Returns false when a datagram of the socket precedes it, and
+ * the wait for that one is not over.
  */
 static bool take_next(struct port_udp *port, uint8_t address, struct tpacket2_hdr *slot,
 	port_udp_packet_fn *on_packet, void *context)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Set-up of the socket past UDP (udp_bypass.c): its filters, its ring, and the interface. */
+/*
+ * Set-up of the socket that bypasses UDP (udp_bypass.c): its filters, its ring, and the interface.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -22,12 +24,12 @@
 
 enum {
 	BYPASS_BLOCK_BYTES = 1 << 16,
-	BYPASS_SHORT_BYTES = 1500, /* longer ones are marks; with Ethernet header */
-	BYPASS_SOCKETS_MAX = 8, /* on one interface: each one looks at every packet there */
+	BYPASS_SHORT_BYTES = 1500, /* longer datagrams are marks; with Ethernet header */
+	BYPASS_SOCKETS_MAX = 8, /* on one interface, because each sees every packet there */
 };
 
-/* A classic BPF program under construction: conditions, which all have to hold. */
-enum { OTHERWISE = UINT8_MAX }; /* a jump to where otherwise() was called */
+/* A classic BPF program under construction: conditions that all must hold. */
+enum { OTHERWISE = UINT8_MAX }; /* a jump to the instruction after program_otherwise() */
 
 struct program {
 	struct sock_filter code[32];
@@ -53,7 +55,7 @@ static void program_return(struct program *program, uint32_t verdict)
 	program->code[program->count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
 }
 
-/* Let every condition that does not hold lead to the instruction that comes next. */
+/* Conditions that do not hold lead to the next instruction. */
 static void program_otherwise(struct program *program)
 {
 	for (uint8_t i = 0; i < program->count; i++) {
@@ -73,7 +75,7 @@ static int program_attach(int fd, struct program *program)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) ? -errno : 0;
 }
 
-/* Which packets have the plain headers that the ring is for. `ip`: where the IP header begins. */
+/* Require the plain headers that the ring is for. `ip`: offset of the IP header. */
 static void want_plain_headers(struct program *program, bool is_ipv4, uint32_t ip)
 {
 	if (is_ipv4) {
@@ -90,7 +92,7 @@ static uint32_t ip_bytes(bool is_ipv4)
 	return is_ipv4 ? IPV4_BYTES : IPV6_BYTES;
 }
 
-/* Not the middle of a message, `bth` being where the packet begins. */
+/* Require a packet that is not the middle of a message. `bth`: offset of the packet. */
 static void want_no_middle(struct program *program, uint32_t bth)
 {
 	static const uint8_t middles[] = {
@@ -106,8 +108,7 @@ static void want_no_middle(struct program *program, uint32_t bth)
 }
 
 /*
- * What the ring takes: packets for our address, port and slot; of long ones the headers, or
- * nothing.
+ * The ring takes packets for our address, port and slot; of long packets the headers, or nothing.
  */
 static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 {
@@ -134,7 +135,7 @@ static int filter_ring(int fd, const struct gid *gid, uint8_t slot)
 	return program_attach(fd, &program);
 }
 
-/* What the socket does not take: what the ring takes whole. */
+/* The socket does not take packets that the ring takes whole. */
 static int filter_socket(int fd, const struct gid *gid, uint32_t ifindex)
 {
 	bool is_ipv4 = gid_is_ipv4(gid);
@@ -151,7 +152,7 @@ static int filter_socket(int fd, const struct gid *gid, uint32_t ifindex)
 	return program_attach(fd, &program);
 }
 
-/* Before Linux 6.2, a ring that wants to know how super-packets are cut does not get them. */
+/* Before Linux 6.2, a ring that requests segmentation data gets no super-packets. */
 static bool kernel_knows_super_packets(void)
 {
 	struct utsname name;
@@ -162,8 +163,8 @@ static bool kernel_knows_super_packets(void)
 }
 
 /*
- * Ethernet, and no port of something else: there (VRF) the network stack takes packets to have come
- * by that.
+ * Require Ethernet, and no member of another interface (VRF), to which the network stack would
+ * assign the packets.
  */
 static int check_interface(int fd, uint32_t ifindex)
 {
@@ -179,7 +180,7 @@ static int check_interface(int fd, uint32_t ifindex)
 										       : 0;
 }
 
-/* How many packet sockets look at what comes in there, as far as one can see. */
+/* The number of visible packet sockets that receive from this interface. */
 static unsigned sockets_on(uint32_t ifindex)
 {
 	FILE *file = fopen("/proc/thread-self/net/packet", "re");
@@ -245,7 +246,7 @@ static int bypass_open(
 		error = ring_map(bypass);
 	if (!error)
 		error = bypass_bind(bypass, gid, ifindex);
-	/* More than a program without privileges may have, and no harm where it is refused. */
+	/* More than an unprivileged program may set; a refusal is harmless. */
 	setsockopt(bypass->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_bytes, sizeof(send_bytes));
 	return error;
 }

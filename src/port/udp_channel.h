@@ -3,28 +3,28 @@
 #define URNIC_PORT_UDP_CHANNEL_H
 
 /*
- * What travels on a channel: datagrams of a receive socket that the port itself does not have.
+ * The messages of a channel: datagrams of a receive socket that the port itself does not have.
  *
  * The system's urnicd keeps the sockets of port 4791 from ordinary users, reads them and passes
  * each datagram on (urnicd/relay.h). A channel is a pair of connected unix datagram sockets; the
  * port reads its end in place of the UDP socket (port_udp_add_address() takes either). A message is
- * one struct udp_channel_head, in host order, and the datagram behind it: RoCEv2 packets as UDP_GRO
- * merged them.
+ * a struct udp_channel_head, in host order, and the datagram: RoCEv2 packets as UDP_GRO merged
+ * them.
  */
 
 #include <stdint.h>
 
 #include "base/gid.h"
 
-/* What the kernel said about the datagram. */
+/* The kernel's information about the datagram. */
 struct udp_channel_head {
-	struct gid sgid; /* who sent it */
-	/* Of each packet but the last, ICRC included; UINT32_MAX: there is one */
+	struct gid sgid; /* the sender */
+	/* Of each packet except the last, ICRC included; UINT32_MAX: there is one packet. */
 	uint32_t segment_bytes;
 	uint32_t overflows; /* packets that the receive socket dropped since the last datagram */
 	uint16_t source_port;
 	uint8_t tos;
-	uint8_t hop_limit; /* that was left */
+	uint8_t hop_limit; /* as it arrived */
 };
 
 #endif

@@ -3,7 +3,7 @@
 #define URNIC_PORT_UDP_INTERNAL_H
 
 /*
- * Shared by the files of the UDP port only. udp.c creates and destroys the port. udp_receive.c and
+ * For the files of the UDP port only. udp.c creates and destroys the port. udp_receive.c and
  * udp_send.c are the data path, udp_tail.c orders acknowledgements, and udp_path.c opens paths and
  * their sockets. udp_bypass.c exchanges frames with the interface itself: udp_bypass_open.c sets it
  * up, udp_neighbour.c has Ethernet addresses, and udp_order.c keeps its order with the socket.
@@ -30,10 +30,10 @@ enum {
 	UDP_EMPTY_LOOKS = 64, /* in a row, before a receiver counts as quiet */
 	UDP_QUIET_STEP = 16, /* calls per look at a quiet receiver */
 	UDP_SEND_BATCH = 64,
-	UDP_SEND_PIECES = 1024, /* of a batch: of one message at most 3 for each packet */
-	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later ones) */
-	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet too */
-	UDP_PACKET_BYTES_MAX = 65503, /* what fits an IPv4 datagram, without ICRC */
+	UDP_SEND_PIECES = 1024, /* of a batch: one message takes 3 at most for each packet */
+	UDP_SEGMENTS_MAX = 64, /* the kernel's UDP_MAX_SEGMENTS (128 in later kernels) */
+	UDP_SUPER_BYTES_MAX = 65000, /* a super-packet is an IP packet */
+	UDP_PACKET_BYTES_MAX = 65503, /* the room of an IPv4 datagram, without ICRC */
 	UDP_SOCKET_BUFFER_BYTES = 4 << 20,
 	UDP_FLOWS_COUNT = 64, /* power of two */
 	UDP_ORDERS_COUNT = 64, /* power of two */
@@ -44,34 +44,34 @@ enum {
 	UDP_ECN_MASK = 3,
 	UDP_HOP_LIMIT = 64,
 	/*
-	 * The kernel has not taken a single packet for so long: what waits is dropped, so that
-	 * retries count and end. A super-packet takes that long at 1 Mbit/s.
+	 * The kernel takes no packet for so long: waiting packets are dropped, so that retries
+	 * count and end. A super-packet takes that long at 1 Mbit/s.
 	 */
 	UDP_BLOCKED_MS_MAX = 500,
 	UDP_FLOW_LABEL_MASK = 0xfffff,
 };
 
-/* TOS, hop limit and UDP_SEGMENT going out; TOS, segment size and overflow count coming in. */
+/* Sending: TOS, hop limit and UDP_SEGMENT. Receiving: TOS, segment size and overflow count. */
 struct udp_control {
 	_Alignas(struct cmsghdr) uint8_t bytes[128];
 };
 
 /*
- * A neighbour on the link: whoever some path leads to, and the Ethernet addresses that frames to it
- * need, once the kernel has confirmed them. Direct-mapped: a path that finds another in its place
- * goes without.
+ * A neighbour on the link, to which some path leads, with the Ethernet addresses for frames to it,
+ * once the kernel has confirmed them. Direct-mapped: a path whose place has another neighbour goes
+ * without.
  */
 struct udp_neighbour {
 	uint32_t paths; /* that lead to it; 0: free */
 	uint8_t address; /* our own */
 	struct gid gid;
 	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it: the kernel's answer, then our own */
-	bool is_asked; /* a question waits to be taken */
-	uint64_t ask_from_ms; /* no question before that */
-	uint32_t ask_pause_ms; /* between questions */
+	bool is_asked; /* a lookup waits to be taken */
+	uint64_t ask_from_ms; /* no lookup before that */
+	uint32_t ask_pause_ms; /* between lookups */
 	uint64_t confirmed_ms; /* when the kernel last gave this address; 0: it has none */
-	uint64_t heard_ms; /* when its last frame came; 0: never, or its link refused one of ours */
-	uint64_t routed_ms; /* when the kernel last found a way to it */
+	uint64_t heard_ms; /* of its last frame; 0: none, or its link refused one of ours */
+	uint64_t routed_ms; /* when the kernel last found a route to it */
 };
 
 /* udp_bypass.c */
@@ -92,21 +92,21 @@ struct udp_bypass {
 };
 
 struct udp_receiver {
-	int fd; /* -1: none any more */
-	bool is_channel; /* of urnicd's, in place of the socket (udp_channel.h) */
-	struct udp_bypass *bypass; /* NULL: the socket is all there is */
+	int fd; /* -1: removed */
+	bool is_channel; /* from urnicd, in place of the socket (udp_channel.h) */
+	struct udp_bypass *bypass; /* NULL: only the socket */
 	uint32_t scope_ifindex;
 	uint32_t overflows_seen; /* the socket's own count, modulo 2^32 */
 	uint32_t empty_looks; /* in a row */
-	unsigned batch; /* datagrams to ask for next: few while few come */
-	bool was_full; /* the last call got as many as it asked for */
+	unsigned batch; /* datagrams to read next: few while few arrive */
+	bool was_full; /* the last call got the whole batch */
 	struct gid gid;
 };
 
-/* What we know of one sender, to check its ICRCs faster. Direct-mapped: a collision replaces. */
+/* The state of a sender, for faster ICRC checks. Direct-mapped: a collision replaces. */
 struct udp_flow {
 	bool is_used;
-	bool is_counting; /* its ids go on from datagram to datagram, instead of from 0 */
+	bool is_counting; /* its ids count from datagram to datagram, instead of from 0 */
 	uint8_t address;
 	uint16_t source_port;
 	uint16_t next_id;
@@ -114,17 +114,17 @@ struct udp_flow {
 	struct icrc_flow icrc;
 };
 
-/* One that is within a message (udp_order.c). Direct-mapped, too. */
+/* A sender within a message (udp_order.c). Direct-mapped, too. */
 struct udp_order {
-	const struct udp_flow *flow; /* NULL: nobody */
-	uint32_t stream; /* destination QPN, and whether it is of its responses */
-	struct psn next; /* the first number that has not come */
+	const struct udp_flow *flow; /* NULL: free */
+	uint32_t stream; /* destination QPN, and whether these are its responses */
+	struct psn next; /* the first missing PSN */
 };
 
-/* Whether acknowledgements travel as tails to and from a host (udp_tail.c). */
+/* Do acknowledgements travel as tails to and from a host (udp_tail.c)? */
 struct udp_tails {
 	bool is_used;
-	bool has_come; /* one, from there */
+	bool has_come; /* a tail has come from there */
 	uint8_t address; /* our own */
 	uint8_t copies; /* that were sent there */
 	struct gid remote;
@@ -133,11 +133,11 @@ struct udp_tails {
 struct udp_sender {
 	int fd;
 	uint16_t source_port;
-	uint32_t paths; /* that use it; it closes with the last */
+	uint32_t paths; /* that use it; the last one closes it */
 };
 
 struct udp_path {
-	uint32_t id; /* its index, and a generation above */
+	uint32_t id; /* its index, and a generation in the upper bits */
 	struct port_udp_path settings;
 	uint32_t references;
 	bool can_segment; /* until the device refuses */
@@ -145,7 +145,7 @@ struct udp_path {
 	union socket_address remote;
 	socklen_t remote_bytes;
 	struct icrc_flow icrc;
-	struct udp_control control; /* TOS and hop limit where they are not the socket's */
+	struct udp_control control; /* TOS and hop limit where they differ from the socket's */
 	size_t control_bytes;
 	struct udp_neighbour *neighbour; /* NULL: none */
 	struct roce_frame_headers headers;
@@ -160,7 +160,7 @@ struct udp_staged {
 	uint32_t bytes; /* without ICRC */
 	const uint8_t *lent; /* the last lent_bytes of them lie there; NULL: in the buffer */
 	uint32_t lent_bytes;
-	uint32_t whole_offset; /* where there is room for all of it */
+	uint32_t whole_offset; /* a place with room for all of it */
 };
 
 struct port_udp {
@@ -174,7 +174,7 @@ struct port_udp {
 	bool reports_hops;
 	uint32_t receiver_count;
 	uint32_t receive_calls;
-	uint32_t busiest; /* the receiver that had a packet last */
+	uint32_t busiest; /* the receiver of the last packet */
 	struct udp_receiver receivers[PORT_UDP_ADDRESSES_MAX];
 	struct mmsghdr in[UDP_RECEIVE_BATCH];
 	struct iovec in_iov[UDP_RECEIVE_BATCH];
@@ -187,13 +187,13 @@ struct port_udp {
 	struct udp_neighbour neighbours[UDP_NEIGHBOURS_COUNT];
 	struct udp_tails tails[UDP_TAILS_COUNT];
 	uint32_t question_count;
-	port_udp_question_fn *on_question; /* NULL: nobody answers */
+	port_udp_question_fn *on_question; /* NULL: lookups are not executed */
 	void *question_context;
 	uint32_t looks; /* system calls of the last port_udp_receive() */
 
 	/*
-	 * sending: staged[staged_first .. staged_end) lie in `stage`, one behind the other but for
-	 * tails (udp_tail.c)
+	 * Sending: staged[staged_first .. staged_end) lie behind each other in `stage`, except for
+	 * tails (udp_tail.c).
 	 */
 	uint32_t staged_first;
 	uint32_t staged_end;
@@ -211,14 +211,14 @@ struct port_udp {
 	uint32_t out_packets[UDP_SEND_BATCH]; /* staged packets in each message */
 
 	/*
-	 * Paths by number, and by what they lead to. Indexes that were used before wait in a ring,
-	 * the one that has been free longest first; none beyond path_limit was ever used. So
-	 * opening and closing take the same time however many there are.
+	 * Paths by number, and by their destination. Freed indexes wait in a ring, the oldest
+	 * first; those from path_limit on were never used. So opening and closing take the same
+	 * time whatever the number of paths.
 	 */
 	uint32_t path_limit;
 	uint32_t path_free_head; /* in path_free */
 	uint32_t path_free_count;
-	uint32_t path_generation; /* of the next one */
+	uint32_t path_generation; /* of the next path */
 	struct udp_path *paths[PORT_UDP_PATHS_MAX];
 	uint32_t path_free[PORT_UDP_PATHS_MAX];
 	struct udp_path *path_buckets[UDP_PATH_BUCKETS];
@@ -226,7 +226,7 @@ struct port_udp {
 };
 
 /*
- * The two system calls of the data path, without the C library's cancellation points: those cost a
+ * The two system calls of the data path, without the C library's cancellation points. Those cost a
  * threaded program more than the rest of a call that finds nothing.
  */
 static inline int udp_recvmmsg(int fd, struct mmsghdr *messages, unsigned count)
@@ -239,7 +239,7 @@ static inline int udp_sendmmsg(int fd, struct mmsghdr *messages, unsigned count)
 	return (int)syscall(SYS_sendmmsg, fd, messages, count, MSG_DONTWAIT);
 }
 
-/* The first refusal is what counts. */
+/* Keeps the first refusal. */
 static inline void udp_refused(struct port_udp *port, const char *call, int error)
 {
 	if (port->refusal.call)
@@ -256,27 +256,27 @@ static inline struct udp_path *udp_path_find(const struct port_udp *port, uint32
 	return path && path->id == id ? path : NULL;
 }
 
-/* What the kernel says about one datagram beside its bytes, or we read in a frame's headers. */
+/* The information about a datagram, from the kernel or a frame's headers. */
 struct udp_datagram {
 	uint8_t address;
 	uint8_t tos;
 	uint8_t hop_limit;
-	uint32_t segment_bytes; /* of each packet but the last, ICRC included */
+	uint32_t segment_bytes; /* of each packet except the last, ICRC included */
 };
 
 /*
- * Split a datagram into its packets and pass on the good ones. Returns whether a queue pair took
- * one for its peer's.
+ * Split a datagram into its packets and pass on the good ones. Returns whether a queue pair
+ * accepted one as its peer's.
  */
 bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagram,
 	struct udp_flow *flow, const uint8_t *data, size_t bytes, port_udp_packet_fn *on_packet,
 	void *context);
 
-/* What is known of a sender, or nothing yet. */
+/* The entry of a sender, which may be new. */
 struct udp_flow *udp_flow_of(
 	struct port_udp *port, uint8_t address, const struct gid *sgid, uint16_t source_port);
 
-/* Read datagrams from the socket of an address, at most a batch. Returns how many it were. */
+/* Read at most a batch of datagrams from the socket of an address. Returns how many. */
 unsigned udp_socket_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
@@ -286,76 +286,76 @@ unsigned udp_socket_receive(
 bool udp_is_channel(int fd);
 
 /*
- * The part of udp_socket_receive() that a channel has for itself. Returns how many datagrams it
- * were, or -1 and errno; adds their bytes.
+ * udp_socket_receive() for a channel. Returns the number of datagrams, or -1 and errno; adds their
+ * bytes.
  */
 int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
 	port_udp_packet_fn *on_packet, void *context);
 
-/* --- order between link and socket (udp_order.c) --- */
+/* --- order between bypass and socket (udp_order.c) --- */
 
-/* This packet, of at least a BTH, was taken by its queue pair. */
+/* A queue pair accepted this packet, of at least a BTH. */
 void udp_order_note(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
 /*
- * Is a packet of the middle of a message on its way that comes before this one, of at least a BTH?
+ * Does this packet, of at least a BTH, have to wait for an earlier packet from the middle of a
+ * message?
  */
 bool udp_order_is_early(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
 /*
- * Is the packet, of at least a BTH, from the middle of a message? Datagrams that begin so have no
- * marks.
+ * Is the packet, of at least a BTH, from the middle of a message? Datagrams that begin with it have
+ * no mark.
  */
 bool udp_order_is_middle(const uint8_t *packet);
 
 /* --- acknowledgements as tails of super-packets (udp_tail.c) --- */
 
 /*
- * How many staged packets from `first` on go as one super-packet: one path, equal sizes, of which
- * the last may be shorter.
+ * How many staged packets from `first` on make a super-packet: one path, equal sizes, of which the
+ * last may be shorter.
  */
 uint32_t udp_run_length(const struct port_udp *port, uint32_t first);
 
 /*
- * A super-packet may reach its receiver in one piece, which goes to the slot of its first packet:
- * so all of it is for one slot.
+ * A receiver may get a super-packet in one piece, at the slot of its first packet. So all of its
+ * packets must be for one slot.
  */
 bool udp_is_for_same_slot(
 	const struct port_udp *port, const struct udp_staged *a, const struct udp_staged *b);
 
 /*
- * No message was made of what is staged from `first` on. An acknowledgement there may move behind
+ * The packets from `first` on are in no message yet. An acknowledgement there may move behind
  * requests, or get a copy there.
  */
 void udp_tail_arrange(struct port_udp *port, uint32_t first);
 
 /*
- * Where in a datagram of `bytes` the acknowledgement is that is to be delivered before the requests
- * in front of it; 0: there is none.
+ * The offset, in a datagram of `bytes`, of the acknowledgement that is delivered before the
+ * requests in front of it; 0: there is none.
  */
 size_t udp_tail_find(const uint8_t *data, size_t bytes, size_t segment_bytes);
 
-/* A tail, whose ICRC was good, came from there. */
+/* A tail with a good ICRC came from there. */
 void udp_tail_heard(struct port_udp *port, uint8_t address, const struct gid *remote);
 
-/* --- the link (udp_bypass.c) --- */
+/* --- the bypass (udp_bypass.c) --- */
 
-/* Take in what has come over the link of an address. Returns the number of datagrams. */
+/* Receive from the bypass of an address. Returns the number of datagrams. */
 unsigned udp_bypass_receive(
 	struct port_udp *port, uint8_t address, port_udp_packet_fn *on_packet, void *context);
 
 /*
- * A datagram was read from the socket: deliver what came over the link before it, and cross out its
- * mark. Nothing happens when it has none. Returns whether it had, and then the Ethernet addresses
- * it came with.
+ * A datagram was read from the socket. Deliver the frames before it, and remove its mark. Returns
+ * whether it had a mark, and then the Ethernet addresses of its frame.
  */
 bool udp_bypass_catch_up(struct port_udp *port, uint8_t address, const uint8_t *data, size_t bytes,
 	uint8_t ret_macs[ROCE_MACS_BYTES], port_udp_packet_fn *on_packet, void *context);
 
 /*
- * A packet that a queue pair took came from there, in a frame that begins with `macs`. The
- * neighbour counts as heard if the kernel has confirmed that it has the address that the frame came
- * from; else that is asked for.
+ * A queue pair accepted a packet from there, in a frame that begins with `macs`. The neighbour
+ * counts as heard if the kernel has confirmed the frame's source address; else the port looks that
+ * up.
  */
 void udp_neighbour_heard(
 	struct port_udp *port, uint8_t address, const struct gid *gid, const uint8_t *macs);
@@ -364,30 +364,30 @@ void udp_bypass_close(struct udp_bypass *bypass);
 int udp_bypass_fd(const struct udp_bypass *bypass);
 
 /*
- * The link that a message of a path leaves by now; NULL: its socket. `data_bytes` of UDP payload,
- * `now_ms` of udp_now_ms().
+ * The bypass for a message of a path; NULL: its socket. `data_bytes` of UDP payload, `now_ms` of
+ * udp_now_ms().
  */
 struct udp_bypass *udp_bypass_of(const struct port_udp *port, const struct udp_path *path,
 	uint32_t data_bytes, uint64_t now_ms);
 
-/* Time to a few milliseconds, for next to nothing. */
+/* The time to a few milliseconds, at almost no cost. */
 uint64_t udp_now_ms(void);
 
 /*
- * Make the headers of a message for the link, of `data_bytes`, cut into packets of `segment_bytes`
- * (0: one). Returns their length.
+ * Make the headers of a frame with `data_bytes`, segmented into packets of `segment_bytes` (0:
+ * one). Returns their length.
  */
 uint32_t udp_bypass_headers_make(
 	const struct udp_path *path, uint32_t data_bytes, uint32_t segment_bytes, uint8_t *to);
 
-/* The neighbour at the end of a new path, and of one no longer. */
+/* Add or remove the reference of a path to the neighbour at its end. */
 void udp_neighbour_ref(struct port_udp *port, struct udp_path *path);
 void udp_neighbour_unref(struct udp_path *path);
 
-/* Close all paths and their sockets, whoever still refers to them. */
+/* Close all paths and their sockets, whatever their references. */
 void udp_paths_destroy(struct port_udp *port);
 
-/* Append one control message. Returns the bytes used so far, it included. */
+/* Append a control message. Returns the bytes used so far. */
 size_t udp_control_append(struct udp_control *control, size_t used_bytes, int level, int type,
 	const void *value, size_t value_bytes);
 

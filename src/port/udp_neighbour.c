@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Ethernet addresses of next hops, for frames past the kernel's UDP (udp_bypass.c).
+ * The Ethernet addresses of next hops, for frames that bypass the kernel's UDP (udp_bypass.c).
  *
  * Any host on the link can send frames with the peer's IP address and an Ethernet address of its
  * own. So the port trusts no frame. It uses the address that the kernel's neighbour table has for
- * the route's next hop. A thread of the NIC asks the kernel for it (port_udp_question). So packets
- * go where the kernel would send them, and a host that forges frames moves none.
+ * the route's next hop, which a thread of the NIC looks up (struct port_udp_question). So packets
+ * go where the kernel would send them, and a host that forges frames redirects none.
  *
- * A frame from that address, with a packet that a queue pair took, shows that the neighbour is
- * alive, for UDP_HEARD_MS. A frame from another address makes the port ask again, once in
- * UDP_ASK_MS. Each time that the kernel has no address doubles the pause before the next question.
- * The port asks anew after UDP_CONFIRM_MS, and uses no answer older than UDP_CONFIRMED_MS. Packets
- * to a silent or unconfirmed neighbour leave by the UDP socket. So does a packet to each neighbour
- * once in UDP_ROUTED_MS, so that the port soon notices a changed route.
+ * A frame from that address, with a packet that a queue pair accepted, shows that the neighbour is
+ * alive, for UDP_HEARD_MS. A frame from another address causes a new lookup, once in UDP_ASK_MS.
+ * Each lookup without an address doubles the pause before the next one. The port repeats a lookup
+ * after UDP_CONFIRM_MS, and uses no result older than UDP_CONFIRMED_MS. Packets to a silent or
+ * unconfirmed neighbour leave by the UDP socket. So does a packet to each neighbour once in
+ * UDP_ROUTED_MS, so that the port soon notices a changed route.
  */
 #include <string.h>
 #include <time.h>
@@ -80,7 +80,7 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 	}
 	neighbour->paths++;
 	path->neighbour = neighbour;
-	/* The answer is there before the first frame, mostly. */
+	/* Mostly the answer comes before the first frame. */
 	if (port->receivers[address].bypass && !gid_is_multicast(&neighbour->gid))
 		neighbour_ask(port, neighbour, udp_now_ms());
 }
@@ -91,7 +91,7 @@ void udp_neighbour_unref(struct udp_path *path)
 		path->neighbour->paths--;
 }
 
-/* Has the kernel given the address, not long ago? */
+/* Has the kernel given the address recently? */
 static bool is_confirmed(const struct udp_neighbour *neighbour, uint64_t now_ms)
 {
 	return neighbour->confirmed_ms && now_ms - neighbour->confirmed_ms <= UDP_CONFIRMED_MS;
@@ -112,7 +112,7 @@ void udp_neighbour_heard(
 		neighbour_ask(port, neighbour, now_ms);
 		return;
 	}
-	/* The kernel has seen that this one is the interface's own: it is a PACKET_HOST. */
+	/* The kernel has found this address to be the interface's own: PACKET_HOST. */
 	memcpy(neighbour->macs + FRAME_MAC_BYTES, own, FRAME_MAC_BYTES);
 	neighbour->heard_ms = now_ms;
 	if (now_ms - neighbour->confirmed_ms > UDP_CONFIRM_MS)
@@ -155,7 +155,8 @@ void port_udp_answer(
 
 	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &question->remote) ||
 		!gid_is_equal(&port->receivers[neighbour->address].gid, &question->local))
-		return; /* the last path to it was closed meanwhile, and another has its place */
+		/* The last path to it was closed meanwhile, and another neighbour has its place. */
+		return;
 	if (!mac || memcmp(neighbour->macs, mac, FRAME_MAC_BYTES) != 0)
 		neighbour->heard_ms = 0;
 	neighbour->confirmed_ms = mac ? udp_now_ms() : 0;

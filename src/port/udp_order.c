@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The order of packets that come two ways, over the link and by the socket, where no mark tells it
- * (udp_bypass.c): which queue pairs are within a message, and so have middle packets to come by the
- * socket. What is after those has to wait.
+ * The order of packets from the bypass and the socket, where no mark shows it (udp_bypass.c). The
+ * port records which queue pairs are within a message, whose middle packets come by the socket.
+ * Later packets from the bypass wait for those.
  *
- * Only a guess at what is on its way. Who is not known here is not waited for, and who never comes
- * is not waited for long; the transport puts up with packets in any order.
+ * This is only an estimate. The port does not wait for senders without a record, and waits for lost
+ * packets only briefly. The transport accepts packets in any order.
  */
 #include "port/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/opcode.h"
 
-enum { RESPONSE = 1 << U24_BITS }; /* a queue pair's requests and responses are numbered apart */
+enum { RESPONSE = 1 << U24_BITS }; /* separates a queue pair's responses from its requests */
 
 static struct udp_order *order_of(
 	struct port_udp *port, const struct udp_flow *flow, uint32_t stream)

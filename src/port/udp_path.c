@@ -15,7 +15,7 @@
 
 enum { SOURCE_PORTS_TRIED_MAX = 1024 };
 
-/* Of linux/in6.h, which does not go together with the C library's headers. */
+/* From linux/in6.h, which conflicts with the C library's headers. */
 #define LINUX_IPV6_FLOWINFO_SEND 33
 
 size_t udp_control_append(struct udp_control *control, size_t used_bytes, int level, int type,
@@ -30,7 +30,7 @@ size_t udp_control_append(struct udp_control *control, size_t used_bytes, int le
 	return used_bytes + CMSG_SPACE(value_bytes);
 }
 
-/* Nobody has a reason to send to this socket, and what comes must not pile up. */
+/* No peer sends to this socket, and unread input must not pile up. */
 static int refuse_input(int fd)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -39,7 +39,7 @@ static int refuse_input(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ? -errno : 0;
 }
 
-/* The flow label is what the path says, and not what the kernel makes of the addresses. */
+/* Send the path's flow label, instead of one that the kernel derives from the addresses. */
 static int flow_labels_set(int fd)
 {
 	const int off = 0, on = 1;
@@ -49,7 +49,7 @@ static int flow_labels_set(int fd)
 }
 
 /*
- * What makes the IP header predictable (the ICRC covers it): DF, and with it id 0 or, segmented,
+ * Make the IP header predictable, because the ICRC covers it: DF, and with it id 0 or, segmented,
  * 0, 1, 2 ...
  */
 static int set_options(int fd, bool is_ipv4)
@@ -68,7 +68,7 @@ static int set_options(int fd, bool is_ipv4)
 		return -errno;
 	if (!is_ipv4 && flow_labels_set(fd))
 		return -errno;
-	/* As large as we are allowed to: not an error when that is less. */
+	/* As much as allowed; less is no error. */
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	return refuse_input(fd);
@@ -80,7 +80,7 @@ static int bind_source(int fd, const struct udp_receiver *receiver, uint16_t *re
 	const unsigned range = 0x10000 - ROCE_SOURCE_PORT_MIN;
 	uint16_t first = 0;
 
-	/* Where it is refused, the search begins at the lowest. */
+	/* When refused, the search begins at the lowest port. */
 	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
 		first = 0;
 	for (unsigned i = 0; i < SOURCE_PORTS_TRIED_MAX; i++) {
@@ -140,10 +140,7 @@ static void sender_unref(struct port_udp *port, uint8_t address, uint8_t slot)
 	port->senders[address][slot] = NULL;
 }
 
-/*
- * The interface of multicast packets is the socket's: that of the local address, like all that this
- * socket sends.
- */
+/* The interface of a socket's multicast packets is that of the socket's local address. */
 static int multicast_through(
 	const struct udp_sender *sender, const struct udp_receiver *receiver, uint32_t ifindex)
 {
@@ -165,7 +162,7 @@ static void path_control_init(struct udp_path *path, bool is_ipv4)
 	if (path->settings.dscp != 0)
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos));
-	/* A socket has another limit for multicast, which is 1 unless somebody says otherwise. */
+	/* Sockets have a separate limit for multicast, by default 1. */
 	if (hop_limit != UDP_HOP_LIMIT || gid_is_multicast(&path->settings.remote))
 		path->control_bytes = udp_control_append(&path->control, path->control_bytes, level,
 			is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof(hop_limit));
@@ -238,10 +235,7 @@ static struct udp_path **bucket_of(struct port_udp *port, const struct port_udp_
 	return &port->path_buckets[hash % UDP_PATH_BUCKETS];
 }
 
-/*
- * An index that no path has; PORT_UDP_PATHS_MAX: there is none. It is the caller's when
- * path_index_take() says so.
- */
+/* A free index, which path_index_take() reserves; PORT_UDP_PATHS_MAX: there is none. */
 static uint32_t path_index_free(const struct port_udp *port)
 {
 	return port->path_free_count ? port->path_free[port->path_free_head] : port->path_limit;

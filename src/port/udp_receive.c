@@ -64,9 +64,9 @@ struct udp_flow *udp_flow_of(
 }
 
 /*
- * Deliver one packet with its ICRC, of `bytes`, if that is good. *id is the identification that it
- * is expected to have, and then the one that the next packet is. *was_taken is set if a queue pair
- * took it. Returns whether it was good.
+ * Deliver a packet of `bytes` with its ICRC, if that is good. *id is the packet's expected
+ * identification, and becomes that of the next packet. *was_taken is set if a queue pair accepted
+ * it. Returns whether the ICRC was good.
  */
 static bool packet_deliver(struct port_udp *port, const struct udp_flow *flow,
 	struct port_udp_packet *packet, size_t bytes, uint16_t *id, bool *was_taken,
@@ -142,7 +142,9 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 	return was_taken;
 }
 
-/* `macs`  The Ethernet addresses it came with, if the link has seen it; else NULL. */
+/*
+ * `macs`  The Ethernet addresses of its frame, if the bypass has seen that; else NULL.
+ */
 static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr *message,
 	const uint8_t *macs, port_udp_packet_fn *on_packet, void *context)
 {
@@ -170,7 +172,7 @@ static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr
 		udp_neighbour_heard(port, address, &sgid, macs);
 }
 
-/* The kernel has overwritten what it was told about the room in a message. */
+/* The kernel has overwritten the lengths in the message header. */
 static void message_rearm(struct msghdr *header)
 {
 	header->msg_namelen = sizeof(union socket_address);
@@ -179,9 +181,9 @@ static void message_rearm(struct msghdr *header)
 }
 
 /*
- * A call that could take more than there is looks at the empty queue once more. So the batch
- * follows what comes: a ping-pong asks for one, a stream for all; but not for more bytes than the
- * caches hold, nor for so many that the sender waits for an acknowledgement meanwhile.
+ * A call with room for more datagrams reads the empty queue once more. So the batch follows the
+ * traffic: one for a ping-pong, all for a stream. But not more bytes than the caches hold, nor so
+ * many that the sender waits for an acknowledgement meanwhile.
  */
 static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t bytes)
 {
@@ -197,8 +199,7 @@ static void batch_adapt(struct udp_receiver *receiver, unsigned taken, uint32_t 
 }
 
 /*
- * Read a batch of the socket's own. Returns how many datagrams it were, or -1 and errno; adds their
- * bytes.
+ * Read a batch from the socket. Returns the number of datagrams, or -1 and errno; adds their bytes.
  */
 static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_bytes,
 	port_udp_packet_fn *on_packet, void *context)
@@ -220,7 +221,7 @@ static int receive_batch(struct port_udp *port, uint8_t address, uint32_t *ret_b
 	return count;
 }
 
-/* Any other error concerns a packet sent before, or the interface. */
+/* Other errors concern an earlier sent packet, or the interface. */
 static void receive_failed(struct port_udp *port, int error)
 {
 	port->counters->rx_errors++;
@@ -250,8 +251,8 @@ unsigned udp_socket_receive(
 }
 
 /*
- * A look costs a system call. Where nothing has come for a row of looks, only each so-manieth call
- * looks; but always where something has come last, unless it came over the link.
+ * A read costs a system call, so idle sockets are read on every 16th call. The socket with the last
+ * packet is always read, unless that packet came by the bypass.
  */
 static bool is_worth_a_look(const struct port_udp *port, uint32_t address, bool has_come)
 {
@@ -298,8 +299,8 @@ unsigned port_udp_receive(struct port_udp *port, port_udp_packet_fn *on_packet, 
 
 void port_udp_look_everywhere(struct port_udp *port)
 {
-	port->receive_calls =
-		UINT32_MAX; /* the next call is number 0, a multiple of UDP_QUIET_STEP */
+	/* The next call is number 0, a multiple of UDP_QUIET_STEP. */
+	port->receive_calls = UINT32_MAX;
 }
 
 unsigned port_udp_looks(const struct port_udp *port)

@@ -90,7 +90,7 @@ uint32_t udp_run_length(const struct port_udp *port, uint32_t first)
 	return count;
 }
 
-/* Their bytes, ICRCs included. */
+/* The bytes of a run, ICRCs included. */
 static uint32_t run_bytes(const struct port_udp *port, uint32_t first, uint32_t count)
 {
 	const struct udp_staged *head = &port->staged[first];
@@ -131,7 +131,7 @@ static void pieces_make(struct port_udp *port, const struct udp_staged *head, ui
 	piece_add(port, port->stage + from, end - from);
 }
 
-/* Fill in how the socket is to send the message: to whom, and cut into what. */
+/* Set the destination and segment size of a message for the socket. */
 static void address_to_peer(struct udp_message *message, struct udp_path *path,
 	uint32_t segment_bytes, struct msghdr *header)
 {
@@ -151,9 +151,8 @@ static void address_to_peer(struct udp_message *message, struct udp_path *path,
 }
 
 /*
- * The kernel numbers the packets of a super-packet 0, 1, 2 ... (IPv4 identification). From the last
- * one on: the kernel copies from the first one on, and finds in the nearest cache what was read
- * last.
+ * Seal the packets of a super-packet, which the kernel numbers 0, 1, 2 ... (IPv4 identification).
+ * The last comes first, so that the packets that the kernel copies first are still in L1.
  */
 static void packets_seal(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -188,9 +187,9 @@ static void message_make(
 }
 
 /*
- * The link that the message of `count` staged packets leaves by; NULL: its path's socket. Where a
- * long message follows a short one, the two take the same way: an interface with several queues may
- * have another for each way, and the long one may be the answer to what the short one acknowledges.
+ * The bypass for the message of `count` staged packets; NULL: its path's socket. A long message
+ * behind a short one takes the same way, to keep their order: an interface with several queues may
+ * have another queue for each way, and the long message may answer what the short one acknowledges.
  */
 static struct udp_bypass *way_of(
 	const struct port_udp *port, uint32_t first, uint32_t count, uint64_t now_ms)
@@ -204,8 +203,8 @@ static struct udp_bypass *way_of(
 }
 
 /*
- * Make as many messages as go through one socket in one call: a link's (*ret_bypass), or the sender
- * of the first path. Returns how many, at least one.
+ * Make as many messages as one call can send: by a bypass (*ret_bypass), or the sender of the first
+ * path. Returns how many, at least one.
  */
 static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_bypass **ret_bypass)
 {
@@ -235,7 +234,7 @@ static unsigned batch_make(struct port_udp *port, uint64_t now_ms, struct udp_by
 	return count;
 }
 
-/* The first `count` messages of the batch are the kernel's now. */
+/* The kernel has taken the first `count` messages of the batch. */
 static void account_sent(struct port_udp *port, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -268,10 +267,7 @@ static uint64_t *error_counter(struct port_udp_counters *counters, int error)
 	}
 }
 
-/*
- * The link did not take the first message of the batch, for whatever reason: the path's socket
- * will, or knows better what to do about it.
- */
+/* The bypass refused the first message of the batch: leave that message to the path's socket. */
 static void handle_link_refusal(struct port_udp *port, int error)
 {
 	struct udp_path *path = port->staged[port->staged_first].path;
@@ -286,7 +282,7 @@ static void handle_link_refusal(struct port_udp *port, int error)
 	}
 }
 
-/* The kernel did not take the first message of the batch. Returns false when it may do so later. */
+/* The kernel refused the first message of the batch. Returns false when it may accept it later. */
 static bool handle_refusal(struct port_udp *port, int error)
 {
 	struct udp_path *path = port->staged[port->staged_first].path;
@@ -299,7 +295,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 	if (error == EPERM || error == EACCES || error == ENOSYS)
 		udp_refused(port, "sendmmsg", error);
 	if (packets > 1 && (error == EIO || error == EINVAL || error == EMSGSIZE)) {
-		/* No checksum offload (EIO), or a device that knows better: try again singly. */
+		/* No checksum offload (EIO), or a limit of the device: send singly. */
 		path->can_segment = false;
 		port->counters->tx_segment_refused++;
 		return true;
@@ -309,7 +305,7 @@ static bool handle_refusal(struct port_udp *port, int error)
 	return true;
 }
 
-/* Send one batch. Returns false when the rest has to wait. */
+/* Send a batch. Returns false when the rest has to wait. */
 static bool send_batch(struct port_udp *port, const struct udp_path *path, uint64_t now_ms)
 {
 	struct udp_bypass *bypass;
@@ -354,7 +350,7 @@ static void give_back(struct port_udp *port)
 	}
 }
 
-/* The kernel takes nothing, and `error` is why. Returns whether what is staged shall wait still. */
+/* The kernel refuses everything with `error`. Returns whether the staged packets still wait. */
 static bool is_worth_waiting(struct port_udp *port, uint64_t now_ms, int error)
 {
 	if (!port->is_blocked) {

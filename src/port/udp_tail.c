@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An acknowledgement in the super-packet of the requests that leave behind it.
+ * An acknowledgement in the super-packet of the requests behind it.
  *
- * A peer must complete its request before it takes in the answer to it, so the engine sends the
- * acknowledgement first. But a super-packet has packets of one size, of which only the last may be
- * shorter, and an acknowledgement is shorter than a request. As a message of its own it would cost
- * a short answer half as much time again. So it travels as the tail of the super-packet, and the
- * receiving port, which gets the super-packet whole, delivers the tail first.
+ * A peer must complete its request before it receives the answer, so the engine sends the
+ * acknowledgement first. But the packets of a super-packet have one size; only the last may be
+ * shorter, and an acknowledgement is shorter than a request. As a separate message it would add
+ * half to the cost of a short answer. So it travels as the tail of the super-packet, and a
+ * receiving port that gets the super-packet whole delivers the tail first.
  *
- * An adapter, rxe, or a network that cuts super-packets would deliver the tail last. The port sends
- * an acknowledgement as a tail only to hosts from which tails have come: they know tails, and the
- * network between keeps super-packets whole. To other hosts the acknowledgement leaves ahead of the
- * requests. With the first few of these the port sends a copy as a tail, which tells another urnic
- * that tails arrive here; any requester ignores the copy (IBTA 9.7.5.1).
+ * An adapter, rxe, or a network that splits super-packets would deliver the tail last. So the port
+ * sends an acknowledgement as a tail only to hosts from which tails have come: they know tails, and
+ * the network keeps super-packets whole. To other hosts the acknowledgement leaves ahead of the
+ * requests. With the first few of these the port sends a copy as a tail, by which another urnic
+ * learns that tails arrive here; any requester ignores the copy (IBTA 9.7.5.1).
  */
 #include <assert.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static bool is_request(const uint8_t *packet)
 	return info && info->role == OPCODE_ROLE_REQUEST;
 }
 
-/* What is known of a host. Direct-mapped: a collision replaces, and costs a few copies more. */
+/* The entry of a host. Direct-mapped: a collision replaces, and costs a few more copies. */
 static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const struct gid *remote)
 {
 	uint32_t hash = get_be32(remote->raw + 12) * 0x9e3779b1u ^ (uint32_t)address << 26;
@@ -51,8 +51,8 @@ static struct udp_tails *tails_of(struct port_udp *port, uint8_t address, const 
 /* --- sending --- */
 
 /*
- * How many staged packets behind `first`, which is an acknowledgement, make a super-packet that it
- * can be the tail of; 0: none.
+ * How many staged packets behind `first`, an acknowledgement, make a super-packet that it can be
+ * the tail of; 0: none.
  */
 static uint32_t body_count(const struct port_udp *port, uint32_t first)
 {
