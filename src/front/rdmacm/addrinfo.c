@@ -10,13 +10,18 @@
 #include "front/rdmacm/device.h"
 #include "front/rdmacm/id.h"
 
-static struct sockaddr *copy_address(const struct sockaddr *address, socklen_t bytes)
+/* Returns 0 or EAI_MEMORY. */
+static int copy_address(const struct sockaddr *address, socklen_t bytes, struct sockaddr **ret_copy,
+	socklen_t *ret_bytes)
 {
 	struct sockaddr *copy = malloc(bytes);
 
-	if (copy)
-		memcpy(copy, address, bytes);
-	return copy;
+	if (!copy)
+		return EAI_MEMORY;
+	memcpy(copy, address, bytes);
+	*ret_copy = copy;
+	*ret_bytes = bytes;
+	return 0;
 }
 
 void rdma_freeaddrinfo(struct rdma_addrinfo *res)
@@ -71,42 +76,34 @@ static int set_source(struct rdma_addrinfo *res, const struct rdma_addrinfo *hin
 {
 	struct sockaddr_storage local = {.ss_family = res->ai_dst_addr->sa_family};
 
-	if (hints && hints->ai_src_addr && hints->ai_src_len > 0) {
-		res->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
-		res->ai_src_len = hints->ai_src_len;
-		return res->ai_src_addr ? 0 : EAI_MEMORY;
-	}
+	if (hints && hints->ai_src_addr && hints->ai_src_len > 0)
+		return copy_address(
+			hints->ai_src_addr, hints->ai_src_len, &res->ai_src_addr, &res->ai_src_len);
 	if ((hints && hints->ai_flags & RAI_NOROUTE) ||
 		address_source(res->ai_dst_addr, 0, &local) != 0)
 		return 0;
 	address_set_port((struct sockaddr *)&local, 0);
-	res->ai_src_len = address_bytes((struct sockaddr *)&local);
-	res->ai_src_addr = copy_address((struct sockaddr *)&local, res->ai_src_len);
-	return res->ai_src_addr ? 0 : EAI_MEMORY;
+	return copy_address((struct sockaddr *)&local, address_bytes((struct sockaddr *)&local),
+		&res->ai_src_addr, &res->ai_src_len);
 }
 
 static int addrinfo_fill(
 	struct rdma_addrinfo *res, const struct addrinfo *found, const struct rdma_addrinfo *hints)
 {
-	struct sockaddr *address = copy_address(found->ai_addr, found->ai_addrlen);
+	bool is_passive = hints && (hints->ai_flags & RAI_PASSIVE);
 	char *name = found->ai_canonname ? strdup(found->ai_canonname) : NULL;
+	int rc;
 
-	if (!address) {
-		free(name);
-		return EAI_MEMORY;
-	}
 	set_kind(res, hints);
 	res->ai_family = found->ai_family;
-	if (res->ai_flags & RAI_PASSIVE) {
-		res->ai_src_addr = address;
-		res->ai_src_len = found->ai_addrlen;
+	if (is_passive) {
 		res->ai_src_canonname = name;
-		return 0;
+		return copy_address(
+			found->ai_addr, found->ai_addrlen, &res->ai_src_addr, &res->ai_src_len);
 	}
-	res->ai_dst_addr = address;
-	res->ai_dst_len = found->ai_addrlen;
 	res->ai_dst_canonname = name;
-	return set_source(res, hints);
+	rc = copy_address(found->ai_addr, found->ai_addrlen, &res->ai_dst_addr, &res->ai_dst_len);
+	return rc ? rc : set_source(res, hints);
 }
 
 static bool is_address(const struct sockaddr *address, socklen_t bytes)
@@ -118,22 +115,20 @@ static bool is_address(const struct sockaddr *address, socklen_t bytes)
 /* Take the addresses of the hints, if there are any, when there is no name to resolve. */
 static int from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
 {
+	int rc = 0;
+
 	set_kind(res, hints);
 	if (is_address(hints->ai_src_addr, hints->ai_src_len)) {
-		res->ai_src_addr = copy_address(hints->ai_src_addr, hints->ai_src_len);
-		if (!res->ai_src_addr)
-			return EAI_MEMORY;
-		res->ai_src_len = hints->ai_src_len;
 		res->ai_family = hints->ai_src_addr->sa_family;
+		rc = copy_address(
+			hints->ai_src_addr, hints->ai_src_len, &res->ai_src_addr, &res->ai_src_len);
 	}
-	if (is_address(hints->ai_dst_addr, hints->ai_dst_len)) {
-		res->ai_dst_addr = copy_address(hints->ai_dst_addr, hints->ai_dst_len);
-		if (!res->ai_dst_addr)
-			return EAI_MEMORY;
-		res->ai_dst_len = hints->ai_dst_len;
+	if (!rc && is_address(hints->ai_dst_addr, hints->ai_dst_len)) {
 		res->ai_family = hints->ai_dst_addr->sa_family;
+		rc = copy_address(
+			hints->ai_dst_addr, hints->ai_dst_len, &res->ai_dst_addr, &res->ai_dst_len);
 	}
-	return 0;
+	return rc;
 }
 
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,

@@ -133,12 +133,7 @@ static void tell_sidr_rep(struct held *held, const struct cm_sidr_rep *rep, cons
 		sizeof(rep->private_data));
 	ud->qp_num = rep->qpn;
 	ud->qkey = rep->qkey;
-	ud->ah_attr.is_global = 1;
-	memcpy(ud->ah_attr.grh.dgid.raw, id->path.remote.raw, sizeof(id->path.remote.raw));
-	ud->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
-	ud->ah_attr.grh.hop_limit = ID_HOP_LIMIT;
-	ud->ah_attr.grh.traffic_class = id->tos;
-	ud->ah_attr.port_num = DEVICE_PORT;
+	ud->ah_attr = id_address_vector(id, &id->path.remote);
 }
 
 static void report_response(struct held *held, struct id *id)
@@ -174,31 +169,6 @@ static void report_response(struct held *held, struct id *id)
 
 /* --- what an event does --- */
 
-static bool take_debt(struct id *listen)
-{
-	bool is_owed;
-
-	pthread_mutex_lock(&id_lock);
-	is_owed = listen->spares_missing > 0;
-	if (is_owed)
-		listen->spares_missing--;
-	pthread_mutex_unlock(&id_lock);
-	return is_owed;
-}
-
-/* Refill the reserve after requests have taken from it. Without memory the rest stays pending. */
-static void replace_spares(struct id *listen)
-{
-	while (take_debt(listen)) {
-		if (id_add_spare(listen) == 0)
-			continue;
-		pthread_mutex_lock(&id_lock);
-		listen->spares_missing++;
-		pthread_mutex_unlock(&id_lock);
-		return;
-	}
-}
-
 /*
  * Give the program a new identifier for a request. Returns false when that fails; the program then
  * does not see the request.
@@ -211,8 +181,8 @@ static bool take_request(struct held *held, struct id *id)
 		rdma_destroy_id(&id->id);
 		return false;
 	}
-	replace_spares(listen);
-	iwarp_replace_spares(listen);
+	id_replace_spares(listen, &listen->spares_missing, id_add_spare);
+	id_replace_spares(listen, &listen->iw_spares_missing, iwarp_add_spare);
 	held->owner = listen;
 	held->public.listen_id = &listen->id;
 	held->public.id = &id->id;

@@ -64,16 +64,31 @@ static uint8_t transport_of(enum ibv_qp_type qp_type)
 	return qp_type == IBV_QPT_XRC_SEND ? CM_SERVICE_EXTENDED : CM_SERVICE_RC;
 }
 
+void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth)
+{
+	id->agreement.responder_resources =
+		(uint8_t)min_u32(responder_resources, id->device->responder_resources_max);
+	id->agreement.initiator_depth =
+		(uint8_t)min_u32(initiator_depth, id->device->initiator_depth_max);
+}
+
+void id_accept_reads(struct id *id, const struct rdma_conn_param *param)
+{
+	const struct id_agreement *asked = &id->agreement;
+
+	id_agree_reads(id,
+		param->responder_resources == RDMA_MAX_RESP_RES ? asked->responder_resources
+								: param->responder_resources,
+		param->initiator_depth == RDMA_MAX_INIT_DEPTH ? asked->initiator_depth
+							      : param->initiator_depth);
+}
+
 static int connect_stream(struct id *id, const struct rdma_conn_param *param)
 {
 	struct id_agreement *agreement = &id->agreement;
 	struct cm_req req = {
 		.service_id = remote_service(id),
 		.local_qpn = id->id.qp ? id->id.qp->qp_num : param->qp_num,
-		.responder_resources = (uint8_t)min_u32(
-			param->responder_resources, id->device->responder_resources_max),
-		.initiator_depth =
-			(uint8_t)min_u32(param->initiator_depth, id->device->initiator_depth_max),
 		.transport_service = transport_of(id->id.qp_type),
 		.extended_transport = id->id.qp_type == IBV_QPT_XRC_SEND ? CM_EXTENDED_XRC : 0,
 		.has_flow_control = param->flow_control != 0,
@@ -95,9 +110,10 @@ static int connect_stream(struct id *id, const struct rdma_conn_param *param)
 	if (rc < 0)
 		return rc;
 	put_ip_header(id, req.private_data);
+	id_agree_reads(id, param->responder_resources, param->initiator_depth);
+	req.responder_resources = agreement->responder_resources;
+	req.initiator_depth = agreement->initiator_depth;
 	agreement->rq_psn = req.starting_psn;
-	agreement->responder_resources = req.responder_resources;
-	agreement->initiator_depth = req.initiator_depth;
 	agreement->retry_count = req.retry_count;
 	agreement->rnr_retry_count = req.rnr_retry_count;
 	agreement->ack_timeout = id->ack_timeout;
@@ -164,15 +180,7 @@ static int accept_stream(struct id *id, const struct rdma_conn_param *param)
 	struct cm_rep rep = {0};
 	int rc;
 
-	/* The maximum means the peer's number, within the device's limit. */
-	if (param->responder_resources != RDMA_MAX_RESP_RES)
-		agreement->responder_resources = param->responder_resources;
-	if (param->initiator_depth != RDMA_MAX_INIT_DEPTH)
-		agreement->initiator_depth = param->initiator_depth;
-	agreement->responder_resources = (uint8_t)min_u32(
-		agreement->responder_resources, id->device->responder_resources_max);
-	agreement->initiator_depth =
-		(uint8_t)min_u32(agreement->initiator_depth, id->device->initiator_depth_max);
+	id_accept_reads(id, param);
 	rc = private_data(id, param, rep.private_data, sizeof(rep.private_data));
 	if (rc < 0)
 		return rc;
@@ -259,15 +267,17 @@ static int id_reject(struct id *id, uint16_t reason, const void *data, uint8_t b
 	return nic_cm_reject(&id->conn, &rej);
 }
 
-int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
+static int reject(struct rdma_cm_id *public, uint16_t reason, const void *data, uint8_t bytes)
 {
 	struct id *id = id_find(public);
-	int rc;
+	int rc = id ? id_reject(id, reason, data, bytes) : -errno;
 
-	if (!id)
-		return -1;
-	rc = id_reject(id, CM_REJECT_CONSUMER, data, data ? bytes : 0);
 	return rc ? fail(-rc) : 0;
+}
+
+int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
+{
+	return reject(public, CM_REJECT_CONSUMER, data, data ? bytes : 0);
 }
 
 /* --- both sides --- */
@@ -353,18 +363,27 @@ static bool has_requester(enum ibv_qp_type qp_type)
 	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_XRC_SEND;
 }
 
+struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remote)
+{
+	struct ibv_ah_attr ah = {
+		.grh.sgid_index = (uint8_t)id->gid_index,
+		.grh.hop_limit = ID_HOP_LIMIT,
+		.grh.traffic_class = id->tos,
+		.is_global = 1,
+		.port_num = DEVICE_PORT,
+	};
+
+	memcpy(ah.grh.dgid.raw, remote->raw, sizeof(remote->raw));
+	return ah;
+}
+
 static void attr_rtr(const struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	*mask = IBV_QP_STATE;
 	if (id_is_datagram(id))
 		return;
-	attr->ah_attr.is_global = 1;
-	memcpy(attr->ah_attr.grh.dgid.raw, id->path.remote.raw, sizeof(id->path.remote.raw));
-	attr->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
-	attr->ah_attr.grh.hop_limit = ID_HOP_LIMIT;
-	attr->ah_attr.grh.traffic_class = id->tos;
+	attr->ah_attr = id_address_vector(id, &id->path.remote);
 	attr->ah_attr.sl = id->tos >> 5;
-	attr->ah_attr.port_num = DEVICE_PORT;
 	attr->path_mtu = (enum ibv_mtu)id->agreement.path_mtu;
 	attr->dest_qp_num = id->agreement.remote_qpn;
 	attr->rq_psn = id->agreement.rq_psn;
@@ -494,11 +513,5 @@ int rdma_get_remote_ece(struct rdma_cm_id *public, struct ibv_ece *ece)
 
 int rdma_reject_ece(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 {
-	struct id *id = id_find(public);
-	int rc;
-
-	if (!id)
-		return -1;
-	rc = id_reject(id, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
-	return rc ? fail(-rc) : 0;
+	return reject(public, CM_REJECT_VENDOR_OPTION, data, data ? bytes : 0);
 }

@@ -94,6 +94,14 @@ bool device_exists(enum device_kind kind)
 	return false;
 }
 
+/* The GIDs of a device of these kinds; no GIDs of another one. */
+static ssize_t entries_read(
+	const struct device *device, uint32_t kinds, struct ibv_gid_entry entries[GIDS_MAX])
+{
+	return device->kind & kinds ? ibv_query_gid_table(device->context, entries, GIDS_MAX, 0)
+				    : 0;
+}
+
 struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifindex,
 	uint32_t *ret_gid_index, uint32_t *ret_ifindex)
 {
@@ -101,9 +109,7 @@ struct device *device_find(uint32_t kinds, const struct gid *gid, uint32_t ifind
 
 	for (int i = 0; i < count; i++) {
 		struct ibv_gid_entry entries[GIDS_MAX];
-		ssize_t gids = devices[i].kind & kinds
-			? ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0)
-			: 0;
+		ssize_t gids = entries_read(&devices[i], kinds, entries);
 
 		for (ssize_t j = 0; j < gids; j++) {
 			if (memcmp(entries[j].gid.raw, gid->raw, sizeof(gid->raw)) != 0 ||
@@ -132,9 +138,8 @@ struct device *device_find_for_loopback(uint32_t kinds, bool is_ipv4, struct gid
 
 	for (int i = 0; i < count; i++) {
 		struct ibv_gid_entry entries[GIDS_MAX];
-		ssize_t gids = (devices[i].kind & kinds) && is_active(&devices[i])
-			? ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0)
-			: 0;
+		ssize_t gids =
+			is_active(&devices[i]) ? entries_read(&devices[i], kinds, entries) : 0;
 
 		for (ssize_t j = 0; j < gids; j++) {
 			memcpy(ret_gid->raw, entries[j].gid.raw, sizeof(ret_gid->raw));
@@ -156,9 +161,7 @@ void device_for_each_gid(uint32_t kinds,
 
 	for (int i = 0; i < count; i++) {
 		struct ibv_gid_entry entries[GIDS_MAX];
-		ssize_t gids = devices[i].kind & kinds
-			? ibv_query_gid_table(devices[i].context, entries, GIDS_MAX, 0)
-			: 0;
+		ssize_t gids = entries_read(&devices[i], kinds, entries);
 
 		for (ssize_t j = 0; j < gids; j++) {
 			struct gid gid;

@@ -88,10 +88,7 @@ int rdma_get_request(struct rdma_cm_id *public, struct rdma_cm_id **ret_id)
 		return -1;
 	if (!listen->is_sync || listen->state != ID_LISTENING)
 		return fail(EINVAL);
-	if (public->event) {
-		rdma_ack_cm_event(public->event);
-		public->event = NULL;
-	}
+	id_ack_event(listen);
 	if (rdma_get_cm_event(public->channel, &event))
 		return -1;
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {

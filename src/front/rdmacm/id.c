@@ -21,23 +21,23 @@ pthread_mutex_t id_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void fork_prepare(void)
 {
-	resolver_fork_prepare();
-	watch_fork_prepare();
+	pthread_mutex_lock(&resolver_lock);
+	pthread_mutex_lock(&watch_lock);
 	pthread_mutex_lock(&id_lock);
 }
 
 static void fork_parent(void)
 {
 	pthread_mutex_unlock(&id_lock);
-	watch_fork_parent();
-	resolver_fork_parent();
+	pthread_mutex_unlock(&watch_lock);
+	pthread_mutex_unlock(&resolver_lock);
 }
 
 static void fork_child(void)
 {
-	pthread_mutex_unlock(&id_lock);
 	watch_fork_child();
 	resolver_fork_child();
+	fork_parent();
 }
 
 static const struct nic_cm_user manager_user = {
@@ -207,6 +207,18 @@ void id_forget_event(struct id *id, struct id_event *event)
 	pthread_mutex_unlock(&id_lock);
 }
 
+void id_request(struct id *id, struct id *listen, uint32_t *missing)
+{
+	id->listen = listen;
+	id->state = ID_REQUESTED;
+	pthread_mutex_lock(&id_lock);
+	++*missing;
+	id->id.channel = listen->id.channel;
+	list_append(&listen->requests, &id->in_requests);
+	pthread_mutex_unlock(&id_lock);
+	id_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+}
+
 static void on_request(const struct cm_event *event)
 {
 	struct id *id = event->conn->user;
@@ -214,14 +226,7 @@ static void on_request(const struct cm_event *event)
 
 	id->request = event->message;
 	id->path = event->conn->path;
-	id->listen = listen;
-	id->state = ID_REQUESTED;
-	pthread_mutex_lock(&id_lock);
-	listen->spares_missing++;
-	id->id.channel = listen->id.channel;
-	list_append(&listen->requests, &id->in_requests);
-	pthread_mutex_unlock(&id_lock);
-	id_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	id_request(id, listen, &listen->spares_missing);
 }
 
 /* Combine both offers after the peer has accepted: each count is the lower of the two. */
@@ -323,16 +328,20 @@ void id_on_event(const struct cm_event *event)
 	}
 }
 
+void id_ack_event(struct id *id)
+{
+	if (id->id.event)
+		rdma_ack_cm_event(id->id.event);
+	id->id.event = NULL;
+}
+
 int id_complete(struct id *id)
 {
 	int status;
 
 	if (!id->is_sync)
 		return 0;
-	if (id->id.event) {
-		rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	id_ack_event(id);
 	if (rdma_get_cm_event(id->id.channel, &id->id.event))
 		return -1;
 	status = id->id.event->status;
@@ -363,6 +372,29 @@ int id_add_spare(struct id *listen)
 	return 0;
 }
 
+static bool missing_take(uint32_t *missing)
+{
+	bool is_missing;
+
+	pthread_mutex_lock(&id_lock);
+	is_missing = *missing > 0;
+	*missing -= is_missing;
+	pthread_mutex_unlock(&id_lock);
+	return is_missing;
+}
+
+void id_replace_spares(struct id *listen, uint32_t *missing, int (*add)(struct id *listen))
+{
+	while (missing_take(missing)) {
+		if (add(listen) == 0)
+			continue;
+		pthread_mutex_lock(&id_lock);
+		++*missing;
+		pthread_mutex_unlock(&id_lock);
+		return;
+	}
+}
+
 /* --- the end --- */
 
 /* Drop the requests that the program has not taken. */
@@ -379,8 +411,6 @@ static void drop_requests(struct id *listen)
 		pthread_mutex_unlock(&id_lock);
 		if (!request)
 			return;
-		event_queue_forget(&channel_of(listen)->queue,
-			&request->events[RDMA_CM_EVENT_CONNECT_REQUEST].event);
 		for (unsigned i = 0; i < ID_EVENT_COUNT; i++)
 			event_queue_forget(&channel_of(listen)->queue, &request->events[i].event);
 		pthread_mutex_lock(&id_lock);
@@ -437,10 +467,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 	}
 	nic_iwcm_close(&id->iw);
 	nic_cm_unclaim(&id->claim);
-	if (id->id.event) {
-		rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	id_ack_event(id);
 	if (id->has_conn)
 		nic_cm_release(&id->conn);
 	while (!list_is_empty(&id->groups))
@@ -462,10 +489,7 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *to)
 	channel = to ? container_of(to, struct channel, public) : channel_create();
 	if (!channel)
 		return -1;
-	if (id->id.event) {
-		rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	id_ack_event(id);
 	pthread_mutex_lock(&id_lock);
 	before = id->id.channel;
 	for (unsigned i = 0; i < ID_EVENT_COUNT; i++) {

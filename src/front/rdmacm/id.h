@@ -187,6 +187,9 @@ void id_forget_event(struct id *id, struct id_event *event);
 /* struct nic_cm_user: an event of the connection manager. */
 void id_on_event(const struct cm_event *event);
 
+/* Acknowledge the event that a synchronous call has left in the identifier. */
+void id_ack_event(struct id *id);
+
 /*
  * Wait for the event of the call just made, if the identifier is synchronous. Returns 0 or -1 and
  * errno.
@@ -198,6 +201,12 @@ int id_start(void);
 
 /* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
 int id_add_spare(struct id *listen);
+
+/* Refill a listener's reserve by `add`. Without memory the rest stays missing. */
+void id_replace_spares(struct id *listen, uint32_t *missing, int (*add)(struct id *listen));
+
+/* An identifier of a listener's reserve has become a request: queue it for the program. */
+void id_request(struct id *id, struct id *listen, uint32_t *missing);
 
 /*
  * Prepare a request for the program: device, addresses, the peer's parameters. Returns 0 or -errno.
@@ -225,6 +234,15 @@ struct id *id_alloc(
 
 /* Choose local address and device for a remote one. Returns 0 or -errno. */
 int id_route(struct id *id, const struct sockaddr *remote);
+
+/* Agree on so many READs and atomics, as far as the device can. */
+void id_agree_reads(struct id *id, uint32_t responder_resources, uint32_t initiator_depth);
+
+/* The same for accepting; "the maximum" means what the peer asked for. */
+void id_accept_reads(struct id *id, const struct rdma_conn_param *param);
+
+/* The address vector for packets from the identifier's address. */
+struct ibv_ah_attr id_address_vector(const struct id *id, const struct gid *remote);
 
 /* Fill in the route of the public structure. Returns 0 or -errno. */
 int id_fill_path(struct id *id);

@@ -30,14 +30,7 @@ static void on_request(struct nic_iw_conn *pending)
 	if (!id)
 		return;
 	nic_iwcm_locked_adopt(&id->iw, pending);
-	id->listen = listen;
-	id->state = ID_REQUESTED;
-	pthread_mutex_lock(&id_lock);
-	listen->iw_spares_missing++;
-	id->id.channel = listen->id.channel;
-	list_append(&listen->requests, &id->in_requests);
-	pthread_mutex_unlock(&id_lock);
-	id_post(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	id_request(id, listen, &listen->iw_spares_missing);
 }
 
 static void on_failure(struct id *id, int error)
@@ -87,7 +80,7 @@ void iwarp_tell(const struct id *id, struct rdma_conn_param *param, uint8_t *dat
 
 /* --- listening --- */
 
-static int spare_add(struct id *listen)
+int iwarp_add_spare(struct id *listen)
 {
 	struct id *id = id_alloc(NULL, listen->id.ps, listen->id.qp_type, listen->id.context);
 
@@ -99,30 +92,6 @@ static int spare_add(struct id *listen)
 	list_append(&listen->iw_spares, &id->in_requests);
 	pthread_mutex_unlock(&id_lock);
 	return 0;
-}
-
-static bool take_debt(struct id *listen)
-{
-	bool is_owed;
-
-	pthread_mutex_lock(&id_lock);
-	is_owed = listen->iw_spares_missing > 0;
-	if (is_owed)
-		listen->iw_spares_missing--;
-	pthread_mutex_unlock(&id_lock);
-	return is_owed;
-}
-
-void iwarp_replace_spares(struct id *listen)
-{
-	while (take_debt(listen)) {
-		if (spare_add(listen) == 0)
-			continue;
-		pthread_mutex_lock(&id_lock);
-		listen->iw_spares_missing++;
-		pthread_mutex_unlock(&id_lock);
-		return;
-	}
 }
 
 static struct port_tcp_address local_address(const struct id *id)
@@ -140,7 +109,7 @@ int iwarp_listen(struct id *id, uint32_t backlog)
 	int rc = nic_iwcm_start(on_event);
 
 	for (uint32_t i = 0; rc == 0 && i < backlog; i++)
-		rc = spare_add(id);
+		rc = iwarp_add_spare(id);
 	if (rc == 0) {
 		id->iw_listener.user = id;
 		rc = nic_iwcm_listen(&id->iw_listener, &local,
@@ -160,14 +129,6 @@ void iwarp_unlisten(struct id *id)
 		id_unref(spare);
 }
 
-static void agreement_make(struct id *id, const struct mpa_reads *reads)
-{
-	id->agreement.responder_resources =
-		(uint8_t)min_u32(reads->ird, id->device->responder_resources_max);
-	id->agreement.initiator_depth =
-		(uint8_t)min_u32(reads->ord, id->device->initiator_depth_max);
-}
-
 int iwarp_open_request(struct id *id)
 {
 	struct mpa_reads reads = mpa_requested_reads(&id->iw.mpa);
@@ -184,7 +145,7 @@ int iwarp_open_request(struct id *id)
 	id->path.remote = id->iw.remote.gid;
 	address_make(&addr->src_storage, &id->path.local, id->iw.local.port, id->path.ifindex);
 	address_make(&addr->dst_storage, &id->path.remote, id->iw.remote.port, id->path.ifindex);
-	agreement_make(id, &reads);
+	id_agree_reads(id, reads.ird, reads.ord);
 	return id_fill_path(id);
 }
 
@@ -199,13 +160,12 @@ int iwarp_connect(
 	struct id *id, const struct rdma_conn_param *param, const uint8_t *data, size_t bytes)
 {
 	const struct mpa_policy policy = nic_iwcm_policy();
-	const struct mpa_reads asked = {param->responder_resources, param->initiator_depth};
 	struct mpa_reads reads;
 	int rc = nic_iwcm_start(on_event);
 
 	if (rc)
 		return rc;
-	agreement_make(id, &asked);
+	id_agree_reads(id, param->responder_resources, param->initiator_depth);
 	reads = (struct mpa_reads){
 		id->agreement.responder_resources, id->agreement.initiator_depth};
 	id->iw_qpn = qpn_of(id, param);
@@ -246,12 +206,7 @@ int iwarp_accept(
 	struct mpa_reads reads;
 	int rc;
 
-	if (param->responder_resources != RDMA_MAX_RESP_RES)
-		id->agreement.responder_resources = (uint8_t)min_u32(
-			param->responder_resources, id->device->responder_resources_max);
-	if (param->initiator_depth != RDMA_MAX_INIT_DEPTH)
-		id->agreement.initiator_depth =
-			(uint8_t)min_u32(param->initiator_depth, id->device->initiator_depth_max);
+	id_accept_reads(id, param);
 	reads = (struct mpa_reads){
 		id->agreement.responder_resources, id->agreement.initiator_depth};
 	mpa_accept(&id->iw.mpa, &reads, data, bytes);

@@ -20,8 +20,8 @@ int iwarp_listen(struct id *id, uint32_t backlog);
 /* Accept no further requests, and drop those that the program has not taken. */
 void iwarp_unlisten(struct id *id);
 
-/* Refill the reserve after requests have taken from it. */
-void iwarp_replace_spares(struct id *listen);
+/* Put one more identifier into a listener's reserve. Returns 0 or -errno. */
+int iwarp_add_spare(struct id *listen);
 
 /* Prepare a request for the program: id_open_request(). Returns 0 or -errno. */
 int iwarp_open_request(struct id *id);

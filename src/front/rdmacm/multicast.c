@@ -50,13 +50,13 @@ static int group_join(
 
 int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *address, void *context)
 {
-	struct id *id = id_find(public);
-	int error;
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER,
+		.addr = address,
+	};
 
-	if (!id)
-		return -1;
-	error = address ? group_join(id, address, false, context) : EINVAL;
-	return error ? fail(error) : id_complete(id);
+	return rdma_join_multicast_ex(public, &attr, context);
 }
 
 int rdma_join_multicast_ex(
@@ -85,12 +85,8 @@ int group_taken(struct group *group, struct rdma_cm_event *event)
 	ud->private_data = group->context;
 	ud->qp_num = MULTICAST_QPN;
 	ud->qkey = RDMA_UDP_QKEY;
-	ud->ah_attr.is_global = 1;
-	ud->ah_attr.port_num = DEVICE_PORT;
-	memcpy(ud->ah_attr.grh.dgid.raw, group->gid.raw, sizeof(group->gid.raw));
-	ud->ah_attr.grh.sgid_index = (uint8_t)id->gid_index;
+	ud->ah_attr = id_address_vector(id, &group->gid);
 	ud->ah_attr.grh.hop_limit = 1; /* stay on this link */
-	ud->ah_attr.grh.traffic_class = id->tos;
 	if (!group->is_send_only && id->id.qp)
 		error = ibv_attach_mcast(id->id.qp, &ud->ah_attr.grh.dgid, 0);
 	group->is_attached = !group->is_send_only && id->id.qp && !error;

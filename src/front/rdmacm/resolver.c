@@ -16,7 +16,7 @@
 
 enum { LOOK_NS = 2000000 };
 
-static pthread_mutex_t resolver_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t resolver_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list ids_waiting = {&ids_waiting, &ids_waiting}; /* of id.in_resolving */
 static uint32_t waiting_count;
 static bool is_running; /* the thread */
@@ -73,16 +73,6 @@ static void *thread_main(void *unused)
 	return NULL;
 }
 
-void resolver_fork_prepare(void)
-{
-	pthread_mutex_lock(&resolver_lock);
-}
-
-void resolver_fork_parent(void)
-{
-	pthread_mutex_unlock(&resolver_lock);
-}
-
 /* A child does not resolve for its parent. */
 void resolver_fork_child(void)
 {
@@ -90,7 +80,6 @@ void resolver_fork_child(void)
 		list_remove(&list_first(&ids_waiting, struct id, in_resolving)->in_resolving);
 	waiting_count = 0;
 	is_running = false;
-	pthread_mutex_unlock(&resolver_lock);
 }
 
 int resolver_wait(struct id *id, int timeout_ms)

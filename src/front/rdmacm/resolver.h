@@ -18,9 +18,8 @@ int resolver_wait(struct id *id, int timeout_ms);
 /* Stop resolving for the identifier, if it waits. */
 void resolver_forget(struct id *id);
 
-/* Around a fork: struct nic_cm_user. */
-void resolver_fork_prepare(void);
-void resolver_fork_parent(void);
+/* Held across a fork; the child then calls the function. */
+extern pthread_mutex_t resolver_lock;
 void resolver_fork_child(void);
 
 #endif

@@ -19,7 +19,7 @@
 enum { BUCKETS = 1 << 10 };
 static struct list watched_ids = {&watched_ids, &watched_ids};
 static struct list id_buckets[BUCKETS];
-static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under `watch_lock`: the previous interfaces; NULL: none yet */
 static struct netdev_list *snapshot_before;
 static uint64_t watch_epoch; /* under `watch_lock`: of the process that watches; 0: none */
@@ -162,23 +162,12 @@ static void interfaces_changed(void)
 	pthread_mutex_unlock(&watch_lock);
 }
 
-void watch_fork_prepare(void)
-{
-	pthread_mutex_lock(&watch_lock);
-}
-
-void watch_fork_parent(void)
-{
-	pthread_mutex_unlock(&watch_lock);
-}
-
 /* A forked child starts to watch anew. */
 void watch_fork_child(void)
 {
 	free(snapshot_before);
 	snapshot_before = NULL;
 	watch_epoch = 0;
-	pthread_mutex_unlock(&watch_lock);
 }
 
 void watch_start(void)

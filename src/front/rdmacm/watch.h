@@ -16,9 +16,8 @@ void watch_start(void);
 void watch_add(struct id *id);
 void watch_remove(struct id *id);
 
-/* Around a fork: struct nic_cm_user. */
-void watch_fork_prepare(void);
-void watch_fork_parent(void);
+/* Held across a fork; the child then calls the function. */
+extern pthread_mutex_t watch_lock;
 void watch_fork_child(void);
 
 #endif
