@@ -160,7 +160,7 @@ static inline bool batch_send_one(struct local_qp *local, const struct send_wqe 
 	if (!to)
 		return false;
 	copy_place_next(&local->turn, to, from, wqe->total_bytes);
-	local->is_waiting = false;
+	local->wait.is_waiting = false;
 	return channel_mark_held_since(local->target, revoked) &&
 		local_deliver(local, wqe, WC_RECV, wr_id);
 }

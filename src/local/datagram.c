@@ -9,15 +9,8 @@
 #include "memory/copy.h"
 #include "wire/psn.h"
 
-/*
- * How long a datagram waits, and how much longer the next one may if this one did not wait, or not
- * in vain.
- */
-#define WAIT_BUDGET_NS_MAX  4000000u
+/* How much longer the next datagram may wait, if this one did not wait in vain. */
 #define WAIT_BUDGET_NS_GAIN 1000u
-/* And how often it looks meanwhile. */
-#define LOOK_NS_MIN 2000u
-#define LOOK_NS_MAX 100000u
 
 enum { PAYLOAD_BYTES_MAX = 4096 };
 
@@ -121,7 +114,7 @@ void datagram_answer(struct datagram_lane *lane, struct datagram_route *route)
 	route->path = question->path;
 	route->qpn = question->qpn;
 	route->packets = question->packets;
-	route->wait_budget_ns = WAIT_BUDGET_NS_MAX;
+	route->wait = (struct receive_wait){.budget_ns = RECEIVE_WAIT_NS_MAX, .gives_up = true};
 	list_append(routes_at(lane, route->path->id, route->qpn), &route->link);
 	lane->route_count++;
 	question->path = NULL;
@@ -163,10 +156,7 @@ static bool endpoint_read(struct datagram_route *route, struct ud_endpoint *endp
 	if (route->serial)
 		route->packets = 0; /* for another one */
 	route->arrived_before = 0;
-	route->is_waiting = false;
-	/* Who has not begun to receive is not waited for. */
-	route->has_given_up = rq_count(route->rq) == 0;
-	route->given_up_posted = route->posted_seen;
+	receive_wait_begin(&route->wait, route->rq);
 	route->serial = serial;
 	route->endpoint = endpoint;
 	return true;
@@ -442,41 +432,22 @@ static void record_publish(const struct ud_endpoint_qp *from, const struct datag
 
 /* --- waiting --- */
 
-/* Wait a while; PACKETS when that was long enough. */
-static enum qp_local_result wait_more(
-	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
+/* The datagram waits. Wake a receiver that does not collect. */
+static void wake_receiver(const struct datagram_route *route, uint64_t now_ns)
 {
-	uint64_t waited_ns;
-
-	/*
-	 * Who posts knows the time roughly only; who comes back because of a deadline has looked.
-	 */
-	if (!route->is_waiting) {
-		route->is_waiting = true;
-		route->waiting_since_ns = 0;
-	} else if (!route->waiting_since_ns) {
-		route->waiting_since_ns = now_ns;
-		/* Nobody polls, or not soon */
-		if (!borrower_channel_has_room(route->process.channel))
-			route_kick(route);
-	}
-	waited_ns = route->waiting_since_ns ? now_ns - route->waiting_since_ns : 0;
-	if (waited_ns >= route->wait_budget_ns) {
-		route->is_waiting = false;
-		route->wait_budget_ns /= 2;
-		return QP_LOCAL_PACKETS;
-	}
-	*ret_at_ns = now_ns + min_u64(max_u64(waited_ns / 2, LOOK_NS_MIN), LOOK_NS_MAX);
-	return QP_LOCAL_LATER;
+	if (receive_wait_is_new(&route->wait, now_ns) &&
+		!borrower_channel_has_room(route->process.channel))
+		route_kick(route);
 }
 
 static void waited_well(struct datagram_route *route)
 {
-	uint64_t more_ns = WAIT_BUDGET_NS_GAIN + (route->is_waiting ? route->wait_budget_ns : 0);
+	struct receive_wait *wait = &route->wait;
+	uint64_t more_ns = WAIT_BUDGET_NS_GAIN + (wait->is_waiting ? wait->budget_ns : 0);
 
-	route->wait_budget_ns = min_u64(route->wait_budget_ns + more_ns, WAIT_BUDGET_NS_MAX);
-	route->is_waiting = false;
-	route->has_given_up = false;
+	wait->budget_ns = min_u64(wait->budget_ns + more_ns, RECEIVE_WAIT_NS_MAX);
+	wait->is_waiting = false;
+	wait->has_given_up = false;
 }
 
 /*
@@ -491,26 +462,11 @@ static enum qp_local_result packets_follow(
 	if (route->packets && arrived - route->arrived_before < route->packets) {
 		if (route->packets < FALLBACKS_MAX)
 			return QP_LOCAL_PACKETS;
-		if (wait_more(route, now_ns, ret_at_ns) == QP_LOCAL_LATER)
+		if (receive_wait_more(&route->wait, now_ns, ret_at_ns) == QP_LOCAL_LATER)
 			return QP_LOCAL_LATER;
 	}
 	route->packets = 0;
 	return QP_LOCAL_DONE;
-}
-
-/* There is no receive request. That is waited for once, and again when one has been posted. */
-static enum qp_local_result await_receive(
-	struct datagram_route *route, uint64_t now_ns, uint64_t *ret_at_ns)
-{
-	uint32_t posted = atomic_load_explicit(&route->rq->posted, memory_order_relaxed);
-	enum qp_local_result result;
-
-	if (route->has_given_up && route->given_up_posted == posted)
-		return QP_LOCAL_PACKETS;
-	result = wait_more(route, now_ns, ret_at_ns);
-	route->has_given_up = result == QP_LOCAL_PACKETS;
-	route->given_up_posted = posted;
-	return result;
 }
 
 /* --- sending --- */
@@ -550,7 +506,7 @@ static enum qp_local_result datagram_deliver(struct ud_endpoint_qp *from,
 		return result;
 	result = receive_take(route, wqe, &receive, &taken);
 	if (result == QP_LOCAL_LATER)
-		return await_receive(route, now_ns, ret_at_ns);
+		return receive_wait_for(&route->wait, route->rq, now_ns, ret_at_ns);
 	if (result == QP_LOCAL_DONE) {
 		record_publish(from, route, wqe, &receive, taken,
 			receive_fill(route, &receive, wqe, &datagram));
@@ -576,7 +532,7 @@ static void goes_by_packets(struct datagram_route *route)
 		route->arrived_before =
 			atomic_load_explicit(&route->endpoint->arrived, memory_order_acquire);
 	route->packets++;
-	route->is_waiting = false;
+	route->wait.is_waiting = false;
 }
 
 static enum qp_local_result route_execute(struct ud_endpoint_qp *from, struct datagram_route *route,
@@ -589,6 +545,8 @@ static enum qp_local_result route_execute(struct ud_endpoint_qp *from, struct da
 		return QP_LOCAL_PACKETS;
 	result = datagram_deliver(from, route, wqe, now_ns, ret_at_ns);
 	channel_leave(route->process.channel);
+	if (result == QP_LOCAL_LATER)
+		wake_receiver(route, now_ns);
 	if (result == QP_LOCAL_DONE)
 		receiver_notify(route, wqe);
 	else if (result == QP_LOCAL_PACKETS)

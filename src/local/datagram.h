@@ -75,12 +75,7 @@ struct datagram_route {
 	/* Those that went by packets: so many since `endpoint->arrived` was `arrived_before`. */
 	uint32_t packets;
 	uint32_t arrived_before;
-	/* Waiting. */
-	uint64_t wait_budget_ns;
-	bool is_waiting;
-	uint64_t waiting_since_ns; /* 0: since the last post */
-	bool has_given_up; /* nobody waits for a receive request before another is posted */
-	uint32_t given_up_posted; /* since so many were */
+	struct receive_wait wait;
 };
 
 /* Whom does this number stand for? */

@@ -13,14 +13,6 @@
 #include "memory/copy.h"
 #include "memory/mw.h"
 
-/*
- * How long a message waits for a receive request here, before packets hear the peer say that there
- * is none.
- */
-#define WAIT_BUDGET_NS     4000000u
-#define WAIT_BUDGET_NS_MIN 2000u
-#define WAIT_BUDGET_NS_MAX 100000u
-
 /* --- attaching --- */
 
 static bool is_for(const struct request_channel *channel, const struct qp *qp)
@@ -46,10 +38,9 @@ static void begin_anew(struct local_qp *local, struct request_channel *channel)
 	local->taken_seen = local->posted_seen;
 	local->remote = (struct mr_cached){.key_word = NULL};
 	local->receive = (struct mr_cached){.key_word = NULL};
-	/* Where messages may be lost, who has not begun to receive is not waited for. */
-	local->has_given_up = local->qp->type == QP_TYPE_UC && local->target_rq &&
-		rq_count(local->target_rq) == 0;
-	local->given_up_posted = local->posted_seen;
+	/* Only where messages may be lost */
+	local->wait.gives_up = local->qp->type == QP_TYPE_UC;
+	receive_wait_begin(&local->wait, local->target_rq);
 }
 
 bool local_attach(struct local_qp *local)
@@ -152,51 +143,17 @@ void local_notify_first(struct local_qp *local)
 
 /* --- messages --- */
 
-/*
- * On an unreliable connection the message is lost if nobody posts a receive request: that is waited
- * for once.
- */
-static bool has_given_up(const struct local_qp *local)
-{
-	return local->has_given_up &&
-		atomic_load_explicit(&local->target_rq->posted, memory_order_relaxed) ==
-		local->given_up_posted;
-}
-
-static void give_up(struct local_qp *local)
-{
-	local->is_waiting = false;
-	local->has_given_up = local->qp->type == QP_TYPE_UC;
-	local->given_up_posted =
-		atomic_load_explicit(&local->target_rq->posted, memory_order_relaxed);
-}
-
 /* No receive request is posted: wait a while, then fall back to packets. */
 static enum qp_local_result not_ready(struct local_qp *local, uint64_t now_ns, uint64_t *ret_at_ns)
 {
-	uint64_t waited_ns;
+	enum qp_local_result result;
 
-	if (has_given_up(local))
-		return QP_LOCAL_PACKETS;
-	/*
-	 * Who posts knows the time roughly only; who comes back because of a deadline has looked.
-	 */
-	if (!local->is_waiting) {
-		local->is_waiting = true;
-		local->waiting_since_ns = 0;
-		if (!channel_has_room(local->target, &local->collected_seen)) /* nobody polls */
-			local->peer->ops->kick(local->peer, local->target->lane);
-	} else if (!local->waiting_since_ns) {
-		local->waiting_since_ns = now_ns;
-	}
-	waited_ns = local->waiting_since_ns ? now_ns - local->waiting_since_ns : 0;
-	if (waited_ns >= WAIT_BUDGET_NS) {
-		give_up(local);
-		return QP_LOCAL_PACKETS;
-	}
-	*ret_at_ns =
-		now_ns + min_u64(max_u64(waited_ns / 2, WAIT_BUDGET_NS_MIN), WAIT_BUDGET_NS_MAX);
-	return QP_LOCAL_LATER;
+	local->wait.budget_ns = RECEIVE_WAIT_NS_MAX;
+	result = receive_wait_for(&local->wait, local->target_rq, now_ns, ret_at_ns);
+	if (receive_wait_is_new(&local->wait, now_ns) &&
+		!channel_has_room(local->target, &local->collected_seen)) /* nobody polls */
+		local->peer->ops->kick(local->peer, local->target->lane);
+	return result;
 }
 
 /* Publish while inside. */
@@ -336,7 +293,7 @@ static enum qp_local_result send_shared(
 		if (!local_begin(local, CHANNEL_PUBLISHES))
 			return QP_LOCAL_PACKETS;
 	} while (!shared_take(local, &receive));
-	local->is_waiting = false;
+	local->wait.is_waiting = false;
 	if (local_move(local, wqe, &theirs, true) &&
 		local_deliver(local, wqe, WC_RECV, receive.wr_id))
 		return QP_LOCAL_DONE;
@@ -371,7 +328,7 @@ static enum qp_local_result send_execute(
 		return send_shared(local, wqe, now_ns, ret_at_ns);
 	if (!receive_peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
-	local->is_waiting = false;
+	local->wait.is_waiting = false;
 	if (wqe->total_bytes && receive.sge_count)
 		local_prefetch(&local->receive, receive.sge[0].address);
 
@@ -398,7 +355,7 @@ static enum qp_local_result write_execute(
 
 	if (has_imm && !receive_peek(local, &receive))
 		return not_ready(local, now_ns, ret_at_ns);
-	local->is_waiting = false;
+	local->wait.is_waiting = false;
 	if (!move_remote(local, wqe, MR_REMOTE_WRITE, true))
 		return QP_LOCAL_PACKETS;
 	if (has_imm && local->is_rq_shared) {

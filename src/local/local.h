@@ -42,6 +42,7 @@
 #include "base/list.h"
 #include "local/channel.h"
 #include "local/peer.h"
+#include "local/receive_wait.h"
 #include "memory/copy.h"
 #include "qp/qp.h"
 
@@ -116,11 +117,7 @@ struct local_qp {
 	struct mr_cached remote; /* that name memory of the target */
 	struct mr_cached receive; /* that its receive requests name */
 	struct copy_turn turn; /* of what is moved */
-	bool is_waiting; /* for a receive request */
-	uint64_t waiting_since_ns; /* 0: since the last post */
-	/* An unreliable one: nobody waits for a receive request before another is posted */
-	bool has_given_up;
-	uint32_t given_up_posted; /* since so many were */
+	struct receive_wait wait; /* for a receive request */
 	bool is_invalidating; /* a message that takes a key away was not collected yet */
 	uint32_t invalidated_number; /* when so many records were */
 	bool has_unmapped_atomics; /* the last atomic was for memory that is not mapped here */

@@ -49,7 +49,7 @@ bool shared_peek(struct local_qp *local, struct recv_wqe *receive)
 		return true;
 	if (rq_taken(local->target_rq) != local->taken_seen) {
 		local->taken_seen = rq_taken(local->target_rq);
-		local->is_waiting = false;
+		local->wait.is_waiting = false;
 	}
 	return false;
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef URNIC_LOCAL_RECEIVE_WAIT_H
+#define URNIC_LOCAL_RECEIVE_WAIT_H
+
+/*
+ * How an initiator waits for a target that is behind: that has posted no receive request, or has
+ * much to collect. The initiator looks again at growing intervals. When the wait has lasted as long
+ * as its budget, the request goes by packets, and the peer's responder says what is wrong.
+ *
+ * Threads: as local.h.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "qp/qp.h"
+
+/* The longest wait, which is also the first budget. */
+#define RECEIVE_WAIT_NS_MAX 4000000u
+
+struct receive_wait {
+	uint64_t budget_ns;
+	bool is_waiting;
+	uint64_t since_ns; /* 0: since the last post */
+	/* After a wait in vain there is no other one before another request has been posted. */
+	bool gives_up; /* for good: messages may be lost */
+	bool has_given_up;
+	uint32_t given_up_posted; /* requests that were posted by then */
+};
+
+/*
+ * The target's receive queue is `rq` from here on; NULL: not known. One that has not begun to
+ * receive is not waited for if the wait gives up.
+ */
+void receive_wait_begin(struct receive_wait *wait, const struct recv_queue *rq);
+
+/* LATER: look again at *ret_at_ns. PACKETS: the budget is used up, and is halved. */
+enum qp_local_result receive_wait_more(
+	struct receive_wait *wait, uint64_t now_ns, uint64_t *ret_at_ns);
+
+/* The same, because `rq` has no request. */
+enum qp_local_result receive_wait_for(struct receive_wait *wait, const struct recv_queue *rq,
+	uint64_t now_ns, uint64_t *ret_at_ns);
+
+/* Was this the first look after the wait began? The target may need to be woken. */
+static inline bool receive_wait_is_new(const struct receive_wait *wait, uint64_t now_ns)
+{
+	return wait->is_waiting && wait->since_ns == now_ns;
+}
+
+#endif
