@@ -206,15 +206,12 @@ struct datagram {
 static const uint8_t *own_find(struct ud_endpoint_qp *from, const struct sge *sge, uint32_t bytes)
 {
 	const struct qp *qp = from->qp;
-	const uint32_t access = MR_LOCAL_READ | MR_TOUCH;
-	uint8_t *pointer = mr_cached_find(&from->own, sge->lkey, access, sge->address, bytes);
+	uint8_t *pointer;
 
-	if (pointer)
-		return pointer;
-	if (mr_resolve(qp->lane->mrs, sge->lkey, qp->pd, access, sge->address, bytes, &pointer))
-		return NULL;
-	mr_cache(qp->lane->mrs, sge->lkey, &from->own);
-	return pointer;
+	return mr_resolve_cached(qp->lane->mrs, &from->own, sge->lkey, qp->pd,
+		       MR_LOCAL_READ | MR_TOUCH, sge->address, bytes, &pointer)
+		? NULL
+		: pointer;
 }
 
 /* False when memory refuses: packets will say so. */
@@ -263,17 +260,9 @@ static enum mr_fault theirs_find(
 	struct datagram_route *route, const struct sge *at, struct peer_place *ret_place)
 {
 	const struct mr_user user = {route->recv_pd, 0};
-	struct peer *peer = peer_of(route);
-	enum mr_fault fault;
 
-	ret_place->here = mr_cached_find(
-		&route->receive, at->lkey, MR_LOCAL_WRITE | MR_TOUCH, at->address, at->bytes);
-	if (ret_place->here)
-		return MR_OK;
-	fault = peer_find(peer, at->lkey, user, MR_LOCAL_WRITE, at->address, at->bytes, ret_place);
-	if (!fault && ret_place->here)
-		peer_cache(peer, at->lkey, &route->receive);
-	return fault;
+	return peer_find_cached(peer_of(route), &route->receive, at->lkey, user, MR_LOCAL_WRITE,
+		at->address, at->bytes, ret_place);
 }
 
 /* May all of it be written, now? */

@@ -29,16 +29,8 @@ static bool theirs_check(
 static bool theirs_find(const struct local_qp *local, const struct local_theirs *theirs,
 	const struct sge *at, struct peer_place *ret_place)
 {
-	ret_place->here = mr_cached_find(
-		theirs->cached, at->lkey, theirs->access | MR_TOUCH, at->address, at->bytes);
-	if (ret_place->here)
-		return true;
-	if (peer_find(local->peer, at->lkey, theirs->user, theirs->access, at->address, at->bytes,
-		    ret_place))
-		return false;
-	if (ret_place->here)
-		peer_cache(local->peer, at->lkey, theirs->cached);
-	return true;
+	return !peer_find_cached(local->peer, theirs->cached, at->lkey, theirs->user,
+		theirs->access, at->address, at->bytes, ret_place);
 }
 
 const uint8_t *local_own_keep(struct local_qp *local, const struct sge *sge, uint32_t bytes)
@@ -109,13 +101,8 @@ bool local_own_find(struct local_qp *local, uint32_t key, uint32_t access, uint6
 {
 	const struct qp *qp = local->qp;
 
-	*ret_pointer = mr_cached_find(&local->own, key, access | MR_TOUCH, address, bytes);
-	if (*ret_pointer)
-		return true;
-	if (mr_resolve(qp->lane->mrs, key, qp->pd, access | MR_TOUCH, address, bytes, ret_pointer))
-		return false;
-	mr_cache(qp->lane->mrs, key, &local->own);
-	return true;
+	return !mr_resolve_cached(qp->lane->mrs, &local->own, key, qp->pd, access | MR_TOUCH,
+		address, bytes, ret_pointer);
 }
 
 /*

@@ -125,47 +125,39 @@ static enum mr_fault key_enter_found(const struct borrowed_domain *domain, uint3
 	return fault;
 }
 
-enum mr_fault borrowed_put(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
-	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from)
+/* To the owner's memory from `from`, or, when that is NULL, from there to `to`. */
+static enum mr_fault bytes_move(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from, uint8_t *to)
 {
+	struct peer *peer = domain->owner->peer;
 	struct owner_mark *mark;
 	struct peer_place place;
 	enum mr_fault fault;
-	uint32_t attempt = 0;
-	bool has_moved;
+	bool has_moved, holds = false;
 
-	do {
+	for (uint32_t attempt = 0; attempt < REVOKED_MAX && !holds; attempt++) {
 		fault = key_enter_found(domain, key, qpn, access, iova, bytes, &mark, &place);
 		if (fault)
 			return fault;
-		if (channel_mark_holds(mark->channel) &&
-			!peer_put(domain->owner->peer, &place, 0, from, bytes))
-			fault = MR_FAULT_PAGE;
-		has_moved = channel_mark_holds(mark->channel);
+		has_moved = channel_mark_holds(mark->channel) &&
+			(from ? peer_put(peer, &place, 0, from, bytes)
+			      : peer_get(peer, &place, 0, to, bytes));
+		holds = channel_mark_holds(mark->channel);
 		key_leave(mark);
-	} while (!has_moved && ++attempt < REVOKED_MAX);
-	return has_moved ? fault : MR_FAULT_PAGE;
+	}
+	return holds && has_moved ? MR_OK : MR_FAULT_PAGE;
+}
+
+enum mr_fault borrowed_put(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
+	uint32_t access, uint64_t iova, size_t bytes, const uint8_t *from)
+{
+	return bytes_move(domain, key, qpn, access, iova, bytes, from, NULL);
 }
 
 enum mr_fault borrowed_get(const struct borrowed_domain *domain, uint32_t key, uint32_t qpn,
 	uint32_t access, uint64_t iova, size_t bytes, uint8_t *to)
 {
-	struct owner_mark *mark;
-	struct peer_place place;
-	enum mr_fault fault;
-	uint32_t attempt = 0;
-	bool has_moved;
-
-	do {
-		fault = key_enter_found(domain, key, qpn, access, iova, bytes, &mark, &place);
-		if (fault)
-			return fault;
-		if (!peer_get(domain->owner->peer, &place, 0, to, bytes))
-			fault = MR_FAULT_PAGE;
-		has_moved = channel_mark_holds(mark->channel);
-		key_leave(mark);
-	} while (!has_moved && ++attempt < REVOKED_MAX);
-	return has_moved ? fault : MR_FAULT_PAGE;
+	return bytes_move(domain, key, qpn, access, iova, bytes, NULL, to);
 }
 
 /* A lane of the owner's that can be woken, and its doorbell. NULL: there is none. */

@@ -86,6 +86,22 @@ enum mr_fault peer_find_unseen(struct peer *peer, uint32_t key, struct mr_user u
  */
 void peer_cache(struct peer *peer, uint32_t key, struct mr_cached *ret_cached);
 
+/* peer_find(), by what is cached of this user if that suffices; else it is cached anew. */
+static inline enum mr_fault peer_find_cached(struct peer *peer, struct mr_cached *cached,
+	uint32_t key, struct mr_user user, uint32_t access, uint64_t iova, uint64_t bytes,
+	struct peer_place *ret_place)
+{
+	enum mr_fault fault;
+
+	ret_place->here = mr_cached_find(cached, key, access | MR_TOUCH, iova, bytes);
+	if (ret_place->here)
+		return MR_OK;
+	fault = peer_find(peer, key, user, access, iova, bytes, ret_place);
+	if (!fault && ret_place->here)
+		peer_cache(peer, key, cached);
+	return fault;
+}
+
 /* Move bytes. False as peer_ops.write and .read. */
 bool peer_put(struct peer *peer, const struct peer_place *place, uint64_t offset,
 	const uint8_t *from, size_t bytes);

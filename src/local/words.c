@@ -23,16 +23,9 @@ static bool word_find(
 {
 	struct mr_user user = {local->target_pd, local->target->qpn};
 	struct peer_place place = {.here = NULL};
-	enum mr_fault fault = MR_OK;
+	enum mr_fault fault = peer_find_cached(local->peer, &local->remote, wqe->rkey, user, access,
+		wqe->remote_address, sizeof(uint64_t), &place);
 
-	place.here = mr_cached_find(&local->remote, wqe->rkey, access | MR_TOUCH,
-		wqe->remote_address, sizeof(uint64_t));
-	if (!place.here) {
-		fault = peer_find(local->peer, wqe->rkey, user, access, wqe->remote_address,
-			sizeof(uint64_t), &place);
-		if (!fault && place.here)
-			peer_cache(local->peer, wqe->rkey, &local->remote);
-	}
 	if (!fault && !place.here) {
 		local->has_unmapped_atomics = true;
 		local->unmapped_key = wqe->rkey;

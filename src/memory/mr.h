@@ -281,6 +281,22 @@ static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t k
  */
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
+/* mr_resolve(), by what is cached of this domain if that suffices; else it is cached anew. */
+static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
+	struct mr_cached *cached, uint32_t key, uint32_t pd, uint32_t access, uint64_t iova,
+	uint64_t bytes, uint8_t **ret_pointer)
+{
+	enum mr_fault fault;
+
+	*ret_pointer = mr_cached_find(cached, key, access, iova, bytes);
+	if (*ret_pointer)
+		return MR_OK;
+	fault = mr_resolve(table, key, pd, access, iova, bytes, ret_pointer);
+	if (!fault)
+		mr_cache(table, key, cached);
+	return fault;
+}
+
 /* The same for a whole region or window. */
 enum mr_fault mr_resolve_whole(
 	const struct mr_table *table, uint32_t key, struct mr_user user, uint32_t access);
