@@ -241,7 +241,7 @@ void rc_recovery_rnr(struct rc_qp *rc, uint8_t code, uint64_t now_ns);
 /* Nothing is outstanding: send nothing until `until_ns`. Does not count as a retry. */
 void rc_recovery_pause(struct rc_qp *rc, uint64_t until_ns, uint64_t now_ns);
 
-/* Una has advanced by `packets`: update window, timers and retries. */
+/* una has advanced by `packets`: update window, timers and retries. */
 void rc_recovery_advanced(struct rc_qp *rc, uint32_t packets, uint64_t now_ns);
 
 /* Clear all deadlines; there is nothing to send. */
