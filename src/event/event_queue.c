@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lock: queue->lock, for the list, the counts and the bell. Under it `hold` takes at most the lock
- * of what the event is about (lock_order.def).
+ * Lock: queue->lock, for the list, the counts and the byte. Under it `hold` takes at most the lock
+ * of the event's source (lock_order.def).
  *
- * Reading the program's end silences the bell. The reader rings again if the list is not empty
- * afterwards, so that each waiting reader with an event is woken. While a thread attends, the bell
- * stays silent.
+ * A reader that has taken the byte sends another one if the list is not empty afterwards, so each
+ * waiting reader with an event wakes up. While a waiter collects, no byte is sent.
  */
 #include "event/event_queue.h"
 
@@ -24,13 +23,13 @@ int event_queue_init(struct event_queue *queue)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
 		return log_refusal("no channel for events", "socketpair");
 	queue->fd = fds[0];
-	queue->bell_fd = fds[1];
+	queue->wake_fd = fds[1];
 	pthread_mutex_init(&queue->lock, NULL);
 	list_init(&queue->waiting);
-	queue->is_rung = false;
-	queue->is_attended = false;
-	atomic_init(&queue->has_waiting, false);
-	atomic_init(&queue->lookout, NULL);
+	queue->is_readable = false;
+	queue->has_waiter = false;
+	atomic_init(&queue->has_events, false);
+	atomic_init(&queue->collector, NULL);
 	queue->owner = getpid();
 	return 0;
 }
@@ -39,34 +38,35 @@ void event_queue_done(struct event_queue *queue)
 {
 	pthread_mutex_destroy(&queue->lock);
 	close(queue->fd);
-	close(queue->bell_fd);
+	close(queue->wake_fd);
 }
 
-/* The list has changed. Under the lock. */
+/* The list has changed. Locked. */
 static void list_changed(struct event_queue *queue)
 {
-	atomic_store(&queue->has_waiting, !list_is_empty(&queue->waiting));
+	atomic_store(&queue->has_events, !list_is_empty(&queue->waiting));
 }
 
-void event_queue_ring(struct event_queue *queue)
+void event_queue_wake(struct event_queue *queue)
 {
-	static const char bell;
+	static const char byte;
 	int cancel = cancel_forbid();
 
 	/* The socket has room: the last byte was read, or none was sent. */
-	if (!queue->is_rung && !queue->is_attended && !list_is_empty(&queue->waiting))
-		queue->is_rung = send(queue->bell_fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+	if (!queue->is_readable && !queue->has_waiter && !list_is_empty(&queue->waiting))
+		queue->is_readable =
+			send(queue->wake_fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 	cancel_allow(cancel);
 }
 
-/* Under the lock: wake the attending thread for an event. */
-static void attendant_call(struct event_queue *queue)
+/* Wake the waiter that collects. Locked. */
+static void waiter_wake(struct event_queue *queue)
 {
-	struct attention *attention = atomic_load(&queue->lookout)->attention;
+	struct waiter *waiter = atomic_load(&queue->collector)->waiter;
 
-	if (attention_state(attention) == ATTENTION_SLEEPS) {
-		atomic_fetch_add(attention_wakes(attention), 1);
-		futex_wake(attention_wakes(attention));
+	if (waiter_state(waiter) == WAITER_SLEEPS) {
+		atomic_fetch_add(waiter_wakes(waiter), 1);
+		futex_wake(waiter_wakes(waiter));
 	}
 }
 
@@ -76,16 +76,16 @@ void event_queue_post(struct event_queue *queue, struct event *event)
 	if (event->waiting++ == 0)
 		list_append(&queue->waiting, &event->node);
 	list_changed(queue);
-	if (queue->is_attended)
-		attendant_call(queue);
+	if (queue->has_waiter)
+		waiter_wake(queue);
 	else
-		event_queue_ring(queue);
+		event_queue_wake(queue);
 	pthread_mutex_unlock(&queue->lock);
 }
 
-void event_queue_give_lookout(struct event_queue *queue, struct event_lookout *lookout)
+void event_queue_set_collector(struct event_queue *queue, struct event_collector *collector)
 {
-	atomic_store(&queue->lookout, lookout);
+	atomic_store(&queue->collector, collector);
 }
 
 void event_queue_take_first(struct event_queue *queue,
@@ -102,11 +102,11 @@ void event_queue_take_first(struct event_queue *queue,
 	hold(event, argument);
 }
 
-/* Wait at the descriptor. Returns 0 after reading the bell's byte; or -errno. */
-static int bell_await(struct event_queue *queue)
+/* Wait at the descriptor. Returns 0 after reading the byte, or -errno. */
+static int byte_await(struct event_queue *queue)
 {
-	char bell;
-	ssize_t bytes = recv(queue->fd, &bell, 1, 0);
+	char byte;
+	ssize_t bytes = recv(queue->fd, &byte, 1, 0);
 
 	if (bytes < 0)
 		return errno == EAGAIN || errno == EINTR || errno == EBADF
@@ -122,21 +122,21 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 	int error;
 
 	while (!has_event) {
-		/* Taking a present event has no other cancellation point. */
+		/* The rest has no cancellation point when an event is present. */
 		pthread_testcancel();
-		error = event_queue_attend(queue, hold, argument);
+		error = event_queue_take_collecting(queue, hold, argument);
 		if (error != -ENOENT)
 			return error;
-		error = bell_await(queue);
+		error = byte_await(queue);
 		if (error)
 			return error;
 		pthread_mutex_lock(&queue->lock);
-		queue->is_rung = false;
-		/* Empty only if the event was forgotten after the bell's byte was read. */
+		queue->is_readable = false;
+		/* Empty if the event was forgotten after the byte was read. */
 		has_event = !list_is_empty(&queue->waiting);
 		if (has_event)
 			event_queue_take_first(queue, hold, argument);
-		event_queue_ring(queue);
+		event_queue_wake(queue);
 		pthread_mutex_unlock(&queue->lock);
 	}
 	return 0;
@@ -144,7 +144,7 @@ int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event
 
 void event_queue_forget(struct event_queue *queue, struct event *event)
 {
-	char bell;
+	char byte;
 	int cancel = cancel_forbid();
 
 	pthread_mutex_lock(&queue->lock);
@@ -152,12 +152,12 @@ void event_queue_forget(struct event_queue *queue, struct event *event)
 	event->waiting = 0;
 	list_changed(queue);
 	/*
-	 * Silence the bell of an empty list. A reader that has the byte already takes the lock next
-	 * and rings again for others.
+	 * The descriptor of an empty list is not readable. A reader that already has the byte takes
+	 * the lock next, and sends another byte if there are events.
 	 */
-	if (queue->is_rung && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
-		recv(queue->fd, &bell, 1, MSG_DONTWAIT) == 1)
-		queue->is_rung = false;
+	if (queue->is_readable && list_is_empty(&queue->waiting) && queue->owner == getpid() &&
+		recv(queue->fd, &byte, 1, MSG_DONTWAIT) == 1)
+		queue->is_readable = false;
 	pthread_mutex_unlock(&queue->lock);
 	cancel_allow(cancel);
 }

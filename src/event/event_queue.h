@@ -4,21 +4,22 @@
  * connection events.
  *
  * Programs put the descriptor into poll, epoll or SIGIO, make it non-blocking with fcntl, and take
- * events with a call that reads it. So it is a real descriptor, readable exactly while an event
- * waits: one end of a socket pair that holds at most one byte, the bell. The events themselves are
- * entries of a list, one entry per source with a count. So posting allocates nothing, and no event
- * is lost however late the program takes it.
+ * events with a call that reads it. So it is a real descriptor, readable exactly while there is an
+ * event: one end of a socket pair with at most one byte in it. The events are entries of a list,
+ * one per source, with a count. So posting allocates nothing, and no event is lost however late the
+ * program takes it.
  *
- * A queue may have a lookout: a function that collects completions and posts their events. A thread
- * that waits on a blocking descriptor then attends (queue/attention.h) and leaves the descriptor
- * alone. It polls the lookout for about as long as a sleep and a wake-up take, unless recent polls
- * were fruitless, and then sleeps on a futex. Events posted meanwhile are that thread's and ring no
- * bell. One thread attends at a time; others wait at the descriptor.
+ * A queue may have a collector: a function that collects completions and posts their events. A
+ * thread that waits on a blocking descriptor is then a waiter (queue/waiter.h): it calls the
+ * collector and leaves the descriptor alone. It polls for about as long as a sleep and a wake-up
+ * take, unless recent polls were fruitless, and then sleeps on a futex. Events posted meanwhile go
+ * to the waiter, without a byte. There is one waiter at a time; other threads wait at the
+ * descriptor.
  *
  * A source (a completion queue, say) embeds its `struct event` and owns it. It calls
  * event_queue_forget() before it is destroyed.
  *
- * Any thread may call. Posting takes the queue's lock, and one system call for the first event of a
+ * Any thread may call. Posting takes the queue's lock, and a system call for the first event of a
  * batch.
  */
 #ifndef URNIC_EVENT_EVENT_QUEUE_H
@@ -31,39 +32,40 @@
 
 #include "base/export.h"
 #include "base/list.h"
-#include "queue/attention.h"
+#include "queue/waiter.h"
 
 struct event {
 	struct list node;
-	/* Times posted and not yet taken; in the list exactly while not 0. */
+	/* Posted and not taken yet; in the list exactly while not 0. */
 	uint32_t waiting;
-	/* Times taken, ever: the source's destruction waits for so many acknowledgements. */
+	/* Taken so far: the source's destruction waits for as many acknowledgements. */
 	uint32_t taken;
 };
 
 enum event_view {
-	EVENT_VIEW_NONE, /* the lookout sees no completions (any more) */
+	EVENT_VIEW_NONE, /* no completions can be collected (any more) */
 	EVENT_VIEW_EMPTY, /* no peer uses this channel: do not poll */
 	EVENT_VIEW_OPEN,
 };
 
-struct event_lookout {
-	struct attention *attention;
+struct event_collector {
+	struct waiter *waiter;
 	/* Collect completions and post their events. Called without the queue's lock. */
-	enum event_view (*look)(struct event_lookout *lookout);
-	int luck; /* see event_attend.c */
+	enum event_view (*collect)(struct event_collector *collector);
+	/* Fruitless waits before the next sleep without polling; see event_waiter.c. */
+	int wait_budget;
 };
 
 struct event_queue {
 	int fd; /* the program's end */
-	int bell_fd; /* ours */
+	int wake_fd; /* urnic's end */
 	pthread_mutex_t lock;
 	struct list waiting; /* of struct event, oldest first */
-	bool is_rung; /* a byte was sent and not yet read */
-	bool is_attended; /* by a thread */
-	_Atomic bool has_waiting; /* the list is not empty; written under the lock */
-	struct event_lookout *_Atomic lookout; /* NULL: none */
-	pid_t owner; /* a forked child shares the descriptors: their byte is its parent's */
+	bool is_readable; /* the byte was sent and not read yet */
+	bool has_waiter; /* a thread waits by collecting */
+	_Atomic bool has_events; /* the list is not empty; written under the lock */
+	struct event_collector *_Atomic collector; /* NULL: none */
+	pid_t owner; /* a forked child shares the descriptors, but the byte is its parent's */
 };
 
 /* Returns 0 or -errno. */
@@ -93,26 +95,24 @@ void event_queue_post(struct event_queue *queue, struct event *event)
 int event_queue_take(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
 	void *argument) URNIC_EXPORT_AS(event_queue_take);
 
-/*
- * Drop the untaken posts of `event`. event->taken does not change after this call.
- */
+/* Drop the untaken posts of `event`. event->taken does not change after this call. */
 void event_queue_forget(struct event_queue *queue, struct event *event)
 	URNIC_EXPORT_AS(event_queue_forget);
 
-/* Give the queue a lookout, for the rest of its life. */
-void event_queue_give_lookout(struct event_queue *queue, struct event_lookout *lookout);
+/* Set the queue's collector, once. */
+void event_queue_set_collector(struct event_queue *queue, struct event_collector *collector);
 
 /*
- * Wait for an event at the lookout and take it, as event_queue_take() does. -ENOENT when the
- * descriptor is the place to wait at; -EINTR. A cancellation point.
+ * event_queue_take() for a waiter that collects. -ENOENT when the caller has to wait at the
+ * descriptor; -EINTR. A cancellation point.
  */
-int event_queue_attend(struct event_queue *queue, void (*hold)(struct event *event, void *argument),
-	void *argument);
+int event_queue_take_collecting(struct event_queue *queue,
+	void (*hold)(struct event *event, void *argument), void *argument);
 
-/* event_queue.c and event_attend.c: take the first event of a list that is not empty; locked. */
+/* Take the first event of a list that is not empty. Locked. */
 void event_queue_take_first(struct event_queue *queue,
 	void (*hold)(struct event *event, void *argument), void *argument);
-/* The same: ring, if an event waits and no thread attends. */
-void event_queue_ring(struct event_queue *queue);
+/* Make the descriptor readable if there is an event and no waiter collects. Locked. */
+void event_queue_wake(struct event_queue *queue);
 
 #endif

@@ -55,18 +55,18 @@ bool poll_thread_holds_acks(struct poll_thread *thread, uint64_t now_ns)
 {
 	if (is_passive(thread, now_ns))
 		return false;
-	if (thread->hold_luck >= 0)
+	if (thread->hold_budget >= 0)
 		return true;
-	thread->hold_luck++;
+	thread->hold_budget++;
 	return false;
 }
 
 void poll_thread_held_acks(struct poll_thread *thread, bool has_answered)
 {
 	if (has_answered)
-		thread->hold_luck = POLL_HOLD_LUCK_MAX;
-	else if (--thread->hold_luck < 0)
-		thread->hold_luck = POLL_HOLD_LUCK_MIN;
+		thread->hold_budget = POLL_HOLD_BUDGET_MAX;
+	else if (--thread->hold_budget < 0)
+		thread->hold_budget = POLL_HOLD_BUDGET_MIN;
 }
 
 /*

@@ -62,9 +62,9 @@ enum {
 	 */
 	POLL_HOLD_NS = 10000,
 	/* Holds in a row without an answer before the thread stops holding. Not measured. */
-	POLL_HOLD_LUCK_MAX = 8,
+	POLL_HOLD_BUDGET_MAX = 8,
 	/* Batches without a hold until the thread tries one again. Not measured. */
-	POLL_HOLD_LUCK_MIN = -8,
+	POLL_HOLD_BUDGET_MIN = -8,
 	/* Polls without a packet per clock reading. One reading costs as much as an empty poll. */
 	POLL_CLOCKLESS_MAX = 16,
 	/*
@@ -112,7 +112,7 @@ struct poll_thread {
 	uint32_t quiet_ticks; /* ticks of polling in a row */
 	uint32_t trust; /* the next tick is POLL_TICK_NS << trust */
 	bool is_regular; /* the application has polled for some ticks and has not stopped since */
-	int hold_luck; /* >= 0: holds before giving up; < 0: batches until the next try */
+	int hold_budget; /* >= 0: holds before giving up; < 0: batches until the next try */
 };
 
 /* What the thread knows of its lane after it has driven it once. */

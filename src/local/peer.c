@@ -142,17 +142,17 @@ static bool is_awaited(const struct cq_ring *cq, bool is_solicited)
 
 static void waiter_wake(struct peer *peer, const struct cq_ring *cq, uint32_t lane)
 {
-	uint32_t number = atomic_load_explicit(&cq->attention, memory_order_relaxed);
-	struct attention *attention = attention_at(peer->attentions, number);
+	uint32_t number = atomic_load_explicit(&cq->waiter, memory_order_relaxed);
+	struct waiter *waiter = waiter_at(peer->waiters, number);
 
-	switch (attention_state(attention)) {
-	case ATTENTION_LOOKS:
+	switch (waiter_state(waiter)) {
+	case WAITER_POLLS:
 		break;
-	case ATTENTION_SLEEPS:
-		atomic_fetch_add(attention_wakes(attention), 1);
-		peer->ops->wake(peer, attention);
+	case WAITER_SLEEPS:
+		atomic_fetch_add(waiter_wakes(waiter), 1);
+		peer->ops->wake(peer, waiter);
 		break;
-	case ATTENTION_NONE:
+	case WAITER_NONE:
 		peer->ops->kick(peer, lane);
 		break;
 	}

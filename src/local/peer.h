@@ -26,8 +26,8 @@
 
 #include "memory/copy.h"
 #include "memory/mr.h"
-#include "queue/attention.h"
 #include "queue/cq.h"
+#include "queue/waiter.h"
 
 struct peer;
 
@@ -50,7 +50,7 @@ struct peer_ops {
 	/* Wake the peer's lane: there is something for it, and nobody polls. */
 	void (*kick)(struct peer *peer, uint32_t lane);
 	/* Wake who sleeps there, and has been counted as woken. */
-	void (*wake)(struct peer *peer, struct attention *attention);
+	void (*wake)(struct peer *peer, struct waiter *waiter);
 	/* Does the process live that calls itself `who` (local_owner.who) in the peer's memory? */
 	bool (*is_alive)(struct peer *peer, uint32_t who);
 };
@@ -60,7 +60,7 @@ struct peer {
 	uint64_t bytes; /* of the owner's side */
 	struct mr_table mrs; /* a view of its table (mr_table_view) */
 	const struct peer_ops *ops;
-	struct attention_table *attentions; /* NULL: nobody there attends to anything */
+	struct waiter_table *waiters; /* NULL: the peer has no waiters */
 };
 
 /* Where bytes of a region lie. Good as long as the channel says that its key is in use. */

@@ -116,7 +116,7 @@ uint64_t nic_now_ns(void) URNIC_EXPORT_AS(nic_now_ns);
 
 /*
  * Let threads that wait for events in `queue` collect the completions of its completion queues
- * themselves (struct event_lookout). `queue` outlives the channel. Returns 0 or -ENOMEM.
+ * themselves (struct event_collector). `queue` outlives the channel. Returns 0 or -ENOMEM.
  */
 int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_channel)
 	URNIC_EXPORT_AS(nic_channel_create);

@@ -6,16 +6,16 @@
 
 #include "nic/nic_internal.h"
 
-static_assert(sizeof(struct attention) == 64, "a cache line each");
+static_assert(sizeof(struct waiter) == 64, "a cache line each");
 
 int nic_channel_start(void)
 {
-	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct attention_table));
+	uint64_t offset = arena_alloc(&nic.arena, sizeof(struct waiter_table));
 
 	if (!offset)
 		return -ENOMEM;
-	nic.attentions = arena_at(&nic.arena, offset);
-	nic.public->attentions_offset = offset;
+	nic.waiters = arena_at(&nic.arena, offset);
+	nic.public->waiters_offset = offset;
 	return 0;
 }
 
@@ -24,9 +24,9 @@ static bool has_peers(const struct worker *worker)
 	return atomic_load_explicit(&worker->local.watch_count, memory_order_relaxed) != 0;
 }
 
-static enum event_view channel_look(struct event_lookout *lookout)
+static enum event_view channel_collect(struct event_collector *collector)
 {
-	struct nic_channel *channel = container_of(lookout, struct nic_channel, lookout);
+	struct nic_channel *channel = container_of(collector, struct nic_channel, collector);
 	uint32_t lanes = atomic_load_explicit(&channel->lane_mask, memory_order_acquire);
 	enum event_view view = EVENT_VIEW_EMPTY;
 
@@ -46,16 +46,16 @@ int nic_channel_create(struct event_queue *queue, struct nic_channel **ret_chann
 	if (!channel)
 		return -ENOMEM;
 	channel->queue = queue;
-	channel->lookout.look = channel_look;
+	channel->collector.collect = channel_collect;
 	*ret_channel = channel;
 	return 0;
 }
 
 static uint32_t number_take(void)
 {
-	for (uint32_t number = 1; number < ATTENTION_COUNT; number++)
-		if (!nic.has_attention[number]) {
-			nic.has_attention[number] = true;
+	for (uint32_t number = 1; number < WAITER_COUNT; number++)
+		if (!nic.is_waiter_taken[number]) {
+			nic.is_waiter_taken[number] = true;
 			return number;
 		}
 	return 0;
@@ -69,15 +69,15 @@ void nic_channel_begin(struct nic_channel *channel)
 	channel->epoch = nic_epoch;
 	if (!channel->number)
 		return;
-	channel->lookout.attention = attention_at(nic.attentions, channel->number);
-	event_queue_give_lookout(channel->queue, &channel->lookout);
+	channel->collector.waiter = waiter_at(nic.waiters, channel->number);
+	event_queue_set_collector(channel->queue, &channel->collector);
 }
 
 void nic_channel_destroy(struct nic_channel *channel)
 {
 	nic_enter();
 	if (channel->epoch == nic_epoch)
-		nic.has_attention[channel->number] = false;
+		nic.is_waiter_taken[channel->number] = false;
 	nic_leave();
 	free(channel);
 }

@@ -24,7 +24,7 @@ int nic_cq_create(uint32_t capacity, struct nic_channel *channel, nic_cq_event_f
 		cq->channel = channel;
 		if (channel) {
 			nic_channel_begin(channel);
-			atomic_store(&cq->cq.ring->attention, channel->number);
+			atomic_store(&cq->cq.ring->waiter, channel->number);
 		}
 		cq->on_event = on_event;
 		cq->user = user;

@@ -33,11 +33,11 @@ struct nic_cq_hold {
 	struct nic_cq *cq;
 };
 
-/* A completion channel: its waiters collect completions of its queues (struct event_lookout). */
+/* A completion channel: its waiters collect completions of its queues (struct event_collector). */
 struct nic_channel {
-	struct event_lookout lookout;
+	struct event_collector collector;
 	struct event_queue *queue;
-	uint32_t number; /* of its attention; 0: none yet, or all are taken */
+	uint32_t number; /* of its waiter; 0: none yet, or all are taken */
 	_Atomic uint32_t lane_mask; /* lanes that push into its completion queues */
 	uint64_t epoch; /* the NIC that `number` belongs to */
 };
@@ -172,8 +172,8 @@ struct nic {
 	bool is_stamping; /* a program reads times of completions */
 	struct local_owner owner;
 	int life[2]; /* a pipe: peers have copies of [0]; [1] is ours alone, so it breaks with us */
-	struct attention_table *attentions;
-	bool has_attention[ATTENTION_COUNT]; /* taken by a channel */
+	struct waiter_table *waiters;
+	bool is_waiter_taken[WAITER_COUNT]; /* taken by a channel */
 	int work_kick; /* eventfd: nic_control_wake() */
 	struct list xrcds; /* struct nic_xrcd */
 	struct worker *worker[NIC_LANES_MAX];

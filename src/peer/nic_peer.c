@@ -104,10 +104,10 @@ static uint8_t *process_map(
 	return peer->base + ARENA_SIDE_BYTES + (address - there);
 }
 
-static void peer_wake(struct peer *peer, struct attention *attention)
+static void peer_wake(struct peer *peer, struct waiter *waiter)
 {
 	(void)peer;
-	futex_wake(attention_wakes(attention));
+	futex_wake(waiter_wakes(waiter));
 }
 
 /* Has the process of this name a lock on the memory, which was opened by us? */
@@ -312,8 +312,8 @@ static int memory_map(struct nic_peer *peer)
 		return -EPROTO;
 	peer->identity = peer->public->identity;
 	peer->is_elsewhere = peer->public->netns != nic.public->netns;
-	peer->peer.attentions = peer_at(
-		&peer->peer, peer->public->attentions_offset, sizeof(struct attention_table));
+	peer->peer.waiters =
+		peer_at(&peer->peer, peer->public->waiters_offset, sizeof(struct waiter_table));
 	return mr_table_view(
 		&peer->peer.mrs, peer->peer.base, peer->peer.bytes, &peer->public->mrs);
 }
@@ -387,7 +387,7 @@ static int self_open(struct nic_peer *peer)
 	peer->peer.ops = &self_ops;
 	peer->public = nic.public;
 	peer->identity = nic.public->identity;
-	peer->peer.attentions = nic.attentions;
+	peer->peer.waiters = nic.waiters;
 	error = mr_table_view(&peer->peer.mrs, nic.arena.base, nic.arena.bytes, &nic.public->mrs);
 	peer->peer.mrs.touch = nic_memory_touch;
 	return error;

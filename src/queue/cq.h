@@ -58,8 +58,8 @@ struct cq_ring {
 	uint32_t held_count; /* armed-for completions since the last signal */
 	/* A separate cache line, because peers on this host read it and nothing else. */
 	alignas(64) _Atomic uint32_t arm; /* enum cq_arm */
-	/* Number of its channel's waiter (queue/attention.h); 0: none. */
-	_Atomic uint32_t attention;
+	/* Number of its channel's waiter (queue/waiter.h); 0: none. */
+	_Atomic uint32_t waiter;
 };
 
 struct cq {

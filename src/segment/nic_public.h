@@ -74,7 +74,7 @@ struct nic_public {
 	uint64_t identity; /* random and unique */
 	uint64_t netns; /* of the process: see agent/namespace_lookup.h */
 	uint64_t borrowers_offset; /* struct borrower_table, on the peers' side */
-	uint64_t attentions_offset; /* struct attention_table; 0: none */
+	uint64_t waiters_offset; /* struct waiter_table; 0: none */
 	struct nic_public_xrcd xrcds[NIC_PUBLIC_XRCDS_MAX];
 	uint64_t exports_offset; /* struct nic_export[], by handle (nic_import.h); 0: none yet */
 	/* struct cm_last_message[CM_LAST_MESSAGES_MAX]; 0 while there is no manager. */

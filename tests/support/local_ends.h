@@ -115,9 +115,9 @@ static inline void kick(struct peer *peer, uint32_t lane)
 	kicks++;
 }
 
-static inline void wake(struct peer *peer, struct attention *attention)
+static inline void wake(struct peer *peer, struct waiter *waiter)
 {
-	assert_ptr_equal(attention, &peer->attentions->attention[1]);
+	assert_ptr_equal(waiter, &peer->waiters->waiter[1]);
 	wakes++;
 }
 

@@ -267,29 +267,29 @@ static void sleeping_target_is_kicked_when_its_queue_is_armed(void **state)
 	assert_int_equal(kicks, 1);
 }
 
-static void who_attends_to_an_armed_queue_is_left_alone_or_woken(void **state)
+static void waiter_of_an_armed_queue_is_left_alone_or_woken(void **state)
 {
-	struct attention_table *table = arena_memory_new(ARENA_BYTES);
-	struct attention *attention = &table->attention[1];
+	struct waiter_table *table = arena_memory_new(ARENA_BYTES);
+	struct waiter *waiter = &table->waiter[1];
 
 	(void)state;
 	ready_to_send(1, PSN);
-	ends[0].peer.attentions = table;
-	ends[1].recv_cq.ring->attention = 1;
+	ends[0].peer.waiters = table;
+	ends[1].recv_cq.ring->waiter = 1;
 	cq_arm(&ends[1].recv_cq, CQ_ARM_NEXT);
 	for (uint32_t i = 0; i < 4; i++)
 		post_receive(i);
-	attention->state = ATTENTION_LOOKS;
+	waiter->state = WAITER_POLLS;
 	post(WR_SEND, 1);
-	assert_int_equal(kicks + wakes + *attention_wakes(attention), 0);
-	attention->state = ATTENTION_SLEEPS;
+	assert_int_equal(kicks + wakes + *waiter_wakes(waiter), 0);
+	waiter->state = WAITER_SLEEPS;
 	post(WR_SEND, 1);
 	assert_int_equal(wakes, 1);
-	assert_int_equal(*attention_wakes(attention), 1);
-	attention->state = ATTENTION_NONE;
+	assert_int_equal(*waiter_wakes(waiter), 1);
+	waiter->state = WAITER_NONE;
 	post(WR_SEND, 1);
 	assert_int_equal(kicks, 1);
-	ends[1].recv_cq.ring->attention = ATTENTION_COUNT; /* a peer may say anything */
+	ends[1].recv_cq.ring->waiter = WAITER_COUNT; /* a peer may say anything */
 	post(WR_SEND, 1);
 	assert_int_equal(kicks, 2);
 	arena_memory_free(table, ARENA_BYTES);
@@ -426,7 +426,7 @@ int main(void)
 		TEST(message_whose_receive_comes_in_time_needs_no_packet),
 		TEST(messages_stop_when_nobody_collects),
 		TEST(sleeping_target_is_kicked_when_its_queue_is_armed),
-		TEST(who_attends_to_an_armed_queue_is_left_alone_or_woken),
+		TEST(waiter_of_an_armed_queue_is_left_alone_or_woken),
 		TEST(channel_that_is_watched_needs_no_doorbell),
 		TEST(receive_request_is_free_when_its_record_was_collected),
 		TEST(record_that_names_another_request_ends_the_connection),

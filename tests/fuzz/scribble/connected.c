@@ -129,10 +129,10 @@ static void peer_kick(struct peer *peer, uint32_t lane)
 	words_scribble(&scene.words, draw_attack(2));
 }
 
-static void peer_wake(struct peer *peer, struct attention *attention)
+static void peer_wake(struct peer *peer, struct waiter *waiter)
 {
 	(void)peer;
-	(void)attention;
+	(void)waiter;
 }
 
 static const struct peer_ops copied = {peer_write, peer_read, NULL, peer_kick, peer_wake, NULL};

@@ -19,11 +19,11 @@
 #include "os/futex.h"
 #include "support/arena_memory.h"
 
-/* A queue whose lookout sees what `left` counts: each is one event. */
+/* A queue whose collector sees what `left` counts: each is one event. */
 struct place {
 	struct event_queue queue;
-	struct event_lookout lookout;
-	struct attention *attention;
+	struct event_collector collector;
+	struct waiter *waiter;
 	struct event event;
 	enum event_view view;
 	_Atomic uint32_t left;
@@ -32,11 +32,11 @@ struct place {
 
 static struct place place;
 
-static enum event_view look(struct event_lookout *lookout)
+static enum event_view collect_left(struct event_collector *collector)
 {
 	uint32_t left = atomic_load(&place.left);
 
-	assert_ptr_equal(lookout, &place.lookout);
+	assert_ptr_equal(collector, &place.collector);
 	for (; atomic_load(&place.seen) != left; atomic_fetch_add(&place.seen, 1))
 		event_queue_post(&place.queue, &place.event);
 	return place.view;
@@ -48,12 +48,12 @@ static int set_up(void **state)
 	*state = &place;
 	event_init(&place.event);
 	place.view = EVENT_VIEW_OPEN;
-	place.attention = arena_memory_new(4096);
-	place.lookout.attention = place.attention;
-	place.lookout.look = look;
+	place.waiter = arena_memory_new(4096);
+	place.collector.waiter = place.waiter;
+	place.collector.collect = collect_left;
 	if (event_queue_init(&place.queue))
 		return -1;
-	event_queue_give_lookout(&place.queue, &place.lookout);
+	event_queue_set_collector(&place.queue, &place.collector);
 	return 0;
 }
 
@@ -87,23 +87,23 @@ static int take(void)
 	return error;
 }
 
-/* As a peer: something is left, and who attends is told. Returns what its attendant did. */
-static enum attention_state leave_something(void)
+/* As a peer: leave something, and wake the waiter if it sleeps. Returns what the waiter did. */
+static enum waiter_state leave_something(void)
 {
-	enum attention_state state;
+	enum waiter_state state;
 
 	atomic_fetch_add(&place.left, 1);
-	state = attention_state(place.attention);
-	if (state == ATTENTION_SLEEPS) {
-		atomic_fetch_add(attention_wakes(place.attention), 1);
-		futex_wake(attention_wakes(place.attention));
+	state = waiter_state(place.waiter);
+	if (state == WAITER_SLEEPS) {
+		atomic_fetch_add(waiter_wakes(place.waiter), 1);
+		futex_wake(waiter_wakes(place.waiter));
 	}
 	return state;
 }
 
-static void state_await(enum attention_state state)
+static void state_await(enum waiter_state state)
 {
-	while (attention_state(place.attention) != state)
+	while (waiter_state(place.waiter) != state)
 		sched_yield();
 }
 
@@ -118,13 +118,13 @@ static void take_begin(pthread_t *thread, _Atomic int *result)
 	assert_int_equal(pthread_create(thread, NULL, take_once, result), 0);
 }
 
-static void what_was_left_is_taken_without_the_doorbell(void **state)
+static void waiter_takes_an_event_without_the_descriptor(void **state)
 {
 	(void)state;
 	leave_something();
 	assert_int_equal(take(), 0);
 	assert_false(is_readable());
-	assert_int_equal(attention_state(place.attention), ATTENTION_NONE);
+	assert_int_equal(waiter_state(place.waiter), WAITER_NONE);
 }
 
 static void more_than_one_event_leaves_the_descriptor_readable(void **state)
@@ -146,7 +146,7 @@ static void sleeper_is_woken_by_a_post(void **state)
 	(void)state;
 	place.view = EVENT_VIEW_EMPTY; /* which is not looked at for long */
 	take_begin(&thread, &result);
-	state_await(ATTENTION_SLEEPS);
+	state_await(WAITER_SLEEPS);
 	event_queue_post(&place.queue, &place.event);
 	pthread_join(thread, NULL);
 	assert_int_equal(result, 0);
@@ -160,20 +160,20 @@ static void sleeper_is_woken_by_a_peer(void **state)
 
 	(void)state;
 	take_begin(&thread, &result);
-	state_await(ATTENTION_SLEEPS);
-	assert_int_equal(leave_something(), ATTENTION_SLEEPS);
+	state_await(WAITER_SLEEPS);
+	assert_int_equal(leave_something(), WAITER_SLEEPS);
 	pthread_join(thread, NULL);
 	assert_int_equal(result, 0);
 }
 
 enum { ROUNDS = 10000 };
 
-/* Nobody attends: the NIC's thread would come. */
+/* There is no waiter: the lane's thread would come. */
 static void *leave_many(void *argument)
 {
 	(void)argument;
 	for (uint32_t i = 0; i < ROUNDS; i++) {
-		if (leave_something() == ATTENTION_NONE)
+		if (leave_something() == WAITER_NONE)
 			event_queue_post(&place.queue, &place.event);
 		while (atomic_load(&place.seen) < i)
 			sched_yield();
@@ -203,7 +203,7 @@ static void second_reader_waits_at_the_descriptor(void **state)
 
 	(void)state;
 	take_begin(&first, &results[0]);
-	state_await(ATTENTION_SLEEPS);
+	state_await(WAITER_SLEEPS);
 	take_begin(&second, &results[1]);
 	event_queue_post(&place.queue, &place.event);
 	event_queue_post(&place.queue, &place.event);
@@ -214,7 +214,7 @@ static void second_reader_waits_at_the_descriptor(void **state)
 	assert_false(is_readable());
 }
 
-static void cancelled_reader_attends_no_more(void **state)
+static void cancelled_reader_is_no_waiter_any_more(void **state)
 {
 	pthread_t thread;
 	void *result;
@@ -222,11 +222,11 @@ static void cancelled_reader_attends_no_more(void **state)
 
 	(void)state;
 	take_begin(&thread, &error);
-	state_await(ATTENTION_SLEEPS);
+	state_await(WAITER_SLEEPS);
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
-	assert_int_equal(attention_state(place.attention), ATTENTION_NONE);
+	assert_int_equal(waiter_state(place.waiter), WAITER_NONE);
 	event_queue_post(&place.queue, &place.event);
 	assert_true(is_readable());
 	assert_int_equal(take(), 0);
@@ -267,7 +267,7 @@ static void signal_interrupts_the_wait(void **state)
 	(void)state;
 	sigaction(SIGUSR1, &action, NULL);
 	take_begin(&thread, &result);
-	state_await(ATTENTION_SLEEPS);
+	state_await(WAITER_SLEEPS);
 	/* It may be just about to sleep. */
 	while (atomic_load(&result) == 1) {
 		pthread_kill(thread, SIGUSR1);
@@ -275,7 +275,7 @@ static void signal_interrupts_the_wait(void **state)
 	}
 	pthread_join(thread, NULL);
 	assert_int_equal(result, -EINTR);
-	assert_int_equal(attention_state(place.attention), ATTENTION_NONE);
+	assert_int_equal(waiter_state(place.waiter), WAITER_NONE);
 }
 
 static void non_blocking_descriptor_does_not_wait(void **state)
@@ -307,13 +307,13 @@ static void where_nothing_can_be_seen_the_descriptor_is_waited_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_was_left_is_taken_without_the_doorbell),
+		TEST(waiter_takes_an_event_without_the_descriptor),
 		TEST(more_than_one_event_leaves_the_descriptor_readable),
 		TEST(sleeper_is_woken_by_a_post),
 		TEST(sleeper_is_woken_by_a_peer),
 		TEST(no_wake_up_is_lost),
 		TEST(second_reader_waits_at_the_descriptor),
-		TEST(cancelled_reader_attends_no_more),
+		TEST(cancelled_reader_is_no_waiter_any_more),
 		TEST(reader_that_never_sleeps_can_be_cancelled),
 		TEST(signal_interrupts_the_wait),
 		TEST(non_blocking_descriptor_does_not_wait),

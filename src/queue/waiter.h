@@ -13,8 +13,8 @@
  * The table lies in NIC memory. Its entries are never recycled, so a late wake-up is merely
  * spurious.
  */
-#ifndef URNIC_QUEUE_ATTENTION_H
-#define URNIC_QUEUE_ATTENTION_H
+#ifndef URNIC_QUEUE_WAITER_H
+#define URNIC_QUEUE_WAITER_H
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -22,40 +22,40 @@
 
 #include "base/arena.h"
 
-enum attention_state {
-	ATTENTION_NONE,
-	ATTENTION_LOOKS,
-	ATTENTION_SLEEPS, /* on a futex: attention_wakes() */
+enum waiter_state {
+	WAITER_NONE,
+	WAITER_POLLS,
+	WAITER_SLEEPS, /* on a futex: waiter_wakes() */
 };
 
-struct attention {
-	_Atomic uint32_t state; /* enum attention_state; the owner writes it */
+struct waiter {
+	_Atomic uint32_t state; /* enum waiter_state; the owner writes it */
 	uint32_t reserved[15];
 };
 
 /* In a process. Number 0 means that a channel has no waiter. */
-enum { ATTENTION_COUNT = 256 };
+enum { WAITER_COUNT = 256 };
 
-struct attention_table {
-	struct attention attention[ATTENTION_COUNT];
+struct waiter_table {
+	struct waiter waiter[WAITER_COUNT];
 };
 
 /* On the peers' side (base/arena.h): the count of wake-ups. A futex; any process writes it. */
-static inline _Atomic uint32_t *attention_wakes(const struct attention *attention)
+static inline _Atomic uint32_t *waiter_wakes(const struct waiter *waiter)
 {
-	return (_Atomic uint32_t *)arena_peers_side(attention);
+	return (_Atomic uint32_t *)arena_peers_side(waiter);
 }
 
 /* NULL when `number`, which may have any value, names no waiter, or `table` is NULL. */
-static inline struct attention *attention_at(struct attention_table *table, uint32_t number)
+static inline struct waiter *waiter_at(struct waiter_table *table, uint32_t number)
 {
-	return table && number && number < ATTENTION_COUNT ? &table->attention[number] : NULL;
+	return table && number && number < WAITER_COUNT ? &table->waiter[number] : NULL;
 }
 
-/* A peer reads this after it has left something. A waiter of NULL is ATTENTION_NONE. */
-static inline enum attention_state attention_state(const struct attention *attention)
+/* A peer reads this after it has left something. A waiter of NULL is WAITER_NONE. */
+static inline enum waiter_state waiter_state(const struct waiter *waiter)
 {
-	return attention ? (enum attention_state)atomic_load(&attention->state) : ATTENTION_NONE;
+	return waiter ? (enum waiter_state)atomic_load(&waiter->state) : WAITER_NONE;
 }
 
 #endif
