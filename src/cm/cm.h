@@ -46,9 +46,9 @@ enum {
 	CM_DREQ_RETRIES = 2, /* three response timeouts: the connection is over in any case */
 	CM_SERVICE_TIMEOUT = 24, /* 69 s: requested in a MRA, and the most that we grant */
 	CM_LIFETIME_CODE = 19, /* 2.1 s of time wait, twice the life of a packet */
-	CM_ASKS_MAX = 3, /* unanswered queries after which a peer counts as silent */
-	CM_ASKED_PEERS = 64, /* power of two */
-	CM_ASKS_OF_PEER_MAX = 8, /* queries to a peer in CM_ASKS_PERIOD_NS */
+	CM_QUERIES_MAX = 3, /* unanswered queries after which a peer counts as silent */
+	CM_QUERIED_PEERS = 64, /* power of two */
+	CM_QUERIES_OF_PEER_MAX = 8, /* queries to a peer in CM_QUERIES_PERIOD_NS */
 	/* Per listener: programs set a backlog of 1 and accept many at once. */
 	CM_HALF_OPEN_MIN = 128,
 };
@@ -67,8 +67,8 @@ enum {
  */
 #define CM_HALF_OPEN_MIN_NS 200000000u
 
-#define CM_ASK_PAUSE_NS   250000000u /* between queries about a queue pair */
-#define CM_ASKS_PERIOD_NS 1000000000u
+#define CM_QUERY_PAUSE_NS    250000000u /* between queries about a queue pair */
+#define CM_QUERIES_PERIOD_NS 1000000000u
 
 enum cm_state {
 #define CM_STATE(NAME, sentence) CM_STATE_##NAME,
@@ -195,10 +195,10 @@ struct cm {
 	 * Queries to peers, by a hash of the peer's address. Peers with the same hash share a
 	 * limit.
 	 */
-	struct cm_asked {
+	struct cm_queried {
 		uint64_t since_ns;
 		uint32_t count;
-	} asked[CM_ASKED_PEERS];
+	} asked[CM_QUERIED_PEERS];
 	uint32_t outbox_first, outbox_count;
 	struct cm_outgoing {
 		struct cm_path path;

@@ -216,7 +216,7 @@ static void take_rtu(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 		cm->counters.stale_ended++;
 }
 
-/* The answer to peer_ask(): does the peer have the connection? */
+/* The answer to peer_query(): does the peer have the connection? */
 static void take_apr(struct cm *cm, struct cm_conn *conn, const struct cm_apr *apr, uint64_t now_ns)
 {
 	if (conn->asks == 0) {

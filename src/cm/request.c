@@ -41,14 +41,14 @@ static void request_refuse(struct cm *cm, const struct cm_path *path,
 }
 
 /* Is another query to this peer allowed? */
-static bool may_ask_peer(struct cm *cm, const struct gid *remote, uint64_t now_ns)
+static bool may_query_peer(struct cm *cm, const struct gid *remote, uint64_t now_ns)
 {
 	uint32_t hash = (get_be32(remote->raw + 12) ^ get_be32(remote->raw + 4)) * 0x9e3779b1u;
-	struct cm_asked *asked = &cm->asked[hash >> 16 & (CM_ASKED_PEERS - 1)];
+	struct cm_queried *asked = &cm->asked[hash >> 16 & (CM_QUERIED_PEERS - 1)];
 
-	if (now_ns - asked->since_ns >= CM_ASKS_PERIOD_NS)
-		*asked = (struct cm_asked){.since_ns = now_ns};
-	return asked->count++ < CM_ASKS_OF_PEER_MAX;
+	if (now_ns - asked->since_ns >= CM_QUERIES_PERIOD_NS)
+		*asked = (struct cm_queried){.since_ns = now_ns};
+	return asked->count++ < CM_QUERIES_OF_PEER_MAX;
 }
 
 /*
@@ -56,7 +56,7 @@ static bool may_ask_peer(struct cm *cm, const struct gid *remote, uint64_t now_n
  * knows the connection refuses or ignores it; a peer that does not answers so. The LAP goes to the
  * peer's address, and the answer names both communication IDs, so only the peer can give it.
  */
-static void peer_ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
+static void peer_query(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
 	struct cm_message lap = {
 		.attribute = CM_LAP,
@@ -73,8 +73,8 @@ static void peer_ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 	};
 
 	if (conn->state != CM_STATE_ESTABLISHED ||
-		(conn->asked_ns != 0 && now_ns - conn->asked_ns < CM_ASK_PAUSE_NS) ||
-		!may_ask_peer(cm, &conn->path.remote, now_ns)) {
+		(conn->asked_ns != 0 && now_ns - conn->asked_ns < CM_QUERY_PAUSE_NS) ||
+		!may_query_peer(cm, &conn->path.remote, now_ns)) {
 		cm->counters.stale_unasked++;
 		return;
 	}
@@ -97,10 +97,10 @@ static void peer_ask(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
  */
 static bool is_stale(struct cm *cm, struct cm_conn *conn, uint64_t now_ns)
 {
-	if (conn->asks >= CM_ASKS_MAX && now_ns - conn->asked_ns >= CM_ASK_PAUSE_NS)
+	if (conn->asks >= CM_QUERIES_MAX && now_ns - conn->asked_ns >= CM_QUERY_PAUSE_NS)
 		return false;
 	cm->counters.requests_stale++;
-	peer_ask(cm, conn, now_ns);
+	peer_query(cm, conn, now_ns);
 	return true;
 }
 

@@ -161,7 +161,7 @@ static const uint8_t *payload_find(struct iwarp_qp *iwarp, const struct send_wqe
 {
 	const struct sge *sge = wqe->sge;
 
-	if (wqe->total_bytes >= IWARP_LOAN_BYTES_MIN || (wqe->flags & SEND_FENCE))
+	if (wqe->total_bytes >= IWARP_ZEROCOPY_BYTES_MIN || (wqe->flags & SEND_FENCE))
 		return NULL;
 	if (wqe->flags & SEND_INLINE)
 		return wqe->inline_bytes;

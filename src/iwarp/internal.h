@@ -24,7 +24,7 @@ bool iwarp_stage_fast(struct iwarp_qp *iwarp);
 enum { FPDU_PIECES_MAX = 3 };
 static inline bool iwarp_has_room(const struct iwarp_transmit *tx)
 {
-	return tx->staged_bytes < IWARP_TX_LENT_BYTES && tx->tail < IWARP_TX_BATCH_BYTES &&
+	return tx->staged_bytes < IWARP_TX_ZEROCOPY_BYTES && tx->tail < IWARP_TX_BATCH_BYTES &&
 		tx->piece_count + FPDU_PIECES_MAX < IWARP_PIECES_MAX;
 }
 
@@ -70,14 +70,15 @@ static inline void iwarp_fpdu_staged(struct iwarp_qp *iwarp, uint32_t bytes, uin
  * The same for a complete FPDU with a zero-copy payload, described by `kind`, `key`, `at` and
  * `bytes` of a piece.
  */
-void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
+void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload);
 
 /* May a payload of so many bytes be sent without a copy? */
-static inline bool iwarp_may_lend(const struct iwarp_qp *iwarp, uint64_t bytes)
+static inline bool iwarp_may_zerocopy(const struct iwarp_qp *iwarp, uint64_t bytes)
 {
 	return !iwarp->settings.has_crc && !iwarp->settings.sends_markers &&
-		bytes >= IWARP_LOAN_BYTES_MIN && !mr_is_borrowed(iwarp->qp.lane->mrs, iwarp->qp.pd);
+		bytes >= IWARP_ZEROCOPY_BYTES_MIN &&
+		!mr_is_borrowed(iwarp->qp.lane->mrs, iwarp->qp.pd);
 }
 
 /*
@@ -85,7 +86,7 @@ static inline bool iwarp_may_lend(const struct iwarp_qp *iwarp, uint64_t bytes)
  * or the stream ends. Other FPDUs, from the first with a zero-copy payload on, are no longer
  * staged.
  */
-void iwarp_loans_end(struct iwarp_qp *iwarp);
+void iwarp_zerocopy_end(struct iwarp_qp *iwarp);
 
 /*
  * Stage a Terminate message, for which there is always room; `ulpdu` NULL for none. Ends zero-copy

@@ -42,10 +42,10 @@
 enum {
 	IWARP_PAYLOAD_BYTES_MAX = 32768, /* of a segment that urnic sends */
 	/* Of a zero-copy segment: the ULPDU has 64,768 at most (RFC 5044 section 3). */
-	IWARP_LOAN_BYTES_MAX = 64704,
-	IWARP_LOAN_BYTES_MIN = 4096, /* copying fewer is faster than pieces for the kernel */
+	IWARP_ZEROCOPY_BYTES_MAX = 64704,
+	IWARP_ZEROCOPY_BYTES_MIN = 4096, /* copying fewer is faster than pieces for the kernel */
 	IWARP_TX_BATCH_BYTES = 65536, /* limit of staged bytes that are not sent */
-	IWARP_TX_LENT_BYTES = 256 << 10, /* the same, including zero-copy payloads */
+	IWARP_TX_ZEROCOPY_BYTES = 256 << 10, /* the same, including zero-copy payloads */
 	IWARP_TX_BYTES = IWARP_TX_BATCH_BYTES + 2 * FPDU_MARKED_BYTES_MAX,
 	IWARP_PIECES_MAX = 32, /* staged pieces: a power of two */
 	IWARP_RX_BYTES = 2 * 65536,
@@ -122,8 +122,8 @@ struct iwarp_piece {
 	enum {
 		IWARP_OWN, /* bytes[at ...] */
 		IWARP_OWN_HEADER, /* the same: all of a FPDU before a zero-copy payload */
-		IWARP_LENT, /* zero-copy payload of a SEND or WRITE */
-		IWARP_LENT_READ, /* zero-copy payload of a READ response */
+		IWARP_ZEROCOPY, /* zero-copy payload of a SEND or WRITE */
+		IWARP_ZEROCOPY_READ, /* zero-copy payload of a READ response */
 	} kind;
 	uint32_t bytes; /* at least 1 */
 	uint32_t key;

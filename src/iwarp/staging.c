@@ -20,7 +20,7 @@ enum {
 
 static_assert(2 * (DDP_UNTAGGED_BYTES + RDMAP_TERMINATE_BYTES_MAX) < TERMINATE_BYTES_MAX,
 	"a Terminate message fits");
-static_assert((int)IWARP_LOAN_BYTES_MAX + (int)DDP_UNTAGGED_BYTES <= (int)MPA_MULPDU_BYTES_MAX,
+static_assert((int)IWARP_ZEROCOPY_BYTES_MAX + (int)DDP_UNTAGGED_BYTES <= (int)MPA_MULPDU_BYTES_MAX,
 	"a payload that is lent fits a FPDU");
 
 static struct iwarp_piece *piece_at(struct iwarp_transmit *tx, uint32_t index)
@@ -28,9 +28,9 @@ static struct iwarp_piece *piece_at(struct iwarp_transmit *tx, uint32_t index)
 	return &tx->pieces[(tx->first_piece + index) % IWARP_PIECES_MAX];
 }
 
-static bool is_lent(const struct iwarp_piece *piece)
+static bool is_zerocopy(const struct iwarp_piece *piece)
 {
-	return piece->kind == IWARP_LENT || piece->kind == IWARP_LENT_READ;
+	return piece->kind == IWARP_ZEROCOPY || piece->kind == IWARP_ZEROCOPY_READ;
 }
 
 static struct iwarp_piece *piece_add(struct iwarp_transmit *tx, uint32_t bytes)
@@ -99,7 +99,7 @@ void iwarp_fpdu_end(struct iwarp_qp *iwarp, const struct ddp_segment *segment, u
 		bytes);
 }
 
-void iwarp_fpdu_lend(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
+void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segment,
 	const struct iwarp_piece *payload)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
@@ -124,7 +124,7 @@ void iwarp_stage_terminate(
 	struct ddp_segment segment = iwarp_untagged(tx, RDMAP_TERMINATE, DDP_QUEUE_TERMINATE, 0);
 	uint8_t *payload;
 
-	iwarp_loans_end(iwarp);
+	iwarp_zerocopy_end(iwarp);
 	if (tx->is_cut)
 		return;
 	payload = iwarp_fpdu_begin(tx, &segment);
@@ -133,13 +133,14 @@ void iwarp_stage_terminate(
 
 /* --- zero-copy payloads --- */
 
-static const uint8_t *loan_resolve(const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
+static const uint8_t *zerocopy_resolve(
+	const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
 {
 	const struct qp *qp = &iwarp->qp;
 	enum mr_fault fault;
 	uint8_t *at;
 
-	fault = piece->kind == IWARP_LENT
+	fault = piece->kind == IWARP_ZEROCOPY
 		? mr_resolve(qp->lane->mrs, piece->key, qp->pd, MR_LOCAL_READ | MR_TOUCH, piece->at,
 			  piece->bytes, &at)
 		: mr_resolve_for(qp->lane->mrs, piece->key, qp_mr_user(qp),
@@ -151,11 +152,11 @@ static const uint8_t *loan_resolve(const struct iwarp_qp *iwarp, const struct iw
 static inline const uint8_t *piece_resolve(
 	const struct iwarp_qp *iwarp, const struct iwarp_piece *piece)
 {
-	return is_lent(piece) ? loan_resolve(iwarp, piece) : iwarp->tx.bytes + piece->at;
+	return is_zerocopy(piece) ? zerocopy_resolve(iwarp, piece) : iwarp->tx.bytes + piece->at;
 }
 
 /* Copy the payload behind the staged bytes. Returns false when its memory is no longer valid. */
-static bool loan_copy(struct iwarp_qp *iwarp, struct iwarp_piece *piece)
+static bool zerocopy_copy(struct iwarp_qp *iwarp, struct iwarp_piece *piece)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 	const uint8_t *from = piece_resolve(iwarp, piece);
@@ -182,7 +183,7 @@ static void pieces_drop(struct iwarp_transmit *tx, uint32_t from)
  * Only the first FPDU can be partly sent: its header, or some of it, was taken, or is all that
  * precedes the payload.
  */
-void iwarp_loans_end(struct iwarp_qp *iwarp)
+void iwarp_zerocopy_end(struct iwarp_qp *iwarp)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
@@ -192,7 +193,7 @@ void iwarp_loans_end(struct iwarp_qp *iwarp)
 
 		if (piece->kind == IWARP_OWN_HEADER && !is_begun) {
 			pieces_drop(tx, i);
-		} else if (is_lent(piece) && !loan_copy(iwarp, piece)) {
+		} else if (is_zerocopy(piece) && !zerocopy_copy(iwarp, piece)) {
 			pieces_drop(tx, 0);
 			tx->is_cut = true;
 		}

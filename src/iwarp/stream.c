@@ -88,7 +88,7 @@ static void stream_over(struct iwarp_qp *iwarp)
 /* The queue pair is in error: send the staged bytes, then end. */
 static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
-	iwarp_loans_end(iwarp);
+	iwarp_zerocopy_end(iwarp);
 	iwarp->stream = IWARP_STREAM_ENDING;
 	iwarp->rx.start = 0;
 	iwarp->rx.end = 0;

@@ -102,10 +102,10 @@ static void stage_read_response(
 	const struct mr_table *mrs = iwarp->qp.lane->mrs;
 	struct mr_user user = qp_mr_user(&iwarp->qp);
 	uint32_t left_bytes = read->bytes - tx->owed_offset;
-	bool is_loan = iwarp_may_lend(iwarp, left_bytes);
-	const struct iwarp_piece payload = {.kind = IWARP_LENT_READ,
+	bool is_loan = iwarp_may_zerocopy(iwarp, left_bytes);
+	const struct iwarp_piece payload = {.kind = IWARP_ZEROCOPY_READ,
 		.bytes = min_u32(
-			left_bytes, is_loan ? IWARP_LOAN_BYTES_MAX : IWARP_PAYLOAD_BYTES_MAX),
+			left_bytes, is_loan ? IWARP_ZEROCOPY_BYTES_MAX : IWARP_PAYLOAD_BYTES_MAX),
 		.key = read->source_stag,
 		.at = read->source_offset + tx->owed_offset};
 	struct ddp_segment segment = {
@@ -126,7 +126,7 @@ static void stage_read_response(
 		return;
 	}
 	if (is_loan)
-		iwarp_fpdu_lend(iwarp, &segment, &payload);
+		iwarp_fpdu_zerocopy(iwarp, &segment, &payload);
 	else
 		iwarp_fpdu_end(iwarp, &segment, payload.bytes);
 	tx->owed_offset += payload.bytes;
@@ -161,12 +161,12 @@ static struct iwarp_piece payload_choose(const struct iwarp_qp *iwarp, const str
 	uint32_t left_bytes = wqe->total_bytes - tx->message_offset;
 	struct sge slice;
 
-	if (iwarp_may_lend(iwarp, left_bytes) && !(wqe->flags & SEND_INLINE)) {
+	if (iwarp_may_zerocopy(iwarp, left_bytes) && !(wqe->flags & SEND_INLINE)) {
 		slice = sge_slice(wqe->sge, wqe->sge_count, tx->message_offset,
-			min_u32(left_bytes, IWARP_LOAN_BYTES_MAX));
-		if (iwarp_may_lend(iwarp, slice.bytes))
+			min_u32(left_bytes, IWARP_ZEROCOPY_BYTES_MAX));
+		if (iwarp_may_zerocopy(iwarp, slice.bytes))
 			return (struct iwarp_piece){
-				IWARP_LENT, slice.bytes, slice.lkey, slice.address};
+				IWARP_ZEROCOPY, slice.bytes, slice.lkey, slice.address};
 	}
 	return (struct iwarp_piece){
 		.kind = IWARP_OWN, .bytes = min_u32(left_bytes, IWARP_PAYLOAD_BYTES_MAX)};
@@ -192,8 +192,8 @@ static bool stage_payload(struct iwarp_qp *iwarp, const struct send_wqe *wqe,
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
-	if (payload->kind == IWARP_LENT) {
-		iwarp_fpdu_lend(iwarp, segment, payload);
+	if (payload->kind == IWARP_ZEROCOPY) {
+		iwarp_fpdu_zerocopy(iwarp, segment, payload);
 	} else {
 		if (!payload_gather(iwarp, wqe, payload->bytes, iwarp_fpdu_begin(tx, segment)))
 			return false;

@@ -78,13 +78,13 @@ static inline int64_t port_tcp_receive_one(int fd, void *to, size_t bytes)
  */
 int64_t port_tcp_send(int fd, const struct iovec *pieces, unsigned count);
 
-enum { PORT_TCP_PATIENCE_S = 40 };
+enum { PORT_TCP_WAIT_BUDGET_S = 40 };
 
 /*
  * Give up a peer that is silent for so many seconds, at least 2, keepalive probes included. The
- * default is PORT_TCP_PATIENCE_S.
+ * default is PORT_TCP_WAIT_BUDGET_S.
  */
-void port_tcp_set_patience(int fd, unsigned seconds);
+void port_tcp_set_wait_budget(int fd, unsigned seconds);
 
 /* The state of the sent bytes. */
 struct port_tcp_state {

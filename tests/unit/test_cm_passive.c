@@ -205,7 +205,7 @@ static void questions_about_one_queue_pair_are_limited(void **state)
 	assert_int_equal(said().attribute, CM_LAP);
 	refused_as_stale();
 	for (uint32_t i = 0; i < 100; i++) {
-		now_ns += CM_ASK_PAUSE_NS / 101;
+		now_ns += CM_QUERY_PAUSE_NS / 101;
 		req.req.local_comm_id++;
 		hear(&req);
 		refused_as_stale();
@@ -221,11 +221,11 @@ static void peer_that_answers_no_question_is_believed_by_its_rtu(void **state)
 	struct cm_conn *before = go_established(), *after;
 
 	(void)state;
-	for (uint32_t i = 0; i < CM_ASKS_MAX; i++) {
+	for (uint32_t i = 0; i < CM_QUERIES_MAX; i++) {
 		hear(&req);
 		assert_int_equal(said().attribute, CM_LAP);
 		refused_as_stale();
-		now_ns += CM_ASK_PAUSE_NS;
+		now_ns += CM_QUERY_PAUSE_NS;
 	}
 	hear(&req);
 	after = told(CM_EVENT_REQ).conn;
@@ -242,12 +242,12 @@ static void peer_that_answers_no_question_is_believed_by_its_rtu(void **state)
 
 static void questions_to_one_peer_are_limited(void **state)
 {
-	static struct cm_conn more[2 * CM_ASKS_OF_PEER_MAX];
+	static struct cm_conn more[2 * CM_QUERIES_OF_PEER_MAX];
 	struct cm_message req = peer_req();
 	uint32_t asked = 0;
 
 	(void)state;
-	for (uint32_t i = 0; i < 2 * CM_ASKS_OF_PEER_MAX; i++) {
+	for (uint32_t i = 0; i < 2 * CM_QUERIES_OF_PEER_MAX; i++) {
 		const struct cm_rep rep = {.local_qpn = QPN};
 		struct cm_message rtu;
 		struct cm_conn *passive;
@@ -265,7 +265,7 @@ static void questions_to_one_peer_are_limited(void **state)
 		hear(&rtu);
 		told(CM_EVENT_ESTABLISHED);
 	}
-	for (uint32_t i = 0; i < 2 * CM_ASKS_OF_PEER_MAX; i++) {
+	for (uint32_t i = 0; i < 2 * CM_QUERIES_OF_PEER_MAX; i++) {
 		req.req.local_comm_id++;
 		req.req.local_qpn = PEER_QPN + i;
 		hear(&req);
@@ -274,7 +274,7 @@ static void questions_to_one_peer_are_limited(void **state)
 			said();
 		}
 	}
-	assert_int_equal(asked, CM_ASKS_OF_PEER_MAX);
+	assert_int_equal(asked, CM_QUERIES_OF_PEER_MAX);
 }
 
 /* --- connections that are not established --- */
