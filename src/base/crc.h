@@ -12,7 +12,7 @@
  * The register of a CRC is a polynomial over GF(2) modulo P = x^32 + x^26 + ... + 1, with x^0 in
  * bit 31. Two messages of equal length that differ by D have CRCs that differ by D * x^32 mod P.
  * Each zero byte that follows multiplies the difference by x^8. So a multiplication by x^-8 per
- * byte leads back from a difference of CRCs to the bytes that caused it. These are at most four
+ * byte leads back from a difference of CRCs to the bytes that caused it, if these are at most four
  * adjacent bytes at a known place.
  *
  * No state: any thread.
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of the bytes behind `crc`, followed by `length` bytes, which may be 0. */
+/* Continue `crc`, the CRC of all bytes so far, with `length` bytes, which may be 0. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t length);
 
 /* The same, one bit at a time, straight from the definition. */

@@ -9,7 +9,7 @@
 /* Before each record. A record takes a multiple of its size. */
 struct head {
 	uint32_t count; /* of the record's bytes */
-	uint32_t count_again; /* rejects zeros, and most other bytes that are no record */
+	uint32_t count_again; /* check of `count`: rejects zeros, and most other garbage */
 };
 
 static uint64_t room_of(uint32_t count)

@@ -61,9 +61,9 @@ enum {
 #define CM_HALF_OPEN_NS 33000000000u
 
 /*
- * An accepted connection keeps its place for so long, because a live peer usually sends its RTU
- * within it. It is shorter than the interval of repeated REQs. A flood frees places once in this
- * time, so a peer that repeated its REQ in step with it would never find a place.
+ * An accepted connection keeps its place for so long; a live peer usually sends its RTU in that
+ * time. Under a flood of REQs places become free once in this period. The period is shorter than
+ * the interval at which peers repeat a REQ: otherwise a peer in step with it never finds a place.
  */
 #define CM_HALF_OPEN_MIN_NS 200000000u
 

@@ -281,7 +281,7 @@ static inline uint8_t *mr_cached_find(const struct mr_cached *cached, uint32_t k
  */
 void mr_cache(const struct mr_table *table, uint32_t key, struct mr_cached *ret_cached);
 
-/* mr_resolve(), by what is cached of this domain if that suffices; else it is cached anew. */
+/* mr_resolve() with a cache of one lookup by this domain: uses it if it fits, else renews it. */
 static inline enum mr_fault mr_resolve_cached(const struct mr_table *table,
 	struct mr_cached *cached, uint32_t key, uint32_t pd, uint32_t access, uint64_t iova,
 	uint64_t bytes, uint8_t **ret_pointer)

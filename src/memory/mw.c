@@ -34,7 +34,7 @@ static bool is_bound(const struct mr_slot *slot)
 static void window_unbind(const struct mr_table *table, struct mr_slot *slot)
 {
 	atomic_store_explicit(&slot->key_word, 0, memory_order_relaxed);
-	/* A reader of the next writes also sees that the key has gone. */
+	/* A reader that sees one of the next writes also sees that the key has gone. */
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&slot->qpn, 0, memory_order_relaxed);
 	atomic_fetch_sub_explicit(

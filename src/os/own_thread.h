@@ -47,8 +47,8 @@ bool own_thread_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int own_thread_epoll_wait(int epoll, struct epoll_event *events, int events_max, int timeout_ms);
 
 /*
- * Around each wait of such a thread: own_thread_sleep(), wait, own_thread_wake(), which waits while
- * threads are parked.
+ * Each of urnic's threads calls own_thread_sleep() before a wait and own_thread_wake() after it.
+ * own_thread_wake() blocks while threads are parked.
  */
 void own_thread_sleep(void) URNIC_EXPORT_AS(own_thread_sleep);
 void own_thread_wake(void) URNIC_EXPORT_AS(own_thread_wake);

@@ -45,7 +45,7 @@ enum { GIVEN_UP_MAX = 16 };
 static struct {
 	struct segment_public *list; /* SEGMENT_COUNT_MAX, in NIC memory */
 	struct segment of[SEGMENT_COUNT_MAX]; /* bytes == 0: none */
-	uint32_t used; /* there is no segment from here on */
+	uint32_t used; /* entries of `of` from here on have no segment */
 	uint32_t count;
 	uint64_t last_serial;
 	int file; /* the memfd; 0 or -1: none */

@@ -24,7 +24,7 @@ static uint64_t bits_get(const uint8_t *from, unsigned byte, unsigned bit, unsig
 	return value;
 }
 
-/* Into zeroed bytes. */
+/* Write an integer at any bit offset, into zeroed bytes. */
 static void bits_put(uint8_t *to, unsigned byte, unsigned bit, unsigned bits, uint64_t value)
 {
 	unsigned end = byte * 8 + bit + bits;
