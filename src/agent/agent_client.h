@@ -214,10 +214,7 @@ int agent_client_list(
  */
 int agent_client_gsi_open(struct agent_client *client, uint8_t slot, int *ret_socket);
 
-/*
- * Have urnicd receive packets for QP1 at a local address. Returns 0, or -errno as
- * agent_client_open().
- */
+/* Have urnicd receive QP1's packets at a local address. Returns as agent_client_open(). */
 int agent_client_gsi_address(struct agent_client *client, const struct agent_address *address);
 
 /*
@@ -247,10 +244,7 @@ void agent_client_unclaim_unanswered(struct agent_client *client, struct agent_c
  */
 int agent_client_find(struct agent_client *client, uint8_t slot, struct agent_process *ret_process);
 
-/*
- * Read the process from the answer to a FIND. The caller owns its memory; other descriptors are
- * closed.
- */
+/* Read the process from a FIND's answer. The caller owns its memory; other descriptors close. */
 void agent_process_found(const struct agent_message *answer, struct passed_fds *descriptors,
 	struct agent_process *ret_process);
 

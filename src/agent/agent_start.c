@@ -161,9 +161,7 @@ static int launch_program(void *context)
 	return EXIT_FAILURE;
 }
 
-/*
- * Has the process ended in time? There is no limit in a sandbox that refuses a pidfd.
- */
+/* Has the process ended in time? There is no limit in a sandbox that refuses a pidfd. */
 static bool has_ended_in_time(pid_t pid)
 {
 	struct pollfd pollfd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};

@@ -42,9 +42,7 @@ int agent_in_child(int (*run)(void *context), void *context);
  */
 int agent_start(const char *path);
 
-/*
- * Log each variable of the environment whose value the urnicd that starts from here will ignore.
- */
+/* Log each variable of the environment whose value the urnicd that starts from here will ignore. */
 void agent_settings_check(void);
 
 #endif

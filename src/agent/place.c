@@ -271,10 +271,7 @@ static uint64_t name_parse(enum place_kind kind, const char *suffix, const char 
 	return strcmp(name, again) == 0 ? netns : 0;
 }
 
-/*
- * Returns a descriptor with the lock; -EWOULDBLOCK when another process has the lock; or another
- * -errno.
- */
+/* Returns a descriptor with the lock; -EWOULDBLOCK: another process has it; or another -errno. */
 static int lock_take(int directory, const char *name, int flags)
 {
 	for (unsigned i = 0; i < LOCK_ATTEMPTS; i++) {

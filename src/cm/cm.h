@@ -191,10 +191,7 @@ struct cm {
 	struct list by_local[CM_BUCKETS];
 	struct list by_remote[CM_BUCKETS];
 	struct list by_qpn[CM_BUCKETS];
-	/*
-	 * Queries to peers, by a hash of the peer's address. Peers with the same hash share a
-	 * limit.
-	 */
+	/* Queries to peers, by a hash of the address. Peers with the same hash share a limit. */
 	struct cm_queried {
 		uint64_t since_ns;
 		uint32_t count;

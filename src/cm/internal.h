@@ -19,10 +19,7 @@ void cm_send_until_answered(struct cm *cm, struct cm_conn *conn, uint8_t retries
 /* Stop repeating conn->sent: it was answered, or needs no answer any more. */
 void cm_stop_sending(struct cm *cm, struct cm_conn *conn);
 
-/*
- * Queue an event for the program, unless the program has released the connection. `message` may be
- * NULL.
- */
+/* Queue an event, unless the program has released the connection. `message` may be NULL. */
 void cm_tell(struct cm *cm, struct cm_conn *conn, enum cm_event_kind kind,
 	const struct cm_message *message);
 
@@ -79,10 +76,7 @@ struct cm_conn *cm_find_local(struct cm *cm, uint32_t comm_id);
 struct cm_conn *cm_find_remote(
 	struct cm *cm, uint32_t comm_id, const struct gid *remote, bool wants_sidr);
 
-/*
- * The established connection, other than `except`, with this queue pair of this adapter at this
- * address.
- */
+/* The established connection except `except` with this queue pair of this adapter and address. */
 struct cm_conn *cm_find_qpn(struct cm *cm, uint32_t qpn, uint64_t guid, const struct gid *remote,
 	const struct cm_conn *except);
 

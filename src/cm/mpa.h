@@ -91,10 +91,7 @@ void mpa_terminate(struct mpa_conn *mpa, enum rdmap_error error) URNIC_EXPORT_AS
 struct mpa_reads mpa_requested_reads(const struct mpa_conn *mpa)
 	URNIC_EXPORT_AS(mpa_requested_reads);
 
-/*
- * The buffer and the highest count of the next received bytes: at least one while a frame is
- * incomplete.
- */
+/* Room for the next received bytes: at least one while a frame is incomplete. */
 uint8_t *mpa_offer(struct mpa_conn *mpa, uint32_t *ret_bytes);
 enum mpa_event mpa_received(struct mpa_conn *mpa, uint32_t bytes);
 

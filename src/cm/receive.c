@@ -269,10 +269,7 @@ static void message_take(
 	}
 }
 
-/*
- * The communication ID of the sender; 0 where the message has none, or the sender may not have one
- * yet.
- */
+/* The sender's communication ID; 0 where the message has none, or may have none yet. */
 static uint32_t sender_comm_id(const struct cm_message *message)
 {
 	switch (message->attribute) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * New requests: a REQ or SIDR_REQ takes a spare connection of its listener, or the manager refuses
- * it.
- */
+/* New requests: a REQ or SIDR_REQ takes a spare connection of its listener, or is refused. */
 #include <string.h>
 
 #include "base/arith.h"

@@ -49,10 +49,7 @@ static bool waiter_begin(struct event_queue *queue, struct event_collector *coll
 	return is_free;
 }
 
-/*
- * Locked. Later events go to other threads; the caller's last call of the collector finds earlier
- * ones.
- */
+/* Locked. Later events go to other threads; the caller's last collection finds earlier ones. */
 static void waiter_end(struct event_queue *queue, struct event_collector *collector)
 {
 	queue->has_waiter = false;

@@ -128,10 +128,7 @@ static void headers_repeat(
 	}
 }
 
-/*
- * The payloads of a run, if they are contiguous; else the payload of the first packet alone, or
- * NULL.
- */
+/* The payloads of a run, if contiguous; else that of the first packet alone, or NULL. */
 static const uint8_t *run_piece(const struct qp *qp, const struct packet *packet,
 	const struct send_wqe *wqe, uint32_t index, uint32_t *ret_packets)
 {

@@ -149,10 +149,7 @@ static enum refusal rendezvous_take(struct message *message, struct qp *qp, cons
 
 /* --- data in the message --- */
 
-/*
- * Take the buffer or request of the message; *ret_skip is the length of the headers that are not
- * placed.
- */
+/* Take the buffer or request of the message; *ret_skip counts header bytes that are not placed. */
 static enum refusal tagged_begin(
 	struct message *message, struct qp *qp, const struct head *head, uint32_t *ret_skip)
 {

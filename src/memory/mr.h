@@ -363,10 +363,7 @@ bool mr_table_next(const struct mr_table *table, uint32_t *index, struct mr_regi
 void mr_table_place_last(
 	const struct mr_table *table, uint32_t index, const struct mr_extent *extent);
 
-/*
- * Does any region except null regions have bytes in [address, address + bytes)? Scans the whole
- * table.
- */
+/* Has any region except null regions bytes in [address, address + bytes)? Scans the table. */
 bool mr_table_overlaps(const struct mr_table *table, uint64_t address, uint64_t bytes);
 
 /* Live regions, including null regions. */

@@ -23,10 +23,7 @@ struct vma {
 	const char *name; /* "" when it has none; valid until the next mapping is read */
 };
 
-/*
- * Parse a line of such a file, which is changed; `vma` refers to it. Returns false for any other
- * line.
- */
+/* Parse a line of that file; `vma` refers to the line, which changes. False for any other line. */
 bool vma_parse(char *line, struct vma *vma) URNIC_EXPORT_AS(vma_parse);
 
 /* Called for each mapping, in the order of addresses, until the result is true. */

@@ -40,10 +40,7 @@ struct gid socket_address_gid(const union socket_address *address);
 /* The port number in host order. */
 uint16_t socket_address_port(const union socket_address *address);
 
-/*
- * Write the GID in the usual form: 10.0.0.1, fd00::1 or fe80::1%2. Returns `text`, always
- * terminated.
- */
+/* Write the GID in the usual form: 10.0.0.1, fd00::1 or fe80::1%2. Returns `text`. */
 const char *gid_to_text(
 	const struct gid *gid, uint32_t scope_ifindex, char text[ADDRESS_TEXT_BYTES]);
 

@@ -414,10 +414,7 @@ void sim_flush(struct sim *sim)
 			port_flush(sim, &sim->port[i]);
 }
 
-/*
- * A multicast frame reaches all lanes of its host; any other frame the lane with the slot of its
- * QPN.
- */
+/* Multicast frames reach all lanes of a host; other frames the lane with the slot of their QPN. */
 static bool is_for_port(const struct sim *sim, const struct frame *frame, const struct port *port)
 {
 	struct bth bth;

@@ -297,10 +297,7 @@ int udp_channel_receive(struct port_udp *port, uint8_t address, uint32_t *ret_by
 /* A queue pair accepted this packet, of at least a BTH. */
 void udp_order_note(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
-/*
- * Does this packet, of at least a BTH, have to wait for an earlier packet from the middle of a
- * message?
- */
+/* Does a packet, of at least a BTH, have to wait for earlier ones, the middle of a message? */
 bool udp_order_is_early(struct port_udp *port, const struct udp_flow *flow, const uint8_t *packet);
 
 /*

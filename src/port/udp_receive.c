@@ -142,9 +142,7 @@ bool udp_datagram_split(struct port_udp *port, const struct udp_datagram *datagr
 	return was_taken;
 }
 
-/*
- * `macs`  The Ethernet addresses of its frame, if the bypass has seen that; else NULL.
- */
+/* `macs`  The Ethernet addresses of its frame, if the bypass has seen that; else NULL. */
 static void take_datagram(struct port_udp *port, uint8_t address, struct mmsghdr *message,
 	const uint8_t *macs, port_udp_packet_fn *on_packet, void *context)
 {

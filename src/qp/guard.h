@@ -84,10 +84,7 @@ void guard_note(struct lane *lane, struct qp *qp, enum guard_kind kind,
 bool guard_is_up(const struct qp *qp, enum guard_kind kind, const struct packet_origin *origin,
 	uint64_t now_ns);
 
-/*
- * A guard of numbers is up. Drop the packet, because it is not from the peer's port? Counts the
- * drop.
- */
+/* A guard of numbers is up: drop the packet unless it is from the peer's port? Counts drops. */
 bool guard_refuses(struct qp *qp, const struct packet_origin *origin);
 
 #endif

@@ -142,10 +142,7 @@ struct qp_transport {
 	 * length, and in *ret_path the id of its path; 0 when there is nothing to send now.
 	 */
 	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
-	/*
-	 * The same while the rate holds the queue pair back: acknowledgements. NULL: there are
-	 * none.
-	 */
+	/* The same while the queue pair waits for its rate: acknowledgements. NULL: none. */
 	size_t (*next_unpaced)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
 	/*
 	 * The queue pair has waited for its rate and may send again. NULL: qp_schedule() on
@@ -156,10 +153,7 @@ struct qp_transport {
 	void (*expire)(struct qp *qp, uint64_t now_ns);
 	/* Work requests were added to the send queue. */
 	void (*posted)(struct qp *qp, uint64_t now_ns);
-	/*
-	 * The state has changed from `old`. Called after qp->state was set, before queues are
-	 * flushed.
-	 */
+	/* The state was `old`. Called after qp->state was set, before queues are flushed. */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/*
 	 * A peer on this host took a receive request of the shared receive queue for a message, and
@@ -201,10 +195,7 @@ struct qp_local_ops {
 	 * has executed without packets; by that the queue pair may go to the error state.
 	 */
 	void (*collect)(struct qp *qp, uint64_t now_ns);
-	/*
-	 * The state has changed from `old`. Called after the transport's own, before queues are
-	 * flushed.
-	 */
+	/* The state was `old`. Called after the transport's own, before queues are flushed. */
 	void (*state_changed)(struct qp *qp, enum qp_state old, uint64_t now_ns);
 	/* Attributes have changed. Called before the state changes. */
 	void (*modified)(struct qp *qp);

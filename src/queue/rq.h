@@ -138,10 +138,7 @@ bool rq_take(struct recv_queue *rq, struct recv_wqe *wqe);
  */
 bool rq_take_limited(struct recv_queue *rq, struct recv_wqe *wqe, bool *ret_is_below);
 
-/*
- * Has the queue fewer requests than its limit, because another process took some? The limit is then
- * off.
- */
+/* Is the limit passed, because another process took requests? The limit is then off. */
 bool rq_is_below_limit(struct recv_queue *rq);
 
 /*
@@ -206,10 +203,7 @@ static inline void rq_count_taken(const struct recv_queue *rq, uint32_t taken)
 		atomic_compare_exchange_strong(&takers->taken, &expected, rq_taken_next(expected));
 }
 
-/*
- * The owner learns that another process took the request after the first `taken`. The lane is
- * locked.
- */
+/* Another process took the request after the first `taken`. The lane is locked. */
 void rq_know_taken(struct recv_queue *rq, uint32_t taken);
 
 /* How many taken requests the owner knows of. */

@@ -302,10 +302,7 @@ static void pages_look(int pagemap, uint64_t first_page, uint64_t *words, size_t
 		words[i] = PAGE_PRESENT;
 }
 
-/*
- * Copy the pages; of anonymous memory only pages that were touched, the others stay holes. 0 or
- * -errno.
- */
+/* Copy the pages; anonymous pages that were never touched stay holes. 0 or -errno. */
 static int pages_copy(int file, uint64_t offset, uint64_t start, uint64_t bytes, bool is_anonymous)
 {
 	uint64_t page_bytes = (uint64_t)getpagesize();
@@ -354,10 +351,7 @@ int segment_move_in(int file, uint64_t offset, uint64_t start, uint64_t bytes, b
 		segment_hole_punch(file, offset, bytes);
 		return error;
 	}
-	/*
-	 * A child that is forked without our handlers (a bare system call) must not share the
-	 * memory.
-	 */
+	/* A child forked without our handlers (a bare system call) must not share the memory. */
 	madvise(pointer_at(start), bytes, MADV_DONTFORK);
 	return 0;
 }

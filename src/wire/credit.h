@@ -2,9 +2,7 @@
 #ifndef URNIC_WIRE_CREDIT_H
 #define URNIC_WIRE_CREDIT_H
 
-/*
- * End-to-end flow control: receive requests counted in five bits (credit.def, IBTA 9.7.7.2).
- */
+/* End-to-end flow control: receive requests counted in five bits (credit.def, IBTA 9.7.7.2). */
 
 #include <stdint.h>
 

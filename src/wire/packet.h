@@ -65,10 +65,7 @@ enum packet_fault packet_decode(struct packet *packet, const uint8_t *bytes, siz
  */
 void packet_init(struct packet *packet, enum opcode opcode);
 
-/*
- * Set the payload length, and the pad count. `payload` may be NULL when the caller places the
- * bytes.
- */
+/* Set payload length and pad count. `payload` may be NULL when the caller places the bytes. */
 void packet_set_payload(struct packet *packet, const uint8_t *payload, uint32_t payload_bytes);
 
 /*

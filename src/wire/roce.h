@@ -2,10 +2,7 @@
 #ifndef URNIC_WIRE_ROCE_H
 #define URNIC_WIRE_ROCE_H
 
-/*
- * The numbers of RoCEv2 below the BTH (IBTA annex A17): packets are UDP datagrams that end in the
- * ICRC.
- */
+/* The numbers of RoCEv2 below the BTH (IBTA annex A17): UDP datagrams that end in the ICRC. */
 #include <stdint.h>
 
 /* The destination port of every RoCEv2 packet. */

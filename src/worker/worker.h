@@ -284,10 +284,7 @@ static inline void worker_glance(struct worker *worker)
 	worker->is_now_fresh = true;
 }
 
-/*
- * The caller has armed a completion queue and is about to sleep. Any thread, with or without the
- * lock.
- */
+/* The caller has armed a completion queue and is about to sleep. Any thread. */
 void worker_note_arm(struct worker *worker);
 
 /* The body of the thread; worker_start() runs it. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The completer: responses of the peer, and the work requests that they complete (IBTA 9.7.5.1,
- * 9.9.2).
- */
+/* The completer: responses, and the work requests that they complete (IBTA 9.7.5.1, 9.9.2). */
 #include "base/arith.h"
 #include "ib/rc/rc.h"
 #include "wire/credit.h"

@@ -195,10 +195,7 @@ void rc_requester_drain(struct rc_qp *rc);
  */
 void rc_requester_resume(struct rc_qp *rc);
 
-/*
- * The peer is on this host: execute requests without packets. False when there is a packet to send
- * next.
- */
+/* Execute requests without packets. False when there is a packet to send next. */
 bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns);
 
 /* Write the next request packet; 0 when the requester has to wait. */

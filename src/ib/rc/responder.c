@@ -355,10 +355,7 @@ static struct rc_resource *resource_find(struct rc_responder *responder, struct 
 	return NULL;
 }
 
-/*
- * A request that was executed before: repeat the answer, execute nothing (IBTA 9.7.4.1.2,
- * 9.7.5.1.4).
- */
+/* Repeat the answer to an executed request; execute nothing (IBTA 9.7.4.1.2, 9.7.5.1.4). */
 void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
 {
 	enum opcode_operation operation = packet->info->operation;
