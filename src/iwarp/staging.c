@@ -21,7 +21,7 @@ enum {
 static_assert(2 * (DDP_UNTAGGED_BYTES + RDMAP_TERMINATE_BYTES_MAX) < TERMINATE_BYTES_MAX,
 	"a Terminate message fits");
 static_assert((int)IWARP_ZEROCOPY_BYTES_MAX + (int)DDP_UNTAGGED_BYTES <= (int)MPA_MULPDU_BYTES_MAX,
-	"a payload that is lent fits a FPDU");
+	"a zero-copy payload fits a FPDU");
 
 static struct iwarp_piece *piece_at(struct iwarp_transmit *tx, uint32_t index)
 {

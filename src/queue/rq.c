@@ -590,7 +590,7 @@ static int shape_change(struct recv_queue *rq, uint8_t *slots, uint32_t capacity
 	uint32_t taken;
 	int error = 0;
 
-	moves_count(rq); /* nobody takes from here on */
+	moves_count(rq); /* no process takes from here on */
 	taken = (uint32_t)taken_checked(rq);
 	if (posted - taken > depth) {
 		error = -EINVAL;

@@ -40,7 +40,7 @@ enum send_flags {
 	SEND_SIGNALED = 1 << 1,
 	SEND_SOLICITED = 1 << 2,
 	SEND_INLINE = 1 << 3,
-	SEND_IP_CSUM = 1 << 4, /* asks an adapter to fill in checksums; urnic does not */
+	SEND_IP_CSUM = 1 << 4, /* for adapters that fill in checksums; urnic does not */
 };
 
 struct wr_info {
