@@ -110,10 +110,10 @@ static void carry(struct side *from, struct side *to)
 {
 	struct packet_origin origin = {.source = &from->gid, .destination = &to->gid};
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = buffer};
 	size_t bytes;
 
-	while ((bytes = engine_next_packet(&from->lane, true, buffer, &path, now_ns)))
+	while ((bytes = engine_next_packet(&from->lane, true, &run, now_ns)))
 		engine_receive(&to->lane, &origin, buffer, bytes, now_ns);
 }
 

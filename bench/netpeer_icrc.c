@@ -203,7 +203,7 @@ static void send_packets(struct stream *stream, uint32_t psn, uint32_t count)
 		uint8_t *payload = place_of(stream, psn + i);
 
 		header_make(frame, OPCODE_RC_WRITE_MIDDLE, psn + i);
-		icrc_seal_lent(&stream->flow, &stream->lengths, (uint16_t)i, frame,
+		icrc_seal_borrowed(&stream->flow, &stream->lengths, (uint16_t)i, frame,
 			BTH_BYTES + stream->payload_bytes, payload, stream->payload_bytes);
 		pieces[2 * i] = i ? (struct iovec){frame - ROCE_ICRC_BYTES, FRAME_BYTES}
 				  : (struct iovec){frame, BTH_BYTES};

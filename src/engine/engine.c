@@ -290,7 +290,7 @@ static void turn_end(struct lane *lane, struct qp *qp, bool has_more)
 }
 
 size_t engine_next_packet(
-	struct lane *lane, bool with_acks, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+	struct lane *lane, bool with_acks, struct packet_run *run, uint64_t now_ns)
 {
 	while (engine_has_packets(lane, with_acks)) {
 		bool is_ack = with_acks && !list_is_empty(&lane->tx_ack);
@@ -298,19 +298,19 @@ size_t engine_next_packet(
 		struct qp *qp = list_first(list, struct qp, tx_link);
 		size_t bytes;
 
-		lane->lent = NULL;
-		lane->run_packets = 1;
-		bytes = qp->transport->next_packet(qp, buffer, ret_path, now_ns);
-
+		run->packets = 1;
+		run->borrowed = NULL;
+		run->borrowed_bytes = 0;
+		bytes = qp->transport->next_packet(qp, run, now_ns);
 		if (!bytes) {
 			turn_end(lane, qp, false);
 			continue;
 		}
-		lane->burst_packets += lane->run_packets;
+		lane->burst_packets += run->packets;
 		if (lane->burst_packets >= ENGINE_BURST_PACKETS)
 			turn_end(lane, qp, true);
-		qp_count(qp, COUNTER_sent_pkts, lane->run_packets);
-		count_many(lane, DROP_sent_packets, lane->run_packets);
+		qp_count(qp, COUNTER_sent_pkts, run->packets);
+		count_many(lane, DROP_sent_packets, run->packets);
 		return bytes;
 	}
 	return 0;

@@ -108,20 +108,13 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
  * they acknowledge.
  *
  * `with_acks`  False leaves queue pairs alone that owe nothing but an acknowledgement.
- * `buffer`     Room for ENGINE_PACKET_BYTES_MAX.
- * `ret_path`   The path (struct qp_path, id) it goes to.
+ * `run`        What the caller offers, and what was made of it. Borrowed payloads stay where they
+ *              are while the lane is locked.
  *
- * Returns its length, BTH to pad; 0 when there is nothing to send. If lane->lent is set then
- * (lane->lend_bytes_min), the packet's last lent_bytes are not in the buffer but there, where
- * nobody may take them away while the lane is locked.
- *
- * That may be a run of lane->run_packets packets (lane->lend_run_bytes): alike, of the same path,
- * their numbers, and payloads if lent, following each other. The buffer then has what is not lent
- * of each, one behind the other with room for an ICRC behind each, and is as large as all of them
- * are with their payloads.
+ * Returns the length of each packet, BTH to pad; 0 when there is nothing to send.
  */
 size_t engine_next_packet(
-	struct lane *lane, bool with_acks, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
+	struct lane *lane, bool with_acks, struct packet_run *run, uint64_t now_ns);
 
 /* Acknowledgements count only `with_acks`. */
 static inline bool engine_has_packets(const struct lane *lane, bool with_acks)

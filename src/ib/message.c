@@ -128,41 +128,37 @@ static void headers_repeat(
 	}
 }
 
-/* The payloads of a run, if contiguous; else that of the first packet alone, or NULL. */
+/* The payloads of `packets` packets from this one on, if contiguous; else NULL. */
 static const uint8_t *run_piece(const struct qp *qp, const struct packet *packet,
-	const struct send_wqe *wqe, uint32_t index, uint32_t *ret_packets)
+	const struct send_wqe *wqe, uint32_t index, uint32_t packets)
 {
-	uint64_t offset = (uint64_t)index * qp->mtu_bytes;
-	const uint8_t *piece = sge_piece(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, offset,
-		(size_t)*ret_packets * packet->payload_bytes);
-
-	if (piece || *ret_packets == 1)
-		return piece;
-	*ret_packets = 1;
-	return sge_piece(
-		qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count, offset, packet->payload_bytes);
+	return sge_piece(qp->lane->mrs, qp->pd, wqe->sge, wqe->sge_count,
+		(uint64_t)index * qp->mtu_bytes, (size_t)packets * packet->payload_bytes);
 }
 
-size_t message_packet_lend(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
-	uint32_t index, uint32_t run_max, uint8_t *buffer, enum fault *ret_fault)
+size_t message_run_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
+	uint32_t packets_max, struct packet_run *run, enum fault *ret_fault)
 {
-	struct lane *lane = qp->lane;
+	uint32_t index = (uint32_t)psn_diff(packet->bth.psn, wqe->first_psn);
+	uint32_t packets = packets_max;
 	const uint8_t *piece = NULL;
-	size_t bytes = packet_bytes(packet);
-	uint32_t packets =
-		min_u32(run_max, max_u32((uint32_t)div_ceil_u64(lane->lend_run_bytes, bytes), 1));
 
-	if (lane->lend_bytes_min && packet->payload_bytes >= lane->lend_bytes_min &&
-		!packet->bth.pad_bytes && !(wqe->flags & SEND_INLINE))
-		piece = run_piece(qp, packet, wqe, index, &packets);
+	if (message_packet_is_long(qp, packet) && !packet->bth.pad_bytes &&
+		!(wqe->flags & SEND_INLINE)) {
+		piece = run_piece(qp, packet, wqe, index, packets);
+		if (!piece && packets > 1) {
+			packets = 1;
+			piece = run_piece(qp, packet, wqe, index, packets);
+		}
+	}
 	if (!piece)
-		return message_packet_write(qp, packet, wqe, index, buffer, ret_fault);
-	headers_repeat(packet, buffer, packet_encode_headers(packet, buffer), packets);
-	lane->lent = piece;
-	lane->lent_bytes = packet->payload_bytes;
-	lane->run_packets = packets;
+		return message_packet_write(qp, packet, wqe, index, run->buffer, ret_fault);
+	headers_repeat(packet, run->buffer, packet_encode_headers(packet, run->buffer), packets);
+	run->packets = packets;
+	run->borrowed = piece;
+	run->borrowed_bytes = packet->payload_bytes;
 	qp_count(qp, COUNTER_sent_bytes, (uint64_t)packets * packet->payload_bytes);
-	return bytes;
+	return packet_bytes(packet);
 }
 
 /* --- receiving --- */

@@ -44,6 +44,20 @@ void message_packet_init(struct packet *packet, const struct qp *qp, enum opcode
 /* The opcode (of class RC) of READ response packet `index` of `count`. */
 enum opcode message_response_opcode(uint32_t index, uint32_t count);
 
+/* Is the payload of a packet long enough to be sent zero-copy, and in runs? */
+static inline bool message_packet_is_long(const struct qp *qp, const struct packet *packet)
+{
+	uint32_t bytes_min = qp->lane->zerocopy_bytes_min;
+
+	return bytes_min && packet->payload_bytes >= bytes_min;
+}
+
+/* How many packets like this one reach `run_bytes`: at least one. */
+static inline uint32_t message_run_packets(const struct packet *packet, uint32_t run_bytes)
+{
+	return max_u32((uint32_t)div_ceil_u64(run_bytes, packet_bytes(packet)), 1);
+}
+
 /*
  * Write that packet, BTH to pad, gathering its payload. Returns its length. When memory is refused,
  * *ret_fault says why, and `buffer` is undefined.
@@ -52,17 +66,16 @@ size_t message_packet_write(struct qp *qp, const struct packet *packet, const st
 	uint32_t index, uint8_t *buffer, enum fault *ret_fault);
 
 /*
- * The same, but the payload may be lent (lane.lend_bytes_min) instead of gathered. Then it is read
- * twice, first for its ICRC. A program that changes it in between, which it may not, loses the
- * packet. So this is for packets that are sent again when they are lost, and only for the first
- * time.
+ * The same for a run, whose payloads are borrowed where they may be instead of gathered. Then they
+ * are read twice, first for their ICRCs. A program that changes one in between, which it may not,
+ * loses the packet. So this is for packets that are sent again when they are lost, and only for the
+ * first time.
  *
- * `run_max`  How many packets may follow each other from this one on, which are like it but for
- *            their numbers and that they do not ask for an acknowledgement; at least 1.
- *            lane.run_packets says how many there are.
+ * `packets_max`  How many packets from this one on are like it but for their PSNs, and that they do
+ *                not ask for an acknowledgement; at least 1. A gathered packet goes alone.
  */
-size_t message_packet_lend(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
-	uint32_t index, uint32_t run_max, uint8_t *buffer, enum fault *ret_fault);
+size_t message_run_write(struct qp *qp, const struct packet *packet, const struct send_wqe *wqe,
+	uint32_t packets_max, struct packet_run *run, enum fault *ret_fault);
 
 /* --- receiving --- */
 

@@ -79,13 +79,7 @@ struct lane {
 	 * The least payload that may be sent zero-copy, and in runs of packets; 0: none may. Set by
 	 * the owner.
 	 */
-	uint32_t lend_bytes_min;
-	/* A run ends with the packet that reaches so many bytes; 0: with its first packet. */
-	uint32_t lend_run_bytes;
-	/* Results of the last engine_next_packet(). */
-	const uint8_t *lent; /* the zero-copy payload; NULL: it is in the buffer */
-	uint32_t lent_bytes; /* of each packet */
-	uint32_t run_packets; /* made: a run of equal ones, if more than one */
+	uint32_t zerocopy_bytes_min;
 	/* Whether a capture is on, and its ring; the owner sets both together. */
 	const struct capture_public *capture_public;
 	struct capture *capture;

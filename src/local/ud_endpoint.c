@@ -156,7 +156,7 @@ void ud_endpoint_add(struct ud_endpoint_qp *local, struct qp *qp,
 	endpoint->is_rq_shared = qp->srq != NULL;
 	qp->local = &local->base;
 	if (!qp->srq)
-		rq_lend(qp->rq);
+		rq_share(qp->rq);
 	atomic_store_explicit(entry_of(local), place->offset, memory_order_release);
 }
 

@@ -13,7 +13,7 @@
 enum {
 	FRAME_BYTES_MAX = ENGINE_PACKET_BYTES_MAX + ROCE_ICRC_BYTES,
 	FLIPPED_BITS_MAX = 8,
-	SIM_LEND_BYTES_MIN = 300, /* so that some packets' payload is lent and some's is not */
+	SIM_ZEROCOPY_BYTES_MIN = 300, /* so that some payloads are borrowed and some copied */
 	SIM_RUN_BYTES_MAX = 20000, /* of packets that come in a row, in the longest of rows */
 };
 
@@ -133,7 +133,7 @@ uint32_t sim_add_address(struct sim *sim, uint32_t host, const struct gid *addre
 void sim_add_lane(struct sim *sim, uint32_t host, struct lane *lane)
 {
 	assert(host < sim->host_count && sim->port_count < SIM_LANE_COUNT_MAX);
-	lane->lend_bytes_min = SIM_LEND_BYTES_MIN;
+	lane->zerocopy_bytes_min = SIM_ZEROCOPY_BYTES_MIN;
 	sim->port[sim->port_count++] = (struct port){lane, host, DEADLINE_NEVER, DEADLINE_NEVER};
 }
 
@@ -365,28 +365,26 @@ static void send_packet(
 			send_frame(sim, from, to, destination, data, bytes + ROCE_ICRC_BYTES);
 }
 
-/* The packets that the engine has made in `run`, of `bytes` each. */
-static void send_run(
-	struct sim *sim, struct port *port, uint32_t path, const uint8_t *run, uint32_t bytes)
+/* The packets of a run, of `bytes` each. */
+static void send_run(struct sim *sim, uint32_t host, const struct packet_run *run, uint32_t bytes)
 {
-	const struct lane *lane = port->lane;
-	uint32_t lent_bytes = lane->lent ? lane->lent_bytes : 0;
-	uint32_t own_bytes = bytes - lent_bytes;
+	uint32_t own_bytes = bytes - run->borrowed_bytes;
 	uint8_t packet[FRAME_BYTES_MAX];
 
 	assert(bytes <= ENGINE_PACKET_BYTES_MAX);
-	for (uint32_t i = 0; i < lane->run_packets; i++) {
-		memcpy(packet, run + i * (own_bytes + ROCE_ICRC_BYTES), own_bytes);
-		if (lent_bytes)
-			memcpy(packet + own_bytes, lane->lent + i * lent_bytes, lent_bytes);
-		send_packet(sim, port->host, path, packet, bytes);
+	for (uint32_t i = 0; i < run->packets; i++) {
+		memcpy(packet, run->buffer + i * (own_bytes + ROCE_ICRC_BYTES), own_bytes);
+		if (run->borrowed)
+			memcpy(packet + own_bytes, run->borrowed + i * run->borrowed_bytes,
+				run->borrowed_bytes);
+		send_packet(sim, host, run->path, packet, bytes);
 	}
 }
 
 static void port_flush(struct sim *sim, struct port *port)
 {
 	uint8_t buffer[SIM_RUN_BYTES_MAX + FRAME_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = buffer};
 	size_t bytes;
 	bool has_data = engine_has_packets(port->lane, false);
 	bool has_any = engine_has_packets(port->lane, true);
@@ -396,11 +394,11 @@ static void port_flush(struct sim *sim, struct port *port)
 	if (has_data && !with_data)
 		return; /* acknowledgements follow data */
 	for (;;) {
-		port->lane->lend_run_bytes = (uint32_t)(sim->order * 4099 % SIM_RUN_BYTES_MAX);
-		bytes = engine_next_packet(port->lane, with_acks, buffer, &path, sim->now_ns);
+		run.run_bytes = (uint32_t)(sim->order * 4099 % SIM_RUN_BYTES_MAX);
+		bytes = engine_next_packet(port->lane, with_acks, &run, sim->now_ns);
 		if (!bytes)
 			break;
-		send_run(sim, port, path, buffer, (uint32_t)bytes);
+		send_run(sim, port->host, &run, (uint32_t)bytes);
 	}
 	port->data_at_ns = DEADLINE_NEVER;
 	if (with_acks)

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/gid.h"
+#include "wire/packet_run.h"
 
 struct pollfd;
 struct port_udp;
@@ -36,7 +37,7 @@ enum {
 	PORT_UDP_PATHS_MAX = 1 << 19,
 	PORT_UDP_STAGE_BYTES = 512 << 10, /* staging buffer, ICRCs included */
 	PORT_UDP_STAGE_PACKETS = 1024, /* packets in it */
-	PORT_UDP_RUN_PACKETS_MAX = 64, /* of port_udp_stage_lent() */
+	PORT_UDP_RUN_PACKETS_MAX = 64, /* of port_udp_stage_run() */
 	PORT_UDP_FDS_MAX = 2 * PORT_UDP_ADDRESSES_MAX + 1,
 };
 
@@ -206,16 +207,13 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes);
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes);
 
 /*
- * The same, where the last `lent_bytes` of the packet, at most all behind its BTH, are not in the
- * buffer but at `lent`. Borrowed until the next port_udp_flush() returns. If they change meanwhile,
- * the packet arrives with a wrong ICRC.
+ * The same for a run of at most PORT_UDP_RUN_PACKETS_MAX packets, which together, with ICRCs, are
+ * not longer than the capacity. Their payloads are borrowed until the next port_udp_flush()
+ * returns. If one changes meanwhile, its packet arrives with a wrong ICRC.
  *
- * `packets`  So many of equal length, at most PORT_UDP_RUN_PACKETS_MAX, whose lent parts follow
- *            each other; the buffer has the others, with room for an ICRC behind each. All of them
- *            together, with ICRCs, are not longer than the capacity.
+ * `bytes`  Of each packet, borrowed ones included.
  */
-void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, const uint8_t *lent,
-	uint32_t lent_bytes, uint32_t packets);
+void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct packet_run *run);
 
 /*
  * Seal the staged packets and pass them to the kernel.

@@ -156,10 +156,10 @@ enum { UDP_PATH_BUCKETS = 1 << 14 }; /* a power of two */
 
 struct udp_staged {
 	struct udp_path *path; /* NULL once it was closed */
-	uint32_t offset; /* of what is not lent; the ICRC follows */
+	uint32_t offset; /* of what is not borrowed; the ICRC follows */
 	uint32_t bytes; /* without ICRC */
-	const uint8_t *lent; /* the last lent_bytes of them lie there; NULL: in the buffer */
-	uint32_t lent_bytes;
+	const uint8_t *borrowed; /* the last borrowed_bytes of them; NULL: in the buffer */
+	uint32_t borrowed_bytes;
 	uint32_t whole_offset; /* a place with room for all of it */
 };
 

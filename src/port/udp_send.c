@@ -23,22 +23,25 @@ uint8_t *port_udp_buffer(struct port_udp *port, uint32_t *ret_capacity_bytes)
 
 void port_udp_stage(struct port_udp *port, uint32_t path, uint32_t bytes)
 {
-	port_udp_stage_lent(port, path, bytes, NULL, 0, 1);
+	port_udp_stage_run(port, bytes, &(struct packet_run){.path = path, .packets = 1});
 }
 
-/* Each has room for all of it behind those before, but what is not lent of a run lies together. */
-void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, const uint8_t *lent,
-	uint32_t lent_bytes, uint32_t packets)
+/*
+ * Each packet has room for all of it behind those before. What is not borrowed of a run lies
+ * together.
+ */
+void port_udp_stage_run(struct port_udp *port, uint32_t bytes, const struct packet_run *run)
 {
-	uint32_t offset = port->stage_used_bytes;
-	struct udp_path *to = udp_path_find(port, path);
+	uint32_t offset = port->stage_used_bytes, packets = run->packets;
+	struct udp_path *to = udp_path_find(port, run->path);
+	const uint8_t *borrowed = run->borrowed;
 
 	assert(!port->is_blocked && packets >= 1 && packets <= PORT_UDP_RUN_PACKETS_MAX &&
 		port->staged_end + packets <= PORT_UDP_STAGE_PACKETS);
 	assert(bytes >= BTH_BYTES && bytes <= UDP_PACKET_BYTES_MAX &&
 		packets * (bytes + ROCE_ICRC_BYTES) <=
 			PORT_UDP_STAGE_BYTES - port->stage_used_bytes);
-	assert(bytes >= BTH_BYTES + lent_bytes);
+	assert(bytes >= BTH_BYTES + run->borrowed_bytes);
 	if (!to) {
 		port->counters->tx_path_closed += packets;
 		return;
@@ -48,12 +51,12 @@ void port_udp_stage_lent(struct port_udp *port, uint32_t path, uint32_t bytes, c
 			.path = to,
 			.offset = offset,
 			.bytes = bytes,
-			.lent = lent,
-			.lent_bytes = lent_bytes,
+			.borrowed = borrowed,
+			.borrowed_bytes = run->borrowed_bytes,
 			.whole_offset = port->stage_used_bytes,
 		};
-		offset += bytes - lent_bytes + ROCE_ICRC_BYTES;
-		lent = lent ? lent + lent_bytes : NULL;
+		offset += bytes - run->borrowed_bytes + ROCE_ICRC_BYTES;
+		borrowed = borrowed ? borrowed + run->borrowed_bytes : NULL;
 		port->stage_used_bytes += bytes + ROCE_ICRC_BYTES;
 	}
 }
@@ -109,7 +112,7 @@ static void piece_add(struct port_udp *port, const void *bytes, size_t count)
 
 /*
  * The pieces of a message: what lies one behind the other in the stage is one, and so is each
- * payload that was lent.
+ * borrowed payload.
  */
 static void pieces_make(struct port_udp *port, const struct udp_staged *head, uint32_t count)
 {
@@ -120,10 +123,10 @@ static void pieces_make(struct port_udp *port, const struct udp_staged *head, ui
 			piece_add(port, port->stage + from, end - from);
 			from = head[i].offset;
 		}
-		end = head[i].offset + head[i].bytes - head[i].lent_bytes;
-		if (head[i].lent) {
+		end = head[i].offset + head[i].bytes - head[i].borrowed_bytes;
+		if (head[i].borrowed) {
 			piece_add(port, port->stage + from, end - from);
-			piece_add(port, head[i].lent, head[i].lent_bytes);
+			piece_add(port, head[i].borrowed, head[i].borrowed_bytes);
 			from = end;
 		}
 		end += ROCE_ICRC_BYTES;
@@ -159,8 +162,8 @@ static void packets_seal(struct port_udp *port, const struct udp_staged *head, u
 	const struct icrc_flow *flow = &head->path->icrc;
 
 	for (uint32_t i = count; i-- > 0;)
-		icrc_seal_lent(flow, &port->lengths, (uint16_t)i, port->stage + head[i].offset,
-			head[i].bytes, head[i].lent, head[i].lent_bytes);
+		icrc_seal_borrowed(flow, &port->lengths, (uint16_t)i, port->stage + head[i].offset,
+			head[i].bytes, head[i].borrowed, head[i].borrowed_bytes);
 }
 
 /* Make message `index` of the batch from `count` staged packets; seal them. */
@@ -329,24 +332,24 @@ static bool send_batch(struct port_udp *port, const struct udp_path *path, uint6
 }
 
 /*
- * What has to wait is not lent any longer. From the last one on: nothing lies behind where it is
- * moved to.
+ * Packets that have to wait keep their payloads in the stage. From the last one on: nothing lies
+ * behind where it is moved to.
  */
-static void give_back(struct port_udp *port)
+static void borrowed_copy(struct port_udp *port)
 {
 	for (uint32_t i = port->staged_end; i-- > port->staged_first;) {
 		struct udp_staged *staged = &port->staged[i];
-		uint32_t own_bytes = staged->bytes - staged->lent_bytes;
+		uint32_t own_bytes = staged->bytes - staged->borrowed_bytes;
 
-		if (!staged->lent)
+		if (!staged->borrowed)
 			continue;
 		memmove(port->stage + staged->whole_offset, port->stage + staged->offset,
 			own_bytes);
-		memcpy(port->stage + staged->whole_offset + own_bytes, staged->lent,
-			staged->lent_bytes);
+		memcpy(port->stage + staged->whole_offset + own_bytes, staged->borrowed,
+			staged->borrowed_bytes);
 		staged->offset = staged->whole_offset;
-		staged->lent = NULL;
-		staged->lent_bytes = 0;
+		staged->borrowed = NULL;
+		staged->borrowed_bytes = 0;
 	}
 }
 
@@ -385,7 +388,7 @@ int port_udp_flush(struct port_udp *port)
 		if (has_progress)
 			port->blocked_since_ms = now_ms;
 		if (is_worth_waiting(port, now_ms, errno)) {
-			give_back(port);
+			borrowed_copy(port);
 			return -EAGAIN;
 		}
 	}

@@ -70,23 +70,24 @@ static void rate_resume(struct qp *qp)
 		qp_schedule(qp, LANE_TX_DATA);
 }
 
-static size_t next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+/* Never a run: the rate applies to each packet. */
+static size_t next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct pace *pace = qp->pace;
 	bool is_early = pace->due_ns > now_ns + pace->burst_ns;
-	uint32_t run_bytes = qp->lane->lend_run_bytes;
+	struct packet_run single = {.buffer = run->buffer, .packets = 1};
 	size_t bytes = 0;
 
-	qp->lane->lend_run_bytes = 0; /* the rate applies to each packet */
 	if (!is_early)
-		bytes = pace->plain->next_packet(qp, buffer, ret_path, now_ns);
+		bytes = pace->plain->next_packet(qp, &single, now_ns);
 	else if (pace->plain->next_unpaced)
-		bytes = pace->plain->next_unpaced(qp, buffer, ret_path, now_ns);
-	qp->lane->lend_run_bytes = run_bytes;
-	if (bytes)
+		bytes = pace->plain->next_unpaced(qp, &single, now_ns);
+	if (bytes) {
+		*run = single;
 		bytes_count(pace, bytes, now_ns);
-	else if (is_early)
+	} else if (is_early) {
 		rate_wait(pace);
+	}
 	return bytes;
 }
 

@@ -337,11 +337,10 @@ enum packet_verdict qp_refuse_packet(struct qp *qp, const struct packet *packet,
 	return PACKET_DROPPED;
 }
 
-size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	(void)qp;
-	(void)buffer;
-	(void)ret_path;
+	(void)run;
 	(void)now_ns;
 	return 0;
 }

@@ -30,6 +30,7 @@
 #include "queue/sq.h"
 #include "queue/srq.h"
 #include "wire/packet.h"
+#include "wire/packet_run.h"
 
 /* READs and atomics that a responder remembers, and that a requester has outstanding. */
 enum {
@@ -138,12 +139,13 @@ struct qp_transport {
 	enum packet_verdict (*receive)(struct qp *qp, const struct packet *packet,
 		const struct packet_origin *origin, uint64_t now_ns);
 	/*
-	 * Write the next packet, BTH to pad, into `buffer` (room for the largest). Returns its
-	 * length, and in *ret_path the id of its path; 0 when there is nothing to send now.
+	 * Write the next packet or run of packets (engine_next_packet). The caller has set *run to
+	 * one packet without borrowed payload; that stays when there is nothing to send now.
+	 * Returns the length of each packet, BTH to pad, or 0.
 	 */
-	size_t (*next_packet)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
-	/* The same while the queue pair waits for its rate: acknowledgements. NULL: none. */
-	size_t (*next_unpaced)(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
+	size_t (*next_packet)(struct qp *qp, struct packet_run *run, uint64_t now_ns);
+	/* The same while the queue pair waits for its rate: single acknowledgements. NULL: none. */
+	size_t (*next_unpaced)(struct qp *qp, struct packet_run *run, uint64_t now_ns);
 	/*
 	 * The queue pair has waited for its rate and may send again. NULL: qp_schedule() on
 	 * lane->tx_data suffices.
@@ -388,7 +390,7 @@ void qp_set_state(struct qp *qp, enum qp_state state, uint64_t now_ns);
 /* `receive` and `next_packet` of a transport without RoCE packets. */
 enum packet_verdict qp_refuse_packet(struct qp *qp, const struct packet *packet,
 	const struct packet_origin *origin, uint64_t now_ns);
-size_t qp_has_no_packets(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns);
+size_t qp_has_no_packets(struct qp *qp, struct packet_run *run, uint64_t now_ns);
 
 /*
  * Post a work request. Returns 0; -EINVAL for a request that this queue pair cannot execute, or a

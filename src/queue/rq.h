@@ -244,7 +244,7 @@ bool rq_look_back(
  * requests until the owner knows of them, in the order of the requests. (A shared receive queue
  * does not keep them, because its requests complete in any order.).
  */
-static inline void rq_lend(struct recv_queue *rq)
+static inline void rq_share(struct recv_queue *rq)
 {
 	rq->is_shared = 1;
 	rq->keeps_slots = 1;

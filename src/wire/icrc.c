@@ -175,16 +175,16 @@ static uint32_t id_change(uint32_t id)
 	return change;
 }
 
-/* The ICRC of a packet sent with DF, whose last `lent_bytes` lie at `lent`, if that is not NULL. */
+/* The ICRC of a packet sent with DF, whose last `borrowed_bytes` are at `borrowed`; NULL: none. */
 static uint32_t compute_quickly(const struct icrc_flow *flow, const struct icrc_length *entry,
-	uint16_t ipv4_id, const uint8_t *packet, const uint8_t *lent, size_t lent_bytes)
+	uint16_t ipv4_id, const uint8_t *packet, const uint8_t *borrowed, size_t borrowed_bytes)
 {
 	bool is_ipv4 = icrc_flow_is_ipv4(flow);
 	uint32_t crc = is_ipv4 ? flow->crc ^ id_change(ipv4_id) : flow->crc;
 
-	crc = crc32_update(crc, packet, entry->length - lent_bytes);
-	if (lent)
-		crc = crc32_update(crc, lent, lent_bytes);
+	crc = crc32_update(crc, packet, entry->length - borrowed_bytes);
+	if (borrowed)
+		crc = crc32_update(crc, borrowed, borrowed_bytes);
 	/* The masked byte is zero except in congestion notifications. */
 	if (packet[BTH_RESV8A]) {
 		crc ^= crc32_multiply(change_of(packet + BTH_RESV8A, 1),
@@ -198,13 +198,14 @@ void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, 
 	put_le32(packet + length, icrc_compute(flow, ipv4_id, ICRC_IPV4_DF, packet, length));
 }
 
-void icrc_seal_lent(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t ipv4_id,
-	uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes)
+void icrc_seal_borrowed(const struct icrc_flow *flow, struct icrc_lengths *lengths,
+	uint16_t ipv4_id, uint8_t *packet, size_t length, const uint8_t *borrowed,
+	size_t borrowed_bytes)
 {
 	assert(length >= BTH_BYTES && length <= ICRC_PACKET_BYTES_MAX);
-	put_le32(packet + length - lent_bytes,
-		compute_quickly(
-			flow, length_find(lengths, length), ipv4_id, packet, lent, lent_bytes));
+	put_le32(packet + length - borrowed_bytes,
+		compute_quickly(flow, length_find(lengths, length), ipv4_id, packet, borrowed,
+			borrowed_bytes));
 }
 
 static bool length_is_possible(size_t length)

@@ -88,13 +88,14 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ipv4_id, uint16_t i
 void icrc_seal(const struct icrc_flow *flow, uint16_t ipv4_id, uint8_t *packet, size_t length);
 
 /*
- * The same for a packet whose last `lent_bytes`, at most all behind its BTH, lie at `lent`; NULL:
- * none. The ICRC is written behind those that do not.
+ * The same for a packet whose last `borrowed_bytes`, at most all behind its BTH, are at `borrowed`;
+ * NULL: none. The ICRC is written behind the other bytes.
  *
  * `lengths`  The sender's own memory of them.
  */
-void icrc_seal_lent(const struct icrc_flow *flow, struct icrc_lengths *lengths, uint16_t ipv4_id,
-	uint8_t *packet, size_t length, const uint8_t *lent, size_t lent_bytes);
+void icrc_seal_borrowed(const struct icrc_flow *flow, struct icrc_lengths *lengths,
+	uint16_t ipv4_id, uint8_t *packet, size_t length, const uint8_t *borrowed,
+	size_t borrowed_bytes);
 
 /*
  * Check the ICRC at packet[length .. length + 3] when all headers are known: captures, IPv6. Any

@@ -27,7 +27,7 @@ enum { FLUSH_BYTES = 60000, FLUSH_BYTES_ALL = 2 * FLUSH_BYTES };
 static_assert(FLUSH_BYTES / 2048 < PORT_UDP_RUN_PACKETS_MAX, "a run is of full packets");
 
 /* A shorter payload is copied faster than the kernel gathers it in pieces. */
-enum { LEND_BYTES_MIN = 2048 };
+enum { ZEROCOPY_BYTES_MIN = 2048 };
 
 /* --- progress --- */
 
@@ -68,21 +68,21 @@ static __attribute__((noinline)) void packets_transmit(struct worker *worker, bo
 	if (!engine_has_packets(lane, with_acks))
 		return;
 	while (engine_has_packets(lane, with_acks)) {
-		uint32_t capacity_bytes, path;
-		uint8_t *buffer = port_udp_buffer(worker->port, &capacity_bytes);
+		uint32_t capacity_bytes;
+		struct packet_run run = {
+			.buffer = port_udp_buffer(worker->port, &capacity_bytes),
+			.run_bytes = FLUSH_BYTES - equal_bytes,
+		};
 		size_t bytes = 0;
 
-		if (capacity_bytes >= FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX) {
-			lane->lend_run_bytes = FLUSH_BYTES - equal_bytes;
-			bytes = engine_next_packet(lane, with_acks, buffer, &path, worker->now_ns);
-		}
+		if (capacity_bytes >= FLUSH_BYTES + ENGINE_PACKET_BYTES_MAX)
+			bytes = engine_next_packet(lane, with_acks, &run, worker->now_ns);
 		if (bytes) {
-			port_udp_stage_lent(worker->port, path, (uint32_t)bytes, lane->lent,
-				lane->lent ? lane->lent_bytes : 0, lane->run_packets);
+			port_udp_stage_run(worker->port, (uint32_t)bytes, &run);
 			equal_bytes = bytes == last_bytes ? equal_bytes : 0;
 			last_bytes = (uint32_t)bytes;
-			equal_bytes += lane->run_packets * last_bytes;
-			staged_bytes += lane->run_packets * last_bytes;
+			equal_bytes += run.packets * last_bytes;
+			staged_bytes += run.packets * last_bytes;
 		}
 		if (!bytes || equal_bytes >= FLUSH_BYTES || staged_bytes >= FLUSH_BYTES_ALL) {
 			worker->flushes++;
@@ -379,7 +379,7 @@ int worker_create(struct arena *arena, const struct mr_table *mrs, uint8_t slot,
 	error = engine_lane_init(&worker->lane, arena, mrs, slot, index);
 	if (error)
 		goto fail_close;
-	worker->lane.lend_bytes_min = LEND_BYTES_MIN;
+	worker->lane.zerocopy_bytes_min = ZEROCOPY_BYTES_MIN;
 	error = port_udp_create(slot, &public->port, &worker->port);
 	if (error)
 		goto fail_lane_done;

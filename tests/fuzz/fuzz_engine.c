@@ -241,7 +241,7 @@ static void target_init(struct target *target, struct input *input)
 		engine_lane_init(&target->lane, &target->arena, &target->mrs, 1, 0) ||
 		cq_init(&target->cq, &target->arena, CQ_ENTRIES))
 		abort();
-	target->lane.lend_bytes_min = 256;
+	target->lane.zerocopy_bytes_min = 256;
 	srqs_create(target, &init, choice >= 0x80);
 	if (engine_qp_create(&target->lane, &init, 5, &target->qp) ||
 		mr_table_add(&target->mrs, &memory, 0, &target->key) ||
@@ -372,11 +372,10 @@ static bool are_receives_accounted(const struct target *target)
 static void send_some(struct target *target, uint32_t count)
 {
 	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = packet, .run_bytes = count * 256};
 
-	target->lane.lend_run_bytes = count * 256;
 	while (count--)
-		if (!engine_next_packet(&target->lane, count % 2, packet, &path, target->now_ns))
+		if (!engine_next_packet(&target->lane, count % 2, &run, target->now_ns))
 			break;
 }
 

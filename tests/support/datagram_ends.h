@@ -294,11 +294,12 @@ static inline uint32_t carry(bool are_lost)
 		.traffic_class = TRAFFIC_CLASS,
 		.hop_limit = HOP_LIMIT,
 	};
-	uint32_t id, count = 0;
+	struct packet_run run = {.buffer = buffer};
+	uint32_t count = 0;
 	size_t bytes;
 
-	while ((bytes = engine_next_packet(&ends[0].lane, true, buffer, &id, now_ns))) {
-		assert_int_equal(id, PATH);
+	while ((bytes = engine_next_packet(&ends[0].lane, true, &run, now_ns))) {
+		assert_int_equal(run.path, PATH);
 		count++;
 		if (!are_lost)
 			engine_receive(&ends[1].lane, &origin, buffer, (uint32_t)bytes, now_ns);

@@ -379,10 +379,10 @@ static inline void carry(uint32_t from)
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
 	const struct gid source = gid_of(from), destination = gid_of(1 - from);
 	const struct packet_origin origin = {.source = &source, .destination = &destination};
-	uint32_t path;
+	struct packet_run run = {.buffer = buffer};
 	size_t bytes;
 
-	while ((bytes = engine_next_packet(&ends[from].lane, true, buffer, &path, NOW_NS)))
+	while ((bytes = engine_next_packet(&ends[from].lane, true, &run, NOW_NS)))
 		engine_receive(&ends[1 - from].lane, &origin, buffer, (uint32_t)bytes, NOW_NS);
 }
 

@@ -211,13 +211,14 @@ uint64_t script_counter(const struct script *script, enum counter counter)
 
 static bool take(struct script *script)
 {
-	uint32_t path;
-	size_t bytes = engine_next_packet(&script->lane, true, script->wire, &path, script->now_ns);
+	size_t bytes;
 
+	script->run.buffer = script->wire;
+	bytes = engine_next_packet(&script->lane, true, &script->run, script->now_ns);
 	engine_check(&script->lane);
 	if (!bytes)
 		return false;
-	assert_int_equal(path, script->path);
+	assert_int_equal(script->run.path, script->path);
 	assert_int_equal(packet_decode(&script->packet, script->wire, bytes), PACKET_OK);
 	assert_int_equal(script->packet.bth.dest_qpn.value, SCRIPT_PEER_QPN);
 	return true;

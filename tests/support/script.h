@@ -49,7 +49,8 @@ struct script {
 	uint64_t now_ns;
 	uint8_t *memory; /* registered with every right; bytes count up from 0, modulo 251 */
 	uint32_t key;
-	uint8_t wire[ENGINE_PACKET_BYTES_MAX]; /* the packet that script_take() decoded last */
+	struct packet_run run; /* that script_take() took last */
+	uint8_t wire[ENGINE_PACKET_BYTES_MAX]; /* its packets, of which it decoded the first */
 	struct packet packet;
 };
 

@@ -136,22 +136,26 @@ void udp_stage(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t tag)
 	port_udp_stage(end->port, path, bytes);
 }
 
-void udp_stage_lent(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t from, uint32_t tag,
-	uint32_t packets, void *lent)
+void udp_stage_borrowed(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t from,
+	uint32_t tag, uint32_t packets, void *borrowed)
 {
-	uint8_t packet[UDP_LENT_MAX];
-	uint32_t capacity, lent_bytes = bytes - from;
+	uint8_t packet[UDP_BORROWED_BYTES_MAX];
+	uint32_t capacity, borrowed_bytes = bytes - from;
 	uint8_t *buffer = port_udp_buffer(end->port, &capacity);
 
 	assert_true(capacity >= packets * (bytes + ROCE_ICRC_BYTES));
-	assert_true(bytes <= sizeof(packet) && packets * lent_bytes <= UDP_LENT_MAX);
+	assert_true(bytes <= sizeof(packet) && packets * borrowed_bytes <= UDP_BORROWED_BYTES_MAX);
 	memset(buffer, 0xee, bytes);
 	for (uint32_t i = 0; i < packets; i++) {
 		udp_fill(packet, bytes, tag + i);
 		memcpy(buffer + i * (from + ROCE_ICRC_BYTES), packet, from);
-		memcpy((uint8_t *)lent + i * lent_bytes, packet + from, lent_bytes);
+		memcpy((uint8_t *)borrowed + i * borrowed_bytes, packet + from, borrowed_bytes);
 	}
-	port_udp_stage_lent(end->port, path, bytes, lent, lent_bytes, packets);
+	port_udp_stage_run(end->port, bytes,
+		&(struct packet_run){.packets = packets,
+			.path = path,
+			.borrowed_bytes = borrowed_bytes,
+			.borrowed = borrowed});
 }
 
 static bool on_packet(void *context, const struct port_udp_packet *packet)

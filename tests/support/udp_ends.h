@@ -59,12 +59,12 @@ void udp_fill(uint8_t *data, uint32_t bytes, uint32_t tag);
 void udp_stage(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t tag);
 
 /*
- * The same for a run of so many packets, their bytes from `from` on in `lent` (UDP_LENT_MAX), one
- * behind the other, not in the port's buffer.
+ * The same for a run of so many packets. Their bytes from `from` on are in `borrowed`
+ * (UDP_BORROWED_BYTES_MAX), one behind the other, not in the port's buffer.
  */
-enum { UDP_LENT_MAX = 8192 };
-void udp_stage_lent(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t from, uint32_t tag,
-	uint32_t packets, void *lent);
+enum { UDP_BORROWED_BYTES_MAX = 8192 };
+void udp_stage_borrowed(struct udp_end *end, uint32_t path, uint32_t bytes, uint32_t from,
+	uint32_t tag, uint32_t packets, void *borrowed);
 
 /* Receive at `udp_b` what is there. Returns the datagrams. */
 int udp_receive_some(void);

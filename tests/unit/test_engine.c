@@ -173,7 +173,7 @@ static void engine_queue_pairs_take_turns(void **state)
 		.caps = {4, 4, 1, 1, 0},
 	};
 	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = packet};
 	struct qp *first = script.qp;
 	struct qp *second;
 
@@ -192,8 +192,8 @@ static void engine_queue_pairs_take_turns(void **state)
 	script.qp = first;
 	for (uint32_t i = 0; i < 3 * ENGINE_BURST_PACKETS; i++) {
 		assert_int_not_equal(
-			engine_next_packet(&script.lane, true, packet, &path, script.now_ns), 0);
-		assert_int_equal(path, i / ENGINE_BURST_PACKETS % 2 ? 10 : 9);
+			engine_next_packet(&script.lane, true, &run, script.now_ns), 0);
+		assert_int_equal(run.path, i / ENGINE_BURST_PACKETS % 2 ? 10 : 9);
 	}
 	engine_qp_destroy(second);
 }
@@ -201,13 +201,13 @@ static void engine_queue_pairs_take_turns(void **state)
 static void engine_acks_wait_until_they_are_wanted(void **state)
 {
 	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = packet};
 
 	(void)state;
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 4, 4);
 	assert_false(engine_has_packets(&script.lane, false));
 	assert_true(engine_has_packets(&script.lane, true));
-	assert_int_equal(engine_next_packet(&script.lane, false, packet, &path, script.now_ns), 0);
+	assert_int_equal(engine_next_packet(&script.lane, false, &run, script.now_ns), 0);
 	script_expect_ack(&script, 0, 1);
 }
 
@@ -223,7 +223,7 @@ static void engine_ack_leaves_ahead_of_what_answers(void **state)
 	};
 	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
 	struct qp *first = script.qp, *second;
-	uint32_t path;
+	struct packet_run run = {.buffer = packet};
 
 	(void)state;
 	assert_int_equal(engine_qp_create(&script.lane, &init, 9, &second), 0);
@@ -236,12 +236,11 @@ static void engine_ack_leaves_ahead_of_what_answers(void **state)
 		script.qp = i ? second : first;
 		script_post(&script, WR_RDMA_WRITE, 4, 0);
 		script.qp = first;
-		engine_next_packet(&script.lane, true, packet, &path, script.now_ns);
+		engine_next_packet(&script.lane, true, &run, script.now_ns);
 		assert_int_equal(packet[0], OPCODE_RC_ACKNOWLEDGE);
-		engine_next_packet(&script.lane, true, packet, &path, script.now_ns);
+		engine_next_packet(&script.lane, true, &run, script.now_ns);
 		assert_int_equal(packet[0], OPCODE_RC_WRITE_ONLY);
-		assert_int_equal(
-			engine_next_packet(&script.lane, true, packet, &path, script.now_ns), 0);
+		assert_int_equal(engine_next_packet(&script.lane, true, &run, script.now_ns), 0);
 	}
 	engine_qp_destroy(second);
 }

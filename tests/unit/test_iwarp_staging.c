@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is staged to be sent: markers, payloads that are lent and what becomes of them.
+ * What is staged to be sent: markers, zero-copy payloads and what becomes of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ static void markers_point_back_to_the_length(void **state)
 
 /* --- loans --- */
 
-static void long_payload_is_lent_and_not_copied(void **state)
+static void long_payload_is_not_copied(void **state)
 {
 	struct iwarp_part parts[IWARP_PIECES_MAX];
 
@@ -113,7 +113,7 @@ static void long_payload_is_lent_and_not_copied(void **state)
 	stop();
 }
 
-static void nothing_is_lent_with_crcs_or_markers(void **state)
+static void everything_is_copied_with_crcs_or_markers(void **state)
 {
 	struct iwarp_part parts[IWARP_PIECES_MAX];
 
@@ -168,7 +168,7 @@ static void fpdu_that_has_not_begun_is_not_sent(void **state)
 	stop();
 }
 
-static void memory_that_goes_while_it_is_lent_ends_the_stream(void **state)
+static void memory_that_goes_while_it_is_borrowed_ends_the_stream(void **state)
 {
 	(void)state;
 	for (size_t already = 0; already <= 1000; already += 500) {
@@ -186,7 +186,7 @@ static void memory_that_goes_while_it_is_lent_ends_the_stream(void **state)
 	}
 }
 
-static void what_a_peer_reads_is_lent_with_its_right(void **state)
+static void what_a_peer_reads_is_borrowed_with_its_right(void **state)
 {
 	(void)state;
 	start();
@@ -201,7 +201,7 @@ static void what_a_peer_reads_is_lent_with_its_right(void **state)
 }
 
 /*
- * Entries of a list too short to be lent are collected; one that is long enough is lent, whatever
+ * Entries of a list too short for zero-copy are collected; a long one is sent zero-copy, whatever
  * is around it.
  */
 static void lists_of_any_lengths_arrive(void **state)
@@ -242,12 +242,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_passes_between_markers),
 		cmocka_unit_test(markers_point_back_to_the_length),
-		cmocka_unit_test(long_payload_is_lent_and_not_copied),
-		cmocka_unit_test(nothing_is_lent_with_crcs_or_markers),
+		cmocka_unit_test(long_payload_is_not_copied),
+		cmocka_unit_test(everything_is_copied_with_crcs_or_markers),
 		cmocka_unit_test(fpdu_on_its_way_is_finished_by_a_copy),
 		cmocka_unit_test(fpdu_that_has_not_begun_is_not_sent),
-		cmocka_unit_test(memory_that_goes_while_it_is_lent_ends_the_stream),
-		cmocka_unit_test(what_a_peer_reads_is_lent_with_its_right),
+		cmocka_unit_test(memory_that_goes_while_it_is_borrowed_ends_the_stream),
+		cmocka_unit_test(what_a_peer_reads_is_borrowed_with_its_right),
 		cmocka_unit_test(lists_of_any_lengths_arrive),
 	};
 

@@ -220,22 +220,22 @@ static void message_without_a_receive_waits_a_while_then_goes_by_packets(void **
 	assert_in_range(at_ns, NOW_NS + 1, NOW_NS + MS);
 	engine_expire(&ends[0].lane, at_ns);
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
-	assert_int_equal(engine_next_packet(&ends[0].lane, true, buffer, &path, at_ns), 0);
+	struct packet_run run = {.buffer = buffer};
+	assert_int_equal(engine_next_packet(&ends[0].lane, true, &run, at_ns), 0);
 	engine_expire(&ends[0].lane, at_ns + 20 * MS);
-	assert_true(engine_next_packet(&ends[0].lane, true, buffer, &path, at_ns + 20 * MS) > 0);
+	assert_true(engine_next_packet(&ends[0].lane, true, &run, at_ns + 20 * MS) > 0);
 }
 
 static void message_whose_receive_comes_in_time_needs_no_packet(void **state)
 {
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = buffer};
 
 	(void)state;
 	post(WR_SEND, 10);
 	post_receive(50);
 	engine_expire(&ends[0].lane, NOW_NS + MS);
-	assert_int_equal(engine_next_packet(&ends[0].lane, true, buffer, &path, NOW_NS + MS), 0);
+	assert_int_equal(engine_next_packet(&ends[0].lane, true, &run, NOW_NS + MS), 0);
 	assert_int_equal(poll_sent().status, WC_SUCCESS);
 	assert_int_equal(collect(), 1);
 }

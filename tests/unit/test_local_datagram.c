@@ -65,7 +65,7 @@ static void who_captures_sees_the_packet_that_it_would_have_been(void **state)
 	struct capture_public public = {.is_on = 1, .snap_bytes = CAPTURED_BYTES_MAX};
 	struct capture capture = {&public, ring, &capture_owner, 0};
 	uint8_t packet[ENGINE_PACKET_BYTES_MAX];
-	uint32_t id;
+	struct packet_run run = {.buffer = packet};
 	size_t bytes;
 
 	(void)state;
@@ -80,7 +80,7 @@ static void who_captures_sees_the_packet_that_it_would_have_been(void **state)
 	list_remove(&route.link);
 	datagram_path_remove(&ends[0].datagrams, &path);
 	post_at(99, ends[1].qp->qpn, QKEY, SEND_SOLICITED);
-	bytes = engine_next_packet(&ends[0].lane, true, packet, &id, now_ns);
+	bytes = engine_next_packet(&ends[0].lane, true, &run, now_ns);
 	assert_shown(ring, packet, bytes);
 	assert_int_equal(record_ring_take(ring, packet), 0);
 	ends[0].lane.capture_public = &capture_nowhere;
@@ -326,7 +326,7 @@ static void datagram_follows_packets_by_packets(void **state)
 	uint8_t buffer[2][ENGINE_PACKET_BYTES_MAX];
 	const struct gid source = gid_of(0), destination = gid_of(1);
 	const struct packet_origin origin = {.source = &source, .destination = &destination};
-	uint32_t id;
+	struct packet_run run = {0};
 	size_t bytes[2];
 
 	(void)state;
@@ -335,7 +335,8 @@ static void datagram_follows_packets_by_packets(void **state)
 	post_at(10, ends[1].qp->qpn, QKEY + 1, 0);
 	post(10);
 	for (uint32_t i = 0; i < 2; i++) {
-		bytes[i] = engine_next_packet(&ends[0].lane, true, buffer[i], &id, now_ns);
+		run.buffer = buffer[i];
+		bytes[i] = engine_next_packet(&ends[0].lane, true, &run, now_ns);
 		assert_true(bytes[i] > 0);
 	}
 	assert_int_equal(collect(), 0);

@@ -28,10 +28,10 @@ static void post_refused(void)
 static void packet_drop(void)
 {
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = buffer};
 
-	assert_true(engine_next_packet(&ends[0].lane, true, buffer, &path, NOW_NS) > 0);
-	assert_int_equal(engine_next_packet(&ends[0].lane, true, buffer, &path, NOW_NS), 0);
+	assert_true(engine_next_packet(&ends[0].lane, true, &run, NOW_NS) > 0);
+	assert_int_equal(engine_next_packet(&ends[0].lane, true, &run, NOW_NS), 0);
 }
 
 /* --- unreliable connections --- */
@@ -120,7 +120,7 @@ static void unreliable_message_to_who_does_not_receive_yet_is_dropped_at_once(vo
 static void unreliable_message_without_a_receive_is_waited_for_once(void **state)
 {
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
-	uint32_t path;
+	struct packet_run run = {.buffer = buffer};
 	uint64_t now_ns = NOW_NS;
 
 	(void)state;
@@ -136,7 +136,7 @@ static void unreliable_message_without_a_receive_is_waited_for_once(void **state
 	assert_int_equal(counter_read(&ends[1].qp->public->counters, COUNTER_no_receive_drops), 1);
 	post(WR_SEND, 10);
 	assert_true(has_packets(0));
-	assert_true(engine_next_packet(&ends[0].lane, true, buffer, &path, now_ns) > 0);
+	assert_true(engine_next_packet(&ends[0].lane, true, &run, now_ns) > 0);
 }
 
 /* --- XRC --- */

@@ -85,9 +85,9 @@ static void paths_interleaved_keep_their_order(void **state)
 	udp_assert_in_order(300);
 }
 
-static uint8_t lent[40][UDP_LENT_MAX];
+static uint8_t borrowed[40][UDP_BORROWED_BYTES_MAX];
 
-static void payloads_that_were_lent_arrive(void **state)
+static void borrowed_payloads_arrive(void **state)
 {
 	static const uint32_t headers[] = {28, 12, 120};
 	uint32_t path;
@@ -99,17 +99,17 @@ static void payloads_that_were_lent_arrive(void **state)
 		if (i % 5 == 1)
 			udp_stage(&udp_a, path, 2000, i);
 		else
-			udp_stage_lent(
-				&udp_a, path, i % 7 ? 2000 : 300, headers[i % 3], i, 1, lent[i]);
+			udp_stage_borrowed(&udp_a, path, i % 7 ? 2000 : 300, headers[i % 3], i, 1,
+				borrowed[i]);
 	assert_int_equal(port_udp_flush(udp_a.port), 0);
-	memset(lent, 0, sizeof(lent));
+	memset(borrowed, 0, sizeof(borrowed));
 	udp_receive(40);
 	udp_assert_in_order(40);
 	assert_int_equal(udp_b.counters.rx_bad_icrc, 0);
 }
 
 /* Runs of full packets, longer than a super-packet, one behind the other, and others between. */
-static void runs_that_were_lent_arrive(void **state)
+static void runs_with_borrowed_payloads_arrive(void **state)
 {
 	uint32_t path, tag = 0;
 
@@ -119,13 +119,13 @@ static void runs_that_were_lent_arrive(void **state)
 	for (uint32_t i = 0; i < 20; i++) {
 		uint32_t packets = 1 + i * 2 % 7;
 
-		udp_stage_lent(&udp_a, path, 1012, i % 6 ? 12 : 16, tag, packets, lent[i]);
+		udp_stage_borrowed(&udp_a, path, 1012, i % 6 ? 12 : 16, tag, packets, borrowed[i]);
 		tag += packets;
 		if (i % 3 == 1)
 			udp_stage(&udp_a, path, i % 2 ? 1012 : 60, tag++);
 	}
 	assert_int_equal(port_udp_flush(udp_a.port), 0);
-	memset(lent, 0, sizeof(lent));
+	memset(borrowed, 0, sizeof(borrowed));
 	udp_receive(tag);
 	udp_assert_in_order(tag);
 	assert_int_equal(udp_a.counters.tx_packets, tag);
@@ -164,8 +164,8 @@ int main(void)
 		TEST(ipv4_veth_delivers_singles_and_bundles),
 		TEST(ipv6_veth_delivers_singles_and_bundles),
 		TEST(paths_interleaved_keep_their_order),
-		TEST(payloads_that_were_lent_arrive),
-		TEST(runs_that_were_lent_arrive),
+		TEST(borrowed_payloads_arrive),
+		TEST(runs_with_borrowed_payloads_arrive),
 		TEST(full_stage_offers_no_room),
 	};
 

@@ -132,9 +132,9 @@ static void full_queue_keeps_the_rest_until_a_later_flush(void **state)
 	udp_assert_in_order(10);
 }
 
-static uint8_t lent[10][UDP_LENT_MAX];
+static uint8_t borrowed[10][UDP_BORROWED_BYTES_MAX];
 
-static void payload_that_has_to_wait_is_lent_no_longer(void **state)
+static void payload_that_has_to_wait_is_copied(void **state)
 {
 	uint32_t path;
 
@@ -143,9 +143,9 @@ static void payload_that_has_to_wait_is_lent_no_longer(void **state)
 	path = udp_path_to(&udp_a, &udp_b, 0, 0);
 	refuse(EAGAIN, 1, false);
 	for (uint32_t i = 0; i < 10; i++)
-		udp_stage_lent(&udp_a, path, 1040, 16, i * 3, 3, lent[i]);
+		udp_stage_borrowed(&udp_a, path, 1040, 16, i * 3, 3, borrowed[i]);
 	assert_int_equal(port_udp_flush(udp_a.port), -EAGAIN);
-	memset(lent, 0, sizeof(lent));
+	memset(borrowed, 0, sizeof(borrowed));
 	assert_int_equal(port_udp_flush(udp_a.port), 0);
 	udp_receive(30);
 	udp_assert_in_order(30);
@@ -160,7 +160,7 @@ static void run_is_sent_singly_where_segmentation_is_refused(void **state)
 	path = udp_path_to(&udp_a, &udp_b, 0, 0);
 	refuse(EIO, 1000, true);
 	for (uint32_t i = 0; i < 5; i++)
-		udp_stage_lent(&udp_a, path, 1012, 12, i * 4, 4, lent[i]);
+		udp_stage_borrowed(&udp_a, path, 1012, 12, i * 4, 4, borrowed[i]);
 	assert_int_equal(port_udp_flush(udp_a.port), 0);
 	udp_receive(20);
 	udp_assert_in_order(20);
@@ -200,7 +200,7 @@ int main(void)
 		TEST(packet_longer_than_the_mtu_is_dropped_and_counted),
 		TEST(refused_segmentation_falls_back_to_singles),
 		TEST(full_queue_keeps_the_rest_until_a_later_flush),
-		TEST(payload_that_has_to_wait_is_lent_no_longer),
+		TEST(payload_that_has_to_wait_is_copied),
 		TEST(run_is_sent_singly_where_segmentation_is_refused),
 		TEST(path_closed_while_blocked_loses_its_packets),
 	};

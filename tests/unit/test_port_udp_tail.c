@@ -186,9 +186,9 @@ static void ack_behind_a_response_stays_behind_it(void **state)
 	assert_int_equal(seen.opcode[0], OPCODE_RC_ACKNOWLEDGE);
 }
 
-static void ack_of_requests_whose_payloads_are_lent_is_their_tail(void **state)
+static void ack_of_requests_with_borrowed_payloads_is_their_tail(void **state)
 {
-	uint8_t lent[3 * 1000], *buffer;
+	uint8_t borrowed[3 * 1000], *buffer;
 	uint32_t capacity;
 
 	(void)state;
@@ -197,8 +197,12 @@ static void ack_of_requests_whose_payloads_are_lent_is_their_tail(void **state)
 	stage(&udp_a, path_ab, OPCODE_RC_ACKNOWLEDGE, ACK_BYTES);
 	buffer = port_udp_buffer(udp_a.port, &capacity);
 	memset(buffer, OPCODE_RC_WRITE_MIDDLE, 3 * 1016);
-	memset(lent, OPCODE_RC_WRITE_MIDDLE, sizeof(lent));
-	port_udp_stage_lent(udp_a.port, path_ab, 1012, lent, 1000, 3);
+	memset(borrowed, OPCODE_RC_WRITE_MIDDLE, sizeof(borrowed));
+	port_udp_stage_run(udp_a.port, 1012,
+		&(struct packet_run){.packets = 3,
+			.path = path_ab,
+			.borrowed_bytes = 1000,
+			.borrowed = borrowed});
 	flush(&udp_a, 1);
 	receive(&udp_b, 4);
 	assert_int_equal(seen.opcode[0], OPCODE_RC_ACKNOWLEDGE);
@@ -217,7 +221,7 @@ int main(void)
 		TEST(ack_of_a_super_packet_with_a_short_end_leaves_first),
 		TEST(ack_and_an_empty_request_keep_their_order),
 		TEST(ack_behind_a_response_stays_behind_it),
-		TEST(ack_of_requests_whose_payloads_are_lent_is_their_tail),
+		TEST(ack_of_requests_with_borrowed_payloads_is_their_tail),
 	};
 
 	if (!udp_ends_enter())

@@ -74,10 +74,9 @@ static void answer_note(
 static void ours_take(void)
 {
 	size_t bytes;
-	uint32_t path;
+	struct packet_run run = {.buffer = script.wire};
 
-	while ((bytes = engine_next_packet(
-			&script.lane, true, script.wire, &path, script.now_ns)) != 0) {
+	while ((bytes = engine_next_packet(&script.lane, true, &run, script.now_ns)) != 0) {
 		assert_int_equal(packet_decode(&script.packet, script.wire, bytes), PACKET_OK);
 		answer_note(ours, &our_count, &script.packet, (struct psn){SCRIPT_RQ_PSN});
 		if (script.packet.aeth.kind == AETH_RNR_NAK)

@@ -170,35 +170,35 @@ static void requester_asks_for_an_ack_where_it_will_wait(void **state)
 	}
 }
 
-static void requester_lends_a_payload_for_the_first_time_only(void **state)
+static void requester_borrows_a_payload_for_the_first_time_only(void **state)
 {
 	const uint8_t *second;
 
 	(void)state;
-	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES;
+	script.lane.zerocopy_bytes_min = SCRIPT_MTU_BYTES;
 	second = script.memory + SCRIPT_MTU_BYTES;
 	script_post(&script, WR_RDMA_WRITE, 2 * SCRIPT_MTU_BYTES + 12, SEND_SIGNALED);
 	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
-	assert_ptr_equal(script.lane.lent, script.memory);
-	assert_int_equal(script.lane.lent_bytes, SCRIPT_MTU_BYTES);
+	assert_ptr_equal(script.run.borrowed, script.memory);
+	assert_int_equal(script.run.borrowed_bytes, SCRIPT_MTU_BYTES);
 	script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 1);
-	assert_ptr_equal(script.lane.lent, second);
+	assert_ptr_equal(script.run.borrowed, second);
 	script_expect(&script, OPCODE_RC_WRITE_LAST, 2);
-	assert_null(script.lane.lent);
+	assert_null(script.run.borrowed);
 	script_send_nak(&script, 1, AETH_NAK_PSN_SEQUENCE);
 	script_expect(&script, OPCODE_RC_WRITE_MIDDLE, 1);
-	assert_null(script.lane.lent);
+	assert_null(script.run.borrowed);
 	assert_memory_equal(script.packet.payload, second, SCRIPT_MTU_BYTES);
 }
 
 /*
- * Packets are lent in runs, which end with the one that reaches `run_bytes`. The wire has their
+ * Packets come in runs, which end with the one that reaches `run_bytes`. The wire has their
  * headers.
  */
-static void lend_runs(uint32_t run_bytes)
+static void runs_allow(uint32_t run_bytes)
 {
-	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES;
-	script.lane.lend_run_bytes = run_bytes;
+	script.lane.zerocopy_bytes_min = SCRIPT_MTU_BYTES;
+	script.run.run_bytes = run_bytes;
 }
 
 /* `packets` from packet `index` on, of which the first may ask for an acknowledgement. */
@@ -207,9 +207,9 @@ static void expect_run(uint32_t index, uint32_t packets, bool asks)
 	const struct packet *packet = script_expect(&script, OPCODE_RC_WRITE_MIDDLE, index);
 	uint32_t qpn = packet->bth.dest_qpn.value;
 
-	assert_int_equal(script.lane.run_packets, packets);
-	assert_ptr_equal(script.lane.lent, script.memory + (size_t)index * SCRIPT_MTU_BYTES);
-	assert_int_equal(script.lane.lent_bytes, SCRIPT_MTU_BYTES);
+	assert_int_equal(script.run.packets, packets);
+	assert_ptr_equal(script.run.borrowed, script.memory + (size_t)index * SCRIPT_MTU_BYTES);
+	assert_int_equal(script.run.borrowed_bytes, SCRIPT_MTU_BYTES);
 	for (uint32_t i = 0; i < packets; i++) {
 		struct bth bth;
 
@@ -228,12 +228,12 @@ static void requester_makes_runs_of_middle_packets(void **state)
 	uint64_t before = counter_read(&script.qp->public->counters, COUNTER_sent_pkts);
 
 	(void)state;
-	lend_runs(five_bytes);
+	runs_allow(five_bytes);
 	script_post(&script, WR_RDMA_WRITE, 14 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
 	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
-	assert_int_equal(script.lane.run_packets, 1);
+	assert_int_equal(script.run.packets, 1);
 	expect_run(1, 5, false);
-	lend_runs(five_bytes + 1);
+	runs_allow(five_bytes + 1);
 	expect_run(6, 6, false);
 	expect_run(12, 1, false);
 	assert_true(script_expect(&script, OPCODE_RC_WRITE_LAST, 13)->bth.ack_requested);
@@ -249,7 +249,7 @@ static void run_ends_before_who_asks_and_at_the_window(void **state)
 	const uint32_t interval = RC_WINDOW_PACKETS_START / 2;
 
 	(void)state;
-	lend_runs(UINT32_MAX);
+	runs_allow(UINT32_MAX);
 	script_post(&script, WR_RDMA_WRITE, 100 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
 	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
 	expect_run(1, interval - 2, false);
@@ -260,7 +260,7 @@ static void run_ends_before_who_asks_and_at_the_window(void **state)
 static void run_is_never_sent_again_as_one(void **state)
 {
 	(void)state;
-	lend_runs(UINT32_MAX);
+	runs_allow(UINT32_MAX);
 	script_post(&script, WR_RDMA_WRITE, 6 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
 	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
 	expect_run(1, 4, false);
@@ -268,8 +268,8 @@ static void run_is_never_sent_again_as_one(void **state)
 	script_send_nak(&script, 2, AETH_NAK_PSN_SEQUENCE);
 	for (uint32_t i = 2; i < 5; i++) {
 		script_expect(&script, OPCODE_RC_WRITE_MIDDLE, i);
-		assert_int_equal(script.lane.run_packets, 1);
-		assert_null(script.lane.lent);
+		assert_int_equal(script.run.packets, 1);
+		assert_null(script.run.borrowed);
 		assert_memory_equal(script.packet.payload,
 			script.memory + (size_t)i * SCRIPT_MTU_BYTES, SCRIPT_MTU_BYTES);
 	}
@@ -819,7 +819,7 @@ int main(void)
 		TEST(requester_fenced_request_waits_for_reads_before_it),
 		TEST(requester_without_rd_atomic_fails_a_read),
 		TEST(requester_asks_for_an_ack_where_it_will_wait),
-		TEST(requester_lends_a_payload_for_the_first_time_only),
+		TEST(requester_borrows_a_payload_for_the_first_time_only),
 		TEST(requester_makes_runs_of_middle_packets),
 		TEST(run_ends_before_who_asks_and_at_the_window),
 		TEST(run_is_never_sent_again_as_one),

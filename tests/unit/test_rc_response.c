@@ -119,10 +119,10 @@ static void response_receive_that_overruns_its_queue_is_not_acknowledged(void **
 }
 
 /* Responses come in runs, which end with the one that reaches `run_bytes`. */
-static void wish_for_runs(uint32_t run_bytes)
+static void runs_allow(uint32_t run_bytes)
 {
-	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES;
-	script.lane.lend_run_bytes = run_bytes;
+	script.lane.zerocopy_bytes_min = SCRIPT_MTU_BYTES;
+	script.run.run_bytes = run_bytes;
 }
 
 /* `packets` of the middle at once, from packet `index` of a READ of all memory on. */
@@ -131,8 +131,8 @@ static void expect_read_run(uint32_t index, uint32_t packets)
 	const uint32_t bytes = BTH_BYTES + SCRIPT_MTU_BYTES;
 	struct bth first = script_expect(&script, OPCODE_RC_READ_RESPONSE_MIDDLE, index)->bth;
 
-	assert_int_equal(script.lane.run_packets, packets);
-	assert_null(script.lane.lent);
+	assert_int_equal(script.run.packets, packets);
+	assert_null(script.run.borrowed);
 	for (uint32_t i = 0; i < packets; i++) {
 		const uint8_t *packet = script.wire + (size_t)i * (bytes + ROCE_ICRC_BYTES);
 		struct bth bth;
@@ -152,12 +152,12 @@ static void response_read_comes_in_runs_of_its_middle(void **state)
 	uint64_t before = script_counter(&script, COUNTER_sent_bytes);
 
 	(void)state;
-	wish_for_runs(five_bytes);
+	runs_allow(five_bytes);
 	script_send_read(&script, 0, 0, 14 * SCRIPT_MTU_BYTES - 1);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
-	assert_int_equal(script.lane.run_packets, 1);
+	assert_int_equal(script.run.packets, 1);
 	expect_read_run(1, 5);
-	wish_for_runs(five_bytes + 1);
+	runs_allow(five_bytes + 1);
 	expect_read_run(6, 6);
 	expect_read_run(12, 1);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_LAST, 13);
@@ -175,12 +175,12 @@ static void response_read_comes_in_runs_of_its_middle(void **state)
 static void response_packets_are_single_where_no_runs_are_wanted(void **state)
 {
 	(void)state;
-	wish_for_runs(0);
+	runs_allow(0);
 	script_send_read(&script, 0, 0, 4 * SCRIPT_MTU_BYTES);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
 	expect_read_run(1, 1);
-	wish_for_runs(UINT32_MAX);
-	script.lane.lend_bytes_min = SCRIPT_MTU_BYTES + 1;
+	runs_allow(UINT32_MAX);
+	script.lane.zerocopy_bytes_min = SCRIPT_MTU_BYTES + 1;
 	expect_read_run(2, 1);
 }
 
@@ -204,7 +204,7 @@ static void response_run_ends_where_memory_is_missing(void **state)
 	assert_int_equal(mr_table_change(&script.mrs, script.key, SCRIPT_PD, &region), 0);
 	script.mrs.touch = is_there;
 	missing = script.memory + 4 * SCRIPT_MTU_BYTES;
-	wish_for_runs(UINT32_MAX);
+	runs_allow(UINT32_MAX);
 	script_send_read(&script, 0, 0, 9 * SCRIPT_MTU_BYTES);
 	script_expect(&script, OPCODE_RC_READ_RESPONSE_FIRST, 0);
 	expect_read_run(1, 3);

@@ -117,13 +117,13 @@ static void ud_address_of_another_domain_fails_in_its_turn(void **state)
 static void ud_each_request_names_its_destination(void **state)
 {
 	struct packet packet;
-	uint32_t path;
+	struct packet_run run = {.buffer = script.wire};
 
 	(void)state;
 	post(4, &(struct datagram_target){77, 0x654321, 1, 0});
-	size_t bytes = engine_next_packet(&script.lane, true, script.wire, &path, script.now_ns);
+	size_t bytes = engine_next_packet(&script.lane, true, &run, script.now_ns);
 	assert_int_equal(packet_decode(&packet, script.wire, bytes), PACKET_OK);
-	assert_int_equal(path, 77);
+	assert_int_equal(run.path, 77);
 	assert_int_equal(packet.bth.dest_qpn.value, 0x654321);
 }
 

@@ -142,7 +142,7 @@ static void icrc_of_any_length_equals_the_plain_one(void **state)
 static void icrc_of_a_length_met_before_equals_the_plain_one(void **state)
 {
 	static struct icrc_lengths lengths;
-	uint8_t packet[4200 + 4], lent[4200];
+	uint8_t packet[4200 + 4], borrowed[4200];
 	struct icrc_flow flows[2];
 
 	(void)state;
@@ -152,7 +152,7 @@ static void icrc_of_a_length_met_before_equals_the_plain_one(void **state)
 	for (size_t i = 0; i < 4000; i++) {
 		const struct icrc_flow *flow = &flows[i % 2];
 		size_t length = 12 + (size_t)random() % (i % 3 ? 100 : 4189);
-		size_t lent_bytes = i % 5 ? 0 : (length - 12) / 2;
+		size_t borrowed_bytes = i % 5 ? 0 : (length - 12) / 2;
 		uint16_t id = (uint16_t)random(), found;
 		uint32_t expected;
 
@@ -160,11 +160,11 @@ static void icrc_of_a_length_met_before_equals_the_plain_one(void **state)
 		if (i % 7)
 			packet[4] = 0;
 		expected = icrc_plain(flow, id, packet, length);
-		memcpy(lent, packet + length - lent_bytes, lent_bytes);
-		icrc_seal_lent(
-			flow, &lengths, id, packet, length, lent_bytes ? lent : NULL, lent_bytes);
-		assert_int_equal(get_le32(packet + length - lent_bytes), expected);
-		memcpy(packet + length - lent_bytes, lent, lent_bytes);
+		memcpy(borrowed, packet + length - borrowed_bytes, borrowed_bytes);
+		icrc_seal_borrowed(flow, &lengths, id, packet, length,
+			borrowed_bytes ? borrowed : NULL, borrowed_bytes);
+		assert_int_equal(get_le32(packet + length - borrowed_bytes), expected);
+		memcpy(packet + length - borrowed_bytes, borrowed, borrowed_bytes);
 		put_le32(packet + length, expected);
 		assert_true(icrc_verify_any_id(flow, &lengths, id, packet, length, &found));
 		assert_int_equal(found, flow == &flows[0] ? id : 0);

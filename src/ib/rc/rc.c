@@ -63,11 +63,11 @@ static enum packet_verdict rc_receive(struct qp *qp, const struct packet *packet
 	return rc_completer_receive(rc, packet, is_guarded, now_ns);
 }
 
-static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
+static size_t request_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns)
 {
 	bool may_send = rc->qp.state == QP_RTS || rc->qp.state == QP_SQD;
 
-	return may_send ? rc_requester_next(rc, buffer, now_ns) : 0;
+	return may_send ? rc_requester_next(rc, run, now_ns) : 0;
 }
 
 /*
@@ -75,40 +75,39 @@ static size_t request_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
  * An acknowledgement goes first: the request may be the program's reply to the acknowledged
  * message, and the peer should complete its own request before it receives the reply.
  */
-static size_t rc_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+static size_t rc_next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 	size_t bytes;
 
-	*ret_path = qp->attr.path.id;
-	bytes = rc_response_ack(rc, buffer);
+	run->path = qp->attr.path.id;
+	bytes = rc_response_ack(rc, run->buffer);
 	if (bytes)
 		return bytes;
 	if (rc->turn_packets < RC_TURN_PACKETS) {
-		bytes = request_next(rc, buffer, now_ns);
-		rc->turn_packets =
-			min_u32(rc->turn_packets + qp->lane->run_packets, RC_TURN_PACKETS);
+		bytes = request_next(rc, run, now_ns);
+		rc->turn_packets = min_u32(rc->turn_packets + run->packets, RC_TURN_PACKETS);
 		if (bytes)
 			return bytes;
 	}
-	bytes = rc_response_next(rc, buffer, now_ns);
+	bytes = rc_response_next(rc, run, now_ns);
 	if (bytes) {
 		rc->turn_packets = rc->turn_packets >= 2 * RC_TURN_PACKETS
 			? 0
-			: rc->turn_packets + qp->lane->run_packets;
+			: rc->turn_packets + run->packets;
 		return bytes;
 	}
 	rc->turn_packets = 0;
-	return request_next(rc, buffer, now_ns);
+	return request_next(rc, run, now_ns);
 }
 
 /* An acknowledgement does not overtake READ responses, which are paced. */
-static size_t rc_next_unpaced(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+static size_t rc_next_unpaced(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct rc_qp *rc = rc_from_qp(qp);
 
-	*ret_path = qp->attr.path.id;
-	return rc->responder.owed_count ? 0 : rc_response_next(rc, buffer, now_ns);
+	run->path = qp->attr.path.id;
+	return rc->responder.owed_count ? 0 : rc_response_next(rc, run, now_ns);
 }
 
 static void rc_expire(struct qp *qp, uint64_t now_ns)

@@ -198,8 +198,8 @@ void rc_requester_resume(struct rc_qp *rc);
 /* Execute requests without packets. False when there is a packet to send next. */
 bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns);
 
-/* Write the next request packet; 0 when the requester has to wait. */
-size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
+/* Write the next request packets; 0 when the requester has to wait. */
+size_t rc_requester_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns);
 
 /*
  * Put the queue pair on lane->tx_data if the requester can send now. Otherwise not: a queue pair on
@@ -278,8 +278,8 @@ void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);
 
 /* response.c */
 
-/* Write the next response packet; 0 when none is pending. */
-size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns);
+/* Write the next response packets; 0 when none is pending. */
+size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns);
 
 /*
  * Write the pending acknowledgement; 0 when there is none, or READ responses or a NAK precede it.

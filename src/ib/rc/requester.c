@@ -297,10 +297,10 @@ static bool must_ask_for_ack(
 
 /*
  * How many packets from this one on differ only in their PSNs: packets of the middle of a message,
- * as far as the window allows, up to the next one that requests an acknowledgement.
+ * as far as `run_bytes` and the window allow, up to the next one that requests an acknowledgement.
  */
-static uint32_t run_packets_max(
-	const struct rc_qp *rc, const struct send_wqe *wqe, const struct packet *packet)
+static uint32_t run_packets_max(const struct rc_qp *rc, const struct send_wqe *wqe,
+	const struct packet *packet, uint32_t run_bytes)
 {
 	const struct rc_requester *requester = &rc->requester;
 	uint32_t left = (uint32_t)psn_diff(
@@ -312,14 +312,14 @@ static uint32_t run_packets_max(
 		return 1;
 	if (requester->since_ack_request >= interval || outstanding >= requester->window_packets)
 		return 1;
-	return min_u32(left,
-		min_u32(interval - requester->since_ack_request,
-			requester->window_packets - outstanding));
+	left = min_u32(left, interval - requester->since_ack_request);
+	left = min_u32(left, requester->window_packets - outstanding);
+	return min_u32(left, message_run_packets(packet, run_bytes));
 }
 
 /* A packet of a SEND or WRITE, or a run of them. */
 static size_t data_packet(
-	struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer, enum fault *ret_fault)
+	struct rc_qp *rc, const struct send_wqe *wqe, struct packet_run *run, enum fault *ret_fault)
 {
 	struct rc_requester *requester = &rc->requester;
 	uint32_t index = (uint32_t)psn_diff(requester->cursor, wqe->first_psn);
@@ -333,10 +333,10 @@ static size_t data_packet(
 	requester->since_ack_request =
 		packet.bth.ack_requested ? 0 : requester->since_ack_request + 1;
 	if (!psn_equal(requester->cursor, requester->next)) /* sent before */
-		return message_packet_write(&rc->qp, &packet, wqe, index, buffer, ret_fault);
-	bytes = message_packet_lend(
-		&rc->qp, &packet, wqe, index, run_packets_max(rc, wqe, &packet), buffer, ret_fault);
-	requester->since_ack_request += rc->qp.lane->run_packets - 1;
+		return message_packet_write(&rc->qp, &packet, wqe, index, run->buffer, ret_fault);
+	bytes = message_run_write(&rc->qp, &packet, wqe,
+		run_packets_max(rc, wqe, &packet, run->run_bytes), run, ret_fault);
+	requester->since_ack_request += run->packets - 1;
 	return bytes;
 }
 
@@ -397,16 +397,18 @@ static size_t flush_packet(const struct rc_qp *rc, const struct send_wqe *wqe, u
 	return packet_encode_headers(&packet, buffer);
 }
 
-/* The packet at the cursor was written: move the cursor. */
-static void packet_sent(
+/* So many packets were written: move the cursor, past the responses that they ask for. */
+static void packets_sent(
 	struct rc_qp *rc, const struct send_wqe *wqe, uint32_t packets, uint64_t now_ns)
 {
 	struct rc_requester *requester = &rc->requester;
+	bool has_answer = rc_wqe_has_answer(wqe);
 	struct psn end = psn_add(wqe->first_psn, wqe->packet_count);
 	struct psn psn = requester->cursor;
 
-	requester->cursor = psn_add(requester->cursor, packets);
-	if (rc_wqe_has_answer(wqe)) {
+	requester->cursor =
+		psn_add(requester->cursor, has_answer ? packets_at_cursor(rc, wqe) : packets);
+	if (has_answer) {
 		uint32_t slot = (requester->read_head + requester->reads_outstanding) %
 			QP_INIT_RD_ATOMIC_MAX;
 
@@ -425,28 +427,22 @@ static void packet_sent(
 	rc_recovery_sent(rc, psn, is_new, now_ns);
 }
 
-/* Write the packet at the cursor; *ret_packets is the number of its PSNs. */
-static size_t packet_next(struct rc_qp *rc, const struct send_wqe *wqe, uint8_t *buffer,
-	uint32_t *ret_packets, enum fault *ret_fault)
+/* Write the packet at the cursor, or a run from there on. */
+static size_t packet_next(
+	struct rc_qp *rc, const struct send_wqe *wqe, struct packet_run *run, enum fault *ret_fault)
 {
-	*ret_packets = 1;
 	switch ((int)wr_table[wqe->opcode].operation) {
 	case OPERATION_READ:
-		*ret_packets = packets_at_cursor(rc, wqe);
-		return read_packet(rc, wqe, buffer);
+		return read_packet(rc, wqe, run->buffer);
 	case OPERATION_COMPARE_SWAP:
 	case OPERATION_FETCH_ADD:
-		return atomic_packet(rc, wqe, buffer);
+		return atomic_packet(rc, wqe, run->buffer);
 	case OPERATION_ATOMIC_WRITE:
-		return atomic_write_packet(rc, wqe, buffer, ret_fault);
+		return atomic_write_packet(rc, wqe, run->buffer, ret_fault);
 	case OPERATION_FLUSH:
-		return flush_packet(rc, wqe, buffer);
-	default: {
-		size_t bytes = data_packet(rc, wqe, buffer, ret_fault);
-
-		*ret_packets = rc->qp.lane->run_packets;
-		return bytes;
-	}
+		return flush_packet(rc, wqe, run->buffer);
+	default:
+		return data_packet(rc, wqe, run, ret_fault);
 	}
 }
 
@@ -541,11 +537,10 @@ bool rc_requester_execute_local(struct rc_qp *rc, uint64_t now_ns)
 	return wqe_next(rc, now_ns) == NULL;
 }
 
-size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
+size_t rc_requester_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns)
 {
 	struct send_wqe *wqe = wqe_next(rc, now_ns);
 	enum fault fault = FAULT_NONE;
-	uint32_t packets;
 	size_t bytes = 0;
 
 	if (!wqe)
@@ -555,13 +550,13 @@ size_t rc_requester_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 	if (!fault) {
 		if (!wqe->is_started)
 			wqe_start(rc, wqe);
-		bytes = packet_next(rc, wqe, buffer, &packets, &fault);
+		bytes = packet_next(rc, wqe, run, &fault);
 	}
 	if (fault) {
 		wqe_fault(rc, fault, now_ns);
 		return 0;
 	}
 	rc->requester.is_window_closed = false;
-	packet_sent(rc, wqe, packets, now_ns);
+	packets_sent(rc, wqe, run->packets, now_ns);
 	return bytes;
 }

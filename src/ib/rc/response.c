@@ -137,17 +137,14 @@ static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t 
  * How many responses from this one on differ only in their PSNs and can be sent at once: those of
  * the middle.
  */
-static uint32_t run_packets_max(
-	const struct rc_qp *rc, const struct rc_resource *resource, const struct packet *packet)
+static uint32_t run_packets_max(const struct rc_qp *rc, const struct rc_resource *resource,
+	const struct packet *packet, uint32_t run_bytes)
 {
-	const struct lane *lane = rc->qp.lane;
 	uint32_t left = (uint32_t)psn_diff(resource->stop, resource->next) - 1;
-	uint32_t wanted = (uint32_t)div_ceil_u64(lane->lend_run_bytes, packet_bytes(packet));
 
-	if (packet->info->position != POSITION_MIDDLE || !lane->lend_bytes_min ||
-		packet->payload_bytes < lane->lend_bytes_min)
+	if (packet->info->position != POSITION_MIDDLE || !message_packet_is_long(&rc->qp, packet))
 		return 1;
-	return min_u32(left, max_u32(wanted, 1));
+	return min_u32(left, message_run_packets(packet, run_bytes));
 }
 
 static enum mr_fault read_gather(
@@ -186,7 +183,7 @@ static uint32_t read_run(struct rc_qp *rc, struct rc_resource *resource,
 }
 
 static size_t read_next(
-	struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer, uint64_t now_ns)
+	struct rc_qp *rc, struct rc_resource *resource, struct packet_run *run, uint64_t now_ns)
 {
 	uint64_t offset =
 		(uint64_t)(uint32_t)psn_diff(resource->next, resource->first) * rc->qp.mtu_bytes;
@@ -197,12 +194,13 @@ static size_t read_next(
 	rc_packet_init(rc, &packet, read_opcode(resource), resource->next);
 	packet_set_payload(&packet, NULL, bytes);
 	packet.aeth = ack_aeth(rc, resource->msn);
-	packets = read_run(rc, resource, &packet, buffer, run_packets_max(rc, resource, &packet));
+	packets = read_run(rc, resource, &packet, run->buffer,
+		run_packets_max(rc, resource, &packet, run->run_bytes));
 	if (!packets) {
 		read_abort(rc, resource, now_ns);
 		return 0;
 	}
-	rc->qp.lane->run_packets = packets;
+	run->packets = packets;
 	qp_count(&rc->qp, COUNTER_sent_bytes, (uint64_t)packets * bytes);
 	if (psn_equal(resource->next, resource->stop)) {
 		resource->was_answered = true;
@@ -236,16 +234,16 @@ static size_t empty_next(struct rc_qp *rc, struct rc_resource *resource, uint8_t
 }
 
 static size_t answer_next(
-	struct rc_qp *rc, struct rc_resource *resource, uint8_t *buffer, uint64_t now_ns)
+	struct rc_qp *rc, struct rc_resource *resource, struct packet_run *run, uint64_t now_ns)
 {
 	switch ((int)resource->operation) {
 	case OPERATION_READ:
-		return read_next(rc, resource, buffer, now_ns);
+		return read_next(rc, resource, run, now_ns);
 	case OPERATION_COMPARE_SWAP:
 	case OPERATION_FETCH_ADD:
-		return atomic_next(rc, resource, buffer);
+		return atomic_next(rc, resource, run->buffer);
 	default:
-		return empty_next(rc, resource, buffer);
+		return empty_next(rc, resource, run->buffer);
 	}
 }
 
@@ -272,13 +270,13 @@ size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer)
 	return acknowledge_next(rc, &aeth, psn_add(responder->expected, -1u), buffer);
 }
 
-size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
+size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_ns)
 {
 	struct rc_responder *responder = &rc->responder;
 
 	while (responder->owed_count) {
 		struct rc_resource *resource = oldest_owed(responder);
-		size_t bytes = answer_next(rc, resource, buffer, now_ns);
+		size_t bytes = answer_next(rc, resource, run, now_ns);
 
 		if (bytes)
 			return bytes;
@@ -286,7 +284,7 @@ size_t rc_response_next(struct rc_qp *rc, uint8_t *buffer, uint64_t now_ns)
 	if (responder->is_nak_owed) {
 		responder->is_nak_owed = false;
 		responder->is_ack_owed = false; /* a NAK acknowledges everything before it */
-		return acknowledge_next(rc, &responder->nak, responder->nak_psn, buffer);
+		return acknowledge_next(rc, &responder->nak, responder->nak_psn, run->buffer);
 	}
-	return rc_response_ack(rc, buffer);
+	return rc_response_ack(rc, run->buffer);
 }

@@ -82,7 +82,7 @@ static enum qp_local_result wqe_execute(
 
 static const struct unreliable_steps uc_steps = {.next = wqe_oldest, .execute = wqe_execute};
 
-static size_t uc_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+static size_t uc_next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct uc_qp *uc = uc_from_qp(qp);
 	enum fault fault = FAULT_NONE;
@@ -97,13 +97,14 @@ static size_t uc_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path,
 	if (!fault) {
 		message_packet_init(&packet, qp, OPCODE_CLASS_UC, wqe, uc->sent_packets);
 		packet.bth.psn = uc->next;
-		bytes = message_packet_write(qp, &packet, wqe, uc->sent_packets, buffer, &fault);
+		bytes = message_packet_write(
+			qp, &packet, wqe, uc->sent_packets, run->buffer, &fault);
 	}
 	if (fault) {
 		qp_fail_send(qp, fault, now_ns);
 		return 0;
 	}
-	*ret_path = qp->attr.path.id;
+	run->path = qp->attr.path.id;
 	uc->next = psn_add(uc->next, 1);
 	if (++uc->sent_packets == wqe->packet_count) {
 		qp_complete_send(qp, FAULT_NONE, now_ns);

@@ -72,7 +72,7 @@ static enum qp_local_result wqe_execute(
 
 static const struct unreliable_steps ud_steps = {.next = wqe_oldest, .execute = wqe_execute};
 
-static size_t ud_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path, uint64_t now_ns)
+static size_t ud_next_packet(struct qp *qp, struct packet_run *run, uint64_t now_ns)
 {
 	struct ud_qp *ud = ud_from_qp(qp);
 	const struct send_wqe *wqe = unreliable_next(qp, &ud_steps, now_ns);
@@ -89,13 +89,13 @@ static size_t ud_next_packet(struct qp *qp, uint8_t *buffer, uint32_t *ret_path,
 		fault = message_check(qp, wqe);
 	if (!fault) {
 		ud_packet_init(&packet, qp, wqe, ud->next);
-		bytes = message_packet_write(qp, &packet, wqe, 0, buffer, &fault);
+		bytes = message_packet_write(qp, &packet, wqe, 0, run->buffer, &fault);
 	}
 	if (fault) {
 		qp_fail_send(qp, fault, now_ns);
 		return 0;
 	}
-	*ret_path = wqe->datagram.path;
+	run->path = wqe->datagram.path;
 	if (wqe->datagram.rate_kbps)
 		ud->due_ns = max_u64(ud->due_ns, now_ns) +
 			pace_datagram_ns(wqe->datagram.rate_kbps, bytes);

@@ -401,11 +401,11 @@ static void packets_carry(uint32_t from)
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
 	const struct gid source = gid_of(from), destination = gid_of(1 - from);
 	const struct packet_origin origin = {.source = &source, .destination = &destination};
-	uint32_t path;
+	struct packet_run run = {.buffer = buffer};
 	size_t bytes;
 
 	for (uint32_t i = 0; i < 40; i++) {
-		bytes = engine_next_packet(&ends[from].lane, true, buffer, &path, scene.now_ns);
+		bytes = engine_next_packet(&ends[from].lane, true, &run, scene.now_ns);
 		if (!bytes)
 			return;
 		if (!is_hostile())

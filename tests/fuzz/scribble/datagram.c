@@ -257,11 +257,11 @@ static void packets_carry(void)
 	uint8_t buffer[ENGINE_PACKET_BYTES_MAX];
 	const struct gid source = gid_of(0), destination = gid_of(1);
 	const struct packet_origin origin = {.source = &source, .destination = &destination};
-	uint32_t id;
+	struct packet_run run = {.buffer = buffer};
 	size_t bytes;
 
 	for (uint32_t i = 0; i < 40; i++) {
-		bytes = engine_next_packet(&ends[0].lane, true, buffer, &id, scene.now_ns);
+		bytes = engine_next_packet(&ends[0].lane, true, &run, scene.now_ns);
 		if (!bytes)
 			return;
 		if (!is_hostile())
