@@ -257,6 +257,20 @@ static void run_ends_before_who_asks_and_at_the_window(void **state)
 	script_expect_silence(&script);
 }
 
+static void run_ends_at_a_window_that_has_shrunk(void **state)
+{
+	const uint32_t sent = RC_WINDOW_PACKETS_START / 2 - 1, window = 40;
+
+	(void)state;
+	runs_allow(UINT32_MAX);
+	script_post(&script, WR_RDMA_WRITE, 100 * SCRIPT_MTU_BYTES, SEND_SIGNALED);
+	script_expect(&script, OPCODE_RC_WRITE_FIRST, 0);
+	expect_run(1, sent - 1, false);
+	rc_from_qp(script.qp)->requester.window_packets = window;
+	expect_run(sent, window - sent, true);
+	script_expect_silence(&script);
+}
+
 static void run_is_never_sent_again_as_one(void **state)
 {
 	(void)state;
@@ -822,6 +836,7 @@ int main(void)
 		TEST(requester_borrows_a_payload_for_the_first_time_only),
 		TEST(requester_makes_runs_of_middle_packets),
 		TEST(run_ends_before_who_asks_and_at_the_window),
+		TEST(run_ends_at_a_window_that_has_shrunk),
 		TEST(run_is_never_sent_again_as_one),
 		TEST(requester_window_bounds_what_is_unacknowledged),
 		TEST(requester_bad_lkey_completes_after_the_requests_before_it),
