@@ -34,15 +34,6 @@ enum {
 	BEGIN_TIMEOUT_MS = 20000, /* urnicd starts in milliseconds unless it is stopped */
 };
 
-/* Paths of urnicd, relative to the directory of the library (or, in tests, of the program). */
-static const char *const places[] = {
-	"urnicd", "../urnicd", /* build/lib/liburnic.so */
-	"../../urnicd", /* build/tests/unit/test_agent */
-	"../libexec/urnic/urnicd", /* PREFIX/bin/urnic, PREFIX/lib/liburnic.so */
-	"../../libexec/urnic/urnicd", /* PREFIX/lib/urnic/liburnic.so */
-	"../../../libexec/urnic/urnicd", /* PREFIX/lib/x86_64-linux-gnu/urnic/liburnic.so */
-};
-
 int agent_find(char *ret_path, size_t path_bytes)
 {
 	const char *given = setting_path("URNIC_URNICD");
@@ -60,13 +51,8 @@ int agent_find(char *ret_path, size_t path_bytes)
 		return -ENOENT;
 	slash = strrchr(self, '/');
 	*slash = '\0';
-	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
-		int length = snprintf(ret_path, path_bytes, "%s/%s", self, places[i]);
-
-		if ((size_t)length < path_bytes && access(ret_path, X_OK) == 0)
-			return 0;
-	}
-	return -ENOENT;
+	int length = snprintf(ret_path, path_bytes, "%s/urnicd", self);
+	return (size_t)length < path_bytes && access(ret_path, X_OK) == 0 ? 0 : -ENOENT;
 }
 
 /* On the calling thread's stack; both children use it while this thread is suspended. */

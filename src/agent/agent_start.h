@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 /*
- * Find the program: $URNIC_URNICD, else the one beside this library, in a build tree or installed.
+ * Find the program: $URNIC_URNICD, else the one in this library's directory.
  *
  * `ret_path`  `path_bytes` long.
  *

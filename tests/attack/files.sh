@@ -14,7 +14,7 @@ listens() {
 
 holder=
 trap 'kill -KILL $holder "$daemon"; wait; at_exit' EXIT
-on a prlimit --nofile=64:64 "${urnic}d" --foreground --idle 0 2>"$scratch/log" &
+on a prlimit --nofile=64:64 "$urnicd" --foreground --idle 0 2>"$scratch/log" &
 await 'no urnicd' listens a
 daemon=$(urnicd_of a)
 

@@ -137,7 +137,7 @@ done
 
 # The system's urnicd is stopped, and its queue full: a sentence, at once. Once it goes on, so do
 # all.
-on a "${urnic}d" --system --idle 0 || fail 'no system-wide urnicd'
+on a "$urnicd" --system --idle 0 || fail 'no system-wide urnicd'
 works 'a system-wide urnicd' "$(as $victim)"
 path=$(urnicds_on a)
 daemons=$(on a ss -Hxlp | sed -n "s|.* $path .*users:(\(.*\)).*|\1|p" | grep -o 'pid=[0-9]*' | cut -d= -f2 | sort -n)

@@ -21,7 +21,7 @@ attacker=
 writer=
 # shellcheck disable=SC2154
 trap 'kill -KILL $capture $daemons $attacker $writer 2>/dev/null; at_exit' EXIT
-on a "${urnic}d" --system --idle 0 || fail 'no system-wide urnicd'
+on a "$urnicd" --system --idle 0 || fail 'no system-wide urnicd'
 daemons=$(on a ss -Hxlp | sed -n 's|.* /run/urnic/net-.*users:(\(.*\)).*|\1|p' | grep -o 'pid=[0-9]*' | cut -d= -f2 | sort -n)
 
 # begin: root captures on host a.

@@ -16,7 +16,7 @@ chmod 755 "$scratch"
 $as_attacker test -x "$attacker" -a -x "$urnic" || skip "other users may not read $1"
 network_up 9000
 # shellcheck disable=SC2016
-URNIC_HOST_ID="$network-a" on a sh -c 'echo $$ >"$1" && exec "$2" --system --foreground' sh "$scratch/urnicd.pid" "${urnic}d" >"$scratch/urnicd" 2>&1 &
+URNIC_HOST_ID="$network-a" on a sh -c 'echo $$ >"$1" && exec "$2" --system --foreground' sh "$scratch/urnicd.pid" "$urnicd" >"$scratch/urnicd" 2>&1 &
 urnicd=$!
 trap 'kill "$(process urnicd)"; wait $urnicd; at_exit' EXIT
 await 'no urnicd on host a' urnicds_on a

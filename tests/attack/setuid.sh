@@ -17,7 +17,7 @@ urnicd_pid=
 trap '[ -z "$urnicd_pid" ] || kill -KILL $urnicd_pid; at_exit; rm -rf /dev/shm/urnic-$owner /tmp/urnic-$owner' EXIT
 chmod 755 "$scratch"
 cp "$1/tests/attack/attack_setuid" "$scratch/program"
-cp "${urnic}d" "$scratch/urnicd"
+cp "$urnicd" "$scratch/urnicd"
 mkdir "$scratch/callers"
 chown $caller "$scratch/callers"
 as_caller="setpriv --reuid=$caller --regid=$caller --clear-groups"

@@ -18,7 +18,7 @@ $as_attacker test -x "$attacker" -a -x "$urnic" || skip "other users may not rea
 network_up 9000
 export URNIC_HOST_ID="$network-a"
 # shellcheck disable=SC2016
-on a sh -c 'echo $$ >"$1" && exec "$2" --system --foreground' sh "$scratch/urnicd.pid" "${urnic}d" >"$scratch/urnicd" 2>&1 &
+on a sh -c 'echo $$ >"$1" && exec "$2" --system --foreground' sh "$scratch/urnicd.pid" "$urnicd" >"$scratch/urnicd" 2>&1 &
 urnicd=$!
 trap 'kill "$(process urnicd)"; wait $urnicd; at_exit' EXIT
 await 'no urnicd on host a' urnicds_on a

@@ -5,6 +5,7 @@
 # network_up, and ends with 0, 1 (fail) or 77 (skip), the reason printed last.
 
 urnic=$1/urnic
+urnicd=$1/lib/urnicd
 PATH=$PATH:/usr/sbin:/sbin # where an ordinary user's tools for networks are
 network=e2e-$$
 

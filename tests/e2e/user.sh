@@ -49,7 +49,7 @@ port=18600
 as_maker="$as_user --inh-caps=+sys_admin,+net_admin --ambient-caps=+sys_admin,+net_admin"
 for test in verbs_import verbs_xrc_shared; do
 	# shellcheck disable=SC2086
-	$as_maker timeout 240 "$1/tests/unit/test_$test" >"$scratch/$test" 2>&1 ||
+	$as_maker timeout 240 env URNIC_URNICD="$urnicd" "$1/tests/unit/test_$test" >"$scratch/$test" 2>&1 ||
 		{ cat "$scratch/$test"; fail "$test as an ordinary user"; }
 done
 
@@ -75,7 +75,7 @@ wait_for_names b ''
 
 # A system-wide urnicd serves both, at once.
 for side in a b; do
-	URNIC_HOST_ID=$network on $side "${urnic}d" --system --idle 0 || fail 'no system-wide urnicd'
+	URNIC_HOST_ID=$network on $side "$urnicd" --system --idle 0 || fail 'no system-wide urnicd'
 done
 for user in root user; do
 	[ $user = root ] && as='' || as=$as_user
