@@ -6,7 +6,6 @@
 
 #include "local/datagram.h"
 #include "local/ud_endpoint.h"
-#include "netdev/netdev.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
@@ -254,18 +253,6 @@ static int owner_reach(struct worker *worker, uint8_t slot, struct nic_owner *ow
 	return 0;
 }
 
-/* Slot 0 is urnicd's. Asks. Returns 0 or -errno. */
-static int peer_find_of(
-	const struct gid *remote, uint32_t ifindex, uint32_t qpn, struct nic_peer **ret_peer)
-{
-	uint8_t slot = (uint8_t)(qpn >> 16);
-
-	if (!slot)
-		return -ENOENT;
-	return netdev_has_address(remote, ifindex) ? nic_peer_get(slot, ret_peer)
-						   : nic_peer_get_elsewhere(remote, qpn, ret_peer);
-}
-
 /*
  * The process behind a number of this address. Asks. Returns 0; its owner is used once more then;
  * or -errno.
@@ -276,15 +263,12 @@ static int process_find(struct worker *worker, const struct gid *remote, uint32_
 	uint8_t slot = (uint8_t)(qpn >> 16);
 	struct nic_peer *peer;
 	struct nic_owner *owner;
-	int error = peer_find_of(remote, ifindex, qpn, &peer);
+	int error = slot ? nic_peer_get_at(remote, ifindex, qpn, &peer) : -ENOENT; /* urnicd's */
 
+	if (!error)
+		error = nic_owner_get(peer, &owner);
 	if (error)
 		return error;
-	error = nic_owner_get(peer, &owner);
-	if (error) {
-		nic_peer_put(peer);
-		return error;
-	}
 	error = owner_reach(worker, slot, owner, ret_process);
 	if (error)
 		nic_owner_put(owner);

@@ -172,10 +172,9 @@ static int peer_find_of(const struct nic_qp *qp, struct nic_peer **ret_peer)
 	char text[ADDRESS_TEXT_BYTES];
 	int error;
 
-	if (netdev_has_address(remote, attr->path.ifindex))
-		return nic_peer_get((uint8_t)(attr->dest_qpn >> 16), ret_peer);
-	error = nic_peer_get_elsewhere(remote, attr->dest_qpn, ret_peer);
-	if (error == -ENOENT && log_is_on(LOG_INFO))
+	error = nic_peer_get_at(remote, attr->path.ifindex, attr->dest_qpn, ret_peer);
+	if (error == -ENOENT && log_is_on(LOG_INFO) &&
+		!netdev_has_address(remote, attr->path.ifindex))
 		log_write(LOG_INFO,
 			"queue pair 0x%06x uses packets: no process of this user that is visible "
 			"here has queue pair 0x%06x of %s",

@@ -76,6 +76,8 @@ static const struct mr_borrowed borrowed = {
 
 int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner)
 {
+	struct borrower_table *borrowers =
+		peer_at_shared(&peer->peer, peer->public->borrowers_offset, sizeof(*borrowers));
 	struct nic_owner *owner;
 
 	list_for_each(known, &owners, struct nic_owner, link)
@@ -86,18 +88,16 @@ int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner)
 			return 0;
 		}
 	owner = calloc(1, sizeof(*owner));
-	if (!owner)
+	if (!owner || !borrowers) {
+		free(owner);
+		nic_peer_put(peer);
 		return -ENOMEM;
+	}
 	owner->peer = peer;
 	owner->users = 1;
 	owner->process.peer = &peer->peer;
 	owner->process.self = &nic.owner;
-	owner->process.borrowers = peer_at_shared(
-		&peer->peer, peer->public->borrowers_offset, sizeof(struct borrower_table));
-	if (!owner->process.borrowers) {
-		free(owner);
-		return -ENOMEM;
-	}
+	owner->process.borrowers = borrowers;
 	list_append(&owners, &owner->link);
 	*ret_owner = owner;
 	return 0;
@@ -109,12 +109,7 @@ int nic_owner_get_process(uint32_t pid, int memory, struct nic_owner **ret_owner
 	int error = nic_peer_get_process(pid, memory, &peer);
 
 	close(memory);
-	if (error)
-		return error;
-	error = nic_owner_get(peer, ret_owner);
-	if (error)
-		nic_peer_put(peer);
-	return error;
+	return error ? error : nic_owner_get(peer, ret_owner);
 }
 
 void nic_owner_put(struct nic_owner *owner)

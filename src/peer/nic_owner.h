@@ -25,7 +25,7 @@ struct nic_owner {
 
 /*
  * Use the process behind `peer`, which is used one time more by that; one that is used already is
- * given back. Returns 0 or -ENOMEM (then `peer` is the caller's).
+ * given back. Returns 0 or -ENOMEM, and `peer` is given back.
  */
 int nic_owner_get(struct nic_peer *peer, struct nic_owner **ret_owner);
 

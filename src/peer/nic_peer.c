@@ -16,6 +16,7 @@
 #include "agent/namespace_lookup.h"
 #include "base/arith.h"
 #include "base/once.h"
+#include "netdev/netdev.h"
 #include "nic/nic_control.h"
 #include "nic/nic_internal.h"
 #include "nic/nic_part.h"
@@ -561,7 +562,7 @@ static bool search_visit(void *context, const struct agent_process *process)
 	return is_found;
 }
 
-int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_peer **ret_peer)
+static int peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_peer **ret_peer)
 {
 	struct search search = {.number = number, .error = -ENOENT};
 	const struct gid copy = *gid;
@@ -580,6 +581,13 @@ int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_pe
 		return search.error;
 	*ret_peer = search.peer;
 	return 0;
+}
+
+int nic_peer_get_at(
+	const struct gid *gid, uint32_t ifindex, uint32_t number, struct nic_peer **ret_peer)
+{
+	return netdev_has_address(gid, ifindex) ? nic_peer_get((uint8_t)(number >> 16), ret_peer)
+						: peer_get_elsewhere(gid, number, ret_peer);
 }
 
 static void part_forget(struct nic_peer *peer)

@@ -56,11 +56,12 @@ struct nic_peer {
 int nic_peer_get(uint8_t slot, struct nic_peer **ret_peer);
 
 /*
- * The process that has queue pair `number` and the address `gid` in another network namespace of
- * this host, one more time in use. Returns 0; -ENOENT when there is none that is known; -EPERM when
- * it is not ours to look into; or another -errno.
+ * The process of this host that has queue pair `number` and the address `gid`, in this network
+ * namespace (by the slot alone) or in another one, one more time in use. Returns 0; -ENOENT when
+ * none is known; -EPERM when this process may not look into it; or another -errno.
  */
-int nic_peer_get_elsewhere(const struct gid *gid, uint32_t number, struct nic_peer **ret_peer);
+int nic_peer_get_at(
+	const struct gid *gid, uint32_t ifindex, uint32_t number, struct nic_peer **ret_peer);
 
 /* A process whose NIC memory is at hand, one more time in use; `memory` stays the caller's. */
 int nic_peer_get_process(uint32_t pid, int memory, struct nic_peer **ret_peer);

@@ -147,12 +147,12 @@ static int srq_attach(const struct nic_xrcd *xrcd, uint32_t number)
 	if (error)
 		return error;
 	offset = peer->is_self ? 0 : srq_find(peer, xrcd, number);
-	error = offset ? nic_owner_get(peer, &owner) : -ENOENT;
-	if (error) {
+	if (!offset) {
 		nic_peer_put(peer);
-		return error;
+		return -ENOENT;
 	}
-	return srq_see(owner, xrcd, offset);
+	error = nic_owner_get(peer, &owner);
+	return error ? error : srq_see(owner, xrcd, offset);
 }
 
 /*
