@@ -70,19 +70,19 @@ export URNIC_LOG=info
 listen server a rping -s -P -a 10.99.0.1 -p 7400
 refused a 'rdma_resolve_addr: Network is unreachable' 'there is no route' rping -c -a 203.0.113.1 -C 1
 refused a 'RDMA_CM_EVENT_ADDR_ERROR, error -110' 'the next hop does not answer' rping -c -a 10.99.0.77 -C 1
-refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 10.99.0.2 -C 1
+refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'no program listens' rping -c -a 10.99.0.2 -C 1
 stop server
 
 # Nobody listens: on a port of a host that has programs with urnic, and on another device of that
 # host.
 listen server a rping -s -P -a 10.99.0.1 -p 7300
-refused b 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 10.99.0.1 -C 1 -p 7301
-refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 127.0.0.1 -C 1 -p 7300
+refused b 'RDMA_CM_EVENT_REJECTED, error 8' 'no program listens' rping -c -a 10.99.0.1 -C 1 -p 7301
+refused a 'RDMA_CM_EVENT_REJECTED, error 8' 'no program listens' rping -c -a 127.0.0.1 -C 1 -p 7300
 on a ip link add link veth0 name second type macvlan mode bridge
 on a ip addr add 10.98.0.1/24 dev second
 on a ip link set second up
 on b ip addr add 10.98.0.2/24 dev veth0
-refused b 'RDMA_CM_EVENT_REJECTED, error 8' 'nobody listens' rping -c -a 10.98.0.1 -C 1 -p 7300
+refused b 'RDMA_CM_EVENT_REJECTED, error 8' 'no program listens' rping -c -a 10.98.0.1 -C 1 -p 7300
 unset URNIC_LOG
 start client b rping -c -a 10.99.0.1 -V -C 1 -p 7300
 finish_well client
