@@ -115,12 +115,12 @@ static int random_start(void)
 
 static void random_fill(void *bytes, size_t count)
 {
-	static atomic_bool is_said;
+	static atomic_bool is_logged;
 	uint8_t *to = bytes;
 
 	if (random_draw(to, count))
 		return;
-	if (!atomic_exchange(&is_said, true))
+	if (!atomic_exchange(&is_logged, true))
 		log_refusal("new memory keys are easier to guess", "getrandom");
 	for (size_t i = 0; i < count; i++)
 		to[i] = (uint8_t)random_from_reserve();
@@ -248,7 +248,7 @@ void nic_worker_pass(struct worker *worker)
 }
 
 /* The program ends without destroying its queue pairs: send what nic_qp_destroy() sends. */
-static void worker_say_goodbye(struct worker *worker)
+static void worker_send_last(struct worker *worker)
 {
 	if (worker_try_lock(worker)) {
 		worker_send(worker, true);
@@ -256,9 +256,9 @@ static void worker_say_goodbye(struct worker *worker)
 	}
 }
 
-__attribute__((destructor)) static void nic_say_goodbye(void)
+__attribute__((destructor)) static void nic_send_last(void)
 {
-	nic_for_each_worker(worker_say_goodbye);
+	nic_for_each_worker(worker_send_last);
 }
 
 static uint32_t lane_count_choose(void)

@@ -315,14 +315,14 @@ int nic_target_open(struct nic_xrcd *xrcd, uint32_t number, nic_qp_event_fn *on_
 uint32_t nic_qp_number(const struct nic_qp *qp) URNIC_EXPORT_AS(nic_qp_number);
 
 /*
- * qp_modify(). Opens and closes paths: asked->path (ATTR_AV) and asked->alt_path (ATTR_ALT_PATH)
- * name the addresses; their `id` is ignored.
+ * qp_modify(). Opens and closes paths: the `path` of `requested` (ATTR_AV) and its `alt_path`
+ * (ATTR_ALT_PATH) name the addresses; their `id` is ignored.
  *
  * Returns 0; -EINVAL as qp_modify(), or for addresses of two families; -EADDRINUSE when another
  * program has UDP port 4791 of the local address; or another -errno of opening the path.
  */
-int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
-	URNIC_EXPORT_AS(nic_qp_modify);
+int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask,
+	const struct qp_attr *requested) URNIC_EXPORT_AS(nic_qp_modify);
 
 /*
  * qp_set_rate(): limit the rate of the send queue, in RTS. Returns 0, -EINVAL, -ENOMEM, or -EIO

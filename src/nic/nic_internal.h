@@ -327,8 +327,8 @@ static inline void nic_cq_add_lanes(struct nic_cq *cq, uint32_t lane_mask)
  * nic_qp_modify(), for any thread. *ret_has_come: the first peer that could map our memory has
  * come.
  */
-int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
-	bool *ret_has_come);
+int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
+	const struct qp_attr *requested, bool *ret_has_come);
 
 /* The last user of the queue pair is gone. The NIC is locked. */
 void nic_qp_end(struct nic_qp *qp);

@@ -117,11 +117,11 @@ static struct membership *membership_find(
 }
 
 /* Is this the first membership of its group? */
-static bool is_first(const struct membership *asked)
+static bool is_first(const struct membership *wanted)
 {
 	list_for_each(membership, &nic.memberships, struct membership, link)
-		if (is_of(membership, &asked->group, asked->ifindex))
-			return membership == asked;
+		if (is_of(membership, &wanted->group, wanted->ifindex))
+			return membership == wanted;
 	return false;
 }
 

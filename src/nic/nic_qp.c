@@ -315,7 +315,7 @@ static bool local_follow(struct nic_qp *qp, enum qp_state to, uint32_t mask)
 	return false;
 }
 
-static void say_refusal(
+static void refusal_log(
 	const struct qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *attr)
 {
 	struct qp_modify_refusal refusal;
@@ -325,10 +325,10 @@ static void say_refusal(
 		refusal.from, refusal.to, refusal.reason, refusal.attribute);
 }
 
-int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked,
-	bool *ret_has_come)
+int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask,
+	const struct qp_attr *requested, bool *ret_has_come)
 {
-	struct qp_attr attr = *asked;
+	struct qp_attr attr = *requested;
 	uint32_t paths = mask & (ATTR_AV | ATTR_ALT_PATH);
 	int error;
 
@@ -343,7 +343,7 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 		error = qp_modify(qp->qp, to, mask, &attr, qp->worker->now_ns);
 		if (error) {
 			if (error == -EINVAL && log_is_on(LOG_INFO))
-				say_refusal(qp->qp, to, mask, &attr);
+				refusal_log(qp->qp, to, mask, &attr);
 			paths_close(qp, &attr, paths);
 		} else if (to == QP_RESET) {
 			paths_close(qp, &before, qp->open_paths);
@@ -359,14 +359,15 @@ int nic_qp_change(struct nic_qp *qp, enum qp_state to, uint32_t mask, const stru
 	return error;
 }
 
-int nic_qp_modify(struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *asked)
+int nic_qp_modify(
+	struct nic_qp *qp, enum qp_state to, uint32_t mask, const struct qp_attr *requested)
 {
 	bool has_come;
 	int error;
 
 	if (qp->borrowed)
-		return qp->borrowed->ops->modify(qp->borrowed, to, mask, asked);
-	error = nic_qp_change(qp, to, mask, asked, &has_come);
+		return qp->borrowed->ops->modify(qp->borrowed, to, mask, requested);
+	error = nic_qp_change(qp, to, mask, requested, &has_come);
 	if (has_come)
 		nic_mr_make_mappable();
 	return error;

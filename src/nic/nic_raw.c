@@ -77,7 +77,7 @@ void nic_frames_close(struct nic_qp *qp)
 }
 
 /* The frames that the interface must let through for this rule. */
-static enum port_packet_wish wish_of(const struct flow_rule *rule)
+static enum port_packet_wish traffic_of(const struct flow_rule *rule)
 {
 	static const uint8_t all_ones[FRAME_MAC_BYTES] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
@@ -161,7 +161,7 @@ int nic_flow_create(struct nic_qp *qp, const struct flow_rule *rule, struct nic_
 		flow->rule.ifindex = qp->frames->raw->ifindex;
 		flow->qp = qp;
 		flow->epoch = nic_epoch;
-		flow->wish = wish_of(rule);
+		flow->wish = traffic_of(rule);
 		error = flow_start(flow);
 	}
 	nic_leave();

@@ -252,29 +252,29 @@ static int group_begin(struct group *group, int store)
 }
 
 /* The member that the slot has or may get without a new socket; 0: none. */
-static uint8_t member_for(const struct group *group, const struct group_need *wish)
+static uint8_t member_for(const struct group *group, const struct group_need *need)
 {
-	uint8_t best = group->member_of_slot[wish->slot];
+	uint8_t best = group->member_of_slot[need->slot];
 
-	if (best && !(wish->is_kept && group->is_given[best]))
+	if (best && !(need->is_kept && group->is_given[best]))
 		return best;
 	best = 0;
 	for (uint32_t member = 1; member < group->count; member++) {
 		uint8_t slot = group->slot_of_member[member];
 
-		if (wish->is_kept && group->is_given[member])
+		if (need->is_kept && group->is_given[member])
 			continue;
 		if (!slot)
 			return (uint8_t)member;
-		if (!best && !agent_slots_has(wish->leased, slot))
+		if (!best && !agent_slots_has(need->leased, slot))
 			best = (uint8_t)member;
 	}
 	return best;
 }
 
-uint32_t group_sockets_missing(const struct group *group, const struct group_need *wish)
+uint32_t group_sockets_missing(const struct group *group, const struct group_need *need)
 {
-	if (group->count > 0 && (wish->slot == 0 || member_for(group, wish)))
+	if (group->count > 0 && (need->slot == 0 || member_for(group, need)))
 		return 0;
 	return next_step(group);
 }
@@ -290,24 +290,24 @@ static void table_put(struct group *group, uint8_t slot, uint8_t member)
 	group->member_of_slot[slot] = member;
 }
 
-int group_assign(struct group *group, const struct group_need *wish, int store)
+int group_assign(struct group *group, const struct group_need *need, int store)
 {
 	uint8_t member;
 	int rc = group->count == 0 ? group_begin(group, store) : 0;
 
-	if (rc || wish->slot == 0)
+	if (rc || need->slot == 0)
 		return rc;
-	member = member_for(group, wish);
+	member = member_for(group, need);
 	if (!member) {
 		rc = group->count == AGENT_SLOTS ? -ENOSPC : grow_step(group, store);
 		if (rc)
 			return rc;
-		member = member_for(group, wish);
+		member = member_for(group, need);
 	}
-	if (group->member_of_slot[wish->slot] == member)
+	if (group->member_of_slot[need->slot] == member)
 		return 0;
 	socket_bar(group->sockets[member]);
-	table_put(group, wish->slot, member);
+	table_put(group, need->slot, member);
 	return group_steer(group);
 }
 

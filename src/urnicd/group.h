@@ -56,7 +56,7 @@ struct group_need {
 };
 
 /* How many sockets group_assign() would open. */
-uint32_t group_sockets_missing(const struct group *group, const struct group_need *wish);
+uint32_t group_sockets_missing(const struct group *group, const struct group_need *need);
 
 /*
  * Assign a member to a slot, barred unless the slot had this member before. For slot 0, open the
@@ -67,7 +67,7 @@ uint32_t group_sockets_missing(const struct group *group, const struct group_nee
  * Returns 0; -EADDRINUSE when another program of any user has the port; -EADDRNOTAVAIL when the
  * address is not this host's; or another -errno. Sockets opened so far stay open and in order.
  */
-int group_assign(struct group *group, const struct group_need *wish, int store);
+int group_assign(struct group *group, const struct group_need *need, int store);
 
 /* Attach the program that steers by the table of members. group_assign() does so by itself. */
 int group_steer(const struct group *group);

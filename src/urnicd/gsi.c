@@ -47,7 +47,8 @@ void gsi_port_close(struct gsi_port *gsi)
 /* After the death of an urnicd, give survivors time to repeat their claims before a refusal. */
 static bool may_answer(const struct server *server)
 {
-	return !server->is_successor || server_now_ms() >= server->started_at_ms + SERVER_SETTLE_MS;
+	return !server->is_successor ||
+		server_now_ms() >= server->started_at_ms + SERVER_SURVIVORS_MS;
 }
 
 /* Returns false when the message cannot be sent; it is dropped, as on a network. */
@@ -218,7 +219,7 @@ static bool on_packet(void *context, const struct port_udp_packet *packet)
 }
 
 /* Log once per port. */
-static void refusal_tell(struct gsi_port *gsi)
+static void refusal_log(struct gsi_port *gsi)
 {
 	const struct port_udp_refusal *refusal = port_udp_refusal(gsi->port);
 
@@ -237,7 +238,7 @@ void gsi_port_receive(struct gsi_port *gsi)
 		unsigned datagrams = port_udp_receive(gsi->port, on_packet, gsi);
 
 		gsi->server->counters.datagrams_slot0 += datagrams;
-		refusal_tell(gsi);
+		refusal_log(gsi);
 		if (datagrams == 0)
 			break;
 	}

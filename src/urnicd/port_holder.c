@@ -113,7 +113,7 @@ bool port_holder_has_survivors(void)
 	return visit_rows(is_ours, NULL);
 }
 
-static bool has_socket(int process, const char *link_wanted)
+static bool has_socket(int process, const char *link_sought)
 {
 	int fds = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fds < 0 ? NULL : fdopendir(fds);
@@ -131,7 +131,7 @@ static bool has_socket(int process, const char *link_wanted)
 
 		if (bytes > 0) {
 			link[bytes] = '\0';
-			is_found = strcmp(link, link_wanted) == 0;
+			is_found = strcmp(link, link_sought) == 0;
 		}
 	}
 	closedir(directory);

@@ -15,7 +15,7 @@
 #include "agent/agent_protocol.h"
 #include "urnicd/server.h"
 
-/* Not a result: the server can answer the request only when it has settled. */
+/* Not a result: the server answers the request after the survivors' time (server_has_waited()). */
 enum { REQUEST_LATER = 1 };
 
 struct request {

@@ -96,7 +96,7 @@ static int handle_attach(struct request *request)
 	if (!take_memory(request, 0))
 		return request_refuse(
 			request, -EINVAL, "the descriptor of NIC memory is not a memfd");
-	if (server->has_survivors && !server_is_settled(server))
+	if (server->has_survivors && !server_has_waited(server))
 		return REQUEST_LATER;
 	is_full = quota_is_reached(server, client->uid, QUOTA_SLOTS, why, sizeof(why));
 	slot = slot_take(&server->slots, (uint32_t)(client - server->clients), client->uid,
@@ -210,7 +210,7 @@ static int handle_find(struct request *request)
 	if (!gid_is_zero(&gid) && !netdev_has_address(&gid, 0))
 		return request_refuse(
 			request, -ENOENT, "the address is not of this network namespace");
-	if (lease->state != SLOT_LEASED && server->has_survivors && !server_is_settled(server))
+	if (lease->state != SLOT_LEASED && server->has_survivors && !server_has_waited(server))
 		return REQUEST_LATER;
 	if (lease->state != SLOT_LEASED)
 		return request_refuse(request, -ENOENT, "no process leases slot %u", slot);
@@ -288,12 +288,12 @@ static int request_handle(struct request *request)
 static bool handle_and_answer(struct request *request)
 {
 	struct client *client = request->client;
-	struct agent_message asked = request->message;
+	struct agent_message original = request->message;
 	int rc = request_handle(request);
 
 	client->is_waiting = rc == REQUEST_LATER;
 	if (rc == REQUEST_LATER) {
-		client->waiting = asked;
+		client->waiting = original;
 		passed_fds_close(&request->descriptors);
 		return true;
 	}

@@ -37,7 +37,7 @@ int request_handle_claim(struct request *request)
 	bool is_new;
 	int rc;
 
-	if (server->has_survivors && !server_is_settled(server))
+	if (server->has_survivors && !server_has_waited(server))
 		return REQUEST_LATER;
 	is_new = !claim_table_has(&server->claims, wanted.client, wanted.id);
 	if (is_new && port && port < PRIVILEGED_PORTS &&

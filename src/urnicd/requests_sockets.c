@@ -140,7 +140,7 @@ int request_handle_open(struct request *request)
 		return rc;
 	rc = server_group_assign(server, group, slot, uid);
 	/* A survivor may have the port and is about to pass on the fd store. */
-	if (rc == -EADDRINUSE && !server_is_settled(server))
+	if (rc == -EADDRINUSE && !server_has_waited(server))
 		return REQUEST_LATER;
 	if (rc)
 		return refuse_open(request, &address, rc);
@@ -196,7 +196,7 @@ int request_handle_gsi_address(struct request *request)
 	if (rc)
 		return rc;
 	rc = server_group_assign(server, group, 0, request->client->uid);
-	if (rc == -EADDRINUSE && !server_is_settled(server))
+	if (rc == -EADDRINUSE && !server_has_waited(server))
 		return REQUEST_LATER;
 	if (rc)
 		return refuse_open(request, &address, rc);

@@ -28,9 +28,9 @@ uint64_t server_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-bool server_is_settled(const struct server *server)
+bool server_has_waited(const struct server *server)
 {
-	return server->has_adopted || server_now_ms() >= server->settled_at_ms;
+	return server->has_adopted || server_now_ms() >= server->survivors_until_ms;
 }
 
 int server_epoll_watch(struct server *server, int operation, int fd, uint32_t events,
@@ -102,7 +102,7 @@ static uint32_t retry_waiting(struct server *server)
 
 		if (client->fd < 0 || !client->is_waiting)
 			continue;
-		if (!server_is_settled(server))
+		if (!server_has_waited(server))
 			waiting++;
 		else if (!request_retry(server, client))
 			server_client_drop(server, client);
@@ -121,7 +121,7 @@ static int next_timeout(const struct server *server, uint32_t waiting)
 	uint64_t due = UINT64_MAX;
 
 	if (waiting > 0)
-		due = server->settled_at_ms;
+		due = server->survivors_until_ms;
 	if (server->is_resting)
 		due = min_u64(due, server->rests_until_ms);
 	if (server->client_count == 0 && server->idle_ms > 0)
@@ -221,7 +221,7 @@ int server_create(const struct server_settings *settings, struct server **ret_se
 	if (rc)
 		goto fail_destroy;
 	server->has_survivors = !server->has_adopted && port_holder_has_survivors();
-	server->settled_at_ms = server_now_ms() + SERVER_SETTLE_MS;
+	server->survivors_until_ms = server_now_ms() + SERVER_SURVIVORS_MS;
 	server->is_successor = server->has_adopted || server->has_survivors;
 	if (server->has_survivors)
 		log_line("programs of an earlier urnicd are running: waiting for them");

@@ -11,7 +11,7 @@
  *
  * Open sockets of this user on port 4791 at the start show that an earlier urnicd was killed. Only
  * a survivor that resumes its slots can pass on the fd store. So requests that depend on the leases
- * wait for a second, until `settled_at_ms`.
+ * wait for a second, until `survivors_until_ms`.
  */
 
 #include <stdbool.h>
@@ -29,7 +29,7 @@ enum {
 	SERVER_CLIENTS_MAX = 512, /* twice the slots: tools that only read need no slot */
 	SERVER_GROUPS_MAX =
 		LEDGER_GROUPS_MAX, /* local addresses; the fd store's size bounds them */
-	SERVER_SETTLE_MS = 1000,
+	SERVER_SURVIVORS_MS = 1000,
 	SERVER_FOREIGN_MAX = 64, /* present clients from other network namespaces */
 };
 
@@ -70,7 +70,7 @@ struct server {
 	uint32_t generation; /* of the ledger */
 	bool has_adopted; /* this urnicd has adopted sockets or leases */
 	bool has_survivors; /* survivors of an earlier urnicd may still connect */
-	uint64_t settled_at_ms;
+	uint64_t survivors_until_ms;
 	uint64_t idle_since_ms; /* while there are no clients */
 	uint32_t client_count;
 	uint32_t foreign_count; /* of the clients, those with is_foreign */
@@ -129,7 +129,7 @@ void server_client_rearm(struct server *server, struct client *client);
 uint64_t server_now_ms(void);
 
 /* Have all survivors had time to resume? */
-bool server_is_settled(const struct server *server);
+bool server_has_waited(const struct server *server);
 
 /* The group of an address; NULL: none. */
 struct group *server_group_find(struct server *server, const struct agent_address *address);

@@ -77,10 +77,10 @@ static struct agent_slots slots_leased(const struct server *server)
 int server_group_assign(struct server *server, struct group *group, uint8_t slot, uid_t uid)
 {
 	const struct agent_slots leased = slots_leased(server);
-	const struct group_need wish = {
+	const struct group_need need = {
 		.slot = slot, .is_kept = !server_gives_members(server, uid), .leased = &leased};
 	bool is_new = group->count == 0;
-	int rc = group_assign(group, &wish, server->fd_store);
+	int rc = group_assign(group, &need, server->fd_store);
 
 	server_note_group(server, group);
 	if (is_new && group->count > 0) {
@@ -94,10 +94,10 @@ uint32_t server_group_missing(
 	const struct server *server, const struct group *group, uint8_t slot, uid_t uid)
 {
 	const struct agent_slots leased = slots_leased(server);
-	const struct group_need wish = {
+	const struct group_need need = {
 		.slot = slot, .is_kept = !server_gives_members(server, uid), .leased = &leased};
 
-	return group_sockets_missing(group, &wish);
+	return group_sockets_missing(group, &need);
 }
 
 bool server_gives_members(const struct server *server, uid_t uid)

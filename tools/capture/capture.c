@@ -225,7 +225,7 @@ static int capture_run(const struct options *options, struct capture_sources *so
 		struct pollfd pollfd = {.fd = sources->listener.socket, .events = POLLIN};
 
 		is_last = shall_end(options, output, program, &status);
-		capture_sources_look(sources);
+		capture_sources_update(sources);
 		has_any = sources_drain(sources, output, options->count_max);
 		if (!is_last)
 			poll(&pollfd, 1, has_any ? BUSY_MS : IDLE_MS);

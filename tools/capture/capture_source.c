@@ -19,7 +19,7 @@
 #include "os/process.h"
 #include "segment/nic_memory.h"
 
-#define ASK_INTERVAL_NS 250000000u
+#define LIST_INTERVAL_NS 250000000u
 
 enum { NICS_PER_PROCESS_MAX = 16 /* one per process, and another after each exec() */ };
 
@@ -114,7 +114,7 @@ static int memory_map(struct capture_process *process)
 }
 
 /* Map the rings of lanes that have appeared. */
-static void lanes_look(struct capture_process *process)
+static void lanes_map(struct capture_process *process)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		uint64_t offset = atomic_load_explicit(
@@ -235,7 +235,7 @@ static void take_on(struct capture_sources *sources, pid_t pid, uid_t uid, int m
 			why_not(error));
 		return;
 	}
-	lanes_look(process);
+	lanes_map(process);
 	if (shared < 0)
 		lanes_skip(process);
 	atomic_store(&nic_public_capture(process->public)->snap_bytes, sources->snap_bytes);
@@ -250,7 +250,7 @@ static void agent_leave(struct capture_sources *sources)
 }
 
 /* Capture the processes that urnicd lists. */
-static void agent_ask(struct capture_sources *sources)
+static void agent_list(struct capture_sources *sources)
 {
 	struct agent_process process;
 	uint32_t index = 0;
@@ -269,7 +269,7 @@ static void agent_ask(struct capture_sources *sources)
 		agent_leave(sources);
 }
 
-static void listener_look(struct capture_sources *sources)
+static void listener_receive(struct capture_sources *sources)
 {
 	pid_t pid;
 	uid_t uid;
@@ -324,14 +324,14 @@ static void process_forget(struct capture_sources *sources, uint32_t index)
 	sources->processes[index] = sources->processes[--sources->count];
 }
 
-void capture_sources_look(struct capture_sources *sources)
+void capture_sources_update(struct capture_sources *sources)
 {
 	uint64_t now_ns = clock_now_ns();
 
-	listener_look(sources);
-	if (now_ns - sources->asked_ns >= ASK_INTERVAL_NS) {
-		agent_ask(sources);
-		sources->asked_ns = now_ns;
+	listener_receive(sources);
+	if (now_ns - sources->listed_ns >= LIST_INTERVAL_NS) {
+		agent_list(sources);
+		sources->listed_ns = now_ns;
 	}
 	for (uint32_t i = sources->count; i-- > 0;) {
 		struct capture_process *process = sources->processes[i];
@@ -343,7 +343,7 @@ void capture_sources_look(struct capture_sources *sources)
 		process->has_ended = process->has_ended || has_ended(process);
 		if (!process->public)
 			continue;
-		lanes_look(process);
+		lanes_map(process);
 		/* The process may have cleared this before the lock was set. */
 		atomic_store(&nic_public_capture(process->public)->is_on, 1);
 	}
@@ -412,7 +412,7 @@ int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, p
 		complain("capture: cannot listen: %s", strerror(-error));
 	if (error)
 		return error;
-	capture_sources_look(sources);
+	capture_sources_update(sources);
 	return 0;
 }
 

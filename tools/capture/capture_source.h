@@ -54,7 +54,7 @@ struct capture_sources {
 	struct place_listener listener;
 	bool has_agent;
 	struct agent_client agent;
-	uint64_t asked_ns; /* time of the last request to urnicd */
+	uint64_t listed_ns; /* time of the last request to urnicd */
 	uint32_t count;
 	struct capture_process **processes;
 	uint64_t dropped; /* of ended processes, after their last packet */
@@ -64,7 +64,7 @@ struct capture_sources {
 int capture_sources_open(struct capture_sources *sources, uint32_t snap_bytes, pid_t only);
 
 /* Find new processes, and forget ended ones. */
-void capture_sources_look(struct capture_sources *sources);
+void capture_sources_update(struct capture_sources *sources);
 
 /*
  * The oldest record of all lanes, if it is not newer than `until_ns`; NULL: none. It stays until

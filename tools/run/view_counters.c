@@ -226,7 +226,7 @@ static void process_count_up(struct seen_list *now, const struct agent_process *
 }
 
 /* Update the counters. Returns whether programs use urnic. */
-static bool programs_look(void)
+static bool programs_update(void)
 {
 	struct agent_client client;
 	struct agent_process process;
@@ -326,7 +326,7 @@ static _Noreturn void counters_keep(int program, int inotify)
 {
 	struct pollfd polled[] = {{inotify, POLLIN, 0}, {program, POLLIN, 0}};
 	int open_count = 0;
-	bool is_busy = programs_look();
+	bool is_busy = programs_update();
 
 	for (;;) {
 		int wait_ms = is_busy ? BUSY_MS : -1;
@@ -345,7 +345,7 @@ static _Noreturn void counters_keep(int program, int inotify)
 		/* Let an urnicd that only this process uses become idle and leave. */
 		if (is_busy || open_count > 0 || polled[0].revents) {
 			open_count = count_open(inotify, open_count);
-			is_busy = programs_look();
+			is_busy = programs_update();
 		}
 	}
 }

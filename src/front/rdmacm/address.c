@@ -101,7 +101,7 @@ void address_make(
 	}
 }
 
-static int ask_kernel(
+static int kernel_route(
 	int fd, const struct sockaddr *remote, uint8_t tos, struct sockaddr_storage *local)
 {
 	const int value = tos;
@@ -130,7 +130,7 @@ int address_source(const struct sockaddr *remote, uint8_t tos, struct sockaddr_s
 
 	if (fd < 0)
 		return -errno;
-	rc = ask_kernel(fd, remote, tos, local);
+	rc = kernel_route(fd, remote, tos, local);
 	close(fd);
 	return rc;
 }

@@ -103,7 +103,7 @@ static void report_req(struct held *held, const struct cm_req *req)
 	conn->qp_num = req->local_qpn;
 }
 
-static void tell_sidr_req(struct held *held, const struct cm_sidr_req *req)
+static void report_sidr_req(struct held *held, const struct cm_sidr_req *req)
 {
 	struct rdma_ud_param *ud = &held->public.param.ud;
 
@@ -125,7 +125,7 @@ static void report_rep(struct held *held, const struct cm_rep *rep)
 	conn->qp_num = rep->local_qpn;
 }
 
-static void tell_sidr_rep(struct held *held, const struct cm_sidr_rep *rep, const struct id *id)
+static void report_sidr_rep(struct held *held, const struct cm_sidr_rep *rep, const struct id *id)
 {
 	struct rdma_ud_param *ud = &held->public.param.ud;
 
@@ -140,7 +140,7 @@ static void report_response(struct held *held, struct id *id)
 {
 	if (id->is_iwarp) {
 		if (id->iw.mpa.is_active)
-			iwarp_tell(id, &held->public.param.conn, held->private_data);
+			iwarp_report(id, &held->public.param.conn, held->private_data);
 		return;
 	}
 	switch (id->response.attribute) {
@@ -148,7 +148,7 @@ static void report_response(struct held *held, struct id *id)
 		report_rep(held, &id->response.rep);
 		break;
 	case CM_SIDR_REP:
-		tell_sidr_rep(held, &id->response.sidr_rep, id);
+		report_sidr_rep(held, &id->response.sidr_rep, id);
 		break;
 	case CM_REJ:
 		held_set_data(held, &held->public.param.conn.private_data,
@@ -187,11 +187,11 @@ static bool take_request(struct held *held, struct id *id)
 	held->public.listen_id = &listen->id;
 	held->public.id = &id->id;
 	if (id->is_iwarp)
-		iwarp_tell(id, &held->public.param.conn, held->private_data);
+		iwarp_report(id, &held->public.param.conn, held->private_data);
 	else if (id->request.attribute == CM_REQ)
 		report_req(held, &id->request.req);
 	else
-		tell_sidr_req(held, &id->request.sidr_req);
+		report_sidr_req(held, &id->request.sidr_req);
 	if (listen->is_sync && rdma_migrate_id(&id->id, NULL)) {
 		rdma_destroy_id(&id->id);
 		return false;

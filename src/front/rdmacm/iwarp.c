@@ -66,7 +66,7 @@ static void on_event(enum nic_iw_event event, struct nic_iw_conn *conn)
 	}
 }
 
-void iwarp_tell(const struct id *id, struct rdma_conn_param *param, uint8_t *data)
+void iwarp_report(const struct id *id, struct rdma_conn_param *param, uint8_t *data)
 {
 	const struct mpa_frame *frame = &id->iw.mpa.peer;
 	struct mpa_reads reads = mpa_requested_reads(&id->iw.mpa);

@@ -40,6 +40,6 @@ int iwarp_reject(struct id *id, const void *data, size_t bytes);
 int iwarp_establish(struct id *id);
 
 /* Fill in the parameters of the peer's request or reply. `data`: room for 256 bytes. */
-void iwarp_tell(const struct id *id, struct rdma_conn_param *param, uint8_t *data);
+void iwarp_report(const struct id *id, struct rdma_conn_param *param, uint8_t *data);
 
 #endif

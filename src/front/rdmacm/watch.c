@@ -71,14 +71,14 @@ struct id *id_find(struct rdma_cm_id *public)
  * The families whose new addresses are reported to urnicd, too. Listeners at any address take
  * requests there; so do listeners at a loopback address (device_find_for_loopback()).
  */
-struct wanted {
+struct families {
 	bool ipv4;
 	bool ipv6;
 };
 
-static struct wanted wanted_find(void)
+static struct families families_find(void)
 {
-	struct wanted wanted = {false, false};
+	struct families families = {false, false};
 
 	pthread_mutex_lock(&id_lock);
 	list_for_each(id, &watched_ids, struct id, in_ids) {
@@ -88,32 +88,32 @@ static struct wanted wanted_find(void)
 		if (id->epoch != nic_cm_epoch() || id->state != ID_LISTENING)
 			continue;
 		if (gid_is_loopback(&listener->address)) {
-			wanted.ipv4 = wanted.ipv6 = true;
+			families.ipv4 = families.ipv6 = true;
 		} else if (cm_address_is_any(&listener->address)) {
-			wanted.ipv6 |= is_dual;
-			wanted.ipv4 |= !is_dual || !listener->is_ipv6_only;
+			families.ipv6 |= is_dual;
+			families.ipv4 |= !is_dual || !listener->is_ipv6_only;
 		}
 	}
 	pthread_mutex_unlock(&id_lock);
-	return wanted;
+	return families;
 }
 
-static void address_hear(const struct gid *gid, uint32_t ifindex, void *argument)
+static void address_receive(const struct gid *gid, uint32_t ifindex, void *argument)
 {
-	const struct wanted *wanted = argument;
+	const struct families *families = argument;
 	const struct agent_address address = {
 		.gid = *gid, .scope_ifindex = gid_is_link_local(gid) ? ifindex : 0};
 
-	if (gid_is_ipv4(gid) ? wanted->ipv4 : wanted->ipv6)
+	if (gid_is_ipv4(gid) ? families->ipv4 : families->ipv6)
 		nic_cm_receive_address(&address);
 }
 
-static void addresses_hear(void)
+static void addresses_receive(void)
 {
-	struct wanted wanted = wanted_find();
+	struct families families = families_find();
 
-	if (wanted.ipv4 || wanted.ipv6)
-		device_for_each_gid(DEVICE_KIND_ROCE, address_hear, &wanted);
+	if (families.ipv4 || families.ipv6)
+		device_for_each_gid(DEVICE_KIND_ROCE, address_receive, &families);
 }
 
 /* --- interfaces that change or go --- */
@@ -126,7 +126,7 @@ static const struct netdev *netdev_find(const struct netdev_list *list, uint32_t
 	return NULL;
 }
 
-static void id_tell(uint32_t ifindex, enum rdma_cm_event_type type)
+static void id_report(uint32_t ifindex, enum rdma_cm_event_type type)
 {
 	pthread_mutex_lock(&id_lock);
 	list_for_each(id, &watched_ids, struct id, in_ids)
@@ -141,9 +141,9 @@ static void interfaces_compare(const struct netdev_list *old, const struct netde
 		const struct netdev *was = &old->devices[i], *is = netdev_find(new, was->ifindex);
 
 		if (!is && new->is_complete)
-			id_tell(was->ifindex, RDMA_CM_EVENT_DEVICE_REMOVAL);
+			id_report(was->ifindex, RDMA_CM_EVENT_DEVICE_REMOVAL);
 		if (is && memcmp(is->mac, was->mac, sizeof(is->mac)) != 0)
-			id_tell(was->ifindex, RDMA_CM_EVENT_ADDR_CHANGE);
+			id_report(was->ifindex, RDMA_CM_EVENT_ADDR_CHANGE);
 	}
 }
 
@@ -151,7 +151,7 @@ static void interfaces_changed(void)
 {
 	struct netdev_list *now;
 
-	addresses_hear();
+	addresses_receive();
 	if (netdev_list_create(&now))
 		return;
 	pthread_mutex_lock(&watch_lock);

@@ -15,8 +15,8 @@
 
 #include "port/socket.h"
 
-/* A peer may have restarted with another queue pair: ask for its number again after this time. */
-#define ASK_AGAIN_NS 1000000000u
+/* A peer may have restarted with another queue pair: request its number again after this time. */
+#define RESOLVE_AGAIN_NS 1000000000u
 
 enum {
 	UDP_TURNS = 16, /* UDP messages without a datagram that one call reads at most */
@@ -201,7 +201,8 @@ static bool local_address(struct msghdr *header, union datagram_name *ret_name)
 }
 
 /*
- * The sender of a datagram over UDP asks for our queue pair. Without an answer it keeps using UDP.
+ * The sender of a datagram over UDP requests our queue pair number. Without an answer it keeps
+ * using UDP.
  */
 static void resolution_answer(struct rs *rs, const union datagram_name *from, struct msghdr *header)
 {
@@ -245,7 +246,7 @@ static bool udp_receive(struct rs *rs)
 	peer = peer_find(datagram, &from);
 	if (peer) {
 		peer->qpn = udp.qpn;
-		peer->asked_ns = now_ns();
+		peer->requested_ns = now_ns();
 	}
 	if (udp.op == DATAGRAM_OP_CTRL)
 		return true;
@@ -432,9 +433,9 @@ static bool goes_over_udp(struct rs *rs, struct datagram_peer *peer, size_t byte
 	/* The peer's answer may be there by now. */
 	if (!peer->qpn && !rs->datagram->message.data)
 		udp_receive_some(rs);
-	if (peer->qpn && now - peer->asked_ns < ASK_AGAIN_NS)
+	if (peer->qpn && now - peer->requested_ns < RESOLVE_AGAIN_NS)
 		return false;
-	peer->asked_ns = now;
+	peer->requested_ns = now;
 	return true;
 }
 

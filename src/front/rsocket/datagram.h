@@ -39,7 +39,7 @@ struct datagram_peer {
 	struct datagram_endpoint *endpoint; /* the endpoint that sends to the peer */
 	struct ibv_ah *ah;
 	uint32_t qpn; /* 0: not known yet */
-	uint64_t asked_ns; /* the last question, or answer, about its number */
+	uint64_t requested_ns; /* the last request for its number, or answer */
 };
 
 /* A datagram that the application has not taken. */
@@ -95,7 +95,7 @@ bool datagram_endpoint_receive(
 /* Free the slot of a datagram. */
 void datagram_endpoint_give_back(struct datagram_endpoint *endpoint, uint32_t slot);
 
-/* Ask for an event on the channel; `wants_room`: also when a send completes. */
+/* Arm the channel; `wants_room`: also when a send completes. */
 void datagram_endpoint_arm(struct datagram_endpoint *endpoint, bool wants_room);
 
 /* Create a peer at this address and resolve the route to it. 0 or an errno: no route, no device. */

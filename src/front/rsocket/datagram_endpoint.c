@@ -99,7 +99,7 @@ static in_port_t *port_of(union datagram_name *name)
 
 /*
  * Resolving the address to itself names the device; binding to a loopback address would not. The
- * port need not be the socket's, because no peer asks the connection manager for it.
+ * port need not be the socket's, because no peer requests it from the connection manager.
  */
 static int id_make(struct datagram_endpoint *endpoint, const union datagram_name *name)
 {

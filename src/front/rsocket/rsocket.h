@@ -185,7 +185,7 @@ int rs_conn_data_take(struct rs *rs, const void *private_data, size_t bytes);
 
 /* Handle completions of receives and sends. */
 void rs_completions_take(struct rs *rs);
-/* Ask for an event at the next completion; then look once more. */
+/* Arm the completion channel, then poll once more. */
 void rs_completions_arm(struct rs *rs);
 
 /*

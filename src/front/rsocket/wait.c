@@ -12,7 +12,7 @@
 #include "front/rsocket/rsocket.h"
 
 /*
- * rpoll() looks again at least this often: another thread may have handled the event that rpoll()
+ * rpoll() checks at least this often: another thread may have handled the event that rpoll()
  * sleeps for, without a wake-up.
  */
 enum { SLICE_MS = 50, FDS_ON_STACK = 32 };
@@ -49,7 +49,7 @@ void rs_advance(struct rs *rs)
 	}
 }
 
-/* Ask for a wake-up; the caller looks once more afterwards. */
+/* Request a wake-up; the caller polls once more afterwards. */
 static void rs_arm(struct rs *rs)
 {
 	if (rs->datagram)
@@ -168,7 +168,7 @@ static short rs_readiness(const struct rs *rs)
 }
 
 /* Which of the wanted events are ready? With `shall_arm`, the next event wakes a sleeper. */
-static short rs_look(struct rs *rs, short wanted, bool shall_arm)
+static short ready_events(struct rs *rs, short wanted, bool shall_arm)
 {
 	short ready;
 
@@ -184,8 +184,8 @@ static short rs_look(struct rs *rs, short wanted, bool shall_arm)
 	return ready & (wanted | POLLHUP | POLLERR);
 }
 
-/* Look at all descriptors once. Returns how many are ready; `ret_under` is the list to poll. */
-static int look_at_all(
+/* Check all descriptors once. Returns how many are ready; `ret_under` is the list to poll. */
+static int descriptors_check(
 	struct pollfd *fds, nfds_t count, bool shall_arm, struct pollfd *under, nfds_t *ret_under)
 {
 	nfds_t under_count = 0;
@@ -196,7 +196,7 @@ static int look_at_all(
 
 		fds[i].revents = 0;
 		if (rs) {
-			fds[i].revents = rs_look(rs, fds[i].events, shall_arm);
+			fds[i].revents = ready_events(rs, fds[i].events, shall_arm);
 			under_count += fd_watch(rs, under + under_count);
 			rs_put(rs);
 		} else {
@@ -228,12 +228,12 @@ static int poll_with(struct pollfd *fds, nfds_t count, int timeout_ms, struct po
 	int ready;
 
 	do {
-		ready = look_at_all(fds, count, false, under, &under_count);
+		ready = descriptors_check(fds, count, false, under, &under_count);
 	} while (!ready && timeout_ms && now_ns() - start_ns < SPIN_NS);
 	while (!ready && timeout_ms) {
 		int sleep_ms;
 
-		ready = look_at_all(fds, count, true, under, &under_count);
+		ready = descriptors_check(fds, count, true, under, &under_count);
 		sleep_ms = slice_ms(start_ns, timeout_ms);
 		if (ready || !sleep_ms)
 			break;

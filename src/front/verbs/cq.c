@@ -168,12 +168,12 @@ int cq_poll_verbs(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 	int done = 0;
 
 	while (done < count) {
-		uint32_t asked = min_u32((uint32_t)(count - done), POLL_BATCH);
-		uint32_t got = nic_cq_poll(nic, asked, cqes);
+		uint32_t wanted = min_u32((uint32_t)(count - done), POLL_BATCH);
+		uint32_t got = nic_cq_poll(nic, wanted, cqes);
 
 		for (uint32_t i = 0; i < got; i++)
 			wc_from_cqe(&wc[done++], &cqes[i]);
-		if (got < asked)
+		if (got < wanted)
 			break;
 	}
 	return done;

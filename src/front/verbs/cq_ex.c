@@ -226,10 +226,10 @@ struct ibv_cq_ex *cq_create_ex(struct ibv_context *context, struct ibv_cq_init_a
  */
 int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
-	uint32_t asked = values->comp_mask;
+	uint32_t requested = values->comp_mask;
 
 	(void)context;
-	values->comp_mask = asked & IBV_VALUES_MASK_RAW_CLOCK;
+	values->comp_mask = requested & IBV_VALUES_MASK_RAW_CLOCK;
 	if (values->comp_mask)
 		values->raw_clock = (struct timespec){.tv_nsec = (long)nic_now_ns()};
 	return 0;

@@ -273,9 +273,9 @@ static void transport_update(const struct netdev_list *list, struct netdev *cons
 }
 
 /* URNIC_TRANSPORTS; NULL: the default. A mistake in it is logged once. Under device_lock. */
-static const char *transports_wanted(void)
+static const char *transports_choose(void)
 {
-	static bool is_told;
+	static bool is_logged;
 	const char *list = setting_text("URNIC_TRANSPORTS");
 	int known = 0;
 
@@ -283,26 +283,26 @@ static const char *transports_wanted(void)
 		known += select_transport_place(list, transports[i].name) >= 0;
 	if (!list || select_count(list) == known)
 		return list;
-	if (!is_told)
+	if (!is_logged)
 		log_write(LOG_ERROR,
 			"URNIC_TRANSPORTS is '%.40s'; it may be roce, iwarp, or both with a comma between them; using roce",
 			list);
-	is_told = true;
+	is_logged = true;
 	return NULL;
 }
 
 /* Log once if URNIC_INTERFACES leaves no device. Under device_lock. */
 static void interfaces_check(void)
 {
-	static bool is_told;
+	static bool is_logged;
 	const char *patterns = setting_text("URNIC_INTERFACES");
 
-	if (present_count > 0 || !patterns || is_told)
+	if (present_count > 0 || !patterns || is_logged)
 		return;
 	log_write(LOG_ERROR,
 		"URNIC_INTERFACES=%.100s (shell patterns, with commas between them) matches no interface that is up and has an address: there is no device",
 		patterns);
-	is_told = true;
+	is_logged = true;
 }
 
 /*
@@ -312,7 +312,7 @@ static void interfaces_check(void)
 static void table_update(const struct netdev_list *list, struct netdev *const *order,
 	uint32_t count, uint32_t *events)
 {
-	const char *wanted = transports_wanted();
+	const char *wanted = transports_choose();
 	const char *names = setting_text("URNIC_DEVICE_NAME");
 
 	present_count = 0;

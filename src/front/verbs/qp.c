@@ -80,8 +80,8 @@ static struct ibv_qp_cap cap_of(const struct ibv_qp_init_attr_ex *init)
 
 static bool is_cap_allowed(const struct ibv_qp_init_attr_ex *init)
 {
-	struct ibv_qp_cap asked = cap_of(init);
-	const struct ibv_qp_cap *cap = &asked;
+	struct ibv_qp_cap requested = cap_of(init);
+	const struct ibv_qp_cap *cap = &requested;
 
 	return cap->max_send_wr <= (uint32_t)device_limits.max_qp_wr &&
 		cap->max_recv_wr <= (uint32_t)device_limits.max_qp_wr &&
