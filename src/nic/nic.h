@@ -278,7 +278,8 @@ struct nic_qp_init {
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct qp_caps caps; /* within the limits that the device advertises */
 	uint32_t mtu_bytes; /* of the port: limits the length of a datagram */
-	const struct gid *locals; /* the device's addresses, for datagrams; the caller's */
+	/* the device's addresses, on which UD queue pairs receive; borrowed */
+	const struct gid *locals;
 	uint32_t local_count;
 	const struct nic_spread *spread; /* NULL: none */
 	bool is_all_signaled;

@@ -73,7 +73,7 @@ static int reserve_alarms(void)
 	return error;
 }
 
-/* The NIC is locked. Returns 0 or -ENOMEM. */
+/* Make the queue's alarms, one per lane. The NIC is locked. Returns 0 or -ENOMEM. */
 static int holds_make(struct nic_cq *cq)
 {
 	struct nic_cq_hold *holds;

@@ -212,7 +212,7 @@ void claim_table_drop(struct claim_table *table, uint32_t client, uint32_t id, u
 	remove_at(table, (uint32_t)(claim - table->claims));
 }
 
-/* In any port space. */
+/* Do both service IDs name the same port, in any port space? */
 static bool has_port_of(uint64_t service_id, uint64_t other)
 {
 	return ip_cm_service_port(service_id) == ip_cm_service_port(other);

@@ -22,7 +22,7 @@ struct claim {
 	uint32_t client; /* index */
 	uint32_t id; /* chosen by the client */
 	uint64_t service_id;
-	struct agent_address address; /* zero, or the zero address of IPv4: any */
+	struct agent_address address; /* zero, or the zero address of IPv4, means any */
 	uint32_t flags; /* enum agent_claim_flags */
 	uint64_t made_ms; /* time of the request */
 };

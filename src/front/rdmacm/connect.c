@@ -10,7 +10,7 @@
 #include "front/rdmacm/id.h"
 #include "front/rdmacm/iwarp.h"
 
-/* The program's parameters, or the defaults: as much as the device can do. */
+/* The program's parameters; by default, the limits of the device. */
 static struct rdma_conn_param param_or_default(const struct rdma_conn_param *param)
 {
 	if (param)

@@ -55,7 +55,7 @@ static int set_socket(struct rs *rs, int name, int value)
 static int set_tcp(struct rs *rs, int name, int value)
 {
 	switch (name) {
-	case TCP_NODELAY: /* sends are never delayed */
+	case TCP_NODELAY: /* stored only: sends are never delayed */
 		rs->options.no_delay = value != 0;
 		return 0;
 	case TCP_KEEPIDLE:
@@ -88,7 +88,7 @@ static int set_rdma(struct rs *rs, int name, int value)
 		options->receive_queue_size =
 			clamp_int(value, RS_QUEUE_SIZE_MIN, RS_QUEUE_SIZE_MAX);
 		return 0;
-	case RDMA_INLINE: /* table entries are sent inline */
+	case RDMA_INLINE: /* at least a table entry, which is sent inline */
 		options->inline_bytes =
 			clamp_int(value, sizeof(struct rs_iomap), RS_QUEUE_SIZE_MAX);
 		return 0;
