@@ -264,7 +264,6 @@ void cm_leave_half_open(struct cm_conn *conn)
 	list_remove(&conn->half_open);
 	if (conn->accepted_ns)
 		conn->listener->half_open_count--;
-	conn->accepted_ns = 0;
 	conn->listener = NULL;
 }
 

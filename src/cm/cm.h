@@ -138,7 +138,7 @@ struct cm_conn {
 	uint8_t retries; /* of response timeouts */
 	uint8_t asks; /* queries that the peer has not answered yet */
 	uint64_t asked_ns; /* the last query; 0: none */
-	uint64_t accepted_ns; /* when we sent the REP; 0: not sent */
+	uint64_t accepted_ns; /* when we sent the REP, also after the listener's end; 0: not sent */
 	struct cm_listener *listener; /* NULL: established, over, or without a listener */
 	struct list half_open; /* in listener->half_open or ->asked */
 	struct list by_local; /* in cm.by_local; of a spare: in listener->spares */
@@ -298,7 +298,10 @@ void cm_listener_add(struct cm_listener *listener, struct cm_conn *conn);
 /* Take a spare connection back; NULL when there is none. */
 struct cm_conn *cm_listener_take(struct cm_listener *listener);
 
-/* Take no more requests. The caller has taken the spare connections back. */
+/*
+ * Take no more requests. The caller has taken the spare connections back. The listener's other
+ * connections go on as before.
+ */
 void cm_unlisten(struct cm_listener *listener);
 
 /*

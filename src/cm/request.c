@@ -178,6 +178,7 @@ void cm_request_new(struct cm *cm, const struct cm_path *path, const struct cm_m
 	if (!conn)
 		return;
 	conn->listener = listener;
+	conn->accepted_ns = 0;
 	list_append(&listener->asked, &conn->half_open);
 	conn->remote_guid = req->local_ca_guid;
 	conn->response_timeout = (uint8_t)min_u32(req->local_response_timeout, CM_SERVICE_TIMEOUT);

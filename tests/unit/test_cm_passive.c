@@ -322,6 +322,31 @@ static void peer_that_asks_for_time_again_and_again_gets_some(void **state)
 	}
 }
 
+static void accepted_connection_outlives_its_listener(void **state)
+{
+	struct cm_conn *passive, *spare;
+	struct cm_message mra, rtu;
+
+	(void)state;
+	now_ns += 1000 * SECOND_NS;
+	passive = go_rep_sent();
+	while ((spare = cm_listener_take(&listener)))
+		cm_release(&cm, spare, now_ns);
+	while (cm_next_event(&cm, &(struct cm_event){0}))
+		continue;
+	cm_unlisten(&listener);
+	mra = peer_message(CM_MRA, passive);
+	mra.mra.message = CM_ANSWERED_REP;
+	mra.mra.service_timeout = CM_SERVICE_TIMEOUT;
+	hear(&mra);
+	now_ns += 10 * SECOND_NS;
+	assert_false(cm_expire(&cm, now_ns));
+	assert_int_equal(passive->state, CM_STATE_MRA_REP_RCVD);
+	rtu = peer_message(CM_RTU, passive);
+	hear(&rtu);
+	told(CM_EVENT_ESTABLISHED);
+}
+
 static struct cm_conn more[4 * CM_HALF_OPEN_MIN];
 
 /*
@@ -541,6 +566,7 @@ int main(void)
 		TEST(questions_to_one_peer_are_limited),
 		TEST(accepted_connection_waits_no_longer_than_its_limit),
 		TEST(peer_that_asks_for_time_again_and_again_gets_some),
+		TEST(accepted_connection_outlives_its_listener),
 		TEST(flood_of_accepted_reqs_displaces_the_oldest),
 		TEST(flood_of_accepted_reqs_displaces_none_that_is_young),
 		TEST(rej_of_nobody_does_not_end_a_connection),
