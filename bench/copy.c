@@ -101,12 +101,9 @@ __attribute__((target("avx512f"))) static void copy_stream_64(
 	memcpy(to, from, bytes);
 }
 
-/* Like urnic, copy from the end every other time when source and destination are the same again. */
 static void copy_urnic(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	static struct copy_turn turn;
-
-	copy_place_next(&turn, to, from, bytes);
+	copy_place_any(to, from, bytes);
 }
 
 static uint8_t *pool;

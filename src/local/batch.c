@@ -59,7 +59,7 @@ static inline uint8_t *write_target(const struct local_qp *local, const struct s
 static inline void write_place(
 	struct local_qp *local, const struct send_wqe *wqe, uint8_t *to, const uint8_t *from)
 {
-	copy_place_next(&local->turn, to, from, wqe->total_bytes);
+	copy_place_any(to, from, wqe->total_bytes);
 	qp_expect_write(local->qp, to, wqe->remote_address);
 }
 
@@ -159,7 +159,7 @@ static inline bool batch_send_one(struct local_qp *local, const struct send_wqe 
 		to = send_target_keep(local, &sge, wqe->total_bytes);
 	if (!to)
 		return false;
-	copy_place_next(&local->turn, to, from, wqe->total_bytes);
+	copy_place_any(to, from, wqe->total_bytes);
 	local->wait.is_waiting = false;
 	return channel_mark_held_since(local->target, revoked) &&
 		local_deliver(local, wqe, WC_RECV, wr_id);

@@ -116,7 +116,6 @@ struct local_qp {
 	struct mr_cached own; /* of keys that our requests name */
 	struct mr_cached remote; /* that name memory of the target */
 	struct mr_cached receive; /* that its receive requests name */
-	struct copy_turn turn; /* of what is moved */
 	struct receive_wait wait; /* for a receive request */
 	bool is_invalidating; /* a message that takes a key away was not collected yet */
 	uint32_t invalidated_number; /* when so many records were */

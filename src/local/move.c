@@ -65,8 +65,8 @@ static bool move_step(struct local_qp *local, uint8_t *own, const struct local_t
 	if (!local_use(local, at->lkey) || !theirs_find(local, theirs, at, &place))
 		return false;
 	if (place.here) {
-		copy_place_next(&local->turn, is_written ? place.here : own,
-			is_written ? own : place.here, at->bytes);
+		copy_place_any(
+			is_written ? place.here : own, is_written ? own : place.here, at->bytes);
 		return local_mark_holds(local);
 	}
 	return local_mark_holds(local) &&

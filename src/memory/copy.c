@@ -11,7 +11,7 @@
 #include "base/arith.h"
 #include "memory/mr_borrowed.h"
 
-enum { TAIL_BYTES = 8, LINE_BYTES = 64, PAGE_BYTES = 4096 };
+enum { TAIL_BYTES = 8, LINE_BYTES = 64 };
 
 void copy_place(uint8_t *to, const uint8_t *from, size_t bytes)
 {
@@ -76,35 +76,6 @@ void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes)
 		bytes -= head_bytes + line_bytes;
 	}
 	copy_place(to, from, bytes);
-}
-
-/* From the last page to the first, but forwards within a page, which processors prefetch. */
-static void place_backwards(uint8_t *to, const uint8_t *from, size_t bytes)
-{
-	size_t body_bytes = bytes - TAIL_BYTES;
-	size_t left_bytes = body_bytes;
-
-	while (left_bytes) {
-		size_t page_bytes = (left_bytes - 1) % PAGE_BYTES + 1;
-
-		left_bytes -= page_bytes;
-		memcpy(to + left_bytes, from + left_bytes, page_bytes);
-	}
-	atomic_thread_fence(memory_order_release);
-	copy_place(to + body_bytes, from + body_bytes, TAIL_BYTES);
-}
-
-void copy_place_turning(struct copy_turn *turn, uint8_t *to, const uint8_t *from, size_t bytes)
-{
-	bool is_same = turn->from == from && turn->to == to && turn->bytes == bytes;
-	bool is_apart = (uintptr_t)to - (uintptr_t)from >= bytes &&
-		(uintptr_t)from - (uintptr_t)to >= bytes;
-
-	*turn = (struct copy_turn){from, to, bytes, is_same && is_apart && !turn->is_backwards};
-	if (turn->is_backwards && bytes < COPY_STREAM_BYTES)
-		place_backwards(to, from, bytes);
-	else
-		copy_place_long(to, from, bytes);
 }
 
 /* A walk over the parts of a list that hold bytes [offset, offset + bytes). */

@@ -36,35 +36,13 @@ void copy_place(uint8_t *to, const uint8_t *from, size_t bytes);
 #define COPY_STREAM_BYTES ((size_t)2 << 20)
 void copy_place_long(uint8_t *to, const uint8_t *from, size_t bytes);
 
-/*
- * The same for a series of long copies. A repeated copy, of the same bytes to the same place,
- * alternates the direction page by page, so it starts with what is still in L1. The last bytes
- * become visible last in either direction. Copies with overlap always go forwards.
- *
- * Starts zeroed; its pointers are compared and never followed.
- */
-struct copy_turn {
-	const uint8_t *from; /* of the last long copy */
-	uint8_t *to;
-	size_t bytes;
-	bool is_backwards; /* the last copy was */
-};
-
-/* L1 does not hold both sides of a copy from here on. */
-#define COPY_TURN_BYTES ((size_t)32 << 10)
-void copy_place_turning(struct copy_turn *turn, uint8_t *to, const uint8_t *from, size_t bytes);
-
-/* copy_place_long() for a copy of a series, most of which may be short. */
-static inline void copy_place_next(
-	struct copy_turn *turn, uint8_t *to, const uint8_t *from, size_t bytes)
+/* copy_place_long() where eight bytes are frequent: counters, flags, pointers. */
+static inline void copy_place_any(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	if (bytes == sizeof(uint64_t))
-		memmove(to, from,
-			sizeof(uint64_t)); /* one instruction: counters, flags, pointers */
-	else if (bytes < COPY_TURN_BYTES)
-		copy_place(to, from, bytes);
+		memmove(to, from, sizeof(uint64_t)); /* one instruction */
 	else
-		copy_place_turning(turn, to, from, bytes);
+		copy_place_long(to, from, bytes);
 }
 
 /*

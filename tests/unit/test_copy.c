@@ -121,72 +121,6 @@ static void copy_onto_itself_moves_the_bytes(void **state)
 	}
 }
 
-static void copies_of_the_same_bytes_copy_exactly_that(void **state)
-{
-	static const size_t sizes[] = {COPY_TURN_BYTES - 1, COPY_TURN_BYTES, COPY_TURN_BYTES + 1,
-		COPY_TURN_BYTES + 8, COPY_TURN_BYTES + 4104, 65536, COPY_STREAM_BYTES - 1,
-		COPY_STREAM_BYTES};
-	enum { MARGIN_BYTES = 64 };
-	size_t room_bytes = COPY_STREAM_BYTES + 2 * MARGIN_BYTES;
-	uint8_t *from = malloc(room_bytes), *to = malloc(room_bytes);
-	struct copy_turn turn = {0};
-	uint8_t zeros[MARGIN_BYTES] = {0};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		for (uint32_t round = 0; round < 5; round++) {
-			for (size_t k = 0; k < room_bytes; k++)
-				from[k] = (uint8_t)(k * 31 + k / 256 + round + 1);
-			memset(to, 0, room_bytes);
-			copy_place_next(&turn, to + MARGIN_BYTES, from + 3, sizes[i]);
-			assert_memory_equal(to + MARGIN_BYTES, from + 3, sizes[i]);
-			assert_memory_equal(to, zeros, MARGIN_BYTES);
-			assert_memory_equal(to + MARGIN_BYTES + sizes[i], zeros, MARGIN_BYTES);
-		}
-	}
-	free(from);
-	free(to);
-}
-
-static void every_other_copy_of_the_same_bytes_goes_backwards(void **state)
-{
-	static uint8_t from[2 * COPY_TURN_BYTES], to[2 * COPY_TURN_BYTES];
-	struct copy_turn turn = {0};
-
-	(void)state;
-	for (int i = 0; i < 4; i++) {
-		copy_place_next(&turn, to, from, COPY_TURN_BYTES);
-		assert_int_equal(turn.is_backwards, i % 2);
-	}
-	copy_place_next(&turn, to, from, COPY_TURN_BYTES);
-	copy_place_next(&turn, to + 1, from, COPY_TURN_BYTES);
-	assert_false(turn.is_backwards);
-	copy_place_next(&turn, to + 1, from + 1, COPY_TURN_BYTES);
-	assert_false(turn.is_backwards);
-	copy_place_next(&turn, to + 1, from + 1, COPY_TURN_BYTES + 1);
-	assert_false(turn.is_backwards);
-}
-
-/* What overlaps arrives as it was, however often it is copied. */
-static void copies_that_overlap_do_not_turn(void **state)
-{
-	static uint8_t memory_of_both[2 * COPY_TURN_BYTES], before[2 * COPY_TURN_BYTES];
-
-	(void)state;
-	for (int is_up = 0; is_up < 2; is_up++) {
-		uint8_t *to = memory_of_both + (is_up ? 5000 : 0);
-		uint8_t *from = memory_of_both + (is_up ? 0 : 5000);
-		struct copy_turn turn = {0};
-
-		for (int i = 0; i < 3; i++) {
-			for (size_t k = 0; k < sizeof(before); k++)
-				memory_of_both[k] = before[k] = (uint8_t)(k * 31 + k / 256);
-			copy_place_next(&turn, to, from, COPY_TURN_BYTES);
-			assert_memory_equal(to, before + (from - memory_of_both), COPY_TURN_BYTES);
-		}
-	}
-}
-
 static sigjmp_buf interrupted;
 
 static void on_fault(int signal)
@@ -195,7 +129,7 @@ static void on_fault(int signal)
 	siglongjmp(interrupted, 1);
 }
 
-/* Wherever the copy is interrupted, either way. */
+/* Wherever the copy is interrupted. */
 static void last_bytes_of_a_long_copy_come_last(void **state)
 {
 	enum { PAGE_BYTES = 4096, PAGES = 16, COPIED_BYTES = PAGES * PAGE_BYTES };
@@ -203,22 +137,20 @@ static void last_bytes_of_a_long_copy_come_last(void **state)
 	static uint8_t from[COPIED_BYTES];
 	uint8_t *to = mmap(
 		NULL, COPIED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct copy_turn turn = {0};
 	uint64_t last;
 
 	(void)state;
 	assert_ptr_not_equal(to, MAP_FAILED);
 	memset(from, 1, sizeof(from));
 	assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
-	for (volatile int i = 0; i < 2 * (PAGES - 1); i++) {
-		uint8_t *hidden = to + i / 2 * PAGE_BYTES;
+	for (volatile int i = 0; i < PAGES - 1; i++) {
+		uint8_t *hidden = to + i * PAGE_BYTES;
 
 		assert_int_equal(mprotect(hidden, PAGE_BYTES, PROT_NONE), 0);
 		if (!sigsetjmp(interrupted, 1)) {
-			copy_place_next(&turn, to, from, COPIED_BYTES);
+			copy_place_any(to, from, COPIED_BYTES);
 			fail();
 		}
-		assert_int_equal(turn.is_backwards, i % 2);
 		memcpy(&last, to + COPIED_BYTES - sizeof(last), sizeof(last));
 		assert_int_equal(last, 0);
 		assert_int_equal(mprotect(hidden, PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
@@ -340,9 +272,6 @@ int main(void)
 		TEST(copy_place_of_any_length_copies_exactly_that),
 		TEST(copy_of_long_memory_copies_exactly_that),
 		TEST(copy_onto_itself_moves_the_bytes),
-		TEST(copies_of_the_same_bytes_copy_exactly_that),
-		TEST(every_other_copy_of_the_same_bytes_goes_backwards),
-		TEST(copies_that_overlap_do_not_turn),
 		TEST(last_bytes_of_a_long_copy_come_last),
 		TEST(sge_copies_agree_with_a_copy_byte_by_byte),
 		TEST(sge_scatter_with_one_bad_entry_writes_nothing),
