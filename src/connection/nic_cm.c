@@ -80,7 +80,7 @@ static void send_one(const struct cm_path *path, const uint8_t packet[GSI_PACKET
 
 static void manager_kick(void)
 {
-	kick_ring(manager.kick);
+	kick_raise(manager.kick);
 }
 
 /* Deliver the events and packets that a call of cm/ has caused. The manager is locked. */

@@ -108,7 +108,7 @@ static int fd_watch(int fd, uint32_t events, int operation)
 
 static void manager_kick(void)
 {
-	kick_ring(manager.kick);
+	kick_raise(manager.kick);
 }
 
 static void set_deadline(struct nic_iw_conn *conn, uint64_t wait_ns)

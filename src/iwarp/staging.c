@@ -41,7 +41,7 @@ static struct iwarp_piece *piece_add(struct iwarp_transmit *tx, uint32_t bytes)
 	return piece_at(tx, tx->piece_count++);
 }
 
-static void lent_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
+static void zerocopy_add(struct iwarp_transmit *tx, const struct iwarp_piece *piece)
 {
 	*piece_add(tx, piece->bytes) = *piece;
 }
@@ -110,7 +110,7 @@ void iwarp_fpdu_zerocopy(struct iwarp_qp *iwarp, const struct ddp_segment *segme
 
 	put_be16(fpdu, (uint16_t)ulpdu_bytes);
 	iwarp_own_add(tx, IWARP_OWN_HEADER, header_bytes);
-	lent_add(tx, payload);
+	zerocopy_add(tx, payload);
 	memset(behind, 0, trailer_bytes);
 	iwarp_own_add(tx, IWARP_OWN, trailer_bytes);
 	qp_count(&iwarp->qp, COUNTER_sent_pkts, 1);

@@ -197,7 +197,7 @@ int mr_table_change(
 	if (!error && (mr_slot_kind(slot) != MR_KIND_REGION || !region_is_legal(region)))
 		error = -EINVAL;
 	if (!error) {
-		error = key_withdraw(table, slot, key) ? 0 : MR_IS_STOOD_ON;
+		error = key_withdraw(table, slot, key) ? 0 : MR_IN_USE;
 		region_write(table, slot, region);
 		mr_slot_publish(slot, key);
 	}
@@ -210,7 +210,7 @@ int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd)
 	int error = region_find(table, key, pd, &slot);
 
 	if (!error) {
-		error = key_withdraw(table, slot, key) ? 0 : MR_IS_STOOD_ON;
+		error = key_withdraw(table, slot, key) ? 0 : MR_IN_USE;
 		mr_slot_free(table, slot);
 	}
 	return error;

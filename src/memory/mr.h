@@ -209,19 +209,19 @@ int mr_table_add_null(struct mr_table *table, uint32_t pd, uint8_t variant, uint
 /*
  * The region has changed or gone, but a stopped process may still reach its memory (mr_quiesce_fn).
  */
-enum { MR_IS_STOOD_ON = 1 };
+enum { MR_IN_USE = 1 };
 
 /*
  * Give a region other memory, rights, protection domain, all at once; its key stays. Every lane is
- * locked. Returns 0; MR_IS_STOOD_ON; -EINVAL as mr_table_add(), or when `pd` has no region with
- * this key; -EBUSY when windows are bound to it. Errors change nothing.
+ * locked. Returns 0; MR_IN_USE; -EINVAL as mr_table_add(), or when `pd` has no region with this
+ * key; -EBUSY when windows are bound to it. Errors change nothing.
  */
 int mr_table_change(
 	struct mr_table *table, uint32_t key, uint32_t pd, const struct mr_region *region);
 
 /*
- * Deregister a region. Every lane is locked. Returns 0; MR_IS_STOOD_ON; -EINVAL when no region of
- * `pd` has the key; -EBUSY when windows are bound to it (IBTA 10.6.7.2).
+ * Deregister a region. Every lane is locked. Returns 0; MR_IN_USE; -EINVAL when no region of `pd`
+ * has the key; -EBUSY when windows are bound to it (IBTA 10.6.7.2).
  */
 int mr_table_remove(struct mr_table *table, uint32_t key, uint32_t pd);
 

@@ -288,10 +288,10 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 	case SIGNAL_KIND_CQ: {
 		struct nic_cq *cq = container_of(signal, struct nic_cq, cq.signal);
 
-		if (events & SIGNAL_CQ_HELD)
+		if (events & SIGNAL_CQ_MODERATED)
 			nic_cq_hold(cq, worker);
-		if (events & ~(uint32_t)SIGNAL_CQ_HELD)
-			cq->on_event(cq->user, events & ~(uint32_t)SIGNAL_CQ_HELD);
+		if (events & ~(uint32_t)SIGNAL_CQ_MODERATED)
+			cq->on_event(cq->user, events & ~(uint32_t)SIGNAL_CQ_MODERATED);
 		break;
 	}
 	case SIGNAL_KIND_QP: {

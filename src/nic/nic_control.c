@@ -49,7 +49,7 @@ static int fd_watch(int fd, uint32_t events, enum control_source source)
 
 void nic_control_wake(void)
 {
-	kick_ring(nic.work_kick);
+	kick_raise(nic.work_kick);
 }
 
 int nic_control_watch_work(int fd)
@@ -114,7 +114,7 @@ static bool stray_add(const struct agent_forward *head, const uint8_t *data)
 	}
 	pthread_mutex_unlock(&stray_lock);
 	if (has_room)
-		kick_ring(control.strays);
+		kick_raise(control.strays);
 	return has_room;
 }
 
@@ -132,7 +132,7 @@ static bool has_strays(void)
 void nic_control_send_strays(void)
 {
 	if (has_strays())
-		kick_ring(control.strays);
+		kick_raise(control.strays);
 }
 
 void nic_control_forward(struct worker *worker, uint8_t slot, const struct port_udp_packet *packet)

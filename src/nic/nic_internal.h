@@ -364,7 +364,7 @@ void nic_channel_begin(struct nic_channel *channel);
 /* Collect what peers on this host have left on these lanes. Any thread, with no worker locked. */
 void nic_collect(uint32_t lanes);
 
-/* SIGNAL_CQ_HELD: set an alarm for when the delayed signal is due. The worker is locked. */
+/* SIGNAL_CQ_MODERATED: set an alarm for when the delayed signal is due. The worker is locked. */
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker);
 /* The worker's hook. */
 void nic_cq_alarm(struct worker *worker, struct deadline *alarm);

@@ -215,7 +215,7 @@ int nic_mr_change(uint32_t key, uint32_t pd, const struct mr_region *region)
 		error = mr_table_change(&nic.mrs, key, pd, region);
 		if (error >= 0)
 			mr_table_place(&nic.mrs, key, &extent);
-		if (error == MR_IS_STOOD_ON)
+		if (error == MR_IN_USE)
 			extent_give_up(&before, is_alone);
 		is_held = true;
 	}
@@ -235,7 +235,7 @@ int nic_mr_deregister(uint32_t key, uint32_t pd)
 
 	nic_for_each_worker(worker_lock);
 	error = nic.is_up ? mr_table_remove(&nic.mrs, key, pd) : -EINVAL;
-	if (is_region && error == MR_IS_STOOD_ON)
+	if (is_region && error == MR_IN_USE)
 		extent_give_up(&region, is_alone);
 	lanes_leave();
 	if (is_region && error >= 0)

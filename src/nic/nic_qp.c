@@ -483,7 +483,7 @@ int nic_qp_post_send(
 	*ret_posted = 0;
 	if (qp->epoch != nic_epoch)
 		return -EINVAL;
-	qp_foresee(qp->qp, wrs->opcode, wrs->remote_address);
+	qp_prefetch(qp->qp, wrs->opcode, wrs->remote_address);
 	post_begin(qp);
 	error = engine_post_send(qp->qp, wrs, count, ret_posted, worker->now_ns);
 	post_done(qp);
@@ -503,7 +503,7 @@ int nic_qp_post_batch(struct nic_qp *qp, const struct sq_batch *batch)
 
 	if (qp->epoch != nic_epoch)
 		return -EINVAL;
-	qp_foresee(qp->qp, last->opcode, last->remote_address);
+	qp_prefetch(qp->qp, last->opcode, last->remote_address);
 	post_begin(qp);
 	error = engine_post_batch(qp->qp, batch, worker->now_ns);
 	post_done(qp);

@@ -28,7 +28,7 @@ static void kick_refused(const char *call)
 		log_refusal("threads of the NIC cannot wake each other", call);
 }
 
-void kick_ring(int fd)
+void kick_raise(int fd)
 {
 	const uint64_t one = 1;
 	int before = cancel_forbid();

@@ -11,7 +11,7 @@
 int kick_create(const char *what);
 
 /* Make the descriptor readable. */
-void kick_ring(int fd);
+void kick_raise(int fd);
 
 /* Make the descriptor unreadable. */
 void kick_clear(int fd);

@@ -173,7 +173,7 @@ void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns)
 		complete_rendezvous(qp, wqe, fault, now_ns);
 		return;
 	}
-	if (fault == FAULT_NONE && !qp_tells(qp, wqe))
+	if (fault == FAULT_NONE && !qp_is_signaled(qp, wqe))
 		return;
 
 	cqe = cq_hand_over_begin(lane->taker, qp->send_cq);

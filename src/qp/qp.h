@@ -266,7 +266,7 @@ struct qp {
 	struct qp_local *local; /* NULL: the peer is on another host, or unknown */
 	/*
 	 * Where the next post within this host will probably store: a hint that any thread reads
-	 * (qp_foresee). 0: unknown.
+	 * (qp_prefetch). 0: unknown.
 	 */
 	_Atomic uintptr_t write_shift; /* from a remote address to its mapping */
 	_Atomic uintptr_t record_place;
@@ -297,7 +297,7 @@ static inline bool qp_takes_sends(const struct qp *qp)
  * Prefetch the cache line that the peer polls, before a request is posted. The line takes long to
  * arrive, and the post writes it last.
  */
-static inline void qp_foresee(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
+static inline void qp_prefetch(const struct qp *qp, uint32_t opcode, uint64_t remote_address)
 {
 	uintptr_t shift = atomic_load_explicit(&qp->write_shift, memory_order_relaxed);
 	uintptr_t record = atomic_load_explicit(&qp->record_place, memory_order_relaxed);
@@ -435,7 +435,8 @@ void qp_flush(struct qp *qp, uint64_t now_ns);
 /* Complete the oldest incomplete send request. An unsignaled success makes no completion. */
 void qp_complete_send(struct qp *qp, enum fault fault, uint64_t now_ns);
 
-static inline bool qp_tells(const struct qp *qp, const struct send_wqe *wqe)
+/* Does the success of this request make a completion? */
+static inline bool qp_is_signaled(const struct qp *qp, const struct send_wqe *wqe)
 {
 	return qp->is_all_signaled || qp_has_tags(qp) || (wqe->flags & SEND_SIGNALED);
 }
@@ -443,7 +444,7 @@ static inline bool qp_tells(const struct qp *qp, const struct send_wqe *wqe)
 /* `wqe`, the oldest request, has succeeded. */
 static inline void qp_complete_success(struct qp *qp, const struct send_wqe *wqe, uint64_t now_ns)
 {
-	if (qp_tells(qp, wqe))
+	if (qp_is_signaled(qp, wqe))
 		qp_complete_send(qp, FAULT_NONE, now_ns);
 	else
 		qp->sq->completed++;

@@ -139,7 +139,7 @@ static uint32_t tell_or_hold(struct cq_ring *ring, uint64_t now_ns)
 		if (ring->held_count > 1)
 			return 0;
 		ring->held_until_ns = now_ns + ring->moderation_ns;
-		return SIGNAL_CQ_HELD;
+		return SIGNAL_CQ_MODERATED;
 	}
 	ring->held_count = 0;
 	atomic_store_explicit(&ring->arm, CQ_ARM_NONE, memory_order_relaxed);

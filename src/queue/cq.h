@@ -16,7 +16,7 @@
  * then polls once more, and loses no wake-up.
  *
  * A moderated queue delays the signal until a number of such completions have come, or a time has
- * passed since the first. The engine has no clock, so it raises SIGNAL_CQ_HELD, and its caller
+ * passed since the first. The engine has no clock, so it raises SIGNAL_CQ_MODERATED, and its caller
  * calls cq_release_held() after that time.
  *
  * A push to a full queue is an overrun (IBTA C11-39). The entry is lost, the signal reports it, and

@@ -220,7 +220,7 @@ void worker_note_arm(struct worker *worker)
 	atomic_store(&worker->was_armed, true);
 	if (atomic_load(&worker->is_keeping_quiet) &&
 		atomic_exchange(&worker->is_keeping_quiet, false))
-		kick_ring(worker->kick);
+		kick_raise(worker->kick);
 }
 
 /* The thread may sleep past that time, and no application may poll by then: wake the thread. */
@@ -229,7 +229,7 @@ void worker_set_alarm(struct worker *worker, struct deadline *alarm, uint64_t at
 	deadline_set(&worker->alarms, alarm, at_ns);
 	if (at_ns != DEADLINE_NEVER && !pthread_equal(pthread_self(), worker->thread)) {
 		worker->is_deep_asleep = false;
-		kick_ring(worker->kick);
+		kick_raise(worker->kick);
 	}
 }
 
@@ -272,7 +272,7 @@ static __attribute__((noinline)) void send_all(struct worker *worker, bool with_
 			!list_is_empty(&worker->lane.tx_streams) ||
 			port_udp_is_blocked(worker->port))) {
 		worker->is_deep_asleep = false;
-		kick_ring(worker->kick);
+		kick_raise(worker->kick);
 	}
 }
 
@@ -406,7 +406,7 @@ void worker_destroy(struct worker *worker, bool is_child)
 {
 	if (worker->is_running && !is_child) {
 		__atomic_store_n(&worker->is_stopping, true, __ATOMIC_RELEASE);
-		kick_ring(worker->kick);
+		kick_raise(worker->kick);
 		pthread_join(worker->thread, NULL);
 	}
 	port_udp_destroy(worker->port);

@@ -326,7 +326,7 @@ static void cq_moderated_signals_after_the_count_or_the_time(void **state)
 	cq_moderate(&cq, 3, 1000);
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push_at(50);
-	assert_int_equal(events(), SIGNAL_CQ_HELD);
+	assert_int_equal(events(), SIGNAL_CQ_MODERATED);
 	push_at(60);
 	assert_int_equal(events(), 0);
 	push_at(70);
@@ -336,7 +336,7 @@ static void cq_moderated_signals_after_the_count_or_the_time(void **state)
 
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push_at(5000);
-	assert_int_equal(events(), SIGNAL_CQ_HELD);
+	assert_int_equal(events(), SIGNAL_CQ_MODERATED);
 	assert_int_equal(cq_release_held(&cq, 5999, &signals), 6000);
 	assert_int_equal(events(), 0);
 	assert_true(cq_release_held(&cq, 6000, &signals) == UINT64_MAX);
