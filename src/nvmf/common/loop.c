@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lock: `mutex` guards the list of posted work. It is never taken around a callback.
+ */
+#include "nvmf/common/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	EVENTS_MAX = 64, /* per call of epoll_wait */
+	NS_PER_MS = 1000000,
+};
+
+struct loop {
+	int epoll; /* -1: virtual */
+	struct loop_watch wake;
+	atomic_bool is_stopped;
+	uint64_t now_ns;
+	struct list timers; /* by deadline */
+	struct list deferred;
+	struct list reported;
+	pthread_mutex_t mutex;
+	struct list posted;
+};
+
+static uint64_t clock_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void wake_up(struct loop *loop)
+{
+	uint64_t one = 1;
+	ssize_t written;
+
+	if (loop->epoll < 0)
+		return;
+	written = write(loop->wake.fd, &one, sizeof(one));
+	(void)written; /* It fails only when the counter is full, and then the loop wakes anyway. */
+}
+
+static void wake_ready(struct loop_watch *watch, uint32_t events)
+{
+	uint64_t count;
+	ssize_t taken = read(watch->fd, &count, sizeof(count));
+
+	(void)taken;
+	(void)events;
+}
+
+int loop_create_virtual(struct loop **ret_loop)
+{
+	struct loop *loop = calloc(1, sizeof(*loop));
+
+	if (!loop)
+		return -ENOMEM;
+	loop->epoll = -1;
+	loop->wake.fd = -1;
+	list_init(&loop->timers);
+	list_init(&loop->deferred);
+	list_init(&loop->reported);
+	list_init(&loop->posted);
+	pthread_mutex_init(&loop->mutex, NULL);
+	*ret_loop = loop;
+	return 0;
+}
+
+int loop_create(struct loop **ret_loop)
+{
+	struct loop *loop;
+	int error = loop_create_virtual(&loop);
+	int fd;
+
+	if (error)
+		return error;
+	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	loop->wake.ready = wake_ready;
+	error = loop->epoll < 0 || fd < 0 ? -errno : loop_watch(loop, &loop->wake, fd, EPOLLIN);
+	loop->wake.fd = fd;
+	if (error) {
+		loop_destroy(loop);
+		return error;
+	}
+	loop->now_ns = clock_ns();
+	*ret_loop = loop;
+	return 0;
+}
+
+void loop_destroy(struct loop *loop)
+{
+	if (!loop)
+		return;
+	if (loop->wake.fd >= 0)
+		close(loop->wake.fd);
+	if (loop->epoll >= 0)
+		close(loop->epoll);
+	pthread_mutex_destroy(&loop->mutex);
+	free(loop);
+}
+
+static struct list *pop(struct list *head)
+{
+	struct list *node = head->next;
+
+	list_remove(node);
+	return node;
+}
+
+/* Move all nodes of `from` behind those of `to`. */
+static void move_all(struct list *to, struct list *from)
+{
+	while (!list_is_empty(from))
+		list_append(to, pop(from));
+}
+
+static void run_timers(struct loop *loop)
+{
+	while (!list_is_empty(&loop->timers)) {
+		struct loop_timer *timer = list_first(&loop->timers, struct loop_timer, node);
+
+		if (timer->deadline_ns > loop->now_ns)
+			return;
+		list_remove(&timer->node);
+		timer->expired(timer);
+	}
+}
+
+/* Work that the work itself defers is for the next round, so that descriptors get their turn. */
+static void run_work(struct loop *loop)
+{
+	struct list batch;
+
+	list_init(&batch);
+	pthread_mutex_lock(&loop->mutex);
+	move_all(&batch, &loop->posted);
+	pthread_mutex_unlock(&loop->mutex);
+	move_all(&batch, &loop->deferred);
+	while (!list_is_empty(&batch)) {
+		struct loop_work *work = container_of(pop(&batch), struct loop_work, node);
+
+		work->run(work);
+	}
+}
+
+static bool has_work(struct loop *loop)
+{
+	bool is_posted;
+
+	pthread_mutex_lock(&loop->mutex);
+	is_posted = !list_is_empty(&loop->posted);
+	pthread_mutex_unlock(&loop->mutex);
+	return is_posted || !list_is_empty(&loop->deferred);
+}
+
+static int wait_ms(struct loop *loop, uint64_t wait_ns)
+{
+	uint64_t deadline_ns = loop_deadline_ns(loop);
+	uint64_t now_ns = clock_ns();
+
+	if (has_work(loop) || deadline_ns <= now_ns)
+		return 0;
+	if (deadline_ns - now_ns < wait_ns)
+		wait_ns = deadline_ns - now_ns;
+	if (wait_ns > 3600000u * (uint64_t)NS_PER_MS)
+		return -1;
+	return (int)((wait_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+static void wait_for_events(struct loop *loop, uint64_t wait_ns)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count = epoll_wait(loop->epoll, events, EVENTS_MAX, wait_ms(loop, wait_ns));
+
+	loop->now_ns = clock_ns();
+	/* Callbacks may remove watches whose events come later in this batch: hence the list. */
+	for (int i = 0; i < count; i++) {
+		struct loop_watch *watch = events[i].data.ptr;
+
+		watch->pending_events = events[i].events;
+		list_append(&loop->reported, &watch->reported);
+	}
+	while (!list_is_empty(&loop->reported)) {
+		struct loop_watch *watch =
+			container_of(pop(&loop->reported), struct loop_watch, reported);
+
+		watch->ready(watch, watch->pending_events);
+	}
+}
+
+void loop_step(struct loop *loop, uint64_t wait_ns)
+{
+	assert(loop->epoll >= 0);
+	wait_for_events(loop, wait_ns);
+	run_timers(loop);
+	run_work(loop);
+}
+
+void loop_advance(struct loop *loop, uint64_t now_ns)
+{
+	assert(loop->epoll < 0 && now_ns >= loop->now_ns);
+	loop->now_ns = now_ns;
+	run_timers(loop);
+	while (has_work(loop))
+		run_work(loop);
+}
+
+void loop_run(struct loop *loop)
+{
+	while (!atomic_load(&loop->is_stopped))
+		loop_step(loop, UINT64_MAX);
+	atomic_store(&loop->is_stopped, false);
+}
+
+void loop_stop(struct loop *loop)
+{
+	atomic_store(&loop->is_stopped, true);
+	wake_up(loop);
+}
+
+uint64_t loop_deadline_ns(const struct loop *loop)
+{
+	if (list_is_empty(&loop->timers))
+		return UINT64_MAX;
+	return list_first(&loop->timers, struct loop_timer, node)->deadline_ns;
+}
+
+uint64_t loop_now_ns(const struct loop *loop)
+{
+	return loop->now_ns;
+}
+
+int loop_watch(struct loop *loop, struct loop_watch *watch, int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = watch};
+
+	assert(events != 0);
+	if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+		return -errno;
+	watch->fd = fd;
+	watch->events = events;
+	list_init(&watch->reported);
+	return 0;
+}
+
+int loop_rewatch(struct loop *loop, struct loop_watch *watch, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = watch};
+
+	if (watch->events == events)
+		return 0;
+	if (epoll_ctl(loop->epoll, EPOLL_CTL_MOD, watch->fd, &event) != 0)
+		return -errno;
+	watch->events = events;
+	return 0;
+}
+
+void loop_unwatch(struct loop *loop, struct loop_watch *watch)
+{
+	if (!watch->events)
+		return;
+	epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+	watch->events = 0;
+	list_remove(&watch->reported);
+}
+
+void loop_timer_init(struct loop_timer *timer, void (*expired)(struct loop_timer *timer))
+{
+	list_init(&timer->node);
+	timer->expired = expired;
+}
+
+void loop_work_init(struct loop_work *work, void (*run)(struct loop_work *work))
+{
+	list_init(&work->node);
+	work->run = run;
+}
+
+void loop_timer_set(struct loop *loop, struct loop_timer *timer, uint64_t deadline_ns)
+{
+	struct list *after;
+
+	loop_timer_cancel(timer);
+	after = loop->timers.prev;
+	while (after != &loop->timers &&
+		container_of(after, struct loop_timer, node)->deadline_ns > deadline_ns)
+		after = after->prev;
+	timer->deadline_ns = deadline_ns;
+	/* Before the node that follows `after`. */
+	list_append(after->next, &timer->node);
+}
+
+void loop_timer_cancel(struct loop_timer *timer)
+{
+	list_remove(&timer->node);
+}
+
+void loop_defer(struct loop *loop, struct loop_work *work)
+{
+	if (!list_is_linked(&work->node))
+		list_append(&loop->deferred, &work->node);
+}
+
+void loop_defer_cancel(struct loop_work *work)
+{
+	list_remove(&work->node);
+}
+
+void loop_post(struct loop *loop, struct loop_work *work)
+{
+	pthread_mutex_lock(&loop->mutex);
+	list_append(&loop->posted, &work->node);
+	pthread_mutex_unlock(&loop->mutex);
+	wake_up(loop);
+}

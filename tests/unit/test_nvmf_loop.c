@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "nvmf/common/bytes.h"
+#include "nvmf/common/loop.h"
+
+static char order[16];
+
+static void note(char letter)
+{
+	size_t length = strlen(order);
+
+	assert_true(length + 1 < sizeof(order));
+	order[length] = letter;
+	order[length + 1] = 0;
+}
+
+static void expired_a(struct loop_timer *timer)
+{
+	(void)timer;
+	note('a');
+}
+
+static void expired_b(struct loop_timer *timer)
+{
+	(void)timer;
+	note('b');
+}
+
+static void timers_of_a_virtual_loop_expire_by_deadline(void **state)
+{
+	struct loop_timer a;
+	struct loop_timer b;
+	struct loop *loop;
+
+	(void)state;
+	order[0] = 0;
+	assert_int_equal(loop_create_virtual(&loop), 0);
+	loop_timer_init(&a, expired_a);
+	loop_timer_init(&b, expired_b);
+	assert_true(loop_deadline_ns(loop) == UINT64_MAX);
+	loop_timer_set(loop, &a, 20);
+	loop_timer_set(loop, &b, 10);
+	assert_int_equal(loop_deadline_ns(loop), 10);
+	loop_advance(loop, 9);
+	assert_string_equal(order, "");
+	loop_advance(loop, 20);
+	assert_string_equal(order, "ba");
+	loop_timer_set(loop, &a, 30);
+	loop_timer_set(loop, &a, 40);
+	loop_advance(loop, 35);
+	assert_string_equal(order, "ba");
+	loop_timer_cancel(&a);
+	loop_advance(loop, 50);
+	assert_string_equal(order, "ba");
+	loop_destroy(loop);
+}
+
+static struct loop *running;
+static struct loop_watch watches[2];
+
+/* Whichever comes first unwatches the other, whose event is pending then. */
+static void pipe_ready(struct loop_watch *watch, uint32_t events)
+{
+	(void)events;
+	note('p');
+	loop_unwatch(running, &watches[0]);
+	loop_unwatch(running, &watches[1]);
+	(void)watch;
+	loop_stop(running);
+}
+
+static void pending_event_of_a_removed_watch_is_dropped(void **state)
+{
+	int pipes[2][2];
+
+	(void)state;
+	order[0] = 0;
+	assert_int_equal(loop_create(&running), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pipe(pipes[i]), 0);
+		watches[i].ready = pipe_ready;
+		assert_int_equal(loop_watch(running, &watches[i], pipes[i][0], EPOLLIN), 0);
+		assert_int_equal(write(pipes[i][1], "x", 1), 1);
+	}
+	loop_run(running);
+	assert_string_equal(order, "p");
+	for (int i = 0; i < 2; i++) {
+		close(pipes[i][0]);
+		close(pipes[i][1]);
+	}
+	loop_destroy(running);
+}
+
+static void work_run(struct loop_work *work)
+{
+	(void)work;
+	note('w');
+	loop_stop(running);
+}
+
+static void *post(void *argument)
+{
+	loop_post(running, argument);
+	return NULL;
+}
+
+static void work_posted_by_another_thread_wakes_the_loop(void **state)
+{
+	struct loop_work work;
+	pthread_t thread;
+
+	(void)state;
+	order[0] = 0;
+	assert_int_equal(loop_create(&running), 0);
+	loop_work_init(&work, work_run);
+	assert_int_equal(pthread_create(&thread, NULL, post, &work), 0);
+	loop_run(running);
+	assert_string_equal(order, "w");
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	loop_destroy(running);
+}
+
+static void bytes_are_little_endian(void **state)
+{
+	uint8_t bytes[8];
+
+	(void)state;
+	le64_put(bytes, 0x8877665544332211u);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(bytes[i], 0x11 * (i + 1));
+	assert_int_equal(le16_get(bytes), 0x2211);
+	assert_int_equal(le24_get(bytes), 0x332211);
+	assert_int_equal(le32_get(bytes), 0x44332211);
+	assert_true(le64_get(bytes) == 0x8877665544332211u);
+	le24_put(bytes + 1, 0xabcdef);
+	assert_int_equal(le32_get(bytes + 1), 0x55abcdef);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(timers_of_a_virtual_loop_expire_by_deadline),
+		cmocka_unit_test(pending_event_of_a_removed_watch_is_dropped),
+		cmocka_unit_test(work_posted_by_another_thread_wakes_the_loop),
+		cmocka_unit_test(bytes_are_little_endian),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
