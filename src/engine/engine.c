@@ -216,7 +216,7 @@ void engine_srq_forget(struct lane *lane, const struct srq *srq)
 	}
 }
 
-struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number)
+struct qp *engine_qp_in_lookup(struct lane *lane, uint32_t *ret_number)
 {
 	uint64_t offset = lane->public->first_qp_offset;
 
@@ -224,7 +224,8 @@ struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number)
 		const struct qp_public *public = arena_at(lane->arena, offset);
 		struct qp *qp = engine_qp_find(lane, public->qpn);
 
-		if (qp->type == QP_TYPE_XRC_RECV && rc_xrc_asks(rc_from_qp(qp), ret_number))
+		if (qp->type == QP_TYPE_XRC_RECV &&
+			rc_xrc_lookup_pending(rc_from_qp(qp), ret_number))
 			return qp;
 		offset = public->next_offset;
 	}

@@ -76,9 +76,9 @@ void engine_qp_destroy(struct qp *qp);
 
 /*
  * The next queue pair of the lane that waits for the lookup of a shared receive queue in other
- * processes (rc_xrc_asks), or NULL. The caller answers with rc_xrc_answer().
+ * processes (rc_xrc_lookup_pending), or NULL. The caller ends it with rc_xrc_lookup_done().
  */
-struct qp *engine_qp_asking(struct lane *lane, uint32_t *ret_number);
+struct qp *engine_qp_in_lookup(struct lane *lane, uint32_t *ret_number);
 
 /*
  * An XRC shared receive queue is being destroyed, and is no longer in lane->srqs: detach all queue
@@ -107,7 +107,7 @@ bool engine_receive(struct lane *lane, const struct packet_origin *origin, const
  * Write the next packet to send. Acknowledgements come first: the requests may be answers to what
  * they acknowledge.
  *
- * `with_acks`  False leaves queue pairs alone that owe nothing but an acknowledgement.
+ * `with_acks`  False skips queue pairs that have nothing but an acknowledgement pending.
  * `run`        What the caller offers, and what was made of it. Borrowed payloads stay where they
  *              are while the lane is locked.
  *

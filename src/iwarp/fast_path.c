@@ -149,8 +149,8 @@ static bool is_fast_path_open(const struct iwarp_qp *iwarp)
 	const struct iwarp_transmit *tx = &iwarp->tx;
 	const struct qp *qp = &iwarp->qp;
 
-	if (tx->is_in_message | tx->is_held | tx->is_ready_owed | iwarp->settings.sends_markers |
-		(tx->fault != FAULT_NONE) | (tx->owed_count != 0))
+	if (tx->is_in_message | tx->is_held | tx->is_ready_pending | iwarp->settings.sends_markers |
+		(tx->fault != FAULT_NONE) | (tx->pending_count != 0))
 		return false;
 	return iwarp->stream == IWARP_STREAM_OPEN && qp->state == QP_RTS &&
 		tx->index != qp->sq->posted && iwarp_has_room(tx);

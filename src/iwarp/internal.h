@@ -101,7 +101,7 @@ void iwarp_stage_terminate(
 bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns);
 
 /* Queue the answer to a request of the peer. False when all places are in use. */
-bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed);
+bool iwarp_pending_add(struct iwarp_qp *iwarp, const struct iwarp_pending *request);
 
 /* The request at tx->index is completely staged. */
 static inline void iwarp_request_staged(struct iwarp_qp *iwarp, struct send_wqe *wqe)

@@ -111,7 +111,7 @@ struct iwarp_part {
 };
 
 /* A READ or atomic request of the peer that is not answered yet. */
-struct iwarp_owed {
+struct iwarp_pending {
 	enum rdmap_opcode opcode;
 	struct rdmap_read_request read;
 	struct rdmap_atomic_response atomic; /* executed already */
@@ -144,15 +144,15 @@ struct iwarp_transmit {
 	bool is_imm_due; /* the WRITE is staged, its immediate data is not */
 	bool is_held; /* the responder sends no request before the initiator's first FPDU */
 	uint64_t hold_end_ns; /* or before this time; 0: no limit */
-	bool is_ready_owed; /* the initiator has to send its ready message before all else */
+	bool is_ready_pending; /* the initiator has to send its ready message before all else */
 	bool is_turn_of_answers;
 	uint32_t msn[DDP_QUEUE_COUNT]; /* MSN of the next message */
 	uint32_t answers_out; /* outstanding READs and atomics */
 	enum fault fault; /* of the request at `index`, which fails in its turn */
 	struct mr_cached own; /* keys of SENDs and WRITEs */
-	struct iwarp_owed owed[QP_RD_ATOMIC_MAX]; /* a ring */
-	uint32_t owed_first, owed_count;
-	uint32_t owed_offset; /* staged bytes of the first one's response */
+	struct iwarp_pending pending[QP_RD_ATOMIC_MAX]; /* a ring */
+	uint32_t pending_first, pending_count;
+	uint32_t pending_offset; /* staged bytes of the first one's response */
 	uint8_t bytes[IWARP_TX_BYTES];
 };
 

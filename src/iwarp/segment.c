@@ -305,20 +305,20 @@ static enum rdmap_error read_request_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	const struct qp *qp = &iwarp->qp;
-	struct iwarp_owed owed = {.opcode = RDMAP_READ_REQUEST};
+	struct iwarp_pending request = {.opcode = RDMAP_READ_REQUEST};
 	enum mr_fault fault = MR_OK;
 
-	rdmap_read_request_decode(&owed.read, segment->payload);
-	if (range_wraps(owed.read.source_offset, owed.read.bytes))
+	rdmap_read_request_decode(&request.read, segment->payload);
+	if (range_wraps(request.read.source_offset, request.read.bytes))
 		return RDMAP_ERROR_READ_WRAP;
-	if (owed.read.bytes && !(qp->attr.access & MR_REMOTE_READ))
+	if (request.read.bytes && !(qp->attr.access & MR_REMOTE_READ))
 		return RDMAP_ERROR_READ_ACCESS;
-	if (owed.read.bytes)
-		fault = mr_check(qp->lane->mrs, owed.read.source_stag, qp_mr_user(qp),
-			MR_REMOTE_READ, owed.read.source_offset, owed.read.bytes);
+	if (request.read.bytes)
+		fault = mr_check(qp->lane->mrs, request.read.source_stag, qp_mr_user(qp),
+			MR_REMOTE_READ, request.read.source_offset, request.read.bytes);
 	if (fault)
 		return read_error(fault);
-	if (!iwarp_owe(iwarp, &owed))
+	if (!iwarp_pending_add(iwarp, &request))
 		return RDMAP_ERROR_UNTAGGED_NO_BUFFER;
 	iwarp->rx.msn[DDP_QUEUE_READ_REQUEST]++;
 	qp_count(&iwarp->qp, COUNTER_rdma_reads, 1);
@@ -360,7 +360,7 @@ static enum rdmap_error atomic_request_finish(
 	struct iwarp_qp *iwarp, const struct ddp_segment *segment)
 {
 	struct qp *qp = &iwarp->qp;
-	struct iwarp_owed owed = {.opcode = RDMAP_ATOMIC_REQUEST};
+	struct iwarp_pending pending = {.opcode = RDMAP_ATOMIC_REQUEST};
 	struct rdmap_atomic_request request;
 	enum mr_fault fault;
 	uint8_t *target;
@@ -376,11 +376,11 @@ static enum rdmap_error atomic_request_finish(
 		return read_error(fault);
 	if ((uintptr_t)target % sizeof(uint64_t)) /* RFC 7306 section 8.2 */
 		return RDMAP_ERROR_STREAM_CATASTROPHIC;
-	if (iwarp->tx.owed_count >= iwarp->settings.ird)
+	if (iwarp->tx.pending_count >= iwarp->settings.ird)
 		return RDMAP_ERROR_UNTAGGED_NO_BUFFER;
-	owed.atomic.id = request.id;
-	owed.atomic.original = atomic_apply(&request, target);
-	iwarp_owe(iwarp, &owed);
+	pending.atomic.id = request.id;
+	pending.atomic.original = atomic_apply(&request, target);
+	iwarp_pending_add(iwarp, &pending);
 	iwarp->rx.msn[DDP_QUEUE_READ_REQUEST]++;
 	qp_count(qp, COUNTER_rdma_atomics, 1);
 	return RDMAP_OK;

@@ -207,7 +207,7 @@ static bool has_more(const struct iwarp_qp *iwarp)
 {
 	const struct iwarp_transmit *tx = &iwarp->tx;
 
-	return tx->index != iwarp->qp.sq->posted || tx->owed_count || tx->is_ready_owed;
+	return tx->index != iwarp->qp.sq->posted || tx->pending_count || tx->is_ready_pending;
 }
 
 unsigned iwarp_output(

@@ -48,7 +48,7 @@ int iwarp_open(struct iwarp_qp *iwarp, const struct iwarp_settings *settings, ui
 	assert(settings->ird <= QP_RD_ATOMIC_MAX);
 	iwarp->settings = *settings;
 	iwarp->stream = IWARP_STREAM_OPEN;
-	iwarp->tx.is_ready_owed = settings->is_initiator && settings->ready;
+	iwarp->tx.is_ready_pending = settings->is_initiator && settings->ready;
 	iwarp->tx.is_held = !settings->is_initiator;
 	if (iwarp->tx.is_held && !settings->ready) {
 		iwarp->tx.hold_end_ns = now_ns + IWARP_HOLD_NS;
@@ -95,7 +95,7 @@ static void end_begin(struct iwarp_qp *iwarp, uint64_t now_ns)
 	iwarp->rx.has_segment = false;
 	iwarp->rx.stall_end_ns = 0;
 	iwarp->tx.hold_end_ns = 0;
-	iwarp->tx.owed_count = 0;
+	iwarp->tx.pending_count = 0;
 	qp_set_deadline(&iwarp->qp, now_ns + IWARP_CLOSE_NS);
 	iwarp_schedule(iwarp);
 }
@@ -242,7 +242,7 @@ static void stream_check(const struct qp *qp)
 	assert(tx->piece_count <= IWARP_PIECES_MAX && tx->tail <= IWARP_TX_BYTES);
 	assert(!tx->piece_count == !tx->staged_bytes);
 	assert(rx->start <= rx->end && rx->end <= IWARP_RX_BYTES);
-	assert(tx->owed_count <= iwarp->settings.ird);
+	assert(tx->pending_count <= iwarp->settings.ird);
 	assert(!rx->has_segment || rx->placed_bytes <= rx->segment.payload_bytes);
 	assert(qp->tx_list == LANE_TX_NONE || qp->tx_list == LANE_TX_STREAMS);
 	if (iwarp->stream == IWARP_STREAM_OPEN) {

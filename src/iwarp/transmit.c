@@ -35,28 +35,28 @@ static void stage_ready(struct iwarp_qp *iwarp)
 	if (segment.opcode != RDMAP_WRITE)
 		tx->msn[segment.untagged.queue]++;
 	iwarp_fpdu_end(iwarp, &segment, bytes);
-	tx->is_ready_owed = false;
+	tx->is_ready_pending = false;
 }
 
 /* --- answers --- */
 
-bool iwarp_owe(struct iwarp_qp *iwarp, const struct iwarp_owed *owed)
+bool iwarp_pending_add(struct iwarp_qp *iwarp, const struct iwarp_pending *request)
 {
 	struct iwarp_transmit *tx = &iwarp->tx;
 
-	if (tx->owed_count >= iwarp->settings.ird)
+	if (tx->pending_count >= iwarp->settings.ird)
 		return false;
-	tx->owed[(tx->owed_first + tx->owed_count) % QP_RD_ATOMIC_MAX] = *owed;
-	tx->owed_count++;
+	tx->pending[(tx->pending_first + tx->pending_count) % QP_RD_ATOMIC_MAX] = *request;
+	tx->pending_count++;
 	iwarp_schedule(iwarp);
 	return true;
 }
 
-static void owed_next(struct iwarp_transmit *tx)
+static void pending_next(struct iwarp_transmit *tx)
 {
-	tx->owed_first = (tx->owed_first + 1) % QP_RD_ATOMIC_MAX;
-	tx->owed_count--;
-	tx->owed_offset = 0;
+	tx->pending_first = (tx->pending_first + 1) % QP_RD_ATOMIC_MAX;
+	tx->pending_count--;
+	tx->pending_offset = 0;
 	tx->is_turn_of_answers = false;
 }
 
@@ -70,7 +70,7 @@ static void stage_atomic_response(
 	rdmap_atomic_response_encode(response, iwarp_fpdu_begin(tx, &segment));
 	tx->msn[DDP_QUEUE_ATOMIC_RESPONSE]++;
 	iwarp_fpdu_end(iwarp, &segment, RDMAP_ATOMIC_RESPONSE_BYTES);
-	owed_next(tx);
+	pending_next(tx);
 }
 
 /* Quotes the rest of the request (RFC 5040 section 4.8). */
@@ -82,14 +82,14 @@ static void read_refuse(struct iwarp_qp *iwarp, const struct rdmap_read_request 
 		.opcode = RDMAP_READ_REQUEST,
 		.is_last = true,
 		.untagged = {.queue = DDP_QUEUE_READ_REQUEST,
-			.msn = iwarp->rx.msn[DDP_QUEUE_READ_REQUEST] - tx->owed_count},
+			.msn = iwarp->rx.msn[DDP_QUEUE_READ_REQUEST] - tx->pending_count},
 	};
 	struct rdmap_read_request left = *read;
 	uint8_t ulpdu[DDP_UNTAGGED_BYTES + RDMAP_READ_REQUEST_BYTES];
 
-	left.sink_offset += tx->owed_offset;
-	left.source_offset += tx->owed_offset;
-	left.bytes -= tx->owed_offset;
+	left.sink_offset += tx->pending_offset;
+	left.source_offset += tx->pending_offset;
+	left.bytes -= tx->pending_offset;
 	rdmap_read_request_encode(&left, ulpdu + ddp_encode(&segment, ulpdu));
 	iwarp_refuse(iwarp, error, ulpdu, sizeof(ulpdu), now_ns);
 }
@@ -101,17 +101,18 @@ static void stage_read_response(
 	struct iwarp_transmit *tx = &iwarp->tx;
 	const struct mr_table *mrs = iwarp->qp.lane->mrs;
 	struct mr_user user = qp_mr_user(&iwarp->qp);
-	uint32_t left_bytes = read->bytes - tx->owed_offset;
+	uint32_t left_bytes = read->bytes - tx->pending_offset;
 	bool is_loan = iwarp_may_zerocopy(iwarp, left_bytes);
 	const struct iwarp_piece payload = {.kind = IWARP_ZEROCOPY_READ,
 		.bytes = min_u32(
 			left_bytes, is_loan ? IWARP_ZEROCOPY_BYTES_MAX : IWARP_PAYLOAD_BYTES_MAX),
 		.key = read->source_stag,
-		.at = read->source_offset + tx->owed_offset};
+		.at = read->source_offset + tx->pending_offset};
 	struct ddp_segment segment = {
 		.opcode = RDMAP_READ_RESPONSE,
-		.is_last = tx->owed_offset + payload.bytes == read->bytes,
-		.tagged = {.stag = read->sink_stag, .offset = read->sink_offset + tx->owed_offset},
+		.is_last = tx->pending_offset + payload.bytes == read->bytes,
+		.tagged = {.stag = read->sink_stag,
+			.offset = read->sink_offset + tx->pending_offset},
 	};
 	uint8_t *to = iwarp_fpdu_begin(tx, &segment);
 	enum mr_fault fault = MR_OK;
@@ -129,19 +130,19 @@ static void stage_read_response(
 		iwarp_fpdu_zerocopy(iwarp, &segment, &payload);
 	else
 		iwarp_fpdu_end(iwarp, &segment, payload.bytes);
-	tx->owed_offset += payload.bytes;
+	tx->pending_offset += payload.bytes;
 	if (segment.is_last)
-		owed_next(tx);
+		pending_next(tx);
 }
 
 static void stage_answer(struct iwarp_qp *iwarp, uint64_t now_ns)
 {
-	const struct iwarp_owed *owed = &iwarp->tx.owed[iwarp->tx.owed_first];
+	const struct iwarp_pending *request = &iwarp->tx.pending[iwarp->tx.pending_first];
 
-	if (owed->opcode == RDMAP_READ_REQUEST)
-		stage_read_response(iwarp, &owed->read, now_ns);
+	if (request->opcode == RDMAP_READ_REQUEST)
+		stage_read_response(iwarp, &request->read, now_ns);
 	else
-		stage_atomic_response(iwarp, &owed->atomic);
+		stage_atomic_response(iwarp, &request->atomic);
 }
 
 /* --- requests --- */
@@ -437,13 +438,13 @@ bool iwarp_stage_next(struct iwarp_qp *iwarp, uint64_t now_ns)
 
 	if (iwarp->stream != IWARP_STREAM_OPEN || !iwarp_has_room(tx))
 		return false;
-	if (tx->is_ready_owed) {
+	if (tx->is_ready_pending) {
 		stage_ready(iwarp);
 		return true;
 	}
 	is_ready = request_is_ready(iwarp);
-	if (tx->owed_count && !tx->is_in_message &&
-		(tx->owed_offset || tx->is_turn_of_answers || !is_ready))
+	if (tx->pending_count && !tx->is_in_message &&
+		(tx->pending_offset || tx->is_turn_of_answers || !is_ready))
 		stage_answer(iwarp, now_ns);
 	else if (is_ready)
 		stage_request(iwarp, now_ns);

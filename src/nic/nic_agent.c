@@ -299,9 +299,9 @@ static void signal_deliver(struct worker *worker, struct signal *signal, uint32_
 
 		if (events & SIGNAL_QP_DISCONNECTED)
 			nic_stream_over(qp);
-		if (events & SIGNAL_QP_ASKS)
+		if (events & SIGNAL_QP_SRQ_LOOKUP)
 			nic_control_wake();
-		events &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_ASKS);
+		events &= ~(uint32_t)(SIGNAL_QP_DISCONNECTED | SIGNAL_QP_SRQ_LOOKUP);
 		if (events)
 			qp->on_event(qp->user, events);
 		if (events)

@@ -48,7 +48,7 @@ static struct deadline *alarm_of(struct nic_cq *cq, const struct worker *worker)
 
 void nic_cq_hold(struct nic_cq *cq, struct worker *worker)
 {
-	uint64_t at_ns = cq_release_held(&cq->cq, worker->now_ns, &worker->lane.signals);
+	uint64_t at_ns = cq_release_moderated(&cq->cq, worker->now_ns, &worker->lane.signals);
 
 	worker_set_alarm(worker, alarm_of(cq, worker), at_ns);
 }

@@ -256,7 +256,7 @@ void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns)
 	spin_unlock(&cq->ring->lock);
 }
 
-uint64_t cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals)
+uint64_t cq_release_moderated(struct cq *cq, uint64_t now_ns, struct signal_queue *signals)
 {
 	struct cq_ring *ring = cq->ring;
 	uint64_t at_ns = UINT64_MAX;

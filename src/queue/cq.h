@@ -17,7 +17,7 @@
  *
  * A moderated queue delays the signal until a number of such completions have come, or a time has
  * passed since the first. The engine has no clock, so it raises SIGNAL_CQ_MODERATED, and its caller
- * calls cq_release_held() after that time.
+ * calls cq_release_moderated() after that time.
  *
  * A push to a full queue is an overrun (IBTA C11-39). The entry is lost, the signal reports it, and
  * every later push fails. The pushing queue pair goes to the error state. A queue that ignores
@@ -144,7 +144,7 @@ void cq_moderate(struct cq *cq, uint32_t count, uint64_t period_ns);
  * Raise the delayed signal if its time has come. Returns when to call again; UINT64_MAX when no
  * signal is delayed.
  */
-uint64_t cq_release_held(struct cq *cq, uint64_t now_ns, struct signal_queue *signals);
+uint64_t cq_release_moderated(struct cq *cq, uint64_t now_ns, struct signal_queue *signals);
 
 void cq_forget_qp(struct cq *cq, uint32_t qpn);
 

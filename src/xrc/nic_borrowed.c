@@ -2,10 +2,11 @@
 /*
  * XRC shared receive queues of other processes of this host (local/owner.h).
  *
- * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_ASKS. The slot
- * in the number tells the process; a NIC thread maps its memory, and looks for a queue of this
- * number in a domain of the same file. From then on queue pairs find it in nic.srqs. It goes when
- * the XRC domain does, when its process ends, and when it is found to be gone.
+ * A queue pair of a shared XRC domain that meets an unknown number raises SIGNAL_QP_SRQ_LOOKUP. The
+ * slot in the number identifies the process. A NIC thread maps the memory of that process, and
+ * looks for a queue of this number in a domain of the same file. From then on queue pairs find the
+ * queue in nic.srqs. It is removed with the XRC domain, when its process ends, and when a lookup
+ * finds that it no longer exists.
  */
 #include <assert.h>
 #include <errno.h>
@@ -167,22 +168,22 @@ static int srq_look(const struct nic_xrcd *xrcd, uint32_t number)
 		: srq_attach(xrcd, number);
 }
 
-/* --- asking --- */
+/* --- lookups of shared receive queues --- */
 
 /*
- * The queue pair of this number, if it is there still and waits for the answer. The worker is
- * locked.
+ * The queue pair of this number, if it still exists and still waits for the lookup of queue
+ * `number`. The worker is locked.
  */
-static struct qp *asking_still(struct worker *worker, uint32_t qpn, uint32_t number)
+static struct qp *waiting_qp(struct worker *worker, uint32_t qpn, uint32_t number)
 {
-	uint32_t asked;
-	struct qp *qp = engine_qp_asking(&worker->lane, &asked);
+	uint32_t wanted;
+	struct qp *qp = engine_qp_in_lookup(&worker->lane, &wanted);
 
-	return qp && qp->qpn == qpn && asked == number ? qp : NULL;
+	return qp && qp->qpn == qpn && wanted == number ? qp : NULL;
 }
 
-/* Answer one queue pair of the lane. False when none asks. */
-static bool answer_one(struct worker *worker)
+/* Execute one lookup of the lane. False when none is pending. */
+static bool lookup_next(struct worker *worker)
 {
 	struct nic_xrcd *xrcd;
 	uint32_t number, qpn;
@@ -190,13 +191,13 @@ static bool answer_one(struct worker *worker)
 	int error;
 
 	worker_lock(worker);
-	qp = engine_qp_asking(&worker->lane, &number);
+	qp = engine_qp_in_lookup(&worker->lane, &number);
 	qpn = qp ? qp->qpn : 0;
 	xrcd = qp ? ((struct nic_qp *)qp->user)->xrcd : NULL;
 	worker_unlock(worker);
 	if (!qp)
 		return false;
-	xrcd->qp_count++; /* the queue pair may go while urnicd is asked */
+	xrcd->qp_count++; /* the queue pair may go while the lookup waits for urnicd */
 	error = srq_look(xrcd, number);
 	nic_xrcd_put(xrcd);
 	if (error)
@@ -204,9 +205,9 @@ static bool answer_one(struct worker *worker)
 			"shared receive queue 0x%06x, which a request to queue pair 0x%06x names, is not found: %s",
 			number, qpn, strerror(-error));
 	worker_lock(worker);
-	qp = asking_still(worker, qpn, number);
+	qp = waiting_qp(worker, qpn, number);
 	if (qp)
-		rc_xrc_answer(rc_from_qp(qp), number);
+		rc_xrc_lookup_done(rc_from_qp(qp), number);
 	worker_unlock(worker);
 	return true;
 }
@@ -216,7 +217,7 @@ static void borrowed_work(void)
 	nic_enter();
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		for (uint32_t done = 0; nic.worker[i] && done < LANE_QP_COUNT_MAX; done++)
-			if (!answer_one(nic.worker[i]))
+			if (!lookup_next(nic.worker[i]))
 				break;
 	nic_leave();
 }

@@ -337,11 +337,11 @@ static void cq_moderated_signals_after_the_count_or_the_time(void **state)
 	cq_arm(&cq, CQ_ARM_NEXT);
 	push_at(5000);
 	assert_int_equal(events(), SIGNAL_CQ_MODERATED);
-	assert_int_equal(cq_release_held(&cq, 5999, &signals), 6000);
+	assert_int_equal(cq_release_moderated(&cq, 5999, &signals), 6000);
 	assert_int_equal(events(), 0);
-	assert_true(cq_release_held(&cq, 6000, &signals) == UINT64_MAX);
+	assert_true(cq_release_moderated(&cq, 6000, &signals) == UINT64_MAX);
 	assert_int_equal(events(), SIGNAL_COMPLETION);
-	assert_true(cq_release_held(&cq, 7000, &signals) == UINT64_MAX);
+	assert_true(cq_release_moderated(&cq, 7000, &signals) == UINT64_MAX);
 	assert_int_equal(events(), 0);
 
 	cq_moderate(&cq, 1, 1000);

@@ -828,7 +828,7 @@ static void channels_are_no_more_than_there_are(void **state)
 	assert_int_equal(rq_count(srq.rq), 1);
 }
 
-/* --- asking for a queue that is not known --- */
+/* --- srq_lookup for a queue that is not known --- */
 
 static void queue_that_is_not_known_is_asked_for(void **state)
 {
@@ -840,12 +840,12 @@ static void queue_that_is_not_known_is_asked_for(void **state)
 	script.qp->is_xrcd_shared = true;
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_rnr(&script, 0);
-	assert_int_equal(script_events(&script), SIGNAL_QP_ASKS);
-	assert_ptr_equal(engine_qp_asking(&script.lane, &number), script.qp);
+	assert_int_equal(script_events(&script), SIGNAL_QP_SRQ_LOOKUP);
+	assert_ptr_equal(engine_qp_in_lookup(&script.lane, &number), script.qp);
 	assert_int_equal(number, HOST_SRQN);
 	atomic_store(&script.srqs->first_borrowed, &far.srq);
-	rc_xrc_answer(rc_from_qp(script.qp), number);
-	assert_null(engine_qp_asking(&script.lane, &number));
+	rc_xrc_lookup_done(rc_from_qp(script.qp), number);
+	assert_null(engine_qp_in_lookup(&script.lane, &number));
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_ack(&script, 0, 1);
 }
@@ -861,7 +861,7 @@ static void queue_that_was_not_found_is_an_invalid_request(void **state)
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10); /* too soon */
 	script_expect_rnr(&script, 0);
 	script_events(&script);
-	rc_xrc_answer(rc_from_qp(script.qp), HOST_SRQN);
+	rc_xrc_lookup_done(rc_from_qp(script.qp), HOST_SRQN);
 	script_send_data(&script, OPCODE_RC_SEND_ONLY, 0, 10);
 	script_expect_refusal(&script, 0, AETH_NAK_INVALID_REQUEST);
 }

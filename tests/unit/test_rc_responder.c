@@ -451,7 +451,7 @@ static void responder_more_reads_than_it_offers_is_an_invalid_request(void **sta
 	script_expect_refusal(&script, 2, AETH_NAK_INVALID_REQUEST);
 }
 
-static void responder_owed_duplicate_does_not_count_against_the_read_limit(void **state)
+static void responder_pending_duplicate_does_not_count_against_the_read_limit(void **state)
 {
 	(void)state;
 	restart(&(struct script_options){.max_dest_rd_atomic = 1});
@@ -596,7 +596,7 @@ int main(void)
 		TEST(responder_duplicate_read_of_a_part_is_answered_from_there),
 		TEST(responder_duplicate_read_of_another_range_is_dropped),
 		TEST(responder_more_reads_than_it_offers_is_an_invalid_request),
-		TEST(responder_owed_duplicate_does_not_count_against_the_read_limit),
+		TEST(responder_pending_duplicate_does_not_count_against_the_read_limit),
 		TEST(responder_without_rd_atomic_refuses_reads),
 		TEST(responder_read_longer_than_any_message_is_an_invalid_request),
 		TEST(responder_region_that_goes_away_ends_the_read),

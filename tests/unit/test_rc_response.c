@@ -72,7 +72,7 @@ static void response_fatal_nak_is_repeated_to_who_asks_again(void **state)
 	script_expect_ack(&script, 0, 1);
 }
 
-static void response_ack_that_is_owed_outlives_an_error_of_our_own(void **state)
+static void response_pending_ack_outlives_an_error_of_our_own(void **state)
 {
 	(void)state;
 	script_send_write(&script, OPCODE_RC_WRITE_ONLY, 0, 1, 1);
@@ -221,7 +221,7 @@ int main(void)
 		TEST(response_nak_waits_behind_the_read_before_it),
 		TEST(response_ack_carries_the_receive_requests_as_credits),
 		TEST(response_fatal_nak_is_repeated_to_who_asks_again),
-		TEST(response_ack_that_is_owed_outlives_an_error_of_our_own),
+		TEST(response_pending_ack_outlives_an_error_of_our_own),
 		TEST(response_ack_behind_a_read_that_is_not_answered_is_dropped),
 		TEST(response_nothing_is_said_in_an_error_state_of_our_own),
 		TEST(response_receive_that_overruns_its_queue_is_not_acknowledged),

@@ -375,7 +375,7 @@ static void xrc_queue_that_went_in_mid_message_completes_nothing(void **state)
 	assert_int_equal(rq_count(other.rq), 1);
 }
 
-static void xrc_queue_that_went_leaves_answers_owed(void **state)
+static void xrc_queue_that_went_leaves_answers_pending(void **state)
 {
 	(void)state;
 	other_make(SCRIPT_XRCD);
@@ -412,7 +412,7 @@ int main(void)
 		TARGET(xrc_target_has_no_queues),
 		TARGET(xrc_queue_that_went_is_an_invalid_request),
 		TARGET(xrc_queue_that_went_in_mid_message_completes_nothing),
-		TARGET(xrc_queue_that_went_leaves_answers_owed),
+		TARGET(xrc_queue_that_went_leaves_answers_pending),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,7 +178,7 @@ static void worker_thread_asleep_is_woken_for_a_deadline(void **state)
 }
 
 /* An application that polls once and then does something else for long: its peer waits. */
-static void worker_thread_asleep_is_woken_for_an_acknowledgement_owed(void **state)
+static void worker_thread_asleep_is_woken_for_a_pending_acknowledgement(void **state)
 {
 	(void)state;
 	worker->is_deep_asleep = true;
@@ -216,7 +216,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			worker_thread_asleep_is_woken_for_a_deadline, make_worker, unmake_worker),
 		cmocka_unit_test_setup_teardown(
-			worker_thread_asleep_is_woken_for_an_acknowledgement_owed, make_worker,
+			worker_thread_asleep_is_woken_for_a_pending_acknowledgement, make_worker,
 			unmake_worker),
 		cmocka_unit_test_setup_teardown(worker_thread_that_keeps_quiet_is_woken_by_who_arms,
 			make_worker, unmake_worker),

@@ -22,7 +22,7 @@ static void receive_failed(struct rc_qp *rc, const struct packet *packet)
 	} else if (responder->is_silent) {
 		qp_count(&rc->qp, COUNTER_bad_state_drops, 1);
 	} else {
-		responder->is_nak_owed = true;
+		responder->is_nak_pending = true;
 		qp_schedule(&rc->qp, LANE_TX_DATA);
 	}
 }
@@ -107,7 +107,7 @@ static size_t rc_next_unpaced(struct qp *qp, struct packet_run *run, uint64_t no
 	struct rc_qp *rc = rc_from_qp(qp);
 
 	run->path = qp->attr.path.id;
-	return rc->responder.owed_count ? 0 : rc_response_next(rc, run, now_ns);
+	return rc->responder.pending_count ? 0 : rc_response_next(rc, run, now_ns);
 }
 
 static void rc_expire(struct qp *qp, uint64_t now_ns)
@@ -179,11 +179,11 @@ static void rc_check(const struct qp *qp)
 	const struct rc_requester *requester = &rc->requester;
 	const struct rc_responder *responder = &rc->responder;
 	struct send_queue *sq = rc->qp.sq;
-	uint32_t owed_count = 0;
+	uint32_t pending_count = 0;
 
 	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
-		owed_count += responder->resource[i].is_owed;
-	assert(owed_count == responder->owed_count);
+		pending_count += responder->resource[i].is_pending;
+	assert(pending_count == responder->pending_count);
 	assert(sq->posted - sq->completed <= (qp_has_tags(qp) ? sq->capacity : sq->depth));
 	if (rc->qp.state != QP_RTS && rc->qp.state != QP_SQD)
 		return;

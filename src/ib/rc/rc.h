@@ -117,7 +117,7 @@ struct rc_requester {
 /* A READ or atomic that the responder has accepted, kept for duplicates (IBTA 9.7.5.1.5). */
 struct rc_resource {
 	enum opcode_operation operation;
-	bool is_owed; /* an answer, or its rest, is to be sent */
+	bool is_pending; /* an answer, or its rest, is to be sent */
 	bool was_answered; /* the last packet of an answer was sent at least once */
 	struct psn first; /* of the request */
 	struct psn end; /* first PSN after it */
@@ -134,10 +134,10 @@ struct rc_resource {
 };
 
 /* The lookup of an unknown shared receive queue in other processes (xrc.c). */
-enum rc_asking {
-	RC_ASKING_NOTHING,
-	RC_ASKING, /* the request that names the queue waits for the peer to repeat it */
-	RC_ASKING_ANSWERED, /* the repeated request finds the queue, or is refused */
+enum rc_srq_lookup {
+	RC_SRQ_LOOKUP_NONE,
+	RC_SRQ_LOOKUP_PENDING, /* the request waits for the peer to repeat it */
+	RC_SRQ_LOOKUP_DONE, /* the repeated request finds the queue, or is refused */
 };
 
 struct rc_responder {
@@ -145,8 +145,8 @@ struct rc_responder {
 	struct msn msn; /* messages completed */
 	struct message message; /* in progress */
 
-	bool is_ack_owed;
-	bool is_nak_owed;
+	bool is_ack_pending;
+	bool is_nak_pending;
 	/* A NAK was sent for `expected`; until that packet comes, others are dropped silently. */
 	bool is_waiting;
 	/* A request failed: the queue pair is in error, and still answers earlier requests. */
@@ -159,10 +159,10 @@ struct rc_responder {
 
 	struct rc_resource resource[QP_RD_ATOMIC_MAX];
 	uint32_t resource_head; /* slot of the next request */
-	uint32_t owed_count;
+	uint32_t pending_count;
 	/* XRC only: */
-	enum rc_asking asking;
-	uint32_t asked_srqn;
+	enum rc_srq_lookup srq_lookup;
+	uint32_t lookup_srqn;
 };
 
 struct rc_qp {
@@ -266,12 +266,13 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet);
 enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet);
 
 /*
- * rc_xrc_asks: does a request wait for the lookup of a shared receive queue in other processes
- * (SIGNAL_QP_ASKS)? rc_xrc_answer: the lookup of this number is done; the queue is in lane->srqs,
- * or does not exist.
+ * Does a request wait for the lookup of a shared receive queue in other processes
+ * (SIGNAL_QP_SRQ_LOOKUP)?
  */
-bool rc_xrc_asks(const struct rc_qp *rc, uint32_t *ret_number);
-void rc_xrc_answer(struct rc_qp *rc, uint32_t number);
+bool rc_xrc_lookup_pending(const struct rc_qp *rc, uint32_t *ret_number);
+
+/* The lookup of this number is done: the queue is in lane->srqs, or it does not exist. */
+void rc_xrc_lookup_done(struct rc_qp *rc, uint32_t number);
 
 /* The queue is being destroyed: the message that is being received into it loses its request. */
 void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq);
@@ -287,20 +288,20 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer);
 
 /* Queue a NAK for the expected packet. */
-void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value);
+void rc_response_queue_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value);
 /*
  * The packet that the pending NAK names has come. The NAK now names the next missing packet, or
  * is no longer pending.
  */
 void rc_response_revise_nak(struct rc_qp *rc);
-void rc_response_owe_ack(struct rc_qp *rc);
+void rc_response_queue_ack(struct rc_qp *rc);
 
 /* Queue the answer of a resource from `start` to `stop`. */
-void rc_response_owe(
+void rc_response_queue(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop);
 
 /* The answer is no longer pending. */
-void rc_response_settle(struct rc_qp *rc, struct rc_resource *resource);
+void rc_response_done(struct rc_qp *rc, struct rc_resource *resource);
 
 /*
  * Drop all pending responses except a fatal NAK, the packets before it, and an acknowledgement. The

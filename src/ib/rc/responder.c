@@ -26,7 +26,7 @@ void rc_responder_start(struct rc_qp *rc)
 static void responder_fail(struct rc_qp *rc, enum aeth_nak code, enum fault receive_fault,
 	uint32_t events, uint64_t now_ns)
 {
-	rc_response_owe_nak(rc, AETH_NAK, (uint8_t)code);
+	rc_response_queue_nak(rc, AETH_NAK, (uint8_t)code);
 	rc->responder.is_failed = true;
 	message_abandon(&rc->responder.message, &rc->qp, receive_fault, now_ns);
 	if (events)
@@ -42,7 +42,7 @@ static void responder_fail(struct rc_qp *rc, enum aeth_nak code, enum fault rece
 static void responder_fail_silently(struct rc_qp *rc, enum fault receive_fault, uint64_t now_ns)
 {
 	if (!psn_equal(rc->responder.expected, psn_from(rc->qp.attr.rq_psn)))
-		rc_response_owe_ack(rc);
+		rc_response_queue_ack(rc);
 	rc->responder.nak_psn = rc->responder.expected;
 	rc->responder.is_failed = true;
 	rc->responder.is_silent = true;
@@ -81,7 +81,7 @@ static void request_refuse(
 		break;
 	case REFUSED_NOT_READY:
 		qp_count(&rc->qp, COUNTER_rnr_nak_sent, 1);
-		rc_response_owe_nak(rc, AETH_RNR_NAK, (uint8_t)rc->qp.attr.min_rnr_timer);
+		rc_response_queue_nak(rc, AETH_RNR_NAK, (uint8_t)rc->qp.attr.min_rnr_timer);
 		break;
 	}
 }
@@ -102,7 +102,7 @@ static struct rc_resource *resource_next(struct rc_qp *rc)
 	if (!rc->qp.attr.max_dest_rd_atomic)
 		return NULL;
 	resource = &responder->resource[responder->resource_head];
-	if (resource->is_owed && !resource->was_answered)
+	if (resource->is_pending && !resource->was_answered)
 		return NULL;
 	return resource;
 }
@@ -113,9 +113,9 @@ static void resource_take(
 {
 	struct rc_responder *responder = &rc->responder;
 
-	rc_response_settle(rc, resource);
+	rc_response_done(rc, resource);
 	*resource = *request;
-	rc_response_owe(rc, resource, resource->first, resource->end);
+	rc_response_queue(rc, resource, resource->first, resource->end);
 	responder->resource_head = (responder->resource_head + 1) % rc->qp.attr.max_dest_rd_atomic;
 }
 
@@ -202,7 +202,8 @@ static enum refusal atomic_execute(struct rc_qp *rc, const struct packet *packet
 /* --- ATOMIC WRITE and FLUSH (IBTA annex A19) --- */
 
 /* Queue the answer, a READ response without data. */
-static void answer_owe(struct rc_qp *rc, struct rc_resource *resource, const struct packet *packet)
+static void answer_queue(
+	struct rc_qp *rc, struct rc_resource *resource, const struct packet *packet)
 {
 	struct rc_resource kept = {
 		.operation = packet->info->operation,
@@ -232,7 +233,7 @@ static enum refusal atomic_write_execute(struct rc_qp *rc, const struct packet *
 		reth->va, &word, &before);
 	if (fault)
 		return word_refusal(fault);
-	answer_owe(rc, resource, packet);
+	answer_queue(rc, resource, packet);
 	qp_count(&rc->qp, COUNTER_rdma_atomic_writes, 1);
 	return ACCEPTED;
 }
@@ -265,7 +266,7 @@ static enum refusal flush_execute(struct rc_qp *rc, const struct packet *packet)
 		return REFUSED_ACCESS;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	answer_owe(rc, resource, packet);
+	answer_queue(rc, resource, packet);
 	qp_count(&rc->qp, COUNTER_rdma_flushes, 1);
 	return ACCEPTED;
 }
@@ -340,7 +341,7 @@ static void read_again(struct rc_qp *rc, struct rc_resource *resource, const str
 	 * A part that stops early would end in the middle of the message, which no peer requests.
 	 */
 	if (is_inside && psn_equal(stop, resource->end))
-		rc_response_owe(rc, resource, packet->bth.psn, stop);
+		rc_response_queue(rc, resource, packet->bth.psn, stop);
 }
 
 static struct rc_resource *resource_find(struct rc_responder *responder, struct psn psn)
@@ -363,7 +364,7 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
 
 	qp_count(&rc->qp, COUNTER_duplicate_request, 1);
 	if (operation == OPERATION_SEND || operation == OPERATION_WRITE) {
-		rc_response_owe_ack(rc);
+		rc_response_queue_ack(rc);
 		return;
 	}
 	resource = resource_find(&rc->responder, packet->bth.psn);
@@ -372,7 +373,7 @@ void rc_responder_duplicate(struct rc_qp *rc, const struct packet *packet)
 	if (operation == OPERATION_READ)
 		read_again(rc, resource, packet);
 	else
-		rc_response_owe(rc, resource, resource->first, resource->end);
+		rc_response_queue(rc, resource, resource->first, resource->end);
 }
 
 /* The packet was executed: expect the next one. */
@@ -388,11 +389,11 @@ static void expected_advance(struct rc_qp *rc, const struct packet *packet)
 	responder->is_waiting = false;
 	if (opcode_ends_message(packet->info))
 		responder->msn = msn_add(responder->msn, 1);
-	if (responder->is_nak_owed)
+	if (responder->is_nak_pending)
 		rc_response_revise_nak(rc);
 	qp_count(&rc->qp, COUNTER_rcvd_bytes, packet->payload_bytes);
 	if (packet->bth.ack_requested && is_data) /* a READ or atomic has its response */
-		rc_response_owe_ack(rc);
+		rc_response_queue_ack(rc);
 }
 
 /* A packet before it is missing. */
@@ -403,7 +404,7 @@ static void early_receive(struct rc_qp *rc, const struct packet *packet)
 	qp_count(&rc->qp, COUNTER_out_of_seq_request, 1);
 	if (responder->is_waiting)
 		return;
-	rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_PSN_SEQUENCE);
+	rc_response_queue_nak(rc, AETH_NAK, AETH_NAK_PSN_SEQUENCE);
 	responder->nak_cause = packet->bth.psn;
 }
 

@@ -27,20 +27,20 @@ static struct aeth ack_aeth(const struct rc_qp *rc, struct msn msn)
 	return aeth;
 }
 
-void rc_response_owe_ack(struct rc_qp *rc)
+void rc_response_queue_ack(struct rc_qp *rc)
 {
-	rc->responder.is_ack_owed = true;
+	rc->responder.is_ack_pending = true;
 	qp_schedule(&rc->qp, LANE_TX_ACK);
 }
 
-void rc_response_owe_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value)
+void rc_response_queue_nak(struct rc_qp *rc, enum aeth_kind kind, uint8_t value)
 {
 	struct rc_responder *responder = &rc->responder;
 
 	responder->nak = (struct aeth){.kind = kind, .value = value, .msn = responder->msn};
 	responder->nak_psn = responder->expected;
 	responder->nak_cause = responder->expected;
-	responder->is_nak_owed = true;
+	responder->is_nak_pending = true;
 	responder->is_waiting = true;
 	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
@@ -49,29 +49,29 @@ void rc_response_revise_nak(struct rc_qp *rc)
 {
 	struct rc_responder *responder = &rc->responder;
 
-	responder->is_nak_owed = !psn_before(responder->nak_cause, responder->expected);
-	responder->is_waiting = responder->is_nak_owed;
+	responder->is_nak_pending = !psn_before(responder->nak_cause, responder->expected);
+	responder->is_waiting = responder->is_nak_pending;
 	responder->nak_psn = responder->expected;
 	responder->nak.msn = responder->msn;
 }
 
-void rc_response_owe(
+void rc_response_queue(
 	struct rc_qp *rc, struct rc_resource *resource, struct psn start, struct psn stop)
 {
-	if (!resource->is_owed)
-		rc->responder.owed_count++;
-	resource->is_owed = true;
+	if (!resource->is_pending)
+		rc->responder.pending_count++;
+	resource->is_pending = true;
 	resource->start = start;
 	resource->next = start;
 	resource->stop = stop;
 	qp_schedule(&rc->qp, LANE_TX_DATA);
 }
 
-void rc_response_settle(struct rc_qp *rc, struct rc_resource *resource)
+void rc_response_done(struct rc_qp *rc, struct rc_resource *resource)
 {
-	if (resource->is_owed)
-		rc->responder.owed_count--;
-	resource->is_owed = false;
+	if (resource->is_pending)
+		rc->responder.pending_count--;
+	resource->is_pending = false;
 }
 
 void rc_response_stop(struct rc_qp *rc)
@@ -80,23 +80,23 @@ void rc_response_stop(struct rc_qp *rc)
 
 	if (responder->is_failed)
 		return;
-	if (responder->owed_count)
+	if (responder->pending_count)
 		/* It would overtake responses that were given up. */
-		responder->is_ack_owed = false;
+		responder->is_ack_pending = false;
 	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++)
-		rc_response_settle(rc, &responder->resource[i]);
-	responder->is_nak_owed = false;
+		rc_response_done(rc, &responder->resource[i]);
+	responder->is_nak_pending = false;
 }
 
 /* The oldest resource with a pending answer. */
-static struct rc_resource *oldest_owed(struct rc_responder *responder)
+static struct rc_resource *oldest_pending(struct rc_responder *responder)
 {
 	struct rc_resource *oldest = NULL;
 
 	for (uint32_t i = 0; i < QP_RD_ATOMIC_MAX; i++) {
 		struct rc_resource *resource = &responder->resource[i];
 
-		if (resource->is_owed && (!oldest || psn_before(resource->first, oldest->first)))
+		if (resource->is_pending && (!oldest || psn_before(resource->first, oldest->first)))
 			oldest = resource;
 	}
 	return oldest;
@@ -121,11 +121,11 @@ static enum opcode read_opcode(const struct rc_resource *resource)
  */
 static void read_abort(struct rc_qp *rc, struct rc_resource *resource, uint64_t now_ns)
 {
-	rc_response_settle(rc, resource);
+	rc_response_done(rc, resource);
 	if (resource->was_answered)
 		return;
 	qp_count(&rc->qp, COUNTER_resp_remote_access_errors, 1);
-	rc_response_owe_nak(rc, AETH_NAK, AETH_NAK_REMOTE_ACCESS);
+	rc_response_queue_nak(rc, AETH_NAK, AETH_NAK_REMOTE_ACCESS);
 	rc->responder.nak_psn = resource->next;
 	rc->responder.is_failed = true;
 	signal_raise(&rc->qp.lane->signals, &rc->qp.signal, SIGNAL_QP_ACCESS);
@@ -204,7 +204,7 @@ static size_t read_next(
 	qp_count(&rc->qp, COUNTER_sent_bytes, (uint64_t)packets * bytes);
 	if (psn_equal(resource->next, resource->stop)) {
 		resource->was_answered = true;
-		rc_response_settle(rc, resource);
+		rc_response_done(rc, resource);
 	}
 	return packet_bytes(&packet);
 }
@@ -217,7 +217,7 @@ static size_t atomic_next(struct rc_qp *rc, struct rc_resource *resource, uint8_
 	packet.aeth = ack_aeth(rc, resource->msn);
 	packet.atomicacketh.original = resource->original;
 	resource->was_answered = true;
-	rc_response_settle(rc, resource);
+	rc_response_done(rc, resource);
 	return packet_encode_headers(&packet, buffer);
 }
 
@@ -229,7 +229,7 @@ static size_t empty_next(struct rc_qp *rc, struct rc_resource *resource, uint8_t
 	rc_packet_init(rc, &packet, OPCODE_RC_READ_RESPONSE_ONLY, resource->first);
 	packet.aeth = ack_aeth(rc, resource->msn);
 	resource->was_answered = true;
-	rc_response_settle(rc, resource);
+	rc_response_done(rc, resource);
 	return packet_encode_headers(&packet, buffer);
 }
 
@@ -262,10 +262,10 @@ size_t rc_response_ack(struct rc_qp *rc, uint8_t *buffer)
 	struct rc_responder *responder = &rc->responder;
 	struct aeth aeth;
 
-	if (!responder->is_ack_owed || responder->owed_count || responder->is_nak_owed)
+	if (!responder->is_ack_pending || responder->pending_count || responder->is_nak_pending)
 		return 0;
 	aeth = ack_aeth(rc, responder->msn);
-	responder->is_ack_owed = false;
+	responder->is_ack_pending = false;
 	qp_count(&rc->qp, COUNTER_acks_sent, 1);
 	return acknowledge_next(rc, &aeth, psn_add(responder->expected, -1u), buffer);
 }
@@ -274,16 +274,16 @@ size_t rc_response_next(struct rc_qp *rc, struct packet_run *run, uint64_t now_n
 {
 	struct rc_responder *responder = &rc->responder;
 
-	while (responder->owed_count) {
-		struct rc_resource *resource = oldest_owed(responder);
+	while (responder->pending_count) {
+		struct rc_resource *resource = oldest_pending(responder);
 		size_t bytes = answer_next(rc, resource, run, now_ns);
 
 		if (bytes)
 			return bytes;
 	}
-	if (responder->is_nak_owed) {
-		responder->is_nak_owed = false;
-		responder->is_ack_owed = false; /* a NAK acknowledges everything before it */
+	if (responder->is_nak_pending) {
+		responder->is_nak_pending = false;
+		responder->is_ack_pending = false; /* a NAK acknowledges everything before it */
 		return acknowledge_next(rc, &responder->nak, responder->nak_psn, run->buffer);
 	}
 	return rc_response_ack(rc, run->buffer);

@@ -12,19 +12,19 @@
  * No queue of this number is known. Another process may have it, and its memory may not be mapped
  * yet. So the control thread looks for it, and the request is executed when the peer repeats it.
  */
-static enum refusal queue_ask(struct rc_qp *rc, uint32_t number)
+static enum refusal srq_lookup_begin(struct rc_qp *rc, uint32_t number)
 {
 	struct rc_responder *responder = &rc->responder;
 
 	if (!rc->qp.is_xrcd_shared)
 		return REFUSED_INVALID;
-	if (responder->asking == RC_ASKING_ANSWERED && responder->asked_srqn == number) {
-		responder->asking = RC_ASKING_NOTHING;
+	if (responder->srq_lookup == RC_SRQ_LOOKUP_DONE && responder->lookup_srqn == number) {
+		responder->srq_lookup = RC_SRQ_LOOKUP_NONE;
 		return REFUSED_INVALID;
 	}
-	responder->asking = RC_ASKING;
-	responder->asked_srqn = number;
-	signal_raise(&rc->qp.lane->signals, &rc->qp.signal, SIGNAL_QP_ASKS);
+	responder->srq_lookup = RC_SRQ_LOOKUP_PENDING;
+	responder->lookup_srqn = number;
+	signal_raise(&rc->qp.lane->signals, &rc->qp.signal, SIGNAL_QP_SRQ_LOOKUP);
 	return REFUSED_NOT_READY;
 }
 
@@ -38,7 +38,7 @@ enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet)
 	if (!srq)
 		srq = srq_table_find_borrowed(qp->lane->srqs, number, qp->xrcd);
 	if (!srq)
-		return has_begun ? REFUSED_INVALID : queue_ask(rc, number);
+		return has_begun ? REFUSED_INVALID : srq_lookup_begin(rc, number);
 	if (!srq->xrcd || srq->xrcd != qp->xrcd)
 		return REFUSED_INVALID;
 	if (srq != qp->srq && has_begun)
@@ -48,16 +48,17 @@ enum refusal rc_xrc_select(struct rc_qp *rc, const struct packet *packet)
 	return ACCEPTED;
 }
 
-bool rc_xrc_asks(const struct rc_qp *rc, uint32_t *ret_number)
+bool rc_xrc_lookup_pending(const struct rc_qp *rc, uint32_t *ret_number)
 {
-	*ret_number = rc->responder.asked_srqn;
-	return rc->responder.asking == RC_ASKING;
+	*ret_number = rc->responder.lookup_srqn;
+	return rc->responder.srq_lookup == RC_SRQ_LOOKUP_PENDING;
 }
 
-void rc_xrc_answer(struct rc_qp *rc, uint32_t number)
+void rc_xrc_lookup_done(struct rc_qp *rc, uint32_t number)
 {
-	if (rc->responder.asking == RC_ASKING && rc->responder.asked_srqn == number)
-		rc->responder.asking = RC_ASKING_ANSWERED;
+	if (rc->responder.srq_lookup == RC_SRQ_LOOKUP_PENDING &&
+		rc->responder.lookup_srqn == number)
+		rc->responder.srq_lookup = RC_SRQ_LOOKUP_DONE;
 }
 
 void rc_xrc_forget(struct rc_qp *rc, const struct srq *srq)
