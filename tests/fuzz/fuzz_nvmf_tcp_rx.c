@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The PDUs of a hostile stream, at either end. The first bytes choose the end, the options and how
- * the stream is split; half of the streams are made of nearly right PDUs. The same
- * stream in one piece must give the same events, PDUs and refusal.
+ * the stream is split; half of the streams are made of nearly right PDUs. The same stream in one
+ * piece must give the same events, PDUs and refusal.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +70,9 @@ static struct history run(const uint8_t *choice, const uint8_t *stream, size_t l
 			tcp_rx_place(&rx, place);
 		} else if (event == TCP_RX_PDU) {
 			record_pdu(&history, &rx, rx.pdu.data_bytes ? place : NULL);
+			/* The data of a TermReq is dropped: no header event places it. */
+			free(place);
+			place = NULL;
 			if (!rx.is_agreed && rx.state != TCP_RX_OVER)
 				agree(&rx, choice);
 		}

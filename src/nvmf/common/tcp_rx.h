@@ -15,6 +15,8 @@
  *     TCP_RX_REFUSED  the stream is over, and tcp_rx_term() is the TermReq that says why. The fes
  *                     of `refusal` is TCP_FATAL_NONE if the peer's own TermReq was malformed
  *
+ * The data of a TermReq is dropped, without TCP_RX_HEADER.
+ *
  * A PDU is checked by the first wrong field, before anything is reserved for its data: nothing here
  * allocates. The first PDU of a stream is ICReq (ICResp), and there is no second one.
  *
