@@ -22,14 +22,14 @@ enum { FALLBACKS_MAX = 32 };
 
 /* --- paths and routes --- */
 
-void datagram_lane_init(struct datagram_lane *lane, void (*ask)(void))
+void datagram_lane_init(struct datagram_lane *lane, void (*request_lookup)(void))
 {
 	memset(lane, 0, sizeof(*lane));
 	for (uint32_t i = 0; i < DATAGRAM_PATH_BUCKETS; i++)
 		list_init(&lane->paths[i]);
 	for (uint32_t i = 0; i < DATAGRAM_ROUTE_BUCKETS; i++)
 		list_init(&lane->routes[i]);
-	lane->ask = ask;
+	lane->request_lookup = request_lookup;
 }
 
 static struct list *paths_at(struct datagram_lane *lane, uint32_t id)
@@ -49,8 +49,8 @@ void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path)
 
 void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path)
 {
-	if (lane->question.path == path)
-		lane->question.path = NULL;
+	if (lane->lookup.path == path)
+		lane->lookup.path = NULL;
 	list_remove(&path->link);
 }
 
@@ -89,35 +89,35 @@ bool datagram_route_is_idle(const struct datagram_route *route, const void *cont
 	return !route->endpoint || atomic_load(&route->endpoint->serial) != route->serial;
 }
 
-/* The question is for who may make system calls. One at a time. */
+/* A lookup makes system calls, so the control thread executes it. One at a time. */
 static void lookup_request(const struct ud_endpoint_qp *from, const struct datagram_route *known,
 	const struct datagram_target *target, uint64_t now_ns)
 {
 	struct datagram_lane *lane = from->lane;
-	struct datagram_question *question = &lane->question;
+	struct datagram_lookup *lookup = &lane->lookup;
 	const struct datagram_path *path = known ? known->path : path_find(lane, target->path);
 
 	if (!path || (known && now_ns < known->again_ns))
 		return;
-	if (!question->path) {
-		*question = (struct datagram_question){path, target->qpn, from->qp->qpn, 0};
-		lane->ask();
+	if (!lookup->path) {
+		*lookup = (struct datagram_lookup){path, target->qpn, from->qp->qpn, 0};
+		lane->request_lookup();
 	}
-	if (question->path == path && question->qpn == target->qpn)
-		question->packets++;
+	if (lookup->path == path && lookup->qpn == target->qpn)
+		lookup->packets++;
 }
 
-void datagram_answer(struct datagram_lane *lane, struct datagram_route *route)
+void datagram_lookup_done(struct datagram_lane *lane, struct datagram_route *route)
 {
-	struct datagram_question *question = &lane->question;
+	struct datagram_lookup *lookup = &lane->lookup;
 
-	route->path = question->path;
-	route->qpn = question->qpn;
-	route->packets = question->packets;
+	route->path = lookup->path;
+	route->qpn = lookup->qpn;
+	route->packets = lookup->packets;
 	route->wait = (struct receive_wait){.budget_ns = RECEIVE_WAIT_NS_MAX, .gives_up = true};
 	list_append(routes_at(lane, route->path->id, route->qpn), &route->link);
 	lane->route_count++;
-	question->path = NULL;
+	lookup->path = NULL;
 }
 
 /* --- the endpoint --- */

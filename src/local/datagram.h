@@ -5,7 +5,7 @@
  * A datagram names a path (an address handle's, on this lane) and a queue pair. The lane knows the
  * paths that may lead to addresses of this host. The first datagrams on such a path to a queue pair
  * go by packets, until the control thread has found the process behind the number
- * (datagram_answer()); then there is a route. A sender with a route finds the queue pair's UD
+ * (datagram_lookup_done()); then there is a route. A sender with a route finds the queue pair's UD
  * endpoint (local/ud_endpoint.h), and is a borrower there.
  *
  * Only datagrams that succeed are delivered here. Any other one goes by packets, and the receiver
@@ -61,7 +61,7 @@ struct datagram_route {
 	const struct datagram_path *path;
 	uint32_t qpn;
 	struct datagram_process process;
-	uint64_t again_ns; /* without an owner: when to ask again */
+	uint64_t again_ns; /* without an owner: when to look again */
 	/* The endpoint that was found. */
 	struct ud_endpoint *endpoint; /* NULL: none */
 	uint64_t serial;
@@ -78,12 +78,12 @@ struct datagram_route {
 	struct receive_wait wait;
 };
 
-/* Whom does this number stand for? */
-struct datagram_question {
-	const struct datagram_path *path; /* NULL: nobody asks */
+/* A pending lookup: which process of the host has the queue pair of this number? */
+struct datagram_lookup {
+	const struct datagram_path *path; /* NULL: no lookup is pending */
 	uint32_t qpn;
-	uint32_t asker; /* the number of the queue pair that asks */
-	uint32_t packets; /* that went there meanwhile */
+	uint32_t from_qpn; /* the sender, whose counters it concerns */
+	uint32_t packets; /* sent there since it began */
 };
 
 /* A lane's part. */
@@ -91,11 +91,11 @@ struct datagram_lane {
 	struct list paths[DATAGRAM_PATH_BUCKETS];
 	struct list routes[DATAGRAM_ROUTE_BUCKETS];
 	uint32_t route_count;
-	struct datagram_question question; /* one at a time */
-	void (*ask)(void); /* have somebody answer it soon */
+	struct datagram_lookup lookup; /* one at a time */
+	void (*request_lookup)(void); /* wakes the thread that executes it; never blocks */
 };
 
-void datagram_lane_init(struct datagram_lane *lane, void (*ask)(void));
+void datagram_lane_init(struct datagram_lane *lane, void (*request_lookup)(void));
 
 /*
  * A path was opened that may lead to this host. It is the lane's until it is removed, and no route
@@ -105,10 +105,10 @@ void datagram_path_add(struct datagram_lane *lane, struct datagram_path *path);
 void datagram_path_remove(struct datagram_lane *lane, struct datagram_path *path);
 
 /*
- * Answer lane->question, which has a path: `route` is zeroed but for what it says of the process,
- * or of when to ask again. It is the lane's until it is taken back.
+ * The lookup lane->lookup, which has a path, is done. `route` is zeroed but for the process, or the
+ * time of the next lookup. It is the lane's until datagram_route_take().
  */
-void datagram_answer(struct datagram_lane *lane, struct datagram_route *route);
+void datagram_lookup_done(struct datagram_lane *lane, struct datagram_route *route);
 
 /* Take back a route of which `is_it` says so; NULL: there is none. */
 struct datagram_route *datagram_route_take(struct datagram_lane *lane,

@@ -14,7 +14,7 @@
 #include "peer/nic_peer.h"
 #include "wire/roce.h"
 
-/* A process that cannot be reached is asked for again after so long. */
+/* Time between lookups of a process that cannot be reached. */
 #define AGAIN_NS 1000000000ull
 
 /* A queue pair's endpoint. It stays one when the queue pair goes: senders may be late. */
@@ -275,23 +275,20 @@ static int process_find(struct worker *worker, const struct gid *remote, uint32_
 	return error;
 }
 
-/* Whose path the question is about. The NIC is locked. */
-static const struct nic_ah *ah_of(
-	const struct worker *worker, const struct datagram_question *question)
+/* The address handle of the path of a lookup. The NIC is locked. */
+static const struct nic_ah *ah_of(const struct worker *worker, const struct datagram_lookup *lookup)
 {
-	return container_of(question->path, struct nic_ah, here[worker->lane.index]);
+	return container_of(lookup->path, struct nic_ah, here[worker->lane.index]);
 }
 
 static bool is_same(const struct datagram_route *route, const void *context)
 {
-	const struct datagram_question *question = context;
+	const struct datagram_lookup *lookup = context;
 
-	return route->path == question->path && route->qpn == question->qpn;
+	return route->path == lookup->path && route->qpn == lookup->qpn;
 }
 
-/*
- * Who has asked, if it is there still, was told that it is to go by packets. The worker is locked.
- */
+/* The sender `qpn`, if it still exists, falls back to packets. The worker is locked. */
 static void count_unreachable(const struct worker *worker, uint32_t qpn)
 {
 	struct qp *qp = worker->lane.qp_by_number[qpn % LANE_QP_COUNT_MAX];
@@ -300,51 +297,51 @@ static void count_unreachable(const struct worker *worker, uint32_t qpn)
 		qp_count(qp, COUNTER_local_unreachable, 1);
 }
 
-static struct datagram_question question_of(struct worker *worker)
+static struct datagram_lookup lookup_of(struct worker *worker)
 {
-	struct datagram_question question;
+	struct datagram_lookup lookup;
 
 	worker_lock(worker);
-	question = lanes[worker->lane.index].question;
+	lookup = lanes[worker->lane.index].lookup;
 	worker_unlock(worker);
-	return question;
+	return lookup;
 }
 
 /*
- * Is it still the lane's question? The address handle may have been destroyed, and another one may
+ * Is this lookup still pending? The address handle may have been destroyed, and another one may
  * be where it was.
  */
-static bool is_asked_still(
-	struct worker *worker, const struct datagram_question *before, const struct gid *remote)
+static bool is_lookup_current(
+	struct worker *worker, const struct datagram_lookup *before, const struct gid *remote)
 {
-	struct datagram_question now = question_of(worker);
+	struct datagram_lookup now = lookup_of(worker);
 
 	return now.path == before->path && now.qpn == before->qpn &&
 		gid_is_equal(&ah_of(worker, &now)->route.remote, remote);
 }
 
-static void lookup_answer(struct worker *worker)
+static void lookup_execute(struct worker *worker)
 {
 	struct datagram_lane *lane = &lanes[worker->lane.index];
-	struct datagram_question question = question_of(worker);
+	struct datagram_lookup lookup = lookup_of(worker);
 	struct datagram_route *route;
 	struct qp_path path;
 	int error;
 
-	if (!question.path)
+	if (!lookup.path)
 		return;
-	path = ah_of(worker, &question)->route;
+	path = ah_of(worker, &lookup)->route;
 	while (lane->route_count >= DATAGRAM_ROUTES_MAX &&
 		route_drop(worker, datagram_route_is_idle, NULL))
 		;
 	while (lane->route_count >= DATAGRAM_ROUTES_MAX && route_drop(worker, is_any, NULL))
 		;
-	route_drop(worker, is_same, &question);
+	route_drop(worker, is_same, &lookup);
 	route = calloc(1, sizeof(*route));
 	if (!route)
-		return; /* it stays a question */
-	error = process_find(worker, &path.remote, path.ifindex, question.qpn, &route->process);
-	if (!is_asked_still(worker, &question, &path.remote)) {
+		return; /* the lookup stays pending */
+	error = process_find(worker, &path.remote, path.ifindex, lookup.qpn, &route->process);
+	if (!is_lookup_current(worker, &lookup, &path.remote)) {
 		if (!error)
 			nic_owner_put(
 				container_of(route->process.owner, struct nic_owner, process));
@@ -355,18 +352,18 @@ static void lookup_answer(struct worker *worker)
 		route->again_ns = clock_now_ns() + AGAIN_NS;
 	worker_lock(worker);
 	if (error && error != -ENOENT)
-		count_unreachable(worker, question.asker);
-	datagram_answer(lane, route);
+		count_unreachable(worker, lookup.from_qpn);
+	datagram_lookup_done(lane, route);
 	worker_unlock(worker);
 }
 
-/* Answer what lanes ask. */
+/* Execute the pending lookups of all lanes. */
 static void datagram_work(void)
 {
 	nic_enter();
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++)
 		if (nic.worker[i])
-			lookup_answer(nic.worker[i]);
+			lookup_execute(nic.worker[i]);
 	nic_leave();
 }
 

@@ -82,7 +82,7 @@ static const struct peer_ops mapped_ops = {far_write, NULL, map, kick, NULL, is_
 static const struct peer_ops far_ops = {far_write, NULL, NULL, kick, NULL, is_alive};
 
 /* endpoints_collect() looks by itself. */
-static void ask(void)
+static void request_lookup(void)
 {
 }
 
@@ -110,7 +110,7 @@ static void lane_init(struct world *world, struct host *host, uint32_t lane)
 	endpoints->local_lane[lane].doorbell = shared_object(
 		&host->arena, sizeof(struct doorbell), &endpoints->doorbell_offset[lane]);
 	endpoints->table[lane] = object(&host->arena, sizeof(struct ud_endpoint_table), &offset);
-	datagram_lane_init(&endpoints->lane[lane], ask);
+	datagram_lane_init(&endpoints->lane[lane], request_lookup);
 	for (uint32_t i = 0; i < WORLD_HOST_COUNT; i++) {
 		endpoints->path[lane][i] = (struct datagram_path){
 			.id = sim_path(host->number, i),
@@ -245,9 +245,9 @@ static struct datagram_process process_of(
 
 static bool is_same(const struct datagram_route *route, const void *context)
 {
-	const struct datagram_question *question = context;
+	const struct datagram_lookup *lookup = context;
 
-	return route->path == question->path && route->qpn == question->qpn;
+	return route->path == lookup->path && route->qpn == lookup->qpn;
 }
 
 static void forget(struct datagram_lane *lane,
@@ -256,27 +256,27 @@ static void forget(struct datagram_lane *lane,
 	free(datagram_route_take(lane, is_it, context));
 }
 
-/* True when somebody asks. */
+/* True when a lookup is pending. */
 static bool answer(struct world *world, struct host *host, uint32_t index)
 {
 	struct datagram_lane *lane = &host->endpoints->lane[index];
-	struct datagram_question question = lane->question;
+	struct datagram_lookup lookup = lane->lookup;
 	struct datagram_route *route;
 
-	if (!question.path)
+	if (!lookup.path)
 		return false;
 	if (draw(world) % 4)
 		return true;
-	forget(lane, is_same, &question);
+	forget(lane, is_same, &lookup);
 	route = calloc(1, sizeof(*route));
 	if (!route)
 		abort();
 	if (draw(world) % 8)
 		route->process = process_of(world, host, index,
-			(uint32_t)(question.path - host->endpoints->path[index]), question.qpn);
+			(uint32_t)(lookup.path - host->endpoints->path[index]), lookup.qpn);
 	else
 		route->again_ns = sim_now_ns(world->sim) + AGAIN_NS;
-	datagram_answer(lane, route);
+	datagram_lookup_done(lane, route);
 	return true;
 }
 

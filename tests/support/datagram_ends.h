@@ -237,7 +237,7 @@ static inline void answer(void)
 	process->doorbell = ends[1].doorbell;
 	process->channel = owner_channel(&owner_process, 0, 0);
 	assert_non_null(process->channel);
-	datagram_answer(&ends[0].datagrams, &route);
+	datagram_lookup_done(&ends[0].datagrams, &route);
 }
 
 static inline void post_at(uint32_t bytes, uint32_t qpn, uint32_t qkey, uint32_t flags)
