@@ -17,7 +17,7 @@
 
 enum {
 	MESSAGE_BYTES = 1024,
-	DISCARD_PORT = 9, /* the destination of the datagram that makes the kernel ask */
+	DISCARD_PORT = 9, /* the destination of the datagram that makes the kernel resolve */
 	/* linux/neighbour.h: reachable, or as good as reachable. */
 	VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY,
 };
@@ -95,7 +95,7 @@ static int on_answer(const struct nlmsghdr *header, void *data)
 }
 
 /* Returns 0 or -errno: -ENOENT when there is no such object. */
-static int netlink_ask(
+static int netlink_query(
 	struct mnl_socket *netlink, struct nlmsghdr *request, struct answer *ret_answer)
 {
 	char buffer[MESSAGE_BYTES];
@@ -114,8 +114,8 @@ static int netlink_ask(
 		: 0;
 }
 
-static int ask_route(struct mnl_socket *netlink, const struct gid *local, const struct gid *remote,
-	uint32_t ifindex, struct answer *ret_answer)
+static int route_query(struct mnl_socket *netlink, const struct gid *local,
+	const struct gid *remote, uint32_t ifindex, struct answer *ret_answer)
 {
 	char buffer[MESSAGE_BYTES];
 	struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
@@ -131,10 +131,10 @@ static int ask_route(struct mnl_socket *netlink, const struct gid *local, const 
 	mnl_attr_put(request, RTA_SRC, from.bytes, from.at);
 	if (gid_is_link_local(remote))
 		mnl_attr_put_u32(request, RTA_OIF, ifindex);
-	return netlink_ask(netlink, request, ret_answer);
+	return netlink_query(netlink, request, ret_answer);
 }
 
-static int ask_neighbour(struct mnl_socket *netlink, const struct ip *hop, uint32_t ifindex,
+static int neighbour_query(struct mnl_socket *netlink, const struct ip *hop, uint32_t ifindex,
 	struct answer *ret_answer)
 {
 	char buffer[MESSAGE_BYTES];
@@ -146,11 +146,11 @@ static int ask_neighbour(struct mnl_socket *netlink, const struct ip *hop, uint3
 	neighbour->ndm_family = (uint8_t)hop->family;
 	neighbour->ndm_ifindex = (int)ifindex;
 	mnl_attr_put(request, NDA_DST, hop->bytes, hop->at);
-	return netlink_ask(netlink, request, ret_answer);
+	return netlink_query(netlink, request, ret_answer);
 }
 
 /* Send an empty datagram: the kernel queues it and looks up the neighbour. */
-static void make_kernel_ask(const struct gid *remote, uint32_t ifindex)
+static void make_kernel_resolve(const struct gid *remote, uint32_t ifindex)
 {
 	union socket_address name;
 	socklen_t bytes = socket_address_make(&name, remote, ifindex, DISCARD_PORT);
@@ -186,18 +186,18 @@ static enum neighbour neighbour_look_up(struct mnl_socket *netlink, const struct
 	int rc;
 
 	if (mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ||
-		ask_route(netlink, local, remote, ifindex, &answer) || answer.is_local)
+		route_query(netlink, local, remote, ifindex, &answer) || answer.is_local)
 		return NEIGHBOUR_KNOWN;
 	if (answer.has_gateway)
 		hop.at = answer.gateway;
-	rc = ask_neighbour(netlink, &hop, ifindex, &answer);
+	rc = neighbour_query(netlink, &hop, ifindex, &answer);
 	if ((rc == 0 && (answer.state & VALID)) || (rc && rc != -ENOENT))
 		return NEIGHBOUR_KNOWN;
 	if (!has_link_addresses(ifindex))
 		return NEIGHBOUR_KNOWN;
 	if (rc == -ENOENT || !(answer.state & NUD_INCOMPLETE))
-		make_kernel_ask(remote, ifindex);
-	return NEIGHBOUR_ASKED;
+		make_kernel_resolve(remote, ifindex);
+	return NEIGHBOUR_PENDING;
 }
 
 enum neighbour neighbour_look(const struct gid *local, const struct gid *remote, uint32_t ifindex)
@@ -221,12 +221,12 @@ static bool look_up_mac(struct mnl_socket *netlink, const struct gid *local,
 	struct answer answer = {0};
 
 	if (mnl_socket_bind(netlink, 0, MNL_SOCKET_AUTOPID) ||
-		ask_route(netlink, local, remote, ifindex, &answer) || answer.is_local ||
+		route_query(netlink, local, remote, ifindex, &answer) || answer.is_local ||
 		answer.has_via || answer.ifindex != ifindex)
 		return false;
 	if (answer.has_gateway)
 		hop.at = answer.gateway;
-	if (ask_neighbour(netlink, &hop, ifindex, &answer) || !(answer.state & VALID) ||
+	if (neighbour_query(netlink, &hop, ifindex, &answer) || !(answer.state & VALID) ||
 		!answer.has_mac)
 		return false;
 	memcpy(ret_mac, answer.mac, sizeof(answer.mac));

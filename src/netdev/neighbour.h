@@ -16,7 +16,7 @@
 
 enum neighbour {
 	NEIGHBOUR_KNOWN, /* it has a link address, needs none, or the answer is unknown */
-	NEIGHBOUR_ASKED, /* not yet; the kernel is looking it up */
+	NEIGHBOUR_PENDING, /* not yet; the kernel is looking it up */
 };
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packets that bypass the kernel's UDP: which addresses have a link, and the thread that looks up
- * the Ethernet addresses of neighbours (port_udp_question).
+ * the Ethernet addresses of neighbours (port_udp_lookup).
  *
  * The thread starts with the first link, and sleeps until a lane needs a lookup. No lane does
  * lookups: another program may hold the lock of the kernel's neighbour table for long while it
@@ -21,30 +21,30 @@
 #include "os/own_thread.h"
 
 /* Do one lookup for a lane. Returns false if the lane needs none. */
-static bool lookup_answer(struct worker *worker)
+static bool lookup_execute(struct worker *worker)
 {
-	struct port_udp_question question;
+	struct port_udp_lookup lookup;
 	uint8_t mac[NEIGHBOUR_MAC_BYTES];
-	bool has_question, is_known;
+	bool has_lookup, is_known;
 
 	worker_lock(worker);
-	has_question = port_udp_next_question(worker->port, &question);
+	has_lookup = port_udp_next_lookup(worker->port, &lookup);
 	worker_unlock(worker);
-	if (!has_question)
+	if (!has_lookup)
 		return false;
-	is_known = neighbour_mac(&question.local, &question.remote, question.ifindex, mac);
+	is_known = neighbour_mac(&lookup.local, &lookup.remote, lookup.ifindex, mac);
 	worker_lock(worker);
-	port_udp_answer(worker->port, &question, is_known ? mac : NULL);
+	port_udp_lookup_done(worker->port, &lookup, is_known ? mac : NULL);
 	worker_unlock(worker);
 	return true;
 }
 
-static void lookups_answer(void)
+static void lookups_execute(void)
 {
 	for (uint32_t i = 0; i < NIC_LANES_MAX; i++) {
 		struct worker *worker = __atomic_load_n(&nic.worker[i], __ATOMIC_ACQUIRE);
 
-		while (worker && lookup_answer(worker))
+		while (worker && lookup_execute(worker))
 			;
 	}
 }
@@ -63,7 +63,7 @@ static void *thread_main(void *unused)
 		bytes = read(kick, &kicks, sizeof(kicks));
 		own_thread_wake();
 		if (bytes == sizeof(kicks))
-			lookups_answer();
+			lookups_execute();
 		else if (errno != EINTR)
 			break;
 	}
@@ -72,7 +72,7 @@ static void *thread_main(void *unused)
 }
 
 /* The worker is locked. */
-static void on_question(void *unused)
+static void on_lookup(void *unused)
 {
 	int cancel = cancel_forbid();
 
@@ -128,7 +128,7 @@ void nic_link_use(struct worker *worker, uint32_t index, uint32_t ifindex)
 	if (!error)
 		error = thread_start();
 	if (!error)
-		port_udp_on_question(worker->port, on_question, NULL);
+		port_udp_on_lookup(worker->port, on_lookup, NULL);
 	if (!error || nic.link != NIC_LINK_ON || atomic_exchange(&logged, ifindex) == ifindex)
 		return;
 	if_indextoname(ifindex, name);

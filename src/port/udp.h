@@ -110,31 +110,31 @@ int port_udp_use_bypass(struct port_udp *port, uint32_t address, uint32_t ifinde
 /*
  * A lookup of the Ethernet address to which the port wants to send frames. The port trusts only the
  * kernel's neighbour table; a frame from another address than the table's makes the port look it up
- * again. The lookup may block, so `on_question` reports it, and a thread off the data path executes
+ * again. The lookup may block, so `on_lookup` reports it, and a thread off the data path executes
  * it.
  */
-struct port_udp_question {
+struct port_udp_lookup {
 	uint32_t neighbour;
 	uint32_t ifindex; /* outgoing interface */
 	struct gid local;
 	struct gid remote;
 };
 
-typedef void port_udp_question_fn(void *context);
+typedef void port_udp_lookup_fn(void *context);
 
-/* `on_question` is called by port_udp_receive() and port_udp_path_open(). It does not block. */
-void port_udp_on_question(struct port_udp *port, port_udp_question_fn *on_question, void *context);
+/* `on_lookup` is called by port_udp_receive() and port_udp_path_open(). It does not block. */
+void port_udp_on_lookup(struct port_udp *port, port_udp_lookup_fn *on_lookup, void *context);
 
 /* Take the next lookup. False: there is none. */
-bool port_udp_next_question(struct port_udp *port, struct port_udp_question *ret_question);
+bool port_udp_next_lookup(struct port_udp *port, struct port_udp_lookup *ret_lookup);
 
 /*
  * The result of a lookup. `mac` is the Ethernet address of the next hop, six bytes, from the
  * kernel's table; NULL: the table has no valid address, or the route to the remote address uses
  * another interface.
  */
-void port_udp_answer(
-	struct port_udp *port, const struct port_udp_question *question, const uint8_t *mac);
+void port_udp_lookup_done(
+	struct port_udp *port, const struct port_udp_lookup *lookup, const uint8_t *mac);
 
 /* Report the hop limit of received packets, for programs that read IP headers. */
 void port_udp_report_hops(struct port_udp *port);

@@ -66,9 +66,9 @@ struct udp_neighbour {
 	uint8_t address; /* our own */
 	struct gid gid;
 	uint8_t macs[ROCE_MACS_BYTES]; /* of frames to it: the kernel's answer, then our own */
-	bool is_asked; /* a lookup waits to be taken */
-	uint64_t ask_from_ms; /* no lookup before that */
-	uint32_t ask_pause_ms; /* between lookups */
+	bool is_lookup_pending; /* a lookup waits to be taken */
+	uint64_t lookup_from_ms; /* no lookup before that */
+	uint32_t lookup_pause_ms; /* between lookups */
 	uint64_t confirmed_ms; /* when the kernel last gave this address; 0: it has none */
 	uint64_t heard_ms; /* of its last frame; 0: none, or its link refused one of ours */
 	uint64_t routed_ms; /* when the kernel last found a route to it */
@@ -186,9 +186,9 @@ struct port_udp {
 	struct udp_order orders[UDP_ORDERS_COUNT];
 	struct udp_neighbour neighbours[UDP_NEIGHBOURS_COUNT];
 	struct udp_tails tails[UDP_TAILS_COUNT];
-	uint32_t question_count;
-	port_udp_question_fn *on_question; /* NULL: lookups are not executed */
-	void *question_context;
+	uint32_t lookup_count;
+	port_udp_lookup_fn *on_lookup; /* NULL: lookups are not executed */
+	void *lookup_context;
 	uint32_t looks; /* system calls of the last port_udp_receive() */
 
 	/*

@@ -4,11 +4,11 @@
  *
  * Any host on the link can send frames with the peer's IP address and an Ethernet address of its
  * own. So the port trusts no frame. It uses the address that the kernel's neighbour table has for
- * the route's next hop, which a thread of the NIC looks up (struct port_udp_question). So packets
+ * the route's next hop, which a thread of the NIC looks up (struct port_udp_lookup). So packets
  * go where the kernel would send them, and a host that forges frames redirects none.
  *
  * A frame from that address, with a packet that a queue pair accepted, shows that the neighbour is
- * alive, for UDP_HEARD_MS. A frame from another address causes a new lookup, once in UDP_ASK_MS.
+ * alive, for UDP_HEARD_MS. A frame from another address causes a new lookup, once in UDP_LOOKUP_MS.
  * Each lookup without an address doubles the pause before the next one. The port repeats a lookup
  * after UDP_CONFIRM_MS, and uses no result older than UDP_CONFIRMED_MS. Packets to a silent or
  * unconfirmed neighbour leave by the UDP socket. So does a packet to each neighbour once in
@@ -23,9 +23,9 @@
 #include "wire/frame.h"
 
 enum {
-	UDP_ASK_MS = 100,
-	UDP_ASK_UNKNOWN_MS_MIN = 10,
-	UDP_ASK_UNKNOWN_MS_MAX = 1000,
+	UDP_LOOKUP_MS = 100,
+	UDP_LOOKUP_UNKNOWN_MS_MIN = 10,
+	UDP_LOOKUP_UNKNOWN_MS_MAX = 1000,
 	UDP_CONFIRM_MS = 1000,
 };
 
@@ -52,14 +52,15 @@ static bool neighbour_is(
 		gid_is_equal(&neighbour->gid, gid);
 }
 
-static void neighbour_ask(struct port_udp *port, struct udp_neighbour *neighbour, uint64_t now_ms)
+static void neighbour_lookup_request(
+	struct port_udp *port, struct udp_neighbour *neighbour, uint64_t now_ms)
 {
-	if (!port->on_question || neighbour->is_asked || now_ms < neighbour->ask_from_ms)
+	if (!port->on_lookup || neighbour->is_lookup_pending || now_ms < neighbour->lookup_from_ms)
 		return;
-	neighbour->is_asked = true;
-	neighbour->ask_from_ms = now_ms + neighbour->ask_pause_ms;
-	port->question_count++;
-	port->on_question(port->question_context);
+	neighbour->is_lookup_pending = true;
+	neighbour->lookup_from_ms = now_ms + neighbour->lookup_pause_ms;
+	port->lookup_count++;
+	port->on_lookup(port->lookup_context);
 }
 
 void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
@@ -68,12 +69,12 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 	struct udp_neighbour *neighbour = neighbour_at(port, address, &path->settings.remote);
 
 	if (neighbour->paths == 0) {
-		port->question_count -= neighbour->is_asked;
+		port->lookup_count -= neighbour->is_lookup_pending;
 		*neighbour = (struct udp_neighbour){
 			.address = address,
 			.gid = path->settings.remote,
 			.routed_ms = udp_now_ms(),
-			.ask_pause_ms = UDP_ASK_UNKNOWN_MS_MIN,
+			.lookup_pause_ms = UDP_LOOKUP_UNKNOWN_MS_MIN,
 		};
 	} else if (!neighbour_is(neighbour, address, &path->settings.remote)) {
 		return;
@@ -82,7 +83,7 @@ void udp_neighbour_ref(struct port_udp *port, struct udp_path *path)
 	path->neighbour = neighbour;
 	/* Mostly the answer comes before the first frame. */
 	if (port->receivers[address].bypass && !gid_is_multicast(&neighbour->gid))
-		neighbour_ask(port, neighbour, udp_now_ms());
+		neighbour_lookup_request(port, neighbour, udp_now_ms());
 }
 
 void udp_neighbour_unref(struct udp_path *path)
@@ -109,35 +110,35 @@ void udp_neighbour_heard(
 	now_ms = udp_now_ms();
 	if (!is_confirmed(neighbour, now_ms) ||
 		memcmp(neighbour->macs, from, FRAME_MAC_BYTES) != 0) {
-		neighbour_ask(port, neighbour, now_ms);
+		neighbour_lookup_request(port, neighbour, now_ms);
 		return;
 	}
 	/* The kernel has found this address to be the interface's own: PACKET_HOST. */
 	memcpy(neighbour->macs + FRAME_MAC_BYTES, own, FRAME_MAC_BYTES);
 	neighbour->heard_ms = now_ms;
 	if (now_ms - neighbour->confirmed_ms > UDP_CONFIRM_MS)
-		neighbour_ask(port, neighbour, now_ms);
+		neighbour_lookup_request(port, neighbour, now_ms);
 }
 
-void port_udp_on_question(struct port_udp *port, port_udp_question_fn *on_question, void *context)
+void port_udp_on_lookup(struct port_udp *port, port_udp_lookup_fn *on_lookup, void *context)
 {
-	port->on_question = on_question;
-	port->question_context = context;
+	port->on_lookup = on_lookup;
+	port->lookup_context = context;
 }
 
-bool port_udp_next_question(struct port_udp *port, struct port_udp_question *ret_question)
+bool port_udp_next_lookup(struct port_udp *port, struct port_udp_lookup *ret_lookup)
 {
-	for (uint32_t i = 0; i < UDP_NEIGHBOURS_COUNT && port->question_count; i++) {
+	for (uint32_t i = 0; i < UDP_NEIGHBOURS_COUNT && port->lookup_count; i++) {
 		struct udp_neighbour *neighbour = &port->neighbours[i];
 		const struct udp_receiver *receiver = &port->receivers[neighbour->address];
 
-		if (!neighbour->is_asked)
+		if (!neighbour->is_lookup_pending)
 			continue;
-		neighbour->is_asked = false;
-		port->question_count--;
+		neighbour->is_lookup_pending = false;
+		port->lookup_count--;
 		if (!neighbour->paths || !receiver->bypass)
 			continue;
-		*ret_question = (struct port_udp_question){
+		*ret_lookup = (struct port_udp_lookup){
 			.neighbour = i,
 			.ifindex = receiver->bypass->ifindex,
 			.local = receiver->gid,
@@ -148,20 +149,21 @@ bool port_udp_next_question(struct port_udp *port, struct port_udp_question *ret
 	return false;
 }
 
-void port_udp_answer(
-	struct port_udp *port, const struct port_udp_question *question, const uint8_t *mac)
+void port_udp_lookup_done(
+	struct port_udp *port, const struct port_udp_lookup *lookup, const uint8_t *mac)
 {
-	struct udp_neighbour *neighbour = &port->neighbours[question->neighbour];
+	struct udp_neighbour *neighbour = &port->neighbours[lookup->neighbour];
 
-	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &question->remote) ||
-		!gid_is_equal(&port->receivers[neighbour->address].gid, &question->local))
+	if (!neighbour->paths || !gid_is_equal(&neighbour->gid, &lookup->remote) ||
+		!gid_is_equal(&port->receivers[neighbour->address].gid, &lookup->local))
 		/* The last path to it was closed meanwhile, and another neighbour has its place. */
 		return;
 	if (!mac || memcmp(neighbour->macs, mac, FRAME_MAC_BYTES) != 0)
 		neighbour->heard_ms = 0;
 	neighbour->confirmed_ms = mac ? udp_now_ms() : 0;
-	neighbour->ask_pause_ms =
-		mac ? UDP_ASK_MS : min_u32(2 * neighbour->ask_pause_ms, UDP_ASK_UNKNOWN_MS_MAX);
+	neighbour->lookup_pause_ms = mac
+		? UDP_LOOKUP_MS
+		: min_u32(2 * neighbour->lookup_pause_ms, UDP_LOOKUP_UNKNOWN_MS_MAX);
 	if (mac)
 		memcpy(neighbour->macs, mac, FRAME_MAC_BYTES);
 }

@@ -63,7 +63,7 @@ static struct peer peer; /* the receiver */
 static struct owner_process owner_process;
 static struct datagram_path path;
 static struct datagram_route route;
-static uint32_t asked, kicks;
+static uint32_t lookups_requested, kicks;
 static uint32_t leaves_in; /* rounds until whoever marks a channel leaves; 0: it is dead */
 static void (*before_leaving)(void); /* what it does then; NULL: nothing */
 static uint64_t now_ns;
@@ -148,9 +148,9 @@ static inline void kick(struct peer *of, uint32_t lane)
 
 static const struct peer_ops ops = {peer_write, NULL, peer_map, kick, NULL, is_alive};
 
-static inline void ask(void)
+static inline void request_lookup(void)
 {
-	asked++;
+	lookups_requested++;
 }
 
 static inline struct gid gid_of(uint32_t number)
@@ -216,7 +216,7 @@ static inline void end_init(struct end *end, uint32_t number)
 	end->table = object(&end->arena, sizeof(*end->table), &offset);
 	end->owner = (struct local_owner){wait, pause_round, no_time, SENDER, end->borrowers, 0};
 	end->local_lane = (struct local_lane){.doorbell = end->doorbell, .owner = &end->owner};
-	datagram_lane_init(&end->datagrams, ask);
+	datagram_lane_init(&end->datagrams, request_lookup);
 	assert_int_equal(engine_qp_create(&end->lane, &init, 9, &end->qp), 0);
 	end->endpoint = object(&end->arena, sizeof(*end->endpoint), &place.offset);
 	place.endpoint = end->endpoint;
@@ -344,7 +344,7 @@ static inline void meet(void)
 static inline int setup_ends(void **state)
 {
 	(void)state;
-	asked = 0;
+	lookups_requested = 0;
 	kicks = 0;
 	leaves_in = 1;
 	before_leaving = NULL;

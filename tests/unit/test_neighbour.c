@@ -38,7 +38,7 @@ static void own_address_is_known(void **state)
 static void silent_host_on_a_link_is_asked_for(void **state)
 {
 	(void)state;
-	assert_int_equal(look(1, 2, "wire"), NEIGHBOUR_ASKED);
+	assert_int_equal(look(1, 2, "wire"), NEIGHBOUR_PENDING);
 }
 
 static void host_behind_a_tunnel_needs_no_link_address(void **state)

@@ -41,8 +41,8 @@ enum {
 	MTU = 9000,
 	WAIT_MS = 60000,
 	PATIENCE_MS = 40, /* of the port with a neighbour that it has heard, and somewhat less */
-	CONFIRM_US = 1100000, /* after which a confirmed address is asked for anew */
-	ASK_US = 120000, /* between questions about one neighbour, and somewhat more */
+	CONFIRM_US = 1100000, /* after which a confirmed address is looked up again */
+	LOOKUP_US = 120000, /* a little more than the pause between lookups of one neighbour */
 	SILENCE_US = 80000, /* after which a neighbour's address is no longer trusted */
 };
 
@@ -58,32 +58,31 @@ static struct end {
 	uint8_t hop_limit;
 	bool is_wrong;
 	bool takes_nothing; /* as if no queue pair wanted what comes */
-	uint32_t question_count;
+	uint32_t lookup_count;
 } a = {.netns = -1, .interface = "va"}, b = {.netns = -1, .interface = "vb"};
 
 static int home;
 static bool a_has_link;
-static bool are_answered = true; /* questions about neighbours */
+static bool are_answered = true; /* lookups of neighbours */
 
-static void on_question(void *context)
+static void on_lookup(void *context)
 {
 	struct end *end = context;
 
-	end->question_count++;
+	end->lookup_count++;
 }
 
 /* What a thread of the NIC does. */
-static void questions_answer(struct end *end)
+static void lookups_execute(struct end *end)
 {
-	struct port_udp_question question;
+	struct port_udp_lookup lookup;
 	uint8_t mac[NEIGHBOUR_MAC_BYTES];
 
 	netns_switch(end->netns);
-	while (are_answered && port_udp_next_question(end->port, &question)) {
-		bool is_known =
-			neighbour_mac(&question.local, &question.remote, question.ifindex, mac);
+	while (are_answered && port_udp_next_lookup(end->port, &lookup)) {
+		bool is_known = neighbour_mac(&lookup.local, &lookup.remote, lookup.ifindex, mac);
 
-		port_udp_answer(end->port, &question, is_known ? mac : NULL);
+		port_udp_lookup_done(end->port, &lookup, is_known ? mac : NULL);
 	}
 }
 
@@ -94,13 +93,13 @@ static void end_open(struct end *end, const char *address, bool has_link)
 	end->received = 0;
 	end->is_wrong = false;
 	end->takes_nothing = false;
-	end->question_count = 0;
+	end->lookup_count = 0;
 	end->gid = udp_gid(address);
 	assert_int_equal(port_udp_create(SLOT, &end->counters, &end->port), 0);
 	assert_int_equal(port_udp_add_address(end->port, &end->gid, 0,
 				 udp_bound_socket(&end->gid, ROCE_UDP_PORT)),
 		0);
-	port_udp_on_question(end->port, on_question, end);
+	port_udp_on_lookup(end->port, on_lookup, end);
 	if (has_link)
 		assert_int_equal(
 			port_udp_use_bypass(end->port, 0, if_nametoindex(end->interface)), 0);
@@ -145,8 +144,8 @@ static void ends_open(bool is_ipv4, bool has_a_link, bool has_b_link)
 	acquaint(&b, &a);
 	a.path = path_to(&a, &b, 0, 0);
 	b.path = path_to(&b, &a, 0, 0);
-	questions_answer(&a);
-	questions_answer(&b);
+	lookups_execute(&a);
+	lookups_execute(&b);
 }
 
 static int ends_close(void **state)
@@ -206,7 +205,7 @@ static void receive(struct end *end, uint32_t count)
 	}
 	assert_int_equal(end->received, count);
 	assert_false(end->is_wrong);
-	questions_answer(end);
+	lookups_execute(end);
 }
 
 static void send_one(struct end *from, uint32_t bytes, uint32_t tag)
@@ -383,13 +382,13 @@ static void neighbour_with_a_new_address_is_found_again(void **state)
 	b_speaks();
 	netns_switch(b.netns);
 	assert_int_equal(netns_run("ip link set vb address 02:00:00:00:00:99"), 0);
-	usleep(ASK_US);
+	usleep(LOOKUP_US);
 	assert_int_equal(netns_run("ip neigh flush all"), 0);
 	netns_switch(a.netns);
 	assert_int_equal(netns_run("ip neigh flush all"), 0);
 	send_one(&a, SHORT, 0);
 	receive(&b, 1);
-	b_speaks(); /* from an address that is not the one that was confirmed: it is asked for */
+	b_speaks(); /* from an address that the kernel has not confirmed: it is looked up */
 	b_speaks();
 	send_one(&a, SHORT, 1);
 	assert_sent_frames(1);
@@ -425,12 +424,12 @@ static void frame_of_a_stranger_moves_no_neighbour(void **state)
 {
 	(void)state;
 	ends_open(true, true, true);
-	assert_int_equal(a.question_count, 1);
-	usleep(ASK_US);
+	assert_int_equal(a.lookup_count, 1);
+	usleep(LOOKUP_US);
 	send_one(&a, SHORT, 0); /* by the socket, as once in a while */
 	b_speaks();
 	stranger_speaks(10);
-	assert_int_equal(a.question_count, 2);
+	assert_int_equal(a.lookup_count, 2);
 	send_one(&a, SHORT, 1);
 	assert_sent_frames(1);
 	receive(&b, 2);
@@ -483,7 +482,7 @@ static void neighbour_behind_another_interface_is_sent_datagrams(void **state)
 				   "ip route add 10.99.0.2 dev other"),
 		0);
 	usleep(CONFIRM_US);
-	b_says(SHORT); /* time to ask again */
+	b_says(SHORT); /* time for another lookup */
 	b_says(SHORT);
 	send_one(&a, SHORT, 0);
 	assert_int_equal(a.counters.tx_frames, 0);
